@@ -1,0 +1,47 @@
+package core
+
+import "strings"
+
+// A BranchFilter is a space-separated list of patterns. A star matches any run of characters, a
+// leading "!" negates. A branch passes when some positive pattern matches it, if there are any, and
+// no negative one does. A blank filter lets everything pass.
+type BranchFilter string
+
+// Match reports whether a branch passes the filter.
+func (f BranchFilter) Match(branch string) bool {
+	wanted, matched := false, false
+	for pattern := range strings.FieldsSeq(string(f)) {
+		if negative, ok := strings.CutPrefix(pattern, "!"); ok {
+			if matchStars(negative, branch) {
+				return false
+			}
+			continue
+		}
+		wanted = true
+		matched = matched || matchStars(pattern, branch)
+	}
+	return matched || !wanted
+}
+
+// matchStars matches s against a pattern in which each star stands for any run of characters. It
+// takes the leftmost place for each part between stars, so it never looks back.
+func matchStars(pattern, s string) bool {
+	first, rest, star := strings.Cut(pattern, "*")
+	if !star {
+		return pattern == s
+	}
+	s, ok := strings.CutPrefix(s, first)
+	if !ok {
+		return false
+	}
+	parts := strings.Split(rest, "*")
+	last := parts[len(parts)-1]
+	for _, part := range parts[:len(parts)-1] {
+		i := strings.Index(s, part)
+		if i < 0 {
+			return false
+		}
+		s = s[i+len(part):]
+	}
+	return strings.HasSuffix(s, last)
+}

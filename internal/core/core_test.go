@@ -1,0 +1,117 @@
+package core
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestTime_WritesMillisecondsInUTC(t *testing.T) {
+	zone := time.FixedZone("east", 2*3600)
+	got, err := json.Marshal(At(time.Date(2026, 1, 2, 5, 4, 5, 678_900_000, zone)))
+	if err != nil || string(got) != `"2026-01-02T03:04:05.678Z"` {
+		t.Fatalf("got %s, %v", got, err)
+	}
+	if got, _ := json.Marshal(Time{}); string(got) != "null" {
+		t.Fatalf("the zero time is %s, want null", got)
+	}
+}
+
+func TestParseID_KnowsOnlyHyphenatedUUIDs(t *testing.T) {
+	id := NewID()
+	if got, ok := ParseID(strings.ToUpper(id)); !ok || got != id {
+		t.Fatalf("ParseID of upper case: %q, %v", got, ok)
+	}
+	for _, bad := range []string{"", "x", "{" + id + "}", "urn:uuid:" + id, strings.ReplaceAll(id, "-", ""), id + "0"} {
+		if _, ok := ParseID(bad); ok {
+			t.Errorf("ParseID accepts %q", bad)
+		}
+	}
+}
+
+func TestSlugify(t *testing.T) {
+	for name, want := range map[string]string{
+		"My Pipeline":                  "my-pipeline",
+		"  My   big  Pipeline  ":       "my-big-pipeline",
+		"a_b.c/d":                      "a-b-c-d",
+		"Déjà vu":                      "d-j-vu",
+		"-x-":                          "x",
+		"!!!":                          "",
+		strings.Repeat("a", 150):       strings.Repeat("a", 100),
+		strings.Repeat("a", 99) + " b": strings.Repeat("a", 99),
+	} {
+		if got := Slugify(name); got != want {
+			t.Errorf("Slugify(%q) = %q, want %q", name, got, want)
+		}
+	}
+}
+
+func TestBranchFilter(t *testing.T) {
+	for _, c := range []struct {
+		filter, branch string
+		want           bool
+	}{
+		{"", "main", true},
+		{"  ", "main", true},
+		{"*", "main", true},
+		{"main", "main", true},
+		{"main", "main2", false},
+		{"feature/*", "feature/x", true},
+		{"feature/*", "features", false},
+		{"*-release", "v1-release", true},
+		{"a*b*c", "aXbYc", true},
+		{"a*b*c", "aXcYb", false},
+		{"a*a", "a", false},
+		{"**", "anything", true},
+		{"!main", "dev", true},
+		{"!main", "main", false},
+		{"main dev", "dev", true},
+		{"* !wip-*", "wip-1", false},
+		{"* !wip-*", "ok", true},
+	} {
+		if got := BranchFilter(c.filter).Match(c.branch); got != c.want {
+			t.Errorf("%q on %q: %v, want %v", c.filter, c.branch, got, c.want)
+		}
+	}
+}
+
+func FuzzSlug(f *testing.F) {
+	f.Add("My Pipeline")
+	f.Add("ÜBER--x")
+	f.Fuzz(func(t *testing.T, name string) {
+		slug := Slugify(name)
+		if slug != "" && !ValidSlug(slug) {
+			t.Fatalf("Slugify(%q) = %q is not a valid slug", name, slug)
+		}
+		if again := Slugify(slug); again != slug {
+			t.Fatalf("Slugify is not stable: %q, then %q", slug, again)
+		}
+	})
+}
+
+func FuzzCursor(f *testing.F) {
+	f.Add(Cursor{"2026", "id"}.String(), "a", "b")
+	f.Fuzz(func(t *testing.T, stranger, a, b string) {
+		if c, err := ParseCursor(stranger, 2); err == nil && len(c) != 2 {
+			t.Fatalf("%q gives %d parts", stranger, len(c))
+		}
+		a, b = strings.ToValidUTF8(a, "?"), strings.ToValidUTF8(b, "?")
+		c, err := ParseCursor(Cursor{a, b}.String(), 2)
+		if err != nil || c[0] != a || c[1] != b {
+			t.Fatalf("a cursor of %q, %q reads back as %q, %v", a, b, c, err)
+		}
+	})
+}
+
+func FuzzBranchFilter(f *testing.F) {
+	f.Add("main !x*", "main")
+	f.Fuzz(func(t *testing.T, filter, branch string) {
+		BranchFilter(filter).Match(branch)
+		if branch != "" && !strings.ContainsAny(branch, "*! \t\n\v\f\r\u0085\u00a0") && len(strings.Fields(branch)) == 1 {
+			if !BranchFilter(branch).Match(branch) {
+				t.Fatalf("the filter %q does not match its own name", branch)
+			}
+		}
+	})
+}

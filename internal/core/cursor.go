@@ -1,0 +1,32 @@
+package core
+
+import (
+	"encoding/base64"
+	"encoding/json"
+)
+
+// A Cursor is a place in a list: the sort key of one item. It stays valid when the item is gone.
+type Cursor []string
+
+// String returns the opaque form that clients send back.
+func (c Cursor) String() string {
+	b, err := json.Marshal([]string(c))
+	if err != nil {
+		panic(err) // strings always marshal
+	}
+	return base64.RawURLEncoding.EncodeToString(b)
+}
+
+// ParseCursor reads a cursor that String wrote, of a list whose sort key has n parts.
+func ParseCursor(s string, n int) (Cursor, error) {
+	invalid := Errorf(BadRequest, "The cursor is not valid; use one from a previous response, unchanged")
+	b, err := base64.RawURLEncoding.DecodeString(s)
+	if err != nil {
+		return nil, invalid
+	}
+	var c Cursor
+	if err := json.Unmarshal(b, &c); err != nil || len(c) != n {
+		return nil, invalid
+	}
+	return c, nil
+}
