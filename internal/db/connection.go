@@ -1,0 +1,81 @@
+package db
+
+import (
+	"context"
+	"database/sql"
+)
+
+// maxStatements bounds the prepared statements a connection keeps. The rooms together have a few
+// hundred texts; only texts made at run time could exceed it.
+const maxStatements = 500
+
+// connection is one connection with the statements it has prepared, because parsing a statement
+// costs SQLite more than most of them cost to run. pgx does the same by itself.
+type connection struct {
+	*sql.Conn
+	statements map[string]*sql.Stmt // nil when the driver prepares by itself
+	reading    int                  // results that are open
+}
+
+// prepared returns the kept statement for a text, or nil when the text must be run as it is. A kept
+// statement holds only one result at a time, so none is used while another result is open.
+func (c *connection) prepared(ctx context.Context, query string) (*sql.Stmt, error) {
+	if c.statements == nil || c.reading > 0 {
+		return nil, nil
+	}
+	if s, ok := c.statements[query]; ok {
+		return s, nil
+	}
+	if len(c.statements) >= maxStatements {
+		c.forget()
+	}
+	s, err := c.PrepareContext(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	c.statements[query] = s
+	return s, nil
+}
+
+// forget closes the kept statements.
+func (c *connection) forget() {
+	for _, s := range c.statements {
+		s.Close()
+	}
+	clear(c.statements)
+}
+
+func (c *connection) exec(ctx context.Context, query string, args []any) (sql.Result, error) {
+	s, err := c.prepared(ctx, query)
+	switch {
+	case err != nil:
+		return nil, err
+	case s == nil:
+		return c.ExecContext(ctx, query, args...)
+	default:
+		return s.ExecContext(ctx, args...)
+	}
+}
+
+// query returns rows that must be closed with close.
+func (c *connection) query(ctx context.Context, query string, args []any) (rows *sql.Rows, err error) {
+	s, err := c.prepared(ctx, query)
+	switch {
+	case err != nil:
+		return nil, err
+	case s == nil:
+		rows, err = c.QueryContext(ctx, query, args...)
+	default:
+		rows, err = s.QueryContext(ctx, args...)
+	}
+	if err != nil {
+		return nil, err
+	}
+	c.reading++
+	return rows, nil
+}
+
+func (c *connection) close(rows *sql.Rows) {
+	rows.Close()
+	c.reading--
+}

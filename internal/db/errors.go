@@ -1,0 +1,97 @@
+package db
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"stackyard/internal/core"
+)
+
+// ErrNewer is in the chain of the error for a database whose schema a newer binary has written.
+var ErrNewer = errors.New("the database is newer than this program")
+
+// unavailable gives an error the sentence a person sees, and keeps the cause for the log.
+func unavailable(cause error, sentence string) error {
+	return fmt.Errorf("%w: %w", &core.Error{Kind: core.Unavailable, Message: sentence, RetryAfter: 1}, cause)
+}
+
+// away gives errors that say "not now" the kind Unavailable, and leaves others as they are.
+func away(err error) error {
+	if err == nil || core.KindOf(err) != 0 || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	if e, ok := errors.AsType[*sqlite.Error](err); ok {
+		switch e.Code() & 0xff {
+		case sqlite3.SQLITE_FULL:
+			return unavailable(err, "The server's disk is full; nothing can be saved until there is space.")
+		case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
+			return unavailable(err, "The database is busy with another program's long write; try again.")
+		case sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_INTERRUPT:
+			return unavailable(err, "The database cannot be used right now; try again.")
+		}
+		return err
+	}
+	if connectionLost(err) {
+		return unavailable(err, "The database does not answer; try again.")
+	}
+	return err
+}
+
+// connectionLost reports whether err says that PostgreSQL is not there to talk to, rather than what
+// it thinks of a statement.
+func connectionLost(err error) bool {
+	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
+		switch e.Code {
+		case "57P01", "57P02", "57P03", // shutting down, crashed, starting up
+			"53300", // no connection left
+			"25006": // a standby after a failover: it only reads
+			return true
+		}
+		return strings.HasPrefix(e.Code, "08")
+	}
+	if _, ok := errors.AsType[*pgconn.ConnectError](err); ok {
+		return true
+	}
+	if _, ok := errors.AsType[net.Error](err); ok {
+		return true
+	}
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
+		errors.Is(err, driver.ErrBadConn) || pgconn.SafeToRetry(err)
+}
+
+// IsUnique reports whether err says that a row collides with another in a primary key or a unique
+// constraint or index.
+func IsUnique(err error) bool {
+	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return e.Code == "23505"
+	}
+	if e, ok := errors.AsType[*sqlite.Error](err); ok {
+		return e.Code() == sqlite3.SQLITE_CONSTRAINT_UNIQUE || e.Code() == sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY
+	}
+	return false
+}
+
+// UniqueConstraint returns text that names the columns, or for an index over expressions the index,
+// that an [IsUnique] error is about; "" for other errors. Ask whether it contains a name.
+func UniqueConstraint(err error) string {
+	if !IsUnique(err) {
+		return ""
+	}
+	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
+		// Key (organization_id, slug)=(…) already exists.
+		columns, _, _ := strings.Cut(strings.TrimPrefix(e.Detail, "Key "), "=")
+		return e.TableName + " " + columns + " " + e.ConstraintName
+	}
+	// constraint failed: UNIQUE constraint failed: pipelines.organization_id, pipelines.slug (2067)
+	_, columns, _ := strings.Cut(err.Error(), "constraint failed: ")
+	return columns
+}

@@ -1,0 +1,190 @@
+package db
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"embed"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"regexp"
+
+	"github.com/pressly/goose/v3"
+)
+
+// One SQL text serves both engines. PostgreSQL reads it with two words replaced, where they are
+// whole words in upper case: TEXT becomes TEXT COLLATE "C", so that text sorts by its bytes on both,
+// and BLOB becomes BYTEA. A cast, which takes no collation, says text in lower case.
+//
+//go:embed migrations/*.sql
+var files embed.FS
+
+// advisoryLock is the key of the lock that PostgreSQL migrations are run under.
+const advisoryLock = 0x737461636b79 // "stacky"
+
+// schema is what migrating needs to know of an engine.
+type schema struct {
+	dialect    goose.Dialect
+	db         *sql.DB
+	files      fs.FS
+	isMigrated string // a query for whether there is a table of versions
+	lock       func(context.Context) (unlock func(), err error)
+}
+
+func (e *sqliteEngine) migrate(ctx context.Context) ([]string, error) {
+	// Rebuilding a table, the way to change one in SQLite, must not cascade into those that refer to
+	// it, so migrations run without foreign keys being enforced.
+	db, err := openFile(e.path, "foreign_keys(0)", "synchronous(FULL)")
+	if err != nil {
+		return nil, err
+	}
+	defer db.Close()
+	return schema{
+		dialect:    goose.DialectSQLite3,
+		db:         db,
+		files:      files,
+		isMigrated: `SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE name = $1)`,
+		lock:       e.migrationLock,
+	}.bringUp(ctx)
+}
+
+// migrationLock waits for other processes that migrate the same file. SQLite's own lock on an empty
+// file beside the database works on every system, and ends with its process.
+func (e *sqliteEngine) migrationLock(ctx context.Context) (unlock func(), err error) {
+	name := e.path + "-migration"
+	if err := createFile(name); err != nil {
+		return nil, err
+	}
+	db, err := openFile(name)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		conn, err := db.Conn(ctx)
+		if err == nil {
+			_, err = conn.ExecContext(ctx, `BEGIN EXCLUSIVE`)
+		}
+		if err == nil {
+			return func() { conn.Close(); db.Close() }, nil
+		}
+		if !isBusy(err) {
+			db.Close()
+			return nil, fmt.Errorf("lock %s: %w", name, err)
+		}
+		conn.Close()
+	}
+}
+
+func (e *postgresEngine) migrate(ctx context.Context) ([]string, error) {
+	return schema{
+		dialect:    goose.DialectPostgres,
+		db:         e.db,
+		files:      postgresWords{files},
+		isMigrated: `SELECT to_regclass($1) IS NOT NULL`,
+		lock:       e.migrationLock,
+	}.bringUp(ctx)
+}
+
+func (e *postgresEngine) migrationLock(ctx context.Context) (unlock func(), err error) {
+	conn, err := e.db.Conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := conn.ExecContext(ctx, `SELECT pg_advisory_lock($1)`, advisoryLock); err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return func() {
+		finish(ctx, conn, fmt.Sprintf(`SELECT pg_advisory_unlock(%d)`, advisoryLock))
+		conn.Close()
+	}, nil
+}
+
+// bringUp applies the migrations that are missing, and returns their names. A database that misses
+// none is only read.
+func (s schema) bringUp(ctx context.Context) ([]string, error) {
+	numbered, err := fs.Sub(s.files, "migrations")
+	if err != nil {
+		return nil, err
+	}
+	provider, err := goose.NewProvider(s.dialect, s.db, numbered, goose.WithDisableGlobalRegistry(true))
+	if err != nil {
+		return nil, err
+	}
+	sources := provider.ListSources()
+	newest := sources[len(sources)-1].Version
+
+	if current, err := s.isCurrent(ctx, newest); current || err != nil {
+		return nil, err
+	}
+	unlock, err := s.lock(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	if current, err := s.isCurrent(ctx, newest); current || err != nil {
+		return nil, err // another process was faster
+	}
+	results, err := provider.Up(ctx)
+	var applied []string
+	for _, r := range results {
+		applied = append(applied, path.Base(r.Source.Path))
+	}
+	return applied, err
+}
+
+// isCurrent reports whether the newest migration has been applied.
+func (s schema) isCurrent(ctx context.Context, newest int64) (bool, error) {
+	version, err := s.version(ctx)
+	if err != nil {
+		return false, err
+	}
+	if version > newest {
+		return false, fmt.Errorf("%w: its schema has version %d, and this program knows versions up to %d; "+
+			"start a newer program, or restore a backup from before the upgrade", ErrNewer, version, newest)
+	}
+	return version == newest, nil
+}
+
+// version returns the number of the newest migration that was applied, 0 for an empty database.
+func (s schema) version(ctx context.Context) (version int64, err error) {
+	var migrated bool
+	if err := s.db.QueryRowContext(ctx, s.isMigrated, goose.DefaultTablename).Scan(&migrated); err != nil || !migrated {
+		return 0, err
+	}
+	query := `SELECT coalesce(max(version_id), 0) FROM ` + goose.DefaultTablename
+	err = s.db.QueryRowContext(ctx, query).Scan(&version)
+	return version, err
+}
+
+// postgresWords reads SQL files with the words of PostgreSQL.
+type postgresWords struct{ fs.FS }
+
+var (
+	textWord = regexp.MustCompile(`\bTEXT\b`)
+	blobWord = regexp.MustCompile(`\bBLOB\b`)
+)
+
+func (w postgresWords) Open(name string) (fs.File, error) {
+	file, err := w.FS.Open(name)
+	if err != nil || path.Ext(name) != ".sql" {
+		return file, err
+	}
+	text, err := io.ReadAll(file)
+	if err != nil {
+		return nil, err
+	}
+	text = textWord.ReplaceAll(text, []byte(`TEXT COLLATE "C"`))
+	text = blobWord.ReplaceAll(text, []byte(`BYTEA`))
+	return rewritten{file, bytes.NewReader(text)}, nil
+}
+
+// rewritten is a file with other contents.
+type rewritten struct {
+	fs.File
+	text *bytes.Reader
+}
+
+func (r rewritten) Read(p []byte) (int, error) { return r.text.Read(p) }

@@ -1,0 +1,173 @@
+package db
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net/url"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+)
+
+const (
+	// poolSize is how many connections a replica holds at most unless the URL says pool_max_conns.
+	poolSize = 16
+	// maxAttempts is how often a transaction is run when the server keeps choosing it as the victim.
+	maxAttempts = 10
+	// finishTimeout bounds a commit or rollback, which the end of a request must not cut short.
+	finishTimeout = 15 * time.Second
+)
+
+// postgresEngine runs each read on one connection of the pool, and each write as a READ COMMITTED
+// transaction.
+type postgresEngine struct {
+	pool *pgxpool.Pool
+	db   *sql.DB
+	log  *slog.Logger
+}
+
+func openPostgres(ctx context.Context, connect string, log *slog.Logger) (*postgresEngine, error) {
+	config, err := pgxpool.ParseConfig(connect)
+	if err != nil {
+		return nil, fmt.Errorf("the database URL cannot be used: %w", err)
+	}
+	if u, err := url.Parse(connect); err == nil && !u.Query().Has("pool_max_conns") {
+		config.MaxConns = poolSize
+	}
+	if config.ConnConfig.RuntimeParams["application_name"] == "" {
+		config.ConnConfig.RuntimeParams["application_name"] = "stackyard"
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	e := &postgresEngine{pool: pool, db: stdlib.OpenDBFromPool(pool), log: log}
+	if err := e.ping(ctx); err != nil {
+		e.close()
+		return nil, fmt.Errorf("connect to the database: %w", err)
+	}
+	return e, nil
+}
+
+func (e *postgresEngine) close() error {
+	err := e.db.Close()
+	e.pool.Close()
+	return err
+}
+
+func (e *postgresEngine) ping(ctx context.Context) error { return e.pool.Ping(ctx) }
+
+func (e *postgresEngine) read(ctx context.Context, fn func(*Q) error) error {
+	err := e.readOnce(ctx, fn)
+	if err != nil && connectionLost(err) && ctx.Err() == nil {
+		// Most often the server was restarted and the pool holds connections of its former life.
+		e.pool.Reset()
+		err = e.readOnce(ctx, fn)
+	}
+	return err
+}
+
+func (e *postgresEngine) readOnce(ctx context.Context, fn func(*Q) error) error {
+	conn, err := e.db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	q := &Q{ctx: ctx, run: ctx, engine: PostgreSQL, conn: &connection{Conn: conn}}
+	defer q.end()
+	return fn(q)
+}
+
+func (e *postgresEngine) write(ctx context.Context, fn func(*Q) error) error {
+	for attempt := 1; ; attempt++ {
+		err := e.writeOnce(ctx, fn)
+		if !isVictim(err) || attempt == maxAttempts {
+			return err
+		}
+		e.log.DebugContext(ctx, "run a transaction again", "error", err, "attempt", attempt)
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(rand.N(5 * time.Millisecond << min(attempt, 6))):
+		}
+	}
+}
+
+func (e *postgresEngine) writeOnce(ctx context.Context, fn func(*Q) error) error {
+	conn, err := e.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	open := true
+	defer func() {
+		if open { // fn failed, panicked, or ended its goroutine
+			finish(ctx, conn, `ROLLBACK`)
+		}
+	}()
+	q := &Q{
+		ctx: context.WithValue(ctx, transactionKey{}, true), run: ctx,
+		conn: &connection{Conn: conn}, engine: PostgreSQL, writing: true,
+	}
+	defer q.end()
+	err = fn(q)
+	if failed := q.end(); failed != nil && (err == nil || isVictim(failed)) {
+		err = failed
+	}
+	if err != nil {
+		return err
+	}
+	open = false
+	if err := finish(ctx, conn, `COMMIT`); err != nil {
+		if e, ok := errors.AsType[*pgconn.PgError](err); ok && !connectionLost(e) {
+			return err // the server says that it did not
+		}
+		return unavailable(err, "The database went away while saving; look whether the change was saved before trying again.")
+	}
+	return nil
+}
+
+// begin opens a transaction. Nothing has been done when it fails, so it tries again with a fresh
+// connection: the pool may hold connections of a server that was restarted.
+func (e *postgresEngine) begin(ctx context.Context) (*sql.Conn, error) {
+	conn, err := e.tryBegin(ctx)
+	if err != nil && connectionLost(err) && ctx.Err() == nil {
+		e.pool.Reset()
+		conn, err = e.tryBegin(ctx)
+	}
+	return conn, err
+}
+
+func (e *postgresEngine) tryBegin(ctx context.Context) (*sql.Conn, error) {
+	conn, err := e.db.Conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := conn.ExecContext(ctx, `BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE`); err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return conn, nil
+}
+
+// finish ends a transaction whether or not ctx is done. A connection whose transaction could not be
+// ended is thrown away by the pool.
+func finish(ctx context.Context, conn *sql.Conn, how string) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishTimeout)
+	defer cancel()
+	_, err := conn.ExecContext(ctx, how)
+	return err
+}
+
+// isVictim reports whether the server rolled a transaction back for the sake of others: a deadlock
+// or a serialization failure.
+func isVictim(err error) bool {
+	e, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && (e.Code == "40001" || e.Code == "40P01")
+}

@@ -1,0 +1,180 @@
+package db
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+)
+
+// ErrNoRows is what [One] and [Row.Scan] return when the query found nothing.
+var ErrNoRows = sql.ErrNoRows
+
+var errEnded = errors.New("db: statement after the end of its Read or Write")
+
+// Q runs statements for the function it was lent to, on that function's goroutine only.
+type Q struct {
+	ctx     context.Context // the caller's
+	run     context.Context // what statements run under
+	conn    *connection
+	engine  Engine
+	writing bool
+	open    []*sql.Rows
+	err     error // refuses all further statements
+}
+
+// Context returns the context that was given to Read or Write. Calling Read or Write with it panics
+// inside of a write.
+func (q *Q) Context() context.Context { return q.ctx }
+
+// Exec runs a statement and returns how many rows it inserted, changed or deleted.
+func (q *Q) Exec(query string, args ...any) (affected int64, err error) {
+	if q.err != nil {
+		return 0, q.err
+	}
+	result, err := q.conn.exec(q.run, query, args)
+	if err != nil {
+		return 0, q.failed(err)
+	}
+	return result.RowsAffected()
+}
+
+// Query runs a statement that returns rows. They must be closed before the next statement; [All] and
+// [One] see to it and are what rooms mostly use.
+func (q *Q) Query(query string, args ...any) (*sql.Rows, error) {
+	if q.err != nil {
+		return nil, q.err
+	}
+	rows, err := q.conn.QueryContext(q.run, query, args...)
+	if err != nil {
+		return nil, q.failed(err)
+	}
+	q.open = append(q.open, rows)
+	return rows, nil
+}
+
+// QueryRow runs a statement that returns at most one row of interest.
+func (q *Q) QueryRow(query string, args ...any) *Row {
+	if q.err != nil {
+		return &Row{q: q, err: q.err}
+	}
+	rows, err := q.conn.query(q.run, query, args)
+	if err != nil {
+		return &Row{q: q, err: q.failed(err)}
+	}
+	q.open = append(q.open, rows)
+	return &Row{q: q, rows: rows}
+}
+
+// Row is the result of [Q.QueryRow].
+type Row struct {
+	q    *Q
+	rows *sql.Rows
+	err  error
+}
+
+// Scan copies the columns of the first row into dest, or returns [ErrNoRows].
+func (r *Row) Scan(dest ...any) error {
+	if r.err != nil {
+		return r.err
+	}
+	defer r.q.conn.close(r.rows)
+	if !r.rows.Next() {
+		if err := r.rows.Err(); err != nil {
+			return r.q.failed(err)
+		}
+		return ErrNoRows
+	}
+	if err := r.rows.Scan(dest...); err != nil {
+		return err
+	}
+	// Only a closed result tells of an error that came after the first row.
+	if err := r.rows.Close(); err != nil {
+		return r.q.failed(err)
+	}
+	return nil
+}
+
+// failed remembers that a statement of a write failed, so that nothing after it counts.
+func (q *Q) failed(err error) error {
+	if q.writing && q.err == nil {
+		q.err = err
+	}
+	return err
+}
+
+// end closes what fn left open and refuses statements from now on. It returns the error that spoiled
+// the transaction, if any.
+func (q *Q) end() error {
+	for _, rows := range q.open {
+		rows.Close()
+	}
+	q.conn.reading = 0
+	err := q.err
+	q.err = errEnded
+	return err
+}
+
+// Lock takes the lock of one row until the end of the write, so that what is then read of it stays
+// true. A row that does not exist is not locked. table is a constant of the code. Rooms lock in the
+// order organization, build, job, runnable.
+//
+// Rows that merely refer to the locked one can still be inserted by others.
+func (q *Q) Lock(table, id string) error {
+	if q.engine == SQLite {
+		return q.err
+	}
+	_, err := q.Exec(`SELECT 1 FROM `+table+` WHERE id = $1 FOR NO KEY UPDATE`, id)
+	return err
+}
+
+// LockName takes a lock that has only a name until the end of the write: for rules over rows that do
+// not exist yet.
+func (q *Q) LockName(name string) error {
+	if q.engine == SQLite {
+		return q.err
+	}
+	_, err := q.Exec(`SELECT pg_advisory_xact_lock(hashtextextended($1, 0))`, name)
+	return err
+}
+
+// In returns a condition that is true when column is one of values, and the argument for its
+// parameter $n. It holds for any number of values, none included.
+func (q *Q) In(column string, n int, values []string) (condition string, arg any) {
+	if q.engine == PostgreSQL {
+		return fmt.Sprintf(`%s = ANY($%d)`, column, n), append([]string{}, values...)
+	}
+	return fmt.Sprintf(`%s IN (SELECT value FROM json_each($%d))`, column, n), JSON(append([]string{}, values...))
+}
+
+// Scan copies the columns of one row, in their order, into dest.
+type Scan = func(dest ...any) error
+
+// All returns what scan makes of each row of a query; an empty slice when there is none.
+func All[T any](q *Q, scan func(Scan) (T, error), query string, args ...any) ([]T, error) {
+	if q.err != nil {
+		return nil, q.err
+	}
+	rows, err := q.conn.query(q.run, query, args)
+	if err != nil {
+		return nil, q.failed(err)
+	}
+	defer q.conn.close(rows)
+	all := []T{}
+	for rows.Next() {
+		one, err := scan(rows.Scan)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, one)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, q.failed(err)
+	}
+	return all, nil
+}
+
+// One returns what scan makes of the first row of a query, or [ErrNoRows].
+func One[T any](q *Q, scan func(Scan) (T, error), query string, args ...any) (T, error) {
+	return scan(q.QueryRow(query, args...).Scan)
+}

@@ -1,0 +1,111 @@
+package db
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"modernc.org/sqlite"
+)
+
+// readers is how many statements SQLite reads at the same time.
+const readers = 4
+
+// busyTimeout, in milliseconds, is how long one statement waits inside SQLite for another process.
+const busyTimeout = 5000
+
+// sqliteEngine reads through a few connections that cannot write, and writes through one.
+type sqliteEngine struct {
+	path   string
+	reads  *sql.DB
+	writer *writer
+}
+
+func openSQLite(ctx context.Context, path string, log *slog.Logger) (*sqliteEngine, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := createFile(path); err != nil {
+		return nil, fmt.Errorf("create the database: %w", err)
+	}
+	reads, err := openFile(path, "query_only(1)", "cache_size(-2000)")
+	if err != nil {
+		return nil, err
+	}
+	reads.SetMaxOpenConns(readers)
+	reads.SetMaxIdleConns(readers)
+	writes, err := openFile(path, "journal_mode(WAL)", "synchronous(FULL)", "cache_size(-8000)", "journal_size_limit(67108864)")
+	if err != nil {
+		return nil, err
+	}
+	e := &sqliteEngine{path: path, reads: reads, writer: newWriter(writes, log)}
+	// The first connection of the writer sets the journal mode, which readers rely on.
+	if err := e.ping(ctx); err != nil {
+		e.close()
+		return nil, fmt.Errorf("open the database %s: %w", path, err)
+	}
+	return e, nil
+}
+
+// createFile makes the file, and its folder, for the eyes of this user only; SQLite gives the files
+// it puts beside it the same mode.
+func createFile(path string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// openFile returns connections to a SQLite file with pragmas set on each.
+func openFile(path string, pragmas ...string) (*sql.DB, error) {
+	set := url.Values{"_pragma": append([]string{"busy_timeout(" + strconv.Itoa(busyTimeout) + ")", "foreign_keys(1)"}, pragmas...)}
+	file := url.URL{Scheme: "file", Path: filepath.ToSlash(path), RawQuery: set.Encode()}
+	connector, err := sqlite.NewConnector(file.String())
+	if err != nil {
+		return nil, err
+	}
+	return sql.OpenDB(connector), nil
+}
+
+func (e *sqliteEngine) read(ctx context.Context, fn func(*Q) error) error {
+	conn, err := e.reads.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	q := &Q{ctx: ctx, run: ctx, engine: SQLite, conn: &connection{Conn: conn}}
+	defer q.end()
+	return fn(q)
+}
+
+func (e *sqliteEngine) write(ctx context.Context, fn func(*Q) error) error {
+	return e.writer.write(ctx, fn)
+}
+
+func (e *sqliteEngine) ping(ctx context.Context) error {
+	if err := e.write(ctx, func(*Q) error { return nil }); err != nil {
+		return err
+	}
+	return e.read(ctx, func(q *Q) error {
+		var tables int
+		return q.QueryRow(`SELECT count(*) FROM sqlite_schema`).Scan(&tables)
+	})
+}
+
+// close ends with the connection that may write: the last one to go moves what is in the
+// write-ahead log into the file and deletes the log.
+func (e *sqliteEngine) close() error {
+	e.writer.stop()
+	e.reads.Close()
+	return e.writer.db.Close()
+}
