@@ -1,0 +1,54 @@
+package core
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Changes is what applying an organization file did, one line for each thing.
+type Changes struct{ Lines []string }
+
+// Created notes that something was made.
+func (c *Changes) Created(kind, name string) { c.add("created", kind, name) }
+
+// Changed notes that something was changed.
+func (c *Changes) Changed(kind, name string) { c.add("changed", kind, name) }
+
+// Token notes a token that was generated. This is the only time it is shown.
+func (c *Changes) Token(kind, name, value string) { c.add("token", kind, name, value) }
+
+func (c *Changes) add(words ...string) {
+	c.Lines = append(c.Lines, strings.Join(words, " "))
+}
+
+// Complaints are what is wrong with a file, by line.
+type Complaints []Complaint
+
+// A Complaint is one thing that is wrong with a file.
+type Complaint struct {
+	Line    int
+	Message string
+}
+
+// Add notes something wrong at a line.
+func (c *Complaints) Add(line int, format string, args ...any) {
+	*c = append(*c, Complaint{Line: line, Message: fmt.Sprintf(format, args...)})
+}
+
+// Err returns nil when there are no complaints, else all of them in the order of the file.
+func (c Complaints) Err() error {
+	if len(c) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(c, func(a, b Complaint) int { return a.Line - b.Line })
+	return c
+}
+
+func (c Complaints) Error() string {
+	lines := make([]string, len(c))
+	for i, complaint := range c {
+		lines[i] = fmt.Sprintf("line %d: %s", complaint.Line, complaint.Message)
+	}
+	return strings.Join(lines, "\n")
+}

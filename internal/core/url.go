@@ -1,0 +1,26 @@
+package core
+
+import (
+	"net/url"
+	"strings"
+)
+
+// PublicURL is what every URL in a response begins with: scheme, host and any path prefix, without a
+// slash at its end.
+type PublicURL string
+
+// To returns the absolute URL of a path given by its segments, each escaped.
+func (p PublicURL) To(segments ...string) string {
+	var b strings.Builder
+	b.WriteString(string(p))
+	for _, s := range segments {
+		b.WriteByte('/')
+		b.WriteString(url.PathEscape(s))
+	}
+	return b.String()
+}
+
+// Org returns the API URL of something in an organization.
+func (p PublicURL) Org(slug string, segments ...string) string {
+	return p.To(append([]string{"v2", "organizations", slug}, segments...)...)
+}

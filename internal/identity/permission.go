@@ -1,0 +1,53 @@
+package identity
+
+import "slices"
+
+// Permission is something a person may or may not do in an organization, whatever token they use.
+type Permission string
+
+// Permissions that an administrator grants to members one by one.
+const (
+	StopAgents            Permission = "stop_agents"
+	ManageHostedAgents    Permission = "manage_hosted_agents"
+	ManageClusters        Permission = "manage_clusters"
+	ViewSuiteTokens       Permission = "view_suite_tokens"
+	CreatePublicPipelines Permission = "create_public_pipelines"
+)
+
+// Permissions that only administrators have.
+const (
+	ChangeOrganization Permission = "change_organization"
+	ManageMembers      Permission = "manage_members"
+	ManageTeams        Permission = "manage_teams"
+	ManageTemplates    Permission = "manage_pipeline_templates"
+)
+
+// Permissions that follow from teams, where the organization has them switched on.
+const (
+	CreatePipelines Permission = "create_pipelines"
+)
+
+// Permissions on one pipeline; the pipelines room decides them.
+const (
+	ReadPipeline   Permission = "read_pipeline"
+	BuildPipeline  Permission = "build_pipeline"
+	ManagePipeline Permission = "manage_pipeline"
+)
+
+// GrantablePermissions lists what a member can be granted.
+var GrantablePermissions = []Permission{StopAgents, ManageHostedAgents, ManageClusters, ViewSuiteTokens, CreatePublicPipelines}
+
+// Can reports whether the member may do something in the organization. An administrator may do
+// everything; nobody may do anything through a nil Membership.
+func (m *Membership) Can(p Permission, org *Organization) bool {
+	switch {
+	case m == nil:
+		return false
+	case m.Role == Admin:
+		return true
+	case p == CreatePipelines:
+		return !org.Features.Teams || slices.ContainsFunc(m.Teams, func(t TeamMembership) bool { return t.CanCreatePipelines })
+	default:
+		return slices.Contains(m.Permissions, p)
+	}
+}

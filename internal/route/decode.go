@@ -1,0 +1,199 @@
+package route
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"reflect"
+	"strings"
+	"unicode/utf8"
+
+	"stackyard/internal/core"
+)
+
+// maxBody is the size of the largest request body, in bytes.
+const maxBody = 4 << 20
+
+// Opt is a field of a request body that knows whether it was sent, and whether as null.
+type Opt[T any] struct {
+	Value T
+	Set   bool // it was sent, as null or as a value
+	Null  bool // it was sent as null
+}
+
+// UnmarshalJSON reads the field.
+func (o *Opt[T]) UnmarshalJSON(b []byte) error {
+	o.Set = true
+	if string(b) == "null" {
+		o.Null = true
+		return nil
+	}
+	return json.Unmarshal(b, &o.Value)
+}
+
+func (o Opt[T]) schemaType() reflect.Type { return reflect.TypeFor[*T]() }
+
+// To writes the value, when it was sent, to dst; null is the zero value.
+func (o Opt[T]) To(dst *T) {
+	if o.Set {
+		*dst = o.Value
+	}
+}
+
+// decode reads the request's body into the struct that v points to. An absent body is an empty object.
+func (r *Request) decode(v any) error {
+	body, err := io.ReadAll(http.MaxBytesReader(r.w, r.Body, maxBody))
+	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return core.Errorf(core.TooLarge, "The request body is larger than %d bytes", tooLarge.Limit)
+	}
+	if err != nil {
+		return core.Errorf(core.BadRequest, "The request body could not be read")
+	}
+	err = Decode(body, v)
+	if r.route.Auth == Agent {
+		return asBadRequest(err)
+	}
+	return err
+}
+
+// asBadRequest turns what is wrong with fields into one message with status 400, as the stacks and
+// agent APIs want it.
+func asBadRequest(err error) error {
+	if e, ok := errors.AsType[*core.Error](err); ok && len(e.Fields) > 0 {
+		return core.Errorf(core.BadRequest, "%s %s", e.Fields[0].Field, e.Fields[0].Code)
+	}
+	return err
+}
+
+// Decode reads a JSON object into the struct that v points to, field by field, so that all fields of
+// a wrong type are told at once. Fields that the struct does not have are ignored.
+func Decode(body []byte, v any) error {
+	body = bytes.TrimSpace(body)
+	if len(body) == 0 {
+		return nil
+	}
+	if !utf8.Valid(body) {
+		return core.Errorf(core.BadRequest, "The request body is not valid UTF-8")
+	}
+	if hasNUL(body) {
+		return core.Errorf(core.BadRequest, "The request body holds the character U+0000, which is not allowed")
+	}
+	var sent map[string]json.RawMessage
+	if err := json.Unmarshal(body, &sent); err != nil {
+		return malformed(body, err)
+	}
+	if sent == nil {
+		return core.Errorf(core.BadRequest, "The request body must be a JSON object, not null")
+	}
+	var problems core.Problems
+	target := reflect.ValueOf(v).Elem()
+	for field := range fields(target.Type()) {
+		raw, ok := sent[field.name]
+		if !ok {
+			continue
+		}
+		if err := json.Unmarshal(raw, target.FieldByIndex(field.index).Addr().Interface()); err != nil {
+			path, rule := describe(field, err)
+			problems.Add(path, "%s", rule)
+		}
+	}
+	return problems.Err()
+}
+
+func malformed(body []byte, err error) error {
+	if typeErr, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return core.Errorf(core.BadRequest, "The request body must be a JSON object, not %s", article(typeErr.Value))
+	}
+	if body[0] != '{' {
+		return core.Errorf(core.BadRequest, "The request body must be a JSON object; form encoding is not accepted")
+	}
+	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
+		line := 1 + bytes.Count(body[:min(int(syntax.Offset), len(body))], []byte("\n"))
+		return core.Errorf(core.BadRequest, "The request body is not valid JSON: %s, at line %d (byte %d)", syntax, line, syntax.Offset)
+	}
+	return core.Errorf(core.BadRequest, "The request body is not valid JSON: %s", err)
+}
+
+// describe says which field could not be read, and what it should have been.
+func describe(field field, err error) (path, rule string) {
+	path = field.name
+	typeErr, ok := errors.AsType[*json.UnmarshalTypeError](err)
+	if !ok {
+		return path, fmt.Sprintf("is invalid: %s", err)
+	}
+	if typeErr.Field != "" {
+		path += "." + typeErr.Field
+	}
+	return path, fmt.Sprintf("must be %s, not %s", expected(typeErr.Type), article(typeErr.Value))
+}
+
+func expected(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Pointer:
+		return expected(t.Elem())
+	case reflect.String:
+		return "a string"
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64,
+		reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		return "an integer"
+	case reflect.Float32, reflect.Float64:
+		return "a number"
+	case reflect.Slice, reflect.Array:
+		return "an array"
+	default:
+		return "an object"
+	}
+}
+
+func article(jsonType string) string {
+	kind, _, _ := strings.Cut(jsonType, " ") // "number 1.5": the value may be long or secret
+	switch kind {
+	case "array", "object":
+		return "an " + kind
+	case "bool":
+		return "a boolean"
+	default:
+		return "a " + kind
+	}
+}
+
+// hasNUL reports whether a JSON text spells U+0000 in one of its strings.
+func hasNUL(body []byte) bool {
+	for {
+		i := bytes.IndexByte(body, '\\')
+		if i < 0 {
+			return false
+		}
+		if bytes.HasPrefix(body[i:], []byte(`\u0000`)) {
+			return true
+		}
+		body = body[min(i+2, len(body)):]
+	}
+}
+
+type field struct {
+	name      string
+	index     []int
+	omitempty bool
+	reflect.StructField
+}
+
+// fields yields the fields of a struct that have a JSON name, those of embedded structs among them.
+func fields(t reflect.Type) func(func(field) bool) {
+	return func(yield func(field) bool) {
+		for _, f := range reflect.VisibleFields(t) {
+			name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+			if name == "" || name == "-" {
+				continue
+			}
+			if !yield(field{name: name, index: f.Index, omitempty: strings.Contains(options, "omitempty") || strings.Contains(options, "omitzero"), StructField: f}) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,73 @@
+package route
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+
+	"stackyard/internal/core"
+)
+
+// errorView is the body of every answer that is not a success.
+type errorView struct {
+	Message string            `json:"message"`
+	Errors  []core.FieldError `json:"errors,omitempty"`
+}
+
+// statuses is the one place where kinds of errors become statuses.
+var statuses = map[core.Kind]int{
+	core.BadRequest:    http.StatusBadRequest,
+	core.Unauthorized:  http.StatusUnauthorized,
+	core.Forbidden:     http.StatusForbidden,
+	core.NotFound:      http.StatusNotFound,
+	core.Conflict:      http.StatusConflict,
+	core.Gone:          http.StatusGone,
+	core.TooLarge:      http.StatusRequestEntityTooLarge,
+	core.Unprocessable: http.StatusUnprocessableEntity,
+	core.RateLimited:   http.StatusTooManyRequests,
+	core.Unavailable:   http.StatusServiceUnavailable,
+}
+
+// fail writes an error: its sentence for the person, its cause for the log.
+func (s *Server) fail(w http.ResponseWriter, requestID string, err error) {
+	if limit, ok := errors.AsType[*limitError](err); ok {
+		w.Header().Set("Retry-After", strconv.Itoa(limit.Reset))
+		s.write(w, http.StatusTooManyRequests, limitView{
+			Message: "You have exceeded your rate limit; try again later",
+			Scope:   limit.scope,
+			Limit:   limit.Limit,
+			Current: limit.Current,
+			Reset:   limit.Reset,
+		})
+		return
+	}
+	e, ok := errors.AsType[*core.Error](err)
+	if !ok {
+		s.log.Error("request failed", "request_id", requestID, "error", err)
+		s.write(w, http.StatusInternalServerError, errorView{Message: "Something went wrong on the server. Its log has the reason under the request id " + requestID})
+		return
+	}
+	if e.Kind == core.Unavailable {
+		s.log.Warn("request refused", "request_id", requestID, "error", err)
+	}
+	if e.RetryAfter > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(e.RetryAfter))
+	}
+	s.write(w, statuses[e.Kind], errorView{Message: e.Message, Errors: e.Fields})
+}
+
+// write writes a value as JSON.
+func (s *Server) write(w http.ResponseWriter, status int, v any) {
+	body, err := json.Marshal(v)
+	if err != nil {
+		s.log.Error("response could not be written as JSON", "error", err)
+		status, body = http.StatusInternalServerError, []byte(`{"message":"Something went wrong on the server"}`)
+	}
+	h := w.Header()
+	h.Set("Content-Type", "application/json; charset=utf-8")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Content-Length", strconv.Itoa(len(body)+1))
+	w.WriteHeader(status)
+	w.Write(append(body, '\n'))
+}

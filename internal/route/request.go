@@ -1,0 +1,227 @@
+package route
+
+import (
+	"fmt"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"strings"
+
+	"stackyard/internal/core"
+	"stackyard/internal/identity"
+)
+
+// A Request is an HTTP request that has passed its route's gates.
+type Request struct {
+	*http.Request
+	Caller  *identity.Caller       // of a Bearer route
+	Agent   *identity.AgentToken   // of an Agent route
+	Org     *identity.Organization // of a path with {org}, or the agent token's
+	Member  *identity.Membership   // what the caller is in Org; nil for a visitor
+	Address netip.Addr             // of the client, with trusted proxies taken into account
+
+	route  *Route
+	server *Server
+	w      http.ResponseWriter
+}
+
+// SetHeader sets a header of the response.
+func (r *Request) SetHeader(name, value string) { r.w.Header().Set(name, value) }
+
+// PathID returns the UUID that a path segment holds. Anything else cannot exist: NotFound, with the
+// resource's own message.
+func (r *Request) PathID(segment, notFound string) (string, error) {
+	id, ok := core.ParseID(r.PathValue(segment))
+	if !ok {
+		return "", core.Errorf(core.NotFound, "%s", notFound)
+	}
+	return id, nil
+}
+
+// Flag returns a boolean query parameter, or its default when it is absent or empty.
+func (r *Request) Flag(name string, unset bool) (bool, error) {
+	switch v := r.FormQuery(name); strings.ToLower(v) {
+	case "":
+		return unset, nil
+	case "true", "1":
+		return true, nil
+	case "false", "0":
+		return false, nil
+	default:
+		return false, core.Errorf(core.BadRequest, "%s must be true or false", name)
+	}
+}
+
+// FormQuery returns a query parameter; it never reads the body.
+func (r *Request) FormQuery(name string) string { return r.URL.Query().Get(name) }
+
+// A Page is the part of a list that a request asks for.
+type Page struct {
+	Number int // from 1
+	Size   int
+}
+
+const (
+	defaultPageSize = 30
+	maxPageSize     = 100
+	// maxPage keeps the offset of the deepest page within what every engine counts in.
+	maxPage = 1_000_000
+)
+
+// Offset is the number of items before the page.
+func (p Page) Offset() int { return (p.Number - 1) * p.Size }
+
+// Page returns the page that the request asks for.
+func (r *Request) Page() (Page, error) {
+	number, err := r.queryInt("page", 1, maxPage)
+	if err != nil {
+		return Page{}, err
+	}
+	size, err := r.pageSize()
+	return Page{Number: number, Size: size}, err
+}
+
+func (r *Request) pageSize() (int, error) {
+	return r.queryInt("per_page", defaultPageSize, maxPageSize)
+}
+
+func (r *Request) queryInt(name string, unset, most int) (int, error) {
+	v := r.FormQuery(name)
+	if v == "" {
+		return unset, nil
+	}
+	n, err := strconv.Atoi(v)
+	if err != nil || n < 1 || n > most {
+		return 0, core.Errorf(core.BadRequest, "%s must be an integer from 1 to %d", name, most)
+	}
+	return n, nil
+}
+
+// Paged is one page of a list; it is written as a bare array with a Link header.
+type Paged[T any] struct {
+	Items []T
+	Page  Page
+	Total int // items on all pages
+}
+
+// PageOf returns one page of a list of total items.
+func PageOf[T any](items []T, page Page, total int) Paged[T] {
+	return Paged[T]{Items: items, Page: page, Total: total}
+}
+
+// MapPage returns a page with every item turned into its view.
+func MapPage[T, V any](items []T, page Page, total int, view func(T) V) Paged[V] {
+	views := make([]V, len(items))
+	for i, item := range items {
+		views[i] = view(item)
+	}
+	return PageOf(views, page, total)
+}
+
+func (p Paged[T]) shape(r *Request) any {
+	last := max(1, (p.Total+p.Page.Size-1)/p.Page.Size)
+	var links []string
+	link := func(page int, rel string) {
+		links = append(links, fmt.Sprintf(`<%s>; rel="%s"`, r.link("page", strconv.Itoa(page)), rel))
+	}
+	if p.Page.Number < last {
+		link(p.Page.Number+1, "next")
+		link(last, "last")
+	}
+	if p.Page.Number > 1 {
+		link(1, "first")
+		link(min(p.Page.Number-1, last), "prev")
+	}
+	if len(links) > 0 {
+		r.SetHeader("Link", strings.Join(links, ", "))
+	}
+	if p.Items == nil {
+		return []T{}
+	}
+	return p.Items
+}
+
+// link returns the request's own URL with one query parameter set and others removed. Commas and
+// semicolons end up percent-encoded, which clients that split Link headers rely on.
+func (r *Request) link(set, value string, remove ...string) string {
+	query := r.URL.Query()
+	for _, name := range remove {
+		query.Del(name)
+	}
+	query.Set(set, value)
+	return string(r.server.public) + r.URL.EscapedPath() + "?" + query.Encode()
+}
+
+// A CursorPage is the part of a list with cursors that a request asks for.
+type CursorPage struct {
+	Size          int
+	After, Before core.Cursor // at most one is set
+}
+
+// Limit is how many rows to read: one more than the page holds, to know whether there are more.
+func (p CursorPage) Limit() int { return p.Size + 1 }
+
+// CursorPage returns the part that the request asks for, of a list whose sort key has a number of
+// parts.
+func (r *Request) CursorPage(parts int) (CursorPage, error) {
+	size, err := r.pageSize()
+	if err != nil {
+		return CursorPage{}, err
+	}
+	p := CursorPage{Size: size}
+	after, before := r.FormQuery("after"), r.FormQuery("before")
+	switch {
+	case after != "" && before != "":
+		return p, core.Errorf(core.BadRequest, "after and before cannot be used together")
+	case after != "":
+		p.After, err = core.ParseCursor(after, parts)
+	case before != "":
+		p.Before, err = core.ParseCursor(before, parts)
+	}
+	return p, err
+}
+
+// Items is one page of a list with cursors.
+type Items[T any] struct {
+	Items []T   `json:"items"`
+	Links Links `json:"links"`
+}
+
+// Links lead from one page of a list with cursors to others.
+type Links struct {
+	Self string  `json:"self"`
+	Next *string `json:"next"`
+	Prev *string `json:"prev"`
+}
+
+// ItemsOf makes a page of up to Limit rows, read in the direction of the cursor: for Before they come
+// last first. key is the sort key of an item and view what is shown of it.
+func ItemsOf[T, V any](r *Request, p CursorPage, rows []T, key func(T) core.Cursor, view func(T) V) Items[V] {
+	more := len(rows) > p.Size
+	rows = rows[:min(len(rows), p.Size)]
+	page := Items[V]{Items: make([]V, len(rows))}
+	page.Links.Self = string(r.server.public) + r.URL.RequestURI()
+	for i, row := range rows {
+		at := i
+		if p.Before != nil {
+			at = len(rows) - 1 - i
+		}
+		page.Items[at] = view(row)
+	}
+	if len(rows) == 0 {
+		return page
+	}
+	first, last := rows[0], rows[len(rows)-1]
+	if p.Before != nil {
+		first, last = last, first
+	}
+	if more && p.Before == nil || p.Before != nil {
+		next := r.link("after", key(last).String(), "before")
+		page.Links.Next = &next
+	}
+	if more && p.Before != nil || p.After != nil {
+		prev := r.link("before", key(first).String(), "after")
+		page.Links.Prev = &prev
+	}
+	return page
+}

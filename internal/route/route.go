@@ -1,0 +1,179 @@
+// Package route is the HTTP toolkit. A room hands over its routes as data, and from that one table
+// come the mux, authentication, the organization, scope and permission checks, rate limits, decoding,
+// paging, error rendering, request ids, logs, metrics and the OpenAPI document.
+//
+// Each request passes the same gates in the same order: who is calling (401), the organization (404,
+// 503), the rate limit (429), the token's scope and the caller's permission (403), the resource (404),
+// its own permission (403), the body (400, 422), and then the handler. A handler is a plain function
+// of a Request, the loaded resource and the decoded body; it returns a value to be written as JSON, or
+// an error whose core.Kind decides the status.
+package route
+
+import (
+	"net/http"
+	"reflect"
+
+	"stackyard/internal/core"
+	"stackyard/internal/identity"
+)
+
+// Auth says what kind of credential a route asks for.
+type Auth int
+
+// The kinds of credentials.
+const (
+	Bearer Auth = iota // a user's access token
+	Agent              // a cluster's agent token
+	Open               // none
+)
+
+// NoScope marks a route that any valid access token may use.
+const NoScope identity.Scope = "none"
+
+// A Route is one method of one path.
+type Route struct {
+	Method      string
+	Path        string // in net/http's pattern syntax; a segment {org} is the organization's slug
+	Tag         string // the group it is documented in
+	Summary     string
+	Description string
+
+	Auth       Auth
+	Scope      identity.Scope      // required for Bearer routes; NoScope where none is needed
+	Permission identity.Permission // what the caller must be allowed to do, if anything
+	// Visitors lets callers through who do not belong to the organization; the resource's own Permits
+	// decides what they see.
+	Visitors bool
+	// Limit is the rate-limit scope; "rest" for Bearer routes that set none.
+	Limit string
+
+	Query   []Param
+	Status  int   // of success; 200 when zero
+	Errors  []int // statuses beyond those every route of its kind can answer
+	Hidden  bool  // not part of the documented API
+	Handler Handler
+}
+
+// Param is a query parameter.
+type Param struct {
+	Name string
+	Doc  string
+	// Type is the JSON schema type; "string" when empty.
+	Type string
+}
+
+// PageParams are the query parameters of lists in pages.
+var PageParams = []Param{
+	{Name: "page", Type: "integer", Doc: "The page, counted from 1."},
+	{Name: "per_page", Type: "integer", Doc: "Items on a page: 30 unless given, at most 100."},
+}
+
+// CursorParams are the query parameters of lists with cursors.
+var CursorParams = []Param{
+	{Name: "per_page", Type: "integer", Doc: "Items on a page: 30 unless given, at most 100."},
+	{Name: "after", Doc: "A cursor: what comes after it. Not together with before."},
+	{Name: "before", Doc: "A cursor: what comes before it. Not together with after."},
+}
+
+// A Handler is what a route does, made by Do, DoBody, On, OnBody or Raw.
+type Handler struct {
+	body    reflect.Type // nil: takes none
+	result  reflect.Type // nil: writes its own response
+	guarded bool         // the loaded resource decides the route's permission
+	serve   func(r *Request) (any, error)
+	raw     http.HandlerFunc
+}
+
+// Guarded is a resource with permissions of its own, such as a pipeline that teams have access to.
+type Guarded interface {
+	// Permits reports whether the request's caller may do something to the resource.
+	Permits(r *Request, p identity.Permission) bool
+}
+
+// Nothing is the result of a handler whose success has no body.
+type Nothing struct{}
+
+// Do makes a handler of a function that needs no resource and no body.
+func Do[R any](f func(*Request) (R, error)) Handler {
+	return Handler{
+		result: reflect.TypeFor[R](),
+		serve:  func(r *Request) (any, error) { return f(r) },
+	}
+}
+
+// DoBody makes a handler of a function that needs a body.
+func DoBody[B, R any](f func(*Request, B) (R, error)) Handler {
+	return Handler{
+		body:   reflect.TypeFor[B](),
+		result: reflect.TypeFor[R](),
+		serve: func(r *Request) (any, error) {
+			var body B
+			if err := r.decode(&body); err != nil {
+				return nil, err
+			}
+			return f(r, body)
+		},
+	}
+}
+
+// On makes a handler of a function that needs a resource: load finds it, or says NotFound.
+func On[T, R any](load func(*Request) (T, error), f func(*Request, T) (R, error)) Handler {
+	return Handler{
+		result:  reflect.TypeFor[R](),
+		guarded: reflect.TypeFor[T]().Implements(reflect.TypeFor[Guarded]()),
+		serve: func(r *Request) (any, error) {
+			resource, err := loadPermitted(r, load)
+			if err != nil {
+				return nil, err
+			}
+			return f(r, resource)
+		},
+	}
+}
+
+// OnBody makes a handler of a function that needs a resource and a body. The resource comes first: a
+// bad body for something that does not exist is NotFound.
+func OnBody[T, B, R any](load func(*Request) (T, error), f func(*Request, T, B) (R, error)) Handler {
+	return Handler{
+		body:    reflect.TypeFor[B](),
+		result:  reflect.TypeFor[R](),
+		guarded: reflect.TypeFor[T]().Implements(reflect.TypeFor[Guarded]()),
+		serve: func(r *Request) (any, error) {
+			resource, err := loadPermitted(r, load)
+			if err != nil {
+				return nil, err
+			}
+			var body B
+			if err := r.decode(&body); err != nil {
+				return nil, err
+			}
+			return f(r, resource, body)
+		},
+	}
+}
+
+// Raw makes a handler that writes its own response, past all decoding and rendering.
+func Raw(f http.HandlerFunc) Handler { return Handler{raw: f} }
+
+func loadPermitted[T any](r *Request, load func(*Request) (T, error)) (T, error) {
+	resource, err := load(r)
+	if err != nil {
+		return resource, err
+	}
+	p := r.route.Permission
+	if g, ok := any(resource).(Guarded); ok && p != "" && !g.Permits(r, p) {
+		return resource, forbidden(p)
+	}
+	return resource, nil
+}
+
+func forbidden(p identity.Permission) error {
+	switch p {
+	case identity.ReadPipeline, identity.BuildPipeline, identity.ManagePipeline:
+		return core.Errorf(core.Forbidden, "Forbidden")
+	case identity.ChangeOrganization, identity.ManageMembers, identity.ManageTeams, identity.ManageTemplates:
+		return core.Errorf(core.Forbidden, "Forbidden: this needs an organization administrator (permission %s)", p)
+	default:
+		return core.Errorf(core.Forbidden, "Forbidden: this needs the permission %s", p)
+	}
+}

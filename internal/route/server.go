@@ -1,0 +1,351 @@
+package route
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"runtime/debug"
+	"slices"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"stackyard/internal/core"
+	"stackyard/internal/identity"
+)
+
+// Config is what a Server stands on.
+type Config struct {
+	Directory *identity.Directory
+	Public    core.PublicURL
+	Clock     core.Clock
+	Log       *slog.Logger
+	Metrics   prometheus.Registerer
+	// TrustedProxies are the ranges whose X-Forwarded-For is believed.
+	TrustedProxies []netip.Prefix
+}
+
+// Server answers the requests of a route table.
+type Server struct {
+	directory *identity.Directory
+	public    core.PublicURL
+	log       *slog.Logger
+	limiter   *Limiter
+	proxies   []netip.Prefix
+	measures  measures
+	muxes     map[string]*http.ServeMux // by the first path segment; "" for paths that begin with a wildcard
+	routes    []Route
+}
+
+// New builds a server of a route table. It panics when the table contradicts itself, as a mux does.
+func New(c Config, routes []Route) *Server {
+	s := &Server{
+		directory: c.Directory,
+		public:    c.Public,
+		log:       c.Log,
+		limiter:   NewLimiter(c.Clock),
+		proxies:   c.TrustedProxies,
+		measures:  newMeasures(c.Metrics),
+		muxes:     map[string]*http.ServeMux{"": http.NewServeMux()},
+		routes:    routes,
+	}
+	methods := make(map[string]map[string]*Route) // by path, by method
+	for i := range routes {
+		r := &routes[i]
+		r.check()
+		if methods[r.Path] == nil {
+			methods[r.Path] = make(map[string]*Route)
+		}
+		if methods[r.Path][r.Method] != nil {
+			panic(fmt.Sprintf("route: %s %s is declared twice", r.Method, r.Path))
+		}
+		methods[r.Path][r.Method] = r
+	}
+	for path, byMethod := range methods {
+		first := firstSegment(path)
+		if strings.HasPrefix(first, "{") {
+			first = ""
+		}
+		if s.muxes[first] == nil {
+			s.muxes[first] = http.NewServeMux()
+		}
+		s.muxes[first].Handle(path, s.endpoint(path, byMethod))
+	}
+	return s
+}
+
+// check panics when a route says too little to be guarded.
+func (r *Route) check() {
+	switch {
+	case r.Auth == Bearer && r.Scope == "":
+		panic(fmt.Sprintf("route: %s %s names no scope", r.Method, r.Path))
+	case r.Handler.serve == nil && r.Handler.raw == nil:
+		panic(fmt.Sprintf("route: %s %s has no handler", r.Method, r.Path))
+	}
+	if r.Status == 0 {
+		r.Status = http.StatusOK
+	}
+	if r.Limit == "" && r.Auth == Bearer {
+		r.Limit = "rest"
+	}
+}
+
+func firstSegment(path string) string {
+	first, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+	return first
+}
+
+// ServeHTTP answers a request. Doubled and trailing slashes in the path are forgiven.
+func (s *Server) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
+	seen := s.measures.begin(w, hr)
+	defer s.finish(seen)
+	w = seen
+	if p := seen.path; p == "/v2" || strings.HasPrefix(p, "/v2/") {
+		allowAnyOrigin(w.Header())
+	}
+	hr = withPath(hr, tidy(hr.URL.EscapedPath()))
+	mux := s.muxes[firstSegment(hr.URL.Path)]
+	if mux == nil {
+		mux = s.muxes[""]
+	}
+	if _, pattern := mux.Handler(hr); pattern == "" {
+		s.fail(w, seen.id, core.Errorf(core.NotFound, "Not Found: there is nothing at %s", hr.URL.Path))
+		return
+	}
+	mux.ServeHTTP(w, hr)
+}
+
+// tidy collapses doubled slashes, cuts one at the end and resolves dots.
+func tidy(path string) string {
+	var segments []string
+	for s := range strings.SplitSeq(path, "/") {
+		switch s {
+		case "", ".":
+		case "..":
+			segments = segments[:max(0, len(segments)-1)]
+		default:
+			segments = append(segments, s)
+		}
+	}
+	return "/" + strings.Join(segments, "/")
+}
+
+func withPath(hr *http.Request, escaped string) *http.Request {
+	if escaped == hr.URL.EscapedPath() {
+		return hr
+	}
+	path, err := url.PathUnescape(escaped)
+	if err != nil {
+		return hr
+	}
+	u := *hr.URL
+	u.Path, u.RawPath = path, escaped
+	hr = hr.WithContext(hr.Context())
+	hr.URL = &u
+	return hr
+}
+
+func allowAnyOrigin(h http.Header) {
+	h.Set("Access-Control-Allow-Origin", "*")
+	h.Set("Access-Control-Expose-Headers", "Link, RateLimit-Scope, RateLimit-Limit, RateLimit-Remaining, RateLimit-Reset, Retry-After, X-Request-Id")
+}
+
+// endpoint answers every method of one path.
+func (s *Server) endpoint(path string, methods map[string]*Route) http.Handler {
+	var allowed []string
+	for m := range methods {
+		allowed = append(allowed, m)
+		if m == http.MethodGet {
+			allowed = append(allowed, http.MethodHead)
+		}
+	}
+	slices.Sort(allowed)
+	allow := strings.Join(append(slices.Compact(allowed), http.MethodOptions), ", ")
+	return http.HandlerFunc(func(w http.ResponseWriter, hr *http.Request) {
+		seen := w.(*observed)
+		seen.pattern = path
+		route := methods[hr.Method]
+		if route == nil && hr.Method == http.MethodHead {
+			route = methods[http.MethodGet]
+		}
+		switch {
+		case route != nil:
+			s.serve(seen, hr, route)
+		case hr.Method == http.MethodOptions:
+			h := w.Header()
+			h.Set("Allow", allow)
+			h.Set("Access-Control-Allow-Methods", allow)
+			h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type")
+			h.Set("Access-Control-Max-Age", "86400")
+			w.WriteHeader(http.StatusNoContent)
+		default:
+			w.Header().Set("Allow", allow)
+			s.write(w, http.StatusMethodNotAllowed, errorView{Message: fmt.Sprintf("%s is not possible here; %s are", hr.Method, allow)})
+		}
+	})
+}
+
+// serve takes one request of one route through its gates.
+func (s *Server) serve(w *observed, hr *http.Request, route *Route) {
+	if route.Handler.raw != nil {
+		route.Handler.raw(w, hr)
+		return
+	}
+	r := &Request{Request: hr, Address: s.clientAddress(hr), route: route, server: s, w: w}
+	defer func() {
+		if p := recover(); p != nil {
+			s.log.Error("panic", "request_id", w.id, "panic", p, "stack", string(debug.Stack()))
+			s.fail(w, w.id, errors.New("panic"))
+		}
+	}()
+	if err := s.admit(r); err != nil {
+		s.fail(w, w.id, err)
+		return
+	}
+	w.caller(r)
+	result, err := route.Handler.serve(r)
+	if err != nil {
+		s.fail(w, w.id, err)
+		return
+	}
+	status := route.Status
+	if c, ok := result.(withStatus); ok {
+		status, result = c.status, c.body
+	}
+	if sh, ok := result.(shaped); ok {
+		result = sh.shape(r)
+	}
+	if _, ok := result.(Nothing); ok {
+		w.WriteHeader(status)
+		return
+	}
+	s.write(w, status, result)
+}
+
+type shaped interface{ shape(r *Request) any }
+
+// withStatus is a result with a status of its own.
+type withStatus struct {
+	status int
+	body   any
+}
+
+// admit takes a request through the gates before its resource.
+func (s *Server) admit(r *Request) error {
+	if err := s.authenticate(r); err != nil {
+		return err
+	}
+	if err := s.enterOrganization(r); err != nil {
+		return err
+	}
+	if err := s.limit(r); err != nil {
+		return err
+	}
+	route := r.route
+	if route.Auth == Bearer && route.Scope != NoScope && !r.Caller.HasScope(route.Scope) {
+		return core.Errorf(core.Forbidden, "Forbidden: your access token needs the scope %s", route.Scope)
+	}
+	if p := route.Permission; p != "" && !route.Handler.guarded && !r.Member.Can(p, r.Org) {
+		return forbidden(p)
+	}
+	return nil
+}
+
+func (s *Server) authenticate(r *Request) (err error) {
+	switch r.route.Auth {
+	case Bearer:
+		r.Caller, err = s.directory.Authenticate(r.Context(), credential(r.Request, "Bearer"))
+		r.challenge("Bearer", err)
+	case Agent:
+		r.Agent, err = s.directory.AuthenticateAgent(r.Context(), credential(r.Request, "Token"), r.Address)
+		r.challenge("Token", err)
+	}
+	return err
+}
+
+func (r *Request) challenge(scheme string, err error) {
+	if core.KindOf(err) == core.Unauthorized {
+		r.SetHeader("WWW-Authenticate", scheme+` realm="Stackyard"`)
+	}
+}
+
+// credential returns the value after a scheme in the Authorization header, or "".
+func credential(hr *http.Request, scheme string) string {
+	got, value, _ := strings.Cut(hr.Header.Get("Authorization"), " ")
+	if !strings.EqualFold(got, scheme) {
+		return ""
+	}
+	return strings.TrimSpace(value)
+}
+
+// suspendedRetry is when a client of a suspended organization may ask again, in seconds.
+const suspendedRetry = 60
+
+func (s *Server) enterOrganization(r *Request) (err error) {
+	if r.Agent != nil {
+		r.Org = &r.Agent.Organization
+	} else if slug := r.PathValue("org"); slug != "" {
+		if r.Org, err = s.directory.Organization(r.Context(), slug); err != nil {
+			return err
+		}
+		r.Member = r.Caller.Membership(r.Org.ID)
+		if r.Member == nil && !r.route.Visitors {
+			return core.Errorf(core.NotFound, "No organization found")
+		}
+	}
+	if r.Org != nil && r.Org.Suspended {
+		return &core.Error{Kind: core.Unavailable, Message: "This organization is temporarily unavailable", RetryAfter: suspendedRetry}
+	}
+	return nil
+}
+
+func (s *Server) limit(r *Request) error {
+	if r.route.Limit == "" || r.Caller == nil {
+		return nil
+	}
+	limits, org := identity.DefaultLimits, ""
+	if r.Org != nil {
+		limits, org = r.Org.Limits, r.Org.ID
+	}
+	if limits.RESTRequestsPerSecond == 0 {
+		return nil
+	}
+	standing := s.limiter.Take(org+" "+r.Caller.User.ID, limits.RESTRequestsPerSecond)
+	standing.setHeaders(r, r.route.Limit)
+	if standing.Refused {
+		return &limitError{scope: r.route.Limit, Standing: standing}
+	}
+	return nil
+}
+
+type limitError struct {
+	scope string
+	Standing
+}
+
+func (e *limitError) Error() string { return "rate limit exceeded" }
+
+// clientAddress is the address the request came from. Each trusted proxy vouches for the address it
+// wrote into X-Forwarded-For, so the list is read from its end while the one before is trusted.
+func (s *Server) clientAddress(hr *http.Request) netip.Addr {
+	from, err := netip.ParseAddrPort(hr.RemoteAddr)
+	if err != nil {
+		return netip.Addr{}
+	}
+	address := from.Addr().Unmap()
+	forwarded := strings.Split(strings.Join(hr.Header.Values("X-Forwarded-For"), ","), ",")
+	for _, next := range slices.Backward(forwarded) {
+		if !slices.ContainsFunc(s.proxies, func(p netip.Prefix) bool { return p.Contains(address) }) {
+			break
+		}
+		parsed, err := netip.ParseAddr(strings.TrimSpace(next))
+		if err != nil {
+			break
+		}
+		address = parsed.Unmap()
+	}
+	return address
+}
