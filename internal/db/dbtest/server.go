@@ -1,8 +1,6 @@
 package dbtest
 
 import (
-	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,26 +8,23 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
-	"os/user"
 	"path/filepath"
-	"slices"
-	"strconv"
-	"strings"
-	"syscall"
 	"time"
 
-	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // Server is a PostgreSQL server that belongs to this test process.
 type Server struct {
 	folder string
-	life   io.Closer // the server ends when this does, and the process's end closes it too
+	life   io.Closer // ends the server when closed; the end of the process closes it too
 	gone   chan struct{}
+	admin  *pgxpool.Pool
 }
 
-// keeper starts the server and ends it when its standard input does. The write end of that pipe is
-// held by the test process alone, so the server ends with it, even if it is killed.
+// keeper starts the server and ends it, as a crash would, when its own standard input ends. The
+// other end of that pipe is held by the test process alone, so the server ends with it, even if it
+// is killed.
 const keeper = `
 folder=$1; shift
 "$@" >"$folder/log" 2>&1 </dev/null &
@@ -40,7 +35,7 @@ wait $server
 rm -rf "$folder"
 `
 
-// StartServer starts a server with settings of its own, such as fsync, and waits until it answers.
+// StartServer starts a server with settings of its own, such as fsync, and makes a template in it.
 // Most tests want the shared one of [New].
 func StartServer(settings map[string]string) (*Server, error) {
 	bin, err := binaries()
@@ -55,15 +50,11 @@ func StartServer(settings map[string]string) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	args := []string{"-c", keeper, "sh", folder, filepath.Join(bin, "postgres"), "-D", filepath.Join(folder, "cluster"), "-k", folder}
+	args := []string{"-c", keeper, "sh", folder, filepath.Join(bin, "postgres"), "-D", filepath.Join(folder, "cluster"), "-k", folder,
+		"-c", "listen_addresses=", "-c", "max_connections=400", "-c", "shared_buffers=32MB", "-c", "autovacuum=off",
+		"-c", "wal_level=minimal", "-c", "max_wal_senders=0", "-c", "log_min_messages=warning"}
 	for name, value := range settings {
 		args = append(args, "-c", name+"="+value)
-	}
-	for _, setting := range []string{
-		"listen_addresses=", "max_connections=400", "shared_buffers=32MB", "autovacuum=off",
-		"wal_level=minimal", "max_wal_senders=0", "log_min_messages=warning",
-	} {
-		args = append(args, "-c", setting)
 	}
 	cmd := exec.Command("/bin/sh", args...)
 	cmd.Dir = "/"
@@ -80,7 +71,7 @@ func StartServer(settings map[string]string) (*Server, error) {
 		cmd.Wait()
 		close(s.gone)
 	}()
-	if err := s.waitReady(); err != nil {
+	if err := s.start(); err != nil {
 		log, _ := os.ReadFile(filepath.Join(folder, "log"))
 		s.Stop()
 		return nil, fmt.Errorf("PostgreSQL did not start: %w\n%s", err, log)
@@ -88,7 +79,7 @@ func StartServer(settings map[string]string) (*Server, error) {
 	return s, nil
 }
 
-// Stop ends the server at once, as a crash would, and deletes what it stored.
+// Stop ends the server at once and deletes what it stored.
 func (s *Server) Stop() {
 	s.life.Close()
 	<-s.gone
@@ -103,89 +94,25 @@ func (s *Server) URL(database string) string {
 	return u.String()
 }
 
-func (s *Server) waitReady() error {
+// start waits until the server answers and makes the template.
+func (s *Server) start() (err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	for {
-		conn, err := pgx.Connect(ctx, s.URL("postgres"))
-		if err == nil {
-			return conn.Close(ctx)
-		}
+	s.admin, err = pgxpool.New(ctx, s.URL("postgres"))
+	if err != nil {
+		return err
+	}
+	for err = s.admin.Ping(ctx); err != nil; err = s.admin.Ping(ctx) {
 		select {
 		case <-s.gone:
-			return errors.New("it ended")
+			return errors.New("the server ended")
 		case <-ctx.Done():
 			return err
 		case <-time.After(5 * time.Millisecond):
 		}
 	}
-}
-
-// binaries returns the folder with the newest PostgreSQL server that is installed.
-func binaries() (string, error) {
-	if initdb, err := exec.LookPath("initdb"); err == nil {
-		return filepath.Dir(initdb), nil
+	if _, err := s.admin.Exec(ctx, `CREATE DATABASE `+template); err != nil {
+		return err
 	}
-	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
-	if len(found) == 0 {
-		return "", errors.New("no PostgreSQL server is installed, and these tests need one: run `make test`, which installs it")
-	}
-	newest := slices.MaxFunc(found, func(a, b string) int {
-		return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b))
-	})
-	return filepath.Dir(newest), nil
-}
-
-// account is who the server runs as; nil is whoever runs the tests.
-type account struct{ uid, gid int }
-
-// unprivileged returns another account when the tests run as root, whom PostgreSQL refuses.
-func unprivileged() (*account, error) {
-	if os.Geteuid() != 0 {
-		return nil, nil
-	}
-	for _, name := range []string{"postgres", "nobody"} {
-		u, err := user.Lookup(name)
-		if err != nil {
-			continue
-		}
-		uid, err1 := strconv.Atoi(u.Uid)
-		gid, err2 := strconv.Atoi(u.Gid)
-		return &account{uid, gid}, errors.Join(err1, err2)
-	}
-	return nil, errors.New("PostgreSQL does not run as root, and there is neither a user postgres nor nobody to run it as")
-}
-
-// attributes runs a process as the account, in a group of its own so that an interrupt from the
-// terminal reaches the tests alone.
-func (a *account) attributes() *syscall.SysProcAttr {
-	attributes := &syscall.SysProcAttr{Setpgid: true}
-	if a != nil {
-		attributes.Credential = &syscall.Credential{Uid: uint32(a.uid), Gid: uint32(a.gid)}
-	}
-	return attributes
-}
-
-// makeCluster returns a new folder, which belongs to the account, with a cluster in it.
-func makeCluster(bin string, who *account) (string, error) {
-	folder, err := os.MkdirTemp("", "stackyard-postgres-")
-	if err != nil {
-		return "", err
-	}
-	if who != nil {
-		if err := os.Chown(folder, who.uid, who.gid); err != nil {
-			return "", err
-		}
-	}
-	// The collation of an ordinary installation: a column that forgot to sort by bytes is found out.
-	cmd := exec.Command(filepath.Join(bin, "initdb"), "-D", filepath.Join(folder, "cluster"), "-U", "postgres",
-		"--no-sync", "--auth=trust", "--encoding=UTF8", "--locale=C", "--locale-provider=icu", "--icu-locale=en", "--wal-segsize=1")
-	cmd.Dir = "/"
-	cmd.SysProcAttr = who.attributes()
-	var output bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &output, &output
-	if err := cmd.Run(); err != nil {
-		return "", fmt.Errorf("initdb: %w\n%s", err, output.Bytes())
-	}
-	return folder, nil
+	return migrate(s.URL(template))
 }
