@@ -31,3 +31,15 @@ func (l AccessLevel) Valid() bool { return slices.Contains(accessLevels, l) }
 func (l AccessLevel) AtLeast(other AccessLevel) bool {
 	return l.Valid() && slices.Index(accessLevels, l) >= slices.Index(accessLevels, other)
 }
+
+// TeamRole is what a user is in one team.
+type TeamRole string
+
+// The roles in a team; a maintainer may change who is in it.
+const (
+	TeamMember     TeamRole = "member"
+	TeamMaintainer TeamRole = "maintainer"
+)
+
+// Values lists every role.
+func (TeamRole) Values() []string { return []string{string(TeamMember), string(TeamMaintainer)} }

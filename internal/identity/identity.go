@@ -151,7 +151,7 @@ type Membership struct {
 type TeamMembership struct {
 	TeamID             string
 	Slug               string
-	Role               string
+	Role               TeamRole
 	CanCreatePipelines bool
 	CanCreateSuites    bool
 }

@@ -27,6 +27,11 @@ const (
 	CreatePipelines Permission = "create_pipelines"
 )
 
+// Permissions on one team; the organizations room decides them.
+const (
+	ManageTeam Permission = "manage_team"
+)
+
 // Permissions on one pipeline; the pipelines room decides them.
 const (
 	ReadPipeline   Permission = "read_pipeline"
