@@ -1,0 +1,57 @@
+package sourcehost
+
+import (
+	"slices"
+	"strings"
+)
+
+// The ids of the source providers.
+const (
+	ProviderGitHub           = "github"
+	ProviderGitHubEnterprise = "github_enterprise"
+	ProviderGitLab           = "gitlab"
+	ProviderGitLabEE         = "gitlab_ee"
+	ProviderBitbucket        = "bitbucket"
+	ProviderBitbucketServer  = "bitbucket_server"
+	ProviderGitea            = "gitea"
+	ProviderGit              = "git" // anything else
+)
+
+// ProviderOf returns the id of the provider behind a repository URL. Public hosts are known by name,
+// an organization's own by how their names begin; enterpriseHosts are further hosts of GitHub
+// Enterprise.
+func ProviderOf(repositoryURL string, enterpriseHosts ...string) string {
+	host, _, ok := split(repositoryURL)
+	if !ok {
+		return ProviderGit
+	}
+	declared := func(enterprise string) bool { return strings.EqualFold(enterprise, host) }
+	if slices.ContainsFunc(enterpriseHosts, declared) {
+		return ProviderGitHubEnterprise
+	}
+	return providerOfHost(host)
+}
+
+func providerOfHost(host string) string {
+	switch host {
+	case "github.com":
+		return ProviderGitHub
+	case "gitlab.com":
+		return ProviderGitLab
+	case "bitbucket.org":
+		return ProviderBitbucket
+	case "gitea.com", "codeberg.org":
+		return ProviderGitea
+	}
+	switch first, _, _ := strings.Cut(host, "."); first {
+	case "github":
+		return ProviderGitHubEnterprise
+	case "gitlab":
+		return ProviderGitLabEE
+	case "bitbucket", "stash":
+		return ProviderBitbucketServer
+	case "gitea":
+		return ProviderGitea
+	}
+	return ProviderGit
+}

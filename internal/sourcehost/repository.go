@@ -1,0 +1,113 @@
+package sourcehost
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// MaxURL is the length of the longest repository URL, in bytes.
+const MaxURL = 2048
+
+// CheckURL reports what is wrong with the text of a repository URL, as words that follow the field's
+// name. It leaves open what stands behind the URL: agents can clone more than we can parse, such as
+// a folder on their own disk.
+func CheckURL(text string) error {
+	switch {
+	case strings.TrimSpace(text) == "":
+		return errors.New("must not be blank")
+	case len(text) > MaxURL:
+		return fmt.Errorf("must be at most %d bytes long", MaxURL)
+	case !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl):
+		return errors.New("must not contain control characters")
+	case strings.HasPrefix(text, "-"):
+		// Git would take it for an option.
+		return errors.New("must not begin with a hyphen")
+	}
+	return nil
+}
+
+// A Repository is where a repository URL leads.
+type Repository struct {
+	Host  string // lower case, without a port
+	Owner string // "acme", or "group/subgroup"; empty when the path is the name alone
+	Name  string // without ".git"
+	Path  string // owner and name
+}
+
+// ParseRepository reads the URL of a repository on a host: https, http, ssh and git URLs, and the
+// short form git@host:owner/name.
+func ParseRepository(text string) (Repository, error) {
+	host, path, ok := split(text)
+	segments := strings.Split(path, "/")
+	odd := func(segment string) bool { return segment == "" || segment == "." || segment == ".." }
+	if !ok || CheckURL(text) != nil || slices.ContainsFunc(segments, odd) {
+		return Repository{}, errors.New("this is not the URL of a repository on a host, such as https://github.com/acme/hello.git or git@github.com:acme/hello.git")
+	}
+	owner, name := "", path
+	if i := strings.LastIndexByte(path, '/'); i >= 0 {
+		owner, name = path[:i], path[i+1:]
+	}
+	return Repository{Host: host, Owner: owner, Name: name, Path: path}, nil
+}
+
+// Canonical returns the form in which all ways to write one repository's URL are equal: host and
+// path in lower case, without scheme, user, port and ".git". Text that leads to no host is kept, in
+// lower case, so that part of a URL can be looked for in canonical ones.
+func Canonical(text string) string {
+	host, path, ok := split(text)
+	if !ok {
+		return strings.ToLower(trimPath(strings.TrimSpace(text)))
+	}
+	return strings.ToLower(strings.TrimSuffix(host+"/"+path, "/"))
+}
+
+// SameRepository reports whether two URLs lead to one repository, however they are written.
+func SameRepository(a, b string) bool { return Canonical(a) == Canonical(b) }
+
+var schemes = []string{"https", "http", "ssh", "git", "git+ssh", "ssh+git"}
+
+// otherNames are second names of public hosts, mostly for SSH on the port of https.
+var otherNames = map[string]string{
+	"www.github.com":       "github.com",
+	"ssh.github.com":       "github.com",
+	"altssh.gitlab.com":    "gitlab.com",
+	"altssh.bitbucket.org": "bitbucket.org",
+}
+
+// split takes a URL apart into its host, lower case and without a port, and its path, without
+// slashes at its ends and ".git".
+func split(text string) (host, path string, ok bool) {
+	text = strings.TrimSpace(text)
+	if strings.Contains(text, "://") {
+		u, err := url.Parse(text)
+		if err != nil || !slices.Contains(schemes, u.Scheme) {
+			return "", "", false
+		}
+		host, path = u.Hostname(), u.Path
+	} else {
+		// As Git does: user@host:path, unless a slash comes before the colon.
+		before, after, found := strings.Cut(text, ":")
+		if !found || strings.ContainsAny(before, "/[] ") {
+			return "", "", false
+		}
+		host, path = before[strings.LastIndexByte(before, '@')+1:], after
+	}
+	host = strings.ToLower(strings.TrimSuffix(host, "."))
+	if other, known := otherNames[host]; known {
+		host = other
+	}
+	path = trimPath(path)
+	if providerOfHost(host) == ProviderBitbucketServer {
+		path = strings.TrimPrefix(path, "scm/") // only its https URLs have it
+	}
+	return host, path, host != ""
+}
+
+func trimPath(path string) string {
+	return strings.Trim(strings.TrimSuffix(strings.TrimRight(path, "/"), ".git"), "/")
+}
