@@ -5,6 +5,7 @@ CREATE TABLE pipeline_templates (
     name            TEXT NOT NULL,
     description     TEXT NOT NULL,
     configuration   TEXT NOT NULL,
+    steps           TEXT NOT NULL, -- JSON: the configuration's steps as responses show them
     available       BOOLEAN NOT NULL,
     created_by      TEXT REFERENCES users (id) ON DELETE SET NULL,
     created_at      BIGINT NOT NULL,
@@ -22,10 +23,11 @@ CREATE TABLE pipelines (
     description                         TEXT NOT NULL,
     repository                          TEXT NOT NULL,
     repository_folded                   TEXT NOT NULL, -- lower case as given, a space, and the form that ssh and https share
+    repository_host                     TEXT NOT NULL DEFAULT '', -- as in source_connections; empty when the repository is on none
     cluster_id                          TEXT REFERENCES clusters (id) ON DELETE SET NULL,
     template_id                         TEXT REFERENCES pipeline_templates (id),
     configuration                       TEXT, -- YAML; NULL for a visual pipeline or one made from a template
-    steps                               TEXT, -- JSON: visual steps; NULL for a YAML pipeline
+    steps                               TEXT, -- JSON: the steps as responses show them; NULL for one made from a template
     env                                 TEXT NOT NULL, -- JSON: variables of a visual pipeline
     default_branch                      TEXT NOT NULL,
     branch_configuration                TEXT,
