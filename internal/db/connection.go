@@ -3,11 +3,12 @@ package db
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 )
 
-// maxStatements bounds the prepared statements a connection keeps. The rooms together have a few
-// hundred texts; only texts made at run time could exceed it.
-const maxStatements = 500
+// maxStatements bounds the prepared statements a connection keeps. Most texts are
+// constants; those made at run time, for filters, must not fill the memory.
+const maxStatements = 200
 
 // connection is one connection with the statements it has prepared, because parsing a statement
 // costs SQLite more than most of them cost to run. pgx does the same by itself.
@@ -15,6 +16,18 @@ type connection struct {
 	*sql.Conn
 	statements map[string]*sql.Stmt // nil when the driver prepares by itself
 	reading    int                  // results that are open
+}
+
+// newConnection returns a connection that prepares its statements.
+func newConnection(conn *sql.Conn) *connection {
+	return &connection{Conn: conn, statements: map[string]*sql.Stmt{}}
+}
+
+// discard closes the connection for good, and with it whatever transaction is open.
+func (c *connection) discard() {
+	c.forget()
+	c.Raw(func(any) error { return driver.ErrBadConn })
+	c.Conn.Close()
 }
 
 // prepared returns the kept statement for a text, or nil when the text must be run as it is. A kept
@@ -57,7 +70,7 @@ func (c *connection) exec(ctx context.Context, query string, args []any) (sql.Re
 	}
 }
 
-// query returns rows that must be closed with close.
+// query returns rows that must be closed with closeRows.
 func (c *connection) query(ctx context.Context, query string, args []any) (rows *sql.Rows, err error) {
 	s, err := c.prepared(ctx, query)
 	switch {
@@ -75,7 +88,7 @@ func (c *connection) query(ctx context.Context, query string, args []any) (rows 
 	return rows, nil
 }
 
-func (c *connection) close(rows *sql.Rows) {
+func (c *connection) closeRows(rows *sql.Rows) {
 	rows.Close()
 	c.reading--
 }

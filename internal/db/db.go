@@ -35,6 +35,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 )
 
 // Engine names a storage engine.
@@ -49,8 +50,9 @@ const (
 // DB is an open database. It is safe for concurrent use.
 type DB struct {
 	engine
-	name Engine
-	log  *slog.Logger
+	name  Engine
+	log   *slog.Logger
+	close func() error
 }
 
 // engine is what SQLite and PostgreSQL each do in their own way.
@@ -59,7 +61,7 @@ type engine interface {
 	write(ctx context.Context, fn func(*Q) error) error
 	ping(ctx context.Context) error
 	migrate(ctx context.Context) ([]string, error)
-	close() error
+	closeAll() error
 }
 
 // Open connects to a database. url is "sqlite:PATH" or a bare path, whose file and folder are
@@ -81,6 +83,7 @@ func Open(ctx context.Context, url string, log *slog.Logger) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
+	d.close = sync.OnceValue(d.closeAll)
 	return d, nil
 }
 

@@ -19,6 +19,11 @@ import (
 // ErrNewer is in the chain of the error for a database whose schema a newer binary has written.
 var ErrNewer = errors.New("the database is newer than this program")
 
+// errClosed is the error of a Read or Write that comes after Close.
+var errClosed = &core.Error{Kind: core.Unavailable, Message: "The server is shutting down.", RetryAfter: 1}
+
+const doesNotAnswer = "The database does not answer; try again."
+
 // unavailable gives an error the sentence a person sees, and keeps the cause for the log.
 func unavailable(cause error, sentence string) error {
 	return fmt.Errorf("%w: %w", &core.Error{Kind: core.Unavailable, Message: sentence, RetryAfter: 1}, cause)
@@ -41,7 +46,7 @@ func away(err error) error {
 		return err
 	}
 	if connectionLost(err) {
-		return unavailable(err, "The database does not answer; try again.")
+		return unavailable(err, doesNotAnswer)
 	}
 	return err
 }

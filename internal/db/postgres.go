@@ -49,19 +49,33 @@ func openPostgres(ctx context.Context, connect string, log *slog.Logger) (*postg
 	}
 	e := &postgresEngine{pool: pool, db: stdlib.OpenDBFromPool(pool), log: log}
 	if err := e.ping(ctx); err != nil {
-		e.close()
+		e.closeAll()
 		return nil, fmt.Errorf("connect to the database: %w", err)
 	}
 	return e, nil
 }
 
-func (e *postgresEngine) close() error {
-	err := e.db.Close()
+// closeAll waits for the connections that are in use.
+func (e *postgresEngine) closeAll() error {
 	e.pool.Close()
-	return err
+	return e.db.Close()
 }
 
 func (e *postgresEngine) ping(ctx context.Context) error { return e.pool.Ping(ctx) }
+
+// connect takes a connection from the pool. Whatever keeps it from doing so, the database is not
+// available to this caller.
+func (e *postgresEngine) connect(ctx context.Context) (*sql.Conn, error) {
+	conn, err := e.db.Conn(ctx)
+	switch {
+	case err == nil:
+		return conn, nil
+	case ctx.Err() != nil:
+		return nil, err
+	default:
+		return nil, unavailable(err, doesNotAnswer)
+	}
+}
 
 func (e *postgresEngine) read(ctx context.Context, fn func(*Q) error) error {
 	err := e.readOnce(ctx, fn)
@@ -74,7 +88,7 @@ func (e *postgresEngine) read(ctx context.Context, fn func(*Q) error) error {
 }
 
 func (e *postgresEngine) readOnce(ctx context.Context, fn func(*Q) error) error {
-	conn, err := e.db.Conn(ctx)
+	conn, err := e.connect(ctx)
 	if err != nil {
 		return err
 	}
@@ -145,7 +159,7 @@ func (e *postgresEngine) begin(ctx context.Context) (*sql.Conn, error) {
 }
 
 func (e *postgresEngine) tryBegin(ctx context.Context) (*sql.Conn, error) {
-	conn, err := e.db.Conn(ctx)
+	conn, err := e.connect(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -10,7 +10,10 @@ import (
 // ErrNoRows is what [One] and [Row.Scan] return when the query found nothing.
 var ErrNoRows = sql.ErrNoRows
 
-var errEnded = errors.New("db: statement after the end of its Read or Write")
+var (
+	errEnded   = errors.New("db: a statement after the end of its Read or Write")
+	errReading = errors.New("db: a write or a lock inside of Read")
+)
 
 // Q runs statements for the function it was lent to, on that function's goroutine only.
 type Q struct {
@@ -31,6 +34,9 @@ func (q *Q) Context() context.Context { return q.ctx }
 func (q *Q) Exec(query string, args ...any) (affected int64, err error) {
 	if q.err != nil {
 		return 0, q.err
+	}
+	if !q.writing {
+		return 0, errReading
 	}
 	result, err := q.conn.exec(q.run, query, args)
 	if err != nil {
@@ -78,7 +84,7 @@ func (r *Row) Scan(dest ...any) error {
 	if r.err != nil {
 		return r.err
 	}
-	defer r.q.conn.close(r.rows)
+	defer r.q.conn.closeRows(r.rows)
 	if !r.rows.Next() {
 		if err := r.rows.Err(); err != nil {
 			return r.q.failed(err)
@@ -122,7 +128,7 @@ func (q *Q) end() error {
 // Rows that merely refer to the locked one can still be inserted by others.
 func (q *Q) Lock(table, id string) error {
 	if q.engine == SQLite {
-		return q.err
+		return q.held()
 	}
 	_, err := q.Exec(`SELECT 1 FROM `+table+` WHERE id = $1 FOR NO KEY UPDATE`, id)
 	return err
@@ -132,10 +138,18 @@ func (q *Q) Lock(table, id string) error {
 // not exist yet.
 func (q *Q) LockName(name string) error {
 	if q.engine == SQLite {
-		return q.err
+		return q.held()
 	}
 	_, err := q.Exec(`SELECT pg_advisory_xact_lock(hashtextextended($1, 0))`, name)
 	return err
+}
+
+// held returns nil where a lock is as good as held: inside of a write of the only writer.
+func (q *Q) held() error {
+	if q.err == nil && !q.writing {
+		return errReading
+	}
+	return q.err
 }
 
 // In returns a condition that is true when column is one of values, and the argument for its
@@ -159,7 +173,7 @@ func All[T any](q *Q, scan func(Scan) (T, error), query string, args ...any) ([]
 	if err != nil {
 		return nil, q.failed(err)
 	}
-	defer q.conn.close(rows)
+	defer q.conn.closeRows(rows)
 	all := []T{}
 	for rows.Next() {
 		one, err := scan(rows.Scan)

@@ -13,17 +13,14 @@ import (
 	"modernc.org/sqlite"
 )
 
-// readers is how many statements SQLite reads at the same time.
-const readers = 4
-
 // busyTimeout, in milliseconds, is how long one statement waits inside SQLite for another process.
 const busyTimeout = 5000
 
 // sqliteEngine reads through a few connections that cannot write, and writes through one.
 type sqliteEngine struct {
-	path   string
-	reads  *sql.DB
-	writer *writer
+	path string
+	*readers
+	*writer
 }
 
 func openSQLite(ctx context.Context, path string, log *slog.Logger) (*sqliteEngine, error) {
@@ -38,16 +35,14 @@ func openSQLite(ctx context.Context, path string, log *slog.Logger) (*sqliteEngi
 	if err != nil {
 		return nil, err
 	}
-	reads.SetMaxOpenConns(readers)
-	reads.SetMaxIdleConns(readers)
 	writes, err := openFile(path, "journal_mode(WAL)", "synchronous(FULL)", "cache_size(-8000)", "journal_size_limit(67108864)")
 	if err != nil {
 		return nil, err
 	}
-	e := &sqliteEngine{path: path, reads: reads, writer: newWriter(writes, log)}
+	e := &sqliteEngine{path: path, readers: newReaders(reads), writer: newWriter(writes, log)}
 	// The first connection of the writer sets the journal mode, which readers rely on.
 	if err := e.ping(ctx); err != nil {
-		e.close()
+		e.closeAll()
 		return nil, fmt.Errorf("open the database %s: %w", path, err)
 	}
 	return e, nil
@@ -77,21 +72,6 @@ func openFile(path string, pragmas ...string) (*sql.DB, error) {
 	return sql.OpenDB(connector), nil
 }
 
-func (e *sqliteEngine) read(ctx context.Context, fn func(*Q) error) error {
-	conn, err := e.reads.Conn(ctx)
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	q := &Q{ctx: ctx, run: ctx, engine: SQLite, conn: &connection{Conn: conn}}
-	defer q.end()
-	return fn(q)
-}
-
-func (e *sqliteEngine) write(ctx context.Context, fn func(*Q) error) error {
-	return e.writer.write(ctx, fn)
-}
-
 func (e *sqliteEngine) ping(ctx context.Context) error {
 	if err := e.write(ctx, func(*Q) error { return nil }); err != nil {
 		return err
@@ -102,10 +82,10 @@ func (e *sqliteEngine) ping(ctx context.Context) error {
 	})
 }
 
-// close ends with the connection that may write: the last one to go moves what is in the
+// closeAll ends with the connection that may write: the last one to go moves what is in the
 // write-ahead log into the file and deletes the log.
-func (e *sqliteEngine) close() error {
+func (e *sqliteEngine) closeAll() error {
 	e.writer.stop()
-	e.reads.Close()
+	e.readers.close()
 	return e.writer.db.Close()
 }

@@ -3,17 +3,13 @@ package db
 import (
 	"context"
 	"database/sql"
-	"database/sql/driver"
 	"errors"
 	"log/slog"
 	"math/rand/v2"
-	"sync"
 	"time"
 
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
-
-	"stackyard/internal/core"
 )
 
 const (
@@ -38,7 +34,6 @@ type writer struct {
 	calls chan *call
 	quit  chan struct{}
 	done  chan struct{}
-	once  sync.Once
 	conn  *connection // nil until first used, and after it was given up
 }
 
@@ -52,11 +47,8 @@ type call struct {
 	err    error      // of fn, kept until the commit
 }
 
-var (
-	errClosed = &core.Error{Kind: core.Unavailable, Message: "The server is shutting down.", RetryAfter: 1}
-	// errLeft stands for the result of a function that panicked or ended its goroutine.
-	errLeft = errors.New("db: the function did not return")
-)
+// errLeft stands for the result of a function that panicked or ended its goroutine.
+var errLeft = errors.New("db: the function did not return")
 
 func newWriter(db *sql.DB, log *slog.Logger) *writer {
 	db.SetMaxOpenConns(1)
@@ -67,7 +59,7 @@ func newWriter(db *sql.DB, log *slog.Logger) *writer {
 
 // stop lets the turns that have begun end, and refuses all others.
 func (w *writer) stop() {
-	w.once.Do(func() { close(w.quit) })
+	close(w.quit)
 	<-w.done
 }
 
@@ -249,7 +241,7 @@ func (w *writer) tryBegin() error {
 		if err != nil {
 			return err
 		}
-		w.conn = &connection{Conn: conn, statements: map[string]*sql.Stmt{}}
+		w.conn = newConnection(conn)
 	}
 	return w.exec(`BEGIN IMMEDIATE`)
 }
@@ -266,9 +258,7 @@ func (w *writer) giveUp() {
 	if w.conn == nil {
 		return
 	}
-	w.conn.forget()
-	w.conn.Raw(func(any) error { return driver.ErrBadConn })
-	w.conn.Close()
+	w.conn.discard()
 	w.conn = nil
 }
 
