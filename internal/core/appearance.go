@@ -1,0 +1,30 @@
+package core
+
+import (
+	"regexp"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+var (
+	colorPattern     = regexp.MustCompile(`^#[0-9A-Fa-f]{6}$`)
+	emojiNamePattern = regexp.MustCompile(`^:[a-zA-Z0-9_+-]{1,100}:$`)
+)
+
+// maxEmoji is how many characters one visible emoji is joined of at most, with room to spare.
+const maxEmoji = 16
+
+// ValidColor reports whether s is a color in hex, such as #A9CCE3.
+func ValidColor(s string) bool { return colorPattern.MatchString(s) }
+
+// ValidEmoji reports whether s is the name of an emoji between colons, such as :rocket:, or something
+// short that is drawn and not a word: what counts as an emoji grows every year.
+func ValidEmoji(s string) bool {
+	if emojiNamePattern.MatchString(s) {
+		return true
+	}
+	drawn := func(r rune) bool { return r > unicode.MaxLatin1 && !unicode.IsLetter(r) && !unicode.IsSpace(r) }
+	word := func(r rune) bool { return unicode.IsLetter(r) || unicode.IsSpace(r) || unicode.IsControl(r) }
+	return utf8.RuneCountInString(s) <= maxEmoji && strings.ContainsFunc(s, drawn) && !strings.ContainsFunc(s, word)
+}
