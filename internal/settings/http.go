@@ -1,0 +1,151 @@
+package settings
+
+import (
+	"net/http"
+
+	"stackyard/internal/blob"
+	"stackyard/internal/core"
+	"stackyard/internal/identity"
+	"stackyard/internal/route"
+)
+
+// Routes returns the routes of pipeline settings. Only administrators may use them, and each answers
+// with the whole settings.
+func (s *Service) Routes() []route.Route {
+	terminal := func(set *Settings) *Switch { return &set.TerminalAccess }
+	public := func(set *Settings) *Switch { return &set.PublicPipelines }
+	metrics := func(set *Settings) *Switch { return &set.QueueMetrics }
+	return []route.Route{
+		endpoint(http.MethodGet, "", "Get the pipeline settings", route.Do(s.get)),
+		endpoint(http.MethodPatch, "", "Change pipeline settings", route.DoBody(s.patch)),
+		endpoint(http.MethodPut, "/hosted-agents-ssh", "Enable terminal access to hosted agents", s.enable(terminal)),
+		endpoint(http.MethodDelete, "/hosted-agents-ssh", "Disable terminal access to hosted agents", s.disable(terminal)),
+		endpoint(http.MethodPut, "/public-pipelines", "Let members create public pipelines", s.enable(public)),
+		endpoint(http.MethodDelete, "/public-pipelines", "Stop members from creating public pipelines", s.disable(public)),
+		endpoint(http.MethodPut, "/advanced-queue-metrics", "Enable advanced queue metrics, for good", s.enable(metrics)),
+		endpoint(http.MethodPut, "/build-export", "Export builds to a bucket", route.OnBody(loadExporter, s.putExport)),
+		endpoint(http.MethodDelete, "/build-export", "Stop exporting builds", route.On(loadExporter, s.deleteExport)),
+	}
+}
+
+// endpoint returns a route below an organization's pipeline settings.
+func endpoint(method, path, summary string, h route.Handler) route.Route {
+	scope := identity.WriteOrganizationSettings
+	if method == http.MethodGet {
+		scope = identity.ReadOrganizationSettings
+	}
+	return route.Route{
+		Method:     method,
+		Path:       "/v2/organizations/{org}/pipeline-settings" + path,
+		Tag:        "Pipeline settings",
+		Summary:    summary,
+		Scope:      scope,
+		Permission: identity.ChangeOrganization,
+		Handler:    h,
+	}
+}
+
+type pipelineSettingsView struct {
+	URL                string                  `json:"url"`
+	DefaultBranch      string                  `json:"default_branch" doc:"The default branch of new pipelines."`
+	DefaultClusterID   *string                 `json:"default_cluster_id" doc:"The cluster of new pipelines that name none."`
+	DefaultTimeout     *int                    `json:"default_timeout_in_minutes" doc:"The timeout of command steps of new pipelines; null: none."`
+	MaximumTimeout     *int                    `json:"maximum_timeout_in_minutes" doc:"The cap of every pipeline's timeouts; null: none."`
+	ScheduledJobExpiry *int                    `json:"scheduled_job_expiry_in_minutes" doc:"When scheduled jobs that nobody starts expire; null: after 30 days."`
+	TerminalAccess     settingSwitchView       `json:"hosted_agents_terminal_access" doc:"Shell and desktop sessions into jobs on hosted agents."`
+	PublicPipelines    settingSwitchView       `json:"public_pipeline_creation" doc:"Whether members may create public pipelines."`
+	QueueMetrics       oneWaySettingSwitchView `json:"advanced_queue_metrics"`
+	BuildExports       buildExportsView        `json:"build_exports"`
+}
+
+type settingSwitchView struct {
+	Enabled   bool         `json:"enabled"`
+	EnabledAt core.Time    `json:"enabled_at"`
+	EnabledBy *enablerView `json:"enabled_by" doc:"Who enabled it; null also when that user no longer exists."`
+}
+
+type enablerView struct {
+	ID   string `json:"id"`
+	Name string `json:"name"`
+}
+
+type oneWaySettingSwitchView struct {
+	settingSwitchView
+	DisableSupported bool `json:"disable_supported" doc:"Always false."`
+}
+
+type buildExportsView struct {
+	Available           bool     `json:"available" doc:"Whether the organization's plan includes it."`
+	Enabled             bool     `json:"enabled" doc:"Whether it is available and has a location."`
+	Location            *string  `json:"location" doc:"The bucket, and a folder in it if any."`
+	StrategyID          *string  `json:"strategy_id"`
+	SupportedStrategies []string `json:"supported_strategies"`
+}
+
+// view is what every route answers with: the whole settings of the request's organization, or the
+// error of what was done to them.
+func (s *Service) view(r *route.Request, set Settings, err error) (pipelineSettingsView, error) {
+	if err != nil {
+		return pipelineSettingsView{}, err
+	}
+	available := r.Org.Features.BuildExports
+	return pipelineSettingsView{
+		URL:                s.public.Org(r.Org.Slug, "pipeline-settings"),
+		DefaultBranch:      set.DefaultBranch,
+		DefaultClusterID:   orNull(set.DefaultClusterID),
+		DefaultTimeout:     orNull(set.DefaultTimeout),
+		MaximumTimeout:     orNull(set.MaximumTimeout),
+		ScheduledJobExpiry: orNull(set.ScheduledJobExpiry),
+		TerminalAccess:     set.TerminalAccess.view(),
+		PublicPipelines:    set.PublicPipelines.view(),
+		QueueMetrics:       oneWaySettingSwitchView{settingSwitchView: set.QueueMetrics.view()},
+		BuildExports: buildExportsView{
+			Available:           available,
+			Enabled:             available && set.BuildExport != Destination{},
+			Location:            orNull(set.BuildExport.Location),
+			StrategyID:          orNull(set.BuildExport.Strategy),
+			SupportedStrategies: blob.Strategies,
+		},
+	}, nil
+}
+
+func (s Switch) view() settingSwitchView {
+	v := settingSwitchView{Enabled: s.Enabled(), EnabledAt: core.At(s.EnabledAt)}
+	if s.EnabledBy.ID != "" {
+		v.EnabledBy = &enablerView{ID: s.EnabledBy.ID, Name: s.EnabledBy.Name}
+	}
+	return v
+}
+
+// orNull returns nil, which is null, for the zero value.
+func orNull[T comparable](v T) *T {
+	if v == *new(T) {
+		return nil
+	}
+	return &v
+}
+
+func (s *Service) get(r *route.Request) (pipelineSettingsView, error) {
+	set, err := s.of(r.Context(), r.Org.ID)
+	return s.view(r, set, err)
+}
+
+func (s *Service) patch(r *route.Request, sent pipelineSettingsUpdate) (pipelineSettingsView, error) {
+	set, err := s.update(r.Context(), r.Org.ID, sent)
+	return s.view(r, set, err)
+}
+
+func (s *Service) enable(which pick) route.Handler {
+	return route.Do(func(r *route.Request) (pipelineSettingsView, error) {
+		by := Person{ID: r.Caller.User.ID, Name: r.Caller.User.Name}
+		set, err := s.turnOn(r.Context(), r.Org.ID, which, by)
+		return s.view(r, set, err)
+	})
+}
+
+func (s *Service) disable(which pick) route.Handler {
+	return route.Do(func(r *route.Request) (pipelineSettingsView, error) {
+		set, err := s.turnOff(r.Context(), r.Org.ID, which)
+		return s.view(r, set, err)
+	})
+}
