@@ -1,0 +1,203 @@
+package organizations
+
+import (
+	"errors"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"stackyard/internal/core"
+	"stackyard/internal/db"
+	"stackyard/internal/identity"
+)
+
+// An OrganizationSpec is what the organization file says about an organization itself. What it does
+// not say is left as it is, or has its default in a new organization.
+type OrganizationSpec struct {
+	Line      int          `yaml:"-"`
+	Slug      string       `yaml:"slug"`
+	ID        string       `yaml:"id"`
+	Name      *string      `yaml:"name"`
+	Suspended *bool        `yaml:"suspended"`
+	Features  FeaturesSpec `yaml:"features"`
+	Limits    LimitsSpec   `yaml:"limits"`
+}
+
+// A FeaturesSpec names the switches to turn on or off.
+type FeaturesSpec struct {
+	Teams                             *bool `yaml:"teams"`
+	CloneMirrors                      *bool `yaml:"clone_mirrors"`
+	EarlyFailures                     *bool `yaml:"early_failures"`
+	HostedAgents                      *bool `yaml:"hosted_agents"`
+	AgentImages                       *bool `yaml:"agent_images"`
+	BuildExports                      *bool `yaml:"build_exports"`
+	ExpandedWebhookTriggers           *bool `yaml:"expanded_webhook_triggers"`
+	EventLogAPI                       *bool `yaml:"event_log_api"`
+	EventBusBuildMetaData             *bool `yaml:"event_bus_build_meta_data"`
+	Tracestate                        *bool `yaml:"tracestate"`
+	MembersManageNotificationServices *bool `yaml:"members_manage_notification_services"`
+	SelfHostedSessions                *bool `yaml:"self_hosted_sessions"`
+}
+
+// A LimitsSpec names the limits to change. Of the stacks API's, those of the scopes it names.
+type LimitsSpec struct {
+	Line                   int            `yaml:"-"`
+	Stacks                 *int           `yaml:"stacks"`
+	StackRequestsPerSecond map[string]int `yaml:"stack_requests_per_second"`
+	RESTRequestsPerSecond  *int           `yaml:"rest_requests_per_second"`
+}
+
+// stackScopes are the rate-limit scopes of the stacks API.
+var stackScopes = []string{
+	"batch-load-job-states", "batch-reserve", "default", "finish-job", "list-scheduled-jobs", "show-job", "stack-notification",
+}
+
+// Check complains about what is wrong with the spec itself.
+func (s OrganizationSpec) Check(c *core.Complaints) {
+	if !identity.ValidOrganizationSlug(s.Slug) {
+		c.Add(s.Line, "%q cannot be the slug of an organization: it takes lower-case letters, digits and hyphens, and must not be one of the server's own paths", s.Slug)
+	}
+	checkID(c, s.Line, s.ID)
+	if s.Name != nil {
+		checkName(c, s.Line, *s.Name)
+	}
+	s.Limits.check(c)
+}
+
+func (s LimitsSpec) check(c *core.Complaints) {
+	if s.Stacks != nil && *s.Stacks < 0 {
+		c.Add(s.Line, "stacks must not be negative")
+	}
+	if s.RESTRequestsPerSecond != nil && *s.RESTRequestsPerSecond < 0 {
+		c.Add(s.Line, "rest_requests_per_second must not be negative; 0 is no limit")
+	}
+	for _, scope := range slices.Sorted(maps.Keys(s.StackRequestsPerSecond)) {
+		if !slices.Contains(stackScopes, scope) {
+			c.Add(s.Line, "unknown scope %q in stack_requests_per_second; known are %s", scope, strings.Join(stackScopes, ", "))
+		} else if s.StackRequestsPerSecond[scope] < 1 {
+			c.Add(s.Line, "the limit of the scope %s must be at least 1", scope)
+		}
+	}
+}
+
+// ApplyOrganization makes an organization what its spec says, and returns it; nil after a complaint,
+// when nothing can be said about what belongs to it. Two files are never applied at the same time: the
+// first call in a transaction waits for the other's end.
+func ApplyOrganization(q *db.Q, spec OrganizationSpec, now time.Time, changes *core.Changes, complaints *core.Complaints) (*identity.Organization, error) {
+	if err := q.LockName("organization file"); err != nil {
+		return nil, err
+	}
+	org, err := lockOrganization(q, spec.Slug)
+	if core.KindOf(err) == core.NotFound {
+		return createOrganization(q, spec, now, changes, complaints)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if id, given := core.ParseID(spec.ID); given && id != org.ID {
+		complaints.Add(spec.Line, "the organization %s exists with the id %s, which cannot be changed", org.Slug, org.ID)
+		return nil, nil
+	}
+	wanted := *org
+	spec.to(&wanted)
+	if reflect.DeepEqual(wanted, *org) {
+		return org, nil
+	}
+	changes.Changed("organization", org.Slug)
+	return &wanted, identity.UpdateOrganization(q, wanted)
+}
+
+func createOrganization(q *db.Q, spec OrganizationSpec, now time.Time, changes *core.Changes, complaints *core.Complaints) (*identity.Organization, error) {
+	id, ok, err := newID(q, "organizations", spec.ID)
+	if err != nil {
+		return nil, err
+	}
+	if !ok {
+		complaints.Add(spec.Line, "the id %s belongs to another organization", id)
+		return nil, nil
+	}
+	org := identity.Organization{
+		ID: id, Slug: spec.Slug, Name: spec.Slug,
+		Features: identity.DefaultFeatures, Limits: identity.DefaultLimits, CreatedAt: now,
+	}
+	spec.to(&org)
+	changes.Created("organization", org.Slug)
+	return &org, identity.InsertOrganization(q, org)
+}
+
+// to writes what the spec says into an organization.
+func (s OrganizationSpec) to(org *identity.Organization) {
+	set(&org.Name, s.Name)
+	set(&org.Suspended, s.Suspended)
+	s.Features.to(&org.Features)
+	s.Limits.to(&org.Limits)
+}
+
+func (s FeaturesSpec) to(f *identity.Features) {
+	set(&f.Teams, s.Teams)
+	set(&f.CloneMirrors, s.CloneMirrors)
+	set(&f.EarlyFailures, s.EarlyFailures)
+	set(&f.HostedAgents, s.HostedAgents)
+	set(&f.AgentImages, s.AgentImages)
+	set(&f.BuildExports, s.BuildExports)
+	set(&f.ExpandedWebhookTriggers, s.ExpandedWebhookTriggers)
+	set(&f.EventLogAPI, s.EventLogAPI)
+	set(&f.EventBusBuildMetaData, s.EventBusBuildMetaData)
+	set(&f.Tracestate, s.Tracestate)
+	set(&f.MembersManageNotificationServices, s.MembersManageNotificationServices)
+	set(&f.SelfHostedSessions, s.SelfHostedSessions)
+}
+
+func (s LimitsSpec) to(l *identity.Limits) {
+	set(&l.Stacks, s.Stacks)
+	set(&l.RESTRequestsPerSecond, s.RESTRequestsPerSecond)
+	if len(s.StackRequestsPerSecond) == 0 {
+		return
+	}
+	// A new map: the old one is also that of the organization as it was.
+	overrides := maps.Clone(l.StackRequestsPerSecond)
+	if overrides == nil {
+		overrides = make(map[string]int)
+	}
+	maps.Copy(overrides, s.StackRequestsPerSecond)
+	l.StackRequestsPerSecond = overrides
+}
+
+// set writes a value that was given.
+func set[T any](dst *T, given *T) {
+	if given != nil {
+		*dst = *given
+	}
+}
+
+// checkID complains about a given id that is not one.
+func checkID(c *core.Complaints, line int, id string) {
+	if _, ok := core.ParseID(id); id != "" && !ok {
+		c.Add(line, "%q is not a UUID", id)
+	}
+}
+
+// checkName complains about a name that nothing may have.
+func checkName(c *core.Complaints, line int, name string) {
+	if strings.TrimSpace(name) == "" || utf8.RuneCountInString(name) > maxName {
+		c.Add(line, "a name must have 1 to %d characters", maxName)
+	}
+}
+
+// newID returns the id for a new row of a table: the given one, or a new one. It is not ok when a row
+// has it already.
+func newID(q *db.Q, table, given string) (id string, ok bool, err error) {
+	id, ok = core.ParseID(given)
+	if !ok {
+		return core.NewID(), true, nil
+	}
+	var one int
+	err = q.QueryRow(`SELECT 1 FROM `+table+` WHERE id = $1`, id).Scan(&one)
+	if errors.Is(err, db.ErrNoRows) {
+		return id, true, nil
+	}
+	return id, false, err
+}
