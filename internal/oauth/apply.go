@@ -1,0 +1,169 @@
+package oauth
+
+import (
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"stackyard/internal/core"
+	"stackyard/internal/db"
+	"stackyard/internal/identity"
+	"stackyard/internal/seal"
+)
+
+// A Spec is what the organization file says about an application. What it does not say is left as it
+// is, or has its default in a new application.
+type Spec struct {
+	Line           int             `yaml:"-"`
+	ID             string          `yaml:"id"`
+	Name           *string         `yaml:"name"`
+	ClientID       string          `yaml:"client_id"`
+	ClientSecret   string          `yaml:"client_secret"`
+	Confidential   *bool           `yaml:"confidential"`
+	TokenExpiresIn *int            `yaml:"token_expires_in"` // 0: tokens do not expire
+	RefreshTokens  *bool           `yaml:"refresh_tokens"`
+	Enabled        *bool           `yaml:"enabled"`
+	Scopes         identity.Scopes `yaml:"scopes"` // nil: left alone
+}
+
+// secretPrefix begins the secrets that are generated.
+const secretPrefix = "svcos_"
+
+// maxName is the length of the longest name and client id, in characters.
+const maxName = 255
+
+// validClientID matches what goes through forms, headers and lines of text unharmed.
+var validClientID = regexp.MustCompile(`^[A-Za-z0-9._~-]{1,255}$`)
+
+// Check complains about what is wrong with the spec itself.
+func (s Spec) Check(c *core.Complaints) {
+	if !validClientID.MatchString(s.ClientID) {
+		c.Add(s.Line, "%q cannot be a client_id: it takes letters, digits and . _ ~ -", s.ClientID)
+	}
+	if _, ok := core.ParseID(s.ID); s.ID != "" && !ok {
+		c.Add(s.Line, "%q is not a UUID", s.ID)
+	}
+	if s.Name != nil && (strings.TrimSpace(*s.Name) == "" || utf8.RuneCountInString(*s.Name) > maxName) {
+		c.Add(s.Line, "a name must have 1 to %d characters", maxName)
+	}
+	if s.TokenExpiresIn != nil && *s.TokenExpiresIn < 0 {
+		c.Add(s.Line, "token_expires_in must not be negative; 0 is no expiry")
+	}
+	if unknown := s.Scopes.Unknown(); unknown != "" {
+		c.Add(s.Line, "unknown scopes: %s", unknown)
+	}
+}
+
+// CheckAll complains about what is wrong with the specs of a whole file. Several organizations may
+// declare one application, but must say the same about it: the last one would win, each time.
+func CheckAll(c *core.Complaints, specs []Spec) {
+	first := make(map[string]Spec)
+	for _, s := range specs {
+		s.Check(c)
+		before, twice := first[s.ClientID]
+		if !twice {
+			first[s.ClientID] = s
+			continue
+		}
+		same := s
+		same.Line = before.Line
+		if !reflect.DeepEqual(same, before) {
+			c.Add(s.Line, "the application %s is declared differently at line %d", s.ClientID, before.Line)
+		}
+	}
+}
+
+// Apply makes applications what their specs say. A confidential one without a given secret gets a
+// generated one, which is told once.
+func Apply(q *db.Q, now time.Time, specs []Spec, changes *core.Changes, complaints *core.Complaints) error {
+	for _, spec := range specs {
+		if err := apply(q, now, spec, changes, complaints); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func apply(q *db.Q, now time.Time, spec Spec, changes *core.Changes, complaints *core.Complaints) error {
+	known, err := ByClientID(q, spec.ClientID)
+	isNew := core.KindOf(err) == core.NotFound
+	if isNew {
+		known, err = newApplication(spec.ClientID, now), nil
+	}
+	if err != nil {
+		return err
+	}
+	wanted := known
+	if ok, err := spec.identify(q, &wanted, isNew, complaints); !ok || err != nil {
+		return err
+	}
+	spec.to(&wanted)
+	if !wanted.Confidential && spec.ClientSecret != "" {
+		complaints.Add(spec.Line, "the application %s has a client_secret, so it must be confidential", spec.ClientID)
+		return nil
+	}
+	var generated string
+	if wanted.Confidential && wanted.SecretHash == "" {
+		generated = seal.NewToken(secretPrefix)
+		wanted.SecretHash = seal.HashToken(generated)
+	}
+	switch {
+	case isNew:
+		changes.Created("oauth_application", wanted.ClientID)
+		err = insertApplication(q, wanted)
+	case !reflect.DeepEqual(wanted, known):
+		changes.Changed("oauth_application", wanted.ClientID)
+		err = updateApplication(q, wanted)
+	}
+	if generated != "" {
+		changes.Token("oauth_application", wanted.ClientID, generated)
+	}
+	return err
+}
+
+// identify gives a new application the id that the spec gives. It is not ok, after a complaint, when
+// the id is another's or the application has another one.
+func (s Spec) identify(q *db.Q, a *Application, isNew bool, complaints *core.Complaints) (ok bool, err error) {
+	id, given := core.ParseID(s.ID)
+	switch {
+	case !given || id == a.ID:
+		return true, nil
+	case !isNew:
+		complaints.Add(s.Line, "the application %s exists with the id %s, which cannot be changed", a.ClientID, a.ID)
+		return false, nil
+	}
+	taken, err := idTaken(q, id)
+	if taken {
+		complaints.Add(s.Line, "the id %s belongs to another application", id)
+	}
+	a.ID = id
+	return !taken, err
+}
+
+// to writes what the spec says into an application.
+func (s Spec) to(a *Application) {
+	set(&a.Name, s.Name)
+	set(&a.Confidential, s.Confidential)
+	set(&a.TokenExpiresIn, s.TokenExpiresIn)
+	set(&a.RefreshTokens, s.RefreshTokens)
+	set(&a.Enabled, s.Enabled)
+	if s.Scopes != nil && !slices.Equal(slices.Sorted(slices.Values(s.Scopes)), slices.Sorted(slices.Values(a.Scopes))) {
+		a.Scopes = s.Scopes
+	}
+	switch {
+	case !a.Confidential:
+		a.SecretHash = ""
+	case s.ClientSecret != "":
+		a.SecretHash = seal.HashToken(s.ClientSecret)
+	}
+}
+
+// set writes a value that was given.
+func set[T any](dst *T, given *T) {
+	if given != nil {
+		*dst = *given
+	}
+}
