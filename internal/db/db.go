@@ -95,14 +95,14 @@ func (d *DB) Close() error { return d.close() }
 func (d *DB) Engine() Engine { return d.name }
 
 // Ping returns nil when the database serves reads and takes writes.
-func (d *DB) Ping(ctx context.Context) error { return away(d.ping(ctx)) }
+func (d *DB) Ping(ctx context.Context) error { return away(ctx, d.ping(ctx)) }
 
 // Read runs fn with a connection that cannot write. Each statement sees what was committed before
 // it; two statements need not see the same moment. When ctx is done the running statement is
 // cancelled.
 func (d *DB) Read(ctx context.Context, fn func(q *Q) error) error {
 	refuseNested(ctx, "Read")
-	return away(d.read(ctx, fn))
+	return away(ctx, d.read(ctx, fn))
 }
 
 // Write runs fn as one transaction and returns nil when its effect is durable. An error of fn rolls
@@ -112,7 +112,7 @@ func (d *DB) Read(ctx context.Context, fn func(q *Q) error) error {
 // at any more and the caller learns what became of it. On PostgreSQL ctx cancels until the commit.
 func (d *DB) Write(ctx context.Context, fn func(q *Q) error) error {
 	refuseNested(ctx, "Write")
-	return away(d.write(ctx, fn))
+	return away(ctx, d.write(ctx, fn))
 }
 
 // Migrate brings the schema to the newest version this binary knows. Processes that migrate the same
@@ -124,7 +124,7 @@ func (d *DB) Migrate(ctx context.Context) error {
 		d.log.InfoContext(ctx, "migrated the database", "migration", name)
 	}
 	if err != nil {
-		return fmt.Errorf("migrate the database: %w", away(err))
+		return fmt.Errorf("migrate the database: %w", away(ctx, err))
 	}
 	return nil
 }

@@ -30,7 +30,7 @@ func unavailable(cause error, sentence string) error {
 }
 
 // away gives errors that say "not now" the kind Unavailable, and leaves others as they are.
-func away(err error) error {
+func away(ctx context.Context, err error) error {
 	if err == nil || core.KindOf(err) != 0 || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
@@ -46,6 +46,9 @@ func away(err error) error {
 		return err
 	}
 	if connectionLost(err) {
+		if ctx.Err() != nil { // which is why: pgx gives up the connection with the context
+			return fmt.Errorf("%w: %w", ctx.Err(), err)
+		}
 		return unavailable(err, doesNotAnswer)
 	}
 	return err

@@ -37,7 +37,7 @@ func (r *readers) read(ctx context.Context, fn func(*Q) error) error {
 	if conn == nil {
 		opened, err := r.db.Conn(ctx)
 		if err != nil {
-			return away(err)
+			return away(ctx, err)
 		}
 		conn = newConnection(opened)
 	}

@@ -44,18 +44,33 @@ func Open(t testing.TB, url string) *db.DB {
 func URL(t testing.TB, e db.Engine) string {
 	t.Helper()
 	if e == db.PostgreSQL {
-		return postgresURL(t)
+		return postgresURL(t, template)
 	}
-	return sqliteURL(t)
-}
-
-func sqliteURL(t testing.TB) string {
-	t.Helper()
 	file, err := migratedFile()
 	if err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(t.TempDir(), "stackyard.db")
+	return sqliteURL(t, file)
+}
+
+// EmptyURL returns where a database that has not been migrated is for a test.
+func EmptyURL(t testing.TB, e db.Engine) string {
+	t.Helper()
+	if e == db.PostgreSQL {
+		return postgresURL(t, "template1")
+	}
+	return sqliteURL(t, nil)
+}
+
+func sqliteURL(t testing.TB, file []byte) string {
+	t.Helper()
+	// In memory if possible: there a commit need not wait for a disk that others keep busy.
+	folder, err := os.MkdirTemp(memoryFolder(), "stackyard-sqlite-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(folder) })
+	path := filepath.Join(folder, "stackyard.db")
 	if err := os.WriteFile(path, file, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +79,7 @@ func sqliteURL(t testing.TB) string {
 
 // migratedFile returns the contents of a SQLite database that has been migrated.
 var migratedFile = sync.OnceValues(func() ([]byte, error) {
-	folder, err := os.MkdirTemp("", "stackyard-sqlite-")
+	folder, err := os.MkdirTemp(memoryFolder(), "stackyard-sqlite-")
 	if err != nil {
 		return nil, err
 	}

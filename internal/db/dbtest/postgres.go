@@ -17,23 +17,26 @@ var durabilityOff = map[string]string{"fsync": "off", "synchronous_commit": "off
 // sharedServer is the server of this test process.
 var sharedServer = sync.OnceValues(func() (*Server, error) { return StartServer(durabilityOff) })
 
-func postgresURL(t testing.TB) string {
+func postgresURL(t testing.TB, original string) string {
 	t.Helper()
 	s, err := sharedServer()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return s.Database(t)
+	return s.copy(t, original)
 }
 
 var databases atomic.Int64
 
 // Database makes a migrated database for a test, and returns its URL.
-func (s *Server) Database(t testing.TB) string {
+func (s *Server) Database(t testing.TB) string { return s.copy(t, template) }
+
+// copy makes a database like another, which nobody may be using, and returns its URL.
+func (s *Server) copy(t testing.TB, original string) string {
 	t.Helper()
 	name := fmt.Sprintf("test_%d", databases.Add(1))
 	// Copying files beats writing them through the log when the template is not being changed.
-	if _, err := s.admin.Exec(t.Context(), `CREATE DATABASE `+name+` TEMPLATE `+template+` STRATEGY FILE_COPY`); err != nil {
+	if _, err := s.admin.Exec(t.Context(), `CREATE DATABASE `+name+` TEMPLATE `+original+` STRATEGY FILE_COPY`); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {

@@ -52,7 +52,7 @@ func StartServer(settings map[string]string) (*Server, error) {
 	}
 	args := []string{"-c", keeper, "sh", folder, filepath.Join(bin, "postgres"), "-D", filepath.Join(folder, "cluster"), "-k", folder,
 		"-c", "listen_addresses=", "-c", "max_connections=400", "-c", "shared_buffers=32MB", "-c", "autovacuum=off",
-		"-c", "wal_level=minimal", "-c", "max_wal_senders=0", "-c", "log_min_messages=warning"}
+		"-c", "wal_level=minimal", "-c", "max_wal_senders=0", "-c", "log_min_messages=warning", "-c", "deadlock_timeout=20ms"}
 	for name, value := range settings {
 		args = append(args, "-c", name+"="+value)
 	}
