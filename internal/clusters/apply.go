@@ -1,0 +1,203 @@
+package clusters
+
+import (
+	"errors"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"stackyard/internal/core"
+	"stackyard/internal/db"
+	"stackyard/internal/identity"
+)
+
+// A Spec is what the organization file says about a cluster, which is known by its name.
+type Spec struct {
+	Line        int              `yaml:"-"`
+	Name        string           `yaml:"name"`
+	ID          string           `yaml:"id"`
+	Default     *bool            `yaml:"default"`
+	Hosted      *bool            `yaml:"hosted"`
+	Queues      []QueueSpec      `yaml:"queues"`
+	AgentTokens []AgentTokenSpec `yaml:"agent_tokens"`
+}
+
+// Check complains about what is wrong with the clusters of one organization.
+func Check(c *core.Complaints, specs []Spec) {
+	marked := 0
+	for _, s := range specs {
+		s.Check(c)
+		if s.Default == nil || !*s.Default {
+			continue
+		}
+		if marked++; marked > 1 {
+			c.Add(s.Line, "an organization has at most one default cluster")
+		}
+	}
+	complainTwice(c, specs, "cluster", func(s Spec) (int, string) { return s.Line, s.Name })
+}
+
+// Check complains about what is wrong with the spec itself.
+func (s Spec) Check(c *core.Complaints) {
+	checkID(c, s.Line, s.ID)
+	if strings.TrimSpace(s.Name) == "" || utf8.RuneCountInString(s.Name) > maxName {
+		c.Add(s.Line, "a cluster needs a name of 1 to %d characters", maxName)
+	}
+	s.checkQueues(c)
+	for _, t := range s.AgentTokens {
+		t.Check(c)
+	}
+	complainTwice(c, s.AgentTokens, "agent token", func(t AgentTokenSpec) (int, string) { return t.Line, t.Description })
+}
+
+// checkID complains about a given id that is not one.
+func checkID(c *core.Complaints, line int, id string) {
+	if _, ok := core.ParseID(id); id != "" && !ok {
+		c.Add(line, "%q is not a UUID", id)
+	}
+}
+
+// complainTwice complains about specs whose natural keys are equal.
+func complainTwice[S any](c *core.Complaints, specs []S, kind string, key func(S) (line int, key string)) {
+	first := make(map[string]int)
+	for _, spec := range specs {
+		line, k := key(spec)
+		if at, twice := first[k]; twice {
+			c.Add(line, "the %s %q is already given at line %d", kind, k, at)
+			continue
+		}
+		first[k] = line
+	}
+}
+
+// Apply makes the clusters of an organization, with their queues and agent tokens, what their specs
+// say, and leaves alone what they do not name. The specs have passed Check.
+//
+// A cluster that gets its first queues without any being marked as the default has the obvious one as
+// its default queue: the one with the key "default", or else its only one.
+func Apply(q *db.Q, org *identity.Organization, now time.Time, specs []Spec, changes *core.Changes, complaints *core.Complaints) error {
+	a := applying{q: q, org: org, now: now, changes: changes, complaints: complaints}
+	if err := q.Lock("organizations", org.ID); err != nil {
+		return err
+	}
+	for _, spec := range specs {
+		if err := a.cluster(spec); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// applying is one organization's part of a file on its way into the database.
+type applying struct {
+	q          *db.Q
+	org        *identity.Organization
+	now        time.Time
+	changes    *core.Changes
+	complaints *core.Complaints
+}
+
+// name is how the lines about something in a cluster call it.
+func (a *applying) name(c Cluster, parts ...string) string {
+	return strings.Join(append([]string{a.org.Slug, c.Name}, parts...), "/")
+}
+
+func (a *applying) cluster(spec Spec) error {
+	known, created, err := a.knownCluster(spec)
+	if err != nil || known == nil {
+		return err
+	}
+	wanted := *known
+	set(&wanted.Default, spec.Default)
+	set(&wanted.Hosted, spec.Hosted)
+	if wanted.Default && !known.Default {
+		if err := a.unmarkDefault(); err != nil {
+			return err
+		}
+	}
+	if err := a.queues(&wanted, spec.Queues); err != nil {
+		return err
+	}
+	if wanted != *known {
+		if !created {
+			a.changes.Changed("cluster", a.name(wanted))
+		}
+		if err := updateCluster(a.q, wanted); err != nil {
+			return err
+		}
+	}
+	for _, t := range spec.AgentTokens {
+		if err := a.agentToken(wanted, t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// knownCluster finds the cluster that the spec means, or creates it; nil after a complaint.
+func (a *applying) knownCluster(spec Spec) (c *Cluster, created bool, err error) {
+	known, err := ByName(a.q, a.org.ID, spec.Name)
+	if core.KindOf(err) == core.NotFound {
+		c, err = a.newCluster(spec)
+		return c, true, err
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	if id, given := core.ParseID(spec.ID); given && id != known.ID {
+		a.complaints.Add(spec.Line, "the cluster %q exists with the id %s, which cannot be changed", known.Name, known.ID)
+		return nil, false, nil
+	}
+	known, err = Lock(a.q, a.org.ID, known.ID)
+	return &known, false, err
+}
+
+func (a *applying) newCluster(spec Spec) (*Cluster, error) {
+	id, ok, err := newID(a.q, "clusters", spec.ID)
+	if err != nil {
+		return nil, err
+	}
+	if !ok {
+		a.complaints.Add(spec.Line, "the id %s belongs to another cluster", id)
+		return nil, nil
+	}
+	c := Cluster{ID: id, OrganizationID: a.org.ID, Name: spec.Name, CreatedAt: a.now}
+	a.changes.Created("cluster", a.name(c))
+	return &c, insertCluster(a.q, c)
+}
+
+// unmarkDefault takes the mark from the organization's default cluster, so that another can have it.
+func (a *applying) unmarkDefault() error {
+	c, err := Default(a.q, a.org.ID)
+	if core.KindOf(err) == core.NotFound {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	c.Default = false
+	a.changes.Changed("cluster", a.name(c))
+	return updateCluster(a.q, c)
+}
+
+// newID returns the id for a new row of a table: the given one, or a new one. It is not ok when a row
+// has it already.
+func newID(q *db.Q, table, given string) (id string, ok bool, err error) {
+	id, ok = core.ParseID(given)
+	if !ok {
+		return core.NewID(), true, nil
+	}
+	var one int
+	err = q.QueryRow(`SELECT 1 FROM `+table+` WHERE id = $1`, id).Scan(&one)
+	if errors.Is(err, db.ErrNoRows) {
+		return id, true, nil
+	}
+	return id, false, err
+}
+
+// set writes a value that was given.
+func set[T any](dst *T, given *T) {
+	if given != nil {
+		*dst = *given
+	}
+}

@@ -1,0 +1,105 @@
+package clusters
+
+import (
+	"stackyard/internal/core"
+	"stackyard/internal/db"
+	"stackyard/internal/identity"
+)
+
+const noQueue = "No cluster queue found"
+
+const selectQueue = `
+	SELECT q.id, q.cluster_id, q.key, q.description, q.retry_agent_affinity, q.hosted_agents, c.hosted,
+		q.dispatch_paused_at, q.dispatch_paused_note, q.created_at,
+		p.id, p.email, p.name, p.created_at, ` + identity.UserColumns + `
+	FROM queues q
+	JOIN clusters c ON c.id = q.cluster_id
+	LEFT JOIN users p ON p.id = q.dispatch_paused_by
+	LEFT JOIN users u ON u.id = q.created_by`
+
+func scanQueue(scan db.Scan) (Queue, error) {
+	var q Queue
+	var pausedBy, by identity.User
+	dest := []any{
+		&q.ID, &q.ClusterID, &q.Key, &q.Description, &q.RetryAffinity, db.ToJSON(&q.Hosted), &q.inHostedCluster,
+		db.ToTime(&q.PausedAt), db.ToText(&q.PausedNote), db.ToTime(&q.CreatedAt),
+	}
+	dest = append(dest, identity.UserDest(&pausedBy)...)
+	err := scan(append(dest, identity.UserDest(&by)...)...)
+	q.PausedBy, q.CreatedBy = pausedBy.OrNil(), by.OrNil()
+	return q, err
+}
+
+// queueByID returns a queue of a cluster, or a NotFound error.
+func queueByID(q *db.Q, clusterID, id string) (Queue, error) {
+	queue, err := db.One(q, scanQueue, selectQueue+` WHERE q.cluster_id = $1 AND q.id = $2`, clusterID, id)
+	return queue, found(err, noQueue)
+}
+
+// queueByKey returns the queue of a cluster with this key, or a NotFound error.
+func queueByKey(q *db.Q, clusterID, key string) (Queue, error) {
+	queue, err := db.One(q, scanQueue, selectQueue+` WHERE q.cluster_id = $1 AND q.key = $2`, clusterID, key)
+	return queue, found(err, noQueue)
+}
+
+// listQueues returns one page of a cluster's queues, oldest first, and how many there are.
+func listQueues(q *db.Q, clusterID string, limit, offset int) ([]Queue, int, error) {
+	list, err := db.All(q, scanQueue, selectQueue+`
+		WHERE q.cluster_id = $1
+		ORDER BY q.created_at, q.id
+		LIMIT $2 OFFSET $3`, clusterID, limit, offset)
+	if err != nil {
+		return nil, 0, err
+	}
+	total, err := countQueues(q, clusterID)
+	return list, total, err
+}
+
+func countQueues(q *db.Q, clusterID string) (int, error) {
+	return count(q, `SELECT COUNT(*) FROM queues WHERE cluster_id = $1`, clusterID)
+}
+
+func insertQueue(q *db.Q, queue Queue) error {
+	_, err := q.Exec(`
+		INSERT INTO queues (id, cluster_id, key, description, retry_agent_affinity, hosted_agents, created_by, created_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
+		queue.ID, queue.ClusterID, queue.Key, queue.Description, queue.RetryAffinity, db.JSON(queue.Hosted),
+		userID(queue.CreatedBy), db.Micros(queue.CreatedAt))
+	return err
+}
+
+// updateQueue writes what can be changed about a queue.
+func updateQueue(q *db.Q, queue Queue) error {
+	_, err := q.Exec(`
+		UPDATE queues SET description = $2, retry_agent_affinity = $3, hosted_agents = $4,
+			dispatch_paused_at = $5, dispatch_paused_by = $6, dispatch_paused_note = $7
+		WHERE id = $1`,
+		queue.ID, queue.Description, queue.RetryAffinity, db.JSON(queue.Hosted),
+		db.Micros(queue.PausedAt), userID(queue.PausedBy), db.Text(queue.PausedNote))
+	return err
+}
+
+// deleteQueue removes a queue of a cluster, or says NotFound.
+func deleteQueue(q *db.Q, clusterID, id string) error {
+	return deleted(q, noQueue, `DELETE FROM queues WHERE cluster_id = $1 AND id = $2`, clusterID, id)
+}
+
+// checkDefaultQueue notes when a cluster's default queue is not one of its own.
+func checkDefaultQueue(q *db.Q, c *Cluster, problems *core.Problems) error {
+	if c.DefaultQueueID == "" {
+		return nil
+	}
+	id, ok := core.ParseID(c.DefaultQueueID)
+	if ok {
+		_, err := queueByID(q, c.ID, id)
+		if err != nil && core.KindOf(err) != core.NotFound {
+			return err
+		}
+		ok = err == nil
+	}
+	if !ok {
+		problems.Add("default_queue_id", "must be the id of a queue of this cluster")
+	}
+	c.DefaultQueueID = id
+	return nil
+}
