@@ -167,6 +167,25 @@ func TestSQLite_SkipsACallerWhoseContextEndsBeforeItsTurn(t *testing.T) {
 	})
 }
 
+func TestSQLite_WaitsForTheDiskAndEnforcesReferences(t *testing.T) {
+	d := dbtest.New(t, db.SQLite)
+	err := d.Write(t.Context(), func(q *db.Q) error {
+		for pragma, want := range map[string]string{"journal_mode": "wal", "synchronous": "2", "foreign_keys": "1"} {
+			got, err := db.One(q, scanText, `PRAGMA `+pragma)
+			if err != nil {
+				return err
+			}
+			if got != want {
+				t.Errorf("%s is %s, want %s", pragma, got, want)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
 // path returns the file of a sqlite: URL.
 func path(url string) string { return strings.TrimPrefix(url, "sqlite:") }
 

@@ -79,9 +79,10 @@ func (a *account) own(folder string) error {
 	})
 }
 
-// makeCluster returns a new folder that belongs to the account, with an empty cluster in it.
-func makeCluster(bin string, who *account) (string, error) {
-	folder, err := os.MkdirTemp(memoryFolder(), "stackyard-postgres-")
+// makeCluster returns a new folder below another, "" for the system's temporary folder, that belongs
+// to the account, with an empty cluster in it.
+func makeCluster(below, bin string, who *account) (string, error) {
+	folder, err := os.MkdirTemp(below, "stackyard-postgres-")
 	if err != nil {
 		return "", err
 	}

@@ -46,7 +46,11 @@ func StartServer(settings map[string]string) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	folder, err := makeCluster(bin, who)
+	below := "" // on a disk, where durable means something
+	if settings["fsync"] == "off" {
+		below = memoryFolder()
+	}
+	folder, err := makeCluster(below, bin, who)
 	if err != nil {
 		return nil, err
 	}
