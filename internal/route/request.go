@@ -19,6 +19,8 @@ type Request struct {
 	Org     *identity.Organization // of a path with {org}, or the agent token's
 	Member  *identity.Membership   // what the caller is in Org; nil for a visitor
 	Address netip.Addr             // of the client, with trusted proxies taken into account
+	// Standing is where the caller stands against the rate limit; zero where there is none.
+	Standing Standing
 
 	route  *Route
 	server *Server

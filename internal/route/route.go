@@ -173,6 +173,8 @@ func forbidden(p identity.Permission) error {
 		return core.Errorf(core.Forbidden, "Forbidden")
 	case identity.ChangeOrganization, identity.ManageMembers, identity.ManageTeams, identity.ManageTemplates:
 		return core.Errorf(core.Forbidden, "Forbidden: this needs an organization administrator (permission %s)", p)
+	case identity.ManageTeam:
+		return core.Errorf(core.Forbidden, "Forbidden: this needs an organization administrator, or a maintainer of the team (permission %s)", p)
 	default:
 		return core.Errorf(core.Forbidden, "Forbidden: this needs the permission %s", p)
 	}

@@ -313,10 +313,10 @@ func (s *Server) limit(r *Request) error {
 	if limits.RESTRequestsPerSecond == 0 {
 		return nil
 	}
-	standing := s.limiter.Take(org+" "+r.Caller.User.ID, limits.RESTRequestsPerSecond)
-	standing.setHeaders(r, r.route.Limit)
-	if standing.Refused {
-		return &limitError{scope: r.route.Limit, Standing: standing}
+	r.Standing = s.limiter.Take(org+" "+r.Caller.User.ID, limits.RESTRequestsPerSecond)
+	r.Standing.setHeaders(r, r.route.Limit)
+	if r.Standing.Refused {
+		return &limitError{scope: r.route.Limit, Standing: r.Standing}
 	}
 	return nil
 }
