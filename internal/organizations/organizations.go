@@ -18,9 +18,12 @@
 package organizations
 
 import (
+	"slices"
+
 	"stackyard/internal/core"
 	"stackyard/internal/db"
 	"stackyard/internal/identity"
+	"stackyard/internal/route"
 )
 
 // Service is what can be done to organizations, members and teams.
@@ -34,4 +37,20 @@ type Service struct {
 // New returns the service on a database and the directory that remembers parts of it.
 func New(d *db.DB, directory *identity.Directory, public core.PublicURL, clock core.Clock) *Service {
 	return &Service{db: d, directory: directory, public: public, clock: clock}
+}
+
+// organizationPath is where everything about one organization is.
+const organizationPath = "/v2/organizations/{org}"
+
+// Routes returns the room's part of the route table.
+func (s *Service) Routes() []route.Route {
+	return slices.Concat(
+		s.callerRoutes(),
+		s.organizationRoutes(),
+		s.memberRoutes(),
+		s.teamRoutes(),
+		s.teamMemberRoutes(),
+		s.teamPipelineRoutes(),
+		avatarRoutes(),
+	)
 }
