@@ -96,7 +96,7 @@ func Decode(body []byte, v any) error {
 			continue
 		}
 		if err := json.Unmarshal(raw, target.FieldByIndex(field.index).Addr().Interface()); err != nil {
-			path, rule := describe(field, err)
+			path, rule := describe(field, raw, err)
 			problems.Add(path, "%s", rule)
 		}
 	}
@@ -118,7 +118,7 @@ func malformed(body []byte, err error) error {
 }
 
 // describe says which field could not be read, and what it should have been.
-func describe(field field, err error) (path, rule string) {
+func describe(field field, raw json.RawMessage, err error) (path, rule string) {
 	path = field.name
 	typeErr, ok := errors.AsType[*json.UnmarshalTypeError](err)
 	if !ok {
@@ -127,7 +127,15 @@ func describe(field field, err error) (path, rule string) {
 	if typeErr.Field != "" {
 		path += "." + typeErr.Field
 	}
-	return path, fmt.Sprintf("must be %s, not %s", expected(typeErr.Type), article(typeErr.Value))
+	must := fmt.Sprintf("must be %s, not %s", expected(typeErr.Type), article(typeErr.Value))
+	// The library names the fields of structs on the way to the place, but no keys and no indexes.
+	switch {
+	case typeErr.Field == "" && raw[0] == '{' && typeErr.Value != "object":
+		return path, "has a value that " + must
+	case typeErr.Field == "" && raw[0] == '[' && typeErr.Value != "array":
+		return path, "has an item that " + must
+	}
+	return path, must
 }
 
 func expected(t reflect.Type) string {

@@ -349,3 +349,6 @@ func (s *Server) clientAddress(hr *http.Request) netip.Addr {
 	}
 	return address
 }
+
+// Routes returns the table that the server was built of.
+func (s *Server) Routes() []Route { return s.routes }

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+
+	"github.com/spf13/cobra"
+
+	"stackyard/internal/core"
+	"stackyard/internal/server"
+)
+
+func serveCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Run the server",
+		Long: `Run the server: web pages, REST, agents, stacks and OAuth on one port.
+
+Settings are taken from flags, then the environment, then the file that --config
+names, then defaults. A secret setting can also be read from a file that the
+variable with _FILE at its end names, such as STACKYARD_SECRET_KEY_FILE.
+
+It prints "listening on URL" when it is ready. SIGTERM drains it and ends it
+within ten seconds.`,
+		Example: `  stackyard serve --data /var/lib/stackyard --public-url https://ci.example.com
+  STACKYARD_DATABASE=postgres://ci@db/ci STACKYARD_SECRET_KEY_FILE=/run/key stackyard serve`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			settings, log, err := serverSettingsOf(cmd)
+			if err != nil {
+				return err
+			}
+			return serve(cmd.Context(), settings, log, cmd.OutOrStdout(), nil, func(string) error { return nil })
+		},
+	}
+	addSettings(cmd, serverSettings)
+	return cmd
+}
+
+func serverSettingsOf(cmd *cobra.Command) (server.Settings, *slog.Logger, error) {
+	values, gathered := gather(cmd, serverSettings)
+	settings, parsed := parse(values)
+	log, logged := server.NewLogger(logFormat(values["log-format"]))
+	return settings, log, refuse(errors.Join(gathered, parsed, logged))
+}
+
+// serve opens storage, prepares it, and serves until ctx is done. welcome is called once requests are
+// answered, right after the ready line.
+func serve(ctx context.Context, s server.Settings, log *slog.Logger, out io.Writer, prepare func(server.Storage) error, welcome func(url string) error) (err error) {
+	storage, err := server.OpenStorage(ctx, s, log)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, storage.DB.Close()) }()
+	if s.Apply != "" {
+		if err := applyFile(ctx, storage, s.Apply, out); err != nil {
+			return err
+		}
+	}
+	if prepare != nil {
+		if err := prepare(storage); err != nil {
+			return err
+		}
+	}
+	return server.Run(ctx, s, storage, version, log, func(url string) error {
+		if _, err := fmt.Fprintf(out, "listening on %s\n", url); err != nil {
+			return err
+		}
+		return welcome(url)
+	})
+}
+
+// applyFile applies an organization file; what is wrong with the file itself is the user's to mend.
+func applyFile(ctx context.Context, st server.Storage, path string, out io.Writer) error {
+	err := server.ApplyFile(ctx, st, path, out)
+	if _, ok := errors.AsType[core.Complaints](err); ok {
+		return refuse(err)
+	}
+	return err
+}

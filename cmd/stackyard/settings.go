@@ -1,0 +1,165 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"go.yaml.in/yaml/v3"
+	"golang.org/x/term"
+
+	"stackyard/internal/server"
+)
+
+// A setting can be given as a flag, in the environment, or in a file, in this order of preference.
+type setting struct {
+	flag    string
+	unset   string // the default
+	usage   string
+	secret  bool // also read from the file that NAME_FILE names
+	storage bool // apply has it too
+}
+
+var serverSettings = []setting{
+	{flag: "listen", unset: "127.0.0.1:8080", usage: "address of the one port for everything; port 0 takes a free one"},
+	{flag: "public-url", usage: "what URLs in responses begin with (default: from --listen)"},
+	{flag: "data", unset: "./data", usage: "folder of the SQLite database, logs, artifacts and generated keys", storage: true},
+	{flag: "database", usage: "postgres://… for PostgreSQL (default: SQLite in --data)", secret: true, storage: true},
+	{flag: "blobs", usage: "file://… or s3://bucket?endpoint=…&region=… for logs and artifacts, credentials from AWS_… (default: a folder in --data)"},
+	{flag: "secret-key", usage: "32 bytes in hex or base64 that seal secrets at rest, the same on every replica (default with SQLite: generated into --data; required with PostgreSQL)", secret: true, storage: true},
+	{flag: "tls-cert", usage: "certificate file, to serve https directly"},
+	{flag: "tls-key", usage: "key file of --tls-cert"},
+	{flag: "trusted-proxies", usage: "address ranges whose X-Forwarded-For is believed, comma-separated"},
+	{flag: "apply", usage: "organization file to apply before listening"},
+	{flag: "outbound-allow", usage: "private address ranges that webhooks and other user-given URLs may reach, comma-separated"},
+	{flag: "log-format", usage: "text or json (default: text on a terminal, else json)"},
+}
+
+func (s setting) env() string {
+	return "STACKYARD_" + strings.ToUpper(strings.ReplaceAll(s.flag, "-", "_"))
+}
+
+// addSettings gives a command flags for settings, and --config.
+func addSettings(cmd *cobra.Command, settings []setting) {
+	for _, s := range settings {
+		cmd.Flags().String(s.flag, s.unset, s.usage+" ["+s.env()+"]")
+	}
+	cmd.Flags().String("config", "", "YAML file with settings by flag name [STACKYARD_CONFIG]")
+	cmd.Flags().SortFlags = false
+}
+
+// storageSettings are those that a command needs to reach an installation's data.
+func storageSettings() []setting {
+	return slices.DeleteFunc(slices.Clone(serverSettings), func(s setting) bool { return !s.storage })
+}
+
+// gather returns what was given for each setting. All that is wrong is told at once.
+func gather(cmd *cobra.Command, settings []setting) (map[string]string, error) {
+	file, errs := readConfig(cmd)
+	values := make(map[string]string)
+	for _, s := range settings {
+		value, err := s.find(cmd, file)
+		if err != nil {
+			errs = append(errs, err)
+		}
+		values[s.flag] = value
+	}
+	return values, errors.Join(errs...)
+}
+
+// find returns a setting's value: flag, then environment, then file, then default.
+func (s setting) find(cmd *cobra.Command, file map[string]string) (string, error) {
+	flag := cmd.Flags().Lookup(s.flag)
+	if flag.Changed {
+		return flag.Value.String(), nil
+	}
+	if v := os.Getenv(s.env()); v != "" {
+		return v, nil
+	}
+	if path := os.Getenv(s.env() + "_FILE"); s.secret && path != "" {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return "", fmt.Errorf("%s_FILE: %w", s.env(), err)
+		}
+		return strings.TrimSpace(string(text)), nil
+	}
+	if v, ok := file[s.flag]; ok {
+		return v, nil
+	}
+	return s.unset, nil
+}
+
+// readConfig reads the file that --config names. It may hold every setting of serve, whatever the
+// command, so that one file serves them all.
+func readConfig(cmd *cobra.Command) (map[string]string, []error) {
+	path := cmd.Flags().Lookup("config").Value.String()
+	if path == "" {
+		path = os.Getenv("STACKYARD_CONFIG")
+	}
+	if path == "" {
+		return nil, nil
+	}
+	source, err := os.ReadFile(path)
+	if err != nil {
+		return nil, []error{fmt.Errorf("--config: %w", err)}
+	}
+	var doc yaml.Node
+	if err := yaml.Unmarshal(source, &doc); err != nil {
+		return nil, []error{fmt.Errorf("--config %s: %w", path, err)}
+	}
+	if len(doc.Content) == 0 {
+		return nil, nil
+	}
+	top := doc.Content[0]
+	if top.Kind != yaml.MappingNode {
+		return nil, []error{fmt.Errorf("--config %s: line %d: expected settings by flag name", path, top.Line)}
+	}
+	values := make(map[string]string)
+	var errs []error
+	for i := 0; i+1 < len(top.Content); i += 2 {
+		key, node := top.Content[i], top.Content[i+1]
+		if !slices.ContainsFunc(serverSettings, func(s setting) bool { return s.flag == key.Value }) {
+			errs = append(errs, fmt.Errorf("--config %s: line %d: unknown setting %q", path, key.Line, key.Value))
+			continue
+		}
+		var list []string
+		switch {
+		case node.Kind == yaml.ScalarNode:
+			values[key.Value] = node.Value
+		case node.Decode(&list) == nil:
+			values[key.Value] = strings.Join(list, ",")
+		default:
+			errs = append(errs, fmt.Errorf("--config %s: line %d: %s must be a text", path, node.Line, key.Value))
+		}
+	}
+	return values, errs
+}
+
+// logFormat returns the format that was asked for, or the one that fits standard error.
+func logFormat(given string) string {
+	switch {
+	case given != "":
+		return given
+	case term.IsTerminal(int(os.Stderr.Fd())):
+		return "text"
+	default:
+		return "json"
+	}
+}
+
+// parse makes server settings of what was given.
+func parse(values map[string]string) (server.Settings, error) {
+	return server.ParseSettings(func(flag string) string { return values[flag] })
+}
+
+// refuse wraps what is wrong with settings or a file so that the exit status tells. A file that is
+// not there is as wrong as one with mistakes in it.
+func refuse(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &usageError{err}
+}

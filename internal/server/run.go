@@ -1,0 +1,205 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"stackyard/internal/core"
+	"stackyard/internal/db"
+	"stackyard/internal/oauth"
+	"stackyard/internal/orgfile"
+	"stackyard/internal/seal"
+)
+
+// drainTimeout is how long requests that have begun may take once the server is told to stop. With
+// what closing storage takes it stays within the ten seconds that are promised.
+const drainTimeout = 8 * time.Second
+
+// Storage is an installation's database and the key its secrets are sealed with.
+type Storage struct {
+	DB  *db.DB
+	Key seal.Key
+}
+
+// OpenStorage opens and migrates the database, and finds or makes the key. A key other than the one
+// the installation began with is refused.
+func OpenStorage(ctx context.Context, s Settings, log *slog.Logger) (Storage, error) {
+	if err := os.MkdirAll(s.Data, 0o700); err != nil {
+		return Storage{}, fmt.Errorf("make the data folder: %w", err)
+	}
+	key, err := findKey(s)
+	if err != nil {
+		return Storage{}, err
+	}
+	d, err := db.Open(ctx, s.Database, log)
+	if err != nil {
+		return Storage{}, err
+	}
+	if err := prepare(ctx, d, key); err != nil {
+		return Storage{}, errors.Join(err, d.Close())
+	}
+	return Storage{DB: d, Key: key}, nil
+}
+
+func prepare(ctx context.Context, d *db.DB, key seal.Key) error {
+	if err := d.Migrate(ctx); err != nil {
+		return err
+	}
+	if err := checkKey(ctx, d, key); err != nil {
+		return err
+	}
+	return oauth.EnsureBuiltIn(ctx, d, core.SystemClock())
+}
+
+// findKey returns the key that was given, or the one in the data folder, made when it is missing.
+func findKey(s Settings) (seal.Key, error) {
+	if s.Key != nil {
+		return *s.Key, nil
+	}
+	path := filepath.Join(s.Data, "secret.key")
+	text, err := os.ReadFile(path)
+	if err == nil {
+		key, err := seal.ParseKey(string(text))
+		if err != nil {
+			return key, fmt.Errorf("%s: %w", path, err)
+		}
+		return key, nil
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return seal.Key{}, fmt.Errorf("read the secret key: %w", err)
+	}
+	return makeKey(path)
+}
+
+// makeKey writes a new key. When another process was first, its key is the one.
+func makeKey(path string) (seal.Key, error) {
+	key := seal.NewKey()
+	part, err := os.CreateTemp(filepath.Dir(path), "secret.key.*") // mode 0600
+	if err != nil {
+		return key, fmt.Errorf("make the secret key: %w", err)
+	}
+	defer os.Remove(part.Name())
+	_, err = part.WriteString(key.Hex() + "\n")
+	if err := errors.Join(err, part.Sync(), part.Close()); err != nil {
+		return key, fmt.Errorf("make the secret key: %w", err)
+	}
+	switch err := os.Link(part.Name(), path); {
+	case errors.Is(err, fs.ErrExist):
+		return findKey(Settings{Data: filepath.Dir(path)})
+	case err != nil:
+		return key, fmt.Errorf("make the secret key: %w", err)
+	}
+	return key, nil
+}
+
+// checkKey compares the key with the fingerprint in the database, and leaves one on first use.
+func checkKey(ctx context.Context, d *db.DB, key seal.Key) error {
+	const name = "key_fingerprint"
+	find := func(q *db.Q) (fingerprint string, err error) {
+		err = q.QueryRow(`SELECT value FROM installation WHERE name = $1`, name).Scan(&fingerprint)
+		return fingerprint, err
+	}
+	var known string
+	err := d.Read(ctx, func(q *db.Q) (err error) {
+		known, err = find(q)
+		return err
+	})
+	if errors.Is(err, db.ErrNoRows) {
+		err = d.Write(ctx, func(q *db.Q) (err error) {
+			if _, err = q.Exec(`INSERT INTO installation (name, value) VALUES ($1, $2) ON CONFLICT DO NOTHING`, name, key.Fingerprint()); err != nil {
+				return err
+			}
+			known, err = find(q)
+			return err
+		})
+	}
+	if err != nil {
+		return err
+	}
+	if known != key.Fingerprint() {
+		return errors.New("the secret key is not the one this installation's secrets are sealed with; give the original --secret-key")
+	}
+	return nil
+}
+
+// ApplyFile applies an organization file from disk and writes a line for each thing it did.
+func ApplyFile(ctx context.Context, st Storage, path string, out io.Writer) error {
+	source, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	lines, err := orgfile.Apply(ctx, st.DB, st.Key, core.SystemClock, source)
+	if err != nil {
+		return fmt.Errorf("%s:\n%w", path, err)
+	}
+	for _, line := range lines {
+		fmt.Fprintln(out, line)
+	}
+	return nil
+}
+
+// Run serves until ctx is done, then drains. ready is called with the URL once requests are answered.
+func Run(ctx context.Context, s Settings, st Storage, version string, log *slog.Logger, ready func(url string) error) error {
+	listener, err := net.Listen("tcp", s.Listen)
+	if err != nil {
+		return err
+	}
+	url := listenURL(listener.Addr(), s.TLSCert != "")
+	public := s.Public
+	if public == "" {
+		public = core.PublicURL(url)
+	}
+	wired, err := New(Parts{
+		DB:             st.DB,
+		Key:            st.Key,
+		Public:         public,
+		Clock:          core.SystemClock,
+		Log:            log,
+		Version:        version,
+		TrustedProxies: s.TrustedProxies,
+		OutboundAllow:  s.OutboundAllow,
+	})
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	hs := &http.Server{
+		Handler:           wired,
+		ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+	}
+	served := make(chan error, 1)
+	go func() {
+		if s.TLSCert != "" {
+			served <- hs.ServeTLS(listener, s.TLSCert, s.TLSKey)
+		} else {
+			served <- hs.Serve(listener)
+		}
+	}()
+	if err := ready(url); err != nil {
+		return errors.Join(err, hs.Close())
+	}
+	select {
+	case err := <-served:
+		return err
+	case <-ctx.Done():
+	}
+	log.Info("draining")
+	wired.Drain()
+	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
+	defer cancel()
+	if err := hs.Shutdown(drain); err != nil {
+		log.Warn("some requests did not finish in time", "error", err)
+		return hs.Close()
+	}
+	return nil
+}

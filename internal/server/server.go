@@ -1,0 +1,73 @@
+// Package server wires the rooms together: it opens storage, collects every room's routes, serves
+// them on one port and drains. It is the only place that knows all rooms.
+package server
+
+import (
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"stackyard/internal/core"
+	"stackyard/internal/db"
+	"stackyard/internal/identity"
+	"stackyard/internal/route"
+	"stackyard/internal/seal"
+)
+
+// Parts are what a server is made of.
+type Parts struct {
+	DB             *db.DB
+	Key            seal.Key
+	Public         core.PublicURL
+	Clock          core.Clock
+	Log            *slog.Logger
+	Version        string
+	TrustedProxies []netip.Prefix
+	// OutboundAllow are the private ranges that user-given URLs may reach.
+	OutboundAllow []netip.Prefix
+}
+
+// Server answers every request of an installation.
+type Server struct {
+	handler  *route.Server
+	openAPI  []byte
+	draining atomic.Bool
+}
+
+// New wires a server. The database must be migrated.
+func New(p Parts) (*Server, error) {
+	s := &Server{}
+	metrics := prometheus.NewRegistry()
+	metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	directory := identity.NewDirectory(p.DB, p.Clock)
+	s.handler = route.New(route.Config{
+		Directory:      directory,
+		Public:         p.Public,
+		Clock:          p.Clock,
+		Log:            p.Log,
+		Metrics:        metrics,
+		TrustedProxies: p.TrustedProxies,
+	}, append(s.ownRoutes(p, metrics), rooms(p, directory)...))
+	var err error
+	s.openAPI, err = s.handler.OpenAPI(p.Version)
+	return s, err
+}
+
+// rooms returns the routes of every capability.
+func rooms(p Parts, directory *identity.Directory) []route.Route {
+	var routes []route.Route
+	return routes
+}
+
+// ServeHTTP answers a request.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
+
+// Routes returns the route table.
+func (s *Server) Routes() []route.Route { return s.handler.Routes() }
+
+// Drain makes the server unready, so that load balancers send no more.
+func (s *Server) Drain() { s.draining.Store(true) }

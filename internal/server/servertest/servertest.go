@@ -1,0 +1,107 @@
+// Package servertest starts the real server, on either engine and on a real port, for tests that
+// speak HTTP to it. Every response is held against the server's own OpenAPI document.
+package servertest
+
+import (
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"sync"
+	"testing"
+	"time"
+
+	"stackyard/internal/core"
+	"stackyard/internal/db"
+	"stackyard/internal/db/dbtest"
+	"stackyard/internal/orgfile"
+	"stackyard/internal/seal"
+	"stackyard/internal/server"
+)
+
+// Server is a running server with a database of its own.
+type Server struct {
+	URL   string
+	DB    *db.DB
+	Key   seal.Key
+	Clock *Clock
+	*server.Server
+
+	t         testing.TB
+	validator *validator
+}
+
+// Each runs a test against a fresh server on each engine. The server knows two organizations that
+// have nothing to do with each other: see World.
+func Each(t *testing.T, fn func(t *testing.T, s *Server)) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		s := Start(t, d)
+		s.Apply(World)
+		fn(t, s)
+	})
+}
+
+// Start starts a server on a database and stops it when the test ends.
+func Start(t testing.TB, d *db.DB) *Server {
+	t.Helper()
+	s := &Server{DB: d, Key: seal.NewKey(), Clock: NewClock(), t: t}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.URL = "http://" + listener.Addr().String()
+	s.Server, err = server.New(server.Parts{
+		DB:             d,
+		Key:            s.Key,
+		Public:         core.PublicURL(s.URL),
+		Clock:          s.Clock.Now,
+		Log:            slog.New(slog.DiscardHandler),
+		Version:        "test",
+		TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")},
+		OutboundAllow:  []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	running := &httptest.Server{Listener: listener, Config: &http.Server{Handler: s.Server}}
+	running.Start()
+	t.Cleanup(running.Close)
+	s.validator = newValidator(t, s.URL)
+	return s
+}
+
+// Apply applies an organization file and returns the lines that it printed.
+func (s *Server) Apply(file string) []string {
+	s.t.Helper()
+	lines, err := orgfile.Apply(s.t.Context(), s.DB, s.Key, s.Clock.Now, []byte(file))
+	if err != nil {
+		s.t.Fatalf("apply: %v", err)
+	}
+	// The server learns of a change by another process when what it knows is half a second old.
+	s.Clock.Advance(time.Second)
+	return lines
+}
+
+// Clock is a time that only tests move.
+type Clock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+// NewClock returns a clock that stands at the present.
+func NewClock() *Clock { return &Clock{now: core.SystemClock()} }
+
+// Now returns the clock's time.
+func (c *Clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+// Advance moves the clock.
+func (c *Clock) Advance(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+}

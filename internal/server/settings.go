@@ -1,0 +1,141 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"stackyard/internal/blob"
+	"stackyard/internal/core"
+	"stackyard/internal/outbound"
+	"stackyard/internal/seal"
+)
+
+// Settings are how a server is started.
+type Settings struct {
+	Listen         string
+	Public         core.PublicURL // empty: from the address that is listened on
+	Data           string
+	Database       string // as db.Open takes it
+	Blobs          string
+	Key            *seal.Key // nil: kept in the data folder
+	TLSCert        string
+	TLSKey         string
+	TrustedProxies []netip.Prefix
+	Apply          string // an organization file, or empty
+	OutboundAllow  []netip.Prefix
+}
+
+// ParseSettings makes settings of what was given for each flag name. The error joins everything that
+// is wrong with them.
+func ParseSettings(given func(flag string) string) (Settings, error) {
+	s := Settings{
+		Listen:   given("listen"),
+		Data:     given("data"),
+		Database: given("database"),
+		Blobs:    given("blobs"),
+		TLSCert:  given("tls-cert"),
+		TLSKey:   given("tls-key"),
+		Apply:    given("apply"),
+	}
+	var errs []error
+	bad := func(flag, format string, args ...any) {
+		errs = append(errs, fmt.Errorf("--"+flag+": "+format, args...))
+	}
+	if _, _, err := net.SplitHostPort(s.Listen); err != nil {
+		bad("listen", "%q is not an address such as 127.0.0.1:8080", s.Listen)
+	}
+	var err error
+	if s.Public, err = parsePublicURL(given("public-url")); err != nil {
+		bad("public-url", "%w", err)
+	}
+	if s.Data == "" {
+		bad("data", "name a folder")
+	}
+	onPostgres := strings.HasPrefix(s.Database, "postgres://") || strings.HasPrefix(s.Database, "postgresql://")
+	switch {
+	case s.Database == "":
+		s.Database = "sqlite:" + filepath.Join(s.Data, "stackyard.db")
+	case !onPostgres:
+		bad("database", "give a postgres:// URL, or nothing for SQLite in the data folder")
+	}
+	if s.Blobs == "" {
+		s.Blobs = filepath.Join(s.Data, "blobs")
+	}
+	if _, err := blob.ParseURL(s.Blobs); err != nil {
+		bad("blobs", "%w", err)
+	}
+	switch text := given("secret-key"); {
+	case text != "":
+		key, err := seal.ParseKey(text)
+		if err != nil {
+			bad("secret-key", "%w", err)
+		}
+		s.Key = &key
+	case onPostgres:
+		bad("secret-key", "PostgreSQL needs one, the same on every replica: 32 random bytes in hex or base64, such as `openssl rand -hex 32` prints")
+	}
+	if (s.TLSCert == "") != (s.TLSKey == "") {
+		bad("tls-cert", "--tls-cert and --tls-key go together")
+	}
+	for flag, path := range map[string]string{"tls-cert": s.TLSCert, "tls-key": s.TLSKey, "apply": s.Apply} {
+		if path == "" {
+			continue
+		}
+		if _, err := os.Stat(path); err != nil {
+			bad(flag, "%w", err)
+		}
+	}
+	if s.TrustedProxies, err = outbound.ParseAllow(given("trusted-proxies")); err != nil {
+		bad("trusted-proxies", "%w", err)
+	}
+	if s.OutboundAllow, err = outbound.ParseAllow(given("outbound-allow")); err != nil {
+		bad("outbound-allow", "%w", err)
+	}
+	return s, errors.Join(errs...)
+}
+
+// NewLogger returns a logger to standard error in a format: text or json.
+func NewLogger(format string) (*slog.Logger, error) {
+	switch format {
+	case "text":
+		return slog.New(slog.NewTextHandler(os.Stderr, nil)), nil
+	case "json":
+		return slog.New(slog.NewJSONHandler(os.Stderr, nil)), nil
+	default:
+		return nil, fmt.Errorf("--log-format: %q is neither text nor json", format)
+	}
+}
+
+func parsePublicURL(text string) (core.PublicURL, error) {
+	if text == "" {
+		return "", nil
+	}
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
+		return "", fmt.Errorf("%q is not a URL such as https://ci.example.com", text)
+	}
+	return core.PublicURL(strings.TrimRight(u.String(), "/")), nil
+}
+
+// listenURL is how a listener is reached from this machine.
+func listenURL(address net.Addr, tls bool) string {
+	scheme := "http"
+	if tls {
+		scheme = "https"
+	}
+	host, port, err := net.SplitHostPort(address.String())
+	if err != nil {
+		return scheme + "://" + address.String()
+	}
+	if ip, err := netip.ParseAddr(host); err == nil && ip.IsUnspecified() {
+		host = "localhost"
+	}
+	return scheme + "://" + net.JoinHostPort(host, port)
+}
