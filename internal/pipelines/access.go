@@ -1,0 +1,78 @@
+package pipelines
+
+import (
+	"fmt"
+
+	"stackyard/internal/identity"
+	"stackyard/internal/route"
+)
+
+// A Viewer is who looks at the pipelines of an organization, or changes them.
+//
+// Where the organization has teams switched off, every member manages every pipeline. With teams,
+// administrators do; everybody else has the highest level that one of their teams has on a pipeline.
+// A public pipeline can be read by anybody, members of other organizations included.
+type Viewer struct {
+	Org    *identity.Organization
+	Member *identity.Membership // nil: a visitor, who does not belong to the organization
+	User   identity.User
+}
+
+// viewer returns who makes a request.
+func viewer(r *route.Request) Viewer {
+	return Viewer{Org: r.Org, Member: r.Member, User: r.Caller.User}
+}
+
+// managesAll reports whether the viewer has full access to every pipeline of the organization.
+func (v Viewer) managesAll() bool {
+	return v.Member != nil && (!v.Org.Features.Teams || v.Member.Role == identity.Admin)
+}
+
+// levels are the access levels by their rank in SQL; none has rank 0.
+var levels = []identity.AccessLevel{"", identity.ReadOnly, identity.BuildAndRead, identity.ManageBuildAndRead}
+
+// rank returns an SQL expression for the rank of the viewer's level on pipeline p, apart from what
+// everybody may do to a public one.
+func (v Viewer) rank(s *statement) string {
+	switch {
+	case v.managesAll():
+		return "3"
+	case v.Member == nil:
+		return "0"
+	}
+	return fmt.Sprintf(`COALESCE((
+			SELECT MAX(CASE tp.access_level WHEN 'manage_build_and_read' THEN 3 WHEN 'build_and_read' THEN 2 ELSE 1 END)
+			FROM team_pipelines tp
+			JOIN team_members tm ON tm.team_id = tp.team_id
+			WHERE tp.pipeline_id = p.id AND tm.user_id = %s), 0)`, s.arg(v.User.ID))
+}
+
+// visible restricts a statement to the pipelines p that the viewer may see.
+func (v Viewer) visible(s *statement) {
+	s.where("p.organization_id = %s", v.Org.ID)
+	switch {
+	case v.managesAll():
+	case v.Member == nil:
+		s.where("p.visibility = %s", Public)
+	default:
+		s.where(`(p.visibility = 'public' OR EXISTS (
+			SELECT 1
+			FROM team_pipelines tp
+			JOIN team_members tm ON tm.team_id = tp.team_id
+			WHERE tp.pipeline_id = p.id AND tm.user_id = %s))`, v.User.ID)
+	}
+}
+
+// Permits reports whether whoever loaded the pipeline may do something to it.
+func (p *Pipeline) Permits(_ *route.Request, permission identity.Permission) bool {
+	switch permission {
+	case identity.ReadPipeline:
+		return p.level.AtLeast(identity.ReadOnly)
+	case identity.BuildPipeline:
+		return p.level.AtLeast(identity.BuildAndRead)
+	case identity.ManagePipeline:
+		return p.level.AtLeast(identity.ManageBuildAndRead)
+	default:
+		return false
+	}
+}

@@ -1,0 +1,260 @@
+package pipelines
+
+import (
+	"errors"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"stackyard/internal/clusters"
+	"stackyard/internal/core"
+	"stackyard/internal/db"
+	"stackyard/internal/identity"
+)
+
+// A Spec is what the organization file says about a pipeline, which is known by its slug. What it does
+// not say is left as it is, or has its default in a new pipeline.
+type Spec struct {
+	Line          int                             `yaml:"-"`
+	Slug          string                          `yaml:"slug"`
+	ID            string                          `yaml:"id"`
+	Name          *string                         `yaml:"name"` // of a new pipeline: the slug when absent
+	Description   *string                         `yaml:"description"`
+	Repository    *string                         `yaml:"repository"`
+	Cluster       *string                         `yaml:"cluster"` // by name
+	DefaultBranch *string                         `yaml:"default_branch"`
+	Visibility    *Visibility                     `yaml:"visibility"`
+	Tags          []string                        `yaml:"tags"`
+	Teams         map[string]identity.AccessLevel `yaml:"teams"` // by slug; others keep theirs
+	Configuration *string                         `yaml:"configuration"`
+}
+
+// Check complains about what is wrong with the pipelines of one organization.
+func Check(c *core.Complaints, specs []Spec) {
+	first := make(map[string]int)
+	for _, s := range specs {
+		s.Check(c)
+		if line, twice := first[s.Slug]; twice {
+			c.Add(s.Line, "the pipeline %q is already given at line %d", s.Slug, line)
+			continue
+		}
+		first[s.Slug] = s.Line
+	}
+}
+
+// Check complains about what is wrong with the spec itself.
+func (s Spec) Check(c *core.Complaints) {
+	if !core.ValidSlug(s.Slug) {
+		c.Add(s.Line, "the slug of a pipeline must begin with a letter or digit and have only lower-case letters, digits and hyphens, not %q", s.Slug)
+	}
+	if _, ok := core.ParseID(s.ID); s.ID != "" && !ok {
+		c.Add(s.Line, "%q is not a UUID", s.ID)
+	}
+	for _, team := range slices.Sorted(maps.Keys(s.Teams)) {
+		if level := s.Teams[team]; !level.Valid() {
+			c.Add(s.Line, "the access level of team %s must be one of %s, not %q", team, strings.Join(level.Values(), ", "), level)
+		}
+	}
+	if s.Configuration != nil {
+		var problems core.Problems
+		readYAML(*s.Configuration, &problems)
+		s.complain(c, problems)
+	}
+}
+
+// complain passes on what is wrong with the pipeline's fields.
+func (s Spec) complain(c *core.Complaints, problems core.Problems) {
+	for _, problem := range problems {
+		c.Add(s.Line, "pipeline %s: %s %s", s.Slug, problem.Field, problem.Code)
+	}
+}
+
+// Apply makes the pipelines of an organization what their specs say, and leaves alone what they do not
+// name. The specs have passed Check, and their clusters and teams have been applied.
+func Apply(q *db.Q, org *identity.Organization, now time.Time, specs []Spec, changes *core.Changes, complaints *core.Complaints) error {
+	a := applying{q: q, v: operator(org), now: now, changes: changes, complaints: complaints}
+	for _, spec := range specs {
+		if err := a.pipeline(spec); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// operator returns the viewer who runs the installation, and may do everything.
+func operator(org *identity.Organization) Viewer {
+	return Viewer{Org: org, Member: &identity.Membership{OrganizationID: org.ID, Role: identity.Admin}}
+}
+
+// applying is one organization's part of a file on its way into the database.
+type applying struct {
+	q          *db.Q
+	v          Viewer
+	now        time.Time
+	changes    *core.Changes
+	complaints *core.Complaints
+}
+
+func (a *applying) pipeline(spec Spec) error {
+	e, err := beginEdit(a.q, a.v, nil)
+	if err != nil {
+		return err
+	}
+	known, err := BySlug(a.q, a.v, spec.Slug)
+	if core.KindOf(err) == core.NotFound {
+		return a.newPipeline(e, spec)
+	}
+	if err != nil {
+		return err
+	}
+	if id, given := core.ParseID(spec.ID); given && id != known.ID {
+		a.complaints.Add(spec.Line, "the pipeline %s exists with the id %s, which cannot be changed", known.Slug, known.ID)
+		return nil
+	}
+	return a.changePipeline(e, known.ID, spec)
+}
+
+func (a *applying) newPipeline(e *edit, spec Spec) error {
+	p := newPipeline(a.v.Org, nil, a.now)
+	if id, given := core.ParseID(spec.ID); given {
+		p.ID = id
+	}
+	p.Slug, p.Name = spec.Slug, spec.Slug
+	p.DefaultBranch = e.settings.DefaultBranch
+	if spec.Cluster == nil {
+		cluster, err := e.newCluster("")
+		if err != nil {
+			return err
+		}
+		p.ClusterID = cluster
+	}
+	if spec.Configuration == nil {
+		e.problems.Add("configuration", "is required")
+	}
+	if free, err := a.free(p.ID, spec); err != nil || !free {
+		return err
+	}
+	saved, err := a.save(e, p, spec)
+	if err != nil || !saved {
+		return err
+	}
+	a.changes.Created("pipeline", a.name(p))
+	_, err = a.grant(p, spec)
+	return err
+}
+
+// free reports whether no pipeline, of any organization, has an id, and complains when one does.
+func (a *applying) free(id string, spec Spec) (bool, error) {
+	var one int
+	err := a.q.QueryRow(`SELECT 1 FROM pipelines WHERE id = $1`, id).Scan(&one)
+	if errors.Is(err, db.ErrNoRows) {
+		return true, nil
+	}
+	if err == nil {
+		a.complaints.Add(spec.Line, "the id %s belongs to another pipeline", id)
+	}
+	return false, err
+}
+
+func (a *applying) changePipeline(e *edit, id string, spec Spec) error {
+	p, err := lock(a.q, a.v, id)
+	if err != nil {
+		return err
+	}
+	was := *p
+	saved, err := a.save(e, p, spec)
+	if err != nil || !saved {
+		return err
+	}
+	granted, err := a.grant(p, spec)
+	if granted || !reflect.DeepEqual(*p, was) {
+		a.changes.Changed("pipeline", a.name(p))
+	}
+	return err
+}
+
+// name is how the lines about a pipeline call it.
+func (a *applying) name(p *Pipeline) string { return a.v.Org.Slug + "/" + p.Slug }
+
+// save gives a pipeline what its spec says and saves it, or complains.
+func (a *applying) save(e *edit, p *Pipeline, spec Spec) (saved bool, err error) {
+	if err := a.cluster(p, spec); err != nil {
+		return false, err
+	}
+	spec.to(p, &e.problems)
+	p.check(&e.problems)
+	if err := checkNames(a.q, p, &e.problems); err != nil {
+		return false, err
+	}
+	if len(e.problems) > 0 {
+		spec.complain(a.complaints, e.problems)
+		return false, nil
+	}
+	return true, save(a.q, p)
+}
+
+// cluster gives a pipeline the cluster that its spec names, if any.
+func (a *applying) cluster(p *Pipeline, spec Spec) error {
+	if spec.Cluster == nil {
+		return nil
+	}
+	c, err := clusters.ByName(a.q, a.v.Org.ID, *spec.Cluster)
+	if core.KindOf(err) == core.NotFound {
+		a.complaints.Add(spec.Line, "pipeline %s: there is no cluster %q", spec.Slug, *spec.Cluster)
+		return nil
+	}
+	p.ClusterID = c.ID
+	return err
+}
+
+// to writes what the spec says into a pipeline.
+func (s Spec) to(p *Pipeline, problems *core.Problems) {
+	set(&p.Name, s.Name)
+	set(&p.Description, s.Description)
+	set(&p.Repository, s.Repository)
+	set(&p.DefaultBranch, s.DefaultBranch)
+	set(&p.Visibility, s.Visibility)
+	if s.Tags != nil && !slices.Equal(s.Tags, p.Tags) {
+		p.Tags = s.Tags
+	}
+	if s.Configuration != nil && (*s.Configuration != p.Configuration || p.TemplateID != "") {
+		p.TemplateID = ""
+		p.Configuration, p.Steps, p.Env = *s.Configuration, readYAML(*s.Configuration, problems), map[string]string{}
+	}
+}
+
+// set writes a value that was given.
+func set[T any](dst *T, given *T) {
+	if given != nil {
+		*dst = *given
+	}
+}
+
+// grant gives the teams that a spec names their access, and reports whether that changed anything.
+func (a *applying) grant(p *Pipeline, spec Spec) (changed bool, err error) {
+	for _, slug := range slices.Sorted(maps.Keys(spec.Teams)) {
+		var id, level string
+		err := a.q.QueryRow(`
+			SELECT t.id, COALESCE(tp.access_level, '')
+			FROM teams t
+			LEFT JOIN team_pipelines tp ON tp.team_id = t.id AND tp.pipeline_id = $3
+			WHERE t.organization_id = $1 AND t.slug = $2`, p.OrganizationID, slug, p.ID).Scan(&id, &level)
+		if errors.Is(err, db.ErrNoRows) {
+			a.complaints.Add(spec.Line, "pipeline %s: there is no team %q", spec.Slug, slug)
+			continue
+		}
+		if err != nil {
+			return false, err
+		}
+		if level == string(spec.Teams[slug]) {
+			continue
+		}
+		changed = true
+		if err := grant(a.q, p, teamLevels{id: spec.Teams[slug]}, a.now); err != nil {
+			return false, err
+		}
+	}
+	return changed, nil
+}

@@ -1,0 +1,248 @@
+package pipelines
+
+import (
+	"errors"
+	"strings"
+	"time"
+
+	"stackyard/internal/core"
+	"stackyard/internal/db"
+	"stackyard/internal/definition"
+	"stackyard/internal/identity"
+	"stackyard/internal/sourcehost"
+)
+
+const noPipeline = "No pipeline found"
+
+const pipelineColumns = `
+		p.id, p.organization_id, p.slug, p.name, p.description, p.repository, p.cluster_id, p.default_branch,
+		p.visibility, p.tags, p.emoji, p.color,
+		p.template_id, COALESCE(t.configuration, p.configuration), COALESCE(t.steps, p.steps), p.env,
+		p.branch_configuration, p.skip_queued_branch_builds, p.skip_queued_branch_builds_filter,
+		p.cancel_running_branch_builds, p.cancel_running_branch_builds_filter, p.allow_rebuilds,
+		p.clone_mirror_url, p.default_command_step_timeout, p.maximum_command_step_timeout,
+		p.provider_settings, p.source_webhooks_disabled_at, p.source_webhooks_disabled_by, e.host,
+		p.scheduled_builds_count, p.running_builds_count, p.scheduled_jobs_count, p.running_jobs_count, p.waiting_jobs_count,
+		p.created_at, p.archived_at, p.webhook_key, p.badge_key, ` + identity.UserColumns
+
+const pipelineTables = `
+	FROM pipelines p
+	LEFT JOIN users u ON u.id = p.created_by
+	LEFT JOIN pipeline_templates t ON t.id = p.template_id
+	LEFT JOIN source_connections e ON e.organization_id = p.organization_id
+		AND e.host = p.repository_host AND e.provider = 'github_enterprise'`
+
+// scanPipeline reads the rank of the viewer's level, then pipelineColumns.
+func scanPipeline(scan db.Scan) (*Pipeline, error) {
+	p := &Pipeline{Steps: []definition.VisualResponse{}, Env: map[string]string{}, ProviderSettings: ProviderSettings{}}
+	var rank int
+	var enterpriseHost string
+	var by identity.User
+	err := scan(append([]any{
+		&rank,
+		&p.ID, &p.OrganizationID, &p.Slug, &p.Name, &p.Description, &p.Repository, db.ToText(&p.ClusterID), &p.DefaultBranch,
+		&p.Visibility, db.ToJSON(&p.Tags), db.ToText(&p.Emoji), db.ToText(&p.Color),
+		db.ToText(&p.TemplateID), db.ToText(&p.Configuration), db.ToJSON(&p.Steps), db.ToJSON(&p.Env),
+		db.ToText(&p.BranchConfiguration), &p.SkipQueued.On, db.ToText(&p.SkipQueued.Filter),
+		&p.CancelRunning.On, db.ToText(&p.CancelRunning.Filter), &p.AllowRebuilds,
+		db.ToText(&p.CloneMirrorURL), &p.DefaultTimeout, &p.MaximumTimeout,
+		db.ToJSON(&p.ProviderSettings), db.ToTime(&p.SourceWebhooks.DisabledAt), db.ToText(&p.SourceWebhooks.DisabledBy), db.ToText(&enterpriseHost),
+		&p.Counts.ScheduledBuilds, &p.Counts.RunningBuilds, &p.Counts.ScheduledJobs, &p.Counts.RunningJobs, &p.Counts.WaitingJobs,
+		db.ToTime(&p.CreatedAt), db.ToTime(&p.ArchivedAt), &p.webhookKey, &p.badgeKey,
+	}, identity.UserDest(&by)...)...)
+	if err != nil {
+		return nil, err
+	}
+	p.CreatedBy = by.OrNil()
+	p.Provider = sourcehost.ProviderOf(p.Repository, enterpriseHost)
+	p.level = levels[rank]
+	if p.Visibility == Public && !p.level.AtLeast(identity.ReadOnly) {
+		p.level = identity.ReadOnly
+	}
+	return p, nil
+}
+
+// BySlug returns the pipeline with a slug as a viewer sees it, or a NotFound error when there is none
+// or the viewer may not see it.
+func BySlug(q *db.Q, v Viewer, slug string) (*Pipeline, error) {
+	return onePipeline(q, v, "p.slug = %s", slug)
+}
+
+// ByID returns the pipeline with an id as a viewer sees it, or a NotFound error when there is none or
+// the viewer may not see it.
+func ByID(q *db.Q, v Viewer, id string) (*Pipeline, error) {
+	return onePipeline(q, v, "p.id = %s", id)
+}
+
+func onePipeline(q *db.Q, v Viewer, condition, value string) (*Pipeline, error) {
+	var s statement
+	v.visible(&s)
+	s.where(condition, value)
+	p, err := db.One(q, scanPipeline, `
+		SELECT `+v.rank(&s)+`, `+pipelineColumns+pipelineTables+`
+		`+s.clause(), s.args...)
+	if errors.Is(err, db.ErrNoRows) {
+		return nil, core.Errorf(core.NotFound, noPipeline)
+	}
+	return p, err
+}
+
+// lock returns a pipeline as a viewer sees it, or a NotFound error, and keeps others from changing it
+// until the end of the write.
+func lock(q *db.Q, v Viewer, id string) (*Pipeline, error) {
+	if err := q.Lock("pipelines", id); err != nil {
+		return nil, err
+	}
+	return ByID(q, v, id)
+}
+
+// A filter says which pipelines are listed.
+type filter struct {
+	name, repository       string    // parts of them, in any case; empty: any
+	createdFrom, createdTo time.Time // from is inclusive, to is not; zero: any
+	archived               bool      // archived ones too
+}
+
+// list returns one page of the pipelines that a viewer may see, and how many there are. They come by
+// name, or newest first when the filter asks for times.
+func list(q *db.Q, v Viewer, f filter, limit, offset int) ([]*Pipeline, int, error) {
+	var s statement
+	v.visible(&s)
+	f.restrict(&s)
+	var total int
+	if err := q.QueryRow(`SELECT COUNT(*) FROM pipelines p `+s.clause(), s.args...).Scan(&total); err != nil {
+		return nil, 0, err
+	}
+	order := "p.name_folded, p.id"
+	if !f.createdFrom.IsZero() || !f.createdTo.IsZero() {
+		order = "p.created_at DESC, p.id DESC"
+	}
+	pipelines, err := db.All(q, scanPipeline, `
+		SELECT `+v.rank(&s)+`, `+pipelineColumns+pipelineTables+`
+		`+s.clause()+`
+		ORDER BY `+order+`
+		LIMIT `+s.arg(limit)+` OFFSET `+s.arg(offset), s.args...)
+	return pipelines, total, err
+}
+
+func (f filter) restrict(s *statement) {
+	if !f.archived {
+		s.where("p.archived_at IS NULL")
+	}
+	if f.name != "" {
+		s.where(`p.name_folded LIKE %s ESCAPE '\'`, containing(strings.ToLower(f.name)))
+	}
+	if f.repository != "" {
+		s.where(`(p.repository_folded LIKE %s ESCAPE '\' OR p.repository_folded LIKE %s ESCAPE '\')`,
+			containing(strings.ToLower(f.repository)), containing(sourcehost.Canonical(f.repository)))
+	}
+	if !f.createdFrom.IsZero() {
+		s.where("p.created_at >= %s", db.Micros(f.createdFrom))
+	}
+	if !f.createdTo.IsZero() {
+		s.where("p.created_at < %s", db.Micros(f.createdTo))
+	}
+}
+
+// namesLock is held by whoever gives a pipeline of an organization a name or slug, so that what is
+// free when it looks stays free.
+func namesLock(organizationID string) string { return "pipeline names of " + organizationID }
+
+// taken reports whether another pipeline of the organization has the name or the slug of this one.
+func taken(q *db.Q, p *Pipeline) (name, slug bool, err error) {
+	err = q.QueryRow(`
+		SELECT COALESCE(MAX(CASE WHEN name_folded = $3 THEN 1 ELSE 0 END), 0), COALESCE(MAX(CASE WHEN slug = $4 THEN 1 ELSE 0 END), 0)
+		FROM pipelines
+		WHERE organization_id = $1 AND id <> $2 AND (name_folded = $3 OR slug = $4)`,
+		p.OrganizationID, p.ID, strings.ToLower(p.Name), p.Slug).Scan(&name, &slug)
+	return name, slug, err
+}
+
+// save writes a pipeline that is new, or one that the caller has locked.
+func save(q *db.Q, p *Pipeline) error {
+	configuration, steps := db.Text(p.Configuration), db.JSON(p.Steps)
+	if p.TemplateID != "" {
+		configuration, steps = nil, nil
+	}
+	_, err := q.Exec(`
+		INSERT INTO pipelines (
+			id, organization_id, slug, name, name_folded, description,
+			repository, repository_folded, repository_host, cluster_id, default_branch,
+			visibility, tags, emoji, color, template_id, configuration, steps, env,
+			branch_configuration, skip_queued_branch_builds, skip_queued_branch_builds_filter,
+			cancel_running_branch_builds, cancel_running_branch_builds_filter, allow_rebuilds,
+			clone_mirror_url, default_command_step_timeout, maximum_command_step_timeout,
+			provider_settings, source_webhooks_disabled_at, source_webhooks_disabled_by, archived_at,
+			webhook_key, badge_key, created_by, created_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22,
+			$23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34, $35, $36)
+		ON CONFLICT (id) DO UPDATE SET
+			slug                                = excluded.slug,
+			name                                = excluded.name,
+			name_folded                         = excluded.name_folded,
+			description                         = excluded.description,
+			repository                          = excluded.repository,
+			repository_folded                   = excluded.repository_folded,
+			repository_host                     = excluded.repository_host,
+			cluster_id                          = excluded.cluster_id,
+			default_branch                      = excluded.default_branch,
+			visibility                          = excluded.visibility,
+			tags                                = excluded.tags,
+			emoji                               = excluded.emoji,
+			color                               = excluded.color,
+			template_id                         = excluded.template_id,
+			configuration                       = excluded.configuration,
+			steps                               = excluded.steps,
+			env                                 = excluded.env,
+			branch_configuration                = excluded.branch_configuration,
+			skip_queued_branch_builds           = excluded.skip_queued_branch_builds,
+			skip_queued_branch_builds_filter    = excluded.skip_queued_branch_builds_filter,
+			cancel_running_branch_builds        = excluded.cancel_running_branch_builds,
+			cancel_running_branch_builds_filter = excluded.cancel_running_branch_builds_filter,
+			allow_rebuilds                      = excluded.allow_rebuilds,
+			clone_mirror_url                    = excluded.clone_mirror_url,
+			default_command_step_timeout        = excluded.default_command_step_timeout,
+			maximum_command_step_timeout        = excluded.maximum_command_step_timeout,
+			provider_settings                   = excluded.provider_settings,
+			source_webhooks_disabled_at         = excluded.source_webhooks_disabled_at,
+			source_webhooks_disabled_by         = excluded.source_webhooks_disabled_by,
+			archived_at                         = excluded.archived_at`,
+		p.ID, p.OrganizationID, p.Slug, p.Name, strings.ToLower(p.Name), p.Description,
+		p.Repository, foldedRepository(p.Repository), repositoryHost(p.Repository), db.Text(p.ClusterID), p.DefaultBranch,
+		p.Visibility, db.JSON(p.Tags), db.Text(p.Emoji), db.Text(p.Color), db.Text(p.TemplateID), configuration, steps, db.JSON(p.Env),
+		db.Text(p.BranchConfiguration), p.SkipQueued.On, db.Text(p.SkipQueued.Filter),
+		p.CancelRunning.On, db.Text(p.CancelRunning.Filter), p.AllowRebuilds,
+		db.Text(p.CloneMirrorURL), p.DefaultTimeout, p.MaximumTimeout,
+		db.JSON(p.ProviderSettings), db.Micros(p.SourceWebhooks.DisabledAt), db.Text(p.SourceWebhooks.DisabledBy), db.Micros(p.ArchivedAt),
+		p.webhookKey, p.badgeKey, userID(p.CreatedBy), db.Micros(p.CreatedAt))
+	return err
+}
+
+// foldedRepository is what a repository is searched in: as it was given, and in the form that all ways
+// to write its URL share.
+func foldedRepository(repository string) string {
+	return strings.ToLower(repository) + " " + sourcehost.Canonical(repository)
+}
+
+// repositoryHost returns the host that a repository is on, empty when that cannot be told.
+func repositoryHost(repository string) string {
+	repo, err := sourcehost.ParseRepository(repository)
+	if err != nil {
+		return ""
+	}
+	return repo.Host
+}
+
+// userID returns the id of a user as a column holds it, NULL for no user.
+func userID(u *identity.User) any {
+	if u == nil {
+		return nil
+	}
+	return u.ID
+}
+
+// remove deletes a pipeline with everything that belongs to it.
+func remove(q *db.Q, p *Pipeline) error {
+	_, err := q.Exec(`DELETE FROM pipelines WHERE organization_id = $1 AND id = $2`, p.OrganizationID, p.ID)
+	return err
+}
