@@ -1,0 +1,149 @@
+package definition
+
+import (
+	"encoding/json"
+	"strings"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Command is what a command step runs, where, and what follows from how it ends.
+type Command struct {
+	// Script holds the commands, one to a line; it is empty when plugins or hooks do the work.
+	Script  string
+	Plugins []Plugin
+	// Agents are the agent query rules, each key=value.
+	Agents []string
+	Env    Env
+	// ArtifactPaths are separated by semicolons.
+	ArtifactPaths string
+
+	// Parallelism, when set, makes that many jobs; zero makes one that never runs. At most one of
+	// Parallelism and Matrix is set.
+	Parallelism *int
+	Matrix      *Matrix
+	Concurrency *Concurrency
+
+	// Priority and TimeoutInMinutes are nil when the pipeline's, or the organization's, apply.
+	Priority             *int
+	TimeoutInMinutes     *int
+	SoftFail             SoftFail
+	CancelOnBuildFailing bool
+	Retry                Retry
+}
+
+// Concurrency bounds how many jobs of a group, named across the organization, run at a time.
+type Concurrency struct {
+	Group  string
+	Limit  int
+	Method ConcurrencyMethod
+}
+
+// ConcurrencyMethod says in what order the jobs of a group start.
+type ConcurrencyMethod string
+
+// The concurrency methods.
+const (
+	Ordered ConcurrencyMethod = "ordered" // in order of creation
+	Eager   ConcurrencyMethod = "eager"   // whichever can, highest priority first
+)
+
+// maxConcurrencyGroup is the length of the longest name of a concurrency group, in characters.
+const maxConcurrencyGroup = 200
+
+// A Plugin is the source of a plugin with its configuration in the shapes that JSON has.
+type Plugin struct {
+	Source string
+	Config any
+}
+
+// MarshalJSON writes the plugin as agents read it: an object with the source as its one key.
+func (p Plugin) MarshalJSON() ([]byte, error) {
+	return json.Marshal(map[string]any{p.Source: p.Config})
+}
+
+// command reads the attributes of a command step.
+func (m *mapping) command() *Command {
+	c := &Command{
+		Script:               strings.Join(m.get("command", "commands", "script").texts(), "\n"),
+		Plugins:              m.get("plugins").plugins(),
+		Agents:               m.get("agents", "agent_query_rules").agents(),
+		Env:                  m.get("env").env(),
+		ArtifactPaths:        strings.Join(m.get("artifact_paths", "artifacts").texts(), ";"),
+		Parallelism:          m.get("parallelism").integer(0, maxJobs),
+		Matrix:               m.get("matrix").matrix(),
+		Concurrency:          m.concurrency(),
+		Priority:             m.get("priority").integer(minInteger, maxInteger),
+		TimeoutInMinutes:     m.get("timeout_in_minutes", "timeout").integer(1, maxInteger),
+		SoftFail:             m.get("soft_fail").softFail(),
+		CancelOnBuildFailing: m.get("cancel_on_build_failing").boolean(false),
+		Retry:                m.get("retry").retry(),
+	}
+	if c.Parallelism != nil && c.Matrix != nil {
+		m.r.problem(m.key("parallelism"), "parallelism and matrix cannot stand together; add a dimension to the matrix instead")
+	}
+	return c
+}
+
+// concurrency reads the three attributes of a concurrency group, of which the first two go together.
+func (m *mapping) concurrency() *Concurrency {
+	limit, group, method := m.get("concurrency"), m.get("concurrency_group"), m.get("concurrency_method")
+	c := &Concurrency{Group: group.text(), Method: Ordered}
+	if n := limit.integer(1, maxInteger); n != nil {
+		c.Limit = *n
+	}
+	if word := method.oneOf(string(Ordered), string(Eager)); word != "" {
+		c.Method = ConcurrencyMethod(word)
+	}
+	if n := utf8.RuneCountInString(c.Group); n > maxConcurrencyGroup {
+		m.r.problem(group.node, "concurrency_group must be at most %d characters, found %d", maxConcurrencyGroup, n)
+	}
+	switch {
+	case limit.set() && group.set():
+		if group.is(yaml.ScalarNode) && c.Group == "" {
+			group.must("a name")
+		}
+		return c
+	case limit.set():
+		m.r.problem(m.key("concurrency"), "concurrency needs a concurrency_group beside it")
+	case group.set():
+		m.r.problem(m.key("concurrency_group"), "concurrency_group needs a concurrency beside it")
+	case method.set():
+		m.r.problem(m.key("concurrency_method"), "concurrency_method needs a concurrency and a concurrency_group beside it")
+	}
+	return nil
+}
+
+// plugins reads a list of sources and of mappings from one source to its configuration, or a mapping
+// of sources to configurations.
+func (v value) plugins() []Plugin {
+	if v.is(yaml.MappingNode) {
+		return v.pluginMap()
+	}
+	var plugins []Plugin
+	for _, item := range v.list("a list of plugins, or a mapping of plugins to their configuration") {
+		switch {
+		case item.is(yaml.ScalarNode) && item.node.Value != "":
+			plugins = append(plugins, Plugin{Source: item.node.Value})
+		case item.is(yaml.MappingNode):
+			one := item.pluginMap()
+			if len(one) != 1 && !v.r.spent {
+				v.r.problem(item.node, "a plugin must be a mapping with its source as the one key, found %d keys", len(one))
+			}
+			plugins = append(plugins, one...)
+		default:
+			item.name = "a plugin"
+			item.must("its source, or a mapping from its source to its configuration")
+		}
+	}
+	return plugins
+}
+
+func (v value) pluginMap() []Plugin {
+	var plugins []Plugin
+	for _, e := range v.mapping("").entries {
+		plugins = append(plugins, Plugin{e.name, v.r.value(e.value, v.name).plain()})
+	}
+	return plugins
+}

@@ -1,0 +1,81 @@
+package definition
+
+import (
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// env reads environment variables: a mapping of names to scalars, which become the text they were
+// written as; null becomes the empty text.
+func (v value) env() Env {
+	m := v.mapping("a mapping of variables to texts")
+	if m == nil {
+		return nil
+	}
+	var env Env
+	for _, e := range m.entries {
+		if why := badVariable(e.name); why != "" {
+			v.r.problem(e.key, "%s has a variable %s: %s", v.name, quote(e.name), why)
+		}
+		env = append(env, Variable{e.name, v.r.value(e.value, m.qualified(quote(e.name))).text()})
+	}
+	return env
+}
+
+// badVariable says what is wrong with the name of an environment variable, "" when it can be set.
+func badVariable(name string) string {
+	switch {
+	case name == "":
+		return "a name cannot be empty"
+	case strings.Contains(name, "="):
+		return `a name cannot contain "="`
+	}
+	return ""
+}
+
+// agents reads agent query rules, a mapping or a list of key=value, as key=value. A rule without a
+// value matches any.
+func (v value) agents() []string {
+	if v.is(yaml.MappingNode) {
+		return v.agentMap()
+	}
+	var rules []string
+	for _, item := range v.list("a mapping of tags to values, or a list of key=value") {
+		if !item.set() {
+			continue
+		}
+		text := item.text()
+		rule, ok := agentRule(text)
+		if !ok {
+			v.r.problem(item.node, "%s must have the form key=value, found %s", v.name, describe(item.node))
+		}
+		rules = append(rules, rule)
+	}
+	return rules
+}
+
+func (v value) agentMap() []string {
+	var rules []string
+	for _, e := range v.mapping("").entries {
+		item := v.r.value(e.value, v.name+"."+quote(e.name))
+		text := item.text()
+		if e.name == "" || strings.Contains(e.name, "=") {
+			v.r.problem(e.key, `a key of %s cannot be empty or contain "=", found %s`, v.name, quote(e.name))
+		}
+		if !item.set() {
+			text = "*"
+		}
+		rules = append(rules, e.name+"="+text)
+	}
+	return rules
+}
+
+// agentRule returns a rule in its full form, and whether it has a key.
+func agentRule(text string) (string, bool) {
+	key, _, hasValue := strings.Cut(text, "=")
+	if !hasValue {
+		text += "=*"
+	}
+	return text, strings.TrimSpace(key) != ""
+}

@@ -1,0 +1,216 @@
+package definition
+
+import (
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// A mapping is a YAML mapping with its merge keys resolved. It remembers which keys were asked for:
+// the others are unknown, and the ones asked for are what a misspelt key may have meant.
+type mapping struct {
+	r       *reader
+	node    *yaml.Node
+	name    string // what messages put before the names of its keys, or ""
+	entries []entry
+	asked   []string
+}
+
+type entry struct {
+	name  string
+	key   *yaml.Node
+	value *yaml.Node
+}
+
+// mapping returns the value as a mapping, or nil when it is absent or something else.
+func (v value) mapping(expected string) *mapping {
+	if !v.set() {
+		return nil
+	}
+	if v.node.Kind != yaml.MappingNode {
+		v.must(expected)
+		return nil
+	}
+	return &mapping{r: v.r, node: v.node, name: v.name, entries: v.r.entries(v.node)}
+}
+
+// itemMapping is mapping for an item of a list, where null is no way to say nothing.
+func (v value) itemMapping(expected string) *mapping {
+	if v.present() && !v.set() {
+		v.must(expected)
+	}
+	return v.mapping(expected)
+}
+
+// entries lists the keys of a mapping in the order they were written, merged ones in the place of
+// their merge key. A mapping's own keys win over merged ones, earlier merges over later ones.
+func (r *reader) entries(n *yaml.Node) []entry {
+	merges := false
+	own := make([]entry, 0, len(n.Content)/2)
+	for i := 0; i < len(n.Content) && !r.spent; i += 2 {
+		key := n.Content[i]
+		merges = merges || isMerge(key)
+		if name, ok := keyText(r.follow(key)); ok {
+			own = append(own, entry{name, key, n.Content[i+1]})
+		}
+	}
+	if !merges {
+		return own
+	}
+	taken := map[string]bool{}
+	for _, e := range own {
+		taken[e.name] = true
+	}
+	var all []entry
+	for _, e := range own {
+		if !isMerge(e.key) {
+			all = append(all, e)
+			continue
+		}
+		merged := r.merged(e.value)
+		r.spend(len(merged), e.key)
+		if r.spent {
+			return nil
+		}
+		for _, m := range merged {
+			if !taken[m.name] {
+				taken[m.name] = true
+				all = append(all, m)
+			}
+		}
+	}
+	return all
+}
+
+// merged lists the entries that the value of a merge key brings: those of a mapping, or of a list of
+// mappings.
+func (r *reader) merged(n *yaml.Node) []entry {
+	n = r.follow(n)
+	if r.spent {
+		return nil
+	}
+	switch n.Kind {
+	case yaml.MappingNode:
+		return r.entries(n)
+	case yaml.SequenceNode:
+		var all []entry
+		for _, child := range n.Content {
+			part := r.follow(child)
+			if r.spent {
+				return nil
+			}
+			if part.Kind != yaml.MappingNode {
+				r.problem(child, "<< merges mappings, found %s", describe(part))
+				continue
+			}
+			all = append(all, r.entries(part)...)
+		}
+		return all
+	}
+	r.problem(n, "<< merges a mapping or a list of mappings, found %s", describe(n))
+	return nil
+}
+
+// qualified returns the name of a key in messages.
+func (m *mapping) qualified(name string) string {
+	if m.name == "" {
+		return name
+	}
+	return m.name + "." + name
+}
+
+// get returns the value of the attribute that goes by any of some names. Two of them at once are a
+// problem.
+func (m *mapping) get(names ...string) value {
+	found := value{r: m.r, name: m.qualified(names[0])}
+	for _, name := range names {
+		m.asked = append(m.asked, name)
+		i := slices.IndexFunc(m.entries, func(e entry) bool { return e.name == name })
+		if i < 0 {
+			continue
+		}
+		e := m.entries[i]
+		if found.node != nil {
+			m.r.problem(e.key, "%s and %s mean the same; keep one of them", found.name, m.qualified(name))
+			continue
+		}
+		found = m.r.value(e.value, m.qualified(name))
+	}
+	return found
+}
+
+// key returns where the key of an attribute stands, or the mapping itself.
+func (m *mapping) key(name string) *yaml.Node {
+	for _, e := range m.entries {
+		if e.name == name {
+			return e.key
+		}
+	}
+	return m.node
+}
+
+// unknown returns the entries that nobody asked for.
+func (m *mapping) unknown() []entry {
+	return slices.DeleteFunc(slices.Clone(m.entries), func(e entry) bool { return slices.Contains(m.asked, e.name) })
+}
+
+// warnUnknown notes the entries that nobody asked for, of a mapping that has no place to keep them.
+func (m *mapping) warnUnknown() {
+	for _, e := range m.unknown() {
+		if m.r.warnings.full() {
+			return // finding out what was meant takes time
+		}
+		m.r.warn(e.key, "%s has no key %s; it is ignored%s", m.name, quote(e.name), suggestion(e.name, m.asked))
+	}
+}
+
+// suggestion returns "; did you mean …?" when a known word is close to a name.
+func suggestion(name string, known []string) string {
+	if near := nearest(name, known); near != "" {
+		return "; did you mean " + near + "?"
+	}
+	return ""
+}
+
+// nearest returns the known word that a person most likely meant, or "".
+func nearest(word string, known []string) string {
+	const longest = 40 // no known word is nearly as long
+	if len(word) > longest {
+		return ""
+	}
+	word = strings.ToLower(word)
+	best, least := "", 2+len(word)/4
+	for _, k := range known {
+		if d := distance(word, k); d < least {
+			best, least = k, d
+		}
+	}
+	return best
+}
+
+// distance counts the letters to insert, drop, change or swap with their neighbour to get from a to
+// b.
+func distance(a, b string) int {
+	var before []int // the row before last
+	last := make([]int, len(b)+1)
+	for j := range last {
+		last[j] = j
+	}
+	for i := range len(a) {
+		row := make([]int, len(b)+1)
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := 1
+			if a[i] == b[j] {
+				cost = 0
+			}
+			row[j+1] = min(last[j]+cost, last[j+1]+1, row[j]+1)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				row[j+1] = min(row[j+1], before[j-1]+1)
+			}
+		}
+		before, last = last, row
+	}
+	return last[len(b)]
+}

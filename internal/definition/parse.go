@@ -1,0 +1,98 @@
+package definition
+
+import "go.yaml.in/yaml/v3"
+
+// Parse reads pipeline YAML: a mapping with a list of steps, or the bare list. When something is
+// wrong the error is an [Errors] with all of it, up to a bound.
+func Parse(source []byte) (*Pipeline, error) {
+	root, syntax := load(source)
+	if syntax != nil {
+		return nil, Errors{*syntax}
+	}
+	r := &reader{keyLines: map[string]int{}}
+	var p *Pipeline
+	if r.checkShape(root) {
+		p = r.pipeline(r.value(root, "the definition"))
+	}
+	if problems := r.problems.sorted(); problems != nil {
+		return nil, Errors(problems)
+	}
+	p.Warnings = r.warnings.sorted()
+	return p, nil
+}
+
+// pipeline reads a whole document. Top-level keys that it does not know are left alone: they hold
+// anchors.
+func (r *reader) pipeline(root value) *Pipeline {
+	if root.is(yaml.SequenceNode) {
+		return &Pipeline{Steps: r.steps(root)}
+	}
+	const expected = "a mapping with a list of steps, or a list of steps"
+	if !root.set() {
+		root.must(expected)
+		return nil
+	}
+	m := root.mapping(expected)
+	if m == nil {
+		return nil
+	}
+	m.name = ""
+	p := &Pipeline{
+		Env:        m.get("env").env(),
+		Agents:     m.get("agents").agents(),
+		Priority:   m.get("priority").integer(minInteger, maxInteger),
+		Attributes: m.passOn("notify", "image", "secrets", "checkout", "cache"),
+	}
+	steps := m.get("steps")
+	if !steps.present() {
+		var names []string
+		for _, e := range m.entries {
+			names = append(names, e.name)
+		}
+		near := nearest("steps", names)
+		if near != "" {
+			near = "; did you mean steps instead of " + near + "?"
+		}
+		r.problem(m.node, "the definition has no steps%s", near)
+		return nil
+	}
+	p.Steps = r.steps(steps)
+	return p
+}
+
+// steps reads the steps of a pipeline.
+func (r *reader) steps(v value) []Step {
+	if v.is(yaml.SequenceNode) && len(v.node.Content) == 0 || v.present() && !v.set() {
+		r.problem(v.node, "the definition has no steps")
+		return nil
+	}
+	return r.stepList(v)
+}
+
+// stepList reads a list of steps.
+func (r *reader) stepList(v value) []Step {
+	var steps []Step
+	for _, item := range v.list("a list of steps") {
+		step, ok := r.step(item)
+		if r.spent {
+			return nil
+		}
+		if !ok {
+			continue
+		}
+		r.countJobs(step, item.node)
+		steps = append(steps, step)
+	}
+	return steps
+}
+
+// countJobs adds the jobs that a step makes to those of the build, and gives up above the limit.
+func (r *reader) countJobs(s Step, place *yaml.Node) {
+	if s.Kind == KindGroup {
+		return // its members were counted
+	}
+	r.jobs += s.jobs()
+	if r.jobs > maxJobs {
+		r.giveUp(place, "with this step the build has more than %d jobs", maxJobs)
+	}
+}

@@ -1,0 +1,65 @@
+package definition
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// A Problem is a sentence about a place in the YAML. Lines and columns count from one; columns count
+// characters, not bytes.
+type Problem struct {
+	Line    int    `json:"line"`
+	Column  int    `json:"column"`
+	Message string `json:"message"`
+}
+
+func (p Problem) String() string {
+	return fmt.Sprintf("line %d, column %d: %s", p.Line, p.Column, p.Message)
+}
+
+// Errors is what [Parse] found wrong, in the order of the document. It is never empty.
+type Errors []Problem
+
+// Error gives each problem a line of its own.
+func (e Errors) Error() string {
+	lines := make([]string, len(e))
+	for i, p := range e {
+		lines[i] = p.String()
+	}
+	return strings.Join(lines, "\n")
+}
+
+// A notebook keeps the first maxProblems different problems. An anchored part that is wrong is read
+// once for each of its aliases, and told of once.
+type notebook struct {
+	noted map[Problem]bool
+}
+
+func (b *notebook) full() bool { return len(b.noted) >= maxProblems }
+
+func (b *notebook) add(p Problem) {
+	if b.full() {
+		return
+	}
+	if b.noted == nil {
+		b.noted = map[Problem]bool{}
+	}
+	b.noted[p] = true
+}
+
+// sorted returns the problems by place, nil when there are none.
+func (b *notebook) sorted() []Problem {
+	if len(b.noted) == 0 {
+		return nil
+	}
+	list := make([]Problem, 0, len(b.noted))
+	for p := range b.noted {
+		list = append(list, p)
+	}
+	slices.SortFunc(list, func(a, b Problem) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column), cmp.Compare(a.Message, b.Message))
+	})
+	return list
+}
