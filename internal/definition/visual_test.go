@@ -138,6 +138,15 @@ func TestVisual_CanBeSentBack(t *testing.T) {
 	equal(t, "sent back", again, p)
 }
 
+func TestVisual_SurvivesBeingStoredAsJSON(t *testing.T) {
+	shown := parse(t, "- command: make\n- wait\n- input\n- trigger: other\n").Visual()
+	var stored []VisualResponse
+	if err := json.Unmarshal([]byte(asJSON(t, shown)), &stored); err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "stored", stored, shown)
+}
+
 func TestVisual_IsAListAlsoWithoutSteps(t *testing.T) {
 	equal(t, "JSON", asJSON(t, new(Pipeline).Visual()), "[]")
 }
