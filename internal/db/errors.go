@@ -57,6 +57,9 @@ func away(ctx context.Context, err error) error {
 // connectionLost reports whether err says that PostgreSQL is not there to talk to, rather than what
 // it thinks of a statement.
 func connectionLost(err error) bool {
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return false // a deadline is a net.Error too
+	}
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
 		switch e.Code {
 		case "57P01", "57P02", "57P03", // shutting down, crashed, starting up

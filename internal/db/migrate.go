@@ -63,19 +63,15 @@ func (e *sqliteEngine) migrationLock(ctx context.Context) (unlock func(), err er
 	if err != nil {
 		return nil, err
 	}
+	db.SetMaxOpenConns(1)
 	for {
-		conn, err := db.Conn(ctx)
-		if err == nil {
-			_, err = conn.ExecContext(ctx, `BEGIN EXCLUSIVE`)
-		}
-		if err == nil {
-			return func() { conn.Close(); db.Close() }, nil
+		if _, err = db.ExecContext(ctx, `BEGIN EXCLUSIVE`); err == nil {
+			return func() { db.Close() }, nil
 		}
 		if !isBusy(err) {
 			db.Close()
 			return nil, fmt.Errorf("lock %s: %w", name, err)
 		}
-		conn.Close()
 	}
 }
 

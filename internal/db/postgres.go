@@ -131,7 +131,7 @@ func (e *postgresEngine) writeOnce(ctx context.Context, fn func(*Q) error) error
 	}
 	defer q.end()
 	err = fn(q)
-	if failed := q.end(); failed != nil && (err == nil || isVictim(failed)) {
+	if failed := q.end(); failed != nil && (err == nil || isVictim(failed) || connectionLost(failed)) {
 		err = failed
 	}
 	if err != nil {

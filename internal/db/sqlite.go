@@ -14,7 +14,7 @@ import (
 )
 
 // busyTimeout, in milliseconds, is how long one statement waits inside SQLite for another process.
-const busyTimeout = 5000
+const busyTimeout = 2000
 
 // sqliteEngine reads through a few connections that cannot write, and writes through one.
 type sqliteEngine struct {

@@ -15,7 +15,7 @@ import (
 const (
 	maxBatch     = 128                   // callers in one commit
 	maxBatchTime = 10 * time.Millisecond // work in one commit before others are let to wait for the next
-	busyLimit    = 30 * time.Second      // how long another process may hold the file
+	busyLimit    = 30 * time.Second      // how long other processes may keep it from writing
 )
 
 // writer is the one place that writes to a SQLite file. Its goroutine owns the connection and gives
@@ -204,7 +204,7 @@ func (w *writer) give(c *call) error {
 			c.err = failed
 		}
 		if endsTransaction(failed) {
-			return c.err
+			return failed
 		}
 	}
 	if c.err == nil {
@@ -230,8 +230,11 @@ func (w *writer) begin() error {
 		if time.Now().After(deadline) {
 			return err
 		}
-		// SQLite itself has waited for most of the kinds of busy there are, not for all.
-		time.Sleep(time.Millisecond + rand.N(10*time.Millisecond))
+		select {
+		case <-w.quit:
+			return errClosed
+		case <-time.After(time.Millisecond + rand.N(10*time.Millisecond)): // SQLite has waited for most kinds of busy, not for all
+		}
 	}
 }
 

@@ -89,6 +89,9 @@ func (s *Server) Stop() {
 	<-s.gone
 }
 
+// Folder is where the server stores everything, its log included.
+func (s *Server) Folder() string { return s.folder }
+
 // URL returns the address of one database of the server.
 func (s *Server) URL(database string) string {
 	u := url.URL{
