@@ -47,14 +47,20 @@ func (d *Directory) Change(ctx context.Context, fn func(q *db.Q) error) error {
 		if err := fn(q); err != nil {
 			return err
 		}
-		_, err := q.Exec(`UPDATE identity_epoch SET epoch = epoch + 1 WHERE id = 1`)
-		return err
+		return NoteChange(q)
 	})
 	// Also after an error: the commit may have happened although its answer was lost.
 	d.mu.Lock()
 	d.changes++
 	d.forget()
 	d.mu.Unlock()
+	return err
+}
+
+// NoteChange tells the directories of all processes, when the transaction commits, that what they
+// remember may have changed.
+func NoteChange(q *db.Q) error {
+	_, err := q.Exec(`UPDATE identity_epoch SET epoch = epoch + 1 WHERE id = 1`)
 	return err
 }
 

@@ -1,7 +1,6 @@
 package orgfile
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"reflect"
@@ -207,9 +206,4 @@ func (d *decoder) time(n *yaml.Node, v reflect.Value) {
 
 func (d *decoder) wrong(n *yaml.Node, want string) {
 	d.complaints.Add(n.Line, "expected %s", want)
-}
-
-// asComplaints returns the complaints in an error, if it is one.
-func asComplaints(err error) (core.Complaints, bool) {
-	return errors.AsType[core.Complaints](err)
 }

@@ -57,7 +57,12 @@ func prepare(ctx context.Context, d *db.DB, key seal.Key) error {
 	if err := checkKey(ctx, d, key); err != nil {
 		return err
 	}
-	return oauth.EnsureBuiltIn(ctx, d, core.SystemClock())
+	return d.Write(ctx, func(q *db.Q) error {
+		if err := q.LockName("built-in applications"); err != nil {
+			return err
+		}
+		return oauth.EnsureBuiltIn(q, core.SystemClock())
+	})
 }
 
 // findKey returns the key that was given, or the one in the data folder, made when it is missing.

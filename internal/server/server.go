@@ -6,16 +6,22 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"slices"
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	"stackyard/internal/clusters"
 	"stackyard/internal/core"
 	"stackyard/internal/db"
 	"stackyard/internal/identity"
+	"stackyard/internal/organizations"
+	"stackyard/internal/outbound"
+	"stackyard/internal/pipelines"
 	"stackyard/internal/route"
 	"stackyard/internal/seal"
+	"stackyard/internal/settings"
 )
 
 // Parts are what a server is made of.
@@ -59,8 +65,14 @@ func New(p Parts) (*Server, error) {
 
 // rooms returns the routes of every capability.
 func rooms(p Parts, directory *identity.Directory) []route.Route {
-	var routes []route.Route
-	return routes
+	client := outbound.New(p.OutboundAllow)
+	return slices.Concat(
+		organizations.New(p.DB, directory, p.Public, p.Clock).Routes(),
+		clusters.New(p.DB, directory, p.Key, p.Public, p.Clock).Routes(),
+		pipelines.New(p.DB, p.Key, p.Public, p.Clock, client).Routes(),
+		settings.New(p.DB, p.Public, p.Clock).Routes(),
+		route.DocsRoutes(),
+	)
 }
 
 // ServeHTTP answers a request.

@@ -1,0 +1,137 @@
+// Package orgfile applies organization files: YAML that says which organizations there are, who
+// belongs to them, which tokens they have, and their teams, clusters, queues, applications and
+// pipelines.
+//
+// Each room says in its own apply.go what a file may say about it; this package decodes files, puts the
+// rooms' parts together and applies them in one transaction: all of a file takes effect, or nothing.
+// Everything that is wrong with a file is told at once, by line.
+package orgfile
+
+import (
+	"context"
+	"time"
+
+	"stackyard/internal/clusters"
+	"stackyard/internal/core"
+	"stackyard/internal/db"
+	"stackyard/internal/identity"
+	"stackyard/internal/oauth"
+	"stackyard/internal/organizations"
+	"stackyard/internal/pipelines"
+	"stackyard/internal/seal"
+)
+
+// file is an organization file.
+type file struct {
+	Organizations []organization `yaml:"organizations"`
+}
+
+// organization is what a file says about one organization.
+type organization struct {
+	Line                           int `yaml:"-"`
+	organizations.OrganizationSpec `yaml:",inline"`
+	Members                        []organizations.MemberSpec `yaml:"members"`
+	Teams                          []organizations.TeamSpec   `yaml:"teams"`
+	Clusters                       []clusters.Spec            `yaml:"clusters"`
+	Applications                   []oauth.Spec               `yaml:"oauth_applications"`
+	SourceConnections              []pipelines.ConnectionSpec `yaml:"source_connections"`
+	Pipelines                      []pipelines.Spec           `yaml:"pipelines"`
+}
+
+// Apply applies a file and returns a line for each thing that it created or changed and for each token
+// that it generated. What is wrong with the file itself comes back as core.Complaints, and then nothing
+// was applied.
+func Apply(ctx context.Context, d *db.DB, key seal.Key, clock core.Clock, source []byte) ([]string, error) {
+	f, err := parse(source)
+	if err != nil {
+		return nil, err
+	}
+	passwords, err := organizations.HashPasswords(ctx, d, f.members())
+	if err != nil {
+		return nil, err
+	}
+	var changes core.Changes
+	err = d.Write(ctx, func(q *db.Q) error {
+		changes = core.Changes{}
+		if err := f.apply(q, key, passwords, clock(), &changes); err != nil || len(changes.Lines) == 0 {
+			return err
+		}
+		return identity.NoteChange(q)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return changes.Lines, nil
+}
+
+// parse reads a file and checks what can be checked without a database.
+func parse(source []byte) (*file, error) {
+	var f file
+	var complaints core.Complaints
+	decode(source, &f, &complaints)
+	if len(complaints) == 0 {
+		f.check(&complaints)
+	}
+	return &f, complaints.Err()
+}
+
+func (f *file) check(c *core.Complaints) {
+	var applications []oauth.Spec
+	first := make(map[string]int)
+	for _, o := range f.Organizations {
+		if line, twice := first[o.Slug]; twice {
+			c.Add(o.Line, "the organization %q is already given at line %d", o.Slug, line)
+		} else {
+			first[o.Slug] = o.Line
+		}
+		o.Check(c)
+		organizations.CheckMembers(c, o.Members)
+		organizations.CheckTeams(c, o.Teams)
+		clusters.Check(c, o.Clusters)
+		pipelines.CheckConnections(c, o.SourceConnections)
+		pipelines.Check(c, o.Pipelines)
+		applications = append(applications, o.Applications...)
+	}
+	organizations.CheckPeople(c, f.members())
+	oauth.CheckAll(c, applications)
+}
+
+// members returns the members of all organizations.
+func (f *file) members() []organizations.MemberSpec {
+	var all []organizations.MemberSpec
+	for _, o := range f.Organizations {
+		all = append(all, o.Members...)
+	}
+	return all
+}
+
+func (f *file) apply(q *db.Q, key seal.Key, passwords organizations.Passwords, now time.Time, changes *core.Changes) error {
+	var complaints core.Complaints
+	for _, o := range f.Organizations {
+		org, err := organizations.ApplyOrganization(q, o.OrganizationSpec, now, changes, &complaints)
+		if err != nil {
+			return err
+		}
+		if org == nil {
+			continue
+		}
+		parts := []func() error{
+			func() error {
+				return organizations.ApplyMembers(q, org, now, o.Members, passwords, changes, &complaints)
+			},
+			func() error { return organizations.ApplyTeams(q, org, now, o.Teams, changes, &complaints) },
+			func() error { return clusters.Apply(q, org, now, o.Clusters, changes, &complaints) },
+			func() error { return oauth.Apply(q, now, o.Applications, changes, &complaints) },
+			func() error {
+				return pipelines.ApplyConnections(q, key, org, now, o.SourceConnections, changes, &complaints)
+			},
+			func() error { return pipelines.Apply(q, org, now, o.Pipelines, changes, &complaints) },
+		}
+		for _, apply := range parts {
+			if err := apply(); err != nil {
+				return err
+			}
+		}
+	}
+	return complaints.Err()
+}
