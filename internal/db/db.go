@@ -15,10 +15,14 @@
 //   - They may be run more than once, so they have no effect outside of the transaction other than
 //     assigning variables anew.
 //   - They do no slow work and make no network call: on SQLite everybody else waits.
-//   - They do not call Read or Write again, which would wait for itself; they pass the Q on.
+//   - They do not call Read or Write again, which would wait for itself; they pass the Q on. With the
+//     context of the Q such a call panics.
 //   - The first statement of a write that fails spoils it, as PostgreSQL has it: statements after
 //     it fail too, and nothing is written even if the function returns nil. Use ON CONFLICT rather
 //     than catching errors.
+//
+// What the engines understand differently and no test may notice: say NULLS FIRST or NULLS LAST when
+// sorting a column that may be NULL, and ESCAPE with LIKE. LIKE minds case on both.
 //
 // Columns hold what both engines store alike: ids, text and JSON as TEXT, times as BIGINT
 // microseconds UTC, numbers as BIGINT or INTEGER, truth as BOOLEAN, bytes as BLOB. NULL stands for
@@ -129,13 +133,15 @@ func (d *DB) Migrate(ctx context.Context) error {
 	return nil
 }
 
-// transactionKey marks the context of a Q inside a write.
-type transactionKey struct{}
+// lentKey marks the context of a Q.
+type lentKey struct{}
 
-// refuseNested panics when ctx is that of a Q inside a write. Nested calls would wait for the very
-// transaction they are part of.
+func lent(ctx context.Context) context.Context { return context.WithValue(ctx, lentKey{}, true) }
+
+// refuseNested panics when ctx is that of a Q: a nested call would wait for a connection while
+// holding one, and on SQLite for its own turn to end.
 func refuseNested(ctx context.Context, call string) {
-	if ctx.Value(transactionKey{}) != nil {
-		panic("db: " + call + " inside of Write; use its Q")
+	if ctx.Value(lentKey{}) != nil {
+		panic("db: " + call + " inside of Read or Write; use its Q")
 	}
 }

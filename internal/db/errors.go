@@ -34,24 +34,33 @@ func away(ctx context.Context, err error) error {
 	if err == nil || core.KindOf(err) != 0 || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
-	if e, ok := errors.AsType[*sqlite.Error](err); ok {
-		switch e.Code() & 0xff {
-		case sqlite3.SQLITE_FULL:
-			return unavailable(err, "The server's disk is full; nothing can be saved until there is space.")
-		case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
-			return unavailable(err, "The database is busy with another program's long write; try again.")
-		case sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_INTERRUPT:
-			return unavailable(err, "The database cannot be used right now; try again.")
-		}
-		return err
-	}
+	sentence := ""
 	if connectionLost(err) {
-		if ctx.Err() != nil { // which is why: pgx gives up the connection with the context
-			return fmt.Errorf("%w: %w", ctx.Err(), err)
-		}
-		return unavailable(err, doesNotAnswer)
+		sentence = doesNotAnswer
+	} else if e, ok := errors.AsType[*sqlite.Error](err); ok {
+		sentence = sqliteSentences[e.Code()&0xff]
 	}
-	return err
+	switch {
+	case sentence == "":
+		return err
+	case ctx.Err() != nil: // which is why: the drivers break off what they are doing
+		return fmt.Errorf("%w: %w", ctx.Err(), err)
+	default:
+		return unavailable(err, sentence)
+	}
+}
+
+const cannotBeUsed = "The database cannot be used right now; try again."
+
+// sqliteSentences says for the primary result codes that are nobody's mistake what a person is told.
+var sqliteSentences = map[int]string{
+	sqlite3.SQLITE_FULL:      "The server's disk is full; nothing can be saved until there is space.",
+	sqlite3.SQLITE_BUSY:      "Another program keeps the database busy; try again.",
+	sqlite3.SQLITE_IOERR:     cannotBeUsed,
+	sqlite3.SQLITE_CANTOPEN:  cannotBeUsed,
+	sqlite3.SQLITE_NOMEM:     cannotBeUsed,
+	sqlite3.SQLITE_READONLY:  cannotBeUsed,
+	sqlite3.SQLITE_INTERRUPT: cannotBeUsed,
 }
 
 // connectionLost reports whether err says that PostgreSQL is not there to talk to, rather than what

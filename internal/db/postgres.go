@@ -40,6 +40,7 @@ func openPostgres(ctx context.Context, connect string, log *slog.Logger) (*postg
 	if u, err := url.Parse(connect); err == nil && !u.Query().Has("pool_max_conns") {
 		config.MaxConns = poolSize
 	}
+	config.MaxConns = max(config.MaxConns, 2) // a migration holds its lock with one and works with another
 	if config.ConnConfig.RuntimeParams["application_name"] == "" {
 		config.ConnConfig.RuntimeParams["application_name"] = "stackyard"
 	}
@@ -61,7 +62,10 @@ func (e *postgresEngine) closeAll() error {
 	return e.db.Close()
 }
 
-func (e *postgresEngine) ping(ctx context.Context) error { return e.pool.Ping(ctx) }
+// ping begins a transaction that may write, which a standby refuses.
+func (e *postgresEngine) ping(ctx context.Context) error {
+	return e.write(ctx, func(*Q) error { return nil })
+}
 
 // connect takes a connection from the pool. Whatever keeps it from doing so, the database is not
 // available to this caller.
@@ -93,7 +97,7 @@ func (e *postgresEngine) readOnce(ctx context.Context, fn func(*Q) error) error 
 		return err
 	}
 	defer conn.Close()
-	q := &Q{ctx: ctx, run: ctx, engine: PostgreSQL, conn: &connection{Conn: conn}}
+	q := &Q{ctx: lent(ctx), run: ctx, engine: PostgreSQL, conn: &connection{Conn: conn}}
 	defer q.end()
 	return fn(q)
 }
@@ -125,10 +129,7 @@ func (e *postgresEngine) writeOnce(ctx context.Context, fn func(*Q) error) error
 			finish(ctx, conn, `ROLLBACK`)
 		}
 	}()
-	q := &Q{
-		ctx: context.WithValue(ctx, transactionKey{}, true), run: ctx,
-		conn: &connection{Conn: conn}, engine: PostgreSQL, writing: true,
-	}
+	q := &Q{ctx: lent(ctx), run: ctx, engine: PostgreSQL, conn: &connection{Conn: conn}, writing: true}
 	defer q.end()
 	err = fn(q)
 	if failed := q.end(); failed != nil && (err == nil || isVictim(failed) || connectionLost(failed)) {
@@ -165,7 +166,10 @@ func (e *postgresEngine) tryBegin(ctx context.Context) (*sql.Conn, error) {
 	}
 	if _, err := conn.ExecContext(ctx, `BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE`); err != nil {
 		conn.Close()
-		return nil, err
+		if ctx.Err() != nil {
+			return nil, err
+		}
+		return nil, unavailable(err, doesNotAnswer)
 	}
 	return conn, nil
 }

@@ -26,8 +26,8 @@ type Q struct {
 	err     error // refuses all further statements
 }
 
-// Context returns the context that was given to Read or Write. Calling Read or Write with it panics
-// inside of a write.
+// Context returns the context that was given to Read or Write, marked so that calling either with it
+// panics.
 func (q *Q) Context() context.Context { return q.ctx }
 
 // Exec runs a statement and returns how many rows it inserted, changed or deleted.

@@ -47,7 +47,7 @@ func (r *readers) read(ctx context.Context, fn func(*Q) error) error {
 			conn = nil
 		}
 	}()
-	q := &Q{ctx: ctx, run: ctx, engine: SQLite, conn: conn}
+	q := &Q{ctx: lent(ctx), run: ctx, engine: SQLite, conn: conn}
 	defer q.end()
 	return fn(q)
 }

@@ -63,7 +63,8 @@ func createFile(path string) error {
 
 // openFile returns connections to a SQLite file with pragmas set on each.
 func openFile(path string, pragmas ...string) (*sql.DB, error) {
-	set := url.Values{"_pragma": append([]string{"busy_timeout(" + strconv.Itoa(busyTimeout) + ")", "foreign_keys(1)"}, pragmas...)}
+	always := []string{"busy_timeout(" + strconv.Itoa(busyTimeout) + ")", "foreign_keys(1)", "case_sensitive_like(1)"}
+	set := url.Values{"_pragma": append(always, pragmas...)}
 	file := url.URL{Scheme: "file", Path: filepath.ToSlash(path), RawQuery: set.Encode()}
 	connector, err := sqlite.NewConnector(file.String())
 	if err != nil {

@@ -224,14 +224,21 @@ func TestLockName_LetsOneDecideAtATime(t *testing.T) {
 	})
 }
 
-func TestWrite_RefusesToBeNested(t *testing.T) {
+func TestReadAndWrite_RefuseToBeNested(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		defer func() {
-			if recover() == nil {
-				t.Error("no panic")
+		type way = func(context.Context, func(*db.Q) error) error
+		for _, outer := range []way{d.Read, d.Write} {
+			for _, inner := range []way{d.Read, d.Write} {
+				func() {
+					defer func() {
+						if recover() == nil {
+							t.Error("no panic")
+						}
+					}()
+					outer(t.Context(), func(q *db.Q) error { return inner(q.Context(), func(*db.Q) error { return nil }) })
+				}()
 			}
-		}()
-		d.Write(t.Context(), func(q *db.Q) error { return d.Write(q.Context(), execute(`SELECT 1`)) })
+		}
 	})
 }
 
@@ -475,6 +482,17 @@ func TestText_SortsByItsBytes(t *testing.T) {
 		})
 		if err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+func TestLike_MindsCase(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		write(t, d, `INSERT INTO installation (name, value) VALUES ('Main', ''), ('main', ''), ('m_in', '')`)
+		for pattern, want := range map[string]int{"main": 1, "M%": 1, "m%": 2, `m\_in`: 1, "m_in": 2} {
+			if n := number(t, d, `SELECT count(*) FROM installation WHERE name LIKE $1 ESCAPE '\'`, pattern); n != want {
+				t.Errorf("%d are like %s, want %d", n, pattern, want)
+			}
 		}
 	})
 }

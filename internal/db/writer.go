@@ -14,7 +14,7 @@ import (
 
 const (
 	maxBatch     = 128                   // callers in one commit
-	maxBatchTime = 10 * time.Millisecond // work in one commit before others are let to wait for the next
+	maxBatchTime = 10 * time.Millisecond // of turns before a commit
 	busyLimit    = 30 * time.Second      // how long other processes may keep it from writing
 )
 
@@ -65,10 +65,7 @@ func (w *writer) stop() {
 
 // write waits for a turn, takes it, and returns what became of it.
 func (w *writer) write(ctx context.Context, fn func(*Q) error) error {
-	c := &call{
-		ctx: context.WithValue(ctx, transactionKey{}, true), fn: fn,
-		turn: make(chan *Q), ended: make(chan error), result: make(chan error, 1),
-	}
+	c := &call{ctx: ctx, fn: fn, turn: make(chan *Q), ended: make(chan error), result: make(chan error, 1)}
 	select {
 	case w.calls <- c:
 	case <-ctx.Done():
@@ -192,7 +189,7 @@ func (w *writer) give(c *call) error {
 	if err := w.exec(`SAVEPOINT caller`); err != nil {
 		return err
 	}
-	q := &Q{ctx: c.ctx, run: context.Background(), conn: w.conn, engine: SQLite, writing: true}
+	q := &Q{ctx: lent(c.ctx), run: context.Background(), engine: SQLite, conn: w.conn, writing: true}
 	select {
 	case c.turn <- q:
 		c.err = <-c.ended
