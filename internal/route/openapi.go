@@ -167,7 +167,11 @@ func (d *document) response(r Route, status int) map[string]any {
 	case status >= 400:
 		response["content"] = jsonContent(d.schema(reflect.TypeFor[errorView]()))
 	case r.Handler.result != nil && r.Handler.result != reflect.TypeFor[Nothing]():
-		response["content"] = jsonContent(d.schema(r.Handler.result))
+		result := r.Handler.result
+		if result.Kind() == reflect.Pointer {
+			result = result.Elem() // a handler that returns no error returns something
+		}
+		response["content"] = jsonContent(d.schema(result))
 	}
 	return response
 }

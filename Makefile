@@ -1,0 +1,34 @@
+# `make test` is all it takes on a Debian machine with Go: it installs what the tests need and runs
+# every test. The other targets are its parts.
+
+.PHONY: test tools build lint bench fuzz
+
+test: tools
+	go test ./...
+	cd interop && go test ./...
+
+# The tests start PostgreSQL themselves; they need its server binaries, nothing running.
+tools:
+	@ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || command -v postgres >/dev/null || ./.ci/install postgresql
+
+build:
+	CGO_ENABLED=0 go build -trimpath -o bin/stackyard ./cmd/stackyard
+
+lint:
+	@test -z "$$(gofmt -l cmd internal interop)" || { echo "gofmt would change:"; gofmt -l cmd internal interop; exit 1; }
+	go vet ./...
+	go tool staticcheck ./...
+	cd interop && go vet ./...
+
+bench:
+	go test -run '^$$' -bench . ./...
+
+# Runs each fuzz target for a short while: make fuzz FUZZTIME=30s
+FUZZTIME ?= 10s
+fuzz:
+	@grep -rlE '^func Fuzz' --include='*_test.go' internal | xargs -n1 dirname | sort -u | while read -r dir; do \
+		grep -hoE '^func Fuzz[A-Za-z_]+' $$dir/*_test.go | cut -c6- | while read -r target; do \
+			echo "$$dir $$target"; \
+			go test "./$$dir" -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x || exit 1; \
+		done || exit 1; \
+	done
