@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
+	"unicode"
 
 	"stackyard/internal/core"
 	"stackyard/internal/db"
@@ -60,13 +60,13 @@ func (s MemberSpec) Check(c *core.Complaints) {
 // checkEmail complains about what cannot be an email address; only sending to it would tell for sure.
 func checkEmail(c *core.Complaints, line int, email string) {
 	local, domain, ok := strings.Cut(email, "@")
-	if !ok || local == "" || domain == "" || len(email) > 254 || strings.ContainsAny(domain, "@/") || strings.ContainsFunc(email, unprintable) {
+	if !ok || local == "" || domain == "" || len(email) > 254 || strings.Contains(domain, "@") || strings.ContainsFunc(email, blank) {
 		c.Add(line, "%q is not an email address", email)
 	}
 }
 
-// unprintable reports whether a character would make text look like other text.
-func unprintable(r rune) bool { return r <= ' ' || r == 0x7f || r == utf8.RuneError }
+// blank reports whether a character cannot be seen.
+func blank(r rune) bool { return !unicode.IsGraphic(r) || unicode.IsSpace(r) }
 
 // complainTwice complains about specs whose natural keys are equal.
 func complainTwice[S any](c *core.Complaints, specs []S, kind string, key func(S) (line int, key string)) {
