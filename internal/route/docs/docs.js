@@ -60,7 +60,7 @@ function group(name, operations) {
   return {
     rows,
     link: el("li", {}, el("a", { href: "#" + id }, name)),
-    section: el("section", { class: "group", "aria-labelledby": id }, el("h2", { id, tabindex: "-1" }, name), rows.map((r) => r.node)),
+    section: el("section", { class: "group", "aria-labelledby": id }, el("h2", { id, tabindex: "-1" }, name), el("div", { class: "list" }, rows.map((r) => r.node))),
   };
 }
 
@@ -85,7 +85,7 @@ function row(operation) {
 
 // pathLine lets a long path break after its slashes.
 function pathLine(path) {
-  const parts = path.split(/(?<=\/)/).flatMap((part) => [/^\{.*\}\/?$/.test(part) ? el("em", {}, part) : part, el("wbr")]);
+  const parts = path.split(/(?<=\/)|(?=\/)/).flatMap((part) => [part.startsWith("{") ? el("em", {}, part) : part, part === "/" ? el("wbr") : ""]);
   return el("code", { class: "path" }, parts);
 }
 
@@ -125,6 +125,7 @@ function useFilter(groups, total) {
 }
 
 function useTokens() {
+  byId("tokens").open = matchMedia("(min-width: 45rem)").matches;
   for (const scheme of Object.keys(tokens)) {
     const input = byId(scheme);
     input.value = ""; // some browsers put back what was there before a reload

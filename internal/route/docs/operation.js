@@ -4,22 +4,30 @@ import { el, inline, prose } from "./dom.js";
 import { copy, curl, missing, pathValues, send, tokens } from "./request.js";
 import { example, schemaTree, typeName } from "./schema.js";
 
-const credentials = {
-  accessToken: "A user's access token, as a Bearer token.",
-  agentToken: "A cluster's agent token, with the word Token before it.",
-};
+const credentials = { accessToken: "an access token", agentToken: "an agent token" };
 
 // operationBody returns the inside of an operation.
 export function operationBody(operation) {
   const state = { values: {}, body: firstBody(operation) }; // values of query parameters
   const request = requestPart(operation, state);
+  const { description, needs } = describe(operation);
   return el("div", { class: "body" },
-    prose(operation.description),
-    el("p", { class: "muted" }, credentials[operation.scheme] ?? "Needs no token."),
+    prose(description),
+    el("p", { class: "needs" }, "Needs ", credentials[operation.scheme] ?? "nothing", needs.flatMap((need) => [" · ", inline(need)])),
     parametersPart(operation, state, request.refresh),
     bodyPart(operation, state, request.refresh),
     request.node,
     responsesPart(operation));
+}
+
+// describe takes what the document says about scope and permission out of the description.
+function describe(operation) {
+  const isNeed = /^(Scope|Permission): (.*?)\.?$/s;
+  const paragraphs = operation.description.split(/\n{2,}/);
+  return {
+    description: paragraphs.filter((paragraph) => !isNeed.test(paragraph)).join("\n\n"),
+    needs: paragraphs.map((paragraph) => isNeed.exec(paragraph)).filter(Boolean).map(([, kind, name]) => `${kind.toLowerCase()} ${name}`),
+  };
 }
 
 // firstBody is a body to begin with. A change begins with nothing, because what it names is changed.
@@ -106,7 +114,7 @@ function requestPart(operation, state) {
 
   refresh();
   const node = part("Request",
-    el("pre", { tabindex: "0", "aria-label": "Request as a curl command" }, line),
+    el("pre", { tabindex: "0", role: "group", "aria-label": "Request as a curl command" }, line),
     el("div", { class: "buttons" }, sendButton, copyButton, status),
     answer);
   node.addEventListener("refresh", refresh);
@@ -116,25 +124,32 @@ function requestPart(operation, state) {
 function showAnswer(node, got) {
   node.replaceChildren(
     el("p", { role: "status" }, el("strong", { class: got.ok ? "good" : "bad" }, got.status), el("span", { class: "muted" }, ` in ${got.took} ms`)),
-    got.headers.length ? el("pre", { class: "headers", tabindex: "0", "aria-label": "Response headers" }, got.headers.join("\n")) : "",
-    got.body ? el("pre", { tabindex: "0", "aria-label": "Response body" }, el("code", {}, got.body)) : "",
+    got.headers.length ? el("pre", { tabindex: "0", role: "group", "aria-label": "Response headers" }, got.headers.join("\n")) : "",
+    got.body ? el("pre", { tabindex: "0", role: "group", "aria-label": "Response body" }, el("code", {}, got.body)) : "",
     got.cut ? el("p", { class: "hint" }, "The rest is not shown.") : "");
 }
 
+// responsesPart shows what an operation answers, statuses with the same error in one line.
 function responsesPart(operation) {
-  return part("Responses", el("ul", { class: "responses" }, operation.responses.map(([status, response]) => {
+  const lines = [];
+  for (const [status, response] of operation.responses) {
     const schema = response.content?.["application/json"]?.schema;
     const success = status < 400;
-    const line = [
-      el("strong", { class: success ? "good" : "bad" }, status), " ", response.description ?? "",
-      schema ? el("span", { class: "type" }, typeName(schema)) : "",
-    ];
-    const tree = schema ? schemaTree(schema) : null;
-    if (!tree) return el("li", {}, el("div", { class: "line" }, line));
-    return el("li", {}, el("details", { open: success }, el("summary", { class: "line" }, line), tree));
-  })));
+    const words = [el("strong", { class: success ? "good" : "bad" }, status), `\u00a0${response.description ?? ""}`];
+    const same = lines.find((line) => !success && !line.success && line.schema?.$ref === schema?.$ref);
+    if (same) same.words.push(", ", ...words);
+    else lines.push({ success, schema, words });
+  }
+  return part("Responses", el("ul", { class: "responses" }, lines.map(responseItem)));
+}
+
+function responseItem({ success, schema, words }) {
+  const line = [words, schema ? [" ", el("span", { class: "type" }, typeName(schema))] : ""];
+  const tree = schema ? schemaTree(schema) : null;
+  if (!tree) return el("li", {}, el("div", { class: "line" }, line));
+  return el("li", {}, el("details", { open: success }, el("summary", { class: "line" }, line), tree));
 }
 
 function part(title, ...content) {
-  return el("section", { class: "part" }, el("h4", {}, title), content);
+  return el("section", { class: "part" }, el("h3", {}, title), content);
 }

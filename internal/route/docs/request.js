@@ -36,14 +36,13 @@ export function missing(operation) {
 
 // curl writes the request for a shell. The token is shown as a variable, and filled in for copying.
 export function curl(operation, values, body, fillIn) {
-  const words = ["curl"];
-  if (operation.method !== "GET") words.push("-X " + operation.method);
-  words.push(quote(urlOf(operation, values)));
+  const method = operation.method === "GET" ? "" : `-X ${operation.method} `;
+  const lines = [`curl ${method}${quote(urlOf(operation, values))}`];
   const { word, variable } = schemes[operation.scheme] ?? {};
   const token = tokens[operation.scheme];
-  if (word) words.push("-H " + (token && fillIn ? quote(`Authorization: ${word} ${token}`) : `"Authorization: ${word} $${variable}"`));
-  if (body) words.push("-H 'Content-Type: application/json'", "-d " + quote(body));
-  return words.join(" \\\n  ").replace(" \\\n  -X", " -X").replace(/^(curl(?: -X [A-Z]+)?) \\\n  /, "$1 ");
+  if (word) lines.push("-H " + (token && fillIn ? quote(`Authorization: ${word} ${token}`) : `"Authorization: ${word} $${variable}"`));
+  if (body) lines.push("-H 'Content-Type: application/json'", "-d " + quote(body));
+  return lines.join(" \\\n  ");
 }
 
 function quote(text) {

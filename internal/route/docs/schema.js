@@ -77,8 +77,8 @@ export function schemaTree(given, depth = 0, within = []) {
 function propertyItem(key, property, required, depth, within) {
   const { schema } = simplify(property);
   const line = [
-    el("code", { class: "name" }, key),
-    el("span", { class: "type" }, typeName(property)),
+    el("code", { class: "name" }, key), " ",
+    el("span", { class: "type" }, typeName(property)), " ",
     required && !required.includes(key) ? el("span", { class: "optional" }, "optional") : null,
   ];
   const about = [
