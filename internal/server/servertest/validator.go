@@ -56,7 +56,8 @@ func newValidator(t testing.TB, url string) *validator {
 // check fails the test when a response of a documented route is not as documented.
 func (v *validator) check(t testing.TB, req *http.Request, resp *http.Response, body []byte) {
 	t.Helper()
-	if req.Method == http.MethodHead || req.Method == http.MethodOptions || resp.StatusCode == http.StatusMethodNotAllowed {
+	forgiven := strings.Contains(req.URL.Path, "//") // the server tidies such paths, the document's router does not
+	if forgiven || req.Method == http.MethodHead || req.Method == http.MethodOptions || resp.StatusCode == http.StatusMethodNotAllowed {
 		return
 	}
 	route, params, err := v.router.FindRoute(req)
