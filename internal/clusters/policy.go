@@ -1,7 +1,9 @@
 package clusters
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -27,16 +29,19 @@ func checkPolicy(policy string) error {
 	if len(policy) > maxPolicy {
 		return fmt.Errorf("must be at most %d bytes", maxPolicy)
 	}
-	var doc yaml.Node
-	if err := yaml.Unmarshal([]byte(policy), &doc); err != nil {
-		return fmt.Errorf("is not valid YAML: %s", strings.TrimPrefix(err.Error(), "yaml: "))
-	}
-	if len(doc.Content) == 0 { // nothing but comments
+	var doc, more yaml.Node
+	decoder := yaml.NewDecoder(strings.NewReader(policy))
+	switch err := decoder.Decode(&doc); {
+	case err == io.EOF: // nothing but comments
 		return nil
+	case err != nil:
+		return fmt.Errorf("is not valid YAML: %s", strings.TrimPrefix(err.Error(), "yaml: "))
+	case decoder.Decode(&more) != io.EOF:
+		return errors.New("must be one YAML document")
 	}
 	rules := doc.Content[0]
 	if rules.Kind != yaml.SequenceNode || len(rules.Content) == 0 {
-		return fmt.Errorf("must be a list of rules, such as \"- pipeline_slug: deploy\"")
+		return errors.New(`must be a list of rules, such as "- pipeline_slug: deploy"`)
 	}
 	for _, rule := range rules.Content {
 		if err := checkRule(rule); err != nil {
