@@ -21,17 +21,13 @@ type Settings struct {
 
 	DefaultTimeout     int // of command steps of new pipelines; 0: none
 	MaximumTimeout     int // of any pipeline's command steps; 0: no cap
-	ScheduledJobExpiry int // of jobs that nobody starts; 0: DefaultJobExpiry
+	ScheduledJobExpiry int // of jobs that nobody starts; 0: after 30 days
 
 	TerminalAccess  Switch // into jobs on hosted agents
 	PublicPipelines Switch // members may create them
 	QueueMetrics    Switch // the advanced ones; once enabled it stays so
 	BuildExport     Destination
 }
-
-// DefaultJobExpiry is when a scheduled job that nobody starts expires, where the organization does
-// not say.
-const DefaultJobExpiry = 30 * 24 * time.Hour
 
 // defaults are the settings of an organization that never changed any.
 var defaults = Settings{DefaultBranch: DefaultBranch}
