@@ -3,7 +3,6 @@ package pipelines
 import (
 	"maps"
 	"net/http"
-	"time"
 
 	"stackyard/internal/core"
 	"stackyard/internal/db"
@@ -139,26 +138,11 @@ func readFilter(r *route.Request) (f filter, err error) {
 	if f.archived, err = r.Flag("archived", false); err != nil {
 		return f, err
 	}
-	if f.createdFrom, err = queryTime(r, "created_from"); err != nil {
+	if f.createdFrom, err = r.QueryTime("created_from"); err != nil {
 		return f, err
 	}
-	f.createdTo, err = queryTime(r, "created_to")
+	f.createdTo, err = r.QueryTime("created_to")
 	return f, err
-}
-
-// queryTime returns a time among the query parameters, zero when there is none. A day alone is its
-// first moment in UTC.
-func queryTime(r *route.Request, name string) (time.Time, error) {
-	text := r.FormQuery(name)
-	if text == "" {
-		return time.Time{}, nil
-	}
-	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05", time.DateOnly} {
-		if t, err := time.Parse(layout, text); err == nil {
-			return t, nil
-		}
-	}
-	return time.Time{}, core.Errorf(core.BadRequest, "%s must be a time in ISO 8601, such as 2026-01-02T03:04:05Z", name)
 }
 
 type pipelineCreate struct {

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+	"time"
 
 	"stackyard/internal/core"
 	"stackyard/internal/identity"
@@ -57,6 +58,28 @@ func (r *Request) Flag(name string, unset bool) (bool, error) {
 // FormQuery returns a query parameter; it never reads the body.
 func (r *Request) FormQuery(name string) string { return r.URL.Query().Get(name) }
 
+// QueryList returns all values of a query parameter that may be repeated: name[]=a&name[]=b, or
+// without the brackets.
+func (r *Request) QueryList(name string) []string {
+	query := r.URL.Query()
+	return append(query[name+"[]"], query[name]...)
+}
+
+// QueryTime returns a time among the query parameters, zero when there is none. A day alone is its
+// first moment in UTC.
+func (r *Request) QueryTime(name string) (time.Time, error) {
+	text := r.FormQuery(name)
+	if text == "" {
+		return time.Time{}, nil
+	}
+	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05", time.DateOnly} {
+		if t, err := time.Parse(layout, text); err == nil {
+			return t, nil
+		}
+	}
+	return time.Time{}, core.Errorf(core.BadRequest, "%s must be a time in ISO 8601, such as 2026-01-02T03:04:05Z", name)
+}
+
 // A Page is the part of a list that a request asks for.
 type Page struct {
 	Number int // from 1
@@ -99,11 +122,15 @@ func (r *Request) queryInt(name string, unset, most int) (int, error) {
 	return n, nil
 }
 
+// More is how many rows to read of a list that is not counted: one more than the page holds.
+func (p Page) More() int { return p.Size + 1 }
+
 // Paged is one page of a list; it is written as a bare array with a Link header.
 type Paged[T any] struct {
 	Items []T
 	Page  Page
-	Total int // items on all pages
+	Total int  // items on all pages
+	more  bool // whether there is a next page, where nobody counted
 }
 
 // PageOf returns one page of a list of total items.
@@ -120,14 +147,30 @@ func MapPage[T, V any](items []T, page Page, total int, view func(T) V) Paged[V]
 	return PageOf(views, page, total)
 }
 
+// uncounted, as a total, says that counting would cost more than the page itself.
+const uncounted = -1
+
+// MapMore returns a page of a list that is too long to be counted. rows holds one item more than the
+// page when there is a next one; see Page.More.
+func MapMore[T, V any](rows []T, page Page, view func(T) V) Paged[V] {
+	p := MapPage(rows[:min(len(rows), page.Size)], page, uncounted, view)
+	p.more = len(rows) > page.Size
+	return p
+}
+
 func (p Paged[T]) shape(r *Request) any {
 	last := max(1, (p.Total+p.Page.Size-1)/p.Page.Size)
+	if p.Total == uncounted {
+		last = p.Page.Number
+	}
 	var links []string
 	link := func(page int, rel string) {
 		links = append(links, fmt.Sprintf(`<%s>; rel="%s"`, r.link("page", strconv.Itoa(page)), rel))
 	}
-	if p.Page.Number < last {
+	if p.Page.Number < last || p.more {
 		link(p.Page.Number+1, "next")
+	}
+	if p.Page.Number < last {
 		link(last, "last")
 	}
 	if p.Page.Number > 1 {

@@ -38,6 +38,35 @@ func TestPage_RefusesWhatIsOutOfRange(t *testing.T) {
 	}
 }
 
+func TestMapMore_LinksToTheNextPageWithoutCounting(t *testing.T) {
+	for _, c := range []struct {
+		page, rows int
+		want       string
+	}{
+		{1, 2, ""},
+		{1, 3, `<https://ci.test/prefix/v2/things?page=2>; rel="next"`},
+		{2, 0, `<https://ci.test/prefix/v2/things?page=1>; rel="first", <https://ci.test/prefix/v2/things?page=1>; rel="prev"`},
+	} {
+		r, w := newRequest("/v2/things?page=" + strconv.Itoa(c.page))
+		page := Page{Number: c.page, Size: 2}
+		got := MapMore(make([]int, c.rows), page, strconv.Itoa)
+		if want := min(c.rows, 2); len(got.Items) != want {
+			t.Errorf("%d rows give %d items, want %d", c.rows, len(got.Items), want)
+		}
+		got.shape(r)
+		if link := w.Header().Get("Link"); link != c.want {
+			t.Errorf("page %d of %d rows: %s, want %s", c.page, c.rows, link, c.want)
+		}
+	}
+}
+
+func TestQueryList_TakesBrackets(t *testing.T) {
+	r, _ := newRequest("/x?state[]=a&state=b&state%5B%5D=c")
+	if got := strings.Join(r.QueryList("state"), " "); got != "a c b" {
+		t.Errorf("got %q", got)
+	}
+}
+
 func TestPaged_LinksToThePagesThatExist(t *testing.T) {
 	for _, c := range []struct {
 		page, total int

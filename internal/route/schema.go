@@ -28,6 +28,10 @@ func (p Paged[T]) schemaType() reflect.Type { return reflect.TypeFor[[]T]() }
 // Described is a type that writes its own JSON schema.
 type Described interface{ JSONSchema() map[string]any }
 
+// Alternatives is a type that is written as one of several others, which it returns a zero value of
+// each.
+type Alternatives interface{ Alternatives() []any }
+
 // schema returns the JSON schema of a type as encoding/json writes it. Structs become components,
 // referred to by name.
 func (d *document) schema(t reflect.Type) map[string]any {
@@ -37,6 +41,13 @@ func (d *document) schema(t reflect.Type) map[string]any {
 	}
 	if s, ok := zero.(schemaTyped); ok {
 		return d.schema(s.schemaType())
+	}
+	if s, ok := zero.(Alternatives); ok {
+		var schemas []any
+		for _, one := range s.Alternatives() {
+			schemas = append(schemas, d.schema(reflect.TypeOf(one)))
+		}
+		return map[string]any{"anyOf": schemas}
 	}
 	switch t {
 	case reflect.TypeFor[core.Time]():
