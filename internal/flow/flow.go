@@ -1,0 +1,70 @@
+// Package flow decides what happens next in a build: given its steps, its jobs and what just
+// happened, which jobs move to which state, which are retried, and what state the build is in.
+//
+// Three ideas carry it.
+//
+// A [Run] is one unit of work on one build. An event (a job finished, a person unblocked) is a
+// method of Run. It fetches the few records that the event touches from a [Store], changes them in
+// place, and tells afterwards with [Run.Changes] what has to be written. Every question about many
+// jobs is answered by counts that steps and the build carry along, so that an event costs the same
+// in a build of ten jobs and of four thousand.
+//
+// Steps form a graph of [Edge]s, and all waiting is done by it: wait and block steps, groups,
+// depends_on and uploaded steps are turned into edges once, when steps are added (link.go). Where
+// many steps depend on many others a join stands between, a step without jobs, so that there are
+// about as many edges as steps. After that one rule is left (settle.go): a step opens when all it
+// depends on has ended well enough, and is stopped when that ended badly.
+//
+// States are words with a table of legal moves beside them (states.go, build.go). A move outside
+// the table is an error, and the unit of work must be thrown away.
+//
+// Nothing here does I/O or looks at a clock: the time of an event, and new ids, are given.
+package flow
+
+import "time"
+
+// A Run is one unit of work on one build. It is not safe for concurrent use. After an event returns
+// an error nothing of the run may be written.
+type Run struct {
+	store Store
+	build *Build
+	now   time.Time
+	newID func() string
+
+	records
+	// restless are steps whose outcome may have changed since their dependents were told.
+	restless []*Step
+	// groups are concurrency groups in which a place may have become free or been asked for.
+	groups []string
+	moves  []BuildState
+	err    error
+}
+
+// New returns a unit of work on a build. All that happens in it happens at now; newID makes the ids
+// of retried jobs and of joins.
+func New(store Store, build *Build, now time.Time, newID func() string) *Run {
+	return &Run{store: store, build: build, now: now, newID: newID, records: newRecords()}
+}
+
+// Changes is what a unit of work has changed and what must follow. Order is that of first change.
+type Changes struct {
+	// BuildStates are the states that the build moved through, the last being its state now. It
+	// is empty when the state is as before; the build's counts may have changed all the same.
+	BuildStates []BuildState
+	// NewSteps are to be inserted, joins included; Steps, and not the new ones, to be updated.
+	NewSteps, Steps []*Step
+	// NewEdges are to be inserted, and Resolved to get their On, now that the Key is known.
+	NewEdges, Resolved []Edge
+	// Jobs are to be inserted, where From is empty, or updated.
+	Jobs []JobChange
+	// Groups are concurrency groups in which jobs may have become free to start: for each, look at
+	// the whole organization's queue with [Admit].
+	Groups []string
+}
+
+// A JobChange is a job as it is now and the state that it had before, empty for a new job. A new job
+// with RetryOf takes everything that flow does not know of from the job it retries.
+type JobChange struct {
+	Job  *Job
+	From JobState
+}

@@ -1,0 +1,29 @@
+package flow
+
+// A Store fetches the records of one build. A run asks for each record at most once and keeps it;
+// what is asked for and does not exist is left out of the answer. Lists take many ids because a
+// barrier can release many steps at once.
+type Store interface {
+	// Jobs returns jobs by id.
+	Jobs(ids ...string) ([]*Job, error)
+	// JobsOf returns the newest attempts (those not retried) of the jobs of steps.
+	JobsOf(stepIDs ...string) ([]*Job, error)
+	// Steps returns steps by id.
+	Steps(ids ...string) ([]*Step, error)
+	// StepsByKey returns the steps that have one of the keys and are not replaced.
+	StepsByKey(keys ...string) ([]*Step, error)
+	// Dependents returns the edges that lead to steps which depend on one of the steps.
+	Dependents(stepIDs ...string) ([]Edge, error)
+	// Missing returns the edges that wait for a step with one of the keys to be added.
+	Missing(keys ...string) ([]Edge, error)
+	// Unfinished returns the steps that have Outcome "", joins included, in order of position. It
+	// is asked for only where all of them are concerned: cancel, replace, and a build that is stuck.
+	Unfinished() ([]*Step, error)
+	// CancelOnFailing returns the steps with CancelOnBuildFailing and Outcome "".
+	CancelOnFailing() ([]*Step, error)
+	// Before returns the steps with the scope and barrier of the given one and a position before
+	// its, joins left out.
+	Before(step *Step) ([]*Step, error)
+	// LastInGroup returns the step with that concurrency group that was added last, or nil.
+	LastInGroup(concurrencyGroup string) (*Step, error)
+}
