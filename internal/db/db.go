@@ -21,6 +21,10 @@
 //     it fail too, and nothing is written even if the function returns nil. Use ON CONFLICT rather
 //     than catching errors.
 //
+// Who waits for a change is woken after its commit: a write says with [Q.Announce] what it changes
+// (announce.go), and the processes that share a PostgreSQL database tell each other with [DB.Notify]
+// and [DB.Listen] (listen.go). Package bus puts the two together.
+//
 // What the engines understand differently and no test may notice: say NULLS FIRST or NULLS LAST when
 // sorting a column that may be NULL, and ESCAPE with LIKE. LIKE minds case on both.
 //
@@ -54,9 +58,10 @@ const (
 // DB is an open database. It is safe for concurrent use.
 type DB struct {
 	engine
-	name  Engine
-	log   *slog.Logger
-	close func() error
+	name     Engine
+	log      *slog.Logger
+	close    func() error
+	audience audience
 }
 
 // engine is what SQLite and PostgreSQL each do in their own way.
@@ -64,6 +69,8 @@ type engine interface {
 	read(ctx context.Context, fn func(*Q) error) error
 	write(ctx context.Context, fn func(*Q) error) error
 	ping(ctx context.Context) error
+	notify(ctx context.Context, messages []string) error
+	listen(ctx context.Context, ready func(), heard func(message string)) error
 	migrate(ctx context.Context) ([]string, error)
 	closeAll() error
 }
@@ -116,7 +123,17 @@ func (d *DB) Read(ctx context.Context, fn func(q *Q) error) error {
 // at any more and the caller learns what became of it. On PostgreSQL ctx cancels until the commit.
 func (d *DB) Write(ctx context.Context, fn func(q *Q) error) error {
 	refuseNested(ctx, "Write")
-	return away(ctx, d.write(ctx, fn))
+	var topics []string // of the last run
+	err := d.write(ctx, func(q *Q) error {
+		topics = nil
+		err := fn(q)
+		if err == nil {
+			topics = q.topics
+		}
+		return err
+	})
+	d.audience.hear(topics)
+	return away(ctx, err)
 }
 
 // Migrate brings the schema to the newest version this binary knows. Processes that migrate the same

@@ -23,7 +23,8 @@ type Q struct {
 	engine  Engine
 	writing bool
 	open    []*sql.Rows
-	err     error // refuses all further statements
+	topics  []string // of Announce
+	err     error    // refuses all further statements
 }
 
 // Context returns the context that was given to Read or Write, marked so that calling either with it
@@ -142,6 +143,15 @@ func (q *Q) LockName(name string) error {
 	}
 	_, err := q.Exec(`SELECT pg_advisory_xact_lock(hashtextextended($1, 0))`, name)
 	return err
+}
+
+// SkipLocked ends a SELECT whose rows are taken by whoever comes first: each row is locked until the
+// end of the write, and rows that others hold are left out.
+func (q *Q) SkipLocked() string {
+	if q.engine == SQLite {
+		return ""
+	}
+	return ` FOR UPDATE SKIP LOCKED`
 }
 
 // held returns nil where a lock is as good as held: inside of a write of the only writer.

@@ -1,0 +1,135 @@
+package bus
+
+import (
+	"context"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"time"
+)
+
+const (
+	// sendGap is the least time between two messages to other replicas; what is published meanwhile
+	// goes together. The database orders all notifications under one lock, so they must stay few.
+	sendGap = 5 * time.Millisecond
+	// flushTimeout bounds the last message of a process that stops.
+	flushTimeout = time.Second
+	// minPause and maxPause bound the time between two attempts to reach a database that is away.
+	minPause, maxPause = 50 * time.Millisecond, 5 * time.Second
+)
+
+// hear wakes the subscribers of topics that other replicas publish. While it was not connected it may
+// have missed any, so each time that it is again it wakes everybody.
+func (b *Bus) hear(ctx context.Context) {
+	var pause pauses
+	for ctx.Err() == nil {
+		err := b.db.Listen(ctx, func() {
+			pause.reset()
+			b.wakeAll()
+		}, b.receive)
+		if ctx.Err() != nil {
+			return
+		}
+		b.log.Warn("other replicas cannot be heard; connecting again", "error", err)
+		pause.wait(ctx)
+	}
+}
+
+// receive takes one message of any replica, this one included.
+func (b *Bus) receive(message string) {
+	keys, err := decode(message)
+	if err != nil {
+		b.log.Warn("a message of another replica cannot be read", "error", err)
+		b.wakeAll()
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if keys[0] == b.identity {
+		return
+	}
+	for _, k := range keys[1:] {
+		b.wake(k)
+	}
+}
+
+// send tells other replicas what is published here. The first topic after a quiet time goes at once.
+func (b *Bus) send(ctx context.Context) {
+	var pause pauses
+	for {
+		select {
+		case <-b.toSend:
+		case <-ctx.Done():
+			b.flush(ctx)
+			return
+		}
+		if err := b.sendAll(ctx); err != nil && ctx.Err() == nil {
+			b.log.Warn("other replicas cannot be told; trying again", "error", err)
+			pause.wait(ctx)
+			continue
+		}
+		pause.reset()
+		wait(ctx, sendGap)
+	}
+}
+
+func (b *Bus) flush(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)
+	defer cancel()
+	if err := b.sendAll(ctx); err != nil {
+		b.log.Warn("other replicas were not told of the last changes", "error", err)
+	}
+}
+
+// sendAll sends what is unsent, and keeps it when that fails.
+func (b *Bus) sendAll(ctx context.Context) error {
+	b.mu.Lock()
+	keys := slices.Collect(maps.Keys(b.unsent))
+	clear(b.unsent)
+	b.mu.Unlock()
+	if len(keys) == 0 {
+		return nil
+	}
+	var messages []string
+	for some := range slices.Chunk(keys, maxKeys) {
+		messages = append(messages, encode(b.identity, some))
+	}
+	err := b.db.Notify(ctx, messages...)
+	if err != nil {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		for _, k := range keys {
+			b.unsent[k] = struct{}{}
+		}
+		b.askToSend()
+	}
+	return err
+}
+
+// askToSend makes the sender look when there is something unsent. The caller holds mu.
+func (b *Bus) askToSend() {
+	if len(b.unsent) == 0 {
+		return
+	}
+	select {
+	case b.toSend <- struct{}{}:
+	default:
+	}
+}
+
+// pauses are the growing times between attempts.
+type pauses struct{ next time.Duration }
+
+func (p *pauses) reset() { p.next = 0 }
+
+func (p *pauses) wait(ctx context.Context) {
+	wait(ctx, p.next/2+rand.N(p.next/2+1))
+	p.next = min(max(2*p.next, minPause), maxPause)
+}
+
+func wait(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
