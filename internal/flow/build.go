@@ -1,6 +1,8 @@
 package flow
 
 import (
+	"fmt"
+	"slices"
 	"time"
 
 	"stackyard/internal/definition"
@@ -94,4 +96,112 @@ func (b *Build) BlockedState() definition.BlockedState {
 		return definition.BlockedRunning
 	}
 	return definition.BlockedPassed
+}
+
+// next returns the state that the build must be in, from its counts and the state it was in.
+func (b *Build) next() BuildState {
+	t := b.Tally
+	begun := b.State != BuildCreating && b.State != BuildScheduled || !b.StartedAt.IsZero() || t.Unblocked > 0
+	switch {
+	case b.State == BuildCanceled || b.State == BuildSkipped:
+		return b.State
+	case b.State == BuildCanceling && t.Live() > 0:
+		return BuildCanceling
+	case b.State == BuildCanceling:
+		return BuildCanceled
+	case t.Live() == 0 && t.Failed > 0:
+		return BuildFailed
+	case t.Live() == 0 && (t.Done > 0 || begun && b.State != BuildNotRun):
+		return BuildPassed
+	case t.Live() == 0:
+		return BuildNotRun
+	case t.Failed > 0 || t.Promised > 0:
+		return BuildFailing
+	case b.Blocked():
+		return BuildBlocked
+	case begun:
+		return BuildRunning
+	}
+	return BuildScheduled
+}
+
+// halted reports whether nothing new begins in the build any more, whatever ends in it.
+func (r *Run) halted() bool {
+	switch r.build.State {
+	case BuildCanceling, BuildCanceled, BuildSkipped:
+		return true
+	}
+	return false
+}
+
+// conclude ends an event: it lets everything follow that follows, and then the build.
+func (r *Run) conclude() error {
+	for {
+		if err := r.settle(); err != nil {
+			return err
+		}
+		unstuck, err := r.unstick()
+		if err != nil {
+			return err
+		}
+		if unstuck {
+			continue
+		}
+		from := r.build.State
+		if err := r.moveBuild(r.build.next()); err != nil {
+			return err
+		}
+		if r.build.State != BuildFailing || from == BuildFailing {
+			return nil
+		}
+		if err := r.cancelOnFailing(); err != nil {
+			return err
+		}
+	}
+}
+
+// moveBuild takes the build to a state, by the shortest legal way.
+func (r *Run) moveBuild(to BuildState) error {
+	way, ok := route(r.build.State, to)
+	if !ok {
+		return fmt.Errorf("a build that is %s cannot become %s", r.build.State, to)
+	}
+	for _, state := range way {
+		r.build.State = state
+		r.moves = append(r.moves, state)
+		switch {
+		case state == BuildFailing && r.build.FailingAt.IsZero():
+			r.build.FailingAt = r.now
+		case state.Ended():
+			r.build.FinishedAt = r.now
+		case state == BuildRunning:
+			r.build.FinishedAt = time.Time{}
+		}
+	}
+	return nil
+}
+
+// route returns the states on the shortest legal way from one state to another, without the first.
+func route(from, to BuildState) ([]BuildState, bool) {
+	if from == to {
+		return nil, true
+	}
+	came := map[BuildState]BuildState{from: ""}
+	for reached := []BuildState{from}; len(reached) > 0; reached = reached[1:] {
+		for _, next := range buildMoves[reached[0]] {
+			if _, seen := came[next]; !seen {
+				came[next] = reached[0]
+				reached = append(reached, next)
+			}
+		}
+	}
+	if _, ok := came[to]; !ok {
+		return nil, false
+	}
+	var way []BuildState
+	for state := to; state != from; state = came[state] {
+		way = append(way, state)
+	}
+	slices.Reverse(way)
+	return way, true
 }

@@ -1,6 +1,11 @@
 package flow
 
-import "stackyard/internal/definition"
+import (
+	"cmp"
+	"slices"
+
+	"stackyard/internal/definition"
+)
 
 // A Queued is a job that has a place in the queue of a concurrency group.
 type Queued struct {
@@ -17,8 +22,25 @@ type Queued struct {
 //
 // Queue holds the jobs with Job.Queued in order: by creation of their build, then those limiting or
 // limited before those waiting, then by position. Waiting jobs come last in their build because one
-// of the others may be what they wait for. For ordered groups the first (largest limit − holders)
+// of the others may be what they wait for. For ordered jobs the first (largest limit − holders)
 // suffice, for eager ones those that are not waiting.
 func Admit(holders int, queue []Queued) []string {
-	panic("not yet")
+	var admitted []string
+	var eager []Queued
+	for ahead, q := range queue {
+		switch {
+		case q.Waiting:
+		case q.Method == definition.Eager:
+			eager = append(eager, q)
+		case holders+ahead < q.Limit:
+			admitted = append(admitted, q.JobID)
+		}
+	}
+	slices.SortStableFunc(eager, func(a, b Queued) int { return cmp.Compare(b.Priority, a.Priority) })
+	for _, q := range eager {
+		if holders+len(admitted) < q.Limit {
+			admitted = append(admitted, q.JobID)
+		}
+	}
+	return admitted
 }

@@ -1,72 +1,129 @@
 package flow
 
-// Begin adds the steps of a new build and makes its first moves.
-func (r *Run) Begin(specs []Spec) error { panic("not yet") }
+import "stackyard/internal/core"
 
-// AddSteps adds the steps that a running job uploads, behind the job's step. What depends on that
-// step depends on the new ones too. With replace, all that has not started yet makes way for them.
-// A key that is taken, or steps that depend on each other, are refused with an error for a person.
-func (r *Run) AddSteps(jobID string, specs []Spec, replace bool) error { panic("not yet") }
+// event does something to a job and lets everything follow that follows.
+func (r *Run) event(jobID string, do func(*Job) error) error {
+	j, err := r.job(jobID)
+	if err != nil {
+		return err
+	}
+	if err := do(j); err != nil {
+		return err
+	}
+	return r.conclude()
+}
 
-// Changes tells what the run has changed so far.
-func (r *Run) Changes() Changes { panic("not yet") }
+// to is the event that a job comes into a state.
+func (r *Run) to(jobID string, state JobState) error {
+	return r.event(jobID, func(j *Job) error { return r.move(j, state) })
+}
 
 // Reserve: a stack holds a scheduled job.
-func (r *Run) Reserve(jobID string) error { panic("not yet") }
+func (r *Run) Reserve(jobID string) error { return r.to(jobID, Reserved) }
 
 // Return: a reservation ran out, or an agent did not accept in time; the job is scheduled again.
-func (r *Run) Return(jobID string) error { panic("not yet") }
+func (r *Run) Return(jobID string) error { return r.to(jobID, Scheduled) }
 
 // Assign: a scheduled or reserved job is offered to an agent.
-func (r *Run) Assign(jobID string) error { panic("not yet") }
+func (r *Run) Assign(jobID string) error { return r.to(jobID, Assigned) }
 
 // Accept: the agent took the job.
-func (r *Run) Accept(jobID string) error { panic("not yet") }
+func (r *Run) Accept(jobID string) error { return r.to(jobID, Accepted) }
 
 // Start: the agent began to run the job.
-func (r *Run) Start(jobID string) error { panic("not yet") }
+func (r *Run) Start(jobID string) error { return r.to(jobID, Running) }
+
+// TimeOut: a running job has run for too long; its agent must stop it.
+func (r *Run) TimeOut(jobID string) error { return r.to(jobID, TimingOut) }
 
 // Finish: the job's process ended, its agent was lost, or its stack finished it. What it means
 // depends on the state: a job that is canceling is then canceled, one that is timing out has timed
-// out unless it passed. A failure that a rule covers is retried at once.
-func (r *Run) Finish(jobID string, exit Exit) error { panic("not yet") }
+// out unless it passed. A failure that a rule of automatic retry covers is retried at once.
+func (r *Run) Finish(jobID string, exit Exit) error {
+	return r.event(jobID, func(j *Job) error {
+		if j.State == Accepted { // its agent was lost before it could say that it began
+			if err := r.move(j, Running); err != nil {
+				return err
+			}
+		}
+		if j.State == Canceling {
+			j.end(exit)
+			return r.cancel(j)
+		}
+		if keeps(j, exit.Status) {
+			exit.Status = *j.PromisedExitStatus
+		}
+		to := Finished
+		if j.State == TimingOut && exit.Status != 0 {
+			to = TimedOut
+		}
+		return r.finish(j, to, exit)
+	})
+}
 
-// TimeOut: a running job has run for too long; its agent must stop it.
-func (r *Run) TimeOut(jobID string) error { panic("not yet") }
+// end notes how a job's process ended.
+func (j *Job) end(exit Exit) {
+	j.ExitStatus = &exit.Status
+	j.Signal, j.SignalReason = exit.Signal, exit.SignalReason
+}
+
+// finish ends a job that ran, and tries it again when a rule says so.
+func (r *Run) finish(j *Job, to JobState, exit Exit) error {
+	if !CanMove(j.State, to) {
+		return &MoveError{JobID: j.ID, From: j.State, To: to}
+	}
+	// All of it changes at once: until a job has ended its exit status counts for nothing.
+	r.change(j, func() {
+		j.end(exit)
+		j.PromiseFails = false
+		j.SoftFailed = covers(j.SoftFail, exit.Status)
+		j.State = to
+		r.stamp(j)
+	})
+	if r.halted() {
+		return nil
+	}
+	return r.retryAutomatically(j, exit)
+}
 
 // Expire: a scheduled job was not started in time.
-func (r *Run) Expire(jobID string) error { panic("not yet") }
-
-// Promise: a running job declares the exit status, not zero, that it will end with.
-func (r *Run) Promise(jobID string, status int) error { panic("not yet") }
+func (r *Run) Expire(jobID string) error {
+	return r.event(jobID, func(j *Job) error {
+		j.SoftFailed = j.State == Scheduled && j.SoftFail.Always
+		return r.move(j, Expired)
+	})
+}
 
 // Unblock: a person releases a blocked job.
-func (r *Run) Unblock(jobID string) error { panic("not yet") }
-
-// CancelJob ends a job, at once or, when an agent runs it, as soon as it has stopped.
-func (r *Run) CancelJob(jobID string) error { panic("not yet") }
-
-// CancelBuild ends all jobs of the build that have not ended.
-func (r *Run) CancelBuild() error { panic("not yet") }
-
-// SkipBuild ends a build that has not started, because a newer one makes it pointless.
-func (r *Run) SkipBuild() error { panic("not yet") }
-
-// Retry makes a new attempt of a job for a person, and returns it.
-func (r *Run) Retry(jobID string) (*Job, error) { panic("not yet") }
+func (r *Run) Unblock(jobID string) error {
+	return r.event(jobID, func(j *Job) error {
+		switch {
+		case j.Type != Manual:
+			return core.Errorf(core.BadRequest, "This job type cannot be unblocked")
+		case r.halted():
+			return core.Errorf(core.Unprocessable, "Jobs from canceled builds cannot be unblocked")
+		case j.State != Blocked:
+			return core.Errorf(core.Unprocessable, "The job's state must be blocked")
+		}
+		return r.move(j, Unblocked)
+	})
+}
 
 // Schedule: a limiting or limited job was admitted to its concurrency group.
-func (r *Run) Schedule(jobID string) error { panic("not yet") }
+func (r *Run) Schedule(jobID string) error {
+	return r.event(jobID, func(j *Job) error {
+		wait := r.now.Sub(j.LimitedAt)
+		if j.State == Limiting {
+			wait = 0
+		}
+		if err := r.move(j, Scheduled); err != nil {
+			return err
+		}
+		j.ConcurrencyWait = &wait
+		return nil
+	})
+}
 
 // Limit: a limiting job was not admitted and waits for its turn.
-func (r *Run) Limit(jobID string) error { panic("not yet") }
-
-// ChildCreated: the build of a scheduled trigger job exists. An asynchronous trigger has passed with
-// that.
-func (r *Run) ChildCreated(jobID string) error { panic("not yet") }
-
-// ChildFinished: the build of a trigger job ended, or could not be created, which is a failure.
-func (r *Run) ChildFinished(jobID string, passed bool) error { panic("not yet") }
-
-// ChildSkipped: the build of a trigger job made way for a newer one on its branch.
-func (r *Run) ChildSkipped(jobID string) error { panic("not yet") }
+func (r *Run) Limit(jobID string) error { return r.to(jobID, Limited) }

@@ -23,37 +23,40 @@ package flow
 
 import "time"
 
-// A Run is one unit of work on one build. It is not safe for concurrent use. After an event returns
-// an error nothing of the run may be written.
+// A Run is one unit of work on one build. It is not safe for concurrent use. It takes any number of
+// events, of which only the first may add steps. After an event returns an error nothing of the run
+// may be written.
 type Run struct {
 	store Store
 	build *Build
 	now   time.Time
 	newID func() string
 
+	before Build
 	records
-	// restless are steps whose outcome may have changed since their dependents were told.
+	// restless are steps whose signal may have changed since their dependents were told.
 	restless []*Step
 	// groups are concurrency groups in which a place may have become free or been asked for.
-	groups []string
+	groups ordered[string]
 	moves  []BuildState
-	err    error
 }
 
 // New returns a unit of work on a build. All that happens in it happens at now; newID makes the ids
 // of retried jobs and of joins.
 func New(store Store, build *Build, now time.Time, newID func() string) *Run {
-	return &Run{store: store, build: build, now: now, newID: newID, records: newRecords()}
+	return &Run{store: store, build: build, before: *build, now: now, newID: newID, records: newRecords()}
 }
 
 // Changes is what a unit of work has changed and what must follow. Order is that of first change.
 type Changes struct {
-	// BuildStates are the states that the build moved through, the last being its state now. It
-	// is empty when the state is as before; the build's counts may have changed all the same.
+	// Build is set when the build must be updated.
+	Build bool
+	// BuildStates are the states that the build moved through, the last being its state now; none
+	// when its state is as before.
 	BuildStates []BuildState
 	// NewSteps are to be inserted, joins included; Steps, and not the new ones, to be updated.
 	NewSteps, Steps []*Step
-	// NewEdges are to be inserted, and Resolved to get their On, now that the Key is known.
+	// NewEdges are to be inserted. Resolved ones exist, by Step and Key, and get their On.
 	NewEdges, Resolved []Edge
 	// Jobs are to be inserted, where From is empty, or updated.
 	Jobs []JobChange
@@ -67,4 +70,25 @@ type Changes struct {
 type JobChange struct {
 	Job  *Job
 	From JobState
+}
+
+// Changes tells what the run has changed so far.
+func (r *Run) Changes() Changes {
+	c := Changes{
+		Build:       *r.build != r.before,
+		BuildStates: r.moves,
+		NewSteps:    r.newSteps,
+		NewEdges:    r.newEdges,
+		Resolved:    r.resolved,
+		Groups:      r.groups.list,
+	}
+	for _, s := range r.changedSteps.list {
+		if !r.isNew[s.ID] {
+			c.Steps = append(c.Steps, s)
+		}
+	}
+	for _, j := range r.changedJobs.list {
+		c.Jobs = append(c.Jobs, JobChange{j, r.from[j.ID]})
+	}
+	return c
 }

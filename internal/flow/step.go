@@ -4,9 +4,12 @@ import (
 	"stackyard/internal/definition"
 )
 
-// KindJoin is the kind of a step that nobody wrote and nobody sees. It has no jobs; it ends when all
-// it depends on has ended, as the worst of them did. A group is such a step too, with a name.
-const KindJoin definition.Kind = "join"
+// The kinds of steps that nobody wrote and nobody sees. They have no jobs; they end when all they
+// depend on has ended, as the worst of it did. A group is such a step too, with a name.
+const (
+	KindJoin  definition.Kind = "join"
+	KindQueue definition.Kind = "queue" // the members of a concurrency group up to one of them
+)
 
 // A Step is what flow knows about a step. The fields of the first part are given by whoever adds
 // it, all others belong to flow and are only stored.
@@ -47,9 +50,9 @@ type Step struct {
 	Outcome Outcome
 	// Jobs counts newest attempts only, as do the next three. Failed ones failed hard.
 	Jobs, Unfinished, Failed, Canceled int
-	// Unmet counts the dependencies that have not ended, those on missing keys included.
-	// FailedDependencies and CanceledDependencies ended so that the step may not run.
-	Unmet, FailedDependencies, CanceledDependencies int
+	// Unmet counts the dependencies that have not ended, Missing those of them on keys that no step
+	// has. FailedDependencies and CanceledDependencies ended so that the step may not run.
+	Unmet, Missing, FailedDependencies, CanceledDependencies int
 	// Gates counts the dependencies that wait, somewhere behind them, for a person.
 	Gates int
 	// Gating is what dependents have been told: a person must act before the step can end.
@@ -114,5 +117,5 @@ func (s *Step) barrier() bool {
 
 // join reports whether the step has no jobs.
 func (s *Step) join() bool {
-	return s.Kind == KindJoin || s.Kind == definition.KindGroup
+	return s.Kind == KindJoin || s.Kind == KindQueue || s.Kind == definition.KindGroup
 }

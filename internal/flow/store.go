@@ -21,9 +21,9 @@ type Store interface {
 	Unfinished() ([]*Step, error)
 	// CancelOnFailing returns the steps with CancelOnBuildFailing and Outcome "".
 	CancelOnFailing() ([]*Step, error)
-	// Before returns the steps with the scope and barrier of the given one and a position before
-	// its, joins left out.
-	Before(step *Step) ([]*Step, error)
+	// Between returns the steps of a scope with a position, compared by bytes, after one and before
+	// another, joins left out. It is asked for only when a wait or block step is uploaded.
+	Between(scope, after, before string) ([]*Step, error)
 	// LastInGroup returns the step with that concurrency group that was added last, or nil.
 	LastInGroup(concurrencyGroup string) (*Step, error)
 }

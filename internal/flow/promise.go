@@ -1,0 +1,29 @@
+package flow
+
+import "stackyard/internal/core"
+
+// Promise: a running job declares the exit status, not zero, that it will end with. The build is
+// failing from then on, unless soft_fail or a rule of automatic retry covers that exit status.
+func (r *Run) Promise(jobID string, status int) error {
+	return r.event(jobID, func(j *Job) error {
+		switch {
+		case j.Type != Script || j.State != Running:
+			return core.Errorf(core.Unprocessable, "Only a command job that is running can promise an exit status")
+		case j.PromisedExitStatus != nil:
+			return core.Errorf(core.Unprocessable, "This job has already promised an exit status")
+		case status == 0:
+			return core.Errorf(core.Unprocessable, "A promised exit status must not be zero")
+		}
+		_, retried := r.steps[j.StepID].retryRule(j, Exit{Status: status})
+		r.change(j, func() {
+			j.PromisedExitStatus, j.PromisedAt = &status, r.now
+			j.PromiseFails = !covers(j.SoftFail, status) && !retried
+		})
+		return nil
+	})
+}
+
+// keeps reports whether a job is held to what it promised: it is unless it ends worse.
+func keeps(j *Job, status int) bool {
+	return j.PromisedExitStatus != nil && (status == 0 || covers(j.SoftFail, status))
+}

@@ -1,0 +1,34 @@
+package flow
+
+// ChildCreated: the build of a scheduled trigger job exists. An asynchronous trigger has passed with
+// that.
+func (r *Run) ChildCreated(jobID string) error {
+	return r.event(jobID, func(j *Job) error {
+		if err := r.move(j, Running); err != nil {
+			return err
+		}
+		if r.steps[j.StepID].Async {
+			return r.finish(j, Finished, Exit{})
+		}
+		return nil
+	})
+}
+
+// ChildFinished: the build of a trigger job ended, or could not be created, which is a failure.
+func (r *Run) ChildFinished(jobID string, passed bool) error {
+	return r.event(jobID, func(j *Job) error {
+		if j.State == Scheduled {
+			if err := r.move(j, Running); err != nil {
+				return err
+			}
+		}
+		exit := Exit{Status: 1}
+		if passed {
+			exit.Status = 0
+		}
+		return r.finish(j, Finished, exit)
+	})
+}
+
+// ChildSkipped: the build of a trigger job made way for a newer one on its branch.
+func (r *Run) ChildSkipped(jobID string) error { return r.to(jobID, Skipped) }
