@@ -12,22 +12,23 @@ import (
 	"stackyard/internal/db"
 )
 
-// collision says, in SQL, when the time of a task that waits becomes the one that is asked for now.
-type collision string
+// collision says in SQL what becomes of a task t that is there when it is asked for again.
+type collision struct {
+	moves string // when its time becomes the new one
+	again string // when the time at which to run it once more becomes the new one
+	keeps string // that time when it is not leased: an attempt failed, and another is still to come
+}
 
-const (
-	earlier collision = `excluded.run_at < %s`
-	asAsked collision = `TRUE`
+var (
+	earlier = &collision{moves: `excluded.run_at < t.run_at`, again: `excluded.run_at < t.again_at`, keeps: `t.again_at`}
+	asAsked = &collision{moves: `TRUE`, again: `TRUE`, keeps: `NULL`}
 )
-
-// on returns the condition for one column.
-func (c collision) on(column string) string { return strings.ReplaceAll(string(c), "%s", column) }
 
 // insertSizes are the numbers of rows that one statement inserts: few, because each is a text that
 // connections keep prepared.
 var insertSizes = []int{64, 8, 1}
 
-func insert(q *db.Q, when collision, tasks []Task) error {
+func insert(q *db.Q, when *collision, tasks []Task) error {
 	for _, size := range insertSizes {
 		for len(tasks) >= size {
 			args := make([]any, 0, 4*size)
@@ -44,13 +45,13 @@ func insert(q *db.Q, when collision, tasks []Task) error {
 }
 
 // insertText adds tasks. One that is leased keeps its times, and is noted to be run again.
-func insertText(when collision, size int) string {
+func insertText(when *collision, size int) string {
 	rows := make([]string, size)
 	for i := range rows {
 		n := 4 * i
 		rows[i] = fmt.Sprintf(`($%d, $%d, $%d, $%d, $%d, 0)`, n+1, n+2, n+3, n+4, n+4)
 	}
-	moves := `CASE WHEN t.lease IS NULL AND ` + when.on("t.run_at")
+	moves := `CASE WHEN t.lease IS NULL AND ` + when.moves
 	return `
 		INSERT INTO tasks AS t (kind, key, payload, due_at, run_at, attempts)
 		VALUES ` + strings.Join(rows, ", ") + `
@@ -60,8 +61,8 @@ func insertText(when collision, size int) string {
 			run_at = ` + moves + ` THEN excluded.run_at ELSE t.run_at END,
 			attempts = ` + moves + ` THEN 0 ELSE t.attempts END,
 			again_at = CASE
-				WHEN t.lease IS NULL THEN NULL
-				WHEN t.again_at IS NULL OR ` + when.on("t.again_at") + ` THEN excluded.run_at
+				WHEN t.lease IS NULL THEN ` + when.keeps + `
+				WHEN t.again_at IS NULL OR ` + when.again + ` THEN excluded.run_at
 				ELSE t.again_at END`
 }
 

@@ -79,7 +79,7 @@ func Add(q *db.Q, tasks ...Task) error { return put(q, earlier, tasks) }
 // Set is like Add, except that a task that is there already gets the new time also when it is later.
 func Set(q *db.Q, tasks ...Task) error { return put(q, asAsked, tasks) }
 
-func put(q *db.Q, when collision, tasks []Task) error {
+func put(q *db.Q, when *collision, tasks []Task) error {
 	for _, t := range tasks {
 		if t.RunAt.IsZero() {
 			return errors.New("tasks: the task " + t.Kind + " has no time to run at")
@@ -101,7 +101,7 @@ func put(q *db.Q, when collision, tasks []Task) error {
 
 // distinct returns tasks in the order in which all writers lock them, each once: as if they had been
 // put one after the other.
-func distinct(tasks []Task, when collision) []Task {
+func distinct(tasks []Task, when *collision) []Task {
 	sorted := slices.Clone(tasks)
 	slices.SortStableFunc(sorted, compare)
 	last := 0
