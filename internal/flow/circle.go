@@ -10,7 +10,9 @@ import (
 // refuseCircles returns an error when new steps depend on each other.
 func (l *linker) refuseCircles() error {
 	if len(l.circle(slices.Concat(l.edges, l.courtesy))) == 0 {
-		l.edges = append(l.edges, l.courtesy...)
+		for _, e := range l.courtesy {
+			l.note(e)
+		}
 		return nil
 	}
 	var names []string

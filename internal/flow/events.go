@@ -1,6 +1,11 @@
 package flow
 
-import "stackyard/internal/core"
+import (
+	"slices"
+	"time"
+
+	"stackyard/internal/core"
+)
 
 // event does something to a job and lets everything follow that follows.
 func (r *Run) event(jobID string, do func(*Job) error) error {
@@ -14,34 +19,52 @@ func (r *Run) event(jobID string, do func(*Job) error) error {
 	return r.conclude()
 }
 
-// to is the event that a job comes into a state.
-func (r *Run) to(jobID string, state JobState) error {
-	return r.event(jobID, func(j *Job) error { return r.move(j, state) })
+// fits returns an error when an event that leads to a state is not for jobs of that type, or not for
+// the state that the job is in. The table of moves alone would allow too much: what may follow on a
+// state by itself, an agent may not ask for.
+func (j *Job) fits(to JobState, kind JobType, from ...JobState) error {
+	if j.Type != kind || !slices.Contains(from, j.State) {
+		return &MoveError{JobID: j.ID, From: j.State, To: to}
+	}
+	return nil
+}
+
+// to is the event that a job of a type comes from one of some states into another.
+func (r *Run) to(jobID string, to JobState, kind JobType, from ...JobState) error {
+	return r.event(jobID, func(j *Job) error {
+		if err := j.fits(to, kind, from...); err != nil {
+			return err
+		}
+		return r.move(j, to)
+	})
 }
 
 // Reserve: a stack holds a scheduled job.
-func (r *Run) Reserve(jobID string) error { return r.to(jobID, Reserved) }
+func (r *Run) Reserve(jobID string) error { return r.to(jobID, Reserved, Script, Scheduled) }
 
 // Return: a reservation ran out, or an agent did not accept in time; the job is scheduled again.
-func (r *Run) Return(jobID string) error { return r.to(jobID, Scheduled) }
+func (r *Run) Return(jobID string) error { return r.to(jobID, Scheduled, Script, Reserved, Assigned) }
 
 // Assign: a scheduled or reserved job is offered to an agent.
-func (r *Run) Assign(jobID string) error { return r.to(jobID, Assigned) }
+func (r *Run) Assign(jobID string) error { return r.to(jobID, Assigned, Script, Scheduled, Reserved) }
 
 // Accept: the agent took the job.
-func (r *Run) Accept(jobID string) error { return r.to(jobID, Accepted) }
+func (r *Run) Accept(jobID string) error { return r.to(jobID, Accepted, Script, Assigned) }
 
 // Start: the agent began to run the job.
-func (r *Run) Start(jobID string) error { return r.to(jobID, Running) }
+func (r *Run) Start(jobID string) error { return r.to(jobID, Running, Script, Accepted) }
 
 // TimeOut: a running job has run for too long; its agent must stop it.
-func (r *Run) TimeOut(jobID string) error { return r.to(jobID, TimingOut) }
+func (r *Run) TimeOut(jobID string) error { return r.to(jobID, TimingOut, Script, Running) }
 
 // Finish: the job's process ended, its agent was lost, or its stack finished it. What it means
 // depends on the state: a job that is canceling is then canceled, one that is timing out has timed
 // out unless it passed. A failure that a rule of automatic retry covers is retried at once.
 func (r *Run) Finish(jobID string, exit Exit) error {
 	return r.event(jobID, func(j *Job) error {
+		if err := j.fits(Finished, Script, Reserved, Accepted, Running, TimingOut, Canceling); err != nil {
+			return err
+		}
 		if j.State == Accepted { // its agent was lost before it could say that it began
 			if err := r.move(j, Running); err != nil {
 				return err
@@ -90,7 +113,10 @@ func (r *Run) finish(j *Job, to JobState, exit Exit) error {
 // Expire: a scheduled job was not started in time.
 func (r *Run) Expire(jobID string) error {
 	return r.event(jobID, func(j *Job) error {
-		j.SoftFailed = j.State == Scheduled && j.SoftFail.Always
+		if err := j.fits(Expired, j.Type, Scheduled); err != nil {
+			return err
+		}
+		j.SoftFailed = j.SoftFail.Always
 		return r.move(j, Expired)
 	})
 }
@@ -113,17 +139,19 @@ func (r *Run) Unblock(jobID string) error {
 // Schedule: a limiting or limited job was admitted to its concurrency group.
 func (r *Run) Schedule(jobID string) error {
 	return r.event(jobID, func(j *Job) error {
-		wait := r.now.Sub(j.LimitedAt)
-		if j.State == Limiting {
-			wait = 0
-		}
-		if err := r.move(j, Scheduled); err != nil {
+		if err := j.fits(Scheduled, j.Type, Limiting, Limited); err != nil {
 			return err
 		}
+		var wait time.Duration
+		if j.State == Limited {
+			wait = r.now.Sub(j.LimitedAt)
+		}
 		j.ConcurrencyWait = &wait
-		return nil
+		return r.move(j, Scheduled)
 	})
 }
 
 // Limit: a limiting job was not admitted and waits for its turn.
-func (r *Run) Limit(jobID string) error { return r.to(jobID, Limited) }
+func (r *Run) Limit(jobID string) error {
+	return r.event(jobID, func(j *Job) error { return r.move(j, Limited) })
+}

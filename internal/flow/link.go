@@ -30,7 +30,8 @@ type linker struct {
 	// courtesy are edges that the specification adds to what people wrote; they give way where
 	// they would close a circle.
 	courtesy []Edge
-	linked   map[[2]string]bool
+	// linked has the index of each edge by its ends.
+	linked map[[2]string]int
 }
 
 // explicit is a depends_on: of a step, or of a group, whose gate then is the step.
@@ -62,7 +63,7 @@ func (r *Run) link(specs []Spec, uploader *Step) error {
 		uploader:    uploader,
 		keys:        map[string]*Step{},
 		lastInGroup: map[string]*Step{},
-		linked:      map[[2]string]bool{},
+		linked:      map[[2]string]int{},
 	}
 	if err := l.register(specs); err != nil {
 		return err
@@ -241,25 +242,23 @@ func (l *linker) dependOn(spec Spec, p place) {
 // barrier links a wait or block step, and moves the place behind it.
 func (l *linker) barrier(spec Spec, p *place, goesOn bool) {
 	s := spec.Step
-	switch {
-	case spec.DependsOn != nil: // it waits for that alone, and leaves earlier steps to the next barrier
-		l.dependOn(spec, *p)
-		p.segment = append(p.segment, s.ID)
-	default:
-		tally := l.join(KindJoin, p.segment...)
-		if p.tally != "" {
-			l.edge(tally, p.tally, false)
-		}
-		l.edge(s.ID, tally, goesOn || s.AllowDependencyFailure)
-		if p.barrier != "" {
-			l.edge(s.ID, p.barrier, false)
-		}
-		if p.head {
-			l.dependOn(spec, *p)
-		}
-		p.tally, p.segment = tally, nil
+	tally := l.join(KindJoin, p.segment...)
+	if p.tally != "" {
+		l.edge(tally, p.tally, false)
 	}
-	p.barrier, p.head = s.ID, false
+	before := s.ID
+	if spec.DependsOn != nil { // it waits for that alone, and all before it is left to the next barrier
+		before = tally
+	} else {
+		l.edge(s.ID, tally, goesOn || s.AllowDependencyFailure)
+	}
+	if p.barrier != "" {
+		l.edge(before, p.barrier, false)
+	}
+	if spec.DependsOn != nil || p.head {
+		l.dependOn(spec, *p)
+	}
+	p.barrier, p.tally, p.segment, p.head = s.ID, tally, nil, false
 	p.defaults = []Edge{{On: s.ID}}
 }
 
@@ -292,7 +291,7 @@ func (l *linker) queue(s *Step) error {
 	group := s.Concurrency.Group
 	last, known := l.lastInGroup[group]
 	if !known && l.uploader != nil {
-		found, err := l.r.store.LastInGroup(group)
+		found, err := l.r.store.LastInGroup(group, s.Position)
 		if err != nil {
 			return err
 		}
@@ -321,21 +320,23 @@ func (l *linker) join(kind definition.Kind, on ...string) string {
 	return s.ID
 }
 
-// edge notes that a step depends on another, once.
+// edge notes that a step depends on another.
 func (l *linker) edge(step, on string, allowFailure bool) {
-	if l.first(step, on) {
-		l.edges = append(l.edges, Edge{Step: step, On: on, AllowFailure: allowFailure})
-	}
+	l.note(Edge{Step: step, On: on, AllowFailure: allowFailure})
 }
 
-// first reports whether an edge is not there yet.
-func (l *linker) first(step, on string) bool {
-	pair := [2]string{step, on}
-	if l.linked[pair] {
-		return false
+// note notes an edge once; where it is said twice, failure is allowed when it is both times.
+func (l *linker) note(e Edge) {
+	ends := [2]string{e.Step, e.On}
+	if e.On == "" {
+		ends[1] = "key " + e.Key
 	}
-	l.linked[pair] = true
-	return true
+	if i, ok := l.linked[ends]; ok {
+		l.edges[i].AllowFailure = l.edges[i].AllowFailure && e.AllowFailure
+		return
+	}
+	l.linked[ends] = len(l.edges)
+	l.edges = append(l.edges, e)
 }
 
 // depend turns what steps say that they depend on into edges, now that all keys are known.
@@ -345,9 +346,7 @@ func (l *linker) depend() {
 			allow := d.AllowFailure || x.allowFailure
 			on := l.keys[d.Step]
 			if on == nil {
-				if l.first(x.step, "key "+d.Step) {
-					l.edges = append(l.edges, Edge{Step: x.step, Key: d.Step, AllowFailure: allow})
-				}
+				l.note(Edge{Step: x.step, Key: d.Step, AllowFailure: allow})
 				continue
 			}
 			l.edge(x.step, on.ID, allow)
@@ -355,7 +354,7 @@ func (l *linker) depend() {
 			if on.Uploads != "" && !strings.HasPrefix(x.position, on.Position+".") {
 				l.edge(x.step, on.Uploads, allow)
 			}
-			if on.Ahead != "" && l.first(x.step, on.Ahead) {
+			if on.Ahead != "" {
 				l.courtesy = append(l.courtesy, Edge{Step: x.step, On: on.Ahead, AllowFailure: allow})
 			}
 		}

@@ -24,6 +24,6 @@ type Store interface {
 	// Between returns the steps of a scope with a position, compared by bytes, after one and before
 	// another, joins left out. It is asked for only when a wait or block step is uploaded.
 	Between(scope, after, before string) ([]*Step, error)
-	// LastInGroup returns the step with that concurrency group that was added last, or nil.
-	LastInGroup(concurrencyGroup string) (*Step, error)
+	// LastInGroup returns the last step before a position that has that concurrency group, or nil.
+	LastInGroup(concurrencyGroup, before string) (*Step, error)
 }
