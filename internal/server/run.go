@@ -182,6 +182,8 @@ func Run(ctx context.Context, s Settings, st Storage, version string, log *slog.
 		IdleTimeout:       2 * time.Minute,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 	}
+	wired.Start()
+	defer wired.Stop()
 	served := make(chan error, 1)
 	go func() {
 		if s.TLSCert != "" {

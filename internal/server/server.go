@@ -39,9 +39,10 @@ type Parts struct {
 
 // Server answers every request of an installation.
 type Server struct {
-	handler  *route.Server
-	openAPI  []byte
-	draining atomic.Bool
+	handler    *route.Server
+	openAPI    []byte
+	background *background
+	draining   atomic.Bool
 }
 
 // New wires a server. The database must be migrated.
@@ -49,6 +50,7 @@ func New(p Parts) (*Server, error) {
 	s := &Server{}
 	metrics := prometheus.NewRegistry()
 	metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	s.background = newBackground(p, metrics)
 	directory := identity.NewDirectory(p.DB, p.Clock)
 	s.handler = route.New(route.Config{
 		Directory:      directory,
@@ -81,5 +83,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.S
 // Routes returns the route table.
 func (s *Server) Routes() []route.Route { return s.handler.Routes() }
 
-// Drain makes the server unready, so that load balancers send no more.
-func (s *Server) Drain() { s.draining.Store(true) }
+// Drain makes the server unready, so that load balancers send no more, and has background work end
+// while requests do.
+func (s *Server) Drain() {
+	s.draining.Store(true)
+	go s.background.stopTasks()
+}

@@ -46,14 +46,15 @@ func (k *kind) handle(fn func(context.Context, *Due) error) {
 }
 
 // start has a task done on a goroutine of its own when its turn comes. Once ctx is done it is given
-// back instead.
+// back instead, or left to the end of its lease when there is no time even for that.
 func (k *kind) start(ctx, work context.Context, d *Due) {
 	k.taken.Add(1)
 	k.running.Go(func() {
 		k.slots <- struct{}{}
-		if ctx.Err() == nil {
+		switch {
+		case ctx.Err() == nil:
 			k.attempt(work, d)
-		} else {
+		case work.Err() == nil:
 			k.giveBack(work, d)
 		}
 		<-k.slots

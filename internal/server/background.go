@@ -1,0 +1,58 @@
+package server
+
+import (
+	"context"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"stackyard/internal/bus"
+	"stackyard/internal/tasks"
+)
+
+// background is what goes on without a request: durable tasks, and telling other replicas of changes.
+type background struct {
+	bus   *bus.Bus
+	tasks *tasks.Runner
+
+	stopTasks, stopBus func()
+}
+
+func newBackground(p Parts, metrics prometheus.Registerer) *background {
+	b := bus.New(p.DB, p.Log)
+	return &background{
+		bus:       b,
+		tasks:     tasks.New(p.DB, b, p.Clock, p.Log, metrics),
+		stopTasks: func() {},
+		stopBus:   func() {},
+	}
+}
+
+// Start begins background work. Without it nothing is done that no request asks for, except by
+// RunDue.
+func (s *Server) Start() {
+	s.background.stopBus = start(s.background.bus.Run)
+	s.background.stopTasks = start(s.background.tasks.Run)
+}
+
+// Stop ends background work and waits for it. It is called when no more requests are answered, so that
+// the bus, which ends last, tells other replicas of every change.
+func (s *Server) Stop() {
+	s.background.stopTasks()
+	s.background.stopBus()
+}
+
+// RunDue does the tasks that are due at the time of the server's clock, and returns what failed. It is
+// for tests, which own the time and do not call Start.
+func (s *Server) RunDue(ctx context.Context) error { return s.background.tasks.RunDue(ctx) }
+
+// start runs a loop until stop is called, which returns when the loop has ended.
+func start(loop func(context.Context) error) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { loop(ctx) })
+	return func() {
+		cancel()
+		running.Wait()
+	}
+}
