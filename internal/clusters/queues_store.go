@@ -103,3 +103,19 @@ func checkDefaultQueue(q *db.Q, c *Cluster, problems *core.Problems) error {
 	c.DefaultQueueID = id
 	return nil
 }
+
+// QueueIDs returns the ids of a cluster's queues by key; that of the default one, if there is one,
+// also under "".
+func QueueIDs(q *db.Q, c Cluster) (map[string]string, error) {
+	type pair struct{ key, id string }
+	pairs, err := db.All(q, func(scan db.Scan) (p pair, err error) { return p, scan(&p.key, &p.id) },
+		`SELECT key, id FROM queues WHERE cluster_id = $1`, c.ID)
+	ids := make(map[string]string, len(pairs)+1)
+	for _, p := range pairs {
+		ids[p.key] = p.id
+	}
+	if c.DefaultQueueID != "" {
+		ids[""] = c.DefaultQueueID
+	}
+	return ids, err
+}

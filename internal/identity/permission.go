@@ -39,6 +39,11 @@ const (
 	ManagePipeline Permission = "manage_pipeline"
 )
 
+// Permissions on one job; the builds room decides them.
+const (
+	UnblockJob Permission = "unblock_job"
+)
+
 // GrantablePermissions lists what a member can be granted.
 var GrantablePermissions = []Permission{StopAgents, ManageHostedAgents, ManageClusters, ViewSuiteTokens, CreatePublicPipelines}
 

@@ -3,6 +3,7 @@ package pipelines
 import (
 	"fmt"
 
+	"stackyard/internal/db"
 	"stackyard/internal/identity"
 	"stackyard/internal/route"
 )
@@ -18,9 +19,14 @@ type Viewer struct {
 	User   identity.User
 }
 
-// viewer returns who makes a request.
-func viewer(r *route.Request) Viewer {
+// ViewerOf returns who makes a request.
+func ViewerOf(r *route.Request) Viewer {
 	return Viewer{Org: r.Org, Member: r.Member, User: r.Caller.User}
+}
+
+// System returns the server itself as a viewer, who manages every pipeline of an organization.
+func System(organizationID string) Viewer {
+	return Viewer{Org: &identity.Organization{ID: organizationID}, Member: &identity.Membership{Role: identity.Admin}}
 }
 
 // managesAll reports whether the viewer has full access to every pipeline of the organization.
@@ -33,7 +39,7 @@ var levels = []identity.AccessLevel{"", identity.ReadOnly, identity.BuildAndRead
 
 // rank returns an SQL expression for the rank of the viewer's level on pipeline p, apart from what
 // everybody may do to a public one.
-func (v Viewer) rank(s *statement) string {
+func (v Viewer) rank(s *db.Statement) string {
 	switch {
 	case v.managesAll():
 		return "3"
@@ -44,18 +50,18 @@ func (v Viewer) rank(s *statement) string {
 			SELECT MAX(CASE tp.access_level WHEN 'manage_build_and_read' THEN 3 WHEN 'build_and_read' THEN 2 ELSE 1 END)
 			FROM team_pipelines tp
 			JOIN team_members tm ON tm.team_id = tp.team_id
-			WHERE tp.pipeline_id = p.id AND tm.user_id = %s), 0)`, s.arg(v.User.ID))
+			WHERE tp.pipeline_id = p.id AND tm.user_id = %s), 0)`, s.Arg(v.User.ID))
 }
 
 // visible restricts a statement to the pipelines p that the viewer may see.
-func (v Viewer) visible(s *statement) {
-	s.where("p.organization_id = %s", v.Org.ID)
+func (v Viewer) visible(s *db.Statement) {
+	s.Where("p.organization_id = %s", v.Org.ID)
 	switch {
 	case v.managesAll():
 	case v.Member == nil:
-		s.where("p.visibility = %s", Public)
+		s.Where("p.visibility = %s", Public)
 	default:
-		s.where(`(p.visibility = 'public' OR EXISTS (
+		s.Where(`(p.visibility = 'public' OR EXISTS (
 			SELECT 1
 			FROM team_pipelines tp
 			JOIN team_members tm ON tm.team_id = tp.team_id

@@ -104,7 +104,7 @@ var listParams = []route.Param{
 func (s *Service) Load(r *route.Request) (*Pipeline, error) {
 	var p *Pipeline
 	err := s.db.Read(r.Context(), func(q *db.Q) (err error) {
-		p, err = BySlug(q, viewer(r), r.PathValue("pipeline"))
+		p, err = BySlug(q, ViewerOf(r), r.PathValue("pipeline"))
 		return err
 	})
 	if r.Member == nil && core.KindOf(err) == core.NotFound {
@@ -127,10 +127,10 @@ func (s *Service) getPipelines(r *route.Request) (route.Paged[pipelineView], err
 	var pipelines []*Pipeline
 	var total int
 	err = s.db.Read(r.Context(), func(q *db.Q) (err error) {
-		pipelines, total, err = list(q, viewer(r), f, page.Size, page.Offset())
+		pipelines, total, err = list(q, ViewerOf(r), f, page.Size, page.Offset())
 		return err
 	})
-	return route.MapPage(pipelines, page, total, func(p *Pipeline) pipelineView { return s.view(r, p) }), err
+	return route.MapPage(pipelines, page, total, func(p *Pipeline) pipelineView { return s.View(r, p) }), err
 }
 
 func readFilter(r *route.Request) (f filter, err error) {
@@ -164,16 +164,16 @@ type pipelineUpdate struct {
 }
 
 func (s *Service) postPipeline(r *route.Request, body pipelineCreate) (pipelineView, error) {
-	p, err := s.create(r.Context(), viewer(r), &body)
+	p, err := s.create(r.Context(), ViewerOf(r), &body)
 	return s.viewUnless(r, p, err)
 }
 
 func (s *Service) getPipeline(r *route.Request, p *Pipeline) (pipelineView, error) {
-	return s.view(r, p), nil
+	return s.View(r, p), nil
 }
 
 func (s *Service) patchPipeline(r *route.Request, p *Pipeline, body pipelineUpdate) (pipelineView, error) {
-	p, err := s.update(r.Context(), viewer(r), p.ID, &body)
+	p, err := s.update(r.Context(), ViewerOf(r), p.ID, &body)
 	return s.viewUnless(r, p, err)
 }
 
@@ -182,12 +182,12 @@ func (s *Service) deletePipeline(r *route.Request, p *Pipeline) (route.Nothing, 
 }
 
 func (s *Service) postArchive(r *route.Request, p *Pipeline) (pipelineView, error) {
-	p, err := s.archive(r.Context(), viewer(r), p.ID)
+	p, err := s.archive(r.Context(), ViewerOf(r), p.ID)
 	return s.viewUnless(r, p, err)
 }
 
 func (s *Service) postUnarchive(r *route.Request, p *Pipeline) (pipelineView, error) {
-	p, err := s.unarchive(r.Context(), viewer(r), p.ID)
+	p, err := s.unarchive(r.Context(), ViewerOf(r), p.ID)
 	return s.viewUnless(r, p, err)
 }
 
@@ -196,5 +196,5 @@ func (s *Service) viewUnless(r *route.Request, p *Pipeline, err error) (pipeline
 	if err != nil {
 		return pipelineView{}, err
 	}
-	return s.view(r, p), nil
+	return s.View(r, p), nil
 }

@@ -9,7 +9,7 @@
 // found. And a change is made in one way only: lock, read, merge what was sent, check the whole, write
 // (service.go), so that creating, updating and the organization file share every rule.
 //
-// Building is not here: pipelines only hold the counts that builds keep.
+// Building is not here: pipelines only show the counts that live builds keep (counts.go).
 package pipelines
 
 import (
@@ -72,12 +72,6 @@ type Pipeline struct {
 type BranchRule struct {
 	On     bool
 	Filter string // the branches it holds for; empty: all
-}
-
-// Counts are the builds and jobs of a pipeline that have not ended.
-type Counts struct {
-	ScheduledBuilds, RunningBuilds          int
-	ScheduledJobs, RunningJobs, WaitingJobs int
 }
 
 // SourceWebhooks says whether what the source host sends is processed.

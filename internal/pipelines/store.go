@@ -22,7 +22,6 @@ const pipelineColumns = `
 		p.cancel_running_branch_builds, p.cancel_running_branch_builds_filter, p.allow_rebuilds,
 		p.clone_mirror_url, p.default_command_step_timeout, p.maximum_command_step_timeout,
 		p.provider_settings, p.source_webhooks_disabled_at, p.source_webhooks_disabled_by, e.host,
-		p.scheduled_builds_count, p.running_builds_count, p.scheduled_jobs_count, p.running_jobs_count, p.waiting_jobs_count,
 		p.created_at, p.archived_at, p.webhook_key, p.badge_key, ` + identity.UserColumns
 
 const pipelineTables = `
@@ -47,7 +46,6 @@ func scanPipeline(scan db.Scan) (*Pipeline, error) {
 		&p.CancelRunning.On, db.ToText(&p.CancelRunning.Filter), &p.AllowRebuilds,
 		db.ToText(&p.CloneMirrorURL), &p.DefaultTimeout, &p.MaximumTimeout,
 		db.ToJSON(&p.ProviderSettings), db.ToTime(&p.SourceWebhooks.DisabledAt), db.ToText(&p.SourceWebhooks.DisabledBy), db.ToText(&enterpriseHost),
-		&p.Counts.ScheduledBuilds, &p.Counts.RunningBuilds, &p.Counts.ScheduledJobs, &p.Counts.RunningJobs, &p.Counts.WaitingJobs,
 		db.ToTime(&p.CreatedAt), db.ToTime(&p.ArchivedAt), &p.webhookKey, &p.badgeKey,
 	}, identity.UserDest(&by)...)...)
 	if err != nil {
@@ -75,16 +73,51 @@ func ByID(q *db.Q, v Viewer, id string) (*Pipeline, error) {
 }
 
 func onePipeline(q *db.Q, v Viewer, condition, value string) (*Pipeline, error) {
-	var s statement
+	var s db.Statement
 	v.visible(&s)
-	s.where(condition, value)
+	s.Where(condition, value)
 	p, err := db.One(q, scanPipeline, `
 		SELECT `+v.rank(&s)+`, `+pipelineColumns+pipelineTables+`
-		`+s.clause(), s.args...)
+		`+s.Clause(), s.Args()...)
 	if errors.Is(err, db.ErrNoRows) {
 		return nil, core.Errorf(core.NotFound, noPipeline)
 	}
-	return p, err
+	if err != nil {
+		return nil, err
+	}
+	return p, countLive(q, p)
+}
+
+// ByIDs returns those pipelines among ids that a viewer may see, by id.
+func ByIDs(q *db.Q, v Viewer, ids []string) (map[string]*Pipeline, error) {
+	var s db.Statement
+	v.visible(&s)
+	s.WhereIn(q, "p.id", ids)
+	found, err := db.All(q, scanPipeline, `
+		SELECT `+v.rank(&s)+`, `+pipelineColumns+pipelineTables+`
+		`+s.Clause(), s.Args()...)
+	if err != nil {
+		return nil, err
+	}
+	byID := make(map[string]*Pipeline, len(found))
+	for _, p := range found {
+		byID[p.ID] = p
+	}
+	return byID, countLive(q, found...)
+}
+
+// VisibleIDs returns the ids of the pipelines that a viewer may see, or all when that is every one of
+// the organization.
+func VisibleIDs(q *db.Q, v Viewer) (ids []string, all bool, err error) {
+	if v.managesAll() {
+		return nil, true, nil
+	}
+	var s db.Statement
+	v.visible(&s)
+	ids, err = db.All(q, func(scan db.Scan) (id string, err error) { return id, scan(&id) }, `
+		SELECT p.id FROM pipelines p
+		`+s.Clause(), s.Args()...)
+	return ids, false, err
 }
 
 // lock returns a pipeline as a viewer sees it, or a NotFound error, and keeps others from changing it
@@ -94,6 +127,25 @@ func lock(q *db.Q, v Viewer, id string) (*Pipeline, error) {
 		return nil, err
 	}
 	return ByID(q, v, id)
+}
+
+// LockForBuild keeps a pipeline from being changed or deleted until the end of the write, or says why
+// no build of it can be made.
+func LockForBuild(q *db.Q, orgID, id string) error {
+	if err := q.Lock("pipelines", id); err != nil {
+		return err
+	}
+	var archivedAt time.Time
+	err := q.QueryRow(`SELECT archived_at FROM pipelines WHERE organization_id = $1 AND id = $2`, orgID, id).Scan(db.ToTime(&archivedAt))
+	switch {
+	case errors.Is(err, db.ErrNoRows):
+		return core.Errorf(core.NotFound, noPipeline)
+	case err != nil:
+		return err
+	case !archivedAt.IsZero():
+		return core.Errorf(core.Unprocessable, "This pipeline is archived, so it cannot be built; unarchive it first")
+	}
+	return nil
 }
 
 // A filter says which pipelines are listed.
@@ -106,11 +158,11 @@ type filter struct {
 // list returns one page of the pipelines that a viewer may see, and how many there are. They come by
 // name, or newest first when the filter asks for times.
 func list(q *db.Q, v Viewer, f filter, limit, offset int) ([]*Pipeline, int, error) {
-	var s statement
+	var s db.Statement
 	v.visible(&s)
 	f.restrict(&s)
 	var total int
-	if err := q.QueryRow(`SELECT COUNT(*) FROM pipelines p `+s.clause(), s.args...).Scan(&total); err != nil {
+	if err := q.QueryRow(`SELECT COUNT(*) FROM pipelines p `+s.Clause(), s.Args()...).Scan(&total); err != nil {
 		return nil, 0, err
 	}
 	order := "p.name_folded, p.id"
@@ -119,30 +171,36 @@ func list(q *db.Q, v Viewer, f filter, limit, offset int) ([]*Pipeline, int, err
 	}
 	pipelines, err := db.All(q, scanPipeline, `
 		SELECT `+v.rank(&s)+`, `+pipelineColumns+pipelineTables+`
-		`+s.clause()+`
+		`+s.Clause()+`
 		ORDER BY `+order+`
-		LIMIT `+s.arg(limit)+` OFFSET `+s.arg(offset), s.args...)
-	return pipelines, total, err
+		LIMIT `+s.Arg(limit)+` OFFSET `+s.Arg(offset), s.Args()...)
+	if err != nil {
+		return nil, 0, err
+	}
+	return pipelines, total, countLive(q, pipelines...)
 }
 
-func (f filter) restrict(s *statement) {
+func (f filter) restrict(s *db.Statement) {
 	if !f.archived {
-		s.where("p.archived_at IS NULL")
+		s.Where("p.archived_at IS NULL")
 	}
 	if f.name != "" {
-		s.where(`p.name_folded LIKE %s ESCAPE '\'`, containing(strings.ToLower(f.name)))
+		s.Where(`p.name_folded LIKE %s ESCAPE '\'`, containing(strings.ToLower(f.name)))
 	}
 	if f.repository != "" {
-		s.where(`(p.repository_folded LIKE %s ESCAPE '\' OR p.repository_folded LIKE %s ESCAPE '\')`,
+		s.Where(`(p.repository_folded LIKE %s ESCAPE '\' OR p.repository_folded LIKE %s ESCAPE '\')`,
 			containing(strings.ToLower(f.repository)), containing(sourcehost.Canonical(f.repository)))
 	}
 	if !f.createdFrom.IsZero() {
-		s.where("p.created_at >= %s", db.Micros(f.createdFrom))
+		s.Where("p.created_at >= %s", db.Micros(f.createdFrom))
 	}
 	if !f.createdTo.IsZero() {
-		s.where("p.created_at < %s", db.Micros(f.createdTo))
+		s.Where("p.created_at < %s", db.Micros(f.createdTo))
 	}
 }
+
+// containing returns the pattern of LIKE … ESCAPE '\' for texts that hold a text.
+func containing(text string) string { return "%" + db.Like(text) + "%" }
 
 // namesLock is held by whoever gives a pipeline of an organization a name or slug, so that what is
 // free when it looks stays free.

@@ -143,12 +143,12 @@ func (s *Service) getTemplate(r *route.Request, t Template) (pipelineTemplateVie
 }
 
 func (s *Service) postTemplate(r *route.Request, body pipelineTemplateFields) (pipelineTemplateView, error) {
-	t, err := s.createTemplate(r.Context(), viewer(r), &body)
+	t, err := s.createTemplate(r.Context(), ViewerOf(r), &body)
 	return s.templateView(r, t), err
 }
 
 func (s *Service) patchTemplate(r *route.Request, t Template, body pipelineTemplateFields) (pipelineTemplateView, error) {
-	t, err := s.updateTemplate(r.Context(), viewer(r), t.ID, &body)
+	t, err := s.updateTemplate(r.Context(), ViewerOf(r), t.ID, &body)
 	return s.templateView(r, t), err
 }
 

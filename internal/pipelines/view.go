@@ -55,8 +55,11 @@ type sourceProviderView struct {
 	Settings   map[string]any `json:"settings"`
 }
 
-// view returns a pipeline as the request's caller may see it.
-func (s *Service) view(r *route.Request, p *Pipeline) pipelineView {
+// PipelineView is a pipeline as other rooms show one inside of what is theirs.
+type PipelineView = pipelineView
+
+// View returns a pipeline as the request's caller may see it.
+func (s *Service) View(r *route.Request, p *Pipeline) pipelineView {
 	org := r.Org
 	v := pipelineView{
 		ID:                   p.ID,

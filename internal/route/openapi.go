@@ -171,7 +171,11 @@ func (d *document) response(r Route, status int) map[string]any {
 		if result.Kind() == reflect.Pointer {
 			result = result.Elem() // a handler that returns no error returns something
 		}
-		response["content"] = jsonContent(d.schema(result))
+		content := jsonContent(d.schema(result))
+		if _, ok := reflect.Zero(result).Interface().(texted); ok {
+			content["text/plain"] = map[string]any{"schema": map[string]any{"type": "string"}}
+		}
+		response["content"] = content
 	}
 	return response
 }

@@ -58,6 +58,17 @@ func (r *Request) Flag(name string, unset bool) (bool, error) {
 // FormQuery returns a query parameter; it never reads the body.
 func (r *Request) FormQuery(name string) string { return r.URL.Query().Get(name) }
 
+// WantsText reports whether the request asks for plain text: by a path that ends in .txt, or by its
+// Accept header.
+func (r *Request) WantsText() bool {
+	if strings.HasSuffix(r.URL.Path, ".txt") {
+		return true
+	}
+	first, _, _ := strings.Cut(r.Header.Get("Accept"), ",")
+	kind, _, _ := strings.Cut(first, ";")
+	return strings.TrimSpace(kind) == "text/plain"
+}
+
 // QueryList returns all values of a query parameter that may be repeated: name[]=a&name[]=b, or
 // without the brackets.
 func (r *Request) QueryList(name string) []string {

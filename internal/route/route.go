@@ -93,6 +93,31 @@ type Guarded interface {
 // Nothing is the result of a handler whose success has no body.
 type Nothing struct{}
 
+// OrText is the result of a handler that answers with JSON or with plain text, as the request asks.
+type OrText[T any] struct {
+	JSON T
+	Text string // written instead when PlainText is set
+	// PlainText says which of the two is written.
+	PlainText bool
+}
+
+func (t OrText[T]) schemaType() reflect.Type { return reflect.TypeFor[T]() }
+
+func (t OrText[T]) shape(*Request) any {
+	if t.PlainText {
+		return plainText(t.Text)
+	}
+	return t.JSON
+}
+
+// texted is a type whose values may be written as plain text.
+type texted interface{ texted() }
+
+func (t OrText[T]) texted() {}
+
+// plainText is a body that is not JSON.
+type plainText string
+
 // Do makes a handler of a function that needs no resource and no body.
 func Do[R any](f func(*Request) (R, error)) Handler {
 	return Handler{
@@ -171,6 +196,8 @@ func forbidden(p identity.Permission) error {
 	switch p {
 	case identity.ReadPipeline, identity.BuildPipeline, identity.ManagePipeline:
 		return core.Errorf(core.Forbidden, "Forbidden")
+	case identity.UnblockJob:
+		return core.Errorf(core.Forbidden, "Forbidden: you may not unblock this job")
 	case identity.ChangeOrganization, identity.ManageMembers, identity.ManageTeams, identity.ManageTemplates:
 		return core.Errorf(core.Forbidden, "Forbidden: this needs an organization administrator (permission %s)", p)
 	case identity.ManageTeam:

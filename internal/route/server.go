@@ -3,6 +3,7 @@ package route
 import (
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/netip"
@@ -218,8 +219,16 @@ func (s *Server) serve(w *observed, hr *http.Request, route *Route) {
 	if sh, ok := result.(shaped); ok {
 		result = sh.shape(r)
 	}
-	if _, ok := result.(Nothing); ok {
+	switch v := result.(type) {
+	case Nothing:
 		w.WriteHeader(status)
+		return
+	case plainText:
+		h := w.Header()
+		h.Set("Content-Type", "text/plain; charset=utf-8")
+		h.Set("X-Content-Type-Options", "nosniff")
+		w.WriteHeader(status)
+		io.WriteString(w, string(v))
 		return
 	}
 	s.write(w, status, result)

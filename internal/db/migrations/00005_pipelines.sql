@@ -48,11 +48,6 @@ CREATE TABLE pipelines (
     badge_key                           TEXT NOT NULL UNIQUE, -- the unguessable part of badge_url
     source_webhooks_disabled_at         BIGINT,
     source_webhooks_disabled_by         TEXT, -- the name of the user at that time
-    scheduled_builds_count              BIGINT NOT NULL DEFAULT 0,
-    running_builds_count                BIGINT NOT NULL DEFAULT 0,
-    scheduled_jobs_count                BIGINT NOT NULL DEFAULT 0,
-    running_jobs_count                  BIGINT NOT NULL DEFAULT 0,
-    waiting_jobs_count                  BIGINT NOT NULL DEFAULT 0,
     created_by                          TEXT REFERENCES users (id) ON DELETE SET NULL,
     created_at                          BIGINT NOT NULL,
     archived_at                         BIGINT,
