@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	"stackyard/internal/builds"
 	"stackyard/internal/clusters"
 	"stackyard/internal/core"
 	"stackyard/internal/db"
@@ -67,11 +68,12 @@ func New(p Parts) (*Server, error) {
 
 // rooms returns the routes of every capability.
 func rooms(p Parts, directory *identity.Directory) []route.Route {
-	client := outbound.New(p.OutboundAllow)
+	pipelines := pipelines.New(p.DB, p.Key, p.Public, p.Clock, outbound.New(p.OutboundAllow))
 	return slices.Concat(
 		organizations.New(p.DB, directory, p.Public, p.Clock).Routes(),
 		clusters.New(p.DB, directory, p.Key, p.Public, p.Clock).Routes(),
-		pipelines.New(p.DB, p.Key, p.Public, p.Clock, client).Routes(),
+		pipelines.Routes(),
+		builds.New(p.DB, pipelines, p.Public, p.Clock, p.Log).Routes(),
 		settings.New(p.DB, p.Public, p.Clock).Routes(),
 		route.DocsRoutes(),
 	)

@@ -1,0 +1,169 @@
+package builds
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+
+	"stackyard/internal/core"
+	"stackyard/internal/db"
+	"stackyard/internal/flow"
+	"stackyard/internal/identity"
+	"stackyard/internal/pipelines"
+	"stackyard/internal/route"
+)
+
+func (s *Service) actionRoutes() []route.Route {
+	unprocessable := []int{http.StatusUnprocessableEntity}
+	routes := []route.Route{
+		{
+			Method: http.MethodPut, Path: buildPath + "/cancel", Summary: "Cancel a build",
+			Description: "Jobs that agents run are canceled as soon as they have stopped.",
+			Errors:      unprocessable, Handler: route.On(s.loadBuild, s.putCancel),
+		},
+		{
+			Method: http.MethodPut, Path: buildPath + "/rebuild", Summary: "Rebuild a build",
+			Description: "Makes a new build with the same commit, branch, message, environment and pull request, and answers with it.",
+			Errors:      unprocessable, Handler: route.On(s.loadBuild, s.putRebuild),
+		},
+		{
+			Method: http.MethodPut, Path: buildPath + "/retry_failed_jobs", Summary: "Retry the failed jobs of a build",
+			Status: http.StatusAccepted, Handler: route.OnBody(s.loadBuild, s.putRetryFailedJobs),
+		},
+	}
+	for i := range routes {
+		routes[i].Tag, routes[i].Scope, routes[i].Permission = "Builds", identity.WriteBuilds, identity.BuildPipeline
+	}
+	return routes
+}
+
+// viewNow returns a build as it is now.
+func (s *Service) viewNow(r *route.Request, p *pipelines.Pipeline, id string) (buildView, error) {
+	var b *Build
+	err := s.db.Read(r.Context(), func(q *db.Q) (err error) {
+		b, err = byID(q, r.Org.ID, id)
+		return err
+	})
+	if err != nil {
+		return buildView{}, err
+	}
+	return s.oneView(r, p, b, shown{jobs: true, pipeline: true})
+}
+
+func (s *Service) putCancel(r *route.Request, o onBuild) (buildView, error) {
+	if err := s.Cancel(r.Context(), r.Org.ID, o.Build.ID, ""); err != nil {
+		return buildView{}, err
+	}
+	return s.viewNow(r, o.pipeline, o.Build.ID)
+}
+
+// Cancel cancels a build, for a reason that may be empty.
+func (s *Service) Cancel(ctx context.Context, orgID, buildID, reason string) error {
+	return s.change(ctx, orgID, buildID, func(u *unit) error { return u.cancel(reason) })
+}
+
+func (s *Service) putRebuild(r *route.Request, o onBuild) (buildView, error) {
+	if !o.pipeline.AllowRebuilds {
+		return buildView{}, core.Errorf(core.Unprocessable, "This pipeline does not allow rebuilds")
+	}
+	b := o.Build
+	rebuilt, err := s.Create(r.Context(), o.pipeline, Creation{
+		Commit:              b.Commit,
+		Branch:              b.Branch,
+		Source:              FromAPI,
+		Creator:             &r.Caller.User,
+		IgnoreBranchFilters: true, // it was built before
+		RebuiltFrom:         b.ID,
+		Details:             b.Details,
+	})
+	if err != nil {
+		return buildView{}, err
+	}
+	return s.viewNow(r, o.pipeline, rebuilt.ID)
+}
+
+type buildRetryFailedJobs struct {
+	States string `json:"states" doc:"Which jobs to retry, separated by commas: canceled, expired, failed, soft_failed, timed_out. All of them unless given."`
+}
+
+// retryableStates say for each word which jobs it stands for.
+var retryableStates = map[string]func(*flow.Job) bool{
+	"canceled":    func(j *flow.Job) bool { return j.State == flow.Canceled },
+	"expired":     func(j *flow.Job) bool { return j.State == flow.Expired },
+	"failed":      func(j *flow.Job) bool { return j.State == flow.Finished && !j.Passed() && !j.SoftFailed },
+	"soft_failed": func(j *flow.Job) bool { return j.State == flow.Finished && j.SoftFailed },
+	"timed_out":   func(j *flow.Job) bool { return j.State == flow.TimedOut },
+}
+
+func (b buildRetryFailedJobs) wanted() ([]func(*flow.Job) bool, error) {
+	known := keys(retryableStates)
+	slices.Sort(known)
+	words := strings.FieldsFunc(b.States, func(r rune) bool { return r == ',' || r == ' ' })
+	if len(words) == 0 {
+		words = known
+	}
+	var wanted []func(*flow.Job) bool
+	var invalid []string
+	for _, word := range words {
+		if is, ok := retryableStates[strings.ToLower(word)]; ok {
+			wanted = append(wanted, is)
+		} else {
+			invalid = append(invalid, word)
+		}
+	}
+	if len(invalid) > 0 {
+		return nil, core.Errorf(core.BadRequest, "Invalid states: %s. Valid states are: %s", strings.Join(invalid, ", "), strings.Join(known, ", "))
+	}
+	return wanted, nil
+}
+
+func (s *Service) putRetryFailedJobs(r *route.Request, o onBuild, body buildRetryFailedJobs) (buildView, error) {
+	wanted, err := body.wanted()
+	if err != nil {
+		return buildView{}, err
+	}
+	retried, err := s.retryFailedJobs(r.Context(), o.Build, wanted, &r.Caller.User)
+	if err != nil {
+		return buildView{}, err
+	}
+	v, err := s.viewNow(r, o.pipeline, o.Build.ID)
+	v.RetriedJobsCount = &retried
+	return v, err
+}
+
+// retryFailedJobs retries the jobs of a build that ended in one of the ways, and returns how many. Jobs
+// whose steps do not allow it are left as they are.
+func (s *Service) retryFailedJobs(ctx context.Context, b *Build, wanted []func(*flow.Job) bool, by *identity.User) (retried int, err error) {
+	err = s.change(ctx, b.OrganizationID, b.ID, func(u *unit) error {
+		jobs, err := failedJobs(u.q, b.ID)
+		if err != nil {
+			return err
+		}
+		retried = 0
+		for _, j := range jobs {
+			if !slices.ContainsFunc(wanted, func(is func(*flow.Job) bool) bool { return is(j) }) {
+				continue
+			}
+			_, err := u.retry(j.ID, by)
+			if core.KindOf(err) == core.Unprocessable && !strings.HasPrefix(err.Error(), "Jobs from") {
+				continue // its step does not allow it
+			}
+			if err != nil {
+				return err
+			}
+			retried++
+		}
+		return nil
+	})
+	return retried, err
+}
+
+// failedJobs returns the newest attempts of a build's jobs that ended without passing.
+func failedJobs(q *db.Q, buildID string) ([]*flow.Job, error) {
+	return db.All(q, scanFlowJob, `SELECT`+flowJobColumns+`
+		FROM jobs j
+		WHERE j.build_id = $1 AND NOT j.retried AND j.type IN ('script', 'trigger')
+			AND (j.state IN ('canceled', 'expired', 'timed_out') OR j.state = 'finished' AND j.exit_status <> 0)
+		ORDER BY j.position, j.id`, buildID)
+}

@@ -1,0 +1,17 @@
+package builds
+
+import (
+	"maps"
+	"slices"
+)
+
+// distinct returns what of each item is asked for, once each.
+func distinct[T any](items []T, of func(T) string) []string {
+	seen := make(map[string]bool, len(items))
+	for _, item := range items {
+		seen[of(item)] = true
+	}
+	return keys(seen)
+}
+
+func keys[V any](m map[string]V) []string { return slices.Collect(maps.Keys(m)) }

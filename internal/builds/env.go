@@ -1,0 +1,145 @@
+package builds
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"stackyard/internal/flow"
+	"stackyard/internal/identity"
+	"stackyard/internal/pipelines"
+)
+
+// Environment returns the variables of a job: the pipeline's, the build's, the step's and those of the
+// service, each overriding the ones before.
+func (s *Service) Environment(org *identity.Organization, p *pipelines.Pipeline, b *Build, j *Job) map[string]string {
+	env := map[string]string{}
+	maps.Copy(env, b.PipelineEnv)
+	maps.Copy(env, b.Env)
+	maps.Copy(env, j.Work.Env)
+	if j.Type == flow.Script {
+		maps.Copy(env, s.serviceEnv(org, p, b, j))
+	}
+	return env
+}
+
+// serviceEnv returns the variables that the service provides to a command job.
+func (s *Service) serviceEnv(org *identity.Organization, p *pipelines.Pipeline, b *Build, j *Job) map[string]string {
+	at := s.place(org, p, b.Number)
+	env := map[string]string{
+		"CI":                              "true",
+		"SERVICE":                         "true",
+		"SERVICE_ORGANIZATION_ID":         org.ID,
+		"SERVICE_ORGANIZATION_SLUG":       org.Slug,
+		"SERVICE_PIPELINE_ID":             p.ID,
+		"SERVICE_PIPELINE_SLUG":           p.Slug,
+		"SERVICE_PIPELINE_NAME":           p.Name,
+		"SERVICE_PIPELINE_DEFAULT_BRANCH": p.DefaultBranch,
+		"SERVICE_PIPELINE_PROVIDER":       p.Provider,
+		"SERVICE_REPO":                    p.Repository,
+		"SERVICE_BUILD_ID":                b.ID,
+		"SERVICE_BUILD_NUMBER":            strconv.Itoa(b.Number),
+		"SERVICE_BUILD_URL":               at.web(),
+		"SERVICE_BRANCH":                  b.Branch,
+		"SERVICE_COMMIT":                  b.Commit,
+		"SERVICE_TAG":                     b.Tag,
+		"SERVICE_MESSAGE":                 b.Message,
+		"SERVICE_SOURCE":                  string(b.Source),
+		"SERVICE_PULL_REQUEST":            "false",
+		"SERVICE_JOB_ID":                  j.ID,
+		"SERVICE_LABEL":                   j.Label,
+		"SERVICE_COMMAND":                 j.Work.Command,
+		"SERVICE_ARTIFACT_PATHS":          j.Work.ArtifactPaths,
+		"SERVICE_STEP_ID":                 j.StepID,
+		"SERVICE_STEP_KEY":                j.Step.Key,
+		"SERVICE_RETRY_COUNT":             strconv.Itoa(j.RetriesCount),
+		"SERVICE_CLUSTER_ID":              b.ClusterID,
+	}
+	if len(j.Work.Plugins) > 0 {
+		env["SERVICE_PLUGINS"] = string(j.Work.Plugins)
+	}
+	if b.CleanCheckout {
+		env["SERVICE_CLEAN_CHECKOUT"] = "true"
+	}
+	if p.CloneMirrorURL != "" {
+		env["SERVICE_GIT_REMOTE_MIRROR_URL"] = p.CloneMirrorURL
+	}
+	if j.Timeout != nil {
+		env["SERVICE_TIMEOUT"] = strconv.Itoa(*j.Timeout)
+	}
+	if j.ParallelIndex != nil {
+		env["SERVICE_PARALLEL_JOB"] = strconv.Itoa(*j.ParallelIndex)
+		env["SERVICE_PARALLEL_JOB_COUNT"] = strconv.Itoa(*j.ParallelTotal)
+	}
+	for _, rule := range j.Work.Agents {
+		key, value, _ := strings.Cut(rule, "=")
+		env["SERVICE_AGENT_META_DATA_"+metaDataName(key)] = value
+	}
+	maps.Copy(env, b.people())
+	maps.Copy(env, b.pullRequestEnv())
+	maps.Copy(env, b.origins())
+	return env
+}
+
+// metaDataName is the name of a tag in a variable's name.
+func metaDataName(tag string) string {
+	return strings.Map(func(r rune) rune {
+		if 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' {
+			return r
+		}
+		return '_'
+	}, strings.ToUpper(tag))
+}
+
+// people returns the variables about who is behind the build.
+func (b *Build) people() map[string]string {
+	env := map[string]string{}
+	if b.Creator != nil {
+		env["SERVICE_BUILD_CREATOR"] = b.Creator.Name
+		env["SERVICE_BUILD_CREATOR_EMAIL"] = b.Creator.Email
+	}
+	if b.Author != nil {
+		env["SERVICE_BUILD_AUTHOR"] = cmp.Or(b.Author.Name, b.Author.Username)
+		env["SERVICE_BUILD_AUTHOR_EMAIL"] = b.Author.Email
+	}
+	return env
+}
+
+func (b *Build) pullRequestEnv() map[string]string {
+	pr := b.PullRequest
+	if pr == nil {
+		return nil
+	}
+	return map[string]string{
+		"SERVICE_PULL_REQUEST":             pr.ID,
+		"SERVICE_PULL_REQUEST_BASE_BRANCH": pr.Base,
+		"SERVICE_PULL_REQUEST_REPO":        pr.Repository,
+		"SERVICE_PULL_REQUEST_LABELS":      strings.Join(pr.Labels, ","),
+	}
+}
+
+// origins returns the variables about the builds that this one comes from.
+func (b *Build) origins() map[string]string {
+	env := map[string]string{}
+	if from := b.triggeredFrom; from.ID != "" {
+		env["SERVICE_TRIGGERED_FROM_BUILD_ID"] = from.ID
+		env["SERVICE_TRIGGERED_FROM_BUILD_NUMBER"] = strconv.Itoa(from.Number)
+		env["SERVICE_TRIGGERED_FROM_BUILD_PIPELINE_SLUG"] = from.Slug
+	}
+	if from := b.rebuiltFrom; from.ID != "" {
+		env["SERVICE_REBUILT_FROM_BUILD_ID"] = from.ID
+		env["SERVICE_REBUILT_FROM_BUILD_NUMBER"] = strconv.Itoa(from.Number)
+	}
+	return env
+}
+
+// envText writes variables one to a line, by name.
+func envText(env map[string]string) string {
+	var b strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		b.WriteString(name + "=" + env[name] + "\n")
+	}
+	return b.String()
+}

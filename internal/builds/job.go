@@ -1,0 +1,41 @@
+package builds
+
+import (
+	"time"
+
+	"stackyard/internal/flow"
+	"stackyard/internal/identity"
+)
+
+// A Job is one attempt at a part of a step's work.
+type Job struct {
+	flow.Job
+	OrganizationID string
+	BuildID        string
+	position       string // orders the jobs of a build, attempts of one job by their ids
+	Priority       int
+	QueueID        string // empty: no agent takes it, or the cluster has no default queue
+	Timeout        *int   // minutes; nil: none
+	ParallelIndex  *int
+	ParallelTotal  *int
+	Matrix         any
+	Detail         string // why it ended as it did, in words
+	RetriedBy      *identity.User
+	UnblockedBy    *identity.User
+	CreatedAt      time.Time
+	ScheduledAt    time.Time // when it is meant to run
+
+	Step StepRef
+	// Label and Work are its own where it has some, and otherwise its step's.
+	Label string
+	Work  Work
+	Child link // the build that a trigger job started, while it exists
+}
+
+// A StepRef is what a job shows of its step.
+type StepRef struct {
+	ID       string
+	Key      string // empty: none
+	GroupKey string // that of the group the step is in; empty: none
+	Async    bool   // of a trigger step
+}

@@ -1,0 +1,99 @@
+package builds
+
+import (
+	"context"
+	"math"
+
+	"stackyard/internal/core"
+	"stackyard/internal/db"
+	"stackyard/internal/flow"
+	"stackyard/internal/identity"
+	"stackyard/internal/route"
+)
+
+// reload returns a job as it is now, of the same build.
+func (s *Service) reload(r *route.Request, o onJob, id string) (jobView, error) {
+	err := s.db.Read(r.Context(), func(q *db.Q) (err error) {
+		o.Job, err = jobByID(q, r.Org.ID, id)
+		return err
+	})
+	if err != nil {
+		return jobView{}, err
+	}
+	return s.jobView(r, o.pipeline, o.build, o.Job), nil
+}
+
+// Retry makes a new attempt of a job for a user and returns its id.
+func (s *Service) Retry(ctx context.Context, orgID, jobID string, by *identity.User) (id string, err error) {
+	err = s.onJob(ctx, orgID, jobID, func(u *unit) error {
+		id, err = u.retry(jobID, by)
+		return err
+	})
+	return id, err
+}
+
+// retry makes a new attempt of a job.
+func (u *unit) retry(jobID string, by *identity.User) (id string, err error) {
+	next, err := u.run.Retry(jobID)
+	if err != nil {
+		return "", err
+	}
+	_, err = u.q.Exec(`UPDATE jobs SET retried_by = $2 WHERE id = $1`, jobID, userID(by))
+	return next.ID, err
+}
+
+func (s *Service) putRetry(r *route.Request, o onJob) (jobView, error) {
+	id, err := s.Retry(r.Context(), r.Org.ID, o.ID, &r.Caller.User)
+	if err != nil {
+		return jobView{}, err
+	}
+	return s.reload(r, o, id)
+}
+
+type jobReprioritize struct {
+	Priority any `json:"priority" doc:"An integer; jobs with a higher one go first."`
+}
+
+// number returns the priority, which must be an integer. Bodies of other routes tell of a field that is
+// not with status 422; this one has its own answer.
+func (b jobReprioritize) number() (int, error) {
+	n, ok := b.Priority.(float64)
+	if !ok || n != math.Trunc(n) || math.Abs(n) > math.MaxInt32 {
+		return 0, core.Errorf(core.BadRequest, "Priority must be an integer")
+	}
+	return int(n), nil
+}
+
+func (s *Service) putReprioritize(r *route.Request, o onJob, body jobReprioritize) (jobView, error) {
+	priority, err := body.number()
+	if err != nil {
+		return jobView{}, err
+	}
+	if err := s.Reprioritize(r.Context(), r.Org.ID, o.ID, priority); err != nil {
+		return jobView{}, err
+	}
+	return s.reload(r, o, o.ID)
+}
+
+// Reprioritize replaces the priority of a command job.
+func (s *Service) Reprioritize(ctx context.Context, orgID, jobID string, priority int) error {
+	return s.db.Write(ctx, func(q *db.Q) error {
+		n, err := q.Exec(`UPDATE jobs SET priority = $3 WHERE organization_id = $1 AND id = $2 AND type = $4`, orgID, jobID, priority, flow.Script)
+		if err == nil && n == 0 {
+			err = core.Errorf(core.Unprocessable, "Only command jobs have a priority")
+		}
+		return err
+	})
+}
+
+func (s *Service) putCancelJob(r *route.Request, o onJob) (jobView, error) {
+	if err := s.CancelJob(r.Context(), r.Org.ID, o.ID); err != nil {
+		return jobView{}, err
+	}
+	return s.reload(r, o, o.ID)
+}
+
+// CancelJob ends a job, at once or, when an agent runs it, as soon as it has stopped.
+func (s *Service) CancelJob(ctx context.Context, orgID, jobID string) error {
+	return s.onJob(ctx, orgID, jobID, func(u *unit) error { return u.run.CancelJob(jobID) })
+}

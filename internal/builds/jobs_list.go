@@ -1,0 +1,169 @@
+package builds
+
+import (
+	"slices"
+	"strings"
+
+	"stackyard/internal/core"
+	"stackyard/internal/db"
+	"stackyard/internal/route"
+)
+
+// jobFilter says which jobs of a build are listed.
+type jobFilter struct {
+	states   []string // in the words of the API; none: all
+	promised bool     // a promised failure counts as one
+	retried  bool     // attempts that were retried too
+	stepKey  string
+	groupKey string
+	unpaused bool // leaves out jobs that wait for paused queues
+}
+
+// jobStates says for each state that can be asked for which jobs j are in it.
+var jobStates = map[string]string{
+	"passed":    `j.state = 'finished' AND (j.type = 'waiter' OR j.exit_status = 0)`,
+	"failed":    `j.state = 'finished' AND j.type <> 'waiter' AND (j.exit_status IS NULL OR j.exit_status <> 0)`,
+	"limited":   `j.state IN ('limiting', 'limited', 'platform_limiting', 'platform_limited')`,
+	"scheduled": `j.state IN ('scheduled', 'reserved')`,
+}
+
+// plainJobStates are the states that stand for themselves.
+var plainJobStates = []string{
+	"pending", "waiting", "waiting_failed", "blocked", "blocked_failed", "unblocked", "unblocked_failed",
+	"assigned", "accepted", "running", "timed_out", "timing_out", "canceled", "canceling", "skipped", "broken", "expired",
+}
+
+func init() {
+	for _, state := range plainJobStates {
+		jobStates[state] = `j.state = '` + state + `'`
+	}
+}
+
+// promisedFailure is true of a job j that runs and has promised to fail.
+const promisedFailure = `(j.state = 'running' AND j.promised_failure)`
+
+// readJobStates returns the states that words of a filter name.
+func readJobStates(words []string) ([]string, error) {
+	states := make([]string, len(words))
+	for i, word := range words {
+		states[i] = strings.ToLower(strings.TrimSpace(word))
+		if _, ok := jobStates[states[i]]; !ok {
+			known := keys(jobStates)
+			slices.Sort(known)
+			return nil, core.Errorf(core.BadRequest, "%q is not a state of a job; they are %s", word, strings.Join(known, ", "))
+		}
+	}
+	return states, nil
+}
+
+// restrict limits a statement to the jobs j that pass the filter.
+func (f jobFilter) restrict(s *db.Statement) {
+	var either []string
+	for _, state := range f.states {
+		condition := "(" + jobStates[state] + ")"
+		switch {
+		case f.promised && state == "failed":
+			condition += " OR " + promisedFailure
+		case f.promised && state == "running":
+			condition = "(" + condition + " AND NOT " + promisedFailure + ")"
+		}
+		either = append(either, condition)
+	}
+	if len(either) > 0 {
+		s.And("(" + strings.Join(either, " OR ") + ")")
+	}
+	if !f.retried {
+		s.And("NOT j.retried")
+	}
+	if f.unpaused {
+		s.And("NOT " + waitsForPausedQueue)
+	}
+	if f.stepKey != "" {
+		s.Where("j.step_id IN (SELECT id FROM steps WHERE steps.build_id = j.build_id AND steps.key = %s)", f.stepKey)
+	}
+	if f.groupKey != "" {
+		s.Where(`j.step_id IN (
+			SELECT m.id FROM steps m JOIN steps g ON g.id = m.scope
+			WHERE m.build_id = j.build_id AND g.kind = 'group' AND g.key = %s)`, f.groupKey)
+	}
+}
+
+// listJobs returns part of a build's jobs in their order, for Before in the opposite one.
+func listJobs(q *db.Q, buildID string, f jobFilter, page route.CursorPage) ([]*Job, error) {
+	var s db.Statement
+	s.Where("j.build_id = %s", buildID)
+	f.restrict(&s)
+	order := "j.position, j.id"
+	switch {
+	case page.After != nil:
+		s.Where("(j.position, j.id) > (%s, %s)", page.After[0], page.After[1])
+	case page.Before != nil:
+		s.Where("(j.position, j.id) < (%s, %s)", page.Before[0], page.Before[1])
+		order = "j.position DESC, j.id DESC"
+	}
+	jobs, err := db.All(q, scanJob, selectJob+`
+	`+s.Clause()+`
+	ORDER BY `+order+`
+	LIMIT `+s.Arg(page.Limit()), s.Args()...)
+	if err != nil {
+		return nil, err
+	}
+	return jobs, describeJobs(q, jobs...)
+}
+
+// maxJobsListed bounds the jobs in one answer that has whole builds in it.
+const maxJobsListed = 20_000
+
+// jobsOf returns the jobs of builds that pass a filter, in their order, by build.
+func jobsOf(q *db.Q, buildIDs []string, f jobFilter) (map[string][]*Job, error) {
+	var s db.Statement
+	s.WhereIn(q, "j.build_id", buildIDs)
+	f.restrict(&s)
+	var total int
+	if err := q.QueryRow(`SELECT COUNT(*) FROM jobs j `+s.Clause(), s.Args()...).Scan(&total); err != nil {
+		return nil, err
+	}
+	if total > maxJobsListed {
+		return nil, core.Errorf(core.BadRequest, "These builds have %d jobs, too many for one answer; ask with exclude_jobs=true, or for fewer builds with per_page", total)
+	}
+	jobs, err := db.All(q, scanJob, selectJob+`
+	`+s.Clause()+`
+	ORDER BY j.build_id, j.position, j.id`, s.Args()...)
+	if err != nil {
+		return nil, err
+	}
+	byBuild := make(map[string][]*Job, len(buildIDs))
+	for _, j := range jobs {
+		byBuild[j.BuildID] = append(byBuild[j.BuildID], j)
+	}
+	return byBuild, describeJobs(q, jobs...)
+}
+
+// countJobs returns how many jobs of a build are in each state, in the words of the API.
+func countJobs(q *db.Q, buildID string, retried bool) (*jobStateCountsView, error) {
+	type count struct {
+		state string
+		n     int
+	}
+	and := " AND NOT j.retried"
+	if retried {
+		and = ""
+	}
+	counts, err := db.All(q, func(scan db.Scan) (c count, err error) { return c, scan(&c.state, &c.n) }, `
+		SELECT CASE
+				WHEN j.state = 'finished' AND (j.type = 'waiter' OR j.exit_status = 0) THEN 'passed'
+				WHEN j.state = 'finished' THEN 'failed'
+				WHEN j.state = 'reserved' THEN 'scheduled'
+				WHEN j.state IN ('limiting', 'platform_limiting', 'platform_limited') THEN 'limited'
+				ELSE j.state
+			END, COUNT(*)
+		FROM jobs j
+		WHERE j.build_id = $1`+and+`
+		GROUP BY 1`, buildID)
+	v := &jobStateCountsView{States: map[string]int{}}
+	for _, c := range counts {
+		v.Total += c.n
+		v.States[c.state] = c.n
+	}
+	return v, err
+}

@@ -1,0 +1,138 @@
+package builds
+
+import (
+	"errors"
+
+	"stackyard/internal/core"
+	"stackyard/internal/db"
+	"stackyard/internal/identity"
+)
+
+const noJob = "No job found"
+
+const selectJob = `SELECT` + flowJobColumns + `,
+		j.organization_id, j.build_id, j.position, j.priority, j.queue_id, j.timeout_minutes,
+		j.parallel_index, j.parallel_total, j.matrix, j.detail, j.created_at, j.scheduled_at,
+		ub.id, ub.email, ub.name, ub.created_at, ` + identity.UserColumns + `
+	FROM jobs j
+	LEFT JOIN users ub ON ub.id = j.unblocked_by
+	LEFT JOIN users u ON u.id = j.retried_by`
+
+func scanJob(scan db.Scan) (*Job, error) {
+	j := &Job{}
+	var unblockedBy, retriedBy identity.User
+	dest := append(flowJobDest(&j.Job),
+		&j.OrganizationID, &j.BuildID, &j.position, &j.Priority, db.ToText(&j.QueueID), &j.Timeout,
+		&j.ParallelIndex, &j.ParallelTotal, db.ToJSON(&j.Matrix), db.ToText(&j.Detail), db.ToTime(&j.CreatedAt), db.ToTime(&j.ScheduledAt))
+	dest = append(dest, identity.UserDest(&unblockedBy)...)
+	err := scan(append(dest, identity.UserDest(&retriedBy)...)...)
+	j.UnblockedBy, j.RetriedBy = unblockedBy.OrNil(), retriedBy.OrNil()
+	return j, err
+}
+
+// jobByID returns a job of an organization with all that it shows, or a NotFound error.
+func jobByID(q *db.Q, orgID, id string) (*Job, error) {
+	j, err := db.One(q, scanJob, selectJob+`
+	WHERE j.organization_id = $1 AND j.id = $2`, orgID, id)
+	if errors.Is(err, db.ErrNoRows) {
+		return nil, core.Errorf(core.NotFound, noJob)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return j, describeJobs(q, j)
+}
+
+// describeJobs gives jobs what they show of their steps and of the builds that they started. Steps are
+// read once, however many jobs they have.
+func describeJobs(q *db.Q, jobs ...*Job) error {
+	steps, err := describedSteps(q, jobs)
+	if err != nil {
+		return err
+	}
+	for _, j := range jobs {
+		s := steps[j.StepID]
+		j.Step, j.Label, j.Work = s.StepRef, s.label, s.work
+	}
+	if err := describeOwn(q, jobs); err != nil {
+		return err
+	}
+	return describeChildren(q, jobs)
+}
+
+type describedStep struct {
+	StepRef
+	label string
+	work  Work
+}
+
+func describedSteps(q *db.Q, jobs []*Job) (map[string]describedStep, error) {
+	in, arg := q.In("s.id", 1, distinct(jobs, func(j *Job) string { return j.StepID }))
+	steps, err := db.All(q, func(scan db.Scan) (s describedStep, err error) {
+		var rules stepRules
+		err = scan(&s.ID, db.ToText(&s.Key), db.ToText(&s.GroupKey), db.ToJSON(&rules), &s.label, db.ToJSON(&s.work))
+		s.Async = rules.Async
+		return s, err
+	}, `
+		SELECT s.id, s.key, g.key, s.rules, d.label, d.work
+		FROM steps s
+		JOIN step_details d ON d.step_id = s.id
+		LEFT JOIN steps g ON g.id = s.scope
+		WHERE `+in, arg)
+	byID := make(map[string]describedStep, len(steps))
+	for _, s := range steps {
+		byID[s.ID] = s
+	}
+	return byID, err
+}
+
+// describeOwn gives the jobs of a matrix what they have in place of their step's.
+func describeOwn(q *db.Q, jobs []*Job) error {
+	byID := make(map[string]*Job)
+	for _, j := range jobs {
+		if j.Matrix != nil {
+			byID[j.ID] = j
+		}
+	}
+	if len(byID) == 0 {
+		return nil
+	}
+	in, arg := q.In("job_id", 1, keys(byID))
+	_, err := db.All(q, func(scan db.Scan) (none struct{}, err error) {
+		var id, label string
+		var work Work
+		if err := scan(&id, &label, db.ToJSON(&work)); err != nil {
+			return none, err
+		}
+		byID[id].Label, byID[id].Work = label, work
+		return none, nil
+	}, `SELECT job_id, label, work FROM job_details WHERE `+in, arg)
+	return err
+}
+
+func describeChildren(q *db.Q, jobs []*Job) error {
+	byID := make(map[string]*Job)
+	for _, j := range jobs {
+		if j.Work.Trigger != nil {
+			byID[j.ID] = j
+		}
+	}
+	if len(byID) == 0 {
+		return nil
+	}
+	in, arg := q.In("b.triggered_by", 1, keys(byID))
+	_, err := db.All(q, func(scan db.Scan) (none struct{}, err error) {
+		var id string
+		var child link
+		if err := scan(&id, &child.ID, &child.Number, &child.Slug); err != nil {
+			return none, err
+		}
+		byID[id].Child = child
+		return none, nil
+	}, `
+		SELECT b.triggered_by, b.id, b.number, p.slug
+		FROM builds b
+		JOIN pipelines p ON p.id = b.pipeline_id
+		WHERE b.triggered_by IS NOT NULL AND `+in, arg)
+	return err
+}

@@ -1,0 +1,68 @@
+package builds
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+
+	"stackyard/internal/core"
+	"stackyard/internal/db"
+	"stackyard/internal/flow"
+	"stackyard/internal/pipelines"
+)
+
+// Service is what can be done to builds and jobs.
+type Service struct {
+	db        *db.DB
+	pipelines *pipelines.Service
+	public    core.PublicURL
+	clock     core.Clock
+	log       *slog.Logger
+}
+
+// New returns the service of the builds in a database.
+func New(d *db.DB, p *pipelines.Service, public core.PublicURL, clock core.Clock, log *slog.Logger) *Service {
+	return &Service{db: d, pipelines: p, public: public, clock: clock, log: log}
+}
+
+// maxTries bounds how often a unit of work is done again because jobs moved under its hands.
+const maxTries = 20
+
+// write runs fn as one transaction, and then does what must follow.
+func (s *Service) write(ctx context.Context, fn func(q *db.Q, then *followUps) error) error {
+	var then *followUps
+	err := errMoved
+	for try := 0; errors.Is(err, errMoved) && try < maxTries; try++ {
+		err = s.db.Write(ctx, func(q *db.Q) error {
+			then = &followUps{} // what an earlier attempt asked for did not happen
+			return fn(q, then)
+		})
+	}
+	if err != nil {
+		return refused(err)
+	}
+	s.follow(context.WithoutCancel(ctx), then)
+	return nil
+}
+
+// refused gives an error of flow about a job in the wrong state the kind that a person is told.
+func refused(err error) error {
+	if move, ok := errors.AsType[*flow.MoveError](err); ok {
+		return core.Errorf(core.Unprocessable, "The job is %s, so it cannot become %s", move.From, move.To)
+	}
+	return err
+}
+
+// change does one unit of work on a build of an organization.
+func (s *Service) change(ctx context.Context, orgID, buildID string, fn func(u *unit) error) error {
+	return s.write(ctx, func(q *db.Q, then *followUps) error {
+		u, err := s.open(q, orgID, buildID, then)
+		if err != nil {
+			return err
+		}
+		if err := fn(u); err != nil {
+			return err
+		}
+		return u.close()
+	})
+}

@@ -1,0 +1,227 @@
+package builds
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"strconv"
+
+	"stackyard/internal/core"
+	"stackyard/internal/db"
+	"stackyard/internal/flow"
+	"stackyard/internal/pipelines"
+)
+
+// maxTriggerDepth is how many builds can trigger one another in a row.
+const maxTriggerDepth = 10
+
+// startChild makes the build of a trigger job, or fails the job when that is not possible.
+func (s *Service) startChild(ctx context.Context, at jobOf) error {
+	trigger, target, err := s.loadTrigger(ctx, at)
+	if err == nil && trigger == nil {
+		return nil // it has been canceled, or somebody else was faster
+	}
+	if err == nil {
+		_, err = s.Create(ctx, target, trigger.creation(target))
+		if db.IsUnique(err) {
+			err = nil // made before a crash
+		}
+	}
+	if kind := core.KindOf(err); err != nil && (kind == 0 || kind == core.Unavailable) {
+		return err
+	}
+	return s.onTrigger(ctx, at, func(u *unit, j *flow.Job) error {
+		switch {
+		case j.State != flow.Scheduled:
+			return nil
+		case err == nil:
+			return u.run.ChildCreated(j.ID)
+		}
+		if err := explainEnd(u.q, j.ID, err.Error()); err != nil {
+			return err
+		}
+		return u.run.ChildFinished(j.ID, false)
+	})
+}
+
+// onTrigger does one unit of work on the build of a trigger job.
+func (s *Service) onTrigger(ctx context.Context, at jobOf, fn func(u *unit, j *flow.Job) error) error {
+	var buildID string
+	err := s.db.Read(ctx, func(q *db.Q) error {
+		return q.QueryRow(`SELECT build_id FROM jobs WHERE organization_id = $1 AND id = $2`, at.orgID, at.jobID).Scan(&buildID)
+	})
+	if errors.Is(err, db.ErrNoRows) {
+		return nil // gone with its build
+	}
+	if err != nil {
+		return err
+	}
+	return s.change(ctx, at.orgID, buildID, func(u *unit) error {
+		jobs, err := flowStore{u.q, buildID}.Jobs(at.jobID)
+		if err != nil || len(jobs) == 0 {
+			return err
+		}
+		return fn(u, jobs[0])
+	})
+}
+
+// explainEnd notes in words why a job is about to end.
+func explainEnd(q *db.Q, jobID, detail string) error {
+	_, err := q.Exec(`UPDATE jobs SET detail = $2 WHERE id = $1`, jobID, detail)
+	return err
+}
+
+// A trigger is a trigger job whose build is about to be made.
+type trigger struct {
+	job  *Job
+	from *Build
+}
+
+// loadTrigger returns a trigger job that waits for its build, and the pipeline to be built. It returns
+// no trigger when the job does not wait any more, and an error for a person when there is nothing that
+// it may build.
+func (s *Service) loadTrigger(ctx context.Context, at jobOf) (*trigger, *pipelines.Pipeline, error) {
+	var t *trigger
+	var target *pipelines.Pipeline
+	err := s.db.Read(ctx, func(q *db.Q) error {
+		job, err := jobByID(q, at.orgID, at.jobID)
+		if core.KindOf(err) == core.NotFound || err == nil && job.State != flow.Scheduled {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		t = &trigger{job: job}
+		if t.from, err = byID(q, at.orgID, job.BuildID); err != nil {
+			return err
+		}
+		if target, err = t.target(q); err != nil {
+			return err
+		}
+		return t.permitted(q, target)
+	})
+	return t, target, err
+}
+
+// target returns the pipeline that a trigger job builds.
+func (t *trigger) target(q *db.Q) (*pipelines.Pipeline, error) {
+	slug := t.job.Work.Trigger.Pipeline
+	p, err := pipelines.BySlug(q, pipelines.System(t.from.OrganizationID), slug)
+	if core.KindOf(err) == core.NotFound {
+		return nil, core.Errorf(core.Unprocessable, "There is no pipeline %q in the organization", slug)
+	}
+	return p, err
+}
+
+// permitted returns an error when the trigger job may not build a pipeline: one of another cluster needs
+// a rule, and chains of triggers end somewhere.
+func (t *trigger) permitted(q *db.Q, target *pipelines.Pipeline) error {
+	if target.ClusterID != "" && t.from.ClusterID != "" && target.ClusterID != t.from.ClusterID {
+		ok, err := hasRule(q, t.from.OrganizationID, triggerRule, t.from.PipelineID, target.ID)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			return core.Errorf(core.Unprocessable, "The pipeline %q is in another cluster, and no rule lets this pipeline trigger it", target.Slug)
+		}
+	}
+	depth, err := triggerDepth(q, t.from)
+	if err == nil && depth >= maxTriggerDepth {
+		err = core.Errorf(core.Unprocessable, "Builds can trigger one another %d times in a row, and no more", maxTriggerDepth)
+	}
+	return err
+}
+
+// triggerDepth returns how many builds, one triggered by the other, led to a build.
+func triggerDepth(q *db.Q, b *Build) (depth int, err error) {
+	for by := b.TriggeredBy; by != "" && depth < maxTriggerDepth; depth++ {
+		err := q.QueryRow(`
+			SELECT b.triggered_by FROM jobs j JOIN builds b ON b.id = j.build_id
+			WHERE j.organization_id = $1 AND j.id = $2`, b.OrganizationID, by).Scan(db.ToText(&by))
+		if errors.Is(err, db.ErrNoRows) {
+			return depth + 1, nil
+		}
+		if err != nil {
+			return 0, err
+		}
+	}
+	return depth, nil
+}
+
+// creation returns the build that a trigger job asks for.
+func (t *trigger) creation(target *pipelines.Pipeline) Creation {
+	asked := t.job.Work.Trigger.Build
+	env := asked.Env.Map()
+	if t.job.ParallelIndex != nil {
+		maps.Copy(env, map[string]string{
+			"SERVICE_PARALLEL_JOB":       strconv.Itoa(*t.job.ParallelIndex),
+			"SERVICE_PARALLEL_JOB_COUNT": strconv.Itoa(*t.job.ParallelTotal),
+		})
+	}
+	return Creation{
+		Commit:      cmp.Or(asked.Commit, "HEAD"),
+		Branch:      cmp.Or(asked.Branch, target.DefaultBranch),
+		Source:      FromTrigger,
+		Creator:     t.from.Creator,
+		TriggeredBy: t.job.ID,
+		MetaData:    asked.MetaData,
+		Details: Details{
+			Message: cmp.Or(asked.Message, t.job.Label),
+			Env:     env,
+			Author:  t.from.Author,
+		},
+	}
+}
+
+// childOf returns the build that a trigger job started, or a NotFound error.
+func childOf(q *db.Q, at jobOf) (*Build, error) {
+	return oneBuild(q, `WHERE b.organization_id = $1 AND b.triggered_by = $2`, at.orgID, at.jobID)
+}
+
+// abandonChild cancels the build of a trigger job that was canceled while it waited for it.
+func (s *Service) abandonChild(ctx context.Context, at jobOf) error {
+	var child *Build
+	err := s.db.Read(ctx, func(q *db.Q) (err error) {
+		child, err = childOf(q, at)
+		return err
+	})
+	if core.KindOf(err) == core.NotFound {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return s.change(ctx, at.orgID, child.ID, func(u *unit) error {
+		if u.build.State.Ended() || u.build.State == flow.BuildCanceling {
+			return nil
+		}
+		return u.cancel("The build that triggered it was canceled")
+	})
+}
+
+// endChild tells a trigger job that its build has ended.
+func (s *Service) endChild(ctx context.Context, at jobOf) error {
+	return s.onTrigger(ctx, at, func(u *unit, j *flow.Job) error {
+		child, err := childOf(u.q, at)
+		if core.KindOf(err) == core.NotFound || err == nil && !child.State.Ended() {
+			return nil // gone, or a retry opened it again
+		}
+		if err != nil {
+			return err
+		}
+		steps, err := flowStore{u.q, u.build.ID}.Steps(j.StepID)
+		if err != nil || len(steps) == 0 {
+			return err
+		}
+		switch {
+		case j.State == flow.Scheduled && steps[0].Async:
+			return u.run.ChildCreated(j.ID)
+		case j.State != flow.Scheduled && j.State != flow.Running:
+			return nil
+		case child.State == flow.BuildSkipped:
+			return u.run.ChildSkipped(j.ID)
+		}
+		return u.run.ChildFinished(j.ID, child.State == flow.BuildPassed || child.State == flow.BuildNotRun)
+	})
+}
