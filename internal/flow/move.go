@@ -109,7 +109,7 @@ func (r *Run) count(s *Step, j *Job, by int) {
 	if !j.State.Ended() {
 		s.Unfinished += by
 	}
-	if j.Failed() {
+	if j.Failed() || j.State == WaitingFailed || j.State == BlockedFailed {
 		s.Failed += by
 	}
 	if j.State == Canceled {

@@ -80,15 +80,20 @@ func (f recompute) compute(s *Step) Outcome {
 		return ""
 	case slices.ContainsFunc(jobs, func(j *Job) bool { return j.State == Canceled }):
 		return OutcomeCanceled
-	case s.Phase == PhaseStopped && (s.Kind == definition.KindWait || s.Kind == definition.KindBlock):
+	case !slices.ContainsFunc(jobs, stopped):
+	case s.Kind == definition.KindWait || s.Kind == definition.KindBlock:
 		return verdict
-	case s.Phase == PhaseStopped:
+	default:
 		return OutcomeFailed
+	}
+	switch {
 	case slices.ContainsFunc(jobs, (*Job).Failed):
 		return OutcomeFailed
 	}
 	return OutcomePassed
 }
+
+func stopped(j *Job) bool { return j.State == WaitingFailed || j.State == BlockedFailed }
 
 func (f recompute) dependencies(s *Step) (unmet, missing, failed, canceled int) {
 	for _, e := range f.on[s.ID] {
@@ -138,7 +143,7 @@ func (f recompute) verifyStep(s *Step) error {
 		if !j.State.Ended() {
 			unfinished++
 		}
-		if j.Failed() {
+		if j.Failed() || stopped(j) {
 			failed++
 		}
 		if j.State == Canceled {

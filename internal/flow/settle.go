@@ -27,10 +27,10 @@ func (s *Step) outcome() Outcome {
 		return ""
 	case s.Canceled > 0:
 		return OutcomeCanceled
-	case s.Phase == PhaseStopped && s.barrier():
+	case s.Failed > 0 && s.Phase == PhaseStopped && s.barrier():
 		// What is behind a barrier depends on all that is before it, so a cancel shows through.
 		return s.verdict()
-	case s.Phase == PhaseStopped, s.Failed > 0:
+	case s.Failed > 0:
 		return OutcomeFailed
 	}
 	return OutcomePassed

@@ -48,7 +48,8 @@ type Step struct {
 	Phase Phase
 	// Outcome is how the step ended, as far as its dependents have been told; "" while it has not.
 	Outcome Outcome
-	// Jobs counts newest attempts only, as do the next three. Failed ones failed hard.
+	// Jobs counts newest attempts only, as do the next three. Failed ones failed hard, or were
+	// stopped because others did.
 	Jobs, Unfinished, Failed, Canceled int
 	// Unmet counts the dependencies that have not ended, Missing those of them on keys that no step
 	// has. FailedDependencies and CanceledDependencies ended so that the step may not run.
