@@ -1,7 +1,6 @@
 package tasks
 
 import (
-	"database/sql"
 	"errors"
 	"fmt"
 	"slices"
@@ -147,7 +146,7 @@ func change(q *db.Q, d *Due, set string, args ...any) error {
 func ensure(q *db.Q, kind string, at time.Time) error {
 	var one int
 	err := q.QueryRow(`SELECT 1 FROM tasks WHERE kind = $1`, kind).Scan(&one)
-	if errors.Is(err, sql.ErrNoRows) {
+	if errors.Is(err, db.ErrNoRows) {
 		return Add(q, Task{Kind: kind, RunAt: at})
 	}
 	return err

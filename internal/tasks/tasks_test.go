@@ -29,10 +29,13 @@ func inBubble(t *testing.T, fn func(t *testing.T, d *db.DB)) {
 	}
 }
 
-// newRunner returns a runner as one replica has it.
+// newRunner returns a runner that hears of what its own process adds.
 func newRunner(t testing.TB, d *db.DB) *tasks.Runner {
-	log := slog.New(slog.NewTextHandler(t.Output(), nil))
-	return tasks.New(d, bus.New(d, log), core.SystemClock, log, prometheus.NewRegistry())
+	return newRunnerOn(t, d, bus.New(d, slog.New(slog.NewTextHandler(t.Output(), nil))))
+}
+
+func newRunnerOn(t testing.TB, d *db.DB, b *bus.Bus) *tasks.Runner {
+	return tasks.New(d, b, core.SystemClock, slog.New(slog.NewTextHandler(t.Output(), nil)), prometheus.NewRegistry())
 }
 
 // run runs a runner until stop is called, or the test ends.
@@ -139,6 +142,25 @@ func TestAdd_IsUndoneWithItsTransaction(t *testing.T) {
 		}
 		time.Sleep(time.Hour)
 		j.want(t)
+	})
+}
+
+func TestAdd_TakesManyAtOnce(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		r := newRunner(t, d)
+		seen := map[string]bool{}
+		r.HandleTx("greet", func(q *db.Q, due *tasks.Due) error { seen[due.Key] = true; return nil })
+		for _, n := range []int{0, 1, 7, 64, 73, 150} {
+			clear(seen)
+			var many []tasks.Task
+			for i := range n {
+				many = append(many, tasks.Task{Kind: "greet", Key: fmt.Sprint(i), RunAt: after(0)})
+			}
+			add(t, d, many...)
+			if err := r.RunDue(t.Context()); err != nil || len(seen) != n {
+				t.Errorf("%d of %d tasks were run, %v", len(seen), n, err)
+			}
+		}
 	})
 }
 

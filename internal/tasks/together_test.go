@@ -9,23 +9,24 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"stackyard/internal/bus"
-	"stackyard/internal/core"
 	"stackyard/internal/db"
 	"stackyard/internal/db/dbtest"
 	"stackyard/internal/tasks"
 )
 
-// until waits for a condition that other goroutines are bringing about.
-func until(t testing.TB, what string, condition func() bool) {
+// until waits for a condition that those who announce "effect" bring about.
+func until(t testing.TB, b *bus.Bus, condition func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !condition(); {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited too long until %s", what)
+	woken, cancel := b.Subscribe("effect")
+	defer cancel()
+	deadline := time.After(30 * time.Second)
+	for !condition() {
+		select {
+		case <-woken:
+		case <-deadline:
+			t.Fatal("waited too long")
 		}
-		time.Sleep(time.Millisecond)
 	}
 }
 
@@ -35,30 +36,37 @@ func TestRunners_ShareWorkWithoutDoubles(t *testing.T) {
 	const all = 500
 	url := dbtest.URL(t, db.PostgreSQL)
 	var tx, calls [2]atomic.Int64
-	d := dbtest.Open(t, url)
+	var d *db.DB
+	var b *bus.Bus
+	var stops []func()
 	for i := range tx {
-		d := d
-		if i == 1 {
-			d = dbtest.Open(t, url)
-		}
-		r := newReplica(t, d)
+		replica := dbtest.Open(t, url)
+		d, b = replica, newBus(t, replica)
+		r := newRunnerOn(t, d, b)
 		r.HandleTx("tx", func(q *db.Q, due *tasks.Due) error {
 			tx[i].Add(1)
+			q.Announce("effect")
 			return put(q, "tx "+due.Key)
 		})
 		r.Handle("call", tasks.Limits{Timeout: time.Minute}, func(ctx context.Context, due *tasks.Due) error {
 			calls[i].Add(1)
-			return d.Write(ctx, func(q *db.Q) error { return put(q, "call "+due.Key) })
+			return replica.Write(ctx, func(q *db.Q) error {
+				q.Announce("effect")
+				return put(q, "call "+due.Key)
+			})
 		})
-		run(t, r)
+		stops = append(stops, run(t, r))
 	}
 	for n := range all {
 		key := fmt.Sprint(n)
 		add(t, d, tasks.Task{Kind: "tx", Key: key, RunAt: after(0)}, tasks.Task{Kind: "call", Key: key, RunAt: after(0)})
 	}
-	until(t, "no task is left", func() bool { return count(t, d) == 0 })
-	if n := found(t, d); n != 2*all {
-		t.Errorf("%d effects, want %d", n, 2*all)
+	until(t, b, func() bool { return found(t, d) == 2*all })
+	for _, stop := range stops {
+		stop()
+	}
+	if n := count(t, d); n != 0 {
+		t.Errorf("%d tasks are left", n)
 	}
 	if one, two := calls[0].Load(), calls[1].Load(); one+two != all {
 		t.Errorf("%d and %d calls, want %d together", one, two, all)
@@ -90,9 +98,12 @@ func TestRunners_LoseNothingThatIsAskedForMeanwhile(t *testing.T) {
 			if d.Shared() {
 				replicas = append(replicas, dbtest.Open(t, url))
 			}
+			var b *bus.Bus
 			for _, d := range replicas {
-				r := newReplica(t, d)
+				b = newBus(t, d)
+				r := newRunnerOn(t, d, b)
 				r.HandleTx("see", func(q *db.Q, due *tasks.Due) error {
+					q.Announce("effect")
 					_, err := q.Exec(`UPDATE asks SET seen = asked WHERE id = $1`, due.Key)
 					return err
 				})
@@ -116,7 +127,7 @@ func TestRunners_LoseNothingThatIsAskedForMeanwhile(t *testing.T) {
 				})
 			}
 			wait.Wait()
-			until(t, "no task is left", func() bool { return count(t, d) == 0 })
+			until(t, b, func() bool { return count(t, d) == 0 })
 			var asked, seen int
 			write(t, d, func(q *db.Q) error {
 				return q.QueryRow(`SELECT sum(asked), sum(seen) FROM asks`).Scan(&asked, &seen)
@@ -128,10 +139,9 @@ func TestRunners_LoseNothingThatIsAskedForMeanwhile(t *testing.T) {
 	}
 }
 
-// newReplica returns a runner that hears of tasks that other replicas add.
-func newReplica(t testing.TB, d *db.DB) *tasks.Runner {
-	log := slog.New(slog.NewTextHandler(t.Output(), nil))
-	b := bus.New(d, log)
+// newBus returns a bus that hears other replicas until the end of the test.
+func newBus(t testing.TB, d *db.DB) *bus.Bus {
+	b := bus.New(d, slog.New(slog.NewTextHandler(t.Output(), nil)))
 	ctx, cancel := context.WithCancel(context.Background())
 	var wait sync.WaitGroup
 	wait.Go(func() { b.Run(ctx) })
@@ -139,7 +149,7 @@ func newReplica(t testing.TB, d *db.DB) *tasks.Runner {
 		cancel()
 		wait.Wait()
 	})
-	return tasks.New(d, b, core.SystemClock, log, prometheus.NewRegistry())
+	return b
 }
 
 // BenchmarkTasks counts the tasks a second that are added one by one, each in a write of its own, and
@@ -149,7 +159,7 @@ func BenchmarkTasks(b *testing.B) {
 	for _, engine := range []db.Engine{db.SQLite, db.PostgreSQL} {
 		b.Run(string(engine), func(b *testing.B) {
 			d := dbtest.New(b, engine)
-			r := newReplica(b, d)
+			r := newRunnerOn(b, d, newBus(b, d))
 			var done sync.WaitGroup
 			r.HandleTx("work", func(q *db.Q, due *tasks.Due) error {
 				q.Announce("worked")
