@@ -23,6 +23,7 @@ type plan struct {
 	members  []*plan
 	uploads  [][]*plan // by the first job, while it runs for the first time
 	fate     string    // of the first job: "", cancel, expire, timeout
+	flagged  bool      // cancel_on_build_failing
 	exits    [][]int   // by job and attempt; all later attempts pass
 	position string
 
@@ -44,6 +45,8 @@ type drawer struct {
 	steps int
 	// noConcurrency keeps steps out of concurrency groups.
 	noConcurrency bool
+	// flags lets steps be canceled when the build is failing.
+	flags bool
 }
 
 func (d *drawer) chance(percent int, what string) bool {
@@ -132,6 +135,7 @@ func (d *drawer) work(p *plan) {
 			}
 		}), 1, 2).Draw(d.t, "rules")
 	}
+	p.flagged = d.flags && d.chance(20, "flagged")
 	if d.chance(15, "fate") {
 		p.fate = rapid.SampledFrom([]string{"cancel", "expire", "timeout"}).Draw(d.t, "fate of the first job")
 	}
@@ -157,6 +161,7 @@ func specs(plans []*plan) (out []Spec) {
 		spec.Step.ContinueOnFailure = p.goesOn
 		spec.Step.Retry.Automatic = p.rules
 		spec.Step.Concurrency = p.limit
+		spec.Step.CancelOnBuildFailing = p.flagged
 		spec.DependsOn = p.deps
 		spec.Members = specs(p.members)
 		for _, j := range spec.Jobs {

@@ -192,7 +192,7 @@ func TestProperty_OrderOfIndependentEventsDoesNotMatter(t *testing.T) {
 func TestProperty_WhatPeopleDoKeepsBuildsSound(t *testing.T) {
 	cases, events, moved := 0, 0, map[BuildState]int{}
 	rapid.Check(t, func(t *rapid.T) {
-		draw := drawer{t: t}
+		draw := drawer{t: t, flags: true}
 		l := draw.pipeline()
 		d := newDrive(t, l)
 		for range rapid.IntRange(0, 40).Draw(t, "disturbances") {
