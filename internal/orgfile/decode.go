@@ -25,22 +25,26 @@ type decoder struct {
 	complaints *core.Complaints
 	nodes      int
 	open       []*yaml.Node // the aliases being followed
+	in         int          // the line of the mapping being decoded
+	spoiled    map[int]bool // the lines of mappings with a value that could not be decoded
 }
 
-// decode parses one YAML document into v, a pointer to a struct.
-func decode(source []byte, v any, complaints *core.Complaints) {
+// decode parses one YAML document into v, a pointer to a struct. It returns the lines of the mappings
+// whose structs lack a value that was given, because it could not be decoded.
+func decode(source []byte, v any, complaints *core.Complaints) (spoiled map[int]bool) {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(source, &doc); err != nil {
 		line, message := syntaxError(err)
 		complaints.Add(line, "%s", message)
-		return
+		return nil
 	}
 	if len(doc.Content) == 0 {
 		complaints.Add(1, "the file is empty")
-		return
+		return nil
 	}
-	d := decoder{complaints: complaints}
+	d := decoder{complaints: complaints, spoiled: make(map[int]bool)}
 	d.value(doc.Content[0], reflect.ValueOf(v).Elem())
+	return d.spoiled
 }
 
 var yamlLine = regexp.MustCompile(`^yaml: line (\d+): (.*)$`)
@@ -96,6 +100,8 @@ func (d *decoder) mapping(n *yaml.Node, v reflect.Value) {
 		d.wrong(n, "a mapping")
 		return
 	}
+	defer func(outer int) { d.in = outer }(d.in)
+	d.in = n.Line
 	if line := v.FieldByName("Line"); line.IsValid() {
 		line.SetInt(int64(n.Line))
 	}
@@ -206,4 +212,5 @@ func (d *decoder) time(n *yaml.Node, v reflect.Value) {
 
 func (d *decoder) wrong(n *yaml.Node, want string) {
 	d.complaints.Add(n.Line, "expected %s", want)
+	d.spoiled[d.in] = true
 }

@@ -33,15 +33,10 @@ type Spec struct {
 
 // Check complains about what is wrong with the pipelines of one organization.
 func Check(c *core.Complaints, specs []Spec) {
-	first := make(map[string]int)
 	for _, s := range specs {
 		s.Check(c)
-		if line, twice := first[s.Slug]; twice {
-			c.Add(s.Line, "the pipeline %q is already given at line %d", s.Slug, line)
-			continue
-		}
-		first[s.Slug] = s.Line
 	}
+	core.ComplainTwice(c, specs, "pipeline", func(s Spec) (int, string) { return s.Line, s.Slug })
 }
 
 // Check complains about what is wrong with the spec itself.
@@ -49,9 +44,7 @@ func (s Spec) Check(c *core.Complaints) {
 	if !core.ValidSlug(s.Slug) {
 		c.Add(s.Line, "the slug of a pipeline must begin with a letter or digit and have only lower-case letters, digits and hyphens, not %q", s.Slug)
 	}
-	if _, ok := core.ParseID(s.ID); s.ID != "" && !ok {
-		c.Add(s.Line, "%q is not a UUID", s.ID)
-	}
+	c.CheckID(s.Line, s.ID)
 	for _, team := range slices.Sorted(maps.Keys(s.Teams)) {
 		if level := s.Teams[team]; !level.Valid() {
 			c.Add(s.Line, "the access level of team %s must be one of %s, not %q", team, strings.Join(level.Values(), ", "), level)
