@@ -59,7 +59,7 @@ func (p *Pipeline) check(problems *core.Problems) {
 func (p *Pipeline) checkSlug(problems *core.Problems) {
 	switch {
 	case p.Slug == "" && p.Name != "":
-		problems.Add("slug", "is required, because none can be derived from this name")
+		problems.Add("slug", "is required: letters, digits and hyphens, beginning with a letter or digit")
 	case p.Slug == "": // a problem of the name
 	case len(p.Slug) > core.MaxSlug:
 		problems.Add("slug", "must have at most %d characters", core.MaxSlug)

@@ -25,8 +25,8 @@ const pipelineColumns = `
 		p.scheduled_builds_count, p.running_builds_count, p.scheduled_jobs_count, p.running_jobs_count, p.waiting_jobs_count,
 		p.created_at, p.archived_at, p.webhook_key, p.badge_key, ` + identity.UserColumns
 
-const pipelineTables = `
-	FROM pipelines p
+// pipelineJoins are what pipelineColumns need beside pipelines p.
+const pipelineJoins = `
 	LEFT JOIN users u ON u.id = p.created_by
 	LEFT JOIN pipeline_templates t ON t.id = p.template_id
 	LEFT JOIN source_connections e ON e.organization_id = p.organization_id
@@ -79,7 +79,8 @@ func onePipeline(q *db.Q, v Viewer, condition, value string) (*Pipeline, error) 
 	v.visible(&s)
 	s.where(condition, value)
 	p, err := db.One(q, scanPipeline, `
-		SELECT `+v.rank(&s)+`, `+pipelineColumns+pipelineTables+`
+		SELECT `+v.rank(&s)+`, `+pipelineColumns+`
+		FROM pipelines p `+pipelineJoins+`
 		`+s.clause(), s.args...)
 	if errors.Is(err, db.ErrNoRows) {
 		return nil, core.Errorf(core.NotFound, noPipeline)
@@ -113,15 +114,20 @@ func list(q *db.Q, v Viewer, f filter, limit, offset int) ([]*Pipeline, int, err
 	if err := q.QueryRow(`SELECT COUNT(*) FROM pipelines p `+s.clause(), s.args...).Scan(&total); err != nil {
 		return nil, 0, err
 	}
-	order := "p.name_folded, p.id"
+	order := "p.name_folded" // unique in an organization
 	if !f.createdFrom.IsZero() || !f.createdTo.IsZero() {
 		order = "p.created_at DESC, p.id DESC"
 	}
+	// The page comes before the joins, so that they and the ranks cost a page and not the organization.
 	pipelines, err := db.All(q, scanPipeline, `
-		SELECT `+v.rank(&s)+`, `+pipelineColumns+pipelineTables+`
-		`+s.clause()+`
-		ORDER BY `+order+`
-		LIMIT `+s.arg(limit)+` OFFSET `+s.arg(offset), s.args...)
+		SELECT `+v.rank(&s)+`, `+pipelineColumns+`
+		FROM (
+			SELECT *
+			FROM pipelines p
+			`+s.clause()+`
+			ORDER BY `+order+`
+			LIMIT `+s.arg(limit)+` OFFSET `+s.arg(offset)+`) p `+pipelineJoins+`
+		ORDER BY `+order, s.args...)
 	return pipelines, total, err
 }
 
