@@ -27,13 +27,13 @@ func load(source []byte) (*yaml.Node, *Problem) {
 		return nil, &Problem{1, 1, "the definition is empty; it needs a list of steps"}
 	}
 	if err != nil {
-		return nil, syntaxProblem(source, err)
+		return nil, SyntaxProblem(source, err)
 	}
 	switch second, err := decode(decoder); {
 	case errors.Is(err, io.EOF):
 		return document.Content[0], nil
 	case err != nil:
-		return nil, syntaxProblem(source, err)
+		return nil, SyntaxProblem(source, err)
 	default:
 		return nil, &Problem{second.Line, second.Column, "a second document begins here; a definition is one document"}
 	}
@@ -124,9 +124,9 @@ var tokenMessages = map[string]string{
 	"exceeded max depth of 10000":                                  "lists and mappings are nested too deep",
 }
 
-// syntaxProblem makes a sentence with a place of an error of the library, which knows no columns and
+// SyntaxProblem makes a sentence with a place of an error of the library, which knows no columns and
 // not always the line.
-func syntaxProblem(source []byte, err error) *Problem {
+func SyntaxProblem(source []byte, err error) *Problem {
 	message := strings.TrimPrefix(err.Error(), "yaml: ")
 	line := 1
 	if m := libraryLine.FindStringSubmatch(message); m != nil {

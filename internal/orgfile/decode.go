@@ -4,15 +4,14 @@ import (
 	"fmt"
 	"math"
 	"reflect"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"go.yaml.in/yaml/v3"
 
 	"stackyard/internal/core"
+	"stackyard/internal/definition"
 )
 
 // maxNodes bounds what aliases can blow a file up to.
@@ -34,8 +33,8 @@ type decoder struct {
 func decode(source []byte, v any, complaints *core.Complaints) (spoiled map[int]bool) {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(source, &doc); err != nil {
-		line, message := syntaxError(err)
-		complaints.Add(line, "%s", message)
+		problem := definition.SyntaxProblem(source, err)
+		complaints.Add(problem.Line, "%s", problem.Message)
 		return nil
 	}
 	if len(doc.Content) == 0 {
@@ -45,17 +44,6 @@ func decode(source []byte, v any, complaints *core.Complaints) (spoiled map[int]
 	d := decoder{complaints: complaints, spoiled: make(map[int]bool)}
 	d.value(doc.Content[0], reflect.ValueOf(v).Elem())
 	return d.spoiled
-}
-
-var yamlLine = regexp.MustCompile(`^yaml: line (\d+): (.*)$`)
-
-func syntaxError(err error) (line int, message string) {
-	m := yamlLine.FindStringSubmatch(err.Error())
-	if m == nil {
-		return 1, strings.TrimPrefix(err.Error(), "yaml: ")
-	}
-	line, _ = strconv.Atoi(m[1])
-	return line, m[2]
 }
 
 func (d *decoder) value(n *yaml.Node, v reflect.Value) {

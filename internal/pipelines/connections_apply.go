@@ -32,7 +32,7 @@ func CheckConnections(c *core.Complaints, specs []ConnectionSpec) {
 	for _, s := range specs {
 		s.Check(c)
 	}
-	core.ComplainTwice(c, specs, "source connection to", func(s ConnectionSpec) (int, string) { return s.Line, s.Host })
+	core.ComplainTwice(c, specs, "source connection", func(s ConnectionSpec) (int, string) { return s.Line, s.Host })
 }
 
 // Check complains about what is wrong with the spec itself.
