@@ -10,6 +10,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -111,11 +112,17 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 	if mux == nil {
 		mux = s.muxes[""]
 	}
-	if _, pattern := mux.Handler(hr); pattern == "" {
+	if _, pattern := mux.Handler(hr); pattern == "" || !storable(hr.URL.Path) {
 		s.fail(w, seen.id, core.Errorf(core.NotFound, "Not Found: there is nothing at %s", hr.URL.Path))
 		return
 	}
 	mux.ServeHTTP(w, hr)
+}
+
+// storable reports whether a database can hold a text. Nothing can have a name that is not, and asking
+// for one would be an error of the database.
+func storable(text string) bool {
+	return utf8.ValidString(text) && !strings.ContainsRune(text, 0)
 }
 
 // tidy collapses doubled slashes, cuts one at the end and resolves dots.
@@ -250,6 +257,9 @@ func (s *Server) admit(r *Request) error {
 	}
 	if p := route.Permission; p != "" && !route.Handler.guarded && !r.Member.Can(p, r.Org) {
 		return forbidden(p)
+	}
+	if query, err := url.QueryUnescape(r.URL.RawQuery); route.Query != nil && err == nil && !storable(query) {
+		return core.Errorf(core.BadRequest, "The query holds the character U+0000, or bytes that are not UTF-8")
 	}
 	return nil
 }
