@@ -159,6 +159,9 @@ func TestGet_FindsOnlyThePipelinesOfTheOrganization(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servertest.Server) {
 		ada, cy := s.As(t, servertest.Ada), s.As(t, servertest.Cy)
 		ada.Get(path+"/nothing").WantMessage(http.StatusNotFound, "No pipeline found")
+		for _, impossible := range []string{"/%00", "/%FF", "/a%2Fb", "/HELLO"} {
+			ada.Get(path + impossible).Want(http.StatusNotFound)
+		}
 		cy.Get(rivalPath+"/hello").WantMessage(http.StatusNotFound, "No pipeline found")
 		cy.Get(path).WantMessage(http.StatusNotFound, "No organization found")
 		for _, visited := range []string{hello, path + "/nothing", "/v2/organizations/nobody/pipelines/hello"} {

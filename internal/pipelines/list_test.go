@@ -47,6 +47,7 @@ func TestList_FiltersByNameAndRepository(t *testing.T) {
 			{"repository=" + url.QueryEscape("https://github.com/ACME/Apple"), "apple-pie"},
 			{"repository=" + url.QueryEscape("git@github.com:acme/banana.git"), "banana"},
 			{"repository=" + url.QueryEscape("ssh://git@github.com/acme/banana.git"), "banana"},
+			{"repository=.git", "100-cherry apple-pie hello nder"},
 			{"repository=cherry_tree", "100-cherry"},
 			{"repository=cherry%5Ctree", ""},
 			{"name=a&repository=github", "apple-pie banana"},
@@ -83,7 +84,7 @@ func TestList_FiltersByCreationNewestFirst(t *testing.T) {
 				t.Errorf("%s: %q, want %q", c.query, got, c.want)
 			}
 		}
-		for _, bad := range []string{"created_from=yesterday", "created_to=1", "archived=maybe", "page=0", "per_page=101", "per_page=x"} {
+		for _, bad := range []string{"created_from=yesterday", "created_to=1", "archived=maybe", "page=0", "per_page=101", "per_page=x", "name=%00", "name=%FF", "name=" + strings.Repeat("x", 3000)} {
 			ada.Get(path + "?" + bad).Want(http.StatusBadRequest)
 		}
 	})

@@ -1,6 +1,7 @@
 package pipelines
 
 import (
+	"cmp"
 	"errors"
 	"strings"
 	"time"
@@ -139,8 +140,9 @@ func (f filter) restrict(s *statement) {
 		s.where(`p.name_folded LIKE %s ESCAPE '\'`, containing(strings.ToLower(f.name)))
 	}
 	if f.repository != "" {
-		s.where(`(p.repository_folded LIKE %s ESCAPE '\' OR p.repository_folded LIKE %s ESCAPE '\')`,
-			containing(strings.ToLower(f.repository)), containing(sourcehost.Canonical(f.repository)))
+		as := strings.ToLower(f.repository)
+		canonical := cmp.Or(sourcehost.Canonical(f.repository), as)
+		s.where(`(p.repository_folded LIKE %s ESCAPE '\' OR p.repository_folded LIKE %s ESCAPE '\')`, containing(as), containing(canonical))
 	}
 	if !f.createdFrom.IsZero() {
 		s.where("p.created_at >= %s", db.Micros(f.createdFrom))
