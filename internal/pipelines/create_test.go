@@ -71,8 +71,6 @@ func TestCreate_RefusesWrongFields(t *testing.T) {
 		{"visibility", "secret", "must be one of private, public"},
 		{"visibility", "", "must be one of private, public"},
 		{"tags", "go", "must be an array"},
-		{"tags", []string{""}, "is required"},
-		{"tags", []string{long(256)}, "at most 255 characters"},
 		{"tags", slices.Repeat([]string{"x"}, 51), "at most 50"},
 		{"pipeline_template_uuid", "nonsense", "must be the UUID of a pipeline template"},
 		{"pipeline_template_uuid", core.NewID(), "must be a pipeline template of this organization"},
@@ -87,12 +85,11 @@ func TestCreate_RefusesWrongFields(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servertest.Server) {
 		ada := s.As(t, servertest.Ada)
 		for _, c := range cases {
-			field := c.field
-			if c.field == "tags" && strings.Contains(c.text, "characters") || c.text == "is required" && c.field == "tags" {
-				field = "tags[0]"
-			}
-			ada.Post(path, yaml("Refused", map[string]any{c.field: c.value})).WantFieldError(field, c.text)
+			ada.Post(path, yaml("Refused", map[string]any{c.field: c.value})).WantFieldError(c.field, c.text)
 		}
+		tags := ada.Post(path, yaml("Refused", map[string]any{"tags": []string{"fine", "", long(256)}}))
+		tags.WantFieldError("tags[1]", "is required")
+		tags.WantFieldError("tags[2]", "at most 255 characters")
 		ada.Post(path, yaml("Refused", map[string]any{"default_command_step_timeout": 61, "maximum_command_step_timeout": 60})).
 			WantFieldError("default_command_step_timeout", "at most maximum_command_step_timeout, which is 60")
 		wantEqual(t, "pipelines", ada.Get(path).Len(""), 1)

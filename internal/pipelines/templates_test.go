@@ -144,6 +144,6 @@ func TestPipeline_IsMadeFromAvailableTemplatesOnlyByMembers(t *testing.T) {
 		bo.Patch(hello, map[string]any{"pipeline_template_uuid": draft}).WantFieldError("pipeline_template_uuid", "available to members")
 		bo.Post(path, yaml("By Bo", map[string]any{"pipeline_template_uuid": ready})).Want(http.StatusCreated)
 		ada.Post(path, yaml("By Ada", map[string]any{"pipeline_template_uuid": draft})).Want(http.StatusCreated)
-		bo.Patch(path+"/by-ada", map[string]any{"description": "x"}).Want(http.StatusOK)
+		bo.Patch(path+"/by-ada", map[string]any{"description": "x", "pipeline_template_uuid": draft}).Want(http.StatusOK)
 	})
 }
