@@ -6,7 +6,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"stackyard/internal/core"
@@ -17,7 +16,6 @@ import (
 const (
 	maxName        = 255
 	maxDescription = 4096
-	maxBranch      = 255
 	maxFilter      = 2048
 	maxTags        = 50
 	maxTag         = 255
@@ -118,10 +116,8 @@ func tooLong(text string, most int) string {
 }
 
 func checkBranch(problems *core.Problems, branch string) {
-	checkText(problems, "default_branch", branch, maxBranch)
-	odd := func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }
-	if strings.HasPrefix(branch, "-") || strings.ContainsFunc(branch, odd) {
-		problems.Add("default_branch", "must be the name of a branch")
+	if !core.ValidBranch(branch) {
+		problems.Add("default_branch", "must be the name of a git branch, of at most %d bytes", core.MaxBranch)
 	}
 }
 
