@@ -2,6 +2,7 @@ package definition
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -37,4 +38,37 @@ func BenchmarkParse(b *testing.B) {
 	}
 	b.ReportMetric(whole.Seconds()/bare.Seconds(), "x-bare-yaml")
 	b.ReportMetric(float64(whole.Microseconds())/float64(b.N), "µs/parse")
+}
+
+// BenchmarkCondition evaluates a condition of three comparisons, and prints how many times longer
+// that takes than the regular expression in it alone.
+func BenchmarkCondition(b *testing.B) {
+	c, err := ParseCondition(`build.source == "webhook" && build.pull_request.draft && build.branch =~ /^feature\/[a-z]+$/`)
+	if err != nil {
+		b.Fatal(err)
+	}
+	context := pullRequest()
+	pattern := regexp.MustCompile(`^feature\/[a-z]+$`)
+	b.ReportAllocs()
+
+	const times = 1000 // to measure more than the clock
+	var bare, whole time.Duration
+	for b.Loop() {
+		start := time.Now()
+		for range times {
+			if !pattern.MatchString(context.Build.Branch) {
+				b.Fatal("no match")
+			}
+		}
+		middle := time.Now()
+		for range times {
+			if !c.Eval(context) {
+				b.Fatal("does not hold")
+			}
+		}
+		bare += middle.Sub(start)
+		whole += time.Since(middle)
+	}
+	b.ReportMetric(whole.Seconds()/bare.Seconds(), "x-bare-regexp")
+	b.ReportMetric(float64(whole.Nanoseconds())/float64(b.N*times), "ns/eval")
 }

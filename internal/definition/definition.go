@@ -7,9 +7,11 @@
 // that a person gets all of them at once. And a definition is a stranger's input: its size, depth,
 // aliases and jobs are bounded while it is read, see limits.go.
 //
-// The functions are pure. Nothing is evaluated here: conditions stay text, matrices stay
-// dimensions, variables stay uninterpolated, and keys in depends_on may belong to steps that are
-// uploaded later.
+// Conditions have a small language of their own, see [ParseCondition]: they are checked where a
+// definition is read, and evaluated where a build is known.
+//
+// The functions are pure. Nothing is evaluated while a definition is read: matrices stay dimensions,
+// variables stay uninterpolated, and keys in depends_on may belong to steps that are uploaded later.
 package definition
 
 import "stackyard/internal/core"
@@ -53,7 +55,7 @@ type Step struct {
 	// Key is unique in the pipeline, or empty.
 	Key   string
 	Label string
-	// If is a conditional expression, unparsed; at most one of If and Branches is set.
+	// If is a condition that [ParseCondition] takes, or empty; at most one of If and Branches is set.
 	If       string
 	Branches core.BranchFilter
 	// DependsOn is nil when the step has no such attribute, and empty when it says that the step

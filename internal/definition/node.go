@@ -12,10 +12,11 @@ import (
 // A reader walks the nodes of one document. It notes what is wrong with them and counts what it
 // visits, each node as often as an alias leads to it.
 type reader struct {
+	source   []byte
 	problems notebook
 	warnings notebook
 
-	nodes, text, formats int
+	nodes, text, formats, patterns int
 	// spent is set when a bound was passed. From then on every value reads as absent, and no problem
 	// is noted, since it might not be one.
 	spent bool
@@ -24,11 +25,25 @@ type reader struct {
 	inGroup bool
 	// keyLines holds the line of each step that has a key.
 	keyLines map[string]int
+	// conditions holds what is wrong with each condition that was seen, nil for nothing.
+	conditions map[conditionKey]*ConditionError
+}
+
+func newReader(source []byte) *reader {
+	return &reader{source: source, keyLines: map[string]int{}, conditions: map[conditionKey]*ConditionError{}}
 }
 
 func (r *reader) problem(n *yaml.Node, format string, args ...any) {
 	if !r.spent && !r.problems.full() {
 		r.problems.add(Problem{n.Line, n.Column, fmt.Sprintf(format, args...)})
+	}
+}
+
+// problemInside notes a problem with a line and column of a scalar's text, which count from one.
+func (r *reader) problemInside(n *yaml.Node, line, column int, message string) {
+	if !r.spent && !r.problems.full() {
+		line, column = placeInside(r.source, n, line, column)
+		r.problems.add(Problem{line, column, message})
 	}
 }
 

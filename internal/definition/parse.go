@@ -9,7 +9,7 @@ func Parse(source []byte) (*Pipeline, error) {
 	if syntax != nil {
 		return nil, Errors{*syntax}
 	}
-	r := &reader{keyLines: map[string]int{}}
+	r := newReader(source)
 	var p *Pipeline
 	if r.checkShape(root) {
 		p = r.pipeline(r.value(root, "the definition"))

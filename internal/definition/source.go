@@ -183,13 +183,45 @@ func (l *lineReader) Read(p []byte) (int, error) {
 
 // columnOf returns where text stands in a line, or else where the line's first word does.
 func columnOf(source []byte, line int, text string) int {
+	words := lineOf(source, line)
+	i := bytes.Index(words, []byte(text))
+	if i <= 0 {
+		i = len(words) - len(bytes.TrimLeft(words, " \t"))
+	}
+	return utf8.RuneCount(words[:i]) + 1
+}
+
+// lineOf returns a line without its end, nothing when there is no such line.
+func lineOf(source []byte, line int) []byte {
 	for range line - 1 {
 		_, source, _ = bytes.Cut(source, []byte("\n"))
 	}
 	source, _, _ = bytes.Cut(source, []byte("\n"))
-	i := bytes.Index(source, []byte(text))
-	if i <= 0 {
-		i = len(source) - len(bytes.TrimLeft(source, " \t"))
+	return bytes.TrimSuffix(source, []byte("\r"))
+}
+
+// placeInside returns where a line and column of a scalar's text stand in the source. That is known
+// where the text was written as it is: on one line, or line by line after "|". Else it is the place
+// of the scalar.
+func placeInside(source []byte, n *yaml.Node, line, column int) (int, int) {
+	if n.Style == yaml.LiteralStyle {
+		written := lineOf(source, n.Line+line)
+		if indent, ok := bytes.CutSuffix(written, lineOf([]byte(n.Value), line)); ok {
+			return n.Line + line, utf8.RuneCount(indent) + column
+		}
+		return n.Line, n.Column
 	}
-	return utf8.RuneCount(source[:i]) + 1
+	opening := ""
+	switch n.Style {
+	case yaml.DoubleQuotedStyle:
+		opening = `"`
+	case yaml.SingleQuotedStyle:
+		opening = "'"
+	}
+	written := []rune(string(lineOf(source, n.Line)))
+	rest := string(written[min(n.Column-1, len(written)):])
+	if !strings.HasPrefix(rest, opening+n.Value) {
+		return n.Line, n.Column
+	}
+	return n.Line, n.Column + len(opening) + column - 1
 }

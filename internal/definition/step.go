@@ -225,7 +225,7 @@ func firstText(label string, v value) string {
 func (r *reader) common(s *Step, m *mapping) {
 	s.Key = r.stepKey(m.get("key", "identifier", "id"))
 	s.Label = m.get("label", "name").text()
-	s.If = m.get("if").text()
+	s.If = m.get("if").condition(false)
 	s.Branches = core.BranchFilter(strings.Join(m.get("branches").texts(), " "))
 	s.DependsOn = m.get("depends_on").dependencies()
 	s.AllowDependencyFailure = m.get("allow_dependency_failure").boolean(false)
@@ -328,6 +328,9 @@ func (m *mapping) passOn(names ...string) map[string]any {
 			attributes = map[string]any{}
 		}
 		attributes[name] = v.plain()
+		if name == "notify" {
+			v.notifyConditions()
+		}
 	}
 	return attributes
 }
