@@ -41,6 +41,27 @@ func TestProviderSettings_ShowThePathOfTheRepository(t *testing.T) {
 	}
 }
 
+func TestProviderSettings_FilterByAConditionThatCanBeRead(t *testing.T) {
+	const field = "provider_settings.filter_condition"
+	for condition, want := range map[string]string{
+		"":                        "",
+		"  ":                      "",
+		"build.branch == 'main'":  "",
+		"build.brunch == 'main'":  `is not a condition: column 1: there is no variable "build.brunch"; did you mean build.branch?`,
+		"build.branch =~ 'main'":  `is not a condition: column 17: "=~" needs a regular expression such as /^v1/ on its right; 'main' is text`,
+		strings.Repeat("!", 9000): "is not a condition: column 1: a condition must be at most 8192 bytes, found 9000",
+	} {
+		var problems core.Problems
+		kept := ProviderSettings{}.with(map[string]any{"filter_condition": condition}, &problems)
+		if want == "" && (len(problems) > 0 || kept["filter_condition"] != condition) {
+			t.Errorf("%q: kept %v, problems %v", condition, kept, problems)
+		}
+		if want != "" && (len(problems) != 1 || problems[0].Field != field || problems[0].Code != want) {
+			t.Errorf("%.40q: got %v, want %s", condition, problems, want)
+		}
+	}
+}
+
 // FuzzProviderSettings holds that whatever is sent, what is kept is sound: it can be sent again, and
 // nothing else is in it.
 func FuzzProviderSettings(f *testing.F) {
