@@ -12,6 +12,7 @@
 //
 // The functions are pure. Nothing is evaluated while a definition is read: matrices stay dimensions,
 // variables stay uninterpolated, and keys in depends_on may belong to steps that are uploaded later.
+// Dependencies that go in a circle within the definition are refused, since no step could begin.
 package definition
 
 import "stackyard/internal/core"

@@ -20,6 +20,7 @@ func FuzzParse(f *testing.F) {
 		"- group: a\n  steps: [{command: x, matrix: {setup: {os: [a, b]}, adjustments: [{with: {os: c}, skip: true}]}}]\n",
 		"- {command: x, plugins: [{a#v1: {b: [1, 2.5, ~, 0x1f, .inf, 2026-01-02]}}, c], soft_fail: [{exit_status: '*'}]}\n",
 		"- {command: x, depends_on: [a, {step: b, allow_failure: true}], concurrency: 1, concurrency_group: g}\n",
+		"- {group: g, key: g, depends_on: a, steps: [{command: x, if: build.tag != null, key: a, depends_on: [b, g]}, {wait: ~, key: b}]}\n",
 		"a: &a [*a]\n", "? [a]\n: b\n", "a: *b\n", "[[[[", "--- a\n--- b\n", "\"\\0\"", "\xff", "!!int x", "- !!bool {}",
 		laughs(9, "steps: [{command: x, cache: *TOP}]"),
 	} {

@@ -27,10 +27,16 @@ type reader struct {
 	keyLines map[string]int
 	// conditions holds what is wrong with each condition that was seen, nil for nothing.
 	conditions map[conditionKey]*ConditionError
+	graph      graph
 }
 
 func newReader(source []byte) *reader {
-	return &reader{source: source, keyLines: map[string]int{}, conditions: map[conditionKey]*ConditionError{}}
+	return &reader{
+		source:     source,
+		keyLines:   map[string]int{},
+		conditions: map[conditionKey]*ConditionError{},
+		graph:      graph{byKey: map[string]int{}},
+	}
 }
 
 func (r *reader) problem(n *yaml.Node, format string, args ...any) {

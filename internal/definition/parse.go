@@ -13,6 +13,7 @@ func Parse(source []byte) (*Pipeline, error) {
 	var p *Pipeline
 	if r.checkShape(root) {
 		p = r.pipeline(r.value(root, "the definition"))
+		r.checkCircles()
 	}
 	if problems := r.problems.sorted(); problems != nil {
 		return nil, Errors(problems)
