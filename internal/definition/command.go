@@ -83,6 +83,9 @@ func (m *mapping) command() *Command {
 	if c.Parallelism != nil && c.Matrix != nil {
 		m.r.problem(m.key("parallelism"), "parallelism and matrix cannot stand together; add a dimension to the matrix instead")
 	}
+	if c.Matrix != nil {
+		m.checkPlaceholders(c.Matrix)
+	}
 	return c
 }
 

@@ -1,10 +1,6 @@
 package definition
 
-import (
-	"fmt"
-	"strings"
-	"unicode/utf8"
-)
+import "fmt"
 
 // A Condition is a conditional expression, such as build.branch == "main", that was read and found
 // sound: it names only variables that exist, and compares only what can be compared. It can be
@@ -69,11 +65,6 @@ func (e *ConditionError) Error() string {
 
 // conditionError makes an error about the byte of a text at an offset.
 func conditionError(text string, offset int, format string, args ...any) *ConditionError {
-	before := text[:offset]
-	start := strings.LastIndexByte(before, '\n') + 1
-	return &ConditionError{
-		Line:    strings.Count(before, "\n") + 1,
-		Column:  utf8.RuneCountInString(before[start:]) + 1,
-		Message: fmt.Sprintf(format, args...),
-	}
+	line, column := place(text, offset)
+	return &ConditionError{line, column, fmt.Sprintf(format, args...)}
 }

@@ -10,9 +10,10 @@
 // Conditions have a small language of their own, see [ParseCondition]: they are checked where a
 // definition is read, and evaluated where a build is known.
 //
-// The functions are pure. Nothing is evaluated while a definition is read: matrices stay dimensions,
-// variables stay uninterpolated, and keys in depends_on may belong to steps that are uploaded later.
-// Dependencies that go in a circle within the definition are refused, since no step could begin.
+// The functions are pure. Nothing is evaluated while a definition is read: matrices stay dimensions
+// until [Step.Expand] makes jobs of them, variables stay uninterpolated, and keys in depends_on may
+// belong to steps that are uploaded later. Dependencies that go in a circle within the definition are
+// refused, since no step could begin.
 package definition
 
 import "stackyard/internal/core"

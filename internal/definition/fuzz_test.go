@@ -139,3 +139,42 @@ func FuzzCondition(f *testing.F) {
 		}
 	})
 }
+
+// FuzzMatrix holds that any matrix is refused, or makes as many jobs as were counted, each with the
+// values of its combination in the place of placeholders.
+func FuzzMatrix(f *testing.F) {
+	for _, seed := range [][2]string{
+		{"[a, 1, true]", "make {{matrix}}"},
+		{"{setup: {os: [a, b], go: [1, 1]}, adjustments: [{with: {os: c, go: 1}, skip: true}]}", "{{ matrix.os }}-{{matrix.go}}{{matrix.os}}"},
+		{"{setup: [a], adjustments: [{with: a, soft_fail: true}, {with: [b]}, {with: b}]}", "{{matrix}"},
+		{"{setup: {a: [b]}, adjustments: [{with: {a: [c]}}]}", "{{matrix.b}}"},
+		{"[~]", "{{matrix.}}"}, {"{setup: {}}", ""}, {"[['{{matrix}}']]", "{{matrix}}"},
+	} {
+		f.Add(seed[0], seed[1])
+	}
+	f.Fuzz(func(t *testing.T, matrix, text string) {
+		quoted, _ := json.Marshal(text)
+		p, err := Parse([]byte(`- {"command": ` + string(quoted) + `, "plugins": [{"p": [` + string(quoted) + `]}], "matrix": ` + matrix + "}"))
+		if err != nil || len(p.Steps) != 1 || p.Steps[0].Command == nil || p.Steps[0].Command.Matrix == nil {
+			return
+		}
+		s := p.Steps[0]
+		jobs := s.Expand()
+		combinations := s.Command.Matrix.Combinations()
+		if len(jobs) != s.jobs() || len(jobs) != len(combinations) || len(jobs) > maxJobs {
+			t.Fatalf("%d jobs and %d combinations, counted as %d", len(jobs), len(combinations), s.jobs())
+		}
+		for i, job := range jobs {
+			values := combinations[i].Values
+			if len(values) != len(s.Command.Matrix.Dimensions) {
+				t.Fatalf("%d values of %d dimensions", len(values), len(s.Command.Matrix.Dimensions))
+			}
+			want := placeholder.ReplaceAllStringFunc(s.Command.Script, func(found string) string {
+				return values[s.Command.Matrix.dimension(placeholder.FindStringSubmatch(found)[1])]
+			})
+			if config := job.Plugins[0].Config.([]any); job.Script != want || config[0] != want {
+				t.Fatalf("%q became %q and %v, want %q", s.Command.Script, job.Script, config, want)
+			}
+		}
+	})
+}

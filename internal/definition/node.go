@@ -16,7 +16,7 @@ type reader struct {
 	problems notebook
 	warnings notebook
 
-	nodes, text, formats, patterns int
+	nodes, text, formats, patterns, expanded int
 	// spent is set when a bound was passed. From then on every value reads as absent, and no problem
 	// is noted, since it might not be one.
 	spent bool

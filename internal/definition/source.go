@@ -200,6 +200,13 @@ func lineOf(source []byte, line int) []byte {
 	return bytes.TrimSuffix(source, []byte("\r"))
 }
 
+// place returns the line and column of the byte of a text at an offset.
+func place(text string, offset int) (line, column int) {
+	before := text[:offset]
+	start := strings.LastIndexByte(before, '\n') + 1
+	return strings.Count(before, "\n") + 1, utf8.RuneCountInString(before[start:]) + 1
+}
+
 // placeInside returns where a line and column of a scalar's text stand in the source. That is known
 // where the text was written as it is: on one line, or line by line after "|". Else it is the place
 // of the scalar.
