@@ -103,6 +103,8 @@ func (m *mapping) concurrency() *Concurrency {
 		m.r.problem(group.node, "concurrency_group must be at most %d characters, found %d", maxConcurrencyGroup, n)
 	}
 	switch {
+	case limit.pending():
+		return nil
 	case limit.set() && group.set():
 		if group.is(yaml.ScalarNode) && c.Group == "" {
 			group.must("a name")

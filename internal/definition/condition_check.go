@@ -19,6 +19,9 @@ func (v value) condition(notification bool) string {
 	if strings.TrimSpace(text) == "" {
 		return ""
 	}
+	if v.pending() {
+		return text
+	}
 	if wrong := v.r.checkCondition(v, conditionKey{text, notification}); wrong != nil {
 		v.r.problemInside(v.node, wrong.Line, wrong.Column, v.name+": "+wrong.Message)
 	}

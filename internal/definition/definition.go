@@ -1,19 +1,20 @@
 // Package definition turns what a person wrote into a checked list of steps: pipeline YAML through
-// [Parse], the visual steps of the REST API through [FromVisual]. Both give the same [Pipeline].
+// [Parse] when it is kept and [ParseWith] when it is built, the visual steps of the REST API through
+// [FromVisual]. All give the same [Pipeline].
 //
 // Three ideas carry it. The model keeps every attribute as the step language means it, with aliases
 // of names and shapes already settled, so that later rooms never look at YAML. Reading never stops
 // at the first mistake: each [Problem] is noted with its line and column and reading goes on, so
 // that a person gets all of them at once. And a definition is a stranger's input: its size, depth,
-// aliases and jobs are bounded while it is read, see limits.go.
+// aliases, variables and jobs are bounded while it is read, see limits.go.
 //
-// Conditions have a small language of their own, see [ParseCondition]: they are checked where a
-// definition is read, and evaluated where a build is known.
+// Three small languages stand inside the texts. Variables such as $BRANCH are filled in before
+// anything else is read, see interpolate.go. Conditions are checked where a definition is read, and
+// evaluated where a build is known, see [ParseCondition]. The placeholders of a matrix are filled in
+// when [Step.Expand] makes jobs of a step.
 //
-// The functions are pure. Nothing is evaluated while a definition is read: matrices stay dimensions
-// until [Step.Expand] makes jobs of them, variables stay uninterpolated, and keys in depends_on may
-// belong to steps that are uploaded later. Dependencies that go in a circle within the definition are
-// refused, since no step could begin.
+// The functions are pure. Keys in depends_on may belong to steps that are uploaded later, but
+// dependencies that go in a circle are refused, since no step could begin.
 package definition
 
 import "stackyard/internal/core"

@@ -11,7 +11,7 @@ import (
 )
 
 // FuzzParse holds that any source gives either a pipeline that renders, or problems with a place; the
-// same ones each time.
+// same ones each time. With variables filled in it also makes the jobs that were counted.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
 		"steps:\n  - command: make\n    env: {A: 1}\n    retry: {automatic: [{exit_status: -1, limit: 0}]}\n",
@@ -21,6 +21,7 @@ func FuzzParse(f *testing.F) {
 		"- {command: x, plugins: [{a#v1: {b: [1, 2.5, ~, 0x1f, .inf, 2026-01-02]}}, c], soft_fail: [{exit_status: '*'}]}\n",
 		"- {command: x, depends_on: [a, {step: b, allow_failure: true}], concurrency: 1, concurrency_group: g}\n",
 		"- {group: g, key: g, depends_on: a, steps: [{command: x, if: build.tag != null, key: a, depends_on: [b, g]}, {wait: ~, key: b}]}\n",
+		"env: {X: $A}\nsteps:\n  - {command: \"${X:1} $$Y\", parallelism: $N, soft_fail: $UNSET, if: \"build.tag =~ /$X$/\"}\n",
 		"a: &a [*a]\n", "? [a]\n: b\n", "a: *b\n", "[[[[", "--- a\n--- b\n", "\"\\0\"", "\xff", "!!int x", "- !!bool {}",
 		laughs(9, "steps: [{command: x, cache: *TOP}]"),
 	} {
@@ -32,12 +33,13 @@ func FuzzParse(f *testing.F) {
 		if !reflect.DeepEqual(p, again) || !reflect.DeepEqual(err, errAgain) {
 			t.Fatalf("two results:\n%+v, %v\n%+v, %v", p, err, again, errAgain)
 		}
+		if p, err := ParseWith(source, environment(someVariables)); err != nil {
+			checkErrors(t, err)
+		} else {
+			checkExpanded(t, p.Steps)
+		}
 		if err != nil {
-			problems, ok := errors.AsType[Errors](err)
-			if !ok || len(problems) == 0 || len(problems) > maxProblems {
-				t.Fatalf("the error is %T with %d problems", err, len(problems))
-			}
-			checkPlaces(t, problems)
+			checkErrors(t, err)
 			return
 		}
 		if len(p.Steps) == 0 {
@@ -50,6 +52,26 @@ func FuzzParse(f *testing.F) {
 			}
 		}
 	})
+}
+
+func checkErrors(t *testing.T, err error) {
+	t.Helper()
+	problems, ok := errors.AsType[Errors](err)
+	if !ok || len(problems) == 0 || len(problems) > maxProblems {
+		t.Fatalf("the error is %T with %d problems", err, len(problems))
+	}
+	checkPlaces(t, problems)
+}
+
+func checkExpanded(t *testing.T, steps []Step) {
+	t.Helper()
+	for _, s := range steps {
+		if s.Group != nil {
+			checkExpanded(t, s.Group.Steps)
+		} else if got := len(s.Expand()); got != s.jobs() {
+			t.Fatalf("%d jobs, counted as %d", got, s.jobs())
+		}
+	}
 }
 
 func checkPlaces(t *testing.T, problems []Problem) {

@@ -72,7 +72,7 @@ func (v value) dimensions() []Dimension {
 	}
 	var dimensions []Dimension
 	for _, e := range entries {
-		if !dimensionName.MatchString(e.name) {
+		if !dimensionName.MatchString(e.name) && !v.r.pending(e.name) {
 			v.r.problem(e.key, "the name of a dimension must consist of letters, digits and underscores, found %s", quote(e.name))
 		}
 		list := v.r.value(e.value, v.name+"."+quote(e.name))

@@ -21,6 +21,9 @@ type reader struct {
 	// is noted, since it might not be one.
 	spent bool
 
+	// open says that variables are not filled in yet.
+	open bool
+
 	jobs    int
 	inGroup bool
 	// keyLines holds the line of each step that has a key.
@@ -108,6 +111,22 @@ func (v value) set() bool { return v.present() && !isNull(v.node) }
 
 func (v value) is(kind yaml.Kind) bool { return v.set() && v.node.Kind == kind }
 
+// pending reports whether the value has a variable that is not filled in yet: it may become anything.
+func (v value) pending() bool {
+	return v.is(yaml.ScalarNode) && v.r.pending(v.node.Value)
+}
+
+func (r *reader) pending(text string) bool {
+	if !r.open {
+		return false
+	}
+	found, err := scanVariables(text)
+	return found || err != nil
+}
+
+// decided reports whether the value is set and known.
+func (v value) decided() bool { return v.set() && !v.pending() }
+
 // must notes that the value is not what it must be.
 func (v value) must(expected string) {
 	v.r.problem(v.node, "%s must be %s, found %s", v.name, expected, describe(v.node))
@@ -149,7 +168,7 @@ func (v value) texts() []string {
 // boolean returns a truth, or missing when there is none. Variables leave texts behind, so the texts
 // true and false will do.
 func (v value) boolean(missing bool) bool {
-	if !v.set() {
+	if !v.decided() {
 		return missing
 	}
 	b, ok := truth(v.node)
@@ -181,7 +200,7 @@ const (
 
 // integer returns a whole number between two bounds, or nil. A text that is one will do.
 func (v value) integer(low, high int) *int {
-	if !v.set() {
+	if !v.decided() {
 		return nil
 	}
 	n, ok := wholeNumber(v.node)
@@ -203,7 +222,7 @@ func wholeNumber(n *yaml.Node) (int64, bool) {
 
 // oneOf returns a text out of several, or "" when there is none.
 func (v value) oneOf(allowed ...string) string {
-	if !v.set() {
+	if !v.decided() {
 		return ""
 	}
 	if v.node.Kind == yaml.ScalarNode {

@@ -257,7 +257,7 @@ func (r *reader) stepKey(v value) string {
 // skip reads true, false or the reason to skip a step.
 func (v value) skip() Skip {
 	const longest = 70
-	if !v.set() {
+	if !v.decided() {
 		return Skip{}
 	}
 	if on, ok := truth(v.node); ok {
