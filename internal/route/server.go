@@ -10,6 +10,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -37,21 +38,24 @@ type Server struct {
 	limiter   *Limiter
 	proxies   []netip.Prefix
 	measures  measures
-	muxes     map[string]*http.ServeMux // by the first path segment; "" for paths that begin with a wildcard
-	routes    []Route
+	// bodyTimeout is how long a client may take to send a body.
+	bodyTimeout time.Duration
+	muxes       map[string]*http.ServeMux // by the first path segment; "" for paths that begin with a wildcard
+	routes      []Route
 }
 
 // New builds a server of a route table. It panics when the table contradicts itself, as a mux does.
 func New(c Config, routes []Route) *Server {
 	s := &Server{
-		directory: c.Directory,
-		public:    c.Public,
-		log:       c.Log,
-		limiter:   NewLimiter(c.Clock),
-		proxies:   c.TrustedProxies,
-		measures:  newMeasures(c.Metrics),
-		muxes:     map[string]*http.ServeMux{"": http.NewServeMux()},
-		routes:    routes,
+		directory:   c.Directory,
+		public:      c.Public,
+		log:         c.Log,
+		limiter:     NewLimiter(c.Clock),
+		proxies:     c.TrustedProxies,
+		measures:    newMeasures(c.Metrics),
+		muxes:       map[string]*http.ServeMux{"": http.NewServeMux()},
+		bodyTimeout: bodyTimeout,
+		routes:      routes,
 	}
 	methods := make(map[string]map[string]*Route) // by path, by method
 	for i := range routes {
