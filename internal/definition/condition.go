@@ -7,8 +7,6 @@ import "fmt"
 // evaluated any number of times, from several goroutines.
 type Condition struct {
 	root *expression
-	// weight is the size of its regular expressions, see patternWeight.
-	weight int
 }
 
 // The bounds of a condition.
@@ -30,12 +28,11 @@ func ParseNotificationCondition(text string) (*Condition, error) {
 }
 
 func parseCondition(text string, notification bool) (*Condition, error) {
-	p := &conditionParser{lexer: lexer{text: text}, notification: notification}
-	root, err := p.parse()
+	root, err := newConditionParser(text, notification).parse()
 	if err != nil {
 		return nil, err
 	}
-	return &Condition{root, p.weight}, nil
+	return &Condition{root}, nil
 }
 
 // Eval reports whether the condition holds. It cannot fail: what could go wrong was found by parsing.

@@ -23,7 +23,7 @@ func (v value) condition(notification bool) string {
 		return text
 	}
 	if wrong := v.r.checkCondition(v, conditionKey{text, notification}); wrong != nil {
-		v.r.problemInside(v.node, wrong.Line, wrong.Column, v.name+": "+wrong.Message)
+		v.r.problemInside(v.node, Problem{wrong.Line, wrong.Column, v.name + ": " + wrong.Message})
 	}
 	return text
 }
@@ -35,10 +35,12 @@ func (r *reader) checkCondition(v value, key conditionKey) *ConditionError {
 	if seen || r.problems.full() {
 		return wrong
 	}
-	c, err := parseCondition(key.text, key.notification)
+	p := newConditionParser(key.text, key.notification)
+	_, err := p.parse()
 	if err != nil {
 		wrong, _ = errors.AsType[*ConditionError](err)
-	} else if r.patterns += c.weight; r.patterns > maxAllPatterns {
+	}
+	if r.patterns += p.weight; r.patterns > maxAllPatterns {
 		r.giveUp(v.node, "the regular expressions of all conditions together are too large")
 	}
 	r.conditions[key] = wrong

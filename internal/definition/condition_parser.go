@@ -13,7 +13,11 @@ type conditionParser struct {
 	token        token // the one to look at next
 	depth        int
 	notification bool
-	weight       int
+	weight       int // of the regular expressions so far, see patternWeight
+}
+
+func newConditionParser(text string, notification bool) *conditionParser {
+	return &conditionParser{lexer: lexer{text: text}, notification: notification}
 }
 
 // powers says how strongly operators bind their operands. "!" binds strongest.

@@ -15,6 +15,7 @@ type reader struct {
 	source   []byte
 	problems notebook
 	warnings notebook
+	inside   map[insideProblem]bool
 
 	nodes, text, formats, patterns, expanded int
 	// spent is set when a bound was passed. From then on every value reads as absent, and no problem
@@ -36,6 +37,7 @@ type reader struct {
 func newReader(source []byte) *reader {
 	return &reader{
 		source:     source,
+		inside:     map[insideProblem]bool{},
 		keyLines:   map[string]int{},
 		conditions: map[conditionKey]*ConditionError{},
 		graph:      graph{byKey: map[string]int{}},
@@ -48,12 +50,22 @@ func (r *reader) problem(n *yaml.Node, format string, args ...any) {
 	}
 }
 
-// problemInside notes a problem with a line and column of a scalar's text, which count from one.
-func (r *reader) problemInside(n *yaml.Node, line, column int, message string) {
-	if !r.spent && !r.problems.full() {
-		line, column = placeInside(r.source, n, line, column)
-		r.problems.add(Problem{line, column, message})
+// An insideProblem is one with a part of a scalar's text, by the line and column in it.
+type insideProblem struct {
+	node    *yaml.Node
+	problem Problem
+}
+
+// problemInside notes a problem with a line and column of a scalar's text, which count from one. It
+// looks for the place once, however often aliases lead to the scalar: that takes time.
+func (r *reader) problemInside(n *yaml.Node, p Problem) {
+	inside := insideProblem{n, p}
+	if r.spent || r.problems.full() || r.inside[inside] {
+		return
 	}
+	r.inside[inside] = true
+	p.Line, p.Column = placeInside(r.source, n, p.Line, p.Column)
+	r.problems.add(p)
 }
 
 func (r *reader) warn(n *yaml.Node, format string, args ...any) {

@@ -77,7 +77,8 @@ func (c *placeholderCheck) text(n *yaml.Node) {
 			continue
 		}
 		line, column := place(n.Value, match[0])
-		c.r.problemInside(n, line, column, c.unknown(name))
+		c.r.problemInside(n, Problem{line, column, c.unknown(name)})
+		return // finding out where it stands and what was meant takes time
 	}
 }
 

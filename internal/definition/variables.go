@@ -51,7 +51,7 @@ func (r *reader) noteVariable(n *yaml.Node, err error) bool {
 	}
 	if wrong, ok := errors.AsType[*variableError](err); ok {
 		line, column := place(n.Value, wrong.offset)
-		r.problemInside(n, line, column, wrong.message)
+		r.problemInside(n, Problem{line, column, wrong.message})
 		return true
 	}
 	r.giveUp(n, "the definition has more than %d bytes of text once its variables are filled in", maxText)
