@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os"
 
 	"github.com/spf13/cobra"
 
@@ -32,11 +33,8 @@ runs on the same data notices within a second.`,
 			}
 			settings, parsed := server.ParseSettings(func(flag string) string { return values[flag] })
 			log, logged := server.NewLogger(logFormat(""))
-			var missing error
-			if path == "" {
-				missing = errors.New("--file: name an organization file")
-			}
-			if err := errors.Join(gathered, parsed, logged, missing); err != nil {
+			source, read := readFile(path)
+			if err := errors.Join(gathered, parsed, logged, read); err != nil {
 				return refuse(err)
 			}
 			storage, err := server.OpenStorage(cmd.Context(), settings, log)
@@ -44,10 +42,21 @@ runs on the same data notices within a second.`,
 				return fmt.Errorf("open the installation: %w", err)
 			}
 			defer func() { err = errors.Join(err, storage.DB.Close()) }()
-			return applyFile(cmd.Context(), storage, path, cmd.OutOrStdout())
+			return applyFile(cmd.Context(), storage, path, source, cmd.OutOrStdout())
 		},
 	}
 	cmd.Flags().StringP("file", "f", "", "the organization file; required")
 	addSettings(cmd, storageSettings())
 	return cmd
+}
+
+func readFile(path string) ([]byte, error) {
+	if path == "" {
+		return nil, errors.New("--file: name an organization file")
+	}
+	source, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("--file: %w", err)
+	}
+	return source, nil
 }

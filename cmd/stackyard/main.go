@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -53,23 +54,50 @@ func root() *cobra.Command {
 Start with "stackyard up": the whole product on this machine, with a demo
 organization to try. For production there is "stackyard serve", prepared with
 "stackyard apply -f organizations.yaml".`,
+		Version:       versionLine(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          cobra.NoArgs,
+
+		SuggestionsMinimumDistance: 2,
 	}
+	cmd.SetVersionTemplate("{{.Version}}\n")
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return &usageError{fmt.Errorf("%w\nSee %s --help", err, cmd.CommandPath())}
 	})
 	cmd.AddCommand(upCommand(), serveCommand(), applyCommand(), versionCommand())
-	for _, c := range cmd.Commands() {
-		c.Args = noArguments
-	}
+	cmd.InitDefaultCompletionCmd()
+	refuseArguments(cmd)
 	return cmd
+}
+
+// refuseArguments makes a command and those below it refuse arguments, which no command takes. One
+// that only groups others shows its help; the library would do so for an unknown command too, and call
+// it a success.
+func refuseArguments(cmd *cobra.Command) {
+	cmd.Args = noArguments
+	if !cmd.Runnable() {
+		cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	}
+	for _, c := range cmd.Commands() {
+		refuseArguments(c)
+	}
 }
 
 func noArguments(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	return &usageError{fmt.Errorf("unexpected argument %q\nSee %s --help", args[0], cmd.CommandPath())}
+	what := "unexpected argument"
+	if cmd.HasSubCommands() {
+		what = "unknown command"
+	}
+	return &usageError{fmt.Errorf("%s %q%s\nSee %s --help", what, args[0], suggestion(cmd, args[0]), cmd.CommandPath())}
+}
+
+// suggestion asks whether a command with a similar name was meant.
+func suggestion(cmd *cobra.Command, mistyped string) string {
+	if similar := cmd.SuggestionsFor(mistyped); len(similar) > 0 {
+		return "; did you mean " + strings.Join(similar, " or ") + "?"
+	}
+	return ""
 }

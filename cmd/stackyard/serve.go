@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
+	"runtime/debug"
 
 	"github.com/spf13/cobra"
 
@@ -55,7 +57,11 @@ func serve(ctx context.Context, s server.Settings, log *slog.Logger, out io.Writ
 	}
 	defer func() { err = errors.Join(err, storage.DB.Close()) }()
 	if s.Apply != "" {
-		if err := applyFile(ctx, storage, s.Apply, out); err != nil {
+		source, err := os.ReadFile(s.Apply)
+		if err != nil {
+			return refuse(err)
+		}
+		if err := applyFile(ctx, storage, s.Apply, source, out); err != nil {
 			return err
 		}
 	}
@@ -63,6 +69,10 @@ func serve(ctx context.Context, s server.Settings, log *slog.Logger, out io.Writ
 		if err := prepare(storage); err != nil {
 			return err
 		}
+	}
+	if s.Apply != "" || prepare != nil {
+		// Hashing passwords took tens of megabytes that serving does not need.
+		debug.FreeOSMemory()
 	}
 	return server.Run(ctx, s, storage, version, log, func(url string) error {
 		if _, err := fmt.Fprintf(out, "listening on %s\n", url); err != nil {
@@ -73,8 +83,8 @@ func serve(ctx context.Context, s server.Settings, log *slog.Logger, out io.Writ
 }
 
 // applyFile applies an organization file; what is wrong with the file itself is the user's to mend.
-func applyFile(ctx context.Context, st server.Storage, path string, out io.Writer) error {
-	err := server.ApplyFile(ctx, st, path, out)
+func applyFile(ctx context.Context, st server.Storage, path string, source []byte, out io.Writer) error {
+	err := server.Apply(ctx, st, path, source, out)
 	if _, ok := errors.AsType[core.Complaints](err); ok {
 		return refuse(err)
 	}

@@ -126,13 +126,16 @@ func readConfig(cmd *cobra.Command) (map[string]string, []error) {
 			continue
 		}
 		var list []string
+		_, twice := values[key.Value]
 		switch {
+		case twice:
+			errs = append(errs, fmt.Errorf("--config %s: line %d: %s is given twice", path, key.Line, key.Value))
 		case node.Kind == yaml.ScalarNode:
 			values[key.Value] = node.Value
 		case node.Decode(&list) == nil:
 			values[key.Value] = strings.Join(list, ",")
 		default:
-			errs = append(errs, fmt.Errorf("--config %s: line %d: %s must be a text", path, node.Line, key.Value))
+			errs = append(errs, fmt.Errorf("--config %s: line %d: %s must be a text", path, key.Line, key.Value))
 		}
 	}
 	return values, errs

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"stackyard/internal/core"
+	"stackyard/internal/db"
 	"stackyard/internal/identity"
 	"stackyard/internal/orgfile"
 	"stackyard/internal/seal"
@@ -61,6 +62,8 @@ type welcome struct {
 	Password    string
 	AccessToken string
 	AgentToken  string
+
+	generated bool // on this start
 }
 
 // The lines of welcome.txt that hold what was generated.
@@ -80,6 +83,7 @@ func loadWelcome(path string) (*welcome, error) {
 			Password:    seal.NewToken(""),
 			AccessToken: seal.NewToken(identity.AccessTokenPrefix),
 			AgentToken:  seal.NewToken(identity.AgentTokenPrefix),
+			generated:   true,
 		}, nil
 	}
 	if err != nil {
@@ -107,14 +111,30 @@ var demoFile string
 
 var demoTemplate = template.Must(template.New("up.yaml").Parse(demoFile))
 
-// apply makes the demo organization, where it is not there already.
+// apply makes the demo organization. One that an earlier start made is left as people have changed it
+// since, unless what they know it by was lost and had to be generated again.
 func (w *welcome) apply(ctx context.Context, st server.Storage) error {
+	made, err := demoExists(ctx, st)
+	if err != nil || made && !w.generated {
+		return err
+	}
 	var file bytes.Buffer
 	if err := demoTemplate.Execute(&file, w); err != nil {
 		return err
 	}
-	_, err := orgfile.Apply(ctx, st.DB, st.Key, core.SystemClock, file.Bytes())
+	_, err = orgfile.Apply(ctx, st.DB, st.Key, core.SystemClock, file.Bytes())
 	return err
+}
+
+func demoExists(ctx context.Context, st server.Storage) (bool, error) {
+	err := st.DB.Read(ctx, func(q *db.Q) error {
+		_, err := identity.OrganizationBySlug(q, "demo")
+		return err
+	})
+	if core.KindOf(err) == core.NotFound {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 //go:embed up.txt
@@ -128,9 +148,23 @@ func (w *welcome) show(path string, out io.Writer) error {
 	if err := welcomeTemplate.Execute(&text, w); err != nil {
 		return err
 	}
-	if err := os.WriteFile(path, text.Bytes(), 0o600); err != nil {
-		return err
+	if err := keep(path, text.Bytes()); err != nil {
+		return fmt.Errorf("keep what was generated: %w", err)
 	}
 	_, err := out.Write(text.Bytes())
 	return err
+}
+
+// keep writes a file that only its owner can read. A crash leaves the file that was there before.
+func keep(path string, text []byte) error {
+	part, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*") // mode 0600
+	if err != nil {
+		return err
+	}
+	defer os.Remove(part.Name())
+	_, err = part.Write(text)
+	if err := errors.Join(err, part.Sync(), part.Close()); err != nil {
+		return err
+	}
+	return os.Rename(part.Name(), path)
 }

@@ -82,12 +82,14 @@ func scanEdge(scan db.Scan) (e flow.Edge, err error) {
 	return e, scan(&e.Step, db.ToText(&e.On), db.ToText(&e.Key), &e.AllowFailure)
 }
 
+// jobs and the other queries by id do not name the build: the ids are its own, and a condition on the
+// build would have SQLite read all that it has.
 func (f flowStore) jobs(column string, values []string, and string) ([]*flow.Job, error) {
-	in, arg := f.q.In(column, 2, values)
+	in, arg := f.q.In(column, 1, values)
 	return db.All(f.q, scanFlowJob, `SELECT`+flowJobColumns+`
 	FROM jobs j
-	WHERE j.build_id = $1 AND `+in+and+`
-	ORDER BY j.position, j.id`, f.buildID, arg)
+	WHERE `+in+and+`
+	ORDER BY j.position, j.id`, arg)
 }
 
 // Jobs returns jobs by id.
@@ -106,8 +108,8 @@ func (f flowStore) steps(where string, args ...any) ([]*flow.Step, error) {
 
 // Steps returns steps by id.
 func (f flowStore) Steps(ids ...string) ([]*flow.Step, error) {
-	in, arg := f.q.In("s.id", 2, ids)
-	return f.steps(in, arg)
+	in, arg := f.q.In("s.id", 1, ids)
+	return db.All(f.q, scanFlowStep, selectFlowStep+` WHERE `+in+` ORDER BY s.position`, arg)
 }
 
 // StepsByKey returns the steps that have one of the keys and are not replaced.
@@ -142,21 +144,16 @@ func (f flowStore) LastInGroup(group, before string) (*flow.Step, error) {
 	return s, err
 }
 
-func (f flowStore) edges(where string, arg any) ([]flow.Edge, error) {
-	return db.All(f.q, scanEdge, `
-		SELECT e.step_id, e.depends_on, e.key, e.allow_failure
-		FROM step_dependencies e
-		WHERE e.build_id = $1 AND `+where, f.buildID, arg)
-}
+const selectEdge = `SELECT e.step_id, e.depends_on, e.key, e.allow_failure FROM step_dependencies e`
 
 // Dependents returns the edges that lead to steps which depend on one of the steps.
 func (f flowStore) Dependents(stepIDs ...string) ([]flow.Edge, error) {
-	in, arg := f.q.In("e.depends_on", 2, stepIDs)
-	return f.edges(`e.depends_on IS NOT NULL AND `+in, arg)
+	in, arg := f.q.In("e.depends_on", 1, stepIDs)
+	return db.All(f.q, scanEdge, selectEdge+` WHERE e.depends_on IS NOT NULL AND `+in, arg)
 }
 
 // Missing returns the edges that wait for a step with one of the keys to be added.
 func (f flowStore) Missing(keys ...string) ([]flow.Edge, error) {
 	in, arg := f.q.In("e.key", 2, keys)
-	return f.edges(`e.depends_on IS NULL AND `+in, arg)
+	return db.All(f.q, scanEdge, selectEdge+` WHERE e.build_id = $1 AND e.depends_on IS NULL AND `+in, f.buildID, arg)
 }

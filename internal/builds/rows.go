@@ -20,10 +20,10 @@ func newRows(into, after string) *rows { return &rows{into: into, after: after} 
 func (r *rows) add(values ...any) { r.values = append(r.values, values) }
 
 // maxArgs bounds the arguments of one statement, below what either engine takes.
-const maxArgs = 10_000
+const maxArgs = 500
 
 // maxRows bounds the rows of one statement: more make it slower to parse than to run.
-const maxRows = 200
+const maxRows = 100
 
 func (r *rows) insert(q *db.Q) error {
 	if len(r.values) == 0 {

@@ -78,6 +78,7 @@ func (u *unit) close() error {
 	if err := u.save(changes); err != nil {
 		return err
 	}
+	u.q.Announce("build:" + u.build.ID)
 	u.then.note(u.build, changes)
 	for _, group := range groups {
 		if err := u.admit(group); err != nil {

@@ -1,7 +1,6 @@
 package clusters
 
 import (
-	"errors"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -34,12 +33,12 @@ func Check(c *core.Complaints, specs []Spec) {
 			c.Add(s.Line, "an organization has at most one default cluster")
 		}
 	}
-	complainTwice(c, specs, "cluster", func(s Spec) (int, string) { return s.Line, s.Name })
+	core.ComplainTwice(c, specs, "cluster", func(s Spec) (int, string) { return s.Line, s.Name })
 }
 
 // Check complains about what is wrong with the spec itself.
 func (s Spec) Check(c *core.Complaints) {
-	checkID(c, s.Line, s.ID)
+	c.CheckID(s.Line, s.ID)
 	if strings.TrimSpace(s.Name) == "" || utf8.RuneCountInString(s.Name) > maxName {
 		c.Add(s.Line, "a cluster needs a name of 1 to %d characters", maxName)
 	}
@@ -47,27 +46,7 @@ func (s Spec) Check(c *core.Complaints) {
 	for _, t := range s.AgentTokens {
 		t.Check(c)
 	}
-	complainTwice(c, s.AgentTokens, "agent token", func(t AgentTokenSpec) (int, string) { return t.Line, t.Description })
-}
-
-// checkID complains about a given id that is not one.
-func checkID(c *core.Complaints, line int, id string) {
-	if _, ok := core.ParseID(id); id != "" && !ok {
-		c.Add(line, "%q is not a UUID", id)
-	}
-}
-
-// complainTwice complains about specs whose natural keys are equal.
-func complainTwice[S any](c *core.Complaints, specs []S, kind string, key func(S) (line int, key string)) {
-	first := make(map[string]int)
-	for _, spec := range specs {
-		line, k := key(spec)
-		if at, twice := first[k]; twice {
-			c.Add(line, "the %s %q is already given at line %d", kind, k, at)
-			continue
-		}
-		first[k] = line
-	}
+	core.ComplainTwice(c, s.AgentTokens, "agent token", func(t AgentTokenSpec) (int, string) { return t.Line, t.Description })
 }
 
 // Apply makes the clusters of an organization, with their queues and agent tokens, what their specs
@@ -108,8 +87,8 @@ func (a *applying) cluster(spec Spec) error {
 		return err
 	}
 	wanted := *known
-	set(&wanted.Default, spec.Default)
-	set(&wanted.Hosted, spec.Hosted)
+	core.SetGiven(&wanted.Default, spec.Default)
+	core.SetGiven(&wanted.Hosted, spec.Hosted)
 	if wanted.Default && !known.Default {
 		if err := a.unmarkDefault(); err != nil {
 			return err
@@ -153,7 +132,7 @@ func (a *applying) knownCluster(spec Spec) (c *Cluster, created bool, err error)
 }
 
 func (a *applying) newCluster(spec Spec) (*Cluster, error) {
-	id, ok, err := newID(a.q, "clusters", spec.ID)
+	id, ok, err := db.FreeID(a.q, "clusters", spec.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -178,26 +157,4 @@ func (a *applying) unmarkDefault() error {
 	c.Default = false
 	a.changes.Changed("cluster", a.name(c))
 	return updateCluster(a.q, c)
-}
-
-// newID returns the id for a new row of a table: the given one, or a new one. It is not ok when a row
-// has it already.
-func newID(q *db.Q, table, given string) (id string, ok bool, err error) {
-	id, ok = core.ParseID(given)
-	if !ok {
-		return core.NewID(), true, nil
-	}
-	var one int
-	err = q.QueryRow(`SELECT 1 FROM `+table+` WHERE id = $1`, id).Scan(&one)
-	if errors.Is(err, db.ErrNoRows) {
-		return id, true, nil
-	}
-	return id, false, err
-}
-
-// set writes a value that was given.
-func set[T any](dst *T, given *T) {
-	if given != nil {
-		*dst = *given
-	}
 }

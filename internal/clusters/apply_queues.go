@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"stackyard/internal/core"
+	"stackyard/internal/db"
 )
 
 // A QueueSpec is what the organization file says about a queue of a cluster, which is known by its
@@ -36,12 +37,12 @@ func (s Spec) checkQueues(c *core.Complaints) {
 			c.Add(queue.Line, "a cluster has at most one default queue")
 		}
 	}
-	complainTwice(c, s.Queues, "queue", func(s QueueSpec) (int, string) { return s.Line, s.Key })
+	core.ComplainTwice(c, s.Queues, "queue", func(s QueueSpec) (int, string) { return s.Line, s.Key })
 }
 
 // Check complains about what is wrong with the spec itself.
 func (s QueueSpec) Check(c *core.Complaints) {
-	checkID(c, s.Line, s.ID)
+	c.CheckID(s.Line, s.ID)
 	if rule := queueKeyRule(s.Key); rule != "" {
 		c.Add(s.Line, "the key of a queue %s", rule)
 	}
@@ -112,7 +113,7 @@ func (a *applying) queue(c Cluster, spec QueueSpec) (queue *Queue, created bool,
 }
 
 func (a *applying) newQueue(c Cluster, spec QueueSpec) (*Queue, error) {
-	id, ok, err := newID(a.q, "queues", spec.ID)
+	id, ok, err := db.FreeID(a.q, "queues", spec.ID)
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"stackyard/internal/core"
+	"stackyard/internal/db"
 	"stackyard/internal/identity"
 	"stackyard/internal/seal"
 )
@@ -26,7 +27,7 @@ type AgentTokenSpec struct {
 
 // Check complains about what is wrong with the spec itself.
 func (s AgentTokenSpec) Check(c *core.Complaints) {
-	checkID(c, s.Line, s.ID)
+	c.CheckID(s.Line, s.ID)
 	if strings.TrimSpace(s.Description) == "" || utf8.RuneCountInString(s.Description) > maxName {
 		c.Add(s.Line, "an agent token needs a description of 1 to %d characters", maxName)
 	}
@@ -82,7 +83,7 @@ func (a *applying) knownToken(c Cluster, spec AgentTokenSpec) (AgentToken, error
 }
 
 func (a *applying) newToken(c Cluster, spec AgentTokenSpec) error {
-	id, ok, err := newID(a.q, "agent_tokens", spec.ID)
+	id, ok, err := db.FreeID(a.q, "agent_tokens", spec.ID)
 	if err != nil {
 		return err
 	}

@@ -117,7 +117,7 @@ func (s *Service) getSecret(r *route.Request, p part[Secret]) (clusterSecretView
 }
 
 type clusterSecretCreate struct {
-	Key         route.Opt[string] `json:"key" doc:"Starts with a letter; letters, digits and underscores; unique in the cluster."`
+	Key         route.Opt[string] `json:"key" doc:"Starts with a letter; letters, digits and underscores; not starting with buildkite, bk, stackyard or service_; unique in the cluster."`
 	Value       route.Opt[string] `json:"value" doc:"Less than 8 KiB."`
 	Description route.Opt[string] `json:"description"`
 	Policy      route.Opt[string] `json:"policy" doc:"YAML: a list of rules, each a mapping of claims to one value or a list of values."`

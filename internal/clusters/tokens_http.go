@@ -191,15 +191,15 @@ func (s *Service) deleteToken(r *route.Request, p part[AgentToken]) (route.Nothi
 // tokenIdentityView is what tools ask for to learn where they are. Clients decode the fields about an
 // organization's queue as plain strings; no queue outside of a cluster exists here.
 type tokenIdentityView struct {
-	UUID              string `json:"uuid"`
-	Description       string `json:"description"`
-	TokenType         string `json:"token_type"`
-	OrganizationSlug  string `json:"organization_slug"`
-	OrganizationUUID  string `json:"organization_uuid"`
-	ClusterUUID       string `json:"cluster_uuid"`
-	ClusterName       string `json:"cluster_name"`
-	OrganizationQueue string `json:"organization_queue_uuid" doc:"Always empty."`
-	OrganizationKey   string `json:"organization_queue_key" doc:"Always empty."`
+	UUID             string `json:"uuid"`
+	Description      string `json:"description"`
+	TokenType        string `json:"token_type"`
+	OrganizationSlug string `json:"organization_slug"`
+	OrganizationUUID string `json:"organization_uuid"`
+	ClusterUUID      string `json:"cluster_uuid"`
+	ClusterName      string `json:"cluster_name"`
+	QueueUUID        string `json:"organization_queue_uuid" doc:"Always empty."`
+	QueueKey         string `json:"organization_queue_key" doc:"Always empty."`
 }
 
 func identifyToken(r *route.Request) (tokenIdentityView, error) {

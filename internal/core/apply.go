@@ -52,3 +52,30 @@ func (c Complaints) Error() string {
 	}
 	return strings.Join(lines, "\n")
 }
+
+// CheckID complains about a given id that is not one.
+func (c *Complaints) CheckID(line int, id string) {
+	if _, ok := ParseID(id); id != "" && !ok {
+		c.Add(line, "%q is not a UUID", id)
+	}
+}
+
+// ComplainTwice complains about entries of one list whose natural keys are equal.
+func ComplainTwice[S any](c *Complaints, specs []S, kind string, key func(S) (line int, key string)) {
+	first := make(map[string]int)
+	for _, spec := range specs {
+		line, k := key(spec)
+		if at, twice := first[k]; twice {
+			c.Add(line, "the %s %q is already given at line %d", kind, k, at)
+			continue
+		}
+		first[k] = line
+	}
+}
+
+// SetGiven writes a value that a file gives to dst; what it does not give is left as it is.
+func SetGiven[T any](dst *T, given *T) {
+	if given != nil {
+		*dst = *given
+	}
+}

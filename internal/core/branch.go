@@ -1,6 +1,9 @@
 package core
 
-import "strings"
+import (
+	"strings"
+	"unicode"
+)
 
 // A BranchFilter is a space-separated list of patterns. A star matches any run of characters, a
 // leading "!" negates. A branch passes when some positive pattern matches it, if there are any, and
@@ -44,4 +47,26 @@ func matchStars(pattern, s string) bool {
 		s = s[i+len(part):]
 	}
 	return strings.HasSuffix(s, last)
+}
+
+// MaxBranch is the length of the longest branch name, in bytes.
+const MaxBranch = 255
+
+// ValidBranch reports whether git would take a name for a branch.
+func ValidBranch(name string) bool {
+	if name == "" || len(name) > MaxBranch || name == "@" || name == "HEAD" || name[0] == '-' {
+		return false
+	}
+	if strings.ContainsAny(name, ` ~^:?*[\`) || strings.ContainsFunc(name, unicode.IsControl) {
+		return false
+	}
+	if strings.Contains(name, "..") || strings.Contains(name, "@{") || strings.HasSuffix(name, ".") {
+		return false
+	}
+	for part := range strings.SplitSeq(name, "/") {
+		if part == "" || part[0] == '.' || strings.HasSuffix(part, ".lock") {
+			return false
+		}
+	}
+	return true
 }

@@ -115,3 +115,19 @@ func FuzzBranchFilter(f *testing.F) {
 		}
 	})
 }
+
+func TestValidBranch_IsWhatGitTakes(t *testing.T) {
+	for _, name := range []string{"main", "feature/x", "v1.2", "a@b", "größe", "x-", "a.lock.b", "A_B+c=d,e", strings.Repeat("a", MaxBranch)} {
+		if !ValidBranch(name) {
+			t.Errorf("%q is refused", name)
+		}
+	}
+	for _, name := range []string{
+		"", "@", "HEAD", "-x", ".x", "x.", "a..b", "a/.b", "a.lock", "a.lock/b", "/a", "a/", "a//b",
+		"a b", "a~b", "a^b", "a:b", "a?b", "a*b", "a[b", `a\b`, "a@{b", "a\tb", "a\x7fb", strings.Repeat("a", MaxBranch+1),
+	} {
+		if ValidBranch(name) {
+			t.Errorf("%q is taken", name)
+		}
+	}
+}

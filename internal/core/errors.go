@@ -17,6 +17,7 @@ const (
 	Conflict                      // it collides with what exists
 	Gone                          // it existed and is past its time
 	TooLarge                      // the request is larger than this server takes
+	TooSlow                       // the request took too long to arrive
 	Unprocessable                 // understood, and against a rule
 	RateLimited                   // too many requests
 	Unavailable                   // not now; try again

@@ -2,6 +2,7 @@ package definition
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -37,4 +38,65 @@ func BenchmarkParse(b *testing.B) {
 	}
 	b.ReportMetric(whole.Seconds()/bare.Seconds(), "x-bare-yaml")
 	b.ReportMetric(float64(whole.Microseconds())/float64(b.N), "µs/parse")
+}
+
+// BenchmarkCondition evaluates a condition of three comparisons, and prints how many times longer
+// that takes than the regular expression in it alone.
+func BenchmarkCondition(b *testing.B) {
+	c, err := ParseCondition(`build.source == "webhook" && build.pull_request.draft && build.branch =~ /^feature\/[a-z]+$/`)
+	if err != nil {
+		b.Fatal(err)
+	}
+	context := pullRequest()
+	pattern := regexp.MustCompile(`^feature\/[a-z]+$`)
+	b.ReportAllocs()
+
+	const times = 1000 // to measure more than the clock
+	var bare, whole time.Duration
+	for b.Loop() {
+		start := time.Now()
+		for range times {
+			if !pattern.MatchString(context.Build.Branch) {
+				b.Fatal("no match")
+			}
+		}
+		middle := time.Now()
+		for range times {
+			if !c.Eval(context) {
+				b.Fatal("does not hold")
+			}
+		}
+		bare += middle.Sub(start)
+		whole += time.Since(middle)
+	}
+	b.ReportMetric(whole.Seconds()/bare.Seconds(), "x-bare-regexp")
+	b.ReportMetric(float64(whole.Nanoseconds())/float64(b.N*times), "ns/eval")
+}
+
+// BenchmarkExpand makes jobs of a matrix of two dimensions, and prints the time for each of them.
+func BenchmarkExpand(b *testing.B) {
+	for _, jobs := range []int{100, 1_000, 4_000} {
+		values := strings.Repeat("v,", jobs/10)
+		p, err := Parse([]byte(`
+- label: "Test {{matrix.os}} {{matrix.shard}}"
+  command: "make test OS={{matrix.os}} SHARD={{matrix.shard}}"
+  env: {OS: "{{matrix.os}}", CI: "true"}
+  agents: {os: "{{matrix.os}}", queue: default}
+  plugins: [{"docker#v5": {image: "{{matrix.os}}:latest", environment: [A, B]}}]
+  matrix: {setup: {os: [a, b, c, d, e, f, g, h, i, j], shard: [` + values + `]}, adjustments: [{with: {os: a, shard: v}, soft_fail: true}]}
+`))
+		if err != nil {
+			b.Fatal(err)
+		}
+		step := p.Steps[0]
+		b.Run(fmt.Sprintf("%d-jobs", jobs), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if got := len(step.Expand()); got != jobs {
+					b.Fatalf("%d jobs", got)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*jobs), "ns/job")
+		})
+	}
 }

@@ -83,6 +83,9 @@ func (m *mapping) command() *Command {
 	if c.Parallelism != nil && c.Matrix != nil {
 		m.r.problem(m.key("parallelism"), "parallelism and matrix cannot stand together; add a dimension to the matrix instead")
 	}
+	if c.Matrix != nil {
+		m.checkPlaceholders(c.Matrix)
+	}
 	return c
 }
 
@@ -100,6 +103,8 @@ func (m *mapping) concurrency() *Concurrency {
 		m.r.problem(group.node, "concurrency_group must be at most %d characters, found %d", maxConcurrencyGroup, n)
 	}
 	switch {
+	case limit.pending():
+		return nil
 	case limit.set() && group.set():
 		if group.is(yaml.ScalarNode) && c.Group == "" {
 			group.must("a name")

@@ -1,15 +1,20 @@
 // Package definition turns what a person wrote into a checked list of steps: pipeline YAML through
-// [Parse], the visual steps of the REST API through [FromVisual]. Both give the same [Pipeline].
+// [Parse] when it is kept and [ParseWith] when it is built, the visual steps of the REST API through
+// [FromVisual]. All give the same [Pipeline].
 //
 // Three ideas carry it. The model keeps every attribute as the step language means it, with aliases
 // of names and shapes already settled, so that later rooms never look at YAML. Reading never stops
 // at the first mistake: each [Problem] is noted with its line and column and reading goes on, so
 // that a person gets all of them at once. And a definition is a stranger's input: its size, depth,
-// aliases and jobs are bounded while it is read, see limits.go.
+// aliases, variables and jobs are bounded while it is read, see limits.go.
 //
-// The functions are pure. Nothing is evaluated here: conditions stay text, matrices stay
-// dimensions, variables stay uninterpolated, and keys in depends_on may belong to steps that are
-// uploaded later.
+// Three small languages stand inside the texts. Variables such as $BRANCH are filled in before
+// anything else is read, see interpolate.go. Conditions are checked where a definition is read, and
+// evaluated where a build is known, see [ParseCondition]. The placeholders of a matrix are filled in
+// when [Step.Expand] makes jobs of a step.
+//
+// The functions are pure. Keys in depends_on may belong to steps that are uploaded later, but
+// dependencies that go in a circle are refused, since no step could begin.
 package definition
 
 import "stackyard/internal/core"
@@ -53,7 +58,7 @@ type Step struct {
 	// Key is unique in the pipeline, or empty.
 	Key   string
 	Label string
-	// If is a conditional expression, unparsed; at most one of If and Branches is set.
+	// If is a condition that [ParseCondition] takes, or empty; at most one of If and Branches is set.
 	If       string
 	Branches core.BranchFilter
 	// DependsOn is nil when the step has no such attribute, and empty when it says that the step

@@ -15,6 +15,10 @@ func (r *reader) group(m *mapping) *Group {
 		return &Group{}
 	}
 	r.inGroup = true
-	defer func() { r.inGroup = false }()
+	r.graph.enter()
+	defer func() {
+		r.inGroup = false
+		r.graph.leave()
+	}()
 	return &Group{Steps: r.stepList(steps)}
 }

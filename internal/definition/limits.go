@@ -9,14 +9,15 @@ import (
 // The bounds of a definition. Sizes are checked while reading, never after, so that a small source
 // with many aliases costs no more than a large one without.
 const (
-	maxSource   = 1 << 20 // bytes of YAML
-	maxDepth    = 100     // nested lists and mappings, aliases expanded
-	maxNodes    = 200_000 // keys and values, aliases expanded
-	maxText     = 8 << 20 // bytes of keys and values, aliases expanded
-	maxJobs     = 4_000   // jobs of a build
-	maxProblems = 50      // problems told at once, and warnings likewise
-	maxFormat   = 1_000   // bytes of a field's format
-	maxFormats  = 20_000  // bytes of all formats; a short one can take long to check
+	maxSource   = 1 << 20  // bytes of YAML
+	maxDepth    = 100      // nested lists and mappings, aliases expanded
+	maxNodes    = 200_000  // keys and values, aliases expanded
+	maxText     = 8 << 20  // bytes of keys and values, aliases expanded
+	maxJobs     = 4_000    // jobs of a build
+	maxProblems = 50       // problems told at once, and warnings likewise
+	maxFormat   = 1_000    // bytes of a field's format
+	maxFormats  = 20_000   // bytes of all formats; a short one can take long to check
+	maxExpanded = 64 << 20 // bytes of what matrices copy for each of their jobs
 
 	// maxDimensions bounds a matrix whose dimensions have one value each; with more values the jobs do.
 	maxDimensions = 100

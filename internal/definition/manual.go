@@ -136,6 +136,9 @@ func (v value) format() string {
 		v.r.giveUp(v.node, "the formats of all fields together have more than %d bytes", maxFormats)
 		return ""
 	}
+	if v.pending() {
+		return format
+	}
 	if _, err := syntax.Parse(format, syntax.Perl); err != nil {
 		why := strings.TrimPrefix(err.Error(), "error parsing regexp: ")
 		v.r.problem(v.node, "%s must be a regular expression: %s", v.name, why)

@@ -2,7 +2,6 @@ package definition
 
 import (
 	"regexp"
-	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -73,7 +72,7 @@ func (v value) dimensions() []Dimension {
 	}
 	var dimensions []Dimension
 	for _, e := range entries {
-		if !dimensionName.MatchString(e.name) {
+		if !dimensionName.MatchString(e.name) && !v.r.pending(e.name) {
 			v.r.problem(e.key, "the name of a dimension must consist of letters, digits and underscores, found %s", quote(e.name))
 		}
 		list := v.r.value(e.value, v.name+"."+quote(e.name))
@@ -168,44 +167,4 @@ func (v value) combination(dimensions []Dimension) []string {
 		v.r.problem(e.key, "%s names %s, which is not a dimension of the matrix%s", v.name, quote(e.name), suggestion(e.name, m.asked))
 	}
 	return with
-}
-
-// jobs returns how many jobs the matrix makes, or a number above maxJobs when they are too many: it
-// never multiplies beyond that.
-func (m *Matrix) jobs() int {
-	jobs := 1
-	for _, d := range m.Dimensions {
-		jobs *= len(d.Values)
-		if jobs > maxJobs {
-			return jobs
-		}
-	}
-	makes := m.combinations()
-	added := map[string]bool{}
-	for _, a := range m.Adjustments {
-		if !makes(a.With) {
-			added[strings.Join(a.With, "\x00")] = true
-		}
-	}
-	return jobs + len(added)
-}
-
-// combinations returns a function that reports whether the dimensions by themselves make a
-// combination.
-func (m *Matrix) combinations() func(with []string) bool {
-	values := make([]map[string]bool, len(m.Dimensions))
-	for i, d := range m.Dimensions {
-		values[i] = make(map[string]bool, len(d.Values))
-		for _, v := range d.Values {
-			values[i][v] = true
-		}
-	}
-	return func(with []string) bool {
-		for i, v := range with {
-			if !values[i][v] {
-				return false
-			}
-		}
-		return true
-	}
 }

@@ -12,24 +12,60 @@ import (
 // A reader walks the nodes of one document. It notes what is wrong with them and counts what it
 // visits, each node as often as an alias leads to it.
 type reader struct {
+	source   []byte
 	problems notebook
 	warnings notebook
+	inside   map[insideProblem]bool
 
-	nodes, text, formats int
+	nodes, text, formats, patterns, expanded int
 	// spent is set when a bound was passed. From then on every value reads as absent, and no problem
 	// is noted, since it might not be one.
 	spent bool
+
+	// open says that variables are not filled in yet.
+	open bool
 
 	jobs    int
 	inGroup bool
 	// keyLines holds the line of each step that has a key.
 	keyLines map[string]int
+	// conditions holds what is wrong with each condition that was seen, nil for nothing.
+	conditions map[conditionKey]*ConditionError
+	graph      graph
+}
+
+func newReader(source []byte) *reader {
+	return &reader{
+		source:     source,
+		inside:     map[insideProblem]bool{},
+		keyLines:   map[string]int{},
+		conditions: map[conditionKey]*ConditionError{},
+		graph:      graph{byKey: map[string]int{}},
+	}
 }
 
 func (r *reader) problem(n *yaml.Node, format string, args ...any) {
 	if !r.spent && !r.problems.full() {
 		r.problems.add(Problem{n.Line, n.Column, fmt.Sprintf(format, args...)})
 	}
+}
+
+// An insideProblem is one with a part of a scalar's text, by the line and column in it.
+type insideProblem struct {
+	node    *yaml.Node
+	problem Problem
+}
+
+// problemInside notes a problem with a line and column of a scalar's text, which count from one. It
+// looks for the place once, however often aliases lead to the scalar: that takes time.
+func (r *reader) problemInside(n *yaml.Node, p Problem) {
+	inside := insideProblem{n, p}
+	if r.spent || r.problems.full() || r.inside[inside] {
+		return
+	}
+	r.inside[inside] = true
+	p.Line, p.Column = placeInside(r.source, n, p.Line, p.Column)
+	r.problems.add(p)
 }
 
 func (r *reader) warn(n *yaml.Node, format string, args ...any) {
@@ -87,6 +123,22 @@ func (v value) set() bool { return v.present() && !isNull(v.node) }
 
 func (v value) is(kind yaml.Kind) bool { return v.set() && v.node.Kind == kind }
 
+// pending reports whether the value has a variable that is not filled in yet: it may become anything.
+func (v value) pending() bool {
+	return v.is(yaml.ScalarNode) && v.r.pending(v.node.Value)
+}
+
+func (r *reader) pending(text string) bool {
+	if !r.open {
+		return false
+	}
+	found, err := scanVariables(text)
+	return found || err != nil
+}
+
+// decided reports whether the value is set and known.
+func (v value) decided() bool { return v.set() && !v.pending() }
+
 // must notes that the value is not what it must be.
 func (v value) must(expected string) {
 	v.r.problem(v.node, "%s must be %s, found %s", v.name, expected, describe(v.node))
@@ -128,7 +180,7 @@ func (v value) texts() []string {
 // boolean returns a truth, or missing when there is none. Variables leave texts behind, so the texts
 // true and false will do.
 func (v value) boolean(missing bool) bool {
-	if !v.set() {
+	if !v.decided() {
 		return missing
 	}
 	b, ok := truth(v.node)
@@ -160,7 +212,7 @@ const (
 
 // integer returns a whole number between two bounds, or nil. A text that is one will do.
 func (v value) integer(low, high int) *int {
-	if !v.set() {
+	if !v.decided() {
 		return nil
 	}
 	n, ok := wholeNumber(v.node)
@@ -182,7 +234,7 @@ func wholeNumber(n *yaml.Node) (int64, bool) {
 
 // oneOf returns a text out of several, or "" when there is none.
 func (v value) oneOf(allowed ...string) string {
-	if !v.set() {
+	if !v.decided() {
 		return ""
 	}
 	if v.node.Kind == yaml.ScalarNode {

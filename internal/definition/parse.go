@@ -2,17 +2,40 @@ package definition
 
 import "go.yaml.in/yaml/v3"
 
-// Parse reads pipeline YAML: a mapping with a list of steps, or the bare list. When something is
-// wrong the error is an [Errors] with all of it, up to a bound.
+// Parse reads pipeline YAML as it is kept: a mapping with a list of steps, or the bare list. When
+// something is wrong the error is an [Errors] with all of it, up to a bound.
+//
+// Variables such as $BRANCH stay as they are, since no build is known. An attribute that is not text,
+// such as parallelism, reads as absent where it has one.
 func Parse(source []byte) (*Pipeline, error) {
+	return read(source, func(r *reader, root *yaml.Node) bool {
+		r.open = true
+		r.checkVariables(root)
+		return true
+	})
+}
+
+// ParseWith reads pipeline YAML for a build, whose variables it fills in before it looks at anything
+// else. They can stand in every text. The definition's own env, read from top to bottom, wins over the
+// variables given. A nil env means that there is nothing to fill in, as in what agents upload: then a
+// dollar sign is one.
+func ParseWith(source []byte, env func(name string) (string, bool)) (*Pipeline, error) {
+	return read(source, func(r *reader, root *yaml.Node) bool {
+		return env == nil || r.fillVariables(root, env) && r.checkShape(root)
+	})
+}
+
+// read reads pipeline YAML, after a look at its variables that may end it.
+func read(source []byte, variables func(*reader, *yaml.Node) bool) (*Pipeline, error) {
 	root, syntax := load(source)
 	if syntax != nil {
 		return nil, Errors{*syntax}
 	}
-	r := &reader{keyLines: map[string]int{}}
+	r := newReader(source)
 	var p *Pipeline
-	if r.checkShape(root) {
+	if r.checkShape(root) && variables(r, root) {
 		p = r.pipeline(r.value(root, "the definition"))
+		r.checkCircles()
 	}
 	if problems := r.problems.sorted(); problems != nil {
 		return nil, Errors(problems)

@@ -79,7 +79,7 @@ func (v value) retry() Retry {
 // automatic reads true, false, a rule, or a list of rules.
 func (v value) automatic() []RetryRule {
 	const expected = "true, false, a rule, or a list of rules"
-	if !v.set() {
+	if !v.decided() {
 		return nil
 	}
 	if on, ok := truth(v.node); ok {
@@ -120,7 +120,7 @@ func (v value) rule(expected string) RetryRule {
 // manualRetry reads true, false, or a mapping.
 func (v value) manualRetry() ManualRetry {
 	manual := ManualRetry{Allowed: true}
-	if !v.set() {
+	if !v.decided() {
 		return manual
 	}
 	if allowed, ok := truth(v.node); ok {
@@ -153,6 +153,9 @@ func (v value) exitStatus() ExitStatus {
 	}
 	var status ExitStatus
 	for _, item := range items {
+		if item.pending() {
+			continue
+		}
 		code, ok := wholeNumber(item.node)
 		if !ok || code < low || code > high {
 			item.must(`a whole number from -1 to 255, a list of them, or "*"`)
@@ -166,6 +169,9 @@ func (v value) exitStatus() ExitStatus {
 // signal reads the name of a signal, with SIG before it or not, in either case.
 func (v value) signal() string {
 	word := v.text()
+	if v.pending() {
+		return ""
+	}
 	if word == "" || word == "*" || strings.EqualFold(word, "none") {
 		return strings.ToLower(word)
 	}
@@ -180,7 +186,7 @@ func (v value) signal() string {
 
 // softFail reads true, false, or a list of mappings with exit_status.
 func (v value) softFail() SoftFail {
-	if !v.set() {
+	if !v.decided() {
 		return SoftFail{}
 	}
 	if on, ok := truth(v.node); ok {

@@ -27,13 +27,13 @@ func load(source []byte) (*yaml.Node, *Problem) {
 		return nil, &Problem{1, 1, "the definition is empty; it needs a list of steps"}
 	}
 	if err != nil {
-		return nil, syntaxProblem(source, err)
+		return nil, SyntaxProblem(source, err)
 	}
 	switch second, err := decode(decoder); {
 	case errors.Is(err, io.EOF):
 		return document.Content[0], nil
 	case err != nil:
-		return nil, syntaxProblem(source, err)
+		return nil, SyntaxProblem(source, err)
 	default:
 		return nil, &Problem{second.Line, second.Column, "a second document begins here; a definition is one document"}
 	}
@@ -124,9 +124,9 @@ var tokenMessages = map[string]string{
 	"exceeded max depth of 10000":                                  "lists and mappings are nested too deep",
 }
 
-// syntaxProblem makes a sentence with a place of an error of the library, which knows no columns and
+// SyntaxProblem makes a sentence with a place of an error of the library, which knows no columns and
 // not always the line.
-func syntaxProblem(source []byte, err error) *Problem {
+func SyntaxProblem(source []byte, err error) *Problem {
 	message := strings.TrimPrefix(err.Error(), "yaml: ")
 	line := 1
 	if m := libraryLine.FindStringSubmatch(message); m != nil {
@@ -183,13 +183,52 @@ func (l *lineReader) Read(p []byte) (int, error) {
 
 // columnOf returns where text stands in a line, or else where the line's first word does.
 func columnOf(source []byte, line int, text string) int {
+	words := lineOf(source, line)
+	i := bytes.Index(words, []byte(text))
+	if i <= 0 {
+		i = len(words) - len(bytes.TrimLeft(words, " \t"))
+	}
+	return utf8.RuneCount(words[:i]) + 1
+}
+
+// lineOf returns a line without its end, nothing when there is no such line.
+func lineOf(source []byte, line int) []byte {
 	for range line - 1 {
 		_, source, _ = bytes.Cut(source, []byte("\n"))
 	}
 	source, _, _ = bytes.Cut(source, []byte("\n"))
-	i := bytes.Index(source, []byte(text))
-	if i <= 0 {
-		i = len(source) - len(bytes.TrimLeft(source, " \t"))
+	return bytes.TrimSuffix(source, []byte("\r"))
+}
+
+// place returns the line and column of the byte of a text at an offset.
+func place(text string, offset int) (line, column int) {
+	before := text[:offset]
+	start := strings.LastIndexByte(before, '\n') + 1
+	return strings.Count(before, "\n") + 1, utf8.RuneCountInString(before[start:]) + 1
+}
+
+// placeInside returns where a line and column of a scalar's text stand in the source. That is known
+// where the text was written as it is: on one line, or line by line after "|". Else it is the place
+// of the scalar.
+func placeInside(source []byte, n *yaml.Node, line, column int) (int, int) {
+	if n.Style == yaml.LiteralStyle {
+		written := lineOf(source, n.Line+line)
+		if indent, ok := bytes.CutSuffix(written, lineOf([]byte(n.Value), line)); ok {
+			return n.Line + line, utf8.RuneCount(indent) + column
+		}
+		return n.Line, n.Column
 	}
-	return utf8.RuneCount(source[:i]) + 1
+	opening := ""
+	switch n.Style {
+	case yaml.DoubleQuotedStyle:
+		opening = `"`
+	case yaml.SingleQuotedStyle:
+		opening = "'"
+	}
+	written := []rune(string(lineOf(source, n.Line)))
+	rest := string(written[min(n.Column-1, len(written)):])
+	if !strings.HasPrefix(rest, opening+n.Value) {
+		return n.Line, n.Column
+	}
+	return n.Line, n.Column + len(opening) + column - 1
 }

@@ -225,13 +225,15 @@ func firstText(label string, v value) string {
 func (r *reader) common(s *Step, m *mapping) {
 	s.Key = r.stepKey(m.get("key", "identifier", "id"))
 	s.Label = m.get("label", "name").text()
-	s.If = m.get("if").text()
+	s.If = m.get("if").condition(false)
 	s.Branches = core.BranchFilter(strings.Join(m.get("branches").texts(), " "))
-	s.DependsOn = m.get("depends_on").dependencies()
 	s.AllowDependencyFailure = m.get("allow_dependency_failure").boolean(false)
 	if s.If != "" && s.Branches != "" {
 		r.problem(m.key("branches"), "if and branches cannot stand together; write the branch into the condition, such as build.branch == \"main\"")
 	}
+	var places []*yaml.Node
+	s.DependsOn, places = m.get("depends_on").dependencies()
+	r.graph.add(s, places)
 }
 
 // stepKey reads the key of a step, which no other step may have.
@@ -252,48 +254,10 @@ func (r *reader) stepKey(v value) string {
 	return key
 }
 
-// dependencies reads depends_on: a key, or a list of keys and of mappings with step and
-// allow_failure. Null and an empty list mean no dependencies, which is not the same as none given.
-func (v value) dependencies() []Dependency {
-	const expected = "a step's key, or a list of keys and of mappings with step and allow_failure"
-	if !v.present() {
-		return nil
-	}
-	dependencies := []Dependency{}
-	if v.is(yaml.ScalarNode) {
-		return append(dependencies, Dependency{Step: v.dependency()})
-	}
-	for _, item := range v.list(expected) {
-		if !item.is(yaml.MappingNode) {
-			dependencies = append(dependencies, Dependency{Step: item.dependency()})
-			continue
-		}
-		m := item.mapping(expected)
-		step := m.get("step")
-		if !step.present() {
-			v.r.problem(item.node, "an entry of %s has no key step", v.name)
-		}
-		dependencies = append(dependencies, Dependency{step.dependency(), m.get("allow_failure").boolean(false)})
-		m.warnUnknown()
-	}
-	return dependencies
-}
-
-// dependency reads the key of a step that must be named.
-func (v value) dependency() string {
-	if !v.is(yaml.ScalarNode) || v.node.Value == "" {
-		if v.present() {
-			v.must("a step's key")
-		}
-		return ""
-	}
-	return v.node.Value
-}
-
 // skip reads true, false or the reason to skip a step.
 func (v value) skip() Skip {
 	const longest = 70
-	if !v.set() {
+	if !v.decided() {
 		return Skip{}
 	}
 	if on, ok := truth(v.node); ok {
@@ -328,6 +292,9 @@ func (m *mapping) passOn(names ...string) map[string]any {
 			attributes = map[string]any{}
 		}
 		attributes[name] = v.plain()
+		if name == "notify" {
+			v.notifyConditions()
+		}
 	}
 	return attributes
 }

@@ -1,8 +1,6 @@
 package definition
 
 import (
-	"strings"
-
 	"go.yaml.in/yaml/v3"
 
 	"stackyard/internal/core"
@@ -48,7 +46,7 @@ func (v value) pipelineSlug(m *mapping) string {
 	case v.set() && v.node.Kind != yaml.ScalarNode: // noted
 	case slug == "":
 		m.r.problem(m.key("trigger"), "a trigger step must name the slug of a pipeline")
-	case !strings.Contains(slug, "$") && !core.ValidSlug(slug):
+	case !v.pending() && !core.ValidSlug(slug):
 		m.r.problem(v.node, "trigger must be the slug of a pipeline, found %s%s", quote(slug), slugSuggestion(slug))
 	}
 	return slug

@@ -43,9 +43,7 @@ func (s Spec) Check(c *core.Complaints) {
 	if !validClientID.MatchString(s.ClientID) {
 		c.Add(s.Line, "%q cannot be a client_id: it takes letters, digits and . _ ~ -", s.ClientID)
 	}
-	if _, ok := core.ParseID(s.ID); s.ID != "" && !ok {
-		c.Add(s.Line, "%q is not a UUID", s.ID)
-	}
+	c.CheckID(s.Line, s.ID)
 	if s.Name != nil && (strings.TrimSpace(*s.Name) == "" || utf8.RuneCountInString(*s.Name) > maxName) {
 		c.Add(s.Line, "a name must have 1 to %d characters", maxName)
 	}

@@ -1,7 +1,6 @@
 package organizations
 
 import (
-	"errors"
 	"maps"
 	"reflect"
 	"slices"
@@ -60,7 +59,7 @@ func (s OrganizationSpec) Check(c *core.Complaints) {
 	if !identity.ValidOrganizationSlug(s.Slug) {
 		c.Add(s.Line, "%q cannot be the slug of an organization: it takes lower-case letters, digits and hyphens, and must not be one of the server's own paths", s.Slug)
 	}
-	checkID(c, s.Line, s.ID)
+	c.CheckID(s.Line, s.ID)
 	if s.Name != nil {
 		checkName(c, s.Line, *s.Name)
 	}
@@ -111,7 +110,7 @@ func ApplyOrganization(q *db.Q, spec OrganizationSpec, now time.Time, changes *c
 }
 
 func createOrganization(q *db.Q, spec OrganizationSpec, now time.Time, changes *core.Changes, complaints *core.Complaints) (*identity.Organization, error) {
-	id, ok, err := newID(q, "organizations", spec.ID)
+	id, ok, err := db.FreeID(q, "organizations", spec.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -130,30 +129,30 @@ func createOrganization(q *db.Q, spec OrganizationSpec, now time.Time, changes *
 
 // to writes what the spec says into an organization.
 func (s OrganizationSpec) to(org *identity.Organization) {
-	set(&org.Name, s.Name)
-	set(&org.Suspended, s.Suspended)
+	core.SetGiven(&org.Name, s.Name)
+	core.SetGiven(&org.Suspended, s.Suspended)
 	s.Features.to(&org.Features)
 	s.Limits.to(&org.Limits)
 }
 
 func (s FeaturesSpec) to(f *identity.Features) {
-	set(&f.Teams, s.Teams)
-	set(&f.CloneMirrors, s.CloneMirrors)
-	set(&f.EarlyFailures, s.EarlyFailures)
-	set(&f.HostedAgents, s.HostedAgents)
-	set(&f.AgentImages, s.AgentImages)
-	set(&f.BuildExports, s.BuildExports)
-	set(&f.ExpandedWebhookTriggers, s.ExpandedWebhookTriggers)
-	set(&f.EventLogAPI, s.EventLogAPI)
-	set(&f.EventBusBuildMetaData, s.EventBusBuildMetaData)
-	set(&f.Tracestate, s.Tracestate)
-	set(&f.MembersManageNotificationServices, s.MembersManageNotificationServices)
-	set(&f.SelfHostedSessions, s.SelfHostedSessions)
+	core.SetGiven(&f.Teams, s.Teams)
+	core.SetGiven(&f.CloneMirrors, s.CloneMirrors)
+	core.SetGiven(&f.EarlyFailures, s.EarlyFailures)
+	core.SetGiven(&f.HostedAgents, s.HostedAgents)
+	core.SetGiven(&f.AgentImages, s.AgentImages)
+	core.SetGiven(&f.BuildExports, s.BuildExports)
+	core.SetGiven(&f.ExpandedWebhookTriggers, s.ExpandedWebhookTriggers)
+	core.SetGiven(&f.EventLogAPI, s.EventLogAPI)
+	core.SetGiven(&f.EventBusBuildMetaData, s.EventBusBuildMetaData)
+	core.SetGiven(&f.Tracestate, s.Tracestate)
+	core.SetGiven(&f.MembersManageNotificationServices, s.MembersManageNotificationServices)
+	core.SetGiven(&f.SelfHostedSessions, s.SelfHostedSessions)
 }
 
 func (s LimitsSpec) to(l *identity.Limits) {
-	set(&l.Stacks, s.Stacks)
-	set(&l.RESTRequestsPerSecond, s.RESTRequestsPerSecond)
+	core.SetGiven(&l.Stacks, s.Stacks)
+	core.SetGiven(&l.RESTRequestsPerSecond, s.RESTRequestsPerSecond)
 	if len(s.StackRequestsPerSecond) == 0 {
 		return
 	}
@@ -166,38 +165,9 @@ func (s LimitsSpec) to(l *identity.Limits) {
 	l.StackRequestsPerSecond = overrides
 }
 
-// set writes a value that was given.
-func set[T any](dst *T, given *T) {
-	if given != nil {
-		*dst = *given
-	}
-}
-
-// checkID complains about a given id that is not one.
-func checkID(c *core.Complaints, line int, id string) {
-	if _, ok := core.ParseID(id); id != "" && !ok {
-		c.Add(line, "%q is not a UUID", id)
-	}
-}
-
 // checkName complains about a name that nothing may have.
 func checkName(c *core.Complaints, line int, name string) {
 	if strings.TrimSpace(name) == "" || utf8.RuneCountInString(name) > maxName {
 		c.Add(line, "a name must have 1 to %d characters", maxName)
 	}
-}
-
-// newID returns the id for a new row of a table: the given one, or a new one. It is not ok when a row
-// has it already.
-func newID(q *db.Q, table, given string) (id string, ok bool, err error) {
-	id, ok = core.ParseID(given)
-	if !ok {
-		return core.NewID(), true, nil
-	}
-	var one int
-	err = q.QueryRow(`SELECT 1 FROM `+table+` WHERE id = $1`, id).Scan(&one)
-	if errors.Is(err, db.ErrNoRows) {
-		return id, true, nil
-	}
-	return id, false, err
 }

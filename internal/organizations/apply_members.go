@@ -36,7 +36,7 @@ func foldEmail(email string) string { return strings.ToLower(strings.TrimSpace(e
 // Check complains about what is wrong with the spec itself.
 func (s MemberSpec) Check(c *core.Complaints) {
 	checkEmail(c, s.Line, s.email())
-	checkID(c, s.Line, s.ID)
+	c.CheckID(s.Line, s.ID)
 	if s.Name != nil {
 		checkName(c, s.Line, *s.Name)
 	}
@@ -54,7 +54,7 @@ func (s MemberSpec) Check(c *core.Complaints) {
 	for _, t := range s.AccessTokens {
 		t.Check(c)
 	}
-	complainTwice(c, s.AccessTokens, "access token", AccessTokenSpec.key)
+	core.ComplainTwice(c, s.AccessTokens, "access token", AccessTokenSpec.key)
 }
 
 // checkEmail complains about what cannot be an email address; only sending to it would tell for sure.
@@ -68,25 +68,12 @@ func checkEmail(c *core.Complaints, line int, email string) {
 // blank reports whether a character cannot be seen.
 func blank(r rune) bool { return !unicode.IsGraphic(r) || unicode.IsSpace(r) }
 
-// complainTwice complains about specs whose natural keys are equal.
-func complainTwice[S any](c *core.Complaints, specs []S, kind string, key func(S) (line int, key string)) {
-	first := make(map[string]int)
-	for _, spec := range specs {
-		line, k := key(spec)
-		if at, twice := first[k]; twice {
-			c.Add(line, "the %s %q is already given at line %d", kind, k, at)
-			continue
-		}
-		first[k] = line
-	}
-}
-
 // CheckMembers complains about what is wrong with the members of one organization.
 func CheckMembers(c *core.Complaints, specs []MemberSpec) {
 	for _, s := range specs {
 		s.Check(c)
 	}
-	complainTwice(c, specs, "member", func(s MemberSpec) (int, string) { return s.Line, s.email() })
+	core.ComplainTwice(c, specs, "member", func(s MemberSpec) (int, string) { return s.Line, s.email() })
 }
 
 // CheckPeople complains when the members of several organizations of one file are the same person or
@@ -216,7 +203,7 @@ func (a *applying) member(spec MemberSpec, passwordHash string) error {
 
 // to writes what the spec says into a membership.
 func (s MemberSpec) to(m *Member) {
-	set(&m.Role, s.Role)
+	core.SetGiven(&m.Role, s.Role)
 	if s.Permissions != nil {
 		m.Permissions = slices.Compact(slices.Sorted(slices.Values(s.Permissions)))
 	}
@@ -252,7 +239,7 @@ func (a *applying) user(spec MemberSpec, passwordHash string) (user *identity.Us
 }
 
 func (a *applying) newUser(spec MemberSpec, passwordHash string) (*identity.User, error) {
-	id, ok, err := newID(a.q, "users", spec.ID)
+	id, ok, err := db.FreeID(a.q, "users", spec.ID)
 	if err != nil {
 		return nil, err
 	}

@@ -22,7 +22,7 @@ func (s TeamSpec) slug() string { return cmp.Or(s.Slug, core.Slugify(s.Name)) }
 
 // Check complains about what is wrong with the spec itself.
 func (s TeamSpec) Check(c *core.Complaints) {
-	checkID(c, s.Line, s.ID)
+	c.CheckID(s.Line, s.ID)
 	checkName(c, s.Line, s.Name)
 	if !validTeamSlug(s.slug()) {
 		c.Add(s.Line, "%q cannot be the slug of a team: it takes lower-case letters, digits and hyphens", s.slug())
@@ -37,7 +37,7 @@ func CheckTeams(c *core.Complaints, specs []TeamSpec) {
 	for _, s := range specs {
 		s.Check(c)
 	}
-	complainTwice(c, specs, "team", func(s TeamSpec) (int, string) { return s.Line, s.slug() })
+	core.ComplainTwice(c, specs, "team", func(s TeamSpec) (int, string) { return s.Line, s.slug() })
 }
 
 // ApplyTeams makes an organization's teams what their specs say; it runs after ApplyMembers. Who is in
@@ -87,7 +87,7 @@ func (a *applying) team(spec TeamSpec) error {
 
 // newTeam adds a team; it has no id after a complaint.
 func (a *applying) newTeam(spec TeamSpec) (Team, error) {
-	id, ok, err := newID(a.q, "teams", spec.ID)
+	id, ok, err := db.FreeID(a.q, "teams", spec.ID)
 	if err != nil {
 		return Team{}, err
 	}

@@ -34,7 +34,7 @@ func (s AccessTokenSpec) same(t AccessTokenSpec) bool {
 
 // Check complains about what is wrong with the spec itself.
 func (s AccessTokenSpec) Check(c *core.Complaints) {
-	checkID(c, s.Line, s.ID)
+	c.CheckID(s.Line, s.ID)
 	if strings.TrimSpace(s.Description) == "" || utf8.RuneCountInString(s.Description) > maxName {
 		c.Add(s.Line, "an access token needs a description of 1 to %d characters", maxName)
 	}
@@ -89,7 +89,7 @@ func (a *applying) knownToken(user identity.User, spec AccessTokenSpec) (storedT
 }
 
 func (a *applying) newToken(user identity.User, spec AccessTokenSpec, name string) error {
-	id, ok, err := newID(a.q, "access_tokens", spec.ID)
+	id, ok, err := db.FreeID(a.q, "access_tokens", spec.ID)
 	if err != nil {
 		return err
 	}

@@ -43,8 +43,8 @@ func (s *Service) ChangeMember(ctx context.Context, organizationID, userID strin
 		if member, err = lockMember(q, organizationID, userID); err != nil {
 			return err
 		}
-		set(&member.Role, role)
-		set(&member.SSOMode, mode)
+		core.SetGiven(&member.Role, role)
+		core.SetGiven(&member.SSOMode, mode)
 		if err := updateMember(q, organizationID, member); err != nil {
 			return err
 		}

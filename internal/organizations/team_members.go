@@ -33,7 +33,7 @@ func (s *Service) AddTeamMember(ctx context.Context, organizationID, teamID, use
 			return err
 		}
 		m = TeamMember{Team: &team, User: member.User, Role: team.DefaultMemberRole, JoinedAt: s.clock()}
-		set(&m.Role, role)
+		core.SetGiven(&m.Role, role)
 		added, err := addTeamMember(q, teamID, userID, m.Role, m.JoinedAt)
 		if err == nil && !added {
 			return refuseField("user_id", "is already a member of the team")

@@ -4,15 +4,14 @@ import (
 	"fmt"
 	"math"
 	"reflect"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"go.yaml.in/yaml/v3"
 
 	"stackyard/internal/core"
+	"stackyard/internal/definition"
 )
 
 // maxNodes bounds what aliases can blow a file up to.
@@ -25,33 +24,26 @@ type decoder struct {
 	complaints *core.Complaints
 	nodes      int
 	open       []*yaml.Node // the aliases being followed
+	in         int          // the line of the mapping being decoded
+	spoiled    map[int]bool // the lines of mappings with a value that could not be decoded
 }
 
-// decode parses one YAML document into v, a pointer to a struct.
-func decode(source []byte, v any, complaints *core.Complaints) {
+// decode parses one YAML document into v, a pointer to a struct. It returns the lines of the mappings
+// whose structs lack a value that was given, because it could not be decoded.
+func decode(source []byte, v any, complaints *core.Complaints) (spoiled map[int]bool) {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(source, &doc); err != nil {
-		line, message := syntaxError(err)
-		complaints.Add(line, "%s", message)
-		return
+		problem := definition.SyntaxProblem(source, err)
+		complaints.Add(problem.Line, "%s", problem.Message)
+		return nil
 	}
 	if len(doc.Content) == 0 {
 		complaints.Add(1, "the file is empty")
-		return
+		return nil
 	}
-	d := decoder{complaints: complaints}
+	d := decoder{complaints: complaints, spoiled: make(map[int]bool)}
 	d.value(doc.Content[0], reflect.ValueOf(v).Elem())
-}
-
-var yamlLine = regexp.MustCompile(`^yaml: line (\d+): (.*)$`)
-
-func syntaxError(err error) (line int, message string) {
-	m := yamlLine.FindStringSubmatch(err.Error())
-	if m == nil {
-		return 1, strings.TrimPrefix(err.Error(), "yaml: ")
-	}
-	line, _ = strconv.Atoi(m[1])
-	return line, m[2]
+	return d.spoiled
 }
 
 func (d *decoder) value(n *yaml.Node, v reflect.Value) {
@@ -96,6 +88,8 @@ func (d *decoder) mapping(n *yaml.Node, v reflect.Value) {
 		d.wrong(n, "a mapping")
 		return
 	}
+	defer func(outer int) { d.in = outer }(d.in)
+	d.in = n.Line
 	if line := v.FieldByName("Line"); line.IsValid() {
 		line.SetInt(int64(n.Line))
 	}
@@ -206,4 +200,5 @@ func (d *decoder) time(n *yaml.Node, v reflect.Value) {
 
 func (d *decoder) wrong(n *yaml.Node, want string) {
 	d.complaints.Add(n.Line, "expected %s", want)
+	d.spoiled[d.in] = true
 }

@@ -67,23 +67,22 @@ func Apply(ctx context.Context, d *db.DB, key seal.Key, clock core.Clock, source
 // parse reads a file and checks what can be checked without a database.
 func parse(source []byte) (*file, error) {
 	var f file
-	var complaints core.Complaints
-	decode(source, &f, &complaints)
-	if len(complaints) == 0 {
-		f.check(&complaints)
+	var complaints, more core.Complaints
+	spoiled := decode(source, &f, &complaints)
+	f.check(&more)
+	for _, c := range more {
+		// What is said about a mapping that lacks a value may be wrong.
+		if !spoiled[c.Line] {
+			complaints = append(complaints, c)
+		}
 	}
 	return &f, complaints.Err()
 }
 
 func (f *file) check(c *core.Complaints) {
 	var applications []oauth.Spec
-	first := make(map[string]int)
+	core.ComplainTwice(c, f.Organizations, "organization", func(o organization) (int, string) { return o.Line, o.Slug })
 	for _, o := range f.Organizations {
-		if line, twice := first[o.Slug]; twice {
-			c.Add(o.Line, "the organization %q is already given at line %d", o.Slug, line)
-		} else {
-			first[o.Slug] = o.Line
-		}
 		o.Check(c)
 		organizations.CheckMembers(c, o.Members)
 		organizations.CheckTeams(c, o.Teams)

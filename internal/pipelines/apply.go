@@ -33,15 +33,10 @@ type Spec struct {
 
 // Check complains about what is wrong with the pipelines of one organization.
 func Check(c *core.Complaints, specs []Spec) {
-	first := make(map[string]int)
 	for _, s := range specs {
 		s.Check(c)
-		if line, twice := first[s.Slug]; twice {
-			c.Add(s.Line, "the pipeline %q is already given at line %d", s.Slug, line)
-			continue
-		}
-		first[s.Slug] = s.Line
 	}
+	core.ComplainTwice(c, specs, "pipeline", func(s Spec) (int, string) { return s.Line, s.Slug })
 }
 
 // Check complains about what is wrong with the spec itself.
@@ -49,9 +44,7 @@ func (s Spec) Check(c *core.Complaints) {
 	if !core.ValidSlug(s.Slug) {
 		c.Add(s.Line, "the slug of a pipeline must begin with a letter or digit and have only lower-case letters, digits and hyphens, not %q", s.Slug)
 	}
-	if _, ok := core.ParseID(s.ID); s.ID != "" && !ok {
-		c.Add(s.Line, "%q is not a UUID", s.ID)
-	}
+	c.CheckID(s.Line, s.ID)
 	for _, team := range slices.Sorted(maps.Keys(s.Teams)) {
 		if level := s.Teams[team]; !level.Valid() {
 			c.Add(s.Line, "the access level of team %s must be one of %s, not %q", team, strings.Join(level.Values(), ", "), level)
@@ -117,45 +110,33 @@ func (a *applying) pipeline(spec Spec) error {
 }
 
 func (a *applying) newPipeline(e *edit, spec Spec) error {
-	p := newPipeline(a.v.Org, nil, a.now)
-	if id, given := core.ParseID(spec.ID); given {
-		p.ID = id
+	id, free, err := db.FreeID(a.q, "pipelines", spec.ID)
+	if err != nil {
+		return err
 	}
-	p.Slug, p.Name = spec.Slug, spec.Slug
-	p.DefaultBranch = e.settings.DefaultBranch
+	if !free {
+		a.complaints.Add(spec.Line, "the id %s belongs to another pipeline", id)
+		return nil
+	}
+	p := newPipeline(a.v.Org, nil, a.now)
+	p.ID, p.Slug, p.Name, p.DefaultBranch = id, spec.Slug, spec.Slug, e.settings.DefaultBranch
 	if spec.Cluster == nil {
-		cluster, err := e.newCluster("")
-		if err != nil {
+		if p.ClusterID, err = e.newCluster(""); err != nil {
 			return err
 		}
-		p.ClusterID = cluster
 	}
 	if spec.Configuration == nil {
 		e.problems.Add("configuration", "is required")
 	}
-	if free, err := a.free(p.ID, spec); err != nil || !free {
+	if sound, err := a.fit(e, p, spec); err != nil || !sound {
 		return err
 	}
-	saved, err := a.save(e, p, spec)
-	if err != nil || !saved {
+	if err := save(a.q, p); err != nil {
 		return err
 	}
 	a.changes.Created("pipeline", a.name(p))
 	_, err = a.grant(p, spec)
 	return err
-}
-
-// free reports whether no pipeline, of any organization, has an id, and complains when one does.
-func (a *applying) free(id string, spec Spec) (bool, error) {
-	var one int
-	err := a.q.QueryRow(`SELECT 1 FROM pipelines WHERE id = $1`, id).Scan(&one)
-	if errors.Is(err, db.ErrNoRows) {
-		return true, nil
-	}
-	if err == nil {
-		a.complaints.Add(spec.Line, "the id %s belongs to another pipeline", id)
-	}
-	return false, err
 }
 
 func (a *applying) changePipeline(e *edit, id string, spec Spec) error {
@@ -164,12 +145,17 @@ func (a *applying) changePipeline(e *edit, id string, spec Spec) error {
 		return err
 	}
 	was := *p
-	saved, err := a.save(e, p, spec)
-	if err != nil || !saved {
+	if sound, err := a.fit(e, p, spec); err != nil || !sound {
 		return err
 	}
+	changed := !reflect.DeepEqual(*p, was)
+	if changed {
+		if err := save(a.q, p); err != nil {
+			return err
+		}
+	}
 	granted, err := a.grant(p, spec)
-	if granted || !reflect.DeepEqual(*p, was) {
+	if changed || granted {
 		a.changes.Changed("pipeline", a.name(p))
 	}
 	return err
@@ -178,8 +164,8 @@ func (a *applying) changePipeline(e *edit, id string, spec Spec) error {
 // name is how the lines about a pipeline call it.
 func (a *applying) name(p *Pipeline) string { return a.v.Org.Slug + "/" + p.Slug }
 
-// save gives a pipeline what its spec says and saves it, or complains.
-func (a *applying) save(e *edit, p *Pipeline, spec Spec) (saved bool, err error) {
+// fit gives a pipeline what its spec says, and complains when it is not sound then.
+func (a *applying) fit(e *edit, p *Pipeline, spec Spec) (sound bool, err error) {
 	if err := a.cluster(p, spec); err != nil {
 		return false, err
 	}
@@ -188,11 +174,8 @@ func (a *applying) save(e *edit, p *Pipeline, spec Spec) (saved bool, err error)
 	if err := checkNames(a.q, p, &e.problems); err != nil {
 		return false, err
 	}
-	if len(e.problems) > 0 {
-		spec.complain(a.complaints, e.problems)
-		return false, nil
-	}
-	return true, save(a.q, p)
+	spec.complain(a.complaints, e.problems)
+	return len(e.problems) == 0, nil
 }
 
 // cluster gives a pipeline the cluster that its spec names, if any.
@@ -211,24 +194,17 @@ func (a *applying) cluster(p *Pipeline, spec Spec) error {
 
 // to writes what the spec says into a pipeline.
 func (s Spec) to(p *Pipeline, problems *core.Problems) {
-	set(&p.Name, s.Name)
-	set(&p.Description, s.Description)
-	set(&p.Repository, s.Repository)
-	set(&p.DefaultBranch, s.DefaultBranch)
-	set(&p.Visibility, s.Visibility)
+	core.SetGiven(&p.Name, s.Name)
+	core.SetGiven(&p.Description, s.Description)
+	core.SetGiven(&p.Repository, s.Repository)
+	core.SetGiven(&p.DefaultBranch, s.DefaultBranch)
+	core.SetGiven(&p.Visibility, s.Visibility)
 	if s.Tags != nil && !slices.Equal(s.Tags, p.Tags) {
 		p.Tags = s.Tags
 	}
 	if s.Configuration != nil && (*s.Configuration != p.Configuration || p.TemplateID != "") {
 		p.TemplateID = ""
 		p.Configuration, p.Steps, p.Env = *s.Configuration, readYAML(*s.Configuration, problems), map[string]string{}
-	}
-}
-
-// set writes a value that was given.
-func set[T any](dst *T, given *T) {
-	if given != nil {
-		*dst = *given
 	}
 }
 

@@ -29,15 +29,10 @@ type ConnectionSpec struct {
 
 // CheckConnections complains about what is wrong with the source connections of one organization.
 func CheckConnections(c *core.Complaints, specs []ConnectionSpec) {
-	first := make(map[string]int)
 	for _, s := range specs {
 		s.Check(c)
-		if line, twice := first[s.Host]; twice {
-			c.Add(s.Line, "the source connection to %q is already given at line %d", s.Host, line)
-			continue
-		}
-		first[s.Host] = s.Line
 	}
+	core.ComplainTwice(c, specs, "source connection", func(s ConnectionSpec) (int, string) { return s.Line, s.Host })
 }
 
 // Check complains about what is wrong with the spec itself.

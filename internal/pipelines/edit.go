@@ -77,24 +77,28 @@ func (e *edit) template(asked string) (*Template, error) {
 		return nil, nil
 	}
 	t, err := lockTemplate(e.q, e.v.Org.ID, id)
-	switch {
-	case core.KindOf(err) == core.NotFound:
+	if core.KindOf(err) == core.NotFound {
 		e.problems.Add("pipeline_template_uuid", "must be a pipeline template of this organization")
 		return nil, nil
-	case err != nil:
-		return nil, err
-	case !t.Available && !e.v.Member.Can(identity.ManageTemplates, e.v.Org):
-		e.problems.Add("pipeline_template_uuid", "must be a template that is available to members")
-		return nil, nil
 	}
-	return &t, nil
+	return &t, err
+}
+
+// usable returns the template if a pipeline may come from it, else nil. One that it comes from already
+// may have become unavailable since.
+func (e *edit) usable(t *Template, p *Pipeline) *Template {
+	if t == nil || t.Available || t.ID == p.TemplateID || e.v.Member.Can(identity.ManageTemplates, e.v.Org) {
+		return t
+	}
+	e.problems.Add("pipeline_template_uuid", "must be a template that is available to members")
+	return nil
 }
 
 // apply gives a pipeline what was sent, steps included.
 func (e *edit) apply(p *Pipeline, f *pipelineFields, plan plan, template *Template) {
 	was := p.Visibility
 	f.merge(p, &e.problems)
-	plan.carryOut(p, template, &e.problems)
+	plan.carryOut(p, e.usable(template, p), &e.problems)
 	p.DefaultBranch = cmp.Or(p.DefaultBranch, e.settings.DefaultBranch)
 	if p.Visibility == Public && was != Public && !e.mayPublish() {
 		e.problems.Add("visibility", "cannot be public; an administrator can let members create public pipelines")

@@ -8,6 +8,7 @@ import (
 	"stackyard/internal/db"
 	"stackyard/internal/identity"
 	"stackyard/internal/route"
+	"stackyard/internal/sourcehost"
 )
 
 const pipelinesPath = "/v2/organizations/{org}/pipelines"
@@ -133,8 +134,15 @@ func (s *Service) getPipelines(r *route.Request) (route.Paged[pipelineView], err
 	return route.MapPage(pipelines, page, total, func(p *Pipeline) pipelineView { return s.View(r, p) }), err
 }
 
+// maxSearch is the length of the longest text that is searched for, in bytes: as much as a repository's
+// URL can have.
+const maxSearch = sourcehost.MaxURL
+
 func readFilter(r *route.Request) (f filter, err error) {
 	f = filter{name: r.FormQuery("name"), repository: r.FormQuery("repository")}
+	if max(len(f.name), len(f.repository)) > maxSearch {
+		return f, core.Errorf(core.BadRequest, "name and repository must have at most %d bytes", maxSearch)
+	}
 	if f.archived, err = r.Flag("archived", false); err != nil {
 		return f, err
 	}

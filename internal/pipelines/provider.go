@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"stackyard/internal/core"
+	"stackyard/internal/definition"
 	"stackyard/internal/sourcehost"
 )
 
@@ -21,6 +22,8 @@ type property struct {
 	providers []string
 	// oneOf are the values that a string may have; nil: any.
 	oneOf []string
+	// condition says that a string which is not blank must be one.
+	condition bool
 }
 
 var (
@@ -34,7 +37,7 @@ var (
 // groups; the others are what existing clients send for GitHub.
 var properties = []property{
 	{name: "filter_enabled", unset: false, providers: everyone},
-	{name: "filter_condition", unset: "", providers: everyone},
+	{name: "filter_condition", unset: "", providers: everyone, condition: true},
 	{name: "build_branches", unset: true, providers: pushers},
 	{name: "build_pull_requests", unset: true, providers: pushers},
 	{name: "build_tags", unset: false, providers: pushers},
@@ -101,6 +104,10 @@ func (prop property) refuse(value any) string {
 		return "must be a string"
 	case prop.oneOf != nil && !slices.Contains(prop.oneOf, text):
 		return "must be one of " + strings.Join(prop.oneOf, ", ")
+	case prop.condition && strings.TrimSpace(text) != "":
+		if _, err := definition.ParseCondition(text); err != nil {
+			return "is not a condition: " + err.Error()
+		}
 	}
 	return tooLong(text, maxProviderText)
 }

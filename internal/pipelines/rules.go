@@ -6,7 +6,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"stackyard/internal/core"
@@ -17,7 +16,6 @@ import (
 const (
 	maxName        = 255
 	maxDescription = 4096
-	maxBranch      = 255
 	maxFilter      = 2048
 	maxTags        = 50
 	maxTag         = 255
@@ -59,7 +57,7 @@ func (p *Pipeline) check(problems *core.Problems) {
 func (p *Pipeline) checkSlug(problems *core.Problems) {
 	switch {
 	case p.Slug == "" && p.Name != "":
-		problems.Add("slug", "is required, because none can be derived from this name")
+		problems.Add("slug", "is required: letters, digits and hyphens, beginning with a letter or digit")
 	case p.Slug == "": // a problem of the name
 	case len(p.Slug) > core.MaxSlug:
 		problems.Add("slug", "must have at most %d characters", core.MaxSlug)
@@ -118,10 +116,8 @@ func tooLong(text string, most int) string {
 }
 
 func checkBranch(problems *core.Problems, branch string) {
-	checkText(problems, "default_branch", branch, maxBranch)
-	odd := func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }
-	if strings.HasPrefix(branch, "-") || strings.ContainsFunc(branch, odd) {
-		problems.Add("default_branch", "must be the name of a branch")
+	if !core.ValidBranch(branch) {
+		problems.Add("default_branch", "must be the name of a git branch, of at most %d bytes", core.MaxBranch)
 	}
 }
 

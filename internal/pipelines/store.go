@@ -1,6 +1,7 @@
 package pipelines
 
 import (
+	"cmp"
 	"errors"
 	"strings"
 	"time"
@@ -24,8 +25,8 @@ const pipelineColumns = `
 		p.provider_settings, p.source_webhooks_disabled_at, p.source_webhooks_disabled_by, e.host,
 		p.created_at, p.archived_at, p.webhook_key, p.badge_key, ` + identity.UserColumns
 
-const pipelineTables = `
-	FROM pipelines p
+// pipelineJoins are what pipelineColumns need beside pipelines p.
+const pipelineJoins = `
 	LEFT JOIN users u ON u.id = p.created_by
 	LEFT JOIN pipeline_templates t ON t.id = p.template_id
 	LEFT JOIN source_connections e ON e.organization_id = p.organization_id
@@ -77,7 +78,8 @@ func onePipeline(q *db.Q, v Viewer, condition, value string) (*Pipeline, error) 
 	v.visible(&s)
 	s.Where(condition, value)
 	p, err := db.One(q, scanPipeline, `
-		SELECT `+v.rank(&s)+`, `+pipelineColumns+pipelineTables+`
+		SELECT `+v.rank(&s)+`, `+pipelineColumns+`
+		FROM pipelines p `+pipelineJoins+`
 		`+s.Clause(), s.Args()...)
 	if errors.Is(err, db.ErrNoRows) {
 		return nil, core.Errorf(core.NotFound, noPipeline)
@@ -94,7 +96,8 @@ func ByIDs(q *db.Q, v Viewer, ids []string) (map[string]*Pipeline, error) {
 	v.visible(&s)
 	s.WhereIn(q, "p.id", ids)
 	found, err := db.All(q, scanPipeline, `
-		SELECT `+v.rank(&s)+`, `+pipelineColumns+pipelineTables+`
+		SELECT `+v.rank(&s)+`, `+pipelineColumns+`
+		FROM pipelines p `+pipelineJoins+`
 		`+s.Clause(), s.Args()...)
 	if err != nil {
 		return nil, err
@@ -165,15 +168,20 @@ func list(q *db.Q, v Viewer, f filter, limit, offset int) ([]*Pipeline, int, err
 	if err := q.QueryRow(`SELECT COUNT(*) FROM pipelines p `+s.Clause(), s.Args()...).Scan(&total); err != nil {
 		return nil, 0, err
 	}
-	order := "p.name_folded, p.id"
+	order := "p.name_folded" // unique in an organization
 	if !f.createdFrom.IsZero() || !f.createdTo.IsZero() {
 		order = "p.created_at DESC, p.id DESC"
 	}
+	// The page comes before the joins, so that they and the ranks cost a page and not the organization.
 	pipelines, err := db.All(q, scanPipeline, `
-		SELECT `+v.rank(&s)+`, `+pipelineColumns+pipelineTables+`
-		`+s.Clause()+`
-		ORDER BY `+order+`
-		LIMIT `+s.Arg(limit)+` OFFSET `+s.Arg(offset), s.Args()...)
+		SELECT `+v.rank(&s)+`, `+pipelineColumns+`
+		FROM (
+			SELECT *
+			FROM pipelines p
+			`+s.Clause()+`
+			ORDER BY `+order+`
+			LIMIT `+s.Arg(limit)+` OFFSET `+s.Arg(offset)+`) p `+pipelineJoins+`
+		ORDER BY `+order, s.Args()...)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -188,8 +196,9 @@ func (f filter) restrict(s *db.Statement) {
 		s.Where(`p.name_folded LIKE %s ESCAPE '\'`, containing(strings.ToLower(f.name)))
 	}
 	if f.repository != "" {
-		s.Where(`(p.repository_folded LIKE %s ESCAPE '\' OR p.repository_folded LIKE %s ESCAPE '\')`,
-			containing(strings.ToLower(f.repository)), containing(sourcehost.Canonical(f.repository)))
+		as := strings.ToLower(f.repository)
+		canonical := cmp.Or(sourcehost.Canonical(f.repository), as)
+		s.Where(`(p.repository_folded LIKE %s ESCAPE '\' OR p.repository_folded LIKE %s ESCAPE '\')`, containing(as), containing(canonical))
 	}
 	if !f.createdFrom.IsZero() {
 		s.Where("p.created_at >= %s", db.Micros(f.createdFrom))

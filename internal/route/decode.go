@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"reflect"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"stackyard/internal/core"
@@ -43,11 +45,24 @@ func (o Opt[T]) To(dst *T) {
 	}
 }
 
+// bodyTimeout is how long a client may take to send a body.
+const bodyTimeout = 30 * time.Second
+
 // decode reads the request's body into the struct that v points to. An absent body is an empty object.
 func (r *Request) decode(v any) error {
+	// What cannot have a deadline, such as a recorder in a test, cannot be slow either.
+	connection := http.NewResponseController(r.w)
+	connection.SetReadDeadline(time.Now().Add(r.server.bodyTimeout))
 	body, err := io.ReadAll(http.MaxBytesReader(r.w, r.Body, maxBody))
+	if err == nil {
+		// After an error the deadline stays, and ends the connection: nobody waits for the rest.
+		connection.SetReadDeadline(time.Time{})
+	}
 	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return core.Errorf(core.TooLarge, "The request body is larger than %d bytes", tooLarge.Limit)
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return core.Errorf(core.TooSlow, "The request body did not arrive within %s", r.server.bodyTimeout)
 	}
 	if err != nil {
 		return core.Errorf(core.BadRequest, "The request body could not be read")

@@ -150,7 +150,7 @@ func (r Route) Statuses() []int {
 		statuses = append(statuses, http.StatusBadRequest)
 	}
 	if r.Handler.body != nil {
-		statuses = append(statuses, http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity)
+		statuses = append(statuses, http.StatusBadRequest, http.StatusRequestTimeout, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity)
 	}
 	if r.Auth != Open {
 		statuses = append(statuses, http.StatusServiceUnavailable)

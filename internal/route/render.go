@@ -24,6 +24,7 @@ var statuses = map[core.Kind]int{
 	core.Conflict:      http.StatusConflict,
 	core.Gone:          http.StatusGone,
 	core.TooLarge:      http.StatusRequestEntityTooLarge,
+	core.TooSlow:       http.StatusRequestTimeout,
 	core.Unprocessable: http.StatusUnprocessableEntity,
 	core.RateLimited:   http.StatusTooManyRequests,
 	core.Unavailable:   http.StatusServiceUnavailable,

@@ -1,6 +1,7 @@
 package route
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"reflect"
@@ -104,14 +105,14 @@ func (d *document) component(t reflect.Type) string {
 		return name
 	}
 	d.types[name] = t
-	properties := make(map[string]any)
+	var properties ordered
 	required := []string{}
 	for f := range fields(t) {
 		s := d.schema(f.Type)
 		if doc := f.Tag.Get("doc"); doc != "" {
 			s["description"] = doc
 		}
-		properties[f.name] = s
+		properties = append(properties, property{f.name, s})
 		_, optional := reflect.Zero(f.Type).Interface().(interface{ optional() })
 		if !f.omitempty && !optional {
 			required = append(required, f.name)
@@ -149,4 +150,37 @@ func componentName(t reflect.Type) string {
 	r := []rune(name)
 	r[0] = unicode.ToUpper(r[0])
 	return string(r)
+}
+
+// ordered is a JSON object whose properties come in the order in which the struct declares them, which
+// is the one that a reader of the document wants.
+type ordered []property
+
+type property struct {
+	name   string
+	schema map[string]any
+}
+
+// MarshalJSON writes the object.
+func (o ordered) MarshalJSON() ([]byte, error) {
+	var b bytes.Buffer
+	b.WriteByte('{')
+	for i, p := range o {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		name, err := json.Marshal(p.name)
+		if err != nil {
+			return nil, err
+		}
+		schema, err := json.Marshal(p.schema)
+		if err != nil {
+			return nil, err
+		}
+		b.Write(name)
+		b.WriteByte(':')
+		b.Write(schema)
+	}
+	b.WriteByte('}')
+	return b.Bytes(), nil
 }

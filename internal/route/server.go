@@ -11,6 +11,8 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"time"
+	"unicode/utf8"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -37,21 +39,24 @@ type Server struct {
 	limiter   *Limiter
 	proxies   []netip.Prefix
 	measures  measures
-	muxes     map[string]*http.ServeMux // by the first path segment; "" for paths that begin with a wildcard
-	routes    []Route
+	// bodyTimeout is how long a client may take to send a body.
+	bodyTimeout time.Duration
+	muxes       map[string]*http.ServeMux // by the first path segment; "" for paths that begin with a wildcard
+	routes      []Route
 }
 
 // New builds a server of a route table. It panics when the table contradicts itself, as a mux does.
 func New(c Config, routes []Route) *Server {
 	s := &Server{
-		directory: c.Directory,
-		public:    c.Public,
-		log:       c.Log,
-		limiter:   NewLimiter(c.Clock),
-		proxies:   c.TrustedProxies,
-		measures:  newMeasures(c.Metrics),
-		muxes:     map[string]*http.ServeMux{"": http.NewServeMux()},
-		routes:    routes,
+		directory:   c.Directory,
+		public:      c.Public,
+		log:         c.Log,
+		limiter:     NewLimiter(c.Clock),
+		proxies:     c.TrustedProxies,
+		measures:    newMeasures(c.Metrics),
+		muxes:       map[string]*http.ServeMux{"": http.NewServeMux()},
+		bodyTimeout: bodyTimeout,
+		routes:      routes,
 	}
 	methods := make(map[string]map[string]*Route) // by path, by method
 	for i := range routes {
@@ -112,11 +117,17 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 	if mux == nil {
 		mux = s.muxes[""]
 	}
-	if _, pattern := mux.Handler(hr); pattern == "" {
+	if _, pattern := mux.Handler(hr); pattern == "" || !storable(hr.URL.Path) {
 		s.fail(w, seen.id, core.Errorf(core.NotFound, "Not Found: there is nothing at %s", hr.URL.Path))
 		return
 	}
 	mux.ServeHTTP(w, hr)
+}
+
+// storable reports whether a database can hold a text. Nothing can have a name that is not, and asking
+// for one would be an error of the database.
+func storable(text string) bool {
+	return utf8.ValidString(text) && !strings.ContainsRune(text, 0)
 }
 
 // tidy collapses doubled slashes, cuts one at the end and resolves dots.
@@ -259,6 +270,9 @@ func (s *Server) admit(r *Request) error {
 	}
 	if p := route.Permission; p != "" && !route.Handler.guarded && !r.Member.Can(p, r.Org) {
 		return forbidden(p)
+	}
+	if query, err := url.QueryUnescape(r.URL.RawQuery); route.Query != nil && err == nil && !storable(query) {
+		return core.Errorf(core.BadRequest, "The query holds the character U+0000, or bytes that are not UTF-8")
 	}
 	return nil
 }

@@ -136,18 +136,17 @@ func checkKey(ctx context.Context, d *db.DB, key seal.Key) error {
 	return nil
 }
 
-// ApplyFile applies an organization file from disk and writes a line for each thing it did.
-func ApplyFile(ctx context.Context, st Storage, path string, out io.Writer) error {
-	source, err := os.ReadFile(path)
-	if err != nil {
-		return err
-	}
+// Apply applies an organization file and writes a line for each thing it did. Errors name the file by
+// path.
+func Apply(ctx context.Context, st Storage, path string, source []byte, out io.Writer) error {
 	lines, err := orgfile.Apply(ctx, st.DB, st.Key, core.SystemClock, source)
 	if err != nil {
 		return fmt.Errorf("%s:\n%w", path, err)
 	}
 	for _, line := range lines {
-		fmt.Fprintln(out, line)
+		if _, err := fmt.Fprintln(out, line); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -176,8 +175,9 @@ func Run(ctx context.Context, s Settings, st Storage, version string, log *slog.
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
+	var requests begun
 	hs := &http.Server{
-		Handler:           wired,
+		Handler:           requests.count(wired),
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
@@ -204,6 +204,10 @@ func Run(ctx context.Context, s Settings, st Storage, version string, log *slog.
 	wired.Drain()
 	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
 	defer cancel()
+	// While requests that have begun are being finished, new ones are still answered, so that a load
+	// balancer can read from /readyz that it should send no more.
+	hs.SetKeepAlivesEnabled(false)
+	requests.wait(drain)
 	if err := hs.Shutdown(drain); err != nil {
 		log.Warn("some requests did not finish in time", "error", err)
 		return hs.Close()

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -9,7 +10,10 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"stackyard/internal/blob"
 	"stackyard/internal/core"
@@ -48,7 +52,7 @@ func ParseSettings(given func(flag string) string) (Settings, error) {
 	bad := func(flag, format string, args ...any) {
 		errs = append(errs, fmt.Errorf("--"+flag+": "+format, args...))
 	}
-	if _, _, err := net.SplitHostPort(s.Listen); err != nil {
+	if !isAddress(s.Listen) {
 		bad("listen", "%q is not an address such as 127.0.0.1:8080", s.Listen)
 	}
 	var err error
@@ -64,6 +68,10 @@ func ParseSettings(given func(flag string) string) (Settings, error) {
 		s.Database = "sqlite:" + filepath.Join(s.Data, "stackyard.db")
 	case !onPostgres:
 		bad("database", "give a postgres:// URL, or nothing for SQLite in the data folder")
+	default:
+		if _, err := pgxpool.ParseConfig(s.Database); err != nil {
+			bad("database", "%w", err)
+		}
 	}
 	if s.Blobs == "" {
 		s.Blobs = filepath.Join(s.Data, "blobs")
@@ -81,15 +89,18 @@ func ParseSettings(given func(flag string) string) (Settings, error) {
 	case onPostgres:
 		bad("secret-key", "PostgreSQL needs one, the same on every replica: 32 random bytes in hex or base64, such as `openssl rand -hex 32` prints")
 	}
-	if (s.TLSCert == "") != (s.TLSKey == "") {
+	switch {
+	case s.TLSCert == "" && s.TLSKey == "":
+	case s.TLSCert == "" || s.TLSKey == "":
 		bad("tls-cert", "--tls-cert and --tls-key go together")
-	}
-	for flag, path := range map[string]string{"tls-cert": s.TLSCert, "tls-key": s.TLSKey, "apply": s.Apply} {
-		if path == "" {
-			continue
+	default:
+		if _, err := tls.LoadX509KeyPair(s.TLSCert, s.TLSKey); err != nil {
+			bad("tls-cert", "%w", err)
 		}
-		if _, err := os.Stat(path); err != nil {
-			bad(flag, "%w", err)
+	}
+	if s.Apply != "" {
+		if _, err := os.Stat(s.Apply); err != nil {
+			bad("apply", "%w", err)
 		}
 	}
 	if s.TrustedProxies, err = outbound.ParseAllow(given("trusted-proxies")); err != nil {
@@ -99,6 +110,16 @@ func ParseSettings(given func(flag string) string) (Settings, error) {
 		bad("outbound-allow", "%w", err)
 	}
 	return s, errors.Join(errs...)
+}
+
+// isAddress reports whether text is a host, which may be empty, and the number of a port.
+func isAddress(text string) bool {
+	_, port, err := net.SplitHostPort(text)
+	if err != nil {
+		return false
+	}
+	_, err = strconv.ParseUint(port, 10, 16)
+	return err == nil
 }
 
 // NewLogger returns a logger to standard error in a format: text or json.

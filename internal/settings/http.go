@@ -16,32 +16,42 @@ func (s *Service) Routes() []route.Route {
 	public := func(set *Settings) *Switch { return &set.PublicPipelines }
 	metrics := func(set *Settings) *Switch { return &set.QueueMetrics }
 	return []route.Route{
-		endpoint(http.MethodGet, "", "Get the pipeline settings", route.Do(s.get)),
-		endpoint(http.MethodPatch, "", "Change pipeline settings", route.DoBody(s.patch)),
-		endpoint(http.MethodPut, "/hosted-agents-ssh", "Enable terminal access to hosted agents", s.enable(terminal)),
-		endpoint(http.MethodDelete, "/hosted-agents-ssh", "Disable terminal access to hosted agents", s.disable(terminal)),
-		endpoint(http.MethodPut, "/public-pipelines", "Let members create public pipelines", s.enable(public)),
-		endpoint(http.MethodDelete, "/public-pipelines", "Stop members from creating public pipelines", s.disable(public)),
-		endpoint(http.MethodPut, "/advanced-queue-metrics", "Enable advanced queue metrics, for good", s.enable(metrics)),
-		endpoint(http.MethodPut, "/build-export", "Export builds to a bucket", route.OnBody(loadExporter, s.putExport)),
-		endpoint(http.MethodDelete, "/build-export", "Stop exporting builds", route.On(loadExporter, s.deleteExport)),
+		endpoint(http.MethodGet, "", route.Do(s.get),
+			"Get the pipeline settings", ""),
+		endpoint(http.MethodPatch, "", route.DoBody(s.patch),
+			"Change pipeline settings", "Changes what the body names and nothing else."),
+		endpoint(http.MethodPut, "/hosted-agents-ssh", s.enable(terminal),
+			"Enable terminal access to hosted agents", "SSH for all jobs, VNC for those on macOS. Repeating it keeps who enabled it first, and when."),
+		endpoint(http.MethodDelete, "/hosted-agents-ssh", s.disable(terminal),
+			"Disable terminal access to hosted agents", ""),
+		endpoint(http.MethodPut, "/public-pipelines", s.enable(public),
+			"Let members create public pipelines", "Repeating it keeps who enabled it first, and when."),
+		endpoint(http.MethodDelete, "/public-pipelines", s.disable(public),
+			"Stop members from creating public pipelines", "Pipelines that are public stay so."),
+		endpoint(http.MethodPut, "/advanced-queue-metrics", s.enable(metrics),
+			"Enable advanced queue metrics", "They cannot be disabled again."),
+		endpoint(http.MethodPut, "/build-export", route.OnBody(loadExporter, s.putExport),
+			"Export builds to a bucket", "The bucket is tried first: a small object is written, read and deleted there with the installation's credentials."),
+		endpoint(http.MethodDelete, "/build-export", route.On(loadExporter, s.deleteExport),
+			"Stop exporting builds", "What was exported stays in its bucket."),
 	}
 }
 
 // endpoint returns a route below an organization's pipeline settings.
-func endpoint(method, path, summary string, h route.Handler) route.Route {
+func endpoint(method, path string, h route.Handler, summary, description string) route.Route {
 	scope := identity.WriteOrganizationSettings
 	if method == http.MethodGet {
 		scope = identity.ReadOrganizationSettings
 	}
 	return route.Route{
-		Method:     method,
-		Path:       "/v2/organizations/{org}/pipeline-settings" + path,
-		Tag:        "Pipeline settings",
-		Summary:    summary,
-		Scope:      scope,
-		Permission: identity.ChangeOrganization,
-		Handler:    h,
+		Method:      method,
+		Path:        "/v2/organizations/{org}/pipeline-settings" + path,
+		Tag:         "Pipeline settings",
+		Summary:     summary,
+		Description: description,
+		Scope:       scope,
+		Permission:  identity.ChangeOrganization,
+		Handler:     h,
 	}
 }
 

@@ -41,8 +41,8 @@ func (u pipelineSettingsUpdate) branch(set *Settings, problems *core.Problems) {
 	switch {
 	case name == "":
 		set.DefaultBranch = DefaultBranch
-	case !validBranch(name):
-		problems.Add("default_branch", "must be the name of a git branch, of at most %d bytes", maxBranch)
+	case !core.ValidBranch(name):
+		problems.Add("default_branch", "must be the name of a git branch, of at most %d bytes", core.MaxBranch)
 	default:
 		set.DefaultBranch = name
 	}

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
-	"strings"
 	"sync"
 	"testing"
 
@@ -115,22 +114,6 @@ func TestUpdate_OfDifferentFieldsAtOnceLosesNothing(t *testing.T) {
 			t.Errorf("got  %+v\nwant %+v", got, want)
 		}
 	})
-}
-
-func TestValidBranch_IsWhatGitTakes(t *testing.T) {
-	for _, name := range []string{"main", "feature/x", "v1.2", "a@b", "größe", "x-", "a.lock.b", "A_B+c=d,e", strings.Repeat("a", maxBranch)} {
-		if !validBranch(name) {
-			t.Errorf("%q is refused", name)
-		}
-	}
-	for _, name := range []string{
-		"", "@", "HEAD", "-x", ".x", "x.", "a..b", "a/.b", "a.lock", "a.lock/b", "/a", "a/", "a//b",
-		"a b", "a~b", "a^b", "a:b", "a?b", "a*b", "a[b", `a\b`, "a@{b", "a\tb", "a\x7fb", strings.Repeat("a", maxBranch+1),
-	} {
-		if validBranch(name) {
-			t.Errorf("%q is taken", name)
-		}
-	}
 }
 
 func parse(t *testing.T, body string) (u pipelineSettingsUpdate) {

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// The tests run the program as other processes, which are this test binary under other names.
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){
+		"stackyard":     main,
+		"curl-stand-in": curl,
+		"bare-server":   bareServer,
+	})
+}
+
+// TestScripts runs the scripts in testdata/script: what a person sees who runs the commands by hand.
+// Each runs in a folder of its own, with an organizations.yaml that says everything a file can say.
+func TestScripts(t *testing.T) {
+	whole, err := os.ReadFile(organizations)
+	if err != nil {
+		t.Fatal(err)
+	}
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Setup: func(env *testscript.Env) error {
+			return os.WriteFile(filepath.Join(env.WorkDir, "organizations.yaml"), whole, 0o600)
+		},
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){"exits": exits},
+	})
+}
+
+// exits runs a command and wants an exit status: exits STATUS COMMAND ARGUMENTS…
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits STATUS COMMAND ARGUMENTS…")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	got := 0
+	if err := ts.Exec(args[1], args[2:]...); err != nil {
+		exit, ok := errors.AsType[*exec.ExitError](err)
+		if !ok {
+			ts.Fatalf("%v", err)
+		}
+		got = exit.ExitCode()
+	}
+	if got != want {
+		ts.Fatalf("exit status %d, want %d", got, want)
+	}
+}

@@ -1,0 +1,179 @@
+package main
+
+import (
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+func TestServe_WritesNothingWhileIdle(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	p := serveOrganizations(t, "--data", folder)
+	p.get(t, adaToken, pipelinesPath)
+	files, written := snapshot(t, folder), p.kernelCount(t, "io", "write_bytes")
+	time.Sleep(2 * time.Second) // to be idle is to let time pass
+	if now := p.kernelCount(t, "io", "write_bytes"); now != written {
+		t.Errorf("%d bytes were written", now-written)
+	}
+	if now := snapshot(t, folder); now != files {
+		t.Errorf("the data folder was\n%s\nand is\n%s", files, now)
+	}
+}
+
+// snapshot lists the files of a folder with when they changed.
+func snapshot(t testing.TB, folder string) string {
+	t.Helper()
+	var list strings.Builder
+	err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		file, err := entry.Info()
+		if err != nil {
+			return err
+		}
+		fmt.Fprintln(&list, path, file.Size(), file.ModTime().Format(time.RFC3339Nano))
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list.String()
+}
+
+// kernelCount returns what Linux counts for a process, from one of its files in /proc.
+func (p *process) kernelCount(t testing.TB, file, name string) int {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", p.cmd.Process.Pid, file))
+	if err != nil {
+		t.Skip(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if rest, ok := strings.CutPrefix(line, name+":"); ok {
+			n, err := strconv.Atoi(strings.Fields(rest)[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			return n
+		}
+	}
+	t.Fatalf("no %s in\n%s", name, text)
+	return 0
+}
+
+// BenchmarkServe measures the program as it is released, in numbers that people feel: how soon it is
+// there, how much room it takes, and what a request costs beside a server that does nothing.
+func BenchmarkServe(b *testing.B) {
+	folder := b.TempDir()
+	build := exec.Command("go", "build", "-o", folder, ".")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if output, err := build.CombinedOutput(); err != nil {
+		b.Fatalf("%v\n%s", err, output)
+	}
+	b.Setenv("PATH", folder+":"+os.Getenv("PATH"))
+	b.Run("StartOnAnEmptyFolder", benchmarkStart)
+	b.Run("Idle", benchmarkIdle)
+	b.Run("GetPipeline", benchmarkGet)
+}
+
+func benchmarkStart(b *testing.B) {
+	var took []time.Duration
+	for b.Loop() {
+		folder := b.TempDir()
+		began := time.Now()
+		p := start(b, "serve", "--listen", "127.0.0.1:0", "--data", folder)
+		took = append(took, time.Since(began))
+		p.kill()
+	}
+	slices.Sort(took)
+	b.ReportMetric(float64(took[len(took)/2].Microseconds())/1000, "median-ms")
+	b.ReportMetric(float64(took[len(took)-1].Microseconds())/1000, "slowest-ms")
+}
+
+func benchmarkIdle(b *testing.B) {
+	var empty, used int
+	for b.Loop() {
+		p := start(b, "serve", "--listen", "127.0.0.1:0", "--data", b.TempDir())
+		p.get(b, "", "/readyz")
+		empty = max(empty, p.kernelCount(b, "status", "VmRSS"))
+		p.kill()
+		p = serveOrganizations(b)
+		for range 500 {
+			p.get(b, adaToken, pipelinesPath+"/hello")
+		}
+		used = max(used, p.kernelCount(b, "status", "VmRSS"))
+		p.kill()
+	}
+	b.ReportMetric(float64(empty)/1024, "MB-when-empty")
+	b.ReportMetric(float64(used)/1024, "MB-after-500-requests")
+}
+
+// benchmarkGet compares, in turns, so that both meet the same machine.
+func benchmarkGet(b *testing.B) {
+	const path = pipelinesPath + "/hello"
+	installation := []string{"--data", b.TempDir()}
+	serveOrganizations(b, installation...).kill()
+	apply(b, installation, "organizations: [{slug: acme, limits: {rest_requests_per_second: 0}}]")
+	ours := serveOn(b, installation)
+	body := ours.get(b, adaToken, path).Body
+	bare := spawn(b, exec.Command("bare-server", write(b, string(body))))
+	bare.waitReady(b)
+	const each = 2000
+	var oursTook, bareTook time.Duration
+	for b.Loop() {
+		bareTook += getMany(b, bare, path, each)
+		oursTook += getMany(b, ours, path, each)
+	}
+	requests := float64(b.N * each)
+	b.ReportMetric(requests/oursTook.Seconds(), "requests/s")
+	b.ReportMetric(requests/bareTook.Seconds(), "bare-requests/s")
+	b.ReportMetric(bareTook.Seconds()/oursTook.Seconds(), "of-bare")
+}
+
+// getMany gets a path n times over 16 connections.
+func getMany(b *testing.B, p *process, path string, n int) time.Duration {
+	const connections = 16
+	began := time.Now()
+	var wait sync.WaitGroup
+	for range connections {
+		wait.Go(func() {
+			for range n / connections {
+				got, err := p.try(adaToken, "GET", path, "")
+				if err != nil || got.Status != http.StatusOK {
+					b.Errorf("status %d, %v", got.Status, err)
+					return
+				}
+			}
+		})
+	}
+	wait.Wait()
+	return time.Since(began)
+}
+
+// bareServer answers every request with a file.
+func bareServer() {
+	body, err := os.ReadFile(os.Args[1])
+	if err != nil {
+		panic(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		panic(err)
+	}
+	fmt.Printf("listening on http://%s\n", listener.Addr())
+	panic(http.Serve(listener, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.Write(body)
+	})))
+}

@@ -1,0 +1,171 @@
+package main
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// up starts the demo and returns what it said after its ready line.
+func up(t *testing.T, installation ...string) (*process, string) {
+	t.Helper()
+	p := start(t, append([]string{"up", "--listen", "127.0.0.1:0"}, installation...)...)
+	var said strings.Builder
+	for {
+		line := p.line(t)
+		said.WriteString(line + "\n")
+		if strings.HasPrefix(line, "Every endpoint") {
+			break
+		}
+	}
+	return p, said.String()
+}
+
+// secrets returns what a welcome says that was generated, by name.
+func secrets(welcome string) map[string]string {
+	found := make(map[string]string)
+	for _, m := range regexp.MustCompile(`(?m)^  (Email|Password|Access token|Agent token): +(\S+)$`).FindAllStringSubmatch(welcome, -1) {
+		found[m[1]] = m[2]
+	}
+	return found
+}
+
+func TestUp_KeepsItsWelcomeForItsOwnerAlone(t *testing.T) {
+	t.Parallel()
+	folder := filepath.Join(t.TempDir(), "data")
+	p, said := up(t, "--data", folder)
+	path := filepath.Join(folder, "welcome.txt")
+	kept, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.TrimSpace(string(kept)) != strings.TrimSpace(said) {
+		t.Errorf("it said\n%s\nand kept\n%s", said, kept)
+	}
+	if file, err := os.Stat(path); err != nil || file.Mode() != 0o600 {
+		t.Errorf("welcome.txt: %v, %v", file.Mode(), err)
+	}
+	if !strings.Contains(said, p.URL) {
+		t.Errorf("it does not say where it is:\n%s", said)
+	}
+	s := secrets(said)
+	p.get(t, s["Access token"], "/v2/organizations/demo/pipelines/hello")
+	p.get(t, s["Agent token"], "/v3/token")
+}
+
+func TestUp_StartsAgainWithTheSameTokensAndWhatPeopleChanged(t *testing.T) {
+	t.Parallel()
+	eachEngine(t, func(t *testing.T, installation []string) {
+		p, first := up(t, installation...)
+		token := secrets(first)["Access token"]
+		const hello = "/v2/organizations/demo/pipelines/hello"
+		p.ask(t, token, "PATCH", hello, `{"description": "Mine now", "configuration": "steps: [{command: make}]"}`).want(t, 200)
+		p.stop(t)
+
+		p, second := up(t, installation...)
+		if before, after := fmt.Sprint(secrets(first)), fmt.Sprint(secrets(second)); before != after {
+			t.Errorf("first it said %s, then %s", before, after)
+		}
+		if !strings.Contains(second, p.URL) {
+			t.Errorf("it does not say where it is now:\n%s", second)
+		}
+		pipeline := decode[struct{ Description, Configuration string }](t, p.get(t, token, hello))
+		if pipeline.Description != "Mine now" || !strings.Contains(pipeline.Configuration, "make") {
+			t.Errorf("the pipeline is %+v", pipeline)
+		}
+	})
+}
+
+func TestUp_MakesNewTokensWhenItsWelcomeIsGone(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	p, first := up(t, "--data", folder)
+	p.stop(t)
+	if err := os.Remove(filepath.Join(folder, "welcome.txt")); err != nil {
+		t.Fatal(err)
+	}
+	p, second := up(t, "--data", folder)
+	p.get(t, secrets(second)["Access token"], "/v2/user")
+	p.ask(t, secrets(first)["Access token"], "GET", "/v2/user", "").want(t, 401)
+}
+
+func TestUp_ShowsCurlLinesThatWorkWhenPasted(t *testing.T) {
+	t.Parallel()
+	_, said := up(t, "--data", t.TempDir())
+	var got []string
+	for _, pasted := range regexp.MustCompile(`(?m)^  curl (.*\\\n)*.*$`).FindAllString(said, -1) {
+		shell := exec.Command("sh", "-c", `command -v curl >/dev/null || curl() { curl-stand-in "$@"; }`+"\n"+pasted)
+		shell.Stderr = t.Output()
+		output, err := shell.Output()
+		if err != nil {
+			t.Fatalf("%s\n%v", pasted, err)
+		}
+		got = append(got, slugsOrNames(t, output))
+	}
+	if want := "hello,Default,my-pipeline"; strings.Join(got, ",") != want {
+		t.Errorf("the lines show %q, want %s\n%s", got, want, said)
+	}
+}
+
+// slugsOrNames names the thing or things in a JSON text.
+func slugsOrNames(t *testing.T, text []byte) string {
+	t.Helper()
+	type thing struct{ Slug, Name, Message string }
+	var things []thing
+	if json.Unmarshal(text, &things) != nil {
+		var one thing
+		if err := json.Unmarshal(text, &one); err != nil {
+			t.Fatalf("%v in %s", err, text)
+		}
+		things = append(things, one)
+	}
+	var names []string
+	for _, one := range things {
+		if one.Slug == "" {
+			one.Slug = one.Name + one.Message
+		}
+		names = append(names, one.Slug)
+	}
+	return strings.Join(names, ",")
+}
+
+// curl does as much of what curl does as the welcome needs, where it is not installed.
+func curl() {
+	if err := request(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func request(args []string) error {
+	flags := flag.NewFlagSet("curl", flag.ExitOnError)
+	header := make(http.Header)
+	flags.Func("H", "a header", func(text string) error {
+		name, value, _ := strings.Cut(text, ":")
+		header.Set(name, strings.TrimSpace(value))
+		return nil
+	})
+	body := flags.String("d", "", "a body to post")
+	flags.Parse(args)
+	url := flags.Arg(0)
+	flags.Parse(flags.Args()[1:]) // flags may follow the URL
+	method := http.MethodGet
+	if *body != "" {
+		method = http.MethodPost
+	}
+	req, err := http.NewRequest(method, url, strings.NewReader(*body))
+	if err != nil {
+		return err
+	}
+	req.Header = header
+	answer, err := send(http.DefaultClient, req)
+	os.Stdout.Write(answer.Body)
+	return err
+}

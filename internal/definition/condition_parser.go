@@ -1,0 +1,287 @@
+package definition
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// A conditionParser turns the tokens of a condition into an expression by operator precedence, and
+// checks the types of operands as soon as it has them.
+type conditionParser struct {
+	lexer
+	token        token // the one to look at next
+	depth        int
+	notification bool
+	weight       int // of the regular expressions so far, see patternWeight
+}
+
+func newConditionParser(text string, notification bool) *conditionParser {
+	return &conditionParser{lexer: lexer{text: text}, notification: notification}
+}
+
+// powers says how strongly operators bind their operands. "!" binds strongest.
+var powers = map[tokenKind]int{
+	"||": 1, "&&": 2,
+	"==": 3, "!=": 3, "=~": 3, "!~": 3, tokenIncludes: 3,
+	"!": 4,
+}
+
+func (p *conditionParser) parse() (*expression, error) {
+	if len(p.text) > maxCondition {
+		return nil, p.fail(0, "a condition must be at most %d bytes, found %d", maxCondition, len(p.text))
+	}
+	if err := p.advance(); err != nil {
+		return nil, err
+	}
+	if p.token.kind == tokenEnd {
+		return nil, p.fail(0, `the condition is empty; write one such as build.branch == "main"`)
+	}
+	root, err := p.expression(0)
+	if err != nil {
+		return nil, err
+	}
+	if p.token.kind != tokenEnd {
+		return nil, p.fail(p.token.start, "an operator such as == or && was expected, found %s", p.describe(p.token))
+	}
+	if !root.fits(typeBoolean) {
+		return nil, p.fail(root.start, "a condition must be true or false; %s is %s", p.excerpt(root), root.is)
+	}
+	return root, nil
+}
+
+func (p *conditionParser) advance() (err error) {
+	p.token, err = p.next()
+	return err
+}
+
+// expect passes over a token that must be there.
+func (p *conditionParser) expect(kind tokenKind, format string, args ...any) error {
+	if p.token.kind != kind {
+		return p.fail(p.token.start, format, args...)
+	}
+	return p.advance()
+}
+
+// expression reads an operand and all that operators bind to it which bind stronger than the power.
+func (p *conditionParser) expression(power int) (*expression, error) {
+	left, err := p.operand()
+	for err == nil && powers[p.token.kind] > power && p.token.kind != "!" {
+		left, err = p.binary(left)
+	}
+	return left, err
+}
+
+// binary reads an operator and what stands on its right.
+func (p *conditionParser) binary(left *expression) (*expression, error) {
+	operator := p.token.kind
+	if err := p.advance(); err != nil {
+		return nil, err
+	}
+	right, err := p.expression(powers[operator])
+	if err != nil {
+		return nil, err
+	}
+	e := &expression{operator: operator, is: typeBoolean, left: left, right: right, start: left.start, end: right.end}
+	return e, p.checkTypes(e)
+}
+
+// operand reads a literal, a variable, a call, a list, or something in parentheses or negated.
+func (p *conditionParser) operand() (*expression, error) {
+	t := p.token
+	switch t.kind {
+	case tokenName:
+		return p.name()
+	case "!", "(", "[":
+		if p.depth++; p.depth > maxConditionDepth {
+			return nil, p.fail(t.start, "a condition cannot be nested more than %d deep", maxConditionDepth)
+		}
+		defer func() { p.depth-- }()
+	}
+	if err := p.advance(); err != nil {
+		return nil, err
+	}
+	switch t.kind {
+	case tokenText:
+		return literal(t, operand{is: typeText, text: t.text}), nil
+	case tokenNumber:
+		n, err := strconv.ParseInt(t.text, 10, 64)
+		if err != nil {
+			return nil, p.fail(t.start, "the number is too large")
+		}
+		return literal(t, operand{is: typeInteger, number: n}), nil
+	case tokenPattern:
+		return p.regularExpression(t)
+	case "!":
+		return p.negation(t)
+	case "(":
+		return p.parenthesized(t)
+	case "[":
+		return p.list(t)
+	case tokenEnd:
+		return nil, p.fail(t.start, "the condition ends where a value was expected")
+	}
+	return nil, p.fail(t.start, "a value was expected, found %s", p.describe(t))
+}
+
+// name reads true, false, null, a variable, or a call of build.env.
+func (p *conditionParser) name() (*expression, error) {
+	t := p.token
+	if err := p.advance(); err != nil {
+		return nil, err
+	}
+	switch t.text {
+	case "true", "false":
+		return literal(t, operand{is: typeBoolean, truth: t.text == "true"}), nil
+	case "null":
+		return literal(t, operand{is: typeNull}), nil
+	case environmentFunction:
+		return p.environment(t)
+	}
+	if p.token.kind == "(" {
+		return nil, p.fail(t.start, "there is no function %s, only %s", t.text, environmentFunction)
+	}
+	return p.variable(t)
+}
+
+// variable reads the name of something in the context.
+func (p *conditionParser) variable(t token) (*expression, error) {
+	v, known := variables[t.text]
+	if !known {
+		v, known = notificationVariables[t.text]
+		if known && !p.notification {
+			return nil, p.fail(t.start, "%s is known only to the conditions of notifications", t.text)
+		}
+	}
+	if !known {
+		return nil, p.fail(t.start, "there is no variable %s%s", quote(t.text), meant(t.text))
+	}
+	return &expression{read: v.read, is: v.is, start: t.start, end: t.end}, nil
+}
+
+// meant suggests what an unknown name may stand for. A bare word is most likely text without quotes.
+func meant(name string) string {
+	if near := suggestion(name, variableNames); near != "" {
+		return near
+	}
+	if !strings.Contains(name, ".") {
+		return "; put text into quotes"
+	}
+	return ""
+}
+
+// environmentFunction is the one function there is.
+const environmentFunction = "build.env"
+
+// environment reads the argument of build.env.
+func (p *conditionParser) environment(t token) (*expression, error) {
+	const usage = `build.env needs the name of a variable in quotes: build.env("NAME")`
+	if err := p.expect("(", usage); err != nil {
+		return nil, err
+	}
+	name := p.token
+	if err := p.expect(tokenText, usage); err != nil {
+		return nil, err
+	}
+	end := p.token.end
+	if err := p.expect(")", `")" was expected after the name of the variable, found %s`, p.describe(p.token)); err != nil {
+		return nil, err
+	}
+	if name.text == "" {
+		return nil, p.fail(name.start, usage)
+	}
+	read := func(c *Context) operand {
+		if c.Env == nil {
+			return operand{}
+		}
+		value, set := c.Env(name.text)
+		if !set {
+			return operand{}
+		}
+		return operand{is: typeText, text: value}
+	}
+	return &expression{read: read, is: typeText, start: t.start, end: end}, nil
+}
+
+func (p *conditionParser) negation(t token) (*expression, error) {
+	right, err := p.expression(powers["!"])
+	if err != nil {
+		return nil, err
+	}
+	if !right.fits(typeBoolean) {
+		return nil, p.fail(right.start, `"!" needs true or false behind it; %s is %s; put parentheses around a comparison to turn it around`, p.excerpt(right), right.is)
+	}
+	return &expression{operator: "!", is: typeBoolean, right: right, start: t.start, end: right.end}, nil
+}
+
+func (p *conditionParser) parenthesized(t token) (*expression, error) {
+	inner, err := p.expression(0)
+	if err != nil {
+		return nil, err
+	}
+	end := p.token.end
+	if p.token.kind == tokenEnd {
+		return nil, p.fail(t.start, "the parenthesis that opens here is never closed")
+	}
+	if err := p.expect(")", `")" or an operator was expected, found %s`, p.describe(p.token)); err != nil {
+		return nil, err
+	}
+	inner.start, inner.end = t.start, end
+	return inner, nil
+}
+
+// list reads texts between brackets.
+func (p *conditionParser) list(t token) (*expression, error) {
+	texts := []string{}
+	for p.token.kind != "]" {
+		if len(texts) > 0 {
+			if err := p.expect(",", `"," or "]" was expected in the list, found %s`, p.describe(p.token)); err != nil {
+				return nil, err
+			}
+		}
+		texts = append(texts, p.token.text)
+		if err := p.expect(tokenText, "a list holds texts in quotes, found %s", p.describe(p.token)); err != nil {
+			return nil, err
+		}
+	}
+	t.end = p.token.end
+	return literal(t, operand{is: typeList, list: texts}), p.advance()
+}
+
+// regularExpression compiles a regular expression.
+func (p *conditionParser) regularExpression(t token) (*expression, error) {
+	source := t.text
+	if t.ignoreCase {
+		source = "(?i)" + source
+	}
+	weight, err := patternWeight(source)
+	if p.weight += weight; p.weight > maxPatterns {
+		return nil, p.fail(t.start, "the regular expressions of the condition are too large; repetitions multiply what they repeat")
+	}
+	var pattern *regexp.Regexp
+	if err == nil {
+		pattern, err = regexp.Compile(source)
+	}
+	if err != nil {
+		why := strings.TrimPrefix(err.Error(), "error parsing regexp: ")
+		return nil, p.fail(t.start, "this is not a regular expression: %s", why)
+	}
+	return &expression{pattern: pattern, is: typePattern, start: t.start, end: t.end}, nil
+}
+
+// describe says what a token is, for a message that expected something else.
+func (p *conditionParser) describe(t token) string {
+	if t.kind == tokenEnd {
+		return "the end"
+	}
+	return quote(p.text[t.start:t.end])
+}
+
+// excerpt returns the text of an expression for a message.
+func (p *conditionParser) excerpt(e *expression) string {
+	const longest = 40
+	if text := p.text[e.start:e.end]; len(text) <= longest && !strings.Contains(text, "\n") {
+		return text
+	}
+	return "this"
+}

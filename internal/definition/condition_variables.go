@@ -1,0 +1,141 @@
+package definition
+
+import (
+	"maps"
+	"slices"
+)
+
+// A field reads a value out of a part of the context.
+type field[T any] struct {
+	is   valueType
+	read func(*T) operand
+}
+
+// variables are what every condition can name.
+var variables = func() map[string]field[Context] {
+	all := map[string]field[Context]{}
+	name(all, "build.", func(c *Context) *BuildContext { return &c.Build }, buildFields)
+	name(all, "build.author.", func(c *Context) *Person { return c.Build.Author }, personFields)
+	name(all, "build.creator.", func(c *Context) *Person { return c.Build.Creator }, personFields)
+	name(all, "build.pull_request.", func(c *Context) *PullRequest { return c.Build.PullRequest }, pullRequestFields)
+	name(all, "build.merge_queue.", func(c *Context) *MergeQueue { return c.Build.MergeQueue }, mergeQueueFields)
+	name(all, "pipeline.", func(c *Context) *PipelineContext { return &c.Pipeline }, pipelineFields)
+	name(all, "organization.", func(c *Context) *OrganizationContext { return &c.Organization }, organizationFields)
+	return all
+}()
+
+// notificationVariables are what only the conditions of notifications can name.
+var notificationVariables = func() map[string]field[Context] {
+	all := map[string]field[Context]{}
+	name(all, "pipeline.", func(c *Context) *PipelineContext { return &c.Pipeline }, outcomeFields)
+	name(all, "step.", func(c *Context) *StepContext { return c.Step }, stepFields)
+	return all
+}()
+
+// variableNames are those of both, for suggestions.
+var variableNames = slices.Concat(slices.Sorted(maps.Keys(variables)), slices.Sorted(maps.Keys(notificationVariables)))
+
+var buildFields = map[string]field[BuildContext]{
+	"id":            textField(func(b *BuildContext) string { return b.ID }),
+	"number":        {typeInteger, func(b *BuildContext) operand { return operand{is: typeInteger, number: b.Number} }},
+	"branch":        textField(func(b *BuildContext) string { return b.Branch }),
+	"commit":        textField(func(b *BuildContext) string { return b.Commit }),
+	"tag":           nullableText(func(b *BuildContext) *string { return b.Tag }),
+	"message":       nullableText(func(b *BuildContext) *string { return b.Message }),
+	"source":        textField(func(b *BuildContext) string { return b.Source }),
+	"source_event":  nullableText(func(b *BuildContext) *string { return b.SourceEvent }),
+	"source_action": nullableText(func(b *BuildContext) *string { return b.SourceAction }),
+	"state":         textField(func(b *BuildContext) string { return b.State }),
+}
+
+var personFields = map[string]field[Person]{
+	"id":    textField(func(p *Person) string { return p.ID }),
+	"name":  textField(func(p *Person) string { return p.Name }),
+	"email": textField(func(p *Person) string { return p.Email }),
+	"teams": nullableList(func(p *Person) []string { return p.Teams }),
+}
+
+var pullRequestFields = map[string]field[PullRequest]{
+	"id":              textField(func(p *PullRequest) string { return p.ID }),
+	"base_branch":     textField(func(p *PullRequest) string { return p.BaseBranch }),
+	"draft":           nullableTruth(func(p *PullRequest) *bool { return p.Draft }),
+	"labels":          nullableList(func(p *PullRequest) []string { return p.Labels }),
+	"label":           nullableText(func(p *PullRequest) *string { return p.Label }),
+	"repository":      textField(func(p *PullRequest) string { return p.Repository }),
+	"repository.fork": nullableTruth(func(p *PullRequest) *bool { return p.Fork }),
+}
+
+var mergeQueueFields = map[string]field[MergeQueue]{
+	"base_branch": textField(func(q *MergeQueue) string { return q.BaseBranch }),
+	"base_commit": textField(func(q *MergeQueue) string { return q.BaseCommit }),
+}
+
+var pipelineFields = map[string]field[PipelineContext]{
+	"id":             textField(func(p *PipelineContext) string { return p.ID }),
+	"slug":           textField(func(p *PipelineContext) string { return p.Slug }),
+	"default_branch": textField(func(p *PipelineContext) string { return p.DefaultBranch }),
+	"repository":     textField(func(p *PipelineContext) string { return p.Repository }),
+}
+
+var organizationFields = map[string]field[OrganizationContext]{
+	"id":   textField(func(o *OrganizationContext) string { return o.ID }),
+	"slug": textField(func(o *OrganizationContext) string { return o.Slug }),
+}
+
+var outcomeFields = map[string]field[PipelineContext]{
+	"started_passing": nullableTruth(func(p *PipelineContext) *bool { return p.StartedPassing }),
+	"started_failing": nullableTruth(func(p *PipelineContext) *bool { return p.StartedFailing }),
+}
+
+var stepFields = map[string]field[StepContext]{
+	"id":      textField(func(s *StepContext) string { return s.ID }),
+	"key":     nullableText(func(s *StepContext) *string { return s.Key }),
+	"label":   nullableText(func(s *StepContext) *string { return s.Label }),
+	"type":    textField(func(s *StepContext) string { return s.Type }),
+	"state":   textField(func(s *StepContext) string { return s.State }),
+	"outcome": textField(func(s *StepContext) string { return s.Outcome }),
+}
+
+// name adds the fields of a part of the context to the variables, under a prefix. They are all null
+// when the part is nil.
+func name[T any](variables map[string]field[Context], prefix string, part func(*Context) *T, fields map[string]field[T]) {
+	for suffix, f := range fields {
+		variables[prefix+suffix] = field[Context]{f.is, func(c *Context) operand {
+			if p := part(c); p != nil {
+				return f.read(p)
+			}
+			return operand{}
+		}}
+	}
+}
+
+func textField[T any](get func(*T) string) field[T] {
+	return field[T]{typeText, func(part *T) operand { return operand{is: typeText, text: get(part)} }}
+}
+
+func nullableText[T any](get func(*T) *string) field[T] {
+	return field[T]{typeText, func(part *T) operand {
+		if s := get(part); s != nil {
+			return operand{is: typeText, text: *s}
+		}
+		return operand{}
+	}}
+}
+
+func nullableTruth[T any](get func(*T) *bool) field[T] {
+	return field[T]{typeBoolean, func(part *T) operand {
+		if b := get(part); b != nil {
+			return operand{is: typeBoolean, truth: *b}
+		}
+		return operand{}
+	}}
+}
+
+func nullableList[T any](get func(*T) []string) field[T] {
+	return field[T]{typeList, func(part *T) operand {
+		if l := get(part); l != nil {
+			return operand{is: typeList, list: l}
+		}
+		return operand{}
+	}}
+}

@@ -1,0 +1,37 @@
+package route
+
+import (
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// A client that stops in the middle of a body gets an answer instead of a connection for ever.
+func TestDecode_GivesUpOnABodyThatDoesNotArrive(t *testing.T) {
+	echo := func(r *Request, body sample) (sample, error) { return body, nil }
+	s := New(Config{Clock: time.Now, Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry()}, []Route{
+		{Method: http.MethodPost, Path: "/echo", Auth: Open, Handler: DoBody(echo)},
+	})
+	s.bodyTimeout = time.Millisecond
+	server := httptest.NewServer(s)
+	t.Cleanup(server.Close)
+	conn, err := net.Dial("tcp", server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := io.WriteString(conn, "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{\"name\": "); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := io.ReadAll(conn)
+	if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 408 ") || !strings.Contains(string(answer), "did not arrive within 1ms") {
+		t.Errorf("%v, %s", err, answer)
+	}
+}
