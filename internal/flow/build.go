@@ -162,7 +162,7 @@ func (r *Run) conclude() error {
 
 // moveBuild takes the build to a state, by the shortest legal way.
 func (r *Run) moveBuild(to BuildState) error {
-	way, ok := route(r.build.State, to)
+	way, ok := shortest(r.build.State, to)
 	if !ok {
 		return fmt.Errorf("a build that is %s cannot become %s", r.build.State, to)
 	}
@@ -181,8 +181,8 @@ func (r *Run) moveBuild(to BuildState) error {
 	return nil
 }
 
-// route returns the states on the shortest legal way from one state to another, without the first.
-func route(from, to BuildState) ([]BuildState, bool) {
+// shortest returns the states on the shortest legal way from one state to another, without the first.
+func shortest(from, to BuildState) ([]BuildState, bool) {
 	if from == to {
 		return nil, true
 	}

@@ -141,33 +141,6 @@ func keyTaken(key string) error {
 	return core.Errorf(core.Unprocessable, "The key %q belongs to another step of the build; keys must be unique in a build", key)
 }
 
-// behind returns the place of steps that a step uploads. They follow it in its own list, so a wait
-// among them waits for what is before the uploading step too.
-func (l *linker) behind(u *Step, specs []Spec) (place, error) {
-	p := place{
-		scope:    u.Scope,
-		position: position(u.Position, u.UploadCount),
-		defaults: []Edge{{On: u.ID, AllowFailure: true}},
-		barrier:  u.Barrier,
-		tally:    u.Tally,
-	}
-	if !slices.ContainsFunc(specs, Spec.barrier) {
-		return p, nil
-	}
-	after := ""
-	if u.Barrier != "" {
-		if err := l.r.fetchSteps(u.Barrier); err != nil {
-			return p, err
-		}
-		after = l.r.steps[u.Barrier].Position
-	}
-	before, err := l.r.store.Between(u.Scope, after, p.position)
-	for _, s := range before {
-		p.segment = append(p.segment, l.r.meetStep(s).ID)
-	}
-	return p, err
-}
-
 // position returns the place of the nth step in a list behind or below another.
 func position(parent string, n int) string {
 	if parent == "" {
@@ -361,28 +334,6 @@ func (l *linker) depend() {
 	}
 }
 
-// upload makes all that depends on the uploading step depend on the new steps.
-func (l *linker) upload(top []string) error {
-	u := l.uploader
-	u.UploadCount++
-	l.r.changedSteps.add(u)
-	if u.Uploads == "" {
-		if err := l.r.fetchDependents([]*Step{u}); err != nil {
-			return err
-		}
-		u.Uploads = l.join(KindJoin)
-		for _, e := range l.r.edgesFrom(u) {
-			if l.r.steps[e.Step].Kind != KindQueue { // whose turn it is has nothing to do with uploads
-				l.edge(e.Step, u.Uploads, e.AllowFailure)
-			}
-		}
-	}
-	for _, id := range top {
-		l.edge(u.Uploads, id, false)
-	}
-	return nil
-}
-
 // connect takes the new steps and edges into the run, and resolves the keys that were waited for.
 func (l *linker) connect() error {
 	r := l.r
@@ -414,37 +365,4 @@ func (l *linker) connect() error {
 		r.stir(s)
 	}
 	return l.resolve()
-}
-
-// resolve gives existing steps the steps with the keys that they wait for.
-func (l *linker) resolve() error {
-	var keys []string
-	for _, s := range l.made {
-		if s.Key != "" {
-			keys = append(keys, s.Key)
-		}
-	}
-	if l.uploader == nil || len(keys) == 0 {
-		return nil
-	}
-	r := l.r
-	waiting, err := r.store.Missing(keys...)
-	if err != nil {
-		return err
-	}
-	var ends []string
-	for _, e := range waiting {
-		ends = append(ends, e.Step)
-	}
-	if err := r.fetchSteps(ends...); err != nil {
-		return err
-	}
-	for _, e := range waiting {
-		e.On = l.keys[e.Key].ID // it has not ended, so the dependency stays unmet
-		r.steps[e.Step].Missing--
-		r.changedSteps.add(r.steps[e.Step])
-		r.resolved = append(r.resolved, e)
-		r.madeEdges[e.On] = append(r.madeEdges[e.On], e)
-	}
-	return nil
 }

@@ -2,6 +2,7 @@ package flow
 
 import (
 	"errors"
+	"flag"
 	"maps"
 	"reflect"
 	"slices"
@@ -11,6 +12,12 @@ import (
 
 	"stackyard/internal/core"
 )
+
+// More cases than usual, because the interesting ones are rare; a failure is told with its seed.
+func init() {
+	flag.Set("rapid.checks", "1000")
+	flag.Set("rapid.nofailfile", "true")
+}
 
 // A drive takes a random pipeline to its end.
 type drive struct {

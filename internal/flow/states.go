@@ -32,7 +32,8 @@ const (
 	Skipped          JobState = "skipped"
 	Broken           JobState = "broken"
 	Expired          JobState = "expired"
-	// Passed and Failed are words of the API alone: a job is finished, with an exit status.
+
+	// APIPassed and APIFailed are words of the API alone: a job is finished, with an exit status.
 	APIPassed JobState = "passed"
 	APIFailed JobState = "failed"
 )

@@ -1,0 +1,80 @@
+package flow
+
+import (
+	"slices"
+	"testing"
+
+	"stackyard/internal/definition"
+)
+
+func TestConcurrency_AdmitsByMethod(t *testing.T) {
+	ordered := func(id string, limit int) Queued {
+		return Queued{JobID: id, Limit: limit, Method: definition.Ordered}
+	}
+	waits := func(q Queued) Queued { q.Waiting = true; return q }
+	eager := func(id string, limit, priority int) Queued {
+		return Queued{JobID: id, Limit: limit, Method: definition.Eager, Priority: priority}
+	}
+	for _, test := range []struct {
+		name    string
+		holders int
+		queue   []Queued
+		want    []string
+	}{
+		{"nobody there", 0, nil, nil},
+		{"in order of creation", 0, []Queued{ordered("a", 2), ordered("b", 2), ordered("c", 2)}, []string{"a", "b"}},
+		{"behind holders", 1, []Queued{ordered("a", 2), ordered("b", 2)}, []string{"a"}},
+		{"full", 2, []Queued{ordered("a", 2)}, nil},
+		{"behind one that waits", 0, []Queued{waits(ordered("a", 1)), ordered("b", 1)}, nil},
+		{"beside one that waits", 0, []Queued{waits(ordered("a", 2)), ordered("b", 2)}, []string{"b"}},
+		{"each by its own limit", 1, []Queued{ordered("a", 1), ordered("b", 3)}, []string{"b"}},
+		{"eager by priority", 0, []Queued{eager("a", 2, 0), eager("b", 2, 5), eager("c", 2, 1)}, []string{"b", "c"}},
+		{"eager past one that waits", 0, []Queued{waits(eager("a", 1, 9)), eager("b", 1, 0)}, []string{"b"}},
+		{"eager in order where priority is the same", 1, []Queued{eager("a", 2, 0), eager("b", 2, 0)}, []string{"a"}},
+	} {
+		if got := Admit(test.holders, test.queue); !slices.Equal(got, test.want) {
+			t.Errorf("%s: got %v, want %v", test.name, got, test.want)
+		}
+	}
+}
+
+func TestConcurrency_TellsHowLongAJobWasLimited(t *testing.T) {
+	s := begin(t, command("a", limit("g", 1), parallel(2)), command("free"))
+	s.wants("a/0", Scheduled)
+	s.wants("a/1", Limited)
+	if got := s.job("a/0").ConcurrencyWait; got == nil || *got != 0 {
+		t.Errorf("the first waited %v", got)
+	}
+	if s.job("a/1").ConcurrencyWait != nil || s.job("free").ConcurrencyWait != nil {
+		t.Error("a wait that is not over, or was none, is told")
+	}
+	limited := s.job("a/1").LimitedAt
+	s.finish("a/0", 0)
+	j := s.job("a/1")
+	if j.State != Scheduled || j.ConcurrencyWait == nil || *j.ConcurrencyWait != s.now.Sub(limited) {
+		t.Errorf("the second is %s and waited %v", j.State, j.ConcurrencyWait)
+	}
+}
+
+func TestConcurrency_JobsBehindABlockQueueOnlyAfterItsRelease(t *testing.T) {
+	s := begin(t, command("a"), wait("w"), command("b", limit("g", 1)), block("ask"), command("c", limit("g", 1)), wait("x"), command("d", limit("g", 1)))
+	queued := func(want ...string) {
+		t.Helper()
+		var got []string
+		for _, key := range []string{"b", "c", "d"} {
+			if s.job(key).Queued {
+				got = append(got, key)
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("queued are %v, want %v", got, want)
+		}
+	}
+	queued("b")
+	s.finish("a", 0)
+	queued()
+	s.finish("b", 0)
+	queued()
+	s.on("ask", (*Run).Unblock)
+	queued("d")
+}
