@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
@@ -38,41 +39,57 @@ func (s *Service) Create(ctx context.Context, p *pipelines.Pipeline, c Creation)
 	if !c.IgnoreBranchFilters && c.PullRequest == nil && !core.BranchFilter(p.BranchConfiguration).Match(c.Branch) {
 		return nil, core.Errorf(core.Unprocessable, "The branch %q is not built: the pipeline builds only %q", c.Branch, p.BranchConfiguration)
 	}
-	defined, err := read(p)
-	if err != nil {
+	n := &newBuild{service: s, pipeline: p, asked: c}
+	if err := n.prepare(ctx); err != nil {
 		return nil, err
 	}
-	var build *Build
-	err = s.write(ctx, func(q *db.Q, then *followUps) error {
-		build, err = s.create(q, then, p, defined, c)
-		return err
-	})
-	return build, err
+	err := s.write(ctx, n.write)
+	return n.build, err
 }
 
-// create makes a build within a transaction.
-func (s *Service) create(q *db.Q, then *followUps, p *pipelines.Pipeline, defined *definition.Pipeline, c Creation) (*Build, error) {
-	if err := pipelines.LockForBuild(q, p.OrganizationID, p.ID); err != nil {
-		return nil, err
-	}
-	set, err := settings.Of(q, p.OrganizationID)
+// A newBuild is a build on its way.
+type newBuild struct {
+	service  *Service
+	pipeline *pipelines.Pipeline
+	asked    Creation
+	org      *identity.Organization
+	teams    []string // of the creator
+	build    *Build
+
+	defined  *definition.Pipeline
+	numbered bool // the definition has the build's number in it, so that it must be known first
+}
+
+// prepare does what takes time and needs no lock: it reads the definition.
+func (n *newBuild) prepare(ctx context.Context) error {
+	err := n.service.db.Read(ctx, func(q *db.Q) error {
+		orgs, _, err := identity.OrganizationsByID(q, []string{n.pipeline.OrganizationID}, 1, 0)
+		if err != nil {
+			return err
+		}
+		if len(orgs) == 0 {
+			return core.Errorf(core.NotFound, "No organization found")
+		}
+		n.org = &orgs[0]
+		n.teams, err = teamsOf(q, n.org.ID, n.asked.Creator)
+		return err
+	})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	cluster, err := clusterOf(q, p, set)
-	if err != nil {
-		return nil, err
-	}
-	queues, err := clusters.QueueIDs(q, cluster)
-	if err != nil {
-		return nil, err
-	}
-	now := s.clock()
-	b := &Build{
+	n.begin()
+	n.defined, err = n.read()
+	return err
+}
+
+// begin makes the build that was asked for, which is not numbered yet.
+func (n *newBuild) begin() {
+	c, now := n.asked, n.service.clock()
+	n.build = &Build{
 		ID:             core.NewID(),
-		OrganizationID: p.OrganizationID,
-		PipelineID:     p.ID,
-		ClusterID:      cluster.ID,
+		OrganizationID: n.org.ID,
+		PipelineID:     n.pipeline.ID,
+		ClusterID:      n.pipeline.ClusterID,
 		Branch:         c.Branch,
 		Commit:         c.Commit,
 		Source:         c.Source,
@@ -84,40 +101,33 @@ func (s *Service) create(q *db.Q, then *followUps, p *pipelines.Pipeline, define
 		Build:          flow.Build{State: flow.BuildCreating},
 		Details:        c.Details,
 	}
-	if b.ScheduledAt.IsZero() {
-		b.ScheduledAt = now
+	if c.ScheduledAt.IsZero() {
+		n.build.ScheduledAt = now
 	}
-	b.PipelineEnv = defined.Env.Map()
-	if b.Number, err = nextNumber(q, p.ID); err != nil {
-		return nil, err
-	}
-	drawn, err := (&planner{build: b, pipeline: p, settings: set, defaults: defined, queues: queues}).draw(defined.Steps)
-	if err != nil {
-		return nil, err
-	}
-	if err := insertBuild(q, b); err != nil {
-		return nil, err
-	}
-	if err := setMetaData(q, b.ID, c.MetaData); err != nil {
-		return nil, err
-	}
-	u := newUnit(q, b, now, then)
-	u.plan = drawn
-	if err := u.run.Begin(drawn.specs); err != nil {
-		return nil, err
-	}
-	if p.SkipQueued.On || p.CancelRunning.On {
-		then.supersede = append(then.supersede, superseding{build: b, skip: p.SkipQueued, cancel: p.CancelRunning})
-	}
-	return b, u.close()
 }
 
-// read returns a pipeline's steps.
-func read(p *pipelines.Pipeline) (*definition.Pipeline, error) {
-	if p.Visual() {
-		return readVisual(p)
+// env returns the variables that the definition and its conditions can use.
+func (n *newBuild) env() lookUp {
+	env := maps.Clone(n.asked.Env)
+	if env == nil {
+		env = map[string]string{}
 	}
-	defined, err := definition.Parse([]byte(p.Configuration))
+	maps.Copy(env, n.service.buildEnv(n.org, n.pipeline, n.build))
+	known := lookIn(env)
+	return func(name string) (string, bool) {
+		if strings.HasSuffix(name, "_BUILD_NUMBER") || strings.HasSuffix(name, "_BUILD_URL") {
+			n.numbered = true
+		}
+		return known(name)
+	}
+}
+
+// read returns the pipeline's steps, for this build.
+func (n *newBuild) read() (*definition.Pipeline, error) {
+	if n.pipeline.Visual() {
+		return readVisual(n.pipeline)
+	}
+	defined, err := parse(n.pipeline.Configuration, n.env())
 	if wrong, ok := errors.AsType[definition.Errors](err); ok {
 		lines := make([]string, len(wrong))
 		for i, problem := range wrong {
@@ -126,6 +136,64 @@ func read(p *pipelines.Pipeline) (*definition.Pipeline, error) {
 		return nil, core.Errorf(core.Unprocessable, "The pipeline's configuration cannot be built: %s", strings.Join(lines, "; "))
 	}
 	return defined, err
+}
+
+// write makes the build within a transaction, which may be tried several times.
+func (n *newBuild) write(q *db.Q, then *followUps) error {
+	p := n.pipeline
+	if err := pipelines.LockForBuild(q, n.org.ID, p.ID); err != nil {
+		return err
+	}
+	set, err := settings.Of(q, n.org.ID)
+	if err != nil {
+		return err
+	}
+	cluster, err := clusterOf(q, p, set)
+	if err != nil {
+		return err
+	}
+	queues, err := clusters.QueueIDs(q, cluster)
+	if err != nil {
+		return err
+	}
+	n.begin()
+	b := n.build
+	b.ClusterID = cluster.ID
+	if b.Number, err = nextNumber(q, p.ID); err != nil {
+		return err
+	}
+	if n.numbered {
+		if n.defined, err = n.read(); err != nil {
+			return err
+		}
+	}
+	b.PipelineEnv = n.defined.Env.Map()
+	drawn, err := (&planner{
+		build:    b,
+		pipeline: p,
+		settings: set,
+		defaults: n.defined,
+		context:  b.context(n.org, p, n.teams, n.env()),
+		queues:   queues,
+	}).draw(n.defined.Steps)
+	if err != nil {
+		return err
+	}
+	if err := insertBuild(q, b); err != nil {
+		return err
+	}
+	if err := setMetaData(q, b.ID, n.asked.MetaData); err != nil {
+		return err
+	}
+	u := newUnit(q, b, b.CreatedAt, then)
+	u.plan = drawn
+	if err := u.run.Begin(drawn.specs); err != nil {
+		return err
+	}
+	if p.SkipQueued.On || p.CancelRunning.On {
+		then.supersede = append(then.supersede, superseding{build: b, skip: p.SkipQueued, cancel: p.CancelRunning})
+	}
+	return u.close()
 }
 
 // readVisual returns the steps of a visual pipeline, which are kept in the form that responses have.

@@ -27,7 +27,38 @@ func (s *Service) Environment(org *identity.Organization, p *pipelines.Pipeline,
 
 // serviceEnv returns the variables that the service provides to a command job.
 func (s *Service) serviceEnv(org *identity.Organization, p *pipelines.Pipeline, b *Build, j *Job) map[string]string {
-	at := s.place(org, p, b.Number)
+	env := s.buildEnv(org, p, b)
+	maps.Copy(env, map[string]string{
+		"SERVICE_JOB_ID":         j.ID,
+		"SERVICE_LABEL":          j.Label,
+		"SERVICE_COMMAND":        j.Work.Command,
+		"SERVICE_ARTIFACT_PATHS": j.Work.ArtifactPaths,
+		"SERVICE_STEP_ID":        j.StepID,
+		"SERVICE_STEP_KEY":       j.Step.Key,
+		"SERVICE_RETRY_COUNT":    strconv.Itoa(j.RetriesCount),
+	})
+	if len(j.Work.Plugins) > 0 {
+		env["SERVICE_PLUGINS"] = string(j.Work.Plugins)
+	}
+	if j.Timeout != nil {
+		env["SERVICE_TIMEOUT"] = strconv.Itoa(*j.Timeout)
+	}
+	if j.ParallelIndex != nil {
+		env["SERVICE_PARALLEL_JOB"] = strconv.Itoa(*j.ParallelIndex)
+		env["SERVICE_PARALLEL_JOB_COUNT"] = strconv.Itoa(*j.ParallelTotal)
+	}
+	if j.Step.GroupKey != "" {
+		env["SERVICE_GROUP_KEY"] = j.Step.GroupKey
+	}
+	for _, rule := range j.Work.Agents {
+		key, value, _ := strings.Cut(rule, "=")
+		env["SERVICE_AGENT_META_DATA_"+metaDataName(key)] = value
+	}
+	return env
+}
+
+// buildEnv returns the variables that the service provides to all jobs of a build.
+func (s *Service) buildEnv(org *identity.Organization, p *pipelines.Pipeline, b *Build) map[string]string {
 	env := map[string]string{
 		"CI":                              "true",
 		"SERVICE":                         "true",
@@ -41,41 +72,20 @@ func (s *Service) serviceEnv(org *identity.Organization, p *pipelines.Pipeline, 
 		"SERVICE_REPO":                    p.Repository,
 		"SERVICE_BUILD_ID":                b.ID,
 		"SERVICE_BUILD_NUMBER":            strconv.Itoa(b.Number),
-		"SERVICE_BUILD_URL":               at.web(),
+		"SERVICE_BUILD_URL":               s.place(org, p, b.Number).web(),
 		"SERVICE_BRANCH":                  b.Branch,
 		"SERVICE_COMMIT":                  b.Commit,
 		"SERVICE_TAG":                     b.Tag,
 		"SERVICE_MESSAGE":                 b.Message,
 		"SERVICE_SOURCE":                  string(b.Source),
 		"SERVICE_PULL_REQUEST":            "false",
-		"SERVICE_JOB_ID":                  j.ID,
-		"SERVICE_LABEL":                   j.Label,
-		"SERVICE_COMMAND":                 j.Work.Command,
-		"SERVICE_ARTIFACT_PATHS":          j.Work.ArtifactPaths,
-		"SERVICE_STEP_ID":                 j.StepID,
-		"SERVICE_STEP_KEY":                j.Step.Key,
-		"SERVICE_RETRY_COUNT":             strconv.Itoa(j.RetriesCount),
 		"SERVICE_CLUSTER_ID":              b.ClusterID,
-	}
-	if len(j.Work.Plugins) > 0 {
-		env["SERVICE_PLUGINS"] = string(j.Work.Plugins)
 	}
 	if b.CleanCheckout {
 		env["SERVICE_CLEAN_CHECKOUT"] = "true"
 	}
 	if p.CloneMirrorURL != "" {
 		env["SERVICE_GIT_REMOTE_MIRROR_URL"] = p.CloneMirrorURL
-	}
-	if j.Timeout != nil {
-		env["SERVICE_TIMEOUT"] = strconv.Itoa(*j.Timeout)
-	}
-	if j.ParallelIndex != nil {
-		env["SERVICE_PARALLEL_JOB"] = strconv.Itoa(*j.ParallelIndex)
-		env["SERVICE_PARALLEL_JOB_COUNT"] = strconv.Itoa(*j.ParallelTotal)
-	}
-	for _, rule := range j.Work.Agents {
-		key, value, _ := strings.Cut(rule, "=")
-		env["SERVICE_AGENT_META_DATA_"+metaDataName(key)] = value
 	}
 	maps.Copy(env, b.people())
 	maps.Copy(env, b.pullRequestEnv())

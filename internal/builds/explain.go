@@ -7,6 +7,7 @@ import (
 
 	"stackyard/internal/core"
 	"stackyard/internal/db"
+	"stackyard/internal/definition"
 	"stackyard/internal/flow"
 	"stackyard/internal/route"
 )
@@ -139,9 +140,9 @@ func brokenSentence(reason string) string {
 	switch reason {
 	case branchMismatch:
 		return "Its step is not for this branch."
-	case "conditional_failed":
+	case conditionFailed:
 		return "The condition of its step is not met."
-	case parallelismZero:
+	case definition.ParallelismZero:
 		return "Its step asks for no jobs."
 	case "dependency_missing":
 		return "It depends on a step that does not exist."

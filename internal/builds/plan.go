@@ -74,9 +74,8 @@ type Work struct {
 
 // The reasons of jobs that never run because of what was written.
 const (
-	branchMismatch  = "branch_mismatch"
-	parallelismZero = "parallelism_zero"
-	skipped         = "skipped" // where no reason was written
+	branchMismatch = "branch_mismatch"
+	skipped        = "skipped" // where no reason was written
 )
 
 // A planner makes plans of the steps of one build.
@@ -85,6 +84,7 @@ type planner struct {
 	pipeline *pipelines.Pipeline
 	settings settings.Settings
 	defaults *definition.Pipeline // what steps fall back on
+	context  *definition.Context  // of conditions
 	// queues are the ids of the cluster's queues by key, the default one by "".
 	queues  map[string]string
 	plan    plan
@@ -107,15 +107,34 @@ func (p *planner) list(steps []definition.Step, broken string) []flow.Spec {
 	return specs
 }
 
-// broken returns why a step does not run, or "".
+// broken returns why no job of a step runs, or "".
 func (p *planner) broken(s definition.Step) string {
 	switch {
 	case !s.Branches.Match(p.build.Branch):
 		return branchMismatch
-	case s.Skip.On:
-		return cmp.Or(s.Skip.Reason, skipped)
+	case !p.holds(s):
+		return conditionFailed
+	case s.Kind == definition.KindGroup && s.Skip.On:
+		return reason(s.Skip)
 	}
 	return ""
+}
+
+// reason returns why a job is skipped.
+func reason(s definition.Skip) string {
+	if !s.On {
+		return ""
+	}
+	return cmp.Or(s.Reason, skipped)
+}
+
+// jobTypes are the types of the jobs that steps make.
+var jobTypes = map[definition.Kind]flow.JobType{
+	definition.KindCommand: flow.Script,
+	definition.KindWait:    flow.Waiter,
+	definition.KindBlock:   flow.Manual,
+	definition.KindInput:   flow.Manual,
+	definition.KindTrigger: flow.Trigger,
 }
 
 func (p *planner) step(s definition.Step, broken string) flow.Spec {
@@ -126,69 +145,57 @@ func (p *planner) step(s definition.Step, broken string) flow.Spec {
 	switch s.Kind {
 	case definition.KindGroup:
 		spec.Members = p.list(s.Group.Steps, broken)
+		return spec
 	case definition.KindWait:
 		step.ContinueOnFailure = s.Wait.ContinueOnFailure
-		spec.Jobs = p.single(flow.Waiter, broken)
 	case definition.KindBlock, definition.KindInput:
-		step.BlockedState = s.Manual.BlockedState
-		planned.work.Manual = s.Manual
-		spec.Jobs = p.single(flow.Manual, broken)
+		step.BlockedState, planned.work.Manual = s.Manual.BlockedState, s.Manual
 	case definition.KindTrigger:
-		step.Async = s.Trigger.Async
-		planned.work.Trigger = s.Trigger
-		spec.Jobs = p.parallel(flow.Trigger, s.Trigger.Parallelism, broken, func(j *flow.Job, _ *plannedJob) {
-			j.SoftFail = s.Trigger.SoftFail
-		})
+		step.Async, planned.work.Trigger = s.Trigger.Async, s.Trigger
 	case definition.KindCommand:
-		spec.Jobs = p.command(s.Command, step, planned, broken)
+		c := s.Command
+		step.Retry, step.Concurrency, step.CancelOnBuildFailing = c.Retry, c.Concurrency, c.CancelOnBuildFailing
+		planned.work = p.commandWork(planned.work, c, c.Script, c.Env, c.Agents, c.Plugins)
+	}
+	for i, t := range s.Expand() {
+		spec.Jobs = append(spec.Jobs, p.job(s, planned, i, t, broken))
 	}
 	return spec
 }
 
-// single plans the one job of a step that has no more.
-func (p *planner) single(kind flow.JobType, broken string) []*flow.Job {
-	return p.parallel(kind, nil, broken, func(*flow.Job, *plannedJob) {})
-}
-
-// parallel plans the jobs of a step that are all alike.
-func (p *planner) parallel(kind flow.JobType, parallelism *int, broken string, each func(*flow.Job, *plannedJob)) []*flow.Job {
-	count := 1
-	if parallelism != nil {
-		count = max(*parallelism, 1)
-		if *parallelism == 0 {
-			broken, parallelism = cmp.Or(broken, parallelismZero), nil
-		}
+// job plans one job of a step.
+func (p *planner) job(s definition.Step, step *plannedStep, index int, t definition.JobTemplate, broken string) *flow.Job {
+	j := &flow.Job{
+		ID:           core.NewID(),
+		Type:         jobTypes[s.Kind],
+		SoftFail:     t.SoftFail,
+		BrokenReason: cmp.Or(broken, t.BrokenReason, reason(t.Skip)),
 	}
-	jobs := make([]*flow.Job, count)
-	for i := range jobs {
-		j, planned := &flow.Job{ID: core.NewID(), Type: kind, BrokenReason: broken}, &plannedJob{index: i}
-		if parallelism != nil {
-			planned.parallelIndex, planned.parallelTotal = &i, &count
-		}
-		each(j, planned)
-		jobs[i] = j
-		p.plan.jobs[j.ID] = planned
+	planned := &plannedJob{index: index, parallelIndex: t.ParallelIndex, parallelTotal: t.ParallelTotal, matrix: t.Matrix}
+	p.plan.jobs[j.ID] = planned
+	c := s.Command
+	if c == nil {
+		return j
 	}
-	return jobs
-}
-
-func (p *planner) command(c *definition.Command, step *flow.Step, planned *plannedStep, broken string) []*flow.Job {
-	step.Retry, step.Concurrency, step.CancelOnBuildFailing = c.Retry, c.Concurrency, c.CancelOnBuildFailing
-	planned.work.Command = c.Script
-	planned.work.Plugins = plugins(c.Plugins)
-	planned.work.Agents = agents(p.defaults.Agents, c.Agents)
-	planned.work.Env = c.Env.Map()
-	planned.work.ArtifactPaths = c.ArtifactPaths
-	queueID := p.queue(planned.work.Agents)
-	timeout := p.timeout(c.TimeoutInMinutes)
-	priority := 0
+	work := step.work
+	if t.Matrix != nil {
+		work = p.commandWork(work, c, t.Script, t.Env, t.Agents, t.Plugins)
+		planned.own = &plannedStep{label: t.Label, work: work}
+	}
+	planned.queueID = p.queue(work.Agents)
+	planned.timeout = p.timeout(c.TimeoutInMinutes)
+	planned.concurrency = c.Concurrency
 	if first := cmp.Or(c.Priority, p.defaults.Priority); first != nil {
-		priority = *first
+		planned.priority = *first
 	}
-	return p.parallel(flow.Script, c.Parallelism, broken, func(j *flow.Job, planned *plannedJob) {
-		j.SoftFail = c.SoftFail
-		planned.priority, planned.queueID, planned.timeout, planned.concurrency = priority, queueID, timeout, c.Concurrency
-	})
+	return j
+}
+
+// commandWork returns what a command step, or one job of its matrix, asks for.
+func (p *planner) commandWork(w Work, c *definition.Command, script string, env definition.Env, rules []string, list []definition.Plugin) Work {
+	w.Command, w.Env, w.ArtifactPaths = script, env.Map(), c.ArtifactPaths
+	w.Agents, w.Plugins = agents(p.defaults.Agents, rules), plugins(list)
+	return w
 }
 
 // plugins returns plugins as agents read them.
