@@ -91,6 +91,20 @@ func TestWait_ThatIsUploadedWaitsForWhatIsBeforeTheUploadingStep(t *testing.T) {
 	s.wants("y", Scheduled) // beside comes after it, in the order of the pipeline
 }
 
+func TestWait_ThatIsUploadedWaitsForWhatEarlierStepsUploadLater(t *testing.T) {
+	s := begin(t, command("first"), command("second"))
+	s.start("first", "second")
+	s.upload("first", command("x"))
+	s.upload("second", wait("inner"), command("y"))
+	s.upload("first", command("z"))
+	s.finish("first", 0)
+	s.finish("second", 0)
+	s.finish("x", 0)
+	s.wants("y", Waiting)
+	s.finish("z", 0)
+	s.wants("y", Scheduled)
+}
+
 func TestWait_BrokenByAConditionIsAsIfItWasNotThere(t *testing.T) {
 	s := begin(t, command("a"), wait("w", broken("conditional_failed")), command("b"))
 	s.wants("b", Scheduled)

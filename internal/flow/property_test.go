@@ -260,7 +260,7 @@ func (d *drive) disturb(draw *drawer) {
 	case err != nil && !refused && !misfit:
 		d.t.Fatalf("%s: %v\n%s", what, err, d.list)
 	case err == nil && ended && what != "retry":
-		d.t.Fatalf("%s moved a build that had ended\n%s", what, d.list)
+		d.t.Fatalf("%s moved a build that had ended, through %v\n%s", what, d.states, d.list)
 	}
 	d.check(what + " " + d.steps[j.StepID].Key + " " + id)
 }

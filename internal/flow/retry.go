@@ -26,12 +26,15 @@ func (r *Run) Retry(jobID string) (*Job, error) {
 
 // mayRetry returns nil when a person may retry the job, and otherwise what to tell the person.
 func (r *Run) mayRetry(j *Job) error {
+	s := r.steps[j.StepID]
 	manual := definition.ManualRetry{Allowed: true}
-	if s := r.steps[j.StepID]; s.Kind == definition.KindCommand {
+	if s.Kind == definition.KindCommand {
 		manual = s.Retry.Manual
 	}
 	switch {
-	case r.halted() && r.build.State != BuildSkipped:
+	case r.build.State == BuildSkipped:
+		return core.Errorf(core.Unprocessable, "Jobs from skipped builds cannot be retried")
+	case r.halted():
 		return core.Errorf(core.Unprocessable, "Jobs from canceled builds cannot be retried")
 	case r.build.Orphaned:
 		return core.Errorf(core.Unprocessable, "Jobs from builds that were triggered by a canceled build cannot be retried")
@@ -39,6 +42,8 @@ func (r *Run) mayRetry(j *Job) error {
 		return core.Errorf(core.Unprocessable, "This job has already been retried")
 	case j.Type != Script && j.Type != Trigger, !j.retryable() && !(j.Passed() && manual.PermitOnPassed):
 		return core.Errorf(core.BadRequest, "Only failed, timed out or canceled jobs can be retried")
+	case s.Phase == PhaseBroken:
+		return core.Errorf(core.Unprocessable, "This job cannot be retried, because its step depends on one that does not exist")
 	case !manual.Allowed && manual.Reason != "":
 		return core.Errorf(core.Unprocessable, "This job cannot be retried by hand: %s", manual.Reason)
 	case !manual.Allowed:

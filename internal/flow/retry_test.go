@@ -152,7 +152,9 @@ func TestRetry_IsRefusedWithTheWordsOfTheSpecification(t *testing.T) {
 			s.start("beside")
 			s.must(s.do((*Run).CancelBuild))
 		}, core.Unprocessable, "Jobs from canceled builds cannot be retried"},
+		{"build skipped", command("a", softFail()), func(s *scenario) { cancels(s, "a"); s.must(s.do((*Run).SkipBuild)) }, core.Unprocessable, "Jobs from skipped builds cannot be retried"},
 		{"parent canceled", command("a"), func(s *scenario) { s.finish("a", 1); s.build.Orphaned = true }, core.Unprocessable, "Jobs from builds that were triggered by a canceled build cannot be retried"},
+		{"unreachable", command("a", dependsOn("nobody", "beside"), parallel(2)), func(s *scenario) { cancels(s, "a"); s.finish("beside", 0) }, core.Unprocessable, "This job cannot be retried, because its step depends on one that does not exist"},
 		{"not allowed", command("a", notAllowed("")), func(s *scenario) { s.finish("a", 1) }, core.Unprocessable, "This job cannot be retried by hand, because its step does not allow it"},
 		{"not allowed for a reason", command("a", notAllowed("it deploys")), func(s *scenario) { s.finish("a", 1) }, core.Unprocessable, "This job cannot be retried by hand: it deploys"},
 	} {

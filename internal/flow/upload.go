@@ -2,6 +2,7 @@ package flow
 
 import (
 	"slices"
+	"strings"
 
 	"stackyard/internal/core"
 )
@@ -75,7 +76,12 @@ func (l *linker) behind(u *Step, specs []Spec) (place, error) {
 	}
 	before, err := l.r.store.Between(u.Scope, after, p.position)
 	for _, s := range before {
-		p.segment = append(p.segment, l.r.meetStep(s).ID)
+		s = l.r.meetStep(s)
+		p.segment = append(p.segment, s.ID)
+		// What it may upload in future is before these steps as well, unless they are among it.
+		if s.Uploads != "" && !strings.HasPrefix(p.position, s.Position+".") {
+			p.segment = append(p.segment, s.Uploads)
+		}
 	}
 	return p, err
 }
