@@ -38,11 +38,14 @@ func (s *Service) actionRoutes() []route.Route {
 	return routes
 }
 
-// viewNow returns a build as it is now.
+// viewNow returns a build as it is now, and with it the counts of its pipeline.
 func (s *Service) viewNow(r *route.Request, p *pipelines.Pipeline, id string) (buildView, error) {
 	var b *Build
 	err := s.db.Read(r.Context(), func(q *db.Q) (err error) {
-		b, err = byID(q, r.Org.ID, id)
+		if b, err = byID(q, r.Org.ID, id); err != nil {
+			return err
+		}
+		p, err = pipelines.ByID(q, pipelines.ViewerOf(r), p.ID)
 		return err
 	})
 	if err != nil {

@@ -12,11 +12,13 @@ import (
 	"stackyard/internal/route"
 )
 
-// The longest texts of a request, in characters.
+// The longest texts of a request, in characters, and the most labels.
 const (
 	maxName     = 255
+	maxURL      = 2048
 	maxMessage  = 64 << 10
 	maxMetaData = 100_000
+	maxLabels   = 100
 )
 
 type buildCreate struct {
@@ -65,7 +67,7 @@ func (s *Service) postBuild(r *route.Request, p *pipelines.Pipeline, body buildC
 	if err != nil {
 		return buildView{}, err
 	}
-	return s.oneView(r, p, b, shown{jobs: true, pipeline: true})
+	return s.viewNow(r, p, b.ID)
 }
 
 // creation checks a request and returns the build that it asks for.
@@ -88,6 +90,7 @@ func (body *buildCreate) creation(r *route.Request) (Creation, error) {
 	checkName(&wrong, "commit", c.Commit)
 	checkName(&wrong, "branch", c.Branch)
 	checkLength(&wrong, "message", c.Message, maxMessage)
+	body.checkLengths(&wrong)
 	for name := range c.Env {
 		if name == "" || strings.Contains(name, "=") {
 			wrong.Add("env", `has a variable %q; a name cannot be empty or contain "="`, name)
@@ -113,6 +116,23 @@ func (body *buildCreate) creation(r *route.Request) (Creation, error) {
 		}
 	}
 	return c, wrong.Err()
+}
+
+// checkLengths notes which of the optional names are too long.
+func (body *buildCreate) checkLengths(wrong *core.Problems) {
+	if a := body.Author; a != nil {
+		checkLength(wrong, "author.username", a.Username, maxName)
+		checkLength(wrong, "author.name", a.Name, maxName)
+		checkLength(wrong, "author.email", a.Email, maxName)
+	}
+	checkLength(wrong, "pull_request_base_branch", body.PullRequestBaseBranch, maxName)
+	checkLength(wrong, "pull_request_repository", body.PullRequestRepository, maxURL)
+	if n := len(body.PullRequestLabels); n > maxLabels {
+		wrong.Add("pull_request_labels", "must be at most %d, not %d", maxLabels, n)
+	}
+	for _, label := range body.PullRequestLabels {
+		checkLength(wrong, "pull_request_labels", label, maxName)
+	}
 }
 
 // checkName notes when a text that must be given is missing or too long for a name.
