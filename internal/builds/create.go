@@ -191,7 +191,7 @@ func (n *newBuild) write(q *db.Q, then *followUps) error {
 		return err
 	}
 	if p.SkipQueued.On || p.CancelRunning.On {
-		then.supersede = append(then.supersede, superseding{build: b, skip: p.SkipQueued, cancel: p.CancelRunning})
+		then.cause(makeWay, b.OrganizationID, b.ID)
 	}
 	return u.close()
 }

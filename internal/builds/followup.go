@@ -2,28 +2,49 @@ package builds
 
 import (
 	"context"
+	"fmt"
+	"maps"
 	"slices"
+	"time"
 
-	"stackyard/internal/core"
 	"stackyard/internal/db"
 	"stackyard/internal/flow"
-	"stackyard/internal/pipelines"
+	"stackyard/internal/tasks"
 )
 
-// followUps are what a unit of work means for other builds.
+// followUps are what a unit of work leads to outside of its build: consequences for other builds, and
+// what the clock is to do. All of it is written as tasks in the transaction of the unit, so that neither
+// a crash nor a database that goes away loses any.
 type followUps struct {
-	start     []jobOf       // trigger jobs whose builds are to be made
-	abandon   []jobOf       // trigger jobs whose builds nobody waits for any more
-	ended     []jobOf       // trigger jobs whose builds have ended
-	supersede []superseding // new builds that make older ones pointless
+	consequences []consequence
+	begin        []tasks.Task        // at the time given, or earlier if that was asked for before
+	reset        []tasks.Task        // at the time given and no other
+	drop         map[string][]string // keys of tasks that are pointless now, by their kind
+	task         *tasks.Due          // the one that the unit of work does; nil: none
 }
 
-type jobOf struct{ orgID, jobID string }
-
-type superseding struct {
-	build        *Build
-	skip, cancel pipelines.BranchRule
+// A consequence is something that must happen to another build. It can be done twice without harm.
+type consequence struct {
+	Do             deed   `json:"do"`
+	OrganizationID string `json:"organization_id"`
+	ID             string `json:"id"` // of a trigger job, or of the build that makes others pointless
 }
+
+// consequenceTask is the kind of tasks that are consequences.
+const consequenceTask = "build-consequence"
+
+// followDelay is how long a consequence is left to the one who caused it, which is done with it in
+// milliseconds unless it fails or dies.
+const followDelay = 30 * time.Second
+
+type deed string
+
+const (
+	startBuild   deed = "start"    // make the build of a trigger job
+	abandonBuild deed = "abandon"  // cancel the build of a trigger job that was canceled
+	tellEnd      deed = "tell-end" // tell a trigger job that its build has ended
+	makeWay      deed = "make-way" // skip or cancel older builds of a new build's branch
+)
 
 // note takes down what follows from the changes to a build.
 func (f *followUps) note(b *Build, changes flow.Changes) {
@@ -31,107 +52,102 @@ func (f *followUps) note(b *Build, changes flow.Changes) {
 		if change.Job.Type != flow.Trigger || change.Job.State == change.From {
 			continue
 		}
-		job := jobOf{b.OrganizationID, change.Job.ID}
 		switch change.Job.State {
 		case flow.Scheduled:
-			f.start = append(f.start, job)
+			f.cause(startBuild, b.OrganizationID, change.Job.ID)
 		case flow.Canceled:
-			f.abandon = append(f.abandon, job)
+			f.cause(abandonBuild, b.OrganizationID, change.Job.ID)
 		}
 	}
 	moved := changes.BuildStates
-	if b.TriggeredBy != "" && len(moved) > 0 && moved[len(moved)-1].Ended() {
-		f.ended = append(f.ended, jobOf{b.OrganizationID, b.TriggeredBy})
+	if len(moved) == 0 || !moved[len(moved)-1].Ended() {
+		return
+	}
+	f.forget(expiryTask, b.ID)
+	if b.TriggeredBy != "" {
+		f.cause(tellEnd, b.OrganizationID, b.TriggeredBy)
 	}
 }
 
-// follow does what follows, each in a unit of work of its own. What fails is tried again by CatchUp.
+func (f *followUps) cause(do deed, orgID, id string) {
+	f.consequences = append(f.consequences, consequence{do, orgID, id})
+}
+
+// forget removes a task, unless it is the one being done, which ends by itself.
+func (f *followUps) forget(kind, key string) {
+	if f.task != nil && f.task.Kind == kind && f.task.Key == key {
+		return
+	}
+	if f.drop == nil {
+		f.drop = make(map[string][]string)
+	}
+	f.drop[kind] = append(f.drop[kind], key)
+}
+
+// save writes the tasks at the end of a transaction. The consequences are due at a time.
+func (f *followUps) save(q *db.Q, at time.Time) error {
+	for _, c := range f.consequences {
+		f.begin = append(f.begin, tasks.Task{Kind: consequenceTask, Key: c.key(), Payload: c, RunAt: at})
+	}
+	if err := tasks.Add(q, f.begin...); err != nil {
+		return err
+	}
+	if err := tasks.Set(q, f.reset...); err != nil {
+		return err
+	}
+	for _, kind := range slices.Sorted(maps.Keys(f.drop)) {
+		if err := tasks.Remove(q, kind, f.drop[kind]...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c consequence) key() string { return string(c.Do) + " " + c.ID }
+
+// follow does the consequences at once, each in a unit of work of its own. What fails is tried again as
+// the task that it is.
 func (s *Service) follow(ctx context.Context, f *followUps) {
-	for _, newer := range f.supersede {
-		s.report(ctx, s.supersede(ctx, newer), "make way for a newer build", newer.build.ID)
-	}
-	for _, job := range f.start {
-		s.report(ctx, s.startChild(ctx, job), "start a triggered build", job.jobID)
-	}
-	for _, job := range f.abandon {
-		s.report(ctx, s.abandonChild(ctx, job), "cancel a triggered build", job.jobID)
-	}
-	for _, job := range f.ended {
-		s.report(ctx, s.endChild(ctx, job), "tell of a triggered build's end", job.jobID)
-	}
-}
-
-func (s *Service) report(ctx context.Context, err error, doing, id string) {
-	if err != nil {
-		s.log.ErrorContext(ctx, "a consequence for another build failed", "doing", doing, "id", id, "error", err)
-	}
-}
-
-// CatchUp does what a crash has kept from following: trigger jobs without a build, and such whose builds
-// have ended unnoticed.
-func (s *Service) CatchUp(ctx context.Context) error {
-	var f followUps
-	err := s.db.Read(ctx, func(q *db.Q) (err error) {
-		if f.start, err = triggerJobs(q, `j.state = 'scheduled'`); err != nil {
-			return err
+	var done []string
+	for _, c := range f.consequences {
+		if err := s.do(ctx, c); err != nil {
+			s.log.ErrorContext(ctx, "a consequence for another build failed, and is tried again", "do", c.Do, "id", c.ID, "error", err)
+			continue
 		}
-		f.ended, err = triggerJobs(q, `j.state = 'running' AND EXISTS (
-			SELECT 1 FROM builds c WHERE c.triggered_by = j.id AND c.finished_at IS NOT NULL)`)
-		return err
-	})
+		done = append(done, c.key())
+	}
+	if len(done) == 0 {
+		return
+	}
+	err := s.db.Write(ctx, func(q *db.Q) error { return tasks.Remove(q, consequenceTask, done...) })
 	if err != nil {
-		return err
+		s.log.WarnContext(ctx, "consequences for other builds are done twice", "error", err)
 	}
-	s.follow(ctx, &f)
-	return nil
 }
 
-func triggerJobs(q *db.Q, where string) ([]jobOf, error) {
-	return db.All(q, func(scan db.Scan) (j jobOf, err error) { return j, scan(&j.orgID, &j.jobID) }, `
-		SELECT j.organization_id, j.id FROM jobs j
-		WHERE j.type = 'trigger' AND `+where+`
-		ORDER BY j.id`)
+// doTask does a consequence whose cause did not get to it.
+func (s *Service) doTask(ctx context.Context, t *tasks.Due) error {
+	var c consequence
+	if err := t.Payload(&c); err != nil {
+		return err
+	}
+	return s.do(ctx, c)
 }
 
-// supersede skips or cancels older builds of a new build's branch, as its pipeline says.
-func (s *Service) supersede(ctx context.Context, newer superseding) error {
-	b := newer.build
-	skip := newer.skip.On && core.BranchFilter(newer.skip.Filter).Match(b.Branch)
-	cancel := newer.cancel.On && core.BranchFilter(newer.cancel.Filter).Match(b.Branch)
-	var older []string
-	err := s.db.Read(ctx, func(q *db.Q) (err error) {
-		older, err = db.All(q, scanID, `
-			SELECT id FROM builds
-			WHERE pipeline_id = $1 AND branch = $2 AND number < $3 AND finished_at IS NULL
-			ORDER BY number`, b.PipelineID, b.Branch, b.Number)
-		return err
-	})
-	if err != nil {
-		return err
+func (s *Service) do(ctx context.Context, c consequence) error {
+	job := jobOf{c.OrganizationID, c.ID}
+	switch c.Do {
+	case startBuild:
+		return s.startChild(ctx, job)
+	case abandonBuild:
+		return s.abandonChild(ctx, job)
+	case tellEnd:
+		return s.endChild(ctx, job)
+	case makeWay:
+		return s.supersede(ctx, c.OrganizationID, c.ID)
 	}
-	for _, id := range older {
-		err := s.change(ctx, b.OrganizationID, id, func(u *unit) error {
-			switch state := u.build.State; {
-			case skip && state == flow.BuildScheduled:
-				return u.run.SkipBuild()
-			case cancel && slices.Contains([]flow.BuildState{flow.BuildRunning, flow.BuildFailing, flow.BuildBlocked}, state):
-				return u.cancel("A newer build of the branch was made")
-			}
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return fmt.Errorf("unknown consequence %q", c.Do)
 }
 
-// cancel cancels the build for a reason.
-func (u *unit) cancel(reason string) error {
-	if err := u.run.CancelBuild(); err != nil {
-		return err
-	}
-	u.build.CancelReason = reason
-	_, err := u.q.Exec(`UPDATE builds SET cancel_reason = $2 WHERE id = $1`, u.build.ID, db.Text(reason))
-	return err
-}
+// jobOf names a job of an organization.
+type jobOf struct{ orgID, jobID string }

@@ -31,6 +31,9 @@ func (u *unit) save(changes flow.Changes) error {
 	if err := u.updateJobs(changes.Jobs); err != nil {
 		return err
 	}
+	if err := u.watch(changes.Jobs); err != nil {
+		return err
+	}
 	return u.updateBuild(changes)
 }
 
@@ -93,7 +96,7 @@ func (u *unit) insertJobs(changes []flow.JobChange) error {
 			j.RetriesCount, p.group(), p.limit(), p.method(), j.Queued, duration(j.ConcurrencyWait), number(j.ExitStatus),
 			db.Micros(u.now), db.Micros(u.build.ScheduledAt), db.Micros(j.LimitedAt), db.Micros(j.RunnableAt), db.Micros(j.FinishedAt))
 		if p.own != nil {
-			details.add(j.ID, p.own.label, db.JSON(p.own.work))
+			details.add(j.ID, p.own.label, db.JSON(p.own))
 		}
 	}
 	if err := inserted.insert(u.q); err != nil {

@@ -35,7 +35,10 @@ func (s *Service) write(ctx context.Context, fn func(q *db.Q, then *followUps) e
 	for try := 0; errors.Is(err, errMoved) && try < maxTries; try++ {
 		err = s.db.Write(ctx, func(q *db.Q) error {
 			then = &followUps{} // what an earlier attempt asked for did not happen
-			return fn(q, then)
+			if err := fn(q, then); err != nil {
+				return err
+			}
+			return then.save(q, s.clock().Add(followDelay))
 		})
 	}
 	if err != nil {

@@ -195,5 +195,10 @@ func (u *unit) scheduleElsewhere(jobID, buildID string) error {
 	if err := other.run.Schedule(jobID); err != nil {
 		return err
 	}
-	return other.updateJobs(other.run.Changes().Jobs)
+	moved := other.run.Changes().Jobs
+	if err := other.updateJobs(moved); err != nil {
+		return err
+	}
+	u.q.Announce("build:" + buildID)
+	return other.watch(moved)
 }

@@ -60,20 +60,22 @@ func New(p Parts) (*Server, error) {
 		Log:            p.Log,
 		Metrics:        metrics,
 		TrustedProxies: p.TrustedProxies,
-	}, append(s.ownRoutes(p, metrics), rooms(p, directory)...))
+	}, append(s.ownRoutes(p, metrics), s.rooms(p, directory)...))
 	var err error
 	s.openAPI, err = s.handler.OpenAPI(p.Version)
 	return s, err
 }
 
-// rooms returns the routes of every capability.
-func rooms(p Parts, directory *identity.Directory) []route.Route {
+// rooms returns the routes of every capability, and registers what the rooms do in the background.
+func (s *Server) rooms(p Parts, directory *identity.Directory) []route.Route {
 	pipelines := pipelines.New(p.DB, p.Key, p.Public, p.Clock, outbound.New(p.OutboundAllow))
+	builds := builds.New(p.DB, pipelines, p.Public, p.Clock, p.Log)
+	builds.Background(s.background.tasks)
 	return slices.Concat(
 		organizations.New(p.DB, directory, p.Public, p.Clock).Routes(),
 		clusters.New(p.DB, directory, p.Key, p.Public, p.Clock).Routes(),
 		pipelines.Routes(),
-		builds.New(p.DB, pipelines, p.Public, p.Clock, p.Log).Routes(),
+		builds.Routes(),
 		settings.New(p.DB, p.Public, p.Clock).Routes(),
 		route.DocsRoutes(),
 	)

@@ -6,6 +6,7 @@ import (
 	"stackyard/internal/blob"
 	"stackyard/internal/core"
 	"stackyard/internal/db"
+	"stackyard/internal/tasks"
 )
 
 // Service reads and changes pipeline settings.
@@ -50,7 +51,11 @@ func (s *Service) change(ctx context.Context, orgID string, fn func(q *db.Q, set
 // update changes the fields that were sent: all of them or, when one breaks a rule, none.
 func (s *Service) update(ctx context.Context, orgID string, sent pipelineSettingsUpdate) (Settings, error) {
 	return s.change(ctx, orgID, func(q *db.Q, set *Settings) error {
-		return sent.applyTo(q, orgID, set)
+		before := set.ScheduledJobExpiry
+		if err := sent.applyTo(q, orgID, set); err != nil || set.ScheduledJobExpiry == before {
+			return err
+		}
+		return tasks.Add(q, tasks.Task{Kind: ExpiryChanged, Key: orgID, RunAt: s.clock()})
 	})
 }
 

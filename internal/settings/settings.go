@@ -11,6 +11,10 @@ package settings
 
 import "time"
 
+// ExpiryChanged is the kind of the task that a change of ScheduledJobExpiry adds, whose key is the
+// organization's id: jobs that are scheduled already go by the new time too.
+const ExpiryChanged = "job-expiry-changed"
+
 // DefaultBranch is the default branch of new pipelines where the organization names none.
 const DefaultBranch = "main"
 
@@ -31,6 +35,14 @@ type Settings struct {
 
 // defaults are the settings of an organization that never changed any.
 var defaults = Settings{DefaultBranch: DefaultBranch}
+
+// JobExpiry returns how long a job may be scheduled before it expires.
+func (s Settings) JobExpiry() time.Duration {
+	if s.ScheduledJobExpiry == 0 {
+		return 30 * 24 * time.Hour
+	}
+	return time.Duration(s.ScheduledJobExpiry) * time.Minute
+}
 
 // A Switch is off, or remembers since when it is on and who turned it.
 type Switch struct {

@@ -1,0 +1,17 @@
+package builds
+
+import (
+	"time"
+
+	"stackyard/internal/settings"
+	"stackyard/internal/tasks"
+)
+
+// Background registers what builds have done without a request: what time brings, and what a crash kept
+// from being done.
+func (s *Service) Background(r *tasks.Runner) {
+	r.HandleTx(deadlineTask, s.passDeadline)
+	r.HandleTx(expiryTask, s.expireJobs)
+	r.HandleTx(settings.ExpiryChanged, s.applyExpiry)
+	r.Handle(consequenceTask, tasks.Limits{Timeout: time.Minute}, s.doTask)
+}
