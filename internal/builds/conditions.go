@@ -3,7 +3,6 @@ package builds
 import (
 	"stackyard/internal/db"
 	"stackyard/internal/definition"
-	"stackyard/internal/flow"
 	"stackyard/internal/identity"
 	"stackyard/internal/pipelines"
 )
@@ -22,7 +21,7 @@ func (b *Build) context(org *identity.Organization, p *pipelines.Pipeline, creat
 			Tag:     orNull(b.Tag),
 			Message: orNull(b.Message),
 			Source:  string(b.Source),
-			State:   string(flow.BuildScheduled),
+			State:   string(b.State),
 		},
 		Pipeline:     definition.PipelineContext{ID: p.ID, Slug: p.Slug, DefaultBranch: p.DefaultBranch, Repository: p.Repository},
 		Organization: definition.OrganizationContext{ID: org.ID, Slug: org.Slug},
@@ -51,14 +50,20 @@ func teamsOf(q *db.Q, orgID string, u *identity.User) ([]string, error) {
 		ORDER BY t.slug`, orgID, u.ID)
 }
 
-// holds reports whether the condition of a step, if it has one, is met.
+// holds reports whether the condition of a step, if it has one, is met. Many steps may share one, which
+// is evaluated once.
 func (p *planner) holds(s definition.Step) bool {
 	if s.If == "" {
 		return true
 	}
-	condition, err := definition.ParseCondition(s.If)
-	if err != nil {
-		panic(err) // it was checked when the definition was read
+	met, known := p.conditions[s.If]
+	if !known {
+		condition, err := definition.ParseCondition(s.If)
+		if err != nil {
+			panic(err) // it was checked when the definition was read
+		}
+		met = condition.Eval(p.context)
+		p.conditions[s.If] = met
 	}
-	return condition.Eval(p.context)
+	return met
 }

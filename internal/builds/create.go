@@ -5,8 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"maps"
 	"strings"
 	"time"
 
@@ -39,7 +37,7 @@ func (s *Service) Create(ctx context.Context, p *pipelines.Pipeline, c Creation)
 	if !c.IgnoreBranchFilters && c.PullRequest == nil && !core.BranchFilter(p.BranchConfiguration).Match(c.Branch) {
 		return nil, core.Errorf(core.Unprocessable, "The branch %q is not built: the pipeline builds only %q", c.Branch, p.BranchConfiguration)
 	}
-	n := &newBuild{service: s, pipeline: p, asked: c}
+	n := &newBuild{service: s, pipeline: p, asked: c, id: core.NewID()}
 	if err := n.prepare(ctx); err != nil {
 		return nil, err
 	}
@@ -52,26 +50,34 @@ type newBuild struct {
 	service  *Service
 	pipeline *pipelines.Pipeline
 	asked    Creation
+	id       string
 	org      *identity.Organization
 	teams    []string // of the creator
 	build    *Build
 
-	defined  *definition.Pipeline
-	numbered bool // the definition has the build's number in it, so that it must be known first
+	rebuiltFrom, triggeredFrom link
+
+	defined *definition.Pipeline
+	// early is set when the definition has variables in it that are known only when the build is
+	// written, such as its number; then it is read once more.
+	early bool
 }
 
 // prepare does what takes time and needs no lock: it reads the definition.
 func (n *newBuild) prepare(ctx context.Context) error {
 	err := n.service.db.Read(ctx, func(q *db.Q) error {
-		orgs, _, err := identity.OrganizationsByID(q, []string{n.pipeline.OrganizationID}, 1, 0)
+		org, err := organization(q, n.pipeline.OrganizationID)
 		if err != nil {
 			return err
 		}
-		if len(orgs) == 0 {
-			return core.Errorf(core.NotFound, "No organization found")
+		n.org = org
+		if n.rebuiltFrom, err = linkTo(q, org.ID, n.asked.RebuiltFrom); err != nil {
+			return err
 		}
-		n.org = &orgs[0]
-		n.teams, err = teamsOf(q, n.org.ID, n.asked.Creator)
+		if n.triggeredFrom, err = linkToBuildOf(q, org.ID, n.asked.TriggeredBy); err != nil {
+			return err
+		}
+		n.teams, err = teamsOf(q, org.ID, n.asked.Creator)
 		return err
 	})
 	if err != nil {
@@ -86,7 +92,7 @@ func (n *newBuild) prepare(ctx context.Context) error {
 func (n *newBuild) begin() {
 	c, now := n.asked, n.service.clock()
 	n.build = &Build{
-		ID:             core.NewID(),
+		ID:             n.id,
 		OrganizationID: n.org.ID,
 		PipelineID:     n.pipeline.ID,
 		ClusterID:      n.pipeline.ClusterID,
@@ -100,23 +106,21 @@ func (n *newBuild) begin() {
 		ScheduledAt:    c.ScheduledAt,
 		Build:          flow.Build{State: flow.BuildCreating},
 		Details:        c.Details,
+		rebuiltFrom:    n.rebuiltFrom,
+		triggeredFrom:  n.triggeredFrom,
 	}
 	if c.ScheduledAt.IsZero() {
 		n.build.ScheduledAt = now
 	}
 }
 
-// env returns the variables that the definition and its conditions can use.
+// env returns the variables that the definition can use.
 func (n *newBuild) env() lookUp {
-	env := maps.Clone(n.asked.Env)
-	if env == nil {
-		env = map[string]string{}
-	}
-	maps.Copy(env, n.service.buildEnv(n.org, n.pipeline, n.build))
-	known := lookIn(env)
+	known := n.service.variables(n.org, n.pipeline, n.build)
 	return func(name string) (string, bool) {
-		if strings.HasSuffix(name, "_BUILD_NUMBER") || strings.HasSuffix(name, "_BUILD_URL") {
-			n.numbered = true
+		switch _, rest, _ := strings.Cut(name, "_"); rest {
+		case "BUILD_NUMBER", "BUILD_URL", "CLUSTER_ID":
+			n.early = n.early || n.build.Number == 0
 		}
 		return known(name)
 	}
@@ -129,11 +133,11 @@ func (n *newBuild) read() (*definition.Pipeline, error) {
 	}
 	defined, err := parse(n.pipeline.Configuration, n.env())
 	if wrong, ok := errors.AsType[definition.Errors](err); ok {
-		lines := make([]string, len(wrong))
-		for i, problem := range wrong {
-			lines[i] = fmt.Sprint(problem)
+		var problems core.Problems
+		for _, problem := range wrong {
+			problems.Add("configuration", "%s", problem)
 		}
-		return nil, core.Errorf(core.Unprocessable, "The pipeline's configuration cannot be built: %s", strings.Join(lines, "; "))
+		return nil, problems.Err()
 	}
 	return defined, err
 }
@@ -162,7 +166,7 @@ func (n *newBuild) write(q *db.Q, then *followUps) error {
 	if b.Number, err = nextNumber(q, p.ID); err != nil {
 		return err
 	}
-	if n.numbered {
+	if n.early {
 		if n.defined, err = n.read(); err != nil {
 			return err
 		}
@@ -173,7 +177,7 @@ func (n *newBuild) write(q *db.Q, then *followUps) error {
 		pipeline: p,
 		settings: set,
 		defaults: n.defined,
-		context:  b.context(n.org, p, n.teams, n.env()),
+		context:  b.context(n.org, p, n.teams, n.service.variables(n.org, p, b)),
 		queues:   queues,
 	}).draw(n.defined.Steps)
 	if err != nil {

@@ -86,30 +86,6 @@ func describedSteps(q *db.Q, jobs []*Job) (map[string]describedStep, error) {
 	return byID, err
 }
 
-// describeOwn gives the jobs of a matrix what they have in place of their step's.
-func describeOwn(q *db.Q, jobs []*Job) error {
-	byID := make(map[string]*Job)
-	for _, j := range jobs {
-		if j.Matrix != nil {
-			byID[j.ID] = j
-		}
-	}
-	if len(byID) == 0 {
-		return nil
-	}
-	in, arg := q.In("job_id", 1, keys(byID))
-	_, err := db.All(q, func(scan db.Scan) (none struct{}, err error) {
-		var id, label string
-		var work Work
-		if err := scan(&id, &label, db.ToJSON(&work)); err != nil {
-			return none, err
-		}
-		byID[id].Label, byID[id].Work = label, work
-		return none, nil
-	}, `SELECT job_id, label, work FROM job_details WHERE `+in, arg)
-	return err
-}
-
 func describeChildren(q *db.Q, jobs []*Job) error {
 	byID := make(map[string]*Job)
 	for _, j := range jobs {

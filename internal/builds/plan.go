@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"stackyard/internal/core"
@@ -34,7 +35,7 @@ type plannedJob struct {
 	timeout                      *int // minutes
 	parallelIndex, parallelTotal *int
 	matrix                       any
-	own                          *plannedStep // what a job of a matrix has in place of its step's
+	own                          *variation // of a job of a matrix
 	concurrency                  *definition.Concurrency
 }
 
@@ -86,16 +87,40 @@ type planner struct {
 	defaults *definition.Pipeline // what steps fall back on
 	context  *definition.Context  // of conditions
 	// queues are the ids of the cluster's queues by key, the default one by "".
-	queues  map[string]string
-	plan    plan
-	problem error
+	queues map[string]string
+
+	plan       plan
+	conditions map[string]bool // those that were evaluated
+	missing    []string        // keys of queues that do not exist
+	weight     int             // of the jobs so far, in bytes
 }
 
-// draw makes a plan of steps.
+// maxWeight bounds the texts that the jobs of a build, or of one upload, show and keep, in bytes. A step
+// of a few lines can make thousands of jobs.
+const maxWeight = 64 << 20
+
+// draw makes a plan of steps. The error tells of all that is wrong with them.
 func (p *planner) draw(steps []definition.Step) (plan, error) {
 	p.plan = plan{steps: map[string]*plannedStep{}, jobs: map[string]*plannedJob{}}
+	p.conditions = map[string]bool{}
 	p.plan.specs = p.list(steps, "")
-	return p.plan, p.problem
+	return p.plan, p.wrong()
+}
+
+// wrong returns what is wrong with the steps, if anything is.
+func (p *planner) wrong() error {
+	if p.weight > maxWeight {
+		return core.Errorf(core.Unprocessable, "The texts of all jobs together, such as their commands, have more than %d bytes", maxWeight)
+	}
+	if len(p.missing) == 0 {
+		return nil
+	}
+	known := slices.DeleteFunc(slices.Sorted(maps.Keys(p.queues)), func(k string) bool { return k == "" })
+	queue := "queue with the key "
+	if len(p.missing) > 1 {
+		queue = "queues with the keys "
+	}
+	return core.Errorf(core.Unprocessable, "The cluster has no %s%s; its queues are: %s", queue, strings.Join(p.missing, ", "), strings.Join(known, ", "))
 }
 
 // list plans steps one by one; broken is why none of them runs, if there is a reason.
@@ -151,16 +176,30 @@ func (p *planner) step(s definition.Step, broken string) flow.Spec {
 	case definition.KindBlock, definition.KindInput:
 		step.BlockedState, planned.work.Manual = s.Manual.BlockedState, s.Manual
 	case definition.KindTrigger:
-		step.Async, planned.work.Trigger = s.Trigger.Async, s.Trigger
+		t := *s.Trigger
+		t.SoftFail = eachOnce(t.SoftFail)
+		s.Trigger = &t
+		step.Async, planned.work.Trigger = t.Async, &t
 	case definition.KindCommand:
-		c := s.Command
-		step.Retry, step.Concurrency, step.CancelOnBuildFailing = c.Retry, c.Concurrency, c.CancelOnBuildFailing
-		planned.work = p.commandWork(planned.work, c, c.Script, c.Env, c.Agents, c.Plugins)
+		c := *s.Command
+		c.SoftFail = eachOnce(c.SoftFail)
+		s.Command = &c
+		p.command(&c, step, &planned.work)
 	}
 	for i, t := range s.Expand() {
+		if p.weight > maxWeight {
+			break
+		}
 		spec.Jobs = append(spec.Jobs, p.job(s, planned, i, t, broken))
 	}
 	return spec
+}
+
+// command plans a command step apart from its jobs.
+func (p *planner) command(c *definition.Command, step *flow.Step, work *Work) {
+	step.Retry, step.Concurrency, step.CancelOnBuildFailing = c.Retry, c.Concurrency, c.CancelOnBuildFailing
+	work.Command, work.Env, work.ArtifactPaths = c.Script, c.Env.Map(), c.ArtifactPaths
+	work.Agents, work.Plugins = agents(p.defaults.Agents, c.Agents), plugins(c.Plugins)
 }
 
 // job plans one job of a step.
@@ -173,15 +212,18 @@ func (p *planner) job(s definition.Step, step *plannedStep, index int, t definit
 	}
 	planned := &plannedJob{index: index, parallelIndex: t.ParallelIndex, parallelTotal: t.ParallelTotal, matrix: t.Matrix}
 	p.plan.jobs[j.ID] = planned
+	p.weight += len(t.Label)
 	c := s.Command
 	if c == nil {
 		return j
 	}
 	work := step.work
 	if t.Matrix != nil {
-		work = p.commandWork(work, c, t.Script, t.Env, t.Agents, t.Plugins)
-		planned.own = &plannedStep{label: t.Label, work: work}
+		planned.own = p.vary(c, t)
+		work = planned.own.of(work)
+		p.weight += planned.own.weight() + valuesWeight(t.Matrix)
 	}
+	p.weight += work.shownWeight()
 	planned.queueID = p.queue(work.Agents)
 	planned.timeout = p.timeout(c.TimeoutInMinutes)
 	planned.concurrency = c.Concurrency
@@ -191,11 +233,12 @@ func (p *planner) job(s definition.Step, step *plannedStep, index int, t definit
 	return j
 }
 
-// commandWork returns what a command step, or one job of its matrix, asks for.
-func (p *planner) commandWork(w Work, c *definition.Command, script string, env definition.Env, rules []string, list []definition.Plugin) Work {
-	w.Command, w.Env, w.ArtifactPaths = script, env.Map(), c.ArtifactPaths
-	w.Agents, w.Plugins = agents(p.defaults.Agents, rules), plugins(list)
-	return w
+// eachOnce returns a rule that names each exit status once: it is written for every job.
+func eachOnce(s definition.SoftFail) definition.SoftFail {
+	codes := slices.Clone(s.ExitStatus.Codes)
+	slices.Sort(codes)
+	s.ExitStatus.Codes = slices.Compact(codes)
+	return s
 }
 
 // plugins returns plugins as agents read them.
@@ -213,9 +256,13 @@ func plugins(list []definition.Plugin) json.RawMessage {
 // agents returns agent query rules, with the default ones for keys that a step has no rule for.
 func agents(defaults, own []string) []string {
 	rules := slices.Clone(own)
-	for _, rule := range defaults {
+	has := make(map[string]bool, len(own))
+	for _, rule := range own {
 		key, _, _ := strings.Cut(rule, "=")
-		if !slices.ContainsFunc(own, func(r string) bool { return strings.HasPrefix(r, key+"=") }) {
+		has[key] = true
+	}
+	for _, rule := range defaults {
+		if key, _, _ := strings.Cut(rule, "="); !has[key] {
 			rules = append(rules, rule)
 		}
 	}
@@ -223,7 +270,7 @@ func agents(defaults, own []string) []string {
 }
 
 // queue returns the id of the queue that agent query rules name, of the default one when they name
-// none, "" when there is none. An unknown queue is a problem with the definition.
+// none, "" when there is none. A queue that does not exist is noted.
 func (p *planner) queue(rules []string) string {
 	key := ""
 	for _, rule := range rules {
@@ -232,12 +279,14 @@ func (p *planner) queue(rules []string) string {
 		}
 	}
 	id, ok := p.queues[key]
-	if !ok && key != "" && p.problem == nil {
-		known := slices.DeleteFunc(slices.Sorted(maps.Keys(p.queues)), func(k string) bool { return k == "" })
-		p.problem = core.Errorf(core.Unprocessable, "The cluster has no queue with the key %q; its queues are: %s", key, strings.Join(known, ", "))
+	if quoted := strconv.Quote(key); !ok && key != "" && !slices.Contains(p.missing, quoted) && len(p.missing) < maxMissing {
+		p.missing = append(p.missing, quoted)
 	}
 	return id
 }
+
+// maxMissing bounds the queues that an error names.
+const maxMissing = 10
 
 // timeout returns how many minutes a job may run, nil for as long as it likes: what the step says, or
 // the pipeline, or the organization, and no more than the latter two allow.

@@ -64,6 +64,45 @@ func oneBuild(q *db.Q, where string, args ...any) (*Build, error) {
 	return b, err
 }
 
+// linkTo returns what it takes to name a build; nothing when it is gone, or id is empty.
+func linkTo(q *db.Q, orgID, id string) (l link, err error) {
+	if id == "" {
+		return l, nil
+	}
+	err = q.QueryRow(`
+		SELECT b.id, b.number, p.slug FROM builds b JOIN pipelines p ON p.id = b.pipeline_id
+		WHERE b.organization_id = $1 AND b.id = $2`, orgID, id).Scan(&l.ID, &l.Number, &l.Slug)
+	if errors.Is(err, db.ErrNoRows) {
+		err = nil
+	}
+	return l, err
+}
+
+// linkToBuildOf returns what it takes to name the build of a job, as linkTo does.
+func linkToBuildOf(q *db.Q, orgID, jobID string) (link, error) {
+	if jobID == "" {
+		return link{}, nil
+	}
+	var id string
+	err := q.QueryRow(`SELECT build_id FROM jobs WHERE organization_id = $1 AND id = $2`, orgID, jobID).Scan(&id)
+	if err != nil && !errors.Is(err, db.ErrNoRows) {
+		return link{}, err
+	}
+	return linkTo(q, orgID, id)
+}
+
+// organization returns an organization, or a NotFound error.
+func organization(q *db.Q, id string) (*identity.Organization, error) {
+	found, _, err := identity.OrganizationsByID(q, []string{id}, 1, 0)
+	if err == nil && len(found) == 0 {
+		err = core.Errorf(core.NotFound, "No organization found")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &found[0], nil
+}
+
 // newest orders builds: within a pipeline by number, which follows the order of creation exactly.
 const (
 	newestOfPipeline = `b.number DESC`

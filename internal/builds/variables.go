@@ -1,10 +1,13 @@
 package builds
 
 import (
+	"maps"
 	"regexp"
 	"strings"
 
 	"stackyard/internal/definition"
+	"stackyard/internal/identity"
+	"stackyard/internal/pipelines"
 )
 
 // lookUp returns a variable and whether it is set.
@@ -20,6 +23,16 @@ func lookIn(env map[string]string) lookUp {
 		}
 		return value, ok
 	}
+}
+
+// variables returns the variables that are known of a build before it has jobs: the pipeline's, the
+// build's and those of the service, each overriding the ones before.
+func (s *Service) variables(org *identity.Organization, p *pipelines.Pipeline, b *Build) lookUp {
+	env := map[string]string{}
+	maps.Copy(env, b.PipelineEnv)
+	maps.Copy(env, b.Env)
+	maps.Copy(env, s.buildEnv(org, p, b))
+	return lookIn(env)
 }
 
 // parse reads the YAML of a pipeline for a build with some variables.
