@@ -30,8 +30,17 @@ const maxTries = 20
 
 // write runs fn as one transaction, and then does what must follow.
 func (s *Service) write(ctx context.Context, fn func(q *db.Q, then *followUps) error) error {
-	var then *followUps
-	err := errMoved
+	then, err := s.commit(ctx, fn)
+	if err != nil {
+		return refused(err)
+	}
+	s.follow(context.WithoutCancel(ctx), then)
+	return nil
+}
+
+// commit runs fn as one transaction and returns what must follow, which is saved with it.
+func (s *Service) commit(ctx context.Context, fn func(q *db.Q, then *followUps) error) (then *followUps, err error) {
+	err = errMoved
 	for try := 0; errors.Is(err, errMoved) && try < maxTries; try++ {
 		err = s.db.Write(ctx, func(q *db.Q) error {
 			then = &followUps{} // what an earlier attempt asked for did not happen
@@ -41,11 +50,7 @@ func (s *Service) write(ctx context.Context, fn func(q *db.Q, then *followUps) e
 			return then.save(q, s.clock().Add(followDelay))
 		})
 	}
-	if err != nil {
-		return refused(err)
-	}
-	s.follow(context.WithoutCancel(ctx), then)
-	return nil
+	return then, err
 }
 
 // refused gives an error of flow about a job in the wrong state the kind that a person is told.

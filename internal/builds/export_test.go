@@ -1,0 +1,23 @@
+package builds
+
+import (
+	"context"
+
+	"stackyard/internal/db"
+	"stackyard/internal/flow"
+)
+
+// DieAfter does something to a build as a process does that dies right after the commit.
+func (s *Service) DieAfter(ctx context.Context, orgID, buildID string, do func(*flow.Run) error) error {
+	_, err := s.commit(ctx, func(q *db.Q, then *followUps) error {
+		u, err := s.open(q, orgID, buildID, then)
+		if err != nil {
+			return err
+		}
+		if err := do(u.run); err != nil {
+			return err
+		}
+		return u.close()
+	})
+	return err
+}
