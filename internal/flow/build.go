@@ -79,6 +79,9 @@ type Tally struct {
 	BlockedFailed, BlockedRunning int
 }
 
+// Jobs counts all of them.
+func (t Tally) Jobs() int { return t.Live() + t.Idle + t.Done + t.Failed }
+
 // Live counts the jobs that have not ended.
 func (t Tally) Live() int { return t.Waiting + t.Blocked + t.Ready + t.Held }
 

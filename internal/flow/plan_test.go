@@ -43,8 +43,8 @@ type list struct {
 type drawer struct {
 	t     *rapid.T
 	steps int
-	// noConcurrency keeps steps out of concurrency groups.
-	noConcurrency bool
+	// noConcurrency keeps steps out of concurrency groups, noUploadedConcurrency uploaded ones.
+	noConcurrency, noUploadedConcurrency bool
 	// flags lets steps be canceled when the build is failing.
 	flags bool
 }
@@ -94,7 +94,7 @@ func (d *drawer) fill(l *list, at string, n int, known []string, depth int) []st
 			p.members = inner.plans
 			p.broken = false
 		case definition.KindCommand, definition.KindTrigger:
-			d.work(p)
+			d.work(p, depth)
 			if p.kind == definition.KindCommand && !p.broken && depth < 2 && d.chance(20, "uploads") {
 				for u := range rapid.IntRange(1, 2).Draw(d.t, "upload count") {
 					inner := &list{uploader: p}
@@ -111,7 +111,7 @@ func (d *drawer) fill(l *list, at string, n int, known []string, depth int) []st
 }
 
 // work draws what the jobs of a step do.
-func (d *drawer) work(p *plan) {
+func (d *drawer) work(p *plan, depth int) {
 	status := rapid.SampledFrom([]int{0, 0, 0, 1, 2, -1})
 	for range rapid.SampledFrom([]int{1, 1, 1, 2, 3}).Draw(d.t, "jobs") {
 		p.exits = append(p.exits, rapid.SliceOfN(status, 1, 4).Draw(d.t, "exits"))
@@ -139,7 +139,7 @@ func (d *drawer) work(p *plan) {
 	if d.chance(15, "fate") {
 		p.fate = rapid.SampledFrom([]string{"cancel", "expire", "timeout"}).Draw(d.t, "fate of the first job")
 	}
-	if !d.noConcurrency && d.chance(20, "limited") {
+	if !d.noConcurrency && (depth == 0 || !d.noUploadedConcurrency) && d.chance(20, "limited") {
 		p.limit = &definition.Concurrency{
 			Group:  rapid.SampledFrom([]string{"red", "blue"}).Draw(d.t, "group"),
 			Limit:  rapid.IntRange(1, 2).Draw(d.t, "limit"),

@@ -182,7 +182,9 @@ func TestProperty_BuildsEndAsTheRulesSay(t *testing.T) {
 func TestProperty_OrderOfIndependentEventsDoesNotMatter(t *testing.T) {
 	cases, events := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
-		draw := drawer{t: t}
+		// Which members of a concurrency group a step is behind depends on which upload came first,
+		// so with those the order would matter.
+		draw := drawer{t: t, noUploadedConcurrency: true}
 		l := draw.pipeline()
 		first, second := newDrive(t, l), newDrive(t, l)
 		first.finish()
