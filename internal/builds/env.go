@@ -12,11 +12,12 @@ import (
 	"stackyard/internal/pipelines"
 )
 
-// Environment returns the variables of a job: the pipeline's, the build's, the step's and those of the
-// service, each overriding the ones before.
+// Environment returns the variables of a job: the pipeline's, those of the definition that it was uploaded
+// with, the build's, the step's and those of the service, each overriding the ones before.
 func (s *Service) Environment(org *identity.Organization, p *pipelines.Pipeline, b *Build, j *Job) map[string]string {
 	env := map[string]string{}
 	maps.Copy(env, b.PipelineEnv)
+	maps.Copy(env, j.uploadEnv)
 	maps.Copy(env, b.Env)
 	maps.Copy(env, j.Work.Env)
 	if j.Type == flow.Script {

@@ -19,7 +19,9 @@ const (
 
 // Routes returns the routes of builds, jobs, and what belongs to them.
 func (s *Service) Routes() []route.Route {
-	return slices.Concat(s.buildRoutes(), s.actionRoutes(), s.jobRoutes(), s.ruleRoutes())
+	return slices.Concat(
+		s.buildRoutes(), s.actionRoutes(), s.jobRoutes(), s.annotationRoutes(), s.artifactRoutes(), s.ruleRoutes(), s.badgeRoutes(),
+	)
 }
 
 func (s *Service) buildRoutes() []route.Route {

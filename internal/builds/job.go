@@ -30,6 +30,8 @@ type Job struct {
 	Label string
 	Work  Work
 	Child link // the build that a trigger job started, while it exists
+
+	uploadEnv map[string]string // read where a single job is
 }
 
 // A StepRef is what a job shows of its step.

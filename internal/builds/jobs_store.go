@@ -40,7 +40,11 @@ func jobByID(q *db.Q, orgID, id string) (*Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	return j, describeJobs(q, j)
+	if err := describeJobs(q, j); err != nil || j.Work.Upload == "" {
+		return j, err
+	}
+	j.uploadEnv, err = uploadEnv(q, j.BuildID, j.Work.Upload)
+	return j, err
 }
 
 // describeJobs gives jobs what they show of their steps and of the builds that they started. Steps are

@@ -11,6 +11,9 @@ import (
 // save writes what a unit of work has changed. In large builds many jobs and steps change alike, so
 // all that get the same values are written with one statement.
 func (u *unit) save(changes flow.Changes) error {
+	if err := u.freeKeys(changes); err != nil {
+		return err
+	}
 	if err := u.insertSteps(changes.NewSteps); err != nil {
 		return err
 	}
@@ -35,6 +38,22 @@ func (u *unit) save(changes flow.Changes) error {
 		return err
 	}
 	return u.updateBuild(changes)
+}
+
+// freeKeys takes the keys of replaced steps out of the way of new ones.
+func (u *unit) freeKeys(changes flow.Changes) error {
+	var replaced []string
+	for _, s := range changes.Steps {
+		if s.Replaced && s.Key != "" && len(changes.NewSteps) > 0 {
+			replaced = append(replaced, s.ID)
+		}
+	}
+	if len(replaced) == 0 {
+		return nil
+	}
+	in, ids := u.q.In("id", 1, replaced)
+	_, err := u.q.Exec(`UPDATE steps SET replaced = TRUE WHERE `+in, ids)
+	return err
 }
 
 func (u *unit) insertSteps(steps []*flow.Step) error {

@@ -69,6 +69,8 @@ type Work struct {
 	ArtifactPaths string              `json:"artifact_paths,omitempty"`
 	Manual        *definition.Manual  `json:"manual,omitempty"`
 	Trigger       *definition.Trigger `json:"trigger,omitempty"`
+	// Upload is the upload that the step came with, if that has variables for all of its steps.
+	Upload string `json:"upload,omitempty"`
 	// Attributes are what only agents and notifications read.
 	Attributes map[string]any `json:"attributes,omitempty"`
 }
@@ -88,6 +90,7 @@ type planner struct {
 	context  *definition.Context  // of conditions
 	// queues are the ids of the cluster's queues by key, the default one by "".
 	queues map[string]string
+	upload string // the upload whose variables the steps have, if any
 
 	plan       plan
 	conditions map[string]bool // those that were evaluated
@@ -164,7 +167,7 @@ var jobTypes = map[definition.Kind]flow.JobType{
 
 func (p *planner) step(s definition.Step, broken string) flow.Spec {
 	step := &flow.Step{ID: core.NewID(), Key: s.Key, Kind: s.Kind, AllowDependencyFailure: s.AllowDependencyFailure}
-	planned := &plannedStep{label: s.Label, work: Work{Attributes: s.Attributes}}
+	planned := &plannedStep{label: s.Label, work: Work{Upload: p.upload, Attributes: s.Attributes}}
 	p.plan.steps[step.ID] = planned
 	spec := flow.Spec{Step: step, DependsOn: s.DependsOn}
 	switch s.Kind {

@@ -132,6 +132,16 @@ func lock(q *db.Q, v Viewer, id string) (*Pipeline, error) {
 	return ByID(q, v, id)
 }
 
+// ByBadgeKey returns the id and the default branch of the pipeline whose badge_url has a key in it, or a
+// NotFound error.
+func ByBadgeKey(q *db.Q, key string) (id, defaultBranch string, err error) {
+	err = q.QueryRow(`SELECT id, default_branch FROM pipelines WHERE badge_key = $1`, key).Scan(&id, &defaultBranch)
+	if errors.Is(err, db.ErrNoRows) {
+		err = core.Errorf(core.NotFound, noPipeline)
+	}
+	return id, defaultBranch, err
+}
+
 // LockForBuild keeps a pipeline from being changed or deleted until the end of the write, or says why
 // no build of it can be made.
 func LockForBuild(q *db.Q, orgID, id string) error {
