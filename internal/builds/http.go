@@ -20,7 +20,7 @@ const (
 // Routes returns the routes of builds, jobs, and what belongs to them.
 func (s *Service) Routes() []route.Route {
 	return slices.Concat(
-		s.buildRoutes(), s.actionRoutes(), s.jobRoutes(), s.annotationRoutes(), s.artifactRoutes(), s.ruleRoutes(), s.badgeRoutes(),
+		s.buildRoutes(), s.actionRoutes(), s.jobRoutes(), s.uploadRoutes(), s.annotationRoutes(), s.artifactRoutes(), s.ruleRoutes(), s.badgeRoutes(),
 	)
 }
 

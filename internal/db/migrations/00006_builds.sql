@@ -177,6 +177,25 @@ CREATE TABLE job_details (
     work   TEXT NOT NULL -- JSON
 );
 
+-- The steps that running jobs added to their build, or would have. The id is given by whoever uploads.
+CREATE TABLE step_uploads (
+    build_id     TEXT NOT NULL REFERENCES builds (id) ON DELETE CASCADE,
+    id           TEXT NOT NULL,
+    job_id       TEXT NOT NULL, -- the job that uploaded
+    sequence     TEXT NOT NULL, -- orders them
+    state        TEXT NOT NULL,
+    replaces     BOOLEAN NOT NULL,
+    created_jobs BIGINT, -- NULL when it was rejected
+    rejection    TEXT,
+    message      TEXT,
+    bytes        BIGINT NOT NULL, -- of the definition
+    definition   TEXT, -- NULL when it is too large to be kept
+    env          TEXT, -- JSON: variables of all of its steps
+    created_at   BIGINT NOT NULL,
+    PRIMARY KEY (build_id, id)
+);
+CREATE INDEX step_uploads_order ON step_uploads (build_id, sequence);
+
 -- Lets a pipeline of one cluster reach one of another.
 CREATE TABLE rules (
     id              TEXT PRIMARY KEY,
