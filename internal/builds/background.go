@@ -13,5 +13,6 @@ func (s *Service) Background(r *tasks.Runner) {
 	r.HandleTx(deadlineTask, s.passDeadline)
 	r.HandleTx(expiryTask, s.expireJobs)
 	r.HandleTx(settings.ExpiryChanged, s.applyExpiry)
+	r.Sweep(removalTask, removeEvery, s.removeOld)
 	r.Handle(consequenceTask, tasks.Limits{Timeout: time.Minute}, s.doTask)
 }

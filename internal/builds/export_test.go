@@ -21,3 +21,12 @@ func (s *Service) DieAfter(ctx context.Context, orgID, buildID string, do func(*
 	})
 	return err
 }
+
+// RemoveOld removes one batch of old builds.
+func (s *Service) RemoveOld(ctx context.Context) (more bool, err error) {
+	err = s.db.Write(ctx, func(q *db.Q) error {
+		more, err = s.removeOld(q)
+		return err
+	})
+	return more, err
+}

@@ -5,31 +5,82 @@ import (
 
 	"stackyard/internal/db"
 	"stackyard/internal/identity"
-	"stackyard/internal/tasks"
 )
 
 const (
-	// removeEvery is how often builds are looked for that have been kept for long enough.
+	// removalTask is the kind of the task that removes builds, and removeEvery how often it looks for
+	// some.
+	removalTask = "build-removal"
 	removeEvery = time.Hour
-	// removeBuilds and removeJobs bound what is removed in one transaction: builds until there are as
-	// many, or they have had as many jobs. A build is removed whole, so that nobody ever finds a part
-	// of one.
+	// removeBuilds and removeJobs bound what one transaction removes: that many builds, or fewer as soon
+	// as they have had that many jobs. A build is removed whole, so that nobody ever finds a part of one.
 	removeBuilds, removeJobs = 50, 500
 )
-
-// removalTask is the kind of the task that removes builds.
-const removalTask = "build-removal"
 
 // removeOld removes some of the finished builds that are older than their organizations keep them, with
 // all they own, and reports whether there may be more.
 func (s *Service) removeOld(q *db.Q) (more bool, err error) {
-	now := s.clock()
-	for _, days := range []int{0} {
-		_ = days
-		_ = now
+	keepers, err := keepers(q)
+	if err != nil {
+		return false, err
+	}
+	for _, k := range keepers {
+		old, err := finishedBefore(q, k.orgID, s.clock().AddDate(0, 0, -k.days))
+		if err != nil {
+			return false, err
+		}
+		if len(old) > 0 {
+			return true, remove(q, old)
+		}
 	}
 	return false, nil
 }
 
-var _ = identity.Limits{}
-var _ tasks.Task
+// A keeper is an organization that keeps finished builds for a number of days.
+type keeper struct {
+	orgID string
+	days  int
+}
+
+// keepers returns the organizations that do not keep builds for ever.
+func keepers(q *db.Q) ([]keeper, error) {
+	var found []keeper
+	_, err := db.All(q, func(scan db.Scan) (none struct{}, err error) {
+		var id string
+		var limits identity.Limits
+		err = scan(&id, db.ToJSON(&limits))
+		if limits.BuildRetentionDays > 0 {
+			found = append(found, keeper{id, limits.BuildRetentionDays})
+		}
+		return none, err
+	}, `SELECT id, limits FROM organizations ORDER BY id`)
+	return found, err
+}
+
+// finishedBefore returns some builds of an organization that ended before a time, oldest first. Those
+// that somebody is about to change, such as by a retry, are left out; the others nobody changes any more.
+func finishedBefore(q *db.Q, orgID string, t time.Time) ([]string, error) {
+	return db.All(q, scanID, `
+		SELECT id FROM builds
+		WHERE organization_id = $1 AND finished_at IS NOT NULL AND finished_at < $2
+		ORDER BY finished_at
+		LIMIT $3`+q.SkipLocked(), orgID, db.Micros(t), removeBuilds)
+}
+
+// remove removes builds, until enough is done.
+func remove(q *db.Q, ids []string) error {
+	removed := 0
+	for _, id := range ids {
+		var jobs int
+		if err := q.QueryRow(`SELECT COUNT(*) FROM jobs WHERE build_id = $1`, id).Scan(&jobs); err != nil {
+			return err
+		}
+		if _, err := q.Exec(`DELETE FROM builds WHERE id = $1`, id); err != nil {
+			return err
+		}
+		if removed += jobs; removed >= removeJobs {
+			return nil
+		}
+	}
+	return nil
+}

@@ -62,6 +62,8 @@ type Limits struct {
 	StackRequestsPerSecond map[string]int `json:"stack_requests_per_second,omitempty" yaml:"stack_requests_per_second"`
 	// RESTRequestsPerSecond bounds each user in the organization; 0 is no limit.
 	RESTRequestsPerSecond int `json:"rest_requests_per_second" yaml:"rest_requests_per_second"`
+	// BuildRetentionDays is how long finished builds are kept; 0 is for ever.
+	BuildRetentionDays int `json:"build_retention_days,omitempty" yaml:"build_retention_days"`
 }
 
 // DefaultLimits are the limits of an organization that sets none.

@@ -47,7 +47,11 @@ type LimitsSpec struct {
 	Stacks                 *int           `yaml:"stacks"`
 	StackRequestsPerSecond map[string]int `yaml:"stack_requests_per_second"`
 	RESTRequestsPerSecond  *int           `yaml:"rest_requests_per_second"`
+	BuildRetentionDays     *int           `yaml:"build_retention_days"`
 }
+
+// maxRetentionDays is the longest time that finished builds can be kept, other than for ever: a century.
+const maxRetentionDays = 36500
 
 // stackScopes are the rate-limit scopes of the stacks API.
 var stackScopes = []string{
@@ -72,6 +76,9 @@ func (s LimitsSpec) check(c *core.Complaints) {
 	}
 	if s.RESTRequestsPerSecond != nil && *s.RESTRequestsPerSecond < 0 {
 		c.Add(s.Line, "rest_requests_per_second must not be negative; 0 is no limit")
+	}
+	if s.BuildRetentionDays != nil && (*s.BuildRetentionDays < 0 || *s.BuildRetentionDays > maxRetentionDays) {
+		c.Add(s.Line, "build_retention_days must be an integer from 0, which keeps builds for ever, to %d", maxRetentionDays)
 	}
 	for _, scope := range slices.Sorted(maps.Keys(s.StackRequestsPerSecond)) {
 		if !slices.Contains(stackScopes, scope) {
@@ -153,6 +160,7 @@ func (s FeaturesSpec) to(f *identity.Features) {
 func (s LimitsSpec) to(l *identity.Limits) {
 	core.SetGiven(&l.Stacks, s.Stacks)
 	core.SetGiven(&l.RESTRequestsPerSecond, s.RESTRequestsPerSecond)
+	core.SetGiven(&l.BuildRetentionDays, s.BuildRetentionDays)
 	if len(s.StackRequestsPerSecond) == 0 {
 		return
 	}

@@ -111,6 +111,7 @@ limits:
   stacks: 5
   stack_requests_per_second: {list-scheduled-jobs: 20}
   rest_requests_per_second: 0
+  build_retention_days: 90
 members:
   - email: Ada@Acme.test
     id: 0190C0DE-0000-7000-8000-000000000001
@@ -158,7 +159,7 @@ func TestApply_MakesWhatTheFileSays(t *testing.T) {
 		if org.Features != features {
 			t.Errorf("features are %+v", org.Features)
 		}
-		if l := org.Limits; l.Stacks != 5 || l.RESTRequestsPerSecond != 0 || l.StackRequestsPerSecond["list-scheduled-jobs"] != 20 {
+		if l := org.Limits; l.Stacks != 5 || l.RESTRequestsPerSecond != 0 || l.BuildRetentionDays != 90 || l.StackRequestsPerSecond["list-scheduled-jobs"] != 20 {
 			t.Errorf("limits are %+v", l)
 		}
 		ada, err := dir.Authenticate(t.Context(), "svcua_ada-everything")
@@ -420,6 +421,7 @@ func TestApply_Complains(t *testing.T) {
 		"another organization's id":   {"{slug: rival, id: 0190c0de-0000-7000-8000-0000000000aa}", "belongs to another organization"},
 		"negative stacks":             {"{slug: acme, limits: {stacks: -1}}", "stacks must not be negative"},
 		"a negative rate":             {"{slug: acme, limits: {rest_requests_per_second: -1}}", "rest_requests_per_second must not be negative"},
+		"a negative retention":        {"{slug: acme, limits: {build_retention_days: -1}}", "build_retention_days must be an integer from 0"},
 		"an unknown rate":             {"{slug: acme, limits: {stack_requests_per_second: {fly: 1}}}", `unknown scope "fly"`},
 		"a rate of nothing":           {"{slug: acme, limits: {stack_requests_per_second: {default: 0}}}", "must be at least 1"},
 		"an email without an at":      {"{slug: acme, members: [{email: ada}]}", `"ada" is not an email address`},
