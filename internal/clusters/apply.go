@@ -2,7 +2,6 @@ package clusters
 
 import (
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"stackyard/internal/core"
@@ -54,9 +53,9 @@ func (s Spec) Check(c *core.Complaints) {
 //
 // A cluster that gets its first queues without any being marked as the default has the obvious one as
 // its default queue: the one with the key "default", or else its only one.
-func Apply(q *db.Q, org *identity.Organization, now time.Time, specs []Spec, changes *core.Changes, complaints *core.Complaints) error {
-	a := applying{q: q, org: org, now: now, changes: changes, complaints: complaints}
-	if err := q.Lock("organizations", org.ID); err != nil {
+func Apply(in identity.Applying, specs []Spec) error {
+	a := applying{in}
+	if err := in.Q.Lock("organizations", in.Org.ID); err != nil {
 		return err
 	}
 	for _, spec := range specs {
@@ -68,17 +67,11 @@ func Apply(q *db.Q, org *identity.Organization, now time.Time, specs []Spec, cha
 }
 
 // applying is one organization's part of a file on its way into the database.
-type applying struct {
-	q          *db.Q
-	org        *identity.Organization
-	now        time.Time
-	changes    *core.Changes
-	complaints *core.Complaints
-}
+type applying struct{ identity.Applying }
 
 // name is how the lines about something in a cluster call it.
 func (a *applying) name(c Cluster, parts ...string) string {
-	return strings.Join(append([]string{a.org.Slug, c.Name}, parts...), "/")
+	return strings.Join(append([]string{a.Org.Slug, c.Name}, parts...), "/")
 }
 
 func (a *applying) cluster(spec Spec) error {
@@ -99,9 +92,9 @@ func (a *applying) cluster(spec Spec) error {
 	}
 	if wanted != *known {
 		if !created {
-			a.changes.Changed("cluster", a.name(wanted))
+			a.Changes.Changed("cluster", a.name(wanted))
 		}
-		if err := updateCluster(a.q, wanted); err != nil {
+		if err := updateCluster(a.Q, wanted); err != nil {
 			return err
 		}
 	}
@@ -115,7 +108,7 @@ func (a *applying) cluster(spec Spec) error {
 
 // knownCluster finds the cluster that the spec means, or creates it; nil after a complaint.
 func (a *applying) knownCluster(spec Spec) (c *Cluster, created bool, err error) {
-	known, err := ByName(a.q, a.org.ID, spec.Name)
+	known, err := ByName(a.Q, a.Org.ID, spec.Name)
 	if core.KindOf(err) == core.NotFound {
 		c, err = a.newCluster(spec)
 		return c, true, err
@@ -124,30 +117,30 @@ func (a *applying) knownCluster(spec Spec) (c *Cluster, created bool, err error)
 		return nil, false, err
 	}
 	if id, given := core.ParseID(spec.ID); given && id != known.ID {
-		a.complaints.Add(spec.Line, "the cluster %q exists with the id %s, which cannot be changed", known.Name, known.ID)
+		a.Complaints.Add(spec.Line, "the cluster %q exists with the id %s, which cannot be changed", known.Name, known.ID)
 		return nil, false, nil
 	}
-	known, err = Lock(a.q, a.org.ID, known.ID)
+	known, err = Lock(a.Q, a.Org.ID, known.ID)
 	return &known, false, err
 }
 
 func (a *applying) newCluster(spec Spec) (*Cluster, error) {
-	id, ok, err := db.FreeID(a.q, "clusters", spec.ID)
+	id, ok, err := db.FreeID(a.Q, "clusters", spec.ID)
 	if err != nil {
 		return nil, err
 	}
 	if !ok {
-		a.complaints.Add(spec.Line, "the id %s belongs to another cluster", id)
+		a.Complaints.Add(spec.Line, "the id %s belongs to another cluster", id)
 		return nil, nil
 	}
-	c := Cluster{ID: id, OrganizationID: a.org.ID, Name: spec.Name, CreatedAt: a.now}
-	a.changes.Created("cluster", a.name(c))
-	return &c, insertCluster(a.q, c)
+	c := Cluster{ID: id, OrganizationID: a.Org.ID, Name: spec.Name, CreatedAt: a.Now}
+	a.Changes.Created("cluster", a.name(c))
+	return &c, insertCluster(a.Q, c)
 }
 
 // unmarkDefault takes the mark from the organization's default cluster, so that another can have it.
 func (a *applying) unmarkDefault() error {
-	c, err := Default(a.q, a.org.ID)
+	c, err := Default(a.Q, a.Org.ID)
 	if core.KindOf(err) == core.NotFound {
 		return nil
 	}
@@ -155,6 +148,6 @@ func (a *applying) unmarkDefault() error {
 		return err
 	}
 	c.Default = false
-	a.changes.Changed("cluster", a.name(c))
-	return updateCluster(a.q, c)
+	a.Changes.Changed("cluster", a.name(c))
+	return updateCluster(a.Q, c)
 }

@@ -73,7 +73,7 @@ func (a *applying) queues(c *Cluster, specs []QueueSpec) error {
 	if c.DefaultQueueID != "" || len(unmarked) == 0 {
 		return nil
 	}
-	total, err := countQueues(a.q, c.ID)
+	total, err := countQueues(a.Q, c.ID)
 	c.DefaultQueueID = obviousDefault(unmarked, total)
 	return err
 }
@@ -91,7 +91,7 @@ func obviousDefault(created []Queue, total int) string {
 
 // queue makes a queue what its spec says; nil after a complaint.
 func (a *applying) queue(c Cluster, spec QueueSpec) (queue *Queue, created bool, err error) {
-	known, err := queueByKey(a.q, c.ID, spec.Key)
+	known, err := queueByKey(a.Q, c.ID, spec.Key)
 	if core.KindOf(err) == core.NotFound {
 		queue, err = a.newQueue(c, spec)
 		return queue, true, err
@@ -100,7 +100,7 @@ func (a *applying) queue(c Cluster, spec QueueSpec) (queue *Queue, created bool,
 		return nil, false, err
 	}
 	if id, given := core.ParseID(spec.ID); given && id != known.ID {
-		a.complaints.Add(spec.Line, "the queue %s exists with the id %s, which cannot be changed", known.Key, known.ID)
+		a.Complaints.Add(spec.Line, "the queue %s exists with the id %s, which cannot be changed", known.Key, known.ID)
 		return nil, false, nil
 	}
 	wanted := known
@@ -108,31 +108,31 @@ func (a *applying) queue(c Cluster, spec QueueSpec) (queue *Queue, created bool,
 	if reflect.DeepEqual(wanted, known) {
 		return &known, false, nil
 	}
-	a.changes.Changed("queue", a.name(c, known.Key))
-	return &wanted, false, updateQueue(a.q, wanted)
+	a.Changes.Changed("queue", a.name(c, known.Key))
+	return &wanted, false, updateQueue(a.Q, wanted)
 }
 
 func (a *applying) newQueue(c Cluster, spec QueueSpec) (*Queue, error) {
-	id, ok, err := db.FreeID(a.q, "queues", spec.ID)
+	id, ok, err := db.FreeID(a.Q, "queues", spec.ID)
 	if err != nil {
 		return nil, err
 	}
 	if !ok {
-		a.complaints.Add(spec.Line, "the id %s belongs to another queue", id)
+		a.Complaints.Add(spec.Line, "the id %s belongs to another queue", id)
 		return nil, nil
 	}
-	n, err := countQueues(a.q, c.ID)
+	n, err := countQueues(a.Q, c.ID)
 	if err != nil {
 		return nil, err
 	}
 	if n >= maxQueues {
-		a.complaints.Add(spec.Line, "a cluster can have at most %d queues", maxQueues)
+		a.Complaints.Add(spec.Line, "a cluster can have at most %d queues", maxQueues)
 		return nil, nil
 	}
-	queue := Queue{ID: id, ClusterID: c.ID, Key: spec.Key, RetryAffinity: PreferWarmest, CreatedAt: a.now}
+	queue := Queue{ID: id, ClusterID: c.ID, Key: spec.Key, RetryAffinity: PreferWarmest, CreatedAt: a.Now}
 	spec.to(&queue)
-	a.changes.Created("queue", a.name(c, queue.Key))
-	return &queue, insertQueue(a.q, queue)
+	a.Changes.Created("queue", a.name(c, queue.Key))
+	return &queue, insertQueue(a.Q, queue)
 }
 
 // to writes what the spec says into a queue.

@@ -67,7 +67,7 @@ func (w *town) apply(org *identity.Organization, source string) (lines []string,
 	var changes core.Changes
 	err := w.dir.Change(w.t.Context(), func(q *db.Q) error {
 		changes, found = core.Changes{}, nil
-		if err := Apply(q, org, noon, specs, &changes, &found); err != nil {
+		if err := Apply(identity.Applying{Q: q, Org: org, Now: noon, Changes: &changes, Complaints: &found}, specs); err != nil {
 			return err
 		}
 		return found.Err()

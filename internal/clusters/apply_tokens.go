@@ -54,11 +54,11 @@ func (a *applying) agentToken(c Cluster, spec AgentTokenSpec) error {
 		return err
 	}
 	if known.ClusterID != c.ID {
-		a.complaints.Add(spec.Line, "this token already belongs to another cluster")
+		a.Complaints.Add(spec.Line, "this token already belongs to another cluster")
 		return nil
 	}
 	if id, given := core.ParseID(spec.ID); given && id != known.ID {
-		a.complaints.Add(spec.Line, "the agent token %q exists with the id %s, which cannot be changed", known.Description, known.ID)
+		a.Complaints.Add(spec.Line, "the agent token %q exists with the id %s, which cannot be changed", known.Description, known.ID)
 		return nil
 	}
 	wanted := known
@@ -66,40 +66,40 @@ func (a *applying) agentToken(c Cluster, spec AgentTokenSpec) error {
 	if wanted.same(known) {
 		return nil
 	}
-	a.changes.Changed("agent_token", a.name(c, wanted.Description))
-	return updateToken(a.q, wanted)
+	a.Changes.Changed("agent_token", a.name(c, wanted.Description))
+	return updateToken(a.Q, wanted)
 }
 
 // knownToken finds the token that the spec means: the one with its value, in whatever cluster, or the
 // one of this cluster with its description.
 func (a *applying) knownToken(c Cluster, spec AgentTokenSpec) (AgentToken, error) {
 	if spec.Token != "" {
-		known, err := tokenByHash(a.q, seal.HashToken(spec.Token))
+		known, err := tokenByHash(a.Q, seal.HashToken(spec.Token))
 		if core.KindOf(err) != core.NotFound {
 			return known, err
 		}
 	}
-	return tokenByDescription(a.q, c.ID, spec.Description)
+	return tokenByDescription(a.Q, c.ID, spec.Description)
 }
 
 func (a *applying) newToken(c Cluster, spec AgentTokenSpec) error {
-	id, ok, err := db.FreeID(a.q, "agent_tokens", spec.ID)
+	id, ok, err := db.FreeID(a.Q, "agent_tokens", spec.ID)
 	if err != nil {
 		return err
 	}
 	if !ok {
-		a.complaints.Add(spec.Line, "the id %s belongs to another agent token", id)
+		a.Complaints.Add(spec.Line, "the id %s belongs to another agent token", id)
 		return nil
 	}
 	name := a.name(c, spec.Description)
-	a.changes.Created("agent_token", name)
+	a.Changes.Created("agent_token", name)
 	if spec.Token == "" {
 		spec.Token = seal.NewToken(identity.AgentTokenPrefix)
-		a.changes.Token("agent_token", name, spec.Token)
+		a.Changes.Token("agent_token", name, spec.Token)
 	}
-	t := AgentToken{ID: id, ClusterID: c.ID, CreatedAt: a.now}
+	t := AgentToken{ID: id, ClusterID: c.ID, CreatedAt: a.Now}
 	spec.to(&t)
-	return insertToken(a.q, t)
+	return insertToken(a.Q, t)
 }
 
 // to writes what the spec says into a token.

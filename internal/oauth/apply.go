@@ -5,11 +5,9 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"stackyard/internal/core"
-	"stackyard/internal/db"
 	"stackyard/internal/identity"
 	"stackyard/internal/seal"
 )
@@ -76,31 +74,31 @@ func CheckAll(c *core.Complaints, specs []Spec) {
 
 // Apply makes applications what their specs say. A confidential one without a given secret gets a
 // generated one, which is told once.
-func Apply(q *db.Q, now time.Time, specs []Spec, changes *core.Changes, complaints *core.Complaints) error {
+func Apply(in identity.Applying, specs []Spec) error {
 	for _, spec := range specs {
-		if err := apply(q, now, spec, changes, complaints); err != nil {
+		if err := apply(in, spec); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func apply(q *db.Q, now time.Time, spec Spec, changes *core.Changes, complaints *core.Complaints) error {
-	known, err := ByClientID(q, spec.ClientID)
+func apply(in identity.Applying, spec Spec) error {
+	known, err := ByClientID(in.Q, spec.ClientID)
 	isNew := core.KindOf(err) == core.NotFound
 	if isNew {
-		known, err = newApplication(spec.ClientID, now), nil
+		known, err = newApplication(spec.ClientID, in.Now), nil
 	}
 	if err != nil {
 		return err
 	}
 	wanted := known
-	if ok, err := spec.identify(q, &wanted, isNew, complaints); !ok || err != nil {
+	if ok, err := spec.identify(in, &wanted, isNew); !ok || err != nil {
 		return err
 	}
 	spec.to(&wanted)
 	if !wanted.Confidential && spec.ClientSecret != "" {
-		complaints.Add(spec.Line, "the application %s has a client_secret, so it must be confidential", spec.ClientID)
+		in.Complaints.Add(spec.Line, "the application %s has a client_secret, so it must be confidential", spec.ClientID)
 		return nil
 	}
 	var generated string
@@ -110,32 +108,32 @@ func apply(q *db.Q, now time.Time, spec Spec, changes *core.Changes, complaints 
 	}
 	switch {
 	case isNew:
-		changes.Created("oauth_application", wanted.ClientID)
-		err = insertApplication(q, wanted)
+		in.Changes.Created("oauth_application", wanted.ClientID)
+		err = insertApplication(in.Q, wanted)
 	case !reflect.DeepEqual(wanted, known):
-		changes.Changed("oauth_application", wanted.ClientID)
-		err = updateApplication(q, wanted)
+		in.Changes.Changed("oauth_application", wanted.ClientID)
+		err = updateApplication(in.Q, wanted)
 	}
 	if generated != "" {
-		changes.Token("oauth_application", wanted.ClientID, generated)
+		in.Changes.Token("oauth_application", wanted.ClientID, generated)
 	}
 	return err
 }
 
 // identify gives a new application the id that the spec gives. It is not ok, after a complaint, when
 // the id is another's or the application has another one.
-func (s Spec) identify(q *db.Q, a *Application, isNew bool, complaints *core.Complaints) (ok bool, err error) {
+func (s Spec) identify(in identity.Applying, a *Application, isNew bool) (ok bool, err error) {
 	id, given := core.ParseID(s.ID)
 	switch {
 	case !given || id == a.ID:
 		return true, nil
 	case !isNew:
-		complaints.Add(s.Line, "the application %s exists with the id %s, which cannot be changed", a.ClientID, a.ID)
+		in.Complaints.Add(s.Line, "the application %s exists with the id %s, which cannot be changed", a.ClientID, a.ID)
 		return false, nil
 	}
-	taken, err := idTaken(q, id)
+	taken, err := idTaken(in.Q, id)
 	if taken {
-		complaints.Add(s.Line, "the id %s belongs to another application", id)
+		in.Complaints.Add(s.Line, "the id %s belongs to another application", id)
 	}
 	a.ID = id
 	return !taken, err
@@ -143,11 +141,11 @@ func (s Spec) identify(q *db.Q, a *Application, isNew bool, complaints *core.Com
 
 // to writes what the spec says into an application.
 func (s Spec) to(a *Application) {
-	set(&a.Name, s.Name)
-	set(&a.Confidential, s.Confidential)
-	set(&a.TokenExpiresIn, s.TokenExpiresIn)
-	set(&a.RefreshTokens, s.RefreshTokens)
-	set(&a.Enabled, s.Enabled)
+	core.SetGiven(&a.Name, s.Name)
+	core.SetGiven(&a.Confidential, s.Confidential)
+	core.SetGiven(&a.TokenExpiresIn, s.TokenExpiresIn)
+	core.SetGiven(&a.RefreshTokens, s.RefreshTokens)
+	core.SetGiven(&a.Enabled, s.Enabled)
 	if s.Scopes != nil && !slices.Equal(slices.Sorted(slices.Values(s.Scopes)), slices.Sorted(slices.Values(a.Scopes))) {
 		a.Scopes = s.Scopes
 	}
@@ -156,12 +154,5 @@ func (s Spec) to(a *Application) {
 		a.SecretHash = ""
 	case s.ClientSecret != "":
 		a.SecretHash = seal.HashToken(s.ClientSecret)
-	}
-}
-
-// set writes a value that was given.
-func set[T any](dst *T, given *T) {
-	if given != nil {
-		*dst = *given
 	}
 }

@@ -31,7 +31,7 @@ func applyYAML(t *testing.T, d *db.DB, source string) (lines []string, complaint
 	if len(found) == 0 {
 		err := d.Write(t.Context(), func(q *db.Q) error {
 			changes, found = core.Changes{}, nil
-			if err := Apply(q, noon, specs, &changes, &found); err != nil {
+			if err := Apply(identity.Applying{Q: q, Now: noon, Changes: &changes, Complaints: &found}, specs); err != nil {
 				return err
 			}
 			return found.Err()

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"time"
 	"unicode"
 
 	"stackyard/internal/core"
@@ -144,8 +143,8 @@ func HashPasswords(ctx context.Context, d *db.DB, specs []MemberSpec) (Passwords
 
 // ApplyMembers makes users members of an organization, as their specs say, with their access tokens.
 // Who becomes a member joins the organization's default teams.
-func ApplyMembers(q *db.Q, org *identity.Organization, now time.Time, specs []MemberSpec, passwords Passwords, changes *core.Changes, complaints *core.Complaints) error {
-	a := applying{q: q, org: org, now: now, changes: changes, complaints: complaints}
+func ApplyMembers(in identity.Applying, specs []MemberSpec, passwords Passwords) error {
+	a := applying{in}
 	for _, spec := range specs {
 		if err := a.member(spec, passwords[spec.email()]); err != nil {
 			return err
@@ -155,29 +154,23 @@ func ApplyMembers(q *db.Q, org *identity.Organization, now time.Time, specs []Me
 }
 
 // applying is one organization's part of a file on its way into the database.
-type applying struct {
-	q          *db.Q
-	org        *identity.Organization
-	now        time.Time
-	changes    *core.Changes
-	complaints *core.Complaints
-}
+type applying struct{ identity.Applying }
 
 func (a *applying) member(spec MemberSpec, passwordHash string) error {
 	user, changed, err := a.user(spec, passwordHash)
 	if err != nil || user == nil {
 		return err
 	}
-	name := a.org.Slug + "/" + user.Email
-	known, err := memberByID(a.q, a.org.ID, user.ID)
+	name := a.Org.Slug + "/" + user.Email
+	known, err := memberByID(a.Q, a.Org.ID, user.ID)
 	switch {
 	case core.KindOf(err) == core.NotFound:
-		m := Member{User: *user, Role: identity.Member, SSOMode: identity.SSOOptional, CreatedAt: a.now}
+		m := Member{User: *user, Role: identity.Member, SSOMode: identity.SSOOptional, CreatedAt: a.Now}
 		spec.to(&m)
-		if err := addMember(a.q, a.org.ID, m); err != nil {
+		if err := addMember(a.Q, a.Org.ID, m); err != nil {
 			return err
 		}
-		a.changes.Created("member", name)
+		a.Changes.Created("member", name)
 	case err != nil:
 		return err
 	default:
@@ -185,12 +178,12 @@ func (a *applying) member(spec MemberSpec, passwordHash string) error {
 		spec.to(&wanted)
 		if wanted.Role != known.Role || !slices.Equal(wanted.Permissions, known.Permissions) {
 			changed = true
-			if err := updateMember(a.q, a.org.ID, wanted); err != nil {
+			if err := updateMember(a.Q, a.Org.ID, wanted); err != nil {
 				return err
 			}
 		}
 		if changed {
-			a.changes.Changed("member", name)
+			a.Changes.Changed("member", name)
 		}
 	}
 	for _, t := range spec.AccessTokens {
@@ -211,7 +204,7 @@ func (s MemberSpec) to(m *Member) {
 
 // user finds or makes the person; nil after a complaint. A change of somebody who was there is told.
 func (a *applying) user(spec MemberSpec, passwordHash string) (user *identity.User, changed bool, err error) {
-	known, err := userByEmail(a.q, spec.email())
+	known, err := userByEmail(a.Q, spec.email())
 	if errors.Is(err, db.ErrNoRows) {
 		user, err = a.newUser(spec, passwordHash)
 		return user, false, err
@@ -220,18 +213,18 @@ func (a *applying) user(spec MemberSpec, passwordHash string) (user *identity.Us
 		return nil, false, err
 	}
 	if id, given := core.ParseID(spec.ID); given && id != known.ID {
-		a.complaints.Add(spec.Line, "%s exists with the id %s, which cannot be changed", known.Email, known.ID)
+		a.Complaints.Add(spec.Line, "%s exists with the id %s, which cannot be changed", known.Email, known.ID)
 		return nil, false, nil
 	}
 	if differ(spec.Name, &known.Name) {
 		changed, known.Name = true, *spec.Name
-		if err := renameUser(a.q, known); err != nil {
+		if err := renameUser(a.Q, known); err != nil {
 			return nil, false, err
 		}
 	}
 	if passwordHash != "" {
 		changed = true
-		if err := setPasswordHash(a.q, known.ID, passwordHash); err != nil {
+		if err := setPasswordHash(a.Q, known.ID, passwordHash); err != nil {
 			return nil, false, err
 		}
 	}
@@ -239,15 +232,15 @@ func (a *applying) user(spec MemberSpec, passwordHash string) (user *identity.Us
 }
 
 func (a *applying) newUser(spec MemberSpec, passwordHash string) (*identity.User, error) {
-	id, ok, err := db.FreeID(a.q, "users", spec.ID)
+	id, ok, err := db.FreeID(a.Q, "users", spec.ID)
 	if err != nil {
 		return nil, err
 	}
 	if !ok {
-		a.complaints.Add(spec.Line, "the id %s belongs to another user", id)
+		a.Complaints.Add(spec.Line, "the id %s belongs to another user", id)
 		return nil, nil
 	}
 	local, _, _ := strings.Cut(spec.email(), "@")
-	user := identity.User{ID: id, Email: spec.email(), Name: *cmp.Or(spec.Name, &local), CreatedAt: a.now}
-	return &user, insertUser(a.q, user, passwordHash)
+	user := identity.User{ID: id, Email: spec.email(), Name: *cmp.Or(spec.Name, &local), CreatedAt: a.Now}
+	return &user, insertUser(a.Q, user, passwordHash)
 }

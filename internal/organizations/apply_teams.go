@@ -2,7 +2,6 @@ package organizations
 
 import (
 	"cmp"
-	"time"
 
 	"stackyard/internal/core"
 	"stackyard/internal/db"
@@ -42,8 +41,8 @@ func CheckTeams(c *core.Complaints, specs []TeamSpec) {
 
 // ApplyTeams makes an organization's teams what their specs say; it runs after ApplyMembers. Who is in
 // a team and not in its spec stays.
-func ApplyTeams(q *db.Q, org *identity.Organization, now time.Time, specs []TeamSpec, changes *core.Changes, complaints *core.Complaints) error {
-	a := applying{q: q, org: org, now: now, changes: changes, complaints: complaints}
+func ApplyTeams(in identity.Applying, specs []TeamSpec) error {
+	a := applying{in}
 	for _, spec := range specs {
 		if err := a.team(spec); err != nil {
 			return err
@@ -53,20 +52,20 @@ func ApplyTeams(q *db.Q, org *identity.Organization, now time.Time, specs []Team
 }
 
 func (a *applying) team(spec TeamSpec) error {
-	name := a.org.Slug + "/" + spec.slug()
-	team, err := teamBySlug(a.q, a.org.ID, spec.slug())
+	name := a.Org.Slug + "/" + spec.slug()
+	team, err := teamBySlug(a.Q, a.Org.ID, spec.slug())
 	created := core.KindOf(err) == core.NotFound
 	switch {
 	case created:
 		if team, err = a.newTeam(spec); err != nil || team.ID == "" {
 			return err
 		}
-		a.changes.Created("team", name)
+		a.Changes.Created("team", name)
 	case err != nil:
 		return err
 	}
 	if id, given := core.ParseID(spec.ID); given && id != team.ID {
-		a.complaints.Add(spec.Line, "the team %s exists with the id %s, which cannot be changed", team.Slug, team.ID)
+		a.Complaints.Add(spec.Line, "the team %s exists with the id %s, which cannot be changed", team.Slug, team.ID)
 		return nil
 	}
 	changed, err := a.teamMembers(team, spec)
@@ -75,43 +74,43 @@ func (a *applying) team(spec TeamSpec) error {
 	}
 	if team.Name != spec.Name {
 		changed, team.Name = true, spec.Name
-		if err := updateTeam(a.q, team); err != nil {
+		if err := updateTeam(a.Q, team); err != nil {
 			return err
 		}
 	}
 	if changed && !created {
-		a.changes.Changed("team", name)
+		a.Changes.Changed("team", name)
 	}
 	return nil
 }
 
 // newTeam adds a team; it has no id after a complaint.
 func (a *applying) newTeam(spec TeamSpec) (Team, error) {
-	id, ok, err := db.FreeID(a.q, "teams", spec.ID)
+	id, ok, err := db.FreeID(a.Q, "teams", spec.ID)
 	if err != nil {
 		return Team{}, err
 	}
 	if !ok {
-		a.complaints.Add(spec.Line, "the id %s belongs to another team", id)
+		a.Complaints.Add(spec.Line, "the id %s belongs to another team", id)
 		return Team{}, nil
 	}
-	team := newTeam(a.org.ID, a.now)
+	team := newTeam(a.Org.ID, a.Now)
 	team.ID, team.Slug, team.Name = id, spec.slug(), spec.Name
-	return team, insertTeam(a.q, team)
+	return team, insertTeam(a.Q, team)
 }
 
 // teamMembers adds to a team whom its spec names, and reports whether anybody was not in it.
 func (a *applying) teamMembers(team Team, spec TeamSpec) (added bool, err error) {
 	for _, email := range spec.Members {
-		member, err := memberByEmail(a.q, a.org.ID, foldEmail(email))
+		member, err := memberByEmail(a.Q, a.Org.ID, foldEmail(email))
 		if core.KindOf(err) == core.NotFound {
-			a.complaints.Add(spec.Line, "%s is not a member of the organization %s", email, a.org.Slug)
+			a.Complaints.Add(spec.Line, "%s is not a member of the organization %s", email, a.Org.Slug)
 			continue
 		}
 		if err != nil {
 			return false, err
 		}
-		isNew, err := addTeamMember(a.q, team.ID, member.User.ID, team.DefaultMemberRole, a.now)
+		isNew, err := addTeamMember(a.Q, team.ID, member.User.ID, team.DefaultMemberRole, a.Now)
 		if err != nil {
 			return false, err
 		}

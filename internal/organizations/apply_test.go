@@ -65,10 +65,11 @@ func apply(t *testing.T, d *db.DB, source string) (lines []string, complaints st
 			if org == nil {
 				continue
 			}
-			if err := ApplyMembers(q, org, noon, f.Members, passwords, &changes, &found); err != nil {
+			in := identity.Applying{Q: q, Org: org, Now: noon, Changes: &changes, Complaints: &found}
+			if err := ApplyMembers(in, f.Members, passwords); err != nil {
 				return err
 			}
-			if err := ApplyTeams(q, org, noon, f.Teams, &changes, &found); err != nil {
+			if err := ApplyTeams(in, f.Teams); err != nil {
 				return err
 			}
 		}

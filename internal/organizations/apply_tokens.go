@@ -60,11 +60,11 @@ func (a *applying) accessToken(user identity.User, spec AccessTokenSpec) error {
 		return err
 	}
 	if known.UserID != user.ID {
-		a.complaints.Add(spec.Line, "this token already belongs to somebody else")
+		a.Complaints.Add(spec.Line, "this token already belongs to somebody else")
 		return nil
 	}
 	if id, given := core.ParseID(spec.ID); given && id != known.ID {
-		a.complaints.Add(spec.Line, "the access token %q exists with the id %s, which cannot be changed", spec.Description, known.ID)
+		a.Complaints.Add(spec.Line, "the access token %q exists with the id %s, which cannot be changed", spec.Description, known.ID)
 		return nil
 	}
 	wanted := known
@@ -72,7 +72,7 @@ func (a *applying) accessToken(user identity.User, spec AccessTokenSpec) error {
 	if wanted.same(known) {
 		return nil
 	}
-	a.changes.Changed("access_token", name)
+	a.Changes.Changed("access_token", name)
 	return a.storeToken(wanted, updateToken)
 }
 
@@ -80,38 +80,38 @@ func (a *applying) accessToken(user identity.User, spec AccessTokenSpec) error {
 // the user's one in this organization with its description.
 func (a *applying) knownToken(user identity.User, spec AccessTokenSpec) (storedToken, error) {
 	if spec.Token != "" {
-		known, err := tokenByHash(a.q, a.org.ID, seal.HashToken(spec.Token))
+		known, err := tokenByHash(a.Q, a.Org.ID, seal.HashToken(spec.Token))
 		if !errors.Is(err, db.ErrNoRows) {
 			return known, err
 		}
 	}
-	return tokenByDescription(a.q, a.org.ID, user.ID, spec.Description)
+	return tokenByDescription(a.Q, a.Org.ID, user.ID, spec.Description)
 }
 
 func (a *applying) newToken(user identity.User, spec AccessTokenSpec, name string) error {
-	id, ok, err := db.FreeID(a.q, "access_tokens", spec.ID)
+	id, ok, err := db.FreeID(a.Q, "access_tokens", spec.ID)
 	if err != nil {
 		return err
 	}
 	if !ok {
-		a.complaints.Add(spec.Line, "the id %s belongs to another access token", id)
+		a.Complaints.Add(spec.Line, "the id %s belongs to another access token", id)
 		return nil
 	}
-	a.changes.Created("access_token", name)
+	a.Changes.Created("access_token", name)
 	if spec.Token == "" {
 		spec.Token = seal.NewToken(identity.AccessTokenPrefix)
-		a.changes.Token("access_token", name, spec.Token)
+		a.Changes.Token("access_token", name, spec.Token)
 	}
-	t := storedToken{ID: id, UserID: user.ID, CreatedAt: a.now}
+	t := storedToken{ID: id, UserID: user.ID, CreatedAt: a.Now}
 	spec.to(&t)
 	return a.storeToken(t, insertToken)
 }
 
 func (a *applying) storeToken(t storedToken, store func(*db.Q, storedToken) error) error {
-	if err := store(a.q, t); err != nil {
+	if err := store(a.Q, t); err != nil {
 		return err
 	}
-	return letTokenReach(a.q, t.ID, a.org.ID)
+	return letTokenReach(a.Q, t.ID, a.Org.ID)
 }
 
 // to writes what the spec says into a token.

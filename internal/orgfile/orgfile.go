@@ -114,17 +114,14 @@ func (f *file) apply(q *db.Q, key seal.Key, passwords organizations.Passwords, n
 		if org == nil {
 			continue
 		}
+		in := identity.Applying{Q: q, Org: org, Now: now, Changes: changes, Complaints: &complaints}
 		parts := []func() error{
-			func() error {
-				return organizations.ApplyMembers(q, org, now, o.Members, passwords, changes, &complaints)
-			},
-			func() error { return organizations.ApplyTeams(q, org, now, o.Teams, changes, &complaints) },
-			func() error { return clusters.Apply(q, org, now, o.Clusters, changes, &complaints) },
-			func() error { return oauth.Apply(q, now, o.Applications, changes, &complaints) },
-			func() error {
-				return pipelines.ApplyConnections(q, key, org, now, o.SourceConnections, changes, &complaints)
-			},
-			func() error { return pipelines.Apply(q, org, now, o.Pipelines, changes, &complaints) },
+			func() error { return organizations.ApplyMembers(in, o.Members, passwords) },
+			func() error { return organizations.ApplyTeams(in, o.Teams) },
+			func() error { return clusters.Apply(in, o.Clusters) },
+			func() error { return oauth.Apply(in, o.Applications) },
+			func() error { return pipelines.ApplyConnections(in, key, o.SourceConnections) },
+			func() error { return pipelines.Apply(in, o.Pipelines) },
 		}
 		for _, apply := range parts {
 			if err := apply(); err != nil {

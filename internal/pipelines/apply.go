@@ -6,7 +6,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"time"
 
 	"stackyard/internal/clusters"
 	"stackyard/internal/core"
@@ -66,8 +65,8 @@ func (s Spec) complain(c *core.Complaints, problems core.Problems) {
 
 // Apply makes the pipelines of an organization what their specs say, and leaves alone what they do not
 // name. The specs have passed Check, and their clusters and teams have been applied.
-func Apply(q *db.Q, org *identity.Organization, now time.Time, specs []Spec, changes *core.Changes, complaints *core.Complaints) error {
-	a := applying{q: q, v: operator(org), now: now, changes: changes, complaints: complaints}
+func Apply(in identity.Applying, specs []Spec) error {
+	a := applying{in, operator(in.Org)}
 	for _, spec := range specs {
 		if err := a.pipeline(spec); err != nil {
 			return err
@@ -83,19 +82,16 @@ func operator(org *identity.Organization) Viewer {
 
 // applying is one organization's part of a file on its way into the database.
 type applying struct {
-	q          *db.Q
-	v          Viewer
-	now        time.Time
-	changes    *core.Changes
-	complaints *core.Complaints
+	identity.Applying
+	v Viewer
 }
 
 func (a *applying) pipeline(spec Spec) error {
-	e, err := beginEdit(a.q, a.v, nil)
+	e, err := beginEdit(a.Q, a.v, nil)
 	if err != nil {
 		return err
 	}
-	known, err := BySlug(a.q, a.v, spec.Slug)
+	known, err := BySlug(a.Q, a.v, spec.Slug)
 	if core.KindOf(err) == core.NotFound {
 		return a.newPipeline(e, spec)
 	}
@@ -103,22 +99,22 @@ func (a *applying) pipeline(spec Spec) error {
 		return err
 	}
 	if id, given := core.ParseID(spec.ID); given && id != known.ID {
-		a.complaints.Add(spec.Line, "the pipeline %s exists with the id %s, which cannot be changed", known.Slug, known.ID)
+		a.Complaints.Add(spec.Line, "the pipeline %s exists with the id %s, which cannot be changed", known.Slug, known.ID)
 		return nil
 	}
 	return a.changePipeline(e, known.ID, spec)
 }
 
 func (a *applying) newPipeline(e *edit, spec Spec) error {
-	id, free, err := db.FreeID(a.q, "pipelines", spec.ID)
+	id, free, err := db.FreeID(a.Q, "pipelines", spec.ID)
 	if err != nil {
 		return err
 	}
 	if !free {
-		a.complaints.Add(spec.Line, "the id %s belongs to another pipeline", id)
+		a.Complaints.Add(spec.Line, "the id %s belongs to another pipeline", id)
 		return nil
 	}
-	p := newPipeline(a.v.Org, nil, a.now)
+	p := newPipeline(a.v.Org, nil, a.Now)
 	p.ID, p.Slug, p.Name, p.DefaultBranch = id, spec.Slug, spec.Slug, e.settings.DefaultBranch
 	if spec.Cluster == nil {
 		if p.ClusterID, err = e.newCluster(""); err != nil {
@@ -131,16 +127,16 @@ func (a *applying) newPipeline(e *edit, spec Spec) error {
 	if sound, err := a.fit(e, p, spec); err != nil || !sound {
 		return err
 	}
-	if err := save(a.q, p); err != nil {
+	if err := save(a.Q, p); err != nil {
 		return err
 	}
-	a.changes.Created("pipeline", a.name(p))
+	a.Changes.Created("pipeline", a.name(p))
 	_, err = a.grant(p, spec)
 	return err
 }
 
 func (a *applying) changePipeline(e *edit, id string, spec Spec) error {
-	p, err := lock(a.q, a.v, id)
+	p, err := lock(a.Q, a.v, id)
 	if err != nil {
 		return err
 	}
@@ -150,13 +146,13 @@ func (a *applying) changePipeline(e *edit, id string, spec Spec) error {
 	}
 	changed := !reflect.DeepEqual(*p, was)
 	if changed {
-		if err := save(a.q, p); err != nil {
+		if err := save(a.Q, p); err != nil {
 			return err
 		}
 	}
 	granted, err := a.grant(p, spec)
 	if changed || granted {
-		a.changes.Changed("pipeline", a.name(p))
+		a.Changes.Changed("pipeline", a.name(p))
 	}
 	return err
 }
@@ -171,10 +167,10 @@ func (a *applying) fit(e *edit, p *Pipeline, spec Spec) (sound bool, err error) 
 	}
 	spec.to(p, &e.problems)
 	p.check(&e.problems)
-	if err := checkNames(a.q, p, &e.problems); err != nil {
+	if err := checkNames(a.Q, p, &e.problems); err != nil {
 		return false, err
 	}
-	spec.complain(a.complaints, e.problems)
+	spec.complain(a.Complaints, e.problems)
 	return len(e.problems) == 0, nil
 }
 
@@ -183,9 +179,9 @@ func (a *applying) cluster(p *Pipeline, spec Spec) error {
 	if spec.Cluster == nil {
 		return nil
 	}
-	c, err := clusters.ByName(a.q, a.v.Org.ID, *spec.Cluster)
+	c, err := clusters.ByName(a.Q, a.v.Org.ID, *spec.Cluster)
 	if core.KindOf(err) == core.NotFound {
-		a.complaints.Add(spec.Line, "pipeline %s: there is no cluster %q", spec.Slug, *spec.Cluster)
+		a.Complaints.Add(spec.Line, "pipeline %s: there is no cluster %q", spec.Slug, *spec.Cluster)
 		return nil
 	}
 	p.ClusterID = c.ID
@@ -212,13 +208,13 @@ func (s Spec) to(p *Pipeline, problems *core.Problems) {
 func (a *applying) grant(p *Pipeline, spec Spec) (changed bool, err error) {
 	for _, slug := range slices.Sorted(maps.Keys(spec.Teams)) {
 		var id, level string
-		err := a.q.QueryRow(`
+		err := a.Q.QueryRow(`
 			SELECT t.id, COALESCE(tp.access_level, '')
 			FROM teams t
 			LEFT JOIN team_pipelines tp ON tp.team_id = t.id AND tp.pipeline_id = $3
 			WHERE t.organization_id = $1 AND t.slug = $2`, p.OrganizationID, slug, p.ID).Scan(&id, &level)
 		if errors.Is(err, db.ErrNoRows) {
-			a.complaints.Add(spec.Line, "pipeline %s: there is no team %q", spec.Slug, slug)
+			a.Complaints.Add(spec.Line, "pipeline %s: there is no team %q", spec.Slug, slug)
 			continue
 		}
 		if err != nil {
@@ -228,7 +224,7 @@ func (a *applying) grant(p *Pipeline, spec Spec) (changed bool, err error) {
 			continue
 		}
 		changed = true
-		if err := grant(a.q, p, teamLevels{id: spec.Teams[slug]}, a.now); err != nil {
+		if err := grant(a.Q, p, teamLevels{id: spec.Teams[slug]}, a.Now); err != nil {
 			return false, err
 		}
 	}

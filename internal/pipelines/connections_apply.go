@@ -51,20 +51,20 @@ func (s ConnectionSpec) Check(c *core.Complaints) {
 
 // ApplyConnections makes the connections of an organization to source hosts what their specs say, and
 // leaves alone what they do not name. Tokens are sealed under the key. The specs have passed Check.
-func ApplyConnections(q *db.Q, key seal.Key, org *identity.Organization, now time.Time, specs []ConnectionSpec, changes *core.Changes, complaints *core.Complaints) error {
+func ApplyConnections(in identity.Applying, key seal.Key, specs []ConnectionSpec) error {
 	for _, spec := range specs {
-		name := org.Slug + "/" + spec.Host
-		c, err := connectionTo(q, org.ID, spec.Host)
+		name := in.Org.Slug + "/" + spec.Host
+		c, err := connectionTo(in.Q, in.Org.ID, spec.Host)
 		created := errors.Is(err, db.ErrNoRows)
 		if err != nil && !created {
 			return err
 		}
 		if created {
 			if spec.Token == "" {
-				complaints.Add(spec.Line, "the source connection to %s needs a token", spec.Host)
+				in.Complaints.Add(spec.Line, "the source connection to %s needs a token", spec.Host)
 				continue
 			}
-			c = newConnection(org, spec.Host, now)
+			c = newConnection(in.Org, spec.Host, in.Now)
 		}
 		was := c
 		if err := spec.to(&c, key); err != nil {
@@ -72,13 +72,13 @@ func ApplyConnections(q *db.Q, key seal.Key, org *identity.Organization, now tim
 		}
 		switch {
 		case created:
-			changes.Created("source_connection", name)
+			in.Changes.Created("source_connection", name)
 		case c != was:
-			changes.Changed("source_connection", name)
+			in.Changes.Changed("source_connection", name)
 		default:
 			continue
 		}
-		if err := saveConnection(q, c); err != nil {
+		if err := saveConnection(in.Q, c); err != nil {
 			return err
 		}
 	}
