@@ -153,17 +153,17 @@ func brokenSentence(reason string) string {
 }
 
 func endSentence(j *Job) string {
-	sentence := "It passed."
-	switch {
-	case j.Passed():
-	case j.SoftFailed:
-		sentence = "It failed, which its step allows."
-	default:
-		sentence = "It failed."
+	sentence := "It failed"
+	if j.Passed() {
+		sentence = "It passed"
 	}
 	if j.ExitStatus != nil && *j.ExitStatus != 0 {
-		sentence = fmt.Sprintf("%s with exit status %d.", strings.TrimSuffix(sentence, "."), *j.ExitStatus)
+		sentence += fmt.Sprintf(" with exit status %d", *j.ExitStatus)
 	}
+	if j.SoftFailed {
+		sentence += ", which its step allows"
+	}
+	sentence += "."
 	if j.Detail != "" {
 		sentence += " " + j.Detail
 	}

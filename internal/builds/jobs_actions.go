@@ -2,7 +2,7 @@ package builds
 
 import (
 	"context"
-	"math"
+	"strconv"
 
 	"stackyard/internal/core"
 	"stackyard/internal/db"
@@ -51,14 +51,25 @@ func (s *Service) putRetry(r *route.Request, o onJob) (jobView, error) {
 }
 
 type jobReprioritize struct {
-	Priority any `json:"priority" doc:"An integer; jobs with a higher one go first."`
+	Priority jsonText `json:"priority" doc:"Jobs with a higher one go first."`
 }
 
-// number returns the priority, which must be an integer. Bodies of other routes tell of a field that is
-// not with status 422; this one has its own answer.
+// jsonText is a value as it was written. Bodies of other routes tell of a field that is not an integer with
+// status 422; this one has its own answer.
+type jsonText string
+
+// UnmarshalJSON keeps the text.
+func (t *jsonText) UnmarshalJSON(b []byte) error {
+	*t = jsonText(b)
+	return nil
+}
+
+// JSONSchema describes what the text must be.
+func (jsonText) JSONSchema() map[string]any { return map[string]any{"type": "integer"} }
+
 func (b jobReprioritize) number() (int, error) {
-	n, ok := b.Priority.(float64)
-	if !ok || n != math.Trunc(n) || math.Abs(n) > math.MaxInt32 {
+	n, err := strconv.ParseInt(string(b.Priority), 10, 32)
+	if err != nil {
 		return 0, core.Errorf(core.BadRequest, "Priority must be an integer")
 	}
 	return int(n), nil

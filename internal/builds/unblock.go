@@ -93,6 +93,9 @@ func answers(fields []definition.Field, values map[string]string) (map[string]st
 
 // brokenRule returns the rule of a field that a value breaks, or "".
 func brokenRule(f definition.Field, value string) string {
+	if len(value) > maxMetaData {
+		return "is too long"
+	}
 	switch f.Kind {
 	case definition.FieldText:
 		if f.Format == "" {
@@ -112,9 +115,6 @@ func brokenRule(f definition.Field, value string) string {
 				return "must be one of the values that the step offers"
 			}
 		}
-	}
-	if len(value) > maxMetaData {
-		return "is too long"
 	}
 	return ""
 }
