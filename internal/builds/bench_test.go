@@ -1,8 +1,12 @@
 package builds_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -28,37 +32,58 @@ func BenchmarkBuild(b *testing.B) {
 	}
 }
 
-func benchmarkBuild(b *testing.B, engine db.Engine, jobs int) {
-	d := dbtest.New(b, engine)
+// A bench is a pipeline of many jobs, and what is done to its builds.
+type bench struct {
+	*db.DB
+	service  *builds.Service
+	pipeline *pipelines.Pipeline
+	org      string
+}
+
+func newBench(b *testing.B, d *db.DB, jobs int) *bench {
 	key := seal.NewKey()
 	if _, err := orgfile.Apply(b.Context(), d, key, core.SystemClock, []byte(servertest.World)); err != nil {
 		b.Fatal(err)
 	}
+	return useBench(b, d, key, jobs)
+}
+
+// useBench is newBench for a database that has the world in it.
+func useBench(b *testing.B, d *db.DB, key seal.Key, jobs int) *bench {
 	rooms := pipelines.New(d, key, "http://ci.test", core.SystemClock, outbound.New(nil))
-	service := builds.New(d, rooms, "http://ci.test", core.SystemClock, slog.New(slog.DiscardHandler))
-	p := &pipelines.Pipeline{}
-	var org string
+	w := &bench{DB: d, service: builds.New(d, rooms, "http://ci.test", core.SystemClock, slog.New(slog.DiscardHandler))}
 	err := d.Read(b.Context(), func(q *db.Q) (err error) {
-		if err := q.QueryRow(`SELECT organization_id FROM pipelines WHERE id = $1`, servertest.AcmePipelineID).Scan(&org); err != nil {
+		if err := q.QueryRow(`SELECT organization_id FROM pipelines WHERE id = $1`, servertest.AcmePipelineID).Scan(&w.org); err != nil {
 			return err
 		}
-		p, err = pipelines.ByID(q, pipelines.System(org), servertest.AcmePipelineID)
+		w.pipeline, err = pipelines.ByID(q, pipelines.System(w.org), servertest.AcmePipelineID)
 		return err
 	})
 	if err != nil {
 		b.Fatal(err)
 	}
-	p.Configuration = fmt.Sprintf("steps:\n  - {command: work, parallelism: %d}\n  - wait\n  - command: end\n", jobs-2)
+	w.pipeline.Configuration = fmt.Sprintf("steps:\n  - {command: work, parallelism: %d}\n  - wait\n  - command: end\n", jobs-2)
+	return w
+}
+
+// create makes a build.
+func (w *bench) create(b *testing.B) *builds.Build {
+	build, err := w.service.Create(b.Context(), w.pipeline, builds.Creation{Commit: "HEAD", Branch: "main", Source: builds.FromAPI})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return build
+}
+
+func benchmarkBuild(b *testing.B, engine db.Engine, jobs int) {
+	w := newBench(b, dbtest.New(b, engine), jobs)
 	var making, running time.Duration
 	for b.Loop() {
 		began := time.Now()
-		build, err := service.Create(b.Context(), p, builds.Creation{Commit: "HEAD", Branch: "main", Source: builds.FromAPI})
-		if err != nil {
-			b.Fatal(err)
-		}
+		build := w.create(b)
 		made := time.Now()
 		making += made.Sub(began)
-		runAll(b, d, service, org, build.ID)
+		w.runAll(b, build.ID)
 		running += time.Since(made)
 	}
 	each := float64(b.N * jobs)
@@ -69,11 +94,11 @@ func benchmarkBuild(b *testing.B, engine db.Engine, jobs int) {
 }
 
 // runAll takes all scheduled jobs of a build through an agent's hands until there are none.
-func runAll(b *testing.B, d *db.DB, service *builds.Service, org, buildID string) {
-	ctx := b.Context()
+func (w *bench) runAll(b *testing.B, buildID string) {
+	ctx, service, org := b.Context(), w.service, w.org
 	for {
 		var ids []string
-		err := d.Read(ctx, func(q *db.Q) (err error) {
+		err := w.Read(ctx, func(q *db.Q) (err error) {
 			ids, err = db.All(q, func(scan db.Scan) (id string, err error) { return id, scan(&id) },
 				`SELECT id FROM jobs WHERE build_id = $1 AND state = 'scheduled'`, buildID)
 			return err
@@ -96,5 +121,65 @@ func runAll(b *testing.B, d *db.DB, service *builds.Service, org, buildID string
 				}
 			}
 		}
+	}
+}
+
+// BenchmarkCancel cancels builds that nobody has begun to run, and tells what each job took.
+func BenchmarkCancel(b *testing.B) {
+	for _, engine := range []db.Engine{db.SQLite, db.PostgreSQL} {
+		for _, jobs := range []int{100, 1_000, 4_000} {
+			b.Run(fmt.Sprintf("%s/%d", engine, jobs), func(b *testing.B) {
+				w := newBench(b, dbtest.New(b, engine), jobs)
+				var taken time.Duration
+				for b.Loop() {
+					build := w.create(b)
+					began := time.Now()
+					if err := w.service.Cancel(b.Context(), w.org, build.ID, ""); err != nil {
+						b.Fatal(err)
+					}
+					taken += time.Since(began)
+				}
+				b.ReportMetric(float64(taken.Microseconds())/float64(b.N*jobs), "µs/job")
+				b.ReportMetric(0, "ns/op")
+			})
+		}
+	}
+}
+
+// BenchmarkPages reads the jobs of a build page by page, and tells how the last pages compare with the
+// first: their cost must not grow with their depth.
+func BenchmarkPages(b *testing.B) {
+	const jobs, pages = 4_000, 40
+	for _, engine := range []db.Engine{db.SQLite, db.PostgreSQL} {
+		b.Run(string(engine), func(b *testing.B) {
+			s := servertest.Start(b, dbtest.New(b, engine))
+			s.Apply(servertest.World)
+			useBench(b, s.DB, s.Key, jobs).create(b)
+			var taken [pages]time.Duration
+			for b.Loop() {
+				path := "/v2/organizations/acme/pipelines/hello/builds/1/jobs?per_page=100"
+				for i := range taken {
+					began := time.Now()
+					var page struct{ Links struct{ Next string } }
+					request := httptest.NewRequestWithContext(b.Context(), http.MethodGet, path, nil)
+					request.Header.Set("Authorization", "Bearer "+servertest.Ada)
+					answer := httptest.NewRecorder()
+					s.ServeHTTP(answer, request)
+					taken[i] += time.Since(began)
+					if err := json.Unmarshal(answer.Body.Bytes(), &page); err != nil || answer.Code != http.StatusOK {
+						b.Fatal(err, answer.Body)
+					}
+					path = strings.TrimPrefix(page.Links.Next, s.URL)
+				}
+			}
+			var first, last time.Duration
+			for i := range 10 {
+				first += taken[i]
+				last += taken[pages-1-i]
+			}
+			b.ReportMetric(float64(first.Microseconds())/float64(10*b.N), "µs/page")
+			b.ReportMetric(float64(last)/float64(first), "last/first")
+			b.ReportMetric(0, "ns/op")
+		})
 	}
 }
