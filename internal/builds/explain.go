@@ -142,6 +142,8 @@ func brokenSentence(reason string) string {
 		return "Its step is not for this branch."
 	case conditionFailed:
 		return "The condition of its step is not met."
+	case skipped:
+		return "Its step is skipped."
 	case definition.ParallelismZero:
 		return "Its step asks for no jobs."
 	case "dependency_missing":
