@@ -10,6 +10,14 @@ import (
 	"stackyard/internal/pipelines"
 )
 
+// newerBuild is why a build was canceled that had to make way.
+const newerBuild = "A newer build of the branch was made"
+
+// superseded reports whether the build ended because a newer one made it pointless.
+func (b *Build) superseded() bool {
+	return b.State == flow.BuildSkipped || b.State == flow.BuildCanceled && b.CancelReason == newerBuild
+}
+
 // supersede skips or cancels older builds of a new build's branch, as its pipeline says.
 func (s *Service) supersede(ctx context.Context, orgID, buildID string) error {
 	var older []string
@@ -43,7 +51,7 @@ func (s *Service) supersede(ctx context.Context, orgID, buildID string) error {
 			case skip && state == flow.BuildScheduled:
 				return u.run.SkipBuild()
 			case cancel && slices.Contains([]flow.BuildState{flow.BuildRunning, flow.BuildFailing, flow.BuildBlocked}, state):
-				return u.cancel("A newer build of the branch was made")
+				return u.cancel(newerBuild)
 			}
 			return nil
 		})

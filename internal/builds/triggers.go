@@ -219,7 +219,12 @@ func (s *Service) endChild(ctx context.Context, at jobOf) error {
 			return u.run.ChildCreated(j.ID)
 		case j.State != flow.Scheduled && j.State != flow.Running:
 			return nil
-		case child.State == flow.BuildSkipped:
+		case child.superseded() && j.State == flow.Scheduled:
+			if err := u.run.ChildCreated(j.ID); err != nil {
+				return err
+			}
+			return u.run.ChildSkipped(j.ID)
+		case child.superseded():
 			return u.run.ChildSkipped(j.ID)
 		}
 		return u.run.ChildFinished(j.ID, child.State == flow.BuildPassed || child.State == flow.BuildNotRun)

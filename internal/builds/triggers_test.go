@@ -191,6 +191,22 @@ func TestTrigger_IsSkippedWithItsBuild(t *testing.T) {
 	})
 }
 
+func TestTrigger_IsSkippedWhenItsBuildMakesWayWhileItRuns(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.child(`{trigger: child, label: go}`)
+		w.ada.Patch(acme+"/pipelines/child", map[string]any{"cancel_running_branch_builds": true}).Want(http.StatusOK)
+		w.create(nil)
+		id := w.ada.Get(child + "/1").String("jobs.0.id")
+		w.start(id)
+		w.create(nil)
+		wantEqual(t, "the first child", w.ada.Get(child+"/1").String("state"), "canceling")
+		w.end(id, 143)
+		wantEqual(t, "the first child", w.ada.Get(child+"/1").String("state"), "canceled")
+		wantEqual(t, "the first trigger", w.ada.Get(acme+"/jobs/"+w.job(1, "go")).String("state"), "skipped")
+		w.wantStates(2, "running", "go running")
+	})
+}
+
 func TestTrigger_WaitsForABlockedBuild(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		w.child(`{trigger: child, label: go}`)
