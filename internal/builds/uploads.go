@@ -204,7 +204,7 @@ func (u *unit) joinGroup(jobID string) error {
 func (s *Service) reject(ctx context.Context, orgID, jobID string, up Upload, why error, unreadable bool) error {
 	return s.onJob(ctx, orgID, jobID, func(u *unit) error {
 		done := up.result(u.build.ID, jobID, u.now)
-		done.State, done.Rejection, done.Message = UploadRejected, RefusedSteps, why.Error()
+		done.State, done.Rejection, done.Message = UploadRejected, RefusedSteps, storable(why.Error())
 		if unreadable {
 			done.Rejection = InvalidDefinition
 		}
@@ -227,7 +227,13 @@ func (up Upload) result(buildID, jobID string, now time.Time) *StepUpload {
 		sequence:  core.NewID(),
 	}
 	if len(up.Definition) <= maxKept {
-		done.Definition = strings.ToValidUTF8(strings.ReplaceAll(string(up.Definition), "\x00", ""), "")
+		done.Definition = storable(string(up.Definition))
 	}
 	return done
+}
+
+// storable returns a text without what databases do not keep. Only definitions that cannot be read have
+// any of it.
+func storable(text string) string {
+	return strings.ToValidUTF8(strings.ReplaceAll(text, "\x00", ""), "\ufffd")
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 
 	"stackyard/internal/builds"
@@ -128,6 +129,27 @@ func TestUpload_ChangesNothingWhenRepeated(t *testing.T) {
 	})
 }
 
+func TestUpload_CountsOnceHoweverManySendIt(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		up := w.uploading("{command: up, key: up}")
+		same := core.NewID()
+		var agents sync.WaitGroup
+		for i := range 8 {
+			agents.Go(func() {
+				if _, err := w.uploadAs(same, up, false, "{command: a, key: a}"); err != nil {
+					t.Errorf("the same upload: %v", err)
+				}
+				if _, err := w.upload(up, fmt.Sprintf("{command: b, key: b%d}", i)); err != nil {
+					t.Errorf("another upload: %v", err)
+				}
+			})
+		}
+		agents.Wait()
+		wantEqual(t, "jobs", len(w.jobs(1)), 10)
+		wantEqual(t, "uploads", w.ada.Get(hello+"/1/step-uploads").Len("items"), 9)
+	})
+}
+
 func TestUpload_TellsAllThatIsWrongAndAddsNothing(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		up := w.uploading("{command: up, key: up}", "{command: other, key: other}")
@@ -148,6 +170,10 @@ func TestUpload_TellsAllThatIsWrongAndAddsNothing(t *testing.T) {
 		} {
 			_, err := w.upload(up, c.lines...)
 			wantRefused(t, err, c.want...)
+		}
+		for _, source := range []string{"", "steps: []", "{", "steps: [\x00]", "steps: [\xff]", "a: \xff\x00{"} {
+			_, err := w.service.Upload(t.Context(), w.orgID, up, builds.Upload{ID: core.NewID(), Definition: []byte(source)})
+			wantRefused(t, err, "cannot be read")
 		}
 		_, err := w.uploadAs("1", up, false, "command: a")
 		wantRefused(t, err, "must be a UUID")
