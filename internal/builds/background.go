@@ -3,6 +3,7 @@ package builds
 import (
 	"time"
 
+	"stackyard/internal/pipelines"
 	"stackyard/internal/settings"
 	"stackyard/internal/tasks"
 )
@@ -14,5 +15,6 @@ func (s *Service) Background(r *tasks.Runner) {
 	r.HandleTx(expiryTask, s.expireJobs)
 	r.HandleTx(settings.ExpiryChanged, s.applyExpiry)
 	r.Sweep(removalTask, removeEvery, s.removeOld)
+	r.Handle(pipelines.Removed, tasks.Limits{Timeout: time.Minute}, s.survive)
 	r.Handle(consequenceTask, tasks.Limits{Timeout: time.Minute}, s.doTask)
 }

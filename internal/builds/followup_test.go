@@ -182,3 +182,21 @@ func (w *world) through(id string) error {
 	}
 	return w.service.Finish(ctx, w.orgID, id, flow.Exit{}, "")
 }
+
+func TestPipelineRemoval_LetsBuildsGoOnThatWaitedForItsOwn(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.triggers()
+		w.run(1, "first", 0)
+		w.pipeline("holder", nil, "{command: holds, concurrency: 1, concurrency_group: g}")
+		w.ada.Post(acme+"/pipelines/holder/builds", map[string]any{"commit": "HEAD", "branch": "main"}).Want(http.StatusCreated)
+		w.steps("{command: waits, concurrency: 1, concurrency_group: g}")
+		w.create(nil)
+		w.wantStates(2, "scheduled", "waits limited")
+		w.ada.Delete(acme + "/pipelines/child").Want(http.StatusNoContent)
+		w.ada.Delete(acme + "/pipelines/holder").Want(http.StatusNoContent)
+		w.pass(0)
+		w.wantStates(1, "failed", "first passed, waiter passed, child failed")
+		wantAt(t, w.build(1), map[string]any{"jobs.2.detail": "The build that it triggered was deleted."})
+		w.wantStates(2, "scheduled", "waits scheduled")
+	})
+}

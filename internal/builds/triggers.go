@@ -200,10 +200,16 @@ func (s *Service) abandonChild(ctx context.Context, at jobOf) error {
 	})
 }
 
-// endChild tells a trigger job that its build has ended.
+// endChild tells a trigger job that its build has ended, or that it is gone.
 func (s *Service) endChild(ctx context.Context, at jobOf) error {
 	return s.onTrigger(ctx, at, func(u *unit, j *flow.Job) error {
 		child, err := childOf(u.q, at)
+		if core.KindOf(err) == core.NotFound && j.State == flow.Running {
+			if err := explainEnd(u.q, j.ID, "The build that it triggered was deleted."); err != nil {
+				return err
+			}
+			return u.run.ChildFinished(j.ID, false)
+		}
 		if core.KindOf(err) == core.NotFound || err == nil && !child.State.Ended() {
 			return nil // gone, or a retry opened it again
 		}

@@ -21,6 +21,8 @@ type unit struct {
 	then  *followUps
 	// positions are those of the steps that the unit adds, by id.
 	positions map[string]string
+	// groups are concurrency groups to look at besides those that flow names.
+	groups []string
 }
 
 // open begins a unit of work on a build of an organization.
@@ -68,7 +70,7 @@ func newUnit(q *db.Q, b *Build, now time.Time, then *followUps) *unit {
 // become free.
 func (u *unit) close() error {
 	changes := u.run.Changes()
-	groups := slices.Sorted(slices.Values(changes.Groups))
+	groups := slices.Sorted(slices.Values(slices.Concat(changes.Groups, u.groups)))
 	// Before any job is written: who holds a group's lock may move jobs of other builds.
 	for _, group := range groups {
 		if err := u.q.LockName("concurrency group " + u.build.OrganizationID + " " + group); err != nil {

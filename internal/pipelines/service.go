@@ -10,6 +10,7 @@ import (
 	"stackyard/internal/db"
 	"stackyard/internal/identity"
 	"stackyard/internal/seal"
+	"stackyard/internal/tasks"
 )
 
 // Service is what can be done to pipelines, each in one transaction.
@@ -169,7 +170,16 @@ func (s *Service) change(ctx context.Context, v Viewer, id string, fn func(p *Pi
 	return changed, err
 }
 
+// Removed is the kind of the task that follows on the removal of a pipeline, whose key is the
+// organization's id: what has waited for a build of the pipeline would wait for ever.
+const Removed = "pipeline-removed"
+
 // delete removes a pipeline with everything that belongs to it.
 func (s *Service) delete(ctx context.Context, p *Pipeline) error {
-	return s.db.Write(ctx, func(q *db.Q) error { return remove(q, p) })
+	return s.db.Write(ctx, func(q *db.Q) error {
+		if err := remove(q, p); err != nil {
+			return err
+		}
+		return tasks.Add(q, tasks.Task{Kind: Removed, Key: p.OrganizationID, RunAt: s.clock()})
+	})
 }

@@ -1,0 +1,65 @@
+package builds
+
+import (
+	"context"
+
+	"stackyard/internal/db"
+	"stackyard/internal/flow"
+	"stackyard/internal/tasks"
+)
+
+// survive lets builds go on that have waited for others which went with their pipeline: jobs take the
+// places in concurrency groups that those had, and trigger jobs learn that their builds are gone. The key
+// of the task is the organization's id.
+func (s *Service) survive(ctx context.Context, t *tasks.Due) error {
+	orgID := t.Key
+	var bereft []string
+	var waiting []queuedGroup
+	err := s.db.Read(ctx, func(q *db.Q) (err error) {
+		if bereft, err = bereftTriggers(q, orgID); err != nil {
+			return err
+		}
+		waiting, err = queuedGroups(q, orgID)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for _, id := range bereft {
+		if err := s.endChild(ctx, jobOf{orgID, id}); err != nil {
+			return err
+		}
+	}
+	for _, g := range waiting {
+		err := s.change(ctx, orgID, g.buildID, func(u *unit) error {
+			u.groups = append(u.groups, g.name)
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// bereftTriggers returns the trigger jobs of an organization that wait for builds which are gone.
+func bereftTriggers(q *db.Q, orgID string) ([]string, error) {
+	return db.All(q, scanID, `
+		SELECT j.id FROM pipelines p
+		JOIN builds b ON b.pipeline_id = p.id
+		JOIN jobs j ON j.build_id = b.id
+		WHERE p.organization_id = $1 AND b.finished_at IS NULL AND j.type = $2 AND j.state = $3
+			AND NOT EXISTS (SELECT 1 FROM builds c WHERE c.triggered_by = j.id)
+		ORDER BY j.id`, orgID, flow.Trigger, flow.Running)
+}
+
+// A queuedGroup is a concurrency group in which jobs wait, of which one is of the build.
+type queuedGroup struct{ name, buildID string }
+
+func queuedGroups(q *db.Q, orgID string) ([]queuedGroup, error) {
+	return db.All(q, func(scan db.Scan) (g queuedGroup, err error) { return g, scan(&g.name, &g.buildID) }, `
+		SELECT concurrency_group, MIN(build_id) FROM jobs
+		WHERE organization_id = $1 AND queued
+		GROUP BY concurrency_group
+		ORDER BY concurrency_group`, orgID)
+}
