@@ -21,6 +21,7 @@ func TestServe_WritesNothingWhileIdle(t *testing.T) {
 	folder := t.TempDir()
 	p := serveOrganizations(t, "--data", folder)
 	p.get(t, adaToken, pipelinesPath)
+	p.settle(t, folder)
 	files, written := snapshot(t, folder), p.kernelCount(t, "io", "write_bytes")
 	time.Sleep(2 * time.Second) // to be idle is to let time pass
 	if now := p.kernelCount(t, "io", "write_bytes"); now != written {
@@ -28,6 +29,21 @@ func TestServe_WritesNothingWhileIdle(t *testing.T) {
 	}
 	if now := snapshot(t, folder); now != files {
 		t.Errorf("the data folder was\n%s\nand is\n%s", files, now)
+	}
+}
+
+// settle waits until the process has done what a start has to do, such as its first look for work.
+func (p *process) settle(t testing.TB, folder string) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); ; {
+		before := snapshot(t, folder)
+		time.Sleep(300 * time.Millisecond)
+		if snapshot(t, folder) == before {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("it never comes to rest")
+		}
 	}
 }
 

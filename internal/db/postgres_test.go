@@ -46,8 +46,9 @@ func TestPostgres_RunsTheVictimOfADeadlockAgain(t *testing.T) {
 	wait.Go(func() { crossing("a", "b") })
 	wait.Go(func() { crossing("b", "a") })
 	wait.Wait()
-	if n := runs["a"] + runs["b"]; n != 3 {
-		t.Errorf("they ran %d times, want 3", n)
+	// On a busy machine they may meet a second time, and one of them is the victim again.
+	if n := runs["a"] + runs["b"]; n < 3 {
+		t.Errorf("they ran %d times, want one of them again", n)
 	}
 	if n := number(t, d, `SELECT n FROM counters WHERE id = 'a'`); n != 2 {
 		t.Errorf("n is %d, want 2", n)
