@@ -3,30 +3,37 @@ package servertest
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
+	"mime"
 	"net/http"
+	"net/url"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/getkin/kin-openapi/openapi3"
-	"github.com/getkin/kin-openapi/openapi3filter"
 	"github.com/getkin/kin-openapi/routers"
 	"github.com/getkin/kin-openapi/routers/legacy"
+	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
 // validator holds responses against an OpenAPI document.
 type validator struct {
 	router routers.Router
+
+	mu       sync.Mutex // guards compiler
+	compiler *jsonschema.Compiler
 }
 
 // known keeps the validators of documents that differ only in the server's URL: making one takes longer
 // than most tests.
 var known sync.Map // from a document's text to its *validator
 
-func newValidator(t testing.TB, url string) *validator {
+func newValidator(t testing.TB, address string) *validator {
 	t.Helper()
-	resp, err := http.Get(url + "/openapi.json")
+	resp, err := http.Get(address + "/openapi.json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +42,7 @@ func newValidator(t testing.TB, url string) *validator {
 	if err != nil {
 		t.Fatal(err)
 	}
-	source = bytes.ReplaceAll(source, []byte(url), []byte("/"))
+	source = bytes.ReplaceAll(source, []byte(address), []byte("/"))
 	if v, ok := known.Load(string(source)); ok {
 		return v.(*validator)
 	}
@@ -48,7 +55,15 @@ func newValidator(t testing.TB, url string) *validator {
 	if err != nil {
 		t.Fatalf("the OpenAPI document is not valid: %v", err)
 	}
-	v := &validator{router: router}
+	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(source))
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := &validator{router: router, compiler: jsonschema.NewCompiler()}
+	v.compiler.AssertFormat()
+	if err := v.compiler.AddResource(documentURL, document); err != nil {
+		t.Fatal(err)
+	}
 	known.Store(string(source), v)
 	return v
 }
@@ -60,7 +75,7 @@ func (v *validator) check(t testing.TB, req *http.Request, resp *http.Response, 
 	if forgiven || req.Method == http.MethodHead || req.Method == http.MethodOptions || resp.StatusCode == http.StatusMethodNotAllowed {
 		return
 	}
-	route, params, err := v.router.FindRoute(req)
+	route, _, err := v.router.FindRoute(req)
 	if _, ok := errors.AsType[*routers.RouteError](err); ok {
 		// Pages are not part of the document; neither is what does not exist.
 		if api := strings.HasPrefix(req.URL.Path, "/v"); api && resp.StatusCode != http.StatusNotFound {
@@ -71,15 +86,60 @@ func (v *validator) check(t testing.TB, req *http.Request, resp *http.Response, 
 	if err != nil {
 		t.Fatal(err)
 	}
-	options := &openapi3filter.Options{IncludeResponseStatus: true}
-	err = openapi3filter.ValidateResponse(req.Context(), &openapi3filter.ResponseValidationInput{
-		RequestValidationInput: &openapi3filter.RequestValidationInput{Request: req, PathParams: params, Route: route, Options: options},
-		Status:                 resp.StatusCode,
-		Header:                 resp.Header,
-		Body:                   io.NopCloser(bytes.NewReader(body)),
-		Options:                options,
-	})
-	if err != nil {
+	if err := v.validate(route, resp, body); err != nil {
 		t.Errorf("%s %s: status %d is not as documented: %v\nbody: %s", req.Method, req.URL.Path, resp.StatusCode, err, body)
 	}
+}
+
+func (v *validator) validate(route *routers.Route, resp *http.Response, body []byte) error {
+	documented := route.Operation.Responses.Status(resp.StatusCode)
+	if documented == nil {
+		return fmt.Errorf("it documents no status %d", resp.StatusCode)
+	}
+	if len(documented.Value.Content) == 0 {
+		if len(body) > 0 {
+			return errors.New("it documents no body")
+		}
+		return nil
+	}
+	media, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	if err != nil {
+		return fmt.Errorf("content type: %w", err)
+	}
+	if documented.Value.Content[media] == nil {
+		return fmt.Errorf("it documents no content type %s", media)
+	}
+	if media != "application/json" {
+		return nil
+	}
+	schema, err := v.schema(pointer("paths", route.Path, strings.ToLower(route.Method), "responses", strconv.Itoa(resp.StatusCode), "content", media, "schema"))
+	if err != nil {
+		return err
+	}
+	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	return schema.Validate(value)
+}
+
+// schema returns the compiled schema at a place of the document. The filter of kin-openapi would
+// compile it anew for every response, which takes longer than the requests themselves.
+func (v *validator) schema(at string) (*jsonschema.Schema, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.compiler.Compile(documentURL + "#" + at)
+}
+
+// documentURL names the document to the compiler.
+const documentURL = "https://stackyard.test/openapi.json"
+
+// pointer returns the JSON pointer to a place.
+func pointer(segments ...string) string {
+	var b strings.Builder
+	for _, s := range segments {
+		b.WriteByte('/')
+		b.WriteString(url.PathEscape(strings.NewReplacer("~", "~0", "/", "~1").Replace(s)))
+	}
+	return b.String()
 }
