@@ -16,8 +16,9 @@ func (r *reader) checkVariables(n *yaml.Node) {
 }
 
 // fillVariables replaces the variables in all texts of the document, keys included. First come those
-// of its own env, in the order written: each is known to the ones below and, over the variables given,
-// to the rest. It reports whether nothing was wrong.
+// of its own env, in the order written: each is known to the ones below and to the rest. A variable that
+// is given wins over the document's own, as it does in the environment of jobs. It reports whether
+// nothing was wrong.
 func (r *reader) fillVariables(root *yaml.Node, env func(name string) (string, bool)) bool {
 	f := filler{r: r, env: env, own: map[string]string{}, seen: map[*yaml.Node]bool{}, budget: maxText}
 	f.environment(root)
@@ -70,10 +71,11 @@ type filler struct {
 }
 
 func (f *filler) lookup(name string) (string, bool) {
-	if value, ok := f.own[name]; ok {
+	if value, ok := f.env(name); ok {
 		return value, true
 	}
-	return f.env(name)
+	value, ok := f.own[name]
+	return value, ok
 }
 
 // environment fills in the document's own env.

@@ -65,7 +65,7 @@ steps:
 	equal(t, "blocked_state", p.Steps[2].Manual.BlockedState, BlockedFailed)
 }
 
-func TestParseWith_LetsTheEnvOfTheDefinitionWin(t *testing.T) {
+func TestParseWith_LetsWhatIsGivenWinOverTheDefinitionsEnv(t *testing.T) {
 	p := parseWith(t, `
 shared: &shared {BASE: "$GIVEN/base"}
 steps: [{command: "$FIRST $SECOND $THIRD $BASE $LATE"}]
@@ -73,11 +73,12 @@ env:
   FIRST: $SECOND
   <<: *shared
   SECOND: own
-  THIRD: "$SECOND $BASE"
-  "$SECOND-x": late
+  OWN: mine
+  THIRD: "$SECOND $OWN $BASE"
+  "$OWN-x": late
 `, map[string]string{"SECOND": "given", "GIVEN": "here", "LATE": "given"})
-	equal(t, "env", p.Env, Env{{"FIRST", "given"}, {"BASE", "here/base"}, {"SECOND", "own"}, {"THIRD", "own here/base"}, {"own-x", "late"}})
-	equal(t, "script", p.Steps[0].Command.Script, "given own own here/base here/base given")
+	equal(t, "env", p.Env, Env{{"FIRST", "given"}, {"BASE", "here/base"}, {"SECOND", "own"}, {"OWN", "mine"}, {"THIRD", "given mine here/base"}, {"mine-x", "late"}})
+	equal(t, "script", p.Steps[0].Command.Script, "given given given mine here/base here/base given")
 }
 
 func TestParseWith_FillsInAnAnchoredTextOnce(t *testing.T) {
