@@ -16,8 +16,8 @@ func Parse(source []byte) (*Pipeline, error) {
 }
 
 // ParseWith reads pipeline YAML for a build, whose variables it fills in before it looks at anything
-// else. They can stand in every text. The definition's own env, read from top to bottom, wins over the
-// variables given. A nil env means that there is nothing to fill in, as in what agents upload: then a
+// else. They can stand in every text. Those given win over the definition's own env, which is read from
+// top to bottom. A nil env means that there is nothing to fill in, as in what agents upload: then a
 // dollar sign is one.
 func ParseWith(source []byte, env func(name string) (string, bool)) (*Pipeline, error) {
 	return read(source, func(r *reader, root *yaml.Node) bool {
