@@ -292,6 +292,20 @@ steps:
 	})
 }
 
+// A variable in a command means what it means in the job's environment.
+func TestSteps_FillInCommandsAsTheEnvironmentSays(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		configure(w.Server, t, `
+env: {A: pipeline, B: pipeline, C: pipeline}
+steps:
+  - {command: "$A $B ${C}", label: "$A $B", env: {C: step}}
+`)
+		created := w.create(map[string]any{"env": map[string]any{"B": "build"}})
+		wantEqual(t, "command", created.String("jobs.0.command"), "pipeline build ${C}")
+		wantEqual(t, "name", created.String("jobs.0.name"), "pipeline build")
+	})
+}
+
 func TestSteps_KnowTheBuildTheyAreMadeFor(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		w.pipeline("child", nil, `{command: "$SERVICE_BUILD_ID $SERVICE_BUILD_URL $SERVICE_CLUSTER_ID $SERVICE_TRIGGERED_FROM_BUILD_PIPELINE_SLUG/$SERVICE_TRIGGERED_FROM_BUILD_NUMBER"}`)

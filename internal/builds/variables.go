@@ -52,10 +52,11 @@ func parse(configuration string, env lookUp) (*definition.Pipeline, error) {
 	}
 	own := filled.Env.Map()
 	fillCommands(filled.Steps, written.Steps, func(name string) (string, bool) {
-		if value, ok := own[name]; ok {
+		if value, ok := env(name); ok {
 			return value, ok
 		}
-		return env(name)
+		value, ok := own[name]
+		return value, ok
 	})
 	return filled, nil
 }
@@ -69,7 +70,14 @@ func fillCommands(filled, written []definition.Step, env lookUp) {
 	for i := range filled {
 		switch to, from := &filled[i], &written[i]; {
 		case to.Command != nil && from.Command != nil:
-			to.Command.Script = fillKnown(from.Command.Script, env)
+			// The step's own variables override all others, and only the shell has them.
+			steps := to.Command.Env.Map()
+			to.Command.Script = fillKnown(from.Command.Script, func(name string) (string, bool) {
+				if _, ok := steps[name]; ok {
+					return "", false
+				}
+				return env(name)
+			})
 		case to.Group != nil && from.Group != nil:
 			fillCommands(to.Group.Steps, from.Group.Steps, env)
 		}
