@@ -145,3 +145,27 @@ func TestAccess_LetsStrangersReadBuildsOfPublicPipelines(t *testing.T) {
 		bo.Put(hello+"/1/cancel", nil).Want(http.StatusForbidden)
 	})
 }
+
+// A private pipeline that a public one triggers, or is triggered by, stays unknown to strangers.
+func TestAccess_HidesPrivatePipelinesBehindTriggersFromStrangers(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.pipeline("private-child", nil, "{command: x}")
+		w.steps("{trigger: private-child, key: go, async: true, label: Go}")
+		w.create(nil)
+		w.ada.Patch(acme+"/pipelines/hello", map[string]any{"visibility": "public"}).Want(http.StatusOK)
+		cy := w.As(t, servertest.Cy)
+		for _, path := range []string{hello + "/1", hello + "/1/jobs"} {
+			if got := w.ada.Get(path).Want(http.StatusOK); !strings.Contains(string(got.Body), "private-child/builds/1") {
+				t.Errorf("%s shows a member no build that was triggered: %s", path, got.Body)
+			}
+			if got := cy.Get(path).Want(http.StatusOK); strings.Contains(string(got.Body), "private-child/builds/1") {
+				t.Errorf("%s shows a stranger a private pipeline: %s", path, got.Body)
+			}
+		}
+		w.ada.Patch(acme+"/pipelines/hello", map[string]any{"visibility": "private"}).Want(http.StatusOK)
+		w.ada.Patch(acme+"/pipelines/private-child", map[string]any{"visibility": "public"}).Want(http.StatusOK)
+		if got := cy.Get(acme + "/pipelines/private-child/builds/1").Want(http.StatusOK); got.At("triggered_from") != nil {
+			t.Errorf("a stranger sees what triggered it: %s", got.Body)
+		}
+	})
+}

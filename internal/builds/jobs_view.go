@@ -206,7 +206,7 @@ func (s *Service) triggerJobView(r *route.Request, basics jobBasicsView, j *Job)
 		Async:          j.Step.Async,
 		Detail:         orNull(j.Detail),
 	}
-	if c := j.Child; c.ID != "" {
+	if c := j.Child; c.ID != "" && r.Member != nil { // the pipeline may not be a stranger's to know
 		at := place{s.public, r.Org.Slug, c.Slug, c.Number}
 		v.TriggeredBuild = &triggeredBuildView{ID: c.ID, Number: c.Number, URL: at.api(), WebURL: at.web()}
 	}

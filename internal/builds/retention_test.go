@@ -160,7 +160,7 @@ func TestRetention_IsDoneInSmallPieces(t *testing.T) {
 func TestRetention_WaitsForNobody(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		if w.DB.Engine() == db.SQLite {
-			t.Skip("there is one writer only, who never waits")
+			return // there is one writer only, who never waits
 		}
 		w.keep(30)
 		for number := range 2 {

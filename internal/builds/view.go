@@ -155,7 +155,7 @@ func (s *Service) view(r *route.Request, p *pipelines.Pipeline, b *Build) buildV
 	if from := b.rebuiltFrom; from.ID != "" {
 		v.RebuiltFrom = &rebuiltFromView{ID: from.ID, Number: from.Number, URL: place{s.public, r.Org.Slug, from.Slug, from.Number}.api()}
 	}
-	if from := b.triggeredFrom; from.ID != "" {
+	if from := b.triggeredFrom; from.ID != "" && r.Member != nil { // the pipeline may not be a stranger's to know
 		v.TriggeredFrom = &triggeredFromView{BuildID: from.ID, BuildNumber: from.Number, BuildPipelineSlug: from.Slug}
 	}
 	return v
