@@ -9,6 +9,8 @@ import (
 
 	"stackyard/internal/core"
 	"stackyard/internal/db"
+	"stackyard/internal/db/dbtest"
+	"stackyard/internal/server/servertest"
 )
 
 const day = 24 * time.Hour
@@ -157,30 +159,29 @@ func TestRetention_IsDoneInSmallPieces(t *testing.T) {
 	}
 }
 
-func TestRetention_WaitsForNobody(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		if w.DB.Engine() == db.SQLite {
-			return // there is one writer only, who never waits
+// SQLite has one writer only, so there is nobody to wait for.
+func TestRetention_WaitsForNobodyOnPostgreSQL(t *testing.T) {
+	s := servertest.Start(t, dbtest.New(t, db.PostgreSQL))
+	s.Apply(servertest.World)
+	w := newWorld(t, s)
+	w.keep(30)
+	for number := range 2 {
+		w.create(nil)
+		w.run(number+1, "echo hello", 0)
+	}
+	w.Clock.Advance(31 * day)
+	id := w.build(1).String("id")
+	w.ok(w.DB.Write(t.Context(), func(q *db.Q) error { // somebody is about to retry a job
+		if err := q.Lock("builds", id); err != nil {
+			return err
 		}
-		w.keep(30)
-		for number := range 2 {
-			w.create(nil)
-			w.run(number+1, "echo hello", 0)
-		}
-		w.Clock.Advance(31 * day)
-		id := w.build(1).String("id")
-		w.ok(w.DB.Write(t.Context(), func(q *db.Q) error { // somebody is about to retry a job
-			if err := q.Lock("builds", id); err != nil {
-				return err
-			}
-			done := make(chan error)
-			go func() {
-				_, err := w.service.RemoveOld(t.Context())
-				done <- err
-			}()
-			return <-done
-		}))
-		w.build(1)
-		w.ada.Get(hello + "/2").Want(http.StatusNotFound)
-	})
+		done := make(chan error)
+		go func() {
+			_, err := w.service.RemoveOld(t.Context())
+			done <- err
+		}()
+		return <-done
+	}))
+	w.build(1)
+	w.ada.Get(hello + "/2").Want(http.StatusNotFound)
 }

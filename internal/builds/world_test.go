@@ -35,18 +35,21 @@ type world struct {
 
 // each runs a test in a fresh world on each engine.
 func each(t *testing.T, fn func(t *testing.T, w *world)) {
-	servertest.Each(t, func(t *testing.T, s *servertest.Server) {
-		w := &world{Server: s, t: t, ada: s.As(t, servertest.Ada)}
-		public := core.PublicURL(s.URL)
-		w.service = builds.New(s.DB, pipelines.New(s.DB, s.Key, public, s.Clock.Now, outbound.New(nil)), public, s.Clock.Now, slog.New(slog.DiscardHandler))
-		err := s.DB.Read(t.Context(), func(q *db.Q) error {
-			return q.QueryRow(`SELECT id FROM organizations WHERE slug = 'acme'`).Scan(&w.orgID)
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		fn(t, w)
+	servertest.Each(t, func(t *testing.T, s *servertest.Server) { fn(t, newWorld(t, s)) })
+}
+
+func newWorld(t *testing.T, s *servertest.Server) *world {
+	t.Helper()
+	w := &world{Server: s, t: t, ada: s.As(t, servertest.Ada)}
+	public := core.PublicURL(s.URL)
+	w.service = builds.New(s.DB, pipelines.New(s.DB, s.Key, public, s.Clock.Now, outbound.New(nil)), public, s.Clock.Now, slog.New(slog.DiscardHandler))
+	err := s.DB.Read(t.Context(), func(q *db.Q) error {
+		return q.QueryRow(`SELECT id FROM organizations WHERE slug = 'acme'`).Scan(&w.orgID)
 	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
 }
 
 // steps gives acme's pipeline hello the steps, each a line of YAML.
