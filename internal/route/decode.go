@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"mime"
 	"net/http"
+	"net/url"
 	"os"
 	"reflect"
 	"strings"
@@ -50,28 +52,62 @@ const bodyTimeout = 30 * time.Second
 
 // decode reads the request's body into the struct that v points to. An absent body is an empty object.
 func (r *Request) decode(v any) error {
-	// What cannot have a deadline, such as a recorder in a test, cannot be slow either.
-	connection := http.NewResponseController(r.w)
-	connection.SetReadDeadline(time.Now().Add(r.server.bodyTimeout))
-	body, err := io.ReadAll(http.MaxBytesReader(r.w, r.Body, maxBody))
-	if err == nil {
-		// After an error the deadline stays, and ends the connection: nobody waits for the rest.
-		connection.SetReadDeadline(time.Time{})
-	}
-	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return core.Errorf(core.TooLarge, "The request body is larger than %d bytes", tooLarge.Limit)
-	}
-	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return core.Errorf(core.TooSlow, "The request body did not arrive within %s", r.server.bodyTimeout)
-	}
+	body, err := r.readBody(maxBody)
 	if err != nil {
-		return core.Errorf(core.BadRequest, "The request body could not be read")
+		return err
 	}
 	err = Decode(body, v)
 	if r.route.Auth == Agent {
 		return asBadRequest(err)
 	}
 	return err
+}
+
+// maxForm is the size of the largest form, in bytes.
+const maxForm = 64 << 10
+
+// ReadForm reads the fields of a form that was sent as application/x-www-form-urlencoded.
+func (r *Request) ReadForm() (url.Values, error) {
+	kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if kind != "application/x-www-form-urlencoded" {
+		return nil, core.Errorf(core.BadRequest, "The request body must be a form (application/x-www-form-urlencoded)")
+	}
+	body, err := r.readBody(maxForm)
+	if err != nil {
+		return nil, err
+	}
+	form, err := url.ParseQuery(string(body))
+	if err != nil {
+		return nil, core.Errorf(core.BadRequest, "The form is malformed")
+	}
+	for name, values := range form {
+		if !storable(name) || !storable(strings.Join(values, "")) {
+			return nil, core.Errorf(core.BadRequest, "The form holds the character U+0000, or bytes that are not UTF-8")
+		}
+	}
+	return form, nil
+}
+
+// readBody reads the whole body, unless it is larger than a number of bytes or slow to arrive.
+func (r *Request) readBody(most int64) ([]byte, error) {
+	// What cannot have a deadline, such as a recorder in a test, cannot be slow either.
+	connection := http.NewResponseController(r.w)
+	connection.SetReadDeadline(time.Now().Add(r.server.bodyTimeout))
+	body, err := io.ReadAll(http.MaxBytesReader(r.w, r.Body, most))
+	if err == nil {
+		// After an error the deadline stays, and ends the connection: nobody waits for the rest.
+		connection.SetReadDeadline(time.Time{})
+	}
+	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return nil, core.Errorf(core.TooLarge, "The request body is larger than %d bytes", tooLarge.Limit)
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return nil, core.Errorf(core.TooSlow, "The request body did not arrive within %s", r.server.bodyTimeout)
+	}
+	if err != nil {
+		return nil, core.Errorf(core.BadRequest, "The request body could not be read")
+	}
+	return body, nil
 }
 
 // asBadRequest turns what is wrong with fields into one message with status 400, as the stacks and

@@ -51,6 +51,7 @@ type observed struct {
 	org     string
 	user    string
 	agent   string
+	browser bool // a person is likely to read the answer
 	status  int
 	bytes   int64
 	begun   time.Time
@@ -58,7 +59,7 @@ type observed struct {
 
 func (m measures) begin(w http.ResponseWriter, hr *http.Request) *observed {
 	m.inFlight.Inc()
-	o := &observed{ResponseWriter: w, id: core.NewID(), method: hr.Method, path: hr.URL.Path, begun: time.Now()}
+	o := &observed{ResponseWriter: w, id: core.NewID(), method: hr.Method, path: hr.URL.Path, browser: isBrowser(hr), begun: time.Now()}
 	w.Header().Set("X-Request-Id", o.id)
 	return o
 }

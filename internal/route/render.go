@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"stackyard/internal/core"
 )
@@ -31,7 +32,7 @@ var statuses = map[core.Kind]int{
 }
 
 // fail writes an error: its sentence for the person, its cause for the log.
-func (s *Server) fail(w http.ResponseWriter, requestID string, err error) {
+func (s *Server) fail(w *observed, err error) {
 	if limit, ok := errors.AsType[*limitError](err); ok {
 		w.Header().Set("Retry-After", strconv.Itoa(limit.Reset))
 		s.write(w, http.StatusTooManyRequests, limitView{
@@ -45,17 +46,36 @@ func (s *Server) fail(w http.ResponseWriter, requestID string, err error) {
 	}
 	e, ok := errors.AsType[*core.Error](err)
 	if !ok {
-		s.log.Error("request failed", "request_id", requestID, "error", err)
-		s.write(w, http.StatusInternalServerError, errorView{Message: "Something went wrong on the server. Its log has the reason under the request id " + requestID})
+		s.log.Error("request failed", "request_id", w.id, "error", err)
+		s.refuse(w, http.StatusInternalServerError, errorView{Message: "Something went wrong on the server. Its log has the reason under the request id " + w.id})
 		return
 	}
 	if e.Kind == core.Unavailable {
-		s.log.Warn("request refused", "request_id", requestID, "error", err)
+		s.log.Warn("request refused", "request_id", w.id, "error", err)
 	}
 	if e.RetryAfter > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(e.RetryAfter))
 	}
-	s.write(w, statuses[e.Kind], errorView{Message: e.Message, Errors: e.Fields})
+	s.refuse(w, statuses[e.Kind], errorView{Message: e.Message, Errors: e.Fields})
+}
+
+// refuse tells a browser on a page, and a program in JSON, why there is no success.
+func (s *Server) refuse(w *observed, status int, why errorView) {
+	if w.browser && s.errorPage != nil {
+		s.errorPage(w, status, why.Message)
+		return
+	}
+	s.write(w, status, why)
+}
+
+// isBrowser reports whether a person is likely to read the answer: the client asks for HTML, and not
+// from an API.
+func isBrowser(hr *http.Request) bool {
+	switch firstSegment(hr.URL.Path) {
+	case "v1", "v2", "v3":
+		return false
+	}
+	return strings.Contains(hr.Header.Get("Accept"), "text/html")
 }
 
 // write writes a value as JSON.

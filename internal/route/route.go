@@ -75,13 +75,14 @@ var CursorParams = []Param{
 	{Name: "before", Doc: "A cursor: what comes before it. Not together with after."},
 }
 
-// A Handler is what a route does, made by Do, DoBody, On, OnBody or Raw.
+// A Handler is what a route does, made by Do, DoBody, On, OnBody, Visit or Raw.
 type Handler struct {
 	body    reflect.Type // nil: takes none
 	result  reflect.Type // nil: writes its own response
 	guarded bool         // the loaded resource decides the route's permission
 	serve   func(r *Request) (any, error)
 	raw     http.HandlerFunc
+	visit   func(http.ResponseWriter, *Request) error
 }
 
 // Guarded is a resource with permissions of its own, such as a pipeline that teams have access to.
@@ -176,6 +177,11 @@ func OnBody[T, B, R any](load func(*Request) (T, error), f func(*Request, T, B) 
 		},
 	}
 }
+
+// Visit makes a handler of a page for people, who sign in with a cookie: it finds out by itself who is
+// there, for which it may set the request's Caller, and writes its own response, unless it returns an
+// error.
+func Visit(f func(http.ResponseWriter, *Request) error) Handler { return Handler{visit: f} }
 
 // Raw makes a handler that writes its own response, past all decoding and rendering.
 func Raw(f http.HandlerFunc) Handler { return Handler{raw: f} }

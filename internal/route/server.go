@@ -29,6 +29,8 @@ type Config struct {
 	Metrics   prometheus.Registerer
 	// TrustedProxies are the ranges whose X-Forwarded-For is believed.
 	TrustedProxies []netip.Prefix
+	// ErrorPage shows a person why there is no page; nil: they get JSON as programs do.
+	ErrorPage func(w http.ResponseWriter, status int, message string)
 }
 
 // Server answers the requests of a route table.
@@ -38,6 +40,7 @@ type Server struct {
 	log       *slog.Logger
 	limiter   *Limiter
 	proxies   []netip.Prefix
+	errorPage func(w http.ResponseWriter, status int, message string)
 	measures  measures
 	// bodyTimeout is how long a client may take to send a body.
 	bodyTimeout time.Duration
@@ -53,6 +56,7 @@ func New(c Config, routes []Route) *Server {
 		log:         c.Log,
 		limiter:     NewLimiter(c.Clock),
 		proxies:     c.TrustedProxies,
+		errorPage:   c.ErrorPage,
 		measures:    newMeasures(c.Metrics),
 		muxes:       map[string]*http.ServeMux{"": http.NewServeMux()},
 		bodyTimeout: bodyTimeout,
@@ -88,7 +92,7 @@ func (r *Route) check() {
 	switch {
 	case r.Auth == Bearer && r.Scope == "":
 		panic(fmt.Sprintf("route: %s %s names no scope", r.Method, r.Path))
-	case r.Handler.serve == nil && r.Handler.raw == nil:
+	case r.Handler.serve == nil && r.Handler.raw == nil && r.Handler.visit == nil:
 		panic(fmt.Sprintf("route: %s %s has no handler", r.Method, r.Path))
 	}
 	if r.Status == 0 {
@@ -118,7 +122,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 		mux = s.muxes[""]
 	}
 	if _, pattern := mux.Handler(hr); pattern == "" || !storable(hr.URL.Path) {
-		s.fail(w, seen.id, core.Errorf(core.NotFound, "Not Found: there is nothing at %s", hr.URL.Path))
+		s.fail(seen, core.Errorf(core.NotFound, "Not Found: there is nothing at %s", hr.URL.Path))
 		return
 	}
 	mux.ServeHTTP(w, hr)
@@ -195,7 +199,7 @@ func (s *Server) endpoint(path string, methods map[string]*Route) http.Handler {
 			w.WriteHeader(http.StatusNoContent)
 		default:
 			w.Header().Set("Allow", allow)
-			s.write(w, http.StatusMethodNotAllowed, errorView{Message: fmt.Sprintf("%s is not possible here; %s are", hr.Method, allow)})
+			s.refuse(seen, http.StatusMethodNotAllowed, errorView{Message: fmt.Sprintf("%s is not possible here; %s are", hr.Method, allow)})
 		}
 	})
 }
@@ -210,17 +214,24 @@ func (s *Server) serve(w *observed, hr *http.Request, route *Route) {
 	defer func() {
 		if p := recover(); p != nil {
 			s.log.Error("panic", "request_id", w.id, "panic", p, "stack", string(debug.Stack()))
-			s.fail(w, w.id, errors.New("panic"))
+			s.fail(w, errors.New("panic"))
 		}
 	}()
+	if visit := route.Handler.visit; visit != nil {
+		if err := visit(w, r); err != nil {
+			s.fail(w, err)
+		}
+		w.caller(r)
+		return
+	}
 	if err := s.admit(r); err != nil {
-		s.fail(w, w.id, err)
+		s.fail(w, err)
 		return
 	}
 	w.caller(r)
 	result, err := route.Handler.serve(r)
 	if err != nil {
-		s.fail(w, w.id, err)
+		s.fail(w, err)
 		return
 	}
 	status := route.Status
