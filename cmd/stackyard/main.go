@@ -64,17 +64,34 @@ organization to try. For production there is "stackyard serve", prepared with
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return &usageError{fmt.Errorf("%w\nSee %s --help", err, cmd.CommandPath())}
 	})
-	cmd.AddCommand(upCommand(), serveCommand(), applyCommand(), versionCommand())
+	cmd.AddCommand(upCommand(), serveCommand(), applyCommand(), versionCommand(),
+		loginCommand(), logoutCommand(), whoamiCommand(),
+		orgCommand(), clusterCommand(), queueCommand(), tokenCommand(),
+		pipelineCommand(), buildCommand(), jobCommand())
 	cmd.InitDefaultCompletionCmd()
+	for _, c := range cmd.Commands() {
+		if c.Name() == "completion" {
+			forgetArguments(c) // the library has words of its own for what we refuse
+		}
+	}
 	refuseArguments(cmd)
 	return cmd
 }
 
-// refuseArguments makes a command and those below it refuse arguments, which no command takes. One
-// that only groups others shows its help; the library would do so for an unknown command too, and call
-// it a success.
+func forgetArguments(cmd *cobra.Command) {
+	cmd.Args = nil
+	for _, c := range cmd.Commands() {
+		forgetArguments(c)
+	}
+}
+
+// refuseArguments makes a command and those below it refuse arguments, unless they say which they take.
+// One that only groups others shows its help; the library would do so for an unknown command too, and
+// call it a success.
 func refuseArguments(cmd *cobra.Command) {
-	cmd.Args = noArguments
+	if cmd.Args == nil {
+		cmd.Args = noArguments
+	}
 	if !cmd.Runnable() {
 		cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	}

@@ -186,7 +186,7 @@ type answer struct {
 	what   string
 }
 
-var client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 100}}
+var httpClient = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 100}}
 
 // try sends a request with a token, unless it is "", of a user or an agent.
 func (p *process) try(token, method, path, body string) (answer, error) {
@@ -200,7 +200,7 @@ func (p *process) try(token, method, path, body string) (answer, error) {
 	case token != "":
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
-	return send(client, req)
+	return send(httpClient, req)
 }
 
 func send(client *http.Client, req *http.Request) (answer, error) {

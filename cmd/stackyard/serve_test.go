@@ -141,7 +141,7 @@ organizations:
 		if c.forwarded != "" {
 			req.Header.Set("X-Forwarded-For", c.forwarded)
 		}
-		got, err := send(client, req)
+		got, err := send(httpClient, req)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,0 +1,149 @@
+package main
+
+import (
+	"io"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"stackyard/internal/client"
+)
+
+type job struct {
+	ID, Type, Name, Label, Command, State string
+	ExitStatus                            *int `json:"exit_status"`
+	SoftFailed                            bool `json:"soft_failed"`
+}
+
+func jobCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "job", Short: "Jobs of builds"}
+	cmd.AddCommand(jobListCommand(), jobLogCommand(), jobExplainCommand(), jobRetryCommand(), jobUnblockCommand(), jobCancelCommand())
+	return cmd
+}
+
+func jobListCommand() *cobra.Command {
+	return remoteCommand(&cobra.Command{
+		Use:   "list PIPELINE NUMBER",
+		Short: "List the jobs of a build",
+		Args:  exactly("pipeline", "build (its number)"),
+	}, func(r *remote, args []string) error {
+		b, err := call[build](r, get, nil, "/pipelines/%/builds/%", args...)
+		if err != nil {
+			return err
+		}
+		if r.json {
+			return printJSON(r.out, b.Raw)
+		}
+		return printJobs(r, client.List[job]{Items: b.Value.Jobs})
+	})
+}
+
+func printJobs(r *remote, list client.List[job]) error {
+	return printTable(r, list, "The build has no jobs.",
+		column[job]{"id", func(j job) string { return j.ID }},
+		column[job]{"state", job.stateNow},
+		column[job]{"name", job.title},
+	)
+}
+
+func (j job) stateNow() string {
+	switch {
+	case j.SoftFailed:
+		return j.State + " (soft)"
+	case j.ExitStatus != nil && *j.ExitStatus != 0:
+		return j.State + " (" + strconv.Itoa(*j.ExitStatus) + ")"
+	}
+	return j.State
+}
+
+func jobLogCommand() *cobra.Command {
+	return remoteCommand(&cobra.Command{
+		Use:   "log JOB",
+		Short: "Print a job's log",
+		Args:  exactly("job (its id)"),
+	}, func(r *remote, args []string) error {
+		if r.json {
+			log, err := call[struct{}](r, get, nil, "/jobs/%/log", args[0])
+			if err != nil {
+				return err
+			}
+			return printJSON(r.out, log.Raw)
+		}
+		path, err := r.under("/jobs/%/log.txt", args[0])
+		if err != nil {
+			return err
+		}
+		log, err := r.Stream(r.ctx, path, "text/plain")
+		if err != nil {
+			return err
+		}
+		defer log.Close()
+		_, err = io.Copy(r.out, log)
+		return err
+	})
+}
+
+func jobExplainCommand() *cobra.Command {
+	return remoteCommand(&cobra.Command{
+		Use:   "explain JOB",
+		Short: "Say why a job is in the state it is in",
+		Args:  exactly("job (its id)"),
+	}, func(r *remote, args []string) error {
+		why, err := call[struct{ Reason string }](r, get, nil, "/jobs/%/explain", args[0])
+		if err != nil {
+			return err
+		}
+		if r.json {
+			return printJSON(r.out, why.Raw)
+		}
+		return r.say(plain(why.Value.Reason))
+	})
+}
+
+func jobRetryCommand() *cobra.Command {
+	return remoteCommand(&cobra.Command{
+		Use:   "retry JOB",
+		Short: "Run a job again that has ended",
+		Args:  exactly("job (its id)"),
+	}, func(r *remote, args []string) error {
+		again, err := call[job](r, put, nil, "/jobs/%/retry", args[0])
+		if err != nil {
+			return err
+		}
+		return printItem(r, again.Raw, line{"New job", again.Value.ID}, line{"State", again.Value.State})
+	})
+}
+
+func jobUnblockCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "unblock JOB",
+		Short: "Let a build go on that waits for a person",
+		Args:  exactly("job (its id)"),
+	}
+	fields := cmd.Flags().StringArray("field", nil, "value of a field of the step as KEY=VALUE, repeatable")
+	return remoteCommand(cmd, func(r *remote, args []string) error {
+		values, err := pairs("field", *fields)
+		if err != nil {
+			return err
+		}
+		unblocked, err := call[job](r, put, map[string]any{"fields": values}, "/jobs/%/unblock", args[0])
+		if err != nil {
+			return err
+		}
+		return printItem(r, unblocked.Raw, line{"State", unblocked.Value.State})
+	})
+}
+
+func jobCancelCommand() *cobra.Command {
+	return remoteCommand(&cobra.Command{
+		Use:   "cancel JOB",
+		Short: "Cancel a job",
+		Args:  exactly("job (its id)"),
+	}, func(r *remote, args []string) error {
+		canceled, err := call[job](r, put, nil, "/jobs/%/cancel", args[0])
+		if err != nil {
+			return err
+		}
+		return printItem(r, canceled.Raw, line{"State", canceled.Value.State})
+	})
+}

@@ -1,0 +1,27 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"stackyard/internal/client"
+)
+
+type organization struct{ ID, Slug, Name string }
+
+func orgCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "org", Short: "Organizations"}
+	cmd.AddCommand(remoteCommand(&cobra.Command{
+		Use:   "list",
+		Short: "List the organizations that your token reaches",
+	}, func(r *remote, _ []string) error {
+		list, err := client.All[organization](r.ctx, r.Client, "/v2/organizations?per_page=100", 10_000)
+		if err != nil {
+			return err
+		}
+		return printTable(r, list, "Your token reaches no organization.",
+			column[organization]{"slug", func(o organization) string { return o.Slug }},
+			column[organization]{"name", func(o organization) string { return o.Name }},
+		)
+	}))
+	return cmd
+}

@@ -1,0 +1,240 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"stackyard/internal/client"
+)
+
+// A remote is the server that a client command speaks to.
+type remote struct {
+	*client.Client
+	ctx  context.Context
+	out  io.Writer
+	json bool   // print what the API answers, for scripts
+	org  string // slug of the organization that was named; empty: none was
+}
+
+// remoteCommand makes a command one that speaks to a server: it gets flags that say to which and for
+// which organization, and --json.
+func remoteCommand(cmd *cobra.Command, run func(r *remote, args []string) error) *cobra.Command {
+	flags := cmd.Flags()
+	flags.String("server", "", "URL of the server (default: the one signed in to last) [STACKYARD_SERVER]")
+	flags.String("org", "", "slug of the organization (default: the only one) [STACKYARD_ORG]")
+	flags.Bool("json", false, "print what the API answers, for scripts")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		r, err := connect(cmd)
+		if err != nil {
+			return err
+		}
+		return run(r, args)
+	}
+	return cmd
+}
+
+// connect finds out how to speak to the server: with STACKYARD_TOKEN, or with what login has stored.
+func connect(cmd *cobra.Command) (*remote, error) {
+	flags := cmd.Flags()
+	asJSON, _ := flags.GetBool("json")
+	r := &remote{
+		Client: &client.Client{UserAgent: userAgent(), Token: os.Getenv("STACKYARD_TOKEN")},
+		ctx:    cmd.Context(),
+		out:    cmd.OutOrStdout(),
+		json:   asJSON,
+		org:    cmp.Or(flags.Lookup("org").Value.String(), os.Getenv("STACKYARD_ORG")),
+	}
+	path, err := client.HostsFile()
+	if err != nil {
+		return nil, err
+	}
+	hosts, err := client.LoadHosts(path)
+	if err != nil {
+		return nil, err
+	}
+	named := cmp.Or(flags.Lookup("server").Value.String(), os.Getenv("STACKYARD_SERVER"), hosts.Current)
+	if named == "" {
+		return nil, &usageError{errors.New("no server: run stackyard login URL, or set STACKYARD_SERVER and STACKYARD_TOKEN")}
+	}
+	if r.URL, err = client.ParseURL(named); err != nil {
+		return nil, &usageError{err}
+	}
+	if r.Token != "" {
+		return r, nil
+	}
+	login, err := client.Renew(r.ctx, path, r.URL)
+	if err != nil {
+		return nil, err
+	}
+	if login.AccessToken == "" {
+		return nil, fmt.Errorf("not signed in to %s: run stackyard login %s", r.URL, r.URL)
+	}
+	r.Token = login.AccessToken
+	return r, nil
+}
+
+func userAgent() string { return "stackyard/" + version }
+
+// under returns a path below the organization's, with segments in place of the first % signs of the
+// format.
+func (r *remote) under(format string, segments ...string) (string, error) {
+	if r.org == "" {
+		orgs, err := client.All[organization](r.ctx, r.Client, "/v2/organizations", 100)
+		if err != nil {
+			return "", err
+		}
+		if len(orgs.Items) != 1 {
+			return "", &usageError{fmt.Errorf("name an organization with --org: %s", slugs(orgs.Items))}
+		}
+		r.org = orgs.Items[0].Slug
+	}
+	path := "/v2/organizations/" + url.PathEscape(r.org)
+	for _, s := range segments {
+		before, after, _ := strings.Cut(format, "%")
+		path, format = path+before+url.PathEscape(s), after
+	}
+	return path + format, nil
+}
+
+func slugs(orgs []organization) string {
+	if len(orgs) == 0 {
+		return "your token reaches none"
+	}
+	var names []string
+	for _, o := range orgs {
+		names = append(names, o.Slug)
+	}
+	return "there are " + strings.Join(names, ", ")
+}
+
+// call calls the API below the organization's path and returns what it answers with.
+func call[T any](r *remote, method string, body any, format string, segments ...string) (client.Item[T], error) {
+	path, err := r.under(format, segments...)
+	if err != nil {
+		return client.Item[T]{}, err
+	}
+	return client.One[T](r.ctx, r.Client, method, path, body)
+}
+
+// perform calls the API for its effect and prints a sentence about it; with --json nothing.
+func (r *remote) perform(method string, body any, done string, format string, segments ...string) error {
+	path, err := r.under(format, segments...)
+	if err != nil {
+		return err
+	}
+	if err := r.Do(r.ctx, method, path, body, nil); err != nil {
+		return err
+	}
+	return r.say(done)
+}
+
+// say prints a sentence for a person.
+func (r *remote) say(sentence string) error {
+	if r.json {
+		return nil
+	}
+	_, err := fmt.Fprintln(r.out, sentence)
+	return err
+}
+
+// listUnder lists a collection below the organization's path.
+func listUnder[T any](r *remote, format string, segments ...string) (client.List[T], error) {
+	return listMost[T](r, 10_000, format, segments...)
+}
+
+// listMost is listUnder for collections of which a person wants the first items.
+func listMost[T any](r *remote, most int, format string, segments ...string) (client.List[T], error) {
+	path, err := r.under(format, segments...)
+	if err != nil {
+		return client.List[T]{}, err
+	}
+	separator := "?"
+	if strings.Contains(path, "?") {
+		separator = "&"
+	}
+	return client.All[T](r.ctx, r.Client, path+separator+"per_page=100", most)
+}
+
+// cluster finds the cluster that --cluster names, by id or name; without it, the only one.
+func (r *remote) cluster(cmd *cobra.Command) (cluster, error) {
+	named := cmd.Flags().Lookup("cluster").Value.String()
+	list, err := listUnder[cluster](r, "/clusters")
+	if err != nil {
+		return cluster{}, err
+	}
+	if named == "" && len(list.Items) == 1 {
+		return list.Items[0], nil
+	}
+	var names []string
+	for _, c := range list.Items {
+		if named != "" && (c.ID == named || strings.EqualFold(c.Name, named)) {
+			return c, nil
+		}
+		names = append(names, fmt.Sprintf("%q", c.Name))
+	}
+	slices.Sort(names)
+	known := "there are " + strings.Join(names, ", ")
+	if len(names) == 0 {
+		known = "there are none"
+	}
+	if named == "" {
+		return cluster{}, &usageError{fmt.Errorf("name a cluster with --cluster: %s", known)}
+	}
+	return cluster{}, fmt.Errorf("no cluster %q: %s", named, known)
+}
+
+func addClusterFlag(cmd *cobra.Command) *cobra.Command {
+	cmd.Flags().String("cluster", "", "name or id of the cluster (default: the only one)")
+	return cmd
+}
+
+// exactly makes a command take arguments with names, in order.
+func exactly(names ...string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) < len(names) {
+			return &usageError{fmt.Errorf("say which %s\nSee %s --help", names[len(args)], cmd.CommandPath())}
+		}
+		return atMost(names...)(cmd, args)
+	}
+}
+
+// atMost makes a command take arguments that can be left out.
+func atMost(names ...string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) <= len(names) {
+			return nil
+		}
+		return &usageError{fmt.Errorf("unexpected argument %q\nSee %s --help", args[len(names)], cmd.CommandPath())}
+	}
+}
+
+// pairs reads KEY=VALUE flags.
+func pairs(flag string, texts []string) (map[string]string, error) {
+	values := make(map[string]string, len(texts))
+	for _, text := range texts {
+		key, value, ok := strings.Cut(text, "=")
+		if !ok || key == "" {
+			return nil, &usageError{fmt.Errorf("--%s: %q is not KEY=VALUE", flag, text)}
+		}
+		values[key] = value
+	}
+	return values, nil
+}
+
+const (
+	get    = http.MethodGet
+	post   = http.MethodPost
+	put    = http.MethodPut
+	patch  = http.MethodPatch
+	remove = http.MethodDelete
+)

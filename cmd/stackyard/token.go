@@ -1,0 +1,87 @@
+package main
+
+import (
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+type agentToken struct {
+	ID, Description string
+	Allowed         string     `json:"allowed_ip_addresses"`
+	ExpiresAt       *time.Time `json:"expires_at"`
+	CreatedAt       *time.Time `json:"created_at"`
+	Token           string
+}
+
+func tokenCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "token", Short: "Agent tokens of a cluster: what agents and stacks sign in with"}
+	cmd.AddCommand(tokenListCommand(), tokenCreateCommand(), tokenRevokeCommand())
+	return cmd
+}
+
+func tokenListCommand() *cobra.Command {
+	cmd := addClusterFlag(&cobra.Command{Use: "list", Short: "List the agent tokens of a cluster"})
+	return remoteCommand(cmd, func(r *remote, _ []string) error {
+		c, err := r.cluster(cmd)
+		if err != nil {
+			return err
+		}
+		list, err := listUnder[agentToken](r, "/clusters/%/tokens", c.ID)
+		if err != nil {
+			return err
+		}
+		return printTable(r, list, "The cluster has no agent tokens.",
+			column[agentToken]{"id", func(t agentToken) string { return t.ID }},
+			column[agentToken]{"description", func(t agentToken) string { return t.Description }},
+			column[agentToken]{"created", func(t agentToken) string { return day(t.CreatedAt) }},
+			column[agentToken]{"expires", func(t agentToken) string { return day(t.ExpiresAt) }},
+			column[agentToken]{"from", func(t agentToken) string { return t.Allowed }},
+		)
+	})
+}
+
+func tokenCreateCommand() *cobra.Command {
+	cmd := addClusterFlag(&cobra.Command{
+		Use:     "create DESCRIPTION",
+		Short:   "Create an agent token; it is shown once",
+		Example: `  stackyard token create "build machines" --expires-in 720h`,
+		Args:    exactly("description"),
+	})
+	expires := cmd.Flags().Duration("expires-in", 0, "how long it is good for (default: for ever)")
+	allowed := cmd.Flags().StringSlice("allow", nil, "address ranges that it may be used from (default: everywhere)")
+	return remoteCommand(cmd, func(r *remote, args []string) error {
+		c, err := r.cluster(cmd)
+		if err != nil {
+			return err
+		}
+		body := map[string]any{"description": args[0]}
+		if *expires != 0 {
+			body["expires_at"] = time.Now().Add(*expires).UTC().Format(time.RFC3339)
+		}
+		if len(*allowed) > 0 {
+			body["allowed_ip_addresses"] = strings.Join(*allowed, " ")
+		}
+		made, err := call[agentToken](r, post, body, "/clusters/%/tokens", c.ID)
+		if err != nil {
+			return err
+		}
+		return printItem(r, made.Raw, line{"Token", made.Value.Token}, line{"Id", made.Value.ID}, line{"Expires", day(made.Value.ExpiresAt)})
+	})
+}
+
+func tokenRevokeCommand() *cobra.Command {
+	cmd := addClusterFlag(&cobra.Command{
+		Use:   "revoke ID",
+		Short: "Revoke an agent token",
+		Args:  exactly("token (its id; see stackyard token list)"),
+	})
+	return remoteCommand(cmd, func(r *remote, args []string) error {
+		c, err := r.cluster(cmd)
+		if err != nil {
+			return err
+		}
+		return r.perform(remove, nil, "Revoked the token.", "/clusters/%/tokens/%", c.ID, args[0])
+	})
+}

@@ -1,0 +1,211 @@
+// Package client speaks to a Stackyard server as anybody's client would: over its REST API, with a
+// user's access token. It also remembers on this machine which servers the user has signed in to
+// (hosts.go), and signs in with the device authorization grant (login.go). It imports nothing of the
+// server.
+package client
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// maxAnswer bounds what is read of an answer that is decoded.
+const maxAnswer = 64 << 20
+
+// A Client calls the REST API of one server as one user.
+type Client struct {
+	// URL is the server's public URL, without a slash at its end.
+	URL string
+	// Token is the user's access token.
+	Token string
+	// UserAgent names the program.
+	UserAgent string
+}
+
+// An Error is an answer that refuses.
+type Error struct {
+	Status  int
+	Message string `json:"message"`
+	Errors  []struct {
+		Field string `json:"field"`
+		Code  string `json:"code"`
+	} `json:"errors"`
+}
+
+func (e *Error) Error() string {
+	var b strings.Builder
+	b.WriteString(e.Message)
+	for _, f := range e.Errors {
+		fmt.Fprintf(&b, "\n  %s %s", f.Field, f.Code)
+	}
+	return b.String()
+}
+
+// ParseURL returns the URL of a server as people write it: the scheme may be left out, which means
+// https, or http for this machine.
+func ParseURL(text string) (string, error) {
+	full := text
+	if !strings.Contains(full, "://") {
+		full = "https://" + full
+		if u, err := url.Parse(full); err == nil && isLoopback(u.Hostname()) {
+			u.Scheme = "http"
+			full = u.String()
+		}
+	}
+	full = strings.TrimRight(full, "/")
+	u, err := url.Parse(full)
+	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return "", fmt.Errorf("%q is not the URL of a server, such as https://ci.example.com", text)
+	}
+	return full, nil
+}
+
+func isLoopback(host string) bool {
+	return host == "localhost" || host == "::1" || strings.HasPrefix(host, "127.")
+}
+
+// Do calls the API: body, unless nil, is sent as JSON, and the answer is decoded into result, unless
+// that is nil. A path is below the server's URL, such as /v2/user; a URL of the API's own, as its
+// answers hold, is as good.
+func (c *Client) Do(ctx context.Context, method, path string, body, result any) error {
+	res, err := c.send(ctx, method, path, body)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	if result == nil {
+		return nil
+	}
+	return decode(res, result)
+}
+
+func decode(res *http.Response, result any) error {
+	if err := json.NewDecoder(io.LimitReader(res.Body, maxAnswer)).Decode(result); err != nil {
+		return fmt.Errorf("understand the answer of %s: %w", res.Request.URL.Redacted(), err)
+	}
+	return nil
+}
+
+// Stream returns the body of an answer, in the media type asked for. The caller closes it.
+func (c *Client) Stream(ctx context.Context, path, accept string) (io.ReadCloser, error) {
+	res, err := c.send(ctx, http.MethodGet, path, nil, "Accept", accept)
+	if err != nil {
+		return nil, err
+	}
+	return res.Body, nil
+}
+
+// send makes a request and returns its answer when that is a success.
+func (c *Client) send(ctx context.Context, method, path string, body any, headers ...string) (*http.Response, error) {
+	target := path
+	if strings.HasPrefix(path, "/") {
+		target = c.URL + path
+	} else if !strings.HasPrefix(path, c.URL+"/") {
+		return nil, fmt.Errorf("%s is not on %s: the token is not sent there", path, c.URL)
+	}
+	var content io.Reader
+	if body != nil {
+		encoded, err := json.Marshal(body)
+		if err != nil {
+			return nil, err
+		}
+		content = bytes.NewReader(encoded)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, target, content)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Authorization", "Bearer "+c.Token)
+	req.Header.Set("User-Agent", c.UserAgent)
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("reach %s: %w", c.URL, err)
+	}
+	if res.StatusCode >= 200 && res.StatusCode < 300 {
+		return res, nil
+	}
+	defer res.Body.Close()
+	refusal := &Error{Status: res.StatusCode}
+	text, _ := io.ReadAll(io.LimitReader(res.Body, 1<<20))
+	if json.Unmarshal(text, refusal) != nil || refusal.Message == "" {
+		refusal.Message = fmt.Sprintf("%s answered %s", c.URL, res.Status)
+	}
+	if res.StatusCode == http.StatusUnauthorized {
+		refusal.Message = fmt.Sprintf("%s does not accept the access token (any more): run stackyard login %s", c.URL, c.URL)
+	}
+	return nil, refusal
+}
+
+// A List is what a collection of the API holds, decoded and as it came.
+type List[T any] struct {
+	Items []T
+	Raw   []json.RawMessage
+}
+
+// All returns what a collection holds, page after page, but not more than most items.
+func All[T any](ctx context.Context, c *Client, path string, most int) (List[T], error) {
+	var list List[T]
+	for next := path; next != "" && len(list.Items) < most; {
+		res, err := c.send(ctx, http.MethodGet, next, nil)
+		if err != nil {
+			return list, err
+		}
+		page := []json.RawMessage{}
+		err = decode(res, &page)
+		res.Body.Close()
+		if err != nil {
+			return list, err
+		}
+		for _, raw := range page[:min(len(page), most-len(list.Items))] {
+			var item T
+			if err := json.Unmarshal(raw, &item); err != nil {
+				return list, fmt.Errorf("understand the answer of %s: %w", path, err)
+			}
+			list.Items = append(list.Items, item)
+			list.Raw = append(list.Raw, raw)
+		}
+		next = nextPage(res.Header.Get("Link"))
+	}
+	return list, nil
+}
+
+// nextPage returns the target of a Link header's rel="next", or "".
+func nextPage(header string) string {
+	for link := range strings.SplitSeq(header, ",") {
+		target, rel, ok := strings.Cut(link, ";")
+		if ok && strings.Contains(rel, `rel="next"`) {
+			return strings.Trim(strings.TrimSpace(target), "<>")
+		}
+	}
+	return ""
+}
+
+// An Item is one thing of the API, decoded and as it came.
+type Item[T any] struct {
+	Value T
+	Raw   json.RawMessage
+}
+
+// One calls the API and returns the thing that it answers with.
+func One[T any](ctx context.Context, c *Client, method, path string, body any) (Item[T], error) {
+	var item Item[T]
+	if err := c.Do(ctx, method, path, body, &item.Raw); err != nil {
+		return item, err
+	}
+	if err := json.Unmarshal(item.Raw, &item.Value); err != nil {
+		return item, fmt.Errorf("understand the answer of %s: %w", path, err)
+	}
+	return item, nil
+}
