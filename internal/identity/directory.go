@@ -2,6 +2,7 @@ package identity
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -29,6 +30,7 @@ type Directory struct {
 	epoch   int64
 	looked  time.Time
 	callers map[string]*Caller       // by token hash
+	people  map[string]*Caller       // by user id
 	agents  map[string]*AgentToken   // by token hash
 	orgs    map[string]*Organization // by slug
 }
@@ -66,6 +68,7 @@ func NoteChange(q *db.Q) error {
 
 func (d *Directory) forget() {
 	d.callers = make(map[string]*Caller)
+	d.people = make(map[string]*Caller)
 	d.agents = make(map[string]*AgentToken)
 	d.orgs = make(map[string]*Organization)
 	d.looked = time.Time{}
@@ -136,4 +139,16 @@ func (d *Directory) Organization(ctx context.Context, slug string) (*Organizatio
 	return remember(ctx, d, func() map[string]*Organization { return d.orgs }, slug, func(q *db.Q) (*Organization, error) {
 		return OrganizationBySlug(q, slug)
 	})
+}
+
+// Person returns a user as the caller of pages, where people are known by a session instead of a token:
+// in every organization they belong to, with every scope. A user that does not exist is NotFound.
+func (d *Directory) Person(ctx context.Context, userID string) (*Caller, error) {
+	c, err := remember(ctx, d, func() map[string]*Caller { return d.people }, userID, func(q *db.Q) (*Caller, error) {
+		return loadPerson(q, userID)
+	})
+	if errors.Is(err, db.ErrNoRows) {
+		return nil, core.Errorf(core.NotFound, "No user found")
+	}
+	return c, err
 }

@@ -284,3 +284,23 @@ func BenchmarkAuthenticate_Remembered(b *testing.B) {
 	}
 	b.ReportMetric(float64(took)/float64(time.Since(began)), "x-bare-hash")
 }
+
+func TestPerson_HasEveryScopeInEveryOrganizationOfTheirs(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		s := newScene(t, d)
+		c, err := s.here.Person(t.Context(), s.user.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.User != s.user || !c.HasScope(WriteBuilds) || !c.Membership(s.org.ID).Can(StopAgents, &s.org) {
+			t.Errorf("got %+v", c)
+		}
+		s.change(t, `DELETE FROM memberships WHERE user_id = $1`, s.user.ID)
+		if c, err = s.here.Person(t.Context(), s.user.ID); err != nil || c.Membership(s.org.ID) != nil {
+			t.Errorf("still a member: %+v, %v", c, err)
+		}
+		if _, err := s.here.Person(t.Context(), core.NewID()); core.KindOf(err) != core.NotFound {
+			t.Errorf("somebody who does not exist: %v", err)
+		}
+	})
+}

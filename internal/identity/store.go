@@ -101,6 +101,28 @@ func loadCaller(q *db.Q, hash string) (*Caller, error) {
 	if err != nil {
 		return nil, err
 	}
+	return &c, c.join(q, memberships)
+}
+
+// loadPerson returns a user as somebody who signed in: in every organization, with every scope.
+func loadPerson(q *db.Q, userID string) (*Caller, error) {
+	user, err := db.One(q, ScanUser, `SELECT `+UserColumns+` FROM users u WHERE u.id = $1`, userID)
+	if err != nil {
+		return nil, err
+	}
+	memberships, err := db.All(q, scanMembership, `
+		SELECT m.organization_id, m.role, m.permissions, m.sso_mode, m.created_at
+		FROM memberships m
+		WHERE m.user_id = $1`, userID)
+	if err != nil {
+		return nil, err
+	}
+	c := Caller{User: user, Token: AccessToken{UserID: userID, Scopes: Scopes{EveryScope}}, memberships: make(map[string]*Membership)}
+	return &c, c.join(q, memberships)
+}
+
+// join gives a caller memberships, with the teams in their organizations.
+func (c *Caller) join(q *db.Q, memberships []Membership) error {
 	for _, m := range memberships {
 		c.memberships[m.OrganizationID] = &m
 	}
@@ -109,22 +131,22 @@ func loadCaller(q *db.Q, hash string) (*Caller, error) {
 		FROM team_members tm
 		JOIN teams t ON t.id = tm.team_id
 		WHERE tm.user_id = $1
-		ORDER BY t.slug`, t.UserID)
+		ORDER BY t.slug`, c.User.ID)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer rows.Close()
 	for rows.Next() {
 		var org string
 		var tm TeamMembership
 		if err := rows.Scan(&org, &tm.TeamID, &tm.Slug, &tm.Role, &tm.CanCreatePipelines, &tm.CanCreateSuites); err != nil {
-			return nil, err
+			return err
 		}
 		if m := c.memberships[org]; m != nil {
 			m.Teams = append(m.Teams, tm)
 		}
 	}
-	return &c, rows.Err()
+	return rows.Err()
 }
 
 func scanMembership(scan db.Scan) (Membership, error) {
