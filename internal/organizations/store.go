@@ -39,8 +39,12 @@ func renameUser(q *db.Q, u identity.User) error {
 	return err
 }
 
+// setPasswordHash replaces a user's password, which signs the user out everywhere.
 func setPasswordHash(q *db.Q, userID, hash string) error {
-	_, err := q.Exec(`UPDATE users SET password_hash = $2 WHERE id = $1`, userID, hash)
+	if _, err := q.Exec(`UPDATE users SET password_hash = $2 WHERE id = $1`, userID, hash); err != nil {
+		return err
+	}
+	_, err := q.Exec(`DELETE FROM sessions WHERE user_id = $1`, userID)
 	return err
 }
 
