@@ -14,11 +14,10 @@ import (
 
 // The longest texts of a request, in characters, and the most labels.
 const (
-	maxName     = 255
-	maxURL      = 2048
-	maxMessage  = 64 << 10
-	maxMetaData = 100_000
-	maxLabels   = 100
+	maxName    = 255
+	maxURL     = 2048
+	maxMessage = 64 << 10
+	maxLabels  = 100
 )
 
 type buildCreate struct {

@@ -160,31 +160,3 @@ func userID(u *identity.User) any {
 	}
 	return u.ID
 }
-
-// setMetaData gives a build meta-data. What it has already under another key stays.
-func setMetaData(q *db.Q, buildID string, metaData map[string]string) error {
-	rows := newRows(`INSERT INTO build_meta_data (build_id, key, value) VALUES`, `
-		ON CONFLICT (build_id, key) DO UPDATE SET value = excluded.value`)
-	for key, value := range metaData {
-		rows.add(buildID, key, value)
-	}
-	return rows.insert(q)
-}
-
-type metaDatum struct{ buildID, key, value string }
-
-// metaDataOf returns the meta-data of builds, by their ids.
-func metaDataOf(q *db.Q, buildIDs []string) (map[string]map[string]string, error) {
-	in, arg := q.In("build_id", 1, buildIDs)
-	data, err := db.All(q, func(scan db.Scan) (d metaDatum, err error) {
-		return d, scan(&d.buildID, &d.key, &d.value)
-	}, `SELECT build_id, key, value FROM build_meta_data WHERE `+in, arg)
-	byBuild := make(map[string]map[string]string, len(buildIDs))
-	for _, id := range buildIDs {
-		byBuild[id] = map[string]string{}
-	}
-	for _, d := range data {
-		byBuild[d.buildID][d.key] = d.value
-	}
-	return byBuild, err
-}
