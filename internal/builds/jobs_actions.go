@@ -88,13 +88,15 @@ func (s *Service) putReprioritize(r *route.Request, o onJob, body jobReprioritiz
 
 // Reprioritize replaces the priority of a command job.
 func (s *Service) Reprioritize(ctx context.Context, orgID, jobID string, priority int) error {
-	return s.db.Write(ctx, func(q *db.Q) error {
-		n, err := q.Exec(`UPDATE jobs SET priority = $3 WHERE organization_id = $1 AND id = $2 AND type = $4`, orgID, jobID, priority, flow.Script)
-		if err == nil && n == 0 {
-			err = core.Errorf(core.Unprocessable, "Only command jobs have a priority")
-		}
-		return err
-	})
+	return s.db.Write(ctx, func(q *db.Q) error { return reprioritize(q, orgID, jobID, priority) })
+}
+
+func reprioritize(q *db.Q, orgID, jobID string, priority int) error {
+	n, err := q.Exec(`UPDATE jobs SET priority = $3 WHERE organization_id = $1 AND id = $2 AND type = $4`, orgID, jobID, priority, flow.Script)
+	if err == nil && n == 0 {
+		err = core.Errorf(core.Unprocessable, "Only command jobs have a priority")
+	}
+	return err
 }
 
 func (s *Service) putCancelJob(r *route.Request, o onJob) (jobView, error) {

@@ -62,6 +62,7 @@ func (p *plannedJob) method() any {
 
 // Work is what a step asks for, apart from when it runs. The part that goes with its kind is set.
 type Work struct {
+	If            string              `json:"if,omitempty"` // the condition as it was written
 	Command       string              `json:"command,omitempty"`
 	Plugins       json.RawMessage     `json:"plugins,omitempty"`
 	Agents        []string            `json:"agents,omitempty"`
@@ -167,7 +168,7 @@ var jobTypes = map[definition.Kind]flow.JobType{
 
 func (p *planner) step(s definition.Step, broken string) flow.Spec {
 	step := &flow.Step{ID: core.NewID(), Key: s.Key, Kind: s.Kind, AllowDependencyFailure: s.AllowDependencyFailure}
-	planned := &plannedStep{label: s.Label, work: Work{Upload: p.upload, Attributes: s.Attributes}}
+	planned := &plannedStep{label: s.Label, work: Work{If: s.If, Upload: p.upload, Attributes: s.Attributes}}
 	p.plan.steps[step.ID] = planned
 	spec := flow.Spec{Step: step, DependsOn: s.DependsOn}
 	switch s.Kind {

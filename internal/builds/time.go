@@ -58,7 +58,7 @@ func (u *unit) watch(changes []flow.JobChange) error {
 		case j.State == flow.Running:
 			started = append(started, j.ID)
 		case j.State == flow.Canceling || j.State == flow.TimingOut:
-			u.set(j.ID, j.State, u.now.Add(stopGrace))
+			u.set(j.ID, j.State, u.now.Add(u.grace))
 		case change.From == flow.Running || change.From == flow.Canceling || change.From == flow.TimingOut:
 			u.then.forget(deadlineTask, j.ID)
 		}
@@ -76,12 +76,16 @@ func (u *unit) watch(changes []flow.JobChange) error {
 
 // set gives a job a deadline for leaving a state.
 func (u *unit) set(jobID string, state flow.JobState, at time.Time) {
-	u.then.reset = append(u.then.reset, tasks.Task{
+	u.then.reset = append(u.then.reset, u.deadline(jobID, state, at))
+}
+
+func (u *unit) deadline(jobID string, state flow.JobState, at time.Time) tasks.Task {
+	return tasks.Task{
 		Kind:    deadlineTask,
 		Key:     jobID,
 		Payload: deadline{u.build.OrganizationID, u.build.ID, state},
 		RunAt:   at,
-	})
+	}
 }
 
 // watchTimeouts gives jobs that have just started their deadlines, as far as they have timeouts.

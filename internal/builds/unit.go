@@ -23,6 +23,8 @@ type unit struct {
 	positions map[string]string
 	// groups are concurrency groups to look at besides those that flow names.
 	groups []string
+	// grace is how long agents have to stop the jobs that the unit cancels.
+	grace time.Duration
 }
 
 // open begins a unit of work on a build of an organization.
@@ -63,6 +65,7 @@ func newUnit(q *db.Q, b *Build, now time.Time, then *followUps) *unit {
 		run:       flow.New(flowStore{q, b.ID}, &b.Build, now, core.NewID),
 		then:      then,
 		positions: map[string]string{},
+		grace:     stopGrace,
 	}
 }
 
