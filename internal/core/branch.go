@@ -15,20 +15,20 @@ func (f BranchFilter) Match(branch string) bool {
 	wanted, matched := false, false
 	for pattern := range strings.FieldsSeq(string(f)) {
 		if negative, ok := strings.CutPrefix(pattern, "!"); ok {
-			if matchStars(negative, branch) {
+			if MatchStars(negative, branch) {
 				return false
 			}
 			continue
 		}
 		wanted = true
-		matched = matched || matchStars(pattern, branch)
+		matched = matched || MatchStars(pattern, branch)
 	}
 	return matched || !wanted
 }
 
-// matchStars matches s against a pattern in which each star stands for any run of characters. It
+// MatchStars matches s against a pattern in which each star stands for any run of characters. It
 // takes the leftmost place for each part between stars, so it never looks back.
-func matchStars(pattern, s string) bool {
+func MatchStars(pattern, s string) bool {
 	first, rest, star := strings.Cut(pattern, "*")
 	if !star {
 		return pattern == s
