@@ -32,7 +32,7 @@ type Directory struct {
 	callers map[string]*Caller       // by token hash
 	people  map[string]*Caller       // by user id
 	agents  map[string]*AgentToken   // by token hash
-	orgs    map[string]*Organization // by slug
+	orgs    map[string]*Organization // by slug and by id, which no slug looks like
 }
 
 // NewDirectory returns a directory of what the database holds.

@@ -57,7 +57,7 @@ func (r *Request) decode(v any) error {
 		return err
 	}
 	err = Decode(body, v)
-	if r.route.Auth == Agent {
+	if r.route.Auth.byAgents() {
 		return asBadRequest(err)
 	}
 	return err

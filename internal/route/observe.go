@@ -51,10 +51,12 @@ type observed struct {
 	org     string
 	user    string
 	agent   string
-	browser bool // a person is likely to read the answer
-	status  int
-	bytes   int64
-	begun   time.Time
+	// agentToken is the id of an agent token.
+	agentToken string
+	browser    bool // a person is likely to read the answer
+	status     int
+	bytes      int64
+	begun      time.Time
 }
 
 func (m measures) begin(w http.ResponseWriter, hr *http.Request) *observed {
@@ -73,7 +75,10 @@ func (o *observed) caller(r *Request) {
 		o.user = r.Caller.User.ID
 	}
 	if r.Agent != nil {
-		o.agent = r.Agent.ID
+		o.agentToken = r.Agent.ID
+	}
+	if r.Session != nil {
+		o.agent = r.Session.AgentID
 	}
 }
 
@@ -123,7 +128,7 @@ func (s *Server) finish(o *observed) {
 		level = slog.LevelWarn
 	}
 	attrs := []any{"request_id", o.id, "method", method, "route", pattern, "status", o.status, "bytes", o.bytes, "ms", float64(took.Microseconds()) / 1000}
-	for _, a := range []struct{ key, value string }{{"org", o.org}, {"user", o.user}, {"agent_token", o.agent}} {
+	for _, a := range []struct{ key, value string }{{"org", o.org}, {"user", o.user}, {"agent", o.agent}, {"agent_token", o.agentToken}} {
 		if a.value != "" {
 			attrs = append(attrs, a.key, a.value)
 		}

@@ -50,6 +50,14 @@ func (s *Server) OpenAPI(version string) ([]byte, error) {
 					"type": "apiKey", "in": "header", "name": "Authorization",
 					"description": "The word Token, a space, and an agent token of a cluster (svcct_…).",
 				},
+				"sessionToken": map[string]any{
+					"type": "apiKey", "in": "header", "name": "Authorization",
+					"description": "The word Token, a space, and the token that an agent got when it registered (svcas_…).",
+				},
+				"jobToken": map[string]any{
+					"type": "apiKey", "in": "header", "name": "Authorization",
+					"description": "The word Token, a space, and the token that came with a job (svcaj_…).",
+				},
 			},
 		},
 	}, "", "  ")
@@ -81,6 +89,10 @@ func (d *document) operation(r Route) map[string]any {
 		op["security"] = []any{map[string]any{"accessToken": []any{}}}
 	case Agent:
 		op["security"] = []any{map[string]any{"agentToken": []any{}}}
+	case Session:
+		op["security"] = []any{map[string]any{"sessionToken": []any{}}}
+	case Job:
+		op["security"] = []any{map[string]any{"jobToken": []any{}}, map[string]any{"sessionToken": []any{}}}
 	}
 	if r.Handler.body != nil {
 		op["requestBody"] = map[string]any{"content": jsonContent(d.schema(r.Handler.body))}
@@ -140,7 +152,7 @@ func (r Route) Statuses() []int {
 	if r.Auth == Bearer {
 		statuses = append(statuses, http.StatusTooManyRequests)
 	}
-	if r.Auth == Bearer && r.Scope != NoScope || r.Permission != "" {
+	if r.Auth == Bearer && r.Scope != NoScope || r.Permission != "" || r.Auth == Session || r.Auth == Job {
 		statuses = append(statuses, http.StatusForbidden)
 	}
 	if strings.Contains(r.Path, "{") {

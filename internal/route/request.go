@@ -17,7 +17,8 @@ type Request struct {
 	*http.Request
 	Caller  *identity.Caller       // of a Bearer route
 	Agent   *identity.AgentToken   // of an Agent route
-	Org     *identity.Organization // of a path with {org}, or the agent token's
+	Session *identity.AgentSession // of a Session or Job route
+	Org     *identity.Organization // of a path with {org}, or the agent's
 	Member  *identity.Membership   // what the caller is in Org; nil for a visitor
 	Address netip.Addr             // of the client, with trusted proxies taken into account
 	// Standing is where the caller stands against the rate limit; zero where there is none.

@@ -22,10 +22,15 @@ type Auth int
 
 // The kinds of credentials.
 const (
-	Bearer Auth = iota // a user's access token
-	Agent              // a cluster's agent token
-	Open               // none
+	Bearer  Auth = iota // a user's access token
+	Agent               // a cluster's agent token
+	Session             // the token of a registered agent
+	Job                 // the token of a job, or of the agent that took it
+	Open                // none
 )
+
+// byAgents reports whether agents and stacks hold such a credential, and not people.
+func (a Auth) byAgents() bool { return a == Agent || a == Session || a == Job }
 
 // NoScope marks a route that any valid access token may use.
 const NoScope identity.Scope = "none"

@@ -1,6 +1,7 @@
 package route
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -23,10 +24,12 @@ import (
 // Config is what a Server stands on.
 type Config struct {
 	Directory *identity.Directory
-	Public    core.PublicURL
-	Clock     core.Clock
-	Log       *slog.Logger
-	Metrics   prometheus.Registerer
+	// Sessions returns who holds a session token or a job token, or an Unauthorized error.
+	Sessions func(ctx context.Context, token string) (*identity.AgentSession, error)
+	Public   core.PublicURL
+	Clock    core.Clock
+	Log      *slog.Logger
+	Metrics  prometheus.Registerer
 	// TrustedProxies are the ranges whose X-Forwarded-For is believed.
 	TrustedProxies []netip.Prefix
 	// ErrorPage shows a person why there is no page; nil: they get JSON as programs do.
@@ -36,6 +39,7 @@ type Config struct {
 // Server answers the requests of a route table.
 type Server struct {
 	directory *identity.Directory
+	sessions  func(ctx context.Context, token string) (*identity.AgentSession, error)
 	public    core.PublicURL
 	log       *slog.Logger
 	limiter   *Limiter
@@ -52,6 +56,7 @@ type Server struct {
 func New(c Config, routes []Route) *Server {
 	s := &Server{
 		directory:   c.Directory,
+		sessions:    c.Sessions,
 		public:      c.Public,
 		log:         c.Log,
 		limiter:     NewLimiter(c.Clock),
@@ -296,6 +301,12 @@ func (s *Server) authenticate(r *Request) (err error) {
 	case Agent:
 		r.Agent, err = s.directory.AuthenticateAgent(r.Context(), credential(r.Request, "Token"), r.Address)
 		r.challenge("Token", err)
+	case Session, Job:
+		r.Session, err = s.sessions(r.Context(), credential(r.Request, "Token"))
+		if err == nil && r.Session.JobID != "" && r.route.Auth == Session {
+			err = core.Errorf(core.Forbidden, "This is for agents, and the token is that of one job")
+		}
+		r.challenge("Token", err)
 	}
 	return err
 }
@@ -321,6 +332,8 @@ const suspendedRetry = 60
 func (s *Server) enterOrganization(r *Request) (err error) {
 	if r.Agent != nil {
 		r.Org = &r.Agent.Organization
+	} else if r.Session != nil {
+		r.Org = &r.Session.Organization
 	} else if slug := r.PathValue("org"); slug != "" {
 		if r.Org, err = s.directory.Organization(r.Context(), slug); err != nil {
 			return err
