@@ -119,3 +119,26 @@ func QueueIDs(q *db.Q, c Cluster) (map[string]string, error) {
 	}
 	return ids, err
 }
+
+// QueueForAgents returns the queue of a cluster whose jobs an agent takes that registers for a key; ""
+// is the default queue. An agent cannot join a queue whose agents the service itself runs. The errors
+// are Unprocessable, in words for whoever set the agent up.
+func QueueForAgents(q *db.Q, c Cluster, key string) (Queue, error) {
+	var queue Queue
+	var err error
+	switch {
+	case key != "":
+		queue, err = queueByKey(q, c.ID, key)
+	case c.DefaultQueueID == "":
+		return queue, core.Errorf(core.Unprocessable, "The cluster %q has no default queue; give the agent the tag queue=KEY of one of its queues", c.Name)
+	default:
+		queue, err = queueByID(q, c.ID, c.DefaultQueueID)
+	}
+	if core.KindOf(err) == core.NotFound {
+		return queue, core.Errorf(core.Unprocessable, "The cluster %q has no queue with the key %q", c.Name, key)
+	}
+	if err == nil && queue.hosting() != nil {
+		err = core.Errorf(core.Unprocessable, "The queue %q is hosted: the service itself runs its agents, and no other can join", queue.Key)
+	}
+	return queue, err
+}

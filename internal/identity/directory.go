@@ -59,9 +59,13 @@ func (d *Directory) Change(ctx context.Context, fn func(q *db.Q) error) error {
 	return err
 }
 
+// Topic is what the bus calls a change of what directories remember.
+const Topic = "identity"
+
 // NoteChange tells the directories of all processes, when the transaction commits, that what they
 // remember may have changed.
 func NoteChange(q *db.Q) error {
+	q.Announce(Topic)
 	_, err := q.Exec(`UPDATE identity_epoch SET epoch = epoch + 1 WHERE id = 1`)
 	return err
 }

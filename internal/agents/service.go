@@ -1,0 +1,120 @@
+package agents
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"stackyard/internal/builds"
+	"stackyard/internal/bus"
+	"stackyard/internal/core"
+	"stackyard/internal/db"
+	"stackyard/internal/identity"
+	"stackyard/internal/seal"
+)
+
+// Service is what agents and jobs ask of the server, and what people do to agents.
+type Service struct {
+	db     *db.DB
+	dir    *identity.Directory
+	builds *builds.Service
+	bus    *bus.Bus
+	public core.PublicURL
+	clock  core.Clock
+	log    *slog.Logger
+	signer signer
+	Settings
+
+	roster          roster
+	identityChanged <-chan struct{} // has a token when an organization may have changed
+}
+
+// Settings are how patient the server is with agents.
+type Settings struct {
+	// LostAfter is how long an agent may be silent before it counts as lost.
+	LostAfter time.Duration
+}
+
+// The bounds of LostAfter.
+const (
+	DefaultLostAfter = 3 * time.Minute
+	MinLostAfter     = 15 * time.Second
+)
+
+// New returns the service of the agents in a database.
+func New(d *db.DB, dir *identity.Directory, b *builds.Service, events *bus.Bus, key seal.Key, public core.PublicURL, clock core.Clock, log *slog.Logger, settings Settings) *Service {
+	s := &Service{
+		db: d, dir: dir, builds: b, bus: events, public: public, clock: clock, log: log,
+		signer:   newSigner(key),
+		Settings: settings,
+		roster:   newRoster(),
+	}
+	s.identityChanged, _ = events.Subscribe(identity.Topic)
+	return s
+}
+
+// change changes an agent in one transaction. Nobody else changes it meanwhile, and its sessions, here
+// and in other processes, learn of it.
+func (s *Service) change(ctx context.Context, orgID, agentID string, change func(q *db.Q, a *Agent) error) error {
+	return s.db.Write(ctx, func(q *db.Q) error {
+		a, err := locked(q, orgID, agentID)
+		if err != nil {
+			return err
+		}
+		if err := change(q, a); err != nil {
+			return err
+		}
+		q.Announce(topic(a.ID))
+		return updateAgent(q, a)
+	})
+}
+
+// register adds an agent to the cluster of a token, and returns its session token.
+func (s *Service) register(ctx context.Context, t *identity.AgentToken, said *registration, a *Agent) (session string, err error) {
+	key, err := said.queue()
+	if err != nil {
+		return "", err
+	}
+	session = seal.NewToken(identity.SessionTokenPrefix)
+	a.OrganizationID, a.ClusterID, a.TokenID, a.TokenName = t.Organization.ID, t.ClusterID, t.ID, t.Description
+	a.CreatedAt = s.clock()
+	return session, s.db.Write(ctx, func(q *db.Q) error {
+		if err := said.join(q, a, key); err != nil {
+			return err
+		}
+		return insertAgent(q, a, seal.HashToken(session))
+	})
+}
+
+// connect notes that an agent is there.
+func (s *Service) connect(ctx context.Context, a *Agent) error {
+	return s.change(ctx, a.OrganizationID, a.ID, func(q *db.Q, a *Agent) error {
+		now := s.clock()
+		if !a.There() && !a.to(a.present(), now) {
+			return errGone
+		}
+		return hear(q, a.ID, now)
+	})
+}
+
+// disconnect notes that an agent goes away. Doing it again changes nothing.
+func (s *Service) disconnect(ctx context.Context, orgID, agentID string) error {
+	return s.change(ctx, orgID, agentID, func(q *db.Q, a *Agent) error {
+		if a.Left() {
+			return nil
+		}
+		a.to(a.gone(), s.clock())
+		return forget(q, a.ID)
+	})
+}
+
+var errGone = core.Errorf(core.Unauthorized, "This agent has disconnected; it must register again")
+
+// revive has an agent that speaks be connected, also when it was given up for lost or has forgotten to
+// say that it connects. The job that it lost stays lost.
+func (s *Service) revive(ctx context.Context, a speaking) error {
+	if a.There() {
+		return nil
+	}
+	return s.connect(ctx, a.Agent)
+}

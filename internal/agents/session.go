@@ -1,0 +1,261 @@
+package agents
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"stackyard/internal/core"
+	"stackyard/internal/db"
+	"stackyard/internal/identity"
+	"stackyard/internal/route"
+	"stackyard/internal/seal"
+)
+
+// A session is what this process remembers of an agent that speaks to it.
+type session struct {
+	agentID string
+	who     atomic.Pointer[identity.AgentSession]
+	woken   <-chan struct{} // has a token when the agent may have changed
+	forget  func()          // ends the subscription behind woken
+
+	mu      sync.Mutex
+	agent   *Agent        // replaced as a whole, never changed
+	stale   bool          // agent may be old
+	changed chan struct{} // closed when agent is replaced
+	heard   time.Time
+	unsaved bool // heard is newer than what the database has
+	held    int  // requests that are being held, which keep the agent heard
+}
+
+// topic is what the bus calls a change of an agent, or of the job that it holds.
+func topic(agentID string) string { return "agent:" + agentID }
+
+// hear notes that the agent has said something.
+func (e *session) hear(now time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.heard, e.unsaved = now, true
+}
+
+// roster holds the sessions of this process.
+type roster struct {
+	mu      sync.Mutex
+	byID    map[string]*session
+	byToken map[string]*session // by the hash of the session token
+}
+
+func newRoster() roster {
+	return roster{byID: map[string]*session{}, byToken: map[string]*session{}}
+}
+
+func (r *roster) ofToken(hash string) *session {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.byToken[hash]
+}
+
+func (r *roster) ofAgent(id string) *session {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.byID[id]
+}
+
+// enter returns the session of an agent: the one that is there, or else the new one. hash is that of
+// its token, or "" where that is not known.
+func (r *roster) enter(made *session, hash string) *session {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	e := r.byID[made.agentID]
+	if e == nil {
+		e = made
+		r.byID[e.agentID] = e
+	} else {
+		made.forget()
+	}
+	if hash != "" {
+		r.byToken[hash] = e
+	}
+	return e
+}
+
+// all returns every session.
+func (r *roster) all() []*session {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := make([]*session, 0, len(r.byID))
+	for _, e := range r.byID {
+		all = append(all, e)
+	}
+	return all
+}
+
+// drop forgets sessions.
+func (r *roster) drop(gone map[*session]bool) {
+	if len(gone) == 0 {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for hash, e := range r.byToken {
+		if gone[e] {
+			delete(r.byToken, hash)
+		}
+	}
+	for e := range gone {
+		if r.byID[e.agentID] == e {
+			delete(r.byID, e.agentID)
+		}
+		e.forget()
+	}
+}
+
+// Authenticate returns who holds the token of an agent or of a job. An agent is heard by its own token
+// alone: a process that a job left behind says nothing about its agent.
+func (s *Service) Authenticate(ctx context.Context, token string) (*identity.AgentSession, error) {
+	select {
+	case <-s.identityChanged:
+		s.refreshOrganizations(ctx)
+	default:
+	}
+	if strings.HasPrefix(token, identity.JobTokenPrefix) {
+		return s.authenticateJob(ctx, token)
+	}
+	if !strings.HasPrefix(token, identity.SessionTokenPrefix) {
+		return nil, errUnknownToken
+	}
+	hash := seal.HashToken(token)
+	e := s.roster.ofToken(hash)
+	if e == nil {
+		var err error
+		e, err = s.remember(ctx, hash, func(q *db.Q) (*Agent, error) { return bySession(q, hash) })
+		if err != nil {
+			return nil, err
+		}
+	}
+	e.hear(s.clock())
+	return e.who.Load(), nil
+}
+
+func (s *Service) authenticateJob(ctx context.Context, text string) (*identity.AgentSession, error) {
+	token, ok := s.signer.read(text)
+	if !ok {
+		return nil, errUnknownToken
+	}
+	e, err := s.sessionOf(ctx, token.organizationID, token.agentID)
+	if err != nil {
+		return nil, err
+	}
+	who := *e.who.Load()
+	who.JobID = token.jobID
+	return &who, nil
+}
+
+// sessionOf returns the session of an agent, whose row is read when it is not remembered.
+func (s *Service) sessionOf(ctx context.Context, orgID, agentID string) (*session, error) {
+	if e := s.roster.ofAgent(agentID); e != nil {
+		return e, nil
+	}
+	return s.remember(ctx, "", func(q *db.Q) (*Agent, error) { return byID(q, orgID, agentID) })
+}
+
+// remember reads an agent and makes a session of it. What is not there is Unauthorized.
+func (s *Service) remember(ctx context.Context, hash string, find func(q *db.Q) (*Agent, error)) (*session, error) {
+	var a *Agent
+	err := s.db.Read(ctx, func(q *db.Q) (err error) {
+		a, err = find(q)
+		return err
+	})
+	if core.KindOf(err) == core.NotFound {
+		return nil, errUnknownToken
+	}
+	if err != nil {
+		return nil, err
+	}
+	org, err := s.dir.OrganizationByID(ctx, a.OrganizationID)
+	if err != nil {
+		return nil, err
+	}
+	// Subscribed after the row was read, so it may be old already.
+	e := &session{agentID: a.ID, agent: a, stale: true, changed: make(chan struct{}), heard: s.clock()}
+	e.woken, e.forget = s.bus.Subscribe(topic(a.ID))
+	e.who.Store(&identity.AgentSession{AgentID: a.ID, Organization: *org, ClusterID: a.ClusterID, QueueID: a.QueueID})
+	return s.roster.enter(e, hash), nil
+}
+
+// refreshOrganizations looks at the organizations of all sessions again.
+func (s *Service) refreshOrganizations(ctx context.Context) {
+	for _, e := range s.roster.all() {
+		who := *e.who.Load()
+		org, err := s.dir.OrganizationByID(ctx, who.Organization.ID)
+		if err != nil {
+			s.log.Warn("an organization could not be looked at again", "organization", who.Organization.ID, "error", err)
+			continue
+		}
+		who.Organization = *org
+		e.who.Store(&who)
+	}
+}
+
+// current returns the agent of a session as it is now, and a channel that is closed when it is not any
+// more and somebody has noticed. The database is asked only when the agent may have changed.
+func (s *Service) current(ctx context.Context, e *session) (*Agent, <-chan struct{}, error) {
+	e.mu.Lock()
+	select {
+	case <-e.woken:
+		e.stale = true
+	default:
+	}
+	a, changed, stale := e.agent, e.changed, e.stale
+	e.stale = false
+	e.mu.Unlock()
+	if !stale {
+		return a, changed, nil
+	}
+	var read *Agent
+	err := s.db.Read(ctx, func(q *db.Q) (err error) {
+		read, err = byID(q, a.OrganizationID, a.ID)
+		return err
+	})
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if err != nil {
+		e.stale = true
+		if core.KindOf(err) == core.NotFound {
+			err = errUnknownToken
+		}
+		return nil, nil, err
+	}
+	close(e.changed)
+	e.agent, e.changed = read, make(chan struct{})
+	if who := e.who.Load(); who.QueueID != read.QueueID {
+		moved := *who
+		moved.QueueID = read.QueueID
+		e.who.Store(&moved)
+	}
+	return read, e.changed, nil
+}
+
+// speaking is an agent that has said something, with its session.
+type speaking struct {
+	*Agent
+	session *session
+}
+
+// loadSpeaking returns the agent whose session token was presented. One that has left is refused.
+func (s *Service) loadSpeaking(r *route.Request) (speaking, error) {
+	e, err := s.sessionOf(r.Context(), r.Org.ID, r.Session.AgentID)
+	if err != nil {
+		return speaking{}, err
+	}
+	a, _, err := s.current(r.Context(), e)
+	if err != nil {
+		return speaking{}, err
+	}
+	if a.Left() {
+		return speaking{}, errGone
+	}
+	return speaking{a, e}, nil
+}

@@ -1,0 +1,114 @@
+package agents
+
+import (
+	"errors"
+	"time"
+
+	"stackyard/internal/core"
+	"stackyard/internal/db"
+	"stackyard/internal/identity"
+)
+
+const noAgent = "No agent found"
+
+const selectAgent = `
+	SELECT a.id, a.organization_id, a.cluster_id, a.queue_id, a.queue_key, a.token_id, a.token_description,
+		a.name, a.hostname, a.ip_address, a.user_agent, a.version, a.build, a.os, a.arch, a.tags, a.priority, a.ignored_in_dispatch,
+		a.state, a.stop_asked_at, a.created_at, a.connected_at, a.disconnected_at, a.lost_at, a.stopped_at, a.last_job_finished_at,
+		a.paused_at, a.paused_note, a.pause_minutes,
+		p.id, p.email, p.name, p.created_at, ` + identity.UserColumns + `
+	FROM agents a
+	LEFT JOIN users p ON p.id = a.paused_by
+	LEFT JOIN users u ON u.id = a.creator_id`
+
+func scanAgent(scan db.Scan) (*Agent, error) {
+	a := &Agent{}
+	var pausedBy, creator identity.User
+	dest := []any{
+		&a.ID, &a.OrganizationID, &a.ClusterID, db.ToText(&a.QueueID), &a.QueueKey, &a.TokenID, &a.TokenName,
+		&a.Name, &a.Hostname, &a.Address, &a.UserAgent, &a.Version, &a.Build, &a.OS, &a.Arch, db.ToJSON(&a.Tags), &a.Priority, &a.Ignored,
+		&a.State, db.ToTime(&a.StopAskedAt), db.ToTime(&a.CreatedAt), db.ToTime(&a.ConnectedAt), db.ToTime(&a.DisconnectedAt), db.ToTime(&a.LostAt),
+		db.ToTime(&a.StoppedAt), db.ToTime(&a.LastJobFinishedAt),
+		db.ToTime(&a.Pause.At), db.ToText(&a.Pause.Note), &a.Pause.Minutes,
+	}
+	dest = append(dest, identity.UserDest(&pausedBy)...)
+	err := scan(append(dest, identity.UserDest(&creator)...)...)
+	a.Pause.By, a.Creator = pausedBy.OrNil(), creator.OrNil()
+	return a, err
+}
+
+// byID returns an agent, or a NotFound error.
+func byID(q *db.Q, orgID, id string) (*Agent, error) {
+	return found(db.One(q, scanAgent, selectAgent+` WHERE a.organization_id = $1 AND a.id = $2`, orgID, id))
+}
+
+func found(a *Agent, err error) (*Agent, error) {
+	if errors.Is(err, db.ErrNoRows) {
+		return nil, core.Errorf(core.NotFound, noAgent)
+	}
+	return a, err
+}
+
+// locked returns an agent, or a NotFound error, and keeps it as it is until the end of the write.
+func locked(q *db.Q, orgID, id string) (*Agent, error) {
+	if err := q.Lock("agents", id); err != nil {
+		return nil, err
+	}
+	return byID(q, orgID, id)
+}
+
+// bySession returns the agent whose session token has a hash, or a NotFound error.
+func bySession(q *db.Q, hash string) (*Agent, error) {
+	return found(db.One(q, scanAgent, selectAgent+` WHERE a.session_hash = $1`, hash))
+}
+
+// insertAgent adds an agent that has just registered.
+func insertAgent(q *db.Q, a *Agent, sessionHash string) error {
+	_, err := q.Exec(`
+		INSERT INTO agents (id, organization_id, cluster_id, queue_id, queue_key, token_id, token_description, creator_id, session_hash,
+			name, hostname, ip_address, user_agent, version, build, os, arch, tags, priority, ignored_in_dispatch,
+			state, created_at, pause_minutes)
+		SELECT $1, $2, $3, $4, $5, $6, $7, (SELECT t.created_by FROM agent_tokens t WHERE t.id = $6), $8,
+			$9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22`,
+		a.ID, a.OrganizationID, a.ClusterID, a.QueueID, a.QueueKey, a.TokenID, a.TokenName, sessionHash,
+		a.Name, a.Hostname, a.Address, a.UserAgent, a.Version, a.Build, a.OS, a.Arch, db.JSON(a.Tags), number(a.Priority), a.Ignored,
+		a.State, db.Micros(a.CreatedAt), a.Pause.Minutes)
+	return err
+}
+
+// updateAgent writes what can change about an agent.
+func updateAgent(q *db.Q, a *Agent) error {
+	var pausedBy any
+	if a.Pause.By != nil {
+		pausedBy = a.Pause.By.ID
+	}
+	_, err := q.Exec(`
+		UPDATE agents SET ignored_in_dispatch = $2, state = $3, stop_asked_at = $4, connected_at = $5, disconnected_at = $6,
+			lost_at = $7, stopped_at = $8, paused_at = $9, paused_by = $10, paused_note = $11, pause_minutes = $12
+		WHERE id = $1`,
+		a.ID, a.Ignored, a.State, db.Micros(a.StopAskedAt), db.Micros(a.ConnectedAt), db.Micros(a.DisconnectedAt),
+		db.Micros(a.LostAt), db.Micros(a.StoppedAt), db.Micros(a.Pause.At), pausedBy, db.Text(a.Pause.Note), a.Pause.Minutes)
+	return err
+}
+
+// number returns n as a column holds it: NULL for nil.
+func number(n *int) any {
+	if n == nil {
+		return nil
+	}
+	return *n
+}
+
+// hear notes that an agent was heard of, from which its silence is counted.
+func hear(q *db.Q, agentID string, at time.Time) error {
+	_, err := q.Exec(`
+		INSERT INTO agent_presence (agent_id, heard_at) VALUES ($1, $2)
+		ON CONFLICT (agent_id) DO UPDATE SET heard_at = excluded.heard_at`, agentID, db.Micros(at))
+	return err
+}
+
+// forget ends the counting of an agent's silence.
+func forget(q *db.Q, agentID string) error {
+	_, err := q.Exec(`DELETE FROM agent_presence WHERE agent_id = $1`, agentID)
+	return err
+}

@@ -1,0 +1,42 @@
+package builds
+
+import (
+	"errors"
+	"time"
+
+	"stackyard/internal/core"
+	"stackyard/internal/db"
+	"stackyard/internal/flow"
+	"stackyard/internal/pipelines"
+)
+
+// A Holding is what it takes to know who may speak for a job.
+type Holding struct {
+	JobID      string
+	BuildID    string
+	State      flow.JobState
+	FinishedAt time.Time
+}
+
+// HoldingOf returns who may speak for a job of an organization, or a NotFound error.
+func HoldingOf(q *db.Q, orgID, jobID string) (Holding, error) {
+	h, err := db.One(q, func(scan db.Scan) (h Holding, err error) {
+		return h, scan(&h.JobID, &h.BuildID, &h.State, db.ToTime(&h.FinishedAt))
+	}, `SELECT id, build_id, state, finished_at FROM jobs WHERE organization_id = $1 AND id = $2`, orgID, jobID)
+	if errors.Is(err, db.ErrNoRows) {
+		err = core.Errorf(core.NotFound, noJob)
+	}
+	return h, err
+}
+
+// Whole returns a job of an organization with its build and its pipeline, or a NotFound error.
+func Whole(q *db.Q, orgID, jobID string) (j *Job, b *Build, p *pipelines.Pipeline, err error) {
+	if j, err = jobByID(q, orgID, jobID); err != nil {
+		return nil, nil, nil, err
+	}
+	if b, err = byID(q, orgID, j.BuildID); err != nil {
+		return nil, nil, nil, err
+	}
+	p, err = pipelines.ByID(q, pipelines.System(orgID), b.PipelineID)
+	return j, b, p, err
+}
