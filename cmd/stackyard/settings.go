@@ -35,6 +35,7 @@ var serverSettings = []setting{
 	{flag: "trusted-proxies", usage: "address ranges whose X-Forwarded-For is believed, comma-separated"},
 	{flag: "apply", usage: "organization file to apply before listening"},
 	{flag: "outbound-allow", usage: "private address ranges that webhooks and other user-given URLs may reach, comma-separated"},
+	{flag: "agent-lost-after", unset: "3m", usage: "how long an agent may be silent before it counts as lost, at least 15s"},
 	{flag: "log-format", usage: "text or json (default: text on a terminal, else json)"},
 }
 

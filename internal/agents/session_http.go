@@ -83,7 +83,7 @@ func (s *Service) postConnect(r *route.Request, a speaking) (emptyView, error) {
 	return emptyView{}, s.connect(r.Context(), a.Agent)
 }
 
-type heartbeat struct {
+type heartbeatSent struct {
 	SentAt string `json:"sent_at"`
 }
 
@@ -93,7 +93,7 @@ type heartbeatView struct {
 }
 
 // postHeartbeat touches no database, unless the agent was given up for lost.
-func (s *Service) postHeartbeat(r *route.Request, a speaking, beat heartbeat) (heartbeatView, error) {
+func (s *Service) postHeartbeat(r *route.Request, a speaking, beat heartbeatSent) (heartbeatView, error) {
 	if err := s.revive(r.Context(), a); err != nil {
 		return heartbeatView{}, err
 	}

@@ -171,6 +171,7 @@ func Run(ctx context.Context, s Settings, st Storage, version string, log *slog.
 		Version:        version,
 		TrustedProxies: s.TrustedProxies,
 		OutboundAllow:  s.OutboundAllow,
+		Agents:         s.Agents,
 	})
 	if err != nil {
 		return errors.Join(err, listener.Close())

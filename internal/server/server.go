@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	"stackyard/internal/agents"
 	"stackyard/internal/builds"
 	"stackyard/internal/clusters"
 	"stackyard/internal/core"
@@ -36,6 +37,7 @@ type Parts struct {
 	TrustedProxies []netip.Prefix
 	// OutboundAllow are the private ranges that user-given URLs may reach.
 	OutboundAllow []netip.Prefix
+	Agents        agents.Settings
 }
 
 // Server answers every request of an installation.
@@ -43,6 +45,7 @@ type Server struct {
 	handler    *route.Server
 	openAPI    []byte
 	background *background
+	agents     *agents.Service
 	draining   atomic.Bool
 }
 
@@ -53,14 +56,16 @@ func New(p Parts) (*Server, error) {
 	metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	s.background = newBackground(p, metrics)
 	directory := identity.NewDirectory(p.DB, p.Clock)
+	routes := append(s.ownRoutes(p, metrics), s.rooms(p, directory)...)
 	s.handler = route.New(route.Config{
 		Directory:      directory,
+		Sessions:       s.agents.Authenticate,
 		Public:         p.Public,
 		Clock:          p.Clock,
 		Log:            p.Log,
 		Metrics:        metrics,
 		TrustedProxies: p.TrustedProxies,
-	}, append(s.ownRoutes(p, metrics), s.rooms(p, directory)...))
+	}, routes)
 	var err error
 	s.openAPI, err = s.handler.OpenAPI(p.Version)
 	return s, err
@@ -71,11 +76,13 @@ func (s *Server) rooms(p Parts, directory *identity.Directory) []route.Route {
 	pipelines := pipelines.New(p.DB, p.Key, p.Public, p.Clock, outbound.New(p.OutboundAllow))
 	builds := builds.New(p.DB, pipelines, p.Public, p.Clock, p.Log)
 	builds.Background(s.background.tasks)
+	s.agents = agents.New(p.DB, directory, builds, s.background.bus, p.Key, p.Public, p.Clock, p.Log, p.Agents)
 	return slices.Concat(
 		organizations.New(p.DB, directory, p.Public, p.Clock).Routes(),
 		clusters.New(p.DB, directory, p.Key, p.Public, p.Clock).Routes(),
 		pipelines.Routes(),
 		builds.Routes(),
+		s.agents.Routes(),
 		settings.New(p.DB, p.Public, p.Clock).Routes(),
 		route.DocsRoutes(),
 	)

@@ -12,9 +12,11 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"stackyard/internal/agents"
 	"stackyard/internal/blob"
 	"stackyard/internal/core"
 	"stackyard/internal/outbound"
@@ -34,6 +36,7 @@ type Settings struct {
 	TrustedProxies []netip.Prefix
 	Apply          string // an organization file, or empty
 	OutboundAllow  []netip.Prefix
+	Agents         agents.Settings
 }
 
 // ParseSettings makes settings of what was given for each flag name. The error joins everything that
@@ -108,6 +111,9 @@ func ParseSettings(given func(flag string) string) (Settings, error) {
 	}
 	if s.OutboundAllow, err = outbound.ParseAllow(given("outbound-allow")); err != nil {
 		bad("outbound-allow", "%w", err)
+	}
+	if s.Agents.LostAfter, err = time.ParseDuration(given("agent-lost-after")); err != nil || s.Agents.LostAfter < agents.MinLostAfter {
+		bad("agent-lost-after", "%q is not a time of at least %s, such as 3m or 45s", given("agent-lost-after"), agents.MinLostAfter)
 	}
 	return s, errors.Join(errs...)
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"stackyard/internal/agents"
 	"stackyard/internal/core"
 	"stackyard/internal/db"
 	"stackyard/internal/db/dbtest"
@@ -60,6 +61,7 @@ func Start(t testing.TB, d *db.DB) *Server {
 		Version:        "test",
 		TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")},
 		OutboundAllow:  []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
+		Agents:         agents.Settings{LostAfter: agents.DefaultLostAfter},
 	})
 	if err != nil {
 		t.Fatal(err)
