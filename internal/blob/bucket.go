@@ -1,7 +1,6 @@
 package blob
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"path"
+	"strings"
 
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
@@ -19,6 +19,7 @@ type bucket struct {
 	place
 	client    *minio.Client
 	transport *http.Transport
+	uploads   chan struct{} // holds a token for each upload in parts that goes on
 }
 
 func openBucket(p place) (*bucket, error) {
@@ -42,7 +43,7 @@ func openBucket(p place) (*bucket, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot use the endpoint %s: %w", p.endpoint, err)
 	}
-	return &bucket{place: p, client: client, transport: transport}, nil
+	return &bucket{place: p, client: client, transport: transport, uploads: make(chan struct{}, uploadsAtOnce)}, nil
 }
 
 // String names the bucket as its own service does.
@@ -50,32 +51,108 @@ func (p place) String() string {
 	return fmt.Sprintf("%s://%s", p.service.scheme, path.Join(p.bucket, p.prefix))
 }
 
-// put sends an MD5 along because buckets with object lock insist on it.
-func (b *bucket) put(ctx context.Context, key string, content []byte) error {
-	_, err := b.client.PutObject(ctx, b.bucket, path.Join(b.prefix, key), bytes.NewReader(content), int64(len(content)),
-		minio.PutObjectOptions{SendContentMd5: true})
-	return b.explain(err)
-}
+func (b *bucket) name(key string) string { return path.Join(b.prefix, key) }
 
-func (b *bucket) get(ctx context.Context, key string) ([]byte, error) {
-	object, err := b.client.GetObject(ctx, b.bucket, path.Join(b.prefix, key), minio.GetObjectOptions{})
+func (b *bucket) core() minio.Core { return minio.Core{Client: b.client} }
+
+func (b *bucket) open(ctx context.Context, key string, offset, length int64) (io.ReadCloser, error) {
+	var options minio.GetObjectOptions
+	if offset > 0 || length > 0 {
+		last := int64(0) // the end of the object
+		if length > 0 {
+			last = offset + length - 1
+		}
+		if err := options.SetRange(offset, last); err != nil {
+			return nil, err
+		}
+	}
+	content, _, _, err := b.core().GetObject(ctx, b.bucket, b.name(key), options)
+	if r, ok := errors.AsType[minio.ErrorResponse](err); ok && r.StatusCode == http.StatusRequestedRangeNotSatisfiable {
+		return http.NoBody, nil
+	}
 	if err != nil {
 		return nil, b.explain(err)
 	}
-	defer object.Close()
-	content, err := io.ReadAll(object)
-	return content, b.explain(err)
+	return explained{content, b.place}, nil
+}
+
+// explained is a content whose errors say what a person can do.
+type explained struct {
+	io.ReadCloser
+	place place
+}
+
+func (e explained) Read(p []byte) (int, error) {
+	n, err := e.ReadCloser.Read(p)
+	if err != nil && err != io.EOF {
+		err = e.place.explain(err)
+	}
+	return n, err
+}
+
+func (b *bucket) size(ctx context.Context, key string) (int64, error) {
+	object, err := b.client.StatObject(ctx, b.bucket, b.name(key), minio.StatObjectOptions{})
+	return object.Size, b.explain(err)
 }
 
 func (b *bucket) remove(ctx context.Context, key string) error {
-	err := b.client.RemoveObject(ctx, b.bucket, path.Join(b.prefix, key), minio.RemoveObjectOptions{})
+	err := b.client.RemoveObject(ctx, b.bucket, b.name(key), minio.RemoveObjectOptions{})
 	return b.explain(err)
+}
+
+func (b *bucket) removeAll(ctx context.Context, prefix string) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	found := make(chan minio.ObjectInfo)
+	listed := make(chan error, 1)
+	go func() {
+		defer close(found)
+		listed <- b.each(ctx, prefix, func(object minio.ObjectInfo) bool {
+			select {
+			case found <- object:
+				return true
+			case <-ctx.Done():
+				return false
+			}
+		})
+	}()
+	for failed := range b.client.RemoveObjects(ctx, b.bucket, found, minio.RemoveObjectsOptions{}) {
+		return b.explain(failed.Err)
+	}
+	return errors.Join(<-listed, ctx.Err())
+}
+
+func (b *bucket) list(ctx context.Context, prefix string, yield func(Object) bool) error {
+	return b.each(ctx, prefix, func(object minio.ObjectInfo) bool {
+		key := object.Key
+		if b.prefix != "" {
+			key = strings.TrimPrefix(key, b.prefix+"/")
+		}
+		return yield(Object{Key: key, Size: object.Size})
+	})
+}
+
+// each yields the objects below a prefix, in the order of their names.
+func (b *bucket) each(ctx context.Context, prefix string, yield func(minio.ObjectInfo) bool) error {
+	options := minio.ListObjectsOptions{Prefix: b.name(prefix) + "/", Recursive: true}
+	for object := range b.client.ListObjectsIter(ctx, b.bucket, options) {
+		if object.Err != nil {
+			return b.explain(object.Err)
+		}
+		if !yield(object) {
+			return nil
+		}
+	}
+	return ctx.Err()
 }
 
 // explain turns what the object store or the network said into what a person can do about it.
 func (p place) explain(err error) error {
 	if err == nil {
 		return nil
+	}
+	if given, ok := errors.AsType[*contentError](err); ok {
+		return given
 	}
 	if response, ok := errors.AsType[minio.ErrorResponse](err); ok {
 		return p.explainResponse(response)
@@ -91,6 +168,8 @@ func (p place) explain(err error) error {
 
 func (p place) explainResponse(r minio.ErrorResponse) error {
 	switch r.Code {
+	case minio.NoSuchKey:
+		return ErrNotFound
 	case minio.NoSuchBucket:
 		return fmt.Errorf("%s has no bucket %q; create it, or correct its name", p.endpoint, p.bucket)
 	case "InvalidAccessKeyId":

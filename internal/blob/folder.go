@@ -2,12 +2,19 @@ package blob
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 )
 
-// folder keeps each object in a file.
+// folder keeps each object in a file whose path is the key. An object is written to a file beside its
+// own whose name begins with a dot, made durable, and only then given its name, so that it is there
+// whole or not at all.
 type folder string
 
 func openFolder(path string) (folder, error) {
@@ -19,14 +26,177 @@ func openFolder(path string) (folder, error) {
 
 func (f folder) String() string { return "the folder " + string(f) }
 
-func (f folder) put(_ context.Context, key string, content []byte) error {
-	return os.WriteFile(filepath.Join(string(f), key), content, 0o600)
+func (f folder) path(key string) string { return filepath.Join(string(f), filepath.FromSlash(key)) }
+
+func (f folder) put(_ context.Context, key string, from io.Reader, _ int64) error {
+	path := f.path(key)
+	part, err := f.createBeside(path)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(part, from)
+	if err == nil {
+		err = part.Sync()
+	}
+	if err := errors.Join(err, part.Close()); err != nil {
+		os.Remove(part.Name())
+		return err
+	}
+	if err := os.Rename(part.Name(), path); err != nil {
+		os.Remove(part.Name())
+		return err
+	}
+	return syncFolder(filepath.Dir(path))
 }
 
-func (f folder) get(_ context.Context, key string) ([]byte, error) {
-	return os.ReadFile(filepath.Join(string(f), key))
+// createBeside makes a file of its own in the folder where path is to be, and that folder where it is
+// missing.
+func (f folder) createBeside(path string) (*os.File, error) {
+	dir := filepath.Dir(path)
+	for tries := 10; ; tries-- {
+		part, err := os.CreateTemp(dir, ".part-*")
+		if tries == 0 || !errors.Is(err, fs.ErrNotExist) {
+			return part, err
+		}
+		// It may be removed again right away, by whoever deleted the last object in it.
+		if err := f.makeFolders(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+	}
+}
+
+// makeFolders makes what is missing of the folders down to dir, and makes them durable. The store's own
+// folder must be there: when it is not, a disk may not be mounted.
+func (f folder) makeFolders(dir string) error {
+	if dir == string(f) {
+		_, err := os.Stat(dir)
+		return err
+	}
+	switch err := os.Mkdir(dir, 0o700); {
+	case err == nil:
+		return syncFolder(filepath.Dir(dir))
+	case errors.Is(err, fs.ErrExist):
+		return nil
+	case !errors.Is(err, fs.ErrNotExist):
+		return err
+	}
+	if err := f.makeFolders(filepath.Dir(dir)); err != nil {
+		return err
+	}
+	return f.makeFolders(dir)
+}
+
+// syncFolder makes the names in a folder durable. One that was removed meanwhile has none.
+func syncFolder(path string) error {
+	dir, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}
+
+func (f folder) open(_ context.Context, key string, offset, length int64) (io.ReadCloser, error) {
+	file, err := os.Open(f.path(key))
+	if err != nil {
+		return nil, absent(err)
+	}
+	if _, err := file.Seek(offset, io.SeekStart); err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	if length < 0 {
+		return file, nil
+	}
+	return struct {
+		io.Reader
+		io.Closer
+	}{io.LimitReader(file, length), file}, nil
+}
+
+func (f folder) size(_ context.Context, key string) (int64, error) {
+	stat, err := os.Stat(f.path(key))
+	if err != nil {
+		return 0, absent(err)
+	}
+	if stat.IsDir() {
+		return 0, ErrNotFound
+	}
+	return stat.Size(), nil
 }
 
 func (f folder) remove(_ context.Context, key string) error {
-	return os.Remove(filepath.Join(string(f), key))
+	path := f.path(key)
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	f.prune(filepath.Dir(path))
+	return nil
+}
+
+func (f folder) removeAll(_ context.Context, prefix string) error {
+	path := f.path(prefix)
+	if err := os.RemoveAll(path); err != nil {
+		return err
+	}
+	f.prune(filepath.Dir(path))
+	return nil
+}
+
+// prune removes a folder that holds nothing any more, and those above it.
+func (f folder) prune(dir string) {
+	for dir != string(f) && os.Remove(dir) == nil {
+		dir = filepath.Dir(dir)
+	}
+}
+
+// list walks the folder in the order of keys, in which a/b comes after a-b: the slash counts.
+func (f folder) list(ctx context.Context, prefix string, yield func(Object) bool) error {
+	_, err := f.walk(ctx, prefix, yield)
+	return err
+}
+
+func (f folder) walk(ctx context.Context, prefix string, yield func(Object) bool) (goOn bool, err error) {
+	entries, err := os.ReadDir(f.path(prefix))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return false, err
+	}
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(sortName(a), sortName(b)) })
+	for _, entry := range entries {
+		if err := ctx.Err(); err != nil {
+			return false, err
+		}
+		key := prefix + "/" + entry.Name()
+		if entry.IsDir() {
+			if goOn, err := f.walk(ctx, key, yield); err != nil || !goOn {
+				return false, err
+			}
+			continue
+		}
+		stat, err := entry.Info()
+		switch {
+		case errors.Is(err, fs.ErrNotExist) || strings.HasPrefix(entry.Name(), "."):
+			continue // deleted meanwhile, or not an object
+		case err != nil:
+			return false, err
+		case !yield(Object{Key: key, Size: stat.Size()}):
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+func sortName(entry fs.DirEntry) string {
+	if entry.IsDir() {
+		return entry.Name() + "/"
+	}
+	return entry.Name()
+}
+
+func absent(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return ErrNotFound
+	}
+	return err
 }
