@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -157,6 +158,25 @@ func TestServe_SaysThatItsAddressIsTaken(t *testing.T) {
 	status, _, stderr := stackyard(t, "serve", "--listen", strings.TrimPrefix(p.URL, "http://"), "--data", t.TempDir())
 	if status != exitFailed || !strings.Contains(stderr, "address already in use") {
 		t.Errorf("exit status %d\n%s", status, stderr)
+	}
+}
+
+func TestServe_SaysThatItCannotKeepBlobs(t *testing.T) {
+	t.Parallel()
+	for place, want := range map[string]struct {
+		status int
+		text   string
+	}{
+		"ftp://example.test":                           {exitUsage, `--blobs: "ftp:" is not a place for blobs`},
+		filepath.Join(write(t, "a file"), "blobs"):     {exitFailed, "--blobs: cannot make the folder for blobs"},
+		"s3://acme-blobs?endpoint=http://127.0.0.1:1/": {exitFailed, "--blobs: cannot write to s3://acme-blobs: cannot reach http://127.0.0.1:1"},
+	} {
+		cmd := command("serve", "--listen", "127.0.0.1:0", "--data", t.TempDir(), "--blobs", place)
+		cmd.Env = append(cmd.Environ(), "AWS_ACCESS_KEY_ID=key", "AWS_SECRET_ACCESS_KEY=secret")
+		stderr, err := cmd.CombinedOutput()
+		if err == nil || cmd.ProcessState.ExitCode() != want.status || !strings.Contains(string(stderr), want.text) {
+			t.Errorf("--blobs %s: %v\n%s", place, err, stderr)
+		}
 	}
 }
 

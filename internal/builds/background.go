@@ -1,8 +1,10 @@
 package builds
 
 import (
+	"context"
 	"time"
 
+	"stackyard/internal/blob"
 	"stackyard/internal/pipelines"
 	"stackyard/internal/settings"
 	"stackyard/internal/tasks"
@@ -10,11 +12,14 @@ import (
 
 // Background registers what builds have done without a request: what time brings, and what a crash kept
 // from being done.
-func (s *Service) Background(r *tasks.Runner) {
+func (s *Service) Background(r *tasks.Runner, blobs *blob.Store) {
 	r.HandleTx(deadlineTask, s.passDeadline)
 	r.HandleTx(expiryTask, s.expireJobs)
 	r.HandleTx(settings.ExpiryChanged, s.applyExpiry)
 	r.Sweep(removalTask, removeEvery, s.removeOld)
 	r.Handle(pipelines.Removed, tasks.Limits{Timeout: time.Minute}, s.survive)
+	r.Handle(pipelines.BytesRemoval, tasks.Limits{Timeout: 5 * time.Minute}, func(ctx context.Context, t *tasks.Due) error {
+		return blobs.DeleteAll(ctx, t.Key)
+	})
 	r.Handle(consequenceTask, tasks.Limits{Timeout: time.Minute}, s.doTask)
 }

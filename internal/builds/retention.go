@@ -5,6 +5,7 @@ import (
 
 	"stackyard/internal/db"
 	"stackyard/internal/identity"
+	"stackyard/internal/pipelines"
 )
 
 const (
@@ -30,7 +31,7 @@ func (s *Service) removeOld(q *db.Q) (more bool, err error) {
 			return false, err
 		}
 		if len(old) > 0 {
-			return true, remove(q, old)
+			return true, remove(q, old, s.clock())
 		}
 	}
 	return false, nil
@@ -57,25 +58,43 @@ func keepers(q *db.Q) ([]keeper, error) {
 	return found, err
 }
 
+// Prefix is what the keys of all blobs of a build begin with, such as those of its logs and artifacts.
+// They are removed with the build.
+func Prefix(orgID, pipelineID, buildID string) string {
+	return pipelines.Prefix(orgID, pipelineID) + "/" + buildID
+}
+
+// An oldBuild is one to be removed, with what the keys of its blobs begin with.
+type oldBuild struct{ id, prefix string }
+
 // finishedBefore returns some builds of an organization that ended before a time, oldest first. Those
 // that somebody is about to change, such as by a retry, are left out; the others nobody changes any more.
-func finishedBefore(q *db.Q, orgID string, t time.Time) ([]string, error) {
-	return db.All(q, scanID, `
-		SELECT id FROM builds
+func finishedBefore(q *db.Q, orgID string, t time.Time) ([]oldBuild, error) {
+	scan := func(scan db.Scan) (old oldBuild, err error) {
+		var pipelineID string
+		err = scan(&old.id, &pipelineID)
+		old.prefix = Prefix(orgID, pipelineID, old.id)
+		return old, err
+	}
+	return db.All(q, scan, `
+		SELECT id, pipeline_id FROM builds
 		WHERE organization_id = $1 AND finished_at IS NOT NULL AND finished_at < $2
 		ORDER BY finished_at
 		LIMIT $3`+q.SkipLocked(), orgID, db.Micros(t), removeBuilds)
 }
 
 // remove removes builds, until enough is done.
-func remove(q *db.Q, ids []string) error {
+func remove(q *db.Q, builds []oldBuild, now time.Time) error {
 	removed := 0
-	for _, id := range ids {
+	for _, old := range builds {
 		var jobs int
-		if err := q.QueryRow(`SELECT COUNT(*) FROM jobs WHERE build_id = $1`, id).Scan(&jobs); err != nil {
+		if err := q.QueryRow(`SELECT COUNT(*) FROM jobs WHERE build_id = $1`, old.id).Scan(&jobs); err != nil {
 			return err
 		}
-		if _, err := q.Exec(`DELETE FROM builds WHERE id = $1`, id); err != nil {
+		if _, err := q.Exec(`DELETE FROM builds WHERE id = $1`, old.id); err != nil {
+			return err
+		}
+		if err := pipelines.RemoveBytes(q, old.prefix, now); err != nil {
 			return err
 		}
 		if removed += jobs; removed >= removeJobs {

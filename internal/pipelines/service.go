@@ -174,12 +174,32 @@ func (s *Service) change(ctx context.Context, v Viewer, id string, fn func(p *Pi
 // organization's id: what has waited for a build of the pipeline would wait for ever.
 const Removed = "pipeline-removed"
 
+// BytesRemoval is the kind of the task that removes what a pipeline or a build has had in the place for
+// blobs. The key of the task is the prefix of all that.
+const BytesRemoval = "bytes-removal"
+
+// removalDelay is how much later bytes go than the rows that led to them, so that what was being
+// written at that moment goes too.
+const removalDelay = time.Minute
+
+// RemoveBytes has everything removed that is kept in the place for blobs below a prefix.
+func RemoveBytes(q *db.Q, prefix string, now time.Time) error {
+	return tasks.Add(q, tasks.Task{Kind: BytesRemoval, Key: prefix, RunAt: now.Add(removalDelay)})
+}
+
+// Prefix is what the keys of all blobs of a pipeline begin with.
+func Prefix(orgID, pipelineID string) string { return orgID + "/" + pipelineID }
+
 // delete removes a pipeline with everything that belongs to it.
 func (s *Service) delete(ctx context.Context, p *Pipeline) error {
 	return s.db.Write(ctx, func(q *db.Q) error {
 		if err := remove(q, p); err != nil {
 			return err
 		}
-		return tasks.Add(q, tasks.Task{Kind: Removed, Key: p.OrganizationID, RunAt: s.clock()})
+		now := s.clock()
+		if err := RemoveBytes(q, Prefix(p.OrganizationID, p.ID), now); err != nil {
+			return err
+		}
+		return tasks.Add(q, tasks.Task{Kind: Removed, Key: p.OrganizationID, RunAt: now})
 	})
 }

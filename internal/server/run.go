@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"stackyard/internal/blob"
 	"stackyard/internal/core"
 	"stackyard/internal/db"
 	"stackyard/internal/oauth"
@@ -151,8 +152,24 @@ func Apply(ctx context.Context, st Storage, path string, source []byte, out io.W
 	return nil
 }
 
+// openBlobs opens the place for logs and artifacts, and makes sure that it can be used.
+func openBlobs(ctx context.Context, s Settings) (*blob.Store, error) {
+	store, err := blob.Open(s.Blobs)
+	if err == nil {
+		err = store.Check(ctx)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("--blobs: %w", err)
+	}
+	return store, nil
+}
+
 // Run serves until ctx is done, then drains. ready is called with the URL once requests are answered.
 func Run(ctx context.Context, s Settings, st Storage, version string, log *slog.Logger, ready func(url string) error) error {
+	blobs, err := openBlobs(ctx, s)
+	if err != nil {
+		return err
+	}
 	listener, err := net.Listen("tcp", s.Listen)
 	if err != nil {
 		return err
@@ -164,6 +181,7 @@ func Run(ctx context.Context, s Settings, st Storage, version string, log *slog.
 	}
 	wired, err := New(Parts{
 		DB:             st.DB,
+		Blobs:          blobs,
 		Key:            st.Key,
 		Public:         public,
 		Clock:          core.SystemClock,

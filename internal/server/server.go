@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"stackyard/internal/agents"
+	"stackyard/internal/blob"
 	"stackyard/internal/builds"
 	"stackyard/internal/clusters"
 	"stackyard/internal/core"
@@ -29,6 +30,7 @@ import (
 // Parts are what a server is made of.
 type Parts struct {
 	DB             *db.DB
+	Blobs          *blob.Store
 	Key            seal.Key
 	Public         core.PublicURL
 	Clock          core.Clock
@@ -75,8 +77,8 @@ func New(p Parts) (*Server, error) {
 func (s *Server) rooms(p Parts, directory *identity.Directory) []route.Route {
 	pipelines := pipelines.New(p.DB, p.Key, p.Public, p.Clock, outbound.New(p.OutboundAllow))
 	builds := builds.New(p.DB, pipelines, p.Public, p.Clock, p.Log)
-	builds.Background(s.background.tasks)
 	s.agents = agents.New(p.DB, directory, builds, s.background.bus, p.Key, p.Public, p.Clock, p.Log, p.Agents)
+	builds.Background(s.background.tasks, p.Blobs)
 	return slices.Concat(
 		organizations.New(p.DB, directory, p.Public, p.Clock).Routes(),
 		clusters.New(p.DB, directory, p.Key, p.Public, p.Clock).Routes(),

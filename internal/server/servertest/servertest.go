@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"stackyard/internal/agents"
+	"stackyard/internal/blob"
 	"stackyard/internal/core"
 	"stackyard/internal/db"
 	"stackyard/internal/db/dbtest"
@@ -25,6 +26,7 @@ import (
 type Server struct {
 	URL   string
 	DB    *db.DB
+	Blobs *blob.Store
 	Key   seal.Key
 	Clock *Clock
 	*server.Server
@@ -46,7 +48,11 @@ func Each(t *testing.T, fn func(t *testing.T, s *Server)) {
 // Start starts a server on a database and stops it when the test ends.
 func Start(t testing.TB, d *db.DB) *Server {
 	t.Helper()
-	s := &Server{DB: d, Key: seal.NewKey(), Clock: NewClock(), t: t}
+	blobs, err := blob.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &Server{DB: d, Blobs: blobs, Key: seal.NewKey(), Clock: NewClock(), t: t}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -54,6 +60,7 @@ func Start(t testing.TB, d *db.DB) *Server {
 	s.URL = "http://" + listener.Addr().String()
 	s.Server, err = server.New(server.Parts{
 		DB:             d,
+		Blobs:          blobs,
 		Key:            s.Key,
 		Public:         core.PublicURL(s.URL),
 		Clock:          s.Clock.Now,
