@@ -27,6 +27,8 @@ const (
 type Error struct {
 	Kind    Kind
 	Message string
+	// Code is the word for the error in a protocol that has such words, as OAuth has.
+	Code string
 	// Fields holds one entry for each field that broke a rule.
 	Fields []FieldError
 	// RetryAfter, in whole seconds, accompanies RateLimited and Unavailable.

@@ -20,6 +20,7 @@ const (
 	ManageMembers      Permission = "manage_members"
 	ManageTeams        Permission = "manage_teams"
 	ManageTemplates    Permission = "manage_pipeline_templates"
+	ManageApplications Permission = "manage_oauth_applications"
 )
 
 // Permissions that follow from teams, where the organization has them switched on.

@@ -64,6 +64,16 @@ func OrganizationsByID(q *db.Q, ids []string, limit, offset int) ([]Organization
 	return orgs, len(ids), err
 }
 
+// OrganizationsOf returns the organizations that a user belongs to, by name.
+func OrganizationsOf(q *db.Q, userID string) ([]Organization, error) {
+	return db.All(q, scanOrganization, `
+		SELECT `+organizationColumns+`
+		FROM memberships m
+		JOIN organizations o ON o.id = m.organization_id
+		WHERE m.user_id = $1
+		ORDER BY o.name, o.slug`, userID)
+}
+
 // InsertOrganization adds an organization.
 func InsertOrganization(q *db.Q, o Organization) error {
 	_, err := q.Exec(`
@@ -89,7 +99,9 @@ func loadCaller(q *db.Q, hash string) (*Caller, error) {
 		SELECT t.id, t.user_id, t.hash, t.description, t.scopes, t.created_at, t.expires_at, `+UserColumns+`
 		FROM access_tokens t
 		JOIN users u ON u.id = t.user_id
-		WHERE t.hash = $1`, hash).Scan(dest...)
+		LEFT JOIN oauth_grants g ON g.id = t.grant_id
+		LEFT JOIN oauth_applications a ON a.id = g.application_id
+		WHERE t.hash = $1 AND COALESCE(a.enabled, TRUE)`, hash).Scan(dest...)
 	if err != nil {
 		return nil, err
 	}

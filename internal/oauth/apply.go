@@ -24,7 +24,8 @@ type Spec struct {
 	TokenExpiresIn *int            `yaml:"token_expires_in"` // 0: tokens do not expire
 	RefreshTokens  *bool           `yaml:"refresh_tokens"`
 	Enabled        *bool           `yaml:"enabled"`
-	Scopes         identity.Scopes `yaml:"scopes"` // nil: left alone
+	Scopes         identity.Scopes `yaml:"scopes"`        // nil: left alone
+	RedirectURIs   []string        `yaml:"redirect_uris"` // nil: left alone
 }
 
 // secretPrefix begins the secrets that are generated.
@@ -45,8 +46,16 @@ func (s Spec) Check(c *core.Complaints) {
 	if s.Name != nil && (strings.TrimSpace(*s.Name) == "" || utf8.RuneCountInString(*s.Name) > maxName) {
 		c.Add(s.Line, "a name must have 1 to %d characters", maxName)
 	}
-	if s.TokenExpiresIn != nil && *s.TokenExpiresIn < 0 {
-		c.Add(s.Line, "token_expires_in must not be negative; 0 is no expiry")
+	if s.TokenExpiresIn != nil && (*s.TokenExpiresIn < 0 || *s.TokenExpiresIn > maxTokenLife) {
+		c.Add(s.Line, "token_expires_in must not be negative, nor above %d; 0 is no expiry", maxTokenLife)
+	}
+	if len(s.RedirectURIs) > maxRedirectURIs {
+		c.Add(s.Line, "redirect_uris must be at most %d", maxRedirectURIs)
+	}
+	for _, uri := range s.RedirectURIs {
+		if !validRedirectURI(uri) {
+			c.Add(s.Line, "redirect_uris has %q, %s", uri, redirectURIRule)
+		}
 	}
 	if unknown := s.Scopes.Unknown(); unknown != "" {
 		c.Add(s.Line, "unknown scopes: %s", unknown)
@@ -97,14 +106,17 @@ func apply(in identity.Applying, spec Spec) error {
 		return err
 	}
 	spec.to(&wanted)
+	if _, ours := builtIn[spec.ClientID]; !ours && wanted.OrganizationID == "" && in.Org != nil {
+		wanted.OrganizationID = in.Org.ID
+	}
 	if !wanted.Confidential && spec.ClientSecret != "" {
 		in.Complaints.Add(spec.Line, "the application %s has a client_secret, so it must be confidential", spec.ClientID)
 		return nil
 	}
 	var generated string
-	if wanted.Confidential && wanted.SecretHash == "" {
+	if wanted.Confidential && wanted.secretHash == "" {
 		generated = seal.NewToken(secretPrefix)
-		wanted.SecretHash = seal.HashToken(generated)
+		wanted.secretHash = seal.HashToken(generated)
 	}
 	switch {
 	case isNew:
@@ -149,10 +161,13 @@ func (s Spec) to(a *Application) {
 	if s.Scopes != nil && !slices.Equal(slices.Sorted(slices.Values(s.Scopes)), slices.Sorted(slices.Values(a.Scopes))) {
 		a.Scopes = s.Scopes
 	}
+	if s.RedirectURIs != nil {
+		a.RedirectURIs = s.RedirectURIs
+	}
 	switch {
 	case !a.Confidential:
-		a.SecretHash = ""
+		a.secretHash = ""
 	case s.ClientSecret != "":
-		a.SecretHash = seal.HashToken(s.ClientSecret)
+		a.secretHash = seal.HashToken(s.ClientSecret)
 	}
 }

@@ -90,7 +90,7 @@ func TestApply_MakesWhatTheFileSays(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		mustApply(t, d, robot, "created oauth_application robot")
 		want := Application{
-			ID: "0190c0de-0000-7000-8000-000000000009", ClientID: "robot", SecretHash: seal.HashToken("robot-secret"), Name: "Robot",
+			ID: "0190c0de-0000-7000-8000-000000000009", ClientID: "robot", secretHash: seal.HashToken("robot-secret"), Name: "Robot",
 			Confidential: true, TokenExpiresIn: 3600, RefreshTokens: true, Enabled: false,
 			Scopes: identity.Scopes{"write_builds", "read_builds"}, CreatedAt: noon,
 		}
@@ -107,7 +107,7 @@ func TestApply_DefaultsToAPublicEnabledApplicationWithEveryScope(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		mustApply(t, d, `[{client_id: tool}]`, "created oauth_application tool")
 		got := byClientID(t, d, "tool")
-		if got.Name != "tool" || got.Confidential || got.SecretHash != "" || got.TokenExpiresIn != 0 || got.RefreshTokens || !got.Enabled || !got.Scopes.Has("read_user") {
+		if got.Name != "tool" || got.Confidential || got.secretHash != "" || got.TokenExpiresIn != 0 || got.RefreshTokens || !got.Enabled || !got.Scopes.Has("read_user") {
 			t.Errorf("got %+v", got)
 		}
 	})
@@ -118,15 +118,15 @@ func TestApply_ChangesOnlyWhatIsGiven(t *testing.T) {
 		mustApply(t, d, robot, "created oauth_application robot")
 		mustApply(t, d, `[{client_id: robot, enabled: true, token_expires_in: 0}]`, "changed oauth_application robot")
 		got := byClientID(t, d, "robot")
-		if !got.Enabled || got.TokenExpiresIn != 0 || got.Name != "Robot" || got.SecretHash != seal.HashToken("robot-secret") {
+		if !got.Enabled || got.TokenExpiresIn != 0 || got.Name != "Robot" || got.secretHash != seal.HashToken("robot-secret") {
 			t.Errorf("got %+v", got)
 		}
 		mustApply(t, d, `[{client_id: robot, client_secret: another}]`, "changed oauth_application robot")
-		if got := byClientID(t, d, "robot"); got.SecretHash != seal.HashToken("another") {
+		if got := byClientID(t, d, "robot"); got.secretHash != seal.HashToken("another") {
 			t.Error("the secret was not replaced")
 		}
 		mustApply(t, d, `[{client_id: robot, confidential: false}]`, "changed oauth_application robot")
-		if got := byClientID(t, d, "robot"); got.SecretHash != "" || got.Confidential {
+		if got := byClientID(t, d, "robot"); got.secretHash != "" || got.Confidential {
 			t.Error("a public application kept its secret")
 		}
 	})
@@ -140,7 +140,7 @@ func TestApply_GeneratesTheSecretOfAConfidentialApplicationOnce(t *testing.T) {
 			t.Fatalf("got %q, %q", lines, complaints)
 		}
 		secret, ok := strings.CutPrefix(lines[1], "token oauth_application robot ")
-		if !ok || byClientID(t, d, "robot").SecretHash != seal.HashToken(secret) {
+		if !ok || byClientID(t, d, "robot").secretHash != seal.HashToken(secret) {
 			t.Fatalf("the line is %q", lines[1])
 		}
 		mustApply(t, d, source)
@@ -156,6 +156,8 @@ func TestApply_Complains(t *testing.T) {
 		"a blank name":             {`[{client_id: x, name: " "}]`, `a name must have`},
 		"two declarations":         {`[{client_id: x, name: X}, {client_id: x, name: X}, {client_id: x, name: Y}]`, `declared differently`},
 		"a negative lifetime":      {`[{client_id: x, token_expires_in: -1}]`, `must not be negative`},
+		"an endless lifetime":      {`[{client_id: x, token_expires_in: 1000000000000}]`, `nor above`},
+		"a redirect over http":     {`[{client_id: x, redirect_uris: ["http://x.test/"]}]`, `must begin with https`},
 		"a public secret":          {`[{client_id: x, client_secret: s}]`, `must be confidential`},
 		"another application's id": {`[{client_id: x, id: 0190c0de-0000-7000-8000-000000000009}]`, `belongs to another application`},
 		"another id":               {`[{client_id: robot, id: 0190c0de-0000-7000-8000-000000000001}]`, `cannot be changed`},
@@ -176,7 +178,7 @@ func TestEnsureBuiltIn_AddsThePublicClientsOnce(t *testing.T) {
 		ensureBuiltIn(t, d, noon)
 		for _, clientID := range []string{"stackyard-cli", "5214b230f06b48938ab5"} {
 			a := byClientID(t, d, clientID)
-			if a.Confidential || a.SecretHash != "" || !a.RefreshTokens || !a.Enabled || a.TokenExpiresIn != 0 || !a.Scopes.Has("write_builds") {
+			if a.Confidential || a.secretHash != "" || !a.RefreshTokens || !a.Enabled || a.TokenExpiresIn != 0 || !a.Scopes.Has("write_builds") {
 				t.Errorf("%s is %+v", clientID, a)
 			}
 		}

@@ -80,6 +80,7 @@ func removeMember(q *db.Q, organizationID, userID string) error {
 		`DELETE FROM team_members WHERE user_id = $2 AND team_id IN (SELECT id FROM teams WHERE organization_id = $1)`,
 		`DELETE FROM cluster_maintainers WHERE user_id = $2 AND cluster_id IN (SELECT id FROM clusters WHERE organization_id = $1)`,
 		`DELETE FROM access_token_organizations WHERE organization_id = $1 AND token_id IN (SELECT id FROM access_tokens WHERE user_id = $2)`,
+		`DELETE FROM oauth_grants WHERE organization_id = $1 AND user_id = $2`,
 		`DELETE FROM memberships WHERE organization_id = $1 AND user_id = $2`,
 	} {
 		if _, err := q.Exec(statement, organizationID, userID); err != nil {

@@ -76,11 +76,11 @@ func tokenByHash(q *db.Q, organizationID, hash string) (storedToken, error) {
 	return db.One(q, scanToken, selectToken+` WHERE t.hash = $2`, organizationID, hash)
 }
 
-// tokenByDescription returns the oldest token of a user with a description that reaches the
-// organization.
+// tokenByDescription returns the oldest token that a user has made, with a description, and that reaches
+// the organization.
 func tokenByDescription(q *db.Q, organizationID, userID, description string) (storedToken, error) {
 	return db.One(q, scanToken, selectToken+`
-		WHERE a.token_id IS NOT NULL AND t.user_id = $2 AND t.description = $3
+		WHERE a.token_id IS NOT NULL AND t.grant_id IS NULL AND t.user_id = $2 AND t.description = $3
 		ORDER BY t.created_at, t.id
 		LIMIT 1`, organizationID, userID, description)
 }

@@ -88,6 +88,20 @@ func (r *Request) ReadForm() (url.Values, error) {
 	return form, nil
 }
 
+// DecodeForm reads parameters into the strings of the struct that v points to, by their JSON names. One
+// without a value is as good as absent, and one that is given more than once is refused. Parameters that
+// the struct does not have are ignored.
+func DecodeForm(form url.Values, v any) error {
+	target := reflect.ValueOf(v).Elem()
+	for field := range fields(target.Type()) {
+		if len(form[field.name]) > 1 {
+			return core.Errorf(core.BadRequest, "%s is given more than once", field.name)
+		}
+		target.FieldByIndex(field.index).SetString(form.Get(field.name))
+	}
+	return nil
+}
+
 // readBody reads the whole body, unless it is larger than a number of bytes or slow to arrive.
 func (r *Request) readBody(most int64) ([]byte, error) {
 	// What cannot have a deadline, such as a recorder in a test, cannot be slow either.

@@ -1,0 +1,161 @@
+package oauth
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"strings"
+	"unicode/utf8"
+
+	"stackyard/internal/core"
+	"stackyard/internal/db"
+	"stackyard/internal/identity"
+	"stackyard/internal/seal"
+)
+
+// maxTokenLife is the longest that access tokens may live, in seconds: ten years.
+const maxTokenLife = 10 * 365 * 24 * 60 * 60
+
+// ApplicationSettings are what administrators decide about an application.
+type ApplicationSettings struct {
+	Name           string
+	Scopes         identity.Scopes // what it may ask for; EveryScope is everything
+	RedirectURIs   []string        // none: browsers are only sent back to their own machine
+	TokenExpiresIn int             // seconds; 0: its tokens do not expire
+	RefreshTokens  bool
+	Enabled        bool
+}
+
+// Settings returns what administrators have decided about the application.
+func (a Application) Settings() ApplicationSettings {
+	return ApplicationSettings{
+		Name:           a.Name,
+		Scopes:         a.Scopes,
+		RedirectURIs:   a.RedirectURIs,
+		TokenExpiresIn: a.TokenExpiresIn,
+		RefreshTokens:  a.RefreshTokens,
+		Enabled:        a.Enabled,
+	}
+}
+
+// check returns a validation error that names all that is wrong, by the fields' names in the organization
+// file.
+func (s ApplicationSettings) check() error {
+	var problems core.Problems
+	if strings.TrimSpace(s.Name) == "" || utf8.RuneCountInString(s.Name) > maxName {
+		problems.Add("name", "must have 1 to %d characters", maxName)
+	}
+	if len(s.Scopes) == 0 {
+		problems.Add("scopes", "must have at least one")
+	}
+	if unknown := s.Scopes.Unknown(); unknown != "" {
+		problems.Add("scopes", "has some that do not exist: %s", unknown)
+	}
+	if len(s.RedirectURIs) > maxRedirectURIs {
+		problems.Add("redirect_uris", "must be at most %d", maxRedirectURIs)
+	}
+	for _, uri := range s.RedirectURIs {
+		if !validRedirectURI(uri) {
+			problems.Add("redirect_uris", "has %q, %s", uri, redirectURIRule)
+			break
+		}
+	}
+	if s.TokenExpiresIn < 0 || s.TokenExpiresIn > maxTokenLife {
+		problems.Add("token_expires_in", "must be from 0, for no expiry, to %d seconds", maxTokenLife)
+	}
+	return problems.Err()
+}
+
+const redirectURIRule = "which must begin with https://, or with http:// and 127.0.0.1, [::1] or localhost, and have no fragment"
+
+func (s ApplicationSettings) to(a *Application) {
+	a.Name, a.Scopes, a.TokenExpiresIn, a.RefreshTokens, a.Enabled = s.Name, s.Scopes, s.TokenExpiresIn, s.RefreshTokens, s.Enabled
+	a.RedirectURIs = append([]string{}, s.RedirectURIs...)
+}
+
+// Applications returns the applications that an organization looks after, by name: those that its
+// administrators made, and those that the organization file declares under it first. Members with the
+// permission identity.ManageApplications, which are its administrators, may make and change them. The
+// built-in ones belong to nobody; the organization file can change them.
+func (s *Service) Applications(ctx context.Context, organizationID string) (list []Application, err error) {
+	err = s.db.Read(ctx, func(q *db.Q) (err error) {
+		list, err = ownApplications(q, organizationID)
+		return err
+	})
+	return list, err
+}
+
+// Application returns an application that an organization looks after, or a NotFound error.
+func (s *Service) Application(ctx context.Context, organizationID, id string) (a Application, err error) {
+	err = s.db.Read(ctx, func(q *db.Q) (err error) {
+		a, err = ownApplication(q, organizationID, id)
+		return err
+	})
+	return a, err
+}
+
+// CreateApplication makes an application that an organization looks after. A confidential one gets a
+// secret, which is returned and can never be seen again. An error of kind Unprocessable has Fields.
+func (s *Service) CreateApplication(ctx context.Context, organizationID string, settings ApplicationSettings, confidential bool) (a Application, secret string, err error) {
+	if err := settings.check(); err != nil {
+		return a, "", err
+	}
+	a = newApplication(newClientID(), s.clock())
+	a.OrganizationID, a.Confidential = organizationID, confidential
+	settings.to(&a)
+	if confidential {
+		secret = seal.NewToken(secretPrefix)
+		a.secretHash = seal.HashToken(secret)
+	}
+	err = s.db.Write(ctx, func(q *db.Q) error { return insertApplication(q, a) })
+	return a, secret, err
+}
+
+// EditApplication changes an application that an organization looks after. While it is not enabled,
+// nobody can be asked and its tokens do not work, at once in this process and within a second in others.
+func (s *Service) EditApplication(ctx context.Context, organizationID, id string, settings ApplicationSettings) (Application, error) {
+	if err := settings.check(); err != nil {
+		return Application{}, err
+	}
+	return s.changeApplication(ctx, organizationID, id, func(a *Application) error {
+		settings.to(a)
+		return nil
+	})
+}
+
+// RotateSecret gives a confidential application a new secret, which is returned and can never be seen
+// again. The old one stops working at once.
+func (s *Service) RotateSecret(ctx context.Context, organizationID, id string) (secret string, err error) {
+	secret = seal.NewToken(secretPrefix)
+	_, err = s.changeApplication(ctx, organizationID, id, func(a *Application) error {
+		if !a.Confidential {
+			return core.Errorf(core.Unprocessable, "A public application has no secret.")
+		}
+		a.secretHash = seal.HashToken(secret)
+		return nil
+	})
+	return secret, err
+}
+
+func (s *Service) changeApplication(ctx context.Context, organizationID, id string, change func(*Application) error) (a Application, err error) {
+	err = s.directory.Change(ctx, func(q *db.Q) error {
+		if err := q.Lock("oauth_applications", id); err != nil {
+			return err
+		}
+		if a, err = ownApplication(q, organizationID, id); err != nil {
+			return err
+		}
+		if err := change(&a); err != nil {
+			return err
+		}
+		return updateApplication(q, a)
+	})
+	return a, err
+}
+
+// newClientID returns a client id for an application that nobody named.
+func newClientID() string {
+	var b [10]byte
+	rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
+}

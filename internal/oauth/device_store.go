@@ -1,0 +1,73 @@
+package oauth
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"stackyard/internal/db"
+)
+
+const deviceColumns = `d.id, d.organization_id, d.scopes, d.address, d.user_agent, d.state, d.grant_id, d.poll_interval, d.polled_at,
+	d.created_at, d.expires_at, ` + ownerColumn + `, ` + applicationColumns
+
+func scanDevice(scan db.Scan) (device, error) {
+	var d device
+	var seconds int64
+	err := scan(append([]any{&d.id, db.ToText(&d.hintID), db.ToJSON(&d.scopes), &d.address, &d.userAgent, &d.state, db.ToText(&d.grantID), &seconds, db.ToTime(&d.polledAt),
+		db.ToTime(&d.createdAt), db.ToTime(&d.expiresAt), &d.owner}, applicationDest(&d.application)...)...)
+	d.interval = time.Duration(seconds) * time.Second
+	return d, err
+}
+
+const selectDevice = `
+	SELECT ` + deviceColumns + `
+	FROM oauth_device_requests d
+	JOIN oauth_applications a ON a.id = d.application_id
+	LEFT JOIN organizations o ON o.id = a.organization_id`
+
+const noDevice = "No device request found"
+
+// deviceByID returns the request with the hash of its device code, or a NotFound error.
+func deviceByID(q *db.Q, id string) (device, error) {
+	d, err := db.One(q, scanDevice, selectDevice+` WHERE d.id = $1`, id)
+	return d, found(err, noDevice)
+}
+
+// lockDeviceByUserCode locks and returns the request with the hash of its user code, or a NotFound error.
+func lockDeviceByUserCode(q *db.Q, hash string) (device, error) {
+	var id string
+	if err := q.QueryRow(`SELECT id FROM oauth_device_requests WHERE user_code_hash = $1`, hash).Scan(&id); err != nil {
+		return device{}, found(err, noDevice)
+	}
+	return lockDevice(q, id)
+}
+
+// lockDevice locks and returns the request with the hash of its device code, or a NotFound error.
+func lockDevice(q *db.Q, id string) (device, error) {
+	if err := q.Lock("oauth_device_requests", id); err != nil {
+		return device{}, err
+	}
+	return deviceByID(q, id)
+}
+
+// insertDevice adds a request. It is not added when another one has its user code.
+func insertDevice(q *db.Q, d device, userCodeHash string) (added bool, err error) {
+	n, err := q.Exec(`
+		INSERT INTO oauth_device_requests (id, user_code_hash, application_id, organization_id, scopes, address, user_agent, state,
+			poll_interval, created_at, expires_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+		ON CONFLICT (user_code_hash) DO NOTHING`,
+		d.id, userCodeHash, d.application.ID, db.Text(d.hintID), db.JSON(d.scopes), d.address, d.userAgent, d.state,
+		int64(d.interval/time.Second), db.Micros(d.createdAt), db.Micros(d.expiresAt))
+	return n == 1, err
+}
+
+// move brings a request, which is locked, into another state. An approved one has a grant.
+func (d device) move(q *db.Q, to deviceState, grantID string) error {
+	if !slices.Contains(deviceMoves[d.state], to) {
+		return fmt.Errorf("a device request cannot go from %s to %s", d.state, to)
+	}
+	_, err := q.Exec(`UPDATE oauth_device_requests SET state = $2, grant_id = $3 WHERE id = $1`, d.id, to, db.Text(grantID))
+	return err
+}

@@ -1,0 +1,35 @@
+package oauth
+
+import (
+	"fmt"
+
+	"stackyard/internal/core"
+)
+
+// errorCode is the word for an error in OAuth (RFC 6749, 7009 and 8628).
+type errorCode string
+
+// The words.
+const (
+	invalidRequest          errorCode = "invalid_request"
+	invalidClient           errorCode = "invalid_client"
+	invalidGrant            errorCode = "invalid_grant"
+	invalidScope            errorCode = "invalid_scope"
+	unauthorizedClient      errorCode = "unauthorized_client"
+	unsupportedGrantType    errorCode = "unsupported_grant_type"
+	unsupportedResponseType errorCode = "unsupported_response_type"
+	accessDenied            errorCode = "access_denied"
+	authorizationPending    errorCode = "authorization_pending"
+	slowDown                errorCode = "slow_down"
+	expiredToken            errorCode = "expired_token"
+	serverError             errorCode = "server_error"
+)
+
+// errorf returns an error with an OAuth word and a sentence for the developer of the application.
+func errorf(code errorCode, format string, args ...any) error {
+	kind := core.BadRequest
+	if code == invalidClient {
+		kind = core.Unauthorized
+	}
+	return &core.Error{Kind: kind, Code: string(code), Message: fmt.Sprintf(format, args...)}
+}
