@@ -7,10 +7,13 @@ import (
 	"stackyard/internal/definition"
 )
 
-// A Queued is a job that has a place in the queue of a concurrency group.
+// A Queued is a job that stands in the queue of a concurrency group.
 type Queued struct {
 	JobID string
-	// Waiting is set for a job that may not start yet: it holds its place, and nothing more.
+	// Place is where the job's build stands in line, compared by bytes: see [Admit].
+	Place string
+	// Waiting is set for a job that may not start yet: it keeps others from its place, and nothing
+	// more.
 	Waiting  bool
 	Limit    int
 	Method   definition.ConcurrencyMethod
@@ -20,11 +23,35 @@ type Queued struct {
 // Admit returns the ids of the jobs of a concurrency group that may be scheduled now, in the order
 // in which they should be. Holders is how many jobs hold a slot ([JobState.HoldsSlot]).
 //
-// Queue holds the jobs with Job.Queued in order: by creation of their build, then those limiting or
-// limited before those waiting, then by position. Waiting jobs come last in their build because one
-// of the others may be what they wait for. For ordered jobs the first (largest limit − holders)
-// suffice, for eager ones those that are not waiting.
+// Queue holds the jobs with Job.Queued, those of one place by build and position. An ordered job
+// goes when fewer than its limit hold a slot or are ahead of it: have a place before it or, at the
+// same place, can start while it waits, or else come before it in the queue. An eager job goes when
+// fewer than its limit hold a slot, those with a higher priority first. So the first (largest limit −
+// holders) jobs suffice, in this order, and as many of the eager ones in theirs.
+//
+// # Why no build is stuck
+//
+// A job in the queue waits for those ahead of it, which may wait for other steps and, through
+// triggers, for other builds. Three rules keep that from going round in a circle.
+//
+//   - A build that a synchronous trigger waits for has the place of the build which waits. So all
+//     that wait for one another, to any depth, have one place, that of the first of them. Any other
+//     build has a place of its own, behind all that there are: a new one, a rebuilt one, and one
+//     that an asynchronous trigger started. A retry keeps the place of its build.
+//   - At one place those that can start are ahead of those that wait.
+//   - Who holds a slot waits for no other job: only command jobs have concurrency groups.
+//
+// For suppose that nothing could move any more: agents have nothing, and no person is asked. Then
+// nobody holds a slot. Of all places that builds have which are not over, look at the first. No job
+// there is limited, for the first in its group would have nobody ahead of it. So all jobs there wait,
+// or are triggers that wait for builds there; and a build whose triggers wait for nothing, which
+// there is since chains of triggers end, has only jobs that wait for each other or for nobody. That
+// is what unstick (settle.go) ends.
 func Admit(holders int, queue []Queued) []string {
+	queue = slices.Clone(queue)
+	slices.SortStableFunc(queue, func(a, b Queued) int {
+		return cmp.Or(cmp.Compare(a.Place, b.Place), later(a.Waiting, b.Waiting))
+	})
 	var admitted []string
 	var eager []Queued
 	for ahead, q := range queue {
@@ -43,4 +70,15 @@ func Admit(holders int, queue []Queued) []string {
 		}
 	}
 	return admitted
+}
+
+// later compares two of which those that are come after those that are not.
+func later(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return 1
+	}
+	return -1
 }

@@ -12,6 +12,7 @@ func TestConcurrency_AdmitsByMethod(t *testing.T) {
 		return Queued{JobID: id, Limit: limit, Method: definition.Ordered}
 	}
 	waits := func(q Queued) Queued { q.Waiting = true; return q }
+	at := func(place string, q Queued) Queued { q.Place = place; return q }
 	eager := func(id string, limit, priority int) Queued {
 		return Queued{JobID: id, Limit: limit, Method: definition.Eager, Priority: priority}
 	}
@@ -25,11 +26,15 @@ func TestConcurrency_AdmitsByMethod(t *testing.T) {
 		{"in order of creation", 0, []Queued{ordered("a", 2), ordered("b", 2), ordered("c", 2)}, []string{"a", "b"}},
 		{"behind holders", 1, []Queued{ordered("a", 2), ordered("b", 2)}, []string{"a"}},
 		{"full", 2, []Queued{ordered("a", 2)}, nil},
-		{"behind one that waits", 0, []Queued{waits(ordered("a", 1)), ordered("b", 1)}, nil},
-		{"beside one that waits", 0, []Queued{waits(ordered("a", 2)), ordered("b", 2)}, []string{"b"}},
+		{"by place", 0, []Queued{at("2", ordered("a", 1)), at("1", ordered("b", 1))}, []string{"b"}},
+		{"behind one that waits", 0, []Queued{at("1", waits(ordered("a", 1))), at("2", ordered("b", 1))}, nil},
+		{"beside one that waits", 0, []Queued{at("1", waits(ordered("a", 2))), at("2", ordered("b", 2))}, []string{"b"}},
+		{"past one that waits at the same place", 0, []Queued{waits(ordered("a", 1)), ordered("b", 1)}, []string{"b"}},
+		{"past all that wait at the same place", 0, []Queued{at("1", waits(ordered("a", 2))), at("1", waits(ordered("b", 2))), at("1", ordered("c", 2)), at("2", ordered("d", 2))}, []string{"c"}},
+		{"behind an eager one at an earlier place", 0, []Queued{at("1", eager("a", 1, 0)), at("2", ordered("b", 1))}, []string{"a"}},
 		{"each by its own limit", 1, []Queued{ordered("a", 1), ordered("b", 3)}, []string{"b"}},
 		{"eager by priority", 0, []Queued{eager("a", 2, 0), eager("b", 2, 5), eager("c", 2, 1)}, []string{"b", "c"}},
-		{"eager past one that waits", 0, []Queued{waits(eager("a", 1, 9)), eager("b", 1, 0)}, []string{"b"}},
+		{"eager past one that waits", 0, []Queued{at("1", waits(ordered("a", 1))), at("2", eager("b", 1, 0))}, []string{"b"}},
 		{"eager in order where priority is the same", 1, []Queued{eager("a", 2, 0), eager("b", 2, 0)}, []string{"a"}},
 	} {
 		if got := Admit(test.holders, test.queue); !slices.Equal(got, test.want) {

@@ -52,8 +52,8 @@ type Job struct {
 	// RuleUses counts how often each of the step's rules of automatic retry was used.
 	RuleUses []int
 
-	// Queued is set while the job holds a place in the queue of its concurrency group: it waits,
-	// not behind a person, or is limiting or limited. See [Admit].
+	// Queued is set while the job stands in the queue of its concurrency group: it is limiting or
+	// limited, or it waits, not behind a person, for an ordered turn. See [Admit].
 	Queued bool
 	// ConcurrencyWait is how long the job was limited; nil as the specification says.
 	ConcurrencyWait *time.Duration

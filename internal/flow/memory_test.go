@@ -2,15 +2,16 @@ package flow
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
 )
 
-// A memory keeps one build. It gives out copies and takes back only what a run says has changed, so
+// A memory keeps one build of an organization. It gives out copies and takes back only what a run says has changed, so
 // that a change which is not told is lost, as it would be in a database.
 type memory struct {
+	org        *organization
+	place      string // in the queues of concurrency groups
 	build      Build
 	steps      map[string]*Step
 	jobs       map[string]*Job
@@ -22,7 +23,6 @@ type memory struct {
 	flagged    []string            // steps with CancelOnBuildFailing
 
 	now    time.Time
-	ids    int
 	events int
 	// fetched counts the records given out.
 	fetched int
@@ -30,112 +30,37 @@ type memory struct {
 	states []BuildState
 }
 
-func newMemory() *memory {
-	return &memory{
-		build:      Build{State: BuildCreating},
-		steps:      map[string]*Step{},
-		jobs:       map[string]*Job{},
-		byStep:     map[string][]string{},
-		dependents: map[string][]Edge{},
-		members:    map[string][]string{},
-		now:        time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
-	}
-}
+// newMemory returns a new build, the only one of its organization.
+func newMemory() *memory { return new(organization).newBuild("") }
 
-func (m *memory) newID() string {
-	m.ids++
-	return fmt.Sprintf("id-%06d", m.ids)
-}
+func (m *memory) newID() string { return m.org.newID() }
 
 // do runs an event and, unless it fails, keeps what it changed; then it lets concurrency groups admit
 // whom they can.
 func (m *memory) do(event func(*Run) error) error {
 	m.events++
 	m.now = m.now.Add(time.Second)
+	changes, err := m.run(event)
+	if err != nil {
+		return err
+	}
+	for _, group := range changes.Groups {
+		if err := m.org.admit(group); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// run runs an event and, unless it fails, keeps what it changed.
+func (m *memory) run(event func(*Run) error) (Changes, error) {
 	build := m.build
 	r := New(m, &build, m.now, m.newID)
 	if err := event(r); err != nil {
-		return err
-	}
-	for {
-		asked := r.groups.list
-		r.groups = ordered[string]{}
-		if len(asked) == 0 {
-			break
-		}
-		for _, group := range asked {
-			if err := m.admit(r, group); err != nil {
-				return err
-			}
-		}
+		return Changes{}, err
 	}
 	m.keep(build, r.Changes())
-	return nil
-}
-
-// admit lets a concurrency group admit whom it can. The build is the only one there is.
-func (m *memory) admit(r *Run, group string) error {
-	type entry struct {
-		Queued
-		position string
-		job      *Job
-	}
-	var queue []entry
-	holders := 0
-	for _, id := range m.stepsIn(r, group) {
-		if err := r.fetchSteps(id); err != nil {
-			return err
-		}
-		s := r.steps[id]
-		if err := r.fetchJobs([]*Step{s}); err != nil {
-			return err
-		}
-		for _, j := range r.jobsOf(s, func(JobState) bool { return true }) {
-			if j.State.HoldsSlot() {
-				holders++
-			}
-			if j.Queued {
-				queue = append(queue, entry{Queued{j.ID, j.State == Waiting, s.Concurrency.Limit, s.Concurrency.Method, 0}, s.Position, j})
-			}
-		}
-	}
-	slices.SortStableFunc(queue, func(a, b entry) int {
-		if a.Waiting != b.Waiting {
-			if a.Waiting {
-				return 1
-			}
-			return -1
-		}
-		return cmp.Compare(a.position, b.position)
-	})
-	var members []Queued
-	for _, e := range queue {
-		members = append(members, e.Queued)
-	}
-	admitted := Admit(holders, members)
-	for _, id := range admitted {
-		if err := r.Schedule(id); err != nil {
-			return err
-		}
-	}
-	for _, e := range queue {
-		if e.job.State == Limiting {
-			if err := r.Limit(e.job.ID); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-func (m *memory) stepsIn(r *Run, group string) []string {
-	ids := slices.Clone(m.members[group])
-	for _, s := range r.newSteps {
-		if s.Concurrency != nil && s.Concurrency.Group == group {
-			ids = append(ids, s.ID)
-		}
-	}
-	return ids
+	return r.Changes(), nil
 }
 
 func (m *memory) keep(build Build, c Changes) {

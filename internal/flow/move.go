@@ -85,14 +85,14 @@ func (r *Run) change(j *Job, do func()) {
 	}
 }
 
-// queues reports whether a job of the step has a place in the queue of its concurrency group. Jobs
-// behind a block or input step get theirs when it is released.
+// queues reports whether a job of the step stands in the queue of its concurrency group. Jobs behind
+// a block or input step do once it is released, eager ones once they can start.
 func (s *Step) queues(j *Job) bool {
 	switch j.State {
 	case Limiting, Limited:
 		return true
 	case Waiting:
-		return s.Concurrency != nil && s.Gates == 0
+		return s.Concurrency != nil && s.Concurrency.Method != definition.Eager && s.Gates == 0
 	}
 	return false
 }

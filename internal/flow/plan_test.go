@@ -25,6 +25,8 @@ type plan struct {
 	fate     string    // of the first job: "", cancel, expire, timeout
 	flagged  bool      // cancel_on_build_failing
 	exits    [][]int   // by job and attempt; all later attempts pass
+	target   int       // of a trigger: one of several pipelines
+	async    bool
 	position string
 
 	// list is the list that the step stands in, at index.
@@ -47,6 +49,9 @@ type drawer struct {
 	noConcurrency, noUploadedConcurrency bool
 	// flags lets steps be canceled when the build is failing.
 	flags bool
+	// crowded is how many pipelines there are to trigger, whose steps want to run at the same time;
+	// 0 when nobody asks what a trigger triggers.
+	crowded int
 }
 
 func (d *drawer) chance(percent int, what string) bool {
@@ -125,6 +130,10 @@ func (d *drawer) work(p *plan, depth int) {
 				exits[i] = status * status & 1
 			}
 		}
+		if d.crowded > 0 {
+			p.target = rapid.IntRange(0, d.crowded-1).Draw(d.t, "target")
+			p.async = d.chance(20, "async")
+		}
 		return
 	}
 	if d.chance(30, "retries") {
@@ -139,7 +148,11 @@ func (d *drawer) work(p *plan, depth int) {
 	if d.chance(15, "fate") {
 		p.fate = rapid.SampledFrom([]string{"cancel", "expire", "timeout"}).Draw(d.t, "fate of the first job")
 	}
-	if !d.noConcurrency && (depth == 0 || !d.noUploadedConcurrency) && d.chance(20, "limited") {
+	limited := 20
+	if d.crowded > 0 {
+		limited = 60
+	}
+	if !d.noConcurrency && (depth == 0 || !d.noUploadedConcurrency) && d.chance(limited, "limited") {
 		p.limit = &definition.Concurrency{
 			Group:  rapid.SampledFrom([]string{"red", "blue"}).Draw(d.t, "group"),
 			Limit:  rapid.IntRange(1, 2).Draw(d.t, "limit"),
@@ -162,6 +175,7 @@ func specs(plans []*plan) (out []Spec) {
 		spec.Step.Retry.Automatic = p.rules
 		spec.Step.Concurrency = p.limit
 		spec.Step.CancelOnBuildFailing = p.flagged
+		spec.Step.Async = p.async
 		spec.DependsOn = p.deps
 		spec.Members = specs(p.members)
 		for _, j := range spec.Jobs {
@@ -206,6 +220,9 @@ func (l *list) String() string {
 			}
 			if p.limit != nil {
 				fmt.Fprintf(&b, " limit %+v", *p.limit)
+			}
+			if p.kind == definition.KindTrigger {
+				fmt.Fprintf(&b, " target %d async %t", p.target, p.async)
 			}
 			b.WriteByte('\n')
 			write(p.members, indent+"    ")

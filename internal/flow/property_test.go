@@ -1,6 +1,7 @@
 package flow
 
 import (
+	"cmp"
 	"errors"
 	"flag"
 	"maps"
@@ -28,8 +29,11 @@ type drive struct {
 	uploads map[string]int // done, by key
 }
 
-func newDrive(t *rapid.T, l *list) *drive {
-	d := &drive{memory: newMemory(), t: t, list: l, plans: map[string]*plan{}, uploads: map[string]int{}}
+func newDrive(t *rapid.T, l *list) *drive { return driveIn(newMemory(), t, l) }
+
+// driveIn begins a build of a random pipeline.
+func driveIn(m *memory, t *rapid.T, l *list) *drive {
+	d := &drive{memory: m, t: t, list: l, plans: map[string]*plan{}, uploads: map[string]int{}}
 	walk(l.plans, func(p *plan) { d.plans[p.key] = p })
 	d.event("begin", func(r *Run) error { return r.Begin(specs(l.plans)) })
 	return d
@@ -44,7 +48,7 @@ func (d *drive) event(name string, event func(*Run) error) {
 }
 
 func (d *drive) check(name string) {
-	if err := d.verify(); err != nil {
+	if err := cmp.Or(d.verify(), d.org.verify()); err != nil {
 		d.t.Fatalf("after %s: %v\n%s", name, err, d.list)
 	}
 }
@@ -75,7 +79,7 @@ func (d *drive) next(j *Job) (string, func(*Run) error) {
 		p = &plan{}
 	}
 	id := j.ID
-	index, attempt := d.place(j)
+	index, attempt := d.which(j)
 	first := index == 0 && attempt == 0
 	switch {
 	case j.State == Blocked:
@@ -107,8 +111,8 @@ func (d *drive) next(j *Job) (string, func(*Run) error) {
 	return "", nil
 }
 
-// place returns which of the step's jobs this is, and which attempt of it.
-func (d *drive) place(j *Job) (index, attempt int) {
+// which returns which of the step's jobs this is, and which attempt of it.
+func (d *drive) which(j *Job) (index, attempt int) {
 	attempt = j.RetriesCount
 	for j.RetryOf != "" {
 		j = d.jobs[j.RetryOf]

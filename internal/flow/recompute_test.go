@@ -184,7 +184,8 @@ func (f recompute) verifyStep(s *Step) error {
 
 func (f recompute) verifyJob(s *Step, j *Job) error {
 	waiting := j.State == Waiting
-	queued := s.Concurrency != nil && (waiting && f.gates(s) == 0 || j.State == Limiting || j.State == Limited)
+	inOrder := s.Concurrency != nil && s.Concurrency.Method == definition.Ordered
+	queued := waiting && inOrder && f.gates(s) == 0 || j.State == Limiting || j.State == Limited
 	switch {
 	case j.State == Pending:
 		return fmt.Errorf("it was never looked at")
