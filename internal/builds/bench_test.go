@@ -95,30 +95,65 @@ func benchmarkBuild(b *testing.B, engine db.Engine, jobs int) {
 
 // runAll takes all scheduled jobs of a build through an agent's hands until there are none.
 func (w *bench) runAll(b *testing.B, buildID string) {
-	ctx, service, org := b.Context(), w.service, w.org
 	for {
-		var ids []string
-		err := w.Read(ctx, func(q *db.Q) (err error) {
-			ids, err = db.All(q, func(scan db.Scan) (id string, err error) { return id, scan(&id) },
-				`SELECT id FROM jobs WHERE build_id = $1 AND state = 'scheduled'`, buildID)
-			return err
-		})
-		if err != nil {
-			b.Fatal(err)
-		}
+		ids := w.jobs(b, `SELECT id FROM jobs WHERE build_id = $1 AND state = 'scheduled'`, buildID)
 		if len(ids) == 0 {
 			return
 		}
 		for _, id := range ids {
-			for _, move := range []func() error{
-				func() error { return service.Assign(ctx, org, id) },
-				func() error { return service.Accept(ctx, org, id) },
-				func() error { return service.Start(ctx, org, id) },
-				func() error { return service.Finish(ctx, org, id, flow.Exit{}, "") },
-			} {
-				if err := move(); err != nil {
-					b.Fatal(err)
-				}
+			w.run(b, id)
+		}
+	}
+}
+
+// jobs returns the ids of jobs.
+func (w *bench) jobs(b *testing.B, query string, args ...any) (ids []string) {
+	err := w.Read(b.Context(), func(q *db.Q) (err error) {
+		ids, err = db.All(q, func(scan db.Scan) (id string, err error) { return id, scan(&id) }, query, args...)
+		return err
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return ids
+}
+
+// run takes a scheduled job through an agent's hands.
+func (w *bench) run(b *testing.B, id string) {
+	ctx, service, org := b.Context(), w.service, w.org
+	for _, move := range []func() error{
+		func() error { return service.Assign(ctx, org, id) },
+		func() error { return service.Accept(ctx, org, id) },
+		func() error { return service.Start(ctx, org, id) },
+		func() error { return service.Finish(ctx, org, id, flow.Exit{}, "") },
+	} {
+		if err := move(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkConcurrency lets all jobs of builds go through a concurrency group two at a time, and tells what
+// each took. The times must not grow with the number of those that wait in line.
+func BenchmarkConcurrency(b *testing.B) {
+	for _, engine := range []db.Engine{db.SQLite, db.PostgreSQL} {
+		for _, method := range []string{"ordered", "eager"} {
+			for _, jobs := range []int{100, 1_000, 4_000} {
+				b.Run(fmt.Sprintf("%s/%s/%d", engine, method, jobs), func(b *testing.B) {
+					w := newBench(b, dbtest.New(b, engine), jobs)
+					w.pipeline.Configuration = fmt.Sprintf("steps:\n  - {command: work, parallelism: %d, concurrency: 2, concurrency_group: g, concurrency_method: %s}\n", jobs, method)
+					var taken time.Duration
+					for b.Loop() {
+						build := w.create(b)
+						began := time.Now()
+						for _, id := range w.jobs(b, `SELECT id FROM jobs WHERE build_id = $1 ORDER BY position`, build.ID) {
+							w.run(b, id)
+						}
+						taken += time.Since(began)
+					}
+					b.ReportMetric(float64(taken.Microseconds())/float64(b.N*jobs), "µs/job-run")
+					b.ReportMetric(0, "ns/op")
+				})
 			}
 		}
 	}

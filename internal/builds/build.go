@@ -23,6 +23,7 @@ type Build struct {
 	RebuiltFrom    string // another build; empty: none
 	CreatedAt      time.Time
 	ScheduledAt    time.Time // when it is meant to run
+	QueuePlace     string    // where it stands in line for concurrency groups: see flow.Admit
 
 	flow.Build
 	Details

@@ -28,6 +28,7 @@ type Creation struct {
 	RebuiltFrom         string    // a build; empty: none
 	TriggeredBy         string    // a trigger job of another build; empty: none
 	ScheduledAt         time.Time // when it is meant to run; zero: now
+	QueuePlace          string    // that of the build which waits for it; empty: behind all others
 	Details
 }
 
@@ -104,6 +105,7 @@ func (n *newBuild) begin() {
 		RebuiltFrom:    c.RebuiltFrom,
 		CreatedAt:      now,
 		ScheduledAt:    c.ScheduledAt,
+		QueuePlace:     cmp.Or(c.QueuePlace, core.NewID()), // drawn under the pipeline's lock, so in order of numbers
 		Build:          flow.Build{State: flow.BuildCreating},
 		Details:        c.Details,
 		rebuiltFrom:    n.rebuiltFrom,

@@ -31,7 +31,7 @@ type jobConcurrencyView struct {
 	Group  string `json:"group"`
 	Limit  int    `json:"limit"`
 	Active int    `json:"active" doc:"How many jobs of the group, in all builds, hold a place."`
-	Ahead  int    `json:"ahead" doc:"How many jobs of the group came before it and wait too."`
+	Ahead  int    `json:"ahead" doc:"How many jobs of the group are ahead of it in line."`
 }
 
 type jobQueueView struct {
@@ -121,7 +121,7 @@ func (v jobExplanationView) limited() string {
 	if c == nil {
 		return "It waits for a place."
 	}
-	return fmt.Sprintf("Its concurrency group %s lets %d of its jobs run at a time; %d do, and %d came before it.", c.Group, c.Limit, c.Active, c.Ahead)
+	return fmt.Sprintf("Its concurrency group %s lets %d of its jobs run at a time; %d do, and %d are ahead of it.", c.Group, c.Limit, c.Active, c.Ahead)
 }
 
 func (v jobExplanationView) scheduled(j *Job) string {

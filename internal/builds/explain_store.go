@@ -81,10 +81,10 @@ func concurrencyOf(q *db.Q, j *Job) (*jobConcurrencyView, error) {
 		return c, err
 	}
 	err = q.QueryRow(`
-		SELECT COUNT(*) FROM jobs
-		WHERE organization_id = $1 AND concurrency_group = $2 AND queued
-			AND (scheduled_at, build_id, position, id) < ($3, $4, $5, $6)`,
-		j.OrganizationID, c.Group, db.Micros(j.ScheduledAt), j.BuildID, j.position, j.ID).Scan(&c.Ahead)
+		SELECT COUNT(*) FROM jobs j
+		WHERE j.organization_id = $1 AND j.concurrency_group = $2 AND j.queued
+			AND (`+lineOrder+`) < (SELECT `+lineOrder+` FROM jobs j WHERE j.id = $3)`,
+		j.OrganizationID, c.Group, j.ID).Scan(&c.Ahead)
 	return c, err
 }
 

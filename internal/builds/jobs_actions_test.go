@@ -346,7 +346,7 @@ func TestExplain_SaysWhyAJobIsWhereItIs(t *testing.T) {
 			"reserved":      "It waits for an agent of the queue default.",
 			"assigned":      "It has been offered to an agent, which has not accepted it yet.",
 			"accepted":      "An agent has taken it and is about to start it.",
-			"limited":       "Its concurrency group one lets 1 of its jobs run at a time; 1 do, and 0 came before it.",
+			"limited":       "Its concurrency group one lets 1 of its jobs run at a time; 1 do, and 0 are ahead of it.",
 			"canceled":      "It was canceled.",
 			"canceling":     "It has been canceled, and its agent is stopping it.",
 			"timed-out":     "It ran for too long and was stopped.",

@@ -101,7 +101,7 @@ func (u *unit) insertJobs(changes []flow.JobChange) error {
 	inserted := newRows(`
 		INSERT INTO jobs (id, organization_id, build_id, step_id, position, type, state, priority, queue_id, timeout_minutes,
 			parallel_index, parallel_total, matrix, soft_fail, broken_reason, unreachable, soft_failed, promise_fails, retried,
-			retries_count, concurrency_group, concurrency_limit, concurrency_method, queued, concurrency_wait, exit_status,
+			retries_count, concurrency_group, concurrency_limit, concurrency_method, queue_place, queued, concurrency_wait, exit_status,
 			created_at, scheduled_at, limited_at, runnable_at, finished_at) VALUES`, "")
 	details := newRows(`INSERT INTO job_details (job_id, label, work) VALUES`, "")
 	for _, change := range changes {
@@ -112,7 +112,7 @@ func (u *unit) insertJobs(changes []flow.JobChange) error {
 		p := u.plan.jobs[j.ID]
 		inserted.add(j.ID, u.build.OrganizationID, u.build.ID, j.StepID, jobPosition(u.positions[j.StepID], p.index), j.Type, j.State, p.priority, db.Text(p.queueID), number(p.timeout),
 			number(p.parallelIndex), number(p.parallelTotal), db.JSON(p.matrix), softFail(j.SoftFail), db.Text(j.BrokenReason), j.Unreachable, j.SoftFailed, j.PromiseFails, j.Retried,
-			j.RetriesCount, p.group(), p.limit(), p.method(), j.Queued, duration(j.ConcurrencyWait), number(j.ExitStatus),
+			j.RetriesCount, p.group(), p.limit(), p.method(), p.place(u.build), j.Queued, duration(j.ConcurrencyWait), number(j.ExitStatus),
 			db.Micros(u.now), db.Micros(u.build.ScheduledAt), db.Micros(j.LimitedAt), db.Micros(j.RunnableAt), db.Micros(j.FinishedAt))
 		if p.own != nil {
 			details.add(j.ID, p.own.label, db.JSON(p.own))
@@ -144,11 +144,11 @@ func (u *unit) insertAttempt(j *flow.Job) error {
 	_, err := u.q.Exec(`
 		INSERT INTO jobs (id, organization_id, build_id, step_id, position, type, state, priority, queue_id, timeout_minutes,
 			parallel_index, parallel_total, matrix, soft_fail, broken_reason, unreachable, soft_failed, promise_fails, retried,
-			retry_of, retry_type, retries_count, rule_uses, concurrency_group, concurrency_limit, concurrency_method, queued, concurrency_wait,
+			retry_of, retry_type, retries_count, rule_uses, concurrency_group, concurrency_limit, concurrency_method, queue_place, queued, concurrency_wait,
 			created_at, scheduled_at, limited_at, runnable_at)
 		SELECT $2, organization_id, build_id, step_id, position, type, $3, priority, queue_id, timeout_minutes,
 			parallel_index, parallel_total, matrix, soft_fail, broken_reason, $4, $5, $6, $7,
-			$1, $8, $9, $10, concurrency_group, concurrency_limit, concurrency_method, $11, $12,
+			$1, $8, $9, $10, concurrency_group, concurrency_limit, concurrency_method, queue_place, $11, $12,
 			$13, scheduled_at, $14, $15
 		FROM jobs WHERE id = $1`,
 		j.RetryOf, j.ID, j.State, j.Unreachable, j.SoftFailed, j.PromiseFails, j.Retried,

@@ -60,6 +60,13 @@ func (p *plannedJob) method() any {
 	return string(p.concurrency.Method)
 }
 
+func (p *plannedJob) place(b *Build) any {
+	if p.concurrency == nil {
+		return nil
+	}
+	return b.QueuePlace
+}
+
 // Work is what a step asks for, apart from when it runs. The part that goes with its kind is set.
 type Work struct {
 	If            string              `json:"if,omitempty"` // the condition as it was written

@@ -159,7 +159,7 @@ func (t *trigger) creation(target *pipelines.Pipeline) Creation {
 			"SERVICE_PARALLEL_JOB_COUNT": strconv.Itoa(*t.job.ParallelTotal),
 		})
 	}
-	return Creation{
+	creation := Creation{
 		Commit:      cmp.Or(asked.Commit, "HEAD"),
 		Branch:      cmp.Or(asked.Branch, target.DefaultBranch),
 		Source:      FromTrigger,
@@ -172,6 +172,10 @@ func (t *trigger) creation(target *pipelines.Pipeline) Creation {
 			Author:  t.from.Author,
 		},
 	}
+	if !t.job.Step.Async {
+		creation.QueuePlace = t.from.QueuePlace
+	}
+	return creation
 }
 
 // childOf returns the build that a trigger job started, or a NotFound error.

@@ -7,7 +7,6 @@ import (
 
 	"stackyard/internal/core"
 	"stackyard/internal/db"
-	"stackyard/internal/definition"
 	"stackyard/internal/flow"
 )
 
@@ -85,12 +84,23 @@ func (u *unit) close() error {
 	}
 	u.q.Announce("build:" + u.build.ID)
 	u.then.note(u.build, changes)
+	asking := limiting(changes)
 	for _, group := range groups {
-		if err := u.admit(group); err != nil {
+		if err := u.admit(group, asking); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// limiting returns the jobs that have just come to ask for a place in their concurrency groups.
+func limiting(changes flow.Changes) (ids []string) {
+	for _, change := range changes.Jobs {
+		if change.Job.State == flow.Limiting {
+			ids = append(ids, change.Job.ID)
+		}
+	}
+	return ids
 }
 
 // slotStates is the condition of the index of jobs that hold a place in their concurrency group, in its
@@ -98,8 +108,8 @@ func (u *unit) close() error {
 const slotStates = `j.concurrency_group IS NOT NULL AND j.state IN ('scheduled', 'reserved', 'assigned', 'accepted', 'running', 'canceling', 'timing_out')`
 
 // admit schedules the jobs of a concurrency group, of this build and of others, that there is place for.
-// Those of this build that came to ask and have no place wait.
-func (u *unit) admit(group string) error {
+// Those of this build that are asking, for a place in whatever group, and have none wait.
+func (u *unit) admit(group string, asking []string) error {
 	org := u.build.OrganizationID
 	var holders, most int
 	err := u.q.QueryRow(`
@@ -116,13 +126,13 @@ func (u *unit) admit(group string) error {
 	if err != nil {
 		return err
 	}
-	asked := make([]flow.Queued, len(queue))
+	inLine := make([]flow.Queued, len(queue))
 	buildOf := make(map[string]string, len(queue))
 	for i, q := range queue {
-		asked[i], buildOf[q.JobID] = q.Queued, q.buildID
+		inLine[i], buildOf[q.JobID] = q.Queued, q.buildID
 	}
 	own := flow.New(flowStore{u.q, u.build.ID}, &u.build.Build, u.now, core.NewID)
-	for _, id := range flow.Admit(holders, asked) {
+	for _, id := range flow.Admit(holders, inLine) {
 		if buildOf[id] == u.build.ID {
 			err = own.Schedule(id)
 		} else {
@@ -132,7 +142,7 @@ func (u *unit) admit(group string) error {
 			return err
 		}
 	}
-	refused, err := limiting(u.q, u.build.ID, group)
+	asked, err := membersOf(u.q, group, asking)
 	if err != nil {
 		return err
 	}
@@ -140,7 +150,7 @@ func (u *unit) admit(group string) error {
 	for _, change := range own.Changes().Jobs {
 		admitted[change.Job.ID] = true
 	}
-	for _, id := range refused {
+	for _, id := range asked {
 		if !admitted[id] {
 			if err := own.Limit(id); err != nil {
 				return err
@@ -155,35 +165,39 @@ type queuedJob struct {
 	buildID string
 }
 
+// lineOrder is the order of the jobs j of a concurrency group that flow.Admit asks for, in the words of the
+// index.
+const lineOrder = `j.queue_place, CASE j.state WHEN 'waiting' THEN 1 ELSE 0 END, j.build_id, j.position, j.id`
+
 // queueOf returns the jobs in the queue of a concurrency group that can matter when a number of places
-// are free, in the order that flow.Admit asks for.
+// are free: the first in line, and the eager ones of the highest priority.
 func queueOf(q *db.Q, orgID, group string, free int) ([]queuedJob, error) {
-	const columns = `
-		SELECT j.id AS id, j.build_id AS build_id, j.state AS state, j.concurrency_limit AS concurrency_limit,
-			j.concurrency_method AS method, j.priority AS priority, j.scheduled_at AS scheduled_at, j.position AS position
-		FROM jobs j
-		WHERE j.organization_id = $1 AND j.concurrency_group = $2 AND j.queued`
-	const order = `scheduled_at, build_id, CASE state WHEN 'waiting' THEN 1 ELSE 0 END, position, id`
+	const queued = `
+			SELECT j.id, j.build_id, j.position, j.queue_place, j.state, j.concurrency_limit, j.concurrency_method, j.priority
+			FROM jobs j
+			WHERE j.organization_id = $1 AND j.concurrency_group = $2 AND j.queued`
 	return db.All(q, func(scan db.Scan) (j queuedJob, err error) {
 		var state flow.JobState
-		err = scan(&j.JobID, &j.buildID, &state, &j.Limit, &j.Method, &j.Priority)
+		err = scan(&j.JobID, &j.buildID, &j.Place, &state, &j.Limit, &j.Method, &j.Priority)
 		j.Waiting = state == flow.Waiting
 		return j, err
 	}, `
-		SELECT id, build_id, state, concurrency_limit, method, priority FROM (
-			SELECT * FROM (`+columns+` AND j.concurrency_method = $3 ORDER BY `+order+` LIMIT $5) AS a
-			UNION ALL
-			SELECT * FROM (`+columns+` AND j.concurrency_method = $4 AND j.state <> 'waiting' ORDER BY priority DESC, `+order+` LIMIT $5) AS b
-		) AS c
-		ORDER BY `+order, orgID, group, definition.Ordered, definition.Eager, free)
+		SELECT id, build_id, queue_place, state, concurrency_limit, concurrency_method, priority FROM (
+			SELECT * FROM (`+queued+` ORDER BY `+lineOrder+` LIMIT $3) AS first
+			UNION
+			SELECT * FROM (`+queued+` AND j.concurrency_method = 'eager'
+			ORDER BY j.priority DESC, j.queue_place, j.build_id, j.position, j.id LIMIT $3) AS eager
+		) AS either
+		ORDER BY build_id, position, id`, orgID, group, free)
 }
 
-// limiting returns the jobs of a build that have just come to ask for a place in a concurrency group.
-func limiting(q *db.Q, buildID, group string) ([]string, error) {
-	return db.All(q, scanID, `
-		SELECT id FROM jobs
-		WHERE build_id = $1 AND concurrency_group = $2 AND state = $3
-		ORDER BY position, id`, buildID, group, flow.Limiting)
+// membersOf returns those of some jobs that belong to a concurrency group.
+func membersOf(q *db.Q, group string, jobIDs []string) ([]string, error) {
+	if len(jobIDs) == 0 {
+		return nil, nil
+	}
+	in, ids := q.In("id", 2, jobIDs)
+	return db.All(q, scanID, `SELECT id FROM jobs WHERE concurrency_group = $1 AND `+in+` ORDER BY position, id`, group, ids)
 }
 
 func scanID(scan db.Scan) (id string, err error) { return id, scan(&id) }
