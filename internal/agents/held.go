@@ -18,8 +18,9 @@ const noJob = "No job found"
 const lateFor = 5 * time.Minute
 
 var (
-	errOtherJob = core.Errorf(core.Forbidden, "This token is for another job")
-	errNotHeld  = core.Errorf(core.Unauthorized, "The job is not this agent's, or has ended")
+	errOtherJob   = core.Errorf(core.Forbidden, "This token is for another job")
+	errOtherBuild = core.Errorf(core.Forbidden, "This token is for a job of another build")
+	errNotHeld    = core.Errorf(core.Unauthorized, "The job is not this agent's, or has ended")
 )
 
 // loadHolding returns the job that a path names, as far as whoever presents a token may speak for it:
@@ -65,7 +66,7 @@ func (s *Service) loadHoldingOfBuild(r *route.Request) (h builds.Holding, err er
 		return h, err
 	}
 	if h.BuildID != id {
-		return h, core.Errorf(core.Forbidden, "This token is for a job of another build")
+		return h, errOtherBuild
 	}
 	return h, nil
 }

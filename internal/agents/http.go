@@ -6,17 +6,24 @@ import (
 	"stackyard/internal/route"
 )
 
-// agentPath is where the agent API begins.
-const agentPath = "/v3"
+// agentPath is where the agent API begins; below jobPath and ofBuildPath a job speaks for itself and of
+// its build.
+const (
+	agentPath   = "/v3"
+	jobPath     = agentPath + "/jobs/{job}"
+	ofBuildPath = agentPath + "/builds/{build}"
+)
 
 // The groups in which the routes are documented.
 const (
 	agentTag = "Agent API"
+	jobTag   = "Agent API: jobs"
 )
 
 // Routes returns what agents, jobs and people ask for.
 func (s *Service) Routes() []route.Route {
 	return slices.Concat(
 		s.sessionRoutes(),
+		s.metaDataRoutes(), s.annotationRoutes(), s.uploadRoutes(), s.stepRoutes(),
 	)
 }

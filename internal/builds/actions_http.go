@@ -66,6 +66,18 @@ func (s *Service) Cancel(ctx context.Context, orgID, buildID, reason string) err
 	return s.change(ctx, orgID, buildID, func(u *unit) error { return u.cancel(reason) })
 }
 
+// State returns the state of a build, or a NotFound error.
+func (s *Service) State(ctx context.Context, orgID, buildID string) (state flow.BuildState, err error) {
+	err = s.db.Read(ctx, func(q *db.Q) error {
+		b, err := byID(q, orgID, buildID)
+		if err == nil {
+			state = b.State
+		}
+		return err
+	})
+	return state, err
+}
+
 func (s *Service) putRebuild(r *route.Request, o onBuild) (buildView, error) {
 	if !o.pipeline.AllowRebuilds {
 		return buildView{}, core.Errorf(core.Unprocessable, "This pipeline does not allow rebuilds")

@@ -1,6 +1,7 @@
 package builds
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -63,22 +64,23 @@ func (n Note) check() error {
 
 // Annotate makes the annotation of a context of a build or, unless jobID is empty, of a job; or changes
 // the one there is.
-func (s *Service) Annotate(ctx context.Context, b *Build, jobID string, n Note) (Annotation, error) {
+func (s *Service) Annotate(ctx context.Context, orgID, buildID, jobID string, n Note) (Annotation, error) {
 	if err := n.check(); err != nil {
 		return Annotation{}, err
 	}
-	if n.Context == "" {
-		n.Context = defaultContext
-	}
+	n.Context = cmp.Or(n.Context, defaultContext)
 	var a Annotation
 	err := s.db.Write(ctx, func(q *db.Q) (err error) {
-		if err := q.LockName("annotations of " + b.ID); err != nil {
+		if err := q.LockName("annotations of " + buildID); err != nil {
 			return err
 		}
-		a, err = oneAnnotation(q, `build_id = $1 AND COALESCE(job_id, '') = $2 AND context = $3`, b.ID, jobID, n.Context)
+		a, err = oneAnnotation(q, annotationOf, orgID, buildID, jobID, n.Context)
 		now := s.clock()
 		if core.KindOf(err) == core.NotFound {
-			a, err = Annotation{ID: core.NewID(), BuildID: b.ID, JobID: jobID, Context: n.Context, Priority: defaultPriority, CreatedAt: now}, nil
+			if n.Body == nil {
+				return core.Errorf(core.Unprocessable, "There is no annotation with the context %q to change; give it a body", n.Context)
+			}
+			a, err = Annotation{ID: core.NewID(), BuildID: buildID, JobID: jobID, Context: n.Context, Priority: defaultPriority, CreatedAt: now}, nil
 		}
 		if err != nil {
 			return err
@@ -87,11 +89,14 @@ func (s *Service) Annotate(ctx context.Context, b *Build, jobID string, n Note) 
 		if err := a.apply(n); err != nil {
 			return err
 		}
-		q.Announce("build:" + b.ID)
-		return saveAnnotation(q, b.OrganizationID, a)
+		q.Announce("build:" + buildID)
+		return saveAnnotation(q, orgID, a)
 	})
 	return a, err
 }
+
+// annotationOf is the annotation of a context of a build, or of one of its jobs.
+const annotationOf = `organization_id = $1 AND build_id = $2 AND COALESCE(job_id, '') = $3 AND context = $4`
 
 func (a *Annotation) apply(n Note) error {
 	switch {
@@ -114,8 +119,18 @@ func (a *Annotation) apply(n Note) error {
 	return wrong.Err()
 }
 
-// RemoveAnnotation deletes an annotation of a build, or says NotFound.
-func (s *Service) RemoveAnnotation(ctx context.Context, b *Build, id string) error {
+// RemoveAnnotation deletes the annotation of a context of a build or, unless jobID is empty, of a job, if
+// there is one.
+func (s *Service) RemoveAnnotation(ctx context.Context, orgID, buildID, jobID, context string) error {
+	return s.db.Write(ctx, func(q *db.Q) error {
+		q.Announce("build:" + buildID)
+		_, err := q.Exec(`DELETE FROM annotations WHERE `+annotationOf, orgID, buildID, jobID, cmp.Or(context, defaultContext))
+		return err
+	})
+}
+
+// removeAnnotation deletes an annotation of a build by its id, or says NotFound.
+func (s *Service) removeAnnotation(ctx context.Context, b *Build, id string) error {
 	return s.db.Write(ctx, func(q *db.Q) error {
 		n, err := q.Exec(`DELETE FROM annotations WHERE build_id = $1 AND id = $2`, b.ID, id)
 		if err == nil && n == 0 {

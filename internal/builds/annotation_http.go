@@ -199,7 +199,7 @@ func (s *Service) annotate(r *route.Request, o onBuild, jobID string, body annot
 	if err != nil {
 		return annotationView{}, err
 	}
-	a, err := s.Annotate(r.Context(), o.Build, jobID, n)
+	a, err := s.Annotate(r.Context(), r.Org.ID, o.Build.ID, jobID, n)
 	if err != nil {
 		return annotationView{}, err
 	}
@@ -221,7 +221,7 @@ func (s *Service) deleteAnnotation(r *route.Request, o onBuild) (route.Nothing, 
 	if err != nil {
 		return route.Nothing{}, err
 	}
-	return route.Nothing{}, s.RemoveAnnotation(r.Context(), o.Build, id)
+	return route.Nothing{}, s.removeAnnotation(r.Context(), o.Build, id)
 }
 
 func (s *Service) deleteJobAnnotation(r *route.Request, o onJob) (route.Nothing, error) {
@@ -236,5 +236,5 @@ func (s *Service) deleteJobAnnotation(r *route.Request, o onJob) (route.Nothing,
 	if err != nil {
 		return route.Nothing{}, err
 	}
-	return route.Nothing{}, s.RemoveAnnotation(r.Context(), o.build, id)
+	return route.Nothing{}, s.removeAnnotation(r.Context(), o.build, id)
 }

@@ -8,14 +8,19 @@ import (
 
 	"stackyard/internal/clusters"
 	"stackyard/internal/core"
+	"stackyard/internal/db"
 	"stackyard/internal/definition"
 	"stackyard/internal/flow"
 	"stackyard/internal/pipelines"
 	"stackyard/internal/settings"
 )
 
-// maxJobs is how many jobs a build can have, attempts of one job counted once.
-const maxJobs = 4_000
+const (
+	// maxJobs is how many jobs a build can have, attempts of one job counted once.
+	maxJobs = 4_000
+	// maxUploads is how many uploads a build can have, rejected ones included.
+	maxUploads = 2_000
+)
 
 // An Upload is a list of steps that a running job adds to its build.
 type Upload struct {
@@ -85,13 +90,16 @@ func (s *Service) Upload(ctx context.Context, orgID, jobID string, up Upload) (*
 		if done, err = uploadByID(u.q, u.build.ID, up.ID); done != nil || err != nil {
 			return err
 		}
+		if err := u.checkUploads(); err != nil {
+			return err
+		}
 		if unreadable != nil {
 			return unreadable
 		}
 		done, err = s.addSteps(u, jobID, up, defined)
 		return err
 	})
-	if core.KindOf(err) == core.Unprocessable {
+	if core.KindOf(err) == core.Unprocessable && !errors.Is(err, errTooManyUploads) {
 		if err := s.reject(ctx, orgID, jobID, up, err, unreadable != nil); err != nil {
 			return nil, err
 		}
@@ -105,6 +113,30 @@ func (s *Service) Upload(ctx context.Context, orgID, jobID string, up Upload) (*
 		return nil, core.Errorf(core.Unprocessable, "%s", done.Message)
 	}
 	return done, nil
+}
+
+var errTooManyUploads = core.Errorf(core.Unprocessable, "The build has had %d uploads of steps, and can have no more", maxUploads)
+
+// checkUploads refuses one more upload to a build that has had too many.
+func (u *unit) checkUploads() error {
+	var n int
+	err := u.q.QueryRow(`SELECT COUNT(*) FROM step_uploads WHERE build_id = $1`, u.build.ID).Scan(&n)
+	if err == nil && n >= maxUploads {
+		return errTooManyUploads
+	}
+	return err
+}
+
+// StepUpload returns what became of an upload to a build, or a NotFound error.
+func (s *Service) StepUpload(ctx context.Context, orgID, buildID, id string) (u *StepUpload, err error) {
+	err = s.db.Read(ctx, func(q *db.Q) (err error) {
+		if _, err = byID(q, orgID, buildID); err != nil {
+			return err
+		}
+		u, err = oneUpload(q, buildID, id)
+		return err
+	})
+	return u, err
 }
 
 // readUpload reads a definition, in which dollar signs are just that.

@@ -236,7 +236,7 @@ func (s *Server) serve(w *observed, hr *http.Request, route *Route) {
 	w.caller(r)
 	result, err := route.Handler.serve(r)
 	if err != nil {
-		s.fail(w, err)
+		s.fail(w, route.worded(err))
 		return
 	}
 	status := route.Status
@@ -259,6 +259,18 @@ func (s *Server) serve(w *observed, hr *http.Request, route *Route) {
 		return
 	}
 	s.write(w, status, result)
+}
+
+// worded returns an error with all that is wrong in its message, for agents, which show people nothing
+// else of it.
+func (r *Route) worded(err error) error {
+	e, ok := errors.AsType[*core.Error](err)
+	if !ok || len(e.Fields) == 0 || r.Auth != Session && r.Auth != Job {
+		return err
+	}
+	worded := *e
+	worded.Message = e.Error()
+	return &worded
 }
 
 type shaped interface{ shape(r *Request) any }

@@ -71,7 +71,9 @@ func newValidator(t testing.TB, address string) *validator {
 // check fails the test when a response of a documented route is not as documented.
 func (v *validator) check(t testing.TB, req *http.Request, resp *http.Response, body []byte) {
 	t.Helper()
-	forgiven := strings.Contains(req.URL.Path, "//") // the server tidies such paths, the document's router does not
+	// The server tidies such paths, and tells a slash within a segment from one between two; the document's
+	// router does neither.
+	forgiven := strings.Contains(req.URL.Path, "//") || strings.Contains(req.URL.EscapedPath(), "%2F")
 	if forgiven || req.Method == http.MethodHead || req.Method == http.MethodOptions || resp.StatusCode == http.StatusMethodNotAllowed {
 		return
 	}
