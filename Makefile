@@ -7,9 +7,10 @@ test: tools
 	go test ./...
 	cd interop && go test ./...
 
-# The tests start PostgreSQL themselves; they need its server binaries, nothing running.
+# The tests start PostgreSQL and Chromium themselves; they need the programs, nothing running.
 tools:
 	@ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || command -v postgres >/dev/null || ./.ci/install postgresql
+	@command -v chromium >/dev/null || command -v google-chrome >/dev/null || ./.ci/install chromium
 
 build:
 	CGO_ENABLED=0 go build -trimpath -o bin/stackyard ./cmd/stackyard

@@ -74,11 +74,16 @@ func serve(ctx context.Context, s server.Settings, log *slog.Logger, out io.Writ
 		// Hashing passwords took tens of megabytes that serving does not need.
 		debug.FreeOSMemory()
 	}
-	return server.Run(ctx, s, storage, version, log, func(url string) error {
-		if _, err := fmt.Fprintf(out, "listening on %s\n", url); err != nil {
+	return server.Run(ctx, s, storage, version, log, func(r server.Ready) error {
+		if _, err := fmt.Fprintf(out, "listening on %s\n", r.URL); err != nil {
 			return err
 		}
-		return welcome(url)
+		if r.FirstLink != "" {
+			if _, err := fmt.Fprintf(out, "Nobody has a password yet. To sign in as %s for the first time, open this within an hour:\n  %s\n", r.FirstEmail, r.FirstLink); err != nil {
+				return err
+			}
+		}
+		return welcome(r.URL)
 	})
 }
 

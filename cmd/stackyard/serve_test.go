@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -251,4 +252,42 @@ func (s *slowRequest) end(t *testing.T) answer {
 		t.Fatal(err)
 	}
 	return answer{Status: resp.StatusCode, Header: resp.Header, Body: body}
+}
+
+func TestServe_PrintsALinkWithWhichTheFirstAdministratorSetsAPassword(t *testing.T) {
+	t.Parallel()
+	eachEngine(t, func(t *testing.T, installation []string) {
+		apply(t, installation, `
+organizations:
+  - slug: acme
+    members:
+      - {email: bo@acme.test, role: member}
+      - {email: ada@acme.test, role: admin}
+`)
+		serve := append([]string{"serve", "--listen", "127.0.0.1:0"}, installation...)
+		p := start(t, serve...)
+		if line := p.line(t); !strings.Contains(line, "sign in as ada@acme.test") {
+			t.Errorf("it says %q", line)
+		}
+		link := strings.TrimSpace(p.line(t))
+		path := strings.TrimPrefix(link, p.URL)
+		if path == link {
+			t.Fatalf("the link is %q", link)
+		}
+		p.get(t, "", path)
+		form := url.Values{"new_password": {"a brand new password"}, "repeat_password": {"a brand new password"}}
+		set, err := http.PostForm(link, form)
+		if err != nil || set.StatusCode != http.StatusOK {
+			t.Fatalf("set the password: %v, %v", set, err)
+		}
+		p.ask(t, "", "GET", path, "").want(t, http.StatusGone)
+		p.stop(t)
+
+		p = launch(t, serve...)
+		p.waitReady(t)
+		p.stop(t)
+		if line, more := <-p.lines; more {
+			t.Errorf("it prints %q although there is a password", line)
+		}
+	})
 }

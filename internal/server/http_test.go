@@ -102,19 +102,6 @@ func TestReadyz_FollowsTheDatabaseAndDraining(t *testing.T) {
 	})
 }
 
-func TestRoot_GreetsProgramsWithJSONAndPeopleWithAPage(t *testing.T) {
-	s := servertest.Start(t, dbtest.New(t, db.SQLite))
-	resp := s.As(t, "").Get("/").Want(200)
-	resp.String("message")
-	if _, ok := resp.At("timestamp").(float64); !ok {
-		t.Errorf("body %s", resp.Body)
-	}
-	page := s.As(t, "").With("Accept", "text/html,*/*").Get("/").Want(200)
-	if !strings.HasPrefix(page.Header.Get("Content-Type"), "text/html") || !bytes.Contains(page.Body, []byte(`href="/docs"`)) {
-		t.Errorf("%v %s", page.Header, page.Body)
-	}
-}
-
 // The log of a request says what happened and holds nothing that could be a credential.
 func TestLog_HasNoSecrets(t *testing.T) {
 	d := dbtest.New(t, db.SQLite)

@@ -2,16 +2,13 @@ package server
 
 import (
 	"context"
-	_ "embed"
 	"encoding/json"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"stackyard/internal/core"
 	"stackyard/internal/db"
 	"stackyard/internal/route"
 )
@@ -22,7 +19,6 @@ func (s *Server) ownRoutes(p Parts, metrics prometheus.Gatherer) []route.Route {
 		return route.Route{Method: http.MethodGet, Path: path, Auth: route.Open, Hidden: true, Handler: route.Raw(h)}
 	}
 	return []route.Route{
-		own("/{$}", root(p.Clock)),
 		own("/healthz", func(w http.ResponseWriter, r *http.Request) {
 			say(w, http.StatusOK, "The process is alive")
 		}),
@@ -32,24 +28,6 @@ func (s *Server) ownRoutes(p Parts, metrics prometheus.Gatherer) []route.Route {
 			w.Header().Set("Content-Type", "application/json")
 			w.Write(s.openAPI)
 		}),
-	}
-}
-
-//go:embed root.html
-var rootPage []byte
-
-// root greets: programs with JSON, people with a page.
-func root(clock core.Clock) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		if strings.Contains(r.Header.Get("Accept"), "text/html") {
-			h := w.Header()
-			h.Set("Content-Type", "text/html; charset=utf-8")
-			h.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; base-uri 'none'; frame-ancestors 'none'")
-			w.Write(rootPage)
-			return
-		}
-		w.Header().Set("Content-Type", "application/json; charset=utf-8")
-		json.NewEncoder(w).Encode(map[string]any{"message": "Stackyard", "timestamp": clock().Unix()})
 	}
 }
 

@@ -164,8 +164,16 @@ func openBlobs(ctx context.Context, s Settings) (*blob.Store, error) {
 	return store, nil
 }
 
-// Run serves until ctx is done, then drains. ready is called with the URL once requests are answered.
-func Run(ctx context.Context, s Settings, st Storage, version string, log *slog.Logger, ready func(url string) error) error {
+// Ready is what whoever started the server is told once requests are answered.
+type Ready struct {
+	URL string // where it listens
+	// FirstLink is where the first administrator can set a password, within account.LinkLife; "" where
+	// there is none, or anybody has one already. It is a secret of FirstEmail's owner.
+	FirstLink, FirstEmail string
+}
+
+// Run serves until ctx is done, then drains. ready is called once requests are answered.
+func Run(ctx context.Context, s Settings, st Storage, version string, log *slog.Logger, ready func(Ready) error) error {
 	blobs, err := openBlobs(ctx, s)
 	if err != nil {
 		return err
@@ -211,7 +219,7 @@ func Run(ctx context.Context, s Settings, st Storage, version string, log *slog.
 			served <- hs.Serve(listener)
 		}
 	}()
-	if err := ready(url); err != nil {
+	if err := wired.tellReady(ctx, url, public, ready); err != nil {
 		return errors.Join(err, hs.Close())
 	}
 	select {
@@ -232,4 +240,16 @@ func Run(ctx context.Context, s Settings, st Storage, version string, log *slog.
 		return hs.Close()
 	}
 	return nil
+}
+
+func (s *Server) tellReady(ctx context.Context, url string, public core.PublicURL, ready func(Ready) error) error {
+	told := Ready{URL: url}
+	token, user, err := s.accounts.FirstLink(ctx)
+	if err != nil {
+		return err
+	}
+	if token != "" {
+		told.FirstLink, told.FirstEmail = public.To("login", "link", token), user.Email
+	}
+	return ready(told)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	"stackyard/internal/account"
 	"stackyard/internal/agents"
 	"stackyard/internal/blob"
 	"stackyard/internal/builds"
@@ -25,6 +26,7 @@ import (
 	"stackyard/internal/route"
 	"stackyard/internal/seal"
 	"stackyard/internal/settings"
+	"stackyard/internal/web"
 )
 
 // Parts are what a server is made of.
@@ -48,6 +50,7 @@ type Server struct {
 	openAPI    []byte
 	background *background
 	agents     *agents.Service
+	accounts   *account.Service
 	draining   atomic.Bool
 }
 
@@ -58,7 +61,9 @@ func New(p Parts) (*Server, error) {
 	metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	s.background = newBackground(p, metrics)
 	directory := identity.NewDirectory(p.DB, p.Clock)
-	routes := append(s.ownRoutes(p, metrics), s.rooms(p, directory)...)
+	s.accounts = account.New(p.DB, directory, p.Clock)
+	pages := web.New(web.Config{DB: p.DB, Directory: directory, Accounts: s.accounts, Public: p.Public, Clock: p.Clock, Log: p.Log})
+	routes := slices.Concat(s.ownRoutes(p, metrics), s.rooms(p, directory), pages.Routes())
 	s.handler = route.New(route.Config{
 		Directory:      directory,
 		Sessions:       s.agents.Authenticate,
@@ -67,6 +72,7 @@ func New(p Parts) (*Server, error) {
 		Log:            p.Log,
 		Metrics:        metrics,
 		TrustedProxies: p.TrustedProxies,
+		ErrorPage:      pages.ErrorPage,
 	}, routes)
 	var err error
 	s.openAPI, err = s.handler.OpenAPI(p.Version)

@@ -1,0 +1,71 @@
+package web
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"embed"
+	"fmt"
+	"net/http"
+	"path"
+	"strings"
+	"time"
+)
+
+//go:embed assets
+var assetFiles embed.FS
+
+// An asset is a file that pages load. Its name holds a hash of its content, so that browsers can keep it
+// for ever and still get a new one.
+type asset struct {
+	name    string
+	content []byte
+}
+
+var assetTypes = map[string]string{
+	".css": "text/css; charset=utf-8",
+	".svg": "image/svg+xml",
+}
+
+// assets are the files by their own name, and hashed by the one that pages use.
+var assets, hashed = loadAssets()
+
+func loadAssets() (byName, byHashed map[string]asset) {
+	byName, byHashed = make(map[string]asset), make(map[string]asset)
+	files, err := assetFiles.ReadDir("assets")
+	if err != nil {
+		panic(err) // embedded
+	}
+	for _, f := range files {
+		content, err := assetFiles.ReadFile("assets/" + f.Name())
+		if err != nil {
+			panic(err)
+		}
+		extension := path.Ext(f.Name())
+		a := asset{name: fmt.Sprintf("%s-%.8x%s", strings.TrimSuffix(f.Name(), extension), sha256.Sum256(content), extension), content: content}
+		byName[f.Name()], byHashed[a.name] = a, a
+	}
+	return byName, byHashed
+}
+
+// assetPath returns the path of an asset, by its own name.
+func assetPath(name string) string {
+	a, ok := assets[name]
+	if !ok {
+		panic("web: no asset " + name)
+	}
+	return "/assets/" + a.name
+}
+
+func (s *Site) serveAsset(w http.ResponseWriter, r *http.Request) {
+	a, ok := hashed[r.PathValue("file")]
+	if !ok {
+		s.ErrorPage(w, http.StatusNotFound, "There is no such file.")
+		return
+	}
+	h := w.Header()
+	h.Set("Content-Type", assetTypes[path.Ext(a.name)])
+	h.Set("Content-Security-Policy", "default-src 'none'")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Cache-Control", "public, max-age=31536000, immutable")
+	http.ServeContent(w, r, a.name, time.Time{}, bytes.NewReader(a.content))
+}

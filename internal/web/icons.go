@@ -1,0 +1,29 @@
+package web
+
+import "html/template"
+
+// icons are drawn with lines on a square of 24 units, in the color of the text around them.
+var icons = map[string]string{
+	"key":      `<circle cx="8" cy="15" r="4.5"/><path d="m11.2 11.8 8.3-8.3M15.5 7.5l3 3M13 10l2 2"/>`,
+	"terminal": `<rect x="3" y="4.5" width="18" height="15" rx="2.5"/><path d="m7 9.5 3 2.5-3 2.5M12.5 15H17"/>`,
+	"shield":   `<path d="M12 3.2 5 5.8v5.4c0 4.3 2.9 7.6 7 9.6 4.1-2 7-5.3 7-9.6V5.8z"/><path d="m9 12 2.2 2.2L15.2 10"/>`,
+	"lock":     `<rect x="5" y="10.5" width="14" height="10" rx="2.5"/><path d="M8 10.5V8a4 4 0 0 1 8 0v2.5M12 14.5v2"/>`,
+	"screen":   `<rect x="3" y="4" width="18" height="12.5" rx="2.5"/><path d="M8.5 20.5h7M12 16.5v4"/>`,
+	"book":     `<path d="M12 6.5C10.3 5.2 8 4.5 4 4.5v13.7c4 0 6.3.7 8 2 1.7-1.3 4-2 8-2V4.5c-4 0-6.3.7-8 2zM12 6.5v13.7"/>`,
+	"grid":     `<rect x="4" y="4" width="6.5" height="6.5" rx="1.5"/><rect x="13.5" y="4" width="6.5" height="6.5" rx="1.5"/><rect x="4" y="13.5" width="6.5" height="6.5" rx="1.5"/><path d="M16.75 13.5v6.5M13.5 16.75H20"/>`,
+	"check":    `<circle cx="12" cy="12" r="8.5"/><path d="m8.5 12.2 2.5 2.5 4.7-5"/>`,
+	"cross":    `<circle cx="12" cy="12" r="8.5"/><path d="m9.2 9.2 5.6 5.6M14.8 9.2l-5.6 5.6"/>`,
+	"alert":    `<path d="M12 4 3.2 19h17.6zM12 10v4M12 16.6v.1"/>`,
+	"clock":    `<circle cx="12" cy="12" r="8.5"/><path d="M12 7.5V12l3 2"/>`,
+	"plus":     `<path d="M12 5.5v13M5.5 12h13"/>`,
+	"house":    `<path d="m4 11.2 8-6.7 8 6.7M6.5 9.5V19.5h11V9.5M10 19.5v-5h4v5"/>`,
+}
+
+// icon returns a drawing that says nothing by itself: there are words beside it.
+func icon(name string) template.HTML {
+	drawing, ok := icons[name]
+	if !ok {
+		panic("web: no icon " + name)
+	}
+	return template.HTML(`<svg class="icon" viewBox="0 0 24 24" aria-hidden="true" focusable="false">` + drawing + `</svg>`)
+}

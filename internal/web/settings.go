@@ -1,0 +1,47 @@
+package web
+
+import (
+	"slices"
+
+	"stackyard/internal/route"
+)
+
+// A place is a page that the navigation leads to.
+type place struct {
+	Section string
+	Path    string
+	Title   string
+	About   string // what people do there
+	Icon    string
+	admins  bool // only administrators need it
+}
+
+// settings are the pages about a person's own things, and those of whom they administer.
+var settings = []place{
+	{Section: "password", Path: "/settings/password", Title: "Password", About: "Change the password you sign in with.", Icon: "lock"},
+	{Section: "sessions", Path: "/settings/sessions", Title: "Sessions", About: "See where you are signed in, and sign out elsewhere.", Icon: "screen"},
+}
+
+// settings returns those that the visitor has.
+func (v *visit) settings() []place {
+	return slices.DeleteFunc(slices.Clone(settings), func(p place) bool { return p.admins && !v.administers() })
+}
+
+// settingsBeside returns the visitor's settings on a page that is one of them.
+func (v *visit) settingsBeside(section string) []place {
+	if !slices.ContainsFunc(settings, func(p place) bool { return p.Section == section }) {
+		return nil
+	}
+	return v.settings()
+}
+
+func (s *Site) settingsRoutes() []route.Route {
+	return []route.Route{
+		s.get("/settings", signedIn(func(v *visit) error { return v.redirect(settings[0].Path) })),
+		s.get("/settings/password", signedIn(s.passwordForm)),
+		s.post("/settings/password", signedIn(s.changePassword)),
+		s.get("/settings/sessions", signedIn(s.sessions)),
+		s.post("/settings/sessions/end-others", signedIn(s.endOtherSessions)),
+		s.post("/settings/sessions/{session}/end", signedIn(s.endSession)),
+	}
+}

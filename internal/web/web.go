@@ -1,0 +1,74 @@
+// Package web is the pages that people see: signing in, letting applications act for them, and their own
+// settings. Everything is made on the server and works without script.
+//
+// A page is a route whose handler gets a [visit]: the request, who is there, and the means to answer. The
+// path of a page goes through the same gates every time (visit.go): a form from another site is refused,
+// the session is looked up, and a page for people who are signed in sends others to the sign-in page and
+// back. A handler shows a template with what the template needs, or redirects, or returns an error, which
+// becomes an error page.
+//
+// To add a page: a method of [Site] that takes a visit, a line in Routes, and a file in templates that
+// defines "main". The layout, the navigation and the parts that templates share are in
+// templates/layout.html and templates/parts.html; colors, spaces and components in assets/stackyard.css.
+package web
+
+import (
+	"log/slog"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"stackyard/internal/account"
+	"stackyard/internal/core"
+	"stackyard/internal/db"
+	"stackyard/internal/identity"
+	"stackyard/internal/route"
+)
+
+// Config is what the pages stand on.
+type Config struct {
+	DB        *db.DB
+	Directory *identity.Directory
+	Accounts  *account.Service
+	Public    core.PublicURL
+	Clock     core.Clock
+	Log       *slog.Logger
+}
+
+// Site is all pages.
+type Site struct {
+	Config
+	prefix    string // path of the public URL, without a slash at its end
+	cookies   cookies
+	crossSite *http.CrossOriginProtection
+	templates templates
+}
+
+// New returns the pages. The templates are part of the program: one that is wrong panics.
+func New(c Config) *Site {
+	public, err := url.Parse(string(c.Public))
+	if err != nil {
+		panic(err) // it was checked when the settings were
+	}
+	s := &Site{Config: c, prefix: strings.TrimRight(public.Path, "/"), crossSite: http.NewCrossOriginProtection()}
+	s.cookies = newCookies(public.Scheme == "https", s.prefix)
+	// Behind a proxy the request's Host may be another than the one in the browser.
+	if err := s.crossSite.AddTrustedOrigin(public.Scheme + "://" + public.Host); err != nil {
+		panic(err)
+	}
+	s.templates = s.parseTemplates()
+	return s
+}
+
+// Routes returns the routes of all pages.
+func (s *Site) Routes() []route.Route {
+	return slices.Concat(
+		[]route.Route{
+			s.get("/{$}", s.start),
+			{Method: http.MethodGet, Path: "/assets/{file}", Auth: route.Open, Hidden: true, Handler: route.Raw(s.serveAsset)},
+		},
+		s.signInRoutes(),
+		s.settingsRoutes(),
+	)
+}

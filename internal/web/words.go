@@ -1,0 +1,83 @@
+package web
+
+import (
+	"fmt"
+	"html/template"
+	"strings"
+	"time"
+)
+
+// when says when something happened or will, in words that depend on how far that is, with the exact
+// time for those who want it.
+func (s *Site) when(t time.Time) template.HTML {
+	exact := t.UTC().Format("2 January 2006, 15:04 UTC")
+	return template.HTML(fmt.Sprintf(`<time datetime="%s" title="%s">%s</time>`, t.UTC().Format(time.RFC3339), exact, distance(s.Clock(), t)))
+}
+
+// distance says how far a time is from now: near ones by how long, others by their day.
+func distance(now, t time.Time) string {
+	ahead := t.After(now)
+	d := now.Sub(t).Abs()
+	var words string
+	switch {
+	case d < time.Minute && !ahead:
+		return "just now"
+	case d < time.Minute:
+		words = "a minute"
+	case d < time.Hour:
+		words = count(int(d/time.Minute), "minute")
+	case d < 24*time.Hour:
+		words = count(int(d/time.Hour), "hour")
+	case d < 14*24*time.Hour:
+		words = count(int(d/(24*time.Hour)), "day")
+	default:
+		return "on " + t.UTC().Format("2 January 2006")
+	}
+	if ahead {
+		return "in " + words
+	}
+	return words + " ago"
+}
+
+func count(n int, unit string) string {
+	if n == 1 {
+		return "1 " + unit
+	}
+	return fmt.Sprintf("%d %ss", n, unit)
+}
+
+// browsers and systems are found in what browsers say they are, the first one that is there.
+var browsers = [][2]string{
+	{"Edg/", "Edge"}, {"OPR/", "Opera"}, {"SamsungBrowser/", "Samsung Internet"}, {"Firefox/", "Firefox"},
+	{"Chrome/", "Chrome"}, {"Safari/", "Safari"},
+}
+
+var systems = [][2]string{
+	{"iPhone", "iPhone"}, {"iPad", "iPad"}, {"Android", "Android"}, {"Windows", "Windows"}, {"Mac OS X", "macOS"}, {"Linux", "Linux"},
+}
+
+// browserName makes of what a browser says it is what a person would call it. Other programs are called
+// what they say first, such as "curl/8.5.0".
+func browserName(userAgent string) string {
+	find := func(known [][2]string) string {
+		for _, k := range known {
+			if strings.Contains(userAgent, k[0]) {
+				return k[1]
+			}
+		}
+		return ""
+	}
+	browser, system := find(browsers), find(systems)
+	if !strings.HasPrefix(userAgent, "Mozilla/") || browser == "" {
+		browser, _, _ = strings.Cut(userAgent, " ")
+		system = ""
+	}
+	switch {
+	case browser == "":
+		return "an unknown program"
+	case system == "":
+		return browser
+	default:
+		return browser + " on " + system
+	}
+}
