@@ -71,16 +71,15 @@ func (w *running) create() (build, job string) {
 func (w *running) take(job string) *servertest.Client {
 	w.t.Helper()
 	ctx := w.t.Context()
-	w.ok(w.service.Assign(ctx, w.orgID, job))
-	w.ok(w.service.Accept(ctx, w.orgID, job))
-	w.ok(w.service.Start(ctx, w.orgID, job))
+	w.ok(w.service.Acquire(ctx, w.orgID, job, w.agent.ID))
+	w.ok(w.service.Start(ctx, w.orgID, job, w.agent.ID))
 	return w.AsAgent(w.t, agents.IssueJobToken(w.Key, w.orgID, w.agent.ID, job))
 }
 
 // end ends a job.
 func (w *running) end(job string, status int) {
 	w.t.Helper()
-	w.ok(w.service.Finish(w.t.Context(), w.orgID, job, flow.Exit{Status: status}, ""))
+	w.ok(w.service.Finish(w.t.Context(), w.orgID, job, w.agent.ID, flow.Exit{Status: status}, ""))
 }
 
 func (w *running) ok(err error) {

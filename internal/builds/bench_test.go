@@ -122,10 +122,10 @@ func (w *bench) jobs(b *testing.B, query string, args ...any) (ids []string) {
 func (w *bench) run(b *testing.B, id string) {
 	ctx, service, org := b.Context(), w.service, w.org
 	for _, move := range []func() error{
-		func() error { return service.Assign(ctx, org, id) },
-		func() error { return service.Accept(ctx, org, id) },
-		func() error { return service.Start(ctx, org, id) },
-		func() error { return service.Finish(ctx, org, id, flow.Exit{}, "") },
+		func() error { return assign(ctx, w.DB, service, org, id) },
+		func() error { return service.Accept(ctx, org, id, "") },
+		func() error { return service.Start(ctx, org, id, "") },
+		func() error { return service.Finish(ctx, org, id, "", flow.Exit{}, "") },
 	} {
 		if err := move(); err != nil {
 			b.Fatal(err)

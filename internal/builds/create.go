@@ -191,7 +191,7 @@ func (n *newBuild) write(q *db.Q, then *followUps) error {
 	if err := setMetaData(q, b.ID, n.asked.MetaData); err != nil {
 		return err
 	}
-	u := newUnit(q, b, b.CreatedAt, then)
+	u := n.service.newUnit(q, b, b.CreatedAt, then)
 	u.plan = drawn
 	if err := u.run.Begin(drawn.specs); err != nil {
 		return err

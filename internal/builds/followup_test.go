@@ -36,7 +36,7 @@ func TestFollow_MakesATriggeredBuildThoughTheProcessDied(t *testing.T) {
 		w.triggers()
 		first := w.job(1, "first")
 		w.start(first)
-		w.die(w.build(1).String("id"), func(r *flow.Run) error { return r.Finish(first, flow.Exit{}) })
+		w.die(w.build(1).String("id"), func(r *flow.Run) error { return r.Finish(first, "", flow.Exit{}) })
 		w.wantStates(1, "running", "first passed, waiter passed, child scheduled")
 		w.pass(followDelay)
 		w.wantStates(1, "running", "first passed, waiter passed, child running")
@@ -52,7 +52,7 @@ func TestFollow_TellsOfATriggeredBuildsEndThoughTheProcessDied(t *testing.T) {
 		made := w.ada.Get(child + "/1").Want(http.StatusOK)
 		work := made.String("jobs.0.id")
 		w.start(work)
-		w.die(made.String("id"), func(r *flow.Run) error { return r.Finish(work, flow.Exit{Status: 1}) })
+		w.die(made.String("id"), func(r *flow.Run) error { return r.Finish(work, "", flow.Exit{Status: 1}) })
 		w.wantStates(1, "running", "first passed, waiter passed, child running")
 		w.pass(followDelay)
 		w.wantStates(1, "failed", "first passed, waiter passed, child failed")
@@ -175,12 +175,12 @@ func TestConcurrency_IsKeptByBuildsThatRunAtTheSameTime(t *testing.T) {
 // through takes a job through an agent's hands.
 func (w *world) through(id string) error {
 	ctx := w.t.Context()
-	for _, move := range []func(context.Context, string, string) error{w.service.Assign, w.service.Accept, w.service.Start} {
-		if err := move(ctx, w.orgID, id); err != nil {
+	for _, move := range []func(context.Context, string, string, string) error{w.service.Acquire, w.service.Start} {
+		if err := move(ctx, w.orgID, id, someAgent); err != nil {
 			return err
 		}
 	}
-	return w.service.Finish(ctx, w.orgID, id, flow.Exit{}, "")
+	return w.service.Finish(ctx, w.orgID, id, someAgent, flow.Exit{}, "")
 }
 
 func TestPipelineRemoval_LetsBuildsGoOnThatWaitedForItsOwn(t *testing.T) {

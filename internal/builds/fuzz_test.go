@@ -83,9 +83,9 @@ func (u *uploads) begin(t *testing.T) {
 	}
 	u.build, u.up = build.ID, u.jobs(t, build.ID)[0].id
 	for _, move := range []func() error{
-		func() error { return u.service.Assign(ctx, org, u.up) },
-		func() error { return u.service.Accept(ctx, org, u.up) },
-		func() error { return u.service.Start(ctx, org, u.up) },
+		func() error { return assign(ctx, u.db, u.service, org, u.up) },
+		func() error { return u.service.Accept(ctx, org, u.up, "") },
+		func() error { return u.service.Start(ctx, org, u.up, "") },
 	} {
 		if err := move(); err != nil {
 			t.Fatal(err)
@@ -120,7 +120,7 @@ func (u *uploads) check(t *testing.T, yaml string, replace bool) {
 func (u *uploads) end(t *testing.T) {
 	t.Helper()
 	ctx, org := t.Context(), u.pipeline.OrganizationID
-	if err := u.service.Finish(ctx, org, u.up, flow.Exit{}, ""); err != nil {
+	if err := u.service.Finish(ctx, org, u.up, "", flow.Exit{}, ""); err != nil {
 		t.Fatal(err)
 	}
 	state, tally := u.wantSound(t)

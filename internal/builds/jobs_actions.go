@@ -6,6 +6,7 @@ import (
 
 	"stackyard/internal/core"
 	"stackyard/internal/db"
+	"stackyard/internal/dispatch"
 	"stackyard/internal/flow"
 	"stackyard/internal/identity"
 	"stackyard/internal/route"
@@ -96,7 +97,10 @@ func reprioritize(q *db.Q, orgID, jobID string, priority int) error {
 	if err == nil && n == 0 {
 		err = core.Errorf(core.Unprocessable, "Only command jobs have a priority")
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	return dispatch.Reprioritize(q, jobID, priority)
 }
 
 func (s *Service) putCancelJob(r *route.Request, o onJob) (jobView, error) {

@@ -32,7 +32,8 @@ func (s *Service) onJob(ctx context.Context, orgID, jobID string, fn func(u *uni
 }
 
 // The moves of a job that agents, stacks and the clock make. Each returns an Unprocessable error when
-// the job is not in a state that allows it.
+// the job is not in a state that allows it, or when holder names an agent that does not hold it; holder
+// is empty when it is not an agent that makes the move. What a holder repeats changes nothing.
 
 // Reserve holds a scheduled job for a stack.
 func (s *Service) Reserve(ctx context.Context, orgID, jobID string) error {
@@ -40,40 +41,75 @@ func (s *Service) Reserve(ctx context.Context, orgID, jobID string) error {
 }
 
 // Return gives a job back that a stack or an agent has not begun.
-func (s *Service) Return(ctx context.Context, orgID, jobID string) error {
-	return s.onJob(ctx, orgID, jobID, func(u *unit) error { return u.run.Return(jobID) })
+func (s *Service) Return(ctx context.Context, orgID, jobID, holder string) error {
+	return s.onJob(ctx, orgID, jobID, func(u *unit) error { return u.run.Return(jobID, holder) })
 }
 
-// Assign offers a job to an agent.
-func (s *Service) Assign(ctx context.Context, orgID, jobID string) error {
-	return s.onJob(ctx, orgID, jobID, func(u *unit) error { return u.run.Assign(jobID) })
+// Assign offers scheduled jobs of a build to agents, in one unit of work, and returns the ids of those
+// that are assigned now. Jobs that have moved meanwhile are left out.
+func (s *Service) Assign(ctx context.Context, orgID, buildID string, offers []flow.Offer) (assigned []string, err error) {
+	err = s.change(ctx, orgID, buildID, func(u *unit) error {
+		offered, err := u.run.Offer(offers)
+		assigned = make([]string, len(offered))
+		for i, o := range offered {
+			assigned[i] = o.JobID
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return assigned, nil
+}
+
+// AssignedTo returns the job that was offered to an agent which has not accepted it yet; "" when there
+// is none.
+func (s *Service) AssignedTo(ctx context.Context, orgID, agentID string) (jobID string, err error) {
+	err = s.db.Read(ctx, func(q *db.Q) error {
+		return q.QueryRow(`
+			SELECT j.id FROM jobs j
+			WHERE j.agent_id = $2 AND `+heldStates+` AND j.organization_id = $1 AND j.state = 'assigned'
+			ORDER BY j.id`, orgID, agentID).Scan(&jobID)
+	})
+	if errors.Is(err, db.ErrNoRows) {
+		return "", nil
+	}
+	return jobID, err
+}
+
+// heldStates is the condition of the index of jobs that agents have, in its own words: see
+// flow.JobState.Held.
+const heldStates = `j.agent_id IS NOT NULL AND j.state IN ('assigned', 'accepted', 'running', 'canceling', 'timing_out')`
+
+// Acquire has an agent take a job that is scheduled, reserved, or offered to it.
+func (s *Service) Acquire(ctx context.Context, orgID, jobID, agentID string) error {
+	return s.onJob(ctx, orgID, jobID, func(u *unit) error { return u.run.Acquire(jobID, agentID) })
 }
 
 // Accept notes that the agent took the job.
-func (s *Service) Accept(ctx context.Context, orgID, jobID string) error {
-	return s.onJob(ctx, orgID, jobID, func(u *unit) error { return u.run.Accept(jobID) })
+func (s *Service) Accept(ctx context.Context, orgID, jobID, holder string) error {
+	return s.onJob(ctx, orgID, jobID, func(u *unit) error { return u.run.Accept(jobID, holder) })
 }
 
 // Start notes that the agent began to run the job.
-func (s *Service) Start(ctx context.Context, orgID, jobID string) error {
-	return s.onJob(ctx, orgID, jobID, func(u *unit) error { return u.run.Start(jobID) })
+func (s *Service) Start(ctx context.Context, orgID, jobID, holder string) error {
+	return s.onJob(ctx, orgID, jobID, func(u *unit) error { return u.run.Start(jobID, holder) })
 }
 
 // Finish notes how the job ended, and with detail, which may be empty, why in words.
-func (s *Service) Finish(ctx context.Context, orgID, jobID string, exit flow.Exit, detail string) error {
+func (s *Service) Finish(ctx context.Context, orgID, jobID, holder string, exit flow.Exit, detail string) error {
 	return s.onJob(ctx, orgID, jobID, func(u *unit) error {
-		if detail != "" {
-			if err := explainEnd(u.q, jobID, detail); err != nil {
-				return err
-			}
+		if err := u.run.Finish(jobID, holder, exit); err != nil || detail == "" {
+			return err
 		}
-		return u.run.Finish(jobID, exit)
+		return explainEnd(u.q, jobID, detail)
 	})
 }
 
-// Promise notes that a running job will end with an exit status.
-func (s *Service) Promise(ctx context.Context, orgID, jobID string, status int) error {
-	return s.onJob(ctx, orgID, jobID, func(u *unit) error { return u.run.Promise(jobID, status) })
+// Promise notes that a running job will end with an exit status. A Conflict error tells of another one
+// that was promised before.
+func (s *Service) Promise(ctx context.Context, orgID, jobID, holder string, status int) error {
+	return s.onJob(ctx, orgID, jobID, func(u *unit) error { return u.run.Promise(jobID, holder, status) })
 }
 
 // TimeOut asks for a running job to be stopped because it has run for too long.

@@ -19,11 +19,11 @@ func TestMoves_StampJobsAndBuilds(t *testing.T) {
 		ctx, a, b := t.Context(), w.job(1, "a"), w.job(1, "b")
 		wantAt(t, w.ada.Get(acme+"/jobs/"+b), map[string]any{"created_at": created, "scheduled_at": created, "runnable_at": nil})
 		w.Clock.Advance(time.Second)
-		w.ok(w.service.Assign(ctx, w.orgID, a))
-		w.ok(w.service.Accept(ctx, w.orgID, a))
+		w.ok(w.assign(a))
+		w.ok(w.service.Accept(ctx, w.orgID, a, ""))
 		wantAt(t, w.build(1), map[string]any{"state": "scheduled", "started_at": nil})
 		w.Clock.Advance(time.Second)
-		w.ok(w.service.Start(ctx, w.orgID, a))
+		w.ok(w.service.Start(ctx, w.orgID, a, ""))
 		started := w.now()
 		wantAt(t, w.build(1), map[string]any{"state": "running", "started_at": started, "finished_at": nil, "failing_at": nil})
 		w.Clock.Advance(time.Second)
@@ -80,7 +80,7 @@ func TestMoves_RetryAutomaticallyAsTheRulesSay(t *testing.T) {
 		for range 2 {
 			id := w.job(1, "signal")
 			w.start(id)
-			w.ok(w.service.Finish(t.Context(), w.orgID, id, flow.Exit{Status: 255, Signal: "SIGTERM", SignalReason: "agent_stop"}, ""))
+			w.ok(w.service.Finish(t.Context(), w.orgID, id, "", flow.Exit{Status: 255, Signal: "SIGTERM", SignalReason: "agent_stop"}, ""))
 			wantAt(t, w.ada.Get(acme+"/jobs/"+id), map[string]any{"signal": "SIGTERM", "signal_reason": "agent_stop", "exit_status": 255})
 		}
 		w.wantStates(1, "failed", "any failed, any failed, any failed, lost failed, lost failed, lost failed, lost failed, signal failed, signal failed")
@@ -225,12 +225,12 @@ func TestMoves_RefuseWhatDoesNotFit(t *testing.T) {
 		w.create(nil)
 		ctx, id := t.Context(), w.job(1, "a")
 		moves := map[string]func(string) error{
-			"Accept":  func(id string) error { return w.service.Accept(ctx, w.orgID, id) },
-			"Start":   func(id string) error { return w.service.Start(ctx, w.orgID, id) },
-			"Finish":  func(id string) error { return w.service.Finish(ctx, w.orgID, id, flow.Exit{}, "ended") },
+			"Accept":  func(id string) error { return w.service.Accept(ctx, w.orgID, id, "") },
+			"Start":   func(id string) error { return w.service.Start(ctx, w.orgID, id, "") },
+			"Finish":  func(id string) error { return w.service.Finish(ctx, w.orgID, id, "", flow.Exit{}, "ended") },
 			"TimeOut": func(id string) error { return w.service.TimeOut(ctx, w.orgID, id) },
-			"Return":  func(id string) error { return w.service.Return(ctx, w.orgID, id) },
-			"Promise": func(id string) error { return w.service.Promise(ctx, w.orgID, id, 1) },
+			"Return":  func(id string) error { return w.service.Return(ctx, w.orgID, id, "") },
+			"Promise": func(id string) error { return w.service.Promise(ctx, w.orgID, id, "", 1) },
 		}
 		for name, move := range moves {
 			for _, id := range []string{id, w.job(1, "ask")} {
@@ -242,7 +242,7 @@ func TestMoves_RefuseWhatDoesNotFit(t *testing.T) {
 				t.Errorf("%s of a job that does not exist: %v", name, err)
 			}
 		}
-		if err := w.service.Assign(ctx, core.NewID(), id); core.KindOf(err) != core.NotFound {
+		if _, err := w.service.Assign(ctx, core.NewID(), w.build(1).String("id"), []flow.Offer{{JobID: id, AgentID: someAgent}}); core.KindOf(err) != core.NotFound {
 			t.Errorf("a job moved for another organization: %v", err)
 		}
 		w.wantStates(1, "scheduled", "a scheduled, ask waiting")
@@ -258,12 +258,12 @@ func TestMoves_GiveJobsBackThatNobodyBegan(t *testing.T) {
 		runnable := w.now()
 		w.Clock.Advance(time.Second)
 		w.ok(w.service.Reserve(ctx, w.orgID, id))
-		w.ok(w.service.Return(ctx, w.orgID, id))
-		w.ok(w.service.Assign(ctx, w.orgID, id))
-		w.ok(w.service.Return(ctx, w.orgID, id))
+		w.ok(w.service.Return(ctx, w.orgID, id, ""))
+		w.ok(w.assign(id))
+		w.ok(w.service.Return(ctx, w.orgID, id, ""))
 		wantAt(t, w.ada.Get(acme+"/jobs/"+id), map[string]any{"state": "scheduled", "runnable_at": runnable})
 		w.ok(w.service.Reserve(ctx, w.orgID, id))
-		w.ok(w.service.Finish(ctx, w.orgID, id, flow.Exit{Status: -1, SignalReason: "stack_error"}, "No such image"))
+		w.ok(w.service.Finish(ctx, w.orgID, id, "", flow.Exit{Status: -1, SignalReason: "stack_error"}, "No such image"))
 		wantAt(t, w.ada.Get(acme+"/jobs/"+id), map[string]any{"state": "failed", "exit_status": -1, "signal_reason": "stack_error", "detail": "No such image"})
 		wantEqual(t, "explained", w.ada.Get(acme+"/jobs/"+id+"/explain").String("reason"), "It failed with exit status -1. No such image")
 	})

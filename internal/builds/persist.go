@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"stackyard/internal/db"
+	"stackyard/internal/dispatch"
 	"stackyard/internal/flow"
 )
 
@@ -34,7 +35,7 @@ func (u *unit) save(changes flow.Changes) error {
 	if err := u.updateJobs(changes.Jobs); err != nil {
 		return err
 	}
-	if err := u.watch(changes.Jobs); err != nil {
+	if err := u.tellMoves(changes.Jobs); err != nil {
 		return err
 	}
 	return u.updateBuild(changes)
@@ -102,21 +103,26 @@ func (u *unit) insertJobs(changes []flow.JobChange) error {
 		INSERT INTO jobs (id, organization_id, build_id, step_id, position, type, state, priority, queue_id, timeout_minutes,
 			parallel_index, parallel_total, matrix, soft_fail, broken_reason, unreachable, soft_failed, promise_fails, retried,
 			retries_count, concurrency_group, concurrency_limit, concurrency_method, queue_place, queued, concurrency_wait, exit_status,
-			created_at, scheduled_at, limited_at, runnable_at, finished_at) VALUES`, "")
+			created_at, scheduled_at, limited_at, runnable_at, finished_at, rule_set) VALUES`, "")
 	details := newRows(`INSERT INTO job_details (job_id, label, work) VALUES`, "")
+	var sets []dispatch.RuleSet
 	for _, change := range changes {
 		j := change.Job
 		if change.From != "" || j.RetryOf != "" {
 			continue
 		}
 		p := u.plan.jobs[j.ID]
+		sets = append(sets, p.rules)
 		inserted.add(j.ID, u.build.OrganizationID, u.build.ID, j.StepID, jobPosition(u.positions[j.StepID], p.index), j.Type, j.State, p.priority, db.Text(p.queueID), number(p.timeout),
 			number(p.parallelIndex), number(p.parallelTotal), db.JSON(p.matrix), softFail(j.SoftFail), db.Text(j.BrokenReason), j.Unreachable, j.SoftFailed, j.PromiseFails, j.Retried,
 			j.RetriesCount, p.group(), p.limit(), p.method(), p.place(u.build), j.Queued, duration(j.ConcurrencyWait), number(j.ExitStatus),
-			db.Micros(u.now), db.Micros(u.build.ScheduledAt), db.Micros(j.LimitedAt), db.Micros(j.RunnableAt), db.Micros(j.FinishedAt))
+			db.Micros(u.now), db.Micros(u.build.ScheduledAt), db.Micros(j.LimitedAt), db.Micros(j.RunnableAt), db.Micros(j.FinishedAt), db.Text(p.rules.ID))
 		if p.own != nil {
 			details.add(j.ID, p.own.label, db.JSON(p.own))
 		}
+	}
+	if err := dispatch.Intern(u.q, u.build.OrganizationID, sets...); err != nil {
+		return err
 	}
 	if err := inserted.insert(u.q); err != nil {
 		return err
@@ -145,11 +151,11 @@ func (u *unit) insertAttempt(j *flow.Job) error {
 		INSERT INTO jobs (id, organization_id, build_id, step_id, position, type, state, priority, queue_id, timeout_minutes,
 			parallel_index, parallel_total, matrix, soft_fail, broken_reason, unreachable, soft_failed, promise_fails, retried,
 			retry_of, retry_type, retries_count, rule_uses, concurrency_group, concurrency_limit, concurrency_method, queue_place, queued, concurrency_wait,
-			created_at, scheduled_at, limited_at, runnable_at)
+			created_at, scheduled_at, limited_at, runnable_at, rule_set)
 		SELECT $2, organization_id, build_id, step_id, position, type, $3, priority, queue_id, timeout_minutes,
 			parallel_index, parallel_total, matrix, soft_fail, broken_reason, $4, $5, $6, $7,
 			$1, $8, $9, $10, concurrency_group, concurrency_limit, concurrency_method, queue_place, $11, $12,
-			$13, scheduled_at, $14, $15
+			$13, scheduled_at, $14, $15, rule_set
 		FROM jobs WHERE id = $1`,
 		j.RetryOf, j.ID, j.State, j.Unreachable, j.SoftFailed, j.PromiseFails, j.Retried,
 		j.RetryType, j.RetriesCount, db.JSON(j.RuleUses), j.Queued, duration(j.ConcurrencyWait),
@@ -237,7 +243,8 @@ func (u *unit) updateJobs(changes []flow.JobChange) error {
 		state = $3, broken_reason = $4, unreachable = $5, exit_status = $6, signal = $7, signal_reason = $8,
 		soft_failed = $9, promised_exit_status = $10, promised_at = $11, promise_fails = $12, promised_failure = $13, retried = $14, retried_in = $15,
 		retries_count = $16, rule_uses = $17, queued = $18, concurrency_wait = $19,
-		limited_at = $20, runnable_at = $21, started_at = $22, finished_at = $23, expired_at = $24, unblocked_at = $25`)
+		limited_at = $20, runnable_at = $21, started_at = $22, finished_at = $23, expired_at = $24, unblocked_at = $25,
+		agent_id = CASE WHEN $3 = 'scheduled' THEN NULL ELSE agent_id END`)
 }
 
 // updateBuild writes what flow says of the build, and counts its command jobs.

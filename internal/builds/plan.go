@@ -10,6 +10,7 @@ import (
 
 	"stackyard/internal/core"
 	"stackyard/internal/definition"
+	"stackyard/internal/dispatch"
 	"stackyard/internal/flow"
 	"stackyard/internal/pipelines"
 	"stackyard/internal/settings"
@@ -37,6 +38,7 @@ type plannedJob struct {
 	matrix                       any
 	own                          *variation // of a job of a matrix
 	concurrency                  *definition.Concurrency
+	rules                        dispatch.RuleSet
 }
 
 func (p *plannedJob) group() any {
@@ -235,7 +237,7 @@ func (p *planner) job(s definition.Step, step *plannedStep, index int, t definit
 		p.weight += planned.own.weight() + valuesWeight(t.Matrix)
 	}
 	p.weight += work.shownWeight()
-	planned.queueID = p.queue(work.Agents)
+	planned.queueID, planned.rules = p.queue(work.Agents), dispatch.RuleSetOf(work.Agents)
 	planned.timeout = p.timeout(c.TimeoutInMinutes)
 	planned.concurrency = c.Concurrency
 	if first := cmp.Or(c.Priority, p.defaults.Priority); first != nil {

@@ -18,6 +18,7 @@ type Service struct {
 	public    core.PublicURL
 	clock     core.Clock
 	log       *slog.Logger
+	observers []Observer
 }
 
 // New returns the service of the builds in a database.

@@ -13,7 +13,8 @@ import (
 )
 
 // People and agents act on the same builds at the same time. Whatever happens, nobody is told of a fault of the
-// server, every build ends once all its jobs have, and the pipeline counts to zero.
+// server, every build ends once all its jobs have, the pipeline counts to zero, and what can be handed to agents is
+// what is scheduled.
 func TestStorm_LeavesNothingBehind(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		w.steps(
@@ -34,7 +35,9 @@ func TestStorm_LeavesNothingBehind(t *testing.T) {
 			})
 		}
 		all.Wait()
+		w.wantRunnable()
 		w.wind(count)
+		w.wantRunnable()
 		p := w.ada.Get(acme + "/pipelines/hello")
 		wantAt(t, p, map[string]any{"scheduled_builds_count": 0, "running_builds_count": 0, "scheduled_jobs_count": 0, "running_jobs_count": 0, "waiting_jobs_count": 0})
 	})
@@ -56,7 +59,7 @@ func (w *world) act(t *testing.T, random *rand.Rand, number int) {
 		}
 	}
 	ctx := t.Context()
-	switch random.IntN(12) {
+	switch random.IntN(14) {
 	case 0:
 		put(acme+"/jobs/"+j.ID+"/retry", nil)
 	case 1:
@@ -69,6 +72,12 @@ func (w *world) act(t *testing.T, random *rand.Rand, number int) {
 		put(acme+"/jobs/"+j.ID+"/reprioritize", map[string]any{"priority": random.IntN(9)})
 	case 5:
 		try(w.service.Reserve(ctx, w.orgID, j.ID))
+	case 6:
+		try(w.assign(j.ID))
+	case 7:
+		try(w.service.Return(ctx, w.orgID, j.ID, ""))
+	case 8:
+		try(w.RunDue(ctx))
 	default:
 		w.push(ctx, j.ID, random.IntN(2), try)
 	}
@@ -76,10 +85,9 @@ func (w *world) act(t *testing.T, random *rand.Rand, number int) {
 
 // push takes a job as far as an agent can.
 func (w *world) push(ctx context.Context, id string, status int, try func(error)) {
-	try(w.service.Assign(ctx, w.orgID, id))
-	try(w.service.Accept(ctx, w.orgID, id))
-	try(w.service.Start(ctx, w.orgID, id))
-	try(w.service.Finish(ctx, w.orgID, id, flow.Exit{Status: status}, ""))
+	try(w.service.Acquire(ctx, w.orgID, id, someAgent))
+	try(w.service.Start(ctx, w.orgID, id, someAgent))
+	try(w.service.Finish(ctx, w.orgID, id, someAgent, flow.Exit{Status: status}, ""))
 }
 
 // wind runs and unblocks whatever is left of the builds until all have ended. They hold places that others

@@ -17,6 +17,10 @@ import (
 // lost, so that no job is being stopped for longer than that.
 const stopGrace = 3 * time.Minute
 
+// acceptGrace is how long an agent may take to accept a job that was offered to it, and startGrace how
+// long it may then take to begin. Agents that do not hear the answer ask again for two minutes.
+const acceptGrace, startGrace = 30 * time.Second, 5 * time.Minute
+
 // expireBatch bounds the jobs that expire in one transaction.
 const expireBatch = 200
 
@@ -50,7 +54,14 @@ func (u *unit) watch(changes []flow.JobChange) error {
 		if j.Type != flow.Script || j.State == change.From {
 			continue
 		}
+		if change.From == flow.Assigned && j.State != flow.Accepted {
+			u.then.forget(deadlineTask, j.ID)
+		}
 		switch {
+		case j.State == flow.Assigned:
+			u.set(j.ID, j.State, u.now.Add(acceptGrace))
+		case j.State == flow.Accepted:
+			u.set(j.ID, j.State, u.now.Add(startGrace))
 		case j.State == flow.Scheduled:
 			if scheduled.IsZero() || j.RunnableAt.Before(scheduled) {
 				scheduled = j.RunnableAt
@@ -59,7 +70,7 @@ func (u *unit) watch(changes []flow.JobChange) error {
 			started = append(started, j.ID)
 		case j.State == flow.Canceling || j.State == flow.TimingOut:
 			u.set(j.ID, j.State, u.now.Add(u.grace))
-		case change.From == flow.Running || change.From == flow.Canceling || change.From == flow.TimingOut:
+		case change.From == flow.Accepted || change.From == flow.Running || change.From == flow.Canceling || change.From == flow.TimingOut:
 			u.then.forget(deadlineTask, j.ID)
 		}
 	}
@@ -88,7 +99,8 @@ func (u *unit) deadline(jobID string, state flow.JobState, at time.Time) tasks.T
 	}
 }
 
-// watchTimeouts gives jobs that have just started their deadlines, as far as they have timeouts.
+// watchTimeouts gives jobs that have just started their deadlines, as far as they have timeouts; those
+// that had one for starting have none any more.
 func (u *unit) watchTimeouts(jobIDs []string) error {
 	if len(jobIDs) == 0 {
 		return nil
@@ -96,13 +108,17 @@ func (u *unit) watchTimeouts(jobIDs []string) error {
 	in, arg := u.q.In("id", 1, jobIDs)
 	_, err := db.All(u.q, func(scan db.Scan) (none struct{}, err error) {
 		var id string
-		var minutes int
+		var minutes *int
 		if err := scan(&id, &minutes); err != nil {
 			return none, err
 		}
-		u.set(id, flow.Running, u.now.Add(time.Duration(minutes)*time.Minute))
+		if minutes == nil {
+			u.then.forget(deadlineTask, id)
+		} else {
+			u.set(id, flow.Running, u.now.Add(time.Duration(*minutes)*time.Minute))
+		}
 		return none, nil
-	}, `SELECT id, timeout_minutes FROM jobs WHERE timeout_minutes IS NOT NULL AND `+in, arg)
+	}, `SELECT id, timeout_minutes FROM jobs WHERE `+in, arg)
 	return err
 }
 
@@ -135,7 +151,8 @@ func (s *Service) onTime(q *db.Q, t *tasks.Due, orgID, buildID string, fn func(u
 	return then.save(q, u.now)
 }
 
-// passDeadline has a job stopped that has run for too long, and ends one that nobody has stopped.
+// passDeadline has a job stopped that has run for too long, ends one that nobody has stopped or begun, and
+// gives one back that no agent has accepted.
 func (s *Service) passDeadline(q *db.Q, t *tasks.Due) error {
 	var d deadline
 	if err := t.Payload(&d); err != nil {
@@ -146,14 +163,23 @@ func (s *Service) passDeadline(q *db.Q, t *tasks.Due) error {
 		switch {
 		case err != nil || len(jobs) == 0 || jobs[0].State != d.State:
 			return err
+		case d.State == flow.Assigned:
+			return u.run.Return(t.Key, "")
+		case d.State == flow.Accepted:
+			return u.end(t.Key, "agent_lost", "Its agent did not start it in time.")
 		case d.State == flow.Running:
 			return u.run.TimeOut(t.Key)
 		}
-		if err := explainEnd(q, t.Key, "Its agent did not stop it in time."); err != nil {
-			return err
-		}
-		return u.run.Finish(t.Key, flow.Exit{Status: -1, SignalReason: "cancel"})
+		return u.end(t.Key, "cancel", "Its agent did not stop it in time.")
 	})
+}
+
+// end ends a job whose agent does not.
+func (u *unit) end(jobID, reason, detail string) error {
+	if err := explainEnd(u.q, jobID, detail); err != nil {
+		return err
+	}
+	return u.run.Finish(jobID, "", flow.Exit{Status: -1, SignalReason: reason})
 }
 
 // expireJobs ends jobs of a build that nobody started in time.

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"stackyard/internal/core"
 	"stackyard/internal/db"
 )
 
@@ -111,8 +112,8 @@ func TestCancel_EndsAlsoWhenNoAgentAnswers(t *testing.T) {
 		w.create(nil)
 		w.start(w.job(1, "runs"))
 		accepted := w.job(1, "accepted")
-		w.ok(w.service.Assign(t.Context(), w.orgID, accepted))
-		w.ok(w.service.Accept(t.Context(), w.orgID, accepted))
+		w.ok(w.assign(accepted))
+		w.ok(w.service.Accept(t.Context(), w.orgID, accepted, ""))
 		w.Clock.Advance(time.Minute) // the timeout is due, but canceling came first
 		w.ada.Put(hello+"/1/cancel", nil).Want(http.StatusOK)
 		w.pass(grace - time.Second)
@@ -180,7 +181,7 @@ func TestExpiry_WaitsForTheEndOfAReservation(t *testing.T) {
 		w.ok(w.service.Reserve(t.Context(), w.orgID, id))
 		w.pass(expiry)
 		wantEqual(t, "jobs", w.states(1), "echo hello scheduled") // as the API calls reserved ones
-		w.ok(w.service.Return(t.Context(), w.orgID, id))
+		w.ok(w.service.Return(t.Context(), w.orgID, id, ""))
 		w.pass(0)
 		w.wantStates(1, "failed", "echo hello expired")
 	})
@@ -205,5 +206,46 @@ func TestExpiry_OfALargeBuildIsOneTaskDoneInPieces(t *testing.T) {
 		wantEqual(t, "state", build.String("state"), "failed")
 		wantEqual(t, "expired jobs", build.String("job_state_counts.states.expired"), "450")
 		w.wantTasks("job-expiry", 0)
+	})
+}
+
+func TestOffer_GoesBackWhenTheAgentDoesNotAccept(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.steps("command: a", "command: b")
+		w.create(nil)
+		ctx, a, b := t.Context(), w.job(1, "a"), w.job(1, "b")
+		w.ok(w.assign(a))
+		w.ok(w.assign(b))
+		w.pass(29 * time.Second)
+		w.ok(w.service.Accept(ctx, w.orgID, b, someAgent))
+		offered := func() string {
+			id, err := w.service.AssignedTo(ctx, w.orgID, someAgent)
+			w.ok(err)
+			return id
+		}
+		wantEqual(t, "assigned", offered(), a)
+		w.pass(time.Second)
+		w.wantStates(1, "scheduled", "a scheduled, b accepted")
+		wantEqual(t, "assigned", offered(), "")
+		if err := w.service.Accept(ctx, w.orgID, a, someAgent); core.KindOf(err) != core.Unprocessable {
+			t.Errorf("a job that went back was accepted: %v", err)
+		}
+		w.wantTasks("job-deadline", 1)
+	})
+}
+
+func TestAcceptedJob_EndsWhenItsAgentDoesNotStartIt(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.steps("command: a")
+		w.create(nil)
+		w.ok(w.service.Acquire(t.Context(), w.orgID, w.job(1, "a"), someAgent))
+		w.pass(5*time.Minute - time.Second)
+		w.wantStates(1, "scheduled", "a accepted")
+		w.pass(time.Second)
+		w.wantStates(1, "failed", "a failed")
+		wantAt(t, w.build(1), map[string]any{
+			"jobs.0.exit_status": -1, "jobs.0.signal_reason": "agent_lost", "jobs.0.detail": "Its agent did not start it in time.",
+		})
+		w.wantTasks("job-deadline", 0)
 	})
 }

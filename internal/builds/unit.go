@@ -24,6 +24,8 @@ type unit struct {
 	groups []string
 	// grace is how long agents have to stop the jobs that the unit cancels.
 	grace time.Duration
+	// observers are told of the moves of jobs.
+	observers []Observer
 }
 
 // open begins a unit of work on a build of an organization.
@@ -40,7 +42,7 @@ func (s *Service) open(q *db.Q, orgID, buildID string, then *followUps) (*unit, 
 			return nil, err
 		}
 	}
-	return newUnit(q, b, s.clock(), then), nil
+	return s.newUnit(q, b, s.clock(), then), nil
 }
 
 // orphaned reports whether a trigger job waits no more for the build that it started, because its own
@@ -54,6 +56,12 @@ func orphaned(q *db.Q, triggerID string) (bool, error) {
 		return false, nil
 	}
 	return err == nil && !step.Async, err
+}
+
+func (s *Service) newUnit(q *db.Q, b *Build, now time.Time, then *followUps) *unit {
+	u := newUnit(q, b, now, then)
+	u.observers = s.observers
+	return u
 }
 
 func newUnit(q *db.Q, b *Build, now time.Time, then *followUps) *unit {
@@ -211,6 +219,7 @@ func (u *unit) scheduleElsewhere(jobID, buildID string) error {
 		return err
 	}
 	other := newUnit(u.q, b, u.now, u.then)
+	other.observers = u.observers
 	if err := other.run.Schedule(jobID); err != nil {
 		return err
 	}
@@ -219,5 +228,5 @@ func (u *unit) scheduleElsewhere(jobID, buildID string) error {
 		return err
 	}
 	u.q.Announce("build:" + buildID)
-	return other.watch(moved)
+	return other.tellMoves(moved)
 }

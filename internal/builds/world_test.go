@@ -1,6 +1,7 @@
 package builds_test
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -164,15 +165,39 @@ func (w *world) ok(err error) {
 func (w *world) start(id string) {
 	w.t.Helper()
 	ctx := w.t.Context()
-	w.ok(w.service.Assign(ctx, w.orgID, id))
-	w.ok(w.service.Accept(ctx, w.orgID, id))
-	w.ok(w.service.Start(ctx, w.orgID, id))
+	w.ok(w.assign(id))
+	w.ok(w.service.Accept(ctx, w.orgID, id, someAgent))
+	w.ok(w.service.Start(ctx, w.orgID, id, someAgent))
+}
+
+// someAgent is the id of an agent, where it does not matter which.
+const someAgent = "0190c0de-0000-7000-8000-0000000000b1"
+
+// assign offers a job to an agent. The error is Unprocessable when it cannot be.
+func (w *world) assign(id string) error {
+	return assign(w.t.Context(), w.DB, w.service, w.orgID, id)
+}
+
+// assign offers a job to an agent. The error is Unprocessable when it cannot be.
+func assign(ctx context.Context, d *db.DB, service *builds.Service, orgID, id string) error {
+	var build string
+	err := d.Read(ctx, func(q *db.Q) error {
+		return q.QueryRow(`SELECT build_id FROM jobs WHERE id = $1`, id).Scan(&build)
+	})
+	if err != nil {
+		return err
+	}
+	assigned, err := service.Assign(ctx, orgID, build, []flow.Offer{{JobID: id, AgentID: someAgent}})
+	if err == nil && len(assigned) == 0 {
+		err = core.Errorf(core.Unprocessable, "The job has moved")
+	}
+	return err
 }
 
 // end has the agent of a job tell with which exit status it ended.
 func (w *world) end(id string, status int) {
 	w.t.Helper()
-	w.ok(w.service.Finish(w.t.Context(), w.orgID, id, flow.Exit{Status: status}, ""))
+	w.ok(w.service.Finish(w.t.Context(), w.orgID, id, "", flow.Exit{Status: status}, ""))
 }
 
 // run takes the newest attempt of a job of a build of hello through an agent's hands.

@@ -67,12 +67,12 @@ func permitOnPassed(s *Spec) { s.Step.Retry.Manual.PermitOnPassed = true }
 func TestBuild_TellsWhenItStartedFailedAndFinished(t *testing.T) {
 	s := begin(t, command("a"), command("b"))
 	at := func() time.Time { return s.now }
-	s.on("a", (*Run).Assign)
-	s.on("a", (*Run).Accept)
+	s.on("a", assign)
+	s.on("a", accept)
 	if !s.build.StartedAt.IsZero() {
 		t.Error("the build started before its first job")
 	}
-	s.on("a", (*Run).Start)
+	s.on("a", starts)
 	started := at()
 	s.on("a", exits(1))
 	failing := at()
@@ -96,9 +96,9 @@ func TestCancelBuild_EndsEveryJob(t *testing.T) {
 		command("limited", limit("g", 1), parallel(2)), trigger("child"), input("ask"), wait("w"), command("waiting"))
 	s.finish("done", 0)
 	s.start("running")
-	s.on("accepted", (*Run).Assign)
-	s.on("accepted", (*Run).Accept)
-	s.on("assigned", (*Run).Assign)
+	s.on("accepted", assign)
+	s.on("accepted", accept)
+	s.on("assigned", assign)
 	s.on("reserved", (*Run).Reserve)
 	s.on("child", (*Run).ChildCreated)
 	s.must(s.do((*Run).CancelBuild))
@@ -193,12 +193,12 @@ func TestJobs_MoveOnlyAsTheTableSays(t *testing.T) {
 		event func(*Run, string) error
 		want  string
 	}{
-		{"a", (*Run).Start, "is scheduled and cannot become running"},
-		{"a", (*Run).Accept, "is scheduled and cannot become accepted"},
+		{"a", starts, "is scheduled and cannot become running"},
+		{"a", accept, "is scheduled and cannot become accepted"},
 		{"a", exits(0), "is scheduled and cannot become finished"},
 		{"a", (*Run).TimeOut, "is scheduled and cannot become timing_out"},
-		{"b", (*Run).Assign, "is waiting and cannot become assigned"},
-		{"b", (*Run).Return, "is waiting and cannot become scheduled"},
+		{"b", assign, "is waiting and cannot become assigned"},
+		{"b", giveBack, "is waiting and cannot become scheduled"},
 		{"w", exits(0), "is waiting and cannot become finished"},
 	} {
 		err := s.try(test.key, test.event)
@@ -254,9 +254,9 @@ func TestReturn_SchedulesAJobAgain(t *testing.T) {
 	s := begin(t, command("a"))
 	runnable := s.job("a").RunnableAt
 	s.on("a", (*Run).Reserve)
-	s.on("a", (*Run).Return)
-	s.on("a", (*Run).Assign)
-	s.on("a", (*Run).Return)
+	s.on("a", giveBack)
+	s.on("a", assign)
+	s.on("a", giveBack)
 	if j := s.job("a"); j.State != Scheduled || j.RunnableAt != runnable {
 		t.Errorf("it is %s since %v", j.State, j.RunnableAt)
 	}

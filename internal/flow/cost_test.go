@@ -62,10 +62,10 @@ func driveAll(t testing.TB, specs []Spec, status int) *memory {
 	for len(ready) > 0 {
 		id := ready[0]
 		ready = ready[1:]
-		event(func(r *Run) error { return r.Assign(id) })
-		event(func(r *Run) error { return r.Accept(id) })
-		event(func(r *Run) error { return r.Start(id) })
-		event(func(r *Run) error { return r.Finish(id, Exit{Status: status}) })
+		event(func(r *Run) error { return r.Assign(id, "agent") })
+		event(func(r *Run) error { return r.Accept(id, "") })
+		event(func(r *Run) error { return r.Start(id, "") })
+		event(func(r *Run) error { return r.Finish(id, "", Exit{Status: status}) })
 	}
 	if !m.build.State.Ended() {
 		t.Fatalf("the build is %s", m.build.State)

@@ -42,26 +42,20 @@ func (r *Run) to(jobID string, to JobState, kind JobType, from ...JobState) erro
 // Reserve: a stack holds a scheduled job.
 func (r *Run) Reserve(jobID string) error { return r.to(jobID, Reserved, Script, Scheduled) }
 
-// Return: a reservation ran out, or an agent did not accept in time; the job is scheduled again.
-func (r *Run) Return(jobID string) error { return r.to(jobID, Scheduled, Script, Reserved, Assigned) }
-
-// Assign: a scheduled or reserved job is offered to an agent.
-func (r *Run) Assign(jobID string) error { return r.to(jobID, Assigned, Script, Scheduled, Reserved) }
-
-// Accept: the agent took the job.
-func (r *Run) Accept(jobID string) error { return r.to(jobID, Accepted, Script, Assigned) }
-
-// Start: the agent began to run the job.
-func (r *Run) Start(jobID string) error { return r.to(jobID, Running, Script, Accepted) }
-
 // TimeOut: a running job has run for too long; its agent must stop it.
 func (r *Run) TimeOut(jobID string) error { return r.to(jobID, TimingOut, Script, Running) }
 
 // Finish: the job's process ended, its agent was lost, or its stack finished it. What it means
 // depends on the state: a job that is canceling is then canceled, one that is timing out has timed
 // out unless it passed. A failure that a rule of automatic retry covers is retried at once.
-func (r *Run) Finish(jobID string, exit Exit) error {
+func (r *Run) Finish(jobID, holder string, exit Exit) error {
 	return r.event(jobID, func(j *Job) error {
+		if err := j.fence(holder); err != nil {
+			return err
+		}
+		if holder != "" && r.repeats(j, exit) {
+			return nil
+		}
 		if err := j.fits(Finished, Script, Reserved, Accepted, Running, TimingOut, Canceling); err != nil {
 			return err
 		}

@@ -29,6 +29,9 @@ type Job struct {
 
 	StepID string
 	State  JobState
+	// AgentID is the agent that the job was offered to, which is its holder from then on, and stays so
+	// when it has ended; empty for none.
+	AgentID string
 	// Unreachable is set on a broken job that depended on what can never come. It fails the build.
 	Unreachable bool
 

@@ -35,6 +35,7 @@ func (r *Run) stamp(j *Job) {
 	case Limited:
 		j.LimitedAt = r.now
 	case Scheduled:
+		j.AgentID = ""
 		if j.RunnableAt.IsZero() { // it may have been with an agent that did not accept
 			j.RunnableAt = r.now
 		}

@@ -4,13 +4,18 @@ import "stackyard/internal/core"
 
 // Promise: a running job declares the exit status, not zero, that it will end with. The build is
 // failing from then on, unless soft_fail or a rule of automatic retry covers that exit status.
-func (r *Run) Promise(jobID string, status int) error {
+func (r *Run) Promise(jobID, holder string, status int) error {
 	return r.event(jobID, func(j *Job) error {
+		if err := j.fence(holder); err != nil {
+			return err
+		}
 		switch {
 		case j.Type != Script || j.State != Running:
 			return core.Errorf(core.Unprocessable, "Only a command job that is running can promise an exit status")
+		case j.PromisedExitStatus != nil && *j.PromisedExitStatus == status:
+			return nil
 		case j.PromisedExitStatus != nil:
-			return core.Errorf(core.Unprocessable, "This job has already promised an exit status")
+			return core.Errorf(core.Conflict, "This job has already promised the exit status %d", *j.PromisedExitStatus)
 		case status == 0:
 			return core.Errorf(core.Unprocessable, "A promised exit status must not be zero")
 		}

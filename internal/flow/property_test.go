@@ -93,11 +93,11 @@ func (d *drive) next(j *Job) (string, func(*Run) error) {
 	case j.State == Running && j.Type == Trigger:
 		return "finish child of", func(r *Run) error { return r.ChildFinished(id, p.exit(index, attempt) == 0) }
 	case j.State == Scheduled, j.State == Reserved:
-		return "assign", func(r *Run) error { return r.Assign(id) }
+		return "assign", func(r *Run) error { return r.Assign(id, "agent") }
 	case j.State == Assigned:
-		return "accept", func(r *Run) error { return r.Accept(id) }
+		return "accept", func(r *Run) error { return r.Accept(id, "") }
 	case j.State == Accepted:
-		return "start", func(r *Run) error { return r.Start(id) }
+		return "start", func(r *Run) error { return r.Start(id, "") }
 	case j.State == Running && first && d.uploads[p.key] < len(p.uploads):
 		return "upload from", func(r *Run) error {
 			d.uploads[p.key]++
@@ -106,7 +106,7 @@ func (d *drive) next(j *Job) (string, func(*Run) error) {
 	case j.State == Running && first && p.fate == "timeout":
 		return "time out", func(r *Run) error { return r.TimeOut(id) }
 	case j.State == Running, j.State == TimingOut, j.State == Canceling:
-		return "finish", func(r *Run) error { return r.Finish(id, Exit{Status: p.exit(index, attempt)}) }
+		return "finish", func(r *Run) error { return r.Finish(id, "", Exit{Status: p.exit(index, attempt)}) }
 	}
 	return "", nil
 }
@@ -244,9 +244,9 @@ func (d *drive) disturb(draw *drawer) {
 		case "cancel":
 			return r.CancelJob(id)
 		case "promise":
-			return r.Promise(id, 1)
+			return r.Promise(id, "", 1)
 		case "return":
-			return r.Return(id)
+			return r.Return(id, "")
 		case "reserve":
 			return r.Reserve(id)
 		case "replace":
@@ -254,7 +254,7 @@ func (d *drive) disturb(draw *drawer) {
 		case "time out":
 			return r.TimeOut(id)
 		case "lose":
-			return r.Finish(id, Exit{Status: -1, SignalReason: "agent_lost"})
+			return r.Finish(id, "", Exit{Status: -1, SignalReason: "agent_lost"})
 		case "cancel build":
 			return r.CancelBuild()
 		}
@@ -276,7 +276,7 @@ func (d *drive) refuseToMove() {
 	state, finished := d.build.State, d.build.FinishedAt
 	for _, id := range d.order {
 		for _, event := range []func(*Run, string) error{
-			(*Run).Assign, (*Run).Accept, (*Run).Start, (*Run).Unblock, (*Run).CancelJob, (*Run).Expire,
+			assign, accept, starts, (*Run).Unblock, (*Run).CancelJob, (*Run).Expire,
 			(*Run).TimeOut, (*Run).Schedule, (*Run).Limit, (*Run).ChildCreated, exits(0), exits(1),
 		} {
 			if err := d.do(func(r *Run) error { return event(r, id) }); err == nil {

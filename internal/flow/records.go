@@ -91,6 +91,19 @@ func (r *Run) job(id string) (*Job, error) {
 	return j, r.fetchSteps(j.StepID)
 }
 
+// meetJobs sees to it that r.jobs has the jobs, as far as they exist, and r.steps their steps.
+func (r *Run) meetJobs(ids []string) error {
+	found, err := r.store.Jobs(unknown(r.jobs, ids)...)
+	if err != nil {
+		return err
+	}
+	steps := make([]string, len(found))
+	for i, j := range found {
+		steps[i] = r.meetJob(j).StepID
+	}
+	return r.fetchSteps(steps...)
+}
+
 // fetchSteps sees to it that r.steps has all the steps.
 func (r *Run) fetchSteps(ids ...string) error {
 	ids = unknown(r.steps, ids)

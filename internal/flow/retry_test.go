@@ -8,7 +8,7 @@ import (
 )
 
 func promises(status int) func(*Run, string) error {
-	return func(r *Run, id string) error { return r.Promise(id, status) }
+	return func(r *Run, id string) error { return r.Promise(id, "", status) }
 }
 
 func anyFailure(limit int) definition.RetryRule {
@@ -48,7 +48,7 @@ func TestAutomaticRetry_FollowsTheFirstRuleThatMatches(t *testing.T) {
 			s := begin(t, command("a", rules(test.rules...)), wait("w"), command("b"))
 			for _, exit := range test.exits {
 				s.start("a")
-				s.on("a", func(r *Run, id string) error { return r.Finish(id, exit) })
+				s.on("a", func(r *Run, id string) error { return r.Finish(id, "", exit) })
 			}
 			if got := len(s.byStep[s.job("a").StepID]); got != test.want {
 				t.Errorf("there were %d attempts, want %d", got, test.want)
@@ -258,5 +258,6 @@ func TestPromise_IsForRunningCommandJobsOnceAndNotZero(t *testing.T) {
 	s.start("a")
 	refused("a", 0, "A promised exit status must not be zero")
 	s.on("a", promises(1))
-	refused("a", 1, "This job has already promised an exit status")
+	refused("a", 2, "This job has already promised the exit status 1")
+	s.on("a", promises(1))
 }

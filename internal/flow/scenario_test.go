@@ -81,9 +81,9 @@ func (s *scenario) on(key string, event func(*Run, string) error) {
 func (s *scenario) start(keys ...string) {
 	s.t.Helper()
 	for _, key := range keys {
-		s.on(key, (*Run).Assign)
-		s.on(key, (*Run).Accept)
-		s.on(key, (*Run).Start)
+		s.on(key, assign)
+		s.on(key, accept)
+		s.on(key, starts)
 	}
 }
 
@@ -97,8 +97,14 @@ func (s *scenario) finish(key string, status int) {
 }
 
 func exits(status int) func(*Run, string) error {
-	return func(r *Run, id string) error { return r.Finish(id, Exit{Status: status}) }
+	return func(r *Run, id string) error { return r.Finish(id, "", Exit{Status: status}) }
 }
+
+// What becomes of a job in the hands of some agent, where it does not matter who tells.
+func assign(r *Run, id string) error   { return r.Assign(id, "agent") }
+func accept(r *Run, id string) error   { return r.Accept(id, "") }
+func starts(r *Run, id string) error   { return r.Start(id, "") }
+func giveBack(r *Run, id string) error { return r.Return(id, "") }
 
 func retry(r *Run, id string) error {
 	_, err := r.Retry(id)

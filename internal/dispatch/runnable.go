@@ -1,0 +1,51 @@
+package dispatch
+
+import (
+	"stackyard/internal/db"
+)
+
+// Put makes jobs runnable that have just been scheduled: they can be handed to agents once the write is
+// committed, and agents that wait for such jobs are woken then.
+func Put(q *db.Q, jobIDs ...string) error {
+	if len(jobIDs) == 0 {
+		return nil
+	}
+	in, arg := q.In("j.id", 1, jobIDs)
+	queues, err := db.All(q, func(scan db.Scan) (id string, err error) { return id, scan(db.ToText(&id)) }, `
+		INSERT INTO runnable (job_id, organization_id, build_id, pipeline_id, queue_id, rule_set, priority, scheduled_at)
+		SELECT j.id, j.organization_id, j.build_id, b.pipeline_id, j.queue_id, COALESCE(j.rule_set, ''), j.priority, j.scheduled_at
+		FROM jobs j JOIN builds b ON b.id = j.build_id
+		WHERE `+in+`
+		RETURNING queue_id`, arg)
+	if err != nil {
+		return err
+	}
+	told := map[string]bool{"": true}
+	for _, id := range queues {
+		if !told[id] {
+			told[id] = true
+			q.Announce(Topic(id))
+		}
+	}
+	return nil
+}
+
+// Remove takes jobs away that are not scheduled any more.
+func Remove(q *db.Q, jobIDs ...string) error {
+	if len(jobIDs) == 0 {
+		return nil
+	}
+	in, arg := q.In("job_id", 1, jobIDs)
+	_, err := q.Exec(`DELETE FROM runnable WHERE `+in, arg)
+	return err
+}
+
+// Reprioritize changes the priority of a job, if it is runnable.
+func Reprioritize(q *db.Q, jobID string, priority int) error {
+	_, err := q.Exec(`UPDATE runnable SET priority = $2 WHERE job_id = $1`, jobID, priority)
+	return err
+}
+
+// Topic is what the bus calls a queue in which there may be more to hand out than before: it has another
+// runnable job, or is paused no more.
+func Topic(queueID string) string { return "queue:" + queueID }
