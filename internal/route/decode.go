@@ -63,14 +63,17 @@ func (r *Request) decode(v any) error {
 	return err
 }
 
+// formType is the media type of forms.
+const formType = "application/x-www-form-urlencoded"
+
 // maxForm is the size of the largest form, in bytes.
 const maxForm = 64 << 10
 
 // ReadForm reads the fields of a form that was sent as application/x-www-form-urlencoded.
 func (r *Request) ReadForm() (url.Values, error) {
 	kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	if kind != "application/x-www-form-urlencoded" {
-		return nil, core.Errorf(core.BadRequest, "The request body must be a form (application/x-www-form-urlencoded)")
+	if kind != formType {
+		return nil, core.Errorf(core.BadRequest, "The request body must be a form (%s)", formType)
 	}
 	body, err := r.readBody(maxForm)
 	if err != nil {

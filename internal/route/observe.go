@@ -54,6 +54,7 @@ type observed struct {
 	// agentToken is the id of an agent token.
 	agentToken string
 	browser    bool // a person is likely to read the answer
+	oauth      bool // errors are told in the words of OAuth
 	status     int
 	bytes      int64
 	begun      time.Time

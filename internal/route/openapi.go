@@ -36,7 +36,7 @@ func (s *Server) OpenAPI(version string) ([]byte, error) {
 		"info": map[string]any{
 			"title":       "Stackyard",
 			"version":     version,
-			"description": "The HTTP APIs of this Stackyard server: REST under /v2, agents and stacks under /v3.",
+			"description": "The HTTP APIs of this Stackyard server: REST under /v2, agents and stacks under /v3, OAuth under /oauth.",
 			"license":     map[string]any{"name": "Apache-2.0", "identifier": "Apache-2.0"},
 		},
 		"servers": []any{map[string]any{"url": string(s.public)}},
@@ -95,7 +95,11 @@ func (d *document) operation(r Route) map[string]any {
 		op["security"] = []any{map[string]any{"jobToken": []any{}}, map[string]any{"sessionToken": []any{}}}
 	}
 	if r.Handler.body != nil {
-		op["requestBody"] = map[string]any{"content": jsonContent(d.schema(r.Handler.body))}
+		media := jsonType
+		if r.Handler.form {
+			media = formType
+		}
+		op["requestBody"] = map[string]any{"content": content(media, d.schema(r.Handler.body))}
 	}
 	return op
 }
@@ -162,7 +166,13 @@ func (r Route) Statuses() []int {
 		statuses = append(statuses, http.StatusBadRequest)
 	}
 	if r.Handler.body != nil {
-		statuses = append(statuses, http.StatusBadRequest, http.StatusRequestTimeout, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity)
+		statuses = append(statuses, http.StatusBadRequest, http.StatusRequestTimeout, http.StatusRequestEntityTooLarge)
+	}
+	if r.Handler.body != nil && !r.Handler.form {
+		statuses = append(statuses, http.StatusUnprocessableEntity)
+	}
+	if r.OAuth {
+		statuses = append(statuses, http.StatusUnauthorized, http.StatusServiceUnavailable)
 	}
 	if r.Auth != Open {
 		statuses = append(statuses, http.StatusServiceUnavailable)
@@ -174,6 +184,8 @@ func (r Route) Statuses() []int {
 func (d *document) response(r Route, status int) map[string]any {
 	response := map[string]any{"description": http.StatusText(status)}
 	switch {
+	case status >= 400 && r.OAuth:
+		response["content"] = jsonContent(d.schema(reflect.TypeFor[oauthErrorView]()))
 	case status == http.StatusTooManyRequests:
 		response["content"] = jsonContent(d.schema(reflect.TypeFor[limitView]()))
 	case status >= 400:
@@ -183,15 +195,19 @@ func (d *document) response(r Route, status int) map[string]any {
 		if result.Kind() == reflect.Pointer {
 			result = result.Elem() // a handler that returns no error returns something
 		}
-		content := jsonContent(d.schema(result))
+		bodies := jsonContent(d.schema(result))
 		if _, ok := reflect.Zero(result).Interface().(texted); ok {
-			content["text/plain"] = map[string]any{"schema": map[string]any{"type": "string"}}
+			bodies["text/plain"] = map[string]any{"schema": map[string]any{"type": "string"}}
 		}
-		response["content"] = content
+		response["content"] = bodies
 	}
 	return response
 }
 
-func jsonContent(schema map[string]any) map[string]any {
-	return map[string]any{"application/json": map[string]any{"schema": schema}}
+const jsonType = "application/json"
+
+func jsonContent(schema map[string]any) map[string]any { return content(jsonType, schema) }
+
+func content(media string, schema map[string]any) map[string]any {
+	return map[string]any{media: map[string]any{"schema": schema}}
 }

@@ -47,7 +47,7 @@ func (s *Server) fail(w *observed, err error) {
 	e, ok := errors.AsType[*core.Error](err)
 	if !ok {
 		s.log.Error("request failed", "request_id", w.id, "error", err)
-		s.refuse(w, http.StatusInternalServerError, errorView{Message: "Something went wrong on the server. Its log has the reason under the request id " + w.id})
+		s.refuse(w, http.StatusInternalServerError, &core.Error{Message: "Something went wrong on the server. Its log has the reason under the request id " + w.id})
 		return
 	}
 	if e.Kind == core.Unavailable {
@@ -56,16 +56,19 @@ func (s *Server) fail(w *observed, err error) {
 	if e.RetryAfter > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(e.RetryAfter))
 	}
-	s.refuse(w, statuses[e.Kind], errorView{Message: e.Message, Errors: e.Fields})
+	s.refuse(w, statuses[e.Kind], e)
 }
 
 // refuse tells a browser on a page, and a program in JSON, why there is no success.
-func (s *Server) refuse(w *observed, status int, why errorView) {
-	if w.browser && s.errorPage != nil {
+func (s *Server) refuse(w *observed, status int, why *core.Error) {
+	switch {
+	case w.oauth:
+		s.refuseOAuth(w, status, why)
+	case w.browser && s.errorPage != nil:
 		s.errorPage(w, status, why.Message)
-		return
+	default:
+		s.write(w, status, errorView{Message: why.Message, Errors: why.Fields})
 	}
-	s.write(w, status, why)
 }
 
 // isBrowser reports whether a person is likely to read the answer: the client asks for HTML, and not

@@ -52,6 +52,9 @@ type Route struct {
 	// Limit is the rate-limit scope; "rest" for Bearer routes that set none.
 	Limit string
 
+	// OAuth has errors told in the words of OAuth, and forbids anybody to keep the answers.
+	OAuth bool
+
 	Query   []Param
 	Status  int   // of success; 200 when zero
 	Errors  []int // statuses beyond those every route of its kind can answer
@@ -80,9 +83,10 @@ var CursorParams = []Param{
 	{Name: "before", Doc: "A cursor: what comes before it. Not together with after."},
 }
 
-// A Handler is what a route does, made by Do, DoBody, On, OnBody, Visit or Raw.
+// A Handler is what a route does, made by Do, DoBody, DoForm, On, OnBody, Visit or Raw.
 type Handler struct {
 	body    reflect.Type // nil: takes none
+	form    bool         // the body is a form
 	result  reflect.Type // nil: writes its own response
 	guarded bool         // the loaded resource decides the route's permission
 	serve   func(r *Request) (any, error)
@@ -143,6 +147,26 @@ func DoBody[B, R any](f func(*Request, B) (R, error)) Handler {
 				return nil, err
 			}
 			return f(r, body)
+		},
+	}
+}
+
+// DoForm makes a handler of a function that needs a form: a struct of strings with JSON names.
+func DoForm[F, R any](f func(*Request, F) (R, error)) Handler {
+	return Handler{
+		body:   reflect.TypeFor[F](),
+		form:   true,
+		result: reflect.TypeFor[R](),
+		serve: func(r *Request) (any, error) {
+			values, err := r.ReadForm()
+			if err != nil {
+				return nil, err
+			}
+			var form F
+			if err := DecodeForm(values, &form); err != nil {
+				return nil, err
+			}
+			return f(r, form)
 		},
 	}
 }

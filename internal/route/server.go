@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -185,9 +186,13 @@ func (s *Server) endpoint(path string, methods map[string]*Route) http.Handler {
 	}
 	slices.Sort(allowed)
 	allow := strings.Join(append(slices.Compact(allowed), http.MethodOptions), ", ")
+	oauth := slices.ContainsFunc(slices.Collect(maps.Values(methods)), func(r *Route) bool { return r.OAuth })
 	return http.HandlerFunc(func(w http.ResponseWriter, hr *http.Request) {
 		seen := w.(*observed)
 		seen.pattern = path
+		if oauth {
+			seen.speakOAuth()
+		}
 		route := methods[hr.Method]
 		if route == nil && hr.Method == http.MethodHead {
 			route = methods[http.MethodGet]
@@ -204,7 +209,7 @@ func (s *Server) endpoint(path string, methods map[string]*Route) http.Handler {
 			w.WriteHeader(http.StatusNoContent)
 		default:
 			w.Header().Set("Allow", allow)
-			s.refuse(seen, http.StatusMethodNotAllowed, errorView{Message: fmt.Sprintf("%s is not possible here; %s are", hr.Method, allow)})
+			s.refuse(seen, http.StatusMethodNotAllowed, &core.Error{Message: fmt.Sprintf("%s is not possible here; %s are", hr.Method, allow)})
 		}
 	})
 }
