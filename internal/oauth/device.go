@@ -167,6 +167,8 @@ type device struct {
 	grantID     string        // of an approved one
 	interval    time.Duration // how long the device has to wait between two polls
 	polledAt    time.Time     // zero: never
+	polledBy    credentialPlace
+	slowed      bool // the last poll was told to slow down
 	createdAt   time.Time
 	expiresAt   time.Time
 }

@@ -8,13 +8,13 @@ import (
 	"stackyard/internal/db"
 )
 
-const deviceColumns = `d.id, d.organization_id, d.scopes, d.address, d.user_agent, d.state, d.grant_id, d.poll_interval, d.polled_at,
+const deviceColumns = `d.id, d.organization_id, d.scopes, d.address, d.user_agent, d.state, d.grant_id, d.poll_interval, d.polled_at, d.polled_by, d.slowed,
 	d.created_at, d.expires_at, ` + ownerColumn + `, ` + applicationColumns
 
 func scanDevice(scan db.Scan) (device, error) {
 	var d device
 	var seconds int64
-	err := scan(append([]any{&d.id, db.ToText(&d.hintID), db.ToJSON(&d.scopes), &d.address, &d.userAgent, &d.state, db.ToText(&d.grantID), &seconds, db.ToTime(&d.polledAt),
+	err := scan(append([]any{&d.id, db.ToText(&d.hintID), db.ToJSON(&d.scopes), &d.address, &d.userAgent, &d.state, db.ToText(&d.grantID), &seconds, db.ToTime(&d.polledAt), db.ToText((*string)(&d.polledBy)), &d.slowed,
 		db.ToTime(&d.createdAt), db.ToTime(&d.expiresAt), &d.owner}, applicationDest(&d.application)...)...)
 	d.interval = time.Duration(seconds) * time.Second
 	return d, err
@@ -55,8 +55,8 @@ func lockDevice(q *db.Q, id string) (device, error) {
 func insertDevice(q *db.Q, d device, userCodeHash string) (added bool, err error) {
 	n, err := q.Exec(`
 		INSERT INTO oauth_device_requests (id, user_code_hash, application_id, organization_id, scopes, address, user_agent, state,
-			poll_interval, created_at, expires_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+			poll_interval, slowed, created_at, expires_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, FALSE, $10, $11)
 		ON CONFLICT (user_code_hash) DO NOTHING`,
 		d.id, userCodeHash, d.application.ID, db.Text(d.hintID), db.JSON(d.scopes), d.address, d.userAgent, d.state,
 		int64(d.interval/time.Second), db.Micros(d.createdAt), db.Micros(d.expiresAt))

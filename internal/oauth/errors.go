@@ -2,6 +2,7 @@ package oauth
 
 import (
 	"fmt"
+	"strings"
 
 	"stackyard/internal/core"
 )
@@ -31,5 +32,16 @@ func errorf(code errorCode, format string, args ...any) error {
 	if code == invalidClient {
 		kind = core.Unauthorized
 	}
-	return &core.Error{Kind: kind, Code: string(code), Message: fmt.Sprintf(format, args...)}
+	return &core.Error{Kind: kind, Code: string(code), Message: strings.Map(describable, fmt.Sprintf(format, args...))}
+}
+
+// describable returns a character as the description of an error may have it (RFC 6749, 5.2).
+func describable(r rune) rune {
+	switch {
+	case r == '"':
+		return '\''
+	case r < ' ' || r > '~' || r == '\\':
+		return '?'
+	}
+	return r
 }

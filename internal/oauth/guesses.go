@@ -15,7 +15,6 @@ const (
 	guessWindow    = 10 * time.Minute
 	userMisses     = 10
 	addressMisses  = 50
-	forgetGuesses  = time.Hour
 	addressBitsIP6 = 64 // what one subscriber has
 )
 

@@ -20,6 +20,7 @@ import (
 	"stackyard/internal/core"
 	"stackyard/internal/db"
 	"stackyard/internal/identity"
+	"stackyard/internal/oauth"
 	"stackyard/internal/organizations"
 	"stackyard/internal/outbound"
 	"stackyard/internal/pipelines"
@@ -84,13 +85,16 @@ func (s *Server) rooms(p Parts, directory *identity.Directory) []route.Route {
 	pipelines := pipelines.New(p.DB, p.Key, p.Public, p.Clock, outbound.New(p.OutboundAllow))
 	builds := builds.New(p.DB, pipelines, p.Public, p.Clock, p.Log)
 	s.agents = agents.New(p.DB, directory, builds, s.background.bus, p.Key, p.Public, p.Clock, p.Log, p.Agents)
+	oauth := oauth.New(p.DB, directory, p.Key, p.Public, p.Clock)
 	builds.Background(s.background.tasks, p.Blobs)
+	oauth.Background(s.background.tasks)
 	return slices.Concat(
 		organizations.New(p.DB, directory, p.Public, p.Clock).Routes(),
 		clusters.New(p.DB, directory, p.Key, p.Public, p.Clock).Routes(),
 		pipelines.Routes(),
 		builds.Routes(),
 		s.agents.Routes(),
+		oauth.Routes(),
 		settings.New(p.DB, p.Public, p.Clock).Routes(),
 		route.DocsRoutes(),
 	)

@@ -38,6 +38,8 @@ CREATE TABLE oauth_device_requests (
     grant_id        TEXT REFERENCES oauth_grants (id) ON DELETE CASCADE, -- from the approval on
     poll_interval   BIGINT NOT NULL, -- seconds
     polled_at       BIGINT,
+    polled_by       TEXT, -- oauth.credentialPlace
+    slowed          BOOLEAN NOT NULL, -- the last poll was told to slow down
     created_at      BIGINT NOT NULL,
     expires_at      BIGINT NOT NULL
 );

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"testing"
@@ -49,6 +50,12 @@ func (c *Client) Get(path string) *Response { c.t.Helper(); return c.Do("GET", p
 
 // Post posts a body to a path: a string is sent as it is, nil sends nothing, anything else as JSON.
 func (c *Client) Post(path string, body any) *Response { c.t.Helper(); return c.Do("POST", path, body) }
+
+// PostForm posts a form to a path.
+func (c *Client) PostForm(path string, form url.Values) *Response {
+	c.t.Helper()
+	return c.With("Content-Type", "application/x-www-form-urlencoded").Do("POST", path, form.Encode())
+}
 
 // Put puts a body to a path.
 func (c *Client) Put(path string, body any) *Response { c.t.Helper(); return c.Do("PUT", path, body) }

@@ -1,0 +1,101 @@
+package oauth
+
+import (
+	"crypto/subtle"
+	"net/http"
+	"net/url"
+
+	"stackyard/internal/core"
+	"stackyard/internal/db"
+	"stackyard/internal/route"
+	"stackyard/internal/seal"
+)
+
+// clientForm is how a client says which application it is, unless it does so with HTTP Basic.
+type clientForm struct {
+	ClientID     string `json:"client_id" doc:"The client id of the application; may be left out where HTTP Basic has it."`
+	ClientSecret string `json:"client_secret" doc:"The secret of a confidential application, unless HTTP Basic has it."`
+}
+
+// credentialPlace is where a client put its credentials.
+type credentialPlace string
+
+// The places.
+const (
+	inBody   credentialPlace = "body"
+	inHeader credentialPlace = "header"
+)
+
+// credentials are what a client says to prove which application it is.
+type credentials struct {
+	id, secret string
+	place      credentialPlace
+}
+
+// credentials returns the credentials of a request, which are in one place or the other.
+func (f clientForm) credentials(header http.Header) (credentials, error) {
+	given := header.Values("Authorization")
+	if len(given) == 0 {
+		return credentials{f.ClientID, f.ClientSecret, inBody}, nil
+	}
+	id, secret, ok := basicAuth(header)
+	switch {
+	case !ok || len(given) > 1:
+		return credentials{}, errorf(invalidClient, "The Authorization header must be HTTP Basic, with client id and secret in form encoding.")
+	case f.ClientSecret != "":
+		return credentials{}, errorf(invalidRequest, "The client secret must be in the body or in the Authorization header, not in both.")
+	case f.ClientID != "" && f.ClientID != id:
+		return credentials{}, errorf(invalidRequest, "The client_id in the body is not the one in the Authorization header.")
+	}
+	return credentials{id, secret, inHeader}, nil
+}
+
+// basicAuth reads client id and secret from HTTP Basic, where each is in form encoding (RFC 6749, 2.3.1).
+func basicAuth(header http.Header) (id, secret string, ok bool) {
+	user, password, ok := (&http.Request{Header: header}).BasicAuth()
+	if !ok {
+		return "", "", false
+	}
+	id, err := url.QueryUnescape(user)
+	if err != nil {
+		return "", "", false
+	}
+	secret, err = url.QueryUnescape(password)
+	return id, secret, err == nil
+}
+
+// client returns the application that a request comes from.
+func (s *Service) client(r *route.Request, f clientForm) (a Application, place credentialPlace, err error) {
+	c, err := f.credentials(r.Header)
+	if err != nil {
+		return a, "", err
+	}
+	err = s.db.Read(r.Context(), func(q *db.Q) (err error) {
+		a, err = c.verify(q)
+		return err
+	})
+	return a, c.place, err
+}
+
+// verify returns the application whose credentials these are.
+func (c credentials) verify(q *db.Q) (Application, error) {
+	if c.id == "" {
+		return Application{}, errorf(invalidClient, "client_id is missing.")
+	}
+	a, err := ByClientID(q, c.id)
+	switch {
+	case core.KindOf(err) == core.NotFound:
+		return a, errorf(invalidClient, "No application has this client_id.")
+	case err != nil:
+		return a, err
+	case !a.Enabled:
+		return a, errorf(invalidClient, "This application is disabled.")
+	case !a.Confidential:
+		return a, nil
+	case c.secret == "":
+		return a, errorf(invalidClient, "This application is confidential: its client_secret is missing.")
+	case subtle.ConstantTimeCompare([]byte(a.secretHash), []byte(seal.HashToken(c.secret))) != 1:
+		return a, errorf(invalidClient, "The client_secret is wrong.")
+	}
+	return a, nil
+}

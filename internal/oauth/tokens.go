@@ -1,0 +1,86 @@
+package oauth
+
+import (
+	"strings"
+	"time"
+
+	"stackyard/internal/core"
+	"stackyard/internal/db"
+	"stackyard/internal/identity"
+	"stackyard/internal/seal"
+)
+
+const (
+	refreshPrefix = "svcrt_"
+	// refreshLife is how long a refresh token can be used. Each use gives a new one, so it is how long an
+	// application may be left alone before its user has to approve it again.
+	refreshLife = 180 * 24 * time.Hour
+)
+
+// tokenView is the answer to a request for a token that succeeded.
+type tokenView struct {
+	AccessToken  string `json:"access_token"`
+	TokenType    string `json:"token_type" doc:"Always Bearer."`
+	ExpiresIn    int    `json:"expires_in,omitempty" doc:"Seconds until it expires; left out when the application's tokens do not."`
+	RefreshToken string `json:"refresh_token,omitempty" doc:"Left out unless the application has refresh tokens."`
+	Scope        string `json:"scope" doc:"The granted scopes, with spaces between them."`
+}
+
+// issue makes the tokens of a grant that an application has just redeemed.
+func issue(q *db.Q, a Application, grantID string, now time.Time) (tokenView, error) {
+	g, err := liveGrant(q, grantID)
+	if err != nil {
+		return tokenView{}, err
+	}
+	return g.issue(q, a, g.scopes, now)
+}
+
+// issue makes an access token with some of the grant's scopes, and a refresh token where the application
+// has them.
+func (g grant) issue(q *db.Q, a Application, scopes identity.Scopes, now time.Time) (tokenView, error) {
+	view := tokenView{
+		AccessToken: seal.NewToken(identity.AccessTokenPrefix),
+		TokenType:   "Bearer",
+		ExpiresIn:   a.TokenExpiresIn,
+		Scope:       strings.Join(scopes.Names(), " "),
+	}
+	t := accessToken{
+		id:          core.NewID(),
+		hash:        seal.HashToken(view.AccessToken),
+		description: a.Name,
+		scopes:      scopes,
+		createdAt:   now,
+	}
+	if a.TokenExpiresIn > 0 {
+		t.expiresAt = now.Add(time.Duration(a.TokenExpiresIn) * time.Second)
+	}
+	if err := insertAccessToken(q, g, t); err != nil || !a.RefreshTokens {
+		return view, err
+	}
+	view.RefreshToken = seal.NewToken(refreshPrefix)
+	return view, insertRefreshToken(q, refreshToken{
+		id:        seal.HashToken(view.RefreshToken),
+		grantID:   g.id,
+		createdAt: now,
+		expiresAt: now.Add(refreshLife),
+	})
+}
+
+// An accessToken is a token of a grant as it is stored.
+type accessToken struct {
+	id          string
+	hash        string
+	description string
+	scopes      identity.Scopes
+	createdAt   time.Time
+	expiresAt   time.Time // zero: never
+}
+
+// A refreshToken gives an application another access token, once.
+type refreshToken struct {
+	id        string // hash of the token
+	grantID   string
+	used      bool
+	createdAt time.Time
+	expiresAt time.Time
+}
