@@ -1,0 +1,129 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// A Job is what an agent gets to run.
+type Job struct {
+	ID    string            `json:"id"`
+	Env   map[string]string `json:"env"`
+	Token string            `json:"token"` // for calls about this job; "" when the session's serves
+	Step  Step              `json:"step"`
+
+	ChunksMaxSize  int   `json:"chunks_max_size_bytes"`
+	ChunksInterval int   `json:"chunks_interval_seconds"`
+	LogMaxSize     int64 `json:"log_max_size_bytes"`
+}
+
+// A Step is what an agent reads of the definition of a job's step. All else is in the environment.
+type Step struct {
+	Secrets   []StepSecret    `json:"secrets"`
+	Signature json.RawMessage `json:"signature"`
+}
+
+// Signed reports whether whoever wrote the step has signed it.
+func (s Step) Signed() bool { return len(s.Signature) > 0 && string(s.Signature) != "null" }
+
+// A StepSecret is a secret that a step wants in a variable.
+type StepSecret struct {
+	Key      string `json:"key"`
+	Variable string `json:"environment_variable"`
+}
+
+// Accept takes a job that was offered. It is repeated only when the answer was lost: a refusal, of
+// whatever kind, means that the job may be another's already.
+func (c *Client) Accept(ctx context.Context, jobID string) (*Job, error) {
+	var job Job
+	err := c.do(ctx, call{method: http.MethodPut, path: path("jobs", jobID, "accept"), answer: &job,
+		retry: retry{tries: 30, wait: growing(time.Second, 5*time.Second), again: unheard}})
+	return &job, err
+}
+
+// backoffSequence counts the tries of an acquisition.
+const backoffSequence = "X-Buildkite-Backoff-Sequence"
+
+// Acquire takes a certain job. One that is not ready yet (423) is asked for again for a while.
+func (c *Client) Acquire(ctx context.Context, jobID string) (*Job, error) {
+	ctx, cancel := context.WithTimeout(ctx, 330*time.Second)
+	defer cancel()
+	var job Job
+	err := c.do(ctx, call{method: http.MethodPut, path: path("jobs", jobID, "acquire"), answer: &job, deadline: true,
+		header: http.Header{"X-Buildkite-Lock-Acquire-Job": {"1"}, backoffSequence: {"0"}},
+		retry: retry{tries: 7, wait: growing(time.Second, time.Minute), listen: true, again: func(e *Error) bool {
+			return e.Temporary() || e.Status == http.StatusLocked
+		}}})
+	return &job, err
+}
+
+// Start says that a job begins to run.
+func (c *Client) Start(ctx context.Context, jobID string, at time.Time) error {
+	body := struct {
+		StartedAt time.Time `json:"started_at"`
+	}{at.UTC()}
+	return c.do(ctx, call{method: http.MethodPut, path: path("jobs", jobID, "start"), body: body,
+		retry: retry{tries: 7, wait: growing(time.Second, time.Minute)}})
+}
+
+// State returns the state of a job as the server sees it. It is tried once: it is asked for all the time.
+func (c *Client) State(ctx context.Context, jobID string) (string, error) {
+	var answer struct {
+		State string `json:"state"`
+	}
+	err := c.do(ctx, call{method: http.MethodGet, path: path("jobs", jobID), answer: &answer})
+	return answer.State, err
+}
+
+// Update changes an attribute of a job.
+func (c *Client) Update(ctx context.Context, jobID, attribute, value string) error {
+	var answer struct{}
+	return c.do(ctx, call{method: http.MethodPut, path: path("jobs", jobID), body: map[string]string{attribute: value}, answer: &answer, retry: insideJob})
+}
+
+// A Result is how a job ended.
+type Result struct {
+	ExitStatus   string    `json:"exit_status"`
+	Signal       string    `json:"signal,omitempty"`
+	SignalReason string    `json:"signal_reason,omitempty"`
+	FinishedAt   time.Time `json:"finished_at"`
+	FailedChunks int       `json:"chunks_failed_count"`
+	// LastJob says that the agent wants no other job after this one.
+	LastJob bool `json:"ignore_agent_in_dispatches,omitempty"`
+}
+
+// Finish reports how a job ended.
+func (c *Client) Finish(ctx context.Context, jobID string, r Result) error {
+	return c.do(ctx, call{method: http.MethodPut, path: path("jobs", jobID, "finish"), body: r, deadline: true, retry: tenMinutes})
+}
+
+// PromiseFailure declares, while a job runs, that it will fail with an exit status.
+func (c *Client) PromiseFailure(ctx context.Context, jobID string, exitStatus int, reason string) error {
+	body := struct {
+		ExitStatus int    `json:"exit_status"`
+		Reason     string `json:"reason,omitempty"`
+	}{exitStatus, reason}
+	return c.do(ctx, call{method: http.MethodPut, path: path("jobs", jobID, "promise_failure"), body: body, retry: insideJob})
+}
+
+// A Chunk is a part of a job's log. Chunks may be sent in any order, and twice.
+type Chunk struct {
+	Sequence int    // from 1
+	Offset   int64  // in the log, in bytes
+	Size     int    // in bytes, before compression
+	Gzip     []byte // the bytes, compressed
+}
+
+// SendChunk sends a part of a job's log.
+func (c *Client) SendChunk(ctx context.Context, jobID string, k Chunk) error {
+	query := map[string][]string{
+		"sequence": {strconv.Itoa(k.Sequence)},
+		"offset":   {strconv.FormatInt(k.Offset, 10)},
+		"size":     {strconv.Itoa(k.Size)},
+	}
+	return c.do(ctx, call{method: http.MethodPost, path: path("jobs", jobID, "chunks"), query: query, retry: tenMinutes,
+		body: payload{contentType: "text/plain", contentEncoding: "gzip", bytes: k.Gzip}})
+}
