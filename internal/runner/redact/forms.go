@@ -1,0 +1,61 @@
+package redact
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"slices"
+	"strings"
+)
+
+// MinLength is the length below which a value is not replaced, because it would be found everywhere.
+const MinLength = 6
+
+// Forms returns the texts to look for, line breaks left out, so that a value does not get into a log:
+// none when the value is too short.
+func Forms(value string) []string {
+	value = strings.Trim(value, "\r\n")
+	if len(joined(value)) < MinLength {
+		return nil
+	}
+	forms := []string{joined(value), escaped(value)}
+	for line := range strings.Lines(value) {
+		if line = strings.TrimSpace(line); len(line) >= MinLength {
+			forms = append(forms, line)
+		}
+	}
+	for before := range 3 {
+		forms = append(forms, encoded(base64.RawStdEncoding, value, before)...)
+		forms = append(forms, encoded(base64.RawURLEncoding, value, before)...)
+	}
+	slices.Sort(forms)
+	return slices.Compact(forms)
+}
+
+// joined returns a text without its line breaks.
+func joined(text string) string {
+	return strings.NewReplacer("\r", "", "\n", "").Replace(text)
+}
+
+// escaped returns a text as it stands in JSON.
+func escaped(text string) string {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if e.Encode(text) != nil {
+		return joined(text)
+	}
+	return strings.Trim(b.String(), "\"\n")
+}
+
+// encoded returns what base64 makes of a value where so many bytes, up to a multiple of three, stand
+// before it: the part that does not depend on its neighbours, and the whole for where it is the last.
+func encoded(encoding *base64.Encoding, value string, before int) []string {
+	text := encoding.EncodeToString(append(make([]byte, before), value...))
+	text = text[(before*8+5)/6:]
+	padding := (3 - (before+len(value))%3) % 3
+	if padding == 0 {
+		return []string{text}
+	}
+	return []string{text[:len(text)-1], text, text + strings.Repeat("=", padding)}
+}
