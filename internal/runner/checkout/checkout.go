@@ -1,0 +1,201 @@
+// Package checkout brings the right commit of a repository into a folder with git. A folder that was used
+// before is brought up to date instead of being made anew, and nothing of its former job is left in it.
+package checkout
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"stackyard/internal/runner/environ"
+	"stackyard/internal/runner/shell"
+)
+
+// A Checkout says what to check out, and where.
+type Checkout struct {
+	Dir         string
+	Repository  string // anything that git clone takes
+	Mirror      string // a faster place for commits that are known by their whole name; may lag behind
+	Commit      string // "HEAD": the newest of the branch or tag
+	Branch      string
+	Tag         string
+	Refspec     string // what to fetch instead of all that; several are separated by spaces
+	PullRequest PullRequest
+	Clean       bool // in an empty folder
+	Submodules  bool
+
+	// Pause is how long to wait before another try.
+	Pause time.Duration
+}
+
+// attempts is how often a checkout is tried: networks fail.
+const attempts = 3
+
+// Of returns the checkout that a job's variables ask for.
+func Of(env environ.Environment) Checkout {
+	return Checkout{
+		Repository: env.Service("REPO"),
+		Mirror:     env.Service("GIT_REMOTE_MIRROR_URL"),
+		Commit:     env.Service("COMMIT"),
+		Branch:     env.Service("BRANCH"),
+		Tag:        env.Service("TAG"),
+		Refspec:    env.Service("REFSPEC"),
+		PullRequest: PullRequest{
+			Number:   env.Service("PULL_REQUEST"),
+			Provider: env.Service("PIPELINE_PROVIDER"),
+			Merge:    env.Service("PULL_REQUEST_USING_MERGE_REFSPEC") == "true",
+		},
+		Clean:      env.Service("CLEAN_CHECKOUT") == "true",
+		Submodules: env.Service("GIT_SUBMODULES") != "false",
+		Pause:      2 * time.Second,
+	}
+}
+
+// Run checks out. The shell's folder need not exist; after it, it is the folder of the checkout.
+func (c Checkout) Run(sh *shell.Shell) error {
+	if strings.HasPrefix(c.Commit, "-") {
+		return errors.New("a commit cannot begin with a dash: " + c.Commit)
+	}
+	quiet(sh.Env)
+	clean := c.Clean
+	for try := 1; ; try++ {
+		err := c.try(sh, clean)
+		if err == nil || errors.Is(err, shell.ErrStopped) || try == attempts {
+			return err
+		}
+		sh.Warning("Checkout failed, attempt %d of %d: %v", try, attempts, err)
+		select {
+		case <-time.After(c.Pause):
+		case <-sh.Stop.Ask:
+			return shell.ErrStopped
+		}
+		// Perhaps the folder is what is broken.
+		clean = true
+	}
+}
+
+// quiet keeps git and ssh from asking questions that nobody would answer.
+func quiet(env environ.Environment) {
+	env["GIT_TERMINAL_PROMPT"] = "0"
+	if env["GIT_SSH_COMMAND"] == "" && env["GIT_SSH"] == "" {
+		env["GIT_SSH_COMMAND"] = "ssh -o BatchMode=yes -o StrictHostKeyChecking=accept-new"
+	}
+}
+
+func (c Checkout) try(sh *shell.Shell, clean bool) error {
+	if clean {
+		sh.Comment("Removing %s", c.Dir)
+		if err := os.RemoveAll(c.Dir); err != nil {
+			return err
+		}
+	}
+	if err := os.MkdirAll(c.Dir, 0o777); err != nil {
+		return err
+	}
+	sh.Dir = c.Dir
+	if err := c.prepare(sh); err != nil {
+		return err
+	}
+	target, err := c.fetch(sh)
+	if err != nil {
+		return err
+	}
+	if err := sh.Run("git", "-c", "advice.detachedHead=false", "checkout", "-f", target); err != nil {
+		return err
+	}
+	if err := c.submodules(sh); err != nil {
+		return err
+	}
+	return sh.Run("git", "clean", "-ffxdq")
+}
+
+// prepare makes the folder a clone of the repository.
+func (c Checkout) prepare(sh *shell.Shell) error {
+	if !isRepository(sh) {
+		return c.clone(sh)
+	}
+	removeLocks(filepath.Join(c.Dir, ".git"))
+	if err := sh.Run("git", "remote", "set-url", "origin", c.Repository); err != nil {
+		return err
+	}
+	return sh.Run("git", "clean", "-ffxdq")
+}
+
+// isRepository reports whether the folder itself, and not one above it, is what git works in.
+func isRepository(sh *shell.Shell) bool {
+	if _, err := os.Stat(filepath.Join(sh.Dir, ".git")); err != nil {
+		return false
+	}
+	dir, err := sh.Output("git", "rev-parse", "--git-dir")
+	return err == nil && dir == ".git"
+}
+
+// removeLocks removes what a git that was killed has left behind. Nobody else uses the folder.
+func removeLocks(dir string) {
+	for _, name := range []string{"index.lock", "HEAD.lock", "FETCH_HEAD.lock", "config.lock", "shallow.lock", "packed-refs.lock"} {
+		os.Remove(filepath.Join(dir, name))
+	}
+}
+
+// clone clones the repository, from its mirror where that will do.
+func (c Checkout) clone(sh *shell.Shell) error {
+	if err := empty(c.Dir); err != nil {
+		return err
+	}
+	if c.Mirror != "" && pinned(c.Commit) {
+		err := c.cloneMirror(sh)
+		if err == nil || errors.Is(err, shell.ErrStopped) {
+			return err
+		}
+		sh.Warning("The mirror cannot be cloned, the repository is used instead: %v", err)
+		if err := empty(c.Dir); err != nil {
+			return err
+		}
+	}
+	return sh.Run("git", "clone", "-v", "--no-checkout", "--", c.Repository, ".")
+}
+
+func (c Checkout) cloneMirror(sh *shell.Shell) error {
+	if err := sh.Run("git", "clone", "-v", "--no-checkout", "--", c.Mirror, "."); err != nil {
+		return err
+	}
+	return sh.Run("git", "remote", "set-url", "origin", c.Repository)
+}
+
+// empty removes what is in a folder.
+func empty(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		if err := os.RemoveAll(filepath.Join(dir, entry.Name())); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// submodules checks out the submodules, if there are any.
+func (c Checkout) submodules(sh *shell.Shell) error {
+	if _, err := os.Stat(filepath.Join(c.Dir, ".gitmodules")); err != nil {
+		return nil
+	}
+	if !c.Submodules {
+		sh.Comment("Submodules are left out, as SERVICE_GIT_SUBMODULES says")
+		return nil
+	}
+	for _, args := range [][]string{
+		{"submodule", "sync", "--recursive"},
+		{"submodule", "update", "--init", "--recursive", "--force"},
+		{"submodule", "foreach", "--recursive", "git reset --hard"},
+		{"submodule", "foreach", "--recursive", "git clean -ffxdq"},
+	} {
+		if err := sh.Run(append([]string{"git"}, args...)...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
