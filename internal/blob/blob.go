@@ -3,7 +3,8 @@
 //
 // An object is there whole or not at all, and durable once [Store.Put] has returned. Keys are paths of
 // ids and plain names; what belongs together stands below one prefix, so that [Store.DeleteAll] removes
-// it together. No key is also the prefix of others. Nothing here knows what the bytes are.
+// it together. What grows, such as the log of a running job, is kept in pieces (pieces.go) until it is
+// complete and becomes an object. No key is also the prefix of others. Nothing here knows what the bytes are.
 //
 // What is given as text is read in two steps. Reading it (ParseURL, BucketName) finds what is wrong
 // without touching a disk or a network, so that all bad settings can be told at once. Check then
@@ -42,6 +43,12 @@ type objects interface {
 	remove(ctx context.Context, key string) error
 	removeAll(ctx context.Context, prefix string) error
 	list(ctx context.Context, prefix string, yield func(Object) bool) error
+
+	addPiece(ctx context.Context, key string, offset int64, content []byte) error
+	pieces(ctx context.Context, key string, from, to int64) ([]Piece, error)
+	readPiece(ctx context.Context, key string, p Piece) ([]byte, error)
+	removePieces(ctx context.Context, key string, pieces []Piece) error
+	joinPieces(ctx context.Context, key string, from, to int64) error
 }
 
 // An Object is what a listing tells of one.

@@ -1,14 +1,17 @@
 package blob
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"net/http"
 	"net/url"
 	"path"
 	"strings"
+	"sync"
 
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
@@ -101,25 +104,38 @@ func (b *bucket) remove(ctx context.Context, key string) error {
 }
 
 func (b *bucket) removeAll(ctx context.Context, prefix string) error {
+	var listing error
+	names := func(yield func(string) bool) {
+		listing = b.each(ctx, prefix, func(object minio.ObjectInfo) bool { return yield(object.Key) })
+	}
+	return errors.Join(b.removeNames(ctx, names), listing)
+}
+
+// removeNames deletes objects, as many with each request as the store allows.
+func (b *bucket) removeNames(ctx context.Context, names iter.Seq[string]) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	found := make(chan minio.ObjectInfo)
-	listed := make(chan error, 1)
-	go func() {
-		defer close(found)
-		listed <- b.each(ctx, prefix, func(object minio.ObjectInfo) bool {
+	queue := make(chan minio.ObjectInfo)
+	var feeding sync.WaitGroup
+	feeding.Go(func() {
+		defer close(queue)
+		for name := range names {
 			select {
-			case found <- object:
-				return true
+			case queue <- minio.ObjectInfo{Key: name}:
 			case <-ctx.Done():
-				return false
+				return
 			}
-		})
-	}()
-	for failed := range b.client.RemoveObjects(ctx, b.bucket, found, minio.RemoveObjectsOptions{}) {
-		return b.explain(failed.Err)
+		}
+	})
+	var first error
+	for failed := range b.client.RemoveObjects(ctx, b.bucket, queue, minio.RemoveObjectsOptions{}) {
+		if first == nil {
+			first = b.explain(failed.Err)
+			cancel()
+		}
 	}
-	return errors.Join(<-listed, ctx.Err())
+	feeding.Wait()
+	return cmp.Or(first, ctx.Err())
 }
 
 func (b *bucket) list(ctx context.Context, prefix string, yield func(Object) bool) error {
