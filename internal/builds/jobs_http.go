@@ -111,6 +111,12 @@ func (o onJob) Permits(r *route.Request, p identity.Permission) bool {
 	return o.pipeline.Permits(r, identity.BuildPipeline)
 }
 
+// LoadJob returns the job that the path of a route of another room names, for a caller who may see it.
+func (s *Service) LoadJob(r *route.Request) (*Job, error) {
+	o, err := s.loadJob(r)
+	return o.Job, err
+}
+
 // loadJob returns the job that a path of either form names.
 func (s *Service) loadJob(r *route.Request) (onJob, error) {
 	if r.PathValue("pipeline") != "" {

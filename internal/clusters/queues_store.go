@@ -1,6 +1,8 @@
 package clusters
 
 import (
+	"errors"
+
 	"stackyard/internal/core"
 	"stackyard/internal/db"
 	"stackyard/internal/identity"
@@ -40,6 +42,19 @@ func queueByID(q *db.Q, clusterID, id string) (Queue, error) {
 func queueByKey(q *db.Q, clusterID, key string) (Queue, error) {
 	queue, err := db.One(q, scanQueue, selectQueue+` WHERE q.cluster_id = $1 AND q.key = $2`, clusterID, key)
 	return queue, found(err, noQueue)
+}
+
+// PlatformOf returns the platform of the hosted agents that run the jobs of an organization's queue; none
+// when somebody else runs them, or there is no such queue.
+func PlatformOf(q *db.Q, orgID, queueID string) (Platform, error) {
+	queue, err := db.One(q, scanQueue, selectQueue+` WHERE c.organization_id = $1 AND q.id = $2`, orgID, queueID)
+	if errors.Is(err, db.ErrNoRows) || err == nil && queue.hosting() == nil {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	return queue.hosting().shape().Platform, nil
 }
 
 // listQueues returns one page of a cluster's queues, oldest first, and how many there are.

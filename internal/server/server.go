@@ -19,6 +19,7 @@ import (
 	"stackyard/internal/clusters"
 	"stackyard/internal/core"
 	"stackyard/internal/db"
+	"stackyard/internal/hosted"
 	"stackyard/internal/identity"
 	"stackyard/internal/oauth"
 	"stackyard/internal/organizations"
@@ -93,6 +94,7 @@ func (s *Server) rooms(p Parts, directory *identity.Directory) []route.Route {
 		clusters.New(p.DB, directory, p.Key, p.Public, p.Clock).Routes(),
 		pipelines.Routes(),
 		builds.Routes(),
+		hosted.New(p.DB, builds).Routes(),
 		s.agents.Routes(),
 		oauth.Routes(),
 		settings.New(p.DB, p.Public, p.Clock).Routes(),
