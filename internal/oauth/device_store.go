@@ -28,12 +28,6 @@ const selectDevice = `
 
 const noDevice = "No device request found"
 
-// deviceByID returns the request with the hash of its device code, or a NotFound error.
-func deviceByID(q *db.Q, id string) (device, error) {
-	d, err := db.One(q, scanDevice, selectDevice+` WHERE d.id = $1`, id)
-	return d, found(err, noDevice)
-}
-
 // lockDeviceByUserCode locks and returns the request with the hash of its user code, or a NotFound error.
 func lockDeviceByUserCode(q *db.Q, hash string) (device, error) {
 	var id string
@@ -48,7 +42,8 @@ func lockDevice(q *db.Q, id string) (device, error) {
 	if err := q.Lock("oauth_device_requests", id); err != nil {
 		return device{}, err
 	}
-	return deviceByID(q, id)
+	d, err := db.One(q, scanDevice, selectDevice+` WHERE d.id = $1`, id)
+	return d, found(err, noDevice)
 }
 
 // insertDevice adds a request. It is not added when another one has its user code.

@@ -14,7 +14,9 @@ const tag = "OAuth"
 
 // The grant types.
 const (
-	deviceCodeGrant = "urn:ietf:params:oauth:grant-type:device_code"
+	authorizationCodeGrant = "authorization_code"
+	refreshTokenGrant      = "refresh_token"
+	deviceCodeGrant        = "urn:ietf:params:oauth:grant-type:device_code"
 )
 
 // Routes returns the room's part of the route table.
@@ -31,9 +33,25 @@ func (s *Service) Routes() []route.Route {
 		{
 			Method: http.MethodPost, Path: "/oauth/token", Tag: tag,
 			Summary: "Get a token",
+			Description: "With a device code, again and again until a person has decided; with an authorization code and its code verifier; " +
+				"or with a refresh token, which is replaced by the one in the answer. Using a refresh token or an authorization code twice revokes all that came of it.",
 			Auth:    route.Open,
 			OAuth:   true,
 			Handler: route.DoForm(s.token),
+		},
+		{
+			Method: http.MethodPost, Path: "/oauth/revoke", Tag: tag,
+			Summary:     "Revoke a token",
+			Description: "Ends all tokens of the same approval, whichever of them is given. A token that is not known is not an error (RFC 7009).",
+			Auth:        route.Open,
+			OAuth:       true,
+			Handler:     route.DoForm(s.revokeToken),
+		},
+		{
+			Method: http.MethodGet, Path: "/.well-known/oauth-authorization-server", Tag: tag,
+			Summary: "Get what OAuth clients need to know of this server",
+			Auth:    route.Open,
+			Handler: route.Do(s.metadata),
 		},
 	}
 }
@@ -93,30 +111,70 @@ func oneLine(text string) string {
 
 type tokenForm struct {
 	clientForm
-	GrantType  string `json:"grant_type"`
-	DeviceCode string `json:"device_code" doc:"From the device authorization."`
+	GrantType    string `json:"grant_type" doc:"authorization_code, refresh_token or urn:ietf:params:oauth:grant-type:device_code."`
+	DeviceCode   string `json:"device_code" doc:"From the device authorization."`
+	Code         string `json:"code" doc:"The authorization code."`
+	RedirectURI  string `json:"redirect_uri" doc:"The one that the authorization code was asked with."`
+	CodeVerifier string `json:"code_verifier" doc:"The text that code_challenge is the SHA-256 of."`
+	RefreshToken string `json:"refresh_token"`
+	Scope        string `json:"scope" doc:"With a refresh token: fewer scopes than were granted, for this access token alone."`
 }
 
 func (s *Service) token(r *route.Request, f tokenForm) (tokenView, error) {
-	redeem, ok := map[string]func(*route.Request, tokenForm) (tokenView, error){
-		deviceCodeGrant: s.deviceToken,
-	}[f.GrantType]
-	switch {
-	case f.GrantType == "":
-		return tokenView{}, errorf(invalidRequest, "grant_type is missing.")
-	case !ok:
-		return tokenView{}, errorf(unsupportedGrantType, "There is no such grant_type here.")
+	if err := f.check(); err != nil {
+		return tokenView{}, err
 	}
-	return redeem(r, f)
+	a, place, err := s.client(r, f.clientForm)
+	if err != nil {
+		return tokenView{}, err
+	}
+	switch f.GrantType {
+	case authorizationCodeGrant:
+		return s.exchange(r.Context(), a, f.Code, f.RedirectURI, f.CodeVerifier)
+	case refreshTokenGrant:
+		return s.refresh(r.Context(), a, f.RefreshToken, f.Scope)
+	default:
+		return s.redeemDevice(r.Context(), a, f.DeviceCode, place)
+	}
 }
 
-func (s *Service) deviceToken(r *route.Request, f tokenForm) (tokenView, error) {
-	a, place, err := s.client(r, f.clientForm)
+// check returns an error when the grant type is none, or misses one of its parameters.
+func (f tokenForm) check() error {
+	type parameter struct{ name, value string }
+	var needed []parameter
+	switch f.GrantType {
+	case "":
+		return errorf(invalidRequest, "grant_type is missing.")
+	case authorizationCodeGrant:
+		needed = []parameter{{"code", f.Code}, {"redirect_uri", f.RedirectURI}, {"code_verifier", f.CodeVerifier}}
+	case refreshTokenGrant:
+		needed = []parameter{{"refresh_token", f.RefreshToken}}
+	case deviceCodeGrant:
+		needed = []parameter{{"device_code", f.DeviceCode}}
+	default:
+		return errorf(unsupportedGrantType, "grant_type must be %s, %s or %s.", authorizationCodeGrant, refreshTokenGrant, deviceCodeGrant)
+	}
+	for _, p := range needed {
+		if p.value == "" {
+			return errorf(invalidRequest, "%s is missing.", p.name)
+		}
+	}
+	return nil
+}
+
+type revokeForm struct {
+	clientForm
+	Token         string `json:"token" doc:"An access token or a refresh token."`
+	TokenTypeHint string `json:"token_type_hint" doc:"Not needed."`
+}
+
+func (s *Service) revokeToken(r *route.Request, f revokeForm) (route.Nothing, error) {
+	a, _, err := s.client(r, f.clientForm)
 	switch {
 	case err != nil:
-		return tokenView{}, err
-	case f.DeviceCode == "":
-		return tokenView{}, errorf(invalidRequest, "device_code is missing.")
+		return route.Nothing{}, err
+	case f.Token == "":
+		return route.Nothing{}, errorf(invalidRequest, "token is missing.")
 	}
-	return s.redeemDevice(r.Context(), a, f.DeviceCode, place)
+	return route.Nothing{}, s.revoke(r.Context(), a, f.Token)
 }

@@ -132,7 +132,7 @@ func TestDeviceAuthorization_KnowsEveryScope(t *testing.T) {
 func TestEndpoints_RefuseWhatIsNotAForm(t *testing.T) {
 	eachWorld(t, func(t *testing.T, w *world) {
 		const good = "grant_type=" + deviceCodeGrant + "&client_id=tool&device_code=x&scope=read_builds&token=x"
-		for _, path := range []string{"/oauth/device_authorization", "/oauth/token"} {
+		for _, path := range []string{"/oauth/device_authorization", "/oauth/token", "/oauth/revoke"} {
 			for name, c := range map[string]struct {
 				kind, body string
 				status     int

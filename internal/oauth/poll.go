@@ -20,24 +20,10 @@ const (
 // redeemDevice answers a poll: with a token when the request was approved, once; else with the error
 // that says how it stands.
 func (s *Service) redeemDevice(ctx context.Context, a Application, deviceCode string, place credentialPlace) (tokenView, error) {
-	id := seal.HashToken(deviceCode)
-	// Most that is final is told without a write, so that no stranger keeps the writer busy.
-	err := s.db.Read(ctx, func(q *db.Q) error {
-		d, err := deviceByID(q, id)
-		if err != nil {
-			return unknownDevice(err)
-		}
-		if err := d.outcome(a, s.clock()); err != nil && err != errPending {
-			return err
-		}
-		return nil
-	})
-	if err != nil {
-		return tokenView{}, err
-	}
 	var token tokenView
 	var refusal error // of a poll that is noted all the same
-	err = s.db.Write(ctx, func(q *db.Q) error {
+	id := seal.HashToken(deviceCode)
+	err := s.db.Write(ctx, func(q *db.Q) error {
 		token, refusal = tokenView{}, nil
 		d, err := lockDevice(q, id)
 		if err != nil {

@@ -10,13 +10,6 @@ import (
 	"stackyard/internal/seal"
 )
 
-const (
-	refreshPrefix = "svcrt_"
-	// refreshLife is how long a refresh token can be used. Each use gives a new one, so it is how long an
-	// application may be left alone before its user has to approve it again.
-	refreshLife = 180 * 24 * time.Hour
-)
-
 // tokenView is the answer to a request for a token that succeeded.
 type tokenView struct {
 	AccessToken  string `json:"access_token"`
@@ -74,13 +67,4 @@ type accessToken struct {
 	scopes      identity.Scopes
 	createdAt   time.Time
 	expiresAt   time.Time // zero: never
-}
-
-// A refreshToken gives an application another access token, once.
-type refreshToken struct {
-	id        string // hash of the token
-	grantID   string
-	used      bool
-	createdAt time.Time
-	expiresAt time.Time
 }

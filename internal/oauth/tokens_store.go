@@ -2,8 +2,10 @@ package oauth
 
 import (
 	"errors"
+	"time"
 
 	"stackyard/internal/db"
+	"stackyard/internal/identity"
 )
 
 // liveGrant returns a grant that still holds: its user belongs to the organization, which is not
@@ -52,4 +54,54 @@ func insertRefreshToken(q *db.Q, t refreshToken) error {
 		VALUES ($1, $2, FALSE, $3, $4)`,
 		t.id, t.grantID, db.Micros(t.createdAt), db.Micros(t.expiresAt))
 	return err
+}
+
+// lockRefreshToken locks and returns the refresh token with a hash, or db.ErrNoRows.
+func lockRefreshToken(q *db.Q, id string) (refreshToken, error) {
+	if err := q.Lock("oauth_refresh_tokens", id); err != nil {
+		return refreshToken{}, err
+	}
+	return db.One(q, func(scan db.Scan) (t refreshToken, err error) {
+		return t, scan(&t.id, &t.grantID, &t.applicationID, &t.used, db.ToTime(&t.createdAt), db.ToTime(&t.expiresAt))
+	}, `
+		SELECT t.id, t.grant_id, g.application_id, t.used, t.created_at, t.expires_at
+		FROM oauth_refresh_tokens t
+		JOIN oauth_grants g ON g.id = t.grant_id
+		WHERE t.id = $1`, id)
+}
+
+// useRefreshToken notes that a refresh token has been used, until it is forgotten.
+func useRefreshToken(q *db.Q, id string, forget time.Time) error {
+	_, err := q.Exec(`UPDATE oauth_refresh_tokens SET used = TRUE, expires_at = $2 WHERE id = $1`, id, db.Micros(forget))
+	return err
+}
+
+// replaceAccessTokens has the access tokens of a grant end soon, and removes those that have.
+func replaceAccessTokens(q *db.Q, grantID string, now time.Time) error {
+	if _, err := q.Exec(`DELETE FROM access_tokens WHERE grant_id = $1 AND expires_at <= $2`, grantID, db.Micros(now)); err != nil {
+		return err
+	}
+	shortened, err := q.Exec(`
+		UPDATE access_tokens SET expires_at = $2
+		WHERE grant_id = $1 AND (expires_at IS NULL OR expires_at > $2)`, grantID, db.Micros(now.Add(replacedLife)))
+	if shortened == 0 || err != nil {
+		return err
+	}
+	return identity.NoteChange(q)
+}
+
+// grantOfToken returns the grant that a token, of either kind, came of, and its application; both are ""
+// for a token that a person made. It is NotFound when nobody has a token with this hash.
+func grantOfToken(q *db.Q, hash string) (id, applicationID string, err error) {
+	err = q.QueryRow(`
+		SELECT g.id, g.application_id
+		FROM oauth_refresh_tokens t
+		JOIN oauth_grants g ON g.id = t.grant_id
+		WHERE t.id = $1
+		UNION ALL
+		SELECT COALESCE(g.id, ''), COALESCE(g.application_id, '')
+		FROM access_tokens t
+		LEFT JOIN oauth_grants g ON g.id = t.grant_id
+		WHERE t.hash = $1`, hash).Scan(&id, &applicationID)
+	return id, applicationID, found(err, "No token found")
 }
