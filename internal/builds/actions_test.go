@@ -25,21 +25,20 @@ func TestCancel_EndsWhatNobodyRunsAtOnce(t *testing.T) {
 
 func TestCancel_WaitsForAgentsToStop(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		w.steps("{command: running, key: running}", "{command: accepted, key: accepted}", "{command: assigned, key: assigned}", "{command: reserved, key: reserved}")
+		w.steps("{command: running, key: running}", "{command: accepted, key: accepted}", "{command: assigned, key: assigned}")
 		w.create(nil)
 		ctx := t.Context()
 		w.start(w.job(1, "running"))
 		w.ok(w.assign(w.job(1, "accepted")))
 		w.ok(w.service.Accept(ctx, w.orgID, w.job(1, "accepted"), ""))
 		w.ok(w.assign(w.job(1, "assigned")))
-		w.ok(w.service.Reserve(ctx, w.orgID, w.job(1, "reserved")))
 		wantAt(t, w.ada.Put(hello+"/1/cancel", nil).Want(http.StatusOK), map[string]any{"state": "canceling", "finished_at": nil})
-		w.wantStates(1, "canceling", "running canceling, accepted canceling, assigned canceled, reserved canceled")
+		w.wantStates(1, "canceling", "running canceling, accepted canceling, assigned canceled")
 		w.ada.Put(hello+"/1/cancel", nil).WantMessage(http.StatusUnprocessableEntity, "Build can't be canceled because it's already being canceled.")
 		w.end(w.job(1, "running"), 0)
-		w.wantStates(1, "canceling", "running canceled, accepted canceling, assigned canceled, reserved canceled")
+		w.wantStates(1, "canceling", "running canceled, accepted canceling, assigned canceled")
 		w.end(w.job(1, "accepted"), 255)
-		w.wantStates(1, "canceled", "running canceled, accepted canceled, assigned canceled, reserved canceled")
+		w.wantStates(1, "canceled", "running canceled, accepted canceled, assigned canceled")
 		wantEqual(t, "finished_at", w.build(1).String("finished_at"), w.now())
 	})
 }

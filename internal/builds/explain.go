@@ -75,7 +75,7 @@ func (v jobExplanationView) sentence(j *Job) string {
 		return "A step before it failed, so it cannot be unblocked unless that is retried."
 	case flow.Limiting, flow.Limited, flow.PlatformLimiting, flow.PlatformLimited:
 		return v.limited()
-	case flow.Scheduled, flow.Reserved:
+	case flow.Scheduled:
 		return v.scheduled(j)
 	case flow.Broken:
 		return brokenSentence(j.BrokenReason)

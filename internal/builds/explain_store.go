@@ -13,7 +13,7 @@ func since(j *Job) time.Time {
 	switch j.State {
 	case flow.Limited:
 		return j.LimitedAt
-	case flow.Scheduled, flow.Reserved, flow.Assigned, flow.Accepted:
+	case flow.Scheduled, flow.Assigned, flow.Accepted:
 		return j.RunnableAt
 	case flow.Running, flow.Canceling, flow.TimingOut:
 		return j.StartedAt

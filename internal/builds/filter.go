@@ -140,7 +140,7 @@ func (f filter) restrict(q *db.Q, s *db.Statement) {
 // movable is true of a job j that waits for nothing in its own build: an agent, a person or a place is all
 // that it takes to bring it on.
 const movable = `j.state IN ('blocked', 'limiting', 'limited', 'platform_limiting', 'platform_limited',
-				'scheduled', 'reserved', 'assigned', 'accepted', 'running', 'canceling', 'timing_out')`
+				'scheduled', 'assigned', 'accepted', 'running', 'canceling', 'timing_out')`
 
 // waitsForPausedQueue is true of a job j that would be dispatched if its queue were not paused.
 const waitsForPausedQueue = `(j.state = 'scheduled' AND EXISTS (

@@ -41,10 +41,10 @@ func TestHolder_AloneMovesItsJob(t *testing.T) {
 
 func TestAssign_OffersManyJobsAtOnceAndLeavesOutWhatMoved(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		w.steps("{command: many, key: many, parallelism: 250}", "{command: reserved, key: reserved}", "wait", "{command: later, key: later}")
+		w.steps("{command: many, key: many, parallelism: 250}", "{command: canceled, key: canceled}", "wait", "{command: later, key: later}")
 		build := w.create(nil).String("id")
 		ctx := t.Context()
-		w.ok(w.service.Reserve(ctx, w.orgID, w.rowsOf(`SELECT id FROM jobs WHERE parallel_index IS NULL AND type = 'script' AND state = 'scheduled'`)[0]))
+		w.ok(w.service.CancelJob(ctx, w.orgID, w.rowsOf(`SELECT id FROM jobs WHERE parallel_index IS NULL AND type = 'script' AND state = 'scheduled'`)[0]))
 		var offers []flow.Offer
 		for i, id := range w.rowsOf(`SELECT id FROM jobs ORDER BY position`) {
 			offers = append(offers, flow.Offer{JobID: id, AgentID: fmt.Sprintf("agent-%03d", i)})

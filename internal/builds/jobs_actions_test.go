@@ -51,7 +51,7 @@ func TestRetry_IsForJobsThatEndedBadly(t *testing.T) {
 			w.ada.Put(acme+"/jobs/"+w.job(1, name)+"/retry", nil).Want(http.StatusOK)
 			wantEqual(t, name, w.ada.Get(acme+"/jobs/"+w.job(1, name)).String("state"), "scheduled")
 		}
-		for _, name := range []string{"passed", "running", "promised", "assigned", "accepted", "reserved", "scheduled", "limited", "canceling", "timing-out", "broken", "blocked", "unblocked", "blocked-later", "wait", "retried"} {
+		for _, name := range []string{"passed", "running", "promised", "assigned", "accepted", "scheduled", "limited", "canceling", "timing-out", "broken", "blocked", "unblocked", "blocked-later", "wait", "retried"} {
 			w.ada.Put(acme+"/jobs/"+w.job(1, name)+"/retry", nil).WantMessage(http.StatusBadRequest, onlyFailed)
 		}
 		// What failed before them runs again, so these wait again.
@@ -343,7 +343,6 @@ func TestExplain_SaysWhyAJobIsWhereItIs(t *testing.T) {
 			"soft":          "It failed with exit status 1, which its step allows.",
 			"running":       "It runs.",
 			"scheduled":     "It waits for an agent of the queue default.",
-			"reserved":      "It waits for an agent of the queue default.",
 			"assigned":      "It has been offered to an agent, which has not accepted it yet.",
 			"accepted":      "An agent has taken it and is about to start it.",
 			"limited":       "Its concurrency group one lets 1 of its jobs run at a time; 1 do, and 0 are ahead of it.",

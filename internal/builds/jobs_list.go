@@ -21,16 +21,15 @@ type jobFilter struct {
 
 // jobStates says for each state that can be asked for which jobs j are in it.
 var jobStates = map[string]string{
-	"passed":    `j.state = 'finished' AND (j.type = 'waiter' OR j.exit_status = 0)`,
-	"failed":    `j.state = 'finished' AND j.type <> 'waiter' AND (j.exit_status IS NULL OR j.exit_status <> 0)`,
-	"limited":   `j.state IN ('limiting', 'limited', 'platform_limiting', 'platform_limited')`,
-	"scheduled": `j.state IN ('scheduled', 'reserved')`,
+	"passed":  `j.state = 'finished' AND (j.type = 'waiter' OR j.exit_status = 0)`,
+	"failed":  `j.state = 'finished' AND j.type <> 'waiter' AND (j.exit_status IS NULL OR j.exit_status <> 0)`,
+	"limited": `j.state IN ('limiting', 'limited', 'platform_limiting', 'platform_limited')`,
 }
 
 // plainJobStates are the states that stand for themselves.
 var plainJobStates = []string{
 	"pending", "waiting", "waiting_failed", "blocked", "blocked_failed", "unblocked", "unblocked_failed",
-	"assigned", "accepted", "running", "timed_out", "timing_out", "canceled", "canceling", "skipped", "broken", "expired",
+	"scheduled", "assigned", "accepted", "running", "timed_out", "timing_out", "canceled", "canceling", "skipped", "broken", "expired",
 }
 
 func init() {
@@ -153,7 +152,6 @@ func countJobs(q *db.Q, buildID string, retried bool) (*jobStateCountsView, erro
 		SELECT CASE
 				WHEN j.state = 'finished' AND (j.type = 'waiter' OR j.exit_status = 0) THEN 'passed'
 				WHEN j.state = 'finished' THEN 'failed'
-				WHEN j.state = 'reserved' THEN 'scheduled'
 				WHEN j.state IN ('limiting', 'platform_limiting', 'platform_limited') THEN 'limited'
 				ELSE j.state
 			END, COUNT(*)

@@ -17,7 +17,7 @@ func (w *world) zoo() {
 	w.steps(
 		"{command: a, key: passed}", "{command: a, key: failed}", "{command: a, key: soft, soft_fail: true}", "{command: a, key: retried}",
 		"{command: a, key: running}", "{command: a, key: promised}", "{command: a, key: promised-soft, soft_fail: [{exit_status: 3}]}",
-		"{command: a, key: assigned}", "{command: a, key: accepted}", "{command: a, key: reserved}", "{command: a, key: scheduled}",
+		"{command: a, key: assigned}", "{command: a, key: accepted}", "{command: a, key: scheduled}",
 		"{command: a, key: holder, concurrency: 1, concurrency_group: one}", "{command: a, key: limited, concurrency: 1, concurrency_group: one}",
 		"{command: a, key: canceled}", "{command: a, key: canceling}", "{command: a, key: timed-out}", "{command: a, key: timing-out}",
 		"{command: a, key: expired}", "{command: a, key: broken, skip: true}",
@@ -38,7 +38,6 @@ func (w *world) zoo() {
 	w.ok(w.assign(w.job(1, "assigned")))
 	w.ok(w.assign(w.job(1, "accepted")))
 	w.ok(w.service.Accept(ctx, w.orgID, w.job(1, "accepted"), ""))
-	w.ok(w.service.Reserve(ctx, w.orgID, w.job(1, "reserved")))
 	w.ok(w.service.CancelJob(ctx, w.orgID, w.job(1, "canceled")))
 	w.ok(w.service.CancelJob(ctx, w.orgID, w.job(1, "canceling")))
 	w.ok(w.service.TimeOut(ctx, w.orgID, w.job(1, "timed-out")))
@@ -61,7 +60,7 @@ func TestJobs_ShowStatesInTheWordsOfTheSpecification(t *testing.T) {
 		w.zoo()
 		w.wantStates(1, "failing", strings.Join([]string{
 			"passed passed", "failed failed", "soft failed", "retried failed", "retried scheduled",
-			"running running", "promised running", "promised-soft running", "assigned assigned", "accepted accepted", "reserved scheduled", "scheduled scheduled",
+			"running running", "promised running", "promised-soft running", "assigned assigned", "accepted accepted", "scheduled scheduled",
 			"holder scheduled", "limited limited", "canceled canceled", "canceling canceling", "timed-out timed_out", "timing-out timing_out",
 			"expired expired", "broken broken", "stopped waiting_failed", "blocked blocked", "unblocked unblocked", "blocked-later waiting",
 			"wait passed", "wait-failed waiting_failed",
@@ -79,7 +78,7 @@ func TestJobs_ListByState(t *testing.T) {
 			"state[]=%20Failed%20":               "failed soft retried promised",
 			"state[]=running":                    "running promised-soft",
 			"state[]=running&state[]=failed":     "failed soft retried running promised promised-soft",
-			"state[]=scheduled":                  "retried reserved scheduled holder",
+			"state[]=scheduled":                  "retried scheduled holder",
 			"state[]=limited":                    "limited",
 			"state[]=assigned&state[]=accepted":  "assigned accepted",
 			"state[]=canceled&state[]=canceling": "canceled canceling",

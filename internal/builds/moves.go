@@ -35,12 +35,7 @@ func (s *Service) onJob(ctx context.Context, orgID, jobID string, fn func(u *uni
 // the job is not in a state that allows it, or when holder names an agent that does not hold it; holder
 // is empty when it is not an agent that makes the move. What a holder repeats changes nothing.
 
-// Reserve holds a scheduled job for a stack.
-func (s *Service) Reserve(ctx context.Context, orgID, jobID string) error {
-	return s.onJob(ctx, orgID, jobID, func(u *unit) error { return u.run.Reserve(jobID) })
-}
-
-// Return gives a job back that a stack or an agent has not begun.
+// Return gives a job back that an agent has not begun.
 func (s *Service) Return(ctx context.Context, orgID, jobID, holder string) error {
 	return s.onJob(ctx, orgID, jobID, func(u *unit) error { return u.run.Return(jobID, holder) })
 }
@@ -81,7 +76,7 @@ func (s *Service) AssignedTo(ctx context.Context, orgID, agentID string) (jobID 
 // flow.JobState.Held.
 const heldStates = `j.agent_id IS NOT NULL AND j.state IN ('assigned', 'accepted', 'running', 'canceling', 'timing_out')`
 
-// Acquire has an agent take a job that is scheduled, reserved, or offered to it.
+// Acquire has an agent take a job that is scheduled, whoever has reserved it, or offered to it.
 func (s *Service) Acquire(ctx context.Context, orgID, jobID, agentID string) error {
 	return s.onJob(ctx, orgID, jobID, func(u *unit) error { return u.run.Acquire(jobID, agentID) })
 }
@@ -100,6 +95,20 @@ func (s *Service) Start(ctx context.Context, orgID, jobID, holder string) error 
 func (s *Service) Finish(ctx context.Context, orgID, jobID, holder string, exit flow.Exit, detail string) error {
 	return s.onJob(ctx, orgID, jobID, func(u *unit) error {
 		if err := u.run.Finish(jobID, holder, exit); err != nil || detail == "" {
+			return err
+		}
+		return explainEnd(u.q, jobID, detail)
+	})
+}
+
+// FinishUnstarted ends a scheduled job without an agent, as a stack says, and with detail why in words.
+// may, which reads what it decides by, can refuse in the same transaction.
+func (s *Service) FinishUnstarted(ctx context.Context, orgID, jobID string, may func(q *db.Q) error, exit flow.Exit, detail string) error {
+	return s.onJob(ctx, orgID, jobID, func(u *unit) error {
+		if err := may(u.q); err != nil {
+			return err
+		}
+		if err := u.run.FinishUnstarted(jobID, exit); err != nil {
 			return err
 		}
 		return explainEnd(u.q, jobID, detail)

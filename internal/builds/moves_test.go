@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"stackyard/internal/core"
+	"stackyard/internal/db"
 	"stackyard/internal/flow"
 )
 
@@ -257,13 +258,10 @@ func TestMoves_GiveJobsBackThatNobodyBegan(t *testing.T) {
 		ctx, id := t.Context(), w.job(1, "a")
 		runnable := w.now()
 		w.Clock.Advance(time.Second)
-		w.ok(w.service.Reserve(ctx, w.orgID, id))
-		w.ok(w.service.Return(ctx, w.orgID, id, ""))
 		w.ok(w.assign(id))
 		w.ok(w.service.Return(ctx, w.orgID, id, ""))
 		wantAt(t, w.ada.Get(acme+"/jobs/"+id), map[string]any{"state": "scheduled", "runnable_at": runnable})
-		w.ok(w.service.Reserve(ctx, w.orgID, id))
-		w.ok(w.service.Finish(ctx, w.orgID, id, "", flow.Exit{Status: -1, SignalReason: "stack_error"}, "No such image"))
+		w.ok(w.service.FinishUnstarted(ctx, w.orgID, id, func(*db.Q) error { return nil }, flow.Exit{Status: -1, SignalReason: "stack_error"}, "No such image"))
 		wantAt(t, w.ada.Get(acme+"/jobs/"+id), map[string]any{"state": "failed", "exit_status": -1, "signal_reason": "stack_error", "detail": "No such image"})
 		wantEqual(t, "explained", w.ada.Get(acme+"/jobs/"+id+"/explain").String("reason"), "It failed with exit status -1. No such image")
 	})

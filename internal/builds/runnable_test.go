@@ -60,10 +60,6 @@ func TestRunnable_IsWhatIsScheduled(t *testing.T) {
 		want("create", "c a b")
 		w.ada.Put(acme+"/jobs/"+w.job(1, "b")+"/reprioritize", map[string]any{"priority": 3}).Want(http.StatusOK)
 		want("reprioritize", "b c a")
-		w.ok(w.service.Reserve(ctx, w.orgID, w.job(1, "c")))
-		want("reserve", "b a")
-		w.ok(w.service.Return(ctx, w.orgID, w.job(1, "c"), ""))
-		want("the end of the reservation", "b c a")
 		w.ok(w.assign(w.job(1, "c")))
 		want("assign", "b a")
 		w.pass(30 * time.Second)
@@ -157,7 +153,6 @@ func (w *world) disturb(random *rand.Rand) (deed string, err error) {
 		"start":        start,
 		"finish":       finish,
 		"run":          func() error { return errors.Join(acquire(), start(), finish()) },
-		"reserve":      func() error { return s.Reserve(ctx, org, id) },
 		"return":       func() error { return s.Return(ctx, org, id, "") },
 		"cancel":       func() error { return s.CancelJob(ctx, org, id) },
 		"cancel build": func() error { return s.Cancel(ctx, org, build, "") },

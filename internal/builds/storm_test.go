@@ -59,7 +59,7 @@ func (w *world) act(t *testing.T, random *rand.Rand, number int) {
 		}
 	}
 	ctx := t.Context()
-	switch random.IntN(14) {
+	switch random.IntN(13) {
 	case 0:
 		put(acme+"/jobs/"+j.ID+"/retry", nil)
 	case 1:
@@ -71,12 +71,10 @@ func (w *world) act(t *testing.T, random *rand.Rand, number int) {
 	case 4:
 		put(acme+"/jobs/"+j.ID+"/reprioritize", map[string]any{"priority": random.IntN(9)})
 	case 5:
-		try(w.service.Reserve(ctx, w.orgID, j.ID))
-	case 6:
 		try(w.assign(j.ID))
-	case 7:
+	case 6:
 		try(w.service.Return(ctx, w.orgID, j.ID, ""))
-	case 8:
+	case 7:
 		try(w.RunDue(ctx))
 	default:
 		w.push(ctx, j.ID, random.IntN(2), try)

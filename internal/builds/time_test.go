@@ -174,19 +174,6 @@ func TestExpiry_GoesByTheSettingAlsoForJobsThatAreThere(t *testing.T) {
 	})
 }
 
-func TestExpiry_WaitsForTheEndOfAReservation(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		w.create(nil)
-		id := w.job(1, "echo hello")
-		w.ok(w.service.Reserve(t.Context(), w.orgID, id))
-		w.pass(expiry)
-		wantEqual(t, "jobs", w.states(1), "echo hello scheduled") // as the API calls reserved ones
-		w.ok(w.service.Return(t.Context(), w.orgID, id, ""))
-		w.pass(0)
-		w.wantStates(1, "failed", "echo hello expired")
-	})
-}
-
 func TestExpiry_LetsOthersBeCanceledInTheSameStroke(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		w.steps("command: first", "{command: second, cancel_on_build_failing: true}")

@@ -41,7 +41,9 @@ func TestBuild_MovesAsTheTableSays(t *testing.T) {
 		{"a job of a failed build is retried", steps(command("a")), func(s *scenario) { s.finish("a", 1); s.on("a", retry) }, []BuildState{BuildScheduled, BuildRunning, BuildFailed, BuildRunning}},
 		{"one of two failed jobs is retried", steps(command("a"), command("b")), func(s *scenario) { s.finish("a", 1); s.finish("b", 1); s.on("a", retry) }, []BuildState{BuildScheduled, BuildRunning, BuildFailing, BuildFailed, BuildRunning, BuildFailing}},
 		{"a job of a passed build is retried", steps(command("a", permitOnPassed)), func(s *scenario) { s.finish("a", 0); s.on("a", retry) }, []BuildState{BuildScheduled, BuildRunning, BuildPassed, BuildRunning}},
-		{"a stack finishes a job", steps(command("a")), func(s *scenario) { s.on("a", (*Run).Reserve); s.on("a", exits(0)) }, []BuildState{BuildScheduled, BuildRunning, BuildPassed}},
+		{"a stack finishes a job", steps(command("a")), func(s *scenario) {
+			s.on("a", func(r *Run, id string) error { return r.FinishUnstarted(id, Exit{}) })
+		}, []BuildState{BuildScheduled, BuildRunning, BuildPassed}},
 		{"a failure beside an input step", steps(command("a"), input("ask")), func(s *scenario) { s.finish("a", 1) }, []BuildState{BuildScheduled, BuildRunning, BuildFailing}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -92,18 +94,17 @@ func TestBuild_TellsWhenItStartedFailedAndFinished(t *testing.T) {
 }
 
 func TestCancelBuild_EndsEveryJob(t *testing.T) {
-	s := begin(t, command("done"), command("running"), command("accepted"), command("assigned"), command("reserved"), command("scheduled"),
+	s := begin(t, command("done"), command("running"), command("accepted"), command("assigned"), command("scheduled"),
 		command("limited", limit("g", 1), parallel(2)), trigger("child"), input("ask"), wait("w"), command("waiting"))
 	s.finish("done", 0)
 	s.start("running")
 	s.on("accepted", assign)
 	s.on("accepted", accept)
 	s.on("assigned", assign)
-	s.on("reserved", (*Run).Reserve)
 	s.on("child", (*Run).ChildCreated)
 	s.must(s.do((*Run).CancelBuild))
 	for key, state := range map[string]JobState{
-		"done": APIPassed, "running": Canceling, "accepted": Canceling, "assigned": Canceled, "reserved": Canceled, "scheduled": Canceled,
+		"done": APIPassed, "running": Canceling, "accepted": Canceling, "assigned": Canceled, "scheduled": Canceled,
 		"limited/1": Canceled, "child": Canceled, "ask": Canceled, "w": Canceled, "waiting": Canceled,
 	} {
 		s.wants(key, state)
@@ -218,7 +219,6 @@ func TestJobs_ShowTheWordsOfTheAPI(t *testing.T) {
 		{Job{State: Finished, ExitStatus: &one}, "failed"},
 		{Job{State: Finished, ExitStatus: &one, SoftFailed: true}, "failed"},
 		{Job{State: Finished, Type: Waiter}, "passed"},
-		{Job{State: Reserved}, "scheduled"},
 		{Job{State: Limiting}, "limited"},
 		{Job{State: Limited}, "limited"},
 		{Job{State: PlatformLimiting}, "limited"},
@@ -253,8 +253,6 @@ func TestTimeOut_CountsUnlessTheJobPassedInSpiteOfIt(t *testing.T) {
 func TestReturn_SchedulesAJobAgain(t *testing.T) {
 	s := begin(t, command("a"))
 	runnable := s.job("a").RunnableAt
-	s.on("a", (*Run).Reserve)
-	s.on("a", giveBack)
 	s.on("a", assign)
 	s.on("a", giveBack)
 	if j := s.job("a"); j.State != Scheduled || j.RunnableAt != runnable {

@@ -39,13 +39,21 @@ func (r *Run) to(jobID string, to JobState, kind JobType, from ...JobState) erro
 	})
 }
 
-// Reserve: a stack holds a scheduled job.
-func (r *Run) Reserve(jobID string) error { return r.to(jobID, Reserved, Script, Scheduled) }
-
 // TimeOut: a running job has run for too long; its agent must stop it.
 func (r *Run) TimeOut(jobID string) error { return r.to(jobID, TimingOut, Script, Running) }
 
-// Finish: the job's process ended, its agent was lost, or its stack finished it. What it means
+// FinishUnstarted: a stack ends a scheduled job without an agent. Rules of automatic retry hold as for
+// any other end.
+func (r *Run) FinishUnstarted(jobID string, exit Exit) error {
+	return r.event(jobID, func(j *Job) error {
+		if err := j.fits(Finished, Script, Scheduled); err != nil {
+			return err
+		}
+		return r.finish(j, Finished, exit)
+	})
+}
+
+// Finish: the job's process ended, or its agent was lost. What it means
 // depends on the state: a job that is canceling is then canceled, one that is timing out has timed
 // out unless it passed. A failure that a rule of automatic retry covers is retried at once.
 func (r *Run) Finish(jobID, holder string, exit Exit) error {
@@ -56,7 +64,7 @@ func (r *Run) Finish(jobID, holder string, exit Exit) error {
 		if holder != "" && r.repeats(j, exit) {
 			return nil
 		}
-		if err := j.fits(Finished, Script, Reserved, Accepted, Running, TimingOut, Canceling); err != nil {
+		if err := j.fits(Finished, Script, Accepted, Running, TimingOut, Canceling); err != nil {
 			return err
 		}
 		if j.State == Accepted { // its agent was lost before it could say that it began

@@ -15,9 +15,9 @@ import (
 // repeatFor is how long after the end of a job its holder may tell again how it ended.
 const repeatFor = 5 * time.Minute
 
-// Assign: a scheduled or reserved job is offered to an agent.
+// Assign: a scheduled job is offered to an agent.
 func (r *Run) Assign(jobID, agentID string) error {
-	return r.event(jobID, func(j *Job) error { return r.assign(j, agentID, Scheduled, Reserved) })
+	return r.event(jobID, func(j *Job) error { return r.assign(j, agentID, Scheduled) })
 }
 
 // An Offer names a job and the agent that it is offered to.
@@ -54,11 +54,11 @@ func (r *Run) assign(j *Job, agentID string, from ...JobState) error {
 	return r.move(j, Assigned)
 }
 
-// Acquire: an agent takes a job that is scheduled, reserved, or offered to it.
+// Acquire: an agent takes a job that is scheduled, or offered to it.
 func (r *Run) Acquire(jobID, agentID string) error {
 	return r.event(jobID, func(j *Job) error {
 		if j.AgentID != agentID {
-			if err := r.assign(j, agentID, Scheduled, Reserved); err != nil {
+			if err := r.assign(j, agentID, Scheduled); err != nil {
 				return err
 			}
 		}
@@ -66,9 +66,9 @@ func (r *Run) Acquire(jobID, agentID string) error {
 	})
 }
 
-// Return: a reservation ran out, or an agent did not accept in time; the job is scheduled again.
+// Return: an agent did not accept in time; the job is scheduled again.
 func (r *Run) Return(jobID, holder string) error {
-	return r.told(jobID, holder, Scheduled, Reserved, Assigned)
+	return r.told(jobID, holder, Scheduled, Assigned)
 }
 
 // Accept: the agent took the job.

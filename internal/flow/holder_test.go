@@ -75,11 +75,10 @@ func TestReturn_LeavesNoHolder(t *testing.T) {
 }
 
 func TestOffer_LeavesOutWhatHasMoved(t *testing.T) {
-	s := begin(t, command("a"), command("b"), command("reserved"), command("gone"), wait("w"), command("later"))
-	s.on("reserved", (*Run).Reserve)
+	s := begin(t, command("a"), command("b"), command("gone"), wait("w"), command("later"))
 	s.on("gone", (*Run).CancelJob)
 	offers := []Offer{{"nowhere", "z"}}
-	for _, key := range []string{"b", "reserved", "gone", "later", "a"} {
+	for _, key := range []string{"b", "gone", "later", "a"} {
 		offers = append(offers, Offer{s.job(key).ID, "agent of " + key})
 	}
 	var offered []Offer
@@ -87,7 +86,7 @@ func TestOffer_LeavesOutWhatHasMoved(t *testing.T) {
 		offered, err = r.Offer(offers)
 		return err
 	})
-	if want := []Offer{offers[1], offers[5]}; fmt.Sprint(offered) != fmt.Sprint(want) {
+	if want := []Offer{offers[1], offers[4]}; fmt.Sprint(offered) != fmt.Sprint(want) {
 		t.Errorf("offered %v, want %v", offered, want)
 	}
 	for _, key := range []string{"a", "b"} {
@@ -98,15 +97,14 @@ func TestOffer_LeavesOutWhatHasMoved(t *testing.T) {
 	}
 }
 
-func TestAcquire_TakesScheduledAndReservedJobsOnce(t *testing.T) {
-	s := begin(t, command("scheduled"), command("reserved"), command("offered"), command("taken"))
-	s.on("reserved", (*Run).Reserve)
+func TestAcquire_TakesScheduledJobsOnce(t *testing.T) {
+	s := begin(t, command("scheduled"), command("offered"), command("taken"))
 	s.on("offered", func(r *Run, id string) error { return r.Assign(id, "one") })
 	s.on("taken", func(r *Run, id string) error { return r.Assign(id, "two") })
 	acquire := func(key string) error {
 		return s.try(key, func(r *Run, id string) error { return r.Acquire(id, "one") })
 	}
-	for _, key := range []string{"scheduled", "reserved", "offered", "offered"} {
+	for _, key := range []string{"scheduled", "offered", "offered"} {
 		if err := acquire(key); err != nil {
 			t.Errorf("%s: %v", key, err)
 		}

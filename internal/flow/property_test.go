@@ -92,7 +92,7 @@ func (d *drive) next(j *Job) (string, func(*Run) error) {
 		return "create child of", func(r *Run) error { return r.ChildCreated(id) }
 	case j.State == Running && j.Type == Trigger:
 		return "finish child of", func(r *Run) error { return r.ChildFinished(id, p.exit(index, attempt) == 0) }
-	case j.State == Scheduled, j.State == Reserved:
+	case j.State == Scheduled:
 		return "assign", func(r *Run) error { return r.Assign(id, "agent") }
 	case j.State == Assigned:
 		return "accept", func(r *Run) error { return r.Accept(id, "") }
@@ -231,7 +231,7 @@ func TestProperty_WhatPeopleDoKeepsBuildsSound(t *testing.T) {
 func (d *drive) disturb(draw *drawer) {
 	j := d.jobs[d.order[rapid.IntRange(0, len(d.order)-1).Draw(d.t, "job")]]
 	ended := d.build.State.Ended()
-	what := rapid.SampledFrom([]string{"retry", "retry", "retry", "cancel", "promise", "return", "reserve", "replace", "time out", "lose", "cancel build", "skip build"}).Draw(d.t, "disturbance")
+	what := rapid.SampledFrom([]string{"retry", "retry", "retry", "cancel", "promise", "return", "finish", "replace", "time out", "lose", "cancel build", "skip build"}).Draw(d.t, "disturbance")
 	if (what == "cancel build" || what == "skip build") && !draw.chance(20, "really") {
 		return
 	}
@@ -247,8 +247,8 @@ func (d *drive) disturb(draw *drawer) {
 			return r.Promise(id, "", 1)
 		case "return":
 			return r.Return(id, "")
-		case "reserve":
-			return r.Reserve(id)
+		case "finish":
+			return r.FinishUnstarted(id, Exit{Status: -1, SignalReason: "stack_error"})
 		case "replace":
 			return r.AddSteps(id, steps(command("", parallel(2)), wait(""), command("")), true)
 		case "time out":

@@ -3,7 +3,8 @@ package flow
 import "slices"
 
 // JobState is the state of a job. These are the raw words; REST shows some of them as others, see
-// [Job.APIState].
+// [Job.APIState]. That a stack has reserved a scheduled job is not known here: it matters only to who
+// else may take it.
 type JobState string
 
 // The states of jobs.
@@ -20,7 +21,6 @@ const (
 	PlatformLimiting JobState = "platform_limiting"
 	PlatformLimited  JobState = "platform_limited"
 	Scheduled        JobState = "scheduled"
-	Reserved         JobState = "reserved"
 	Assigned         JobState = "assigned"
 	Accepted         JobState = "accepted"
 	Running          JobState = "running"
@@ -54,10 +54,9 @@ var jobMoves = map[JobState][]JobState{
 	Limited:          {Scheduled, Canceled, Skipped},
 	PlatformLimiting: {PlatformLimited, Scheduled, Canceled, Skipped},
 	PlatformLimited:  {Scheduled, Canceled, Skipped},
-	Scheduled: {Reserved, Assigned, Expired, Skipped, Canceled,
-		Running}, // a trigger job, which no agent takes
-	Reserved: {Scheduled, Assigned, Finished, Canceled,
-		Skipped}, // an upload takes its place, or a newer build comes
+	Scheduled: {Assigned, Expired, Skipped, Canceled,
+		Running,   // a trigger job, which no agent takes
+		Finished}, // a stack finishes it without an agent
 	Assigned: {Accepted, Skipped, Canceled, Scheduled},
 	Accepted: {Running, Canceling, Skipped},
 	Running: {Finished, TimingOut, Canceling,
@@ -94,7 +93,7 @@ func (s JobState) Held() bool {
 // Ready reports whether a job in that state may run as soon as there is place for it.
 func (s JobState) Ready() bool {
 	switch s {
-	case Limiting, Limited, PlatformLimiting, PlatformLimited, Scheduled, Reserved:
+	case Limiting, Limited, PlatformLimiting, PlatformLimited, Scheduled:
 		return true
 	}
 	return false
@@ -102,7 +101,7 @@ func (s JobState) Ready() bool {
 
 // HoldsSlot reports whether a job in that state takes one of the places of its concurrency group.
 func (s JobState) HoldsSlot() bool {
-	return s == Scheduled || s == Reserved || s.Held()
+	return s == Scheduled || s.Held()
 }
 
 // APIState returns the state in the words of REST.
@@ -115,8 +114,6 @@ func (j *Job) APIState() JobState {
 		return APIFailed
 	case Limiting, PlatformLimiting, PlatformLimited:
 		return Limited
-	case Reserved:
-		return Scheduled
 	}
 	return j.State
 }
