@@ -16,6 +16,7 @@ const (
 	NotFound                      // no such thing, as far as this caller may know
 	Conflict                      // it collides with what exists
 	Gone                          // it existed and is past its time
+	OutOfRange                    // the range that is asked for holds nothing
 	TooLarge                      // the request is larger than this server takes
 	TooSlow                       // the request took too long to arrive
 	Unprocessable                 // understood, and against a rule

@@ -195,9 +195,16 @@ func (d *document) response(r Route, status int) map[string]any {
 		if result.Kind() == reflect.Pointer {
 			result = result.Elem() // a handler that returns no error returns something
 		}
-		bodies := jsonContent(d.schema(result))
+		bodies := map[string]any{}
+		if result != reflect.TypeFor[Stream]() {
+			bodies = jsonContent(d.schema(result))
+		}
+		media := r.Media
 		if _, ok := reflect.Zero(result).Interface().(texted); ok {
-			bodies["text/plain"] = map[string]any{"schema": map[string]any{"type": "string"}}
+			media = append(media, "text/plain")
+		}
+		for _, kind := range media {
+			bodies[kind] = map[string]any{"schema": map[string]any{"type": "string"}}
 		}
 		response["content"] = bodies
 	}

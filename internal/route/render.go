@@ -24,6 +24,7 @@ var statuses = map[core.Kind]int{
 	core.NotFound:      http.StatusNotFound,
 	core.Conflict:      http.StatusConflict,
 	core.Gone:          http.StatusGone,
+	core.OutOfRange:    http.StatusRequestedRangeNotSatisfiable,
 	core.TooLarge:      http.StatusRequestEntityTooLarge,
 	core.TooSlow:       http.StatusRequestTimeout,
 	core.Unprocessable: http.StatusUnprocessableEntity,

@@ -55,7 +55,9 @@ type Route struct {
 	// OAuth has errors told in the words of OAuth, and forbids anybody to keep the answers.
 	OAuth bool
 
-	Query   []Param
+	Query []Param
+	// Media are the types that a Stream can have, besides JSON.
+	Media   []string
 	Status  int   // of success; 200 when zero
 	Errors  []int // statuses beyond those every route of its kind can answer
 	Hidden  bool  // not part of the documented API

@@ -222,7 +222,9 @@ func (s *Server) serve(w *observed, hr *http.Request, route *Route) {
 	}
 	r := &Request{Request: hr, Address: s.clientAddress(hr), route: route, server: s, w: w}
 	defer func() {
-		if p := recover(); p != nil {
+		if p := recover(); aborted(p) {
+			panic(p)
+		} else if p != nil {
 			s.log.Error("panic", "request_id", w.id, "panic", p, "stack", string(debug.Stack()))
 			s.fail(w, errors.New("panic"))
 		}
@@ -261,6 +263,9 @@ func (s *Server) serve(w *observed, hr *http.Request, route *Route) {
 		h.Set("X-Content-Type-Options", "nosniff")
 		w.WriteHeader(status)
 		io.WriteString(w, string(v))
+		return
+	case Stream:
+		s.stream(w, r, status, v)
 		return
 	}
 	s.write(w, status, result)

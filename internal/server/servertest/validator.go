@@ -108,7 +108,7 @@ func (v *validator) validate(route *routers.Route, resp *http.Response, body []b
 	if err != nil {
 		return fmt.Errorf("content type: %w", err)
 	}
-	if documented.Value.Content[media] == nil {
+	if documented.Value.Content.Get(media) == nil {
 		return fmt.Errorf("it documents no content type %s", media)
 	}
 	if media != "application/json" {

@@ -1,0 +1,108 @@
+package route
+
+import (
+	"errors"
+	"net/http"
+	"reflect"
+	"strconv"
+	"strings"
+)
+
+// A Stream is the result of a handler whose body is not JSON, or not to be held in memory. Headers of its
+// own are set before with SetHeader. The route's Media documents what it can be.
+type Stream struct {
+	Status int    // in the place of the route's; zero: the route's
+	Type   string // the Content-Type
+	Size   int64  // of the body, in bytes; -1 where that is not known before
+	// Write writes the body. It is not called for a HEAD request. An error before the first byte is
+	// answered as any other; one after it breaks the connection, so that nobody takes a part for the whole.
+	Write func(w http.ResponseWriter) error
+}
+
+// StreamOf is a Stream that, when it is JSON, is a T.
+type StreamOf[T any] struct{ Stream }
+
+func (s StreamOf[T]) schemaType() reflect.Type { return reflect.TypeFor[T]() }
+
+func (s StreamOf[T]) shape(*Request) any { return s.Stream }
+
+// stream answers with a stream.
+func (s *Server) stream(w *observed, r *Request, status int, v Stream) {
+	if v.Status != 0 {
+		status = v.Status
+	}
+	h := w.Header()
+	h.Set("Content-Type", v.Type)
+	h.Set("X-Content-Type-Options", "nosniff")
+	if v.Size >= 0 {
+		h.Set("Content-Length", strconv.FormatInt(v.Size, 10))
+	}
+	if r.Method == http.MethodHead {
+		w.WriteHeader(status)
+		return
+	}
+	err := v.Write(&streaming{observed: w, ready: status})
+	switch {
+	case err == nil && w.status == 0:
+		w.WriteHeader(status)
+	case err == nil:
+	case w.status == 0:
+		for _, name := range []string{"Content-Length", "Content-Range", "Content-Disposition", "Cache-Control", "ETag"} {
+			h.Del(name)
+		}
+		s.fail(w, err)
+	default:
+		if r.Context().Err() == nil { // else the client has gone
+			s.log.Warn("a response was cut", "request_id", w.id, "error", err)
+		}
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// streaming sends the header with the first byte.
+type streaming struct {
+	*observed
+	ready int
+}
+
+func (s *streaming) Write(b []byte) (int, error) {
+	if s.observed.status == 0 {
+		s.WriteHeader(s.ready)
+	}
+	return s.observed.Write(b)
+}
+
+// FlushError sends what was written so far, and the header before the first byte too.
+func (s *streaming) FlushError() error {
+	if s.observed.status == 0 {
+		s.WriteHeader(s.ready)
+	}
+	return http.NewResponseController(s.observed.ResponseWriter).Flush()
+}
+
+// aborted reports whether a handler has panicked to break the connection.
+func aborted(panicked any) bool {
+	err, ok := panicked.(error)
+	return ok && errors.Is(err, http.ErrAbortHandler)
+}
+
+// Accepts returns the first of the media types that the request asks for: by the end of its path, where
+// that is given for a type, or by its Accept header, in which those that are named first and exactly
+// count most. Where it asks for none of them it is the first of all.
+func (r *Request) Accepts(types ...string) string {
+	for extension, kind := range map[string]string{".txt": "text/plain", ".html": "text/html", ".json": "application/json"} {
+		if strings.HasSuffix(r.URL.Path, extension) {
+			return kind
+		}
+	}
+	for accepted := range strings.SplitSeq(r.Header.Get("Accept"), ",") {
+		kind, _, _ := strings.Cut(accepted, ";")
+		kind = strings.ToLower(strings.TrimSpace(kind))
+		for _, one := range types {
+			if kind == one {
+				return one
+			}
+		}
+	}
+	return types[0]
+}
