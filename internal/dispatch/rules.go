@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+	"sync"
 
 	"stackyard/internal/db"
 )
@@ -68,4 +69,79 @@ func Intern(q *db.Q, orgID string, sets ...RuleSet) error {
 		}
 	}
 	return nil
+}
+
+// tags are those of an agent: the values it has for each key.
+type tags map[string][]string
+
+func tagsOf(list []string) tags {
+	t := make(tags, len(list))
+	for _, tag := range list {
+		key, value, _ := strings.Cut(tag, "=")
+		key = strings.TrimSpace(key)
+		t[key] = append(t[key], strings.TrimSpace(value))
+	}
+	return t
+}
+
+// satisfy reports whether an agent with the tags may run jobs with the rules: it must have, for each, a
+// tag with that key and value.
+func (t tags) satisfy(rules []string) bool {
+	for _, rule := range rules {
+		key, value, _ := strings.Cut(rule, "=")
+		values, ok := t[key]
+		if !ok || value != anyValue && !slices.Contains(values, value) {
+			return false
+		}
+	}
+	return true
+}
+
+// ruleBook remembers sets of rules by their ids, which never mean anything else.
+type ruleBook struct {
+	mu   sync.Mutex
+	sets map[string][]string
+}
+
+// maxRuleSets bounds the sets that are remembered.
+const maxRuleSets = 20_000
+
+// of returns the rules of sets of an organization, as far as they exist.
+func (b *ruleBook) of(q *db.Q, orgID string, sets []string) (map[string][]string, error) {
+	rules := make(map[string][]string, len(sets))
+	unknown := b.remembered(sets, rules)
+	if len(unknown) == 0 {
+		return rules, nil
+	}
+	in, arg := q.In("id", 2, unknown)
+	found, err := db.All(q, func(scan db.Scan) (s RuleSet, err error) {
+		return s, scan(&s.ID, db.ToJSON(&s.Rules))
+	}, `SELECT id, rules FROM rule_sets WHERE organization_id = $1 AND `+in, orgID, arg)
+	if err != nil {
+		return nil, err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.sets == nil || len(b.sets)+len(found) > maxRuleSets {
+		b.sets = make(map[string][]string)
+	}
+	for _, s := range found {
+		b.sets[s.ID], rules[s.ID] = s.Rules, s.Rules
+	}
+	return rules, nil
+}
+
+// remembered adds the sets that are remembered to rules, and returns the others.
+func (b *ruleBook) remembered(sets []string, rules map[string][]string) (unknown []string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, set := range sets {
+		known, ok := b.sets[set]
+		if !ok && set != "" {
+			unknown = append(unknown, set)
+			continue
+		}
+		rules[set] = known
+	}
+	return unknown
 }

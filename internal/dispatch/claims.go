@@ -1,0 +1,159 @@
+package dispatch
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"stackyard/internal/core"
+	"stackyard/internal/flow"
+)
+
+const (
+	// claimTimeout bounds one claim.
+	claimTimeout = 15 * time.Second
+	// claimSize bounds the jobs of one claim.
+	claimSize = 250
+	// sharedClaims is how many claims are made at once where each needs a connection of the pool, and
+	// singleClaims where all wait for the one writer, which commits them together.
+	sharedClaims, singleClaims = 6, 64
+)
+
+// claims assign jobs to those who were picked for them. Jobs of one build are assigned one batch after the
+// other, since each needs the build's lock: what is picked meanwhile makes the next batch. Builds do not
+// wait for each other.
+type claims struct {
+	dispatcher *Dispatcher
+	slots      chan struct{}
+
+	mu      sync.Mutex
+	pending map[string][]pick // by build; there is a goroutine for each
+}
+
+func newClaims(d *Dispatcher) *claims {
+	atOnce := singleClaims
+	if d.db.Shared() {
+		atOnce = sharedClaims
+	}
+	return &claims{dispatcher: d, slots: make(chan struct{}, atOnce), pending: map[string][]pick{}}
+}
+
+// add has jobs assigned.
+func (c *claims) add(picks []pick) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, p := range picks {
+		id := p.row.buildID
+		if _, running := c.pending[id]; !running {
+			go c.run(id)
+		}
+		c.pending[id] = append(c.pending[id], p)
+	}
+}
+
+// run assigns the jobs of a build until there are no more.
+func (c *claims) run(buildID string) {
+	for {
+		c.slots <- struct{}{}
+		batch := c.next(buildID)
+		if len(batch) > 0 {
+			c.claim(buildID, batch)
+		}
+		<-c.slots
+		if len(batch) == 0 {
+			return
+		}
+	}
+}
+
+// next takes the next batch of a build, none when there is no more to do.
+func (c *claims) next(buildID string) []pick {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	batch := c.pending[buildID]
+	if len(batch) == 0 {
+		delete(c.pending, buildID)
+		return nil
+	}
+	n := min(len(batch), claimSize)
+	c.pending[buildID] = batch[n:]
+	return batch[:n]
+}
+
+// claim assigns jobs of a build, and tells everybody what became of it.
+func (c *claims) claim(buildID string, batch []pick) {
+	ctx, cancel := context.WithTimeout(context.Background(), claimTimeout)
+	defer cancel()
+	d := c.dispatcher
+	offers := make([]flow.Offer, len(batch))
+	for i, p := range batch {
+		offers[i] = flow.Offer{JobID: p.row.jobID, AgentID: p.waiter.ID}
+	}
+	ids, err := d.jobs.Assign(ctx, batch[0].row.organizationID, buildID, offers)
+	if core.KindOf(err) == core.NotFound {
+		err = nil // the build is gone, and its jobs with it
+	}
+	assigned := make(map[string]bool, len(ids))
+	for _, id := range ids {
+		assigned[id] = true
+	}
+	result := "moved"
+	if err != nil {
+		result = "failed"
+		d.log.Warn("jobs could not be assigned to agents", "build", buildID, "jobs", len(batch), "error", err)
+	}
+	now := d.clock()
+	byQueue := make(map[*queue][]outcome)
+	for _, p := range batch {
+		if assigned[p.row.jobID] {
+			d.offered.add(p.waiter.ID, now)
+			d.measures.jobs.WithLabelValues("assigned").Inc()
+		} else {
+			d.measures.jobs.WithLabelValues(result).Inc()
+		}
+		byQueue[p.waiter.queue] = append(byQueue[p.waiter.queue], outcome{p, assigned[p.row.jobID]})
+	}
+	for q, outcomes := range byQueue {
+		q.settle(outcomes)
+	}
+}
+
+// An outcome is what became of a pick.
+type outcome struct {
+	pick
+	assigned bool
+}
+
+// settle tells those who were picked what became of it. Who got nothing goes on waiting.
+func (q *queue) settle(outcomes []outcome) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	lost := 0
+	for _, o := range outcomes {
+		w, set := o.waiter, o.row.set
+		delete(q.taken, o.row.jobID)
+		if q.picked[set]--; q.picked[set] == 0 {
+			delete(q.picked, set)
+		}
+		switch {
+		case o.assigned:
+			w.answer <- o.row.jobID
+			continue
+		case w.leaves:
+			w.answer <- ""
+		default:
+			w.picked = false
+			q.line(w)
+		}
+		lost++
+	}
+	if lost < len(outcomes) {
+		q.trouble.end()
+	} else {
+		q.trouble.add()
+	}
+	if lost > 0 {
+		q.stale = true
+		q.prod()
+	}
+}

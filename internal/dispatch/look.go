@@ -1,0 +1,108 @@
+package dispatch
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"stackyard/internal/db"
+)
+
+// A row is a job that can be handed out.
+type row struct {
+	jobID          string
+	organizationID string
+	buildID        string
+	pipelineID     string
+	set            string // of rules
+	priority       int
+	scheduledAt    time.Time
+}
+
+// before reports whether a job goes before another: it has the higher priority, or was to run earlier,
+// or was made earlier.
+func (r row) before(other row) bool {
+	switch {
+	case r.priority != other.priority:
+		return r.priority > other.priority
+	case !r.scheduledAt.Equal(other.scheduledAt):
+		return r.scheduledAt.Before(other.scheduledAt)
+	}
+	return r.jobID < other.jobID
+}
+
+// present returns the sets of rules that runnable jobs of queues have, by queue. Paused queues have
+// none. However many jobs there are, one index entry is read for each set.
+func present(q *db.Q, queueIDs ...string) (map[string][]string, error) {
+	in, arg := q.In("q.id", 1, queueIDs)
+	sets := make(map[string][]string, len(queueIDs))
+	_, err := db.All(q, func(scan db.Scan) (none struct{}, err error) {
+		var queueID, set string
+		err = scan(&queueID, &set)
+		sets[queueID] = append(sets[queueID], set)
+		return none, err
+	}, `
+		WITH RECURSIVE present (queue_id, rule_set) AS (
+			SELECT q.id, (
+				SELECT r.rule_set FROM runnable r
+				WHERE r.queue_id = q.id
+				ORDER BY r.rule_set LIMIT 1)
+			FROM queues q
+			WHERE `+in+` AND q.dispatch_paused_at IS NULL
+			UNION ALL
+			SELECT p.queue_id, (
+				SELECT r.rule_set FROM runnable r
+				WHERE r.queue_id = p.queue_id AND r.rule_set > p.rule_set
+				ORDER BY r.rule_set LIMIT 1)
+			FROM present p
+			WHERE p.rule_set IS NOT NULL
+		)
+		SELECT queue_id, rule_set FROM present WHERE rule_set IS NOT NULL`, arg)
+	return sets, err
+}
+
+// A lane is a part of a queue from which a number of jobs is wanted: those with a set of rules.
+type lane struct {
+	set    string
+	wanted int
+}
+
+// laneSizes are the numbers of lanes that one statement reads: few, because each is a text that
+// connections keep prepared.
+var laneSizes = []int{16, 4, 1}
+
+// best returns the best jobs of each lane of a queue.
+func best(q *db.Q, queueID string, lanes []lane) ([]row, error) {
+	var all []row
+	for _, size := range laneSizes {
+		for len(lanes) >= size {
+			args := []any{queueID}
+			for _, l := range lanes[:size] {
+				args = append(args, l.set, l.wanted)
+			}
+			rows, err := db.All(q, scanRow, bestText(size), args...)
+			if err != nil {
+				return nil, err
+			}
+			all, lanes = append(all, rows...), lanes[size:]
+		}
+	}
+	return all, nil
+}
+
+func scanRow(scan db.Scan) (r row, err error) {
+	return r, scan(&r.jobID, &r.organizationID, &r.buildID, &r.pipelineID, &r.set, &r.priority, db.ToTime(&r.scheduledAt))
+}
+
+func bestText(lanes int) string {
+	parts := make([]string, lanes)
+	for i := range parts {
+		parts[i] = fmt.Sprintf(`
+		SELECT * FROM (
+			SELECT job_id, organization_id, build_id, pipeline_id, rule_set, priority, scheduled_at FROM runnable
+			WHERE queue_id = $1 AND rule_set = $%d
+			ORDER BY priority DESC, scheduled_at, job_id
+			LIMIT $%d) AS lane%d`, 2*i+2, 2*i+3, i)
+	}
+	return strings.Join(parts, ` UNION ALL`)
+}

@@ -1,0 +1,29 @@
+package dispatch
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// measures count what is handed out.
+type measures struct {
+	waiting prometheus.Gauge
+	looks   prometheus.Counter
+	jobs    *prometheus.CounterVec
+}
+
+func newMeasures(reg prometheus.Registerer) measures {
+	m := measures{
+		waiting: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "stackyard_dispatch_waiting_agents",
+			Help: "Agents that wait in this process for a job.",
+		}),
+		looks: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "stackyard_dispatch_looks_total",
+			Help: "How often the database was asked for jobs that waiting agents could take.",
+		}),
+		jobs: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "stackyard_dispatch_jobs_total",
+			Help: "Jobs that were to be handed to agents, by result: assigned, moved meanwhile, or failed.",
+		}, []string{"result"}),
+	}
+	reg.MustRegister(m.waiting, m.looks, m.jobs)
+	return m
+}

@@ -1,0 +1,294 @@
+package dispatch
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"stackyard/internal/db"
+)
+
+const (
+	// maxBatch bounds the jobs of one set of rules that one look hands out.
+	maxBatch = 250
+	// lookTimeout bounds one look.
+	lookTimeout = 10 * time.Second
+)
+
+// A queue is what a process knows of one queue: who waits in it, and what there was to hand out when it
+// last looked. As long as somebody waits it has a goroutine, and never two, that matches jobs with agents.
+type queue struct {
+	dispatcher  *Dispatcher
+	id          string
+	woken       <-chan struct{} // has a token when there may be more to hand out
+	unsubscribe func()
+	used        time.Time     // when somebody last waited; under the dispatcher's lock
+	poke        chan struct{} // has a token when the goroutine has something to do
+
+	mu      sync.Mutex
+	running bool // the goroutine is there
+	waiting []*waiter
+	number  uint64
+	kinds   kinds
+	picked  map[string]int  // how many jobs of each set are being assigned
+	taken   map[string]bool // those jobs
+	// stale is set when there may be more to hand out than was seen. Else left has the sets that may
+	// have jobs, with their rules.
+	stale   bool
+	left    map[string][]string
+	trouble trouble
+}
+
+func newQueue(d *Dispatcher, id string) *queue {
+	q := &queue{
+		dispatcher: d,
+		id:         id,
+		used:       d.clock(),
+		poke:       make(chan struct{}, 1),
+		kinds:      kinds{},
+		picked:     map[string]int{},
+		taken:      map[string]bool{},
+		stale:      true,
+	}
+	q.woken, q.unsubscribe = d.bus.Subscribe(Topic(id))
+	return q
+}
+
+// idle reports whether nobody waits, and nothing is being assigned.
+func (q *queue) idle() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return !q.running && len(q.taken) == 0
+}
+
+// add adds one who waits. Unless there may be something for it, nobody is asked.
+func (q *queue) add(w *waiter) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	w.kind = q.kinds.of(w.Tags)
+	q.line(w)
+}
+
+// line puts one who waits in its place. The caller holds mu.
+func (q *queue) line(w *waiter) {
+	q.number++
+	w.number = q.number
+	at, _ := slices.BinarySearchFunc(q.waiting, w, (*waiter).compare)
+	q.waiting = slices.Insert(q.waiting, at, w)
+	if !q.running {
+		q.running = true
+		go q.run()
+	} else if q.stale || q.leaves(w) {
+		q.prod()
+	}
+}
+
+// leaves reports whether there may be jobs left that one who waits could take. The caller holds mu.
+func (q *queue) leaves(w *waiter) bool {
+	for set, rules := range q.left {
+		if w.kind.takes(set, rules) {
+			return true
+		}
+	}
+	return false
+}
+
+// prod has the goroutine look at what there is to do.
+func (q *queue) prod() {
+	select {
+	case q.poke <- struct{}{}:
+	default: // it is about to
+	}
+}
+
+// remove takes one who waits out of the line. It returns false when a job is being assigned to it: then
+// it gets its answer when that is done.
+func (q *queue) remove(w *waiter) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if w.picked {
+		w.leaves = true
+		return false
+	}
+	at, found := slices.BinarySearchFunc(q.waiting, w, (*waiter).compare)
+	if !found {
+		return false // it has its answer
+	}
+	q.waiting = slices.Delete(q.waiting, at, at+1)
+	if len(q.waiting) == 0 {
+		q.prod()
+	}
+	return true
+}
+
+// run matches jobs with agents as long as somebody waits.
+func (q *queue) run() {
+	for {
+		pause := q.match()
+		if pause == 0 && q.done() {
+			return
+		}
+		var over <-chan time.Time
+		if pause > 0 {
+			over = time.After(pause)
+		}
+		select {
+		case <-q.woken:
+			q.doubt()
+		case <-q.poke:
+		case <-over:
+		}
+	}
+}
+
+// done ends the goroutine if nobody waits.
+func (q *queue) done() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.running = len(q.waiting) > 0
+	return !q.running
+}
+
+// match hands out what there is for those who wait, and returns how long to pause before trying again,
+// if it must.
+func (q *queue) match() (pause time.Duration) {
+	select {
+	case <-q.woken:
+		q.doubt()
+	default:
+	}
+	for q.worth() {
+		if pause := q.pause(); pause > 0 {
+			return pause
+		}
+		picks, err := q.look()
+		if err != nil {
+			q.dispatcher.log.Warn("cannot look for jobs", "queue", q.id, "error", err)
+			q.fail()
+			continue
+		}
+		if len(picks) == 0 {
+			break
+		}
+		q.dispatcher.claims.add(picks)
+	}
+	return 0
+}
+
+// doubt notes that there may be more to hand out than was seen.
+func (q *queue) doubt() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.stale = true
+}
+
+// worth reports whether a look could find something for somebody.
+func (q *queue) worth() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.waiting) > 0 && (q.stale || slices.ContainsFunc(q.waiting, q.leaves))
+}
+
+// look finds the best jobs for those who wait, and picks who gets which.
+func (q *queue) look() (picks []pick, err error) {
+	q.mu.Lock()
+	if len(q.waiting) == 0 {
+		q.mu.Unlock()
+		return nil, nil
+	}
+	orgID := q.waiting[0].OrganizationID
+	q.stale = false // what comes from now on may not be seen
+	q.mu.Unlock()
+	q.dispatcher.measures.looks.Inc()
+	ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
+	defer cancel()
+	var seen sight
+	err = q.dispatcher.db.Read(ctx, func(sql *db.Q) (err error) {
+		seen, err = q.see(sql, orgID)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.pick(seen), nil
+}
+
+// A sight is what a look has seen.
+type sight struct {
+	rules map[string][]string // of the sets that jobs have
+	lanes []lane              // that were read, as far as they were wanted
+	rows  []row
+}
+
+// see reads which sets of rules there are, and the best jobs of those that somebody who waits could take.
+func (q *queue) see(sql *db.Q, orgID string) (s sight, err error) {
+	sets, err := present(sql, q.id)
+	if err != nil {
+		return s, err
+	}
+	if s.rules, err = q.dispatcher.rules.of(sql, orgID, sets[q.id]); err != nil {
+		return s, err
+	}
+	s.lanes = q.wanted(s.rules)
+	s.rows, err = best(sql, q.id, s.lanes)
+	return s, err
+}
+
+// wanted returns how many jobs of each set those who wait could take. Jobs that are being assigned are
+// still there to be read, and are counted in.
+func (q *queue) wanted(rules map[string][]string) (lanes []lane) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, set := range slices.Sorted(maps.Keys(rules)) {
+		n := 0
+		for _, w := range q.waiting {
+			if w.kind.takes(set, rules[set]) {
+				n++
+			}
+			if n == maxBatch {
+				break
+			}
+		}
+		if n > 0 {
+			lanes = append(lanes, lane{set, n + q.picked[set]})
+		}
+	}
+	return lanes
+}
+
+// pick picks who gets which of the jobs that were seen. The caller holds mu.
+func (q *queue) pick(s sight) []pick {
+	rows := slices.DeleteFunc(s.rows, func(r row) bool { return q.taken[r.jobID] })
+	picks := match(rows, q.waiting, s.rules)
+	for _, p := range picks {
+		p.waiter.picked = true
+		q.taken[p.row.jobID] = true
+		q.picked[p.row.set]++
+	}
+	q.waiting = slices.DeleteFunc(q.waiting, func(w *waiter) bool { return w.picked })
+	q.left = s.left(picks)
+	return picks
+}
+
+// left returns the sets that may have jobs that nobody was picked for: those that were not read, and
+// those of which more was there than was picked, or than was wanted.
+func (s sight) left(picks []pick) map[string][]string {
+	seen, picked := make(map[string]int), make(map[string]int)
+	for _, r := range s.rows {
+		seen[r.set]++
+	}
+	for _, p := range picks {
+		picked[p.row.set]++
+	}
+	left := maps.Clone(s.rules)
+	for _, l := range s.lanes {
+		if seen[l.set] == picked[l.set] && seen[l.set] < l.wanted {
+			delete(left, l.set)
+		}
+	}
+	return left
+}
