@@ -15,16 +15,17 @@ type background struct {
 	bus   *bus.Bus
 	tasks *tasks.Runner
 
-	stopTasks, stopBus func()
+	stopTasks, stopBus, stopDispatch func()
 }
 
 func newBackground(p Parts, metrics prometheus.Registerer) *background {
 	b := bus.New(p.DB, p.Log)
 	return &background{
-		bus:       b,
-		tasks:     tasks.New(p.DB, b, p.Clock, p.Log, metrics),
-		stopTasks: func() {},
-		stopBus:   func() {},
+		bus:          b,
+		tasks:        tasks.New(p.DB, b, p.Clock, p.Log, metrics),
+		stopTasks:    func() {},
+		stopBus:      func() {},
+		stopDispatch: func() {},
 	}
 }
 
@@ -33,12 +34,14 @@ func newBackground(p Parts, metrics prometheus.Registerer) *background {
 func (s *Server) Start() {
 	s.background.stopBus = start(s.background.bus.Run)
 	s.background.stopTasks = start(s.background.tasks.Run)
+	s.background.stopDispatch = start(s.dispatcher.Run)
 }
 
 // Stop ends background work and waits for it. It is called when no more requests are answered, so that
 // the bus, which ends last, tells other replicas of every change.
 func (s *Server) Stop() {
 	s.background.stopTasks()
+	s.background.stopDispatch()
 	s.background.stopBus()
 }
 

@@ -19,6 +19,7 @@ import (
 	"stackyard/internal/clusters"
 	"stackyard/internal/core"
 	"stackyard/internal/db"
+	"stackyard/internal/dispatch"
 	"stackyard/internal/hosted"
 	"stackyard/internal/identity"
 	"stackyard/internal/oauth"
@@ -51,6 +52,7 @@ type Server struct {
 	handler    *route.Server
 	openAPI    []byte
 	background *background
+	dispatcher *dispatch.Dispatcher
 	agents     *agents.Service
 	accounts   *account.Service
 	draining   atomic.Bool
@@ -65,7 +67,7 @@ func New(p Parts) (*Server, error) {
 	directory := identity.NewDirectory(p.DB, p.Clock)
 	s.accounts = account.New(p.DB, directory, p.Clock)
 	pages := web.New(web.Config{DB: p.DB, Directory: directory, Accounts: s.accounts, Public: p.Public, Clock: p.Clock, Log: p.Log})
-	routes := slices.Concat(s.ownRoutes(p, metrics), s.rooms(p, directory), pages.Routes())
+	routes := slices.Concat(s.ownRoutes(p, metrics), s.rooms(p, directory, metrics), pages.Routes())
 	s.handler = route.New(route.Config{
 		Directory:      directory,
 		Sessions:       s.agents.Authenticate,
@@ -82,9 +84,10 @@ func New(p Parts) (*Server, error) {
 }
 
 // rooms returns the routes of every capability, and registers what the rooms do in the background.
-func (s *Server) rooms(p Parts, directory *identity.Directory) []route.Route {
+func (s *Server) rooms(p Parts, directory *identity.Directory, metrics prometheus.Registerer) []route.Route {
 	pipelines := pipelines.New(p.DB, p.Key, p.Public, p.Clock, outbound.New(p.OutboundAllow))
 	builds := builds.New(p.DB, pipelines, p.Public, p.Clock, p.Log)
+	s.dispatcher = dispatch.New(p.DB, s.background.bus, p.Clock, p.Log, metrics, dispatch.Jobs{Assign: builds.Assign, AssignedTo: builds.AssignedTo})
 	s.agents = agents.New(p.DB, directory, builds, s.background.bus, p.Key, p.Public, p.Clock, p.Log, p.Agents)
 	oauth := oauth.New(p.DB, directory, p.Key, p.Public, p.Clock)
 	builds.Background(s.background.tasks, p.Blobs)
