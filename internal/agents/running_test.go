@@ -41,23 +41,24 @@ type running struct {
 // whileRunning runs a test on each engine, while the first job of a build with these steps, each a line
 // of YAML, runs.
 func whileRunning(t *testing.T, steps []string, fn func(t *testing.T, w *running)) {
-	servertest.Each(t, func(t *testing.T, s *servertest.Server) {
-		w := &running{Server: s, t: t, ada: s.As(t, servertest.Ada), agent: s.Register(t, nil)}
-		public := core.PublicURL(s.URL)
-		w.service = builds.New(s.DB, pipelines.New(s.DB, s.Key, public, s.Clock.Now, outbound.New(nil)), public, s.Clock.Now, slog.New(slog.DiscardHandler))
-		err := s.DB.Read(t.Context(), func(q *db.Q) error {
-			return q.QueryRow(`SELECT id FROM organizations WHERE slug = 'acme'`).Scan(&w.orgID)
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(steps) > 0 {
-			w.ada.Patch(hello, fields{"configuration": "steps:\n  - " + strings.Join(steps, "\n  - ") + "\n"}).Want(http.StatusOK)
-		}
-		w.build, w.job = w.create()
-		w.Client = w.take(w.job)
-		fn(t, w)
-	})
+	servertest.Each(t, func(t *testing.T, s *servertest.Server) { fn(t, run(t, s, steps...)) })
+}
+
+// run has an agent run the first job of a build with these steps; with none, of those that hello has.
+func run(t *testing.T, s *servertest.Server, steps ...string) *running {
+	t.Helper()
+	w := &running{Server: s, t: t, ada: s.As(t, servertest.Ada), agent: s.Register(t, nil)}
+	public := core.PublicURL(s.URL)
+	w.service = builds.New(s.DB, pipelines.New(s.DB, s.Key, public, s.Clock.Now, outbound.New(nil)), public, s.Clock.Now, slog.New(slog.DiscardHandler))
+	w.ok(s.DB.Read(t.Context(), func(q *db.Q) error {
+		return q.QueryRow(`SELECT id FROM organizations WHERE slug = 'acme'`).Scan(&w.orgID)
+	}))
+	if len(steps) > 0 {
+		w.ada.Patch(hello, fields{"configuration": "steps:\n  - " + strings.Join(steps, "\n  - ") + "\n"}).Want(http.StatusOK)
+	}
+	w.build, w.job = w.create()
+	w.Client = w.take(w.job)
+	return w
 }
 
 // create makes a build of hello, and returns its id and that of its first job.

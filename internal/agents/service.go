@@ -5,28 +5,51 @@ import (
 	"log/slog"
 	"time"
 
+	"stackyard/internal/blob"
 	"stackyard/internal/builds"
 	"stackyard/internal/bus"
+	"stackyard/internal/clusters"
 	"stackyard/internal/core"
 	"stackyard/internal/db"
 	"stackyard/internal/identity"
+	"stackyard/internal/pipelines"
 	"stackyard/internal/seal"
 )
 
 // Service is what agents and jobs ask of the server, and what people do to agents.
 type Service struct {
-	db     *db.DB
-	dir    *identity.Directory
-	builds *builds.Service
-	bus    *bus.Bus
-	public core.PublicURL
-	clock  core.Clock
-	log    *slog.Logger
-	signer signer
+	db        *db.DB
+	dir       *identity.Directory
+	bus       *bus.Bus
+	blobs     *blob.Store
+	clusters  *clusters.Service
+	pipelines *pipelines.Service
+	builds    *builds.Service
+	public    core.PublicURL
+	clock     core.Clock
+	log       *slog.Logger
+	signer    signer
+	links     links
 	Settings
 
 	roster          roster
 	identityChanged <-chan struct{} // has a token when an organization may have changed
+}
+
+// Parts are what the service stands on.
+type Parts struct {
+	DB        *db.DB
+	Directory *identity.Directory
+	Bus       *bus.Bus
+	Blobs     *blob.Store
+	Clusters  *clusters.Service
+	Pipelines *pipelines.Service
+	Builds    *builds.Service
+	Key       seal.Key
+	Public    core.PublicURL
+	Clock     core.Clock
+	Log       *slog.Logger
+	Settings
 }
 
 // Settings are how patient the server is with agents.
@@ -42,14 +65,16 @@ const (
 )
 
 // New returns the service of the agents in a database.
-func New(d *db.DB, dir *identity.Directory, b *builds.Service, events *bus.Bus, key seal.Key, public core.PublicURL, clock core.Clock, log *slog.Logger, settings Settings) *Service {
+func New(p Parts) *Service {
 	s := &Service{
-		db: d, dir: dir, builds: b, bus: events, public: public, clock: clock, log: log,
-		signer:   newSigner(key),
-		Settings: settings,
+		db: p.DB, dir: p.Directory, bus: p.Bus, blobs: p.Blobs, clusters: p.Clusters, pipelines: p.Pipelines, builds: p.Builds,
+		public: p.Public, clock: p.Clock, log: p.Log,
+		signer:   newSigner(p.Key),
+		links:    newLinks(p.Key, p.Public, p.Clock),
+		Settings: p.Settings,
 		roster:   newRoster(),
 	}
-	s.identityChanged, _ = events.Subscribe(identity.Topic)
+	s.identityChanged, _ = p.Bus.Subscribe(identity.Topic)
 	return s
 }
 

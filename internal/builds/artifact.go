@@ -3,28 +3,47 @@ package builds
 import (
 	"context"
 	"errors"
+	"mime"
+	"path"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"stackyard/internal/core"
 	"stackyard/internal/db"
+	"stackyard/internal/pipelines"
 )
 
 // An Artifact is what is known of a file that a job has left behind. Its bytes are elsewhere.
 type Artifact struct {
-	ID        string
-	BuildID   string
-	JobID     string
-	State     ArtifactState
-	Path      string // with slashes, relative
-	MimeType  string
-	FileSize  int64
-	SHA1      string
-	SHA256    string
-	Location  string // where its bytes are
-	CreatedAt time.Time
+	ID             string
+	OrganizationID string
+	PipelineID     string
+	BuildID        string
+	JobID          string
+	State          ArtifactState
+	Path           string // with slashes
+	MimeType       string
+	FileSize       int64
+	SHA1           string // in hex; empty: not told
+	SHA256         string // in hex; empty: not told
+	// Destination is the place of the agent's own that the bytes went to, and Location where there; both
+	// are empty for bytes that the server keeps, in a number of Parts.
+	Destination string
+	Location    string
+	Parts       int
+	CreatedAt   time.Time
 }
+
+// Prefix is what the keys of the artifact's blobs begin with.
+func (a Artifact) Prefix() string {
+	return Prefix(a.OrganizationID, a.PipelineID, a.BuildID) + "/artifacts/" + a.ID
+}
+
+// Kept reports whether the server keeps the bytes.
+func (a Artifact) Kept() bool { return a.Location == "" }
 
 // ArtifactState is what became of an artifact.
 type ArtifactState string
@@ -45,30 +64,129 @@ func (ArtifactState) Values() []string {
 
 const noArtifact = "No artifact found"
 
-// AddArtifacts notes files that a job is about to leave behind, and gives them ids.
-func (s *Service) AddArtifacts(ctx context.Context, j *Job, list []Artifact) ([]Artifact, error) {
-	list = slices.Clone(list)
-	now := s.clock()
-	inserted := newRows(`
-		INSERT INTO artifacts (id, organization_id, build_id, job_id, state, path, mime_type, file_size, sha1sum, sha256sum, location, created_at) VALUES`, "")
-	for i := range list {
-		a := &list[i]
-		a.ID, a.BuildID, a.JobID, a.State, a.CreatedAt = core.NewID(), j.BuildID, j.ID, ArtifactNew, now
-		inserted.add(a.ID, j.OrganizationID, a.BuildID, a.JobID, a.State, a.Path, a.MimeType, a.FileSize, a.SHA1, db.Text(a.SHA256), a.Location, db.Micros(a.CreatedAt))
+const (
+	// maxArtifacts is how many artifacts a job can have, and maxBatch how many of them it tells of at a time.
+	maxArtifacts = 5_000
+	maxBatch     = 100
+	// maxArtifact is the size of the largest artifact, in bytes.
+	maxArtifact = 10 << 30
+	// maxPath is the length of the longest path, in bytes.
+	maxPath = 1024
+)
+
+var sha1Sum = regexp.MustCompile(`^[0-9a-f]{40}$`)
+
+// check puts what is told of an artifact into its usual form, or returns what is wrong with it.
+func (a *Artifact) check() error {
+	a.SHA1, a.SHA256 = strings.ToLower(a.SHA1), strings.ToLower(a.SHA256)
+	if _, _, err := mime.ParseMediaType(a.MimeType); err != nil || len(a.MimeType) > maxName {
+		a.MimeType = "application/octet-stream"
 	}
-	return list, s.db.Write(ctx, func(q *db.Q) error {
-		rows := *inserted // the function may be run again
-		return rows.insert(q)
-	})
+	switch {
+	case a.Path == "" || path.Base(a.Path) == "." || strings.HasSuffix(a.Path, "/"):
+		return core.Errorf(core.Unprocessable, "%q is not the path of a file", a.Path)
+	case len(a.Path) > maxPath:
+		return core.Errorf(core.Unprocessable, "The path of an artifact can have %d bytes, not %d", maxPath, len(a.Path))
+	case strings.ContainsFunc(a.Path, unicode.IsControl):
+		return core.Errorf(core.Unprocessable, "The path %q has characters in it that cannot be seen", a.Path)
+	case a.FileSize < 0 || a.FileSize > maxArtifact:
+		return core.Errorf(core.Unprocessable, "%s has %d bytes; an artifact can have %d", a.Path, a.FileSize, maxArtifact)
+	case a.SHA1 != "" && !sha1Sum.MatchString(a.SHA1):
+		return core.Errorf(core.Unprocessable, "The sha1sum of %s is not a SHA-1 in hex", a.Path)
+	case a.SHA256 != "" && (len(a.SHA256) != 64 || !sha.MatchString(a.SHA256)):
+		return core.Errorf(core.Unprocessable, "The sha256sum of %s is not a SHA-256 in hex", a.Path)
+	case len(a.Location) > maxURL || len(a.Destination) > maxURL:
+		return core.Errorf(core.Unprocessable, "The url and the upload_destination of %s can have %d bytes each", a.Path, maxURL)
+	case a.Location != "" && a.Destination == "":
+		return core.Errorf(core.Unprocessable, "%s has a url and no upload_destination", a.Path)
+	}
+	return nil
 }
 
-// MoveArtifacts notes what became of a job's artifacts, by their ids.
-func (s *Service) MoveArtifacts(ctx context.Context, j *Job, states map[string]ArtifactState) error {
+func checkBatch(list []Artifact) error {
+	if len(list) > maxBatch {
+		return core.Errorf(core.Unprocessable, "%d artifacts are too many at a time; %d are the most", len(list), maxBatch)
+	}
+	paths := make(map[string]bool, len(list))
+	for i := range list {
+		if err := list[i].check(); err != nil {
+			return err
+		}
+		if paths[list[i].Path] {
+			return core.Errorf(core.Unprocessable, "The path %q comes twice", list[i].Path)
+		}
+		paths[list[i].Path] = true
+	}
+	return nil
+}
+
+// AddArtifacts notes files that a job is about to leave behind, all different, and gives them ids. A batch
+// that was seen before is as it was then.
+func (s *Service) AddArtifacts(ctx context.Context, orgID, jobID, batchID string, asked []Artifact) (list []Artifact, err error) {
+	batchID, ok := core.ParseID(batchID)
+	if !ok {
+		return nil, core.Errorf(core.Unprocessable, "The id of a batch of artifacts must be a UUID")
+	}
+	asked = slices.Clone(asked)
+	if err := checkBatch(asked); err != nil {
+		return nil, err
+	}
+	err = s.db.Write(ctx, func(q *db.Q) error {
+		if err := q.LockName("artifacts of " + jobID); err != nil {
+			return err
+		}
+		if list, err = artifactsOfBatch(q, orgID, jobID, batchID); err != nil {
+			return err
+		}
+		if len(list) > 0 {
+			return sameBatch(list, asked)
+		}
+		if err := insertArtifacts(q, orgID, jobID, batchID, asked, s.clock()); err != nil {
+			return err
+		}
+		list, err = artifactsOfBatch(q, orgID, jobID, batchID)
+		return err
+	})
+	return list, err
+}
+
+func sameBatch(was, asked []Artifact) error {
+	if !slices.EqualFunc(was, asked, func(a, b Artifact) bool { return a.Path == b.Path && a.FileSize == b.FileSize }) {
+		return core.Errorf(core.Unprocessable, "Another batch of artifacts has this id")
+	}
+	return nil
+}
+
+func insertArtifacts(q *db.Q, orgID, jobID, batchID string, list []Artifact, now time.Time) error {
+	var buildID string
+	var had int
+	err := q.QueryRow(`
+		SELECT j.build_id, (SELECT COUNT(*) FROM artifacts a WHERE a.job_id = j.id)
+		FROM jobs j WHERE j.organization_id = $1 AND j.id = $2`, orgID, jobID).Scan(&buildID, &had)
+	if errors.Is(err, db.ErrNoRows) {
+		return core.Errorf(core.NotFound, noJob)
+	}
+	if err != nil {
+		return err
+	}
+	if all := had + len(list); all > maxArtifacts {
+		return core.Errorf(core.Unprocessable, "The job would have %d artifacts; %d are the most", all, maxArtifacts)
+	}
+	inserted := newRows(`
+		INSERT INTO artifacts (id, organization_id, build_id, job_id, state, path, mime_type, file_size, sha1sum, sha256sum, location, upload_destination, batch_id, parts, created_at) VALUES`, "")
+	for _, a := range list {
+		inserted.add(core.NewID(), orgID, buildID, jobID, ArtifactNew, a.Path, a.MimeType, a.FileSize, a.SHA1, db.Text(a.SHA256), a.Location, db.Text(a.Destination), batchID, max(a.Parts, 1), db.Micros(now))
+	}
+	return inserted.insert(q)
+}
+
+// MoveArtifacts notes what became of a job's artifacts, by their ids. Deleted ones stay deleted.
+func (s *Service) MoveArtifacts(ctx context.Context, orgID, jobID string, states map[string]ArtifactState) error {
 	return s.db.Write(ctx, func(q *db.Q) error {
 		for _, id := range slices.Sorted(slices.Values(keys(states))) {
 			_, err := q.Exec(`
 				UPDATE artifacts SET state = $4
-				WHERE organization_id = $1 AND job_id = $2 AND id = $3 AND state <> $5`, j.OrganizationID, j.ID, id, states[id], ArtifactDeleted)
+				WHERE organization_id = $1 AND job_id = $2 AND id = $3 AND state <> $5`, orgID, jobID, id, states[id], ArtifactDeleted)
 			if err != nil {
 				return err
 			}
@@ -77,65 +195,13 @@ func (s *Service) MoveArtifacts(ctx context.Context, j *Job, states map[string]A
 	})
 }
 
-const selectArtifact = `
-	SELECT a.id, a.build_id, a.job_id, a.state, a.path, a.mime_type, a.file_size, a.sha1sum, a.sha256sum, a.location, a.created_at
-	FROM artifacts a`
-
-func scanArtifact(scan db.Scan) (a Artifact, err error) {
-	return a, scan(&a.ID, &a.BuildID, &a.JobID, &a.State, &a.Path, &a.MimeType, &a.FileSize, &a.SHA1, db.ToText(&a.SHA256), &a.Location, db.ToTime(&a.CreatedAt))
-}
-
-// artifactByID returns an artifact of a job that is not deleted, or a NotFound error.
-func artifactByID(q *db.Q, jobID, id string) (Artifact, error) {
-	a, err := db.One(q, scanArtifact, selectArtifact+` WHERE a.job_id = $1 AND a.id = $2 AND a.state <> $3`, jobID, id, ArtifactDeleted)
-	if errors.Is(err, db.ErrNoRows) {
-		err = core.Errorf(core.NotFound, noArtifact)
-	}
-	return a, err
-}
-
-// artifactsByPath returns the newest finished artifact of a build for each of the paths that has one.
-func artifactsByPath(q *db.Q, buildID string, paths []string) (map[string]Artifact, error) {
-	in, arg := q.In("a.path", 2, paths)
-	list, err := db.All(q, scanArtifact, selectArtifact+` WHERE a.build_id = $1 AND `+in+` AND a.state = $3 ORDER BY a.id`, buildID, arg, ArtifactFinished)
-	byPath := make(map[string]Artifact, len(list))
-	for _, a := range list {
-		byPath[a.Path] = a
-	}
-	return byPath, err
-}
-
-// listArtifacts returns one page of the artifacts that a statement allows, oldest first, and how many
-// there are.
-func listArtifacts(q *db.Q, s *db.Statement, limit, offset int) ([]Artifact, int, error) {
-	var total int
-	if err := q.QueryRow(`SELECT COUNT(*) FROM artifacts a `+s.Clause(), s.Args()...).Scan(&total); err != nil {
-		return nil, 0, err
-	}
-	list, err := db.All(q, scanArtifact, selectArtifact+`
-	`+s.Clause()+`
-	ORDER BY a.id
-	LIMIT `+s.Arg(limit)+` OFFSET `+s.Arg(offset), s.Args()...)
-	return list, total, err
-}
-
-// artifactFilter says which artifacts are listed.
-type artifactFilter struct{ state, path string }
-
-// restrict limits a statement to the artifacts a that pass the filter. Deleted ones never do.
-func (f artifactFilter) restrict(s *db.Statement) error {
-	s.Where("a.state <> %s", ArtifactDeleted)
-	if f.state != "" {
-		if !slices.Contains(ArtifactState("").Values(), f.state) {
-			return core.Errorf(core.Unprocessable, "%q is not a state of an artifact; they are %s", f.state, strings.Join(ArtifactState("").Values(), ", "))
+// removeArtifact deletes an artifact, and its bytes soon after.
+func (s *Service) removeArtifact(ctx context.Context, a Artifact) error {
+	return s.db.Write(ctx, func(q *db.Q) error {
+		_, err := q.Exec(`UPDATE artifacts SET state = $2 WHERE id = $1`, a.ID, ArtifactDeleted)
+		if err != nil || !a.Kept() {
+			return err
 		}
-		s.Where("a.state = %s", f.state)
-	}
-	switch {
-	case strings.Contains(f.path, "*"):
-		s.Where(`a.path LIKE %s ESCAPE '\'`, strings.ReplaceAll(db.Like(f.path), "*", "%"))
-	case f.path != "":
-		s.Where("a.path = %s", f.path)
-	}
-	return nil
+		return pipelines.RemoveBytes(q, a.Prefix(), s.clock())
+	})
 }

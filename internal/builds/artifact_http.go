@@ -30,10 +30,6 @@ type artifactView struct {
 	CreatedAt    core.Time     `json:"created_at"`
 }
 
-type artifactDownloadView struct {
-	URL string `json:"url" doc:"Where the file is; also in the Location header."`
-}
-
 func (s *Service) artifactRoutes() []route.Route {
 	params := append([]route.Param{
 		{Name: "state", Doc: "The state of the artifacts to list: new, error, finished, expired."},
@@ -43,17 +39,12 @@ func (s *Service) artifactRoutes() []route.Route {
 	routes := []route.Route{
 		{Method: http.MethodGet, Path: buildPath + "/artifacts", Summary: "List the artifacts of a build", Query: params, Errors: unprocessable, Handler: route.On(s.loadBuild, s.getArtifacts)},
 	}
-	for _, jobPath := range jobPaths {
-		one := jobPath + "/artifacts/{artifact}"
+	for i, jobPath := range jobPaths {
+		one := ArtifactPaths[i]
 		routes = append(routes,
 			route.Route{Method: http.MethodGet, Path: jobPath + "/artifacts", Summary: "List the artifacts of a job", Query: params, Errors: unprocessable, Handler: route.On(s.loadJob, s.getJobArtifacts)},
-			route.Route{Method: http.MethodGet, Path: one, Summary: "Get an artifact", Handler: route.On(s.loadArtifact, s.getArtifact)},
-			route.Route{
-				Method: http.MethodGet, Path: one + "/download", Summary: "Download an artifact",
-				Description: "Redirects to where the file is, which needs no token and is good for about a minute.",
-				Status:      http.StatusFound, Handler: route.On(s.loadArtifact, s.getDownload),
-			},
-			route.Route{Method: http.MethodDelete, Path: one, Summary: "Delete an artifact", Status: http.StatusNoContent, Handler: route.On(s.loadArtifact, s.deleteArtifact)},
+			route.Route{Method: http.MethodGet, Path: one, Summary: "Get an artifact", Handler: route.On(s.LoadArtifact, s.getArtifact)},
+			route.Route{Method: http.MethodDelete, Path: one, Summary: "Delete an artifact", Status: http.StatusNoContent, Handler: route.On(s.LoadArtifact, s.deleteArtifact)},
 		)
 	}
 	for i := range routes {
@@ -66,24 +57,28 @@ func (s *Service) artifactRoutes() []route.Route {
 	return routes
 }
 
-// onArtifact is an artifact together with its job, whose pipeline decides who may see and delete it.
-type onArtifact struct {
+// ArtifactPaths are the two forms of an artifact's path, which behave the same.
+var ArtifactPaths = []string{jobPaths[0] + "/artifacts/{artifact}", jobPaths[1] + "/artifacts/{artifact}"}
+
+// OnArtifact is an artifact together with its job, whose pipeline decides who may see and delete it.
+type OnArtifact struct {
 	onJob
-	artifact Artifact
+	Artifact Artifact
 }
 
-func (s *Service) loadArtifact(r *route.Request) (onArtifact, error) {
+// LoadArtifact returns the artifact that a path of either form names.
+func (s *Service) LoadArtifact(r *route.Request) (OnArtifact, error) {
 	job, err := s.loadJob(r)
 	if err != nil {
-		return onArtifact{}, err
+		return OnArtifact{}, err
 	}
 	id, err := r.PathID("artifact", noArtifact)
 	if err != nil {
-		return onArtifact{}, err
+		return OnArtifact{}, err
 	}
-	o := onArtifact{onJob: job}
+	o := OnArtifact{onJob: job}
 	err = s.db.Read(r.Context(), func(q *db.Q) (err error) {
-		o.artifact, err = artifactByID(q, job.ID, id)
+		o.Artifact, err = artifactByID(q, job.ID, id)
 		return err
 	})
 	return o, err
@@ -139,19 +134,10 @@ func (s *Service) artifactPage(r *route.Request, o onBuild, where *db.Statement)
 	return route.MapPage(list, page, total, func(a Artifact) artifactView { return s.artifactView(r, o.pipeline, o.Build, a) }), err
 }
 
-func (s *Service) getArtifact(r *route.Request, o onArtifact) (artifactView, error) {
-	return s.artifactView(r, o.pipeline, o.build, o.artifact), nil
+func (s *Service) getArtifact(r *route.Request, o OnArtifact) (artifactView, error) {
+	return s.artifactView(r, o.pipeline, o.build, o.Artifact), nil
 }
 
-func (s *Service) getDownload(r *route.Request, o onArtifact) (artifactDownloadView, error) {
-	location := o.artifact.Location
-	if o.artifact.State != ArtifactFinished || !strings.HasPrefix(location, "http://") && !strings.HasPrefix(location, "https://") {
-		return artifactDownloadView{}, core.Errorf(core.NotFound, "The artifact has no file that can be downloaded")
-	}
-	r.SetHeader("Location", location)
-	return artifactDownloadView{location}, nil
-}
-
-func (s *Service) deleteArtifact(r *route.Request, o onArtifact) (route.Nothing, error) {
-	return route.Nothing{}, s.MoveArtifacts(r.Context(), o.Job, map[string]ArtifactState{o.artifact.ID: ArtifactDeleted})
+func (s *Service) deleteArtifact(r *route.Request, o OnArtifact) (route.Nothing, error) {
+	return route.Nothing{}, s.removeArtifact(r.Context(), o.Artifact)
 }

@@ -6,15 +6,20 @@ import (
 	"testing"
 
 	"stackyard/internal/builds"
+	"stackyard/internal/core"
 	"stackyard/internal/server/servertest"
 )
 
-// leave has a job of a build of hello leave artifacts behind, and returns their ids.
+// leave has a job of a build of hello leave artifacts behind, and returns their ids. Those that have a
+// location are finished.
 func (w *world) leave(jobID string, artifacts ...builds.Artifact) []string {
 	w.t.Helper()
-	j := &builds.Job{OrganizationID: w.orgID, BuildID: w.build(1).String("id")}
-	j.ID = jobID
-	made, err := w.service.AddArtifacts(w.t.Context(), j, artifacts)
+	for i, a := range artifacts {
+		if a.Location != "" {
+			artifacts[i].Destination = "s3://bucket"
+		}
+	}
+	made, err := w.service.AddArtifacts(w.t.Context(), w.orgID, jobID, core.NewID(), artifacts)
 	w.ok(err)
 	ids := make([]string, len(made))
 	finished := map[string]builds.ArtifactState{}
@@ -24,20 +29,20 @@ func (w *world) leave(jobID string, artifacts ...builds.Artifact) []string {
 			finished[a.ID] = builds.ArtifactFinished
 		}
 	}
-	w.ok(w.service.MoveArtifacts(w.t.Context(), j, finished))
+	w.ok(w.service.MoveArtifacts(w.t.Context(), w.orgID, jobID, finished))
 	return ids
 }
 
 func TestArtifacts_ShowEveryField(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		job := w.create(nil).String("jobs.0.id")
-		id := w.leave(job, builds.Artifact{Path: "log/a.txt", MimeType: "text/plain", FileSize: 12, SHA1: "abc", SHA256: "def", Location: "https://files.test/a"})[0]
+		id := w.leave(job, builds.Artifact{Path: "log/a.txt", MimeType: "text/plain", FileSize: 12, SHA1: strings.Repeat("a", 40), SHA256: strings.Repeat("B", 64), Location: "https://files.test/a"})[0]
 		url := w.URL + hello + "/1/jobs/" + job + "/artifacts/" + id
 		for _, path := range []string{hello + "/1/jobs/" + job + "/artifacts/" + id, acme + "/jobs/" + job + "/artifacts/" + id} {
 			wantAt(t, w.ada.Get(path).Want(http.StatusOK), map[string]any{
 				"id": id, "job_id": job, "url": url, "download_url": url + "/download", "state": "finished",
 				"path": "log/a.txt", "dirname": "log", "filename": "a.txt", "mime_type": "text/plain", "file_size": 12,
-				"glob_path": nil, "original_path": nil, "sha1sum": "abc", "sha256sum": "def",
+				"glob_path": nil, "original_path": nil, "sha1sum": strings.Repeat("a", 40), "sha256sum": strings.Repeat("b", 64),
 			})
 		}
 		w.ada.Get(acme+"/jobs/"+job+"/artifacts/"+servertest.AdaID).WantMessage(http.StatusNotFound, "No artifact found")
@@ -78,17 +83,6 @@ func TestArtifacts_ListByStateAndPath(t *testing.T) {
 	})
 }
 
-func TestArtifacts_RedirectToTheirFile(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		job := w.create(nil).String("jobs.0.id")
-		ids := w.leave(job, builds.Artifact{Path: "a", Location: "https://files.test/a?sig=1"}, builds.Artifact{Path: "b"})
-		to := w.ada.Get(acme + "/jobs/" + job + "/artifacts/" + ids[0] + "/download").Want(http.StatusFound)
-		wantEqual(t, "Location", to.Header.Get("Location"), "https://files.test/a?sig=1")
-		wantEqual(t, "url", to.String("url"), "https://files.test/a?sig=1")
-		w.ada.Get(acme + "/jobs/" + job + "/artifacts/" + ids[1] + "/download").Want(http.StatusNotFound)
-	})
-}
-
 func TestArtifacts_AreHiddenOnceDeleted(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		job := w.create(nil).String("jobs.0.id")
@@ -112,5 +106,20 @@ func TestAnnotations_LeadToArtifacts(t *testing.T) {
 		if !strings.Contains(html, `href="`+w.URL+hello+"/1/jobs/"+job+"/artifacts/"+id+`/download"`) || !strings.Contains(html, `href="#"`) {
 			t.Errorf("got %s", html)
 		}
+	})
+}
+
+func TestArtifacts_OfAJobAreLimited(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		job := w.create(nil).String("jobs.0.id")
+		for range 50 {
+			list := make([]builds.Artifact, 100)
+			for i := range list {
+				list[i].Path = core.NewID()
+			}
+			w.leave(job, list...)
+		}
+		_, err := w.service.AddArtifacts(t.Context(), w.orgID, job, core.NewID(), []builds.Artifact{{Path: "one more"}})
+		wantRefused(t, err, "The job would have 5001 artifacts; 5000 are the most")
 	})
 }

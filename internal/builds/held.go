@@ -1,6 +1,7 @@
 package builds
 
 import (
+	"context"
 	"errors"
 	"time"
 
@@ -39,4 +40,14 @@ func Whole(q *db.Q, orgID, jobID string) (j *Job, b *Build, p *pipelines.Pipelin
 	}
 	p, err = pipelines.ByID(q, pipelines.System(orgID), b.PipelineID)
 	return j, b, p, err
+}
+
+// Running reports whether a job of an organization has not ended.
+func (s *Service) Running(ctx context.Context, orgID, jobID string) (running bool, err error) {
+	err = s.db.Read(ctx, func(q *db.Q) error {
+		h, err := HoldingOf(q, orgID, jobID)
+		running = !h.State.Ended()
+		return err
+	})
+	return running, err
 }

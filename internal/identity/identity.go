@@ -71,7 +71,7 @@ var DefaultLimits = Limits{Stacks: 30, RESTRequestsPerSecond: 1000}
 
 // reservedSlugs are the first path segments that the server itself answers.
 var reservedSlugs = []string{
-	"api", "apple-touch-icon", "assets", "avatars", "badge", "badges", "docs", "favicon", "graphql",
+	"api", "apple-touch-icon", "artifacts", "assets", "avatars", "badge", "badges", "docs", "favicon", "graphql",
 	"healthz", "hooks", "livez", "login", "logout", "metrics", "oauth", "openapi", "organizations",
 	"readyz", "robots", "settings", "signup", "sse", "user", "users", "v1", "v2", "v3", "version",
 }

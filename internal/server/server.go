@@ -88,13 +88,27 @@ func (s *Server) rooms(p Parts, directory *identity.Directory, metrics prometheu
 	pipelines := pipelines.New(p.DB, p.Key, p.Public, p.Clock, outbound.New(p.OutboundAllow))
 	builds := builds.New(p.DB, pipelines, p.Public, p.Clock, p.Log)
 	s.dispatcher = dispatch.New(p.DB, s.background.bus, p.Clock, p.Log, metrics, dispatch.Jobs{Assign: builds.Assign, AssignedTo: builds.AssignedTo})
-	s.agents = agents.New(p.DB, directory, builds, s.background.bus, p.Key, p.Public, p.Clock, p.Log, p.Agents)
+	clusters := clusters.New(p.DB, directory, p.Key, p.Public, p.Clock)
+	s.agents = agents.New(agents.Parts{
+		DB:        p.DB,
+		Directory: directory,
+		Bus:       s.background.bus,
+		Blobs:     p.Blobs,
+		Clusters:  clusters,
+		Pipelines: pipelines,
+		Builds:    builds,
+		Key:       p.Key,
+		Public:    p.Public,
+		Clock:     p.Clock,
+		Log:       p.Log,
+		Settings:  p.Agents,
+	})
 	oauth := oauth.New(p.DB, directory, p.Key, p.Public, p.Clock)
 	builds.Background(s.background.tasks, p.Blobs)
 	oauth.Background(s.background.tasks)
 	return slices.Concat(
 		organizations.New(p.DB, directory, p.Public, p.Clock).Routes(),
-		clusters.New(p.DB, directory, p.Key, p.Public, p.Clock).Routes(),
+		clusters.Routes(),
 		pipelines.Routes(),
 		builds.Routes(),
 		hosted.New(p.DB, builds).Routes(),

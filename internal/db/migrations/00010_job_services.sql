@@ -7,3 +7,8 @@ CREATE TABLE step_updates (
     created_at BIGINT NOT NULL,
     PRIMARY KEY (build_id, id)
 );
+
+ALTER TABLE artifacts ADD COLUMN batch_id TEXT; -- given by whoever sends it: the same batch twice is noted once
+ALTER TABLE artifacts ADD COLUMN upload_destination TEXT; -- NULL: its bytes are in the server's own place
+ALTER TABLE artifacts ADD COLUMN parts BIGINT NOT NULL DEFAULT 1; -- that its bytes come in
+CREATE INDEX artifacts_batch ON artifacts (job_id, batch_id) WHERE batch_id IS NOT NULL;
