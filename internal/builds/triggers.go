@@ -13,9 +13,6 @@ import (
 	"stackyard/internal/pipelines"
 )
 
-// maxTriggerDepth is how many builds can trigger one another in a row.
-const maxTriggerDepth = 10
-
 // startChild makes the build of a trigger job, or fails the job when that is not possible.
 func (s *Service) startChild(ctx context.Context, at jobOf) error {
 	trigger, target, err := s.loadTrigger(ctx, at)
@@ -96,57 +93,10 @@ func (s *Service) loadTrigger(ctx context.Context, at jobOf) (*trigger, *pipelin
 		if t.from, err = byID(q, at.orgID, job.BuildID); err != nil {
 			return err
 		}
-		if target, err = t.target(q); err != nil {
-			return err
-		}
-		return t.permitted(q, target)
+		target, err = t.target(q)
+		return err
 	})
 	return t, target, err
-}
-
-// target returns the pipeline that a trigger job builds.
-func (t *trigger) target(q *db.Q) (*pipelines.Pipeline, error) {
-	slug := t.job.Work.Trigger.Pipeline
-	p, err := pipelines.BySlug(q, pipelines.System(t.from.OrganizationID), slug)
-	if core.KindOf(err) == core.NotFound {
-		return nil, core.Errorf(core.Unprocessable, "There is no pipeline %q in the organization", slug)
-	}
-	return p, err
-}
-
-// permitted returns an error when the trigger job may not build a pipeline: one of another cluster needs
-// a rule, and chains of triggers end somewhere.
-func (t *trigger) permitted(q *db.Q, target *pipelines.Pipeline) error {
-	if target.ClusterID != "" && t.from.ClusterID != "" && target.ClusterID != t.from.ClusterID {
-		ok, err := hasRule(q, t.from.OrganizationID, triggerRule, t.from.PipelineID, target.ID)
-		if err != nil {
-			return err
-		}
-		if !ok {
-			return core.Errorf(core.Unprocessable, "The pipeline %q is in another cluster, and no rule lets this pipeline trigger it", target.Slug)
-		}
-	}
-	depth, err := triggerDepth(q, t.from)
-	if err == nil && depth >= maxTriggerDepth {
-		err = core.Errorf(core.Unprocessable, "Builds can trigger one another %d times in a row, and no more", maxTriggerDepth)
-	}
-	return err
-}
-
-// triggerDepth returns how many builds, one triggered by the other, led to a build.
-func triggerDepth(q *db.Q, b *Build) (depth int, err error) {
-	for by := b.TriggeredBy; by != "" && depth < maxTriggerDepth; depth++ {
-		err := q.QueryRow(`
-			SELECT b.triggered_by FROM jobs j JOIN builds b ON b.id = j.build_id
-			WHERE j.organization_id = $1 AND j.id = $2`, b.OrganizationID, by).Scan(db.ToText(&by))
-		if errors.Is(err, db.ErrNoRows) {
-			return depth + 1, nil
-		}
-		if err != nil {
-			return 0, err
-		}
-	}
-	return depth, nil
 }
 
 // creation returns the build that a trigger job asks for.

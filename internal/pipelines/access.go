@@ -1,6 +1,7 @@
 package pipelines
 
 import (
+	"errors"
 	"fmt"
 
 	"stackyard/internal/db"
@@ -29,8 +30,31 @@ func System(organizationID string) Viewer {
 	return Viewer{Org: &identity.Organization{ID: organizationID}, Member: &identity.Membership{Role: identity.Admin}}
 }
 
-// managesAll reports whether the viewer has full access to every pipeline of the organization.
-func (v Viewer) managesAll() bool {
+// ViewerAs returns a user as a viewer of an organization, whatever token they use or none.
+func ViewerAs(q *db.Q, org *identity.Organization, u identity.User) (Viewer, error) {
+	var m identity.Membership
+	err := q.QueryRow(`SELECT role FROM memberships WHERE organization_id = $1 AND user_id = $2`, org.ID, u.ID).Scan(&m.Role)
+	if errors.Is(err, db.ErrNoRows) {
+		return Viewer{Org: org, User: u}, nil
+	}
+	return Viewer{Org: org, Member: &m, User: u}, err
+}
+
+// BuiltTogether reports whether there is a team that may build both of two pipelines of an organization.
+func BuiltTogether(q *db.Q, orgID, pipelineID, otherID string) (together bool, err error) {
+	err = q.QueryRow(`
+		SELECT EXISTS (
+			SELECT 1
+			FROM team_pipelines a
+			JOIN team_pipelines b ON b.team_id = a.team_id
+			JOIN teams t ON t.id = a.team_id
+			WHERE t.organization_id = $1 AND a.pipeline_id = $2 AND b.pipeline_id = $3
+				AND a.access_level <> $4 AND b.access_level <> $4)`, orgID, pipelineID, otherID, identity.ReadOnly).Scan(&together)
+	return together, err
+}
+
+// ManagesAll reports whether the viewer has full access to every pipeline of the organization.
+func (v Viewer) ManagesAll() bool {
 	return v.Member != nil && (!v.Org.Features.Teams || v.Member.Role == identity.Admin)
 }
 
@@ -41,7 +65,7 @@ var levels = []identity.AccessLevel{"", identity.ReadOnly, identity.BuildAndRead
 // everybody may do to a public one.
 func (v Viewer) rank(s *db.Statement) string {
 	switch {
-	case v.managesAll():
+	case v.ManagesAll():
 		return "3"
 	case v.Member == nil:
 		return "0"
@@ -57,7 +81,7 @@ func (v Viewer) rank(s *db.Statement) string {
 func (v Viewer) visible(s *db.Statement) {
 	s.Where("p.organization_id = %s", v.Org.ID)
 	switch {
-	case v.managesAll():
+	case v.ManagesAll():
 	case v.Member == nil:
 		s.Where("p.visibility = %s", Public)
 	default:

@@ -112,7 +112,7 @@ func ByIDs(q *db.Q, v Viewer, ids []string) (map[string]*Pipeline, error) {
 // VisibleIDs returns the ids of the pipelines that a viewer may see, or all when that is every one of
 // the organization.
 func VisibleIDs(q *db.Q, v Viewer) (ids []string, all bool, err error) {
-	if v.managesAll() {
+	if v.ManagesAll() {
 		return nil, true, nil
 	}
 	var s db.Statement

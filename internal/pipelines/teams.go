@@ -107,7 +107,7 @@ func (t teamLevels) add(team, level string) error {
 // have access to must name one of their own teams; when only one of them may create pipelines, it is
 // taken without asking.
 func (e *edit) teams(asked teamLevels) (teamLevels, error) {
-	if !e.v.managesAll() {
+	if !e.v.ManagesAll() {
 		own := e.v.creatingTeams()
 		mine := func(id string) bool { return asked[id] != "" }
 		switch {
