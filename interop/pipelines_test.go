@@ -105,6 +105,7 @@ func TestPipelines_CreateFromVisualSteps(t *testing.T) {
 				{
 					Type: "script", Name: "Build", Command: "make", ArtifactPaths: "bin/*;logs/*", BranchConfiguration: "main",
 					Env: map[string]string{"GOFLAGS": "-mod=mod"}, TimeoutInMinutes: &timeout, AgentQueryRules: []string{"queue=default"},
+					Plugins: buildkite.Plugins{"docker#v5": {"image": "golang"}, "cache#v1": nil},
 				},
 				{Type: "waiter"},
 				{Type: "manual", Label: "Release?"},

@@ -12,7 +12,7 @@ func TestCreate_BuildsVisualPipelines(t *testing.T) {
 		w.ada.Post(acme+"/pipelines", map[string]any{
 			"name": "Visual", "repository": "https://git.example.test/acme/visual.git", "cluster_id": servertest.AcmeClusterID, "env": map[string]any{"STAGE": "test", "A": "pipeline"},
 			"steps": []any{
-				map[string]any{"type": "script", "name": "Unit", "command": "make", "artifact_paths": "bin/*", "branch_configuration": "main", "env": map[string]any{"A": "step"}, "timeout_in_minutes": 5, "agent_query_rules": []string{"queue=default"}},
+				map[string]any{"type": "script", "name": "Unit", "command": "make", "artifact_paths": "bin/*", "branch_configuration": "main", "env": map[string]any{"A": "step"}, "timeout_in_minutes": 5, "agent_query_rules": []string{"queue=default"}, "plugins": map[string]any{"docker#v5": map[string]any{"image": "go"}}},
 				map[string]any{"type": "waiter"},
 				map[string]any{"type": "manual", "label": "Release?"},
 				map[string]any{"type": "trigger", "label": "Child", "trigger_project_slug": "hello", "trigger_commit": "HEAD", "trigger_branch": "main", "trigger_async": true},
@@ -24,7 +24,7 @@ func TestCreate_BuildsVisualPipelines(t *testing.T) {
 			"state": "scheduled", "jobs.0.name": "Unit", "jobs.0.command": "make", "jobs.0.artifact_paths": "bin/*", "jobs.0.agent_query_rules": []any{"queue=default"}, "jobs.0.state": "scheduled",
 			"jobs.1.type": "waiter", "jobs.2.type": "manual", "jobs.2.label": "Release?", "jobs.3.type": "trigger", "jobs.3.async": true, "jobs.3.state": "waiting",
 		})
-		wantAt(t, w.ada.Get(acme+"/jobs/"+created.String("jobs.0.id")+"/env"), map[string]any{"env.STAGE": "test", "env.A": "step", "env.SERVICE_TIMEOUT": "5"})
+		wantAt(t, w.ada.Get(acme+"/jobs/"+created.String("jobs.0.id")+"/env"), map[string]any{"env.STAGE": "test", "env.A": "step", "env.SERVICE_TIMEOUT": "5", "env.SERVICE_PLUGINS": `[{"docker#v5":{"image":"go"}}]`})
 		other := w.ada.Post(path, map[string]any{"commit": "HEAD", "branch": "other"}).Want(http.StatusCreated)
 		wantAt(t, other, map[string]any{"jobs.0.state": "broken", "jobs.0.broken_reason": "branch_mismatch", "jobs.2.state": "blocked", "state": "passed", "blocked": true})
 		w.ada.Put(acme+"/jobs/"+other.String("jobs.2.id")+"/unblock", nil).Want(http.StatusOK)

@@ -1,7 +1,6 @@
 package definition
 
 import (
-	"encoding/json"
 	"strings"
 	"unicode/utf8"
 
@@ -51,17 +50,6 @@ const (
 
 // maxConcurrencyGroup is the length of the longest name of a concurrency group, in characters.
 const maxConcurrencyGroup = 200
-
-// A Plugin is the source of a plugin with its configuration in the shapes that JSON has.
-type Plugin struct {
-	Source string
-	Config any
-}
-
-// MarshalJSON writes the plugin as agents read it: an object with the source as its one key.
-func (p Plugin) MarshalJSON() ([]byte, error) {
-	return json.Marshal(map[string]any{p.Source: p.Config})
-}
 
 // command reads the attributes of a command step.
 func (m *mapping) command() *Command {

@@ -24,6 +24,7 @@ type VisualScript struct {
 	TimeoutInMinutes *int              `json:"timeout_in_minutes" doc:"How long the step may run."`
 	AgentQueryRules  []string          `json:"agent_query_rules" doc:"The agents that the step runs on, as key=value."`
 	ConcurrencyGroup string            `json:"concurrency_group,omitempty" doc:"The concurrency group, when the step has one."`
+	Plugins          []Plugin          `json:"plugins,omitempty" doc:"The plugins, when the step has some: each an object with its source as the one key, and its configuration or null."`
 }
 
 // VisualTrigger is the part of trigger steps.
@@ -84,6 +85,7 @@ func (c *Command) visual(name *string) *VisualScript {
 		Env:              c.Env.Map(),
 		TimeoutInMinutes: c.TimeoutInMinutes,
 		AgentQueryRules:  append([]string{}, c.Agents...),
+		Plugins:          c.Plugins,
 	}
 	if c.Concurrency != nil {
 		script.ConcurrencyGroup = c.Concurrency.Group

@@ -1,6 +1,7 @@
 package definition
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -26,6 +27,7 @@ type VisualStep struct {
 	Concurrency         *int              `json:"concurrency,omitempty" doc:"How many jobs of the concurrency group run at a time."`
 	ConcurrencyGroup    string            `json:"concurrency_group,omitempty" doc:"The concurrency group of a script step."`
 	Parallelism         *int              `json:"parallelism,omitempty" doc:"How many jobs the step makes."`
+	Plugins             json.RawMessage   `json:"plugins,omitempty" doc:"The plugins of a script step: a list of sources and of objects from one source to its configuration, or an object of sources to configurations."`
 
 	TriggerProjectSlug string `json:"trigger_project_slug,omitempty" doc:"The pipeline that a trigger step builds."`
 	TriggerCommit      string `json:"trigger_commit,omitempty" doc:"The commit that a trigger step builds."`
@@ -111,11 +113,13 @@ func (c visualCheck) step(v VisualStep) Step {
 }
 
 func (c visualCheck) script(v VisualStep) *Command {
-	if strings.TrimSpace(v.Command) == "" {
+	plugins := c.plugins(v.Plugins)
+	if strings.TrimSpace(v.Command) == "" && len(plugins) == 0 {
 		c.add("command", "can't be blank")
 	}
 	command := &Command{
 		Script:           v.Command,
+		Plugins:          plugins,
 		Env:              c.env("env", v.Env),
 		ArtifactPaths:    v.ArtifactPaths,
 		Parallelism:      c.between("parallelism", v.Parallelism, 0, maxJobs),

@@ -55,7 +55,34 @@ func TestFromVisual_MapsOntoTheModel(t *testing.T) {
 	})
 }
 
+func TestFromVisual_KeepsPluginsInTheirOrder(t *testing.T) {
+	want := []Plugin{{Source: "b#v1", Config: map[string]any{"x": 1.0, "y": []any{"z"}}}, {Source: "a#v1"}}
+	for _, body := range []string{
+		`[{"type": "script", "plugins": [{"b#v1": {"x": 1, "y": ["z"]}}, "a#v1"]}]`,
+		`[{"type": "script", "plugins": [{"b#v1": {"x": 1, "y": ["z"]}}, {"a#v1": null}]}]`,
+		`[{"type": "script", "plugins": {"b#v1": {"x": 1, "y": ["z"]}, "a#v1": null}}]`,
+	} {
+		p, err := FromVisual(visual(t, body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		equal(t, body, p.Steps[0].Command.Plugins, want)
+		again, err := FromVisual(visual(t, asJSON(t, p.Visual())))
+		if err != nil {
+			t.Fatal(err)
+		}
+		equal(t, "sent back", again.Steps[0].Command.Plugins, want)
+	}
+	for _, none := range []string{"null", "[]", "{}"} {
+		p, err := FromVisual(visual(t, `[{"type": "script", "command": "x", "plugins": `+none+`}]`))
+		if err != nil || len(p.Steps[0].Command.Plugins) > 0 {
+			t.Errorf("%s: %v, %v", none, p, err)
+		}
+	}
+}
+
 func TestFromVisual_NamesTheFieldsThatAreWrong(t *testing.T) {
+	wrongPlugins := core.FieldError{Field: "steps[0].plugins", Code: "must be a list of plugins, each its source or an object with its source as the one key"}
 	for body, want := range map[string]core.FieldError{
 		`[]`:                       {Field: "steps", Code: "must have at least one step"},
 		`[{"type": "waiter"}, {}]`: {Field: "steps[1].type", Code: "can't be blank"},
@@ -74,6 +101,12 @@ func TestFromVisual_NamesTheFieldsThatAreWrong(t *testing.T) {
 		`[{"type": "script", "command": "x", "concurrency_group": "a"}]`:                                                  {Field: "steps[0].concurrency", Code: "must be given with concurrency_group"},
 		`[{"type": "script", "command": "x", "concurrency": 0, "concurrency_group": "a"}]`:                                {Field: "steps[0].concurrency", Code: "must be a whole number from 1 to 2147483647, found 0"},
 		`[{"type": "script", "command": "x", "concurrency": 1, "concurrency_group": "` + strings.Repeat("a", 201) + `"}]`: {Field: "steps[0].concurrency_group", Code: "must be at most 200 characters"},
+		`[{"type": "script", "command": "x", "plugins": "docker"}]`:                                                       wrongPlugins,
+		`[{"type": "script", "command": "x", "plugins": [{"a": null, "b": null}]}]`:                                       wrongPlugins,
+		`[{"type": "script", "command": "x", "plugins": ["a", null]}]`:                                                    wrongPlugins,
+		`[{"type": "script", "command": "x", "plugins": ["a", {"b": 1}]}]`:                                                {Field: "steps[0].plugins[1]", Code: "must have a source, and an object or null for its configuration"},
+		`[{"type": "script", "command": "x", "plugins": {"": null}}]`:                                                     {Field: "steps[0].plugins[0]", Code: "must have a source, and an object or null for its configuration"},
+		`[{"type": "script", "plugins": []}]`:                                                                             {Field: "steps[0].command", Code: "can't be blank"},
 		`[{"type": "script", "command": "x", "parallelism": 4000}, {"type": "waiter"}]`:                                   {Field: "steps", Code: "must make at most 4000 jobs"},
 	} {
 		_, err := FromVisual(visual(t, body))
@@ -139,7 +172,7 @@ func TestVisual_CanBeSentBack(t *testing.T) {
 }
 
 func TestVisual_SurvivesBeingStoredAsJSON(t *testing.T) {
-	shown := parse(t, "- command: make\n- wait\n- input\n- trigger: other\n").Visual()
+	shown := parse(t, "- {command: make, plugins: [a, {b: {c: d}}]}\n- wait\n- input\n- trigger: other\n").Visual()
 	var stored []VisualResponse
 	if err := json.Unmarshal([]byte(asJSON(t, shown)), &stored); err != nil {
 		t.Fatal(err)
