@@ -33,6 +33,8 @@ type Config struct {
 	Metrics  prometheus.Registerer
 	// TrustedProxies are the ranges whose X-Forwarded-For is believed.
 	TrustedProxies []netip.Prefix
+	// Used is told of each access token that lets a request in, if it is not nil.
+	Used func(tokenID string, from netip.Addr)
 	// ErrorPage shows a person why there is no page; nil: they get JSON as programs do.
 	ErrorPage func(w http.ResponseWriter, status int, message string)
 }
@@ -45,6 +47,7 @@ type Server struct {
 	log       *slog.Logger
 	limiter   *Limiter
 	proxies   []netip.Prefix
+	used      func(tokenID string, from netip.Addr)
 	errorPage func(w http.ResponseWriter, status int, message string)
 	measures  measures
 	// bodyTimeout is how long a client may take to send a body.
@@ -62,6 +65,7 @@ func New(c Config, routes []Route) *Server {
 		log:         c.Log,
 		limiter:     NewLimiter(c.Clock),
 		proxies:     c.TrustedProxies,
+		used:        c.Used,
 		errorPage:   c.ErrorPage,
 		measures:    newMeasures(c.Metrics),
 		muxes:       map[string]*http.ServeMux{"": http.NewServeMux()},
@@ -320,6 +324,9 @@ func (s *Server) authenticate(r *Request) (err error) {
 	case Bearer:
 		r.Caller, err = s.directory.Authenticate(r.Context(), credential(r.Request, "Bearer"))
 		r.challenge("Bearer", err)
+		if err == nil && s.used != nil {
+			s.used(r.Caller.Token.ID, r.Address)
+		}
 	case Agent:
 		r.Agent, err = s.directory.AuthenticateAgent(r.Context(), credential(r.Request, "Token"), r.Address)
 		r.challenge("Token", err)

@@ -2,20 +2,24 @@ package server
 
 import (
 	"context"
+	"errors"
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"stackyard/internal/account"
 	"stackyard/internal/bus"
 	"stackyard/internal/tasks"
 )
 
-// background is what goes on without a request: durable tasks, and telling other replicas of changes.
+// background is what goes on without a request: durable tasks, telling other replicas of changes, and
+// writing down when access tokens are used.
 type background struct {
 	bus   *bus.Bus
 	tasks *tasks.Runner
+	uses  *account.Uses
 
-	stopTasks, stopBus, stopDispatch func()
+	stopTasks, stopBus, stopDispatch, stopUses func()
 }
 
 func newBackground(p Parts, metrics prometheus.Registerer) *background {
@@ -26,6 +30,8 @@ func newBackground(p Parts, metrics prometheus.Registerer) *background {
 		stopTasks:    func() {},
 		stopBus:      func() {},
 		stopDispatch: func() {},
+		uses:         account.NewUses(p.DB, p.Clock, p.Log),
+		stopUses:     func() {},
 	}
 }
 
@@ -35,6 +41,7 @@ func (s *Server) Start() {
 	s.background.stopBus = start(s.background.bus.Run)
 	s.background.stopTasks = start(s.background.tasks.Run)
 	s.background.stopDispatch = start(s.dispatcher.Run)
+	s.background.stopUses = start(s.background.uses.Run)
 }
 
 // Stop ends background work and waits for it. It is called when no more requests are answered, so that
@@ -42,12 +49,15 @@ func (s *Server) Start() {
 func (s *Server) Stop() {
 	s.background.stopTasks()
 	s.background.stopDispatch()
+	s.background.stopUses()
 	s.background.stopBus()
 }
 
-// RunDue does the tasks that are due at the time of the server's clock, and returns what failed. It is
-// for tests, which own the time and do not call Start.
-func (s *Server) RunDue(ctx context.Context) error { return s.background.tasks.RunDue(ctx) }
+// RunDue does the tasks that are due at the time of the server's clock and writes down the uses of access
+// tokens, and returns what failed. It is for tests, which own the time and do not call Start.
+func (s *Server) RunDue(ctx context.Context) error {
+	return errors.Join(s.background.tasks.RunDue(ctx), s.background.uses.Flush(ctx))
+}
 
 // start runs a loop until stop is called, which returns when the loop has ended.
 func start(loop func(context.Context) error) (stop func()) {

@@ -55,6 +55,7 @@ type Server struct {
 	dispatcher *dispatch.Dispatcher
 	agents     *agents.Service
 	accounts   *account.Service
+	pages      *web.Site
 	draining   atomic.Bool
 }
 
@@ -66,8 +67,7 @@ func New(p Parts) (*Server, error) {
 	s.background = newBackground(p, metrics)
 	directory := identity.NewDirectory(p.DB, p.Clock)
 	s.accounts = account.New(p.DB, directory, p.Clock)
-	pages := web.New(web.Config{DB: p.DB, Directory: directory, Accounts: s.accounts, Public: p.Public, Clock: p.Clock, Log: p.Log})
-	routes := slices.Concat(s.ownRoutes(p, metrics), s.rooms(p, directory, metrics), pages.Routes())
+	routes := append(s.ownRoutes(p, metrics), s.rooms(p, directory, metrics)...)
 	s.handler = route.New(route.Config{
 		Directory:      directory,
 		Sessions:       s.agents.Authenticate,
@@ -76,7 +76,8 @@ func New(p Parts) (*Server, error) {
 		Log:            p.Log,
 		Metrics:        metrics,
 		TrustedProxies: p.TrustedProxies,
-		ErrorPage:      pages.ErrorPage,
+		Used:           s.background.uses.Note,
+		ErrorPage:      s.pages.ErrorPage,
 	}, routes)
 	var err error
 	s.openAPI, err = s.handler.OpenAPI(p.Version)
@@ -106,6 +107,15 @@ func (s *Server) rooms(p Parts, directory *identity.Directory, metrics prometheu
 	oauth := oauth.New(p.DB, directory, p.Key, p.Public, p.Clock)
 	builds.Background(s.background.tasks, p.Blobs)
 	oauth.Background(s.background.tasks)
+	s.pages = web.New(web.Config{
+		DB:        p.DB,
+		Directory: directory,
+		Accounts:  s.accounts,
+		OAuth:     oauth,
+		Public:    p.Public,
+		Clock:     p.Clock,
+		Log:       p.Log,
+	})
 	return slices.Concat(
 		organizations.New(p.DB, directory, p.Public, p.Clock).Routes(),
 		clusters.Routes(),
@@ -115,6 +125,7 @@ func (s *Server) rooms(p Parts, directory *identity.Directory, metrics prometheu
 		s.agents.Routes(),
 		oauth.Routes(),
 		settings.New(p.DB, p.Public, p.Clock).Routes(),
+		s.pages.Routes(),
 		route.DocsRoutes(),
 	)
 }

@@ -14,8 +14,6 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 
-	"stackyard/internal/db"
-	"stackyard/internal/db/dbtest"
 	"stackyard/internal/server/servertest"
 )
 
@@ -87,10 +85,7 @@ var screens = []screen{
 // browse starts a server on SQLite and a browser for somebody who is not signed in.
 func browse(t *testing.T) (*browser, *servertest.Server) {
 	t.Helper()
-	d := dbtest.New(t, db.SQLite)
-	s := servertest.Start(t, d)
-	s.Apply(servertest.World)
-	givePasswords(s)
+	s := onSQLite(t)
 	return newBrowser(t, s.URL), s
 }
 
@@ -236,7 +231,7 @@ const usable = `(() => {
 	const all = (selector) => [...document.querySelectorAll(selector)];
 	const show = (e) => e.outerHTML.slice(0, 120);
 	if (document.documentElement.scrollWidth > innerWidth) {
-		const wide = all("body *").filter((e) => e.getBoundingClientRect().right > innerWidth + 1 && !e.closest(".side, .scroll"));
+		const wide = all("body *").filter((e) => e.getBoundingClientRect().right > innerWidth + 1 && !e.closest(".scroll"));
 		problems.push("wider than the screen: " + wide.slice(0, 3).map(show).join(" "));
 	}
 	if (!document.documentElement.lang || !document.title) problems.push("no language or no title");

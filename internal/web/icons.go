@@ -16,6 +16,8 @@ var icons = map[string]string{
 	"alert":    `<path d="M12 4 3.2 19h17.6zM12 10v4M12 16.6v.1"/>`,
 	"clock":    `<circle cx="12" cy="12" r="8.5"/><path d="M12 7.5V12l3 2"/>`,
 	"plus":     `<path d="M12 5.5v13M5.5 12h13"/>`,
+	"pen":      `<path d="m5 19 1-4L16.5 4.5l3 3L9 18z"/><path d="m14 7 3 3"/>`,
+	"eye":      `<path d="M2.5 12C5 7.5 8.3 5.5 12 5.5s7 2 9.5 6.5c-2.5 4.5-5.8 6.5-9.5 6.5S5 16.5 2.5 12z"/><circle cx="12" cy="12" r="2.8"/>`,
 	"house":    `<path d="m4 11.2 8-6.7 8 6.7M6.5 9.5V19.5h11V9.5M10 19.5v-5h4v5"/>`,
 }
 

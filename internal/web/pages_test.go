@@ -1,8 +1,17 @@
 package web_test
 
-import "testing"
+import (
+	"net/url"
+	"strings"
+	"testing"
+	"time"
 
-func TestPages_SignInAndSettings(t *testing.T) {
+	"github.com/chromedp/chromedp"
+
+	"stackyard/internal/server/servertest"
+)
+
+func TestBrowser_SignsInAndLooksAround(t *testing.T) {
 	b, _ := browse(t)
 	b.open("/")
 	b.see("Sign in", "Email", "Password")
@@ -17,6 +26,11 @@ func TestPages_SignInAndSettings(t *testing.T) {
 	b.shoot("home")
 	b.press("Password")
 	b.see("Current password")
+	b.fill("Current password", "wrong")
+	b.fill("New password", "a brand new password")
+	b.fill("The new password once more", "a brand new password")
+	b.press("Change the password")
+	b.see("The current password is wrong")
 	b.shoot("password")
 	b.open("/settings/sessions")
 	b.see("Chrome on Linux", "this one")
@@ -27,4 +41,162 @@ func TestPages_SignInAndSettings(t *testing.T) {
 	b.press("Go home")
 	b.press("Sign out")
 	b.see("You have signed out")
+	b.shoot("signed-out")
+}
+
+// device asks for codes as the command line does.
+type device struct {
+	t        *testing.T
+	s        *servertest.Server
+	code     string
+	UserCode string
+	Complete string // the path of the page with the code
+}
+
+func startDevice(t *testing.T, s *servertest.Server, fields ...string) *device {
+	t.Helper()
+	form := url.Values{"client_id": {"stackyard-cli"}, "scope": {"read_user read_builds write_builds read_pipelines"}}
+	for i := 0; i < len(fields); i += 2 {
+		form.Set(fields[i], fields[i+1])
+	}
+	answer := oauthPost(t, s, "/oauth/device_authorization", form).Want(200)
+	return &device{t, s, answer.String("device_code"), answer.String("user_code"), strings.TrimPrefix(answer.String("verification_uri_complete"), s.URL)}
+}
+
+func oauthPost(t *testing.T, s *servertest.Server, path string, form url.Values) *servertest.Response {
+	t.Helper()
+	return s.As(t, "").With("Content-Type", "application/x-www-form-urlencoded").With("User-Agent", "stackyard/1.0 (linux)").Post(path, form.Encode())
+}
+
+// poll asks for the token.
+func (d *device) poll() *servertest.Response {
+	d.t.Helper()
+	d.s.Clock.Advance(10 * time.Second)
+	return oauthPost(d.t, d.s, "/oauth/token", url.Values{
+		"grant_type": {"urn:ietf:params:oauth:grant-type:device_code"}, "client_id": {"stackyard-cli"}, "device_code": {d.code},
+	})
+}
+
+func TestBrowser_ApprovesADeviceAndRevokesItAgain(t *testing.T) {
+	b, s := browse(t)
+	d := startDevice(t, s, "organization", "acme")
+	b.open("/oauth/device")
+	b.see("Sign in")
+	b.signIn("ada@acme.test")
+	b.see("Connect a device")
+	b.shoot("device")
+	b.fill("Code", strings.ToLower(strings.ReplaceAll(d.UserCode, "-", " ")))
+	b.press("Continue")
+	b.see("Let Stackyard CLI act for you?", d.UserCode, "127.0.0.1", "stackyard/1.0", "Start, cancel, rebuild, retry and unblock builds", "Acme Inc")
+	b.shoot("approval")
+	b.press("Approve")
+	b.see("Approved", "Go back to your device")
+	b.shoot("approved")
+	token := d.poll().Want(200).String("access_token")
+	s.As(t, token).Get("/v2/user").Want(200)
+
+	b.press("Authorized applications")
+	b.see("Stackyard CLI in Acme Inc")
+	b.shoot("authorized-applications")
+	b.press("Revoke")
+	b.see("The application is revoked", "No application may act for you")
+	b.shoot("authorized-applications-none")
+	s.As(t, token).Get("/v2/user").Want(401)
+}
+
+func TestBrowser_DeniesADevice(t *testing.T) {
+	b, s := browse(t)
+	d := startDevice(t, s)
+	b.open(d.Complete)
+	b.signIn("ada@acme.test")
+	b.see("Let Stackyard CLI act for you?")
+	b.press("Deny")
+	b.see("Denied", "may not act for you")
+	b.shoot("denied")
+	if got := d.poll().Want(400).String("error"); got != "access_denied" {
+		t.Errorf("the device is told %s", got)
+	}
+}
+
+func TestBrowser_EntersWrongAndExpiredCodes(t *testing.T) {
+	b, s := browse(t)
+	d := startDevice(t, s)
+	b.open("/oauth/device")
+	b.signIn("ada@acme.test")
+	b.fill("Code", "hello")
+	b.press("Continue")
+	b.see("That is not a code")
+	b.fill("Code", "BBBB-BBBB")
+	b.press("Continue")
+	b.see("No device is waiting with the code BBBB-BBBB")
+	b.shoot("device-wrong-code")
+	s.Clock.Advance(11 * time.Minute)
+	b.fill("Code", d.UserCode)
+	b.press("Continue")
+	b.see("This code has expired")
+	b.shoot("device-expired-code")
+	for range 10 {
+		b.open("/oauth/device/BBBB-BBBB")
+		b.see("No device is waiting")
+	}
+	b.open("/oauth/device/BBBB-BBBB")
+	b.see("429", "Too many wrong codes")
+	b.shoot("too-many")
+}
+
+func TestBrowser_MakesATokenAndRevokesIt(t *testing.T) {
+	b, s := browse(t)
+	b.open("/settings/tokens")
+	b.signIn("bo@acme.test")
+	b.see("Access tokens")
+	b.shoot("tokens-first")
+	b.press("New access token")
+	b.fill("Description", "Nightly report")
+	b.shoot("token-new")
+	b.press("Make the token")
+	b.see("The token was not made", "Scopes must be at least one")
+	b.choose("See your name and email")
+	b.choose("See builds, jobs and annotations")
+	b.press("Make the token")
+	b.see("Copy it now", "Nightly report")
+	b.shoot("token-made")
+	token := ask(b, chromedp.Text(`code.secret`))
+	s.As(t, token).Get("/v2/user").Want(200)
+	s.As(t, token).Get("/v2/organizations/acme/pipelines").Want(403)
+	if err := s.RunDue(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b.press("Back to Access tokens")
+	b.see("Nightly report", "last used just now from 127.0.0.1", "expires on")
+	b.shoot("tokens")
+	b.press("Revoke")
+	b.see("The access token is revoked")
+	s.As(t, token).Get("/v2/user").Want(401)
+}
+
+func TestBrowser_LooksAfterOAuthApplications(t *testing.T) {
+	b, _ := browse(t)
+	b.open("/settings/oauth-applications")
+	b.signIn("ada@acme.test")
+	b.see("No applications")
+	b.press("New application")
+	b.fill("Name", "Dashboard")
+	b.choose("On a server")
+	b.choose("See builds")
+	b.shoot("application-new")
+	b.press("Make the application")
+	b.see("The client secret of Dashboard", "Copy it now")
+	b.shoot("application-secret")
+	b.press("Back to Dashboard")
+	b.see("Client id", "confidential")
+	b.choose("Enabled")
+	b.press("Save")
+	b.see("The application is changed")
+	b.shoot("application")
+	b.press("Make a new secret")
+	b.see("The client secret of Dashboard")
+	b.press("Back")
+	b.press("OAuth applications")
+	b.see("Dashboard", "disabled")
+	b.shoot("applications")
 }

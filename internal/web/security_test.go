@@ -44,9 +44,7 @@ func fillPath(path string) string {
 
 // Another site can make a browser send a form to ours. Nothing comes of it.
 func TestEveryForm_FromAnotherSiteIsRefused(t *testing.T) {
-	s := servertest.Start(t, dbtest.New(t, db.SQLite))
-	s.Apply(servertest.World)
-	givePasswords(s)
+	s := onSQLite(t)
 	forms := pageRoutes(s, http.MethodPost)
 	if len(forms) < 6 {
 		t.Fatalf("only %d forms", len(forms))
@@ -86,9 +84,7 @@ func TestEveryForm_WithoutASessionLeadsToSigningIn(t *testing.T) {
 }
 
 func TestEveryPage_RunsNoScriptAndIsNotFramedOrCached(t *testing.T) {
-	s := servertest.Start(t, dbtest.New(t, db.SQLite))
-	s.Apply(servertest.World)
-	givePasswords(s)
+	s := onSQLite(t)
 	ada := signIn(t, s, "ada@acme.test")
 	paths := []string{"/", "/nothing", "/settings/sessions/x/y"}
 	for _, r := range pageRoutes(s, http.MethodGet) {

@@ -18,6 +18,9 @@ type place struct {
 
 // settings are the pages about a person's own things, and those of whom they administer.
 var settings = []place{
+	{Section: "tokens", Path: "/settings/tokens", Title: "Access tokens", About: "Make tokens for your own programs and scripts.", Icon: "key"},
+	{Section: "authorized", Path: "/settings/authorized-applications", Title: "Authorized applications", About: "See which applications may act for you, and revoke them.", Icon: "shield"},
+	{Section: "applications", Path: "/settings/oauth-applications", Title: "OAuth applications", About: "Register applications that may ask people for access.", Icon: "grid", admins: true},
 	{Section: "password", Path: "/settings/password", Title: "Password", About: "Change the password you sign in with.", Icon: "lock"},
 	{Section: "sessions", Path: "/settings/sessions", Title: "Sessions", About: "See where you are signed in, and sign out elsewhere.", Icon: "screen"},
 }
@@ -38,6 +41,18 @@ func (v *visit) settingsBeside(section string) []place {
 func (s *Site) settingsRoutes() []route.Route {
 	return []route.Route{
 		s.get("/settings", signedIn(func(v *visit) error { return v.redirect(settings[0].Path) })),
+		s.get("/settings/tokens", signedIn(s.tokens)),
+		s.get("/settings/tokens/new", signedIn(s.newToken)),
+		s.post("/settings/tokens", signedIn(s.createToken)),
+		s.post("/settings/tokens/{token}/revoke", signedIn(s.revokeToken)),
+		s.get("/settings/authorized-applications", signedIn(s.authorized)),
+		s.post("/settings/authorized-applications/{application}/{organization}/revoke", signedIn(s.revokeAuthorized)),
+		s.get("/settings/oauth-applications", signedIn(s.applications)),
+		s.get("/settings/oauth-applications/new", signedIn(s.newApplication)),
+		s.post("/settings/oauth-applications", signedIn(s.createApplication)),
+		s.get("/settings/oauth-applications/{organization}/{application}", signedIn(s.editApplication)),
+		s.post("/settings/oauth-applications/{organization}/{application}", signedIn(s.changeApplication)),
+		s.post("/settings/oauth-applications/{organization}/{application}/secret", signedIn(s.rotateSecret)),
 		s.get("/settings/password", signedIn(s.passwordForm)),
 		s.post("/settings/password", signedIn(s.changePassword)),
 		s.get("/settings/sessions", signedIn(s.sessions)),

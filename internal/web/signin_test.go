@@ -24,9 +24,7 @@ func TestSignIn_LeadsToWhereOneWantedToGo(t *testing.T) {
 }
 
 func TestSignIn_LeadsNowhereElse(t *testing.T) {
-	s := servertest.Start(t, dbtest.New(t, db.SQLite))
-	s.Apply(servertest.World)
-	givePasswords(s)
+	s := onSQLite(t)
 	v := signIn(t, s, "ada@acme.test")
 	for _, evil := range []string{
 		"https://evil.test/", "//evil.test", `/\evil.test`, `\\evil.test`, "http:evil.test", "evil.test", "javascript:alert(1)",

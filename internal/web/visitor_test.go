@@ -10,21 +10,42 @@ import (
 	"strings"
 	"testing"
 
+	"stackyard/internal/db"
+	"stackyard/internal/db/dbtest"
+	"stackyard/internal/oauth"
 	"stackyard/internal/server/servertest"
 )
 
 // password is everybody's.
 const password = "correct horse battery staple"
 
-// each runs a test against the server on each engine, with passwords for Ada and Bo of servertest.World
-// and Cy of the other organization.
+// each runs a test against the server on each engine, with what the pages need besides servertest.World.
 func each(t *testing.T, fn func(t *testing.T, s *servertest.Server)) {
 	servertest.Each(t, func(t *testing.T, s *servertest.Server) {
-		givePasswords(s)
+		prepare(t, s)
 		fn(t, s)
 	})
 }
 
+// onSQLite starts a server for tests of pages that do not ask the database for anything of their own.
+func onSQLite(t *testing.T) *servertest.Server {
+	t.Helper()
+	s := servertest.Start(t, dbtest.New(t, db.SQLite))
+	s.Apply(servertest.World)
+	prepare(t, s)
+	return s
+}
+
+// prepare adds the built-in applications, as a server does at its start, and passwords.
+func prepare(t *testing.T, s *servertest.Server) {
+	t.Helper()
+	if err := s.DB.Write(t.Context(), func(q *db.Q) error { return oauth.EnsureBuiltIn(q, s.Clock.Now()) }); err != nil {
+		t.Fatal(err)
+	}
+	givePasswords(s)
+}
+
+// givePasswords lets Ada and Bo of the organization acme, and Cy of the other one, sign in.
 func givePasswords(s *servertest.Server) {
 	s.Apply(`
 organizations:

@@ -23,6 +23,7 @@ import (
 	"stackyard/internal/core"
 	"stackyard/internal/db"
 	"stackyard/internal/identity"
+	"stackyard/internal/oauth"
 	"stackyard/internal/route"
 )
 
@@ -31,6 +32,7 @@ type Config struct {
 	DB        *db.DB
 	Directory *identity.Directory
 	Accounts  *account.Service
+	OAuth     *oauth.Service
 	Public    core.PublicURL
 	Clock     core.Clock
 	Log       *slog.Logger
@@ -69,6 +71,8 @@ func (s *Site) Routes() []route.Route {
 			{Method: http.MethodGet, Path: "/assets/{file}", Auth: route.Open, Hidden: true, Handler: route.Raw(s.serveAsset)},
 		},
 		s.signInRoutes(),
+		s.deviceRoutes(),
+		s.authorizeRoutes(),
 		s.settingsRoutes(),
 	)
 }
