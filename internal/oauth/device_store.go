@@ -26,12 +26,22 @@ const selectDevice = `
 	JOIN oauth_applications a ON a.id = d.application_id
 	LEFT JOIN organizations o ON o.id = a.organization_id`
 
+// The statements of a poll, and of a person who enters a user code. There are as many requests as devices
+// that wait, so each statement finds its own by an index.
+const (
+	deviceByID       = selectDevice + ` WHERE d.id = $1`
+	deviceByUserCode = `SELECT id FROM oauth_device_requests WHERE user_code_hash = $1`
+	updatePoll       = `
+		UPDATE oauth_device_requests SET poll_interval = $2, polled_at = $3, polled_by = $4, slowed = $5
+		WHERE id = $1`
+)
+
 const noDevice = "No device request found"
 
 // lockDeviceByUserCode locks and returns the request with the hash of its user code, or a NotFound error.
 func lockDeviceByUserCode(q *db.Q, hash string) (device, error) {
 	var id string
-	if err := q.QueryRow(`SELECT id FROM oauth_device_requests WHERE user_code_hash = $1`, hash).Scan(&id); err != nil {
+	if err := q.QueryRow(deviceByUserCode, hash).Scan(&id); err != nil {
 		return device{}, found(err, noDevice)
 	}
 	return lockDevice(q, id)
@@ -42,7 +52,7 @@ func lockDevice(q *db.Q, id string) (device, error) {
 	if err := q.Lock("oauth_device_requests", id); err != nil {
 		return device{}, err
 	}
-	d, err := db.One(q, scanDevice, selectDevice+` WHERE d.id = $1`, id)
+	d, err := db.One(q, scanDevice, deviceByID, id)
 	return d, found(err, noDevice)
 }
 
@@ -56,6 +66,12 @@ func insertDevice(q *db.Q, d device, userCodeHash string) (added bool, err error
 		d.id, userCodeHash, d.application.ID, db.Text(d.hintID), db.JSON(d.scopes), d.address, d.userAgent, d.state,
 		int64(d.interval/time.Second), db.Micros(d.createdAt), db.Micros(d.expiresAt))
 	return n == 1, err
+}
+
+// notePoll saves what a poll changed of a request, which is locked.
+func (d device) notePoll(q *db.Q) error {
+	_, err := q.Exec(updatePoll, d.id, int64(d.interval/time.Second), db.Micros(d.polledAt), db.Text(string(d.polledBy)), d.slowed)
+	return err
 }
 
 // move brings a request, which is locked, into another state. An approved one has a grant.

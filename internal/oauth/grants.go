@@ -32,6 +32,8 @@ type AuthorizedApplication struct {
 	Approvals int
 	FirstAt   time.Time // of the approvals that are in effect
 	LastAt    time.Time
+	// LastUsedAt is when a token of theirs was last used, as far as is known; zero: not yet.
+	LastUsedAt time.Time
 }
 
 // AuthorizedApplications lists what may act for a user, by name of the application and the organization.

@@ -18,7 +18,7 @@ func insertGrant(q *db.Q, g grant) error {
 // together.
 func authorizedApplications(q *db.Q, userID string) ([]AuthorizedApplication, error) {
 	grants, err := db.All(q, scanAuthorized, `
-		SELECT g.scopes, g.created_at, o.id, o.slug, o.name, `+applicationColumns+`
+		SELECT g.scopes, g.created_at, (SELECT MAX(t.last_used_at) FROM access_tokens t WHERE t.grant_id = g.id), o.id, o.slug, o.name, `+applicationColumns+`
 		FROM oauth_grants g
 		JOIN oauth_applications a ON a.id = g.application_id
 		JOIN organizations o ON o.id = g.organization_id
@@ -33,6 +33,9 @@ func authorizedApplications(q *db.Q, userID string) ([]AuthorizedApplication, er
 		}
 		list[last].Approvals++
 		list[last].LastAt = g.LastAt
+		if g.LastUsedAt.After(list[last].LastUsedAt) {
+			list[last].LastUsedAt = g.LastUsedAt
+		}
 		list[last].Scopes = append(list[last].Scopes, g.Scopes...)
 	}
 	for i := range list {
@@ -44,7 +47,7 @@ func authorizedApplications(q *db.Q, userID string) ([]AuthorizedApplication, er
 
 func scanAuthorized(scan db.Scan) (AuthorizedApplication, error) {
 	l := AuthorizedApplication{Approvals: 1}
-	err := scan(append([]any{db.ToJSON(&l.Scopes), db.ToTime(&l.FirstAt), &l.OrganizationID, &l.OrganizationSlug, &l.OrganizationName},
+	err := scan(append([]any{db.ToJSON(&l.Scopes), db.ToTime(&l.FirstAt), db.ToTime(&l.LastUsedAt), &l.OrganizationID, &l.OrganizationSlug, &l.OrganizationName},
 		applicationDest(&l.Application)...)...)
 	l.LastAt = l.FirstAt
 	return l, err

@@ -96,12 +96,3 @@ func (d device) poll(now time.Time, place credentialPlace) (device, error) {
 	}
 	return d, errPending
 }
-
-// notePoll saves what poll changed.
-func (d device) notePoll(q *db.Q) error {
-	_, err := q.Exec(`
-		UPDATE oauth_device_requests SET poll_interval = $2, polled_at = $3, polled_by = $4, slowed = $5
-		WHERE id = $1`,
-		d.id, int64(d.interval/time.Second), db.Micros(d.polledAt), db.Text(string(d.polledBy)), d.slowed)
-	return err
-}

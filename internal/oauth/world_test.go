@@ -19,6 +19,7 @@ organizations:
     oauth_applications:
       - {client_id: tool, name: Tool}
       - {client_id: robot, name: Robot, confidential: true, client_secret: "s3cret:&%+ é", token_expires_in: 3600, refresh_tokens: true}
+      - {client_id: cli, name: Command line, token_expires_in: 3600, refresh_tokens: true}
       - {client_id: narrow, name: Narrow, scopes: [read_user, read_builds]}
       - {client_id: off, name: Off, enabled: false}
   - slug: rival
