@@ -3,6 +3,7 @@ package oauth
 import (
 	"context"
 	"errors"
+	"net/netip"
 	"time"
 
 	"stackyard/internal/core"
@@ -44,6 +45,9 @@ func (s *Service) addDevice(ctx context.Context, d device) (deviceCode, userCode
 	d.createdAt = s.clock()
 	d.expiresAt = d.createdAt.Add(deviceLife)
 	err = s.db.Write(ctx, func(q *db.Q) error {
+		if err := mayAsk(q, d.address, d.createdAt); err != nil {
+			return err
+		}
 		for range 10 { // a code that waits already is as rare as winning a lottery
 			userCode = newUserCode()
 			if added, err := insertDevice(q, d, s.userCodes.hash(userCode)); added || err != nil {
@@ -81,7 +85,7 @@ func (s *Service) DeviceRequest(ctx context.Context, v Visitor, userCode string)
 		shown = DeviceRequest{
 			Consent:   Consent{Application: d.application, Owner: d.owner, Scopes: d.scopes},
 			UserCode:  d.userCode,
-			Address:   d.address,
+			Address:   d.address.String(),
 			UserAgent: d.userAgent,
 			CreatedAt: d.createdAt,
 			ExpiresAt: d.expiresAt,
@@ -161,7 +165,7 @@ type device struct {
 	owner       string // see Consent
 	hintID      string // the organization to begin with
 	scopes      identity.Scopes
-	address     string
+	address     netip.Addr
 	userAgent   string
 	state       deviceState
 	grantID     string        // of an approved one

@@ -2,6 +2,7 @@ package oauth
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -14,9 +15,11 @@ const deviceColumns = `d.id, d.organization_id, d.scopes, d.address, d.user_agen
 func scanDevice(scan db.Scan) (device, error) {
 	var d device
 	var seconds int64
-	err := scan(append([]any{&d.id, db.ToText(&d.hintID), db.ToJSON(&d.scopes), &d.address, &d.userAgent, &d.state, db.ToText(&d.grantID), &seconds, db.ToTime(&d.polledAt), db.ToText((*string)(&d.polledBy)), &d.slowed,
+	var address string
+	err := scan(append([]any{&d.id, db.ToText(&d.hintID), db.ToJSON(&d.scopes), &address, &d.userAgent, &d.state, db.ToText(&d.grantID), &seconds, db.ToTime(&d.polledAt), db.ToText((*string)(&d.polledBy)), &d.slowed,
 		db.ToTime(&d.createdAt), db.ToTime(&d.expiresAt), &d.owner}, applicationDest(&d.application)...)...)
 	d.interval = time.Duration(seconds) * time.Second
+	d.address, _ = netip.ParseAddr(address) // of no address: the zero one
 	return d, err
 }
 
@@ -63,7 +66,7 @@ func insertDevice(q *db.Q, d device, userCodeHash string) (added bool, err error
 			poll_interval, slowed, created_at, expires_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, FALSE, $10, $11)
 		ON CONFLICT (user_code_hash) DO NOTHING`,
-		d.id, userCodeHash, d.application.ID, db.Text(d.hintID), db.JSON(d.scopes), d.address, d.userAgent, d.state,
+		d.id, userCodeHash, d.application.ID, db.Text(d.hintID), db.JSON(d.scopes), d.address.String(), d.userAgent, d.state,
 		int64(d.interval/time.Second), db.Micros(d.createdAt), db.Micros(d.expiresAt))
 	return n == 1, err
 }

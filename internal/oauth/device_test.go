@@ -163,7 +163,7 @@ func TestDeviceRequest_LimitsGuesses(t *testing.T) {
 		}
 		_, err := s.DeviceRequest(t.Context(), s.bo, code)
 		wantKind(t, "one guess too many", err, core.RateLimited)
-		if e, ok := err.(*core.Error); !ok || e.RetryAfter < 1 || e.RetryAfter > int(guessWindow/time.Second)+1 {
+		if e, ok := err.(*core.Error); !ok || e.RetryAfter < 1 || e.RetryAfter > int(countWindow/time.Second)+1 {
 			t.Errorf("the error is %#v", err)
 		}
 		wantKind(t, "approving after that", s.ApproveDevice(t.Context(), s.bo, code, s.acme.ID), core.RateLimited)
@@ -171,7 +171,7 @@ func TestDeviceRequest_LimitsGuesses(t *testing.T) {
 		if _, err := s.DeviceRequest(t.Context(), s.ada, code); err != nil {
 			t.Errorf("somebody else from the same address: %v", err)
 		}
-		s.now.advance(guessWindow)
+		s.now.advance(countWindow)
 		_, code = s.ask(s.tool, "")
 		if _, err := s.DeviceRequest(t.Context(), s.bo, code); err != nil {
 			t.Errorf("after the window: %v", err)
@@ -250,5 +250,19 @@ func TestAuthorizedApplications_GathersApprovalsAndRevokesThemTogether(t *testin
 		if list, _ = s.AuthorizedApplications(t.Context(), s.bo.UserID); len(list) != 1 {
 			t.Errorf("of bo are left %+v", list)
 		}
+	})
+}
+
+func TestAddDevice_LimitsWhatOneAddressAsks(t *testing.T) {
+	eachScene(t, func(t *testing.T, s *scene) {
+		s.ask(s.tool, "")
+		s.exec(`UPDATE oauth_counts SET n = $1`, addressRequests)
+		_, _, err := s.addDevice(t.Context(), device{application: s.tool, scopes: identity.Scopes{"read_user"}, address: netip.MustParseAddr("203.0.113.9")})
+		wantKind(t, "one request too many", err, core.Unavailable)
+		if _, _, err := s.addDevice(t.Context(), device{application: s.tool, scopes: identity.Scopes{"read_user"}, address: netip.MustParseAddr("203.0.113.8")}); err != nil {
+			t.Errorf("from another address: %v", err)
+		}
+		s.now.advance(countWindow)
+		s.ask(s.tool, "")
 	})
 }

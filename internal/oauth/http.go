@@ -78,7 +78,7 @@ func (s *Service) deviceAuthorization(r *route.Request, f deviceAuthorizationFor
 	if err != nil {
 		return view, err
 	}
-	d := device{application: a, address: r.Address.String(), userAgent: oneLine(r.UserAgent())}
+	d := device{application: a, address: r.Address, userAgent: oneLine(r.UserAgent())}
 	if d.scopes, err = a.ask(f.Scope); err != nil {
 		return view, err
 	}

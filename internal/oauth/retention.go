@@ -53,7 +53,7 @@ func (s *Service) removeOld(q *db.Q) (more bool, err error) {
 		grants = append(grants, of...)
 		more = more || len(ids) == removeAtOnce
 	}
-	if _, err := q.Exec(`DELETE FROM oauth_guesses WHERE begun_at < $1`, db.Micros(now.Add(-guessWindow))); err != nil {
+	if _, err := q.Exec(`DELETE FROM oauth_counts WHERE begun_at < $1`, db.Micros(now.Add(-countWindow))); err != nil {
 		return false, err
 	}
 	slices.Sort(grants)

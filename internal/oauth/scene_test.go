@@ -112,7 +112,7 @@ func (s *scene) join(v Visitor, o identity.Organization) {
 func (s *scene) ask(a Application, hint string) (deviceCode, userCode string) {
 	s.t.Helper()
 	deviceCode, userCode, err := s.addDevice(s.t.Context(), device{
-		application: a, hintID: hint, scopes: identity.Scopes{"read_builds", "read_user"}, address: "203.0.113.9", userAgent: "tool/1.0",
+		application: a, hintID: hint, scopes: identity.Scopes{"read_builds", "read_user"}, address: netip.MustParseAddr("203.0.113.9"), userAgent: "tool/1.0",
 	})
 	if err != nil {
 		s.t.Fatal(err)

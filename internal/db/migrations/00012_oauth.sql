@@ -72,10 +72,10 @@ CREATE TABLE oauth_refresh_tokens (
 CREATE INDEX oauth_refresh_tokens_grant ON oauth_refresh_tokens (grant_id);
 CREATE INDEX oauth_refresh_tokens_expiry ON oauth_refresh_tokens (expires_at);
 
--- Wrong user codes, by who entered them.
-CREATE TABLE oauth_guesses (
-    id       TEXT PRIMARY KEY, -- "user ID" or "address RANGE"
-    misses   BIGINT NOT NULL, -- since begun_at
+-- How often strangers did what has a limit: wrong user codes, and requests of devices.
+CREATE TABLE oauth_counts (
+    id       TEXT PRIMARY KEY, -- what, and by whom
+    n        BIGINT NOT NULL, -- since begun_at
     begun_at BIGINT NOT NULL
 );
-CREATE INDEX oauth_guesses_begun ON oauth_guesses (begun_at);
+CREATE INDEX oauth_counts_begun ON oauth_counts (begun_at);
