@@ -49,6 +49,26 @@ func (s *Service) SignIn(ctx context.Context, email, password string, from Origi
 	return s.start(ctx, known.userID, ByPassword, from, before)
 }
 
+// SignInKnown starts a session, as SignIn does, for the member with an email that somebody else has
+// verified. Where nobody has it, it is Forbidden, with a sentence for whom it concerns.
+func (s *Service) SignInKnown(ctx context.Context, email string, from Origin, before string) (value string, err error) {
+	email = foldEmail(email)
+	var userID string
+	err = s.db.Read(ctx, func(q *db.Q) error {
+		return q.QueryRow(`
+			SELECT id
+			FROM users u
+			WHERE email = $1 AND EXISTS (SELECT 1 FROM memberships m WHERE m.user_id = u.id)`, email).Scan(&userID)
+	})
+	if errors.Is(err, db.ErrNoRows) {
+		return "", core.Errorf(core.Forbidden, "Nobody here has the email %s. Ask an administrator of your organization to add you.", email)
+	}
+	if err != nil {
+		return "", err
+	}
+	return s.start(ctx, userID, ByProvider, from, before)
+}
+
 // start makes a new session in the place of the one before.
 func (s *Service) start(ctx context.Context, userID string, method Method, from Origin, before string) (value string, err error) {
 	value = seal.NewToken("")

@@ -130,3 +130,20 @@ func TestSession_KeepsBrowserNamesThatAreLongOrNotText(t *testing.T) {
 		}
 	})
 }
+
+func TestSignInKnown_IsForMembersOnly(t *testing.T) {
+	each(t, func(t *testing.T, s *scene) {
+		value, err := s.SignInKnown(t.Context(), "Bo@Acme.test", home, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := s.session(value); got.UserID != s.bo.ID || got.Method != ByProvider {
+			t.Errorf("got %+v", got)
+		}
+		_, err = s.SignInKnown(t.Context(), "nobody@acme.test", home, "")
+		wantKind(t, err, core.Forbidden, "Nobody here has the email nobody@acme.test")
+		s.exec(`DELETE FROM memberships WHERE user_id = $1`, s.bo.ID)
+		_, err = s.SignInKnown(t.Context(), s.bo.Email, home, "")
+		wantKind(t, err, core.Forbidden, "Nobody here has the email bo@acme.test")
+	})
+}

@@ -168,7 +168,8 @@ func openBlobs(ctx context.Context, s Settings) (*blob.Store, error) {
 type Ready struct {
 	URL string // where it listens
 	// FirstLink is where the first administrator can set a password, within account.LinkLife; "" where
-	// there is none, or anybody has one already. It is a secret of FirstEmail's owner.
+	// there is none, where anybody has one already, and where people sign in with a provider. It is for
+	// the eyes of FirstEmail's owner.
 	FirstLink, FirstEmail string
 }
 
@@ -197,6 +198,7 @@ func Run(ctx context.Context, s Settings, st Storage, version string, log *slog.
 		Version:        version,
 		TrustedProxies: s.TrustedProxies,
 		OutboundAllow:  s.OutboundAllow,
+		Provider:       s.Provider,
 		Agents:         s.Agents,
 	})
 	if err != nil {
@@ -219,7 +221,11 @@ func Run(ctx context.Context, s Settings, st Storage, version string, log *slog.
 			served <- hs.Serve(listener)
 		}
 	}()
-	if err := wired.tellReady(ctx, url, public, ready); err != nil {
+	told := Ready{URL: url}
+	if s.Provider == nil {
+		err = wired.offerFirstLink(ctx, public, &told)
+	}
+	if err := errors.Join(err, ready(told)); err != nil {
 		return errors.Join(err, hs.Close())
 	}
 	select {
@@ -242,14 +248,11 @@ func Run(ctx context.Context, s Settings, st Storage, version string, log *slog.
 	return nil
 }
 
-func (s *Server) tellReady(ctx context.Context, url string, public core.PublicURL, ready func(Ready) error) error {
-	told := Ready{URL: url}
+// offerFirstLink makes a way in where there is none.
+func (s *Server) offerFirstLink(ctx context.Context, public core.PublicURL, told *Ready) error {
 	token, user, err := s.accounts.FirstLink(ctx)
-	if err != nil {
-		return err
-	}
-	if token != "" {
+	if token != "" && err == nil {
 		told.FirstLink, told.FirstEmail = public.To("login", "link", token), user.Email
 	}
-	return ready(told)
+	return err
 }

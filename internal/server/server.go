@@ -44,7 +44,9 @@ type Parts struct {
 	TrustedProxies []netip.Prefix
 	// OutboundAllow are the private ranges that user-given URLs may reach.
 	OutboundAllow []netip.Prefix
-	Agents        agents.Settings
+	// Provider is where people can sign in besides with a password; nil: nowhere.
+	Provider *web.Provider
+	Agents   agents.Settings
 }
 
 // Server answers every request of an installation.
@@ -112,9 +114,11 @@ func (s *Server) rooms(p Parts, directory *identity.Directory, metrics prometheu
 		Directory: directory,
 		Accounts:  s.accounts,
 		OAuth:     oauth,
+		Key:       p.Key,
 		Public:    p.Public,
 		Clock:     p.Clock,
 		Log:       p.Log,
+		Provider:  p.Provider,
 	})
 	return slices.Concat(
 		organizations.New(p.DB, directory, p.Public, p.Clock).Routes(),

@@ -21,6 +21,7 @@ import (
 	"stackyard/internal/core"
 	"stackyard/internal/outbound"
 	"stackyard/internal/seal"
+	"stackyard/internal/web"
 )
 
 // Settings are how a server is started.
@@ -37,6 +38,7 @@ type Settings struct {
 	Apply          string // an organization file, or empty
 	OutboundAllow  []netip.Prefix
 	Agents         agents.Settings
+	Provider       *web.Provider // OpenID Connect; nil: none
 }
 
 // ParseSettings makes settings of what was given for each flag name. The error joins everything that
@@ -115,7 +117,26 @@ func ParseSettings(given func(flag string) string) (Settings, error) {
 	if s.Agents.LostAfter, err = time.ParseDuration(given("agent-lost-after")); err != nil || s.Agents.LostAfter < agents.MinLostAfter {
 		bad("agent-lost-after", "%q is not a time of at least %s, such as 3m or 45s", given("agent-lost-after"), agents.MinLostAfter)
 	}
+	if s.Provider, err = parseProvider(given); err != nil {
+		bad("oidc-issuer", "%w", err)
+	}
 	return s, errors.Join(errs...)
+}
+
+// parseProvider returns the OpenID Connect provider that was given, or nil.
+func parseProvider(given func(flag string) string) (*web.Provider, error) {
+	p := web.Provider{Issuer: given("oidc-issuer"), ClientID: given("oidc-client-id"), ClientSecret: given("oidc-client-secret")}
+	switch {
+	case p == web.Provider{}:
+		return nil, nil
+	case p.Issuer == "" || p.ClientID == "":
+		return nil, errors.New("--oidc-issuer and --oidc-client-id go together")
+	}
+	u, err := url.Parse(p.Issuer)
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
+		return nil, fmt.Errorf("%q is not a URL such as https://login.example.com", p.Issuer)
+	}
+	return &p, nil
 }
 
 // isAddress reports whether text is a host, which may be empty, and the number of a port.

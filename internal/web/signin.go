@@ -22,10 +22,14 @@ func (s *Site) signInRoutes() []route.Route {
 type signInForm struct {
 	Email    string
 	ReturnTo string
+	Provider string // that people can sign in with instead; "" for none
 	Problem  string
 }
 
 func (s *Site) showSignIn(v *visit, status int, form signInForm) error {
+	if s.provider != nil {
+		form.Provider = s.provider.Name()
+	}
 	return v.show(status, "signin", view{Title: "Sign in", Focused: true, Page: form})
 }
 
@@ -49,6 +53,13 @@ func (s *Site) signIn(v *visit) error {
 	}
 	if err != nil {
 		return err
+	}
+	allowed, err := s.allowPassword(v, value)
+	if err != nil {
+		return err
+	}
+	if !allowed {
+		return s.showSignIn(v, http.StatusForbidden, signInForm{ReturnTo: to, Problem: "An organization of yours wants you to sign in with " + s.provider.Name() + "."})
 	}
 	s.cookies.setSession(v.w, value)
 	return v.redirect(to)

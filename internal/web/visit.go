@@ -69,7 +69,7 @@ func (v *visit) identify() error {
 		return err
 	}
 	person, err := v.site.Directory.Person(v.Context(), session.UserID)
-	if core.KindOf(err) == core.NotFound {
+	if core.KindOf(err) == core.NotFound || err == nil && v.site.mustUseProvider(session, person) {
 		return nil
 	}
 	v.session, v.Caller = session, person

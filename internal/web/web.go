@@ -25,6 +25,7 @@ import (
 	"stackyard/internal/identity"
 	"stackyard/internal/oauth"
 	"stackyard/internal/route"
+	"stackyard/internal/seal"
 )
 
 // Config is what the pages stand on.
@@ -33,9 +34,11 @@ type Config struct {
 	Directory *identity.Directory
 	Accounts  *account.Service
 	OAuth     *oauth.Service
+	Key       seal.Key
 	Public    core.PublicURL
 	Clock     core.Clock
 	Log       *slog.Logger
+	Provider  *Provider // nil: people sign in with passwords only
 }
 
 // Site is all pages.
@@ -45,6 +48,7 @@ type Site struct {
 	cookies   cookies
 	crossSite *http.CrossOriginProtection
 	templates templates
+	provider  *singleSignOn // nil: none
 }
 
 // New returns the pages. The templates are part of the program: one that is wrong panics.
@@ -60,6 +64,7 @@ func New(c Config) *Site {
 		panic(err)
 	}
 	s.templates = s.parseTemplates()
+	s.provider = newSingleSignOn(c.Provider, c.Public, c.Clock)
 	return s
 }
 
@@ -71,6 +76,7 @@ func (s *Site) Routes() []route.Route {
 			{Method: http.MethodGet, Path: "/assets/{file}", Auth: route.Open, Hidden: true, Handler: route.Raw(s.serveAsset)},
 		},
 		s.signInRoutes(),
+		s.providerRoutes(),
 		s.deviceRoutes(),
 		s.authorizeRoutes(),
 		s.settingsRoutes(),

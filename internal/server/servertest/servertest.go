@@ -45,8 +45,8 @@ func Each(t *testing.T, fn func(t *testing.T, s *Server)) {
 	})
 }
 
-// Start starts a server on a database and stops it when the test ends.
-func Start(t testing.TB, d *db.DB) *Server {
+// Start starts a server on a database and stops it when the test ends. Parts of it can be changed before.
+func Start(t testing.TB, d *db.DB, change ...func(*server.Parts)) *Server {
 	t.Helper()
 	blobs, err := blob.Open(t.TempDir())
 	if err != nil {
@@ -58,7 +58,7 @@ func Start(t testing.TB, d *db.DB) *Server {
 		t.Fatal(err)
 	}
 	s.URL = "http://" + listener.Addr().String()
-	s.Server, err = server.New(server.Parts{
+	parts := server.Parts{
 		DB:             d,
 		Blobs:          blobs,
 		Key:            s.Key,
@@ -69,7 +69,11 @@ func Start(t testing.TB, d *db.DB) *Server {
 		TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")},
 		OutboundAllow:  []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
 		Agents:         agents.Settings{LostAfter: agents.DefaultLostAfter},
-	})
+	}
+	for _, change := range change {
+		change(&parts)
+	}
+	s.Server, err = server.New(parts)
 	if err != nil {
 		t.Fatal(err)
 	}
