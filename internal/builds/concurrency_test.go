@@ -122,3 +122,18 @@ func TestConcurrency_EagerJobsCountAheadOfOrderedOnesOnlyOnceTheyCanStart(t *tes
 		w.wantDeploys("the eager one", buildOf("other", 2), "scheduled", buildOf("other", 3), "limited")
 	})
 }
+
+func TestConcurrency_EagerJobsWithALargerLimitGoPastThoseThatCannotYet(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		step := func(key string, limit, priority int) string {
+			return fmt.Sprintf("{command: %s, key: %s, concurrency: %d, concurrency_group: g, concurrency_method: eager, priority: %d}", key, key, limit, priority)
+		}
+		w.steps(step("a", 1, 9), step("b", 1, 8), step("c", 3, 1), step("d", 2, 7), step("e", 3, 0), step("f", 9, 0))
+		w.create(nil)
+		w.wantStates(1, "scheduled", "a scheduled, b limited, c scheduled, d scheduled, e limited, f scheduled")
+		for _, key := range []string{"a", "c", "d"} {
+			w.run(1, key, 0)
+		}
+		w.wantStates(1, "running", "a passed, b limited, c passed, d passed, e scheduled, f scheduled")
+	})
+}

@@ -20,14 +20,16 @@ type Queued struct {
 	Priority int
 }
 
-// Admit returns the ids of the jobs of a concurrency group that may be scheduled now, in the order
-// in which they should be. Holders is how many jobs hold a slot ([JobState.HoldsSlot]).
+// Admit returns the ids of jobs of a concurrency group that may be scheduled now, in the order in which
+// they should be. Holders is how many jobs hold a slot ([JobState.HoldsSlot]). When it returns some,
+// ask again.
 //
 // Queue holds the jobs with Job.Queued, those of one place by build and position. An ordered job
 // goes when fewer than its limit hold a slot or are ahead of it: have a place before it or, at the
 // same place, can start while it waits, or else come before it in the queue. An eager job goes when
-// fewer than its limit hold a slot, those with a higher priority first. So the first (largest limit −
-// holders) jobs suffice, in this order, and as many of the eager ones in theirs.
+// fewer than its limit hold a slot, those with a higher priority first. It is enough to know of the
+// first (largest limit − holders) jobs in this order, and of as many eager ones in theirs, whose limit
+// is above holders.
 //
 // # Why no build is stuck
 //
@@ -56,7 +58,7 @@ func Admit(holders int, queue []Queued) []string {
 	var eager []Queued
 	for ahead, q := range queue {
 		switch {
-		case q.Waiting:
+		case q.Waiting || q.Limit <= holders:
 		case q.Method == definition.Eager:
 			eager = append(eager, q)
 		case holders+ahead < q.Limit:
@@ -65,9 +67,10 @@ func Admit(holders int, queue []Queued) []string {
 	}
 	slices.SortStableFunc(eager, func(a, b Queued) int { return cmp.Compare(b.Priority, a.Priority) })
 	for _, q := range eager {
-		if holders+len(admitted) < q.Limit {
-			admitted = append(admitted, q.JobID)
+		if holders+len(admitted) >= q.Limit {
+			break // among those with a larger limit there may be some that the queue does not hold
 		}
+		admitted = append(admitted, q.JobID)
 	}
 	return admitted
 }

@@ -1,8 +1,12 @@
 package flow
 
 import (
+	"cmp"
+	"fmt"
 	"slices"
 	"testing"
+
+	"pgregory.net/rapid"
 
 	"stackyard/internal/definition"
 )
@@ -41,6 +45,70 @@ func TestConcurrency_AdmitsByMethod(t *testing.T) {
 			t.Errorf("%s: got %v, want %v", test.name, got, test.want)
 		}
 	}
+}
+
+// TestProperty_TheFirstOfAQueueSuffice holds what Admit says of a whole queue against what it says of the
+// few that a store fetches.
+func TestProperty_TheFirstOfAQueueSuffice(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var queue []Queued
+		most := 0
+		for i := range rapid.IntRange(0, 12).Draw(t, "jobs") {
+			q := Queued{
+				JobID:    fmt.Sprint(i),
+				Place:    fmt.Sprint(rapid.IntRange(1, 4).Draw(t, "place")),
+				Waiting:  rapid.Bool().Draw(t, "waiting"),
+				Limit:    rapid.IntRange(1, 4).Draw(t, "limit"),
+				Method:   rapid.SampledFrom([]definition.ConcurrencyMethod{definition.Ordered, definition.Eager}).Draw(t, "method"),
+				Priority: rapid.IntRange(0, 2).Draw(t, "priority"),
+			}
+			q.Waiting = q.Waiting && q.Method == definition.Ordered
+			queue = append(queue, q)
+			most = max(most, q.Limit)
+		}
+		holders := rapid.IntRange(0, 4).Draw(t, "holders")
+		slices.SortStableFunc(queue, func(a, b Queued) int {
+			return cmp.Or(cmp.Compare(a.Place, b.Place), later(a.Waiting, b.Waiting))
+		})
+		want := everyone(holders, queue)
+		var got []string
+		for went := []string{""}; len(went) > 0 && holders+len(got) < most; got = append(got, went...) {
+			went = Admit(holders+len(got), fetch(queue, holders+len(got), most))
+			queue = slices.DeleteFunc(queue, func(q Queued) bool { return slices.Contains(went, q.JobID) })
+		}
+		if !slices.Equal(got, want) {
+			t.Fatalf("went %v, want %v", got, want)
+		}
+	})
+}
+
+// everyone returns all of a queue, given in order, that may go.
+func everyone(holders int, queue []Queued) (ids []string) {
+	for ahead, q := range queue {
+		if q.Method == definition.Ordered && !q.Waiting && holders+ahead < q.Limit {
+			ids = append(ids, q.JobID)
+		}
+	}
+	byPriority := slices.SortedStableFunc(slices.Values(queue), func(a, b Queued) int { return cmp.Compare(b.Priority, a.Priority) })
+	for _, q := range byPriority {
+		if q.Method == definition.Eager && holders+len(ids) < q.Limit {
+			ids = append(ids, q.JobID)
+		}
+	}
+	return ids
+}
+
+// fetch returns those that Admit needs to know of.
+func fetch(queue []Queued, holders, most int) []Queued {
+	eager := slices.DeleteFunc(slices.Clone(queue), func(q Queued) bool { return q.Method != definition.Eager || q.Limit <= holders })
+	slices.SortStableFunc(eager, func(a, b Queued) int { return cmp.Compare(b.Priority, a.Priority) })
+	first := slices.Clone(queue[:min(most-holders, len(queue))])
+	for _, q := range eager[:min(most-holders, len(eager))] {
+		if !slices.Contains(first, q) {
+			first = append(first, q)
+		}
+	}
+	return first
 }
 
 func TestConcurrency_TellsHowLongAJobWasLimited(t *testing.T) {

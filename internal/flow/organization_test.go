@@ -75,10 +75,13 @@ func (o *organization) queue(group string) queue {
 // that they are limited.
 func (o *organization) admit(group string) error {
 	q := o.queue(group)
-	for _, id := range Admit(q.holders, q.queued) {
-		if _, err := q.builds[id].run(func(r *Run) error { return r.Schedule(id) }); err != nil {
-			return err
+	for ids := Admit(q.holders, q.queued); len(ids) > 0; ids = Admit(q.holders, q.queued) {
+		for _, id := range ids {
+			if _, err := q.builds[id].run(func(r *Run) error { return r.Schedule(id) }); err != nil {
+				return err
+			}
 		}
+		q = o.queue(group)
 	}
 	for id, m := range q.builds {
 		if m.jobs[id].State == Limiting {
