@@ -1,6 +1,10 @@
 package dispatch
 
-import "context"
+import (
+	"context"
+
+	"stackyard/internal/db"
+)
 
 // Settled reports whether there is nothing to hand out in a queue, as far as is known.
 func (d *Dispatcher) Settled(queueID string) bool {
@@ -13,8 +17,25 @@ func (d *Dispatcher) Settled(queueID string) bool {
 func (q *queue) calm() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return !q.stale && len(q.taken) == 0
+	return !q.stale && q.left != nil && len(q.taken) == 0
 }
 
 // Poll looks once for jobs that nobody has told of.
 func (d *Dispatcher) Poll(ctx context.Context) error { return d.poll(ctx) }
+
+// A Query is a statement of a look.
+type Query struct {
+	Text string
+	Args []any
+}
+
+// Queries are those of a look that finds what to hand out to a number of agents who take jobs of some
+// sets of rules.
+func Queries(q *db.Q, queueID string, agents int, sets ...string) []Query {
+	in, arg := q.In("q.id", 1, []string{queueID})
+	args := []any{queueID}
+	for _, set := range sets {
+		args = append(args, set, agents)
+	}
+	return []Query{{presentText(in), []any{arg}}, {bestText(len(sets)), args}}
+}

@@ -41,14 +41,19 @@ func present(q *db.Q, queueIDs ...string) (map[string][]string, error) {
 		err = scan(&queueID, &set)
 		sets[queueID] = append(sets[queueID], set)
 		return none, err
-	}, `
+	}, presentText(in), arg)
+	return sets, err
+}
+
+func presentText(in string) string {
+	return `
 		WITH RECURSIVE present (queue_id, rule_set) AS (
 			SELECT q.id, (
 				SELECT r.rule_set FROM runnable r
 				WHERE r.queue_id = q.id
 				ORDER BY r.rule_set LIMIT 1)
 			FROM queues q
-			WHERE `+in+` AND q.dispatch_paused_at IS NULL
+			WHERE ` + in + ` AND q.dispatch_paused_at IS NULL
 			UNION ALL
 			SELECT p.queue_id, (
 				SELECT r.rule_set FROM runnable r
@@ -57,8 +62,7 @@ func present(q *db.Q, queueIDs ...string) (map[string][]string, error) {
 			FROM present p
 			WHERE p.rule_set IS NOT NULL
 		)
-		SELECT queue_id, rule_set FROM present WHERE rule_set IS NOT NULL`, arg)
-	return sets, err
+		SELECT queue_id, rule_set FROM present WHERE rule_set IS NOT NULL`
 }
 
 // A lane is a part of a queue from which a number of jobs is wanted: those with a set of rules.

@@ -68,6 +68,9 @@ func (d *Dispatcher) waitedFor() map[string]*queue {
 func (q *queue) compare(sets []string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if q.left == nil {
+		return // it is looking
+	}
 	for _, set := range sets {
 		if _, known := q.left[set]; !known {
 			q.stale = true

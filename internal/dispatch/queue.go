@@ -35,7 +35,7 @@ type queue struct {
 	picked  map[string]int  // how many jobs of each set are being assigned
 	taken   map[string]bool // those jobs
 	// stale is set when there may be more to hand out than was seen. Else left has the sets that may
-	// have jobs, with their rules.
+	// have jobs, with their rules; it is nil during a look.
 	stale   bool
 	left    map[string][]string
 	trouble trouble
@@ -169,9 +169,6 @@ func (q *queue) match() (pause time.Duration) {
 			q.fail()
 			continue
 		}
-		if len(picks) == 0 {
-			break
-		}
 		q.dispatcher.claims.add(picks)
 	}
 	return 0
@@ -199,7 +196,7 @@ func (q *queue) look() (picks []pick, err error) {
 		return nil, nil
 	}
 	orgID := q.waiting[0].OrganizationID
-	q.stale = false // what comes from now on may not be seen
+	q.stale, q.left = false, nil // what comes from now on may not be seen
 	q.mu.Unlock()
 	q.dispatcher.measures.looks.Inc()
 	ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
@@ -262,31 +259,36 @@ func (q *queue) wanted(rules map[string][]string) (lanes []lane) {
 
 // pick picks who gets which of the jobs that were seen. The caller holds mu.
 func (q *queue) pick(s sight) []pick {
-	rows := slices.DeleteFunc(s.rows, func(r row) bool { return q.taken[r.jobID] })
-	picks := match(rows, q.waiting, s.rules)
+	var free []row
+	for _, r := range s.rows {
+		if !q.taken[r.jobID] {
+			free = append(free, r)
+		}
+	}
+	picks := match(free, q.waiting, s.rules)
 	for _, p := range picks {
 		p.waiter.picked = true
 		q.taken[p.row.jobID] = true
 		q.picked[p.row.set]++
 	}
 	q.waiting = slices.DeleteFunc(q.waiting, func(w *waiter) bool { return w.picked })
-	q.left = s.left(picks)
+	q.left = s.left(len(free) - len(picks))
 	return picks
 }
 
-// left returns the sets that may have jobs that nobody was picked for: those that were not read, and
-// those of which more was there than was picked, or than was wanted.
-func (s sight) left(picks []pick) map[string][]string {
-	seen, picked := make(map[string]int), make(map[string]int)
+// left returns the sets that may have jobs which nobody was picked for: those that were not read, those
+// that have more than was wanted, and all that were read when some of it was not wanted after all.
+func (s sight) left(unwanted int) map[string][]string {
+	left := maps.Clone(s.rules)
+	if unwanted > 0 {
+		return left
+	}
+	seen := make(map[string]int)
 	for _, r := range s.rows {
 		seen[r.set]++
 	}
-	for _, p := range picks {
-		picked[p.row.set]++
-	}
-	left := maps.Clone(s.rules)
 	for _, l := range s.lanes {
-		if seen[l.set] == picked[l.set] && seen[l.set] < l.wanted {
+		if seen[l.set] < l.wanted {
 			delete(left, l.set)
 		}
 	}
