@@ -13,7 +13,7 @@
 // queue which sets had rows when it last looked, and the bus says when that may have changed. Then one
 // look matches the best jobs with the best agents that wait (match.go): each job wakes one agent. The
 // jobs are claimed by build, many at once (claims.go). What another process was faster to claim is
-// skipped, and its agent goes on waiting.
+// skipped, and its agent goes on waiting. Where an organization wants it, pipelines take turns (share.go).
 //
 // The word of the bus can be lost between processes, so those that share a database look every few
 // seconds as well, with one statement for all their queues (poll.go).
@@ -31,6 +31,7 @@ import (
 	"stackyard/internal/core"
 	"stackyard/internal/db"
 	"stackyard/internal/flow"
+	"stackyard/internal/identity"
 )
 
 // An Agent is one that waits for a job.
@@ -41,6 +42,7 @@ type Agent struct {
 	Tags           []string  // each key=value; what they say of the queue does not matter
 	Priority       *int      // the highest gets jobs first; nil: after all others
 	IdleSince      time.Time // of those with the same priority, who waits for longest gets jobs first
+	FairShare      identity.FairShare
 }
 
 // Jobs is what becomes of jobs that are handed out.

@@ -33,9 +33,15 @@ type Query struct {
 // sets of rules.
 func Queries(q *db.Q, queueID string, agents int, sets ...string) []Query {
 	in, arg := q.In("q.id", 1, []string{queueID})
-	args := []any{queueID}
+	var lanes, own []lane
 	for _, set := range sets {
-		args = append(args, set, agents)
+		lanes = append(lanes, lane{set: set, wanted: agents})
+		own = append(own, lane{set: set, pipelineID: "p", wanted: agents})
 	}
-	return []Query{{presentText(in), []any{arg}}, {bestText(len(sets)), args}}
+	bestOfAll, args := bestQuery(queueID, lanes)
+	bestOfOne, ownArgs := bestQuery(queueID, own)
+	return []Query{
+		{presentText(in), []any{arg}}, {bestOfAll, args},
+		{bestOfOne, ownArgs}, {pipelinesText, []any{queueID, sets[0]}},
+	}
 }

@@ -65,26 +65,25 @@ func presentText(in string) string {
 		SELECT queue_id, rule_set FROM present WHERE rule_set IS NOT NULL`
 }
 
-// A lane is a part of a queue from which a number of jobs is wanted: those with a set of rules.
+// A lane is a part of a queue from which a number of jobs is wanted: those with a set of rules, and where
+// pipelines take turns those of one pipeline.
 type lane struct {
-	set    string
-	wanted int
+	set        string
+	pipelineID string // empty: of all
+	wanted     int
 }
 
 // laneSizes are the numbers of lanes that one statement reads: few, because each is a text that
 // connections keep prepared.
 var laneSizes = []int{16, 4, 1}
 
-// best returns the best jobs of each lane of a queue.
+// best returns the best jobs of each lane of a queue. All lanes are of one pipeline, or none is.
 func best(q *db.Q, queueID string, lanes []lane) ([]row, error) {
 	var all []row
 	for _, size := range laneSizes {
 		for len(lanes) >= size {
-			args := []any{queueID}
-			for _, l := range lanes[:size] {
-				args = append(args, l.set, l.wanted)
-			}
-			rows, err := db.All(q, scanRow, bestText(size), args...)
+			text, args := bestQuery(queueID, lanes[:size])
+			rows, err := db.All(q, scanRow, text, args...)
 			if err != nil {
 				return nil, err
 			}
@@ -98,15 +97,21 @@ func scanRow(scan db.Scan) (r row, err error) {
 	return r, scan(&r.jobID, &r.organizationID, &r.buildID, &r.pipelineID, &r.set, &r.priority, db.ToTime(&r.scheduledAt))
 }
 
-func bestText(lanes int) string {
-	parts := make([]string, lanes)
-	for i := range parts {
+func bestQuery(queueID string, lanes []lane) (text string, args []any) {
+	var s db.Statement
+	queue := s.Arg(queueID)
+	parts := make([]string, len(lanes))
+	for i, l := range lanes {
+		where := `queue_id = ` + queue + ` AND rule_set = ` + s.Arg(l.set)
+		if l.pipelineID != "" {
+			where += ` AND pipeline_id = ` + s.Arg(l.pipelineID)
+		}
 		parts[i] = fmt.Sprintf(`
 		SELECT * FROM (
 			SELECT job_id, organization_id, build_id, pipeline_id, rule_set, priority, scheduled_at FROM runnable
-			WHERE queue_id = $1 AND rule_set = $%d
+			WHERE %s
 			ORDER BY priority DESC, scheduled_at, job_id
-			LIMIT $%d) AS lane%d`, 2*i+2, 2*i+3, i)
+			LIMIT %s) AS lane%d`, where, s.Arg(l.wanted), i)
 	}
-	return strings.Join(parts, ` UNION ALL`)
+	return strings.Join(parts, ` UNION ALL`), s.Args()
 }

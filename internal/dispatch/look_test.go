@@ -57,7 +57,7 @@ func TestLook_CostsTheSameInALongQueue(t *testing.T) {
 		w.fill(30_000, "zos")
 		many := work()
 		for what, plan := range map[string]string{"few": few, "many": many} {
-			if strings.Contains(plan, "Seq Scan on runnable") || strings.Contains(plan, "Sort") || !strings.Contains(plan, "runnable_best") {
+			if strings.Contains(plan, "Seq Scan on runnable") || strings.Contains(plan, "Sort") || !strings.Contains(plan, "runnable_best") || !strings.Contains(plan, "runnable_share") {
 				t.Errorf("%s jobs:\n%s", what, plan)
 			}
 			for line := range strings.Lines(plan) {
@@ -74,7 +74,7 @@ func TestLook_CostsTheSameInALongQueue(t *testing.T) {
 	t.Run("sqlite", func(t *testing.T) {
 		w := newWorld(t, dbtest.New(t, db.SQLite))
 		plan := w.explain("EXPLAIN QUERY PLAN ")
-		if strings.Contains(plan, "SCAN runnable") || strings.Contains(plan, "SCAN r\n") || strings.Contains(plan, "TEMP B-TREE") || !strings.Contains(plan, "runnable_best") {
+		if strings.Contains(plan, "SCAN runnable") || strings.Contains(plan, "SCAN r\n") || strings.Contains(plan, "TEMP B-TREE") || !strings.Contains(plan, "runnable_best") || !strings.Contains(plan, "runnable_share") {
 			t.Error(plan)
 		}
 	})

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"stackyard/internal/db"
+	"stackyard/internal/identity"
 )
 
 const (
@@ -32,8 +33,9 @@ type queue struct {
 	waiting []*waiter
 	number  uint64
 	kinds   kinds
-	picked  map[string]int  // how many jobs of each set are being assigned
-	taken   map[string]bool // those jobs
+	share   identity.FairShare
+	picked  map[string]int    // how many jobs of each set are being assigned
+	taken   map[string]string // those jobs, and their pipelines
 	// stale is set when there may be more to hand out than was seen. Else left has the sets that may
 	// have jobs, with their rules; it is nil during a look.
 	stale   bool
@@ -49,7 +51,7 @@ func newQueue(d *Dispatcher, id string) *queue {
 		poke:       make(chan struct{}, 1),
 		kinds:      kinds{},
 		picked:     map[string]int{},
-		taken:      map[string]bool{},
+		taken:      map[string]string{},
 		stale:      true,
 	}
 	q.woken, q.unsubscribe = d.bus.Subscribe(Topic(id))
@@ -67,7 +69,7 @@ func (q *queue) idle() bool {
 func (q *queue) add(w *waiter) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	w.kind = q.kinds.of(w.Tags)
+	w.kind, q.share = q.kinds.of(w.Tags), w.FairShare
 	q.line(w)
 }
 
@@ -195,7 +197,7 @@ func (q *queue) look() (picks []pick, err error) {
 		q.mu.Unlock()
 		return nil, nil
 	}
-	orgID := q.waiting[0].OrganizationID
+	orgID, share := q.waiting[0].OrganizationID, q.share
 	q.stale, q.left = false, nil // what comes from now on may not be seen
 	q.mu.Unlock()
 	q.dispatcher.measures.looks.Inc()
@@ -203,7 +205,7 @@ func (q *queue) look() (picks []pick, err error) {
 	defer cancel()
 	var seen sight
 	err = q.dispatcher.db.Read(ctx, func(sql *db.Q) (err error) {
-		seen, err = q.see(sql, orgID)
+		seen, err = q.see(sql, orgID, share)
 		return err
 	})
 	if err != nil {
@@ -219,10 +221,12 @@ type sight struct {
 	rules map[string][]string // of the sets that jobs have
 	lanes []lane              // that were read, as far as they were wanted
 	rows  []row
+	// shares are how much the pipelines of the rows have, where they take turns.
+	shares shares
 }
 
 // see reads which sets of rules there are, and the best jobs of those that somebody who waits could take.
-func (q *queue) see(sql *db.Q, orgID string) (s sight, err error) {
+func (q *queue) see(sql *db.Q, orgID string, share identity.FairShare) (s sight, err error) {
 	sets, err := present(sql, q.id)
 	if err != nil {
 		return s, err
@@ -231,6 +235,14 @@ func (q *queue) see(sql *db.Q, orgID string) (s sight, err error) {
 		return s, err
 	}
 	s.lanes = q.wanted(s.rules)
+	if share.On {
+		if s.lanes, err = byPipeline(sql, q.id, s.lanes); err != nil {
+			return s, err
+		}
+		if s.shares, err = sharesOf(sql, q.id, share, s.lanes); err != nil {
+			return s, err
+		}
+	}
 	s.rows, err = best(sql, q.id, s.lanes)
 	return s, err
 }
@@ -251,7 +263,7 @@ func (q *queue) wanted(rules map[string][]string) (lanes []lane) {
 			}
 		}
 		if n > 0 {
-			lanes = append(lanes, lane{set, n + q.picked[set]})
+			lanes = append(lanes, lane{set: set, wanted: n + q.picked[set]})
 		}
 	}
 	return lanes
@@ -261,14 +273,17 @@ func (q *queue) wanted(rules map[string][]string) (lanes []lane) {
 func (q *queue) pick(s sight) []pick {
 	var free []row
 	for _, r := range s.rows {
-		if !q.taken[r.jobID] {
+		if q.taken[r.jobID] == "" {
 			free = append(free, r)
 		}
 	}
-	picks := match(free, q.waiting, s.rules)
+	for _, pipelineID := range q.taken {
+		s.shares.add(pipelineID)
+	}
+	picks := match(free, q.waiting, s.rules, s.shares)
 	for _, p := range picks {
 		p.waiter.picked = true
-		q.taken[p.row.jobID] = true
+		q.taken[p.row.jobID] = p.row.pipelineID
 		q.picked[p.row.set]++
 	}
 	q.waiting = slices.DeleteFunc(q.waiting, func(w *waiter) bool { return w.picked })
@@ -283,12 +298,22 @@ func (s sight) left(unwanted int) map[string][]string {
 	if unwanted > 0 {
 		return left
 	}
-	seen := make(map[string]int)
+	seen := make(map[lane]int)
 	for _, r := range s.rows {
-		seen[r.set]++
+		l := lane{set: r.set}
+		if s.shares != nil {
+			l.pipelineID = r.pipelineID
+		}
+		seen[l]++
+	}
+	more := make(map[string]bool)
+	for _, l := range s.lanes {
+		if seen[lane{set: l.set, pipelineID: l.pipelineID}] == l.wanted {
+			more[l.set] = true
+		}
 	}
 	for _, l := range s.lanes {
-		if seen[l.set] < l.wanted {
+		if !more[l.set] {
 			delete(left, l.set)
 		}
 	}

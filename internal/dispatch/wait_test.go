@@ -214,21 +214,14 @@ func TestWait_SkipsJobsThatOthersTook(t *testing.T) {
 
 func TestWait_GivesNothingOfAPausedQueue(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		pause := func(at any) {
-			w.ok(w.Write(t.Context(), func(q *db.Q) error {
-				q.Announce(dispatch.Topic(servertest.AcmeQueueID))
-				_, err := q.Exec(`UPDATE queues SET dispatch_paused_at = $2 WHERE id = $1`, servertest.AcmeQueueID, at)
-				return err
-			}))
-		}
-		pause(1)
+		w.pauseQueue(true)
 		w.build("{command: a, key: a}", "{command: a, key: b}")
 		w.wait(w.agent("early")).nothing()
 		waiting := w.wait(w.agent("waiting"))
 		w.waiting(1)
-		pause(nil)
+		w.pauseQueue(false)
 		wantEqual(t, "resumed", w.key(waiting.get()), "a")
-		pause(1)
+		w.pauseQueue(true)
 		w.wait(w.agent("late")).nothing()
 	})
 }

@@ -114,7 +114,26 @@ func (w *world) failWith(err error) {
 // build makes a build of steps, each a line of YAML.
 func (w *world) build(lines ...string) *builds.Build {
 	w.t.Helper()
-	p := *w.pipeline
+	return w.buildOf(w.pipeline, lines...)
+}
+
+// another adds a pipeline to acme.
+func (w *world) another(slug string) (p *pipelines.Pipeline) {
+	w.t.Helper()
+	file := "organizations: [{slug: acme, pipelines: [{slug: " + slug + ", name: " + slug + ", repository: https://git.example.test/x.git, cluster: Default, configuration: 'steps: [{command: a}]'}]}]"
+	_, err := orgfile.Apply(w.t.Context(), w.DB, seal.NewKey(), core.SystemClock, []byte(file))
+	w.ok(err)
+	w.ok(w.Read(w.t.Context(), func(q *db.Q) (err error) {
+		p, err = pipelines.ByID(q, pipelines.System(w.org), w.texts(`SELECT id FROM pipelines WHERE slug = $1`, slug)[0])
+		return err
+	}))
+	return p
+}
+
+// buildOf makes a build of a pipeline.
+func (w *world) buildOf(pipeline *pipelines.Pipeline, lines ...string) *builds.Build {
+	w.t.Helper()
+	p := *pipeline
 	p.Configuration = "steps:\n  - " + strings.Join(lines, "\n  - ") + "\n"
 	b, err := w.builds.Create(w.t.Context(), &p, builds.Creation{Commit: "HEAD", Branch: "main", Source: builds.FromAPI})
 	w.ok(err)
@@ -126,6 +145,20 @@ func (w *world) exec(query string, args ...any) {
 	w.t.Helper()
 	w.ok(w.Write(w.t.Context(), func(q *db.Q) error {
 		_, err := q.Exec(query, args...)
+		return err
+	}))
+}
+
+// pauseQueue pauses acme's default queue, or resumes it.
+func (w *world) pauseQueue(paused bool) {
+	w.t.Helper()
+	var at any
+	if paused {
+		at = 1
+	}
+	w.ok(w.Write(w.t.Context(), func(q *db.Q) error {
+		q.Announce(dispatch.Topic(servertest.AcmeQueueID))
+		_, err := q.Exec(`UPDATE queues SET dispatch_paused_at = $2 WHERE id = $1`, servertest.AcmeQueueID, at)
 		return err
 	}))
 }

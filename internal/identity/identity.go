@@ -64,7 +64,23 @@ type Limits struct {
 	RESTRequestsPerSecond int `json:"rest_requests_per_second" yaml:"rest_requests_per_second"`
 	// BuildRetentionDays is how long finished builds are kept; 0 is for ever.
 	BuildRetentionDays int `json:"build_retention_days,omitempty" yaml:"build_retention_days"`
+	// FairShare is how pipelines share the agents of a queue.
+	FairShare FairShare `json:"fair_share,omitzero" yaml:"fair_share"`
 }
+
+// FairShare lets the pipelines of a queue take turns, so that none has to wait for all the jobs of
+// another. When it is on, the next job is of the pipeline that has the fewest running for its weight.
+type FairShare struct {
+	On bool `json:"on,omitempty"`
+	// Weights are those of pipelines by their slugs; 1 for all others.
+	Weights map[string]int `json:"weights,omitempty"`
+}
+
+// IsZero reports whether nobody has said anything about it.
+func (f FairShare) IsZero() bool { return !f.On && len(f.Weights) == 0 }
+
+// Weight is that of a pipeline.
+func (f FairShare) Weight(slug string) int { return max(f.Weights[slug], 1) }
 
 // DefaultLimits are the limits of an organization that sets none.
 var DefaultLimits = Limits{Stacks: 30, RESTRequestsPerSecond: 1000}

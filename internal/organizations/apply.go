@@ -48,7 +48,18 @@ type LimitsSpec struct {
 	StackRequestsPerSecond map[string]int `yaml:"stack_requests_per_second"`
 	RESTRequestsPerSecond  *int           `yaml:"rest_requests_per_second"`
 	BuildRetentionDays     *int           `yaml:"build_retention_days"`
+	FairShare              FairShareSpec  `yaml:"fair_share"`
 }
+
+// A FairShareSpec turns fair share on or off, and names the weights to change.
+type FairShareSpec struct {
+	Line    int            `yaml:"-"`
+	Enabled *bool          `yaml:"enabled"`
+	Weights map[string]int `yaml:"weights"`
+}
+
+// maxWeight is the largest weight of a pipeline.
+const maxWeight = 1000
 
 // maxRetentionDays is the longest time that finished builds can be kept, other than for ever: a century.
 const maxRetentionDays = 36500
@@ -85,6 +96,15 @@ func (s LimitsSpec) check(c *core.Complaints) {
 			c.Add(s.Line, "unknown scope %q in stack_requests_per_second; known are %s", scope, strings.Join(stackScopes, ", "))
 		} else if s.StackRequestsPerSecond[scope] < 1 {
 			c.Add(s.Line, "the limit of the scope %s must be at least 1", scope)
+		}
+	}
+	s.FairShare.check(c)
+}
+
+func (s FairShareSpec) check(c *core.Complaints) {
+	for _, slug := range slices.Sorted(maps.Keys(s.Weights)) {
+		if weight := s.Weights[slug]; weight < 1 || weight > maxWeight {
+			c.Add(s.Line, "the weight of the pipeline %s must be an integer from 1 to %d", slug, maxWeight)
 		}
 	}
 }
@@ -161,16 +181,21 @@ func (s LimitsSpec) to(l *identity.Limits) {
 	core.SetGiven(&l.Stacks, s.Stacks)
 	core.SetGiven(&l.RESTRequestsPerSecond, s.RESTRequestsPerSecond)
 	core.SetGiven(&l.BuildRetentionDays, s.BuildRetentionDays)
-	if len(s.StackRequestsPerSecond) == 0 {
-		return
+	core.SetGiven(&l.FairShare.On, s.FairShare.Enabled)
+	l.StackRequestsPerSecond = overridden(l.StackRequestsPerSecond, s.StackRequestsPerSecond)
+	l.FairShare.Weights = overridden(l.FairShare.Weights, s.FairShare.Weights)
+}
+
+// overridden returns numbers with those that are given in place of theirs. It is a new map when it
+// differs: the old one is also that of the organization as it was.
+func overridden(numbers, given map[string]int) map[string]int {
+	if len(given) == 0 {
+		return numbers
 	}
-	// A new map: the old one is also that of the organization as it was.
-	overrides := maps.Clone(l.StackRequestsPerSecond)
-	if overrides == nil {
-		overrides = make(map[string]int)
-	}
-	maps.Copy(overrides, s.StackRequestsPerSecond)
-	l.StackRequestsPerSecond = overrides
+	changed := make(map[string]int, len(numbers)+len(given))
+	maps.Copy(changed, numbers)
+	maps.Copy(changed, given)
+	return changed
 }
 
 // checkName complains about a name that nothing may have.

@@ -113,6 +113,7 @@ limits:
   stack_requests_per_second: {list-scheduled-jobs: 20}
   rest_requests_per_second: 0
   build_retention_days: 90
+  fair_share: {enabled: true, weights: {deploy: 3}}
 members:
   - email: Ada@Acme.test
     id: 0190C0DE-0000-7000-8000-000000000001
@@ -160,7 +161,7 @@ func TestApply_MakesWhatTheFileSays(t *testing.T) {
 		if org.Features != features {
 			t.Errorf("features are %+v", org.Features)
 		}
-		if l := org.Limits; l.Stacks != 5 || l.RESTRequestsPerSecond != 0 || l.BuildRetentionDays != 90 || l.StackRequestsPerSecond["list-scheduled-jobs"] != 20 {
+		if l := org.Limits; l.Stacks != 5 || l.RESTRequestsPerSecond != 0 || l.BuildRetentionDays != 90 || !l.FairShare.On || l.FairShare.Weight("deploy") != 3 || l.FairShare.Weight("other") != 1 || l.StackRequestsPerSecond["list-scheduled-jobs"] != 20 {
 			t.Errorf("limits are %+v", l)
 		}
 		ada, err := dir.Authenticate(t.Context(), "svcua_ada-everything")
@@ -423,6 +424,7 @@ func TestApply_Complains(t *testing.T) {
 		"negative stacks":             {"{slug: acme, limits: {stacks: -1}}", "stacks must not be negative"},
 		"a negative rate":             {"{slug: acme, limits: {rest_requests_per_second: -1}}", "rest_requests_per_second must not be negative"},
 		"a negative retention":        {"{slug: acme, limits: {build_retention_days: -1}}", "build_retention_days must be an integer from 0"},
+		"a weight of nothing":         {"{slug: acme, limits: {fair_share: {weights: {deploy: 0}}}}", "the weight of the pipeline deploy must be an integer from 1 to 1000"},
 		"an unknown rate":             {"{slug: acme, limits: {stack_requests_per_second: {fly: 1}}}", `unknown scope "fly"`},
 		"a rate of nothing":           {"{slug: acme, limits: {stack_requests_per_second: {default: 0}}}", "must be at least 1"},
 		"an email without an at":      {"{slug: acme, members: [{email: ada}]}", `"ada" is not an email address`},

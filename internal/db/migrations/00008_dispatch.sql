@@ -4,6 +4,8 @@
 ALTER TABLE jobs ADD COLUMN agent_id TEXT;
 CREATE INDEX jobs_held ON jobs (agent_id)
     WHERE agent_id IS NOT NULL AND state IN ('assigned', 'accepted', 'running', 'canceling', 'timing_out');
+CREATE INDEX jobs_busy ON jobs (queue_id, build_id)
+    WHERE agent_id IS NOT NULL AND state IN ('assigned', 'accepted', 'running', 'canceling', 'timing_out');
 
 -- What a job asks of its agent besides the queue; NULL: nothing.
 ALTER TABLE jobs ADD COLUMN rule_set TEXT;
@@ -28,5 +30,6 @@ CREATE TABLE runnable (
     priority        BIGINT NOT NULL,
     scheduled_at    BIGINT NOT NULL
 );
--- The best job of a queue among those with the same rules comes first.
+-- The best job of a queue among those with the same rules comes first; also for each pipeline.
 CREATE INDEX runnable_best ON runnable (queue_id, rule_set, priority DESC, scheduled_at, job_id);
+CREATE INDEX runnable_share ON runnable (queue_id, rule_set, pipeline_id, priority DESC, scheduled_at, job_id);
