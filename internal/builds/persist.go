@@ -145,21 +145,22 @@ func (u *unit) insertJobs(changes []flow.JobChange) error {
 func jobPosition(step string, index int) string { return fmt.Sprintf("%s %04d", step, index) }
 
 // insertAttempt adds a new attempt of a job, which takes from the one before all that flow does not
-// know of.
+// know of. If that had no queue because the cluster had no default one, it may have one now.
 func (u *unit) insertAttempt(j *flow.Job) error {
 	_, err := u.q.Exec(`
 		INSERT INTO jobs (id, organization_id, build_id, step_id, position, type, state, priority, queue_id, timeout_minutes,
 			parallel_index, parallel_total, matrix, soft_fail, broken_reason, unreachable, soft_failed, promise_fails, retried,
 			retry_of, retry_type, retries_count, rule_uses, concurrency_group, concurrency_limit, concurrency_method, queue_place, queued, concurrency_wait,
 			created_at, scheduled_at, limited_at, runnable_at, rule_set)
-		SELECT $2, organization_id, build_id, step_id, position, type, $3, priority, queue_id, timeout_minutes,
+		SELECT $2, organization_id, build_id, step_id, position, type, $3, priority,
+			COALESCE(queue_id, (SELECT c.default_queue_id FROM clusters c WHERE c.id = $16 AND jobs.type = 'script')), timeout_minutes,
 			parallel_index, parallel_total, matrix, soft_fail, broken_reason, $4, $5, $6, $7,
 			$1, $8, $9, $10, concurrency_group, concurrency_limit, concurrency_method, queue_place, $11, $12,
 			$13, scheduled_at, $14, $15, rule_set
 		FROM jobs WHERE id = $1`,
 		j.RetryOf, j.ID, j.State, j.Unreachable, j.SoftFailed, j.PromiseFails, j.Retried,
 		j.RetryType, j.RetriesCount, db.JSON(j.RuleUses), j.Queued, duration(j.ConcurrencyWait),
-		db.Micros(u.now), db.Micros(j.LimitedAt), db.Micros(j.RunnableAt))
+		db.Micros(u.now), db.Micros(j.LimitedAt), db.Micros(j.RunnableAt), u.build.ClusterID)
 	if err != nil {
 		return err
 	}

@@ -96,6 +96,30 @@ func TestRunnable_HasJobsWithoutAQueueToo(t *testing.T) {
 	})
 }
 
+func TestRunnable_JobsWithoutAQueueGetTheDefaultOneWhenThereIsOne(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		choose := func(queue any) {
+			w.ada.Patch(acme+"/clusters/"+servertest.AcmeClusterID, map[string]any{"default_queue_id": queue}).Want(http.StatusOK)
+		}
+		choose(nil)
+		w.steps("{command: a, key: a}", "{command: c, key: c}", "wait", "{command: b, key: b}")
+		w.create(nil)
+		w.ada.Put(acme+"/jobs/"+w.job(1, "c")+"/cancel", nil).Want(http.StatusOK)
+		w.create(nil)
+		w.ada.Put(hello+"/2/cancel", nil).Want(http.StatusOK)
+		reason := func(id string) string { return w.ada.Get(acme + "/jobs/" + id + "/explain").String("reason") }
+		wantEqual(t, "before", reason(w.job(1, "a")), "It names no queue and its cluster has no default one, so no agent can take it.")
+		choose(servertest.AcmeQueueID)
+		wantEqual(t, "after", reason(w.job(1, "a")), "It waits for an agent of the queue default.")
+		w.wantRunnable()
+		w.run(1, "a", 0)
+		w.ada.Put(acme+"/jobs/"+w.job(1, "c")+"/retry", nil).Want(http.StatusOK)
+		w.run(1, "c", 0)
+		wantEqual(t, "what comes later", reason(w.job(1, "b")), "It waits for an agent of the queue default.")
+		w.wantRunnable()
+	})
+}
+
 func TestRunnable_NamesTheSameRulesAlike(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		w.steps(

@@ -8,6 +8,7 @@ import (
 
 	"stackyard/internal/core"
 	"stackyard/internal/db"
+	"stackyard/internal/dispatch"
 	"stackyard/internal/identity"
 )
 
@@ -138,6 +139,7 @@ func (s *Service) changeQueue(ctx context.Context, p part[Queue], change func(*Q
 		if err = change(&queue); err != nil {
 			return err
 		}
+		q.Announce(dispatch.Topic(queue.ID)) // it may be paused no more
 		return updateQueue(q, queue)
 	})
 	return queue, err

@@ -5,6 +5,7 @@ import (
 
 	"stackyard/internal/core"
 	"stackyard/internal/db"
+	"stackyard/internal/dispatch"
 	"stackyard/internal/identity"
 )
 
@@ -102,15 +103,23 @@ func userID(u *identity.User) any {
 	return u.ID
 }
 
-// updateCluster writes what can be changed about a cluster.
+// updateCluster writes what can be changed about a cluster. Jobs that named no queue while it had no
+// default one wait in that from now on.
 func updateCluster(q *db.Q, c Cluster) error {
+	var before string
+	if err := q.QueryRow(`SELECT default_queue_id FROM clusters WHERE id = $1`, c.ID).Scan(db.ToText(&before)); err != nil {
+		return err
+	}
 	_, err := q.Exec(`
 		UPDATE clusters SET name = $2, description = $3, emoji = $4, color = $5, is_default = $6, hosted = $7, default_queue_id = $8,
 			hosted_git_mirror_enabled = $9, hosted_container_cache_enabled = $10
 		WHERE id = $1`,
 		c.ID, c.Name, c.Description, db.Text(c.Emoji), db.Text(c.Color), c.Default, c.Hosted, db.Text(c.DefaultQueueID),
 		c.GitMirror, c.ContainerCache)
-	return err
+	if err != nil || before != "" || c.DefaultQueueID == "" {
+		return err
+	}
+	return dispatch.Adopt(q, c.OrganizationID, c.ID, c.DefaultQueueID)
 }
 
 // deleteCluster removes a cluster with everything in it.

@@ -46,6 +46,21 @@ func Reprioritize(q *db.Q, jobID string, priority int) error {
 	return err
 }
 
+// Adopt puts the jobs of a cluster into a queue that named none when the cluster had no default queue.
+func Adopt(q *db.Q, orgID, clusterID, queueID string) error {
+	const lost = `queue_id IS NULL AND build_id IN (
+			SELECT b.id FROM pipelines p
+			JOIN builds b ON b.pipeline_id = p.id
+			WHERE p.organization_id = $1 AND b.cluster_id = $2 AND b.finished_at IS NULL)`
+	_, err := q.Exec(`UPDATE jobs SET queue_id = $3 WHERE type = 'script' AND `+lost, orgID, clusterID, queueID)
+	if err != nil {
+		return err
+	}
+	q.Announce(Topic(queueID))
+	_, err = q.Exec(`UPDATE runnable SET queue_id = $3 WHERE `+lost, orgID, clusterID, queueID)
+	return err
+}
+
 // Topic is what the bus calls a queue in which there may be more to hand out than before: it has another
 // runnable job, or is paused no more.
 func Topic(queueID string) string { return "queue:" + queueID }
