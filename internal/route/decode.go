@@ -52,7 +52,7 @@ const bodyTimeout = 30 * time.Second
 
 // decode reads the request's body into the struct that v points to. An absent body is an empty object.
 func (r *Request) decode(v any) error {
-	body, err := r.readBody(maxBody)
+	body, err := r.ReadBody(maxBody)
 	if err != nil {
 		return err
 	}
@@ -75,7 +75,7 @@ func (r *Request) ReadForm() (url.Values, error) {
 	if kind != formType {
 		return nil, core.Errorf(core.BadRequest, "The request body must be a form (%s)", formType)
 	}
-	body, err := r.readBody(maxForm)
+	body, err := r.ReadBody(maxForm)
 	if err != nil {
 		return nil, err
 	}
@@ -105,8 +105,9 @@ func DecodeForm(form url.Values, v any) error {
 	return nil
 }
 
-// readBody reads the whole body, unless it is larger than a number of bytes or slow to arrive.
-func (r *Request) readBody(most int64) ([]byte, error) {
+// ReadBody reads the whole body, unless it is larger than a number of bytes or slow to arrive. Handlers
+// without a body type use it.
+func (r *Request) ReadBody(most int64) ([]byte, error) {
 	// What cannot have a deadline, such as a recorder in a test, cannot be slow either.
 	connection := http.NewResponseController(r.w)
 	connection.SetReadDeadline(time.Now().Add(r.server.bodyTimeout))
