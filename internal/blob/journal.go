@@ -31,7 +31,7 @@ import (
 const (
 	journalSpan = 1 << 20
 	// maxJournal bounds a journal: so many pieces of a few bytes are nobody's log.
-	maxJournal = 32 << 20
+	maxJournal = 8 << 20
 	// openSuffix ends the name of the journal that pieces are added to. Others get one of their own.
 	openSuffix = ".open"
 

@@ -15,6 +15,7 @@ import (
 type Holding struct {
 	JobID      string
 	BuildID    string
+	PipelineID string
 	State      flow.JobState
 	FinishedAt time.Time
 }
@@ -22,8 +23,11 @@ type Holding struct {
 // HoldingOf returns who may speak for a job of an organization, or a NotFound error.
 func HoldingOf(q *db.Q, orgID, jobID string) (Holding, error) {
 	h, err := db.One(q, func(scan db.Scan) (h Holding, err error) {
-		return h, scan(&h.JobID, &h.BuildID, &h.State, db.ToTime(&h.FinishedAt))
-	}, `SELECT id, build_id, state, finished_at FROM jobs WHERE organization_id = $1 AND id = $2`, orgID, jobID)
+		return h, scan(&h.JobID, &h.BuildID, &h.PipelineID, &h.State, db.ToTime(&h.FinishedAt))
+	}, `
+		SELECT j.id, j.build_id, b.pipeline_id, j.state, j.finished_at
+		FROM jobs j JOIN builds b ON b.id = j.build_id
+		WHERE j.organization_id = $1 AND j.id = $2`, orgID, jobID)
 	if errors.Is(err, db.ErrNoRows) {
 		err = core.Errorf(core.NotFound, noJob)
 	}
