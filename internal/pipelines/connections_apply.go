@@ -25,8 +25,6 @@ type ConnectionSpec struct {
 	Provider string `yaml:"provider"`
 	APIURL   string `yaml:"api_url"`
 	Token    string `yaml:"token"`
-	// CloneToken is what jobs get to clone with.
-	CloneToken string `yaml:"clone_token"`
 }
 
 // CheckConnections complains about what is wrong with the source connections of one organization.
@@ -103,31 +101,24 @@ func newConnection(org *identity.Organization, host string, now time.Time) conne
 	return c
 }
 
-// to writes what the spec says into a connection.
+// to writes what the spec says into a connection. A token that is the same is not sealed again, which
+// would look like a change.
 func (s ConnectionSpec) to(c *connection, key seal.Key) error {
 	c.provider = cmp.Or(s.Provider, c.provider)
 	c.apiURL = cmp.Or(s.APIURL, c.apiURL)
-	if err := sealNew(&c.sealedToken, s.Token, key, c.sealContext()); err != nil {
-		return fmt.Errorf("seal the token of source connection %s: %w", c.id, err)
-	}
-	if err := sealNew(&c.sealedCloneToken, s.CloneToken, key, c.cloneSealContext()); err != nil {
-		return fmt.Errorf("seal the clone token of source connection %s: %w", c.id, err)
-	}
-	return nil
-}
-
-// sealNew seals a token that is given. One that is the same is not sealed again, which would look like a
-// change.
-func sealNew(sealed *string, given string, key seal.Key, context string) (err error) {
-	if given == "" {
+	if s.Token == "" {
 		return nil
 	}
-	if *sealed != "" {
-		was, err := key.Open(*sealed, context)
-		if err != nil || string(was) == given {
-			return err
+	if c.sealedToken != "" {
+		token, err := key.Open(c.sealedToken, c.sealContext())
+		if err != nil {
+			return fmt.Errorf("read the token of source connection %s: %w", c.id, err)
+		}
+		if string(token) == s.Token {
+			return nil
 		}
 	}
-	*sealed, err = key.Seal([]byte(given), context)
+	sealed, err := key.Seal([]byte(s.Token), c.sealContext())
+	c.sealedToken = sealed
 	return err
 }

@@ -22,6 +22,7 @@ import (
 	"stackyard/internal/dispatch"
 	"stackyard/internal/hosted"
 	"stackyard/internal/identity"
+	"stackyard/internal/joblog"
 	"stackyard/internal/oauth"
 	"stackyard/internal/organizations"
 	"stackyard/internal/outbound"
@@ -56,6 +57,7 @@ type Server struct {
 	background *background
 	dispatcher *dispatch.Dispatcher
 	agents     *agents.Service
+	logs       *joblog.Service
 	accounts   *account.Service
 	pages      *web.Site
 	draining   atomic.Bool
@@ -91,6 +93,8 @@ func (s *Server) rooms(p Parts, directory *identity.Directory, metrics prometheu
 	pipelines := pipelines.New(p.DB, p.Key, p.Public, p.Clock, outbound.New(p.OutboundAllow))
 	builds := builds.New(p.DB, pipelines, p.Public, p.Clock, p.Log)
 	s.dispatcher = dispatch.New(p.DB, s.background.bus, p.Clock, p.Log, metrics, dispatch.Jobs{Assign: builds.Assign, AssignedTo: builds.AssignedTo})
+	s.logs = joblog.New(p.DB, p.Blobs, s.background.bus, builds, p.Public, p.Clock, p.Log)
+	builds.Observe(s.logs.Observe)
 	clusters := clusters.New(p.DB, directory, p.Key, p.Public, p.Clock)
 	s.agents = agents.New(agents.Parts{
 		DB:        p.DB,
@@ -108,6 +112,7 @@ func (s *Server) rooms(p Parts, directory *identity.Directory, metrics prometheu
 	})
 	oauth := oauth.New(p.DB, directory, p.Key, p.Public, p.Clock)
 	builds.Background(s.background.tasks, p.Blobs)
+	s.logs.Background(s.background.tasks)
 	oauth.Background(s.background.tasks)
 	s.pages = web.New(web.Config{
 		DB:        p.DB,
@@ -144,5 +149,6 @@ func (s *Server) Routes() []route.Route { return s.handler.Routes() }
 // while requests do.
 func (s *Server) Drain() {
 	s.draining.Store(true)
+	s.logs.Drain()
 	go s.background.stopTasks()
 }

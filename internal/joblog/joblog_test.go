@@ -1,0 +1,179 @@
+package joblog_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestAppend_PutsChunksWhereTheyBelong(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		job := w.run()
+		w.wantContent(job, "")
+		w.add(job, 5, "world")
+		w.wantContent(job, "") // the beginning is missing
+		w.add(job, 0, "hello")
+		w.wantContent(job, "helloworld")
+		w.add(job, 5, "world")
+		w.add(job, 12, "late")
+		w.wantContent(job, "helloworld")
+		w.add(job, 10, ", ")
+		w.wantContent(job, "helloworld, late")
+	})
+}
+
+func TestSeal_KeepsTheContentAndOneObject(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		job := w.run()
+		w.add(job, 0, "one\r\n")
+		w.add(job, 5, "two\r\n")
+		w.end(job)
+		w.wantContent(job, "one\r\ntwo\r\n")
+		w.runDue()
+		if l := w.open(job); !l.Settled() || !l.Ended {
+			t.Error("the log is not sealed")
+		}
+		w.wantContent(job, "one\r\ntwo\r\n")
+		if n := w.keys(job); n != 1 {
+			t.Errorf("there are %d objects of the log", n)
+		}
+	})
+}
+
+func TestSeal_OfALogWithoutAnyBytesKeepsNothing(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		job := w.run()
+		w.end(job)
+		w.runDue()
+		w.wantContent(job, "")
+		if n := w.keys(job); n != 0 {
+			t.Errorf("there are %d objects of the log", n)
+		}
+	})
+}
+
+func TestSeal_MarksWhatIsMissing(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		job := w.run()
+		w.add(job, 10, "two")
+		w.add(job, 1000, "three")
+		w.wantContent(job, "")
+		w.end(job)
+		const want = "[10 bytes of the log are missing here]\r\ntwo\r\n[987 bytes of the log are missing here]\r\nthree"
+		w.wantContent(job, want)
+		w.runDue()
+		w.wantContent(job, want)
+	})
+}
+
+func TestAppend_AfterTheEndSealsTheLogAgain(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		job := w.run()
+		w.add(job, 0, "one, ")
+		w.end(job)
+		w.runDue()
+		w.add(job, 5, "two, ")
+		w.wantContent(job, "one, two, ")
+		if w.open(job).Settled() {
+			t.Error("a log with a late chunk counts as sealed")
+		}
+		w.add(job, 10, "three")
+		w.Clock.Advance(time.Minute)
+		w.runDue()
+		w.wantContent(job, "one, two, three")
+		if l := w.open(job); !l.Settled() {
+			t.Error("the log was not sealed again")
+		}
+		if n := w.keys(job); n != 1 {
+			t.Errorf("there are %d objects of the log", n)
+		}
+	})
+}
+
+func TestDelete_RemovesALogAndDropsWhatFollows(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		job := w.run()
+		w.add(job, 0, "secret")
+		w.ok(w.logs.Delete(t.Context(), job))
+		w.wantContent(job, "")
+		w.add(job, 6, "more")
+		w.wantContent(job, "")
+		if n := w.keys(job); n != 0 {
+			t.Errorf("there are %d objects of the log", n)
+		}
+		w.end(job)
+		w.runDue()
+		w.add(job, 0, "secret")
+		w.Clock.Advance(time.Minute)
+		w.runDue()
+		w.wantContent(job, "")
+		if n := w.keys(job); n != 0 {
+			t.Errorf("there are %d objects of the log", n)
+		}
+		w.ok(w.logs.Delete(t.Context(), job))
+	})
+}
+
+func TestDelete_RemovesASealedLog(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		job := w.run()
+		w.add(job, 0, "secret")
+		w.end(job)
+		w.runDue()
+		w.ok(w.logs.Delete(t.Context(), job))
+		w.wantContent(job, "")
+		if n := w.keys(job); n != 0 {
+			t.Errorf("there are %d objects of the log", n)
+		}
+	})
+}
+
+// Of a log that is too large the beginning and the end are kept, and never much more.
+func TestAppend_KeepsHeadAndTailOfALogThatIsTooLarge(t *testing.T) {
+	const mib = 1 << 20
+	everywhere(t, func(t *testing.T, w *world) {
+		w.logs.SetLimits(2*mib, mib)
+		job := w.run()
+		content := strings.Repeat("0123456789abcdef", 12*mib/16)
+		const size = 700_000
+		for at := 0; at < len(content); at += size {
+			w.add(job, int64(at), content[at:min(at+size, len(content))])
+			if l := w.open(job); l.Size > 2*mib || l.Pieces() > 10 {
+				t.Fatalf("a running log has %d bytes in %d pieces", l.Size, l.Pieces())
+			}
+		}
+		w.add(job, 4*mib, "from the middle, too late")
+		w.wantContent(job, content[:2*mib])
+		w.end(job)
+		want := content[:2*mib] + "\r\n[9,437,184 bytes of the log are missing here]\r\n" + content[11*mib:]
+		w.wantContent(job, want)
+		w.runDue()
+		w.wantContent(job, want)
+	})
+}
+
+// Readers that began before a log was sealed go on where its bytes are now.
+func TestCopy_GoesOnAcrossSealing(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		job := w.run()
+		w.add(job, 0, "one, ")
+		w.add(job, 5, "two")
+		w.end(job)
+		before := w.open(job)
+		w.runDue()
+		if got := w.part(before, 0, before.Size); got != "one, two" {
+			t.Errorf("got %q", got)
+		}
+		sealed := w.open(job)
+		w.add(job, 8, ", three")
+		w.Clock.Advance(time.Minute)
+		w.runDue()
+		if got := w.part(sealed, 0, sealed.Size); got != "one, two" {
+			t.Errorf("got %q", got)
+		}
+		w.ok(w.logs.Delete(t.Context(), job))
+		if err := sealed.Copy(t.Context(), &strings.Builder{}, 0, 1); err == nil {
+			t.Error("a deleted log is still read")
+		}
+	})
+}

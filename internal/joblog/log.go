@@ -1,0 +1,195 @@
+package joblog
+
+import (
+	"context"
+	"errors"
+	"io"
+	"math"
+	"slices"
+	"strings"
+
+	"stackyard/internal/blob"
+	"stackyard/internal/core"
+	"stackyard/internal/db"
+)
+
+// A Log is the content of a log as it was when it was opened.
+type Log struct {
+	// Size is that of the content, in bytes.
+	Size int64
+	// Ended says that the job has ended. Then the content does not grow any more, unless chunks come late.
+	Ended bool
+	// HeaderTimes are when sections began, in nanoseconds since 1970, as far as the agent told.
+	HeaderTimes []int64
+
+	service *Service
+	job     Job
+	archive *archive
+	record  record
+	parts   []part
+	loose   []blob.Piece // when it was opened
+}
+
+// Open opens the log of a job. One that was deleted is empty, as one is to which nothing was added.
+func (s *Service) Open(ctx context.Context, job Job) (*Log, error) {
+	known, err := s.find(ctx, job)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		l, err := s.open(ctx, job, known)
+		if err != nil && !errors.Is(err, blob.ErrNotFound) || err == nil && known.settled {
+			return l, err
+		}
+		// What was read is true only if the log was not sealed meanwhile: then its pieces may be gone.
+		now, again := s.find(ctx, job)
+		if again != nil {
+			return nil, again
+		}
+		if now.archive == known.archive && now.deleted == known.deleted && now.ended == known.ended {
+			return l, err
+		}
+		known = now
+	}
+}
+
+func (s *Service) find(ctx context.Context, job Job) (known record, err error) {
+	err = s.db.Read(ctx, func(q *db.Q) (err error) {
+		known, err = find(q, job)
+		return err
+	})
+	return known, err
+}
+
+func (s *Service) open(ctx context.Context, job Job, known record) (l *Log, err error) {
+	l = &Log{Ended: known.ended, HeaderTimes: known.headerTimes, service: s, job: job, record: known}
+	if known.deleted {
+		return l, nil
+	}
+	if known.archive != "" {
+		if l.archive, err = openArchive(ctx, s.blobs, known.archive, known.archiveSize, known.indexSize); err != nil {
+			return nil, err
+		}
+	}
+	spans := l.archive.spans()
+	if !known.settled {
+		if l.loose, err = s.blobs.Pieces(ctx, job.pieces(), 0, math.MaxInt64); err != nil {
+			return nil, err
+		}
+		for _, p := range l.loose {
+			spans = append(spans, span{p.Offset, p.End()})
+		}
+	}
+	l.parts = s.limits.layout(union(spans), known.ended)
+	l.Size = size(l.parts)
+	return l, nil
+}
+
+// Copy writes a range of the content. It holds no more than about a MiB of it in memory, whatever the
+// range.
+func (l *Log) Copy(ctx context.Context, w io.Writer, from, to int64) error {
+	for _, p := range l.parts {
+		begin, end := max(from, p.at), min(to, p.end())
+		if begin >= end {
+			continue
+		}
+		if p.marker != "" {
+			if _, err := io.WriteString(w, p.marker[begin-p.at:end-p.at]); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := l.copyRaw(ctx, w, p.raw+begin-p.at, p.raw+end-p.at); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+var errDeleted = core.Errorf(core.NotFound, "The log was deleted")
+
+// maxRenewals bounds how often a reader looks where bytes have gone without reading any.
+const maxRenewals = 5
+
+// copyRaw writes bytes of the log. When they are not where they were, because the log was sealed
+// meanwhile or pieces were joined, it goes on where they are now.
+func (l *Log) copyRaw(ctx context.Context, w io.Writer, from, to int64) error {
+	for renewals := 0; from < to; {
+		n, err := l.copySome(ctx, w, from, to)
+		from += n
+		if n > 0 {
+			renewals = 0
+		}
+		if errors.Is(err, blob.ErrNotFound) && renewals < maxRenewals {
+			renewals++
+			err = l.renew(ctx)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *Log) renew(ctx context.Context) error {
+	now, err := l.service.Open(ctx, l.job)
+	if err != nil {
+		return err
+	}
+	if now.record.deleted {
+		return errDeleted
+	}
+	l.archive = now.archive
+	return nil
+}
+
+// copySome writes some bytes of the log, and returns how many.
+func (l *Log) copySome(ctx context.Context, w io.Writer, from, to int64) (int64, error) {
+	if i, ok := l.archive.find(from); ok {
+		return l.archive.copy(ctx, w, i, from, to)
+	}
+	return l.service.copyPieces(ctx, w, l.job, from, to)
+}
+
+// lookAhead is how far pieces are looked for at once.
+const lookAhead = 4 * blob.MaxPiece
+
+// copyPieces writes bytes of the log that are in pieces, as far as they follow one another, and returns
+// how many. When nothing has the first of them it is ErrNotFound.
+func (s *Service) copyPieces(ctx context.Context, w io.Writer, job Job, from, to int64) (written int64, err error) {
+	to = min(to, from+lookAhead)
+	pieces, err := s.blobs.Pieces(ctx, job.pieces(), from, to)
+	if err != nil {
+		return 0, err
+	}
+	for at := from; at < to; at = from + written {
+		i := slices.IndexFunc(pieces, func(p blob.Piece) bool { return p.Offset <= at && at < p.End() })
+		if i < 0 {
+			break
+		}
+		content, err := s.readPiece(ctx, job, pieces[i])
+		if err != nil {
+			return written, err
+		}
+		n, err := w.Write(content[at-pieces[i].Offset : min(to, pieces[i].End())-pieces[i].Offset])
+		written += int64(n)
+		if err != nil {
+			return written, err
+		}
+	}
+	if written == 0 {
+		return 0, blob.ErrNotFound
+	}
+	return written, nil
+}
+
+// readPiece returns the bytes of a piece. Where a power cut has damaged them, nobody gets anything else in
+// their place, but whoever reads the log shall see the rest of it.
+func (s *Service) readPiece(ctx context.Context, job Job, p blob.Piece) ([]byte, error) {
+	content, err := s.blobs.ReadPiece(ctx, job.pieces(), p)
+	if errors.Is(err, blob.ErrDamaged) {
+		s.log.Warn("a piece of a log is damaged", "job", job.ID, "offset", p.Offset, "size", p.Size)
+		return []byte(strings.Repeat("?", int(p.Size))), nil
+	}
+	return content, err
+}
