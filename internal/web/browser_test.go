@@ -47,8 +47,8 @@ func startChromium() {
 		chromedp.Flag("disable-component-update", true),
 		chromedp.Flag("disable-sync", true),
 		chromedp.Flag("hide-scrollbars", true),
-		// A name that is not the machine's own, so that browsers mistrust plain http to it.
-		chromedp.Flag("host-resolver-rules", "MAP ci.test 127.0.0.1"),
+		// Names that are not the machine's own: browsers mistrust plain http to them, and tell sites apart.
+		chromedp.Flag("host-resolver-rules", "MAP *.test 127.0.0.1"),
 		chromedp.UserDataDir(profile),
 	)
 	ctx, cancel := chromedp.NewContext(allocator)

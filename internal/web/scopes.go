@@ -76,7 +76,8 @@ var scopeGroups = []scopeGroup{
 
 // asked is what an application asks for, as a person reads it.
 type asked struct {
-	Everything bool
+	Everything bool // also what comes later
+	All        bool // that there is now
 	Changes    []string
 	Sees       []string
 	// Unused are valid scopes that have no use here, by name.
@@ -93,13 +94,14 @@ func inWords(scopes identity.Scopes) asked {
 	if slices.Contains(scopes, identity.EveryScope) {
 		return asked{Everything: true}
 	}
-	var a asked
+	a := asked{All: true}
 	known := make(map[identity.Scope]bool)
 	for _, group := range scopeGroups {
 		for _, w := range group.Scopes {
 			known[w.Scope] = true
 			switch {
 			case !slices.Contains(scopes, w.Scope):
+				a.All = false
 			case w.Changes:
 				a.Changes = append(a.Changes, w.Words)
 			default:
