@@ -16,8 +16,9 @@ import (
 
 // Exit statuses.
 const (
-	exitFailed = 1 // something went wrong while it ran
-	exitUsage  = 2 // it was started with settings or a file that are wrong
+	exitFailed  = 1  // something went wrong while it ran
+	exitUsage   = 2  // it was started with settings or a file that are wrong
+	exitRefused = 27 // an agent may not run the job that it was started for
 )
 
 func main() { os.Exit(run()) }
@@ -36,8 +37,20 @@ func run() int {
 	if _, ok := errors.AsType[*usageError](err); ok {
 		return exitUsage
 	}
+	if exit, ok := errors.AsType[*statusError](err); ok {
+		return exit.status
+	}
 	return exitFailed
 }
+
+// statusError is an error with an exit status of its own.
+type statusError struct {
+	status int
+	err    error
+}
+
+func (e *statusError) Error() string { return e.err.Error() }
+func (e *statusError) Unwrap() error { return e.err }
 
 // usageError is an error of whoever started the program.
 type usageError struct{ err error }
@@ -64,7 +77,7 @@ organization to try. For production there is "stackyard serve", prepared with
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return &usageError{fmt.Errorf("%w\nSee %s --help", err, cmd.CommandPath())}
 	})
-	cmd.AddCommand(upCommand(), serveCommand(), applyCommand(), versionCommand(),
+	cmd.AddCommand(upCommand(), serveCommand(), applyCommand(), agentCommand(), versionCommand(),
 		loginCommand(), logoutCommand(), whoamiCommand(),
 		orgCommand(), clusterCommand(), queueCommand(), tokenCommand(),
 		pipelineCommand(), buildCommand(), jobCommand())

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
 	"golang.org/x/term"
 
@@ -16,11 +17,14 @@ import (
 
 // A setting can be given as a flag, in the environment, or in a file, in this order of preference.
 type setting struct {
-	flag    string
-	unset   string // the default
-	usage   string
-	secret  bool // also read from the file that NAME_FILE names
-	storage bool // apply has it too
+	flag     string
+	variable string // the variable's name; empty: made of the flag's
+	unset    string // the default
+	usage    string
+	secret   bool // also read from the file that NAME_FILE names
+	storage  bool // apply has it too
+	onOff    bool // true or false; the flag alone means true
+	list     bool // the flag can be repeated; values are separated by commas
 }
 
 var serverSettings = []setting{
@@ -43,16 +47,33 @@ var serverSettings = []setting{
 }
 
 func (s setting) env() string {
+	if s.variable != "" {
+		return s.variable
+	}
 	return "STACKYARD_" + strings.ToUpper(strings.ReplaceAll(s.flag, "-", "_"))
 }
 
 // addSettings gives a command flags for settings, and --config.
 func addSettings(cmd *cobra.Command, settings []setting) {
-	for _, s := range settings {
-		cmd.Flags().String(s.flag, s.unset, s.usage+" ["+s.env()+"]")
-	}
+	addFlags(cmd, settings)
 	cmd.Flags().String("config", "", "YAML file with settings by flag name [STACKYARD_CONFIG]")
-	cmd.Flags().SortFlags = false
+}
+
+// addFlags gives a command flags for settings.
+func addFlags(cmd *cobra.Command, settings []setting) {
+	flags := cmd.Flags()
+	for _, s := range settings {
+		usage := s.usage + " [" + s.env() + "]"
+		switch {
+		case s.list:
+			flags.StringArray(s.flag, nil, usage)
+		case s.onOff:
+			flags.Bool(s.flag, false, usage)
+		default:
+			flags.String(s.flag, s.unset, usage)
+		}
+	}
+	flags.SortFlags = false
 }
 
 // storageSettings are those that a command needs to reach an installation's data.
@@ -77,6 +98,9 @@ func gather(cmd *cobra.Command, settings []setting) (map[string]string, error) {
 // find returns a setting's value: flag, then environment, then file, then default.
 func (s setting) find(cmd *cobra.Command, file map[string]string) (string, error) {
 	flag := cmd.Flags().Lookup(s.flag)
+	if list, ok := flag.Value.(pflag.SliceValue); ok && flag.Changed {
+		return strings.Join(list.GetSlice(), ","), nil
+	}
 	if flag.Changed {
 		return flag.Value.String(), nil
 	}
@@ -99,7 +123,11 @@ func (s setting) find(cmd *cobra.Command, file map[string]string) (string, error
 // readConfig reads the file that --config names. It may hold every setting of serve, whatever the
 // command, so that one file serves them all.
 func readConfig(cmd *cobra.Command) (map[string]string, []error) {
-	path := cmd.Flags().Lookup("config").Value.String()
+	flag := cmd.Flags().Lookup("config")
+	if flag == nil {
+		return nil, nil
+	}
+	path := flag.Value.String()
 	if path == "" {
 		path = os.Getenv("STACKYARD_CONFIG")
 	}

@@ -30,6 +30,7 @@ type Service struct {
 	log       *slog.Logger
 	signer    signer
 	links     links
+	signing   *signingKeys
 	Settings
 
 	roster          roster
@@ -71,6 +72,7 @@ func New(p Parts) *Service {
 		public: p.Public, clock: p.Clock, log: p.Log,
 		signer:   newSigner(p.Key),
 		links:    newLinks(p.Key, p.Public, p.Clock),
+		signing:  &signingKeys{db: p.DB, seal: p.Key, clock: p.Clock},
 		Settings: p.Settings,
 		roster:   newRoster(),
 	}

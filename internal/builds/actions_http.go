@@ -58,7 +58,7 @@ func (s *Service) putCancel(r *route.Request, o onBuild) (buildView, error) {
 	if err := s.Cancel(r.Context(), r.Org.ID, o.Build.ID, ""); err != nil {
 		return buildView{}, err
 	}
-	return s.viewNow(r, o.pipeline, o.Build.ID)
+	return s.viewNow(r, o.Pipeline, o.Build.ID)
 }
 
 // Cancel cancels a build, for a reason that may be empty.
@@ -79,11 +79,11 @@ func (s *Service) State(ctx context.Context, orgID, buildID string) (state flow.
 }
 
 func (s *Service) putRebuild(r *route.Request, o onBuild) (buildView, error) {
-	if !o.pipeline.AllowRebuilds {
+	if !o.Pipeline.AllowRebuilds {
 		return buildView{}, core.Errorf(core.Unprocessable, "This pipeline does not allow rebuilds")
 	}
 	b := o.Build
-	rebuilt, err := s.Create(r.Context(), o.pipeline, Creation{
+	rebuilt, err := s.Create(r.Context(), o.Pipeline, Creation{
 		Commit:              b.Commit,
 		Branch:              b.Branch,
 		Source:              FromAPI,
@@ -95,7 +95,7 @@ func (s *Service) putRebuild(r *route.Request, o onBuild) (buildView, error) {
 	if err != nil {
 		return buildView{}, err
 	}
-	return s.viewNow(r, o.pipeline, rebuilt.ID)
+	return s.viewNow(r, o.Pipeline, rebuilt.ID)
 }
 
 type buildRetryFailedJobs struct {
@@ -142,7 +142,7 @@ func (s *Service) putRetryFailedJobs(r *route.Request, o onBuild, body buildRetr
 	if err != nil {
 		return buildView{}, err
 	}
-	v, err := s.viewNow(r, o.pipeline, o.Build.ID)
+	v, err := s.viewNow(r, o.Pipeline, o.Build.ID)
 	v.RetriedJobsCount = &retried
 	return v, err
 }

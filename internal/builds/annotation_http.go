@@ -46,7 +46,7 @@ func (s *Service) annotationRoutes() []route.Route {
 		},
 		{Method: http.MethodDelete, Path: one, Summary: "Delete an annotation of a build", Status: http.StatusNoContent, Handler: route.On(s.loadBuild, s.deleteAnnotation)},
 	}
-	for _, path := range jobPaths {
+	for _, path := range JobPaths {
 		list, one := path+"/annotations", path+"/annotations/{annotation}"
 		routes = append(routes,
 			route.Route{Method: http.MethodGet, Path: list, Summary: "List the annotations of a job", Query: params[1:], Handler: route.On(s.loadJob, s.getJobAnnotations)},
@@ -80,10 +80,10 @@ func (s *Service) getAnnotations(r *route.Request, o onBuild) (route.Paged[annot
 	return s.annotationPage(r, o, &where)
 }
 
-func (s *Service) getJobAnnotations(r *route.Request, o onJob) (route.Paged[annotationView], error) {
+func (s *Service) getJobAnnotations(r *route.Request, o OnJob) (route.Paged[annotationView], error) {
 	var where db.Statement
-	where.Where("build_id = %s AND job_id = %s", o.build.ID, o.ID)
-	return s.annotationPage(r, onBuild{o.build, o.pipeline}, &where)
+	where.Where("build_id = %s AND job_id = %s", o.Build.ID, o.ID)
+	return s.annotationPage(r, onBuild{o.Build, o.Pipeline}, &where)
 }
 
 func (s *Service) annotationPage(r *route.Request, o onBuild, where *db.Statement) (route.Paged[annotationView], error) {
@@ -136,7 +136,7 @@ func (s *Service) bodies(q *db.Q, r *route.Request, o onBuild, list []Annotation
 	}
 	urls := make(map[string]string, len(found))
 	for path, a := range found {
-		urls[path] = s.place(r.Org, o.pipeline, o.Number).api("jobs", a.JobID, "artifacts", a.ID, "download")
+		urls[path] = s.place(r.Org, o.Pipeline, o.Number).api("jobs", a.JobID, "artifacts", a.ID, "download")
 	}
 	for i := range bodies {
 		bodies[i] = linkArtifacts(bodies[i], urls)
@@ -190,8 +190,8 @@ func (s *Service) postAnnotation(r *route.Request, o onBuild, body annotationCre
 	return s.annotate(r, o, "", body)
 }
 
-func (s *Service) postJobAnnotation(r *route.Request, o onJob, body annotationCreate) (annotationView, error) {
-	return s.annotate(r, onBuild{o.build, o.pipeline}, o.ID, body)
+func (s *Service) postJobAnnotation(r *route.Request, o OnJob, body annotationCreate) (annotationView, error) {
+	return s.annotate(r, onBuild{o.Build, o.Pipeline}, o.ID, body)
 }
 
 func (s *Service) annotate(r *route.Request, o onBuild, jobID string, body annotationCreate) (annotationView, error) {
@@ -224,17 +224,17 @@ func (s *Service) deleteAnnotation(r *route.Request, o onBuild) (route.Nothing, 
 	return route.Nothing{}, s.removeAnnotation(r.Context(), o.Build, id)
 }
 
-func (s *Service) deleteJobAnnotation(r *route.Request, o onJob) (route.Nothing, error) {
+func (s *Service) deleteJobAnnotation(r *route.Request, o OnJob) (route.Nothing, error) {
 	id, err := r.PathID("annotation", noAnnotation)
 	if err != nil {
 		return route.Nothing{}, err
 	}
 	err = s.db.Read(r.Context(), func(q *db.Q) error {
-		_, err := oneAnnotation(q, `build_id = $1 AND job_id = $2 AND id = $3`, o.build.ID, o.ID, id)
+		_, err := oneAnnotation(q, `build_id = $1 AND job_id = $2 AND id = $3`, o.Build.ID, o.ID, id)
 		return err
 	})
 	if err != nil {
 		return route.Nothing{}, err
 	}
-	return route.Nothing{}, s.removeAnnotation(r.Context(), o.build, id)
+	return route.Nothing{}, s.removeAnnotation(r.Context(), o.Build, id)
 }

@@ -39,7 +39,7 @@ func (s *Service) artifactRoutes() []route.Route {
 	routes := []route.Route{
 		{Method: http.MethodGet, Path: buildPath + "/artifacts", Summary: "List the artifacts of a build", Query: params, Errors: unprocessable, Handler: route.On(s.loadBuild, s.getArtifacts)},
 	}
-	for i, jobPath := range jobPaths {
+	for i, jobPath := range JobPaths {
 		one := ArtifactPaths[i]
 		routes = append(routes,
 			route.Route{Method: http.MethodGet, Path: jobPath + "/artifacts", Summary: "List the artifacts of a job", Query: params, Errors: unprocessable, Handler: route.On(s.loadJob, s.getJobArtifacts)},
@@ -58,11 +58,11 @@ func (s *Service) artifactRoutes() []route.Route {
 }
 
 // ArtifactPaths are the two forms of an artifact's path, which behave the same.
-var ArtifactPaths = []string{jobPaths[0] + "/artifacts/{artifact}", jobPaths[1] + "/artifacts/{artifact}"}
+var ArtifactPaths = []string{JobPaths[0] + "/artifacts/{artifact}", JobPaths[1] + "/artifacts/{artifact}"}
 
 // OnArtifact is an artifact together with its job, whose pipeline decides who may see and delete it.
 type OnArtifact struct {
-	onJob
+	OnJob
 	Artifact Artifact
 }
 
@@ -76,7 +76,7 @@ func (s *Service) LoadArtifact(r *route.Request) (OnArtifact, error) {
 	if err != nil {
 		return OnArtifact{}, err
 	}
-	o := OnArtifact{onJob: job}
+	o := OnArtifact{OnJob: job}
 	err = s.db.Read(r.Context(), func(q *db.Q) (err error) {
 		o.Artifact, err = artifactByID(q, job.ID, id)
 		return err
@@ -109,10 +109,10 @@ func (s *Service) getArtifacts(r *route.Request, o onBuild) (route.Paged[artifac
 	return s.artifactPage(r, o, &where)
 }
 
-func (s *Service) getJobArtifacts(r *route.Request, o onJob) (route.Paged[artifactView], error) {
+func (s *Service) getJobArtifacts(r *route.Request, o OnJob) (route.Paged[artifactView], error) {
 	var where db.Statement
 	where.Where("a.job_id = %s", o.ID)
-	return s.artifactPage(r, onBuild{o.build, o.pipeline}, &where)
+	return s.artifactPage(r, onBuild{o.Build, o.Pipeline}, &where)
 }
 
 func (s *Service) artifactPage(r *route.Request, o onBuild, where *db.Statement) (route.Paged[artifactView], error) {
@@ -131,11 +131,11 @@ func (s *Service) artifactPage(r *route.Request, o onBuild, where *db.Statement)
 		list, total, err = listArtifacts(q, where, page.Size, page.Offset())
 		return err
 	})
-	return route.MapPage(list, page, total, func(a Artifact) artifactView { return s.artifactView(r, o.pipeline, o.Build, a) }), err
+	return route.MapPage(list, page, total, func(a Artifact) artifactView { return s.artifactView(r, o.Pipeline, o.Build, a) }), err
 }
 
 func (s *Service) getArtifact(r *route.Request, o OnArtifact) (artifactView, error) {
-	return s.artifactView(r, o.pipeline, o.build, o.Artifact), nil
+	return s.artifactView(r, o.Pipeline, o.Build, o.Artifact), nil
 }
 
 func (s *Service) deleteArtifact(r *route.Request, o OnArtifact) (route.Nothing, error) {

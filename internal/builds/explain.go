@@ -40,7 +40,7 @@ type jobQueueView struct {
 	Paused bool   `json:"paused"`
 }
 
-func (s *Service) getExplanation(r *route.Request, o onJob) (v jobExplanationView, err error) {
+func (s *Service) getExplanation(r *route.Request, o OnJob) (v jobExplanationView, err error) {
 	err = s.db.Read(r.Context(), func(q *db.Q) error {
 		v, err = explain(q, o)
 		return err
@@ -48,7 +48,7 @@ func (s *Service) getExplanation(r *route.Request, o onJob) (v jobExplanationVie
 	return v, err
 }
 
-func explain(q *db.Q, o onJob) (v jobExplanationView, err error) {
+func explain(q *db.Q, o OnJob) (v jobExplanationView, err error) {
 	v.State, v.Since = o.APIState(), core.At(since(o.Job))
 	if v.WaitsFor, err = waitsFor(q, o.Job); err != nil {
 		return v, err

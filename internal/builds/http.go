@@ -69,12 +69,12 @@ func (s *Service) buildRoutes() []route.Route {
 // onBuild is a build together with its pipeline, which decides who may see and change it.
 type onBuild struct {
 	*Build
-	pipeline *pipelines.Pipeline
+	Pipeline *pipelines.Pipeline
 }
 
 // Permits reports whether the request's caller may do something to the build.
 func (o onBuild) Permits(r *route.Request, p identity.Permission) bool {
-	return o.pipeline.Permits(r, p)
+	return o.Pipeline.Permits(r, p)
 }
 
 // loadBuild returns the build that the path names.
@@ -83,7 +83,7 @@ func (s *Service) loadBuild(r *route.Request) (onBuild, error) {
 	if err != nil {
 		return onBuild{}, err
 	}
-	o := onBuild{pipeline: p}
+	o := onBuild{Pipeline: p}
 	err = s.db.Read(r.Context(), func(q *db.Q) (err error) {
 		o.Build, err = byName(q, r.Org.ID, p.ID, r.PathValue("build"))
 		return err
@@ -185,7 +185,7 @@ func (s *Service) getBuild(r *route.Request, o onBuild) (buildView, error) {
 	}
 	show.jobFilter.promised = r.Org.Features.EarlyFailures
 	show.counts = true
-	return s.oneView(r, o.pipeline, o.Build, show)
+	return s.oneView(r, o.Pipeline, o.Build, show)
 }
 
 // maxOffset is how far into a list of builds pages reach: the cost of a page grows with its offset.

@@ -13,7 +13,7 @@ import (
 )
 
 // reload returns a job as it is now, of the same build.
-func (s *Service) reload(r *route.Request, o onJob, id string) (jobView, error) {
+func (s *Service) reload(r *route.Request, o OnJob, id string) (jobView, error) {
 	err := s.db.Read(r.Context(), func(q *db.Q) (err error) {
 		o.Job, err = jobByID(q, r.Org.ID, id)
 		return err
@@ -21,7 +21,7 @@ func (s *Service) reload(r *route.Request, o onJob, id string) (jobView, error) 
 	if err != nil {
 		return jobView{}, err
 	}
-	return s.jobView(r, o.pipeline, o.build, o.Job), nil
+	return s.jobView(r, o.Pipeline, o.Build, o.Job), nil
 }
 
 // Retry makes a new attempt of a job for a user and returns its id.
@@ -43,7 +43,7 @@ func (u *unit) retry(jobID string, by *identity.User) (id string, err error) {
 	return next.ID, err
 }
 
-func (s *Service) putRetry(r *route.Request, o onJob) (jobView, error) {
+func (s *Service) putRetry(r *route.Request, o OnJob) (jobView, error) {
 	id, err := s.Retry(r.Context(), r.Org.ID, o.ID, &r.Caller.User)
 	if err != nil {
 		return jobView{}, err
@@ -76,7 +76,7 @@ func (b jobReprioritize) number() (int, error) {
 	return int(n), nil
 }
 
-func (s *Service) putReprioritize(r *route.Request, o onJob, body jobReprioritize) (jobView, error) {
+func (s *Service) putReprioritize(r *route.Request, o OnJob, body jobReprioritize) (jobView, error) {
 	priority, err := body.number()
 	if err != nil {
 		return jobView{}, err
@@ -103,7 +103,7 @@ func reprioritize(q *db.Q, orgID, jobID string, priority int) error {
 	return dispatch.Reprioritize(q, jobID, priority)
 }
 
-func (s *Service) putCancelJob(r *route.Request, o onJob) (jobView, error) {
+func (s *Service) putCancelJob(r *route.Request, o OnJob) (jobView, error) {
 	if err := s.CancelJob(r.Context(), r.Org.ID, o.ID); err != nil {
 		return jobView{}, err
 	}

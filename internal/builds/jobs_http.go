@@ -10,8 +10,8 @@ import (
 	"stackyard/internal/route"
 )
 
-// jobPaths are the two forms of a job's path, which behave the same.
-var jobPaths = []string{buildPath + "/jobs/{job}", orgPath + "/jobs/{job}"}
+// JobPaths are the two forms of a job's path, which behave the same.
+var JobPaths = []string{buildPath + "/jobs/{job}", orgPath + "/jobs/{job}"}
 
 func (s *Service) jobRoutes() []route.Route {
 	routes := []route.Route{{
@@ -26,7 +26,7 @@ func (s *Service) jobRoutes() []route.Route {
 		}, route.CursorParams...),
 		Handler: route.On(s.loadBuild, s.getJobs),
 	}}
-	for _, path := range jobPaths {
+	for _, path := range JobPaths {
 		routes = append(routes, s.oneJobRoutes(path)...)
 	}
 	for i := range routes {
@@ -92,23 +92,23 @@ func (s *Service) oneJobRoutes(path string) []route.Route {
 	}
 }
 
-// onJob is a job together with its build and pipeline, which decides who may see and change it.
-type onJob struct {
+// OnJob is a job together with its build and pipeline, which decides who may see and change it.
+type OnJob struct {
 	*Job
-	build    *Build
-	pipeline *pipelines.Pipeline
+	Build    *Build
+	Pipeline *pipelines.Pipeline
 }
 
 // Permits reports whether the request's caller may do something to the job. Where a block step names
 // teams, their members may unblock it, whatever access they have to the pipeline, and nobody else.
-func (o onJob) Permits(r *route.Request, p identity.Permission) bool {
+func (o OnJob) Permits(r *route.Request, p identity.Permission) bool {
 	if p != identity.UnblockJob {
-		return o.pipeline.Permits(r, p)
+		return o.Pipeline.Permits(r, p)
 	}
 	if manual := o.Work.Manual; manual != nil && len(manual.AllowedTeams) > 0 {
 		return inTeams(r.Member, manual.AllowedTeams)
 	}
-	return o.pipeline.Permits(r, identity.BuildPipeline)
+	return o.Pipeline.Permits(r, identity.BuildPipeline)
 }
 
 // LoadJob returns the job that the path of a route of another room names, for a caller who may see it.
@@ -117,24 +117,28 @@ func (s *Service) LoadJob(r *route.Request) (*Job, error) {
 	return o.Job, err
 }
 
+// LoadOnJob is LoadJob for routes whose permission is one on the job's pipeline. The path has one of the
+// forms of [JobPaths].
+func (s *Service) LoadOnJob(r *route.Request) (OnJob, error) { return s.loadJob(r) }
+
 // loadJob returns the job that a path of either form names.
-func (s *Service) loadJob(r *route.Request) (onJob, error) {
+func (s *Service) loadJob(r *route.Request) (OnJob, error) {
 	if r.PathValue("pipeline") != "" {
 		return s.loadJobOfBuild(r)
 	}
 	id, err := r.PathID("job", noJob)
 	if err != nil {
-		return onJob{}, err
+		return OnJob{}, err
 	}
-	var o onJob
+	var o OnJob
 	err = s.db.Read(r.Context(), func(q *db.Q) (err error) {
 		if o.Job, err = jobByID(q, r.Org.ID, id); err != nil {
 			return err
 		}
-		if o.build, err = byID(q, r.Org.ID, o.Job.BuildID); err != nil {
+		if o.Build, err = byID(q, r.Org.ID, o.Job.BuildID); err != nil {
 			return err
 		}
-		o.pipeline, err = pipelines.ByID(q, pipelines.ViewerOf(r), o.build.PipelineID)
+		o.Pipeline, err = pipelines.ByID(q, pipelines.ViewerOf(r), o.Build.PipelineID)
 		return err
 	})
 	if core.KindOf(err) == core.NotFound {
@@ -146,21 +150,21 @@ func (s *Service) loadJob(r *route.Request) (onJob, error) {
 	return o, err
 }
 
-func (s *Service) loadJobOfBuild(r *route.Request) (onJob, error) {
+func (s *Service) loadJobOfBuild(r *route.Request) (OnJob, error) {
 	on, err := s.loadBuild(r)
 	if err != nil {
-		return onJob{}, err
+		return OnJob{}, err
 	}
 	id, err := r.PathID("job", noJob)
 	if err != nil {
-		return onJob{}, err
+		return OnJob{}, err
 	}
-	o := onJob{build: on.Build, pipeline: on.pipeline}
+	o := OnJob{Build: on.Build, Pipeline: on.Pipeline}
 	err = s.db.Read(r.Context(), func(q *db.Q) (err error) {
 		o.Job, err = jobByID(q, r.Org.ID, id)
 		return err
 	})
-	if err == nil && o.Job.BuildID != o.build.ID {
+	if err == nil && o.Job.BuildID != o.Build.ID {
 		err = core.Errorf(core.NotFound, noJob)
 	}
 	return o, err
@@ -189,18 +193,18 @@ func (s *Service) getJobs(r *route.Request, o onBuild) (route.Items[jobView], er
 	}
 	return route.ItemsOf(r, page, jobs,
 		func(j *Job) core.Cursor { return core.Cursor{j.position, j.ID} },
-		func(j *Job) jobView { return s.jobView(r, o.pipeline, o.Build, j) }), nil
+		func(j *Job) jobView { return s.jobView(r, o.Pipeline, o.Build, j) }), nil
 }
 
-func (s *Service) getJob(r *route.Request, o onJob) (jobView, error) {
-	return s.jobView(r, o.pipeline, o.build, o.Job), nil
+func (s *Service) getJob(r *route.Request, o OnJob) (jobView, error) {
+	return s.jobView(r, o.Pipeline, o.Build, o.Job), nil
 }
 
 type jobEnvView struct {
 	Env map[string]string `json:"env"`
 }
 
-func (s *Service) getEnv(r *route.Request, o onJob) (route.OrText[jobEnvView], error) {
-	env := s.Environment(r.Org, o.pipeline, o.build, o.Job)
+func (s *Service) getEnv(r *route.Request, o OnJob) (route.OrText[jobEnvView], error) {
+	env := s.Environment(r.Org, o.Pipeline, o.Build, o.Job)
 	return route.OrText[jobEnvView]{JSON: jobEnvView{env}, Text: envText(env), PlainText: r.WantsText()}, nil
 }

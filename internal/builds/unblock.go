@@ -18,7 +18,7 @@ type jobUnblock struct {
 	Fields    Texts             `json:"fields" doc:"The values of the step's fields, by their keys."`
 }
 
-func (s *Service) putUnblock(r *route.Request, o onJob, body jobUnblock) (jobView, error) {
+func (s *Service) putUnblock(r *route.Request, o OnJob, body jobUnblock) (jobView, error) {
 	by := r.Caller.User.ID
 	if body.Unblocker.Value != "" {
 		by = body.Unblocker.Value

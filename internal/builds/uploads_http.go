@@ -63,7 +63,7 @@ func (s *Service) uploadView(r *route.Request, o onBuild, u *StepUpload) stepUpl
 		ReplaceExistingSteps: u.Replace,
 		CreatedJobsCount:     u.CreatedJobs,
 		Message:              orNull(u.Message),
-		URL:                  s.place(r.Org, o.pipeline, o.Number).api("step-uploads", u.ID),
+		URL:                  s.place(r.Org, o.Pipeline, o.Number).api("step-uploads", u.ID),
 		CreatedAt:            core.At(u.CreatedAt),
 		ProcessedAt:          core.At(u.CreatedAt),
 	}

@@ -125,3 +125,18 @@ func (s *Service) delete(ctx context.Context, c Cluster) error {
 		return deleteCluster(q, c.ID)
 	})
 }
+
+// Place returns a cluster of an organization and one of its queues; what is gone is zero.
+func (s *Service) Place(ctx context.Context, orgID, clusterID, queueID string) (c Cluster, queue Queue, err error) {
+	err = s.db.Read(ctx, func(q *db.Q) error {
+		if c, err = ByID(q, orgID, clusterID); err != nil {
+			return err
+		}
+		queue, err = queueByID(q, clusterID, queueID)
+		return err
+	})
+	if core.KindOf(err) == core.NotFound {
+		err = nil
+	}
+	return c, queue, err
+}

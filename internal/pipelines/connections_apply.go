@@ -25,6 +25,8 @@ type ConnectionSpec struct {
 	Provider string `yaml:"provider"`
 	APIURL   string `yaml:"api_url"`
 	Token    string `yaml:"token"`
+	// CloneToken is what jobs get to clone with.
+	CloneToken string `yaml:"clone_token"`
 }
 
 // CheckConnections complains about what is wrong with the source connections of one organization.
@@ -101,24 +103,31 @@ func newConnection(org *identity.Organization, host string, now time.Time) conne
 	return c
 }
 
-// to writes what the spec says into a connection. A token that is the same is not sealed again, which
-// would look like a change.
+// to writes what the spec says into a connection.
 func (s ConnectionSpec) to(c *connection, key seal.Key) error {
 	c.provider = cmp.Or(s.Provider, c.provider)
 	c.apiURL = cmp.Or(s.APIURL, c.apiURL)
-	if s.Token == "" {
+	if err := sealNew(&c.sealedToken, s.Token, key, c.sealContext()); err != nil {
+		return fmt.Errorf("seal the token of source connection %s: %w", c.id, err)
+	}
+	if err := sealNew(&c.sealedCloneToken, s.CloneToken, key, c.cloneSealContext()); err != nil {
+		return fmt.Errorf("seal the clone token of source connection %s: %w", c.id, err)
+	}
+	return nil
+}
+
+// sealNew seals a token that is given. One that is the same is not sealed again, which would look like a
+// change.
+func sealNew(sealed *string, given string, key seal.Key, context string) (err error) {
+	if given == "" {
 		return nil
 	}
-	if c.sealedToken != "" {
-		token, err := key.Open(c.sealedToken, c.sealContext())
-		if err != nil {
-			return fmt.Errorf("read the token of source connection %s: %w", c.id, err)
-		}
-		if string(token) == s.Token {
-			return nil
+	if *sealed != "" {
+		was, err := key.Open(*sealed, context)
+		if err != nil || string(was) == given {
+			return err
 		}
 	}
-	sealed, err := key.Seal([]byte(s.Token), c.sealContext())
-	c.sealedToken = sealed
+	*sealed, err = key.Seal([]byte(given), context)
 	return err
 }

@@ -55,7 +55,7 @@ func (e Environment) SetService(name, value string) {
 
 // Set sets a variable, and if it is one of the service, also under its other name.
 func (e Environment) Set(name, value string) {
-	if short, ok := short(name); ok {
+	if short, ok := Short(name); ok {
 		e.SetService(short, value)
 		return
 	}
@@ -64,7 +64,7 @@ func (e Environment) Set(name, value string) {
 
 // Delete removes a variable under both of its names.
 func (e Environment) Delete(name string) {
-	if short, ok := short(name); ok {
+	if short, ok := Short(name); ok {
 		delete(e, prefix+short)
 		delete(e, otherPrefix+short)
 		return
@@ -72,8 +72,8 @@ func (e Environment) Delete(name string) {
 	delete(e, name)
 }
 
-// short returns the name of a service variable without its beginning.
-func short(name string) (string, bool) {
+// Short returns the name of a service variable without its beginning, and whether it is one.
+func Short(name string) (string, bool) {
 	if s, ok := strings.CutPrefix(name, prefix); ok {
 		return s, true
 	}
@@ -113,4 +113,9 @@ func (e Environment) Apply(c Change) {
 	for _, name := range slices.Sorted(maps.Keys(c.Set)) {
 		e.Set(name, c.Set[name])
 	}
+}
+
+// Names returns the names of what has changed.
+func (c Change) Names() []string {
+	return slices.Sorted(slices.Values(slices.Concat(slices.Collect(maps.Keys(c.Set)), c.Removed)))
 }

@@ -22,6 +22,9 @@ type Shell struct {
 	Dir  string
 	Env  environ.Environment
 	Stop process.Stop
+
+	// Killed says that one of the commands so far had to be killed.
+	Killed bool
 }
 
 // ErrStopped says that a command was not begun, or did not end well, because the job has to stop.
@@ -97,6 +100,7 @@ func (s *Shell) RunQuietly(args ...string) error {
 		Env:    s.Env.Lines(),
 		Output: s.Log,
 	}, s.Stop)
+	s.Killed = s.Killed || result.Killed
 	switch {
 	case err != nil:
 		return fmt.Errorf("run %s: %w", args[0], err)

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"stackyard/internal/runner"
+)
+
+func agentCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "agent",
+		Short: "Run jobs, and be of use inside of them",
+		Long: `Register with a server, take jobs and run them.
+
+Settings are taken from flags, then the environment, then defaults. With
+SERVICE_AGENT_ACQUIRE_JOB the agent runs that one job, disconnects and exits.
+
+SIGTERM lets the agent finish the job it runs and then disconnects it; a second
+one cancels the job. It exits with 0, with 27 when the server will not let it have
+the job that it was started for, with 2 when a setting is wrong, else with 1.
+
+The commands below are for scripts inside of jobs.`,
+		Example: `  SERVICE_AGENT_TOKEN=svcct_… stackyard agent --queue linux --spawn 4
+  stackyard agent meta-data set release 1.2.3
+  stackyard agent artifact upload 'dist/**/*.tar.gz'`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			options, err := agentOptions(cmd)
+			if err != nil {
+				return refuse(err)
+			}
+			ctx, drain, done := twoSignals(cmd.Context())
+			defer done()
+			return agentStatus(runner.Run(ctx, drain, options))
+		},
+	}
+	addFlags(cmd, agentSettings)
+	cmd.AddCommand(agentInside()...)
+	return cmd
+}
+
+// agentStatus gives the errors of an agent the exit statuses that supervisors know.
+func agentStatus(err error) error {
+	if errors.Is(err, runner.ErrAcquisitionRefused) {
+		return &statusError{exitRefused, err}
+	}
+	return err
+}
+
+// twoSignals returns contexts for an agent: drain is done after the first signal that wants it to end, ctx
+// after the second. The third ends the process at once.
+func twoSignals(parent context.Context) (ctx, drain context.Context, done func()) {
+	ctx, stop := context.WithCancel(context.WithoutCancel(parent))
+	drain, first := context.WithCancel(ctx)
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		for i, then := range []func(){first, stop} {
+			select {
+			case <-signals:
+			case <-ctx.Done():
+				return
+			}
+			if i == 0 {
+				fmt.Fprintln(os.Stderr, "stackyard: finishing what runs; once more cancels it")
+			}
+			then()
+		}
+		signal.Stop(signals)
+	}()
+	return ctx, drain, func() {
+		signal.Stop(signals)
+		stop()
+	}
+}

@@ -1,0 +1,56 @@
+package main
+
+import (
+	"errors"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"stackyard/internal/runner/api"
+)
+
+func agentAnnotateCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "annotate [BODY]",
+		Short: "Put a text on the page of the build",
+		Long: `Put a text on the page of the build, or of the job. It is Markdown, and without
+BODY it is read from standard input. Annotating with the same context again
+replaces the text, or appends to it.`,
+		Example: `  stackyard agent annotate --style error --context tests < failures.md`,
+		Args:    atMost("body"),
+	}
+	flags := cmd.Flags()
+	flags.String("context", "", "what tells this annotation from others (default: default)")
+	flags.String("style", "", "default, info, warning, error or success")
+	flags.Bool("append", false, "append to what the annotation says already")
+	flags.Int("priority", 3, "from 1 to 10; annotations with a higher one are shown first")
+	addScopeFlag(cmd)
+	return insideCommand(cmd, func(s *script, args []string) error {
+		body, err := s.text(args, 0, "body")
+		if err != nil && s.flag("style") == "" {
+			return err
+		}
+		if body == "" && s.flag("style") == "" {
+			return &usageError{errors.New("the body is empty; say what to put on the page, or a --style to change")}
+		}
+		priority, _ := strconv.Atoi(s.flag("priority"))
+		return s.API.Annotate(s.ctx, s.ID, api.Annotation{
+			Body: body, Context: s.flag("context"), Style: s.flag("style"), Append: s.on("append"), Priority: priority, Scope: s.flag("scope"),
+		})
+	})
+}
+
+func agentAnnotationCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "annotation", Short: "Change annotations"}
+	remove := &cobra.Command{Use: "remove", Short: "Remove an annotation"}
+	remove.Flags().String("context", "default", "which annotation")
+	cmd.AddCommand(insideCommand(addScopeFlag(remove), func(s *script, _ []string) error {
+		return s.API.RemoveAnnotation(s.ctx, s.ID, s.flag("context"), s.flag("scope"))
+	}))
+	return cmd
+}
+
+func addScopeFlag(cmd *cobra.Command) *cobra.Command {
+	cmd.Flags().String("scope", "build", "build or job")
+	return cmd
+}

@@ -1,0 +1,47 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+)
+
+func agentJobCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "job", Short: "Change the job"}
+	cmd.AddCommand(jobUpdateCommand(), jobPromiseFailureCommand())
+	return cmd
+}
+
+func jobUpdateCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "update ATTRIBUTE [VALUE]",
+		Short:   "Change an attribute of the job",
+		Long:    "Change an attribute of the job. Without VALUE it is read from standard input.",
+		Example: `  stackyard agent job update timeout 20`,
+		Args:    between(1, "attribute", "value"),
+	}
+	return insideCommand(cmd, func(s *script, args []string) error {
+		value, err := s.text(args, 1, "value")
+		if err != nil {
+			return err
+		}
+		return s.API.Update(s.ctx, s.ID, args[0], value)
+	})
+}
+
+func jobPromiseFailureCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "promise-failure",
+		Short: "Declare that the job will fail, while it still runs",
+		Long: `Declare that the job will fail with an exit status, while it still runs: the build
+counts as failing from then on.`,
+	}
+	status := cmd.Flags().Int("exit-status", 1, "the exit status that the job will have")
+	reason := cmd.Flags().String("reason", "", "why, for people")
+	return insideCommand(cmd, func(s *script, _ []string) error {
+		if *status < 1 {
+			return &usageError{fmt.Errorf("--exit-status: %d is not a failure", *status)}
+		}
+		return s.API.PromiseFailure(s.ctx, s.ID, *status, *reason)
+	})
+}

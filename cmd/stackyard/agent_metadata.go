@@ -1,0 +1,94 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"stackyard/internal/runner/api"
+)
+
+// exitAbsent tells a script that there is no value.
+const exitAbsent = 100
+
+func agentMetaDataCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "meta-data", Short: "Keep values for other jobs of the build"}
+	cmd.AddCommand(metaDataSetCommand(), metaDataSetBatchCommand(), metaDataGetCommand(), metaDataExistsCommand(), metaDataKeysCommand())
+	return cmd
+}
+
+func metaDataSetCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "set KEY [VALUE]", Short: "Set a value", Long: "Set a value. Without VALUE it is read from standard input.", Args: between(1, "key", "value")}
+	return insideCommand(cmd, func(s *script, args []string) error {
+		value, err := s.text(args, 1, "value")
+		if err != nil {
+			return err
+		}
+		return s.API.SetMetaData(s.ctx, s.ID, api.MetaDatum{Key: args[0], Value: value})
+	})
+}
+
+func metaDataSetBatchCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "set-batch KEY=VALUE…", Short: "Set several values, all or none", Args: cobra.ArbitraryArgs}
+	return insideCommand(cmd, func(s *script, args []string) error {
+		var items []api.MetaDatum
+		for _, arg := range args {
+			key, value, ok := strings.Cut(arg, "=")
+			if !ok || key == "" {
+				return &usageError{fmt.Errorf("%q is not KEY=VALUE", arg)}
+			}
+			items = append(items, api.MetaDatum{Key: key, Value: value})
+		}
+		if len(items) == 0 {
+			return &usageError{fmt.Errorf("say which values, as KEY=VALUE")}
+		}
+		return s.API.SetMetaData(s.ctx, s.ID, items...)
+	})
+}
+
+func metaDataGetCommand() *cobra.Command {
+	cmd := addBuildFlag(&cobra.Command{Use: "get KEY", Short: "Print a value", Args: exactly("key")})
+	cmd.Flags().String("default", "", "what to print when there is no value, instead of failing")
+	return insideCommand(cmd, func(s *script, args []string) error {
+		value, err := s.API.MetaData(s.ctx, s.place(), args[0])
+		if api.StatusOf(err) == http.StatusNotFound && s.cmd.Flags().Changed("default") {
+			return s.print(s.flag("default"))
+		}
+		if err != nil {
+			return err
+		}
+		return s.print(value)
+	})
+}
+
+func metaDataExistsCommand() *cobra.Command {
+	cmd := addBuildFlag(&cobra.Command{Use: "exists KEY", Short: "Tell whether there is a value: exit with 0, or with 100 when there is none", Args: exactly("key")})
+	return insideCommand(cmd, func(s *script, args []string) error {
+		exists, err := s.API.HasMetaData(s.ctx, s.place(), args[0])
+		if err != nil || exists {
+			return err
+		}
+		return &statusError{exitAbsent, fmt.Errorf("there is no value %q", args[0])}
+	})
+}
+
+func metaDataKeysCommand() *cobra.Command {
+	cmd := addBuildFlag(&cobra.Command{Use: "keys", Short: "Print the keys of all values"})
+	return insideCommand(cmd, func(s *script, _ []string) error {
+		keys, err := s.API.MetaDataKeys(s.ctx, s.place())
+		if err != nil || len(keys) == 0 {
+			return err
+		}
+		return s.print(strings.Join(keys, "\n"))
+	})
+}
+
+// place is where values are looked for: the job's own build, unless --build names another.
+func (s *script) place() api.Place {
+	if build := s.flag("build"); build != "" {
+		return api.InBuild(build)
+	}
+	return api.InJob(s.ID)
+}

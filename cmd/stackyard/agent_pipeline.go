@@ -1,0 +1,135 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	"stackyard/internal/runner/api"
+	"stackyard/internal/runner/document"
+)
+
+func agentPipelineCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "pipeline", Short: "Add steps to the build"}
+	cmd.AddCommand(pipelineUploadCommand())
+	return cmd
+}
+
+func pipelineUploadCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "upload [FILE]",
+		Short: "Add the steps of a file to the build, after this job's",
+		Long: `Add the steps of a file to the build, after this job's. The file is YAML or JSON.
+Without FILE it is what is piped in, else the first there is of
+` + strings.Join(pipelineFiles, ", ") + `.
+
+Variables such as ${BRANCH:-main} are filled in from the environment of the job;
+$$ stands for a dollar sign.`,
+		Example: `  stackyard agent pipeline upload
+  ./make-steps | stackyard agent pipeline upload`,
+		Args: atMost("file"),
+	}
+	flags := cmd.Flags()
+	flags.Bool("replace", false, "replace the steps of the build that have not begun")
+	flags.Bool("no-interpolation", false, "leave variables as they are")
+	flags.Bool("dry-run", false, "print what would be uploaded")
+	insideCommand(cmd, func(s *script, args []string) error {
+		pipeline, err := readPipeline(s.cmd, args)
+		if err != nil {
+			return err
+		}
+		upload := api.PipelineUpload{ID: uuid.NewString(), Replace: s.on("replace"), Pipeline: pipeline}
+		if err := s.API.UploadPipeline(s.ctx, s.ID, upload); err != nil {
+			return fmt.Errorf("upload the pipeline: %w", err)
+		}
+		s.say("The pipeline is uploaded.")
+		return nil
+	})
+	upload := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if dry, _ := flags.GetBool("dry-run"); dry {
+			return printPipeline(cmd, args)
+		}
+		return upload(cmd, args)
+	}
+	return cmd
+}
+
+// printPipeline shows what would be uploaded. It needs no job, so that people can try it at their desks.
+func printPipeline(cmd *cobra.Command, args []string) error {
+	pipeline, err := readPipeline(cmd, args)
+	if err != nil {
+		return err
+	}
+	var indented bytes.Buffer
+	if err := json.Indent(&indented, pipeline, "", "  "); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(cmd.OutOrStdout(), indented.String())
+	return err
+}
+
+// readPipeline returns the pipeline that is meant, as the server takes it.
+func readPipeline(cmd *cobra.Command, args []string) (json.RawMessage, error) {
+	source, err := pipelineSource(cmd.InOrStdin(), args)
+	if err != nil {
+		return nil, err
+	}
+	env := document.Lookup(os.LookupEnv)
+	if plain, _ := cmd.Flags().GetBool("no-interpolation"); plain {
+		env = nil
+	}
+	pipeline, err := document.Read(source, env)
+	if err != nil {
+		return nil, fmt.Errorf("the pipeline cannot be read: %w", err)
+	}
+	return pipeline, nil
+}
+
+// pipelineFiles is where a pipeline is looked for.
+var pipelineFiles = []string{
+	".stackyard/pipeline.yml", ".stackyard/pipeline.yaml", ".stackyard/pipeline.json",
+	".buildkite/pipeline.yml", ".buildkite/pipeline.yaml", ".buildkite/pipeline.json",
+}
+
+// pipelineSource returns the text of the pipeline that is meant.
+func pipelineSource(in io.Reader, args []string) ([]byte, error) {
+	if len(args) > 0 && args[0] != "-" {
+		return os.ReadFile(args[0])
+	}
+	if len(args) > 0 {
+		return io.ReadAll(in)
+	}
+	if isPiped(in) {
+		source, err := io.ReadAll(in)
+		if err != nil || len(source) > 0 {
+			return source, err
+		}
+	}
+	for _, path := range pipelineFiles {
+		source, err := os.ReadFile(path)
+		if !errors.Is(err, fs.ErrNotExist) {
+			return source, err
+		}
+	}
+	return nil, &usageError{fmt.Errorf("there is no pipeline: pipe one in, name a file, or have one of %s", strings.Join(pipelineFiles, ", "))}
+}
+
+// isPiped reports whether something may be piped or redirected to standard input. A terminal and /dev/null
+// are what a command has when nobody cared.
+func isPiped(in io.Reader) bool {
+	f, ok := in.(*os.File)
+	if !ok {
+		return true
+	}
+	about, err := f.Stat()
+	return err == nil && about.Mode()&os.ModeCharDevice == 0
+}

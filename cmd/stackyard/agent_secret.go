@@ -1,0 +1,48 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+)
+
+func agentSecretCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "secret", Short: "Read secrets of the cluster"}
+	get := &cobra.Command{Use: "get KEY", Short: "Print a secret, and keep it out of the job's log", Args: exactly("key")}
+	addRedactionFlag(get)
+	cmd.AddCommand(insideCommand(get, func(s *script, args []string) error {
+		value, err := s.API.Secret(s.ctx, s.ID, args[0])
+		if err != nil {
+			return err
+		}
+		return s.printSecret(value)
+	}))
+	return cmd
+}
+
+func addRedactionFlag(cmd *cobra.Command) {
+	cmd.Flags().Bool("skip-redaction", false, "do not keep the value out of the job's log")
+}
+
+// printSecret prints a value for the script once the agent knows that it must not get into the log.
+func (s *script) printSecret(value string) error {
+	if !s.on("skip-redaction") {
+		if err := s.KeepOutOfLog(s.ctx, value); err != nil {
+			return fmt.Errorf("keep the value out of the log: %w", err)
+		}
+	}
+	return s.print(value)
+}
+
+func agentRedactorCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "redactor", Short: "Keep values out of the job's log"}
+	add := &cobra.Command{Use: "add", Short: "Keep the value on standard input out of the job's log"}
+	cmd.AddCommand(insideCommand(add, func(s *script, _ []string) error {
+		value, err := s.text(nil, 0, "value")
+		if err != nil {
+			return err
+		}
+		return s.KeepOutOfLog(s.ctx, value)
+	}))
+	return cmd
+}

@@ -1,0 +1,177 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"stackyard/internal/runner"
+	"stackyard/internal/server"
+)
+
+var agentSettings = []setting{
+	{flag: "endpoint", variable: "SERVICE_AGENT_ENDPOINT", unset: "http://127.0.0.1:8080/v3", usage: "the server's agent URL, with /v3 at its end"},
+	{flag: "token", variable: "SERVICE_AGENT_TOKEN", usage: "agent token of a cluster, or job acquisition token; required", secret: true},
+	{flag: "name", variable: "SERVICE_AGENT_NAME", unset: "%hostname-%spawn", usage: "name of the agent; %hostname, %pid, %spawn and %random are filled in"},
+	{flag: "queue", variable: "SERVICE_AGENT_QUEUE", usage: "queue to take jobs from (default: the cluster's default queue)"},
+	{flag: "tags", variable: "SERVICE_AGENT_TAGS", usage: "tags that steps can ask for, as key=value; can be repeated", list: true},
+	{flag: "priority", variable: "SERVICE_AGENT_PRIORITY", usage: "agents with a higher number get jobs first"},
+	{flag: "spawn", variable: "SERVICE_AGENT_SPAWN", unset: "1", usage: "how many agents to be, each running one job at a time"},
+	{flag: "acquire-job", variable: "SERVICE_AGENT_ACQUIRE_JOB", usage: "run only the job with this id, then disconnect"},
+	{flag: "disconnect-after-job", variable: "SERVICE_AGENT_DISCONNECT_AFTER_JOB", usage: "disconnect after one job", onOff: true},
+	{flag: "disconnect-after-idle", variable: "SERVICE_AGENT_DISCONNECT_AFTER_IDLE", unset: "0", usage: "disconnect after so many seconds without a job; 0: never"},
+	{flag: "build-path", variable: "SERVICE_AGENT_BUILD_PATH", usage: "folder of the checkouts (default: one under the system's temporary folder)"},
+	{flag: "hooks-path", variable: "SERVICE_AGENT_HOOKS_PATH", usage: "folder of the agent's hooks (default: it has none)"},
+	{flag: "shell", variable: "SERVICE_AGENT_SHELL", usage: "what runs commands (default: /bin/bash -e -c, or /bin/sh where there is no bash)"},
+	{flag: "cancel-grace-period", variable: "SERVICE_AGENT_CANCEL_GRACE_PERIOD", unset: "10", usage: "seconds that a cancelled job has to stop before it is killed"},
+	{flag: "log-format", variable: "SERVICE_AGENT_LOG_FORMAT", usage: "text or json (default: text on a terminal, else json)"},
+}
+
+// agentOptions makes options of what was given. All that is wrong is told at once.
+func agentOptions(cmd *cobra.Command) (runner.Options, error) {
+	values, gathered := gather(cmd, agentSettings)
+	p := agentParser{values: values, errs: []error{gathered}}
+	log, err := server.NewLogger(logFormat(values["log-format"]))
+	p.note(err)
+	executable, err := os.Executable()
+	p.note(err)
+	o := runner.Options{
+		Endpoint:            p.url("endpoint"),
+		Token:               p.required("token"),
+		Version:             version,
+		Name:                values["name"],
+		Priority:            p.integer("priority"),
+		Tags:                p.tags("tags"),
+		Queue:               values["queue"],
+		Spawn:               p.number("spawn", 1),
+		AcquireJob:          values["acquire-job"],
+		DisconnectAfterJob:  p.onOff("disconnect-after-job"),
+		DisconnectAfterIdle: p.seconds("disconnect-after-idle"),
+		BuildPath:           p.path("build-path"),
+		HooksPath:           p.path("hooks-path"),
+		Shell:               shellOf(values["shell"]),
+		CancelGrace:         p.seconds("cancel-grace-period"),
+		Executable:          executable,
+		Log:                 log,
+	}
+	if o.BuildPath == "" {
+		o.BuildPath, err = temporaryBuildPath()
+		p.note(err)
+	}
+	if o.AcquireJob != "" && o.Spawn > 1 {
+		p.note(errors.New("--acquire-job: one job can be run by one agent only; leave out --spawn"))
+	}
+	return o, errors.Join(p.errs...)
+}
+
+// An agentParser reads values and collects what is wrong with them.
+type agentParser struct {
+	values map[string]string
+	errs   []error
+}
+
+func (p *agentParser) note(err error) { p.errs = append(p.errs, err) }
+
+func (p *agentParser) wrong(flag, format string, args ...any) {
+	p.note(fmt.Errorf("--%s: %s", flag, fmt.Sprintf(format, args...)))
+}
+
+func (p *agentParser) required(flag string) string {
+	if p.values[flag] == "" {
+		p.wrong(flag, "is required; the agent tokens of a cluster are listed with it")
+	}
+	return p.values[flag]
+}
+
+func (p *agentParser) url(flag string) string {
+	address, err := url.Parse(p.values[flag])
+	if err != nil || address.Scheme != "http" && address.Scheme != "https" || address.Host == "" {
+		p.wrong(flag, "%q is not a URL such as https://ci.example.com/v3", p.values[flag])
+	}
+	return p.values[flag]
+}
+
+// integer returns a text that is an integer, or empty.
+func (p *agentParser) integer(flag string) string {
+	if _, err := strconv.Atoi(p.values[flag]); err != nil && p.values[flag] != "" {
+		p.wrong(flag, "%q is not a whole number", p.values[flag])
+	}
+	return p.values[flag]
+}
+
+func (p *agentParser) number(flag string, least int) int {
+	n, err := strconv.Atoi(p.values[flag])
+	if err != nil || n < least {
+		p.wrong(flag, "%q is not a whole number from %d on", p.values[flag], least)
+	}
+	return n
+}
+
+func (p *agentParser) seconds(flag string) time.Duration {
+	return time.Duration(p.number(flag, 0)) * time.Second
+}
+
+func (p *agentParser) onOff(flag string) bool {
+	if p.values[flag] == "" {
+		return false
+	}
+	on, err := strconv.ParseBool(p.values[flag])
+	if err != nil {
+		p.wrong(flag, "%q is neither true nor false", p.values[flag])
+	}
+	return on
+}
+
+func (p *agentParser) tags(flag string) []string {
+	tags, err := runner.ParseTags(p.values[flag])
+	if err != nil {
+		p.wrong(flag, "%v", err)
+	}
+	return tags
+}
+
+// path returns a path that does not depend on the folder the agent was started in.
+func (p *agentParser) path(flag string) string {
+	if p.values[flag] == "" {
+		return ""
+	}
+	path, err := filepath.Abs(p.values[flag])
+	p.note(err)
+	return path
+}
+
+// temporaryBuildPath returns a folder for checkouts under the system's temporary folder. As everybody can
+// write there, it may be somebody's who wants to slip code into jobs.
+func temporaryBuildPath() (string, error) {
+	path := filepath.Join(os.TempDir(), "stackyard-builds-"+strconv.Itoa(os.Getuid()))
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return "", fmt.Errorf("--build-path: %w", err)
+	}
+	about, err := os.Lstat(path)
+	if err != nil {
+		return "", fmt.Errorf("--build-path: %w", err)
+	}
+	if owner, ok := about.Sys().(*syscall.Stat_t); !about.IsDir() || ok && int(owner.Uid) != os.Getuid() {
+		return "", fmt.Errorf("--build-path: %s is not a folder of yours; name another", path)
+	}
+	return path, nil
+}
+
+// shellOf returns the words of a shell's command line.
+func shellOf(given string) []string {
+	if given != "" {
+		return strings.Fields(given)
+	}
+	if _, err := os.Stat("/bin/bash"); err == nil {
+		return []string{"/bin/bash", "-e", "-c"}
+	}
+	return []string{"/bin/sh", "-e", "-c"}
+}

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	"stackyard/internal/runner/api"
+)
+
+func agentStepCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "step", Short: "Look at, change and cancel steps of the build"}
+	cmd.AddCommand(stepGetCommand(), stepUpdateCommand(), stepCancelCommand())
+	return cmd
+}
+
+func stepGetCommand() *cobra.Command {
+	cmd := addStepFlags(&cobra.Command{Use: "get [ATTRIBUTE]", Short: "Print an attribute of a step, such as label, state or outcome, or all of it", Args: atMost("attribute")})
+	cmd.Flags().String("format", "", "json, for values that are not texts")
+	return insideCommand(cmd, func(s *script, args []string) error {
+		step, err := s.step()
+		if err != nil {
+			return err
+		}
+		attribute := ""
+		if len(args) > 0 {
+			attribute = args[0]
+		}
+		output, err := s.API.ExportStep(s.ctx, step, s.flagOr("build", s.BuildID), attribute, s.flag("format"))
+		if err != nil {
+			return err
+		}
+		return s.print(output)
+	})
+}
+
+func stepUpdateCommand() *cobra.Command {
+	cmd := addStepFlags(&cobra.Command{Use: "update ATTRIBUTE [VALUE]", Short: "Change an attribute of a step", Long: "Change an attribute of a step. Without VALUE it is read from standard input.", Args: between(1, "attribute", "value")})
+	cmd.Flags().Bool("append", false, "append to the value")
+	return insideCommand(cmd, func(s *script, args []string) error {
+		step, err := s.step()
+		if err != nil {
+			return err
+		}
+		value, err := s.text(args, 1, "value")
+		if err != nil {
+			return err
+		}
+		return s.API.UpdateStep(s.ctx, step, api.StepUpdate{
+			ID: uuid.NewString(), BuildID: s.flagOr("build", s.BuildID), Attribute: args[0], Value: value, Append: s.on("append"),
+		})
+	})
+}
+
+func stepCancelCommand() *cobra.Command {
+	cmd := addStepFlags(&cobra.Command{Use: "cancel", Short: "Cancel the jobs of a step"})
+	cmd.Flags().Bool("force", false, "let the server end the jobs, whatever their agents do")
+	cmd.Flags().Int("force-grace-period-seconds", 10, "how long the agents have with --force")
+	return insideCommand(cmd, func(s *script, _ []string) error {
+		step, err := s.step()
+		if err != nil {
+			return err
+		}
+		build, err := s.build()
+		if err != nil {
+			return err
+		}
+		grace, err := strconv.Atoi(s.flag("force-grace-period-seconds"))
+		if err != nil {
+			return err
+		}
+		if err := s.API.CancelStep(s.ctx, step, build, s.on("force"), grace); err != nil {
+			return fmt.Errorf("cancel the step: %w", err)
+		}
+		return nil
+	})
+}
+
+func addStepFlags(cmd *cobra.Command) *cobra.Command {
+	cmd.Flags().String("step", "", "id of the step, or its key within the build [SERVICE_STEP_ID]")
+	return addBuildFlag(cmd)
+}
+
+// step returns the step that is meant: the job's own, unless --step names another.
+func (s *script) step() (string, error) {
+	step := s.flagOr("step", s.StepID)
+	if step == "" {
+		return "", &usageError{errors.New("say which step with --step: SERVICE_STEP_ID is not set")}
+	}
+	return step, nil
+}

@@ -1,0 +1,210 @@
+// Package document reads a pipeline file for its upload: YAML or JSON, with variables filled in by the
+// agent's rules, into the JSON that the server takes. What the steps mean is the server's business.
+package document
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Lookup returns the value of a variable, and whether it is set.
+type Lookup func(name string) (value string, set bool)
+
+// Limits, so that a small file with many aliases does not become a large one.
+const (
+	maxDepth = 100
+	maxBytes = 4 << 20
+)
+
+// Read returns a pipeline file as JSON, the keys of mappings in their order. Variables are filled in unless
+// env is nil. A list is taken for the steps of a pipeline.
+func Read(source []byte, env Lookup) (json.RawMessage, error) {
+	var doc yaml.Node
+	if err := yaml.Unmarshal(source, &doc); err != nil {
+		return nil, err
+	}
+	if len(doc.Content) == 0 {
+		return nil, errors.New("the file is empty")
+	}
+	top := doc.Content[0]
+	if env != nil {
+		if err := fill(top, env); err != nil {
+			return nil, err
+		}
+	}
+	var w writer
+	switch follow(top).Kind {
+	case yaml.SequenceNode:
+		w.text(`{"steps":`)
+		w.node(top, 0)
+		w.text(`}`)
+	case yaml.MappingNode:
+		w.node(top, 0)
+	default:
+		return nil, at(top, "a pipeline is a mapping with steps, or a list of steps")
+	}
+	return w.b.Bytes(), w.err
+}
+
+// at returns an error about a place of the file.
+func at(n *yaml.Node, format string, args ...any) error {
+	return fmt.Errorf("line %d, column %d: %s", n.Line, n.Column, fmt.Sprintf(format, args...))
+}
+
+func follow(n *yaml.Node) *yaml.Node {
+	for n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	return n
+}
+
+// A writer writes nodes as JSON, until something is wrong.
+type writer struct {
+	b      bytes.Buffer
+	merged int // entries that were looked at
+	err    error
+}
+
+func (w *writer) text(s string) { w.b.WriteString(s) }
+
+func (w *writer) value(v any) {
+	e := json.NewEncoder(&w.b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil && w.err == nil {
+		w.err = err
+	}
+	w.b.Truncate(w.b.Len() - 1) // the encoder ends the line
+}
+
+func (w *writer) node(n *yaml.Node, depth int) {
+	n = follow(n)
+	switch {
+	case w.err != nil:
+	case depth > maxDepth:
+		w.err = at(n, "the file is nested more than %d deep", maxDepth)
+	case w.b.Len() > maxBytes:
+		w.err = at(n, "the pipeline has more than %d bytes once its aliases are filled in", maxBytes)
+	case n.Kind == yaml.MappingNode:
+		w.mapping(n, depth)
+	case n.Kind == yaml.SequenceNode:
+		w.text("[")
+		for i, item := range n.Content {
+			if i > 0 {
+				w.text(",")
+			}
+			w.node(item, depth+1)
+		}
+		w.text("]")
+	default:
+		w.scalar(n)
+	}
+}
+
+func (w *writer) mapping(n *yaml.Node, depth int) {
+	m := mapping{w: w, known: map[string]bool{}}
+	m.add(n, false)
+	if w.err != nil {
+		return
+	}
+	w.text("{")
+	for i, e := range m.entries {
+		if i > 0 {
+			w.text(",")
+		}
+		w.value(e.key)
+		w.text(":")
+		w.node(e.value, depth+1)
+	}
+	w.text("}")
+}
+
+// A mapping collects the entries of a mapping, and after them what its merge keys (<<) add.
+type mapping struct {
+	w       *writer
+	entries []entry
+	known   map[string]bool
+	merging int // how deep
+}
+
+// An entry is a key of a mapping with its value.
+type entry struct {
+	key   string
+	value *yaml.Node
+}
+
+// add adds the entries of a mapping. Those that are merged do not replace any.
+func (m *mapping) add(n *yaml.Node, merged bool) {
+	var merges []*yaml.Node
+	for i := 0; i+1 < len(n.Content) && m.w.err == nil; i += 2 {
+		key, value := follow(n.Content[i]), follow(n.Content[i+1])
+		m.w.merged++
+		switch {
+		case m.w.merged > maxBytes:
+			m.w.err = at(n, "too much is merged")
+		case key.Kind != yaml.ScalarNode:
+			m.w.err = at(key, "a key must be a text")
+		case key.Tag == "!!merge":
+			merges = append(merges, value)
+		case !m.known[key.Value]:
+			m.known[key.Value] = true
+			m.entries = append(m.entries, entry{key.Value, value})
+		case !merged:
+			m.w.err = at(key, "%q is there twice", key.Value)
+		}
+	}
+	for _, from := range merges {
+		m.merge(from)
+	}
+}
+
+// merge adds what a merge key names: a mapping, or a list of them.
+func (m *mapping) merge(from *yaml.Node) {
+	items := []*yaml.Node{from}
+	if from.Kind == yaml.SequenceNode {
+		items = from.Content
+	}
+	m.merging++
+	defer func() { m.merging-- }()
+	for _, item := range items {
+		item = follow(item)
+		switch {
+		case m.w.err != nil:
+		case item.Kind != yaml.MappingNode:
+			m.w.err = at(item, "only mappings can be merged")
+		case m.merging > maxDepth:
+			m.w.err = at(item, "mappings are merged more than %d deep", maxDepth)
+		default:
+			m.add(item, true)
+		}
+	}
+}
+
+// scalar writes what YAML takes a scalar for. Numbers that JSON does not know are texts, as are dates.
+func (w *writer) scalar(n *yaml.Node) {
+	switch n.Tag {
+	case "!!null":
+		w.text("null")
+	case "!!bool":
+		w.text(strconv.FormatBool(strings.EqualFold(n.Value, "true")))
+	case "!!int", "!!float":
+		var v any
+		if n.Decode(&v) != nil || !isNumber(v) {
+			v = n.Value
+		}
+		w.value(v)
+	default:
+		w.value(n.Value)
+	}
+}
+
+// isNumber reports whether JSON can write a value as a number.
+func isNumber(v any) bool {
+	_, err := json.Marshal(v)
+	return err == nil
+}
