@@ -230,6 +230,7 @@ func (s *Site) allowPassword(v *visit, value string) (bool, error) {
 		return false, err
 	}
 	if !s.mustUseProvider(session, person) {
+		v.Caller = person // for the log
 		return true, nil
 	}
 	return false, s.Accounts.SignOut(v.Context(), value)

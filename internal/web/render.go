@@ -136,6 +136,8 @@ func (s *Site) ErrorPage(w http.ResponseWriter, status int, message string) {
 
 // errorTitles say in a few words what happened.
 var errorTitles = map[int]string{
+	http.StatusBadRequest:          "That did not work",
+	http.StatusMethodNotAllowed:    "That is not possible here",
 	http.StatusForbidden:           "That is not possible for you",
 	http.StatusNotFound:            "There is nothing here",
 	http.StatusGone:                "That is over",
