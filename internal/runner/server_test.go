@@ -45,6 +45,7 @@ type stand struct {
 	secret map[string]string
 	files  map[string]string // bytes of artifacts by path
 	states []api.ArtifactState
+	push   chan []byte // messages of the stream; nil: there is none
 	news   chan struct{}
 }
 
@@ -72,6 +73,10 @@ func newStand(t *testing.T, env map[string]string) *stand {
 func (s *stand) serve(w http.ResponseWriter, r *http.Request) {
 	call := r.Method + " " + strings.Replace(strings.TrimPrefix(r.URL.Path, "/v3"), "/jobs/"+jobID, "/J", 1)
 	body, _ := io.ReadAll(r.Body)
+	if s.push != nil && r.URL.Path == streamPath {
+		s.stream(w, r)
+		return
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	defer s.tell()
@@ -86,6 +91,34 @@ func (s *stand) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.usual(w, r, call, body)
+}
+
+const streamPath = "/agentedge.v1.AgentEdgeService/StreamPings"
+
+// The messages of the stream.
+var (
+	resume      = []byte{0x12, 0}
+	pause       = []byte{0x1a, 0}
+	goAway      = []byte{0x22, 0}
+	jobAssigned = append([]byte{0x2a, 40, 0x0a, 38, 0x0a, 36}, jobID...)
+)
+
+// stream pushes messages until one is empty, which ends it as unavailable.
+func (s *stand) stream(w http.ResponseWriter, r *http.Request) {
+	s.change(func() { s.calls = append(s.calls, "stream") })
+	s.tell()
+	w.Header().Set("Content-Type", "application/grpc+proto")
+	w.Header().Set("Trailer", "Grpc-Status")
+	for message := resume; len(message) > 0; {
+		w.Write(append([]byte{0, 0, 0, 0, byte(len(message))}, message...))
+		http.NewResponseController(w).Flush()
+		select {
+		case message = <-s.push:
+		case <-r.Context().Done():
+			return
+		}
+	}
+	w.Header().Set("Grpc-Status", "14")
 }
 
 func (s *stand) tell() {

@@ -29,6 +29,39 @@ func TestRun_TakesJobsUntilItIsToldToGo(t *testing.T) {
 	}
 }
 
+func TestRun_TakesJobsThatArePushed(t *testing.T) {
+	t.Parallel()
+	s := newStand(t, map[string]string{"SERVICE_COMMAND": "true"})
+	s.push = make(chan []byte)
+	a := s.start()
+	s.push <- jobAssigned
+	s.await("the job is finished", func() bool { return s.called("PUT /J/finish") == 1 })
+	s.push <- jobAssigned // the same again is not another
+	s.push <- pause
+	s.push <- resume
+	s.push <- goAway
+	if err := a.wait(t); err != nil {
+		t.Error(err)
+	}
+	if s.called("GET /ping") != 0 || s.called("PUT /J/accept") != 1 || s.called("POST /disconnect") != 1 {
+		t.Errorf("calls %q", s.calls)
+	}
+}
+
+func TestRun_AsksWhileTheStreamIsBroken(t *testing.T) {
+	t.Parallel()
+	s := newStand(t, map[string]string{"SERVICE_COMMAND": "true"})
+	s.push = make(chan []byte)
+	a := s.start()
+	s.push <- nil // broken
+	s.await("it pings and runs the job", func() bool { return s.called("PUT /J/finish") == 1 })
+	s.await("it opens the stream again", func() bool { return s.called("stream") == 2 })
+	s.push <- goAway
+	if err := a.wait(t); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestRun_DisconnectsAfterAJob(t *testing.T) {
 	t.Parallel()
 	s := newStand(t, map[string]string{"SERVICE_COMMAND": "exit 7"})
