@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"syscall"
 
@@ -21,6 +22,10 @@ const (
 	exitRefused = 27 // an agent may not run the job that it was started for
 )
 
+// otherAgentName is what scripts call the agent that were written for the published one. Inside of jobs
+// there is a link of that name to this program.
+const otherAgentName = "buildkite-agent"
+
 func main() { os.Exit(run()) }
 
 // run runs one command and returns the exit status.
@@ -29,7 +34,11 @@ func run() int {
 	defer stop()
 	// After the first signal the next one ends the process at once.
 	context.AfterFunc(ctx, stop)
-	err := root().ExecuteContext(ctx)
+	cmd := root()
+	if filepath.Base(os.Args[0]) == otherAgentName {
+		cmd.SetArgs(append([]string{"agent"}, os.Args[1:]...))
+	}
+	err := cmd.ExecuteContext(ctx)
 	if err == nil {
 		return 0
 	}

@@ -15,6 +15,7 @@ import (
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"stackyard":     main,
+		otherAgentName:  main,
 		"curl-stand-in": curl,
 		"bare-server":   bareServer,
 	})

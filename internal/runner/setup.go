@@ -18,18 +18,31 @@ import (
 // setUp prepares the job's folder and environment.
 func (j *job) setUp() error {
 	j.sh.Dir = filepath.Join(j.temp, "work")
-	bin := filepath.Join(j.temp, "bin")
-	for _, dir := range []string{j.sh.Dir, bin} {
-		if err := os.Mkdir(dir, 0o777); err != nil {
-			return err
-		}
+	if err := os.Mkdir(j.sh.Dir, 0o777); err != nil {
+		return err
 	}
-	if err := os.Symlink(j.w.o.Executable, filepath.Join(bin, "stackyard")); err != nil {
+	bin, err := j.link("bin", "stackyard")
+	if err != nil {
+		return err
+	}
+	standIn, err := j.link("stand-in", "buildkite-agent")
+	if err != nil {
 		return err
 	}
 	j.sh.Env = j.environment(environ.Parse(os.Environ()), bin)
+	// The published agent, where it is installed, comes before what stands in for it.
+	j.sh.Env["PATH"] = strings.Join([]string{bin, j.sh.Env["PATH"], standIn}, string(os.PathListSeparator))
 	j.redactVariables(j.sh.Env)
 	return nil
+}
+
+// link makes a folder with a link to this program, for commands inside of the job.
+func (j *job) link(folder, name string) (string, error) {
+	dir := filepath.Join(j.temp, folder)
+	if err := os.Mkdir(dir, 0o777); err != nil {
+		return "", err
+	}
+	return dir, os.Symlink(j.w.o.Executable, filepath.Join(dir, name))
 }
 
 // kept are the agent's own settings that are nobody else's business: a job could register agents with
@@ -65,7 +78,6 @@ func (j *job) environment(own environ.Environment, bin string) environ.Environme
 	} {
 		env.SetService(name, value)
 	}
-	env["PATH"] = bin + string(os.PathListSeparator) + env["PATH"]
 	if env["TERM"] == "" {
 		env["TERM"] = "xterm-256color"
 	}
