@@ -59,6 +59,9 @@ func (w *worker) runJob(ctx context.Context, spec *api.Job) {
 	j.redactor.Flush()
 	result := outcome.result()
 	result.FailedChunks = j.stream.Close()
+	if size, most := j.stream.Size(), j.spec.LogMaxSize; most > 0 && size > most {
+		j.log.Warn("the log is longer than the server keeps", "size", size, "most", most)
+	}
 	result.LastJob = w.o.DisconnectAfterJob || w.o.AcquireJob != "" || w.drain.Err() != nil
 	if err := j.api.Finish(j.ctx, spec.ID, result); err != nil {
 		j.log.Error("the server does not know how the job ended", "error", err)

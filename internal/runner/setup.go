@@ -33,6 +33,7 @@ func (j *job) setUp() error {
 	// The published agent, where it is installed, comes before what stands in for it.
 	j.sh.Env["PATH"] = strings.Join([]string{bin, j.sh.Env["PATH"], standIn}, string(os.PathListSeparator))
 	j.redactVariables(j.sh.Env)
+	j.redactor.Add(j.w.o.Token)
 	return nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/url"
 	"strings"
+	"time"
 )
 
 // reserved are the names of hosts that cannot exist outside of somebody's own network: those of
@@ -21,6 +22,9 @@ func Unusable(ctx context.Context, repository string) string {
 	if !isReserved(host) {
 		return ""
 	}
+	// Where there is no network, nobody may answer at all.
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
 	if _, err := net.DefaultResolver.LookupHost(ctx, host); err == nil {
 		return ""
 	}

@@ -171,8 +171,9 @@ const (
 // expectEnd is called when the process has ended.
 func (t *tail) expectEnd() { t.terminal.SetReadDeadline(time.Now().Add(quiet)) }
 
-// copyTo copies what is written on the terminal.
-func (t *tail) copyTo(out io.Writer) error {
+// copyTo copies what is written on the terminal. It reads on when that fails: a process whose terminal is
+// full would wait for ever.
+func (t *tail) copyTo(out io.Writer) (failed error) {
 	buffer := make([]byte, 32<<10)
 	var ending time.Time // when it turned out that the process has ended
 	silent := false
@@ -181,15 +182,15 @@ func (t *tail) copyTo(out io.Writer) error {
 		if n > 0 {
 			silent = false
 			if _, err := out.Write(buffer[:n]); err != nil {
-				return err
+				failed = err
 			}
 		}
 		switch {
 		case err == nil:
 		case !errors.Is(err, os.ErrDeadlineExceeded):
-			return nil // EIO, which is how a terminal says that it is closed
+			return failed // EIO, which is how a terminal says that it is closed
 		case silent, !ending.IsZero() && time.Since(ending) > utmost:
-			return nil
+			return failed
 		default:
 			// The deadline may have passed while out took its time: see whether there is more.
 			silent = true

@@ -114,6 +114,20 @@ func TestRun_ReportsAProgramThatCannotBeStarted(t *testing.T) {
 	}
 }
 
+func TestRun_EndsThoughItsOutputIsWantedNoMore(t *testing.T) {
+	c := shell("seq 1 100000", nil)
+	c.Output = broken{}
+	if r, err := Run(c, Stop{}); !errors.Is(err, errBroken) || r != (Result{}) {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+var errBroken = errors.New("broken")
+
+type broken struct{}
+
+func (broken) Write([]byte) (int, error) { return 0, errBroken }
+
 func TestRun_KillsWhatTheProcessLeftInItsGroup(t *testing.T) {
 	r, out := run(t, "sleep 1000 & echo $!", Stop{})
 	if r != (Result{}) {
