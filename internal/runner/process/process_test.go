@@ -184,8 +184,8 @@ func start(t *testing.T, script string, stop Stop) (*screen, <-chan Result) {
 func TestStop_AsksTheWholeGroup(t *testing.T) {
 	ask := make(chan struct{})
 	out, ended := start(t, `
-		(trap 'echo child stops; exit 0' TERM; echo ready; while :; do sleep 0.01; done) &
 		trap 'echo shell stops; wait; exit 3' TERM
+		(trap 'echo child stops; exit 0' TERM; echo ready; while :; do sleep 0.01; done) &
 		wait`, Stop{Ask: ask})
 	close(ask)
 	if r := <-ended; r != (Result{ExitStatus: 3}) {
