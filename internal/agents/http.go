@@ -24,6 +24,6 @@ const (
 func (s *Service) Routes() []route.Route {
 	return slices.Concat(
 		s.sessionRoutes(),
-		s.metaDataRoutes(), s.annotationRoutes(), s.uploadRoutes(), s.stepRoutes(), s.artifactRoutes(), s.fileRoutes(), s.secretRoutes(), s.identityRoutes(), s.cacheRoutes(),
+		s.metaDataRoutes(), s.annotationRoutes(), s.uploadRoutes(), s.stepRoutes(), s.artifactRoutes(), s.fileRoutes(), s.secretRoutes(), s.identityRoutes(), s.cacheRoutes(), s.logRoutes(),
 	)
 }

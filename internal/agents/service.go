@@ -12,6 +12,7 @@ import (
 	"stackyard/internal/core"
 	"stackyard/internal/db"
 	"stackyard/internal/identity"
+	"stackyard/internal/joblog"
 	"stackyard/internal/pipelines"
 	"stackyard/internal/seal"
 )
@@ -25,6 +26,7 @@ type Service struct {
 	clusters  *clusters.Service
 	pipelines *pipelines.Service
 	builds    *builds.Service
+	logs      *joblog.Service
 	public    core.PublicURL
 	clock     core.Clock
 	log       *slog.Logger
@@ -46,6 +48,7 @@ type Parts struct {
 	Clusters  *clusters.Service
 	Pipelines *pipelines.Service
 	Builds    *builds.Service
+	Logs      *joblog.Service
 	Key       seal.Key
 	Public    core.PublicURL
 	Clock     core.Clock
@@ -68,7 +71,7 @@ const (
 // New returns the service of the agents in a database.
 func New(p Parts) *Service {
 	s := &Service{
-		db: p.DB, dir: p.Directory, bus: p.Bus, blobs: p.Blobs, clusters: p.Clusters, pipelines: p.Pipelines, builds: p.Builds,
+		db: p.DB, dir: p.Directory, bus: p.Bus, blobs: p.Blobs, clusters: p.Clusters, pipelines: p.Pipelines, builds: p.Builds, logs: p.Logs,
 		public: p.Public, clock: p.Clock, log: p.Log,
 		signer:   newSigner(p.Key),
 		links:    newLinks(p.Key, p.Public, p.Clock),

@@ -1,23 +1,23 @@
 package agents
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
 	"io"
 	"strings"
 	"testing"
 	"testing/iotest"
 
 	"stackyard/internal/blob"
+	"stackyard/internal/blob/blobtest"
 	"stackyard/internal/builds"
 	"stackyard/internal/core"
 )
 
 // keepParts puts the parts of an artifact into a store.
-func keepParts(t *testing.T, size int64, parts ...string) *stored {
+func keepParts(t *testing.T, blobs *blob.Store, size int64, parts ...string) *stored {
 	t.Helper()
-	blobs, err := blob.Open(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
 	a := builds.Artifact{ID: core.NewID(), OrganizationID: core.NewID(), PipelineID: core.NewID(), BuildID: core.NewID(), FileSize: size, Parts: len(parts)}
 	for i, part := range parts {
 		if err := blobs.Put(t.Context(), partKey(a, i+1), strings.NewReader(part), int64(len(part))); err != nil {
@@ -28,41 +28,79 @@ func keepParts(t *testing.T, size int64, parts ...string) *stored {
 }
 
 func TestStored_ReadsPartsAsOneFile(t *testing.T) {
-	for _, parts := range [][]string{{"0123456789"}, {"01234", "56789"}, {"0123", "456", "789"}} {
-		f := keepParts(t, 10, parts...)
-		if err := f.ready(); err != nil {
-			t.Fatal(err)
+	blobtest.Each(t, func(t *testing.T, blobs *blob.Store) {
+		for _, parts := range [][]string{{"0123456789"}, {"01234", "56789"}, {"0123", "456", "789"}} {
+			f := keepParts(t, blobs, 10, parts...)
+			if err := f.ready(); err != nil {
+				t.Fatal(err)
+			}
+			if err := iotest.TestReader(f, []byte("0123456789")); err != nil {
+				t.Errorf("%q: %v", parts, err)
+			}
+			f.Close()
 		}
-		if err := iotest.TestReader(f, []byte("0123456789")); err != nil {
-			t.Errorf("%q: %v", parts, err)
-		}
-		f.Close()
-	}
+	})
 }
 
 func TestStored_ReadsNothingOfAnEmptyFile(t *testing.T) {
-	f := keepParts(t, 0, "")
-	if err := f.ready(); err != nil {
-		t.Fatal(err)
-	}
-	if got, err := io.ReadAll(f); err != nil || len(got) > 0 {
-		t.Errorf("got %q, %v", got, err)
-	}
+	blobtest.Each(t, func(t *testing.T, blobs *blob.Store) {
+		f := keepParts(t, blobs, 0, "")
+		if err := f.ready(); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := io.ReadAll(f); err != nil || len(got) > 0 {
+			t.Errorf("got %q, %v", got, err)
+		}
+	})
 }
 
 func TestStored_TellsWhenBytesAreMissing(t *testing.T) {
-	for name, parts := range map[string][]string{"a short part": {"0123", "4", "789"}, "an empty part": {"0123", "", "789"}, "a short end": {"0123", "456", "7"}} {
-		if got, err := io.ReadAll(keepParts(t, 10, parts...)); err != io.ErrUnexpectedEOF {
-			t.Errorf("%s: got %q, %v", name, got, err)
+	blobtest.Each(t, func(t *testing.T, blobs *blob.Store) {
+		for name, parts := range map[string][]string{"a short part": {"0123", "4", "789"}, "an empty part": {"0123", "", "789"}, "a short end": {"0123", "456", "7"}} {
+			if got, err := io.ReadAll(keepParts(t, blobs, 10, parts...)); err != io.ErrUnexpectedEOF {
+				t.Errorf("%s: got %q, %v", name, got, err)
+			}
 		}
-	}
-	f := keepParts(t, 10, "0123", "456", "789")
-	if err := f.blobs.DeleteAll(t.Context(), f.artifact.Prefix()); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.ready(); core.KindOf(err) != core.NotFound {
-		t.Errorf("got %v", err)
-	}
+		f := keepParts(t, blobs, 10, "0123", "456", "789")
+		if err := f.blobs.DeleteAll(t.Context(), f.artifact.Prefix()); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.ready(); core.KindOf(err) != core.NotFound {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+func TestKeep_KeepsNothingOfWhatIsWrong(t *testing.T) {
+	blobtest.Each(t, func(t *testing.T, blobs *blob.Store) {
+		s := &Service{blobs: blobs}
+		right := sha256.Sum256([]byte("right"))
+		a := builds.Artifact{ID: core.NewID(), OrganizationID: core.NewID(), PipelineID: core.NewID(), BuildID: core.NewID(), FileSize: 5, Parts: 1, SHA256: hex.EncodeToString(right[:])}
+		for name, c := range map[string]struct {
+			from io.Reader
+			kind core.Kind
+		}{
+			"another sum": {strings.NewReader("wrong"), core.Unprocessable},
+			"too few":     {strings.NewReader("righ"), core.Unprocessable},
+			"too many":    {strings.NewReader("right!"), core.Unprocessable},
+			"none":        {strings.NewReader(""), core.Unprocessable},
+			"cut off":     {iotest.ErrReader(io.ErrUnexpectedEOF), core.BadRequest},
+			"a byte each": {iotest.OneByteReader(strings.NewReader("wrong")), core.Unprocessable},
+		} {
+			if _, err := s.keep(t.Context(), a, 1, c.from); core.KindOf(err) != c.kind {
+				t.Errorf("%s: %v", name, err)
+			}
+			if _, err := blobs.Size(t.Context(), partKey(a, 1)); !errors.Is(err, blob.ErrNotFound) {
+				t.Errorf("%s: something is kept: %v", name, err)
+			}
+		}
+		if _, err := s.keep(t.Context(), a, 1, iotest.DataErrReader(strings.NewReader("right"))); err != nil {
+			t.Error(err)
+		}
+		if size, err := blobs.Size(t.Context(), partKey(a, 1)); size != 5 || err != nil {
+			t.Errorf("kept are %d bytes, %v", size, err)
+		}
+	})
 }
 
 func TestSizeOf_SharesOutAllBytes(t *testing.T) {

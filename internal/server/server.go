@@ -104,6 +104,7 @@ func (s *Server) rooms(p Parts, directory *identity.Directory, metrics prometheu
 		Clusters:  clusters,
 		Pipelines: pipelines,
 		Builds:    builds,
+		Logs:      s.logs,
 		Key:       p.Key,
 		Public:    p.Public,
 		Clock:     p.Clock,
