@@ -20,6 +20,7 @@ const (
 	TooLarge                      // the request is larger than this server takes
 	TooSlow                       // the request took too long to arrive
 	Unprocessable                 // understood, and against a rule
+	Locked                        // not yet; what it waits for is not this server
 	RateLimited                   // too many requests
 	Unavailable                   // not now; try again
 )

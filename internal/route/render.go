@@ -28,6 +28,7 @@ var statuses = map[core.Kind]int{
 	core.TooLarge:      http.StatusRequestEntityTooLarge,
 	core.TooSlow:       http.StatusRequestTimeout,
 	core.Unprocessable: http.StatusUnprocessableEntity,
+	core.Locked:        http.StatusLocked,
 	core.RateLimited:   http.StatusTooManyRequests,
 	core.Unavailable:   http.StatusServiceUnavailable,
 }

@@ -36,6 +36,9 @@ type Alternatives interface{ Alternatives() []any }
 // schema returns the JSON schema of a type as encoding/json writes it. Structs become components,
 // referred to by name.
 func (d *document) schema(t reflect.Type) map[string]any {
+	if t.Kind() == reflect.Pointer {
+		return nullable(d.schema(t.Elem()))
+	}
 	zero := reflect.Zero(t).Interface()
 	if s, ok := zero.(Described); ok {
 		return s.JSONSchema()
@@ -59,8 +62,6 @@ func (d *document) schema(t reflect.Type) map[string]any {
 		return map[string]any{}
 	}
 	switch t.Kind() {
-	case reflect.Pointer:
-		return nullable(d.schema(t.Elem()))
 	case reflect.String:
 		s := map[string]any{"type": "string"}
 		if e, ok := zero.(enumerated); ok {
