@@ -48,8 +48,10 @@ func (s *Service) serviceEnv(org *identity.Organization, p *pipelines.Pipeline, 
 		env["SERVICE_PARALLEL_JOB"] = strconv.Itoa(*j.ParallelIndex)
 		env["SERVICE_PARALLEL_JOB_COUNT"] = strconv.Itoa(*j.ParallelTotal)
 	}
-	if j.Step.GroupKey != "" {
+	if j.Step.GroupID != "" {
+		env["SERVICE_GROUP_ID"] = j.Step.GroupID
 		env["SERVICE_GROUP_KEY"] = j.Step.GroupKey
+		env["SERVICE_GROUP_LABEL"] = j.Step.GroupLabel
 	}
 	for _, rule := range j.Work.Agents {
 		key, value, _ := strings.Cut(rule, "=")

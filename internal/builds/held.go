@@ -16,22 +16,35 @@ type Holding struct {
 	JobID      string
 	BuildID    string
 	PipelineID string
+	AgentID    string // the holder; "": none
 	State      flow.JobState
 	FinishedAt time.Time
 }
 
 // HoldingOf returns who may speak for a job of an organization, or a NotFound error.
 func HoldingOf(q *db.Q, orgID, jobID string) (Holding, error) {
-	h, err := db.One(q, func(scan db.Scan) (h Holding, err error) {
-		return h, scan(&h.JobID, &h.BuildID, &h.PipelineID, &h.State, db.ToTime(&h.FinishedAt))
-	}, `
-		SELECT j.id, j.build_id, b.pipeline_id, j.state, j.finished_at
-		FROM jobs j JOIN builds b ON b.id = j.build_id
-		WHERE j.organization_id = $1 AND j.id = $2`, orgID, jobID)
+	h, err := db.One(q, scanHolding, selectHolding+` WHERE j.organization_id = $1 AND j.id = $2`, orgID, jobID)
 	if errors.Is(err, db.ErrNoRows) {
 		err = core.Errorf(core.NotFound, noJob)
 	}
 	return h, err
+}
+
+// HeldBy returns the job that an agent of an organization has, the zero Holding when it has none.
+func HeldBy(q *db.Q, orgID, agentID string) (Holding, error) {
+	h, err := db.One(q, scanHolding, selectHolding+` WHERE j.agent_id = $2 AND `+heldStates+` AND j.organization_id = $1 ORDER BY j.id LIMIT 1`, orgID, agentID)
+	if errors.Is(err, db.ErrNoRows) {
+		return Holding{}, nil
+	}
+	return h, err
+}
+
+const selectHolding = `
+	SELECT j.id, j.build_id, b.pipeline_id, j.agent_id, j.state, j.finished_at
+	FROM jobs j JOIN builds b ON b.id = j.build_id`
+
+func scanHolding(scan db.Scan) (h Holding, err error) {
+	return h, scan(&h.JobID, &h.BuildID, &h.PipelineID, db.ToText(&h.AgentID), &h.State, db.ToTime(&h.FinishedAt))
 }
 
 // Whole returns a job of an organization with its build and its pipeline, or a NotFound error.

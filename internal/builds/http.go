@@ -1,6 +1,7 @@
 package builds
 
 import (
+	"maps"
 	"net/http"
 	"slices"
 
@@ -127,6 +128,9 @@ func (s *Service) views(q *db.Q, r *route.Request, byID map[string]*pipelines.Pi
 	var jobs map[string][]*Job
 	if show.jobs {
 		if jobs, err = jobsOf(q, ids, show.jobFilter); err != nil {
+			return nil, err
+		}
+		if err := s.nameAgents(q, r.Org.ID, slices.Concat(slices.Collect(maps.Values(jobs))...)...); err != nil {
 			return nil, err
 		}
 	}

@@ -29,15 +29,21 @@ type Job struct {
 	// Label and Work are its own where it has some, and otherwise its step's.
 	Label string
 	Work  Work
-	Child link // the build that a trigger job started, while it exists
+	// StepWork is its step's, with the placeholders of a matrix as they were written.
+	StepWork Work
+	Child    link // the build that a trigger job started, while it exists
 
 	uploadEnv map[string]string // read where a single job is
+	agentName string            // that of its agent, read where it is shown
 }
 
 // A StepRef is what a job shows of its step.
 type StepRef struct {
 	ID       string
 	Key      string // empty: none
-	GroupKey string // that of the group the step is in; empty: none
-	Async    bool   // of a trigger step
+	GroupID  string // the group that the step is in; empty: none
+	GroupKey string // empty: none
+	// GroupLabel is the group's.
+	GroupLabel string
+	Async      bool // of a trigger step
 }

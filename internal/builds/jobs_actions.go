@@ -15,8 +15,10 @@ import (
 // reload returns a job as it is now, of the same build.
 func (s *Service) reload(r *route.Request, o OnJob, id string) (jobView, error) {
 	err := s.db.Read(r.Context(), func(q *db.Q) (err error) {
-		o.Job, err = jobByID(q, r.Org.ID, id)
-		return err
+		if o.Job, err = jobByID(q, r.Org.ID, id); err != nil {
+			return err
+		}
+		return s.nameAgents(q, r.Org.ID, o.Job)
 	})
 	if err != nil {
 		return jobView{}, err

@@ -138,8 +138,10 @@ func (s *Service) loadJob(r *route.Request) (OnJob, error) {
 		if o.Build, err = byID(q, r.Org.ID, o.Job.BuildID); err != nil {
 			return err
 		}
-		o.Pipeline, err = pipelines.ByID(q, pipelines.ViewerOf(r), o.Build.PipelineID)
-		return err
+		if o.Pipeline, err = pipelines.ByID(q, pipelines.ViewerOf(r), o.Build.PipelineID); err != nil {
+			return err
+		}
+		return s.nameAgents(q, r.Org.ID, o.Job)
 	})
 	if core.KindOf(err) == core.NotFound {
 		err = core.Errorf(core.NotFound, noJob)
@@ -161,8 +163,10 @@ func (s *Service) loadJobOfBuild(r *route.Request) (OnJob, error) {
 	}
 	o := OnJob{Build: on.Build, Pipeline: on.Pipeline}
 	err = s.db.Read(r.Context(), func(q *db.Q) (err error) {
-		o.Job, err = jobByID(q, r.Org.ID, id)
-		return err
+		if o.Job, err = jobByID(q, r.Org.ID, id); err != nil {
+			return err
+		}
+		return s.nameAgents(q, r.Org.ID, o.Job)
 	})
 	if err == nil && o.Job.BuildID != o.Build.ID {
 		err = core.Errorf(core.NotFound, noJob)
@@ -185,8 +189,10 @@ func (s *Service) getJobs(r *route.Request, o onBuild) (route.Items[jobView], er
 	}
 	var jobs []*Job
 	err = s.db.Read(r.Context(), func(q *db.Q) (err error) {
-		jobs, err = listJobs(q, o.Build.ID, f, page)
-		return err
+		if jobs, err = listJobs(q, o.Build.ID, f, page); err != nil {
+			return err
+		}
+		return s.nameAgents(q, r.Org.ID, jobs...)
 	})
 	if err != nil {
 		return none, err

@@ -56,7 +56,7 @@ func describeJobs(q *db.Q, jobs ...*Job) error {
 	}
 	for _, j := range jobs {
 		s := steps[j.StepID]
-		j.Step, j.Label, j.Work = s.StepRef, s.label, s.work
+		j.Step, j.Label, j.Work, j.StepWork = s.StepRef, s.label, s.work, s.work
 	}
 	if err := describeOwn(q, jobs); err != nil {
 		return err
@@ -74,14 +74,15 @@ func describedSteps(q *db.Q, jobs []*Job) (map[string]describedStep, error) {
 	in, arg := q.In("s.id", 1, distinct(jobs, func(j *Job) string { return j.StepID }))
 	steps, err := db.All(q, func(scan db.Scan) (s describedStep, err error) {
 		var rules stepRules
-		err = scan(&s.ID, db.ToText(&s.Key), db.ToText(&s.GroupKey), db.ToJSON(&rules), &s.label, db.ToJSON(&s.work))
+		err = scan(&s.ID, db.ToText(&s.Key), db.ToText(&s.GroupID), db.ToText(&s.GroupKey), db.ToText(&s.GroupLabel), db.ToJSON(&rules), &s.label, db.ToJSON(&s.work))
 		s.Async = rules.Async
 		return s, err
 	}, `
-		SELECT s.id, s.key, g.key, s.rules, d.label, d.work
+		SELECT s.id, s.key, g.id, g.key, gd.label, s.rules, d.label, d.work
 		FROM steps s
 		JOIN step_details d ON d.step_id = s.id
 		LEFT JOIN steps g ON g.id = s.scope
+		LEFT JOIN step_details gd ON gd.step_id = g.id
 		WHERE `+in, arg)
 	byID := make(map[string]describedStep, len(steps))
 	for _, s := range steps {

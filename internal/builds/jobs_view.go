@@ -234,6 +234,9 @@ func (s *Service) commandJobView(r *route.Request, at place, basics jobBasicsVie
 		PromisedExitStatusAt: core.At(j.PromisedAt),
 		Detail:               orNull(j.Detail),
 	}
+	if j.agentName != "" {
+		v.Agent = &jobAgentView{ID: j.AgentID, URL: s.public.Org(r.Org.Slug, "agents", j.AgentID), Name: j.agentName}
+	}
 	if j.ConcurrencyWait != nil {
 		ms := j.ConcurrencyWait.Milliseconds()
 		v.ConcurrencyWaitTimeMS = &ms

@@ -13,12 +13,13 @@ import (
 
 // Service is what can be done to builds and jobs.
 type Service struct {
-	db        *db.DB
-	pipelines *pipelines.Service
-	public    core.PublicURL
-	clock     core.Clock
-	log       *slog.Logger
-	observers []Observer
+	db         *db.DB
+	pipelines  *pipelines.Service
+	public     core.PublicURL
+	clock      core.Clock
+	log        *slog.Logger
+	observers  []Observer
+	agentNames AgentNames
 }
 
 // New returns the service of the builds in a database.

@@ -47,3 +47,6 @@ CREATE TABLE agent_presence (
     agent_id TEXT PRIMARY KEY REFERENCES agents (id) ON DELETE CASCADE,
     heard_at BIGINT NOT NULL
 );
+
+-- The timeout that a job had before it was changed while the job ran, 0 for none; NULL when it was not.
+ALTER TABLE jobs ADD COLUMN initial_timeout BIGINT;
