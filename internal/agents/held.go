@@ -49,7 +49,10 @@ func (s *Service) holding(r *route.Request, late func(builds.Holding) bool) (h b
 	if err != nil {
 		return h, err
 	}
-	if h.State.Ended() && !late(h) {
+	switch {
+	case h.AgentID != r.Session.AgentID && r.Session.JobID == "":
+		return h, core.Errorf(core.Forbidden, "The job is not this agent's")
+	case h.AgentID != r.Session.AgentID, h.State.Ended() && !late(h):
 		return h, errNotHeld
 	}
 	return h, nil
@@ -75,10 +78,14 @@ func (s *Service) loadHoldingOfBuild(r *route.Request) (h builds.Holding, err er
 // presented, or the one that the agent holds.
 func (s *Service) loadOwnHolding(r *route.Request) (h builds.Holding, err error) {
 	err = s.db.Read(r.Context(), func(q *db.Q) (err error) {
+		if r.Session.JobID == "" {
+			h, err = builds.HeldBy(q, r.Org.ID, r.Session.AgentID)
+			return err
+		}
 		h, err = builds.HoldingOf(q, r.Org.ID, r.Session.JobID)
 		return err
 	})
-	if core.KindOf(err) == core.NotFound || err == nil && h.State.Ended() {
+	if core.KindOf(err) == core.NotFound || err == nil && (h.AgentID != r.Session.AgentID || h.State.Ended()) {
 		err = errNotHeld
 	}
 	return h, err

@@ -43,9 +43,11 @@ func (s *Service) postIdentityToken(r *route.Request, h held, body identityToken
 	if err != nil {
 		return identityTokenView{}, err
 	}
-	if w.agent, _, err = s.current(r.Context(), session); err != nil {
+	now, _, err := s.current(r.Context(), session)
+	if err != nil {
 		return identityTokenView{}, err
 	}
+	w.agent = now.Agent
 	if w.cluster, w.queue, err = s.clusters.Place(r.Context(), r.Org.ID, h.Build.ClusterID, h.Job.QueueID); err != nil {
 		return identityTokenView{}, err
 	}

@@ -11,6 +11,7 @@ import (
 	"stackyard/internal/clusters"
 	"stackyard/internal/core"
 	"stackyard/internal/db"
+	"stackyard/internal/dispatch"
 	"stackyard/internal/identity"
 	"stackyard/internal/joblog"
 	"stackyard/internal/pipelines"
@@ -27,6 +28,7 @@ type Service struct {
 	pipelines *pipelines.Service
 	builds    *builds.Service
 	logs      *joblog.Service
+	dispatch  *dispatch.Dispatcher
 	public    core.PublicURL
 	clock     core.Clock
 	log       *slog.Logger
@@ -36,7 +38,9 @@ type Service struct {
 	Settings
 
 	roster          roster
+	presence        presence
 	identityChanged <-chan struct{} // has a token when an organization may have changed
+	draining        chan struct{}   // closed when the server is about to stop
 }
 
 // Parts are what the service stands on.
@@ -49,6 +53,7 @@ type Parts struct {
 	Pipelines *pipelines.Service
 	Builds    *builds.Service
 	Logs      *joblog.Service
+	Dispatch  *dispatch.Dispatcher
 	Key       seal.Key
 	Public    core.PublicURL
 	Clock     core.Clock
@@ -56,10 +61,12 @@ type Parts struct {
 	Settings
 }
 
-// Settings are how patient the server is with agents.
+// Settings are how patient the server is with agents. The zero value is the usual.
 type Settings struct {
 	// LostAfter is how long an agent may be silent before it counts as lost.
 	LostAfter time.Duration
+	// HoldPing returns how long an agent that asks for a job is kept waiting for one.
+	HoldPing func() time.Duration
 }
 
 // The bounds of LostAfter.
@@ -71,16 +78,38 @@ const (
 // New returns the service of the agents in a database.
 func New(p Parts) *Service {
 	s := &Service{
-		db: p.DB, dir: p.Directory, bus: p.Bus, blobs: p.Blobs, clusters: p.Clusters, pipelines: p.Pipelines, builds: p.Builds, logs: p.Logs,
+		db: p.DB, dir: p.Directory, bus: p.Bus, blobs: p.Blobs, clusters: p.Clusters, pipelines: p.Pipelines, builds: p.Builds, logs: p.Logs, dispatch: p.Dispatch,
 		public: p.Public, clock: p.Clock, log: p.Log,
 		signer:   newSigner(p.Key),
 		links:    newLinks(p.Key, p.Public, p.Clock),
 		signing:  &signingKeys{db: p.DB, seal: p.Key, clock: p.Clock},
 		Settings: p.Settings,
 		roster:   newRoster(),
+		presence: presence{steady: p.Clock()},
+		draining: make(chan struct{}),
+	}
+	if s.LostAfter == 0 {
+		s.LostAfter = DefaultLostAfter
+	}
+	if s.HoldPing == nil {
+		s.HoldPing = HoldPing
 	}
 	s.identityChanged, _ = p.Bus.Subscribe(identity.Topic)
+	p.Builds.Observe(s.observe)
+	p.Builds.NameAgents(names)
 	return s
+}
+
+// Drain has agents that wait for a job be answered at once, from now on.
+func (s *Service) Drain() { close(s.draining) }
+
+func (s *Service) isDraining() bool {
+	select {
+	case <-s.draining:
+		return true
+	default:
+		return false
+	}
 }
 
 // change changes an agent in one transaction. Nobody else changes it meanwhile, and its sessions, here
@@ -133,8 +162,12 @@ func (s *Service) disconnect(ctx context.Context, orgID, agentID string) error {
 		if a.Left() {
 			return nil
 		}
-		a.to(a.gone(), s.clock())
-		return forget(q, a.ID)
+		now := s.clock()
+		a.to(a.gone(), now)
+		if err := forget(q, a.ID); err != nil {
+			return err
+		}
+		return s.abandon(q, a, "Its agent disconnected.", now)
 	})
 }
 

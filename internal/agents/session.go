@@ -7,8 +7,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"stackyard/internal/builds"
 	"stackyard/internal/core"
 	"stackyard/internal/db"
+	"stackyard/internal/flow"
 	"stackyard/internal/identity"
 	"stackyard/internal/route"
 	"stackyard/internal/seal"
@@ -21,13 +23,30 @@ type session struct {
 	woken   <-chan struct{} // has a token when the agent may have changed
 	forget  func()          // ends the subscription behind woken
 
-	mu      sync.Mutex
-	agent   *Agent        // replaced as a whole, never changed
-	stale   bool          // agent may be old
-	changed chan struct{} // closed when agent is replaced
-	heard   time.Time
-	unsaved bool // heard is newer than what the database has
-	held    int  // requests that are being held, which keep the agent heard
+	mu       sync.Mutex
+	known    *standing     // replaced as a whole, never changed
+	stale    bool          // known may be old
+	changed  chan struct{} // closed when known is replaced
+	heard    time.Time
+	unsaved  bool // heard is newer than what the database has
+	held     int  // requests that are being held, which keep the agent heard
+	finished bool // a job has ended since the agent last asked for one
+	idle     idleness
+}
+
+// A standing is an agent together with the job that it has, if any.
+type standing struct {
+	*Agent
+	job builds.Holding
+}
+
+func readStanding(q *db.Q, orgID, agentID string) (*standing, error) {
+	a, err := byID(q, orgID, agentID)
+	if err != nil {
+		return nil, err
+	}
+	job, err := builds.HeldBy(q, orgID, agentID)
+	return &standing{a, job}, err
 }
 
 // topic is what the bus calls a change of an agent, or of the job that it holds.
@@ -178,8 +197,8 @@ func (s *Service) remember(ctx context.Context, hash string, find func(q *db.Q) 
 	if err != nil {
 		return nil, err
 	}
-	// Subscribed after the row was read, so it may be old already.
-	e := &session{agentID: a.ID, agent: a, stale: true, changed: make(chan struct{}), heard: s.clock()}
+	// Nothing is subscribed to yet, so what was read may be old already.
+	e := &session{agentID: a.ID, known: &standing{Agent: a}, stale: true, changed: make(chan struct{}), heard: s.clock()}
 	e.woken, e.forget = s.bus.Subscribe(topic(a.ID))
 	e.who.Store(&identity.AgentSession{AgentID: a.ID, Organization: *org, ClusterID: a.ClusterID, QueueID: a.QueueID})
 	return s.roster.enter(e, hash), nil
@@ -199,24 +218,24 @@ func (s *Service) refreshOrganizations(ctx context.Context) {
 	}
 }
 
-// current returns the agent of a session as it is now, and a channel that is closed when it is not any
-// more and somebody has noticed. The database is asked only when the agent may have changed.
-func (s *Service) current(ctx context.Context, e *session) (*Agent, <-chan struct{}, error) {
+// current returns how the agent of a session stands now, and a channel that is closed when somebody
+// has noticed that it stands otherwise. The database is asked only when that may be so.
+func (s *Service) current(ctx context.Context, e *session) (*standing, <-chan struct{}, error) {
 	e.mu.Lock()
 	select {
 	case <-e.woken:
 		e.stale = true
 	default:
 	}
-	a, changed, stale := e.agent, e.changed, e.stale
+	known, changed, stale := e.known, e.changed, e.stale
 	e.stale = false
 	e.mu.Unlock()
 	if !stale {
-		return a, changed, nil
+		return known, changed, nil
 	}
-	var read *Agent
+	var read *standing
 	err := s.db.Read(ctx, func(q *db.Q) (err error) {
-		read, err = byID(q, a.OrganizationID, a.ID)
+		read, err = readStanding(q, known.OrganizationID, known.ID)
 		return err
 	})
 	e.mu.Lock()
@@ -228,19 +247,35 @@ func (s *Service) current(ctx context.Context, e *session) (*Agent, <-chan struc
 		}
 		return nil, nil, err
 	}
+	return read, e.learn(read), nil
+}
+
+// learn takes in how the agent stands. The caller holds mu.
+func (e *session) learn(now *standing) (changed <-chan struct{}) {
+	before := e.known.job
+	if before.JobID != "" && before.JobID != now.job.JobID && before.State != flow.Assigned {
+		e.finished = true
+	}
 	close(e.changed)
-	e.agent, e.changed = read, make(chan struct{})
-	if who := e.who.Load(); who.QueueID != read.QueueID {
+	e.known, e.changed = now, make(chan struct{})
+	if who := e.who.Load(); who.QueueID != now.QueueID {
 		moved := *who
-		moved.QueueID = read.QueueID
+		moved.QueueID = now.QueueID
 		e.who.Store(&moved)
 	}
-	return read, e.changed, nil
+	return e.changed
+}
+
+// doubt has the agent looked at anew when it is asked for next.
+func (e *session) doubt() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.stale = true
 }
 
 // speaking is an agent that has said something, with its session.
 type speaking struct {
-	*Agent
+	*standing
 	session *session
 }
 

@@ -112,3 +112,67 @@ func forget(q *db.Q, agentID string) error {
 	_, err := q.Exec(`DELETE FROM agent_presence WHERE agent_id = $1`, agentID)
 	return err
 }
+
+// hearAll notes that many agents were heard of, and returns how many of them are known to be there.
+func hearAll(q *db.Q, agentIDs []string, at time.Time) (known int64, err error) {
+	in, arg := q.In("agent_id", 1, agentIDs)
+	return q.Exec(`UPDATE agent_presence SET heard_at = $2 WHERE `+in, arg, db.Micros(at))
+}
+
+type silentAgent struct{ id, organizationID string }
+
+// silentSince returns agents that have not left and were not heard of since a time.
+func silentSince(q *db.Q, since time.Time, limit int) ([]silentAgent, error) {
+	return db.All(q, func(scan db.Scan) (a silentAgent, err error) { return a, scan(&a.id, &a.organizationID) }, `
+		SELECT a.id, a.organization_id
+		FROM agent_presence p
+		JOIN agents a ON a.id = p.agent_id
+		WHERE p.heard_at < $1
+		ORDER BY p.heard_at
+		LIMIT $2`, db.Micros(since), limit)
+}
+
+// jobEnded notes when an agent ended a job.
+func jobEnded(q *db.Q, agentID string, at time.Time) error {
+	_, err := q.Exec(`UPDATE agents SET last_job_finished_at = $2 WHERE id = $1`, agentID, db.Micros(at))
+	return err
+}
+
+// filter says which agents are listed; what is empty does not matter.
+type filter struct{ name, hostname, version, queueID string }
+
+// list returns one page of an organization's agents that are there, oldest first, and how many there are.
+func list(q *db.Q, orgID string, f filter, limit, offset int) ([]*Agent, int, error) {
+	var s db.Statement
+	s.Where("a.organization_id = %s", orgID)
+	s.And(`a.state IN ('connected', 'stopping')`)
+	for _, want := range []struct{ column, value string }{{"name", f.name}, {"hostname", f.hostname}, {"version", f.version}, {"queue_id", f.queueID}} {
+		if want.value != "" {
+			s.Where("a."+want.column+" = %s", want.value)
+		}
+	}
+	var total int
+	if err := q.QueryRow(`SELECT COUNT(*) FROM agents a `+s.Clause(), s.Args()...).Scan(&total); err != nil {
+		return nil, 0, err
+	}
+	agents, err := db.All(q, scanAgent, selectAgent+`
+		`+s.Clause()+`
+		ORDER BY a.created_at, a.id
+		LIMIT `+s.Arg(limit)+` OFFSET `+s.Arg(offset), s.Args()...)
+	return agents, total, err
+}
+
+// names returns the names of agents of an organization, by their ids.
+func names(q *db.Q, orgID string, ids []string) (map[string]string, error) {
+	in, arg := q.In("id", 2, ids)
+	byID := make(map[string]string, len(ids))
+	_, err := db.All(q, func(scan db.Scan) (none struct{}, err error) {
+		var id, name string
+		if err := scan(&id, &name); err != nil {
+			return none, err
+		}
+		byID[id] = name
+		return none, nil
+	}, `SELECT id, name FROM agents WHERE organization_id = $1 AND `+in, orgID, arg)
+	return byID, err
+}

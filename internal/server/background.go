@@ -19,19 +19,20 @@ type background struct {
 	tasks *tasks.Runner
 	uses  *account.Uses
 
-	stopTasks, stopBus, stopDispatch, stopUses func()
+	loops []func(context.Context) error // of rooms
+
+	stopTasks, stopLoops, stopBus func()
 }
 
 func newBackground(p Parts, metrics prometheus.Registerer) *background {
 	b := bus.New(p.DB, p.Log)
 	return &background{
-		bus:          b,
-		tasks:        tasks.New(p.DB, b, p.Clock, p.Log, metrics),
-		stopTasks:    func() {},
-		stopBus:      func() {},
-		stopDispatch: func() {},
-		uses:         account.NewUses(p.DB, p.Clock, p.Log),
-		stopUses:     func() {},
+		bus:       b,
+		tasks:     tasks.New(p.DB, b, p.Clock, p.Log, metrics),
+		uses:      account.NewUses(p.DB, p.Clock, p.Log),
+		stopTasks: func() {},
+		stopLoops: func() {},
+		stopBus:   func() {},
 	}
 }
 
@@ -40,16 +41,14 @@ func newBackground(p Parts, metrics prometheus.Registerer) *background {
 func (s *Server) Start() {
 	s.background.stopBus = start(s.background.bus.Run)
 	s.background.stopTasks = start(s.background.tasks.Run)
-	s.background.stopDispatch = start(s.dispatcher.Run)
-	s.background.stopUses = start(s.background.uses.Run)
+	s.background.stopLoops = start(s.background.runLoops)
 }
 
 // Stop ends background work and waits for it. It is called when no more requests are answered, so that
 // the bus, which ends last, tells other replicas of every change.
 func (s *Server) Stop() {
 	s.background.stopTasks()
-	s.background.stopDispatch()
-	s.background.stopUses()
+	s.background.stopLoops()
 	s.background.stopBus()
 }
 
@@ -57,6 +56,16 @@ func (s *Server) Stop() {
 // tokens, and returns what failed. It is for tests, which own the time and do not call Start.
 func (s *Server) RunDue(ctx context.Context) error {
 	return errors.Join(s.background.tasks.RunDue(ctx), s.background.uses.Flush(ctx))
+}
+
+// runLoops runs the loops of rooms until ctx is done.
+func (b *background) runLoops(ctx context.Context) error {
+	var running sync.WaitGroup
+	for _, loop := range b.loops {
+		running.Go(func() { loop(ctx) })
+	}
+	running.Wait()
+	return nil
 }
 
 // start runs a loop until stop is called, which returns when the loop has ended.

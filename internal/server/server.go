@@ -55,7 +55,6 @@ type Server struct {
 	handler    *route.Server
 	openAPI    []byte
 	background *background
-	dispatcher *dispatch.Dispatcher
 	agents     *agents.Service
 	logs       *joblog.Service
 	accounts   *account.Service
@@ -92,7 +91,7 @@ func New(p Parts) (*Server, error) {
 func (s *Server) rooms(p Parts, directory *identity.Directory, metrics prometheus.Registerer) []route.Route {
 	pipelines := pipelines.New(p.DB, p.Key, p.Public, p.Clock, outbound.New(p.OutboundAllow))
 	builds := builds.New(p.DB, pipelines, p.Public, p.Clock, p.Log)
-	s.dispatcher = dispatch.New(p.DB, s.background.bus, p.Clock, p.Log, metrics, dispatch.Jobs{Assign: builds.Assign, AssignedTo: builds.AssignedTo})
+	dispatcher := dispatch.New(p.DB, s.background.bus, p.Clock, p.Log, metrics, dispatch.Jobs{Assign: builds.Assign, AssignedTo: builds.AssignedTo})
 	s.logs = joblog.New(p.DB, p.Blobs, s.background.bus, builds, p.Public, p.Clock, p.Log)
 	builds.Observe(s.logs.Observe)
 	clusters := clusters.New(p.DB, directory, p.Key, p.Public, p.Clock)
@@ -105,6 +104,7 @@ func (s *Server) rooms(p Parts, directory *identity.Directory, metrics prometheu
 		Pipelines: pipelines,
 		Builds:    builds,
 		Logs:      s.logs,
+		Dispatch:  dispatcher,
 		Key:       p.Key,
 		Public:    p.Public,
 		Clock:     p.Clock,
@@ -114,6 +114,7 @@ func (s *Server) rooms(p Parts, directory *identity.Directory, metrics prometheu
 	oauth := oauth.New(p.DB, directory, p.Key, p.Public, p.Clock)
 	builds.Background(s.background.tasks, p.Blobs)
 	s.logs.Background(s.background.tasks)
+	s.agents.Background(s.background.tasks)
 	oauth.Background(s.background.tasks)
 	s.pages = web.New(web.Config{
 		DB:        p.DB,
@@ -126,6 +127,7 @@ func (s *Server) rooms(p Parts, directory *identity.Directory, metrics prometheu
 		Log:       p.Log,
 		Provider:  p.Provider,
 	})
+	s.background.loops = append(s.background.loops, dispatcher.Run, s.agents.Run, s.background.uses.Run)
 	return slices.Concat(
 		organizations.New(p.DB, directory, p.Public, p.Clock).Routes(),
 		clusters.Routes(),
@@ -151,5 +153,6 @@ func (s *Server) Routes() []route.Route { return s.handler.Routes() }
 func (s *Server) Drain() {
 	s.draining.Store(true)
 	s.logs.Drain()
+	s.agents.Drain()
 	go s.background.stopTasks()
 }

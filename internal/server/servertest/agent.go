@@ -27,3 +27,48 @@ func (s *Server) Register(t testing.TB, fields map[string]any) *Agent {
 	a.Post("/v3/connect", nil).Want(http.StatusOK)
 	return a
 }
+
+// A Job is one that an agent has, which speaks with the job's token.
+type Job struct {
+	*Client
+	ID  string
+	Env map[string]string
+}
+
+// Path is a path below that of the job.
+func (j *Job) Path(rest string) string { return "/v3/jobs/" + j.ID + rest }
+
+// Acquire has the agent take a job.
+func (a *Agent) Acquire(id string) *Job {
+	a.t.Helper()
+	return a.took(a.Put("/v3/jobs/"+id+"/acquire", nil))
+}
+
+// Accept has the agent take the job that it was offered.
+func (a *Agent) Accept(id string) *Job {
+	a.t.Helper()
+	return a.took(a.Put("/v3/jobs/"+id+"/accept", nil))
+}
+
+func (a *Agent) took(resp *Response) *Job {
+	a.t.Helper()
+	var job struct {
+		ID, Token string
+		Env       map[string]string
+	}
+	resp.Want(http.StatusOK).JSON(&job)
+	return &Job{Client: a.s.AsAgent(a.t, job.Token), ID: job.ID, Env: job.Env}
+}
+
+// Start says that the job begins.
+func (j *Job) Start() *Job {
+	j.t.Helper()
+	j.Put(j.Path("/start"), map[string]any{"started_at": "2026-01-02T03:04:05.123456789Z"}).Want(http.StatusOK)
+	return j
+}
+
+// Finish says how the job ended.
+func (j *Job) Finish(exitStatus string) {
+	j.t.Helper()
+	j.Put(j.Path("/finish"), map[string]any{"exit_status": exitStatus, "finished_at": "2026-01-02T03:04:06Z", "chunks_failed_count": 0}).Want(http.StatusOK)
+}

@@ -1,0 +1,86 @@
+package agents
+
+import (
+	"context"
+
+	"stackyard/internal/builds"
+	"stackyard/internal/clusters"
+	"stackyard/internal/core"
+	"stackyard/internal/db"
+	"stackyard/internal/flow"
+)
+
+// accept gives an agent the job that it was offered, again when it did not hear the answer.
+func (s *Service) accept(ctx context.Context, a speaking, jobID string) (taken, error) {
+	err := s.builds.Accept(ctx, a.OrganizationID, jobID, a.ID)
+	if err != nil {
+		a.session.doubt()
+		return taken{}, err
+	}
+	return s.taken(ctx, a.Agent, jobID)
+}
+
+// acquire gives an agent a job that it was not offered: one that is scheduled, or reserved, in the agent's
+// cluster. Every refusal that time will not mend is Unprocessable: by that alone those who started the
+// agent learn that the job was not run.
+func (s *Service) acquire(ctx context.Context, a speaking, jobID string) (taken, error) {
+	t, err := s.taken(ctx, a.Agent, jobID)
+	if core.KindOf(err) == core.NotFound {
+		return t, core.Errorf(core.Unprocessable, noJob)
+	}
+	if err != nil {
+		return t, err
+	}
+	switch {
+	case t.Job.Type != flow.Script:
+		return t, core.Errorf(core.Unprocessable, "Only command jobs are run by agents")
+	case t.Build.ClusterID != a.ClusterID:
+		return t, core.Errorf(core.Unprocessable, "The job is for another cluster")
+	case a.job.JobID != "" && a.job.JobID != jobID:
+		return t, core.Errorf(core.Unprocessable, "This agent has another job")
+	case notYet(t.Job.State):
+		return t, core.Errorf(core.Locked, "The job is %s; it cannot be run yet", t.Job.APIState())
+	}
+	if err := s.builds.Acquire(ctx, a.OrganizationID, jobID, a.ID); err != nil {
+		return t, err
+	}
+	t.Job.State = flow.Accepted
+	return t, nil
+}
+
+// notYet reports whether a job in that state will be for an agent later.
+func notYet(state flow.JobState) bool {
+	switch state {
+	case flow.Pending, flow.Waiting, flow.Limiting, flow.Limited, flow.PlatformLimiting, flow.PlatformLimited:
+		return true
+	}
+	return false
+}
+
+// taken is a job that an agent has, with all that the agent must know of it.
+type taken struct {
+	held
+	env   map[string]string
+	token string
+}
+
+func (s *Service) taken(ctx context.Context, a *Agent, jobID string) (t taken, err error) {
+	org, err := s.dir.OrganizationByID(ctx, a.OrganizationID)
+	if err != nil {
+		return t, err
+	}
+	var cluster clusters.Cluster
+	err = s.db.Read(ctx, func(q *db.Q) (err error) {
+		if t.Job, t.Build, t.Pipeline, err = builds.Whole(q, org.ID, jobID); err != nil {
+			return err
+		}
+		cluster, err = clusters.ByID(q, org.ID, a.ClusterID)
+		return err
+	})
+	if err != nil {
+		return t, err
+	}
+	t.env = jobEnvironment(s.builds.Environment(org, t.Pipeline, t.Build, t.Job), a, cluster.Name)
+	t.token = s.signer.issue(jobToken{organizationID: org.ID, agentID: a.ID, jobID: jobID})
+	return t, nil
+}

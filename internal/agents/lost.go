@@ -1,0 +1,122 @@
+package agents
+
+import (
+	"context"
+	"time"
+
+	"stackyard/internal/builds"
+	"stackyard/internal/core"
+	"stackyard/internal/db"
+	"stackyard/internal/flow"
+	"stackyard/internal/tasks"
+)
+
+const (
+	// lostTask looks for agents that have said nothing for too long.
+	lostTask = "agents-lost"
+	// giveUpTask is about a job whose agent will not end it.
+	giveUpTask = "agent-job"
+	// lostBatch bounds the agents that are given up in one transaction.
+	lostBatch = 100
+	// giveUpTimeout bounds the ending of one job.
+	giveUpTimeout = time.Minute
+)
+
+// agentLost is the reason of jobs whose agents ended without them.
+const agentLost = "agent_lost"
+
+// findLost gives up agents that have said nothing for too long, and their jobs with them. No silence
+// counts that this process could not have heard the end of, so that nobody is lost because the server
+// was away.
+func (s *Service) findLost(q *db.Q) (more bool, err error) {
+	now := s.clock()
+	since := now.Add(-s.LostAfter)
+	if s.presence.countsSince(now, s.flushEvery()).After(since) {
+		return false, nil
+	}
+	silent, err := silentSince(q, since, lostBatch)
+	if err != nil {
+		return false, err
+	}
+	for _, who := range silent {
+		if s.roster.heardSince(who.id, since) {
+			err = hear(q, who.id, now)
+		} else {
+			err = s.lose(q, who, now)
+		}
+		if err != nil {
+			return false, err
+		}
+	}
+	return len(silent) == lostBatch, nil
+}
+
+func (s *Service) lose(q *db.Q, who silentAgent, now time.Time) error {
+	a, err := locked(q, who.organizationID, who.id)
+	if err != nil {
+		return err
+	}
+	if err := forget(q, a.ID); err != nil {
+		return err
+	}
+	if !a.to(Lost, now) {
+		return nil
+	}
+	q.Announce(topic(a.ID))
+	if err := updateAgent(q, a); err != nil {
+		return err
+	}
+	return s.abandon(q, a, "Its agent was lost.", now)
+}
+
+// abandon gives up the job that an agent has, if any.
+func (s *Service) abandon(q *db.Q, a *Agent, why string, now time.Time) error {
+	job, err := builds.HeldBy(q, a.OrganizationID, a.ID)
+	if err != nil || job.JobID == "" {
+		return err
+	}
+	return giveUp(q, a, job.JobID, why, now)
+}
+
+// surrender says which job an agent will not end, and why.
+type surrender struct {
+	OrganizationID string `json:"organization_id"`
+	AgentID        string `json:"agent_id"`
+	Why            string `json:"why"`
+}
+
+// giveUp has a job ended that its agent will not end. That is a task because builds are locked before
+// agents, never after.
+func giveUp(q *db.Q, a *Agent, jobID, why string, now time.Time) error {
+	return tasks.Add(q, tasks.Task{Kind: giveUpTask, Key: jobID, Payload: surrender{a.OrganizationID, a.ID, why}, RunAt: now})
+}
+
+// endForAgent ends a job in the place of its agent, or gives it to others if the agent has not taken it
+// yet. If it is not that agent's any more, nothing is left to do.
+func (s *Service) endForAgent(ctx context.Context, t *tasks.Due) error {
+	var of surrender
+	if err := t.Payload(&of); err != nil {
+		return err
+	}
+	var job builds.Holding
+	err := s.db.Read(ctx, func(q *db.Q) (err error) {
+		job, err = builds.HoldingOf(q, of.OrganizationID, t.Key)
+		return err
+	})
+	switch {
+	case core.KindOf(err) == core.NotFound:
+		return nil
+	case err != nil:
+		return err
+	case job.AgentID != of.AgentID || job.State.Ended():
+		return nil
+	case job.State == flow.Assigned:
+		err = s.builds.Return(ctx, of.OrganizationID, t.Key, of.AgentID)
+	default:
+		err = s.builds.Finish(ctx, of.OrganizationID, t.Key, of.AgentID, flow.Exit{Status: -1, SignalReason: agentLost}, of.Why)
+	}
+	if core.KindOf(err) == core.Unprocessable { // it has moved meanwhile
+		return nil
+	}
+	return err
+}

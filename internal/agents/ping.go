@@ -1,0 +1,142 @@
+package agents
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"stackyard/internal/dispatch"
+	"stackyard/internal/flow"
+)
+
+// An answer is what an agent that asks for work is told: a job to accept, something to do, or nothing.
+type answer struct {
+	jobID   string
+	action  action
+	message string
+}
+
+// action is what an agent is to do.
+type action string
+
+// The actions.
+const (
+	carryOn      action = "" // also when it was paused before
+	pauseNow     action = "pause"
+	disconnectIt action = "disconnect"
+)
+
+// HoldPing is how long an agent is kept waiting for a job: at random, so that agents which started
+// together do not ask together for ever.
+func HoldPing() time.Duration { return 5*time.Second + rand.N(5*time.Second) }
+
+// atOnce is how long it may take to find a job for an agent that is not kept waiting.
+const atOnce = 100 * time.Millisecond
+
+// answer returns what the agent is told as it stands, and whether that is all there is to say: nothing
+// but a change would bring it a job.
+func (now *standing) answer() (told answer, settled bool) {
+	switch {
+	case now.State == Stopping:
+		return answer{action: disconnectIt, message: "This agent was asked to stop"}, true
+	case now.QueueID == "":
+		return answer{action: disconnectIt, message: "The queue of this agent was deleted"}, true
+	case !now.Pause.At.IsZero():
+		return answer{action: pauseNow, message: now.Pause.spell()}, true
+	case now.job.State == flow.Assigned:
+		return answer{jobID: now.job.JobID}, true
+	}
+	return answer{}, now.job.JobID != "" || now.Ignored
+}
+
+// ping answers an agent that asks for work. When there is none the answer is held back for a while, so
+// that a job is taken the moment it can be. It is not held back when the agent had better know at once:
+// when it is to do something else, takes no jobs this way, or has just ended one and may want to leave.
+func (s *Service) ping(ctx context.Context, e *session) (answer, error) {
+	defer e.hold()()
+	patient := !e.justFinished()
+	patience := atOnce
+	if patient {
+		patience = s.HoldPing()
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for {
+		now, changed, err := s.sure(ctx, e)
+		if err != nil {
+			return answer{}, err
+		}
+		if told, settled := now.answer(); settled {
+			return told, s.noteIdle(ctx, e, now)
+		}
+		jobID, err := s.awaitJob(ctx, e, now, changed)
+		if err != nil || jobID != "" || ctx.Err() != nil || s.isDraining() {
+			return answer{jobID: jobID}, err
+		}
+	}
+}
+
+// sure is current for an agent that is about to be offered a job again, which may have been given back
+// meanwhile without the agent being told.
+func (s *Service) sure(ctx context.Context, e *session) (*standing, <-chan struct{}, error) {
+	now, changed, err := s.current(ctx, e)
+	if err != nil || now.job.State != flow.Assigned {
+		return now, changed, err
+	}
+	e.doubt()
+	return s.current(ctx, e)
+}
+
+// awaitJob waits until a job was assigned to an agent, the agent stands otherwise, or ctx is done, and
+// returns the job, "" for none.
+func (s *Service) awaitJob(ctx context.Context, e *session, now *standing, changed <-chan struct{}) (jobID string, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		defer cancel()
+		select {
+		case <-e.woken:
+			e.doubt()
+		case <-changed:
+		case <-s.draining:
+		case <-ctx.Done():
+		}
+	}()
+	return s.dispatch.Wait(ctx, dispatch.Agent{
+		ID:             now.ID,
+		OrganizationID: now.OrganizationID,
+		QueueID:        now.QueueID,
+		Tags:           now.Tags,
+		Priority:       now.Priority,
+		IdleSince:      now.idleSince(),
+	})
+}
+
+// idleSince is when the agent ended its last job, or came.
+func (a *Agent) idleSince() time.Time {
+	if a.LastJobFinishedAt.IsZero() {
+		return a.ConnectedAt
+	}
+	return a.LastJobFinishedAt
+}
+
+// hold notes that the agent waits for an answer, until the returned function is called.
+func (e *session) hold() (release func()) {
+	e.mu.Lock()
+	e.held++
+	e.mu.Unlock()
+	return func() {
+		e.mu.Lock()
+		e.held--
+		e.mu.Unlock()
+	}
+}
+
+// justFinished reports, once, that a job of the agent has ended since it last asked.
+func (e *session) justFinished() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	finished := e.finished
+	e.finished = false
+	return finished
+}
