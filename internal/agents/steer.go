@@ -7,6 +7,7 @@ import (
 	"stackyard/internal/builds"
 	"stackyard/internal/core"
 	"stackyard/internal/db"
+	"stackyard/internal/flow"
 	"stackyard/internal/identity"
 	"stackyard/internal/tasks"
 )
@@ -50,10 +51,25 @@ func (s *Service) stop(ctx context.Context, orgID, agentID string, force bool, m
 		meanwhile, err = builds.HeldBy(q, orgID, agentID)
 		return err
 	})
-	if err != nil || !force || meanwhile.JobID == canceled {
+	if err != nil {
 		return err
 	}
-	return s.cancelBuildOf(ctx, orgID, meanwhile)
+	if force && meanwhile.JobID != canceled {
+		return s.cancelBuildOf(ctx, orgID, meanwhile)
+	}
+	return s.giveBack(ctx, orgID, meanwhile)
+}
+
+// giveBack lets others have a job that an agent was offered and has not accepted.
+func (s *Service) giveBack(ctx context.Context, orgID string, job builds.Holding) error {
+	if job.State != flow.Assigned {
+		return nil
+	}
+	err := s.builds.Return(ctx, orgID, job.JobID, job.AgentID)
+	if core.KindOf(err) == core.Unprocessable { // it has moved meanwhile
+		return nil
+	}
+	return err
 }
 
 func (s *Service) standing(ctx context.Context, orgID, agentID string) (now *standing, err error) {
@@ -79,7 +95,8 @@ func (s *Service) cancelBuildOf(ctx context.Context, orgID string, job builds.Ho
 // pause keeps an agent from being given jobs, for some minutes, or as long as the time before when that
 // is nil. may says whether it can be paused.
 func (s *Service) pause(ctx context.Context, orgID, agentID string, by *identity.User, note string, minutes *int, may func(*Agent) error) error {
-	return s.change(ctx, orgID, agentID, func(q *db.Q, a *Agent) error {
+	var job builds.Holding
+	err := s.change(ctx, orgID, agentID, func(q *db.Q, a *Agent) (err error) {
 		if err := may(a); err != nil {
 			return err
 		}
@@ -87,8 +104,15 @@ func (s *Service) pause(ctx context.Context, orgID, agentID string, by *identity
 		if minutes != nil {
 			a.Pause.Minutes = *minutes
 		}
+		if job, err = builds.HeldBy(q, orgID, agentID); err != nil {
+			return err
+		}
 		return tasks.Set(q, tasks.Task{Kind: resumeTask, Key: a.ID, Payload: resuming{orgID}, RunAt: a.Pause.Ends()})
 	})
+	if err != nil {
+		return err
+	}
+	return s.giveBack(ctx, orgID, job)
 }
 
 // resume lets an agent be given jobs again. may says whether it can be resumed.
