@@ -13,6 +13,7 @@ import (
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 
 	"stackyard/internal/server/servertest"
 )
@@ -164,10 +165,22 @@ func (b *browser) fill(label, text string) {
 func (b *browser) press(words string) {
 	b.t.Helper()
 	target := fmt.Sprintf(`(//main//*[self::button or self::a][starts-with(normalize-space(), %q)] | //header//*[self::button or self::a][starts-with(normalize-space(), %q)])[1]`, words, words)
+	b.leave(chromedp.Click(target))
+}
+
+// enter presses the Enter key, and waits for the next page.
+func (b *browser) enter() {
+	b.t.Helper()
+	b.leave(chromedp.KeyEvent(kb.Enter))
+}
+
+// leave does something that leads to another page, and waits for it.
+func (b *browser) leave(step chromedp.Action[chromedp.Void]) {
+	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, patience)
 	defer cancel()
-	if _, err := chromedp.RunResponse(ctx, chromedp.Click(target)); err != nil {
-		b.t.Fatalf("press %q: %v\nat %s", words, err, b.where())
+	if _, err := chromedp.RunResponse(ctx, step); err != nil {
+		b.t.Fatalf("%v\nat %s", err, b.where())
 	}
 }
 

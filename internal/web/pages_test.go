@@ -7,7 +7,12 @@ import (
 	"time"
 
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 
+	"stackyard/internal/account"
+	"stackyard/internal/db"
+	"stackyard/internal/db/dbtest"
+	"stackyard/internal/identity"
 	"stackyard/internal/server/servertest"
 )
 
@@ -199,4 +204,54 @@ func TestBrowser_LooksAfterOAuthApplications(t *testing.T) {
 	b.press("OAuth applications")
 	b.see("Dashboard", "disabled")
 	b.shoot("applications")
+}
+
+func TestBrowser_FirstAdministratorChoosesAPassword(t *testing.T) {
+	s := servertest.Start(t, dbtest.New(t, db.SQLite))
+	s.Apply(servertest.World)
+	link, _, err := account.New(s.DB, identity.NewDirectory(s.DB, s.Clock.Now), s.Clock.Now).FirstLink(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := newBrowser(t, s.URL)
+	b.open("/login/link/" + link)
+	b.see("Choose a password", "ada@acme.test")
+	b.fill("New password", "a brand new password")
+	b.fill("The new password once more", "another one")
+	b.press("Set the password")
+	b.see("This is not the same as the new password")
+	b.shoot("first-password")
+	b.fill("New password", "a brand new password")
+	b.fill("The new password once more", "a brand new password")
+	b.press("Set the password")
+	b.see("Your password is set", "Hello, Ada")
+	b.open("/login/link/" + link)
+	b.see("410", "has been used")
+}
+
+func TestBrowser_IsUsedWithTheKeyboardAlone(t *testing.T) {
+	b, s := browse(t)
+	d := startDevice(t, s)
+	b.open(d.Complete)
+	b.do(chromedp.KeyEvent("ada@acme.test"), chromedp.KeyEvent(kb.Tab), chromedp.KeyEvent(password))
+	b.enter()
+	b.see("Let Stackyard CLI act for you?")
+	b.do(chromedp.KeyEvent(kb.Tab))
+	if at := ask(b, chromedp.Evaluate[string](`document.activeElement.textContent`)); at != "Skip to the content" {
+		t.Errorf("the first stop is %q", at)
+	}
+	if left := ask(b, chromedp.Evaluate[float64](`document.activeElement.getBoundingClientRect().left`)); left < 0 {
+		t.Error("the way past the header stays hidden")
+	}
+	for range 10 {
+		if ask(b, chromedp.Evaluate[string](`document.activeElement.textContent`)) == "Approve" {
+			break
+		}
+		b.do(chromedp.KeyEvent(kb.Tab))
+		if outline := ask(b, chromedp.Evaluate[string](`getComputedStyle(document.activeElement).outlineStyle`)); outline == "none" {
+			t.Errorf("nobody sees where %s is", ask(b, chromedp.Evaluate[string](`document.activeElement.outerHTML`)))
+		}
+	}
+	b.enter()
+	b.see("Approved")
 }
