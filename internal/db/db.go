@@ -44,6 +44,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 )
 
 // Engine names a storage engine.
@@ -62,6 +63,8 @@ type DB struct {
 	log      *slog.Logger
 	close    func() error
 	audience audience
+	// statements counts those that were run.
+	statements atomic.Int64
 }
 
 // engine is what SQLite and PostgreSQL each do in their own way.
@@ -113,7 +116,10 @@ func (d *DB) Ping(ctx context.Context) error { return away(ctx, d.ping(ctx)) }
 // cancelled.
 func (d *DB) Read(ctx context.Context, fn func(q *Q) error) error {
 	refuseNested(ctx, "Read")
-	return away(ctx, d.read(ctx, fn))
+	return away(ctx, d.read(ctx, func(q *Q) error {
+		defer func() { d.statements.Add(q.ran) }()
+		return fn(q)
+	}))
 }
 
 // Write runs fn as one transaction and returns nil when its effect is durable. An error of fn rolls
@@ -126,6 +132,7 @@ func (d *DB) Write(ctx context.Context, fn func(q *Q) error) error {
 	var topics []string // of the last run
 	err := d.write(ctx, func(q *Q) error {
 		topics = nil
+		defer func() { d.statements.Add(q.ran) }()
 		err := fn(q)
 		if err == nil {
 			topics = q.topics
@@ -135,6 +142,10 @@ func (d *DB) Write(ctx context.Context, fn func(q *Q) error) error {
 	d.audience.hear(topics)
 	return away(ctx, err)
 }
+
+// Statements returns how many statements Read and Write have run: what a server that is idle must not
+// make grow.
+func (d *DB) Statements() int64 { return d.statements.Load() }
 
 // Migrate brings the schema to the newest version this binary knows. Processes that migrate the same
 // database at the same time wait for one another. A database with a newer schema is refused with

@@ -24,6 +24,7 @@ type Q struct {
 	writing bool
 	open    []*sql.Rows
 	topics  []string // of Announce
+	ran     int64    // statements
 	err     error    // refuses all further statements
 }
 
@@ -39,6 +40,7 @@ func (q *Q) Exec(query string, args ...any) (affected int64, err error) {
 	if !q.writing {
 		return 0, errReading
 	}
+	q.ran++
 	result, err := q.conn.exec(q.run, query, args)
 	if err != nil {
 		return 0, q.failed(err)
@@ -52,6 +54,7 @@ func (q *Q) Query(query string, args ...any) (*sql.Rows, error) {
 	if q.err != nil {
 		return nil, q.err
 	}
+	q.ran++
 	rows, err := q.conn.QueryContext(q.run, query, args...)
 	if err != nil {
 		return nil, q.failed(err)
@@ -65,6 +68,7 @@ func (q *Q) QueryRow(query string, args ...any) *Row {
 	if q.err != nil {
 		return &Row{q: q, err: q.err}
 	}
+	q.ran++
 	rows, err := q.conn.query(q.run, query, args)
 	if err != nil {
 		return &Row{q: q, err: q.failed(err)}
@@ -179,6 +183,7 @@ func All[T any](q *Q, scan func(Scan) (T, error), query string, args ...any) ([]
 	if q.err != nil {
 		return nil, q.err
 	}
+	q.ran++
 	rows, err := q.conn.query(q.run, query, args)
 	if err != nil {
 		return nil, q.failed(err)

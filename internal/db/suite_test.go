@@ -514,3 +514,15 @@ func TestPing_IsWellWithAnOpenDatabaseOnly(t *testing.T) {
 		}
 	})
 }
+
+func TestStatements_CountsThoseOfReadsAndWrites(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		counters(t, d)
+		before := d.Statements()
+		write(t, d, `INSERT INTO counters (id, n) VALUES ('b', 0)`)
+		number(t, d, `SELECT n FROM counters WHERE id = 'b'`)
+		if ran := d.Statements() - before; ran != 2 {
+			t.Errorf("it counts %d statements, want 2", ran)
+		}
+	})
+}
