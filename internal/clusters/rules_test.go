@@ -103,8 +103,12 @@ func FuzzPolicy(f *testing.F) {
 	f.Add("- pipeline_slug: [a, b]\n  build_branch: main\n")
 	f.Add("- &x {a: *x}")
 	f.Fuzz(func(t *testing.T, policy string) {
-		if err := checkPolicy(policy); err != nil && err.Error() == "" {
+		err := checkPolicy(policy)
+		if err != nil && err.Error() == "" {
 			t.Fatal("a policy is refused without a reason")
+		}
+		if err != nil && permits(policy, map[string][]string{"pipeline_slug": {"a"}}) {
+			t.Fatal("a policy that cannot be read permits something")
 		}
 	})
 }
