@@ -19,7 +19,7 @@ import (
 func agentInside() []*cobra.Command {
 	return []*cobra.Command{
 		agentMetaDataCommand(), agentArtifactCommand(), agentAnnotateCommand(), agentAnnotationCommand(), agentPipelineCommand(),
-		agentStepCommand(), agentOIDCCommand(), agentSecretCommand(), agentRedactorCommand(), agentJobCommand(), agentBuildCommand(),
+		agentStepCommand(), agentOIDCCommand(), agentSecretCommand(), agentRedactorCommand(), agentJobCommand(), agentBuildCommand(), agentGitCommand(),
 	}
 }
 

@@ -94,6 +94,7 @@ func (j *job) checkOut() error {
 	j.place = place
 	c := checkout.Of(env)
 	c.Dir = place.Dir
+	c.CredentialHelper = filepath.Join(env.Service("BIN_PATH"), "stackyard") + " agent git-credentials-helper"
 	j.sh.Section(shell.Muted, "Preparing the working folder")
 	if err := c.Run(j.sh); err != nil {
 		return fmt.Errorf("check out: %w", err)

@@ -34,3 +34,17 @@ func (c *Client) OIDCToken(ctx context.Context, jobID string, r OIDCRequest) (st
 	err := c.do(ctx, call{method: http.MethodPost, path: path("jobs", jobID, "oidc", "tokens"), body: r, answer: &answer, retry: insideJob})
 	return answer.Token, err
 }
+
+// RepositoryToken returns a token to clone a job's repository with over https, as the password of the user
+// "token".
+func (c *Client) RepositoryToken(ctx context.Context, jobID, repository string) (string, error) {
+	body := struct {
+		RepoURL string `json:"repo_url"`
+	}{repository}
+	var answer struct {
+		Token string `json:"token"`
+	}
+	err := c.do(ctx, call{method: http.MethodPost, path: path("jobs", jobID, "repository_access_token"), body: body, answer: &answer,
+		retry: retry{tries: 5, wait: growing(time.Second, 5*time.Second), listen: true}})
+	return answer.Token, err
+}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -25,6 +26,9 @@ type Checkout struct {
 	PullRequest PullRequest
 	Clean       bool // in an empty folder
 	Submodules  bool
+	// CredentialHelper is the command that git may ask for a name and a password when the repository wants
+	// them, after the helpers that are configured; the repository's URL is its last argument but one.
+	CredentialHelper string
 
 	// Pause is how long to wait before another try.
 	Pause time.Duration
@@ -59,6 +63,7 @@ func (c Checkout) Run(sh *shell.Shell) error {
 		return errors.New("a commit cannot begin with a dash: " + c.Commit)
 	}
 	quiet(sh.Env)
+	c.introduceHelper(sh.Env)
 	clean := c.Clean
 	for try := 1; ; try++ {
 		err := c.try(sh, clean)
@@ -82,6 +87,18 @@ func quiet(env environ.Environment) {
 	if env["GIT_SSH_COMMAND"] == "" && env["GIT_SSH"] == "" {
 		env["GIT_SSH_COMMAND"] = "ssh -o BatchMode=yes -o StrictHostKeyChecking=accept-new"
 	}
+}
+
+// introduceHelper tells git about the helper, for this repository alone.
+func (c Checkout) introduceHelper(env environ.Environment) {
+	if c.CredentialHelper == "" || !strings.HasPrefix(c.Repository, "https://") {
+		return
+	}
+	count, _ := strconv.Atoi(env["GIT_CONFIG_COUNT"])
+	n := strconv.Itoa(count)
+	env["GIT_CONFIG_KEY_"+n] = "credential." + c.Repository + ".helper"
+	env["GIT_CONFIG_VALUE_"+n] = "!" + c.CredentialHelper + " " + shell.Quote([]string{c.Repository})
+	env["GIT_CONFIG_COUNT"] = strconv.Itoa(count + 1)
 }
 
 func (c Checkout) try(sh *shell.Shell, clean bool) error {

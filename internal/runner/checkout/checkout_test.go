@@ -334,6 +334,30 @@ func TestRun_StopsWhenTheJobHasTo(t *testing.T) {
 	}
 }
 
+func TestIntroduceHelper_LetsGitAskForThisRepositoryAlone(t *testing.T) {
+	script := filepath.Join(t.TempDir(), "helper")
+	write(t, script, "#!/bin/sh\necho username=token\necho \"password=for $1 $2\"\n")
+	if err := os.Chmod(script, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	env := gitEnv()
+	quiet(env)
+	Checkout{Repository: "https://git.acme.test/acme/hello.git", CredentialHelper: script}.introduceHelper(env)
+	fill := func(path string) string {
+		cmd := exec.Command("git", "credential", "fill")
+		cmd.Env = env.Lines()
+		cmd.Stdin = strings.NewReader("protocol=https\nhost=git.acme.test\npath=" + path + "\n\n")
+		out, _ := cmd.CombinedOutput()
+		return string(out)
+	}
+	if got := fill("acme/hello.git"); !strings.Contains(got, "username=token\npassword=for https://git.acme.test/acme/hello.git get\n") {
+		t.Errorf("got %s", got)
+	}
+	if got := fill("other/hello.git"); strings.Contains(got, "password=") {
+		t.Errorf("got %s for another repository", got)
+	}
+}
+
 func TestOf_ReadsTheJobsVariables(t *testing.T) {
 	got := Of(environ.Environment{
 		"SERVICE_REPO": "r", "SERVICE_GIT_REMOTE_MIRROR_URL": "m", "SERVICE_COMMIT": "c", "BUILDKITE_BRANCH": "b", "SERVICE_TAG": "t",

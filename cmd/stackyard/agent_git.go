@@ -1,0 +1,25 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+)
+
+// agentGitCommand is what git runs to learn the password for a repository. The protocol is git's.
+func agentGitCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "git-credentials-helper URL OPERATION", Short: "Tell git the password of the job's repository", Hidden: true, Args: exactly("URL", "operation")}
+	return insideCommand(cmd, func(s *script, args []string) error {
+		if args[1] != "get" {
+			return nil // there is nothing to store or to erase
+		}
+		token, err := s.API.RepositoryToken(s.ctx, s.ID, args[0])
+		if err != nil {
+			return fmt.Errorf("the server has no password for %s: %w", args[0], err)
+		}
+		if err := s.KeepOutOfLog(s.ctx, token); err != nil {
+			return err
+		}
+		return s.print("username=token\npassword=" + token)
+	})
+}
