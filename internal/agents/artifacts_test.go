@@ -265,6 +265,16 @@ func TestArtifacts_CanBeReadInRanges(t *testing.T) {
 	})
 }
 
+func TestArtifacts_AreFoundWithThePatternsTheyWereUploadedWith(t *testing.T) {
+	whileRunning(t, nil, func(t *testing.T, w *running) {
+		w.upload(w.Client, w.job, file{"log/a.txt", "", "1"}, file{"log/deep/down/b.txt", "", "2"}, file{"log/c.zip", "", "3"}, file{"catalog/d.txt", "", "4"})
+		for pattern, want := range map[string]int{"log/**/*": 3, "log/**/*.txt": 2, "**/*.txt": 3, "log/**/b.txt": 1, "log/**/own/b.txt": 0, "**": 4} {
+			found := w.Get("/v3/builds/" + w.build + "/artifacts/search?query=" + url.QueryEscape(pattern)).Want(http.StatusOK)
+			wantEqual(t, pattern, found.Len(""), want)
+		}
+	})
+}
+
 func TestArtifacts_DoNotRunOnTheServersOrigin(t *testing.T) {
 	whileRunning(t, nil, func(t *testing.T, w *running) {
 		w.upload(w.Client, w.job, file{"x/page.html", "text/html", "<script>steal()</script>"}, file{"x/a \"b\".pdf", "application/pdf", "%PDF"}, file{"x/odd", "text/html\r\nX: y", "?"})

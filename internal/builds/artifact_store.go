@@ -108,9 +108,13 @@ func (f artifactFilter) restrict(s *db.Statement) error {
 		}
 		s.Where("a.state = %s", f.state)
 	}
+	like := func(pattern string) string { return strings.ReplaceAll(db.Like(pattern), "*", "%") }
 	switch {
+	case strings.Contains(f.path, "**/"):
+		// Any number of folders, and none: what log/**/* uploaded, it finds.
+		s.Where(`(a.path LIKE %s ESCAPE '\' OR a.path LIKE %s ESCAPE '\')`, like(f.path), like(strings.ReplaceAll(f.path, "**/", "")))
 	case strings.Contains(f.path, "*"):
-		s.Where(`a.path LIKE %s ESCAPE '\'`, strings.ReplaceAll(db.Like(f.path), "*", "%"))
+		s.Where(`a.path LIKE %s ESCAPE '\'`, like(f.path))
 	case f.path != "":
 		s.Where("a.path = %s", f.path)
 	}
@@ -119,7 +123,7 @@ func (f artifactFilter) restrict(s *db.Statement) error {
 
 // An ArtifactSearch says which artifacts of its build a job looks for.
 type ArtifactSearch struct {
-	Query   string // a path in which * stands for anything, slashes included; empty: any
+	Query   string // a path in which * stands for anything, slashes included, and **/ for any number of folders; empty: any
 	Scope   string // the key or the label of a step, or the id of a job; empty: the whole build
 	State   string // empty: any
 	Retried bool   // whether to look among those of jobs that were tried again, too
