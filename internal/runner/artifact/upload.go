@@ -43,7 +43,7 @@ func (u Upload) Run(ctx context.Context, patterns string) error {
 		u.Say("No files match %s", patterns)
 		return nil
 	}
-	u.Say("Found %d files that match %s", len(paths), patterns)
+	u.Say("Files that match %s: %d", patterns, len(paths))
 	var failures []error
 	for batch := range slices.Chunk(paths, api.MaxBatch) {
 		failures = append(failures, u.send(ctx, batch))
