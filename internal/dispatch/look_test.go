@@ -13,13 +13,16 @@ import (
 
 // fill adds runnable jobs with a set of rules to acme's default queue, behind all others. They are copies
 // of a job of a build, which does not know of them.
-func (w *world) fill(jobs int, set string) {
+func (w *world) fill(jobs int, set string) { w.t.Helper(); w.fillFrom(0, jobs, set) }
+
+// fillFrom adds more of them, when there are some.
+func (w *world) fillFrom(have, jobs int, set string) {
 	w.t.Helper()
 	const batch = 20_000
 	job := w.texts(`SELECT id FROM jobs WHERE type = 'script' ORDER BY id LIMIT 1`)[0]
-	for from := 0; from < jobs; from += batch {
+	for from := have; from < have+jobs; from += batch {
 		w.ok(w.Write(w.t.Context(), func(q *db.Q) error {
-			n := min(batch, jobs-from)
+			n := min(batch, have+jobs-from)
 			_, err := q.Exec(`
 				WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < $2)
 				INSERT INTO jobs (id, organization_id, build_id, step_id, position, type, state, priority, queue_id, unreachable,

@@ -12,21 +12,23 @@ import (
 type offered struct {
 	mu      sync.Mutex
 	byAgent map[string]time.Time
+	many    int // how many there are when old ones are next looked for
 }
 
 const (
 	// offerAge is how long it is remembered that an agent was given a job. After that the job has been
 	// accepted, or has gone back.
 	offerAge = 30 * time.Second
-	// manyOffers is how many are remembered before old ones are looked for.
-	manyOffers = 1_000
+	// minMany is how many are remembered before old ones are looked for.
+	minMany = 1_000
 )
 
 func (o *offered) add(agentID string, now time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if len(o.byAgent) >= manyOffers {
+	if len(o.byAgent) >= max(o.many, minMany) {
 		maps.DeleteFunc(o.byAgent, func(_ string, at time.Time) bool { return now.Sub(at) > offerAge })
+		o.many = 2 * len(o.byAgent)
 	}
 	o.byAgent[agentID] = now
 }
