@@ -140,6 +140,23 @@ func TestArtifacts_GoInAndComeOut(t *testing.T) {
 	})
 }
 
+func TestArtifacts_HaveTheKindThatIsToldOrSuggested(t *testing.T) {
+	whileRunning(t, nil, func(t *testing.T, w *running) {
+		for _, c := range []struct{ path, told, want string }{
+			{"a.txt", "", "text/plain"},
+			{"b/LOG.LOG", "", "text/plain"},
+			{"c.html", "", "text/html"},
+			{"d.html", "text/plain; charset=utf-16", "text/plain; charset=utf-16"},
+			{"e", "", "application/octet-stream"},
+			{"f.bin", "nonsense; ;", "application/octet-stream"},
+		} {
+			job := w.path("/artifacts")
+			id := w.Post(job, batch(file{c.path, c.told, "x"})).Want(http.StatusOK).String("artifact_ids.0")
+			wantAt(t, w.ada.Get("/v2/organizations/acme/jobs/"+w.job+"/artifacts/"+id), fields{"mime_type": c.want})
+		}
+	})
+}
+
 func TestArtifacts_OfABatchAreNotedOnce(t *testing.T) {
 	whileRunning(t, nil, func(t *testing.T, w *running) {
 		b := batch(file{"a", "", "1"}, file{"b", "", "22"})

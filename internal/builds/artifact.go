@@ -3,7 +3,6 @@ package builds
 import (
 	"context"
 	"errors"
-	"mime"
 	"path"
 	"regexp"
 	"slices"
@@ -79,9 +78,7 @@ var sha1Sum = regexp.MustCompile(`^[0-9a-f]{40}$`)
 // check puts what is told of an artifact into its usual form, or returns what is wrong with it.
 func (a *Artifact) check() error {
 	a.SHA1, a.SHA256 = strings.ToLower(a.SHA1), strings.ToLower(a.SHA256)
-	if _, _, err := mime.ParseMediaType(a.MimeType); err != nil || len(a.MimeType) > maxName {
-		a.MimeType = "application/octet-stream"
-	}
+	a.MimeType = kindOf(a.MimeType, a.Path)
 	switch {
 	case a.Path == "" || path.Base(a.Path) == "." || strings.HasSuffix(a.Path, "/"):
 		return core.Errorf(core.Unprocessable, "%q is not the path of a file", a.Path)
