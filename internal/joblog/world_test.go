@@ -110,13 +110,6 @@ func (w *world) open(job joblog.Job) *joblog.Log {
 	return l
 }
 
-// content returns all of a log.
-func (w *world) content(job joblog.Job) string {
-	w.t.Helper()
-	l := w.open(job)
-	return w.part(l, 0, l.Size)
-}
-
 // part returns a range of a log.
 func (w *world) part(l *joblog.Log, from, to int64) string {
 	w.t.Helper()

@@ -176,7 +176,7 @@ func withPath(hr *http.Request, escaped string) *http.Request {
 
 func allowAnyOrigin(h http.Header) {
 	h.Set("Access-Control-Allow-Origin", "*")
-	h.Set("Access-Control-Expose-Headers", "Link, RateLimit-Scope, RateLimit-Limit, RateLimit-Remaining, RateLimit-Reset, Retry-After, X-Request-Id")
+	h.Set("Access-Control-Expose-Headers", "Link, Accept-Ranges, Content-Range, RateLimit-Scope, RateLimit-Limit, RateLimit-Remaining, RateLimit-Reset, Retry-After, X-Request-Id")
 }
 
 // endpoint answers every method of one path.

@@ -135,6 +135,7 @@ func (s *Server) rooms(p Parts, directory *identity.Directory, metrics prometheu
 		builds.Routes(),
 		hosted.New(p.DB, builds).Routes(),
 		s.agents.Routes(),
+		s.logs.Routes(),
 		oauth.Routes(),
 		settings.New(p.DB, p.Public, p.Clock).Routes(),
 		s.pages.Routes(),

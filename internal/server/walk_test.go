@@ -3,6 +3,7 @@ package server_test
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -65,6 +66,9 @@ func bearerRoutes(s *servertest.Server) []route.Route {
 	return append(routes, deleting...)
 }
 
+// endless reports whether a route answers for as long as something goes on.
+func endless(r route.Route) bool { return slices.Contains(r.Media, "text/event-stream") }
+
 // grant makes ada an access token with some scopes.
 func grant(s *servertest.Server, token string, scopes []string) {
 	s.Apply(fmt.Sprintf(`
@@ -82,6 +86,9 @@ func TestEveryRoute_OfBuildsIsReachedByTheWalk(t *testing.T) {
 		w := newWalk(t, s)
 		for _, r := range bearerRoutes(s) {
 			if build := strings.Contains(r.Path, "{build}") || strings.Contains(r.Path, "{job}"); !build || r.Method != http.MethodGet {
+				continue
+			}
+			if endless(r) {
 				continue
 			}
 			if strings.HasSuffix(r.Path, "{upload}") || strings.Contains(r.Path, "{artifact}") { // which only agents make
@@ -128,7 +135,7 @@ func TestEveryRoute_WithEveryScopeButItsOwnIs403(t *testing.T) {
 				grant(s, granted[r.Scope], others)
 			}
 			resp := s.As(t, granted[r.Scope]).Do(r.Method, w.fill(r.Path), nil).Want(http.StatusForbidden)
-			if !strings.Contains(resp.String("message"), string(r.Scope)) {
+			if r.Method != http.MethodHead && !strings.Contains(resp.String("message"), string(r.Scope)) {
 				t.Errorf("%s %s: %q does not name the scope %s", r.Method, r.Path, resp.String("message"), r.Scope)
 			}
 		}
@@ -139,6 +146,9 @@ func TestEveryRoute_WithItsScopeOnlyIsAllowed(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servertest.Server) {
 		w := newWalk(t, s)
 		for i, r := range bearerRoutes(s) {
+			if endless(r) {
+				continue
+			}
 			token := fmt.Sprintf("svcua_only-%d", i)
 			scopes := []string{string(r.Scope)}
 			if r.Scope == route.NoScope {
@@ -150,7 +160,7 @@ func TestEveryRoute_WithItsScopeOnlyIsAllowed(t *testing.T) {
 			case http.StatusUnauthorized, http.StatusInternalServerError, http.StatusMethodNotAllowed:
 				t.Errorf("%s %s with %v: status %d, %s", r.Method, r.Path, scopes, resp.Status, resp.Body)
 			case http.StatusForbidden:
-				if strings.Contains(resp.String("message"), "scope") {
+				if r.Method == http.MethodHead || strings.Contains(resp.String("message"), "scope") {
 					t.Errorf("%s %s with %v: %s", r.Method, r.Path, scopes, resp.Body)
 				}
 			}

@@ -1,0 +1,202 @@
+package joblog
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"stackyard/internal/blob"
+	"stackyard/internal/builds"
+	"stackyard/internal/core"
+	"stackyard/internal/route"
+)
+
+const (
+	// pace is how long a follower rests after it has got something, so that what is printed meanwhile
+	// comes together.
+	pace = 100 * time.Millisecond
+	// lookEvery is how often a follower looks although nobody woke it, and shows its reader, and all
+	// between them, that the stream is alive.
+	lookEvery = 15 * time.Second
+	// writeTimeout is how long a reader may take for one event.
+	writeTimeout = 30 * time.Second
+	// maxEvent is how many bytes of a log are in an event, about.
+	maxEvent = 64 << 10
+	// retryAfter is how long a reader waits before it comes back to another replica.
+	retryAfter = time.Second
+)
+
+// errDraining says that a stream ends because the server does.
+var errDraining = errors.New("the server is draining")
+
+// Tail gives the content of a log from an offset on to a function, some at a time, as it grows, until the
+// job has ended and all was given. idle is called now and then when there is nothing. An error of either
+// ends it. Nothing is held for a function that is slow.
+func (s *Service) Tail(ctx context.Context, job Job, from int64, give func(offset int64, content []byte) error, idle func() error) (size int64, err error) {
+	woken, cancel := s.bus.Subscribe(job.topic())
+	defer cancel()
+	t := &tail{give: give, at: from}
+	for {
+		known, err := s.find(ctx, job)
+		if err != nil {
+			return 0, err
+		}
+		before := t.at
+		switch {
+		case known.deleted:
+			return 0, nil
+		case known.ended:
+			l, err := s.Open(ctx, job)
+			if err != nil {
+				return 0, err
+			}
+			return l.Size, t.rest(ctx, l)
+		default:
+			if err := t.follow(ctx, s, job); err != nil {
+				return 0, err
+			}
+		}
+		change, rest := woken, lookEvery
+		if t.at > before {
+			change, rest = nil, pace
+		}
+		select {
+		case <-change:
+		case <-time.After(rest):
+			if rest == lookEvery {
+				if err := idle(); err != nil {
+					return 0, err
+				}
+			}
+		case <-s.draining:
+			return 0, errDraining
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
+	}
+}
+
+// tail is how far somebody has followed a log.
+type tail struct {
+	give func(offset int64, content []byte) error
+	at   int64
+	held []byte // the first bytes of a character, at that offset
+}
+
+// follow gives what has been added to the log of a running job.
+func (t *tail) follow(ctx context.Context, s *Service, job Job) error {
+	for from := t.at + int64(len(t.held)); from < s.limits.head; from = t.at + int64(len(t.held)) {
+		_, err := s.copyPieces(ctx, t, job, from, s.limits.head)
+		if errors.Is(err, blob.ErrNotFound) {
+			return nil // not there yet, or moved: whoever moves it wakes us
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rest gives all that is left of a log whose job has ended.
+func (t *tail) rest(ctx context.Context, l *Log) error {
+	if err := l.Copy(ctx, t, t.at+int64(len(t.held)), l.Size); err != nil {
+		return err
+	}
+	if len(t.held) == 0 {
+		return nil
+	}
+	return t.give(t.at, t.held)
+}
+
+// Write gives content, in whole characters.
+func (t *tail) Write(b []byte) (int, error) {
+	text := append(t.held, b...)
+	for len(text) > 0 {
+		some := text[:min(len(text), maxEvent)]
+		some = some[:len(some)-begun(some)]
+		if len(some) == 0 {
+			break
+		}
+		if err := t.give(t.at, some); err != nil {
+			return 0, err
+		}
+		t.at, text = t.at+int64(len(some)), text[len(some):]
+	}
+	t.held = append([]byte(nil), text...)
+	return len(b), nil
+}
+
+// stream answers with server-sent events.
+func (s *Service) stream(r *route.Request, o builds.OnJob) (route.Stream, error) {
+	from, err := begin(r)
+	if err != nil {
+		return route.Stream{}, err
+	}
+	r.SetHeader("Cache-Control", "no-store")
+	r.SetHeader("X-Accel-Buffering", "no") // proxies that would wait for more do not
+	return route.Stream{Type: eventType, Size: -1, Write: func(w http.ResponseWriter) error {
+		e := &events{w: w, connection: http.NewResponseController(w)}
+		defer e.connection.SetWriteDeadline(time.Time{}) // the next request on the connection has its own
+		if err := e.send("retry: %d\n\n", retryAfter.Milliseconds()); err != nil {
+			return err
+		}
+		size, err := s.Tail(r.Context(), jobOf(o), from, e.log, e.idle)
+		switch {
+		case errors.Is(err, errDraining):
+			return nil
+		case err != nil:
+			return err
+		}
+		return e.send("event: end\ndata: {\"size\":%d}\n\n", size)
+	}}, nil
+}
+
+// begin returns where a stream begins: after the last event that the reader has had, or where it asks.
+func begin(r *route.Request) (int64, error) {
+	text := r.Header.Get("Last-Event-ID")
+	if text == "" {
+		text = r.FormQuery("offset")
+	}
+	if text == "" {
+		return 0, nil
+	}
+	n, err := strconv.ParseUint(text, 10, 62)
+	if err != nil {
+		return 0, core.Errorf(core.BadRequest, "The offset, and the Last-Event-ID, must be a number of bytes")
+	}
+	return int64(n), nil
+}
+
+// events writes server-sent events.
+type events struct {
+	w          http.ResponseWriter
+	connection *http.ResponseController
+}
+
+// logEvent is the data of an event with content of a log.
+type logEvent struct {
+	Offset  int64  `json:"offset"`
+	Content string `json:"content"`
+}
+
+func (e *events) log(offset int64, content []byte) error {
+	data, err := json.Marshal(logEvent{offset, string(content)})
+	if err != nil {
+		return err
+	}
+	return e.send("id: %d\nevent: log\ndata: %s\n\n", offset+int64(len(content)), data)
+}
+
+func (e *events) idle() error { return e.send(": nothing new\n\n") }
+
+func (e *events) send(format string, args ...any) error {
+	e.connection.SetWriteDeadline(time.Now().Add(writeTimeout))
+	if _, err := fmt.Fprintf(e.w, format, args...); err != nil {
+		return err
+	}
+	return e.connection.Flush()
+}
