@@ -23,7 +23,7 @@ const (
 // Routes returns what agents, jobs and people ask for.
 func (s *Service) Routes() []route.Route {
 	return slices.Concat(
-		s.sessionRoutes(), s.pingRoutes(), s.acceptRoutes(), s.jobRoutes(), s.steerRoutes(),
+		s.sessionRoutes(), s.pingRoutes(), s.streamRoutes(), s.acceptRoutes(), s.jobRoutes(), s.steerRoutes(),
 		s.metaDataRoutes(), s.annotationRoutes(), s.uploadRoutes(), s.stepRoutes(), s.artifactRoutes(), s.fileRoutes(), s.secretRoutes(), s.identityRoutes(), s.cacheRoutes(), s.logRoutes(),
 		s.restRoutes(),
 	)

@@ -3,6 +3,7 @@ package agents
 import (
 	"context"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	"stackyard/internal/dispatch"
@@ -53,14 +54,14 @@ func (now *standing) answer() (told answer, settled bool) {
 // that a job is taken the moment it can be. It is not held back when the agent had better know at once:
 // when it is to do something else, takes no jobs this way, or has just ended one and may want to leave.
 func (s *Service) ping(ctx context.Context, e *session) (answer, error) {
-	defer e.hold()()
-	patient := !e.justFinished()
-	patience := atOnce
-	if patient {
-		patience = s.HoldPing()
+	patience := s.HoldPing()
+	if e.justFinished() {
+		patience = min(patience, atOnce)
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
+	ctx, done := e.listen(ctx)
+	defer done()
 	for {
 		now, changed, err := s.sure(ctx, e)
 		if err != nil {
@@ -91,17 +92,13 @@ func (s *Service) sure(ctx context.Context, e *session) (*standing, <-chan struc
 // returns the job, "" for none.
 func (s *Service) awaitJob(ctx context.Context, e *session, now *standing, changed <-chan struct{}) (jobID string, err error) {
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	go func() {
+	var watch sync.WaitGroup
+	watch.Go(func() {
 		defer cancel()
-		select {
-		case <-e.woken:
-			e.doubt()
-		case <-changed:
-		case <-s.draining:
-		case <-ctx.Done():
-		}
-	}()
+		s.awaitChange(ctx, e, changed)
+	})
+	defer watch.Wait() // if it was woken, that is noted
+	defer cancel()
 	return s.dispatch.Wait(ctx, dispatch.Agent{
 		ID:             now.ID,
 		OrganizationID: now.OrganizationID,
@@ -112,6 +109,17 @@ func (s *Service) awaitJob(ctx context.Context, e *session, now *standing, chang
 	})
 }
 
+// awaitChange waits until an agent may stand otherwise, the server is about to stop, or ctx is done.
+func (s *Service) awaitChange(ctx context.Context, e *session, changed <-chan struct{}) {
+	select {
+	case <-e.woken:
+		e.doubt()
+	case <-changed:
+	case <-s.draining:
+	case <-ctx.Done():
+	}
+}
+
 // idleSince is when the agent ended its last job, or came.
 func (a *Agent) idleSince() time.Time {
 	if a.LastJobFinishedAt.IsZero() {
@@ -120,15 +128,22 @@ func (a *Agent) idleSince() time.Time {
 	return a.LastJobFinishedAt
 }
 
-// hold notes that the agent waits for an answer, until the returned function is called.
-func (e *session) hold() (release func()) {
+// listen notes that the agent waits for an answer, which it is there for until done is called. Where it
+// waited before, it does not any more: it has lost that connection, or given it up.
+func (e *session) listen(ctx context.Context) (_ context.Context, done func()) {
+	ctx, cancel := context.WithCancel(ctx)
 	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.elsewhere != nil {
+		e.elsewhere()
+	}
+	e.elsewhere = cancel
 	e.held++
-	e.mu.Unlock()
-	return func() {
+	return ctx, func() {
+		cancel()
 		e.mu.Lock()
+		defer e.mu.Unlock()
 		e.held--
-		e.mu.Unlock()
 	}
 }
 

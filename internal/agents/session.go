@@ -23,15 +23,19 @@ type session struct {
 	woken   <-chan struct{} // has a token when the agent may have changed
 	forget  func()          // ends the subscription behind woken
 
-	mu       sync.Mutex
-	known    *standing     // replaced as a whole, never changed
-	stale    bool          // known may be old
-	changed  chan struct{} // closed when known is replaced
-	heard    time.Time
-	unsaved  bool // heard is newer than what the database has
-	held     int  // requests that are being held, which keep the agent heard
-	finished bool // a job has ended since the agent last asked for one
-	idle     idleness
+	reading sync.Mutex // held while known is read anew; locked before mu
+
+	mu      sync.Mutex
+	known   *standing     // replaced as a whole, never changed
+	stale   bool          // known may be old
+	changed chan struct{} // closed when known is replaced
+	heard   time.Time
+	unsaved bool // heard is newer than what the database has
+	held    int  // requests that are being held, which keep the agent heard
+	// elsewhere ends the wait that began last.
+	elsewhere func()
+	finished  bool // a job has ended since the agent last asked for one
+	idle      idleness
 }
 
 // A standing is an agent together with the job that it has, if any.
@@ -221,15 +225,10 @@ func (s *Service) refreshOrganizations(ctx context.Context) {
 // current returns how the agent of a session stands now, and a channel that is closed when somebody
 // has noticed that it stands otherwise. The database is asked only when that may be so.
 func (s *Service) current(ctx context.Context, e *session) (*standing, <-chan struct{}, error) {
-	e.mu.Lock()
-	select {
-	case <-e.woken:
-		e.stale = true
-	default:
-	}
-	known, changed, stale := e.known, e.changed, e.stale
-	e.stale = false
-	e.mu.Unlock()
+	// One reads at a time, and others wait for what it learns: what they know may be old.
+	e.reading.Lock()
+	defer e.reading.Unlock()
+	known, changed, stale := e.recall()
 	if !stale {
 		return known, changed, nil
 	}
@@ -238,10 +237,8 @@ func (s *Service) current(ctx context.Context, e *session) (*standing, <-chan st
 		read, err = readStanding(q, known.OrganizationID, known.ID)
 		return err
 	})
-	e.mu.Lock()
-	defer e.mu.Unlock()
 	if err != nil {
-		e.stale = true
+		e.doubt()
 		if core.KindOf(err) == core.NotFound {
 			err = errUnknownToken
 		}
@@ -250,8 +247,23 @@ func (s *Service) current(ctx context.Context, e *session) (*standing, <-chan st
 	return read, e.learn(read), nil
 }
 
-// learn takes in how the agent stands. The caller holds mu.
+// recall returns what is known of the agent, and whether it may be old, which is forgotten with that.
+func (e *session) recall() (known *standing, changed <-chan struct{}, stale bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	select {
+	case <-e.woken:
+		e.stale = true
+	default:
+	}
+	stale, e.stale = e.stale, false
+	return e.known, e.changed, stale
+}
+
+// learn takes in how the agent stands, and returns the channel that is closed when that changes.
 func (e *session) learn(now *standing) (changed <-chan struct{}) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	before := e.known.job
 	if before.JobID != "" && before.JobID != now.job.JobID && before.State != flow.Assigned {
 		e.finished = true
