@@ -42,14 +42,14 @@ func TestLost_IsAnAgentThatIsSilent(t *testing.T) {
 		job.Put(job.Path("/finish"), fields{"exit_status": "0"}).Want(422)
 		wantAt(t, w.show(job.ID), fields{"state": "failed", "exit_status": -1})
 		next := w.job("{command: b}")
-		wantEqual(t, "offered", ping(quiet), next)
+		wantOffer(t, quiet, next)
 	})
 }
 
 func TestLost_GivesBackWhatTheAgentHasNotTaken(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		job := w.job("{command: a}")
-		wantEqual(t, "offered", ping(w.agent), job)
+		wantOffer(t, w.agent, job)
 		w.pass(4 * time.Minute)
 		wantAt(t, w.agentNow(w.agent), fields{"connection_state": "lost"})
 		wantAt(t, w.show(job), fields{"state": "scheduled"})

@@ -58,10 +58,10 @@ func (s *Service) ping(ctx context.Context, e *session) (answer, error) {
 	if e.justFinished() {
 		patience = min(patience, atOnce)
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	ctx, done := e.listen(ctx)
+	waiting, done := e.listen(ctx)
 	defer done()
+	waiting, cancel := context.WithTimeout(waiting, patience)
+	defer cancel()
 	for {
 		now, changed, err := s.sure(ctx, e)
 		if err != nil {
@@ -70,8 +70,8 @@ func (s *Service) ping(ctx context.Context, e *session) (answer, error) {
 		if told, settled := now.answer(); settled {
 			return told, s.noteIdle(ctx, e, now)
 		}
-		jobID, err := s.awaitJob(ctx, e, now, changed)
-		if err != nil || jobID != "" || ctx.Err() != nil || s.isDraining() {
+		jobID, err := s.awaitJob(waiting, e, now, changed)
+		if err != nil || jobID != "" || waiting.Err() != nil || s.isDraining() {
 			return answer{jobID: jobID}, err
 		}
 	}

@@ -16,13 +16,26 @@ func ping(a *servertest.Agent) string {
 	return resp.String("job.id")
 }
 
+// wantOffer fails the test unless the agent is offered a job. On a busy machine it may have to ask more
+// than once.
+func wantOffer(t testing.TB, a *servertest.Agent, job string) {
+	t.Helper()
+	for range 200 {
+		if got := ping(a); got != "" {
+			wantEqual(t, "offered", got, job)
+			return
+		}
+	}
+	t.Fatal("no job is offered")
+}
+
 func TestPing_OffersAJobUntilItIsAccepted(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		wantEqual(t, "nothing to do", ping(w.agent), "")
 		job := w.job("{command: a}")
-		wantEqual(t, "offered", ping(w.agent), job)
+		wantOffer(t, w.agent, job)
 		wantAt(t, w.show(job), fields{"state": "assigned", "agent.id": w.agent.ID})
-		wantEqual(t, "offered again", ping(w.agent), job)
+		wantOffer(t, w.agent, job)
 		other := w.Register(t, nil)
 		wantEqual(t, "offered to another", ping(other), "")
 		other.Put("/v3/jobs/"+job+"/accept", nil).Want(422)
@@ -34,19 +47,19 @@ func TestPing_OffersAJobUntilItIsAccepted(t *testing.T) {
 		taken.Finish("0")
 		w.agent.Put("/v3/jobs/"+job+"/accept", nil).Want(422)
 		next := w.job("{command: b}")
-		wantEqual(t, "offered after the end", ping(w.agent), next)
+		wantOffer(t, w.agent, next)
 	})
 }
 
 func TestPing_OffersAJobToOthersWhenItWasNotAcceptedInTime(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		job := w.job("{command: a}")
-		wantEqual(t, "offered", ping(w.agent), job)
+		wantOffer(t, w.agent, job)
 		w.Clock.Advance(31 * time.Second)
 		w.runDue()
 		wantAt(t, w.show(job), fields{"state": "scheduled", "agent": nil})
 		other := w.Register(t, nil)
-		wantEqual(t, "offered to another", ping(other), job)
+		wantOffer(t, other, job)
 		wantEqual(t, "offered to the first", ping(w.agent), "")
 		w.agent.Put("/v3/jobs/"+job+"/accept", nil).Want(422)
 		other.Accept(job)
@@ -57,7 +70,7 @@ func TestPing_MatchesTagsAndQueue(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		job := w.job("{command: a, agents: {os: linux}}")
 		wantEqual(t, "offered without the tag", ping(w.agent), "")
-		wantEqual(t, "offered", ping(w.Register(t, fields{"meta_data": []string{"os=linux"}})), job)
+		wantOffer(t, w.Register(t, fields{"meta_data": []string{"os=linux"}}), job)
 	})
 }
 

@@ -144,10 +144,10 @@ func TestStop_LetsTheJobEndUnlessForced(t *testing.T) {
 func TestStop_GivesBackWhatTheAgentHasNotTaken(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		job := w.job("{command: a}")
-		wantEqual(t, "offered", ping(w.agent), job)
+		wantOffer(t, w.agent, job)
 		w.ada.Put(acmeAgents+"/"+w.agent.ID+"/stop", fields{"force": false}).Want(204)
 		wantAt(t, w.show(job), fields{"state": "scheduled"})
-		wantEqual(t, "offered to another", ping(w.Register(t, nil)), job)
+		wantOffer(t, w.Register(t, nil), job)
 	})
 }
 
@@ -180,7 +180,7 @@ func TestPause_KeepsJobsAwayUntilItEnds(t *testing.T) {
 		job := w.job("{command: a}")
 		wantAt(t, w.agent.Get("/v3/ping").Want(200), fields{"action": "pause", "message": "This agent is paused: Disk is full"})
 		w.ada.Put(path+"/resume", fields{}).Want(204)
-		wantEqual(t, "offered", ping(w.agent), job)
+		wantOffer(t, w.agent, job)
 
 		// The time of the pause before is that of the next.
 		taken := w.agent.Accept(job).Start()
@@ -198,7 +198,7 @@ func TestPause_KeepsJobsAwayUntilItEnds(t *testing.T) {
 		w.runDue()
 		wantAt(t, w.agentNow(w.agent), fields{"paused": false, "paused_at": nil})
 		next := w.job("{command: b}")
-		wantEqual(t, "offered", ping(w.agent), next)
+		wantOffer(t, w.agent, next)
 	})
 }
 

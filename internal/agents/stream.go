@@ -11,10 +11,10 @@ var errDraining = errors.New("the server is about to stop")
 // stream tells an agent what it is to do, at once and then whenever that changes, until ctx is done. An
 // agent keeps its stream while it runs a job.
 func (s *Service) stream(ctx context.Context, e *session, send func(answer) error) error {
-	ctx, done := e.listen(ctx)
+	waiting, done := e.listen(ctx)
 	defer done()
 	var last *answer
-	for ctx.Err() == nil {
+	for waiting.Err() == nil {
 		if s.isDraining() {
 			return errDraining
 		}
@@ -32,10 +32,10 @@ func (s *Service) stream(ctx context.Context, e *session, send func(answer) erro
 			last = &told
 		}
 		if settled {
-			s.awaitChange(ctx, e, changed)
+			s.awaitChange(waiting, e, changed)
 			continue
 		}
-		jobID, err := s.awaitJob(ctx, e, now, changed)
+		jobID, err := s.awaitJob(waiting, e, now, changed)
 		if err != nil {
 			return err
 		}

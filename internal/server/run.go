@@ -173,6 +173,16 @@ type Ready struct {
 	FirstLink, FirstEmail string
 }
 
+// protocols are those that clients may speak. gRPC clients know without asking that there is HTTP/2, also
+// where there is no TLS.
+func protocols() *http.Protocols {
+	var p http.Protocols
+	p.SetHTTP1(true)
+	p.SetHTTP2(true)
+	p.SetUnencryptedHTTP2(true)
+	return &p
+}
+
 // Run serves until ctx is done, then drains. ready is called once requests are answered.
 func Run(ctx context.Context, s Settings, st Storage, version string, log *slog.Logger, ready func(Ready) error) error {
 	blobs, err := openBlobs(ctx, s)
@@ -210,6 +220,7 @@ func Run(ctx context.Context, s Settings, st Storage, version string, log *slog.
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+		Protocols:         protocols(),
 	}
 	wired.Start()
 	defer wired.Stop()
