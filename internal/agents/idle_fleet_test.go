@@ -1,0 +1,159 @@
+package agents_test
+
+import (
+	"bufio"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"stackyard/internal/agents"
+	"stackyard/internal/db"
+	"stackyard/internal/db/dbtest"
+	"stackyard/internal/server/servertest"
+)
+
+func TestIdleFleet_AsksNothingOfTheDatabase(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servertest.Server) {
+		const agents = 100
+		fleet := enlist(t, s.URL, agents)
+		speak := func(m *member) error {
+			job, err := m.ping()
+			if err != nil || job != "" {
+				return fmt.Errorf("job %q, %w", job, err)
+			}
+			return m.call("POST", "/v3/heartbeat", m.token, "{}", nil)
+		}
+		together(t, agents, func(i int) error { return speak(fleet[i]) })
+		before := s.DB.Statements()
+		for range 5 {
+			s.Clock.Advance(10 * time.Second)
+			together(t, agents, func(i int) error { return speak(fleet[i]) })
+		}
+		wantEqual(t, "statements", s.DB.Statements()-before, 0)
+	})
+}
+
+// BenchmarkIdleFleet is a minute of 5,000 connected agents who have nothing to do: all of them wait for a
+// job, ask again when they have waited in vain, and say that they are alive. It tells what that asks of the
+// database, and how much memory the server needs for each of them.
+func BenchmarkIdleFleet(b *testing.B) {
+	for _, engine := range engines {
+		b.Run(string(engine), func(b *testing.B) { benchmarkIdleFleet(b, engine) })
+	}
+}
+
+func benchmarkIdleFleet(b *testing.B, engine db.Engine) {
+	const size = 5_000
+	var settled atomic.Bool
+	s := serve(b, dbtest.New(b, engine), func() time.Duration {
+		if settled.Load() {
+			return agents.HoldPing()
+		}
+		return 20 * time.Second // until all of them are there
+	})
+	empty := memory()
+	fleet := enlist(b, s.URL, size)
+	for _, m := range fleet {
+		if err := m.send("GET", "/v3/ping", m.token, ""); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for waiting(b, s) < size {
+		time.Sleep(10 * time.Millisecond)
+	}
+	each := float64(memory()-empty) / size
+	settled.Store(true)
+
+	idle := &idleFleet{over: make(chan struct{})}
+	idle.settling.Add(size)
+	for _, m := range fleet {
+		idle.running.Go(func() { idle.wait(b, m) })
+	}
+	idle.settling.Wait()
+	var statements, pings int64
+	for b.Loop() {
+		statementsBefore, pingsBefore := s.DB.Statements(), idle.pings.Load()
+		time.Sleep(time.Minute) // to be idle is to let time pass
+		statements += s.DB.Statements() - statementsBefore
+		pings += idle.pings.Load() - pingsBefore
+	}
+	idle.end(fleet)
+	if statements > pings/10 {
+		b.Errorf("there were %d statements for %d pings", statements, pings)
+	}
+	b.ReportMetric(float64(statements)/float64(b.N), "statements/min")
+	b.ReportMetric(float64(pings)/float64(b.N), "pings/min")
+	b.ReportMetric(each/1024, "KiB/agent")
+	b.ReportMetric(0, "ns/op")
+}
+
+// idleFleet counts what agents ask.
+type idleFleet struct {
+	over     chan struct{}
+	running  sync.WaitGroup
+	settling sync.WaitGroup // until each has had its first answer
+	pings    atomic.Int64   // that were answered
+}
+
+// wait has an agent that has asked for a job go on with it until the end.
+func (f *idleFleet) wait(b *testing.B, m *member) {
+	const heartbeats = 30 * time.Second
+	beat := time.Now().Add(rand.N(heartbeats))
+	_, err := m.receive()
+	f.settling.Done()
+	for err == nil {
+		f.pings.Add(1)
+		if time.Now().After(beat) {
+			beat = beat.Add(heartbeats)
+			err = m.call("POST", "/v3/heartbeat", m.token, "{}", nil)
+		}
+		if err == nil {
+			_, err = m.ping()
+		}
+	}
+	select {
+	case <-f.over:
+	default:
+		b.Error(err)
+	}
+}
+
+// end has all agents hang up.
+func (f *idleFleet) end(fleet []*member) {
+	close(f.over)
+	for _, m := range fleet {
+		m.conn.Close()
+	}
+	f.running.Wait()
+}
+
+// memory is what is in use after everything was collected.
+func memory() int64 {
+	runtime.GC()
+	runtime.GC() // what has a finalizer takes two
+	var now runtime.MemStats
+	runtime.ReadMemStats(&now)
+	return int64(now.HeapAlloc + now.StackInuse)
+}
+
+// waiting is how many agents wait for a job.
+func waiting(b *testing.B, s *servertest.Server) (n int) {
+	b.Helper()
+	resp, err := http.Get(s.URL + "/metrics")
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer resp.Body.Close()
+	for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
+		if text, ok := strings.CutPrefix(lines.Text(), "stackyard_dispatch_waiting_agents "); ok {
+			fmt.Sscan(text, &n)
+		}
+	}
+	return n
+}
