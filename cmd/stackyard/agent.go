@@ -3,7 +3,7 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
+	"log/slog"
 	"os"
 	"os/signal"
 	"syscall"
@@ -35,7 +35,7 @@ The commands below are for scripts inside of jobs.`,
 			if err != nil {
 				return refuse(err)
 			}
-			ctx, drain, done := twoSignals(cmd.Context())
+			ctx, drain, done := twoSignals(cmd.Context(), options.Log)
 			defer done()
 			return agentStatus(runner.Run(ctx, drain, options))
 		},
@@ -55,22 +55,26 @@ func agentStatus(err error) error {
 
 // twoSignals returns contexts for an agent: drain is done after the first signal that wants it to end, ctx
 // after the second. The third ends the process at once.
-func twoSignals(parent context.Context) (ctx, drain context.Context, done func()) {
+func twoSignals(parent context.Context, log *slog.Logger) (ctx, drain context.Context, done func()) {
 	ctx, stop := context.WithCancel(context.WithoutCancel(parent))
 	drain, first := context.WithCancel(ctx)
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	go func() {
-		for i, then := range []func(){first, stop} {
+		for _, then := range []struct {
+			do  func()
+			say string
+		}{
+			{first, "finishing what runs; another signal cancels it"},
+			{stop, "cancelling what runs; another signal ends the agent at once"},
+		} {
 			select {
 			case <-signals:
 			case <-ctx.Done():
 				return
 			}
-			if i == 0 {
-				fmt.Fprintln(os.Stderr, "stackyard: finishing what runs; once more cancels it")
-			}
-			then()
+			log.Info(then.say)
+			then.do()
 		}
 		signal.Stop(signals)
 	}()
