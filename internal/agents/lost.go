@@ -18,8 +18,9 @@ const (
 	giveUpTask = "agent-job"
 	// lostBatch bounds the agents that are given up in one transaction.
 	lostBatch = 100
-	// giveUpTimeout bounds the ending of one job.
-	giveUpTimeout = time.Minute
+	// giveUpTimeout bounds the ending of one job. When the process dies with it, the job waits for about
+	// as long before another process ends it.
+	giveUpTimeout = 10 * time.Second
 )
 
 // agentLost is the reason of jobs whose agents ended without them.
