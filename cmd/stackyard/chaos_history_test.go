@@ -1,0 +1,182 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// A verb is what an agent says.
+type verb string
+
+const (
+	pinging   verb = "ping"
+	accepting verb = "accept"
+	acquiring verb = "acquire"
+	starting  verb = "start"
+	printing  verb = "chunk"
+	finishing verb = "finish"
+)
+
+// An utterance is something that an agent said, and what was answered.
+type utterance struct {
+	agent    string
+	verb     verb
+	job      string // that it was about, or that a ping was answered with
+	text     string // the exit status, or what was printed
+	status   int    // 0: there was no answer
+	sent     time.Time
+	answered time.Time
+}
+
+func (c utterance) acknowledged() bool { return c.status >= 200 && c.status < 300 }
+
+func (c utterance) takes() bool { return c.verb == accepting || c.verb == acquiring }
+
+func (c utterance) String() string {
+	const clock = "05.000"
+	return fmt.Sprintf("%s–%s agent %s: %s %q: %d", c.sent.Format(clock), c.answered.Format(clock), c.agent, c.verb, strings.TrimSpace(c.text), c.status)
+}
+
+// A history is all that agents said.
+type history struct {
+	mu    sync.Mutex
+	calls []utterance
+	jobs  []string // that they have heard of
+	known map[string]bool
+	n     int // answered
+}
+
+func (h *history) add(c utterance) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.calls = append(h.calls, c)
+	if c.status != 0 {
+		h.n++
+	}
+	if c.job != "" && c.acknowledged() && !h.known[c.job] {
+		if h.known == nil {
+			h.known = map[string]bool{}
+		}
+		h.known[c.job] = true
+		h.jobs = append(h.jobs, c.job)
+	}
+}
+
+// answers is how many calls were answered.
+func (h *history) answers() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.n
+}
+
+// heardOf returns the jobs that some agent has heard of.
+func (h *history) heardOf() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.jobs)
+}
+
+func (h *history) summary() string {
+	var acknowledged, refused, unanswered int
+	for _, c := range h.calls {
+		switch {
+		case c.status == 0:
+			unanswered++
+		case c.acknowledged():
+			acknowledged++
+		default:
+			refused++
+		}
+	}
+	return fmt.Sprintf("%d calls were acknowledged, %d refused, %d not answered", acknowledged, refused, unanswered)
+}
+
+// check holds what was acknowledged against what became of the jobs.
+func (h *history) check(t *testing.T, jobs map[string]*chaosJob) {
+	byJob := make(map[string][]utterance)
+	for _, c := range h.calls {
+		if c.status >= 500 {
+			t.Errorf("the server failed: %s", c)
+		}
+		if c.job != "" {
+			byJob[c.job] = append(byJob[c.job], c)
+		}
+	}
+	for id, calls := range byJob {
+		j := jobs[id]
+		if j == nil {
+			if slices.ContainsFunc(calls, utterance.acknowledged) {
+				t.Errorf("the job %s was known to agents and is gone", id)
+			}
+			continue
+		}
+		for _, problem := range j.problems(calls) {
+			t.Errorf("the job %s of build %d, %s: %s", id, j.build, j.State, problem)
+		}
+		if t.Failed() {
+			for _, c := range calls {
+				t.Log(c)
+			}
+			t.Fatalf("its log:\n%s", j.log)
+		}
+	}
+	for id, j := range jobs {
+		if byJob[id] == nil {
+			t.Errorf("the job %s of build %d is %s, and no agent has heard of it", id, j.build, j.State)
+		}
+	}
+}
+
+// problems tells what agents were told of a job that cannot all be true.
+func (j *chaosJob) problems(calls []utterance) (problems []string) {
+	complain := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
+	var took, finished *utterance
+	for i, c := range calls {
+		if c.acknowledged() && c.takes() {
+			if took == nil {
+				took = &calls[i]
+			} else if took.agent != c.agent {
+				complain("two agents have it: %s and %s", *took, c)
+			}
+		}
+		if c.acknowledged() && c.verb == finishing {
+			if finished == nil {
+				finished = &calls[i]
+			} else if finished.text != c.text {
+				complain("it ended twice: %s and %s", *finished, c)
+			}
+		}
+	}
+	if took == nil {
+		complain("no agent had it")
+		return problems
+	}
+	for _, c := range calls {
+		switch {
+		case c.verb == pinging && c.sent.After(took.answered):
+			complain("it was offered again: %s", c)
+		case c.verb == printing && c.acknowledged() && strings.Count(j.log, c.text) != 1:
+			complain("its log has it %d times: %s", strings.Count(j.log, c.text), c)
+		case c.verb == printing && c.status >= 400 && strings.Contains(j.log, c.text):
+			complain("its log has what was refused: %s", c)
+		case c.verb != pinging && c.acknowledged() && c.agent != took.agent:
+			complain("it is that of another agent: %s", c)
+		}
+	}
+	if j.Agent == nil || j.Agent.ID != took.agent {
+		complain("agent %s had it, and %v is shown", took.agent, j.Agent)
+	}
+	switch lost := j.SignalReason != nil && *j.SignalReason == "agent_lost"; {
+	case j.ExitStatus == nil:
+		complain("it has no exit status")
+	case finished != nil && (lost || fmt.Sprint(*j.ExitStatus) != finished.text):
+		complain("it has the exit status %d, not that of %s", *j.ExitStatus, *finished)
+	case finished == nil && !lost:
+		complain("nobody ended it, and it has the exit status %d", *j.ExitStatus)
+	}
+	return problems
+}
