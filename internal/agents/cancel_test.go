@@ -111,7 +111,7 @@ func TestCancel_LeavesTheAgentFreeForOtherJobs(t *testing.T) {
 		}
 		wantAt(t, w.show(job.ID), fields{"state": "canceled", "detail": "Its agent did not stop it in time."})
 		next := w.job("{command: b}")
-		wantEqual(t, "offered", ping(w.agent), next)
+		wantOffer(t, w.agent, next)
 		w.agent.Accept(next).Start().Finish("0")
 		wantAt(t, w.show(next), fields{"state": "passed"})
 	})
@@ -120,7 +120,7 @@ func TestCancel_LeavesTheAgentFreeForOtherJobs(t *testing.T) {
 func TestCancel_OfAJobThatIsOfferedEndsItAtOnce(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		job := w.job("{command: a}")
-		wantEqual(t, "offered", ping(w.agent), job)
+		wantOffer(t, w.agent, job)
 		w.ada.Put("/v2/organizations/acme/jobs/"+job+"/cancel", nil).Want(200)
 		wantAt(t, w.show(job), fields{"state": "canceled"})
 		w.agent.Put("/v3/jobs/"+job+"/accept", nil).Want(422)
