@@ -149,6 +149,15 @@ func (q *Q) LockName(name string) error {
 	return err
 }
 
+// ForUpdate ends a SELECT whose rows are locked until the end of the write, in the order in which it
+// returns them.
+func (q *Q) ForUpdate() string {
+	if q.engine == SQLite {
+		return ""
+	}
+	return ` FOR UPDATE`
+}
+
 // SkipLocked ends a SELECT whose rows are taken by whoever comes first: each row is locked until the
 // end of the write, and rows that others hold are left out.
 func (q *Q) SkipLocked() string {

@@ -8,6 +8,7 @@
 package identity
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -81,6 +82,28 @@ func (f FairShare) IsZero() bool { return !f.On && len(f.Weights) == 0 }
 
 // Weight is that of a pipeline.
 func (f FairShare) Weight(slug string) int { return max(f.Weights[slug], 1) }
+
+// stackLimits are the specification's limits of the stacks API, in requests a second, by scope.
+var stackLimits = map[string]int{
+	"list-scheduled-jobs":   10,
+	"batch-reserve":         10,
+	"show-job":              1000,
+	"batch-load-job-states": 20,
+	"finish-job":            100,
+	"stack-notification":    200,
+	"default":               10,
+}
+
+// StackScopes returns the rate-limit scopes of the stacks API.
+func StackScopes() []string { return slices.Sorted(maps.Keys(stackLimits)) }
+
+// OfStacks is how many requests of a scope a stack may make in a second.
+func (l Limits) OfStacks(scope string) int {
+	if n, ok := l.StackRequestsPerSecond[scope]; ok {
+		return n
+	}
+	return stackLimits[scope]
+}
 
 // DefaultLimits are the limits of an organization that sets none.
 var DefaultLimits = Limits{Stacks: 30, RESTRequestsPerSecond: 1000}

@@ -166,7 +166,8 @@ func scanMembership(scan db.Scan) (Membership, error) {
 	return m, scan(&m.OrganizationID, &m.Role, db.ToJSON(&m.Permissions), &m.SSOMode, db.ToTime(&m.CreatedAt))
 }
 
-func loadAgentToken(q *db.Q, hash string) (*AgentToken, error) {
+// loadAgentToken reads the agent token whose column, a constant of the code, has a value.
+func loadAgentToken(q *db.Q, column, value string) (*AgentToken, error) {
 	t := AgentToken{Organization: Organization{Features: DefaultFeatures, Limits: DefaultLimits}}
 	var allowed []netip.Prefix
 	dest := append([]any{&t.ID, &t.hash, &t.Description, db.ToJSON(&allowed), db.ToTime(&t.ExpiresAt), &t.ClusterID, &t.ClusterName}, organizationDest(&t.Organization)...)
@@ -175,7 +176,7 @@ func loadAgentToken(q *db.Q, hash string) (*AgentToken, error) {
 		FROM agent_tokens t
 		JOIN clusters c ON c.id = t.cluster_id
 		JOIN organizations o ON o.id = c.organization_id
-		WHERE t.hash = $1`, hash).Scan(dest...)
+		WHERE `+column+` = $1`, value).Scan(dest...)
 	t.AllowedAddresses = allowed
 	return &t, err
 }

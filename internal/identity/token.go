@@ -15,8 +15,9 @@ import (
 
 // The prefixes of tokens, by what they are for.
 const (
-	AccessTokenPrefix = "svcua_"
-	AgentTokenPrefix  = "svcct_"
+	AccessTokenPrefix      = "svcua_"
+	AgentTokenPrefix       = "svcct_"
+	AcquisitionTokenPrefix = "svcjat_"
 )
 
 // An AccessToken lets its user's programs call the REST API.
@@ -70,15 +71,33 @@ var errUnknownAgentToken = core.Errorf(core.Unauthorized, "Authentication requir
 func (d *Directory) AuthenticateAgent(ctx context.Context, token string, from netip.Addr) (*AgentToken, error) {
 	hash := seal.HashToken(token)
 	t, err := remember(ctx, d, func() map[string]*AgentToken { return d.agents }, hash, func(q *db.Q) (*AgentToken, error) {
-		return loadAgentToken(q, hash)
+		return loadAgentToken(q, "t.hash", hash)
 	})
+	if err == nil && !sameHash(t.hash, hash) {
+		err = errUnknownAgentToken
+	}
+	return d.usable(t, err, from)
+}
+
+// AgentTokenByID returns the agent token with an id as AuthenticateAgent does, for whoever has proved in
+// another way that they hold it.
+func (d *Directory) AgentTokenByID(ctx context.Context, id string, from netip.Addr) (*AgentToken, error) {
+	// Hashes and ids do not look alike, so both are keys of the same memory.
+	t, err := remember(ctx, d, func() map[string]*AgentToken { return d.agents }, id, func(q *db.Q) (*AgentToken, error) {
+		return loadAgentToken(q, "t.id", id)
+	})
+	return d.usable(t, err, from)
+}
+
+// usable returns an agent token that was found, unless it has expired or may not be used from an address.
+func (d *Directory) usable(t *AgentToken, err error, from netip.Addr) (*AgentToken, error) {
 	if errors.Is(err, db.ErrNoRows) {
 		return nil, errUnknownAgentToken
 	}
 	if err != nil {
 		return nil, err
 	}
-	if !sameHash(t.hash, hash) || expired(t.ExpiresAt, d.clock()) {
+	if expired(t.ExpiresAt, d.clock()) {
 		return nil, errUnknownAgentToken
 	}
 	if !t.Allows(from) {

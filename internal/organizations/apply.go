@@ -64,11 +64,6 @@ const maxWeight = 1000
 // maxRetentionDays is the longest time that finished builds can be kept, other than for ever: a century.
 const maxRetentionDays = 36500
 
-// stackScopes are the rate-limit scopes of the stacks API.
-var stackScopes = []string{
-	"batch-load-job-states", "batch-reserve", "default", "finish-job", "list-scheduled-jobs", "show-job", "stack-notification",
-}
-
 // Check complains about what is wrong with the spec itself.
 func (s OrganizationSpec) Check(c *core.Complaints) {
 	if !identity.ValidOrganizationSlug(s.Slug) {
@@ -92,8 +87,8 @@ func (s LimitsSpec) check(c *core.Complaints) {
 		c.Add(s.Line, "build_retention_days must be an integer from 0, which keeps builds for ever, to %d", maxRetentionDays)
 	}
 	for _, scope := range slices.Sorted(maps.Keys(s.StackRequestsPerSecond)) {
-		if !slices.Contains(stackScopes, scope) {
-			c.Add(s.Line, "unknown scope %q in stack_requests_per_second; known are %s", scope, strings.Join(stackScopes, ", "))
+		if !slices.Contains(identity.StackScopes(), scope) {
+			c.Add(s.Line, "unknown scope %q in stack_requests_per_second; known are %s", scope, strings.Join(identity.StackScopes(), ", "))
 		} else if s.StackRequestsPerSecond[scope] < 1 {
 			c.Add(s.Line, "the limit of the scope %s must be at least 1", scope)
 		}

@@ -57,10 +57,13 @@ func (r *Request) decode(v any) error {
 		return err
 	}
 	err = Decode(body, v)
-	if r.route.Auth.byAgents() {
-		return asBadRequest(err)
+	switch {
+	case !r.route.Auth.byAgents():
+		return err
+	case r.route.Unprocessable:
+		return asMessage(core.Unprocessable, err)
 	}
-	return err
+	return asMessage(core.BadRequest, err)
 }
 
 // formType is the media type of forms.
@@ -128,11 +131,10 @@ func (r *Request) ReadBody(most int64) ([]byte, error) {
 	return body, nil
 }
 
-// asBadRequest turns what is wrong with fields into one message with status 400, as the stacks and
-// agent APIs want it.
-func asBadRequest(err error) error {
+// asMessage turns what is wrong with fields into one message, as the stacks and agent APIs want it.
+func asMessage(kind core.Kind, err error) error {
 	if e, ok := errors.AsType[*core.Error](err); ok && len(e.Fields) > 0 {
-		return core.Errorf(core.BadRequest, "%s %s", e.Fields[0].Field, e.Fields[0].Code)
+		return core.Errorf(kind, "%s %s", e.Fields[0].Field, e.Fields[0].Code)
 	}
 	return err
 }

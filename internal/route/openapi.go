@@ -87,7 +87,7 @@ func (d *document) operation(r Route) map[string]any {
 	switch r.Auth {
 	case Bearer:
 		op["security"] = []any{map[string]any{"accessToken": []any{}}}
-	case Agent:
+	case Agent, Registration:
 		op["security"] = []any{map[string]any{"agentToken": []any{}}}
 	case Session:
 		op["security"] = []any{map[string]any{"sessionToken": []any{}}}
@@ -153,8 +153,11 @@ func (r Route) Statuses() []int {
 	if r.Auth != Open {
 		statuses = append(statuses, http.StatusUnauthorized)
 	}
-	if r.Auth == Bearer {
+	if r.Limit != "" {
 		statuses = append(statuses, http.StatusTooManyRequests)
+	}
+	if r.Handler.result != nil && r.Handler.result.Implements(reflect.TypeFor[made]()) {
+		statuses = append(statuses, http.StatusCreated)
 	}
 	if r.Auth == Bearer && r.Scope != NoScope || r.Permission != "" || r.Auth == Session || r.Auth == Job {
 		statuses = append(statuses, http.StatusForbidden)

@@ -16,7 +16,8 @@ import (
 type Request struct {
 	*http.Request
 	Caller  *identity.Caller       // of a Bearer route
-	Agent   *identity.AgentToken   // of an Agent route
+	Agent   *identity.AgentToken   // of an Agent or Registration route
+	OnlyJob string                 // of a Registration route: the job that the agent may take, if one alone
 	Session *identity.AgentSession // of a Session or Job route
 	Org     *identity.Organization // of a path with {org}, or the agent's
 	Member  *identity.Membership   // what the caller is in Org; nil for a visitor

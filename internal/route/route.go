@@ -22,15 +22,18 @@ type Auth int
 
 // The kinds of credentials.
 const (
-	Bearer  Auth = iota // a user's access token
-	Agent               // a cluster's agent token
-	Session             // the token of a registered agent
-	Job                 // the token of a job, or of the agent that took it
-	Open                // none
+	Bearer       Auth = iota // a user's access token
+	Agent                    // a cluster's agent token
+	Registration             // that of an agent which registers: an agent token, or one for a single job
+	Session                  // the token of a registered agent
+	Job                      // the token of a job, or of the agent that took it
+	Open                     // none
 )
 
 // byAgents reports whether agents and stacks hold such a credential, and not people.
-func (a Auth) byAgents() bool { return a == Agent || a == Session || a == Job }
+func (a Auth) byAgents() bool {
+	return a == Agent || a == Registration || a == Session || a == Job
+}
 
 // NoScope marks a route that any valid access token may use.
 const NoScope identity.Scope = "none"
@@ -49,8 +52,12 @@ type Route struct {
 	// Visitors lets callers through who do not belong to the organization; the resource's own Permits
 	// decides what they see.
 	Visitors bool
-	// Limit is the rate-limit scope; "rest" for Bearer routes that set none.
+	// Limit is the rate-limit scope; "rest" for Bearer routes that set none. On Agent routes it is one of
+	// the stacks API, for the stack that the path's {stack} names.
 	Limit string
+	// Unprocessable makes the status 422 when a field of the body has the wrong type, on routes of agents
+	// and stacks, where it is 400 otherwise.
+	Unprocessable bool
 
 	// OAuth has errors told in the words of OAuth, and forbids anybody to keep the answers.
 	OAuth bool
@@ -121,6 +128,17 @@ func (t OrText[T]) shape(*Request) any {
 	}
 	return t.JSON
 }
+
+// Made is the result of a handler that makes something or finds it made: 201 or the route's own status,
+// with the same body.
+type Made[T any] struct {
+	Body T
+	New  bool
+}
+
+func (m Made[T]) schemaType() reflect.Type { return reflect.TypeFor[T]() }
+func (m Made[T]) shape(*Request) any       { return m.Body }
+func (m Made[T]) isNew() bool              { return m.New }
 
 // texted is a type whose values may be written as plain text.
 type texted interface{ texted() }

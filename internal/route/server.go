@@ -27,10 +27,13 @@ type Config struct {
 	Directory *identity.Directory
 	// Sessions returns who holds a session token or a job token, or an Unauthorized error.
 	Sessions func(ctx context.Context, token string) (*identity.AgentSession, error)
-	Public   core.PublicURL
-	Clock    core.Clock
-	Log      *slog.Logger
-	Metrics  prometheus.Registerer
+	// Registrations returns the agent token that an agent registers with from an address, and the job that
+	// it may take if that is one alone, or an Unauthorized error.
+	Registrations func(ctx context.Context, token string, from netip.Addr) (*identity.AgentToken, string, error)
+	Public        core.PublicURL
+	Clock         core.Clock
+	Log           *slog.Logger
+	Metrics       prometheus.Registerer
 	// TrustedProxies are the ranges whose X-Forwarded-For is believed.
 	TrustedProxies []netip.Prefix
 	// Used is told of each access token that lets a request in, if it is not nil.
@@ -41,15 +44,16 @@ type Config struct {
 
 // Server answers the requests of a route table.
 type Server struct {
-	directory *identity.Directory
-	sessions  func(ctx context.Context, token string) (*identity.AgentSession, error)
-	public    core.PublicURL
-	log       *slog.Logger
-	limiter   *Limiter
-	proxies   []netip.Prefix
-	used      func(tokenID string, from netip.Addr)
-	errorPage func(w http.ResponseWriter, status int, message string)
-	measures  measures
+	directory     *identity.Directory
+	sessions      func(ctx context.Context, token string) (*identity.AgentSession, error)
+	registrations func(ctx context.Context, token string, from netip.Addr) (*identity.AgentToken, string, error)
+	public        core.PublicURL
+	log           *slog.Logger
+	limiter       *Limiter
+	proxies       []netip.Prefix
+	used          func(tokenID string, from netip.Addr)
+	errorPage     func(w http.ResponseWriter, status int, message string)
+	measures      measures
 	// bodyTimeout is how long a client may take to send a body.
 	bodyTimeout time.Duration
 	muxes       map[string]*http.ServeMux // by the first path segment; "" for paths that begin with a wildcard
@@ -59,18 +63,19 @@ type Server struct {
 // New builds a server of a route table. It panics when the table contradicts itself, as a mux does.
 func New(c Config, routes []Route) *Server {
 	s := &Server{
-		directory:   c.Directory,
-		sessions:    c.Sessions,
-		public:      c.Public,
-		log:         c.Log,
-		limiter:     NewLimiter(c.Clock),
-		proxies:     c.TrustedProxies,
-		used:        c.Used,
-		errorPage:   c.ErrorPage,
-		measures:    newMeasures(c.Metrics),
-		muxes:       map[string]*http.ServeMux{"": http.NewServeMux()},
-		bodyTimeout: bodyTimeout,
-		routes:      routes,
+		directory:     c.Directory,
+		sessions:      c.Sessions,
+		registrations: c.Registrations,
+		public:        c.Public,
+		log:           c.Log,
+		limiter:       NewLimiter(c.Clock),
+		proxies:       c.TrustedProxies,
+		used:          c.Used,
+		errorPage:     c.ErrorPage,
+		measures:      newMeasures(c.Metrics),
+		muxes:         map[string]*http.ServeMux{"": http.NewServeMux()},
+		bodyTimeout:   bodyTimeout,
+		routes:        routes,
 	}
 	methods := make(map[string]map[string]*Route) // by path, by method
 	for i := range routes {
@@ -251,8 +256,8 @@ func (s *Server) serve(w *observed, hr *http.Request, route *Route) {
 		return
 	}
 	status := route.Status
-	if c, ok := result.(withStatus); ok {
-		status, result = c.status, c.body
+	if m, ok := result.(made); ok && m.isNew() {
+		status = http.StatusCreated
 	}
 	if sh, ok := result.(shaped); ok {
 		result = sh.shape(r)
@@ -289,11 +294,8 @@ func (r *Route) worded(err error) error {
 
 type shaped interface{ shape(r *Request) any }
 
-// withStatus is a result with a status of its own.
-type withStatus struct {
-	status int
-	body   any
-}
+// made is a result that says whether it is new.
+type made interface{ isNew() bool }
 
 // admit takes a request through the gates before its resource.
 func (s *Server) admit(r *Request) error {
@@ -329,6 +331,9 @@ func (s *Server) authenticate(r *Request) (err error) {
 		}
 	case Agent:
 		r.Agent, err = s.directory.AuthenticateAgent(r.Context(), credential(r.Request, "Token"), r.Address)
+		r.challenge("Token", err)
+	case Registration:
+		r.Agent, r.OnlyJob, err = s.registrations(r.Context(), credential(r.Request, "Token"), r.Address)
 		r.challenge("Token", err)
 	case Session, Job:
 		r.Session, err = s.sessions(r.Context(), credential(r.Request, "Token"))
@@ -379,7 +384,13 @@ func (s *Server) enterOrganization(r *Request) (err error) {
 }
 
 func (s *Server) limit(r *Request) error {
-	if r.route.Limit == "" || r.Caller == nil {
+	if r.route.Limit == "" {
+		return nil
+	}
+	if r.Agent != nil {
+		return r.limitStack()
+	}
+	if r.Caller == nil {
 		return nil
 	}
 	limits, org := identity.DefaultLimits, ""
@@ -393,6 +404,27 @@ func (s *Server) limit(r *Request) error {
 	r.Standing.setHeaders(r, r.route.Limit)
 	if r.Standing.Refused {
 		return &limitError{scope: r.route.Limit, Standing: r.Standing}
+	}
+	return nil
+}
+
+// limitStack counts a call of the stack that the path names. Where it names none, because the body does,
+// the handler counts it with [Request.LimitStack].
+func (r *Request) limitStack() error {
+	if key := r.PathValue("stack"); key != "" {
+		return r.LimitStack(key)
+	}
+	Standing{Limit: r.Org.Limits.OfStacks(r.route.Limit), Reset: int(window / time.Second)}.setHeaders(r, r.route.Limit)
+	return nil
+}
+
+// LimitStack counts a call of a stack against the limit of the route's scope.
+func (r *Request) LimitStack(key string) error {
+	scope := r.route.Limit
+	r.Standing = r.server.limiter.Take("stack "+r.Org.ID+" "+r.Agent.ClusterID+" "+key+" "+scope, r.Org.Limits.OfStacks(scope))
+	r.Standing.setHeaders(r, scope)
+	if r.Standing.Refused {
+		return &limitError{scope: scope, Standing: r.Standing}
 	}
 	return nil
 }
