@@ -8,6 +8,7 @@ import (
 	"stackyard/internal/core"
 	"stackyard/internal/db"
 	"stackyard/internal/flow"
+	"stackyard/internal/identity"
 )
 
 // accept gives an agent the job that it was offered, again when it did not hear the answer.
@@ -24,6 +25,9 @@ func (s *Service) accept(ctx context.Context, a speaking, jobID string) (taken, 
 // cluster. Every refusal that time will not mend is Unprocessable: by that alone those who started the
 // agent learn that the job was not run.
 func (s *Service) acquire(ctx context.Context, a speaking, jobID string) (taken, error) {
+	if a.OnlyJob != "" && a.OnlyJob != jobID {
+		return taken{}, core.Errorf(core.Unprocessable, "This agent has registered for another job")
+	}
 	t, err := s.taken(ctx, a.Agent, jobID)
 	if core.KindOf(err) == core.NotFound {
 		return t, core.Errorf(core.Unprocessable, noJob)
@@ -83,4 +87,25 @@ func (s *Service) taken(ctx context.Context, a *Agent, jobID string) (t taken, e
 	t.env = jobEnvironment(s.builds.Environment(org, t.Pipeline, t.Build, t.Job), a, cluster.Name)
 	t.token = s.signer.issue(jobToken{organizationID: org.ID, agentID: a.ID, jobID: jobID})
 	return t, nil
+}
+
+// JobForStack returns the variables and the command of a command job in a cluster, as a stack sees them, or a
+// NotFound error.
+func (s *Service) JobForStack(ctx context.Context, org *identity.Organization, clusterID, jobID string) (env map[string]string, command string, err error) {
+	var cluster clusters.Cluster
+	h := held{}
+	err = s.db.Read(ctx, func(q *db.Q) (err error) {
+		if h.Job, h.Build, h.Pipeline, err = builds.Whole(q, org.ID, jobID); err != nil {
+			return err
+		}
+		cluster, err = clusters.ByID(q, org.ID, clusterID)
+		return err
+	})
+	if err == nil && (h.Build.ClusterID != clusterID || h.Job.Type != flow.Script) {
+		err = core.Errorf(core.NotFound, noJob)
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	return jobEnvironment(s.builds.Environment(org, h.Pipeline, h.Build, h.Job), nil, cluster.Name), h.Job.Work.Command, nil
 }

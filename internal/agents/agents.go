@@ -42,6 +42,8 @@ type Agent struct {
 	Priority  *int     // higher ones are given jobs first; nil: after all others
 	// Ignored agents are offered no jobs: they acquire the one they were started for, or are about to leave.
 	Ignored bool
+	// OnlyJob is the one job that the agent may take, when it has registered for that.
+	OnlyJob string
 
 	State             State
 	StopAskedAt       time.Time

@@ -20,15 +20,18 @@ const maxMessage = 64 << 10
 // noRepository stands for the repository of a pipeline that has none: agents insist on one.
 const noRepository = "none"
 
-// jobEnvironment completes the variables of a job for the agent that runs it.
+// jobEnvironment completes the variables of a job for the agent that runs it, or for a stack, which knows
+// none yet.
 func jobEnvironment(env map[string]string, a *Agent, clusterName string) map[string]string {
 	env = maps.Clone(env)
 	set := func(name, value string) { env[ownPrefix+"_"+name] = value }
-	set("AGENT_ID", a.ID)
-	set("AGENT_NAME", a.Name)
-	for _, tag := range a.Tags {
-		name, value, _ := strings.Cut(tag, "=")
-		set("AGENT_META_DATA_"+variableName(name), value)
+	if a != nil {
+		set("AGENT_ID", a.ID)
+		set("AGENT_NAME", a.Name)
+		for _, tag := range a.Tags {
+			name, value, _ := strings.Cut(tag, "=")
+			set("AGENT_META_DATA_"+variableName(name), value)
+		}
 	}
 	set("CLUSTER_NAME", clusterName)
 	set("MESSAGE", cutBytes(env[ownPrefix+"_MESSAGE"], maxMessage))

@@ -3,6 +3,7 @@ package agents
 import (
 	"crypto/rand"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -108,8 +109,8 @@ func (r *registration) join(q *db.Q, a *Agent, key string) error {
 	}
 	a.QueueID, a.QueueKey = queue.ID, queue.Key
 	a.Tags = append([]string{}, r.Tags...)
-	if key == "" {
-		a.Tags = append(a.Tags, queueTag+"="+queue.Key)
+	if tag := queueTag + "=" + queue.Key; !slices.Contains(a.Tags, tag) {
+		a.Tags = append(a.Tags, tag)
 	}
 	return nil
 }

@@ -20,21 +20,22 @@ import (
 
 // Service is what agents and jobs ask of the server, and what people do to agents.
 type Service struct {
-	db        *db.DB
-	dir       *identity.Directory
-	bus       *bus.Bus
-	blobs     *blob.Store
-	clusters  *clusters.Service
-	pipelines *pipelines.Service
-	builds    *builds.Service
-	logs      *joblog.Service
-	dispatch  *dispatch.Dispatcher
-	public    core.PublicURL
-	clock     core.Clock
-	log       *slog.Logger
-	signer    signer
-	links     links
-	signing   *signingKeys
+	db           *db.DB
+	dir          *identity.Directory
+	bus          *bus.Bus
+	blobs        *blob.Store
+	clusters     *clusters.Service
+	pipelines    *pipelines.Service
+	builds       *builds.Service
+	logs         *joblog.Service
+	dispatch     *dispatch.Dispatcher
+	public       core.PublicURL
+	clock        core.Clock
+	log          *slog.Logger
+	signer       signer
+	acquisitions acquisitions
+	links        links
+	signing      *signingKeys
 	Settings
 
 	roster          roster
@@ -80,13 +81,14 @@ func New(p Parts) *Service {
 	s := &Service{
 		db: p.DB, dir: p.Directory, bus: p.Bus, blobs: p.Blobs, clusters: p.Clusters, pipelines: p.Pipelines, builds: p.Builds, logs: p.Logs, dispatch: p.Dispatch,
 		public: p.Public, clock: p.Clock, log: p.Log,
-		signer:   newSigner(p.Key),
-		links:    newLinks(p.Key, p.Public, p.Clock),
-		signing:  &signingKeys{db: p.DB, seal: p.Key, clock: p.Clock},
-		Settings: p.Settings,
-		roster:   newRoster(),
-		presence: presence{steady: p.Clock()},
-		draining: make(chan struct{}),
+		signer:       newSigner(p.Key),
+		acquisitions: newAcquisitions(p.Key),
+		links:        newLinks(p.Key, p.Public, p.Clock),
+		signing:      &signingKeys{db: p.DB, seal: p.Key, clock: p.Clock},
+		Settings:     p.Settings,
+		roster:       newRoster(),
+		presence:     presence{steady: p.Clock()},
+		draining:     make(chan struct{}),
 	}
 	if s.LostAfter == 0 {
 		s.LostAfter = DefaultLostAfter
@@ -102,6 +104,9 @@ func New(p Parts) *Service {
 
 // Drain has agents that wait for a job be answered at once, from now on.
 func (s *Service) Drain() { close(s.draining) }
+
+// Draining is closed when the server is about to stop, for others who let somebody wait.
+func (s *Service) Draining() <-chan struct{} { return s.draining }
 
 func (s *Service) isDraining() bool {
 	select {
@@ -129,7 +134,7 @@ func (s *Service) change(ctx context.Context, orgID, agentID string, change func
 }
 
 // register adds an agent to the cluster of a token, and returns its session token.
-func (s *Service) register(ctx context.Context, t *identity.AgentToken, said *registration, a *Agent) (session string, err error) {
+func (s *Service) register(ctx context.Context, t *identity.AgentToken, onlyJob string, said *registration, a *Agent) (session string, err error) {
 	key, err := said.queue()
 	if err != nil {
 		return "", err
@@ -138,7 +143,13 @@ func (s *Service) register(ctx context.Context, t *identity.AgentToken, said *re
 	a.OrganizationID, a.ClusterID, a.TokenID, a.TokenName = t.Organization.ID, t.ClusterID, t.ID, t.Description
 	a.CreatedAt = s.clock()
 	return session, s.db.Write(ctx, func(q *db.Q) error {
-		if err := said.join(q, a, key); err != nil {
+		queue := key
+		if onlyJob != "" {
+			if queue, err = a.dedicate(q, onlyJob, key); err != nil {
+				return err
+			}
+		}
+		if err := said.join(q, a, queue); err != nil {
 			return err
 		}
 		return insertAgent(q, a, seal.HashToken(session))

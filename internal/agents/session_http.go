@@ -13,7 +13,7 @@ func (s *Service) sessionRoutes() []route.Route {
 		{
 			Method: http.MethodPost, Path: agentPath + "/register", Tag: agentTag, Summary: "Register an agent",
 			Description: "The answer has the token for all that the agent says from then on.",
-			Auth:        route.Agent,
+			Auth:        route.Registration,
 			Handler:     route.DoBody(s.postRegister),
 		},
 		{
@@ -64,7 +64,7 @@ func (s *Service) postRegister(r *route.Request, said registration) (registeredV
 		return registeredView{}, err
 	}
 	a.Address, a.UserAgent = r.Address.String(), cut(r.UserAgent(), maxText)
-	token, err := s.register(r.Context(), r.Agent, &said, a)
+	token, err := s.register(r.Context(), r.Agent, r.OnlyJob, &said, a)
 	return registeredView{
 		ID:                a.ID,
 		Name:              a.Name,

@@ -3,9 +3,11 @@ package builds
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"stackyard/internal/core"
 	"stackyard/internal/db"
+	"stackyard/internal/dispatch"
 	"stackyard/internal/flow"
 )
 
@@ -41,10 +43,14 @@ func (s *Service) Return(ctx context.Context, orgID, jobID, holder string) error
 }
 
 // Assign offers scheduled jobs of a build to agents, in one unit of work, and returns the ids of those
-// that are assigned now. Jobs that have moved meanwhile are left out.
+// that are assigned now. Jobs that have moved meanwhile, or that a stack has reserved, are left out.
 func (s *Service) Assign(ctx context.Context, orgID, buildID string, offers []flow.Offer) (assigned []string, err error) {
 	err = s.change(ctx, orgID, buildID, func(u *unit) error {
-		offered, err := u.run.Offer(offers)
+		free, err := unreserved(u.q, offers)
+		if err != nil {
+			return err
+		}
+		offered, err := u.run.Offer(free)
 		assigned = make([]string, len(offered))
 		for i, o := range offered {
 			assigned[i] = o.JobID
@@ -55,6 +61,23 @@ func (s *Service) Assign(ctx context.Context, orgID, buildID string, offers []fl
 		return nil, err
 	}
 	return assigned, nil
+}
+
+// unreserved returns the offers of jobs that no stack has reserved, nor can until the end of the write.
+func unreserved(q *db.Q, offers []flow.Offer) ([]flow.Offer, error) {
+	ids := make([]string, len(offers))
+	for i, o := range offers {
+		ids[i] = o.JobID
+	}
+	free, err := dispatch.Unreserved(q, ids)
+	if err != nil {
+		return nil, err
+	}
+	isFree := make(map[string]bool, len(free))
+	for _, id := range free {
+		isFree[id] = true
+	}
+	return slices.DeleteFunc(slices.Clone(offers), func(o flow.Offer) bool { return !isFree[o.JobID] }), nil
 }
 
 // AssignedTo returns the job that was offered to an agent which has not accepted it yet; "" when there

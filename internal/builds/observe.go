@@ -38,6 +38,9 @@ func (u *unit) tellMoves(changes []flow.JobChange) error {
 	if err := u.watch(moved); err != nil {
 		return err
 	}
+	if err := u.noteAccepted(moved); err != nil {
+		return err
+	}
 	for _, tell := range u.observers {
 		if err := tell(u.q, u.build, moved); err != nil {
 			return err

@@ -51,6 +51,9 @@ var queueKeyPattern = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 // can have them.
 var defaultQueueAliases = []string{"__default__", "_default", "~", "-"}
 
+// IsDefaultQueue reports whether a key is one by which stacks call a cluster's default queue.
+func IsDefaultQueue(key string) bool { return slices.Contains(defaultQueueAliases, key) }
+
 // queueKeyRule returns the rule that a queue's key breaks, or "".
 func queueKeyRule(key string) string {
 	switch {

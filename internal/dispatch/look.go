@@ -50,14 +50,14 @@ func presentText(in string) string {
 		WITH RECURSIVE present (queue_id, rule_set) AS (
 			SELECT q.id, (
 				SELECT r.rule_set FROM runnable r
-				WHERE r.queue_id = q.id
+				WHERE r.queue_id = q.id AND r.reserved_until IS NULL
 				ORDER BY r.rule_set LIMIT 1)
 			FROM queues q
 			WHERE ` + in + ` AND q.dispatch_paused_at IS NULL
 			UNION ALL
 			SELECT p.queue_id, (
 				SELECT r.rule_set FROM runnable r
-				WHERE r.queue_id = p.queue_id AND r.rule_set > p.rule_set
+				WHERE r.queue_id = p.queue_id AND r.rule_set > p.rule_set AND r.reserved_until IS NULL
 				ORDER BY r.rule_set LIMIT 1)
 			FROM present p
 			WHERE p.rule_set IS NOT NULL
@@ -102,7 +102,7 @@ func bestQuery(queueID string, lanes []lane) (text string, args []any) {
 	queue := s.Arg(queueID)
 	parts := make([]string, len(lanes))
 	for i, l := range lanes {
-		where := `queue_id = ` + queue + ` AND rule_set = ` + s.Arg(l.set)
+		where := `reserved_until IS NULL AND queue_id = ` + queue + ` AND rule_set = ` + s.Arg(l.set)
 		if l.pipelineID != "" {
 			where += ` AND pipeline_id = ` + s.Arg(l.pipelineID)
 		}

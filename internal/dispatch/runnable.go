@@ -20,14 +20,19 @@ func Put(q *db.Q, jobIDs ...string) error {
 	if err != nil {
 		return err
 	}
+	announce(q, queues)
+	return nil
+}
+
+// announce has those woken who wait for jobs of queues.
+func announce(q *db.Q, queueIDs []string) {
 	told := map[string]bool{"": true}
-	for _, id := range queues {
+	for _, id := range queueIDs {
 		if !told[id] {
 			told[id] = true
 			q.Announce(Topic(id))
 		}
 	}
-	return nil
 }
 
 // Remove takes jobs away that are not scheduled any more.

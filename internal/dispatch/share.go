@@ -50,12 +50,12 @@ const pipelinesText = `
 	WITH RECURSIVE pipeline (id) AS (
 		SELECT * FROM (
 			SELECT pipeline_id FROM runnable
-			WHERE queue_id = $1 AND rule_set = $2
+			WHERE queue_id = $1 AND rule_set = $2 AND reserved_until IS NULL
 			ORDER BY pipeline_id LIMIT 1) AS first
 		UNION ALL
 		SELECT (
 			SELECT r.pipeline_id FROM runnable r
-			WHERE r.queue_id = $1 AND r.rule_set = $2 AND r.pipeline_id > p.id
+			WHERE r.queue_id = $1 AND r.rule_set = $2 AND r.pipeline_id > p.id AND r.reserved_until IS NULL
 			ORDER BY r.pipeline_id LIMIT 1)
 		FROM pipeline p
 		WHERE p.id IS NOT NULL

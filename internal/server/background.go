@@ -19,7 +19,8 @@ type background struct {
 	tasks *tasks.Runner
 	uses  *account.Uses
 
-	loops []func(context.Context) error // of rooms
+	loops   []func(context.Context) error // of rooms
+	flushes []func(context.Context) error // what rooms gather in memory
 
 	stopTasks, stopLoops, stopBus func()
 }
@@ -52,10 +53,14 @@ func (s *Server) Stop() {
 	s.background.stopBus()
 }
 
-// RunDue does the tasks that are due at the time of the server's clock and writes down the uses of access
-// tokens, and returns what failed. It is for tests, which own the time and do not call Start.
+// RunDue does the tasks that are due at the time of the server's clock and writes down what is gathered
+// in memory, and returns what failed. It is for tests, which own the time and do not call Start.
 func (s *Server) RunDue(ctx context.Context) error {
-	return errors.Join(s.background.tasks.RunDue(ctx), s.background.uses.Flush(ctx))
+	err := s.background.tasks.RunDue(ctx)
+	for _, flush := range s.background.flushes {
+		err = errors.Join(err, flush(ctx))
+	}
+	return err
 }
 
 // runLoops runs the loops of rooms until ctx is done.

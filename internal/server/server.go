@@ -30,6 +30,7 @@ import (
 	"stackyard/internal/route"
 	"stackyard/internal/seal"
 	"stackyard/internal/settings"
+	"stackyard/internal/stacks"
 	"stackyard/internal/web"
 )
 
@@ -74,6 +75,7 @@ func New(p Parts) (*Server, error) {
 	s.handler = route.New(route.Config{
 		Directory:      directory,
 		Sessions:       s.agents.Authenticate,
+		Registrations:  s.agents.AuthenticateRegistration,
 		Public:         p.Public,
 		Clock:          p.Clock,
 		Log:            p.Log,
@@ -115,6 +117,8 @@ func (s *Server) rooms(p Parts, directory *identity.Directory, metrics prometheu
 	builds.Background(s.background.tasks, p.Blobs)
 	s.logs.Background(s.background.tasks)
 	s.agents.Background(s.background.tasks)
+	stacks := stacks.New(p.DB, builds, s.agents, s.background.bus, p.Clock, p.Log)
+	stacks.Background(s.background.tasks)
 	oauth.Background(s.background.tasks)
 	s.pages = web.New(web.Config{
 		DB:        p.DB,
@@ -127,7 +131,8 @@ func (s *Server) rooms(p Parts, directory *identity.Directory, metrics prometheu
 		Log:       p.Log,
 		Provider:  p.Provider,
 	})
-	s.background.loops = append(s.background.loops, dispatcher.Run, s.agents.Run, s.background.uses.Run)
+	s.background.loops = append(s.background.loops, dispatcher.Run, s.agents.Run, stacks.Run, s.background.uses.Run)
+	s.background.flushes = append(s.background.flushes, stacks.Flush, s.background.uses.Flush)
 	return slices.Concat(
 		organizations.New(p.DB, directory, p.Public, p.Clock).Routes(),
 		clusters.Routes(),
@@ -136,6 +141,7 @@ func (s *Server) rooms(p Parts, directory *identity.Directory, metrics prometheu
 		hosted.New(p.DB, builds).Routes(),
 		s.agents.Routes(),
 		s.logs.Routes(),
+		stacks.Routes(),
 		oauth.Routes(),
 		settings.New(p.DB, p.Public, p.Clock).Routes(),
 		s.pages.Routes(),

@@ -1,0 +1,80 @@
+package dispatch
+
+import (
+	"errors"
+	"time"
+
+	"stackyard/internal/db"
+)
+
+// A Reservation keeps a runnable job for one stack until a time.
+type Reservation struct {
+	StackID string
+	Until   time.Time
+}
+
+// Live reports whether the reservation holds at a time.
+func (r Reservation) Live(now time.Time) bool { return now.Before(r.Until) }
+
+// Reserve reserves jobs of a cluster for a stack, or extends its reservations of them, and returns those
+// that are reserved now. Left out are jobs that are not runnable, that another stack has reserved, that
+// are in a hosted queue, and that are in a paused one unless the stack has them already.
+func Reserve(q *db.Q, orgID, clusterID, stackID string, jobIDs []string, now, until time.Time) ([]string, error) {
+	in, arg := q.In("r.job_id", 6, jobIDs)
+	if err := lockRunnable(q, jobIDs); err != nil {
+		return nil, err
+	}
+	return db.All(q, scanText, `
+		UPDATE runnable AS r SET reserved_by = $3, reserved_until = $5
+		FROM queues qu JOIN clusters c ON c.id = qu.cluster_id
+		WHERE qu.id = r.queue_id AND r.organization_id = $1 AND c.id = $2 AND NOT c.hosted AND qu.hosted_agents IS NULL
+			AND (r.reserved_until IS NULL AND qu.dispatch_paused_at IS NULL OR r.reserved_by = $3 OR r.reserved_until <= $4 AND qu.dispatch_paused_at IS NULL)
+			AND `+in+`
+		RETURNING job_id`, orgID, clusterID, stackID, db.Micros(now), db.Micros(until), arg)
+}
+
+// lockRunnable keeps others from changing rows until the end of the write, always in the same order, so
+// that two who want the same jobs do not wait for each other.
+func lockRunnable(q *db.Q, jobIDs []string) error {
+	lock := q.ForUpdate()
+	if lock == "" {
+		return nil
+	}
+	in, arg := q.In("job_id", 1, jobIDs)
+	_, err := db.All(q, scanText, `SELECT job_id FROM runnable WHERE `+in+` ORDER BY job_id `+lock, arg)
+	return err
+}
+
+func scanText(scan db.Scan) (text string, err error) { return text, scan(&text) }
+
+// Unreserved returns those of some jobs that are runnable and that no stack has reserved. They stay so
+// until the end of the write.
+func Unreserved(q *db.Q, jobIDs []string) ([]string, error) {
+	in, arg := q.In("job_id", 1, jobIDs)
+	return db.All(q, scanText, `SELECT job_id FROM runnable WHERE reserved_until IS NULL AND `+in+` ORDER BY job_id `+q.ForUpdate(), arg)
+}
+
+// Release ends the reservations of a stack that have run out, or all of them when it goes away, and
+// returns when the next one does; zero when it has none left.
+func Release(q *db.Q, stackID string, now time.Time, all bool) (next time.Time, err error) {
+	before := db.Micros(now)
+	if all {
+		before = int64(1<<63 - 1)
+	}
+	queues, err := db.All(q, scanText, `
+		UPDATE runnable SET reserved_by = NULL, reserved_until = NULL
+		WHERE reserved_by = $1 AND reserved_until IS NOT NULL AND reserved_until <= $2
+		RETURNING queue_id`, stackID, before)
+	if err != nil {
+		return next, err
+	}
+	announce(q, queues)
+	err = q.QueryRow(`
+		SELECT reserved_until FROM runnable
+		WHERE reserved_by = $1 AND reserved_until IS NOT NULL
+		ORDER BY reserved_until LIMIT 1`, stackID).Scan(db.ToTime(&next))
+	if errors.Is(err, db.ErrNoRows) {
+		err = nil
+	}
+	return next, err
+}

@@ -1,0 +1,158 @@
+package stacks
+
+import (
+	"context"
+	"time"
+
+	"stackyard/internal/builds"
+	"stackyard/internal/core"
+	"stackyard/internal/db"
+	"stackyard/internal/dispatch"
+	"stackyard/internal/flow"
+	"stackyard/internal/identity"
+)
+
+const noJob = "No job found"
+
+// A token lets an agent take one job.
+type token struct {
+	jobID   string
+	text    string
+	expires time.Time
+}
+
+// Why no token was issued for a job.
+const (
+	reasonNotFound    = "not_found"
+	reasonNotReserved = "not_reserved"
+	reasonCluster     = "other_cluster"
+	reasonExpired     = "reservation_expired"
+	reasonNotCommand  = "not_command_job"
+)
+
+// issue makes tokens of jobs that a stack has reserved. For the others it returns the reasons, by job.
+func (s *Service) issue(ctx context.Context, t *identity.AgentToken, stack *Stack, jobIDs []string, lifetime time.Duration) ([]token, map[string]string, error) {
+	now := s.clock()
+	var known map[string]standing
+	err := s.db.Read(ctx, func(q *db.Q) (err error) {
+		known, err = standings(q, stack.OrganizationID, jobIDs)
+		return err
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	tokens := make([]token, 0, len(jobIDs))
+	refused := make(map[string]string)
+	for _, id := range jobIDs {
+		j, ok := known[id]
+		if reason := j.reason(ok, stack, now); reason != "" {
+			refused[id] = reason
+			continue
+		}
+		until := now.Add(lifetime)
+		if j.reservation.Until.Before(until) {
+			until = j.reservation.Until
+		}
+		tokens = append(tokens, token{id, s.agents.IssueAcquisition(t, id, until), until})
+		s.notes.milestone(builds.Milestone{JobID: id, What: builds.TokenIssued, At: now, By: stack.Key})
+	}
+	return tokens, refused, nil
+}
+
+// A standing is what counts of a job when a stack asks about it.
+type standing struct {
+	kind        flow.JobType
+	state       flow.JobState
+	clusterID   string
+	reservation dispatch.Reservation
+}
+
+// reason says why a stack gets no token for the job, or "".
+func (j standing) reason(found bool, stack *Stack, now time.Time) string {
+	switch {
+	case !found:
+		return reasonNotFound
+	case j.kind != flow.Script:
+		return reasonNotCommand
+	case j.clusterID != stack.ClusterID:
+		return reasonCluster
+	case j.reservation.StackID != stack.ID:
+		return reasonNotReserved
+	case !j.reservation.Live(now):
+		return reasonExpired
+	}
+	return ""
+}
+
+// word is the job's state in the words of the stacks API.
+func (j standing) word(now time.Time) string {
+	if j.state == flow.Scheduled && j.reservation.Live(now) {
+		return "reserved"
+	}
+	return string(j.state)
+}
+
+// standings returns how jobs of an organization stand, by job. Those that do not exist are left out.
+func standings(q *db.Q, orgID string, jobIDs []string) (map[string]standing, error) {
+	in, arg := q.In("j.id", 2, jobIDs)
+	found := make(map[string]standing, len(jobIDs))
+	_, err := db.All(q, func(scan db.Scan) (none struct{}, err error) {
+		var id string
+		var j standing
+		err = scan(&id, &j.kind, &j.state, db.ToText(&j.clusterID), db.ToText(&j.reservation.StackID), db.ToTime(&j.reservation.Until))
+		found[id] = j
+		return none, err
+	}, `
+		SELECT j.id, j.type, j.state, b.cluster_id, r.reserved_by, r.reserved_until
+		FROM jobs j
+		JOIN builds b ON b.id = j.build_id
+		LEFT JOIN runnable r ON r.job_id = j.id
+		WHERE j.organization_id = $1 AND `+in, orgID, arg)
+	return found, err
+}
+
+// states returns the states of jobs of the stack's cluster, by job.
+func (s *Service) states(ctx context.Context, stack *Stack, jobIDs []string) (map[string]string, error) {
+	var known map[string]standing
+	err := s.db.Read(ctx, func(q *db.Q) (err error) {
+		known, err = standings(q, stack.OrganizationID, jobIDs)
+		return err
+	})
+	now := s.clock()
+	states := make(map[string]string, len(known))
+	for id, j := range known {
+		if j.clusterID == stack.ClusterID {
+			states[id] = j.word(now)
+		}
+	}
+	return states, err
+}
+
+// finish ends a job that no agent has, because the stack says so.
+func (s *Service) finish(ctx context.Context, stack *Stack, jobID string, status int, detail string) error {
+	exit := flow.Exit{Status: status}
+	if status != 0 {
+		exit.SignalReason = "stack_error"
+	}
+	may := func(q *db.Q) error {
+		known, err := standings(q, stack.OrganizationID, []string{jobID})
+		if err != nil {
+			return err
+		}
+		j, ok := known[jobID]
+		other := j.reservation.Live(s.clock()) && j.reservation.StackID != stack.ID
+		if !ok || j.clusterID != stack.ClusterID || other {
+			return core.Errorf(core.NotFound, noJob)
+		}
+		switch {
+		case j.kind != flow.Script:
+			return core.Errorf(core.Unprocessable, "Only command jobs can be finished by a stack")
+		case j.state.Ended():
+			return core.Errorf(core.Unprocessable, "The job has ended already")
+		case j.state.Held():
+			return core.Errorf(core.Unprocessable, "The job is %s: an agent has it, so the stack cannot finish it", j.state)
+		}
+		return nil
+	}
+	return s.builds.FinishUnstarted(ctx, stack.OrganizationID, jobID, may, exit, detail)
+}

@@ -1,0 +1,163 @@
+package stacks
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"stackyard/internal/builds"
+	"stackyard/internal/db"
+)
+
+// notes gathers what happens where nothing is written, and writes it in batches. It is best effort: what
+// is not written when the process dies is lost, and so is what comes too fast.
+type notes struct {
+	db  *db.DB
+	log *slog.Logger
+
+	mu         sync.Mutex
+	stacks     map[string]time.Time // when stacks last called
+	queues     map[string]time.Time // when queues were last polled
+	milestones []builds.Milestone
+	noted      map[string]bool // milestones that were noted lately
+	pending    chan struct{}   // holds a token while there is something to write
+}
+
+const (
+	// flushDelay is how long notes are gathered.
+	flushDelay = 5 * time.Second
+	// maxMilestones bounds those that wait to be written, and maxNoted those that are known to be.
+	maxMilestones, maxNoted = 20_000, 100_000
+)
+
+func newNotes(d *db.DB, log *slog.Logger) *notes {
+	return &notes{
+		db: d, log: log,
+		stacks:  map[string]time.Time{},
+		queues:  map[string]time.Time{},
+		noted:   map[string]bool{},
+		pending: make(chan struct{}, 1),
+	}
+}
+
+func (n *notes) wake() {
+	select {
+	case n.pending <- struct{}{}:
+	default:
+	}
+}
+
+// called notes that a stack has called.
+func (n *notes) called(stackID string, at time.Time) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.stacks[stackID] = at
+	n.wake()
+}
+
+// polled notes that a queue was polled, and which jobs were shown.
+func (n *notes) polled(queueID, stackKey string, jobs []scheduledJob, at time.Time) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.queues[queueID] = at
+	for _, j := range jobs {
+		n.add(builds.Milestone{JobID: j.id, What: builds.Listed, At: at, By: stackKey})
+	}
+	n.wake()
+}
+
+// milestone notes that something happened to a job.
+func (n *notes) milestone(m builds.Milestone) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.add(m)
+	n.wake()
+}
+
+// add notes a milestone once. The caller holds mu.
+func (n *notes) add(m builds.Milestone) {
+	key := string(m.What) + m.JobID
+	if n.noted[key] || len(n.milestones) >= maxMilestones {
+		return
+	}
+	if len(n.noted) >= maxNoted {
+		clear(n.noted) // writing one again does no harm
+	}
+	n.noted[key] = true
+	n.milestones = append(n.milestones, m)
+}
+
+// Run writes what was gathered, a while after the first of it, until ctx is done; then what is left.
+func (s *Service) Run(ctx context.Context) error {
+	n := s.notes
+	for {
+		select {
+		case <-ctx.Done():
+			return s.Flush(context.WithoutCancel(ctx))
+		case <-n.pending:
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(flushDelay):
+		}
+		if err := s.Flush(context.WithoutCancel(ctx)); err != nil {
+			n.log.Warn("what stacks did could not be noted", "error", err)
+		}
+	}
+}
+
+// Flush writes what was gathered.
+func (s *Service) Flush(ctx context.Context) error {
+	n := s.notes
+	n.mu.Lock()
+	stacks, queues, milestones := n.stacks, n.queues, n.milestones
+	n.stacks, n.queues, n.milestones = map[string]time.Time{}, map[string]time.Time{}, nil
+	n.mu.Unlock()
+	if len(stacks)+len(queues)+len(milestones) == 0 {
+		return nil
+	}
+	return n.db.Write(ctx, func(q *db.Q) error {
+		if err := touch(q, `UPDATE stacks SET connected_at = $2 WHERE connected_at < $2 AND `, stacks); err != nil {
+			return err
+		}
+		if err := notePolls(q, queues); err != nil {
+			return err
+		}
+		return builds.NoteMilestones(q, milestones...)
+	})
+}
+
+// touch runs an update for all rows that were seen, with the latest time of all: they are at most
+// flushDelay apart.
+func touch(q *db.Q, update string, seen map[string]time.Time) error {
+	if len(seen) == 0 {
+		return nil
+	}
+	ids, latest := latestOf(seen)
+	in, arg := q.In("id", 1, ids)
+	_, err := q.Exec(update+in, arg, db.Micros(latest))
+	return err
+}
+
+func notePolls(q *db.Q, queues map[string]time.Time) error {
+	if len(queues) == 0 {
+		return nil
+	}
+	ids, latest := latestOf(queues)
+	in, arg := q.In("id", 2, ids)
+	_, err := q.Exec(`
+		INSERT INTO queue_polls (queue_id, polled_at) SELECT id, CAST($1 AS BIGINT) FROM queues WHERE `+in+`
+		ON CONFLICT (queue_id) DO UPDATE SET polled_at = excluded.polled_at WHERE queue_polls.polled_at < excluded.polled_at`, db.Micros(latest), arg)
+	return err
+}
+
+func latestOf(seen map[string]time.Time) (ids []string, latest time.Time) {
+	for id, at := range seen {
+		ids = append(ids, id)
+		if at.After(latest) {
+			latest = at
+		}
+	}
+	return ids, latest
+}

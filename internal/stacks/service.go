@@ -1,0 +1,151 @@
+package stacks
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"stackyard/internal/agents"
+	"stackyard/internal/builds"
+	"stackyard/internal/bus"
+	"stackyard/internal/clusters"
+	"stackyard/internal/core"
+	"stackyard/internal/db"
+	"stackyard/internal/dispatch"
+	"stackyard/internal/identity"
+	"stackyard/internal/tasks"
+)
+
+// Service is what stacks ask of the server.
+type Service struct {
+	db     *db.DB
+	builds *builds.Service
+	agents *agents.Service
+	bus    *bus.Bus
+	clock  core.Clock
+	notes  *notes
+}
+
+// New returns the service of the stacks in a database.
+func New(d *db.DB, b *builds.Service, a *agents.Service, events *bus.Bus, clock core.Clock, log *slog.Logger) *Service {
+	return &Service{db: d, builds: b, agents: a, bus: events, clock: clock, notes: newNotes(d, log)}
+}
+
+// register registers a stack for the cluster of a token, or updates it, and reports whether it is new.
+func (s *Service) register(ctx context.Context, t *identity.AgentToken, stack *Stack) (created bool, err error) {
+	org := &t.Organization
+	stack.OrganizationID, stack.ClusterID, stack.ConnectedAt = org.ID, t.ClusterID, s.clock()
+	err = s.db.Write(ctx, func(q *db.Q) error {
+		if _, err := queueOf(q, t, stack.QueueKey); err != nil {
+			return err
+		}
+		// So that two stacks cannot take the last place.
+		if err := q.LockName("stacks " + org.ID); err != nil {
+			return err
+		}
+		there, err := byKey(q, org.ID, stack.Key)
+		if err != nil && core.KindOf(err) != core.NotFound {
+			return err
+		}
+		stack.ID, created = core.NewID(), true
+		if there != nil {
+			stack.ID, created = there.ID, !there.DeregisteredAt.IsZero()
+			if !created && there.ClusterID != t.ClusterID {
+				return core.Errorf(core.Unprocessable, "key %s is that of a stack of another cluster", stack.Key)
+			}
+		}
+		if created {
+			active, err := countActive(q, org.ID)
+			if err != nil {
+				return err
+			}
+			if active >= org.Limits.Stacks {
+				return core.Errorf(core.Forbidden, "The organization has %d active stacks, which is its limit; de-register one that is not needed", active)
+			}
+		}
+		return save(q, stack)
+	})
+	return created, err
+}
+
+// queueOf returns the self-hosted queue of a token's cluster that a stack calls by a key, or a NotFound
+// error.
+func queueOf(q *db.Q, t *identity.AgentToken, key string) (clusters.Queue, error) {
+	cluster, err := clusters.ByID(q, t.Organization.ID, t.ClusterID)
+	if err != nil {
+		return clusters.Queue{}, err
+	}
+	if clusters.IsDefaultQueue(key) {
+		key = ""
+	}
+	queue, err := clusters.QueueForAgents(q, cluster, key)
+	if core.KindOf(err) == core.Unprocessable {
+		return queue, core.Errorf(core.NotFound, "No self-hosted queue found with the key %s", key)
+	}
+	return queue, err
+}
+
+// find returns the registered stack of a token's cluster with a key, or a NotFound error.
+func (s *Service) find(ctx context.Context, t *identity.AgentToken, key string) (stack *Stack, err error) {
+	err = s.db.Read(ctx, func(q *db.Q) (err error) {
+		stack, err = byKey(q, t.Organization.ID, key)
+		return err
+	})
+	if err == nil && (stack.ClusterID != t.ClusterID || !stack.DeregisteredAt.IsZero()) {
+		err = core.Errorf(core.NotFound, noStack)
+	}
+	if err == nil {
+		s.notes.called(stack.ID, s.clock())
+	}
+	return stack, err
+}
+
+// deregister releases a stack's key, and what it has reserved.
+func (s *Service) deregister(ctx context.Context, stack *Stack) error {
+	now := s.clock()
+	return s.db.Write(ctx, func(q *db.Q) error {
+		n, err := q.Exec(`UPDATE stacks SET deregistered_at = $2 WHERE id = $1 AND deregistered_at IS NULL`, stack.ID, db.Micros(now))
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			return core.Errorf(core.NotFound, noStack)
+		}
+		_, err = dispatch.Release(q, stack.ID, now, true)
+		return err
+	})
+}
+
+// releaseTask is about the reservations of a stack, of which one runs out then.
+const releaseTask = "stack-reservations"
+
+// Background registers what is done without a call.
+func (s *Service) Background(r *tasks.Runner) {
+	r.HandleTx(releaseTask, func(q *db.Q, t *tasks.Due) error {
+		next, err := dispatch.Release(q, t.Key, s.clock(), false)
+		if err != nil || next.IsZero() {
+			return err
+		}
+		return tasks.Add(q, tasks.Task{Kind: releaseTask, Key: t.Key, RunAt: next})
+	})
+}
+
+// reserve reserves jobs for a stack, or extends its reservations.
+func (s *Service) reserve(ctx context.Context, stack *Stack, jobIDs []string, expiry time.Duration) (reserved []string, err error) {
+	now := s.clock()
+	err = s.db.Write(ctx, func(q *db.Q) error {
+		reserved, err = dispatch.Reserve(q, stack.OrganizationID, stack.ClusterID, stack.ID, jobIDs, now, now.Add(expiry))
+		if err != nil || len(reserved) == 0 {
+			return err
+		}
+		noted := make([]builds.Milestone, len(reserved))
+		for i, id := range reserved {
+			noted[i] = builds.Milestone{JobID: id, What: builds.Reserved, At: now, By: stack.Key}
+		}
+		if err := builds.NoteMilestones(q, noted...); err != nil {
+			return err
+		}
+		return tasks.Add(q, tasks.Task{Kind: releaseTask, Key: stack.ID, RunAt: now.Add(expiry)})
+	})
+	return reserved, err
+}

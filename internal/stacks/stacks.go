@@ -1,0 +1,100 @@
+// Package stacks is the stacks API: a stack, which is anybody's scheduler, lists the scheduled jobs of a
+// queue, reserves some, and hands them to agents of its own with tokens for one job each.
+//
+// A stack is known by its key. What it reserves stays in dispatch's table of runnable jobs, marked, so
+// that reserving a thousand jobs is one statement and nobody who looks for work looks at them
+// (reserve.go). A job acquisition token is signed and not stored; the agents room reads it when an agent
+// registers (tokens.go). What happens on paths that only read, such as that a queue was polled, is
+// gathered in memory and written in batches (notes.go).
+//
+// Limits of calls are the route table's, by scope and stack.
+package stacks
+
+import (
+	"slices"
+	"time"
+	"unicode/utf8"
+
+	"stackyard/internal/core"
+)
+
+// A Stack is a scheduler of somebody's.
+type Stack struct {
+	ID             string
+	OrganizationID string
+	ClusterID      string
+	Key            string
+	Type           string
+	QueueKey       string // as it was given
+	Metadata       map[string]string
+	ConnectedAt    time.Time
+	DeregisteredAt time.Time // zero: it counts as active
+}
+
+// The limits of what a stack says about itself.
+const (
+	maxKey           = 80 // bytes
+	maxMetadata      = 100
+	maxMetadataKey   = 64  // characters
+	maxMetadataValue = 256 // characters
+)
+
+var types = []string{"kubernetes", "elastic", "custom"}
+
+// validKey reports whether a key has only what keys may have.
+func validKey(key string) bool {
+	for _, c := range []byte(key) {
+		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_' || c == '-') {
+			return false
+		}
+	}
+	return key != ""
+}
+
+// check returns the first rule that a registration breaks, as an Unprocessable error.
+func (s *Stack) check() error {
+	switch {
+	case s.Key == "":
+		return core.Errorf(core.Unprocessable, "key is required")
+	case len(s.Key) > maxKey:
+		return core.Errorf(core.Unprocessable, "key must have at most %d bytes, not %d", maxKey, len(s.Key))
+	case !validKey(s.Key):
+		return core.Errorf(core.Unprocessable, "key must have only letters, digits, underscores and dashes")
+	case s.Type == "":
+		return core.Errorf(core.Unprocessable, "type is required")
+	case !slices.Contains(types, s.Type):
+		return core.Errorf(core.Unprocessable, "type must be kubernetes, elastic or custom")
+	case s.QueueKey == "":
+		return core.Errorf(core.Unprocessable, "queue_key is required; __default__ is the cluster's default queue")
+	case len(s.Metadata) > maxMetadata:
+		return core.Errorf(core.Unprocessable, "metadata must have at most %d keys, not %d", maxMetadata, len(s.Metadata))
+	}
+	for key, value := range s.Metadata {
+		if utf8.RuneCountInString(key) > maxMetadataKey {
+			return core.Errorf(core.Unprocessable, "metadata has a key of more than %d characters", maxMetadataKey)
+		}
+		if utf8.RuneCountInString(value) > maxMetadataValue {
+			return core.Errorf(core.Unprocessable, "metadata.%s has more than %d characters", key, maxMetadataValue)
+		}
+	}
+	return nil
+}
+
+// disconnectedAfter is how long a stack, or a queue, may go without a call before it counts as
+// disconnected. It is the specification's "five to six minutes", of which up to one goes by before a call
+// is written down.
+const disconnectedAfter = 6 * time.Minute
+
+// The states of a stack.
+const (
+	connected    = "connected"
+	disconnected = "disconnected"
+)
+
+// state returns where the stack stands at a time.
+func (s *Stack) state(now time.Time) string {
+	if !s.DeregisteredAt.IsZero() || now.Sub(s.ConnectedAt) > disconnectedAfter {
+		return disconnected
+	}
+	return connected
+}
