@@ -92,6 +92,15 @@ func New(d *db.DB, b *bus.Bus, clock core.Clock, log *slog.Logger, metrics prome
 // agent that waits twice gets its job where it waited last. A job that was assigned to the agent just
 // before, and whose word may not have reached it, is returned again at once.
 func (d *Dispatcher) Wait(ctx context.Context, a Agent) (jobID string, err error) {
+	return d.wait(ctx, a, false)
+}
+
+// Try is like Wait, except that it returns "" as soon as it is known that there is no job for the agent.
+func (d *Dispatcher) Try(ctx context.Context, a Agent) (jobID string, err error) {
+	return d.wait(ctx, a, true)
+}
+
+func (d *Dispatcher) wait(ctx context.Context, a Agent, brief bool) (jobID string, err error) {
 	var w *waiter
 	for w == nil {
 		d.supersede(a.ID)
@@ -101,7 +110,7 @@ func (d *Dispatcher) Wait(ctx context.Context, a Agent) (jobID string, err error
 		if ctx.Err() != nil {
 			return "", nil
 		}
-		w = d.enter(a)
+		w = d.enter(a, brief)
 	}
 	defer d.leave(w)
 	select {
@@ -130,7 +139,7 @@ func (d *Dispatcher) supersede(agentID string) {
 }
 
 // enter adds an agent to those who wait in its queue, unless it is one of them.
-func (d *Dispatcher) enter(a Agent) *waiter {
+func (d *Dispatcher) enter(a Agent, brief bool) *waiter {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.waiters[a.ID] != nil {
@@ -142,7 +151,7 @@ func (d *Dispatcher) enter(a Agent) *waiter {
 		q = newQueue(d, a.QueueID)
 		d.queues[a.QueueID] = q
 	}
-	w := &waiter{Agent: a, queue: q, answer: make(chan string, 1), gone: make(chan struct{})}
+	w := &waiter{Agent: a, brief: brief, queue: q, answer: make(chan string, 1), gone: make(chan struct{})}
 	d.waiters[a.ID] = w
 	d.measures.waiting.Inc()
 	q.add(w)

@@ -67,9 +67,14 @@ func (q *queue) idle() bool {
 
 // add adds one who waits. Unless there may be something for it, nobody is asked.
 func (q *queue) add(w *waiter) {
+	q.hearken()
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	w.kind, q.share = q.kinds.of(w.Tags), w.FairShare
+	if w.brief && !q.stale && q.left != nil && !q.leaves(w) {
+		w.answer <- ""
+		return
+	}
 	q.line(w)
 }
 
@@ -156,11 +161,7 @@ func (q *queue) done() bool {
 // match hands out what there is for those who wait, and returns how long to pause before trying again,
 // if it must.
 func (q *queue) match() (pause time.Duration) {
-	select {
-	case <-q.woken:
-		q.doubt()
-	default:
-	}
+	q.hearken()
 	for q.worth() {
 		if pause := q.pause(); pause > 0 {
 			return pause
@@ -174,6 +175,15 @@ func (q *queue) match() (pause time.Duration) {
 		q.dispatcher.claims.add(picks)
 	}
 	return 0
+}
+
+// hearken takes in what the bus has said.
+func (q *queue) hearken() {
+	select {
+	case <-q.woken:
+		q.doubt()
+	default:
+	}
 }
 
 // doubt notes that there may be more to hand out than was seen.
@@ -288,7 +298,22 @@ func (q *queue) pick(s sight) []pick {
 	}
 	q.waiting = slices.DeleteFunc(q.waiting, func(w *waiter) bool { return w.picked })
 	q.left = s.left(len(free) - len(picks))
+	q.dismiss()
 	return picks
+}
+
+// dismiss lets those go who do not stay when there is nothing for them. The caller holds mu.
+func (q *queue) dismiss() {
+	if q.stale {
+		return // there may be by now
+	}
+	q.waiting = slices.DeleteFunc(q.waiting, func(w *waiter) bool {
+		if !w.brief || q.leaves(w) {
+			return false
+		}
+		w.answer <- ""
+		return true
+	})
 }
 
 // left returns the sets that may have jobs which nobody was picked for: those that were not read, those

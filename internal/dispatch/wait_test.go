@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -128,6 +130,32 @@ func TestWait_AsksNothingWhileThereIsNothing(t *testing.T) {
 		}
 		wantEqual(t, "looks", w.looks(), looked)
 		wantEqual(t, "the one that can", w.now(w.agent("nvidia", "gpu=nvidia")), "gpu")
+	})
+}
+
+func TestTry_KeepsNobodyWaiting(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		try := func(name string, tags ...string) string {
+			t.Helper()
+			job, err := w.Try(t.Context(), w.agent(name, tags...))
+			w.ok(err)
+			return w.key(job)
+		}
+		wantEqual(t, "of nothing", try("first"), "")
+		w.build("{command: a, key: gpu, agents: {gpu: nvidia}}", "{command: a, key: plain}")
+		wantEqual(t, "what is there", try("second"), "plain")
+		wantEqual(t, "what others take", try("third"), "")
+		looked := w.looks()
+		wantEqual(t, "what is known not to be there", try("fourth"), "")
+		wantEqual(t, "looks", w.looks(), looked)
+		wantEqual(t, "what was left", try("fifth", "gpu=nvidia"), "gpu")
+		w.failWith(errors.New("the disk is full"))
+		w.build("{command: a, key: late}")
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		job, err := w.Try(ctx, w.agent("sixth"))
+		w.ok(err)
+		wantEqual(t, "what cannot be assigned", job, "")
 	})
 }
 
@@ -292,4 +320,80 @@ func TestReplicas_ShareTheJobs(t *testing.T) {
 		got[job] = true
 	}
 	wantEqual(t, "jobs", len(got), agents)
+}
+
+func TestWait_GoesOnWhenTheDatabaseCouldNotBeAsked(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.build("{command: a, key: a}")
+		w.exec(`ALTER TABLE runnable RENAME TO elsewhere`)
+		waiting := w.wait(w.agent("agent"))
+		for w.looks() < 3 {
+			time.Sleep(time.Millisecond)
+		}
+		w.exec(`ALTER TABLE elsewhere RENAME TO runnable`)
+		wantEqual(t, "job", w.key(waiting.get()), "a")
+	})
+}
+
+// Agents come and go all the time, some of them twice at once, while jobs are made, taken and returned. In
+// the end every job was run by the one that held it.
+func TestWait_GivesEveryJobToOneAgentThroughAllTurmoil(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		const jobs = 150
+		var ran atomic.Int64
+		var all sync.WaitGroup
+		for i := range 24 {
+			name := fmt.Sprint("agent ", i*2/3) // every other has a double
+			random := rand.New(rand.NewPCG(uint64(i), 4))
+			all.Go(func() {
+				for ran.Load() < jobs {
+					ctx, cancel := context.WithTimeout(t.Context(), time.Duration(random.IntN(400))*time.Millisecond)
+					wait := w.Wait
+					if random.IntN(4) == 0 {
+						wait = w.Try
+					}
+					job, err := wait(ctx, w.agent(name, "os=linux"))
+					cancel()
+					if err != nil {
+						t.Errorf("%s: %v", name, err)
+						return
+					}
+					if job != "" && w.perform(random, job, name) {
+						ran.Add(1)
+					}
+				}
+			})
+		}
+		for range jobs / 10 {
+			w.build("{command: a, parallelism: 4}", "{command: b, parallelism: 6, agents: {os: linux}}")
+		}
+		all.Wait()
+		wantEqual(t, "passed", len(w.texts(`SELECT id FROM jobs WHERE state = 'finished'`)), jobs)
+		wantEqual(t, "runnable", len(w.texts(`SELECT job_id FROM runnable`)), 0)
+	})
+}
+
+// perform runs a job as an agent, or gives it back. It reports whether it ran it; only the first of two
+// that are told of a job as the same agent does.
+func (w *world) perform(random *rand.Rand, job, agent string) bool {
+	ctx := w.t.Context()
+	if random.IntN(8) == 0 {
+		w.builds.Return(ctx, w.org, job, agent) // which the double may have accepted
+		return false
+	}
+	for _, move := range []func(context.Context, string, string, string) error{w.builds.Accept, w.builds.Start} {
+		if err := move(ctx, w.org, job, agent); err != nil {
+			if core.KindOf(err) != core.Unprocessable {
+				w.t.Errorf("job %s: %v", job, err)
+			}
+			return false
+		}
+	}
+	if !w.first(job) {
+		return false
+	}
+	if err := w.builds.Finish(ctx, w.org, job, agent, flow.Exit{}, ""); err != nil {
+		w.t.Errorf("job %s: %v", job, err)
+	}
+	return true
 }

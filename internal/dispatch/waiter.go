@@ -9,6 +9,7 @@ import (
 // A waiter is an agent while it waits.
 type waiter struct {
 	Agent
+	brief  bool // it leaves when there is nothing for it
 	queue  *queue
 	answer chan string   // gets its job, or "" when it is to wait no more; never both
 	gone   chan struct{} // closed when it waits no more

@@ -40,6 +40,7 @@ type world struct {
 	mu     sync.Mutex
 	fail   error  // of assigning jobs
 	before func() // is called before jobs are assigned
+	done   map[string]bool
 }
 
 // each runs a test in a fresh world on each engine.
@@ -103,6 +104,18 @@ func (w *world) assign(ctx context.Context, orgID, buildID string, offers []flow
 		return nil, err
 	}
 	return w.builds.Assign(ctx, orgID, buildID, offers)
+}
+
+// first reports whether it is asked about a job for the first time.
+func (w *world) first(jobID string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	first := !w.done[jobID]
+	if w.done == nil {
+		w.done = map[string]bool{}
+	}
+	w.done[jobID] = true
+	return first
 }
 
 func (w *world) failWith(err error) {
