@@ -31,8 +31,8 @@ const (
 // together do not ask together for ever.
 func HoldPing() time.Duration { return 5*time.Second + rand.N(5*time.Second) }
 
-// atOnce is how long it may take to find a job for an agent that is not kept waiting.
-const atOnce = 100 * time.Millisecond
+// atOnce is how long it may take at most to find a job for an agent that is not kept waiting.
+const atOnce = 2 * time.Second
 
 // answer returns what the agent is told as it stands, and whether that is all there is to say: nothing
 // but a change would bring it a job.
@@ -54,9 +54,10 @@ func (now *standing) answer() (told answer, settled bool) {
 // that a job is taken the moment it can be. It is not held back when the agent had better know at once:
 // when it is to do something else, takes no jobs this way, or has just ended one and may want to leave.
 func (s *Service) ping(ctx context.Context, e *session) (answer, error) {
-	patience := s.HoldPing()
-	if e.justFinished() {
-		patience = min(patience, atOnce)
+	wait, patience := s.dispatch.Wait, s.HoldPing()
+	finished := e.justFinished()
+	if finished {
+		wait, patience = s.dispatch.Try, min(patience, atOnce)
 	}
 	waiting, done := e.listen(ctx)
 	defer done()
@@ -70,8 +71,8 @@ func (s *Service) ping(ctx context.Context, e *session) (answer, error) {
 		if told, settled := now.answer(); settled {
 			return told, s.noteIdle(ctx, e, now)
 		}
-		jobID, err := s.awaitJob(waiting, e, now, changed)
-		if err != nil || jobID != "" || waiting.Err() != nil || s.isDraining() {
+		jobID, err := s.awaitJob(waiting, e, now, changed, wait)
+		if err != nil || jobID != "" || finished || waiting.Err() != nil || s.isDraining() {
 			return answer{jobID: jobID}, err
 		}
 	}
@@ -90,7 +91,7 @@ func (s *Service) sure(ctx context.Context, e *session) (*standing, <-chan struc
 
 // awaitJob waits until a job was assigned to an agent, the agent stands otherwise, or ctx is done, and
 // returns the job, "" for none.
-func (s *Service) awaitJob(ctx context.Context, e *session, now *standing, changed <-chan struct{}) (jobID string, err error) {
+func (s *Service) awaitJob(ctx context.Context, e *session, now *standing, changed <-chan struct{}, wait waitForJob) (jobID string, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	var watch sync.WaitGroup
 	watch.Go(func() {
@@ -99,15 +100,19 @@ func (s *Service) awaitJob(ctx context.Context, e *session, now *standing, chang
 	})
 	defer watch.Wait() // if it was woken, that is noted
 	defer cancel()
-	return s.dispatch.Wait(ctx, dispatch.Agent{
+	return wait(ctx, dispatch.Agent{
 		ID:             now.ID,
 		OrganizationID: now.OrganizationID,
 		QueueID:        now.QueueID,
 		Tags:           now.Tags,
 		Priority:       now.Priority,
 		IdleSince:      now.idleSince(),
+		FairShare:      e.who.Load().Organization.Limits.FairShare,
 	})
 }
+
+// waitForJob is how an agent waits for a job: see dispatch.
+type waitForJob func(context.Context, dispatch.Agent) (jobID string, err error)
 
 // awaitChange waits until an agent may stand otherwise, the server is about to stop, or ctx is done.
 func (s *Service) awaitChange(ctx context.Context, e *session, changed <-chan struct{}) {

@@ -35,7 +35,7 @@ func (s *Service) stream(ctx context.Context, e *session, send func(answer) erro
 			s.awaitChange(waiting, e, changed)
 			continue
 		}
-		jobID, err := s.awaitJob(waiting, e, now, changed)
+		jobID, err := s.awaitJob(waiting, e, now, changed, s.dispatch.Wait)
 		if err != nil {
 			return err
 		}
