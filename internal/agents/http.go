@@ -25,6 +25,6 @@ func (s *Service) Routes() []route.Route {
 	return slices.Concat(
 		s.sessionRoutes(), s.pingRoutes(), s.streamRoutes(), s.acceptRoutes(), s.jobRoutes(), s.steerRoutes(),
 		s.metaDataRoutes(), s.annotationRoutes(), s.uploadRoutes(), s.stepRoutes(), s.artifactRoutes(), s.fileRoutes(), s.secretRoutes(), s.identityRoutes(), s.cacheRoutes(), s.logRoutes(),
-		s.restRoutes(),
+		s.restRoutes(), s.metricsRoutes(),
 	)
 }

@@ -15,6 +15,7 @@ func (s *Service) Background(r *tasks.Runner) {
 	r.HandleTx(resumeTask, s.endPause)
 	r.Handle(giveUpTask, tasks.Limits{Timeout: giveUpTimeout}, s.endForAgent)
 	r.Sweep(lostTask, s.flushEvery(), s.findLost)
+	r.Sweep(removalTask, removeEvery, s.removeOld)
 }
 
 // observe has the sessions of agents learn what becomes of their jobs, within the transaction in which the

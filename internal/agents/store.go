@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"stackyard/internal/builds"
 	"stackyard/internal/core"
 	"stackyard/internal/db"
 	"stackyard/internal/identity"
@@ -175,4 +176,37 @@ func names(q *db.Q, orgID string, ids []string) (map[string]string, error) {
 		return none, nil
 	}, `SELECT id, name FROM agents WHERE organization_id = $1 AND `+in, orgID, arg)
 	return byID, err
+}
+
+// countAgents counts the agents of a cluster that are there, by the keys of their queues.
+func countAgents(q *db.Q, orgID, clusterID string) (map[string]agentCountsView, error) {
+	busy, err := builds.Holders(q, orgID)
+	if err != nil {
+		return nil, err
+	}
+	counts := map[string]agentCountsView{}
+	_, err = db.All(q, func(scan db.Scan) (none struct{}, err error) {
+		var id, key string
+		if err := scan(&id, &key); err != nil {
+			return none, err
+		}
+		n := agentCountsView{Idle: 1, Total: 1}
+		if busy[id] {
+			n = agentCountsView{Busy: 1, Total: 1}
+		}
+		sum := counts[key]
+		sum.add(n)
+		counts[key] = sum
+		return none, nil
+	}, `SELECT id, queue_key FROM agents WHERE cluster_id = $1 AND state IN ('connected', 'stopping')`, clusterID)
+	return counts, err
+}
+
+// removeGone removes agents that have been gone since a time, up to a limit, and returns how many it removed.
+func removeGone(q *db.Q, since time.Time, limit int) (int64, error) {
+	return q.Exec(`
+		DELETE FROM agents WHERE id IN (
+			SELECT id FROM agents
+			WHERE state NOT IN ('connected', 'stopping') AND COALESCE(disconnected_at, lost_at, created_at) < $1
+			LIMIT $2)`, db.Micros(since), limit)
 }

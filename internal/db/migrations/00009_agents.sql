@@ -39,7 +39,7 @@ CREATE TABLE agents (
 CREATE INDEX agents_connected ON agents (organization_id, created_at, id) WHERE state IN ('connected', 'stopping');
 CREATE INDEX agents_cluster ON agents (cluster_id) WHERE state IN ('connected', 'stopping');
 CREATE INDEX agents_queue ON agents (queue_id) WHERE queue_id IS NOT NULL;
-CREATE INDEX agents_gone ON agents (created_at) WHERE state NOT IN ('connected', 'stopping');
+CREATE INDEX agents_gone ON agents (COALESCE(disconnected_at, lost_at, created_at)) WHERE state NOT IN ('connected', 'stopping');
 
 -- When agents that have not left were last heard of, a little behind. Many rows are changed in one
 -- statement, so they are narrow and have no index that would have to follow.
