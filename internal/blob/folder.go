@@ -15,20 +15,25 @@ import (
 // folder keeps each object in a file whose path is the key. An object is written to a file beside its
 // own whose name begins with a dot, made durable, and only then given its name, so that it is there
 // whole or not at all.
-type folder string
-
-func openFolder(path string) (folder, error) {
-	if err := os.MkdirAll(path, 0o700); err != nil {
-		return "", fmt.Errorf("cannot make the folder for blobs: %w", err)
-	}
-	return folder(path), nil
+type folder struct {
+	dir      string
+	journals journals
 }
 
-func (f folder) String() string { return "the folder " + string(f) }
+func openFolder(path string) (*folder, error) {
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return nil, fmt.Errorf("cannot make the folder for blobs: %w", err)
+	}
+	return &folder{dir: path, journals: newJournals()}, nil
+}
 
-func (f folder) path(key string) string { return filepath.Join(string(f), filepath.FromSlash(key)) }
+func (f *folder) String() string { return folderName(f.dir) }
 
-func (f folder) put(_ context.Context, key string, from io.Reader, _ int64) error {
+func folderName(path string) string { return "the folder " + path }
+
+func (f *folder) path(key string) string { return filepath.Join(f.dir, filepath.FromSlash(key)) }
+
+func (f *folder) put(_ context.Context, key string, from io.Reader, _ int64) error {
 	path := f.path(key)
 	part, err := f.createBeside(path)
 	if err != nil {
@@ -51,7 +56,7 @@ func (f folder) put(_ context.Context, key string, from io.Reader, _ int64) erro
 
 // createBeside makes a file of its own in the folder where path is to be, and that folder where it is
 // missing.
-func (f folder) createBeside(path string) (*os.File, error) {
+func (f *folder) createBeside(path string) (*os.File, error) {
 	dir := filepath.Dir(path)
 	for tries := 10; ; tries-- {
 		part, err := os.CreateTemp(dir, ".part-*")
@@ -67,8 +72,8 @@ func (f folder) createBeside(path string) (*os.File, error) {
 
 // makeFolders makes what is missing of the folders down to dir, and makes them durable. The store's own
 // folder must be there: when it is not, a disk may not be mounted.
-func (f folder) makeFolders(dir string) error {
-	if dir == string(f) {
+func (f *folder) makeFolders(dir string) error {
+	if dir == f.dir {
 		_, err := os.Stat(dir)
 		return err
 	}
@@ -98,7 +103,7 @@ func syncFolder(path string) error {
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
-func (f folder) open(_ context.Context, key string, offset, length int64) (io.ReadCloser, error) {
+func (f *folder) open(_ context.Context, key string, offset, length int64) (io.ReadCloser, error) {
 	file, err := os.Open(f.path(key))
 	if err != nil {
 		return nil, absent(err)
@@ -115,7 +120,7 @@ func (f folder) open(_ context.Context, key string, offset, length int64) (io.Re
 	}{io.LimitReader(file, length), file}, nil
 }
 
-func (f folder) size(_ context.Context, key string) (int64, error) {
+func (f *folder) size(_ context.Context, key string) (int64, error) {
 	stat, err := os.Stat(f.path(key))
 	if err != nil {
 		return 0, absent(err)
@@ -126,7 +131,7 @@ func (f folder) size(_ context.Context, key string) (int64, error) {
 	return stat.Size(), nil
 }
 
-func (f folder) remove(_ context.Context, key string) error {
+func (f *folder) remove(_ context.Context, key string) error {
 	path := f.path(key)
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -135,7 +140,7 @@ func (f folder) remove(_ context.Context, key string) error {
 	return nil
 }
 
-func (f folder) removeAll(_ context.Context, prefix string) error {
+func (f *folder) removeAll(_ context.Context, prefix string) error {
 	path := f.path(prefix)
 	if err := os.RemoveAll(path); err != nil {
 		return err
@@ -145,19 +150,19 @@ func (f folder) removeAll(_ context.Context, prefix string) error {
 }
 
 // prune removes a folder that holds nothing any more, and those above it.
-func (f folder) prune(dir string) {
-	for dir != string(f) && os.Remove(dir) == nil {
+func (f *folder) prune(dir string) {
+	for dir != f.dir && os.Remove(dir) == nil {
 		dir = filepath.Dir(dir)
 	}
 }
 
 // list walks the folder in the order of keys, in which a/b comes after a-b: the slash counts.
-func (f folder) list(ctx context.Context, prefix string, yield func(Object) bool) error {
+func (f *folder) list(ctx context.Context, prefix string, yield func(Object) bool) error {
 	_, err := f.walk(ctx, prefix, yield)
 	return err
 }
 
-func (f folder) walk(ctx context.Context, prefix string, yield func(Object) bool) (goOn bool, err error) {
+func (f *folder) walk(ctx context.Context, prefix string, yield func(Object) bool) (goOn bool, err error) {
 	entries, err := os.ReadDir(f.path(prefix))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return false, err

@@ -13,26 +13,37 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"stackyard/internal/core"
 )
 
 // A journal is a file of pieces in a folder: records that are appended, each a header and the bytes. The
-// pieces of one key that begin within the same MiB stand in one journal, whose name begins with where
-// that MiB does.
+// pieces of one key that begin within the same MiB, and that one process adds, stand in one journal. Its
+// name begins with where that MiB does.
 //
 // Whoever adds a piece writes one record with one call, makes the file durable, and then makes sure that
 // the file still has its name. Whoever removes pieces first takes the file its name, so that nothing is
-// acknowledged that is added afterwards, and then looks at what the file holds. So no lock is needed, not
-// even between processes.
+// acknowledged that is added afterwards, and then looks at what the file holds. So processes need no lock
+// between them.
 //
 // A process that dies, or a disk that is full, may leave a part of a record. Nobody was told that its
-// piece is kept. Readers find the next record by its header.
+// piece is kept. Nothing follows it: no other process writes to the file, and this one does not after a
+// failure.
+type journals struct {
+	writer string // names the journals of this process
+	// locks are those of journals, by their paths: one write at a time, so that what follows a failed one
+	// goes to another file.
+	locks *[64]sync.Mutex
+}
+
+func newJournals() journals { return journals{writer: core.NewID(), locks: new([64]sync.Mutex)} }
+
 const (
 	journalSpan = 1 << 20
 	// maxJournal bounds a journal: so many pieces of a few bytes are nobody's log.
 	maxJournal = 8 << 20
-	// openSuffix ends the name of the journal that pieces are added to. Others get one of their own.
+	// openSuffix ends the name of a journal that pieces may be added to.
 	openSuffix = ".open"
 
 	headerSize  = 28
@@ -43,6 +54,13 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // errRenamed says that a journal has lost its name while a piece was added.
 var errRenamed = errors.New("the journal was renamed")
+
+// lock locks a journal, and returns the function that unlocks it.
+func (j journals) lock(path string) (unlock func()) {
+	lock := &j.locks[crc32.ChecksumIEEE([]byte(path))%uint32(len(j.locks))]
+	lock.Lock()
+	return lock.Unlock
+}
 
 func appendHeader(b []byte, offset int64, content []byte) []byte {
 	start := len(b)
@@ -59,26 +77,28 @@ func parseHeader(b []byte, position int64) (Piece, bool) {
 		binary.BigEndian.Uint32(b[headerSize-4:]) != crc32.Checksum(b[:headerSize-4], castagnoli) {
 		return Piece{}, false
 	}
-	return Piece{
+	p := Piece{
 		Offset:   int64(binary.BigEndian.Uint64(b[4:])),
 		Size:     int64(binary.BigEndian.Uint64(b[12:])),
 		sum:      binary.BigEndian.Uint32(b[20:]),
 		position: position,
-	}, true
+	}
+	return p, p.Size > 0 && p.Size <= MaxPiece && p.Offset >= 0 && p.Offset <= maxOffset
 }
 
-func (f folder) addPiece(_ context.Context, key string, offset int64, content []byte) error {
+func (f *folder) addPiece(_ context.Context, key string, offset int64, content []byte) error {
 	record := make([]byte, 0, headerSize+len(content))
 	record = append(appendHeader(record, offset, content), content...)
-	path := filepath.Join(f.path(key), fmt.Sprintf("%012x%s", offset-offset%journalSpan, openSuffix))
+	name := fmt.Sprintf("%012x.%s%s", offset-offset%journalSpan, f.journals.writer, openSuffix)
 	for {
-		if err := f.appendRecord(path, record); !errors.Is(err, errRenamed) {
+		if err := f.appendRecord(key, name, record); !errors.Is(err, errRenamed) {
 			return err
 		}
 	}
 }
 
-func (f folder) appendRecord(path string, record []byte) (err error) {
+func (f *folder) appendRecord(key, name string, record []byte) (err error) {
+	path := filepath.Join(f.path(key), name)
 	journal, err := f.openJournal(path)
 	if err != nil {
 		return err
@@ -97,7 +117,7 @@ func (f folder) appendRecord(path string, record []byte) (err error) {
 			return err
 		}
 	}
-	if _, err := journal.Write(record); err != nil {
+	if err := f.writeRecord(key, name, journal, record); err != nil {
 		return err
 	}
 	if err := journal.Sync(); err != nil {
@@ -110,7 +130,25 @@ func (f folder) appendRecord(path string, record []byte) (err error) {
 	return err
 }
 
-func (f folder) openJournal(path string) (*os.File, error) {
+// writeRecord writes a record. After a failure, which may leave a part of it, the journal gets no more.
+func (f *folder) writeRecord(key, name string, journal *os.File, record []byte) error {
+	defer f.journals.lock(journal.Name())()
+	_, err := journal.Write(record)
+	if err != nil {
+		_, renaming := f.retire(key, name)
+		err = errors.Join(err, renaming)
+	}
+	return err
+}
+
+// retire takes a journal its name, so that no more pieces are added to it, and returns its new one.
+func (f *folder) retire(key, name string) (string, error) {
+	begins, _, _ := strings.Cut(name, ".")
+	retired := begins + "." + core.NewID()
+	return retired, os.Rename(filepath.Join(f.path(key), name), filepath.Join(f.path(key), retired))
+}
+
+func (f *folder) openJournal(path string) (*os.File, error) {
 	for tries := 10; ; tries-- {
 		journal, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 		if tries == 0 || !errors.Is(err, fs.ErrNotExist) {
@@ -122,7 +160,7 @@ func (f folder) openJournal(path string) (*os.File, error) {
 	}
 }
 
-func (f folder) pieces(ctx context.Context, key string, from, to int64) ([]Piece, error) {
+func (f *folder) pieces(ctx context.Context, key string, from, to int64) ([]Piece, error) {
 	entries, err := os.ReadDir(f.path(key))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
@@ -147,7 +185,7 @@ func (f folder) pieces(ctx context.Context, key string, from, to int64) ([]Piece
 }
 
 // scanJournal returns the pieces in a journal, without reading their bytes.
-func (f folder) scanJournal(key, name string) ([]Piece, error) {
+func (f *folder) scanJournal(key, name string) ([]Piece, error) {
 	journal, err := os.Open(filepath.Join(f.path(key), name))
 	if err != nil {
 		return nil, absent(err)
@@ -157,76 +195,35 @@ func (f folder) scanJournal(key, name string) ([]Piece, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := scanner{from: journal, size: stat.Size(), buffer: make([]byte, 0, 4<<10)}
-	return s.scan(name)
+	return scanRecords(journal, stat.Size(), name)
 }
 
-// scanner finds the records of a journal.
-type scanner struct {
-	from   io.ReaderAt
-	size   int64
-	buffer []byte // what was read last
-	at     int64  // and from where
-}
-
-// scan returns what is found up to the end of the file as it was at first. A record counts when another
-// one begins where it ends or, to be sure of the last and of one before a part of a record, when its
-// bytes have its sum: else it was cut, and the next one begins somewhere within it.
-func (s *scanner) scan(name string) ([]Piece, error) {
+// scanRecords returns the pieces in a journal of a size. It reads little more than the headers, some at
+// once where the pieces are small.
+func scanRecords(journal io.ReaderAt, size int64, name string) ([]Piece, error) {
 	var found []Piece
-	for position := int64(0); position < s.size; {
-		piece, ok, err := s.header(position)
-		if err != nil {
-			return nil, err
+	var buffer [4 << 10]byte
+	read, at := buffer[:0], int64(0) // what was read last, and from where
+	for position := int64(0); position+headerSize < size; {
+		if position+headerSize > at+int64(len(read)) {
+			n, err := journal.ReadAt(buffer[:], position)
+			if err != nil && err != io.EOF {
+				return nil, err
+			}
+			read, at = buffer[:n], position
 		}
-		if ok {
-			ok, err = s.confirm(piece)
+		p, ok := parseHeader(read[position-at:], position+headerSize)
+		if !ok || p.position+p.Size > size {
+			break // a part of a record
 		}
-		if err != nil {
-			return nil, err
-		}
-		if !ok {
-			position++
-			continue
-		}
-		piece.name = name
-		found = append(found, piece)
-		position = piece.position + piece.Size
+		p.name = name
+		found = append(found, p)
+		position = p.position + p.Size
 	}
 	return found, nil
 }
 
-func (s *scanner) confirm(p Piece) (ok bool, err error) {
-	end := p.position + p.Size
-	if end > s.size {
-		return false, nil
-	}
-	if end < s.size {
-		if _, ok, err = s.header(end); ok || err != nil {
-			return ok, err
-		}
-	}
-	sum := crc32.New(castagnoli)
-	_, err = io.Copy(sum, io.NewSectionReader(s.from, p.position, p.Size))
-	return sum.Sum32() == p.sum, err
-}
-
-// header reads the header at a position, if there is one.
-func (s *scanner) header(position int64) (Piece, bool, error) {
-	if position < s.at || position+headerSize > s.at+int64(len(s.buffer)) {
-		n, err := s.from.ReadAt(s.buffer[:min(int64(cap(s.buffer)), s.size-position)], position)
-		if err != nil && err != io.EOF {
-			return Piece{}, false, err
-		}
-		s.buffer, s.at = s.buffer[:n], position
-	}
-	b := s.buffer[position-s.at:]
-	piece, ok := parseHeader(b, position+headerSize)
-	ok = ok && piece.Size > 0 && piece.Size <= MaxPiece && piece.Offset >= 0 && piece.Offset <= maxOffset
-	return piece, ok, nil
-}
-
-func (f folder) readPiece(_ context.Context, key string, p Piece) ([]byte, error) {
+func (f *folder) readPiece(_ context.Context, key string, p Piece) ([]byte, error) {
 	journal, err := os.Open(filepath.Join(f.path(key), p.name))
 	if err != nil {
 		return nil, absent(err)
@@ -242,7 +239,7 @@ func (f folder) readPiece(_ context.Context, key string, p Piece) ([]byte, error
 	return content, nil
 }
 
-func (f folder) removePieces(_ context.Context, key string, pieces []Piece) error {
+func (f *folder) removePieces(_ context.Context, key string, pieces []Piece) error {
 	byName := map[string]map[int64]bool{} // positions
 	for _, p := range pieces {
 		if byName[p.name] == nil {
@@ -260,11 +257,11 @@ func (f folder) removePieces(_ context.Context, key string, pieces []Piece) erro
 }
 
 // removeJournal removes a journal if it holds no other pieces than those at positions.
-func (f folder) removeJournal(key, name string, positions map[int64]bool) error {
+func (f *folder) removeJournal(key, name string, positions map[int64]bool) error {
 	retired := name
-	if begins, open := strings.CutSuffix(name, openSuffix); open {
-		retired = begins + "." + core.NewID()
-		if err := os.Rename(filepath.Join(f.path(key), name), filepath.Join(f.path(key), retired)); err != nil {
+	if strings.HasSuffix(name, openSuffix) {
+		var err error
+		if retired, err = f.retire(key, name); err != nil {
 			return err
 		}
 	}
@@ -279,4 +276,4 @@ func (f folder) removeJournal(key, name string, positions map[int64]bool) error 
 }
 
 // joinPieces does nothing: pieces that stand in one file are read together anyway.
-func (f folder) joinPieces(context.Context, string, int64, int64) error { return nil }
+func (f *folder) joinPieces(context.Context, string, int64, int64) error { return nil }

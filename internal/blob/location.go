@@ -19,7 +19,7 @@ type Location struct {
 // String names the location, without credentials.
 func (l Location) String() string {
 	if l.folder != "" {
-		return folder(l.folder).String()
+		return folderName(l.folder)
 	}
 	return l.bucket.String()
 }

@@ -232,8 +232,9 @@ func journal(t testing.TB, dir string) string {
 	return found[0]
 }
 
-// A process that dies while it writes leaves a part of a record, wherever it is cut.
-func TestJournal_IsReadAroundRecordsThatWereCut(t *testing.T) {
+// A process that dies while it writes leaves a part of a record, wherever it is cut. The next one writes to
+// another file.
+func TestJournal_IsReadUpToARecordThatWasCut(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
 	addPiece(t, s, 0, "abc")
@@ -246,14 +247,37 @@ func TestJournal_IsReadAroundRecordsThatWereCut(t *testing.T) {
 		if err := os.WriteFile(path, append(bytes.Clone(whole), whole[:cut]...), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if got := describe(t, s, 0, everything); got != "0:abc" {
-			t.Errorf("cut at %d, alone: %s", cut, got)
-		}
-		addPiece(t, s, 3, "def")
-		addPiece(t, s, 6, "ghi")
-		if got := describe(t, s, 0, everything); got != "0:abc 3:def 6:ghi" {
+		next := open(t, dir)
+		addPiece(t, next, 3, "def")
+		if got := describe(t, next, 0, everything); got != "0:abc 3:def" {
 			t.Errorf("cut at %d: %s", cut, got)
 		}
+		if err := next.RemovePieces(t.Context(), grows, pieces(t, next, 3, everything)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// After a failure a process writes to another file too.
+func TestJournal_GetsNoMoreAfterAFailure(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	addPiece(t, s, 0, "abc")
+	path := journal(t, dir)
+	closed, err := os.Open(path) // which cannot be written to
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closed.Close()
+	if err := s.objects.(*folder).writeRecord(grows, filepath.Base(path), closed, []byte("record")); err == nil {
+		t.Fatal("no failure")
+	}
+	addPiece(t, s, 3, "def")
+	if _, err := os.Stat(path); err != nil {
+		t.Errorf("the new piece is not in a file of its own: %v", err)
+	}
+	if got := describe(t, s, 0, everything); got != "0:abc 3:def" {
+		t.Errorf("there is %s", got)
 	}
 }
 
@@ -286,7 +310,7 @@ func FuzzJournal(f *testing.F) {
 		if err := os.MkdirAll(filepath.Join(dir, grows), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(dir, grows, "000000000000.open"), content, 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, grows, "000000000000.writer.open"), content, 0o600); err != nil {
 			t.Fatal(err)
 		}
 		s := open(t, dir)

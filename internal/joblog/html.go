@@ -17,8 +17,9 @@ import (
 // have left it at its top cannot be changed any more, so they are written and forgotten.
 const screenColumns, screenLines = 160, 100
 
-// writeHTML writes all of the log as HTML: one line of it for each line of the log.
-func (l *Log) writeHTML(ctx context.Context, w io.Writer) error {
+// WriteHTML writes all of the log as HTML that a page can hold: one line of it for each line of the log,
+// with span elements whose classes begin with term-.
+func (l *Log) WriteHTML(ctx context.Context, w io.Writer) error {
 	page := bufio.NewWriterSize(w, 32<<10)
 	screen, err := terminal.NewScreen(terminal.WithSize(screenColumns, screenLines), terminal.WithMaxSize(screenColumns, screenLines))
 	if err != nil {

@@ -2,6 +2,7 @@ package joblog
 
 import (
 	"fmt"
+	"math"
 	"net/http"
 	"strconv"
 
@@ -44,12 +45,12 @@ func (s *Service) routes(path string) []route.Route {
 			Method: http.MethodGet, Path: path, Summary: "Get the log of a job",
 			Description: "As JSON; as text or HTML when the Accept header asks for text/plain or text/html, or the path ends in .txt or .html. " +
 				"As text, the header `Range: bytes=-N` asks for the last N bytes, and gets them as they were stored.",
-			Media: []string{textType, htmlType}, Errors: ranges,
+			Query: lineParams, Media: []string{textType, htmlType}, Errors: ranges,
 			Handler: route.On(s.load, s.get),
 		},
 		{
 			Method: http.MethodGet, Path: path + ".txt", Summary: "Get the log of a job as text",
-			Media: []string{textType}, Errors: ranges,
+			Query: lineParams, Media: []string{textType}, Errors: ranges,
 			Handler: route.On(s.load, s.getText),
 		},
 		{
@@ -85,6 +86,40 @@ func (s *Service) routes(path string) []route.Route {
 			Handler: route.On(s.load, s.stream),
 		},
 	}
+}
+
+var lineParams = []route.Param{
+	{Name: "first_line", Type: "integer", Doc: "As text: the number of the first line to show, counted from 1."},
+	{Name: "lines", Type: "integer", Doc: "As text: how many lines to show; all unless given."},
+}
+
+// lines returns the range of the content that has the lines which a request asks for.
+func (l *Log) lines(r *route.Request) (from, to int64, err error) {
+	first, err := lineParam(r, "first_line", 1)
+	if err != nil {
+		return 0, 0, err
+	}
+	count, err := lineParam(r, "lines", math.MaxInt64/2)
+	if err != nil {
+		return 0, 0, err
+	}
+	if from, err = l.LineOffset(r.Context(), first-1); err != nil {
+		return 0, 0, err
+	}
+	to, err = l.LineOffset(r.Context(), first-1+count)
+	return from, to, err
+}
+
+func lineParam(r *route.Request, name string, unset int64) (int64, error) {
+	text := r.FormQuery(name)
+	if text == "" {
+		return unset, nil
+	}
+	n, err := strconv.ParseInt(text, 10, 62)
+	if err != nil || n < 1 {
+		return 0, core.Errorf(core.BadRequest, "%s must be a whole number from 1 on", name)
+	}
+	return n, nil
 }
 
 // load returns the job that a path of either form names, if it is one that has a log.
@@ -148,10 +183,11 @@ func (s *Service) getText(r *route.Request, o builds.OnJob) (route.Stream, error
 	}
 	r.SetHeader("Accept-Ranges", "bytes")
 	if wanted == 0 {
+		from, to, err := l.lines(r)
 		return route.Stream{
 			Type: textType + inUTF8, Size: -1,
-			Write: func(w http.ResponseWriter) error { return l.writeText(r.Context(), w) },
-		}, nil
+			Write: func(w http.ResponseWriter) error { return l.writeText(r.Context(), w, from, to) },
+		}, err
 	}
 	if l.Size == 0 {
 		r.SetHeader("Content-Range", "bytes */0")
@@ -177,7 +213,7 @@ func (s *Service) getHTML(r *route.Request, o builds.OnJob) (route.Stream, error
 	r.SetHeader("Content-Security-Policy", "default-src 'none'; sandbox")
 	return route.Stream{
 		Type: htmlType + inUTF8, Size: -1,
-		Write: func(w http.ResponseWriter) error { return l.writeHTML(r.Context(), w) },
+		Write: func(w http.ResponseWriter) error { return l.WriteHTML(r.Context(), w) },
 	}, nil
 }
 

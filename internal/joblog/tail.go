@@ -130,8 +130,13 @@ func (t *tail) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// stream answers with server-sent events.
 func (s *Service) stream(r *route.Request, o builds.OnJob) (route.Stream, error) {
+	return s.Follow(r, jobOf(o))
+}
+
+// Follow answers a request with the content of a log as server-sent events, as it grows, from where the
+// request says.
+func (s *Service) Follow(r *route.Request, job Job) (route.Stream, error) {
 	from, err := begin(r)
 	if err != nil {
 		return route.Stream{}, err
@@ -144,7 +149,7 @@ func (s *Service) stream(r *route.Request, o builds.OnJob) (route.Stream, error)
 		if err := e.send("retry: %d\n\n", retryAfter.Milliseconds()); err != nil {
 			return err
 		}
-		size, err := s.Tail(r.Context(), jobOf(o), from, e.log, e.idle)
+		size, err := s.Tail(r.Context(), job, from, e.log, e.idle)
 		switch {
 		case errors.Is(err, errDraining):
 			return nil

@@ -50,10 +50,10 @@ func begun(text []byte) int {
 	return 0
 }
 
-// writeText writes all of the log as text.
-func (l *Log) writeText(ctx context.Context, w io.Writer) error {
+// writeText writes a range of the log as text.
+func (l *Log) writeText(ctx context.Context, w io.Writer, from, to int64) error {
 	text := &whole{to: w}
-	if err := l.Copy(ctx, text, 0, l.Size); err != nil {
+	if err := l.Copy(ctx, text, from, to); err != nil {
 		return err
 	}
 	return text.end()
