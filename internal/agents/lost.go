@@ -70,13 +70,18 @@ func (s *Service) lose(q *db.Q, who silentAgent, now time.Time) error {
 	return s.abandon(q, a, "Its agent was lost.", now)
 }
 
-// abandon gives up the job that an agent has, if any.
+// abandon gives up the jobs that an agent has: one, or none, or several where it took them at the same moment.
 func (s *Service) abandon(q *db.Q, a *Agent, why string, now time.Time) error {
-	job, err := builds.HeldBy(q, a.OrganizationID, a.ID)
-	if err != nil || job.JobID == "" {
+	jobs, err := builds.AllHeldBy(q, a.OrganizationID, a.ID)
+	if err != nil {
 		return err
 	}
-	return giveUp(q, a, job.JobID, why, now)
+	for _, job := range jobs {
+		if err := giveUp(q, a, job.JobID, why, now); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // surrender says which job an agent will not end, and why.

@@ -101,3 +101,16 @@ func TestDisconnect_EndsTheJobOfTheAgent(t *testing.T) {
 		wantAt(t, w.show(job.ID), fields{"state": "failed", "exit_status": -1, "signal_reason": "agent_lost", "detail": "Its agent disconnected."})
 	})
 }
+
+// An agent can take two jobs when it asks for both at the same moment. None of them outlives it.
+func TestDisconnect_EndsAllJobsOfTheAgent(t *testing.T) {
+	whileRunning(t, []string{"{command: a}"}, func(t *testing.T, w *running) {
+		_, second := w.create()
+		w.take(second)
+		w.agent.Post("/v3/disconnect", nil).Want(200)
+		w.ok(w.RunDue(t.Context()))
+		for _, job := range []string{w.job, second} {
+			wantAt(t, w.ada.Get("/v2/organizations/acme/jobs/"+job).Want(200), fields{"state": "failed", "signal_reason": "agent_lost"})
+		}
+	})
+}

@@ -39,6 +39,12 @@ func HeldBy(q *db.Q, orgID, agentID string) (Holding, error) {
 	return h, err
 }
 
+// AllHeldBy returns every job that an agent of an organization has. Those are several when it has taken them
+// at the same moment.
+func AllHeldBy(q *db.Q, orgID, agentID string) ([]Holding, error) {
+	return db.All(q, scanHolding, selectHolding+` WHERE j.agent_id = $2 AND `+heldStates+` AND j.organization_id = $1 ORDER BY j.id`, orgID, agentID)
+}
+
 const selectHolding = `
 	SELECT j.id, j.build_id, b.pipeline_id, j.agent_id, j.state, j.finished_at
 	FROM jobs j JOIN builds b ON b.id = j.build_id`
