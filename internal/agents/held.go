@@ -7,6 +7,7 @@ import (
 	"stackyard/internal/builds"
 	"stackyard/internal/core"
 	"stackyard/internal/db"
+	"stackyard/internal/flow"
 	"stackyard/internal/pipelines"
 	"stackyard/internal/route"
 )
@@ -20,6 +21,7 @@ const lateFor = 5 * time.Minute
 var (
 	errOtherJob   = core.Errorf(core.Forbidden, "This token is for another job")
 	errOtherBuild = core.Errorf(core.Forbidden, "This token is for a job of another build")
+	errNotTaken   = core.Errorf(core.Forbidden, "The job is offered to this agent, which has not accepted it")
 	errNotHeld    = core.Errorf(core.Unauthorized, "The job is not this agent's, or has ended")
 )
 
@@ -54,6 +56,8 @@ func (s *Service) holding(r *route.Request, late func(builds.Holding) bool) (h b
 		return h, core.Errorf(core.Forbidden, "The job is not this agent's")
 	case h.AgentID != r.Session.AgentID, h.State.Ended() && !late(h):
 		return h, errNotHeld
+	case h.State == flow.Assigned: // it may still be given to another
+		return h, errNotTaken
 	}
 	return h, nil
 }
@@ -85,7 +89,7 @@ func (s *Service) loadOwnHolding(r *route.Request) (h builds.Holding, err error)
 		h, err = builds.HoldingOf(q, r.Org.ID, r.Session.JobID)
 		return err
 	})
-	if core.KindOf(err) == core.NotFound || err == nil && (h.AgentID != r.Session.AgentID || h.State.Ended()) {
+	if core.KindOf(err) == core.NotFound || err == nil && (h.AgentID != r.Session.AgentID || h.State.Ended() || h.State == flow.Assigned) {
 		err = errNotHeld
 	}
 	return h, err

@@ -249,3 +249,20 @@ func TestHolder_AloneSpeaksForAJob(t *testing.T) {
 		wantAt(t, w.show(job.ID), fields{"state": "running"})
 	})
 }
+
+// A job that is offered may still be given to another, whose log and meta-data it is then.
+func TestHolder_SpeaksForAJobOnlyWhenItHasAccepted(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		job := w.job("{command: a}")
+		wantOffer(t, w.agent, job)
+		path := "/v3/jobs/" + job
+		for _, call := range []struct{ method, path string }{
+			{"PUT", "/start"}, {"PUT", "/finish"}, {"GET", ""}, {"PUT", ""}, {"PUT", "/promise_failure"},
+			{"POST", "/chunks?sequence=1&offset=0&size=0"}, {"POST", "/header_times"}, {"POST", "/data/set"}, {"GET", "/secrets?key=a"},
+		} {
+			w.agent.Do(call.method, path+call.path, fields{}).Want(403)
+		}
+		w.agent.Accept(job).Start().Finish("0")
+		wantAt(t, w.show(job), fields{"state": "passed"})
+	})
+}
