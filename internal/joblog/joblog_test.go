@@ -1,7 +1,9 @@
 package joblog_test
 
 import (
+	"context"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -86,6 +88,42 @@ func TestAppend_AfterTheEndSealsTheLogAgain(t *testing.T) {
 		}
 		if n := w.keys(job); n != 1 {
 			t.Errorf("there are %d objects of the log", n)
+		}
+	})
+}
+
+// A chunk that comes while the log is sealed is acknowledged after the sealing has looked what there is, and
+// before it says that this is all. Chance decides, so it is tried often.
+func TestAppend_WhileTheLogIsSealedIsKeptAndShownAtOnce(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		for range 20 {
+			job := w.run()
+			w.add(job, 0, "in time, ")
+			w.end(job)
+			var sealing sync.WaitGroup
+			sealing.Go(func() { w.ok(w.logs.Seal(context.Background(), job)) })
+			w.add(job, 9, "late")
+			sealing.Wait()
+			w.wantContent(job, "in time, late")
+			w.Clock.Advance(time.Minute)
+			w.runDue()
+			w.wantContent(job, "in time, late")
+		}
+	})
+}
+
+// A process that dies while it seals a log leaves pieces behind that nobody has seen.
+func TestSeal_FindsPiecesInALogThatWasThoughtSealed(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		job := w.run()
+		w.add(job, 0, "in time, ")
+		w.end(job)
+		w.runDue()
+		w.ok(w.blobs.AddPiece(t.Context(), job.Prefix()+"/pieces", 9, []byte("late")))
+		w.ok(w.logs.Seal(t.Context(), job))
+		w.wantContent(job, "in time, late")
+		if l := w.open(job); !l.Settled() {
+			t.Error("not all of it is sealed")
 		}
 	})
 }

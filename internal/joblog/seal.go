@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
+	"slices"
 	"sync"
 	"time"
 
+	"stackyard/internal/blob"
 	"stackyard/internal/builds"
 	"stackyard/internal/core"
 	"stackyard/internal/db"
@@ -60,11 +63,17 @@ func (s *Service) seal(ctx context.Context, job Job) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	l, err := s.Open(ctx, job)
+	known, err := s.find(ctx, job)
 	if core.KindOf(err) == core.NotFound {
 		return s.blobs.DeleteAll(ctx, job.prefix()) // the job has been removed
 	}
-	if err != nil || !l.Ended || l.record.deleted {
+	if err != nil || !known.ended || known.deleted {
+		return err
+	}
+	// Who sealed it before may have died before it could look what came meanwhile.
+	known.settled = false
+	l, err := s.open(ctx, job, known)
+	if err != nil {
 		return err
 	}
 	sealed := l.record
@@ -77,8 +86,8 @@ func (s *Service) seal(ctx context.Context, job Job) error {
 	if err := s.settle(ctx, l, sealed); err != nil {
 		return err
 	}
-	if len(l.loose) == 0 {
-		return nil
+	if err := s.lookAgain(ctx, l); err != nil || len(l.loose) == 0 {
+		return err
 	}
 	if old := l.record.archive; old != "" {
 		if err := s.blobs.Delete(ctx, old); err != nil {
@@ -86,6 +95,16 @@ func (s *Service) seal(ctx context.Context, job Job) error {
 		}
 	}
 	return s.blobs.RemovePieces(ctx, job.pieces(), l.loose)
+}
+
+// lookAgain looks for chunks that came while a log was sealed. Those who sent them did not find it settled
+// yet; who sends one from now on does.
+func (s *Service) lookAgain(ctx context.Context, l *Log) error {
+	pieces, err := s.blobs.Pieces(ctx, l.job.pieces(), 0, math.MaxInt64)
+	if err != nil || !slices.ContainsFunc(pieces, func(p blob.Piece) bool { return !slices.Contains(l.loose, p) }) {
+		return err
+	}
+	return s.db.Write(ctx, func(q *db.Q) error { return s.unsettle(q, l.job) })
 }
 
 // archive writes the archive of a log, and notes where it is.
