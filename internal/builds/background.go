@@ -15,6 +15,7 @@ import (
 func (s *Service) Background(r *tasks.Runner, blobs *blob.Store) {
 	r.HandleTx(deadlineTask, s.passDeadline)
 	r.HandleTx(expiryTask, s.expireJobs)
+	r.HandleTx(rulesTask, s.giveRules)
 	r.HandleTx(settings.ExpiryChanged, s.applyExpiry)
 	r.Sweep(removalTask, removeEvery, s.removeOld)
 	r.Handle(pipelines.Removed, tasks.Limits{Timeout: time.Minute}, s.survive)

@@ -135,6 +135,30 @@ func TestRunnable_NamesTheSameRulesAlike(t *testing.T) {
 	})
 }
 
+func TestUpgrade_LetsJobsBeHandedOutThatAreOlderThanDispatch(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.steps("{command: a, key: a, agents: {os: linux}}", "{command: m, key: m, matrix: [1, 2], agents: {size: \"{{matrix}}\"}}", "{command: p, key: p}", "wait", "{command: b, key: b, agents: {os: linux}}")
+		for range 25 {
+			w.create(nil)
+		}
+		rules := `SELECT COALESCE(rule_set, 'none') FROM jobs ORDER BY id`
+		before := w.rowsOf(rules)
+		w.ok(w.DB.Write(t.Context(), func(q *db.Q) error {
+			_, err1 := q.Exec(`UPDATE jobs SET rule_set = NULL`)
+			_, err2 := q.Exec(`DELETE FROM runnable`)
+			_, err3 := q.Exec(`DELETE FROM rule_sets`)
+			_, err4 := q.Exec(`INSERT INTO tasks (kind, key, due_at, run_at, attempts) SELECT 'job-rules', '', 0, 0, 0 FROM builds LIMIT 1`)
+			return errors.Join(err1, err2, err3, err4)
+		}))
+		w.create(nil) // by the new program
+		w.pass(0)
+		w.wantRunnable()
+		wantEqual(t, "rules", strings.Join(w.rowsOf(rules)[:len(before)], " "), strings.Join(before, " "))
+		wantEqual(t, "sets", len(w.rowsOf(`SELECT id FROM rule_sets`)), 3)
+		w.wantTasks("job-rules", 0)
+	})
+}
+
 // Whatever is done to builds, in whatever order, what can be handed to agents is what is scheduled.
 func TestRunnable_IsWhatIsScheduledAfterAnything(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {

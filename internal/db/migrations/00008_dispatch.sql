@@ -33,3 +33,7 @@ CREATE TABLE runnable (
 -- The best job of a queue among those with the same rules comes first; also for each pipeline.
 CREATE INDEX runnable_best ON runnable (queue_id, rule_set, priority DESC, scheduled_at, job_id);
 CREATE INDEX runnable_share ON runnable (queue_id, rule_set, pipeline_id, priority DESC, scheduled_at, job_id);
+
+-- Jobs from before get their rows by a task, which reads what their steps ask for.
+INSERT INTO tasks (kind, key, due_at, run_at, attempts)
+SELECT 'job-rules', '', 0, 0, 0 FROM builds LIMIT 1;
