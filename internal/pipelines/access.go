@@ -30,6 +30,8 @@ func System(organizationID string) Viewer {
 	return Viewer{Org: &identity.Organization{ID: organizationID}, Member: &identity.Membership{Role: identity.Admin}}
 }
 
+func (v Viewer) isSystem() bool { return v.Member != nil && v.User.ID == "" }
+
 // ViewerAs returns a user as a viewer of an organization, whatever token they use or none.
 func ViewerAs(q *db.Q, org *identity.Organization, u identity.User) (Viewer, error) {
 	var m identity.Membership
