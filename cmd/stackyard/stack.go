@@ -1,0 +1,166 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/spf13/cobra"
+
+	"stackyard/internal/server"
+	"stackyard/internal/stackctl"
+)
+
+func stackCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "stack",
+		Short: "Run a stack: jobs as processes of this machine, or by a command of yours",
+		Long: `Run the reference stack: it registers with the stacks API, polls queues, reserves
+jobs, and starts one ephemeral agent for each, with a token for that job alone.
+
+Agents are processes of this machine, or whatever --command starts: a line for
+the shell in which {{.JobID}}, {{.Queue}} and {{.Endpoint}} are filled in, and
+which must run until the agent has ended. Its environment puts an agent into
+single-job acquisition mode (SERVICE_AGENT_TOKEN, SERVICE_AGENT_ACQUIRE_JOB and
+SERVICE_AGENT_ENDPOINT, and the same as BUILDKITE_AGENT_…).
+
+The first SIGTERM or SIGINT takes no more jobs, lets those that run end, and
+de-registers; the second ends the agents too.`,
+		Example: `  stackyard stack --key builders --queue linux --queue macos --max 8
+  stackyard stack --key containers --command 'docker run --rm -e SERVICE_AGENT_TOKEN
+    -e SERVICE_AGENT_ACQUIRE_JOB -e SERVICE_AGENT_ENDPOINT example/agent'`,
+		RunE: runStack,
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.String("endpoint", "http://127.0.0.1:8080/v3", "the server's agent URL [SERVICE_AGENT_ENDPOINT]")
+	flags.String("token", "", "agent token of the cluster [SERVICE_AGENT_TOKEN]")
+	flags.String("key", "", "key by which the server knows the stack (default: stackyard-HOST)")
+	flags.StringArray("queue", nil, "key of a queue to serve, repeatable (default: the cluster's default queue)")
+	flags.Int("max", runtime.NumCPU(), "how many jobs run at the same time")
+	flags.String("command", "", "command that starts an agent (default: a process of this machine)")
+	flags.String("metrics-listen", "", "address to serve Prometheus metrics on, such as 127.0.0.1:9090")
+	flags.String("log-format", "", "text or json (default: text on a terminal, else json)")
+	return cmd
+}
+
+func runStack(cmd *cobra.Command, _ []string) error {
+	config, address, err := stackConfig(cmd)
+	if err != nil {
+		return refuse(err)
+	}
+	registry := prometheus.NewRegistry()
+	config.Metrics = stackctl.NewMetrics(registry)
+	config.API.Retried = config.Metrics.Retried
+	if address != "" {
+		stop, err := serveMetrics(address, registry)
+		if err != nil {
+			return err
+		}
+		defer stop()
+	}
+	hard, stop := secondSignal(cmd.Context())
+	defer stop()
+	return stackctl.New(config).Run(cmd.Context(), hard)
+}
+
+// stackConfig reads the command's settings; all that is wrong is told at once.
+func stackConfig(cmd *cobra.Command) (c stackctl.Config, metricsAddress string, err error) {
+	flags := cmd.Flags()
+	text := func(flag, env string) string {
+		if f := flags.Lookup(flag); f.Changed || os.Getenv(env) == "" {
+			return f.Value.String()
+		}
+		return os.Getenv(env)
+	}
+	var problems []error
+	api := &stackctl.API{Endpoint: strings.TrimRight(text("endpoint", "SERVICE_AGENT_ENDPOINT"), "/"), Token: text("token", "SERVICE_AGENT_TOKEN")}
+	if !strings.HasPrefix(api.Endpoint, "http://") && !strings.HasPrefix(api.Endpoint, "https://") {
+		problems = append(problems, fmt.Errorf("--endpoint: %q is not a URL such as https://ci.example.com/v3", api.Endpoint))
+	}
+	if api.Token == "" {
+		problems = append(problems, errors.New("--token: an agent token is required [SERVICE_AGENT_TOKEN]"))
+	}
+	c = stackctl.Config{API: api, Key: cmp.Or(text("key", ""), defaultStackKey())}
+	c.Queues, _ = flags.GetStringArray("queue")
+	if c.Max, _ = flags.GetInt("max"); c.Max < 1 {
+		problems = append(problems, errors.New("--max: at least one job must be allowed to run"))
+	}
+	program, err := os.Executable()
+	if err != nil {
+		problems = append(problems, err)
+	}
+	c.Compute = stackctl.Processes{Program: program}
+	if template := text("command", ""); template != "" {
+		command, err := stackctl.ParseCommand(template)
+		if err != nil {
+			problems = append(problems, fmt.Errorf("--command: %w", err))
+		}
+		c.Compute = command
+	}
+	log, err := server.NewLogger(logFormat(text("log-format", "")))
+	if err != nil {
+		problems = append(problems, err)
+	}
+	c.Log = log
+	return c, text("metrics-listen", ""), errors.Join(problems...)
+}
+
+// defaultStackKey is a key made of the machine's name.
+func defaultStackKey() string {
+	host, _ := os.Hostname()
+	key := strings.Map(func(r rune) rune {
+		if 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '-' || r == '_' {
+			return r
+		}
+		return '-'
+	}, "stackyard-"+host)
+	return key[:min(len(key), 80)]
+}
+
+// secondSignal returns a context that ends with the second signal. The first ends ctx.
+func secondSignal(ctx context.Context) (hard context.Context, stop func()) {
+	hard, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		<-ctx.Done()
+		select {
+		case <-signals: // the first
+		case <-hard.Done():
+			return
+		}
+		select {
+		case <-signals:
+		case <-hard.Done():
+		}
+		cancel()
+	}()
+	return hard, func() {
+		signal.Stop(signals)
+		cancel()
+	}
+}
+
+func serveMetrics(address string, registry *prometheus.Registry) (stop func(), err error) {
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("--metrics-listen: %w", err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	s := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	go s.Serve(listener)
+	return func() { s.Close() }, nil
+}

@@ -1,0 +1,134 @@
+package stackctl
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"text/template"
+	"time"
+)
+
+// A Workload is one job to be run by one ephemeral agent.
+type Workload struct {
+	JobID    string
+	Queue    string
+	Endpoint string
+	// Token is the job acquisition token. It is handed over in the environment, never in an argument,
+	// which other users of the machine could read.
+	Token string
+}
+
+// environment is what puts an agent into single-job acquisition mode.
+func (w Workload) environment() []string {
+	return []string{
+		"SERVICE_AGENT_TOKEN=" + w.Token,
+		"SERVICE_AGENT_ACQUIRE_JOB=" + w.JobID,
+		"SERVICE_AGENT_ENDPOINT=" + w.Endpoint,
+		// For the published agent, which a command may start.
+		"BUILDKITE_AGENT_TOKEN=" + w.Token,
+		"BUILDKITE_AGENT_ACQUIRE_JOB=" + w.JobID,
+		"BUILDKITE_AGENT_ENDPOINT=" + w.Endpoint,
+	}
+}
+
+// Compute starts agents.
+type Compute interface {
+	// Run runs an agent for one job and returns when it has ended. When ctx is done it asks the agent to
+	// end. The error tells why the agent could not be started, or what it said before it failed.
+	Run(ctx context.Context, w Workload) error
+}
+
+// Processes runs agents as processes of this machine.
+type Processes struct {
+	// Program is the path of the stackyard binary.
+	Program string
+	// Args are arguments of its agent command.
+	Args []string
+}
+
+// Run implements [Compute].
+func (p Processes) Run(ctx context.Context, w Workload) error {
+	return run(exec.CommandContext(ctx, p.Program, append([]string{"agent"}, p.Args...)...), w)
+}
+
+// Command starts compute with a command of the user's, which runs until the agent has ended.
+type Command struct{ template *template.Template }
+
+// ParseCommand reads a command template: a line for the shell in which {{.JobID}}, {{.Queue}} and
+// {{.Endpoint}} stand for those of the job. The command also gets the environment of an agent in
+// single-job acquisition mode.
+func ParseCommand(text string) (Command, error) {
+	t, err := template.New("command").Option("missingkey=error").Parse(text)
+	if err == nil {
+		err = t.Execute(new(bytes.Buffer), fields(Workload{}))
+	}
+	return Command{t}, err
+}
+
+func fields(w Workload) map[string]string {
+	return map[string]string{"JobID": w.JobID, "Queue": w.Queue, "Endpoint": w.Endpoint}
+}
+
+// Run implements [Compute].
+func (c Command) Run(ctx context.Context, w Workload) error {
+	var line strings.Builder
+	if err := c.template.Execute(&line, fields(w)); err != nil {
+		return err
+	}
+	return run(exec.CommandContext(ctx, "/bin/sh", "-c", line.String()), w)
+}
+
+// stopGrace is how long an agent may take to end when it is asked to, before it is killed.
+const stopGrace = 8 * time.Second
+
+// run runs a process that is an agent, or starts one, in a process group of its own: a signal from the
+// terminal is for the stack alone, which decides what becomes of its agents.
+func run(cmd *exec.Cmd, w Workload) error {
+	cmd.Env = append(os.Environ(), w.environment()...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
+	cmd.WaitDelay = stopGrace
+	last := &tail{most: 2000}
+	cmd.Stdout, cmd.Stderr = last, last
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("start %s: %w", cmd.Path, err)
+	}
+	err := cmd.Wait()
+	syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // whatever is left of the group
+	exit, ok := errors.AsType[*exec.ExitError](err)
+	if !ok {
+		return err
+	}
+	if said := strings.TrimSpace(last.String()); said != "" {
+		return fmt.Errorf("the agent ended with %s, after it had said: %s", exit, said)
+	}
+	return fmt.Errorf("the agent ended with %s", exit)
+}
+
+// A tail keeps the end of what is written to it.
+type tail struct {
+	kept []byte
+	most int
+}
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.kept = append(t.kept, p[max(0, len(p)-t.most):]...)
+	if over := len(t.kept) - t.most; over > 0 {
+		t.kept = append(t.kept[:0], t.kept[over:]...)
+	}
+	return len(p), nil
+}
+
+// String returns the end, from the beginning of a line where there is one.
+func (t *tail) String() string {
+	text := t.kept
+	if i := bytes.IndexByte(text, '\n'); len(text) == t.most && i >= 0 {
+		text = text[i+1:]
+	}
+	return strings.ToValidUTF8(string(text), "\uFFFD")
+}
