@@ -47,7 +47,12 @@ func startAgent(t *testing.T, s *server, args ...string) *agent {
 	if err != nil {
 		t.Fatal(err)
 	}
-	home := t.TempDir()
+	// The agent has sockets below its home, and their paths cannot be long.
+	home, err := os.MkdirTemp("", "agent-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(home) })
 	cmd := exec.Command(program, append([]string{"start",
 		"--endpoint", s.url + "/v3", "--token", "svcct_acme", "--name", "published-%spawn", "--no-color",
 		"--build-path", filepath.Join(home, "builds"), "--hooks-path", filepath.Join(home, "hooks"), "--plugins-path", filepath.Join(home, "plugins"),
@@ -243,7 +248,7 @@ func TestPublishedAgent_RunsABuildWithAllThatJobsUse(t *testing.T) {
 		if log := logOf(t, s, b.Jobs[1].ID); !strings.Contains(log, "red") {
 			t.Errorf("the uploaded step's log:\n%s", log)
 		}
-		if a := b.Jobs[0].Agent; a.Name != "published-1" || a.ConnectedState != "connected" {
+		if a := b.Jobs[0].Agent; a.Name != "published-1" || a.ID == "" {
 			t.Errorf("the job's agent is %+v", a)
 		}
 		annotations := call(client.Annotations.ListByBuild(t.Context(), "acme", slug, "1", nil)).ok(t)
