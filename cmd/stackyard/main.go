@@ -89,7 +89,7 @@ organization to try. For production there is "stackyard serve", prepared with
 	cmd.AddCommand(upCommand(), serveCommand(), applyCommand(), agentCommand(), versionCommand(),
 		loginCommand(), logoutCommand(), whoamiCommand(),
 		orgCommand(), clusterCommand(), queueCommand(), tokenCommand(),
-		pipelineCommand(), buildCommand(), jobCommand())
+		pipelineCommand(), buildCommand(), jobCommand(), stackCommand())
 	cmd.InitDefaultCompletionCmd()
 	for _, c := range cmd.Commands() {
 		if c.Name() == "completion" {

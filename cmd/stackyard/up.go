@@ -8,19 +8,25 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"sync"
 	"text/template"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 
+	"stackyard/internal/client"
 	"stackyard/internal/core"
 	"stackyard/internal/db"
 	"stackyard/internal/identity"
 	"stackyard/internal/orgfile"
 	"stackyard/internal/seal"
 	"stackyard/internal/server"
+	"stackyard/internal/stackctl"
 )
 
 func upCommand() *cobra.Command {
@@ -29,7 +35,8 @@ func upCommand() *cobra.Command {
 		Short: "Run the whole product on this machine, with a demo organization",
 		Long: `Run the whole product on this machine with nothing to prepare: a server on the
 embedded database, a demo organization with a cluster, a queue and a pipeline, an
-administrator and tokens.
+administrator and tokens, and a stack that runs jobs as processes of this machine.
+The first start runs a first build.
 
 What it generated on the first start is kept in DATA/welcome.txt, readable by you
 alone, and shown again on every start. Your data stays.`,
@@ -45,9 +52,19 @@ alone, and shown again on every start. Your data stays.`,
 				return err
 			}
 			prepare := func(st server.Storage) error { return w.apply(cmd.Context(), st) }
-			return serve(cmd.Context(), settings, log, out, prepare, func(url string) error {
+			// The server outlives the stack, which has a last word for it.
+			serving, stopServer := context.WithCancel(context.WithoutCancel(cmd.Context()))
+			defer stopServer()
+			context.AfterFunc(cmd.Context(), func() {
+				w.stack.Wait()
+				stopServer()
+			})
+			return serve(serving, settings, log, out, prepare, func(url string) error {
 				w.URL = url
-				return w.show(path, out)
+				if err := w.show(path, out); err != nil {
+					return err
+				}
+				return w.begin(cmd.Context(), log)
 			})
 		},
 	}
@@ -64,6 +81,8 @@ type welcome struct {
 	AgentToken  string
 
 	generated bool // on this start
+	made      bool // the demo organization, on this start
+	stack     sync.WaitGroup
 }
 
 // The lines of welcome.txt that hold what was generated.
@@ -123,6 +142,39 @@ func (w *welcome) apply(ctx context.Context, st server.Storage) error {
 		return err
 	}
 	_, err = orgfile.Apply(ctx, st.DB, st.Key, core.SystemClock, file.Bytes())
+	w.made = !made
+	return err
+}
+
+// begin starts the stack, which runs until ctx is done, and on the first start the first build.
+func (w *welcome) begin(ctx context.Context, log *slog.Logger) error {
+	program, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	stack := stackctl.New(stackctl.Config{
+		API:     &stackctl.API{Endpoint: w.URL + "/v3", Token: w.AgentToken},
+		Key:     "up",
+		Max:     max(2, runtime.NumCPU()),
+		Compute: stackctl.Processes{Program: program},
+		Log:     log,
+		Metrics: stackctl.NewMetrics(prometheus.NewRegistry()),
+	})
+	w.stack.Go(func() {
+		if err := stack.Run(ctx, ctx); err != nil && ctx.Err() == nil {
+			log.Error("the stack has ended", "error", err)
+		}
+	})
+	if !w.made {
+		return nil
+	}
+	c := &client.Client{URL: w.URL, Token: w.AccessToken, UserAgent: userAgent()}
+	err = c.Do(ctx, post, "/v2/organizations/demo/pipelines/hello/builds", map[string]string{
+		"commit": "HEAD", "branch": "main", "message": "The first build",
+	}, nil)
+	if ctx.Err() != nil {
+		return nil // somebody changed their mind
+	}
 	return err
 }
 

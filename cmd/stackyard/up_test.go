@@ -96,6 +96,16 @@ func TestUp_MakesNewTokensWhenItsWelcomeIsGone(t *testing.T) {
 	p.ask(t, secrets(first)["Access token"], "GET", "/v2/user", "").want(t, 401)
 }
 
+func TestUp_RunsAFirstBuild(t *testing.T) {
+	t.Parallel()
+	p, said := up(t, "--data", t.TempDir())
+	until(t, "the first build to pass", func() bool {
+		var b struct{ State string }
+		first := p.ask(t, secrets(said)["Access token"], "GET", "/v2/organizations/demo/pipelines/hello/builds/1", "")
+		return json.Unmarshal(first.Body, &b) == nil && b.State == "passed"
+	})
+}
+
 func TestUp_ShowsCurlLinesThatWorkWhenPasted(t *testing.T) {
 	t.Parallel()
 	_, said := up(t, "--data", t.TempDir())
@@ -109,7 +119,7 @@ func TestUp_ShowsCurlLinesThatWorkWhenPasted(t *testing.T) {
 		}
 		got = append(got, slugsOrNames(t, output))
 	}
-	if want := "hello,Default,my-pipeline"; strings.Join(got, ",") != want {
+	if want := "hello,Once more,Once more,The first build,my-pipeline"; strings.Join(got, ",") != want {
 		t.Errorf("the lines show %q, want %s\n%s", got, want, said)
 	}
 }

@@ -84,14 +84,22 @@ func (c Command) Run(ctx context.Context, w Workload) error {
 }
 
 // stopGrace is how long an agent may take to end when it is asked to, before it is killed.
-const stopGrace = 8 * time.Second
+const stopGrace = 6 * time.Second
+
+// secondWord is how long after the first signal the second comes.
+const secondWord = 100 * time.Millisecond
 
 // run runs a process that is an agent, or starts one, in a process group of its own: a signal from the
 // terminal is for the stack alone, which decides what becomes of its agents.
 func run(cmd *exec.Cmd, w Workload) error {
 	cmd.Env = append(os.Environ(), w.environment()...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
+	cmd.Cancel = func() error {
+		// The first signal asks an agent to leave after its job, the second to leave at once.
+		err := syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM)
+		time.AfterFunc(secondWord, func() { syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) })
+		return err
+	}
 	cmd.WaitDelay = stopGrace
 	last := &tail{most: 2000}
 	cmd.Stdout, cmd.Stderr = last, last

@@ -80,7 +80,7 @@ func (s *Service) list(ctx context.Context, t *identity.AgentToken, queueKey str
 		case <-s.agents.Draining():
 			return p, nil
 		case <-ctx.Done():
-			return p, ctx.Err()
+			return p, nil
 		}
 	}
 }

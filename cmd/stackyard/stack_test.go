@@ -1,0 +1,85 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+const stackOrganizations = "testdata/stack.yaml"
+
+// until looks again and again for something that must come to be.
+func until(t *testing.T, what string, there func() bool) {
+	t.Helper()
+	for begun := time.Now(); !there(); time.Sleep(20 * time.Millisecond) {
+		if time.Since(begun) > patience {
+			t.Fatalf("waited in vain for %s", what)
+		}
+	}
+}
+
+// jobsOf returns the jobs of a build of acme's pipeline as REST shows them.
+func jobsOf(t *testing.T, server *process, pipeline string) []map[string]any {
+	t.Helper()
+	var b struct{ Jobs []map[string]any }
+	got := server.get(t, "svcua_ada", "/v2/organizations/acme/pipelines/"+pipeline+"/builds/1")
+	if err := json.Unmarshal(got.Body, &b); err != nil {
+		t.Fatal(err)
+	}
+	return b.Jobs
+}
+
+// startStack starts a stack against a server.
+func startStack(t *testing.T, server *process, args ...string) *process {
+	t.Helper()
+	return launch(t, append([]string{"stack", "--endpoint", server.URL + "/v3", "--token", "svcct_acme", "--key", "robot", "--max", "3"}, args...)...)
+}
+
+func TestStack_RunsJobsWithAgentsOfItsOwn(t *testing.T) {
+	t.Parallel()
+	server := start(t, "serve", "--listen", "127.0.0.1:0", "--data", t.TempDir(), "--apply", stackOrganizations)
+	stack := startStack(t, server)
+	server.ask(t, "svcua_ada", "POST", "/v2/organizations/acme/pipelines/many/builds", `{"commit": "HEAD", "branch": "main"}`).want(t, http.StatusCreated)
+	until(t, "the jobs to end", func() bool {
+		for _, j := range jobsOf(t, server, "many") {
+			if j["state"] != "passed" {
+				return false
+			}
+		}
+		return true
+	})
+	for _, j := range jobsOf(t, server, "many") {
+		log := server.get(t, "svcua_ada", fmt.Sprintf("/v2/organizations/acme/jobs/%s/log.txt", j["id"]))
+		if !strings.Contains(string(log.Body), "I am "+j["id"].(string)) {
+			t.Errorf("the log of %s: %s", j["id"], log.Body)
+		}
+		timeline := string(server.get(t, "svcua_ada", fmt.Sprintf("/v2/organizations/acme/jobs/%s/timeline", j["id"])).Body)
+		for _, event := range []string{"reserved", "agent_registered", "accepted", "Starting an agent", "finished"} {
+			if !strings.Contains(timeline, `"`+event+`"`) {
+				t.Errorf("the timeline has no %s: %s", event, timeline)
+			}
+		}
+	}
+	stack.terminate(t)
+	stack.wait(t)
+	// Its key is free again.
+	server.ask(t, "svcct_acme", "GET", "/v3/stacks/robot/scheduled-jobs?queue_key=default", "").want(t, http.StatusNotFound)
+}
+
+func TestStack_FinishesJobsThatNoAgentCanBeStartedFor(t *testing.T) {
+	t.Parallel()
+	server := start(t, "serve", "--listen", "127.0.0.1:0", "--data", t.TempDir(), "--apply", stackOrganizations)
+	startStack(t, server, "--command", "echo no machine is left for {{.JobID}} >&2; exit 3")
+	server.ask(t, "svcua_ada", "POST", "/v2/organizations/acme/pipelines/one/builds", `{"commit": "HEAD", "branch": "main"}`).want(t, http.StatusCreated)
+	var job map[string]any
+	until(t, "the job to end", func() bool {
+		job = jobsOf(t, server, "one")[0]
+		return job["state"] == "failed"
+	})
+	if job["signal_reason"] != "stack_error" || job["exit_status"] != float64(-1) || !strings.Contains(fmt.Sprint(job["detail"]), "no machine is left for "+job["id"].(string)) {
+		t.Errorf("the job ended as %v", job)
+	}
+}
