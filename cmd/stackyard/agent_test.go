@@ -9,7 +9,9 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 )
 
 // A yard is a server with a pipeline, for agents to work for.
@@ -59,7 +61,16 @@ func (y *yard) agent(args ...string) *process {
 	y.t.Helper()
 	cmd := command(append([]string{"agent", "--endpoint", y.URL + "/v3", "--build-path", filepath.Join(y.dir, "builds")}, args...)...)
 	cmd.Env = append(cmd.Env, "SERVICE_AGENT_TOKEN="+yardAgent)
-	return spawn(y.t, cmd)
+	a := spawn(y.t, cmd)
+	// One that is killed would leave folders behind.
+	y.t.Cleanup(func() {
+		a.cmd.Process.Signal(syscall.SIGTERM)
+		select {
+		case <-a.ended:
+		case <-time.After(patience):
+		}
+	})
+	return a
 }
 
 // A built is what a test looks at of a build.
