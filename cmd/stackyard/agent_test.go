@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"os/exec"
@@ -71,6 +70,16 @@ func (y *yard) agent(args ...string) *process {
 		}
 	})
 	return a
+}
+
+// said returns what a program wrote to standard error.
+func (p *process) said(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile(p.cmd.Stderr.(*os.File).Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }
 
 // A built is what a test looks at of a build.
@@ -317,10 +326,7 @@ steps:
 		y.await(b.Number, "running")
 		y.awaitLog(b, 0, "ready\n")
 		a.terminate(t)
-		eventually(t, patience, "it says that it drains", func() bool {
-			said, err := os.ReadFile(a.cmd.Stderr.(*os.File).Name())
-			return err == nil && bytes.Contains(said, []byte("finishing what runs"))
-		})
+		eventually(t, patience, "it says that it drains", func() bool { return strings.Contains(a.said(t), "finishing what runs") })
 		return a, b
 	}
 	a, b := running()
@@ -337,6 +343,40 @@ steps:
 	a.wait(t)
 	b = y.await(b.Number, "passed")
 	wantLines(t, y.log(b, 0), "done")
+}
+
+func TestAgent_IsPausedResumedAndStoppedByPeople(t *testing.T) {
+	y := newYard(t, placeholder, `
+steps:
+  - command: echo hello
+`)
+	a := y.agent("--name", "robot", "--tags", "os=debian", "--tags", "docker")
+	type shown struct {
+		ID       string
+		Name     string
+		MetaData []string `json:"meta_data"`
+	}
+	var agents []shown
+	eventually(t, patience, "the agent is there", func() bool {
+		agents = decode[[]shown](t, y.get(t, yardUser, "/v2/organizations/acme/agents"))
+		return len(agents) == 1
+	})
+	if got := agents[0]; got.Name != "robot" || !slices.Contains(got.MetaData, "os=debian") || !slices.Contains(got.MetaData, "docker=true") {
+		t.Errorf("agent %+v", got)
+	}
+	steer := func(how, body string) {
+		y.ask(t, yardUser, "PUT", "/v2/organizations/acme/agents/"+agents[0].ID+"/"+how, body).want(t, 204)
+	}
+	steer("pause", `{"note": "lunch"}`)
+	b := y.build()
+	eventually(t, patience, "it says that it is paused", func() bool { return strings.Contains(a.said(t), "lunch") })
+	if b = y.look(b.Number); b.State != "scheduled" {
+		t.Errorf("the build is %s while the agent is paused", b.State)
+	}
+	steer("resume", "")
+	y.await(b.Number, "passed")
+	steer("stop", `{"force": false}`)
+	a.wait(t)
 }
 
 func TestAgent_OutlivesItsServer(t *testing.T) {
