@@ -19,7 +19,7 @@ func (s *Service) logRoutes() []route.Route {
 			Method: http.MethodPost, Path: jobPath + "/chunks", Tag: jobTag, Summary: "Add to the job's log",
 			Description: "The body is bytes, gzipped as Content-Encoding says. Chunks may come in any order, and twice. What comes after the log was deleted is dropped.",
 			Query:       joblog.ChunkParams,
-			Errors:      []int{http.StatusRequestTimeout, http.StatusRequestEntityTooLarge},
+			Errors:      []int{http.StatusRequestEntityTooLarge},
 			Auth:        route.Job,
 			Handler:     route.On(s.loadLate, s.postChunk),
 		},

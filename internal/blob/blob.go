@@ -78,10 +78,20 @@ func Open(rawURL string) (*Store, error) {
 	return &Store{bucket}, nil
 }
 
-// Check reports whether objects can be written, read and deleted, by doing so with a small one under
-// a key that nothing else has. It answers within ten seconds.
+// Check reports whether objects can be written, read, deleted and listed, by doing so with a small one
+// under a key that nothing else has. It answers within ten seconds.
 func (s *Store) Check(ctx context.Context) error {
-	return check(ctx, s.objects)
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	if err := check(ctx, s.objects); err != nil {
+		return err
+	}
+	for _, err := range s.List(ctx, "stackyard-check") {
+		if err != nil {
+			return fmt.Errorf("cannot list what is in %s: %w", s.objects, err)
+		}
+	}
+	return nil
 }
 
 func check(ctx context.Context, objects objects) error {

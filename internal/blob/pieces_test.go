@@ -329,3 +329,44 @@ func FuzzJournal(f *testing.F) {
 		}
 	})
 }
+
+// Processes that share a folder add and remove pieces at the same time.
+func TestPieces_AreNotLostBetweenProcesses(t *testing.T) {
+	dir := t.TempDir()
+	const writers, each = 4, 50
+	var writing sync.WaitGroup
+	for w := range writers {
+		writing.Go(func() {
+			s := open(t, dir)
+			for i := range each {
+				addPiece(t, s, int64(w*each+i)*4, "text")
+			}
+		})
+	}
+	seen := map[int64]bool{}
+	look := func(s *Store) {
+		found := pieces(t, s, 0, everything)
+		for _, p := range found {
+			seen[p.Offset] = true
+		}
+		if err := s.RemovePieces(t.Context(), grows, found); err != nil {
+			t.Error(err)
+		}
+	}
+	written := make(chan struct{})
+	go func() {
+		writing.Wait()
+		close(written)
+	}()
+	for running := true; running; {
+		select {
+		case <-written:
+			running = false
+		default:
+		}
+		look(open(t, dir))
+	}
+	if len(seen) != writers*each {
+		t.Errorf("%d pieces were seen, of %d", len(seen), writers*each)
+	}
+}

@@ -37,6 +37,10 @@ func (s *Service) Receive(r *route.Request, job Job) error {
 		return err
 	}
 	body, err := r.ReadBody(maxPacked)
+	if core.KindOf(err) == core.TooSlow {
+		// Agents give a chunk up that is refused for a reason of theirs, and this one may be the network's.
+		return core.Errorf(core.Unavailable, "The chunk did not arrive in time; send it again")
+	}
 	if err != nil {
 		return err
 	}

@@ -101,8 +101,15 @@ func (s *Service) seal(ctx context.Context, job Job) error {
 // yet; who sends one from now on does.
 func (s *Service) lookAgain(ctx context.Context, l *Log) error {
 	pieces, err := s.blobs.Pieces(ctx, l.job.pieces(), 0, math.MaxInt64)
-	if err != nil || !slices.ContainsFunc(pieces, func(p blob.Piece) bool { return !slices.Contains(l.loose, p) }) {
+	if err != nil {
 		return err
+	}
+	seen := make(map[blob.Piece]bool, len(l.loose))
+	for _, p := range l.loose {
+		seen[p] = true
+	}
+	if !slices.ContainsFunc(pieces, func(p blob.Piece) bool { return !seen[p] }) {
+		return nil
 	}
 	return s.db.Write(ctx, func(q *db.Q) error { return s.unsettle(q, l.job) })
 }
