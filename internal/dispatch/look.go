@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -17,6 +18,7 @@ type row struct {
 	set            string // of rules
 	priority       int
 	scheduledAt    time.Time
+	retryFrom      string // the agent that had the attempt before; empty: none
 }
 
 // before reports whether a job goes before another: it has the higher priority, or was to run earlier,
@@ -94,7 +96,17 @@ func best(q *db.Q, queueID string, lanes []lane) ([]row, error) {
 }
 
 func scanRow(scan db.Scan) (r row, err error) {
-	return r, scan(&r.jobID, &r.organizationID, &r.buildID, &r.pipelineID, &r.set, &r.priority, db.ToTime(&r.scheduledAt))
+	return r, scan(&r.jobID, &r.organizationID, &r.buildID, &r.pipelineID, &r.set, &r.priority, db.ToTime(&r.scheduledAt), db.ToText(&r.retryFrom))
+}
+
+// prefersOthers reports whether a job of a queue that is tried again goes to another agent than before if
+// it can, and not to the one that has worked last.
+func prefersOthers(q *db.Q, queueID string) (others bool, err error) {
+	err = q.QueryRow(`SELECT retry_agent_affinity = 'prefer-different' FROM queues WHERE id = $1`, queueID).Scan(&others)
+	if errors.Is(err, db.ErrNoRows) {
+		err = nil // the queue has just been deleted
+	}
+	return others, err
 }
 
 func bestQuery(queueID string, lanes []lane) (text string, args []any) {
@@ -108,7 +120,7 @@ func bestQuery(queueID string, lanes []lane) (text string, args []any) {
 		}
 		parts[i] = fmt.Sprintf(`
 		SELECT * FROM (
-			SELECT job_id, organization_id, build_id, pipeline_id, rule_set, priority, scheduled_at FROM runnable
+			SELECT job_id, organization_id, build_id, pipeline_id, rule_set, priority, scheduled_at, retry_from FROM runnable
 			WHERE %s
 			ORDER BY priority DESC, scheduled_at, job_id
 			LIMIT %s) AS lane%d`, where, s.Arg(l.wanted), i)

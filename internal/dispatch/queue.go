@@ -233,6 +233,7 @@ type sight struct {
 	rows  []row
 	// shares are how much the pipelines of the rows have, where they take turns.
 	shares shares
+	others bool // jobs that are tried again prefer other agents than before
 }
 
 // see reads which sets of rules there are, and the best jobs of those that somebody who waits could take.
@@ -253,7 +254,12 @@ func (q *queue) see(sql *db.Q, orgID string, share identity.FairShare) (s sight,
 			return s, err
 		}
 	}
-	s.rows, err = best(sql, q.id, s.lanes)
+	if s.rows, err = best(sql, q.id, s.lanes); err != nil {
+		return s, err
+	}
+	if slices.ContainsFunc(s.rows, func(r row) bool { return r.retryFrom != "" }) {
+		s.others, err = prefersOthers(sql, q.id)
+	}
 	return s, err
 }
 
@@ -290,7 +296,7 @@ func (q *queue) pick(s sight) []pick {
 	for _, pipelineID := range q.taken {
 		s.shares.add(pipelineID)
 	}
-	picks := match(free, q.waiting, s.rules, s.shares)
+	picks := match(free, q.waiting, s)
 	for _, p := range picks {
 		p.waiter.picked = true
 		q.taken[p.row.jobID] = p.row.pipelineID

@@ -397,3 +397,33 @@ func (w *world) perform(random *rand.Rand, job, agent string) bool {
 	}
 	return true
 }
+
+func TestRetry_GoesToTheAgentThatTheQueuePrefers(t *testing.T) {
+	for affinity, want := range map[string]string{"prefer-warmest": "warm", "prefer-different": "idle"} {
+		t.Run(affinity, func(t *testing.T) {
+			each(t, func(t *testing.T, w *world) {
+				w.exec(`UPDATE queues SET retry_agent_affinity = $1`, affinity)
+				w.build("{command: a, key: a}")
+				job := w.wait(w.agent("before")).get()
+				ctx := t.Context()
+				w.ok(w.builds.Accept(ctx, w.org, job, "before"))
+				w.ok(w.builds.Finish(ctx, w.org, job, "before", flow.Exit{Status: 1}, ""))
+				idle := func(name string, since time.Duration) *wait {
+					a := w.agent(name)
+					a.IdleSince = a.IdleSince.Add(-since)
+					return w.wait(a)
+				}
+				all := []*wait{idle("before", 3*time.Hour), idle("idle", 2*time.Hour), idle("warm", time.Hour)}
+				w.waiting(3)
+				retry, err := w.builds.Retry(ctx, w.org, job, nil)
+				w.ok(err)
+				w.waiting(2)
+				wantEqual(t, "holder", w.holder(retry), want)
+				for _, one := range all {
+					one.stop()
+					one.get()
+				}
+			})
+		})
+	}
+}

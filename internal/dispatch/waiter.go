@@ -24,16 +24,21 @@ type waiter struct {
 // compare orders agents by who gets the next job: the highest priority first, and of those with the same
 // who has been idle for longest.
 func (w *waiter) compare(other *waiter) int {
+	return cmp.Or(w.rank(other), w.IdleSince.Compare(other.IdleSince), cmp.Compare(w.number, other.number))
+}
+
+// rank orders agents by priority.
+func (w *waiter) rank(other *waiter) int {
 	if (w.Priority == nil) != (other.Priority == nil) {
 		if w.Priority == nil {
 			return 1
 		}
 		return -1
 	}
-	if w.Priority != nil && *w.Priority != *other.Priority {
-		return cmp.Compare(*other.Priority, *w.Priority)
+	if w.Priority == nil {
+		return 0
 	}
-	return cmp.Or(w.IdleSince.Compare(other.IdleSince), cmp.Compare(w.number, other.number))
+	return cmp.Compare(*other.Priority, *w.Priority)
 }
 
 // A kind is what agents with the same tags have in common: which sets of rules they satisfy. Each is

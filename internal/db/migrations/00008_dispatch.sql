@@ -28,7 +28,8 @@ CREATE TABLE runnable (
     queue_id        TEXT, -- NULL: the cluster has no default queue, so no agent takes it
     rule_set        TEXT NOT NULL, -- empty: no rules
     priority        BIGINT NOT NULL,
-    scheduled_at    BIGINT NOT NULL
+    scheduled_at    BIGINT NOT NULL,
+    retry_from      TEXT -- the agent that had the attempt before; NULL: it is the first, or nobody had it
 );
 -- The best job of a queue among those with the same rules comes first; also for each pipeline.
 CREATE INDEX runnable_best ON runnable (queue_id, rule_set, priority DESC, scheduled_at, job_id);
