@@ -138,7 +138,9 @@ func (s *Service) count(r *route.Request) (c counts, err error) {
 			if key != "" { // the default queue once more
 				n := unfinished[id]
 				c.jobs[key] = jobCountsView{n.Scheduled, n.Running, n.Waiting, n.Scheduled + n.Running + n.Waiting}
-				c.agents[key] = c.agents[key]
+				if _, ok := c.agents[key]; !ok {
+					c.agents[key] = agentCountsView{} // every queue is shown
+				}
 			}
 		}
 		return err
