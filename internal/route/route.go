@@ -5,8 +5,8 @@
 // Each request passes the same gates in the same order: who is calling (401), the organization (404,
 // 503), the rate limit (429), the token's scope and the caller's permission (403), the resource (404),
 // its own permission (403), the body (400, 422), and then the handler. A handler is a plain function
-// of a Request, the loaded resource and the decoded body; it returns a value to be written as JSON, or
-// an error whose core.Kind decides the status.
+// of a Request, the loaded resource and the decoded body; it returns a value to be written as JSON, a
+// Stream that writes its own body, or an error whose core.Kind decides the status.
 package route
 
 import (
