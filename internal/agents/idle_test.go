@@ -41,7 +41,7 @@ type fleet struct {
 func newFleet(t testing.TB, d *db.DB, size int) *fleet {
 	t.Helper()
 	clock := servertest.NewClock()
-	key, log := seal.NewKey(), slog.New(slog.DiscardHandler)
+	key, log := seal.NewKey(), slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
 	if _, err := orgfile.Apply(t.Context(), d, key, clock.Now, []byte(servertest.World)); err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +56,7 @@ func newFleet(t testing.TB, d *db.DB, size int) *fleet {
 		Settings: agents.Settings{HoldPing: func() time.Duration { return 5 * time.Millisecond }},
 	})}
 	server := httptest.NewServer(route.New(route.Config{
-		Directory: directory, Sessions: f.Authenticate, Public: public, Clock: clock.Now, Log: log, Metrics: metrics,
+		Directory: directory, Sessions: f.Authenticate, Registrations: f.AuthenticateRegistration, Public: public, Clock: clock.Now, Log: log, Metrics: metrics,
 	}, f.Routes()))
 	t.Cleanup(server.Close)
 	f.url = server.URL

@@ -91,6 +91,20 @@ func TestAcquire_GivesTheJobWithItsEnvironment(t *testing.T) {
 	})
 }
 
+func TestAcquire_TellsWhoUnblockedTheBuildAndTheGroup(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		build := w.build("{block: Ship it}", "{group: Ship, key: ship, steps: [{command: a}]}")
+		w.ada.Put("/v2/organizations/acme/jobs/"+build.String("jobs.0.id")+"/unblock", nil).Want(200)
+		job := w.agent.Acquire(build.String("jobs.1.id"))
+		for name, want := range map[string]string{
+			"BUILDKITE_UNBLOCKER": "Ada", "BUILDKITE_UNBLOCKER_ID": servertest.AdaID, "BUILDKITE_UNBLOCKER_EMAIL": "ada@acme.test",
+			"BUILDKITE_GROUP_KEY": "ship", "BUILDKITE_GROUP_LABEL": "Ship",
+		} {
+			wantEqual(t, name, job.Env[name], want)
+		}
+	})
+}
+
 func TestAcquire_OfAMatrixJobHasTheStepAsItWasWritten(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		id := w.job(`{command: "make {{matrix.os}}", matrix: {setup: {os: [linux]}}}`)

@@ -81,7 +81,6 @@ func TestPing_TellsAgentsThatTheQueueIsGone(t *testing.T) {
 		agent := w.Register(t, fields{"meta_data": []string{"queue=short-lived"}})
 		wantEqual(t, "nothing to do", ping(agent), "")
 		w.ada.Delete(queues + "/" + queue).Want(204)
-		agent.Post("/v3/resume", nil).Want(200) // whatever makes the server look at it again
 		wantAt(t, agent.Get("/v3/ping").Want(200), fields{"action": "disconnect"})
 	})
 }

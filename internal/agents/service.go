@@ -41,6 +41,7 @@ type Service struct {
 	roster          roster
 	presence        presence
 	identityChanged <-chan struct{} // has a token when an organization may have changed
+	queueRemoved    <-chan struct{} // has a token when agents may have lost their queue
 	draining        chan struct{}   // closed when the server is about to stop
 }
 
@@ -97,6 +98,7 @@ func New(p Parts) *Service {
 		s.HoldPing = HoldPing
 	}
 	s.identityChanged, _ = p.Bus.Subscribe(identity.Topic)
+	s.queueRemoved, _ = p.Bus.Subscribe(clusters.QueueRemoved)
 	p.Builds.Observe(s.observe)
 	p.Builds.NameAgents(names)
 	return s

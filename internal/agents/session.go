@@ -138,11 +138,7 @@ func (r *roster) drop(gone map[*session]bool) {
 // Authenticate returns who holds the token of an agent or of a job. An agent is heard by its own token
 // alone: a process that a job left behind says nothing about its agent.
 func (s *Service) Authenticate(ctx context.Context, token string) (*identity.AgentSession, error) {
-	select {
-	case <-s.identityChanged:
-		s.refreshOrganizations(ctx)
-	default:
-	}
+	s.noticeChanges(ctx)
 	if strings.HasPrefix(token, identity.JobTokenPrefix) {
 		return s.authenticateJob(ctx, token)
 	}
@@ -206,6 +202,19 @@ func (s *Service) remember(ctx context.Context, hash string, find func(q *db.Q) 
 	e.woken, e.forget = s.bus.Subscribe(topic(a.ID))
 	e.who.Store(&identity.AgentSession{AgentID: a.ID, Organization: *org, ClusterID: a.ClusterID, QueueID: a.QueueID})
 	return s.roster.enter(e, hash), nil
+}
+
+// noticeChanges has all sessions learn of what concerns many of them, if it has happened.
+func (s *Service) noticeChanges(ctx context.Context) {
+	select {
+	case <-s.identityChanged:
+		s.refreshOrganizations(ctx)
+	case <-s.queueRemoved:
+		for _, e := range s.roster.all() {
+			e.doubt()
+		}
+	default:
+	}
 }
 
 // refreshOrganizations looks at the organizations of all sessions again.

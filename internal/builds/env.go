@@ -48,6 +48,11 @@ func (s *Service) serviceEnv(org *identity.Organization, p *pipelines.Pipeline, 
 		env["SERVICE_PARALLEL_JOB"] = strconv.Itoa(*j.ParallelIndex)
 		env["SERVICE_PARALLEL_JOB_COUNT"] = strconv.Itoa(*j.ParallelTotal)
 	}
+	if by := j.unblocker; by != nil {
+		env["SERVICE_UNBLOCKER"] = by.Name
+		env["SERVICE_UNBLOCKER_ID"] = by.ID
+		env["SERVICE_UNBLOCKER_EMAIL"] = by.Email
+	}
 	if j.Step.GroupID != "" {
 		env["SERVICE_GROUP_ID"] = j.Step.GroupID
 		env["SERVICE_GROUP_KEY"] = j.Step.GroupKey

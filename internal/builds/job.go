@@ -34,6 +34,7 @@ type Job struct {
 	Child    link // the build that a trigger job started, while it exists
 
 	uploadEnv map[string]string // read where a single job is
+	unblocker *identity.User    // who has unblocked the build last, likewise
 	agentName string            // that of its agent, read where it is shown
 }
 

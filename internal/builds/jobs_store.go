@@ -40,11 +40,28 @@ func jobByID(q *db.Q, orgID, id string) (*Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := describeJobs(q, j); err != nil || j.Work.Upload == "" {
+	if err := describeJobs(q, j); err != nil {
+		return nil, err
+	}
+	if j.unblocker, err = unblockerOf(q, j.BuildID); err != nil || j.Work.Upload == "" {
 		return j, err
 	}
 	j.uploadEnv, err = uploadEnv(q, j.BuildID, j.Work.Upload)
 	return j, err
+}
+
+// unblockerOf returns who has unblocked a build last, or nil.
+func unblockerOf(q *db.Q, buildID string) (*identity.User, error) {
+	u, err := db.One(q, identity.ScanUser, `
+		SELECT `+identity.UserColumns+`
+		FROM jobs j JOIN users u ON u.id = j.unblocked_by
+		WHERE j.build_id = $1 AND j.unblocked_at IS NOT NULL
+		ORDER BY j.unblocked_at DESC
+		LIMIT 1`, buildID)
+	if errors.Is(err, db.ErrNoRows) {
+		return nil, nil
+	}
+	return u.OrNil(), err
 }
 
 // describeJobs gives jobs what they show of their steps and of the builds that they started. Steps are

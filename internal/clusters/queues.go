@@ -158,6 +158,10 @@ func (s *Service) removeQueue(ctx context.Context, p part[Queue]) error {
 		if c.DefaultQueueID == p.it.ID {
 			return core.Errorf(core.Unprocessable, "The default queue of a cluster cannot be deleted; make another queue the default first")
 		}
+		q.Announce(QueueRemoved)
 		return deleteQueue(q, p.ID, p.it.ID)
 	})
 }
+
+// QueueRemoved is what the bus calls the end of queues, by themselves or with their cluster.
+const QueueRemoved = "queue removed"

@@ -122,6 +122,7 @@ func (s *Service) delete(ctx context.Context, c Cluster) error {
 		if n > 0 {
 			return core.Errorf(core.Unprocessable, "The cluster cannot be deleted while pipelines use it (%d); move them to another cluster first", n)
 		}
+		q.Announce(QueueRemoved)
 		return deleteCluster(q, c.ID)
 	})
 }

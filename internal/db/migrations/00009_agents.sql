@@ -50,3 +50,6 @@ CREATE TABLE agent_presence (
 
 -- The timeout that a job had before it was changed while the job ran, 0 for none; NULL when it was not.
 ALTER TABLE jobs ADD COLUMN initial_timeout BIGINT;
+
+-- Who unblocked a build last is told to its jobs.
+CREATE INDEX jobs_unblocked ON jobs (build_id, unblocked_at) WHERE unblocked_at IS NOT NULL;
