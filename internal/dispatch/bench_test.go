@@ -71,6 +71,29 @@ func BenchmarkWait(b *testing.B) {
 	}
 }
 
+// BenchmarkReplicas tells how long it takes from when a job is runnable until it is assigned to an agent
+// that waits at another replica.
+func BenchmarkReplicas(b *testing.B) {
+	url := dbtest.URL(b, db.PostgreSQL)
+	here, there := newWorld(b, dbtest.Open(b, url)), replica(b, dbtest.Open(b, url))
+	here.run(here.bus.Run)
+	there.run(there.bus.Run)
+	committed := here.commits()
+	var taken []time.Duration
+	for b.Loop() {
+		waiting := there.wait(there.agent(core.NewID()))
+		there.waiting(1)
+		there.settle()
+		here.build("{command: work}")
+		waiting.get()
+		taken = append(taken, time.Since(committed()))
+	}
+	slices.Sort(taken)
+	b.ReportMetric(float64(taken[len(taken)/2].Microseconds())/1000, "ms-p50")
+	b.ReportMetric(float64(taken[len(taken)*99/100].Microseconds())/1000, "ms-p99")
+	b.ReportMetric(0, "ns/op")
+}
+
 // BenchmarkClaims hands out jobs of many builds to agents that come back at once, and compares with
 // nothing but the bare change of the same rows, one transaction for each job.
 func BenchmarkClaims(b *testing.B) {

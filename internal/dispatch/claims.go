@@ -105,8 +105,10 @@ func (c *claims) claim(buildID string, batch []pick) {
 	now := d.clock()
 	byQueue := make(map[*queue][]outcome)
 	for _, p := range batch {
-		if assigned[p.row.jobID] {
+		if assigned[p.row.jobID] || err != nil { // after an error nobody knows what was committed
 			d.offered.add(p.waiter.ID, now)
+		}
+		if assigned[p.row.jobID] {
 			d.measures.jobs.WithLabelValues("assigned").Inc()
 		} else {
 			d.measures.jobs.WithLabelValues(result).Inc()
