@@ -58,7 +58,6 @@ func TestHolder_IsOneForEachJob(t *testing.T) {
 
 type modelAgent struct {
 	session string
-	left    bool
 }
 
 type modelJob struct {
