@@ -26,7 +26,8 @@ SIGTERM lets the agent finish the job it runs and then disconnects it; a second
 one cancels the job. It exits with 0, with 27 when the server will not let it have
 the job that it was started for, with 2 when a setting is wrong, else with 1.
 
-The commands below are for scripts inside of jobs.`,
+Of the commands below, list, show, stop, pause and resume speak to a server that
+you are signed in to; the others are for scripts inside of jobs.`,
 		Example: `  SERVICE_AGENT_TOKEN=svcct_… stackyard agent --queue linux --spawn 4
   stackyard agent meta-data set release 1.2.3
   stackyard agent artifact upload 'dist/**/*.tar.gz'`,
@@ -42,6 +43,7 @@ The commands below are for scripts inside of jobs.`,
 	}
 	addFlags(cmd, agentSettings)
 	cmd.AddCommand(agentInside()...)
+	cmd.AddCommand(agentRemote()...)
 	return cmd
 }
 

@@ -2,16 +2,13 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"os"
-	"os/signal"
 	"runtime"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -70,9 +67,9 @@ func runStack(cmd *cobra.Command, _ []string) error {
 		}
 		defer stop()
 	}
-	hard, stop := secondSignal(cmd.Context())
-	defer stop()
-	return stackctl.New(config).Run(cmd.Context(), hard)
+	ctx, drain, done := twoSignals(cmd.Context(), config.Log)
+	defer done()
+	return stackctl.New(config).Run(drain, ctx)
 }
 
 // stackConfig reads the command's settings; all that is wrong is told at once.
@@ -127,30 +124,6 @@ func defaultStackKey() string {
 		return '-'
 	}, "stackyard-"+host)
 	return key[:min(len(key), 80)]
-}
-
-// secondSignal returns a context that ends with the second signal. The first ends ctx.
-func secondSignal(ctx context.Context) (hard context.Context, stop func()) {
-	hard, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	go func() {
-		<-ctx.Done()
-		select {
-		case <-signals: // the first
-		case <-hard.Done():
-			return
-		}
-		select {
-		case <-signals:
-		case <-hard.Done():
-		}
-		cancel()
-	}()
-	return hard, func() {
-		signal.Stop(signals)
-		cancel()
-	}
 }
 
 func serveMetrics(address string, registry *prometheus.Registry) (stop func(), err error) {

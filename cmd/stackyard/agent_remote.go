@@ -1,0 +1,119 @@
+package main
+
+import (
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+type agentRecord struct {
+	ID, Name, Hostname, Version, Queue string
+	State                              string     `json:"connection_state"`
+	ConnectedAt                        *time.Time `json:"connected_at"`
+	Tags                               []string   `json:"meta_data"`
+	Paused                             bool
+	PausedNote                         string `json:"paused_note"`
+	Job                                *job
+}
+
+// stateNow says what the agent does.
+func (a agentRecord) stateNow() string {
+	state := a.State
+	if a.Paused {
+		state += ", paused"
+	}
+	if a.Job != nil {
+		state += ", busy"
+	}
+	return state
+}
+
+// agentRemote are the sub-commands that ask a server about its agents.
+func agentRemote() []*cobra.Command {
+	return []*cobra.Command{agentListCommand(), agentShowCommand(), agentStopCommand(), agentPauseCommand(), agentResumeCommand()}
+}
+
+func agentListCommand() *cobra.Command {
+	return remoteCommand(&cobra.Command{
+		Use:   "list",
+		Short: "List the connected agents of a server",
+	}, func(r *remote, _ []string) error {
+		list, err := listUnder[agentRecord](r, "/agents")
+		if err != nil {
+			return err
+		}
+		return printTable(r, list, "No agent is connected.",
+			column[agentRecord]{"id", func(a agentRecord) string { return a.ID }},
+			column[agentRecord]{"name", func(a agentRecord) string { return a.Name }},
+			column[agentRecord]{"state", agentRecord.stateNow},
+			column[agentRecord]{"queue", func(a agentRecord) string { return a.Queue }},
+			column[agentRecord]{"since", func(a agentRecord) string { return day(a.ConnectedAt) }},
+		)
+	})
+}
+
+func agentShowCommand() *cobra.Command {
+	return remoteCommand(&cobra.Command{
+		Use:   "show AGENT",
+		Short: "Show an agent of a server",
+		Args:  exactly("agent (its id)"),
+	}, func(r *remote, args []string) error {
+		a, err := call[agentRecord](r, get, nil, "/agents/%", args[0])
+		if err != nil {
+			return err
+		}
+		doing := ""
+		if a.Value.Job != nil {
+			doing = a.Value.Job.title() + " (" + a.Value.Job.ID + ")"
+		}
+		return printItem(r, a.Raw,
+			line{"Name", a.Value.Name},
+			line{"State", a.Value.stateNow()},
+			line{"Note", a.Value.PausedNote},
+			line{"Host", a.Value.Hostname},
+			line{"Version", a.Value.Version},
+			line{"Tags", strings.Join(a.Value.Tags, " ")},
+			line{"Job", doing},
+		)
+	})
+}
+
+func agentStopCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "stop AGENT",
+		Short: "Have an agent of a server stop after its job",
+		Args:  exactly("agent (its id)"),
+	}
+	force := cmd.Flags().Bool("force", false, "cancel its job and stop at once")
+	return remoteCommand(cmd, func(r *remote, args []string) error {
+		return r.perform(put, map[string]bool{"force": *force}, "The agent stops.", "/agents/%/stop", args[0])
+	})
+}
+
+func agentPauseCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "pause AGENT",
+		Short: "Give an agent of a server no more jobs for a while",
+		Args:  exactly("agent (its id)"),
+	}
+	note := cmd.Flags().String("note", "", "why")
+	minutes := cmd.Flags().Int("minutes", 0, "for how long (default: as it was last, 5 at first)")
+	return remoteCommand(cmd, func(r *remote, args []string) error {
+		body := map[string]any{"note": *note}
+		if *minutes != 0 {
+			body["timeout_in_minutes"] = *minutes
+		}
+		return r.perform(put, body, "Paused.", "/agents/%/pause", args[0])
+	})
+}
+
+func agentResumeCommand() *cobra.Command {
+	return remoteCommand(&cobra.Command{
+		Use:   "resume AGENT",
+		Short: "Give a paused agent of a server jobs again",
+		Args:  exactly("agent (its id)"),
+	}, func(r *remote, args []string) error {
+		return r.perform(put, map[string]any{}, "Resumed.", "/agents/%/resume", args[0])
+	})
+}
