@@ -58,7 +58,7 @@ func (f *folder) put(_ context.Context, key string, from io.Reader, _ int64) err
 // missing.
 func (f *folder) createBeside(path string) (*os.File, error) {
 	dir := filepath.Dir(path)
-	for tries := 10; ; tries-- {
+	for tries := folderTries; ; tries-- {
 		part, err := os.CreateTemp(dir, ".part-*")
 		if tries == 0 || !errors.Is(err, fs.ErrNotExist) {
 			return part, err
@@ -69,6 +69,10 @@ func (f *folder) createBeside(path string) (*os.File, error) {
 		}
 	}
 }
+
+// folderTries is how often somebody makes a folder that others remove as empty before anything is in it.
+// Each time costs them a removal of something of their own, so it does not come to that.
+const folderTries = 1000
 
 // makeFolders makes what is missing of the folders down to dir, and makes them durable. The store's own
 // folder must be there: when it is not, a disk may not be mounted.

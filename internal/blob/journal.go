@@ -149,7 +149,7 @@ func (f *folder) retire(key, name string) (string, error) {
 }
 
 func (f *folder) openJournal(path string) (*os.File, error) {
-	for tries := 10; ; tries-- {
+	for tries := folderTries; ; tries-- {
 		journal, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 		if tries == 0 || !errors.Is(err, fs.ErrNotExist) {
 			return journal, err
