@@ -4,6 +4,8 @@ import (
 	"maps"
 	"strings"
 	"unicode/utf8"
+
+	"stackyard/internal/builds"
 )
 
 // The prefixes of the variables that the service provides: its own, and the one that published agents,
@@ -30,7 +32,7 @@ func jobEnvironment(env map[string]string, a *Agent, clusterName string) map[str
 		set("AGENT_NAME", a.Name)
 		for _, tag := range a.Tags {
 			name, value, _ := strings.Cut(tag, "=")
-			set("AGENT_META_DATA_"+variableName(name), value)
+			set("AGENT_META_DATA_"+builds.VariableName(name), value)
 		}
 	}
 	set("CLUSTER_NAME", clusterName)
@@ -46,16 +48,6 @@ func jobEnvironment(env map[string]string, a *Agent, clusterName string) map[str
 	}
 	maps.DeleteFunc(env, func(name, _ string) bool { return isAgents(name) })
 	return env
-}
-
-// variableName is the name of a tag within that of a variable.
-func variableName(tag string) string {
-	return strings.Map(func(r rune) rune {
-		if 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' {
-			return r
-		}
-		return '_'
-	}, strings.ToUpper(tag))
 }
 
 // cutBytes returns the text up to a number of bytes, whole characters only.

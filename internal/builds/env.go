@@ -60,7 +60,7 @@ func (s *Service) serviceEnv(org *identity.Organization, p *pipelines.Pipeline, 
 	}
 	for _, rule := range j.Work.Agents {
 		key, value, _ := strings.Cut(rule, "=")
-		env["SERVICE_AGENT_META_DATA_"+metaDataName(key)] = value
+		env["SERVICE_AGENT_META_DATA_"+VariableName(key)] = value
 	}
 	return env
 }
@@ -101,8 +101,8 @@ func (s *Service) buildEnv(org *identity.Organization, p *pipelines.Pipeline, b 
 	return env
 }
 
-// metaDataName is the name of a tag in a variable's name.
-func metaDataName(tag string) string {
+// VariableName is the name of a tag within that of a variable.
+func VariableName(tag string) string {
 	return strings.Map(func(r rune) rune {
 		if 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' {
 			return r
