@@ -27,7 +27,7 @@ func TestIdleFleet_AsksNothingOfTheDatabase(t *testing.T) {
 			if err != nil || job != "" {
 				return fmt.Errorf("job %q, %w", job, err)
 			}
-			return m.call("POST", "/v3/heartbeat", m.token, "{}", nil)
+			return m.Call("POST", "/v3/heartbeat", m.token, "{}", nil)
 		}
 		together(t, agents, func(i int) error { return speak(fleet[i]) })
 		before := s.DB.Statements()
@@ -63,7 +63,7 @@ func benchmarkIdleFleet(b *testing.B, engine db.Engine) {
 	empty := memory()
 	fleet := enlist(b, s.URL, size)
 	for _, m := range fleet {
-		if err := m.send("GET", "/v3/ping", m.token, ""); err != nil {
+		if err := m.Send("GET", "/v3/ping", m.token, ""); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -108,13 +108,13 @@ type idleFleet struct {
 func (f *idleFleet) wait(b *testing.B, m *member) {
 	const heartbeats = 30 * time.Second
 	beat := time.Now().Add(rand.N(heartbeats))
-	_, err := m.receive()
+	_, _, err := m.Receive()
 	f.settling.Done()
 	for err == nil {
 		f.pings.Add(1)
 		if time.Now().After(beat) {
 			beat = beat.Add(heartbeats)
-			err = m.call("POST", "/v3/heartbeat", m.token, "{}", nil)
+			err = m.Call("POST", "/v3/heartbeat", m.token, "{}", nil)
 		}
 		if err == nil {
 			_, err = m.ping()
@@ -131,7 +131,7 @@ func (f *idleFleet) wait(b *testing.B, m *member) {
 func (f *idleFleet) end(fleet []*member) {
 	close(f.over)
 	for _, m := range fleet {
-		m.conn.Close()
+		m.Close()
 	}
 	f.running.Wait()
 }

@@ -9,6 +9,7 @@ import (
 
 	"stackyard/internal/db"
 	"stackyard/internal/db/dbtest"
+	"stackyard/internal/server/servertest"
 )
 
 // BenchmarkPing has agents ask for work where there is none, beside a bare handler that answers with
@@ -38,11 +39,11 @@ func benchmarkPing(b *testing.B, hold time.Duration, listen func(http.Handler) *
 	fleet := enlist(b, ours.URL, agents)
 	idle := make([]*member, agents)
 	for i := range idle {
-		c, err := dial(bare.URL)
+		c, err := servertest.Dial(bare.URL)
 		if err != nil {
 			b.Fatal(err)
 		}
-		b.Cleanup(func() { c.conn.Close() })
+		b.Cleanup(func() { c.Close() })
 		idle[i] = &member{c, fleet[i].token}
 	}
 	askMany := func(fleet []*member) time.Duration {

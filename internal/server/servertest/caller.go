@@ -1,0 +1,85 @@
+package servertest
+
+import (
+	"bufio"
+	"crypto/tls"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+)
+
+// A Caller speaks HTTP to a server over one connection, for fleets and benchmarks: it does less than
+// http.Client, and has no goroutine, so that what is measured is the server. It is for one goroutine.
+type Caller struct {
+	conn    net.Conn
+	host    string
+	answers *bufio.Reader
+}
+
+// Dial connects to the server at a URL. The connection is the caller's to close.
+func Dial(address string) (*Caller, error) {
+	u, err := url.Parse(address)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := net.Dial("tcp", u.Host)
+	if err != nil {
+		return nil, err
+	}
+	if u.Scheme == "https" {
+		conn = tls.Client(conn, &tls.Config{InsecureSkipVerify: true})
+	}
+	return &Caller{conn: conn, host: u.Host}, nil
+}
+
+// Close hangs up. Another goroutine may do so, and Receive fails then.
+func (c *Caller) Close() error { return c.conn.Close() }
+
+// Send sends a request with the token of an agent, whose answer is not waited for.
+func (c *Caller) Send(method, path, token, body string) error {
+	_, err := fmt.Fprintf(c.conn, "%s %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Token %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
+		method, path, c.host, token, len(body), body)
+	return err
+}
+
+// Receive waits for the answer to the request that was sent.
+func (c *Caller) Receive() (status int, body []byte, err error) {
+	if c.answers == nil {
+		c.answers = bufio.NewReader(c.conn)
+	}
+	resp, err := http.ReadResponse(c.answers, nil)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer resp.Body.Close()
+	body, err = io.ReadAll(resp.Body)
+	return resp.StatusCode, body, err
+}
+
+// Idle lets go of what is needed only to receive.
+func (c *Caller) Idle() { c.answers = nil }
+
+// Ask sends a request and waits for the answer.
+func (c *Caller) Ask(method, path, token, body string) (status int, answer []byte, err error) {
+	if err := c.Send(method, path, token, body); err != nil {
+		return 0, nil, err
+	}
+	return c.Receive()
+}
+
+// Call sends a request and reads the answer, which must be a success, into a value, unless that is nil.
+func (c *Caller) Call(method, path, token, body string, into any) error {
+	status, answer, err := c.Ask(method, path, token, body)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s %s: %w", method, path, err)
+	case status/100 != 2:
+		return fmt.Errorf("%s %s: status %d: %s", method, path, status, answer)
+	case into == nil:
+		return nil
+	}
+	return json.Unmarshal(answer, into)
+}
