@@ -57,6 +57,8 @@ type takenStepView struct {
 	Matrix    any               `json:"matrix,omitempty"`
 	Signature any               `json:"signature,omitempty"`
 	Secrets   []stepSecretView  `json:"secrets,omitempty"`
+	Image     any               `json:"image,omitempty"`
+	Checkout  any               `json:"checkout,omitempty"`
 	Cache     any               `json:"cache,omitempty"`
 }
 
@@ -87,7 +89,9 @@ func stepView(w builds.Work) takenStepView {
 		Env:       w.Env,
 		Matrix:    w.Attributes["matrix"],
 		Signature: w.Attributes["signature"],
-		Secrets:   stepSecrets(w.Attributes["secrets"]),
+		Secrets:   lastOfEach(stepSecrets(w.Attributes["secrets"])),
+		Image:     w.Attributes["image"],
+		Checkout:  w.Attributes["checkout"],
 		Cache:     w.Attributes["cache"],
 	}
 }
@@ -124,6 +128,21 @@ func stepSecrets(written any) []stepSecretView {
 		}
 	}
 	return secrets
+}
+
+// lastOfEach returns the last secret of each variable.
+func lastOfEach(secrets []stepSecretView) []stepSecretView {
+	last := make(map[string]int, len(secrets))
+	for i, s := range secrets {
+		last[s.Variable] = i
+	}
+	var kept []stepSecretView
+	for i, s := range secrets {
+		if last[s.Variable] == i {
+			kept = append(kept, s)
+		}
+	}
+	return kept
 }
 
 func stepSecret(item any) []stepSecretView {

@@ -98,10 +98,36 @@ func TestAcquire_TellsWhoUnblockedTheBuildAndTheGroup(t *testing.T) {
 		job := w.agent.Acquire(build.String("jobs.1.id"))
 		for name, want := range map[string]string{
 			"BUILDKITE_UNBLOCKER": "Ada", "BUILDKITE_UNBLOCKER_ID": servertest.AdaID, "BUILDKITE_UNBLOCKER_EMAIL": "ada@acme.test",
-			"BUILDKITE_GROUP_KEY": "ship", "BUILDKITE_GROUP_LABEL": "Ship",
+			"BUILDKITE_UNBLOCKER_TEAMS": "everyone", "BUILDKITE_GROUP_KEY": "ship", "BUILDKITE_GROUP_LABEL": "Ship",
 		} {
 			wantEqual(t, name, job.Env[name], want)
 		}
+	})
+}
+
+func TestAcquire_PassesOnWhatStepAndPipelineSayToAgents(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.ada.Patch(hello, fields{"configuration": `
+image: alpine:3
+secrets: [SHARED, TOKEN]
+checkout: {submodules: false}
+steps:
+  - command: a
+  - command: b
+    image: debian:13
+    checkout: {skip: true, depth: 3}
+    secrets: {TOKEN: OWN_TOKEN}
+`}).Want(http.StatusOK)
+		build := w.build()
+		wantAt(t, w.agent.Put("/v3/jobs/"+build.String("jobs.0.id")+"/acquire", nil).Want(200), fields{
+			"step.image": "alpine:3", "step.checkout.submodules": false, "env.BUILDKITE_GIT_SUBMODULES": "false",
+			"step.secrets.0.key": "SHARED", "step.secrets.1.key": "TOKEN",
+		})
+		other := w.Register(t, nil)
+		wantAt(t, other.Put("/v3/jobs/"+build.String("jobs.1.id")+"/acquire", nil).Want(200), fields{
+			"step.image": "debian:13", "step.checkout.depth": 3, "env.BUILDKITE_SKIP_CHECKOUT": "true",
+			"step.secrets.0.key": "SHARED", "step.secrets.1.key": "OWN_TOKEN", "step.secrets.1.environment_variable": "TOKEN",
+		})
 	})
 }
 

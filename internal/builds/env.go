@@ -41,6 +41,7 @@ func (s *Service) serviceEnv(org *identity.Organization, p *pipelines.Pipeline, 
 	if len(j.Work.Plugins) > 0 {
 		env["SERVICE_PLUGINS"] = string(j.Work.Plugins)
 	}
+	maps.Copy(env, j.Work.checkoutEnv())
 	if j.Timeout != nil {
 		env["SERVICE_TIMEOUT"] = strconv.Itoa(*j.Timeout)
 	}
@@ -52,6 +53,7 @@ func (s *Service) serviceEnv(org *identity.Organization, p *pipelines.Pipeline, 
 		env["SERVICE_UNBLOCKER"] = by.Name
 		env["SERVICE_UNBLOCKER_ID"] = by.ID
 		env["SERVICE_UNBLOCKER_EMAIL"] = by.Email
+		env["SERVICE_UNBLOCKER_TEAMS"] = strings.Join(j.unblockerTeams, ":")
 	}
 	if j.Step.GroupID != "" {
 		env["SERVICE_GROUP_ID"] = j.Step.GroupID
@@ -61,6 +63,20 @@ func (s *Service) serviceEnv(org *identity.Organization, p *pipelines.Pipeline, 
 	for _, rule := range j.Work.Agents {
 		key, value, _ := strings.Cut(rule, "=")
 		env["SERVICE_AGENT_META_DATA_"+VariableName(key)] = value
+	}
+	return env
+}
+
+// checkoutEnv returns the variables for what a step says of its checkout and every agent can heed. The rest
+// of it is passed on to agents as it was written.
+func (w Work) checkoutEnv() map[string]string {
+	env := map[string]string{}
+	checkout, _ := w.Attributes["checkout"].(map[string]any)
+	if checkout["skip"] == true {
+		env["SERVICE_SKIP_CHECKOUT"] = "true"
+	}
+	if checkout["submodules"] == false {
+		env["SERVICE_GIT_SUBMODULES"] = "false"
 	}
 	return env
 }

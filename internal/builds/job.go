@@ -35,7 +35,9 @@ type Job struct {
 
 	uploadEnv map[string]string // read where a single job is
 	unblocker *identity.User    // who has unblocked the build last, likewise
-	agentName string            // that of its agent, read where it is shown
+	// unblockerTeams are the slugs of the teams that the unblocker is in.
+	unblockerTeams []string
+	agentName      string // that of its agent, read where it is shown
 }
 
 // A StepRef is what a job shows of its step.

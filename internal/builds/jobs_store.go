@@ -43,7 +43,10 @@ func jobByID(q *db.Q, orgID, id string) (*Job, error) {
 	if err := describeJobs(q, j); err != nil {
 		return nil, err
 	}
-	if j.unblocker, err = unblockerOf(q, j.BuildID); err != nil || j.Work.Upload == "" {
+	if j.unblocker, err = unblockerOf(q, j.BuildID); err != nil {
+		return j, err
+	}
+	if j.unblockerTeams, err = teamsOf(q, orgID, j.unblocker); err != nil || j.Work.Upload == "" {
 		return j, err
 	}
 	j.uploadEnv, err = uploadEnv(q, j.BuildID, j.Work.Upload)

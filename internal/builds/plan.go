@@ -106,6 +106,7 @@ type planner struct {
 	conditions map[string]bool // those that were evaluated
 	missing    []string        // keys of queues that do not exist
 	weight     int             // of the jobs so far, in bytes
+	shared     int             // the weight of the attributes that command steps have of the pipeline
 }
 
 // maxWeight bounds the texts that the jobs of a build, or of one upload, show and keep, in bytes. A step
@@ -116,6 +117,7 @@ const maxWeight = 64 << 20
 func (p *planner) draw(steps []definition.Step) (plan, error) {
 	p.plan = plan{steps: map[string]*plannedStep{}, jobs: map[string]*plannedJob{}}
 	p.conditions = map[string]bool{}
+	p.shared = attributesWeight(attributes(p.defaults.Attributes, nil))
 	p.plan.specs = p.list(steps, "")
 	return p.plan, p.wrong()
 }
@@ -213,6 +215,8 @@ func (p *planner) command(c *definition.Command, step *flow.Step, work *Work) {
 	step.Retry, step.Concurrency, step.CancelOnBuildFailing = c.Retry, c.Concurrency, c.CancelOnBuildFailing
 	work.Command, work.Env, work.ArtifactPaths = c.Script, c.Env.Map(), c.ArtifactPaths
 	work.Agents, work.Plugins = agents(p.defaults.Agents, c.Agents), plugins(c.Plugins)
+	work.Attributes = attributes(p.defaults.Attributes, work.Attributes)
+	p.weight += p.shared // kept for each step
 }
 
 // job plans one job of a step.
@@ -280,6 +284,34 @@ func agents(defaults, own []string) []string {
 		}
 	}
 	return rules
+}
+
+// attributes returns what is passed on to agents of a command step, with the defaults of its pipeline. The
+// secrets of both are needed; of two for the same variable, agents are told the step's.
+func attributes(defaults, own map[string]any) map[string]any {
+	all := map[string]any{}
+	for _, name := range []string{"image", "checkout", "cache"} {
+		if value, ok := defaults[name]; ok {
+			all[name] = value
+		}
+	}
+	maps.Copy(all, own)
+	if shared, ok := defaults["secrets"]; ok {
+		all["secrets"] = append(listed(shared), listed(own["secrets"])...)
+	}
+	return all
+}
+
+// listed returns what was written in place of a list as one.
+func listed(written any) []any {
+	switch w := written.(type) {
+	case nil:
+		return nil
+	case []any:
+		return slices.Clone(w)
+	default:
+		return []any{w}
+	}
 }
 
 // queue returns the id of the queue that agent query rules name, of the default one when they name

@@ -27,8 +27,8 @@ type Pipeline struct {
 	Agents []string
 	// Priority is that of command steps that have none of their own.
 	Priority *int
-	// Attributes are passed on as written, in the shapes that JSON has: notify, image, secrets,
-	// checkout, cache.
+	// Attributes are passed on as written, in the shapes that JSON has: notify, and for command steps that
+	// have none of their own image, checkout, cache, and secrets, which are added to the step's.
 	Attributes map[string]any
 	Steps      []Step
 	// Warnings tell of what was accepted and has no effect, such as unknown keys.
