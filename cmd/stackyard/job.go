@@ -1,7 +1,6 @@
 package main
 
 import (
-	"io"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -54,33 +53,6 @@ func (j job) stateNow() string {
 		return j.State + " (" + strconv.Itoa(*j.ExitStatus) + ")"
 	}
 	return j.State
-}
-
-func jobLogCommand() *cobra.Command {
-	return remoteCommand(&cobra.Command{
-		Use:   "log JOB",
-		Short: "Print a job's log",
-		Args:  exactly("job (its id)"),
-	}, func(r *remote, args []string) error {
-		if r.json {
-			log, err := call[struct{}](r, get, nil, "/jobs/%/log", args[0])
-			if err != nil {
-				return err
-			}
-			return printJSON(r.out, log.Raw)
-		}
-		path, err := r.under("/jobs/%/log.txt", args[0])
-		if err != nil {
-			return err
-		}
-		log, err := r.Stream(r.ctx, path, "text/plain")
-		if err != nil {
-			return err
-		}
-		defer log.Close()
-		_, err = io.Copy(r.out, log)
-		return err
-	})
 }
 
 func jobExplainCommand() *cobra.Command {

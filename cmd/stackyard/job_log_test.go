@@ -1,0 +1,57 @@
+package main
+
+import (
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/iotest"
+)
+
+func TestStampless_LeavesOutWhenLinesWerePrinted(t *testing.T) {
+	for log, want := range map[string]string{
+		"plain\n":                             "plain\n",
+		"\x1b_bk;t=1700000000000\ahello\n":    "hello\n",
+		"a\x1b_bk;t=1\x1b\\b":                 "ab",
+		"\x1b[31mred\x1b[0m\n":                "\x1b[31mred\x1b[0m\n",
+		"\x1b\x1b[1m":                         "\x1b\x1b[1m",
+		"\x1b\x1b_bk;t=1\ax":                  "\x1bx",
+		"\x1b_never ended\nbut the line is\n": "\nbut the line is\n",
+	} {
+		var whole, byByte strings.Builder
+		io.Copy(&stampless{out: &whole}, strings.NewReader(log))
+		io.Copy(&stampless{out: &byByte}, iotest.OneByteReader(strings.NewReader(log)))
+		if whole.String() != want || byByte.String() != want {
+			t.Errorf("%q became %q, and byte by byte %q; want %q", log, whole.String(), byByte.String(), want)
+		}
+	}
+}
+
+func TestJobLog_FollowsARunningJobToItsEnd(t *testing.T) {
+	t.Parallel()
+	server := start(t, "serve", "--listen", "127.0.0.1:0", "--data", t.TempDir(), "--apply", stackOrganizations)
+	startStack(t, server)
+	goOn := filepath.Join(t.TempDir(), "go-on")
+	server.ask(t, "svcua_ada", "POST", "/v2/organizations/acme/pipelines/patient/builds", `{"commit": "HEAD", "branch": "main", "env": {"GO_ON": "`+goOn+`"}}`).want(t, http.StatusCreated)
+	cmd := command("job", "log", "--follow", jobsOf(t, server, "patient")[0]["id"].(string))
+	cmd.Env = append(cmd.Env, "STACKYARD_SERVER="+server.URL, "STACKYARD_TOKEN=svcua_ada", "STACKYARD_CONFIG_DIR="+t.TempDir())
+	reader := spawn(t, cmd)
+	lineWith(t, reader, "I wait")
+	if err := os.WriteFile(goOn, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	lineWith(t, reader, "I go on")
+	<-reader.ended
+	if status := cmd.ProcessState.ExitCode(); status != 0 {
+		t.Errorf("it exited with %d", status)
+	}
+}
+
+// lineWith reads lines until one is a text.
+func lineWith(t *testing.T, p *process, text string) {
+	t.Helper()
+	for strings.TrimSpace(p.line(t)) != text {
+	}
+}
