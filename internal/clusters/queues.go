@@ -27,8 +27,40 @@ type Queue struct {
 	PausedAt        time.Time // zero: not paused
 	PausedBy        *identity.User
 	PausedNote      string
+	PolledAt        time.Time // by a stack, the last time that is written down; zero: never
 	CreatedBy       *identity.User
 	CreatedAt       time.Time
+}
+
+// Connection says whether stacks look after a queue: whether any polls for its scheduled jobs.
+type Connection string
+
+// The connections of a queue.
+const (
+	NeverConnected Connection = "never_connected"
+	Connected      Connection = "connected"
+	Disconnected   Connection = "disconnected"
+)
+
+// Values lists every connection.
+func (Connection) Values() []string {
+	return []string{string(NeverConnected), string(Connected), string(Disconnected)}
+}
+
+// connectionLife is how long a poll keeps a queue connected. The specification says five to six minutes;
+// polls are written down in batches, a few seconds early or late, and stay within that.
+const connectionLife = 5*time.Minute + 30*time.Second
+
+// connection returns whether the queue is connected at a time.
+func (q *Queue) connection(now time.Time) Connection {
+	switch {
+	case q.PolledAt.IsZero():
+		return NeverConnected
+	case now.Sub(q.PolledAt) <= connectionLife:
+		return Connected
+	default:
+		return Disconnected
+	}
 }
 
 // RetryAffinity says which agent of a queue a retried job prefers.

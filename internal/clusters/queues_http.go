@@ -73,6 +73,8 @@ type queueView struct {
 	PausedBy      *identity.UserView `json:"dispatch_paused_by"`
 	PausedAt      core.Time          `json:"dispatch_paused_at"`
 	PausedNote    *string            `json:"dispatch_paused_note"`
+	Connection    Connection         `json:"connection_state" doc:"Whether a stack polls for the queue's scheduled jobs. It is connected for five to six minutes after a poll."`
+	PolledAt      core.Time          `json:"last_connected_at" doc:"When a stack last polled, up to a few seconds late."`
 	CreatedAt     core.Time          `json:"created_at"`
 	CreatedBy     *identity.UserView `json:"created_by"`
 	Hosted        bool               `json:"hosted,omitempty" doc:"True when the service itself runs the queue's agents; else absent."`
@@ -114,6 +116,8 @@ func (s *Service) viewQueue(r *route.Request, q Queue) queueView {
 		PausedBy:      q.PausedBy.View(s.public),
 		PausedAt:      core.At(q.PausedAt),
 		PausedNote:    orNull(q.PausedNote),
+		Connection:    q.connection(s.clock()),
+		PolledAt:      core.At(q.PolledAt),
 		CreatedAt:     core.At(q.CreatedAt),
 		CreatedBy:     q.CreatedBy.View(s.public),
 	}

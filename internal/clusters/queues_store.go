@@ -12,10 +12,11 @@ const noQueue = "No cluster queue found"
 
 const selectQueue = `
 	SELECT q.id, q.cluster_id, q.key, q.description, q.retry_agent_affinity, q.hosted_agents, c.hosted,
-		q.dispatch_paused_at, q.dispatch_paused_note, q.created_at,
+		q.dispatch_paused_at, q.dispatch_paused_note, l.polled_at, q.created_at,
 		p.id, p.email, p.name, p.created_at, ` + identity.UserColumns + `
 	FROM queues q
 	JOIN clusters c ON c.id = q.cluster_id
+	LEFT JOIN queue_polls l ON l.queue_id = q.id
 	LEFT JOIN users p ON p.id = q.dispatch_paused_by
 	LEFT JOIN users u ON u.id = q.created_by`
 
@@ -24,7 +25,7 @@ func scanQueue(scan db.Scan) (Queue, error) {
 	var pausedBy, by identity.User
 	dest := []any{
 		&q.ID, &q.ClusterID, &q.Key, &q.Description, &q.RetryAffinity, db.ToJSON(&q.Hosted), &q.inHostedCluster,
-		db.ToTime(&q.PausedAt), db.ToText(&q.PausedNote), db.ToTime(&q.CreatedAt),
+		db.ToTime(&q.PausedAt), db.ToText(&q.PausedNote), db.ToTime(&q.PolledAt), db.ToTime(&q.CreatedAt),
 	}
 	dest = append(dest, identity.UserDest(&pausedBy)...)
 	err := scan(append(dest, identity.UserDest(&by)...)...)

@@ -29,6 +29,8 @@ func TestQueues_ShowEveryField(t *testing.T) {
 			"dispatch_paused_by":   nil,
 			"dispatch_paused_at":   nil,
 			"dispatch_paused_note": nil,
+			"connection_state":     "never_connected",
+			"last_connected_at":    nil,
 			"created_at":           s.Clock.Now().Format("2006-01-02T15:04:05.000Z"),
 			"created_by.id":        servertest.AdaID,
 		} {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"stackyard/internal/core"
 )
@@ -181,6 +182,30 @@ func TestQueue_IsHostedWhenItOrItsClusterSaysSo(t *testing.T) {
 		}
 		if got != c.want {
 			t.Errorf("%+v: %q, want %q", c.queue, got, c.want)
+		}
+	}
+}
+
+func TestQueue_StaysConnectedForFiveToSixMinutesAfterAPoll(t *testing.T) {
+	polled := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	const late = 5 * time.Second // that polls are written down with
+	for _, c := range []struct {
+		polled time.Time
+		after  time.Duration
+		want   Connection
+	}{
+		{time.Time{}, 0, NeverConnected},
+		{polled, 0, Connected},
+		{polled, 5*time.Minute + late, Connected},
+		{polled, connectionLife, Connected},
+		{polled, connectionLife + time.Microsecond, Disconnected},
+		{polled, 6*time.Minute - late, Disconnected},
+		{polled, 24 * time.Hour, Disconnected},
+		{polled, -time.Second, Connected}, // another replica's clock is ahead
+	} {
+		queue := Queue{PolledAt: c.polled}
+		if got := queue.connection(polled.Add(c.after)); got != c.want {
+			t.Errorf("polled at %v, %v later: %s, want %s", c.polled, c.after, got, c.want)
 		}
 	}
 }

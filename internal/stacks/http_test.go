@@ -193,6 +193,44 @@ func TestList_RefusesNonsense(t *testing.T) {
 	})
 }
 
+func TestList_KeepsTheQueueConnected(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		const queues = acme + "/clusters/" + servertest.AcmeClusterID + "/queues"
+		w.ada.Post(queues, fields{"key": "quiet"}).Want(http.StatusCreated)
+		replica := w.Replica(t).As(t, servertest.Ada)
+		want := func(state string, since any) {
+			t.Helper()
+			for _, anybody := range []*servertest.Client{w.ada, replica} {
+				list := anybody.Get(queues).Want(http.StatusOK)
+				wantEqual(t, "in the list", list.At("0.connection_state"), state)
+				wantEqual(t, "of the other queue", list.At("1.connection_state"), "never_connected")
+				one := anybody.Get(queues + "/" + servertest.AcmeQueueID).Want(http.StatusOK)
+				wantEqual(t, "state", one.At("connection_state"), state)
+				wantEqual(t, "since", one.At("last_connected_at"), since)
+			}
+		}
+		want("never_connected", nil)
+		w.stack.Get("/v3/stacks/unknown/scheduled-jobs?queue_key=default").Want(http.StatusNotFound)
+		w.list("&limit=0").Want(http.StatusBadRequest)
+		w.due()
+		want("never_connected", nil)
+		for range 2 {
+			w.list("").Want(http.StatusOK)
+			at := w.Clock.Now().Format("2006-01-02T15:04:05.000Z")
+			w.due()
+			want("connected", at)
+			w.Clock.Advance(5 * time.Minute)
+			want("connected", at)
+			w.Clock.Advance(time.Minute)
+			want("disconnected", at)
+		}
+		w.reserve(core.NewID()).Want(http.StatusOK) // which is no poll
+		w.due()
+		wantEqual(t, "after another call", w.ada.Get(queues).At("0.connection_state"), "disconnected")
+		w.ada.Delete(queues + "/" + w.ada.Get(queues).String("1.id")).Want(http.StatusNoContent)
+	})
+}
+
 func TestReserve_HoldsJobsUntilTheyExpire(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		ids := w.schedule(2)

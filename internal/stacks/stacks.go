@@ -80,9 +80,7 @@ func (s *Stack) check() error {
 	return nil
 }
 
-// disconnectedAfter is how long a stack, or a queue, may go without a call before it counts as
-// disconnected. It is the specification's "five to six minutes", of which up to one goes by before a call
-// is written down.
+// disconnectedAfter is how long a stack may go without a call before it counts as disconnected.
 const disconnectedAfter = 6 * time.Minute
 
 // The states of a stack.

@@ -84,6 +84,17 @@ func Start(t testing.TB, d *db.DB, change ...func(*server.Parts)) *Server {
 	return s
 }
 
+// Replica starts another server of the same installation: the same database, key, blobs and time. What it
+// announces reaches the first one only on PostgreSQL.
+func (s *Server) Replica(t testing.TB) *Server {
+	t.Helper()
+	r := Start(t, s.DB, func(p *server.Parts) {
+		p.Key, p.Blobs, p.Clock = s.Key, s.Blobs, s.Clock.Now
+	})
+	r.Key, r.Blobs, r.Clock = s.Key, s.Blobs, s.Clock
+	return r
+}
+
 // Apply applies an organization file and returns the lines that it printed.
 func (s *Server) Apply(file string) []string {
 	s.t.Helper()
