@@ -53,10 +53,15 @@ const bodyTimeout = 30 * time.Second
 // decode reads the request's body into the struct that v points to. An absent body is an empty object.
 func (r *Request) decode(v any) error {
 	body, err := r.ReadBody(maxBody)
-	if err != nil {
-		return err
+	if err == nil {
+		err = Decode(body, v)
 	}
-	err = Decode(body, v)
+	if err == nil {
+		return nil
+	}
+	if limited := r.limitUnread(); limited != nil {
+		return limited
+	}
 	switch {
 	case !r.route.Auth.byAgents():
 		return err

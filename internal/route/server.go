@@ -299,6 +299,9 @@ type made interface{ isNew() bool }
 
 // admit takes a request through the gates before its resource.
 func (s *Server) admit(r *Request) error {
+	if r.route.Auth == Agent && r.route.Limit != "" {
+		r.tellLimit(identity.DefaultLimits)
+	}
 	if err := s.authenticate(r); err != nil {
 		return err
 	}
@@ -414,12 +417,25 @@ func (r *Request) limitStack() error {
 	if key := r.PathValue("stack"); key != "" {
 		return r.LimitStack(key)
 	}
-	Standing{Limit: r.Org.Limits.OfStacks(r.route.Limit), Reset: int(window / time.Second)}.setHeaders(r, r.route.Limit)
+	r.tellLimit(r.Org.Limits)
 	return nil
 }
 
-// LimitStack counts a call of a stack against the limit of the route's scope.
+// tellLimit tells a stack of a limit before its call is counted: every answer of the stacks API tells it,
+// also to callers who are refused before it is known who they are.
+func (r *Request) tellLimit(limits identity.Limits) {
+	Standing{Limit: limits.OfStacks(r.route.Limit), Reset: int(window / time.Second)}.setHeaders(r, r.route.Limit)
+}
+
+// longestStackKey is how long the key of a stack can be, in bytes.
+const longestStackKey = 80
+
+// LimitStack counts a call of a stack against the limit of the route's scope. Calls whose key no stack can
+// have are counted together, so that nobody can make the server remember long texts.
 func (r *Request) LimitStack(key string) error {
+	if len(key) > longestStackKey {
+		key = ""
+	}
 	scope := r.route.Limit
 	r.Standing = r.server.limiter.Take("stack "+r.Org.ID+" "+r.Agent.ClusterID+" "+key+" "+scope, r.Org.Limits.OfStacks(scope))
 	r.Standing.setHeaders(r, scope)
@@ -427,6 +443,14 @@ func (r *Request) LimitStack(key string) error {
 		return &limitError{scope: scope, Standing: r.Standing}
 	}
 	return nil
+}
+
+// limitUnread counts a call whose body should have named the stack, but cannot be read.
+func (r *Request) limitUnread() error {
+	if r.route.Auth != Agent || r.route.Limit == "" || r.PathValue("stack") != "" {
+		return nil
+	}
+	return r.LimitStack("")
 }
 
 type limitError struct {
