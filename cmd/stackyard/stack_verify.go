@@ -1,0 +1,104 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"stackyard/internal/stackctl/verify"
+)
+
+var verifySettings = []setting{
+	{flag: "endpoint", variable: "SERVICE_AGENT_ENDPOINT", unset: "http://127.0.0.1:8080/v3", usage: "the server's agent URL, with /v3 at its end"},
+	{flag: "token", variable: "SERVICE_AGENT_TOKEN", usage: "agent token of a cluster; required", secret: true},
+	{flag: "rest-token", usage: "a user's access token, to make jobs with (default: rules about jobs are skipped)", secret: true},
+}
+
+func stackVerifyCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "verify",
+		Short: "Check whether a server keeps the rules of the stacks API",
+		Long: `Check a server, rule by rule, against the protocol of stacks. Each rule is
+printed with pass, fail or skip; one that failed with what was expected, what came,
+and the call. The exit status is 0 only if no rule failed.
+
+With an agent token alone, all rules are checked that need no job. With the access
+token of a user who may manage clusters and pipelines, the command makes jobs of its
+own: it adds a queue to the token's cluster, a second cluster, and a pipeline for each,
+and removes them again. Nobody else's jobs are touched.
+
+It takes about half a minute, since some rules are about time.`,
+		Example: `  stackyard stack verify --endpoint https://ci.example.com/v3 --token svcct_…
+  stackyard stack verify --rest-token svcua_… --only 'tokens.*'
+  stackyard stack verify --list`,
+		RunE: runStackVerify,
+	}
+	addFlags(cmd, verifySettings)
+	flags := cmd.Flags()
+	flags.String("queue", "__default__", "queue to list where no job is needed")
+	flags.Bool("quota", false, "also use up the organization's limit of stacks, for a moment")
+	flags.String("only", "", "check only the rules that match a pattern, such as 'register.*'")
+	flags.Bool("list", false, "print the rules without checking them")
+	flags.Bool("json", false, "print the report as JSON, for scripts")
+	return cmd
+}
+
+func runStackVerify(cmd *cobra.Command, _ []string) error {
+	values, err := gather(cmd, verifySettings)
+	if err != nil {
+		return refuse(err)
+	}
+	config := verify.Config{Endpoint: values["endpoint"], Token: values["token"], RESTToken: values["rest-token"]}
+	flags := cmd.Flags()
+	config.Queue, _ = flags.GetString("queue")
+	config.Quota, _ = flags.GetBool("quota")
+	config.Only, _ = flags.GetString("only")
+	onlyList, _ := flags.GetBool("list")
+	asJSON, _ := flags.GetBool("json")
+	rules, err := verify.Matching(config.Only)
+	if err != nil {
+		return refuse(fmt.Errorf("--only: %w", err))
+	}
+	if onlyList {
+		return verify.WriteRules(cmd.OutOrStdout(), rules)
+	}
+	if err := checkVerifyConfig(config); err != nil {
+		return refuse(err)
+	}
+	return runVerify(cmd, config, cmd.OutOrStdout(), asJSON)
+}
+
+func checkVerifyConfig(c verify.Config) error {
+	var problems []error
+	if !strings.HasPrefix(c.Endpoint, "http://") && !strings.HasPrefix(c.Endpoint, "https://") {
+		problems = append(problems, fmt.Errorf("--endpoint: %q is not a URL such as https://ci.example.com/v3", c.Endpoint))
+	}
+	if c.Token == "" {
+		problems = append(problems, errors.New("--token: an agent token is required [SERVICE_AGENT_TOKEN]"))
+	}
+	return errors.Join(problems...)
+}
+
+// runVerify checks the rules and prints each result as it comes, or all at the end as JSON.
+func runVerify(cmd *cobra.Command, config verify.Config, out io.Writer, asJSON bool) error {
+	report := &verify.Report{Endpoint: config.Endpoint}
+	var printed error
+	err := verify.Run(cmd.Context(), config, func(r verify.Result) {
+		report.Add(r)
+		if !asJSON && printed == nil {
+			printed = report.WriteText(out)
+		}
+	})
+	if asJSON {
+		printed = report.WriteJSON(out)
+	} else if printed == nil {
+		_, printed = fmt.Fprintf(out, "\n%s\n", report.Summary())
+	}
+	if err == nil && report.Failed > 0 {
+		err = fmt.Errorf("%d of %d rules failed", report.Failed, len(report.Results))
+	}
+	return errors.Join(err, printed)
+}

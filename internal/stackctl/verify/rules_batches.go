@@ -1,0 +1,79 @@
+package verify
+
+import "net/http"
+
+// maxJobs is how many jobs one call may be about.
+const maxJobs = 1000
+
+func unknownJobs(n int) []string {
+	ids := make([]string, n)
+	for i := range ids {
+		ids[i] = unknownJob()
+	}
+	return ids
+}
+
+// checkJobUUIDs checks the rule about job_uuids that batches of jobs share.
+func checkJobUUIDs(e endpoint) func(*trial) {
+	return func(t *trial) {
+		bad := []any{
+			fields{},
+			fields{"job_uuids": nil},
+			fields{"job_uuids": unknownJob()},
+			fields{"job_uuids": fields{}},
+			fields{"job_uuids": []int{1}},
+			fields{"job_uuids": []string{"no UUID"}},
+			fields{"job_uuids": unknownJobs(maxJobs + 1)},
+		}
+		for _, body := range bad {
+			t.refused(t.call(e, t.stack(), "", body), http.StatusBadRequest)
+		}
+		a := t.call(e, t.stack(), "", fields{"job_uuids": unknownJobs(maxJobs)})
+		t.want(a, a.ok(), "success for 1000 jobs", "status %d", a.status)
+	}
+}
+
+// checkSeconds checks the rule about a number of seconds in a body.
+func checkSeconds(e endpoint, field string, least, most int) func(*trial) {
+	return func(t *trial) {
+		for _, right := range []any{least, most} {
+			a := t.call(e, t.stack(), "", fields{"job_uuids": []string{}, field: right})
+			t.want(a, a.ok(), "success", "status %d", a.status)
+		}
+		for _, wrong := range []any{least - 1, -1, most + 1, "soon", 1.5} {
+			t.refused(t.call(e, t.stack(), "", fields{"job_uuids": []string{}, field: wrong}), http.StatusBadRequest)
+		}
+	}
+}
+
+// lacks wants a job not to be among some.
+func (t *trial) lacks(a *answer, path, job string) {
+	for _, id := range a.texts(path) {
+		t.want(a, id != job, "the job "+job+" not to be in "+path, "%s", show(a.at(path)))
+	}
+}
+
+// contains wants a job to be among some.
+func (t *trial) contains(a *answer, path, job string) {
+	for _, id := range a.texts(path) {
+		if id == job {
+			return
+		}
+	}
+	t.fail(a, "the job "+job+" in "+path, show(a.at(path)))
+}
+
+var reservation = Section{"Reserve jobs", []Rule{
+	{"reserve.answer", "Reserving answers 200 with reserved and not_reserved, arrays of job UUIDs.", func(t *trial) {
+		a := t.status(t.call(batchReserve, t.stack(), "", fields{"job_uuids": unknownJobs(1)}), http.StatusOK)
+		t.has(a, "", shape{"reserved": texts, "not_reserved": texts})
+	}},
+	{"reserve.unknown", "A job that does not exist is in not_reserved.", func(t *trial) {
+		unknown := unknownJob()
+		a := t.call(batchReserve, t.stack(), "", fields{"job_uuids": []string{unknown}})
+		t.lacks(a, "reserved", unknown)
+		t.contains(a, "not_reserved", unknown)
+	}},
+	{"reserve.job-uuids", "job_uuids is an array of at most 1000 job UUIDs: 400 for anything else.", checkJobUUIDs(batchReserve)},
+	{"reserve.expiry", "reservation_expiry_seconds is an integer, at most 3600: 400 for anything else.", checkSeconds(batchReserve, "reservation_expiry_seconds", 1, 3600)},
+}}

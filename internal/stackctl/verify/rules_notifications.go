@@ -1,0 +1,72 @@
+package verify
+
+import (
+	"encoding/json"
+	"net/http"
+)
+
+var notifications = Section{"Notifications", []Rule{
+	{"notifications.answer", "Notifications are answered with 200 and errors, an array which is empty when all were created.", func(t *trial) {
+		a := t.status(t.notify(), http.StatusOK)
+		t.is(a, "errors", []any{})
+	}},
+	{"notifications.array", "notifications is an array: 422 for anything else, and without it.", func(t *trial) {
+		for _, wrong := range []any{fields{}, fields{"notifications": nil}, fields{"notifications": "text"}, fields{"notifications": fields{}}} {
+			t.refused(t.call(notifyPeople, t.stack(), "", wrong), http.StatusUnprocessableEntity)
+		}
+	}},
+	{"notifications.count", "There are at most 1000 notifications in a call: 422 for 1001.", func(t *trial) {
+		unknown := note(unknownJob(), "There is no such job")
+		t.status(t.notify(repeat(unknown, 1000)...), http.StatusOK)
+		t.refused(t.notify(repeat(unknown, 1001)...), http.StatusUnprocessableEntity)
+	}},
+	{"notifications.unknown", "A notification about a job that does not exist is an error of that notification.", func(t *trial) {
+		t.complains(t.notify(note(unknownJob(), "There is no such job")), 0)
+	}},
+	{"notifications.grouped", "Each error says what is wrong, and has the indexes of all notifications of which it is true, from 0.", func(t *trial) {
+		unknown := note(unknownJob(), "There is no such job")
+		a := t.notify(unknown, unknown, unknown)
+		t.has(a, "errors.0", shape{"error": text, "indexes": array})
+		t.is(a, "errors.0.indexes", []int{0, 1, 2})
+		t.want(a, len(a.list("errors")) == 1, "one error for the three", "%d", len(a.list("errors")))
+	}},
+}}
+
+// note is a notification.
+func note(job, detail string) fields { return fields{"job_uuid": job, "detail": detail} }
+
+func repeat(f fields, n int) []fields {
+	many := make([]fields, n)
+	for i := range many {
+		many[i] = f
+	}
+	return many
+}
+
+// notify sends notifications.
+func (t *trial) notify(list ...fields) *answer {
+	if list == nil {
+		list = []fields{}
+	}
+	return t.call(notifyPeople, t.stack(), "", fields{"notifications": list})
+}
+
+// complains wants the errors to be about some notifications and no others.
+func (t *trial) complains(a *answer, indexes ...int) {
+	t.status(a, http.StatusOK)
+	about := map[string]bool{}
+	for _, e := range a.list("errors") {
+		entry, _ := e.(map[string]any)
+		list, _ := entry["indexes"].([]any)
+		for _, i := range list {
+			if n, ok := i.(json.Number); ok {
+				about[n.String()] = true
+			}
+		}
+	}
+	want := map[string]bool{}
+	for _, i := range indexes {
+		want[show(i)] = true
+	}
+	t.want(a, show(about) == show(want), "errors about the notifications "+show(indexes)+" and no others", "%s", show(a.at("errors")))
+}

@@ -1,0 +1,73 @@
+package verify_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"stackyard/internal/server/servertest"
+	"stackyard/internal/stackctl/verify"
+)
+
+// inspect runs the kit against a server behind a front, which may change what is asked and answered. The
+// kit's waiting moves the server's clock, which the front tells in the header Date.
+func inspect(t *testing.T, s *servertest.Server, c verify.Config, front func(next http.Handler) http.Handler) *verify.Report {
+	t.Helper()
+	clocked := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Date", s.Clock.Now().Format(http.TimeFormat))
+		s.ServeHTTP(w, r)
+	})
+	facade := httptest.NewServer(front(clocked))
+	defer facade.Close()
+	c.Endpoint, c.Token = facade.URL+"/v3", servertest.AcmeAgent
+	c.Wait = func(ctx context.Context, d time.Duration) {
+		s.Clock.Advance(d)
+		if err := s.RunDue(ctx); err != nil {
+			t.Error(err)
+		}
+	}
+	report := &verify.Report{}
+	if err := verify.Run(t.Context(), c, report.Add); err != nil {
+		t.Errorf("the run: %v", err)
+	}
+	return report
+}
+
+// plain is a front that changes nothing.
+func plain(next http.Handler) http.Handler { return next }
+
+// failed returns the ids of rules that failed.
+func failed(r *verify.Report) []string {
+	ids := []string{}
+	for _, result := range r.Results {
+		if result.Outcome == verify.Fail {
+			ids = append(ids, result.Rule)
+		}
+	}
+	return ids
+}
+
+// describe writes the failures of a report.
+func describe(r *verify.Report) string {
+	var b strings.Builder
+	for _, result := range r.Results {
+		one := verify.Report{}
+		one.Add(result)
+		if result.Outcome == verify.Fail {
+			one.WriteText(&b)
+		}
+	}
+	return b.String()
+}
+
+func TestRun_FindsNothingWrongWithOurServer(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servertest.Server) {
+		report := inspect(t, s, verify.Config{Quota: true}, plain)
+		if report.Failed > 0 {
+			t.Error(describe(report))
+		}
+	})
+}
