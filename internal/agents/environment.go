@@ -3,9 +3,9 @@ package agents
 import (
 	"maps"
 	"strings"
-	"unicode/utf8"
 
 	"stackyard/internal/builds"
+	"stackyard/internal/core"
 )
 
 // The prefixes of the variables that the service provides: its own, and the one that published agents,
@@ -36,7 +36,7 @@ func jobEnvironment(env map[string]string, a *Agent, clusterName string) map[str
 		}
 	}
 	set("CLUSTER_NAME", clusterName)
-	set("MESSAGE", cutBytes(env[ownPrefix+"_MESSAGE"], maxMessage))
+	set("MESSAGE", core.CutBytes(env[ownPrefix+"_MESSAGE"], maxMessage))
 	if env[ownPrefix+"_REPO"] == "" {
 		set("REPO", noRepository)
 		set("SKIP_CHECKOUT", "true")
@@ -48,17 +48,6 @@ func jobEnvironment(env map[string]string, a *Agent, clusterName string) map[str
 	}
 	maps.DeleteFunc(env, func(name, _ string) bool { return isAgents(name) })
 	return env
-}
-
-// cutBytes returns the text up to a number of bytes, whole characters only.
-func cutBytes(text string, most int) string {
-	if len(text) <= most {
-		return text
-	}
-	for most > 0 && !utf8.RuneStart(text[most]) {
-		most--
-	}
-	return text[:most]
 }
 
 // isAgents reports whether agents set a variable themselves, whatever it was before. They warn of one

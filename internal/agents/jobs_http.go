@@ -93,8 +93,8 @@ func (s *Service) putFinish(r *route.Request, h builds.Holding, body jobFinish) 
 	return emptyView{}, s.finish(r.Context(), r.Org.ID, h, ending{
 		exit: flow.Exit{
 			Status:       int(*body.ExitStatus),
-			Signal:       cut(body.Signal, maxReason),
-			SignalReason: cut(body.SignalReason, maxReason),
+			Signal:       core.Cut(body.Signal, maxReason),
+			SignalReason: core.Cut(body.SignalReason, maxReason),
 		},
 		missing:      body.ChunksFailed,
 		ignoreOnward: body.IgnoreAgent,

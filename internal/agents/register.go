@@ -44,10 +44,10 @@ func (r *registration) agent() (*Agent, error) {
 		ID:       core.NewID(),
 		Name:     r.name(),
 		Hostname: r.Hostname,
-		OS:       cut(r.OS, maxOS),
-		Arch:     cut(r.Arch, maxText),
-		Version:  cut(r.Version, maxText),
-		Build:    cut(r.Build, maxText),
+		OS:       core.Cut(r.OS, maxOS),
+		Arch:     core.Cut(r.Arch, maxText),
+		Version:  core.Cut(r.Version, maxText),
+		Build:    core.Cut(r.Build, maxText),
 		Ignored:  r.Ignored,
 		State:    NeverConnected,
 		Pause:    Pause{Minutes: pauseUnit},
@@ -61,7 +61,7 @@ func (r *registration) agent() (*Agent, error) {
 	if r.Priority != "" {
 		priority, err := strconv.ParseInt(strings.TrimSpace(r.Priority), 10, 32)
 		if err != nil {
-			return nil, core.Errorf(core.Unprocessable, "The agent's priority must be a whole number, not %q", cut(r.Priority, 40))
+			return nil, core.Errorf(core.Unprocessable, "The agent's priority must be a whole number, not %q", core.Cut(r.Priority, 40))
 		}
 		p := int(priority)
 		a.Priority = &p
@@ -129,12 +129,4 @@ func (r *registration) name() string {
 		"%pid", fmt.Sprint(r.PID),
 		"%random", strings.ToLower(rand.Text()[:8]),
 	).Replace(template)
-}
-
-// cut returns the text up to a number of characters.
-func cut(text string, most int) string {
-	if utf8.RuneCountInString(text) <= most {
-		return text
-	}
-	return string([]rune(text)[:most])
 }

@@ -63,7 +63,7 @@ func (s *Service) postRegister(r *route.Request, said registration) (registeredV
 	if err != nil {
 		return registeredView{}, err
 	}
-	a.Address, a.UserAgent = r.Address.String(), cut(r.UserAgent(), maxText)
+	a.Address, a.UserAgent = r.Address.String(), core.Cut(r.UserAgent(), maxText)
 	token, err := s.register(r.Context(), r.Agent, r.OnlyJob, &said, a)
 	return registeredView{
 		ID:                a.ID,

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strings"
 
+	"stackyard/internal/core"
 	"stackyard/internal/db"
 )
 
@@ -41,25 +42,15 @@ func readCommit(text string) reportedCommit {
 	for line := range strings.SplitSeq(message, "\n") {
 		lines = append(lines, strings.TrimPrefix(line, "    "))
 	}
-	c.Message = cut(strings.TrimSpace(strings.Join(lines, "\n")), maxMessage)
+	c.Message = core.Cut(strings.TrimSpace(strings.Join(lines, "\n")), maxMessage)
 	return c
 }
 
 func readAuthor(text string) Author {
 	if match := authorWithMail.FindStringSubmatch(text); match != nil {
-		return Author{Name: cut(match[1], maxName), Email: cut(match[2], maxName)}
+		return Author{Name: core.Cut(match[1], maxName), Email: core.Cut(match[2], maxName)}
 	}
-	return Author{Name: cut(text, maxName)}
-}
-
-// cut returns no more than the first characters of a text.
-func cut(text string, most int) string {
-	for i := range text {
-		if most--; most < 0 {
-			return text[:i]
-		}
-	}
-	return text
+	return Author{Name: core.Cut(text, maxName)}
 }
 
 // resolveCommit notes what an agent tells of a build's commit where nobody has said it before. What was

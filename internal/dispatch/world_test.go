@@ -14,6 +14,7 @@ import (
 	"stackyard/internal/builds"
 	"stackyard/internal/bus"
 	"stackyard/internal/core"
+	"stackyard/internal/core/coretest"
 	"stackyard/internal/db"
 	"stackyard/internal/db/dbtest"
 	"stackyard/internal/dispatch"
@@ -35,7 +36,7 @@ type world struct {
 	org      string
 	*dispatch.Dispatcher
 	metrics *prometheus.Registry
-	clock   *servertest.Clock
+	clock   *coretest.Clock
 
 	mu     sync.Mutex
 	fail   error  // of assigning jobs

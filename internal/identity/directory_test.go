@@ -2,38 +2,20 @@ package identity
 
 import (
 	"net/netip"
-	"sync"
 	"testing"
 	"time"
 
 	"stackyard/internal/core"
+	"stackyard/internal/core/coretest"
 	"stackyard/internal/db"
 	"stackyard/internal/db/dbtest"
 	"stackyard/internal/seal"
 )
 
-// clock is a time that tests move.
-type clock struct {
-	mu  sync.Mutex
-	now time.Time
-}
-
-func (c *clock) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.now
-}
-
-func (c *clock) advance(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.now = c.now.Add(d)
-}
-
 // scene is an organization with one member, one access token and one agent token.
 type scene struct {
 	d     *db.DB
-	clock *clock
+	clock *coretest.Clock
 	here  *Directory
 	there *Directory // as another process would have it
 	org   Organization
@@ -46,15 +28,15 @@ func newScene(t *testing.T, d *db.DB) *scene {
 	t.Helper()
 	s := &scene{
 		d:     d,
-		clock: &clock{now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)},
+		clock: coretest.NewClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)),
 		org:   Organization{ID: core.NewID(), Slug: "acme", Name: "Acme", Features: DefaultFeatures, Limits: DefaultLimits},
 		user:  User{ID: core.NewID(), Email: "ada@acme.test", Name: "Ada"},
 		token: seal.NewToken(AccessTokenPrefix),
 		agent: seal.NewToken(AgentTokenPrefix),
 	}
 	s.here, s.there = NewDirectory(d, s.clock.Now), NewDirectory(d, s.clock.Now)
-	s.org.CreatedAt, s.user.CreatedAt = s.clock.now, s.clock.now
-	now := db.Micros(s.clock.now)
+	s.org.CreatedAt, s.user.CreatedAt = s.clock.Now(), s.clock.Now()
+	now := db.Micros(s.clock.Now())
 	exec := func(q *db.Q, query string, args ...any) {
 		if _, err := q.Exec(query, args...); err != nil {
 			t.Fatal(err)
@@ -131,7 +113,7 @@ func TestRevoke_TakesEffectAtOnceHereAndWithinASecondThere(t *testing.T) {
 		if _, err := s.here.Authenticate(t.Context(), s.token); core.KindOf(err) != core.Unauthorized {
 			t.Errorf("here: %v, want Unauthorized", err)
 		}
-		s.clock.advance(900 * time.Millisecond)
+		s.clock.Advance(900 * time.Millisecond)
 		if _, err := s.there.Authenticate(t.Context(), s.token); core.KindOf(err) != core.Unauthorized {
 			t.Errorf("there: %v, want Unauthorized", err)
 		}
@@ -145,7 +127,7 @@ func TestAuthenticate_RefusesAnExpiredTokenAlsoWhenRemembered(t *testing.T) {
 		if _, err := s.here.Authenticate(t.Context(), s.token); err != nil {
 			t.Fatal(err)
 		}
-		s.clock.advance(100 * time.Millisecond)
+		s.clock.Advance(100 * time.Millisecond)
 		if _, err := s.here.Authenticate(t.Context(), s.token); core.KindOf(err) != core.Unauthorized {
 			t.Errorf("%v, want Unauthorized", err)
 		}
@@ -222,7 +204,7 @@ func TestOrganization_IsFoundBySlugAndNoticesChanges(t *testing.T) {
 			t.Fatalf("%+v, %v", o, err)
 		}
 		s.change(t, `UPDATE organizations SET suspended = TRUE`)
-		s.clock.advance(time.Second)
+		s.clock.Advance(time.Second)
 		if o, _ = s.there.Organization(t.Context(), "acme"); !o.Suspended {
 			t.Error("the other directory did not notice")
 		}

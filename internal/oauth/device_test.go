@@ -125,7 +125,7 @@ func TestDeviceRequest_IsDecidedOnce(t *testing.T) {
 			}
 		}
 		_, code := s.ask(s.tool, "")
-		s.now.advance(deviceLife)
+		s.now.Advance(deviceLife)
 		wantKind(t, "approving what has expired", approve(code), core.Gone)
 		_, code = s.ask(s.tool, "")
 		s.exec(`UPDATE oauth_applications SET enabled = FALSE WHERE id = $1`, s.tool.ID)
@@ -171,7 +171,7 @@ func TestDeviceRequest_LimitsGuesses(t *testing.T) {
 		if _, err := s.DeviceRequest(t.Context(), s.ada, code); err != nil {
 			t.Errorf("somebody else from the same address: %v", err)
 		}
-		s.now.advance(countWindow)
+		s.now.Advance(countWindow)
 		_, code = s.ask(s.tool, "")
 		if _, err := s.DeviceRequest(t.Context(), s.bo, code); err != nil {
 			t.Errorf("after the window: %v", err)
@@ -224,7 +224,7 @@ func TestAuthorizedApplications_GathersApprovalsAndRevokesThemTogether(t *testin
 			if err := s.ApproveDevice(t.Context(), v, code, o.ID); err != nil {
 				t.Fatal(err)
 			}
-			s.now.advance(time.Minute)
+			s.now.Advance(time.Minute)
 		}
 		approve(s.ada, s.tool, s.acme)
 		approve(s.ada, s.tool, s.rival)
@@ -262,7 +262,7 @@ func TestAddDevice_LimitsWhatOneAddressAsks(t *testing.T) {
 		if _, _, err := s.addDevice(t.Context(), device{application: s.tool, scopes: identity.Scopes{"read_user"}, address: netip.MustParseAddr("203.0.113.8")}); err != nil {
 			t.Errorf("from another address: %v", err)
 		}
-		s.now.advance(countWindow)
+		s.now.Advance(countWindow)
 		s.ask(s.tool, "")
 	})
 }

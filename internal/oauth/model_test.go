@@ -51,7 +51,7 @@ func (m *model) expired() bool { return !m.now.Now().Before(m.expires) }
 // pass lets time pass, mostly little.
 func (m *model) pass(t *rapid.T) {
 	ms := rapid.OneOf(rapid.Int64Range(0, 12_000), rapid.Int64Range(0, 300_000)).Draw(t, "milliseconds")
-	m.now.advance(time.Duration(ms) * time.Millisecond)
+	m.now.Advance(time.Duration(ms) * time.Millisecond)
 }
 
 func (m *model) approve(t *rapid.T) {

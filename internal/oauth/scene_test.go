@@ -2,11 +2,10 @@ package oauth
 
 import (
 	"net/netip"
-	"sync"
 	"testing"
-	"time"
 
 	"stackyard/internal/core"
+	"stackyard/internal/core/coretest"
 	"stackyard/internal/db"
 	"stackyard/internal/db/dbtest"
 	"stackyard/internal/identity"
@@ -18,7 +17,7 @@ import (
 type scene struct {
 	*Service
 	t       *testing.T
-	now     *clock
+	now     *coretest.Clock
 	acme    identity.Organization
 	rival   identity.Organization
 	ada     Visitor
@@ -29,31 +28,13 @@ type scene struct {
 	replica *identity.Directory // as another process would have it
 }
 
-// clock is a time that tests move.
-type clock struct {
-	mu  sync.Mutex
-	now time.Time
-}
-
-func (c *clock) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.now
-}
-
-func (c *clock) advance(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.now = c.now.Add(d)
-}
-
 func eachScene(t *testing.T, fn func(t *testing.T, s *scene)) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) { fn(t, newScene(t, d)) })
 }
 
 func newScene(t *testing.T, d *db.DB) *scene {
 	t.Helper()
-	now := &clock{now: noon}
+	now := coretest.NewClock(noon)
 	s := &scene{
 		Service: New(d, identity.NewDirectory(d, now.Now), seal.NewKey(), "https://ci.test", now.Now),
 		t:       t,

@@ -8,13 +8,13 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
-	"sync"
 	"testing"
 	"time"
 
 	"stackyard/internal/agents"
 	"stackyard/internal/blob"
 	"stackyard/internal/core"
+	"stackyard/internal/core/coretest"
 	"stackyard/internal/db"
 	"stackyard/internal/db/dbtest"
 	"stackyard/internal/orgfile"
@@ -28,7 +28,7 @@ type Server struct {
 	DB    *db.DB
 	Blobs *blob.Store
 	Key   seal.Key
-	Clock *Clock
+	Clock *coretest.Clock
 	*server.Server
 
 	t         testing.TB
@@ -107,25 +107,5 @@ func (s *Server) Apply(file string) []string {
 	return lines
 }
 
-// Clock is a time that only tests move.
-type Clock struct {
-	mu  sync.Mutex
-	now time.Time
-}
-
 // NewClock returns a clock that stands at the present.
-func NewClock() *Clock { return &Clock{now: core.SystemClock()} }
-
-// Now returns the clock's time.
-func (c *Clock) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.now
-}
-
-// Advance moves the clock.
-func (c *Clock) Advance(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.now = c.now.Add(d)
-}
+func NewClock() *coretest.Clock { return coretest.NewClock(core.SystemClock()) }

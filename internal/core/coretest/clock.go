@@ -1,0 +1,30 @@
+// Package coretest has what tests of every room need of the vocabulary.
+package coretest
+
+import (
+	"sync"
+	"time"
+)
+
+// A Clock is a time that only tests move.
+type Clock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+// NewClock returns a clock that stands at a time.
+func NewClock(at time.Time) *Clock { return &Clock{now: at} }
+
+// Now returns the clock's time.
+func (c *Clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+// Advance moves the clock.
+func (c *Clock) Advance(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+}
