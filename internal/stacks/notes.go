@@ -3,6 +3,7 @@ package stacks
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"sync"
 	"time"
 
@@ -20,11 +21,16 @@ type notes struct {
 	stacks     map[string]time.Time // when stacks last called
 	queues     map[string]time.Time // when queues were last polled
 	milestones []builds.Milestone
-	noted      map[string]bool // milestones that were noted lately
-	pending    chan struct{}   // holds a token while there is something to write
+	noted      map[string]bool      // milestones that were noted lately
+	connected  map[string]time.Time // when polls of queues were last written
+	pending    chan struct{}        // holds a token while there is something to write
+	news       chan struct{}        // holds a token while there is something to write at once
 }
 
 const (
+	// stale is how long ago a poll of a queue may have been written for the next one to wait: people who
+	// start a stack look whether it is there.
+	stale = time.Minute
 	// flushDelay is how long notes are gathered.
 	flushDelay = 5 * time.Second
 	// maxMilestones bounds those that wait to be written, and maxNoted those that are known to be.
@@ -34,16 +40,19 @@ const (
 func newNotes(d *db.DB, log *slog.Logger) *notes {
 	return &notes{
 		db: d, log: log,
-		stacks:  map[string]time.Time{},
-		queues:  map[string]time.Time{},
-		noted:   map[string]bool{},
-		pending: make(chan struct{}, 1),
+		stacks:    map[string]time.Time{},
+		queues:    map[string]time.Time{},
+		noted:     map[string]bool{},
+		connected: map[string]time.Time{},
+		pending:   make(chan struct{}, 1),
+		news:      make(chan struct{}, 1),
 	}
 }
 
-func (n *notes) wake() {
+// put puts a token into a channel that has room for one.
+func put(tokens chan struct{}) {
 	select {
-	case n.pending <- struct{}{}:
+	case tokens <- struct{}{}:
 	default:
 	}
 }
@@ -53,7 +62,7 @@ func (n *notes) called(stackID string, at time.Time) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.stacks[stackID] = at
-	n.wake()
+	put(n.pending)
 }
 
 // polled notes that a queue was polled, and which jobs were shown.
@@ -61,10 +70,13 @@ func (n *notes) polled(queueID, stackKey string, jobs []scheduledJob, at time.Ti
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.queues[queueID] = at
+	if at.Sub(n.connected[queueID]) > stale {
+		put(n.news)
+	}
 	for _, j := range jobs {
 		n.add(builds.Milestone{JobID: j.id, What: builds.Listed, At: at, By: stackKey})
 	}
-	n.wake()
+	put(n.pending)
 }
 
 // milestone notes that something happened to a job.
@@ -72,7 +84,7 @@ func (n *notes) milestone(m builds.Milestone) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.add(m)
-	n.wake()
+	put(n.pending)
 }
 
 // add notes a milestone once. The caller holds mu.
@@ -99,6 +111,7 @@ func (s *Service) Run(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
+		case <-n.news:
 		case <-time.After(flushDelay):
 		}
 		if err := s.Flush(context.WithoutCancel(ctx)); err != nil {
@@ -113,6 +126,7 @@ func (s *Service) Flush(ctx context.Context) error {
 	n.mu.Lock()
 	stacks, queues, milestones := n.stacks, n.queues, n.milestones
 	n.stacks, n.queues, n.milestones = map[string]time.Time{}, map[string]time.Time{}, nil
+	maps.Copy(n.connected, queues)
 	n.mu.Unlock()
 	if len(stacks)+len(queues)+len(milestones) == 0 {
 		return nil
