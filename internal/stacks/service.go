@@ -75,10 +75,11 @@ func queueOf(q *db.Q, t *identity.AgentToken, key string) (clusters.Queue, error
 	if err != nil {
 		return clusters.Queue{}, err
 	}
+	named := key
 	if clusters.IsDefaultQueue(key) {
-		key = ""
+		named = ""
 	}
-	queue, err := clusters.QueueForAgents(q, cluster, key)
+	queue, err := clusters.QueueForAgents(q, cluster, named)
 	if core.KindOf(err) == core.Unprocessable {
 		return queue, core.Errorf(core.NotFound, "No self-hosted queue found with the key %s", key)
 	}

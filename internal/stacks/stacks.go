@@ -3,9 +3,10 @@
 //
 // A stack is known by its key. What it reserves stays in dispatch's table of runnable jobs, marked, so
 // that reserving a thousand jobs is one statement and nobody who looks for work looks at them
-// (reserve.go). A job acquisition token is signed and not stored; the agents room reads it when an agent
-// registers (tokens.go). What happens on paths that only read, such as that a queue was polled, is
-// gathered in memory and written in batches (notes.go).
+// (service.go). A job acquisition token is signed and not stored (jobs.go); the agents room reads it when
+// an agent registers. What happens on paths that only read, such as that a queue was polled, is
+// gathered in memory and written in batches (notes.go), and shown with the rest of a job's life
+// (timeline.go).
 //
 // Limits of calls are the route table's, by scope and stack.
 package stacks
