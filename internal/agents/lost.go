@@ -12,8 +12,6 @@ import (
 )
 
 const (
-	// lostTask looks for agents that have said nothing for too long.
-	lostTask = "agents-lost"
 	// giveUpTask is about a job whose agent will not end it.
 	giveUpTask = "agent-job"
 	// lostBatch bounds the agents that are given up in one transaction.
@@ -26,15 +24,42 @@ const (
 // agentLost is the reason of jobs whose agents ended without them.
 const agentLost = "agent_lost"
 
-// findLost gives up agents that have said nothing for too long, and their jobs with them. No silence
+// FindLost gives up agents that have said nothing for too long, and their jobs with them. No silence
 // counts that this process could not have heard the end of, so that nobody is lost because the server
-// was away.
-func (s *Service) findLost(q *db.Q) (more bool, err error) {
+// was away. It asks nothing of the database before somebody can have been silent for so long.
+func (s *Service) FindLost(ctx context.Context) error {
 	now := s.clock()
 	since := now.Add(-s.LostAfter)
-	if s.presence.countsSince(now, s.flushEvery()).After(since) {
-		return false, nil
+	if !s.presence.mayLose(now) || s.presence.countsSince(now, s.flushEvery()).After(since) {
+		return nil
 	}
+	var earliest time.Time
+	err := s.db.Read(ctx, func(q *db.Q) (err error) {
+		earliest, err = earliestHeard(q, now)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	more := earliest.Before(since)
+	if !more {
+		s.presence.loseNobodyBefore(earliest.Add(s.LostAfter))
+	}
+	for more {
+		err := s.db.Write(ctx, func(q *db.Q) (err error) {
+			more, err = s.loseSilent(q, since, now)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// loseSilent gives up some of the agents that have said nothing since a time, and reports whether there
+// may be more.
+func (s *Service) loseSilent(q *db.Q, since, now time.Time) (more bool, err error) {
 	silent, err := silentSince(q, since, lostBatch)
 	if err != nil {
 		return false, err

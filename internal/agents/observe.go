@@ -14,7 +14,6 @@ import (
 func (s *Service) Background(r *tasks.Runner) {
 	r.HandleTx(resumeTask, s.endPause)
 	r.Handle(giveUpTask, tasks.Limits{Timeout: giveUpTimeout}, s.endForAgent)
-	r.Sweep(lostTask, s.flushEvery(), s.findLost)
 	r.Sweep(removalTask, removeEvery, s.removeOld)
 }
 

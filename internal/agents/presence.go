@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"stackyard/internal/db"
+	"stackyard/internal/identity"
 )
 
 // presence knows since when the silence of agents counts. While this process is away, or cannot save
@@ -14,6 +15,21 @@ type presence struct {
 	mu     sync.Mutex
 	steady time.Time // since when it counts
 	looked time.Time // when the loop came by last; zero when there is none
+	losing time.Time // before that no agent can be lost
+}
+
+// mayLose reports whether there may be an agent that has been silent for too long.
+func (p *presence) mayLose(now time.Time) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !now.Before(p.losing)
+}
+
+// loseNobodyBefore notes that no agent is lost before a time, whatever happens.
+func (p *presence) loseNobodyBefore(at time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.losing = at
 }
 
 // countsSince returns since when silence counts. every is how often the loop comes by.
@@ -39,7 +55,8 @@ func (p *presence) look(now time.Time, every time.Duration, err error) {
 // flushEvery is how often it is saved which agents were heard of.
 func (s *Service) flushEvery() time.Duration { return min(s.LostAfter/6, 30*time.Second) }
 
-// Run saves which agents were heard of, and forgets those that are gone, until ctx is done.
+// Run saves which agents were heard of, gives up those that were not for too long, and forgets those that
+// are gone, until ctx is done.
 func (s *Service) Run(ctx context.Context) error {
 	every := time.NewTicker(s.flushEvery())
 	defer every.Stop()
@@ -54,11 +71,15 @@ func (s *Service) Run(ctx context.Context) error {
 		if err != nil && ctx.Err() == nil {
 			s.log.Warn("it could not be saved which agents were heard of", "error", err)
 		}
+		if err := s.FindLost(ctx); err != nil && ctx.Err() == nil {
+			s.log.Warn("it could not be looked which agents are lost", "error", err)
+		}
 		s.refreshOrganizations(ctx)
 	}
 }
 
-// flush saves which agents were heard of since it was called last: one statement, however many.
+// flush saves which agents were heard of since it was called last with one statement, however many, and
+// asks at the same time whether their organizations may have changed.
 func (s *Service) flush(ctx context.Context) error {
 	now := s.clock()
 	heard, gone := s.roster.takeHeard(now, s.LostAfter)
@@ -70,11 +91,19 @@ func (s *Service) flush(ctx context.Context) error {
 	for i, e := range heard {
 		ids[i] = e.agentID
 	}
-	var known int64
+	var known, epoch int64
+	var asked time.Time
 	err := s.db.Write(ctx, func(q *db.Q) (err error) {
-		known, err = hearAll(q, ids, now)
+		if known, err = hearAll(q, ids, now); err != nil {
+			return err
+		}
+		asked = s.clock()
+		epoch, err = identity.Epoch(q)
 		return err
 	})
+	if err == nil {
+		s.dir.Heed(epoch, asked)
+	}
 	if err != nil || known < int64(len(ids)) { // some were given up, or deleted with their cluster
 		for _, e := range heard {
 			e.mu.Lock()

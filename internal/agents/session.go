@@ -217,17 +217,23 @@ func (s *Service) noticeChanges(ctx context.Context) {
 	}
 }
 
-// refreshOrganizations looks at the organizations of all sessions again.
+// refreshOrganizations looks at the organizations of all sessions again, at each once.
 func (s *Service) refreshOrganizations(ctx context.Context) {
+	looked := map[string]*identity.Organization{}
 	for _, e := range s.roster.all() {
 		who := *e.who.Load()
-		org, err := s.dir.OrganizationByID(ctx, who.Organization.ID)
-		if err != nil {
-			s.log.Warn("an organization could not be looked at again", "organization", who.Organization.ID, "error", err)
-			continue
+		org, known := looked[who.Organization.ID]
+		if !known {
+			var err error
+			if org, err = s.dir.OrganizationByID(ctx, who.Organization.ID); err != nil {
+				s.log.Warn("an organization could not be looked at again", "organization", who.Organization.ID, "error", err)
+			}
+			looked[who.Organization.ID] = org
 		}
-		who.Organization = *org
-		e.who.Store(&who)
+		if org != nil {
+			who.Organization = *org
+			e.who.Store(&who)
+		}
 	}
 }
 

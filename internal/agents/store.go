@@ -120,6 +120,12 @@ func hearAll(q *db.Q, agentIDs []string, at time.Time) (known int64, err error) 
 	return q.Exec(`UPDATE agent_presence SET heard_at = $2 WHERE `+in, arg, db.Micros(at))
 }
 
+// earliestHeard returns when the agent that has been silent for longest was heard of; now if there is none.
+func earliestHeard(q *db.Q, now time.Time) (at time.Time, err error) {
+	err = q.QueryRow(`SELECT COALESCE(min(heard_at), $1) FROM agent_presence`, db.Micros(now)).Scan(db.ToTime(&at))
+	return at, err
+}
+
 type silentAgent struct{ id, organizationID string }
 
 // silentSince returns agents that have not left and were not heard of since a time.

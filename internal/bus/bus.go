@@ -19,7 +19,8 @@
 //
 // Topics come from [db.Q.Announce], inside of the write that makes the change, or from [Bus.Publish]
 // after it. Within the process waking is immediate. Replicas that share a PostgreSQL database tell
-// each other (replicas.go) as long as [Bus.Run] runs. A SQLite database is served by one process, and
+// each other (replicas.go) as long as [Bus.Run] runs, and ask for what they were not told (poll.go),
+// because one of them may have died before it did. A SQLite database is served by one process, and
 // what another program writes to it wakes nobody.
 package bus
 
@@ -37,11 +38,12 @@ type Bus struct {
 	db  *db.DB
 	log *slog.Logger
 
-	mu       sync.Mutex
-	waiting  map[key]map[*subscriber]struct{}
-	unsent   map[key]struct{} // what other replicas have not been told
-	toSend   chan struct{}    // holds a token while unsent is not empty
-	identity key              // by which it knows its own messages
+	mu        sync.Mutex
+	waiting   map[key]map[*subscriber]struct{}
+	questions map[*question]struct{}
+	unsent    map[key]struct{} // what other replicas have not been told
+	toSend    chan struct{}    // holds a token while unsent is not empty
+	identity  key              // by which it knows its own messages
 }
 
 // A key stands for a topic, so that every topic is equally short on its way to other replicas. Two
@@ -67,12 +69,13 @@ func (s *subscriber) wake() {
 // New returns a bus that hears what writes to d announce.
 func New(d *db.DB, log *slog.Logger) *Bus {
 	b := &Bus{
-		db:       d,
-		log:      log,
-		waiting:  map[key]map[*subscriber]struct{}{},
-		unsent:   map[key]struct{}{},
-		toSend:   make(chan struct{}, 1),
-		identity: newIdentity(),
+		db:        d,
+		log:       log,
+		waiting:   map[key]map[*subscriber]struct{}{},
+		questions: map[*question]struct{}{},
+		unsent:    map[key]struct{}{},
+		toSend:    make(chan struct{}, 1),
+		identity:  newIdentity(),
 	}
 	d.OnAnnounce(func(topics []string) { b.Publish(topics...) })
 	return b
@@ -147,6 +150,7 @@ func (b *Bus) Run(ctx context.Context) error {
 	var loops sync.WaitGroup
 	loops.Go(func() { b.hear(ctx) })
 	loops.Go(func() { b.send(ctx) })
+	loops.Go(func() { b.poll(ctx) })
 	loops.Wait()
 	return nil
 }

@@ -65,6 +65,7 @@ type DB struct {
 	audience audience
 	// statements counts those that were run.
 	statements atomic.Int64
+	listener   atomic.Pointer[func(text string)]
 }
 
 // engine is what SQLite and PostgreSQL each do in their own way.
@@ -117,6 +118,7 @@ func (d *DB) Ping(ctx context.Context) error { return away(ctx, d.ping(ctx)) }
 func (d *DB) Read(ctx context.Context, fn func(q *Q) error) error {
 	refuseNested(ctx, "Read")
 	return away(ctx, d.read(ctx, func(q *Q) error {
+		q.listener = d.listener.Load()
 		defer func() { d.statements.Add(q.ran) }()
 		return fn(q)
 	}))
@@ -132,6 +134,7 @@ func (d *DB) Write(ctx context.Context, fn func(q *Q) error) error {
 	var topics []string // of the last run
 	err := d.write(ctx, func(q *Q) error {
 		topics = nil
+		q.listener = d.listener.Load()
 		defer func() { d.statements.Add(q.ran) }()
 		err := fn(q)
 		if err == nil {
@@ -143,9 +146,13 @@ func (d *DB) Write(ctx context.Context, fn func(q *Q) error) error {
 	return away(ctx, err)
 }
 
-// Statements returns how many statements Read and Write have run: what a server that is idle must not
-// make grow.
+// Statements returns how many statements Read, Write and Notify have run: what a server that is idle must
+// not make grow.
 func (d *DB) Statements() int64 { return d.statements.Load() }
+
+// OnStatement has listen called with the text of each statement from now on, on the goroutine that runs
+// it: for those who measure where statements come from.
+func (d *DB) OnStatement(listen func(text string)) { d.listener.Store(&listen) }
 
 // Migrate brings the schema to the newest version this binary knows. Processes that migrate the same
 // database at the same time wait for one another. A database with a newer schema is refused with

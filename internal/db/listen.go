@@ -16,12 +16,20 @@ const (
 	quietLimit = time.Minute
 )
 
+const notifyText = `SELECT pg_notify('` + channel + `', message) FROM unnest($1::text[]) AS message`
+
 // Shared reports whether other processes may serve from the same database at the same time.
 func (d *DB) Shared() bool { return d.name == PostgreSQL }
 
 // Notify sends messages to every process that listens on the same database, this one included. On
 // SQLite, which one process serves, it does nothing.
 func (d *DB) Notify(ctx context.Context, messages ...string) error {
+	if d.Shared() {
+		d.statements.Add(1)
+		if listen := d.listener.Load(); listen != nil {
+			(*listen)(notifyText)
+		}
+	}
 	return away(ctx, d.notify(ctx, messages))
 }
 
@@ -41,7 +49,7 @@ func (e *sqliteEngine) listen(ctx context.Context, ready func(), _ func(string))
 }
 
 func (e *postgresEngine) notify(ctx context.Context, messages []string) error {
-	_, err := e.pool.Exec(ctx, `SELECT pg_notify('`+channel+`', message) FROM unnest($1::text[]) AS message`, messages)
+	_, err := e.pool.Exec(ctx, notifyText, messages)
 	return err
 }
 

@@ -17,15 +17,16 @@ var (
 
 // Q runs statements for the function it was lent to, on that function's goroutine only.
 type Q struct {
-	ctx     context.Context // the caller's
-	run     context.Context // what statements run under
-	conn    *connection
-	engine  Engine
-	writing bool
-	open    []*sql.Rows
-	topics  []string // of Announce
-	ran     int64    // statements
-	err     error    // refuses all further statements
+	ctx      context.Context // the caller's
+	run      context.Context // what statements run under
+	conn     *connection
+	engine   Engine
+	writing  bool
+	open     []*sql.Rows
+	topics   []string           // of Announce
+	ran      int64              // statements
+	listener *func(text string) // hears of them; nil: nobody does
+	err      error              // refuses all further statements
 }
 
 // Context returns the context that was given to Read or Write, marked so that calling either with it
@@ -40,7 +41,7 @@ func (q *Q) Exec(query string, args ...any) (affected int64, err error) {
 	if !q.writing {
 		return 0, errReading
 	}
-	q.ran++
+	q.note(query)
 	result, err := q.conn.exec(q.run, query, args)
 	if err != nil {
 		return 0, q.failed(err)
@@ -54,7 +55,7 @@ func (q *Q) Query(query string, args ...any) (*sql.Rows, error) {
 	if q.err != nil {
 		return nil, q.err
 	}
-	q.ran++
+	q.note(query)
 	rows, err := q.conn.QueryContext(q.run, query, args...)
 	if err != nil {
 		return nil, q.failed(err)
@@ -68,7 +69,7 @@ func (q *Q) QueryRow(query string, args ...any) *Row {
 	if q.err != nil {
 		return &Row{q: q, err: q.err}
 	}
-	q.ran++
+	q.note(query)
 	rows, err := q.conn.query(q.run, query, args)
 	if err != nil {
 		return &Row{q: q, err: q.failed(err)}
@@ -104,6 +105,14 @@ func (r *Row) Scan(dest ...any) error {
 		return r.q.failed(err)
 	}
 	return nil
+}
+
+// note counts a statement.
+func (q *Q) note(text string) {
+	q.ran++
+	if q.listener != nil {
+		(*q.listener)(text)
+	}
 }
 
 // failed remembers that a statement of a write failed, so that nothing after it counts.
@@ -192,7 +201,7 @@ func All[T any](q *Q, scan func(Scan) (T, error), query string, args ...any) ([]
 	if q.err != nil {
 		return nil, q.err
 	}
-	q.ran++
+	q.note(query)
 	rows, err := q.conn.query(q.run, query, args)
 	if err != nil {
 		return nil, q.failed(err)

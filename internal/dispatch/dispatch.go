@@ -15,8 +15,8 @@
 // jobs are claimed by build, many at once (claims.go). What another process was faster to claim is
 // skipped, and its agent goes on waiting. Where an organization wants it, pipelines take turns (share.go).
 //
-// The word of the bus can be lost between processes, so those that share a database look every few
-// seconds as well, with one statement for all their queues (poll.go).
+// The word of the bus can be lost between processes, so those that share a database look with its poll
+// as well, with one statement for all their queues (poll.go).
 package dispatch
 
 import (

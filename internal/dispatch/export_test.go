@@ -21,7 +21,7 @@ func (q *queue) calm() bool {
 }
 
 // Poll looks once for jobs that nobody has told of.
-func (d *Dispatcher) Poll(ctx context.Context) error { return d.poll(ctx) }
+func (d *Dispatcher) Poll(ctx context.Context) error { return d.db.Read(ctx, d.poll) }
 
 // A Query is a statement of a look.
 type Query struct {

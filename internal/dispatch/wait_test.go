@@ -290,10 +290,14 @@ func TestReplicas_WakeEachOther(t *testing.T) {
 func TestReplicas_FindWhatNobodyTellsOf(t *testing.T) {
 	url := dbtest.URL(t, db.PostgreSQL)
 	here, there := newWorld(t, dbtest.Open(t, url)), replica(t, dbtest.Open(t, url))
+	connected, cancel := there.bus.Subscribe("connected")
+	defer cancel()
+	there.run(there.bus.Run)
+	there.run(there.Run)
+	<-connected // everybody is woken
 	waiting := there.wait(there.agent("agent"))
 	there.waiting(1)
-	here.build("{command: a, key: a}")
-	there.run(there.Run) // and no bus
+	here.build("{command: a, key: a}") // whose bus does not run
 	wantEqual(t, "job", there.key(waiting.get()), "a")
 }
 

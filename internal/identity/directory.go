@@ -120,22 +120,34 @@ func (d *Directory) look(ctx context.Context) error {
 		return nil
 	}
 	var epoch int64
-	err := d.db.Read(ctx, func(q *db.Q) error {
-		return q.QueryRow(`SELECT epoch FROM identity_epoch WHERE id = 1`).Scan(&epoch)
-	})
-	if err != nil {
+	err := d.db.Read(ctx, func(q *db.Q) (err error) {
+		epoch, err = Epoch(q)
 		return err
+	})
+	if err == nil {
+		d.Heed(epoch, now)
 	}
+	return err
+}
+
+// Epoch reads how often what directories remember has been changed.
+func Epoch(q *db.Q) (epoch int64, err error) {
+	err = q.QueryRow(`SELECT epoch FROM identity_epoch WHERE id = 1`).Scan(&epoch)
+	return epoch, err
+}
+
+// Heed tells the directory of an epoch that somebody, who asked the database anyhow, began to read at a
+// time. It forgets everything when the epoch has moved.
+func (d *Directory) Heed(epoch int64, at time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if epoch > d.epoch {
 		d.forget()
 		d.epoch = epoch
 	}
-	if now.After(d.looked) {
-		d.looked = now
+	if at.After(d.looked) {
+		d.looked = at
 	}
-	return nil
 }
 
 // Organization returns the organization with a slug, or a NotFound error.

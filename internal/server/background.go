@@ -20,6 +20,7 @@ type background struct {
 	uses  *account.Uses
 
 	loops   []func(context.Context) error // of rooms
+	looks   []func(context.Context) error // of those loops: for what may make tasks due
 	flushes []func(context.Context) error // what rooms gather in memory
 
 	stopTasks, stopLoops, stopBus func()
@@ -53,10 +54,14 @@ func (s *Server) Stop() {
 	s.background.stopBus()
 }
 
-// RunDue does the tasks that are due at the time of the server's clock and writes down what is gathered
-// in memory, and returns what failed. It is for tests, which own the time and do not call Start.
+// RunDue does what is due at the time of the server's clock and writes down what is gathered in memory,
+// and returns what failed. It is for tests, which own the time and do not call Start.
 func (s *Server) RunDue(ctx context.Context) error {
-	err := s.background.tasks.RunDue(ctx)
+	var err error
+	for _, look := range s.background.looks {
+		err = errors.Join(err, look(ctx))
+	}
+	err = errors.Join(err, s.background.tasks.RunDue(ctx))
 	for _, flush := range s.background.flushes {
 		err = errors.Join(err, flush(ctx))
 	}

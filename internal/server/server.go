@@ -132,6 +132,7 @@ func (s *Server) rooms(p Parts, directory *identity.Directory, metrics prometheu
 		Provider:  p.Provider,
 	})
 	s.background.loops = append(s.background.loops, dispatcher.Run, s.agents.Run, stacks.Run, s.background.uses.Run)
+	s.background.looks = append(s.background.looks, s.agents.FindLost)
 	s.background.flushes = append(s.background.flushes, stacks.Flush, s.background.uses.Flush)
 	return slices.Concat(
 		organizations.New(p.DB, directory, p.Public, p.Clock).Routes(),

@@ -14,8 +14,6 @@ const (
 	// lookGap is the least time between two looks that find nothing to do. Where many tasks are added
 	// for later, the runner does not look for each.
 	lookGap = 20 * time.Millisecond
-	// safetyPoll is how often a runner looks where other replicas may add tasks, or die with some.
-	safetyPoll = 30 * time.Second
 	// longestNap is how long a runner sleeps before it looks at the clock, not at the database: while
 	// a machine is suspended, timers stand still.
 	longestNap = time.Minute
@@ -37,7 +35,8 @@ type kind struct {
 	do        func(ctx context.Context, d *Due) error
 
 	taken   atomic.Int64
-	freed   chan struct{} // holds a token when something taken was done
+	freed   chan struct{}  // holds a token when something taken was done
+	hints   chan time.Time // holds when a task may be due that nobody has told of
 	running sync.WaitGroup
 
 	// Of the loop alone.
@@ -73,6 +72,8 @@ func (k *kind) loop(ctx, work context.Context) {
 		case <-k.freed:
 		case <-woken:
 			k.next = sooner(k.next, k.looked.Add(lookGap))
+		case at := <-k.hints:
+			k.next = sooner(k.next, later(at, k.looked.Add(lookGap)))
 		}
 	}
 }
@@ -103,9 +104,6 @@ func (k *kind) look(ctx, work context.Context, room int) {
 	}
 	if !next.IsZero() && next.Before(now.Add(lookGap)) { // somebody else is about to take it or change it
 		next = now.Add(lookGap)
-	}
-	if k.runner.db.Shared() {
-		next = sooner(next, now.Add(safetyPoll-rand.N(safetyPoll/4)))
 	}
 	k.next = next
 }
@@ -151,6 +149,14 @@ func (k *kind) claim(ctx context.Context, limit int) (due []*Due, next time.Time
 // sooner returns the earlier of two times, of which the zero time is none.
 func sooner(a, b time.Time) time.Time {
 	if a.IsZero() || b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// later returns the later of two times.
+func later(a, b time.Time) time.Time {
+	if a.Before(b) {
 		return b
 	}
 	return a

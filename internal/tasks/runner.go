@@ -101,7 +101,7 @@ func (r *Runner) register(name string, timeout, maxAge time.Duration) *kind {
 			panic("tasks: two handlers for " + name)
 		}
 	}
-	k := &kind{runner: r, name: name, timeout: timeout, maxAge: maxAge, freed: make(chan struct{}, 1)}
+	k := &kind{runner: r, name: name, timeout: timeout, maxAge: maxAge, freed: make(chan struct{}, 1), hints: make(chan time.Time, 1)}
 	r.kinds = append(r.kinds, k)
 	return k
 }
@@ -112,6 +112,7 @@ func (r *Runner) Run(ctx context.Context) error {
 	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(stopGrace, cancel) })()
+	defer r.bus.OnPoll(r.glance)()
 	var loops sync.WaitGroup
 	for _, k := range r.kinds {
 		loops.Go(func() { k.loop(ctx, work) })

@@ -77,6 +77,31 @@ func nextRun(q *db.Q, kind string) (next time.Time, err error) {
 	return next, err
 }
 
+// nextRuns returns, with one statement, when to look at a task of each of some kinds next. Kinds without
+// tasks are left out.
+func nextRuns(q *db.Q, kinds []*kind) (map[string]time.Time, error) {
+	if len(kinds) == 0 {
+		return nil, nil
+	}
+	values, args := make([]string, len(kinds)), make([]any, len(kinds))
+	for i, k := range kinds {
+		values[i], args[i] = fmt.Sprintf(`(CAST($%d AS text))`, i+1), k.name
+	}
+	runs := make(map[string]time.Time, len(kinds))
+	_, err := db.All(q, func(scan db.Scan) (none struct{}, err error) {
+		var kind string
+		var next time.Time
+		err = scan(&kind, db.ToTime(&next))
+		if !next.IsZero() {
+			runs[kind] = next
+		}
+		return none, err
+	}, `
+		WITH kinds (name) AS (VALUES `+strings.Join(values, ", ")+`)
+		SELECT k.name, (SELECT min(t.run_at) FROM tasks t WHERE t.kind = k.name) FROM kinds k`, args...)
+	return runs, err
+}
+
 // claim takes the tasks of a kind that have been due for longest. Those that another process is
 // about to take or to change are left to it.
 func claim(q *db.Q, kind string, now, until time.Time, limit int) ([]*Due, error) {

@@ -21,8 +21,8 @@
 // the same time, as long as its lease holds.
 //
 // A runner that knows of nothing to do asks nothing (loop.go): it sleeps until the next task is due
-// or the bus says that there is a new one. Where several replicas share a database it looks every
-// half minute too, because another one may have died.
+// or the bus says that there is a new one. Where several replicas share a database the poll of the bus
+// asks for all kinds with one statement too, because another replica may have died (glance.go).
 package tasks
 
 import (
