@@ -83,3 +83,35 @@ func TestStack_FinishesJobsThatNoAgentCanBeStartedFor(t *testing.T) {
 		t.Errorf("the job ended as %v", job)
 	}
 }
+
+func TestStackVerify_ChecksAServerRuleByRule(t *testing.T) {
+	t.Parallel()
+	server := start(t, "serve", "--listen", "127.0.0.1:0", "--data", t.TempDir(), "--apply", stackOrganizations)
+	verify := func(args ...string) (status int, stdout, stderr string) {
+		return stackyard(t, append([]string{"stack", "verify", "--endpoint", server.URL + "/v3"}, args...)...)
+	}
+	status, stdout, stderr := verify("--token", "svcct_acme", "--rest-token", "svcua_ada")
+	if status != 0 || !strings.Contains(stdout, "  pass  reserve.expires ") || !strings.Contains(stdout, " 0 failed, ") {
+		t.Errorf("exit status %d\n%s%s", status, stdout, stderr)
+	}
+	status, stdout, stderr = verify("--token", "svcct_wrong", "--only", "register.new")
+	if status != exitFailed || !strings.Contains(stdout, "expected: status 201") || !strings.Contains(stderr, "1 of 1 rules failed") {
+		t.Errorf("exit status %d\n%s%s", status, stdout, stderr)
+	}
+	status, stdout, _ = verify("--token", "svcct_acme", "--only", "tokens.*", "--json")
+	var report struct {
+		Passed, Failed, Skipped int
+		Results                 []map[string]any
+	}
+	if err := json.Unmarshal([]byte(stdout), &report); status != 0 || err != nil || report.Passed == 0 || report.Skipped == 0 || len(report.Results) != report.Passed+report.Skipped {
+		t.Errorf("exit status %d, %v\n%s", status, err, stdout)
+	}
+	for _, wrong := range [][]string{{"--token", ""}, {"--token", "svcct_acme", "--only", "no.such"}, {"--token", "svcct_acme", "--only", "["}, {"--token", "svcct_acme", "--endpoint", "ci.example.com"}} {
+		if status, _, stderr := verify(wrong...); status != exitUsage {
+			t.Errorf("%v: exit status %d\n%s", wrong, status, stderr)
+		}
+	}
+	if status, stdout, _ := verify("--list"); status != 0 || !strings.Contains(stdout, "auth.missing") {
+		t.Errorf("--list: exit status %d\n%s", status, stdout)
+	}
+}

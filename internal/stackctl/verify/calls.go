@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -160,20 +161,25 @@ func (t *trial) list(key, queue string, more ...string) *answer {
 	return t.send(scheduledJobs, r)
 }
 
-// cleanUp takes down all that the run has made, and says what is left.
+// cleanUp takes down all that the run has made, the latest first, and says what is left.
 func (k *kit) cleanUp() error {
-	var left []error
-	note := func(what string, r request) {
-		a, err := k.server.send(k.ctx, r)
-		switch {
-		case err != nil:
-			left = append(left, fmt.Errorf("%s: %w", what, err))
-		case !a.ok() && a.status != http.StatusNotFound:
-			left = append(left, fmt.Errorf("%s: the server answered %d", what, a.status))
-		}
+	var all []undoing
+	for _, session := range k.agents {
+		all = append(all, undoing{what: "an agent", request: request{method: http.MethodPost, url: k.server.agentURL + "/disconnect", auth: "Token " + session}})
 	}
 	for key := range k.stacks {
-		note("de-register the stack "+key, k.request(deregister, key, "", nil))
+		all = append(all, undoing{what: "the stack " + key, request: k.request(deregister, key, "", nil)})
+	}
+	slices.Reverse(k.undoings)
+	var left []error
+	for _, u := range append(all, k.undoings...) {
+		a, err := k.server.send(k.ctx, u.request)
+		switch {
+		case err != nil:
+			left = append(left, fmt.Errorf("%s may be left behind: %w", u.what, err))
+		case !a.ok() && a.status != http.StatusNotFound && !u.superfluous:
+			left = append(left, fmt.Errorf("%s is left behind: the server answered %d %s", u.what, a.status, a.text("message")))
+		}
 	}
 	return errors.Join(left...)
 }

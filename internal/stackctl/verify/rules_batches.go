@@ -1,6 +1,9 @@
 package verify
 
-import "net/http"
+import (
+	"net/http"
+	"slices"
+)
 
 // maxJobs is how many jobs one call may be about.
 const maxJobs = 1000
@@ -76,4 +79,49 @@ var reservation = Section{"Reserve jobs", []Rule{
 	}},
 	{"reserve.job-uuids", "job_uuids is an array of at most 1000 job UUIDs: 400 for anything else.", checkJobUUIDs(batchReserve)},
 	{"reserve.expiry", "reservation_expiry_seconds is an integer, at most 3600: 400 for anything else.", checkSeconds(batchReserve, "reservation_expiry_seconds", 1, 3600)},
+	{"reserve.reserves", "A scheduled job that is reserved is in reserved, whatever becomes of others in the same call.", func(t *trial) {
+		job, unknown := t.job(), unknownJob()
+		a := t.reserve(t.stack(), 60, unknown, job)
+		t.contains(a, "reserved", job)
+		t.lacks(a, "reserved", unknown)
+		t.lacks(a, "not_reserved", job)
+	}},
+	{"reserve.hides", "A reserved job is not in the list.", func(t *trial) {
+		t.hidden(t.reserved(t.stack(), 60))
+	}},
+	{"reserve.rival", "A job that another stack has reserved is in not_reserved.", func(t *trial) {
+		job := t.reserved(t.stack(), 60)
+		a := t.reserve(t.newStack(), 60, job)
+		t.lacks(a, "reserved", job)
+		t.contains(a, "not_reserved", job)
+	}},
+	{"reserve.expires", "When the reservation has expired, the job is in the list again.", func(t *trial) {
+		job := t.reserved(t.stack(), 1)
+		t.server.sleep(t.ctx, 1)
+		t.eventually("the job "+job+" in the list again", func() (*answer, bool) {
+			a := t.whole()
+			return a, slices.Contains(listed(a), job)
+		})
+	}},
+	{"reserve.extends", "Reserving a job again extends its expiry.", func(t *trial) {
+		job := t.reserved(t.stack(), 2)
+		t.contains(t.reserve(t.stack(), 60, job), "reserved", job)
+		t.server.sleep(t.ctx, 4)
+		t.hidden(job)
+	}},
+	{"reserve.default", "A reservation lasts 900 seconds unless the call says otherwise.", func(t *trial) {
+		job := t.job()
+		t.call(batchReserve, t.stack(), "", fields{"job_uuids": []string{job}})
+		// A token ends with the reservation, and tells when.
+		t.near(t.issue(t.stack(), 3600, job), "job_acquisition_tokens.0.expires_at", 900)
+	}},
+	{"reserve.deregistered", "When a stack is de-registered, the jobs that it has reserved are in the list again.", func(t *trial) {
+		key := t.newStack()
+		job := t.reserved(key, 600)
+		t.deregister(key)
+		t.eventually("the job "+job+" in the list again", func() (*answer, bool) {
+			a := t.whole()
+			return a, slices.Contains(listed(a), job)
+		})
+	}},
 }}

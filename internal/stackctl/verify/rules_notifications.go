@@ -3,6 +3,8 @@ package verify
 import (
 	"encoding/json"
 	"net/http"
+	"strings"
+	"time"
 )
 
 var notifications = Section{"Notifications", []Rule{
@@ -29,6 +31,51 @@ var notifications = Section{"Notifications", []Rule{
 		t.has(a, "errors.0", shape{"error": text, "indexes": array})
 		t.is(a, "errors.0.indexes", []int{0, 1, 2})
 		t.want(a, len(a.list("errors")) == 1, "one error for the three", "%d", len(a.list("errors")))
+	}},
+	{"notifications.partial", "Notifications that are right are created also when others in the same call are not.", func(t *trial) {
+		job := t.job()
+		right := note(job, "Pulling the image")
+		t.complains(t.notify(right, note(job, ""), right), 1)
+		// So there are two, and room for 98.
+		t.complains(t.notify(repeat(right, 99)...), 98)
+	}},
+	{"notifications.per-job", "A job has at most 100 notifications; those beyond are errors.", func(t *trial) {
+		t.complains(t.notify(repeat(note(t.job(), "Pulling the image"), 101)...), 100)
+	}},
+	{"notifications.detail", "detail is a non-empty string of at most 256 characters, not bytes.", func(t *trial) {
+		job := t.job()
+		t.complains(t.notify(
+			note(job, strings.Repeat("é", 256)), note(job, strings.Repeat("x", 257)), note(job, ""),
+			fields{"job_uuid": job}, fields{"job_uuid": job, "detail": 1},
+		), 1, 2, 3, 4)
+	}},
+	{"notifications.job-uuid", "job_uuid is required, and a UUID.", func(t *trial) {
+		t.complains(t.notify(fields{"detail": "Pulling the image"}, note("no UUID", "Pulling the image")), 0, 1)
+	}},
+	{"notifications.timestamp", "timestamp is a time, not in the future and not before the job was created.", func(t *trial) {
+		job := t.job()
+		shown := t.mustREST(http.MethodGet, "/jobs/"+job, nil)
+		created, _ := time.Parse(time.RFC3339, shown.text("created_at"))
+		var list []fields
+		for _, when := range []string{
+			shown.text("created_at"),
+			created.Add(-time.Second).Format(time.RFC3339Nano),
+			shown.time().Add(time.Hour).UTC().Format(time.RFC3339),
+			"yesterday",
+		} {
+			n := note(job, "Pulling the image")
+			n["timestamp"] = when
+			list = append(list, n)
+		}
+		t.complains(t.notify(list...), 1, 2, 3)
+	}},
+	{"notifications.after-the-end", "There can be notifications about a job that finished less than 300 seconds ago.", func(t *trial) {
+		job := t.job()
+		t.call(finishJob, t.stack(), job, fields{"detail": "No machine is left"})
+		t.complains(t.notify(note(job, "The machine is back")))
+	}},
+	{"notifications.late", "There can be none about a job that finished more than 300 seconds ago.", func(t *trial) {
+		t.skip("that takes five minutes")
 	}},
 }}
 

@@ -21,6 +21,28 @@ var authentication = Section{"Authentication", []Rule{
 			t.refused(t.send(e, r), http.StatusUnauthorized)
 		}
 	}},
+	{"auth.revoked", "A call with a token that was revoked is refused with 401.", func(t *trial) {
+		path, token := t.makeToken(t.shop().clusterID)
+		r := t.request(scheduledJobs, t.stack(), "", nil)
+		r.auth = "Token " + token
+		t.status(t.send(scheduledJobs, r), http.StatusOK)
+		t.mustREST(http.MethodDelete, path, nil)
+		t.server.sleep(t.ctx, 1) // a server may remember for that long what it knew
+		t.refused(t.send(scheduledJobs, r), http.StatusUnauthorized)
+	}},
+	{"auth.expired", "A call with a token that has expired is refused with 401.", func(t *trial) {
+		t.skip("an agent token that is made for this would live for ten minutes")
+	}},
+	{"auth.cluster", "An agent token reaches the queues of its own cluster and no others.", func(t *trial) {
+		body := t.registration(t.name())
+		body["queue_key"] = t.shop().queue
+		r := t.request(register, t.name(), "", body)
+		r.auth = "Token " + t.other().token
+		t.refused(t.send(register, r), http.StatusNotFound)
+	}},
+	{"auth.suspended", "While the organization is temporarily unavailable, every call is refused with 503.", func(t *trial) {
+		t.skip("no client can bring that about")
+	}},
 }}
 
 // stackRecord is what register answers with.

@@ -105,7 +105,10 @@ func Run(ctx context.Context, c Config, told func(Result)) error {
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
 	defer cancel()
 	k.ctx = last
-	return errors.Join(ctx.Err(), k.cleanUp())
+	if k.broken != nil {
+		err = fmt.Errorf("no jobs could be made: %w", k.broken)
+	}
+	return errors.Join(err, ctx.Err(), k.cleanUp())
 }
 
 // kit is one run of the checklist.
@@ -115,8 +118,13 @@ type kit struct {
 	server *server
 	seen   headersSeen
 
-	suffix string          // tells the things of this run from those of others
-	names  int             // how many names were made
-	stacks map[string]bool // keys that are registered now
-	main   string          // key of the stack that most rules use; "" before the first
+	suffix   string          // tells the things of this run from those of others
+	names    int             // how many names were made
+	stacks   map[string]bool // keys that are registered now
+	main     string          // key of the stack that most rules use; "" before the first
+	workshop *workshop       // nil before the first rule that needs it
+	second   *second         // likewise
+	broken   error           // why there is no workshop, though one was asked for
+	undoings []undoing       // what was made by the REST API, in order
+	agents   []string        // session tokens of agents that are registered
 }

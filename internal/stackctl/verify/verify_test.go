@@ -65,7 +65,7 @@ func describe(r *verify.Report) string {
 
 func TestRun_FindsNothingWrongWithOurServer(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servertest.Server) {
-		report := inspect(t, s, verify.Config{Quota: true}, plain)
+		report := inspect(t, s, verify.Config{Quota: true, RESTToken: servertest.Ada}, plain)
 		if report.Failed > 0 {
 			t.Error(describe(report))
 		}
