@@ -1,0 +1,257 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"stackyard/internal/db"
+	"stackyard/internal/db/dbtest"
+	"stackyard/internal/server/servertest"
+)
+
+const (
+	fightBuilds     = 200
+	fightJobs       = 50 // of each build
+	fightAgents     = 50
+	fightAgentToken = "svcct_fight"
+)
+
+// fightFile lets stacks ask as often as they like.
+var fightFile = fmt.Sprintf(`
+organizations:
+  - slug: acme
+    name: Acme Inc
+    limits:
+      rest_requests_per_second: 0
+      stack_requests_per_second: {list-scheduled-jobs: 100000, batch-reserve: 100000, finish-job: 100000, default: 100000}
+    members:
+      - email: ada@acme.test
+        role: admin
+        access_tokens: [{description: one, token: %s, scopes: ["*"]}]
+    clusters:
+      - name: Default
+        default: true
+        queues: [{key: default, default: true}]
+        agent_tokens: [{description: one, token: %s}]
+    pipelines:
+      - slug: fight
+        name: Fight
+        repository: https://git.example.test/fight.git
+        cluster: Default
+        configuration: "steps: [{command: work, parallelism: %d}]"
+`, adaToken, fightAgentToken, fightJobs)
+
+// Two stacks and fifty agents want the same 10,000 jobs. They ask now one replica and now the other, and
+// write down what they are told.
+func TestServe_RunsEachJobOnceWhenStacksAndAgentsFightOverThem(t *testing.T) {
+	t.Run("one server on SQLite", func(t *testing.T) {
+		folder := t.TempDir()
+		fightOver(t, []string{"--data", folder}, "sqlite:"+folder+"/stackyard.db", 1)
+	})
+	t.Run("two replicas on PostgreSQL", func(t *testing.T) {
+		url := dbtest.URL(t, db.PostgreSQL)
+		fightOver(t, onPostgres(t, url), url, 2)
+	})
+}
+
+func fightOver(t *testing.T, installation []string, database string, replicas int) {
+	apply(t, installation, fightFile)
+	f := &fight{t: t, over: make(chan struct{}), stories: map[string]*story{}}
+	for range replicas {
+		f.replicas = append(f.replicas, serveOn(t, installation))
+	}
+	f.schedule()
+	began := time.Now()
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer f.end()
+	for range fightAgents {
+		all.Go(func() { (&fighter{contestant: f.contestant()}).live() })
+	}
+	for _, key := range []string{"red", "blue"} {
+		all.Go(func() { (&fightingStack{contestant: f.contestant(), key: key}).live() })
+	}
+	f.await()
+	took := time.Since(began)
+	f.end()
+	all.Wait()
+	f.check()
+	f.checkNothingIsLeft(dbtest.Open(t, database))
+	t.Logf("%d jobs in %s: %s", f.jobs(), took.Round(time.Millisecond), f.summary())
+}
+
+// A fight is what all that fight have in common.
+type fight struct {
+	t        *testing.T
+	replicas []*process
+	ended    atomic.Int64 // jobs of which somebody was told that they have
+	over     chan struct{}
+	overOnce sync.Once
+
+	mu      sync.Mutex
+	lines   []*servertest.Caller
+	stories map[string]*story // by job
+}
+
+func (f *fight) jobs() int { return fightBuilds * fightJobs }
+
+// schedule makes the builds, and knows their jobs.
+func (f *fight) schedule() {
+	f.t.Helper()
+	const atOnce = 4
+	var all sync.WaitGroup
+	for i := range atOnce {
+		all.Go(func() {
+			for n := i; n < fightBuilds; n += atOnce {
+				answer := f.replicas[n%len(f.replicas)].ask(f.t, adaToken, "POST", pipelinesPath+"/fight/builds", `{"commit": "HEAD", "branch": "main"}`)
+				build := decode[struct{ Jobs []struct{ ID string } }](f.t, answer.want(f.t, http.StatusCreated))
+				f.mu.Lock()
+				for _, j := range build.Jobs {
+					f.stories[j.ID] = &story{}
+				}
+				f.mu.Unlock()
+			}
+		})
+	}
+	all.Wait()
+	if len(f.stories) != f.jobs() {
+		f.t.Fatalf("%d jobs were made, want %d", len(f.stories), f.jobs())
+	}
+}
+
+// await waits until all jobs have ended.
+func (f *fight) await() {
+	f.t.Helper()
+	for before := int64(-1); ; {
+		select {
+		case <-f.over:
+			return
+		case <-time.After(enough):
+		}
+		now := f.ended.Load()
+		if now == before {
+			f.t.Fatalf("%d of %d jobs have ended, and no more do", now, f.jobs())
+		}
+		before = now
+	}
+}
+
+// end has all that fight hang up.
+func (f *fight) end() {
+	f.overOnce.Do(func() { close(f.over) })
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, line := range f.lines {
+		line.Close()
+	}
+}
+
+func (f *fight) isOver() bool {
+	select {
+	case <-f.over:
+		return true
+	default:
+		return false
+	}
+}
+
+// A contestant speaks to all replicas.
+type contestant struct {
+	*fight
+	lines []*servertest.Caller
+}
+
+func (f *fight) contestant() contestant {
+	c := contestant{fight: f}
+	for _, p := range f.replicas {
+		line, err := servertest.Dial(p.URL)
+		if err != nil {
+			f.t.Error(err)
+			f.end()
+			continue
+		}
+		c.lines = append(c.lines, line)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.lines = append(f.lines, c.lines...)
+	return c
+}
+
+// ask asks any replica, reads the answer into a value unless that is nil, and wants a status. It returns
+// false when the contestant is to leave.
+func (c contestant) ask(method, path, token, body string, want int, into any) (at moment, ok bool) {
+	line := c.lines[rand.IntN(len(c.lines))]
+	at.sent = time.Now()
+	status, answer, err := line.Ask(method, path, token, body)
+	at.answered = time.Now()
+	switch {
+	case c.isOver():
+		return at, false
+	case err == nil && status != want:
+		err = fmt.Errorf("status %d, want %d: %s", status, want, answer)
+	case err == nil && into != nil:
+		err = json.Unmarshal(answer, into)
+	}
+	if err != nil {
+		c.t.Errorf("%s %s: %v", method, path, err)
+		c.end()
+	}
+	return at, err == nil
+}
+
+// A session is what an agent got when it registered.
+type fightSession struct {
+	ID    string
+	Token string `json:"access_token"`
+}
+
+// register registers an agent with a token.
+func (c contestant) register(token string) (s fightSession, ok bool) {
+	if _, ok = c.ask("POST", "/v3/register", token, `{"name": "fighter-%random", "meta_data": []}`, http.StatusOK, &s); !ok {
+		return s, false
+	}
+	_, ok = c.ask("POST", "/v3/connect", s.Token, "", http.StatusOK, nil)
+	return s, ok
+}
+
+// run takes a job, begins and ends it.
+func (c contestant) run(s fightSession, how verb, job string) bool {
+	path := "/v3/jobs/" + job
+	var taken struct{ Token string }
+	at, ok := c.ask("PUT", path+"/"+string(how), s.Token, "", http.StatusOK, &taken)
+	if !ok {
+		return false
+	}
+	c.note(job, func(s *story) *[]event { return &s.taken }, event{who: s.ID, moment: at})
+	if _, ok = c.ask("PUT", path+"/start", taken.Token, `{"started_at": "2026-01-02T03:04:05Z"}`, http.StatusOK, nil); !ok {
+		return false
+	}
+	at, ok = c.ask("PUT", path+"/finish", taken.Token, `{"exit_status": "0", "chunks_failed_count": 0}`, http.StatusOK, nil)
+	if ok {
+		c.noteEnd(job, event{who: s.ID, moment: at})
+	}
+	return ok
+}
+
+// A fighter is an agent that asks for jobs.
+type fighter struct{ contestant }
+
+func (f *fighter) live() {
+	session, ok := f.register(fightAgentToken)
+	for ok {
+		var told struct{ Job struct{ ID string } }
+		var at moment
+		at, ok = f.ask("GET", "/v3/ping", session.Token, "", http.StatusOK, &told)
+		if ok && told.Job.ID != "" {
+			f.note(told.Job.ID, func(s *story) *[]event { return &s.offered }, event{who: session.ID, moment: at})
+			ok = f.run(session, accepting, told.Job.ID)
+		}
+	}
+}
