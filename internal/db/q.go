@@ -185,9 +185,13 @@ func (q *Q) held() error {
 }
 
 // In returns a condition that is true when column is one of values, and the argument for its
-// parameter $n. It holds for any number of values, none included.
+// parameter $n. It holds for any number of values, none included. One value, which is most common, is
+// compared with: PostgreSQL plans that once, and an array each time.
 func (q *Q) In(column string, n int, values []string) (condition string, arg any) {
-	if q.engine == PostgreSQL {
+	switch {
+	case len(values) == 1:
+		return fmt.Sprintf(`%s = $%d`, column, n), values[0]
+	case q.engine == PostgreSQL:
 		return fmt.Sprintf(`%s = ANY($%d)`, column, n), append([]string{}, values...)
 	}
 	return fmt.Sprintf(`%s IN (SELECT value FROM json_each($%d))`, column, n), JSON(append([]string{}, values...))
