@@ -11,7 +11,7 @@ import (
 const (
 	stackBatch   = 100 // jobs that a stack reserves to run them
 	stackLeft    = 20  // jobs that it reserves and forgets
-	stackWorkers = 10  // agents that it runs at the same time
+	stackWorkers = 6   // agents that it runs at the same time
 )
 
 // A fightingStack reserves jobs. Most it runs, each with an agent of its own; some it ends without; and
@@ -95,7 +95,7 @@ func (s *fightingStack) work(workers []contestant, ids []string) bool {
 			for i := w; i < len(issued.Tokens); i += len(workers) {
 				t := issued.Tokens[i]
 				done := false
-				if i%5 == 0 {
+				if i%2 == 0 {
 					done = s.finish(worker, t.JobID)
 				} else {
 					done = worker.runOnly(t.Token, t.JobID)
