@@ -52,10 +52,19 @@ type artifactDownloadView struct {
 	URL string `json:"url" doc:"Where the file is; also in the Location header."`
 }
 
+// DownloadAddress returns where a browser can fetch an artifact, for about a minute, or a NotFound error.
+func (s *Service) DownloadAddress(a builds.Artifact) (string, error) {
+	to := s.addressOf(a, redirectFor)
+	if u, err := url.Parse(to); a.State != builds.ArtifactFinished || err != nil || u.Scheme != "http" && u.Scheme != "https" {
+		return "", core.Errorf(core.NotFound, "The artifact has no file that can be downloaded")
+	}
+	return to, nil
+}
+
 func (s *Service) getDownload(r *route.Request, o builds.OnArtifact) (artifactDownloadView, error) {
-	to := s.addressOf(o.Artifact, redirectFor)
-	if u, err := url.Parse(to); o.Artifact.State != builds.ArtifactFinished || err != nil || u.Scheme != "http" && u.Scheme != "https" {
-		return artifactDownloadView{}, core.Errorf(core.NotFound, "The artifact has no file that can be downloaded")
+	to, err := s.DownloadAddress(o.Artifact)
+	if err != nil {
+		return artifactDownloadView{}, err
 	}
 	r.SetHeader("Location", to)
 	r.SetHeader("Cache-Control", "no-store")

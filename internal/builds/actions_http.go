@@ -54,7 +54,7 @@ func (s *Service) viewNow(r *route.Request, p *pipelines.Pipeline, id string) (b
 	return s.oneView(r, p, b, shown{jobs: true, pipeline: true})
 }
 
-func (s *Service) putCancel(r *route.Request, o onBuild) (buildView, error) {
+func (s *Service) putCancel(r *route.Request, o OnBuild) (buildView, error) {
 	if err := s.Cancel(r.Context(), r.Org.ID, o.Build.ID, ""); err != nil {
 		return buildView{}, err
 	}
@@ -78,24 +78,28 @@ func (s *Service) State(ctx context.Context, orgID, buildID string) (state flow.
 	return state, err
 }
 
-func (s *Service) putRebuild(r *route.Request, o onBuild) (buildView, error) {
-	if !o.Pipeline.AllowRebuilds {
-		return buildView{}, core.Errorf(core.Unprocessable, "This pipeline does not allow rebuilds")
-	}
-	b := o.Build
-	rebuilt, err := s.Create(r.Context(), o.Pipeline, Creation{
-		Commit:              b.Commit,
-		Branch:              b.Branch,
-		Source:              FromAPI,
-		Creator:             &r.Caller.User,
-		IgnoreBranchFilters: true, // it was built before
-		RebuiltFrom:         b.ID,
-		Details:             b.Details,
-	})
+func (s *Service) putRebuild(r *route.Request, o OnBuild) (buildView, error) {
+	rebuilt, err := s.Rebuild(r.Context(), o, FromAPI, &r.Caller.User)
 	if err != nil {
 		return buildView{}, err
 	}
 	return s.viewNow(r, o.Pipeline, rebuilt.ID)
+}
+
+// Rebuild makes a new build of what another was asked to be.
+func (s *Service) Rebuild(ctx context.Context, o OnBuild, source Source, by *identity.User) (*Build, error) {
+	if !o.Pipeline.AllowRebuilds {
+		return nil, core.Errorf(core.Unprocessable, "This pipeline does not allow rebuilds")
+	}
+	return s.Create(ctx, o.Pipeline, Creation{
+		Commit:              o.Commit,
+		Branch:              o.Branch,
+		Source:              source,
+		Creator:             by,
+		IgnoreBranchFilters: true, // it was built before
+		RebuiltFrom:         o.ID,
+		Details:             o.Details,
+	})
 }
 
 type buildRetryFailedJobs struct {
@@ -133,7 +137,7 @@ func (b buildRetryFailedJobs) wanted() ([]func(*flow.Job) bool, error) {
 	return wanted, nil
 }
 
-func (s *Service) putRetryFailedJobs(r *route.Request, o onBuild, body buildRetryFailedJobs) (buildView, error) {
+func (s *Service) putRetryFailedJobs(r *route.Request, o OnBuild, body buildRetryFailedJobs) (buildView, error) {
 	wanted, err := body.wanted()
 	if err != nil {
 		return buildView{}, err

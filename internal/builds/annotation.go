@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -89,7 +90,7 @@ func (s *Service) Annotate(ctx context.Context, orgID, buildID, jobID string, n 
 		if err := a.apply(n); err != nil {
 			return err
 		}
-		q.Announce("build:" + buildID)
+		q.Announce(Topic(buildID))
 		return saveAnnotation(q, orgID, a)
 	})
 	return a, err
@@ -123,7 +124,7 @@ func (a *Annotation) apply(n Note) error {
 // there is one.
 func (s *Service) RemoveAnnotation(ctx context.Context, orgID, buildID, jobID, context string) error {
 	return s.db.Write(ctx, func(q *db.Q) error {
-		q.Announce("build:" + buildID)
+		q.Announce(Topic(buildID))
 		_, err := q.Exec(`DELETE FROM annotations WHERE `+annotationOf, orgID, buildID, jobID, cmp.Or(context, defaultContext))
 		return err
 	})
@@ -136,9 +137,47 @@ func (s *Service) removeAnnotation(ctx context.Context, b *Build, id string) err
 		if err == nil && n == 0 {
 			err = core.Errorf(core.NotFound, noAnnotation)
 		}
-		q.Announce("build:" + b.ID)
+		q.Announce(Topic(b.ID))
 		return err
 	})
+}
+
+// A ShownAnnotation is an annotation as people see it.
+type ShownAnnotation struct {
+	Annotation
+	HTML string // of the body, safe to show
+}
+
+// Annotations returns the first annotations of a build and its jobs, and how many there are. Links in them
+// to artifacts lead to their addresses.
+func (s *Service) Annotations(ctx context.Context, b *Build, most int, address func(Artifact) string) (shown []ShownAnnotation, total int, err error) {
+	err = s.db.Read(ctx, func(q *db.Q) error {
+		var where db.Statement
+		where.Where("build_id = %s", b.ID)
+		var list []Annotation
+		if list, total, err = listAnnotations(q, &where, most, 0); err != nil {
+			return err
+		}
+		bodies, err := bodies(q, b.ID, list, address)
+		shown = make([]ShownAnnotation, len(bodies))
+		for i, body := range bodies {
+			shown[i] = ShownAnnotation{list[i], body}
+		}
+		return err
+	})
+	return shown, total, err
+}
+
+// AnnotationsVersion returns what changes whenever an annotation of a build does. It costs much less than
+// the annotations.
+func (s *Service) AnnotationsVersion(ctx context.Context, b *Build) (version string, err error) {
+	err = s.db.Read(ctx, func(q *db.Q) error {
+		var count, updated int64
+		err := q.QueryRow(`SELECT COUNT(*), CAST(COALESCE(SUM(updated_at - $2), 0) AS BIGINT) FROM annotations WHERE build_id = $1`, b.ID, db.Micros(b.CreatedAt)).Scan(&count, &updated)
+		version = fmt.Sprint(count, updated)
+		return err
+	})
+	return version, err
 }
 
 const selectAnnotation = `

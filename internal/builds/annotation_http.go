@@ -64,7 +64,7 @@ func (s *Service) annotationRoutes() []route.Route {
 	return routes
 }
 
-func (s *Service) getAnnotations(r *route.Request, o onBuild) (route.Paged[annotationView], error) {
+func (s *Service) getAnnotations(r *route.Request, o OnBuild) (route.Paged[annotationView], error) {
 	scope := annotationScope(strings.ToLower(r.FormQuery("scope")))
 	var where db.Statement
 	where.Where("build_id = %s", o.Build.ID)
@@ -83,10 +83,10 @@ func (s *Service) getAnnotations(r *route.Request, o onBuild) (route.Paged[annot
 func (s *Service) getJobAnnotations(r *route.Request, o OnJob) (route.Paged[annotationView], error) {
 	var where db.Statement
 	where.Where("build_id = %s AND job_id = %s", o.Build.ID, o.ID)
-	return s.annotationPage(r, onBuild{o.Build, o.Pipeline}, &where)
+	return s.annotationPage(r, OnBuild{o.Build, o.Pipeline}, &where)
 }
 
-func (s *Service) annotationPage(r *route.Request, o onBuild, where *db.Statement) (route.Paged[annotationView], error) {
+func (s *Service) annotationPage(r *route.Request, o OnBuild, where *db.Statement) (route.Paged[annotationView], error) {
 	none := route.Paged[annotationView]{}
 	page, err := r.Page()
 	if err != nil {
@@ -119,8 +119,9 @@ func (s *Service) annotationPage(r *route.Request, o onBuild, where *db.Statemen
 	return route.PageOf(views, page, total), nil
 }
 
-// bodies returns the bodies of annotations as HTML, in which links to artifacts of the build lead to them.
-func (s *Service) bodies(q *db.Q, r *route.Request, o onBuild, list []Annotation) ([]string, error) {
+// bodies returns the bodies of annotations of a build as HTML, in which links to its artifacts lead to where
+// they can be fetched.
+func bodies(q *db.Q, buildID string, list []Annotation, address func(Artifact) string) ([]string, error) {
 	bodies := make([]string, len(list))
 	var paths []string
 	for i, a := range list {
@@ -130,18 +131,25 @@ func (s *Service) bodies(q *db.Q, r *route.Request, o onBuild, list []Annotation
 	if len(paths) == 0 {
 		return bodies, nil
 	}
-	found, err := artifactsByPath(q, o.Build.ID, paths)
+	found, err := artifactsByPath(q, buildID, paths)
 	if err != nil {
 		return nil, err
 	}
 	urls := make(map[string]string, len(found))
 	for path, a := range found {
-		urls[path] = s.place(r.Org, o.Pipeline, o.Number).api("jobs", a.JobID, "artifacts", a.ID, "download")
+		urls[path] = address(a)
 	}
 	for i := range bodies {
 		bodies[i] = linkArtifacts(bodies[i], urls)
 	}
 	return bodies, nil
+}
+
+// bodies returns the bodies of annotations as the API shows them.
+func (s *Service) bodies(q *db.Q, r *route.Request, o OnBuild, list []Annotation) ([]string, error) {
+	return bodies(q, o.ID, list, func(a Artifact) string {
+		return s.place(r.Org, o.Pipeline, o.Number).api("jobs", a.JobID, "artifacts", a.ID, "download")
+	})
 }
 
 func (a Annotation) view() annotationView {
@@ -186,15 +194,15 @@ func (c annotationCreate) note() (Note, error) {
 	return n, wrong.Err()
 }
 
-func (s *Service) postAnnotation(r *route.Request, o onBuild, body annotationCreate) (annotationView, error) {
+func (s *Service) postAnnotation(r *route.Request, o OnBuild, body annotationCreate) (annotationView, error) {
 	return s.annotate(r, o, "", body)
 }
 
 func (s *Service) postJobAnnotation(r *route.Request, o OnJob, body annotationCreate) (annotationView, error) {
-	return s.annotate(r, onBuild{o.Build, o.Pipeline}, o.ID, body)
+	return s.annotate(r, OnBuild{o.Build, o.Pipeline}, o.ID, body)
 }
 
-func (s *Service) annotate(r *route.Request, o onBuild, jobID string, body annotationCreate) (annotationView, error) {
+func (s *Service) annotate(r *route.Request, o OnBuild, jobID string, body annotationCreate) (annotationView, error) {
 	n, err := body.note()
 	if err != nil {
 		return annotationView{}, err
@@ -216,7 +224,7 @@ func (s *Service) annotate(r *route.Request, o onBuild, jobID string, body annot
 	return v, nil
 }
 
-func (s *Service) deleteAnnotation(r *route.Request, o onBuild) (route.Nothing, error) {
+func (s *Service) deleteAnnotation(r *route.Request, o OnBuild) (route.Nothing, error) {
 	id, err := r.PathID("annotation", noAnnotation)
 	if err != nil {
 		return route.Nothing{}, err

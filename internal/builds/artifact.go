@@ -188,7 +188,13 @@ func (s *Service) MoveArtifacts(ctx context.Context, orgID, jobID string, states
 				return err
 			}
 		}
-		return nil
+		var buildID string
+		err := q.QueryRow(`SELECT build_id FROM jobs WHERE organization_id = $1 AND id = $2`, orgID, jobID).Scan(&buildID)
+		if errors.Is(err, db.ErrNoRows) {
+			return nil
+		}
+		q.Announce(Topic(buildID))
+		return err
 	})
 }
 

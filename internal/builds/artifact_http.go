@@ -103,7 +103,7 @@ func (s *Service) artifactView(r *route.Request, p *pipelines.Pipeline, b *Build
 	}
 }
 
-func (s *Service) getArtifacts(r *route.Request, o onBuild) (route.Paged[artifactView], error) {
+func (s *Service) getArtifacts(r *route.Request, o OnBuild) (route.Paged[artifactView], error) {
 	var where db.Statement
 	where.Where("a.build_id = %s", o.Build.ID)
 	return s.artifactPage(r, o, &where)
@@ -112,10 +112,10 @@ func (s *Service) getArtifacts(r *route.Request, o onBuild) (route.Paged[artifac
 func (s *Service) getJobArtifacts(r *route.Request, o OnJob) (route.Paged[artifactView], error) {
 	var where db.Statement
 	where.Where("a.job_id = %s", o.ID)
-	return s.artifactPage(r, onBuild{o.Build, o.Pipeline}, &where)
+	return s.artifactPage(r, OnBuild{o.Build, o.Pipeline}, &where)
 }
 
-func (s *Service) artifactPage(r *route.Request, o onBuild, where *db.Statement) (route.Paged[artifactView], error) {
+func (s *Service) artifactPage(r *route.Request, o OnBuild, where *db.Statement) (route.Paged[artifactView], error) {
 	none := route.Paged[artifactView]{}
 	page, err := r.Page()
 	if err != nil {

@@ -96,6 +96,20 @@ func listArtifacts(q *db.Q, s *db.Statement, limit, offset int) ([]Artifact, int
 	return list, total, err
 }
 
+// Artifacts returns the first artifacts of a build, and how many there are.
+func (s *Service) Artifacts(ctx context.Context, b *Build, most int) (list []Artifact, total int, err error) {
+	err = s.db.Read(ctx, func(q *db.Q) (err error) {
+		var where db.Statement
+		where.Where("a.build_id = %s", b.ID)
+		if err := (artifactFilter{}).restrict(&where); err != nil {
+			return err
+		}
+		list, total, err = listArtifacts(q, &where, most, 0)
+		return err
+	})
+	return list, total, err
+}
+
 // artifactFilter says which artifacts are listed.
 type artifactFilter struct{ state, path string }
 

@@ -28,15 +28,24 @@ type Build struct {
 	flow.Build
 	Details
 
-	rebuiltFrom, triggeredFrom link // what RebuiltFrom and TriggeredBy lead to, while it exists
+	rebuiltFrom, triggeredFrom Link // what RebuiltFrom and TriggeredBy lead to, while it exists
 }
 
-// A link is what it takes to name another build.
-type link struct {
+// A Link is what it takes to name another build.
+type Link struct {
 	ID     string
 	Number int
 	Slug   string // of its pipeline
 }
+
+// Topic is what the bus calls a change of a build: of its state, its jobs, or what belongs to it.
+func Topic(buildID string) string { return "build:" + buildID }
+
+// RebuiltBuild is the build that RebuiltFrom names, while it exists.
+func (b *Build) RebuiltBuild() Link { return b.rebuiltFrom }
+
+// TriggeringBuild is the build whose job TriggeredBy names, while it exists.
+func (b *Build) TriggeringBuild() Link { return b.triggeredFrom }
 
 // Details are what a build was asked to be.
 type Details struct {

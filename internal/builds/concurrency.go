@@ -65,7 +65,7 @@ func (u *unit) scheduleElsewhere(jobID, buildID string) error {
 	if err := other.updateJobs(moved); err != nil {
 		return err
 	}
-	u.q.Announce("build:" + buildID)
+	u.q.Announce(Topic(buildID))
 	return other.tellMoves(moved)
 }
 

@@ -56,7 +56,7 @@ type newBuild struct {
 	teams    []string // of the creator
 	build    *Build
 
-	rebuiltFrom, triggeredFrom link
+	rebuiltFrom, triggeredFrom Link
 
 	defined *definition.Pipeline
 	// early is set when the definition has variables in it that are known only when the build is

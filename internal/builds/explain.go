@@ -2,6 +2,7 @@ package builds
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"strings"
 
@@ -46,6 +47,16 @@ func (s *Service) getExplanation(r *route.Request, o OnJob) (v jobExplanationVie
 		return err
 	})
 	return v, err
+}
+
+// Explain returns why a job is where it is, in one sentence.
+func (s *Service) Explain(ctx context.Context, o OnJob) (sentence string, err error) {
+	err = s.db.Read(ctx, func(q *db.Q) error {
+		v, err := explain(q, o)
+		sentence = v.Reason
+		return err
+	})
+	return sentence, err
 }
 
 func explain(q *db.Q, o OnJob) (v jobExplanationView, err error) {

@@ -67,24 +67,28 @@ func (s *Service) buildRoutes() []route.Route {
 	return routes
 }
 
-// onBuild is a build together with its pipeline, which decides who may see and change it.
-type onBuild struct {
+// OnBuild is a build together with its pipeline, which decides who may see and change it.
+type OnBuild struct {
 	*Build
 	Pipeline *pipelines.Pipeline
 }
 
 // Permits reports whether the request's caller may do something to the build.
-func (o onBuild) Permits(r *route.Request, p identity.Permission) bool {
+func (o OnBuild) Permits(r *route.Request, p identity.Permission) bool {
 	return o.Pipeline.Permits(r, p)
 }
 
+// LoadOnBuild returns the build that the path of a route of another room names, for a caller who may see
+// it. The path has {org}, {pipeline} and {build} in it.
+func (s *Service) LoadOnBuild(r *route.Request) (OnBuild, error) { return s.loadBuild(r) }
+
 // loadBuild returns the build that the path names.
-func (s *Service) loadBuild(r *route.Request) (onBuild, error) {
+func (s *Service) loadBuild(r *route.Request) (OnBuild, error) {
 	p, err := s.pipelines.Load(r)
 	if err != nil {
-		return onBuild{}, err
+		return OnBuild{}, err
 	}
-	o := onBuild{Pipeline: p}
+	o := OnBuild{Pipeline: p}
 	err = s.db.Read(r.Context(), func(q *db.Q) (err error) {
 		o.Build, err = byName(q, r.Org.ID, p.ID, r.PathValue("build"))
 		return err
@@ -176,7 +180,7 @@ func (s *Service) oneView(r *route.Request, p *pipelines.Pipeline, b *Build, sho
 	return views[0], nil
 }
 
-func (s *Service) getBuild(r *route.Request, o onBuild) (buildView, error) {
+func (s *Service) getBuild(r *route.Request, o OnBuild) (buildView, error) {
 	show, err := readShown(r)
 	if err != nil {
 		return buildView{}, err

@@ -3,6 +3,7 @@ package builds
 import (
 	"time"
 
+	"stackyard/internal/definition"
 	"stackyard/internal/flow"
 	"stackyard/internal/identity"
 )
@@ -31,7 +32,7 @@ type Job struct {
 	Work  Work
 	// StepWork is its step's, with the placeholders of a matrix as they were written.
 	StepWork Work
-	Child    link // the build that a trigger job started, while it exists
+	Child    Link // the build that a trigger job started, while it exists
 
 	uploadEnv map[string]string // read where a single job is
 	unblocker *identity.User    // who has unblocked the build last, likewise
@@ -49,4 +50,18 @@ type StepRef struct {
 	// GroupLabel is the group's.
 	GroupLabel string
 	Async      bool // of a trigger step
+	// ManualRetry says whether people may retry the step's jobs.
+	ManualRetry definition.ManualRetry
 }
+
+// AgentName is the name of its agent, where there is one and the job was read to be shown.
+func (j *Job) AgentName() string { return j.agentName }
+
+// FinishedByStack reports whether a stack ended it without an agent. Detail says why.
+func (j *Job) FinishedByStack() bool {
+	return j.Type == flow.Script && j.State == flow.Finished && j.AgentID == "" && j.Detail != ""
+}
+
+// MayRetry returns nil when a person may retry the job of a build, as far as can be told without looking
+// at others, and otherwise what to tell the person.
+func (j *Job) MayRetry(b *Build) error { return flow.MayRetry(&b.Build, &j.Job, j.Step.ManualRetry) }

@@ -174,7 +174,7 @@ func (s *Service) loadJobOfBuild(r *route.Request) (OnJob, error) {
 	return o, err
 }
 
-func (s *Service) getJobs(r *route.Request, o onBuild) (route.Items[jobView], error) {
+func (s *Service) getJobs(r *route.Request, o OnBuild) (route.Items[jobView], error) {
 	none := route.Items[jobView]{}
 	page, err := r.CursorPage(2)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 
 	"stackyard/internal/core"
 	"stackyard/internal/db"
+	"stackyard/internal/definition"
 	"stackyard/internal/identity"
 )
 
@@ -94,11 +95,15 @@ func describedSteps(q *db.Q, jobs []*Job) (map[string]describedStep, error) {
 	in, arg := q.In("s.id", 1, distinct(jobs, func(j *Job) string { return j.StepID }))
 	steps, err := db.All(q, func(scan db.Scan) (s describedStep, err error) {
 		var rules stepRules
-		err = scan(&s.ID, db.ToText(&s.Key), db.ToText(&s.GroupID), db.ToText(&s.GroupKey), db.ToText(&s.GroupLabel), db.ToJSON(&rules), &s.label, db.ToJSON(&s.work))
-		s.Async = rules.Async
+		var kind definition.Kind
+		err = scan(&s.ID, &kind, db.ToText(&s.Key), db.ToText(&s.GroupID), db.ToText(&s.GroupKey), db.ToText(&s.GroupLabel), db.ToJSON(&rules), &s.label, db.ToJSON(&s.work))
+		s.Async, s.ManualRetry = rules.Async, definition.ManualRetry{Allowed: true}
+		if kind == definition.KindCommand {
+			s.ManualRetry = rules.Retry.Manual
+		}
 		return s, err
 	}, `
-		SELECT s.id, s.key, g.id, g.key, gd.label, s.rules, d.label, d.work
+		SELECT s.id, s.kind, s.key, g.id, g.key, gd.label, s.rules, d.label, d.work
 		FROM steps s
 		JOIN step_details d ON d.step_id = s.id
 		LEFT JOIN steps g ON g.id = s.scope
@@ -124,7 +129,7 @@ func describeChildren(q *db.Q, jobs []*Job) error {
 	in, arg := q.In("b.triggered_by", 1, keys(byID))
 	_, err := db.All(q, func(scan db.Scan) (none struct{}, err error) {
 		var id string
-		var child link
+		var child Link
 		if err := scan(&id, &child.ID, &child.Number, &child.Slug); err != nil {
 			return none, err
 		}

@@ -62,7 +62,7 @@ func (s *Service) SetMetaData(ctx context.Context, orgID, buildID string, data [
 				return err
 			}
 		}
-		q.Announce("build:" + b.ID)
+		q.Announce(Topic(b.ID))
 		return nil
 	})
 }

@@ -65,7 +65,7 @@ func oneBuild(q *db.Q, where string, args ...any) (*Build, error) {
 }
 
 // linkTo returns what it takes to name a build; nothing when it is gone, or id is empty.
-func linkTo(q *db.Q, orgID, id string) (l link, err error) {
+func linkTo(q *db.Q, orgID, id string) (l Link, err error) {
 	if id == "" {
 		return l, nil
 	}
@@ -79,14 +79,14 @@ func linkTo(q *db.Q, orgID, id string) (l link, err error) {
 }
 
 // linkToBuildOf returns what it takes to name the build of a job, as linkTo does.
-func linkToBuildOf(q *db.Q, orgID, jobID string) (link, error) {
+func linkToBuildOf(q *db.Q, orgID, jobID string) (Link, error) {
 	if jobID == "" {
-		return link{}, nil
+		return Link{}, nil
 	}
 	var id string
 	err := q.QueryRow(`SELECT build_id FROM jobs WHERE organization_id = $1 AND id = $2`, orgID, jobID).Scan(&id)
 	if err != nil && !errors.Is(err, db.ErrNoRows) {
-		return link{}, err
+		return Link{}, err
 	}
 	return linkTo(q, orgID, id)
 }

@@ -90,7 +90,7 @@ func (u *unit) close() error {
 	if err := u.save(changes); err != nil {
 		return err
 	}
-	u.q.Announce("build:" + u.build.ID)
+	u.q.Announce(Topic(u.build.ID))
 	u.then.note(u.build, changes)
 	asking := limiting(changes)
 	for _, group := range groups {

@@ -53,7 +53,7 @@ type wholeStepUploadView struct {
 	DefinitionYAMLOmitted bool    `json:"definition_yaml_omitted"`
 }
 
-func (s *Service) uploadView(r *route.Request, o onBuild, u *StepUpload) stepUploadView {
+func (s *Service) uploadView(r *route.Request, o OnBuild, u *StepUpload) stepUploadView {
 	v := stepUploadView{
 		UUID:                 u.ID,
 		GraphQLID:            core.GraphQLID("StepUpload", u.ID),
@@ -73,7 +73,7 @@ func (s *Service) uploadView(r *route.Request, o onBuild, u *StepUpload) stepUpl
 	return v
 }
 
-func (s *Service) getUploads(r *route.Request, o onBuild) (route.Items[stepUploadView], error) {
+func (s *Service) getUploads(r *route.Request, o OnBuild) (route.Items[stepUploadView], error) {
 	page, err := r.CursorPage(1)
 	if err != nil {
 		return route.Items[stepUploadView]{}, err
@@ -91,7 +91,7 @@ func (s *Service) getUploads(r *route.Request, o onBuild) (route.Items[stepUploa
 		func(u *StepUpload) stepUploadView { return s.uploadView(r, o, u) }), nil
 }
 
-func (s *Service) getUpload(r *route.Request, o onBuild) (wholeStepUploadView, error) {
+func (s *Service) getUpload(r *route.Request, o OnBuild) (wholeStepUploadView, error) {
 	id, err := r.PathID("upload", noUpload)
 	if err != nil {
 		return wholeStepUploadView{}, err

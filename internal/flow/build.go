@@ -129,8 +129,10 @@ func (b *Build) next() BuildState {
 }
 
 // halted reports whether nothing new begins in the build any more, whatever ends in it.
-func (r *Run) halted() bool {
-	switch r.build.State {
+func (r *Run) halted() bool { return r.build.State.halted() }
+
+func (s BuildState) halted() bool {
+	switch s {
 	case BuildCanceling, BuildCanceled, BuildSkipped:
 		return true
 	}

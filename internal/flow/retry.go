@@ -31,19 +31,27 @@ func (r *Run) mayRetry(j *Job) error {
 	if s.Kind == definition.KindCommand {
 		manual = s.Retry.Manual
 	}
+	err := MayRetry(r.build, j, manual)
+	if err == nil && s.Phase == PhaseBroken {
+		err = core.Errorf(core.Unprocessable, "This job cannot be retried, because its step depends on one that does not exist")
+	}
+	return err
+}
+
+// MayRetry returns nil when a person may retry a job of a build, as far as can be told from these and from
+// what the step says about it, and otherwise what to tell the person.
+func MayRetry(b *Build, j *Job, manual definition.ManualRetry) error {
 	switch {
-	case r.build.State == BuildSkipped:
+	case b.State == BuildSkipped:
 		return core.Errorf(core.Unprocessable, "Jobs from skipped builds cannot be retried")
-	case r.halted():
+	case b.State.halted():
 		return core.Errorf(core.Unprocessable, "Jobs from canceled builds cannot be retried")
-	case r.build.Orphaned:
+	case b.Orphaned:
 		return core.Errorf(core.Unprocessable, "Jobs from builds that were triggered by a canceled build cannot be retried")
 	case j.Retried:
 		return core.Errorf(core.Unprocessable, "This job has already been retried")
 	case j.Type != Script && j.Type != Trigger, !j.retryable() && !(j.Passed() && manual.PermitOnPassed):
 		return core.Errorf(core.BadRequest, "Only failed, timed out or canceled jobs can be retried")
-	case s.Phase == PhaseBroken:
-		return core.Errorf(core.Unprocessable, "This job cannot be retried, because its step depends on one that does not exist")
 	case !manual.Allowed && manual.Reason != "":
 		return core.Errorf(core.Unprocessable, "This job cannot be retried by hand: %s", manual.Reason)
 	case !manual.Allowed:
