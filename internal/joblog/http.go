@@ -17,7 +17,7 @@ const (
 	jsonType  = "application/json"
 	textType  = "text/plain"
 	htmlType  = "text/html"
-	eventType = "text/event-stream"
+	eventType = route.EventType
 	inUTF8    = "; charset=utf-8"
 )
 

@@ -43,10 +43,11 @@ func (j Job) prefix() string {
 // pieces is the key that the log grows under.
 func (j Job) pieces() string { return j.prefix() + "/pieces" }
 
-// topic is what the bus calls a change of the log, or the end of the job.
-func (j Job) topic() string { return topic(j.ID) }
+// topic is what the bus calls a change of the log.
+func (j Job) topic() string { return Topic(j.ID) }
 
-func topic(jobID string) string { return "log:" + jobID }
+// Topic is what the bus calls a change of the log of a job, or its end.
+func Topic(jobID string) string { return "log:" + jobID }
 
 // limits say how much of a log is kept: so many bytes from its beginning, and of what follows so many
 // from its end.

@@ -2,9 +2,7 @@ package joblog
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"strconv"
 	"time"
@@ -22,12 +20,8 @@ const (
 	// lookEvery is how often a follower looks although nobody woke it, and shows its reader, and all
 	// between them, that the stream is alive.
 	lookEvery = 15 * time.Second
-	// writeTimeout is how long a reader may take for one event.
-	writeTimeout = 30 * time.Second
 	// maxEvent is how many bytes of a log are in an event, about.
 	maxEvent = 64 << 10
-	// retryAfter is how long a reader waits before it comes back to another replica.
-	retryAfter = time.Second
 )
 
 // errDraining says that a stream ends because the server does.
@@ -141,22 +135,24 @@ func (s *Service) Follow(r *route.Request, job Job) (route.Stream, error) {
 	if err != nil {
 		return route.Stream{}, err
 	}
-	r.SetHeader("Cache-Control", "no-store")
-	r.SetHeader("X-Accel-Buffering", "no") // proxies that would wait for more do not
 	return route.Stream{Type: eventType, Size: -1, Write: func(w http.ResponseWriter) error {
-		e := &events{w: w, connection: http.NewResponseController(w)}
-		defer e.connection.SetWriteDeadline(time.Time{}) // the next request on the connection has its own
-		if err := e.send("retry: %d\n\n", retryAfter.Milliseconds()); err != nil {
+		route.SetEventHeaders(w.Header())
+		e, err := route.NewEvents(w)
+		if err != nil {
 			return err
 		}
-		size, err := s.Tail(r.Context(), job, from, e.log, e.idle)
+		defer e.End()
+		give := func(offset int64, content []byte) error {
+			return e.Send("log", strconv.FormatInt(offset+int64(len(content)), 10), logEvent{offset, string(content)})
+		}
+		size, err := s.Tail(r.Context(), job, from, give, e.Idle)
 		switch {
 		case errors.Is(err, errDraining):
 			return nil
 		case err != nil:
 			return err
 		}
-		return e.send("event: end\ndata: {\"size\":%d}\n\n", size)
+		return e.Send("end", "", endEvent{size})
 	}}, nil
 }
 
@@ -176,32 +172,13 @@ func begin(r *route.Request) (int64, error) {
 	return int64(n), nil
 }
 
-// events writes server-sent events.
-type events struct {
-	w          http.ResponseWriter
-	connection *http.ResponseController
-}
-
 // logEvent is the data of an event with content of a log.
 type logEvent struct {
 	Offset  int64  `json:"offset"`
 	Content string `json:"content"`
 }
 
-func (e *events) log(offset int64, content []byte) error {
-	data, err := json.Marshal(logEvent{offset, string(content)})
-	if err != nil {
-		return err
-	}
-	return e.send("id: %d\nevent: log\ndata: %s\n\n", offset+int64(len(content)), data)
-}
-
-func (e *events) idle() error { return e.send(": nothing new\n\n") }
-
-func (e *events) send(format string, args ...any) error {
-	e.connection.SetWriteDeadline(time.Now().Add(writeTimeout))
-	if _, err := fmt.Fprintf(e.w, format, args...); err != nil {
-		return err
-	}
-	return e.connection.Flush()
+// endEvent is the data of the last event.
+type endEvent struct {
+	Size int64 `json:"size"`
 }

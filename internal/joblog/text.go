@@ -114,3 +114,8 @@ func (q quoted) Write(text []byte) (int, error) {
 	}
 	return len(text), nil
 }
+
+// WriteText writes all of the log as text in which bytes that are not UTF-8 are replaced.
+func (l *Log) WriteText(ctx context.Context, w io.Writer) error {
+	return l.writeText(ctx, w, 0, l.Size)
+}
