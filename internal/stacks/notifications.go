@@ -7,6 +7,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"stackyard/internal/builds"
 	"stackyard/internal/core"
 	"stackyard/internal/db"
 )
@@ -82,6 +83,7 @@ func (s *Service) notify(ctx context.Context, stack *Stack, list []notification,
 			}
 			job.count++
 			right = append(right, n)
+			q.Announce(builds.Topic(job.buildID))
 		}
 		return insertNotifications(q, stack.Key, right)
 	})
@@ -95,6 +97,7 @@ func (s *Service) notify(ctx context.Context, stack *Stack, list []notification,
 
 // A notifiedJob is what counts of a job that notifications are about.
 type notifiedJob struct {
+	buildID    string
 	count      int
 	createdAt  time.Time
 	finishedAt time.Time // zero: it has not ended
@@ -131,11 +134,11 @@ func notified(q *db.Q, stack *Stack, jobIDs []string) (map[string]*notifiedJob, 
 	_, err = db.All(q, func(scan db.Scan) (none struct{}, err error) {
 		var id string
 		j := &notifiedJob{}
-		err = scan(&id, db.ToTime(&j.createdAt), db.ToTime(&j.finishedAt), &j.count)
+		err = scan(&id, &j.buildID, db.ToTime(&j.createdAt), db.ToTime(&j.finishedAt), &j.count)
 		found[id] = j
 		return none, err
 	}, `
-		SELECT j.id, j.created_at, j.finished_at, (SELECT COUNT(*) FROM stack_notifications n WHERE n.job_id = j.id)
+		SELECT j.id, j.build_id, j.created_at, j.finished_at, (SELECT COUNT(*) FROM stack_notifications n WHERE n.job_id = j.id)
 		FROM jobs j JOIN builds b ON b.id = j.build_id
 		WHERE j.organization_id = $1 AND b.cluster_id = $2 AND j.type = 'script' AND `+in, stack.OrganizationID, stack.ClusterID, arg)
 	return found, err

@@ -62,6 +62,25 @@ func (s *Service) Timeline(q *db.Q, j *builds.Job) ([]Event, error) {
 	return events, nil
 }
 
+// LatestNotifications returns the last word that stacks had about each of some jobs of an organization, by
+// job.
+func LatestNotifications(q *db.Q, orgID string, jobIDs []string) (map[string]Event, error) {
+	latest := make(map[string]Event)
+	in, arg := q.In("j.id", 2, jobIDs)
+	_, err := db.All(q, func(scan db.Scan) (none struct{}, err error) {
+		e := Event{What: EventNotification}
+		var id string
+		err = scan(&id, db.ToTime(&e.At), &e.Stack, &e.Detail)
+		latest[id] = e
+		return none, err
+	}, `
+		SELECT n.job_id, n.at, n.stack_key, n.detail
+		FROM jobs j
+		JOIN stack_notifications n ON n.id = (SELECT l.id FROM stack_notifications l WHERE l.job_id = j.id ORDER BY l.at DESC, l.id DESC LIMIT 1)
+		WHERE j.organization_id = $1 AND `+in, orgID, arg)
+	return latest, err
+}
+
 // order is that of events which happened at the same time.
 var order = map[string]int{
 	"created": 1, "runnable": 2, string(builds.Listed): 3, string(builds.Reserved): 4, string(builds.TokenIssued): 5,
