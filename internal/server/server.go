@@ -125,6 +125,11 @@ func (s *Server) rooms(p Parts, directory *identity.Directory, metrics prometheu
 		Directory: directory,
 		Accounts:  s.accounts,
 		OAuth:     oauth,
+		Builds:    builds,
+		Logs:      s.logs,
+		Stacks:    stacks,
+		Bus:       s.background.bus,
+		Download:  s.agents.DownloadAddress,
 		Key:       p.Key,
 		Public:    p.Public,
 		Clock:     p.Clock,
@@ -161,6 +166,7 @@ func (s *Server) Routes() []route.Route { return s.handler.Routes() }
 func (s *Server) Drain() {
 	s.draining.Store(true)
 	s.logs.Drain()
+	s.pages.Drain()
 	s.agents.Drain()
 	go s.background.stopTasks()
 }

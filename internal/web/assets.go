@@ -23,6 +23,7 @@ type asset struct {
 
 var assetTypes = map[string]string{
 	".css": "text/css; charset=utf-8",
+	".js":  "text/javascript; charset=utf-8",
 	".svg": "image/svg+xml",
 }
 

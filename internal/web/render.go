@@ -44,6 +44,12 @@ func (s *Site) functions() template.FuncMap {
 		"browser": browserName,
 		"invalid": problems.invalid,
 		"problem": problems.problem,
+		"html":    func(safe string) template.HTML { return template.HTML(safe) },
+		"ran":     s.ran,
+		"clock":   clock,
+		"size":    size,
+
+		"eventWords": func(what string) string { return eventWords[what] },
 	}
 }
 

@@ -59,6 +59,12 @@ func setPolicy(h http.Header, formAction string) {
 	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; img-src 'self'; form-action "+formAction+"; base-uri 'none'; frame-ancestors 'none'")
 }
 
+// setLivePolicy lets a page run our own script, which hears from us how things go on, and show the images
+// that a log has in itself.
+func setLivePolicy(h http.Header) {
+	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self' data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
+}
+
 // identify finds out who is there.
 func (v *visit) identify() error {
 	session, err := v.site.Accounts.Session(v.Context(), v.cookie(v.site.cookies.session), v.origin())

@@ -20,12 +20,16 @@ import (
 	"strings"
 
 	"stackyard/internal/account"
+	"stackyard/internal/builds"
+	"stackyard/internal/bus"
 	"stackyard/internal/core"
 	"stackyard/internal/db"
 	"stackyard/internal/identity"
+	"stackyard/internal/joblog"
 	"stackyard/internal/oauth"
 	"stackyard/internal/route"
 	"stackyard/internal/seal"
+	"stackyard/internal/stacks"
 )
 
 // Config is what the pages stand on.
@@ -34,11 +38,17 @@ type Config struct {
 	Directory *identity.Directory
 	Accounts  *account.Service
 	OAuth     *oauth.Service
+	Builds    *builds.Service
+	Logs      *joblog.Service
+	Stacks    *stacks.Service
+	Bus       *bus.Bus
 	Key       seal.Key
 	Public    core.PublicURL
 	Clock     core.Clock
 	Log       *slog.Logger
 	Provider  *Provider // nil: people sign in with passwords only
+	// Download returns where a browser can fetch an artifact, for a short time.
+	Download func(builds.Artifact) (string, error)
 }
 
 // Site is all pages.
@@ -49,6 +59,7 @@ type Site struct {
 	crossSite *http.CrossOriginProtection
 	templates templates
 	provider  *singleSignOn // nil: none
+	draining  chan struct{} // closed when the server is about to stop
 }
 
 // New returns the pages. The templates are part of the program: one that is wrong panics.
@@ -57,7 +68,7 @@ func New(c Config) *Site {
 	if err != nil {
 		panic(err) // it was checked when the settings were
 	}
-	s := &Site{Config: c, prefix: strings.TrimRight(public.Path, "/"), crossSite: http.NewCrossOriginProtection()}
+	s := &Site{Config: c, prefix: strings.TrimRight(public.Path, "/"), crossSite: http.NewCrossOriginProtection(), draining: make(chan struct{})}
 	s.cookies = newCookies(public.Scheme == "https", s.prefix)
 	// Behind a proxy the request's Host may be another than the one in the browser.
 	if err := s.crossSite.AddTrustedOrigin(public.Scheme + "://" + public.Host); err != nil {
@@ -80,5 +91,6 @@ func (s *Site) Routes() []route.Route {
 		s.deviceRoutes(),
 		s.authorizeRoutes(),
 		s.settingsRoutes(),
+		s.buildRoutes(),
 	)
 }

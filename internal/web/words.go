@@ -81,3 +81,60 @@ func browserName(userAgent string) string {
 		return browser + " on " + system
 	}
 }
+
+// ran says how long something took, or takes since it began.
+func (s *Site) ran(from, to time.Time) template.HTML {
+	if to.IsZero() {
+		return template.HTML(fmt.Sprintf(`<time data-since="%d" datetime="%s">%s</time>`, from.UnixMilli(), from.UTC().Format(time.RFC3339), length(s.Clock().Sub(from))))
+	}
+	return template.HTML(length(to.Sub(from)))
+}
+
+// length says how long a time is, in its two largest units.
+func length(d time.Duration) string {
+	d = max(0, d)
+	switch {
+	case d < 10*time.Second:
+		return fmt.Sprintf("%.1fs", d.Seconds())
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", int(d.Seconds()))
+	case d < time.Hour:
+		return fmt.Sprintf("%dm %ds", int(d.Minutes()), int(d.Seconds())%60)
+	default:
+		return fmt.Sprintf("%dh %dm", int(d.Hours()), int(d.Minutes())%60)
+	}
+}
+
+// clock says when on a day something happened, to the second.
+func clock(t time.Time) template.HTML {
+	return template.HTML(fmt.Sprintf(`<time datetime="%s" title="%s">%s</time>`, t.UTC().Format(time.RFC3339Nano), t.UTC().Format("2 January 2006, 15:04:05.000 UTC"), t.UTC().Format("15:04:05")))
+}
+
+// size says how many bytes there are, to three digits.
+func size(n int64) string {
+	value := float64(n)
+	for _, unit := range []string{"bytes", "KiB", "MiB", "GiB"} {
+		switch {
+		case value >= 1024 && unit != "GiB":
+			value /= 1024
+		case unit == "bytes":
+			return count(int(n), "byte")
+		default:
+			return fmt.Sprintf("%.3g %s", value, unit)
+		}
+	}
+	return ""
+}
+
+// eventWords say what happened to a job.
+var eventWords = map[string]string{
+	"created":          "Made",
+	"runnable":         "Ready to run",
+	"listed":           "Seen by a stack",
+	"reserved":         "Reserved by a stack",
+	"token_issued":     "Handed out by a stack",
+	"agent_registered": "Its agent registered",
+	"accepted":         "Accepted by an agent",
+	"started":          "Started",
+	"finished":         "Finished",
+}

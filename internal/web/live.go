@@ -1,0 +1,177 @@
+package web
+
+import (
+	"time"
+
+	"stackyard/internal/builds"
+	"stackyard/internal/joblog"
+	"stackyard/internal/route"
+)
+
+const (
+	// livePace is the least time between two looks of a stream, so that what happens meanwhile comes
+	// together. Where looking takes long, it is done less often.
+	livePace     = 200 * time.Millisecond
+	liveCosts    = 5
+	liveIdle     = 15 * time.Second
+	liveLifetime = 10 * time.Minute
+)
+
+// live tells a page of a build how things go on, with server-sent events: "parts" has elements to put in
+// the place of those that are there, "log" what has come to the log that is shown. The id of the last
+// "parts" that a page has had says how the page looks, so that one that comes back gets what it missed.
+//
+// It looks when the bus says that something has changed, and at no other time. After a while it ends: the
+// browser comes back, and whether the visitor may still see the build is found out anew.
+func (s *Site) live(v *visit) error {
+	o, err := s.Builds.LoadOnBuild(v.Request)
+	if err != nil {
+		return err
+	}
+	changed, cancel := s.Bus.Subscribe(builds.Topic(o.ID))
+	defer cancel()
+	l := &liveStream{site: s, visit: v, on: o}
+	if err := l.look(); err != nil {
+		return err
+	}
+	var printed <-chan struct{}
+	if l.board.hasLog() {
+		var cancel func()
+		printed, cancel = s.Bus.Subscribe(joblog.Topic(l.board.open.ID))
+		defer cancel()
+		l.window = s.Logs.Window(l.board.logOf())
+	}
+	route.SetEventHeaders(v.w.Header())
+	if l.events, err = route.NewEvents(v.w); err != nil {
+		return nil // the reader has gone
+	}
+	defer l.events.End()
+	l.run(changed, printed)
+	return nil
+}
+
+// liveStream is one page that is told how things go on.
+type liveStream struct {
+	site   *Site
+	visit  *visit
+	on     builds.OnBuild
+	events *route.Events
+
+	board  *board
+	parts  *parts // as the page has them; nil: that is not known
+	now    *parts // as they are
+	window *joblog.Window
+}
+
+// run tells until the page is gone, the server is about to stop, or something went wrong: then the page
+// comes back and begins anew.
+func (l *liveStream) run(changed, printed <-chan struct{}) {
+	if seen := l.visit.seen(); seen == l.now.version() {
+		l.parts = l.now
+	}
+	end := time.After(liveLifetime)
+	look, read := true, l.window != nil
+	for {
+		begun := time.Now()
+		if look && l.tell() != nil || read && l.tellLog() != nil {
+			return
+		}
+		look, read = false, false
+		pause := time.After(max(livePace, liveCosts*time.Since(begun)))
+		for waiting := true; waiting; {
+			select {
+			case <-changed:
+				look = true
+				waiting = false
+			case <-printed:
+				read = true
+				waiting = false
+			case <-time.After(liveIdle):
+				if l.events.Idle() != nil {
+					return
+				}
+			case <-end:
+				return
+			case <-l.site.draining:
+				return
+			case <-l.visit.Context().Done():
+				return
+			}
+		}
+		select {
+		case <-pause:
+		case <-l.site.draining:
+			return
+		case <-l.visit.Context().Done():
+			return
+		}
+		if look {
+			if l.again() != nil {
+				return
+			}
+		}
+	}
+}
+
+// seen is the version of the page that the visitor has.
+func (v *visit) seen() string {
+	if id := v.Header.Get("Last-Event-ID"); id != "" {
+		return id
+	}
+	return v.FormQuery("seen")
+}
+
+// again finds out who the visitor is and what they may see now.
+func (l *liveStream) again() (err error) {
+	v := l.visit
+	v.session, v.Caller = nil, nil
+	if err := v.identify(); err != nil {
+		return err
+	}
+	if err := v.enter(); err != nil {
+		return err
+	}
+	if l.on, err = l.site.Builds.LoadOnBuild(v.Request); err != nil {
+		return err
+	}
+	return l.look()
+}
+
+// look reads how the build is now.
+func (l *liveStream) look() (err error) {
+	if l.board, err = l.site.readBoard(l.visit, l.on, trouble{}, l.board); err != nil {
+		return err
+	}
+	l.now, err = l.board.parts()
+	return err
+}
+
+// tell sends what the page does not have yet.
+func (l *liveStream) tell() error {
+	changed := l.now.since(l.parts)
+	l.parts = l.now
+	if len(changed) == 0 {
+		return nil
+	}
+	return l.events.Send("parts", l.now.version(), changed)
+}
+
+// A logChange is what has come to a log.
+type logChange struct {
+	Anew    bool   `json:"anew"`
+	Earlier bool   `json:"earlier"`
+	Settled string `json:"settled"`
+	Screen  string `json:"screen"`
+	Ended   bool   `json:"ended"`
+}
+
+func (l *liveStream) tellLog() error {
+	sight, err := l.window.Look(l.visit.Context())
+	if err != nil {
+		return err
+	}
+	return l.events.Send("log", "", logChange{sight.Anew, sight.Earlier, sight.Settled, sight.Screen, sight.Ended})
+}
+
+// Drain has streams end, from now on, so that pages come back to another replica.
+func (s *Site) Drain() { close(s.draining) }

@@ -1,0 +1,51 @@
+package web
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+
+	"stackyard/internal/core"
+	"stackyard/internal/identity"
+)
+
+// errNothing is what all get who ask for a page within an organization that does not exist or is not
+// theirs to see, so that the two cannot be told apart.
+var errNothing = core.Errorf(core.NotFound, "There is no such page, or it is not one that you may see.")
+
+// within makes a handler for pages of an organization, which the path names as {org}. Those who are not
+// signed in, or do not belong to it, see what is public: finding that out is up to whatever the handler
+// loads. When it is not for them, those who could sign in are asked to.
+func within(h handler) handler {
+	return func(v *visit) error {
+		err := v.enter()
+		if err == nil {
+			err = h(v)
+		}
+		if core.KindOf(err) != core.NotFound {
+			return err
+		}
+		if v.session == nil && v.Method == http.MethodGet && strings.Contains(v.Header.Get("Accept"), "text/html") {
+			return v.redirect("/login?" + url.Values{"return_to": {v.URL.RequestURI()}}.Encode())
+		}
+		return errNothing
+	}
+}
+
+// enter finds the organization that the path names, and what the visitor is in it.
+func (v *visit) enter() (err error) {
+	if v.Caller == nil {
+		v.Caller = &identity.Caller{}
+	}
+	if v.Org, err = v.site.Directory.Organization(v.Context(), v.PathValue("org")); err != nil {
+		return err
+	}
+	v.Member = v.Caller.Membership(v.Org.ID)
+	if v.Org.Suspended {
+		if v.Member == nil {
+			return errNothing
+		}
+		return core.Errorf(core.Unavailable, "This organization is temporarily unavailable.")
+	}
+	return nil
+}
