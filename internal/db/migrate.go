@@ -16,7 +16,8 @@ import (
 
 // One SQL text serves both engines. PostgreSQL reads it with two words replaced, where they are
 // whole words in upper case: TEXT becomes TEXT COLLATE "C", so that text sorts by its bytes on both,
-// and BLOB becomes BYTEA. A cast, which takes no collation, says text in lower case.
+// and BLOB becomes BYTEA. A cast, which takes no collation, says text in lower case. The comment
+// /* UNLOGGED */ in CREATE TABLE becomes a word: what such a table holds need not survive a crash.
 //
 //go:embed migrations/*.sql
 var files embed.FS
@@ -163,6 +164,7 @@ type postgresWords struct{ fs.FS }
 var (
 	textWord = regexp.MustCompile(`\bTEXT\b`)
 	blobWord = regexp.MustCompile(`\bBLOB\b`)
+	unlogged = []byte(`/* UNLOGGED */`)
 )
 
 func (w postgresWords) Open(name string) (fs.File, error) {
@@ -176,6 +178,7 @@ func (w postgresWords) Open(name string) (fs.File, error) {
 	}
 	text = textWord.ReplaceAll(text, []byte(`TEXT COLLATE "C"`))
 	text = blobWord.ReplaceAll(text, []byte(`BYTEA`))
+	text = bytes.ReplaceAll(text, unlogged, []byte(`UNLOGGED`))
 	return rewritten{file, bytes.NewReader(text)}, nil
 }
 

@@ -148,6 +148,18 @@ func (e *postgresEngine) writeOnce(ctx context.Context, fn func(*Q) error) error
 	return nil
 }
 
+// writeOne runs fn outside of any transaction, so that its statement is one.
+func (e *postgresEngine) writeOne(ctx context.Context, fn func(*Q) error) error {
+	conn, err := e.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	q := &Q{ctx: lent(ctx), run: ctx, engine: PostgreSQL, conn: &connection{Conn: conn}, writing: true}
+	defer q.end()
+	return fn(q)
+}
+
 // begin opens a transaction. Nothing has been done when it fails, so it tries again with a fresh
 // connection: the pool may hold connections of a server that was restarted.
 func (e *postgresEngine) begin(ctx context.Context) (*sql.Conn, error) {

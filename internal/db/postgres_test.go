@@ -189,3 +189,11 @@ func TestOpen_DoesNotTellThePassword(t *testing.T) {
 		}
 	}
 }
+
+func TestPostgres_KeepsWhatIsGoodForSecondsOutOfItsLog(t *testing.T) {
+	d := dbtest.New(t, db.PostgreSQL)
+	n := number(t, d, `SELECT COUNT(*) FROM pg_class WHERE relname IN ('rate_windows', 'rate_shares') AND relpersistence = 'u'`)
+	if n != 2 {
+		t.Errorf("%d of 2 tables are unlogged", n)
+	}
+}

@@ -176,6 +176,16 @@ func (q *Q) SkipLocked() string {
 	return ` FOR UPDATE SKIP LOCKED`
 }
 
+// Clock is an expression for the database's own time, as a column holds it: the moment at which it is
+// evaluated, which in an ON CONFLICT DO UPDATE is after the row was locked. All processes that share a
+// database agree on it.
+func (q *Q) Clock() string {
+	if q.engine == SQLite {
+		return `CAST(unixepoch('subsec') * 1000000 AS BIGINT)`
+	}
+	return `CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)`
+}
+
 // held returns nil where a lock is as good as held: inside of a write of the only writer.
 func (q *Q) held() error {
 	if q.err == nil && !q.writing {

@@ -526,3 +526,50 @@ func TestStatements_CountsThoseOfReadsAndWrites(t *testing.T) {
 		}
 	})
 }
+
+func TestWriteOne_IsATransactionOfOneStatement(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		counters(t, d)
+		before := d.Statements()
+		var n int
+		err := d.WriteOne(t.Context(), func(q *db.Q) error {
+			return q.QueryRow(`UPDATE counters SET n = n + 1 WHERE id = 'a' RETURNING n`).Scan(&n)
+		})
+		if err != nil || n != 1 {
+			t.Errorf("it returned %d, %v", n, err)
+		}
+		if ran := d.Statements() - before; ran != 1 {
+			t.Errorf("it counts %d statements, want 1", ran)
+		}
+		if got := number(t, d, `SELECT n FROM counters WHERE id = 'a'`); got != 1 {
+			t.Errorf("it wrote %d, want 1", got)
+		}
+		if err := d.WriteOne(t.Context(), execute(`INSERT INTO counters (id, n) VALUES ('a', 0)`)); !db.IsUnique(err) {
+			t.Errorf("a collision: %v", err)
+		}
+		defer func() {
+			if recover() == nil {
+				t.Error("a second statement is let through")
+			}
+		}()
+		d.WriteOne(t.Context(), func(q *db.Q) error {
+			q.Exec(`UPDATE counters SET n = 2`)
+			_, err := q.Exec(`UPDATE counters SET n = 3`)
+			return err
+		})
+	})
+}
+
+func TestClock_IsThePresent(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		var now time.Time
+		before := time.Now()
+		err := d.Read(t.Context(), func(q *db.Q) error {
+			return q.QueryRow(`SELECT ` + q.Clock()).Scan(db.ToTime(&now))
+		})
+		// Both clocks are this machine's. SQLite's counts milliseconds.
+		if err != nil || now.Before(before.Add(-time.Millisecond)) || now.After(time.Now()) {
+			t.Errorf("the database says %v, %v", now, err)
+		}
+	})
+}

@@ -91,6 +91,9 @@ func (w *writer) write(ctx context.Context, fn func(*Q) error) error {
 	}
 }
 
+// writeOne is no different: what runs together is committed together anyway.
+func (w *writer) writeOne(ctx context.Context, fn func(*Q) error) error { return w.write(ctx, fn) }
+
 // take runs fn and gives the connection back, however fn ends.
 func (c *call) take(q *Q) {
 	err := errLeft

@@ -10,8 +10,6 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
-
-	"stackyard/internal/core"
 )
 
 func TestDocs_AreMadeOfWhatTheServerHas(t *testing.T) {
@@ -73,7 +71,7 @@ func TestDocs_LeadBackFromATrailingSlash(t *testing.T) {
 }
 
 func docsServer() *Server {
-	return New(Config{Clock: core.SystemClock, Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry()}, DocsRoutes())
+	return New(Config{Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry()}, DocsRoutes())
 }
 
 func getDocs(s *Server, path, etag string) *httptest.ResponseRecorder {

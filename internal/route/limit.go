@@ -2,105 +2,105 @@ package route
 
 import (
 	"strconv"
-	"sync"
-	"time"
 
-	"stackyard/internal/core"
+	"stackyard/internal/identity"
+	"stackyard/internal/limits"
 )
 
-// window is how far back requests are counted.
-const window = time.Second
+// longestStackKey is how long the key of a stack can be, in bytes.
+const longestStackKey = 80
 
-// Limiter counts requests in a sliding one-second window for each key, exactly, in this process.
-type Limiter struct {
-	clock core.Clock
-
-	mu      sync.Mutex
-	recent  map[string]*ring
-	cleaned time.Time
-}
-
-// NewLimiter returns a limiter that has counted nothing.
-func NewLimiter(clock core.Clock) *Limiter {
-	return &Limiter{clock: clock, recent: make(map[string]*ring)}
-}
-
-// A Standing is where a caller stands against a limit after one request.
-type Standing struct {
-	Limit   int
-	Current int // requests within the window, this one included unless it was refused
-	Reset   int // whole seconds until the window is empty
-	Refused bool
-}
-
-// Take counts one request of a key. A refused request is not counted.
-func (l *Limiter) Take(key string, limit int) Standing {
-	now := l.clock()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.clean(now)
-	r := l.recent[key]
-	if r == nil {
-		r = &ring{}
-		l.recent[key] = r
+// limit counts a request against the limit of its route's scope, if it has one.
+func (s *Server) limit(r *Request) error {
+	switch {
+	case r.route.Limit == "":
+		return nil
+	case r.Agent != nil:
+		if key := r.PathValue("stack"); key != "" {
+			return r.LimitStack(key)
+		}
+		return nil // the body names the stack
+	case r.Caller == nil || r.limitOf() == 0:
+		return nil
 	}
-	r.dropBefore(now.Add(-window).UnixMicro())
-	s := Standing{Limit: limit, Reset: int(window / time.Second)}
-	if r.n >= limit {
-		s.Refused = true
-	} else {
-		r.push(now.UnixMicro())
+	org := ""
+	if r.Org != nil {
+		org = r.Org.ID
 	}
-	s.Current = r.n
-	return s
+	return r.take(org + " " + r.Caller.User.ID)
 }
 
-// clean drops, now and then, the keys that asked nothing within the window.
-func (l *Limiter) clean(now time.Time) {
-	if now.Sub(l.cleaned) < 10*window {
-		return
+// LimitStack counts a call of a stack against the limit of the route's scope. Handlers call it where the
+// path does not name the stack, because the body does. Calls whose key no stack can have are counted
+// together, so that nobody can make the server remember long texts.
+func (r *Request) LimitStack(key string) error {
+	if len(key) > longestStackKey {
+		key = ""
 	}
-	l.cleaned = now
-	for key, r := range l.recent {
-		r.dropBefore(now.Add(-window).UnixMicro())
-		if r.n == 0 {
-			delete(l.recent, key)
+	return r.take("stack " + r.Org.ID + " " + r.Agent.ClusterID + " " + key + " " + r.route.Limit)
+}
+
+// limitUnread counts a call whose body should have named the stack, but cannot be read.
+func (r *Request) limitUnread() error {
+	if r.route.Auth != Agent || r.route.Limit == "" || r.PathValue("stack") != "" {
+		return nil
+	}
+	return r.LimitStack("")
+}
+
+func (r *Request) take(key string) error {
+	r.Standing = r.server.limiter.Take(r.Context(), key, r.limitOf())
+	r.showStanding(r.Standing)
+	if r.Standing.Refused {
+		return &limitError{scope: r.route.Limit, Standing: r.Standing}
+	}
+	return nil
+}
+
+// limitOf is how many requests a second the route's scope allows, as far as it is known whose it is; 0 is
+// no limit.
+func (r *Request) limitOf() int {
+	set := identity.DefaultLimits
+	if r.Org != nil {
+		set = r.Org.Limits
+	}
+	if r.route.Auth == Agent {
+		return set.OfStacks(r.route.Limit)
+	}
+	return set.RESTRequestsPerSecond
+}
+
+// showLimit tells the caller what the limit is, before anything is counted: every response says it,
+// whatever the request fails for.
+func (r *Request) showLimit() {
+	if r.route.Limit != "" {
+		r.showStanding(limits.Untouched(r.limitOf()))
+	}
+}
+
+// showStanding tells the caller where it stands, unless there is no limit.
+func (r *Request) showStanding(s limits.Standing) {
+	headers := map[string]string{
+		"RateLimit-Scope":     r.route.Limit,
+		"RateLimit-Limit":     strconv.Itoa(s.Limit),
+		"RateLimit-Remaining": strconv.Itoa(s.Remaining()),
+		"RateLimit-Reset":     strconv.Itoa(s.Reset),
+	}
+	for name, value := range headers {
+		if s.Limit == 0 {
+			r.w.Header().Del(name)
+		} else {
+			r.SetHeader(name, value)
 		}
 	}
 }
 
-// ring holds the times of recent requests, oldest first, and grows to the limit at most.
-type ring struct {
-	times   []int64
-	head, n int
+type limitError struct {
+	scope string
+	limits.Standing
 }
 
-func (r *ring) dropBefore(t int64) {
-	for r.n > 0 && r.times[r.head] <= t {
-		r.head = (r.head + 1) % len(r.times)
-		r.n--
-	}
-}
-
-func (r *ring) push(t int64) {
-	if r.n == len(r.times) {
-		grown := make([]int64, max(8, 2*len(r.times)))
-		for i := range r.n {
-			grown[i] = r.times[(r.head+i)%len(r.times)]
-		}
-		r.times, r.head = grown, 0
-	}
-	r.times[(r.head+r.n)%len(r.times)] = t
-	r.n++
-}
-
-// setHeaders tells the caller where it stands.
-func (s Standing) setHeaders(r *Request, scope string) {
-	r.SetHeader("RateLimit-Scope", scope)
-	r.SetHeader("RateLimit-Limit", strconv.Itoa(s.Limit))
-	r.SetHeader("RateLimit-Remaining", strconv.Itoa(s.Limit-s.Current))
-	r.SetHeader("RateLimit-Reset", strconv.Itoa(s.Reset))
-}
+func (e *limitError) Error() string { return "rate limit exceeded" }
 
 // limitView is the body of a 429 answer.
 type limitView struct {

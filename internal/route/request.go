@@ -10,6 +10,7 @@ import (
 
 	"stackyard/internal/core"
 	"stackyard/internal/identity"
+	"stackyard/internal/limits"
 )
 
 // A Request is an HTTP request that has passed its route's gates.
@@ -23,7 +24,7 @@ type Request struct {
 	Member  *identity.Membership   // what the caller is in Org; nil for a visitor
 	Address netip.Addr             // of the client, with trusted proxies taken into account
 	// Standing is where the caller stands against the rate limit; zero where there is none.
-	Standing Standing
+	Standing limits.Standing
 
 	route  *Route
 	server *Server

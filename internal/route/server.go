@@ -20,6 +20,7 @@ import (
 
 	"stackyard/internal/core"
 	"stackyard/internal/identity"
+	"stackyard/internal/limits"
 )
 
 // Config is what a Server stands on.
@@ -31,7 +32,7 @@ type Config struct {
 	// it may take if that is one alone, or an Unauthorized error.
 	Registrations func(ctx context.Context, token string, from netip.Addr) (*identity.AgentToken, string, error)
 	Public        core.PublicURL
-	Clock         core.Clock
+	Limiter       *limits.Limiter
 	Log           *slog.Logger
 	Metrics       prometheus.Registerer
 	// TrustedProxies are the ranges whose X-Forwarded-For is believed.
@@ -49,7 +50,7 @@ type Server struct {
 	registrations func(ctx context.Context, token string, from netip.Addr) (*identity.AgentToken, string, error)
 	public        core.PublicURL
 	log           *slog.Logger
-	limiter       *Limiter
+	limiter       *limits.Limiter
 	proxies       []netip.Prefix
 	used          func(tokenID string, from netip.Addr)
 	errorPage     func(w http.ResponseWriter, status int, message string)
@@ -68,7 +69,7 @@ func New(c Config, routes []Route) *Server {
 		registrations: c.Registrations,
 		public:        c.Public,
 		log:           c.Log,
-		limiter:       NewLimiter(c.Clock),
+		limiter:       c.Limiter,
 		proxies:       c.TrustedProxies,
 		used:          c.Used,
 		errorPage:     c.ErrorPage,
@@ -299,13 +300,13 @@ type made interface{ isNew() bool }
 
 // admit takes a request through the gates before its resource.
 func (s *Server) admit(r *Request) error {
-	if r.route.Auth == Agent && r.route.Limit != "" {
-		r.tellLimit(identity.DefaultLimits)
-	}
+	r.showLimit()
 	if err := s.authenticate(r); err != nil {
 		return err
 	}
-	if err := s.enterOrganization(r); err != nil {
+	err := s.enterOrganization(r)
+	r.showLimit() // of that organization
+	if err != nil {
 		return err
 	}
 	if err := s.limit(r); err != nil {
@@ -385,80 +386,6 @@ func (s *Server) enterOrganization(r *Request) (err error) {
 	}
 	return nil
 }
-
-func (s *Server) limit(r *Request) error {
-	if r.route.Limit == "" {
-		return nil
-	}
-	if r.Agent != nil {
-		return r.limitStack()
-	}
-	if r.Caller == nil {
-		return nil
-	}
-	limits, org := identity.DefaultLimits, ""
-	if r.Org != nil {
-		limits, org = r.Org.Limits, r.Org.ID
-	}
-	if limits.RESTRequestsPerSecond == 0 {
-		return nil
-	}
-	r.Standing = s.limiter.Take(org+" "+r.Caller.User.ID, limits.RESTRequestsPerSecond)
-	r.Standing.setHeaders(r, r.route.Limit)
-	if r.Standing.Refused {
-		return &limitError{scope: r.route.Limit, Standing: r.Standing}
-	}
-	return nil
-}
-
-// limitStack counts a call of the stack that the path names. Where it names none, because the body does,
-// the handler counts it with [Request.LimitStack].
-func (r *Request) limitStack() error {
-	if key := r.PathValue("stack"); key != "" {
-		return r.LimitStack(key)
-	}
-	r.tellLimit(r.Org.Limits)
-	return nil
-}
-
-// tellLimit tells a stack of a limit before its call is counted: every answer of the stacks API tells it,
-// also to callers who are refused before it is known who they are.
-func (r *Request) tellLimit(limits identity.Limits) {
-	Standing{Limit: limits.OfStacks(r.route.Limit), Reset: int(window / time.Second)}.setHeaders(r, r.route.Limit)
-}
-
-// longestStackKey is how long the key of a stack can be, in bytes.
-const longestStackKey = 80
-
-// LimitStack counts a call of a stack against the limit of the route's scope. Calls whose key no stack can
-// have are counted together, so that nobody can make the server remember long texts.
-func (r *Request) LimitStack(key string) error {
-	if len(key) > longestStackKey {
-		key = ""
-	}
-	scope := r.route.Limit
-	r.Standing = r.server.limiter.Take("stack "+r.Org.ID+" "+r.Agent.ClusterID+" "+key+" "+scope, r.Org.Limits.OfStacks(scope))
-	r.Standing.setHeaders(r, scope)
-	if r.Standing.Refused {
-		return &limitError{scope: scope, Standing: r.Standing}
-	}
-	return nil
-}
-
-// limitUnread counts a call whose body should have named the stack, but cannot be read.
-func (r *Request) limitUnread() error {
-	if r.route.Auth != Agent || r.route.Limit == "" || r.PathValue("stack") != "" {
-		return nil
-	}
-	return r.LimitStack("")
-}
-
-type limitError struct {
-	scope string
-	Standing
-}
-
-func (e *limitError) Error() string { return "rate limit exceeded" }
 
 // clientAddress is the address the request came from. Each trusted proxy vouches for the address it
 // wrote into X-Forwarded-For, so the list is read from its end while the one before is trusted.

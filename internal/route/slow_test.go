@@ -16,7 +16,7 @@ import (
 // A client that stops in the middle of a body gets an answer instead of a connection for ever.
 func TestDecode_GivesUpOnABodyThatDoesNotArrive(t *testing.T) {
 	echo := func(r *Request, body sample) (sample, error) { return body, nil }
-	s := New(Config{Clock: time.Now, Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry()}, []Route{
+	s := New(Config{Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry()}, []Route{
 		{Method: http.MethodPost, Path: "/echo", Auth: Open, Handler: DoBody(echo)},
 	})
 	s.bodyTimeout = time.Millisecond

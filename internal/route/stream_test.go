@@ -9,7 +9,6 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -27,7 +26,7 @@ func streamServer(t *testing.T, size int64, write func(w http.ResponseWriter) er
 		r.SetHeader("Content-Range", "bytes 0-1/2")
 		return StreamOf[storyView]{Stream{Status: http.StatusPartialContent, Type: "text/plain; charset=utf-8", Size: size, Write: write}}, nil
 	}
-	s := New(Config{Clock: time.Now, Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry()}, []Route{
+	s := New(Config{Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry()}, []Route{
 		{Method: http.MethodGet, Path: "/story", Auth: Open, Media: []string{"text/plain"}, Errors: []int{206}, Handler: Do(stream)},
 	})
 	running := httptest.NewServer(s)
@@ -104,7 +103,7 @@ func TestStream_BreaksTheConnectionAfterTheFirstByte(t *testing.T) {
 
 func TestOpenAPI_DocumentsWhatAStreamCanBe(t *testing.T) {
 	do := func(*Request) (Stream, error) { return Stream{}, nil }
-	s := New(Config{Clock: time.Now, Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry()}, []Route{
+	s := New(Config{Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry()}, []Route{
 		{Method: http.MethodGet, Path: "/a", Auth: Open, Media: []string{"text/plain", "text/html"}, Handler: Do(func(*Request) (StreamOf[storyView], error) { return StreamOf[storyView]{}, nil })},
 		{Method: http.MethodGet, Path: "/b", Auth: Open, Media: []string{"*/*"}, Handler: Do(do)},
 	})

@@ -7,7 +7,6 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -17,7 +16,7 @@ import (
 // visitServer has one page that says the form field name, and tells errors on pages.
 func visitServer() *Server {
 	return New(Config{
-		Clock: time.Now, Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(),
+		Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(),
 		ErrorPage: func(w http.ResponseWriter, status int, message string) {
 			w.Header().Set("Content-Type", "text/html; charset=utf-8")
 			w.WriteHeader(status)

@@ -53,6 +53,44 @@ func TestRateLimit_CountsAUserInAnOrganizationOverASlidingSecond(t *testing.T) {
 	})
 }
 
+func TestRateLimit_HoldsForAllReplicasTogether(t *testing.T) {
+	for name, limit := range map[string]int{"small": 5, "large": 60} {
+		t.Run(name, func(t *testing.T) {
+			s := servertest.Start(t, dbtest.New(t, db.PostgreSQL))
+			s.Apply(servertest.World)
+			s.Apply(fmt.Sprintf("organizations: [{slug: acme, limits: {rest_requests_per_second: %d}}]", limit))
+			ada, same := s.As(t, servertest.Ada), s.Replica(t).As(t, servertest.Ada)
+			through := 0
+			for i := range 2 * limit {
+				if []*servertest.Client{ada, same}[i%2].Get("/v2/organizations/acme").Status == 200 {
+					through++
+				}
+			}
+			if through > limit || through < limit*9/10 {
+				t.Errorf("%d requests in a second, and the limit is %d", through, limit)
+			}
+		})
+	}
+}
+
+func TestRateLimit_IsToldWhateverTheRequestFailsFor(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servertest.Server) {
+		for what, resp := range map[string]*servertest.Response{
+			"no token":            s.As(t, "").Get("/v2/organizations/acme").Want(http.StatusUnauthorized),
+			"no organization":     s.As(t, servertest.Cy).Get("/v2/organizations/acme").Want(http.StatusNotFound),
+			"no permission":       s.As(t, servertest.Bo).Post("/v2/organizations/acme/clusters", map[string]any{"name": "x"}).Want(http.StatusForbidden),
+			"nothing of a name":   s.As(t, servertest.Ada).Get("/v2/organizations/acme/pipelines/none").Want(http.StatusNotFound),
+			"nothing in a body":   s.As(t, servertest.Ada).Post("/v2/organizations/acme/clusters", "{}").Want(http.StatusUnprocessableEntity),
+			"nothing to decode":   s.As(t, servertest.Ada).Post("/v2/organizations/acme/clusters", "{").Want(http.StatusBadRequest),
+			"no organization yet": s.As(t, servertest.Ada).Get("/v2/user").Want(http.StatusOK),
+		} {
+			if scope, limit := resp.Header.Get("RateLimit-Scope"), resp.Header.Get("RateLimit-Limit"); scope != "rest" || limit != "1000" {
+				t.Errorf("%s: scope %q, limit %q", what, scope, limit)
+			}
+		}
+	})
+}
+
 func TestPaths_AreForgivingAndAnswersAreJSON(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servertest.Server) {
 		ada := s.As(t, servertest.Ada)

@@ -23,6 +23,7 @@ import (
 	"stackyard/internal/hosted"
 	"stackyard/internal/identity"
 	"stackyard/internal/joblog"
+	"stackyard/internal/limits"
 	"stackyard/internal/oauth"
 	"stackyard/internal/organizations"
 	"stackyard/internal/outbound"
@@ -36,11 +37,14 @@ import (
 
 // Parts are what a server is made of.
 type Parts struct {
-	DB             *db.DB
-	Blobs          *blob.Store
-	Key            seal.Key
-	Public         core.PublicURL
-	Clock          core.Clock
+	DB     *db.DB
+	Blobs  *blob.Store
+	Key    seal.Key
+	Public core.PublicURL
+	Clock  core.Clock
+	// DatabaseClock stands in for the database's own clock where that one counts, in tests that own the
+	// time; nil otherwise.
+	DatabaseClock  core.Clock
 	Log            *slog.Logger
 	Version        string
 	TrustedProxies []netip.Prefix
@@ -77,7 +81,7 @@ func New(p Parts) (*Server, error) {
 		Sessions:       s.agents.Authenticate,
 		Registrations:  s.agents.AuthenticateRegistration,
 		Public:         p.Public,
-		Clock:          p.Clock,
+		Limiter:        limits.New(p.DB, p.Clock, p.DatabaseClock, p.Log),
 		Log:            p.Log,
 		Metrics:        metrics,
 		TrustedProxies: p.TrustedProxies,

@@ -459,24 +459,3 @@ func TestTimeline_TellsWhatHappened(t *testing.T) {
 		wantEqual(t, "told", r.At("events.5.detail"), "Booting")
 	})
 }
-
-func TestLimits_AreCountedByScopeAndStack(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		w.register("other").Want(http.StatusCreated)
-		w.Clock.Advance(time.Second)
-		var last *servertest.Response
-		for range 10 {
-			last = w.stack.Get(robot + "/scheduled-jobs?queue_key=default").Want(http.StatusOK)
-		}
-		wantEqual(t, "remaining", last.Header.Get("RateLimit-Remaining"), "0")
-		refused := w.stack.Get(robot + "/scheduled-jobs?queue_key=default").Want(http.StatusTooManyRequests)
-		for path, want := range map[string]any{"scope": "list-scheduled-jobs", "limit": 10, "current": 10, "reset": 1} {
-			wantEqual(t, path, refused.At(path), want)
-		}
-		wantEqual(t, "retry after", refused.Header.Get("Retry-After"), "1")
-		w.stack.Get("/v3/stacks/other/scheduled-jobs?queue_key=default").Want(http.StatusOK)
-		w.stack.Put(robot+"/scheduled-jobs/batch-reserve", fields{"job_uuids": []string{}}).Want(http.StatusOK)
-		w.Apply("organizations: [{slug: acme, limits: {stack_requests_per_second: {list-scheduled-jobs: 11}}}]")
-		w.stack.Get(robot + "/scheduled-jobs?queue_key=default").Want(http.StatusOK)
-	})
-}

@@ -73,6 +73,7 @@ func Start(t testing.TB, d *db.DB, change ...func(*server.Parts)) *Server {
 	for _, change := range change {
 		change(&parts)
 	}
+	parts.DatabaseClock = parts.Clock
 	s.Server, err = server.New(parts)
 	if err != nil {
 		t.Fatal(err)
