@@ -3,6 +3,7 @@ package core
 import (
 	"encoding/base64"
 	"encoding/json"
+	"strings"
 )
 
 // A Cursor is a place in a list: the sort key of one item. It stays valid when the item is gone.
@@ -27,6 +28,11 @@ func ParseCursor(s string, n int) (Cursor, error) {
 	var c Cursor
 	if err := json.Unmarshal(b, &c); err != nil || len(c) != n {
 		return nil, invalid
+	}
+	for _, part := range c {
+		if strings.ContainsRune(part, 0) { // which no database can be asked for
+			return nil, invalid
+		}
 	}
 	return c, nil
 }
