@@ -157,6 +157,9 @@ func Decode(body []byte, v any) error {
 	if hasNUL(body) {
 		return core.Errorf(core.BadRequest, "The request body holds the character U+0000, which is not allowed")
 	}
+	if tooMany(body, maxValues) {
+		return core.Errorf(core.BadRequest, "The request body holds more than %d values", maxValues)
+	}
 	var sent map[string]json.RawMessage
 	if err := json.Unmarshal(body, &sent); err != nil {
 		return malformed(body, err)

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"stackyard/internal/core"
 )
@@ -83,6 +84,10 @@ func isBrowser(hr *http.Request) bool {
 	return strings.Contains(hr.Header.Get("Accept"), "text/html")
 }
 
+// writeTimeout is how long a client may take to read an answer that is held in memory: one that stops
+// reading must not hold it for ever.
+const writeTimeout = time.Minute
+
 // write writes a value as JSON.
 func (s *Server) write(w http.ResponseWriter, status int, v any) {
 	body, err := json.Marshal(v)
@@ -94,6 +99,7 @@ func (s *Server) write(w http.ResponseWriter, status int, v any) {
 	h.Set("Content-Type", "application/json; charset=utf-8")
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Content-Length", strconv.Itoa(len(body)+1))
+	http.NewResponseController(w).SetWriteDeadline(time.Now().Add(s.writeTimeout))
 	w.WriteHeader(status)
 	w.Write(append(body, '\n'))
 }

@@ -57,8 +57,10 @@ type Server struct {
 	measures      measures
 	// bodyTimeout is how long a client may take to send a body.
 	bodyTimeout time.Duration
-	muxes       map[string]*http.ServeMux // by the first path segment; "" for paths that begin with a wildcard
-	routes      []Route
+	// writeTimeout is how long a client may take to read an answer that is held in memory.
+	writeTimeout time.Duration
+	muxes        map[string]*http.ServeMux // by the first path segment; "" for paths that begin with a wildcard
+	routes       []Route
 }
 
 // New builds a server of a route table. It panics when the table contradicts itself, as a mux does.
@@ -76,6 +78,7 @@ func New(c Config, routes []Route) *Server {
 		measures:      newMeasures(c.Metrics),
 		muxes:         map[string]*http.ServeMux{"": http.NewServeMux()},
 		bodyTimeout:   bodyTimeout,
+		writeTimeout:  writeTimeout,
 		routes:        routes,
 	}
 	methods := make(map[string]map[string]*Route) // by path, by method
@@ -129,6 +132,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 	seen := s.measures.begin(w, hr)
 	defer s.finish(seen)
 	w = seen
+	// The deadline of an answer on the same connection is none of this one's.
+	http.NewResponseController(w).SetWriteDeadline(time.Time{})
 	if p := seen.path; p == "/v2" || strings.HasPrefix(p, "/v2/") {
 		allowAnyOrigin(w.Header())
 	}
