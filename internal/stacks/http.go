@@ -66,7 +66,7 @@ func (s *Service) Routes() []route.Route {
 			Method: http.MethodPost, Path: stackPath + "/jobs/{job}/finish", Summary: "Finish a job without an agent",
 			Limit: "finish-job", Unprocessable: true,
 			Errors:  []int{http.StatusUnprocessableEntity},
-			Handler: route.OnBody(s.load, s.postFinish),
+			Handler: route.OnBody(s.loadJob, s.postFinish),
 		},
 		{
 			Method: http.MethodPost, Path: stackPath + "/notifications", Summary: "Tell people how jobs get on",
@@ -212,11 +212,10 @@ func (s *Service) getScheduledJobs(r *route.Request, stack *Stack) (scheduledJob
 
 // integer returns an integer among the query parameters.
 func integer(r *route.Request, name string, unset, least, most int) (int, error) {
-	text := r.FormQuery(name)
-	if text == "" {
+	if !r.URL.Query().Has(name) {
 		return unset, nil
 	}
-	n, err := strconv.Atoi(text)
+	n, err := strconv.Atoi(r.FormQuery(name))
 	if err != nil || n < least || n > most {
 		return 0, core.Errorf(core.BadRequest, "%s must be an integer from %d to %d", name, least, most)
 	}
@@ -426,11 +425,26 @@ const maxDetail = 4096
 
 type stackFinishedView struct{}
 
-func (s *Service) postFinish(r *route.Request, stack *Stack, body stackFinish) (stackFinishedView, error) {
-	id, err := r.PathID("job", noJob)
+// A jobOfStack is a job as one stack sees it.
+type jobOfStack struct {
+	stack *Stack
+	id    string
+}
+
+// loadJob finds a job that the stack may finish, whether or not there is something to finish.
+func (s *Service) loadJob(r *route.Request) (j jobOfStack, err error) {
+	if j.stack, err = s.load(r); err != nil {
+		return j, err
+	}
+	if j.id, err = r.PathID("job", noJob); err != nil {
+		return j, err
+	}
+	_, err = s.standing(r.Context(), j.stack, j.id)
+	return j, err
+}
+
+func (s *Service) postFinish(r *route.Request, j jobOfStack, body stackFinish) (stackFinishedView, error) {
 	switch {
-	case err != nil:
-		return stackFinishedView{}, err
 	case body.Detail == "":
 		return stackFinishedView{}, core.Errorf(core.Unprocessable, "detail is required")
 	case len(body.Detail) > maxDetail:
@@ -440,7 +454,7 @@ func (s *Service) postFinish(r *route.Request, stack *Stack, body stackFinish) (
 	if body.ExitStatus.Set && !body.ExitStatus.Null {
 		status = body.ExitStatus.Value
 	}
-	return stackFinishedView{}, s.finish(r.Context(), stack, id, status, body.Detail)
+	return stackFinishedView{}, s.finish(r.Context(), j.stack, j.id, status, body.Detail)
 }
 
 type createNotifications struct {

@@ -128,6 +128,26 @@ func (s *Service) states(ctx context.Context, stack *Stack, jobIDs []string) (ma
 	return states, err
 }
 
+// standing returns how a job stands that the stack may finish, or a NotFound error: it is in another
+// cluster, or another stack has reserved it.
+func (s *Service) standing(ctx context.Context, stack *Stack, jobID string) (j standing, err error) {
+	err = s.db.Read(ctx, func(q *db.Q) (err error) {
+		j, err = s.standingIn(q, stack, jobID)
+		return err
+	})
+	return j, err
+}
+
+func (s *Service) standingIn(q *db.Q, stack *Stack, jobID string) (standing, error) {
+	known, err := standings(q, stack.OrganizationID, []string{jobID})
+	j, ok := known[jobID]
+	others := j.reservation.Live(s.clock()) && j.reservation.StackID != stack.ID
+	if err == nil && (!ok || j.clusterID != stack.ClusterID || others) {
+		err = core.Errorf(core.NotFound, noJob)
+	}
+	return j, err
+}
+
 // finish ends a job that no agent has, because the stack says so.
 func (s *Service) finish(ctx context.Context, stack *Stack, jobID string, status int, detail string) error {
 	exit := flow.Exit{Status: status}
@@ -135,16 +155,10 @@ func (s *Service) finish(ctx context.Context, stack *Stack, jobID string, status
 		exit.SignalReason = "stack_error"
 	}
 	may := func(q *db.Q) error {
-		known, err := standings(q, stack.OrganizationID, []string{jobID})
-		if err != nil {
-			return err
-		}
-		j, ok := known[jobID]
-		other := j.reservation.Live(s.clock()) && j.reservation.StackID != stack.ID
-		if !ok || j.clusterID != stack.ClusterID || other {
-			return core.Errorf(core.NotFound, noJob)
-		}
+		j, err := s.standingIn(q, stack, jobID)
 		switch {
+		case err != nil:
+			return err
 		case j.kind != flow.Script:
 			return core.Errorf(core.Unprocessable, "Only command jobs can be finished by a stack")
 		case j.state.Ended():

@@ -49,7 +49,7 @@ func (s *Service) list(ctx context.Context, t *identity.AgentToken, queueKey str
 		}
 		sinceID = after[1]
 	}
-	ctx, cancel := context.WithTimeout(ctx, max(wait, readTimeout))
+	ctx, cancel := context.WithTimeout(ctx, wait+readTimeout)
 	defer cancel()
 	deadline := time.After(wait)
 	var woken <-chan struct{}
@@ -85,7 +85,7 @@ func (s *Service) list(ctx context.Context, t *identity.AgentToken, queueKey str
 	}
 }
 
-// readTimeout bounds a list that nobody waits for.
+// readTimeout bounds how long a list may take beyond what it waits.
 const readTimeout = 30 * time.Second
 
 // scheduled reads the list. It begins at its place in the index, and reads no reserved jobs.

@@ -135,6 +135,17 @@ func (s *Service) Background(r *tasks.Runner) {
 func (s *Service) reserve(ctx context.Context, stack *Stack, jobIDs []string, expiry time.Duration) (reserved []string, err error) {
 	now := s.clock()
 	err = s.db.Write(ctx, func(q *db.Q) error {
+		// A stack that is being de-registered meanwhile must not leave anything reserved.
+		if err := q.Lock("stacks", stack.ID); err != nil {
+			return err
+		}
+		there, err := byKey(q, stack.OrganizationID, stack.Key)
+		if err == nil && !there.DeregisteredAt.IsZero() {
+			err = core.Errorf(core.NotFound, noStack)
+		}
+		if err != nil {
+			return err
+		}
 		reserved, err = dispatch.Reserve(q, stack.OrganizationID, stack.ClusterID, stack.ID, jobIDs, now, now.Add(expiry))
 		if err != nil || len(reserved) == 0 {
 			return err
