@@ -1,0 +1,153 @@
+package stacks_test
+
+import (
+	"context"
+	"encoding/base64"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"stackyard/internal/core"
+	"stackyard/internal/server/servertest"
+)
+
+func TestLimits_AreToldInEveryAnswer(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		calls := []struct{ method, path, scope string }{
+			{"POST", "/v3/stacks/register", "default"},
+			{"POST", robot + "/job-acquisition-tokens", "default"},
+			{"GET", robot + "/scheduled-jobs?queue_key=default", "list-scheduled-jobs"},
+			{"PUT", robot + "/scheduled-jobs/batch-reserve", "batch-reserve"},
+			{"GET", robot + "/jobs/" + core.NewID(), "show-job"},
+			{"POST", robot + "/jobs/get-states", "batch-load-job-states"},
+			{"POST", robot + "/jobs/" + core.NewID() + "/finish", "finish-job"},
+			{"POST", robot + "/notifications", "stack-notification"},
+		}
+		told := func(as *servertest.Client, status int) {
+			t.Helper()
+			for _, c := range calls {
+				w.Clock.Advance(time.Second)
+				r := as.Do(c.method, c.path, nil)
+				if status != 0 {
+					r.Want(status)
+				}
+				wantEqual(t, "scope", r.Header.Get("RateLimit-Scope"), c.scope)
+				for _, name := range []string{"RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset"} {
+					if r.Header.Get(name) == "" {
+						t.Errorf("%s %s: status %d without %s", c.method, c.path, r.Status, name)
+					}
+				}
+			}
+		}
+		told(w.stack, 0)
+		told(w.AsAgent(t, "svcct_wrong"), http.StatusUnauthorized)
+		w.Apply("organizations: [{slug: acme, suspended: true}]")
+		told(w.stack, http.StatusServiceUnavailable)
+		wantEqual(t, "retry after", w.stack.Get(robot+"/jobs/"+core.NewID()).Header.Get("Retry-After"), "60")
+	})
+}
+
+// Nobody gets around a limit by sending what cannot be read, or by keys that no stack can have.
+func TestLimits_CountRegistrationsThatAreRefused(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		for name, body := range map[string]func(i int) any{
+			"malformed": func(int) any { return "{" },
+			"long keys": func(i int) any { return registration(strings.Repeat("k", 81+i)) },
+		} {
+			w.Clock.Advance(time.Second)
+			for i := range 10 {
+				if r := w.stack.Post("/v3/stacks/register", body(i)); r.Status == http.StatusTooManyRequests {
+					t.Fatalf("%s: call %d is refused", name, i+1)
+				}
+			}
+			w.stack.Post("/v3/stacks/register", body(10)).Want(http.StatusTooManyRequests)
+		}
+	})
+}
+
+func TestList_RefusesWhatOnlyLooksLikeParameters(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.list("&limit=").WantMessage(http.StatusBadRequest, "limit must be an integer from 1 to 1000")
+		w.list("&limit=1.5").WantMessage(http.StatusBadRequest, "limit must be an integer from 1 to 1000")
+		w.list("&after=").Want(http.StatusOK) // clients restart like this
+		for _, cursor := range []string{`["1","\u0000"]`, `["x","y"]`, `["1"]`, `{}`, `["99999999999999999999","x"]`} {
+			w.list("&after="+base64.RawURLEncoding.EncodeToString([]byte(cursor))).WantMessage(http.StatusBadRequest, "after is not a cursor of this list")
+		}
+		w.list("&after=%00").Want(http.StatusBadRequest)
+	})
+}
+
+func TestFinish_LooksForTheJobBeforeTheBody(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.stack.Post(robot+"/jobs/"+core.NewID()+"/finish", fields{}).WantMessage(http.StatusNotFound, "No job found")
+		w.stack.Post(robot+"/jobs/x/finish", fields{}).WantMessage(http.StatusNotFound, "No job found")
+		w.stack.Post("/v3/stacks/unknown/jobs/x/finish", fields{}).WantMessage(http.StatusNotFound, "No stack found")
+		id := w.schedule(1)[0]
+		for body, want := range map[string]string{
+			`{}`:                                  "detail is required",
+			`{"detail":null}`:                     "detail is required",
+			`{"detail":1}`:                        "detail must be a string, not a number",
+			`{"detail":"x","exit_status":1.5}`:    "exit_status must be an integer, not a number",
+			`{"detail":"x","exit_status":"zero"}`: "exit_status must be an integer, not a string",
+		} {
+			w.stack.Post(robot+"/jobs/"+id+"/finish", body).WantMessage(http.StatusUnprocessableEntity, want)
+		}
+		w.stack.Post(robot+"/jobs/"+id+"/finish", "{").Want(http.StatusBadRequest)
+		w.stack.Post(robot+"/jobs/"+id+"/finish", fields{"detail": "x", "exit_status": -9223372036854775808}).Want(http.StatusOK)
+	})
+}
+
+func TestRegister_NeedsASelfHostedQueue(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.Apply(`
+organizations:
+  - slug: acme
+    clusters:
+      - {name: Default, queues: [{key: big, hosted: {platform: linux}}]}
+      - {name: Bare, agent_tokens: [{description: boot, token: svcct_bare}]}
+`)
+		body := registration("other")
+		body["queue_key"] = "big"
+		w.stack.Post("/v3/stacks/register", body).Want(http.StatusNotFound)
+		w.stack.Get(robot + "/scheduled-jobs?queue_key=big").Want(http.StatusNotFound)
+		bare := w.AsAgent(t, "svcct_bare")
+		for _, key := range []string{"__default__", "_default", "~", "-"} {
+			body["queue_key"] = key
+			bare.Post("/v3/stacks/register", body).WantMessage(http.StatusNotFound, "No self-hosted queue found with the key "+key)
+			w.Clock.Advance(time.Second)
+			again := registration("robot")
+			again["queue_key"] = key
+			wantEqual(t, "queue", w.stack.Post("/v3/stacks/register", again).Want(http.StatusOK).At("cluster_queue_key"), key)
+			w.stack.Get(robot + "/scheduled-jobs?queue_key=" + key).Want(http.StatusOK)
+		}
+	})
+}
+
+func TestList_IsAnsweredAtOnceWhenTheServerDrains(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		// Without the drain it would be held for longer than anybody waits here.
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		req, err := http.NewRequestWithContext(ctx, "GET", w.URL+robot+"/scheduled-jobs?queue_key=default&wait=30", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Token "+servertest.AcmeAgent)
+		answered := make(chan error)
+		go func() {
+			res, err := http.DefaultClient.Do(req)
+			if err == nil {
+				res.Body.Close()
+			}
+			answered <- err
+		}()
+		for !strings.Contains(string(w.As(t, "").Get("/metrics").Body), "stackyard_http_requests_in_flight 2") {
+		}
+		w.Drain()
+		if err := <-answered; err != nil {
+			t.Error(err)
+		}
+		wantEqual(t, "one that begins now", w.list("&wait=30").Want(http.StatusOK).Len("jobs"), 0)
+	})
+}
