@@ -40,7 +40,7 @@ func TestDecode_RefusesMoreValuesThanAreWorthReading(t *testing.T) {
 func TestWrite_GivesUpOnAClientThatStopsReading(t *testing.T) {
 	large := strings.Repeat("x", 32<<20) // more than the network holds on the way
 	ended := make(chan struct{})
-	s := New(Config{Clock: time.Now, Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry()}, []Route{
+	s := New(Config{Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry()}, []Route{
 		{Method: http.MethodGet, Path: "/large", Auth: Open, Handler: Do(func(*Request) (string, error) { return large, nil })},
 	})
 	s.writeTimeout = 10 * time.Millisecond
@@ -87,7 +87,7 @@ func (l deadlinedListener) Accept() (net.Conn, error) {
 func TestWrite_GivesEachAnswerADeadlineOfItsOwn(t *testing.T) {
 	type connection struct{}
 	var before []time.Time // the deadline when an answer begins
-	s := New(Config{Clock: time.Now, Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry()}, []Route{
+	s := New(Config{Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry()}, []Route{
 		{Method: http.MethodGet, Path: "/", Auth: Open, Handler: Do(func(r *Request) (string, error) {
 			before = append(before, *r.Context().Value(connection{}).(*deadlined).writeBy.Load())
 			return "x", nil
