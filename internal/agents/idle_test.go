@@ -56,7 +56,7 @@ func newFleet(t testing.TB, d *db.DB, size int) *fleet {
 		Settings: agents.Settings{HoldPing: func() time.Duration { return 5 * time.Millisecond }},
 	})}
 	server := httptest.NewServer(route.New(route.Config{
-		Directory: directory, Sessions: f.Authenticate, Registrations: f.AuthenticateRegistration, Public: public, Clock: clock.Now, Log: log, Metrics: metrics,
+		Directory: directory, Sessions: f.Authenticate, Registrations: f.AuthenticateRegistration, Public: public, Log: log, Metrics: metrics,
 	}, f.Routes()))
 	t.Cleanup(server.Close)
 	f.url = server.URL

@@ -22,7 +22,6 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"stackyard/internal/core"
 	"stackyard/internal/db"
 	"stackyard/internal/db/dbtest"
 	"stackyard/internal/joblog"
@@ -68,7 +67,7 @@ func BenchmarkIngest(b *testing.B) {
 		return route.Nothing{}, w.logs.Receive(r, jobs[i])
 	}
 	ours := httptest.NewServer(route.New(
-		route.Config{Clock: core.SystemClock, Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry()},
+		route.Config{Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry()},
 		[]route.Route{{Method: http.MethodPost, Path: "/chunks/{job}", Auth: route.Open, Handler: route.Do(receive)}}))
 	defer ours.Close()
 	bare := httptest.NewServer(unpackAndWrite(b))
