@@ -1,8 +1,7 @@
 package agents
 
 import (
-	"slices"
-	"strings"
+	"time"
 
 	"stackyard/internal/builds"
 	"stackyard/internal/db"
@@ -20,7 +19,7 @@ func (s *Service) Background(r *tasks.Runner) {
 // observe has the sessions of agents learn what becomes of their jobs, within the transaction in which the
 // jobs move.
 func (s *Service) observe(q *db.Q, _ *builds.Build, moved []flow.JobChange) error {
-	var ended []*flow.Job
+	ended := map[time.Time][]string{} // agents, by when their jobs ended
 	for _, change := range moved {
 		j := change.Job
 		if j.AgentID == "" {
@@ -28,13 +27,11 @@ func (s *Service) observe(q *db.Q, _ *builds.Build, moved []flow.JobChange) erro
 		}
 		q.Announce(topic(j.AgentID))
 		if j.State.Ended() && change.From != flow.Assigned {
-			ended = append(ended, j)
+			ended[j.FinishedAt] = append(ended[j.FinishedAt], j.AgentID)
 		}
 	}
-	// All writers lock agents in the same order.
-	slices.SortFunc(ended, func(a, b *flow.Job) int { return strings.Compare(a.AgentID, b.AgentID) })
-	for _, j := range ended {
-		if err := jobEnded(q, j.AgentID, j.FinishedAt); err != nil {
+	for at, agentIDs := range ended {
+		if err := jobsEnded(q, agentIDs, at); err != nil {
 			return err
 		}
 	}

@@ -139,9 +139,12 @@ func silentSince(q *db.Q, since time.Time, limit int) ([]silentAgent, error) {
 		LIMIT $2`, db.Micros(since), limit)
 }
 
-// jobEnded notes when an agent ended a job.
-func jobEnded(q *db.Q, agentID string, at time.Time) error {
-	_, err := q.Exec(`UPDATE agents SET last_job_finished_at = $2 WHERE id = $1`, agentID, db.Micros(at))
+// jobsEnded notes when agents ended jobs. All writers lock agents in the same order.
+func jobsEnded(q *db.Q, agentIDs []string, at time.Time) error {
+	in, arg := q.In("id", 1, agentIDs)
+	_, err := q.Exec(`
+		UPDATE agents SET last_job_finished_at = $2
+		WHERE id IN (SELECT id FROM agents WHERE `+in+` ORDER BY id`+q.ForUpdate()+`)`, arg, db.Micros(at))
 	return err
 }
 

@@ -30,3 +30,10 @@ func (s *Service) RemoveOld(ctx context.Context) (more bool, err error) {
 	})
 	return more, err
 }
+
+// Waiting returns how many words wait for a build.
+func (s *Service) Waiting(buildID string) int {
+	s.turns.mu.Lock()
+	defer s.turns.mu.Unlock()
+	return len(s.turns.waiting[buildID])
+}

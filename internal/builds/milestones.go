@@ -32,16 +32,13 @@ const (
 // ByAgent reports whether an agent does it, and not a stack.
 func (k MilestoneKind) ByAgent() bool { return k == AgentRegistered || k == Accepted }
 
-// maxNoted bounds the rows of one statement.
-const maxNoted = 100
-
 // NoteMilestones keeps milestones that are not there yet. Those of jobs that are gone are left out.
 func NoteMilestones(q *db.Q, list ...Milestone) error {
 	// All writers in the same order.
 	slices.SortFunc(list, func(a, b Milestone) int {
 		return strings.Compare(a.JobID+string(a.What), b.JobID+string(b.What))
 	})
-	for some := range slices.Chunk(list, maxNoted) {
+	for some := range padded(list) {
 		var s db.Statement
 		rows := make([]string, len(some))
 		for i, m := range some {

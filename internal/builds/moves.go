@@ -5,7 +5,6 @@ import (
 	"errors"
 	"slices"
 
-	"stackyard/internal/core"
 	"stackyard/internal/db"
 	"stackyard/internal/dispatch"
 	"stackyard/internal/flow"
@@ -13,24 +12,11 @@ import (
 
 // onJob does one unit of work on the build of a job of an organization.
 func (s *Service) onJob(ctx context.Context, orgID, jobID string, fn func(u *unit) error) error {
-	return s.write(ctx, func(q *db.Q, then *followUps) error {
-		var buildID string
-		err := q.QueryRow(`SELECT build_id FROM jobs WHERE organization_id = $1 AND id = $2`, orgID, jobID).Scan(&buildID)
-		if errors.Is(err, db.ErrNoRows) {
-			return core.Errorf(core.NotFound, noJob)
-		}
-		if err != nil {
-			return err
-		}
-		u, err := s.open(q, orgID, buildID, then)
-		if err != nil {
-			return err
-		}
-		if err := fn(u); err != nil {
-			return err
-		}
-		return u.close()
-	})
+	buildID, err := s.buildOf(ctx, orgID, jobID)
+	if err != nil {
+		return err
+	}
+	return s.change(ctx, orgID, buildID, fn)
 }
 
 // The moves of a job that agents, stacks and the clock make. Each returns an Unprocessable error when
@@ -59,6 +45,9 @@ func (s *Service) Assign(ctx context.Context, orgID, buildID string, offers []fl
 	})
 	if err != nil {
 		return nil, err
+	}
+	for _, jobID := range assigned {
+		s.whose.note(jobOf{orgID, jobID}, buildID)
 	}
 	return assigned, nil
 }
@@ -106,17 +95,17 @@ func (s *Service) Acquire(ctx context.Context, orgID, jobID, agentID string) err
 
 // Accept notes that the agent took the job.
 func (s *Service) Accept(ctx context.Context, orgID, jobID, holder string) error {
-	return s.onJob(ctx, orgID, jobID, func(u *unit) error { return u.run.Accept(jobID, holder) })
+	return s.tell(ctx, orgID, jobID, false, func(u *unit) error { return u.run.Accept(jobID, holder) })
 }
 
 // Start notes that the agent began to run the job.
 func (s *Service) Start(ctx context.Context, orgID, jobID, holder string) error {
-	return s.onJob(ctx, orgID, jobID, func(u *unit) error { return u.run.Start(jobID, holder) })
+	return s.tell(ctx, orgID, jobID, false, func(u *unit) error { return u.run.Start(jobID, holder) })
 }
 
 // Finish notes how the job ended, and with detail, which may be empty, why in words.
 func (s *Service) Finish(ctx context.Context, orgID, jobID, holder string, exit flow.Exit, detail string) error {
-	return s.onJob(ctx, orgID, jobID, func(u *unit) error {
+	return s.tell(ctx, orgID, jobID, true, func(u *unit) error {
 		if err := u.run.Finish(jobID, holder, exit); err != nil || detail == "" {
 			return err
 		}

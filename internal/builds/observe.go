@@ -67,25 +67,24 @@ func (u *unit) queue(moved []flow.JobChange) error {
 	return dispatch.Put(u.q, came...)
 }
 
-// maxHolders bounds the rows of one statement that writes holders.
-const maxHolders = 100
-
 // hold writes the holders of jobs that have come into the hands of agents. That is apart from what else
 // changes of them, which many have in common.
 func (u *unit) hold(moved []flow.JobChange) error {
-	var args []any
+	var holders []flow.Offer
 	for _, change := range moved {
 		j := change.Job
 		if j.Type == flow.Script && j.State.Held() && !change.From.Held() {
-			args = append(args, j.ID, j.AgentID)
+			holders = append(holders, flow.Offer{JobID: j.ID, AgentID: j.AgentID})
 		}
 	}
-	for len(args) > 0 {
-		n := min(len(args), 2*maxHolders)
-		if _, err := u.q.Exec(holdText(n/2), args[:n]...); err != nil {
+	for some := range padded(holders) {
+		args := make([]any, 0, 2*len(some))
+		for _, h := range some {
+			args = append(args, h.JobID, h.AgentID)
+		}
+		if _, err := u.q.Exec(holdText(len(some)), args...); err != nil {
 			return err
 		}
-		args = args[n:]
 	}
 	return nil
 }

@@ -1,6 +1,9 @@
 package builds
 
 import (
+	"iter"
+	"math/bits"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -66,4 +69,21 @@ func (r *rows) text(n, width int) string {
 	}
 	b.WriteString(r.after)
 	return b.String()
+}
+
+// padded returns rows in chunks for statements that may have the same row twice: the last is repeated until
+// the size is a power of two. There are few such sizes, so few texts for connections to keep prepared.
+func padded[T any](all []T) iter.Seq[[]T] {
+	const most = 64
+	return func(yield func([]T) bool) {
+		for some := range slices.Chunk(all, most) {
+			full := slices.Clone(some)
+			for size := 1 << bits.Len(uint(len(some)-1)); len(full) < size; {
+				full = append(full, some[len(some)-1])
+			}
+			if !yield(full) {
+				return
+			}
+		}
+	}
 }

@@ -20,6 +20,8 @@ type Service struct {
 	log        *slog.Logger
 	observers  []Observer
 	agentNames AgentNames
+	turns      turns
+	whose      whose
 }
 
 // New returns the service of the builds in a database.

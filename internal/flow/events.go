@@ -7,6 +7,10 @@ import (
 	"stackyard/internal/core"
 )
 
+// Expect fetches the jobs that events are going to be about with as few questions as one of them takes.
+// Those that do not exist are left out.
+func (r *Run) Expect(jobIDs ...string) error { return r.meetJobs(jobIDs) }
+
 // event does something to a job and lets everything follow that follows.
 func (r *Run) event(jobID string, do func(*Job) error) error {
 	j, err := r.job(jobID)
