@@ -22,7 +22,7 @@ type Board struct {
 	Before map[string][]*Job // their earlier attempts, in order, by the id of the newest
 	Number int               // of the page, from 1
 	Pages  int
-	Counts map[flow.JobState]int // of the newest attempts of all jobs, by their state in the words of REST
+	Counts map[flow.JobState]int // of the newest attempts of all jobs but waits, by their state in the words of REST
 }
 
 // Board returns a page of a build's jobs: the one with a job on it or, where that id is empty or not that
@@ -53,17 +53,17 @@ func (s *Service) Board(ctx context.Context, b *Build, number int, with string) 
 }
 
 func (b *Board) count(q *db.Q, buildID string) error {
-	counted, err := countJobs(q, buildID, false)
-	if err != nil {
-		return err
-	}
-	b.Counts = make(map[flow.JobState]int, len(counted.States))
-	for state, n := range counted.States {
-		b.Counts[flow.JobState(state)] = n
-	}
-	b.Pages = max(1, (counted.Total+BoardSize-1)/BoardSize)
+	total := 0
+	b.Counts = make(map[flow.JobState]int)
+	err := eachCount(q, buildID, " AND NOT j.retried", func(kind flow.JobType, state string, n int) {
+		total += n
+		if kind != flow.Waiter {
+			b.Counts[flow.JobState(state)] += n
+		}
+	})
+	b.Pages = max(1, (total+BoardSize-1)/BoardSize)
 	b.Number = min(max(1, b.Number), b.Pages)
-	return nil
+	return err
 }
 
 // turnTo goes to the page that a job, or the attempt that took its place, is on.

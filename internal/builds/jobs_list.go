@@ -6,6 +6,7 @@ import (
 
 	"stackyard/internal/core"
 	"stackyard/internal/db"
+	"stackyard/internal/flow"
 	"stackyard/internal/route"
 )
 
@@ -140,16 +141,31 @@ func jobsOf(q *db.Q, buildIDs []string, f jobFilter) (map[string][]*Job, error) 
 
 // countJobs returns how many jobs of a build are in each state, in the words of the API.
 func countJobs(q *db.Q, buildID string, retried bool) (*jobStateCountsView, error) {
-	type count struct {
-		state string
-		n     int
-	}
 	and := " AND NOT j.retried"
 	if retried {
 		and = ""
 	}
-	counts, err := db.All(q, func(scan db.Scan) (c count, err error) { return c, scan(&c.state, &c.n) }, `
-		SELECT CASE
+	v := &jobStateCountsView{States: map[string]int{}}
+	err := eachCount(q, buildID, and, func(_ flow.JobType, state string, n int) {
+		v.Total += n
+		v.States[state] += n
+	})
+	return v, err
+}
+
+// eachCount tells how many jobs j of a build that pass a condition are of each type in each state, in the
+// words of the API.
+func eachCount(q *db.Q, buildID, and string, tell func(kind flow.JobType, state string, n int)) error {
+	_, err := db.All(q, func(scan db.Scan) (none struct{}, err error) {
+		var kind flow.JobType
+		var state string
+		var n int
+		if err = scan(&kind, &state, &n); err == nil {
+			tell(kind, state, n)
+		}
+		return none, err
+	}, `
+		SELECT j.type, CASE
 				WHEN j.state = 'finished' AND (j.type = 'waiter' OR j.exit_status = 0) THEN 'passed'
 				WHEN j.state = 'finished' THEN 'failed'
 				WHEN j.state IN ('limiting', 'platform_limiting', 'platform_limited') THEN 'limited'
@@ -157,11 +173,6 @@ func countJobs(q *db.Q, buildID string, retried bool) (*jobStateCountsView, erro
 			END, COUNT(*)
 		FROM jobs j
 		WHERE j.build_id = $1`+and+`
-		GROUP BY 1`, buildID)
-	v := &jobStateCountsView{States: map[string]int{}}
-	for _, c := range counts {
-		v.Total += c.n
-		v.States[c.state] = c.n
-	}
-	return v, err
+		GROUP BY 1, 2`, buildID)
+	return err
 }
