@@ -41,6 +41,9 @@ func loadAssets() (byName, byHashed map[string]asset) {
 		if err != nil {
 			panic(err)
 		}
+		if f.Name() == "build.css" {
+			content = append(content, palette()...)
+		}
 		extension := path.Ext(f.Name())
 		a := asset{name: fmt.Sprintf("%s-%.8x%s", strings.TrimSuffix(f.Name(), extension), sha256.Sum256(content), extension), content: content}
 		byName[f.Name()], byHashed[a.name] = a, a

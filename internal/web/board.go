@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 
@@ -19,8 +20,6 @@ const (
 	// maxAnnotations and maxArtifacts are how many of them a build's page shows.
 	maxAnnotations = 30
 	maxArtifacts   = 100
-
-	scriptJob = flow.Script
 )
 
 // A board is a build as its page shows it to a visitor.
@@ -197,8 +196,26 @@ func (b *board) readNotes(v *visit, before *board) (err error) {
 	b.Annotations, total, err = b.site.Builds.Annotations(v.Context(), b.Build, maxAnnotations, func(a builds.Artifact) string {
 		return b.site.prefix + b.filePath(a)
 	})
+	for i := range b.Annotations {
+		b.Annotations[i].HTML = embedded(b.Annotations[i].HTML, "note-"+b.Annotations[i].ID+"-")
+	}
 	b.Unshown = total - len(b.Annotations)
 	return err
+}
+
+var (
+	anchors  = regexp.MustCompile(` (id="|href="#)`)
+	headings = regexp.MustCompile(`<(/?)h([1-6])\b`)
+)
+
+// embedded returns HTML that was made safe, so that it has quotes around attributes and nowhere else, as a
+// part of a page: its ids and what leads to them get a prefix, its headings come below the page's.
+func embedded(safe, prefix string) string {
+	safe = anchors.ReplaceAllString(safe, " ${1}"+prefix)
+	return headings.ReplaceAllStringFunc(safe, func(tag string) string {
+		level := int(tag[len(tag)-1] - '0')
+		return tag[:len(tag)-1] + strconv.Itoa(min(level+2, 6))
+	})
 }
 
 func (b *board) readFiles(v *visit) error {

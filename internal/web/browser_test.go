@@ -201,6 +201,22 @@ func (b *browser) see(texts ...string) {
 	}
 }
 
+// await waits until the page, which is not left for it, says a text.
+func (b *browser) await(text string) {
+	b.t.Helper()
+	b.do(chromedp.WaitVisible(fmt.Sprintf(`//main//*[contains(normalize-space(), %q)]`, text)))
+}
+
+// mark marks the page, and unmoved fails the test if another one has come since.
+func (b *browser) mark() { b.t.Helper(); ask(b, chromedp.Evaluate[bool](`window.marked = true`)) }
+
+func (b *browser) unmoved() {
+	b.t.Helper()
+	if !ask(b, chromedp.Evaluate[bool](`window.marked === true`)) {
+		b.t.Fatal("the page was loaded again")
+	}
+}
+
 // signIn signs somebody in, wherever the page asks for it.
 func (b *browser) signIn(email string) {
 	b.t.Helper()

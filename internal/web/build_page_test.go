@@ -2,9 +2,13 @@ package web_test
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
 
 	"stackyard/internal/server/servertest"
 )
@@ -46,27 +50,25 @@ func build(t *testing.T, s *servertest.Server, steps string, fields ...any) *run
 	return r
 }
 
-// job returns the id of the newest attempt of the job with a name, and its state.
-func (r *run) job(name string) (id, state string) {
+// A shownJob is what the API shows of a job.
+type shownJob struct{ ID, Name, Label, State string }
+
+// jobs returns the newest attempts of the jobs with a name.
+func (r *run) jobs(name string) []shownJob {
 	r.t.Helper()
-	var shown struct {
-		Jobs []struct{ ID, Name, Label, State string }
-	}
+	var shown struct{ Jobs []shownJob }
 	r.s.As(r.t, servertest.Ada).Get(fmt.Sprintf("%s/%d", helloPath, r.Number)).Want(200).JSON(&shown)
-	for _, j := range shown.Jobs {
-		if j.Name == name || j.Label == name {
-			return j.ID, j.State
-		}
+	named := slices.DeleteFunc(shown.Jobs, func(j shownJob) bool { return j.Name != name && j.Label != name })
+	if len(named) == 0 {
+		r.t.Fatalf("no job %q", name)
 	}
-	r.t.Fatalf("no job %q in %v", name, shown.Jobs)
-	return "", ""
+	return named
 }
 
 // take has an agent take a job and start it.
 func (r *run) take(a *servertest.Agent, name string) *servertest.Job {
 	r.t.Helper()
-	id, _ := r.job(name)
-	return a.Acquire(id).Start()
+	return a.Acquire(r.jobs(name)[0].ID).Start()
 }
 
 // say adds to the log of a job.
@@ -99,35 +101,40 @@ func TestBrowser_SeesABuild(t *testing.T) {
 	b, s := browse(t)
 	r := build(t, s, shopSteps)
 	a := s.Register(t, map[string]any{"name": "harvester-1"})
-	ids := unitJobs(r)
-	done := a.Acquire(ids[0]).Start()
-	say(t, done, 1, 0, "~~~ Preparing\nhello\n\x1b[32mall green\x1b[0m and \x1b[1;31mred\x1b[0m\n+++ Running <script>alert(1)</script>\n"+strings.Repeat("line\n", 20))
+	units := r.jobs("Unit")
+	done := a.Acquire(units[0].ID).Start()
+	say(t, done, 1, 0, "~~~ Preparing\nhello\n\x1b[32mall green\x1b[0m and \x1b[1;31mred\x1b[0m\n+++ Running\n"+strings.Repeat("a line of what it prints\n", 20))
+	s.Clock.Advance(83 * time.Second)
 	done.Finish("0")
-	failed := a.Acquire(ids[1]).Start()
-	failed.Finish("3")
-	running := a.Acquire(ids[2]).Start()
-	say(t, running, 1, 0, "still at it\n")
+	a.Acquire(units[1].ID).Start().Finish("3")
+	a.Acquire(units[2].ID).Start()
 	b.open(r.Path)
 	b.see("Sign in")
 	b.signIn("ada@acme.test")
-	b.see("Sort the sheaves by size", "Failing", "Unit", "3 of 3", "os: linux", "exit 3", "harvester-1", "Release", "Acme Inc", "main")
+	b.see("Sort the sheaves by size", "Failing", "Unit", "3 of 3", "os: linux", "exit 3", "harvester-1", "Release", "Acme Inc", "main", "1 passed", "1 failed", "1 running")
 	b.shoot("build")
-	b.open(r.Path + "?job=" + ids[0])
-	b.see("all green", "Preparing", "<script>alert(1)</script>")
+	b.press("Unit") // the first one
+	b.see("all green", "Preparing", "Details and timeline")
+	if got := ask(b, chromedp.Evaluate[string](`getComputedStyle(document.querySelector(".log .term-fg32")).color`)); got != "rgb(122, 214, 143)" {
+		t.Errorf("green is %s", got)
+	}
 	b.shoot("build-log")
+	b.press("Full page")
+	b.see("all green")
 }
 
-func unitJobs(r *run) []string {
-	r.t.Helper()
-	var shown struct {
-		Jobs []struct{ ID, Name string }
+// An address that names a job, as the API gives it, opens its log.
+func TestBrowser_OpensTheJobThatAnAddressNames(t *testing.T) {
+	b, s := browse(t)
+	r := build(t, s, `steps: [{label: One, command: make}, {label: Two, command: make}]`)
+	j := r.take(s.Register(t, nil), "Two")
+	say(t, j, 1, 0, "what two says\n")
+	b.open("/")
+	b.signIn("ada@acme.test")
+	b.open(r.Path + "#" + j.ID)
+	b.await("what two says")
+	b.press("Two") // closes it
+	if where := b.where(); strings.Contains(where, "what two says") {
+		t.Errorf("it is still open: %s", where)
 	}
-	r.s.As(r.t, servertest.Ada).Get(fmt.Sprintf("%s/%d", helloPath, r.Number)).Want(200).JSON(&shown)
-	var ids []string
-	for _, j := range shown.Jobs {
-		if j.Name == "Unit" {
-			ids = append(ids, j.ID)
-		}
-	}
-	return ids
 }

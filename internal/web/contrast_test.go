@@ -1,7 +1,6 @@
 package web
 
 import (
-	"math"
 	"regexp"
 	"strconv"
 	"strings"
@@ -28,22 +27,15 @@ func tokens(t *testing.T) map[string]map[string]string {
 	return schemes
 }
 
-// luminance is how bright a color is, from 0 to 1, as the WCAG define it.
-func luminance(color string) float64 {
-	channel := func(hex string) float64 {
-		n, _ := strconv.ParseUint(hex, 16, 8)
-		c := float64(n) / 255
-		if c <= 0.04045 {
-			return c / 12.92
-		}
-		return math.Pow((c+0.055)/1.055, 2.4)
-	}
-	return 0.2126*channel(color[1:3]) + 0.7152*channel(color[3:5]) + 0.0722*channel(color[5:7])
-}
-
 func contrast(a, b string) float64 {
-	x, y := luminance(a), luminance(b)
-	return (max(x, y) + 0.05) / (min(x, y) + 0.05)
+	parse := func(color string) (c rgb) {
+		for i := range c {
+			n, _ := strconv.ParseUint(color[1+2*i:3+2*i], 16, 8)
+			c[i] = uint8(n)
+		}
+		return c
+	}
+	return parse(a).contrast(parse(b))
 }
 
 func TestColors_CanBeToldApart(t *testing.T) {
@@ -76,6 +68,28 @@ func TestColors_CanBeToldApart(t *testing.T) {
 			if got := contrast(colors[p.front], colors[p.back]); got < p.least {
 				t.Errorf("%s: %s on %s has a contrast of %.2f, want %.1f", scheme, p.front, p.back, got, p.least)
 			}
+		}
+	}
+}
+
+func TestLogColors_CanBeRead(t *testing.T) {
+	css := string(assets["build.css"].content)
+	colors := map[string]string{}
+	for _, m := range regexp.MustCompile(`--(log-[a-z0-9]+): (#[0-9a-f]{6});`).FindAllStringSubmatch(css, -1) {
+		colors[m[1]] = m[2]
+	}
+	if colors["log-ground"] != logGround.String() {
+		t.Fatalf("the ground of logs is %s, and the palette is made for %s", colors["log-ground"], logGround)
+	}
+	for _, m := range regexp.MustCompile(`(term-fgx\d+) \{ color: (#[0-9a-f]{6}); \}`).FindAllStringSubmatch(css, -1) {
+		colors[m[1]] = m[2]
+	}
+	if len(colors) != 19+240 {
+		t.Fatalf("there are %d colors", len(colors))
+	}
+	for name, color := range colors {
+		if got := contrast(color, colors["log-ground"]); name != "log-ground" && got < 4.5 {
+			t.Errorf("%s on the ground of a log has a contrast of %.2f, want 4.5", name, got)
 		}
 	}
 }

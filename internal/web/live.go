@@ -162,7 +162,7 @@ type logChange struct {
 	Earlier bool   `json:"earlier"`
 	Settled string `json:"settled"`
 	Screen  string `json:"screen"`
-	Ended   bool   `json:"ended"`
+	Size    string `json:"size"` // in words
 }
 
 func (l *liveStream) tellLog() error {
@@ -170,7 +170,7 @@ func (l *liveStream) tellLog() error {
 	if err != nil {
 		return err
 	}
-	return l.events.Send("log", "", logChange{sight.Anew, sight.Earlier, sight.Settled, sight.Screen, sight.Ended})
+	return l.events.Send("log", "", logChange{sight.Anew, sight.Earlier, sight.Settled, sight.Screen, size(sight.Size)})
 }
 
 // Drain has streams end, from now on, so that pages come back to another replica.

@@ -125,7 +125,7 @@ func (p *parts) since(before *parts) []part {
 }
 
 // logPlace is where the log of an open job is put.
-const logPlace = `<div id="job-log" data-own></div>`
+const logPlace = `<div id="job-log" data-part="job-log" data-own></div>`
 
 // withLog returns the list of jobs with a log in its place.
 func (p *parts) withLog(log string) template.HTML {

@@ -50,8 +50,8 @@
   // without ids the next one, if it is of the same kind.
   const counterpart = (parent, next, child) => {
     if (child.id) {
-      const found = document.getElementById(child.id);
-      return found && found.parentNode === parent && found.tagName === child.tagName ? found : null;
+      if (next && next.id === child.id) return next;
+      return [...parent.children].find((other) => other.id === child.id && other.tagName === child.tagName) || null;
     }
     return next && !next.id && next.nodeName === child.nodeName ? next : null;
   };
@@ -62,13 +62,16 @@
     return template.content;
   };
 
+  // Annotations can have any id, but nothing of ours.
+  const element = (id) => page.querySelector(`[data-part="${id}"]`);
+
   const parts = (list) => {
     for (const { id, html } of list) {
-      const old = document.getElementById(id);
+      const old = element(id);
       const now = parsed(html).firstElementChild;
       if (old && now) become(old, now);
     }
-    const title = document.getElementById("build-head").dataset.title;
+    const title = element("build-head").dataset.title;
     if (document.title !== title) document.title = title;
     tick();
   };
@@ -76,7 +79,7 @@
   // What a log has printed is kept in pieces, of which the first go when there is too much.
   const most = 5000;
   const log = (change) => {
-    const at = document.getElementById("job-log");
+    const at = element("job-log");
     if (!at) return;
     const box = at.querySelector("[data-log]");
     const settled = box.querySelector("[data-settled]");
@@ -97,6 +100,7 @@
     const earlier = at.querySelector("[data-earlier]");
     if (change.earlier || dropped) earlier.hidden = false;
     else if (change.anew) earlier.hidden = true;
+    at.querySelector("[data-size]").textContent = change.size;
     at.querySelector("[data-nothing]").hidden = box.querySelector(".line") !== null;
     if (follow) box.scrollTop = box.scrollHeight;
   };
