@@ -34,7 +34,7 @@ within ten seconds.`,
 			if err != nil {
 				return err
 			}
-			return serve(cmd.Context(), settings, log, cmd.OutOrStdout(), nil, func(string) error { return nil })
+			return serve(cmd.Context(), settings, log, cmd.OutOrStdout(), nil, func(server.Ready) error { return nil })
 		},
 	}
 	addSettings(cmd, serverSettings)
@@ -50,7 +50,7 @@ func serverSettingsOf(cmd *cobra.Command) (server.Settings, *slog.Logger, error)
 
 // serve opens storage, prepares it, and serves until ctx is done. welcome is called once requests are
 // answered, right after the ready line.
-func serve(ctx context.Context, s server.Settings, log *slog.Logger, out io.Writer, prepare func(server.Storage) error, welcome func(url string) error) (err error) {
+func serve(ctx context.Context, s server.Settings, log *slog.Logger, out io.Writer, prepare func(server.Storage) error, welcome func(server.Ready) error) (err error) {
 	storage, err := server.OpenStorage(ctx, s, log)
 	if err != nil {
 		return err
@@ -83,7 +83,7 @@ func serve(ctx context.Context, s server.Settings, log *slog.Logger, out io.Writ
 				return err
 			}
 		}
-		return welcome(r.URL)
+		return welcome(r)
 	})
 }
 

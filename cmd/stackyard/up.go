@@ -45,6 +45,7 @@ alone, and shown again on every start. Your data stays.`,
 			if err != nil {
 				return err
 			}
+			settings.Local = true
 			out := cmd.OutOrStdout()
 			path := filepath.Join(settings.Data, "welcome.txt")
 			w, err := loadWelcome(path)
@@ -59,12 +60,12 @@ alone, and shown again on every start. Your data stays.`,
 				w.stack.Wait()
 				stopServer()
 			})
-			return serve(serving, settings, log, out, prepare, func(url string) error {
-				w.URL = url
+			return serve(serving, settings, log, out, prepare, func(r server.Ready) error {
+				w.URL = string(r.Public)
 				if err := w.show(path, out); err != nil {
 					return err
 				}
-				return w.begin(cmd.Context(), log)
+				return w.begin(cmd.Context(), r.Local, log)
 			})
 		},
 	}
@@ -146,14 +147,15 @@ func (w *welcome) apply(ctx context.Context, st server.Storage) error {
 	return err
 }
 
-// begin starts the stack, which runs until ctx is done, and on the first start the first build.
-func (w *welcome) begin(ctx context.Context, log *slog.Logger) error {
+// begin starts the stack, which runs until ctx is done, and on the first start the first build. They talk to
+// the server by its address on this machine: the public one may lead here only for others, or not yet.
+func (w *welcome) begin(ctx context.Context, local string, log *slog.Logger) error {
 	program, err := os.Executable()
 	if err != nil {
 		return err
 	}
 	stack := stackctl.New(stackctl.Config{
-		API:     &stackctl.API{Endpoint: w.URL + "/v3", Token: w.AgentToken},
+		API:     &stackctl.API{Endpoint: local + "/v3", Token: w.AgentToken},
 		Key:     "up",
 		Max:     max(2, runtime.NumCPU()),
 		Compute: stackctl.Processes{Program: program},
@@ -168,7 +170,7 @@ func (w *welcome) begin(ctx context.Context, log *slog.Logger) error {
 	if !w.made {
 		return nil
 	}
-	c := &client.Client{URL: w.URL, Token: w.AccessToken, UserAgent: userAgent()}
+	c := &client.Client{URL: local, Token: w.AccessToken, UserAgent: userAgent()}
 	err = c.Do(ctx, post, "/v2/organizations/demo/pipelines/hello/builds", map[string]string{
 		"commit": "HEAD", "branch": "main", "message": "The first build",
 	}, nil)

@@ -106,6 +106,40 @@ func TestUp_RunsAFirstBuild(t *testing.T) {
 	})
 }
 
+func TestUp_ReachesItselfWhereverItsPublicURLLeads(t *testing.T) {
+	t.Parallel()
+	certificate, key := selfSigned(t)
+	for name, flags := range map[string][]string{
+		"without TLS":                           nil,
+		"with a certificate nobody vouches for": {"--tls-cert", write(t, certificate), "--tls-key", write(t, key)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			const public = "https://ci.nowhere.invalid/stackyard"
+			p, said := up(t, append(flags, "--data", t.TempDir(), "--public-url", public)...)
+			if !strings.Contains(said, "up at "+public) || strings.Contains(said, p.URL) {
+				t.Errorf("people are told\n%s", said)
+			}
+			token := secrets(said)["Access token"]
+			const hello = "/v2/organizations/demo/pipelines/hello"
+			const configuration = `{"configuration": "env: {SERVICE_SKIP_CHECKOUT: \"true\"}\nsteps:\n  - {key: make, command: echo hi > made.txt, artifact_paths: made.txt}\n  - {depends_on: make, command: stackyard agent artifact download made.txt . --step make && grep hi made.txt}"}`
+			p.ask(t, token, "PATCH", hello, configuration).want(t, 200)
+			p.ask(t, token, "POST", hello+"/builds", `{"commit": "HEAD", "branch": "main"}`).want(t, 201)
+			until(t, "the build to pass", func() bool {
+				b := decode[struct {
+					State  string
+					WebURL string `json:"web_url"`
+				}](t, p.get(t, token, hello+"/builds/2"))
+				if b.State == "failed" || !strings.HasPrefix(b.WebURL, public) {
+					t.Fatalf("the build is %+v", b)
+				}
+				return b.State == "passed"
+			})
+			p.stop(t)
+		})
+	}
+}
+
 func TestUp_ShowsCurlLinesThatWorkWhenPasted(t *testing.T) {
 	t.Parallel()
 	_, said := up(t, "--data", t.TempDir())

@@ -111,6 +111,7 @@ func (s *Service) postArtifacts(r *route.Request, h builds.Holding, body artifac
 	if err != nil {
 		return artifactInstructionsView{}, err
 	}
+	links := s.links.toward(r)
 	v := artifactInstructionsView{ID: body.ID, ArtifactIDs: make([]string, len(made))}
 	for i, a := range made {
 		v.ArtifactIDs[i] = a.ID
@@ -118,26 +119,26 @@ func (s *Service) postArtifacts(r *route.Request, h builds.Holding, body artifac
 			if v.PerArtifactInstructions == nil {
 				v.PerArtifactInstructions = make(map[string]artifactPartsView)
 			}
-			v.PerArtifactInstructions[a.ID] = s.partsView(a)
+			v.PerArtifactInstructions[a.ID] = partsView(links, a)
 		}
 	}
 	if body.UploadDestination == "" {
-		form := s.formView(h.JobID, body.ID)
+		form := formView(links, h.JobID, body.ID)
 		v.UploadInstructions = &form
 	}
 	return v, nil
 }
 
 // formView says how to send any file of a batch: agents fill in its path.
-func (s *Service) formView(jobID, batchID string) artifactFormView {
+func formView(l links, jobID, batchID string) artifactFormView {
 	batchID, _ = core.ParseID(batchID)
-	to := s.public.To(filesPath, formSegment)
+	to := l.public.To(filesPath, formSegment)
 	path := to
 	if u, err := url.Parse(to); err == nil {
 		path = u.Path
 	}
 	data := map[string]string{"job": jobID, "batch": batchID, "path": "${artifact:path}"}
-	for name, values := range s.links.sign(uploadFor, formSegment, jobID, batchID) {
+	for name, values := range l.sign(uploadFor, formSegment, jobID, batchID) {
 		data[name] = values[0]
 	}
 	return artifactFormView{
@@ -146,12 +147,12 @@ func (s *Service) formView(jobID, batchID string) artifactFormView {
 	}
 }
 
-func (s *Service) partsView(a builds.Artifact) artifactPartsView {
+func partsView(l links, a builds.Artifact) artifactPartsView {
 	v := artifactPartsView{Actions: make([]artifactPartView, a.Parts)}
 	for i := range v.Actions {
 		number := strconv.Itoa(i + 1)
 		v.Actions[i] = artifactPartView{
-			URL:        s.links.to(uploadFor, filesPath, a.ID, partsSegment, number),
+			URL:        l.to(uploadFor, filesPath, a.ID, partsSegment, number),
 			Method:     http.MethodPut,
 			PartNumber: i + 1,
 		}
@@ -246,11 +247,12 @@ func (s *Service) searchArtifacts(r *route.Request, h builds.Holding) ([]foundAr
 	if err != nil {
 		return nil, err
 	}
+	links := s.links.toward(r)
 	views := make([]foundArtifactView, len(found))
 	for i, a := range found {
 		views[i] = foundArtifactView{
 			ID: a.ID, JobID: a.JobID, Path: a.Path, FileSize: a.FileSize, SHA1Sum: a.SHA1, SHA256Sum: a.SHA256,
-			URL:               s.addressOf(a, downloadFor),
+			URL:               links.addressOf(a, downloadFor),
 			UploadDestination: a.Destination,
 			CreatedAt:         core.At(a.CreatedAt),
 		}

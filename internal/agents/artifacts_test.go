@@ -251,6 +251,35 @@ func TestArtifacts_AddressesAreSignedAndExpire(t *testing.T) {
 	})
 }
 
+func TestArtifacts_HaveAddressesThatTheAgentReaches(t *testing.T) {
+	whileRunning(t, nil, func(t *testing.T, w *running) {
+		w.upload(w.Client, w.job, file{"a", "", "hello"})
+		local := strings.Replace(w.URL, "127.0.0.1", "localhost", 1)
+		for endpoint, base := range map[string]string{
+			"":                        w.URL,
+			local + "/v3":             local,
+			local + "/prefix/v3":      local + "/prefix",
+			local:                     w.URL, // not an endpoint
+			"localhost/v3":            w.URL,
+			"javascript:alert(1)//v3": w.URL,
+		} {
+			agent := w.With("Stackyard-Endpoint", endpoint)
+			for what, address := range map[string]string{
+				"to send":  agent.Post(w.path("/artifacts"), batch(file{"b", "", "hello"})).Want(http.StatusOK).String("upload_instructions.action.url"),
+				"to fetch": agent.Get("/v3/builds/" + w.build + "/artifacts/search?query=a").Want(http.StatusOK).String("0.url"),
+			} {
+				if !strings.HasPrefix(address, base+"/artifact") {
+					t.Errorf("who reaches the server by %q is told %s %s", endpoint, what, address)
+				}
+			}
+		}
+		found := w.With("Stackyard-Endpoint", local+"/v3").Get("/v3/builds/" + w.build + "/artifacts/search?query=a")
+		if _, content := fetch(t, found.String("0.url")); content != "hello" {
+			t.Errorf("got %q", content)
+		}
+	})
+}
+
 func TestArtifacts_AreNotAddedToWhenTheJobHasEnded(t *testing.T) {
 	whileRunning(t, nil, func(t *testing.T, w *running) {
 		answer := w.Post(w.path("/artifacts"), batch(file{"a", "", "hello"})).Want(http.StatusOK)

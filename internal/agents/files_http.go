@@ -54,7 +54,7 @@ type artifactDownloadView struct {
 
 // DownloadAddress returns where a browser can fetch an artifact, for about a minute, or a NotFound error.
 func (s *Service) DownloadAddress(a builds.Artifact) (string, error) {
-	to := s.addressOf(a, redirectFor)
+	to := s.links.addressOf(a, redirectFor)
 	if u, err := url.Parse(to); a.State != builds.ArtifactFinished || err != nil || u.Scheme != "http" && u.Scheme != "https" {
 		return "", core.Errorf(core.NotFound, "The artifact has no file that can be downloaded")
 	}
@@ -72,11 +72,11 @@ func (s *Service) getDownload(r *route.Request, o builds.OnArtifact) (artifactDo
 }
 
 // addressOf returns where the bytes of an artifact are.
-func (s *Service) addressOf(a builds.Artifact, lifetime time.Duration) string {
+func (l links) addressOf(a builds.Artifact, lifetime time.Duration) string {
 	if !a.Kept() {
 		return a.Location
 	}
-	return s.links.to(lifetime, filesPath, a.ID)
+	return l.to(lifetime, filesPath, a.ID)
 }
 
 // silence is how long whoever sends bytes may send none.

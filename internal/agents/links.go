@@ -26,6 +26,20 @@ func newLinks(key seal.Key, public core.PublicURL, clock core.Clock) links {
 	return links{key: key.Derive("artifact link"), public: public, clock: clock}
 }
 
+// endpointHeader is how an agent says by which address, with /v3 at its end, it reaches this server: it may
+// be one that cannot reach the public one.
+const endpointHeader = "Stackyard-Endpoint"
+
+// toward returns links as whoever makes a request can use them: they begin with the address that the
+// request says it goes to, and with the public one if it says none. They are told to nobody else.
+func (l links) toward(r *route.Request) links {
+	base, ok := strings.CutSuffix(r.Header.Get(endpointHeader), "/v3")
+	if u, err := url.Parse(base); ok && err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" {
+		l.public = core.PublicURL(base)
+	}
+	return l
+}
+
 // The names of what makes an address good.
 const (
 	expiresParam   = "expires"

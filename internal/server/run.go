@@ -166,7 +166,11 @@ func openBlobs(ctx context.Context, s Settings) (*blob.Store, error) {
 
 // Ready is what whoever started the server is told once requests are answered.
 type Ready struct {
-	URL string // where it listens
+	URL    string         // where it listens
+	Public core.PublicURL // where people find it
+	// Local is where programs on this machine find it without a certificate that is good for that, where
+	// Settings.Local asks for it.
+	Local string
 	// FirstLink is where the first administrator can set a password, within account.LinkLife; "" where
 	// there is none, where anybody has one already, and where people sign in with a provider. It is for
 	// the eyes of FirstEmail's owner.
@@ -224,7 +228,7 @@ func Run(ctx context.Context, s Settings, st Storage, version string, log *slog.
 	}
 	wired.Start()
 	defer wired.Stop()
-	served := make(chan error, 1)
+	served := make(chan error, 2)
 	go func() {
 		if s.TLSCert != "" {
 			served <- hs.ServeTLS(listener, s.TLSCert, s.TLSKey)
@@ -232,7 +236,15 @@ func Run(ctx context.Context, s Settings, st Storage, version string, log *slog.
 			served <- hs.Serve(listener)
 		}
 	}()
-	told := Ready{URL: url}
+	told := Ready{URL: url, Public: public, Local: url}
+	if s.Local && s.TLSCert != "" {
+		local, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return errors.Join(err, hs.Close())
+		}
+		told.Local = listenURL(local.Addr(), false)
+		go func() { served <- hs.Serve(local) }()
+	}
 	if s.Provider == nil {
 		err = wired.offerFirstLink(ctx, public, &told)
 	}

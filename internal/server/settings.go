@@ -27,6 +27,7 @@ import (
 // Settings are how a server is started.
 type Settings struct {
 	Listen         string
+	Local          bool           // listen for programs on this machine too, without TLS
 	Public         core.PublicURL // empty: from the address that is listened on
 	Data           string
 	Database       string // as db.Open takes it

@@ -44,6 +44,10 @@ type FormInstructions struct {
 	Data map[string]string `json:"data"`
 }
 
+// byEndpoint asks for addresses that begin with the client's endpoint instead of the server's public one,
+// which may be out of the client's reach.
+func (c *Client) byEndpoint() http.Header { return http.Header{"Stackyard-Endpoint": {c.endpoint}} }
+
 // CreateArtifacts announces files. The id of the batch makes it safe to repeat.
 func (c *Client) CreateArtifacts(ctx context.Context, jobID, batchID string, artifacts []Artifact) (Batch, error) {
 	body := struct {
@@ -52,7 +56,7 @@ func (c *Client) CreateArtifacts(ctx context.Context, jobID, batchID string, art
 		Artifacts   []Artifact `json:"artifacts"`
 	}{batchID, "", artifacts}
 	var batch Batch
-	err := c.do(ctx, call{method: http.MethodPost, path: path("jobs", jobID, "artifacts"), body: body, answer: &batch, deadline: true, retry: insideJob})
+	err := c.do(ctx, call{method: http.MethodPost, path: path("jobs", jobID, "artifacts"), header: c.byEndpoint(), body: body, answer: &batch, deadline: true, retry: insideJob})
 	return batch, err
 }
 
@@ -94,6 +98,6 @@ func (c *Client) SearchArtifacts(ctx context.Context, buildID string, q Artifact
 		}
 	}
 	var found []Artifact
-	err := c.do(ctx, call{method: http.MethodGet, path: path("builds", buildID, "artifacts", "search"), query: query, answer: &found, retry: insideJob})
+	err := c.do(ctx, call{method: http.MethodGet, path: path("builds", buildID, "artifacts", "search"), query: query, header: c.byEndpoint(), answer: &found, retry: insideJob})
 	return found, err
 }
