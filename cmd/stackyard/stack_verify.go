@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -73,7 +74,7 @@ func runStackVerify(cmd *cobra.Command, _ []string) error {
 
 func checkVerifyConfig(c verify.Config) error {
 	var problems []error
-	if !strings.HasPrefix(c.Endpoint, "http://") && !strings.HasPrefix(c.Endpoint, "https://") {
+	if u, err := url.Parse(c.Endpoint); err != nil || u.Scheme != "http" && u.Scheme != "https" || !strings.HasSuffix(strings.TrimRight(u.Path, "/"), "/v3") {
 		problems = append(problems, fmt.Errorf("--endpoint: %q is not a URL such as https://ci.example.com/v3", c.Endpoint))
 	}
 	if c.Token == "" {

@@ -512,7 +512,10 @@ func readNotification(raw json.RawMessage) (n notification, complaint string) {
 		return n, "notification must be an object"
 	}
 	jobID, ok := text(sent.JobID)
-	if !ok || jobID == "" {
+	switch {
+	case !ok:
+		return n, "job_uuid must be a string"
+	case jobID == "":
 		return n, "job_uuid is required"
 	}
 	if n.jobID, ok = core.ParseID(jobID); !ok {
@@ -521,17 +524,15 @@ func readNotification(raw json.RawMessage) (n notification, complaint string) {
 	if n.detail, ok = text(sent.Detail); !ok {
 		return n, "detail must be a string"
 	}
-	at, ok := text(sent.Timestamp)
-	if !ok {
+	if len(sent.Timestamp) == 0 || string(sent.Timestamp) == "null" {
+		return n, ""
+	}
+	at, _ := text(sent.Timestamp)
+	t, err := time.Parse(time.RFC3339, at)
+	if err != nil {
 		return n, "timestamp must be a time in ISO 8601"
 	}
-	if at != "" {
-		t, err := time.Parse(time.RFC3339, at)
-		if err != nil {
-			return n, "timestamp must be a time in ISO 8601"
-		}
-		n.at = t
-	}
+	n.at = t
 	return n, ""
 }
 

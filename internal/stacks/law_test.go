@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/base64"
 	"net/http"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -149,5 +151,94 @@ func TestList_IsAnsweredAtOnceWhenTheServerDrains(t *testing.T) {
 			t.Error(err)
 		}
 		wantEqual(t, "one that begins now", w.list("&wait=30").Want(http.StatusOK).Len("jobs"), 0)
+	})
+}
+
+func TestNotifications_SayWhatIsWrongWithEach(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		id := w.schedule(1)[0]
+		w.Clock.Advance(time.Minute)
+		now := w.Clock.Now().UTC()
+		with := func(name string, value any) fields {
+			n := fields{"job_uuid": id, "detail": "x"}
+			n[name] = value
+			return n
+		}
+		for want, list := range map[string][]fields{
+			"": {
+				with("detail", strings.Repeat("é", 256)), with("timestamp", nil), with("timestamp", now.Format(time.RFC3339Nano)),
+				with("timestamp", now.Add(-time.Second).In(time.FixedZone("", 3600)).Format(time.RFC3339)), with("more", 1), with("job_uuid", strings.ToUpper(id)),
+			},
+			"job_uuid is required":                             {with("job_uuid", nil), with("job_uuid", ""), {"detail": "x"}},
+			"job_uuid must be a string":                        {with("job_uuid", 1), with("job_uuid", fields{})},
+			"job_uuid is not a UUID":                           {with("job_uuid", "x"), with("job_uuid", id+"0")},
+			"job not found":                                    {with("job_uuid", core.NewID())},
+			"detail is required":                               {with("detail", nil), with("detail", ""), with("detail", " \n"), {"job_uuid": id}},
+			"detail must be a string":                          {with("detail", 1), with("detail", []string{"x"})},
+			"detail exceeds its length limit of 256":           {with("detail", strings.Repeat("é", 257))},
+			"timestamp must be a time in ISO 8601":             {with("timestamp", ""), with("timestamp", "now"), with("timestamp", 1), with("timestamp", "2026-01-02")},
+			"timestamp must not be in the future":              {with("timestamp", now.Add(time.Millisecond).Format(time.RFC3339Nano))},
+			"timestamp must not be before the job was created": {with("timestamp", now.Add(-time.Hour).Format(time.RFC3339))},
+		} {
+			r := w.stack.Post(robot+"/notifications", fields{"notifications": list}).Want(http.StatusOK)
+			if want == "" {
+				wantEqual(t, "errors", r.At("errors"), []any{})
+				continue
+			}
+			indexes := make([]int, len(list))
+			for i := range indexes {
+				indexes[i] = i
+			}
+			wantEqual(t, want, r.At("errors"), []any{map[string]any{"error": want, "indexes": indexes}})
+		}
+	})
+}
+
+func TestFinish_RefusesJobsThatCannotRunYet(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.ada.Patch(hello, fields{"configuration": "steps: [{command: a}, wait, {command: b, key: later}, {block: c, key: gate}]"}).Want(http.StatusOK)
+		build := w.ada.Post(hello+"/builds", fields{"commit": "HEAD", "branch": "main"}).Want(http.StatusCreated)
+		for i := range build.Len("jobs") {
+			at := "jobs." + strconv.Itoa(i) + "."
+			if build.String(at+"state") != "scheduled" {
+				w.stack.Post(robot+"/jobs/"+build.String(at+"id")+"/finish", fields{"detail": "x"}).Want(http.StatusUnprocessableEntity)
+			}
+		}
+		wantEqual(t, "build", w.ada.Get(hello+"/builds/1").String("state"), build.String("state"))
+	})
+}
+
+func TestGetJob_ShowsLargeEnvironmentsWhole(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		large := strings.Repeat("x", 60<<10)
+		env := fields{"FIRST": large, "SECOND": large}
+		id := w.ada.Post(hello+"/builds", fields{"commit": "HEAD", "branch": "main", "env": env}).Want(http.StatusCreated).String("jobs.0.id")
+		r := w.stack.Get(robot + "/jobs/" + id).Want(http.StatusOK)
+		if len(r.String("env.FIRST"))+len(r.String("env.SECOND")) != 2*len(large) {
+			t.Errorf("parts of the environment are missing in %d bytes", len(r.Body))
+		}
+	})
+}
+
+// A stack that goes away while it reserves leaves nothing reserved.
+func TestDeregister_ReleasesWhatIsBeingReserved(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		ids := w.schedule(20)
+		for range 5 {
+			var calls sync.WaitGroup
+			for _, id := range ids {
+				calls.Go(func() {
+					r := w.stack.Put(robot+"/scheduled-jobs/batch-reserve", fields{"job_uuids": []string{id}})
+					if r.Status != http.StatusOK && r.Status != http.StatusNotFound && r.Status != http.StatusTooManyRequests {
+						t.Errorf("reserve: %d %s", r.Status, r.Body)
+					}
+				})
+			}
+			calls.Go(func() { w.stack.Post(robot+"/deregister", nil).Want(http.StatusNoContent) })
+			calls.Wait()
+			w.Clock.Advance(time.Second)
+			w.register("robot").Want(http.StatusCreated)
+			wantEqual(t, "listed", len(listed(w.list(""))), len(ids))
+		}
 	})
 }

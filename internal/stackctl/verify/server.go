@@ -6,11 +6,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
 	"net/url"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -80,8 +78,12 @@ func (s *server) send(ctx context.Context, r request) (*answer, error) {
 	return nil, fmt.Errorf("%s %s: the rate limit is still exceeded after five calls that waited for as long as Retry-After says", r.method, r.url)
 }
 
-// sendOnce makes a call without regard to rate limits, and notes what the answer says of them.
+// sendOnce makes a call without regard to rate limits, and notes what the answer says of them. A call that
+// has begun is not interrupted, so that what it makes is known and can be removed.
 func (s *server) sendOnce(ctx context.Context, r request) (*answer, error) {
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
 	a := &answer{request: r}
 	switch b := r.body.(type) {
 	case nil:
@@ -94,7 +96,7 @@ func (s *server) sendOnce(ctx context.Context, r request) (*answer, error) {
 		}
 		a.sent = string(encoded)
 	}
-	req, err := http.NewRequestWithContext(ctx, r.method, r.url, strings.NewReader(a.sent))
+	req, err := http.NewRequestWithContext(context.WithoutCancel(ctx), r.method, r.url, strings.NewReader(a.sent))
 	if err != nil {
 		return nil, err
 	}
@@ -124,6 +126,12 @@ func (s *server) sendOnce(ctx context.Context, r request) (*answer, error) {
 		s.free[r.limit] = s.now().Add(time.Duration(max(1, seconds(a.header.Get(headerReset)))) * time.Second)
 	}
 	return a, nil
+}
+
+// reach returns an error when nobody answers at all.
+func (s *server) reach(ctx context.Context) error {
+	_, err := s.sendOnce(ctx, request{method: http.MethodGet, url: s.agentURL + "/stacks"})
+	return err
 }
 
 // now is the time, with all that was waited in it.
@@ -208,9 +216,9 @@ func (a *answer) exchange(s *server) *Exchange {
 		Request: shorten(s.redact(a.sent)), Response: shorten(s.redact(strings.TrimSpace(string(a.body)))),
 		Headers: []string{},
 	}
-	for _, name := range slices.Sorted(maps.Keys(a.header)) {
-		if strings.HasPrefix(http.CanonicalHeaderKey(name), "Ratelimit-") || name == "Retry-After" || name == "Content-Type" {
-			e.Headers = append(e.Headers, name+": "+a.header.Get(name))
+	for _, name := range []string{"Content-Type", headerScope, headerLimit, headerRemaining, headerReset, "Retry-After"} {
+		if value := a.header.Get(name); value != "" {
+			e.Headers = append(e.Headers, name+": "+value)
 		}
 	}
 	return e

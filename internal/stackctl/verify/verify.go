@@ -95,10 +95,17 @@ func Run(ctx context.Context, c Config, told func(Result)) error {
 		return err
 	}
 	k := newKit(ctx, c)
+	if err := k.server.reach(ctx); err != nil {
+		return fmt.Errorf("the server does not answer: %w", err)
+	}
 	for _, section := range sections {
 		for _, rule := range section.Rules {
-			if ctx.Err() == nil {
-				told(k.judge(section.Title, rule))
+			if ctx.Err() != nil {
+				break
+			}
+			result := k.judge(section.Title, rule)
+			if ctx.Err() == nil { // else nothing can be said of it
+				told(result)
 			}
 		}
 	}

@@ -2,6 +2,7 @@ package verify_test
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -12,10 +13,19 @@ import (
 	"stackyard/internal/stackctl/verify"
 )
 
-// inspect runs the kit against a server behind a front, which may change what is asked and answered. The
-// kit's waiting moves the server's clock, which the front tells in the header Date.
+// inspect runs the kit against a server behind a front, which may change what is asked and answered.
 func inspect(t *testing.T, s *servertest.Server, c verify.Config, front func(next http.Handler) http.Handler) *verify.Report {
 	t.Helper()
+	report, err := tryInspect(t.Context(), s, c, front)
+	if err != nil {
+		t.Errorf("the run: %v", err)
+	}
+	return report
+}
+
+// tryInspect is inspect that may fail. The kit's waiting moves the server's clock, which the front tells in the
+// header Date.
+func tryInspect(ctx context.Context, s *servertest.Server, c verify.Config, front func(next http.Handler) http.Handler) (*verify.Report, error) {
 	clocked := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Date", s.Clock.Now().Format(http.TimeFormat))
 		s.ServeHTTP(w, r)
@@ -23,17 +33,13 @@ func inspect(t *testing.T, s *servertest.Server, c verify.Config, front func(nex
 	facade := httptest.NewServer(front(clocked))
 	defer facade.Close()
 	c.Endpoint, c.Token = facade.URL+"/v3", servertest.AcmeAgent
+	var due error
 	c.Wait = func(ctx context.Context, d time.Duration) {
 		s.Clock.Advance(d)
-		if err := s.RunDue(ctx); err != nil {
-			t.Error(err)
-		}
+		due = errors.Join(due, s.RunDue(context.WithoutCancel(ctx)))
 	}
 	report := &verify.Report{}
-	if err := verify.Run(t.Context(), c, report.Add); err != nil {
-		t.Errorf("the run: %v", err)
-	}
-	return report
+	return report, errors.Join(verify.Run(ctx, c, report.Add), due)
 }
 
 // plain is a front that changes nothing.

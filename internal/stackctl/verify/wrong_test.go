@@ -2,6 +2,7 @@ package verify_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"io"
 	"maps"
@@ -285,24 +286,60 @@ func TestRun_NoticesEachMistakeAndNothingElse(t *testing.T) {
 	}
 }
 
+// wantNothingLeft wants what the kit makes to be gone.
+func wantNothingLeft(t *testing.T, s *servertest.Server) {
+	t.Helper()
+	ada := s.As(t, servertest.Ada)
+	cluster := "/clusters/" + servertest.AcmeClusterID
+	for path, want := range map[string]int{"/clusters": 1, cluster + "/queues": 1, cluster + "/tokens": 1, "/pipelines": 1, "/builds": 0, "/agents": 0} {
+		if got := ada.Get("/v2/organizations/acme" + path).Want(http.StatusOK).Len(""); got != want {
+			t.Errorf("%s: %d are there, want %d", path, got, want)
+		}
+	}
+	var stacks int
+	err := s.DB.Read(t.Context(), func(q *db.Q) error {
+		return q.QueryRow(`SELECT COUNT(*) FROM stacks WHERE deregistered_at IS NULL`).Scan(&stacks)
+	})
+	if err != nil || stacks != 0 {
+		t.Errorf("%d stacks are registered, %v", stacks, err)
+	}
+}
+
 func TestRun_LeavesNothingBehind(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servertest.Server) {
 		inspect(t, s, verify.Config{RESTToken: servertest.Ada}, plain)
-		ada := s.As(t, servertest.Ada)
-		cluster := "/clusters/" + servertest.AcmeClusterID
-		for path, want := range map[string]int{"/clusters": 1, cluster + "/queues": 1, cluster + "/tokens": 1, "/pipelines": 1, "/builds": 0, "/agents": 0} {
-			if got := ada.Get("/v2/organizations/acme" + path).Want(http.StatusOK).Len(""); got != want {
-				t.Errorf("%s: %d are there, want %d", path, got, want)
-			}
-		}
-		var stacks int
-		err := s.DB.Read(t.Context(), func(q *db.Q) error {
-			return q.QueryRow(`SELECT COUNT(*) FROM stacks WHERE deregistered_at IS NULL`).Scan(&stacks)
-		})
-		if err != nil || stacks != 0 {
-			t.Errorf("%d stacks are registered, %v", stacks, err)
-		}
+		wantNothingLeft(t, s)
 	})
+}
+
+func TestRun_LeavesNothingBehindWhenItIsInterrupted(t *testing.T) {
+	s := servertest.Start(t, dbtest.New(t, db.SQLite))
+	s.Apply(servertest.World)
+	for _, end := range []string{"/builds", "/batch-reserve", "/acquire", "/tokens"} {
+		ctx, interrupt := context.WithCancel(t.Context())
+		report, err := tryInspect(ctx, s, verify.Config{RESTToken: servertest.Ada}, spoil(func(a *answered) {
+			if strings.HasSuffix(a.request.URL.Path, end) {
+				interrupt()
+			}
+		}))
+		if err == nil || err.Error() != context.Canceled.Error() {
+			t.Errorf("interrupted at %s: %v", end, err)
+		}
+		if report.Failed > 0 {
+			t.Errorf("interrupted at %s: %s\n%s", end, report.Summary(), describe(report))
+		}
+		wantNothingLeft(t, s)
+	}
+}
+
+func TestRun_SaysThatNobodyAnswers(t *testing.T) {
+	nobody := httptest.NewServer(nil)
+	nobody.Close()
+	var report verify.Report
+	err := verify.Run(t.Context(), verify.Config{Endpoint: nobody.URL + "/v3", Token: "svcct_x"}, report.Add)
+	if err == nil || !strings.HasPrefix(err.Error(), "the server does not answer: ") || len(report.Results) > 0 {
+		t.Errorf("%v, with %d results", err, len(report.Results))
+	}
 }
 
 func TestRun_SkipsRulesAboutJobsWithoutAccessToken(t *testing.T) {
