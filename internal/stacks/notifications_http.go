@@ -1,0 +1,93 @@
+package stacks
+
+import (
+	"encoding/json"
+	"time"
+
+	"stackyard/internal/core"
+	"stackyard/internal/route"
+)
+
+type createNotifications struct {
+	Notifications json.RawMessage `json:"notifications" doc:"Array of at most 1000 objects: job_uuid, detail, and optionally timestamp."`
+}
+
+type notificationErrorsView struct {
+	Errors []notificationErrorView `json:"errors"`
+}
+
+type notificationErrorView struct {
+	Error   string `json:"error"`
+	Indexes []int  `json:"indexes" doc:"Of the notifications that it is about, from 0."`
+}
+
+func (s *Service) postNotifications(r *route.Request, stack *Stack, body createNotifications) (notificationErrorsView, error) {
+	v := notificationErrorsView{Errors: []notificationErrorView{}}
+	if len(body.Notifications) == 0 {
+		return v, core.Errorf(core.Unprocessable, "notifications is required")
+	}
+	var sent []json.RawMessage
+	if body.Notifications[0] != '[' || json.Unmarshal(body.Notifications, &sent) != nil {
+		return v, core.Errorf(core.Unprocessable, "notifications must be an array")
+	}
+	if len(sent) > maxJobs {
+		return v, core.Errorf(core.Unprocessable, "notifications must have at most %d items, not %d", maxJobs, len(sent))
+	}
+	var wrong complaints
+	list := make([]notification, 0, len(sent))
+	for i, raw := range sent {
+		if n, complaint := readNotification(raw); complaint != "" {
+			wrong.add(i, complaint)
+		} else {
+			n.index = i
+			list = append(list, n)
+		}
+	}
+	if err := s.notify(r.Context(), stack, list, &wrong); err != nil {
+		return v, err
+	}
+	for _, text := range wrong.texts {
+		v.Errors = append(v.Errors, notificationErrorView{text, wrong.indexes[text]})
+	}
+	return v, nil
+}
+
+// readNotification reads one notification, or says what is wrong with it.
+func readNotification(raw json.RawMessage) (n notification, complaint string) {
+	var sent struct {
+		JobID     json.RawMessage `json:"job_uuid"`
+		Detail    json.RawMessage `json:"detail"`
+		Timestamp json.RawMessage `json:"timestamp"`
+	}
+	if json.Unmarshal(raw, &sent) != nil {
+		return n, "notification must be an object"
+	}
+	jobID, ok := text(sent.JobID)
+	switch {
+	case !ok:
+		return n, "job_uuid must be a string"
+	case jobID == "":
+		return n, "job_uuid is required"
+	}
+	if n.jobID, ok = core.ParseID(jobID); !ok {
+		return n, "job_uuid is not a UUID"
+	}
+	if n.detail, ok = text(sent.Detail); !ok {
+		return n, "detail must be a string"
+	}
+	if len(sent.Timestamp) == 0 || string(sent.Timestamp) == "null" {
+		return n, ""
+	}
+	at, _ := text(sent.Timestamp)
+	t, err := time.Parse(time.RFC3339, at)
+	if err != nil {
+		return n, "timestamp must be a time in ISO 8601"
+	}
+	n.at = t
+	return n, ""
+}
+
+// text reads a string; absent and null are "".
+func text(raw json.RawMessage) (s string, ok bool) {
+	return s, len(raw) == 0 || json.Unmarshal(raw, &s) == nil
+}
