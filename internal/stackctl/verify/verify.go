@@ -112,10 +112,18 @@ func Run(ctx context.Context, c Config, told func(Result)) error {
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
 	defer cancel()
 	k.ctx = last
-	if k.broken != nil {
-		err = fmt.Errorf("no jobs could be made: %w", k.broken)
+	return errors.Join(k.whole(ctx), k.cleanUp())
+}
+
+// whole returns an error when not all was checked that was to be.
+func (k *kit) whole(ctx context.Context) error {
+	switch {
+	case ctx.Err() != nil:
+		return fmt.Errorf("interrupted before all rules were checked: %w", ctx.Err())
+	case k.broken != nil:
+		return fmt.Errorf("no jobs could be made: %w", k.broken)
 	}
-	return errors.Join(err, ctx.Err(), k.cleanUp())
+	return nil
 }
 
 // kit is one run of the checklist.
