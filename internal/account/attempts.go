@@ -2,12 +2,13 @@ package account
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"net/netip"
 	"time"
 
 	"stackyard/internal/core"
 	"stackyard/internal/db"
+	"stackyard/internal/limits"
 	"stackyard/internal/seal"
 )
 
@@ -24,25 +25,19 @@ const (
 )
 
 // An attempt to sign in, by what it is counted under.
-type attempt struct{ byAddress, byAccount, byBoth string }
+type attempt struct{ byAddress, byAccount, byBoth limits.Tries }
 
 func newAttempt(email string, from Origin) attempt {
-	network := networkOf(from.Address).String()
+	network := limits.Network(from.Address)
+	// People mistype passwords into the field for the email.
+	hashed := func(what string, most int) limits.Tries {
+		return limits.Tries{Key: seal.HashToken(what), Most: most, Within: attemptsKept}
+	}
 	return attempt{
-		byAddress: seal.HashToken("address " + network),
-		byAccount: seal.HashToken("account " + email),
-		byBoth:    seal.HashToken("both " + network + " " + email),
+		byAddress: hashed("address "+network, mostOfAddress),
+		byAccount: hashed("account "+email, mostOfAccount),
+		byBoth:    hashed("both "+network+" "+email, mostOfAddressAndAccount),
 	}
-}
-
-// networkOf is what addresses are counted by. Whoever has one IPv6 address has its whole /64.
-func networkOf(address netip.Addr) netip.Prefix {
-	bits := 32
-	if address.Is6() {
-		bits = 64
-	}
-	network, _ := address.Prefix(bits) // of the zero address: the zero prefix
-	return network
 }
 
 // begin counts an attempt before it is tried, so that many at the same time get no further than many
@@ -51,35 +46,21 @@ func (s *Service) begin(ctx context.Context, email string, from Origin) (attempt
 	a := newAttempt(email, from)
 	now := s.clock()
 	err := s.db.Write(ctx, func(q *db.Q) error {
-		if _, err := q.Exec(`DELETE FROM sign_in_attempts WHERE ends_at <= $1`, db.Micros(now)); err != nil {
+		if err := limits.SweepTries(q, now); err != nil {
 			return err
 		}
-		for _, limit := range []struct {
-			key  string
-			most int
-		}{{a.byAddress, mostOfAddress}, {a.byAccount, mostOfAccount}, {a.byBoth, mostOfAddressAndAccount}} {
-			made, until, err := countAttempt(q, limit.key, now)
+		for _, tries := range []limits.Tries{a.byAddress, a.byAccount, a.byBoth} {
+			tally, err := tries.Add(q, now)
 			if err != nil {
 				return err
 			}
-			if made > limit.most {
-				return tooMany(until.Sub(now))
+			if tally.N > tries.Most {
+				return tooMany(tally.Ends.Sub(now))
 			}
 		}
 		return nil
 	})
 	return a, err
-}
-
-// countAttempt returns how many there were, this one included, and when they are forgotten.
-func countAttempt(q *db.Q, key string, now time.Time) (made int, until time.Time, err error) {
-	err = q.QueryRow(`
-		INSERT INTO sign_in_attempts (key, attempts, ends_at)
-		VALUES ($1, 1, $2)
-		ON CONFLICT (key) DO UPDATE SET attempts = sign_in_attempts.attempts + 1
-		RETURNING attempts, ends_at`,
-		key, db.Micros(now.Add(attemptsKept))).Scan(&made, db.ToTime(&until))
-	return made, until, err
 }
 
 func tooMany(wait time.Duration) error {
@@ -91,7 +72,7 @@ func tooMany(wait time.Duration) error {
 	return &core.Error{
 		Kind:       core.RateLimited,
 		Message:    fmt.Sprintf("Too many attempts. Try again in %d %s.", minutes, unit),
-		RetryAfter: int((wait + time.Second - 1) / time.Second),
+		RetryAfter: limits.WholeSeconds(wait),
 	}
 }
 
@@ -99,12 +80,6 @@ func tooMany(wait time.Duration) error {
 // before at the same place.
 func (s *Service) succeeded(ctx context.Context, a attempt) error {
 	return s.db.Write(ctx, func(q *db.Q) error {
-		for _, key := range []string{a.byAddress, a.byAccount} {
-			if _, err := q.Exec(`UPDATE sign_in_attempts SET attempts = attempts - 1 WHERE key = $1`, key); err != nil {
-				return err
-			}
-		}
-		_, err := q.Exec(`DELETE FROM sign_in_attempts WHERE key = $1`, a.byBoth)
-		return err
+		return errors.Join(a.byAddress.TakeBack(q), a.byAccount.TakeBack(q), a.byBoth.Forget(q))
 	})
 }

@@ -114,7 +114,7 @@ func TestAttempts_AreForgotten(t *testing.T) {
 		s.now = s.now.Add(attemptsKept)
 		s.wantFailures(1, "bo@acme.test", "192.0.2.8")
 		var kept int
-		s.write(func(q *db.Q) error { return q.QueryRow(`SELECT COUNT(*) FROM sign_in_attempts`).Scan(&kept) })
+		s.write(func(q *db.Q) error { return q.QueryRow(`SELECT COUNT(*) FROM tries`).Scan(&kept) })
 		if kept != 3 {
 			t.Errorf("%d rows are kept, want the 3 of the latest attempt", kept)
 		}

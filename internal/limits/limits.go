@@ -15,6 +15,9 @@
 // The database's clock counts, so that those of the processes need not agree. A process that nobody asks
 // runs no statement. When the database does not answer, each process counts by itself for a while, up to
 // the whole limit, rather than have requests wait or fail.
+//
+// What people may try only so often within minutes, such as to guess a password, is counted otherwise: in
+// the transaction of each try (tries.go).
 package limits
 
 import (

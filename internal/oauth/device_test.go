@@ -256,7 +256,7 @@ func TestAuthorizedApplications_GathersApprovalsAndRevokesThemTogether(t *testin
 func TestAddDevice_LimitsWhatOneAddressAsks(t *testing.T) {
 	eachScene(t, func(t *testing.T, s *scene) {
 		s.ask(s.tool, "")
-		s.exec(`UPDATE oauth_counts SET n = $1`, addressRequests)
+		s.exec(`UPDATE tries SET n = $1`, addressRequests)
 		_, _, err := s.addDevice(t.Context(), device{application: s.tool, scopes: identity.Scopes{"read_user"}, address: netip.MustParseAddr("203.0.113.9")})
 		wantKind(t, "one request too many", err, core.Unavailable)
 		if _, _, err := s.addDevice(t.Context(), device{application: s.tool, scopes: identity.Scopes{"read_user"}, address: netip.MustParseAddr("203.0.113.8")}); err != nil {

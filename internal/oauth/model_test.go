@@ -69,7 +69,7 @@ func (m *model) decided(t *rapid.T, err error, to deviceState) {
 	switch {
 	case m.revoked:
 		want = core.NotFound
-		m.exec(`DELETE FROM oauth_counts`) // which was a guess
+		m.exec(`DELETE FROM tries`) // which was a guess
 	case m.state != pending:
 		want = core.Conflict
 	case m.expired():

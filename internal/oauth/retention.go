@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"stackyard/internal/db"
+	"stackyard/internal/limits"
 	"stackyard/internal/tasks"
 )
 
@@ -53,7 +54,7 @@ func (s *Service) removeOld(q *db.Q) (more bool, err error) {
 		grants = append(grants, of...)
 		more = more || len(ids) == removeAtOnce
 	}
-	if _, err := q.Exec(`DELETE FROM oauth_counts WHERE begun_at < $1`, db.Micros(now.Add(-countWindow))); err != nil {
+	if err := limits.SweepTries(q, now); err != nil {
 		return false, err
 	}
 	slices.Sort(grants)

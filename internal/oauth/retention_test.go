@@ -31,12 +31,12 @@ func TestRemoveOld_LeavesWhatIsNeededAndNothingElse(t *testing.T) {
 		_, refresh := w.signIn()
 		w.pages.DeviceRequest(t.Context(), ada, "BBBB-BBBB")
 		want("oauth_grants", 4)
-		want("oauth_counts", 3) // two of wrong codes, one of requests
+		want("tries", 3) // two of wrong codes, one of requests
 
 		sweep(15 * time.Minute)
 		wantError(t, "an expired code is still known", w.poll("tool", waiting), 400, "expired_token")
 		want("oauth_device_requests", 4)
-		want("oauth_counts", 0)
+		want("tries", 0)
 
 		sweep(time.Hour)
 		wantError(t, "and forgotten later", w.poll("tool", waiting), 400, "invalid_grant")
