@@ -167,6 +167,15 @@ func (q *Q) ForUpdate() string {
 	return ` FOR UPDATE`
 }
 
+// ForShare ends a SELECT whose rows nobody changes until the end of the write. Others may hold them so at
+// the same time.
+func (q *Q) ForShare() string {
+	if q.engine == SQLite {
+		return ""
+	}
+	return ` FOR SHARE`
+}
+
 // SkipLocked ends a SELECT whose rows are taken by whoever comes first: each row is locked until the
 // end of the write, and rows that others hold are left out.
 func (q *Q) SkipLocked() string {

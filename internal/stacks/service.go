@@ -136,14 +136,7 @@ func (s *Service) reserve(ctx context.Context, stack *Stack, jobIDs []string, ex
 	now := s.clock()
 	err = s.db.Write(ctx, func(q *db.Q) error {
 		// A stack that is being de-registered meanwhile must not leave anything reserved.
-		if err := q.Lock("stacks", stack.ID); err != nil {
-			return err
-		}
-		there, err := byKey(q, stack.OrganizationID, stack.Key)
-		if err == nil && !there.DeregisteredAt.IsZero() {
-			err = core.Errorf(core.NotFound, noStack)
-		}
-		if err != nil {
+		if err := stay(q, stack); err != nil {
 			return err
 		}
 		reserved, err = dispatch.Reserve(q, stack.OrganizationID, stack.ClusterID, stack.ID, jobIDs, now, now.Add(expiry))

@@ -43,3 +43,14 @@ func save(q *db.Q, s *Stack) error {
 		s.ID, s.OrganizationID, s.ClusterID, s.Key, s.Type, s.QueueKey, db.JSON(s.Metadata), db.Micros(s.ConnectedAt))
 	return err
 }
+
+// stay keeps a stack from being de-registered until the end of the write, or returns a NotFound error where
+// that has happened.
+func stay(q *db.Q, s *Stack) error {
+	var id string
+	err := q.QueryRow(`SELECT id FROM stacks WHERE id = $1 AND deregistered_at IS NULL`+q.ForShare(), s.ID).Scan(&id)
+	if errors.Is(err, db.ErrNoRows) {
+		return core.Errorf(core.NotFound, noStack)
+	}
+	return err
+}
