@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"sync"
+	"time"
 )
 
 // The headers about rate limits.
@@ -66,11 +68,9 @@ var limits = Section{"Rate limits", []Rule{
 		}
 	}},
 	{"limits.remaining", "RateLimit-Remaining tells how many calls are left, and each call takes one.", func(t *trial) {
-		key := t.newStack()
-		first := t.list(key, t.Queue)
-		second := t.list(key, t.Queue)
-		was, is := seconds(first.header.Get(headerRemaining)), seconds(second.header.Get(headerRemaining))
-		t.want(second, is == was-1, headerRemaining+": "+strconv.Itoa(was-1), "%d", is)
+		t.takesOne(func(key string) (first, second *answer) {
+			return t.list(key, t.Queue), t.list(key, t.Queue)
+		})
 	}},
 	{"limits.exceeded", "A call beyond the limit is 429 with message, scope, limit, current and reset.", func(t *trial) {
 		a := t.exceed(t.newStack())
@@ -99,14 +99,33 @@ var limits = Section{"Rate limits", []Rule{
 		t.status(t.burst(other), http.StatusOK)
 	}},
 	{"limits.shared", "Endpoints with the same scope share one limit: de-register and tokens.", func(t *trial) {
-		key := t.newStack()
-		t.server.sleep(t.ctx, 1)
-		first := t.call(issueTokens, key, "", issueTokens.example(unknownJob()))
-		second := t.deregister(key)
-		was, is := seconds(first.header.Get(headerRemaining)), seconds(second.header.Get(headerRemaining))
-		t.want(second, is == was-1, headerRemaining+": "+strconv.Itoa(was-1), "%d", is)
+		t.takesOne(func(key string) (first, second *answer) {
+			return t.call(issueTokens, key, "", issueTokens.example(unknownJob())), t.deregister(key)
+		})
 	}},
 }}
+
+// takesOne makes two calls with a stack, and wants the second to take one of what is left after the first.
+func (t *trial) takesOne(calls func(key string) (first, second *answer)) {
+	// Where it takes a while, the first is out of the window when the second is counted, and it is tried again.
+	for range 5 {
+		key := t.newStack()
+		t.server.sleep(t.ctx, 1) // so that the registration is out of the window
+		begun := time.Now()
+		first, second := calls(key)
+		was, is := seconds(first.header.Get(headerRemaining)), seconds(second.header.Get(headerRemaining))
+		if is == was-1 {
+			return
+		}
+		if time.Since(begun) < window {
+			t.fail(second, headerRemaining+": "+strconv.Itoa(was-1), strconv.Itoa(is))
+		}
+	}
+	t.skip("the calls take longer than the window in which they are counted")
+}
+
+// window is that of the protocol.
+const window = time.Second
 
 // burst lists a queue without regard to the limit.
 func (t *trial) burst(key string) *answer {
@@ -121,16 +140,24 @@ func (t *trial) burst(key string) *answer {
 // mostBurst is the highest limit that is tried out.
 const mostBurst = 100
 
-// exceed lists a queue until that is one call too many.
+// exceed lists a queue more often at the same time than the limit allows, and returns an answer that refuses.
 func (t *trial) exceed(key string) *answer {
 	first := t.burst(key)
 	limit := seconds(first.header.Get(headerLimit))
 	if limit > mostBurst {
 		t.skip("the organization's limit of %s is %d, which is more than is tried out", scheduledJobs.scope, limit)
 	}
-	// A slow connection may need more calls than the limit, since each leaves the window after a second.
-	for range 3 * max(limit, scheduledJobs.perSecond) {
-		if a := t.burst(key); a.status == http.StatusTooManyRequests {
+	r := t.request(scheduledJobs, key, "", nil)
+	r.limit = "" // it is to be exceeded
+	answers := make([]*answer, max(limit, scheduledJobs.perSecond)+5)
+	var calls sync.WaitGroup
+	for i := range answers {
+		calls.Go(func() { answers[i], _ = t.server.sendOnce(t.ctx, r) })
+	}
+	calls.Wait()
+	for _, a := range answers {
+		if a != nil && a.status == http.StatusTooManyRequests {
+			t.seen.note(scheduledJobs, a)
 			return a
 		}
 	}
