@@ -137,6 +137,7 @@ type kit struct {
 	names    int             // how many names were made
 	stacks   map[string]bool // keys that are registered now
 	main     string          // key of the stack that most rules use; "" before the first
+	org      string          // slug of the organization; "" before the first rule that needs it
 	workshop *workshop       // nil before the first rule that needs it
 	second   *second         // likewise
 	broken   error           // why there is no workshop, though one was asked for
