@@ -93,13 +93,15 @@ func refused(limit int) Standing {
 	return s
 }
 
-// Take counts one request of a key. It waits for the database for a second at most.
+// Take counts one request of a key. It waits for the database for a second at most, and for others of the
+// key who do.
 func (l *Limiter) Take(ctx context.Context, key string, limit int) Standing {
+	came := l.clock()
 	c := l.lock(key)
 	defer c.mu.Unlock()
-	now := l.clock() // which a wait for the lock has made later
+	now := l.clock()
 	switch {
-	case l.shared == nil || now.UnixNano() < l.aloneUntil.Load():
+	case l.shared == nil || now.UnixNano() < l.aloneUntil.Load() || now.Sub(came) > patience:
 		return c.take(now, limit)
 	case limit <= small:
 		return l.takeCounted(ctx, c, key, limit, now)

@@ -154,3 +154,49 @@ func TestTake_CountsAloneWhileTheDatabaseIsAway(t *testing.T) {
 		})
 	}
 }
+
+func TestTake_CountsAloneWhoeverHasWaitedLongForOthers(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		hand := newHand()
+		slow := func() time.Time { hand.advance(2 * patience); return hand.now }
+		l := together(d, slow, slow)
+		before := d.Statements()
+		if l.Take(t.Context(), "key", 10).Refused {
+			t.Error("it is refused")
+		}
+		if ran := d.Statements() - before; ran > 0 {
+			t.Errorf("it ran %d statements", ran)
+		}
+	})
+}
+
+func TestTake_WaitsOnlySoLongForADatabaseThatHangs(t *testing.T) {
+	for name, limit := range map[string]int{"small": 10, "large": 1000} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := dbtest.New(t, db.PostgreSQL)
+			hand := newHand()
+			l := together(d, hand.clock, hand.clock)
+			l.Take(t.Context(), "key", limit)
+			hand.advance(life)
+			err := d.Write(t.Context(), func(q *db.Q) error {
+				// Nobody else gets at the rows until the end of this write.
+				if _, err := q.Exec(`LOCK TABLE rate_windows, rate_shares`); err != nil {
+					return err
+				}
+				for i := range limit {
+					if l.Take(t.Context(), "key", limit).Refused {
+						t.Errorf("request %d of %d is refused", i+1, limit)
+					}
+				}
+				if !l.Take(t.Context(), "key", limit).Refused {
+					t.Error("there is no limit")
+				}
+				return nil
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
