@@ -1,6 +1,7 @@
 package pipelines
 
 import (
+	"context"
 	"maps"
 	"net/http"
 
@@ -132,6 +133,19 @@ func (s *Service) getPipelines(r *route.Request) (route.Paged[pipelineView], err
 		return err
 	})
 	return route.MapPage(pipelines, page, total, func(p *Pipeline) pipelineView { return s.View(r, p) }), err
+}
+
+// List returns a page of the pipelines that a viewer may see, by name, and how many there are: those that
+// are not archived and have a text in their names.
+func (s *Service) List(ctx context.Context, v Viewer, name string, page route.Page) (found []*Pipeline, total int, err error) {
+	if len(name) > maxSearch {
+		return nil, 0, core.Errorf(core.BadRequest, "A name has at most %d bytes", maxSearch)
+	}
+	err = s.db.Read(ctx, func(q *db.Q) (err error) {
+		found, total, err = list(q, v, filter{name: name}, page.Size, page.Offset())
+		return err
+	})
+	return found, total, err
 }
 
 // maxSearch is the length of the longest text that is searched for, in bytes: as much as a repository's
