@@ -175,7 +175,7 @@ func TestMetrics_CountByRoutePattern(t *testing.T) {
 	for i := range 3 {
 		s.As(t, servertest.Ada).Get(fmt.Sprintf("/v2/organizations/acme/pipelines/p-%d", i)).Want(404)
 	}
-	s.As(t, "").Do("PROPFIND", "/no-such-path", nil).Want(404)
+	s.As(t, "").Do("PROPFIND", "/v2/no-such-path", nil).Want(404)
 	resp, err := http.Get(s.URL + "/metrics")
 	if err != nil {
 		t.Fatal(err)

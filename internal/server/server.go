@@ -129,6 +129,7 @@ func (s *Server) rooms(p Parts, directory *identity.Directory, metrics prometheu
 		Directory: directory,
 		Accounts:  s.accounts,
 		OAuth:     oauth,
+		Pipelines: pipelines,
 		Builds:    builds,
 		Logs:      s.logs,
 		Stacks:    stacks,

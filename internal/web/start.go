@@ -7,6 +7,7 @@ import (
 
 	"stackyard/internal/db"
 	"stackyard/internal/identity"
+	"stackyard/internal/route"
 )
 
 // start greets: programs with JSON, people with a way to everything.
@@ -19,15 +20,41 @@ func (s *Site) start(v *visit) error {
 	case v.session == nil:
 		return s.showSignIn(v, http.StatusOK, signInForm{ReturnTo: "/"})
 	}
-	orgs, err := v.organizations()
+	memberships, err := v.organizations()
 	if err != nil {
 		return err
 	}
+	orgs := make([]homeOrganization, len(memberships))
+	for i, m := range memberships {
+		if orgs[i], err = s.atHome(v, m); err != nil {
+			return err
+		}
+	}
 	return v.show(http.StatusOK, "start", view{Title: "Home", Section: "home", Page: struct {
 		Name          string
-		Organizations []membership
+		Organizations []homeOrganization
 		Settings      []place
 	}{firstName(v.user().Name), orgs, v.settings()}})
+}
+
+// homePipelines is how many pipelines of an organization the first page shows.
+const homePipelines = 8
+
+// A homeOrganization is an organization with some of its pipelines.
+type homeOrganization struct {
+	membership
+	Pipelines *pipelineList // nil while it is suspended
+}
+
+func (s *Site) atHome(v *visit, m membership) (homeOrganization, error) {
+	home := homeOrganization{membership: m}
+	if m.Suspended {
+		return home, nil
+	}
+	v.Org, v.Member = &m.Organization, v.Caller.Membership(m.ID)
+	var err error
+	home.Pipelines, err = s.pipelinesOf(v, "", route.Page{Number: 1, Size: homePipelines})
+	return home, err
 }
 
 // firstName is how a person is greeted.

@@ -1,11 +1,16 @@
-// Package web is the pages that people see: signing in, letting applications act for them, and their own
-// settings. Everything is made on the server and works without script.
+// Package web is the pages that people see: signing in, letting applications act for them, their own
+// settings, pipelines and builds. Everything is made on the server and works without script.
 //
 // A page is a route whose handler gets a [visit]: the request, who is there, and the means to answer. The
 // path of a page goes through the same gates every time (visit.go): a form from another site is refused,
 // the session is looked up, and a page for people who are signed in sends others to the sign-in page and
 // back. A handler shows a template with what the template needs, or redirects, or returns an error, which
 // becomes an error page.
+//
+// A page of an organization passes one more gate (within.go): what the visitor may not see is not there.
+// The page of a build is made of parts (parts.go), each an element that can change by itself. It is given
+// all of them, and then, over server-sent events, those that have changed (live.go); its one script,
+// assets/build.js, puts them in their places.
 //
 // To add a page: a method of [Site] that takes a visit, a line in Routes, and a file in templates that
 // defines "main". The layout, the navigation and the parts that templates share are in
@@ -27,6 +32,7 @@ import (
 	"stackyard/internal/identity"
 	"stackyard/internal/joblog"
 	"stackyard/internal/oauth"
+	"stackyard/internal/pipelines"
 	"stackyard/internal/route"
 	"stackyard/internal/seal"
 	"stackyard/internal/stacks"
@@ -38,6 +44,7 @@ type Config struct {
 	Directory *identity.Directory
 	Accounts  *account.Service
 	OAuth     *oauth.Service
+	Pipelines *pipelines.Service
 	Builds    *builds.Service
 	Logs      *joblog.Service
 	Stacks    *stacks.Service
@@ -91,6 +98,7 @@ func (s *Site) Routes() []route.Route {
 		s.deviceRoutes(),
 		s.authorizeRoutes(),
 		s.settingsRoutes(),
+		s.pipelineRoutes(),
 		s.buildRoutes(),
 	)
 }

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"unicode/utf8"
 
 	"stackyard/internal/core"
 	"stackyard/internal/identity"
@@ -25,7 +26,10 @@ func within(h handler) handler {
 		if core.KindOf(err) != core.NotFound {
 			return err
 		}
-		if v.session == nil && v.Method == http.MethodGet && strings.Contains(v.Header.Get("Accept"), "text/html") {
+		switch {
+		case !strings.Contains(v.Header.Get("Accept"), "text/html"): // a program
+			return core.Errorf(core.NotFound, "Not Found: there is nothing at %s", v.URL.Path)
+		case v.session == nil && v.Method == http.MethodGet:
 			return v.redirect("/login?" + url.Values{"return_to": {v.URL.RequestURI()}}.Encode())
 		}
 		return errNothing
@@ -34,6 +38,9 @@ func within(h handler) handler {
 
 // enter finds the organization that the path names, and what the visitor is in it.
 func (v *visit) enter() (err error) {
+	if query, err := url.QueryUnescape(v.URL.RawQuery); err != nil || !utf8.ValidString(query) || strings.ContainsRune(query, 0) {
+		return core.Errorf(core.BadRequest, "This address has characters in it that mean nothing.")
+	}
 	if v.Caller == nil {
 		v.Caller = &identity.Caller{}
 	}
