@@ -62,7 +62,7 @@ type Dispatcher struct {
 	log      *slog.Logger
 	jobs     Jobs
 	measures measures
-	rules    ruleBook
+	rules    RuleBook
 	claims   *claims
 	offered  offered
 

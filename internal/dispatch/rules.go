@@ -97,8 +97,9 @@ func (t tags) satisfy(rules []string) bool {
 	return true
 }
 
-// ruleBook remembers sets of rules by their ids, which never mean anything else.
-type ruleBook struct {
+// A RuleBook remembers sets of rules by their ids, which never mean anything else. The zero RuleBook
+// remembers none. It is safe for concurrent use.
+type RuleBook struct {
 	mu   sync.Mutex
 	sets map[string][]string
 }
@@ -106,8 +107,8 @@ type ruleBook struct {
 // maxRuleSets bounds the sets that are remembered.
 const maxRuleSets = 20_000
 
-// of returns the rules of sets of an organization, as far as they exist.
-func (b *ruleBook) of(q *db.Q, orgID string, sets []string) (map[string][]string, error) {
+// Of returns the rules of sets of an organization, as far as they exist. They are not to be changed.
+func (b *RuleBook) Of(q *db.Q, orgID string, sets []string) (map[string][]string, error) {
 	rules := make(map[string][]string, len(sets))
 	unknown := b.remembered(sets, rules)
 	if len(unknown) == 0 {
@@ -132,7 +133,7 @@ func (b *ruleBook) of(q *db.Q, orgID string, sets []string) (map[string][]string
 }
 
 // remembered adds the sets that are remembered to rules, and returns the others.
-func (b *ruleBook) remembered(sets []string, rules map[string][]string) (unknown []string) {
+func (b *RuleBook) remembered(sets []string, rules map[string][]string) (unknown []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, set := range sets {

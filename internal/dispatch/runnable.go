@@ -12,10 +12,11 @@ func Put(q *db.Q, jobIDs ...string) error {
 	}
 	in, arg := q.In("j.id", 1, jobIDs)
 	queues, err := db.All(q, func(scan db.Scan) (id string, err error) { return id, scan(db.ToText(&id)) }, `
-		INSERT INTO runnable (job_id, organization_id, build_id, pipeline_id, queue_id, rule_set, priority, scheduled_at, retry_from)
-		SELECT j.id, j.organization_id, j.build_id, b.pipeline_id, j.queue_id, COALESCE(j.rule_set, ''), j.priority, j.scheduled_at, r.agent_id
+		INSERT INTO runnable (job_id, organization_id, build_id, pipeline_id, queue_id, rule_set, priority, scheduled_at, retry_from, step_key)
+		SELECT j.id, j.organization_id, j.build_id, b.pipeline_id, j.queue_id, COALESCE(j.rule_set, ''), j.priority, j.scheduled_at, r.agent_id, s.key
 		FROM jobs j
 		JOIN builds b ON b.id = j.build_id
+		JOIN steps s ON s.id = j.step_id
 		LEFT JOIN jobs r ON r.id = j.retry_of
 		WHERE `+in+`
 		RETURNING queue_id`, arg)

@@ -24,7 +24,7 @@ func (q *queue) see(sql *db.Q, orgID string, share identity.FairShare) (s sight,
 	if err != nil {
 		return s, err
 	}
-	if s.rules, err = q.dispatcher.rules.of(sql, orgID, sets[q.id]); err != nil {
+	if s.rules, err = q.dispatcher.rules.Of(sql, orgID, sets[q.id]); err != nil {
 		return s, err
 	}
 	s.lanes = q.wanted(s.rules)

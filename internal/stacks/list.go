@@ -2,6 +2,7 @@ package stacks
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"time"
 
@@ -14,16 +15,23 @@ import (
 
 // A scheduledJob is one that waits for an agent, as the list shows it.
 type scheduledJob struct {
+	id          string
+	priority    int
+	ruleSet     string
+	rules       []string
+	scheduledAt time.Time
+	pipelineID  string
+	buildID     string
+	build       listedBuild
+	stepKey     string
+}
+
+// A listedBuild is what the list shows of a build.
+type listedBuild struct {
 	id           string
-	priority     int
-	rules        []string
-	scheduledAt  time.Time
-	pipelineID   string
-	pipelineSlug string
-	buildID      string
-	buildNumber  int
+	number       int
 	branch       string
-	stepKey      string
+	pipelineSlug string
 }
 
 // cursor is the job's place in the list.
@@ -58,7 +66,10 @@ func (s *Service) list(ctx context.Context, t *identity.AgentToken, queueKey str
 			if p.queue, err = queueOf(q, t, queueKey); err != nil {
 				return err
 			}
-			p.jobs, err = scheduled(q, p.queue, since, sinceID, limit+1)
+			if p.jobs, err = scheduled(q, p.queue.ID, since, sinceID, limit+1); err != nil || len(p.jobs) == 0 {
+				return err
+			}
+			p.jobs, err = s.describe(q, t.Organization.ID, p.queue, p.jobs)
 			return err
 		})
 		if err != nil || len(p.jobs) > 0 || wait == 0 {
@@ -88,24 +99,64 @@ func (s *Service) list(ctx context.Context, t *identity.AgentToken, queueKey str
 // readTimeout bounds how long a list may take beyond what it waits.
 const readTimeout = 30 * time.Second
 
-// scheduled reads the list. It begins at its place in the index, and reads no reserved jobs.
-func scheduled(q *db.Q, queue clusters.Queue, since int64, sinceID string, limit int) ([]scheduledJob, error) {
+// scheduled reads the list. It begins at its place in the index, and reads neither reserved jobs nor
+// anything but the rows of the list.
+func scheduled(q *db.Q, queueID string, since int64, sinceID string, limit int) ([]scheduledJob, error) {
 	return db.All(q, func(scan db.Scan) (j scheduledJob, err error) {
-		var rules []string
-		err = scan(&j.id, &j.priority, db.ToTime(&j.scheduledAt), db.ToJSON(&rules), &j.pipelineID, &j.pipelineSlug, &j.buildID, &j.buildNumber, &j.branch, db.ToText(&j.stepKey))
-		j.rules = append([]string{"queue=" + queue.Key}, rules...)
-		return j, err
+		return j, scan(&j.id, &j.priority, &j.ruleSet, db.ToTime(&j.scheduledAt), &j.pipelineID, &j.buildID, db.ToText(&j.stepKey))
+	}, scheduledText, queueID, since, sinceID, limit)
+}
+
+const scheduledText = `
+	SELECT job_id, priority, rule_set, scheduled_at, pipeline_id, build_id, step_key FROM runnable
+	WHERE queue_id = $1 AND reserved_until IS NULL AND (scheduled_at, job_id) > ($2, $3)
+	ORDER BY scheduled_at, job_id
+	LIMIT $4`
+
+// describe gives jobs what they have in common with others: the builds that they are of and the rules that
+// they have are few, and are looked up once. Jobs of builds that have been deleted meanwhile are left out.
+func (s *Service) describe(q *db.Q, orgID string, queue clusters.Queue, jobs []scheduledJob) ([]scheduledJob, error) {
+	builds, err := listedBuilds(q, orgID, distinct(jobs, func(j scheduledJob) string { return j.buildID }))
+	if err != nil {
+		return nil, err
+	}
+	sets := distinct(jobs, func(j scheduledJob) string { return j.ruleSet })
+	rules, err := s.rules.Of(q, orgID, sets)
+	if err != nil {
+		return nil, err
+	}
+	for _, set := range sets {
+		rules[set] = append([]string{"queue=" + queue.Key}, rules[set]...)
+	}
+	for i := range jobs {
+		jobs[i].build, jobs[i].rules = builds[jobs[i].buildID], rules[jobs[i].ruleSet]
+	}
+	return slices.DeleteFunc(jobs, func(j scheduledJob) bool { return j.build.id == "" }), nil
+}
+
+func listedBuilds(q *db.Q, orgID string, ids []string) (map[string]listedBuild, error) {
+	in, arg := q.In("b.id", 2, ids)
+	builds := make(map[string]listedBuild, len(ids))
+	_, err := db.All(q, func(scan db.Scan) (b listedBuild, err error) {
+		err = scan(&b.id, &b.number, &b.branch, &b.pipelineSlug)
+		builds[b.id] = b
+		return b, err
 	}, `
-		SELECT r.job_id, r.priority, r.scheduled_at, rs.rules, p.id, p.slug, b.id, b.number, b.branch, st.key
-		FROM (
-			SELECT job_id, organization_id, build_id, pipeline_id, rule_set, priority, scheduled_at FROM runnable
-			WHERE queue_id = $1 AND reserved_until IS NULL AND (scheduled_at, job_id) > ($2, $3)
-			ORDER BY scheduled_at, job_id
-			LIMIT $4) AS r
-		JOIN jobs j ON j.id = r.job_id
-		JOIN steps st ON st.id = j.step_id
-		JOIN builds b ON b.id = r.build_id
-		JOIN pipelines p ON p.id = r.pipeline_id
-		LEFT JOIN rule_sets rs ON rs.organization_id = r.organization_id AND rs.id = r.rule_set
-		ORDER BY r.scheduled_at, r.job_id`, queue.ID, since, sinceID, limit)
+		SELECT b.id, b.number, b.branch, p.slug
+		FROM builds b JOIN pipelines p ON p.id = b.pipeline_id
+		WHERE b.organization_id = $1 AND `+in, orgID, arg)
+	return builds, err
+}
+
+// distinct returns what jobs have, each once, in the order in which they have it.
+func distinct(jobs []scheduledJob, of func(scheduledJob) string) []string {
+	seen := make(map[string]bool)
+	var values []string
+	for _, j := range jobs {
+		if v := of(j); !seen[v] {
+			seen[v] = true
+			values = append(values, v)
+		}
+	}
+	return values
 }

@@ -107,8 +107,8 @@ func (p page) view() scheduledJobsView {
 	for i, j := range p.jobs {
 		v.Jobs[i] = scheduledJobView{
 			ID: j.id, Priority: j.priority, Rules: j.rules, ScheduledAt: core.At(j.scheduledAt),
-			Pipeline: scheduledJobPipelineView{Slug: j.pipelineSlug, UUID: j.pipelineID},
-			Build:    scheduledJobBuildView{Number: j.buildNumber, Branch: j.branch, UUID: j.buildID},
+			Pipeline: scheduledJobPipelineView{Slug: j.build.pipelineSlug, UUID: j.pipelineID},
+			Build:    scheduledJobBuildView{Number: j.build.number, Branch: j.build.branch, UUID: j.buildID},
 			Step:     scheduledJobStepView{Key: nullable(j.stepKey)},
 		}
 	}

@@ -24,6 +24,7 @@ type Service struct {
 	bus    *bus.Bus
 	clock  core.Clock
 	notes  *notes
+	rules  dispatch.RuleBook
 }
 
 // New returns the service of the stacks in a database.
