@@ -57,6 +57,17 @@ func NoteMilestones(q *db.Q, list ...Milestone) error {
 	return nil
 }
 
+// NoteMilestone keeps that the same happened to many jobs at the same moment, unless it has happened to them
+// before. Jobs that are gone are left out.
+func NoteMilestone(q *db.Q, what MilestoneKind, at time.Time, by string, jobIDs []string) error {
+	in, arg := q.In("j.id", 4, jobIDs)
+	_, err := q.Exec(`
+		INSERT INTO job_milestones (job_id, what, at, by)
+		SELECT j.id, CAST($1 AS TEXT), CAST($2 AS BIGINT), CAST($3 AS TEXT) FROM jobs j WHERE `+in+` ORDER BY j.id
+		ON CONFLICT (job_id, what) DO NOTHING`, string(what), db.Micros(at), by, arg)
+	return err
+}
+
 // MilestonesOf returns those of a job, in order.
 func MilestonesOf(q *db.Q, jobID string) ([]Milestone, error) {
 	return db.All(q, func(scan db.Scan) (Milestone, error) {

@@ -20,10 +20,10 @@ func (r Reservation) Live(now time.Time) bool { return now.Before(r.Until) }
 // that are reserved now. Left out are jobs that are not runnable, that another stack has reserved, that
 // are in a hosted queue, and that are in a paused one unless the stack has them already.
 func Reserve(q *db.Q, orgID, clusterID, stackID string, jobIDs []string, now, until time.Time) ([]string, error) {
-	in, arg := q.In("r.job_id", 6, jobIDs)
-	if err := lockRunnable(q, jobIDs); err != nil {
+	if err := Lock(q, jobIDs...); err != nil {
 		return nil, err
 	}
+	in, arg := q.In("r.job_id", 6, jobIDs)
 	return db.All(q, scanText, `
 		UPDATE runnable AS r SET reserved_by = $3, reserved_until = $5
 		FROM queues qu JOIN clusters c ON c.id = qu.cluster_id
@@ -33,9 +33,9 @@ func Reserve(q *db.Q, orgID, clusterID, stackID string, jobIDs []string, now, un
 		RETURNING job_id`, orgID, clusterID, stackID, db.Micros(now), db.Micros(until), arg)
 }
 
-// lockRunnable keeps others from changing rows until the end of the write, always in the same order, so
-// that two who want the same jobs do not wait for each other.
-func lockRunnable(q *db.Q, jobIDs []string) error {
+// Lock keeps others from reserving jobs, handing them out or taking them away until the end of the write:
+// always in the same order, so that two who want the same jobs do not wait for each other.
+func Lock(q *db.Q, jobIDs ...string) error {
 	lock := q.ForUpdate()
 	if lock == "" {
 		return nil
@@ -46,6 +46,20 @@ func lockRunnable(q *db.Q, jobIDs []string) error {
 }
 
 func scanText(scan db.Scan) (text string, err error) { return text, scan(&text) }
+
+// ReservedBy returns until when those of some jobs are reserved that a stack has reserved, by job.
+func ReservedBy(q *db.Q, orgID, stackID string, jobIDs []string) (map[string]time.Time, error) {
+	in, arg := q.In("job_id", 3, jobIDs)
+	until := make(map[string]time.Time, len(jobIDs))
+	_, err := db.All(q, func(scan db.Scan) (none struct{}, err error) {
+		var id string
+		var at time.Time
+		err = scan(&id, db.ToTime(&at))
+		until[id] = at
+		return none, err
+	}, `SELECT job_id, reserved_until FROM runnable WHERE organization_id = $1 AND reserved_by = $2 AND `+in, orgID, stackID, arg)
+	return until, err
+}
 
 // Unreserved returns those of some jobs that are runnable and that no stack has reserved. They stay so
 // until the end of the write.
@@ -61,10 +75,14 @@ func Release(q *db.Q, stackID string, now time.Time, all bool) (next time.Time, 
 	if all {
 		before = int64(1<<63 - 1)
 	}
-	queues, err := db.All(q, scanText, `
-		UPDATE runnable SET reserved_by = NULL, reserved_until = NULL
+	over, err := db.All(q, scanText, `
+		SELECT job_id FROM runnable
 		WHERE reserved_by = $1 AND reserved_until IS NOT NULL AND reserved_until <= $2
-		RETURNING queue_id`, stackID, before)
+		ORDER BY job_id`+q.ForUpdate(), stackID, before)
+	if err != nil {
+		return next, err
+	}
+	queues, err := release(q, stackID, over)
 	if err != nil {
 		return next, err
 	}
@@ -77,4 +95,16 @@ func Release(q *db.Q, stackID string, now time.Time, all bool) (next time.Time, 
 		err = nil
 	}
 	return next, err
+}
+
+// release ends reservations of a stack, and returns the queues that the jobs are in.
+func release(q *db.Q, stackID string, jobIDs []string) (queues []string, err error) {
+	if len(jobIDs) == 0 {
+		return nil, nil
+	}
+	in, arg := q.In("job_id", 2, jobIDs)
+	return db.All(q, scanText, `
+		UPDATE runnable SET reserved_by = NULL, reserved_until = NULL
+		WHERE reserved_by = $1 AND `+in+`
+		RETURNING queue_id`, stackID, arg)
 }

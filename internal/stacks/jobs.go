@@ -1,10 +1,11 @@
 package stacks
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"time"
 
-	"stackyard/internal/builds"
 	"stackyard/internal/core"
 	"stackyard/internal/db"
 	"stackyard/internal/dispatch"
@@ -33,9 +34,16 @@ const (
 // issue makes tokens of jobs that a stack has reserved. For the others it returns the reasons, by job.
 func (s *Service) issue(ctx context.Context, t *identity.AgentToken, stack *Stack, jobIDs []string, lifetime time.Duration) ([]token, map[string]string, error) {
 	now := s.clock()
-	var known map[string]standing
+	var reserved map[string]time.Time
+	var others map[string]standing
 	err := s.db.Read(ctx, func(q *db.Q) (err error) {
-		known, err = standings(q, stack.OrganizationID, jobIDs)
+		if reserved, err = dispatch.ReservedBy(q, stack.OrganizationID, stack.ID, jobIDs); err != nil {
+			return err
+		}
+		// Most have been reserved, and nothing more has to be known of them.
+		if rest := slices.DeleteFunc(slices.Clone(jobIDs), func(id string) bool { return now.Before(reserved[id]) }); len(rest) > 0 {
+			others, err = standings(q, stack.OrganizationID, rest)
+		}
 		return err
 	})
 	if err != nil {
@@ -44,18 +52,18 @@ func (s *Service) issue(ctx context.Context, t *identity.AgentToken, stack *Stac
 	tokens := make([]token, 0, len(jobIDs))
 	refused := make(map[string]string)
 	for _, id := range jobIDs {
-		j, ok := known[id]
-		if reason := j.reason(ok, stack, now); reason != "" {
-			refused[id] = reason
+		until := reserved[id]
+		if !now.Before(until) {
+			j, ok := others[id]
+			refused[id] = cmp.Or(j.reason(ok, stack, now), reasonNotReserved) // it was reserved at this moment
 			continue
 		}
-		until := now.Add(lifetime)
-		if j.reservation.Until.Before(until) {
-			until = j.reservation.Until
+		if end := now.Add(lifetime); end.Before(until) {
+			until = end
 		}
 		tokens = append(tokens, token{id, s.agents.IssueAcquisition(t, id, until), until})
-		s.notes.milestone(builds.Milestone{JobID: id, What: builds.TokenIssued, At: now, By: stack.Key})
 	}
+	s.notes.issued(stack.Key, tokens, now)
 	return tokens, refused, nil
 }
 
@@ -155,6 +163,10 @@ func (s *Service) finish(ctx context.Context, stack *Stack, jobID string, status
 		exit.SignalReason = "stack_error"
 	}
 	may := func(q *db.Q) error {
+		// What another stack reserves meanwhile is not this one's to finish.
+		if err := dispatch.Lock(q, jobID); err != nil {
+			return err
+		}
 		j, err := s.standingIn(q, stack, jobID)
 		switch {
 		case err != nil:

@@ -2,6 +2,7 @@ package stacks
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"maps"
 	"sync"
@@ -20,7 +21,8 @@ type notes struct {
 	mu         sync.Mutex
 	stacks     map[string]time.Time // when stacks last called
 	queues     map[string]time.Time // when queues were last polled
-	milestones []builds.Milestone
+	milestones []milestones
+	waiting    int                  // of the jobs of all milestones
 	noted      map[string]bool      // milestones that were noted lately
 	connected  map[string]time.Time // when polls of queues were last written
 	pending    chan struct{}        // holds a token while there is something to write
@@ -49,6 +51,14 @@ func newNotes(d *db.DB, log *slog.Logger) *notes {
 	}
 }
 
+// milestones are something that happened to jobs at the same moment.
+type milestones struct {
+	what builds.MilestoneKind
+	at   time.Time
+	by   string // the stack's key
+	jobs []string
+}
+
 // put puts a token into a channel that has room for one.
 func put(tokens chan struct{}) {
 	select {
@@ -73,31 +83,44 @@ func (n *notes) polled(queueID, stackKey string, jobs []scheduledJob, at time.Ti
 	if at.Sub(n.connected[queueID]) > stale {
 		put(n.news)
 	}
+	listed := milestones{what: builds.Listed, at: at, by: stackKey}
 	for _, j := range jobs {
-		n.add(builds.Milestone{JobID: j.id, What: builds.Listed, At: at, By: stackKey})
+		n.add(&listed, j.id)
 	}
-	put(n.pending)
+	n.keep(listed)
 }
 
-// milestone notes that something happened to a job.
-func (n *notes) milestone(m builds.Milestone) {
+// issued notes that tokens were issued.
+func (n *notes) issued(stackKey string, tokens []token, at time.Time) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.add(m)
-	put(n.pending)
+	issued := milestones{what: builds.TokenIssued, at: at, by: stackKey}
+	for _, t := range tokens {
+		n.add(&issued, t.jobID)
+	}
+	n.keep(issued)
 }
 
-// add notes a milestone once. The caller holds mu.
-func (n *notes) add(m builds.Milestone) {
-	key := string(m.What) + m.JobID
-	if n.noted[key] || len(n.milestones) >= maxMilestones {
+// add adds a job to milestones, unless it was noted before. The caller holds mu.
+func (n *notes) add(m *milestones, jobID string) {
+	key := string(m.what) + jobID
+	if n.noted[key] || n.waiting >= maxMilestones {
 		return
 	}
 	if len(n.noted) >= maxNoted {
 		clear(n.noted) // writing one again does no harm
 	}
 	n.noted[key] = true
-	n.milestones = append(n.milestones, m)
+	m.jobs = append(m.jobs, jobID)
+	n.waiting++
+}
+
+// keep has what was noted be written. The caller holds mu.
+func (n *notes) keep(m milestones) {
+	if len(m.jobs) > 0 {
+		n.milestones = append(n.milestones, m)
+	}
+	put(n.pending)
 }
 
 // Run writes what was gathered, a while after the first of it, until ctx is done; then what is left.
@@ -120,44 +143,39 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 }
 
-// Flush writes what was gathered.
+// Flush writes what was gathered, each in a transaction of its own: nobody who has one part locked waits
+// for another.
 func (s *Service) Flush(ctx context.Context) error {
 	n := s.notes
 	n.mu.Lock()
-	stacks, queues, milestones := n.stacks, n.queues, n.milestones
-	n.stacks, n.queues, n.milestones = map[string]time.Time{}, map[string]time.Time{}, nil
+	stacks, queues, gathered := n.stacks, n.queues, n.milestones
+	n.stacks, n.queues, n.milestones, n.waiting = map[string]time.Time{}, map[string]time.Time{}, nil, 0
 	maps.Copy(n.connected, queues)
 	n.mu.Unlock()
-	if len(stacks)+len(queues)+len(milestones) == 0 {
-		return nil
+	var failed []error
+	write := func(fn func(q *db.Q) error) { failed = append(failed, n.db.Write(ctx, fn)) }
+	if len(stacks) > 0 {
+		write(func(q *db.Q) error { return noteCalls(q, stacks) })
 	}
-	return n.db.Write(ctx, func(q *db.Q) error {
-		if err := touch(q, `UPDATE stacks SET connected_at = $2 WHERE connected_at < $2 AND `, stacks); err != nil {
-			return err
-		}
-		if err := notePolls(q, queues); err != nil {
-			return err
-		}
-		return builds.NoteMilestones(q, milestones...)
-	})
+	if len(queues) > 0 {
+		write(func(q *db.Q) error { return notePolls(q, queues) })
+	}
+	for _, m := range gathered {
+		write(func(q *db.Q) error { return builds.NoteMilestone(q, m.what, m.at, m.by, m.jobs) })
+	}
+	return errors.Join(failed...)
 }
 
-// touch runs an update for all rows that were seen, with the latest time of all: they are at most
-// flushDelay apart.
-func touch(q *db.Q, update string, seen map[string]time.Time) error {
-	if len(seen) == 0 {
-		return nil
-	}
-	ids, latest := latestOf(seen)
+// noteCalls keeps when stacks last called: the latest time of all, since they are at most flushDelay apart.
+func noteCalls(q *db.Q, stacks map[string]time.Time) error {
+	ids, latest := latestOf(stacks)
 	in, arg := q.In("id", 1, ids)
-	_, err := q.Exec(update+in, arg, db.Micros(latest))
+	_, err := q.Exec(`UPDATE stacks SET connected_at = $2 WHERE connected_at < $2 AND `+in, arg, db.Micros(latest))
 	return err
 }
 
+// notePolls keeps when queues were last polled.
 func notePolls(q *db.Q, queues map[string]time.Time) error {
-	if len(queues) == 0 {
-		return nil
-	}
 	ids, latest := latestOf(queues)
 	in, arg := q.In("id", 2, ids)
 	_, err := q.Exec(`

@@ -144,11 +144,7 @@ func (s *Service) reserve(ctx context.Context, stack *Stack, jobIDs []string, ex
 		if err != nil || len(reserved) == 0 {
 			return err
 		}
-		noted := make([]builds.Milestone, len(reserved))
-		for i, id := range reserved {
-			noted[i] = builds.Milestone{JobID: id, What: builds.Reserved, At: now, By: stack.Key}
-		}
-		if err := builds.NoteMilestones(q, noted...); err != nil {
+		if err := builds.NoteMilestone(q, builds.Reserved, now, stack.Key, reserved); err != nil {
 			return err
 		}
 		return tasks.Add(q, tasks.Task{Kind: releaseTask, Key: stack.ID, RunAt: now.Add(expiry)})
