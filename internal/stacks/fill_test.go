@@ -20,6 +20,7 @@ const fillBuild = 1_000
 type longQueue struct {
 	*servertest.Server
 	t      testing.TB
+	build  string // the first
 	caller *servertest.Caller
 }
 
@@ -33,12 +34,10 @@ func newLongQueue(t testing.TB, d *db.DB, builds int) *longQueue {
 		list-scheduled-jobs: 1000000, batch-reserve: 1000000, batch-load-job-states: 1000000, default: 1000000}}}]`)
 	ada := s.As(t, servertest.Ada)
 	ada.Patch(hello, fields{"configuration": fmt.Sprintf("steps: [{command: work, agents: {os: linux}, parallelism: %d}]", fillBuild)}).Want(200)
-	build := ada.Post(hello+"/builds", fields{"commit": "HEAD", "branch": "main"}).Want(201).String("id")
-	s.AsAgent(t, servertest.AcmeAgent).Post("/v3/stacks/register", registration("robot")).Want(201)
 	q := &longQueue{Server: s, t: t}
-	began := time.Now()
-	q.copyBuild(build, builds-1)
-	t.Log("filled in", time.Since(began))
+	q.build = ada.Post(hello+"/builds", fields{"commit": "HEAD", "branch": "main"}).Want(201).String("id")
+	s.AsAgent(t, servertest.AcmeAgent).Post("/v3/stacks/register", registration("robot")).Want(201)
+	q.copyBuild(q.build, builds-1)
 	caller, err := servertest.Dial(s.URL)
 	if err != nil {
 		t.Fatal(err)
@@ -100,7 +99,7 @@ func copyRows(q *db.Q, table, where, id string, from, times int) error {
 		case "id", "build_id", "step_id", "job_id":
 			values[i] = `substr(CAST(10000000 + $2 + n.i AS TEXT), 1, 8) || substr(o.` + column + `, 9)`
 		case "number":
-			values[i] = `o.number + $2 + n.i`
+			values[i] = `o.number + 1000000 + $2 + n.i` // out of the way of those that are made
 		case "scheduled_at":
 			values[i] = `o.scheduled_at + ($2 + n.i) * 1000`
 		default:
