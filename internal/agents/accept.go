@@ -18,6 +18,7 @@ func (s *Service) accept(ctx context.Context, a speaking, jobID string) (taken, 
 		a.session.doubt()
 		return taken{}, err
 	}
+	s.dispatch.Accepted(a.ID)
 	return s.taken(ctx, a.Agent, jobID)
 }
 

@@ -44,15 +44,6 @@ type standing struct {
 	job builds.Holding
 }
 
-func readStanding(q *db.Q, orgID, agentID string) (*standing, error) {
-	a, err := byID(q, orgID, agentID)
-	if err != nil {
-		return nil, err
-	}
-	job, err := builds.HeldBy(q, orgID, agentID)
-	return &standing{a, job}, err
-}
-
 // topic is what the bus calls a change of an agent, or of the job that it holds.
 func topic(agentID string) string { return "agent:" + agentID }
 

@@ -2,6 +2,7 @@ package agents
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"stackyard/internal/builds"
@@ -12,17 +13,24 @@ import (
 
 const noAgent = "No agent found"
 
-const selectAgent = `
-	SELECT a.id, a.organization_id, a.cluster_id, a.queue_id, a.queue_key, a.token_id, a.token_description,
+const agentColumns = `a.id, a.organization_id, a.cluster_id, a.queue_id, a.queue_key, a.token_id, a.token_description,
 		a.name, a.hostname, a.ip_address, a.user_agent, a.version, a.build, a.os, a.arch, a.tags, a.priority, a.ignored_in_dispatch, a.only_job_id,
 		a.state, a.stop_asked_at, a.created_at, a.connected_at, a.disconnected_at, a.lost_at, a.stopped_at, a.last_job_finished_at,
 		a.paused_at, a.paused_note, a.pause_minutes,
-		p.id, p.email, p.name, p.created_at, ` + identity.UserColumns + `
+		p.id, p.email, p.name, p.created_at, ` + identity.UserColumns
+
+const fromAgents = `
 	FROM agents a
 	LEFT JOIN users p ON p.id = a.paused_by
 	LEFT JOIN users u ON u.id = a.creator_id`
 
-func scanAgent(scan db.Scan) (*Agent, error) {
+const selectAgent = `
+	SELECT ` + agentColumns + fromAgents
+
+func scanAgent(scan db.Scan) (*Agent, error) { return scanAgentAnd(scan) }
+
+// scanAgentAnd scans an agent, and what follows on its columns into more.
+func scanAgentAnd(scan db.Scan, more ...any) (*Agent, error) {
 	a := &Agent{}
 	var pausedBy, creator identity.User
 	dest := []any{
@@ -33,7 +41,7 @@ func scanAgent(scan db.Scan) (*Agent, error) {
 		db.ToTime(&a.Pause.At), db.ToText(&a.Pause.Note), &a.Pause.Minutes,
 	}
 	dest = append(dest, identity.UserDest(&pausedBy)...)
-	err := scan(append(dest, identity.UserDest(&creator)...)...)
+	err := scan(slices.Concat(dest, identity.UserDest(&creator), more)...)
 	a.Pause.By, a.Creator = pausedBy.OrNil(), creator.OrNil()
 	return a, err
 }
@@ -48,6 +56,23 @@ func found(a *Agent, err error) (*Agent, error) {
 		return nil, core.Errorf(core.NotFound, noAgent)
 	}
 	return a, err
+}
+
+// readStanding returns an agent with the job that it has, or a NotFound error.
+func readStanding(q *db.Q, orgID, id string) (*standing, error) {
+	s, err := db.One(q, func(scan db.Scan) (s *standing, err error) {
+		s = &standing{}
+		s.Agent, err = scanAgentAnd(scan, builds.HeldDest(&s.job)...)
+		return s, err
+	}, `
+	SELECT `+agentColumns+`, `+builds.HeldColumns+fromAgents+builds.JoinHeld+`
+	WHERE a.organization_id = $1 AND a.id = $2
+	ORDER BY j.id NULLS LAST
+	LIMIT 1`, orgID, id)
+	if errors.Is(err, db.ErrNoRows) {
+		return nil, core.Errorf(core.NotFound, noAgent)
+	}
+	return s, err
 }
 
 // locked returns an agent, or a NotFound error, and keeps it as it is until the end of the write.

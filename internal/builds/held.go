@@ -39,6 +39,15 @@ func HeldBy(q *db.Q, orgID, agentID string) (Holding, error) {
 	return h, err
 }
 
+// HeldColumns are those of the jobs that agents a have, with JoinHeld behind the FROM of a query about
+// agents.
+const (
+	HeldColumns = `j.id, j.build_id, b.pipeline_id, j.agent_id, j.state, j.finished_at`
+	JoinHeld    = `
+	LEFT JOIN jobs j ON j.agent_id = a.id AND ` + heldStates + ` AND j.organization_id = a.organization_id
+	LEFT JOIN builds b ON b.id = j.build_id`
+)
+
 // AllHeldBy returns every job that an agent of an organization has. Those are several when it has taken them
 // at the same moment.
 func AllHeldBy(q *db.Q, orgID, agentID string) ([]Holding, error) {
@@ -46,11 +55,14 @@ func AllHeldBy(q *db.Q, orgID, agentID string) ([]Holding, error) {
 }
 
 const selectHolding = `
-	SELECT j.id, j.build_id, b.pipeline_id, j.agent_id, j.state, j.finished_at
+	SELECT ` + HeldColumns + `
 	FROM jobs j JOIN builds b ON b.id = j.build_id`
 
-func scanHolding(scan db.Scan) (h Holding, err error) {
-	return h, scan(&h.JobID, &h.BuildID, &h.PipelineID, db.ToText(&h.AgentID), &h.State, db.ToTime(&h.FinishedAt))
+func scanHolding(scan db.Scan) (h Holding, err error) { return h, scan(HeldDest(&h)...) }
+
+// HeldDest returns where to scan HeldColumns into. All of them are NULL for the zero Holding.
+func HeldDest(h *Holding) []any {
+	return []any{db.ToText(&h.JobID), db.ToText(&h.BuildID), db.ToText(&h.PipelineID), db.ToText(&h.AgentID), db.ToText((*string)(&h.State)), db.ToTime(&h.FinishedAt)}
 }
 
 // Whole returns a job of an organization with its build and its pipeline, or a NotFound error.

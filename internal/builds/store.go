@@ -44,6 +44,12 @@ func byID(q *db.Q, orgID, id string) (*Build, error) {
 	return oneBuild(q, `WHERE b.organization_id = $1 AND b.id = $2`, orgID, id)
 }
 
+// lockedByID is byID for a build that is about to be changed. Nobody else changes it until the end of the
+// write.
+func lockedByID(q *db.Q, orgID, id string) (*Build, error) {
+	return oneBuild(q, `WHERE b.organization_id = $1 AND b.id = $2`+q.Locking("b"), orgID, id)
+}
+
 // byName returns the build of a pipeline that a path names by its number or id, or a NotFound error.
 func byName(q *db.Q, orgID, pipelineID, name string) (*Build, error) {
 	if id, ok := core.ParseID(name); ok {

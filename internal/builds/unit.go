@@ -30,10 +30,7 @@ type unit struct {
 
 // open begins a unit of work on a build of an organization.
 func (s *Service) open(q *db.Q, orgID, buildID string, then *followUps) (*unit, error) {
-	if err := q.Lock("builds", buildID); err != nil {
-		return nil, err
-	}
-	b, err := byID(q, orgID, buildID)
+	b, err := lockedByID(q, orgID, buildID)
 	if err != nil {
 		return nil, err
 	}

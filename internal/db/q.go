@@ -148,6 +148,15 @@ func (q *Q) Lock(table, id string) error {
 	return err
 }
 
+// Locking ends a SELECT of one row, of the table that it calls alias, which is locked as [Q.Lock] does and
+// returned as it is then. What is joined to it is returned as it was when the statement began.
+func (q *Q) Locking(alias string) string {
+	if q.engine == SQLite {
+		return ""
+	}
+	return ` FOR NO KEY UPDATE OF ` + alias
+}
+
 // LockName takes a lock that has only a name until the end of the write: for rules over rows that do
 // not exist yet.
 func (q *Q) LockName(name string) error {

@@ -166,7 +166,26 @@ func TestWrite_SaysWhatBecameOfItWhenItsContextEndsOnTheWay(t *testing.T) {
 	})
 }
 
-func TestWrite_LosesNoIncrementOfMany(t *testing.T) {
+func TestLock_LosesNoIncrementOfMany(t *testing.T) {
+	loseNoIncrement(t, func(q *db.Q) (n int, err error) {
+		if err := q.Lock("counters", "a"); err != nil {
+			return 0, err
+		}
+		return n, q.QueryRow(`SELECT n FROM counters WHERE id = $1`, "a").Scan(&n)
+	})
+}
+
+func TestLocking_LosesNoIncrementOfMany(t *testing.T) {
+	loseNoIncrement(t, func(q *db.Q) (n int, err error) {
+		err = q.QueryRow(`
+			SELECT c.n FROM counters c LEFT JOIN installation i ON i.name = c.id
+			WHERE c.id = $1`+q.Locking("c"), "a").Scan(&n)
+		return n, err
+	})
+}
+
+// loseNoIncrement has many count up what one of them reads, and keeps, at a time.
+func loseNoIncrement(t *testing.T, read func(q *db.Q) (int, error)) {
 	const callers, each = 16, 20
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		counters(t, d)
@@ -175,14 +194,11 @@ func TestWrite_LosesNoIncrementOfMany(t *testing.T) {
 			wait.Go(func() {
 				for range each {
 					err := d.Write(t.Context(), func(q *db.Q) error {
-						if err := q.Lock("counters", "a"); err != nil {
+						n, err := read(q)
+						if err != nil {
 							return err
 						}
-						var n int
-						if err := q.QueryRow(`SELECT n FROM counters WHERE id = $1`, "a").Scan(&n); err != nil {
-							return err
-						}
-						_, err := q.Exec(`UPDATE counters SET n = $1 WHERE id = $2`, n+1, "a")
+						_, err = q.Exec(`UPDATE counters SET n = $1 WHERE id = $2`, n+1, "a")
 						return err
 					})
 					if err != nil {

@@ -42,6 +42,9 @@ func (o *offered) take(agentID string, now time.Time) bool {
 	return ok && now.Sub(at) <= offerAge
 }
 
+// Accepted notes that an agent has heard of the job that it was given. It is not asked about again.
+func (d *Dispatcher) Accepted(agentID string) { d.offered.take(agentID, d.clock()) }
+
 // again returns the job that the agent was given a moment ago and has not accepted, or "".
 func (d *Dispatcher) again(ctx context.Context, a Agent) (jobID string, err error) {
 	now := d.clock()

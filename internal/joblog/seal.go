@@ -154,18 +154,13 @@ var errOvertaken = errors.New("the log was deleted or sealed by another meanwhil
 // settle notes that a log is in its archive, unless it was overtaken: then the archive goes.
 func (s *Service) settle(ctx context.Context, l *Log, sealed record) error {
 	err := s.db.Write(ctx, func(q *db.Q) error {
-		now, err := lock(q, l.job)
-		if err != nil {
-			return err
+		settled, err := settle(q, l.job, l.record.archive, sealed)
+		if err == nil && !settled {
+			err = errOvertaken
 		}
-		if now.deleted || now.archive != l.record.archive {
-			return errOvertaken
-		}
-		sealed.headerTimes = now.headerTimes
-		return save(q, l.job, sealed)
+		return err
 	})
-	overtaken := errors.Is(err, errOvertaken) || core.KindOf(err) == core.NotFound
-	if overtaken && sealed.archive != l.record.archive {
+	if errors.Is(err, errOvertaken) && sealed.archive != l.record.archive {
 		err = errors.Join(err, s.blobs.Delete(ctx, sealed.archive))
 	}
 	return err

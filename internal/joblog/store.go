@@ -62,6 +62,19 @@ func save(q *db.Q, job Job, r record) error {
 	return err
 }
 
+// settle notes that all of a log is in an archive, and reports whether it could: not when the log was
+// deleted, or has another archive than before by now.
+func settle(q *db.Q, job Job, before string, r record) (settled bool, err error) {
+	n, err := q.Exec(`
+		INSERT INTO job_logs (job_id, organization_id, archive, archive_size, index_size, settled)
+		SELECT id, organization_id, $3, $4, $5, TRUE FROM jobs WHERE organization_id = $1 AND id = $2
+		ON CONFLICT (job_id) DO UPDATE SET
+			archive = excluded.archive, archive_size = excluded.archive_size, index_size = excluded.index_size, settled = TRUE
+		WHERE job_logs.deleted_at IS NULL AND COALESCE(job_logs.archive, '') = $6`,
+		job.OrganizationID, job.ID, db.Text(r.archive), r.archiveSize, r.indexSize, before)
+	return n == 1, err
+}
+
 // markDeleted notes that a log was deleted, and forgets all else about it.
 func markDeleted(q *db.Q, job Job, now time.Time) error {
 	_, err := q.Exec(`
