@@ -40,6 +40,9 @@ var list = Section{"List scheduled jobs", []Rule{
 	{"list.cursor-invalid", "after is a cursor of an earlier answer: 400 for anything else.", func(t *trial) {
 		t.refused(t.list(t.stack(), t.Queue, "after", "nonsense"), http.StatusBadRequest)
 	}},
+	{"list.appears", "The jobs of a new build are soon in the list.", func(t *trial) {
+		t.build()
+	}},
 	{"list.job", "A job in the list has id, priority, agent_query_rules, scheduled_at, pipeline, build and step.", func(t *trial) {
 		a, at := t.find(t.job())
 		t.has(a, at, jobSummary)
@@ -93,14 +96,15 @@ var list = Section{"List scheduled jobs", []Rule{
 		var paged []string
 		for cursor := ""; ; {
 			a := t.page(len(whole)/3, cursor)
-			paged = append(paged, listed(a)...)
-			more, _ := a.at("page_info.has_next_page").(bool)
-			if !more {
+			page := listed(a)
+			paged = append(paged, page...)
+			if a.at("page_info.has_next_page") != true {
 				t.want(a, slices.Equal(paged, whole), "the same jobs as in one page: "+show(whole), "%s", show(paged))
 				return
 			}
 			cursor = a.text("page_info.end_cursor")
-			t.want(a, cursor != "" && len(paged) <= len(whole), "an end_cursor that leads to the next page", "%s", show(a.at("page_info")))
+			t.want(a, cursor != "", "an end_cursor that leads to the next page", "%s", show(a.at("page_info")))
+			t.want(a, len(page) > 0 && len(paged) <= len(whole), "an end of the list after "+show(len(whole))+" jobs", "another page after %d", len(paged))
 		}
 	}},
 	{"list.limited", "A page has at most limit jobs, and has_next_page tells whether there are more.", func(t *trial) {
@@ -112,7 +116,9 @@ var list = Section{"List scheduled jobs", []Rule{
 	}},
 	{"list.cursor-stays", "A cursor leads on also when its job has left the list.", func(t *trial) {
 		t.jobs(2)
-		whole := listed(t.whole())
+		all := t.whole()
+		whole := listed(all)
+		t.want(all, len(whole) > 1, "jobs", "%d", len(whole))
 		first := t.page(1, "")
 		t.has(first, "page_info", shape{"end_cursor": text})
 		t.call(finishJob, t.stack(), whole[0], fields{"detail": "It is to leave the list"})
