@@ -151,6 +151,16 @@ func (s *Service) putRetryFailedJobs(r *route.Request, o OnBuild, body buildRetr
 	return v, err
 }
 
+// RetryFailed retries all jobs of a build that ended without passing, and returns how many. Jobs whose
+// steps do not allow it are left as they are.
+func (s *Service) RetryFailed(ctx context.Context, b *Build, by *identity.User) (int, error) {
+	wanted, err := buildRetryFailedJobs{}.wanted()
+	if err != nil {
+		return 0, err
+	}
+	return s.retryFailedJobs(ctx, b, wanted, by)
+}
+
 // retryFailedJobs retries the jobs of a build that ended in one of the ways, and returns how many. Jobs
 // whose steps do not allow it are left as they are.
 func (s *Service) retryFailedJobs(ctx context.Context, b *Build, wanted []func(*flow.Job) bool, by *identity.User) (retried int, err error) {

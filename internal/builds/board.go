@@ -22,8 +22,13 @@ type Board struct {
 	Before map[string][]*Job // their earlier attempts, in order, by the id of the newest
 	Number int               // of the page, from 1
 	Pages  int
-	Counts map[flow.JobState]int // of the newest attempts of all jobs but waits, by their state in the words of REST
+	// Counts are of the newest attempts of all jobs but waits, by their state in the words of REST, or
+	// SoftFailed.
+	Counts map[flow.JobState]int
 }
+
+// SoftFailed stands for the jobs on a board whose failure does not fail the build.
+const SoftFailed flow.JobState = "soft_failed"
 
 // Board returns a page of a build's jobs: the one with a job on it or, where that id is empty or not that
 // of a job of the build, the one with a number.
@@ -55,10 +60,14 @@ func (s *Service) Board(ctx context.Context, b *Build, number int, with string) 
 func (b *Board) count(q *db.Q, buildID string) error {
 	total := 0
 	b.Counts = make(map[flow.JobState]int)
-	err := eachCount(q, buildID, " AND NOT j.retried", func(kind flow.JobType, state string, n int) {
-		total += n
-		if kind != flow.Waiter {
-			b.Counts[flow.JobState(state)] += n
+	err := eachCount(q, buildID, " AND NOT j.retried", func(c jobCount) {
+		total += c.n
+		switch {
+		case c.kind == flow.Waiter:
+		case c.softFailed:
+			b.Counts[SoftFailed] += c.n
+		default:
+			b.Counts[flow.JobState(c.state)] += c.n
 		}
 	})
 	b.Pages = max(1, (total+BoardSize-1)/BoardSize)

@@ -146,33 +146,37 @@ func countJobs(q *db.Q, buildID string, retried bool) (*jobStateCountsView, erro
 		and = ""
 	}
 	v := &jobStateCountsView{States: map[string]int{}}
-	err := eachCount(q, buildID, and, func(_ flow.JobType, state string, n int) {
-		v.Total += n
-		v.States[state] += n
+	err := eachCount(q, buildID, and, func(c jobCount) {
+		v.Total += c.n
+		v.States[c.state] += c.n
 	})
 	return v, err
 }
 
-// eachCount tells how many jobs j of a build that pass a condition are of each type in each state, in the
-// words of the API.
-func eachCount(q *db.Q, buildID, and string, tell func(kind flow.JobType, state string, n int)) error {
-	_, err := db.All(q, func(scan db.Scan) (none struct{}, err error) {
-		var kind flow.JobType
-		var state string
-		var n int
-		if err = scan(&kind, &state, &n); err == nil {
-			tell(kind, state, n)
+// A jobCount is how many jobs of a build are alike.
+type jobCount struct {
+	kind       flow.JobType
+	state      string // in the words of the API
+	softFailed bool
+	n          int
+}
+
+// eachCount tells how many jobs j of a build that pass a condition are alike.
+func eachCount(q *db.Q, buildID, and string, tell func(jobCount)) error {
+	_, err := db.All(q, func(scan db.Scan) (c jobCount, err error) {
+		if err = scan(&c.kind, &c.state, &c.softFailed, &c.n); err == nil {
+			tell(c)
 		}
-		return none, err
+		return c, err
 	}, `
 		SELECT j.type, CASE
 				WHEN j.state = 'finished' AND (j.type = 'waiter' OR j.exit_status = 0) THEN 'passed'
 				WHEN j.state = 'finished' THEN 'failed'
 				WHEN j.state IN ('limiting', 'platform_limiting', 'platform_limited') THEN 'limited'
 				ELSE j.state
-			END, COUNT(*)
+			END, j.soft_failed, COUNT(*)
 		FROM jobs j
 		WHERE j.build_id = $1`+and+`
-		GROUP BY 1, 2`, buildID)
+		GROUP BY 1, 2, 3`, buildID)
 	return err
 }
