@@ -24,6 +24,7 @@ func (s *Site) buildRoutes() []route.Route {
 		s.get(buildPath+"/jobs/{job}/artifacts/{artifact}", within(s.artifact)),
 		act("/cancel", s.cancelBuild),
 		act("/rebuild", s.rebuild),
+		act("/retry", s.retryFailed),
 		act("/jobs/{job}/retry", s.retryJob),
 		act("/jobs/{job}/cancel", s.cancelJob),
 		act("/jobs/{job}/unblock", s.unblockJob),

@@ -85,6 +85,8 @@ func TestBuild_OffersAndDoesWhatTheVisitorMayDo(t *testing.T) {
 		}
 		ada.get(r.Path).want(200, "1 earlier attempt", "attempt 2")
 		ada.post(r.Path+"/jobs/"+thresh+"/retry").want(422, "This job has already been retried")
+		ada.post(r.Path + "/retry").wantRedirect(r.Path)
+		ada.get(r.Path).want(200, "0 jobs retried.")
 		ada.post(r.Path + "/cancel").wantRedirect(r.Path)
 		ada.post(r.Path+"/cancel").want(422, "Build can't be canceled because it's already finished.")
 		ada.post(r.Path + "/rebuild").wantRedirect("/acme/hello/builds/2")
@@ -233,4 +235,15 @@ func TestLive_EndsForThoseWhoMayNotLookAnyMore(t *testing.T) {
 	if _, name, data := e.next(); name != "" {
 		t.Errorf("they are told %s %s", name, data)
 	}
+}
+
+func TestLive_IsBoundedForEachPerson(t *testing.T) {
+	s := onSQLite(t)
+	r := build(t, s, `steps: [{label: Thresh, command: make thresh}]`)
+	ada := signIn(t, s, "ada@acme.test")
+	for range 100 {
+		ada.listen(r.Path+"/live?page=1", "")
+	}
+	ada.get(r.Path+"/live?page=1").want(429, "too many pages open")
+	signIn(t, s, "bo@acme.test").listen(r.Path+"/live?page=1", "")
 }

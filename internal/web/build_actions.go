@@ -33,6 +33,19 @@ func (s *Site) rebuild(v *visit) error {
 	return v.done(pathOf(v.Org, o.Pipeline.Slug, rebuilt.Number), "This is the new build.")
 }
 
+func (s *Site) retryFailed(v *visit) error {
+	o, err := s.buildWith(v, identity.BuildPipeline)
+	if err != nil {
+		return err
+	}
+	user := v.user()
+	n, err := s.Builds.RetryFailed(v.Context(), o.Build, &user)
+	if err != nil {
+		return s.refused(v, o, err, trouble{})
+	}
+	return v.done(pathOf(v.Org, o.Pipeline.Slug, o.Number), count(n, "job")+" retried.")
+}
+
 func (s *Site) retryJob(v *visit) error {
 	o, err := s.jobWith(v, identity.BuildPipeline)
 	if err != nil {

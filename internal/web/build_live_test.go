@@ -84,6 +84,27 @@ steps:
 	b.unmoved()
 }
 
+// A job that is retried by itself becomes an earlier attempt, and takes along its log, which somebody reads.
+func TestBrowser_KeepsTheLogOfAnEarlierAttempt(t *testing.T) {
+	s := onSQLite(t)
+	r := build(t, s, `steps: [{label: Thresh, command: make thresh, retry: {automatic: [{exit_status: 1, limit: 1}]}}]`)
+	a := s.Register(t, nil)
+	j := r.take(a, "Thresh")
+	say(t, j, 1, 0, "the first try\n")
+	b := watch(t, s, r.Path+"?job="+j.ID)
+	b.await("the first try")
+	j.Finish("1")
+	b.await("1 earlier attempt")
+	b.see("the first try", "attempt 2, automatic")
+	say(t, j, 2, 14, "one last word\n")
+	b.await("one last word")
+	r.take(a, "Thresh").Finish("0")
+	b.await("Passed")
+	b.see("one last word")
+	b.unmoved()
+	b.shoot("build-attempts")
+}
+
 func TestBrowser_FollowsALongLogWithoutKeepingAllOfIt(t *testing.T) {
 	s := onSQLite(t)
 	r := build(t, s, `steps: [{label: Thresh, command: make thresh}]`)

@@ -15,6 +15,17 @@ func (b *board) MayCancel() bool {
 	return b.MayBuild && !b.State.Ended() && b.State != flow.BuildCanceling && b.State != flow.BuildCreating
 }
 
+// MayRetryFailed reports whether the visitor may retry several jobs at once.
+func (b *board) MayRetryFailed() bool {
+	retryable := 0
+	for r := range b.rows() {
+		if r.MayRetry && !r.Passed() {
+			retryable++
+		}
+	}
+	return retryable > 1
+}
+
 // MayRebuild reports whether the visitor may build the same again.
 func (b *board) MayRebuild() bool {
 	return b.MayBuild && b.Pipeline.AllowRebuilds && !b.Pipeline.Archived()

@@ -28,6 +28,11 @@ func (s *Site) live(v *visit) error {
 	if err != nil {
 		return err
 	}
+	leave, err := s.followers.enter(v.who())
+	if err != nil {
+		return err
+	}
+	defer leave()
 	changed, cancel := s.Bus.Subscribe(builds.Topic(o.ID))
 	defer cancel()
 	l := &liveStream{site: s, visit: v, on: o}

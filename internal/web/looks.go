@@ -77,7 +77,7 @@ type share struct {
 	Width float64
 }
 
-// words are the counts of a share: "3 passed".
+// Words are the counts of a share: "3 passed".
 func (s share) Words() string { return fmt.Sprintf("%d %s", s.Count, s.Word) }
 
 // shareOrder is how the bar of a build reads: what is over, what goes on, what is to come.
@@ -88,6 +88,7 @@ var shareOrder = []struct {
 }{
 	{"passed", look{"good", "check", ""}, []flow.JobState{flow.APIPassed, flow.Unblocked, flow.UnblockedFailed}},
 	{"failed", look{"bad", "cross", ""}, []flow.JobState{flow.APIFailed, flow.TimedOut, flow.Expired}},
+	{"soft failed", look{"warn", "alert", ""}, []flow.JobState{builds.SoftFailed}},
 	{"running", look{"busy", "run", ""}, []flow.JobState{flow.Assigned, flow.Accepted, flow.Running, flow.Canceling, flow.TimingOut}},
 	{"blocked", look{"warn", "hand", ""}, []flow.JobState{flow.Blocked}},
 	{"to come", look{"", "clock", ""}, []flow.JobState{flow.Pending, flow.Waiting, flow.Limited, flow.Scheduled}},

@@ -66,6 +66,7 @@ type Site struct {
 	crossSite *http.CrossOriginProtection
 	templates templates
 	provider  *singleSignOn // nil: none
+	followers crowd
 	draining  chan struct{} // closed when the server is about to stop
 }
 

@@ -66,11 +66,15 @@
   const element = (id) => page.querySelector(`[data-part="${id}"]`);
 
   const parts = (list) => {
+    const printed = element("job-log");
     for (const { id, html } of list) {
       const old = element(id);
       const now = parsed(html).firstElementChild;
       if (old && now) become(old, now);
     }
+    // The log goes along with its job, when that has become an earlier attempt.
+    const place = element("job-log");
+    if (place && printed && place !== printed) place.replaceWith(printed);
     const title = element("build-head").dataset.title;
     if (document.title !== title) document.title = title;
     tick();
@@ -80,8 +84,8 @@
   const most = 5000;
   const log = (change) => {
     const at = element("job-log");
-    if (!at) return;
-    const box = at.querySelector("[data-log]");
+    const box = at && at.querySelector("[data-log]");
+    if (!box) return;
     const settled = box.querySelector("[data-settled]");
     const screen = box.querySelector("[data-screen]");
     const follow = box.scrollHeight - box.scrollTop - box.clientHeight < 40;
@@ -118,8 +122,9 @@
   const box = document.querySelector("[data-log]");
   if (box) box.scrollTop = box.scrollHeight;
 
-  // A browser comes back by itself when the stream has ended, but not when it got no stream at all.
-  let stream, patience = 1000;
+  // A browser comes back by itself when the stream has ended, but not when it got no stream at all. Browsers
+  // have few connections, so a page that nobody sees lets go of its own.
+  let stream = null, again = 0, patience = 1000;
   const follow = () => {
     stream = new EventSource(page.dataset.live + "&seen=" + page.dataset.seen);
     stream.addEventListener("open", () => { patience = 1000; });
@@ -130,11 +135,21 @@
     stream.addEventListener("log", (event) => log(JSON.parse(event.data)));
     stream.addEventListener("error", () => {
       if (stream.readyState !== EventSource.CLOSED) return;
-      setTimeout(follow, patience);
+      again = setTimeout(follow, patience);
       patience = Math.min(2 * patience, 60000);
     });
   };
-  follow();
-  addEventListener("pagehide", () => stream.close());
-  addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });
+  const leave = () => {
+    clearTimeout(again);
+    stream?.close();
+    stream = null;
+  };
+  const attend = () => {
+    leave();
+    if (!document.hidden) follow();
+  };
+  attend();
+  document.addEventListener("visibilitychange", attend);
+  addEventListener("pagehide", leave);
+  addEventListener("pageshow", (event) => { if (event.persisted) attend(); });
 })();
