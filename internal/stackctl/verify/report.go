@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 )
 
@@ -43,18 +44,19 @@ func (r *Report) WriteJSON(w io.Writer) error {
 }
 
 // WriteText writes the report's last result for people, under the title of its section where that is a new
-// one.
+// one. Why rules were skipped is written once, however many were for the same reason.
 func (r *Report) WriteText(w io.Writer) error {
-	last := r.Results[len(r.Results)-1]
+	before, last := r.Results[:len(r.Results)-1], r.Results[len(r.Results)-1]
 	var b strings.Builder
-	if n := len(r.Results); n == 1 || r.Results[n-2].Section != last.Section {
-		writeTitle(&b, last.Section, n == 1)
+	if n := len(before); n == 0 || before[n-1].Section != last.Section {
+		writeTitle(&b, last.Section, n == 0)
 	}
 	writeRule(&b, string(last.Outcome)+"  ", last.Rule, last.Text)
-	switch last.Outcome {
-	case Skip:
+	told := slices.ContainsFunc(before, func(r Result) bool { return r.Reason == last.Reason })
+	switch {
+	case last.Outcome == Skip && !told:
 		writeIndented(&b, "skipped: ", last.Reason)
-	case Fail:
+	case last.Outcome == Fail:
 		writeIndented(&b, "expected: ", last.Expected)
 		writeIndented(&b, "got:      ", last.Got)
 		last.Exchange.write(&b)
