@@ -3,6 +3,8 @@ package web
 import (
 	"fmt"
 	"html/template"
+	"math"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -94,6 +96,8 @@ func (s *Site) ran(from, to time.Time) template.HTML {
 func length(d time.Duration) string {
 	d = max(0, d)
 	switch {
+	case d < time.Second:
+		return fmt.Sprintf("%dms", d.Milliseconds())
 	case d < 10*time.Second:
 		return fmt.Sprintf("%.1fs", d.Seconds())
 	case d < time.Minute:
@@ -110,7 +114,7 @@ func clock(t time.Time) template.HTML {
 	return template.HTML(fmt.Sprintf(`<time datetime="%s" title="%s">%s</time>`, t.UTC().Format(time.RFC3339Nano), t.UTC().Format("2 January 2006, 15:04:05.000 UTC"), t.UTC().Format("15:04:05")))
 }
 
-// size says how many bytes there are, to three digits.
+// size says how many bytes there are, to about three digits.
 func size(n int64) string {
 	value := float64(n)
 	for _, unit := range []string{"bytes", "KiB", "MiB", "GiB"} {
@@ -120,7 +124,8 @@ func size(n int64) string {
 		case unit == "bytes":
 			return count(int(n), "byte")
 		default:
-			return fmt.Sprintf("%.3g %s", value, unit)
+			digits := strconv.FormatFloat(math.Round(value*10)/10, 'f', -1, 64)
+			return digits + " " + unit
 		}
 	}
 	return ""

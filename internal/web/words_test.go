@@ -44,3 +44,37 @@ func TestBrowserName(t *testing.T) {
 		}
 	}
 }
+
+func TestLength(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		-time.Second:                     "0ms",
+		340 * time.Millisecond:           "340ms",
+		1234 * time.Millisecond:          "1.2s",
+		42 * time.Second:                 "42s",
+		3*time.Minute + 12*time.Second:   "3m 12s",
+		26*time.Hour + 59*time.Minute:    "26h 59m",
+		time.Hour - 400*time.Millisecond: "59m 59s",
+	} {
+		if got := length(d); got != want {
+			t.Errorf("%s: %q, want %q", d, got, want)
+		}
+	}
+}
+
+func TestSize(t *testing.T) {
+	for n, want := range map[int64]string{
+		0: "0 bytes", 1: "1 byte", 1023: "1023 bytes", 1024: "1 KiB", 1536: "1.5 KiB", 256 << 10: "256 KiB", 5 << 20: "5 MiB", 3 << 30: "3 GiB", 1 << 40: "1024 GiB",
+	} {
+		if got := size(n); got != want {
+			t.Errorf("%d: %q, want %q", n, got, want)
+		}
+	}
+}
+
+func TestEmbedded_KeepsToItself(t *testing.T) {
+	const safe = `<h1 id="top">One</h1><h5>Five</h5><a href="#top" rel="nofollow">up</a> id=&#34;x&#34;<a href="https://ci.test/#top">out</a>`
+	const want = `<h3 id="n-top">One</h3><h6>Five</h6><a href="#n-top" rel="nofollow">up</a> id=&#34;x&#34;<a href="https://ci.test/#top">out</a>`
+	if got := embedded(safe, "n-"); got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
