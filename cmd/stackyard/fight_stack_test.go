@@ -14,7 +14,7 @@ const (
 	stackWorkers = 6   // agents that it runs at the same time
 )
 
-// A fightingStack reserves jobs. Most it runs, each with an agent of its own; some it ends without; and
+// A fightingStack reserves jobs. Some it runs, each with an agent of its own, more it ends without one, and
 // some it forgets.
 type fightingStack struct {
 	contestant
@@ -94,13 +94,11 @@ func (s *fightingStack) work(workers []contestant, ids []string) bool {
 		all.Go(func() {
 			for i := w; i < len(issued.Tokens); i += len(workers) {
 				t := issued.Tokens[i]
-				done := false
-				if i%2 == 0 {
-					done = s.finish(worker, t.JobID)
-				} else {
-					done = worker.runOnly(t.Token, t.JobID)
+				run := func() bool { return s.finish(worker, t.JobID) }
+				if i%3 == 0 {
+					run = func() bool { return worker.runOnly(t.Token, t.JobID) }
 				}
-				if !done {
+				if !run() {
 					return
 				}
 			}

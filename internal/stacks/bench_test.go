@@ -70,6 +70,7 @@ func (q *longQueue) walk(middle string) (took walk) {
 	took[2] = q.call("PUT", "/scheduled-jobs/batch-reserve", body, nil)
 	took[3] = q.call("POST", "/job-acquisition-tokens", body, nil)
 	q.exec(`UPDATE runnable SET reserved_by = NULL, reserved_until = NULL WHERE reserved_until IS NOT NULL`)
+	q.exec(`DELETE FROM job_milestones`)
 	return took
 }
 

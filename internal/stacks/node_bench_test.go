@@ -13,8 +13,8 @@ import (
 )
 
 // BenchmarkNode has eight stacks call one server at the same time, each about a thousand jobs of its own
-// in a queue of 20,000: list, reserve, get tokens and states. Beside it, as many at once run the bare
-// statement that it takes at least.
+// in a queue of 10,000: list them, reserve them, extend that, get their tokens and states. Beside it, as
+// many at once run the bare statement that it takes at least.
 func BenchmarkNode(b *testing.B) {
 	for _, engine := range engines {
 		b.Run(string(engine), func(b *testing.B) {
@@ -28,7 +28,7 @@ func BenchmarkNode(b *testing.B) {
 
 const (
 	nodeStacks   = 8
-	nodeRequests = 20 // of each stack in a round
+	nodeRequests = 10 // of each stack in a round
 )
 
 // A node is a server that many stacks call.
@@ -46,86 +46,84 @@ type nodeStack struct {
 }
 
 func newNode(b *testing.B, engine db.Engine) *node {
-	n := &node{longQueue: newLongQueue(b, dbtest.New(b, engine), 20)}
-	path := "/scheduled-jobs?queue_key=default&limit=1000"
+	n := &node{longQueue: newLongQueue(b, dbtest.New(b, engine), 10)}
+	after := ""
 	for i := range nodeStacks {
-		s := &nodeStack{path: fmt.Sprint("/v3/stacks/stack-", i)}
-		n.AsAgent(b, servertest.AcmeAgent).Post("/v3/stacks/register", registration(fmt.Sprint("stack-", i))).Want(201)
+		key := fmt.Sprint("stack-", i)
+		n.AsAgent(b, servertest.AcmeAgent).Post("/v3/stacks/register", registration(key)).Want(201)
 		var page jobPage
-		n.call("GET", path, "", &page)
-		path = "/scheduled-jobs?queue_key=default&limit=1000&after=" + page.PageInfo.EndCursor
-		s.ids = page.ids()
-		s.body = jobUUIDs(s.ids)
-		var err error
-		if s.Caller, err = servertest.Dial(n.URL); err != nil {
+		n.call("GET", thousand+after, "", &page)
+		after = "&after=" + page.PageInfo.EndCursor
+		caller, err := servertest.Dial(n.URL)
+		if err != nil {
 			b.Fatal(err)
 		}
-		b.Cleanup(func() { s.Close() })
-		n.stacks = append(n.stacks, s)
+		b.Cleanup(func() { caller.Close() })
+		n.stacks = append(n.stacks, &nodeStack{Caller: caller, path: "/v3/stacks/" + key, ids: page.ids(), body: jobUUIDs(page.ids())})
 	}
 	return n
 }
 
+const thousand = "/scheduled-jobs?queue_key=default&limit=1000"
+
 // A nodeCall is what stacks ask, and the bare statement beside it.
 type nodeCall struct {
-	name string
-	ask  func(s *nodeStack) error
-	bare func(q *db.Q, s *nodeStack) error
-	// writes says that the statement does.
-	writes bool
+	name     string
+	ask      func(s *nodeStack) error
+	bare     func(q *db.Q, s *nodeStack) error
+	writes   bool // the statement does
+	reserved bool // the jobs are, before
 }
 
 var nodeCalls = []nodeCall{
-	{
-		name: "list",
-		ask: func(s *nodeStack) error {
-			return s.Call("GET", s.path+"/scheduled-jobs?queue_key=default&limit=1000", servertest.AcmeAgent, "", nil)
-		},
-		bare: func(q *db.Q, s *nodeStack) error {
-			return drain(q, 9, `
-				SELECT r.job_id, r.priority, r.scheduled_at, r.rule_set, p.id, p.slug, b.id, b.number, b.branch
-				FROM (
-					SELECT * FROM runnable
-					WHERE queue_id = $1 AND reserved_until IS NULL
-					ORDER BY scheduled_at, job_id
-					LIMIT 1000) AS r
-				JOIN builds b ON b.id = r.build_id
-				JOIN pipelines p ON p.id = r.pipeline_id
-				ORDER BY r.scheduled_at, r.job_id`, servertest.AcmeQueueID)
-		},
-	},
-	{
-		name: "reserve",
-		ask: func(s *nodeStack) error {
-			return s.Call("PUT", s.path+"/scheduled-jobs/batch-reserve", servertest.AcmeAgent, s.body, nil)
-		},
-		bare: func(q *db.Q, s *nodeStack) error {
-			in, arg := q.In("job_id", 3, s.ids)
-			return drain(q, 1, `UPDATE runnable SET reserved_by = $1, reserved_until = $2 WHERE `+in+` RETURNING job_id`, s.path, time.Now().UnixMicro(), arg)
-		},
-		writes: true,
-	},
-	{
-		name: "tokens",
-		ask: func(s *nodeStack) error {
-			return s.Call("POST", s.path+"/job-acquisition-tokens", servertest.AcmeAgent, s.body, nil)
-		},
-		bare: func(q *db.Q, s *nodeStack) error { return standings(q, s.ids) },
-	},
-	{
-		name: "states",
-		ask: func(s *nodeStack) error {
-			return s.Call("POST", s.path+"/jobs/get-states", servertest.AcmeAgent, s.body, nil)
-		},
-		bare: func(q *db.Q, s *nodeStack) error { return standings(q, s.ids) },
-	},
+	{name: "list", ask: askList, bare: bareList},
+	{name: "reserve", ask: askReserve, bare: bareReserve, writes: true},
+	{name: "extend", ask: askReserve, bare: bareReserve, writes: true, reserved: true},
+	{name: "tokens", ask: askTokens, bare: bareReserved, reserved: true},
+	{name: "states", ask: askStates, bare: bareStates, reserved: true},
 }
 
-func standings(q *db.Q, ids []string) error {
-	in, arg := q.In("j.id", 1, ids)
-	return drain(q, 5, `
-		SELECT j.id, j.state, b.cluster_id, r.reserved_by, r.reserved_until
-		FROM jobs j JOIN builds b ON b.id = j.build_id LEFT JOIN runnable r ON r.job_id = j.id
+func askList(s *nodeStack) error {
+	return s.Call("GET", s.path+thousand, servertest.AcmeAgent, "", nil)
+}
+
+func askReserve(s *nodeStack) error {
+	return s.Call("PUT", s.path+"/scheduled-jobs/batch-reserve", servertest.AcmeAgent, s.body, nil)
+}
+
+func askTokens(s *nodeStack) error {
+	return s.Call("POST", s.path+"/job-acquisition-tokens", servertest.AcmeAgent, s.body, nil)
+}
+
+func askStates(s *nodeStack) error {
+	return s.Call("POST", s.path+"/jobs/get-states", servertest.AcmeAgent, s.body, nil)
+}
+
+func bareList(q *db.Q, s *nodeStack) error {
+	return drain(q, 7, `
+		SELECT job_id, priority, rule_set, scheduled_at, pipeline_id, build_id, step_key FROM runnable
+		WHERE queue_id = $1 AND reserved_until IS NULL
+		ORDER BY scheduled_at, job_id
+		LIMIT 1000`, servertest.AcmeQueueID)
+}
+
+func bareReserve(q *db.Q, s *nodeStack) error {
+	in, arg := q.In("job_id", 3, s.ids)
+	return drain(q, 1, `
+		UPDATE runnable SET reserved_by = $1, reserved_until = $2
+		WHERE `+in+`
+		RETURNING job_id`, s.path, time.Now().UnixMicro(), arg)
+}
+
+func bareReserved(q *db.Q, s *nodeStack) error {
+	in, arg := q.In("job_id", 1, s.ids)
+	return drain(q, 3, `SELECT job_id, reserved_by, reserved_until FROM runnable WHERE `+in, arg)
+}
+
+func bareStates(q *db.Q, s *nodeStack) error {
+	in, arg := q.In("j.id", 1, s.ids)
+	return drain(q, 3, `
+		SELECT j.id, j.state, r.reserved_until FROM jobs j LEFT JOIN runnable r ON r.job_id = j.id
 		WHERE `+in, arg)
 }
 
@@ -140,14 +138,20 @@ func drain(q *db.Q, columns int, statement string, args ...any) error {
 }
 
 func (n *node) benchmark(b *testing.B, call nodeCall) {
+	for _, s := range n.stacks {
+		if err := n.prepare(s, call); err != nil {
+			b.Fatal(err)
+		}
+	}
+	run := n.DB.Read
+	if call.writes {
+		run = n.DB.Write
+	}
 	var ours, bare load
 	for b.Loop() {
-		ours.add(b, n.stacks, call.ask)
-		bare.add(b, n.stacks, func(s *nodeStack) error {
-			if call.writes {
-				return n.DB.Write(b.Context(), func(q *db.Q) error { return call.bare(q, s) })
-			}
-			return n.DB.Read(b.Context(), func(q *db.Q) error { return call.bare(q, s) })
+		ours.add(b, n, call, call.ask)
+		bare.add(b, n, call, func(s *nodeStack) error {
+			return run(b.Context(), func(q *db.Q) error { return call.bare(q, s) })
 		})
 	}
 	b.ReportMetric(ours.perSecond(), "requests/s")
@@ -158,21 +162,38 @@ func (n *node) benchmark(b *testing.B, call nodeCall) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// A load is how long calls took that were made by all stacks at once.
-type load struct {
-	calls []time.Duration
-	all   time.Duration
+// prepare has the jobs of a stack be as they are to be before a call.
+func (n *node) prepare(s *nodeStack, call nodeCall) error {
+	if call.reserved {
+		return askReserve(s)
+	}
+	return n.DB.Write(n.t.Context(), func(q *db.Q) error {
+		in, arg := q.In("job_id", 1, s.ids)
+		if _, err := q.Exec(`UPDATE runnable SET reserved_by = NULL, reserved_until = NULL WHERE reserved_until IS NOT NULL AND `+in, arg); err != nil {
+			return err
+		}
+		_, err := q.Exec(`DELETE FROM job_milestones WHERE what = 'reserved' AND `+in, arg)
+		return err
+	})
 }
 
+// A load is how long calls took that all stacks made at once.
+type load []time.Duration
+
 // add has each stack do something nodeRequests times.
-func (l *load) add(b *testing.B, stacks []*nodeStack, do func(*nodeStack) error) {
+func (l *load) add(b *testing.B, n *node, call nodeCall, do func(*nodeStack) error) {
 	b.Helper()
-	took := make([][]time.Duration, len(stacks))
+	took := make([]load, len(n.stacks))
 	var running sync.WaitGroup
-	began := time.Now()
-	for i, s := range stacks {
+	for i, s := range n.stacks {
 		running.Go(func() {
 			for range nodeRequests {
+				if call.writes {
+					if err := n.prepare(s, call); err != nil {
+						b.Error(err)
+						return
+					}
+				}
 				began := time.Now()
 				if err := do(s); err != nil {
 					b.Error(err)
@@ -183,17 +204,23 @@ func (l *load) add(b *testing.B, stacks []*nodeStack, do func(*nodeStack) error)
 		})
 	}
 	running.Wait()
-	l.all += time.Since(began)
-	l.calls = append(l.calls, slices.Concat(took...)...)
+	*l = append(*l, slices.Concat(took...)...)
 	if b.Failed() {
 		b.FailNow()
 	}
 }
 
-func (l *load) perSecond() float64 { return float64(len(l.calls)) / l.all.Seconds() }
+// perSecond is how many calls the stacks would make in a second together if they did nothing else.
+func (l load) perSecond() float64 {
+	var all time.Duration
+	for _, one := range l {
+		all += one
+	}
+	return float64(len(l)*nodeStacks) / all.Seconds()
+}
 
 // p99 is in milliseconds.
-func (l *load) p99() float64 {
-	slices.Sort(l.calls)
-	return float64(l.calls[len(l.calls)*99/100].Microseconds()) / 1000
+func (l load) p99() float64 {
+	slices.Sort(l)
+	return float64(l[len(l)*99/100].Microseconds()) / 1000
 }
