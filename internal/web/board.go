@@ -24,12 +24,8 @@ const (
 
 // A board is a build as its page shows it to a visitor.
 type board struct {
-	builds.OnBuild
+	buildHead
 	site     *Site
-	Org      *identity.Organization
-	Path     string // of the page, within the site
-	Look     look
-	Stranger bool // the visitor sees it because it is public
 	MayBuild bool
 
 	Sections     []section
@@ -61,10 +57,7 @@ type artifact struct {
 
 // readBoard reads what the page of a build shows. before, which may be nil, is what it showed a moment ago.
 func (s *Site) readBoard(v *visit, o builds.OnBuild, t trouble, before *board) (*board, error) {
-	b := &board{
-		OnBuild: o, site: s, Org: v.Org, Path: pathOf(v.Org, o.Pipeline.Slug, o.Number), Look: lookOfBuild(o.State),
-		Stranger: v.Member == nil, MayBuild: v.session != nil && o.Permits(v.Request, identity.BuildPipeline),
-	}
+	b := &board{buildHead: headOf(v, o), site: s, MayBuild: v.session != nil && o.Permits(v.Request, identity.BuildPipeline)}
 	open := cmp.Or(t.JobID, v.FormQuery("job"))
 	number, _ := strconv.Atoi(v.FormQuery("page"))
 	jobs, err := s.Builds.Board(v.Context(), o.Build, number, open)
@@ -163,6 +156,27 @@ func (b *board) readStacks(v *visit) error {
 		}
 		return err
 	})
+}
+
+// MayCancel reports whether the visitor may cancel the build.
+func (b *board) MayCancel() bool {
+	return b.MayBuild && !b.State.Ended() && b.State != flow.BuildCanceling && b.State != flow.BuildCreating
+}
+
+// MayRetryFailed reports whether the visitor may retry several jobs at once.
+func (b *board) MayRetryFailed() bool {
+	retryable := 0
+	for r := range b.rows() {
+		if r.MayRetry && !r.Passed() {
+			retryable++
+		}
+	}
+	return retryable > 1
+}
+
+// MayRebuild reports whether the visitor may build the same again.
+func (b *board) MayRebuild() bool {
+	return b.MayBuild && b.Pipeline.AllowRebuilds && !b.Pipeline.Archived()
 }
 
 // rows returns all of the page, earlier attempts too.

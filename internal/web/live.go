@@ -1,6 +1,7 @@
 package web
 
 import (
+	"net/http"
 	"time"
 
 	"stackyard/internal/builds"
@@ -47,6 +48,9 @@ func (s *Site) live(v *visit) error {
 		l.window = s.Logs.Window(l.board.logOf())
 	}
 	route.SetEventHeaders(v.w.Header())
+	if v.Method == http.MethodHead {
+		return nil
+	}
 	if l.events, err = route.NewEvents(v.w); err != nil {
 		return nil // the reader has gone
 	}
@@ -71,50 +75,42 @@ type liveStream struct {
 // run tells until the page is gone, the server is about to stop, or something went wrong: then the page
 // comes back and begins anew.
 func (l *liveStream) run(changed, printed <-chan struct{}) {
-	if seen := l.visit.seen(); seen == l.now.version() {
+	if l.visit.seen() == l.now.version() {
 		l.parts = l.now
 	}
-	end := time.After(liveLifetime)
-	look, read := true, l.window != nil
-	for {
-		begun := time.Now()
-		if look && l.tell() != nil || read && l.tellLog() != nil {
-			return
-		}
-		look, read = false, false
-		pause := time.After(max(livePace, liveCosts*time.Since(begun)))
-		for waiting := true; waiting; {
-			select {
-			case <-changed:
-				look = true
-				waiting = false
-			case <-printed:
-				read = true
-				waiting = false
-			case <-time.After(liveIdle):
-				if l.events.Idle() != nil {
-					return
-				}
-			case <-end:
-				return
-			case <-l.site.draining:
-				return
-			case <-l.visit.Context().Done():
-				return
-			}
-		}
+	if l.tell() != nil || l.tellLog() != nil {
+		return
+	}
+	for end := time.After(liveLifetime); ; {
+		var tell func() error
 		select {
-		case <-pause:
+		case <-changed:
+			tell = l.tellAgain
+		case <-printed:
+			tell = l.tellLog
+		case <-time.After(liveIdle):
+			tell = l.events.Idle
+		case <-end:
+			return
 		case <-l.site.draining:
 			return
 		case <-l.visit.Context().Done():
 			return
 		}
-		if look {
-			if l.again() != nil {
-				return
-			}
+		begun := time.Now()
+		if tell() != nil {
+			return
 		}
+		l.rest(max(livePace, liveCosts*time.Since(begun)))
+	}
+}
+
+// rest lets what happens meanwhile come together.
+func (l *liveStream) rest(d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-l.site.draining:
+	case <-l.visit.Context().Done():
 	}
 }
 
@@ -126,8 +122,9 @@ func (v *visit) seen() string {
 	return v.FormQuery("seen")
 }
 
-// again finds out who the visitor is and what they may see now.
-func (l *liveStream) again() (err error) {
+// tellAgain finds out who the visitor is and what they may see now, and sends what of it the page does not
+// have yet.
+func (l *liveStream) tellAgain() (err error) {
 	v := l.visit
 	v.session, v.Caller = nil, nil
 	if err := v.identify(); err != nil {
@@ -139,7 +136,10 @@ func (l *liveStream) again() (err error) {
 	if l.on, err = l.site.Builds.LoadOnBuild(v.Request); err != nil {
 		return err
 	}
-	return l.look()
+	if err := l.look(); err != nil {
+		return err
+	}
+	return l.tell()
 }
 
 // look reads how the build is now.
@@ -170,7 +170,11 @@ type logChange struct {
 	Size    string `json:"size"` // in words
 }
 
+// tellLog sends what has come to the log, if one is shown.
 func (l *liveStream) tellLog() error {
+	if l.window == nil {
+		return nil
+	}
 	sight, err := l.window.Look(l.visit.Context())
 	if err != nil {
 		return err

@@ -24,13 +24,8 @@ func (s *Site) pipelineRoutes() []route.Route {
 // A pipelineRow is a pipeline in a list, with its newest build.
 type pipelineRow struct {
 	*pipelines.Pipeline
-	Path  string // of its page
-	Build *buildRow
-}
-
-// A buildRow is a build in a list.
-type buildRow struct {
-	*board
+	Path  string     // of its page
+	Build *buildHead // nil: none
 }
 
 // pipelineList is a page of the pipelines of an organization.
@@ -77,23 +72,19 @@ func (s *Site) pipelinesOf(v *visit, name string, page route.Page) (*pipelineLis
 	for _, p := range found {
 		row := pipelineRow{Pipeline: p, Path: core.PublicURL("").To(v.Org.Slug, p.Slug)}
 		if b := newest[p.ID]; b != nil {
-			row.Build = s.buildRow(v, p, b)
+			head := headOf(v, builds.OnBuild{Build: b, Pipeline: p})
+			row.Build = &head
 		}
 		l.Rows = append(l.Rows, row)
 	}
 	return l, nil
 }
 
-func (s *Site) buildRow(v *visit, p *pipelines.Pipeline, b *builds.Build) *buildRow {
-	on := builds.OnBuild{Build: b, Pipeline: p}
-	return &buildRow{&board{OnBuild: on, site: s, Org: v.Org, Path: pathOf(v.Org, p.Slug, b.Number), Look: lookOfBuild(b.State), Stranger: v.Member == nil}}
-}
-
 // pipelinePage is what the template of a pipeline's page is given.
 type pipelinePage struct {
 	*pipelines.Pipeline
 	Org      *identity.Organization
-	Rows     []*buildRow
+	Rows     []buildHead
 	Branch   string // that the builds are of
 	Pages    []pageLink
 	MayBuild bool
@@ -132,7 +123,7 @@ func (s *Site) showPipeline(v *visit, status int, p *pipelines.Pipeline, wish bu
 	shown := pipelinePage{Pipeline: p, Org: v.Org, Branch: branch, Pages: v.pageLinks(page, more, "Newer", "Older"), Wish: wish, Problems: wrong}
 	shown.MayBuild = v.session != nil && !p.Archived() && p.Permits(v.Request, identity.BuildPipeline)
 	for _, b := range recent {
-		shown.Rows = append(shown.Rows, s.buildRow(v, p, b))
+		shown.Rows = append(shown.Rows, headOf(v, builds.OnBuild{Build: b, Pipeline: p}))
 	}
 	return v.show(status, "pipeline", view{Title: p.Name, Section: "home", Page: shown})
 }

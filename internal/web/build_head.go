@@ -7,49 +7,41 @@ import (
 
 	"stackyard/internal/builds"
 	"stackyard/internal/core"
-	"stackyard/internal/flow"
+	"stackyard/internal/identity"
 )
 
-// MayCancel reports whether the visitor may cancel the build.
-func (b *board) MayCancel() bool {
-	return b.MayBuild && !b.State.Ended() && b.State != flow.BuildCanceling && b.State != flow.BuildCreating
+// A buildHead is a build as the head of its page, and lists, tell of it.
+type buildHead struct {
+	builds.OnBuild
+	Org      *identity.Organization
+	Path     string // of the build's page, within the site
+	Look     look
+	Stranger bool // the visitor sees it because it is public
 }
 
-// MayRetryFailed reports whether the visitor may retry several jobs at once.
-func (b *board) MayRetryFailed() bool {
-	retryable := 0
-	for r := range b.rows() {
-		if r.MayRetry && !r.Passed() {
-			retryable++
-		}
-	}
-	return retryable > 1
-}
-
-// MayRebuild reports whether the visitor may build the same again.
-func (b *board) MayRebuild() bool {
-	return b.MayBuild && b.Pipeline.AllowRebuilds && !b.Pipeline.Archived()
+func headOf(v *visit, o builds.OnBuild) buildHead {
+	return buildHead{OnBuild: o, Org: v.Org, Path: pathOf(v.Org, o.Pipeline.Slug, o.Number), Look: lookOfBuild(o.State), Stranger: v.Member == nil}
 }
 
 // Heading is the first line of the build's message.
-func (b *board) Heading() string {
+func (b buildHead) Heading() string {
 	first, _, _ := strings.Cut(strings.TrimSpace(b.Message), "\n")
 	return cmp.Or(strings.TrimSpace(first), fmt.Sprintf("Build #%d", b.Number))
 }
 
 // Rest is what the message says after its first line.
-func (b *board) Rest() string {
+func (b buildHead) Rest() string {
 	_, rest, _ := strings.Cut(strings.TrimSpace(b.Message), "\n")
 	return strings.TrimSpace(rest)
 }
 
 // Title is that of the page.
-func (b *board) Title() string {
+func (b buildHead) Title() string {
 	return fmt.Sprintf("%s: %s #%d", b.Look.Word, b.Pipeline.Name, b.Number)
 }
 
 // ShortCommit is as much of the commit as people need to know it.
-func (b *board) ShortCommit() string {
+func (b buildHead) ShortCommit() string {
 	if len(b.Commit) == 40 {
 		return b.Commit[:10]
 	}
@@ -57,7 +49,7 @@ func (b *board) ShortCommit() string {
 }
 
 // AuthorName is who wrote the commit, if that was told.
-func (b *board) AuthorName() string {
+func (b buildHead) AuthorName() string {
 	if b.Author == nil {
 		return ""
 	}
@@ -73,13 +65,13 @@ var sourceWords = map[builds.Source]string{
 }
 
 // SourceWords say how the build came about.
-func (b *board) SourceWords() string { return sourceWords[b.Source] }
+func (b buildHead) SourceWords() string { return sourceWords[b.Source] }
 
 // A from is a build that another one came from.
 type from struct{ Words, Path string }
 
 // From returns the builds that this one came from, as far as the visitor may know.
-func (b *board) From() []from {
+func (b buildHead) From() []from {
 	var list []from
 	if l := b.RebuiltBuild(); l.ID != "" {
 		list = append(list, from{fmt.Sprintf("Rebuilt from #%d", l.Number), pathOf(b.Org, l.Slug, l.Number)})
@@ -91,7 +83,7 @@ func (b *board) From() []from {
 }
 
 // PipelinePath is the path of the pipeline's page.
-func (b *board) PipelinePath() string { return core.PublicURL("").To(b.Org.Slug, b.Pipeline.Slug) }
+func (b buildHead) PipelinePath() string { return core.PublicURL("").To(b.Org.Slug, b.Pipeline.Slug) }
 
 // OrgPath is the path of the organization's page.
-func (b *board) OrgPath() string { return core.PublicURL("").To(b.Org.Slug) }
+func (b buildHead) OrgPath() string { return core.PublicURL("").To(b.Org.Slug) }
