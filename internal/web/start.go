@@ -26,7 +26,11 @@ func (s *Site) start(v *visit) error {
 	}
 	orgs := make([]homeOrganization, len(memberships))
 	for i, m := range memberships {
-		if orgs[i], err = s.atHome(v, m); err != nil {
+		orgs[i].membership = m
+		if m.Suspended || i >= homeOrganizations {
+			continue
+		}
+		if orgs[i].Pipelines, err = s.pipelinesAtHome(v, m); err != nil {
 			return err
 		}
 	}
@@ -37,24 +41,18 @@ func (s *Site) start(v *visit) error {
 	}{firstName(v.user().Name), orgs, v.settings()}})
 }
 
-// homePipelines is how many pipelines of an organization the first page shows.
-const homePipelines = 8
+// The first page shows some pipelines of the first organizations.
+const homeOrganizations, homePipelines = 10, 8
 
 // A homeOrganization is an organization with some of its pipelines.
 type homeOrganization struct {
 	membership
-	Pipelines *pipelineList // nil while it is suspended
+	Pipelines *pipelineList // nil: not shown
 }
 
-func (s *Site) atHome(v *visit, m membership) (homeOrganization, error) {
-	home := homeOrganization{membership: m}
-	if m.Suspended {
-		return home, nil
-	}
+func (s *Site) pipelinesAtHome(v *visit, m membership) (*pipelineList, error) {
 	v.Org, v.Member = &m.Organization, v.Caller.Membership(m.ID)
-	var err error
-	home.Pipelines, err = s.pipelinesOf(v, "", route.Page{Number: 1, Size: homePipelines})
-	return home, err
+	return s.pipelinesOf(v, "", route.Page{Number: 1, Size: homePipelines})
 }
 
 // firstName is how a person is greeted.
