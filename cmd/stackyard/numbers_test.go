@@ -154,7 +154,7 @@ func benchmarkGet(b *testing.B) {
 	requests := float64(b.N * each)
 	b.ReportMetric(requests/oursTook.Seconds(), "requests/s")
 	b.ReportMetric(requests/bareTook.Seconds(), "bare-requests/s")
-	b.ReportMetric(bareTook.Seconds()/oursTook.Seconds(), "of-bare")
+	b.ReportMetric(bareTook.Seconds()/oursTook.Seconds(), "rate/bare-server")
 }
 
 // getMany gets a path n times over 16 connections.

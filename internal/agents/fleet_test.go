@@ -2,6 +2,7 @@ package agents_test
 
 import (
 	"fmt"
+	"log/slog"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -39,7 +40,11 @@ func onDisk(b *testing.B, engine db.Engine) *db.DB {
 		b.Cleanup(postgres.Stop)
 		return dbtest.Open(b, postgres.Database(b))
 	}
-	d := dbtest.Open(b, filepath.Join(b.TempDir(), "stackyard.db"))
+	d, err := db.Open(b.Context(), filepath.Join(b.TempDir(), "stackyard.db"), slog.New(slog.DiscardHandler))
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { d.Close() })
 	if err := d.Migrate(b.Context()); err != nil {
 		b.Fatal(err)
 	}

@@ -47,7 +47,7 @@ func benchmarkLifecycle(b *testing.B, engine db.Engine) {
 	jobs := float64(b.N * lifecycleJobs)
 	b.ReportMetric(jobs/ours.Seconds(), "jobs/s")
 	b.ReportMetric(jobs/theirs.Seconds(), "bare-jobs/s")
-	b.ReportMetric(theirs.Seconds()/ours.Seconds(), "of-bare")
+	b.ReportMetric(theirs.Seconds()/ours.Seconds(), "rate/bare-inserts")
 	b.ReportMetric(float64(statements)/jobs, "statements/job")
 	b.ReportMetric(0, "ns/op")
 }

@@ -69,7 +69,7 @@ func benchmarkPing(b *testing.B, hold time.Duration, listen func(http.Handler) *
 	pings := float64(b.N * agents * each)
 	b.ReportMetric(pings/oursTook.Seconds(), "pings/s")
 	b.ReportMetric(pings/bareTook.Seconds(), "bare-requests/s")
-	b.ReportMetric(bareTook.Seconds()/oursTook.Seconds(), "of-bare")
+	b.ReportMetric(bareTook.Seconds()/oursTook.Seconds(), "rate/bare-handler")
 	b.ReportMetric(float64(s.DB.Statements()-before)/pings, "statements/ping")
 	b.ReportMetric(0, "ns/op")
 }

@@ -44,8 +44,8 @@ func benchmarkReaction(b *testing.B, engine db.Engine, jobs, builds int) {
 	}
 	took := r.times(b, s.DB)
 	ms := func(part int) float64 { return float64(took[len(took)*part/100].Microseconds()) / 1000 }
-	b.ReportMetric(ms(50), "p50-ms")
-	b.ReportMetric(ms(99), "p99-ms")
+	b.ReportMetric(ms(50), "ms-runnable-to-accepted-p50")
+	b.ReportMetric(ms(99), "ms-runnable-to-accepted-p99")
 	b.ReportMetric(0, "ns/op")
 }
 

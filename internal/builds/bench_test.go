@@ -213,7 +213,7 @@ func BenchmarkPages(b *testing.B) {
 				last += taken[pages-1-i]
 			}
 			b.ReportMetric(float64(first.Microseconds())/float64(10*b.N), "µs/page")
-			b.ReportMetric(float64(last)/float64(first), "last/first")
+			b.ReportMetric(float64(last)/float64(first), "time/first-page")
 			b.ReportMetric(0, "ns/op")
 		})
 	}

@@ -69,7 +69,7 @@ func compare(b *testing.B, d *db.DB, insert string, bare func(context.Context, .
 			bareRate = rate
 		}
 		b.ReportMetric(rate, "tx/s")
-		b.ReportMetric(rate/bareRate, "x-bare")
+		b.ReportMetric(rate/bareRate, "rate/bare-insert")
 		b.ReportMetric(0, "ns/op")
 	}
 	write := func() error {

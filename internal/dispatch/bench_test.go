@@ -63,8 +63,8 @@ func BenchmarkWait(b *testing.B) {
 				cancel()
 				all.Wait()
 				slices.Sort(taken)
-				b.ReportMetric(float64(taken[len(taken)/2].Microseconds())/1000, "ms-p50")
-				b.ReportMetric(float64(taken[len(taken)*99/100].Microseconds())/1000, "ms-p99")
+				b.ReportMetric(float64(taken[len(taken)/2].Microseconds())/1000, "ms-runnable-to-assigned-p50")
+				b.ReportMetric(float64(taken[len(taken)*99/100].Microseconds())/1000, "ms-runnable-to-assigned-p99")
 				b.ReportMetric(0, "ns/op")
 			})
 		}
@@ -89,8 +89,8 @@ func BenchmarkReplicas(b *testing.B) {
 		taken = append(taken, time.Since(committed()))
 	}
 	slices.Sort(taken)
-	b.ReportMetric(float64(taken[len(taken)/2].Microseconds())/1000, "ms-p50")
-	b.ReportMetric(float64(taken[len(taken)*99/100].Microseconds())/1000, "ms-p99")
+	b.ReportMetric(float64(taken[len(taken)/2].Microseconds())/1000, "ms-runnable-to-assigned-p50")
+	b.ReportMetric(float64(taken[len(taken)*99/100].Microseconds())/1000, "ms-runnable-to-assigned-p99")
 	b.ReportMetric(0, "ns/op")
 }
 
@@ -117,8 +117,8 @@ func BenchmarkClaims(b *testing.B) {
 			}
 			all := float64(b.N * builds * jobs)
 			b.ReportMetric(all/handing.Seconds(), "jobs/s")
-			b.ReportMetric(all/bare.Seconds(), "bare/s")
-			b.ReportMetric(handing.Seconds()/bare.Seconds(), "times-bare")
+			b.ReportMetric(all/bare.Seconds(), "bare-updates/s")
+			b.ReportMetric(bare.Seconds()/handing.Seconds(), "rate/bare-updates")
 			b.ReportMetric(0, "ns/op")
 		})
 	}
@@ -192,9 +192,9 @@ func BenchmarkLongQueue(b *testing.B) {
 					w.exec(`ANALYZE`)
 				}
 				many := w.quiet(samples)
-				b.ReportMetric(float64(few.Microseconds()), "µs-1000")
-				b.ReportMetric(float64(many.Microseconds()), "µs-1000000")
-				b.ReportMetric(float64(many)/float64(few), "many/few")
+				b.ReportMetric(float64(few.Microseconds()), "µs/job-of-1000")
+				b.ReportMetric(float64(many.Microseconds()), "µs/job-of-1000000")
+				b.ReportMetric(float64(many)/float64(few), "time/of-1000")
 			}
 			b.ReportMetric(0, "ns/op")
 		})

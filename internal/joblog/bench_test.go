@@ -87,7 +87,7 @@ func BenchmarkIngest(b *testing.B) {
 	total := float64(b.N) * chunks * chunkSize / 1e6
 	b.ReportMetric(total/took.Seconds(), "MB/s")
 	b.ReportMetric(total/baseline.Seconds(), "bare-MB/s")
-	b.ReportMetric(float64(baseline)/float64(took), "x-gunzip-and-write")
+	b.ReportMetric(float64(baseline)/float64(took), "rate/gunzip-and-write")
 	b.ReportMetric(0, "ns/op")
 }
 
@@ -252,7 +252,7 @@ func BenchmarkLine(b *testing.B) {
 		large += longLog.readLine()
 	}
 	b.ReportMetric(float64(large.Microseconds())/float64(b.N), "µs/line")
-	b.ReportMetric(float64(large)/float64(small), "x-of-a-small-log")
+	b.ReportMetric(float64(large)/float64(small), "time/small-log")
 	b.ReportMetric(0, "ns/op")
 }
 

@@ -50,8 +50,8 @@ func BenchmarkTake(b *testing.B) {
 					b.Fatal(err)
 				}
 			})
-			b.ReportMetric(float64(each)/float64(memory), "x-in-memory")
-			b.ReportMetric(float64(each)/float64(upsert), "x-bare-upsert")
+			b.ReportMetric(float64(each)/float64(memory), "time/in-memory")
+			b.ReportMetric(float64(each)/float64(upsert), "time/bare-upsert")
 		})
 	}
 }

@@ -103,7 +103,7 @@ func BenchmarkPoll(b *testing.B) {
 			for range b.N {
 				few.round(b)
 			}
-			b.ReportMetric(float64(took)/float64(time.Since(began)), "x-few-waiting")
+			b.ReportMetric(float64(took)/float64(time.Since(began)), "time/few-waiting")
 			b.ReportMetric(float64(took.Microseconds())/float64(b.N*pollsAtOnce), "µs/poll")
 			b.ReportMetric(0, "ns/op")
 		})

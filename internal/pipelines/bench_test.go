@@ -68,7 +68,7 @@ func benchmarkList(b *testing.B, d *db.DB, who string) {
 		bare()
 	}
 	perBare := float64(time.Since(begin)) / rounds
-	b.ReportMetric(perList/perBare, "x-bare-query")
+	b.ReportMetric(perList/perBare, "time/bare-query")
 }
 
 // readBare reads whole rows and makes nothing of them.

@@ -192,7 +192,7 @@ func BenchmarkTasks(b *testing.B) {
 			})
 			bare := time.Since(began)
 			b.ReportMetric(float64(b.N)/ours.Seconds(), "tasks/s")
-			b.ReportMetric(float64(bare)/float64(ours), "x-bare")
+			b.ReportMetric(float64(bare)/float64(ours), "rate/bare-insert-and-delete")
 			b.ReportMetric(0, "ns/op")
 		})
 	}
