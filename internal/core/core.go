@@ -3,6 +3,7 @@
 package core
 
 import (
+	"bytes"
 	"encoding/base64"
 	"time"
 
@@ -42,14 +43,16 @@ func SystemClock() time.Time {
 // Time is a time as every API writes it: 2026-01-02T03:04:05.678Z; the zero value is null.
 type Time struct{ time.Time }
 
-const timeLayout = `"2006-01-02T15:04:05.000Z"`
-
-// MarshalJSON writes the time in UTC with milliseconds, or null.
+// MarshalJSON writes the time in UTC with milliseconds, or null. Lists have thousands of times, so it goes
+// the standard library's short way for RFC 3339, which knows no milliseconds, and adds them.
 func (t Time) MarshalJSON() ([]byte, error) {
 	if t.IsZero() {
 		return []byte("null"), nil
 	}
-	return t.UTC().AppendFormat(nil, timeLayout), nil
+	b := append(make([]byte, 0, len(`"2006-01-02T15:04:05.000Z"`)), '"')
+	b = bytes.TrimSuffix(t.UTC().AppendFormat(b, time.RFC3339), []byte("Z"))
+	ms := t.Nanosecond() / int(time.Millisecond)
+	return append(b, '.', byte('0'+ms/100), byte('0'+ms/10%10), byte('0'+ms%10), 'Z', '"'), nil
 }
 
 // At returns t as the APIs write it.
