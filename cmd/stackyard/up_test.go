@@ -124,12 +124,12 @@ func TestUp_ReachesItselfWhereverItsPublicURLLeads(t *testing.T) {
 			const hello = "/v2/organizations/demo/pipelines/hello"
 			const configuration = `{"configuration": "env: {SERVICE_SKIP_CHECKOUT: \"true\"}\nsteps:\n  - {key: make, command: echo hi > made.txt, artifact_paths: made.txt}\n  - {depends_on: make, command: stackyard agent artifact download made.txt . --step make && grep hi made.txt}"}`
 			p.ask(t, token, "PATCH", hello, configuration).want(t, 200)
-			p.ask(t, token, "POST", hello+"/builds", `{"commit": "HEAD", "branch": "main"}`).want(t, 201)
+			made := decode[struct{ Number int }](t, p.ask(t, token, "POST", hello+"/builds", `{"commit": "HEAD", "branch": "main"}`).want(t, 201))
 			until(t, "the build to pass", func() bool {
 				b := decode[struct {
 					State  string
 					WebURL string `json:"web_url"`
-				}](t, p.get(t, token, hello+"/builds/2"))
+				}](t, p.get(t, token, fmt.Sprintf("%s/builds/%d", hello, made.Number)))
 				if b.State == "failed" || !strings.HasPrefix(b.WebURL, public) {
 					t.Fatalf("the build is %+v", b)
 				}
