@@ -3,8 +3,9 @@
 
 .PHONY: test tools build lint bench fuzz
 
+# Much of a test is waiting, for a disk or a browser; so more rooms are tested at a time than there are cores.
 test: tools
-	go test ./...
+	go test -p 4 ./...
 	cd interop && go test ./...
 
 # The tests start PostgreSQL and Chromium themselves; they need the programs, nothing running.
