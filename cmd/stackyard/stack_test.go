@@ -6,20 +6,9 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 )
 
 const stackOrganizations = "testdata/stack.yaml"
-
-// until looks again and again for something that must come to be.
-func until(t *testing.T, what string, there func() bool) {
-	t.Helper()
-	for begun := time.Now(); !there(); time.Sleep(20 * time.Millisecond) {
-		if time.Since(begun) > patience {
-			t.Fatalf("waited in vain for %s", what)
-		}
-	}
-}
 
 // jobsOf returns the jobs of a build of acme's pipeline as REST shows them.
 func jobsOf(t *testing.T, server *process, pipeline string) []map[string]any {
@@ -43,7 +32,7 @@ func TestStack_RunsJobsWithAgentsOfItsOwn(t *testing.T) {
 	server := start(t, "serve", "--listen", "127.0.0.1:0", "--data", t.TempDir(), "--apply", stackOrganizations)
 	stack := startStack(t, server)
 	server.ask(t, "svcua_ada", "POST", "/v2/organizations/acme/pipelines/many/builds", `{"commit": "HEAD", "branch": "main"}`).want(t, http.StatusCreated)
-	until(t, "the jobs to end", func() bool {
+	eventually(t, patience, "the jobs have ended", func() bool {
 		for _, j := range jobsOf(t, server, "many") {
 			if j["state"] != "passed" {
 				return false
@@ -75,7 +64,7 @@ func TestStack_FinishesJobsThatNoAgentCanBeStartedFor(t *testing.T) {
 	startStack(t, server, "--command", "echo no machine is left for {{.JobID}} >&2; exit 3")
 	server.ask(t, "svcua_ada", "POST", "/v2/organizations/acme/pipelines/one/builds", `{"commit": "HEAD", "branch": "main"}`).want(t, http.StatusCreated)
 	var job map[string]any
-	until(t, "the job to end", func() bool {
+	eventually(t, patience, "the job has ended", func() bool {
 		job = jobsOf(t, server, "one")[0]
 		return job["state"] == "failed"
 	})

@@ -99,7 +99,7 @@ func TestUp_MakesNewTokensWhenItsWelcomeIsGone(t *testing.T) {
 func TestUp_RunsAFirstBuild(t *testing.T) {
 	t.Parallel()
 	p, said := up(t, "--data", t.TempDir())
-	until(t, "the first build to pass", func() bool {
+	eventually(t, patience, "the first build passes", func() bool {
 		var b struct{ State string }
 		first := p.ask(t, secrets(said)["Access token"], "GET", "/v2/organizations/demo/pipelines/hello/builds/1", "")
 		return json.Unmarshal(first.Body, &b) == nil && b.State == "passed"
@@ -125,7 +125,7 @@ func TestUp_ReachesItselfWhereverItsPublicURLLeads(t *testing.T) {
 			const configuration = `{"configuration": "env: {SERVICE_SKIP_CHECKOUT: \"true\"}\nsteps:\n  - {key: make, command: echo hi > made.txt, artifact_paths: made.txt}\n  - {depends_on: make, command: stackyard agent artifact download made.txt . --step make && grep hi made.txt}"}`
 			p.ask(t, token, "PATCH", hello, configuration).want(t, 200)
 			made := decode[struct{ Number int }](t, p.ask(t, token, "POST", hello+"/builds", `{"commit": "HEAD", "branch": "main"}`).want(t, 201))
-			until(t, "the build to pass", func() bool {
+			eventually(t, patience, "the build passes", func() bool {
 				b := decode[struct {
 					State  string
 					WebURL string `json:"web_url"`
