@@ -8,18 +8,13 @@ import (
 	"pgregory.net/rapid"
 
 	"stackyard/internal/core"
+	"stackyard/internal/core/coretest"
 	"stackyard/internal/db"
 	"stackyard/internal/db/dbtest"
 )
 
-// hand is a clock that a test moves.
-type hand struct{ now time.Time }
-
-func (h *hand) clock() time.Time { return h.now }
-
-func (h *hand) advance(d time.Duration) { h.now = h.now.Add(d) }
-
-func newHand() *hand { return &hand{time.UnixMicro(1_700_000_000_000_000).UTC()} }
+// newHand returns a clock that a test moves.
+func newHand() *coretest.Clock { return coretest.NewClock(time.UnixMicro(1_700_000_000_000_000).UTC()) }
 
 // alone returns a limiter that counts by itself.
 func alone(clock core.Clock) *Limiter {
@@ -50,11 +45,11 @@ func TestTake_CountsAnExactSlidingSecondInOneProcess(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		limit := rapid.IntRange(1, 20).Draw(rt, "limit")
 		hand := newHand()
-		l := alone(hand.clock)
+		l := alone(hand.Now)
 		var through grants
 		for range rapid.IntRange(1, 200).Draw(rt, "requests") {
-			hand.advance(time.Duration(rapid.IntRange(0, 300).Draw(rt, "ms")) * time.Millisecond)
-			through = wantExact(rt, through, l.Take(t.Context(), "key", limit), limit, hand.now)
+			hand.Advance(time.Duration(rapid.IntRange(0, 300).Draw(rt, "ms")) * time.Millisecond)
+			through = wantExact(rt, through, l.Take(t.Context(), "key", limit), limit, hand.Now())
 		}
 	})
 }
@@ -79,12 +74,12 @@ func wantExact(t *rapid.T, through grants, s Standing, limit int, now time.Time)
 func TestTake_ForgetsKeysThatStoppedAsking(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		hand := newHand()
-		l := together(d, hand.clock, hand.clock)
+		l := together(d, hand.Now, hand.Now)
 		for i := range 20 {
 			l.Take(t.Context(), string(rune('a'+i)), 10)
 			l.Take(t.Context(), string(rune('A'+i)), 1000)
 		}
-		hand.advance(2 * keep)
+		hand.Advance(2 * keep)
 		l.Take(t.Context(), "last", 10)
 		if len(l.counters) != 1 {
 			t.Errorf("%d keys are remembered, want 1", len(l.counters))
@@ -122,7 +117,7 @@ func TestTake_CountsAloneWhileTheDatabaseIsAway(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dbtest.Each(t, func(t *testing.T, d *db.DB) {
 				hand := newHand()
-				l := together(d, hand.clock, hand.clock)
+				l := together(d, hand.Now, hand.Now)
 				take := func(n int) (through int) {
 					for range n {
 						if s := l.Take(t.Context(), "key", limit); !s.Refused {
@@ -138,14 +133,14 @@ func TestTake_CountsAloneWhileTheDatabaseIsAway(t *testing.T) {
 				if through := take(2 * limit); through != limit-4 {
 					t.Errorf("%d more were let through, want %d", through, limit-4)
 				}
-				hand.advance(window)
+				hand.Advance(window)
 				if through := take(2 * limit); through != limit {
 					t.Errorf("%d were let through a second later, want %d", through, limit)
 				}
 				before := d.Statements()
-				hand.advance(pause)
+				hand.Advance(pause)
 				take(1)
-				hand.advance(pause / 2)
+				hand.Advance(pause / 2)
 				take(10)
 				if asked := d.Statements() - before; asked > 1 {
 					t.Errorf("a database that is away was asked %d times", asked)
@@ -158,7 +153,7 @@ func TestTake_CountsAloneWhileTheDatabaseIsAway(t *testing.T) {
 func TestTake_CountsAloneWhoeverHasWaitedLongForOthers(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		hand := newHand()
-		slow := func() time.Time { hand.advance(2 * patience); return hand.now }
+		slow := func() time.Time { hand.Advance(2 * patience); return hand.Now() }
 		l := together(d, slow, slow)
 		before := d.Statements()
 		if l.Take(t.Context(), "key", 10).Refused {
@@ -176,9 +171,9 @@ func TestTake_WaitsOnlySoLongForADatabaseThatHangs(t *testing.T) {
 			t.Parallel()
 			d := dbtest.New(t, db.PostgreSQL)
 			hand := newHand()
-			l := together(d, hand.clock, hand.clock)
+			l := together(d, hand.Now, hand.Now)
 			l.Take(t.Context(), "key", limit)
-			hand.advance(life)
+			hand.Advance(life)
 			err := d.Write(t.Context(), func(q *db.Q) error {
 				// Nobody else gets at the rows until the end of this write.
 				if _, err := q.Exec(`LOCK TABLE rate_windows, rate_shares`); err != nil {

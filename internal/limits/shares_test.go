@@ -68,25 +68,25 @@ func TestRenew_KeepsEverySecondWithinTheLimit(t *testing.T) {
 		used := map[string]*counter{}
 		hand := newHand()
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
-			hand.advance(time.Duration(rapid.SampledFrom([]int{0, 1, 100, 400, 600, 1000, 2500}).Draw(t, "ms")) * time.Millisecond)
+			hand.Advance(time.Duration(rapid.SampledFrom([]int{0, 1, 100, 400, 600, 1000, 2500}).Draw(t, "ms")) * time.Millisecond)
 			process := strconv.Itoa(rapid.IntRange(1, 4).Draw(t, "process"))
 			if used[process] == nil {
 				used[process] = &counter{}
 			}
-			now := hand.now.UnixMicro()
+			now := hand.Now().UnixMicro()
 			if mine[process].Until <= now || rapid.Bool().Draw(t, "again") {
 				want := rapid.IntRange(1, limit).Draw(t, "want")
-				all, mine[process] = all.renew(process, want, used[process].within(hand.now), limit, now)
+				all, mine[process] = all.renew(process, want, used[process].within(hand.Now()), limit, now)
 			}
 			if live := all.held("", now); live > limit {
 				t.Fatalf("the shares add up to %d of %d: %+v", live, limit, all)
 			}
 			for range rapid.IntRange(0, mine[process].Share).Draw(t, "requests") {
-				if !used[process].take(hand.now, mine[process].Share).Refused {
-					through = append(through, hand.now)
+				if !used[process].take(hand.Now(), mine[process].Share).Refused {
+					through = append(through, hand.Now())
 				}
 			}
-			if n := through.within(hand.now); n > limit {
+			if n := through.within(hand.Now()); n > limit {
 				t.Fatalf("%d requests in a second, and the limit is %d", n, limit)
 			}
 		}
@@ -95,7 +95,7 @@ func TestRenew_KeepsEverySecondWithinTheLimit(t *testing.T) {
 
 func TestRenew_ForgetsProcessesThatAreGone(t *testing.T) {
 	var all leases
-	now := newHand().now.UnixMicro()
+	now := newHand().Now().UnixMicro()
 	for i := range 100 {
 		all, _ = all.renew(fmt.Sprint("process ", i), 1, 0, 1000, now)
 		now += life.Microseconds()
@@ -116,25 +116,25 @@ func TestTake_StaysWithinALargeLimitInManyProcesses(t *testing.T) {
 			processes := make([]*Limiter, rapid.IntRange(1, 3).Draw(rt, "processes"))
 			for i := range processes {
 				skew := time.Duration(rapid.IntRange(-5000, 5000).Draw(rt, "skew")) * time.Millisecond
-				processes[i] = together(d, func() time.Time { return hand.now.Add(skew) }, hand.clock)
+				processes[i] = together(d, func() time.Time { return hand.Now().Add(skew) }, hand.Now)
 			}
 			var through grants
 			for range rapid.IntRange(1, 20).Draw(rt, "bursts") {
-				hand.advance(time.Duration(rapid.SampledFrom([]int{0, 1, 100, 400, 1000}).Draw(rt, "ms")) * time.Millisecond)
+				hand.Advance(time.Duration(rapid.SampledFrom([]int{0, 1, 100, 400, 1000}).Draw(rt, "ms")) * time.Millisecond)
 				l := rapid.SampledFrom(processes).Draw(rt, "process")
 				for range rapid.IntRange(1, 60).Draw(rt, "requests") {
 					if !l.Take(t.Context(), key, limit).Refused {
-						through = append(through, hand.now)
+						through = append(through, hand.Now())
 					}
 				}
-				n := through.within(hand.now)
+				n := through.within(hand.Now())
 				if n > limit {
 					rt.Fatalf("%d requests in a second, and the limit is %d", n, limit)
 				}
 				if len(processes) == 1 && l.Take(t.Context(), key, limit).Refused != (n == limit) {
 					rt.Fatalf("one process lets through %d of %d", n, limit)
 				} else if len(processes) == 1 && n < limit {
-					through = append(through, hand.now)
+					through = append(through, hand.Now())
 				}
 			}
 		})
@@ -145,12 +145,12 @@ func TestTake_MovesSharesToWhoNeedsThem(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		const limit = 100
 		hand := newHand()
-		one, other := together(d, hand.clock, hand.clock), together(d, hand.clock, hand.clock)
+		one, other := together(d, hand.Now, hand.Now), together(d, hand.Now, hand.Now)
 		// second lets the processes ask for so much, evenly over a second, and tells what they got.
 		second := func(ofOne, ofOther int) (gotOne, gotOther int) {
 			const steps = 20
 			for range steps {
-				hand.advance(window / steps)
+				hand.Advance(window / steps)
 				gotOne += burst(t, one, limit, ofOne/steps)
 				gotOther += burst(t, other, limit, ofOther/steps)
 			}
@@ -187,11 +187,11 @@ func TestTake_LeasesNowAndThenAndTellsWhatOthersUse(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		const limit = 1000
 		hand := newHand()
-		one, other := together(d, hand.clock, hand.clock), together(d, hand.clock, hand.clock)
+		one, other := together(d, hand.Now, hand.Now), together(d, hand.Now, hand.Now)
 		before := d.Statements()
 		for range 3 {
 			for range 300 {
-				hand.advance(window / 300)
+				hand.Advance(window / 300)
 				if one.Take(t.Context(), "key", limit).Refused || other.Take(t.Context(), "key", limit).Refused {
 					t.Fatal("a request is refused, and there is enough for all")
 				}

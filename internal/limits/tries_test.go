@@ -28,19 +28,19 @@ func TestTries_AreForgottenSomeTimeAfterTheFirst(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		hand := newHand()
 		guesses := Tries{Key: "guesses", Most: 3, Within: 10 * time.Minute}
-		add := func() Tally { return tried(t, d, func(q *db.Q) (Tally, error) { return guesses.Add(q, hand.now) }) }
-		tally := func() Tally { return tried(t, d, func(q *db.Q) (Tally, error) { return guesses.Tally(q, hand.now) }) }
+		add := func() Tally { return tried(t, d, func(q *db.Q) (Tally, error) { return guesses.Add(q, hand.Now()) }) }
+		tally := func() Tally { return tried(t, d, func(q *db.Q) (Tally, error) { return guesses.Tally(q, hand.Now()) }) }
 		if got := tally(); got != (Tally{}) {
 			t.Errorf("before the first there are %+v", got)
 		}
-		ends := hand.now.Add(guesses.Within)
+		ends := hand.Now().Add(guesses.Within)
 		for n := 1; n <= 5; n++ {
 			if got := add(); got != (Tally{n, ends}) || got != tally() {
 				t.Errorf("at number %d there are %+v, ending at %v", n, got, ends)
 			}
-			hand.advance(time.Minute)
+			hand.Advance(time.Minute)
 		}
-		hand.now = ends
+		hand.Advance(ends.Sub(hand.Now()))
 		if got := tally(); got.N != 0 {
 			t.Errorf("at their end there are %+v", got)
 		}
@@ -56,7 +56,7 @@ func TestTries_CanBeTakenBackAndForgotten(t *testing.T) {
 		one, other := Tries{Key: "one", Within: time.Minute}, Tries{Key: "other", Within: time.Hour}
 		counts := func() (n [2]int) {
 			for i, tries := range []Tries{one, other} {
-				n[i] = tried(t, d, func(q *db.Q) (Tally, error) { return tries.Tally(q, hand.now) }).N
+				n[i] = tried(t, d, func(q *db.Q) (Tally, error) { return tries.Tally(q, hand.Now()) }).N
 			}
 			return n
 		}
@@ -66,12 +66,12 @@ func TestTries_CanBeTakenBackAndForgotten(t *testing.T) {
 			want [2]int
 		}{
 			{"taking back nothing", one.TakeBack, [2]int{0, 0}},
-			{"one", func(q *db.Q) error { _, err := one.Add(q, hand.now); return err }, [2]int{1, 0}},
-			{"one more", func(q *db.Q) error { _, err := one.Add(q, hand.now); return err }, [2]int{2, 0}},
-			{"another", func(q *db.Q) error { _, err := other.Add(q, hand.now); return err }, [2]int{2, 1}},
+			{"one", func(q *db.Q) error { _, err := one.Add(q, hand.Now()); return err }, [2]int{1, 0}},
+			{"one more", func(q *db.Q) error { _, err := one.Add(q, hand.Now()); return err }, [2]int{2, 0}},
+			{"another", func(q *db.Q) error { _, err := other.Add(q, hand.Now()); return err }, [2]int{2, 1}},
 			{"taking one back", one.TakeBack, [2]int{1, 1}},
-			{"a sweep too early", func(q *db.Q) error { return SweepTries(q, hand.now) }, [2]int{1, 1}},
-			{"a sweep", func(q *db.Q) error { hand.now = newHand().now.Add(time.Minute); return SweepTries(q, hand.now) }, [2]int{0, 1}},
+			{"a sweep too early", func(q *db.Q) error { return SweepTries(q, hand.Now()) }, [2]int{1, 1}},
+			{"a sweep", func(q *db.Q) error { return SweepTries(q, hand.Now().Add(time.Minute)) }, [2]int{0, 1}},
 			{"forgetting the other", other.Forget, [2]int{0, 0}},
 		} {
 			if err := d.Write(t.Context(), step.do); err != nil {
@@ -92,7 +92,7 @@ func TestTries_AreAllCountedWhenMadeAtOnce(t *testing.T) {
 		var all sync.WaitGroup
 		for range 20 {
 			all.Go(func() {
-				tally := tried(t, d, func(q *db.Q) (Tally, error) { return guesses.Add(q, hand.now) })
+				tally := tried(t, d, func(q *db.Q) (Tally, error) { return guesses.Add(q, hand.Now()) })
 				if tally.N <= guesses.Most {
 					let.Add(1)
 				}

@@ -25,19 +25,19 @@ func TestTake_CountsAnExactSlidingSecondInManyProcesses(t *testing.T) {
 			processes := make([]*Limiter, rapid.IntRange(1, 4).Draw(rt, "processes"))
 			for i := range processes {
 				skew := time.Duration(rapid.IntRange(-5000, 5000).Draw(rt, "skew")) * time.Millisecond
-				processes[i] = together(d, func() time.Time { return hand.now.Add(skew) }, hand.clock)
+				processes[i] = together(d, func() time.Time { return hand.Now().Add(skew) }, hand.Now)
 			}
 			var through grants
 			for range rapid.IntRange(1, 40).Draw(rt, "requests") {
-				hand.advance(time.Duration(rapid.SampledFrom([]int{0, 1, 50, 499, 500, 999, 1000, 2000}).Draw(rt, "ms")) * time.Millisecond)
+				hand.Advance(time.Duration(rapid.SampledFrom([]int{0, 1, 50, 499, 500, 999, 1000, 2000}).Draw(rt, "ms")) * time.Millisecond)
 				l := rapid.SampledFrom(processes).Draw(rt, "process")
-				within := through.within(hand.now)
+				within := through.within(hand.Now())
 				s := l.Take(t.Context(), key, limit)
 				if s.Refused != (within >= limit) {
 					rt.Fatalf("%d of %d within the last second: refused %v", within, limit, s.Refused)
 				}
 				if !s.Refused {
-					through, within = append(through, hand.now), within+1
+					through, within = append(through, hand.Now()), within+1
 				}
 				if s.Current != within {
 					rt.Fatalf("standing %+v, want %d of %d", s, within, limit)
@@ -55,7 +55,7 @@ func TestTake_LetsNoMoreThroughWhenManyAskAtOnce(t *testing.T) {
 				var through atomic.Int64
 				var all sync.WaitGroup
 				for range 3 {
-					l := together(d, hand.clock, hand.clock)
+					l := together(d, hand.Now, hand.Now)
 					for range 8 {
 						all.Go(func() {
 							for range limit / 4 {
@@ -78,10 +78,10 @@ func TestTake_LetsNoMoreThroughWhenManyAskAtOnce(t *testing.T) {
 func TestTake_AsksNobodyAboutWhatIsKnownToBeRefused(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		hand := newHand()
-		one, other := together(d, hand.clock, hand.clock), together(d, hand.clock, hand.clock)
+		one, other := together(d, hand.Now, hand.Now), together(d, hand.Now, hand.Now)
 		for range 5 {
 			one.Take(t.Context(), "key", 5)
-			hand.advance(100 * time.Millisecond)
+			hand.Advance(100 * time.Millisecond)
 		}
 		other.Take(t.Context(), "key", 5)
 		before := d.Statements()
@@ -96,7 +96,7 @@ func TestTake_AsksNobodyAboutWhatIsKnownToBeRefused(t *testing.T) {
 		if other.Take(t.Context(), "key", 6).Refused {
 			t.Error("a higher limit is not heeded")
 		}
-		hand.advance(500 * time.Millisecond) // a second after the first
+		hand.Advance(500 * time.Millisecond) // a second after the first
 		if other.Take(t.Context(), "key", 6).Refused {
 			t.Error("there is room again, and it is not used")
 		}
@@ -106,11 +106,11 @@ func TestTake_AsksNobodyAboutWhatIsKnownToBeRefused(t *testing.T) {
 func TestTake_SurvivesAClockThatIsSetBack(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		hand := newHand()
-		l := together(d, core.SystemClock, hand.clock)
+		l := together(d, core.SystemClock, hand.Now)
 		for range 3 {
 			l.Take(t.Context(), "key", 3)
 		}
-		hand.advance(-time.Hour)
+		hand.Advance(-time.Hour)
 		for i := range 3 {
 			if l.Take(t.Context(), "key", 3).Refused {
 				t.Errorf("request %d after the clock was set back is refused", i+1)
@@ -125,7 +125,7 @@ func TestTake_SurvivesAClockThatIsSetBack(t *testing.T) {
 func TestTake_CountsByTheClockOfTheDatabase(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		standing := newHand() // a process whose clock is years off
-		l := together(d, standing.clock, nil)
+		l := together(d, standing.Now, nil)
 		if s := l.Take(t.Context(), "key", 10); s.Refused || s.Current != 1 {
 			t.Errorf("the first request: %+v", s)
 		}
