@@ -1,4 +1,6 @@
-package verify_test
+// Package conformance_test holds the checklist of the stacks API against this server, and against servers that
+// break one rule each. It stands here since the checklist is a client's, which knows nothing of the server.
+package conformance_test
 
 import (
 	"context"
