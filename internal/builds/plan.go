@@ -286,34 +286,6 @@ func agents(defaults, own []string) []string {
 	return rules
 }
 
-// attributes returns what is passed on to agents of a command step, with the defaults of its pipeline. The
-// secrets of both are needed; of two for the same variable, agents are told the step's.
-func attributes(defaults, own map[string]any) map[string]any {
-	all := map[string]any{}
-	for _, name := range []string{"image", "checkout", "cache"} {
-		if value, ok := defaults[name]; ok {
-			all[name] = value
-		}
-	}
-	maps.Copy(all, own)
-	if shared, ok := defaults["secrets"]; ok {
-		all["secrets"] = append(listed(shared), listed(own["secrets"])...)
-	}
-	return all
-}
-
-// listed returns what was written in place of a list as one.
-func listed(written any) []any {
-	switch w := written.(type) {
-	case nil:
-		return nil
-	case []any:
-		return slices.Clone(w)
-	default:
-		return []any{w}
-	}
-}
-
 // queue returns the id of the queue that agent query rules name, of the default one when they name
 // none, "" when there is none. A queue that does not exist is noted.
 func (p *planner) queue(rules []string) string {

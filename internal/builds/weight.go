@@ -21,26 +21,6 @@ func (w *Work) shownWeight() int {
 	return bytes
 }
 
-// attributesWeight is that of attributes in the shapes that JSON has.
-func attributesWeight(value any) int {
-	bytes := 0
-	switch v := value.(type) {
-	case string:
-		bytes = len(v)
-	case []any:
-		for _, item := range v {
-			bytes += attributesWeight(item)
-		}
-	case map[string]any:
-		for name, item := range v {
-			bytes += len(name) + attributesWeight(item)
-		}
-	default:
-		bytes = 8
-	}
-	return bytes
-}
-
 // valuesWeight is that of the values that a job of a matrix has.
 func valuesWeight(matrix any) int {
 	switch values := matrix.(type) {
