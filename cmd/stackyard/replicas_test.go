@@ -88,19 +88,44 @@ func TestServe_RefusesATokenThatAnotherReplicaRevoked(t *testing.T) {
 
 func TestServe_StartsManyReplicasAtOnceOnAnEmptyInstallation(t *testing.T) {
 	t.Parallel()
-	eachEngine(t, func(t *testing.T, installation []string) {
-		var replicas []*process
-		for range 3 {
-			replicas = append(replicas, launch(t, append([]string{"serve", "--listen", "127.0.0.1:0", "--apply", organizations}, installation...)...))
+	installation := onPostgres(t, dbtest.EmptyURL(t, db.PostgreSQL))
+	var replicas []*process
+	for range 3 {
+		replicas = append(replicas, launch(t, append([]string{"serve", "--listen", "127.0.0.1:0", "--apply", organizations}, installation...)...))
+	}
+	for _, p := range replicas {
+		p.waitReady(t)
+	}
+	for _, p := range replicas {
+		p.get(t, adaToken, pipelinesPath+"/hello")
+		p.stop(t)
+	}
+}
+
+func TestServe_RefusesASecondServerOnOneSQLiteDatabase(t *testing.T) {
+	t.Parallel()
+	installation := []string{"--data", t.TempDir()}
+	first := serveOn(t, installation)
+	for _, command := range []string{"serve", "up"} {
+		second := launch(t, append([]string{command, "--listen", "127.0.0.1:0"}, installation...)...)
+		if line, more := <-second.lines; more {
+			t.Fatalf("%s beside a server printed %q", command, line)
 		}
-		for _, p := range replicas {
-			p.waitReady(t)
+		<-second.ended
+		status, stderr := second.cmd.ProcessState.ExitCode(), second.said(t)
+		if status != exitFailed || !strings.Contains(stderr, "another server is using") || !strings.Contains(stderr, "PostgreSQL") {
+			t.Errorf("%s beside a server: exit status %d\n%s", command, status, stderr)
 		}
-		for _, p := range replicas {
-			p.get(t, adaToken, pipelinesPath+"/hello")
-			p.stop(t)
-		}
+	}
+	apply(t, installation, member("svcua_1", false))
+	eventually(t, noticed, "the server notices what was applied", func() bool {
+		return first.ask(t, "svcua_1", "GET", "/v2/user", "").Status == 200
 	})
+	first.kill()
+	second := serveOn(t, installation)
+	second.get(t, "svcua_1", "/v2/user")
+	second.stop(t)
+	serveOn(t, installation).get(t, "svcua_1", "/v2/user")
 }
 
 func TestServe_RefusesAnotherSecretKey(t *testing.T) {

@@ -51,7 +51,7 @@ func serverSettingsOf(cmd *cobra.Command) (server.Settings, *slog.Logger, error)
 // serve opens storage, prepares it, and serves until ctx is done. welcome is called once requests are
 // answered, right after the ready line.
 func serve(ctx context.Context, s server.Settings, log *slog.Logger, out io.Writer, prepare func(server.Storage) error, welcome func(server.Ready) error) (err error) {
-	storage, err := server.OpenStorage(ctx, s, log)
+	storage, err := server.OpenServerStorage(ctx, s, log)
 	if err != nil {
 		return err
 	}

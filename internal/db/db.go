@@ -77,6 +77,7 @@ type engine interface {
 	notify(ctx context.Context, messages []string) error
 	listen(ctx context.Context, ready func(), heard func(message string)) error
 	migrate(ctx context.Context) ([]string, error)
+	lockServer(ctx context.Context) error
 	closeAll() error
 }
 

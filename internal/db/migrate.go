@@ -53,25 +53,12 @@ func (e *sqliteEngine) migrate(ctx context.Context) ([]string, error) {
 	}.bringUp(ctx)
 }
 
-// migrationLock waits for other processes that migrate the same file. SQLite's own lock on an empty
-// file beside the database works on every system, and ends with its process.
+// migrationLock waits for other processes that migrate the same file.
 func (e *sqliteEngine) migrationLock(ctx context.Context) (unlock func(), err error) {
-	name := e.path + "-migration"
-	if err := createFile(name); err != nil {
-		return nil, err
-	}
-	db, err := openFile(name)
-	if err != nil {
-		return nil, err
-	}
-	db.SetMaxOpenConns(1)
 	for {
-		if _, err = db.ExecContext(ctx, `BEGIN EXCLUSIVE`); err == nil {
-			return func() { db.Close() }, nil
-		}
+		unlock, err = lockFile(ctx, e.path+"-migration", busyTimeout)
 		if !isBusy(err) {
-			db.Close()
-			return nil, fmt.Errorf("lock %s: %w", name, err)
+			return unlock, err
 		}
 	}
 }

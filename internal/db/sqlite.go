@@ -18,7 +18,8 @@ const busyTimeout = 2000
 
 // sqliteEngine reads through a few connections that cannot write, and writes through one.
 type sqliteEngine struct {
-	path string
+	path         string
+	unlockServer func() // nil when the lock is not held
 	*readers
 	*writer
 }
@@ -84,9 +85,13 @@ func (e *sqliteEngine) ping(ctx context.Context) error {
 }
 
 // closeAll ends with the connection that may write: the last one to go moves what is in the
-// write-ahead log into the file and deletes the log.
+// write-ahead log into the file and deletes the log. Then another server may start.
 func (e *sqliteEngine) closeAll() error {
 	e.writer.stop()
 	e.readers.close()
-	return e.writer.db.Close()
+	err := e.writer.db.Close()
+	if e.unlockServer != nil {
+		e.unlockServer()
+	}
+	return err
 }

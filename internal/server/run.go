@@ -34,6 +34,16 @@ type Storage struct {
 // OpenStorage opens and migrates the database, and finds or makes the key. A key other than the one
 // the installation began with is refused.
 func OpenStorage(ctx context.Context, s Settings, log *slog.Logger) (Storage, error) {
+	return openStorage(ctx, s, log, func(*db.DB) error { return nil })
+}
+
+// OpenServerStorage is OpenStorage for a process that calls [Run]. It fails while another server uses the
+// same SQLite database, before anything is migrated.
+func OpenServerStorage(ctx context.Context, s Settings, log *slog.Logger) (Storage, error) {
+	return openStorage(ctx, s, log, func(d *db.DB) error { return d.LockServer(ctx) })
+}
+
+func openStorage(ctx context.Context, s Settings, log *slog.Logger, lock func(*db.DB) error) (Storage, error) {
 	if err := os.MkdirAll(s.Data, 0o700); err != nil {
 		return Storage{}, fmt.Errorf("make the data folder: %w", err)
 	}
@@ -44,6 +54,9 @@ func OpenStorage(ctx context.Context, s Settings, log *slog.Logger) (Storage, er
 	d, err := db.Open(ctx, s.Database, log)
 	if err != nil {
 		return Storage{}, err
+	}
+	if err := lock(d); err != nil {
+		return Storage{}, errors.Join(err, d.Close())
 	}
 	if err := prepare(ctx, d, key); err != nil {
 		return Storage{}, errors.Join(err, d.Close())
