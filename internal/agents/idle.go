@@ -13,7 +13,8 @@ import (
 // ends such a job.
 
 // forgetAfter is how long an agent must have been asking before its job counts as forgotten. What
-// it asked before the job began may arrive late.
+// it asked before the job began may arrive late. A job that is accepted but not started counts only when
+// the agent is not offered it again; otherwise the time that a job may take to start is the only limit.
 var forgetAfter = map[flow.JobState]time.Duration{
 	flow.Accepted:  30 * time.Second,
 	flow.Running:   time.Minute,
@@ -42,6 +43,7 @@ func (s *Service) noteIdle(ctx context.Context, e *session, now *standing) error
 // hasForgotten reports whether the agent, which asks for a job, has forgotten the one that it has.
 func (e *session) hasForgotten(now *standing, at time.Time) bool {
 	patience, has := forgetAfter[now.job.State]
+	has = has && !now.offersJob()
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if !has {

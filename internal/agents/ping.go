@@ -44,10 +44,17 @@ func (now *standing) answer() (told answer, settled bool) {
 		return answer{action: disconnectIt, message: "The queue of this agent was deleted"}, true
 	case !now.Pause.At.IsZero():
 		return answer{action: pauseNow, message: now.Pause.spell()}, true
-	case now.job.State == flow.Assigned:
+	case now.offersJob():
 		return answer{jobID: now.job.JobID}, true
 	}
 	return answer{}, now.job.JobID != "" || now.Ignored
+}
+
+// offersJob reports whether the agent is offered the job that it holds: until it has accepted the job, and
+// after that until it has started it, because the answer to its accept may have been lost. Accepting again
+// does no harm. An agent that acquires its job takes no offers.
+func (now *standing) offersJob() bool {
+	return now.job.State == flow.Assigned || now.job.State == flow.Accepted && !now.Ignored
 }
 
 // ping answers an agent that asks for work. When there is none the answer is held back for a while, so
@@ -78,11 +85,11 @@ func (s *Service) ping(ctx context.Context, e *session) (answer, error) {
 	}
 }
 
-// sure is current for an agent that is about to be offered a job again, which may have been given back
-// meanwhile without the agent being told.
+// sure is current for an agent that is about to be offered a job again, which may have been given back or
+// started meanwhile without this process being notified.
 func (s *Service) sure(ctx context.Context, e *session) (*standing, <-chan struct{}, error) {
 	now, changed, err := s.current(ctx, e)
-	if err != nil || now.job.State != flow.Assigned {
+	if err != nil || !now.offersJob() {
 		return now, changed, err
 	}
 	e.doubt()

@@ -42,6 +42,7 @@ func TestPing_OffersAJobUntilItIsAccepted(t *testing.T) {
 		w.agent.Accept(job)
 		taken := w.agent.Accept(job) // its answer was lost
 		wantAt(t, w.show(job), fields{"state": "accepted"})
+		wantEqual(t, "offered to another", ping(other), "")
 		taken.Start()
 		wantEqual(t, "offered while it runs", ping(w.agent), "")
 		taken.Finish("0")
@@ -106,16 +107,52 @@ func TestPing_OfAnAgentThatLeavesAfterItsJobOffersNothing(t *testing.T) {
 	})
 }
 
+// The published agent drops a job whose accept was answered with an error, and asks for another.
+func TestPing_OffersAnAcceptedJobAgainUntilItIsStarted(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		job := w.job("{command: a}")
+		wantOffer(t, w.agent, job)
+		w.agent.Accept(job) // the answer is lost
+		for range 8 {
+			w.Clock.Advance(30 * time.Second)
+			w.runDue()
+			wantEqual(t, "offered", ping(w.agent), job)
+		}
+		taken := w.agent.Accept(job).Start()
+		wantEqual(t, "offered while it runs", ping(w.agent), "")
+		taken.Finish("0")
+		wantAt(t, w.show(job), fields{"state": "passed"})
+	})
+}
+
+func TestPing_GivesUpAnAcceptedJobThatIsNeverStarted(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		job := w.job("{command: a}")
+		wantOffer(t, w.agent, job)
+		for range 11 {
+			w.agent.Accept(job)
+			w.Clock.Advance(30 * time.Second)
+			w.agent.Post("/v3/heartbeat", fields{}).Want(200)
+			if w.runDue(); w.show(job).String("state") != "accepted" {
+				break
+			}
+		}
+		wantAt(t, w.show(job), fields{"state": "failed", "signal_reason": "agent_lost", "detail": "Its agent did not start it in time."})
+		wantEqual(t, "offered", ping(w.agent), "")
+	})
+}
+
 func TestPing_GivesUpAJobThatTheAgentForgot(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		job := w.agent.Acquire(w.job("{command: a}"))
-		ping(w.agent)
+		agent := w.Register(t, fields{"ignore_in_dispatches": true})
+		job := agent.Acquire(w.job("{command: a}"))
+		ping(agent)
 		w.Clock.Advance(10 * time.Second)
-		ping(w.agent)
+		ping(agent)
 		w.runDue()
 		wantAt(t, w.show(job.ID), fields{"state": "accepted"})
 		w.Clock.Advance(25 * time.Second)
-		ping(w.agent)
+		ping(agent)
 		w.runDue()
 		wantAt(t, w.show(job.ID), fields{"state": "failed", "exit_status": -1, "signal_reason": "agent_lost", "detail": "Its agent forgot the job."})
 		job.Get(job.Path("")).Want(401)

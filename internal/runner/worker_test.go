@@ -140,9 +140,21 @@ func TestRun_WaitsOutAServerThatIsAway(t *testing.T) {
 
 func TestRun_GoesOnWhenAJobCannotBeAccepted(t *testing.T) {
 	t.Parallel()
-	for _, status := range []int{422, 500} {
+	s := newStand(t, map[string]string{"SERVICE_COMMAND": "true"})
+	s.offers = 2
+	s.first("PUT /J/accept", respond{422, ""})
+	wantResult(t, s.runJob(), "0", "", "")
+	if s.called("PUT /J/accept") != 2 {
+		t.Errorf("calls %q", s.calls)
+	}
+}
+
+// A server whose database restarts answers an accept with 503 after it has given the job to the agent.
+func TestRun_RetriesAnAcceptThatTheServerCouldNotAnswer(t *testing.T) {
+	t.Parallel()
+	for _, status := range []int{500, 503, 429} {
 		s := newStand(t, map[string]string{"SERVICE_COMMAND": "true"})
-		s.offers = 2
+		s.offers = 1
 		s.first("PUT /J/accept", respond{status, ""})
 		wantResult(t, s.runJob(), "0", "", "")
 		if s.called("PUT /J/accept") != 2 {

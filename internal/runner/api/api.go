@@ -1,8 +1,8 @@
 // Package api is a client of the agent API, as anybody could write one: it imports nothing of the
 // server. There is a file for each resource, with what is sent, what comes back, and the call.
 //
-// Each call knows how it may be repeated (retry.go): a log chunk for ten minutes, an accept only when
-// nobody can know whether the server heard it. A call returns when it has succeeded, when it has failed
+// Each call knows how it may be repeated (retry.go): a log chunk for ten minutes, a ping not at
+// all, because the next one follows anyway. A call returns when it has succeeded, when it has failed
 // for good, or when its context is done.
 package api
 

@@ -88,7 +88,7 @@ func TestCalls_AreRepeatedAsOftenAsEachAllows(t *testing.T) {
 		{"ping", 503, 1}, {"ping", 401, 1},
 		{"heartbeat", 503, 10}, {"heartbeat", 404, 1},
 		{"disconnect", 404, 4},
-		{"accept", broken, 30}, {"accept", 500, 1}, {"accept", 422, 1}, {"accept", 429, 1},
+		{"accept", broken, 30}, {"accept", 503, 30}, {"accept", 429, 30}, {"accept", 422, 1},
 		{"acquire", 423, 7}, {"acquire", 500, 7}, {"acquire", broken, 7}, {"acquire", 422, 1}, {"acquire", 409, 1},
 		{"start", 500, 7}, {"start", 422, 1},
 		{"state", 500, 1},

@@ -35,12 +35,12 @@ type StepSecret struct {
 	Variable string `json:"environment_variable"`
 }
 
-// Accept takes a job that was offered. It is repeated only when the answer was lost: a refusal, of
-// whatever kind, means that the job may be another's already.
+// Accept takes a job that was offered. Accepting twice does no harm, so every temporary failure is
+// retried: the server may have given the job to this agent and failed to say so.
 func (c *Client) Accept(ctx context.Context, jobID string) (*Job, error) {
 	var job Job
 	err := c.do(ctx, call{method: http.MethodPut, path: path("jobs", jobID, "accept"), answer: &job,
-		retry: retry{tries: 30, wait: growing(time.Second, 5*time.Second), again: unheard}})
+		retry: retry{tries: 30, wait: growing(time.Second, 5*time.Second), listen: true}})
 	return &job, err
 }
 

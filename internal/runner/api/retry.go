@@ -77,9 +77,6 @@ func sleep(ctx context.Context, d time.Duration) bool {
 
 func always(*Error) bool { return true }
 
-// unheard is a failure after which nobody can know whether the server heard the call.
-func unheard(e *Error) bool { return e.Err != nil }
-
 // The rules that several calls share.
 var (
 	// insideJob is for what commands in jobs ask for.
