@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"stackyard/internal/identity"
 	"stackyard/internal/runner"
 	"stackyard/internal/server"
 )
@@ -65,6 +66,9 @@ func agentOptions(cmd *cobra.Command) (runner.Options, error) {
 	if o.BuildPath == "" {
 		o.BuildPath, err = temporaryBuildPath()
 		p.note(err)
+	}
+	if strings.HasPrefix(o.Token, identity.AcquisitionTokenPrefix) && o.AcquireJob == "" {
+		p.note(errors.New("--token is a job acquisition token, which is for one job only; name that job with --acquire-job [SERVICE_AGENT_ACQUIRE_JOB]"))
 	}
 	if o.AcquireJob != "" && o.Spawn > 1 {
 		p.note(errors.New("--acquire-job: one job can be run by one agent only; leave out --spawn"))

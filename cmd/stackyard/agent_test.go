@@ -314,6 +314,14 @@ steps:
 	}
 }
 
+func TestAgent_WithAJobAcquisitionTokenNeedsAJob(t *testing.T) {
+	t.Parallel()
+	status, _, stderr := stackyard(t, "agent", "--token", "svcjat_x", "--endpoint", "http://127.0.0.1:1/v3")
+	if status != exitUsage || !strings.Contains(stderr, "name that job with --acquire-job [SERVICE_AGENT_ACQUIRE_JOB]") {
+		t.Errorf("exit status %d: %s", status, stderr)
+	}
+}
+
 func TestAgent_DrainsOnTheFirstSignalAndStopsOnTheSecond(t *testing.T) {
 	signal := filepath.Join(t.TempDir(), "go")
 	y := newYard(t, placeholder, `

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/spf13/cobra"
 
+	"stackyard/internal/runner"
 	"stackyard/internal/server"
 	"stackyard/internal/stackctl"
 )
@@ -25,6 +27,9 @@ func stackCommand() *cobra.Command {
 		Short: "Run a stack: jobs as processes of this machine, or by a command of yours",
 		Long: `Run the reference stack: it registers with the stacks API, polls queues, reserves
 jobs, and starts one ephemeral agent for each, with a token for that job alone.
+
+Jobs whose steps ask for agents (agents: {gpu: "yes"}) are run only when --tags
+satisfies every rule.
 
 Agents are processes of this machine, or whatever --command starts: a line for
 the shell in which {{.JobID}}, {{.Queue}} and {{.Endpoint}} are filled in, and
@@ -45,6 +50,7 @@ de-registers; the second ends the agents too.`,
 	flags.String("token", "", "agent token of the cluster [SERVICE_AGENT_TOKEN]")
 	flags.String("key", "", "key by which the server knows the stack (default: stackyard-HOST)")
 	flags.StringArray("queue", nil, "key of a queue to serve, repeatable (default: the cluster's default queue)")
+	flags.StringArray("tags", nil, "tags that steps can ask for, as key=value, repeatable; jobs that ask for others are left alone [SERVICE_AGENT_TAGS]")
 	flags.Int("max", runtime.NumCPU(), "how many jobs run at the same time")
 	flags.String("command", "", "command that starts an agent (default: a process of this machine)")
 	flags.String("metrics-listen", "", "address to serve Prometheus metrics on, such as 127.0.0.1:9090")
@@ -92,6 +98,16 @@ func stackConfig(cmd *cobra.Command) (c stackctl.Config, metricsAddress string, 
 	}
 	c = stackctl.Config{API: api, Key: cmp.Or(text("key", ""), defaultStackKey())}
 	c.Queues, _ = flags.GetStringArray("queue")
+	tags := os.Getenv("SERVICE_AGENT_TAGS")
+	if given, _ := flags.GetStringArray("tags"); len(given) > 0 {
+		tags = strings.Join(given, ",")
+	}
+	if c.Tags, err = runner.ParseTags(tags); err != nil {
+		problems = append(problems, fmt.Errorf("--tags: %w", err))
+	}
+	if slices.ContainsFunc(c.Tags, func(tag string) bool { return strings.HasPrefix(tag, "queue=") }) {
+		problems = append(problems, errors.New("--tags: name queues with --queue"))
+	}
 	if c.Max, _ = flags.GetInt("max"); c.Max < 1 {
 		problems = append(problems, errors.New("--max: at least one job must be allowed to run"))
 	}

@@ -58,6 +58,37 @@ func TestStack_RunsJobsWithAgentsOfItsOwn(t *testing.T) {
 	server.ask(t, "svcct_acme", "GET", "/v3/stacks/robot/scheduled-jobs?queue_key=default", "").want(t, http.StatusNotFound)
 }
 
+// wantPicky waits until the jobs have ended that can run, and fails the test unless the others still wait.
+func wantPicky(t *testing.T, jobs func() []map[string]any, runs func(rules string) bool) {
+	t.Helper()
+	can := func(j map[string]any) bool { return runs(fmt.Sprint(j["agent_query_rules"])) }
+	eventually(t, patience, "the jobs have ended that can run", func() bool {
+		for _, j := range jobs() {
+			if can(j) && j["state"] != "passed" {
+				return false
+			}
+		}
+		return true
+	})
+	for _, j := range jobs() {
+		if !can(j) && j["state"] != "scheduled" {
+			t.Errorf("a job with the rules %v is %v", j["agent_query_rules"], j["state"])
+		}
+	}
+}
+
+func TestStack_LeavesJobsAloneWhoseAgentRulesItDoesNotSatisfy(t *testing.T) {
+	t.Parallel()
+	server := start(t, "serve", "--listen", "127.0.0.1:0", "--data", t.TempDir(), "--apply", stackOrganizations)
+	server.ask(t, "svcua_ada", "POST", "/v2/organizations/acme/pipelines/picky/builds", `{"commit": "HEAD", "branch": "main"}`).want(t, http.StatusCreated)
+	startStack(t, server, "--tags", "os=linux,disk=fast")
+	wantPicky(t, func() []map[string]any { return jobsOf(t, server, "picky") }, func(rules string) bool { return !strings.Contains(rules, "gpu") })
+	status, _, stderr := stackyard(t, "stack", "--token", "x", "--tags", "queue=linux")
+	if status != exitUsage || !strings.Contains(stderr, "name queues with --queue") {
+		t.Errorf("exit status %d: %s", status, stderr)
+	}
+}
+
 func TestStack_FinishesJobsThatNoAgentCanBeStartedFor(t *testing.T) {
 	t.Parallel()
 	server := start(t, "serve", "--listen", "127.0.0.1:0", "--data", t.TempDir(), "--apply", stackOrganizations)

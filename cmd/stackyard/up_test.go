@@ -106,6 +106,18 @@ func TestUp_RunsAFirstBuild(t *testing.T) {
 	})
 }
 
+func TestUp_LeavesJobsAloneThatAskForOtherAgents(t *testing.T) {
+	t.Parallel()
+	p, said := up(t, "--data", t.TempDir())
+	token := secrets(said)["Access token"]
+	const hello = "/v2/organizations/demo/pipelines/hello"
+	p.ask(t, token, "PATCH", hello, `{"configuration": "env: {SERVICE_SKIP_CHECKOUT: \"true\"}\nsteps: [{command: echo never, agents: {gpu: \"yes\"}}, {command: echo anywhere}]"}`).want(t, 200)
+	build := decode[struct{ Number int }](t, p.ask(t, token, "POST", hello+"/builds", `{"commit": "HEAD", "branch": "main"}`).want(t, 201))
+	wantPicky(t, func() []map[string]any {
+		return decode[struct{ Jobs []map[string]any }](t, p.get(t, token, fmt.Sprintf("%s/builds/%d", hello, build.Number))).Jobs
+	}, func(rules string) bool { return !strings.Contains(rules, "gpu") })
+}
+
 func TestUp_ReachesItselfWhereverItsPublicURLLeads(t *testing.T) {
 	t.Parallel()
 	certificate, key := selfSigned(t)

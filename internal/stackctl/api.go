@@ -165,16 +165,23 @@ type ScheduledJob struct {
 
 // Scheduled is a page of a queue's scheduled jobs.
 type Scheduled struct {
-	Jobs  []ScheduledJob `json:"jobs"`
+	Jobs []ScheduledJob `json:"jobs"`
+	Page struct {
+		More bool   `json:"has_next_page"`
+		End  string `json:"end_cursor"`
+	} `json:"page_info"`
 	Queue struct {
 		Paused bool `json:"dispatch_paused"`
 	} `json:"cluster_queue"`
 }
 
-// ScheduledJobs lists the first scheduled jobs of a queue, oldest first. Servers that know how to wait
-// for a while instead of answering with an empty list.
-func (a *API) ScheduledJobs(ctx context.Context, key, queue string, limit int, wait time.Duration) (Scheduled, error) {
+// ScheduledJobs lists scheduled jobs of a queue, oldest first, from the first one or from those after a
+// cursor. Servers that support it hold an answer that would be an empty list for up to wait.
+func (a *API) ScheduledJobs(ctx context.Context, key, queue, after string, limit int, wait time.Duration) (Scheduled, error) {
 	query := url.Values{"queue_key": {queue}, "limit": {strconv.Itoa(limit)}}
+	if after != "" {
+		query.Set("after", after)
+	}
 	if wait > 0 {
 		query.Set("wait", strconv.Itoa(int(wait.Seconds())))
 	}

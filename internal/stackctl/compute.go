@@ -18,6 +18,7 @@ type Workload struct {
 	JobID    string
 	Queue    string
 	Endpoint string
+	Tags     []string // of the agent
 	// Token is the job acquisition token. It is handed over in the environment, never in an argument,
 	// which other users of the machine could read.
 	Token string
@@ -25,7 +26,10 @@ type Workload struct {
 
 // environment is what puts an agent into single-job acquisition mode.
 func (w Workload) environment() []string {
+	tags := strings.Join(w.Tags, ",")
 	return []string{
+		"SERVICE_AGENT_TAGS=" + tags,
+		"BUILDKITE_AGENT_TAGS=" + tags,
 		"SERVICE_AGENT_TOKEN=" + w.Token,
 		"SERVICE_AGENT_ACQUIRE_JOB=" + w.JobID,
 		"SERVICE_AGENT_ENDPOINT=" + w.Endpoint,

@@ -21,6 +21,7 @@ type Config struct {
 	API     *API
 	Key     string   // by which the server knows it
 	Queues  []string // keys of the queues that it serves
+	Tags    []string // key=value; jobs with other agent rules are left to others
 	Max     int      // how many jobs it runs at the same time
 	Compute Compute
 	Log     *slog.Logger
@@ -60,6 +61,7 @@ type Stack struct {
 
 	mu      sync.Mutex
 	running map[string]bool // jobs that it has reserved and not seen the end of
+	skipped map[string]bool // agent rules that were logged as not satisfied
 }
 
 // New returns a stack that is not registered yet.
@@ -67,7 +69,7 @@ func New(c Config) *Stack {
 	if len(c.Queues) == 0 {
 		c.Queues = []string{defaultQueue}
 	}
-	s := &Stack{Config: c, slots: make(chan struct{}, c.Max), running: map[string]bool{}}
+	s := &Stack{Config: c, slots: make(chan struct{}, c.Max), running: map[string]bool{}, skipped: map[string]bool{}}
 	for range c.Max {
 		s.slots <- struct{}{}
 	}
@@ -116,14 +118,32 @@ func (s *Stack) count() int {
 func (s *Stack) serve(ctx, hard context.Context, queue string, jobs *sync.WaitGroup) {
 	for ctx.Err() == nil {
 		s.awaitSlot(ctx)
-		page, err := s.API.ScheduledJobs(ctx, s.Key, queue, min(s.Max, maxJobs), pollWait)
+		if begun, pages := s.poll(ctx, hard, queue, jobs); begun == 0 {
+			sleep(ctx, time.Duration(pages)*pollPause)
+		}
+	}
+}
+
+// poll reads the list of a queue and begins jobs until the slots are used up or the list ends. The first page
+// is as short as can be; those after it are read when jobs that the stack cannot run are in front of others.
+func (s *Stack) poll(ctx, hard context.Context, queue string, jobs *sync.WaitGroup) (begun, pages int) {
+	after, limit, wait := "", min(s.Max, maxJobs), pollWait
+	for {
+		page, err := s.API.ScheduledJobs(ctx, s.Key, queue, after, limit, wait)
 		s.Metrics.polled(queue, err)
+		pages++
 		if err != nil {
 			s.complain(ctx, "the queue cannot be read", err, "queue", queue)
+			return begun, pages
 		}
-		if err != nil || page.Queue.Paused || s.begin(ctx, hard, queue, page.Jobs, jobs) == 0 {
-			sleep(ctx, pollPause)
+		if page.Queue.Paused {
+			return begun, pages
 		}
+		begun += s.begin(ctx, hard, queue, s.suitable(page.Jobs), jobs)
+		if !page.Page.More || len(s.slots) == 0 || page.Page.End == after || ctx.Err() != nil {
+			return begun, pages
+		}
+		after, limit, wait = page.Page.End, maxJobs, 0
 	}
 }
 
@@ -219,7 +239,7 @@ func (s *Stack) runJob(ctx context.Context, id, queue string) {
 	}
 	s.notify(ctx, id, "Starting an agent")
 	log.Info("starting an agent")
-	err = s.Compute.Run(ctx, Workload{JobID: id, Queue: queue, Endpoint: s.API.Endpoint, Token: tokens[id]})
+	err = s.Compute.Run(ctx, Workload{JobID: id, Queue: queue, Endpoint: s.API.Endpoint, Tags: s.Tags, Token: tokens[id]})
 	s.Metrics.agentEnded(err)
 	if err != nil {
 		log.Warn("the agent failed", "error", err)
