@@ -164,7 +164,7 @@ func (w *welcome) begin(ctx context.Context, local string, log *slog.Logger) err
 	})
 	w.stack.Go(func() {
 		if err := stack.Run(ctx, ctx); err != nil && ctx.Err() == nil {
-			log.Error("the stack has ended", "error", err)
+			log.Error("stack ended", "error", err)
 		}
 	})
 	if !w.made {

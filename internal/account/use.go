@@ -66,7 +66,7 @@ func (u *Uses) Run(ctx context.Context) error {
 
 func (u *Uses) flushOrWarn(ctx context.Context) {
 	if err := u.Flush(ctx); err != nil {
-		u.log.Warn("when access tokens were used could not be written", "error", err)
+		u.log.Warn("flush access token usage failed", "error", err)
 	}
 }
 

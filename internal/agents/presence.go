@@ -69,10 +69,10 @@ func (s *Service) Run(ctx context.Context) error {
 		err := s.flush(ctx)
 		s.presence.look(s.clock(), s.flushEvery(), err)
 		if err != nil && ctx.Err() == nil {
-			s.log.Warn("it could not be saved which agents were heard of", "error", err)
+			s.log.Warn("flush agent presence failed", "error", err)
 		}
 		if err := s.FindLost(ctx); err != nil && ctx.Err() == nil {
-			s.log.Warn("it could not be looked which agents are lost", "error", err)
+			s.log.Warn("find lost agents failed", "error", err)
 		}
 		s.refreshOrganizations(ctx)
 	}

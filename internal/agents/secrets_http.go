@@ -39,12 +39,12 @@ func (s *Service) getSecret(r *route.Request, h held) (secretView, error) {
 	r.SetHeader("Cache-Control", "no-store")
 	secret, value, err := s.clusters.ReadSecret(r.Context(), h.reader(), key)
 	if kind := core.KindOf(err); kind == core.Forbidden || kind == core.NotFound {
-		s.log.Warn("a job was not given a secret", "organization", r.Org.ID, "pipeline", h.Pipeline.ID, "build", h.Build.ID, "job", h.Job.ID, "agent", r.Session.AgentID, "key", key, "reason", err)
+		s.log.Warn("secret refused", "organization", r.Org.ID, "pipeline", h.Pipeline.ID, "build", h.Build.ID, "job", h.Job.ID, "agent", r.Session.AgentID, "key", key, "reason", err)
 	}
 	if err != nil {
 		return secretView{}, err
 	}
-	s.log.Info("a job read a secret", "organization", r.Org.ID, "pipeline", h.Pipeline.ID, "build", h.Build.ID, "job", h.Job.ID, "agent", r.Session.AgentID, "secret", secret.ID)
+	s.log.Info("secret read", "organization", r.Org.ID, "pipeline", h.Pipeline.ID, "build", h.Build.ID, "job", h.Job.ID, "agent", r.Session.AgentID, "secret", secret.ID)
 	return secretView{Key: secret.Key, Value: value, UUID: secret.ID}, nil
 }
 

@@ -217,7 +217,7 @@ func (s *Service) refreshOrganizations(ctx context.Context) {
 		if !known {
 			var err error
 			if org, err = s.dir.OrganizationByID(ctx, who.Organization.ID); err != nil {
-				s.log.Warn("an organization could not be looked at again", "organization", who.Organization.ID, "error", err)
+				s.log.Warn("refresh organization failed", "organization", who.Organization.ID, "error", err)
 			}
 			looked[who.Organization.ID] = org
 		}

@@ -111,7 +111,7 @@ func (s *Service) follow(ctx context.Context, f *followUps) {
 	var done []string
 	for _, c := range f.consequences {
 		if err := s.do(ctx, c); err != nil {
-			s.log.ErrorContext(ctx, "a consequence for another build failed, and is tried again", "do", c.Do, "id", c.ID, "error", err)
+			s.log.ErrorContext(ctx, "build follow-up failed, will retry", "do", c.Do, "id", c.ID, "error", err)
 			continue
 		}
 		done = append(done, c.key())
@@ -121,7 +121,7 @@ func (s *Service) follow(ctx context.Context, f *followUps) {
 	}
 	err := s.db.Write(ctx, func(q *db.Q) error { return tasks.Remove(q, consequenceTask, done...) })
 	if err != nil {
-		s.log.WarnContext(ctx, "consequences for other builds are done twice", "error", err)
+		s.log.WarnContext(ctx, "remove finished build follow-ups failed", "error", err)
 	}
 }
 

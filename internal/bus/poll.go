@@ -43,7 +43,7 @@ func (b *Bus) poll(ctx context.Context) {
 			return
 		}
 		if err := b.askAll(ctx); err != nil && ctx.Err() == nil {
-			b.log.Warn("it cannot be asked for what other replicas did not tell", "error", err)
+			b.log.Warn("bus poll failed", "error", err)
 		}
 	}
 }

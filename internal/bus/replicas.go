@@ -30,7 +30,7 @@ func (b *Bus) hear(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		b.log.Warn("other replicas cannot be heard; connecting again", "error", err)
+		b.log.Warn("listen for replica messages failed, reconnecting", "error", err)
 		pause.wait(ctx)
 	}
 }
@@ -39,7 +39,7 @@ func (b *Bus) hear(ctx context.Context) {
 func (b *Bus) receive(message string) {
 	keys, err := decode(message)
 	if err != nil {
-		b.log.Warn("a message of another replica cannot be read", "error", err)
+		b.log.Warn("decode replica message failed", "error", err)
 		b.wakeAll()
 		return
 	}
@@ -64,7 +64,7 @@ func (b *Bus) send(ctx context.Context) {
 			return
 		}
 		if err := b.sendAll(ctx); err != nil && ctx.Err() == nil {
-			b.log.Warn("other replicas cannot be told; trying again", "error", err)
+			b.log.Warn("notify replicas failed, will retry", "error", err)
 			pause.wait(ctx)
 			continue
 		}
@@ -77,7 +77,7 @@ func (b *Bus) flush(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)
 	defer cancel()
 	if err := b.sendAll(ctx); err != nil {
-		b.log.Warn("other replicas were not told of the last changes", "error", err)
+		b.log.Warn("notify replicas failed, messages dropped", "error", err)
 	}
 }
 

@@ -177,7 +177,7 @@ func (d *DB) OnStatement(listen func(text string)) { d.listener.Store(&listen) }
 func (d *DB) Migrate(ctx context.Context) error {
 	applied, err := d.migrate(ctx)
 	for _, name := range applied {
-		d.log.InfoContext(ctx, "migrated the database", "migration", name)
+		d.log.InfoContext(ctx, "applied migration", "migration", name)
 	}
 	if err != nil {
 		return fmt.Errorf("migrate the database: %w", away(ctx, err))

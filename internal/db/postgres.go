@@ -108,7 +108,7 @@ func (e *postgresEngine) write(ctx context.Context, fn func(*Q) error) error {
 		if !isVictim(err) || attempt == maxAttempts {
 			return err
 		}
-		e.log.DebugContext(ctx, "run a transaction again", "error", err, "attempt", attempt)
+		e.log.DebugContext(ctx, "retry transaction", "error", err, "attempt", attempt)
 		select {
 		case <-ctx.Done():
 			return ctx.Err()

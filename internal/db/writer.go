@@ -125,7 +125,7 @@ func (w *writer) batch(first *call) {
 	for c := first; c != nil; c = w.next(len(had), began) {
 		had = append(had, c)
 		if lost := w.give(c); lost != nil {
-			w.log.Error("a write was lost with its transaction", "error", lost, "callers", len(had))
+			w.log.Error("write lost with its transaction", "error", lost, "callers", len(had))
 			w.giveUp()
 			c.result <- lost
 			w.oneByOne(had[:len(had)-1])
@@ -133,7 +133,7 @@ func (w *writer) batch(first *call) {
 		}
 	}
 	if err := w.commit(); err != nil {
-		w.log.Error("a commit failed", "error", err, "callers", len(had))
+		w.log.Error("commit failed", "error", err, "callers", len(had))
 		w.giveUp()
 		if len(had) == 1 {
 			first.result <- err

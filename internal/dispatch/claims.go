@@ -100,7 +100,7 @@ func (c *claims) claim(buildID string, batch []pick) {
 	result := "moved"
 	if err != nil {
 		result = "failed"
-		d.log.Warn("jobs could not be assigned to agents", "build", buildID, "jobs", len(batch), "error", err)
+		d.log.Warn("assign jobs failed", "build", buildID, "jobs", len(batch), "error", err)
 	}
 	now := d.clock()
 	byQueue := make(map[*queue][]outcome)

@@ -167,7 +167,7 @@ func (q *queue) match() (pause time.Duration) {
 		}
 		picks, err := q.look()
 		if err != nil {
-			q.dispatcher.log.Warn("cannot look for jobs", "queue", q.id, "error", err)
+			q.dispatcher.log.Warn("scan queue failed", "queue", q.id, "error", err)
 			q.fail()
 			continue
 		}

@@ -134,6 +134,6 @@ func (s *Service) join(ctx context.Context, job Job, c Chunk, size int64) {
 		return
 	}
 	if err := s.blobs.JoinPieces(ctx, job.pieces(), c.Offset-2*span, end); err != nil {
-		s.log.Warn("pieces of a log were not joined", "job", job.ID, "error", err)
+		s.log.Warn("compact log chunks failed", "job", job.ID, "error", err)
 	}
 }

@@ -188,7 +188,7 @@ func (s *Service) copyPieces(ctx context.Context, w io.Writer, job Job, from, to
 func (s *Service) readPiece(ctx context.Context, job Job, p blob.Piece) ([]byte, error) {
 	content, err := s.blobs.ReadPiece(ctx, job.pieces(), p)
 	if errors.Is(err, blob.ErrDamaged) {
-		s.log.Warn("a piece of a log is damaged", "job", job.ID, "offset", p.Offset, "size", p.Size)
+		s.log.Warn("log chunk damaged", "job", job.ID, "offset", p.Offset, "size", p.Size)
 		return []byte(strings.Repeat("?", int(p.Size))), nil
 	}
 	return content, err

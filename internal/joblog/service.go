@@ -29,7 +29,7 @@ func (s *Service) Delete(ctx context.Context, job Job) error {
 		return err
 	}
 	if err := s.blobs.DeleteAll(ctx, job.prefix()); err != nil {
-		s.log.Warn("the bytes of a deleted log are still there; they are removed later", "job", job.ID, "error", err)
+		s.log.Warn("delete log bytes failed, will retry", "job", job.ID, "error", err)
 	}
 	return nil
 }

@@ -123,7 +123,7 @@ func (l *Limiter) ask(ctx context.Context, now time.Time, call func(ctx context.
 		return true
 	}
 	l.aloneUntil.Store(now.Add(pause).UnixNano())
-	l.log.WarnContext(ctx, "the database does not answer in time; each process counts rate limits by itself for a while", "error", err)
+	l.log.WarnContext(ctx, "shared rate limits unavailable, counting locally", "error", err)
 	return false
 }
 

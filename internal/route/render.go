@@ -92,7 +92,7 @@ const writeTimeout = time.Minute
 func (s *Server) write(w http.ResponseWriter, status int, v any) {
 	body, err := json.Marshal(v)
 	if err != nil {
-		s.log.Error("response could not be written as JSON", "error", err)
+		s.log.Error("encode response failed", "error", err)
 		status, body = http.StatusInternalServerError, []byte(`{"message":"Something went wrong on the server"}`)
 	}
 	h := w.Header()

@@ -53,7 +53,7 @@ func (s *Server) stream(w *observed, r *Request, status int, v Stream) {
 		s.fail(w, err)
 	default:
 		if r.Context().Err() == nil { // else the client has gone
-			s.log.Warn("a response was cut", "request_id", w.id, "error", err)
+			s.log.Warn("response truncated", "request_id", w.id, "error", err)
 		}
 		panic(http.ErrAbortHandler)
 	}

@@ -72,11 +72,11 @@ func (j *job) poll(ctx context.Context) {
 		case ctx.Err() != nil:
 			return
 		case api.StatusOf(err) == http.StatusUnauthorized:
-			j.log.Warn("the job is not this agent's any more", "error", err)
+			j.log.Warn("job no longer held by this agent", "error", err)
 			j.cancel.request(canceled, false)
 			return
 		case err != nil:
-			j.log.Warn("the job's state is not known", "error", err)
+			j.log.Warn("get job state failed", "error", err)
 		case state == "canceling" || state == "canceled":
 			j.cancel.request(canceled, false)
 			return

@@ -48,10 +48,10 @@ func (w *worker) runJob(ctx context.Context, spec *api.Job) {
 
 	if err := j.api.Start(j.ctx, spec.ID, time.Now()); err != nil {
 		// The server has settled it otherwise, or will when nothing more is heard about it.
-		j.log.Warn("the job cannot be started", "error", err)
+		j.log.Warn("start job failed", "error", err)
 		return
 	}
-	j.log.Info("running a job")
+	j.log.Info("job started")
 	j.openLog()
 	end := j.watch(ctx)
 	outcome := j.execute()
@@ -60,14 +60,14 @@ func (w *worker) runJob(ctx context.Context, spec *api.Job) {
 	result := outcome.result()
 	result.FailedChunks = j.stream.Close()
 	if size, most := j.stream.Size(), j.spec.LogMaxSize; most > 0 && size > most {
-		j.log.Warn("the log is longer than the server keeps", "size", size, "most", most)
+		j.log.Warn("log exceeds server limit", "size", size, "most", most)
 	}
 	result.LastJob = w.o.DisconnectAfterJob || w.o.AcquireJob != "" || w.drain.Err() != nil
 	if err := j.api.Finish(j.ctx, spec.ID, result); err != nil {
-		j.log.Error("the server does not know how the job ended", "error", err)
+		j.log.Error("finish job failed", "error", err)
 		return
 	}
-	j.log.Info("the job ended", "exit_status", result.ExitStatus, "signal", result.Signal, "reason", result.SignalReason)
+	j.log.Info("job finished", "exit_status", result.ExitStatus, "signal", result.Signal, "reason", result.SignalReason)
 }
 
 // outlive returns a context that ends some time after another.
@@ -92,7 +92,7 @@ func (j *job) openLog() {
 	send := func(c api.Chunk) error {
 		err := j.api.SendChunk(j.ctx, j.spec.ID, c)
 		if err != nil {
-			j.log.Warn("a part of the log is lost", "sequence", c.Sequence, "error", err)
+			j.log.Warn("upload log chunk failed", "sequence", c.Sequence, "error", err)
 		}
 		return err
 	}
@@ -121,7 +121,7 @@ func (j *job) execute() outcome {
 	}
 	defer func() {
 		if err := os.RemoveAll(temp); err != nil {
-			j.log.Warn("a folder of the job is left", "error", err)
+			j.log.Warn("remove job directory failed", "error", err)
 		}
 	}()
 	j.temp = temp

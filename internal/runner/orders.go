@@ -93,7 +93,7 @@ func (o *orders) poll(ctx context.Context) (*api.Order, error) {
 		return &order, fmt.Errorf("ping: %w", err)
 	}
 	o.failures++
-	o.log.Warn("the ping failed", "error", err)
+	o.log.Warn("ping failed", "error", err)
 	return nil, nil
 }
 
@@ -149,7 +149,7 @@ func (o *orders) stream(ctx context.Context) {
 			failures = 0
 			wait(ctx, rand.N(time.Second))
 		default:
-			o.log.Debug("the stream broke", "error", err)
+			o.log.Debug("stream interrupted", "error", err)
 			o.setMode(polling)
 			if heard {
 				failures = 0

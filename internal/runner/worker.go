@@ -148,7 +148,7 @@ func (w *worker) beat(ctx context.Context, end context.CancelCauseFunc) {
 			end(&lostSession{err})
 			return
 		default:
-			w.log.Warn("the heartbeat failed", "error", err)
+			w.log.Warn("heartbeat failed", "error", err)
 		}
 	}
 }
@@ -166,7 +166,7 @@ func (w *worker) disconnect(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
 	if err := w.api.Disconnect(ctx); err != nil {
-		w.log.Warn("the server does not know that the agent has gone", "error", err)
+		w.log.Warn("disconnect failed", "error", err)
 		return
 	}
 	w.log.Info("disconnected")
@@ -189,7 +189,7 @@ func (w *worker) takeJobs(ctx context.Context) error {
 			return err
 		}
 		if order.Message != "" {
-			w.log.Info("the server says", "message", order.Message)
+			w.log.Info("server message", "message", order.Message)
 		}
 		switch {
 		case order.Action == api.Disconnect:
@@ -235,7 +235,7 @@ func (w *worker) nextOrder(ctx context.Context, orders *orders, idleSince time.T
 func (w *worker) takeJob(ctx context.Context, id string) bool {
 	spec, err := w.api.Accept(ctx, id)
 	if err != nil {
-		w.log.Warn("the job cannot be accepted", "job", id, "error", err)
+		w.log.Warn("accept job failed", "job", id, "error", err)
 		return false
 	}
 	w.runJob(ctx, spec)
@@ -252,7 +252,7 @@ func (w *worker) acquire(ctx context.Context) error {
 		return fmt.Errorf("%w: %w", ErrAcquisitionRefused, err)
 	case err != nil:
 		// Nobody but the server can know whether another may try; that it was not run shows in the job.
-		w.log.Error("the job cannot be acquired", "job", w.o.AcquireJob, "error", err)
+		w.log.Error("acquire job failed", "job", w.o.AcquireJob, "error", err)
 	default:
 		w.runJob(ctx, spec)
 	}

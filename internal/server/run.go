@@ -278,7 +278,7 @@ func Run(ctx context.Context, s Settings, st Storage, version string, log *slog.
 	hs.SetKeepAlivesEnabled(false)
 	requests.wait(drain)
 	if err := hs.Shutdown(drain); err != nil {
-		log.Warn("some requests did not finish in time", "error", err)
+		log.Warn("drain timed out", "error", err)
 		return hs.Close()
 	}
 	return nil

@@ -95,7 +95,7 @@ func (s *Stack) Run(ctx, hard context.Context) error {
 	needed, notNeeded := context.WithCancel(context.WithoutCancel(ctx))
 	renewing.Go(func() { s.renew(needed) })
 	polling.Wait()
-	s.Log.Info("no more jobs are taken", "running", s.count())
+	s.Log.Info("draining", "running", s.count())
 	jobs.Wait()
 	notNeeded()
 	renewing.Wait()
@@ -133,7 +133,7 @@ func (s *Stack) poll(ctx, hard context.Context, queue string, jobs *sync.WaitGro
 		s.Metrics.polled(queue, err)
 		pages++
 		if err != nil {
-			s.complain(ctx, "the queue cannot be read", err, "queue", queue)
+			s.complain(ctx, "list scheduled jobs failed", err, "queue", queue)
 			return begun, pages
 		}
 		if page.Queue.Paused {
@@ -191,7 +191,7 @@ func (s *Stack) begin(ctx, hard context.Context, queue string, list []ScheduledJ
 	}
 	reserved, err := s.API.Reserve(ctx, s.Key, ids, reservation)
 	if err != nil {
-		s.complain(ctx, "jobs cannot be reserved", err, "queue", queue)
+		s.complain(ctx, "reserve jobs failed", err, "queue", queue)
 	}
 	s.give(slots - len(reserved))
 	s.remember(reserved)
@@ -234,22 +234,22 @@ func (s *Stack) runJob(ctx context.Context, id, queue string) {
 	log := s.Log.With("job", id, "queue", queue)
 	tokens, err := s.API.Tokens(ctx, s.Key, []string{id}, tokenLifetime)
 	if err != nil || tokens[id] == "" {
-		s.complain(ctx, "no token was issued; the job is left to others", err, "job", id)
+		s.complain(ctx, "issue acquisition token failed", err, "job", id)
 		return
 	}
 	s.notify(ctx, id, "Starting an agent")
-	log.Info("starting an agent")
+	log.Info("starting agent")
 	err = s.Compute.Run(ctx, Workload{JobID: id, Queue: queue, Endpoint: s.API.Endpoint, Tags: s.Tags, Token: tokens[id]})
 	s.Metrics.agentEnded(err)
 	if err != nil {
-		log.Warn("the agent failed", "error", err)
+		log.Warn("agent failed", "error", err)
 	}
 	// Whatever the stop has ended, the job may be left without an agent.
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
 	defer cancel()
 	states, stateErr := s.API.States(last, s.Key, []string{id})
 	if stateErr != nil {
-		log.Error("the job's state cannot be read", "error", stateErr)
+		log.Error("get job state failed", "error", stateErr)
 		return
 	}
 	if states[id] != "reserved" && states[id] != "scheduled" {
@@ -268,16 +268,16 @@ func (s *Stack) finish(ctx context.Context, id string, cause error) {
 		return // it has moved on meanwhile
 	}
 	if err != nil {
-		s.Log.Error("the job cannot be finished", "job", id, "error", err)
+		s.Log.Error("finish job failed", "job", id, "error", err)
 		return
 	}
 	s.Metrics.gaveUp()
-	s.Log.Info("finished the job, which no agent could be started for", "job", id, "cause", cause)
+	s.Log.Info("finished job without an agent", "job", id, "cause", cause)
 }
 
 func (s *Stack) notify(ctx context.Context, id, detail string) {
 	if err := s.API.Notify(ctx, s.Key, []Notification{{JobID: id, Detail: detail}}); err != nil {
-		s.complain(ctx, "a notification was not taken", err, "job", id)
+		s.complain(ctx, "send notification failed", err, "job", id)
 	}
 }
 
@@ -293,7 +293,7 @@ func (s *Stack) renew(ctx context.Context) {
 		s.mu.Unlock()
 		for batch := range slices.Chunk(ids, maxJobs) {
 			if _, err := s.API.Reserve(ctx, s.Key, batch, reservation); err != nil {
-				s.complain(ctx, "reservations cannot be extended", err)
+				s.complain(ctx, "extend reservations failed", err)
 			}
 		}
 	}

@@ -138,7 +138,7 @@ func (s *Service) Run(ctx context.Context) error {
 		case <-time.After(flushDelay):
 		}
 		if err := s.Flush(context.WithoutCancel(ctx)); err != nil {
-			n.log.Warn("what stacks did could not be noted", "error", err)
+			n.log.Warn("flush stack activity failed", "error", err)
 		}
 	}
 }

@@ -76,7 +76,7 @@ func (k *kind) attempt(ctx context.Context, d *Due) error {
 		return nil
 	case errors.Is(err, errLost):
 		k.runner.measures.count(d, "lost")
-		log.Info("a task was left to another", "error", err)
+		log.Info("task lease lost", "error", err)
 		return nil
 	case ctx.Err() != nil:
 		k.giveBack(ctx, d)
@@ -84,7 +84,7 @@ func (k *kind) attempt(ctx context.Context, d *Due) error {
 	}
 	result := k.failed(ctx, d, err)
 	k.runner.measures.count(d, result)
-	log.Warn("a task "+result, "error", err)
+	log.Warn("task failed", "result", result, "error", err)
 	return err
 }
 
@@ -119,7 +119,7 @@ func (k *kind) failed(ctx context.Context, d *Due, cause error) (result string) 
 		return fail(q, d, now.Add(backoff(d.Attempt)), legible(cause.Error()))
 	})
 	if err != nil && !errors.Is(err, errLost) {
-		k.runner.log.Warn("cannot save that a task failed; it is tried again after its lease", "kind", d.Kind, "key", d.Key, "error", err)
+		k.runner.log.Warn("save task failure failed, it runs after its lease", "kind", d.Kind, "key", d.Key, "error", err)
 	}
 	return result
 }
@@ -127,7 +127,7 @@ func (k *kind) failed(ctx context.Context, d *Due, cause error) (result string) 
 func (k *kind) giveBack(ctx context.Context, d *Due) {
 	err := k.record(ctx, func(q *db.Q) error { return giveBack(q, d, k.runner.clock()) })
 	if err != nil && !errors.Is(err, errLost) {
-		k.runner.log.Warn("cannot give back a task; it is run after its lease", "kind", d.Kind, "key", d.Key, "error", err)
+		k.runner.log.Warn("release task failed, it runs after its lease", "kind", d.Kind, "key", d.Key, "error", err)
 	}
 }
 

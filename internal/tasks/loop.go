@@ -90,7 +90,7 @@ func (k *kind) look(ctx, work context.Context, room int) {
 		if ctx.Err() == nil {
 			k.trouble = min(max(2*k.trouble, lookGap), maxTrouble)
 			k.next = now.Add(k.trouble/2 + rand.N(k.trouble/2))
-			k.runner.log.Warn("cannot look for tasks", "kind", k.name, "error", err)
+			k.runner.log.Warn("scan tasks failed", "kind", k.name, "error", err)
 		}
 		return
 	}

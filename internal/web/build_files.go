@@ -65,7 +65,7 @@ func (v *visit) stream(write func() error) error {
 	}
 	if err := write(); err != nil {
 		if v.Context().Err() == nil { // else the reader has gone
-			v.site.Log.Warn("a log was cut", "error", err)
+			v.site.Log.Warn("log truncated", "error", err)
 		}
 		panic(http.ErrAbortHandler)
 	}

@@ -136,7 +136,7 @@ func (s *Site) ErrorPage(w http.ResponseWriter, status int, message string) {
 		page.Title = http.StatusText(status)
 	}
 	if err := s.templates.write(w, status, "error", page); err != nil {
-		s.Log.Error("an error page could not be shown", "error", err)
+		s.Log.Error("render error page failed", "error", err)
 	}
 }
 
