@@ -192,7 +192,7 @@ func (n *newBuild) write(q *db.Q, then *followUps) error {
 		return err
 	}
 	u := n.service.newUnit(q, b, b.CreatedAt, then)
-	u.plan = drawn
+	u.plan, u.counted = drawn, phase{}
 	if err := u.run.Begin(drawn.specs); err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"stackyard/internal/db"
 	"stackyard/internal/flow"
+	"stackyard/internal/pipelines"
 	"stackyard/internal/tasks"
 )
 
@@ -21,6 +22,7 @@ type followUps struct {
 	reset        []tasks.Task        // at the time given and no other
 	drop         map[string][]string // keys of tasks that are pointless now, by their kind
 	task         *tasks.Due          // the one that the unit of work does; nil: none
+	counts       pipelines.CountChanges
 }
 
 // A consequence is something that must happen to another build. It can be done twice without harm.
@@ -84,8 +86,12 @@ func (f *followUps) forget(kind, key string) {
 	f.drop[kind] = append(f.drop[kind], key)
 }
 
-// save writes the tasks at the end of a transaction. The consequences are due at a time.
+// save writes the counts of pipelines and the tasks at the end of a transaction. The consequences are due
+// at a time.
 func (f *followUps) save(q *db.Q, at time.Time) error {
+	if err := f.counts.Save(q); err != nil {
+		return err
+	}
 	for _, c := range f.consequences {
 		f.begin = append(f.begin, tasks.Task{Kind: consequenceTask, Key: c.key(), Payload: c, RunAt: at})
 	}

@@ -7,6 +7,7 @@ import (
 	"stackyard/internal/db"
 	"stackyard/internal/dispatch"
 	"stackyard/internal/flow"
+	"stackyard/internal/pipelines"
 )
 
 // save writes what a unit of work has changed. In large builds many jobs and steps change alike, so
@@ -248,7 +249,8 @@ func (u *unit) updateJobs(changes []flow.JobChange) error {
 		agent_id = CASE WHEN $3 = 'scheduled' THEN NULL ELSE agent_id END`)
 }
 
-// updateBuild writes what flow says of the build, and counts its command jobs.
+// updateBuild writes what flow says of the build, counts its command jobs, and notes how the counts of its
+// pipeline change.
 func (u *unit) updateBuild(changes flow.Changes) error {
 	var waiting, scheduled, running int
 	count := func(state flow.JobState, n int) {
@@ -272,11 +274,43 @@ func (u *unit) updateBuild(changes flow.Changes) error {
 		return nil
 	}
 	b := u.build
-	_, err := u.q.Exec(`
+	var now pipelines.Counts
+	err := u.q.QueryRow(`
 		UPDATE builds SET state = $2, tally = $3, started_at = $4, failing_at = $5, finished_at = $6,
 			waiting_jobs = waiting_jobs + $7, scheduled_jobs = scheduled_jobs + $8, running_jobs = running_jobs + $9
-		WHERE id = $1`,
+		WHERE id = $1
+		RETURNING waiting_jobs, scheduled_jobs, running_jobs`,
 		b.ID, b.State, db.JSON(b.Tally), db.Micros(b.StartedAt), db.Micros(b.FailingAt), db.Micros(b.FinishedAt),
-		waiting, scheduled, running)
-	return err
+		waiting, scheduled, running).Scan(&now.WaitingJobs, &now.ScheduledJobs, &now.RunningJobs)
+	if err != nil {
+		return err
+	}
+	before := now.Minus(pipelines.Counts{WaitingJobs: waiting, ScheduledJobs: scheduled, RunningJobs: running})
+	after := phaseOf(b)
+	u.then.counts.Add(b.PipelineID, b.ID, after.counts(now).Minus(u.counted.counts(before)))
+	u.counted = after
+	return nil
+}
+
+// A phase is what the counts of a pipeline depend on, besides the jobs of a build. The zero phase is that
+// of a build which is not counted.
+type phase struct {
+	state      flow.BuildState
+	unfinished bool
+}
+
+func phaseOf(b *Build) phase { return phase{b.State, b.FinishedAt.IsZero()} }
+
+// counts returns what a build with a number of jobs adds to the counts of its pipeline.
+func (p phase) counts(jobs pipelines.Counts) pipelines.Counts {
+	if !p.unfinished {
+		return pipelines.Counts{}
+	}
+	switch p.state {
+	case flow.BuildCreating, flow.BuildScheduled:
+		jobs.ScheduledBuilds = 1
+	case flow.BuildRunning, flow.BuildFailing, flow.BuildCanceling:
+		jobs.RunningBuilds = 1
+	}
+	return jobs
 }

@@ -36,6 +36,7 @@ func TestStorm_LeavesNothingBehind(t *testing.T) {
 		}
 		all.Wait()
 		w.wantRunnable()
+		w.wantCounts()
 		w.wind(count)
 		w.wantRunnable()
 		p := w.ada.Get(acme + "/pipelines/hello")

@@ -17,7 +17,9 @@ type unit struct {
 	build *Build
 	run   *flow.Run
 	plan  plan
-	then  *followUps
+	// counted is the phase in which the pipeline's counts include the build.
+	counted phase
+	then    *followUps
 	// positions are those of the steps that the unit adds, by id.
 	positions map[string]string
 	// groups are concurrency groups to look at besides those that flow names.
@@ -66,6 +68,7 @@ func newUnit(q *db.Q, b *Build, now time.Time, then *followUps) *unit {
 		q:         q,
 		now:       now,
 		build:     b,
+		counted:   phaseOf(b),
 		run:       flow.New(flowStore{q, b.ID}, &b.Build, now, core.NewID),
 		then:      then,
 		positions: map[string]string{},

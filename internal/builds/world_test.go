@@ -127,7 +127,8 @@ func describe(jobs []job) string {
 	return strings.Join(texts, ", ")
 }
 
-// wantStates fails the test unless the jobs of a build of hello, and the build, are in states.
+// wantStates fails the test unless the jobs of a build of hello, and the build, are in states. The pipeline
+// must count them so.
 func (w *world) wantStates(number int, build, jobs string) {
 	w.t.Helper()
 	if got := w.states(number); got != jobs {
@@ -136,6 +137,7 @@ func (w *world) wantStates(number int, build, jobs string) {
 	if got := w.build(number).String("state"); got != build {
 		w.t.Errorf("build %d is %s, want %s", number, got, build)
 	}
+	w.wantCounts()
 }
 
 // job returns the newest attempt of the job of a build of hello that has a name.

@@ -65,7 +65,7 @@ type DB struct {
 	audience audience
 	// statements counts those that were run.
 	statements atomic.Int64
-	listener   atomic.Pointer[func(text string)]
+	listener   atomic.Pointer[func(text string, args []any)]
 }
 
 // engine is what SQLite and PostgreSQL each do in their own way.
@@ -167,9 +167,9 @@ func (d *DB) WriteOne(ctx context.Context, fn func(q *Q) error) error {
 // not make grow.
 func (d *DB) Statements() int64 { return d.statements.Load() }
 
-// OnStatement has listen called with the text of each statement from now on, on the goroutine that runs
-// it: for those who measure where statements come from.
-func (d *DB) OnStatement(listen func(text string)) { d.listener.Store(&listen) }
+// OnStatement has listen called with the text and the arguments of each statement from now on, on the
+// goroutine that runs it: for those who measure what statements cost and where they come from.
+func (d *DB) OnStatement(listen func(text string, args []any)) { d.listener.Store(&listen) }
 
 // Migrate brings the schema to the newest version this binary knows. Processes that migrate the same
 // database at the same time wait for one another. A database with a newer schema is refused with

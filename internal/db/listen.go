@@ -27,7 +27,7 @@ func (d *DB) Notify(ctx context.Context, messages ...string) error {
 	if d.Shared() {
 		d.statements.Add(1)
 		if listen := d.listener.Load(); listen != nil {
-			(*listen)(notifyText)
+			(*listen)(notifyText, nil)
 		}
 	}
 	return away(ctx, d.notify(ctx, messages))

@@ -23,10 +23,10 @@ type Q struct {
 	engine   Engine
 	writing  bool
 	open     []*sql.Rows
-	topics   []string           // of Announce
-	ran      int64              // statements
-	listener *func(text string) // hears of them; nil: nobody does
-	err      error              // refuses all further statements
+	topics   []string                       // of Announce
+	ran      int64                          // statements
+	listener *func(text string, args []any) // called with each; nil: not called
+	err      error                          // refuses all further statements
 }
 
 // Context returns the context that was given to Read or Write, marked so that calling either with it
@@ -41,7 +41,7 @@ func (q *Q) Exec(query string, args ...any) (affected int64, err error) {
 	if !q.writing {
 		return 0, errReading
 	}
-	q.note(query)
+	q.note(query, args)
 	result, err := q.conn.exec(q.run, query, args)
 	if err != nil {
 		return 0, q.failed(err)
@@ -55,7 +55,7 @@ func (q *Q) Query(query string, args ...any) (*sql.Rows, error) {
 	if q.err != nil {
 		return nil, q.err
 	}
-	q.note(query)
+	q.note(query, args)
 	rows, err := q.conn.QueryContext(q.run, query, args...)
 	if err != nil {
 		return nil, q.failed(err)
@@ -69,7 +69,7 @@ func (q *Q) QueryRow(query string, args ...any) *Row {
 	if q.err != nil {
 		return &Row{q: q, err: q.err}
 	}
-	q.note(query)
+	q.note(query, args)
 	rows, err := q.conn.query(q.run, query, args)
 	if err != nil {
 		return &Row{q: q, err: q.failed(err)}
@@ -108,10 +108,10 @@ func (r *Row) Scan(dest ...any) error {
 }
 
 // note counts a statement.
-func (q *Q) note(text string) {
+func (q *Q) note(text string, args []any) {
 	q.ran++
 	if q.listener != nil {
-		(*q.listener)(text)
+		(*q.listener)(text, args)
 	}
 }
 
@@ -233,7 +233,7 @@ func All[T any](q *Q, scan func(Scan) (T, error), query string, args ...any) ([]
 	if q.err != nil {
 		return nil, q.err
 	}
-	q.note(query)
+	q.note(query, args)
 	rows, err := q.conn.query(q.run, query, args)
 	if err != nil {
 		return nil, q.failed(err)

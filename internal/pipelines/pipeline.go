@@ -9,7 +9,8 @@
 // found. And a change is made in one way only: lock, read, merge what was sent, check the whole, write
 // (service.go), so that creating, updating and the organization file share every rule.
 //
-// Building is not here: pipelines only show the counts that live builds keep (counts.go).
+// Building is not here: pipelines only keep the counts of unfinished builds, which package builds
+// changes (counts.go).
 package pipelines
 
 import (

@@ -87,7 +87,7 @@ func onePipeline(q *db.Q, v Viewer, condition, value string) (*Pipeline, error) 
 	if err != nil || v.isSystem() {
 		return p, err
 	}
-	return p, countLive(q, p)
+	return p, loadCounts(q, p)
 }
 
 // ByIDs returns those pipelines among ids that a viewer may see, by id.
@@ -106,7 +106,7 @@ func ByIDs(q *db.Q, v Viewer, ids []string) (map[string]*Pipeline, error) {
 	for _, p := range found {
 		byID[p.ID] = p
 	}
-	return byID, countLive(q, found...)
+	return byID, loadCounts(q, found...)
 }
 
 // VisibleIDs returns the ids of the pipelines that a viewer may see, or all when that is every one of
@@ -195,7 +195,7 @@ func list(q *db.Q, v Viewer, f filter, limit, offset int) ([]*Pipeline, int, err
 	if err != nil {
 		return nil, 0, err
 	}
-	return pipelines, total, countLive(q, pipelines...)
+	return pipelines, total, loadCounts(q, pipelines...)
 }
 
 func (f filter) restrict(s *db.Statement) {

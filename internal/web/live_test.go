@@ -119,7 +119,7 @@ func TestLive_LooksOnlyWhenSomethingHappened(t *testing.T) {
 	each(t, func(t *testing.T, s *servertest.Server) {
 		r := build(t, s, `steps: [{label: Thresh, command: make thresh}]`)
 		var looks atomic.Int64
-		s.DB.OnStatement(func(text string) {
+		s.DB.OnStatement(func(text string, _ []any) {
 			if strings.Contains(text, "SUM(updated_at") {
 				looks.Add(1)
 			}

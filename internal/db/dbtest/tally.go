@@ -27,7 +27,7 @@ func NewTally(d *db.DB) *Tally {
 	return t
 }
 
-func (t *Tally) count(text string) {
+func (t *Tally) count(text string, _ []any) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.counts[text]++
