@@ -44,7 +44,8 @@ func (w *world) counts() map[string]int {
 		return nil
 	}))
 	delete(counts, "tasks")
-	delete(counts, "build_numbers") // numbers go on
+	delete(counts, "build_numbers")   // numbers go on
+	delete(counts, "pipeline_counts") // so do counts
 	return counts
 }
 
