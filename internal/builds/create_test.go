@@ -354,3 +354,22 @@ func TestCreate_CancelsOlderBuildsThatRun(t *testing.T) {
 		w.wantStates(1, "canceled", "a canceled, ask canceled, b canceled")
 	})
 }
+
+func TestCreate_RefusesTooManyDependencies(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		var steps strings.Builder
+		for i := range 620 {
+			fmt.Fprintf(&steps, "- {command: a, key: s%d, depends_on: [", i)
+			for on := range i {
+				fmt.Fprintf(&steps, "s%d,", on)
+			}
+			steps.WriteString("]}\n")
+		}
+		configure(w.Server, t, "steps:\n"+steps.String())
+		refused := w.ada.Post(hello, map[string]any{"commit": "HEAD", "branch": "main"}).Want(http.StatusUnprocessableEntity)
+		if message := refused.String("message"); !strings.Contains(message, "100000 dependencies") {
+			t.Errorf("the message is %q, want one that names the limit", message)
+		}
+		wantEqual(t, "builds", w.ada.Get(hello).Len(""), 0)
+	})
+}

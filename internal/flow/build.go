@@ -77,6 +77,9 @@ type Tally struct {
 	Unblocked int
 	// BlockedFailed and BlockedRunning count the blocked jobs that show the build in that state.
 	BlockedFailed, BlockedRunning int
+
+	// Edges counts the dependencies between the build's steps, joins included.
+	Edges int
 }
 
 // Jobs counts all of them.

@@ -35,7 +35,7 @@ type Run struct {
 	before Build
 	records
 	// restless are steps whose signal may have changed since their dependents were told.
-	restless []*Step
+	restless ordered[*Step]
 	// groups are concurrency groups in which a place may have become free or been asked for.
 	groups ordered[string]
 	moves  []BuildState

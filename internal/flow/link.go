@@ -79,7 +79,9 @@ func (r *Run) link(specs []Spec, uploader *Step) error {
 	if err != nil {
 		return err
 	}
-	l.depend()
+	if err := l.depend(); err != nil {
+		return err
+	}
 	if uploader != nil {
 		if err := l.upload(top); err != nil {
 			return err
@@ -313,8 +315,11 @@ func (l *linker) note(e Edge) {
 }
 
 // depend turns what steps say that they depend on into edges, now that all keys are known.
-func (l *linker) depend() {
+func (l *linker) depend() error {
 	for _, x := range l.explicit {
+		if err := l.checkEdges(); err != nil {
+			return err
+		}
 		for _, d := range x.on {
 			allow := d.AllowFailure || x.allowFailure
 			on := l.keys[d.Step]
@@ -332,22 +337,39 @@ func (l *linker) depend() {
 			}
 		}
 	}
+	return nil
+}
+
+// maxEdges bounds the dependencies between the steps of one build.
+const maxEdges = 100_000
+
+// checkEdges returns an error when the new edges are more than the build may have.
+func (l *linker) checkEdges() error {
+	if l.r.build.Tally.Edges+len(l.edges) > maxEdges {
+		return core.Errorf(core.Unprocessable, "The steps of a build can have %d dependencies on each other, and these steps have more; put a wait step or a group between steps that all depend on the same ones", maxEdges)
+	}
+	return nil
 }
 
 // connect takes the new steps and edges into the run, and resolves the keys that were waited for.
 func (l *linker) connect() error {
+	if err := l.checkEdges(); err != nil {
+		return err
+	}
 	r := l.r
+	r.build.Tally.Edges += len(l.edges)
 	for _, s := range l.made {
 		r.makeStep(s)
 	}
-	var ends []string
+	var missing []string
 	for _, e := range l.edges {
-		ends = append(ends, e.Step)
-		if e.On != "" {
-			ends = append(ends, e.On)
+		for _, id := range []string{e.Step, e.On} {
+			if id != "" && r.steps[id] == nil {
+				missing = append(missing, id)
+			}
 		}
 	}
-	if err := r.fetchSteps(ends...); err != nil {
+	if err := r.fetchSteps(missing...); err != nil {
 		return err
 	}
 	for _, e := range l.edges {

@@ -210,6 +210,9 @@ func (f recompute) each(do func(*Step, *Job)) {
 }
 
 func (f recompute) tally() (t Tally) {
+	for _, edges := range f.on {
+		t.Edges += len(edges)
+	}
 	f.each(func(s *Step, j *Job) {
 		switch {
 		case j.State == Waiting || j.State == Pending:

@@ -139,20 +139,25 @@ func (r *Run) fetchDependents(steps []*Step) error {
 			r.dependents[e.On] = append(r.dependents[e.On], e)
 		}
 	}
-	var ends []string
+	var missing []string
 	for _, s := range steps {
 		for _, e := range r.edgesFrom(s) {
-			ends = append(ends, e.Step)
+			if r.steps[e.Step] == nil {
+				missing = append(missing, e.Step)
+			}
 		}
 	}
-	return r.fetchSteps(ends...)
+	return r.fetchSteps(missing...)
 }
 
 // edgesFrom returns the edges to all that depends on a step.
 func (r *Run) edgesFrom(s *Step) []Edge {
 	stored, made := r.dependents[s.ID], r.madeEdges[s.ID]
-	if len(stored) == 0 {
+	switch {
+	case len(stored) == 0:
 		return made
+	case len(made) == 0:
+		return stored
 	}
 	return slices.Concat(stored, made)
 }

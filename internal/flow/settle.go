@@ -66,16 +66,16 @@ func (s *Step) weigh(e Edge, sig signal, by int) {
 // stir notes that there may be something to tell about a step.
 func (r *Run) stir(s *Step) {
 	if s.signal() != (signal{s.Outcome, s.Gating}) {
-		r.restless = append(r.restless, s)
+		r.restless.add(s)
 	}
 }
 
 // settle tells the dependents of restless steps, and theirs, until nothing moves any more. It goes
 // in waves, so that a barrier which releases many steps costs a few queries and not a few for each.
 func (r *Run) settle() error {
-	for len(r.restless) > 0 {
-		wave := r.restless
-		r.restless = nil
+	for len(r.restless.list) > 0 {
+		wave := r.restless.list
+		r.restless = ordered[*Step]{}
 		heard, err := r.tell(wave)
 		if err != nil {
 			return err
@@ -120,14 +120,13 @@ func (r *Run) tell(steps []*Step) (hearings, error) {
 		}
 		return heard, nil
 	}
+	// A step whose signal is as before has nothing to tell; its edges are not visited.
+	steps = slices.DeleteFunc(steps, func(s *Step) bool { return s.signal() == signal{s.Outcome, s.Gating} })
 	if err := r.fetchDependents(steps); err != nil {
 		return heard, err
 	}
 	for _, s := range steps {
 		told, now := signal{s.Outcome, s.Gating}, s.signal()
-		if told == now {
-			continue
-		}
 		for _, e := range r.edgesFrom(s) {
 			d := r.steps[e.Step]
 			heard.hear(d)
@@ -254,33 +253,61 @@ const (
 // key that no step has, which until now an upload could have brought, or each other, across
 // uploads. It reports whether there were any.
 func (r *Run) unstick() (bool, error) {
-	if t := r.build.Tally; r.halted() || t.Waiting == 0 || t.Live() > t.Waiting {
+	if !r.stuck() {
 		return false, nil
 	}
 	steps, err := r.unfinished()
 	if err != nil {
 		return false, err
 	}
-	reason := reasonMissing
-	stuck := slices.DeleteFunc(slices.Clone(steps), func(s *Step) bool { return s.Missing == 0 })
-	if len(stuck) == 0 {
-		reason = reasonCycle
-		stuck = slices.DeleteFunc(steps, (*Step).join)
-		stuck = stuck[:min(1, len(stuck))]
+	missing := slices.DeleteFunc(slices.Clone(steps), func(s *Step) bool { return s.Missing == 0 })
+	if len(missing) == 0 {
+		return r.breakCycles(slices.DeleteFunc(steps, (*Step).join))
 	}
-	if stuck, err = r.withMembers(stuck); err != nil {
+	if missing, err = r.withMembers(missing); err != nil {
 		return false, err
 	}
-	for _, s := range stuck {
-		err := r.enter(s, PhaseBroken, isWaiting, func(_ *Step, j *Job) error {
-			j.BrokenReason, j.Unreachable = reason, true
-			return r.move(j, Broken)
-		})
-		if err != nil {
+	for _, s := range missing {
+		if err := r.breakStep(s, reasonMissing); err != nil {
 			return false, err
 		}
 	}
-	return len(stuck) > 0, nil
+	return true, nil
+}
+
+// stuck reports whether all jobs that have not ended wait for each other.
+func (r *Run) stuck() bool {
+	t := r.build.Tally
+	return !r.halted() && t.Waiting > 0 && t.Live() == t.Waiting
+}
+
+// breakCycles breaks the first of some unfinished steps, and then the first of those that still wait, until
+// something can happen again. It settles after each, since that may end or open the others.
+func (r *Run) breakCycles(steps []*Step) (broken bool, err error) {
+	for _, s := range steps {
+		if !r.stuck() {
+			break
+		}
+		if s.signal().outcome != "" {
+			continue
+		}
+		broken = true
+		if err := r.breakStep(s, reasonCycle); err != nil {
+			return false, err
+		}
+		if err := r.settle(); err != nil {
+			return false, err
+		}
+	}
+	return broken, nil
+}
+
+// breakStep ends the jobs of a step that can never run.
+func (r *Run) breakStep(s *Step, reason string) error {
+	return r.enter(s, PhaseBroken, isWaiting, func(_ *Step, j *Job) error {
+		j.BrokenReason, j.Unreachable = reason, true
+		return r.move(j, Broken)
+	})
 }
 
 // withMembers adds to joins the steps behind them: it is a group's join that has the group's
