@@ -17,7 +17,7 @@ type annotationView struct {
 	Scope     annotationScope `json:"scope"`
 	JobID     *string         `json:"job_id"`
 	Priority  int             `json:"priority" doc:"1 to 10; high ones come first."`
-	BodyHTML  *string         `json:"body_html,omitempty" doc:"Left out with omit_body."`
+	BodyHTML  *string         `json:"body_html,omitempty" doc:"Left out with omit_body, and on a page whose bodies have more than 16 MiB for those beyond. What was just appended to a body of more than 16 KiB may appear a few seconds later."`
 	CreatedAt core.Time       `json:"created_at"`
 	UpdatedAt core.Time       `json:"updated_at"`
 }
@@ -98,56 +98,36 @@ func (s *Service) annotationPage(r *route.Request, o OnBuild, where *db.Statemen
 	}
 	var list []Annotation
 	var total int
-	var bodies []string
+	var html []string
 	err = s.db.Read(r.Context(), func(q *db.Q) (err error) {
 		if list, total, err = listAnnotations(q, where, page.Size, page.Offset()); err != nil || bare {
 			return err
 		}
-		bodies, err = s.bodies(q, r, o, list)
+		html, err = htmlOf(q, list, maxListed)
 		return err
 	})
 	if err != nil {
 		return none, err
 	}
+	if html, err = s.apiLinks(r, o, html); err != nil {
+		return none, err
+	}
 	views := make([]annotationView, len(list))
 	for i, a := range list {
 		views[i] = a.view()
-		if !bare {
-			views[i].BodyHTML = &bodies[i]
+		if i < len(html) {
+			views[i].BodyHTML = &html[i]
 		}
 	}
 	return route.PageOf(views, page, total), nil
 }
 
-// bodies returns the bodies of annotations of a build as HTML, in which links to its artifacts lead to where
-// they can be fetched.
-func bodies(q *db.Q, buildID string, list []Annotation, address func(Artifact) string) ([]string, error) {
-	bodies := make([]string, len(list))
-	var paths []string
-	for i, a := range list {
-		bodies[i] = toHTML(a.Body)
-		paths = append(paths, linkedArtifacts(bodies[i])...)
-	}
-	if len(paths) == 0 {
-		return bodies, nil
-	}
-	found, err := artifactsByPath(q, buildID, paths)
-	if err != nil {
-		return nil, err
-	}
-	urls := make(map[string]string, len(found))
-	for path, a := range found {
-		urls[path] = address(a)
-	}
-	for i := range bodies {
-		bodies[i] = linkArtifacts(bodies[i], urls)
-	}
-	return bodies, nil
-}
+// maxListed is how many bytes of HTML a list of annotations has at most.
+const maxListed = 16 << 20
 
-// bodies returns the bodies of annotations as the API shows them.
-func (s *Service) bodies(q *db.Q, r *route.Request, o OnBuild, list []Annotation) ([]string, error) {
-	return bodies(q, o.ID, list, func(a Artifact) string {
+// apiLinks leads links to artifacts in bodies of annotations to where the API has them.
+func (s *Service) apiLinks(r *route.Request, o OnBuild, html []string) ([]string, error) {
+	return s.linkArtifacts(r.Context(), o.ID, html, func(a Artifact) string {
 		return s.place(r.Org, o.Pipeline, o.Number).api("jobs", a.JobID, "artifacts", a.ID, "download")
 	})
 }
@@ -211,16 +191,19 @@ func (s *Service) annotate(r *route.Request, o OnBuild, jobID string, body annot
 	if err != nil {
 		return annotationView{}, err
 	}
-	var bodies []string
+	var html []string
 	err = s.db.Read(r.Context(), func(q *db.Q) (err error) {
-		bodies, err = s.bodies(q, r, o, []Annotation{a})
+		html, err = htmlOf(q, []Annotation{a}, maxListed)
 		return err
 	})
+	if err == nil {
+		html, err = s.apiLinks(r, o, html)
+	}
 	if err != nil {
 		return annotationView{}, err
 	}
 	v := a.view()
-	v.BodyHTML = &bodies[0]
+	v.BodyHTML = &html[0]
 	return v, nil
 }
 

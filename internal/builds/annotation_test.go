@@ -2,10 +2,15 @@ package builds_test
 
 import (
 	"net/http"
+	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
+	"stackyard/internal/builds"
+	"stackyard/internal/db"
 	"stackyard/internal/server/servertest"
 )
 
@@ -116,5 +121,68 @@ func TestAnnotations_ShowNothingThatRuns(t *testing.T) {
 				}
 			}
 		}
+	})
+}
+
+func TestAnnotations_AreNotRenderedWhenTheyAreRead(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.create(nil)
+		w.ada.Post(annotations, map[string]any{"body": "*one*"}).Want(http.StatusCreated)
+		err := w.DB.Write(t.Context(), func(q *db.Q) error {
+			_, err := q.Exec(`UPDATE annotations SET html = '<p>stored</p>'`)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantAt(t, w.ada.Get(annotations), map[string]any{"0.body_html": "<p>stored</p>"})
+		w.ada.Post(annotations, map[string]any{"body": "two"}).Want(http.StatusCreated)
+		wantAt(t, w.ada.Get(annotations), map[string]any{"0.body_html": "<p>two</p>\n"})
+	})
+}
+
+// A table has a cell for each column in each row: 80 KB of text are a hundred million of them.
+func TestAnnotations_ThatAreTooComplexAreShownAsText(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.create(nil)
+		table := strings.Repeat("|a", 5000) + "\n" + strings.Repeat("|-", 5000) + "\n" + strings.Repeat("|x\n", 20_000)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		w.ada.Post(annotations, map[string]any{"body": table}).Want(http.StatusCreated)
+		html := w.ada.Get(annotations).Want(http.StatusOK).String("0.body_html")
+		runtime.ReadMemStats(&after)
+		if !strings.Contains(html, "too complex") || !strings.Contains(html, "|x\n") {
+			t.Errorf("it is shown as %.200q", html)
+		}
+		if used := (after.TotalAlloc - before.TotalAlloc) >> 20; used > 500 {
+			t.Errorf("writing and reading it allocates %d MiB", used)
+		}
+	})
+}
+
+func TestAnnotations_AppendedToAreNotRenderedEachTime(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		build := w.create(nil).String("id")
+		const pieces, size = 100, 2 << 10
+		work, last := 0, 0 // work is how many bytes were rendered
+		for range pieces {
+			piece := strings.Repeat("a ", size/2-1) + "\n\n"
+			if _, err := w.service.Annotate(t.Context(), w.orgID, build, "", builds.Note{Body: &piece, Append: true}); err != nil {
+				t.Fatal(err)
+			}
+			rendered, err := strconv.Atoi(w.rowsOf(`SELECT rendered FROM annotations`)[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			if rendered > last {
+				work, last = work+rendered, rendered
+			}
+		}
+		if most := 8 * pieces * size; work > most {
+			t.Errorf("%d bytes were rendered for a body of %d", work, pieces*size)
+		}
+		w.pass(5 * time.Second)
+		html := w.ada.Get(annotations).String("0.body_html")
+		wantEqual(t, "rendered paragraphs", strings.Count(html, "<p>"), pieces)
 	})
 }

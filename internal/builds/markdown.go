@@ -1,60 +1,73 @@
 package builds
 
 import (
-	"bytes"
+	"context"
 	"html"
-	"regexp"
-	"sync"
+	"maps"
+	"slices"
+	"strings"
 
-	"github.com/microcosm-cc/bluemonday"
-	"github.com/yuin/goldmark"
-	"github.com/yuin/goldmark/extension"
-	render "github.com/yuin/goldmark/renderer/html"
+	"stackyard/internal/db"
+	"stackyard/internal/markdown"
 )
 
-// markdown reads Markdown with tables and HTML in it.
-var markdown = goldmark.New(goldmark.WithExtensions(extension.GFM), goldmark.WithRendererOptions(render.WithUnsafe()))
+// maxLinked is how many artifacts the annotations on a page may refer to.
+const maxLinked = 1000
 
-// allowed is what of HTML may be shown: nothing that runs, and nothing that pretends to be part of a page.
-var allowed = sync.OnceValue(func() *bluemonday.Policy {
-	p := bluemonday.UGCPolicy()
-	p.AllowAttrs("class").Matching(bluemonday.SpaceSeparatedTokens).Globally()
-	p.AllowAttrs("open").OnElements("details")
-	p.AllowURLSchemes("http", "https", "mailto", artifactScheme)
-	return p
-})
-
-const artifactScheme = "artifact"
-
-// toHTML returns Markdown as HTML that is safe to show.
-func toHTML(text string) string {
-	var out bytes.Buffer
-	if err := markdown.Convert([]byte(text), &out); err != nil {
-		return "<p>" + html.EscapeString(text) + "</p>"
+// linkArtifacts leads the links in rendered annotations to artifacts of a build to their addresses.
+func (s *Service) linkArtifacts(ctx context.Context, buildID string, texts []string, address func(Artifact) string) ([]string, error) {
+	urls := make(map[string]string) // by path
+	for _, text := range texts {
+		eachArtifactLink(text, func(path string) string {
+			if len(urls) < maxLinked {
+				urls[path] = "#"
+			}
+			return ""
+		})
 	}
-	return allowed().Sanitize(out.String())
-}
-
-// artifactLink matches a link to, or an image of, an artifact of the build.
-var artifactLink = regexp.MustCompile(`(href|src)="artifact://([^"]*)"`)
-
-// linkedArtifacts returns the paths of the artifacts that HTML refers to.
-func linkedArtifacts(text string) []string {
-	var paths []string
-	for _, match := range artifactLink.FindAllStringSubmatch(text, -1) {
-		paths = append(paths, html.UnescapeString(match[2]))
+	if len(urls) == 0 {
+		return texts, nil
 	}
-	return paths
-}
-
-// linkArtifacts leads the links of HTML to artifacts, by their paths, to where these can be fetched.
-func linkArtifacts(text string, urls map[string]string) string {
-	return artifactLink.ReplaceAllStringFunc(text, func(link string) string {
-		match := artifactLink.FindStringSubmatch(link)
-		url, ok := urls[html.UnescapeString(match[2])]
-		if !ok {
-			url = "#"
+	err := s.db.Read(ctx, func(q *db.Q) error {
+		found, err := artifactsByPath(q, buildID, slices.Collect(maps.Keys(urls)))
+		for path, a := range found {
+			urls[path] = address(a)
 		}
-		return match[1] + `="` + html.EscapeString(url) + `"`
+		return err
 	})
+	if err != nil {
+		return nil, err
+	}
+	linked := make([]string, len(texts))
+	for i, text := range texts {
+		linked[i] = eachArtifactLink(text, func(path string) string {
+			if url, ok := urls[path]; ok {
+				return url
+			}
+			return "#"
+		})
+	}
+	return linked, nil
+}
+
+// eachArtifactLink returns rendered HTML with all links to, and images of, artifacts replaced. In HTML that
+// was rendered here quotes surround the values of attributes and stand nowhere else.
+func eachArtifactLink(text string, replace func(path string) string) string {
+	const scheme = `="` + markdown.ArtifactScheme + "://"
+	var b strings.Builder
+	for {
+		before, rest, found := strings.Cut(text, scheme)
+		path, after, ends := strings.Cut(rest, `"`)
+		if !found || !ends {
+			b.WriteString(text)
+			return b.String()
+		}
+		b.WriteString(before)
+		if strings.HasSuffix(before, " href") || strings.HasSuffix(before, " src") {
+			b.WriteString(`="` + html.EscapeString(replace(html.UnescapeString(path))) + `"`)
+		} else {
+			b.WriteString(scheme + path + `"`)
+		}
+		text = after
+	}
 }

@@ -20,6 +20,8 @@ const (
 	// maxAnnotations and maxArtifacts are how many of them a build's page shows.
 	maxAnnotations = 30
 	maxArtifacts   = 100
+	// maxNotes is how many bytes of HTML the annotations on the page have at most.
+	maxNotes = 4 << 20
 )
 
 // A board is a build as its page shows it to a visitor.
@@ -207,7 +209,7 @@ func (b *board) readNotes(v *visit, before *board) (err error) {
 		return nil
 	}
 	var total int
-	b.Annotations, total, err = b.site.Builds.Annotations(v.Context(), b.Build, maxAnnotations, func(a builds.Artifact) string {
+	b.Annotations, total, err = b.site.Builds.Annotations(v.Context(), b.Build, maxAnnotations, maxNotes, func(a builds.Artifact) string {
 		return b.site.prefix + b.filePath(a)
 	})
 	for i := range b.Annotations {
