@@ -53,8 +53,10 @@ func (f failing) Write(b []byte) (int, error) {
 var link = regexp.MustCompile(` (?:href|src)="[^"]*"`)
 
 // disarmed returns rendered lines without links to anything but pages, mail and artifacts, and without
-// images from anywhere else but these and the log itself: a browser would run what some others say.
+// images from anywhere else but these and the log itself: a browser would run what some others say. They
+// have no NUL either, which HTML cannot contain.
 func disarmed(lines string) string {
+	lines = strings.ReplaceAll(lines, "\x00", "")
 	if !strings.Contains(lines, `href="`) && !strings.Contains(lines, `src="`) {
 		return lines
 	}

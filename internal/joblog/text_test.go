@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"runtime"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -147,6 +148,8 @@ func TestHTML_HasNoHarmInIt(t *testing.T) {
 		"long link":    {"a\x1b]8;;https://" + strings.Repeat("x", maxLink) + "\x07b", "ab"},
 		"long picture": {"a\x1b]1337;File=name=YS5naWY=;inline=1:" + strings.Repeat("A", maxEscape) + "\x07b", "ab"},
 		"endless":      {"a\x1b]" + strings.Repeat("x", maxEscape+1) + "\nb", "ab"},
+		"NUL":          {"a\x00b", "ab"},
+		"hidden NUL":   {"\x1b]1337;File=name=AC5naWY=;inline=1:AAAA\x07", `alt=".gif"`},
 		"many links":   {strings.Repeat("\x1b]1339;url=/x;content=y\x07\r", 100*maxElements) + "\nend", "\nend"},
 	} {
 		for _, size := range []int{1 << 20, 1000, 7} {
@@ -158,13 +161,40 @@ func TestHTML_HasNoHarmInIt(t *testing.T) {
 	}
 }
 
+// Text that people wrote costs what is in proportion to it, whatever is in it.
+func TestHTML_CostIsLinear(t *testing.T) {
+	link := "\x1b]8;;https://example.test/" + strings.Repeat("y", 4000) + "\x07"
+	for name, text := range map[string]string{
+		"one link":      link + strings.Repeat("\x1b[1ma\x1b[0mb", 10_000),
+		"links":         strings.Repeat(link+strings.Repeat("\x1b[1ma\x1b[0mb", 70)+"\n", 50),
+		"colors":        "\x1b[1;3;4;9;38;5;120;48;5;33m" + strings.Repeat("a\x1b[31mb\x1b[32m", 10_000),
+		"far right":     strings.Repeat("\x1b[160Gx\n", 20_000),
+		"cleared":       strings.Repeat(strings.Repeat("a", 160)+"\n", 100) + strings.Repeat("\x1b[2J", 30_000),
+		"inserted":      strings.Repeat("a\n", 100) + strings.Repeat("\x1b[L", 30_000),
+		"parameters":    strings.Repeat("\x1b["+strings.Repeat("1;", 2000)+"m", 100),
+		"pictures":      strings.Repeat("\x1b]1337;File=name=x;inline=1:"+strings.Repeat("A", 2000)+"\x07", 100),
+		"line metadata": strings.Repeat("\x1b_bk;t=1700000000000\x07", 10_000),
+	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		out := render(t, text, 32<<10)
+		runtime.ReadMemStats(&after)
+		if len(out) > 32*len(text) {
+			t.Errorf("%s: %d bytes become %d", name, len(text), len(out))
+		}
+		if used := int(after.TotalAlloc - before.TotalAlloc); used > 1<<20+512*len(text) {
+			t.Errorf("%s: %d bytes allocate %d", name, len(text), used)
+		}
+	}
+}
+
 func FuzzHTML(f *testing.F) {
-	for _, text := range []string{"plain\r\n", "\x1b[31mred\x1b[0m", "\x1b]8;;javascript:x\x07a", "\x1b]1337;File=name=YQ==;inline=1:x\x07", "\x1b]1338;url=a\x1b\\", "\x1b_bk;t=1\x07", "\x1b[2A\x1b[1000B\x1b[J\x1b[K\x1bM\x1b7\x1b8", "\r\n\r\r\b\t"} {
+	for _, text := range []string{"plain\r\n", "\x1b[31mred\x1b[0m", "\x1b]8;;javascript:x\x07a", "\x1b]1337;File=name=YQ==;inline=1:x\x07", "\x1b]1338;url=a\x1b\\", "\x1b_bk;t=1\x07", "\x1b[2A\x1b[1000B\x1b[J\x1b[K\x1bM\x1b7\x1b8", "\r\n\r\r\b\t", "a\x00b"} {
 		f.Add(text, uint8(5))
 	}
 	f.Fuzz(func(t *testing.T, text string, size uint8) {
 		out := render(t, text, int(size))
-		for _, bad := range []string{"<script", `="javascript:`, `href="data:`} {
+		for _, bad := range []string{"\x00", "<script", `="javascript:`, `href="data:`} {
 			if strings.Contains(strings.ToLower(out), bad) {
 				t.Errorf("%q became %s", text, out)
 			}
