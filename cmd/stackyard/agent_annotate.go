@@ -12,7 +12,7 @@ import (
 func agentAnnotateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "annotate [BODY]",
-		Short: "Put a text on the page of the build",
+		Short: "Annotate the build page with Markdown",
 		Long: `Put a text on the page of the build, or of the job. It is Markdown, and without
 BODY it is read from standard input. Annotating with the same context again
 replaces the text, or appends to it.`,
@@ -20,18 +20,18 @@ replaces the text, or appends to it.`,
 		Args:    atMost("body"),
 	}
 	flags := cmd.Flags()
-	flags.String("context", "", "what tells this annotation from others (default: default)")
+	flags.String("context", "", "context: identifies the annotation (default: default)")
 	flags.String("style", "", "default, info, warning, error or success")
-	flags.Bool("append", false, "append to what the annotation says already")
-	flags.Int("priority", 3, "from 1 to 10; annotations with a higher one are shown first")
+	flags.Bool("append", false, "append to the existing annotation")
+	flags.Int("priority", 3, "1 to 10; higher is shown first")
 	addScopeFlag(cmd)
 	return insideCommand(cmd, func(s *script, args []string) error {
-		body, err := s.text(args, 0, "body")
+		body, err := s.text(args, 0, "BODY")
 		if err != nil && s.flag("style") == "" {
 			return err
 		}
 		if body == "" && s.flag("style") == "" {
-			return &usageError{errors.New("the body is empty; say what to put on the page, or a --style to change")}
+			return &usageError{errors.New("the body is empty; pass it as an argument or on standard input, or set --style")}
 		}
 		priority, _ := strconv.Atoi(s.flag("priority"))
 		return s.API.Annotate(s.ctx, s.ID, api.Annotation{
@@ -41,9 +41,9 @@ replaces the text, or appends to it.`,
 }
 
 func agentAnnotationCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "annotation", Short: "Change annotations"}
+	cmd := &cobra.Command{Use: "annotation", Short: "Manage annotations"}
 	remove := &cobra.Command{Use: "remove", Short: "Remove an annotation"}
-	remove.Flags().String("context", "default", "which annotation")
+	remove.Flags().String("context", "default", "context of the annotation")
 	cmd.AddCommand(insideCommand(addScopeFlag(remove), func(s *script, _ []string) error {
 		return s.API.RemoveAnnotation(s.ctx, s.ID, s.flag("context"), s.flag("scope"))
 	}))

@@ -15,7 +15,7 @@ import (
 )
 
 func agentArtifactCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "artifact", Short: "Keep files of the build"}
+	cmd := &cobra.Command{Use: "artifact", Short: "Upload and download artifacts"}
 	cmd.AddCommand(artifactUploadCommand(), artifactDownloadCommand(), artifactSearchCommand(), artifactShasumCommand())
 	return cmd
 }
@@ -27,9 +27,9 @@ func artifactUploadCommand() *cobra.Command {
 		Long: `Upload files that match patterns, which are separated by semicolons. "**" stands
 for any number of folders. The patterns have to be quoted, or the shell fills them in.`,
 		Example: `  stackyard agent artifact upload 'log/**/*.log;dist/*.tar.gz'`,
-		Args:    exactly("pattern"),
+		Args:    exactly("PATTERN"),
 	}
-	cmd.Flags().String("content-type", "", "type of all the files (default: what their names say)")
+	cmd.Flags().String("content-type", "", "content type of all files (default: by file name)")
 	return insideCommand(cmd, func(s *script, args []string) error {
 		dir, err := os.Getwd()
 		if err != nil {
@@ -45,7 +45,7 @@ func artifactDownloadCommand() *cobra.Command {
 		Use:     "download PATTERN FOLDER",
 		Short:   "Download artifacts whose paths match a pattern",
 		Example: `  stackyard agent artifact download 'dist/*.tar.gz' . --step build`,
-		Args:    exactly("pattern", "folder"),
+		Args:    exactly("PATTERN", "FOLDER"),
 	})
 	return insideCommand(cmd, func(s *script, args []string) error {
 		found, err := s.search(args[0], false)
@@ -59,14 +59,14 @@ func artifactDownloadCommand() *cobra.Command {
 func artifactSearchCommand() *cobra.Command {
 	cmd := addArtifactFlags(&cobra.Command{
 		Use:   "search PATTERN",
-		Short: "Print artifacts whose paths match a pattern",
+		Short: "List artifacts whose paths match a pattern",
 		Long: `Print artifacts whose paths match a pattern. In --format, %i is the artifact's id,
 %p its path, %j the job's id, %c when it was made, %z its size in bytes, %s and %S its
 checksums (SHA-1, SHA-256), %u its URL.`,
-		Args: exactly("pattern"),
+		Args: exactly("PATTERN"),
 	})
-	cmd.Flags().String("format", "%j %p %c\n", "what to print of each")
-	cmd.Flags().Bool("allow-empty-results", false, "do not fail when nothing matches")
+	cmd.Flags().String("format", "%j %p %c\n", "output format for each artifact")
+	cmd.Flags().Bool("allow-empty-results", false, "exit with 0 even if nothing matches")
 	return insideCommand(cmd, func(s *script, args []string) error {
 		found, err := s.search(args[0], true)
 		if errors.Is(err, errNoArtifacts) && s.on("allow-empty-results") {
@@ -91,7 +91,7 @@ func artifactLine(format string, a api.Artifact) string {
 }
 
 func artifactShasumCommand() *cobra.Command {
-	cmd := addArtifactFlags(&cobra.Command{Use: "shasum PATTERN", Short: "Print the checksum of the one artifact that matches a pattern", Args: exactly("pattern")})
+	cmd := addArtifactFlags(&cobra.Command{Use: "shasum PATTERN", Short: "Print the checksum of the one artifact that matches a pattern", Args: exactly("PATTERN")})
 	cmd.Flags().Bool("sha256", false, "SHA-256 instead of SHA-1")
 	return insideCommand(cmd, func(s *script, args []string) error {
 		found, err := s.search(args[0], false)
@@ -108,8 +108,8 @@ func artifactShasumCommand() *cobra.Command {
 }
 
 func addArtifactFlags(cmd *cobra.Command) *cobra.Command {
-	cmd.Flags().String("step", "", "only of a step, by its key or label, or of a job, by its id")
-	cmd.Flags().Bool("include-retried-jobs", false, "also of jobs that were retried")
+	cmd.Flags().String("step", "", "only artifacts of this step (key or label) or job (id)")
+	cmd.Flags().Bool("include-retried-jobs", false, "include artifacts of retried jobs")
 	return addBuildFlag(cmd)
 }
 

@@ -3,7 +3,7 @@ package main
 import "github.com/spf13/cobra"
 
 func agentBuildCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "build", Short: "Change the build"}
+	cmd := &cobra.Command{Use: "build", Short: "Manage the build"}
 	cancel := addBuildFlag(&cobra.Command{Use: "cancel", Short: "Cancel the build"})
 	cmd.AddCommand(insideCommand(cancel, func(s *script, _ []string) error {
 		build, err := s.build()

@@ -8,7 +8,7 @@ import (
 
 // agentGitCommand is what git runs to learn the password for a repository. The protocol is git's.
 func agentGitCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "git-credentials-helper URL OPERATION", Short: "Tell git the password of the job's repository", Hidden: true, Args: exactly("URL", "operation")}
+	cmd := &cobra.Command{Use: "git-credentials-helper URL OPERATION", Short: "Git credential helper for the job's repository", Hidden: true, Args: exactly("URL", "OPERATION")}
 	return insideCommand(cmd, func(s *script, args []string) error {
 		if args[1] != "get" {
 			return nil // there is nothing to store or to erase

@@ -41,7 +41,7 @@ func insideCommand(cmd *cobra.Command, run func(s *script, args []string) error)
 		s := &script{Job: job, ctx: cmd.Context(), cmd: cmd}
 		s.ID = s.flagOr("job", s.ID)
 		if s.ID == "" {
-			return &usageError{errors.New("this command works inside of a job: SERVICE_JOB_ID is not set")}
+			return &usageError{errors.New("this command only works inside a job; SERVICE_JOB_ID is not set")}
 		}
 		return run(s, args)
 	}
@@ -66,7 +66,7 @@ func (s *script) on(name string) bool { return s.flag(name) == "true" }
 func (s *script) build() (string, error) {
 	id := s.flagOr("build", s.BuildID)
 	if id == "" {
-		return "", &usageError{errors.New("say which build with --build: SERVICE_BUILD_ID is not set")}
+		return "", &usageError{errors.New("--build is required; SERVICE_BUILD_ID is not set")}
 	}
 	return id, nil
 }
@@ -95,7 +95,7 @@ func (s *script) text(args []string, i int, what string) (string, error) {
 	}
 	in := s.cmd.InOrStdin()
 	if f, ok := in.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-		return "", &usageError{fmt.Errorf("say which %s, as an argument or on standard input\nSee %s --help", what, s.cmd.CommandPath())}
+		return "", &usageError{fmt.Errorf("missing argument %s (or pipe it to standard input)\nSee %s --help", what, s.cmd.CommandPath())}
 	}
 	text, err := io.ReadAll(in)
 	return strings.TrimRight(string(text), "\r\n"), err

@@ -7,7 +7,7 @@ import (
 )
 
 func agentJobCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "job", Short: "Change the job"}
+	cmd := &cobra.Command{Use: "job", Short: "Update the running job"}
 	cmd.AddCommand(jobUpdateCommand(), jobPromiseFailureCommand())
 	return cmd
 }
@@ -15,13 +15,13 @@ func agentJobCommand() *cobra.Command {
 func jobUpdateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "update ATTRIBUTE [VALUE]",
-		Short:   "Change an attribute of the job",
-		Long:    "Change an attribute of the job. Without VALUE it is read from standard input.",
+		Short:   "Update an attribute of the job",
+		Long:    "Update an attribute of the job. Reads standard input if VALUE is missing.",
 		Example: `  stackyard agent job update timeout 20`,
-		Args:    between(1, "attribute", "value"),
+		Args:    between(1, "ATTRIBUTE", "VALUE"),
 	}
 	return insideCommand(cmd, func(s *script, args []string) error {
-		value, err := s.text(args, 1, "value")
+		value, err := s.text(args, 1, "VALUE")
 		if err != nil {
 			return err
 		}
@@ -32,12 +32,12 @@ func jobUpdateCommand() *cobra.Command {
 func jobPromiseFailureCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "promise-failure",
-		Short: "Declare that the job will fail, while it still runs",
+		Short: "Declare early that the job will fail",
 		Long: `Declare that the job will fail with an exit status, while it still runs: the build
 counts as failing from then on.`,
 	}
-	status := cmd.Flags().Int("exit-status", 1, "the exit status that the job will have")
-	reason := cmd.Flags().String("reason", "", "why, for people")
+	status := cmd.Flags().Int("exit-status", 1, "expected exit status")
+	reason := cmd.Flags().String("reason", "", "reason, shown to people")
 	return insideCommand(cmd, func(s *script, _ []string) error {
 		if *status < 1 {
 			return &usageError{fmt.Errorf("--exit-status: %d is not a failure", *status)}

@@ -14,15 +14,15 @@ import (
 const exitAbsent = 100
 
 func agentMetaDataCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "meta-data", Short: "Keep values for other jobs of the build"}
+	cmd := &cobra.Command{Use: "meta-data", Short: "Share values between jobs of the build"}
 	cmd.AddCommand(metaDataSetCommand(), metaDataSetBatchCommand(), metaDataGetCommand(), metaDataExistsCommand(), metaDataKeysCommand())
 	return cmd
 }
 
 func metaDataSetCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "set KEY [VALUE]", Short: "Set a value", Long: "Set a value. Without VALUE it is read from standard input.", Args: between(1, "key", "value")}
+	cmd := &cobra.Command{Use: "set KEY [VALUE]", Short: "Set a value", Long: "Set a value. Reads standard input if VALUE is missing.", Args: between(1, "KEY", "VALUE")}
 	return insideCommand(cmd, func(s *script, args []string) error {
-		value, err := s.text(args, 1, "value")
+		value, err := s.text(args, 1, "VALUE")
 		if err != nil {
 			return err
 		}
@@ -31,7 +31,7 @@ func metaDataSetCommand() *cobra.Command {
 }
 
 func metaDataSetBatchCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "set-batch KEY=VALUE…", Short: "Set several values, all or none", Args: cobra.ArbitraryArgs}
+	cmd := &cobra.Command{Use: "set-batch KEY=VALUE…", Short: "Set several values at once, all or none", Args: cobra.ArbitraryArgs}
 	return insideCommand(cmd, func(s *script, args []string) error {
 		var items []api.MetaDatum
 		for _, arg := range args {
@@ -42,15 +42,15 @@ func metaDataSetBatchCommand() *cobra.Command {
 			items = append(items, api.MetaDatum{Key: key, Value: value})
 		}
 		if len(items) == 0 {
-			return &usageError{fmt.Errorf("say which values, as KEY=VALUE")}
+			return &usageError{fmt.Errorf("missing argument KEY=VALUE")}
 		}
 		return s.API.SetMetaData(s.ctx, s.ID, items...)
 	})
 }
 
 func metaDataGetCommand() *cobra.Command {
-	cmd := addBuildFlag(&cobra.Command{Use: "get KEY", Short: "Print a value", Args: exactly("key")})
-	cmd.Flags().String("default", "", "what to print when there is no value, instead of failing")
+	cmd := addBuildFlag(&cobra.Command{Use: "get KEY", Short: "Print a value", Args: exactly("KEY")})
+	cmd.Flags().String("default", "", "value to print if the key is not set, instead of failing")
 	return insideCommand(cmd, func(s *script, args []string) error {
 		value, err := s.API.MetaData(s.ctx, s.place(), args[0])
 		if api.StatusOf(err) == http.StatusNotFound && s.cmd.Flags().Changed("default") {
@@ -64,7 +64,7 @@ func metaDataGetCommand() *cobra.Command {
 }
 
 func metaDataExistsCommand() *cobra.Command {
-	cmd := addBuildFlag(&cobra.Command{Use: "exists KEY", Short: "Tell whether there is a value: exit with 0, or with 100 when there is none", Args: exactly("key")})
+	cmd := addBuildFlag(&cobra.Command{Use: "exists KEY", Short: "Check whether a key is set: exit status 0 if it is, 100 if not", Args: exactly("KEY")})
 	return insideCommand(cmd, func(s *script, args []string) error {
 		exists, err := s.API.HasMetaData(s.ctx, s.place(), args[0])
 		if err != nil || exists {
@@ -75,7 +75,7 @@ func metaDataExistsCommand() *cobra.Command {
 }
 
 func metaDataKeysCommand() *cobra.Command {
-	cmd := addBuildFlag(&cobra.Command{Use: "keys", Short: "Print the keys of all values"})
+	cmd := addBuildFlag(&cobra.Command{Use: "keys", Short: "List keys"})
 	return insideCommand(cmd, func(s *script, _ []string) error {
 		keys, err := s.API.MetaDataKeys(s.ctx, s.place())
 		if err != nil || len(keys) == 0 {

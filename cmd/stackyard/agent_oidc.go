@@ -7,7 +7,7 @@ import (
 )
 
 func agentOIDCCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "oidc", Short: "Prove to other services who the job is"}
+	cmd := &cobra.Command{Use: "oidc", Short: "OpenID Connect tokens of the job"}
 	cmd.AddCommand(oidcRequestTokenCommand())
 	return cmd
 }
@@ -15,14 +15,14 @@ func agentOIDCCommand() *cobra.Command {
 func oidcRequestTokenCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "request-token",
-		Short:   "Print an identity token, and keep it out of the job's log",
+		Short:   "Print an OpenID Connect token and redact it in the job's log",
 		Example: `  stackyard agent oidc request-token --audience sts.amazonaws.com`,
 	}
 	flags := cmd.Flags()
-	flags.String("audience", "", "whom the token is for (default: the server's URL)")
-	flags.Int("lifetime", 0, "seconds that it is good for (default: what the server thinks best)")
-	flags.StringSlice("claim", nil, "optional claims to put in; can be repeated")
-	flags.StringSlice("aws-session-tag", nil, "claims to put in as session tags of AWS; can be repeated")
+	flags.String("audience", "", "audience of the token (default: PUBLIC-URL/ORGANIZATION)")
+	flags.Int("lifetime", 0, "lifetime in seconds (default: 300)")
+	flags.StringSlice("claim", nil, "optional claim to include, repeatable")
+	flags.StringSlice("aws-session-tag", nil, "claim to include as an AWS session tag, repeatable")
 	flags.String("subject-claim", "", "claim to use as the subject")
 	addRedactionFlag(cmd)
 	return insideCommand(cmd, func(s *script, _ []string) error {

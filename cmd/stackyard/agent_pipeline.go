@@ -26,7 +26,7 @@ func agentPipelineCommand() *cobra.Command {
 func pipelineUploadCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "upload [FILE]",
-		Short: "Add the steps of a file to the build, after this job's",
+		Short: "Upload steps to the build",
 		Long: `Add the steps of a file to the build, after this job's. The file is YAML or JSON.
 Without FILE it is what is piped in, else the first there is of
 ` + strings.Join(pipelineFiles, ", ") + `.
@@ -35,11 +35,11 @@ Variables such as ${BRANCH:-main} are filled in from the environment of the job;
 $$ stands for a dollar sign.`,
 		Example: `  stackyard agent pipeline upload
   ./make-steps | stackyard agent pipeline upload`,
-		Args: atMost("file"),
+		Args: atMost("FILE"),
 	}
 	flags := cmd.Flags()
-	flags.Bool("replace", false, "replace the steps of the build that have not begun")
-	flags.Bool("no-interpolation", false, "leave variables as they are")
+	flags.Bool("replace", false, "replace steps of the build that have not started")
+	flags.Bool("no-interpolation", false, "do not fill in variables")
 	flags.Bool("dry-run", false, "print what would be uploaded")
 	insideCommand(cmd, func(s *script, args []string) error {
 		pipeline, err := readPipeline(s.cmd, args)
@@ -50,7 +50,7 @@ $$ stands for a dollar sign.`,
 		if err := s.API.UploadPipeline(s.ctx, s.ID, upload); err != nil {
 			return fmt.Errorf("upload the pipeline: %w", err)
 		}
-		s.say("The pipeline is uploaded.")
+		s.say("Pipeline uploaded.")
 		return nil
 	})
 	upload := cmd.RunE
@@ -89,7 +89,7 @@ func readPipeline(cmd *cobra.Command, args []string) (json.RawMessage, error) {
 	}
 	pipeline, err := document.Read(source, env)
 	if err != nil {
-		return nil, fmt.Errorf("the pipeline cannot be read: %w", err)
+		return nil, fmt.Errorf("read pipeline: %w", err)
 	}
 	return pipeline, nil
 }
@@ -120,7 +120,7 @@ func pipelineSource(in io.Reader, args []string) ([]byte, error) {
 			return source, err
 		}
 	}
-	return nil, &usageError{fmt.Errorf("there is no pipeline: pipe one in, name a file, or have one of %s", strings.Join(pipelineFiles, ", "))}
+	return nil, &usageError{fmt.Errorf("no pipeline found; pass a file, pipe one to standard input, or create one of %s", strings.Join(pipelineFiles, ", "))}
 }
 
 // isPiped reports whether something may be piped or redirected to standard input. A terminal and /dev/null

@@ -37,7 +37,7 @@ func agentRemote() []*cobra.Command {
 func agentListCommand() *cobra.Command {
 	return remoteCommand(&cobra.Command{
 		Use:   "list",
-		Short: "List the connected agents of a server",
+		Short: "List connected agents",
 	}, func(r *remote, _ []string) error {
 		list, err := listUnder[agentRecord](r, "/agents")
 		if err != nil {
@@ -56,8 +56,8 @@ func agentListCommand() *cobra.Command {
 func agentShowCommand() *cobra.Command {
 	return remoteCommand(&cobra.Command{
 		Use:   "show AGENT",
-		Short: "Show an agent of a server",
-		Args:  exactly("agent (its id)"),
+		Short: "Show an agent",
+		Args:  exactly("AGENT"),
 	}, func(r *remote, args []string) error {
 		a, err := call[agentRecord](r, get, nil, "/agents/%", args[0])
 		if err != nil {
@@ -82,10 +82,10 @@ func agentShowCommand() *cobra.Command {
 func agentStopCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "stop AGENT",
-		Short: "Have an agent of a server stop after its job",
-		Args:  exactly("agent (its id)"),
+		Short: "Stop an agent after its current job",
+		Args:  exactly("AGENT"),
 	}
-	force := cmd.Flags().Bool("force", false, "cancel its job and stop at once")
+	force := cmd.Flags().Bool("force", false, "cancel its job and stop immediately")
 	return remoteCommand(cmd, func(r *remote, args []string) error {
 		return r.perform(put, map[string]bool{"force": *force}, "The agent stops.", "/agents/%/stop", args[0])
 	})
@@ -94,11 +94,11 @@ func agentStopCommand() *cobra.Command {
 func agentPauseCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "pause AGENT",
-		Short: "Give an agent of a server no more jobs for a while",
-		Args:  exactly("agent (its id)"),
+		Short: "Pause an agent: it takes no jobs",
+		Args:  exactly("AGENT"),
 	}
-	note := cmd.Flags().String("note", "", "why")
-	minutes := cmd.Flags().Int("minutes", 0, "for how long (default: as it was last, 5 at first)")
+	note := cmd.Flags().String("note", "", "reason, shown to others")
+	minutes := cmd.Flags().Int("minutes", 0, "duration in minutes (default: as last time, initially 5)")
 	return remoteCommand(cmd, func(r *remote, args []string) error {
 		body := map[string]any{"note": *note}
 		if *minutes != 0 {
@@ -111,8 +111,8 @@ func agentPauseCommand() *cobra.Command {
 func agentResumeCommand() *cobra.Command {
 	return remoteCommand(&cobra.Command{
 		Use:   "resume AGENT",
-		Short: "Give a paused agent of a server jobs again",
-		Args:  exactly("agent (its id)"),
+		Short: "Resume a paused agent",
+		Args:  exactly("AGENT"),
 	}, func(r *remote, args []string) error {
 		return r.perform(put, map[string]any{}, "Resumed.", "/agents/%/resume", args[0])
 	})

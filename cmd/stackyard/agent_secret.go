@@ -8,7 +8,7 @@ import (
 
 func agentSecretCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "secret", Short: "Read secrets of the cluster"}
-	get := &cobra.Command{Use: "get KEY", Short: "Print a secret, and keep it out of the job's log", Args: exactly("key")}
+	get := &cobra.Command{Use: "get KEY", Short: "Print a secret and redact it in the job's log", Args: exactly("KEY")}
 	addRedactionFlag(get)
 	cmd.AddCommand(insideCommand(get, func(s *script, args []string) error {
 		value, err := s.API.Secret(s.ctx, s.ID, args[0])
@@ -21,7 +21,7 @@ func agentSecretCommand() *cobra.Command {
 }
 
 func addRedactionFlag(cmd *cobra.Command) {
-	cmd.Flags().Bool("skip-redaction", false, "do not keep the value out of the job's log")
+	cmd.Flags().Bool("skip-redaction", false, "do not redact the value in the job's log")
 }
 
 // printSecret prints a value for the script once the agent knows that it must not get into the log.
@@ -35,10 +35,10 @@ func (s *script) printSecret(value string) error {
 }
 
 func agentRedactorCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "redactor", Short: "Keep values out of the job's log"}
-	add := &cobra.Command{Use: "add", Short: "Keep the value on standard input out of the job's log"}
+	cmd := &cobra.Command{Use: "redactor", Short: "Redact values in the job's log"}
+	add := &cobra.Command{Use: "add", Short: "Redact the value read from standard input"}
 	cmd.AddCommand(insideCommand(add, func(s *script, _ []string) error {
-		value, err := s.text(nil, 0, "value")
+		value, err := s.text(nil, 0, "VALUE")
 		if err != nil {
 			return err
 		}

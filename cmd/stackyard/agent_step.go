@@ -12,14 +12,14 @@ import (
 )
 
 func agentStepCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "step", Short: "Look at, change and cancel steps of the build"}
+	cmd := &cobra.Command{Use: "step", Short: "Get, update and cancel steps of the build"}
 	cmd.AddCommand(stepGetCommand(), stepUpdateCommand(), stepCancelCommand())
 	return cmd
 }
 
 func stepGetCommand() *cobra.Command {
-	cmd := addStepFlags(&cobra.Command{Use: "get [ATTRIBUTE]", Short: "Print an attribute of a step, such as label, state or outcome, or all of it", Args: atMost("attribute")})
-	cmd.Flags().String("format", "", "json, for values that are not texts")
+	cmd := addStepFlags(&cobra.Command{Use: "get [ATTRIBUTE]", Short: "Print one attribute of a step (label, state, outcome, …), or all", Args: atMost("ATTRIBUTE")})
+	cmd.Flags().String("format", "", "output format: json")
 	return insideCommand(cmd, func(s *script, args []string) error {
 		step, err := s.step()
 		if err != nil {
@@ -38,14 +38,14 @@ func stepGetCommand() *cobra.Command {
 }
 
 func stepUpdateCommand() *cobra.Command {
-	cmd := addStepFlags(&cobra.Command{Use: "update ATTRIBUTE [VALUE]", Short: "Change an attribute of a step", Long: "Change an attribute of a step. Without VALUE it is read from standard input.", Args: between(1, "attribute", "value")})
+	cmd := addStepFlags(&cobra.Command{Use: "update ATTRIBUTE [VALUE]", Short: "Update an attribute of a step", Long: "Update an attribute of a step. Reads standard input if VALUE is missing.", Args: between(1, "ATTRIBUTE", "VALUE")})
 	cmd.Flags().Bool("append", false, "append to the value")
 	return insideCommand(cmd, func(s *script, args []string) error {
 		step, err := s.step()
 		if err != nil {
 			return err
 		}
-		value, err := s.text(args, 1, "value")
+		value, err := s.text(args, 1, "VALUE")
 		if err != nil {
 			return err
 		}
@@ -57,8 +57,8 @@ func stepUpdateCommand() *cobra.Command {
 
 func stepCancelCommand() *cobra.Command {
 	cmd := addStepFlags(&cobra.Command{Use: "cancel", Short: "Cancel the jobs of a step"})
-	cmd.Flags().Bool("force", false, "let the server end the jobs, whatever their agents do")
-	cmd.Flags().Int("force-grace-period-seconds", 10, "how long the agents have with --force")
+	cmd.Flags().Bool("force", false, "end the jobs even if their agents do not respond")
+	cmd.Flags().Int("force-grace-period-seconds", 10, "seconds agents have to stop with --force")
 	return insideCommand(cmd, func(s *script, _ []string) error {
 		step, err := s.step()
 		if err != nil {
@@ -80,7 +80,7 @@ func stepCancelCommand() *cobra.Command {
 }
 
 func addStepFlags(cmd *cobra.Command) *cobra.Command {
-	cmd.Flags().String("step", "", "id of the step, or its key within the build [SERVICE_STEP_ID]")
+	cmd.Flags().String("step", "", "step id or key [SERVICE_STEP_ID]")
 	return addBuildFlag(cmd)
 }
 
@@ -88,7 +88,7 @@ func addStepFlags(cmd *cobra.Command) *cobra.Command {
 func (s *script) step() (string, error) {
 	step := s.flagOr("step", s.StepID)
 	if step == "" {
-		return "", &usageError{errors.New("say which step with --step: SERVICE_STEP_ID is not set")}
+		return "", &usageError{errors.New("--step is required; SERVICE_STEP_ID is not set")}
 	}
 	return step, nil
 }

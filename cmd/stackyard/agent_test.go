@@ -228,7 +228,7 @@ steps:
 	}
 	first := y.log(b, 0)
 	wantLines(t, first, "--- Working in hello", "green", "got hello from first", "got otherwise", "exists says 100", "greeting exists",
-		"keys a b greeting second-value ", "sum 2c8b08da", "label First", "The pipeline is uploaded.")
+		"keys a b greeting second-value ", "sum 2c8b08da", "label First", "Pipeline uploaded.")
 	wantLines(t, y.log(b, 1), "color blue, branch main, own mine, hook hooked", "got hello from first, piped", "one", "two", "out/one.txt 4")
 
 	type annotation struct {

@@ -27,7 +27,7 @@ type build struct {
 }
 
 func buildCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "build", Short: "Builds"}
+	cmd := &cobra.Command{Use: "build", Short: "Manage builds"}
 	cmd.AddCommand(buildCreateCommand(), buildListCommand(), buildShowCommand(), buildWatchCommand(),
 		buildCancelCommand(), buildRebuildCommand())
 	return cmd
@@ -38,14 +38,14 @@ func buildCreateCommand() *cobra.Command {
 		Use:     "create PIPELINE",
 		Short:   "Create a build",
 		Example: `  stackyard build create hello --branch main --message "Try it" --watch`,
-		Args:    exactly("pipeline"),
+		Args:    exactly("PIPELINE"),
 	}
 	branch := cmd.Flags().String("branch", "", "branch (default: the pipeline's)")
 	commit := cmd.Flags().String("commit", "HEAD", "commit")
-	message := cmd.Flags().String("message", "", "what the build is for")
+	message := cmd.Flags().String("message", "", "message")
 	env := cmd.Flags().StringArray("env", nil, "variable as KEY=VALUE, repeatable")
 	metaData := cmd.Flags().StringArray("meta-data", nil, "meta-data as KEY=VALUE, repeatable")
-	watch := cmd.Flags().Bool("watch", false, "show its progress until it ends, and fail unless it passes")
+	watch := cmd.Flags().Bool("watch", false, "watch the build; exit status 1 unless it passes")
 	return remoteCommand(cmd, func(r *remote, args []string) error {
 		variables, err := pairs("env", *env)
 		if err != nil {
@@ -86,7 +86,7 @@ func buildListCommand() *cobra.Command {
 	}
 	state := cmd.Flags().String("state", "", "only builds in this state, such as running or failed")
 	branch := cmd.Flags().String("branch", "", "only builds of this branch")
-	limit := cmd.Flags().Int("limit", 30, "how many")
+	limit := cmd.Flags().Int("limit", 30, "maximum number of builds")
 	return remoteCommand(cmd, func(r *remote, args []string) error {
 		query := url.Values{}
 		if *state != "" {
@@ -135,7 +135,7 @@ func buildShowCommand() *cobra.Command {
 	return remoteCommand(&cobra.Command{
 		Use:   "show PIPELINE NUMBER",
 		Short: "Show a build and its jobs",
-		Args:  exactly("pipeline", "build (its number)"),
+		Args:  exactly("PIPELINE", "BUILD"),
 	}, func(r *remote, args []string) error {
 		b, err := call[build](r, get, nil, "/pipelines/%/builds/%", args...)
 		if err != nil {
@@ -162,8 +162,8 @@ func buildShowCommand() *cobra.Command {
 func buildWatchCommand() *cobra.Command {
 	return remoteCommand(&cobra.Command{
 		Use:   "watch PIPELINE NUMBER",
-		Short: "Show a build's progress until it ends; fails unless it passes",
-		Args:  exactly("pipeline", "build (its number)"),
+		Short: "Watch a build until it ends; exit status 1 unless it passes",
+		Args:  exactly("PIPELINE", "BUILD"),
 	}, func(r *remote, args []string) error { return watchBuild(r, args[0], args[1]) })
 }
 
@@ -226,7 +226,7 @@ func buildCancelCommand() *cobra.Command {
 	return remoteCommand(&cobra.Command{
 		Use:   "cancel PIPELINE NUMBER",
 		Short: "Cancel a build",
-		Args:  exactly("pipeline", "build (its number)"),
+		Args:  exactly("PIPELINE", "BUILD"),
 	}, func(r *remote, args []string) error {
 		b, err := call[build](r, put, nil, "/pipelines/%/builds/%/cancel", args...)
 		if err != nil {
@@ -239,8 +239,8 @@ func buildCancelCommand() *cobra.Command {
 func buildRebuildCommand() *cobra.Command {
 	return remoteCommand(&cobra.Command{
 		Use:   "rebuild PIPELINE NUMBER",
-		Short: "Build the same again",
-		Args:  exactly("pipeline", "build (its number)"),
+		Short: "Rebuild: start the same build again",
+		Args:  exactly("PIPELINE", "BUILD"),
 	}, func(r *remote, args []string) error {
 		b, err := call[build](r, put, nil, "/pipelines/%/builds/%/rebuild", args...)
 		if err != nil {

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"errors"
+
 	"github.com/spf13/cobra"
 )
 
@@ -10,7 +12,7 @@ type cluster struct {
 }
 
 func clusterCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "cluster", Short: "Clusters: which agents run which pipelines"}
+	cmd := &cobra.Command{Use: "cluster", Short: "Manage clusters"}
 	cmd.AddCommand(clusterListCommand(), clusterCreateCommand(), clusterDeleteCommand())
 	return cmd
 }
@@ -36,9 +38,9 @@ func clusterCreateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "create NAME",
 		Short: "Create a cluster",
-		Args:  exactly("name"),
+		Args:  exactly("NAME"),
 	}
-	description := cmd.Flags().String("description", "", "what it is for")
+	description := cmd.Flags().String("description", "", "description")
 	return remoteCommand(cmd, func(r *remote, args []string) error {
 		made, err := call[cluster](r, post, map[string]string{"name": args[0], "description": *description}, "/clusters")
 		if err != nil {
@@ -52,7 +54,7 @@ func clusterDeleteCommand() *cobra.Command {
 	cmd := addClusterFlag(&cobra.Command{Use: "delete --cluster NAME", Short: "Delete a cluster"})
 	return remoteCommand(cmd, func(r *remote, _ []string) error {
 		if cmd.Flags().Lookup("cluster").Value.String() == "" {
-			return unnamed("cluster")
+			return &usageError{errors.New("--cluster is required")}
 		}
 		c, err := r.cluster(cmd)
 		if err != nil {

@@ -15,7 +15,7 @@ type job struct {
 }
 
 func jobCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "job", Short: "Jobs of builds"}
+	cmd := &cobra.Command{Use: "job", Short: "Manage jobs"}
 	cmd.AddCommand(jobListCommand(), jobLogCommand(), jobExplainCommand(), jobRetryCommand(), jobUnblockCommand(), jobCancelCommand())
 	return cmd
 }
@@ -23,8 +23,8 @@ func jobCommand() *cobra.Command {
 func jobListCommand() *cobra.Command {
 	return remoteCommand(&cobra.Command{
 		Use:   "list PIPELINE NUMBER",
-		Short: "List the jobs of a build",
-		Args:  exactly("pipeline", "build (its number)"),
+		Short: "List jobs of a build",
+		Args:  exactly("PIPELINE", "BUILD"),
 	}, func(r *remote, args []string) error {
 		b, err := call[build](r, get, nil, "/pipelines/%/builds/%", args...)
 		if err != nil {
@@ -58,8 +58,8 @@ func (j job) stateNow() string {
 func jobExplainCommand() *cobra.Command {
 	return remoteCommand(&cobra.Command{
 		Use:   "explain JOB",
-		Short: "Say why a job is in the state it is in",
-		Args:  exactly("job (its id)"),
+		Short: "Explain why a job is waiting, broken or expired",
+		Args:  exactly("JOB"),
 	}, func(r *remote, args []string) error {
 		why, err := call[struct{ Reason string }](r, get, nil, "/jobs/%/explain", args[0])
 		if err != nil {
@@ -75,8 +75,8 @@ func jobExplainCommand() *cobra.Command {
 func jobRetryCommand() *cobra.Command {
 	return remoteCommand(&cobra.Command{
 		Use:   "retry JOB",
-		Short: "Run a job again that has ended",
-		Args:  exactly("job (its id)"),
+		Short: "Retry a finished job",
+		Args:  exactly("JOB"),
 	}, func(r *remote, args []string) error {
 		again, err := call[job](r, put, nil, "/jobs/%/retry", args[0])
 		if err != nil {
@@ -89,10 +89,10 @@ func jobRetryCommand() *cobra.Command {
 func jobUnblockCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "unblock JOB",
-		Short: "Let a build go on that waits for a person",
-		Args:  exactly("job (its id)"),
+		Short: "Unblock a blocked job",
+		Args:  exactly("JOB"),
 	}
-	fields := cmd.Flags().StringArray("field", nil, "value of a field of the step as KEY=VALUE, repeatable")
+	fields := cmd.Flags().StringArray("field", nil, "field value as KEY=VALUE, repeatable")
 	return remoteCommand(cmd, func(r *remote, args []string) error {
 		values, err := pairs("field", *fields)
 		if err != nil {
@@ -110,7 +110,7 @@ func jobCancelCommand() *cobra.Command {
 	return remoteCommand(&cobra.Command{
 		Use:   "cancel JOB",
 		Short: "Cancel a job",
-		Args:  exactly("job (its id)"),
+		Args:  exactly("JOB"),
 	}, func(r *remote, args []string) error {
 		canceled, err := call[job](r, put, nil, "/jobs/%/cancel", args[0])
 		if err != nil {

@@ -14,9 +14,9 @@ func jobLogCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "log JOB",
 		Short: "Print a job's log",
-		Args:  exactly("job (its id)"),
+		Args:  exactly("JOB"),
 	}
-	follow := cmd.Flags().BoolP("follow", "f", false, "go on printing until the job has ended")
+	follow := cmd.Flags().BoolP("follow", "f", false, "keep printing until the job ends")
 	return remoteCommand(cmd, func(r *remote, args []string) error {
 		switch {
 		case *follow && r.json:

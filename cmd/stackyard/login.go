@@ -20,7 +20,7 @@ import (
 func loginCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "login [URL]",
-		Short: "Sign in to a server from this terminal",
+		Short: "Sign in to a server",
 		Long: `Sign in to a server: a code is shown, which you approve in a browser on this
 or any other device. The access token is stored in a file that only you can
 read, for the other commands. You can be signed in to several servers; commands
@@ -57,8 +57,8 @@ speak to the one signed in to last, or to the one that --server names.`,
 		},
 	}
 	cmd.Flags().Bool("no-browser", false, "do not open a browser on this machine")
-	cmd.Flags().StringSlice("scopes", client.Scopes, "what the access token may be used for")
-	cmd.Flags().String("org", "", "slug of the organization to propose")
+	cmd.Flags().StringSlice("scopes", client.Scopes, "scopes of the access token")
+	cmd.Flags().String("org", "", "organization to preselect (slug)")
 	return cmd
 }
 

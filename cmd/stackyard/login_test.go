@@ -149,7 +149,7 @@ func TestLogin_LastsUntilLogout(t *testing.T) {
 	if err := c.Do(t.Context(), get, "/v2/user", nil, new(json.RawMessage)); err == nil {
 		t.Error("the token outlived the logout")
 	}
-	if output, ok := term.run(t, "whoami"); ok || !strings.Contains(output, "no server: run stackyard login") {
+	if output, ok := term.run(t, "whoami"); ok || !strings.Contains(output, "no server configured") {
 		t.Errorf("whoami: %v\n%s", ok, output)
 	}
 }

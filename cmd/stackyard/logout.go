@@ -13,7 +13,7 @@ import (
 func logoutCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "logout [URL]",
-		Short: "Sign out: revoke the access token and forget it",
+		Short: "Sign out: revoke and remove the access token",
 		Args:  atMost("server"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			path, err := client.HostsFile()
@@ -59,7 +59,7 @@ func notSignedIn(server string, h *client.Hosts) error {
 func whoamiCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "whoami",
-		Short: "Show who you are to the server, and what your token may do",
+		Short: "Show the signed-in user and the token's scopes",
 	}
 	return remoteCommand(cmd, func(r *remote, _ []string) error {
 		user, err := client.One[struct{ Name, Email string }](r.ctx, r.Client, get, "/v2/user", nil)

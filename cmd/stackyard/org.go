@@ -9,10 +9,10 @@ import (
 type organization struct{ ID, Slug, Name string }
 
 func orgCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "org", Short: "Organizations"}
+	cmd := &cobra.Command{Use: "org", Short: "List organizations"}
 	cmd.AddCommand(remoteCommand(&cobra.Command{
 		Use:   "list",
-		Short: "List the organizations that your token reaches",
+		Short: "List organizations your token can access",
 	}, func(r *remote, _ []string) error {
 		list, err := client.All[organization](r.ctx, r.Client, "/v2/organizations?per_page=100", 10_000)
 		if err != nil {

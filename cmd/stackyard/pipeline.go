@@ -21,13 +21,11 @@ type pipeline struct {
 }
 
 func pipelineCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "pipeline", Short: "Pipelines"}
+	cmd := &cobra.Command{Use: "pipeline", Short: "Manage pipelines"}
 	cmd.AddCommand(pipelineListCommand(), pipelineShowCommand(), pipelineCreateCommand(), pipelineUpdateCommand(),
 		pipelineArchiveCommand(), pipelineUnarchiveCommand(), pipelineDeleteCommand())
 	return cmd
 }
-
-func unnamed(what string) error { return &usageError{fmt.Errorf("say which %s", what)} }
 
 func pipelineListCommand() *cobra.Command {
 	return remoteCommand(&cobra.Command{
@@ -52,7 +50,7 @@ func pipelineShowCommand() *cobra.Command {
 	return remoteCommand(&cobra.Command{
 		Use:   "show SLUG",
 		Short: "Show a pipeline",
-		Args:  exactly("pipeline"),
+		Args:  exactly("PIPELINE"),
 	}, func(r *remote, args []string) error {
 		p, err := call[pipeline](r, get, nil, "/pipelines/%", args[0])
 		if err != nil {
@@ -84,13 +82,13 @@ func pipelineCreateCommand() *cobra.Command {
 		Use:     "create NAME",
 		Short:   "Create a pipeline from a YAML definition",
 		Example: `  stackyard pipeline create Hello --repository https://git.example.com/hello.git --file pipeline.yaml`,
-		Args:    exactly("name"),
+		Args:    exactly("NAME"),
 	})
 	repository := cmd.Flags().String("repository", "", "URL of the source repository; required")
 	file := cmd.Flags().String("file", "", "YAML definition, - for standard input; required")
-	slug := cmd.Flags().String("slug", "", "short name in URLs (default: from the name)")
-	description := cmd.Flags().String("description", "", "what it is for")
-	branch := cmd.Flags().String("default-branch", "", "branch that is built unless another is named")
+	slug := cmd.Flags().String("slug", "", "slug (default: from the name)")
+	description := cmd.Flags().String("description", "", "description")
+	branch := cmd.Flags().String("default-branch", "", "default branch")
 	return remoteCommand(cmd, func(r *remote, args []string) error {
 		if *repository == "" || *file == "" {
 			return &usageError{errors.New("--repository and --file are required")}
@@ -133,13 +131,13 @@ func definitionFile(cmd *cobra.Command, path string) (string, error) {
 func pipelineUpdateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "update SLUG",
-		Short: "Change a pipeline: what flags name, nothing else",
-		Args:  exactly("pipeline"),
+		Short: "Update the given attributes of a pipeline",
+		Args:  exactly("PIPELINE"),
 	}
 	cmd.Flags().String("name", "", "name")
 	cmd.Flags().String("repository", "", "URL of the source repository")
-	cmd.Flags().String("description", "", "what it is for")
-	cmd.Flags().String("default-branch", "", "branch that is built unless another is named")
+	cmd.Flags().String("description", "", "description")
+	cmd.Flags().String("default-branch", "", "default branch")
 	file := cmd.Flags().String("file", "", "YAML definition, - for standard input")
 	return remoteCommand(cmd, func(r *remote, args []string) error {
 		body := map[string]string{}
@@ -169,8 +167,8 @@ func pipelineUpdateCommand() *cobra.Command {
 func pipelineArchiveCommand() *cobra.Command {
 	return remoteCommand(&cobra.Command{
 		Use:   "archive SLUG",
-		Short: "Archive a pipeline: it is kept, but builds no more",
-		Args:  exactly("pipeline"),
+		Short: "Archive a pipeline: read-only, no new builds",
+		Args:  exactly("PIPELINE"),
 	}, func(r *remote, args []string) error {
 		return r.perform(post, nil, "Archived "+args[0]+".", "/pipelines/%/archive", args[0])
 	})
@@ -179,8 +177,8 @@ func pipelineArchiveCommand() *cobra.Command {
 func pipelineUnarchiveCommand() *cobra.Command {
 	return remoteCommand(&cobra.Command{
 		Use:   "unarchive SLUG",
-		Short: "Bring an archived pipeline back",
-		Args:  exactly("pipeline"),
+		Short: "Unarchive a pipeline",
+		Args:  exactly("PIPELINE"),
 	}, func(r *remote, args []string) error {
 		return r.perform(post, nil, args[0]+" is back.", "/pipelines/%/unarchive", args[0])
 	})
@@ -189,8 +187,8 @@ func pipelineUnarchiveCommand() *cobra.Command {
 func pipelineDeleteCommand() *cobra.Command {
 	return remoteCommand(&cobra.Command{
 		Use:   "delete SLUG",
-		Short: "Delete a pipeline with all its builds",
-		Args:  exactly("pipeline"),
+		Short: "Delete a pipeline and all its builds",
+		Args:  exactly("PIPELINE"),
 	}, func(r *remote, args []string) error {
 		return r.perform(remove, nil, "Deleted "+args[0]+".", "/pipelines/%", args[0])
 	})

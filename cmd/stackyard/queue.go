@@ -16,7 +16,7 @@ type queue struct {
 }
 
 func queueCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "queue", Short: "Queues of a cluster"}
+	cmd := &cobra.Command{Use: "queue", Short: "Manage queues of a cluster"}
 	cmd.AddCommand(queueListCommand(), queueCreateCommand(), queuePauseCommand(), queueResumeCommand(), queueDeleteCommand())
 	return cmd
 }
@@ -81,9 +81,9 @@ func queueCreateCommand() *cobra.Command {
 	cmd := addClusterFlag(&cobra.Command{
 		Use:   "create KEY",
 		Short: "Create a queue",
-		Args:  exactly("key"),
+		Args:  exactly("KEY"),
 	})
-	description := cmd.Flags().String("description", "", "what it is for")
+	description := cmd.Flags().String("description", "", "description")
 	return remoteCommand(cmd, func(r *remote, args []string) error {
 		c, err := r.cluster(cmd)
 		if err != nil {
@@ -100,10 +100,10 @@ func queueCreateCommand() *cobra.Command {
 func queuePauseCommand() *cobra.Command {
 	cmd := addClusterFlag(&cobra.Command{
 		Use:   "pause KEY",
-		Short: "Hand out no more jobs of a queue",
-		Args:  exactly("queue"),
+		Short: "Pause a queue: hand out no jobs",
+		Args:  exactly("QUEUE"),
 	})
-	note := cmd.Flags().String("note", "", "why")
+	note := cmd.Flags().String("note", "", "reason, shown to others")
 	return remoteCommand(cmd, func(r *remote, args []string) error {
 		c, q, err := findQueue(r, cmd, args[0])
 		if err != nil {
@@ -116,8 +116,8 @@ func queuePauseCommand() *cobra.Command {
 func queueResumeCommand() *cobra.Command {
 	cmd := addClusterFlag(&cobra.Command{
 		Use:   "resume KEY",
-		Short: "Hand out the jobs of a paused queue again",
-		Args:  exactly("queue"),
+		Short: "Resume a paused queue",
+		Args:  exactly("QUEUE"),
 	})
 	return remoteCommand(cmd, func(r *remote, args []string) error {
 		c, q, err := findQueue(r, cmd, args[0])
@@ -132,7 +132,7 @@ func queueDeleteCommand() *cobra.Command {
 	cmd := addClusterFlag(&cobra.Command{
 		Use:   "delete KEY",
 		Short: "Delete a queue",
-		Args:  exactly("queue"),
+		Args:  exactly("QUEUE"),
 	})
 	return remoteCommand(cmd, func(r *remote, args []string) error {
 		c, q, err := findQueue(r, cmd, args[0])

@@ -30,9 +30,9 @@ type remote struct {
 // which organization, and --json.
 func remoteCommand(cmd *cobra.Command, run func(r *remote, args []string) error) *cobra.Command {
 	flags := cmd.Flags()
-	flags.String("server", "", "URL of the server (default: the one signed in to last) [STACKYARD_SERVER]")
-	flags.String("org", "", "slug of the organization (default: the only one) [STACKYARD_ORG]")
-	flags.Bool("json", false, "print what the API answers, for scripts")
+	flags.String("server", "", "server URL (default: the last one you signed in to) [STACKYARD_SERVER]")
+	flags.String("org", "", "organization slug (default: the only one) [STACKYARD_ORG]")
+	flags.Bool("json", false, "print the API response as JSON")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		r, err := connect(cmd)
 		if err != nil {
@@ -64,7 +64,7 @@ func connect(cmd *cobra.Command) (*remote, error) {
 	}
 	named := cmp.Or(flags.Lookup("server").Value.String(), os.Getenv("STACKYARD_SERVER"), hosts.Current)
 	if named == "" {
-		return nil, &usageError{errors.New("no server: run stackyard login URL, or set STACKYARD_SERVER and STACKYARD_TOKEN")}
+		return nil, &usageError{errors.New("no server configured; run \"stackyard login URL\" or set STACKYARD_SERVER and STACKYARD_TOKEN")}
 	}
 	if r.URL, err = client.ParseURL(named); err != nil {
 		return nil, &usageError{err}
@@ -94,7 +94,7 @@ func (r *remote) under(format string, segments ...string) (string, error) {
 			return "", err
 		}
 		if len(orgs.Items) != 1 {
-			return "", &usageError{fmt.Errorf("name an organization with --org: %s", slugs(orgs.Items))}
+			return "", &usageError{fmt.Errorf("--org is required; your organizations: %s", slugs(orgs.Items))}
 		}
 		r.org = orgs.Items[0].Slug
 	}
@@ -183,18 +183,18 @@ func (r *remote) cluster(cmd *cobra.Command) (cluster, error) {
 		names = append(names, fmt.Sprintf("%q", c.Name))
 	}
 	slices.Sort(names)
-	known := "there are " + strings.Join(names, ", ")
+	known := strings.Join(names, ", ")
 	if len(names) == 0 {
-		known = "there are none"
+		known = "none"
 	}
 	if named == "" {
-		return cluster{}, &usageError{fmt.Errorf("name a cluster with --cluster: %s", known)}
+		return cluster{}, &usageError{fmt.Errorf("--cluster is required; clusters: %s", known)}
 	}
-	return cluster{}, fmt.Errorf("no cluster %q: %s", named, known)
+	return cluster{}, fmt.Errorf("cluster %q not found; clusters: %s", named, known)
 }
 
 func addClusterFlag(cmd *cobra.Command) *cobra.Command {
-	cmd.Flags().String("cluster", "", "name or id of the cluster (default: the only one)")
+	cmd.Flags().String("cluster", "", "cluster name or id (default: the only one)")
 	return cmd
 }
 
@@ -202,7 +202,7 @@ func addClusterFlag(cmd *cobra.Command) *cobra.Command {
 func exactly(names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) < len(names) {
-			return &usageError{fmt.Errorf("say which %s\nSee %s --help", names[len(args)], cmd.CommandPath())}
+			return &usageError{fmt.Errorf("missing argument %s\nSee %s --help", names[len(args)], cmd.CommandPath())}
 		}
 		return atMost(names...)(cmd, args)
 	}

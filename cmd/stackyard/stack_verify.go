@@ -21,7 +21,7 @@ var verifySettings = []setting{
 func stackVerifyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify",
-		Short: "Check whether a server keeps the rules of the stacks API",
+		Short: "Check a server against the stacks API protocol",
 		Long: `Check a server, rule by rule, against the protocol of stacks. Each rule is
 printed with pass, fail or skip; one that failed with what was expected, what came,
 and the call. The exit status is 0 only if no rule failed.
@@ -39,11 +39,11 @@ It takes about half a minute, since some rules are about time.`,
 	}
 	addFlags(cmd, verifySettings)
 	flags := cmd.Flags()
-	flags.String("queue", "__default__", "queue to list where no job is needed")
-	flags.Bool("quota", false, "also use up the organization's limit of stacks, for a moment")
-	flags.String("only", "", "check only the rules that match a pattern, such as 'register.*'")
-	flags.Bool("list", false, "print the rules without checking them")
-	flags.Bool("json", false, "print the report as JSON, for scripts")
+	flags.String("queue", "__default__", "queue for checks that need no job")
+	flags.Bool("quota", false, "also check the quota of active stacks (uses it up briefly)")
+	flags.String("only", "", "run only rules matching this pattern, such as 'register.*'")
+	flags.Bool("list", false, "list rules without running them")
+	flags.Bool("json", false, "print the report as JSON")
 	return cmd
 }
 

@@ -16,7 +16,7 @@ type agentToken struct {
 }
 
 func tokenCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "token", Short: "Agent tokens of a cluster: what agents and stacks sign in with"}
+	cmd := &cobra.Command{Use: "token", Short: "Manage agent tokens of a cluster"}
 	cmd.AddCommand(tokenListCommand(), tokenCreateCommand(), tokenRevokeCommand())
 	return cmd
 }
@@ -45,12 +45,12 @@ func tokenListCommand() *cobra.Command {
 func tokenCreateCommand() *cobra.Command {
 	cmd := addClusterFlag(&cobra.Command{
 		Use:     "create DESCRIPTION",
-		Short:   "Create an agent token; it is shown once",
+		Short:   "Create an agent token; its value is shown once",
 		Example: `  stackyard token create "build machines" --expires-in 720h`,
-		Args:    exactly("description"),
+		Args:    exactly("DESCRIPTION"),
 	})
-	expires := cmd.Flags().Duration("expires-in", 0, "how long it is good for (default: for ever)")
-	allowed := cmd.Flags().StringSlice("allow", nil, "address ranges that it may be used from (default: everywhere)")
+	expires := cmd.Flags().Duration("expires-in", 0, "lifetime (default: no expiry)")
+	allowed := cmd.Flags().StringSlice("allow", nil, "address range the token can be used from, repeatable (default: any)")
 	return remoteCommand(cmd, func(r *remote, args []string) error {
 		c, err := r.cluster(cmd)
 		if err != nil {
@@ -75,7 +75,7 @@ func tokenRevokeCommand() *cobra.Command {
 	cmd := addClusterFlag(&cobra.Command{
 		Use:   "revoke ID",
 		Short: "Revoke an agent token",
-		Args:  exactly("token (its id; see stackyard token list)"),
+		Args:  exactly("ID"),
 	})
 	return remoteCommand(cmd, func(r *remote, args []string) error {
 		c, err := r.cluster(cmd)

@@ -22,7 +22,7 @@ func Here(env environ.Environment, version string) (*Job, error) {
 	endpoint, token := env.Service("AGENT_ENDPOINT"), env.Service("AGENT_ACCESS_TOKEN")
 	for name, value := range map[string]string{"AGENT_ENDPOINT": endpoint, "AGENT_ACCESS_TOKEN": token} {
 		if value == "" {
-			return nil, fmt.Errorf("this command works inside of a job: SERVICE_%s is not set", name)
+			return nil, fmt.Errorf("this command only works inside a job; SERVICE_%s is not set", name)
 		}
 	}
 	return &Job{
