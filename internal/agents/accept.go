@@ -46,7 +46,8 @@ func (s *Service) acquire(ctx context.Context, a speaking, jobID string) (taken,
 	case notYet(t.Job.State):
 		return t, core.Errorf(core.Locked, "The job is %s; it cannot be run yet", t.Job.APIState())
 	}
-	if err := s.builds.Acquire(ctx, a.OrganizationID, jobID, a.ID); err != nil {
+	may := func(q *db.Q) error { return s.checkReserved(q, a.Agent, jobID) }
+	if err := s.builds.AcquireIf(ctx, a.OrganizationID, jobID, a.ID, may); err != nil {
 		return t, err
 	}
 	t.Job.State = flow.Accepted

@@ -44,6 +44,8 @@ type Agent struct {
 	Ignored bool
 	// OnlyJob is the one job that the agent may take, when it has registered for that.
 	OnlyJob string
+	// StackID is the stack that issued the token for OnlyJob.
+	StackID string
 
 	State             State
 	StopAskedAt       time.Time

@@ -136,7 +136,7 @@ func (s *Service) change(ctx context.Context, orgID, agentID string, change func
 }
 
 // register adds an agent to the cluster of a token, and returns its session token.
-func (s *Service) register(ctx context.Context, t *identity.AgentToken, onlyJob string, said *registration, a *Agent) (session string, err error) {
+func (s *Service) register(ctx context.Context, t *identity.AgentToken, only *identity.JobAcquisition, said *registration, a *Agent) (session string, err error) {
 	key, err := said.queue()
 	if err != nil {
 		return "", err
@@ -146,8 +146,8 @@ func (s *Service) register(ctx context.Context, t *identity.AgentToken, onlyJob 
 	a.CreatedAt = s.clock()
 	return session, s.db.Write(ctx, func(q *db.Q) error {
 		queue := key
-		if onlyJob != "" {
-			if queue, err = a.dedicate(q, onlyJob, key); err != nil {
+		if only != nil {
+			if queue, err = a.dedicate(q, only, key); err != nil {
 				return err
 			}
 		}

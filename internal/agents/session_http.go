@@ -64,7 +64,7 @@ func (s *Service) postRegister(r *route.Request, said registration) (registeredV
 		return registeredView{}, err
 	}
 	a.Address, a.UserAgent = r.Address.String(), core.Cut(r.UserAgent(), maxText)
-	token, err := s.register(r.Context(), r.Agent, r.OnlyJob, &said, a)
+	token, err := s.register(r.Context(), r.Agent, r.Acquisition, &said, a)
 	return registeredView{
 		ID:                a.ID,
 		Name:              a.Name,

@@ -14,7 +14,7 @@ import (
 const noAgent = "No agent found"
 
 const agentColumns = `a.id, a.organization_id, a.cluster_id, a.queue_id, a.queue_key, a.token_id, a.token_description,
-		a.name, a.hostname, a.ip_address, a.user_agent, a.version, a.build, a.os, a.arch, a.tags, a.priority, a.ignored_in_dispatch, a.only_job_id,
+		a.name, a.hostname, a.ip_address, a.user_agent, a.version, a.build, a.os, a.arch, a.tags, a.priority, a.ignored_in_dispatch, a.only_job_id, a.stack_id,
 		a.state, a.stop_asked_at, a.created_at, a.connected_at, a.disconnected_at, a.lost_at, a.stopped_at, a.last_job_finished_at,
 		a.paused_at, a.paused_note, a.pause_minutes,
 		p.id, p.email, p.name, p.created_at, ` + identity.UserColumns
@@ -35,7 +35,7 @@ func scanAgentAnd(scan db.Scan, more ...any) (*Agent, error) {
 	var pausedBy, creator identity.User
 	dest := []any{
 		&a.ID, &a.OrganizationID, &a.ClusterID, db.ToText(&a.QueueID), &a.QueueKey, &a.TokenID, &a.TokenName,
-		&a.Name, &a.Hostname, &a.Address, &a.UserAgent, &a.Version, &a.Build, &a.OS, &a.Arch, db.ToJSON(&a.Tags), &a.Priority, &a.Ignored, db.ToText(&a.OnlyJob),
+		&a.Name, &a.Hostname, &a.Address, &a.UserAgent, &a.Version, &a.Build, &a.OS, &a.Arch, db.ToJSON(&a.Tags), &a.Priority, &a.Ignored, db.ToText(&a.OnlyJob), db.ToText(&a.StackID),
 		&a.State, db.ToTime(&a.StopAskedAt), db.ToTime(&a.CreatedAt), db.ToTime(&a.ConnectedAt), db.ToTime(&a.DisconnectedAt), db.ToTime(&a.LostAt),
 		db.ToTime(&a.StoppedAt), db.ToTime(&a.LastJobFinishedAt),
 		db.ToTime(&a.Pause.At), db.ToText(&a.Pause.Note), &a.Pause.Minutes,
@@ -93,12 +93,12 @@ func insertAgent(q *db.Q, a *Agent, sessionHash string) error {
 	_, err := q.Exec(`
 		INSERT INTO agents (id, organization_id, cluster_id, queue_id, queue_key, token_id, token_description, creator_id, session_hash,
 			name, hostname, ip_address, user_agent, version, build, os, arch, tags, priority, ignored_in_dispatch,
-			state, created_at, pause_minutes, only_job_id)
+			state, created_at, pause_minutes, only_job_id, stack_id)
 		SELECT $1, $2, $3, $4, $5, $6, $7, (SELECT t.created_by FROM agent_tokens t WHERE t.id = $6), $8,
-			$9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23`,
+			$9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24`,
 		a.ID, a.OrganizationID, a.ClusterID, a.QueueID, a.QueueKey, a.TokenID, a.TokenName, sessionHash,
 		a.Name, a.Hostname, a.Address, a.UserAgent, a.Version, a.Build, a.OS, a.Arch, db.JSON(a.Tags), number(a.Priority), a.Ignored,
-		a.State, db.Micros(a.CreatedAt), a.Pause.Minutes, db.Text(a.OnlyJob))
+		a.State, db.Micros(a.CreatedAt), a.Pause.Minutes, db.Text(a.OnlyJob), db.Text(a.StackID))
 	return err
 }
 

@@ -90,7 +90,17 @@ const heldStates = `j.agent_id IS NOT NULL AND j.state IN ('assigned', 'accepted
 
 // Acquire has an agent take a job that is scheduled, whoever has reserved it, or offered to it.
 func (s *Service) Acquire(ctx context.Context, orgID, jobID, agentID string) error {
-	return s.onJob(ctx, orgID, jobID, func(u *unit) error { return u.run.Acquire(jobID, agentID) })
+	return s.AcquireIf(ctx, orgID, jobID, agentID, func(*db.Q) error { return nil })
+}
+
+// AcquireIf is Acquire, except that may, which reads what it decides by, can refuse in the same transaction.
+func (s *Service) AcquireIf(ctx context.Context, orgID, jobID, agentID string, may func(q *db.Q) error) error {
+	return s.onJob(ctx, orgID, jobID, func(u *unit) error {
+		if err := may(u.q); err != nil {
+			return err
+		}
+		return u.run.Acquire(jobID, agentID)
+	})
 }
 
 // Accept notes that the agent took the job.

@@ -7,28 +7,32 @@ import (
 	"stackyard/internal/db"
 )
 
-// A Reservation keeps a runnable job for one stack until a time.
+// A Reservation keeps a runnable job for one stack until a time. After its end the job remembers which
+// stack had it last, until another stack reserves it.
 type Reservation struct {
 	StackID string
-	Until   time.Time
+	Until   time.Time // zero: it has ended
 }
 
 // Live reports whether the reservation holds at a time.
 func (r Reservation) Live(now time.Time) bool { return now.Before(r.Until) }
 
 // Reserve reserves jobs of a cluster for a stack, or extends its reservations of them, and returns those
-// that are reserved now. Left out are jobs that are not runnable, that another stack has reserved, that
-// are in a hosted queue, and that are in a paused one unless the stack has them already.
+// that are reserved now. A reservation that already ends later keeps its end. Left out are jobs that are not
+// runnable, that another stack has reserved, that are in a hosted queue, and that are in a paused one unless
+// the stack has them already.
 func Reserve(q *db.Q, orgID, clusterID, stackID string, jobIDs []string, now, until time.Time) ([]string, error) {
 	if err := Lock(q, jobIDs...); err != nil {
 		return nil, err
 	}
 	in, arg := q.In("r.job_id", 6, jobIDs)
 	return db.All(q, scanText, `
-		UPDATE runnable AS r SET reserved_by = $3, reserved_until = $5
+		UPDATE runnable AS r SET reserved_by = $3,
+			reserved_until = CASE WHEN r.reserved_by = $3 AND r.reserved_until > $5 THEN r.reserved_until ELSE $5 END
 		FROM queues qu JOIN clusters c ON c.id = qu.cluster_id
 		WHERE qu.id = r.queue_id AND r.organization_id = $1 AND c.id = $2 AND NOT c.hosted AND qu.hosted_agents IS NULL
-			AND (r.reserved_until IS NULL AND qu.dispatch_paused_at IS NULL OR r.reserved_by = $3 OR r.reserved_until <= $4 AND qu.dispatch_paused_at IS NULL)
+			AND ((r.reserved_until IS NULL OR r.reserved_until <= $4) AND qu.dispatch_paused_at IS NULL
+				OR r.reserved_by = $3 AND r.reserved_until > $4)
 			AND `+in+`
 		RETURNING job_id`, orgID, clusterID, stackID, db.Micros(now), db.Micros(until), arg)
 }
@@ -47,7 +51,8 @@ func Lock(q *db.Q, jobIDs ...string) error {
 
 func scanText(scan db.Scan) (text string, err error) { return text, scan(&text) }
 
-// ReservedBy returns until when those of some jobs are reserved that a stack has reserved, by job.
+// ReservedBy returns the end of a stack's reservations of some jobs, by job; zero where it has been
+// released.
 func ReservedBy(q *db.Q, orgID, stackID string, jobIDs []string) (map[string]time.Time, error) {
 	in, arg := q.In("job_id", 3, jobIDs)
 	until := make(map[string]time.Time, len(jobIDs))
@@ -59,6 +64,12 @@ func ReservedBy(q *db.Q, orgID, stackID string, jobIDs []string) (map[string]tim
 		return none, err
 	}, `SELECT job_id, reserved_until FROM runnable WHERE organization_id = $1 AND reserved_by = $2 AND `+in, orgID, stackID, arg)
 	return until, err
+}
+
+// IsReservedBy reports whether a stack has a job reserved.
+func IsReservedBy(q *db.Q, orgID, stackID, jobID string, now time.Time) (bool, error) {
+	until, err := ReservedBy(q, orgID, stackID, []string{jobID})
+	return now.Before(until[jobID]), err
 }
 
 // Unreserved returns those of some jobs that are runnable and that no stack has reserved. They stay so
@@ -104,7 +115,7 @@ func release(q *db.Q, stackID string, jobIDs []string) (queues []string, err err
 	}
 	in, arg := q.In("job_id", 2, jobIDs)
 	return db.All(q, scanText, `
-		UPDATE runnable SET reserved_by = NULL, reserved_until = NULL
+		UPDATE runnable SET reserved_until = NULL
 		WHERE reserved_by = $1 AND `+in+`
 		RETURNING queue_id`, stackID, arg)
 }

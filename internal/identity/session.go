@@ -24,6 +24,13 @@ type AgentSession struct {
 	JobID string
 }
 
+// A JobAcquisition limits an agent that registers with a job acquisition token to one job, for as long as
+// the stack that issued the token has the job reserved.
+type JobAcquisition struct {
+	JobID   string
+	StackID string
+}
+
 // OrganizationByID returns the organization with an id, or a NotFound error.
 func (d *Directory) OrganizationByID(ctx context.Context, id string) (*Organization, error) {
 	return remember(ctx, d, func() map[string]*Organization { return d.orgs }, id, func(q *db.Q) (*Organization, error) {

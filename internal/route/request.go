@@ -16,13 +16,14 @@ import (
 // A Request is an HTTP request that has passed its route's gates.
 type Request struct {
 	*http.Request
-	Caller  *identity.Caller       // of a Bearer route
-	Agent   *identity.AgentToken   // of an Agent or Registration route
-	OnlyJob string                 // of a Registration route: the job that the agent may take, if one alone
-	Session *identity.AgentSession // of a Session or Job route
-	Org     *identity.Organization // of a path with {org}, or the agent's
-	Member  *identity.Membership   // what the caller is in Org; nil for a visitor
-	Address netip.Addr             // of the client, with trusted proxies taken into account
+	Caller *identity.Caller     // of a Bearer route
+	Agent  *identity.AgentToken // of an Agent or Registration route
+	// Acquisition is set on a Registration route when the agent uses a job acquisition token.
+	Acquisition *identity.JobAcquisition
+	Session     *identity.AgentSession // of a Session or Job route
+	Org         *identity.Organization // of a path with {org}, or the agent's
+	Member      *identity.Membership   // what the caller is in Org; nil for a visitor
+	Address     netip.Addr             // of the client, with trusted proxies taken into account
 	// Standing is where the caller stands against the rate limit; zero where there is none.
 	Standing limits.Standing
 

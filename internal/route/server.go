@@ -28,9 +28,9 @@ type Config struct {
 	Directory *identity.Directory
 	// Sessions returns who holds a session token or a job token, or an Unauthorized error.
 	Sessions func(ctx context.Context, token string) (*identity.AgentSession, error)
-	// Registrations returns the agent token that an agent registers with from an address, and the job that
-	// it may take if that is one alone, or an Unauthorized error.
-	Registrations func(ctx context.Context, token string, from netip.Addr) (*identity.AgentToken, string, error)
+	// Registrations returns the agent token that an agent registers with from an address, and what a job
+	// acquisition token limits it to, or an Unauthorized error.
+	Registrations func(ctx context.Context, token string, from netip.Addr) (*identity.AgentToken, *identity.JobAcquisition, error)
 	Public        core.PublicURL
 	Limiter       *limits.Limiter
 	Log           *slog.Logger
@@ -47,7 +47,7 @@ type Config struct {
 type Server struct {
 	directory     *identity.Directory
 	sessions      func(ctx context.Context, token string) (*identity.AgentSession, error)
-	registrations func(ctx context.Context, token string, from netip.Addr) (*identity.AgentToken, string, error)
+	registrations func(ctx context.Context, token string, from netip.Addr) (*identity.AgentToken, *identity.JobAcquisition, error)
 	public        core.PublicURL
 	log           *slog.Logger
 	limiter       *limits.Limiter
@@ -342,7 +342,7 @@ func (s *Server) authenticate(r *Request) (err error) {
 		r.Agent, err = s.directory.AuthenticateAgent(r.Context(), credential(r.Request, "Token"), r.Address)
 		r.challenge("Token", err)
 	case Registration:
-		r.Agent, r.OnlyJob, err = s.registrations(r.Context(), credential(r.Request, "Token"), r.Address)
+		r.Agent, r.Acquisition, err = s.registrations(r.Context(), credential(r.Request, "Token"), r.Address)
 		r.challenge("Token", err)
 	case Session, Job:
 		r.Session, err = s.sessions(r.Context(), credential(r.Request, "Token"))

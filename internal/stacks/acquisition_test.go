@@ -92,8 +92,8 @@ organizations:
 
 func TestTokens_EndWithTheirLifetimeOrTheReservationWhicheverIsFirst(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		id := w.schedule(1)[0]
-		for _, test := range []struct {
+		ids := w.schedule(5)
+		for i, test := range []struct {
 			reservation int
 			lifetime    any
 			want        time.Duration
@@ -104,6 +104,7 @@ func TestTokens_EndWithTheirLifetimeOrTheReservationWhicheverIsFirst(t *testing.
 			{3600, 3600, 3600 * time.Second},
 			{3600, 1, time.Second},
 		} {
+			id := ids[i]
 			w.reserveFor(test.reservation, id)
 			r := w.stack.Post(robot+"/job-acquisition-tokens", fields{"job_uuids": []string{id}, "token_lifetime_seconds": test.lifetime}).Want(http.StatusCreated)
 			ends, err := time.Parse(time.RFC3339, r.String("job_acquisition_tokens.0.expires_at"))
@@ -171,6 +172,135 @@ func TestTokens_AreGoodOnlyWhileTheAgentTokenIs(t *testing.T) {
 	}
 }
 
+const notReservedAnyMore = "Authentication required. The stack that issued the job acquisition token does not have the job reserved any more."
+
+// A job acquisition token is worth nothing once the stack that issued it has lost the job, whether an agent
+// registers with it then or has registered before.
+func TestTokens_EndWithTheReservationOfTheirStack(t *testing.T) {
+	rival := func(w *world, id string) {
+		w.Clock.Advance(time.Second)
+		r := w.stack.Put("/v3/stacks/rival/scheduled-jobs/batch-reserve", fields{"job_uuids": []string{id}}).Want(http.StatusOK)
+		wantEqual(w.t, "reserved by the other stack", r.At("reserved"), []string{id})
+	}
+	for name, end := range map[string]func(w *world, id string){
+		"the stack was de-registered": func(w *world, id string) {
+			w.stack.Post(robot+"/deregister", nil).Want(http.StatusNoContent)
+		},
+		"another stack has the job": func(w *world, id string) {
+			w.stack.Post(robot+"/deregister", nil).Want(http.StatusNoContent)
+			rival(w, id)
+		},
+		"the stack registered again, and another stack has the job": func(w *world, id string) {
+			w.stack.Post(robot+"/deregister", nil).Want(http.StatusNoContent)
+			rival(w, id)
+			w.register("robot").Want(http.StatusCreated)
+		},
+		"the stack registered and reserved again": func(w *world, id string) {
+			w.stack.Post(robot+"/deregister", nil).Want(http.StatusNoContent)
+			w.register("robot").Want(http.StatusCreated)
+			w.reserveFor(600, id)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			each(t, func(t *testing.T, w *world) {
+				id := w.schedule(1)[0]
+				w.register("rival").Want(http.StatusCreated)
+				w.reserveFor(3600, id)
+				token := w.tokenOf(w.stack, id)
+				early := w.AsAgent(t, w.AsAgent(t, token).Post("/v3/register", fields{}).Want(http.StatusOK).String("access_token"))
+				early.Post("/v3/connect", nil).Want(http.StatusOK)
+				end(w, id)
+				late := w.AsAgent(t, token).Post("/v3/register", fields{}).WantMessage(http.StatusUnauthorized, notReservedAnyMore)
+				if late.Header.Get("WWW-Authenticate") == "" {
+					t.Error("401 without WWW-Authenticate")
+				}
+				early.Put("/v3/jobs/"+id+"/acquire", nil).WantMessage(http.StatusUnprocessableEntity, "The stack that started this agent does not have the job reserved any more")
+				if state := w.ada.Get(acme + "/jobs/" + id).String("state"); state != "scheduled" {
+					t.Errorf("the job is %s", state)
+				}
+			})
+		})
+	}
+}
+
+func TestTokens_CannotAcquireAfterTheReservationHasEnded(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		ids := w.schedule(2)
+		w.reserveFor(60, ids...)
+		var sessions []*servertest.Client
+		for _, id := range ids {
+			token := w.tokenOf(w.stack, id)
+			sessions = append(sessions, w.AsAgent(t, w.AsAgent(t, token).Post("/v3/register", fields{}).Want(http.StatusOK).String("access_token")))
+		}
+		sessions[0].Put("/v3/jobs/"+ids[0]+"/acquire", nil).Want(http.StatusOK)
+		w.Clock.Advance(time.Minute)
+		sessions[0].Put("/v3/jobs/"+ids[0]+"/acquire", nil).Want(http.StatusOK) // again, after a lost answer
+		sessions[1].Put("/v3/jobs/"+ids[1]+"/acquire", nil).Want(http.StatusUnprocessableEntity)
+		w.reserveFor(60, ids[1])
+		sessions[1].Put("/v3/jobs/"+ids[1]+"/acquire", nil).Want(http.StatusOK)
+	})
+}
+
+func TestTokens_OfJobsThatHaveEndedRegisterNobody(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		ids := w.schedule(2)
+		w.reserveFor(3600, ids...)
+		finished, canceled := w.tokenOf(w.stack, ids[0]), w.tokenOf(w.stack, ids[1])
+		w.stack.Post(robot+"/jobs/"+ids[0]+"/finish", fields{"detail": "No machine"}).Want(http.StatusOK)
+		w.ada.Put(acme+"/jobs/"+ids[1]+"/cancel", nil).Want(http.StatusOK)
+		for _, token := range []string{finished, canceled} {
+			w.AsAgent(t, token).Post("/v3/register", fields{}).WantMessage(http.StatusUnauthorized, notReservedAnyMore)
+		}
+	})
+}
+
+func TestReserve_NeverShortensAReservation(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		id := w.schedule(1)[0]
+		w.reserveFor(600, id)
+		end := w.Clock.Now().Add(600 * time.Second).Truncate(time.Millisecond)
+		w.reserveFor(10, id)
+		r := w.issue(w.stack, id).Want(http.StatusCreated)
+		if got, err := time.Parse(time.RFC3339, r.String("job_acquisition_tokens.0.expires_at")); err != nil || !got.Equal(end) {
+			t.Errorf("the reservation ends at %v, %v, want %v", got, err, end)
+		}
+		w.Clock.Advance(500 * time.Second)
+		w.due()
+		wantEqual(t, "state", w.state(id), "reserved")
+		w.Clock.Advance(100 * time.Second)
+		w.due()
+		wantEqual(t, "state", w.state(id), "scheduled")
+	})
+}
+
+// A reservation that has ended is told as such until another stack reserves the job, also when the server has
+// put the job back into the list.
+func TestTokens_SayThatTheReservationHasEnded(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		id := w.schedule(1)[0]
+		w.register("rival").Want(http.StatusCreated)
+		reason := func() any {
+			return w.issue(w.stack, id).Want(http.StatusCreated).At("not_issued_reasons." + id)
+		}
+		w.reserveFor(5, id)
+		w.Clock.Advance(5 * time.Second)
+		wantEqual(t, "before it is released", reason(), "reservation_expired")
+		w.due()
+		wantEqual(t, "listed", listed(w.list("")), []string{id})
+		wantEqual(t, "after it was released", reason(), "reservation_expired")
+		queue := acme + "/clusters/" + servertest.AcmeClusterID + "/queues/" + servertest.AcmeQueueID
+		w.ada.Post(queue+"/pause_dispatch", fields{}).Want(http.StatusOK)
+		wantEqual(t, "a released job of a paused queue", w.reserve(id).Want(http.StatusOK).At("reserved"), []string{})
+		w.ada.Post(queue+"/resume_dispatch", nil).Want(http.StatusOK)
+		w.Clock.Advance(time.Second)
+		w.stack.Put("/v3/stacks/rival/scheduled-jobs/batch-reserve", fields{"job_uuids": []string{id}, "reservation_expiry_seconds": 5}).Want(http.StatusOK)
+		wantEqual(t, "of another stack", reason(), "not_reserved")
+		w.Clock.Advance(5 * time.Second)
+		w.due()
+		wantEqual(t, "after another stack's", reason(), "not_reserved")
+	})
+}
+
 func TestTokens_LetTheirAgentHaveNoOtherWork(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		ids := w.schedule(3)
@@ -195,9 +325,8 @@ func TestTokens_LetTheirAgentHaveNoOtherWork(t *testing.T) {
 			t.Errorf("the agent is offered %s", ping.Body)
 		}
 		wantEqual(t, "the job", w.state(ids[0]), "finished")
-		// A second agent with the same token comes too late.
-		late := w.AsAgent(t, w.AsAgent(t, token).Post("/v3/register", fields{}).Want(http.StatusOK).String("access_token"))
-		late.Put("/v3/jobs/"+ids[0]+"/acquire", nil).Want(http.StatusUnprocessableEntity)
+		// The token ends with the job.
+		w.AsAgent(t, token).Post("/v3/register", fields{}).WantMessage(http.StatusUnauthorized, notReservedAnyMore)
 	})
 }
 

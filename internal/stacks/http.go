@@ -127,5 +127,5 @@ func (s *Service) postRegister(r *route.Request, said stackRegister) (route.Made
 }
 
 func (s *Service) postDeregister(r *route.Request, stack *Stack) (route.Nothing, error) {
-	return route.Nothing{}, s.deregister(r.Context(), stack)
+	return route.Nothing{}, s.deregister(r.Context(), stack.ID)
 }

@@ -61,7 +61,7 @@ func (s *Service) issue(ctx context.Context, t *identity.AgentToken, stack *Stac
 		if end := now.Add(lifetime); end.Before(until) {
 			until = end
 		}
-		tokens = append(tokens, token{id, s.agents.IssueAcquisition(t, id, until), until})
+		tokens = append(tokens, token{id, s.agents.IssueAcquisition(t, stack.ID, id, until), until})
 	}
 	s.notes.issued(stack.Key, tokens, now)
 	return tokens, refused, nil

@@ -35,7 +35,8 @@ func New(d *db.DB, b *builds.Service, a *agents.Service, events *bus.Bus, clock 
 // register registers a stack for the cluster of a token, or updates it, and reports whether it is new.
 func (s *Service) register(ctx context.Context, t *identity.AgentToken, stack *Stack) (created bool, err error) {
 	org := &t.Organization
-	stack.OrganizationID, stack.ClusterID, stack.ConnectedAt = org.ID, t.ClusterID, s.clock()
+	now := s.clock()
+	stack.OrganizationID, stack.ClusterID, stack.RegisteredAt, stack.ConnectedAt = org.ID, t.ClusterID, now, now
 	err = s.db.Write(ctx, func(q *db.Q) error {
 		if _, err := queueOf(q, t, stack.QueueKey); err != nil {
 			return err
@@ -48,21 +49,20 @@ func (s *Service) register(ctx context.Context, t *identity.AgentToken, stack *S
 		if err != nil && core.KindOf(err) != core.NotFound {
 			return err
 		}
-		stack.ID, created = core.NewID(), true
 		if there != nil {
-			stack.ID, created = there.ID, !there.DeregisteredAt.IsZero()
-			if !created && there.ClusterID != t.ClusterID {
+			stack.ID, created = there.ID, false
+			if there.ClusterID != t.ClusterID {
 				return core.Errorf(core.Unprocessable, "key %s is that of a stack of another cluster", stack.Key)
 			}
+			return save(q, stack)
 		}
-		if created {
-			active, err := countActive(q, org.ID)
-			if err != nil {
-				return err
-			}
-			if active >= org.Limits.Stacks {
-				return core.Errorf(core.Forbidden, "The organization has %d active stacks, which is its limit; de-register one that is not needed", active)
-			}
+		stack.ID, created = core.NewID(), true
+		active, err := countActive(q, org.ID, now)
+		if err != nil {
+			return err
+		}
+		if active >= org.Limits.Stacks {
+			return core.Errorf(core.Forbidden, "The organization has %d active stacks, which is its limit; de-register one that is not needed", active)
 		}
 		return save(q, stack)
 	})
@@ -93,7 +93,7 @@ func (s *Service) find(ctx context.Context, t *identity.AgentToken, key string) 
 		stack, err = byKey(q, t.Organization.ID, key)
 		return err
 	})
-	if err == nil && (stack.ClusterID != t.ClusterID || !stack.DeregisteredAt.IsZero()) {
+	if err == nil && stack.ClusterID != t.ClusterID {
 		err = core.Errorf(core.NotFound, noStack)
 	}
 	if err == nil {
@@ -102,18 +102,18 @@ func (s *Service) find(ctx context.Context, t *identity.AgentToken, key string) 
 	return stack, err
 }
 
-// deregister releases a stack's key, and what it has reserved.
-func (s *Service) deregister(ctx context.Context, stack *Stack) error {
-	now := s.clock()
+// deregister removes a stack and releases what it has reserved. A stack that registers with the same key
+// later is another one: tokens of this one stay invalid.
+func (s *Service) deregister(ctx context.Context, stackID string) error {
 	return s.db.Write(ctx, func(q *db.Q) error {
-		n, err := q.Exec(`UPDATE stacks SET deregistered_at = $2 WHERE id = $1 AND deregistered_at IS NULL`, stack.ID, db.Micros(now))
+		n, err := q.Exec(`DELETE FROM stacks WHERE id = $1`, stackID)
 		if err != nil {
 			return err
 		}
 		if n == 0 {
 			return core.Errorf(core.NotFound, noStack)
 		}
-		_, err = dispatch.Release(q, stack.ID, now, true)
+		_, err = dispatch.Release(q, stackID, s.clock(), true)
 		return err
 	})
 }

@@ -28,8 +28,8 @@ type Stack struct {
 	Type           string
 	QueueKey       string // as it was given
 	Metadata       map[string]string
-	ConnectedAt    time.Time
-	DeregisteredAt time.Time // zero: it counts as active
+	RegisteredAt   time.Time
+	ConnectedAt    time.Time // when it last called, up to flushDelay late
 }
 
 // The limits of what a stack says about itself.
@@ -81,7 +81,8 @@ func (s *Stack) check() error {
 	return nil
 }
 
-// disconnectedAfter is how long a stack may go without a call before it counts as disconnected.
+// disconnectedAfter is how long a stack may go without a call before it counts as disconnected, and no longer
+// against the organization's limit of active stacks.
 const disconnectedAfter = 6 * time.Minute
 
 // The states of a stack.
@@ -92,7 +93,7 @@ const (
 
 // state returns where the stack stands at a time.
 func (s *Stack) state(now time.Time) string {
-	if !s.DeregisteredAt.IsZero() || now.Sub(s.ConnectedAt) > disconnectedAfter {
+	if now.Sub(s.ConnectedAt) > disconnectedAfter {
 		return disconnected
 	}
 	return connected

@@ -2,6 +2,7 @@ package stacks
 
 import (
 	"errors"
+	"time"
 
 	"stackyard/internal/core"
 	"stackyard/internal/db"
@@ -10,16 +11,16 @@ import (
 const noStack = "No stack found"
 
 const selectStack = `
-	SELECT id, organization_id, cluster_id, key, type, queue_key, metadata, connected_at, deregistered_at
+	SELECT id, organization_id, cluster_id, key, type, queue_key, metadata, registered_at, connected_at
 	FROM stacks`
 
 func scanStack(scan db.Scan) (*Stack, error) {
 	s := &Stack{}
-	err := scan(&s.ID, &s.OrganizationID, &s.ClusterID, &s.Key, &s.Type, &s.QueueKey, db.ToJSON(&s.Metadata), db.ToTime(&s.ConnectedAt), db.ToTime(&s.DeregisteredAt))
+	err := scan(&s.ID, &s.OrganizationID, &s.ClusterID, &s.Key, &s.Type, &s.QueueKey, db.ToJSON(&s.Metadata), db.ToTime(&s.RegisteredAt), db.ToTime(&s.ConnectedAt))
 	return s, err
 }
 
-// byKey returns the stack of an organization with a key, registered or not, or a NotFound error.
+// byKey returns the stack of an organization with a key, or a NotFound error.
 func byKey(q *db.Q, orgID, key string) (*Stack, error) {
 	s, err := db.One(q, scanStack, selectStack+` WHERE organization_id = $1 AND key = $2`, orgID, key)
 	if errors.Is(err, db.ErrNoRows) {
@@ -28,19 +29,20 @@ func byKey(q *db.Q, orgID, key string) (*Stack, error) {
 	return s, err
 }
 
-// countActive returns how many stacks of an organization count.
-func countActive(q *db.Q, orgID string) (n int, err error) {
-	return n, q.QueryRow(`SELECT COUNT(*) FROM stacks WHERE organization_id = $1 AND deregistered_at IS NULL`, orgID).Scan(&n)
+// countActive returns how many stacks of an organization are connected.
+func countActive(q *db.Q, orgID string, now time.Time) (n int, err error) {
+	since := db.Micros(now.Add(-disconnectedAfter))
+	return n, q.QueryRow(`SELECT COUNT(*) FROM stacks WHERE organization_id = $1 AND connected_at >= $2`, orgID, since).Scan(&n)
 }
 
-// save writes a stack that is registered, anew or again.
+// save writes a stack that registers, for the first time or again.
 func save(q *db.Q, s *Stack) error {
 	_, err := q.Exec(`
 		INSERT INTO stacks (id, organization_id, cluster_id, key, type, queue_key, metadata, registered_at, connected_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8)
 		ON CONFLICT (organization_id, key) DO UPDATE SET cluster_id = excluded.cluster_id, type = excluded.type, queue_key = excluded.queue_key,
-			metadata = excluded.metadata, registered_at = excluded.registered_at, connected_at = excluded.connected_at, deregistered_at = NULL`,
-		s.ID, s.OrganizationID, s.ClusterID, s.Key, s.Type, s.QueueKey, db.JSON(s.Metadata), db.Micros(s.ConnectedAt))
+			metadata = excluded.metadata, registered_at = excluded.registered_at, connected_at = excluded.connected_at`,
+		s.ID, s.OrganizationID, s.ClusterID, s.Key, s.Type, s.QueueKey, db.JSON(s.Metadata), db.Micros(s.RegisteredAt))
 	return err
 }
 
@@ -48,7 +50,7 @@ func save(q *db.Q, s *Stack) error {
 // that has happened.
 func stay(q *db.Q, s *Stack) error {
 	var id string
-	err := q.QueryRow(`SELECT id FROM stacks WHERE id = $1 AND deregistered_at IS NULL`+q.ForShare(), s.ID).Scan(&id)
+	err := q.QueryRow(`SELECT id FROM stacks WHERE id = $1`+q.ForShare(), s.ID).Scan(&id)
 	if errors.Is(err, db.ErrNoRows) {
 		return core.Errorf(core.NotFound, noStack)
 	}

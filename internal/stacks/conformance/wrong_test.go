@@ -298,7 +298,7 @@ func wantNothingLeft(t *testing.T, s *servertest.Server) {
 	}
 	var stacks int
 	err := s.DB.Read(t.Context(), func(q *db.Q) error {
-		return q.QueryRow(`SELECT COUNT(*) FROM stacks WHERE deregistered_at IS NULL`).Scan(&stacks)
+		return q.QueryRow(`SELECT COUNT(*) FROM stacks`).Scan(&stacks)
 	})
 	if err != nil || stacks != 0 {
 		t.Errorf("%d stacks are registered, %v", stacks, err)
