@@ -36,6 +36,17 @@ func (s *Service) acquire(ctx context.Context, a speaking, jobID string) (taken,
 	if err != nil {
 		return t, err
 	}
+	var hostedOn clusters.Platform
+	err = s.db.Read(ctx, func(q *db.Q) (err error) {
+		hostedOn, err = clusters.PlatformOf(q, a.OrganizationID, t.Job.QueueID)
+		return err
+	})
+	if err != nil {
+		return t, err
+	}
+	if hostedOn != "" { // whose agents the service itself runs
+		return t, core.Errorf(core.Unprocessable, noJob)
+	}
 	switch {
 	case t.Job.Type != flow.Script:
 		return t, core.Errorf(core.Unprocessable, "Only command jobs are run by agents")
@@ -91,23 +102,29 @@ func (s *Service) taken(ctx context.Context, a *Agent, jobID string) (t taken, e
 	return t, nil
 }
 
-// JobForStack returns the variables and the command of a command job in a cluster, as a stack sees them, or a
-// NotFound error.
-func (s *Service) JobForStack(ctx context.Context, org *identity.Organization, clusterID, jobID string) (env map[string]string, command string, err error) {
-	var cluster clusters.Cluster
+// JobForStack returns the variables and the command of a job, as a stack of the cluster sees them.
+func (s *Service) JobForStack(q *db.Q, org *identity.Organization, clusterID, jobID string) (env map[string]string, command string, err error) {
 	h := held{}
-	err = s.db.Read(ctx, func(q *db.Q) (err error) {
-		if h.Job, h.Build, h.Pipeline, err = builds.Whole(q, org.ID, jobID); err != nil {
-			return err
-		}
-		cluster, err = clusters.ByID(q, org.ID, clusterID)
-		return err
-	})
-	if err == nil && (h.Build.ClusterID != clusterID || h.Job.Type != flow.Script) {
-		err = core.Errorf(core.NotFound, noJob)
+	if h.Job, h.Build, h.Pipeline, err = builds.Whole(q, org.ID, jobID); err != nil {
+		return nil, "", err
 	}
+	cluster, err := clusters.ByID(q, org.ID, clusterID)
 	if err != nil {
 		return nil, "", err
 	}
 	return jobEnvironment(s.builds.Environment(org, h.Pipeline, h.Build, h.Job), nil, cluster.Name), h.Job.Work.Command, nil
+}
+
+// StartedBy reports whether an agent may have been started by a stack: it was when it registered with a token
+// that the stack issued, and it was not when it waits for jobs by itself. An agent that acquires a job with an
+// agent token could be anyone's.
+func StartedBy(q *db.Q, orgID, agentID, stackID string) (bool, error) {
+	a, err := byID(q, orgID, agentID)
+	if err != nil {
+		return false, err
+	}
+	if a.StackID != "" {
+		return a.StackID == stackID, nil
+	}
+	return a.Ignored, nil
 }

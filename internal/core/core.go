@@ -5,6 +5,7 @@ package core
 import (
 	"bytes"
 	"encoding/base64"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -53,6 +54,25 @@ func (t Time) MarshalJSON() ([]byte, error) {
 	b = bytes.TrimSuffix(t.UTC().AppendFormat(b, time.RFC3339), []byte("Z"))
 	ms := t.Nanosecond() / int(time.Millisecond)
 	return append(b, '.', byte('0'+ms/100), byte('0'+ms/10%10), byte('0'+ms%10), 'Z', '"'), nil
+}
+
+// timeLayouts are the forms of ISO 8601 in which clients write a time: with or without separators, with or
+// without seconds, and always with a zone. Fractions of seconds are read without being asked for.
+var timeLayouts = []string{
+	"2006-01-02T15:04:05Z07:00", "2006-01-02T15:04:05Z0700", "2006-01-02T15:04:05Z07",
+	"2006-01-02T15:04Z07:00", "2006-01-02T15:04Z0700", "2006-01-02T15:04Z07",
+	"20060102T150405Z0700", "20060102T150405Z07:00", "20060102T150405Z07",
+}
+
+// ParseTime reads a time in ISO 8601 that names its zone.
+func ParseTime(text string) (t time.Time, ok bool) {
+	text = strings.ToUpper(text)
+	for _, layout := range timeLayouts {
+		if t, err := time.Parse(layout, text); err == nil {
+			return t, true
+		}
+	}
+	return time.Time{}, false
 }
 
 // At returns t as the APIs write it.

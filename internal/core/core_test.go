@@ -150,3 +150,23 @@ func TestValidBranch_IsWhatGitTakes(t *testing.T) {
 		}
 	}
 }
+
+func TestParseTime_ReadsISO8601WithAZone(t *testing.T) {
+	want := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	for _, text := range []string{
+		"2026-01-02T03:04:05Z", "2026-01-02t03:04:05z", "2026-01-02T08:34:05+05:30", "2026-01-02T08:34:05+0530", "2026-01-01T22:04:05-05",
+		"2026-01-02T03:04:05.000Z", "2026-01-02T03:04:05,0Z", "20260102T030405Z", "20260102T083405+0530",
+	} {
+		if got, ok := ParseTime(text); !ok || !got.Equal(want) {
+			t.Errorf("%s: %v, %v", text, got, ok)
+		}
+	}
+	if got, ok := ParseTime("2026-01-02T03:04Z"); !ok || !got.Equal(want.Truncate(time.Minute)) {
+		t.Errorf("without seconds: %v, %v", got, ok)
+	}
+	for _, text := range []string{"", "now", "2026-01-02", "2026-01-02T03:04:05", "2026-13-02T03:04:05Z", "2026-01-02T03:04:05Z ", "2026-01-02T03:04:05+99:00", "1767323045"} {
+		if got, ok := ParseTime(text); ok {
+			t.Errorf("%q is read as %v", text, got)
+		}
+	}
+}

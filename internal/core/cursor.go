@@ -9,19 +9,25 @@ import (
 // A Cursor is a place in a list: the sort key of one item. It stays valid when the item is gone.
 type Cursor []string
 
-// String returns the opaque form that clients send back.
+// String returns the opaque form that clients send back: base64 with padding, in the alphabet that URLs take
+// as it is.
 func (c Cursor) String() string {
 	b, err := json.Marshal([]string(c))
 	if err != nil {
 		panic(err) // strings always marshal
 	}
-	return base64.RawURLEncoding.EncodeToString(b)
+	return base64.URLEncoding.EncodeToString(b)
 }
 
-// ParseCursor reads a cursor that String wrote, of a list whose sort key has n parts.
+// ParseCursor reads a cursor that String wrote, of a list whose sort key has n parts. The padding may be
+// missing.
 func ParseCursor(s string, n int) (Cursor, error) {
 	invalid := Errorf(BadRequest, "The cursor is not valid; use one from a previous response, unchanged")
-	b, err := base64.RawURLEncoding.DecodeString(s)
+	encoding := base64.RawURLEncoding
+	if strings.HasSuffix(s, "=") {
+		encoding = base64.URLEncoding
+	}
+	b, err := encoding.DecodeString(s)
 	if err != nil {
 		return nil, invalid
 	}

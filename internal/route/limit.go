@@ -1,7 +1,9 @@
 package route
 
 import (
+	"net/http"
 	"strconv"
+	"strings"
 
 	"stackyard/internal/identity"
 	"stackyard/internal/limits"
@@ -79,20 +81,33 @@ func (r *Request) showLimit() {
 }
 
 // showStanding tells the caller where it stands, unless there is no limit.
-func (r *Request) showStanding(s limits.Standing) {
-	headers := map[string]string{
-		"RateLimit-Scope":     r.route.Limit,
-		"RateLimit-Limit":     strconv.Itoa(s.Limit),
-		"RateLimit-Remaining": strconv.Itoa(s.Remaining()),
-		"RateLimit-Reset":     strconv.Itoa(s.Reset),
+func (r *Request) showStanding(s limits.Standing) { setLimitHeaders(r.w.Header(), r.route.Limit, s) }
+
+// stacksPath is where the stacks API is. All of its responses have the headers about rate limits, also those
+// about paths and methods that no route has.
+const stacksPath = "/v3/stacks"
+
+// showStacksLimit sets the headers of a response below stacksPath, until a route sets its own.
+func showStacksLimit(h http.Header, path string) {
+	if path == stacksPath || strings.HasPrefix(path, stacksPath+"/") {
+		const scope = "default"
+		setLimitHeaders(h, scope, limits.Untouched(identity.DefaultLimits.OfStacks(scope)))
 	}
-	for name, value := range headers {
-		if s.Limit == 0 {
-			r.w.Header().Del(name)
-		} else {
-			r.SetHeader(name, value)
+}
+
+// setLimitHeaders sets the headers about rate limits, or removes them where there is no limit. Their names are
+// spelled as the specification does, which http.Header.Set would change to Ratelimit-….
+func setLimitHeaders(h http.Header, scope string, s limits.Standing) {
+	if s.Limit == 0 {
+		for _, name := range []string{"RateLimit-Scope", "RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset"} {
+			delete(h, name)
 		}
+		return
 	}
+	h["RateLimit-Scope"] = []string{scope}
+	h["RateLimit-Limit"] = []string{strconv.Itoa(s.Limit)}
+	h["RateLimit-Remaining"] = []string{strconv.Itoa(s.Remaining())}
+	h["RateLimit-Reset"] = []string{strconv.Itoa(s.Reset)}
 }
 
 type limitError struct {

@@ -138,6 +138,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 		allowAnyOrigin(w.Header())
 	}
 	hr = withPath(hr, tidy(hr.URL.EscapedPath()))
+	showStacksLimit(w.Header(), hr.URL.Path)
 	mux := s.muxes[firstSegment(hr.URL.Path)]
 	if mux == nil {
 		mux = s.muxes[""]

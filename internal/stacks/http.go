@@ -83,10 +83,10 @@ func (s *Service) load(r *route.Request) (*Stack, error) {
 }
 
 type stackRegister struct {
-	Key      string                       `json:"key"`
-	Type     string                       `json:"type" doc:"kubernetes, elastic or custom."`
-	QueueKey string                       `json:"queue_key"`
-	Metadata route.Opt[map[string]string] `json:"metadata"`
+	Key      string       `json:"key"`
+	Type     string       `json:"type" doc:"kubernetes, elastic or custom."`
+	QueueKey string       `json:"queue_key"`
+	Metadata sentMetadata `json:"metadata"`
 }
 
 type stackView struct {
@@ -105,15 +105,13 @@ func (s *Service) postRegister(r *route.Request, said stackRegister) (route.Made
 	if err := r.LimitStack(said.Key); err != nil {
 		return none, err
 	}
-	stack := &Stack{Key: said.Key, Type: said.Type, QueueKey: said.QueueKey, Metadata: said.Metadata.Value}
+	stack := &Stack{Key: said.Key, Type: said.Type, QueueKey: said.QueueKey}
 	if err := stack.check(); err != nil {
 		return none, err
 	}
-	if !said.Metadata.Set {
-		return none, core.Errorf(core.Unprocessable, "metadata is required; it may be empty")
-	}
-	if stack.Metadata == nil {
-		stack.Metadata = map[string]string{}
+	var err error
+	if stack.Metadata, err = said.Metadata.read(); err != nil {
+		return none, err
 	}
 	created, err := s.register(r.Context(), r.Agent, stack)
 	if err != nil {

@@ -97,7 +97,7 @@ func wantEqual(t *testing.T, what string, got, want any) {
 func TestRegister_IsIdempotentAndEchoes(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		again := registration("robot")
-		again["queue_key"], again["metadata"] = "~", nil
+		again["queue_key"], again["metadata"] = "~", fields{}
 		r := w.stack.Post("/v3/stacks/register", again).Want(http.StatusOK)
 		for path, want := range map[string]any{"key": "robot", "type": "custom", "cluster_queue_key": "~", "metadata": map[string]any{}, "state": "connected"} {
 			wantEqual(t, path, r.At(path), want)
@@ -132,7 +132,12 @@ func TestRegister_RefusesWhatBreaksItsRules(t *testing.T) {
 			"many keys":       {"metadata", many, "metadata must have at most 100 keys, not 101"},
 			"a long name":     {"metadata", fields{strings.Repeat("é", 65): ""}, "metadata has a key of more than 64 characters"},
 			"a long value":    {"metadata", fields{"a": strings.Repeat("é", 257)}, "metadata.a has more than 256 characters"},
-			"nested metadata": {"metadata", fields{"a": fields{}}, "metadata must be a string, not an object"},
+			"nested metadata": {"metadata", fields{"a": fields{}, "b": ""}, "metadata.a must be a string"},
+			"a number":        {"metadata", fields{"a": "", "b": 1}, "metadata.b must be a string"},
+			"a null value":    {"metadata", fields{"a": "", "b": nil}, "metadata.b must be a string"},
+			"null metadata":   {"metadata", nil, "metadata is required; it may be empty"},
+			"a list":          {"metadata", []string{}, "metadata must be an object"},
+			"a null key":      {"key", nil, "key is required"},
 		} {
 			body := registration("other")
 			body[test.field] = test.value

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"stackyard/internal/agents"
+	"stackyard/internal/builds"
 	"stackyard/internal/core"
 	"stackyard/internal/db"
 	"stackyard/internal/dispatch"
@@ -71,6 +73,7 @@ func (s *Service) issue(ctx context.Context, t *identity.AgentToken, stack *Stac
 type standing struct {
 	kind        flow.JobType
 	state       flow.JobState
+	agentID     string // of the agent that has or had it
 	clusterID   string
 	reservation dispatch.Reservation
 }
@@ -100,22 +103,25 @@ func (j standing) word(now time.Time) string {
 	return string(j.state)
 }
 
-// standings returns how jobs of an organization stand, by job. Those that do not exist are left out.
+// standings returns how jobs of an organization stand, by job. Those that do not exist are left out, and so are
+// those of hosted queues, which agent tokens do not reach.
 func standings(q *db.Q, orgID string, jobIDs []string) (map[string]standing, error) {
 	in, arg := q.In("j.id", 2, jobIDs)
 	found := make(map[string]standing, len(jobIDs))
 	_, err := db.All(q, func(scan db.Scan) (none struct{}, err error) {
 		var id string
 		var j standing
-		err = scan(&id, &j.kind, &j.state, db.ToText(&j.clusterID), db.ToText(&j.reservation.StackID), db.ToTime(&j.reservation.Until))
+		err = scan(&id, &j.kind, &j.state, db.ToText(&j.agentID), db.ToText(&j.clusterID), db.ToText(&j.reservation.StackID), db.ToTime(&j.reservation.Until))
 		found[id] = j
 		return none, err
 	}, `
-		SELECT j.id, j.type, j.state, b.cluster_id, r.reserved_by, r.reserved_until
+		SELECT j.id, j.type, j.state, j.agent_id, b.cluster_id, r.reserved_by, r.reserved_until
 		FROM jobs j
 		JOIN builds b ON b.id = j.build_id
+		LEFT JOIN clusters c ON c.id = b.cluster_id
+		LEFT JOIN queues qu ON qu.id = j.queue_id
 		LEFT JOIN runnable r ON r.job_id = j.id
-		WHERE j.organization_id = $1 AND `+in, orgID, arg)
+		WHERE j.organization_id = $1 AND c.hosted IS NOT TRUE AND qu.hosted_agents IS NULL AND `+in, orgID, arg)
 	return found, err
 }
 
@@ -134,6 +140,41 @@ func (s *Service) states(ctx context.Context, stack *Stack, jobIDs []string) (ma
 		}
 	}
 	return states, err
+}
+
+// checkOpen returns a NotFound error for a job that a stack has nothing to do with, or nothing any more: it is
+// not a command job of the stack's cluster, it was canceled, it has ended, or an agent has it that another
+// stack or nobody started.
+func (s *Service) checkOpen(q *db.Q, stack *Stack, jobID string) error {
+	known, err := standings(q, stack.OrganizationID, []string{jobID})
+	if err != nil {
+		return err
+	}
+	j, open := known[jobID]
+	open = open && j.clusterID == stack.ClusterID && j.kind == flow.Script && !j.state.Ended() && j.state != flow.Canceling
+	if open && j.state.Held() {
+		if open, err = s.startedBy(q, stack, jobID, j.agentID); err != nil {
+			return err
+		}
+	}
+	if !open {
+		return core.Errorf(core.NotFound, noJob)
+	}
+	return nil
+}
+
+// startedBy reports whether the agent that has a job may have been started by the stack. Agents with an agent
+// token of their own are told apart by the stack that reserved the job.
+func (s *Service) startedBy(q *db.Q, stack *Stack, jobID, agentID string) (bool, error) {
+	started, err := agents.StartedBy(q, stack.OrganizationID, agentID, stack.ID)
+	if err != nil || !started {
+		return false, err
+	}
+	noted, err := builds.MilestonesOf(q, jobID)
+	for _, m := range noted {
+		started = started && (m.What != builds.Reserved || m.By == stack.Key)
+	}
+	return started, err
 }
 
 // standing returns how a job stands that the stack may finish, or a NotFound error: it is in another

@@ -1,7 +1,10 @@
 package stacks
 
 import (
+	"strings"
+
 	"stackyard/internal/core"
+	"stackyard/internal/db"
 	"stackyard/internal/route"
 )
 
@@ -16,8 +19,15 @@ func (s *Service) getJob(r *route.Request, stack *Stack) (stackJobView, error) {
 	if err != nil {
 		return stackJobView{}, err
 	}
-	env, command, err := s.agents.JobForStack(r.Context(), r.Org, stack.ClusterID, id)
-	return stackJobView{ID: id, Env: env, Command: command}, err
+	v := stackJobView{ID: id}
+	err = s.db.Read(r.Context(), func(q *db.Q) (err error) {
+		if err = s.checkOpen(q, stack, id); err != nil {
+			return err
+		}
+		v.Env, v.Command, err = s.agents.JobForStack(q, r.Org, stack.ClusterID, id)
+		return err
+	})
+	return v, err
 }
 
 type stackFinish struct {
@@ -50,7 +60,7 @@ func (s *Service) loadJob(r *route.Request) (j jobOfStack, err error) {
 
 func (s *Service) postFinish(r *route.Request, j jobOfStack, body stackFinish) (stackFinishedView, error) {
 	switch {
-	case body.Detail == "":
+	case strings.TrimSpace(body.Detail) == "":
 		return stackFinishedView{}, core.Errorf(core.Unprocessable, "detail is required")
 	case len(body.Detail) > maxDetail:
 		return stackFinishedView{}, core.Errorf(core.Unprocessable, "detail must have at most %d bytes, not %d", maxDetail, len(body.Detail))

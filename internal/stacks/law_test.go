@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"sync"
@@ -168,17 +169,24 @@ func TestNotifications_SayWhatIsWrongWithEach(t *testing.T) {
 			"": {
 				with("detail", strings.Repeat("é", 256)), with("timestamp", nil), with("timestamp", now.Format(time.RFC3339Nano)),
 				with("timestamp", now.Add(-time.Second).In(time.FixedZone("", 3600)).Format(time.RFC3339)), with("more", 1), with("job_uuid", strings.ToUpper(id)),
+				with("timestamp", now.Add(-time.Second).In(time.FixedZone("", 19800)).Format("2006-01-02T15:04:05-0700")),
+				with("timestamp", now.Add(-time.Second).Format("2006-01-02t15:04:05z")),
+				with("Timestamp", "nonsense"),
 			},
-			"job_uuid is required":                             {with("job_uuid", nil), with("job_uuid", ""), {"detail": "x"}},
-			"job_uuid must be a string":                        {with("job_uuid", 1), with("job_uuid", fields{})},
-			"job_uuid is not a UUID":                           {with("job_uuid", "x"), with("job_uuid", id+"0")},
-			"job not found":                                    {with("job_uuid", core.NewID())},
-			"detail is required":                               {with("detail", nil), with("detail", ""), with("detail", " \n"), {"job_uuid": id}},
-			"detail must be a string":                          {with("detail", 1), with("detail", []string{"x"})},
-			"detail exceeds its length limit of 256":           {with("detail", strings.Repeat("é", 257))},
-			"timestamp must be a time in ISO 8601":             {with("timestamp", ""), with("timestamp", "now"), with("timestamp", 1), with("timestamp", "2026-01-02")},
-			"timestamp must not be in the future":              {with("timestamp", now.Add(time.Millisecond).Format(time.RFC3339Nano))},
-			"timestamp must not be before the job was created": {with("timestamp", now.Add(-time.Hour).Format(time.RFC3339))},
+			"job_uuid is required":                   {with("job_uuid", nil), with("job_uuid", ""), {"detail": "x"}, {"detail": "x", "JOB_UUID": id}},
+			"job_uuid must be a string":              {with("job_uuid", 1), with("job_uuid", fields{})},
+			"job_uuid is not a UUID":                 {with("job_uuid", "x"), with("job_uuid", id+"0")},
+			"job not found":                          {with("job_uuid", core.NewID())},
+			"detail is required":                     {with("detail", nil), with("detail", ""), with("detail", " \n"), {"job_uuid": id}, {"job_uuid": id, "Detail": "x"}},
+			"detail must be a string":                {with("detail", 1), with("detail", []string{"x"})},
+			"detail exceeds its length limit of 256": {with("detail", strings.Repeat("é", 257))},
+			"timestamp must be a time in ISO 8601 with a time zone, such as 2026-01-02T03:04:05Z": {
+				with("timestamp", ""), with("timestamp", "now"), with("timestamp", 1), with("timestamp", "2026-01-02"), with("timestamp", "2026-01-02T03:04:05"),
+			},
+			"timestamp must not be in the future": {with("timestamp", now.Add(time.Millisecond).Format(time.RFC3339Nano))},
+			"timestamp must not be before the job was created": {
+				with("timestamp", now.Add(-time.Hour).Format(time.RFC3339)), with("timestamp", "0001-01-01T00:00:00Z"), with("timestamp", "0000-01-01T00:00:00Z"),
+			},
 		} {
 			r := w.stack.Post(robot+"/notifications", fields{"notifications": list}).Want(http.StatusOK)
 			if want == "" {
@@ -239,6 +247,24 @@ func TestDeregister_ReleasesWhatIsBeingReserved(t *testing.T) {
 			w.Clock.Advance(time.Second)
 			w.register("robot").Want(http.StatusCreated)
 			wantEqual(t, "listed", len(listed(w.list(""))), len(ids))
+		}
+	})
+}
+
+// Cursors are padded base64, as decoders expect it by default, and are taken back in either form.
+func TestList_CursorsArePaddedBase64(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		ids := w.schedule(2)
+		for _, advance := range []time.Duration{0, time.Microsecond} {
+			w.Clock.Advance(advance)
+			cursor := w.list("&limit=1").Want(http.StatusOK).String("page_info.end_cursor")
+			if _, err := base64.StdEncoding.DecodeString(cursor); err != nil {
+				t.Errorf("%s: %v", cursor, err)
+			}
+			for _, form := range []string{cursor, url.QueryEscape(cursor), strings.TrimRight(cursor, "=")} {
+				wantEqual(t, "after "+form, listed(w.list("&after="+form)), ids[1:])
+			}
+			w.list("&after=" + cursor + "=").Want(http.StatusBadRequest)
 		}
 	})
 }

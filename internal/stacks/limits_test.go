@@ -2,7 +2,10 @@ package stacks_test
 
 import (
 	"fmt"
+	"io"
+	"net"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -62,6 +65,56 @@ func TestLimits_AreToldWithEveryResponse(t *testing.T) {
 		wantLimit(t, suspended, "default", 7, 7)
 		if suspended.Header.Get("Retry-After") == "" {
 			t.Error("a suspended organization does not say when to try again")
+		}
+	})
+}
+
+// Answers below /v3/stacks that no endpoint gives have the headers too.
+func TestLimits_AreToldForUnknownPathsAndMethods(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		for _, c := range []struct {
+			method, path string
+			status       int
+		}{
+			{"GET", "/v3/stacks", http.StatusNotFound},
+			{"GET", "/v3//stacks/", http.StatusNotFound},
+			{"GET", robot, http.StatusNotFound},
+			{"GET", robot + "/nowhere", http.StatusNotFound},
+			{"GET", robot + "/%00", http.StatusNotFound},
+			{"GET", robot + "/jobs/x/y/z", http.StatusNotFound},
+			{"DELETE", "/v3/stacks/register", http.StatusMethodNotAllowed},
+			{"POST", robot + "/scheduled-jobs", http.StatusMethodNotAllowed},
+			{"GET", robot + "/deregister", http.StatusMethodNotAllowed},
+			{"OPTIONS", robot + "/deregister", http.StatusNoContent},
+		} {
+			wantLimit(t, w.stack.Do(c.method, c.path, nil).Want(c.status), "default", 10, 10)
+		}
+		if other := w.stack.Get("/v3/nowhere").Want(http.StatusNotFound); other.Header.Get("RateLimit-Scope") != "" {
+			t.Errorf("a path that is none of the stacks API has the scope %s", other.Header.Get("RateLimit-Scope"))
+		}
+	})
+}
+
+// Names of headers are compared without regard to case, but people and scripts read them as they are sent.
+func TestLimits_AreSpelledAsTheSpecificationDoes(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		for _, path := range []string{robot + "/jobs/" + core.NewID(), robot + "/nowhere", "/v2/user"} {
+			connection, err := net.Dial("tcp", strings.TrimPrefix(w.URL, "http://"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			fmt.Fprintf(connection, "GET %s HTTP/1.1\r\nHost: ci.test\r\nConnection: close\r\n\r\n", path)
+			answer, err := io.ReadAll(connection)
+			connection.Close()
+			if err != nil {
+				t.Fatal(err)
+			}
+			head, _, _ := strings.Cut(string(answer), "\r\n\r\n")
+			for _, name := range limited {
+				if strings.Count(head, "\r\n"+name+": ") != 1 || strings.Count(strings.ToLower(head), strings.ToLower(name)+": ") != 1 {
+					t.Errorf("%s: %s is not sent once and as such:\n%s", path, name, head)
+				}
+			}
 		}
 	})
 }

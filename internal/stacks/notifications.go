@@ -24,7 +24,7 @@ type notification struct {
 	index  int // in the request
 	jobID  string
 	detail string
-	at     time.Time // zero: now
+	at     time.Time
 }
 
 // complaints gathers what is wrong with notifications, by text.
@@ -44,7 +44,7 @@ func (c *complaints) add(index int, text string) {
 }
 
 // notify keeps the notifications that are right, and complains of the others.
-func (s *Service) notify(ctx context.Context, stack *Stack, list []notification, wrong *complaints) error {
+func (s *Service) notify(ctx context.Context, stack *Stack, list []notification, now time.Time, wrong *complaints) error {
 	list = slices.DeleteFunc(list, func(n notification) bool {
 		switch {
 		case strings.TrimSpace(n.detail) == "":
@@ -63,7 +63,6 @@ func (s *Service) notify(ctx context.Context, stack *Stack, list []notification,
 	for i, n := range list {
 		ids[i] = n.jobID
 	}
-	now := s.clock()
 	var found complaints
 	err := s.db.Write(ctx, func(q *db.Q) error {
 		found = complaints{}
@@ -74,9 +73,6 @@ func (s *Service) notify(ctx context.Context, stack *Stack, list []notification,
 		var right []notification
 		for _, n := range list {
 			job := about[n.jobID]
-			if n.at.IsZero() {
-				n.at = now
-			}
 			if text := job.refuses(n, now); text != "" {
 				found.add(n.index, text)
 				continue
@@ -120,8 +116,8 @@ func (j *notifiedJob) refuses(n notification, now time.Time) string {
 	return ""
 }
 
-// notified returns what counts of jobs of a stack's cluster, by job. They are locked, so that nobody else
-// adds to their notifications meanwhile.
+// notified returns what counts of jobs of a stack's cluster, by job, without those of hosted queues. They are
+// locked, so that nobody else adds to their notifications meanwhile.
 func notified(q *db.Q, stack *Stack, jobIDs []string) (map[string]*notifiedJob, error) {
 	some, ids := q.In("id", 2, jobIDs)
 	_, err := db.All(q, func(scan db.Scan) (id string, err error) { return id, scan(&id) }, `
@@ -139,8 +135,11 @@ func notified(q *db.Q, stack *Stack, jobIDs []string) (map[string]*notifiedJob, 
 		return none, err
 	}, `
 		SELECT j.id, j.build_id, j.created_at, j.finished_at, (SELECT COUNT(*) FROM stack_notifications n WHERE n.job_id = j.id)
-		FROM jobs j JOIN builds b ON b.id = j.build_id
-		WHERE j.organization_id = $1 AND b.cluster_id = $2 AND j.type = 'script' AND `+in, stack.OrganizationID, stack.ClusterID, arg)
+		FROM jobs j
+		JOIN builds b ON b.id = j.build_id
+		JOIN clusters c ON c.id = b.cluster_id
+		LEFT JOIN queues qu ON qu.id = j.queue_id
+		WHERE j.organization_id = $1 AND c.id = $2 AND NOT c.hosted AND qu.hosted_agents IS NULL AND j.type = 'script' AND `+in, stack.OrganizationID, stack.ClusterID, arg)
 	return found, err
 }
 

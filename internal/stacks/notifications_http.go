@@ -33,17 +33,18 @@ func (s *Service) postNotifications(r *route.Request, stack *Stack, body createN
 	if len(sent) > maxJobs {
 		return v, core.Errorf(core.Unprocessable, "notifications must have at most %d items, not %d", maxJobs, len(sent))
 	}
+	now := s.clock()
 	var wrong complaints
 	list := make([]notification, 0, len(sent))
 	for i, raw := range sent {
-		if n, complaint := readNotification(raw); complaint != "" {
+		if n, complaint := readNotification(raw, now); complaint != "" {
 			wrong.add(i, complaint)
 		} else {
 			n.index = i
 			list = append(list, n)
 		}
 	}
-	if err := s.notify(r.Context(), stack, list, &wrong); err != nil {
+	if err := s.notify(r.Context(), stack, list, now, &wrong); err != nil {
 		return v, err
 	}
 	for _, text := range wrong.texts {
@@ -52,17 +53,14 @@ func (s *Service) postNotifications(r *route.Request, stack *Stack, body createN
 	return v, nil
 }
 
-// readNotification reads one notification, or says what is wrong with it.
-func readNotification(raw json.RawMessage) (n notification, complaint string) {
-	var sent struct {
-		JobID     json.RawMessage `json:"job_uuid"`
-		Detail    json.RawMessage `json:"detail"`
-		Timestamp json.RawMessage `json:"timestamp"`
-	}
-	if json.Unmarshal(raw, &sent) != nil {
+// readNotification reads one notification, or says what is wrong with it. Without a timestamp it is of now.
+func readNotification(raw json.RawMessage, now time.Time) (n notification, complaint string) {
+	var sent map[string]json.RawMessage // a struct would match keys of any case
+	if json.Unmarshal(raw, &sent) != nil || sent == nil {
 		return n, "notification must be an object"
 	}
-	jobID, ok := text(sent.JobID)
+	n.at = now
+	jobID, ok := text(sent["job_uuid"])
 	switch {
 	case !ok:
 		return n, "job_uuid must be a string"
@@ -72,18 +70,17 @@ func readNotification(raw json.RawMessage) (n notification, complaint string) {
 	if n.jobID, ok = core.ParseID(jobID); !ok {
 		return n, "job_uuid is not a UUID"
 	}
-	if n.detail, ok = text(sent.Detail); !ok {
+	if n.detail, ok = text(sent["detail"]); !ok {
 		return n, "detail must be a string"
 	}
-	if len(sent.Timestamp) == 0 || string(sent.Timestamp) == "null" {
+	timestamp := sent["timestamp"]
+	if len(timestamp) == 0 || string(timestamp) == "null" {
 		return n, ""
 	}
-	at, _ := text(sent.Timestamp)
-	t, err := time.Parse(time.RFC3339, at)
-	if err != nil {
-		return n, "timestamp must be a time in ISO 8601"
+	at, _ := text(timestamp)
+	if n.at, ok = core.ParseTime(at); !ok {
+		return n, "timestamp must be a time in ISO 8601 with a time zone, such as 2026-01-02T03:04:05Z"
 	}
-	n.at = t
 	return n, ""
 }
 

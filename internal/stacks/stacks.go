@@ -14,7 +14,6 @@ package stacks
 import (
 	"slices"
 	"time"
-	"unicode/utf8"
 
 	"stackyard/internal/core"
 )
@@ -32,13 +31,8 @@ type Stack struct {
 	ConnectedAt    time.Time // when it last called, up to flushDelay late
 }
 
-// The limits of what a stack says about itself.
-const (
-	maxKey           = 80 // bytes
-	maxMetadata      = 100
-	maxMetadataKey   = 64  // characters
-	maxMetadataValue = 256 // characters
-)
+// maxKey is the length of the longest key of a stack, in bytes.
+const maxKey = 80
 
 var types = []string{"kubernetes", "elastic", "custom"}
 
@@ -52,7 +46,7 @@ func validKey(key string) bool {
 	return key != ""
 }
 
-// check returns the first rule that a registration breaks, as an Unprocessable error.
+// check returns the first rule that a registration breaks, apart from its metadata, as an Unprocessable error.
 func (s *Stack) check() error {
 	switch {
 	case s.Key == "":
@@ -67,16 +61,6 @@ func (s *Stack) check() error {
 		return core.Errorf(core.Unprocessable, "type must be kubernetes, elastic or custom")
 	case s.QueueKey == "":
 		return core.Errorf(core.Unprocessable, "queue_key is required; __default__ is the cluster's default queue")
-	case len(s.Metadata) > maxMetadata:
-		return core.Errorf(core.Unprocessable, "metadata must have at most %d keys, not %d", maxMetadata, len(s.Metadata))
-	}
-	for key, value := range s.Metadata {
-		if utf8.RuneCountInString(key) > maxMetadataKey {
-			return core.Errorf(core.Unprocessable, "metadata has a key of more than %d characters", maxMetadataKey)
-		}
-		if utf8.RuneCountInString(value) > maxMetadataValue {
-			return core.Errorf(core.Unprocessable, "metadata.%s has more than %d characters", key, maxMetadataValue)
-		}
 	}
 	return nil
 }
