@@ -37,6 +37,26 @@ var acquisition = Section{"Agents with a job acquisition token", []Rule{
 		t.server.sleep(t.ctx, 2)
 		t.refused(t.agentCall(http.MethodPost, "/register", token, agentRegistration), http.StatusUnauthorized)
 	}},
+	{"acquire.deregistered", "Nobody registers with a token of a stack that was de-registered: 401.", func(t *trial) {
+		key := t.newStack()
+		_, token := t.tokenOf(key, t.Token)
+		t.deregister(key)
+		t.refused(t.agentCall(http.MethodPost, "/register", token, agentRegistration), http.StatusUnauthorized)
+	}},
+	{"acquire.lost", "A session cannot acquire the job once another stack has reserved it.", func(t *trial) {
+		key, rival := t.newStack(), t.newStack()
+		job, token := t.tokenOf(key, t.Token)
+		session := t.session(token)
+		t.deregister(key)
+		t.contains(t.reserve(rival, 60, job), "reserved", job)
+		a := t.agentCall(http.MethodPut, "/jobs/"+job+"/acquire", session, nil)
+		t.want(a, a.status >= 400 && a.status < 500, "the job to be refused: 4xx", "status %d", a.status)
+	}},
+	{"acquire.ended", "Nobody registers with the token of a job that has ended: 401.", func(t *trial) {
+		job, token := t.tokenOf(t.stack(), t.Token)
+		t.call(finishJob, t.stack(), job, fields{"detail": "No machine is left"})
+		t.refused(t.agentCall(http.MethodPost, "/register", token, agentRegistration), http.StatusUnauthorized)
+	}},
 	{"acquire.forged", "Nobody registers with a token that was not issued like that: 401.", func(t *trial) {
 		_, token := t.tokenOf(t.stack(), t.Token)
 		forged := []byte(token)

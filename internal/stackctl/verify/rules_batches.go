@@ -109,6 +109,12 @@ var reservation = Section{"Reserve jobs", []Rule{
 		t.server.sleep(t.ctx, 4)
 		t.hidden(job)
 	}},
+	{"reserve.not-shortened", "Reserving a job again for a shorter time leaves the expiry as it is.", func(t *trial) {
+		job := t.reserved(t.stack(), 900)
+		t.contains(t.reserve(t.stack(), 60, job), "reserved", job)
+		// A token ends with the reservation, and tells when.
+		t.near(t.issue(t.stack(), 3600, job), "job_acquisition_tokens.0.expires_at", 900)
+	}},
 	{"reserve.default", "A reservation lasts 900 seconds unless the call says otherwise.", func(t *trial) {
 		job := t.job()
 		t.call(batchReserve, t.stack(), "", fields{"job_uuids": []string{job}})

@@ -21,6 +21,16 @@ var payload = Section{"Get a job", []Rule{
 		t.is(a, "id", job)
 		t.is(a, "command", "echo verify")
 	}},
+	{"job.ended", "A job that has ended, or was canceled, is 404.", func(t *trial) {
+		jobs := t.jobs(2)
+		t.call(finishJob, t.stack(), jobs[0], fields{"detail": "No machine is left"})
+		t.refused(t.call(getJob, t.stack(), jobs[0], nil), http.StatusNotFound)
+		a, err := t.rest(http.MethodPut, "/jobs/"+jobs[1]+"/cancel", nil)
+		if err != nil {
+			t.skip("the REST API of this server cannot cancel a job: status %d", a.status)
+		}
+		t.refused(t.call(getJob, t.stack(), jobs[1], nil), http.StatusNotFound)
+	}},
 }}
 
 var states = Section{"Get the states of jobs", []Rule{
@@ -51,7 +61,7 @@ var finish = Section{"Finish a job", []Rule{
 	}},
 	{"finish.detail-required", "detail is required: 422 without it.", func(t *trial) {
 		job := t.job()
-		for _, wrong := range []fields{{}, {"detail": nil}, {"detail": ""}, {"detail": 1}} {
+		for _, wrong := range []fields{{}, {"detail": nil}, {"detail": ""}, {"detail": " "}, {"detail": 1}} {
 			t.refused(t.call(finishJob, t.stack(), job, wrong), http.StatusUnprocessableEntity)
 		}
 	}},

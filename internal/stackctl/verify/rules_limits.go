@@ -52,6 +52,23 @@ var limits = Section{"Rate limits", []Rule{
 			t.fail(a, "the header "+t.seen.what, "none")
 		}
 	}},
+	{"limits.unknown", "Answers about unknown paths and methods below /v3/stacks have the headers too, with the scope default.", func(t *trial) {
+		for _, r := range []request{
+			{method: http.MethodGet, url: t.server.agentURL + "/stacks/" + t.stack() + "/nowhere"},
+			{method: http.MethodDelete, url: t.server.agentURL + "/stacks/register"},
+		} {
+			r.auth = "Token " + t.Token
+			a, err := t.server.send(t.ctx, r)
+			if err != nil {
+				t.fail(nil, "an answer to "+r.method+" "+r.url, err.Error())
+			}
+			t.want(a, a.status == http.StatusNotFound || a.status == http.StatusMethodNotAllowed, "status 404 or 405", "status %d", a.status)
+			t.want(a, a.header.Get(headerScope) == "default", headerScope+": default", "%q", a.header.Get(headerScope))
+			for _, name := range []string{headerLimit, headerRemaining, headerReset} {
+				t.want(a, a.header.Get(name) != "", "the header "+name, "none")
+			}
+		}
+	}},
 	{"limits.scopes", "RateLimit-Scope is the scope of the endpoint.", func(t *trial) {
 		t.callAll()
 		if a := t.seen.astray; a != nil {

@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"encoding/base64"
 	"fmt"
 	"net/http"
 	"slices"
@@ -113,6 +114,16 @@ var list = Section{"List scheduled jobs", []Rule{
 		t.want(a, len(a.list("jobs")) == 1, "one job", "%d", len(a.list("jobs")))
 		t.is(a, "page_info.has_next_page", true)
 		t.is(t.whole(), "page_info.has_next_page", false)
+	}},
+	{"list.cursor-form", "A cursor is base64, and is taken back with and without its padding.", func(t *trial) {
+		t.jobs(2)
+		a := t.page(1, "")
+		cursor := a.text("page_info.end_cursor")
+		_, err := base64.StdEncoding.DecodeString(strings.NewReplacer("-", "+", "_", "/").Replace(cursor))
+		t.want(a, cursor != "" && err == nil, "page_info.end_cursor to be base64 with padding", "%s", show(a.at("page_info.end_cursor")))
+		next := listed(t.page(1, cursor))
+		unpadded := t.page(1, strings.TrimRight(cursor, "="))
+		t.want(unpadded, slices.Equal(listed(unpadded), next), "the same page as with padding: "+show(next), "%s", show(listed(unpadded)))
 	}},
 	{"list.cursor-stays", "A cursor leads on also when its job has left the list.", func(t *trial) {
 		t.jobs(2)

@@ -46,8 +46,12 @@ var notifications = Section{"Notifications", []Rule{
 		job := t.job()
 		t.complains(t.notify(
 			note(job, strings.Repeat("é", 256)), note(job, strings.Repeat("x", 257)), note(job, ""),
-			fields{"job_uuid": job}, fields{"job_uuid": job, "detail": 1},
-		), 1, 2, 3, 4)
+			fields{"job_uuid": job}, fields{"job_uuid": job, "detail": 1}, note(job, " "),
+		), 1, 2, 3, 4, 5)
+	}},
+	{"notifications.keys", "Keys are case-sensitive.", func(t *trial) {
+		job := t.job()
+		t.complains(t.notify(fields{"Job_UUID": job, "detail": "Pulling the image"}, fields{"job_uuid": job, "DETAIL": "Pulling the image"}), 0, 1)
 	}},
 	{"notifications.job-uuid", "job_uuid is required, and a UUID.", func(t *trial) {
 		t.complains(t.notify(fields{"detail": "Pulling the image"}, note("no UUID", "Pulling the image")), 0, 1)
@@ -62,12 +66,13 @@ var notifications = Section{"Notifications", []Rule{
 			created.Add(-time.Second).Format(time.RFC3339Nano),
 			shown.time().Add(time.Hour).UTC().Format(time.RFC3339),
 			"yesterday",
+			"0001-01-01T00:00:00Z",
 		} {
 			n := note(job, "Pulling the image")
 			n["timestamp"] = when
 			list = append(list, n)
 		}
-		t.complains(t.notify(list...), 1, 2, 3)
+		t.complains(t.notify(list...), 1, 2, 3, 4)
 	}},
 	{"notifications.after-the-end", "There can be notifications about a job that finished less than 300 seconds ago.", func(t *trial) {
 		job := t.job()

@@ -80,11 +80,12 @@ var registration = Section{"Registration", []Rule{
 	{"register.default-queue", "The queue key __default__ means the cluster's default queue.", func(t *trial) {
 		t.accepts("queue_key", defaultQueue)
 	}},
-	{"register.required", "key, type, queue_key and metadata are required: 422 without one of them.", func(t *trial) {
+	{"register.required", "key, type, queue_key and metadata are required: 422 without one of them, and for null.", func(t *trial) {
 		for _, field := range []string{"key", "type", "queue_key", "metadata"} {
 			body := t.registration(t.name())
 			delete(body, field)
 			t.refused(t.register(body), http.StatusUnprocessableEntity)
+			t.refuses(field, nil)
 		}
 	}},
 	{"register.key-characters", "A key has alphanumerics, underscores and dashes only: 422 for others.", func(t *trial) {
@@ -116,7 +117,7 @@ var registration = Section{"Registration", []Rule{
 		t.refuses("metadata", fields{"k": strings.Repeat("v", 257)})
 	}},
 	{"register.metadata-flat", "Metadata is flat, and its values are strings: 422 for anything else.", func(t *trial) {
-		for _, wrong := range []any{fields{"k": fields{}}, fields{"k": []string{}}, fields{"k": 1}, []string{}, "text"} {
+		for _, wrong := range []any{fields{"k": fields{}}, fields{"k": []string{}}, fields{"k": 1}, fields{"k": nil}, []string{}, "text"} {
 			t.refuses("metadata", wrong)
 		}
 	}},

@@ -60,6 +60,9 @@ var tokens = Section{"Job acquisition tokens", []Rule{
 		for id, want := range map[string]string{job: "not_reserved", unknown: "not_found"} {
 			t.is(a, "not_issued_reasons."+id, want)
 		}
+		expired := t.reserved(t.stack(), 1)
+		t.server.sleep(t.ctx, 2)
+		t.is(t.issue(t.stack(), 60, expired), "not_issued_reasons."+expired, "reservation_expired")
 		reasons, _ := a.at("not_issued_reasons").(map[string]any)
 		for _, reason := range reasons {
 			t.want(a, slices.Contains(known, reason), "one of "+show(known), "%s", show(reason))

@@ -148,7 +148,7 @@ var mistakes = []struct {
 				}
 			})
 		}
-	}), []string{"list.pages", "list.cursor-stays"}},
+	}), []string{"list.pages", "list.cursor-form", "list.cursor-stays"}},
 	{"a step without a key is left out", spoil(func(a *answered) {
 		if a.of("GET", "/scheduled-jobs") {
 			a.body(func(v map[string]any) {
@@ -181,7 +181,12 @@ var mistakes = []struct {
 	}), []string{"reserve.answer", "reserve.unknown", "reserve.rival"}},
 	{"reservations last for 900 seconds, whatever is asked for", misread("PUT", "/batch-reserve", func(_ *http.Request, body map[string]any) {
 		delete(body, "reservation_expiry_seconds")
-	}), []string{"reserve.expiry", "reserve.expires", "tokens.reservation-expired", "tokens.reservation-first"}},
+	}), []string{"reserve.expiry", "reserve.expires", "tokens.reservation-expired", "tokens.reasons", "tokens.reservation-first"}},
+	{"the last reservation counts, though it is shorter", misread("PUT", "/batch-reserve", func(_ *http.Request, body map[string]any) {
+		if body["reservation_expiry_seconds"] == 900.0 {
+			body["reservation_expiry_seconds"] = 60
+		}
+	}), []string{"reserve.not-shortened"}},
 	{"not_issued is always empty", spoil(func(a *answered) {
 		if a.of("POST", "/job-acquisition-tokens") && a.Code == 201 {
 			a.body(func(v map[string]any) { v["not_issued"] = []any{} })
@@ -197,12 +202,12 @@ var mistakes = []struct {
 				}
 			})
 		}
-	}), []string{"reserve.default", "tokens.entry", "tokens.default", "tokens.lifetime-first", "tokens.reservation-first"}},
+	}), []string{"reserve.not-shortened", "reserve.default", "tokens.entry", "tokens.default", "tokens.lifetime-first", "tokens.reservation-first"}},
 	{"a session acquires any job", spoil(func(a *answered) {
 		if strings.HasSuffix(a.request.URL.Path, "/acquire") && a.Code == 422 {
 			a.Code = 200
 		}
-	}), []string{"acquire.only"}},
+	}), []string{"acquire.only", "acquire.lost"}},
 	{"a job has no env", spoil(func(a *answered) {
 		if strings.Contains(a.request.URL.Path, "/v3/stacks/") {
 			a.body(func(v map[string]any) { delete(v, "env") })
@@ -247,12 +252,12 @@ var mistakes = []struct {
 	}), []string{"notifications.detail"}},
 	{"a header is missing from answers about finishing", spoil(func(a *answered) {
 		if a.of("POST", "/finish") {
-			a.Header().Del("RateLimit-Reset")
+			delete(a.Header(), "RateLimit-Reset")
 		}
 	}), []string{"limits.headers"}},
 	{"states are counted in the scope default", spoil(func(a *answered) {
 		if a.of("POST", "/get-states") {
-			a.Header().Set("RateLimit-Scope", "default")
+			a.Header()["RateLimit-Scope"] = []string{"default"}
 		}
 	}), []string{"limits.scopes"}},
 	{"429 does not say when to come again", spoil(func(a *answered) {
