@@ -33,6 +33,7 @@ var agentSettings = []setting{
 	{flag: "hooks-path", variable: "SERVICE_AGENT_HOOKS_PATH", usage: "folder of the agent's hooks (default: it has none)"},
 	{flag: "shell", variable: "SERVICE_AGENT_SHELL", usage: "what runs commands (default: /bin/bash -e -c, or /bin/sh where there is no bash)"},
 	{flag: "cancel-grace-period", variable: "SERVICE_AGENT_CANCEL_GRACE_PERIOD", unset: "10", usage: "seconds that a cancelled job has to stop before it is killed"},
+	{flag: "git-timeout", variable: "SERVICE_AGENT_GIT_TIMEOUT", unset: "1800", usage: "seconds that a checkout may take; 0: no limit"},
 	{flag: "log-format", variable: "SERVICE_AGENT_LOG_FORMAT", usage: "text or json (default: text on a terminal, else json)"},
 }
 
@@ -60,6 +61,7 @@ func agentOptions(cmd *cobra.Command) (runner.Options, error) {
 		HooksPath:           p.path("hooks-path"),
 		Shell:               shellOf(values["shell"]),
 		CancelGrace:         p.seconds("cancel-grace-period"),
+		GitTimeout:          p.seconds("git-timeout"),
 		Executable:          executable,
 		Log:                 log,
 	}

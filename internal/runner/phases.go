@@ -93,7 +93,7 @@ func (j *job) checkOut() error {
 	}
 	j.place = place
 	c := checkout.Of(env)
-	c.Dir = place.Dir
+	c.Dir, c.Timeout = place.Dir, j.w.o.GitTimeout
 	c.CredentialHelper = filepath.Join(env.Service("BIN_PATH"), "stackyard") + " agent git-credentials-helper"
 	j.sh.Section(shell.Muted, "Preparing the working folder")
 	if err := c.Run(j.sh); err != nil {

@@ -49,6 +49,7 @@ type Options struct {
 	HooksPath   string        // where the agent's hooks are; "": it has none
 	Shell       []string      // what runs commands, which follow as the last argument
 	CancelGrace time.Duration // between asking a job to stop and killing it
+	GitTimeout  time.Duration // of a checkout; 0: none
 	Executable  string        // this program, for commands inside of jobs
 
 	Log *slog.Logger

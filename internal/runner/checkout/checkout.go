@@ -1,9 +1,14 @@
-// Package checkout brings the right commit of a repository into a folder with git. A folder that was used
-// before is brought up to date instead of being made anew, and nothing of its former job is left in it.
+// Package checkout brings the right commit of a repository into a folder with git.
+//
+// The job that used the folder before could write anything into it, also into .git: hooks, configuration that
+// runs programs, files that git does not look at. So every checkout starts with an empty folder and a new .git.
+// Of the former one only the objects are reused (reuse.go), to save the network.
 package checkout
 
 import (
 	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -30,12 +35,17 @@ type Checkout struct {
 	// them, after the helpers that are configured; the repository's URL is its last argument but one.
 	CredentialHelper string
 
+	// Timeout bounds the whole checkout; 0 does not.
+	Timeout time.Duration
 	// Pause is how long to wait before another try.
 	Pause time.Duration
 }
 
 // attempts is how often a checkout is tried: networks fail.
 const attempts = 3
+
+// stopGrace is how long git may take to stop when the time is over.
+const stopGrace = 5 * time.Second
 
 // Of returns the checkout that a job's variables ask for.
 func Of(env environ.Environment) Checkout {
@@ -62,8 +72,29 @@ func (c Checkout) Run(sh *shell.Shell) error {
 	if strings.HasPrefix(c.Commit, "-") {
 		return errors.New("a commit cannot begin with a dash: " + c.Commit)
 	}
+	for _, url := range []string{c.Repository, c.Mirror} {
+		if err := checkTransport(url); err != nil {
+			return err
+		}
+	}
 	quiet(sh.Env)
 	c.introduceHelper(sh.Env)
+	if c.Timeout == 0 {
+		return c.run(sh)
+	}
+	stop := sh.Stop
+	limited, expired, release := stop.Within(c.Timeout, stopGrace)
+	sh.Stop = limited
+	err := c.run(sh)
+	sh.Stop = stop
+	release()
+	if err != nil && expired() {
+		return fmt.Errorf("git did not finish within %s; the agent's --git-timeout sets the limit", c.Timeout)
+	}
+	return err
+}
+
+func (c Checkout) run(sh *shell.Shell) error {
 	clean := c.Clean
 	for try := 1; ; try++ {
 		err := c.try(sh, clean)
@@ -102,17 +133,12 @@ func (c Checkout) introduceHelper(env environ.Environment) {
 }
 
 func (c Checkout) try(sh *shell.Shell, clean bool) error {
-	if clean {
-		sh.Comment("Removing %s", c.Dir)
-		if err := os.RemoveAll(c.Dir); err != nil {
-			return err
-		}
-	}
-	if err := os.MkdirAll(c.Dir, 0o777); err != nil {
+	previous, err := c.setAside(sh, clean)
+	if err != nil {
 		return err
 	}
-	sh.Dir = c.Dir
-	if err := c.prepare(sh); err != nil {
+	defer os.RemoveAll(previous)
+	if err := c.prepare(sh, previous); err != nil {
 		return err
 	}
 	target, err := c.fetch(sh)
@@ -122,46 +148,54 @@ func (c Checkout) try(sh *shell.Shell, clean bool) error {
 	if err := sh.Run("git", "-c", "advice.detachedHead=false", "checkout", "-f", target); err != nil {
 		return err
 	}
-	if err := c.submodules(sh); err != nil {
-		return err
-	}
-	return sh.Run("git", "clean", "-ffxdq")
+	return c.submodules(sh)
 }
 
-// prepare makes the folder a clone of the repository.
-func (c Checkout) prepare(sh *shell.Shell) error {
-	if !isRepository(sh) {
+// setAside makes the folder of the checkout empty and returns where its former content is now, "" when there
+// is nothing in it to reuse.
+func (c Checkout) setAside(sh *shell.Shell, clean bool) (previous string, err error) {
+	previous = c.Dir + ".previous"
+	if err := os.RemoveAll(previous); err != nil { // of an agent that was killed
+		return "", err
+	}
+	if clean {
+		sh.Comment("Removing %s", c.Dir)
+		if err := os.RemoveAll(c.Dir); err != nil {
+			return "", err
+		}
+	}
+	if err := os.Rename(c.Dir, previous); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	sh.Dir = c.Dir
+	if err := os.MkdirAll(c.Dir, 0o777); err != nil {
+		return "", err
+	}
+	if about, err := os.Lstat(filepath.Join(previous, ".git")); err != nil || !about.IsDir() {
+		return "", os.RemoveAll(previous)
+	}
+	return previous, nil
+}
+
+// prepare makes the folder, which is empty, a clone of the repository.
+func (c Checkout) prepare(sh *shell.Shell, previous string) error {
+	if previous == "" {
 		return c.clone(sh)
 	}
-	removeLocks(filepath.Join(c.Dir, ".git"))
-	if err := sh.Run("git", "remote", "set-url", "origin", c.Repository); err != nil {
+	err := c.cloneWith(sh, previous)
+	if err == nil || errors.Is(err, shell.ErrStopped) {
 		return err
 	}
-	return sh.Run("git", "clean", "-ffxdq")
-}
-
-// isRepository reports whether the folder itself, and not one above it, is what git works in.
-func isRepository(sh *shell.Shell) bool {
-	if _, err := os.Stat(filepath.Join(sh.Dir, ".git")); err != nil {
-		return false
+	sh.Warning("The previous checkout cannot be reused: %v", err)
+	if err := empty(c.Dir); err != nil {
+		return err
 	}
-	dir, err := sh.Output("git", "rev-parse", "--git-dir")
-	return err == nil && dir == ".git"
-}
-
-// removeLocks removes what a git that was killed has left behind. Nobody else uses the folder.
-func removeLocks(dir string) {
-	for _, name := range []string{"index.lock", "HEAD.lock", "FETCH_HEAD.lock", "config.lock", "shallow.lock", "packed-refs.lock"} {
-		os.Remove(filepath.Join(dir, name))
-	}
+	return c.clone(sh)
 }
 
 // clone clones the repository, from its mirror where that will do.
 func (c Checkout) clone(sh *shell.Shell) error {
-	if err := empty(c.Dir); err != nil {
-		return err
-	}
-	if c.Mirror != "" && pinned(c.Commit) {
+	if c.usesMirror() {
 		err := c.cloneMirror(sh)
 		if err == nil || errors.Is(err, shell.ErrStopped) {
 			return err
@@ -173,6 +207,9 @@ func (c Checkout) clone(sh *shell.Shell) error {
 	}
 	return sh.Run("git", "clone", "-v", "--no-checkout", "--", c.Repository, ".")
 }
+
+// usesMirror reports whether the mirror, which may lag behind, is good for what is to be checked out.
+func (c Checkout) usesMirror() bool { return c.Mirror != "" && pinned(c.Commit) }
 
 func (c Checkout) cloneMirror(sh *shell.Shell) error {
 	if err := sh.Run("git", "clone", "-v", "--no-checkout", "--", c.Mirror, "."); err != nil {
@@ -204,15 +241,5 @@ func (c Checkout) submodules(sh *shell.Shell) error {
 		sh.Comment("Submodules are left out, as SERVICE_GIT_SUBMODULES says")
 		return nil
 	}
-	for _, args := range [][]string{
-		{"submodule", "sync", "--recursive"},
-		{"submodule", "update", "--init", "--recursive", "--force"},
-		{"submodule", "foreach", "--recursive", "git reset --hard"},
-		{"submodule", "foreach", "--recursive", "git clean -ffxdq"},
-	} {
-		if err := sh.Run(append([]string{"git"}, args...)...); err != nil {
-			return err
-		}
-	}
-	return nil
+	return sh.Run("git", "submodule", "update", "--init", "--recursive", "--force")
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -175,16 +176,180 @@ func TestRun_BringsAnOldFolderUpToDateAndCleansIt(t *testing.T) {
 	write(t, filepath.Join(c.Dir, "ignored"), "left by a job")
 	write(t, filepath.Join(c.Dir, "folder", "left"), "left by a job")
 	write(t, filepath.Join(c.Dir, ".git", "index.lock"), "left by a git that was killed")
-	write(t, filepath.Join(c.Dir, ".git", "kept"), "shows that nothing was cloned")
 
 	r.commit("file", "second")
 	log := mustRun(t, c)
 	wantFile(t, c, "file", "second")
 	wantFile(t, c, "ignored", "")
 	wantFile(t, c, "folder/left", "")
-	wantFile(t, c, ".git/kept", "shows that nothing was cloned")
-	if strings.Contains(log, "git clone") {
-		t.Errorf("it cloned again:\n%s", log)
+	// The commit, its folder and its file are new; the six objects before them are not.
+	if sent := objectsSent.FindStringSubmatch(log); strings.Contains(log, "git clone") || sent == nil || sent[1] != "3" {
+		t.Errorf("the repository sent %q objects, want 3:\n%s", sent, log)
+	}
+	if _, err := os.Stat(c.Dir + ".previous"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the previous checkout is left: %v", err)
+	}
+}
+
+var objectsSent = regexp.MustCompile(`remote: Total ([0-9]+)`)
+
+// What a checkout leaves in .git is the same, whether it reused objects or not.
+func TestRun_LeavesTheSameReferencesInAnOldFolder(t *testing.T) {
+	r := newRepository(t)
+	first := r.commit("file", "first")
+	r.git("tag", "v1")
+	r.git("branch", "feature/x")
+	state := func(c Checkout) string {
+		in := &repository{t, c.Dir}
+		return strings.Join([]string{
+			in.git("for-each-ref", "--format=%(refname) %(objectname) %(symref)"), in.git("config", "--local", "--list"),
+			in.git("status", "--porcelain=v2", "--branch"), in.git("rev-list", "--all", "--objects"),
+		}, "\n\n")
+	}
+	c := r.checkout()
+	c.Commit = first
+	mustRun(t, c)
+	r.commit("file", "second")
+	r.git("branch", "-D", "feature/x")
+	r.git("branch", "feature/y")
+	mustRun(t, c)
+	again := state(c)
+	fresh := c
+	fresh.Dir = filepath.Join(t.TempDir(), "checkout")
+	mustRun(t, fresh)
+	if want := state(fresh); again != want {
+		t.Errorf("in an old folder\n%s\nwant\n%s", again, want)
+	}
+}
+
+func TestRun_TrustsNothingThatAJobHasLeft(t *testing.T) {
+	t.Parallel()
+	// Each script runs in the checkout as the job before did. $RUN is a program that must not be run.
+	tests := map[string]string{
+		"hooks":                         `for hook in post-checkout reference-transaction post-index-change pre-auto-gc fsmonitor-watchman; do cp "$RUN" .git/hooks/$hook; done`,
+		"hooks elsewhere":               `mkdir .git/mine; cp "$RUN" .git/mine/post-checkout; git config core.hooksPath .git/mine`,
+		"fsmonitor":                     `git config core.fsmonitor "$RUN"`,
+		"filters":                       `git config filter.x.smudge "$RUN"; git config filter.x.clean "$RUN"; git config filter.x.required true; echo '* filter=x' >.git/info/attributes`,
+		"included configuration":        `printf '[core]\n\tfsmonitor = %s\n' "$RUN" >.git/more; git config include.path more`,
+		"ssh":                           `git config core.sshCommand "$RUN"; git config "url.ssh://localhost/.insteadOf" /`,
+		"fetch through a program":       `git config remote.origin.uploadpack "$RUN"; git config uploadpack.packObjectsHook "$RUN"; git config core.alternateRefsCommand "$RUN"`,
+		"transport":                     `git config remote.origin.vcs x; git config protocol.ext.allow always; git config "url.ext::$RUN .insteadOf" /`,
+		"credentials":                   `git config credential.helper "!$RUN"`,
+		"maintenance":                   `git config gc.auto 1; git config gc.recentObjectsHook "$RUN"; cp "$RUN" .git/hooks/pre-auto-gc`,
+		".git as a file":                `mv .git ../evil; git --git-dir=../evil config core.fsmonitor "$RUN"; cp "$RUN" ../evil/hooks/post-checkout; echo "gitdir: ../evil" >.git`,
+		".git as a link":                `mv .git ../evil; git --git-dir=../evil config core.fsmonitor "$RUN"; cp "$RUN" ../evil/hooks/post-checkout; ln -s ../evil .git`,
+		"a worktree elsewhere":          `mkdir ../elsewhere; git config core.worktree ../../elsewhere`,
+		"files git does not look at":    `echo evil >file; git update-index --skip-worktree file`,
+		"files git takes for unchanged": `echo evil >file; git update-index --assume-unchanged file`,
+		"sparse checkout":               `git config core.sparseCheckout true; echo /nothing >.git/info/sparse-checkout; git read-tree -mu HEAD || true; echo evil >file`,
+		"a replaced object":             `evil=$(echo evil | git hash-object -w --stdin); git replace $(git rev-parse HEAD:file) $evil`,
+		"an object with other bytes": `evil=$(echo evil | git hash-object -w --stdin); name=$(git rev-parse HEAD:file)
+			path=.git/objects/$(echo $name | cut -c1-2)/$(echo $name | cut -c3-)
+			rm $path; cp .git/objects/$(echo $evil | cut -c1-2)/$(echo $evil | cut -c3-) $path`,
+		"a pipe among the objects":   `mkdir -p .git/objects/pack; mkfifo .git/objects/pack/pack-1.pack .git/objects/pack/pack-1.idx .git/refs/heads/pipe`,
+		"references":                 `evil=$(echo evil | git hash-object -w --stdin); git update-ref refs/tags/evil $evil; git update-ref refs/heads/evil HEAD; git update-ref refs/remotes/origin/evil HEAD`,
+		"a folder that is not there": `cd ..; rm -rf checkout`,
+	}
+	for name, script := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRepository(t)
+			r.commit("other", "other\n")
+			r.commit("file", "first\n")
+			c := r.checkout()
+			mustRun(t, c)
+			ran := filepath.Join(t.TempDir(), "ran")
+			program := filepath.Join(t.TempDir(), "program")
+			write(t, program, "#!/bin/sh\necho \"$0 $*\" >>"+ran+"\nexit 1\n")
+			if err := os.Chmod(program, 0o777); err != nil {
+				t.Fatal(err)
+			}
+			cmd := exec.Command("sh", "-c", script)
+			cmd.Dir = c.Dir
+			env := gitEnv()
+			env["RUN"] = program
+			cmd.Env = env.Lines()
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			if err := os.RemoveAll(ran); err != nil {
+				t.Fatal(err)
+			}
+			log := mustRun(t, c)
+			if what, err := os.ReadFile(ran); err == nil {
+				t.Errorf("it ran what the job had left: %s\n%s", what, log)
+			}
+			wantFile(t, c, "file", "first\n")
+			wantFile(t, c, "other", "other\n")
+			in := &repository{t, c.Dir}
+			if refs := in.git("for-each-ref", "--format=%(refname)"); strings.Contains(refs, "evil") || strings.Contains(refs, "previous") {
+				t.Errorf("references that the repository does not have: %s", refs)
+			}
+			if config := in.git("config", "--local", "--list"); strings.Contains(config, program) || strings.Contains(config, "previous") {
+				t.Errorf("configuration %s", config)
+			}
+		})
+	}
+}
+
+func TestRun_RefusesTransportHelpers(t *testing.T) {
+	t.Parallel()
+	r := newRepository(t)
+	r.commit("file", "first")
+	for _, url := range []string{"fd::3", "fd::0/x", "ext::sh -c 'touch pwned'", "::x", "x::https://git.acme.test/x.git", "x://git.acme.test/x.git", "HTTPS://git.acme.test/x", "--upload-pack=x"} {
+		for what, c := range map[string]Checkout{
+			"repository": {Repository: url, Commit: "HEAD"},
+			"mirror":     {Repository: r.dir, Mirror: url, Commit: strings.Repeat("1", 40)},
+		} {
+			c.Dir = filepath.Join(t.TempDir(), "checkout")
+			log, err := run(t, c)
+			if err == nil || !strings.Contains(err.Error(), "the repository") || log != "" {
+				t.Errorf("%s %s: %v\n%s", what, url, err, log)
+			}
+		}
+	}
+	for _, url := range []string{"", "https://git.acme.test/x.git", "http://x", "ssh://git@x:22/y", "git://x/y", "file:///srv/x", "git+ssh://x/y", "/srv/x", "../x", "git@host:acme/x.git", "host:a::b", "C:/x"} {
+		if err := checkTransport(url); err != nil {
+			t.Errorf("%s: %v", url, err)
+		}
+	}
+}
+
+func TestRun_RefusesTransportHelpersOfSubmodules(t *testing.T) {
+	t.Parallel()
+	for _, url := range []string{"ext::sh -c touch% pwned", "fd::0"} {
+		r := newRepository(t)
+		commit := r.commit("file", "first")
+		r.git("update-index", "--add", "--cacheinfo", "160000,"+commit+",lib")
+		write(t, filepath.Join(r.dir, ".gitmodules"), "[submodule \"lib\"]\n\tpath = lib\n\turl = "+url+"\n")
+		r.git("add", ".gitmodules")
+		r.git("commit", "--quiet", "-m", "Add a submodule")
+		c := r.checkout()
+		log, err := run(t, c)
+		if err == nil || !strings.Contains(log, "not allowed") {
+			t.Errorf("%s: %v\n%s", url, err, log)
+		}
+		wantFile(t, c, "pwned", "")
+	}
+}
+
+func TestRun_EndsGitWhenItTakesTooLong(t *testing.T) {
+	t.Parallel()
+	bin := t.TempDir()
+	write(t, filepath.Join(bin, "git"), "#!/bin/sh\necho waiting\nsleep 1000\n")
+	if err := os.Chmod(filepath.Join(bin, "git"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	env := gitEnv()
+	env["PATH"] = bin + ":" + env["PATH"]
+	var out bytes.Buffer
+	sh := &shell.Shell{Log: &out, Env: env}
+	err := Checkout{Dir: filepath.Join(t.TempDir(), "checkout"), Repository: "/srv/x", Commit: "HEAD", Timeout: time.Millisecond}.Run(sh)
+	if err == nil || !strings.Contains(err.Error(), "git did not finish within 1ms") || errors.Is(err, shell.ErrStopped) {
+		t.Errorf("%v\n%s", err, &out)
+	}
+	if sh.Stopped() {
+		t.Error("the job has to stop too")
 	}
 }
 

@@ -22,7 +22,7 @@ func (c Checkout) fetch(sh *shell.Shell) (target string, err error) {
 		return c.Commit, c.fetchCommit(sh)
 	case c.Commit != "" && c.Commit != "HEAD":
 		// The short name of a commit: a server knows only whole ones.
-		return c.Commit, fetchAll(sh)
+		return c.Commit, fetchAll(sh, "origin")
 	case c.Tag != "":
 		return newest, fetch(sh, "origin", "refs/tags/"+c.Tag)
 	case c.Branch != "":
@@ -69,11 +69,12 @@ func (c Checkout) fetchCommit(sh *shell.Shell) error {
 			return err
 		}
 	}
-	return fetchAll(sh)
+	return fetchAll(sh, "origin")
 }
 
-func fetchAll(sh *shell.Shell) error {
-	return fetch(sh, "origin", "+refs/heads/*:refs/remotes/origin/*", "+refs/tags/*:refs/tags/*")
+// fetchAll brings all branches and tags.
+func fetchAll(sh *shell.Shell, source string) error {
+	return fetch(sh, source, "+refs/heads/*:refs/remotes/origin/*", "+refs/tags/*:refs/tags/*")
 }
 
 func fetch(sh *shell.Shell, source string, refspecs ...string) error {

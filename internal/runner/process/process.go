@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -26,6 +27,36 @@ type Command struct {
 type Stop struct {
 	Ask  <-chan struct{} // closed: the whole group is sent SIGTERM
 	Kill <-chan struct{} // closed: the whole group is sent SIGKILL
+}
+
+// Within returns a Stop that also asks when a time has passed, and kills when a grace period has passed after
+// that. expired reports whether the time was the reason; release frees what the Stop uses.
+func (s Stop) Within(d, grace time.Duration) (limited Stop, expired func() bool, release func()) {
+	ask, kill, released := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	var over atomic.Bool
+	go func() {
+		limit := time.NewTimer(d)
+		defer limit.Stop()
+		var graceOver <-chan time.Time
+		select {
+		case <-s.Ask:
+		case <-s.Kill:
+		case <-limit.C:
+			over.Store(true)
+			graceOver = time.After(grace)
+		case <-released:
+			return
+		}
+		close(ask)
+		select {
+		case <-s.Kill:
+		case <-graceOver:
+		case <-released:
+			return
+		}
+		close(kill)
+	}()
+	return Stop{Ask: ask, Kill: kill}, over.Load, func() { close(released) }
 }
 
 // A Result is how a process ended.

@@ -4,6 +4,7 @@ package shell
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +12,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
+	"time"
 
 	"stackyard/internal/runner/environ"
 	"stackyard/internal/runner/process"
@@ -112,16 +115,33 @@ func (s *Shell) RunQuietly(args ...string) error {
 	return nil
 }
 
-// Output runs a quick command and returns what it writes, without the line break at the end.
+// outputTimeout bounds a quick command.
+const outputTimeout = time.Minute
+
+// Output runs a quick command and returns what it writes, without the line break at the end. The command is
+// killed when it takes too long, or when the job has to stop.
 func (s *Shell) Output(args ...string) (string, error) {
 	path, err := s.lookUp(args[0])
 	if err != nil {
 		return "", err
 	}
+	ctx, cancel := context.WithTimeout(context.Background(), outputTimeout)
+	defer cancel()
+	go func() {
+		select {
+		case <-s.Stop.Ask:
+		case <-s.Stop.Kill:
+		case <-ctx.Done():
+		}
+		cancel()
+	}()
 	var out, problems bytes.Buffer
-	cmd := exec.Command(path, args[1:]...)
+	cmd := exec.CommandContext(ctx, path, args[1:]...)
 	cmd.Dir, cmd.Env = s.Dir, s.Env.Lines()
 	cmd.Stdout, cmd.Stderr = &out, &problems
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = time.Second
 	if err := cmd.Run(); err != nil {
 		return "", fmt.Errorf("%s: %w: %s", Quote(args), err, strings.TrimSpace(problems.String()))
 	}
