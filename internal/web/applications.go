@@ -23,7 +23,7 @@ func (v *visit) administered() (list []membership, err error) {
 }
 
 // noApplication is told of applications that are not there, and of those that are somebody else's.
-const noApplication = "There is no such application, or your organization does not look after it."
+const noApplication = "Application not found, or your organization does not manage it."
 
 // application returns the application that the path names, and its organization.
 func (v *visit) application() (org membership, a oauth.Application, err error) {
@@ -91,7 +91,7 @@ type tokenLife struct {
 }
 
 var tokenLives = []tokenLife{
-	{0, "They do not expire"}, {3600, "1 hour"}, {8 * 3600, "8 hours"}, {24 * 3600, "1 day"}, {30 * 24 * 3600, "30 days"}, {365 * 24 * 3600, "1 year"},
+	{0, "Never"}, {3600, "1 hour"}, {8 * 3600, "8 hours"}, {24 * 3600, "1 day"}, {30 * 24 * 3600, "30 days"}, {365 * 24 * 3600, "1 year"},
 }
 
 // livesWith returns the lives to choose from, with the one that is chosen among them.
@@ -171,7 +171,7 @@ func (s *Site) createApplication(v *visit) error {
 		return err
 	}
 	if !confidential {
-		return v.done(applicationPath(org, made), "The application is made. Its client id is "+made.ClientID+".")
+		return v.done(applicationPath(org, made), "Application created. Its client id is "+made.ClientID+".")
 	}
 	return s.showClientSecret(v, http.StatusCreated, org, made, value)
 }
@@ -181,7 +181,7 @@ func applicationPath(org membership, a oauth.Application) string {
 }
 
 func (s *Site) showClientSecret(v *visit, status int, org membership, a oauth.Application, value string) error {
-	return v.show(status, "secret", view{Title: "The client secret of " + a.Name, Section: "applications", Page: secret{
+	return v.show(status, "secret", view{Title: "Client secret of " + a.Name, Section: "applications", Page: secret{
 		Of: a.Name, Value: value, Back: applicationPath(org, a), BackTo: a.Name,
 	}})
 }
@@ -213,7 +213,7 @@ func (s *Site) changeApplication(v *visit) error {
 	if err != nil {
 		return err
 	}
-	return v.done(applicationPath(org, a), "The application is changed.")
+	return v.done(applicationPath(org, a), "Application saved.")
 }
 
 func (s *Site) rotateSecret(v *visit) error {

@@ -63,7 +63,7 @@ func assetPath(name string) string {
 func (s *Site) serveAsset(w http.ResponseWriter, r *http.Request) {
 	a, ok := hashed[r.PathValue("file")]
 	if !ok {
-		s.ErrorPage(w, http.StatusNotFound, "There is no such file.")
+		s.ErrorPage(w, http.StatusNotFound, "File not found.")
 		return
 	}
 	h := w.Header()

@@ -54,7 +54,7 @@ func TestAttack_AnotherSiteCannotSendTheForm(t *testing.T) {
 		html.EscapeString(b.url+d.Complete), organization(t, s, "acme"))
 	b.do(chromedp.Navigate(elsewhere(t, form)))
 	b.press("Win a prize")
-	b.see("403", "sent from another site")
+	b.see("403", "came from another site")
 	wantPending(t, d)
 	b.open(d.Complete)
 	b.press("Approve") // the same form from our own page
@@ -89,7 +89,7 @@ func TestBrowser_IsSentBackToTheProgramThatAsked(t *testing.T) {
 	t.Cleanup(program.Close)
 	b.open(authorizePath("redirect_uri", program.URL+"/callback"))
 	b.signIn("ada@acme.test")
-	b.see("Let Stackyard CLI act for you?", "goes back to "+strings.TrimPrefix(program.URL, "http://"))
+	b.see("Authorize Stackyard CLI?", "then returns to "+strings.TrimPrefix(program.URL, "http://"))
 	b.shoot("authorize")
 	b.press("Approve")
 	b.see("The program has svcac_")

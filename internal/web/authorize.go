@@ -58,7 +58,7 @@ func (s *Site) decideAuthorization(v *visit) error {
 	case "deny":
 		to, err = s.OAuth.DenyAuthorization(v.Context(), query)
 	default:
-		err = core.Errorf(core.Unprocessable, "Approve or deny.")
+		err = core.Errorf(core.Unprocessable, "Choose Approve or Deny.")
 	}
 	if wrong, ok := problemsOf(err); ok {
 		return s.showAuthorization(v, http.StatusUnprocessableEntity, wrong[""])

@@ -23,7 +23,7 @@ func (s *Site) authorized(v *visit) error {
 }
 
 func (s *Site) revokeAuthorized(v *visit) error {
-	const gone = "This application is not authorized. It may have been revoked already."
+	const gone = "This application is not authorized. It may already be revoked."
 	application, err := v.PathID("application", gone)
 	if err != nil {
 		return err
@@ -35,5 +35,5 @@ func (s *Site) revokeAuthorized(v *visit) error {
 	if err := s.OAuth.RevokeApplication(v.Context(), v.user().ID, application, organization); err != nil {
 		return err
 	}
-	return v.done("/settings/authorized-applications", "The application is revoked. Its tokens do not work any more.")
+	return v.done("/settings/authorized-applications", "Application revoked. Its tokens no longer work.")
 }

@@ -114,7 +114,7 @@ func (s *Site) jobWith(v *visit, p identity.Permission) (builds.OnJob, error) {
 	return o, err
 }
 
-var errNotAllowed = core.Errorf(core.Forbidden, "You may look at this build, but not change it. An administrator of the organization can let you.")
+var errNotAllowed = core.Errorf(core.Forbidden, "You can view this build but not change it. Ask an administrator for access.")
 
 // pathOf is the path of a build's page.
 func pathOf(org *identity.Organization, slug string, number int) string {

@@ -66,7 +66,7 @@ func TestBuild_OffersAndDoesWhatTheVisitorMayDo(t *testing.T) {
 			t.Error("a reader is offered to unblock what is not theirs, or not what is")
 		}
 		for _, path := range []string{"/cancel", "/rebuild", "/jobs/" + thresh + "/cancel", "/jobs/" + thresh + "/retry", "/jobs/" + release + "/unblock"} {
-			bo.post(r.Path+path).want(403, "You may look at this build, but not change it")
+			bo.post(r.Path+path).want(403, "You can view this build but not change it")
 		}
 		bo.post(r.Path + "/jobs/" + mine + "/unblock").wantRedirect(r.Path + "#" + mine)
 		bo.post(r.Path+"/jobs/"+mine+"/unblock").want(422, "The job's state must be blocked")
@@ -74,7 +74,7 @@ func TestBuild_OffersAndDoesWhatTheVisitorMayDo(t *testing.T) {
 		ada := signIn(t, s, "ada@acme.test")
 		ada.post(r.Path+"/jobs/"+thresh+"/retry").want(422, "Only failed, timed out or canceled jobs can be retried", "Thresh")
 		ada.post(r.Path + "/jobs/" + thresh + "/cancel").wantRedirect(r.Path + "?job=" + thresh + "#" + thresh)
-		ada.get(r.Path).want(200, "The job is being canceled.", "Canceled")
+		ada.get(r.Path).want(200, "Canceling job.", "Canceled")
 		ada.post(r.Path+"/jobs/"+thresh+"/cancel").want(422, "Job can't be canceled because it's already finished.")
 		again := ada.post(r.Path + "/jobs/" + thresh + "/retry").Header.Get("Location")
 		if want := r.Path + "?job=" + r.jobs("Thresh")[0].ID; !strings.HasPrefix(again, want) {
@@ -87,9 +87,9 @@ func TestBuild_OffersAndDoesWhatTheVisitorMayDo(t *testing.T) {
 		ada.post(r.Path + "/cancel").wantRedirect(r.Path)
 		ada.post(r.Path+"/cancel").want(422, "Build can't be canceled because it's already finished.")
 		ada.post(r.Path + "/rebuild").wantRedirect("/acme/hello/builds/2")
-		ada.get("/acme/hello/builds/2").want(200, "Rebuilt from #1", "on this site")
+		ada.get("/acme/hello/builds/2").want(200, "Rebuilt from #1", "via web")
 		for _, path := range []string{"/jobs/x/retry", "/jobs/" + core.NewID() + "/cancel"} {
-			ada.post(r.Path+path).want(404, "There is no such page")
+			ada.post(r.Path+path).want(404, "This page does not exist")
 		}
 	})
 }
@@ -104,7 +104,7 @@ func TestBuild_OfAPublicPipelineIsForEverybodyToLookAt(t *testing.T) {
 			v.get(r.Path+"?job="+j.ID).want(200, "Thresh", "for all to see", "Running").wantNot("Rebuild", "Cancel", "Unblock", "sesame")
 			v.get(r.Path+"/jobs/"+j.ID+"/log.txt").want(200, "for all to see")
 		}
-		signIn(t, s, "cy@rival.test").post(r.Path+"/cancel").want(403, "You may look at this build")
+		signIn(t, s, "cy@rival.test").post(r.Path+"/cancel").want(403, "You can view this build")
 		visit(t, s).post(r.Path + "/cancel").wantRedirect("/login?return_to=%2F")
 	})
 }
@@ -135,7 +135,7 @@ func TestBuild_FormsFromAnotherSiteAreRefused(t *testing.T) {
 	ada := signIn(t, s, "ada@acme.test")
 	ada.header.Set("Sec-Fetch-Site", "cross-site")
 	for _, path := range []string{"/cancel", "/rebuild", "/jobs/" + id + "/cancel", "/jobs/" + id + "/retry", "/jobs/" + id + "/unblock"} {
-		ada.post(r.Path+path).want(403, "sent from another site")
+		ada.post(r.Path+path).want(403, "came from another site")
 	}
 	if got := r.jobs("Thresh")[0].State; got != "scheduled" {
 		t.Errorf("the job is %s", got)

@@ -17,7 +17,7 @@ func (s *Site) cancelBuild(v *visit) error {
 	if err := s.Builds.Cancel(v.Context(), v.Org.ID, o.ID, ""); err != nil {
 		return s.refused(v, o, err, trouble{})
 	}
-	return v.done(pathOf(v.Org, o.Pipeline.Slug, o.Number), "The build is being canceled.")
+	return v.done(pathOf(v.Org, o.Pipeline.Slug, o.Number), "Canceling build.")
 }
 
 func (s *Site) rebuild(v *visit) error {
@@ -30,7 +30,7 @@ func (s *Site) rebuild(v *visit) error {
 	if err != nil {
 		return s.refused(v, o, err, trouble{})
 	}
-	return v.done(pathOf(v.Org, o.Pipeline.Slug, rebuilt.Number), "This is the new build.")
+	return v.done(pathOf(v.Org, o.Pipeline.Slug, rebuilt.Number), "Build created.")
 }
 
 func (s *Site) retryFailed(v *visit) error {
@@ -56,7 +56,7 @@ func (s *Site) retryJob(v *visit) error {
 	if err != nil {
 		return s.refused(v, buildOf(o), err, trouble{JobID: o.ID})
 	}
-	return v.done(jobPath(v, o, id), "The job is being retried.")
+	return v.done(jobPath(v, o, id), "Retrying job.")
 }
 
 func (s *Site) cancelJob(v *visit) error {
@@ -67,7 +67,7 @@ func (s *Site) cancelJob(v *visit) error {
 	if err := s.Builds.CancelJob(v.Context(), v.Org.ID, o.ID); err != nil {
 		return s.refused(v, buildOf(o), err, trouble{JobID: o.ID})
 	}
-	return v.done(jobPath(v, o, o.ID), "The job is being canceled.")
+	return v.done(jobPath(v, o, o.ID), "Canceling job.")
 }
 
 func (s *Site) unblockJob(v *visit) error {
@@ -83,7 +83,7 @@ func (s *Site) unblockJob(v *visit) error {
 	if err := s.Builds.Unblock(v.Context(), o.Job, v.user().ID, joined(values)); err != nil {
 		return s.refused(v, buildOf(o), err, trouble{JobID: o.ID, Values: values})
 	}
-	return v.done(pathOf(v.Org, o.Pipeline.Slug, o.Build.Number)+"#"+o.ID, "Unblocked. What comes next begins now.")
+	return v.done(pathOf(v.Org, o.Pipeline.Slug, o.Build.Number)+"#"+o.ID, "Unblocked.")
 }
 
 func buildOf(o builds.OnJob) builds.OnBuild {
@@ -103,7 +103,7 @@ func (s *Site) refused(v *visit, o builds.OnBuild, err error, t trouble) error {
 	}
 	t.Message = e.Message
 	if wrong, ok := problemsOf(err); ok && len(e.Fields) > 0 {
-		t.Message, t.Fields = "Nothing was done yet. Look at what is marked below.", wrong
+		t.Message, t.Fields = "Not unblocked. Fix the fields marked below.", wrong
 	}
 	if now, err := s.Builds.LoadOnBuild(v.Request); err == nil {
 		o = now // it may have moved since it was loaded

@@ -32,7 +32,7 @@ func TestBrowser_UnblocksWithFields(t *testing.T) {
 	b.fill("Version", "two")
 	b.choose("Seeded")
 	b.press("Send it out")
-	b.see("Nothing was done yet", "Version must match [0-9.]+")
+	b.see("Not unblocked", "Version must match [0-9.]+")
 	b.shoot("build-blocked-wrong")
 	b.await("Version must match") // still, though the page has heard how things are
 	b.fill("Version", "2.0")
@@ -68,7 +68,7 @@ func TestBrowser_SeesWhatAStackDoes(t *testing.T) {
 	b.await("barn: Looking for a machine")
 	s.Clock.Advance(time.Second)
 	barn.Post("/v3/stacks/barn/jobs/"+id+"/finish", map[string]any{"detail": "No machine could be had:\nthe quota is used up"}).Want(200)
-	b.await("A stack finished this job, without an agent.")
+	b.await("A stack finished this job without an agent.")
 	b.see("the quota is used up", "1 failed")
 	b.unmoved()
 	b.do(chromedp.Click(`#details-` + id + ` summary`))

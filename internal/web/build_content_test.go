@@ -25,7 +25,7 @@ steps:
 `, "pull_request_id", 42, "author", map[string]string{"name": "Grace", "email": "grace@acme.test"})
 		ada := signIn(t, s, "ada@acme.test")
 		trigger, later := r.jobs("To the oven")[0].ID, r.jobs("Later")[0].ID
-		ada.get(r.Path).want(200, "Grace", "pull request 42", "2f1c8a0e55", "over the API", "by Ada")
+		ada.get(r.Path).want(200, "Grace", "pull request 42", "2f1c8a0e55", "via API", "by Ada")
 		if err := s.RunDue(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -63,10 +63,10 @@ func TestBuild_HasPagesOfJobs(t *testing.T) {
 	each(t, func(t *testing.T, s *servertest.Server) {
 		r := build(t, s, `steps: [{label: Many, command: make, parallelism: 201}]`)
 		ada := signIn(t, s, "ada@acme.test")
-		ada.get(r.Path).want(200, "200 of 201", "201 to come").wantNot("201 of 201")
+		ada.get(r.Path).want(200, "200 of 201", "201 pending").wantNot("201 of 201")
 		ada.get(r.Path+"?page=2").want(200, "201 of 201").wantNot("200 of 201")
 		last := r.jobs("Many")[200].ID
-		ada.get(r.Path+"?job="+last).want(200, "201 of 201", "Nothing has been printed.")
+		ada.get(r.Path+"?job="+last).want(200, "201 of 201", "No output yet.")
 		ada.get(r.Path+"?page=nonsense&job=nonsense").want(200, "1 of 201")
 		ada.get(r.Path + "?job=%00").want(400)
 	})

@@ -57,11 +57,11 @@ func (b buildHead) AuthorName() string {
 }
 
 var sourceWords = map[builds.Source]string{
-	builds.FromWebhook:  "from a webhook",
-	builds.FromAPI:      "over the API",
-	builds.FromUI:       "on this site",
+	builds.FromWebhook:  "via webhook",
+	builds.FromAPI:      "via API",
+	builds.FromUI:       "via web",
 	builds.FromTrigger:  "by another build",
-	builds.FromSchedule: "on a schedule",
+	builds.FromSchedule: "on schedule",
 }
 
 // SourceWords say how the build came about.

@@ -30,7 +30,7 @@ func TestBrowser_FollowsABuildToItsEnd(t *testing.T) {
 	a := s.Register(t, map[string]any{"name": "harvester-1"})
 	thresh := r.jobs("Thresh")[0].ID
 	b := watch(t, s, r.Path+"?job="+thresh)
-	b.see("Scheduled", "Nothing has been printed", "It waits for an agent of the queue default.")
+	b.see("Scheduled", "No output yet", "It waits for an agent of the queue default.")
 
 	j := a.Acquire(thresh).Start()
 	b.await("Running")
@@ -118,7 +118,7 @@ func TestBrowser_FollowsALongLogWithoutKeepingAllOfIt(t *testing.T) {
 	print(strings.Repeat("an early line\n", 40_000))
 	print("the end so far\n")
 	b := watch(t, s, r.Path+"?job="+j.ID)
-	b.see("Only the end of the log is shown here")
+	b.see("Only the end of the log is shown")
 	b.await("the end so far")
 	for range 4 {
 		print(strings.Repeat("one more line\n", 8_000))
@@ -159,11 +159,11 @@ func TestBrowser_WithoutScriptShowsHowItIsNow(t *testing.T) {
 	b.press("Refresh")
 	b.see("Failed", "exit 2", "one sheaf")
 	b.press("Retry")
-	b.see("The job is being retried.", "attempt 2", "1 earlier attempt")
-	b.press("Cancel the build")
-	b.see("The build is being canceled.", "Canceled")
+	b.see("Retrying job.", "attempt 2", "1 earlier attempt")
+	b.press("Cancel build")
+	b.see("Canceling build.", "Canceled")
 	b.press("Rebuild")
-	b.see("This is the new build.", "#2", "Rebuilt from #1")
+	b.see("Build created.", "#2", "Rebuilt from #1")
 	b.shoot("build-without-script")
 }
 
@@ -179,7 +179,7 @@ func TestBrowser_KeyboardAloneOpensALogAndRetries(t *testing.T) {
 	b.await("one sheaf")
 	b.tabTo("retry-" + j.ID)
 	b.enter()
-	b.await("The job is being retried.")
+	b.await("Retrying job.")
 }
 
 // tabTo presses the tabulator until an element has the focus.

@@ -21,7 +21,7 @@ func (c *crowd) enter(who string) (leave func(), err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.counts[who] >= maxStreams {
-		return nil, &core.Error{Kind: core.RateLimited, Message: "You have too many pages open that follow builds.", RetryAfter: 10}
+		return nil, &core.Error{Kind: core.RateLimited, Message: "Too many live build pages open. Close some and reload.", RetryAfter: 10}
 	}
 	if c.counts == nil {
 		c.counts = make(map[string]int)

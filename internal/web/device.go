@@ -92,7 +92,7 @@ func (c consentPage) Named() (o identity.Organization) {
 
 func (s *Site) showConsent(v *visit, status int, page consentPage) error {
 	page.Asked, page.Email = inWords(page.Scopes), v.user().Email
-	return v.show(status, "consent", view{Title: "Let " + page.Application.Name + " act for you?", Focused: true, Page: page})
+	return v.show(status, "consent", view{Title: "Authorize " + page.Application.Name + "?", Focused: true, Page: page})
 }
 
 func (s *Site) deviceRequest(v *visit) error { return s.showDevice(v, http.StatusOK, "") }
@@ -122,7 +122,7 @@ func (s *Site) decideDevice(v *visit) error {
 	case "deny":
 		err = s.OAuth.DenyDevice(v.Context(), v.visitor(), code)
 	default:
-		err = core.Errorf(core.Unprocessable, "Approve or deny.")
+		err = core.Errorf(core.Unprocessable, "Choose Approve or Deny.")
 	}
 	if wrong, ok := problemsOf(err); ok {
 		return s.showDevice(v, http.StatusUnprocessableEntity, wrong[""])

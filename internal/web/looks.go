@@ -91,7 +91,7 @@ var shareOrder = []struct {
 	{"soft failed", look{"warn", "alert", ""}, []flow.JobState{builds.SoftFailed}},
 	{"running", look{"busy", "run", ""}, []flow.JobState{flow.Assigned, flow.Accepted, flow.Running, flow.Canceling, flow.TimingOut}},
 	{"blocked", look{"warn", "hand", ""}, []flow.JobState{flow.Blocked}},
-	{"to come", look{"", "clock", ""}, []flow.JobState{flow.Pending, flow.Waiting, flow.Limited, flow.Scheduled}},
+	{"pending", look{"", "clock", ""}, []flow.JobState{flow.Pending, flow.Waiting, flow.Limited, flow.Scheduled}},
 	{"not run", look{"", "skip", ""}, []flow.JobState{flow.WaitingFailed, flow.BlockedFailed, flow.Skipped, flow.Broken, flow.Canceled}},
 }
 

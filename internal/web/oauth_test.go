@@ -18,13 +18,13 @@ func TestDevice_ShowsWhoAsksForWhatAndFromWhere(t *testing.T) {
 		d := startDevice(t, s, "scope", "read_builds write_builds graphql")
 		v := signIn(t, s, "ada@acme.test")
 		p := v.get(d.Complete).want(200,
-			"Let Stackyard CLI act for you?", "ada@acme.test", "part of this installation", d.UserCode, "From127.0.0.1", "Bystackyard/1.0",
-			"See builds, jobs and annotations", "Start, cancel, rebuild", "Without effect here: graphql")
+			"Authorize Stackyard CLI?", "ada@acme.test", "part of this installation", d.UserCode, "From127.0.0.1", "Bystackyard/1.0",
+			"See builds, jobs and annotations", "Start, cancel, rebuild", "No effect here: graphql")
 		if p.find(`name="organization" value="([^"]*)" required checked`) == "" {
 			t.Error("the only organization is not chosen")
 		}
 		all := startDevice(t, s, "scope", strings.Join(identity.Scopes{identity.EveryScope}.Names(), " "))
-		v.get(all.Complete).want(200, "Everything that you can do", "One by one")
+		v.get(all.Complete).want(200, "Everything you can do", "All scopes")
 	})
 }
 
@@ -49,7 +49,7 @@ func TestDevice_NeedsADecisionAndAnOrganizationOfOnesOwn(t *testing.T) {
 	each(t, func(t *testing.T, s *servertest.Server) {
 		d := startDevice(t, s)
 		v := signIn(t, s, "ada@acme.test")
-		v.post(d.Complete).want(422, "Approve or deny.")
+		v.post(d.Complete).want(422, "Choose Approve or Deny.")
 		v.post(d.Complete, "decision", "approve").want(422, "Choose one of your organizations")
 		v.post(d.Complete, "decision", "approve", "organization", organization(t, s, "rival")).want(422, "Choose one of your organizations")
 		if got := d.poll().Want(400).String("error"); got != "authorization_pending" {
@@ -65,7 +65,7 @@ func TestDevice_NeedsADecisionAndAnOrganizationOfOnesOwn(t *testing.T) {
 		lonely := signIn(t, s, "cy@rival.test")
 		s.Apply(`organizations: [{slug: rival, members: [{email: di@rival.test, role: admin, access_tokens: [{description: x, token: svcua_di, scopes: ["*"]}]}]}]`)
 		s.As(t, "svcua_di").Delete("/v2/organizations/rival/members/" + servertest.CyID).Want(204)
-		p := lonely.get(nobodys.Complete).want(200, "You belong to no organization", "Deny")
+		p := lonely.get(nobodys.Complete).want(200, "You are not a member of any organization", "Deny")
 		if strings.Contains(p.Body, `value="approve"`) {
 			t.Error("there is a button that could do nothing")
 		}
@@ -88,7 +88,7 @@ func TestAuthorized_RevokeEndsEveryTokenAtOnce(t *testing.T) {
 		v.post("/settings/authorized-applications/x/y/revoke").want(404)
 		s.As(t, tokens[0]).Get("/v2/user").Want(200)
 		v.post(revoke).wantRedirect("/settings/authorized-applications")
-		v.get("/settings/authorized-applications").want(200, "The application is revoked", "No application may act for you")
+		v.get("/settings/authorized-applications").want(200, "Application revoked", "No authorized applications")
 		for _, token := range tokens {
 			s.As(t, token).Get("/v2/user").Want(401)
 		}
@@ -117,7 +117,7 @@ func TestAuthorize_SendsTheBrowserBackWithACode(t *testing.T) {
 		path := authorizePath()
 		v.get(path).wantRedirect("/login?" + url.Values{"return_to": {path}}.Encode())
 		v.post("/login", "email", "ada@acme.test", "password", password, "return_to", path).wantRedirect(path)
-		p := v.get(path).want(200, "Let Stackyard CLI act for you?", "See your name and email", "goes back to 127.0.0.1:4711")
+		p := v.get(path).want(200, "Authorize Stackyard CLI?", "See your name and email", "then returns to 127.0.0.1:4711")
 		if policy := p.Header.Get("Content-Security-Policy"); !strings.Contains(policy, "form-action 'self' http://127.0.0.1:4711;") {
 			t.Errorf("the policy %q keeps the browser from going back", policy)
 		}
@@ -168,14 +168,14 @@ func TestApplications_AreForAdministratorsOfTheirOrganization(t *testing.T) {
 		const list = "/settings/oauth-applications"
 		fields := []string{"organization", "acme", "name", "Dashboard", "type", "confidential", "scopes", "read_builds", "scopes", "read_user", "token_expires_in", "3600", "refresh_tokens", "1", "redirect_uris", "https://dash.test/callback\r\nhttp://localhost/callback"}
 		bo.get("/").wantNot("OAuth applications")
-		bo.get(list).want(200, "You administer no organization")
+		bo.get(list).want(200, "You are not an administrator")
 		bo.get(list+"/new").want(403, "made by administrators")
 		bo.post(list, fields...).want(404)
 		cy.post(list, fields...).want(404)
 		ada.post(list, "organization", "acme", "name", " ", "token_expires_in", "soon").want(422, "The time must be one of those offered")
 		ada.post(list, "organization", "acme", "name", " ", "token_expires_in", "60", "redirect_uris", "ftp://x").want(422, "The name must have", "Scopes must have at least one", `The list has "ftp://x"`)
 
-		p := ada.post(list, fields...).want(201, "The client secret of Dashboard", "shown this once")
+		p := ada.post(list, fields...).want(201, "The client secret of Dashboard", "will not be shown again")
 		secret := p.find(`<code class="secret"[^>]*>([^<]*)</code>`)
 		path := p.find(`href="(/settings/oauth-applications/acme/[0-9a-f-]{36})"`)
 		edit := ada.get(path).want(200, "confidential", "Dashboard").wantNot(secret)
@@ -184,7 +184,7 @@ func TestApplications_AreForAdministratorsOfTheirOrganization(t *testing.T) {
 			t.Error("the redirect URIs are lost")
 		}
 		for _, stranger := range []*visitor{bo, cy} {
-			stranger.get(path).want(404, "your organization does not look after it")
+			stranger.get(path).want(404, "your organization does not manage it")
 			stranger.post(path, fields...).want(404)
 			stranger.post(path + "/secret").want(404)
 		}
@@ -198,7 +198,7 @@ func TestApplications_AreForAdministratorsOfTheirOrganization(t *testing.T) {
 		ask(secret).Want(401)
 		ask(renewed).Want(200)
 		ada.post(path, fields...).wantRedirect(path) // without "enabled"
-		ada.get(path).want(200, "The application is changed")
+		ada.get(path).want(200, "Application saved")
 		ask(renewed).Want(401)
 		ada.get(list).want(200, "Dashboard disabled")
 		ada.post(path, append(fields, "enabled", "1")...).wantRedirect(path)
@@ -217,7 +217,7 @@ func TestTokens_AreMadeForChosenOrganizationsAndScopes(t *testing.T) {
 			t.Error("what was entered is lost")
 		}
 
-		made := v.post("/settings/tokens", "description", "robot", "scopes", "*", "scopes", "read_user", "organizations", acme, "expires", "never").want(201, "Your new access token", "shown this once")
+		made := v.post("/settings/tokens", "description", "robot", "scopes", "*", "scopes", "read_user", "organizations", acme, "expires", "never").want(201, "Your new access token", "will not be shown again")
 		token := made.find(`<code class="secret"[^>]*>([^<]*)</code>`)
 		s.As(t, token).Post("/v2/organizations/acme/pipelines/hello/builds", map[string]any{"commit": "HEAD", "branch": "main"}).Want(http.StatusCreated)
 		list := v.get("/settings/tokens").want(200, "robot", "never used, does not expire", "everything").wantNot(token)

@@ -147,7 +147,7 @@ func (v *visit) takeAttempt() (a attempt, ok bool) {
 func (s *Site) fromProvider(v *visit) error {
 	a, ok := v.takeAttempt()
 	if !ok {
-		return core.Errorf(core.BadRequest, "This sign-in was not begun in this browser, or took too long. Sign in again.")
+		return core.Errorf(core.BadRequest, "This sign-in was started in another browser or took too long. Sign in again.")
 	}
 	if why := v.FormQuery("error"); why != "" {
 		return core.Errorf(core.Forbidden, "%s did not let you in. It says: %.200q", s.provider.Name(), why)

@@ -39,5 +39,5 @@ func (s *Site) changePassword(v *visit) error {
 	if err != nil {
 		return err
 	}
-	return v.done("/settings/password", "Your password is changed. You are signed out everywhere else.")
+	return v.done("/settings/password", "Password changed. You are signed out of all other sessions.")
 }

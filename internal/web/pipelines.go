@@ -50,7 +50,7 @@ func (s *Site) organization(v *visit) error {
 	if l.Total == 0 && v.Member == nil {
 		return errNothing // nothing here is public
 	}
-	l.Pages = v.pageLinks(page, page.Number*page.Size < l.Total, "Before", "More")
+	l.Pages = v.pageLinks(page, page.Number*page.Size < l.Total, "Previous", "Next")
 	return v.show(http.StatusOK, "pipelines", view{Title: v.Org.Name, Section: "home", Page: l})
 }
 
@@ -132,7 +132,7 @@ func (s *Site) showPipeline(v *visit, status int, p *pipelines.Pipeline, wish bu
 func (s *Site) newBuild(v *visit) error {
 	p, err := s.Pipelines.Load(v.Request)
 	if err == nil && !p.Permits(v.Request, identity.BuildPipeline) {
-		err = core.Errorf(core.Forbidden, "You may look at this pipeline, but not build it. An administrator of the organization can let you.")
+		err = core.Errorf(core.Forbidden, "You can view this pipeline but not build it. Ask an administrator for access.")
 	}
 	if err != nil {
 		return err
@@ -149,7 +149,7 @@ func (s *Site) newBuild(v *visit) error {
 	if err != nil {
 		return err
 	}
-	return v.done(pathOf(v.Org, p.Slug, b.Number), "This is the new build.")
+	return v.done(pathOf(v.Org, p.Slug, b.Number), "Build created.")
 }
 
 // pageLinks lead to the pages before and after the one that is shown.

@@ -26,7 +26,7 @@ func TestBrowser_FindsItsWayToABuild(t *testing.T) {
 	b.press("feature/oven")
 	b.see("Builds of feature/oven", "#2")
 	b.press("Bake")
-	b.see("Bake the sorted sheaves", "Cancel the build")
+	b.see("Bake the sorted sheaves", "Cancel build")
 	b.press("Hello")
 	b.see("New build")
 }
@@ -34,19 +34,19 @@ func TestBrowser_FindsItsWayToABuild(t *testing.T) {
 func TestPipeline_StartsBuilds(t *testing.T) {
 	each(t, func(t *testing.T, s *servertest.Server) {
 		ada := signIn(t, s, "ada@acme.test")
-		ada.get("/acme/hello").want(200, "Nothing was built yet.", "New build")
-		ada.post("/acme/hello/builds", "commit", "", "branch", "main", "message", "Again").want(422, "The commit is required").wantNot("Nothing was saved")
+		ada.get("/acme/hello").want(200, "No builds yet", "New build")
+		ada.post("/acme/hello/builds", "commit", "", "branch", "main", "message", "Again").want(422, "The commit is required").wantNot("Not saved")
 		ada.post("/acme/hello/builds", "commit", "HEAD", "branch", "main", "message", "Again").wantRedirect("/acme/hello/builds/1")
-		ada.get("/acme/hello/builds/1").want(200, "Again", "on this site", "This is the new build.")
+		ada.get("/acme/hello/builds/1").want(200, "Again", "via web", "Build created.")
 		s.Apply(`organizations: [{slug: acme, features: {teams: true}}]`)
 		bo := signIn(t, s, "bo@acme.test")
 		bo.get("/acme/hello").want(404)
-		bo.get("/acme").want(200, "There are no pipelines yet.").wantNot("Hello")
+		bo.get("/acme").want(200, "No pipelines yet").wantNot("Hello")
 		bo.post("/acme/hello/builds", "commit", "HEAD", "branch", "main").want(404)
 		share(t, s, "read_only")
 		bo.get("/acme").want(200, "Hello", "Again")
 		bo.get("/acme/hello").want(200, "Again").wantNot("New build")
-		bo.post("/acme/hello/builds", "commit", "HEAD", "branch", "main").want(403, "You may look at this pipeline, but not build it")
+		bo.post("/acme/hello/builds", "commit", "HEAD", "branch", "main").want(403, "You can view this pipeline but not build it")
 	})
 }
 
@@ -58,8 +58,8 @@ func TestLists_HavePages(t *testing.T) {
 		}
 		s.Apply("organizations:\n  - slug: acme\n    pipelines:\n" + more.String())
 		ada := signIn(t, s, "ada@acme.test")
-		ada.get("/acme").want(200, "Hello", "Pipeline 05", "More").wantNot("Pipeline 39")
-		ada.get("/acme?page=2").want(200, "Pipeline 39", "Before").wantNot("Hello")
+		ada.get("/acme").want(200, "Hello", "Pipeline 05", "Next").wantNot("Pipeline 39")
+		ada.get("/acme?page=2").want(200, "Pipeline 39", "Previous").wantNot("Hello")
 		ada.get("/acme?name=line+39").want(200, "Pipeline 39").wantNot("Pipeline 05")
 		ada.get("/").want(200, "All 41 pipelines")
 		ada.get("/acme?page=x").want(400, "page must be an integer")

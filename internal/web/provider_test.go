@@ -219,12 +219,12 @@ func TestProvider_AnswersOnlyTheBrowserThatSetOut(t *testing.T) {
 	}
 	state := to.Query().Get("state")
 	const callback = "/login/oidc/callback?"
-	victim.get(callback+url.Values{"state": {state}, "code": {"x"}}.Encode()).want(400, "was not begun in this browser")
+	victim.get(callback+url.Values{"state": {state}, "code": {"x"}}.Encode()).want(400, "was started in another browser")
 	victim.get("/login/oidc").want(303)
-	victim.get(callback+url.Values{"state": {state}, "code": {"x"}}.Encode()).want(400, "was not begun in this browser")
-	victim.get(callback+"code=x").want(400, "was not begun in this browser")
+	victim.get(callback+url.Values{"state": {state}, "code": {"x"}}.Encode()).want(400, "was started in another browser")
+	victim.get(callback+"code=x").want(400, "was started in another browser")
 	attacker.comeBack(p, sent).wantRedirect("/")
-	attacker.get(callback+url.Values{"state": {state}, "code": {"x"}}.Encode()).want(400, "was not begun")
+	attacker.get(callback+url.Values{"state": {state}, "code": {"x"}}.Encode()).want(400, "was started in another browser")
 
 	slow := visit(t, s)
 	sent = slow.get("/login/oidc")

@@ -142,12 +142,12 @@ func (s *Site) ErrorPage(w http.ResponseWriter, status int, message string) {
 
 // errorTitles say in a few words what happened.
 var errorTitles = map[int]string{
-	http.StatusBadRequest:          "That did not work",
-	http.StatusMethodNotAllowed:    "That is not possible here",
-	http.StatusForbidden:           "That is not possible for you",
-	http.StatusNotFound:            "There is nothing here",
-	http.StatusGone:                "That is over",
+	http.StatusBadRequest:          "Bad request",
+	http.StatusMethodNotAllowed:    "Method not allowed",
+	http.StatusForbidden:           "Access denied",
+	http.StatusNotFound:            "Page not found",
+	http.StatusGone:                "No longer available",
 	http.StatusTooManyRequests:     "Too many attempts",
 	http.StatusInternalServerError: "Something went wrong",
-	http.StatusServiceUnavailable:  "Not now",
+	http.StatusServiceUnavailable:  "Temporarily unavailable",
 }

@@ -27,9 +27,9 @@ var scopeGroups = []scopeGroup{
 	{"Builds", []scopeWords{
 		sees(identity.ReadBuilds, "See builds, jobs and annotations"),
 		changes(identity.WriteBuilds, "Start, cancel, rebuild, retry and unblock builds and jobs"),
-		sees(identity.ReadBuildLogs, "Read the logs of jobs"),
-		changes(identity.WriteBuildLogs, "Delete the logs of jobs"),
-		sees(identity.ReadJobEnv, "Read the environment variables of jobs"),
+		sees(identity.ReadBuildLogs, "Read job logs"),
+		changes(identity.WriteBuildLogs, "Delete job logs"),
+		sees(identity.ReadJobEnv, "Read job environment variables"),
 		sees(identity.ReadArtifacts, "See and download artifacts"),
 		changes(identity.WriteArtifacts, "Delete artifacts"),
 	}},
@@ -59,7 +59,7 @@ var scopeGroups = []scopeGroup{
 		sees(identity.ReadOrganizationRepositoryConnections, "See connections to source hosts"),
 		sees(identity.ReadNotificationServices, "See notification services"),
 		changes(identity.WriteNotificationServices, "Create, change and delete notification services"),
-		sees(identity.ReadAuditEvents, "See the record of what was done"),
+		sees(identity.ReadAuditEvents, "See the audit log"),
 	}},
 	{"People", []scopeWords{
 		sees(identity.ReadUser, "See your name and email"),

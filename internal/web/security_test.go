@@ -61,7 +61,7 @@ func TestEveryForm_FromAnotherSiteIsRefused(t *testing.T) {
 			v.header[name] = values
 		}
 		for _, r := range forms {
-			v.post(fillPath(r.Path), "email", "ada@acme.test", "password", password).want(403, "sent from another site")
+			v.post(fillPath(r.Path), "email", "ada@acme.test", "password", password).want(403, "came from another site")
 		}
 		v.get("/").want(200, "Hello, Ada")
 	}
@@ -179,5 +179,5 @@ func TestAssets_AreKeptForEverUnderTheirHash(t *testing.T) {
 	if p.Header.Get("Cache-Control") != "public, max-age=31536000, immutable" || p.Header.Get("Content-Type") != "text/css; charset=utf-8" {
 		t.Errorf("%s: %v", css, p.Header)
 	}
-	v.get("/assets/stackyard.css").want(404, "There is nothing here")
+	v.get("/assets/stackyard.css").want(404, "Page not found")
 }

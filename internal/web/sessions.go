@@ -11,26 +11,26 @@ func (s *Site) sessions(v *visit) error {
 	if err != nil {
 		return err
 	}
-	return v.show(http.StatusOK, "sessions", view{Title: "Where you are signed in", Section: "sessions", Page: struct {
+	return v.show(http.StatusOK, "sessions", view{Title: "Sessions", Section: "sessions", Page: struct {
 		Sessions []account.Session
 		Here     string
 	}{list, v.session.ID}})
 }
 
 func (s *Site) endSession(v *visit) error {
-	id, err := v.PathID("session", "You are not signed in there any more")
+	id, err := v.PathID("session", "Session not found. It may have ended already.")
 	if err != nil {
 		return err
 	}
 	if err := s.Accounts.EndSession(v.Context(), v.user().ID, id); err != nil {
 		return err
 	}
-	return v.done("/settings/sessions", "You are signed out there.")
+	return v.done("/settings/sessions", "Session ended.")
 }
 
 func (s *Site) endOtherSessions(v *visit) error {
 	if err := s.Accounts.EndOtherSessions(v.Context(), v.session); err != nil {
 		return err
 	}
-	return v.done("/settings/sessions", "You are signed out everywhere else.")
+	return v.done("/settings/sessions", "Signed out of all other sessions.")
 }

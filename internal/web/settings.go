@@ -18,11 +18,11 @@ type place struct {
 
 // settings are the pages about a person's own things, and those of whom they administer.
 var settings = []place{
-	{Section: "tokens", Path: "/settings/tokens", Title: "Access tokens", About: "Make tokens for your own programs and scripts.", Icon: "key"},
-	{Section: "authorized", Path: "/settings/authorized-applications", Title: "Authorized applications", About: "See which applications may act for you, and revoke them.", Icon: "shield"},
-	{Section: "applications", Path: "/settings/oauth-applications", Title: "OAuth applications", About: "Register applications that may ask people for access.", Icon: "grid", admins: true},
-	{Section: "password", Path: "/settings/password", Title: "Password", About: "Change the password you sign in with.", Icon: "lock"},
-	{Section: "sessions", Path: "/settings/sessions", Title: "Sessions", About: "See where you are signed in, and sign out elsewhere.", Icon: "screen"},
+	{Section: "tokens", Path: "/settings/tokens", Title: "Access tokens", About: "Create tokens for your scripts.", Icon: "key"},
+	{Section: "authorized", Path: "/settings/authorized-applications", Title: "Authorized applications", About: "Review and revoke applications that can act for you.", Icon: "shield"},
+	{Section: "applications", Path: "/settings/oauth-applications", Title: "OAuth applications", About: "Register applications that can ask people for access.", Icon: "grid", admins: true},
+	{Section: "password", Path: "/settings/password", Title: "Password", About: "Change your password.", Icon: "lock"},
+	{Section: "sessions", Path: "/settings/sessions", Title: "Sessions", About: "Review and end your sessions.", Icon: "screen"},
 }
 
 // settings returns those that the visitor has.

@@ -59,7 +59,7 @@ func (s *Site) signIn(v *visit) error {
 		return err
 	}
 	if !allowed {
-		return s.showSignIn(v, http.StatusForbidden, signInForm{ReturnTo: to, Problem: "An organization of yours wants you to sign in with " + s.provider.Name() + "."})
+		return s.showSignIn(v, http.StatusForbidden, signInForm{ReturnTo: to, Problem: "One of your organizations requires you to sign in with " + s.provider.Name() + "."})
 	}
 	s.cookies.setSession(v.w, value)
 	return v.redirect(to)
@@ -70,7 +70,7 @@ func (s *Site) signOut(v *visit) error {
 		return err
 	}
 	s.cookies.clear(v.w, s.cookies.session)
-	return v.done("/login", "You have signed out.")
+	return v.done("/login", "You are signed out.")
 }
 
 // linkForm is what the page behind a sign-in link shows.
@@ -109,7 +109,7 @@ func (s *Site) useLink(v *visit) error {
 		return err
 	}
 	s.cookies.setSession(v.w, value)
-	return v.done("/", "Your password is set. Sign in with it from now on.")
+	return v.done("/", "Password set.")
 }
 
 // checkRepeated returns an error unless a password was entered twice alike.

@@ -17,7 +17,7 @@ func TestSignIn_LeadsToWhereOneWantedToGo(t *testing.T) {
 		v.get("/settings/sessions").wantRedirect("/login?return_to=%2Fsettings%2Fsessions")
 		v.get("/login?return_to=%2Fsettings%2Fsessions").want(200, "Sign in")
 		v.post("/login", "email", "ada@acme.test", "password", password, "return_to", "/settings/sessions").wantRedirect("/settings/sessions")
-		v.get("/settings/sessions").want(200, "this one")
+		v.get("/settings/sessions").want(200, "this session")
 		v.get("/login?return_to=/settings/password").wantRedirect("/settings/password")
 		v.get("/").want(200, "Hello, Ada", "Acme Inc", "admin").wantNot("Rival")
 	})
@@ -95,8 +95,8 @@ func TestSignOut_EndsTheSessionAndNotOnlyTheCookie(t *testing.T) {
 		if v.sessionCookie() != "" {
 			t.Error("the cookie is still there")
 		}
-		v.get("/login").want(200, "You have signed out")
-		v.get("/login").wantNot("You have signed out")
+		v.get("/login").want(200, "You are signed out")
+		v.get("/login").wantNot("You are signed out")
 		v.setSessionCookie(kept)
 		v.get("/settings/password").wantRedirect("/login?return_to=%2Fsettings%2Fpassword")
 	})
@@ -113,7 +113,7 @@ func TestPassword_ChangeEndsEveryOtherSession(t *testing.T) {
 		change(password, "a brand new password", "another").want(422, "This is not the same as the new password")
 		there.get("/").want(200, "Hello, Ada")
 		change(password, "a brand new password", "a brand new password").wantRedirect("/settings/password")
-		here.get("/settings/password").want(200, "Your password is changed")
+		here.get("/settings/password").want(200, "Password changed")
 		there.get("/").want(200, "Sign in")
 		there.post("/login", "email", "ada@acme.test", "password", password).want(422)
 		there.post("/login", "email", "ada@acme.test", "password", "a brand new password").wantRedirect("/")
@@ -142,7 +142,7 @@ func TestSessions_CanBeEndedElsewhere(t *testing.T) {
 		here.post("/settings/sessions/end-others").wantRedirect("/settings/sessions")
 		there.get("/").want(200, "Sign in")
 		third.get("/").want(200, "Sign in")
-		here.get("/settings/sessions").want(200, "signed out everywhere else")
+		here.get("/settings/sessions").want(200, "Signed out of all other sessions")
 	})
 }
 

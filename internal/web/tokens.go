@@ -119,12 +119,12 @@ type secret struct {
 }
 
 func (s *Site) revokeToken(v *visit) error {
-	id, err := v.PathID("token", "You have no such access token. It may have been revoked already.")
+	id, err := v.PathID("token", "Access token not found. It may already be revoked.")
 	if err != nil {
 		return err
 	}
 	if err := s.Accounts.RevokeToken(v.Context(), v.user().ID, id); err != nil {
 		return err
 	}
-	return v.done("/settings/tokens", "The access token is revoked. It does not work any more.")
+	return v.done("/settings/tokens", "Access token revoked.")
 }

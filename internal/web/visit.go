@@ -30,7 +30,7 @@ func (s *Site) page(method, path string, h handler) route.Route {
 	return route.Route{Method: method, Path: path, Auth: route.Open, Hidden: true, Handler: route.Visit(func(w http.ResponseWriter, r *route.Request) error {
 		setHeaders(w.Header())
 		if err := s.crossSite.Check(r.Request); err != nil {
-			return core.Errorf(core.Forbidden, "This was sent from another site. If you meant to do it, open Stackyard itself and do it there.")
+			return core.Errorf(core.Forbidden, "This request came from another site and was refused. Open Stackyard and try again there.")
 		}
 		v := &visit{Request: r, site: s, w: w}
 		if err := v.identify(); err != nil {

@@ -12,7 +12,7 @@ import (
 
 // errNothing is what all get who ask for a page within an organization that does not exist or is not
 // theirs to see, so that the two cannot be told apart.
-var errNothing = core.Errorf(core.NotFound, "There is no such page, or it is not one that you may see.")
+var errNothing = core.Errorf(core.NotFound, "This page does not exist, or you do not have access to it.")
 
 // within makes a handler for pages of an organization, which the path names as {org}. Those who are not
 // signed in, or do not belong to it, see what is public: finding that out is up to whatever the handler
@@ -39,7 +39,7 @@ func within(h handler) handler {
 // enter finds the organization that the path names, and what the visitor is in it.
 func (v *visit) enter() (err error) {
 	if query, err := url.QueryUnescape(v.URL.RawQuery); err != nil || !utf8.ValidString(query) || strings.ContainsRune(query, 0) {
-		return core.Errorf(core.BadRequest, "This address has characters in it that mean nothing.")
+		return core.Errorf(core.BadRequest, "The address contains invalid characters.")
 	}
 	if v.Caller == nil {
 		v.Caller = &identity.Caller{}

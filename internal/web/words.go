@@ -133,12 +133,12 @@ func size(n int64) string {
 
 // eventWords say what happened to a job.
 var eventWords = map[string]string{
-	"created":          "Made",
+	"created":          "Created",
 	"runnable":         "Ready to run",
-	"listed":           "Seen by a stack",
+	"listed":           "Listed by a stack",
 	"reserved":         "Reserved by a stack",
-	"token_issued":     "Handed out by a stack",
-	"agent_registered": "Its agent registered",
+	"token_issued":     "Token issued by a stack",
+	"agent_registered": "Agent registered",
 	"accepted":         "Accepted by an agent",
 	"started":          "Started",
 	"finished":         "Finished",
