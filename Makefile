@@ -1,14 +1,14 @@
-# `make test` is all it takes on a Debian machine with Go: it installs what the tests need and runs
-# every test. The other targets are its parts.
+# `make test` works on any Debian machine with Go: it installs what the tests need and runs
+# every test.
 
 .PHONY: test tools build lint bench fuzz
 
-# Much of a test is waiting, for a disk or a browser; so more rooms are tested at a time than there are cores.
+# Tests often wait for a disk or a browser, so more packages are tested at a time than there are cores.
 test: tools
 	go test -p 4 ./...
 	cd interop && go test ./...
 
-# The tests start PostgreSQL and Chromium themselves; they need the programs, nothing running.
+# The tests start PostgreSQL and Chromium themselves; only the programs must be installed.
 tools:
 	@ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || command -v postgres >/dev/null || ./.ci/install postgresql
 	@command -v chromium >/dev/null || command -v google-chrome >/dev/null || ./.ci/install chromium
@@ -22,15 +22,15 @@ lint:
 	go tool staticcheck ./...
 	cd interop && go vet ./...
 
-# One room after the other, so that they do not slow each other down; a quarter of an hour for all of them.
+# One package after the other, so that they do not slow each other down; about 15 minutes in total.
 # What is measured is in the units: rate/bare-inserts is how many a second we do for each that bare inserts
 # do in the same run, so more is better; time/bare-yaml is how long it takes beside parsing bare YAML, so
-# less is. One room: make bench ROOMS=internal/agents
-ROOMS ?= $(shell grep -rlE '^func Benchmark' --include='*_test.go' cmd internal | xargs -n1 dirname | sort -u)
+# less is. One package: make bench PACKAGES=internal/agents
+PACKAGES ?= $(shell grep -rlE '^func Benchmark' --include='*_test.go' cmd internal | xargs -n1 dirname | sort -u)
 bench:
-	@for room in $(ROOMS); do go test "./$$room" -timeout 30m -run '^$$' -bench . || exit 1; done
+	@for package in $(PACKAGES); do go test "./$$package" -timeout 30m -run '^$$' -bench . || exit 1; done
 
-# Runs each fuzz target for a short while: make fuzz FUZZTIME=30s
+# Run each fuzz target for a short time: make fuzz FUZZTIME=30s
 FUZZTIME ?= 10s
 fuzz:
 	@grep -rlE '^func Fuzz' --include='*_test.go' internal | xargs -n1 dirname | sort -u | while read -r dir; do \
