@@ -13,20 +13,20 @@ import (
 	"stackyard/internal/seal"
 )
 
-// maxTokenLife is the longest that access tokens may live, in seconds: ten years.
+// maxTokenLife is the maximum lifetime of access tokens in seconds: ten years.
 const maxTokenLife = 10 * 365 * 24 * 60 * 60
 
-// ApplicationSettings are what administrators decide about an application.
+// ApplicationSettings are the settings of an application that administrators can change.
 type ApplicationSettings struct {
 	Name           string
-	Scopes         identity.Scopes // what it may ask for; EveryScope is everything
-	RedirectURIs   []string        // none: browsers are only sent back to their own machine
-	TokenExpiresIn int             // seconds; 0: its tokens do not expire
+	Scopes         identity.Scopes // scopes it can request; EveryScope allows all
+	RedirectURIs   []string        // none: only loopback redirects are allowed
+	TokenExpiresIn int             // in seconds; 0: no expiry
 	RefreshTokens  bool
 	Enabled        bool
 }
 
-// Settings returns what administrators have decided about the application.
+// Settings returns the application's settings.
 func (a Application) Settings() ApplicationSettings {
 	return ApplicationSettings{
 		Name:           a.Name,
@@ -38,8 +38,7 @@ func (a Application) Settings() ApplicationSettings {
 	}
 }
 
-// check returns a validation error that names all that is wrong, by the fields' names in the organization
-// file.
+// check returns a validation error with all problems, using the field names of the organization file.
 func (s ApplicationSettings) check() error {
 	var problems core.Problems
 	if strings.TrimSpace(s.Name) == "" || utf8.RuneCountInString(s.Name) > maxName {
@@ -73,10 +72,10 @@ func (s ApplicationSettings) to(a *Application) {
 	a.RedirectURIs = append([]string{}, s.RedirectURIs...)
 }
 
-// Applications returns the applications that an organization looks after, by name: those that its
-// administrators made, and those that the organization file declares under it first. Members with the
-// permission identity.ManageApplications, which are its administrators, may make and change them. The
-// built-in ones belong to nobody; the organization file can change them.
+// Applications returns the applications that an organization manages, by name: those created by its
+// administrators, and those that the organization file declares under it first. Members with the permission
+// identity.ManageApplications (administrators) can create and change them. Built-in applications are managed
+// with the organization file only.
 func (s *Service) Applications(ctx context.Context, organizationID string) (list []Application, err error) {
 	err = s.db.Read(ctx, func(q *db.Q) (err error) {
 		list, err = ownApplications(q, organizationID)
@@ -85,7 +84,7 @@ func (s *Service) Applications(ctx context.Context, organizationID string) (list
 	return list, err
 }
 
-// Application returns an application that an organization looks after, or a NotFound error.
+// Application returns an application that an organization manages, or a NotFound error.
 func (s *Service) Application(ctx context.Context, organizationID, id string) (a Application, err error) {
 	err = s.db.Read(ctx, func(q *db.Q) (err error) {
 		a, err = ownApplication(q, organizationID, id)
@@ -94,8 +93,8 @@ func (s *Service) Application(ctx context.Context, organizationID, id string) (a
 	return a, err
 }
 
-// CreateApplication makes an application that an organization looks after. A confidential one gets a
-// secret, which is returned and can never be seen again. An error of kind Unprocessable has Fields.
+// CreateApplication creates an application managed by an organization. A confidential one gets a secret, which
+// is returned and cannot be read again. An Unprocessable error has Fields.
 func (s *Service) CreateApplication(ctx context.Context, organizationID string, settings ApplicationSettings, confidential bool) (a Application, secret string, err error) {
 	if err := settings.check(); err != nil {
 		return a, "", err
@@ -111,8 +110,8 @@ func (s *Service) CreateApplication(ctx context.Context, organizationID string, 
 	return a, secret, err
 }
 
-// EditApplication changes an application that an organization looks after. While it is not enabled,
-// nobody can be asked and its tokens do not work, at once in this process and within a second in others.
+// EditApplication changes an application that an organization manages. A disabled application cannot request
+// access and its tokens do not work, immediately in this process and within a second in others.
 func (s *Service) EditApplication(ctx context.Context, organizationID, id string, settings ApplicationSettings) (Application, error) {
 	if err := settings.check(); err != nil {
 		return Application{}, err
@@ -123,8 +122,8 @@ func (s *Service) EditApplication(ctx context.Context, organizationID, id string
 	})
 }
 
-// RotateSecret gives a confidential application a new secret, which is returned and can never be seen
-// again. The old one stops working at once.
+// RotateSecret gives a confidential application a new secret, which is returned and cannot be read again. The
+// old secret stops working immediately.
 func (s *Service) RotateSecret(ctx context.Context, organizationID, id string) (secret string, err error) {
 	secret = seal.NewToken(secretPrefix)
 	_, err = s.changeApplication(ctx, organizationID, id, func(a *Application) error {
@@ -153,7 +152,7 @@ func (s *Service) changeApplication(ctx context.Context, organizationID, id stri
 	return a, err
 }
 
-// newClientID returns a client id for an application that nobody named.
+// newClientID returns a random client id.
 func newClientID() string {
 	var b [10]byte
 	rand.Read(b[:]) // never fails

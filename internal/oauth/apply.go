@@ -12,8 +12,8 @@ import (
 	"stackyard/internal/seal"
 )
 
-// A Spec is what the organization file says about an application. What it does not say is left as it
-// is, or has its default in a new application.
+// A Spec describes an application in the organization file. Fields that are not set keep their value, or get
+// the default in a new application.
 type Spec struct {
 	Line           int             `yaml:"-"`
 	ID             string          `yaml:"id"`
@@ -21,23 +21,23 @@ type Spec struct {
 	ClientID       string          `yaml:"client_id"`
 	ClientSecret   string          `yaml:"client_secret"`
 	Confidential   *bool           `yaml:"confidential"`
-	TokenExpiresIn *int            `yaml:"token_expires_in"` // 0: tokens do not expire
+	TokenExpiresIn *int            `yaml:"token_expires_in"` // 0: no expiry
 	RefreshTokens  *bool           `yaml:"refresh_tokens"`
 	Enabled        *bool           `yaml:"enabled"`
-	Scopes         identity.Scopes `yaml:"scopes"`        // nil: left alone
-	RedirectURIs   []string        `yaml:"redirect_uris"` // nil: left alone
+	Scopes         identity.Scopes `yaml:"scopes"`        // nil: unchanged
+	RedirectURIs   []string        `yaml:"redirect_uris"` // nil: unchanged
 }
 
-// secretPrefix begins the secrets that are generated.
+// secretPrefix starts generated secrets.
 const secretPrefix = "svcos_"
 
-// maxName is the length of the longest name and client id, in characters.
+// maxName is the maximum length of a name and of a client id, in characters.
 const maxName = 255
 
-// validClientID matches what goes through forms, headers and lines of text unharmed.
+// validClientID matches ids that are safe in forms, headers and lines of text.
 var validClientID = regexp.MustCompile(`^[A-Za-z0-9._~-]{1,255}$`)
 
-// Check complains about what is wrong with the spec itself.
+// Check reports errors in the spec itself.
 func (s Spec) Check(c *core.Complaints) {
 	if !validClientID.MatchString(s.ClientID) {
 		c.Add(s.Line, "%q cannot be a client_id: it takes letters, digits and . _ ~ -", s.ClientID)
@@ -62,8 +62,8 @@ func (s Spec) Check(c *core.Complaints) {
 	}
 }
 
-// CheckAll complains about what is wrong with the specs of a whole file. Several organizations may
-// declare one application, but must say the same about it: the last one would win, each time.
+// CheckAll reports errors in the specs of a whole file. Several organizations can declare one application, but
+// their specs must agree, because otherwise the last one would win on every apply.
 func CheckAll(c *core.Complaints, specs []Spec) {
 	first := make(map[string]Spec)
 	for _, s := range specs {
@@ -81,8 +81,8 @@ func CheckAll(c *core.Complaints, specs []Spec) {
 	}
 }
 
-// Apply makes applications what their specs say. A confidential one without a given secret gets a
-// generated one, which is told once.
+// Apply creates and updates applications to match their specs. A confidential application without a given
+// secret gets a generated one, which is printed once.
 func Apply(in identity.Applying, specs []Spec) error {
 	for _, spec := range specs {
 		if err := apply(in, spec); err != nil {
@@ -132,8 +132,8 @@ func apply(in identity.Applying, spec Spec) error {
 	return err
 }
 
-// identify gives a new application the id that the spec gives. It is not ok, after a complaint, when
-// the id is another's or the application has another one.
+// identify sets the id of a new application from the spec. ok is false, with the problem reported, when the id
+// is taken or the application has another one.
 func (s Spec) identify(in identity.Applying, a *Application, isNew bool) (ok bool, err error) {
 	id, given := core.ParseID(s.ID)
 	switch {
@@ -151,7 +151,7 @@ func (s Spec) identify(in identity.Applying, a *Application, isNew bool) (ok boo
 	return !taken, err
 }
 
-// to writes what the spec says into an application.
+// to copies the spec's fields to an application.
 func (s Spec) to(a *Application) {
 	core.SetGiven(&a.Name, s.Name)
 	core.SetGiven(&a.Confidential, s.Confidential)

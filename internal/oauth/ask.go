@@ -34,7 +34,7 @@ func authorizationAsk(query url.Values) (ask authorizationQuery, err error) {
 	return ask, nil
 }
 
-// ask returns the scopes that an application asks for, each once, or an invalid_scope error.
+// ask returns the requested scopes, each once, or an invalid_scope error.
 func (a Application) ask(scope string) (identity.Scopes, error) {
 	var asked identity.Scopes
 	for name := range strings.FieldsSeq(scope) {
@@ -56,8 +56,7 @@ func (a Application) ask(scope string) (identity.Scopes, error) {
 	return asked, nil
 }
 
-// hint returns the id of the organization that a request hints at, by its UUID or else by its slug, or
-// "" when neither is one.
+// hint returns the id of the organization that a request names by UUID or slug, or empty.
 func hint(q *db.Q, uuid, slug string) (string, error) {
 	if id, ok := core.ParseID(uuid); ok {
 		found, err := organizationID(q, `id = $1`, id)

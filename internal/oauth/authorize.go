@@ -14,23 +14,21 @@ import (
 )
 
 const (
-	// codeLife is how long an authorization code can be exchanged for a token. Programs do so at once.
+	// codeLife is how long an authorization code is valid.
 	codeLife   = 2 * time.Minute
 	codePrefix = "svcac_"
 	maxState   = 2000
 )
 
-// An AuthorizationRequest is a program that sent a person here with their browser, to be let act for
-// them, as the page shows it.
+// An AuthorizationRequest is an authorization code request as the approval page shows it.
 type AuthorizationRequest struct {
 	Consent
-	// RedirectHost is where the browser goes next: the program's own host, or the person's machine.
+	// RedirectHost is where the browser goes next: the program's host, or the user's machine.
 	RedirectHost string
 }
 
-// A Redirect is an error of an authorization request that the application is to be told: the page sends
-// the browser to URL. All other errors are for the person alone, because there is no knowing whether the
-// redirect URI is the application's.
+// A Redirect is an error to report to the application: the page redirects the browser to URL. All other errors
+// are shown to the user only, because the redirect URI is not known to belong to the application.
 type Redirect struct {
 	URL   string
 	cause error
@@ -38,10 +36,9 @@ type Redirect struct {
 
 func (r *Redirect) Error() string { return r.cause.Error() }
 
-// AuthorizationRequest returns what the query of a visit to /oauth/authorize asks for. An error is a
-// *Redirect, or a core.Error whose message can be shown. The page posts its form to an address with the
-// same query, which is checked again. A policy with form-action must let the form end at RedirectHost,
-// where browsers apply it to redirects too.
+// AuthorizationRequest checks the query of a visit to /oauth/authorize. An error is a *Redirect, or a
+// core.Error with a message for the page. The page posts its form to an address with the same query, which is
+// checked again. A form-action policy must allow RedirectHost, because browsers apply it to redirects too.
 func (s *Service) AuthorizationRequest(ctx context.Context, v Visitor, query url.Values) (AuthorizationRequest, error) {
 	var shown AuthorizationRequest
 	err := s.db.Read(ctx, func(q *db.Q) error {
@@ -58,9 +55,9 @@ func (s *Service) AuthorizationRequest(ctx context.Context, v Visitor, query url
 	return shown, err
 }
 
-// ApproveAuthorization lets the application of an authorization request act for the visitor in an
-// organization, and returns where to send the browser. Its errors are those of AuthorizationRequest,
-// Unprocessable when the organization is not one of the visitor's, and Unavailable when it is suspended.
+// ApproveAuthorization grants the application access to an organization on behalf of the visitor and returns
+// where to redirect the browser. Errors are those of AuthorizationRequest, Unprocessable when the visitor is
+// not a member of the organization, and Unavailable when it is suspended.
 func (s *Service) ApproveAuthorization(ctx context.Context, v Visitor, query url.Values, organizationID string) (to string, err error) {
 	code := seal.NewToken(codePrefix)
 	err = s.db.Write(ctx, func(q *db.Q) error {
@@ -95,8 +92,8 @@ func (s *Service) ApproveAuthorization(ctx context.Context, v Visitor, query url
 	return to, err
 }
 
-// DenyAuthorization returns where to send the browser of a visitor who does not want the application to
-// act for them. Its errors are those of AuthorizationRequest.
+// DenyAuthorization returns where to redirect the browser when the visitor denies the request. Errors are those
+// of AuthorizationRequest.
 func (s *Service) DenyAuthorization(ctx context.Context, query url.Values) (to string, err error) {
 	err = s.db.Read(ctx, func(q *db.Q) error {
 		a, err := readAuthorization(q, query)
@@ -108,7 +105,7 @@ func (s *Service) DenyAuthorization(ctx context.Context, query url.Values) (to s
 	return to, err
 }
 
-// An authorization is a request for an authorization code that has been checked.
+// An authorization is a checked request for an authorization code.
 type authorization struct {
 	application Application
 	redirectURI string
@@ -121,8 +118,8 @@ type authorization struct {
 // validChallenge matches the base64 of a SHA-256.
 var validChallenge = regexp.MustCompile(`^[A-Za-z0-9_-]{43}$`)
 
-// readAuthorization checks a request. First comes what decides whether the application can be told of
-// the rest.
+// readAuthorization checks a request, starting with client and redirect URI: they decide whether later errors
+// can be reported to the application.
 func readAuthorization(q *db.Q, query url.Values) (authorization, error) {
 	var a authorization
 	ask, err := authorizationAsk(query)
@@ -157,7 +154,7 @@ func unknownApplication(err error) error {
 	return err
 }
 
-// check returns what is wrong with a request that the application is to be told.
+// check returns errors to report to the application.
 func (a *authorization) check(ask authorizationQuery) error {
 	switch {
 	case len(ask.State) > maxState:
@@ -175,7 +172,7 @@ func (a *authorization) check(ask authorizationQuery) error {
 	return nil
 }
 
-// back returns where to send the browser with an answer.
+// back returns the redirect URL with an answer.
 func (a authorization) back(answer url.Values) string {
 	if a.state != "" {
 		answer.Set("state", a.state)
@@ -183,7 +180,7 @@ func (a authorization) back(answer url.Values) string {
 	return sendBack(a.redirectURI, answer)
 }
 
-// refusal returns where to send the browser with an error.
+// refusal returns the redirect URL with an error.
 func (a authorization) refusal(err error) string {
 	answer := url.Values{"error": {string(serverError)}, "error_description": {err.Error()}}
 	if e, ok := errors.AsType[*core.Error](err); ok && e.Code != "" {
@@ -195,7 +192,7 @@ func (a authorization) refusal(err error) string {
 func (a authorization) redirectHost() string {
 	u, err := url.Parse(a.redirectURI)
 	if err != nil {
-		panic(err) // it was checked
+		panic(err) // already validated
 	}
 	return u.Host
 }

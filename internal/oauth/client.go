@@ -11,28 +11,28 @@ import (
 	"stackyard/internal/seal"
 )
 
-// clientForm is how a client says which application it is, unless it does so with HTTP Basic.
+// clientForm identifies the application in a form, as an alternative to HTTP Basic.
 type clientForm struct {
 	ClientID     string `json:"client_id" doc:"The client id of the application; may be left out where HTTP Basic has it."`
 	ClientSecret string `json:"client_secret" doc:"The secret of a confidential application, unless HTTP Basic has it."`
 }
 
-// credentialPlace is where a client put its credentials.
+// credentialPlace is where a client sent its credentials.
 type credentialPlace string
 
-// The places.
+// Places for credentials.
 const (
 	inBody   credentialPlace = "body"
 	inHeader credentialPlace = "header"
 )
 
-// credentials are what a client says to prove which application it is.
+// credentials identify and authenticate an application.
 type credentials struct {
 	id, secret string
 	place      credentialPlace
 }
 
-// credentials returns the credentials of a request, which are in one place or the other.
+// credentials returns the credentials of a request, which must be in one place only.
 func (f clientForm) credentials(header http.Header) (credentials, error) {
 	given := header.Values("Authorization")
 	if len(given) == 0 {
@@ -50,7 +50,7 @@ func (f clientForm) credentials(header http.Header) (credentials, error) {
 	return credentials{id, secret, inHeader}, nil
 }
 
-// basicAuth reads client id and secret from HTTP Basic, where each is in form encoding (RFC 6749, 2.3.1).
+// basicAuth reads the form-encoded client id and secret from HTTP Basic (RFC 6749, 2.3.1).
 func basicAuth(header http.Header) (id, secret string, ok bool) {
 	user, password, ok := (&http.Request{Header: header}).BasicAuth()
 	if !ok {
@@ -64,7 +64,7 @@ func basicAuth(header http.Header) (id, secret string, ok bool) {
 	return id, secret, err == nil
 }
 
-// client returns the application that a request comes from.
+// client authenticates the application that sent a request.
 func (s *Service) client(r *route.Request, f clientForm) (a Application, place credentialPlace, err error) {
 	c, err := f.credentials(r.Header)
 	if err != nil {
@@ -77,7 +77,7 @@ func (s *Service) client(r *route.Request, f clientForm) (a Application, place c
 	return a, c.place, err
 }
 
-// verify returns the application whose credentials these are.
+// verify returns the application that the credentials belong to.
 func (c credentials) verify(q *db.Q) (Application, error) {
 	if c.id == "" {
 		return Application{}, errorf(invalidClient, "client_id is missing.")

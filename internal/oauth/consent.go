@@ -9,27 +9,27 @@ import (
 	"stackyard/internal/identity"
 )
 
-// A Visitor is the person on a page, who has signed in.
+// A Visitor is a signed-in user on a page.
 type Visitor struct {
 	UserID  string
-	Address netip.Addr // where they come from
+	Address netip.Addr // client address
 }
 
-// A Consent is what a person is asked before an application may act for them.
+// A Consent is what the approval page shows.
 type Consent struct {
 	Application Application
-	// Owner is the name of the organization that looks after the application; "" where that is up to
-	// whoever runs the installation. Anybody's administrators can name an application as they like.
+	// Owner is the name of the organization that manages the application; empty for applications managed by the
+	// operator. It is shown because any administrator can choose any name for an application.
 	Owner  string
 	Scopes identity.Scopes
-	// Organizations are those that the person may choose from, by name. There may be none.
+	// Organizations lists the organizations the user can choose, by name. It can be empty.
 	Organizations []identity.Organization
-	// Preselected is the id of the organization to begin with: the one that the application hinted at,
-	// if it is among Organizations, or the only one there is; else "".
+	// Preselected is the id of the initially selected organization: the one the application hinted at, if the
+	// user is a member, or the user's only one; otherwise empty.
 	Preselected string
 }
 
-// ask fills in who is asked, and for which organization.
+// ask fills in the organizations of the user and the preselected one.
 func (c *Consent) ask(q *db.Q, userID, hintID string) error {
 	all, err := identity.OrganizationsOf(q, userID)
 	if err != nil {
@@ -46,7 +46,7 @@ func (c *Consent) ask(q *db.Q, userID, hintID string) error {
 	return nil
 }
 
-// ownerName finds out Consent.Owner.
+// ownerName reads Consent.Owner.
 func ownerName(q *db.Q, a Application, name *string) error {
 	if a.OrganizationID == "" {
 		return nil
@@ -54,10 +54,10 @@ func ownerName(q *db.Q, a Application, name *string) error {
 	return q.QueryRow(`SELECT name FROM organizations WHERE id = $1`, a.OrganizationID).Scan(name)
 }
 
-// ownerColumn is the column of Consent.Owner, of a table or join named o.
+// ownerColumn selects Consent.Owner from a table or join named o.
 const ownerColumn = `COALESCE(o.name, '')`
 
-// mayAuthorize returns an error unless a user may let applications act in an organization.
+// mayAuthorize returns an error unless the user can authorize applications in the organization.
 func mayAuthorize(q *db.Q, userID, organizationID string) error {
 	orgs, err := identity.OrganizationsOf(q, userID)
 	if err != nil {
@@ -73,5 +73,5 @@ func mayAuthorize(q *db.Q, userID, organizationID string) error {
 	return nil
 }
 
-// errSuspended says the same as the API does.
+// errSuspended has the same message as the API.
 var errSuspended = &core.Error{Kind: core.Unavailable, Code: string(serverError), Message: "This organization is temporarily unavailable", RetryAfter: 60}

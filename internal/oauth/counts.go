@@ -9,19 +9,19 @@ import (
 	"stackyard/internal/limits"
 )
 
-// What strangers may do within countWindow.
+// Limits within countWindow.
 const (
 	countWindow = 10 * time.Minute
-	// userMisses and addressMisses are how many wrong user codes may be entered by one user, and from one
+	// userMisses and addressMisses are how many wrong user codes can be entered by one user, and from one
 	// address, which an office may share.
 	userMisses    = 10
 	addressMisses = 50
-	// addressRequests is how many devices may ask from one address. It is far above what people do, and
-	// keeps one machine from filling the database.
+	// addressRequests is how many device requests one address can make. It is far above normal use and keeps
+	// one machine from filling the database.
 	addressRequests = 20_000
 )
 
-// guesses are a visitor's wrong codes, in the order in which all lock them.
+// guesses returns the counters of a visitor's wrong codes, in lock order.
 func (v Visitor) guesses() []limits.Tries {
 	return []limits.Tries{
 		{Key: "misses from " + limits.Network(v.Address), Most: addressMisses, Within: countWindow},
@@ -29,8 +29,8 @@ func (v Visitor) guesses() []limits.Tries {
 	}
 }
 
-// mayGuess returns a RateLimited error when a visitor has entered too many wrong codes. Until the end of
-// the write nobody else guesses as the same visitor, so that many guesses at once are counted too.
+// mayGuess returns a RateLimited error when a visitor has entered too many wrong codes. It locks the counters
+// until the end of the write, so that concurrent guesses are counted too.
 func mayGuess(q *db.Q, v Visitor, now time.Time) error {
 	for _, tries := range v.guesses() {
 		if err := q.LockName("oauth: " + tries.Key); err != nil {
@@ -51,7 +51,7 @@ func mayGuess(q *db.Q, v Visitor, now time.Time) error {
 	return nil
 }
 
-// noteMiss counts a wrong code of a visitor.
+// noteMiss counts a wrong code.
 func noteMiss(q *db.Q, v Visitor, now time.Time) error {
 	for _, tries := range v.guesses() {
 		if _, err := tries.Add(q, now); err != nil {
@@ -61,8 +61,8 @@ func noteMiss(q *db.Q, v Visitor, now time.Time) error {
 	return nil
 }
 
-// mayAsk counts a request of a device, and returns an Unavailable error when there were too many from its
-// address, with which the write ends and the request does not count.
+// mayAsk counts a device request. It returns an Unavailable error when the address made too many, which rolls
+// back the write, so that the request does not count.
 func mayAsk(q *db.Q, address netip.Addr, now time.Time) error {
 	requests := limits.Tries{Key: "requests from " + limits.Network(address), Most: addressRequests, Within: countWindow}
 	tally, err := requests.Add(q, now)

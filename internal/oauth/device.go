@@ -12,33 +12,33 @@ import (
 	"stackyard/internal/seal"
 )
 
-// deviceLife is how long a device waits for somebody to enter its user code.
+// deviceLife is how long a device request is valid.
 const deviceLife = 600 * time.Second
 
-// deviceCodePrefix begins the codes that devices poll with.
+// deviceCodePrefix starts the codes that devices poll with.
 const deviceCodePrefix = "svcdc_"
 
-// deviceState says how far a device's request has come.
+// deviceState is the state of a device request.
 type deviceState string
 
-// The states.
+// States of a device request.
 const (
-	pending  deviceState = "pending"  // nobody has decided
-	approved deviceState = "approved" // there is a grant, and the device has not asked since
+	pending  deviceState = "pending"  // waiting for a decision
+	approved deviceState = "approved" // granted, token not fetched yet
 	denied   deviceState = "denied"
-	redeemed deviceState = "redeemed" // the device has its token
+	redeemed deviceState = "redeemed" // token fetched
 )
 
-// deviceMoves lists every move that a request can make.
+// deviceMoves lists the allowed transitions.
 var deviceMoves = map[deviceState][]deviceState{
 	pending:  {approved, denied},
 	approved: {redeemed},
 }
 
-// pollInterval is how long a device has to wait between two polls, at first.
+// pollInterval is the initial minimum time between two polls.
 const pollInterval = 5 * time.Second
 
-// addDevice adds a request of an application, and returns the codes for the device and for the person.
+// addDevice adds a device request and returns its device code and user code.
 func (s *Service) addDevice(ctx context.Context, d device) (deviceCode, userCode string, err error) {
 	deviceCode = seal.NewToken(deviceCodePrefix)
 	d.id, d.state, d.interval = seal.HashToken(deviceCode), pending, pollInterval
@@ -48,7 +48,7 @@ func (s *Service) addDevice(ctx context.Context, d device) (deviceCode, userCode
 		if err := mayAsk(q, d.address, d.createdAt); err != nil {
 			return err
 		}
-		for range 10 { // a code that waits already is as rare as winning a lottery
+		for range 10 { // collisions with a pending code are extremely rare
 			userCode = newUserCode()
 			if added, err := insertDevice(q, d, s.userCodes.hash(userCode)); added || err != nil {
 				return err
@@ -59,26 +59,26 @@ func (s *Service) addDevice(ctx context.Context, d device) (deviceCode, userCode
 	return deviceCode, userCode, err
 }
 
-// A DeviceRequest is a device that waits for a person to let it act for them, as the page shows it.
+// A DeviceRequest is a device request as the approval page shows it.
 type DeviceRequest struct {
 	Consent
-	UserCode string // as it is shown: XXXX-XXXX
-	// Address and UserAgent tell where the device asked from, so that the person can see whether it is
-	// theirs. The user agent is whatever the device says, at most a line long, or "".
+	UserCode string // formatted as XXXX-XXXX
+	// Address and UserAgent are where the request came from, so that the user can recognize the device. The
+	// user agent is whatever the device sent, one line, or empty.
 	Address   string
 	UserAgent string
 	CreatedAt time.Time
 	ExpiresAt time.Time
 }
 
-// DeviceRequest returns the request with a user code, in whatever way the visitor entered it, for them to
-// approve or deny. Every error is a core.Error whose message can be shown:
+// DeviceRequest returns the pending request with a user code, entered in any format, for the visitor to approve
+// or deny. Every error is a core.Error with a message for the page:
 //
-//   - Unprocessable: no code looks like that;
-//   - NotFound: no device waits with that code;
-//   - Gone: it has expired, or its application has been disabled;
-//   - Conflict: it was approved or denied before;
-//   - RateLimited, with RetryAfter: too many wrong codes were entered by this user or from this address.
+//   - Unprocessable: malformed code
+//   - NotFound: no request with that code
+//   - Gone: the request has expired, or its application is disabled
+//   - Conflict: already approved or denied
+//   - RateLimited, with RetryAfter: too many wrong codes from this user or address
 func (s *Service) DeviceRequest(ctx context.Context, v Visitor, userCode string) (DeviceRequest, error) {
 	var shown DeviceRequest
 	err := s.withDevice(ctx, v, userCode, func(q *db.Q, d device) error {
@@ -95,8 +95,8 @@ func (s *Service) DeviceRequest(ctx context.Context, v Visitor, userCode string)
 	return shown, err
 }
 
-// ApproveDevice lets the device with a user code act for the visitor in an organization. Its errors are
-// those of DeviceRequest, Unprocessable when the organization is not one of the visitor's, and
+// ApproveDevice grants the device with a user code access to an organization on behalf of the visitor. Errors
+// are those of DeviceRequest, Unprocessable when the visitor is not a member of the organization, and
 // Unavailable when it is suspended.
 func (s *Service) ApproveDevice(ctx context.Context, v Visitor, userCode, organizationID string) error {
 	return s.withDevice(ctx, v, userCode, func(q *db.Q, d device) error {
@@ -118,15 +118,15 @@ func (s *Service) ApproveDevice(ctx context.Context, v Visitor, userCode, organi
 	})
 }
 
-// DenyDevice tells the device with a user code that it may not. Its errors are those of DeviceRequest.
+// DenyDevice denies the request with a user code. Errors are those of DeviceRequest.
 func (s *Service) DenyDevice(ctx context.Context, v Visitor, userCode string) error {
 	return s.withDevice(ctx, v, userCode, func(q *db.Q, d device) error {
 		return d.move(q, denied, "")
 	})
 }
 
-// withDevice runs fn on the request with a user code, if it waits for a decision, in one write and
-// under its lock. A code that nobody has is counted against the visitor.
+// withDevice runs fn on the pending request with a user code, in one write and holding its row lock. An unknown
+// code counts as a failed attempt of the visitor.
 func (s *Service) withDevice(ctx context.Context, v Visitor, entered string, fn func(*db.Q, device) error) error {
 	code, ok := ParseUserCode(entered)
 	if !ok {
@@ -157,31 +157,30 @@ func (s *Service) withDevice(ctx context.Context, v Visitor, entered string, fn 
 	return err
 }
 
-// A device is a request as the database has it.
+// A device is a device request as stored.
 type device struct {
 	id          string // hash of the device code
-	userCode    string // only where somebody has just entered it
+	userCode    string // set only right after the user entered it
 	application Application
 	owner       string // see Consent
-	hintID      string // the organization to begin with
+	hintID      string // preselected organization
 	scopes      identity.Scopes
 	address     netip.Addr
 	userAgent   string
 	state       deviceState
-	grantID     string        // of an approved one
-	interval    time.Duration // how long the device has to wait between two polls
+	grantID     string        // set once approved
+	interval    time.Duration // minimum time between two polls
 	polledAt    time.Time     // zero: never
 	polledBy    credentialPlace
-	slowed      bool // the last poll was told to slow down
+	slowed      bool // the last poll was answered with slow_down
 	createdAt   time.Time
 	expiresAt   time.Time
 }
 
-// expired reports whether it is too late for the request.
+// expired reports whether the request has expired.
 func (d device) expired(now time.Time) bool { return !now.Before(d.expiresAt) }
 
-// waits returns an error, for the person who entered the user code, unless the request waits for a
-// decision.
+// waits returns an error for the person who entered the user code, unless the request is pending.
 func (d device) waits(now time.Time) error {
 	switch {
 	case d.state == denied:

@@ -19,7 +19,7 @@ func scanDevice(scan db.Scan) (device, error) {
 	err := scan(append([]any{&d.id, db.ToText(&d.hintID), db.ToJSON(&d.scopes), &address, &d.userAgent, &d.state, db.ToText(&d.grantID), &seconds, db.ToTime(&d.polledAt), db.ToText((*string)(&d.polledBy)), &d.slowed,
 		db.ToTime(&d.createdAt), db.ToTime(&d.expiresAt), &d.owner}, applicationDest(&d.application)...)...)
 	d.interval = time.Duration(seconds) * time.Second
-	d.address, _ = netip.ParseAddr(address) // of no address: the zero one
+	d.address, _ = netip.ParseAddr(address) // invalid or empty: the zero address
 	return d, err
 }
 
@@ -29,8 +29,8 @@ const selectDevice = `
 	JOIN oauth_applications a ON a.id = d.application_id
 	LEFT JOIN organizations o ON o.id = a.organization_id`
 
-// The statements of a poll, and of a person who enters a user code. There are as many requests as devices
-// that wait, so each statement finds its own by an index.
+// Statements for polls and for users who enter a code. Pending requests can be many, so each statement uses an
+// index.
 const (
 	deviceByID       = selectDevice + ` WHERE d.id = $1`
 	deviceByUserCode = `SELECT id FROM oauth_device_requests WHERE user_code_hash = $1`
@@ -41,7 +41,7 @@ const (
 
 const noDevice = "No device request found"
 
-// lockDeviceByUserCode locks and returns the request with the hash of its user code, or a NotFound error.
+// lockDeviceByUserCode locks and returns the request with a user code hash, or a NotFound error.
 func lockDeviceByUserCode(q *db.Q, hash string) (device, error) {
 	var id string
 	if err := q.QueryRow(deviceByUserCode, hash).Scan(&id); err != nil {
@@ -50,7 +50,7 @@ func lockDeviceByUserCode(q *db.Q, hash string) (device, error) {
 	return lockDevice(q, id)
 }
 
-// lockDevice locks and returns the request with the hash of its device code, or a NotFound error.
+// lockDevice locks and returns the request with a device code hash, or a NotFound error.
 func lockDevice(q *db.Q, id string) (device, error) {
 	if err := q.Lock("oauth_device_requests", id); err != nil {
 		return device{}, err
@@ -59,7 +59,7 @@ func lockDevice(q *db.Q, id string) (device, error) {
 	return d, found(err, noDevice)
 }
 
-// insertDevice adds a request. It is not added when another one has its user code.
+// insertDevice adds a request, unless its user code is in use.
 func insertDevice(q *db.Q, d device, userCodeHash string) (added bool, err error) {
 	n, err := q.Exec(`
 		INSERT INTO oauth_device_requests (id, user_code_hash, application_id, organization_id, scopes, address, user_agent, state,
@@ -71,13 +71,13 @@ func insertDevice(q *db.Q, d device, userCodeHash string) (added bool, err error
 	return n == 1, err
 }
 
-// notePoll saves what a poll changed of a request, which is locked.
+// notePoll saves the poll state of a locked request.
 func (d device) notePoll(q *db.Q) error {
 	_, err := q.Exec(updatePoll, d.id, int64(d.interval/time.Second), db.Micros(d.polledAt), db.Text(string(d.polledBy)), d.slowed)
 	return err
 }
 
-// move brings a request, which is locked, into another state. An approved one has a grant.
+// move changes the state of a locked request. An approved one has a grant.
 func (d device) move(q *db.Q, to deviceState, grantID string) error {
 	if !slices.Contains(deviceMoves[d.state], to) {
 		return fmt.Errorf("a device request cannot go from %s to %s", d.state, to)

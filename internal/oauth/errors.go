@@ -7,10 +7,10 @@ import (
 	"stackyard/internal/core"
 )
 
-// errorCode is the word for an error in OAuth (RFC 6749, 7009 and 8628).
+// errorCode is an OAuth error code (RFC 6749, 7009 and 8628).
 type errorCode string
 
-// The words.
+// Error codes.
 const (
 	invalidRequest          errorCode = "invalid_request"
 	invalidClient           errorCode = "invalid_client"
@@ -26,7 +26,7 @@ const (
 	serverError             errorCode = "server_error"
 )
 
-// errorf returns an error with an OAuth word and a sentence for the developer of the application.
+// errorf returns an error with an OAuth code and a description for the application's developer.
 func errorf(code errorCode, format string, args ...any) error {
 	kind := core.BadRequest
 	if code == invalidClient {
@@ -35,7 +35,7 @@ func errorf(code errorCode, format string, args ...any) error {
 	return &core.Error{Kind: kind, Code: string(code), Message: strings.Map(describable, fmt.Sprintf(format, args...))}
 }
 
-// describable returns a character as the description of an error may have it (RFC 6749, 5.2).
+// describable replaces characters that are not allowed in error descriptions (RFC 6749, 5.2).
 func describable(r rune) rune {
 	switch {
 	case r == '"':

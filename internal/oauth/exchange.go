@@ -12,7 +12,7 @@ import (
 	"stackyard/internal/seal"
 )
 
-// An authorizationCode is what an application exchanges for a token.
+// An authorizationCode is exchanged for a token.
 type authorizationCode struct {
 	id            string // hash of the code
 	grantID       string
@@ -23,11 +23,11 @@ type authorizationCode struct {
 	expiresAt     time.Time
 }
 
-// exchange gives an application tokens for an authorization code, once. A code that comes twice has been
-// seen by somebody else, so its grant ends with all tokens.
+// exchange returns tokens for an authorization code, once. If a code is used twice, someone else has seen it,
+// so its grant is revoked with all tokens.
 func (s *Service) exchange(ctx context.Context, a Application, code, redirectURI, verifier string) (tokenView, error) {
 	var view tokenView
-	var stolen string // the grant
+	var stolen string // id of the grant to revoke
 	id := seal.HashToken(code)
 	err := s.db.Write(ctx, func(q *db.Q) error {
 		view, stolen = tokenView{}, ""
@@ -60,8 +60,8 @@ func (s *Service) exchange(ctx context.Context, a Application, code, redirectURI
 	return view, errorf(invalidGrant, "The authorization code was used before, so the authorization has been revoked.")
 }
 
-// check returns an error unless the code can be exchanged by whoever knows the redirect URI that it was
-// asked with and the verifier of its challenge.
+// check returns an error unless the redirect URI matches the original request and the verifier matches the
+// challenge.
 func (c authorizationCode) check(redirectURI, verifier string, now time.Time) error {
 	switch {
 	case !now.Before(c.expiresAt):

@@ -9,7 +9,7 @@ import (
 	"stackyard/internal/identity"
 )
 
-// A grant is one time that a user let an application act for them in an organization.
+// A grant records that a user authorized an application in an organization.
 type grant struct {
 	id             string
 	applicationID  string
@@ -19,24 +19,25 @@ type grant struct {
 	createdAt      time.Time
 }
 
-// An AuthorizedApplication is an application that may act for a user in an organization, however often
-// they have approved it: one entry of the list of authorized applications.
+// An AuthorizedApplication is one entry of a user's list of authorized applications: an application in an
+// organization, with all its grants.
 type AuthorizedApplication struct {
 	Application      Application
 	OrganizationID   string
 	OrganizationSlug string
 	OrganizationName string
-	// Scopes are those of all approvals together, by name.
+	// Scopes of all grants together, by name.
 	Scopes identity.Scopes
-	// Approvals is how many approvals are in effect, such as one on each machine.
+	// Approvals is the number of active grants, such as one per machine.
 	Approvals int
-	FirstAt   time.Time // of the approvals that are in effect
+	FirstAt   time.Time // of the active grants
 	LastAt    time.Time
-	// LastUsedAt is when a token of theirs was last used, as far as is known; zero: not yet.
+	// LastUsedAt is when one of the tokens was last used, approximately; zero: never.
 	LastUsedAt time.Time
 }
 
-// AuthorizedApplications lists what may act for a user, by name of the application and the organization.
+// AuthorizedApplications lists a user's authorized applications, by name of the application and the
+// organization.
 func (s *Service) AuthorizedApplications(ctx context.Context, userID string) (list []AuthorizedApplication, err error) {
 	err = s.db.Read(ctx, func(q *db.Q) (err error) {
 		list, err = authorizedApplications(q, userID)
@@ -45,9 +46,8 @@ func (s *Service) AuthorizedApplications(ctx context.Context, userID string) (li
 	return list, err
 }
 
-// RevokeApplication ends all that an application may do for a user in an organization: every approval
-// and every token that came of it, at once in this process and within a second in others. It is NotFound
-// when the application may do nothing there.
+// RevokeApplication revokes all grants of a user to an application in an organization with all their tokens,
+// immediately in this process and within a second in others. It returns NotFound when there is no grant.
 func (s *Service) RevokeApplication(ctx context.Context, userID, applicationID, organizationID string) error {
 	return s.directory.Change(ctx, func(q *db.Q) error {
 		ids, err := grantsTo(q, userID, applicationID, organizationID)

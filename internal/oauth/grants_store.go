@@ -14,8 +14,7 @@ func insertGrant(q *db.Q, g grant) error {
 	return err
 }
 
-// authorizedApplications returns the grants of a user, those to one application in one organization
-// together.
+// authorizedApplications returns the grants of a user, grouped by application and organization.
 func authorizedApplications(q *db.Q, userID string) ([]AuthorizedApplication, error) {
 	grants, err := db.All(q, scanAuthorized, `
 		SELECT g.scopes, g.created_at, (SELECT MAX(t.last_used_at) FROM access_tokens t WHERE t.grant_id = g.id), o.id, o.slug, o.name, `+applicationColumns+`
@@ -62,8 +61,8 @@ func grantsTo(q *db.Q, userID, applicationID, organizationID string) ([]string, 
 
 func scanID(scan db.Scan) (id string, err error) { return id, scan(&id) }
 
-// removeGrants ends grants with all that came of them. What leads to a grant goes first, because those
-// who redeem it lock it before they touch the grant.
+// removeGrants deletes grants with their tokens. Rows that lead to a grant are deleted first, because redeeming
+// locks them before the grant.
 func removeGrants(q *db.Q, ids []string) error {
 	for _, table := range []string{"oauth_device_requests", "oauth_authorization_codes", "oauth_refresh_tokens"} {
 		in, arg := q.In("grant_id", 1, ids)

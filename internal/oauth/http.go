@@ -12,14 +12,14 @@ import (
 
 const tag = "OAuth"
 
-// The grant types.
+// Grant types.
 const (
 	authorizationCodeGrant = "authorization_code"
 	refreshTokenGrant      = "refresh_token"
 	deviceCodeGrant        = "urn:ietf:params:oauth:grant-type:device_code"
 )
 
-// Routes returns the room's part of the route table.
+// Routes returns the package's routes.
 func (s *Service) Routes() []route.Route {
 	return []route.Route{
 		{
@@ -100,10 +100,10 @@ func (s *Service) deviceAuthorization(r *route.Request, f deviceAuthorizationFor
 	}, err
 }
 
-// maxUserAgent is how much of a user agent is shown to a person, in characters.
+// maxUserAgent is how many characters of a user agent are shown.
 const maxUserAgent = 120
 
-// oneLine returns what can be shown of a text that a stranger has sent.
+// oneLine returns the printable first part of untrusted text.
 func oneLine(text string) string {
 	shown := []rune(strings.Join(strings.FieldsFunc(strings.ToValidUTF8(text, ""), func(r rune) bool { return !unicode.IsPrint(r) || r == ' ' }), " "))
 	return string(shown[:min(len(shown), maxUserAgent)])
@@ -138,7 +138,7 @@ func (s *Service) token(r *route.Request, f tokenForm) (tokenView, error) {
 	}
 }
 
-// check returns an error when the grant type is none, or misses one of its parameters.
+// check returns an error for an unknown grant type or a missing parameter.
 func (f tokenForm) check() error {
 	type parameter struct{ name, value string }
 	var needed []parameter

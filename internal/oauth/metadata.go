@@ -5,7 +5,7 @@ import (
 	"stackyard/internal/route"
 )
 
-// authorizationServerView tells clients what they find here (RFC 8414, and RFC 8628, 4).
+// authorizationServerView is the authorization server metadata (RFC 8414, and RFC 8628, 4).
 type authorizationServerView struct {
 	Issuer                        string   `json:"issuer"`
 	AuthorizationEndpoint         string   `json:"authorization_endpoint"`

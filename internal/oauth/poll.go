@@ -10,18 +10,17 @@ import (
 )
 
 const (
-	// slowDownBy is what each slow_down adds to the time that a device has to wait.
+	// slowDownBy is added to the poll interval with each slow_down.
 	slowDownBy = 5 * time.Second
-	// pollGrace is how much earlier than it should a poll may arrive: one that left on time can be
-	// faster on its way than the one before.
+	// pollGrace is how early a poll can arrive without being slowed down, because network latency varies.
 	pollGrace = time.Second
 )
 
-// redeemDevice answers a poll: with a token when the request was approved, once; else with the error
-// that says how it stands.
+// redeemDevice answers a poll: with a token when the request was approved, once; otherwise with the error that
+// describes its state.
 func (s *Service) redeemDevice(ctx context.Context, a Application, deviceCode string, place credentialPlace) (tokenView, error) {
 	var token tokenView
-	var refusal error // of a poll that is noted all the same
+	var refusal error // saved even though the poll is refused
 	id := seal.HashToken(deviceCode)
 	err := s.db.Write(ctx, func(q *db.Q) error {
 		token, refusal = tokenView{}, nil
@@ -57,9 +56,9 @@ func unknownDevice(err error) error {
 
 var errPending = errorf(authorizationPending, "The user has not decided yet.")
 
-// outcome returns nil when an application may have its token now, else the error that tells it how its
-// request stands; errPending when nobody has decided. That there is an outcome is told however fast the
-// device polls.
+// outcome returns nil when the application can have its token now, otherwise the error that describes the
+// request's state; errPending while it is undecided. A final outcome is returned no matter how fast the device
+// polls.
 func (d device) outcome(a Application, now time.Time) error {
 	switch {
 	case d.application.ID != a.ID:
@@ -76,15 +75,15 @@ func (d device) outcome(a Application, now time.Time) error {
 	return nil
 }
 
-// poll returns how a request that waits for a decision stands after a poll, and what the device is told.
+// poll returns the state of a pending request after a poll, and the error for the device.
 //
-// Some clients do not know where a server wants the credentials, and answer every error by asking again
-// at once with them in the other place. Such a repetition is not another poll: it is told the same.
+// Some clients do not know where a server expects credentials and repeat each failed request immediately with
+// the credentials in the other place. Such a repetition gets the same answer and does not count as a poll.
 func (d device) poll(now time.Time, place credentialPlace) (device, error) {
 	early := !d.polledAt.IsZero() && now.Before(d.polledAt.Add(d.interval-pollGrace))
 	switch {
 	case early && d.polledBy != "" && d.polledBy != place:
-		d.polledBy = "" // once
+		d.polledBy = "" // only once
 	case early:
 		d.interval += slowDownBy
 		d.polledAt, d.polledBy, d.slowed = now, place, true

@@ -11,11 +11,11 @@ const (
 	maxRedirectURI  = 2000
 )
 
-// loopback are the hosts that mean the user's own machine.
+// loopback lists the hosts of the user's own machine.
 var loopback = []string{"127.0.0.1", "::1", "localhost"}
 
-// validRedirectURI reports whether an application may have a redirect URI: https anywhere, or http on
-// the user's own machine, without fragment and credentials.
+// validRedirectURI reports whether an application can register a redirect URI: https anywhere, or http on
+// loopback, without fragment and credentials.
 func validRedirectURI(uri string) bool {
 	u, ok := parseRedirectURI(uri)
 	return ok && (u.Scheme == "https" || isLoopback(u))
@@ -32,10 +32,9 @@ func isLoopback(u *url.URL) bool {
 	return u.Scheme == "http" && slices.Contains(loopback, u.Hostname())
 }
 
-// redirectsTo reports whether the application may have browsers sent back to a URI. One that it has
-// registered must be the same, character by character, except that on the user's own machine any port
-// will do: the program listens on whichever was free. An application that has registered none may have
-// them sent to any path there, and nowhere else.
+// redirectsTo reports whether the application can redirect to a URI. A registered URI must match exactly,
+// except that loopback allows any port, because programs listen on a free one. Without registered URIs, any
+// loopback URI is allowed and nothing else.
 func (a Application) redirectsTo(uri string) bool {
 	u, ok := parseRedirectURI(uri)
 	if !ok {
@@ -53,18 +52,18 @@ func (a Application) redirectsTo(uri string) bool {
 	})
 }
 
-// withoutPort returns a URI on the user's own machine, with its port left out.
+// withoutPort returns a loopback URI without its port.
 func withoutPort(u *url.URL) string {
 	bare := *u
 	bare.Host = u.Hostname()
 	return bare.String()
 }
 
-// sendBack returns where to send a browser: the redirect URI with parameters added.
+// sendBack returns the redirect URI with added parameters.
 func sendBack(redirectURI string, add url.Values) string {
 	u, err := url.Parse(redirectURI)
 	if err != nil {
-		panic(err) // it was checked
+		panic(err) // already validated
 	}
 	if u.RawQuery != "" {
 		u.RawQuery += "&"

@@ -15,34 +15,34 @@ import (
 
 const (
 	refreshPrefix = "svcrt_"
-	// refreshLife is how long a refresh token can be used. Each use gives a new one, so it is how long an
-	// application may be left alone before its user has to approve it again.
+	// refreshLife is how long a refresh token is valid. Each use returns a new one, so this is how long an
+	// application can stay idle before its user has to approve it again.
 	refreshLife = 180 * 24 * time.Hour
-	// rememberUsed is how long a refresh token is known after its use.
+	// rememberUsed is how long a used refresh token is kept, to detect reuse.
 	rememberUsed = 30 * 24 * time.Hour
-	// replacedLife is how long the access tokens of a grant go on at most when there is a new one, for the
-	// sake of calls that have begun.
+	// replacedLife is how long older access tokens of a grant stay valid after a refresh, for requests in
+	// flight.
 	replacedLife = time.Hour
 )
 
-// A refreshToken gives an application another access token, once.
+// A refreshToken is exchanged once for new tokens.
 type refreshToken struct {
 	id            string // hash of the token
 	grantID       string
 	applicationID string // of the grant
 	used          bool
 	createdAt     time.Time
-	expiresAt     time.Time // of a used one: when it is forgotten
+	expiresAt     time.Time // for a used token: when its row is removed
 }
 
-// refresh gives an application new tokens for a refresh token. One that has been used already is in two
-// hands, of which one has stolen it; since nobody can tell which, its grant ends with all tokens.
+// refresh returns new tokens for a refresh token. If the token was used before, one of its two users has stolen
+// it, so the grant is revoked with all tokens.
 func (s *Service) refresh(ctx context.Context, a Application, token, scope string) (tokenView, error) {
 	if !a.RefreshTokens {
 		return tokenView{}, errorf(unauthorizedClient, "This application does not have refresh tokens.")
 	}
 	var view tokenView
-	var stolen string // the grant
+	var stolen string // id of the grant to revoke
 	id := seal.HashToken(token)
 	err := s.db.Write(ctx, func(q *db.Q) error {
 		view, stolen = tokenView{}, ""
@@ -71,7 +71,7 @@ func (s *Service) refresh(ctx context.Context, a Application, token, scope strin
 	return view, errorf(invalidGrant, "The refresh token was used before, so the authorization has been revoked.")
 }
 
-// redeem uses the refresh token, which is locked.
+// redeem uses the locked refresh token.
 func (t refreshToken) redeem(q *db.Q, a Application, scope string, now time.Time) (tokenView, error) {
 	g, err := liveGrant(q, t.grantID)
 	if err != nil {
@@ -90,8 +90,8 @@ func (t refreshToken) redeem(q *db.Q, a Application, scope string, now time.Time
 	return g.issue(q, a, scopes, now)
 }
 
-// narrow returns the scopes of a new token: those that are asked for, or else all of the grant. What the
-// application may not ask for any more is left out.
+// narrow returns the scopes of a new token: the requested ones, or all scopes of the grant. Scopes that the
+// application can no longer request are left out.
 func (g grant) narrow(a Application, scope string) (identity.Scopes, error) {
 	held := slices.DeleteFunc(slices.Clone(g.scopes), func(s identity.Scope) bool { return !a.Scopes.Has(s) })
 	if len(held) == 0 {
@@ -112,13 +112,12 @@ func (g grant) narrow(a Application, scope string) (identity.Scopes, error) {
 	return asked, nil
 }
 
-// endGrant ends a grant with all that came of it, at once in this process and within a second in others.
+// endGrant revokes a grant with all its tokens, immediately in this process and within a second in others.
 func (s *Service) endGrant(ctx context.Context, id string) error {
 	return s.directory.Change(ctx, func(q *db.Q) error { return removeGrants(q, []string{id}) })
 }
 
-// revoke ends the grant that a token, of either kind, came of. A token that nobody knows is as good as
-// revoked.
+// revoke revokes the grant of an access or refresh token. An unknown token counts as revoked.
 func (s *Service) revoke(ctx context.Context, a Application, token string) error {
 	var grantID, applicationID string
 	err := s.db.Read(ctx, func(q *db.Q) (err error) {

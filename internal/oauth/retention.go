@@ -10,22 +10,21 @@ import (
 )
 
 const (
-	// removalTask is the kind of the task that removes what is over, removeEvery how often it looks for
-	// some, and removeAtOnce how many rows of a table one transaction removes.
+	// removalTask is the sweep that removes expired rows, removeEvery its interval, and removeAtOnce the
+	// maximum rows of a table per transaction.
 	removalTask  = "oauth-removal"
 	removeEvery  = 10 * time.Minute
 	removeAtOnce = 500
-	// keepExpired is how long an expired code is known, so that whoever brings it is told that it expired.
+	// keepExpired is how long an expired code is kept, so that it can be answered with expired_token.
 	keepExpired = time.Hour
 )
 
-// Background registers what is done without a request.
+// Background registers background work.
 func (s *Service) Background(r *tasks.Runner) {
 	r.Sweep(removalTask, removeEvery, s.removeOld)
 }
 
-// removeOld removes some of what has expired, with grants that nothing is left of, and reports whether
-// there may be more.
+// removeOld removes a batch of expired rows and grants without tokens, and reports whether there may be more.
 func (s *Service) removeOld(q *db.Q) (more bool, err error) {
 	now := s.clock()
 	var grants []string
@@ -61,7 +60,7 @@ func (s *Service) removeOld(q *db.Q) (more bool, err error) {
 	return more, removeOrphans(q, slices.Compact(grants))
 }
 
-// removeOrphans removes those of some grants that nothing is left of.
+// removeOrphans removes those of the given grants that have no tokens left.
 func removeOrphans(q *db.Q, grants []string) error {
 	in, arg := q.In("id", 1, grants)
 	_, err := q.Exec(`

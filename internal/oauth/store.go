@@ -25,13 +25,13 @@ const noApplication = "No application found"
 // ByClientID returns the application with a client id, or a NotFound error.
 func ByClientID(q *db.Q, clientID string) (Application, error) {
 	if !validClientID.MatchString(clientID) {
-		return Application{}, core.Errorf(core.NotFound, noApplication) // and perhaps nothing a database can be asked for
+		return Application{}, core.Errorf(core.NotFound, noApplication) // a client id with NUL cannot be stored
 	}
 	a, err := db.One(q, scanApplication, `SELECT `+applicationColumns+` FROM oauth_applications a WHERE a.client_id = $1`, clientID)
 	return a, found(err, noApplication)
 }
 
-// ownApplication returns an application that an organization looks after, or a NotFound error.
+// ownApplication returns an application that an organization manages, or a NotFound error.
 func ownApplication(q *db.Q, organizationID, id string) (Application, error) {
 	a, err := db.One(q, scanApplication, `
 		SELECT `+applicationColumns+`
@@ -40,7 +40,7 @@ func ownApplication(q *db.Q, organizationID, id string) (Application, error) {
 	return a, found(err, noApplication)
 }
 
-// ownApplications returns the applications that an organization looks after, by name.
+// ownApplications returns the applications that an organization manages, by name.
 func ownApplications(q *db.Q, organizationID string) ([]Application, error) {
 	return db.All(q, scanApplication, `
 		SELECT `+applicationColumns+`
@@ -49,7 +49,7 @@ func ownApplications(q *db.Q, organizationID string) ([]Application, error) {
 		ORDER BY a.name, a.id`, organizationID)
 }
 
-// insertApplication adds an application, unless another process has added one with its client id.
+// insertApplication adds an application, unless one with the same client id exists.
 func insertApplication(q *db.Q, a Application) error {
 	_, err := q.Exec(`
 		INSERT INTO oauth_applications (id, client_id, client_secret_hash, organization_id, name, confidential,
@@ -61,7 +61,7 @@ func insertApplication(q *db.Q, a Application) error {
 	return err
 }
 
-// updateApplication writes everything about an application but how it is known and came to be.
+// updateApplication writes all fields of an application except its id, client id and creation.
 func updateApplication(q *db.Q, a Application) error {
 	_, err := q.Exec(`
 		UPDATE oauth_applications SET client_secret_hash = $2, organization_id = $3, name = $4, confidential = $5,
@@ -72,7 +72,7 @@ func updateApplication(q *db.Q, a Application) error {
 	return err
 }
 
-// expiry returns how long tokens live as the column holds it.
+// expiry returns the token lifetime as stored: NULL for no expiry.
 func expiry(a Application) any {
 	if a.TokenExpiresIn == 0 {
 		return nil
@@ -80,14 +80,14 @@ func expiry(a Application) any {
 	return a.TokenExpiresIn
 }
 
-// idTaken reports whether an application has an id.
+// idTaken reports whether an application with the id exists.
 func idTaken(q *db.Q, id string) (bool, error) {
 	var taken bool
 	err := q.QueryRow(`SELECT EXISTS (SELECT 1 FROM oauth_applications WHERE id = $1)`, id).Scan(&taken)
 	return taken, err
 }
 
-// found turns the absence of a row into a NotFound error.
+// found turns db.ErrNoRows into a NotFound error.
 func found(err error, message string) error {
 	if errors.Is(err, db.ErrNoRows) {
 		return core.Errorf(core.NotFound, "%s", message)

@@ -10,7 +10,7 @@ import (
 	"stackyard/internal/seal"
 )
 
-// tokenView is the answer to a request for a token that succeeded.
+// tokenView is the body of a successful token response.
 type tokenView struct {
 	AccessToken  string `json:"access_token"`
 	TokenType    string `json:"token_type" doc:"Always Bearer."`
@@ -19,7 +19,7 @@ type tokenView struct {
 	Scope        string `json:"scope" doc:"The granted scopes, with spaces between them."`
 }
 
-// issue makes the tokens of a grant that an application has just redeemed.
+// issue creates the tokens of a grant that was just redeemed.
 func issue(q *db.Q, a Application, grantID string, now time.Time) (tokenView, error) {
 	g, err := liveGrant(q, grantID)
 	if err != nil {
@@ -28,8 +28,8 @@ func issue(q *db.Q, a Application, grantID string, now time.Time) (tokenView, er
 	return g.issue(q, a, g.scopes, now)
 }
 
-// issue makes an access token with some of the grant's scopes, and a refresh token where the application
-// has them.
+// issue creates an access token with some of the grant's scopes, and a refresh token if the application uses
+// them.
 func (g grant) issue(q *db.Q, a Application, scopes identity.Scopes, now time.Time) (tokenView, error) {
 	view := tokenView{
 		AccessToken: seal.NewToken(identity.AccessTokenPrefix),
@@ -59,7 +59,7 @@ func (g grant) issue(q *db.Q, a Application, scopes identity.Scopes, now time.Ti
 	})
 }
 
-// An accessToken is a token of a grant as it is stored.
+// An accessToken is an access token as stored.
 type accessToken struct {
 	id          string
 	hash        string

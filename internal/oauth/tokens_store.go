@@ -8,7 +8,7 @@ import (
 	"stackyard/internal/identity"
 )
 
-// liveGrant returns a grant that still holds: its user belongs to the organization, which is not
+// liveGrant returns a grant whose user is still a member of the organization, unless the organization is
 // suspended.
 func liveGrant(q *db.Q, id string) (grant, error) {
 	var g grant
@@ -33,7 +33,7 @@ func liveGrant(q *db.Q, id string) (grant, error) {
 	return g, nil
 }
 
-// insertAccessToken adds a token of a grant, which reaches the grant's organization.
+// insertAccessToken adds an access token for the grant's organization.
 func insertAccessToken(q *db.Q, g grant, t accessToken) error {
 	_, err := q.Exec(`
 		INSERT INTO access_tokens (id, user_id, hash, description, scopes, created_at, expires_at, grant_id)
@@ -70,13 +70,13 @@ func lockRefreshToken(q *db.Q, id string) (refreshToken, error) {
 		WHERE t.id = $1`, id)
 }
 
-// useRefreshToken notes that a refresh token has been used, until it is forgotten.
+// useRefreshToken marks a refresh token as used and sets when its row is removed.
 func useRefreshToken(q *db.Q, id string, forget time.Time) error {
 	_, err := q.Exec(`UPDATE oauth_refresh_tokens SET used = TRUE, expires_at = $2 WHERE id = $1`, id, db.Micros(forget))
 	return err
 }
 
-// replaceAccessTokens has the access tokens of a grant end soon, and removes those that have.
+// replaceAccessTokens shortens the lifetime of a grant's access tokens and removes expired ones.
 func replaceAccessTokens(q *db.Q, grantID string, now time.Time) error {
 	if _, err := q.Exec(`DELETE FROM access_tokens WHERE grant_id = $1 AND expires_at <= $2`, grantID, db.Micros(now)); err != nil {
 		return err
@@ -90,8 +90,8 @@ func replaceAccessTokens(q *db.Q, grantID string, now time.Time) error {
 	return identity.NoteChange(q)
 }
 
-// grantOfToken returns the grant that a token, of either kind, came of, and its application; both are ""
-// for a token that a person made. It is NotFound when nobody has a token with this hash.
+// grantOfToken returns the grant and application of an access or refresh token; both are empty for a personal
+// access token. An unknown hash is a NotFound error.
 func grantOfToken(q *db.Q, hash string) (id, applicationID string, err error) {
 	err = q.QueryRow(`
 		SELECT g.id, g.application_id

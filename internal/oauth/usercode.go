@@ -12,15 +12,13 @@ import (
 	"stackyard/internal/seal"
 )
 
-// userCodeLetters are the letters of user codes: no vowels, so that codes are not words, and nothing
-// that looks like a digit.
+// userCodeLetters has no vowels, so that codes are not words, and no letters that look like digits.
 const userCodeLetters = "BCDFGHJKLMNPQRSTVWXZ"
 
-// userCodeLength is how many letters a user code has: some 2.6e10 codes, of which the limits on guessing
-// let nobody try a notable part in the ten minutes of one.
+// userCodeLength gives 2.6e10 codes; rate limits make guessing one within its ten minutes infeasible.
 const userCodeLength = 8
 
-// newUserCode returns a user code as it is shown: XXXX-XXXX.
+// newUserCode returns a user code formatted as XXXX-XXXX.
 func newUserCode() string {
 	letters := make([]byte, userCodeLength)
 	for i := range letters {
@@ -34,8 +32,8 @@ func showUserCode(letters string) string {
 	return letters[:userCodeLength/2] + "-" + letters[userCodeLength/2:]
 }
 
-// ParseUserCode returns a user code as it is shown, from what a person entered: in any case, with spaces
-// and dashes anywhere. It is not ok when no code looks like that.
+// ParseUserCode normalizes a user code entered in any case, with any spaces and dashes. ok is false for
+// malformed input.
 func ParseUserCode(entered string) (code string, ok bool) {
 	var letters strings.Builder
 	for _, r := range entered {
@@ -53,8 +51,8 @@ func ParseUserCode(entered string) (code string, ok bool) {
 	return showUserCode(letters.String()), true
 }
 
-// userCodes hashes user codes. Unlike a token, a user code could be found by trying all of them against
-// a plain hash, so the hash takes a key that is not in the database.
+// userCodes hashes user codes. A plain hash of a short code could be reversed by trying all codes, so the hash
+// uses a key that is not in the database.
 type userCodes struct{ key []byte }
 
 func newUserCodes(key seal.Key) userCodes { return userCodes{key.Derive("oauth user codes")} }
