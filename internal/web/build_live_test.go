@@ -152,7 +152,7 @@ func TestBrowser_WithoutScriptShowsHowItIsNow(t *testing.T) {
 	j := r.take(s.Register(t, nil), "Thresh")
 	say(t, j, 1, 0, "one sheaf\n")
 	b.open(r.Path)
-	b.see("Running", "without script", "Refresh")
+	b.see("Running", "Live updates need JavaScript", "Refresh")
 	b.press("Thresh")
 	b.see("one sheaf")
 	j.Finish("2")

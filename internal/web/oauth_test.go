@@ -18,7 +18,7 @@ func TestDevice_ShowsWhoAsksForWhatAndFromWhere(t *testing.T) {
 		d := startDevice(t, s, "scope", "read_builds write_builds graphql")
 		v := signIn(t, s, "ada@acme.test")
 		p := v.get(d.Complete).want(200,
-			"Authorize Stackyard CLI?", "ada@acme.test", "part of this installation", d.UserCode, "From127.0.0.1", "Bystackyard/1.0",
+			"Authorize Stackyard CLI?", "ada@acme.test", "part of this installation", d.UserCode, "From127.0.0.1", "Withstackyard/1.0",
 			"See builds, jobs and annotations", "Start, cancel, rebuild", "No effect here: graphql")
 		if p.find(`name="organization" value="([^"]*)" required checked`) == "" {
 			t.Error("the only organization is not chosen")
@@ -175,7 +175,7 @@ func TestApplications_AreForAdministratorsOfTheirOrganization(t *testing.T) {
 		ada.post(list, "organization", "acme", "name", " ", "token_expires_in", "soon").want(422, "The time must be one of those offered")
 		ada.post(list, "organization", "acme", "name", " ", "token_expires_in", "60", "redirect_uris", "ftp://x").want(422, "The name must have", "Scopes must have at least one", `The list has "ftp://x"`)
 
-		p := ada.post(list, fields...).want(201, "The client secret of Dashboard", "will not be shown again")
+		p := ada.post(list, fields...).want(201, "Client secret of Dashboard", "will not be shown again")
 		secret := p.find(`<code class="secret"[^>]*>([^<]*)</code>`)
 		path := p.find(`href="(/settings/oauth-applications/acme/[0-9a-f-]{36})"`)
 		edit := ada.get(path).want(200, "confidential", "Dashboard").wantNot(secret)
@@ -194,7 +194,7 @@ func TestApplications_AreForAdministratorsOfTheirOrganization(t *testing.T) {
 			return oauthPost(t, s, "/oauth/device_authorization", url.Values{"client_id": {client}, "client_secret": {secret}, "scope": {"read_builds"}})
 		}
 		ask(secret).Want(200)
-		renewed := ada.post(path+"/secret").want(200, "The client secret of Dashboard").find(`<code class="secret"[^>]*>([^<]*)</code>`)
+		renewed := ada.post(path+"/secret").want(200, "Client secret of Dashboard").find(`<code class="secret"[^>]*>([^<]*)</code>`)
 		ask(secret).Want(401)
 		ask(renewed).Want(200)
 		ada.post(path, fields...).wantRedirect(path) // without "enabled"

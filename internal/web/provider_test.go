@@ -255,7 +255,7 @@ func TestProvider_IsWantedByOrganizations(t *testing.T) {
 		s.As(t, servertest.Ada).Patch("/v2/organizations/acme/members/"+servertest.BoID, map[string]any{"sso_mode": "required"}).Want(200)
 		early.get("/").want(200, "Sign in")
 		v := visit(t, s)
-		v.post("/login", "email", "bo@acme.test", "password", password).want(403, "wants you to sign in with 127.0.0.1")
+		v.post("/login", "email", "bo@acme.test", "password", password).want(403, "requires you to sign in with 127.0.0.1")
 		if v.sessionCookie() != "" {
 			t.Error("the visitor is signed in all the same")
 		}
