@@ -7,9 +7,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Command is what a command step runs, where, and what follows from how it ends.
+// Command describes a command step.
 type Command struct {
-	// Script holds the commands, one to a line; it is empty when plugins or hooks do the work.
+	// Script holds the commands, one per line; empty when plugins or hooks do the work.
 	Script  string
 	Plugins []Plugin
 	// Agents are the agent query rules, each key=value.
@@ -18,13 +18,13 @@ type Command struct {
 	// ArtifactPaths are separated by semicolons.
 	ArtifactPaths string
 
-	// Parallelism, when set, makes that many jobs; zero makes one that never runs. At most one of
+	// Parallelism, when set, creates that many jobs; zero creates one that never runs. At most one of
 	// Parallelism and Matrix is set.
 	Parallelism *int
 	Matrix      *Matrix
 	Concurrency *Concurrency
 
-	// Priority and TimeoutInMinutes are nil when the pipeline's, or the organization's, apply.
+	// Priority and TimeoutInMinutes are nil for the defaults of the pipeline or organization.
 	Priority             *int
 	TimeoutInMinutes     *int
 	SoftFail             SoftFail
@@ -32,23 +32,23 @@ type Command struct {
 	Retry                Retry
 }
 
-// Concurrency bounds how many jobs of a group, named across the organization, run at a time.
+// Concurrency limits how many jobs of a group run at the same time, across the organization.
 type Concurrency struct {
 	Group  string
 	Limit  int
 	Method ConcurrencyMethod
 }
 
-// ConcurrencyMethod says in what order the jobs of a group start.
+// ConcurrencyMethod is the order in which jobs of a group start.
 type ConcurrencyMethod string
 
-// The concurrency methods.
+// Concurrency methods.
 const (
 	Ordered ConcurrencyMethod = "ordered" // in order of creation
-	Eager   ConcurrencyMethod = "eager"   // whichever can, highest priority first
+	Eager   ConcurrencyMethod = "eager"   // as soon as possible, highest priority first
 )
 
-// maxConcurrencyGroup is the length of the longest name of a concurrency group, in characters.
+// maxConcurrencyGroup is the maximum length of a group name, in characters.
 const maxConcurrencyGroup = 200
 
 // command reads the attributes of a command step.

@@ -1,44 +1,43 @@
-// Package definition turns what a person wrote into a checked list of steps: pipeline YAML through
-// [Parse] when it is kept and [ParseWith] when it is built, the visual steps of the REST API through
-// [FromVisual]. All give the same [Pipeline].
+// Package definition parses pipeline definitions into a checked list of steps: pipeline YAML with [Parse] when
+// a pipeline is saved and [ParseWith] when a build is created, visual steps of the REST API with [FromVisual].
+// All return the same [Pipeline].
 //
-// Three ideas carry it. The model keeps every attribute as the step language means it, with aliases
-// of names and shapes already settled, so that later rooms never look at YAML. Reading never stops
-// at the first mistake: each [Problem] is noted with its line and column and reading goes on, so
-// that a person gets all of them at once. And a definition is a stranger's input: its size, depth,
-// aliases, variables and jobs are bounded while it is read, see limits.go.
+//   - The model resolves aliases of names and shapes, so that other packages never look at YAML.
+//   - Parsing does not stop at the first error: each [Problem] is recorded with its line and column, and
+//     all of them are returned at once.
+//   - A definition is untrusted input: size, depth, aliases, variables and jobs are bounded while parsing
+//     (limits.go).
 //
-// Three small languages stand inside the texts. Variables such as $BRANCH are filled in before
-// anything else is read, see interpolate.go. Conditions are checked where a definition is read, and
-// evaluated where a build is known, see [ParseCondition]. The placeholders of a matrix are filled in
-// when [Step.Expand] makes jobs of a step.
+// Definitions contain three small languages. Variables such as $BRANCH are interpolated before anything else is
+// parsed (interpolate.go). Conditions are checked when a definition is parsed and evaluated when a build is
+// created ([ParseCondition]). Matrix placeholders are filled in when [Step.Expand] turns a step into jobs.
 //
-// The functions are pure. Keys in depends_on may belong to steps that are uploaded later, but
-// dependencies that go in a circle are refused, since no step could begin.
+// All functions are pure. Keys in depends_on may belong to steps that are uploaded later; dependency cycles are
+// refused.
 package definition
 
 import "stackyard/internal/core"
 
-// A Pipeline is a definition that was read and found sound.
+// A Pipeline is a valid definition.
 type Pipeline struct {
-	// Env is the environment of every build, in the order it was written.
+	// Env is the environment of every build, in source order.
 	Env Env
-	// Agents are the agent query rules of steps that have none of their own for a key.
+	// Agents are default agent query rules, applied per key.
 	Agents []string
-	// Priority is that of command steps that have none of their own.
+	// Priority is the default priority of command steps.
 	Priority *int
-	// Attributes are passed on as written, in the shapes that JSON has: notify, and for command steps that
-	// have none of their own image, checkout, cache, and secrets, which are added to the step's.
+	// Attributes are passed on as JSON values: notify, and the defaults image, checkout and cache of command
+	// steps; secrets are added to those of each step.
 	Attributes map[string]any
 	Steps      []Step
-	// Warnings tell of what was accepted and has no effect, such as unknown keys.
+	// Warnings are about input that was accepted but has no effect, such as unknown keys.
 	Warnings []Problem
 }
 
-// Kind says what a step does.
+// Kind is the kind of a step.
 type Kind string
 
-// The kinds of steps.
+// Kinds of steps.
 const (
 	KindCommand Kind = "command"
 	KindWait    Kind = "wait"
@@ -48,11 +47,11 @@ const (
 	KindGroup   Kind = "group"
 )
 
-// A Step is one entry of a pipeline's steps. The pointer that goes with its kind is set, the others
-// are nil; block and input steps share Manual.
+// A Step is one entry of a pipeline's steps. Only the pointer for its kind is set; block and input steps share
+// Manual.
 type Step struct {
 	Kind Kind
-	// Line and Column say where the step stands in the YAML; zero for a visual step.
+	// Line and Column are the position in the YAML; zero for a visual step.
 	Line, Column int
 
 	// Key is unique in the pipeline, or empty.
@@ -61,11 +60,11 @@ type Step struct {
 	// If is a condition that [ParseCondition] takes, or empty; at most one of If and Branches is set.
 	If       string
 	Branches core.BranchFilter
-	// DependsOn is nil when the step has no such attribute, and empty when it says that the step
-	// depends on nothing, which also frees it from the barriers before it.
+	// DependsOn is nil when the attribute is missing. Empty means that the step depends on nothing, not even on
+	// wait steps before it.
 	DependsOn              []Dependency
 	AllowDependencyFailure bool
-	// Skip is for command, trigger and group steps.
+	// Skip applies to command, trigger and group steps.
 	Skip Skip
 
 	Command *Command
@@ -74,31 +73,31 @@ type Step struct {
 	Trigger *Trigger
 	Group   *Group
 
-	// Attributes are passed on as written, in the shapes that JSON has: what only agents and
-	// notifications read, the matrix in the form that signatures cover, and unknown keys.
+	// Attributes are passed on as JSON values: attributes only agents and notifications read, the matrix in the
+	// form that signatures cover, and unknown keys.
 	Attributes map[string]any
 }
 
-// A Dependency names a step that must end before another begins.
+// A Dependency names a step that must end before another starts.
 type Dependency struct {
 	Step string
 	// AllowFailure lets the dependent run when Step failed.
 	AllowFailure bool
 }
 
-// Skip keeps a step's jobs from running, for a reason that may be empty.
+// Skip keeps a step's jobs from running. The reason can be empty.
 type Skip struct {
 	On     bool
 	Reason string
 }
 
-// Wait is a barrier: later steps begin when all earlier ones have succeeded.
+// Wait is a barrier: later steps start when all earlier ones have succeeded.
 type Wait struct {
-	// ContinueOnFailure lets later steps begin after failures too.
+	// ContinueOnFailure lets later steps start after failures too.
 	ContinueOnFailure bool
 }
 
-// Group gives its members a common label and the attributes of the step that holds it.
+// Group gives its members a common label and attributes.
 type Group struct {
 	Steps []Step
 }

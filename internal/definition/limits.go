@@ -6,26 +6,26 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// The bounds of a definition. Sizes are checked while reading, never after, so that a small source
-// with many aliases costs no more than a large one without.
+// Limits of a definition. They are checked while reading, so that a small source with many aliases costs no
+// more than a large one without.
 const (
 	maxSource   = 1 << 20  // bytes of YAML
 	maxDepth    = 100      // nested lists and mappings, aliases expanded
 	maxNodes    = 200_000  // keys and values, aliases expanded
 	maxText     = 8 << 20  // bytes of keys and values, aliases expanded
 	maxJobs     = 4_000    // jobs of a build
-	maxProblems = 50       // problems told at once, and warnings likewise
+	maxProblems = 50       // reported problems, and warnings likewise
 	maxFormat   = 1_000    // bytes of a field's format
-	maxFormats  = 20_000   // bytes of all formats; a short one can take long to check
-	maxExpanded = 64 << 20 // bytes of what matrices copy for each of their jobs
+	maxFormats  = 20_000   // bytes of all formats, which are slow to check
+	maxExpanded = 64 << 20 // bytes copied by matrix expansion
 
-	// maxDimensions bounds a matrix whose dimensions have one value each; with more values the jobs do.
+	// maxDimensions bounds matrices whose dimensions have one value each; others are bounded by maxJobs.
 	maxDimensions = 100
 )
 
-// shape checks what no attribute may break, wherever it stands in the document: the depth, the keys
-// of mappings, aliases inside their own anchor, characters that cannot be stored. It looks at each
-// node once and does not expand aliases. It reports whether the document may be expanded at all.
+// shape checks rules that hold everywhere in the document: depth, keys of mappings, aliases inside their own
+// anchor, characters that cannot be stored. It visits each node once without expanding aliases, and reports
+// whether the document can be expanded at all.
 type shape struct {
 	r *reader
 	// open holds the anchored nodes that the walk is inside of.

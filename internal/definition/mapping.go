@@ -7,8 +7,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// A mapping is a YAML mapping with its merge keys resolved. It remembers which keys were asked for:
-// the others are unknown, and the ones asked for are what a misspelt key may have meant.
+// A mapping is a YAML mapping with its merge keys resolved. It records which keys were read: the others are
+// unknown, and the read ones are candidates for spelling suggestions.
 type mapping struct {
 	r       *reader
 	node    *yaml.Node
@@ -35,7 +35,7 @@ func (v value) mapping(expected string) *mapping {
 	return &mapping{r: v.r, node: v.node, name: v.name, entries: v.r.entries(v.node)}
 }
 
-// itemMapping is mapping for an item of a list, where null is no way to say nothing.
+// itemMapping is mapping for a list item, where null is an error.
 func (v value) itemMapping(expected string) *mapping {
 	if v.present() && !v.set() {
 		v.must(expected)
@@ -43,8 +43,8 @@ func (v value) itemMapping(expected string) *mapping {
 	return v.mapping(expected)
 }
 
-// entries lists the keys of a mapping in the order they were written, merged ones in the place of
-// their merge key. A mapping's own keys win over merged ones, earlier merges over later ones.
+// entries lists the keys of a mapping in source order, merged ones at the position of their merge key. Own keys
+// override merged ones, earlier merges later ones.
 func (r *reader) entries(n *yaml.Node) []entry {
 	merges := false
 	own := make([]entry, 0, len(n.Content)/2)
@@ -83,8 +83,7 @@ func (r *reader) entries(n *yaml.Node) []entry {
 	return all
 }
 
-// merged lists the entries that the value of a merge key brings: those of a mapping, or of a list of
-// mappings.
+// merged lists the entries of a merge key's value: of a mapping, or of a list of mappings.
 func (r *reader) merged(n *yaml.Node) []entry {
 	n = r.follow(n)
 	if r.spent {
@@ -120,8 +119,7 @@ func (m *mapping) qualified(name string) string {
 	return m.name + "." + name
 }
 
-// get returns the value of the attribute that goes by any of some names. Two of them at once are a
-// problem.
+// get returns the value of an attribute that has several names. Using two of them is a problem.
 func (m *mapping) get(names ...string) value {
 	found := value{r: m.r, name: m.qualified(names[0])}
 	for _, name := range names {
@@ -140,7 +138,7 @@ func (m *mapping) get(names ...string) value {
 	return found
 }
 
-// key returns where the key of an attribute stands, or the mapping itself.
+// key returns the node of an attribute's key, or the mapping itself.
 func (m *mapping) key(name string) *yaml.Node {
 	for _, e := range m.entries {
 		if e.name == name {
@@ -150,22 +148,22 @@ func (m *mapping) key(name string) *yaml.Node {
 	return m.node
 }
 
-// unknown returns the entries that nobody asked for.
+// unknown returns the entries that were never read.
 func (m *mapping) unknown() []entry {
 	return slices.DeleteFunc(slices.Clone(m.entries), func(e entry) bool { return slices.Contains(m.asked, e.name) })
 }
 
-// warnUnknown notes the entries that nobody asked for, of a mapping that has no place to keep them.
+// warnUnknown warns about the entries that were never read.
 func (m *mapping) warnUnknown() {
 	for _, e := range m.unknown() {
 		if m.r.warnings.full() {
-			return // finding out what was meant takes time
+			return // suggestions are expensive
 		}
 		m.r.warn(e.key, "%s has no key %s; it is ignored%s", m.name, quote(e.name), suggestion(e.name, m.asked))
 	}
 }
 
-// suggestion returns "; did you mean …?" when a known word is close to a name.
+// suggestion returns "; did you mean …?" when a known name is close.
 func suggestion(name string, known []string) string {
 	if near := nearest(name, known); near != "" {
 		return "; did you mean " + near + "?"
@@ -173,9 +171,9 @@ func suggestion(name string, known []string) string {
 	return ""
 }
 
-// nearest returns the known word that a person most likely meant, or "".
+// nearest returns the closest known name, or "".
 func nearest(word string, known []string) string {
-	const longest = 40 // no known word is nearly as long
+	const longest = 40 // longer than any known name
 	if len(word) > longest {
 		return ""
 	}
@@ -189,8 +187,7 @@ func nearest(word string, known []string) string {
 	return best
 }
 
-// distance counts the letters to insert, drop, change or swap with their neighbour to get from a to
-// b.
+// distance is the edit distance between a and b, counting a swap of neighbors as one edit.
 func distance(a, b string) int {
 	var before []int // the row before last
 	last := make([]int, len(b)+1)

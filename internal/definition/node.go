@@ -9,8 +9,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// A reader walks the nodes of one document. It notes what is wrong with them and counts what it
-// visits, each node as often as an alias leads to it.
+// A reader traverses the nodes of one document, records problems, and counts visited nodes, once per alias that
+// leads to a node.
 type reader struct {
 	source   []byte
 	problems notebook
@@ -18,18 +18,18 @@ type reader struct {
 	inside   map[insideProblem]bool
 
 	nodes, text, formats, patterns, expanded int
-	// spent is set when a bound was passed. From then on every value reads as absent, and no problem
-	// is noted, since it might not be one.
+	// spent is set when a limit was exceeded. From then on every value reads as absent and no problems are
+	// recorded.
 	spent bool
 
-	// open says that variables are not filled in yet.
+	// open is set while variables are not interpolated yet.
 	open bool
 
 	jobs    int
 	inGroup bool
 	// keyLines holds the line of each step that has a key.
 	keyLines map[string]int
-	// conditions holds what is wrong with each condition that was seen, nil for nothing.
+	// conditions caches the error of each condition seen; nil means valid.
 	conditions map[conditionKey]*ConditionError
 	graph      graph
 }
@@ -50,14 +50,14 @@ func (r *reader) problem(n *yaml.Node, format string, args ...any) {
 	}
 }
 
-// An insideProblem is one with a part of a scalar's text, by the line and column in it.
+// An insideProblem is a problem at a position within a scalar's text.
 type insideProblem struct {
 	node    *yaml.Node
 	problem Problem
 }
 
-// problemInside notes a problem with a line and column of a scalar's text, which count from one. It
-// looks for the place once, however often aliases lead to the scalar: that takes time.
+// problemInside records a problem at a line and column (from 1) of a scalar's text. The source position is
+// computed once per scalar, because that is slow.
 func (r *reader) problemInside(n *yaml.Node, p Problem) {
 	inside := insideProblem{n, p}
 	if r.spent || r.problems.full() || r.inside[inside] {
@@ -74,13 +74,13 @@ func (r *reader) warn(n *yaml.Node, format string, args ...any) {
 	}
 }
 
-// giveUp notes a last problem, after which nothing more is read.
+// giveUp records a final problem and stops reading.
 func (r *reader) giveUp(n *yaml.Node, format string, args ...any) {
 	r.problem(n, format, args...)
 	r.spent = true
 }
 
-// follow returns the node that n stands for, and counts it.
+// follow resolves aliases and counts the node.
 func (r *reader) follow(n *yaml.Node) *yaml.Node {
 	place := n
 	if n.Kind == yaml.AliasNode {
@@ -94,7 +94,7 @@ func (r *reader) follow(n *yaml.Node) *yaml.Node {
 	return n
 }
 
-// spend counts nodes that were visited, or copied by a merge key.
+// spend counts nodes that were visited or copied by a merge key.
 func (r *reader) spend(nodes int, place *yaml.Node) {
 	r.nodes += nodes
 	if r.nodes > maxNodes {
@@ -106,24 +106,23 @@ func (r *reader) value(n *yaml.Node, name string) value {
 	return value{r, r.follow(n), name}
 }
 
-// A value is a node with the name that messages call it by. The zero node is that of an attribute
-// which is not there. Reading methods return the zero value for it without a word; for a node of the
-// wrong shape they also note a problem. Null is as good as absent.
+// A value is a node with its name for messages. The node is nil for a missing attribute, which reads as the
+// zero value. A node of the wrong shape also records a problem. Null is the same as absent.
 type value struct {
 	r    *reader
 	node *yaml.Node
 	name string
 }
 
-// present reports whether the attribute was written at all.
+// present reports whether the attribute was written.
 func (v value) present() bool { return v.node != nil && !v.r.spent }
 
-// set reports whether the attribute was written and is not null.
+// set reports whether the attribute is present and not null.
 func (v value) set() bool { return v.present() && !isNull(v.node) }
 
 func (v value) is(kind yaml.Kind) bool { return v.set() && v.node.Kind == kind }
 
-// pending reports whether the value has a variable that is not filled in yet: it may become anything.
+// pending reports whether the value contains a variable that is not interpolated yet.
 func (v value) pending() bool {
 	return v.is(yaml.ScalarNode) && v.r.pending(v.node.Value)
 }
@@ -136,10 +135,10 @@ func (r *reader) pending(text string) bool {
 	return found || err != nil
 }
 
-// decided reports whether the value is set and known.
+// decided reports whether the value is set and not pending.
 func (v value) decided() bool { return v.set() && !v.pending() }
 
-// must notes that the value is not what it must be.
+// must records that the value is not what was expected.
 func (v value) must(expected string) {
 	v.r.problem(v.node, "%s must be %s, found %s", v.name, expected, describe(v.node))
 }
@@ -177,8 +176,8 @@ func (v value) texts() []string {
 	return texts
 }
 
-// boolean returns a truth, or missing when there is none. Variables leave texts behind, so the texts
-// true and false will do.
+// boolean returns a boolean, or missing if there is none. Interpolation produces strings, so "true" and "false"
+// are accepted.
 func (v value) boolean(missing bool) bool {
 	if !v.decided() {
 		return missing
@@ -204,13 +203,13 @@ func truth(n *yaml.Node) (b, ok bool) {
 	return false, false
 }
 
-// Every whole number that a definition holds fits into 32 bits.
+// All integers in a definition fit into 32 bits.
 const (
 	minInteger = math.MinInt32
 	maxInteger = math.MaxInt32
 )
 
-// integer returns a whole number between two bounds, or nil. A text that is one will do.
+// integer returns an integer within bounds, or nil. A string that is an integer is accepted.
 func (v value) integer(low, high int) *int {
 	if !v.decided() {
 		return nil
@@ -272,7 +271,7 @@ func isNull(n *yaml.Node) bool {
 	return n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null"
 }
 
-// describe says what a node is, for a message that expected something else.
+// describe names a node for a message that expected something else.
 func describe(n *yaml.Node) string {
 	switch n.Kind {
 	case yaml.AliasNode:
@@ -291,7 +290,7 @@ func describe(n *yaml.Node) string {
 	return "the text " + quote(n.Value)
 }
 
-// quote quotes a text for a message, cut where it would fill the screen.
+// quote quotes text for a message, shortened if long.
 func quote(s string) string {
 	const longest = 60
 	if runes := []rune(s[:min(len(s), 4*longest)]); len(runes) > longest {

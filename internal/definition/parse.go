@@ -2,11 +2,11 @@ package definition
 
 import "go.yaml.in/yaml/v3"
 
-// Parse reads pipeline YAML as it is kept: a mapping with a list of steps, or the bare list. When
-// something is wrong the error is an [Errors] with all of it, up to a bound.
+// Parse parses pipeline YAML when a pipeline is saved: a mapping with a list of steps, or the bare list. Errors
+// are returned together as [Errors], up to a limit.
 //
-// Variables such as $BRANCH stay as they are, since no build is known. An attribute that is not text,
-// such as parallelism, reads as absent where it has one.
+// Variables such as $BRANCH are kept, because there is no build yet. A non-text attribute such as parallelism
+// that contains a variable is treated as absent.
 func Parse(source []byte) (*Pipeline, error) {
 	return read(source, func(r *reader, root *yaml.Node) bool {
 		r.open = true
@@ -15,17 +15,16 @@ func Parse(source []byte) (*Pipeline, error) {
 	})
 }
 
-// ParseWith reads pipeline YAML for a build, whose variables it fills in before it looks at anything
-// else. They can stand in every text. Those given win over the definition's own env, which is read from
-// top to bottom. A nil env means that there is nothing to fill in, as in what agents upload: then a
-// dollar sign is one.
+// ParseWith parses pipeline YAML for a build and interpolates its variables first, in every text. Given
+// variables override the definition's own env, which is evaluated from top to bottom. A nil env disables
+// interpolation, as for uploads by agents, where dollar signs are literal.
 func ParseWith(source []byte, env func(name string) (string, bool)) (*Pipeline, error) {
 	return read(source, func(r *reader, root *yaml.Node) bool {
 		return env == nil || r.fillVariables(root, env) && r.checkShape(root)
 	})
 }
 
-// read reads pipeline YAML, after a look at its variables that may end it.
+// read parses pipeline YAML after variables, which can stop it.
 func read(source []byte, variables func(*reader, *yaml.Node) bool) (*Pipeline, error) {
 	root, syntax := load(source)
 	if syntax != nil {
@@ -44,8 +43,7 @@ func read(source []byte, variables func(*reader, *yaml.Node) bool) (*Pipeline, e
 	return p, nil
 }
 
-// pipeline reads a whole document. Top-level keys that it does not know are left alone: they hold
-// anchors.
+// pipeline reads a whole document. Unknown top-level keys are ignored: they hold anchors.
 func (r *reader) pipeline(root value) *Pipeline {
 	if root.is(yaml.SequenceNode) {
 		return &Pipeline{Steps: r.steps(root)}

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// A Problem is a sentence about a place in the YAML. Lines and columns count from one; columns count
+// A Problem is a message about a position in the YAML. Lines and columns count from 1; columns count
 // characters, not bytes.
 type Problem struct {
 	Line    int    `json:"line"`
@@ -19,10 +19,10 @@ func (p Problem) String() string {
 	return fmt.Sprintf("line %d, column %d: %s", p.Line, p.Column, p.Message)
 }
 
-// Errors is what [Parse] found wrong, in the order of the document. It is never empty.
+// Errors are the problems that [Parse] found, in document order. It is never empty.
 type Errors []Problem
 
-// Error gives each problem a line of its own.
+// Error returns one line per problem.
 func (e Errors) Error() string {
 	lines := make([]string, len(e))
 	for i, p := range e {
@@ -31,8 +31,8 @@ func (e Errors) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// A notebook keeps the first maxProblems different problems. An anchored part that is wrong is read
-// once for each of its aliases, and told of once.
+// A notebook keeps the first maxProblems distinct problems. A wrong node is read once for each of its aliases
+// and reported once.
 type notebook struct {
 	noted map[Problem]bool
 }

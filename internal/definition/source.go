@@ -39,8 +39,8 @@ func load(source []byte) (*yaml.Node, *Problem) {
 	}
 }
 
-// decode reads the next document. The library panics on a few malformed comments; to the person who
-// wrote them that is a syntax error like any other.
+// decode reads the next document. The library panics on some malformed comments; these are reported as syntax
+// errors.
 func decode(d *yaml.Decoder) (document *yaml.Node, err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -54,7 +54,7 @@ func decode(d *yaml.Decoder) (document *yaml.Node, err error) {
 	return document, nil
 }
 
-// checkCharacters finds the first character that YAML, or storage, cannot hold.
+// checkCharacters finds the first character that YAML or storage cannot represent.
 func checkCharacters(source []byte) *Problem {
 	line, column := 1, 1
 	for i := 0; i < len(source); {
@@ -73,7 +73,7 @@ func checkCharacters(source []byte) *Problem {
 	return nil
 }
 
-// printable reports whether YAML lets a character stand for itself.
+// printable reports whether YAML allows a character unescaped.
 func printable(c rune) bool {
 	switch {
 	case c < ' ':
@@ -90,8 +90,8 @@ var libraryLine = regexp.MustCompile(`^line (\d+): `)
 // unknownAnchor matches the library's message about an alias without an anchor.
 var unknownAnchor = regexp.MustCompile(`^unknown anchor '(.*)' referenced$`)
 
-// grammarMessages are about a token that cannot stand where it does. For these the library tells
-// where the list or mapping around the token begins, which may be far above.
+// grammarMessages describe tokens in the wrong place. For these the library reports where the enclosing list or
+// mapping starts, which may be far above.
 var grammarMessages = map[string]string{
 	"did not find expected key":              "a key was expected on this line; check its indentation against the lines above",
 	"did not find expected '-' indicator":    `a list item beginning with "-" was expected on this line; check its indentation against the lines above`,
@@ -106,7 +106,7 @@ var grammarMessages = map[string]string{
 	"did not find expected <stream-start>":   "this is not YAML",
 }
 
-// tokenMessages are about a token that is malformed; the library's line is right for them.
+// tokenMessages describe malformed tokens; the library reports the right line for them.
 var tokenMessages = map[string]string{
 	"mapping values are not allowed in this context":               `a value after ":" cannot stand where this line has it; quote the text if the colon belongs to it, or check the indentation`,
 	"block sequence entries are not allowed in this context":       `a list item beginning with "-" cannot stand where this line has it; put it on a line of its own, or quote the text`,
@@ -124,8 +124,8 @@ var tokenMessages = map[string]string{
 	"exceeded max depth of 10000":                                  "lists and mappings are nested too deep",
 }
 
-// SyntaxProblem makes a sentence with a place of an error of the library, which knows no columns and
-// not always the line.
+// SyntaxProblem turns a library error into a message with a position. The library knows no columns and not
+// always the line.
 func SyntaxProblem(source []byte, err error) *Problem {
 	message := strings.TrimPrefix(err.Error(), "yaml: ")
 	line := 1
@@ -207,9 +207,8 @@ func place(text string, offset int) (line, column int) {
 	return strings.Count(before, "\n") + 1, utf8.RuneCountInString(before[start:]) + 1
 }
 
-// placeInside returns where a line and column of a scalar's text stand in the source. That is known
-// where the text was written as it is: on one line, or line by line after "|". Else it is the place
-// of the scalar.
+// placeInside maps a line and column within a scalar's text to the source. This works for text on one line, or
+// line by line after "|". Otherwise it returns the position of the scalar.
 func placeInside(source []byte, n *yaml.Node, line, column int) (int, int) {
 	if n.Style == yaml.LiteralStyle {
 		written := lineOf(source, n.Line+line)

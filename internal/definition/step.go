@@ -11,7 +11,7 @@ import (
 	"stackyard/internal/core"
 )
 
-// typeKeys are the keys, and values of the key "type", that say what kind a step is.
+// typeKeys maps keys, and values of the key "type", to step kinds.
 var typeKeys = map[string]Kind{
 	"command":  KindCommand,
 	"commands": KindCommand,
@@ -25,7 +25,7 @@ var typeKeys = map[string]Kind{
 	"group":    KindGroup,
 }
 
-// bareSteps are the steps that a single word can stand for.
+// bareSteps are steps that can be written as a single word.
 var bareSteps = map[string]Kind{
 	"wait":   KindWait,
 	"waiter": KindWait,
@@ -37,8 +37,8 @@ var bareSteps = map[string]Kind{
 // stepKinds names the kinds in messages.
 const stepKinds = "command, wait, block, input, trigger or group"
 
-// step reads a step. The result counts only when nothing was wrong with its shape as a whole;
-// problems with its attributes are noted and reading goes on.
+// step reads a step. The result is valid unless its overall shape is wrong; problems with attributes are
+// recorded and reading continues.
 func (r *reader) step(v value) (Step, bool) {
 	v.name = "a step"
 	const expected = "a mapping, or one of the words wait, block and input"
@@ -109,8 +109,7 @@ func (r *reader) kind(m *mapping) (Kind, bool) {
 	return "", false
 }
 
-// kindIn returns the kind that a mapping's keys name, "" when they name none, and false when they
-// contradict each other.
+// kindIn returns the kind that a mapping's keys name, "" if none, and false if they conflict.
 func (r *reader) kindIn(m *mapping) (kind Kind, ok bool) {
 	if v := m.get("type"); v.set() {
 		word := v.text()
@@ -184,7 +183,7 @@ func (r *reader) stepOf(kind Kind, m *mapping, place *yaml.Node) Step {
 	return s
 }
 
-// jobs returns how many jobs a step makes that is not a group.
+// jobs returns how many jobs a step creates that is not a group.
 func (s Step) jobs() int {
 	switch {
 	case s.Command != nil && s.Command.Matrix != nil:
@@ -197,7 +196,7 @@ func (s Step) jobs() int {
 	return 1
 }
 
-// copies returns how many jobs a parallelism makes: zero makes one, which never runs.
+// copies returns how many jobs a parallelism creates: zero creates one job, which never runs.
 func copies(parallelism *int) int {
 	if parallelism == nil {
 		return 1
@@ -274,7 +273,7 @@ func (v value) skip() Skip {
 	return Skip{On: reason != "", Reason: reason}
 }
 
-// passOn returns attributes as they were written, nil when there are none of them.
+// passOn returns attributes as written, or nil.
 func (m *mapping) passOn(names ...string) map[string]any {
 	var attributes map[string]any
 	for _, name := range names {
@@ -299,10 +298,10 @@ func (m *mapping) passOn(names ...string) map[string]any {
 	return attributes
 }
 
-// keepUnknown keeps the keys of a step that nothing reads, and warns of them.
+// keepUnknown keeps the unknown keys of a step and warns about them.
 func (r *reader) keepUnknown(s *Step, m *mapping) {
 	for _, e := range m.unknown() {
-		if !r.warnings.full() { // finding out what was meant takes time
+		if !r.warnings.full() { // suggestions are expensive
 			r.warn(e.key, "a %s step has no key %s; it is kept and has no effect%s", s.Kind, quote(e.name), suggestion(e.name, m.asked))
 		}
 		if s.Attributes == nil {
