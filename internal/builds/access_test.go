@@ -151,7 +151,7 @@ func TestAccess_HidesPrivatePipelinesBehindTriggersFromStrangers(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		w.pipeline("private-child", nil, "{command: x}")
 		w.steps("{trigger: private-child, key: go, async: true, label: Go}")
-		w.create(nil)
+		w.createAll(nil)
 		w.ada.Patch(acme+"/pipelines/hello", map[string]any{"visibility": "public"}).Want(http.StatusOK)
 		cy := w.As(t, servertest.Cy)
 		for _, path := range []string{hello + "/1", hello + "/1/jobs"} {

@@ -10,8 +10,8 @@ import (
 	"stackyard/internal/tasks"
 )
 
-// Background registers what builds have done without a request: what time brings, and what a crash kept
-// from being done.
+// Background registers what builds have done without a request: what time brings, and what follows from
+// one build for others.
 func (s *Service) Background(r *tasks.Runner, blobs *blob.Store) {
 	r.HandleTx(deadlineTask, s.passDeadline)
 	r.HandleTx(expiryTask, s.expireJobs)
@@ -23,5 +23,5 @@ func (s *Service) Background(r *tasks.Runner, blobs *blob.Store) {
 		return blobs.DeleteAll(ctx, t.Key)
 	})
 	r.Handle(renderTask, tasks.Limits{Timeout: time.Minute}, s.renderPending)
-	r.Handle(consequenceTask, tasks.Limits{Timeout: time.Minute}, s.doTask)
+	r.Handle(consequenceTask, tasks.Limits{Timeout: time.Minute}, s.follow)
 }

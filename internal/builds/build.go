@@ -20,6 +20,7 @@ type Build struct {
 	Creator        *identity.User // nil when nobody here made it
 	CancelReason   string
 	TriggeredBy    string // the trigger job of another build; empty: none
+	Root           string // the build that the chain of triggers began with; empty: this one
 	RebuiltFrom    string // another build; empty: none
 	CreatedAt      time.Time
 	ScheduledAt    time.Time // when it is meant to run

@@ -38,6 +38,7 @@ func (w *world) deploy(path string, status int) {
 	id := w.deployOf(path)
 	w.start(id)
 	w.end(id, status)
+	w.follow()
 }
 
 func buildOf(pipeline string, number int) string {
@@ -55,6 +56,7 @@ func TestConcurrency_ATriggeredBuildHasThePlaceOfTheOneThatWaitsForIt(t *testing
 		outer, middle, inner, other := hello+"/1", buildOf("middle", 1), buildOf("inner", 1), buildOf("other", 1)
 		w.wantDeploys("creation", outer, "waiting", other, "limited")
 		w.run(1, "first", 0)
+		w.follow()
 		w.wantDeploys("the triggers", outer, "waiting", middle, "waiting", inner, "scheduled", other, "limited")
 		wantAt(t, w.ada.Get(acme+"/jobs/"+w.deployOf(other)+"/explain"), map[string]any{"concurrency.active": 1, "concurrency.ahead": 2})
 		w.deploy(inner, 0)
@@ -77,6 +79,7 @@ func TestConcurrency_ABuildThatNobodyWaitsForStandsBehindAllOthers(t *testing.T)
 			w.ada.Post(acme+"/pipelines/other/builds", map[string]any{"commit": "HEAD", "branch": "main"}).Want(http.StatusCreated)
 		}
 		w.run(1, "first", 0)
+		w.follow()
 		w.wantDeploys("the trigger", buildOf("other", 1), "scheduled", buildOf("other", 2), "limited", buildOf("free", 1), "limited")
 		w.ada.Put(buildOf("other", 1)+"/rebuild", nil).Want(http.StatusOK)
 		w.deploy(buildOf("other", 1), 0)
@@ -90,13 +93,14 @@ func TestConcurrency_ARetryKeepsThePlaceOfItsBuild(t *testing.T) {
 		w.pipeline("inner", nil, deploys)
 		w.pipeline("other", nil, deploys)
 		w.steps("{trigger: inner, key: go}", "wait", deploys)
-		w.create(nil)
+		w.createAll(nil)
 		for range 2 {
 			w.ada.Post(acme+"/pipelines/other/builds", map[string]any{"commit": "HEAD", "branch": "main"}).Want(http.StatusCreated)
 		}
 		w.deploy(buildOf("inner", 1), 1)
 		w.wantDeploys("the failure", buildOf("other", 1), "scheduled", buildOf("other", 2), "limited")
 		w.ada.Put(acme+"/jobs/"+w.job(1, "go")+"/retry", nil).Want(http.StatusOK)
+		w.follow()
 		w.wantDeploys("the retry", buildOf("inner", 2), "limited", hello+"/1", "waiting")
 		w.deploy(buildOf("other", 1), 0)
 		w.wantDeploys("the other", buildOf("inner", 2), "scheduled", buildOf("other", 2), "limited")
@@ -116,6 +120,7 @@ func TestConcurrency_EagerJobsCountAheadOfOrderedOnesOnlyOnceTheyCanStart(t *tes
 		}
 		w.wantDeploys("creation", hello+"/1", "waiting", buildOf("other", 1), "scheduled", buildOf("other", 2), "limited")
 		w.run(1, "first", 0)
+		w.follow()
 		w.deploy(buildOf("other", 1), 0)
 		w.wantDeploys("both can start", hello+"/1", "scheduled", buildOf("other", 2), "limited")
 		w.deploy(hello+"/1", 0)

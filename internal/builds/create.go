@@ -27,6 +27,7 @@ type Creation struct {
 	IgnoreBranchFilters bool
 	RebuiltFrom         string    // a build; empty: none
 	TriggeredBy         string    // a trigger job of another build; empty: none
+	Root                string    // the build that the chain of triggers began with; empty: this one
 	ScheduledAt         time.Time // when it is meant to run; zero: now
 	QueuePlace          string    // that of the build which waits for it; empty: behind all others
 	Details
@@ -102,6 +103,7 @@ func (n *newBuild) begin() {
 		Source:         c.Source,
 		Creator:        c.Creator,
 		TriggeredBy:    c.TriggeredBy,
+		Root:           c.Root,
 		RebuiltFrom:    c.RebuiltFrom,
 		CreatedAt:      now,
 		ScheduledAt:    c.ScheduledAt,
@@ -147,6 +149,9 @@ func (n *newBuild) read() (*definition.Pipeline, error) {
 // write makes the build within a transaction, which may be tried several times.
 func (n *newBuild) write(q *db.Q, then *followUps) error {
 	p := n.pipeline
+	if err := n.checkDescendants(q); err != nil {
+		return err
+	}
 	if err := pipelines.LockForBuild(q, n.org.ID, p.ID); err != nil {
 		return err
 	}

@@ -314,11 +314,13 @@ func TestCreate_SkipsOlderBuildsThatHaveNotStarted(t *testing.T) {
 		w.create(nil)     // 2 is of a branch that the filter leaves out
 		w.create(map[string]any{"branch": "elsewhere"})
 		w.create(feature) // 4 runs
+		w.follow()
 		w.wantStates(1, "skipped", "a skipped")
 		wantEqual(t, "finished_at", w.build(1).String("finished_at"), w.now())
 		w.start(w.job(4, "a"))
 		w.create(feature)
 		w.create(nil)
+		w.follow()
 		for number, want := range []string{1: "skipped", 2: "scheduled", 3: "scheduled", 4: "running", 5: "scheduled", 6: "scheduled"} {
 			if number > 0 {
 				wantEqual(t, fmt.Sprintf("build %d", number), w.build(number).String("state"), want)
@@ -336,12 +338,14 @@ func TestCreate_CancelsOlderBuildsThatRun(t *testing.T) {
 		w.create(nil)                                  // 3 has not started
 		w.create(map[string]any{"branch": "feature"})  // 4 runs on another branch
 		w.create(map[string]any{"branch": "unlisted"}) // 5 runs on a branch that the filter leaves out
+		w.follow()
 		w.start(w.job(1, "a"))
 		w.run(2, "a", 0)
 		w.start(w.job(4, "a"))
 		w.start(w.job(5, "a"))
 		w.create(nil)
 		w.create(map[string]any{"branch": "unlisted"})
+		w.follow()
 		w.wantStates(1, "canceling", "a canceling, ask canceled, b canceled")
 		w.wantStates(2, "canceled", "a passed, ask canceled, b canceled")
 		w.wantStates(3, "scheduled", "a scheduled, ask waiting, b waiting")

@@ -4,22 +4,11 @@ import (
 	"context"
 
 	"stackyard/internal/db"
-	"stackyard/internal/flow"
 )
 
-// DieAfter does something to a build as a process does that dies right after the commit.
-func (s *Service) DieAfter(ctx context.Context, orgID, buildID string, do func(*flow.Run) error) error {
-	_, err := s.commit(ctx, func(q *db.Q, then *followUps) error {
-		u, err := s.open(q, orgID, buildID, then)
-		if err != nil {
-			return err
-		}
-		if err := do(u.run); err != nil {
-			return err
-		}
-		return u.close()
-	})
-	return err
+// EndStart does the second half of starting the build of a trigger job: the build was made.
+func (s *Service) EndStart(ctx context.Context, orgID, jobID string) error {
+	return s.endStart(ctx, jobOf{orgID, jobID}, nil)
 }
 
 // RemoveOld removes one batch of old builds.

@@ -15,7 +15,8 @@ import (
 
 // followUps are what a unit of work leads to outside of its build: consequences for other builds, and
 // what the clock is to do. All of it is written as tasks in the transaction of the unit, so that neither
-// a crash nor a database that goes away loses any.
+// a crash nor a database that goes away loses any, and so that the request that causes it does not wait
+// for it: one build can have hundreds of others follow.
 type followUps struct {
 	consequences []consequence
 	begin        []tasks.Task        // at the time given, or earlier if that was asked for before
@@ -34,10 +35,6 @@ type consequence struct {
 
 // consequenceTask is the kind of tasks that are consequences.
 const consequenceTask = "build-consequence"
-
-// followDelay is how long a consequence is left to the one who caused it, which is done with it in
-// milliseconds unless it fails or dies.
-const followDelay = 30 * time.Second
 
 type deed string
 
@@ -87,13 +84,13 @@ func (f *followUps) forget(kind, key string) {
 }
 
 // save writes the counts of pipelines and the tasks at the end of a transaction. The consequences are due
-// at a time.
-func (f *followUps) save(q *db.Q, at time.Time) error {
+// now.
+func (f *followUps) save(q *db.Q, now time.Time) error {
 	if err := f.counts.Save(q); err != nil {
 		return err
 	}
 	for _, c := range f.consequences {
-		f.begin = append(f.begin, tasks.Task{Kind: consequenceTask, Key: c.key(), Payload: c, RunAt: at})
+		f.begin = append(f.begin, tasks.Task{Kind: consequenceTask, Key: c.key(), Payload: c, RunAt: now})
 	}
 	if err := tasks.Add(q, f.begin...); err != nil {
 		return err
@@ -111,36 +108,12 @@ func (f *followUps) save(q *db.Q, at time.Time) error {
 
 func (c consequence) key() string { return string(c.Do) + " " + c.ID }
 
-// follow does the consequences at once, each in a unit of work of its own. What fails is tried again as
-// the task that it is.
-func (s *Service) follow(ctx context.Context, f *followUps) {
-	var done []string
-	for _, c := range f.consequences {
-		if err := s.do(ctx, c); err != nil {
-			s.log.ErrorContext(ctx, "build follow-up failed, will retry", "do", c.Do, "id", c.ID, "error", err)
-			continue
-		}
-		done = append(done, c.key())
-	}
-	if len(done) == 0 {
-		return
-	}
-	err := s.db.Write(ctx, func(q *db.Q) error { return tasks.Remove(q, consequenceTask, done...) })
-	if err != nil {
-		s.log.WarnContext(ctx, "remove finished build follow-ups failed", "error", err)
-	}
-}
-
-// doTask does a consequence whose cause did not get to it.
-func (s *Service) doTask(ctx context.Context, t *tasks.Due) error {
+// follow does what follows from a unit of work for another build.
+func (s *Service) follow(ctx context.Context, t *tasks.Due) error {
 	var c consequence
 	if err := t.Payload(&c); err != nil {
 		return err
 	}
-	return s.do(ctx, c)
-}
-
-func (s *Service) do(ctx context.Context, c consequence) error {
 	job := jobOf{c.OrganizationID, c.ID}
 	switch c.Do {
 	case startBuild:

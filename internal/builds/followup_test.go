@@ -10,10 +10,8 @@ import (
 	"time"
 
 	"stackyard/internal/flow"
+	"stackyard/internal/server/servertest"
 )
-
-// followDelay is when another takes over what a process that died has left.
-const followDelay = 30 * time.Second
 
 // triggers gives hello the steps of a build that triggers one of child, and makes it.
 func (w *world) triggers() {
@@ -23,50 +21,58 @@ func (w *world) triggers() {
 	w.create(nil)
 }
 
-// die has the process that moves a job die right after the commit.
-func (w *world) die(buildID string, do func(*flow.Run) error) {
+// follow does what follows from builds for other builds.
+func (w *world) follow() {
 	w.t.Helper()
-	w.ok(w.service.DieAfter(w.t.Context(), w.orgID, buildID, do))
+	w.pass(0)
+}
+
+// createAll makes a build of hello and what follows from it, and returns the build as it is then.
+func (w *world) createAll(more map[string]any) *servertest.Response {
+	w.t.Helper()
+	created := w.create(more)
+	w.follow()
+	return w.ada.Get(hello + "/" + created.String("number")).Want(http.StatusOK)
 }
 
 const child = acme + "/pipelines/child/builds"
 
-func TestFollow_MakesATriggeredBuildThoughTheProcessDied(t *testing.T) {
+func TestFollow_MakesATriggeredBuildAsATask(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		w.triggers()
-		first := w.job(1, "first")
-		w.start(first)
-		w.die(w.build(1).String("id"), func(r *flow.Run) error { return r.Finish(first, "", flow.Exit{}) })
+		w.run(1, "first", 0)
 		w.wantStates(1, "running", "first passed, waiter passed, child scheduled")
-		w.pass(followDelay)
+		wantEqual(t, "builds of child", w.ada.Get(child).Len(""), 0)
+		w.follow()
 		w.wantStates(1, "running", "first passed, waiter passed, child running")
 		wantEqual(t, "builds of child", w.ada.Get(child).Len(""), 1)
 		w.wantTasks("build-consequence", 0)
 	})
 }
 
-func TestFollow_TellsOfATriggeredBuildsEndThoughTheProcessDied(t *testing.T) {
+func TestFollow_EndsATriggerJobAsATask(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		w.triggers()
 		w.run(1, "first", 0)
-		made := w.ada.Get(child + "/1").Want(http.StatusOK)
-		work := made.String("jobs.0.id")
+		w.follow()
+		work := w.ada.Get(child + "/1").Want(http.StatusOK).String("jobs.0.id")
 		w.start(work)
-		w.die(made.String("id"), func(r *flow.Run) error { return r.Finish(work, "", flow.Exit{Status: 1}) })
+		w.end(work, 1)
 		w.wantStates(1, "running", "first passed, waiter passed, child running")
-		w.pass(followDelay)
+		w.follow()
 		w.wantStates(1, "failed", "first passed, waiter passed, child failed")
 		w.wantTasks("build-consequence", 0)
 	})
 }
 
-func TestFollow_CancelsATriggeredBuildThoughTheProcessDied(t *testing.T) {
+func TestFollow_CancelsATriggeredBuildAsATask(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		w.triggers()
 		w.run(1, "first", 0)
-		w.die(w.build(1).String("id"), (*flow.Run).CancelBuild)
+		w.follow()
+		w.ada.Put(hello+"/1/cancel", nil).Want(http.StatusOK)
 		wantEqual(t, "the child", w.ada.Get(child+"/1").String("state"), "scheduled")
-		w.pass(followDelay)
+		w.follow()
 		wantEqual(t, "the child", w.ada.Get(child+"/1").String("state"), "canceled")
 		w.wantTasks("build-consequence", 0)
 	})
@@ -77,11 +83,14 @@ func TestFollow_LeavesNothingToBeDoneTwice(t *testing.T) {
 		w.ada.Patch(acme+"/pipelines/hello", map[string]any{"skip_queued_branch_builds": true}).Want(http.StatusOK)
 		w.triggers()
 		w.create(nil)
+		w.follow()
 		wantEqual(t, "the older build", w.build(1).String("state"), "skipped")
 		w.run(2, "first", 0)
+		w.follow()
 		work := w.ada.Get(child + "/1").String("jobs.0.id")
 		w.start(work)
 		w.end(work, 0)
+		w.follow()
 		wantEqual(t, "the newer build", w.build(2).String("state"), "passed")
 		w.wantTasks("build-consequence", 0)
 		w.wantTasks("job-expiry", 0)
@@ -92,6 +101,7 @@ func TestTime_HasConsequencesForOtherBuilds(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		w.triggers()
 		w.run(1, "first", 0)
+		w.follow()
 		w.pass(expiry)
 		wantEqual(t, "the child", w.ada.Get(child+"/1").String("state"), "failed")
 		w.wantStates(1, "failed", "first passed, waiter passed, child failed")
@@ -187,6 +197,7 @@ func TestPipelineRemoval_LetsBuildsGoOnThatWaitedForItsOwn(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		w.triggers()
 		w.run(1, "first", 0)
+		w.follow()
 		w.pipeline("holder", nil, "{command: holds, concurrency: 1, concurrency_group: g}")
 		w.ada.Post(acme+"/pipelines/holder/builds", map[string]any{"commit": "HEAD", "branch": "main"}).Want(http.StatusCreated)
 		w.steps("{command: waits, concurrency: 1, concurrency_group: g}")

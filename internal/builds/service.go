@@ -32,29 +32,19 @@ func New(d *db.DB, p *pipelines.Service, public core.PublicURL, clock core.Clock
 // maxTries bounds how often a unit of work is done again because jobs moved under its hands.
 const maxTries = 20
 
-// write runs fn as one transaction, and then does what must follow.
+// write runs fn as one transaction, in which the tasks that follow from it are saved.
 func (s *Service) write(ctx context.Context, fn func(q *db.Q, then *followUps) error) error {
-	then, err := s.commit(ctx, fn)
-	if err != nil {
-		return refused(err)
-	}
-	s.follow(context.WithoutCancel(ctx), then)
-	return nil
-}
-
-// commit runs fn as one transaction and returns what must follow, which is saved with it.
-func (s *Service) commit(ctx context.Context, fn func(q *db.Q, then *followUps) error) (then *followUps, err error) {
-	err = errMoved
+	err := errMoved
 	for try := 0; errors.Is(err, errMoved) && try < maxTries; try++ {
 		err = s.db.Write(ctx, func(q *db.Q) error {
-			then = &followUps{} // what an earlier attempt asked for did not happen
+			then := &followUps{}
 			if err := fn(q, then); err != nil {
 				return err
 			}
-			return then.save(q, s.clock().Add(followDelay))
+			return then.save(q, s.clock())
 		})
 	}
-	return then, err
+	return refused(err)
 }
 
 // refused gives an error of flow about a job in the wrong state the kind that a person is told.

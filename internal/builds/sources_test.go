@@ -28,6 +28,7 @@ func TestCreate_BuildsVisualPipelines(t *testing.T) {
 		other := w.ada.Post(path, map[string]any{"commit": "HEAD", "branch": "other"}).Want(http.StatusCreated)
 		wantAt(t, other, map[string]any{"jobs.0.state": "broken", "jobs.0.broken_reason": "branch_mismatch", "jobs.2.state": "blocked", "state": "passed", "blocked": true})
 		w.ada.Put(acme+"/jobs/"+other.String("jobs.2.id")+"/unblock", nil).Want(http.StatusOK)
+		w.follow()
 		wantEqual(t, "the build", w.ada.Get(path+"/2").String("state"), "passed")
 		wantEqual(t, "the triggered build", w.ada.Get(hello+"/1").Want(http.StatusOK).String("triggered_from.build_pipeline_slug"), "visual")
 	})

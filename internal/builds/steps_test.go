@@ -310,7 +310,7 @@ func TestSteps_KnowTheBuildTheyAreMadeFor(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		w.pipeline("child", nil, `{command: "$SERVICE_BUILD_ID $SERVICE_BUILD_URL $SERVICE_CLUSTER_ID $SERVICE_TRIGGERED_FROM_BUILD_PIPELINE_SLUG/$SERVICE_TRIGGERED_FROM_BUILD_NUMBER"}`)
 		w.steps("{trigger: child, key: go}")
-		w.create(nil)
+		w.createAll(nil)
 		child := w.ada.Get(acme + "/pipelines/child/builds/1").Want(http.StatusOK)
 		wantEqual(t, "command", child.String("jobs.0.command"),
 			child.String("id")+" "+w.URL+"/acme/child/builds/1 "+servertest.AcmeClusterID+" hello/1")

@@ -13,7 +13,7 @@ const noBuild = "No build found"
 
 const selectBuild = `
 	SELECT b.id, b.organization_id, b.pipeline_id, b.cluster_id, b.number, b.branch, b.commit_name, b.source,
-		b.state, b.tally, b.cancel_reason, b.triggered_by, b.rebuilt_from, b.created_at, b.scheduled_at, b.queue_place, b.started_at, b.failing_at, b.finished_at,
+		b.state, b.tally, b.cancel_reason, b.triggered_by, b.root_build, b.rebuilt_from, b.created_at, b.scheduled_at, b.queue_place, b.started_at, b.failing_at, b.finished_at,
 		d.message, d.tag, d.env, d.pipeline_env, d.author, d.pull_request, d.clean_checkout,
 		rb.id, COALESCE(rb.number, 0), rp.slug, tb.id, COALESCE(tb.number, 0), tp.slug, ` + identity.UserColumns + `
 	FROM builds b
@@ -30,7 +30,7 @@ func scanBuild(scan db.Scan) (*Build, error) {
 	var creator identity.User
 	err := scan(append([]any{
 		&b.ID, &b.OrganizationID, &b.PipelineID, db.ToText(&b.ClusterID), &b.Number, &b.Branch, &b.Commit, &b.Source,
-		&b.State, db.ToJSON(&b.Tally), db.ToText(&b.CancelReason), db.ToText(&b.TriggeredBy), db.ToText(&b.RebuiltFrom), db.ToTime(&b.CreatedAt), db.ToTime(&b.ScheduledAt), &b.QueuePlace, db.ToTime(&b.StartedAt), db.ToTime(&b.FailingAt), db.ToTime(&b.FinishedAt),
+		&b.State, db.ToJSON(&b.Tally), db.ToText(&b.CancelReason), db.ToText(&b.TriggeredBy), db.ToText(&b.Root), db.ToText(&b.RebuiltFrom), db.ToTime(&b.CreatedAt), db.ToTime(&b.ScheduledAt), &b.QueuePlace, db.ToTime(&b.StartedAt), db.ToTime(&b.FailingAt), db.ToTime(&b.FinishedAt),
 		db.ToText(&b.Message), db.ToText(&b.Tag), db.ToJSON(&b.Env), db.ToJSON(&b.PipelineEnv), db.ToJSON(&b.Author), db.ToJSON(&b.PullRequest), &b.CleanCheckout,
 		db.ToText(&b.rebuiltFrom.ID), &b.rebuiltFrom.Number, db.ToText(&b.rebuiltFrom.Slug),
 		db.ToText(&b.triggeredFrom.ID), &b.triggeredFrom.Number, db.ToText(&b.triggeredFrom.Slug),
@@ -137,10 +137,10 @@ func nextNumber(q *db.Q, pipelineID string) (n int, err error) {
 func insertBuild(q *db.Q, b *Build) error {
 	_, err := q.Exec(`
 		INSERT INTO builds (id, organization_id, pipeline_id, cluster_id, number, branch, commit_name, source, creator_id,
-			state, tally, waiting_jobs, scheduled_jobs, running_jobs, triggered_by, rebuilt_from, created_at, scheduled_at, queue_place)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, 0, 0, 0, $12, $13, $14, $15, $16)`,
+			state, tally, waiting_jobs, scheduled_jobs, running_jobs, triggered_by, root_build, rebuilt_from, created_at, scheduled_at, queue_place)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, 0, 0, 0, $12, $13, $14, $15, $16, $17)`,
 		b.ID, b.OrganizationID, b.PipelineID, db.Text(b.ClusterID), b.Number, b.Branch, b.Commit, b.Source, userID(b.Creator),
-		b.State, db.JSON(b.Tally), db.Text(b.TriggeredBy), db.Text(b.RebuiltFrom), db.Micros(b.CreatedAt), db.Micros(b.ScheduledAt), b.QueuePlace)
+		b.State, db.JSON(b.Tally), db.Text(b.TriggeredBy), db.Text(b.Root), db.Text(b.RebuiltFrom), db.Micros(b.CreatedAt), db.Micros(b.ScheduledAt), b.QueuePlace)
 	if err != nil {
 		return err
 	}

@@ -28,14 +28,22 @@ func (s *Service) startChild(ctx context.Context, at jobOf) error {
 	if kind := core.KindOf(err); err != nil && (kind == 0 || kind == core.Unavailable) {
 		return err
 	}
+	return s.endStart(ctx, at, err)
+}
+
+// endStart moves a trigger job on when its build was made, or fails it with the reason why it was not.
+func (s *Service) endStart(ctx context.Context, at jobOf, failure error) error {
 	return s.onTrigger(ctx, at, func(u *unit, j *flow.Job) error {
 		switch {
+		case j.State == flow.Canceled: // while the build was being made
+			u.then.cause(abandonBuild, at.orgID, j.ID)
+			return nil
 		case j.State != flow.Scheduled:
 			return nil
-		case err == nil:
+		case failure == nil:
 			return u.run.ChildCreated(j.ID)
 		}
-		if err := explainEnd(u.q, j.ID, err.Error()); err != nil {
+		if err := explainEnd(u.q, j.ID, failure.Error()); err != nil {
 			return err
 		}
 		return u.run.ChildFinished(j.ID, false)
@@ -115,6 +123,7 @@ func (t *trigger) creation(target *pipelines.Pipeline) Creation {
 		Source:      FromTrigger,
 		Creator:     t.from.Creator,
 		TriggeredBy: t.job.ID,
+		Root:        cmp.Or(t.from.Root, t.from.ID),
 		MetaData:    asked.MetaData,
 		Details: Details{
 			Message: cmp.Or(asked.Message, t.job.Label),

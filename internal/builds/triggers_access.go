@@ -92,3 +92,21 @@ func triggerDepth(q *db.Q, b *Build) (depth int, err error) {
 	}
 	return depth, nil
 }
+
+// checkDescendants refuses one more build that descends from a root through triggers when there are as many
+// as the organization allows. The build of this very trigger job, made before a crash, does not count.
+func (n *newBuild) checkDescendants(q *db.Q) error {
+	root := n.asked.Root
+	if root == "" {
+		return nil
+	}
+	if err := q.LockName("descendants of build " + root); err != nil {
+		return err
+	}
+	var made int
+	err := q.QueryRow(`SELECT COUNT(*) FROM builds WHERE root_build = $1 AND triggered_by <> $2`, root, n.asked.TriggeredBy).Scan(&made)
+	if most := n.org.Limits.TriggeredBuilds; err == nil && made >= most {
+		err = core.Errorf(core.Unprocessable, "The build that this chain of triggers began with has led to %d others, and the organization allows no more", made)
+	}
+	return err
+}

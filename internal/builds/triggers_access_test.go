@@ -16,6 +16,7 @@ import (
 func (w *world) triggerAs(who *servertest.Client, slug string) *servertest.Response {
 	w.t.Helper()
 	build := who.Post(acme+"/pipelines/"+slug+"/builds", map[string]any{"commit": "HEAD", "branch": "main"}).Want(http.StatusCreated)
+	w.follow()
 	return w.ada.Get(acme + "/jobs/" + build.String("jobs.0.id")).Want(http.StatusOK)
 }
 
@@ -58,7 +59,8 @@ func TestTrigger_WithTeamsNeedsTheCreatorsAccess(t *testing.T) {
 		// An administrator builds everything, also again what Bo could not.
 		wantEqual(t, "by an administrator", w.triggerAs(w.ada, "from-unseen").String("state"), "running")
 		rebuilt := w.ada.Put(acme+"/pipelines/from-unseen/builds/1/rebuild", nil).Want(http.StatusOK)
-		wantEqual(t, "rebuilt", rebuilt.String("jobs.0.state"), "running")
+		w.follow()
+		wantEqual(t, "rebuilt", w.ada.Get(acme+"/jobs/"+rebuilt.String("jobs.0.id")).String("state"), "running")
 		// Without teams every member does.
 		w.Apply("organizations: [{slug: acme, features: {teams: false}}]")
 		wantEqual(t, "without teams", w.triggerAs(bo, "from-unseen").String("state"), "running")
@@ -77,6 +79,7 @@ func TestTrigger_OfABuildThatNobodyMadeNeedsATeamOfBothPipelines(t *testing.T) {
 			}))
 			_, err := w.service.Create(t.Context(), p, builds.Creation{Commit: "HEAD", Branch: "main", Source: builds.FromWebhook})
 			w.ok(err)
+			w.follow()
 			return w.ada.Get(acme + "/jobs/" + w.ada.Get(acme+"/pipelines/"+slug+"/builds").String("0.jobs.0.id"))
 		}
 		w.pipeline("target", map[string]any{"teams": map[string]string{team: "build_and_read"}}, "command: a")

@@ -65,6 +65,8 @@ type Limits struct {
 	RESTRequestsPerSecond int `json:"rest_requests_per_second" yaml:"rest_requests_per_second"`
 	// BuildRetentionDays is how long finished builds are kept; 0 is for ever.
 	BuildRetentionDays int `json:"build_retention_days,omitempty" yaml:"build_retention_days"`
+	// TriggeredBuilds is how many builds may descend from one build through triggers.
+	TriggeredBuilds int `json:"triggered_builds" yaml:"triggered_builds"`
 	// FairShare is how pipelines share the agents of a queue.
 	FairShare FairShare `json:"fair_share,omitzero" yaml:"fair_share"`
 }
@@ -106,7 +108,7 @@ func (l Limits) OfStacks(scope string) int {
 }
 
 // DefaultLimits are the limits of an organization that sets none.
-var DefaultLimits = Limits{Stacks: 30, RESTRequestsPerSecond: 1000}
+var DefaultLimits = Limits{Stacks: 30, RESTRequestsPerSecond: 1000, TriggeredBuilds: 500}
 
 // reservedSlugs are the first path segments that the server itself answers.
 var reservedSlugs = []string{

@@ -48,6 +48,7 @@ type LimitsSpec struct {
 	StackRequestsPerSecond map[string]int `yaml:"stack_requests_per_second"`
 	RESTRequestsPerSecond  *int           `yaml:"rest_requests_per_second"`
 	BuildRetentionDays     *int           `yaml:"build_retention_days"`
+	TriggeredBuilds        *int           `yaml:"triggered_builds"`
 	FairShare              FairShareSpec  `yaml:"fair_share"`
 }
 
@@ -85,6 +86,9 @@ func (s LimitsSpec) check(c *core.Complaints) {
 	}
 	if s.BuildRetentionDays != nil && (*s.BuildRetentionDays < 0 || *s.BuildRetentionDays > maxRetentionDays) {
 		c.Add(s.Line, "build_retention_days must be an integer from 0, which keeps builds for ever, to %d", maxRetentionDays)
+	}
+	if s.TriggeredBuilds != nil && *s.TriggeredBuilds < 0 {
+		c.Add(s.Line, "triggered_builds must not be negative")
 	}
 	for _, scope := range slices.Sorted(maps.Keys(s.StackRequestsPerSecond)) {
 		if !slices.Contains(identity.StackScopes(), scope) {
@@ -176,6 +180,7 @@ func (s LimitsSpec) to(l *identity.Limits) {
 	core.SetGiven(&l.Stacks, s.Stacks)
 	core.SetGiven(&l.RESTRequestsPerSecond, s.RESTRequestsPerSecond)
 	core.SetGiven(&l.BuildRetentionDays, s.BuildRetentionDays)
+	core.SetGiven(&l.TriggeredBuilds, s.TriggeredBuilds)
 	core.SetGiven(&l.FairShare.On, s.FairShare.Enabled)
 	l.StackRequestsPerSecond = overridden(l.StackRequestsPerSecond, s.StackRequestsPerSecond)
 	l.FairShare.Weights = overridden(l.FairShare.Weights, s.FairShare.Weights)
