@@ -2,6 +2,8 @@ package agents
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"time"
 
 	"stackyard/internal/builds"
@@ -64,11 +66,12 @@ func (s *Service) loseSilent(q *db.Q, since, now time.Time) (more bool, err erro
 	if err != nil {
 		return false, err
 	}
+	slices.SortFunc(silent, func(a, b silentAgent) int { return strings.Compare(a.id, b.id) }) // all writers lock agents in this order
 	for _, who := range silent {
 		if s.roster.heardSince(who.id, since) {
 			err = hear(q, who.id, now)
 		} else {
-			err = s.lose(q, who, now)
+			err = s.lose(q, who, since, now)
 		}
 		if err != nil {
 			return false, err
@@ -77,15 +80,17 @@ func (s *Service) loseSilent(q *db.Q, since, now time.Time) (more bool, err erro
 	return len(silent) == lostBatch, nil
 }
 
-func (s *Service) lose(q *db.Q, who silentAgent, now time.Time) error {
+// lose gives up an agent, unless another replica has heard of it after a time.
+func (s *Service) lose(q *db.Q, who silentAgent, since, now time.Time) error {
 	a, err := locked(q, who.organizationID, who.id)
 	if err != nil {
 		return err
 	}
-	if err := forget(q, a.ID); err != nil {
+	silent, err := forgetSilent(q, a.ID, since)
+	if err != nil {
 		return err
 	}
-	if !a.to(Lost, now) {
+	if !silent || !a.to(Lost, now) {
 		return nil
 	}
 	q.Announce(topic(a.ID))

@@ -1,6 +1,8 @@
 package agents
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"stackyard/internal/builds"
@@ -28,6 +30,11 @@ func (s *Service) observe(q *db.Q, _ *builds.Build, moved []flow.JobChange) erro
 		q.Announce(topic(j.AgentID))
 		if j.State.Ended() && change.From != flow.Assigned {
 			ended[j.FinishedAt] = append(ended[j.FinishedAt], j.AgentID)
+		}
+	}
+	if len(ended) > 1 {
+		if err := q.LockAll("agents", "id", slices.Concat(slices.Collect(maps.Values(ended))...)); err != nil {
+			return err
 		}
 	}
 	for at, agentIDs := range ended {

@@ -42,11 +42,12 @@ func (p *presence) countsSince(now time.Time, every time.Duration) time.Time {
 	return p.steady
 }
 
-// look notes that the loop comes by, and whether it could save.
+// look notes that the loop comes by, and whether it could save. A clock that was set counts as having been
+// away.
 func (p *presence) look(now time.Time, every time.Duration, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if err != nil || !p.looked.IsZero() && now.Sub(p.looked) > 3*every {
+	if err != nil || !p.looked.IsZero() && now.Sub(p.looked) > 3*every || now.Before(p.looked) {
 		p.steady = now
 	}
 	p.looked = now

@@ -139,10 +139,16 @@ func forget(q *db.Q, agentID string) error {
 	return err
 }
 
+// forgetSilent is forget for an agent that nobody has heard of since a time, and reports whether it was one.
+func forgetSilent(q *db.Q, agentID string, since time.Time) (bool, error) {
+	n, err := q.Exec(`DELETE FROM agent_presence WHERE agent_id = $1 AND heard_at < $2`, agentID, db.Micros(since))
+	return n > 0, err
+}
+
 // hearAll notes that many agents were heard of, and returns how many of them are known to be there.
 func hearAll(q *db.Q, agentIDs []string, at time.Time) (known int64, err error) {
 	in, arg := q.In("agent_id", 1, agentIDs)
-	return q.Exec(`UPDATE agent_presence SET heard_at = $2 WHERE `+in, arg, db.Micros(at))
+	return q.Exec(`UPDATE agent_presence SET heard_at = $2 WHERE `+q.InOrder("agent_presence", "agent_id", in), arg, db.Micros(at))
 }
 
 // earliestHeard returns when the agent that has been silent for longest was heard of; now if there is none.
@@ -164,12 +170,10 @@ func silentSince(q *db.Q, since time.Time, limit int) ([]silentAgent, error) {
 		LIMIT $2`, db.Micros(since), limit)
 }
 
-// jobsEnded notes when agents ended jobs. All writers lock agents in the same order.
+// jobsEnded notes when agents ended jobs.
 func jobsEnded(q *db.Q, agentIDs []string, at time.Time) error {
 	in, arg := q.In("id", 1, agentIDs)
-	_, err := q.Exec(`
-		UPDATE agents SET last_job_finished_at = $2
-		WHERE id IN (SELECT id FROM agents WHERE `+in+` ORDER BY id`+q.ForUpdate()+`)`, arg, db.Micros(at))
+	_, err := q.Exec(`UPDATE agents SET last_job_finished_at = $2 WHERE `+q.InOrder("agents", "id", in), arg, db.Micros(at))
 	return err
 }
 
@@ -242,5 +246,5 @@ func removeGone(q *db.Q, since time.Time, limit int) (int64, error) {
 		DELETE FROM agents WHERE id IN (
 			SELECT id FROM agents
 			WHERE state NOT IN ('connected', 'stopping') AND COALESCE(disconnected_at, lost_at, created_at) < $1
-			LIMIT $2)`, db.Micros(since), limit)
+			LIMIT $2`+q.SkipLocked()+`)`, db.Micros(since), limit)
 }

@@ -231,15 +231,22 @@ func (u *unit) updateSteps(steps []*flow.Step) error {
 
 func (u *unit) updateJobs(changes []flow.JobChange) error {
 	var alike batches
+	var ids []string
 	for _, change := range changes {
 		j := change.Job
 		if change.From == "" {
 			continue
 		}
+		ids = append(ids, j.ID)
 		alike.add(j.ID, change.From, j.State, db.Text(j.BrokenReason), j.Unreachable, number(j.ExitStatus), db.Text(j.Signal), db.Text(j.SignalReason),
 			j.SoftFailed, number(j.PromisedExitStatus), db.Micros(j.PromisedAt), j.PromiseFails, j.PromisedFailure(), j.Retried, db.Text(j.RetriedIn),
 			j.RetriesCount, db.JSON(j.RuleUses), j.Queued, duration(j.ConcurrencyWait),
 			db.Micros(j.LimitedAt), db.Micros(j.RunnableAt), db.Micros(j.StartedAt), db.Micros(j.FinishedAt), db.Micros(j.ExpiredAt), db.Micros(j.UnblockedAt))
+	}
+	if len(ids) > 1 { // stacks that notify of jobs lock them without the build's lock
+		if err := u.q.LockAll("jobs", "id", ids); err != nil {
+			return err
+		}
 	}
 	return alike.update(u.q, "jobs", "AND state = $2", `
 		state = $3, broken_reason = $4, unreachable = $5, exit_status = $6, signal = $7, signal_reason = $8,

@@ -63,6 +63,9 @@ func giveRulesTo(q *db.Q, buildID string) error {
 	if err := dispatch.Intern(q, orgID, slices.Collect(maps.Values(sets))...); err != nil {
 		return err
 	}
+	if err := q.LockAll("jobs", "id", slices.Concat(slices.Collect(maps.Values(bySet))...)); err != nil {
+		return err
+	}
 	for set, jobIDs := range bySet {
 		in, arg := q.In("id", 2, jobIDs)
 		if _, err := q.Exec(`UPDATE jobs SET rule_set = $1 WHERE `+in, set, arg); err != nil {

@@ -39,6 +39,8 @@ func away(ctx context.Context, err error) error {
 		sentence = doesNotAnswer
 	} else if e, ok := errors.AsType[*sqlite.Error](err); ok {
 		sentence = sqliteSentences[e.Code()&0xff]
+	} else if e, ok := errors.AsType[*pgconn.PgError](err); ok {
+		sentence = postgresSentences[e.Code]
 	}
 	switch {
 	case sentence == "":
@@ -50,17 +52,28 @@ func away(ctx context.Context, err error) error {
 	}
 }
 
-const cannotBeUsed = "The database cannot be used right now; try again."
+const (
+	diskFull     = "The disk of the database is full; nothing can be saved until there is space."
+	keptBusy     = "Another program keeps the database busy; try again."
+	cannotBeUsed = "The database cannot be used right now; try again."
+)
 
 // sqliteSentences says for the primary result codes that are nobody's mistake what a person is told.
 var sqliteSentences = map[int]string{
-	sqlite3.SQLITE_FULL:      "The server's disk is full; nothing can be saved until there is space.",
-	sqlite3.SQLITE_BUSY:      "Another program keeps the database busy; try again.",
+	sqlite3.SQLITE_FULL:      diskFull,
+	sqlite3.SQLITE_BUSY:      keptBusy,
 	sqlite3.SQLITE_IOERR:     cannotBeUsed,
 	sqlite3.SQLITE_CANTOPEN:  cannotBeUsed,
 	sqlite3.SQLITE_NOMEM:     cannotBeUsed,
 	sqlite3.SQLITE_READONLY:  cannotBeUsed,
 	sqlite3.SQLITE_INTERRUPT: cannotBeUsed,
+}
+
+// postgresSentences is the same for codes of PostgreSQL.
+var postgresSentences = map[string]string{
+	"53100": diskFull,
+	"55P03": keptBusy,                                 // lock_timeout
+	"57014": "The database took too long; try again.", // statement_timeout
 }
 
 // connectionLost reports whether err says that PostgreSQL is not there to talk to, rather than what
@@ -73,6 +86,7 @@ func connectionLost(err error) bool {
 		switch e.Code {
 		case "57P01", "57P02", "57P03", // shutting down, crashed, starting up
 			"53300", // no connection left
+			"25P03", // idle_in_transaction_session_timeout
 			"25006": // a standby after a failover: it only reads
 			return true
 		}

@@ -11,6 +11,7 @@ import (
 	"path"
 	"regexp"
 
+	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
 )
 
@@ -64,17 +65,22 @@ func (e *sqliteEngine) migrationLock(ctx context.Context) (unlock func(), err er
 }
 
 func (e *postgresEngine) migrate(ctx context.Context) ([]string, error) {
+	config := e.pool.Config().ConnConfig
+	patientSession(config)
+	db := stdlib.OpenDB(*config)
+	defer db.Close()
 	return schema{
 		dialect:    goose.DialectPostgres,
-		db:         e.db,
+		db:         db,
 		files:      postgresWords{files},
 		isMigrated: `SELECT to_regclass($1) IS NOT NULL`,
-		lock:       e.migrationLock,
+		lock:       func(ctx context.Context) (func(), error) { return migrationLock(ctx, db) },
 	}.bringUp(ctx)
 }
 
-func (e *postgresEngine) migrationLock(ctx context.Context) (unlock func(), err error) {
-	conn, err := e.db.Conn(ctx)
+// migrationLock waits for other processes that migrate the same database.
+func migrationLock(ctx context.Context, db *sql.DB) (unlock func(), err error) {
+	conn, err := db.Conn(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -40,10 +40,10 @@ func openPostgres(ctx context.Context, connect string, log *slog.Logger) (*postg
 	if u, err := url.Parse(connect); err == nil && !u.Query().Has("pool_max_conns") {
 		config.MaxConns = poolSize
 	}
-	config.MaxConns = max(config.MaxConns, 2) // a migration holds its lock with one and works with another
 	if config.ConnConfig.RuntimeParams["application_name"] == "" {
 		config.ConnConfig.RuntimeParams["application_name"] = "stackyard"
 	}
+	boundSession(config.ConnConfig)
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return nil, err

@@ -148,6 +148,27 @@ func (q *Q) Lock(table, id string) error {
 	return err
 }
 
+// LockAll locks the rows of a table whose key is one of ids as [Q.Lock] does, in the order of their keys:
+// two writes that want the same rows never wait for each other. table and key are constants of the code.
+func (q *Q) LockAll(table, key string, ids []string) error {
+	if q.engine == SQLite {
+		return q.held()
+	}
+	in, arg := q.In(key, 1, ids)
+	_, err := q.Exec(`SELECT 1 FROM `+table+` WHERE `+in+` ORDER BY `+key+` FOR NO KEY UPDATE`, arg)
+	return err
+}
+
+// InOrder returns a condition for an UPDATE or DELETE of many rows: the same as the given one, except that
+// the rows are locked in the order of their keys before any is changed. table and key are constants of the
+// code.
+func (q *Q) InOrder(table, key, condition string) string {
+	if q.engine == SQLite {
+		return condition
+	}
+	return key + ` IN (SELECT ` + key + ` FROM ` + table + ` WHERE ` + condition + ` ORDER BY ` + key + ` FOR NO KEY UPDATE)`
+}
+
 // Locking ends a SELECT of one row, of the table that it calls alias, which is locked as [Q.Lock] does and
 // returned as it is then. What is joined to it is returned as it was when the statement began.
 func (q *Q) Locking(alias string) string {
@@ -167,13 +188,12 @@ func (q *Q) LockName(name string) error {
 	return err
 }
 
-// ForUpdate ends a SELECT whose rows are locked until the end of the write, in the order in which it
-// returns them.
+// ForUpdate ends a SELECT whose rows are locked as [Q.Lock] does, in the order in which it returns them.
 func (q *Q) ForUpdate() string {
 	if q.engine == SQLite {
 		return ""
 	}
-	return ` FOR UPDATE`
+	return ` FOR NO KEY UPDATE`
 }
 
 // ForShare ends a SELECT whose rows nobody changes until the end of the write. Others may hold them so at

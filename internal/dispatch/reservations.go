@@ -40,13 +40,7 @@ func Reserve(q *db.Q, orgID, clusterID, stackID string, jobIDs []string, now, un
 // Lock keeps others from reserving jobs, handing them out or taking them away until the end of the write:
 // always in the same order, so that two who want the same jobs do not wait for each other.
 func Lock(q *db.Q, jobIDs ...string) error {
-	lock := q.ForUpdate()
-	if lock == "" {
-		return nil
-	}
-	in, arg := q.In("job_id", 1, jobIDs)
-	_, err := db.All(q, scanText, `SELECT job_id FROM runnable WHERE `+in+` ORDER BY job_id `+lock, arg)
-	return err
+	return q.LockAll("runnable", "job_id", jobIDs)
 }
 
 func scanText(scan db.Scan) (text string, err error) { return text, scan(&text) }

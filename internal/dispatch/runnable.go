@@ -44,7 +44,7 @@ func Remove(q *db.Q, jobIDs ...string) error {
 		return nil
 	}
 	in, arg := q.In("job_id", 1, jobIDs)
-	_, err := q.Exec(`DELETE FROM runnable WHERE `+in, arg)
+	_, err := q.Exec(`DELETE FROM runnable WHERE `+q.InOrder("runnable", "job_id", in), arg)
 	return err
 }
 
@@ -60,12 +60,12 @@ func Adopt(q *db.Q, orgID, clusterID, queueID string) error {
 			SELECT b.id FROM pipelines p
 			JOIN builds b ON b.pipeline_id = p.id
 			WHERE p.organization_id = $1 AND b.cluster_id = $2 AND b.finished_at IS NULL)`
-	_, err := q.Exec(`UPDATE jobs SET queue_id = $3 WHERE type = 'script' AND `+lost, orgID, clusterID, queueID)
+	_, err := q.Exec(`UPDATE jobs SET queue_id = $3 WHERE `+q.InOrder("jobs", "id", "type = 'script' AND "+lost), orgID, clusterID, queueID)
 	if err != nil {
 		return err
 	}
 	q.Announce(Topic(queueID))
-	_, err = q.Exec(`UPDATE runnable SET queue_id = $3 WHERE `+lost, orgID, clusterID, queueID)
+	_, err = q.Exec(`UPDATE runnable SET queue_id = $3 WHERE `+q.InOrder("runnable", "job_id", lost), orgID, clusterID, queueID)
 	return err
 }
 

@@ -153,7 +153,11 @@ func checkKey(ctx context.Context, d *db.DB, key seal.Key) error {
 // Apply applies an organization file and writes a line for each thing it did. Errors name the file by
 // path.
 func Apply(ctx context.Context, st Storage, path string, source []byte, out io.Writer) error {
-	lines, err := orgfile.Apply(ctx, st.DB, st.Key, core.SystemClock, source)
+	clock, err := st.DB.NewClock(ctx, core.SystemClock, nil)
+	if err != nil {
+		return err
+	}
+	lines, err := orgfile.Apply(ctx, st.DB, st.Key, clock.Now, source)
 	if err != nil {
 		return fmt.Errorf("%s:\n%w", path, err)
 	}

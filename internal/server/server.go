@@ -3,11 +3,13 @@
 package server
 
 import (
+	"context"
 	"log/slog"
 	"net/http"
 	"net/netip"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -41,9 +43,10 @@ type Parts struct {
 	Blobs  *blob.Store
 	Key    seal.Key
 	Public core.PublicURL
-	Clock  core.Clock
-	// DatabaseClock stands in for the database's own clock where that one counts, in tests that own the
-	// time; nil otherwise.
+	// Clock is that of this process. What is saved or compared with what was saved goes by the database's
+	// clock, which replicas share.
+	Clock core.Clock
+	// DatabaseClock stands in for the database's own clock, in tests that own the time; nil otherwise.
 	DatabaseClock  core.Clock
 	Log            *slog.Logger
 	Version        string
@@ -70,9 +73,16 @@ type Server struct {
 // New wires a server. The database must be migrated.
 func New(p Parts) (*Server, error) {
 	s := &Server{}
+	limiter := limits.New(p.DB, p.Clock, p.DatabaseClock, p.Log) // measures time with both clocks
+	clock, err := agreedClock(p)
+	if err != nil {
+		return nil, err
+	}
+	p.Clock = clock.Now
 	metrics := prometheus.NewRegistry()
 	metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	s.background = newBackground(p, metrics)
+	s.background.bus.OnPoll(clock.Measure)
 	directory := identity.NewDirectory(p.DB, p.Clock)
 	s.accounts = account.New(p.DB, directory, p.Clock)
 	routes := append(s.ownRoutes(p, metrics), s.rooms(p, directory, metrics)...)
@@ -81,16 +91,25 @@ func New(p Parts) (*Server, error) {
 		Sessions:       s.agents.Authenticate,
 		Registrations:  s.agents.AuthenticateRegistration,
 		Public:         p.Public,
-		Limiter:        limits.New(p.DB, p.Clock, p.DatabaseClock, p.Log),
+		Limiter:        limiter,
 		Log:            p.Log,
 		Metrics:        metrics,
 		TrustedProxies: p.TrustedProxies,
 		Used:           s.background.uses.Note,
 		ErrorPage:      s.pages.ErrorPage,
 	}, routes)
-	var err error
 	s.openAPI, err = s.handler.OpenAPI(p.Version)
 	return s, err
+}
+
+// clockTimeout bounds the first look at the database's clock.
+const clockTimeout = 10 * time.Second
+
+// agreedClock returns the clock that replicas share.
+func agreedClock(p Parts) (*db.Clock, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), clockTimeout)
+	defer cancel()
+	return p.DB.NewClock(ctx, p.Clock, p.DatabaseClock)
 }
 
 // rooms returns the routes of every capability, and registers what the rooms do in the background.

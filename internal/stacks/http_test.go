@@ -464,3 +464,23 @@ func TestTimeline_TellsWhatHappened(t *testing.T) {
 		wantEqual(t, "told", r.At("events.5.detail"), "Booting")
 	})
 }
+
+// A reservation holds for as long as it was made for, also where another replica's machine has another time.
+func TestReserve_HoldsInAReplicaWhoseClockIsAhead(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		job := w.schedule(1)[0]
+		w.register("other").Want(http.StatusCreated)
+		replica := w.SkewedReplica(t, time.Hour)
+		reserve := func(s *servertest.Server, stack string) *servertest.Response {
+			t.Helper()
+			w.Clock.Advance(time.Second)
+			return s.AsAgent(t, servertest.AcmeAgent).Put("/v3/stacks/"+stack+"/scheduled-jobs/batch-reserve",
+				fields{"job_uuids": []string{job}, "reservation_expiry_seconds": 60}).Want(http.StatusOK)
+		}
+		reserve(w.Server, "robot")
+		wantEqual(t, "reserved by the other stack", reserve(replica, "other").At("reserved"), []string{})
+		w.Clock.Advance(time.Minute)
+		wantEqual(t, "reserved after the end", reserve(replica, "other").At("reserved"), []string{job})
+		wantEqual(t, "reserved where the clock is right", reserve(w.Server, "robot").At("reserved"), []string{})
+	})
+}

@@ -170,7 +170,7 @@ func (s *Service) Flush(ctx context.Context) error {
 func noteCalls(q *db.Q, stacks map[string]time.Time) error {
 	ids, latest := latestOf(stacks)
 	in, arg := q.In("id", 1, ids)
-	_, err := q.Exec(`UPDATE stacks SET connected_at = $2 WHERE connected_at < $2 AND `+in, arg, db.Micros(latest))
+	_, err := q.Exec(`UPDATE stacks SET connected_at = $2 WHERE `+q.InOrder("stacks", "id", "connected_at < $2 AND "+in), arg, db.Micros(latest))
 	return err
 }
 
@@ -179,7 +179,7 @@ func notePolls(q *db.Q, queues map[string]time.Time) error {
 	ids, latest := latestOf(queues)
 	in, arg := q.In("id", 2, ids)
 	_, err := q.Exec(`
-		INSERT INTO queue_polls (queue_id, polled_at) SELECT id, CAST($1 AS BIGINT) FROM queues WHERE `+in+`
+		INSERT INTO queue_polls (queue_id, polled_at) SELECT id, CAST($1 AS BIGINT) FROM queues WHERE `+in+` ORDER BY id
 		ON CONFLICT (queue_id) DO UPDATE SET polled_at = excluded.polled_at WHERE queue_polls.polled_at < excluded.polled_at`, db.Micros(latest), arg)
 	return err
 }

@@ -129,8 +129,8 @@ func compare(a, b Task) int {
 // Remove removes tasks of a kind that are there. If one is being run, its transaction does not
 // commit; a call that has begun goes on.
 func Remove(q *db.Q, kind string, keys ...string) error {
-	condition, arg := q.In("key", 2, keys)
-	_, err := q.Exec(`DELETE FROM tasks WHERE kind = $1 AND `+condition, kind, arg)
+	in, arg := q.In("key", 2, keys)
+	_, err := q.Exec(`DELETE FROM tasks WHERE kind = $1 AND `+q.InOrder("tasks", "key", "kind = $1 AND "+in), kind, arg)
 	return err
 }
 

@@ -73,7 +73,9 @@ func Start(t testing.TB, d *db.DB, change ...func(*server.Parts)) *Server {
 	for _, change := range change {
 		change(&parts)
 	}
-	parts.DatabaseClock = parts.Clock
+	if parts.DatabaseClock == nil {
+		parts.DatabaseClock = parts.Clock
+	}
 	s.Server, err = server.New(parts)
 	if err != nil {
 		t.Fatal(err)
@@ -89,8 +91,19 @@ func Start(t testing.TB, d *db.DB, change ...func(*server.Parts)) *Server {
 // announces reaches the first one only on PostgreSQL.
 func (s *Server) Replica(t testing.TB) *Server {
 	t.Helper()
+	return s.replica(t, s.Clock.Now)
+}
+
+// SkewedReplica is Replica on a machine whose clock is ahead of the database's.
+func (s *Server) SkewedReplica(t testing.TB, ahead time.Duration) *Server {
+	t.Helper()
+	return s.replica(t, func() time.Time { return s.Clock.Now().Add(ahead) })
+}
+
+func (s *Server) replica(t testing.TB, clock core.Clock) *Server {
+	t.Helper()
 	r := Start(t, s.DB, func(p *server.Parts) {
-		p.Key, p.Blobs, p.Clock = s.Key, s.Blobs, s.Clock.Now
+		p.Key, p.Blobs, p.Clock, p.DatabaseClock = s.Key, s.Blobs, clock, s.Clock.Now
 	})
 	r.Key, r.Blobs, r.Clock = s.Key, s.Blobs, s.Clock
 	return r
