@@ -129,6 +129,14 @@ func readAll(ctx context.Context, objects objects, key string) ([]byte, error) {
 // String names the place.
 func (s *Store) String() string { return s.objects.String() }
 
+// Folder returns the folder that objects are in; "" when they are in a bucket.
+func (s *Store) Folder() string {
+	if f, ok := s.objects.(*folder); ok {
+		return f.dir
+	}
+	return ""
+}
+
 // Put keeps what is read from a reader under a key, in the place of what was there. It is durable when Put
 // returns; nobody ever reads a part of it, and nothing of it is kept when reading fails. size is how
 // many bytes there must be, or -1 where that is not known.

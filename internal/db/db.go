@@ -42,6 +42,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -107,6 +108,14 @@ func Open(ctx context.Context, url string, log *slog.Logger) (*DB, error) {
 // Close waits for the writes that have begun, refuses those that have not, and closes the database.
 // On SQLite it leaves one clean file behind.
 func (d *DB) Close() error { return d.close() }
+
+// Folder returns where a SQLite database is; "" for PostgreSQL.
+func (d *DB) Folder() string {
+	if e, ok := d.engine.(*sqliteEngine); ok {
+		return filepath.Dir(e.path)
+	}
+	return ""
+}
 
 // Engine says which engine this is.
 func (d *DB) Engine() Engine { return d.name }

@@ -19,6 +19,10 @@ import (
 // ErrNewer is in the chain of the error for a database whose schema a newer binary has written.
 var ErrNewer = errors.New("the database is newer than this program")
 
+// ErrNotWritable is in the chain of the error of a write to a database that takes none: its disk is full, or
+// it is read-only.
+var ErrNotWritable = errors.New("the database cannot be written")
+
 // errClosed is the error of a Read or Write that comes after Close.
 var errClosed = &core.Error{Kind: core.Unavailable, Message: "The server is shutting down.", RetryAfter: 1}
 
@@ -29,22 +33,30 @@ func unavailable(cause error, sentence string) error {
 	return fmt.Errorf("%w: %w", &core.Error{Kind: core.Unavailable, Message: sentence, RetryAfter: 1}, cause)
 }
 
+// notWritable is unavailable for a database that takes no writes.
+func notWritable(cause error, sentence string) error {
+	return unavailable(fmt.Errorf("%w: %w", ErrNotWritable, cause), sentence)
+}
+
 // away gives errors that say "not now" the kind Unavailable, and leaves others as they are.
 func away(ctx context.Context, err error) error {
 	if err == nil || core.KindOf(err) != 0 || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
 	sentence := ""
-	if connectionLost(err) {
-		sentence = doesNotAnswer
-	} else if e, ok := errors.AsType[*sqlite.Error](err); ok {
+	if e, ok := errors.AsType[*sqlite.Error](err); ok {
 		sentence = sqliteSentences[e.Code()&0xff]
 	} else if e, ok := errors.AsType[*pgconn.PgError](err); ok {
 		sentence = postgresSentences[e.Code]
 	}
+	if sentence == "" && connectionLost(err) {
+		sentence = doesNotAnswer
+	}
 	switch {
 	case sentence == "":
 		return err
+	case sentence == DiskFull || sentence == readOnly:
+		return notWritable(err, sentence)
 	case ctx.Err() != nil: // which is why: the drivers break off what they are doing
 		return fmt.Errorf("%w: %w", ctx.Err(), err)
 	default:
@@ -53,25 +65,28 @@ func away(ctx context.Context, err error) error {
 }
 
 const (
-	diskFull     = "The disk of the database is full; nothing can be saved until there is space."
+	// DiskFull says that there is no space for another write.
+	DiskFull     = "The disk of the database is full; nothing can be saved until there is space."
+	readOnly     = "The database is read-only; nothing can be saved until that is changed."
 	keptBusy     = "Another program keeps the database busy; try again."
 	cannotBeUsed = "The database cannot be used right now; try again."
 )
 
 // sqliteSentences says for the primary result codes that are nobody's mistake what a person is told.
 var sqliteSentences = map[int]string{
-	sqlite3.SQLITE_FULL:      diskFull,
+	sqlite3.SQLITE_FULL:      DiskFull,
 	sqlite3.SQLITE_BUSY:      keptBusy,
 	sqlite3.SQLITE_IOERR:     cannotBeUsed,
 	sqlite3.SQLITE_CANTOPEN:  cannotBeUsed,
 	sqlite3.SQLITE_NOMEM:     cannotBeUsed,
-	sqlite3.SQLITE_READONLY:  cannotBeUsed,
+	sqlite3.SQLITE_READONLY:  readOnly,
 	sqlite3.SQLITE_INTERRUPT: cannotBeUsed,
 }
 
 // postgresSentences is the same for codes of PostgreSQL.
 var postgresSentences = map[string]string{
-	"53100": diskFull,
+	"25006": readOnly, // a standby, or a transaction that was made so
+	"53100": DiskFull,
 	"55P03": keptBusy,                                 // lock_timeout
 	"57014": "The database took too long; try again.", // statement_timeout
 }

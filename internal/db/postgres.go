@@ -178,10 +178,14 @@ func (e *postgresEngine) tryBegin(ctx context.Context) (*sql.Conn, error) {
 	}
 	if _, err := conn.ExecContext(ctx, `BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE`); err != nil {
 		conn.Close()
-		if ctx.Err() != nil {
+		switch e, ok := errors.AsType[*pgconn.PgError](err); {
+		case ctx.Err() != nil:
 			return nil, err
+		case ok && e.Code == "0A000": // a standby cannot write
+			return nil, notWritable(err, readOnly)
+		default:
+			return nil, unavailable(err, doesNotAnswer)
 		}
-		return nil, unavailable(err, doesNotAnswer)
 	}
 	return conn, nil
 }

@@ -140,6 +140,69 @@ func TestReadyz_FollowsTheDatabaseAndDraining(t *testing.T) {
 	})
 }
 
+func TestReadyz_IsUnavailableWithTheReasonWhileNothingCanBeWritten(t *testing.T) {
+	// A fault is what begins and ends a time in which writes are refused.
+	type fault struct{ message, begin, end string }
+	faults := map[db.Engine]fault{
+		db.SQLite: {"The database is read-only; nothing can be saved until that is changed.", `PRAGMA query_only = 1`, `PRAGMA query_only = 0`},
+		db.PostgreSQL: {db.DiskFull, `
+			CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'no space' USING ERRCODE = 'disk_full'; END $$;
+			CREATE TRIGGER refuse BEFORE INSERT OR UPDATE ON installation EXECUTE FUNCTION refuse()`, `DROP TRIGGER refuse ON installation`},
+	}
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		s, fault := servertest.Start(t, d), faults[d.Engine()]
+		nobody := s.As(t, "")
+		execute := func(statements string) {
+			t.Helper()
+			for statement := range strings.SplitSeq(statements, "$$;") {
+				if strings.Contains(statement, "$$") {
+					statement += "$$"
+				}
+				if err := d.Write(t.Context(), func(q *db.Q) error { _, err := q.Exec(statement); return err }); err != nil {
+					t.Fatal(err)
+				}
+			}
+			s.Clock.Advance(time.Second)
+		}
+		nobody.Get("/readyz").Want(200)
+		execute(fault.begin)
+		nobody.Get("/readyz").WantMessage(503, fault.message)
+		nobody.Get("/healthz").Want(200)
+		execute(fault.end)
+		nobody.Get("/readyz").Want(200)
+	})
+}
+
+// Anyone may ask for /readyz, so that must not have the server write all the time.
+func TestReadyz_WritesAtMostOnceASecond(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		s := servertest.Start(t, d)
+		tally := dbtest.NewTally(d)
+		for range 3 {
+			for range 10 {
+				s.As(t, "").Get("/readyz").Want(200)
+			}
+			s.Clock.Advance(time.Second)
+		}
+		if n := tally.Take().Of("write_probe"); n != 3 {
+			t.Errorf("%d writes in three seconds", n)
+		}
+	})
+}
+
+func TestMetrics_ShowTheSpaceOnDisks(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		metrics := string(servertest.Start(t, d).As(t, "").Get("/metrics").Want(200).Body)
+		for name, want := range map[string]bool{"database": d.Engine() == db.SQLite, "blobs": true} {
+			for _, gauge := range []string{"available", "size"} {
+				if got := strings.Contains(metrics, "stackyard_disk_"+gauge+"_bytes{disk=\""+name+"\"} "); got != want {
+					t.Errorf("%s bytes of the disk of the %s: %t, want %t", gauge, name, got, want)
+				}
+			}
+		}
+	})
+}
+
 // The log of a request says what happened and holds nothing that could be a credential.
 func TestLog_HasNoSecrets(t *testing.T) {
 	d := dbtest.New(t, db.SQLite)

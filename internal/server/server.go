@@ -67,6 +67,7 @@ type Server struct {
 	logs       *joblog.Service
 	accounts   *account.Service
 	pages      *web.Site
+	writable   *writable
 	draining   atomic.Bool
 }
 
@@ -85,7 +86,11 @@ func New(p Parts) (*Server, error) {
 	s.background.bus.OnPoll(clock.Measure)
 	directory := identity.NewDirectory(p.DB, p.Clock)
 	s.accounts = account.New(p.DB, directory, p.Clock)
-	routes := append(s.ownRoutes(p, metrics), s.rooms(p, directory, metrics)...)
+	disks := disksOf(p.DB, p.Blobs)
+	metrics.MustRegister(diskSpace{disks})
+	s.writable = &writable{db: p.DB, disks: disks, clock: p.Clock, log: p.Log}
+	s.background.loops = append(s.background.loops, func(ctx context.Context) error { return watchDisks(ctx, disks, p.Log) })
+	routes := append(s.ownRoutes(metrics), s.rooms(p, directory, metrics)...)
 	s.handler = route.New(route.Config{
 		Directory:      directory,
 		Sessions:       s.agents.Authenticate,
