@@ -2,11 +2,13 @@ package agents_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
 	"stackyard/internal/db"
 	"stackyard/internal/db/dbtest"
+	"stackyard/internal/server"
 	"stackyard/internal/server/servertest"
 )
 
@@ -85,4 +87,77 @@ func TestLost_IsNoAgentThatAnotherReplicaHasJustHeardOf(t *testing.T) {
 	if err != nil || heard != 1 {
 		t.Errorf("%d rows say when it was heard of, %v", heard, err)
 	}
+}
+
+// eachApart is each with a replica in a process of its own that dies before it notifies this one of what it did.
+func eachApart(t *testing.T, fn func(t *testing.T, w *world, replica *servertest.Server)) {
+	for _, engine := range []db.Engine{db.SQLite, db.PostgreSQL} {
+		t.Run(string(engine), func(t *testing.T) {
+			url := dbtest.URL(t, engine)
+			s := servertest.Start(t, dbtest.Open(t, url))
+			s.Apply(servertest.World)
+			w := &world{Server: s, t: t, ada: s.As(t, servertest.Ada), agent: s.Register(t, nil)}
+			replica := servertest.Start(t, dbtest.Open(t, url), func(p *server.Parts) { p.Key, p.Blobs, p.Clock = s.Key, s.Blobs, s.Clock.Now })
+			fn(t, w, replica)
+		})
+	}
+}
+
+func TestPoll_FindsAgentsThatAnotherReplicaPausedOrStopped(t *testing.T) {
+	eachApart(t, func(t *testing.T, w *world, replica *servertest.Server) {
+		action := func() string {
+			t.Helper()
+			var told struct{ Action string }
+			w.agent.Get("/v3/ping").Want(200).JSON(&told)
+			return told.Action
+		}
+		for _, change := range []struct{ request, want string }{{"pause", "pause"}, {"resume", ""}, {"stop", "disconnect"}} {
+			before := action()
+			replica.As(t, servertest.Ada).Put(acmeAgents+"/"+w.agent.ID+"/"+change.request, fields{}).Want(204)
+			wantEqual(t, "before the poll", action(), before)
+			runDue(t, w.Server)
+			wantEqual(t, "after the poll", action(), change.want)
+		}
+	})
+}
+
+// An agent is offered nothing while it has a job.
+func TestPoll_FindsAgentsWhoseJobsEndedAtAnotherReplica(t *testing.T) {
+	eachApart(t, func(t *testing.T, w *world, replica *servertest.Server) {
+		job := w.agent.Acquire(w.job("{command: a}")).Start()
+		w.agent.Get("/v3/ping").Want(200)
+		replica.AsAgent(t, w.agent.Token).Put(job.Path("/finish"), fields{"exit_status": "0"}).Want(200)
+		next := w.job("{command: b}")
+		wantEqual(t, "before the poll", strings.TrimSpace(string(w.agent.Get("/v3/ping").Want(200).Body)), "{}")
+		runDue(t, w.Server)
+		wantOffer(t, w.agent, next)
+	})
+}
+
+func TestPoll_AsksOneStatementForAFleetAndWakesNobodyWithoutAChange(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		const size = 50
+		fleet := []*servertest.Agent{w.agent}
+		for range size - 1 {
+			fleet = append(fleet, w.Register(t, nil))
+		}
+		fleet[1].Acquire(w.job("{command: a}")).Start()
+		w.ada.Put(acmeAgents+"/"+fleet[2].ID+"/pause", fields{}).Want(204)
+		ping := func() {
+			t.Helper()
+			for _, a := range fleet {
+				a.Get("/v3/ping").Want(200)
+			}
+		}
+		ping()
+		runDue(t, w.Server)
+		tally := dbtest.NewTally(w.DB)
+		runDue(t, w.Server)
+		asked := tally.Take()
+		wantEqual(t, "statements about agents", asked.Of("FROM agents a LEFT JOIN jobs j"), 1)
+		ping()
+		if asked := tally.Take(); asked.Total() > 0 {
+			t.Errorf("pings after a poll that found nothing ask:\n%s", asked)
+		}
+	})
 }

@@ -99,6 +99,7 @@ func New(p Parts) *Service {
 	}
 	s.identityChanged, _ = p.Bus.Subscribe(identity.Topic)
 	s.queueRemoved, _ = p.Bus.Subscribe(clusters.QueueRemoved)
+	p.Bus.OnPoll(s.findMissed)
 	p.Builds.Observe(s.observe)
 	p.Builds.NameAgents(names)
 	return s

@@ -96,6 +96,15 @@ func (b *Bus) Publish(topics ...string) {
 	b.askToSend()
 }
 
+// Wake wakes the subscribers of topics in this process alone.
+func (b *Bus) Wake(topics ...string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, topic := range topics {
+		b.wake(keyOf(topic))
+	}
+}
+
 // Subscribe returns a channel that holds a token when one of the topics may have changed since the
 // last token was taken, and a function that ends the subscription. The channel is never closed.
 func (b *Bus) Subscribe(topics ...string) (woken <-chan struct{}, cancel func()) {

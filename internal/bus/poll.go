@@ -42,14 +42,14 @@ func (b *Bus) poll(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		if err := b.askAll(ctx); err != nil && ctx.Err() == nil {
+		if err := b.Poll(ctx); err != nil && ctx.Err() == nil {
 			b.log.Warn("bus poll failed", "error", err)
 		}
 	}
 }
 
-// askAll asks all questions once, also when one of them fails.
-func (b *Bus) askAll(ctx context.Context) error {
+// Poll asks all questions once, also when one of them fails.
+func (b *Bus) Poll(ctx context.Context) error {
 	b.mu.Lock()
 	all := make([]*question, 0, len(b.questions))
 	for asked := range b.questions {

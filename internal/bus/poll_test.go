@@ -19,7 +19,7 @@ func TestOnPoll_AsksEveryFewSecondsUntilItIsCancelled(t *testing.T) {
 			cancelFirst := b.OnPoll(func(q *db.Q) error { first++; return nil })
 			defer b.OnPoll(func(q *db.Q) error { second++; return errors.New("and it goes on") })()
 			ctx, cancel := context.WithCancel(t.Context())
-			go b.Poll(ctx)
+			go b.RunPoll(ctx)
 			time.Sleep(time.Minute)
 			synctest.Wait()
 			if first < 12 || first > 15 {

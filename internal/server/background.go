@@ -54,10 +54,10 @@ func (s *Server) Stop() {
 	s.background.stopBus()
 }
 
-// RunDue does what is due at the time of the server's clock and writes down what is gathered in memory,
+// RunDue polls the bus, does what is due at the time of the server's clock and writes down what is gathered in memory,
 // and returns what failed. It is for tests, which own the time and do not call Start.
 func (s *Server) RunDue(ctx context.Context) error {
-	var err error
+	err := s.background.bus.Poll(ctx)
 	for _, look := range s.background.looks {
 		err = errors.Join(err, look(ctx))
 	}

@@ -34,7 +34,7 @@ func (s *Site) live(v *visit) error {
 		return err
 	}
 	defer leave()
-	changed, cancel := s.Bus.Subscribe(builds.Topic(o.ID))
+	changed, cancel := s.watched.Subscribe(o.ID)
 	defer cancel()
 	l := &liveStream{site: s, visit: v, on: o}
 	if err := l.look(); err != nil {

@@ -8,6 +8,9 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"stackyard/internal/db"
+	"stackyard/internal/db/dbtest"
+	"stackyard/internal/server"
 	"stackyard/internal/server/servertest"
 )
 
@@ -135,4 +138,32 @@ func TestLive_LooksOnlyWhenSomethingHappened(t *testing.T) {
 			t.Errorf("after %d looks the page is told %s %s", looks.Load(), name, data)
 		}
 	})
+}
+
+// Another replica changes the build and dies before it notifies this one.
+func TestLive_TellsWhatAnotherReplicaDidNotNotifyOf(t *testing.T) {
+	for _, engine := range []db.Engine{db.SQLite, db.PostgreSQL} {
+		t.Run(string(engine), func(t *testing.T) {
+			url := dbtest.URL(t, engine)
+			s := servertest.Start(t, dbtest.Open(t, url))
+			s.Apply(servertest.World)
+			prepare(t, s)
+			r := build(t, s, `steps: [{label: Thresh, command: make thresh}]`)
+			apart := servertest.Start(t, dbtest.Open(t, url), func(p *server.Parts) { p.Key, p.Blobs, p.Clock = s.Key, s.Blobs, s.Clock.Now })
+			ada := signIn(t, s, "ada@acme.test")
+			page := ada.get(r.Path).want(200)
+			live := strings.TrimPrefix(page.find(`data-live="([^"]*)"`), s.URL) + "&seen=" + page.find(`data-seen="([^"]*)"`)
+			e := ada.listen(live, "")
+			if err := s.RunDue(t.Context()); err != nil { // knows of the page from now on
+				t.Fatal(err)
+			}
+			apart.Register(t, nil).Acquire(r.jobs("Thresh")[0].ID).Start()
+			if err := s.RunDue(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if _, name, data := e.next(); name != "parts" || !strings.Contains(data, "Running") {
+				t.Errorf("the page is told %s %s", name, data)
+			}
+		})
+	}
 }

@@ -67,6 +67,7 @@ type Site struct {
 	templates templates
 	provider  *singleSignOn // nil: none
 	followers crowd
+	watched   *bus.Watched  // builds whose pages are open
 	draining  chan struct{} // closed when the server is about to stop
 }
 
@@ -84,6 +85,7 @@ func New(c Config) *Site {
 	}
 	s.templates = s.parseTemplates()
 	s.provider = newSingleSignOn(c.Provider, c.Public, c.Clock)
+	s.watched = c.Bus.Watch(builds.Topic, builds.Versions)
 	return s
 }
 
