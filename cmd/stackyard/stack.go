@@ -55,7 +55,7 @@ de-registers; the second ends the agents too.`,
 	flags.String("command", "", "command that starts an agent (default: a process of this machine)")
 	flags.String("metrics-listen", "", "address to serve Prometheus metrics on, such as 127.0.0.1:9090")
 	flags.String("log-format", "", "text or json (default: text on a terminal, else json)")
-	cmd.AddCommand(stackVerifyCommand())
+	cmd.AddCommand(stackListCommand(), stackRemoveCommand(), stackVerifyCommand())
 	return cmd
 }
 

@@ -135,3 +135,37 @@ func TestStackVerify_ChecksAServerRuleByRule(t *testing.T) {
 		t.Errorf("--list: exit status %d\n%s", status, stdout)
 	}
 }
+
+func TestStack_IsListedAndRemovedWithTheCommandLine(t *testing.T) {
+	t.Parallel()
+	server := start(t, "serve", "--listen", "127.0.0.1:0", "--data", t.TempDir(), "--apply", stackOrganizations)
+	run := func(args ...string) (status int, output string) {
+		t.Helper()
+		cmd := command(append([]string{"stack"}, args...)...)
+		cmd.Env = append(cmd.Env, "STACKYARD_SERVER="+server.URL, "STACKYARD_TOKEN=svcua_ada", "STACKYARD_CONFIG_DIR="+t.TempDir())
+		out, _ := cmd.CombinedOutput()
+		return cmd.ProcessState.ExitCode(), string(out)
+	}
+	if status, out := run("list"); status != 0 || out != "The cluster has no stacks.\n" {
+		t.Errorf("without stacks: exit status %d: %s", status, out)
+	}
+	server.ask(t, "svcct_acme", "POST", "/v3/stacks/register", `{"key": "robot", "type": "custom", "queue_key": "default", "metadata": {}}`).want(t, http.StatusCreated)
+	status, out := run("list")
+	lines := strings.Split(out, "\n")
+	if status != 0 || len(lines) < 2 || strings.Join(strings.Fields(lines[0]), " ") != "KEY STATE QUEUE RESERVED TYPE LAST CALL ID" || !strings.HasPrefix(strings.Join(strings.Fields(lines[1]), " "), "robot connected default 0 custom ") {
+		t.Errorf("exit status %d: %s", status, out)
+	}
+	if status, out := run("list", "--json"); status != 0 || !strings.Contains(out, `"reserved_jobs_count": 0`) {
+		t.Errorf("as JSON: exit status %d: %s", status, out)
+	}
+	if status, out := run("remove", "nobody"); status != exitFailed || !strings.Contains(out, `has no stack "nobody"; see stackyard stack list`) {
+		t.Errorf("an unknown stack: exit status %d: %s", status, out)
+	}
+	if status, out := run("remove"); status != exitUsage || !strings.Contains(out, "missing argument STACK") {
+		t.Errorf("without a key: exit status %d: %s", status, out)
+	}
+	if status, out := run("remove", "robot"); status != 0 || out != "De-registered the stack robot.\n" {
+		t.Errorf("exit status %d: %s", status, out)
+	}
+	server.ask(t, "svcct_acme", "GET", "/v3/stacks/robot/scheduled-jobs?queue_key=default", "").want(t, http.StatusNotFound)
+}

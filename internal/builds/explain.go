@@ -19,6 +19,7 @@ type jobExplanationView struct {
 	WaitsFor    []waitedForView     `json:"waits_for" doc:"The steps that must end before it can begin."`
 	Concurrency *jobConcurrencyView `json:"concurrency" doc:"How its concurrency group stands, when it has one."`
 	Queue       *jobQueueView       `json:"queue" doc:"The queue whose agents may take it, when there is one."`
+	Reservation *jobReservationView `json:"reservation" doc:"The stack that has it reserved, while one has."`
 	Since       core.Time           `json:"since" doc:"When it came there, as far as is known."`
 }
 
@@ -41,9 +42,14 @@ type jobQueueView struct {
 	Paused bool   `json:"paused"`
 }
 
+type jobReservationView struct {
+	StackKey string    `json:"stack_key"`
+	Until    core.Time `json:"until"`
+}
+
 func (s *Service) getExplanation(r *route.Request, o OnJob) (v jobExplanationView, err error) {
 	err = s.db.Read(r.Context(), func(q *db.Q) error {
-		v, err = explain(q, o)
+		v, err = s.explain(q, o)
 		return err
 	})
 	return v, err
@@ -52,14 +58,14 @@ func (s *Service) getExplanation(r *route.Request, o OnJob) (v jobExplanationVie
 // Explain returns why a job is where it is, in one sentence.
 func (s *Service) Explain(ctx context.Context, o OnJob) (sentence string, err error) {
 	err = s.db.Read(ctx, func(q *db.Q) error {
-		v, err := explain(q, o)
+		v, err := s.explain(q, o)
 		sentence = v.Reason
 		return err
 	})
 	return sentence, err
 }
 
-func explain(q *db.Q, o OnJob) (v jobExplanationView, err error) {
+func (s *Service) explain(q *db.Q, o OnJob) (v jobExplanationView, err error) {
 	v.State, v.Since = o.APIState(), core.At(since(o.Job))
 	if v.WaitsFor, err = waitsFor(q, o.Job); err != nil {
 		return v, err
@@ -68,6 +74,9 @@ func explain(q *db.Q, o OnJob) (v jobExplanationView, err error) {
 		return v, err
 	}
 	if v.Queue, err = queueOfJob(q, o.Job); err != nil {
+		return v, err
+	}
+	if v.Reservation, err = s.reservationOf(q, o.Job); err != nil {
 		return v, err
 	}
 	v.Reason = v.sentence(o.Job)
@@ -139,6 +148,8 @@ func (v jobExplanationView) scheduled(j *Job) string {
 	switch {
 	case j.Type == flow.Trigger:
 		return "Its build is about to be made."
+	case v.Reservation != nil:
+		return fmt.Sprintf("The stack %s has reserved it until %s, to start an agent for it.", v.Reservation.StackKey, v.Reservation.Until.UTC().Format("2006-01-02 15:04:05 UTC"))
 	case v.Queue == nil:
 		return "It names no queue and its cluster has no default one, so no agent can take it."
 	case v.Queue.Paused:

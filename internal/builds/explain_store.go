@@ -4,7 +4,9 @@ import (
 	"errors"
 	"time"
 
+	"stackyard/internal/core"
 	"stackyard/internal/db"
+	"stackyard/internal/dispatch"
 	"stackyard/internal/flow"
 )
 
@@ -96,4 +98,26 @@ func queueOfJob(q *db.Q, j *Job) (*jobQueueView, error) {
 		return nil, nil
 	}
 	return v, err
+}
+
+// StackKey returns the key of a stack, "" when there is no such stack.
+type StackKey func(q *db.Q, id string) (string, error)
+
+// NameStacks sets how stacks are named that have reserved jobs. It is called before the first request.
+func (s *Service) NameStacks(key StackKey) { s.stackKey = key }
+
+// reservationOf returns the reservation of a job, nil when no stack has it reserved.
+func (s *Service) reservationOf(q *db.Q, j *Job) (*jobReservationView, error) {
+	if j.State != flow.Scheduled || s.stackKey == nil {
+		return nil, nil
+	}
+	r, err := dispatch.ReservationOf(q, j.ID, s.clock())
+	if err != nil || r.StackID == "" {
+		return nil, err
+	}
+	key, err := s.stackKey(q, r.StackID)
+	if err != nil || key == "" {
+		return nil, err
+	}
+	return &jobReservationView{StackKey: key, Until: core.At(r.Until)}, nil
 }

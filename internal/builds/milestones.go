@@ -9,7 +9,8 @@ import (
 	"stackyard/internal/flow"
 )
 
-// A Milestone is something that happened to a job on its way to an agent, for the first time.
+// A Milestone is something that happened to a job, for the first time; a reservation, for the first time by the
+// stack that reserved the job last.
 type Milestone struct {
 	JobID string
 	What  MilestoneKind
@@ -27,6 +28,8 @@ const (
 	TokenIssued     MilestoneKind = "token_issued"
 	AgentRegistered MilestoneKind = "agent_registered"
 	Accepted        MilestoneKind = "accepted"
+	// FinishedByStack is when a stack finished the job without an agent.
+	FinishedByStack MilestoneKind = "finished_by_stack"
 )
 
 // ByAgent reports whether an agent does it, and not a stack.
@@ -60,11 +63,15 @@ func NoteMilestones(q *db.Q, list ...Milestone) error {
 // NoteMilestone keeps that the same happened to many jobs at the same moment, unless it has happened to them
 // before. Jobs that are gone are left out.
 func NoteMilestone(q *db.Q, what MilestoneKind, at time.Time, by string, jobIDs []string) error {
+	again := "NOTHING"
+	if what == Reserved {
+		again = "UPDATE SET at = excluded.at, by = excluded.by WHERE job_milestones.by <> excluded.by"
+	}
 	in, arg := q.In("j.id", 4, jobIDs)
 	_, err := q.Exec(`
 		INSERT INTO job_milestones (job_id, what, at, by)
 		SELECT j.id, CAST($1 AS TEXT), CAST($2 AS BIGINT), CAST($3 AS TEXT) FROM jobs j WHERE `+in+` ORDER BY j.id
-		ON CONFLICT (job_id, what) DO NOTHING`, string(what), db.Micros(at), by, arg)
+		ON CONFLICT (job_id, what) DO `+again, string(what), db.Micros(at), by, arg)
 	return err
 }
 

@@ -20,6 +20,7 @@ type Service struct {
 	log        *slog.Logger
 	observers  []Observer
 	agentNames AgentNames
+	stackKey   StackKey
 	turns      turns
 	whose      whose
 }

@@ -33,6 +33,12 @@ func (s *Service) load(r *route.Request) (c maintained, err error) {
 	return c, err
 }
 
+// Guard returns the cluster that the path names, and what decides who may change it or anything in it.
+func (s *Service) Guard(r *route.Request) (Cluster, route.Guarded, error) {
+	c, err := s.load(r)
+	return c.Cluster, c, err
+}
+
 func named(q *db.Q, r *route.Request) (maintained, error) {
 	id, err := r.PathID("cluster", noCluster)
 	if err != nil {

@@ -66,6 +66,51 @@ func IsReservedBy(q *db.Q, orgID, stackID, jobID string, now time.Time) (bool, e
 	return now.Before(until[jobID]), err
 }
 
+// ReservationOf returns the reservation of a job; the zero Reservation where no stack has it reserved.
+func ReservationOf(q *db.Q, jobID string, now time.Time) (r Reservation, err error) {
+	err = q.QueryRow(`
+		SELECT reserved_by, reserved_until FROM runnable
+		WHERE job_id = $1 AND reserved_until IS NOT NULL AND reserved_until > $2`, jobID, db.Micros(now)).Scan(&r.StackID, db.ToTime(&r.Until))
+	if errors.Is(err, db.ErrNoRows) {
+		err = nil
+	}
+	return r, err
+}
+
+// A ReservedJob is a job that a stack has reserved.
+type ReservedJob struct {
+	ID         string
+	PipelineID string
+	Until      time.Time
+}
+
+// ReservedJobs returns some of the jobs that a stack has reserved, those first whose reservations end first.
+func ReservedJobs(q *db.Q, stackID string, now time.Time, limit int) ([]ReservedJob, error) {
+	return db.All(q, func(scan db.Scan) (j ReservedJob, err error) {
+		return j, scan(&j.ID, &j.PipelineID, db.ToTime(&j.Until))
+	}, `
+		SELECT job_id, pipeline_id, reserved_until FROM runnable
+		WHERE reserved_by = $1 AND reserved_until IS NOT NULL AND reserved_until > $2
+		ORDER BY reserved_until, job_id LIMIT $3`, stackID, db.Micros(now), limit)
+}
+
+// CountReserved returns how many jobs stacks have reserved, by stack.
+func CountReserved(q *db.Q, stackIDs []string, now time.Time) (map[string]int, error) {
+	in, arg := q.In("reserved_by", 2, stackIDs)
+	counts := make(map[string]int, len(stackIDs))
+	_, err := db.All(q, func(scan db.Scan) (none struct{}, err error) {
+		var id string
+		var n int
+		err = scan(&id, &n)
+		counts[id] = n
+		return none, err
+	}, `
+		SELECT reserved_by, COUNT(*) FROM runnable
+		WHERE reserved_until IS NOT NULL AND reserved_until > $1 AND `+in+`
+		GROUP BY reserved_by`, db.Micros(now), arg)
+	return counts, err
+}
+
 // Unreserved returns those of some jobs that are runnable and that no stack has reserved. They stay so
 // until the end of the write.
 func Unreserved(q *db.Q, jobIDs []string) ([]string, error) {

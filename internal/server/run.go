@@ -231,6 +231,7 @@ func Run(ctx context.Context, s Settings, st Storage, version string, log *slog.
 		OutboundAllow:  s.OutboundAllow,
 		Provider:       s.Provider,
 		Agents:         s.Agents,
+		Stacks:         s.Stacks,
 	})
 	if err != nil {
 		return errors.Join(err, listener.Close())

@@ -56,6 +56,7 @@ type Parts struct {
 	// Provider is where people can sign in besides with a password; nil: nowhere.
 	Provider *web.Provider
 	Agents   agents.Settings
+	Stacks   stacks.Settings
 }
 
 // Server answers every request of an installation.
@@ -145,7 +146,17 @@ func (s *Server) rooms(p Parts, directory *identity.Directory, metrics prometheu
 	builds.Background(s.background.tasks, p.Blobs)
 	s.logs.Background(s.background.tasks)
 	s.agents.Background(s.background.tasks)
-	stacks := stacks.New(p.DB, builds, s.agents, s.background.bus, p.Clock, p.Log)
+	stacks := stacks.New(stacks.Parts{
+		DB:       p.DB,
+		Builds:   builds,
+		Agents:   s.agents,
+		Clusters: clusters,
+		Bus:      s.background.bus,
+		Public:   p.Public,
+		Clock:    p.Clock,
+		Log:      p.Log,
+		Settings: p.Stacks,
+	})
 	stacks.Background(s.background.tasks)
 	oauth.Background(s.background.tasks)
 	s.pages = web.New(web.Config{

@@ -21,6 +21,7 @@ import (
 	"stackyard/internal/core"
 	"stackyard/internal/outbound"
 	"stackyard/internal/seal"
+	"stackyard/internal/stacks"
 	"stackyard/internal/web"
 )
 
@@ -39,6 +40,7 @@ type Settings struct {
 	Apply          string // an organization file, or empty
 	OutboundAllow  []netip.Prefix
 	Agents         agents.Settings
+	Stacks         stacks.Settings
 	Provider       *web.Provider // OpenID Connect; nil: none
 }
 
@@ -117,6 +119,9 @@ func ParseSettings(given func(flag string) string) (Settings, error) {
 	}
 	if s.Agents.LostAfter, err = time.ParseDuration(given("agent-lost-after")); err != nil || s.Agents.LostAfter < agents.MinLostAfter {
 		bad("agent-lost-after", "%q is not a time of at least %s, such as 3m or 45s", given("agent-lost-after"), agents.MinLostAfter)
+	}
+	if s.Stacks.DeregisterAfter, err = time.ParseDuration(given("deregister-stacks-after")); err != nil || s.Stacks.DeregisterAfter < stacks.MinDeregisterAfter {
+		bad("deregister-stacks-after", "%q is not a time of at least %s, such as 24h or 30m", given("deregister-stacks-after"), stacks.MinDeregisterAfter)
 	}
 	if s.Provider, err = parseProvider(given); err != nil {
 		bad("oidc-issuer", "%w", err)

@@ -2,6 +2,7 @@ package stacks
 
 import (
 	"net/http"
+	"slices"
 
 	"stackyard/internal/core"
 	"stackyard/internal/route"
@@ -75,7 +76,7 @@ func (s *Service) Routes() []route.Route {
 	for i := range routes {
 		routes[i].Tag, routes[i].Auth = tag, route.Agent
 	}
-	return append(routes, s.timelineRoutes()...)
+	return slices.Concat(routes, s.timelineRoutes(), s.restRoutes())
 }
 
 func (s *Service) load(r *route.Request) (*Stack, error) {

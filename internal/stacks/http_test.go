@@ -222,6 +222,7 @@ func TestList_KeepsTheQueueConnected(t *testing.T) {
 		for range 2 {
 			w.list("").Want(http.StatusOK)
 			at := w.Clock.Now().Format("2006-01-02T15:04:05.000Z")
+			want("connected", at) // as soon as the poll is answered
 			w.due()
 			want("connected", at)
 			w.Clock.Advance(5 * time.Minute)

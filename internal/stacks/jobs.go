@@ -219,7 +219,7 @@ func (s *Service) finish(ctx context.Context, stack *Stack, jobID string, status
 		case j.state.Held():
 			return core.Errorf(core.Unprocessable, "The job is %s: an agent has it, so the stack cannot finish it", j.state)
 		}
-		return nil
+		return builds.NoteMilestone(q, builds.FinishedByStack, s.clock(), stack.Key, []string{jobID})
 	}
 	return s.builds.FinishUnstarted(ctx, stack.OrganizationID, jobID, may, exit, detail)
 }

@@ -81,7 +81,10 @@ func (s *Service) getScheduledJobs(r *route.Request, stack *Stack) (scheduledJob
 	if err != nil {
 		return none, err
 	}
-	s.notes.polled(p.queue.ID, stack.Key, p.jobs, s.clock())
+	now := s.clock()
+	if s.notes.polled(p.queue.ID, stack.Key, p.jobs, now) {
+		s.notes.writePoll(r.Context(), p.queue.ID, now)
+	}
 	return p.view(), nil
 }
 

@@ -26,12 +26,12 @@ type notes struct {
 	noted      map[string]bool      // milestones that were noted lately
 	connected  map[string]time.Time // when polls of queues were last written
 	pending    chan struct{}        // holds a token while there is something to write
-	news       chan struct{}        // holds a token while there is something to write at once
 }
 
 const (
-	// stale is how long ago a poll of a queue may have been written for the next one to wait: people who
-	// start a stack look whether it is there.
+	// stale is how old the last poll of a queue that was written may be for the next one to be gathered. A poll
+	// of a queue that was not polled lately is written before it is answered, so that whoever starts a stack
+	// sees the queue connected.
 	stale = time.Minute
 	// flushDelay is how long notes are gathered.
 	flushDelay = 5 * time.Second
@@ -47,7 +47,6 @@ func newNotes(d *db.DB, log *slog.Logger) *notes {
 		noted:     map[string]bool{},
 		connected: map[string]time.Time{},
 		pending:   make(chan struct{}, 1),
-		news:      make(chan struct{}, 1),
 	}
 }
 
@@ -75,19 +74,33 @@ func (n *notes) called(stackID string, at time.Time) {
 	put(n.pending)
 }
 
-// polled notes that a queue was polled, and which jobs were shown.
-func (n *notes) polled(queueID, stackKey string, jobs []scheduledJob, at time.Time) {
+// polled notes that a queue was polled, and which jobs were shown. It reports whether the poll must be written
+// at once, since the last that was written is stale.
+func (n *notes) polled(queueID, stackKey string, jobs []scheduledJob, at time.Time) (isStale bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.queues[queueID] = at
-	if at.Sub(n.connected[queueID]) > stale {
-		put(n.news)
-	}
 	listed := milestones{what: builds.Listed, at: at, by: stackKey}
 	for _, j := range jobs {
 		n.add(&listed, j.id)
 	}
 	n.keep(listed)
+	return at.Sub(n.connected[queueID]) > stale
+}
+
+// writePoll writes at once that a queue was polled. It is best effort, like all notes: a poll that cannot be
+// written stays among those that are gathered.
+func (n *notes) writePoll(ctx context.Context, queueID string, at time.Time) {
+	err := n.db.Write(ctx, func(q *db.Q) error { return notePolls(q, map[string]time.Time{queueID: at}) })
+	if err != nil {
+		if ctx.Err() == nil {
+			n.log.Warn("write queue poll failed", "queue", queueID, "error", err)
+		}
+		return
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.connected[queueID] = at
 }
 
 // issued notes that tokens were issued.
@@ -134,7 +147,6 @@ func (s *Service) Run(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-		case <-n.news:
 		case <-time.After(flushDelay):
 		}
 		if err := s.Flush(context.WithoutCancel(ctx)); err != nil {

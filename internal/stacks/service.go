@@ -18,18 +18,56 @@ import (
 
 // Service is what stacks ask of the server.
 type Service struct {
-	db     *db.DB
-	builds *builds.Service
-	agents *agents.Service
-	bus    *bus.Bus
-	clock  core.Clock
-	notes  *notes
-	rules  dispatch.RuleBook
+	db       *db.DB
+	builds   *builds.Service
+	agents   *agents.Service
+	clusters *clusters.Service
+	bus      *bus.Bus
+	public   core.PublicURL
+	clock    core.Clock
+	log      *slog.Logger
+	notes    *notes
+	rules    dispatch.RuleBook
+	started  time.Time
+	Settings
 }
 
+// Parts are what the service stands on.
+type Parts struct {
+	DB       *db.DB
+	Builds   *builds.Service
+	Agents   *agents.Service
+	Clusters *clusters.Service
+	Bus      *bus.Bus
+	Public   core.PublicURL
+	Clock    core.Clock
+	Log      *slog.Logger
+	Settings
+}
+
+// Settings are how patient the server is with stacks. The zero value is the default.
+type Settings struct {
+	// DeregisterAfter is how long a stack may be silent before the server de-registers it.
+	DeregisterAfter time.Duration
+}
+
+// The bounds of DeregisterAfter.
+const (
+	DefaultDeregisterAfter = 24 * time.Hour
+	MinDeregisterAfter     = 10 * time.Minute
+)
+
 // New returns the service of the stacks in a database.
-func New(d *db.DB, b *builds.Service, a *agents.Service, events *bus.Bus, clock core.Clock, log *slog.Logger) *Service {
-	return &Service{db: d, builds: b, agents: a, bus: events, clock: clock, notes: newNotes(d, log)}
+func New(p Parts) *Service {
+	s := &Service{
+		db: p.DB, builds: p.Builds, agents: p.Agents, clusters: p.Clusters, bus: p.Bus, public: p.Public, clock: p.Clock, log: p.Log,
+		notes: newNotes(p.DB, p.Log), started: p.Clock(), Settings: p.Settings,
+	}
+	if s.DeregisterAfter == 0 {
+		s.DeregisterAfter = DefaultDeregisterAfter
+	}
+	p.Builds.NameStacks(keyOf)
+	return s
 }
 
 // register registers a stack for the cluster of a token, or updates it, and reports whether it is new.
@@ -105,17 +143,47 @@ func (s *Service) find(ctx context.Context, t *identity.AgentToken, key string) 
 // deregister removes a stack and releases what it has reserved. A stack that registers with the same key
 // later is another one: tokens of this one stay invalid.
 func (s *Service) deregister(ctx context.Context, stackID string) error {
-	return s.db.Write(ctx, func(q *db.Q) error {
-		n, err := q.Exec(`DELETE FROM stacks WHERE id = $1`, stackID)
-		if err != nil {
-			return err
-		}
-		if n == 0 {
-			return core.Errorf(core.NotFound, noStack)
-		}
-		_, err = dispatch.Release(q, stackID, s.clock(), true)
+	return s.db.Write(ctx, func(q *db.Q) error { return remove(q, stackID, s.clock()) })
+}
+
+// remove removes a stack and releases what it has reserved, or returns a NotFound error.
+func remove(q *db.Q, stackID string, now time.Time) error {
+	n, err := q.Exec(`DELETE FROM stacks WHERE id = $1`, stackID)
+	if err != nil {
 		return err
-	})
+	}
+	if n == 0 {
+		return core.Errorf(core.NotFound, noStack)
+	}
+	_, err = dispatch.Release(q, stackID, now, true)
+	return err
+}
+
+const (
+	// silenceTask de-registers stacks that have been silent for DeregisterAfter.
+	silenceTask  = "stacks-silent"
+	silenceEvery = 10 * time.Minute
+	silenceBatch = 20
+)
+
+// deregisterSilent de-registers stacks that have not called for DeregisterAfter. It waits until the server has
+// run for long enough to hear from every stack that is alive: while the server was down, all were silent.
+func (s *Service) deregisterSilent(q *db.Q) (more bool, err error) {
+	now := s.clock()
+	if now.Sub(s.started) < disconnectedAfter {
+		return false, nil
+	}
+	silent, err := silentSince(q, now.Add(-s.DeregisterAfter), silenceBatch)
+	if err != nil {
+		return false, err
+	}
+	for _, stack := range silent {
+		if err := remove(q, stack.ID, now); err != nil {
+			return false, err
+		}
+		s.log.Info("deregister silent stack", "organization", stack.OrganizationID, "stack", stack.Key, "last_connected_at", stack.ConnectedAt)
+	}
+	return len(silent) == silenceBatch, nil
 }
 
 // releaseTask is about the reservations of a stack, of which one runs out then.
@@ -123,6 +191,7 @@ const releaseTask = "stack-reservations"
 
 // Background registers what is done without a call.
 func (s *Service) Background(r *tasks.Runner) {
+	r.Sweep(silenceTask, silenceEvery, s.deregisterSilent)
 	r.HandleTx(releaseTask, func(q *db.Q, t *tasks.Due) error {
 		next, err := dispatch.Release(q, t.Key, s.clock(), false)
 		if err != nil || next.IsZero() {

@@ -29,6 +29,38 @@ func byKey(q *db.Q, orgID, key string) (*Stack, error) {
 	return s, err
 }
 
+// byID returns a stack of a cluster, or a NotFound error.
+func byID(q *db.Q, clusterID, id string) (*Stack, error) {
+	s, err := db.One(q, scanStack, selectStack+` WHERE cluster_id = $1 AND id = $2`, clusterID, id)
+	if errors.Is(err, db.ErrNoRows) {
+		return nil, core.Errorf(core.NotFound, noStack)
+	}
+	return s, err
+}
+
+// keyOf returns the key of a stack, "" when there is no such stack.
+func keyOf(q *db.Q, id string) (key string, err error) {
+	err = q.QueryRow(`SELECT key FROM stacks WHERE id = $1`, id).Scan(&key)
+	if errors.Is(err, db.ErrNoRows) {
+		err = nil
+	}
+	return key, err
+}
+
+// list returns a page of the stacks of a cluster in the order of their keys, and how many there are.
+func list(q *db.Q, clusterID string, limit, offset int) (stacks []*Stack, total int, err error) {
+	stacks, err = db.All(q, scanStack, selectStack+` WHERE cluster_id = $1 ORDER BY key LIMIT $2 OFFSET $3`, clusterID, limit, offset)
+	if err != nil {
+		return nil, 0, err
+	}
+	return stacks, total, q.QueryRow(`SELECT COUNT(*) FROM stacks WHERE cluster_id = $1`, clusterID).Scan(&total)
+}
+
+// silentSince returns some stacks that have not called since a time, and locks them.
+func silentSince(q *db.Q, since time.Time, limit int) ([]*Stack, error) {
+	return db.All(q, scanStack, selectStack+` WHERE connected_at < $1 ORDER BY connected_at, id LIMIT $2`+q.ForUpdate(), db.Micros(since), limit)
+}
+
 // countActive returns how many stacks of an organization are connected.
 func countActive(q *db.Q, orgID string, now time.Time) (n int, err error) {
 	since := db.Micros(now.Add(-disconnectedAfter))

@@ -9,6 +9,7 @@ import (
 	"stackyard/internal/builds"
 	"stackyard/internal/core"
 	"stackyard/internal/db"
+	"stackyard/internal/dispatch"
 	"stackyard/internal/identity"
 	"stackyard/internal/route"
 )
@@ -19,7 +20,9 @@ type Event struct {
 	At     time.Time
 	Stack  string // key of the stack that did it, if one did
 	Agent  string // id of the agent that did it, if one did
-	Detail string // what a stack told people
+	Detail string // what a stack notified people of, or why the job ended
+	// Until is the end of a reservation that has not ended; zero for other events.
+	Until time.Time
 }
 
 // EventNotification is a word that a stack has for people; the others are the milestones of a job.
@@ -39,10 +42,21 @@ func (s *Service) Timeline(q *db.Q, j *builds.Job) ([]Event, error) {
 	if err != nil {
 		return nil, err
 	}
+	reserved, err := dispatch.ReservationOf(q, j.ID, s.clock())
+	if err != nil {
+		return nil, err
+	}
+	finish := Event{What: "finished", At: j.FinishedAt, Detail: j.Detail}
 	for _, m := range noted {
 		e := Event{What: string(m.What), At: m.At, Stack: m.By}
-		if m.What.ByAgent() {
+		switch {
+		case m.What.ByAgent():
 			e.Agent, e.Stack = m.By, ""
+		case m.What == builds.Reserved:
+			e.Until = reserved.Until
+		case m.What == builds.FinishedByStack:
+			finish.Stack = m.By
+			continue
 		}
 		events = append(events, e)
 	}
@@ -55,7 +69,9 @@ func (s *Service) Timeline(q *db.Q, j *builds.Job) ([]Event, error) {
 	}
 	events = append(events, told...)
 	add("started", j.StartedAt, j.AgentID)
-	add("finished", j.FinishedAt, "")
+	if !finish.At.IsZero() {
+		events = append(events, finish)
+	}
 	slices.SortStableFunc(events, func(a, b Event) int {
 		return cmp.Or(a.At.Compare(b.At), cmp.Compare(order[a.What], order[b.What]))
 	})
@@ -96,7 +112,8 @@ type timelineEventView struct {
 	At     core.Time `json:"at"`
 	Stack  *string   `json:"stack_key" doc:"The stack that did it, if one did."`
 	Agent  *string   `json:"agent_id" doc:"The agent that did it, if one did."`
-	Detail *string   `json:"detail" doc:"What a stack told people."`
+	Detail *string   `json:"detail" doc:"Of a notification, what the stack said; of finished, why the job ended, where that is known."`
+	Until  core.Time `json:"reserved_until" doc:"Of reserved, until when the stack has the job reserved; null once that has ended."`
 }
 
 func (s *Service) timelineRoutes() []route.Route {
@@ -120,7 +137,7 @@ func (s *Service) getTimeline(r *route.Request, j builds.OnJob) (timelineView, e
 	})
 	v := timelineView{Events: make([]timelineEventView, len(events))}
 	for i, e := range events {
-		v.Events[i] = timelineEventView{Event: e.What, At: core.At(e.At), Stack: nullable(e.Stack), Agent: nullable(e.Agent), Detail: nullable(e.Detail)}
+		v.Events[i] = timelineEventView{Event: e.What, At: core.At(e.At), Stack: nullable(e.Stack), Agent: nullable(e.Agent), Detail: nullable(e.Detail), Until: core.At(e.Until)}
 	}
 	return v, err
 }
