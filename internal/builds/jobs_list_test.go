@@ -143,7 +143,7 @@ func TestJobs_RefuseWrongParameters(t *testing.T) {
 			"per_page=1.5":                          "per_page must be an integer from 1 to 100",
 			"after=x":                               "cursor",
 			"before=!!":                             "cursor",
-			"after=" + cursor[:len(cursor)-2]:       "cursor",
+			"after=" + cursor[:len(cursor)/2]:       "cursor",
 			"after=" + cursor + "&before=" + cursor: "after and before cannot be used together",
 			"include_retried_jobs=x":                "include_retried_jobs must be true or false",
 		} {
