@@ -22,6 +22,9 @@ func agentCommand() *cobra.Command {
 Settings are taken from flags, then the environment, then defaults. With
 SERVICE_AGENT_ACQUIRE_JOB the agent runs that one job, disconnects and exits.
 
+Jobs run as the agent's user, or with --job-user as another one. The agent takes
+its token out of its arguments and environment before it runs any job.
+
 SIGTERM lets the agent finish the job it runs and then disconnects it; a second
 one cancels the job. It exits with 0, with 27 when the server will not let it have
 the job that it was started for, with 2 when a setting is wrong, else with 1.
@@ -32,6 +35,9 @@ you are signed in to; the others are for scripts inside of jobs.`,
   stackyard agent meta-data set release 1.2.3
   stackyard agent artifact upload 'dist/**/*.tar.gz'`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := hideSecrets(cmd, agentSettings); err != nil {
+				return err
+			}
 			options, err := agentOptions(cmd)
 			if err != nil {
 				return refuse(err)

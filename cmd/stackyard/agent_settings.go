@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -15,12 +16,19 @@ import (
 
 	"stackyard/internal/identity"
 	"stackyard/internal/runner"
+	"stackyard/internal/runner/osuser"
 	"stackyard/internal/server"
 )
 
-var agentSettings = []setting{
+// connectionSettings are those of agents and stacks that say which server to speak to, and as whom.
+var connectionSettings = []setting{
 	{flag: "endpoint", variable: "SERVICE_AGENT_ENDPOINT", unset: "http://127.0.0.1:8080/v3", usage: "the server's agent URL, with /v3 at its end"},
-	{flag: "token", variable: "SERVICE_AGENT_TOKEN", usage: "agent token of a cluster, or job acquisition token; required", secret: true},
+	{flag: "token", variable: "SERVICE_AGENT_TOKEN", usage: "agent token of a cluster, or for an agent a job acquisition token; required", secret: true, fileFlag: true},
+}
+
+var jobUserSetting = setting{flag: "job-user", variable: "SERVICE_AGENT_JOB_USER", usage: "user that jobs run as, while the agent itself runs as root (default: the agent's user)"}
+
+var agentSettings = slices.Concat(connectionSettings, []setting{
 	{flag: "name", variable: "SERVICE_AGENT_NAME", unset: "%hostname-%spawn", usage: "name of the agent; %hostname, %pid, %spawn and %random are filled in"},
 	{flag: "queue", variable: "SERVICE_AGENT_QUEUE", usage: "queue to take jobs from (default: the cluster's default queue)"},
 	{flag: "tags", variable: "SERVICE_AGENT_TAGS", usage: "tags that steps can ask for, as key=value; can be repeated", list: true},
@@ -33,9 +41,10 @@ var agentSettings = []setting{
 	{flag: "hooks-path", variable: "SERVICE_AGENT_HOOKS_PATH", usage: "folder of the agent's hooks (default: it has none)"},
 	{flag: "shell", variable: "SERVICE_AGENT_SHELL", usage: "what runs commands (default: /bin/bash -e -c, or /bin/sh where there is no bash)"},
 	{flag: "cancel-grace-period", variable: "SERVICE_AGENT_CANCEL_GRACE_PERIOD", unset: "10", usage: "seconds that a cancelled job has to stop before it is killed"},
+	jobUserSetting,
 	{flag: "git-timeout", variable: "SERVICE_AGENT_GIT_TIMEOUT", unset: "1800", usage: "seconds that a checkout may take; 0: no limit"},
 	{flag: "log-format", variable: "SERVICE_AGENT_LOG_FORMAT", usage: "text or json (default: text on a terminal, else json)"},
-}
+})
 
 // agentOptions makes options of what was given. All that is wrong is told at once.
 func agentOptions(cmd *cobra.Command) (runner.Options, error) {
@@ -62,11 +71,12 @@ func agentOptions(cmd *cobra.Command) (runner.Options, error) {
 		Shell:               shellOf(values["shell"]),
 		CancelGrace:         p.seconds("cancel-grace-period"),
 		GitTimeout:          p.seconds("git-timeout"),
+		JobUser:             p.user("job-user"),
 		Executable:          executable,
 		Log:                 log,
 	}
 	if o.BuildPath == "" {
-		o.BuildPath, err = temporaryBuildPath()
+		o.BuildPath, err = temporaryBuildPath(o.JobUser)
 		p.note(err)
 	}
 	if strings.HasPrefix(o.Token, identity.AcquisitionTokenPrefix) && o.AcquireJob == "" {
@@ -144,6 +154,30 @@ func (p *agentParser) tags(flag string) []string {
 	return tags
 }
 
+func (p *agentParser) user(flag string) *osuser.User {
+	user, err := jobUser(p.values[flag])
+	p.note(err)
+	return user
+}
+
+// jobUser returns the user that jobs are to run as, nil when none is named.
+func jobUser(name string) (*osuser.User, error) {
+	if name == "" {
+		return nil, nil
+	}
+	if os.Geteuid() != 0 {
+		return nil, fmt.Errorf("--job-user: only root can run jobs as another user; start this as root, or run it as %s without --job-user", name)
+	}
+	user, err := osuser.LookUp(name)
+	if err != nil {
+		return nil, fmt.Errorf("--job-user: %w", err)
+	}
+	if user.UID == 0 {
+		return nil, fmt.Errorf("--job-user: %s is root, from whom nothing can be hidden; name another user", name)
+	}
+	return user, nil
+}
+
 // path returns a path that does not depend on the folder the agent was started in.
 func (p *agentParser) path(flag string) string {
 	if p.values[flag] == "" {
@@ -156,7 +190,7 @@ func (p *agentParser) path(flag string) string {
 
 // temporaryBuildPath returns a folder for checkouts under the system's temporary folder. As everybody can
 // write there, it may be somebody's who wants to slip code into jobs.
-func temporaryBuildPath() (string, error) {
+func temporaryBuildPath(jobUser *osuser.User) (string, error) {
 	path := filepath.Join(os.TempDir(), "stackyard-builds-"+strconv.Itoa(os.Getuid()))
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return "", fmt.Errorf("--build-path: %w", err)
@@ -167,6 +201,11 @@ func temporaryBuildPath() (string, error) {
 	}
 	if owner, ok := about.Sys().(*syscall.Stat_t); !about.IsDir() || ok && int(owner.Uid) != os.Getuid() {
 		return "", fmt.Errorf("--build-path: %s is not a folder of yours; name another", path)
+	}
+	if jobUser != nil { // who must be able to reach the checkouts in it
+		if err := os.Chmod(path, 0o711); err != nil {
+			return "", fmt.Errorf("--build-path: %w", err)
+		}
 	}
 	return path, nil
 }

@@ -22,6 +22,7 @@ type setting struct {
 	unset    string // the default
 	usage    string
 	secret   bool // also read from the file that NAME_FILE names
+	fileFlag bool // a secret whose file can also be named with --FLAG-file
 	storage  bool // apply has it too
 	onOff    bool // true or false; the flag alone means true
 	list     bool // the flag can be repeated; values are separated by commas
@@ -73,6 +74,9 @@ func addFlags(cmd *cobra.Command, settings []setting) {
 		default:
 			flags.String(s.flag, s.unset, usage)
 		}
+		if s.fileFlag {
+			flags.String(s.flag+"-file", "", "file with what --"+s.flag+" takes ["+s.env()+"_FILE]")
+		}
 	}
 	flags.SortFlags = false
 }
@@ -105,20 +109,30 @@ func (s setting) find(cmd *cobra.Command, file map[string]string) (string, error
 	if flag.Changed {
 		return flag.Value.String(), nil
 	}
+	if s.fileFlag {
+		if name := s.flag + "-file"; cmd.Flags().Changed(name) {
+			return readSecret("--"+name, cmd.Flags().Lookup(name).Value.String())
+		}
+	}
 	if v := os.Getenv(s.env()); v != "" {
 		return v, nil
 	}
 	if path := os.Getenv(s.env() + "_FILE"); s.secret && path != "" {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return "", fmt.Errorf("%s_FILE: %w", s.env(), err)
-		}
-		return strings.TrimSpace(string(text)), nil
+		return readSecret(s.env()+"_FILE", path)
 	}
 	if v, ok := file[s.flag]; ok {
 		return v, nil
 	}
 	return s.unset, nil
+}
+
+// readSecret reads a file with a secret that a setting names.
+func readSecret(setting, path string) (string, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", setting, err)
+	}
+	return strings.TrimSpace(string(text)), nil
 }
 
 // readConfig reads the file that --config names. It may hold every setting of serve, whatever the

@@ -21,6 +21,8 @@ import (
 	"stackyard/internal/stackctl"
 )
 
+var stackSettings = slices.Concat(connectionSettings, []setting{jobUserSetting})
+
 func stackCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "stack",
@@ -44,10 +46,8 @@ de-registers; the second ends the agents too.`,
     -e SERVICE_AGENT_ACQUIRE_JOB -e SERVICE_AGENT_ENDPOINT example/agent'`,
 		RunE: runStack,
 	}
+	addFlags(cmd, stackSettings)
 	flags := cmd.Flags()
-	flags.SortFlags = false
-	flags.String("endpoint", "http://127.0.0.1:8080/v3", "the server's agent URL [SERVICE_AGENT_ENDPOINT]")
-	flags.String("token", "", "agent token of the cluster [SERVICE_AGENT_TOKEN]")
 	flags.String("key", "", "key by which the server knows the stack (default: stackyard-HOST)")
 	flags.StringArray("queue", nil, "key of a queue to serve, repeatable (default: the cluster's default queue)")
 	flags.StringArray("tags", nil, "tags that steps can ask for, as key=value, repeatable; jobs that ask for others are left alone [SERVICE_AGENT_TAGS]")
@@ -60,6 +60,9 @@ de-registers; the second ends the agents too.`,
 }
 
 func runStack(cmd *cobra.Command, _ []string) error {
+	if err := hideSecrets(cmd, stackSettings); err != nil {
+		return err
+	}
 	config, address, err := stackConfig(cmd)
 	if err != nil {
 		return refuse(err)
@@ -82,21 +85,17 @@ func runStack(cmd *cobra.Command, _ []string) error {
 // stackConfig reads the command's settings; all that is wrong is told at once.
 func stackConfig(cmd *cobra.Command) (c stackctl.Config, metricsAddress string, err error) {
 	flags := cmd.Flags()
-	text := func(flag, env string) string {
-		if f := flags.Lookup(flag); f.Changed || os.Getenv(env) == "" {
-			return f.Value.String()
-		}
-		return os.Getenv(env)
-	}
-	var problems []error
-	api := &stackctl.API{Endpoint: strings.TrimRight(text("endpoint", "SERVICE_AGENT_ENDPOINT"), "/"), Token: text("token", "SERVICE_AGENT_TOKEN")}
+	text := func(flag string) string { return flags.Lookup(flag).Value.String() }
+	values, gathered := gather(cmd, stackSettings)
+	problems := []error{gathered}
+	api := &stackctl.API{Endpoint: strings.TrimRight(values["endpoint"], "/"), Token: values["token"]}
 	if !strings.HasPrefix(api.Endpoint, "http://") && !strings.HasPrefix(api.Endpoint, "https://") {
 		problems = append(problems, fmt.Errorf("--endpoint: %q is not a URL such as https://ci.example.com/v3", api.Endpoint))
 	}
 	if api.Token == "" {
-		problems = append(problems, errors.New("--token: an agent token is required [SERVICE_AGENT_TOKEN]"))
+		problems = append(problems, errors.New("--token is required: an agent token of the cluster [SERVICE_AGENT_TOKEN]"))
 	}
-	c = stackctl.Config{API: api, Key: cmp.Or(text("key", ""), defaultStackKey())}
+	c = stackctl.Config{API: api, Key: cmp.Or(text("key"), defaultStackKey())}
 	c.Queues, _ = flags.GetStringArray("queue")
 	tags := os.Getenv("SERVICE_AGENT_TAGS")
 	if given, _ := flags.GetStringArray("tags"); len(given) > 0 {
@@ -115,20 +114,30 @@ func stackConfig(cmd *cobra.Command) (c stackctl.Config, metricsAddress string, 
 	if err != nil {
 		problems = append(problems, err)
 	}
-	c.Compute = stackctl.Processes{Program: program}
-	if template := text("command", ""); template != "" {
+	processes := stackctl.Processes{Program: program}
+	if name := values["job-user"]; name != "" {
+		if _, err := jobUser(name); err != nil {
+			problems = append(problems, err)
+		}
+		if text("command") != "" {
+			problems = append(problems, errors.New("--job-user is for agents that are processes of this machine; leave it out with --command"))
+		}
+		processes.Args = []string{"--job-user", name}
+	}
+	c.Compute = processes
+	if template := text("command"); template != "" {
 		command, err := stackctl.ParseCommand(template)
 		if err != nil {
 			problems = append(problems, fmt.Errorf("--command: %w", err))
 		}
 		c.Compute = command
 	}
-	log, err := server.NewLogger(logFormat(text("log-format", "")))
+	log, err := server.NewLogger(logFormat(text("log-format")))
 	if err != nil {
 		problems = append(problems, err)
 	}
 	c.Log = log
-	return c, text("metrics-listen", ""), errors.Join(problems...)
+	return c, text("metrics-listen"), errors.Join(problems...)
 }
 
 // defaultStackKey is a key made of the machine's name.

@@ -38,12 +38,25 @@ embedded database, a demo organization with a cluster, a queue and a pipeline, a
 administrator and tokens, and a stack that runs jobs as processes of this machine.
 The first start runs a first build.
 
+Jobs run as you, and can read whatever you can, DATA included; --job-user runs
+them as another user.
+
 What it generated on the first start is kept in DATA/welcome.txt, readable by you
 alone, and shown again on every start. Your data stays.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := hideSecrets(cmd, serverSettings); err != nil {
+				return err
+			}
 			settings, log, err := serverSettingsOf(cmd)
 			if err != nil {
 				return err
+			}
+			user, err := jobUserSetting.find(cmd, nil)
+			if err != nil {
+				return refuse(err)
+			}
+			if _, err := jobUser(user); err != nil {
+				return refuse(err)
 			}
 			settings.Local = true
 			out := cmd.OutOrStdout()
@@ -65,11 +78,12 @@ alone, and shown again on every start. Your data stays.`,
 				if err := w.show(path, out); err != nil {
 					return err
 				}
-				return w.begin(cmd.Context(), r.Local, log)
+				return w.begin(cmd.Context(), r.Local, user, log)
 			})
 		},
 	}
 	addSettings(cmd, serverSettings)
+	addFlags(cmd, []setting{jobUserSetting})
 	return cmd
 }
 
@@ -149,16 +163,20 @@ func (w *welcome) apply(ctx context.Context, st server.Storage) error {
 
 // begin starts the stack, which runs until ctx is done, and on the first start the first build. They talk to
 // the server by its address on this machine: the public one may lead here only for others, or not yet.
-func (w *welcome) begin(ctx context.Context, local string, log *slog.Logger) error {
+func (w *welcome) begin(ctx context.Context, local, jobUser string, log *slog.Logger) error {
 	program, err := os.Executable()
 	if err != nil {
 		return err
+	}
+	processes := stackctl.Processes{Program: program}
+	if jobUser != "" {
+		processes.Args = []string{"--job-user", jobUser}
 	}
 	stack := stackctl.New(stackctl.Config{
 		API:     &stackctl.API{Endpoint: local + "/v3", Token: w.AgentToken},
 		Key:     "up",
 		Max:     max(2, runtime.NumCPU()),
-		Compute: stackctl.Processes{Program: program},
+		Compute: processes,
 		Log:     log,
 		Metrics: stackctl.NewMetrics(prometheus.NewRegistry()),
 	})

@@ -3,7 +3,6 @@ package runner
 import (
 	"bufio"
 	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -90,7 +89,11 @@ func (j *job) hookCommand(h hook) (args []string, after string, err error) {
 	if err := os.WriteFile(path, []byte(wrapper), 0o600); err != nil {
 		return nil, "", err
 	}
-	return []string{interpreter, path}, after, os.RemoveAll(after)
+	// The job writes into a file that is there, and cannot put a link in its place.
+	if err := os.WriteFile(after, nil, 0o600); err != nil {
+		return nil, "", err
+	}
+	return []string{interpreter, path}, after, errors.Join(j.sh.Give(path), j.sh.Give(after))
 }
 
 // shells are the interpreters of scripts that can be read by a shell that goes on afterwards.
@@ -130,10 +133,7 @@ var theShells = []string{"_", "SHLVL", "PWD", "OLDPWD"}
 // takeEnvironment reads what a hook's environment was in the end, and makes it that of the job.
 func (j *job) takeEnvironment(path string) error {
 	text, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil // the hook was killed
-	}
-	if err != nil {
+	if err != nil || len(text) == 0 { // the hook was killed
 		return err
 	}
 	after := environ.Parse(strings.Split(string(text), "\x00"))

@@ -98,7 +98,7 @@ func (j *job) openLog() {
 	}
 	j.stream = logstream.New(send, size, seconds(j.spec.ChunksInterval, 1))
 	j.redactor = redact.New(logstream.NewStamper(j.stream, time.Now))
-	j.sh = &shell.Shell{Log: j.redactor, Stop: j.cancel.stop()}
+	j.sh = &shell.Shell{Log: j.redactor, Stop: j.cancel.stop(), User: j.w.o.JobUser}
 }
 
 // watch cancels the job when the server or the agent wants it to end. The function that it returns ends the watch.

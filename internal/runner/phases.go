@@ -26,11 +26,15 @@ func (j *job) run() outcome {
 	if err := j.addSecrets(); err != nil {
 		return j.broken(err)
 	}
-	stop, err := inside.Serve(j.sh.Env.Service(inside.SocketVariable), func(value string) { j.redactor.Add(value) })
+	socket := j.sh.Env.Service(inside.SocketVariable)
+	stop, err := inside.Serve(socket, func(value string) { j.redactor.Add(value) })
 	if err != nil {
 		return j.broken(err)
 	}
 	defer stop()
+	if err := j.sh.Give(socket); err != nil {
+		return j.broken(err)
+	}
 
 	err = j.prepare()
 	if err == nil {
@@ -165,16 +169,21 @@ func (j *job) runCommand() error {
 
 // script returns how to run the file of the checkout that a command names, if it names one.
 func (j *job) script(command string) (string, bool) {
-	name := strings.TrimSpace(command)
-	path := filepath.Join(j.sh.Dir, name)
-	about, err := os.Stat(path)
-	if err != nil || !about.Mode().IsRegular() || !filepath.IsLocal(name) {
+	name := filepath.Clean(strings.TrimSpace(command))
+	// Links must not lead elsewhere: the agent may be allowed to change files that the job is not.
+	root, err := os.OpenRoot(j.sh.Dir)
+	if err != nil {
+		return "", false
+	}
+	defer root.Close()
+	about, err := root.Stat(name)
+	if err != nil || !about.Mode().IsRegular() {
 		return "", false
 	}
 	if about.Mode()&0o111 == 0 {
-		os.Chmod(path, about.Mode()|0o111) // if it cannot be done, running it says so
+		root.Chmod(name, about.Mode()|0o111) // if it cannot be done, running it says so
 	}
-	return shell.Quote([]string{"./" + filepath.Clean(name)}), true
+	return shell.Quote([]string{"./" + name}), true
 }
 
 // uploadArtifacts sends the files that the step names.
@@ -184,6 +193,10 @@ func (j *job) uploadArtifacts() error {
 		return nil
 	}
 	j.sh.Section(shell.Muted, "Uploading artifacts")
+	if j.sh.User != nil {
+		// As the job's user, because the files may be links to what only the agent may read.
+		return j.sh.RunQuietly(j.w.o.Executable, "agent", "artifact", "upload", "--", globs)
+	}
 	ctx, cancel := context.WithCancel(j.ctx)
 	defer cancel()
 	go func() {

@@ -10,6 +10,7 @@
 //	environ    variables and their two names
 //	shell      commands, shown in the log
 //	process    terminals, process groups and signals
+//	osuser     users that jobs run as
 //	redact     secret values kept out of logs
 //	logstream  log chunks
 //	artifact   files to and from the server
@@ -26,6 +27,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"stackyard/internal/runner/osuser"
 )
 
 // Options say how to be an agent.
@@ -50,6 +53,7 @@ type Options struct {
 	Shell       []string      // what runs commands, which follow as the last argument
 	CancelGrace time.Duration // between asking a job to stop and killing it
 	GitTimeout  time.Duration // of a checkout; 0: none
+	JobUser     *osuser.User  // that jobs run as; nil: that of the agent
 	Executable  string        // this program, for commands inside of jobs
 
 	Log *slog.Logger

@@ -21,6 +21,11 @@ func (j *job) setUp() error {
 	if err := os.Mkdir(j.sh.Dir, 0o777); err != nil {
 		return err
 	}
+	if j.sh.User != nil { // the folder stays the agent's, so that the job can replace nothing in it
+		if err := errors.Join(os.Chmod(j.temp, 0o711), j.sh.Give(j.sh.Dir)); err != nil {
+			return err
+		}
+	}
 	bin, err := j.link("bin", "stackyard")
 	if err != nil {
 		return err
@@ -78,6 +83,9 @@ func (j *job) environment(own environ.Environment, bin string) environ.Environme
 		inside.SocketVariable: filepath.Join(j.temp, "agent.sock"),
 	} {
 		env.SetService(name, value)
+	}
+	if user := o.JobUser; user != nil {
+		env["HOME"], env["USER"], env["LOGNAME"] = user.Home, user.Name, user.Name
 	}
 	if env["TERM"] == "" {
 		env["TERM"] = "xterm-256color"

@@ -7,10 +7,13 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"text/template"
 	"time"
+
+	"stackyard/internal/handoff"
 )
 
 // A Workload is one job to be run by one ephemeral agent.
@@ -19,25 +22,26 @@ type Workload struct {
 	Queue    string
 	Endpoint string
 	Tags     []string // of the agent
-	// Token is the job acquisition token. It is handed over in the environment, never in an argument,
-	// which other users of the machine could read.
+	// Token is the job acquisition token. It is never handed over in an argument, which other users of the
+	// machine could read.
 	Token string
 }
 
-// environment is what puts an agent into single-job acquisition mode.
+// environment is what puts an agent into single-job acquisition mode, but for its token. The variables have
+// two names, the second for the published agent, which a command may start. What the stack knows its own token
+// by is left out: an agent has no business with it.
 func (w Workload) environment() []string {
-	tags := strings.Join(w.Tags, ",")
-	return []string{
-		"SERVICE_AGENT_TAGS=" + tags,
-		"BUILDKITE_AGENT_TAGS=" + tags,
-		"SERVICE_AGENT_TOKEN=" + w.Token,
-		"SERVICE_AGENT_ACQUIRE_JOB=" + w.JobID,
-		"SERVICE_AGENT_ENDPOINT=" + w.Endpoint,
-		// For the published agent, which a command may start.
-		"BUILDKITE_AGENT_TOKEN=" + w.Token,
-		"BUILDKITE_AGENT_ACQUIRE_JOB=" + w.JobID,
-		"BUILDKITE_AGENT_ENDPOINT=" + w.Endpoint,
+	env := slices.DeleteFunc(os.Environ(), func(line string) bool {
+		return strings.HasPrefix(line, "SERVICE_AGENT_TOKEN") || strings.HasPrefix(line, "BUILDKITE_AGENT_TOKEN")
+	})
+	for name, value := range map[string]string{
+		"AGENT_TAGS":        strings.Join(w.Tags, ","),
+		"AGENT_ACQUIRE_JOB": w.JobID,
+		"AGENT_ENDPOINT":    w.Endpoint,
+	} {
+		env = append(env, "SERVICE_"+name+"="+value, "BUILDKITE_"+name+"="+value)
 	}
+	return env
 }
 
 // Compute starts agents.
@@ -57,7 +61,14 @@ type Processes struct {
 
 // Run implements [Compute].
 func (p Processes) Run(ctx context.Context, w Workload) error {
-	return run(exec.CommandContext(ctx, p.Program, append([]string{"agent"}, p.Args...)...), w)
+	cmd := exec.CommandContext(ctx, p.Program, append([]string{"agent"}, p.Args...)...)
+	cmd.Env = w.environment()
+	release, err := handoff.Attach(cmd, map[string]string{"token": w.Token})
+	if err != nil {
+		return err
+	}
+	defer release()
+	return run(cmd)
 }
 
 // Command starts compute with a command of the user's, which runs until the agent has ended.
@@ -84,7 +95,9 @@ func (c Command) Run(ctx context.Context, w Workload) error {
 	if err := c.template.Execute(&line, fields(w)); err != nil {
 		return err
 	}
-	return run(exec.CommandContext(ctx, "/bin/sh", "-c", line.String()), w)
+	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", line.String())
+	cmd.Env = append(w.environment(), "SERVICE_AGENT_TOKEN="+w.Token, "BUILDKITE_AGENT_TOKEN="+w.Token)
+	return run(cmd)
 }
 
 // stopGrace is how long an agent may take to end when it is asked to, before it is killed.
@@ -95,8 +108,7 @@ const secondWord = 100 * time.Millisecond
 
 // run runs a process that is an agent, or starts one, in a process group of its own: a signal from the
 // terminal is for the stack alone, which decides what becomes of its agents.
-func run(cmd *exec.Cmd, w Workload) error {
-	cmd.Env = append(os.Environ(), w.environment()...)
+func run(cmd *exec.Cmd) error {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error {
 		// The first signal asks an agent to leave after its job, the second to leave at once.

@@ -171,6 +171,9 @@ func (c Checkout) setAside(sh *shell.Shell, clean bool) (previous string, err er
 	if err := os.MkdirAll(c.Dir, 0o777); err != nil {
 		return "", err
 	}
+	if err := sh.Give(c.Dir); err != nil {
+		return "", err
+	}
 	if about, err := os.Lstat(filepath.Join(previous, ".git")); err != nil || !about.IsDir() {
 		return "", os.RemoveAll(previous)
 	}

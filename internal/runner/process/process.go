@@ -13,6 +13,8 @@ import (
 
 	"github.com/creack/pty"
 	"golang.org/x/sys/unix"
+
+	"stackyard/internal/runner/osuser"
 )
 
 // A Command is a program to run.
@@ -20,7 +22,8 @@ type Command struct {
 	Args   []string // the program first
 	Dir    string
 	Env    []string
-	Output io.Writer // what it writes to its terminal
+	Output io.Writer    // what it writes to its terminal
+	User   *osuser.User // nil: that of this process
 }
 
 // Stop says when a running process has to end. A channel that is nil never says so.
@@ -82,8 +85,13 @@ func Run(c Command, stop Stop) (Result, error) {
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = tty, tty, tty
 	// A group of its own but no session: a shell that leads a session makes the terminal its controlling
 	// one, and when it ends the kernel hangs up on its children, who may still be about to clean up.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	err = cmd.Start()
+	cmd.SysProcAttr = c.User.Attributes()
+	if c.User != nil { // who may open the terminal anew, as /dev/stderr
+		err = tty.Chown(int(c.User.UID), -1)
+	}
+	if err == nil {
+		err = cmd.Start()
+	}
 	tty.Close()
 	if err != nil {
 		return Result{}, err

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"stackyard/internal/runner/environ"
+	"stackyard/internal/runner/osuser"
 	"stackyard/internal/runner/process"
 )
 
@@ -25,6 +26,7 @@ type Shell struct {
 	Dir  string
 	Env  environ.Environment
 	Stop process.Stop
+	User *osuser.User // that commands run as; nil: that of this process
 
 	// Killed says that one of the commands so far had to be killed.
 	Killed bool
@@ -102,6 +104,7 @@ func (s *Shell) RunQuietly(args ...string) error {
 		Dir:    s.Dir,
 		Env:    s.Env.Lines(),
 		Output: s.Log,
+		User:   s.User,
 	}, s.Stop)
 	s.Killed = s.Killed || result.Killed
 	switch {
@@ -139,13 +142,21 @@ func (s *Shell) Output(args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, path, args[1:]...)
 	cmd.Dir, cmd.Env = s.Dir, s.Env.Lines()
 	cmd.Stdout, cmd.Stderr = &out, &problems
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.SysProcAttr = s.User.Attributes()
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = time.Second
 	if err := cmd.Run(); err != nil {
 		return "", fmt.Errorf("%s: %w: %s", Quote(args), err, strings.TrimSpace(problems.String()))
 	}
 	return strings.TrimRight(out.String(), "\r\n"), nil
+}
+
+// Give makes a file or folder that this process made the property of the user that commands run as.
+func (s *Shell) Give(path string) error {
+	if s.User == nil {
+		return nil
+	}
+	return os.Lchown(path, int(s.User.UID), int(s.User.GID))
 }
 
 // Stopped reports whether the job has to stop.

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"stackyard/internal/handoff"
+)
+
+// hideSecrets keeps the secret settings of a command that runs jobs from those jobs, which may run as the same
+// user: it takes them out of the arguments and the environment, for which the process has to replace itself, and
+// closes the process's memory to others.
+func hideSecrets(cmd *cobra.Command, settings []setting) error {
+	secrets, err := handoff.Receive()
+	if err != nil {
+		return err
+	}
+	if secrets == nil {
+		if err := replaceWithout(cmd, settings); err != nil {
+			return fmt.Errorf("hide secrets from jobs: %w", err)
+		}
+	}
+	for flag, value := range secrets {
+		if err := cmd.Flags().Set(flag, value); err != nil {
+			return err
+		}
+	}
+	if err := handoff.Protect(); err != nil {
+		return fmt.Errorf("hide secrets from jobs: %w", err)
+	}
+	return nil
+}
+
+// replaceWithout replaces the process when secrets are in its arguments or its environment.
+func replaceWithout(cmd *cobra.Command, settings []setting) error {
+	flags, variables := map[string]bool{}, map[string]bool{}
+	secrets := map[string]string{}
+	for _, s := range settings {
+		if !s.secret {
+			continue
+		}
+		if flag := cmd.Flags().Lookup(s.flag); flag.Changed {
+			flags[s.flag], secrets[s.flag] = true, flag.Value.String()
+		}
+		for _, name := range s.variables() {
+			if value := os.Getenv(name); value != "" {
+				variables[name] = true
+				if name == s.env() && !flags[s.flag] {
+					secrets[s.flag] = value
+				}
+			}
+		}
+	}
+	if len(flags)+len(variables) == 0 {
+		return nil
+	}
+	env := slices.DeleteFunc(os.Environ(), func(line string) bool {
+		name, _, _ := strings.Cut(line, "=")
+		return variables[name]
+	})
+	return handoff.Exec(argumentsWithout(cmd, flags), env, secrets)
+}
+
+// variables are the names of the environment variables that may hold the setting: its own, and the one by which
+// the published agent knows it.
+func (s setting) variables() []string {
+	own := s.env()
+	if short, ok := strings.CutPrefix(own, "SERVICE_"); ok {
+		return []string{own, "BUILDKITE_" + short}
+	}
+	return []string{own}
+}
+
+// argumentsWithout returns the arguments that start a command again without some of its flags.
+func argumentsWithout(cmd *cobra.Command, left map[string]bool) []string {
+	args := strings.Fields(cmd.CommandPath())
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		values := []string{f.Value.String()}
+		if list, ok := f.Value.(pflag.SliceValue); ok {
+			values = list.GetSlice()
+		}
+		for _, value := range values {
+			if !left[f.Name] {
+				args = append(args, "--"+f.Name+"="+value)
+			}
+		}
+	})
+	return args
+}
