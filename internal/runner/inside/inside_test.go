@@ -26,7 +26,7 @@ func TestHere_ReadsEitherNameOfAVariable(t *testing.T) {
 
 func TestHere_SaysThatThereIsNoJob(t *testing.T) {
 	_, err := Here(environ.Environment{"SERVICE_AGENT_ENDPOINT": "http://ci.test/v3"}, "1")
-	if err == nil || !strings.Contains(err.Error(), "inside of a job: SERVICE_AGENT_ACCESS_TOKEN is not set") {
+	if err == nil || !strings.Contains(err.Error(), "inside a job; SERVICE_AGENT_ACCESS_TOKEN is not set") {
 		t.Errorf("got %v", err)
 	}
 }
