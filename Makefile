@@ -31,11 +31,16 @@ bench:
 	@for package in $(PACKAGES); do go test "./$$package" -timeout 30m -run '^$$' -bench . || exit 1; done
 
 # Run each fuzz target for a short time: make fuzz FUZZTIME=30s
+# Coverage guides the fuzzing, for which all dependencies are compiled once more; INSTRUMENT= goes without.
 FUZZTIME ?= 10s
+INSTRUMENT ?= -fuzz .
 fuzz:
-	@grep -rlE '^func Fuzz' --include='*_test.go' internal | xargs -n1 dirname | sort -u | while read -r dir; do \
-		grep -hoE '^func Fuzz[A-Za-z_]+' $$dir/*_test.go | cut -c6- | while read -r target; do \
+	@set -e; bin=$$(mktemp -d); trap 'rm -rf "$$bin"' EXIT; cache=$$(go env GOCACHE)/fuzz; \
+	for dir in $$(grep -rlE '^func Fuzz' --include='*_test.go' cmd internal | xargs -n1 dirname | sort -u); do \
+		go test -c $(INSTRUMENT) -o "$$bin/fuzz.test" "./$$dir"; \
+		for target in $$(grep -hoE '^func Fuzz[A-Za-z0-9_]+' $$dir/*_test.go | cut -c6-); do \
 			echo "$$dir $$target"; \
-			go test "./$$dir" -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x || exit 1; \
-		done || exit 1; \
+			(cd "$$dir" && "$$bin/fuzz.test" -test.run '^$$' -test.fuzz "^$$target\$$" -test.fuzztime $(FUZZTIME) \
+				-test.fuzzminimizetime 10x -test.fuzzcachedir "$$cache/$$(go list .)"); \
+		done; \
 	done

@@ -49,7 +49,7 @@ func FuzzBasic(f *testing.F) {
 func FuzzRedirect(f *testing.F) {
 	for _, uri := range []string{
 		"http://127.0.0.1:8123/cb?a=b", "http://[::1]/", "http://localhost", "https://app.test/", `http://127.0.0.1\@evil.test/`,
-		"http://127.0.0.1%2f@evil.test/", "http://localhost:80@evil.test", "HTTP://LOCALHOST/", "http://127.0.0.1/\t", "http://127.0.0.1/%zz?%zz",
+		"http://127.0.0.1%2f@evil.test/", "http://localhost:80@evil.test", "HTTP://LOCALHOST/", "Http://[::1]", "http://127.0.0.1/\t", "http://127.0.0.1/%zz?%zz",
 	} {
 		f.Add(uri, "state")
 	}
@@ -57,7 +57,11 @@ func FuzzRedirect(f *testing.F) {
 		if !(Application{}).redirectsTo(uri) {
 			return
 		}
-		authority, _, _ := strings.Cut(strings.TrimPrefix(uri, "http://"), "/")
+		const scheme = "http://"
+		if len(uri) < len(scheme) || !strings.EqualFold(uri[:len(scheme)], scheme) {
+			t.Fatalf("%q has another scheme than http", uri)
+		}
+		authority, _, _ := strings.Cut(uri[len(scheme):], "/")
 		authority, _, _ = strings.Cut(authority, "?")
 		host := authority
 		if i := strings.LastIndexByte(authority, ':'); i > strings.LastIndexByte(authority, ']') {
