@@ -200,7 +200,7 @@ func TestUpdateCluster_SaysWhatIsWrong(t *testing.T) {
 		}{
 			{body{"name": nil}, "name", "is required"},
 			{body{"name": "Default"}, "name", "has already been taken"},
-			{body{"color": "#FFF"}, "color", "must be a color in hex"},
+			{body{"color": "#FFFF"}, "color", "must be a color in hex"},
 			{body{"default_queue_id": servertest.AcmeQueueID}, "default_queue_id", "must be the id of a queue of this cluster"},
 			{body{"default_queue_id": "default"}, "default_queue_id", "must be the id of a queue of this cluster"},
 			{body{"hosted_git_mirror_enabled": "yes"}, "hosted_git_mirror_enabled", "must be true or false"},

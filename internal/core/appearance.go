@@ -8,14 +8,14 @@ import (
 )
 
 var (
-	colorPattern     = regexp.MustCompile(`^#[0-9A-Fa-f]{6}$`)
+	colorPattern     = regexp.MustCompile(`^#(?:[0-9A-Fa-f]{3}|[0-9A-Fa-f]{6})$`)
 	emojiNamePattern = regexp.MustCompile(`^:[a-zA-Z0-9_+-]{1,100}:$`)
 )
 
 // maxEmoji is how many characters one visible emoji is joined of at most, with room to spare.
 const maxEmoji = 16
 
-// ValidColor reports whether s is a color in hex, such as #A9CCE3.
+// ValidColor reports whether s is a color in hex, such as #A9CCE3 or #abc.
 func ValidColor(s string) bool { return colorPattern.MatchString(s) }
 
 // ValidEmoji reports whether s is the name of an emoji between colons, such as :rocket:, or something

@@ -7,8 +7,8 @@ import (
 
 func TestValidColor(t *testing.T) {
 	for s, want := range map[string]bool{
-		"#A9CCE3": true, "#000000": true, "#ffffff": true,
-		"": false, "red": false, "#FFF": false, "A9CCE3": false, "#A9CCE3FF": false, "#GGGGGG": false, "#A9CCE3\n": false,
+		"#A9CCE3": true, "#000000": true, "#ffffff": true, "#FFF": true, "#abc": true,
+		"": false, "red": false, "#FFFF": false, "#FF": false, "abc": false, "A9CCE3": false, "#A9CCE3FF": false, "#GGGGGG": false, "#A9CCE3\n": false,
 	} {
 		if got := ValidColor(s); got != want {
 			t.Errorf("%q: %v", s, got)

@@ -3,6 +3,7 @@ package core
 import (
 	"encoding/json"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -37,7 +38,15 @@ func TestSlugify(t *testing.T) {
 		"My Pipeline":                  "my-pipeline",
 		"  My   big  Pipeline  ":       "my-big-pipeline",
 		"a_b.c/d":                      "a-b-c-d",
-		"Déjà vu":                      "d-j-vu",
+		"Déjà vu":                      "deja-vu",
+		"Über Pipe":                    "uber-pipe",
+		"ŁÓDŹ":                         "lodz",
+		"Straße, Ærø & Þór":            "strasse-aero-thor",
+		"İstanbul ışık":                "istanbul-isik",
+		"e\u0301te\u0301":              "ete",
+		"Ｆｕｌｌ ﬁ":                       "full-fi",
+		"日本語":                          "",
+		"日本 CI":                        "ci",
 		"-x-":                          "x",
 		"!!!":                          "",
 		strings.Repeat("a", 150):       strings.Repeat("a", 100),
@@ -45,6 +54,25 @@ func TestSlugify(t *testing.T) {
 	} {
 		if got := Slugify(name); got != want {
 			t.Errorf("Slugify(%q) = %q, want %q", name, got, want)
+		}
+	}
+}
+
+func TestFreeSlug(t *testing.T) {
+	long := strings.Repeat("a", 150)
+	for _, c := range []struct{ name, taken, want string }{
+		{"Hello", "", "hello"},
+		{"Hello", "hello", "hello"}, // the names are too much alike
+		{"日本語", "", "thing-2f84e39f1d20"},
+		{long, "", strings.Repeat("a", 100)},
+		{long, strings.Repeat("a", 100), strings.Repeat("a", 98) + "-2"},
+		{long, strings.Repeat("a", 100) + " " + strings.Repeat("a", 98) + "-2", strings.Repeat("a", 98) + "-3"},
+		{strings.Repeat("a", 97) + " bc def", strings.Repeat("a", 97) + "-bc", strings.Repeat("a", 97) + "-2"},
+	} {
+		taken := strings.Fields(c.taken)
+		got := FreeSlug("thing", c.name, "0190c0de-0000-7000-8000-2f84e39f1d20", func(slug string) bool { return slices.Contains(taken, slug) })
+		if got != c.want || !ValidSlug(got) {
+			t.Errorf("%.20q: %q, want %q", c.name, got, c.want)
 		}
 	}
 }
@@ -100,6 +128,12 @@ func FuzzCursor(f *testing.F) {
 		}
 		a, b = strings.ToValidUTF8(a, "?"), strings.ToValidUTF8(b, "?")
 		c, err := ParseCursor(Cursor{a, b}.String(), 2)
+		if strings.ContainsRune(a+b, 0) { // no database can store it, so no sort key holds it
+			if err == nil {
+				t.Fatalf("a cursor with U+0000 in %q, %q is accepted", a, b)
+			}
+			return
+		}
 		if err != nil || c[0] != a || c[1] != b {
 			t.Fatalf("a cursor of %q, %q reads back as %q, %v", a, b, c, err)
 		}
