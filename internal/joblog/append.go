@@ -28,24 +28,15 @@ type Chunk struct {
 }
 
 // Append adds a chunk to the log of a job. It is durable when Append returns nil, and seen by readers on
-// every replica. A chunk that is sent again changes nothing. A chunk of a log that was deleted, and what
-// is in the middle of a log that is too large, is dropped.
+// every replica. A chunk that is sent again changes nothing. What belongs to the deleted part of a log,
+// or into the middle of one that is too large, is dropped.
 //
 // The caller has made sure that whoever sends it may do so.
 func (s *Service) Append(ctx context.Context, job Job, c Chunk, content []byte) error {
 	if len(content) == 0 {
 		return nil
 	}
-	if err := s.keep(ctx, job, c.Offset, content); err != nil {
-		return unavailable(err)
-	}
-	// What the database says is asked after the piece is there, so that either this finds that the job has
-	// ended, or whoever seals the log after the end of the job finds the piece.
-	var known record
-	err := s.db.Read(ctx, func(q *db.Q) (err error) {
-		known, err = find(q, job)
-		return err
-	})
+	known, err := s.add(ctx, job, c, content)
 	switch {
 	case known.deleted || core.KindOf(err) == core.NotFound:
 		if err := s.blobs.DeleteAll(ctx, job.prefix()); err != nil {
@@ -58,8 +49,26 @@ func (s *Service) Append(ctx context.Context, job Job, c Chunk, content []byte) 
 		return err
 	}
 	s.bus.Publish(job.topic())
-	s.join(ctx, job, c, int64(len(content)))
+	s.join(ctx, job.pieces(known.generation), Chunk{c.Sequence, c.Offset - known.deletedBytes}, int64(len(content)))
 	return nil
+}
+
+// add adds a chunk to the generation of the log that it belongs to, and returns what the database says
+// afterwards: so either this finds that the job has ended, or whoever seals the log after the end of the
+// job finds the piece. When the log was deleted meanwhile, the chunk is added to what follows.
+func (s *Service) add(ctx context.Context, job Job, c Chunk, content []byte) (record, error) {
+	known, err := s.find(ctx, job)
+	for err == nil {
+		if err := s.keep(ctx, job.pieces(known.generation), c.Offset-known.deletedBytes, content); err != nil {
+			return known, unavailable(err)
+		}
+		var now record
+		if now, err = s.find(ctx, job); err == nil && now.generation == known.generation {
+			return now, nil
+		}
+		known = now
+	}
+	return known, err
 }
 
 // unavailable says that the place for blobs is away: the agent sends the chunk again.
@@ -67,24 +76,27 @@ func unavailable(err error) error {
 	return fmt.Errorf("%w: %w", core.Errorf(core.Unavailable, "The log cannot be kept at the moment; try again"), err)
 }
 
-// keep keeps what is to be kept of a chunk.
-func (s *Service) keep(ctx context.Context, job Job, offset int64, content []byte) error {
+// keep keeps what is to be kept of a chunk. What is before offset 0 was deleted.
+func (s *Service) keep(ctx context.Context, key string, offset int64, content []byte) error {
+	if offset < 0 {
+		content, offset = content[min(-offset, int64(len(content))):], 0
+	}
 	inHead := min(max(s.limits.head-offset, 0), int64(len(content)))
 	if inHead > 0 {
-		if err := s.blobs.AddPiece(ctx, job.pieces(), offset, content[:inHead]); err != nil {
+		if err := s.blobs.AddPiece(ctx, key, offset, content[:inHead]); err != nil {
 			return err
 		}
 	}
 	if content = content[inHead:]; len(content) > 0 {
-		return s.keepTail(ctx, job, offset+inHead, content)
+		return s.keepTail(ctx, key, offset+inHead, content)
 	}
 	return nil
 }
 
 // keepTail keeps a chunk beyond the head of a log as long as it belongs to its tail, and removes what does
 // not any more.
-func (s *Service) keepTail(ctx context.Context, job Job, offset int64, content []byte) error {
-	pieces, err := s.blobs.Pieces(ctx, job.pieces(), s.limits.head, math.MaxInt64)
+func (s *Service) keepTail(ctx context.Context, key string, offset int64, content []byte) error {
+	pieces, err := s.blobs.Pieces(ctx, key, s.limits.head, math.MaxInt64)
 	if err != nil {
 		return err
 	}
@@ -94,7 +106,7 @@ func (s *Service) keepTail(ctx context.Context, job Job, offset int64, content [
 	}
 	tail := end - s.limits.tail
 	if offset+int64(len(content)) > tail {
-		if err := s.blobs.AddPiece(ctx, job.pieces(), offset, content); err != nil {
+		if err := s.blobs.AddPiece(ctx, key, offset, content); err != nil {
 			return err
 		}
 	}
@@ -107,7 +119,7 @@ func (s *Service) keepTail(ctx context.Context, job Job, offset int64, content [
 	if len(old) == 0 {
 		return nil
 	}
-	return s.blobs.RemovePieces(ctx, job.pieces(), old)
+	return s.blobs.RemovePieces(ctx, key, old)
 }
 
 // unsettle has a log sealed again after a chunk has come late.
@@ -127,13 +139,13 @@ func (s *Service) unsettle(q *db.Q, job Job) error {
 
 // join keeps the pieces of a log few, now and then: after the last chunk of a MiB, and after some that
 // were small. It costs the one who sends that chunk some time, and may fail: it is done again.
-func (s *Service) join(ctx context.Context, job Job, c Chunk, size int64) {
+func (s *Service) join(ctx context.Context, key string, c Chunk, size int64) {
 	const span = blob.MaxPiece
 	end := c.Offset + size
 	if c.Offset/span == end/span && c.Sequence%joinEvery != 0 {
 		return
 	}
-	if err := s.blobs.JoinPieces(ctx, job.pieces(), c.Offset-2*span, end); err != nil {
-		s.log.Warn("compact log chunks failed", "job", job.ID, "error", err)
+	if err := s.blobs.JoinPieces(ctx, key, c.Offset-2*span, end); err != nil {
+		s.log.Warn("compact log chunks failed", "key", key, "error", err)
 	}
 }

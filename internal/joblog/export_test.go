@@ -16,3 +16,6 @@ func (l *Log) Settled() bool { return l.record.settled }
 
 // Pieces returns how many pieces the log was in when it was opened.
 func (l *Log) Pieces() int { return len(l.loose) }
+
+// ParsePosition reads the id of an event.
+func ParsePosition(id string) (Position, bool) { return parsePosition(id) }

@@ -72,14 +72,15 @@ func (s *Service) routes(path string) []route.Route {
 		},
 		{
 			Method: http.MethodDelete, Path: path, Summary: "Delete the log of a job",
-			Description: "What the job prints from then on is dropped.",
+			Description: "Of a job that has not ended, what it has printed so far is deleted, and what it prints later is kept.",
 			Status:      http.StatusNoContent,
 			Handler:     route.On(s.load, s.delete),
 		},
 		{
 			Method: http.MethodGet, Path: path + "/stream", Summary: "Follow the log of a job",
 			Description: "Server-sent events, from the beginning of the log or from where the Last-Event-ID header or the offset says, until the job has ended. " +
-				"An event `log` has JSON with its `offset` and `content`; its id is the offset of what follows. " +
+				"An event `log` has JSON with its `offset` and `content`; its id says where the next one begins. " +
+				"When the log is deleted while the job runs, the offset of what follows begins at 0 again. " +
 				"The last event is `end`, with the `size` of the log. A stream that ends without it is to be resumed.",
 			Query:   []route.Param{{Name: "offset", Type: "integer", Doc: "Where to begin, in bytes; 0 unless given."}},
 			Media:   []string{eventType},
@@ -126,7 +127,7 @@ func lineParam(r *route.Request, name string, unset int64) (int64, error) {
 func (s *Service) load(r *route.Request) (builds.OnJob, error) {
 	o, err := s.builds.LoadOnJob(r)
 	if err == nil && o.Type != flow.Script {
-		err = core.Errorf(core.NotFound, "No log found: only command jobs have one")
+		err = core.Errorf(core.NotFound, "No job found: only command jobs have a log")
 	}
 	return o, err
 }

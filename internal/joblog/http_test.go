@@ -180,13 +180,16 @@ func TestDeleteLog(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		ada := w.As(t, servertest.Ada)
 		job := w.run()
-		for _, path := range w.paths(job) {
-			w.add(job, 0, "secret")
+		for i, path := range w.paths(job) {
+			w.add(job, int64(i)*11, "secret")
 			if got := ada.Delete(path).Want(http.StatusNoContent); len(got.Body) > 0 {
 				t.Errorf("%s", got.Body)
 			}
-			w.add(job, 6, "more of it")
 			if got := ada.Get(path).Want(http.StatusOK); got.String("content") != "" || got.String("size") != "0" {
+				t.Errorf("%s", got.Body)
+			}
+			w.add(job, int64(i)*11+6, "later")
+			if got := ada.Get(path).Want(http.StatusOK); got.String("content") != "later" || got.String("size") != "5" {
 				t.Errorf("%s", got.Body)
 			}
 			ada.Do("HEAD", path, nil).Want(http.StatusOK)
@@ -204,7 +207,7 @@ func TestLogs_OfWhatHasNone(t *testing.T) {
 		ada.Patch(acme+"/pipelines/hello", map[string]any{"configuration": "steps: [{block: go}]"}).Want(http.StatusOK)
 		build := ada.Post(acme+"/pipelines/hello/builds", map[string]any{"commit": "HEAD", "branch": "main"}).Want(http.StatusCreated)
 		for _, path := range w.paths(joblog.Job{ID: build.String("jobs.0.id")}) {
-			ada.Get(path).WantMessage(http.StatusNotFound, "No log found: only command jobs have one")
+			ada.Get(path).WantMessage(http.StatusNotFound, "No job found: only command jobs have a log")
 			ada.Do("HEAD", path, nil).Want(http.StatusNotFound)
 		}
 		for _, id := range []string{"0190c0de-0000-7000-8000-00000000dead", "nonsense"} {

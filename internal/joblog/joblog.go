@@ -8,6 +8,9 @@
 // one compressed object with an index, of which any range is read without the rest (archive.go). Chunks
 // that come late make it be sealed again.
 //
+// Deleting the log of a running job removes what was written so far: the log goes on as a new generation,
+// whose bytes are counted from there and have a place of their own (service.go).
+//
 // What people read is the content (layout.go): the bytes in their order. While the job runs it ends where
 // the first byte is missing. Once the job has ended, what is missing is marked, because it got lost or
 // because the log was too large: then its beginning and its end are kept. Sealing does not change the
@@ -18,6 +21,7 @@
 package joblog
 
 import (
+	"fmt"
 	"log/slog"
 
 	"stackyard/internal/blob"
@@ -40,8 +44,13 @@ func (j Job) prefix() string {
 	return builds.Prefix(j.OrganizationID, j.PipelineID, j.BuildID) + "/logs/" + j.ID
 }
 
-// pieces is the key that the log grows under.
-func (j Job) pieces() string { return j.prefix() + "/pieces" }
+// pieces is the key that a generation of the log grows under.
+func (j Job) pieces(generation int64) string {
+	if generation == 0 {
+		return j.prefix() + "/pieces"
+	}
+	return fmt.Sprintf("%s/pieces-%d", j.prefix(), generation)
+}
 
 // topic is what the bus calls a change of the log.
 func (j Job) topic() string { return Topic(j.ID) }

@@ -128,20 +128,58 @@ func TestSeal_FindsPiecesInALogThatWasThoughtSealed(t *testing.T) {
 	})
 }
 
-func TestDelete_RemovesALogAndDropsWhatFollows(t *testing.T) {
+func TestDelete_OfARunningJobKeepsWhatComesLater(t *testing.T) {
 	everywhere(t, func(t *testing.T, w *world) {
 		job := w.run()
 		w.add(job, 0, "secret")
+		w.ok(w.logs.SetHeaderTimes(t.Context(), job, map[int]time.Time{0: time.Unix(1, 0), 1: time.Unix(2, 0)}))
 		w.ok(w.logs.Delete(t.Context(), job))
 		w.wantContent(job, "")
-		w.add(job, 6, "more")
-		w.wantContent(job, "")
 		if n := w.keys(job); n != 0 {
-			t.Errorf("there are %d objects of the log", n)
+			t.Errorf("there are %d objects of the deleted log", n)
 		}
+		w.add(job, 0, "secret") // again, because the answer was lost
+		w.add(job, 3, "ret, more")
+		w.wantContent(job, ", more")
+		w.add(job, 12, " and more")
+		w.ok(w.logs.SetHeaderTimes(t.Context(), job, map[int]time.Time{1: time.Unix(2, 0), 2: time.Unix(3, 0)}))
+		w.wantContent(job, ", more and more")
+		w.ok(w.logs.Delete(t.Context(), job))
+		w.wantContent(job, "")
+		w.add(job, 21, "last")
+		w.add(job, 4, "et")
 		w.end(job)
+		w.wantContent(job, "last")
+		w.Clock.Advance(time.Hour)
 		w.runDue()
+		w.wantContent(job, "last")
+		if n := w.keys(job); n != 1 {
+			t.Errorf("there are %d objects of the sealed log, want its archive", n)
+		}
+	})
+}
+
+func TestDelete_OfARunningJobMovesItsHeaderTimes(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		job := w.run()
+		w.add(job, 0, "--- a\n--- b\n")
+		w.ok(w.logs.SetHeaderTimes(t.Context(), job, map[int]time.Time{0: time.Unix(1, 0), 1: time.Unix(2, 0)}))
+		w.ok(w.logs.Delete(t.Context(), job))
+		w.add(job, 12, "--- c\n")
+		w.ok(w.logs.SetHeaderTimes(t.Context(), job, map[int]time.Time{1: time.Unix(2, 0), 2: time.Unix(3, 0)}))
+		if times := w.open(job).HeaderTimes; len(times) != 1 || times[0] != time.Unix(3, 0).UnixNano() {
+			t.Errorf("header times are %v", times)
+		}
+	})
+}
+
+func TestDelete_OfAnEndedJobDropsWhatFollows(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		job := w.run()
 		w.add(job, 0, "secret")
+		w.end(job)
+		w.ok(w.logs.Delete(t.Context(), job))
+		w.add(job, 6, "late")
 		w.Clock.Advance(time.Minute)
 		w.runDue()
 		w.wantContent(job, "")

@@ -46,7 +46,7 @@ func (s *Service) Open(ctx context.Context, job Job) (*Log, error) {
 		if again != nil {
 			return nil, again
 		}
-		if now.archive == known.archive && now.deleted == known.deleted && now.ended == known.ended {
+		if now.archive == known.archive && now.deleted == known.deleted && now.ended == known.ended && now.generation == known.generation {
 			return l, err
 		}
 		known = now
@@ -73,7 +73,7 @@ func (s *Service) open(ctx context.Context, job Job, known record) (l *Log, err 
 	}
 	spans := l.archive.spans()
 	if !known.settled {
-		if l.loose, err = s.blobs.Pieces(ctx, job.pieces(), 0, math.MaxInt64); err != nil {
+		if l.loose, err = s.blobs.Pieces(ctx, job.pieces(known.generation), 0, math.MaxInt64); err != nil {
 			return nil, err
 		}
 		for _, p := range l.loose {
@@ -136,7 +136,7 @@ func (l *Log) renew(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if now.record.deleted {
+	if now.record.deleted || now.record.generation != l.record.generation {
 		return errDeleted
 	}
 	l.archive = now.archive
@@ -148,17 +148,17 @@ func (l *Log) copySome(ctx context.Context, w io.Writer, from, to int64) (int64,
 	if i, ok := l.archive.find(from); ok {
 		return l.archive.copy(ctx, w, i, from, to)
 	}
-	return l.service.copyPieces(ctx, w, l.job, from, to)
+	return l.service.copyPieces(ctx, w, l.job.pieces(l.record.generation), from, to)
 }
 
 // lookAhead is how far pieces are looked for at once.
 const lookAhead = 4 * blob.MaxPiece
 
-// copyPieces writes bytes of the log that are in pieces, as far as they follow one another, and returns
+// copyPieces writes bytes of the log that are in pieces under a key, as far as they follow one another, and returns
 // how many. When nothing has the first of them it is ErrNotFound.
-func (s *Service) copyPieces(ctx context.Context, w io.Writer, job Job, from, to int64) (written int64, err error) {
+func (s *Service) copyPieces(ctx context.Context, w io.Writer, key string, from, to int64) (written int64, err error) {
 	to = min(to, from+lookAhead)
-	pieces, err := s.blobs.Pieces(ctx, job.pieces(), from, to)
+	pieces, err := s.blobs.Pieces(ctx, key, from, to)
 	if err != nil {
 		return 0, err
 	}
@@ -167,7 +167,7 @@ func (s *Service) copyPieces(ctx context.Context, w io.Writer, job Job, from, to
 		if i < 0 {
 			break
 		}
-		content, err := s.readPiece(ctx, job, pieces[i])
+		content, err := s.readPiece(ctx, key, pieces[i])
 		if err != nil {
 			return written, err
 		}
@@ -185,10 +185,10 @@ func (s *Service) copyPieces(ctx context.Context, w io.Writer, job Job, from, to
 
 // readPiece returns the bytes of a piece. Where a power cut has damaged them, nobody gets anything else in
 // their place, but whoever reads the log shall see the rest of it.
-func (s *Service) readPiece(ctx context.Context, job Job, p blob.Piece) ([]byte, error) {
-	content, err := s.blobs.ReadPiece(ctx, job.pieces(), p)
+func (s *Service) readPiece(ctx context.Context, key string, p blob.Piece) ([]byte, error) {
+	content, err := s.blobs.ReadPiece(ctx, key, p)
 	if errors.Is(err, blob.ErrDamaged) {
-		s.log.Warn("log chunk damaged", "job", job.ID, "offset", p.Offset, "size", p.Size)
+		s.log.Warn("log chunk damaged", "key", key, "offset", p.Offset, "size", p.Size)
 		return []byte(strings.Repeat("?", int(p.Size))), nil
 	}
 	return content, err

@@ -25,8 +25,9 @@ type reference struct {
 	job   joblog.Job
 	bytes []byte // what the job prints
 	sent  []bool
+	cut   int // what was before it was deleted while the job ran
 	ended bool
-	gone  bool // deleted
+	gone  bool // deleted after the job ended
 }
 
 // newline ends the text before a marker, unless there is none.
@@ -42,17 +43,12 @@ func (r *reference) want() string {
 	if r.gone {
 		return ""
 	}
-	end := 0
-	for i, sent := range r.sent {
-		if sent {
-			end = i + 1
-		}
-	}
-	kept := func(i int) bool { return r.sent[i] && (i < propertyHead || i >= end-propertyTail) }
+	end := r.sentTo() - r.cut
+	kept := func(i int) bool { return r.sent[r.cut+i] && (i < propertyHead || i >= end-propertyTail) }
 	var b strings.Builder
 	for i := 0; i < end; {
 		if kept(i) && (r.ended || i < propertyHead) {
-			b.WriteByte(r.bytes[i])
+			b.WriteByte(r.bytes[r.cut+i])
 			i++
 			continue
 		}
@@ -66,6 +62,17 @@ func (r *reference) want() string {
 		fmt.Fprintf(&b, "%s[%s bytes of the log are missing here]\r\n", newline(from), grouped(i-from))
 	}
 	return b.String()
+}
+
+// sentTo returns the end of what was sent.
+func (r *reference) sentTo() int {
+	end := r.cut
+	for i := end; i < len(r.sent); i++ {
+		if r.sent[i] {
+			end = i + 1
+		}
+	}
+	return end
 }
 
 func grouped(n int) string {
@@ -114,7 +121,11 @@ func (r *reference) delete(t *rapid.T) {
 	if err := r.w.logs.Delete(t.Context(), r.job); err != nil {
 		t.Fatal(err)
 	}
-	r.gone = true
+	if r.ended {
+		r.gone = true
+	} else {
+		r.cut = r.sentTo()
+	}
 }
 
 // check compares all of the content, and a range of it.

@@ -94,13 +94,13 @@ func (s *Service) seal(ctx context.Context, job Job) error {
 			return err
 		}
 	}
-	return s.blobs.RemovePieces(ctx, job.pieces(), l.loose)
+	return s.blobs.RemovePieces(ctx, job.pieces(known.generation), l.loose)
 }
 
 // lookAgain looks for chunks that came while a log was sealed. Those who sent them did not find it settled
 // yet; who sends one from now on does.
 func (s *Service) lookAgain(ctx context.Context, l *Log) error {
-	pieces, err := s.blobs.Pieces(ctx, l.job.pieces(), 0, math.MaxInt64)
+	pieces, err := s.blobs.Pieces(ctx, l.job.pieces(l.record.generation), 0, math.MaxInt64)
 	if err != nil {
 		return err
 	}

@@ -2,17 +2,36 @@ package joblog
 
 import (
 	"context"
+	"errors"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
+	"stackyard/internal/blob"
 	"stackyard/internal/core"
 	"stackyard/internal/db"
 	"stackyard/internal/pipelines"
 )
 
-// Delete deletes the log of a job. What the job prints from then on is dropped.
+// Delete deletes the log of a job. Of a job that has not ended it deletes what was written so far, and
+// keeps what comes later.
 func (s *Service) Delete(ctx context.Context, job Job) error {
+	known, err := s.find(ctx, job)
+	for err == nil {
+		if known.ended {
+			return s.deleteAll(ctx, job)
+		}
+		if err = s.deleteSoFar(ctx, job, known); !errors.Is(err, errOvertaken) {
+			return err
+		}
+		known, err = s.find(ctx, job)
+	}
+	return err
+}
+
+// deleteAll deletes the log of a job that has ended.
+func (s *Service) deleteAll(ctx context.Context, job Job) error {
 	err := s.db.Write(ctx, func(q *db.Q) error {
 		if _, err := lock(q, job); err != nil {
 			return err
@@ -28,10 +47,79 @@ func (s *Service) Delete(ctx context.Context, job Job) error {
 	if err != nil {
 		return err
 	}
-	if err := s.blobs.DeleteAll(ctx, job.prefix()); err != nil {
-		s.log.Warn("delete log bytes failed, will retry", "job", job.ID, "error", err)
+	s.removeBytes(ctx, job.prefix())
+	return nil
+}
+
+// deleteSoFar starts a new generation of the log of a job that has not ended. It fails with errOvertaken
+// when another deletion, or the end of the job, came first.
+func (s *Service) deleteSoFar(ctx context.Context, job Job, known record) error {
+	old := job.pieces(known.generation)
+	pieces, err := s.blobs.Pieces(ctx, old, 0, math.MaxInt64)
+	if err != nil {
+		return err
+	}
+	var end int64
+	for _, p := range pieces {
+		end = max(end, p.End())
+	}
+	err = s.db.Write(ctx, func(q *db.Q) error {
+		r, err := lock(q, job)
+		if err != nil {
+			return err
+		}
+		if r.ended || r.generation != known.generation {
+			return errOvertaken
+		}
+		r.generation++
+		r.deletedBytes += end
+		r.deletedSections += len(r.headerTimes)
+		r.headerTimes = nil
+		if err := save(q, job, r); err != nil {
+			return err
+		}
+		q.Announce(job.topic())
+		return pipelines.RemoveBytes(q, old, s.clock())
+	})
+	if err != nil {
+		return err
+	}
+	// Chunks that came after the pieces were listed, and before the new generation, belong to it: without
+	// them its beginning would be missing.
+	if err := s.move(ctx, old, end, job.pieces(known.generation+1)); err != nil {
+		return err
+	}
+	s.removeBytes(ctx, old)
+	s.bus.Publish(job.topic())
+	return nil
+}
+
+// move copies what is under a key from an offset on to another key, where it begins at offset 0.
+func (s *Service) move(ctx context.Context, from string, offset int64, to string) error {
+	pieces, err := s.blobs.Pieces(ctx, from, offset, math.MaxInt64)
+	if err != nil {
+		return err
+	}
+	for _, p := range pieces {
+		content, err := s.readPiece(ctx, from, p)
+		if errors.Is(err, blob.ErrNotFound) {
+			return s.move(ctx, from, offset, to) // joined with others meanwhile
+		}
+		if err != nil {
+			return err
+		}
+		if err := s.keep(ctx, to, p.Offset-offset, content); err != nil {
+			return err
+		}
 	}
 	return nil
+}
+
+// removeBytes removes what a task removes a little later if this fails.
+func (s *Service) removeBytes(ctx context.Context, prefix string) {
+	if err := s.blobs.DeleteAll(ctx, prefix); err != nil {
+		s.log.Warn("delete log bytes failed, will retry", "prefix", prefix, "error", err)
+	}
 }
 
 // maxHeaders is how many sections of a log have their times kept.
@@ -52,11 +140,13 @@ func (s *Service) SetHeaderTimes(ctx context.Context, job Job, times map[int]tim
 		if err != nil || r.deleted {
 			return err
 		}
-		if missing := last + 1 - len(r.headerTimes); missing > 0 {
+		if missing := last + 1 - r.deletedSections - len(r.headerTimes); missing > 0 {
 			r.headerTimes = append(r.headerTimes, make([]int64, missing)...)
 		}
 		for i, t := range times {
-			r.headerTimes[i] = t.UnixNano()
+			if at := i - r.deletedSections; at >= 0 {
+				r.headerTimes[at] = t.UnixNano()
+			}
 		}
 		return save(q, job, r)
 	})

@@ -18,6 +18,12 @@ type record struct {
 	indexSize   int64
 	settled     bool // all of the log is in the archive
 	headerTimes []int64
+
+	// generation counts how often the log was deleted while the job ran. What was deleted then are so many
+	// of the first bytes and sections that the agent counts.
+	generation      int64
+	deletedBytes    int64
+	deletedSections int
 }
 
 const noJob = "No job found"
@@ -27,11 +33,13 @@ func find(q *db.Q, job Job) (record, error) {
 	r, err := db.One(q, func(scan db.Scan) (r record, err error) {
 		var state flow.JobState
 		var deletedAt time.Time
-		err = scan(&state, db.ToText(&r.archive), &r.archiveSize, &r.indexSize, &r.settled, db.ToJSON(&r.headerTimes), db.ToTime(&deletedAt))
+		err = scan(&state, db.ToText(&r.archive), &r.archiveSize, &r.indexSize, &r.settled, db.ToJSON(&r.headerTimes), db.ToTime(&deletedAt),
+			&r.generation, &r.deletedBytes, &r.deletedSections)
 		r.ended, r.deleted = state.Ended(), !deletedAt.IsZero()
 		return r, err
 	}, `
-		SELECT j.state, l.archive, COALESCE(l.archive_size, 0), COALESCE(l.index_size, 0), COALESCE(l.settled, FALSE), l.header_times, l.deleted_at
+		SELECT j.state, l.archive, COALESCE(l.archive_size, 0), COALESCE(l.index_size, 0), COALESCE(l.settled, FALSE), l.header_times, l.deleted_at,
+			COALESCE(l.generation, 0), COALESCE(l.deleted_bytes, 0), COALESCE(l.deleted_sections, 0)
 		FROM jobs j LEFT JOIN job_logs l ON l.job_id = j.id
 		WHERE j.organization_id = $1 AND j.id = $2`, job.OrganizationID, job.ID)
 	if errors.Is(err, db.ErrNoRows) {
@@ -56,9 +64,11 @@ func lock(q *db.Q, job Job) (record, error) {
 func save(q *db.Q, job Job, r record) error {
 	_, err := q.Exec(`
 		UPDATE job_logs
-		SET archive = $3, archive_size = $4, index_size = $5, settled = $6, header_times = $7
+		SET archive = $3, archive_size = $4, index_size = $5, settled = $6, header_times = $7,
+			generation = $8, deleted_bytes = $9, deleted_sections = $10
 		WHERE organization_id = $1 AND job_id = $2`,
-		job.OrganizationID, job.ID, db.Text(r.archive), r.archiveSize, r.indexSize, r.settled, db.JSON(r.headerTimes))
+		job.OrganizationID, job.ID, db.Text(r.archive), r.archiveSize, r.indexSize, r.settled, db.JSON(r.headerTimes),
+		r.generation, r.deletedBytes, r.deletedSections)
 	return err
 }
 

@@ -3,8 +3,10 @@ package joblog
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"stackyard/internal/blob"
@@ -27,17 +29,54 @@ const (
 // errDraining says that a stream ends because the server does.
 var errDraining = errors.New("the server is draining")
 
-// Tail gives the content of a log from an offset on to a function, some at a time, as it grows, until the
-// job has ended and all was given. idle is called now and then when there is nothing. An error of either
-// ends it. Nothing is held for a function that is slow.
-func (s *Service) Tail(ctx context.Context, job Job, from int64, give func(offset int64, content []byte) error, idle func() error) (size int64, err error) {
+// A Position is a place in the content of a log. Deleting the log of a running job starts a new generation
+// of the log, at offset 0.
+type Position struct{ Generation, Offset int64 }
+
+// currentGeneration is the one that the log has when it is opened.
+const currentGeneration = -1
+
+// String returns the id of the event that ends there, which parsePosition reads.
+func (p Position) String() string {
+	if p.Generation == 0 {
+		return strconv.FormatInt(p.Offset, 10)
+	}
+	return fmt.Sprintf("%d.%d", p.Generation, p.Offset)
+}
+
+// parsePosition reads a position; without a generation it is in the first.
+func parsePosition(text string) (p Position, ok bool) {
+	offset := text
+	if generation, rest, ok := strings.Cut(text, "."); ok {
+		n, err := strconv.ParseUint(generation, 10, 62)
+		if err != nil {
+			return p, false
+		}
+		p.Generation, offset = int64(n), rest
+	}
+	n, err := strconv.ParseUint(offset, 10, 62)
+	p.Offset = int64(n)
+	return p, err == nil
+}
+
+// Tail gives the content of a log from a position on to a function, some at a time, as it grows, until the
+// job has ended and all was given. When what was written so far is deleted, it goes on with what follows.
+// idle is called now and then when there is nothing. An error of either ends it. Nothing is held for a
+// function that is slow.
+func (s *Service) Tail(ctx context.Context, job Job, from Position, give func(at Position, content []byte) error, idle func() error) (size int64, err error) {
 	woken, cancel := s.bus.Subscribe(job.topic())
 	defer cancel()
-	t := &tail{give: give, at: from}
+	t := &tail{give: give, generation: from.Generation, at: from.Offset}
 	for {
 		known, err := s.find(ctx, job)
 		if err != nil {
 			return 0, err
+		}
+		if t.generation == currentGeneration {
+			t.generation = known.generation
+		}
+		if known.generation != t.generation {
+			t.generation, t.at, t.held = known.generation, 0, nil
 		}
 		before := t.at
 		switch {
@@ -76,15 +115,16 @@ func (s *Service) Tail(ctx context.Context, job Job, from int64, give func(offse
 
 // tail is how far somebody has followed a log.
 type tail struct {
-	give func(offset int64, content []byte) error
-	at   int64
-	held []byte // the first bytes of a character, at that offset
+	give       func(at Position, content []byte) error
+	generation int64
+	at         int64
+	held       []byte // the first bytes of a character, at that offset
 }
 
 // follow gives what has been added to the log of a running job.
 func (t *tail) follow(ctx context.Context, s *Service, job Job) error {
 	for from := t.at + int64(len(t.held)); from < s.limits.head; from = t.at + int64(len(t.held)) {
-		_, err := s.copyPieces(ctx, t, job, from, s.limits.head)
+		_, err := s.copyPieces(ctx, t, job.pieces(t.generation), from, s.limits.head)
 		if errors.Is(err, blob.ErrNotFound) {
 			return nil // not there yet, or moved: whoever moves it wakes us
 		}
@@ -103,7 +143,7 @@ func (t *tail) rest(ctx context.Context, l *Log) error {
 	if len(t.held) == 0 {
 		return nil
 	}
-	return t.give(t.at, t.held)
+	return t.give(Position{t.generation, t.at}, t.held)
 }
 
 // Write gives content, in whole characters.
@@ -115,7 +155,7 @@ func (t *tail) Write(b []byte) (int, error) {
 		if len(some) == 0 {
 			break
 		}
-		if err := t.give(t.at, some); err != nil {
+		if err := t.give(Position{t.generation, t.at}, some); err != nil {
 			return 0, err
 		}
 		t.at, text = t.at+int64(len(some)), text[len(some):]
@@ -142,8 +182,9 @@ func (s *Service) Follow(r *route.Request, job Job) (route.Stream, error) {
 			return err
 		}
 		defer e.End()
-		give := func(offset int64, content []byte) error {
-			return e.Send("log", strconv.FormatInt(offset+int64(len(content)), 10), logEvent{offset, string(content)})
+		give := func(at Position, content []byte) error {
+			after := Position{at.Generation, at.Offset + int64(len(content))}
+			return e.Send("log", after.String(), logEvent{at.Offset, string(content)})
 		}
 		size, err := s.Tail(r.Context(), job, from, give, e.Idle)
 		switch {
@@ -157,19 +198,23 @@ func (s *Service) Follow(r *route.Request, job Job) (route.Stream, error) {
 }
 
 // begin returns where a stream begins: after the last event that the reader has had, or where it asks.
-func begin(r *route.Request) (int64, error) {
-	text := r.Header.Get("Last-Event-ID")
-	if text == "" {
-		text = r.FormQuery("offset")
+func begin(r *route.Request) (Position, error) {
+	if text := r.Header.Get("Last-Event-ID"); text != "" {
+		p, ok := parsePosition(text)
+		if !ok {
+			return p, core.Errorf(core.BadRequest, "The Last-Event-ID must be the id of an event of this stream")
+		}
+		return p, nil
 	}
-	if text == "" {
-		return 0, nil
+	start := Position{Generation: currentGeneration}
+	if text := r.FormQuery("offset"); text != "" {
+		n, err := strconv.ParseUint(text, 10, 62)
+		if err != nil {
+			return start, core.Errorf(core.BadRequest, "The offset must be a number of bytes")
+		}
+		start.Offset = int64(n)
 	}
-	n, err := strconv.ParseUint(text, 10, 62)
-	if err != nil {
-		return 0, core.Errorf(core.BadRequest, "The offset, and the Last-Event-ID, must be a number of bytes")
-	}
-	return int64(n), nil
+	return start, nil
 }
 
 // logEvent is the data of an event with content of a log.

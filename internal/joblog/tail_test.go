@@ -208,14 +208,40 @@ func TestStream_ResumesWhereItWasCut(t *testing.T) {
 	})
 }
 
-func TestStream_EndsWhenTheLogIsDeleted(t *testing.T) {
+func TestStream_GoesOnWithWhatFollowsADeletion(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		job := w.run()
 		w.add(job, 0, "secret")
 		f := w.follow(w.paths(job)[0] + "/stream")
 		f.until("secret")
 		w.As(t, servertest.Ada).Delete(w.paths(job)[0]).Want(http.StatusNoContent)
-		f.wantEnd(0)
+		w.add(job, 6, "later")
+		f.until("later")
+		w.end(job)
+		f.wantEnd(5)
+	})
+}
+
+// An event's id means nothing in another generation of the log, whose beginning would be skipped.
+func TestStream_ResumedAfterADeletionBeginsWithWhatFollows(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		job := w.run()
+		w.add(job, 0, "secret")
+		w.ok(w.logs.Delete(t.Context(), job))
+		w.add(job, 6, "later, and more")
+		w.end(job)
+		for id, want := range map[string]string{"6": "later, and more", "1.5": ", and more", "2.5": "later, and more"} {
+			var got strings.Builder
+			p, _ := joblog.ParsePosition(id)
+			_, err := w.logs.Tail(t.Context(), job, p, func(_ joblog.Position, content []byte) error {
+				got.Write(content)
+				return nil
+			}, func() error { return nil })
+			w.ok(err)
+			if got.String() != want {
+				t.Errorf("after %s comes %q, want %q", id, got.String(), want)
+			}
+		}
 	})
 }
 

@@ -34,6 +34,8 @@ type Window struct {
 	earlier bool             // there are lines that nobody was given
 	at      int64            // how much of the content was read
 	ended   bool
+	// generation is that of the log which was read; deleting the log of a running job starts a new one.
+	generation int64
 }
 
 // Window returns a window on the log of a job.
@@ -60,7 +62,7 @@ func (w *Window) Look(ctx context.Context) (Sight, error) {
 		return Sight{}, err
 	}
 	anew := w.screen == nil
-	if anew || known.ended || known.deleted {
+	if anew || known.ended || known.deleted || known.generation != w.generation {
 		anew, err = w.readAll(ctx)
 	} else {
 		anew, err = w.readOn(ctx)
@@ -81,7 +83,7 @@ func (w *Window) readOn(ctx context.Context) (anew bool, err error) {
 		if w.at-begun >= windowSize {
 			return w.readAll(ctx)
 		}
-		n, err := s.copyPieces(ctx, w.text, w.job, w.at, min(s.limits.head, begun+windowSize))
+		n, err := s.copyPieces(ctx, w.text, w.job.pieces(w.generation), w.at, min(s.limits.head, begun+windowSize))
 		w.at += n
 		if errors.Is(err, blob.ErrNotFound) {
 			return false, nil // not there yet, or moved: whoever moves it wakes us
@@ -101,7 +103,7 @@ func (w *Window) readAll(ctx context.Context) (anew bool, err error) {
 		return false, err
 	}
 	changed := w.ended && l.Size != w.at // chunks that came late may have filled a gap
-	if w.screen == nil || l.Size < w.at || l.Size-w.at > windowSize || changed {
+	if w.screen == nil || l.record.generation != w.generation || l.Size < w.at || l.Size-w.at > windowSize || changed {
 		anew = true
 		if err := w.begin(ctx, l); err != nil {
 			return false, err
@@ -110,7 +112,7 @@ func (w *Window) readAll(ctx context.Context) (anew bool, err error) {
 	if err := l.Copy(ctx, w.text, w.at, l.Size); err != nil {
 		return false, err
 	}
-	w.at, w.ended = l.Size, l.Ended
+	w.at, w.ended, w.generation = l.Size, l.Ended, l.record.generation
 	return anew, nil
 }
 
