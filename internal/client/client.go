@@ -40,7 +40,11 @@ type Error struct {
 
 func (e *Error) Error() string {
 	var b strings.Builder
-	b.WriteString(e.Message)
+	message, reasons, _ := strings.Cut(e.Message, ": ")
+	if len(e.Errors) == 0 || !strings.HasPrefix(reasons, e.Errors[0].Field+" ") {
+		message = e.Message
+	}
+	b.WriteString(message) // without the fields that follow
 	for _, f := range e.Errors {
 		fmt.Fprintf(&b, "\n  %s %s", f.Field, f.Code)
 	}

@@ -27,10 +27,11 @@ func (s *Service) Routes() []route.Route {
 		},
 		{
 			Method: http.MethodPost, Path: pipelinesPath, Summary: "Create a pipeline",
-			Description: "With YAML in configuration, with visual steps, or from a template. For visual pipelines color, emoji, allow_rebuilds and the timeouts are ignored.",
-			Permission:  identity.CreatePipelines,
-			Status:      http.StatusCreated,
-			Handler:     route.DoBody(s.postPipeline),
+			Description:     "With YAML in configuration, with visual steps, or from a template. For visual pipelines color, emoji, allow_rebuilds and the timeouts are ignored.",
+			Permission:      identity.CreatePipelines,
+			Status:          http.StatusCreated,
+			PlainValidation: true,
+			Handler:         route.DoBody(s.postPipeline),
 		},
 		{
 			Method: http.MethodGet, Path: one, Summary: "Get a pipeline",
@@ -40,8 +41,9 @@ func (s *Service) Routes() []route.Route {
 		},
 		{
 			Method: http.MethodPatch, Path: one, Summary: "Update a pipeline",
-			Description: "What is not sent stays as it is. A configuration makes a visual pipeline a YAML one. Teams are not changed here.",
-			Handler:     route.OnBody(s.Load, s.patchPipeline),
+			Description:     "What is not sent stays as it is. A configuration makes a visual pipeline a YAML one. Teams are not changed here.",
+			PlainValidation: true,
+			Handler:         route.OnBody(s.Load, s.patchPipeline),
 		},
 		{
 			Method: http.MethodDelete, Path: one, Summary: "Delete a pipeline",
@@ -96,7 +98,7 @@ func (s *Service) Routes() []route.Route {
 
 var listParams = []route.Param{
 	{Name: "name", Doc: "A part of the name, in any case."},
-	{Name: "repository", Doc: "A part of the repository's URL, in any case; ssh and https forms of one repository count as one."},
+	{Name: "repository", Doc: "A part of the repository's URL as it was given, in any case."},
 	{Name: "created_from", Doc: "Created at this time (ISO 8601) or later."},
 	{Name: "created_to", Doc: "Created before this time (ISO 8601)."},
 	{Name: "archived", Type: "boolean", Doc: "Whether archived pipelines are listed too; false unless given."},

@@ -11,8 +11,10 @@ import (
 	"net/url"
 	"os"
 	"reflect"
+	"strconv"
 	"strings"
 	"time"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"stackyard/internal/core"
@@ -45,6 +47,35 @@ func (o Opt[T]) To(dst *T) {
 	if o.Set {
 		*dst = o.Value
 	}
+}
+
+// Later is a field of a request body that its handler decodes, where other fields decide whether it
+// counts at all.
+type Later[T any] struct {
+	Set  bool // it was sent, as null or as a value
+	Null bool // it was sent as null
+	raw  json.RawMessage
+}
+
+// UnmarshalJSON keeps the field.
+func (l *Later[T]) UnmarshalJSON(b []byte) error {
+	l.Set, l.Null, l.raw = true, string(b) == "null", bytes.Clone(b)
+	return nil
+}
+
+func (l Later[T]) schemaType() reflect.Type { return reflect.TypeFor[*T]() }
+
+// Decode returns the value of the field, which has a name, and notes when it has the wrong type. It is the
+// zero value unless one was sent.
+func (l Later[T]) Decode(name string, problems *core.Problems) (value T) {
+	if !l.Set {
+		return value
+	}
+	if err := json.Unmarshal(l.raw, &value); err != nil {
+		path, rule := describe(field{name: name}, l.raw, err)
+		problems.Add(path, "%s", rule)
+	}
+	return value
 }
 
 // bodyTimeout is how long a client may take to send a body.
@@ -147,15 +178,15 @@ func asMessage(kind core.Kind, err error) error {
 // Decode reads a JSON object into the struct that v points to, field by field, so that all fields of
 // a wrong type are told at once. Fields that the struct does not have are ignored.
 func Decode(body []byte, v any) error {
-	body = bytes.TrimSpace(body)
+	body = bytes.TrimSpace(bytes.TrimPrefix(body, []byte("\ufeff"))) // some clients begin with a byte-order mark
 	if len(body) == 0 {
 		return nil
 	}
 	if !utf8.Valid(body) {
 		return core.Errorf(core.BadRequest, "The request body is not valid UTF-8")
 	}
-	if hasNUL(body) {
-		return core.Errorf(core.BadRequest, "The request body holds the character U+0000, which is not allowed")
+	if err := checkEscapes(body); err != nil {
+		return err
 	}
 	if tooMany(body, maxValues) {
 		return core.Errorf(core.BadRequest, "The request body holds more than %d values", maxValues)
@@ -249,18 +280,42 @@ func article(jsonType string) string {
 	}
 }
 
-// hasNUL reports whether a JSON text spells U+0000 in one of its strings.
-func hasNUL(body []byte) bool {
+// checkEscapes refuses a JSON text whose escapes spell what no database can store: U+0000, or half of a
+// surrogate pair.
+func checkEscapes(body []byte) error {
 	for {
 		i := bytes.IndexByte(body, '\\')
 		if i < 0 {
-			return false
+			return nil
 		}
-		if bytes.HasPrefix(body[i:], []byte(`\u0000`)) {
-			return true
+		r, ok := unicodeEscape(body[i:])
+		switch {
+		case !ok:
+			body = body[min(i+2, len(body)):]
+			continue
+		case r == 0:
+			return core.Errorf(core.BadRequest, "The request body holds the character U+0000, which is not allowed")
 		}
-		body = body[min(i+2, len(body)):]
+		body = body[i+len(`\u0000`):]
+		if !utf16.IsSurrogate(r) {
+			continue
+		}
+		second, ok := unicodeEscape(body)
+		if !ok || utf16.DecodeRune(r, second) == utf8.RuneError {
+			return core.Errorf(core.BadRequest, `The request body holds \u%04x, which is half of a surrogate pair without the other half`, r)
+		}
+		body = body[len(`\u0000`):]
 	}
+}
+
+// unicodeEscape returns the code unit of the escape \uXXXX that a JSON text begins with.
+func unicodeEscape(body []byte) (rune, bool) {
+	const length = len(`\u0000`)
+	if len(body) < length || body[0] != '\\' || body[1] != 'u' {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(string(body[2:length]), 16, 16)
+	return rune(n), err == nil
 }
 
 type field struct {

@@ -32,11 +32,49 @@ func TestDecode_RefusesWithASentenceThatHelps(t *testing.T) {
 		{"null", `null`, `The request body must be a JSON object, not null`},
 		{"bad UTF-8", "{\"name\": \"\xff\"}", `The request body is not valid UTF-8`},
 		{"NUL", `{"name": "a\u0000b"}`, `The request body holds the character U+0000, which is not allowed`},
+		{"high surrogate", `{"name": "a\ud83db"}`, `The request body holds \ud83d, which is half of a surrogate pair without the other half`},
+		{"high surrogate at the end", `{"name": "\uD83D"}`, `The request body holds \ud83d, which is half of a surrogate pair without the other half`},
+		{"low surrogate", `{"name": "\\\ude00"}`, `The request body holds \ude00, which is half of a surrogate pair without the other half`},
+		{"surrogates the wrong way", `{"name": "\ude00\ud83d"}`, `The request body holds \ude00, which is half of a surrogate pair without the other half`},
+		{"surrogate in a key", `{"\ud83d": 1}`, `The request body holds \ud83d, which is half of a surrogate pair without the other half`},
+		{"UTF-16", "\xff\xfe{\x00}\x00", `The request body is not valid UTF-8`},
+		{"two byte-order marks", "\ufeff\ufeff{}", `The request body must be a JSON object; form encoding is not accepted`},
 	} {
 		err := Decode([]byte(c.body), new(sample))
 		if err == nil || err.Error() != c.want || core.KindOf(err) != core.BadRequest {
 			t.Errorf("%s: got %v (kind %d), want %s", c.name, err, core.KindOf(err), c.want)
 		}
+	}
+}
+
+func TestDecode_ReadsEveryWayToSpellAText(t *testing.T) {
+	for body, want := range map[string]string{
+		"\ufeff" + `{"name": "x"}`:         "x",
+		"\ufeff\n" + `{"name": "x"}`:       "x",
+		`{"name": "\ud83d\ude00 \\ud83d"}`: "😀 \\ud83d",
+		`{"name": "\u00e9\\"}`:             "é\\",
+	} {
+		var got sample
+		if err := Decode([]byte(body), &got); err != nil || got.Name != want {
+			t.Errorf("%q: %q, %v, want %q", body, got.Name, err, want)
+		}
+	}
+	if err := Decode([]byte("\ufeff"), new(sample)); err != nil {
+		t.Errorf("a byte-order mark alone: %v", err)
+	}
+}
+
+func TestLater_IsDecodedByTheHandler(t *testing.T) {
+	var body struct {
+		Env Later[map[string]string] `json:"env"`
+	}
+	if err := Decode([]byte(`{"env": {"A": 1}}`), &body); err != nil {
+		t.Fatal(err)
+	}
+	var problems core.Problems
+	body.Env.Decode("env", &problems)
+	if want := (core.FieldError{Field: "env", Code: "has a value that must be a string, not a number"}); len(problems) != 1 || problems[0] != want {
+		t.Errorf("problems %v, want %v", problems, want)
 	}
 }
 

@@ -44,6 +44,7 @@ func newMeasures(reg prometheus.Registerer) measures {
 // observed is a response on its way out, with what the log and the metrics say about it.
 type observed struct {
 	http.ResponseWriter
+	ctx     context.Context // of the request: it ends when the client goes away
 	id      string
 	method  string
 	path    string
@@ -62,7 +63,7 @@ type observed struct {
 
 func (m measures) begin(w http.ResponseWriter, hr *http.Request) *observed {
 	m.inFlight.Inc()
-	o := &observed{ResponseWriter: w, id: core.NewID(), method: hr.Method, path: hr.URL.Path, browser: isBrowser(hr), begun: time.Now()}
+	o := &observed{ResponseWriter: w, ctx: hr.Context(), id: core.NewID(), method: hr.Method, path: hr.URL.Path, browser: isBrowser(hr), begun: time.Now()}
 	w.Header().Set("X-Request-Id", o.id)
 	return o
 }

@@ -34,6 +34,10 @@ var statuses = map[core.Kind]int{
 	core.Unavailable:   http.StatusServiceUnavailable,
 }
 
+// statusClientGone is the status in logs and metrics of a request whose client went away before the
+// answer. It is nginx's; no standard has one.
+const statusClientGone = 499
+
 // fail writes an error: its sentence for the person, its cause for the log.
 func (s *Server) fail(w *observed, err error) {
 	if limit, ok := errors.AsType[*limitError](err); ok {
@@ -48,6 +52,11 @@ func (s *Server) fail(w *observed, err error) {
 		return
 	}
 	e, ok := errors.AsType[*core.Error](err)
+	if w.ctx.Err() != nil && (!ok || e.Kind == core.Unavailable) {
+		s.log.Debug("client went away", "request_id", w.id, "error", err)
+		s.refuse(w, statusClientGone, &core.Error{Message: "The request was canceled"})
+		return
+	}
 	if !ok {
 		s.log.Error("request failed", "request_id", w.id, "error", err)
 		s.refuse(w, http.StatusInternalServerError, &core.Error{Message: "Something went wrong on the server. Its log has the reason under the request id " + w.id})

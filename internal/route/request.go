@@ -65,19 +65,37 @@ func (r *Request) FormQuery(name string) string { return r.URL.Query().Get(name)
 // WantsText reports whether the request asks for plain text: by a path that ends in .txt, or by its
 // Accept header.
 func (r *Request) WantsText() bool {
-	if strings.HasSuffix(r.URL.Path, ".txt") {
-		return true
-	}
-	first, _, _ := strings.Cut(r.Header.Get("Accept"), ",")
-	kind, _, _ := strings.Cut(first, ";")
-	return strings.TrimSpace(kind) == "text/plain"
+	return r.Accepts("application/json", "text/plain") == "text/plain"
 }
 
-// QueryList returns all values of a query parameter that may be repeated: name[]=a&name[]=b, or
-// without the brackets.
-func (r *Request) QueryList(name string) []string {
+// QueryText returns a query parameter, nil when it is absent.
+func (r *Request) QueryText(name string) *string {
 	query := r.URL.Query()
-	return append(query[name+"[]"], query[name]...)
+	if !query.Has(name) {
+		return nil
+	}
+	text := query.Get(name)
+	return &text
+}
+
+// maxListed is how many values a query parameter that may be repeated can have.
+const maxListed = 200
+
+// QueryList returns all values of a query parameter that may be repeated: name[]=a&name[]=b, or
+// without the brackets. Other spellings, such as name[0]=a, are refused: ignored, they would widen
+// the list.
+func (r *Request) QueryList(name string) ([]string, error) {
+	query := r.URL.Query()
+	for key := range query {
+		if rest, ok := strings.CutPrefix(key, name+"["); ok && rest != "]" {
+			return nil, core.Errorf(core.BadRequest, "%s is not a parameter; repeat %s[] for each value", core.Cut(key, 100), name)
+		}
+	}
+	values := append(query[name+"[]"], query[name]...)
+	if len(values) > maxListed {
+		return nil, core.Errorf(core.BadRequest, "%s has %d values; at most %d are possible", name, len(values), maxListed)
+	}
+	return values, nil
 }
 
 // QueryTime returns a time among the query parameters, zero when there is none. A day alone is its
@@ -126,11 +144,11 @@ func (r *Request) pageSize() (int, error) {
 }
 
 func (r *Request) queryInt(name string, unset, most int) (int, error) {
-	v := r.FormQuery(name)
-	if v == "" {
+	query := r.URL.Query()
+	if !query.Has(name) {
 		return unset, nil
 	}
-	n, err := strconv.Atoi(v)
+	n, err := strconv.Atoi(query.Get(name))
 	if err != nil || n < 1 || n > most {
 		return 0, core.Errorf(core.BadRequest, "%s must be an integer from 1 to %d", name, most)
 	}
@@ -216,29 +234,47 @@ func (r *Request) link(set, value string, remove ...string) string {
 type CursorPage struct {
 	Size          int
 	After, Before core.Cursor // at most one is set
+	list          string
 }
 
 // Limit is how many rows to read: one more than the page holds, to know whether there are more.
 func (p CursorPage) Limit() int { return p.Size + 1 }
 
 // CursorPage returns the part that the request asks for, of a list whose sort key has a number of
-// parts.
-func (r *Request) CursorPage(parts int) (CursorPage, error) {
+// parts. list identifies the list: cursors of any other are refused.
+func (r *Request) CursorPage(list string, parts int) (CursorPage, error) {
 	size, err := r.pageSize()
 	if err != nil {
 		return CursorPage{}, err
 	}
-	p := CursorPage{Size: size}
-	after, before := r.FormQuery("after"), r.FormQuery("before")
-	switch {
-	case after != "" && before != "":
+	p := CursorPage{Size: size, list: list}
+	query := r.URL.Query()
+	switch after, before := query.Has("after"), query.Has("before"); {
+	case after && before:
 		return p, core.Errorf(core.BadRequest, "after and before cannot be used together")
-	case after != "":
-		p.After, err = core.ParseCursor(after, parts)
-	case before != "":
-		p.Before, err = core.ParseCursor(before, parts)
+	case after:
+		p.After, err = parseCursor(query.Get("after"), list, parts)
+	case before:
+		p.Before, err = parseCursor(query.Get("before"), list, parts)
 	}
 	return p, err
+}
+
+// parseCursor reads a cursor that names its list before the sort key, and returns the sort key.
+func parseCursor(text, list string, parts int) (core.Cursor, error) {
+	c, err := core.ParseCursor(text, 1+parts)
+	if err != nil {
+		return nil, err
+	}
+	if c[0] != list {
+		return nil, core.Errorf(core.BadRequest, "The cursor is not valid: it belongs to another list")
+	}
+	return c[1:], nil
+}
+
+// cursor returns the form of a sort key that parseCursor reads.
+func (p CursorPage) cursor(key core.Cursor) string {
+	return append(core.Cursor{p.list}, key...).String()
 }
 
 // Items is one page of a list with cursors.
@@ -269,6 +305,10 @@ func ItemsOf[T, V any](r *Request, p CursorPage, rows []T, key func(T) core.Curs
 		page.Items[at] = view(row)
 	}
 	if len(rows) == 0 {
+		if p.Before != nil { // nothing comes before the cursor: what follows is the whole list
+			next := r.link("per_page", strconv.Itoa(p.Size), "before")
+			page.Links.Next = &next
+		}
 		return page
 	}
 	first, last := rows[0], rows[len(rows)-1]
@@ -276,11 +316,11 @@ func ItemsOf[T, V any](r *Request, p CursorPage, rows []T, key func(T) core.Curs
 		first, last = last, first
 	}
 	if more && p.Before == nil || p.Before != nil {
-		next := r.link("after", key(last).String(), "before")
+		next := r.link("after", p.cursor(key(last)), "before")
 		page.Links.Next = &next
 	}
 	if more && p.Before != nil || p.After != nil {
-		prev := r.link("before", key(first).String(), "after")
+		prev := r.link("before", p.cursor(key(first)), "after")
 		page.Links.Prev = &prev
 	}
 	return page

@@ -61,9 +61,18 @@ func TestMapMore_LinksToTheNextPageWithoutCounting(t *testing.T) {
 }
 
 func TestQueryList_TakesBrackets(t *testing.T) {
-	r, _ := newRequest("/x?state[]=a&state=b&state%5B%5D=c")
-	if got := strings.Join(r.QueryList("state"), " "); got != "a c b" {
-		t.Errorf("got %q", got)
+	r, _ := newRequest("/x?state[]=a&state=b&state%5B%5D=c&states[0]=d&stat=e")
+	if got, err := r.QueryList("state"); err != nil || strings.Join(got, " ") != "a c b" {
+		t.Errorf("got %q, %v", got, err)
+	}
+}
+
+func TestQueryList_RefusesWhatItWouldIgnore(t *testing.T) {
+	for _, query := range []string{"state[0]=a", "state[=a", "state[]]=a", "state[][]=a", "x=y" + strings.Repeat("&state[]=a", maxListed+1)} {
+		r, _ := newRequest("/x?" + query)
+		if got, err := r.QueryList("state"); core.KindOf(err) != core.BadRequest {
+			t.Errorf("%.20q: %q, %v, want a BadRequest", query, got, err)
+		}
 	}
 }
 
@@ -109,7 +118,7 @@ func TestItemsOf_WalksBothWays(t *testing.T) {
 	key := func(i int) core.Cursor { return core.Cursor{strconv.Itoa(i)} }
 	page := func(target string) Items[int] {
 		r, _ := newRequest(target)
-		p, err := r.CursorPage(1)
+		p, err := r.CursorPage("numbers", 1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -149,13 +158,36 @@ func TestItemsOf_WalksBothWays(t *testing.T) {
 	}
 }
 
-func TestCursorPage_RefusesAfterWithBefore(t *testing.T) {
-	c := core.Cursor{"a"}.String()
-	for _, query := range []string{"after=" + c + "&before=" + c, "after=nonsense", "before=nonsense", "per_page=101"} {
+func TestCursorPage_RefusesWhatCannotBeACursor(t *testing.T) {
+	c := CursorPage{list: "things"}.cursor(core.Cursor{"a"})
+	foreign := CursorPage{list: "others"}.cursor(core.Cursor{"a"})
+	for _, query := range []string{
+		"after=" + c + "&before=" + c, "after=nonsense", "before=nonsense", "per_page=101",
+		"after=", "before=", "after=&before=" + c, "per_page=",
+		"after=" + foreign, "before=" + foreign, "after=" + core.Cursor{"a"}.String(), "after=" + core.Cursor{"things"}.String(),
+	} {
 		r, _ := newRequest("/x?" + query)
-		if _, err := r.CursorPage(1); core.KindOf(err) != core.BadRequest {
+		if _, err := r.CursorPage("things", 1); core.KindOf(err) != core.BadRequest {
 			t.Errorf("%q: %v, want a BadRequest", query, err)
 		}
+	}
+	r, _ := newRequest("/x?after=" + c)
+	if p, err := r.CursorPage("things", 1); err != nil || !slices.Equal(p.After, core.Cursor{"a"}) {
+		t.Errorf("its own cursor: %v, %v", p.After, err)
+	}
+}
+
+// A page before the first item is empty, and leads on to the list.
+func TestItemsOf_LeadsOnFromBeforeTheStart(t *testing.T) {
+	key := func(i int) core.Cursor { return core.Cursor{strconv.Itoa(i)} }
+	r, _ := newRequest("/x?per_page=3&state=a&before=" + CursorPage{list: "numbers"}.cursor(key(1)))
+	p, err := r.CursorPage("numbers", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := ItemsOf(r, p, nil, key, strconv.Itoa)
+	if want := "https://ci.test/prefix/x?per_page=3&state=a"; page.Links.Next == nil || *page.Links.Next != want || page.Links.Prev != nil {
+		t.Errorf("links %+v, want next %s", page.Links, want)
 	}
 }
 

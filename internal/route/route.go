@@ -59,6 +59,10 @@ type Route struct {
 	// and stacks, where it is 400 otherwise.
 	Unprocessable bool
 
+	// PlainValidation keeps the message of a 422 that lists fields as "Validation Failed", where the
+	// specification fixes that text. Elsewhere the message names the fields too.
+	PlainValidation bool
+
 	// OAuth has errors told in the words of OAuth, and forbids anybody to keep the answers.
 	OAuth bool
 

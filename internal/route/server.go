@@ -287,15 +287,23 @@ func (s *Server) serve(w *observed, hr *http.Request, route *Route) {
 	s.write(w, status, result)
 }
 
-// worded returns an error with all that is wrong in its message, for agents, which show people nothing
-// else of it.
+// maxReasons is how many fields the message of an error names; all of them are in its list.
+const maxReasons = 10
+
+// worded returns an error whose message says what is wrong with the fields, because many clients show
+// people nothing else.
 func (r *Route) worded(err error) error {
 	e, ok := errors.AsType[*core.Error](err)
-	if !ok || len(e.Fields) == 0 || r.Auth != Session && r.Auth != Job {
+	if !ok || len(e.Fields) == 0 || r.PlainValidation {
 		return err
 	}
 	worded := *e
-	worded.Message = e.Error()
+	worded.Fields = e.Fields[:min(len(e.Fields), maxReasons)]
+	worded.Message = worded.Error()
+	if more := len(e.Fields) - len(worded.Fields); more > 0 {
+		worded.Message += fmt.Sprintf(", and %d more", more)
+	}
+	worded.Fields = e.Fields
 	return &worded
 }
 

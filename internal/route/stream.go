@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"reflect"
 	"strconv"
-	"strings"
 )
 
 // A Stream is the result of a handler whose body is not JSON, or not to be held in memory. Headers of its
@@ -84,25 +83,4 @@ func (s *streaming) FlushError() error {
 func aborted(panicked any) bool {
 	err, ok := panicked.(error)
 	return ok && errors.Is(err, http.ErrAbortHandler)
-}
-
-// Accepts returns the first of the media types that the request asks for: by the end of its path, where
-// that is given for a type, or by its Accept header, in which those that are named first and exactly
-// count most. Where it asks for none of them it is the first of all.
-func (r *Request) Accepts(types ...string) string {
-	for extension, kind := range map[string]string{".txt": "text/plain", ".html": "text/html", ".json": "application/json"} {
-		if strings.HasSuffix(r.URL.Path, extension) {
-			return kind
-		}
-	}
-	for accepted := range strings.SplitSeq(r.Header.Get("Accept"), ",") {
-		kind, _, _ := strings.Cut(accepted, ";")
-		kind = strings.ToLower(strings.TrimSpace(kind))
-		for _, one := range types {
-			if kind == one {
-				return one
-			}
-		}
-	}
-	return types[0]
 }

@@ -142,13 +142,27 @@ func TestAccepts(t *testing.T) {
 		{"/log", "text/html,application/xhtml+xml", "text/html"},
 		{"/log", "image/png, text/plain;q=0.5", "text/plain"},
 		{"/log", "image/png", "application/json"},
+		{"/log", "text/html;q=0.5, text/plain;q=0.9, application/json;q=0.1", "text/plain"},
+		{"/log", "text/html;q=0.5, application/json", "application/json"},
+		{"/log", "text/plain, application/json", "text/plain"},
+		{"/log", "*/*, text/plain", "text/plain"},
+		{"/log", "text/*", "text/plain"},
+		{"/log", "text/*;q=0.3, */*;q=0.1", "text/plain"},
+		{"/log", "text/*, text/plain;q=0", "text/html"},
+		{"/log", "application/json;q=0, */*", "text/plain"},
+		{"/log", "text/plain;q=0", "application/json"},
+		{"/log", "text/plain;q=2, text/html;q=x, ;;, text/html;q=0.1", "text/html"},
 		{"/log.txt", "application/json", "text/plain"},
 		{"/log.html", "", "text/html"},
 	} {
-		r := &Request{Request: httptest.NewRequest("GET", c.path, nil)}
+		w := httptest.NewRecorder()
+		r := &Request{Request: httptest.NewRequest("GET", c.path, nil), w: w}
 		r.Header.Set("Accept", c.accept)
 		if got := r.Accepts("application/json", "text/plain", "text/html"); got != c.want {
 			t.Errorf("%s with Accept %q: %s, want %s", c.path, c.accept, got, c.want)
+		}
+		if got, negotiated := w.Header().Get("Vary"), c.path == "/log"; (got == "Accept") != negotiated {
+			t.Errorf("%s has Vary %q", c.path, got)
 		}
 	}
 }

@@ -149,11 +149,15 @@ func (r *Response) WantMessage(status int, message string) *Response {
 // part of what it says about the field.
 func (r *Response) WantFieldError(field, text string) *Response {
 	r.t.Helper()
-	r.WantMessage(http.StatusUnprocessableEntity, "Validation Failed")
+	r.Want(http.StatusUnprocessableEntity)
 	var body struct {
-		Errors []struct{ Field, Code string }
+		Message string
+		Errors  []struct{ Field, Code string }
 	}
 	r.JSON(&body)
+	if !strings.HasPrefix(body.Message, "Validation Failed") {
+		r.t.Errorf("%s: message %q, want a validation failure", r.what, body.Message)
+	}
 	for _, e := range body.Errors {
 		if e.Field == field && strings.Contains(e.Code, text) {
 			return r
