@@ -173,7 +173,16 @@ func (b *Build) origins() map[string]string {
 func envText(env map[string]string) string {
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(env)) {
-		b.WriteString(name + "=" + env[name] + "\n")
+		b.WriteString(oneLine(name) + "=" + oneLine(env[name]) + "\n")
 	}
 	return b.String()
+}
+
+// oneLine returns a text that has no line break as it is. Any other is quoted, with its line breaks
+// escaped, so that none of its lines looks like a variable.
+func oneLine(text string) string {
+	if !strings.ContainsAny(text, "\n\v\f\r\u0085\u2028\u2029") {
+		return text
+	}
+	return strconv.Quote(text)
 }

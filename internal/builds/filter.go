@@ -48,12 +48,20 @@ var buildStateNames = []string{
 
 func readFilter(r *route.Request) (f filter, err error) {
 	f = filter{
-		branches: r.QueryList("branch"),
-		commits:  r.QueryList("commit"),
 		creator:  strings.TrimSpace(r.FormQuery("creator")),
 		metaData: map[string]string{},
 	}
-	if f.states, err = buildStates(r.QueryList("state")); err != nil {
+	if f.branches, err = r.QueryList("branch"); err != nil {
+		return f, err
+	}
+	if f.commits, err = r.QueryList("commit"); err != nil {
+		return f, err
+	}
+	states, err := r.QueryList("state")
+	if err != nil {
+		return f, err
+	}
+	if f.states, err = buildStates(states); err != nil {
 		return f, err
 	}
 	if f.createdFrom, err = r.QueryTime("created_from"); err != nil {

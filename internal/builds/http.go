@@ -4,6 +4,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 
 	"stackyard/internal/core"
 	"stackyard/internal/db"
@@ -188,9 +189,17 @@ func (s *Service) getBuild(r *route.Request, o OnBuild) (buildView, error) {
 	if show.testEngine, err = r.Flag("include_test_engine", false); err != nil {
 		return buildView{}, err
 	}
-	if show.jobFilter.states, err = readJobStates(r.QueryList("job_states")); err != nil {
+	states, err := r.QueryList("job_states")
+	if err != nil {
 		return buildView{}, err
 	}
+	for i, state := range states { // which, other than in lists of jobs, clients write in any case
+		states[i] = strings.ToLower(strings.TrimSpace(state))
+	}
+	if err := checkJobStates(states); err != nil {
+		return buildView{}, err
+	}
+	show.jobFilter.states = states
 	show.jobFilter.promised = r.Org.Features.EarlyFailures
 	show.counts = true
 	return s.oneView(r, o.Pipeline, o.Build, show)

@@ -26,13 +26,30 @@ func (s *Service) reload(r *route.Request, o OnJob, id string) (jobView, error) 
 	return s.jobView(r, o.Pipeline, o.Build, o.Job), nil
 }
 
-// Retry makes a new attempt of a job for a user and returns its id.
-func (s *Service) Retry(ctx context.Context, orgID, jobID string, by *identity.User) (id string, err error) {
-	err = s.onJob(ctx, orgID, jobID, func(u *unit) error {
-		id, err = u.retry(jobID, by)
+// Retry makes a new attempt of a job for a user. It returns the attempt as the retry left it: what
+// follows, such as the build of a trigger job or an agent that takes the job, may already have moved it.
+func (s *Service) Retry(ctx context.Context, orgID, jobID string, by *identity.User) (*Job, error) {
+	buildID, err := s.buildOf(ctx, orgID, jobID)
+	if err != nil {
+		return nil, err
+	}
+	var next *Job
+	err = s.write(ctx, func(q *db.Q, then *followUps) error {
+		u, err := s.open(q, orgID, buildID, then)
+		if err != nil {
+			return err
+		}
+		id, err := u.retry(jobID, by)
+		if err != nil {
+			return err
+		}
+		if err := u.close(); err != nil {
+			return err
+		}
+		next, err = jobByID(q, orgID, id)
 		return err
 	})
-	return id, err
+	return next, err
 }
 
 // retry makes a new attempt of a job.
@@ -46,11 +63,11 @@ func (u *unit) retry(jobID string, by *identity.User) (id string, err error) {
 }
 
 func (s *Service) putRetry(r *route.Request, o OnJob) (jobView, error) {
-	id, err := s.Retry(r.Context(), r.Org.ID, o.ID, &r.Caller.User)
+	next, err := s.Retry(r.Context(), r.Org.ID, o.ID, &r.Caller.User)
 	if err != nil {
 		return jobView{}, err
 	}
-	return s.reload(r, o, id)
+	return s.jobView(r, o.Pipeline, o.Build, next), nil
 }
 
 type jobReprioritize struct {

@@ -281,6 +281,26 @@ func TestUnblock_FillsInDefaultsAndKeepsMetaData(t *testing.T) {
 	})
 }
 
+// Choosing none of several options is an answer of its own, and not the default.
+func TestUnblock_KeepsAnEmptySelection(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		configure(w.Server, t, `
+steps:
+  - block: Release
+    key: ask
+    fields:
+      - {select: Regions, key: regions, multiple: true, required: false, default: [eu], options: [{label: EU, value: eu}, {label: US, value: us}]}
+      - {select: Checks, key: checks, multiple: true, required: true, default: [unit], options: [{label: Unit, value: unit}]}
+      - {text: Owner, key: owner, required: false, default: ada}
+`)
+		w.create(nil)
+		path := acme + "/jobs/" + w.job(1, "ask") + "/unblock"
+		w.ada.Put(path, map[string]any{"fields": map[string]any{"checks": []string{}}}).WantFieldError("fields.checks", "is required")
+		w.ada.Put(path, map[string]any{"fields": map[string]any{"regions": []string{}, "checks": nil, "owner": ""}}).Want(http.StatusOK)
+		wantAt(t, w.build(1), map[string]any{"meta_data": map[string]any{"regions": "", "checks": "unit", "owner": "ada"}})
+	})
+}
+
 func TestUnblock_IsForTheTeamsThatTheStepAllows(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		w.withLevels("read_only", "build_and_read")

@@ -154,6 +154,9 @@ func (s *Service) loadJob(r *route.Request) (OnJob, error) {
 
 func (s *Service) loadJobOfBuild(r *route.Request) (OnJob, error) {
 	on, err := s.loadBuild(r)
+	if core.KindOf(err) == core.NotFound && r.Member != nil {
+		err = core.Errorf(core.NotFound, noJob)
+	}
 	if err != nil {
 		return OnJob{}, err
 	}
@@ -176,12 +179,15 @@ func (s *Service) loadJobOfBuild(r *route.Request) (OnJob, error) {
 
 func (s *Service) getJobs(r *route.Request, o OnBuild) (route.Items[jobView], error) {
 	none := route.Items[jobView]{}
-	page, err := r.CursorPage(2)
+	page, err := r.CursorPage("jobs of "+o.Build.ID, 2)
 	if err != nil {
 		return none, err
 	}
-	f := jobFilter{promised: r.Org.Features.EarlyFailures, stepKey: r.FormQuery("step_key"), groupKey: r.FormQuery("group_key")}
-	if f.states, err = readJobStates(r.QueryList("state")); err != nil {
+	f := jobFilter{promised: r.Org.Features.EarlyFailures, stepKey: r.QueryText("step_key"), groupKey: r.QueryText("group_key")}
+	if f.states, err = r.QueryList("state"); err != nil {
+		return none, err
+	}
+	if err := checkJobStates(f.states); err != nil {
 		return none, err
 	}
 	if f.retried, err = r.Flag("include_retried_jobs", true); err != nil {

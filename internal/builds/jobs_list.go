@@ -15,9 +15,9 @@ type jobFilter struct {
 	states   []string // in the words of the API; none: all
 	promised bool     // a promised failure counts as one
 	retried  bool     // attempts that were retried too
-	stepKey  string
-	groupKey string
-	unpaused bool // leaves out jobs that wait for paused queues
+	stepKey  *string  // of the job's step; nil: any
+	groupKey *string  // of the group that the step is in; nil: any
+	unpaused bool     // leaves out jobs that wait for paused queues
 }
 
 // jobStates says for each state that can be asked for which jobs j are in it.
@@ -42,18 +42,16 @@ func init() {
 // promisedFailure is true of a job j that runs and has promised to fail.
 const promisedFailure = `(j.state = 'running' AND j.promised_failure)`
 
-// readJobStates returns the states that words of a filter name.
-func readJobStates(words []string) ([]string, error) {
-	states := make([]string, len(words))
-	for i, word := range words {
-		states[i] = strings.ToLower(strings.TrimSpace(word))
-		if _, ok := jobStates[states[i]]; !ok {
+// checkJobStates refuses states that cannot be asked for.
+func checkJobStates(states []string) error {
+	for _, state := range states {
+		if _, ok := jobStates[state]; !ok {
 			known := keys(jobStates)
 			slices.Sort(known)
-			return nil, core.Errorf(core.BadRequest, "%q is not a state of a job; they are %s", word, strings.Join(known, ", "))
+			return core.Errorf(core.BadRequest, "%q is not a state of a job; they are %s", core.Cut(state, 100), strings.Join(known, ", "))
 		}
 	}
-	return states, nil
+	return nil
 }
 
 // restrict limits a statement to the jobs j that pass the filter.
@@ -78,13 +76,13 @@ func (f jobFilter) restrict(s *db.Statement) {
 	if f.unpaused {
 		s.And("NOT " + waitsForPausedQueue)
 	}
-	if f.stepKey != "" {
-		s.Where("j.step_id IN (SELECT id FROM steps WHERE steps.build_id = j.build_id AND steps.key = %s)", f.stepKey)
+	if f.stepKey != nil {
+		s.Where("j.step_id IN (SELECT id FROM steps WHERE steps.build_id = j.build_id AND steps.key = %s)", *f.stepKey)
 	}
-	if f.groupKey != "" {
+	if f.groupKey != nil {
 		s.Where(`j.step_id IN (
 			SELECT m.id FROM steps m JOIN steps g ON g.id = m.scope
-			WHERE m.build_id = j.build_id AND g.kind = 'group' AND g.key = %s)`, f.groupKey)
+			WHERE m.build_id = j.build_id AND g.kind = 'group' AND g.key = %s)`, *f.groupKey)
 	}
 }
 

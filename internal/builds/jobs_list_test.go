@@ -74,8 +74,7 @@ func TestJobs_ListByState(t *testing.T) {
 		for query, want := range map[string]string{
 			"state[]=passed":                     "passed wait",
 			"state[]=failed":                     "failed soft retried promised",
-			"state=FAILED":                       "failed soft retried promised",
-			"state[]=%20Failed%20":               "failed soft retried promised",
+			"state=failed":                       "failed soft retried promised",
 			"state[]=running":                    "running promised-soft",
 			"state[]=running&state[]=failed":     "failed soft retried running promised promised-soft",
 			"state[]=scheduled":                  "retried scheduled holder",
@@ -98,6 +97,8 @@ func TestJobs_ListByState(t *testing.T) {
 			"step_key=unknown":  "",
 			"group_key=unknown": "",
 			"step_key=Passed":   "",
+			"step_key=":         "",
+			"group_key=":        "",
 		} {
 			wantEqual(t, query, keysOf(w.list(hello+"/1/jobs?per_page=100&"+query)), want)
 		}
@@ -131,11 +132,25 @@ func TestJobs_RefuseWrongParameters(t *testing.T) {
 			t.Fatal(err)
 		}
 		cursor := link.Query().Get("after")
+		w.create(nil)
+		elsewhere, err := url.Parse(w.ada.Get(hello + "/2/jobs?per_page=1").Want(http.StatusOK).String("links.next"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		foreign := elsewhere.Query().Get("after")
 		for query, message := range map[string]string{
 			"state[]=finished":                      `"finished" is not a state of a job`,
 			"state[]=reserved":                      `"reserved" is not a state of a job`,
 			"state[]=passed&state[]=x":              `"x" is not a state of a job`,
 			"state[]=":                              `"" is not a state of a job`,
+			"state[]=Passed":                        `"Passed" is not a state of a job`,
+			"state[]=%20passed":                     `" passed" is not a state of a job`,
+			"state[0]=passed":                       "state[0] is not a parameter; repeat state[] for each value",
+			"per_page=":                             "per_page must be an integer from 1 to 100",
+			"after=":                                "cursor",
+			"before=":                               "cursor",
+			"after=" + foreign:                      "belongs to another list",
+			"before=" + foreign:                     "belongs to another list",
 			"per_page=0":                            "per_page must be an integer from 1 to 100",
 			"per_page=101":                          "per_page must be an integer from 1 to 100",
 			"per_page=-1":                           "per_page must be an integer from 1 to 100",
@@ -272,5 +287,19 @@ func TestJobs_CursorsSurviveChanges(t *testing.T) {
 		w.run(1, "c", 1)
 		w.ada.Put(acme+"/jobs/"+w.job(1, "c")+"/retry", nil).Want(http.StatusOK)
 		wantEqual(t, "what follows", describe(w.list(first.String("links.next"))), "c scheduled, d scheduled")
+	})
+}
+
+// Whatever leaves the list behind the reader's back, the way back to its start leads on again.
+func TestJobs_PagingBackToTheStartOffersNext(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.steps("{command: a, key: a}", "{command: b, key: b}", "{command: c, key: c}")
+		w.create(nil)
+		const scheduled = hello + "/1/jobs?per_page=1&state[]=scheduled"
+		second := w.ada.Get(w.ada.Get(scheduled).String("links.next"))
+		w.start(w.job(1, "a"))
+		start := w.ada.Get(second.String("links.prev"))
+		wantEqual(t, "before the second job", describe(w.list(second.String("links.prev"))), "")
+		wantEqual(t, "what follows", describe(w.list(start.String("links.next"))), "b scheduled")
 	})
 }

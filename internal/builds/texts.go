@@ -17,15 +17,21 @@ func (t *Texts) UnmarshalJSON(b []byte) error {
 	if err := json.Unmarshal(b, &sent); err != nil {
 		return err
 	}
-	*t = make(Texts, len(sent))
+	texts, err := textsOf(sent)
+	*t = texts
+	return err
+}
+
+func textsOf(sent map[string]json.RawMessage) (Texts, error) {
+	texts := make(Texts, len(sent))
 	for name, raw := range sent {
 		text, err := textOf(raw)
 		if err != nil {
-			return fmt.Errorf("%q %w", name, err)
+			return nil, fmt.Errorf("%q %w", name, err)
 		}
-		(*t)[name] = text
+		texts[name] = text
 	}
-	return nil
+	return texts, nil
 }
 
 // JSONSchema describes the object.

@@ -2,6 +2,8 @@ package builds
 
 import (
 	"context"
+	"encoding/json"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -15,8 +17,26 @@ import (
 
 type jobUnblock struct {
 	Unblocker route.Opt[string] `json:"unblocker" doc:"The id of the user who unblocks the job; the caller unless given."`
-	Fields    Texts             `json:"fields" doc:"The values of the step's fields, by their keys."`
+	Fields    answered          `json:"fields" doc:"The values of the step's fields, by their keys."`
 }
+
+// answered are the values that were given for fields, by their keys. Null is as good as none.
+type answered Texts
+
+// UnmarshalJSON reads an object.
+func (a *answered) UnmarshalJSON(b []byte) error {
+	var sent map[string]json.RawMessage
+	if err := json.Unmarshal(b, &sent); err != nil {
+		return err
+	}
+	maps.DeleteFunc(sent, func(_ string, raw json.RawMessage) bool { return string(raw) == "null" })
+	texts, err := textsOf(sent)
+	*a = answered(texts)
+	return err
+}
+
+// JSONSchema describes the object.
+func (answered) JSONSchema() map[string]any { return Texts{}.JSONSchema() }
 
 func (s *Service) putUnblock(r *route.Request, o OnJob, body jobUnblock) (jobView, error) {
 	by := r.Caller.User.ID
@@ -74,12 +94,17 @@ func answers(fields []definition.Field, values map[string]string) (map[string]st
 	checked := make(map[string]string, len(fields))
 	for _, f := range fields {
 		value, given := values[f.Key]
-		if !given || value == "" {
+		// Of several options a person can choose none, which is not the default; a text or one option that is
+		// left empty is.
+		chosen := given && (value != "" || f.Multiple)
+		if !chosen {
 			value = strings.Join(f.Default, "\n")
 		}
 		if value == "" {
 			if f.Required {
 				wrong.Add("fields."+f.Key, "is required")
+			} else if chosen {
+				checked[f.Key] = ""
 			}
 			continue
 		}

@@ -74,7 +74,7 @@ func (s *Service) uploadView(r *route.Request, o OnBuild, u *StepUpload) stepUpl
 }
 
 func (s *Service) getUploads(r *route.Request, o OnBuild) (route.Items[stepUploadView], error) {
-	page, err := r.CursorPage(1)
+	page, err := r.CursorPage("uploads of "+o.Build.ID, 1)
 	if err != nil {
 		return route.Items[stepUploadView]{}, err
 	}

@@ -422,7 +422,7 @@ func TestRetry_GoesToTheAgentThatTheQueuePrefers(t *testing.T) {
 				retry, err := w.builds.Retry(ctx, w.org, job, nil)
 				w.ok(err)
 				w.waiting(2)
-				wantEqual(t, "holder", w.holder(retry), want)
+				wantEqual(t, "holder", w.holder(retry.ID), want)
 				for _, one := range all {
 					one.stop()
 					one.get()

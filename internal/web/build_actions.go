@@ -52,11 +52,11 @@ func (s *Site) retryJob(v *visit) error {
 		return err
 	}
 	user := v.user()
-	id, err := s.Builds.Retry(v.Context(), v.Org.ID, o.ID, &user)
+	next, err := s.Builds.Retry(v.Context(), v.Org.ID, o.ID, &user)
 	if err != nil {
 		return s.refused(v, buildOf(o), err, trouble{JobID: o.ID})
 	}
-	return v.done(jobPath(v, o, id), "Retrying job.")
+	return v.done(jobPath(v, o, next.ID), "Retrying job.")
 }
 
 func (s *Site) cancelJob(v *visit) error {
