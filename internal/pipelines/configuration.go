@@ -11,10 +11,10 @@ import (
 
 // stepsFields are the fields of a request that say where a pipeline's steps come from.
 type stepsFields struct {
-	Configuration route.Opt[string]                  `json:"configuration" doc:"The steps as YAML. It replaces the whole configuration."`
-	Steps         route.Opt[[]definition.VisualStep] `json:"steps" doc:"The visual steps. They replace all steps; with a configuration they are ignored."`
-	Env           route.Opt[map[string]string]       `json:"env" doc:"The environment of a visual pipeline; ignored where the steps are YAML, which has its own."`
-	TemplateUUID  route.Opt[string]                  `json:"pipeline_template_uuid" doc:"The template that the steps come from; null gives a pipeline its own copy of them."`
+	Configuration route.Opt[string]                    `json:"configuration" doc:"The steps as YAML. It replaces the whole configuration."`
+	Steps         route.Later[[]definition.VisualStep] `json:"steps" doc:"The visual steps. They replace all steps; with a configuration they are ignored."`
+	Env           route.Later[map[string]string]       `json:"env" doc:"The environment of a visual pipeline; ignored where the steps are YAML, which has its own."`
+	TemplateUUID  route.Opt[string]                    `json:"pipeline_template_uuid" doc:"The template that the steps come from; null gives a pipeline its own copy of them."`
 }
 
 // A plan is what a request says about the steps, read and checked before any transaction begins:
@@ -25,16 +25,17 @@ type plan struct {
 	visual []definition.VisualResponse // of the steps
 }
 
-// plan reads what a request says about the steps. A template makes all of it moot, and a configuration
-// the steps.
+// plan reads what a request says about the steps. A configuration makes the steps moot, whatever they are.
 func (f stepsFields) plan(problems *core.Problems) plan {
 	pl := plan{stepsFields: f}
 	switch {
+	case f.givesTemplate() && f.givesYAML():
+		problems.Add("configuration", "cannot be given beside pipeline_template_uuid, which the steps come from")
 	case f.givesTemplate():
 	case f.givesYAML():
 		pl.yaml = readYAML(f.Configuration.Value, problems)
 	case f.givesSteps():
-		pl.visual = readVisual(f.Steps.Value, problems)
+		pl.visual = readVisual(f.Steps.Decode("steps", problems), problems)
 	case f.Configuration.Set:
 		problems.Add("configuration", "is required: it must not be blank")
 	}
@@ -101,18 +102,18 @@ func (pl plan) carryOut(p *Pipeline, template *Template, problems *core.Problems
 	case pl.givesYAML():
 		p.Configuration, p.Steps, p.Env = pl.Configuration.Value, pl.yaml, map[string]string{}
 	case p.Visual():
-		pl.carryOutVisual(p)
+		pl.carryOutVisual(p, problems)
 	case pl.givesSteps():
 		problems.Add("steps", "cannot be set on a pipeline whose steps are YAML; send configuration instead")
 	}
 }
 
-func (pl plan) carryOutVisual(p *Pipeline) {
+func (pl plan) carryOutVisual(p *Pipeline, problems *core.Problems) {
 	if pl.givesSteps() {
 		p.Steps = pl.visual
 	}
 	if pl.Env.Set {
-		p.Env = pl.Env.Value
+		p.Env = pl.Env.Decode("env", problems)
 	}
 	if p.Env == nil {
 		p.Env = map[string]string{}

@@ -2,6 +2,7 @@ package pipelines_test
 
 import (
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -117,6 +118,7 @@ func TestCreate_DerivesTheSlug(t *testing.T) {
 			"UPPER":             "upper",
 			" spaced ":          "spaced",
 			":rocket: Launch":   "rocket-launch",
+			"Über Pipe":         "uber-pipe",
 		} {
 			got := ada.Post(path, yaml(name, nil)).Want(http.StatusCreated)
 			wantEqual(t, "slug of "+name, got.At("slug"), want)
@@ -124,7 +126,16 @@ func TestCreate_DerivesTheSlug(t *testing.T) {
 		}
 		wantEqual(t, "given slug", ada.Post(path, yaml("Other", map[string]any{"slug": "Chosen-1"})).Want(http.StatusCreated).At("slug"), "chosen-1")
 		wantEqual(t, "blank slug", ada.Post(path, yaml("Blank Slug", map[string]any{"slug": ""})).Want(http.StatusCreated).At("slug"), "blank-slug")
-		ada.Post(path, yaml("日本", nil)).WantFieldError("slug", "is required: letters, digits and hyphens")
+		generated := ada.Post(path, yaml("日本", nil)).Want(http.StatusCreated)
+		if slug := generated.String("slug"); !regexp.MustCompile(`^pipeline-[0-9a-f]{12}$`).MatchString(slug) {
+			t.Errorf("the slug of a name without Latin letters is %q", slug)
+		}
+		long := strings.Repeat("very ", 25)
+		truncated := ada.Post(path, yaml(long+"long", nil)).Want(http.StatusCreated).String("slug")
+		wantEqual(t, "truncated slug", truncated, strings.Repeat("very-", 19)+"very")
+		wantEqual(t, "truncated slug that is taken", ada.Post(path, yaml(long+"different", nil)).Want(http.StatusCreated).String("slug"), truncated[:98]+"-2")
+		wantEqual(t, "the next one", ada.Post(path, yaml(long+"other", nil)).Want(http.StatusCreated).String("slug"), truncated[:98]+"-3")
+		ada.Post(path, yaml(long+"other", nil)).WantFieldError("name", "has already been taken")
 		ada.Post(path, yaml("My Big! Pipeline", nil)).WantFieldError("slug", "has already been taken")
 		twice := ada.Post(path, yaml("UPPER", nil))
 		twice.WantFieldError("name", "has already been taken")

@@ -95,8 +95,12 @@ func (e *edit) usable(t *Template, p *Pipeline) *Template {
 }
 
 // apply gives a pipeline what was sent, steps included.
-func (e *edit) apply(p *Pipeline, f *pipelineFields, plan plan, template *Template) {
+func (e *edit) apply(p *Pipeline, f *pipelineFields, plan plan, template *Template) (err error) {
 	was := p.Visibility
+	trimmed(f.Repository, &p.Repository)
+	if p.Provider, err = providerOf(e.q, p); err != nil {
+		return err
+	}
 	f.merge(p, &e.problems)
 	plan.carryOut(p, e.usable(template, p), &e.problems)
 	p.DefaultBranch = cmp.Or(p.DefaultBranch, e.settings.DefaultBranch)
@@ -106,6 +110,20 @@ func (e *edit) apply(p *Pipeline, f *pipelineFields, plan plan, template *Templa
 	if strings.TrimSpace(f.CloneMirrorURL.Value) != "" && !e.v.Org.Features.CloneMirrors {
 		e.problems.Add("clone_mirror_url", "cannot be set: clone mirrors are switched off in this organization")
 	}
+	return nil
+}
+
+// newSlug returns the slug of a new pipeline that was given none. The caller holds [namesLock].
+func (e *edit) newSlug(p *Pipeline) (slug string, err error) {
+	const unnumbered = core.MaxSlug - 20 // so many characters of a slug never make room for its number
+	var used map[string]bool
+	slug = core.FreeSlug("pipeline", p.Name, p.ID, func(slug string) bool {
+		if used == nil {
+			used, err = slugsLike(e.q, p.OrganizationID, slug[:unnumbered])
+		}
+		return used[slug]
+	})
+	return slug, err
 }
 
 func (e *edit) mayPublish() bool {

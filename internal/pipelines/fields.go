@@ -20,7 +20,7 @@ type pipelineFields struct {
 	Visibility          route.Opt[Visibility]     `json:"visibility"`
 	Tags                route.Opt[[]string]       `json:"tags"`
 	Emoji               route.Opt[string]         `json:"emoji"`
-	Color               route.Opt[string]         `json:"color" doc:"In hex, such as #A9CCE3."`
+	Color               route.Opt[string]         `json:"color" doc:"In hex, such as #A9CCE3 or #abc."`
 	BranchConfiguration route.Opt[string]         `json:"branch_configuration" doc:"The branches that are built."`
 	SkipQueued          route.Opt[bool]           `json:"skip_queued_branch_builds" doc:"Whether a newer build of a branch lets older ones that wait be skipped."`
 	SkipQueuedFilter    route.Opt[string]         `json:"skip_queued_branch_builds_filter" doc:"The branches that skip_queued_branch_builds holds for."`
@@ -33,14 +33,14 @@ type pipelineFields struct {
 	ProviderSettings    route.Opt[map[string]any] `json:"provider_settings" doc:"How the source host and the pipeline work together. What is left out stays, null is the default."`
 }
 
-// merge gives a pipeline what was sent, apart from its steps and what refers to other things. Null
+// merge gives a pipeline what was sent, apart from its repository and provider, its steps and what refers to
+// other things. Null
 // takes a field back to nothing; a switch knows no nothing, so null leaves it.
 func (f *pipelineFields) merge(p *Pipeline, problems *core.Problems) {
 	trimmed(f.Name, &p.Name)
 	trimmed(f.Slug, &p.Slug)
 	p.Slug = strings.ToLower(p.Slug)
 	f.Description.To(&p.Description)
-	trimmed(f.Repository, &p.Repository)
 	trimmed(f.DefaultBranch, &p.DefaultBranch)
 	given(f.Visibility, &p.Visibility)
 	if f.Tags.Set {
@@ -57,9 +57,7 @@ func (f *pipelineFields) merge(p *Pipeline, problems *core.Problems) {
 	trimmed(f.CloneMirrorURL, &p.CloneMirrorURL)
 	orNil(f.DefaultTimeout, &p.DefaultTimeout)
 	orNil(f.MaximumTimeout, &p.MaximumTimeout)
-	if f.ProviderSettings.Set {
-		p.ProviderSettings = p.ProviderSettings.with(f.ProviderSettings.Value, problems)
-	}
+	p.ProviderSettings = p.ProviderSettings.with(f.ProviderSettings.Value, p.Provider, problems)
 }
 
 // trimmed writes a text that was sent, without space around it, to dst.

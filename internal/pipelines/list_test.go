@@ -30,28 +30,34 @@ func TestList_FiltersByNameAndRepository(t *testing.T) {
 			"Banana":      "https://github.com/acme/banana",
 			"100% Cherry": "/srv/git/cherry_tree.git",
 			"Ünder":       "https://git.example.test/acme/under.git",
+			"App":         "https://git.example.test/acme/app.git",
+			"App Two":     "https://git.example.test/acme/app-two.git",
+			"Apptwo":      "https://git.example.test/acme/apptwo.git",
 		} {
 			ada.Post(path, yaml(name, map[string]any{"repository": repository})).Want(http.StatusCreated)
 		}
 		for _, c := range []struct{ query, want string }{
-			{"", "100-cherry apple-pie banana hello nder"},
+			{"", "100-cherry app app-two apple-pie apptwo banana hello under"},
 			{"name=AN", "banana"},
 			{"name=pple+p", "apple-pie"},
 			{"name=%25", "100-cherry"},
 			{"name=_", ""},
-			{"name=%C3%9CNDER", "nder"},
+			{"name=%C3%9CNDER", "under"},
 			{"name=nothing", ""},
 			{"repository=APPLE", "apple-pie"},
 			{"repository=github.com", "apple-pie banana"},
-			{"repository=" + url.QueryEscape("https://github.com/acme/apple.git"), "apple-pie"},
-			{"repository=" + url.QueryEscape("https://github.com/ACME/Apple"), "apple-pie"},
-			{"repository=" + url.QueryEscape("git@github.com:acme/banana.git"), "banana"},
-			{"repository=" + url.QueryEscape("ssh://git@github.com/acme/banana.git"), "banana"},
-			{"repository=.git", "100-cherry apple-pie hello nder"},
+			{"repository=" + url.QueryEscape("git@github.com:acme/Apple"), "apple-pie"},
+			{"repository=" + url.QueryEscape("https://github.com/acme/apple.git"), ""},
+			{"repository=" + url.QueryEscape("git@github.com:acme/banana.git"), ""},
+			{"repository=.git", "100-cherry app app-two apple-pie apptwo hello under"},
+			{"repository=app.git", "app"},
+			{"repository=APP.GIT", "app"},
+			{"repository=app", "app app-two apple-pie apptwo"},
+			{"repository=" + url.QueryEscape("acme/app.git git"), ""},
 			{"repository=cherry_tree", "100-cherry"},
 			{"repository=cherry%5Ctree", ""},
 			{"name=a&repository=github", "apple-pie banana"},
-			{"name=&repository=", "100-cherry apple-pie banana hello nder"},
+			{"name=&repository=", "100-cherry app app-two apple-pie apptwo banana hello under"},
 		} {
 			if got := slugs(t, ada.Get(path+"?"+c.query)); got != c.want {
 				t.Errorf("%s: %q, want %q", c.query, got, c.want)

@@ -10,7 +10,6 @@ import (
 )
 
 // ProviderSettings are the properties that were set of how a source host and a pipeline work together.
-// Properties of other providers than the pipeline's own are kept: the repository may move.
 type ProviderSettings map[string]any
 
 // A property is one of the provider settings.
@@ -68,12 +67,15 @@ var properties = []property{
 // maxProviderText is the length of the longest text among provider settings, in characters.
 const maxProviderText = 8192
 
-// with returns the settings with those that were sent set, where null takes one back to its default.
-// It notes what has a wrong type. What is not a property is ignored: clients send back what they read,
-// and newer ones know more.
-func (s ProviderSettings) with(sent map[string]any, problems *core.Problems) ProviderSettings {
+// with returns the settings of a provider with those that were sent set, where null takes one back to its
+// default. It notes what has a wrong type. What is not a property of the provider is ignored: clients send
+// back what they read, newer ones know more, and the repository may have moved.
+func (s ProviderSettings) with(sent map[string]any, provider string, problems *core.Problems) ProviderSettings {
 	merged := ProviderSettings{}
 	for _, prop := range properties {
+		if !slices.Contains(prop.providers, provider) {
+			continue
+		}
 		value, given := sent[prop.name]
 		if !given {
 			value, given = s[prop.name]
@@ -112,17 +114,18 @@ func (prop property) refuse(value any) string {
 	return tooLong(text, maxProviderText)
 }
 
-// On returns what holds for a repository on a provider: the properties that the provider has, the
-// others that were set, and the repository's path on its host.
+// On returns what holds for a repository on a provider: the properties that the provider has, and the
+// repository's path on its host.
 func (s ProviderSettings) On(provider, repository string) map[string]any {
 	all := make(map[string]any)
 	for _, prop := range properties {
-		if slices.Contains(prop.providers, provider) {
-			all[prop.name] = prop.unset
+		if !slices.Contains(prop.providers, provider) {
+			continue
 		}
-	}
-	for name, value := range s {
-		all[name] = value
+		all[prop.name] = prop.unset
+		if value, set := s[prop.name]; set {
+			all[prop.name] = value
+		}
 	}
 	if repo, err := sourcehost.ParseRepository(repository); err == nil && provider != sourcehost.ProviderGit {
 		all["repository"] = repo.Path

@@ -52,13 +52,26 @@ func TestProviderSettings_FilterByAConditionThatCanBeRead(t *testing.T) {
 		strings.Repeat("!", 9000): "is not a condition: column 1: a condition must be at most 8192 bytes, found 9000",
 	} {
 		var problems core.Problems
-		kept := ProviderSettings{}.with(map[string]any{"filter_condition": condition}, &problems)
+		kept := ProviderSettings{}.with(map[string]any{"filter_condition": condition}, "git", &problems)
 		if want == "" && (len(problems) > 0 || kept["filter_condition"] != condition) {
 			t.Errorf("%q: kept %v, problems %v", condition, kept, problems)
 		}
 		if want != "" && (len(problems) != 1 || problems[0].Field != field || problems[0].Code != want) {
 			t.Errorf("%.40q: got %v, want %s", condition, problems, want)
 		}
+	}
+}
+
+func TestProviderSettings_AreThoseOfTheProvider(t *testing.T) {
+	var problems core.Problems
+	sent := map[string]any{"build_tags": true, "trigger_mode": "none", "publish_commit_status": 7, "filter_enabled": true}
+	stored := ProviderSettings{"trigger_mode": "fork", "build_branches": false}.with(sent, "gitlab", &problems)
+	want := ProviderSettings{"build_tags": true, "build_branches": false, "filter_enabled": true}
+	if !maps.Equal(stored, want) || len(problems) > 0 {
+		t.Errorf("stored %v, %v, want %v", stored, problems, want)
+	}
+	if on := (ProviderSettings{"trigger_mode": "fork", "filter_enabled": true}).On("git", ""); len(on) != 2 || on["filter_enabled"] != true {
+		t.Errorf("on plain Git there is %v", on)
 	}
 }
 
@@ -74,8 +87,8 @@ func FuzzProviderSettings(f *testing.F) {
 			return
 		}
 		var problems, again core.Problems
-		kept := ProviderSettings{"build_tags": true}.with(sent, &problems)
-		if !maps.Equal(kept, ProviderSettings{}.with(kept, &again)) || len(again) > 0 {
+		kept := ProviderSettings{"build_tags": true}.with(sent, "github", &problems)
+		if !maps.Equal(kept, ProviderSettings{}.with(kept, "github", &again)) || len(again) > 0 {
 			t.Errorf("%v does not stand: %v", kept, again)
 		}
 		for name := range kept {

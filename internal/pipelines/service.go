@@ -1,7 +1,6 @@
 package pipelines
 
 import (
-	"cmp"
 	"context"
 	"net/http"
 	"time"
@@ -71,8 +70,14 @@ func (s *Service) create(ctx context.Context, v Viewer, body *pipelineCreate) (*
 		}
 		p := newPipeline(v.Org, &v.User, s.clock())
 		p.ClusterID = cluster
-		e.apply(p, &body.pipelineFields, plan, template)
-		p.Slug = cmp.Or(p.Slug, core.Slugify(p.Name))
+		if err := e.apply(p, &body.pipelineFields, plan, template); err != nil {
+			return err
+		}
+		if p.Slug == "" && p.Name != "" {
+			if p.Slug, err = e.newSlug(p); err != nil {
+				return err
+			}
+		}
 		if p.Visual() {
 			p.dropYAMLOnly()
 		}
@@ -121,7 +126,9 @@ func (s *Service) update(ctx context.Context, v Viewer, id string, body *pipelin
 		if body.ClusterID.Set {
 			p.ClusterID = cluster
 		}
-		e.apply(p, &body.pipelineFields, plan, template)
+		if err := e.apply(p, &body.pipelineFields, plan, template); err != nil {
+			return err
+		}
 		if err := e.commit(p); err != nil {
 			return err
 		}

@@ -1,7 +1,6 @@
 package pipelines
 
 import (
-	"cmp"
 	"errors"
 	"strings"
 	"time"
@@ -206,9 +205,7 @@ func (f filter) restrict(s *db.Statement) {
 		s.Where(`p.name_folded LIKE %s ESCAPE '\'`, containing(strings.ToLower(f.name)))
 	}
 	if f.repository != "" {
-		as := strings.ToLower(f.repository)
-		canonical := cmp.Or(sourcehost.Canonical(f.repository), as)
-		s.Where(`(p.repository_folded LIKE %s ESCAPE '\' OR p.repository_folded LIKE %s ESCAPE '\')`, containing(as), containing(canonical))
+		s.Where(`p.repository_folded LIKE %s ESCAPE '\'`, containing(strings.ToLower(f.repository)))
 	}
 	if !f.createdFrom.IsZero() {
 		s.Where("p.created_at >= %s", db.Micros(f.createdFrom))
@@ -233,6 +230,31 @@ func taken(q *db.Q, p *Pipeline) (name, slug bool, err error) {
 		WHERE organization_id = $1 AND id <> $2 AND (name_folded = $3 OR slug = $4)`,
 		p.OrganizationID, p.ID, strings.ToLower(p.Name), p.Slug).Scan(&name, &slug)
 	return name, slug, err
+}
+
+// slugsLike returns the slugs of an organization's pipelines that begin with a prefix.
+func slugsLike(q *db.Q, organizationID, prefix string) (map[string]bool, error) {
+	slugs, err := db.All(q, func(scan db.Scan) (slug string, err error) {
+		return slug, scan(&slug)
+	}, `SELECT slug FROM pipelines WHERE organization_id = $1 AND slug LIKE $2 ESCAPE '\'`, organizationID, db.Like(prefix)+"%")
+	set := make(map[string]bool, len(slugs))
+	for _, slug := range slugs {
+		set[slug] = true
+	}
+	return set, err
+}
+
+// providerOf returns the id of the provider behind a pipeline's repository, as scanPipeline does.
+func providerOf(q *db.Q, p *Pipeline) (string, error) {
+	host := repositoryHost(p.Repository)
+	var enterprise int
+	err := q.QueryRow(`
+		SELECT COUNT(*) FROM source_connections
+		WHERE organization_id = $1 AND host = $2 AND provider = 'github_enterprise'`, p.OrganizationID, host).Scan(&enterprise)
+	if enterprise == 0 {
+		host = ""
+	}
+	return sourcehost.ProviderOf(p.Repository, host), err
 }
 
 // save writes a pipeline that is new, or one that the caller has locked.
@@ -285,7 +307,7 @@ func save(q *db.Q, p *Pipeline) error {
 			source_webhooks_disabled_by         = excluded.source_webhooks_disabled_by,
 			archived_at                         = excluded.archived_at`,
 		p.ID, p.OrganizationID, p.Slug, p.Name, strings.ToLower(p.Name), p.Description,
-		p.Repository, foldedRepository(p.Repository), repositoryHost(p.Repository), db.Text(p.ClusterID), p.DefaultBranch,
+		p.Repository, strings.ToLower(p.Repository), repositoryHost(p.Repository), db.Text(p.ClusterID), p.DefaultBranch,
 		p.Visibility, db.JSON(p.Tags), db.Text(p.Emoji), db.Text(p.Color), db.Text(p.TemplateID), configuration, steps, db.JSON(p.Env),
 		db.Text(p.BranchConfiguration), p.SkipQueued.On, db.Text(p.SkipQueued.Filter),
 		p.CancelRunning.On, db.Text(p.CancelRunning.Filter), p.AllowRebuilds,
@@ -293,12 +315,6 @@ func save(q *db.Q, p *Pipeline) error {
 		db.JSON(p.ProviderSettings), db.Micros(p.SourceWebhooks.DisabledAt), db.Text(p.SourceWebhooks.DisabledBy), db.Micros(p.ArchivedAt),
 		p.webhookKey, p.badgeKey, userID(p.CreatedBy), db.Micros(p.CreatedAt))
 	return err
-}
-
-// foldedRepository is what a repository is searched in: as it was given, and in the form that all ways
-// to write its URL share.
-func foldedRepository(repository string) string {
-	return strings.ToLower(repository) + " " + sourcehost.Canonical(repository)
 }
 
 // repositoryHost returns the host that a repository is on, empty when that cannot be told.

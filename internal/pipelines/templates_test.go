@@ -108,6 +108,7 @@ func TestPipeline_TakesItsStepsFromATemplate(t *testing.T) {
 		from := func(name string) map[string]any {
 			return without(yaml(name, map[string]any{"pipeline_template_uuid": id}), "configuration")
 		}
+		ada.Post(path, yaml("Both", map[string]any{"pipeline_template_uuid": id})).WantFieldError("configuration", "cannot be given beside pipeline_template_uuid")
 		got := ada.Post(path, from("Made")).Want(http.StatusCreated)
 		wantEqual(t, "template", got.At("pipeline_template_uuid"), id)
 		wantEqual(t, "configuration", got.At("configuration"), "steps:\n  - command: go test\n")
@@ -127,6 +128,9 @@ func TestPipeline_TakesItsStepsFromATemplate(t *testing.T) {
 		wantEqual(t, "command", detached.At("steps.0.command"), "go vet")
 		ada.Patch(path+"/made", own).Want(http.StatusOK)
 
+		ada.Patch(path+"/made", map[string]any{"pipeline_template_uuid": id, "configuration": "steps: [wait]"}).
+			WantFieldError("configuration", "cannot be given beside pipeline_template_uuid")
+		wantEqual(t, "command", ada.Get(path+"/made").At("steps.0.command"), "mine")
 		attached := ada.Patch(path+"/made", map[string]any{"pipeline_template_uuid": id}).Want(http.StatusOK)
 		wantEqual(t, "command", attached.At("steps.0.command"), "go vet")
 		mine := ada.Patch(path+"/made", map[string]any{"pipeline_template_uuid": nil, "configuration": own["configuration"]}).Want(http.StatusOK)
@@ -140,10 +144,10 @@ func TestPipeline_IsMadeFromAvailableTemplatesOnlyByMembers(t *testing.T) {
 		ada, bo := s.As(t, servertest.Ada), s.As(t, servertest.Bo)
 		draft := template(t, s, "Draft", "steps: [wait]", false)
 		ready := template(t, s, "Ready", "steps: [wait]", true)
-		bo.Post(path, yaml("Refused", map[string]any{"pipeline_template_uuid": draft})).WantFieldError("pipeline_template_uuid", "available to members")
+		bo.Post(path, without(yaml("Refused", map[string]any{"pipeline_template_uuid": draft}), "configuration")).WantFieldError("pipeline_template_uuid", "available to members")
 		bo.Patch(hello, map[string]any{"pipeline_template_uuid": draft}).WantFieldError("pipeline_template_uuid", "available to members")
-		bo.Post(path, yaml("By Bo", map[string]any{"pipeline_template_uuid": ready})).Want(http.StatusCreated)
-		ada.Post(path, yaml("By Ada", map[string]any{"pipeline_template_uuid": draft})).Want(http.StatusCreated)
+		bo.Post(path, without(yaml("By Bo", map[string]any{"pipeline_template_uuid": ready}), "configuration")).Want(http.StatusCreated)
+		ada.Post(path, without(yaml("By Ada", map[string]any{"pipeline_template_uuid": draft}), "configuration")).Want(http.StatusCreated)
 		bo.Patch(path+"/by-ada", map[string]any{"description": "x", "pipeline_template_uuid": draft}).Want(http.StatusOK)
 	})
 }

@@ -114,7 +114,14 @@ func TestUpdate_OfAYAMLPipeline(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servertest.Server) {
 		ada := s.As(t, servertest.Ada)
 		before := ada.Get(hello).At("")
-		wantEqual(t, "env is ignored", ada.Patch(hello, map[string]any{"env": map[string]string{"A": "b"}}).Want(http.StatusOK).At(""), before)
+		for _, env := range []any{map[string]string{"A": "b"}, map[string]any{"A": 1}, "A=b", nil, 7} {
+			wantEqual(t, "env is ignored", ada.Patch(hello, map[string]any{"env": env}).Want(http.StatusOK).At(""), before)
+		}
+		for _, steps := range []any{"none", map[string]any{}, []any{7}, []any{map[string]any{"type": "unknown"}}, nil} {
+			ada.Patch(hello, map[string]any{"steps": steps, "env": 7, "configuration": before.(map[string]any)["configuration"]}).Want(http.StatusOK)
+		}
+		ada.Post(path, yaml("Ignoring", map[string]any{"env": []int{1}, "steps": "none"})).Want(http.StatusCreated)
+		ada.Patch(hello, map[string]any{"steps": "none"}).WantFieldError("steps", "must be an array, not a string")
 		ada.Patch(hello, map[string]any{"steps": steps}).WantFieldError("steps", "cannot be set on a pipeline whose steps are YAML")
 		ada.Patch(hello, map[string]any{"steps": steps, "configuration": ""}).WantFieldError("steps", "cannot be set on a pipeline whose steps are YAML")
 		both := ada.Patch(hello, map[string]any{"steps": steps, "configuration": "steps:\n  - command: new\n"}).Want(http.StatusOK)
@@ -128,6 +135,8 @@ func TestUpdate_OfAVisualPipeline(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servertest.Server) {
 		ada := s.As(t, servertest.Ada)
 		ada.Post(path, visual("Visual", map[string]any{"env": map[string]string{"A": "b"}})).Want(http.StatusCreated)
+		ada.Patch(path+"/visual", map[string]any{"env": map[string]any{"A": 1}}).WantFieldError("env", "has a value that must be a string, not a number")
+		ada.Patch(path+"/visual", map[string]any{"steps": "none"}).WantFieldError("steps", "must be an array, not a string")
 		got := ada.Patch(path+"/visual", map[string]any{"steps": []any{map[string]any{"type": "waiter"}, map[string]any{"type": "manual", "label": "Go?"}}}).Want(http.StatusOK)
 		wantEqual(t, "steps", got.At("steps"), any([]any{map[string]any{"type": "waiter"}, map[string]any{"type": "manual", "label": "Go?"}}))
 		wantEqual(t, "env", got.At("env"), any(map[string]any{"A": "b"}))
@@ -162,9 +171,11 @@ func TestUpdate_MergesProviderSettings(t *testing.T) {
 		got := send(map[string]any{"filter_enabled": true, "publish_commit_status": false}).Want(http.StatusOK)
 		wantEqual(t, "merged", got.At("provider.settings"), any(map[string]any{
 			"filter_enabled": true, "filter_condition": "build.branch == 'main'", "build_branches": true, "build_pull_requests": true,
-			"build_tags": true, "publish_commit_status": false, "repository": "acme/hello",
+			"build_tags": true, "repository": "acme/hello",
 		}))
 		wantEqual(t, "null is the default", send(map[string]any{"build_tags": nil}).Want(http.StatusOK).At("provider.settings.build_tags"), false)
+		ada.Patch(hello, map[string]any{"repository": "https://github.com/acme/hello"}).Want(http.StatusOK)
+		wantEqual(t, "what GitLab did not have", ada.Get(hello).At("provider.settings.publish_commit_status"), true)
 		wrong := send(map[string]any{"build_tags": "yes", "filter_condition": true, "trigger_mode": "always"})
 		wrong.WantFieldError("provider_settings.build_tags", "must be true or false")
 		wrong.WantFieldError("provider_settings.filter_condition", "must be a string")
