@@ -97,7 +97,11 @@ func (s *Service) taken(ctx context.Context, a *Agent, jobID string) (t taken, e
 	if err != nil {
 		return t, err
 	}
-	t.env = jobEnvironment(s.builds.Environment(org, t.Pipeline, t.Build, t.Job), a, cluster.Name)
+	env, err := s.builds.CheckoutEnvironment(org, t.Pipeline, t.Build, t.Job)
+	if err != nil {
+		return t, err
+	}
+	t.env = jobEnvironment(env, a, cluster.Name)
 	t.token = s.signer.issue(jobToken{organizationID: org.ID, agentID: a.ID, jobID: jobID})
 	return t, nil
 }
@@ -112,7 +116,10 @@ func (s *Service) JobForStack(q *db.Q, org *identity.Organization, clusterID, jo
 	if err != nil {
 		return nil, "", err
 	}
-	return jobEnvironment(s.builds.Environment(org, h.Pipeline, h.Build, h.Job), nil, cluster.Name), h.Job.Work.Command, nil
+	if env, err = s.builds.CheckoutEnvironment(org, h.Pipeline, h.Build, h.Job); err != nil {
+		return nil, "", err
+	}
+	return jobEnvironment(env, nil, cluster.Name), h.Job.Work.Command, nil
 }
 
 // StartedBy reports whether an agent may have been started by a stack: it was when it registered with a token

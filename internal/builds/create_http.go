@@ -10,6 +10,7 @@ import (
 	"stackyard/internal/core"
 	"stackyard/internal/pipelines"
 	"stackyard/internal/route"
+	"stackyard/internal/sourcehost"
 )
 
 // The longest texts of a request, in characters, and the most labels.
@@ -110,7 +111,7 @@ func (body *buildCreate) creation(r *route.Request) (Creation, error) {
 		c.PullRequest = &PullRequest{
 			ID:         string(body.PullRequestID),
 			Base:       body.PullRequestBaseBranch,
-			Repository: body.PullRequestRepository,
+			Repository: sourcehost.WithoutCredentials(body.PullRequestRepository), // checkouts do not use it
 			Labels:     body.PullRequestLabels,
 		}
 	}

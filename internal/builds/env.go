@@ -12,7 +12,7 @@ import (
 	"stackyard/internal/pipelines"
 )
 
-// Environment returns the variables of a job: the pipeline's, those of the definition that it was uploaded
+// Environment returns the variables of a job as everyone may see them: the pipeline's, those of the definition that it was uploaded
 // with, the build's, the step's and those of the service, each overriding the ones before.
 func (s *Service) Environment(org *identity.Organization, p *pipelines.Pipeline, b *Build, j *Job) map[string]string {
 	env := map[string]string{}
@@ -24,6 +24,15 @@ func (s *Service) Environment(org *identity.Organization, p *pipelines.Pipeline,
 		maps.Copy(env, s.serviceEnv(org, p, b, j))
 	}
 	return env
+}
+
+// CheckoutEnvironment returns the variables of a command job for whoever runs it: those of Environment, with the
+// repository's URL as it is checked out, credentials included.
+func (s *Service) CheckoutEnvironment(org *identity.Organization, p *pipelines.Pipeline, b *Build, j *Job) (map[string]string, error) {
+	env := s.Environment(org, p, b, j)
+	url, err := s.pipelines.CheckoutURL(p)
+	env["SERVICE_REPO"] = url
+	return env, err
 }
 
 // serviceEnv returns the variables that the service provides to a command job.

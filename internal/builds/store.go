@@ -7,6 +7,7 @@ import (
 	"stackyard/internal/core"
 	"stackyard/internal/db"
 	"stackyard/internal/identity"
+	"stackyard/internal/sourcehost"
 )
 
 const noBuild = "No build found"
@@ -36,6 +37,9 @@ func scanBuild(scan db.Scan) (*Build, error) {
 		db.ToText(&b.triggeredFrom.ID), &b.triggeredFrom.Number, db.ToText(&b.triggeredFrom.Slug),
 	}, identity.UserDest(&creator)...)...)
 	b.Creator = creator.OrNil()
+	if pr := b.PullRequest; pr != nil { // older ones were stored as they were given
+		pr.Repository = sourcehost.WithoutCredentials(pr.Repository)
+	}
 	return b, err
 }
 

@@ -121,7 +121,7 @@ func (f *file) apply(q *db.Q, key seal.Key, passwords organizations.Passwords, n
 			func() error { return clusters.Apply(in, o.Clusters) },
 			func() error { return oauth.Apply(in, o.Applications) },
 			func() error { return pipelines.ApplyConnections(in, key, o.SourceConnections) },
-			func() error { return pipelines.Apply(in, o.Pipelines) },
+			func() error { return pipelines.Apply(in, key, o.Pipelines) },
 		}
 		for _, apply := range parts {
 			if err := apply(); err != nil {

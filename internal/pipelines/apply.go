@@ -11,6 +11,7 @@ import (
 	"stackyard/internal/core"
 	"stackyard/internal/db"
 	"stackyard/internal/identity"
+	"stackyard/internal/seal"
 )
 
 // A Spec is what the organization file says about a pipeline, which is known by its slug. What it does
@@ -64,9 +65,10 @@ func (s Spec) complain(c *core.Complaints, problems core.Problems) {
 }
 
 // Apply makes the pipelines of an organization what their specs say, and leaves alone what they do not
-// name. The specs have passed Check, and their clusters and teams have been applied.
-func Apply(in identity.Applying, specs []Spec) error {
-	a := applying{in, operator(in.Org)}
+// name. Credentials in repository URLs are sealed under the key. The specs have passed Check, and their clusters
+// and teams have been applied.
+func Apply(in identity.Applying, key seal.Key, specs []Spec) error {
+	a := applying{in, operator(in.Org), key}
 	for _, spec := range specs {
 		if err := a.pipeline(spec); err != nil {
 			return err
@@ -83,11 +85,12 @@ func operator(org *identity.Organization) Viewer {
 // applying is one organization's part of a file on its way into the database.
 type applying struct {
 	identity.Applying
-	v Viewer
+	v   Viewer
+	key seal.Key
 }
 
 func (a *applying) pipeline(spec Spec) error {
-	e, err := beginEdit(a.Q, a.v, nil)
+	e, err := beginEdit(a.Q, a.v, a.key, nil)
 	if err != nil {
 		return err
 	}
@@ -171,7 +174,10 @@ func (a *applying) fit(e *edit, p *Pipeline, spec Spec) (sound bool, err error) 
 		return false, err
 	}
 	spec.complain(a.Complaints, e.problems)
-	return len(e.problems) == 0, nil
+	if len(e.problems) > 0 {
+		return false, nil
+	}
+	return true, p.sealCredentials(e.key)
 }
 
 // cluster gives a pipeline the cluster that its spec names, if any.

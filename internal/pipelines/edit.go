@@ -9,6 +9,7 @@ import (
 	"stackyard/internal/core"
 	"stackyard/internal/db"
 	"stackyard/internal/identity"
+	"stackyard/internal/seal"
 	"stackyard/internal/settings"
 )
 
@@ -20,17 +21,18 @@ import (
 type edit struct {
 	q        *db.Q
 	v        Viewer
+	key      seal.Key
 	settings settings.Settings
 	problems core.Problems
 }
 
 // beginEdit begins an edit with what was found wrong with the request itself.
-func beginEdit(q *db.Q, v Viewer, wrong core.Problems) (*edit, error) {
+func beginEdit(q *db.Q, v Viewer, key seal.Key, wrong core.Problems) (*edit, error) {
 	set, err := settings.Of(q, v.Org.ID)
 	if err != nil {
 		return nil, err
 	}
-	e := &edit{q: q, v: v, settings: set, problems: slices.Clone(wrong)}
+	e := &edit{q: q, v: v, key: key, settings: set, problems: slices.Clone(wrong)}
 	return e, q.LockName(namesLock(v.Org.ID))
 }
 
@@ -140,6 +142,9 @@ func (e *edit) commit(p *Pipeline) error {
 		return err
 	}
 	if err := p.mutable(); err != nil {
+		return err
+	}
+	if err := p.sealCredentials(e.key); err != nil {
 		return err
 	}
 	return save(e.q, p)

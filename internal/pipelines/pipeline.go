@@ -28,7 +28,7 @@ type Pipeline struct {
 	Slug           string // unique in the organization
 	Name           string // unique in the organization, in any case
 	Description    string
-	Repository     string // as it was given
+	Repository     string // without credentials, which are in sealedURL
 	ClusterID      string // empty: none
 	DefaultBranch  string
 	Visibility     Visibility
@@ -63,6 +63,10 @@ type Pipeline struct {
 	CreatedBy  *identity.User
 	CreatedAt  time.Time
 	ArchivedAt time.Time // zero: not archived
+
+	// sealedURL is the repository's URL with credentials, sealed; empty: Repository has none. It belongs to
+	// sealedFor, which is Repository as it was read.
+	sealedURL, sealedFor string
 
 	webhookKey string // the unguessable part of the URL that source hosts call
 	badgeKey   string // the unguessable part of the badge's URL

@@ -52,7 +52,7 @@ func (s *Service) create(ctx context.Context, v Viewer, body *pipelineCreate) (*
 	}
 	var created *Pipeline
 	err := s.db.Write(ctx, func(q *db.Q) error {
-		e, err := beginEdit(q, v, wrong)
+		e, err := beginEdit(q, v, s.key, wrong)
 		if err != nil {
 			return err
 		}
@@ -105,7 +105,7 @@ func (s *Service) update(ctx context.Context, v Viewer, id string, body *pipelin
 	plan := body.plan(&wrong)
 	var updated *Pipeline
 	err := s.db.Write(ctx, func(q *db.Q) error {
-		e, err := beginEdit(q, v, wrong)
+		e, err := beginEdit(q, v, s.key, wrong)
 		if err != nil {
 			return err
 		}

@@ -15,7 +15,7 @@ import (
 const noPipeline = "No pipeline found"
 
 const pipelineColumns = `
-		p.id, p.organization_id, p.slug, p.name, p.description, p.repository, p.cluster_id, p.default_branch,
+		p.id, p.organization_id, p.slug, p.name, p.description, p.repository, p.sealed_repository_url, p.cluster_id, p.default_branch,
 		p.visibility, p.tags, p.emoji, p.color,
 		p.template_id, COALESCE(t.configuration, p.configuration), COALESCE(t.steps, p.steps), p.env,
 		p.branch_configuration, p.skip_queued_branch_builds, p.skip_queued_branch_builds_filter,
@@ -39,7 +39,7 @@ func scanPipeline(scan db.Scan) (*Pipeline, error) {
 	var by identity.User
 	err := scan(append([]any{
 		&rank,
-		&p.ID, &p.OrganizationID, &p.Slug, &p.Name, &p.Description, &p.Repository, db.ToText(&p.ClusterID), &p.DefaultBranch,
+		&p.ID, &p.OrganizationID, &p.Slug, &p.Name, &p.Description, &p.Repository, db.ToText(&p.sealedURL), db.ToText(&p.ClusterID), &p.DefaultBranch,
 		&p.Visibility, db.ToJSON(&p.Tags), db.ToText(&p.Emoji), db.ToText(&p.Color),
 		db.ToText(&p.TemplateID), db.ToText(&p.Configuration), db.ToJSON(&p.Steps), db.ToJSON(&p.Env),
 		db.ToText(&p.BranchConfiguration), &p.SkipQueued.On, db.ToText(&p.SkipQueued.Filter),
@@ -52,6 +52,7 @@ func scanPipeline(scan db.Scan) (*Pipeline, error) {
 		return nil, err
 	}
 	p.CreatedBy = by.OrNil()
+	p.sealedFor = p.Repository
 	p.Provider = sourcehost.ProviderOf(p.Repository, enterpriseHost)
 	p.level = levels[rank]
 	if p.Visibility == Public && !p.level.AtLeast(identity.ReadOnly) {
@@ -205,7 +206,7 @@ func (f filter) restrict(s *db.Statement) {
 		s.Where(`p.name_folded LIKE %s ESCAPE '\'`, containing(strings.ToLower(f.name)))
 	}
 	if f.repository != "" {
-		s.Where(`p.repository_folded LIKE %s ESCAPE '\'`, containing(strings.ToLower(f.repository)))
+		s.Where(`p.repository_folded LIKE %s ESCAPE '\\'`, containing(strings.ToLower(sourcehost.WithoutCredentials(f.repository))))
 	}
 	if !f.createdFrom.IsZero() {
 		s.Where("p.created_at >= %s", db.Micros(f.createdFrom))
@@ -266,7 +267,7 @@ func save(q *db.Q, p *Pipeline) error {
 	_, err := q.Exec(`
 		INSERT INTO pipelines (
 			id, organization_id, slug, name, name_folded, description,
-			repository, repository_folded, repository_host, cluster_id, default_branch,
+			repository, sealed_repository_url, repository_folded, repository_host, cluster_id, default_branch,
 			visibility, tags, emoji, color, template_id, configuration, steps, env,
 			branch_configuration, skip_queued_branch_builds, skip_queued_branch_builds_filter,
 			cancel_running_branch_builds, cancel_running_branch_builds_filter, allow_rebuilds,
@@ -274,13 +275,14 @@ func save(q *db.Q, p *Pipeline) error {
 			provider_settings, source_webhooks_disabled_at, source_webhooks_disabled_by, archived_at,
 			webhook_key, badge_key, created_by, created_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22,
-			$23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34, $35, $36)
+			$23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34, $35, $36, $37)
 		ON CONFLICT (id) DO UPDATE SET
 			slug                                = excluded.slug,
 			name                                = excluded.name,
 			name_folded                         = excluded.name_folded,
 			description                         = excluded.description,
 			repository                          = excluded.repository,
+			sealed_repository_url               = excluded.sealed_repository_url,
 			repository_folded                   = excluded.repository_folded,
 			repository_host                     = excluded.repository_host,
 			cluster_id                          = excluded.cluster_id,
@@ -307,7 +309,7 @@ func save(q *db.Q, p *Pipeline) error {
 			source_webhooks_disabled_by         = excluded.source_webhooks_disabled_by,
 			archived_at                         = excluded.archived_at`,
 		p.ID, p.OrganizationID, p.Slug, p.Name, strings.ToLower(p.Name), p.Description,
-		p.Repository, strings.ToLower(p.Repository), repositoryHost(p.Repository), db.Text(p.ClusterID), p.DefaultBranch,
+		p.Repository, db.Text(p.sealedURL), strings.ToLower(p.Repository), repositoryHost(p.Repository), db.Text(p.ClusterID), p.DefaultBranch,
 		p.Visibility, db.JSON(p.Tags), db.Text(p.Emoji), db.Text(p.Color), db.Text(p.TemplateID), configuration, steps, db.JSON(p.Env),
 		db.Text(p.BranchConfiguration), p.SkipQueued.On, db.Text(p.SkipQueued.Filter),
 		p.CancelRunning.On, db.Text(p.CancelRunning.Filter), p.AllowRebuilds,

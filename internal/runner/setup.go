@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"stackyard/internal/runner/checkout"
 	"stackyard/internal/runner/environ"
 	"stackyard/internal/runner/inside"
 )
@@ -39,6 +40,7 @@ func (j *job) setUp() error {
 	j.sh.Env["PATH"] = strings.Join([]string{bin, j.sh.Env["PATH"], standIn}, string(os.PathListSeparator))
 	j.redactVariables(j.sh.Env)
 	j.redactor.Add(j.w.o.Token)
+	j.redactor.Add(checkout.Credentials(j.sh.Env.Service("REPO"))...) // git prints URLs
 	return nil
 }
 

@@ -18,6 +18,7 @@ import (
 	"stackyard/internal/db"
 	"stackyard/internal/oauth"
 	"stackyard/internal/orgfile"
+	"stackyard/internal/pipelines"
 	"stackyard/internal/seal"
 )
 
@@ -69,6 +70,9 @@ func prepare(ctx context.Context, d *db.DB, key seal.Key) error {
 		return err
 	}
 	if err := checkKey(ctx, d, key); err != nil {
+		return err
+	}
+	if err := pipelines.SealCredentials(ctx, d, key); err != nil {
 		return err
 	}
 	return d.Write(ctx, func(q *db.Q) error {

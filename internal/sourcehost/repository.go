@@ -27,6 +27,8 @@ func CheckURL(text string) error {
 	case strings.HasPrefix(text, "-"):
 		// Git would take it for an option.
 		return errors.New("must not begin with a hyphen")
+	case unreadableCredentials(text):
+		return errors.New("is not a valid URL; write special characters in the user name and the password as %XX, such as %2F for a slash")
 	}
 	return nil
 }

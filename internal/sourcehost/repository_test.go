@@ -20,6 +20,8 @@ func TestCheckURL(t *testing.T) {
 		"https://github.com/acme/hello\u0085": "must not contain control characters",
 		"https://github.com/acme/\xff":        "must not contain control characters",
 		"--upload-pack=touch /tmp/x":          "must not begin with a hyphen",
+		"https://user:to/ken@host.test/hello": "is not a valid URL; write special characters in the user name and the password as %XX, such as %2F for a slash",
+		"https://user:to%2Fken@host.test/x":   "",
 	} {
 		got := ""
 		if err := CheckURL(text); err != nil {
