@@ -39,7 +39,7 @@ func (s *Service) actionRoutes() []route.Route {
 }
 
 // viewNow returns a build as it is now, and with it the counts of its pipeline.
-func (s *Service) viewNow(r *route.Request, p *pipelines.Pipeline, id string) (buildView, error) {
+func (s *Service) viewNow(r *route.Request, p *pipelines.Pipeline, id string, show shown) (shownBuildView, error) {
 	var b *Build
 	err := s.db.Read(r.Context(), func(q *db.Q) (err error) {
 		if b, err = byID(q, r.Org.ID, id); err != nil {
@@ -49,16 +49,16 @@ func (s *Service) viewNow(r *route.Request, p *pipelines.Pipeline, id string) (b
 		return err
 	})
 	if err != nil {
-		return buildView{}, err
+		return shownBuildView{}, err
 	}
-	return s.oneView(r, p, b, shown{jobs: true, pipeline: true})
+	return s.oneView(r, p, b, show)
 }
 
-func (s *Service) putCancel(r *route.Request, o OnBuild) (buildView, error) {
+func (s *Service) putCancel(r *route.Request, o OnBuild) (shownBuildView, error) {
 	if err := s.Cancel(r.Context(), r.Org.ID, o.Build.ID, ""); err != nil {
-		return buildView{}, err
+		return shownBuildView{}, err
 	}
-	return s.viewNow(r, o.Pipeline, o.Build.ID)
+	return s.viewNow(r, o.Pipeline, o.Build.ID, withAll)
 }
 
 // Cancel cancels a build, for a reason that may be empty.
@@ -78,12 +78,12 @@ func (s *Service) State(ctx context.Context, orgID, buildID string) (state flow.
 	return state, err
 }
 
-func (s *Service) putRebuild(r *route.Request, o OnBuild) (buildView, error) {
+func (s *Service) putRebuild(r *route.Request, o OnBuild) (shownBuildView, error) {
 	rebuilt, err := s.Rebuild(r.Context(), o, FromAPI, &r.Caller.User)
 	if err != nil {
-		return buildView{}, err
+		return shownBuildView{}, err
 	}
-	return s.viewNow(r, o.Pipeline, rebuilt.ID)
+	return s.viewNow(r, o.Pipeline, rebuilt.ID, withAll)
 }
 
 // Rebuild makes a new build of what another was asked to be.
@@ -137,18 +137,18 @@ func (b buildRetryFailedJobs) wanted() ([]func(*flow.Job) bool, error) {
 	return wanted, nil
 }
 
-func (s *Service) putRetryFailedJobs(r *route.Request, o OnBuild, body buildRetryFailedJobs) (buildView, error) {
+func (s *Service) putRetryFailedJobs(r *route.Request, o OnBuild, body buildRetryFailedJobs) (shownBuildView, error) {
 	wanted, err := body.wanted()
 	if err != nil {
-		return buildView{}, err
+		return shownBuildView{}, err
 	}
 	retried, err := s.retryFailedJobs(r.Context(), o.Build, wanted, &r.Caller.User)
 	if err != nil {
-		return buildView{}, err
+		return shownBuildView{}, err
 	}
-	v, err := s.viewNow(r, o.Pipeline, o.Build.ID)
-	v.RetriedJobsCount = &retried
-	return v, err
+	show := withAll
+	show.retriedJobsCount = &retried
+	return s.viewNow(r, o.Pipeline, o.Build.ID, show)
 }
 
 // RetryFailed retries all jobs of a build that ended without passing, and returns how many. Jobs whose

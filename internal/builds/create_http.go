@@ -58,16 +58,16 @@ func (pullRequestID) JSONSchema() map[string]any {
 	return map[string]any{"type": []string{"integer", "string", "null"}}
 }
 
-func (s *Service) postBuild(r *route.Request, p *pipelines.Pipeline, body buildCreate) (buildView, error) {
+func (s *Service) postBuild(r *route.Request, p *pipelines.Pipeline, body buildCreate) (shownBuildView, error) {
 	c, err := body.creation(r)
 	if err != nil {
-		return buildView{}, err
+		return shownBuildView{}, err
 	}
 	b, err := s.Create(r.Context(), p, c)
 	if err != nil {
-		return buildView{}, err
+		return shownBuildView{}, err
 	}
-	return s.viewNow(r, p, b.ID)
+	return s.viewNow(r, p, b.ID, withAll)
 }
 
 // creation checks a request and returns the build that it asks for.

@@ -83,6 +83,9 @@ func readFilter(r *route.Request) (f filter, err error) {
 	return f, err
 }
 
+// hidden reports whether the filter asks for what visitors do not see. To them no build has it.
+func (f filter) hidden() bool { return f.creator != "" || len(f.metaData) > 0 || f.hidePaused }
+
 // buildStates returns the states that words of a filter stand for.
 func buildStates(words []string) ([]string, error) {
 	var states []string

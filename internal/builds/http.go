@@ -101,7 +101,11 @@ func (s *Service) loadBuild(r *route.Request) (OnBuild, error) {
 type shown struct {
 	jobs, pipeline, testEngine, counts bool
 	jobFilter                          jobFilter
+	retriedJobsCount                   *int
 }
+
+// withAll shows what answers about one build have that a request has changed.
+var withAll = shown{jobs: true, pipeline: true}
 
 var shownParams = []route.Param{
 	{Name: "exclude_jobs", Type: "boolean", Doc: "Whether to leave out the jobs."},
@@ -124,7 +128,7 @@ func readShown(r *route.Request) (show shown, err error) {
 }
 
 // views returns builds, each of one of the pipelines, as the request's caller may see them.
-func (s *Service) views(q *db.Q, r *route.Request, byID map[string]*pipelines.Pipeline, builds []*Build, show shown) ([]buildView, error) {
+func (s *Service) views(q *db.Q, r *route.Request, byID map[string]*pipelines.Pipeline, builds []*Build, show shown) ([]shownBuildView, error) {
 	ids := distinct(builds, func(b *Build) string { return b.ID })
 	metaData, err := metaDataOf(q, ids)
 	if err != nil {
@@ -139,10 +143,10 @@ func (s *Service) views(q *db.Q, r *route.Request, byID map[string]*pipelines.Pi
 			return nil, err
 		}
 	}
-	views := make([]buildView, len(builds))
+	views := make([]shownBuildView, len(builds))
 	for i, b := range builds {
 		p := byID[b.PipelineID]
-		v := s.view(r, p, b)
+		v := s.view(r, p, b.Shown(p))
 		v.MetaData = metaData[b.ID]
 		if show.pipeline {
 			shown := s.pipelines.View(r, p)
@@ -163,41 +167,42 @@ func (s *Service) views(q *db.Q, r *route.Request, byID map[string]*pipelines.Pi
 				return nil, err
 			}
 		}
-		views[i] = v
+		v.RetriedJobsCount = show.retriedJobsCount
+		views[i] = v.shownOn(p)
 	}
 	return views, nil
 }
 
 // oneView returns one build as the request's caller may see it.
-func (s *Service) oneView(r *route.Request, p *pipelines.Pipeline, b *Build, show shown) (buildView, error) {
-	var views []buildView
+func (s *Service) oneView(r *route.Request, p *pipelines.Pipeline, b *Build, show shown) (shownBuildView, error) {
+	var views []shownBuildView
 	err := s.db.Read(r.Context(), func(q *db.Q) (err error) {
 		views, err = s.views(q, r, map[string]*pipelines.Pipeline{p.ID: p}, []*Build{b}, show)
 		return err
 	})
 	if err != nil {
-		return buildView{}, err
+		return shownBuildView{}, err
 	}
 	return views[0], nil
 }
 
-func (s *Service) getBuild(r *route.Request, o OnBuild) (buildView, error) {
+func (s *Service) getBuild(r *route.Request, o OnBuild) (shownBuildView, error) {
 	show, err := readShown(r)
 	if err != nil {
-		return buildView{}, err
+		return shownBuildView{}, err
 	}
 	if show.testEngine, err = r.Flag("include_test_engine", false); err != nil {
-		return buildView{}, err
+		return shownBuildView{}, err
 	}
 	states, err := r.QueryList("job_states")
 	if err != nil {
-		return buildView{}, err
+		return shownBuildView{}, err
 	}
 	for i, state := range states { // which, other than in lists of jobs, clients write in any case
 		states[i] = strings.ToLower(strings.TrimSpace(state))
 	}
 	if err := checkJobStates(states); err != nil {
-		return buildView{}, err
+		return shownBuildView{}, err
 	}
 	show.jobFilter.states = states
 	show.jobFilter.promised = r.Org.Features.EarlyFailures
@@ -223,12 +228,15 @@ func readList(r *route.Request) (f filter, show shown, page route.Page, err erro
 	return f, show, page, err
 }
 
-func (s *Service) getBuilds(r *route.Request, p *pipelines.Pipeline) (route.Paged[buildView], error) {
+func (s *Service) getBuilds(r *route.Request, p *pipelines.Pipeline) (route.Paged[shownBuildView], error) {
 	f, show, page, err := readList(r)
 	if err != nil {
-		return route.Paged[buildView]{}, err
+		return route.Paged[shownBuildView]{}, err
 	}
-	var views []buildView
+	if p.Visited() && f.hidden() {
+		return paged(nil, page), nil
+	}
+	var views []shownBuildView
 	err = s.db.Read(r.Context(), func(q *db.Q) error {
 		var where db.Statement
 		where.Where("b.organization_id = %s AND b.pipeline_id = %s", r.Org.ID, p.ID)
@@ -243,16 +251,16 @@ func (s *Service) getBuilds(r *route.Request, p *pipelines.Pipeline) (route.Page
 	return paged(views, page), err
 }
 
-func paged(views []buildView, page route.Page) route.Paged[buildView] {
-	return route.MapMore(views, page, func(v buildView) buildView { return v })
+func paged(views []shownBuildView, page route.Page) route.Paged[shownBuildView] {
+	return route.MapMore(views, page, func(v shownBuildView) shownBuildView { return v })
 }
 
-func (s *Service) getOrganizationBuilds(r *route.Request) (route.Paged[buildView], error) {
+func (s *Service) getOrganizationBuilds(r *route.Request) (route.Paged[shownBuildView], error) {
 	return s.buildsOf(r, []*route.Request{r})
 }
 
 // getAllBuilds lists the builds of every organization that the token reaches.
-func (s *Service) getAllBuilds(r *route.Request) (route.Paged[buildView], error) {
+func (s *Service) getAllBuilds(r *route.Request) (route.Paged[shownBuildView], error) {
 	var orgs []identity.Organization
 	err := s.db.Read(r.Context(), func(q *db.Q) (err error) {
 		ids := r.Caller.Organizations()
@@ -260,7 +268,7 @@ func (s *Service) getAllBuilds(r *route.Request) (route.Paged[buildView], error)
 		return err
 	})
 	if err != nil {
-		return route.Paged[buildView]{}, err
+		return route.Paged[shownBuildView]{}, err
 	}
 	var within []*route.Request
 	for _, org := range orgs {
@@ -276,15 +284,15 @@ func (s *Service) getAllBuilds(r *route.Request) (route.Paged[buildView], error)
 
 // buildsOf lists the builds of organizations, for each of which there is the request as it would be
 // within it.
-func (s *Service) buildsOf(r *route.Request, within []*route.Request) (route.Paged[buildView], error) {
+func (s *Service) buildsOf(r *route.Request, within []*route.Request) (route.Paged[shownBuildView], error) {
 	f, show, page, err := readList(r)
 	if err != nil {
-		return route.Paged[buildView]{}, err
+		return route.Paged[shownBuildView]{}, err
 	}
-	var views []buildView
+	var views []shownBuildView
 	err = s.db.Read(r.Context(), func(q *db.Q) error {
 		var where db.Statement
-		if err := visible(q, &where, within); err != nil {
+		if err := visible(q, &where, within, f); err != nil {
 			return err
 		}
 		f.restrict(q, &where)
@@ -298,11 +306,11 @@ func (s *Service) buildsOf(r *route.Request, within []*route.Request) (route.Pag
 	return paged(views, page), err
 }
 
-// visible limits a statement to the builds b that the caller may see.
-func visible(q *db.Q, where *db.Statement, within []*route.Request) error {
+// visible limits a statement to the builds b that the caller may see, those apart that visitors cannot filter.
+func visible(q *db.Q, where *db.Statement, within []*route.Request, f filter) error {
 	either := "1 = 0"
 	for _, r := range within {
-		ids, all, err := pipelines.VisibleIDs(q, pipelines.ViewerOf(r))
+		ids, all, err := pipelines.VisibleIDs(q, pipelines.ViewerOf(r), !f.hidden())
 		if err != nil {
 			return err
 		}
@@ -320,8 +328,8 @@ func visible(q *db.Q, where *db.Statement, within []*route.Request) error {
 }
 
 // viewsWithin returns builds of several organizations in the order given.
-func (s *Service) viewsWithin(q *db.Q, within []*route.Request, builds []*Build, show shown) ([]buildView, error) {
-	byID := make(map[string]buildView, len(builds))
+func (s *Service) viewsWithin(q *db.Q, within []*route.Request, builds []*Build, show shown) ([]shownBuildView, error) {
+	byID := make(map[string]shownBuildView, len(builds))
 	for _, r := range within {
 		var own []*Build
 		for _, b := range builds {
@@ -342,11 +350,11 @@ func (s *Service) viewsWithin(q *db.Q, within []*route.Request, builds []*Build,
 		if err != nil {
 			return nil, err
 		}
-		for _, v := range views {
-			byID[v.ID] = v
+		for i, v := range views {
+			byID[own[i].ID] = v
 		}
 	}
-	var ordered []buildView
+	var ordered []shownBuildView
 	for _, b := range builds {
 		if v, ok := byID[b.ID]; ok {
 			ordered = append(ordered, v)

@@ -86,8 +86,8 @@ func (s *Service) oneJobRoutes(path string) []route.Route {
 		},
 		{
 			Method: http.MethodGet, Path: path + "/explain", Summary: "Explain why a job is where it is",
-			Permission: identity.ReadPipeline, Visitors: true,
-			Handler: route.On(s.loadJob, s.getExplanation),
+			Permission: identity.ReadPipeline,
+			Handler:    route.On(s.loadJob, s.getExplanation),
 		},
 	}
 }
@@ -195,6 +195,9 @@ func (s *Service) getJobs(r *route.Request, o OnBuild) (route.Items[jobView], er
 	}
 	var jobs []*Job
 	err = s.db.Read(r.Context(), func(q *db.Q) (err error) {
+		if o.Pipeline.Visited() && f.hidden() {
+			return nil
+		}
 		if jobs, err = listJobs(q, o.Build.ID, f, page); err != nil {
 			return err
 		}

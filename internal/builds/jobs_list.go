@@ -54,6 +54,9 @@ func checkJobStates(states []string) error {
 	return nil
 }
 
+// hidden reports whether the filter asks for what visitors do not see. To them no job has it.
+func (f jobFilter) hidden() bool { return f.stepKey != "" || f.groupKey != "" }
+
 // restrict limits a statement to the jobs j that pass the filter.
 func (f jobFilter) restrict(s *db.Statement) {
 	var either []string

@@ -18,7 +18,7 @@ func (v jobView) MarshalJSON() ([]byte, error) { return json.Marshal(v.shape) }
 
 // Alternatives lists the shapes.
 func (jobView) Alternatives() []any {
-	return []any{commandJobView{}, blockJobView{}, waitJobView{}, triggerJobView{}}
+	return []any{commandJobView{}, blockJobView{}, waitJobView{}, triggerJobView{}, visitorJobView{}}
 }
 
 // jobBasicsView is what jobs of all types show.
@@ -143,9 +143,12 @@ type triggeredBuildView struct {
 	WebURL string `json:"web_url"`
 }
 
-// jobView returns a job of a build as the API shows it.
+// jobView returns a job of a build as the API shows it to whoever loaded the pipeline.
 func (s *Service) jobView(r *route.Request, p *pipelines.Pipeline, b *Build, j *Job) jobView {
 	at := s.place(r.Org, p, b.Number)
+	if p.Visited() {
+		return jobView{visitorView(at, j.Shown(p))}
+	}
 	basics := jobBasicsView{
 		ID:           j.ID,
 		GraphQLID:    core.GraphQLID("Job", j.ID),
@@ -206,7 +209,7 @@ func (s *Service) triggerJobView(r *route.Request, basics jobBasicsView, j *Job)
 		Async:          j.Step.Async,
 		Detail:         orNull(j.Detail),
 	}
-	if c := j.Child; c.ID != "" && r.Member != nil { // the pipeline may not be a stranger's to know
+	if c := j.Child; c.ID != "" {
 		at := place{s.public, r.Org.Slug, c.Slug, c.Number}
 		v.TriggeredBuild = &triggeredBuildView{ID: c.ID, Number: c.Number, URL: at.api(), WebURL: at.web()}
 	}

@@ -113,8 +113,7 @@ func (p place) web() string {
 	return p.public.To(p.org, p.slug, "builds", strconv.Itoa(p.number))
 }
 
-// view returns a build as the request's caller may see it. The caller of the function adds what was
-// asked for beside the build.
+// view returns a build as it is given. The caller adds what was asked for beside the build.
 func (s *Service) view(r *route.Request, p *pipelines.Pipeline, b *Build) buildView {
 	at := s.place(r.Org, p, b.Number)
 	v := buildView{
@@ -143,8 +142,8 @@ func (s *Service) view(r *route.Request, p *pipelines.Pipeline, b *Build) buildV
 	if v.Blocked {
 		v.State = flow.BuildState(b.BlockedState())
 	}
-	if r.Member == nil || v.Env == nil {
-		v.Env = map[string]string{} // a stranger sees the builds of a public pipeline, not what they were given
+	if v.Env == nil {
+		v.Env = map[string]string{}
 	}
 	if a := b.Author; a != nil {
 		v.Author = &buildAuthorView{Username: a.Username, Name: a.Name, Email: a.Email}
@@ -155,7 +154,7 @@ func (s *Service) view(r *route.Request, p *pipelines.Pipeline, b *Build) buildV
 	if from := b.rebuiltFrom; from.ID != "" {
 		v.RebuiltFrom = &rebuiltFromView{ID: from.ID, Number: from.Number, URL: place{s.public, r.Org.Slug, from.Slug, from.Number}.api()}
 	}
-	if from := b.triggeredFrom; from.ID != "" && r.Member != nil { // the pipeline may not be a stranger's to know
+	if from := b.triggeredFrom; from.ID != "" {
 		v.TriggeredFrom = &triggeredFromView{BuildID: from.ID, BuildNumber: from.Number, BuildPipelineSlug: from.Slug}
 	}
 	return v

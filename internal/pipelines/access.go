@@ -13,7 +13,7 @@ import (
 //
 // Where the organization has teams switched off, every member manages every pipeline. With teams,
 // administrators do; everybody else has the highest level that one of their teams has on a pipeline.
-// A public pipeline can be read by anybody, members of other organizations included.
+// A public pipeline can be read by anybody, who then is a visitor: see visitor.go.
 type Viewer struct {
 	Org    *identity.Organization
 	Member *identity.Membership // nil: a visitor, who does not belong to the organization
@@ -87,13 +87,27 @@ func (v Viewer) visible(s *db.Statement) {
 	case v.Member == nil:
 		s.Where("p.visibility = %s", Public)
 	default:
-		s.Where(`(p.visibility = 'public' OR EXISTS (
+		s.Where(`(p.visibility = 'public' OR `+inTeam+`)`, v.User.ID)
+	}
+}
+
+// accessible restricts a statement to the pipelines p that the viewer sees as more than a visitor.
+func (v Viewer) accessible(s *db.Statement) {
+	switch {
+	case v.ManagesAll():
+	case v.Member == nil:
+		s.And("1 = 0")
+	default:
+		s.Where(inTeam, v.User.ID)
+	}
+}
+
+// inTeam is true of a pipeline p that a team of a user has access to.
+const inTeam = `EXISTS (
 			SELECT 1
 			FROM team_pipelines tp
 			JOIN team_members tm ON tm.team_id = tp.team_id
-			WHERE tp.pipeline_id = p.id AND tm.user_id = %s))`, v.User.ID)
-	}
-}
+			WHERE tp.pipeline_id = p.id AND tm.user_id = %s)`
 
 // Permits reports whether whoever loaded the pipeline may do something to it.
 func (p *Pipeline) Permits(_ *route.Request, permission identity.Permission) bool {

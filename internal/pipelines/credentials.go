@@ -75,7 +75,7 @@ func SealCredentials(ctx context.Context, d *db.DB, key seal.Key) error {
 					return err
 				}
 				_, err := q.Exec(`UPDATE pipelines SET repository = $2, sealed_repository_url = $3, repository_folded = $4 WHERE id = $1 AND repository = $5`,
-					p.ID, p.Repository, db.Text(p.sealedURL), foldedRepository(p.Repository), given)
+					p.ID, p.Repository, db.Text(p.sealedURL), strings.ToLower(p.Repository), given)
 				if err != nil {
 					return err
 				}

@@ -35,7 +35,7 @@ func (s *Service) Routes() []route.Route {
 		},
 		{
 			Method: http.MethodGet, Path: one, Summary: "Get a pipeline",
-			Description: "A public pipeline can be read by anybody with an access token.",
+			Description: "A public pipeline can be read by anybody with an access token. Those without access to it get a reduced view.",
 			Permission:  identity.ReadPipeline, Visitors: true,
 			Handler: route.On(s.Load, s.getPipeline),
 		},
@@ -118,8 +118,8 @@ func (s *Service) Load(r *route.Request) (*Pipeline, error) {
 	return p, err
 }
 
-func (s *Service) getPipelines(r *route.Request) (route.Paged[pipelineView], error) {
-	var none route.Paged[pipelineView]
+func (s *Service) getPipelines(r *route.Request) (route.Paged[PipelineView], error) {
+	var none route.Paged[PipelineView]
 	page, err := r.Page()
 	if err != nil {
 		return none, err
@@ -134,7 +134,7 @@ func (s *Service) getPipelines(r *route.Request) (route.Paged[pipelineView], err
 		pipelines, total, err = list(q, ViewerOf(r), f, page.Size, page.Offset())
 		return err
 	})
-	return route.MapPage(pipelines, page, total, func(p *Pipeline) pipelineView { return s.View(r, p) }), err
+	return route.MapPage(pipelines, page, total, func(p *Pipeline) PipelineView { return s.View(r, p) }), err
 }
 
 // List returns a page of the pipelines that a viewer may see, by name, and how many there are: those that
@@ -192,7 +192,7 @@ func (s *Service) postPipeline(r *route.Request, body pipelineCreate) (pipelineV
 	return s.viewUnless(r, p, err)
 }
 
-func (s *Service) getPipeline(r *route.Request, p *Pipeline) (pipelineView, error) {
+func (s *Service) getPipeline(r *route.Request, p *Pipeline) (PipelineView, error) {
 	return s.View(r, p), nil
 }
 
@@ -220,5 +220,5 @@ func (s *Service) viewUnless(r *route.Request, p *Pipeline, err error) (pipeline
 	if err != nil {
 		return pipelineView{}, err
 	}
-	return s.View(r, p), nil
+	return s.view(r, p), nil
 }

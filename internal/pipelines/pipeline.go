@@ -71,6 +71,7 @@ type Pipeline struct {
 	webhookKey string // the unguessable part of the URL that source hosts call
 	badgeKey   string // the unguessable part of the badge's URL
 	level      identity.AccessLevel
+	visited    bool // see forVisitor
 }
 
 // A BranchRule says what happens to older builds of a branch when a newer one comes.

@@ -56,7 +56,7 @@ func scanPipeline(scan db.Scan) (*Pipeline, error) {
 	p.Provider = sourcehost.ProviderOf(p.Repository, enterpriseHost)
 	p.level = levels[rank]
 	if p.Visibility == Public && !p.level.AtLeast(identity.ReadOnly) {
-		p.level = identity.ReadOnly
+		return p.forVisitor(), nil
 	}
 	return p, nil
 }
@@ -84,7 +84,7 @@ func onePipeline(q *db.Q, v Viewer, condition, value string) (*Pipeline, error) 
 	if errors.Is(err, db.ErrNoRows) {
 		return nil, core.Errorf(core.NotFound, noPipeline)
 	}
-	if err != nil || v.isSystem() {
+	if err != nil || v.isSystem() || p.visited {
 		return p, err
 	}
 	return p, loadCounts(q, p)
@@ -110,13 +110,16 @@ func ByIDs(q *db.Q, v Viewer, ids []string) (map[string]*Pipeline, error) {
 }
 
 // VisibleIDs returns the ids of the pipelines that a viewer may see, or all when that is every one of
-// the organization.
-func VisibleIDs(q *db.Q, v Viewer) (ids []string, all bool, err error) {
+// the organization. Those that the viewer sees as a visitor only are among them if visited is set.
+func VisibleIDs(q *db.Q, v Viewer, visited bool) (ids []string, all bool, err error) {
 	if v.ManagesAll() {
 		return nil, true, nil
 	}
 	var s db.Statement
 	v.visible(&s)
+	if !visited {
+		v.accessible(&s)
+	}
 	ids, err = db.All(q, func(scan db.Scan) (id string, err error) { return id, scan(&id) }, `
 		SELECT p.id FROM pipelines p
 		`+s.Clause(), s.Args()...)
@@ -124,12 +127,16 @@ func VisibleIDs(q *db.Q, v Viewer) (ids []string, all bool, err error) {
 }
 
 // lock returns a pipeline as a viewer sees it, or a NotFound error, and keeps others from changing it
-// until the end of the write.
+// until the end of the write. Visitors change nothing.
 func lock(q *db.Q, v Viewer, id string) (*Pipeline, error) {
 	if err := q.Lock("pipelines", id); err != nil {
 		return nil, err
 	}
-	return ByID(q, v, id)
+	p, err := ByID(q, v, id)
+	if err == nil {
+		err = p.Hidden()
+	}
+	return p, err
 }
 
 // ByBadgeKey returns the id and the default branch of the pipeline whose badge_url has a key in it, or a
@@ -173,6 +180,9 @@ type filter struct {
 func list(q *db.Q, v Viewer, f filter, limit, offset int) ([]*Pipeline, int, error) {
 	var s db.Statement
 	v.visible(&s)
+	if f.repository != "" { // visitors do not see it, so they cannot search for it either
+		v.accessible(&s)
+	}
 	f.restrict(&s)
 	var total int
 	if err := q.QueryRow(`SELECT COUNT(*) FROM pipelines p `+s.Clause(), s.Args()...).Scan(&total); err != nil {

@@ -55,11 +55,8 @@ type sourceProviderView struct {
 	Settings   map[string]any `json:"settings"`
 }
 
-// PipelineView is a pipeline as other rooms show one inside of what is theirs.
-type PipelineView = pipelineView
-
-// View returns a pipeline as the request's caller may see it.
-func (s *Service) View(r *route.Request, p *Pipeline) pipelineView {
+// view returns a pipeline as those see it who have access.
+func (s *Service) view(r *route.Request, p *Pipeline) pipelineView {
 	org := r.Org
 	v := pipelineView{
 		ID:                   p.ID,

@@ -26,7 +26,7 @@ func (s *Service) postWebhook(r *route.Request, p *Pipeline) (pipelineView, erro
 	if err := s.createWebhook(r.Context(), p); err != nil {
 		return pipelineView{}, err
 	}
-	return s.View(r, p), nil
+	return s.view(r, p), nil
 }
 
 // createWebhook asks the source host for the webhook, outside of any transaction: a host may be slow.

@@ -113,6 +113,13 @@ type Guarded interface {
 	Permits(r *Request, p identity.Permission) bool
 }
 
+// Reduced is a resource of which visitors see a part. A route that reads it and is not for visitors is none of that
+// part, also for members who see the resource as visitors do.
+type Reduced interface {
+	// Hidden returns a NotFound error when the caller sees the resource as a visitor.
+	Hidden() error
+}
+
 // Nothing is the result of a handler whose success has no body.
 type Nothing struct{}
 
@@ -245,6 +252,11 @@ func loadPermitted[T any](r *Request, load func(*Request) (T, error)) (T, error)
 		return resource, err
 	}
 	p := r.route.Permission
+	if h, ok := any(resource).(Reduced); ok && p == identity.ReadPipeline && !r.route.Visitors {
+		if err := h.Hidden(); err != nil {
+			return resource, err
+		}
+	}
 	if g, ok := any(resource).(Guarded); ok && p != "" && !g.Permits(r, p) {
 		return resource, forbidden(p)
 	}

@@ -122,7 +122,7 @@ func (s *Service) timelineRoutes() []route.Route {
 		routes = append(routes, route.Route{
 			Method: http.MethodGet, Path: path + "/timeline", Tag: "Jobs", Summary: "Get what happened to a job",
 			Description: "That a job was listed, and that a token was issued, is noted a few seconds later, best effort.",
-			Scope:       identity.ReadBuilds, Permission: identity.ReadPipeline, Visitors: true,
+			Scope:       identity.ReadBuilds, Permission: identity.ReadPipeline,
 			Handler: route.On(s.builds.LoadOnJob, s.getTimeline),
 		})
 	}

@@ -92,8 +92,9 @@ func (b *board) arrange(v *visit, jobs *builds.Board, open string, t trouble) {
 		if len(r.Earlier) > 0 {
 			r.Attempt = len(r.Earlier) + 1
 		}
-		if n := len(b.Sections); n == 0 || b.Sections[n-1].GroupID != j.Step.GroupID {
-			b.Sections = append(b.Sections, section{GroupID: j.Step.GroupID, Label: cmp.Or(j.Step.GroupLabel, j.Step.GroupKey, "Group")})
+		step := r.Step
+		if n := len(b.Sections); n == 0 || b.Sections[n-1].GroupID != step.GroupID {
+			b.Sections = append(b.Sections, section{GroupID: step.GroupID, Label: cmp.Or(step.GroupLabel, step.GroupKey, "Group")})
 		}
 		last := &b.Sections[len(b.Sections)-1]
 		last.Rows = append(last.Rows, r)
@@ -148,7 +149,7 @@ func (b *board) readStacks(v *visit) error {
 			waiting[r.ID] = r
 		}
 	}
-	if len(waiting) == 0 {
+	if len(waiting) == 0 || b.Pipeline.Visited() {
 		return nil
 	}
 	return b.site.DB.Read(v.Context(), func(q *db.Q) error {

@@ -45,7 +45,7 @@ func (s *Site) logHTML(v *visit) error {
 		_, err := fmt.Fprintf(v.w, `<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><title>%s</title>
 <link rel="stylesheet" href="%s"><link rel="stylesheet" href="%s"></head><body class="only-log"><main class="log" tabindex="0">
-`, html.EscapeString("Log of "+nameOf(o.Job)), s.prefix+assetPath("stackyard.css"), s.prefix+assetPath("build.css"))
+`, html.EscapeString("Log of "+nameOf(o.Job.Shown(o.Pipeline))), s.prefix+assetPath("stackyard.css"), s.prefix+assetPath("build.css"))
 		if err != nil {
 			return err
 		}

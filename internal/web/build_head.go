@@ -13,14 +13,14 @@ import (
 // A buildHead is a build as the head of its page, and lists, tell of it.
 type buildHead struct {
 	builds.OnBuild
-	Org      *identity.Organization
-	Path     string // of the build's page, within the site
-	Look     look
-	Stranger bool // the visitor sees it because it is public
+	Org  *identity.Organization
+	Path string // of the build's page, within the site
+	Look look
 }
 
 func headOf(v *visit, o builds.OnBuild) buildHead {
-	return buildHead{OnBuild: o, Org: v.Org, Path: pathOf(v.Org, o.Pipeline.Slug, o.Number), Look: lookOfBuild(o.State), Stranger: v.Member == nil}
+	o.Build = o.Build.Shown(o.Pipeline)
+	return buildHead{OnBuild: o, Org: v.Org, Path: pathOf(v.Org, o.Pipeline.Slug, o.Number), Look: lookOfBuild(o.State)}
 }
 
 // Heading is the first line of the build's message.
@@ -70,13 +70,13 @@ func (b buildHead) SourceWords() string { return sourceWords[b.Source] }
 // A from is a build that another one came from.
 type from struct{ Words, Path string }
 
-// From returns the builds that this one came from, as far as the visitor may know.
+// From returns the builds that this one came from.
 func (b buildHead) From() []from {
 	var list []from
 	if l := b.RebuiltBuild(); l.ID != "" {
 		list = append(list, from{fmt.Sprintf("Rebuilt from #%d", l.Number), pathOf(b.Org, l.Slug, l.Number)})
 	}
-	if l := b.TriggeringBuild(); l.ID != "" && !b.Stranger {
+	if l := b.TriggeringBuild(); l.ID != "" {
 		list = append(list, from{fmt.Sprintf("Triggered from %s #%d", l.Slug, l.Number), pathOf(b.Org, l.Slug, l.Number)})
 	}
 	return list

@@ -34,14 +34,16 @@ type row struct {
 
 // A panel is what an open job shows besides its log.
 type panel struct {
-	Why    string
-	Events []stacks.Event
+	Details bool // is false for visitors, who see the log alone
+	Why     string
+	Events  []stacks.Event
 	// Stack is the one that dealt with the job, if one did.
 	Stack string
 }
 
 func (b *board) row(v *visit, j *builds.Job, open string, t trouble) *row {
-	r := &row{Job: j, board: b, Look: lookOfJob(j), Name: nameOf(j)}
+	r := &row{Job: j.Shown(b.Pipeline), board: b, Look: lookOfJob(j)}
+	r.Name = nameOf(r.Job)
 	on := builds.OnJob{Job: j, Build: b.Build, Pipeline: b.Pipeline}
 	if v.session != nil {
 		r.MayRetry = b.MayBuild && j.MayRetry(b.Build) == nil
@@ -69,10 +71,13 @@ func nameOf(j *builds.Job) string {
 	case flow.Manual:
 		return "Unblock"
 	case flow.Trigger:
+		if j.Work.Trigger == nil { // a visitor does not see it
+			return "Trigger"
+		}
 		return "Trigger " + j.Work.Trigger.Pipeline
 	}
 	first, _, _ := strings.Cut(strings.TrimSpace(j.Work.Command), "\n")
-	return cmp.Or(first, "No command")
+	return cmp.Or(first, "Job")
 }
 
 // OpenEarlier reports whether an earlier attempt is open.
@@ -135,7 +140,7 @@ func (r *row) Variation() string {
 
 // ChildPath is the path of the build that a trigger job started, "" when there is none to be shown.
 func (r *row) ChildPath() string {
-	if r.Child.ID == "" || r.board.Stranger {
+	if r.Child.ID == "" {
 		return ""
 	}
 	return pathOf(r.board.Org, r.Child.Slug, r.Child.Number)
@@ -143,10 +148,11 @@ func (r *row) ChildPath() string {
 
 // readPanel reads what an open job shows.
 func (b *board) readPanel(v *visit) (err error) {
-	if b.open == nil {
+	if b.open == nil || b.Pipeline.Visited() {
 		return nil
 	}
 	j, p := b.open.Job, b.open.Panel
+	p.Details = true
 	if !j.Passed() && !j.Failed() && !j.SoftFailed || j.State == flow.Expired || j.State == flow.Broken {
 		if p.Why, err = b.site.Builds.Explain(v.Context(), builds.OnJob{Job: j, Build: b.Build, Pipeline: b.Pipeline}); err != nil {
 			return err
