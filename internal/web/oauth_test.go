@@ -19,12 +19,12 @@ func TestDevice_ShowsWhoAsksForWhatAndFromWhere(t *testing.T) {
 		v := signIn(t, s, "ada@acme.test")
 		p := v.get(d.Complete).want(200,
 			"Authorize Stackyard CLI?", "ada@acme.test", "part of this installation", d.UserCode, "From127.0.0.1", "Withstackyard/1.0",
-			"See builds, jobs and annotations", "Start, cancel, rebuild", "No effect here: graphql")
+			"See builds, jobs and annotations read_builds", "Start, cancel, rebuild, retry and unblock builds and jobs write_builds", "No effect here: graphql")
 		if p.find(`name="organization" value="([^"]*)" required checked`) == "" {
 			t.Error("the only organization is not chosen")
 		}
 		all := startDevice(t, s, "scope", strings.Join(identity.Scopes{identity.EveryScope}.Names(), " "))
-		v.get(all.Complete).want(200, "Everything you can do", "All scopes")
+		v.get(all.Complete).want(200, "Everything you can do", "All scopes", "See pipelines read_pipelines")
 	})
 }
 

@@ -78,8 +78,8 @@ var scopeGroups = []scopeGroup{
 type asked struct {
 	Everything bool // also what comes later
 	All        bool // that there is now
-	Changes    []string
-	Sees       []string
+	Changes    []scopeWords
+	Sees       []scopeWords
 	// Unused are valid scopes that have no use here, by name.
 	Unused []string
 }
@@ -103,9 +103,9 @@ func inWords(scopes identity.Scopes) asked {
 			case !slices.Contains(scopes, w.Scope):
 				a.All = false
 			case w.Changes:
-				a.Changes = append(a.Changes, w.Words)
+				a.Changes = append(a.Changes, w)
 			default:
-				a.Sees = append(a.Sees, w.Words)
+				a.Sees = append(a.Sees, w)
 			}
 		}
 	}

@@ -37,7 +37,7 @@ func TestInWords(t *testing.T) {
 		want   string
 	}{
 		{identity.Scopes{"*"}, "{Everything:true All:false Changes:[] Sees:[] Unused:[]}"},
-		{identity.Scopes{"read_user", "write_builds", "graphql"}, "{Everything:false All:false Changes:[Start, cancel, rebuild, retry and unblock builds and jobs] Sees:[See your name and email] Unused:[graphql]}"},
+		{identity.Scopes{"read_user", "write_builds", "graphql"}, "{Everything:false All:false Changes:[{Scope:write_builds Words:Start, cancel, rebuild, retry and unblock builds and jobs Changes:true}] Sees:[{Scope:read_user Words:See your name and email Changes:false}] Unused:[graphql]}"},
 	} {
 		if got := fmt.Sprintf("%+v", inWords(c.scopes)); got != c.want {
 			t.Errorf("%v: %s, want %s", c.scopes, got, c.want)
