@@ -152,7 +152,7 @@ func (s *Service) EndSession(ctx context.Context, userID, id string) error {
 		if err == nil && ended == 0 {
 			err = core.Errorf(core.NotFound, "You are not signed in there any more")
 		}
-		return err
+		return noteEnd(q, ended, err)
 	})
 }
 

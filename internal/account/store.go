@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"stackyard/internal/db"
+	"stackyard/internal/identity"
 )
 
 // foldEmail returns an email as users are known by it.
@@ -65,14 +66,22 @@ func updateSession(q *db.Q, s Session) error {
 }
 
 func deleteSession(q *db.Q, hash string) error {
-	_, err := q.Exec(`DELETE FROM sessions WHERE hash = $1`, hash)
-	return err
+	ended, err := q.Exec(`DELETE FROM sessions WHERE hash = $1`, hash)
+	return noteEnd(q, ended, err)
 }
 
 // deleteOtherSessions ends all sessions of a user but one; "" keeps none.
 func deleteOtherSessions(q *db.Q, userID, keep string) error {
-	_, err := q.Exec(`DELETE FROM sessions WHERE user_id = $1 AND id <> $2`, userID, keep)
-	return err
+	ended, err := q.Exec(`DELETE FROM sessions WHERE user_id = $1 AND id <> $2`, userID, keep)
+	return noteEnd(q, ended, err)
+}
+
+// noteEnd has pages that are followed in sessions find out that these have ended.
+func noteEnd(q *db.Q, ended int64, err error) error {
+	if err != nil || ended == 0 {
+		return err
+	}
+	return identity.NoteChange(q)
 }
 
 func deleteExpiredSessions(q *db.Q, now time.Time) error {

@@ -22,6 +22,9 @@ const maxRemembered = 10_000
 // believed while the epoch stays the same; it is looked at again when the last look is older than
 // half a second, and only when somebody asks, so an idle server asks nothing.
 type Directory struct {
+	// CheckEvery is how often Changes looks at the epoch. It is set before the first call.
+	CheckEvery time.Duration
+
 	db    *db.DB
 	clock core.Clock
 
@@ -37,7 +40,7 @@ type Directory struct {
 
 // NewDirectory returns a directory of what the database holds.
 func NewDirectory(d *db.DB, clock core.Clock) *Directory {
-	dir := &Directory{db: d, clock: clock}
+	dir := &Directory{CheckEvery: defaultCheckEvery, db: d, clock: clock}
 	dir.forget()
 	return dir
 }
@@ -63,7 +66,8 @@ func (d *Directory) Change(ctx context.Context, fn func(q *db.Q) error) error {
 const Topic = "identity"
 
 // NoteChange tells the directories of all processes, when the transaction commits, that what they
-// remember may have changed.
+// remember may have changed, and long answers that their callers may have lost access: also by what directories do
+// not remember, such as the end of a session.
 func NoteChange(q *db.Q) error {
 	q.Announce(Topic)
 	_, err := q.Exec(`UPDATE identity_epoch SET epoch = epoch + 1 WHERE id = 1`)

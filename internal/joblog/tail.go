@@ -169,7 +169,7 @@ func (s *Service) stream(r *route.Request, o builds.OnJob) (route.Stream, error)
 }
 
 // Follow answers a request with the content of a log as server-sent events, as it grows, from where the
-// request says.
+// request says, for as long as its caller may see it.
 func (s *Service) Follow(r *route.Request, job Job) (route.Stream, error) {
 	from, err := begin(r)
 	if err != nil {
@@ -186,9 +186,13 @@ func (s *Service) Follow(r *route.Request, job Job) (route.Stream, error) {
 			after := Position{at.Generation, at.Offset + int64(len(content))}
 			return e.Send("log", after.String(), logEvent{at.Offset, string(content)})
 		}
-		size, err := s.Tail(r.Context(), job, from, give, e.Idle)
+		ctx, stop := r.WhileAllowed(s.clock)
+		defer stop()
+		size, err := s.Tail(ctx, job, from, give, e.Idle)
 		switch {
 		case errors.Is(err, errDraining):
+			return nil
+		case ctx.Err() != nil && r.Context().Err() == nil: // a reader who comes back is told why
 			return nil
 		case err != nil:
 			return err

@@ -8,11 +8,14 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"stackyard/internal/db"
+	"stackyard/internal/db/dbtest"
 	"stackyard/internal/joblog"
+	"stackyard/internal/server"
 	"stackyard/internal/server/servertest"
 )
 
@@ -255,6 +258,129 @@ func TestStream_EndsWhenTheServerDrains(t *testing.T) {
 		w.Server.Drain()
 		if e, ok := f.next(); ok {
 			t.Errorf("there is %v", e)
+		}
+	})
+}
+
+// allowed adds a token of Bo's, and a team that gives him access to hello.
+func (w *world) allowed(token string) {
+	w.t.Helper()
+	w.Apply(`
+organizations:
+  - slug: acme
+    features: {teams: true}
+    members: [{email: bo@acme.test, access_tokens: [{description: stream, token: ` + token + `, scopes: ["*"]}]}]
+    teams: [{name: Readers, slug: readers, members: [bo@acme.test]}]
+    pipelines: [{slug: hello, teams: {readers: read_only}}]
+`)
+}
+
+// wantCut fails the test unless the stream ends, not with the log.
+func (f *follower) wantCut(why string) {
+	f.t.Helper()
+	if e, ok := f.next(); ok {
+		f.t.Errorf("after %s there is %v", why, e)
+	}
+}
+
+// Nothing is printed while these streams end.
+func TestStream_EndsWhenTheCallerLosesAccess(t *testing.T) {
+	const token = "svcua_stream"
+	for why, lose := range map[string]func(w *world){
+		"revoking the token": func(w *world) {
+			w.As(w.t, token).Delete("/v2/access-token").Want(http.StatusNoContent)
+		},
+		"removing the pipeline from the team": func(w *world) {
+			w.As(w.t, servertest.Ada).Delete("/v2/organizations/acme/teams/readers/pipelines/" + servertest.AcmePipelineID).Want(http.StatusNoContent)
+		},
+		"removing the member from the team": func(w *world) {
+			w.As(w.t, servertest.Ada).Delete("/v2/organizations/acme/teams/readers/members/" + servertest.BoID).Want(http.StatusNoContent)
+		},
+		"removing the member": func(w *world) {
+			w.As(w.t, servertest.Ada).Delete("/v2/organizations/acme/members/" + servertest.BoID).Want(http.StatusNoContent)
+		},
+		"deleting the pipeline": func(w *world) {
+			w.As(w.t, servertest.Ada).Delete("/v2/organizations/acme/pipelines/hello").Want(http.StatusNoContent)
+		},
+	} {
+		t.Run(why, func(t *testing.T) {
+			each(t, func(t *testing.T, w *world) {
+				w.allowed(token)
+				job := w.run()
+				w.add(job, 0, "one, ")
+				f := w.follow(w.paths(job)[0]+"/stream", "Authorization", "Bearer "+token)
+				f.until("one, ")
+				lose(w)
+				f.wantCut(why)
+			})
+		})
+	}
+}
+
+func TestStream_OfAVisitorEndsWhenThePipelineIsPrivate(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		ada := w.As(t, servertest.Ada)
+		ada.Patch("/v2/organizations/acme/pipelines/hello", map[string]any{"visibility": "public"}).Want(http.StatusOK)
+		job := w.run()
+		w.add(job, 0, "one, ")
+		f := w.follow(w.paths(job)[0]+"/stream", "Authorization", "Bearer "+servertest.Cy)
+		f.until("one, ")
+		ada.Patch("/v2/organizations/acme/pipelines/hello", map[string]any{"visibility": "private"}).Want(http.StatusOK)
+		f.wantCut("making the pipeline private")
+	})
+}
+
+// Another program changes the database of a server, and wakes nobody in it.
+func TestStream_FindsOutByItselfThatAccessIsLost(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		s := servertest.Start(t, d, func(p *server.Parts) { p.CheckAccessEvery = 10 * time.Millisecond })
+		s.Apply(servertest.World)
+		w := newWorld(t, s, s.Blobs)
+		w.allowed("svcua_stream")
+		job := w.run()
+		w.add(job, 0, "one, ")
+		f := w.follow(w.paths(job)[0]+"/stream", "Authorization", "Bearer svcua_stream")
+		f.until("one, ")
+		w.ok(d.Write(t.Context(), func(q *db.Q) error {
+			if _, err := q.Exec(`DELETE FROM access_tokens WHERE description = 'stream'`); err != nil {
+				return err
+			}
+			_, err := q.Exec(`UPDATE identity_epoch SET epoch = epoch + 1`)
+			return err
+		}))
+		s.Clock.Advance(time.Second)
+		f.wantCut("deleting the token")
+	})
+}
+
+// Streams that nothing happens to share one small read.
+func TestStream_ThatIsIdleReadsNothingButTheEpoch(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		s := servertest.Start(t, d, func(p *server.Parts) { p.CheckAccessEvery = time.Millisecond })
+		s.Apply(servertest.World)
+		w := newWorld(t, s, s.Blobs)
+		job := w.run()
+		w.add(job, 0, "one, ")
+		for range 5 {
+			f := w.follow(w.paths(job)[0] + "/stream")
+			f.until("one, ")
+		}
+		looked := make(chan struct{}, 1000)
+		var checks atomic.Int64
+		d.OnStatement(func(text string) {
+			switch {
+			case strings.Contains(text, "FROM identity_epoch"):
+				looked <- struct{}{}
+			case strings.Contains(text, "FROM pipelines") || strings.Contains(text, "FROM access_tokens"):
+				checks.Add(1)
+			}
+		})
+		for range 3 {
+			s.Clock.Advance(time.Second)
+			<-looked
+		}
+		if checks.Load() > 0 {
+			t.Errorf("idle streams have checked access with %d reads", checks.Load())
 		}
 	})
 }

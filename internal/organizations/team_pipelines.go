@@ -54,11 +54,11 @@ func (s *Service) AddTeamPipeline(ctx context.Context, t *Team, by viewer, pipel
 // ChangeTeamPipeline gives a team another level of access to a pipeline it has access to.
 func (s *Service) ChangeTeamPipeline(ctx context.Context, p TeamPipeline, level identity.AccessLevel) (TeamPipeline, error) {
 	p.AccessLevel = level
-	err := s.db.Write(ctx, func(q *db.Q) error { return updateTeamPipeline(q, p) })
+	err := s.directory.Change(ctx, func(q *db.Q) error { return updateTeamPipeline(q, p) })
 	return p, err
 }
 
 // RemoveTeamPipeline takes a team's access to a pipeline away.
 func (s *Service) RemoveTeamPipeline(ctx context.Context, p TeamPipeline) error {
-	return s.db.Write(ctx, func(q *db.Q) error { return deleteTeamPipeline(q, p) })
+	return s.directory.Change(ctx, func(q *db.Q) error { return deleteTeamPipeline(q, p) })
 }

@@ -24,6 +24,8 @@ type edit struct {
 	key      seal.Key
 	settings settings.Settings
 	problems core.Problems
+	// hides says that the pipeline was public and no longer is.
+	hides bool
 }
 
 // beginEdit begins an edit with what was found wrong with the request itself.
@@ -106,6 +108,7 @@ func (e *edit) apply(p *Pipeline, f *pipelineFields, plan plan, template *Templa
 	f.merge(p, &e.problems)
 	plan.carryOut(p, e.usable(template, p), &e.problems)
 	p.DefaultBranch = cmp.Or(p.DefaultBranch, e.settings.DefaultBranch)
+	e.hides = was == Public && p.Visibility != Public
 	if p.Visibility == Public && was != Public && !e.mayPublish() {
 		e.problems.Add("visibility", "cannot be public; an administrator can let members create public pipelines")
 	}
@@ -146,6 +149,11 @@ func (e *edit) commit(p *Pipeline) error {
 	}
 	if err := p.sealCredentials(e.key); err != nil {
 		return err
+	}
+	if e.hides {
+		if err := identity.NoteChange(e.q); err != nil {
+			return err
+		}
 	}
 	return save(e.q, p)
 }

@@ -203,6 +203,9 @@ func (s *Service) delete(ctx context.Context, p *Pipeline) error {
 		if err := remove(q, p); err != nil {
 			return err
 		}
+		if err := identity.NoteChange(q); err != nil { // whoever follows its builds and logs
+			return err
+		}
 		now := s.clock()
 		if err := RemoveBytes(q, Prefix(p.OrganizationID, p.ID), now); err != nil {
 			return err

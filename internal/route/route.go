@@ -103,6 +103,7 @@ type Handler struct {
 	result  reflect.Type // nil: writes its own response
 	guarded bool         // the loaded resource decides the route's permission
 	serve   func(r *Request) (any, error)
+	reload  func(r *Request) error // finds the resource again; nil: there is none
 	raw     http.HandlerFunc
 	visit   func(http.ResponseWriter, *Request) error
 }
@@ -213,6 +214,10 @@ func On[T, R any](load func(*Request) (T, error), f func(*Request, T) (R, error)
 				return nil, err
 			}
 			return f(r, resource)
+		},
+		reload: func(r *Request) error {
+			_, err := loadPermitted(r, load)
+			return err
 		},
 	}
 }

@@ -39,6 +39,9 @@ type Config struct {
 	TrustedProxies []netip.Prefix
 	// Used is told of each access token that lets a request in, if it is not nil.
 	Used func(tokenID string, from netip.Addr)
+	// AccessChanges returns a channel that holds a token when callers may have lost access, until a context ends. When
+	// it is nil, answers that take long are not checked again.
+	AccessChanges func(ctx context.Context) <-chan struct{}
 	// ErrorPage shows a person why there is no page; nil: they get JSON as programs do.
 	ErrorPage func(w http.ResponseWriter, status int, message string)
 }
@@ -54,6 +57,7 @@ type Server struct {
 	proxies       []netip.Prefix
 	used          func(tokenID string, from netip.Addr)
 	errorPage     func(w http.ResponseWriter, status int, message string)
+	accessChanges func(ctx context.Context) <-chan struct{}
 	measures      measures
 	// bodyTimeout is how long a client may take to send a body.
 	bodyTimeout time.Duration
@@ -75,6 +79,7 @@ func New(c Config, routes []Route) *Server {
 		proxies:       c.TrustedProxies,
 		used:          c.Used,
 		errorPage:     c.ErrorPage,
+		accessChanges: c.AccessChanges,
 		measures:      newMeasures(c.Metrics),
 		muxes:         map[string]*http.ServeMux{"": http.NewServeMux()},
 		bodyTimeout:   bodyTimeout,
@@ -326,15 +331,23 @@ func (s *Server) admit(r *Request) error {
 	if err := s.limit(r); err != nil {
 		return err
 	}
+	if err := s.authorize(r); err != nil {
+		return err
+	}
+	if query, err := url.QueryUnescape(r.URL.RawQuery); r.route.Query != nil && err == nil && !storable(query) {
+		return core.Errorf(core.BadRequest, "The query holds the character U+0000, or bytes that are not UTF-8")
+	}
+	return nil
+}
+
+// authorize checks what the caller's token and role let them do.
+func (s *Server) authorize(r *Request) error {
 	route := r.route
 	if route.Auth == Bearer && route.Scope != NoScope && !r.Caller.HasScope(route.Scope) {
 		return core.Errorf(core.Forbidden, "Forbidden: your access token needs the scope %s", route.Scope)
 	}
 	if p := route.Permission; p != "" && !route.Handler.guarded && !r.Member.Can(p, r.Org) {
 		return forbidden(p)
-	}
-	if query, err := url.QueryUnescape(r.URL.RawQuery); route.Query != nil && err == nil && !storable(query) {
-		return core.Errorf(core.BadRequest, "The query holds the character U+0000, or bytes that are not UTF-8")
 	}
 	return nil
 }

@@ -57,6 +57,9 @@ type Parts struct {
 	Provider *web.Provider
 	Agents   agents.Settings
 	Stacks   stacks.Settings
+	// CheckAccessEvery is how often streams look whether access has changed, besides when they are woken; 0 is the
+	// default.
+	CheckAccessEvery time.Duration
 }
 
 // Server answers every request of an installation.
@@ -86,6 +89,9 @@ func New(p Parts) (*Server, error) {
 	s.background = newBackground(p, metrics)
 	s.background.bus.OnPoll(clock.Measure)
 	directory := identity.NewDirectory(p.DB, p.Clock)
+	if p.CheckAccessEvery > 0 {
+		directory.CheckEvery = p.CheckAccessEvery
+	}
 	s.accounts = account.New(p.DB, directory, p.Clock)
 	disks := disksOf(p.DB, p.Blobs)
 	metrics.MustRegister(diskSpace{disks})
@@ -102,6 +108,7 @@ func New(p Parts) (*Server, error) {
 		Metrics:        metrics,
 		TrustedProxies: p.TrustedProxies,
 		Used:           s.background.uses.Note,
+		AccessChanges:  func(ctx context.Context) <-chan struct{} { return directory.Changes(ctx, s.background.bus) },
 		ErrorPage:      s.pages.ErrorPage,
 	}, routes)
 	s.openAPI, err = s.handler.OpenAPI(p.Version)

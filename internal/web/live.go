@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"net/http"
 	"time"
 
@@ -22,10 +23,13 @@ const (
 // the place of those that are there, "log" what has come to the log that is shown. The id of the last
 // "parts" that a page has had says how the page looks, so that one that comes back gets what it missed.
 //
-// It looks when the bus says that something has changed, and at no other time. After a while it ends: the
-// browser comes back, and whether the visitor may still see the build is found out anew.
+// It looks when the bus says that something has changed, also in what the visitor may see, and at no other time. It
+// ends when the visitor may not see the build any more, and in any case after a while: the browser comes back.
 func (s *Site) live(v *visit) error {
-	o, err := s.Builds.LoadOnBuild(v.Request)
+	ctx, stop := context.WithCancel(v.Context())
+	defer stop()
+	access := s.Directory.Changes(ctx, s.Bus)
+	o, err := s.reload(v)
 	if err != nil {
 		return err
 	}
@@ -55,7 +59,7 @@ func (s *Site) live(v *visit) error {
 		return nil // the reader has gone
 	}
 	defer l.events.End()
-	l.run(changed, printed)
+	l.run(changed, printed, access)
 	return nil
 }
 
@@ -74,7 +78,7 @@ type liveStream struct {
 
 // run tells until the page is gone, the server is about to stop, or something went wrong: then the page
 // comes back and begins anew.
-func (l *liveStream) run(changed, printed <-chan struct{}) {
+func (l *liveStream) run(changed, printed, access <-chan struct{}) {
 	if l.visit.seen() == l.now.version() {
 		l.parts = l.now
 	}
@@ -85,6 +89,8 @@ func (l *liveStream) run(changed, printed <-chan struct{}) {
 		var tell func() error
 		select {
 		case <-changed:
+			tell = l.tellAgain
+		case <-access:
 			tell = l.tellAgain
 		case <-printed:
 			tell = l.tellLog
@@ -122,18 +128,21 @@ func (v *visit) seen() string {
 	return v.FormQuery("seen")
 }
 
-// tellAgain finds out who the visitor is and what they may see now, and sends what of it the page does not
-// have yet.
-func (l *liveStream) tellAgain() (err error) {
-	v := l.visit
+// reload finds out who the visitor is now, and returns the build if they may see it.
+func (s *Site) reload(v *visit) (builds.OnBuild, error) {
 	v.session, v.Caller = nil, nil
 	if err := v.identify(); err != nil {
-		return err
+		return builds.OnBuild{}, err
 	}
 	if err := v.enter(); err != nil {
-		return err
+		return builds.OnBuild{}, err
 	}
-	if l.on, err = l.site.Builds.LoadOnBuild(v.Request); err != nil {
+	return s.Builds.LoadOnBuild(v.Request)
+}
+
+// tellAgain sends what the visitor may see now and the page does not have yet.
+func (l *liveStream) tellAgain() (err error) {
+	if l.on, err = l.site.reload(l.visit); err != nil {
 		return err
 	}
 	if err := l.look(); err != nil {

@@ -100,9 +100,59 @@ func TestLive_EndsForThoseWhoMayNotLookAnyMore(t *testing.T) {
 		t.Fatalf("a page of which nothing is known is told %s", name)
 	}
 	s.Apply(`organizations: [{slug: acme, features: {teams: true}}]`)
-	s.As(t, servertest.Ada).Put(fmt.Sprintf("%s/%d/cancel", helloPath, r.Number), nil).Want(200)
 	if _, name, data := e.next(); name != "" {
 		t.Errorf("they are told %s %s", name, data)
+	}
+}
+
+// Nothing happens to the build meanwhile.
+func TestLive_EndsWithTheSession(t *testing.T) {
+	each(t, func(t *testing.T, s *servertest.Server) {
+		r := build(t, s, `steps: [{label: Thresh, command: make thresh}]`)
+		for why, end := range map[string]func(bo *visitor){
+			"signing out": func(bo *visitor) { bo.post("/logout").wantRedirect("/login") },
+			"signing out elsewhere": func(bo *visitor) {
+				other := signIn(t, s, "bo@acme.test")
+				other.post("/settings/sessions/end-others").wantRedirect("/settings/sessions")
+			},
+		} {
+			bo := signIn(t, s, "bo@acme.test")
+			e := bo.listen(r.Path+"/live?page=1", "")
+			e.next()
+			end(bo)
+			if _, name, data := e.next(); name != "" {
+				t.Errorf("after %s they are told %s %s", why, name, data)
+			}
+		}
+	})
+}
+
+func TestLive_EndsWhenTheTeamLosesAccess(t *testing.T) {
+	each(t, func(t *testing.T, s *servertest.Server) {
+		r := build(t, s, `steps: [{label: Thresh, command: make thresh}]`)
+		share(t, s, "read_only")
+		e := signIn(t, s, "bo@acme.test").listen(r.Path+"/live?page=1", "")
+		e.next()
+		s.As(t, servertest.Ada).Delete("/v2/organizations/acme/teams/bakers/pipelines/" + servertest.AcmePipelineID).Want(204)
+		if _, name, data := e.next(); name != "" {
+			t.Errorf("they are told %s %s", name, data)
+		}
+	})
+}
+
+// Who may see a public build as a visitor only goes on with the reduced view.
+func TestLive_OfAPublicBuildGoesOnForVisitors(t *testing.T) {
+	s := onSQLite(t)
+	r := build(t, s, `steps: [{label: Thresh, command: make thresh}, {command: make secret}]`)
+	s.As(t, servertest.Ada).Patch("/v2/organizations/acme/pipelines/hello", map[string]any{"visibility": "public"}).Want(200)
+	ada := signIn(t, s, "ada@acme.test")
+	e := ada.listen(r.Path+"/live?page=1", "")
+	if _, _, data := e.next(); !strings.Contains(data, "make secret") {
+		t.Fatalf("a member is told %s", data)
+	}
+	ada.post("/logout").wantRedirect("/login")
+	if _, name, data := e.next(); name != "parts" || strings.Contains(data, "make secret") || strings.Contains(data, "Rebuild") {
+		t.Errorf("a visitor is told %s %s", name, data)
 	}
 }
 
