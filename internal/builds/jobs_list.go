@@ -55,7 +55,7 @@ func checkJobStates(states []string) error {
 }
 
 // hidden reports whether the filter asks for what visitors do not see. To them no job has it.
-func (f jobFilter) hidden() bool { return f.stepKey != "" || f.groupKey != "" }
+func (f jobFilter) hidden() bool { return f.stepKey != nil || f.groupKey != nil }
 
 // restrict limits a statement to the jobs j that pass the filter.
 func (f jobFilter) restrict(s *db.Statement) {

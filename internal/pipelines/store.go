@@ -216,7 +216,7 @@ func (f filter) restrict(s *db.Statement) {
 		s.Where(`p.name_folded LIKE %s ESCAPE '\'`, containing(strings.ToLower(f.name)))
 	}
 	if f.repository != "" {
-		s.Where(`p.repository_folded LIKE %s ESCAPE '\\'`, containing(strings.ToLower(sourcehost.WithoutCredentials(f.repository))))
+		s.Where(`p.repository_folded LIKE %s ESCAPE '\'`, containing(strings.ToLower(sourcehost.WithoutCredentials(f.repository))))
 	}
 	if !f.createdFrom.IsZero() {
 		s.Where("p.created_at >= %s", db.Micros(f.createdFrom))
