@@ -72,7 +72,7 @@ func TestBuilds_CreateWithAsLittleAsPossible(t *testing.T) {
 		if created.Author.Name != "Ada" || created.Message != "" || created.PullRequest != nil {
 			t.Errorf("created %+v", created)
 		}
-		call(client.Builds.Create(t.Context(), "acme", "hello", buildkite.CreateBuild{})).refused(t, http.StatusUnprocessableEntity, "Validation Failed")
+		call(client.Builds.Create(t.Context(), "acme", "hello", buildkite.CreateBuild{})).refused(t, http.StatusUnprocessableEntity, "Validation Failed: commit is required, branch is required")
 		call(client.Builds.Create(t.Context(), "acme", "gone", head("main"))).refused(t, http.StatusNotFound, "No pipeline found")
 		call(client.Builds.Get(t.Context(), "acme", "hello", "2", nil)).refused(t, http.StatusNotFound, "No build found")
 		call(s.as(t, cy).Builds.Get(t.Context(), "acme", "hello", "1", nil)).refused(t, http.StatusNotFound, "No organization found")

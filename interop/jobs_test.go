@@ -70,7 +70,7 @@ func TestJobs_Unblock(t *testing.T) {
 		}
 		unblock(build.Jobs[0].ID, nil).refused(t, http.StatusBadRequest, "This job type cannot be unblocked")
 		unblock(unknownID, nil).refused(t, http.StatusNotFound, "No job found")
-		unblock(ask, nil).refused(t, http.StatusUnprocessableEntity, "Validation Failed")
+		unblock(ask, nil).refused(t, http.StatusUnprocessableEntity, "Validation Failed: fields.version is required")
 		got := unblock(ask, &buildkite.JobUnblockOptions{Fields: map[string]string{"version": "1.2"}}).ok(t)
 		if got.State != "unblocked" || got.Unblockable || got.UnblockedBy == nil || got.UnblockedBy.ID != adaID || got.UnblockedBy.Email != "ada@acme.test" || got.UnblockedAt == nil {
 			t.Errorf("unblocked %+v", got)
