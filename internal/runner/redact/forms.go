@@ -3,6 +3,7 @@ package redact
 import (
 	"bytes"
 	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -24,6 +25,11 @@ func Forms(value string) []string {
 			forms = append(forms, line)
 		}
 	}
+	if visible := joined(visibleText(value)); len(visible) >= MinLength {
+		forms = append(forms, visible)
+	}
+	digits := hex.EncodeToString([]byte(value))
+	forms = append(forms, digits, strings.ToUpper(digits))
 	for before := range 3 {
 		forms = append(forms, encoded(base64.RawStdEncoding, value, before)...)
 		forms = append(forms, encoded(base64.RawURLEncoding, value, before)...)

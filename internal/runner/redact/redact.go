@@ -1,6 +1,9 @@
 // Package redact keeps secret values out of logs. A value is found in whatever pieces it is written,
-// over line breaks, and in the forms in which values commonly appear: line by line, as a JSON text, and
-// in base64, also where something stands before it.
+// over line breaks and escape sequences, and in the forms in which values commonly appear: line by line, as
+// a JSON text, in hex, and in base64, also where something stands before it.
+//
+// The text is searched twice at the same time: as it is, and as a terminal shows it. The second search only
+// runs near escape sequences; elsewhere both are the same.
 package redact
 
 import (
@@ -29,6 +32,13 @@ type Redactor struct {
 	hits    []span // in pending, in order, not overlapping
 	state   int32  // of find
 	breaks  int    // in a row, up to scanned
+
+	// What the search of the text as a terminal shows it needs besides, while it differs: from an escape
+	// sequence on, until neither search has found the beginning of a value.
+	split   bool
+	visible int32  // the state of find
+	escape  escape // up to scanned
+	hidden  []span // in pending, in order, not touching each other
 }
 
 // A span is a part of pending.
@@ -58,7 +68,8 @@ func (r *Redactor) Add(values ...string) (tooShort int) {
 	slices.Sort(r.needles)
 	r.needles = slices.Compact(r.needles)
 	r.find = newAutomaton(r.needles)
-	r.scanned, r.hits, r.state, r.breaks = 0, nil, root, 0
+	r.scanned, r.hits = 0, nil
+	r.reset()
 	r.scan()
 	return tooShort
 }
@@ -80,23 +91,35 @@ func (r *Redactor) Flush() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	err := r.release(len(r.pending))
-	r.state, r.breaks = root, 0
+	r.reset()
 	return err
+}
+
+// reset forgets what the searches have found the beginning of.
+func (r *Redactor) reset() {
+	r.state, r.breaks = root, 0
+	r.split, r.visible, r.escape, r.hidden = false, root, escape{}, nil
 }
 
 // scan looks for values in what has not been looked at.
 func (r *Redactor) scan() {
 	for ; r.scanned < len(r.pending); r.scanned++ {
-		if r.state == root {
+		if r.state == root && !r.split {
 			r.scanned += r.find.skip(r.pending[r.scanned:])
 			if r.scanned == len(r.pending) {
 				return
 			}
 		}
 		c := r.pending[r.scanned]
+		if !r.split && isControl(c) {
+			r.split, r.visible, r.escape = true, r.state, escape{}
+		}
+		if r.split {
+			r.scanVisible(c)
+		}
 		if isBreak(c) {
 			if r.breaks++; r.breaks > maxBreaks {
-				r.state = root
+				r.state, r.visible = root, root
 			}
 			continue
 		}
@@ -108,10 +131,53 @@ func (r *Redactor) scan() {
 	}
 }
 
+// scanVisible takes the next byte of the text as a terminal shows it.
+func (r *Redactor) scanVisible(c byte) {
+	switch {
+	case r.escape.hides(c):
+		if last := len(r.hidden) - 1; last >= 0 && r.hidden[last].end == r.scanned {
+			r.hidden[last].end++
+		} else {
+			r.hidden = append(r.hidden, span{r.scanned, r.scanned + 1})
+		}
+		if r.escape.run > maxHidden {
+			r.visible = root
+		}
+	case !isBreak(c):
+		r.visible = r.find.next(r.visible, c)
+		if length := r.find.matched(r.visible); length > 0 {
+			r.hit(span{r.visibleBack(r.scanned+1, length), r.scanned + 1})
+		}
+	}
+	if r.escape.state == plain && r.visible == root && r.state == root {
+		r.split, r.hidden = false, nil
+	}
+}
+
 // back returns where the last so many bytes before an index begin, line breaks not counted.
 func (r *Redactor) back(index, bytes int) int {
 	for bytes > 0 {
 		index--
+		if !isBreak(r.pending[index]) {
+			bytes--
+		}
+	}
+	return index
+}
+
+// visibleBack returns where the last so many bytes before an index begin that a terminal shows, line breaks
+// not counted.
+func (r *Redactor) visibleBack(index, bytes int) int {
+	last := len(r.hidden) - 1
+	for bytes > 0 {
+		index--
+		for last >= 0 && r.hidden[last].start > index {
+			last--
+		}
+		if last >= 0 && index < r.hidden[last].end {
+			index = r.hidden[last].start
+			continue
+		}
 		if !isBreak(r.pending[index]) {
 			bytes--
 		}
@@ -135,6 +201,9 @@ func (r *Redactor) hit(s span) {
 // settled returns how much of pending no later byte can change.
 func (r *Redactor) settled() int {
 	end := r.back(r.scanned, r.find.depth(r.state))
+	if r.split {
+		end = min(end, r.visibleBack(r.scanned, r.find.depth(r.visible)))
+	}
 	for _, h := range slices.Backward(r.hits) {
 		if h.end > end {
 			end = min(end, h.start)
@@ -156,11 +225,18 @@ func (r *Redactor) release(end int) error {
 	r.pending = slices.Delete(r.pending, 0, end)
 	r.scanned -= end
 	r.hits = slices.Delete(r.hits, 0, replaced)
-	for i := range r.hits {
-		r.hits[i].start -= end
-		r.hits[i].end -= end
-	}
+	r.hits = moved(r.hits, end)
+	r.hidden = moved(slices.DeleteFunc(r.hidden, func(s span) bool { return s.end <= end }), end)
 	return err
+}
+
+// moved returns spans after so many bytes of pending are gone.
+func moved(spans []span, bytes int) []span {
+	for i := range spans {
+		spans[i].start = max(spans[i].start-bytes, 0)
+		spans[i].end -= bytes
+	}
+	return spans
 }
 
 // replace returns the beginning of pending with a mark for each of the first hits, and their number.
@@ -177,5 +253,7 @@ func (r *Redactor) replace(end int) (clean []byte, replaced int) {
 	}
 	return append(clean, r.pending[at:end]...), replaced
 }
+
+func isControl(c byte) bool { return (c < ' ' || c == 0x7f) && c != '\t' && !isBreak(c) }
 
 func isBreak(c byte) bool { return c == '\n' || c == '\r' }

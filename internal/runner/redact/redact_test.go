@@ -54,6 +54,19 @@ func TestRedactor_ReplacesValues(t *testing.T) {
 		{"as JSON", []string{"say \"one\"\ntwo"}, []string{`{"v":"say \"one\"\ntwo"}`}, `{"v":"[REDACTED]"}`},
 		{"in base64", []string{"hunter2"}, []string{inBase64([]byte("hunter2"))}, "[REDACTED]"},
 		{"in base64 for URLs", []string{"hun?ter>>>2"}, []string{base64.URLEncoding.EncodeToString([]byte("hun?ter>>>2"))}, "[REDACTED]"},
+		{"in hex", []string{"hunter2"}, []string{"x68756e74", "65723278"}, "x[REDACTED]78"},
+		{"in upper-case hex", []string{"kitten?"}, []string{"6B697474656E3F"}, "[REDACTED]"},
+		{"in hex over lines", []string{"hunter2"}, []string{"68756e\r\n74657232"}, "[REDACTED]"},
+		{"in colors", []string{"hunter2"}, []string{"a \x1b[1mhun\x1b[31;4mter\x1b[0m2\x1b[m b"}, "a \x1b[1m[REDACTED]\x1b[m b"},
+		{"in colors, split", []string{"hunter2"}, []string{"a hun\x1b", "[31", "mter", "\x1b[0", "m2 b"}, "a [REDACTED] b"},
+		{"in colors over lines", []string{key}, []string{strings.ReplaceAll(key, "\n", "\x1b[K\r\n\x1b[2m")}, "[REDACTED]\x1b[K\r\n\x1b[2m"},
+		{"in a link's text", []string{"hunter2"}, []string{"hun\x1b]8;;https://x.test/\x1b\\ter\x1b]8;;\x072"}, "[REDACTED]"},
+		{"in a link", []string{"hunter2"}, []string{"\x1b]8;;https://x.test/hunter2\x07a"}, "\x1b]8;;https://x.test/[REDACTED]\x07a"},
+		{"in a link and around it", []string{"hunter2"}, []string{"hun\x1b]8;;hunter2\x07ter2"}, "[REDACTED]"},
+		{"with bytes that are not shown", []string{"hunter2"}, []string{"h\x00unter\x7f2"}, "[REDACTED]"},
+		{"with an escape sequence in it", []string{"hun\x1b[1mter2"}, []string{"hun\x1b[1mter2 hunter2"}, "[REDACTED] [REDACTED]"},
+		{"in colors, in base64", []string{"hunter2"}, []string{"\x1b[32maHVu\x1b[0mdGVyMg=="}, "\x1b[32m[REDACTED]"},
+		{"only begun in colors", []string{"hunter2"}, []string{"hun\x1b[1mting"}, "hun\x1b[1mting"},
 		{"in base64 with one byte before", []string{"hunter2"}, []string{inBase64([]byte(":hunter2"))}, "Om[REDACTED]"},
 	}
 	for _, tt := range tests {
@@ -117,6 +130,18 @@ func TestWrite_HoldsBackABoundedAmount(t *testing.T) {
 	}
 }
 
+func TestWrite_HoldsBackABoundedAmountOfEscapes(t *testing.T) {
+	r := New(&bytes.Buffer{})
+	r.Add("hunter2-and-more")
+	for _, endless := range []string{"\x1b]8;;", "\x1b[", "\x1b[1m"} {
+		fmt.Fprint(r, "hunter2", strings.Repeat(endless, 100_000/len(endless)), "hunter2-and-mor")
+		if most := 16 * maxHidden; len(r.pending) > most || len(r.hidden) > most {
+			t.Errorf("%q: %d bytes are held back, with %d spans", endless, len(r.pending), len(r.hidden))
+		}
+		r.Flush()
+	}
+}
+
 // oracle replaces values the slow way: by looking for each at each place, and joining what overlaps.
 func oracle(secrets []string, text string) string {
 	covered := make([]int, len(text)) // the number of the span that a byte is in
@@ -168,6 +193,7 @@ func oracle(secrets []string, text string) string {
 func FuzzRedactor(f *testing.F) {
 	f.Add("abcabcab", "bcabcabc", "xabcabcabcabcabx", uint64(1))
 	f.Add("hunter2", "a\nhunter2\r\nb", "a\r\nhunter2\n\n\nb a\n\n\n\n\n\n\n\n\n\nhunter2", uint64(2))
+	f.Add("hunter2", "two\x1b[1msecrets", "hun\x1b[1mter2 two\x1b]8;;x\x07secrets 68756e74\x1b[m657232", uint64(4))
 	f.Add("secret", "no secret", "bm8gc2VjcmV0 secret c2VjcmV0", uint64(3))
 	f.Fuzz(func(t *testing.T, one, two, text string, seed uint64) {
 		if !ascii(one+two+text) || len(one)+len(two)+len(text) > 500 {
@@ -175,7 +201,15 @@ func FuzzRedactor(f *testing.F) {
 		}
 		secrets := []string{one, two}
 		whole := redacted(t, secrets, text)
-		if want := oracle(secrets, text); whole != want {
+		if strings.ContainsFunc(one+two+text, func(r rune) bool { return isControl(byte(r)) }) {
+			// The oracle does not know what a terminal shows.
+			for _, secret := range secrets {
+				visible := joined(visibleText(whole))
+				if form := joined(visibleText(strings.Trim(secret, "\r\n"))); len(form) >= MinLength && !strings.ContainsAny(text, "\r\n") && strings.Contains(visible, form) && !strings.Contains(Mark, form) {
+					t.Errorf("secret %q in %q: %q shows %q", secret, text, whole, visible)
+				}
+			}
+		} else if want := oracle(secrets, text); whole != want {
 			t.Errorf("secrets %q in %q: got %q, want %q", secrets, text, whole, want)
 		}
 		random := rand.New(rand.NewPCG(seed, 0))
