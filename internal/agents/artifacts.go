@@ -76,7 +76,7 @@ func (s *Service) keep(ctx context.Context, a builds.Artifact, part int, from io
 	if a.Parts == 1 && a.SHA256 == "" && a.SHA1 != "" {
 		bytes.sum = sha1.New()
 	}
-	err := s.blobs.Put(ctx, partKey(a, part), bytes, bytes.size)
+	err := s.blobs.PutSummed(ctx, partKey(a, part), bytes, bytes.size)
 	switch {
 	case err == nil || core.KindOf(err) != 0:
 		return bytes, err

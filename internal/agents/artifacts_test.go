@@ -414,7 +414,7 @@ func TestArtifacts_LoseTheirBytesWhenDeleted(t *testing.T) {
 	whileRunning(t, nil, func(t *testing.T, w *running) {
 		id := w.upload(w.Client, w.job, file{"a", "", "hello"})[0]
 		address := w.Get("/v3/builds/" + w.build + "/artifacts/search").String("0.url")
-		wantEqual(t, "objects", w.objects(), 1)
+		wantEqual(t, "objects", w.objects(), 2) // with its checksums
 		w.ada.Delete("/v2/organizations/acme/jobs/" + w.job + "/artifacts/" + id).Want(http.StatusNoContent)
 		resp, _ := fetch(t, address)
 		wantEqual(t, "status", resp.StatusCode, http.StatusNotFound)
@@ -446,4 +446,58 @@ func (w *running) objects() (n int) {
 		n++
 	}
 	return n
+}
+
+// Whoever fetches an artifact gets the bytes that were stored, or is told that they are not there any more.
+func TestArtifacts_WhoseBytesAreDamagedOrMissingSaySo(t *testing.T) {
+	whileRunning(t, nil, func(t *testing.T, w *running) {
+		small, large := strings.Repeat("0123456789", 1000), strings.Repeat("0123456789abcdef", 6<<20/16)
+		for _, f := range []file{{"small", "text/plain", small}, {"large", "text/plain", large}} {
+			id := w.upload(w.Client, w.job, f)[0]
+			address := w.Get("/v3/builds/" + w.build + "/artifacts/search?query=" + f.path).String("0.url")
+			var key string
+			for o, err := range w.Blobs.List(t.Context(), w.orgID) {
+				w.ok(err)
+				if strings.HasSuffix(o.Key, id+"/1") {
+					key = o.Key
+				}
+			}
+			put := func(content string) {
+				w.ok(w.Blobs.Put(t.Context(), key, strings.NewReader(content), int64(len(content))))
+			}
+			// wantGone wants an answer that says what is wrong.
+			wantGone := func(what string) {
+				t.Helper()
+				resp, body := fetch(t, address)
+				wantEqual(t, f.path+" "+what+": status", resp.StatusCode, http.StatusGone)
+				if want := "The stored bytes of the artifact " + f.path + " are " + what; !strings.Contains(body, want) {
+					t.Errorf("the answer is %s, want %s", body, want)
+				}
+			}
+			put("X" + f.content[1:])
+			wantGone("damaged: they do not match their checksum")
+			put("X")
+			wantGone("damaged")
+			w.ok(w.Blobs.Delete(t.Context(), key))
+			wantGone("missing")
+			put(f.content)
+			if _, body := fetch(t, address); body != f.content {
+				t.Errorf("%s, as it was: %d bytes", f.path, len(body))
+			}
+			// Of a large file some is sent before the damage is found; then the connection breaks.
+			middle := len(f.content) / 2
+			put(f.content[:middle] + "X" + f.content[middle+1:])
+			if f.path == "small" {
+				wantGone("damaged")
+				continue
+			}
+			resp, err := http.Get(address)
+			w.ok(err)
+			got, err := io.ReadAll(resp.Body)
+			resp.Body.Close()
+			if err == nil || len(got) > middle || string(got) != f.content[:len(got)] {
+				t.Errorf("of a file with another byte in its middle %d bytes came: %v", len(got), err)
+			}
+		}
+	})
 }

@@ -213,11 +213,11 @@ func (s *Service) getFile(w http.ResponseWriter, r *route.Request) error {
 	if a.State != builds.ArtifactFinished || !a.Kept() {
 		return core.Errorf(core.NotFound, "The artifact has no file that can be downloaded")
 	}
-	file := &stored{ctx: r.Context(), blobs: s.blobs, artifact: a}
-	defer file.Close()
-	if err := file.ready(); err != nil {
+	file, err := s.openFile(r.Context(), a)
+	if err != nil {
 		return err
 	}
+	defer file.Close()
 	setFileHeaders(w.Header(), a)
 	http.ServeContent(w, r.Request, "", a.CreatedAt, file)
 	return nil

@@ -1,6 +1,7 @@
 package agents
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -22,19 +23,43 @@ type stored struct {
 	at, end int64         // the byte that it gives next, and the one after its last
 }
 
-// ready opens the first part, so that a failure can still be answered as one.
-func (f *stored) ready() error {
-	if f.artifact.FileSize == 0 {
-		return nil
+// heldSize is up to which size a file is read before the first byte of it is sent, so that damage anywhere in
+// it can still be answered as such. Of a larger one this is only the first block.
+const heldSize = 4 << 20
+
+// openFile opens the bytes of an artifact, in a way that never gives others than those that were stored.
+func (s *Service) openFile(ctx context.Context, a builds.Artifact) (io.ReadSeekCloser, error) {
+	f := &stored{ctx: ctx, blobs: s.blobs, artifact: a}
+	if a.FileSize == 0 {
+		return f, nil
 	}
 	err := f.openPart()
-	if errors.Is(err, blob.ErrNotFound) {
-		return core.Errorf(core.NotFound, "The file of the artifact is gone")
+	if err != nil || a.FileSize > heldSize {
+		return f, s.unreadable(a, err)
 	}
-	if err != nil {
-		return unavailable(err)
+	defer f.Close()
+	all, err := io.ReadAll(f)
+	return inMemory{bytes.NewReader(all)}, s.unreadable(a, err)
+}
+
+// inMemory is a file in memory.
+type inMemory struct{ *bytes.Reader }
+
+func (inMemory) Close() error { return nil }
+
+// unreadable says why the bytes of an artifact cannot be read.
+func (s *Service) unreadable(a builds.Artifact, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, blob.ErrNotFound):
+		s.log.Error("artifact bytes missing", "artifact", a.ID, "error", err)
+		return core.Errorf(core.Gone, "The stored bytes of the artifact %s are missing", a.Path)
+	case errors.Is(err, blob.ErrDamaged) || errors.Is(err, io.ErrUnexpectedEOF):
+		s.log.Error("artifact bytes damaged", "artifact", a.ID, "error", err)
+		return core.Errorf(core.Gone, "The stored bytes of the artifact %s are damaged: they do not match their checksum", a.Path)
 	}
-	return nil
+	return unavailable(err)
 }
 
 // Seek sets the byte to be read next.
@@ -83,7 +108,7 @@ func (f *stored) openPart() (err error) {
 		begin, end = end, end+sizeOf(f.artifact.FileSize, f.artifact.Parts, part)
 	}
 	f.at, f.end = f.next, end
-	f.open, err = f.blobs.Open(f.ctx, partKey(f.artifact, part), f.next-begin, -1)
+	f.open, err = f.blobs.OpenSummed(f.ctx, partKey(f.artifact, part), f.next-begin)
 	return err
 }
 

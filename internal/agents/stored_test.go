@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"io"
+	"log/slog"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -31,9 +32,6 @@ func TestStored_ReadsPartsAsOneFile(t *testing.T) {
 	blobtest.Each(t, func(t *testing.T, blobs *blob.Store) {
 		for _, parts := range [][]string{{"0123456789"}, {"01234", "56789"}, {"0123", "456", "789"}} {
 			f := keepParts(t, blobs, 10, parts...)
-			if err := f.ready(); err != nil {
-				t.Fatal(err)
-			}
 			if err := iotest.TestReader(f, []byte("0123456789")); err != nil {
 				t.Errorf("%q: %v", parts, err)
 			}
@@ -45,9 +43,6 @@ func TestStored_ReadsPartsAsOneFile(t *testing.T) {
 func TestStored_ReadsNothingOfAnEmptyFile(t *testing.T) {
 	blobtest.Each(t, func(t *testing.T, blobs *blob.Store) {
 		f := keepParts(t, blobs, 0, "")
-		if err := f.ready(); err != nil {
-			t.Fatal(err)
-		}
 		if got, err := io.ReadAll(f); err != nil || len(got) > 0 {
 			t.Errorf("got %q, %v", got, err)
 		}
@@ -65,7 +60,8 @@ func TestStored_TellsWhenBytesAreMissing(t *testing.T) {
 		if err := f.blobs.DeleteAll(t.Context(), f.artifact.Prefix()); err != nil {
 			t.Fatal(err)
 		}
-		if err := f.ready(); core.KindOf(err) != core.NotFound {
+		s := &Service{blobs: blobs, log: slog.New(slog.DiscardHandler)}
+		if _, err := s.openFile(t.Context(), f.artifact); core.KindOf(err) != core.Gone {
 			t.Errorf("got %v", err)
 		}
 	})

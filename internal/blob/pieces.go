@@ -62,7 +62,7 @@ func (s *Store) Pieces(ctx context.Context, key string, from, to int64) ([]Piece
 	return found, nil
 }
 
-// ErrDamaged is what reading a piece returns whose bytes are not those that were written.
+// ErrDamaged is what reading returns when bytes are not those that were written.
 var ErrDamaged = errors.New("the bytes are not those that were written")
 
 // ReadPiece returns the bytes of a piece, ErrNotFound when it has been removed or joined with others, or
