@@ -3,7 +3,6 @@ package joblog
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
@@ -58,7 +57,7 @@ const (
 
 var (
 	castagnoli = crc32.MakeTable(crc32.Castagnoli)
-	errIndex   = errors.New("the index of the archive is damaged")
+	errIndex   = fmt.Errorf("the index of the archive: %w", blob.ErrDamaged)
 
 	encoder = newEncoder()
 	decoder = newDecoder()
@@ -160,13 +159,21 @@ func openArchive(ctx context.Context, blobs *blob.Store, key string, objectSize,
 	defer from.Close()
 	index := make([]byte, indexSize)
 	if _, err := io.ReadFull(from, index); err != nil {
-		return nil, fmt.Errorf("read the index of %s: %w", key, err)
+		return nil, fmt.Errorf("read the index of %s: %w", key, shortened(err))
 	}
 	frames, err := parseIndex(index, objectSize)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", key, err)
 	}
 	return &archive{blobs: blobs, key: key, frames: frames}, nil
+}
+
+// shortened returns ErrDamaged for an object that ends before it should.
+func shortened(err error) error {
+	if err == io.EOF || err == io.ErrUnexpectedEOF {
+		return fmt.Errorf("%w: it is cut", blob.ErrDamaged)
+	}
+	return err
 }
 
 // spans returns which bytes of the log the archive holds.
@@ -212,10 +219,10 @@ func (a *archive) copy(ctx context.Context, w io.Writer, i int, from, to int64) 
 	for _, f := range a.frames[i : last+1] {
 		packed = append(packed[:0], make([]byte, f.packed)...)
 		if _, err := io.ReadFull(source, packed); err != nil {
-			return written, fmt.Errorf("read %s: %w", a.key, err)
+			return written, fmt.Errorf("read %s: %w", a.key, shortened(err))
 		}
 		if content, err = f.unpack(packed, content[:0]); err != nil {
-			return written, fmt.Errorf("read %s: the frame at %d is damaged: %w", a.key, f.at, err)
+			return written, fmt.Errorf("read the frame at %d of %s: %w: %w", f.at, a.key, blob.ErrDamaged, err)
 		}
 		n, err := w.Write(content[max(from, f.raw)-f.raw : min(to, f.end())-f.raw])
 		written += int64(n)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"slices"
 	"strconv"
 
 	"stackyard/internal/builds"
@@ -30,6 +31,9 @@ func (s *Service) Routes() []route.Route {
 	for i := range routes {
 		r := &routes[i]
 		r.Tag = "Job logs"
+		if r.Method != http.MethodDelete {
+			r.Errors = append(slices.Clone(r.Errors), http.StatusGone) // its bytes are missing or damaged
+		}
 		r.Scope, r.Permission, r.Visitors = identity.ReadBuildLogs, identity.ReadPipeline, true
 		if r.Method == http.MethodDelete {
 			r.Scope, r.Permission, r.Visitors = identity.WriteBuildLogs, identity.BuildPipeline, false

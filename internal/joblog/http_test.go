@@ -2,6 +2,8 @@ package joblog_test
 
 import (
 	"fmt"
+	"io"
+	"math/rand/v2"
 	"net/http"
 	"strconv"
 	"strings"
@@ -264,6 +266,69 @@ func TestRetention_RemovesTheLog(t *testing.T) {
 		}
 		if err := w.logs.Append(t.Context(), job, joblog.Chunk{}, []byte("late")); err == nil || w.keys(job) != 0 {
 			t.Errorf("a chunk of a job that is gone is kept: %v", err)
+		}
+	})
+}
+
+// Whoever reads a log gets what was printed, or is told what of it cannot be read any more.
+func TestGetLog_WhoseBytesAreDamagedOrMissing(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		job := w.run()
+		random := rand.New(rand.NewPCG(1, 2))
+		var printed strings.Builder
+		for i := 0; printed.Len() < 600<<10; i++ { // three frames
+			fmt.Fprintf(&printed, "line %d %x\n", i, random.Uint64())
+		}
+		w.add(job, 0, printed.String()[:300<<10])
+		w.add(job, 300<<10, printed.String()[300<<10:])
+		w.end(job)
+		w.runDue()
+		var key, archive string
+		for o, err := range w.blobs.List(t.Context(), job.Prefix()) {
+			w.ok(err)
+			key = o.Key
+		}
+		from, err := w.blobs.Open(t.Context(), key, 0, -1)
+		w.ok(err)
+		all, err := io.ReadAll(from)
+		w.ok(err)
+		from.Close()
+		archive = string(all)
+		put := func(content string) {
+			w.ok(w.blobs.Put(t.Context(), key, strings.NewReader(content), int64(len(content))))
+		}
+		ada := w.As(t, servertest.Ada)
+		path := w.paths(job)[0]
+		wantGone := func(what string) {
+			t.Helper()
+			for _, end := range []string{"", ".txt", ".html", "/stream"} {
+				ada.Get(path+end).WantMessage(http.StatusGone, "The stored bytes of this log are "+what)
+			}
+			ada.Do(http.MethodHead, path, nil).Want(http.StatusGone)
+			if sight := w.watch(job).last; !strings.Contains(sight.Settled, what) {
+				t.Errorf("a page shows %q", sight.Settled)
+			}
+		}
+		w.ok(w.blobs.Delete(t.Context(), key))
+		wantGone("missing")
+		put(archive[:len(archive)-1])
+		wantGone("damaged: they do not match their checksum")
+		put(archive[:len(archive)-1] + "X")
+		wantGone("damaged: they do not match their checksum")
+
+		middle := len(archive) / 2 // in the second frame
+		put(archive[:middle] + "XXXX" + archive[middle+4:])
+		got := string(ada.Get(path + ".txt").Want(http.StatusOK).Body)
+		const frame = 256 << 10
+		if len(got) != printed.Len() || got[:frame] != printed.String()[:frame] || got[2*frame:] != printed.String()[2*frame:] {
+			t.Errorf("%d bytes of %d came, or others than were printed", len(got), printed.Len())
+		}
+		if between := strings.TrimLeft(got[frame:2*frame], "?"); between != "\n[damaged: 262144 bytes of this log do not match their checksum]\n" {
+			t.Errorf("in the place of what is damaged is %.200q", between)
+		}
+		put(archive)
+		if got := string(ada.Get(path + ".txt").Want(http.StatusOK).Body); got != printed.String() {
+			t.Error("the log is not what it was")
 		}
 	})
 }

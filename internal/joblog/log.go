@@ -3,6 +3,7 @@ package joblog
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"slices"
@@ -39,7 +40,7 @@ func (s *Service) Open(ctx context.Context, job Job) (*Log, error) {
 	for {
 		l, err := s.open(ctx, job, known)
 		if err != nil && !errors.Is(err, blob.ErrNotFound) || err == nil && known.settled {
-			return l, err
+			return l, s.unreadable(job, err)
 		}
 		// What was read is true only if the log was not sealed meanwhile: then its pieces may be gone.
 		now, again := s.find(ctx, job)
@@ -47,10 +48,25 @@ func (s *Service) Open(ctx context.Context, job Job) (*Log, error) {
 			return nil, again
 		}
 		if now.archive == known.archive && now.deleted == known.deleted && now.ended == known.ended && now.generation == known.generation {
-			return l, err
+			return l, s.unreadable(job, err)
 		}
 		known = now
 	}
+}
+
+// unreadable says why the bytes of a log cannot be read.
+func (s *Service) unreadable(job Job, err error) error {
+	switch {
+	case err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded):
+		return err
+	case errors.Is(err, blob.ErrNotFound):
+		s.log.Error("log bytes missing", "job", job.ID, "error", err)
+		return core.Errorf(core.Gone, "The stored bytes of this log are missing")
+	case errors.Is(err, blob.ErrDamaged):
+		s.log.Error("log bytes damaged", "job", job.ID, "error", err)
+		return core.Errorf(core.Gone, "The stored bytes of this log are damaged: they do not match their checksum")
+	}
+	return fmt.Errorf("%w: %w", &core.Error{Kind: core.Unavailable, Message: "The place for logs cannot be used right now; try again", RetryAfter: 5}, err)
 }
 
 func (s *Service) find(ctx context.Context, job Job) (known record, err error) {
@@ -146,7 +162,16 @@ func (l *Log) renew(ctx context.Context) error {
 // copySome writes some bytes of the log, and returns how many.
 func (l *Log) copySome(ctx context.Context, w io.Writer, from, to int64) (int64, error) {
 	if i, ok := l.archive.find(from); ok {
-		return l.archive.copy(ctx, w, i, from, to)
+		n, err := l.archive.copy(ctx, w, i, from, to)
+		if n == 0 && errors.Is(err, blob.ErrDamaged) {
+			f := l.archive.frames[i]
+			l.service.log.Error("log bytes damaged", "job", l.job.ID, "offset", f.raw, "size", f.size, "error", err)
+			written, err := w.Write(damaged(f.size)[from-f.raw : min(to, f.end())-f.raw])
+			return int64(written), err
+		} else if errors.Is(err, blob.ErrDamaged) {
+			err = nil // the next frame is, which is looked at next
+		}
+		return n, err
 	}
 	return l.service.copyPieces(ctx, w, l.job.pieces(l.record.generation), from, to)
 }
@@ -189,7 +214,17 @@ func (s *Service) readPiece(ctx context.Context, key string, p blob.Piece) ([]by
 	content, err := s.blobs.ReadPiece(ctx, key, p)
 	if errors.Is(err, blob.ErrDamaged) {
 		s.log.Warn("log chunk damaged", "key", key, "offset", p.Offset, "size", p.Size)
-		return []byte(strings.Repeat("?", int(p.Size))), nil
+		return damaged(p.Size), nil
 	}
 	return content, err
+}
+
+// damaged returns what is shown in the place of so many bytes of a log that are damaged: as many, so that
+// all else stays where it is, and a sentence if it fits.
+func damaged(size int64) []byte {
+	text := fmt.Sprintf("\n[damaged: %d bytes of this log do not match their checksum]\n", size)
+	if int64(len(text)) > size {
+		text = ""
+	}
+	return []byte(strings.Repeat("?", int(size)-len(text)) + text)
 }

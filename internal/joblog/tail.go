@@ -175,6 +175,13 @@ func (s *Service) Follow(r *route.Request, job Job) (route.Stream, error) {
 	if err != nil {
 		return route.Stream{}, err
 	}
+	known, err := s.find(r.Context(), job)
+	if err == nil && known.ended {
+		_, err = s.Open(r.Context(), job) // so that a log whose bytes are lost is answered as such
+	}
+	if err != nil {
+		return route.Stream{}, err
+	}
 	return route.Stream{Type: eventType, Size: -1, Write: func(w http.ResponseWriter) error {
 		route.SetEventHeaders(w.Header())
 		e, err := route.NewEvents(w)

@@ -5,12 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"html"
 	"regexp"
 	"strings"
 
 	terminal "github.com/buildkite/terminal-to-html/v3"
 
 	"stackyard/internal/blob"
+	"stackyard/internal/core"
 )
 
 const (
@@ -66,6 +68,10 @@ func (w *Window) Look(ctx context.Context) (Sight, error) {
 		anew, err = w.readAll(ctx)
 	} else {
 		anew, err = w.readOn(ctx)
+	}
+	if lost, ok := errors.AsType[*core.Error](err); ok && lost.Kind == core.Gone {
+		line := `<span class="line">` + html.EscapeString(lost.Message) + "\n</span>"
+		return Sight{Anew: true, Settled: line, Ended: known.ended}, nil
 	}
 	if err != nil {
 		return Sight{}, err
