@@ -31,6 +31,7 @@ type setting struct {
 var serverSettings = []setting{
 	{flag: "listen", unset: "127.0.0.1:8080", usage: "address of the one port for everything; port 0 takes a free one"},
 	{flag: "public-url", usage: "what URLs in responses begin with (default: from --listen)"},
+	{flag: "content-url", usage: "another origin of this server, such as https://content.example.com, that browsers fetch artifacts from (default: --public-url)"},
 	{flag: "data", unset: "./data", usage: "folder of the SQLite database, logs, artifacts and generated keys", storage: true},
 	{flag: "database", usage: "postgres://… for PostgreSQL (default: SQLite in --data)", secret: true, storage: true},
 	{flag: "blobs", usage: "file://… or s3://bucket?endpoint=…&region=… for logs and artifacts, credentials from AWS_… (default: a folder in --data)"},

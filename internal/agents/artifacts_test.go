@@ -15,6 +15,9 @@ import (
 	"time"
 
 	"stackyard/internal/core"
+	"stackyard/internal/db"
+	"stackyard/internal/db/dbtest"
+	"stackyard/internal/server"
 	"stackyard/internal/server/servertest"
 )
 
@@ -323,11 +326,14 @@ func TestArtifacts_AreFoundWithThePatternsTheyWereUploadedWith(t *testing.T) {
 
 func TestArtifacts_DoNotRunOnTheServersOrigin(t *testing.T) {
 	whileRunning(t, nil, func(t *testing.T, w *running) {
-		w.upload(w.Client, w.job, file{"x/page.html", "text/html", "<script>steal()</script>"}, file{"x/a \"b\".pdf", "application/pdf", "%PDF"}, file{"x/odd", "text/html\r\nX: y", "?"})
+		w.upload(w.Client, w.job, file{"x/page.html", "text/html", "<script>steal()</script>"}, file{"x/a \"b\".pdf", "application/pdf", "%PDF"}, file{"x/odd", "text/html\r\nX: y", "?"}, file{"x/a.js", "text/javascript", "steal()"}, file{"x/b.js", "Application/X-JavaScript; charset=utf-8", "steal()"}, file{"x/c.css", "text/css", "*{}"})
 		for path, want := range map[string]string{
 			"x/page.html": `text/html; charset=utf-8 inline; filename=page.html`,
 			`x/a "b".pdf`: `application/pdf attachment; filename="a \"b\".pdf"`,
 			"x/odd":       `application/octet-stream attachment; filename=odd`,
+			"x/a.js":      `text/plain; charset=utf-8 inline; filename=a.js`, // no page can use it as a script
+			"x/b.js":      `text/plain; charset=utf-8 inline; filename=b.js`,
+			"x/c.css":     `text/plain; charset=utf-8 inline; filename=c.css`,
 		} {
 			found := w.Get("/v3/builds/" + w.build + "/artifacts/search?query=" + url.QueryEscape(path)).Want(http.StatusOK)
 			resp, _ := fetch(t, found.String("0.url"))
@@ -499,5 +505,51 @@ func TestArtifacts_WhoseBytesAreDamagedOrMissingSaySo(t *testing.T) {
 				t.Errorf("of a file with another byte in its middle %d bytes came: %v", len(got), err)
 			}
 		}
+	})
+}
+
+func TestArtifacts_AreFetchedFromTheContentURL(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		const content = "http://content.test"
+		s := servertest.Start(t, d, func(p *server.Parts) { p.Content = content })
+		s.Apply(servertest.World)
+		w := run(t, s)
+		id := w.upload(w.Client, w.job, file{"a.txt", "text/plain", "hello"})[0]
+		// get asks the server at an address, of which the name leads to it.
+		get := func(address string) (*http.Response, string) {
+			t.Helper()
+			u, err := url.Parse(address)
+			w.ok(err)
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL+u.RequestURI(), nil)
+			w.ok(err)
+			req.Host = u.Host
+			resp, err := http.DefaultTransport.RoundTrip(req) // without following redirects
+			w.ok(err)
+			defer resp.Body.Close()
+			body, err := io.ReadAll(resp.Body)
+			w.ok(err)
+			return resp, string(body)
+		}
+		address := w.ada.Get("/v2/organizations/acme/jobs/" + w.job + "/artifacts/" + id + "/download").Want(http.StatusFound).String("url")
+		if !strings.HasPrefix(address, content+"/artifacts/"+id+"?") {
+			t.Fatalf("the artifact is at %s", address)
+		}
+		resp, body := get(address)
+		wantEqual(t, "fetched", fmt.Sprint(resp.StatusCode, body), "200hello")
+		// On the origin of the pages there is no content, and on that of content nothing else.
+		resp, _ = get(strings.Replace(address, content, s.URL, 1))
+		wantEqual(t, "on the other origin", fmt.Sprint(resp.StatusCode, resp.Header.Get("Location")), fmt.Sprint(http.StatusFound, address))
+		for _, path := range []string{"/", "/login", "/v2/organizations/acme", "/assets/build.js", "/openapi.json", "/nowhere"} {
+			if resp, body := get(content + path); resp.StatusCode != http.StatusNotFound {
+				t.Errorf("%s: %s, %s", path, resp.Status, body)
+			}
+		}
+		// An agent fetches from where it reaches the server.
+		found := w.With("Stackyard-Endpoint", "http://inside.test/v3").Get("/v3/builds/" + w.build + "/artifacts/search").Want(http.StatusOK).String("0.url")
+		if !strings.HasPrefix(found, "http://inside.test/artifacts/") {
+			t.Errorf("an agent is led to %s", found)
+		}
+		resp, body = get(found)
+		wantEqual(t, "fetched by an agent", fmt.Sprint(resp.StatusCode, body), "200hello")
 	})
 }

@@ -1,6 +1,7 @@
 package agents
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"mime"
@@ -31,7 +32,7 @@ func (s *Service) fileRoutes() []route.Route {
 	routes := []route.Route{
 		{Method: http.MethodPost, Path: "/" + filesPath + "/" + formSegment, Handler: route.Visit(s.postForm)},
 		{Method: http.MethodPut, Path: "/" + filesPath + "/{artifact}/" + partsSegment + "/{part}", Handler: route.Visit(s.putPart)},
-		{Method: http.MethodGet, Path: "/" + filesPath + "/{artifact}", Handler: route.Visit(s.getFile)},
+		{Method: http.MethodGet, Path: "/" + filesPath + "/{artifact}", Content: true, Handler: route.Visit(s.getFile)},
 	}
 	for i := range routes {
 		routes[i].Auth, routes[i].Hidden = route.Open, true
@@ -76,6 +77,7 @@ func (l links) addressOf(a builds.Artifact, lifetime time.Duration) string {
 	if !a.Kept() {
 		return a.Location
 	}
+	l.public = cmp.Or(l.content, l.public)
 	return l.to(lifetime, filesPath, a.ID)
 }
 
@@ -206,6 +208,10 @@ func (s *Service) getFile(w http.ResponseWriter, r *route.Request) error {
 	if err := s.links.checkPath(r, filesPath, id); err != nil {
 		return err
 	}
+	if content := s.links.content; content != "" && strings.EqualFold(r.Host, s.public.Host()) {
+		http.Redirect(w, r.Request, content.To(filesPath, id)+"?"+r.URL.RawQuery, http.StatusFound)
+		return nil
+	}
 	a, err := s.builds.Artifact(r.Context(), id)
 	if err != nil {
 		return err
@@ -224,10 +230,10 @@ func (s *Service) getFile(w http.ResponseWriter, r *route.Request) error {
 }
 
 // setFileHeaders says what a file is. Files come from jobs, that is from anybody who can propose a
-// change, and are shown on the server's own origin: a page among them may not run scripts, send forms,
-// or load or reach anything.
+// change, and may be on the origin of the pages: a page among them may not run scripts, send forms, or load
+// or reach anything, and no page can use one of them as a script or a style sheet.
 func setFileHeaders(h http.Header, a builds.Artifact) {
-	kind, disposition := a.MimeType, "attachment"
+	kind, disposition := inertKind(a.MimeType), "attachment"
 	if shown(kind) {
 		disposition = "inline"
 	}
@@ -241,6 +247,21 @@ func setFileHeaders(h http.Header, a builds.Artifact) {
 	h.Set("Referrer-Policy", "no-referrer") // the address is a secret
 	h.Set("Cache-Control", "private, no-store")
 	h.Set("ETag", `"`+a.ID+`"`)
+}
+
+// inertKind returns the kind that a file is served as: browsers that are told not to guess run only what has
+// one of the kinds of scripts.
+func inertKind(kind string) string {
+	media, _, err := mime.ParseMediaType(kind)
+	if err != nil {
+		return "application/octet-stream"
+	}
+	for _, part := range []string{"javascript", "ecmascript", "jscript", "livescript", "css"} {
+		if strings.Contains(media, part) {
+			return "text/plain"
+		}
+	}
+	return kind
 }
 
 // shown reports whether browsers are to show a file of a kind rather than to save it.

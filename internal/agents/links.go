@@ -19,11 +19,13 @@ import (
 type links struct {
 	key    []byte
 	public core.PublicURL
-	clock  core.Clock
+	// content is where files are fetched; empty: at public.
+	content core.PublicURL
+	clock   core.Clock
 }
 
-func newLinks(key seal.Key, public core.PublicURL, clock core.Clock) links {
-	return links{key: key.Derive("artifact link"), public: public, clock: clock}
+func newLinks(key seal.Key, public, content core.PublicURL, clock core.Clock) links {
+	return links{key: key.Derive("artifact link"), public: public, content: content, clock: clock}
 }
 
 // endpointHeader is how an agent says by which address, with /v3 at its end, it reaches this server: it may
@@ -35,7 +37,7 @@ const endpointHeader = "Stackyard-Endpoint"
 func (l links) toward(r *route.Request) links {
 	base, ok := strings.CutSuffix(r.Header.Get(endpointHeader), "/v3")
 	if u, err := url.Parse(base); ok && err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" {
-		l.public = core.PublicURL(base)
+		l.public, l.content = core.PublicURL(base), ""
 	}
 	return l
 }

@@ -11,8 +11,8 @@ import (
 
 func TestLinks_AreGoodForOneThingAndAWhile(t *testing.T) {
 	now := core.SystemClock()
-	l := newLinks(seal.NewKey(), "https://ci.test", func() time.Time { return now })
-	other := newLinks(seal.NewKey(), "https://ci.test", func() time.Time { return now })
+	l := newLinks(seal.NewKey(), "https://ci.test", "", func() time.Time { return now })
+	other := newLinks(seal.NewKey(), "https://ci.test", "", func() time.Time { return now })
 	given := l.sign(time.Minute, "form", "a", "b")
 	if err := l.check(given, "form", "a", "b"); err != nil {
 		t.Fatal(err)
@@ -34,7 +34,7 @@ func TestLinks_AreGoodForOneThingAndAWhile(t *testing.T) {
 func FuzzLinks(f *testing.F) {
 	f.Add("expires=1&signature=x", "artifacts")
 	f.Add("", "")
-	l := newLinks(seal.NewKey(), "https://ci.test", core.SystemClock)
+	l := newLinks(seal.NewKey(), "https://ci.test", "", core.SystemClock)
 	f.Fuzz(func(t *testing.T, query, about string) {
 		given, err := url.ParseQuery(query)
 		if err != nil {

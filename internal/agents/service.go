@@ -58,6 +58,7 @@ type Parts struct {
 	Dispatch  *dispatch.Dispatcher
 	Key       seal.Key
 	Public    core.PublicURL
+	Content   core.PublicURL // where files are fetched; empty: at Public
 	Clock     core.Clock
 	Log       *slog.Logger
 	Settings
@@ -84,7 +85,7 @@ func New(p Parts) *Service {
 		public: p.Public, clock: p.Clock, log: p.Log,
 		signer:       newSigner(p.Key),
 		acquisitions: newAcquisitions(p.Key),
-		links:        newLinks(p.Key, p.Public, p.Clock),
+		links:        newLinks(p.Key, p.Public, p.Content, p.Clock),
 		signing:      &signingKeys{db: p.DB, seal: p.Key, clock: p.Clock},
 		Settings:     p.Settings,
 		roster:       newRoster(),

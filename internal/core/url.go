@@ -24,3 +24,12 @@ func (p PublicURL) To(segments ...string) string {
 func (p PublicURL) Org(slug string, segments ...string) string {
 	return p.To(append([]string{"v2", "organizations", slug}, segments...)...)
 }
+
+// Host returns the host and port, or "" for an empty URL.
+func (p PublicURL) Host() string {
+	u, err := url.Parse(string(p))
+	if err != nil {
+		return ""
+	}
+	return u.Host
+}

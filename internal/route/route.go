@@ -72,6 +72,7 @@ type Route struct {
 	Status  int   // of success; 200 when zero
 	Errors  []int // statuses beyond those every route of its kind can answer
 	Hidden  bool  // not part of the documented API
+	Content bool  // answered at the content URL, where nothing else is
 	Handler Handler
 }
 

@@ -32,9 +32,11 @@ type Config struct {
 	// acquisition token limits it to, or an Unauthorized error.
 	Registrations func(ctx context.Context, token string, from netip.Addr) (*identity.AgentToken, *identity.JobAcquisition, error)
 	Public        core.PublicURL
-	Limiter       *limits.Limiter
-	Log           *slog.Logger
-	Metrics       prometheus.Registerer
+	// Content is where routes that serve content of users are reached besides Public; empty: nowhere.
+	Content core.PublicURL
+	Limiter *limits.Limiter
+	Log     *slog.Logger
+	Metrics prometheus.Registerer
 	// TrustedProxies are the ranges whose X-Forwarded-For is believed.
 	TrustedProxies []netip.Prefix
 	// Used is told of each access token that lets a request in, if it is not nil.
@@ -52,6 +54,7 @@ type Server struct {
 	sessions      func(ctx context.Context, token string) (*identity.AgentSession, error)
 	registrations func(ctx context.Context, token string, from netip.Addr) (*identity.AgentToken, *identity.JobAcquisition, error)
 	public        core.PublicURL
+	contentHost   string // empty: none
 	log           *slog.Logger
 	limiter       *limits.Limiter
 	proxies       []netip.Prefix
@@ -74,6 +77,7 @@ func New(c Config, routes []Route) *Server {
 		sessions:      c.Sessions,
 		registrations: c.Registrations,
 		public:        c.Public,
+		contentHost:   c.Content.Host(),
 		log:           c.Log,
 		limiter:       c.Limiter,
 		proxies:       c.TrustedProxies,
@@ -219,6 +223,8 @@ func (s *Server) endpoint(path string, methods map[string]*Route) http.Handler {
 			route = methods[http.MethodGet]
 		}
 		switch {
+		case s.contentHost != "" && strings.EqualFold(hr.Host, s.contentHost) && (route == nil || !route.Content):
+			s.fail(seen, core.Errorf(core.NotFound, "Not Found: only artifacts are served at %s", s.contentHost))
 		case route != nil:
 			s.serve(seen, hr, route)
 		case hr.Method == http.MethodOptions:

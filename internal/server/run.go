@@ -228,6 +228,7 @@ func Run(ctx context.Context, s Settings, st Storage, version string, log *slog.
 		Blobs:          blobs,
 		Key:            st.Key,
 		Public:         public,
+		Content:        s.Content,
 		Clock:          core.SystemClock,
 		Log:            log,
 		Version:        version,

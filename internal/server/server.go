@@ -43,6 +43,8 @@ type Parts struct {
 	Blobs  *blob.Store
 	Key    seal.Key
 	Public core.PublicURL
+	// Content is where browsers fetch artifacts, on an origin that has nothing else; empty: at Public.
+	Content core.PublicURL
 	// Clock is that of this process. What is saved or compared with what was saved goes by the database's
 	// clock, which replicas share.
 	Clock core.Clock
@@ -103,6 +105,7 @@ func New(p Parts) (*Server, error) {
 		Sessions:       s.agents.Authenticate,
 		Registrations:  s.agents.AuthenticateRegistration,
 		Public:         p.Public,
+		Content:        p.Content,
 		Limiter:        limiter,
 		Log:            p.Log,
 		Metrics:        metrics,
@@ -145,6 +148,7 @@ func (s *Server) rooms(p Parts, directory *identity.Directory, metrics prometheu
 		Dispatch:  dispatcher,
 		Key:       p.Key,
 		Public:    p.Public,
+		Content:   p.Content,
 		Clock:     p.Clock,
 		Log:       p.Log,
 		Settings:  p.Agents,
@@ -179,6 +183,7 @@ func (s *Server) rooms(p Parts, directory *identity.Directory, metrics prometheu
 		Download:  s.agents.DownloadAddress,
 		Key:       p.Key,
 		Public:    p.Public,
+		Content:   p.Content,
 		Clock:     p.Clock,
 		Log:       p.Log,
 		Provider:  p.Provider,

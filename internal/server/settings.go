@@ -30,6 +30,7 @@ type Settings struct {
 	Listen         string
 	Local          bool           // listen for programs on this machine too, without TLS
 	Public         core.PublicURL // empty: from the address that is listened on
+	Content        core.PublicURL // empty: artifacts are fetched from Public
 	Data           string
 	Database       string // as db.Open takes it
 	Blobs          string
@@ -66,6 +67,9 @@ func ParseSettings(given func(flag string) string) (Settings, error) {
 	var err error
 	if s.Public, err = parsePublicURL(given("public-url")); err != nil {
 		bad("public-url", "%w", err)
+	}
+	if s.Content, err = parseContentURL(given("content-url"), s.Public); err != nil {
+		bad("content-url", "%w", err)
 	}
 	if s.Data == "" {
 		bad("data", "name a folder")
@@ -176,6 +180,26 @@ func parsePublicURL(text string) (core.PublicURL, error) {
 		return "", fmt.Errorf("%q is not a URL such as https://ci.example.com", text)
 	}
 	return core.PublicURL(strings.TrimRight(u.String(), "/")), nil
+}
+
+// parseContentURL returns the origin that artifacts are fetched from. Cookies do not tell ports apart, so it
+// must be another host than that of the pages.
+func parseContentURL(text string, public core.PublicURL) (core.PublicURL, error) {
+	if text == "" {
+		return "", nil
+	}
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
+		return "", fmt.Errorf("%q is not an origin such as https://content.example.com", text)
+	}
+	main, err := url.Parse(string(public))
+	switch {
+	case err != nil || public == "":
+		return "", errors.New("give --public-url too")
+	case strings.EqualFold(main.Hostname(), u.Hostname()):
+		return "", fmt.Errorf("%s is the host of --public-url; give another one that leads to this server too", u.Hostname())
+	}
+	return core.PublicURL(u.Scheme + "://" + u.Host), nil
 }
 
 // listenURL is how a listener is reached from this machine.

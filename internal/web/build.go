@@ -77,7 +77,7 @@ func (s *Site) showBuild(v *visit, status int, o builds.OnBuild, t trouble) erro
 		}
 		page.Jobs = parts.withLog(log)
 	}
-	setLivePolicy(v.w.Header())
+	s.setLivePolicy(v.w.Header())
 	return v.show(status, "build", view{Title: b.Title(), Section: "builds", Page: page})
 }
 

@@ -60,9 +60,10 @@ func setPolicy(h http.Header, formAction string) {
 }
 
 // setLivePolicy lets a page run our own script, which hears from us how things go on, and show the images
-// that a log has in itself.
-func setLivePolicy(h http.Header) {
-	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self' data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
+// that a log has in itself and those that are artifacts.
+func (s *Site) setLivePolicy(h http.Header) {
+	images := strings.TrimSpace("'self' data: " + string(s.Content))
+	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src "+images+"; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
 }
 
 // identify finds out who is there.

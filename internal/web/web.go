@@ -51,6 +51,7 @@ type Config struct {
 	Bus       *bus.Bus
 	Key       seal.Key
 	Public    core.PublicURL
+	Content   core.PublicURL // where artifacts are fetched; empty: at Public
 	Clock     core.Clock
 	Log       *slog.Logger
 	Provider  *Provider // nil: people sign in with passwords only
