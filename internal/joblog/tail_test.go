@@ -367,7 +367,7 @@ func TestStream_ThatIsIdleReadsNothingButTheEpoch(t *testing.T) {
 		}
 		looked := make(chan struct{}, 1000)
 		var checks atomic.Int64
-		d.OnStatement(func(text string) {
+		d.OnStatement(func(text string, _ []any) {
 			switch {
 			case strings.Contains(text, "FROM identity_epoch"):
 				looked <- struct{}{}
