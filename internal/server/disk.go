@@ -38,8 +38,8 @@ func disksOf(d *db.DB, blobs *blob.Store) (disks []disk) {
 	if folder := d.Folder(); folder != "" {
 		disks = append(disks, disk{databaseDisk, folder})
 	}
-	if folder := blobs.Folder(); folder != "" {
-		disks = append(disks, disk{blobsDisk, folder})
+	if blobs != nil && blobs.Folder() != "" {
+		disks = append(disks, disk{blobsDisk, blobs.Folder()})
 	}
 	return disks
 }
