@@ -258,12 +258,17 @@ func eachOnce(s definition.SoftFail) definition.SoftFail {
 	return s
 }
 
-// plugins returns plugins as agents read them.
+// plugins returns plugins as agents read them: agents that get their steps from here and not from an upload
+// of their own expect full sources.
 func plugins(list []definition.Plugin) json.RawMessage {
 	if len(list) == 0 {
 		return nil
 	}
-	text, err := json.Marshal(list)
+	full := slices.Clone(list)
+	for i := range full {
+		full[i].Source = full[i].FullSource()
+	}
+	text, err := json.Marshal(full)
 	if err != nil {
 		panic(err) // they came from YAML, in the shapes that JSON has
 	}

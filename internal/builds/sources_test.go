@@ -24,7 +24,7 @@ func TestCreate_BuildsVisualPipelines(t *testing.T) {
 			"state": "scheduled", "jobs.0.name": "Unit", "jobs.0.command": "make", "jobs.0.artifact_paths": "bin/*", "jobs.0.agent_query_rules": []any{"queue=default"}, "jobs.0.state": "scheduled",
 			"jobs.1.type": "waiter", "jobs.2.type": "manual", "jobs.2.label": "Release?", "jobs.3.type": "trigger", "jobs.3.async": true, "jobs.3.state": "waiting",
 		})
-		wantAt(t, w.ada.Get(acme+"/jobs/"+created.String("jobs.0.id")+"/env"), map[string]any{"env.STAGE": "test", "env.A": "step", "env.SERVICE_TIMEOUT": "5", "env.SERVICE_PLUGINS": `[{"docker#v5":{"image":"go"}}]`})
+		wantAt(t, w.ada.Get(acme+"/jobs/"+created.String("jobs.0.id")+"/env"), map[string]any{"env.STAGE": "test", "env.A": "step", "env.SERVICE_TIMEOUT": "5", "env.SERVICE_PLUGINS": `[{"github.com/buildkite-plugins/docker-buildkite-plugin#v5":{"image":"go"}}]`})
 		other := w.ada.Post(path, map[string]any{"commit": "HEAD", "branch": "other"}).Want(http.StatusCreated)
 		wantAt(t, other, map[string]any{"jobs.0.state": "broken", "jobs.0.broken_reason": "branch_mismatch", "jobs.2.state": "blocked", "state": "passed", "blocked": true})
 		w.ada.Put(acme+"/jobs/"+other.String("jobs.2.id")+"/unblock", nil).Want(http.StatusOK)

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
+	"strings"
 )
 
 // A Plugin is the source of a plugin with its configuration in the shapes that JSON has.
@@ -16,6 +18,34 @@ type Plugin struct {
 // MarshalJSON writes the plugin as agents read it: an object with the source as its one key.
 func (p Plugin) MarshalJSON() ([]byte, error) {
 	return json.Marshal(map[string]any{p.Source: p.Config})
+}
+
+// pluginSuffix ends the name of a repository that holds a plugin.
+const pluginSuffix = "-buildkite-plugin"
+
+// FullSource returns the source as agents fetch it: docker#v5 stands for the repository of that name among
+// the common plugins, acme/thing#v1 for one of acme on GitHub. URLs and paths stay as they are.
+func (p Plugin) FullSource() string {
+	if p.Source == "" || strings.ContainsAny(p.Source[:1], `/.\`) {
+		return p.Source
+	}
+	// An error means a form such as git@host:acme/thing, a scheme one such as ssh://.
+	if u, err := url.Parse(p.Source); err != nil || u.Scheme != "" {
+		return p.Source
+	}
+	name, version, versioned := strings.Cut(p.Source, "#")
+	switch strings.Count(name, "/") {
+	case 0:
+		name = "github.com/buildkite-plugins/" + name + pluginSuffix
+	case 1:
+		name = "github.com/" + name + pluginSuffix
+	default:
+		return p.Source
+	}
+	if versioned {
+		name += "#" + version
+	}
+	return name
 }
 
 // errPlugin is about what cannot be read as a plugin.
