@@ -70,7 +70,7 @@ func TestAcquire_GivesTheJobWithItsEnvironment(t *testing.T) {
 			"_ORGANIZATION_SLUG": "acme", "_PIPELINE_SLUG": "hello", "_PIPELINE_PROVIDER": "git", "_COMMAND": "make", "_PULL_REQUEST": "false",
 			"_AGENT_META_DATA_OS": "linux", "_AGENT_META_DATA_QUEUE": "default", "_AGENT_META_DATA_BIG_DISK": "yes", "_LABEL": "Make", "_STEP_KEY": "make",
 			"_MESSAGE": "Say hello", "_ARTIFACT_PATHS": "out/*", "_TIMEOUT": "7", "_CLUSTER_NAME": "Default", "_CLUSTER_ID": servertest.AcmeClusterID,
-			"_RETRY_COUNT": "0", "_BUILD_NUMBER": "1", "_SOURCE": "api", "_BUILD_CREATOR": "Ada", "_PLUGINS": `[{"docker#v5":{"image":"go"}}]`,
+			"_RETRY_COUNT": "0", "_BUILD_NUMBER": "1", "_SOURCE": "api", "_BUILD_CREATOR": "Ada", "_PLUGINS": `[{"github.com/buildkite-plugins/docker-buildkite-plugin#v5":{"image":"go"}}]`,
 		} {
 			for _, prefix := range []string{"SERVICE", "BUILDKITE"} {
 				if got, ok := job.Env[prefix+name]; !ok || got != want {

@@ -22,8 +22,39 @@ func (s *Service) Environment(org *identity.Organization, p *pipelines.Pipeline,
 	maps.Copy(env, j.Work.Env)
 	if j.Type == flow.Script {
 		maps.Copy(env, s.serviceEnv(org, p, b, j))
+		fillIn(env)
 	}
 	return env
+}
+
+// expected are variables that scripts read under "set -u", whether or not there is something to say, with
+// what they hold when there is not.
+var expected = map[string]string{
+	"BUILD_AUTHOR":                       "",
+	"BUILD_AUTHOR_EMAIL":                 "",
+	"BUILD_CREATOR":                      "",
+	"BUILD_CREATOR_EMAIL":                "",
+	"PULL_REQUEST_BASE_BRANCH":           "",
+	"PULL_REQUEST_DRAFT":                 "false",
+	"PULL_REQUEST_LABELS":                "",
+	"PULL_REQUEST_REPO":                  "",
+	"REBUILT_FROM_BUILD_ID":              "",
+	"REBUILT_FROM_BUILD_NUMBER":          "",
+	"TIMEOUT":                            "false",
+	"TRIGGERED_FROM_BUILD_ID":            "",
+	"TRIGGERED_FROM_BUILD_NUMBER":        "",
+	"TRIGGERED_FROM_BUILD_PIPELINE_SLUG": "",
+}
+
+// fillIn adds the expected variables that are not there, under the name of either prefix.
+func fillIn(env map[string]string) {
+	for name, value := range expected {
+		_, own := env["SERVICE_"+name]
+		_, known := env["BUILDKITE_"+name]
+		if !own && !known {
+			env["SERVICE_"+name] = value
+		}
+	}
 }
 
 // CheckoutEnvironment returns the variables of a command job for whoever runs it: those of Environment, with the
@@ -49,6 +80,9 @@ func (s *Service) serviceEnv(org *identity.Organization, p *pipelines.Pipeline, 
 	})
 	if len(j.Work.Plugins) > 0 {
 		env["SERVICE_PLUGINS"] = string(j.Work.Plugins)
+	}
+	if image, ok := j.Work.Attributes["image"].(string); ok {
+		env["SERVICE_IMAGE"] = image
 	}
 	maps.Copy(env, j.Work.checkoutEnv())
 	if j.Timeout != nil {

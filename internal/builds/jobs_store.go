@@ -2,6 +2,8 @@ package builds
 
 import (
 	"errors"
+	"strconv"
+	"strings"
 
 	"stackyard/internal/core"
 	"stackyard/internal/db"
@@ -78,11 +80,23 @@ func describeJobs(q *db.Q, jobs ...*Job) error {
 	for _, j := range jobs {
 		s := steps[j.StepID]
 		j.Step, j.Label, j.Work, j.StepWork = s.StepRef, s.label, s.work, s.work
+		if j.ParallelIndex != nil {
+			j.Label = parallelLabel(s.label, *j.ParallelIndex, *j.ParallelTotal)
+		}
 	}
 	if err := describeOwn(q, jobs); err != nil {
 		return err
 	}
 	return describeChildren(q, jobs)
+}
+
+// parallelLabel returns the label of a job of a parallel step: %n is the index of the job from 0, %N from 1,
+// and %t how many jobs there are.
+func parallelLabel(label string, index, total int) string {
+	if !strings.Contains(label, "%") {
+		return label
+	}
+	return strings.NewReplacer("%n", strconv.Itoa(index), "%N", strconv.Itoa(index+1), "%t", strconv.Itoa(total)).Replace(label)
 }
 
 type describedStep struct {

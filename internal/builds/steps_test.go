@@ -243,7 +243,7 @@ steps:
 				"env.SERVICE_LABEL":          "On " + values[0],
 				"env.SERVICE_COMMAND":        "run " + values[0],
 				"env.SERVICE_ARTIFACT_PATHS": "out/*",
-				"env.SERVICE_PLUGINS":        `[{"docker#v1":{"image":"go:` + values[1] + `","keep":[1,true]}}]`,
+				"env.SERVICE_PLUGINS":        `[{"github.com/buildkite-plugins/docker-buildkite-plugin#v1":{"image":"go:` + values[1] + `","keep":[1,true]}}]`,
 			})
 		}
 		// A new attempt is of the same combination.
@@ -325,7 +325,7 @@ func TestSteps_TimeOutAsStepPipelineAndOrganizationSay(t *testing.T) {
 			pipeline, organization map[string]any
 			a, b                   string
 		}{
-			{"nothing", nil, nil, "30", ""},
+			{"nothing", nil, nil, "30", "false"},
 			{"the organization's default", nil, map[string]any{"default_timeout_in_minutes": 20}, "30", "20"},
 			{"the pipeline's default", map[string]any{"default_command_step_timeout": 15}, nil, "30", "15"},
 			{"the pipeline's maximum", map[string]any{"maximum_command_step_timeout": 25}, nil, "25", "15"},
