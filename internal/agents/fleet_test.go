@@ -17,7 +17,7 @@ import (
 
 // serve starts a server as it is released, with real time and all that it does in the background, which
 // keeps agents waiting for as long as it is told.
-func serve(b *testing.B, d *db.DB, hold func() time.Duration) *servertest.Server {
+func serve(b *testing.B, d *db.DB, hold func(idle time.Duration) time.Duration) *servertest.Server {
 	s := servertest.Start(b, d, func(p *server.Parts) {
 		p.Clock = core.SystemClock
 		p.Agents.HoldPing = hold

@@ -54,9 +54,9 @@ func BenchmarkIdleFleet(b *testing.B) {
 func benchmarkIdleFleet(b *testing.B, engine db.Engine) {
 	const size = 5_000
 	var settled atomic.Bool
-	s := serve(b, dbtest.New(b, engine), func() time.Duration {
+	s := serve(b, dbtest.New(b, engine), func(idle time.Duration) time.Duration {
 		if settled.Load() {
-			return agents.HoldPing()
+			return agents.HoldPing(max(idle, time.Minute))
 		}
 		return 20 * time.Second // until all of them are there
 	})

@@ -29,7 +29,7 @@ const (
 
 func benchmarkLifecycle(b *testing.B, engine db.Engine) {
 	d := onDisk(b, engine)
-	s := serve(b, d, func() time.Duration { return 100 * time.Millisecond })
+	s := serve(b, d, func(time.Duration) time.Duration { return 100 * time.Millisecond })
 	s.As(b, servertest.Ada).Patch(hello, fields{"configuration": fmt.Sprintf("steps: [{command: work, parallelism: %d}]", lifecycleJobs)}).Want(200)
 	fleet := enlist(b, s.URL, lifecycleAgents)
 	var ours, theirs time.Duration

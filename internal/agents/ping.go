@@ -27,9 +27,20 @@ const (
 	disconnectIt action = "disconnect"
 )
 
-// HoldPing is how long an agent is kept waiting for a job: at random, so that agents which started
-// together do not ask together for ever.
-func HoldPing() time.Duration { return 5*time.Second + rand.N(5*time.Second) }
+// The bounds of how long a ping is held.
+const (
+	minHold = time.Second
+	maxHold = 10 * time.Second
+)
+
+// HoldPing returns how long a ping is held for an agent that has been idle for some time. Agents look only
+// between pings whether they have been idle for long enough to leave, and the server does not know how long
+// that is; so the hold grows with the idle time. It is random, so that agents that started together do not
+// ping together.
+func HoldPing(idle time.Duration) time.Duration {
+	hold := min(max(idle/4, minHold), maxHold)
+	return hold/2 + rand.N(hold/2)
+}
 
 // atOnce is how long it may take at most to find a job for an agent that is not kept waiting.
 const atOnce = 2 * time.Second
@@ -61,7 +72,11 @@ func (now *standing) offersJob() bool {
 // that a job is taken the moment it can be. It is not held back when the agent had better know at once:
 // when it is to do something else, takes no jobs this way, or has just ended one and may want to leave.
 func (s *Service) ping(ctx context.Context, e *session) (answer, error) {
-	wait, patience := s.dispatch.Wait, s.HoldPing()
+	known, _, err := s.current(ctx, e)
+	if err != nil {
+		return answer{}, err
+	}
+	wait, patience := s.dispatch.Wait, s.HoldPing(known.idleFor(s.clock()))
 	finished := e.justFinished()
 	if finished {
 		wait, patience = s.dispatch.Try, min(patience, atOnce)
@@ -130,6 +145,15 @@ func (s *Service) awaitChange(ctx context.Context, e *session, changed <-chan st
 	case <-s.draining:
 	case <-ctx.Done():
 	}
+}
+
+// idleFor is how long the agent has had nothing to do on this connection.
+func (a *Agent) idleFor(now time.Time) time.Duration {
+	since := a.idleSince()
+	if a.ConnectedAt.After(since) {
+		since = a.ConnectedAt
+	}
+	return now.Sub(since)
 }
 
 // idleSince is when the agent ended its last job, or came.

@@ -28,7 +28,7 @@ func BenchmarkPing(b *testing.B) {
 
 func benchmarkPing(b *testing.B, hold time.Duration, listen func(http.Handler) *httptest.Server) {
 	const agents, each = 256, 40
-	s := serve(b, dbtest.New(b, db.SQLite), func() time.Duration { return hold })
+	s := serve(b, dbtest.New(b, db.SQLite), func(time.Duration) time.Duration { return hold })
 	ours := listen(s)
 	b.Cleanup(ours.Close)
 	bare := listen(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -25,7 +25,7 @@ func BenchmarkReaction(b *testing.B) {
 const reactionAgents = 1_000
 
 func benchmarkReaction(b *testing.B, engine db.Engine, jobs, builds int) {
-	s := serve(b, dbtest.New(b, engine), func() time.Duration { return 10 * time.Second })
+	s := serve(b, dbtest.New(b, engine), func(time.Duration) time.Duration { return 10 * time.Second })
 	ada := s.As(b, servertest.Ada)
 	ada.Patch(hello, fields{"configuration": fmt.Sprintf("steps: [{command: work, parallelism: %d}]", jobs)}).Want(200)
 	r := &reaction{taken: make(chan error), ahead: make(chan struct{}), ended: make(chan error), accepted: map[string]time.Time{}}

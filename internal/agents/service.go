@@ -68,8 +68,8 @@ type Parts struct {
 type Settings struct {
 	// LostAfter is how long an agent may be silent before it counts as lost.
 	LostAfter time.Duration
-	// HoldPing returns how long an agent that asks for a job is kept waiting for one.
-	HoldPing func() time.Duration
+	// HoldPing returns how long a ping is held for an agent that has been idle for some time.
+	HoldPing func(idle time.Duration) time.Duration
 }
 
 // The bounds of LostAfter.
