@@ -91,7 +91,7 @@ func benchmarkIdleFleet(b *testing.B, engine db.Engine) {
 		flush += asked.Of("agent_presence", "identity_epoch")
 		jobs := asked.Of("WITH RECURSIVE present")
 		polls += jobs
-		poll += jobs + asked.Of("WITH kinds", "clock_timestamp")
+		poll += jobs + asked.Of("WITH kinds", "clock_timestamp", "a.queue_id, j.id, j.state FROM agents a")
 		if asked.Total() > 0 {
 			b.Errorf("besides, there were:\n%s", asked)
 		}
