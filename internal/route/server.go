@@ -305,7 +305,7 @@ const maxReasons = 10
 // people nothing else.
 func (r *Route) worded(err error) error {
 	e, ok := errors.AsType[*core.Error](err)
-	if !ok || len(e.Fields) == 0 || r.PlainValidation {
+	if !ok || len(e.Fields) == 0 || e.Message != core.ValidationFailed || r.PlainValidation {
 		return err
 	}
 	worded := *e
