@@ -97,14 +97,15 @@ func TestChunks_MayComeALittleLate(t *testing.T) {
 	})
 }
 
-func TestChunks_AreDroppedWhenTheLogWasDeleted(t *testing.T) {
+func TestChunks_AreKeptAfterTheLogWasDeleted(t *testing.T) {
 	whileRunning(t, nil, func(t *testing.T, w *running) {
 		w.chunk(1, 0, "one ").Want(http.StatusOK)
 		service, job := w.logs()
 		w.ok(service.Delete(t.Context(), job))
-		w.chunk(2, 4, "two").Want(http.StatusOK)
-		wantEqual(t, "log", w.log(), "")
 		wantEqual(t, "objects", w.objects(), 0)
+		w.chunk(1, 0, "one ").Want(http.StatusOK) // again
+		w.chunk(2, 4, "two").Want(http.StatusOK)
+		wantEqual(t, "log", w.log(), "two")
 	})
 }
 
