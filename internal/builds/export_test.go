@@ -20,9 +20,9 @@ func (s *Service) RemoveOld(ctx context.Context) (more bool, err error) {
 	return more, err
 }
 
-// Waiting returns how many words wait for a build.
+// Waiting returns how many updates wait for a build.
 func (s *Service) Waiting(buildID string) int {
-	s.turns.mu.Lock()
-	defer s.turns.mu.Unlock()
-	return len(s.turns.waiting[buildID])
+	s.updates.mu.Lock()
+	defer s.updates.mu.Unlock()
+	return len(s.updates.waiting[buildID])
 }

@@ -105,17 +105,17 @@ func (s *Service) AcquireIf(ctx context.Context, orgID, jobID, agentID string, m
 
 // Accept notes that the agent took the job.
 func (s *Service) Accept(ctx context.Context, orgID, jobID, holder string) error {
-	return s.tell(ctx, orgID, jobID, false, func(u *unit) error { return u.run.Accept(jobID, holder) })
+	return s.submit(ctx, orgID, jobID, false, func(u *unit) error { return u.run.Accept(jobID, holder) })
 }
 
 // Start notes that the agent began to run the job.
 func (s *Service) Start(ctx context.Context, orgID, jobID, holder string) error {
-	return s.tell(ctx, orgID, jobID, false, func(u *unit) error { return u.run.Start(jobID, holder) })
+	return s.submit(ctx, orgID, jobID, false, func(u *unit) error { return u.run.Start(jobID, holder) })
 }
 
 // Finish notes how the job ended, and with detail, which may be empty, why in words.
 func (s *Service) Finish(ctx context.Context, orgID, jobID, holder string, exit flow.Exit, detail string) error {
-	return s.tell(ctx, orgID, jobID, true, func(u *unit) error {
+	return s.submit(ctx, orgID, jobID, true, func(u *unit) error {
 		if err := u.run.Finish(jobID, holder, exit); err != nil || detail == "" {
 			return err
 		}

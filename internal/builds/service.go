@@ -3,6 +3,7 @@ package builds
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 
 	"stackyard/internal/core"
@@ -21,7 +22,7 @@ type Service struct {
 	observers  []Observer
 	agentNames AgentNames
 	stackKey   StackKey
-	turns      turns
+	updates    updateQueues
 	whose      whose
 }
 
@@ -48,12 +49,21 @@ func (s *Service) write(ctx context.Context, fn func(q *db.Q, then *followUps) e
 	return refused(err)
 }
 
-// refused gives an error of flow about a job in the wrong state the kind that a person is told.
+// refused gives an error of flow about a job in the wrong state, and that of a build whose jobs keep moving,
+// the kind that the caller is told.
 func refused(err error) error {
+	if errors.Is(err, errMoved) {
+		return busy(err)
+	}
 	if move, ok := errors.AsType[*flow.MoveError](err); ok {
 		return core.Errorf(core.Unprocessable, "The job is %s, so it cannot become %s", move.From, move.To)
 	}
 	return err
+}
+
+// busy returns the error of a build that could not be changed for now.
+func busy(cause error) error {
+	return fmt.Errorf("%w: %w", &core.Error{Kind: core.Unavailable, Message: "The build is busy; try again.", RetryAfter: 1}, cause)
 }
 
 // change does one unit of work on a build of an organization.

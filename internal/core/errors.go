@@ -3,6 +3,7 @@ package core
 import (
 	"errors"
 	"fmt"
+	"runtime/debug"
 )
 
 // Kind says what went wrong in terms of who must act; one place (route) turns kinds into statuses.
@@ -88,4 +89,12 @@ func (p Problems) Err() error {
 		return nil
 	}
 	return &Error{Kind: Unprocessable, Message: ValidationFailed, Fields: p}
+}
+
+// CatchPanic turns a panic of the function that defers it into an error with the stack. It is for work whose
+// failure must not end the process.
+func CatchPanic(err *error) {
+	if r := recover(); r != nil {
+		*err = fmt.Errorf("panic: %v\n%s", r, debug.Stack())
+	}
 }

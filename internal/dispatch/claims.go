@@ -85,11 +85,7 @@ func (c *claims) claim(buildID string, batch []pick) {
 	ctx, cancel := context.WithTimeout(context.Background(), claimTimeout)
 	defer cancel()
 	d := c.dispatcher
-	offers := make([]flow.Offer, len(batch))
-	for i, p := range batch {
-		offers[i] = flow.Offer{JobID: p.row.jobID, AgentID: p.waiter.ID}
-	}
-	ids, err := d.jobs.Assign(ctx, batch[0].row.organizationID, buildID, offers)
+	ids, err := c.assign(ctx, buildID, batch)
 	if core.KindOf(err) == core.NotFound {
 		err = nil // the build is gone, and its jobs with it
 	}
@@ -118,6 +114,17 @@ func (c *claims) claim(buildID string, batch []pick) {
 	for q, outcomes := range byQueue {
 		q.settle(outcomes)
 	}
+}
+
+// assign assigns jobs of a build and returns the ids of those that were assigned. A panic is an error like any
+// other: the agents go on waiting.
+func (c *claims) assign(ctx context.Context, buildID string, batch []pick) (ids []string, err error) {
+	defer core.CatchPanic(&err)
+	offers := make([]flow.Offer, len(batch))
+	for i, p := range batch {
+		offers[i] = flow.Offer{JobID: p.row.jobID, AgentID: p.waiter.ID}
+	}
+	return c.dispatcher.jobs.Assign(ctx, batch[0].row.organizationID, buildID, offers)
 }
 
 // An outcome is what became of a pick.

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"stackyard/internal/core"
 	"stackyard/internal/db"
 	"stackyard/internal/identity"
 )
@@ -200,7 +201,9 @@ func (q *queue) worth() bool {
 }
 
 // look finds the best jobs for those who wait, and picks who gets which.
+// A panic is an error like any other: the queue is looked at again after a pause.
 func (q *queue) look() (picks []pick, err error) {
+	defer core.CatchPanic(&err)
 	q.mu.Lock()
 	if len(q.waiting) == 0 {
 		q.mu.Unlock()

@@ -79,13 +79,14 @@ func (q *queue) pick(s sight) []pick {
 		s.shares.add(pipelineID)
 	}
 	picks := match(free, q.waiting, s)
+	left := s.left(len(free) - len(picks))
 	for _, p := range picks {
 		p.waiter.picked = true
 		q.taken[p.row.jobID] = p.row.pipelineID
 		q.picked[p.row.set]++
 	}
 	q.waiting = slices.DeleteFunc(q.waiting, func(w *waiter) bool { return w.picked })
-	q.left = s.left(len(free) - len(picks))
+	q.left = left
 	q.dismiss()
 	return picks
 }

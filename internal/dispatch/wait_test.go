@@ -431,3 +431,37 @@ func TestRetry_GoesToTheAgentThatTheQueuePrefers(t *testing.T) {
 		})
 	}
 }
+
+func TestWait_GoesOnAfterPanics(t *testing.T) {
+	for name, arm := range map[string]func(w *world, fault func()){
+		"in the look": func(w *world, fault func()) {
+			w.OnStatement(func(text string, _ []any) {
+				if strings.Contains(text, "WITH RECURSIVE present") {
+					fault()
+				}
+			})
+		},
+		"in the claim": func(w *world, fault func()) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.before = fault
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			each(t, func(t *testing.T, w *world) {
+				var panics atomic.Int64
+				arm(w, func() {
+					if panics.Add(1) <= 2 {
+						panic("out of paper")
+					}
+				})
+				t.Cleanup(func() { w.OnStatement(func(string, []any) {}) })
+				w.build("{command: a, key: a}")
+				wantEqual(t, "job", w.now(w.agent("agent")), "a")
+				if panics.Load() < 3 {
+					t.Errorf("%d attempts, want two that panic and one more", panics.Load())
+				}
+			})
+		})
+	}
+}

@@ -25,7 +25,7 @@ import "time"
 
 // A Run is one unit of work on one build. It is not safe for concurrent use. It takes any number of
 // events, of which only the first may add steps. After an event returns an error nothing of the run
-// may be written.
+// may be written, unless [Run.Edits] says that it has changed nothing.
 type Run struct {
 	store Store
 	build *Build
@@ -39,6 +39,7 @@ type Run struct {
 	// groups are concurrency groups in which a place may have become free or been asked for.
 	groups ordered[string]
 	moves  []BuildState
+	edits  int
 }
 
 // New returns a unit of work on a build. All that happens in it happens at now; newID makes the ids
@@ -71,6 +72,10 @@ type JobChange struct {
 	Job  *Job
 	From JobState
 }
+
+// Edits counts the changes to jobs so far. An event that was refused without adding to it has changed nothing,
+// and the run can go on.
+func (r *Run) Edits() int { return r.edits }
 
 // Changes tells what the run has changed so far.
 func (r *Run) Changes() Changes {

@@ -66,6 +66,7 @@ func (r *Run) start() {
 
 // change changes a job and all counts with it.
 func (r *Run) change(j *Job, do func()) {
+	r.edits++
 	s := r.steps[j.StepID]
 	before, queued, slot := s.counters(), j.Queued, j.State.HoldsSlot()
 	r.count(s, j, -1)

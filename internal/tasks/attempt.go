@@ -3,12 +3,11 @@ package tasks
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
-	"runtime/debug"
 	"strings"
 	"time"
 
+	"stackyard/internal/core"
 	"stackyard/internal/db"
 )
 
@@ -96,11 +95,7 @@ func (k *kind) try(ctx context.Context, d *Due) (err error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, k.timeout)
 	defer cancel()
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("panic: %v\n%s", r, debug.Stack())
-		}
-	}()
+	defer core.CatchPanic(&err)
 	return k.do(ctx, d)
 }
 

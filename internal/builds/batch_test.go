@@ -2,10 +2,12 @@ package builds_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -24,7 +26,9 @@ type crowd struct {
 	begun chan struct{} // closed when it has begun
 
 	mu    sync.Mutex
-	units []string // the states that jobs came into, for each unit of work
+	units []string                           // the states that jobs came into, for each unit of work
+	fault func(moved []flow.JobChange) error // of a unit of work after the first
+	opens atomic.Int64                       // how often the build was locked
 }
 
 func newCrowd(t *testing.T, w *world, size int, state flow.JobState) *crowd {
@@ -40,6 +44,12 @@ func newCrowd(t *testing.T, w *world, size int, state flow.JobState) *crowd {
 		}
 	}
 	w.service.Observe(c.observe)
+	w.DB.OnStatement(func(text string, _ []any) {
+		if strings.Contains(text, "FROM builds b\n\tJOIN build_details") {
+			c.opens.Add(1)
+		}
+	})
+	t.Cleanup(func() { w.DB.OnStatement(func(string, []any) {}) })
 	return c
 }
 
@@ -54,6 +64,10 @@ func (c *crowd) observe(_ *db.Q, _ *builds.Build, moved []flow.JobChange) error 
 	if len(c.units) == 0 {
 		close(c.begun)
 		<-c.stop
+	} else if c.fault != nil {
+		if err := c.fault(moved); err != nil {
+			return err
+		}
 	}
 	c.units = append(c.units, strings.Join(states, " "))
 	return nil
@@ -98,7 +112,7 @@ func (c *crowd) finish(status int) func(id string) error {
 	}
 }
 
-func TestTell_DoesTogetherWhatWaits(t *testing.T) {
+func TestSubmit_BatchesUpdatesThatWait(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		c := newCrowd(t, w, 4, flow.Assigned)
 		accept := c.accept(someAgent)
@@ -110,7 +124,7 @@ func TestTell_DoesTogetherWhatWaits(t *testing.T) {
 	})
 }
 
-func TestTell_RefusesNobodyForOthers(t *testing.T) {
+func TestSubmit_AppliesTheOthersWhenSomeAreRefused(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		c := newCrowd(t, w, 4, flow.Assigned)
 		accept, alien := c.accept(someAgent), c.accept(otherAgent)
@@ -121,11 +135,12 @@ func TestTell_RefusesNobodyForOthers(t *testing.T) {
 			}
 		}
 		c.wantUnits("accepted", "accepted accepted")
+		wantEqual(t, "transactions", c.opens.Load(), 2)
 		wantEqual(t, "holders", strings.Join(w.rowsOf(`SELECT DISTINCT agent_id FROM jobs`), " "), someAgent)
 	})
 }
 
-func TestTell_EndsJobsApartFromOtherWords(t *testing.T) {
+func TestSubmit_EndsJobsApartFromOtherUpdates(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		c := newCrowd(t, w, 4, flow.Running)
 		repeat := func(id string) error { return c.service.Start(c.t.Context(), c.orgID, id, someAgent) }
@@ -136,7 +151,7 @@ func TestTell_EndsJobsApartFromOtherWords(t *testing.T) {
 	})
 }
 
-func TestTell_ForgetsWhoHasGoneMeanwhile(t *testing.T) {
+func TestSubmit_DropsUpdatesOfCallersThatHaveLeft(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		c := newCrowd(t, w, 3, flow.Assigned)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -152,4 +167,49 @@ func TestTell_ForgetsWhoHasGoneMeanwhile(t *testing.T) {
 		w.ok(errs[1])
 		wantEqual(t, "accepted", len(w.rowsOf(`SELECT id FROM jobs WHERE state = 'accepted'`)), 2)
 	})
+}
+
+func TestSubmit_GivesAllAFailureOfTheDatabaseAndDoesNotRetry(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		c := newCrowd(t, w, 8, flow.Assigned)
+		c.fault = func([]flow.JobChange) error { return core.Errorf(core.Unavailable, "The database does not answer") }
+		accept := c.accept(someAgent)
+		for i, err := range c.together(accept, slices.Repeat([]func(string) error{accept}, 8)...) {
+			if core.KindOf(err) != core.Unavailable {
+				t.Errorf("update %d: %v", i, err)
+			}
+		}
+		wantEqual(t, "transactions", c.opens.Load(), 2)
+	})
+}
+
+func TestSubmit_AppliesTheOthersWhenOneFails(t *testing.T) {
+	for name, fail := range map[string]func() error{
+		"with an error": func() error { return errors.New("it failed") },
+		"with a panic":  func() error { panic("it failed") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			each(t, func(t *testing.T, w *world) {
+				c := newCrowd(t, w, 8, flow.Assigned)
+				poison := c.jobs[5]
+				c.fault = func(moved []flow.JobChange) error {
+					if slices.ContainsFunc(moved, func(m flow.JobChange) bool { return m.Job.ID == poison }) {
+						return fail()
+					}
+					return nil
+				}
+				accept := c.accept(someAgent)
+				for i, err := range c.together(accept, slices.Repeat([]func(string) error{accept}, 8)...) {
+					if (err != nil) != (i == 5) {
+						t.Errorf("update %d: %v", i, err)
+					}
+				}
+				wantEqual(t, "accepted", len(w.rowsOf(`SELECT id FROM jobs WHERE state = 'accepted'`)), 8)
+				wantEqual(t, "transactions", c.opens.Load(), 1+1+2+2+2) // the halves of 8, 4 and 2
+				// The build goes on.
+				c.fault = nil
+				w.ok(accept(poison))
+			})
+		})
+	}
 }
