@@ -59,7 +59,7 @@ func scanFlowStep(scan db.Scan) (*flow.Step, error) {
 // flowJobColumns are what flow knows of a job j.
 const flowJobColumns = `
 		j.id, j.type, j.soft_fail, j.broken_reason, j.step_id, j.state, j.agent_id, j.unreachable, j.exit_status, j.signal, j.signal_reason,
-		j.soft_failed, j.promised_exit_status, j.promised_at, j.promise_fails, j.retried, j.retried_in, j.retry_of, COALESCE(j.retry_type, ''),
+		j.soft_failed, j.promised_exit_status, j.promised_at, j.promise_ignored, j.promise_fails, j.retried, j.retried_in, j.retry_of, COALESCE(j.retry_type, ''),
 		j.retries_count, j.rule_uses, j.queued, j.concurrency_wait,
 		j.limited_at, j.runnable_at, j.started_at, j.finished_at, j.expired_at, j.unblocked_at`
 
@@ -67,7 +67,7 @@ const flowJobColumns = `
 func flowJobDest(j *flow.Job) []any {
 	return []any{
 		&j.ID, &j.Type, db.ToJSON(&j.SoftFail), db.ToText(&j.BrokenReason), &j.StepID, &j.State, db.ToText(&j.AgentID), &j.Unreachable, &j.ExitStatus, db.ToText(&j.Signal), db.ToText(&j.SignalReason),
-		&j.SoftFailed, &j.PromisedExitStatus, db.ToTime(&j.PromisedAt), &j.PromiseFails, &j.Retried, db.ToText(&j.RetriedIn), db.ToText(&j.RetryOf), &j.RetryType,
+		&j.SoftFailed, &j.PromisedExitStatus, db.ToTime(&j.PromisedAt), &j.PromiseIgnored, &j.PromiseFails, &j.Retried, db.ToText(&j.RetriedIn), db.ToText(&j.RetryOf), &j.RetryType,
 		&j.RetriesCount, db.ToJSON(&j.RuleUses), &j.Queued, toDuration{&j.ConcurrencyWait},
 		db.ToTime(&j.LimitedAt), db.ToTime(&j.RunnableAt), db.ToTime(&j.StartedAt), db.ToTime(&j.FinishedAt), db.ToTime(&j.ExpiredAt), db.ToTime(&j.UnblockedAt),
 	}

@@ -33,8 +33,8 @@ func (w *world) zoo() {
 	for _, name := range []string{"running", "promised", "promised-soft", "canceling", "timed-out", "timing-out"} {
 		w.start(w.job(1, name))
 	}
-	w.ok(w.service.Promise(ctx, w.orgID, w.job(1, "promised"), "", 3))
-	w.ok(w.service.Promise(ctx, w.orgID, w.job(1, "promised-soft"), "", 3))
+	w.ok(w.service.Promise(ctx, w.orgID, w.job(1, "promised"), "", 3, true))
+	w.ok(w.service.Promise(ctx, w.orgID, w.job(1, "promised-soft"), "", 3, true))
 	w.ok(w.assign(w.job(1, "assigned")))
 	w.ok(w.assign(w.job(1, "accepted")))
 	w.ok(w.service.Accept(ctx, w.orgID, w.job(1, "accepted"), ""))
@@ -120,6 +120,26 @@ func TestJobs_ShowWhatAJobPromised(t *testing.T) {
 		// The promise wins over an exit that would have passed.
 		w.end(w.job(1, "promised"), 0)
 		wantAt(t, w.ada.Get(acme+"/jobs/"+w.job(1, "promised")), map[string]any{"state": "failed", "exit_status": 3, "promised_exit_status": 3})
+	})
+}
+
+func TestPromise_CountsNowhereWithoutEarlyFailures(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.Apply("organizations: [{slug: acme, features: {early_failures: false}}]")
+		w.steps("{command: a, key: a}", "{command: b, key: b, cancel_on_build_failing: true}")
+		w.create(nil)
+		agent := w.Register(t, nil)
+		job := agent.Acquire(w.job(1, "a")).Start()
+		job.Put(job.Path("/promise_failure"), map[string]any{"exit_status": 3}).Want(http.StatusNoContent)
+		wantAt(t, w.ada.Get(acme+"/jobs/"+job.ID), map[string]any{"state": "running", "promised_exit_status": 3})
+		w.wantStates(1, "running", "a running, b scheduled")
+		wantEqual(t, "failed jobs", keysOf(w.list(hello+"/1/jobs?state[]=failed")), "")
+		// The promise is not kept either, whatever becomes of the switch.
+		w.Apply("organizations: [{slug: acme, features: {early_failures: true}}]")
+		wantEqual(t, "running jobs", keysOf(w.list(hello+"/1/jobs?state[]=running")), "a")
+		job.Finish("0")
+		w.wantStates(1, "running", "a passed, b scheduled")
+		wantAt(t, w.ada.Get(acme+"/jobs/"+job.ID), map[string]any{"exit_status": 0, "promised_exit_status": 3})
 	})
 }
 

@@ -137,10 +137,10 @@ func (s *Service) FinishUnstarted(ctx context.Context, orgID, jobID string, may 
 	})
 }
 
-// Promise notes that a running job will end with an exit status. A Conflict error tells of another one
-// that was promised before.
-func (s *Service) Promise(ctx context.Context, orgID, jobID, holder string, status int) error {
-	return s.onJob(ctx, orgID, jobID, func(u *unit) error { return u.run.Promise(jobID, holder, status) })
+// Promise notes that a running job will end with an exit status. A promise that does not count is recorded and
+// changes nothing else. A Conflict error tells of another one that was promised before.
+func (s *Service) Promise(ctx context.Context, orgID, jobID, holder string, status int, counts bool) error {
+	return s.onJob(ctx, orgID, jobID, func(u *unit) error { return u.run.Promise(jobID, holder, status, counts) })
 }
 
 // TimeOut asks for a running job to be stopped because it has run for too long.

@@ -241,7 +241,7 @@ func (u *unit) updateJobs(changes []flow.JobChange) error {
 		alike.add(j.ID, change.From, j.State, db.Text(j.BrokenReason), j.Unreachable, number(j.ExitStatus), db.Text(j.Signal), db.Text(j.SignalReason),
 			j.SoftFailed, number(j.PromisedExitStatus), db.Micros(j.PromisedAt), j.PromiseFails, j.PromisedFailure(), j.Retried, db.Text(j.RetriedIn),
 			j.RetriesCount, db.JSON(j.RuleUses), j.Queued, duration(j.ConcurrencyWait),
-			db.Micros(j.LimitedAt), db.Micros(j.RunnableAt), db.Micros(j.StartedAt), db.Micros(j.FinishedAt), db.Micros(j.ExpiredAt), db.Micros(j.UnblockedAt))
+			db.Micros(j.LimitedAt), db.Micros(j.RunnableAt), db.Micros(j.StartedAt), db.Micros(j.FinishedAt), db.Micros(j.ExpiredAt), db.Micros(j.UnblockedAt), j.PromiseIgnored)
 	}
 	if len(ids) > 1 { // stacks that notify of jobs lock them without the build's lock
 		if err := u.q.LockAll("jobs", "id", ids); err != nil {
@@ -252,7 +252,7 @@ func (u *unit) updateJobs(changes []flow.JobChange) error {
 		state = $3, broken_reason = $4, unreachable = $5, exit_status = $6, signal = $7, signal_reason = $8,
 		soft_failed = $9, promised_exit_status = $10, promised_at = $11, promise_fails = $12, promised_failure = $13, retried = $14, retried_in = $15,
 		retries_count = $16, rule_uses = $17, queued = $18, concurrency_wait = $19,
-		limited_at = $20, runnable_at = $21, started_at = $22, finished_at = $23, expired_at = $24, unblocked_at = $25,
+		limited_at = $20, runnable_at = $21, started_at = $22, finished_at = $23, expired_at = $24, unblocked_at = $25, promise_ignored = $26,
 		agent_id = CASE WHEN $3 = 'scheduled' THEN NULL ELSE agent_id END`)
 }
 

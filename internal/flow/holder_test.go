@@ -15,7 +15,7 @@ var told = []struct {
 }{
 	{"accept", (*Run).Accept, Accepted},
 	{"start", (*Run).Start, Running},
-	{"promise", func(r *Run, id, holder string) error { return r.Promise(id, holder, 3) }, Running},
+	{"promise", func(r *Run, id, holder string) error { return r.Promise(id, holder, 3, true) }, Running},
 	{"finish", func(r *Run, id, holder string) error { return r.Finish(id, holder, Exit{Status: 3}) }, APIFailed},
 }
 

@@ -41,6 +41,8 @@ type Job struct {
 	// PromisedExitStatus is what a running job declared it will end with.
 	PromisedExitStatus *int
 	PromisedAt         time.Time
+	// PromiseIgnored is set when the promise is recorded and counts for nothing.
+	PromiseIgnored bool
 	// PromiseFails is set while the job runs towards a promised exit status that neither soft_fail
 	// nor an automatic retry covers.
 	PromiseFails bool
@@ -103,5 +105,5 @@ func (j *Job) Failed() bool {
 // PromisedFailure reports whether the job runs and has promised to fail in a way that its soft_fail
 // does not cover. Lists by state count it as failed.
 func (j *Job) PromisedFailure() bool {
-	return j.State == Running && j.PromisedExitStatus != nil && !covers(j.SoftFail, *j.PromisedExitStatus)
+	return j.State == Running && j.PromisedExitStatus != nil && !j.PromiseIgnored && !covers(j.SoftFail, *j.PromisedExitStatus)
 }

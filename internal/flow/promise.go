@@ -2,9 +2,10 @@ package flow
 
 import "stackyard/internal/core"
 
-// Promise: a running job declares the exit status, not zero, that it will end with. The build is
-// failing from then on, unless soft_fail or a rule of automatic retry covers that exit status.
-func (r *Run) Promise(jobID, holder string, status int) error {
+// Promise: a running job declares the exit status, not zero, that it will end with. If the promise counts, the
+// build is failing from then on, unless soft_fail or a rule of automatic retry covers that exit status. One
+// that does not count is only recorded.
+func (r *Run) Promise(jobID, holder string, status int, counts bool) error {
 	return r.event(jobID, func(j *Job) error {
 		if err := j.fence(holder); err != nil {
 			return err
@@ -22,7 +23,8 @@ func (r *Run) Promise(jobID, holder string, status int) error {
 		_, retried := r.steps[j.StepID].retryRule(j, Exit{Status: status})
 		r.change(j, func() {
 			j.PromisedExitStatus, j.PromisedAt = &status, r.now
-			j.PromiseFails = !covers(j.SoftFail, status) && !retried
+			j.PromiseIgnored = !counts
+			j.PromiseFails = counts && !covers(j.SoftFail, status) && !retried
 		})
 		return nil
 	})
@@ -30,5 +32,5 @@ func (r *Run) Promise(jobID, holder string, status int) error {
 
 // keeps reports whether a job is held to what it promised: it is unless it ends worse.
 func keeps(j *Job, status int) bool {
-	return j.PromisedExitStatus != nil && (status == 0 || covers(j.SoftFail, status))
+	return j.PromisedExitStatus != nil && !j.PromiseIgnored && (status == 0 || covers(j.SoftFail, status))
 }

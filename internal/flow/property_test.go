@@ -244,7 +244,7 @@ func (d *drive) disturb(draw *drawer) {
 		case "cancel":
 			return r.CancelJob(id)
 		case "promise":
-			return r.Promise(id, "", 1)
+			return r.Promise(id, "", 1, true)
 		case "return":
 			return r.Return(id, "")
 		case "finish":

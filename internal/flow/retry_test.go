@@ -8,7 +8,7 @@ import (
 )
 
 func promises(status int) func(*Run, string) error {
-	return func(r *Run, id string) error { return r.Promise(id, "", status) }
+	return func(r *Run, id string) error { return r.Promise(id, "", status, true) }
 }
 
 func anyFailure(limit int) definition.RetryRule {
