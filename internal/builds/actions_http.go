@@ -165,6 +165,9 @@ func (s *Service) RetryFailed(ctx context.Context, b *Build, by *identity.User) 
 // whose steps do not allow it are left as they are.
 func (s *Service) retryFailedJobs(ctx context.Context, b *Build, wanted []func(*flow.Job) bool, by *identity.User) (retried int, err error) {
 	err = s.change(ctx, b.OrganizationID, b.ID, func(u *unit) error {
+		if err := u.checkMutable(); err != nil {
+			return err
+		}
 		jobs, err := failedJobs(u.q, b.ID)
 		if err != nil {
 			return err

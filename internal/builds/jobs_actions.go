@@ -39,6 +39,9 @@ func (s *Service) Retry(ctx context.Context, orgID, jobID string, by *identity.U
 		if err != nil {
 			return err
 		}
+		if err := u.checkMutable(); err != nil {
+			return err
+		}
 		id, err := u.retry(jobID, by)
 		if err != nil {
 			return err
@@ -98,6 +101,9 @@ func (b jobReprioritize) number() (int, error) {
 func (s *Service) putReprioritize(r *route.Request, o OnJob, body jobReprioritize) (jobView, error) {
 	priority, err := body.number()
 	if err != nil {
+		return jobView{}, err
+	}
+	if err := o.Pipeline.Mutable(); err != nil {
 		return jobView{}, err
 	}
 	if err := s.Reprioritize(r.Context(), r.Org.ID, o.ID, priority); err != nil {

@@ -52,6 +52,9 @@ func (s *Service) putUnblock(r *route.Request, o OnJob, body jobUnblock) (jobVie
 // Unblock releases a blocked job for a user, with the values of its step's fields.
 func (s *Service) Unblock(ctx context.Context, j *Job, userID string, values map[string]string) error {
 	return s.onJob(ctx, j.OrganizationID, j.ID, func(u *unit) error {
+		if err := u.checkMutable(); err != nil {
+			return err
+		}
 		by, err := member(u.q, j.OrganizationID, userID)
 		if err != nil {
 			return err

@@ -8,6 +8,7 @@ import (
 	"stackyard/internal/core"
 	"stackyard/internal/db"
 	"stackyard/internal/flow"
+	"stackyard/internal/pipelines"
 )
 
 // A unit is one unit of work on one build, within a transaction that holds the build's lock.
@@ -42,6 +43,12 @@ func (s *Service) open(q *db.Q, orgID, buildID string, then *followUps) (*unit, 
 		}
 	}
 	return s.newUnit(q, b, s.clock(), then), nil
+}
+
+// checkMutable returns an error when the build's pipeline is archived, so that people cannot set its builds in
+// motion. What runs already goes on.
+func (u *unit) checkMutable() error {
+	return pipelines.CheckMutable(u.q, u.build.OrganizationID, u.build.PipelineID)
 }
 
 // orphaned reports whether a trigger job waits no more for the build that it started, because its own

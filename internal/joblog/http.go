@@ -78,6 +78,7 @@ func (s *Service) routes(path string) []route.Route {
 			Method: http.MethodDelete, Path: path, Summary: "Delete the log of a job",
 			Description: "Of a job that has not ended, what it has printed so far is deleted, and what it prints later is kept.",
 			Status:      http.StatusNoContent,
+			Errors:      []int{http.StatusUnprocessableEntity},
 			Handler:     route.On(s.load, s.delete),
 		},
 		{
@@ -232,5 +233,8 @@ func (s *Service) head(r *route.Request, o builds.OnJob) (route.Stream, error) {
 }
 
 func (s *Service) delete(r *route.Request, o builds.OnJob) (route.Nothing, error) {
+	if err := o.Pipeline.Mutable(); err != nil {
+		return route.Nothing{}, err
+	}
 	return route.Nothing{}, s.Delete(r.Context(), jobOf(o))
 }

@@ -144,7 +144,7 @@ func (e *edit) commit(p *Pipeline) error {
 	if err := e.problems.Err(); err != nil {
 		return err
 	}
-	if err := p.mutable(); err != nil {
+	if err := p.Mutable(); err != nil {
 		return err
 	}
 	if err := p.sealCredentials(e.key); err != nil {

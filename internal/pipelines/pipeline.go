@@ -108,10 +108,12 @@ func (p *Pipeline) Visual() bool { return p.TemplateID == "" && p.Configuration 
 // happens to it until it is unarchived.
 func (p *Pipeline) Archived() bool { return !p.ArchivedAt.IsZero() }
 
-// mutable returns an error when the pipeline is archived.
-func (p *Pipeline) mutable() error {
+// Mutable returns an error when the pipeline is archived.
+func (p *Pipeline) Mutable() error {
 	if p.Archived() {
-		return core.Errorf(core.Unprocessable, "This pipeline is archived, so it cannot be changed; unarchive it first")
+		return errArchived
 	}
 	return nil
 }
+
+var errArchived = core.Errorf(core.Unprocessable, "This pipeline is archived, so it cannot be changed; unarchive it first")

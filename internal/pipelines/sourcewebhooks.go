@@ -47,7 +47,7 @@ func (s *Service) deleteSourceWebhooks(r *route.Request, p *Pipeline) (sourceWeb
 
 func (s *Service) switchSourceWebhooks(r *route.Request, p *Pipeline, fn func(*SourceWebhooks)) (sourceWebhooksView, error) {
 	p, err := s.change(r.Context(), ViewerOf(r), p.ID, func(p *Pipeline) error {
-		if err := p.mutable(); err != nil {
+		if err := p.Mutable(); err != nil {
 			return err
 		}
 		fn(&p.SourceWebhooks)

@@ -168,6 +168,19 @@ func LockForBuild(q *db.Q, orgID, id string) error {
 	return nil
 }
 
+// CheckMutable returns an error when a pipeline is archived, see [Pipeline.Mutable].
+func CheckMutable(q *db.Q, orgID, id string) error {
+	var archived bool
+	err := q.QueryRow(`SELECT archived_at IS NOT NULL FROM pipelines WHERE organization_id = $1 AND id = $2`, orgID, id).Scan(&archived)
+	switch {
+	case errors.Is(err, db.ErrNoRows):
+		return core.Errorf(core.NotFound, noPipeline)
+	case err == nil && archived:
+		return errArchived
+	}
+	return err
+}
+
 // A filter says which pipelines are listed.
 type filter struct {
 	name, repository       string    // parts of them, in any case; empty: any

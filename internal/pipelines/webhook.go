@@ -20,7 +20,7 @@ var errUnsupportedWebhook = core.Errorf(core.Unprocessable,
 
 // postWebhook makes the source host send the repository's events to the pipeline.
 func (s *Service) postWebhook(r *route.Request, p *Pipeline) (pipelineView, error) {
-	if err := p.mutable(); err != nil {
+	if err := p.Mutable(); err != nil {
 		return pipelineView{}, err
 	}
 	if err := s.createWebhook(r.Context(), p); err != nil {

@@ -46,9 +46,10 @@ func (b *board) row(v *visit, j *builds.Job, open string, t trouble) *row {
 	r.Name = nameOf(r.Job)
 	on := builds.OnJob{Job: j, Build: b.Build, Pipeline: b.Pipeline}
 	if v.session != nil {
-		r.MayRetry = b.MayBuild && j.MayRetry(b.Build) == nil
+		mutable := !b.Pipeline.Archived()
+		r.MayRetry = mutable && b.MayBuild && j.MayRetry(b.Build) == nil
 		r.MayCancel = b.MayBuild && j.Type == flow.Script && !j.State.Ended() && j.State != flow.Canceling && j.State != flow.TimingOut
-		r.MayUnblock = j.State == flow.Blocked && on.Permits(v.Request, identity.UnblockJob)
+		r.MayUnblock = mutable && j.State == flow.Blocked && on.Permits(v.Request, identity.UnblockJob)
 	}
 	if r.MayUnblock && j.Work.Manual != nil {
 		r.Fields = fieldsOf(j, t)
