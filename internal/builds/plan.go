@@ -311,9 +311,9 @@ func (p *planner) queue(rules []string) string {
 const maxMissing = 10
 
 // timeout returns how many minutes a job may run, nil for as long as it likes: what the step says, or
-// the pipeline, or the organization, and no more than the latter two allow.
+// the pipeline, and no more than the pipeline and the organization allow.
 func (p *planner) timeout(step *int) *int {
-	timeout := cmp.Or(step, p.pipeline.DefaultTimeout, positive(p.settings.DefaultTimeout))
+	timeout := cmp.Or(step, p.pipeline.DefaultTimeout)
 	for _, most := range []*int{p.pipeline.MaximumTimeout, positive(p.settings.MaximumTimeout)} {
 		if most != nil && (timeout == nil || *timeout > *most) {
 			timeout = most

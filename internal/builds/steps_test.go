@@ -326,7 +326,7 @@ func TestSteps_TimeOutAsStepPipelineAndOrganizationSay(t *testing.T) {
 			a, b                   string
 		}{
 			{"nothing", nil, nil, "30", "false"},
-			{"the organization's default", nil, map[string]any{"default_timeout_in_minutes": 20}, "30", "20"},
+			{"the organization's default, which is for new pipelines", nil, map[string]any{"default_timeout_in_minutes": 20}, "30", "false"},
 			{"the pipeline's default", map[string]any{"default_command_step_timeout": 15}, nil, "30", "15"},
 			{"the pipeline's maximum", map[string]any{"maximum_command_step_timeout": 25}, nil, "25", "15"},
 			{"the organization's maximum", nil, map[string]any{"maximum_timeout_in_minutes": 22}, "22", "15"},

@@ -119,6 +119,7 @@ func (a *applying) newPipeline(e *edit, spec Spec) error {
 	}
 	p := newPipeline(a.v.Org, nil, a.Now)
 	p.ID, p.Slug, p.Name, p.DefaultBranch = id, spec.Slug, spec.Slug, e.settings.DefaultBranch
+	p.DefaultTimeout = e.newTimeout(nil)
 	if spec.Cluster == nil {
 		if p.ClusterID, err = e.newCluster(""); err != nil {
 			return err

@@ -270,3 +270,41 @@ func TestCreate_FollowsTheCloneMirrorRule(t *testing.T) {
 		}
 	})
 }
+
+func TestCreate_CopiesTheOrganizationsDefaultTimeout(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servertest.Server) {
+		ada := s.As(t, servertest.Ada)
+		settings := func(minutes any) {
+			t.Helper()
+			ada.Patch("/v2/organizations/acme/pipeline-settings", map[string]any{"default_timeout_in_minutes": minutes}).Want(http.StatusOK)
+		}
+		ada.Post(path, yaml("Older", nil)).Want(http.StatusCreated)
+		settings(20)
+		for _, c := range []struct {
+			name string
+			more map[string]any
+			want any
+		}{
+			{"Silent", nil, 20.0},
+			{"Own", map[string]any{"default_command_step_timeout": 5}, 5.0},
+			{"None", map[string]any{"default_command_step_timeout": nil}, nil},
+			{"Less", map[string]any{"maximum_command_step_timeout": 15}, 15.0},
+		} {
+			created := ada.Post(path, yaml(c.name, c.more)).Want(http.StatusCreated)
+			wantEqual(t, c.name, created.At("default_command_step_timeout"), c.want)
+		}
+		visual := ada.Post(path, map[string]any{
+			"name": "Visual", "repository": "https://git.example.test/acme/visual.git", "cluster_id": servertest.AcmeClusterID,
+			"steps": []any{map[string]any{"type": "script", "command": "make"}},
+		}).Want(http.StatusCreated)
+		wantEqual(t, "a visual pipeline", visual.At("default_command_step_timeout"), 20.0)
+		s.Apply("organizations: [{slug: acme, pipelines: [{slug: applied, repository: 'https://git.example.test/acme/applied.git', configuration: 'steps: [{command: make}]'}]}]")
+		wantEqual(t, "a pipeline of an organization file", ada.Get(path+"/applied").Want(http.StatusOK).At("default_command_step_timeout"), 20.0)
+		// Later changes are for later pipelines, and the copy is the pipeline's own.
+		settings(30)
+		wantEqual(t, "an older pipeline", ada.Get(path+"/older").At("default_command_step_timeout"), nil)
+		wantEqual(t, "one that has its copy", ada.Get(path+"/silent").At("default_command_step_timeout"), 20.0)
+		cleared := ada.Patch(path+"/silent", map[string]any{"default_command_step_timeout": nil}).Want(http.StatusOK)
+		wantEqual(t, "one that gave up its copy", cleared.At("default_command_step_timeout"), nil)
+	})
+}

@@ -55,6 +55,19 @@ func (e *edit) newCluster(asked string) (id string, err error) {
 	return e.cluster(c.ID)
 }
 
+// newTimeout returns the default timeout of a new pipeline that says nothing about it: the organization's, or
+// the pipeline's own maximum where that is less.
+func (e *edit) newTimeout(most *int) *int {
+	minutes := e.settings.DefaultTimeout
+	if minutes == 0 {
+		return nil
+	}
+	if most != nil {
+		minutes = min(minutes, *most)
+	}
+	return &minutes
+}
+
 // cluster returns the id of the cluster that was asked for.
 func (e *edit) cluster(asked string) (id string, err error) {
 	id, ok := core.ParseID(asked)

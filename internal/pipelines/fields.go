@@ -28,7 +28,7 @@ type pipelineFields struct {
 	CancelRunningFilter route.Opt[string]         `json:"cancel_running_branch_builds_filter" doc:"The branches that cancel_running_branch_builds holds for."`
 	AllowRebuilds       route.Opt[bool]           `json:"allow_rebuilds"`
 	CloneMirrorURL      route.Opt[string]         `json:"clone_mirror_url" doc:"Where agents clone from first. It has no credentials, query or fragment."`
-	DefaultTimeout      route.Opt[int]            `json:"default_command_step_timeout" doc:"Minutes that command steps may take unless they say otherwise."`
+	DefaultTimeout      route.Opt[int]            `json:"default_command_step_timeout" doc:"Minutes that command steps may take unless they say otherwise; null for no default. A new pipeline gets the organization's default_timeout_in_minutes unless given."`
 	MaximumTimeout      route.Opt[int]            `json:"maximum_command_step_timeout" doc:"Minutes that command steps may take at most."`
 	ProviderSettings    route.Opt[map[string]any] `json:"provider_settings" doc:"How the source host and the pipeline work together. What is left out stays, null is the default."`
 }

@@ -81,6 +81,9 @@ func (s *Service) create(ctx context.Context, v Viewer, body *pipelineCreate) (*
 		if p.Visual() {
 			p.dropYAMLOnly()
 		}
+		if p.Visual() || !body.DefaultTimeout.Set {
+			p.DefaultTimeout = e.newTimeout(p.MaximumTimeout)
+		}
 		if err := e.commit(p); err != nil {
 			return err
 		}

@@ -59,7 +59,7 @@ type pipelineSettingsView struct {
 	URL                string                  `json:"url"`
 	DefaultBranch      string                  `json:"default_branch" doc:"The default branch of new pipelines."`
 	DefaultClusterID   *string                 `json:"default_cluster_id" doc:"The cluster of new pipelines that name none."`
-	DefaultTimeout     *int                    `json:"default_timeout_in_minutes" doc:"The timeout of command steps of new pipelines; null: none."`
+	DefaultTimeout     *int                    `json:"default_timeout_in_minutes" doc:"The timeout of command steps that new pipelines begin with; null: none. Older pipelines keep theirs."`
 	MaximumTimeout     *int                    `json:"maximum_timeout_in_minutes" doc:"The cap of every pipeline's timeouts; null: none."`
 	ScheduledJobExpiry *int                    `json:"scheduled_job_expiry_in_minutes" doc:"When scheduled jobs that nobody starts expire; null: after 30 days."`
 	TerminalAccess     settingSwitchView       `json:"hosted_agents_terminal_access" doc:"Shell and desktop sessions into jobs on hosted agents."`

@@ -16,7 +16,7 @@ const maxMinutes = 365 * 24 * 60
 type pipelineSettingsUpdate struct {
 	DefaultBranch      route.Opt[string] `json:"default_branch" doc:"Blank or null resets it to main."`
 	DefaultClusterID   route.Opt[string] `json:"default_cluster_id" doc:"The id of a cluster of this organization; null clears it."`
-	DefaultTimeout     route.Opt[int]    `json:"default_timeout_in_minutes" doc:"At most the maximum timeout; null clears it."`
+	DefaultTimeout     route.Opt[int]    `json:"default_timeout_in_minutes" doc:"At most the maximum timeout; null clears it. Only pipelines that are created from now on begin with it."`
 	MaximumTimeout     route.Opt[int]    `json:"maximum_timeout_in_minutes" doc:"At least the default timeout; null clears it."`
 	ScheduledJobExpiry route.Opt[int]    `json:"scheduled_job_expiry_in_minutes" doc:"Null brings back the default of 30 days."`
 }
