@@ -214,10 +214,29 @@ func printChanges(r *remote, b build, seen map[string]string) error {
 			return err
 		}
 	}
-	if state := b.stateNow(); seen[b.ID] != state {
-		seen[b.ID] = state
-		_, err := fmt.Fprintf(out, "%s  build %d is %s\n", time.Now().Format(time.TimeOnly), b.Number, state)
+	state := b.stateNow()
+	if seen[b.ID] == state {
+		return nil
+	}
+	seen[b.ID] = state
+	if _, err := fmt.Fprintf(out, "%s  build %d is %s\n", time.Now().Format(time.TimeOnly), b.Number, state); err != nil {
 		return err
+	}
+	return printBlocked(out, b)
+}
+
+// printBlocked says of a build that waits for a person how it can go on.
+func printBlocked(out io.Writer, b build) error {
+	if !b.Blocked {
+		return nil
+	}
+	for _, j := range b.Jobs {
+		if j.State != "blocked" {
+			continue
+		}
+		if _, err := fmt.Fprintf(out, "Nothing more happens until %q is unblocked: stackyard job unblock %s\n", plain(j.title()), j.ID); err != nil {
+			return err
+		}
 	}
 	return nil
 }

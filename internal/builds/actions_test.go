@@ -200,3 +200,20 @@ func TestRetryFailedJobs_RetriesNothingTwice(t *testing.T) {
 		}
 	})
 }
+
+func TestBlocked_IsShownOfAFailingBuildToo(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.steps("{command: a, key: a}", "{command: b, key: b, depends_on: []}", "{block: Go, key: ask, depends_on: []}", "{command: c, key: c, depends_on: ask}")
+		w.create(nil)
+		wantAt(t, w.build(1), map[string]any{"state": "scheduled", "blocked": false})
+		w.run(1, "a", 1)
+		wantAt(t, w.build(1), map[string]any{"state": "failing", "blocked": false}) // b can run
+		w.run(1, "b", 0)
+		wantAt(t, w.build(1), map[string]any{"state": "failing", "blocked": true})
+		wantAt(t, w.ada.Get(hello), map[string]any{"0.state": "failing", "0.blocked": true})
+		w.ada.Put(acme+"/jobs/"+w.job(1, "ask")+"/unblock", nil).Want(http.StatusOK)
+		wantAt(t, w.build(1), map[string]any{"state": "failing", "blocked": false})
+		w.run(1, "c", 0)
+		wantAt(t, w.build(1), map[string]any{"state": "failed", "blocked": false})
+	})
+}

@@ -17,7 +17,7 @@ type buildView struct {
 	WebURL           string                  `json:"web_url"`
 	Number           int                     `json:"number"`
 	State            flow.BuildState         `json:"state" doc:"While the build is blocked, the state that its block step asks for."`
-	Blocked          bool                    `json:"blocked" doc:"Whether it waits for a person, and for nothing else."`
+	Blocked          bool                    `json:"blocked" doc:"Whether it waits for a person to unblock a job, and nothing else can happen until then. The state of such a build can be failing."`
 	CancelReason     *string                 `json:"cancel_reason"`
 	Message          *string                 `json:"message"`
 	Commit           string                  `json:"commit"`
@@ -123,7 +123,7 @@ func (s *Service) view(r *route.Request, p *pipelines.Pipeline, b *Build) buildV
 		WebURL:       at.web(),
 		Number:       b.Number,
 		State:        b.State,
-		Blocked:      b.State == flow.BuildBlocked,
+		Blocked:      b.Blocked(),
 		CancelReason: orNull(b.CancelReason),
 		Message:      orNull(b.Message),
 		Commit:       b.Commit,
@@ -139,7 +139,7 @@ func (s *Service) view(r *route.Request, p *pipelines.Pipeline, b *Build) buildV
 		FinishedAt:   core.At(b.FinishedAt),
 		MetaData:     map[string]string{},
 	}
-	if v.Blocked {
+	if b.State == flow.BuildBlocked {
 		v.State = flow.BuildState(b.BlockedState())
 	}
 	if v.Env == nil {
