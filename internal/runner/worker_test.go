@@ -2,6 +2,8 @@ package runner_test
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -190,11 +192,15 @@ func TestRun_CancelsItsJobWhenTheSessionHasEnded(t *testing.T) {
 
 func TestDrain_FinishesTheJobFirst(t *testing.T) {
 	t.Parallel()
-	s := newStand(t, map[string]string{"SERVICE_COMMAND": "echo ready; sleep 0.5; echo done"})
+	drained := filepath.Join(t.TempDir(), "drained")
+	s := newStand(t, map[string]string{"SERVICE_COMMAND": "echo ready; until [ -e '" + drained + "' ]; do sleep 0.01; done; echo done"})
 	s.offers = 2
 	a := s.start()
 	s.awaitLog("ready")
 	a.drain()
+	if err := os.WriteFile(drained, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	if err := a.wait(t); err != nil {
 		t.Error(err)
 	}
