@@ -18,6 +18,7 @@ func (s *Service) Background(r *tasks.Runner, blobs *blob.Store) {
 	r.HandleTx(rulesTask, s.giveRules)
 	r.HandleTx(settings.ExpiryChanged, s.applyExpiry)
 	r.Sweep(removalTask, removeEvery, s.removeOld)
+	r.HandleTx(pipelines.Removal, s.removePipeline)
 	r.Handle(pipelines.Removed, tasks.Limits{Timeout: time.Minute}, s.survive)
 	r.Handle(pipelines.BytesRemoval, tasks.Limits{Timeout: 5 * time.Minute}, func(ctx context.Context, t *tasks.Due) error {
 		return blobs.DeleteAll(ctx, t.Key)

@@ -59,6 +59,7 @@ func TestPipelineRemoval_RemovesTheBytesOfItsBuilds(t *testing.T) {
 		w.putBlob(1, "log")
 		w.putBlob(2, "log")
 		w.ada.Delete(acme + "/pipelines/hello").Want(http.StatusNoContent)
+		w.pass(0) // rows first
 		w.pass(time.Minute)
 		if left := w.blobs(); len(left) != 0 {
 			t.Errorf("left are %q", left)

@@ -52,7 +52,8 @@ func (u *unit) admitFirst(group string, holders, free int) (int, error) {
 // holder may wait for this concurrency group; the move changes nothing but the job, and whoever has read
 // the job before finds out by [errMoved].
 func (u *unit) scheduleElsewhere(jobID, buildID string) error {
-	b, err := byID(u.q, u.build.OrganizationID, buildID)
+	// Of a deleted pipeline too: its job gives the place back when it is removed.
+	b, err := db.One(u.q, scanBuild, selectAnyBuild+` WHERE b.id = $1`, buildID)
 	if err != nil {
 		return err
 	}

@@ -40,7 +40,7 @@ func CountUnfinished(q *db.Q, orgID, clusterID string) (map[string]QueueCounts, 
 		FROM pipelines p
 		JOIN builds b ON b.pipeline_id = p.id
 		JOIN jobs j ON j.build_id = b.id
-		WHERE p.organization_id = $1 AND b.finished_at IS NULL AND b.cluster_id = $2 AND j.type = $3 AND NOT j.retried
+		WHERE p.organization_id = $1 AND p.deleted_at IS NULL AND b.finished_at IS NULL AND b.cluster_id = $2 AND j.type = $3 AND NOT j.retried
 		GROUP BY j.queue_id, j.state`, orgID, clusterID, flow.Script)
 	return counts, err
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 
 	"stackyard/internal/db"
+	"stackyard/internal/pipelines"
+	"stackyard/internal/tasks"
 )
 
 // EndStart does the second half of starting the build of a trigger job: the build was made.
@@ -18,6 +20,13 @@ func (s *Service) RemoveOld(ctx context.Context) (more bool, err error) {
 		return err
 	})
 	return more, err
+}
+
+// RemovePipeline removes one batch of what belongs to a deleted pipeline.
+func (s *Service) RemovePipeline(ctx context.Context, id string) error {
+	return s.db.Write(ctx, func(q *db.Q) error {
+		return s.removePipeline(q, &tasks.Due{Kind: pipelines.Removal, Key: id})
+	})
 }
 
 // Waiting returns how many updates wait for a build.

@@ -56,7 +56,9 @@ func AllHeldBy(q *db.Q, orgID, agentID string) ([]Holding, error) {
 
 const selectHolding = `
 	SELECT ` + HeldColumns + `
-	FROM jobs j JOIN builds b ON b.id = j.build_id`
+	FROM jobs j
+	JOIN builds b ON b.id = j.build_id
+	JOIN pipelines p ON p.id = b.pipeline_id AND p.deleted_at IS NULL`
 
 func scanHolding(scan db.Scan) (h Holding, err error) { return h, scan(HeldDest(&h)...) }
 

@@ -152,7 +152,7 @@ func describeChildren(q *db.Q, jobs []*Job) error {
 	}, `
 		SELECT b.triggered_by, b.id, b.number, p.slug
 		FROM builds b
-		JOIN pipelines p ON p.id = b.pipeline_id
+		JOIN pipelines p ON p.id = b.pipeline_id AND p.deleted_at IS NULL
 		WHERE b.triggered_by IS NOT NULL AND `+in, arg)
 	return err
 }

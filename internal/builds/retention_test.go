@@ -43,7 +43,9 @@ func (w *world) counts() map[string]int {
 		}
 		return nil
 	}))
-	delete(counts, "tasks")
+	for _, table := range []string{"tasks", "rate_shares", "rate_windows"} {
+		delete(counts, table)
+	}
 	delete(counts, "build_numbers")   // numbers go on
 	delete(counts, "pipeline_counts") // so do counts
 	return counts

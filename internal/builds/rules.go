@@ -43,8 +43,13 @@ const noRule = "No rule found"
 
 const selectRule = `
 	SELECT r.id, r.organization_id, r.type, r.source_id, r.target_id, r.created_at, ` + identity.UserColumns + `
-	FROM rules r
+	FROM rules r` + ruleJoins + `
 	LEFT JOIN users u ON u.id = r.created_by`
+
+// ruleJoins leave out rules about deleted pipelines.
+const ruleJoins = `
+	JOIN pipelines sp ON sp.id = r.source_id AND sp.deleted_at IS NULL
+	JOIN pipelines tp ON tp.id = r.target_id AND tp.deleted_at IS NULL`
 
 func scanRule(scan db.Scan) (Rule, error) {
 	var r Rule
@@ -73,7 +78,7 @@ func listRules(q *db.Q, orgID string, limit, offset int) ([]Rule, int, error) {
 		return nil, 0, err
 	}
 	var total int
-	err = q.QueryRow(`SELECT COUNT(*) FROM rules WHERE organization_id = $1`, orgID).Scan(&total)
+	err = q.QueryRow(`SELECT COUNT(*) FROM rules r`+ruleJoins+` WHERE r.organization_id = $1`, orgID).Scan(&total)
 	return rules, total, err
 }
 

@@ -12,19 +12,24 @@ import (
 
 const noBuild = "No build found"
 
-const selectBuild = `
+// selectBuild selects builds of pipelines that have not been deleted.
+const selectBuild = selectAnyBuild + `
+	JOIN pipelines p ON p.id = b.pipeline_id AND p.deleted_at IS NULL`
+
+const selectAnyBuild = `
 	SELECT b.id, b.organization_id, b.pipeline_id, b.cluster_id, b.number, b.branch, b.commit_name, b.source,
 		b.state, b.tally, b.cancel_reason, b.triggered_by, b.root_build, b.rebuilt_from, b.created_at, b.scheduled_at, b.queue_place, b.started_at, b.failing_at, b.finished_at,
 		d.message, d.tag, d.env, d.pipeline_env, d.author, d.pull_request, d.clean_checkout,
-		rb.id, COALESCE(rb.number, 0), rp.slug, tb.id, COALESCE(tb.number, 0), tp.slug, ` + identity.UserColumns + `
+		CASE WHEN rp.id IS NOT NULL THEN rb.id END, COALESCE(rb.number, 0), rp.slug,
+		CASE WHEN tp.id IS NOT NULL THEN tb.id END, COALESCE(tb.number, 0), tp.slug, ` + identity.UserColumns + `
 	FROM builds b
 	JOIN build_details d ON d.build_id = b.id
 	LEFT JOIN users u ON u.id = b.creator_id
 	LEFT JOIN builds rb ON rb.id = b.rebuilt_from
-	LEFT JOIN pipelines rp ON rp.id = rb.pipeline_id
+	LEFT JOIN pipelines rp ON rp.id = rb.pipeline_id AND rp.deleted_at IS NULL
 	LEFT JOIN jobs tj ON tj.id = b.triggered_by
 	LEFT JOIN builds tb ON tb.id = tj.build_id
-	LEFT JOIN pipelines tp ON tp.id = tb.pipeline_id`
+	LEFT JOIN pipelines tp ON tp.id = tb.pipeline_id AND tp.deleted_at IS NULL`
 
 func scanBuild(scan db.Scan) (*Build, error) {
 	b := &Build{}
@@ -80,7 +85,7 @@ func linkTo(q *db.Q, orgID, id string) (l Link, err error) {
 		return l, nil
 	}
 	err = q.QueryRow(`
-		SELECT b.id, b.number, p.slug FROM builds b JOIN pipelines p ON p.id = b.pipeline_id
+		SELECT b.id, b.number, p.slug FROM builds b JOIN pipelines p ON p.id = b.pipeline_id AND p.deleted_at IS NULL
 		WHERE b.organization_id = $1 AND b.id = $2`, orgID, id).Scan(&l.ID, &l.Number, &l.Slug)
 	if errors.Is(err, db.ErrNoRows) {
 		err = nil

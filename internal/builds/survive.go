@@ -48,7 +48,7 @@ func bereftTriggers(q *db.Q, orgID string) ([]string, error) {
 		SELECT j.id FROM pipelines p
 		JOIN builds b ON b.pipeline_id = p.id
 		JOIN jobs j ON j.build_id = b.id
-		WHERE p.organization_id = $1 AND b.finished_at IS NULL AND j.type = $2 AND j.state = $3
+		WHERE p.organization_id = $1 AND p.deleted_at IS NULL AND b.finished_at IS NULL AND j.type = $2 AND j.state = $3
 			AND NOT EXISTS (SELECT 1 FROM builds c WHERE c.triggered_by = j.id)
 		ORDER BY j.id`, orgID, flow.Trigger, flow.Running)
 }
@@ -58,8 +58,11 @@ type queuedGroup struct{ name, buildID string }
 
 func queuedGroups(q *db.Q, orgID string) ([]queuedGroup, error) {
 	return db.All(q, func(scan db.Scan) (g queuedGroup, err error) { return g, scan(&g.name, &g.buildID) }, `
-		SELECT concurrency_group, MIN(build_id) FROM jobs
-		WHERE organization_id = $1 AND queued
-		GROUP BY concurrency_group
-		ORDER BY concurrency_group`, orgID)
+		SELECT j.concurrency_group, MIN(j.build_id)
+		FROM jobs j
+		JOIN builds b ON b.id = j.build_id
+		JOIN pipelines p ON p.id = b.pipeline_id
+		WHERE j.organization_id = $1 AND j.queued AND p.deleted_at IS NULL
+		GROUP BY j.concurrency_group
+		ORDER BY j.concurrency_group`, orgID)
 }

@@ -62,13 +62,17 @@ func (s *Service) onTrigger(ctx context.Context, at jobOf, fn func(u *unit, j *f
 	if err != nil {
 		return err
 	}
-	return s.change(ctx, at.orgID, buildID, func(u *unit) error {
+	err = s.change(ctx, at.orgID, buildID, func(u *unit) error {
 		jobs, err := flowStore{u.q, buildID}.Jobs(at.jobID)
 		if err != nil || len(jobs) == 0 {
 			return err
 		}
 		return fn(u, jobs[0])
 	})
+	if core.KindOf(err) == core.NotFound {
+		return nil // deleted with its pipeline
+	}
+	return err
 }
 
 // explainEnd notes in words why a job is about to end.

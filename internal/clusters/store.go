@@ -130,5 +130,5 @@ func deleteCluster(q *db.Q, id string) error {
 
 // countPipelines returns how many pipelines belong to a cluster.
 func countPipelines(q *db.Q, clusterID string) (int, error) {
-	return count(q, `SELECT COUNT(*) FROM pipelines WHERE cluster_id = $1`, clusterID)
+	return count(q, `SELECT COUNT(*) FROM pipelines WHERE cluster_id = $1 AND deleted_at IS NULL`, clusterID)
 }

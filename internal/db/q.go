@@ -214,6 +214,16 @@ func (q *Q) SkipLocked() string {
 	return ` FOR UPDATE SKIP LOCKED`
 }
 
+// DeleteSome deletes at most limit rows of a table that meet a condition, and returns how many. table is a
+// constant of the code.
+func (q *Q) DeleteSome(limit int, table, condition string, args ...any) (deleted int64, err error) {
+	text := `DELETE FROM %s WHERE rowid IN (SELECT rowid FROM %s WHERE %s LIMIT %d)`
+	if q.engine == PostgreSQL {
+		text = `DELETE FROM %s WHERE ctid = ANY (ARRAY(SELECT ctid FROM %s WHERE %s LIMIT %d))`
+	}
+	return q.Exec(fmt.Sprintf(text, table, table, condition, limit), args...)
+}
+
 // Clock is an expression for the database's own time, as a column holds it: the moment at which it is
 // evaluated, which in an ON CONFLICT DO UPDATE is after the row was locked. All processes that share a
 // database agree on it.

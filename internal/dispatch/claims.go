@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"stackyard/internal/core"
+	"stackyard/internal/db"
 	"stackyard/internal/flow"
 )
 
@@ -87,7 +88,7 @@ func (c *claims) claim(buildID string, batch []pick) {
 	d := c.dispatcher
 	ids, err := c.assign(ctx, buildID, batch)
 	if core.KindOf(err) == core.NotFound {
-		err = nil // the build is gone, and its jobs with it
+		err = d.discard(ctx, batch) // the build was deleted
 	}
 	assigned := make(map[string]bool, len(ids))
 	for _, id := range ids {
@@ -125,6 +126,16 @@ func (c *claims) assign(ctx context.Context, buildID string, batch []pick) (ids 
 		offers[i] = flow.Offer{JobID: p.row.jobID, AgentID: p.waiter.ID}
 	}
 	return c.dispatcher.jobs.Assign(ctx, batch[0].row.organizationID, buildID, offers)
+}
+
+// discard takes jobs away that nobody can have, because their build was deleted: else they would be picked
+// again until the build is removed.
+func (d *Dispatcher) discard(ctx context.Context, batch []pick) error {
+	ids := make([]string, len(batch))
+	for i, p := range batch {
+		ids[i] = p.row.jobID
+	}
+	return d.db.Write(ctx, func(q *db.Q) error { return Remove(q, ids...) })
 }
 
 // An outcome is what became of a pick.

@@ -11,11 +11,11 @@ const noTeamPipeline = "No team pipeline found"
 // holds for all pipelines, and the viewer's user id.
 const (
 	seenPipelines = `
-		($1 OR p.visibility = 'public' OR EXISTS (
+		p.deleted_at IS NULL AND ($1 OR p.visibility = 'public' OR EXISTS (
 			SELECT 1 FROM team_pipelines a JOIN team_members v ON v.team_id = a.team_id
 			WHERE a.pipeline_id = p.id AND v.user_id = $2))`
 	managedPipelines = `
-		($1 OR EXISTS (
+		p.deleted_at IS NULL AND ($1 OR EXISTS (
 			SELECT 1 FROM team_pipelines a JOIN team_members v ON v.team_id = a.team_id
 			WHERE a.pipeline_id = p.id AND v.user_id = $2 AND a.access_level = 'manage_build_and_read'))`
 )

@@ -125,6 +125,6 @@ func addEverybody(q *db.Q, t Team, level identity.AccessLevel, now time.Time) er
 		INSERT INTO team_pipelines (team_id, pipeline_id, access_level, created_at)
 		SELECT $2, id, $3, $4
 		FROM pipelines
-		WHERE organization_id = $1`, t.OrganizationID, t.ID, level, db.Micros(now))
+		WHERE organization_id = $1 AND deleted_at IS NULL`, t.OrganizationID, t.ID, level, db.Micros(now))
 	return err
 }

@@ -81,7 +81,7 @@ func (v Viewer) rank(s *db.Statement) string {
 
 // visible restricts a statement to the pipelines p that the viewer may see.
 func (v Viewer) visible(s *db.Statement) {
-	s.Where("p.organization_id = %s", v.Org.ID)
+	s.Where("p.organization_id = %s AND p.deleted_at IS NULL", v.Org.ID)
 	switch {
 	case v.ManagesAll():
 	case v.Member == nil:

@@ -180,8 +180,12 @@ func (s *Service) change(ctx context.Context, v Viewer, id string, fn func(p *Pi
 	return changed, err
 }
 
-// Removed is the kind of the task that follows on the removal of a pipeline, whose key is the
-// organization's id: what has waited for a build of the pipeline would wait for ever.
+// Removal is the kind of the task that removes what belongs to a deleted pipeline, whose id is the key.
+// Package builds handles it.
+const Removal = "pipeline-removal"
+
+// Removed is the kind of the task that follows on the removal of builds of a deleted pipeline, whose key is
+// the organization's id: what has waited for such a build would wait for ever.
 const Removed = "pipeline-removed"
 
 // BytesRemoval is the kind of the task that removes what a pipeline or a build has had in the place for
@@ -200,19 +204,20 @@ func RemoveBytes(q *db.Q, prefix string, now time.Time) error {
 // Prefix is what the keys of all blobs of a pipeline begin with.
 func Prefix(orgID, pipelineID string) string { return orgID + "/" + pipelineID }
 
-// delete removes a pipeline with everything that belongs to it.
+// delete hides a pipeline from everyone at once, and has what belongs to it removed in the background.
+// Another pipeline can have its name and slug right away.
 func (s *Service) delete(ctx context.Context, p *Pipeline) error {
 	return s.db.Write(ctx, func(q *db.Q) error {
-		if err := remove(q, p); err != nil {
+		if err := q.Lock("pipelines", p.ID); err != nil {
 			return err
 		}
 		if err := identity.NoteChange(q); err != nil { // whoever follows its builds and logs
 			return err
 		}
 		now := s.clock()
-		if err := RemoveBytes(q, Prefix(p.OrganizationID, p.ID), now); err != nil {
+		if err := markDeleted(q, p, now); err != nil {
 			return err
 		}
-		return tasks.Add(q, tasks.Task{Kind: Removed, Key: p.OrganizationID, RunAt: now})
+		return tasks.Add(q, tasks.Task{Kind: Removal, Key: p.ID, RunAt: now})
 	})
 }

@@ -142,7 +142,7 @@ func lock(q *db.Q, v Viewer, id string) (*Pipeline, error) {
 // ByBadgeKey returns the id and the default branch of the pipeline whose badge_url has a key in it, or a
 // NotFound error.
 func ByBadgeKey(q *db.Q, key string) (id, defaultBranch string, err error) {
-	err = q.QueryRow(`SELECT id, default_branch FROM pipelines WHERE badge_key = $1`, key).Scan(&id, &defaultBranch)
+	err = q.QueryRow(`SELECT id, default_branch FROM pipelines WHERE badge_key = $1 AND deleted_at IS NULL`, key).Scan(&id, &defaultBranch)
 	if errors.Is(err, db.ErrNoRows) {
 		err = core.Errorf(core.NotFound, noPipeline)
 	}
@@ -156,7 +156,7 @@ func LockForBuild(q *db.Q, orgID, id string) error {
 		return err
 	}
 	var archivedAt time.Time
-	err := q.QueryRow(`SELECT archived_at FROM pipelines WHERE organization_id = $1 AND id = $2`, orgID, id).Scan(db.ToTime(&archivedAt))
+	err := q.QueryRow(`SELECT archived_at FROM pipelines WHERE organization_id = $1 AND id = $2 AND deleted_at IS NULL`, orgID, id).Scan(db.ToTime(&archivedAt))
 	switch {
 	case errors.Is(err, db.ErrNoRows):
 		return core.Errorf(core.NotFound, noPipeline)
@@ -359,8 +359,28 @@ func userID(u *identity.User) any {
 	return u.ID
 }
 
-// remove deletes a pipeline with everything that belongs to it.
-func remove(q *db.Q, p *Pipeline) error {
-	_, err := q.Exec(`DELETE FROM pipelines WHERE organization_id = $1 AND id = $2`, p.OrganizationID, p.ID)
+// markDeleted hides a pipeline from everyone and frees its name, its slug and its template. The name and
+// the slug that it gets instead are none that a pipeline can be given.
+func markDeleted(q *db.Q, p *Pipeline, now time.Time) error {
+	_, err := q.Exec(`
+		UPDATE pipelines SET deleted_at = $3, name_folded = 'deleted ' || id, slug = 'deleted ' || id, template_id = NULL, cluster_id = NULL
+		WHERE organization_id = $1 AND id = $2 AND deleted_at IS NULL`, p.OrganizationID, p.ID, db.Micros(now))
+	return err
+}
+
+// DeletedFrom returns the organization that a deleted pipeline belongs to; empty when there is no such
+// pipeline any more.
+func DeletedFrom(q *db.Q, id string) (orgID string, err error) {
+	err = q.QueryRow(`SELECT organization_id FROM pipelines WHERE id = $1 AND deleted_at IS NOT NULL`, id).Scan(&orgID)
+	if errors.Is(err, db.ErrNoRows) {
+		err = nil
+	}
+	return orgID, err
+}
+
+// RemoveDeleted removes the row of a deleted pipeline whose builds have been removed, and the little that
+// is left of what belongs to it.
+func RemoveDeleted(q *db.Q, id string) error {
+	_, err := q.Exec(`DELETE FROM pipelines WHERE id = $1 AND deleted_at IS NOT NULL`, id)
 	return err
 }

@@ -143,7 +143,7 @@ func listedBuilds(q *db.Q, orgID string, ids []string) (map[string]listedBuild, 
 		return b, err
 	}, `
 		SELECT b.id, b.number, b.branch, p.slug
-		FROM builds b JOIN pipelines p ON p.id = b.pipeline_id
+		FROM builds b JOIN pipelines p ON p.id = b.pipeline_id AND p.deleted_at IS NULL
 		WHERE b.organization_id = $1 AND `+in, orgID, arg)
 	return builds, err
 }
