@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"stackyard/internal/builds"
+	"stackyard/internal/clusters"
 	"stackyard/internal/db"
 	"stackyard/internal/flow"
 	"stackyard/internal/tasks"
@@ -16,6 +17,7 @@ func (s *Service) Background(r *tasks.Runner) {
 	r.HandleTx(resumeTask, s.endPause)
 	r.Handle(giveUpTask, tasks.Limits{Timeout: giveUpTimeout}, s.endForAgent)
 	r.Sweep(removalTask, removeEvery, s.removeOld)
+	r.HandleTx(clusters.Removal, s.removeCluster)
 }
 
 // observe has the sessions of agents learn what becomes of their jobs, within the transaction in which the

@@ -19,8 +19,12 @@ const agentColumns = `a.id, a.organization_id, a.cluster_id, a.queue_id, a.queue
 		a.paused_at, a.paused_note, a.pause_minutes,
 		p.id, p.email, p.name, p.created_at, ` + identity.UserColumns
 
-const fromAgents = `
+// existing are the agents of clusters that have not been deleted.
+const existing = `
 	FROM agents a
+	JOIN clusters ac ON ac.id = a.cluster_id AND ac.deleted_at IS NULL`
+
+const fromAgents = existing + `
 	LEFT JOIN users p ON p.id = a.paused_by
 	LEFT JOIN users u ON u.id = a.creator_id`
 
@@ -191,7 +195,7 @@ func list(q *db.Q, orgID string, f filter, limit, offset int) ([]*Agent, int, er
 		}
 	}
 	var total int
-	if err := q.QueryRow(`SELECT COUNT(*) FROM agents a `+s.Clause(), s.Args()...).Scan(&total); err != nil {
+	if err := q.QueryRow(`SELECT COUNT(*) `+existing+` `+s.Clause(), s.Args()...).Scan(&total); err != nil {
 		return nil, 0, err
 	}
 	agents, err := db.All(q, scanAgent, selectAgent+`

@@ -103,3 +103,14 @@ func removePart(q *db.Q, buildID string, limit int) (left int, err error) {
 	}
 	return limit, nil
 }
+
+// LeaveCluster takes at most limit builds out of a deleted cluster, and returns how many. Builds that are
+// being changed at the moment are left for later.
+func LeaveCluster(q *db.Q, clusterID string, limit int) (n int64, err error) {
+	ids, err := db.All(q, scanID, `SELECT id FROM builds WHERE cluster_id = $1 LIMIT $2`+q.SkipLocked(), clusterID, limit)
+	if err != nil || len(ids) == 0 {
+		return 0, err
+	}
+	in, arg := q.In("id", 1, ids)
+	return q.Exec(`UPDATE builds SET cluster_id = NULL WHERE `+in, arg)
+}

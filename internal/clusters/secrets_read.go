@@ -32,7 +32,7 @@ func (s *Service) ReadSecret(ctx context.Context, by Reader, key string) (secret
 	var holds map[string][]string
 	err = s.db.Read(ctx, func(q *db.Q) (err error) {
 		secret, err = db.One(q, scanSecret, selectSecret+`
-			JOIN clusters c ON c.id = s.cluster_id
+			JOIN clusters c ON c.id = s.cluster_id AND c.deleted_at IS NULL
 			WHERE c.organization_id = $1 AND s.cluster_id = $2 AND s.key = $3`, by.OrganizationID, by.ClusterID, key)
 		if err != nil {
 			return err

@@ -8,6 +8,7 @@ import (
 	"stackyard/internal/identity"
 	"stackyard/internal/route"
 	"stackyard/internal/seal"
+	"stackyard/internal/tasks"
 )
 
 // Service is what can be done to clusters, each in one transaction.
@@ -115,7 +116,12 @@ func (s *Service) change(ctx context.Context, c Cluster, change func(q *db.Q, c 
 	return result, taken(err, "name")
 }
 
-// delete removes a cluster with its queues, tokens, secrets and maintainers, unless pipelines use it.
+// Removal is the kind of the task that removes what belongs to a deleted cluster, whose id is the key.
+// Package agents handles it.
+const Removal = "cluster-removal"
+
+// delete hides a cluster with its queues, tokens, secrets, maintainers and agents at once, and has them
+// removed in the background, unless pipelines use it.
 func (s *Service) delete(ctx context.Context, c Cluster) error {
 	return s.dir.Change(ctx, func(q *db.Q) error {
 		if _, err := Lock(q, c.OrganizationID, c.ID); err != nil {
@@ -129,7 +135,11 @@ func (s *Service) delete(ctx context.Context, c Cluster) error {
 			return core.Errorf(core.Unprocessable, "The cluster cannot be deleted while pipelines use it (%d); move them to another cluster first", n)
 		}
 		q.Announce(QueueRemoved)
-		return deleteCluster(q, c.ID)
+		now := s.clock()
+		if err := markDeleted(q, c.ID, now); err != nil {
+			return err
+		}
+		return tasks.Add(q, tasks.Task{Kind: Removal, Key: c.ID, RunAt: now})
 	})
 }
 

@@ -2,6 +2,7 @@ package clusters
 
 import (
 	"errors"
+	"time"
 
 	"stackyard/internal/core"
 	"stackyard/internal/db"
@@ -55,7 +56,7 @@ func Lock(q *db.Q, organizationID, id string) (Cluster, error) {
 }
 
 func oneCluster(q *db.Q, where string, args ...any) (Cluster, error) {
-	c, err := db.One(q, scanCluster, selectCluster+` `+where, args...)
+	c, err := db.One(q, scanCluster, selectCluster+` `+where+` AND c.deleted_at IS NULL`, args...)
 	return c, found(err, noCluster)
 }
 
@@ -70,13 +71,13 @@ func found(err error, message string) error {
 // listClusters returns one page of an organization's clusters, oldest first, and how many there are.
 func listClusters(q *db.Q, organizationID string, limit, offset int) ([]Cluster, int, error) {
 	list, err := db.All(q, scanCluster, selectCluster+`
-		WHERE c.organization_id = $1
+		WHERE c.organization_id = $1 AND c.deleted_at IS NULL
 		ORDER BY c.created_at, c.id
 		LIMIT $2 OFFSET $3`, organizationID, limit, offset)
 	if err != nil {
 		return nil, 0, err
 	}
-	total, err := count(q, `SELECT COUNT(*) FROM clusters WHERE organization_id = $1`, organizationID)
+	total, err := count(q, `SELECT COUNT(*) FROM clusters WHERE organization_id = $1 AND deleted_at IS NULL`, organizationID)
 	return list, total, err
 }
 
@@ -122,9 +123,19 @@ func updateCluster(q *db.Q, c Cluster) error {
 	return dispatch.Adopt(q, c.OrganizationID, c.ID, c.DefaultQueueID)
 }
 
-// deleteCluster removes a cluster with everything in it.
-func deleteCluster(q *db.Q, id string) error {
-	_, err := q.Exec(`DELETE FROM clusters WHERE id = $1`, id)
+// markDeleted hides a cluster and everything in it from everyone, and frees its name. Nobody can guess the
+// name that it gets instead, so it is in no one's way.
+func markDeleted(q *db.Q, id string, now time.Time) error {
+	_, err := q.Exec(`
+		UPDATE clusters SET deleted_at = $2, name = $3, is_default = FALSE, default_queue_id = NULL
+		WHERE id = $1`, id, db.Micros(now), "deleted "+core.NewID())
+	return err
+}
+
+// RemoveDeleted removes the row of a deleted cluster whose builds and agents do not refer to it any more,
+// with its queues, tokens, secrets and maintainers.
+func RemoveDeleted(q *db.Q, id string) error {
+	_, err := q.Exec(`DELETE FROM clusters WHERE id = $1 AND deleted_at IS NOT NULL`, id)
 	return err
 }
 

@@ -174,7 +174,7 @@ func loadAgentToken(q *db.Q, column, value string) (*AgentToken, error) {
 	err := q.QueryRow(`
 		SELECT t.id, t.hash, t.description, t.allowed_ip_addresses, t.expires_at, c.id, c.name, `+organizationColumns+`
 		FROM agent_tokens t
-		JOIN clusters c ON c.id = t.cluster_id
+		JOIN clusters c ON c.id = t.cluster_id AND c.deleted_at IS NULL
 		JOIN organizations o ON o.id = c.organization_id
 		WHERE `+column+` = $1`, value).Scan(dest...)
 	t.AllowedAddresses = allowed

@@ -359,12 +359,12 @@ func userID(u *identity.User) any {
 	return u.ID
 }
 
-// markDeleted hides a pipeline from everyone and frees its name, its slug and its template. The name and
-// the slug that it gets instead are none that a pipeline can be given.
+// markDeleted hides a pipeline from everyone and frees its name, its slug and its template. Nobody can
+// guess the name and the slug that it gets instead, so they are in no one's way.
 func markDeleted(q *db.Q, p *Pipeline, now time.Time) error {
 	_, err := q.Exec(`
-		UPDATE pipelines SET deleted_at = $3, name_folded = 'deleted ' || id, slug = 'deleted ' || id, template_id = NULL, cluster_id = NULL
-		WHERE organization_id = $1 AND id = $2 AND deleted_at IS NULL`, p.OrganizationID, p.ID, db.Micros(now))
+		UPDATE pipelines SET deleted_at = $3, name_folded = $4, slug = $4, template_id = NULL, cluster_id = NULL
+		WHERE organization_id = $1 AND id = $2 AND deleted_at IS NULL`, p.OrganizationID, p.ID, db.Micros(now), "deleted "+core.NewID())
 	return err
 }
 

@@ -9,7 +9,7 @@ import (
 // Of returns the pipeline settings of an organization.
 func Of(q *db.Q, orgID string) (Settings, error) {
 	s, err := db.One(q, scan, `
-		SELECT s.default_branch, s.default_cluster_id,
+		SELECT s.default_branch, cluster.id,
 		       COALESCE(s.default_timeout_in_minutes, 0),
 		       COALESCE(s.maximum_timeout_in_minutes, 0),
 		       COALESCE(s.scheduled_job_expiry_in_minutes, 0),
@@ -18,6 +18,7 @@ func Of(q *db.Q, orgID string) (Settings, error) {
 		       s.queue_metrics_enabled_at, metrics.id, metrics.name,
 		       s.build_export_strategy, s.build_export_location
 		FROM pipeline_settings s
+		LEFT JOIN clusters cluster ON cluster.id = s.default_cluster_id AND cluster.deleted_at IS NULL
 		LEFT JOIN users terminal ON terminal.id = s.hosted_agents_terminal_enabled_by
 		LEFT JOIN users public   ON public.id   = s.public_pipelines_enabled_by
 		LEFT JOIN users metrics  ON metrics.id  = s.queue_metrics_enabled_by
