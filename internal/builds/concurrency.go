@@ -53,7 +53,7 @@ func (u *unit) admitFirst(group string, holders, free int) (int, error) {
 // the job before finds out by [errMoved].
 func (u *unit) scheduleElsewhere(jobID, buildID string) error {
 	// Of a deleted pipeline too: its job gives the place back when it is removed.
-	b, err := db.One(u.q, scanBuild, selectAnyBuild+` WHERE b.id = $1`, buildID)
+	b, err := db.One(u.q, scanBuild, buildColumns+` FROM builds b`+buildJoins+` WHERE b.id = $1`, buildID)
 	if err != nil {
 		return err
 	}

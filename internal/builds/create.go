@@ -193,7 +193,7 @@ func (n *newBuild) write(q *db.Q, then *followUps) error {
 	if err := insertBuild(q, b); err != nil {
 		return err
 	}
-	if err := setMetaData(q, b.ID, n.asked.MetaData); err != nil {
+	if err := setMetaData(q, b, n.asked.MetaData); err != nil {
 		return err
 	}
 	u := n.service.newUnit(q, b, b.CreatedAt, then)

@@ -1,6 +1,7 @@
 package builds
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -80,11 +81,17 @@ func readFilter(r *route.Request) (f filter, err error) {
 			f.metaData[strings.TrimSuffix(key, "]")] = values[0]
 		}
 	}
+	if n := max(len(f.branches), len(f.commits), len(f.states), len(f.metaData)); err == nil && n > maxFilterValues {
+		err = core.Errorf(core.BadRequest, "A filter has at most %d values, not %d", maxFilterValues, n)
+	}
 	return f, err
 }
 
 // hidden reports whether the filter asks for what visitors do not see. To them no build has it.
 func (f filter) hidden() bool { return f.creator != "" || len(f.metaData) > 0 || f.hidePaused }
+
+// maxFilterValues is how many values one filter can have.
+const maxFilterValues = 100
 
 // buildStates returns the states that words of a filter stand for.
 func buildStates(words []string) ([]string, error) {
@@ -138,14 +145,36 @@ func (f filter) restrict(q *db.Q, s *db.Statement) {
 	if !f.finishedFrom.IsZero() {
 		s.Where("b.finished_at >= %s", db.Micros(f.finishedFrom))
 	}
-	for key, value := range f.metaData {
-		s.Where("EXISTS (SELECT 1 FROM build_meta_data m WHERE m.build_id = b.id AND m.key = %s AND m.value = %s)", key, value)
-	}
 	if f.hidePaused {
 		s.And(`NOT (
 			EXISTS (SELECT 1 FROM jobs j WHERE j.build_id = b.id AND ` + waitsForPausedQueue + `)
 			AND NOT EXISTS (SELECT 1 FROM jobs j WHERE j.build_id = b.id AND ` + movable + ` AND NOT ` + waitsForPausedQueue + `))`)
 	}
+}
+
+// An order is in which order builds are listed, and what is joined to them for it.
+type order struct{ join, by string }
+
+// indexedValue is how much of a meta-data value the indexes hold, in characters: values can be larger than
+// an entry of an index.
+const indexedValue = 100
+
+// byMetaData limits a statement to builds with the meta-data that the filter asks for, in organizations or
+// pipelines whose ids are in the column. They are found through an index that has them newest first: however
+// many builds there are, and however many of them have the meta-data, those of one page are read. Without
+// meta-data to look for the order is the one given.
+func (f filter) byMetaData(q *db.Q, s *db.Statement, column string, ids []string, other order) order {
+	for i, key := range slices.Sorted(maps.Keys(f.metaData)) {
+		value := f.metaData[key]
+		if i == 0 {
+			s.WhereIn(q, "m."+column, ids)
+			s.Where(`m.key = %s AND SUBSTR(m.value, 1, 100) = %s AND m.value = %s`, key, core.Cut(value, indexedValue), value)
+			other = order{join: "\n\tJOIN build_meta_data m ON m.build_id = b.id", by: "m.build_id DESC"}
+			continue
+		}
+		s.Where("EXISTS (SELECT 1 FROM build_meta_data o WHERE o.build_id = b.id AND o.key = %s AND o.value = %s)", key, value)
+	}
+	return other
 }
 
 // movable is true of a job j that waits for nothing in its own build: an agent, a person or a place is all

@@ -1,8 +1,10 @@
 package builds_test
 
 import (
+	"fmt"
 	"maps"
 	"net/http"
+	"net/url"
 	"regexp"
 	"strings"
 	"testing"
@@ -96,4 +98,80 @@ func (w *world) wantCounts() {
 	if err != nil || shown != counted {
 		w.t.Errorf("the pipeline counts %+v, its unfinished builds make %+v, %v", shown, counted, err)
 	}
+}
+
+// copyBuilds adds builds with other meta-data to the pipeline of the newest build.
+func copyBuilds(t *testing.T, d *db.DB, count int) error {
+	const id = `'00000000-0000-7000-8000-' || lpad(i::text, 12, '0')`
+	return d.Write(t.Context(), func(q *db.Q) error {
+		for _, text := range []string{
+			`INSERT INTO builds (id, organization_id, pipeline_id, number, branch, commit_name, source, state, tally, waiting_jobs, scheduled_jobs, running_jobs, created_at, scheduled_at)
+				SELECT ` + id + `, organization_id, pipeline_id, -i, branch, commit_name, source, state, tally, 0, 0, 0, created_at, scheduled_at
+				FROM generate_series(1, $1::int) i, (SELECT * FROM builds ORDER BY id DESC LIMIT 1) b`,
+			`INSERT INTO build_details (build_id, env, pipeline_env, clean_checkout) SELECT ` + id + `, '{}', '{}', FALSE FROM generate_series(1, $1::int) i`,
+			`INSERT INTO build_meta_data (build_id, organization_id, pipeline_id, key, value)
+				SELECT ` + id + `, organization_id, pipeline_id, 'n', -i FROM generate_series(1, $1::int) i, (SELECT * FROM builds ORDER BY id DESC LIMIT 1) b`,
+		} {
+			if _, err := q.Exec(text, count); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// Lists that ask for meta-data read the builds of their page, and neither all builds nor all that have it.
+func TestList_FindsMetaDataByAnIndex(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.pipeline("other", nil, "{command: x}")
+		long := strings.Repeat("long ", 20_000)
+		for i := range 60 {
+			data := map[string]any{"env": "production", "n": fmt.Sprint(i)}
+			if i == 7 {
+				data["long"] = long
+			}
+			w.create(map[string]any{"meta_data": data})
+		}
+		w.ada.Post(acme+"/pipelines/other/builds", map[string]any{"commit": "HEAD", "branch": "main", "meta_data": map[string]any{"env": "production"}}).Want(http.StatusCreated)
+		if w.DB.Engine() == db.PostgreSQL {
+			w.ok(copyBuilds(t, w.DB, 3_000)) // few builds are best read one after the other
+		}
+		recorder := dbtest.Record(w.DB)
+		for path, most := range map[string]int{
+			hello + "?per_page=2&meta_data[env]=production":                       4, // one more than the page tells whether there is another
+			hello + "?per_page=2&meta_data[n]=3":                                  1,
+			acme + "/builds?per_page=2&meta_data[env]=production":                 4,
+			acme + "/builds?per_page=2&meta_data[n]=3":                            1,
+			acme + "/pipelines/other/builds?per_page=2&meta_data[env]=production": 1,
+			acme + "/pipelines/other/builds?per_page=2&meta_data[n]=3":            0,
+		} {
+			recorder.Take()
+			w.ada.Get(path).Want(http.StatusOK)
+			searched := false
+			for _, s := range recorder.Take() {
+				if !strings.Contains(s.Text, "FROM builds b") || !strings.Contains(s.Text, "build_meta_data") {
+					continue
+				}
+				searched = true
+				if w.DB.Engine() == db.SQLite {
+					if plan := dbtest.Plan(t, w.DB, s); !strings.Contains(plan, "SEARCH m USING INDEX build_meta_data_") || strings.Contains(plan, "TEMP B-TREE") {
+						t.Errorf("%s: %s", path, plan)
+					}
+				} else if rows := dbtest.RowsRead(t, w.DB, []dbtest.Statement{s}); rows["builds"] > most || rows["build_meta_data"] > most+1 {
+					t.Errorf("%s reads %v", path, rows)
+				}
+			}
+			if !searched {
+				t.Errorf("%s looks for no meta-data", path)
+			}
+		}
+		wantEqual(t, "newest first", numbers(t, w.ada.Get(hello+"?per_page=3&meta_data[env]=production")), "60 59 58")
+		wantEqual(t, "the second page", numbers(t, w.ada.Get(hello+"?per_page=3&page=2&meta_data[env]=production")), "57 56 55")
+		wantEqual(t, "none", numbers(t, w.ada.Get(hello+"?meta_data[long]="+url.QueryEscape(long[:200]))), "")
+		var many []string
+		for i := range 1_200 {
+			many = append(many, fmt.Sprintf("meta_data[k%d]=x&branch[]=b%d*", i, i))
+		}
+		w.ada.Get(hello+"?"+strings.Join(many, "&")).WantMessage(http.StatusBadRequest, "A filter has at most 100 values, not 1200")
+	})
 }

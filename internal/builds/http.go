@@ -241,7 +241,8 @@ func (s *Service) getBuilds(r *route.Request, p *pipelines.Pipeline) (route.Page
 		var where db.Statement
 		where.Where("b.organization_id = %s AND b.pipeline_id = %s", r.Org.ID, p.ID)
 		f.restrict(q, &where)
-		builds, err := listBuilds(q, &where, newestOfPipeline, page.More(), page.Offset())
+		order := f.byMetaData(q, &where, "pipeline_id", []string{p.ID}, newestOfPipeline)
+		builds, err := listBuilds(q, &where, order, page.More(), page.Offset())
 		if err != nil {
 			return err
 		}
@@ -296,7 +297,12 @@ func (s *Service) buildsOf(r *route.Request, within []*route.Request) (route.Pag
 			return err
 		}
 		f.restrict(q, &where)
-		builds, err := listBuilds(q, &where, newestOfAll, page.More(), page.Offset())
+		orgs := make([]string, len(within))
+		for i, r := range within {
+			orgs[i] = r.Org.ID
+		}
+		order := f.byMetaData(q, &where, "organization_id", orgs, newestOfAll)
+		builds, err := listBuilds(q, &where, order, page.More(), page.Offset())
 		if err != nil {
 			return err
 		}

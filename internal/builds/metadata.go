@@ -54,7 +54,7 @@ func (s *Service) SetMetaData(ctx context.Context, orgID, buildID string, data [
 		if err != nil {
 			return err
 		}
-		if err := setMetaData(q, b.ID, metaData); err != nil {
+		if err := setMetaData(q, b, metaData); err != nil {
 			return err
 		}
 		if text, ok := metaData[GitCommitKey]; ok {
@@ -93,21 +93,21 @@ func (s *Service) MetaDataKeys(ctx context.Context, orgID, buildID string) (all 
 }
 
 // setMetaData gives a build, whose lock is held, meta-data. What it has already under another key stays.
-func setMetaData(q *db.Q, buildID string, metaData map[string]string) error {
+func setMetaData(q *db.Q, b *Build, metaData map[string]string) error {
 	if len(metaData) == 0 {
 		return nil
 	}
-	rows := newRows(`INSERT INTO build_meta_data (build_id, key, value) VALUES`, `
+	rows := newRows(`INSERT INTO build_meta_data (build_id, organization_id, pipeline_id, key, value) VALUES`, `
 		ON CONFLICT (build_id, key) DO UPDATE SET value = excluded.value`)
 	for _, key := range slices.Sorted(slices.Values(keys(metaData))) {
-		rows.add(buildID, key, metaData[key])
+		rows.add(b.ID, b.OrganizationID, b.PipelineID, key, metaData[key])
 	}
 	if err := rows.insert(q); err != nil {
 		return err
 	}
 	var count, bytes int
 	err := q.QueryRow(`
-		SELECT COUNT(*), SUM(OCTET_LENGTH(key) + OCTET_LENGTH(value)) FROM build_meta_data WHERE build_id = $1`, buildID).Scan(&count, &bytes)
+		SELECT COUNT(*), SUM(OCTET_LENGTH(key) + OCTET_LENGTH(value)) FROM build_meta_data WHERE build_id = $1`, b.ID).Scan(&count, &bytes)
 	if err != nil {
 		return err
 	}

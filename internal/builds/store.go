@@ -12,17 +12,21 @@ import (
 
 const noBuild = "No build found"
 
-// selectBuild selects builds of pipelines that have not been deleted.
-const selectBuild = selectAnyBuild + `
-	JOIN pipelines p ON p.id = b.pipeline_id AND p.deleted_at IS NULL`
-
-const selectAnyBuild = `
+const buildColumns = `
 	SELECT b.id, b.organization_id, b.pipeline_id, b.cluster_id, b.number, b.branch, b.commit_name, b.source,
 		b.state, b.tally, b.cancel_reason, b.triggered_by, b.root_build, b.rebuilt_from, b.created_at, b.scheduled_at, b.queue_place, b.started_at, b.failing_at, b.finished_at,
 		d.message, d.tag, d.env, d.pipeline_env, d.author, d.pull_request, d.clean_checkout,
 		CASE WHEN rp.id IS NOT NULL THEN rb.id END, COALESCE(rb.number, 0), rp.slug,
-		CASE WHEN tp.id IS NOT NULL THEN tb.id END, COALESCE(tb.number, 0), tp.slug, ` + identity.UserColumns + `
+		CASE WHEN tp.id IS NOT NULL THEN tb.id END, COALESCE(tb.number, 0), tp.slug, ` + identity.UserColumns
+
+// fromBuilds are builds of pipelines that have not been deleted. PostgreSQL decides on the order of the
+// first eight tables only, so the ones that conditions are about come first.
+const fromBuilds = `
 	FROM builds b
+	JOIN pipelines p ON p.id = b.pipeline_id AND p.deleted_at IS NULL`
+
+// buildJoins are what buildColumns need beside builds b.
+const buildJoins = `
 	JOIN build_details d ON d.build_id = b.id
 	LEFT JOIN users u ON u.id = b.creator_id
 	LEFT JOIN builds rb ON rb.id = b.rebuilt_from
@@ -30,6 +34,8 @@ const selectAnyBuild = `
 	LEFT JOIN jobs tj ON tj.id = b.triggered_by
 	LEFT JOIN builds tb ON tb.id = tj.build_id
 	LEFT JOIN pipelines tp ON tp.id = tb.pipeline_id AND tp.deleted_at IS NULL`
+
+const selectBuild = buildColumns + fromBuilds + buildJoins
 
 func scanBuild(scan db.Scan) (*Build, error) {
 	b := &Build{}
@@ -119,16 +125,16 @@ func organization(q *db.Q, id string) (*identity.Organization, error) {
 }
 
 // newest orders builds: within a pipeline by number, which follows the order of creation exactly.
-const (
-	newestOfPipeline = `b.number DESC`
-	newestOfAll      = `b.created_at DESC, b.id DESC`
+var (
+	newestOfPipeline = order{by: `b.number DESC`}
+	newestOfAll      = order{by: `b.created_at DESC, b.id DESC`}
 )
 
 // listBuilds returns builds that a statement allows, newest first.
-func listBuilds(q *db.Q, s *db.Statement, order string, limit, offset int) ([]*Build, error) {
-	return db.All(q, scanBuild, selectBuild+`
+func listBuilds(q *db.Q, s *db.Statement, o order, limit, offset int) ([]*Build, error) {
+	return db.All(q, scanBuild, buildColumns+fromBuilds+o.join+buildJoins+`
 	`+s.Clause()+`
-	ORDER BY `+order+`
+	ORDER BY `+o.by+`
 	LIMIT `+s.Arg(limit)+` OFFSET `+s.Arg(offset), s.Args()...)
 }
 

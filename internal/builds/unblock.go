@@ -66,7 +66,7 @@ func (s *Service) Unblock(ctx context.Context, j *Job, userID string, values map
 		if err != nil {
 			return err
 		}
-		if err := setMetaData(u.q, u.build.ID, metaData); err != nil {
+		if err := setMetaData(u.q, u.build, metaData); err != nil {
 			return err
 		}
 		_, err = u.q.Exec(`UPDATE jobs SET unblocked_by = $2 WHERE id = $1`, j.ID, by)

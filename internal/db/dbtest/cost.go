@@ -48,7 +48,8 @@ func (r *Recorder) Take() []Statement {
 }
 
 // RowsRead returns how many rows statements read of each table of a PostgreSQL database when they are run
-// now. What they change is undone. Indexes are used where there are any, however few rows there are.
+// now. What they change is undone. The plans are those of large tables: indexes are used where there are any,
+// however few rows there are.
 func RowsRead(t testing.TB, d *db.DB, statements []Statement) map[string]int {
 	t.Helper()
 	rows := map[string]int{}
@@ -61,8 +62,10 @@ func RowsRead(t testing.TB, d *db.DB, statements []Statement) map[string]int {
 	}
 	for _, s := range statements {
 		err := undone(t, d, func(q *db.Q) error {
-			if _, err := q.Exec(`SET LOCAL enable_seqscan = off`); err != nil {
-				return err
+			for _, setting := range []string{"enable_seqscan", "enable_hashjoin", "enable_mergejoin"} {
+				if _, err := q.Exec(`SET LOCAL ` + setting + ` = off`); err != nil {
+					return err
+				}
 			}
 			var text string
 			if err := q.QueryRow(`EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) `+s.Text, s.Args...).Scan(&text); err != nil {
