@@ -5,9 +5,17 @@ import (
 	"time"
 
 	"stackyard/internal/blob"
+	"stackyard/internal/db"
+	"stackyard/internal/dispatch"
 	"stackyard/internal/pipelines"
 	"stackyard/internal/settings"
 	"stackyard/internal/tasks"
+)
+
+// ruleSetsTask is the kind of the task that removes unused sets of rules.
+const (
+	ruleSetsTask  = "rule-set-removal"
+	ruleSetsEvery = 24 * time.Hour
 )
 
 // Background registers what builds have done without a request: what time brings, and what follows from
@@ -18,6 +26,7 @@ func (s *Service) Background(r *tasks.Runner, blobs *blob.Store) {
 	r.HandleTx(rulesTask, s.giveRules)
 	r.HandleTx(settings.ExpiryChanged, s.applyExpiry)
 	r.Sweep(removalTask, removeEvery, s.removeOld)
+	r.Sweep(ruleSetsTask, ruleSetsEvery, func(q *db.Q) (more bool, err error) { return dispatch.RemoveUnused(q, s.clock()) })
 	r.HandleTx(pipelines.Removal, s.removePipeline)
 	r.Handle(pipelines.Removed, tasks.Limits{Timeout: time.Minute}, s.survive)
 	r.Handle(pipelines.BytesRemoval, tasks.Limits{Timeout: 5 * time.Minute}, func(ctx context.Context, t *tasks.Due) error {

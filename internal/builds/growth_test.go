@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"stackyard/internal/db"
 	"stackyard/internal/db/dbtest"
@@ -173,5 +174,30 @@ func TestList_FindsMetaDataByAnIndex(t *testing.T) {
 			many = append(many, fmt.Sprintf("meta_data[k%d]=x&branch[]=b%d*", i, i))
 		}
 		w.ada.Get(hello+"?"+strings.Join(many, "&")).WantMessage(http.StatusBadRequest, "A filter has at most 100 values, not 1200")
+	})
+}
+
+func TestRuleSets_AreRemovedWhenNoJobHasThem(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.steps("{command: a, agents: {os: linux}}")
+		w.pipeline("other", nil, "{command: x, agents: {os: plan9}}")
+		w.create(nil)
+		w.ada.Post(acme+"/pipelines/other/builds", map[string]any{"commit": "HEAD", "branch": "main"}).Want(http.StatusCreated)
+		tally := dbtest.NewTally(w.DB)
+		w.create(nil)
+		wantEqual(t, "writes of a set that was used a moment ago", tally.Take().Of("INSERT INTO rule_sets"), 0)
+
+		w.ada.Delete(acme + "/pipelines/other").Want(http.StatusNoContent)
+		sets := func() string { return strings.Join(w.rowsOf(`SELECT rules FROM rule_sets ORDER BY rules`), " ") }
+		w.pass(0)
+		wantEqual(t, "at first", sets(), `["os=linux"] ["os=plan9"]`)
+		for range 3 {
+			w.pass(25 * time.Hour)
+			wantEqual(t, "a day later", sets(), `["os=linux"]`)
+		}
+		tally.Take()
+		w.create(nil)
+		wantEqual(t, "writes of a set that was used long ago", tally.Take().Of("INSERT INTO rule_sets"), 0) // the sweep found it in use
+		wantEqual(t, "in the end", sets(), `["os=linux"]`)
 	})
 }

@@ -122,7 +122,7 @@ func (u *unit) insertJobs(changes []flow.JobChange) error {
 			details.add(j.ID, p.own.label, db.JSON(p.own))
 		}
 	}
-	if err := dispatch.Intern(u.q, u.build.OrganizationID, sets...); err != nil {
+	if err := dispatch.Intern(u.q, u.build.OrganizationID, u.now, sets...); err != nil {
 		return err
 	}
 	if err := inserted.insert(u.q); err != nil {

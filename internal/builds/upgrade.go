@@ -3,6 +3,7 @@ package builds
 import (
 	"maps"
 	"slices"
+	"time"
 
 	"stackyard/internal/db"
 	"stackyard/internal/dispatch"
@@ -28,14 +29,14 @@ func (s *Service) giveRules(q *db.Q, t *tasks.Due) error {
 		if err := q.Lock("builds", id); err != nil {
 			return err
 		}
-		if err := giveRulesTo(q, id); err != nil {
+		if err := giveRulesTo(q, id, s.clock()); err != nil {
 			return err
 		}
 	}
 	return tasks.Add(q, tasks.Task{Kind: t.Kind, Key: ids[len(ids)-1], RunAt: s.clock()})
 }
 
-func giveRulesTo(q *db.Q, buildID string) error {
+func giveRulesTo(q *db.Q, buildID string, now time.Time) error {
 	bySet := make(map[string][]string)
 	sets := make(map[string]dispatch.RuleSet)
 	var orgID string
@@ -60,7 +61,7 @@ func giveRulesTo(q *db.Q, buildID string) error {
 	if err != nil {
 		return err
 	}
-	if err := dispatch.Intern(q, orgID, slices.Collect(maps.Values(sets))...); err != nil {
+	if err := dispatch.Intern(q, orgID, now, slices.Collect(maps.Values(sets))...); err != nil {
 		return err
 	}
 	if err := q.LockAll("jobs", "id", slices.Concat(slices.Collect(maps.Values(bySet))...)); err != nil {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"stackyard/internal/db"
 	"stackyard/internal/db/dbtest"
@@ -130,7 +131,7 @@ func TestPoll_FindsOnlyWhatWasNotThereBefore(t *testing.T) {
 		wantEqual(t, "looks", w.looks(), looked)
 		w.fill(1, dispatch.RuleSetOf([]string{"os=linux"}).ID) // without a word to anybody
 		w.ok(w.Write(t.Context(), func(q *db.Q) error {
-			return dispatch.Intern(q, w.org, dispatch.RuleSetOf([]string{"os=linux"}))
+			return dispatch.Intern(q, w.org, time.Now(), dispatch.RuleSetOf([]string{"os=linux"}))
 		}))
 		w.ok(w.Poll(t.Context()))
 		waiting.get()

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"stackyard/internal/db"
 )
@@ -45,30 +46,91 @@ func RuleSetOf(rules []string) RuleSet {
 // anyValue is the value of a rule that every value of its key satisfies.
 const anyValue = "*"
 
-// maxInterned bounds the sets that one statement keeps.
-const maxInterned = 100
+const (
+	// maxInterned bounds the sets that one statement keeps.
+	maxInterned = 100
+	// setNoted is how exactly it is noted when a set was last used: one that all builds use is written once
+	// in that time.
+	setNoted = time.Hour
+	// setKept is how long a set is kept at least after it was used. It is much longer than setNoted and a
+	// transaction together, so that no set is removed which a new job is about to have.
+	setKept = 24 * time.Hour
+	// setBatch is how many sets one transaction looks at to remove those that no job has.
+	setBatch = 500
+)
 
-// Intern keeps sets of rules of an organization, so that they can be looked up by their ids.
-func Intern(q *db.Q, orgID string, sets ...RuleSet) error {
+// Intern keeps sets of rules of an organization, so that they can be looked up by their ids for as long as
+// jobs have them.
+func Intern(q *db.Q, orgID string, now time.Time, sets ...RuleSet) error {
 	sets = slices.DeleteFunc(slices.Clone(sets), func(s RuleSet) bool { return s.ID == "" })
 	// All writers lock them in the same order.
 	slices.SortFunc(sets, func(a, b RuleSet) int { return strings.Compare(a.ID, b.ID) })
 	sets = slices.CompactFunc(sets, func(a, b RuleSet) bool { return a.ID == b.ID })
 	for some := range slices.Chunk(sets, maxInterned) {
-		var s db.Statement
-		org := s.Arg(orgID)
-		rows := make([]string, len(some))
-		for i, set := range some {
-			rows[i] = "(" + org + ", " + s.Arg(set.ID) + ", " + s.Arg(db.JSON(set.Rules)) + ")"
-		}
-		_, err := q.Exec(`
-			INSERT INTO rule_sets (organization_id, id, rules) VALUES `+strings.Join(rows, ", ")+`
-			ON CONFLICT (organization_id, id) DO NOTHING`, s.Args()...)
-		if err != nil {
+		if err := intern(q, orgID, now, some); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// intern keeps some sets. Those that were used a moment ago are not written, so that builds with the same
+// rules do not wait for each other.
+func intern(q *db.Q, orgID string, now time.Time, sets []RuleSet) error {
+	ids := make([]string, len(sets))
+	for i, set := range sets {
+		ids[i] = set.ID
+	}
+	in, arg := q.In("id", 3, ids)
+	fresh, err := db.All(q, func(scan db.Scan) (id string, err error) { return id, scan(&id) },
+		`SELECT id FROM rule_sets WHERE organization_id = $1 AND used_at > $2 AND `+in, orgID, db.Micros(now.Add(-setNoted)), arg)
+	if err != nil {
+		return err
+	}
+	var s db.Statement
+	org, at := s.Arg(orgID), s.Arg(db.Micros(now))
+	var rows []string
+	for _, set := range sets {
+		if !slices.Contains(fresh, set.ID) {
+			rows = append(rows, "("+org+", "+s.Arg(set.ID)+", "+s.Arg(db.JSON(set.Rules))+", "+at+")")
+		}
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	_, err = q.Exec(`
+		INSERT INTO rule_sets (organization_id, id, rules, used_at) VALUES `+strings.Join(rows, ", ")+`
+		ON CONFLICT (organization_id, id) DO UPDATE SET used_at = excluded.used_at`, s.Args()...)
+	return err
+}
+
+// RemoveUnused removes sets of rules that no job has any more, and reports whether there may be more of
+// them. It looks at those that were used longest ago; the ones that jobs have count as used now.
+func RemoveUnused(q *db.Q, now time.Time) (more bool, err error) {
+	type aged struct {
+		orgID, id string
+		used      bool
+	}
+	old, err := db.All(q, func(scan db.Scan) (a aged, err error) { return a, scan(&a.orgID, &a.id, &a.used) }, `
+		SELECT s.organization_id, s.id, EXISTS (SELECT 1 FROM jobs j WHERE j.organization_id = s.organization_id AND j.rule_set = s.id)
+		FROM rule_sets s
+		WHERE s.used_at < $1
+		ORDER BY s.used_at
+		LIMIT $2`+q.SkipLocked(), db.Micros(now.Add(-setKept)), setBatch)
+	if err != nil {
+		return false, err
+	}
+	for _, set := range old {
+		if set.used {
+			_, err = q.Exec(`UPDATE rule_sets SET used_at = $3 WHERE organization_id = $1 AND id = $2`, set.orgID, set.id, db.Micros(now))
+		} else {
+			_, err = q.Exec(`DELETE FROM rule_sets WHERE organization_id = $1 AND id = $2`, set.orgID, set.id)
+		}
+		if err != nil {
+			return false, err
+		}
+	}
+	return len(old) == setBatch, nil
 }
 
 // tags are those of an agent: the values it has for each key.
