@@ -201,3 +201,19 @@ func TestRuleSets_AreRemovedWhenNoJobHasThem(t *testing.T) {
 		wantEqual(t, "in the end", sets(), `["os=linux"]`)
 	})
 }
+
+// A page of builds that would be too large is refused with what to ask for instead.
+func TestList_BoundsTheBytesOfAPage(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.steps("{command: '" + strings.Repeat("x", 60_000) + "', parallelism: 100}")
+		for range 12 { // 6 MB each
+			w.ada.Post(hello, map[string]any{"commit": "HEAD", "branch": "main"}).Want(http.StatusCreated)
+		}
+		for _, path := range []string{hello, acme + "/builds", "/v2/builds"} {
+			w.ada.Get(path).WantMessage(http.StatusBadRequest,
+				"This page has more than 67108864 bytes; ask for fewer items at a time with per_page, or leave out jobs and pipelines with exclude_jobs=true and exclude_pipeline=true")
+		}
+		w.ada.Get(hello + "?per_page=1").Want(http.StatusOK)
+		w.ada.Get(hello + "?exclude_jobs=true").Want(http.StatusOK)
+	})
+}

@@ -130,7 +130,8 @@ func readShown(r *route.Request) (show shown, err error) {
 // views returns builds, each of one of the pipelines, as the request's caller may see them.
 func (s *Service) views(q *db.Q, r *route.Request, byID map[string]*pipelines.Pipeline, builds []*Build, show shown) ([]shownBuildView, error) {
 	ids := distinct(builds, func(b *Build) string { return b.ID })
-	metaData, err := metaDataOf(q, ids)
+	budget := route.Budget(len(builds), ", or leave out jobs and pipelines with exclude_jobs=true and exclude_pipeline=true")
+	metaData, err := metaDataOf(q, ids, budget)
 	if err != nil {
 		return nil, err
 	}
@@ -149,12 +150,18 @@ func (s *Service) views(q *db.Q, r *route.Request, byID map[string]*pipelines.Pi
 		v := s.view(r, p, b.Shown(p))
 		v.MetaData = metaData[b.ID]
 		if show.pipeline {
+			if err := budget.Spend(p.Size()); err != nil {
+				return nil, err
+			}
 			shown := s.pipelines.View(r, p)
 			v.Pipeline = &shown
 		}
 		if show.jobs {
 			list := make([]jobView, len(jobs[b.ID]))
 			for i, j := range jobs[b.ID] {
+				if err := budget.Spend(j.Work.shownWeight()); err != nil {
+					return nil, err
+				}
 				list[i] = s.jobView(r, p, b, j)
 			}
 			v.Jobs = &list

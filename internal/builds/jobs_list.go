@@ -109,7 +109,16 @@ func listJobs(q *db.Q, buildID string, f jobFilter, page route.CursorPage) ([]*J
 	if err != nil {
 		return nil, err
 	}
-	return jobs, describeJobs(q, jobs...)
+	if err := describeJobs(q, jobs...); err != nil {
+		return nil, err
+	}
+	budget := route.Budget(len(jobs), "")
+	for _, j := range jobs {
+		if err := budget.Spend(j.Work.shownWeight()); err != nil {
+			return nil, err
+		}
+	}
+	return jobs, nil
 }
 
 // maxJobsListed bounds the jobs in one answer that has whole builds in it.

@@ -123,11 +123,11 @@ type metaDatumRow struct {
 }
 
 // metaDataOf returns the meta-data of builds, by their ids.
-func metaDataOf(q *db.Q, buildIDs []string) (map[string]map[string]string, error) {
+func metaDataOf(q *db.Q, buildIDs []string, budget *db.Budget) (map[string]map[string]string, error) {
 	in, arg := q.In("build_id", 1, buildIDs)
-	data, err := db.All(q, func(scan db.Scan) (d metaDatumRow, err error) {
+	data, err := db.All(q, db.Within(budget, func(scan db.Scan) (d metaDatumRow, err error) {
 		return d, scan(&d.buildID, &d.Key, &d.Value)
-	}, `SELECT build_id, key, value FROM build_meta_data WHERE `+in, arg)
+	}), `SELECT build_id, key, value FROM build_meta_data WHERE `+in, arg)
 	byBuild := make(map[string]map[string]string, len(buildIDs))
 	for _, id := range buildIDs {
 		byBuild[id] = map[string]string{}

@@ -7,6 +7,7 @@ import (
 	"stackyard/internal/core"
 	"stackyard/internal/db"
 	"stackyard/internal/identity"
+	"stackyard/internal/route"
 	"stackyard/internal/sourcehost"
 )
 
@@ -132,7 +133,7 @@ var (
 
 // listBuilds returns builds that a statement allows, newest first.
 func listBuilds(q *db.Q, s *db.Statement, o order, limit, offset int) ([]*Build, error) {
-	return db.All(q, scanBuild, buildColumns+fromBuilds+o.join+buildJoins+`
+	return db.All(q, db.Within(route.Budget(limit, ""), scanBuild), buildColumns+fromBuilds+o.join+buildJoins+`
 	`+s.Clause()+`
 	ORDER BY `+o.by+`
 	LIMIT `+s.Arg(limit)+` OFFSET `+s.Arg(offset), s.Args()...)

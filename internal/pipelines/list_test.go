@@ -1,12 +1,14 @@
 package pipelines_test
 
 import (
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
 	"testing"
 	"time"
 
+	"stackyard/internal/db"
 	"stackyard/internal/server/servertest"
 )
 
@@ -124,5 +126,27 @@ func TestList_ComesInPages(t *testing.T) {
 		}
 		wantEqual(t, "last", slugs(t, ada.Get(path+"?per_page=2&page=3")), "hello")
 		wantEqual(t, "beyond", slugs(t, ada.Get(path+"?per_page=2&page=4")), "")
+	})
+}
+
+// A page of pipelines that would be too large is refused with what to ask for instead.
+func TestList_BoundsTheBytesOfAPage(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servertest.Server) {
+		ada := s.As(t, servertest.Ada)
+		for i := range 9 {
+			ada.Post("/v2/organizations/acme/pipelines", map[string]any{
+				"name": fmt.Sprintf("Large %d", i), "repository": "https://git.example.test/large.git",
+				"cluster_id": servertest.AcmeClusterID, "configuration": "steps: [{command: a}]",
+			}).Want(http.StatusCreated)
+		}
+		err := s.DB.Write(t.Context(), func(q *db.Q) error {
+			_, err := q.Exec(`UPDATE pipelines SET configuration = $1 WHERE slug LIKE 'large-%'`, strings.Repeat("#", 8<<20))
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ada.Get("/v2/organizations/acme/pipelines").WantMessage(http.StatusBadRequest, "This page has more than 67108864 bytes; ask for fewer items at a time with per_page")
+		ada.Get("/v2/organizations/acme/pipelines?per_page=2").Want(http.StatusOK)
 	})
 }

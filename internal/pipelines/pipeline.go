@@ -72,6 +72,7 @@ type Pipeline struct {
 	badgeKey   string // the unguessable part of the badge's URL
 	level      identity.AccessLevel
 	visited    bool // see forVisitor
+	size       int  // of the configuration and the steps, in bytes
 }
 
 // A BranchRule says what happens to older builds of a branch when a newer one comes.
@@ -100,6 +101,9 @@ const (
 
 // Values lists every visibility.
 func (Visibility) Values() []string { return []string{string(Private), string(Public)} }
+
+// Size is about how many bytes it takes to show the pipeline.
+func (p *Pipeline) Size() int { return p.size }
 
 // Visual reports whether the pipeline's steps were given in the visual form.
 func (p *Pipeline) Visual() bool { return p.TemplateID == "" && p.Configuration == "" }

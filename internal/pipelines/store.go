@@ -1,7 +1,9 @@
 package pipelines
 
 import (
+	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -9,6 +11,7 @@ import (
 	"stackyard/internal/db"
 	"stackyard/internal/definition"
 	"stackyard/internal/identity"
+	"stackyard/internal/route"
 	"stackyard/internal/sourcehost"
 )
 
@@ -35,13 +38,13 @@ const pipelineJoins = `
 func scanPipeline(scan db.Scan) (*Pipeline, error) {
 	p := &Pipeline{Steps: []definition.VisualResponse{}, Env: map[string]string{}, ProviderSettings: ProviderSettings{}}
 	var rank int
-	var enterpriseHost string
+	var enterpriseHost, steps string
 	var by identity.User
 	err := scan(append([]any{
 		&rank,
 		&p.ID, &p.OrganizationID, &p.Slug, &p.Name, &p.Description, &p.Repository, db.ToText(&p.sealedURL), db.ToText(&p.ClusterID), &p.DefaultBranch,
 		&p.Visibility, db.ToJSON(&p.Tags), db.ToText(&p.Emoji), db.ToText(&p.Color),
-		db.ToText(&p.TemplateID), db.ToText(&p.Configuration), db.ToJSON(&p.Steps), db.ToJSON(&p.Env),
+		db.ToText(&p.TemplateID), db.ToText(&p.Configuration), db.ToText(&steps), db.ToJSON(&p.Env),
 		db.ToText(&p.BranchConfiguration), &p.SkipQueued.On, db.ToText(&p.SkipQueued.Filter),
 		&p.CancelRunning.On, db.ToText(&p.CancelRunning.Filter), &p.AllowRebuilds,
 		db.ToText(&p.CloneMirrorURL), &p.DefaultTimeout, &p.MaximumTimeout,
@@ -51,6 +54,12 @@ func scanPipeline(scan db.Scan) (*Pipeline, error) {
 	if err != nil {
 		return nil, err
 	}
+	if steps != "" {
+		if err := json.Unmarshal([]byte(steps), &p.Steps); err != nil {
+			return nil, fmt.Errorf("read the steps of pipeline %s: %w", p.ID, err)
+		}
+	}
+	p.size = len(p.Configuration) + len(steps)
 	p.CreatedBy = by.OrNil()
 	p.sealedFor = p.Repository
 	p.Provider = sourcehost.ProviderOf(p.Repository, enterpriseHost)
@@ -206,7 +215,7 @@ func list(q *db.Q, v Viewer, f filter, limit, offset int) ([]*Pipeline, int, err
 		order = "p.created_at DESC, p.id DESC"
 	}
 	// The page comes before the joins, so that they and the ranks cost a page and not the organization.
-	pipelines, err := db.All(q, scanPipeline, `
+	pipelines, err := db.All(q, db.Within(route.Budget(limit, ""), scanPipeline), `
 		SELECT `+v.rank(&s)+`, `+pipelineColumns+`
 		FROM (
 			SELECT *

@@ -6,6 +6,7 @@ import (
 	"stackyard/internal/core"
 	"stackyard/internal/db"
 	"stackyard/internal/identity"
+	"stackyard/internal/route"
 )
 
 const selectTemplate = `
@@ -52,7 +53,7 @@ func listTemplates(q *db.Q, organizationID string, limit, offset int) ([]Templat
 	if err := q.QueryRow(`SELECT COUNT(*) FROM pipeline_templates WHERE organization_id = $1`, organizationID).Scan(&total); err != nil {
 		return nil, 0, err
 	}
-	list, err := db.All(q, scanTemplate, selectTemplate+`
+	list, err := db.All(q, db.Within(route.Budget(limit, ""), scanTemplate), selectTemplate+`
 		WHERE t.organization_id = $1
 		ORDER BY t.name, t.id
 		LIMIT $2 OFFSET $3`, organizationID, limit, offset)

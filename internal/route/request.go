@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"stackyard/internal/core"
+	"stackyard/internal/db"
 	"stackyard/internal/identity"
 	"stackyard/internal/limits"
 )
@@ -137,6 +138,18 @@ func (r *Request) Page() (Page, error) {
 	}
 	size, err := r.pageSize()
 	return Page{Number: number, Size: size}, err
+}
+
+// maxPageBytes is how many bytes a page has at most, counted as they are stored, unless it has one item only.
+const maxPageBytes = 64 << 20
+
+// Budget bounds the bytes of a page with some items. Exceeding it is an error that says how to ask for less,
+// to which more can be added, such as what can be left out.
+func Budget(items int, more string) *db.Budget {
+	if items <= 1 {
+		return nil
+	}
+	return db.NewBudget(maxPageBytes, core.Errorf(core.BadRequest, "This page has more than %d bytes; ask for fewer items at a time with per_page%s", maxPageBytes, more))
 }
 
 func (r *Request) pageSize() (int, error) {

@@ -73,8 +73,8 @@ func (s *Service) list(ctx context.Context, t *identity.AgentToken, queueKey str
 			return err
 		})
 		if err != nil || len(p.jobs) > 0 || wait == 0 {
-			p.more = len(p.jobs) > limit
-			p.jobs = p.jobs[:min(limit, len(p.jobs))]
+			n := fitting(p.jobs[:min(limit, len(p.jobs))])
+			p.jobs, p.more = p.jobs[:n], len(p.jobs) > n
 			return p, err
 		}
 		if woken == nil {
@@ -94,6 +94,23 @@ func (s *Service) list(ctx context.Context, t *identity.AgentToken, queueKey str
 			return p, nil
 		}
 	}
+}
+
+// maxRuleBytes is how many bytes of rules one answer has at most, unless it has one job only.
+const maxRuleBytes = 8 << 20
+
+// fitting returns how many of the jobs fit into one answer.
+func fitting(jobs []scheduledJob) int {
+	bytes := 0
+	for i, j := range jobs {
+		for _, rule := range j.rules {
+			bytes += len(rule)
+		}
+		if bytes > maxRuleBytes && i > 0 {
+			return i
+		}
+	}
+	return len(jobs)
 }
 
 // readTimeout bounds how long a list may take beyond what it waits.
