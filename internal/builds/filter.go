@@ -81,8 +81,8 @@ func readFilter(r *route.Request) (f filter, err error) {
 			f.metaData[strings.TrimSuffix(key, "]")] = values[0]
 		}
 	}
-	if n := max(len(f.branches), len(f.commits), len(f.states), len(f.metaData)); err == nil && n > maxFilterValues {
-		err = core.Errorf(core.BadRequest, "A filter has at most %d values, not %d", maxFilterValues, n)
+	if n := len(f.metaData); err == nil && n > maxMetaDataFilters {
+		err = core.Errorf(core.BadRequest, "meta_data has %d keys; at most %d are possible", n, maxMetaDataFilters)
 	}
 	return f, err
 }
@@ -90,8 +90,8 @@ func readFilter(r *route.Request) (f filter, err error) {
 // hidden reports whether the filter asks for what visitors do not see. To them no build has it.
 func (f filter) hidden() bool { return f.creator != "" || len(f.metaData) > 0 || f.hidePaused }
 
-// maxFilterValues is how many values one filter can have.
-const maxFilterValues = 100
+// maxMetaDataFilters is how many keys of meta-data a list can be filtered by.
+const maxMetaDataFilters = 100
 
 // buildStates returns the states that words of a filter stand for.
 func buildStates(words []string) ([]string, error) {
