@@ -28,10 +28,10 @@ func (s *Service) Background(r *tasks.Runner, blobs *blob.Store) {
 	r.Sweep(removalTask, removeEvery, s.removeOld)
 	r.Sweep(ruleSetsTask, ruleSetsEvery, func(q *db.Q) (more bool, err error) { return dispatch.RemoveUnused(q, s.clock()) })
 	r.HandleTx(pipelines.Removal, s.removePipeline)
-	r.Handle(pipelines.Removed, tasks.Limits{Timeout: time.Minute}, s.survive)
+	r.Handle(pipelines.Removed, tasks.Limits{Timeout: time.Minute}, s.afterPipelineDeleted)
 	r.Handle(pipelines.BytesRemoval, tasks.Limits{Timeout: 5 * time.Minute}, func(ctx context.Context, t *tasks.Due) error {
 		return blobs.DeleteAll(ctx, t.Key)
 	})
 	r.Handle(renderTask, tasks.Limits{Timeout: time.Minute}, s.renderPending)
-	r.Handle(consequenceTask, tasks.Limits{Timeout: time.Minute}, s.follow)
+	r.Handle(followUpTask, tasks.Limits{Timeout: time.Minute}, s.follow)
 }

@@ -67,7 +67,7 @@ func (u *unit) scheduleElsewhere(jobID, buildID string) error {
 		return err
 	}
 	u.q.Announce(Topic(buildID))
-	return other.tellMoves(moved)
+	return other.applyEffects(moved)
 }
 
 // limit has those of some jobs wait that have asked for a place in a concurrency group and got none.

@@ -202,7 +202,7 @@ func (n *newBuild) write(q *db.Q, then *followUps) error {
 		return err
 	}
 	if p.SkipQueued.On || p.CancelRunning.On {
-		then.cause(makeWay, b.OrganizationID, b.ID)
+		then.add(supersedeOlder, b.OrganizationID, b.ID)
 	}
 	return u.close()
 }

@@ -13,39 +13,38 @@ import (
 	"stackyard/internal/tasks"
 )
 
-// followUps are what a unit of work leads to outside of its build: consequences for other builds, and
-// what the clock is to do. All of it is written as tasks in the transaction of the unit, so that neither
-// a crash nor a database that goes away loses any, and so that the request that causes it does not wait
-// for it: one build can have hundreds of others follow.
+// followUps are the effects of a transaction outside of its build: follow-ups for other builds, and timers.
+// They are written as tasks in the same transaction, so that a crash loses none, and the request that caused
+// them does not wait: one build can cause hundreds of others.
 type followUps struct {
-	consequences []consequence
-	begin        []tasks.Task        // at the time given, or earlier if that was asked for before
-	reset        []tasks.Task        // at the time given and no other
-	drop         map[string][]string // keys of tasks that are pointless now, by their kind
-	task         *tasks.Due          // the one that the unit of work does; nil: none
-	counts       pipelines.CountChanges
+	list   []followUp
+	begin  []tasks.Task        // run at the given time, or earlier if already due earlier
+	reset  []tasks.Task        // run at exactly the given time
+	drop   map[string][]string // keys of obsolete tasks, by kind
+	task   *tasks.Due          // the task that this transaction runs; nil: none
+	counts pipelines.CountChanges
 }
 
-// A consequence is something that must happen to another build. It can be done twice without harm.
-type consequence struct {
-	Do             deed   `json:"do"`
-	OrganizationID string `json:"organization_id"`
-	ID             string `json:"id"` // of a trigger job, or of the build that makes others pointless
+// A followUp must happen to another build. It is idempotent.
+type followUp struct {
+	Kind           followUpKind `json:"do"`
+	OrganizationID string       `json:"organization_id"`
+	ID             string       `json:"id"` // of a trigger job, or of the build that supersedes others
 }
 
-// consequenceTask is the kind of tasks that are consequences.
-const consequenceTask = "build-consequence"
+// followUpTask is the task kind of follow-ups.
+const followUpTask = "build-consequence"
 
-type deed string
+type followUpKind string
 
 const (
-	startBuild   deed = "start"    // make the build of a trigger job
-	abandonBuild deed = "abandon"  // cancel the build of a trigger job that was canceled
-	tellEnd      deed = "tell-end" // tell a trigger job that its build has ended
-	makeWay      deed = "make-way" // skip or cancel older builds of a new build's branch
+	startBuild     followUpKind = "start"    // create the build of a trigger job
+	abandonBuild   followUpKind = "abandon"  // cancel the build of a trigger job that was canceled
+	reportEnd      followUpKind = "tell-end" // report to a trigger job that its build has ended
+	supersedeOlder followUpKind = "make-way" // skip or cancel older builds of a new build's branch
 )
 
-// note takes down what follows from the changes to a build.
+// note records the follow-ups of changes to a build.
 func (f *followUps) note(b *Build, changes flow.Changes) {
 	for _, change := range changes.Jobs {
 		if change.Job.Type != flow.Trigger || change.Job.State == change.From {
@@ -53,9 +52,9 @@ func (f *followUps) note(b *Build, changes flow.Changes) {
 		}
 		switch change.Job.State {
 		case flow.Scheduled:
-			f.cause(startBuild, b.OrganizationID, change.Job.ID)
+			f.add(startBuild, b.OrganizationID, change.Job.ID)
 		case flow.Canceled:
-			f.cause(abandonBuild, b.OrganizationID, change.Job.ID)
+			f.add(abandonBuild, b.OrganizationID, change.Job.ID)
 		}
 	}
 	moved := changes.BuildStates
@@ -64,15 +63,15 @@ func (f *followUps) note(b *Build, changes flow.Changes) {
 	}
 	f.forget(expiryTask, b.ID)
 	if b.TriggeredBy != "" {
-		f.cause(tellEnd, b.OrganizationID, b.TriggeredBy)
+		f.add(reportEnd, b.OrganizationID, b.TriggeredBy)
 	}
 }
 
-func (f *followUps) cause(do deed, orgID, id string) {
-	f.consequences = append(f.consequences, consequence{do, orgID, id})
+func (f *followUps) add(do followUpKind, orgID, id string) {
+	f.list = append(f.list, followUp{do, orgID, id})
 }
 
-// forget removes a task, unless it is the one being done, which ends by itself.
+// forget removes a task, unless it is the one that is running, which ends by itself.
 func (f *followUps) forget(kind, key string) {
 	if f.task != nil && f.task.Kind == kind && f.task.Key == key {
 		return
@@ -83,14 +82,13 @@ func (f *followUps) forget(kind, key string) {
 	f.drop[kind] = append(f.drop[kind], key)
 }
 
-// save writes the counts of pipelines and the tasks at the end of a transaction. The consequences are due
-// now.
+// save writes pipeline counts and tasks at the end of a transaction. Follow-ups are due immediately.
 func (f *followUps) save(q *db.Q, now time.Time) error {
 	if err := f.counts.Save(q); err != nil {
 		return err
 	}
-	for _, c := range f.consequences {
-		f.begin = append(f.begin, tasks.Task{Kind: consequenceTask, Key: c.key(), Payload: c, RunAt: now})
+	for _, c := range f.list {
+		f.begin = append(f.begin, tasks.Task{Kind: followUpTask, Key: c.key(), Payload: c, RunAt: now})
 	}
 	if err := tasks.Add(q, f.begin...); err != nil {
 		return err
@@ -106,27 +104,27 @@ func (f *followUps) save(q *db.Q, now time.Time) error {
 	return nil
 }
 
-func (c consequence) key() string { return string(c.Do) + " " + c.ID }
+func (c followUp) key() string { return string(c.Kind) + " " + c.ID }
 
-// follow does what follows from a unit of work for another build.
+// follow runs a follow-up.
 func (s *Service) follow(ctx context.Context, t *tasks.Due) error {
-	var c consequence
+	var c followUp
 	if err := t.Payload(&c); err != nil {
 		return err
 	}
 	job := jobOf{c.OrganizationID, c.ID}
-	switch c.Do {
+	switch c.Kind {
 	case startBuild:
 		return s.startChild(ctx, job)
 	case abandonBuild:
 		return s.abandonChild(ctx, job)
-	case tellEnd:
+	case reportEnd:
 		return s.endChild(ctx, job)
-	case makeWay:
+	case supersedeOlder:
 		return s.supersede(ctx, c.OrganizationID, c.ID)
 	}
-	return fmt.Errorf("unknown consequence %q", c.Do)
+	return fmt.Errorf("unknown consequence %q", c.Kind)
 }
 
-// jobOf names a job of an organization.
+// jobOf identifies a job of an organization.
 type jobOf struct{ orgID, jobID string }

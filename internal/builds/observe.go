@@ -9,17 +9,16 @@ import (
 	"stackyard/internal/flow"
 )
 
-// An Observer is told of jobs of a build that have moved, new ones included, within the transaction in
-// which they do, which its error undoes. In one transaction it may be told several times.
+// An Observer is called with the jobs of a build that changed state, new ones included, inside the transaction;
+// an error rolls it back. It can be called several times in one transaction.
 type Observer func(q *db.Q, b *Build, moved []flow.JobChange) error
 
-// Observe has an observer told of every move of every job from now on. It is called before there are
-// any.
+// Observe registers an observer of job state changes. Call it before there are any.
 func (s *Service) Observe(o Observer) { s.observers = append(s.observers, o) }
 
-// tellMoves lets all know that go by the states of jobs: those who hand jobs to agents, the clock, and
-// observers. The jobs are written.
-func (u *unit) tellMoves(changes []flow.JobChange) error {
+// applyEffects updates everything that depends on job states: queues, timers and observers. The jobs are
+// already written.
+func (u *unit) applyEffects(changes []flow.JobChange) error {
 	var moved []flow.JobChange
 	for _, change := range changes {
 		if change.Job.State != change.From {
@@ -49,7 +48,7 @@ func (u *unit) tellMoves(changes []flow.JobChange) error {
 	return nil
 }
 
-// queue keeps the queues of agents true: in them are the command jobs that are scheduled, and no others.
+// queue keeps runnable rows in sync: exactly the scheduled command jobs have one.
 func (u *unit) queue(moved []flow.JobChange) error {
 	var came, left []string
 	for _, change := range moved {
@@ -67,8 +66,7 @@ func (u *unit) queue(moved []flow.JobChange) error {
 	return dispatch.Put(u.q, came...)
 }
 
-// hold writes the holders of jobs that have come into the hands of agents. That is apart from what else
-// changes of them, which many have in common.
+// hold writes the holders of newly assigned jobs. It is separate from the other changes, which many jobs share.
 func (u *unit) hold(moved []flow.JobChange) error {
 	var holders []flow.Offer
 	for _, change := range moved {

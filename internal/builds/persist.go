@@ -36,7 +36,7 @@ func (u *unit) save(changes flow.Changes) error {
 	if err := u.updateJobs(changes.Jobs); err != nil {
 		return err
 	}
-	if err := u.tellMoves(changes.Jobs); err != nil {
+	if err := u.applyEffects(changes.Jobs); err != nil {
 		return err
 	}
 	return u.updateBuild(changes)

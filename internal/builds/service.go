@@ -23,7 +23,7 @@ type Service struct {
 	agentNames AgentNames
 	stackKey   StackKey
 	updates    updateQueues
-	whose      whose
+	buildIDs   buildIDCache
 }
 
 // New returns the service of the builds in a database.

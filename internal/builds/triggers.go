@@ -36,7 +36,7 @@ func (s *Service) endStart(ctx context.Context, at jobOf, failure error) error {
 	return s.onTrigger(ctx, at, func(u *unit, j *flow.Job) error {
 		switch {
 		case j.State == flow.Canceled: // while the build was being made
-			u.then.cause(abandonBuild, at.orgID, j.ID)
+			u.then.add(abandonBuild, at.orgID, j.ID)
 			return nil
 		case j.State != flow.Scheduled:
 			return nil

@@ -15,20 +15,19 @@ const (
 	claimTimeout = 15 * time.Second
 	// claimSize bounds the jobs of one claim.
 	claimSize = 250
-	// sharedClaims is how many claims are made at once where each needs a connection of the pool, and
-	// singleClaims where all wait for the one writer, which commits them together.
+	// sharedClaims is the number of concurrent claims where each needs a pooled connection, singleClaims where
+	// all wait for the single writer, which commits them together.
 	sharedClaims, singleClaims = 6, 64
 )
 
-// claims assign jobs to those who were picked for them. Jobs of one build are assigned one batch after the
-// other, since each needs the build's lock: what is picked meanwhile makes the next batch. Builds do not
-// wait for each other.
+// claims assign picked jobs. Jobs of one build are assigned one batch after the other, because each needs the
+// build's lock; picks that arrive meanwhile form the next batch. Builds do not wait for each other.
 type claims struct {
 	dispatcher *Dispatcher
 	slots      chan struct{}
 
 	mu      sync.Mutex
-	pending map[string][]pick // by build; there is a goroutine for each
+	pending map[string][]pick // by build; each has a goroutine
 }
 
 func newClaims(d *Dispatcher) *claims {
@@ -39,7 +38,7 @@ func newClaims(d *Dispatcher) *claims {
 	return &claims{dispatcher: d, slots: make(chan struct{}, atOnce), pending: map[string][]pick{}}
 }
 
-// add has jobs assigned.
+// add queues picks for assignment.
 func (c *claims) add(picks []pick) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -52,7 +51,7 @@ func (c *claims) add(picks []pick) {
 	}
 }
 
-// run assigns the jobs of a build until there are no more.
+// run assigns the jobs of a build until none are left.
 func (c *claims) run(buildID string) {
 	for {
 		c.slots <- struct{}{}
@@ -67,7 +66,7 @@ func (c *claims) run(buildID string) {
 	}
 }
 
-// next takes the next batch of a build, none when there is no more to do.
+// next takes the next batch of a build; empty when there is nothing left.
 func (c *claims) next(buildID string) []pick {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -81,7 +80,7 @@ func (c *claims) next(buildID string) []pick {
 	return batch[:n]
 }
 
-// claim assigns jobs of a build, and tells everybody what became of it.
+// claim assigns jobs of a build and answers the waiters.
 func (c *claims) claim(buildID string, batch []pick) {
 	ctx, cancel := context.WithTimeout(context.Background(), claimTimeout)
 	defer cancel()
@@ -102,23 +101,23 @@ func (c *claims) claim(buildID string, batch []pick) {
 	now := d.clock()
 	byQueue := make(map[*queue][]outcome)
 	for _, p := range batch {
-		if assigned[p.row.jobID] || err != nil { // after an error nobody knows what was committed
+		if assigned[p.row.jobID] || err != nil { // after an error it is unknown what was committed
 			d.offered.add(p.waiter.ID, now)
 		}
 		if assigned[p.row.jobID] {
-			d.measures.jobs.WithLabelValues("assigned").Inc()
+			d.metrics.jobs.WithLabelValues("assigned").Inc()
 		} else {
-			d.measures.jobs.WithLabelValues(result).Inc()
+			d.metrics.jobs.WithLabelValues(result).Inc()
 		}
 		byQueue[p.waiter.queue] = append(byQueue[p.waiter.queue], outcome{p, assigned[p.row.jobID]})
 	}
 	for q, outcomes := range byQueue {
-		q.settle(outcomes)
+		q.applyOutcomes(outcomes)
 	}
 }
 
-// assign assigns jobs of a build and returns the ids of those that were assigned. A panic is an error like any
-// other: the agents go on waiting.
+// assign assigns jobs of a build and returns the ids of those that were assigned. A panic is treated like an
+// error: the agents keep waiting.
 func (c *claims) assign(ctx context.Context, buildID string, batch []pick) (ids []string, err error) {
 	defer core.CatchPanic(&err)
 	offers := make([]flow.Offer, len(batch))
@@ -128,8 +127,8 @@ func (c *claims) assign(ctx context.Context, buildID string, batch []pick) (ids 
 	return c.dispatcher.jobs.Assign(ctx, batch[0].row.organizationID, buildID, offers)
 }
 
-// discard takes jobs away that nobody can have, because their build was deleted: else they would be picked
-// again until the build is removed.
+// discard removes runnable rows of a deleted build, which would otherwise be picked again until the build is
+// removed.
 func (d *Dispatcher) discard(ctx context.Context, batch []pick) error {
 	ids := make([]string, len(batch))
 	for i, p := range batch {
@@ -138,20 +137,20 @@ func (d *Dispatcher) discard(ctx context.Context, batch []pick) error {
 	return d.db.Write(ctx, func(q *db.Q) error { return Remove(q, ids...) })
 }
 
-// An outcome is what became of a pick.
+// An outcome is the result of a pick.
 type outcome struct {
 	pick
 	assigned bool
 }
 
-// settle tells those who were picked what became of it. Who got nothing goes on waiting.
-func (q *queue) settle(outcomes []outcome) {
+// applyOutcomes answers the picked waiters. Those without a job keep waiting.
+func (q *queue) applyOutcomes(outcomes []outcome) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	lost := 0
 	for _, o := range outcomes {
 		w, set := o.waiter, o.row.set
-		delete(q.taken, o.row.jobID)
+		delete(q.assigning, o.row.jobID)
 		if q.picked[set]--; q.picked[set] == 0 {
 			delete(q.picked, set)
 		}
@@ -159,21 +158,21 @@ func (q *queue) settle(outcomes []outcome) {
 		case o.assigned:
 			w.answer <- o.row.jobID
 			continue
-		case w.leaves:
+		case w.leaving:
 			w.answer <- ""
 		default:
 			w.picked = false
-			q.line(w)
+			q.enqueue(w)
 		}
 		lost++
 	}
 	if lost < len(outcomes) {
-		q.trouble.end()
+		q.backoff.reset()
 	} else {
-		q.trouble.add()
+		q.backoff.increase()
 	}
 	if lost > 0 {
 		q.stale = true
-		q.prod()
+		q.wake()
 	}
 }

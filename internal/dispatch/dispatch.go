@@ -1,22 +1,21 @@
 // Package dispatch hands jobs to agents.
 //
-// What can be handed out is a table of its own, runnable: one narrow row for each command job that is
-// scheduled, written in the transaction in which the job becomes so, and removed in the one in which it
-// stops being so (runnable.go). Finding the best job never looks at anything else, so it costs the same
-// however many builds there have been.
+// Jobs that can be handed out are in a narrow table, runnable: one row per scheduled command job, written in
+// the transaction that schedules the job and deleted in the one that changes its state (runnable.go). Finding
+// the best job reads nothing else, so its cost does not depend on history.
 //
-// What a job asks of its agent is its queue and a set of rules (rules.go). Sets are named by a hash of
-// the rules, and lead the index: the best job that an agent can take is the first row of one of the sets
-// that the agent satisfies, and rows that nobody who waits can take are never read (look.go).
+// A job requires a queue and a set of agent rules (rules.go). Sets are identified by a hash of the rules and
+// lead the index: the best job for an agent is the first row of one of the sets that the agent satisfies. Rows
+// that no waiting agent can take are never read (scan.go).
 //
-// Agents wait, by the thousand, and cost nothing while they do (queue.go). Each process remembers of a
-// queue which sets had rows when it last looked, and the bus says when that may have changed. Then one
-// look matches the best jobs with the best agents that wait (match.go): each job wakes one agent. The
-// jobs are claimed by build, many at once (claims.go). What another process was faster to claim is
-// skipped, and its agent goes on waiting. Where an organization wants it, pipelines take turns (share.go).
+// Waiting agents cost nothing (queue.go). For each queue, a process remembers which rule sets had rows at its
+// last scan; the bus tells it when that may have changed. One scan then matches the best jobs with the best
+// waiting agents (match.go), and each job wakes one agent. Jobs are claimed in batches per build (claims.go). A
+// job that another process claimed first is skipped, and its agent keeps waiting. Organizations can share
+// agents fairly between pipelines (share.go).
 //
-// The word of the bus can be lost between processes, so those that share a database look with its poll
-// as well, with one statement for all their queues (poll.go).
+// Notifications can get lost between processes, so processes that share a database also poll, with one
+// statement for all their queues (poll.go).
 package dispatch
 
 import (
@@ -34,37 +33,37 @@ import (
 	"stackyard/internal/identity"
 )
 
-// An Agent is one that waits for a job.
+// An Agent waits for a job.
 type Agent struct {
 	ID             string
 	OrganizationID string
 	QueueID        string
-	Tags           []string  // each key=value; what they say of the queue does not matter
-	Priority       *int      // the highest gets jobs first; nil: after all others
-	IdleSince      time.Time // of those with the same priority, who waits for longest gets jobs first
+	Tags           []string  // key=value; a queue tag is ignored
+	Priority       *int      // highest first; nil: last
+	IdleSince      time.Time // within a priority, the agent idle longest gets the job
 	FairShare      identity.FairShare
 }
 
-// Jobs is what becomes of jobs that are handed out.
+// Jobs assigns jobs to agents.
 type Jobs struct {
-	// Assign offers scheduled jobs of a build to agents, all in one transaction, and returns the ids of
-	// those that are assigned now. Jobs that have moved meanwhile are left out.
+	// Assign assigns scheduled jobs of a build to agents in one transaction and returns the ids of those that
+	// were assigned. Jobs that have changed state meanwhile are left out.
 	Assign func(ctx context.Context, orgID, buildID string, offers []flow.Offer) (assigned []string, err error)
-	// AssignedTo returns the job that was offered to an agent and not accepted yet, or "".
+	// AssignedTo returns the job that is assigned to an agent and not accepted yet, or "".
 	AssignedTo func(ctx context.Context, orgID, agentID string) (jobID string, err error)
 }
 
 // Dispatcher hands out jobs to the agents that wait in this process. It is safe for concurrent use.
 type Dispatcher struct {
-	db       *db.DB
-	bus      *bus.Bus
-	clock    core.Clock
-	log      *slog.Logger
-	jobs     Jobs
-	measures measures
-	rules    RuleBook
-	claims   *claims
-	offered  offered
+	db      *db.DB
+	bus     *bus.Bus
+	clock   core.Clock
+	log     *slog.Logger
+	jobs    Jobs
+	metrics metrics
+	rules   RuleSetCache
+	claims  *claims
+	offered offered
 
 	mu      sync.Mutex
 	queues  map[string]*queue
@@ -74,28 +73,28 @@ type Dispatcher struct {
 // New returns a dispatcher.
 func New(d *db.DB, b *bus.Bus, clock core.Clock, log *slog.Logger, metrics prometheus.Registerer, jobs Jobs) *Dispatcher {
 	dispatcher := &Dispatcher{
-		db:       d,
-		bus:      b,
-		clock:    clock,
-		log:      log,
-		jobs:     jobs,
-		measures: newMeasures(metrics),
-		offered:  offered{byAgent: map[string]time.Time{}},
-		queues:   map[string]*queue{},
-		waiters:  map[string]*waiter{},
+		db:      d,
+		bus:     b,
+		clock:   clock,
+		log:     log,
+		jobs:    jobs,
+		metrics: newMetrics(metrics),
+		offered: offered{byAgent: map[string]time.Time{}},
+		queues:  map[string]*queue{},
+		waiters: map[string]*waiter{},
 	}
 	dispatcher.claims = newClaims(dispatcher)
 	return dispatcher
 }
 
-// Wait returns a job that has been assigned to the agent, or "" when ctx ended before there was one. An
-// agent that waits twice gets its job where it waited last. A job that was assigned to the agent just
-// before, and whose word may not have reached it, is returned again at once.
+// Wait returns a job that was assigned to the agent, or "" when ctx ends first. If an agent waits twice, the
+// latest call gets the job. A job that was just assigned to the agent, and that it may not know about, is
+// returned again immediately.
 func (d *Dispatcher) Wait(ctx context.Context, a Agent) (jobID string, err error) {
 	return d.wait(ctx, a, false)
 }
 
-// Try is like Wait, except that it returns "" as soon as it is known that there is no job for the agent.
+// Try is like Wait, but returns "" as soon as there is no job for the agent.
 func (d *Dispatcher) Try(ctx context.Context, a Agent) (jobID string, err error) {
 	return d.wait(ctx, a, true)
 }
@@ -104,7 +103,7 @@ func (d *Dispatcher) wait(ctx context.Context, a Agent, brief bool) (jobID strin
 	var w *waiter
 	for w == nil {
 		d.supersede(a.ID)
-		if jobID, err := d.again(ctx, a); jobID != "" || err != nil {
+		if jobID, err := d.reoffer(ctx, a); jobID != "" || err != nil {
 			return jobID, err
 		}
 		if ctx.Err() != nil {
@@ -116,7 +115,7 @@ func (d *Dispatcher) wait(ctx context.Context, a Agent, brief bool) (jobID strin
 	select {
 	case jobID = <-w.answer:
 	case <-ctx.Done():
-		// If a job is being assigned to it at this moment, that is what it gets.
+		// If a job is being assigned to the agent right now, it gets that job.
 		if !w.queue.remove(w) {
 			jobID = <-w.answer
 		}
@@ -124,7 +123,7 @@ func (d *Dispatcher) wait(ctx context.Context, a Agent, brief bool) (jobID strin
 	return jobID, nil
 }
 
-// supersede ends the wait of an agent that waits elsewhere in this process.
+// supersede ends an earlier wait of the agent in this process.
 func (d *Dispatcher) supersede(agentID string) {
 	d.mu.Lock()
 	w := d.waiters[agentID]
@@ -138,7 +137,7 @@ func (d *Dispatcher) supersede(agentID string) {
 	<-w.gone
 }
 
-// enter adds an agent to those who wait in its queue, unless it is one of them.
+// enter adds an agent to the waiters of its queue, unless it already waits.
 func (d *Dispatcher) enter(a Agent, brief bool) *waiter {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -153,25 +152,25 @@ func (d *Dispatcher) enter(a Agent, brief bool) *waiter {
 	}
 	w := &waiter{Agent: a, brief: brief, queue: q, answer: make(chan string, 1), gone: make(chan struct{})}
 	d.waiters[a.ID] = w
-	d.measures.waiting.Inc()
+	d.metrics.waiting.Inc()
 	q.add(w)
 	return w
 }
 
-// leave notes that an agent waits no more.
+// leave removes an agent from the waiters.
 func (d *Dispatcher) leave(w *waiter) {
 	d.mu.Lock()
 	delete(d.waiters, w.ID)
 	w.queue.used = d.clock()
 	d.mu.Unlock()
-	d.measures.waiting.Dec()
+	d.metrics.waiting.Dec()
 	close(w.gone)
 }
 
-// keepQueue is how long a queue is remembered in which nobody waits. Agents come back after seconds.
+// keepQueue is how long a queue without waiters is kept in memory. Agents usually return within seconds.
 const keepQueue = 10 * time.Minute
 
-// forgetIdle forgets queues that nobody has used for some time. The caller holds mu.
+// forgetIdle drops queues that were not used for keepQueue. The caller holds mu.
 func (d *Dispatcher) forgetIdle() {
 	before := d.clock().Add(-keepQueue)
 	for id, q := range d.queues {

@@ -11,13 +11,13 @@ func (d *Dispatcher) Settled(queueID string) bool {
 	d.mu.Lock()
 	q := d.queues[queueID]
 	d.mu.Unlock()
-	return q != nil && len(q.poke) == 0 && len(q.woken) == 0 && !q.worth() && q.calm()
+	return q != nil && len(q.poke) == 0 && len(q.woken) == 0 && !q.shouldScan() && q.calm()
 }
 
 func (q *queue) calm() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return !q.stale && q.left != nil && len(q.taken) == 0
+	return !q.stale && q.remaining != nil && len(q.assigning) == 0
 }
 
 // Poll looks once for jobs that nobody has told of.
@@ -41,7 +41,7 @@ func Queries(q *db.Q, queueID string, agents int, sets ...string) []Query {
 	bestOfAll, args := bestQuery(queueID, lanes)
 	bestOfOne, ownArgs := bestQuery(queueID, own)
 	return []Query{
-		{presentText(in), []any{arg}}, {bestOfAll, args},
-		{bestOfOne, ownArgs}, {pipelinesText, []any{queueID, sets[0]}},
+		{presentRuleSetsSQL(in), []any{arg}}, {bestOfAll, args},
+		{bestOfOne, ownArgs}, {pipelinesSQL, []any{queueID, sets[0]}},
 	}
 }

@@ -4,44 +4,44 @@ import (
 	"slices"
 )
 
-// A pick is a job for one who waits.
+// A pick is a job for a waiter.
 type pick struct {
 	waiter *waiter
 	row    row
 }
 
-// match pairs jobs with those who wait, who are in order: the best job is given to the best of those who
-// can take it, then the next. With shares, the best job is the best of the pipeline that has the least.
-func match(rows []row, waiting []*waiter, seen sight) []pick {
+// match pairs jobs with waiters, which are in order: the best job goes to the best waiter that can take it,
+// then the next. With fair share, the best job is the best one of the pipeline with the lowest share.
+func match(rows []row, waiting []*waiter, seen snapshot) []pick {
 	slices.SortFunc(rows, func(a, b row) int {
 		if a.before(b) {
 			return -1
 		}
 		return 1
 	})
-	m := matcher{sight: seen, waiting: waiting, given: make(map[*waiter]bool), next: make(map[string]int)}
+	m := matcher{snapshot: seen, waiting: waiting, given: make(map[*waiter]bool), next: make(map[string]int)}
 	if seen.shares == nil {
 		for _, r := range rows {
-			m.give(r)
+			m.assign(r)
 		}
 		return m.picks
 	}
-	m.takeTurns(rows)
+	m.assignFairly(rows)
 	return m.picks
 }
 
 type matcher struct {
-	sight
+	snapshot
 	waiting []*waiter
 	given   map[*waiter]bool
-	next    map[string]int // by set: everybody before that place has a job, or takes none of the set
+	next    map[string]int // by rule set: all waiters before this index have a job or cannot take the set
 	picks   []pick
 }
 
-// give gives a job to the best of those who can take it and have none, if there is one.
-func (m *matcher) give(r row) bool {
+// assign gives a job to the best waiter that can take it and has none, if there is one.
+func (m *matcher) assign(r row) bool {
 	at := m.next[r.set]
-	for at < len(m.waiting) && !m.can(m.waiting[at], r) {
+	for at < len(m.waiting) && !m.canTake(m.waiting[at], r) {
 		at++
 	}
 	m.next[r.set] = at
@@ -50,38 +50,39 @@ func (m *matcher) give(r row) bool {
 	}
 	w := m.waiting[at]
 	if r.retryFrom != "" {
-		w = m.again(r, at)
+		w = m.pickForRetry(r, at)
 	}
 	m.given[w] = true
 	m.picks = append(m.picks, pick{w, r})
 	return true
 }
 
-// can reports whether one who waits has no job and takes this one.
-func (m *matcher) can(w *waiter, r row) bool {
-	return !m.given[w] && w.kind.takes(r.set, m.rules[r.set])
+// canTake reports whether a waiter has no job and can take this one.
+func (m *matcher) canTake(w *waiter, r row) bool {
+	return !m.given[w] && w.profile.matches(r.set, m.rules[r.set])
 }
 
-// again returns who gets a job that is tried again. The best who can take it is at a place; of those with
-// the same priority it is the one that has worked last, or else the first that is not who had it before.
-func (m *matcher) again(r row, at int) *waiter {
+// pickForRetry returns the waiter for a retried job. The best waiter that can take it is at index at; among
+// waiters of the same priority it is the one that worked last, or else the first that did not have the job
+// before.
+func (m *matcher) pickForRetry(r row, at int) *waiter {
 	chosen := m.waiting[at]
 	for _, w := range m.waiting[at+1:] {
-		if m.others && chosen.ID != r.retryFrom || !m.others && w.rank(chosen) != 0 {
+		if m.preferDifferent && chosen.ID != r.retryFrom || !m.preferDifferent && w.rank(chosen) != 0 {
 			break
 		}
-		if m.can(w, r) {
+		if m.canTake(w, r) {
 			chosen = w
 		}
 	}
 	return chosen
 }
 
-// takeTurns gives out jobs, which are in order, so that the next is always of the pipeline that has the
-// least for its weight; of several such, the best.
-func (m *matcher) takeTurns(rows []row) {
+// assignFairly hands out jobs, which are in order, so that the next one always comes from the pipeline with the
+// lowest share for its weight; ties go to the better job.
+func (m *matcher) assignFairly(rows []row) {
 	byPipeline := make(map[string][]row)
-	var order []string // of their best jobs
+	var order []string // pipelines, ordered by their best job
 	for _, r := range rows {
 		if byPipeline[r.pipelineID] == nil {
 			order = append(order, r.pipelineID)
@@ -96,7 +97,7 @@ func (m *matcher) takeTurns(rows []row) {
 			}
 		}
 		id := order[least]
-		if m.give(byPipeline[id][0]) {
+		if m.assign(byPipeline[id][0]) {
 			m.shares.add(id)
 		}
 		if byPipeline[id] = byPipeline[id][1:]; len(byPipeline[id]) == 0 {

@@ -7,33 +7,31 @@ import (
 	"time"
 )
 
-// offered remembers which agents were given a job a moment ago. An agent that comes back so soon may not
-// have heard of it.
+// offered records which agents were just given a job. An agent that asks again so soon may not know about it.
 type offered struct {
 	mu      sync.Mutex
 	byAgent map[string]time.Time
-	many    int // how many there are when old ones are next looked for
+	sweepAt int // size at which old entries are removed next
 }
 
 const (
-	// offerAge is how long it is remembered that an agent was given a job. After that the job has been
-	// accepted, or has gone back.
+	// offerAge is how long an entry is kept. After that, the job was accepted or returned to the queue.
 	offerAge = 30 * time.Second
-	// minMany is how many are remembered before old ones are looked for.
-	minMany = 1_000
+	// minSweep is the minimum size before old entries are removed.
+	minSweep = 1_000
 )
 
 func (o *offered) add(agentID string, now time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if len(o.byAgent) >= max(o.many, minMany) {
+	if len(o.byAgent) >= max(o.sweepAt, minSweep) {
 		maps.DeleteFunc(o.byAgent, func(_ string, at time.Time) bool { return now.Sub(at) > offerAge })
-		o.many = 2 * len(o.byAgent)
+		o.sweepAt = 2 * len(o.byAgent)
 	}
 	o.byAgent[agentID] = now
 }
 
-// take reports whether the agent was given a job a moment ago, and forgets it.
+// take reports whether the agent was just given a job, and removes the entry.
 func (o *offered) take(agentID string, now time.Time) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -42,11 +40,11 @@ func (o *offered) take(agentID string, now time.Time) bool {
 	return ok && now.Sub(at) <= offerAge
 }
 
-// Accepted notes that an agent has heard of the job that it was given. It is not asked about again.
+// Accepted records that an agent knows about the job it was given.
 func (d *Dispatcher) Accepted(agentID string) { d.offered.take(agentID, d.clock()) }
 
-// again returns the job that the agent was given a moment ago and has not accepted, or "".
-func (d *Dispatcher) again(ctx context.Context, a Agent) (jobID string, err error) {
+// reoffer returns the job that the agent was just given and has not accepted, or "".
+func (d *Dispatcher) reoffer(ctx context.Context, a Agent) (jobID string, err error) {
 	now := d.clock()
 	if !d.offered.take(a.ID, now) {
 		return "", nil

@@ -6,17 +6,17 @@ import (
 	"stackyard/internal/db"
 )
 
-// Run has the bus ask from time to time whether there are jobs that agents wait for here and that nobody
-// has told of, until ctx is done. Where only this process serves from the database nothing is ever missed.
+// Run polls for jobs whose notification was lost, until ctx is done. With a single process on the database
+// there is nothing to miss.
 func (d *Dispatcher) Run(ctx context.Context) error {
 	defer d.bus.OnPoll(d.poll)()
 	<-ctx.Done()
 	return nil
 }
 
-// poll asks with one statement, however many queues and agents there are.
+// poll uses one statement for all queues and agents.
 func (d *Dispatcher) poll(q *db.Q) error {
-	waited := d.waitedFor()
+	waited := d.activeQueues()
 	if len(waited) == 0 {
 		return nil
 	}
@@ -24,15 +24,15 @@ func (d *Dispatcher) poll(q *db.Q) error {
 	for id := range waited {
 		ids = append(ids, id)
 	}
-	sets, err := present(q, ids...)
+	sets, err := presentRuleSets(q, ids...)
 	for id, q := range waited {
-		q.compare(sets[id])
+		q.markStaleIfNew(sets[id])
 	}
 	return err
 }
 
-// waitedFor returns the queues in which somebody waits.
-func (d *Dispatcher) waitedFor() map[string]*queue {
+// activeQueues returns the queues with waiters.
+func (d *Dispatcher) activeQueues() map[string]*queue {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	waited := make(map[string]*queue)
@@ -42,17 +42,17 @@ func (d *Dispatcher) waitedFor() map[string]*queue {
 	return waited
 }
 
-// compare looks again when jobs have sets of rules that were not there at the last look.
-func (q *queue) compare(sets []string) {
+// markStaleIfNew marks the queue stale when there are rule sets that the last scan did not leave.
+func (q *queue) markStaleIfNew(sets []string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.left == nil {
-		return // it is looking
+	if q.remaining == nil {
+		return // a scan is running
 	}
 	for _, set := range sets {
-		if _, known := q.left[set]; !known {
+		if _, known := q.remaining[set]; !known {
 			q.stale = true
-			q.prod()
+			q.wake()
 			return
 		}
 	}

@@ -12,35 +12,35 @@ import (
 )
 
 const (
-	// maxBatch bounds the jobs of one set of rules that one look hands out.
+	// maxBatch bounds the jobs of one rule set that one scan hands out.
 	maxBatch = 250
-	// lookTimeout bounds one look.
-	lookTimeout = 10 * time.Second
+	// scanTimeout bounds one scan.
+	scanTimeout = 10 * time.Second
 )
 
-// A queue is what a process knows of one queue: who waits in it, and what there was to hand out when it
-// last looked. As long as somebody waits it has a goroutine, and never two, that matches jobs with agents.
+// A queue is the in-memory state of one queue: its waiters, and what the last scan left. While agents wait,
+// exactly one goroutine matches jobs with agents.
 type queue struct {
 	dispatcher  *Dispatcher
 	id          string
-	woken       <-chan struct{} // has a token when there may be more to hand out
+	woken       <-chan struct{} // signaled when there may be more jobs
 	unsubscribe func()
-	used        time.Time     // when somebody last waited; under the dispatcher's lock
-	poke        chan struct{} // has a token when the goroutine has something to do
+	used        time.Time     // when an agent last waited; guarded by the dispatcher's lock
+	poke        chan struct{} // signaled when the goroutine has work
 
-	mu      sync.Mutex
-	running bool // the goroutine is there
-	waiting []*waiter
-	number  uint64
-	kinds   kinds
-	share   identity.FairShare
-	picked  map[string]int    // how many jobs of each set are being assigned
-	taken   map[string]string // those jobs, and their pipelines
-	// stale is set when there may be more to hand out than was seen. Else left has the sets that may
-	// have jobs, with their rules; it is nil during a look.
-	stale   bool
-	left    map[string][]string
-	trouble trouble
+	mu        sync.Mutex
+	running   bool // the goroutine is running
+	waiting   []*waiter
+	seq       uint64
+	profiles  profiles
+	share     identity.FairShare
+	picked    map[string]int    // number of jobs being assigned, by rule set
+	assigning map[string]string // jobs being assigned, with their pipelines
+	// stale is set when there may be more jobs than the last scan saw. Otherwise remaining has the rule sets
+	// that may have jobs, with their rules; it is nil during a scan.
+	stale     bool
+	remaining map[string][]string
+	backoff   backoff
 }
 
 func newQueue(d *Dispatcher, id string) *queue {
@@ -49,88 +49,88 @@ func newQueue(d *Dispatcher, id string) *queue {
 		id:         id,
 		used:       d.clock(),
 		poke:       make(chan struct{}, 1),
-		kinds:      kinds{},
+		profiles:   profiles{},
 		picked:     map[string]int{},
-		taken:      map[string]string{},
+		assigning:  map[string]string{},
 		stale:      true,
 	}
 	q.woken, q.unsubscribe = d.bus.Subscribe(Topic(id))
 	return q
 }
 
-// idle reports whether nobody waits, and nothing is being assigned.
+// idle reports whether no agent waits and no job is being assigned.
 func (q *queue) idle() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return !q.running && len(q.taken) == 0
+	return !q.running && len(q.assigning) == 0
 }
 
-// add adds one who waits. Unless there may be something for it, nobody is asked.
+// add adds a waiter. It wakes the goroutine only if there may be a job for it.
 func (q *queue) add(w *waiter) {
-	q.hearken()
+	q.drainWakeups()
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	w.kind, q.share = q.kinds.of(w.Tags), w.FairShare
-	if w.brief && !q.stale && q.left != nil && !q.leaves(w) {
+	w.profile, q.share = q.profiles.get(w.Tags), w.FairShare
+	if w.brief && !q.stale && q.remaining != nil && !q.hasJobFor(w) {
 		w.answer <- ""
 		return
 	}
-	q.line(w)
+	q.enqueue(w)
 }
 
-// line puts one who waits in its place. The caller holds mu.
-func (q *queue) line(w *waiter) {
-	q.number++
-	w.number = q.number
+// enqueue inserts a waiter in order. The caller holds mu.
+func (q *queue) enqueue(w *waiter) {
+	q.seq++
+	w.seq = q.seq
 	at, _ := slices.BinarySearchFunc(q.waiting, w, (*waiter).compare)
 	q.waiting = slices.Insert(q.waiting, at, w)
 	if !q.running {
 		q.running = true
 		go q.run()
-	} else if q.stale || q.leaves(w) {
-		q.prod()
+	} else if q.stale || q.hasJobFor(w) {
+		q.wake()
 	}
 }
 
-// leaves reports whether there may be jobs left that one who waits could take. The caller holds mu.
-func (q *queue) leaves(w *waiter) bool {
-	for set, rules := range q.left {
-		if w.kind.takes(set, rules) {
+// hasJobFor reports whether there may be jobs that a waiter could take. The caller holds mu.
+func (q *queue) hasJobFor(w *waiter) bool {
+	for set, rules := range q.remaining {
+		if w.profile.matches(set, rules) {
 			return true
 		}
 	}
 	return false
 }
 
-// prod has the goroutine look at what there is to do.
-func (q *queue) prod() {
+// wake makes the goroutine check for work.
+func (q *queue) wake() {
 	select {
 	case q.poke <- struct{}{}:
-	default: // it is about to
+	default: // already signaled
 	}
 }
 
-// remove takes one who waits out of the line. It returns false when a job is being assigned to it: then
-// it gets its answer when that is done.
+// remove removes a waiter. It returns false when a job is being assigned to it; the waiter is then answered
+// when that is done.
 func (q *queue) remove(w *waiter) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if w.picked {
-		w.leaves = true
+		w.leaving = true
 		return false
 	}
 	at, found := slices.BinarySearchFunc(q.waiting, w, (*waiter).compare)
 	if !found {
-		return false // it has its answer
+		return false // already answered
 	}
 	q.waiting = slices.Delete(q.waiting, at, at+1)
 	if len(q.waiting) == 0 {
-		q.prod()
+		q.wake()
 	}
 	return true
 }
 
-// run matches jobs with agents as long as somebody waits.
+// run matches jobs with agents while agents wait.
 func (q *queue) run() {
 	for {
 		pause := q.match()
@@ -143,14 +143,14 @@ func (q *queue) run() {
 		}
 		select {
 		case <-q.woken:
-			q.doubt()
+			q.markStale()
 		case <-q.poke:
 		case <-over:
 		}
 	}
 }
 
-// done ends the goroutine if nobody waits.
+// done stops the goroutine when no agent waits.
 func (q *queue) done() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -158,18 +158,17 @@ func (q *queue) done() bool {
 	return !q.running
 }
 
-// match hands out what there is for those who wait, and returns how long to pause before trying again,
-// if it must.
+// match hands out jobs to waiters and returns how long to back off, if necessary.
 func (q *queue) match() (pause time.Duration) {
-	q.hearken()
-	for q.worth() {
-		if pause := q.pause(); pause > 0 {
+	q.drainWakeups()
+	for q.shouldScan() {
+		if pause := q.backoffDelay(); pause > 0 {
 			return pause
 		}
-		picks, err := q.look()
+		picks, err := q.scan()
 		if err != nil {
 			q.dispatcher.log.Warn("scan queue failed", "queue", q.id, "error", err)
-			q.fail()
+			q.scanFailed()
 			continue
 		}
 		q.dispatcher.claims.add(picks)
@@ -177,32 +176,32 @@ func (q *queue) match() (pause time.Duration) {
 	return 0
 }
 
-// hearken takes in what the bus has said.
-func (q *queue) hearken() {
+// drainWakeups consumes pending bus notifications without blocking.
+func (q *queue) drainWakeups() {
 	select {
 	case <-q.woken:
-		q.doubt()
+		q.markStale()
 	default:
 	}
 }
 
-// doubt notes that there may be more to hand out than was seen.
-func (q *queue) doubt() {
+// markStale records that there may be more jobs than the last scan saw.
+func (q *queue) markStale() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.stale = true
 }
 
-// worth reports whether a look could find something for somebody.
-func (q *queue) worth() bool {
+// shouldScan reports whether a scan could match a waiting agent.
+func (q *queue) shouldScan() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return len(q.waiting) > 0 && (q.stale || slices.ContainsFunc(q.waiting, q.leaves))
+	return len(q.waiting) > 0 && (q.stale || slices.ContainsFunc(q.waiting, q.hasJobFor))
 }
 
-// look finds the best jobs for those who wait, and picks who gets which.
-// A panic is an error like any other: the queue is looked at again after a pause.
-func (q *queue) look() (picks []pick, err error) {
+// scan finds the best jobs for the waiters and picks who gets which. A panic is treated like an error: the
+// queue is scanned again after a backoff.
+func (q *queue) scan() (picks []pick, err error) {
 	defer core.CatchPanic(&err)
 	q.mu.Lock()
 	if len(q.waiting) == 0 {
@@ -210,14 +209,14 @@ func (q *queue) look() (picks []pick, err error) {
 		return nil, nil
 	}
 	orgID, share := q.waiting[0].OrganizationID, q.share
-	q.stale, q.left = false, nil // what comes from now on may not be seen
+	q.stale, q.remaining = false, nil // later changes may not be seen
 	q.mu.Unlock()
-	q.dispatcher.measures.looks.Inc()
-	ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
+	q.dispatcher.metrics.scans.Inc()
+	ctx, cancel := context.WithTimeout(context.Background(), scanTimeout)
 	defer cancel()
-	var seen sight
+	var seen snapshot
 	err = q.dispatcher.db.Read(ctx, func(sql *db.Q) (err error) {
-		seen, err = q.see(sql, orgID, share)
+		seen, err = q.readSnapshot(sql, orgID, share)
 		return err
 	})
 	if err != nil {

@@ -13,14 +13,13 @@ import (
 	"stackyard/internal/db"
 )
 
-// A RuleSet is what jobs ask of their agents besides the queue.
+// A RuleSet is a set of agent query rules, without the queue.
 type RuleSet struct {
 	ID    string // a hash of the rules; empty when there are none
 	Rules []string
 }
 
-// RuleSetOf returns the set of agent query rules, each of the form key=value. The rule about the queue is
-// left out: the job is in that queue.
+// RuleSetOf returns the set of agent query rules in the form key=value, without the rule about the queue.
 func RuleSetOf(rules []string) RuleSet {
 	var set []string
 	for _, rule := range rules {
@@ -37,30 +36,28 @@ func RuleSetOf(rules []string) RuleSet {
 	set = slices.Compact(set)
 	text, err := json.Marshal(set)
 	if err != nil {
-		panic(err) // texts are always JSON
+		panic(err) // strings always encode
 	}
 	hash := sha256.Sum256(text)
 	return RuleSet{ID: base64.RawURLEncoding.EncodeToString(hash[:12]), Rules: set}
 }
 
-// anyValue is the value of a rule that every value of its key satisfies.
+// anyValue matches any value of a key.
 const anyValue = "*"
 
 const (
-	// maxInterned bounds the sets that one statement keeps.
+	// maxInterned bounds the sets of one statement.
 	maxInterned = 100
-	// setNoted is how exactly it is noted when a set was last used: one that all builds use is written once
-	// in that time.
+	// setNoted is the precision of a set's last use: a set that all builds use is written once in that time.
 	setNoted = time.Hour
-	// setKept is how long a set is kept at least after it was used. It is much longer than setNoted and a
-	// transaction together, so that no set is removed which a new job is about to have.
+	// setKept is how long an unused set is kept. It is much longer than setNoted and a transaction together, so
+	// that a set is never removed while a new job is about to use it.
 	setKept = 24 * time.Hour
-	// setBatch is how many sets one transaction looks at to remove those that no job has.
+	// setBatch is how many sets one transaction checks for removal.
 	setBatch = 500
 )
 
-// Intern keeps sets of rules of an organization, so that they can be looked up by their ids for as long as
-// jobs have them.
+// Intern stores rule sets of an organization, so that they can be looked up by id while jobs use them.
 func Intern(q *db.Q, orgID string, now time.Time, sets ...RuleSet) error {
 	sets = slices.DeleteFunc(slices.Clone(sets), func(s RuleSet) bool { return s.ID == "" })
 	// All writers lock them in the same order.
@@ -74,8 +71,8 @@ func Intern(q *db.Q, orgID string, now time.Time, sets ...RuleSet) error {
 	return nil
 }
 
-// intern keeps some sets. Those that were used a moment ago are not written, so that builds with the same
-// rules do not wait for each other.
+// intern stores some sets. Recently used ones are not written, so that builds with the same rules do not wait
+// for each other.
 func intern(q *db.Q, orgID string, now time.Time, sets []RuleSet) error {
 	ids := make([]string, len(sets))
 	for i, set := range sets {
@@ -104,8 +101,8 @@ func intern(q *db.Q, orgID string, now time.Time, sets []RuleSet) error {
 	return err
 }
 
-// RemoveUnused removes sets of rules that no job has any more, and reports whether there may be more of
-// them. It looks at those that were used longest ago; the ones that jobs have count as used now.
+// RemoveUnused removes rule sets that no job uses and reports whether there may be more. It checks the least
+// recently used ones; those still in use are marked as used now.
 func RemoveUnused(q *db.Q, now time.Time) (more bool, err error) {
 	type aged struct {
 		orgID, id string
@@ -133,7 +130,7 @@ func RemoveUnused(q *db.Q, now time.Time) (more bool, err error) {
 	return len(old) == setBatch, nil
 }
 
-// tags are those of an agent: the values it has for each key.
+// tags are the values an agent has for each key.
 type tags map[string][]string
 
 func tagsOf(list []string) tags {
@@ -146,8 +143,7 @@ func tagsOf(list []string) tags {
 	return t
 }
 
-// satisfy reports whether an agent with the tags may run jobs with the rules: it must have, for each, a
-// tag with that key and value.
+// satisfy reports whether an agent with the tags satisfies all rules.
 func (t tags) satisfy(rules []string) bool {
 	for _, rule := range rules {
 		key, value, _ := strings.Cut(rule, "=")
@@ -159,20 +155,20 @@ func (t tags) satisfy(rules []string) bool {
 	return true
 }
 
-// A RuleBook remembers sets of rules by their ids, which never mean anything else. The zero RuleBook
-// remembers none. It is safe for concurrent use.
-type RuleBook struct {
+// A RuleSetCache caches rule sets by id; they never change. The zero value is ready to use and safe for
+// concurrent use.
+type RuleSetCache struct {
 	mu   sync.Mutex
 	sets map[string][]string
 }
 
-// maxRuleSets bounds the sets that are remembered.
+// maxRuleSets bounds the cached sets.
 const maxRuleSets = 20_000
 
-// Of returns the rules of sets of an organization, as far as they exist. They are not to be changed.
-func (b *RuleBook) Of(q *db.Q, orgID string, sets []string) (map[string][]string, error) {
+// Get returns the rules of an organization's sets, as far as they exist. Callers must not modify them.
+func (b *RuleSetCache) Get(q *db.Q, orgID string, sets []string) (map[string][]string, error) {
 	rules := make(map[string][]string, len(sets))
-	unknown := b.remembered(sets, rules)
+	unknown := b.cached(sets, rules)
 	if len(unknown) == 0 {
 		return rules, nil
 	}
@@ -194,8 +190,8 @@ func (b *RuleBook) Of(q *db.Q, orgID string, sets []string) (map[string][]string
 	return rules, nil
 }
 
-// remembered adds the sets that are remembered to rules, and returns the others.
-func (b *RuleBook) remembered(sets []string, rules map[string][]string) (unknown []string) {
+// cached adds cached sets to rules and returns the ids of the others.
+func (b *RuleSetCache) cached(sets []string, rules map[string][]string) (unknown []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, set := range sets {

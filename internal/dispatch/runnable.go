@@ -4,8 +4,7 @@ import (
 	"stackyard/internal/db"
 )
 
-// Put makes jobs runnable that have just been scheduled: they can be handed to agents once the write is
-// committed, and agents that wait for such jobs are woken then.
+// Put makes newly scheduled jobs runnable. When the transaction commits, waiting agents are woken.
 func Put(q *db.Q, jobIDs ...string) error {
 	if len(jobIDs) == 0 {
 		return nil
@@ -27,7 +26,7 @@ func Put(q *db.Q, jobIDs ...string) error {
 	return nil
 }
 
-// announce has those woken who wait for jobs of queues.
+// announce notifies the waiters of queues.
 func announce(q *db.Q, queueIDs []string) {
 	told := map[string]bool{"": true}
 	for _, id := range queueIDs {
@@ -38,7 +37,7 @@ func announce(q *db.Q, queueIDs []string) {
 	}
 }
 
-// Remove takes jobs away that are not scheduled any more.
+// Remove deletes jobs that are no longer scheduled.
 func Remove(q *db.Q, jobIDs ...string) error {
 	if len(jobIDs) == 0 {
 		return nil
@@ -54,7 +53,7 @@ func Reprioritize(q *db.Q, jobID string, priority int) error {
 	return err
 }
 
-// Adopt puts the jobs of a cluster into a queue that named none when the cluster had no default queue.
+// Adopt moves jobs of a cluster that named no queue into its new default queue.
 func Adopt(q *db.Q, orgID, clusterID, queueID string) error {
 	const lost = `queue_id IS NULL AND build_id IN (
 			SELECT b.id FROM pipelines p
@@ -69,6 +68,5 @@ func Adopt(q *db.Q, orgID, clusterID, queueID string) error {
 	return err
 }
 
-// Topic is what the bus calls a queue in which there may be more to hand out than before: it has another
-// runnable job, or is paused no more.
+// Topic is the bus topic of a queue that may have more jobs: it has a new runnable job, or was resumed.
 func Topic(queueID string) string { return "queue:" + queueID }

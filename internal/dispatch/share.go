@@ -5,34 +5,34 @@ import (
 	"stackyard/internal/identity"
 )
 
-// Where an organization wants it, the pipelines of a queue take turns: the next job is of the pipeline
-// that has the fewest jobs in the hands of agents for its weight. What it costs to find it grows with the
-// pipelines that have jobs waiting and the agents that are busy, and not with the jobs.
+// With fair share, the next job of a queue comes from the pipeline with the fewest running jobs for its weight.
+// The cost of finding it depends on the number of pipelines with waiting jobs and of busy agents, not on the
+// number of jobs.
 
-// maxShared bounds the jobs of all pipelines together that one look reads of a set of rules, and minShared
-// those of each that it reads nevertheless.
+// maxShared bounds the jobs of all pipelines that one scan reads of a rule set; minShared is read of each
+// pipeline in any case.
 const maxShared, minShared = 2_000, 4
 
-// shares are how much pipelines have, by their ids. Nil is where they do not take turns.
+// shares are the shares of pipelines by id; nil without fair share.
 type shares map[string]*share
 
 type share struct{ running, weight int }
 
-// add notes one more job of a pipeline.
+// add counts one more job of a pipeline.
 func (s shares) add(pipelineID string) {
 	if had := s[pipelineID]; had != nil {
 		had.running++
 	}
 }
 
-// less reports whether a pipeline has less for its weight than another.
+// less reports whether a pipeline has a lower share for its weight than another.
 func (s *share) less(other *share) bool { return s.running*other.weight < other.running*s.weight }
 
-// byPipeline returns the lanes of all pipelines that have jobs in lanes of a queue.
+// byPipeline splits lanes by the pipelines that have jobs in them.
 func byPipeline(q *db.Q, queueID string, lanes []lane) ([]lane, error) {
 	var own []lane
 	for _, l := range lanes {
-		pipelines, err := db.All(q, func(scan db.Scan) (id string, err error) { return id, scan(&id) }, pipelinesText, queueID, l.set)
+		pipelines, err := db.All(q, func(scan db.Scan) (id string, err error) { return id, scan(&id) }, pipelinesSQL, queueID, l.set)
 		if err != nil {
 			return nil, err
 		}
@@ -44,9 +44,9 @@ func byPipeline(q *db.Q, queueID string, lanes []lane) ([]lane, error) {
 	return own, nil
 }
 
-// pipelinesText finds the pipelines that have jobs with a set of rules in a queue. One index entry is
-// read for each.
-const pipelinesText = `
+// pipelinesSQL finds the pipelines that have jobs with a rule set in a queue. It reads one index entry per
+// pipeline.
+const pipelinesSQL = `
 	WITH RECURSIVE pipeline (id) AS (
 		SELECT * FROM (
 			SELECT pipeline_id FROM runnable
@@ -62,7 +62,7 @@ const pipelinesText = `
 	)
 	SELECT id FROM pipeline WHERE id IS NOT NULL`
 
-// sharesOf returns how much the pipelines of lanes have of the agents of a queue.
+// sharesOf returns the shares of the lanes' pipelines in a queue.
 func sharesOf(q *db.Q, queueID string, fair identity.FairShare, lanes []lane) (shares, error) {
 	s := shares{}
 	var ids []string

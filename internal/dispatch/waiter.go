@@ -6,28 +6,27 @@ import (
 	"strings"
 )
 
-// A waiter is an agent while it waits.
+// A waiter is a waiting agent.
 type waiter struct {
 	Agent
-	brief  bool // it leaves when there is nothing for it
+	brief  bool // leave when there is no job
 	queue  *queue
 	answer chan string   // gets its job, or "" when it is to wait no more; never both
-	gone   chan struct{} // closed when it waits no more
+	gone   chan struct{} // closed when it no longer waits
 
-	// Of the queue, under its lock.
-	kind   *kind
-	number uint64 // orders those that are alike
-	picked bool   // a job is being assigned to it
-	leaves bool   // if that comes to nothing, it does not wait any longer
+	// Fields of the queue, guarded by its lock.
+	profile *profile
+	seq     uint64 // tie breaker
+	picked  bool   // a job is being assigned to it
+	leaving bool   // if the assignment fails, it stops waiting
 }
 
-// compare orders agents by who gets the next job: the highest priority first, and of those with the same
-// who has been idle for longest.
+// compare orders waiters by who gets the next job: highest priority first, then idle longest.
 func (w *waiter) compare(other *waiter) int {
-	return cmp.Or(w.rank(other), w.IdleSince.Compare(other.IdleSince), cmp.Compare(w.number, other.number))
+	return cmp.Or(w.rank(other), w.IdleSince.Compare(other.IdleSince), cmp.Compare(w.seq, other.seq))
 }
 
-// rank orders agents by priority.
+// rank compares priorities.
 func (w *waiter) rank(other *waiter) int {
 	if (w.Priority == nil) != (other.Priority == nil) {
 		if w.Priority == nil {
@@ -41,35 +40,35 @@ func (w *waiter) rank(other *waiter) int {
 	return cmp.Compare(*other.Priority, *w.Priority)
 }
 
-// A kind is what agents with the same tags have in common: which sets of rules they satisfy. Each is
-// found out once, since a set never changes.
-type kind struct {
+// A profile is shared by agents with the same tags: which rule sets they satisfy. Each set is evaluated once,
+// because sets never change.
+type profile struct {
 	tags      tags
 	satisfies map[string]bool
 }
 
-// kinds are the kinds of agents of a queue, by their tags.
-type kinds map[string]*kind
+// profiles are the profiles of a queue's agents, by tags.
+type profiles map[string]*profile
 
-// maxKinds bounds the kinds that are remembered when nobody of them waits.
-const maxKinds = 20_000
+// maxProfiles bounds the cached profiles.
+const maxProfiles = 20_000
 
-func (k kinds) of(list []string) *kind {
+func (k profiles) get(list []string) *profile {
 	list = slices.Sorted(slices.Values(list))
 	name := strings.Join(list, "\x00")
 	known := k[name]
 	if known == nil {
-		if len(k) >= maxKinds {
+		if len(k) >= maxProfiles {
 			clear(k)
 		}
-		known = &kind{tags: tagsOf(list), satisfies: make(map[string]bool)}
+		known = &profile{tags: tagsOf(list), satisfies: make(map[string]bool)}
 		k[name] = known
 	}
 	return known
 }
 
-// takes reports whether agents of the kind take jobs with a set of rules.
-func (k *kind) takes(set string, rules []string) bool {
+// matches reports whether agents with the profile satisfy a rule set.
+func (k *profile) matches(set string, rules []string) bool {
 	takes, known := k.satisfies[set]
 	if !known {
 		takes = k.tags.satisfy(rules)

@@ -39,7 +39,7 @@ type world struct {
 	clock   *coretest.Clock
 
 	mu     sync.Mutex
-	fail   error  // of assigning jobs
+	fail   error  // returned by Assign
 	before func() // is called before jobs are assigned
 	done   map[string]bool
 }
@@ -187,7 +187,7 @@ func (w *world) texts(query string, args ...any) (rows []string) {
 	return rows
 }
 
-// looks is how often the dispatcher has asked the database.
+// scans is how often the dispatcher has asked the database.
 func (w *world) looks() (n int) {
 	w.t.Helper()
 	families, err := w.metrics.Gather()
@@ -285,7 +285,7 @@ func (w *world) gauge(name string) int {
 	return 0
 }
 
-// settle blocks until nothing is going on in acme's default queue, in which somebody waits.
+// applyOutcomes blocks until nothing is going on in acme's default queue, in which somebody waits.
 func (w *world) settle() {
 	w.t.Helper()
 	for range 30_000 {

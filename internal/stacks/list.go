@@ -138,7 +138,7 @@ func (s *Service) describe(q *db.Q, orgID string, queue clusters.Queue, jobs []s
 		return nil, err
 	}
 	sets := distinct(jobs, func(j scheduledJob) string { return j.ruleSet })
-	rules, err := s.rules.Of(q, orgID, sets)
+	rules, err := s.rules.Get(q, orgID, sets)
 	if err != nil {
 		return nil, err
 	}

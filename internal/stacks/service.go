@@ -27,7 +27,7 @@ type Service struct {
 	clock    core.Clock
 	log      *slog.Logger
 	notes    *notes
-	rules    dispatch.RuleBook
+	rules    dispatch.RuleSetCache
 	started  time.Time
 	Settings
 }

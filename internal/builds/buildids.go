@@ -9,34 +9,34 @@ import (
 	"stackyard/internal/db"
 )
 
-// maxWhose bounds the jobs whose build is remembered.
-const maxWhose = 20_000
+// maxCachedBuildIDs bounds the cache.
+const maxCachedBuildIDs = 20_000
 
-// whose remembers which build jobs are of, which never changes. The zero value is ready.
-type whose struct {
+// buildIDCache caches the build ids of jobs, which never change. The zero value is ready to use.
+type buildIDCache struct {
 	mu     sync.Mutex
 	builds map[jobOf]string
 }
 
-func (w *whose) note(job jobOf, buildID string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.builds == nil || len(w.builds) >= maxWhose {
-		w.builds = map[jobOf]string{}
+func (c *buildIDCache) add(job jobOf, buildID string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.builds == nil || len(c.builds) >= maxCachedBuildIDs {
+		c.builds = map[jobOf]string{}
 	}
-	w.builds[job] = buildID
+	c.builds[job] = buildID
 }
 
-func (w *whose) recall(job jobOf) string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.builds[job]
+func (c *buildIDCache) get(job jobOf) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.builds[job]
 }
 
 // buildOf returns the build of a job of an organization, or a NotFound error.
 func (s *Service) buildOf(ctx context.Context, orgID, jobID string) (buildID string, err error) {
 	job := jobOf{orgID, jobID}
-	if buildID := s.whose.recall(job); buildID != "" {
+	if buildID := s.buildIDs.get(job); buildID != "" {
 		return buildID, nil
 	}
 	err = s.db.Read(ctx, func(q *db.Q) error {
@@ -46,7 +46,7 @@ func (s *Service) buildOf(ctx context.Context, orgID, jobID string) (buildID str
 		return "", core.Errorf(core.NotFound, noJob)
 	}
 	if err == nil {
-		s.whose.note(job, buildID)
+		s.buildIDs.add(job, buildID)
 	}
 	return buildID, err
 }

@@ -2,20 +2,20 @@ package dispatch
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// measures count what is handed out.
-type measures struct {
+// metrics are the package's Prometheus metrics.
+type metrics struct {
 	waiting prometheus.Gauge
-	looks   prometheus.Counter
+	scans   prometheus.Counter
 	jobs    *prometheus.CounterVec
 }
 
-func newMeasures(reg prometheus.Registerer) measures {
-	m := measures{
+func newMetrics(reg prometheus.Registerer) metrics {
+	m := metrics{
 		waiting: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "stackyard_dispatch_waiting_agents",
 			Help: "Agents that wait in this process for a job.",
 		}),
-		looks: prometheus.NewCounter(prometheus.CounterOpts{
+		scans: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "stackyard_dispatch_looks_total",
 			Help: "How often the database was asked for jobs that waiting agents could take.",
 		}),
@@ -24,6 +24,6 @@ func newMeasures(reg prometheus.Registerer) measures {
 			Help: "Jobs that were to be handed to agents, by result: assigned, moved meanwhile, or failed.",
 		}, []string{"result"}),
 	}
-	reg.MustRegister(m.waiting, m.looks, m.jobs)
+	reg.MustRegister(m.waiting, m.scans, m.jobs)
 	return m
 }

@@ -9,20 +9,19 @@ import (
 	"stackyard/internal/db"
 )
 
-// A row is a job that can be handed out.
+// A row is a runnable job.
 type row struct {
 	jobID          string
 	organizationID string
 	buildID        string
 	pipelineID     string
-	set            string // of rules
+	set            string // id of the rule set
 	priority       int
 	scheduledAt    time.Time
-	retryFrom      string // the agent that had the attempt before; empty: none
+	retryFrom      string // agent of the previous attempt; empty: none
 }
 
-// before reports whether a job goes before another: it has the higher priority, or was to run earlier,
-// or was made earlier.
+// before orders jobs by priority, scheduled time and id.
 func (r row) before(other row) bool {
 	switch {
 	case r.priority != other.priority:
@@ -33,9 +32,9 @@ func (r row) before(other row) bool {
 	return r.jobID < other.jobID
 }
 
-// present returns the sets of rules that runnable jobs of queues have, by queue. Paused queues have
-// none. However many jobs there are, one index entry is read for each set.
-func present(q *db.Q, queueIDs ...string) (map[string][]string, error) {
+// presentRuleSets returns the rule sets of runnable jobs by queue; paused queues have none. It reads one index
+// entry per rule set, no matter how many jobs there are.
+func presentRuleSets(q *db.Q, queueIDs ...string) (map[string][]string, error) {
 	in, arg := q.In("q.id", 1, queueIDs)
 	sets := make(map[string][]string, len(queueIDs))
 	_, err := db.All(q, func(scan db.Scan) (none struct{}, err error) {
@@ -43,11 +42,11 @@ func present(q *db.Q, queueIDs ...string) (map[string][]string, error) {
 		err = scan(&queueID, &set)
 		sets[queueID] = append(sets[queueID], set)
 		return none, err
-	}, presentText(in), arg)
+	}, presentRuleSetsSQL(in), arg)
 	return sets, err
 }
 
-func presentText(in string) string {
+func presentRuleSetsSQL(in string) string {
 	return `
 		WITH RECURSIVE present (queue_id, rule_set) AS (
 			SELECT q.id, (
@@ -67,20 +66,19 @@ func presentText(in string) string {
 		SELECT queue_id, rule_set FROM present WHERE rule_set IS NOT NULL`
 }
 
-// A lane is a part of a queue from which a number of jobs is wanted: those with a set of rules, and where
-// pipelines take turns those of one pipeline.
+// A lane is a part of a queue from which a number of jobs is wanted: jobs with one rule set and, with fair
+// share, of one pipeline.
 type lane struct {
 	set        string
-	pipelineID string // empty: of all
+	pipelineID string // empty: all pipelines
 	wanted     int
 }
 
-// laneSizes are the numbers of lanes that one statement reads: few, because each is a text that
-// connections keep prepared.
+// laneSizes are the numbers of lanes that one statement reads. Few sizes, because each is a prepared statement.
 var laneSizes = []int{16, 4, 1}
 
-// best returns the best jobs of each lane of a queue. All lanes are of one pipeline, or none is.
-func best(q *db.Q, queueID string, lanes []lane) ([]row, error) {
+// bestRows returns the best jobs of each lane of a queue. Either all lanes have a pipeline or none.
+func bestRows(q *db.Q, queueID string, lanes []lane) ([]row, error) {
 	var all []row
 	for _, size := range laneSizes {
 		for len(lanes) >= size {
@@ -99,12 +97,12 @@ func scanRow(scan db.Scan) (r row, err error) {
 	return r, scan(&r.jobID, &r.organizationID, &r.buildID, &r.pipelineID, &r.set, &r.priority, db.ToTime(&r.scheduledAt), db.ToText(&r.retryFrom))
 }
 
-// prefersOthers reports whether a job of a queue that is tried again goes to another agent than before if
-// it can, and not to the one that has worked last.
-func prefersOthers(q *db.Q, queueID string) (others bool, err error) {
+// prefersDifferent reports whether retried jobs of a queue prefer a different agent than before, instead of the
+// one that worked last.
+func prefersDifferent(q *db.Q, queueID string) (others bool, err error) {
 	err = q.QueryRow(`SELECT retry_agent_affinity = 'prefer-different' FROM queues WHERE id = $1`, queueID).Scan(&others)
 	if errors.Is(err, db.ErrNoRows) {
-		err = nil // the queue has just been deleted
+		err = nil // the queue was just deleted
 	}
 	return others, err
 }

@@ -8,15 +8,15 @@ import (
 	"stackyard/internal/tasks"
 )
 
-// survive lets builds go on that have waited for others which went with their pipeline: jobs take the
-// places in concurrency groups that those had, and trigger jobs learn that their builds are gone. The key
-// of the task is the organization's id.
-func (s *Service) survive(ctx context.Context, t *tasks.Due) error {
+// afterPipelineDeleted unblocks builds that waited for builds of a deleted pipeline: jobs take over its slots
+// in concurrency groups, and trigger jobs learn that their builds are gone. The task's key is the organization
+// id.
+func (s *Service) afterPipelineDeleted(ctx context.Context, t *tasks.Due) error {
 	orgID := t.Key
-	var bereft []string
+	var orphans []string
 	var waiting []queuedGroup
 	err := s.db.Read(ctx, func(q *db.Q) (err error) {
-		if bereft, err = bereftTriggers(q, orgID); err != nil {
+		if orphans, err = orphanedTriggers(q, orgID); err != nil {
 			return err
 		}
 		waiting, err = queuedGroups(q, orgID)
@@ -25,7 +25,7 @@ func (s *Service) survive(ctx context.Context, t *tasks.Due) error {
 	if err != nil {
 		return err
 	}
-	for _, id := range bereft {
+	for _, id := range orphans {
 		if err := s.endChild(ctx, jobOf{orgID, id}); err != nil {
 			return err
 		}
@@ -42,8 +42,8 @@ func (s *Service) survive(ctx context.Context, t *tasks.Due) error {
 	return nil
 }
 
-// bereftTriggers returns the trigger jobs of an organization that wait for builds which are gone.
-func bereftTriggers(q *db.Q, orgID string) ([]string, error) {
+// orphanedTriggers returns the trigger jobs of an organization whose builds are gone.
+func orphanedTriggers(q *db.Q, orgID string) ([]string, error) {
 	return db.All(q, scanID, `
 		SELECT j.id FROM pipelines p
 		JOIN builds b ON b.pipeline_id = p.id
@@ -53,7 +53,7 @@ func bereftTriggers(q *db.Q, orgID string) ([]string, error) {
 		ORDER BY j.id`, orgID, flow.Trigger, flow.Running)
 }
 
-// A queuedGroup is a concurrency group in which jobs wait, of which one is of the build.
+// A queuedGroup is a concurrency group with waiting jobs, one of them of the build.
 type queuedGroup struct{ name, buildID string }
 
 func queuedGroups(q *db.Q, orgID string) ([]queuedGroup, error) {

@@ -8,23 +8,23 @@ import (
 	"stackyard/internal/identity"
 )
 
-// A sight is what a look has seen.
-type sight struct {
-	rules map[string][]string // of the sets that jobs have
-	lanes []lane              // that were read, as far as they were wanted
+// A snapshot is the result of a scan.
+type snapshot struct {
+	rules map[string][]string // rule sets that jobs have
+	lanes []lane              // lanes that were read, up to the wanted number of jobs
 	rows  []row
-	// shares are how much the pipelines of the rows have, where they take turns.
-	shares shares
-	others bool // jobs that are tried again prefer other agents than before
+	// shares of the rows' pipelines, with fair share.
+	shares          shares
+	preferDifferent bool // retried jobs prefer a different agent
 }
 
-// see reads which sets of rules there are, and the best jobs of those that somebody who waits could take.
-func (q *queue) see(sql *db.Q, orgID string, share identity.FairShare) (s sight, err error) {
-	sets, err := present(sql, q.id)
+// readSnapshot reads which rule sets exist, and the best jobs of those that a waiter could take.
+func (q *queue) readSnapshot(sql *db.Q, orgID string, share identity.FairShare) (s snapshot, err error) {
+	sets, err := presentRuleSets(sql, q.id)
 	if err != nil {
 		return s, err
 	}
-	if s.rules, err = q.dispatcher.rules.Of(sql, orgID, sets[q.id]); err != nil {
+	if s.rules, err = q.dispatcher.rules.Get(sql, orgID, sets[q.id]); err != nil {
 		return s, err
 	}
 	s.lanes = q.wanted(s.rules)
@@ -36,24 +36,24 @@ func (q *queue) see(sql *db.Q, orgID string, share identity.FairShare) (s sight,
 			return s, err
 		}
 	}
-	if s.rows, err = best(sql, q.id, s.lanes); err != nil {
+	if s.rows, err = bestRows(sql, q.id, s.lanes); err != nil {
 		return s, err
 	}
 	if slices.ContainsFunc(s.rows, func(r row) bool { return r.retryFrom != "" }) {
-		s.others, err = prefersOthers(sql, q.id)
+		s.preferDifferent, err = prefersDifferent(sql, q.id)
 	}
 	return s, err
 }
 
-// wanted returns how many jobs of each set those who wait could take. Jobs that are being assigned are
-// still there to be read, and are counted in.
+// wanted returns how many jobs of each rule set the waiters could take. Jobs that are being assigned still have
+// rows and are added.
 func (q *queue) wanted(rules map[string][]string) (lanes []lane) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, set := range slices.Sorted(maps.Keys(rules)) {
 		n := 0
 		for _, w := range q.waiting {
-			if w.kind.takes(set, rules[set]) {
+			if w.profile.matches(set, rules[set]) {
 				n++
 			}
 			if n == maxBatch {
@@ -67,37 +67,37 @@ func (q *queue) wanted(rules map[string][]string) (lanes []lane) {
 	return lanes
 }
 
-// pick picks who gets which of the jobs that were seen. The caller holds mu.
-func (q *queue) pick(s sight) []pick {
+// pick picks who gets which job of a snapshot. The caller holds mu.
+func (q *queue) pick(s snapshot) []pick {
 	var free []row
 	for _, r := range s.rows {
-		if q.taken[r.jobID] == "" {
+		if q.assigning[r.jobID] == "" {
 			free = append(free, r)
 		}
 	}
-	for _, pipelineID := range q.taken {
+	for _, pipelineID := range q.assigning {
 		s.shares.add(pipelineID)
 	}
 	picks := match(free, q.waiting, s)
-	left := s.left(len(free) - len(picks))
+	left := s.remaining(len(free) - len(picks))
 	for _, p := range picks {
 		p.waiter.picked = true
-		q.taken[p.row.jobID] = p.row.pipelineID
+		q.assigning[p.row.jobID] = p.row.pipelineID
 		q.picked[p.row.set]++
 	}
 	q.waiting = slices.DeleteFunc(q.waiting, func(w *waiter) bool { return w.picked })
-	q.left = left
-	q.dismiss()
+	q.remaining = left
+	q.answerBrief()
 	return picks
 }
 
-// dismiss lets those go who do not stay when there is nothing for them. The caller holds mu.
-func (q *queue) dismiss() {
+// answerBrief answers waiters that do not stay when there is no job for them. The caller holds mu.
+func (q *queue) answerBrief() {
 	if q.stale {
-		return // there may be by now
+		return // there may be jobs by now
 	}
 	q.waiting = slices.DeleteFunc(q.waiting, func(w *waiter) bool {
-		if !w.brief || q.leaves(w) {
+		if !w.brief || q.hasJobFor(w) {
 			return false
 		}
 		w.answer <- ""
@@ -105,9 +105,9 @@ func (q *queue) dismiss() {
 	})
 }
 
-// left returns the sets that may have jobs which nobody was picked for: those that were not read, those
-// that have more than was wanted, and all that were read when some of it was not wanted after all.
-func (s sight) left(unwanted int) map[string][]string {
+// remaining returns the rule sets that may still have jobs: those that were not read, those with more jobs than
+// wanted, and all that were read if some of their jobs were not picked.
+func (s snapshot) remaining(unwanted int) map[string][]string {
 	left := maps.Clone(s.rules)
 	if unwanted > 0 {
 		return left
