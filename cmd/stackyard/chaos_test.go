@@ -79,7 +79,7 @@ func TestServe_GivesAJobToOneAgentWhateverHappens(t *testing.T) {
 		}
 
 		c.mood.Store(wild)
-		for range chaosKills {
+		for range chaosKills * *faults {
 			c.build()
 			c.build()
 			c.waitAnswers(20 + random.IntN(60))

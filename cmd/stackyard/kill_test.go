@@ -1,6 +1,7 @@
 package main
 
 import (
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -24,6 +25,9 @@ organizations:
     clusters: [{name: Default, default: true}]
 `
 
+// faults makes fault injection longer: go test ./cmd/stackyard -run 'Kill9|WhateverHappens' -faults 20 -timeout 2h
+var faults = flag.Int("faults", 1, "factor for the number of kills in tests that inject faults")
+
 // writersAtOnce is how many requests are under way when the server is killed.
 const writersAtOnce = 8
 
@@ -31,11 +35,11 @@ func TestServe_HasEveryAcknowledgedWriteAfterKill9(t *testing.T) {
 	t.Parallel()
 	t.Run(string(db.SQLite), func(t *testing.T) {
 		t.Parallel()
-		killAgainAndAgain(t, 25, []string{"--data", t.TempDir()})
+		killAgainAndAgain(t, 25**faults, []string{"--data", t.TempDir()})
 	})
 	t.Run(string(db.PostgreSQL), func(t *testing.T) {
 		t.Parallel()
-		killAgainAndAgain(t, 5, onPostgres(t, dbtest.URL(t, db.PostgreSQL)))
+		killAgainAndAgain(t, 5**faults, onPostgres(t, dbtest.URL(t, db.PostgreSQL)))
 	})
 }
 
