@@ -177,11 +177,15 @@ func TestBuilds_ShowWhereTheyWereTriggered(t *testing.T) {
 		client := s.as(t, ada)
 		pipeline(t, client, "Parent", "steps: [{trigger: hello, label: Child}]")
 		parent := call(client.Builds.Create(t.Context(), "acme", "parent", head("main"))).created(t)
+		until(t, "the trigger step has started its build", func() bool {
+			parent = call(client.Builds.Get(t.Context(), "acme", "parent", "1", nil)).ok(t)
+			return parent.Jobs[0].TriggeredBuild != nil
+		})
 		child := call(client.Builds.Get(t.Context(), "acme", "hello", "1", nil)).ok(t)
 		if want := (buildkite.TriggeredFrom{BuildID: parent.ID, BuildNumber: 1, BuildPipelineSlug: "parent"}); child.TriggeredFrom == nil || *child.TriggeredFrom != want {
 			t.Errorf("triggered from %+v, want %+v", child.TriggeredFrom, want)
 		}
-		if want := (buildkite.TriggeredBuild{ID: child.ID, Number: 1, URL: child.URL, WebURL: child.WebURL}); parent.Jobs[0].TriggeredBuild == nil || *parent.Jobs[0].TriggeredBuild != want {
+		if want := (buildkite.TriggeredBuild{ID: child.ID, Number: 1, URL: child.URL, WebURL: child.WebURL}); *parent.Jobs[0].TriggeredBuild != want {
 			t.Errorf("the trigger job shows %+v, want %+v", parent.Jobs[0].TriggeredBuild, want)
 		}
 	})

@@ -189,8 +189,9 @@ func TestPipelines_ListFilters(t *testing.T) {
 		{buildkite.PipelineListOptions{Name: "web"}, []string{"Web", "Web docs"}},
 		{buildkite.PipelineListOptions{Name: "nothing"}, []string{}},
 		{buildkite.PipelineListOptions{Repository: "github.com"}, []string{"Web", "Web docs"}},
-		{buildkite.PipelineListOptions{Repository: "https://github.com/acme/docs"}, []string{"Web docs"}},
-		{buildkite.PipelineListOptions{Repository: "git@github.com:acme/web.git"}, []string{"Web"}},
+		{buildkite.PipelineListOptions{Repository: "git@github.com:acme/docs"}, []string{"Web docs"}},
+		{buildkite.PipelineListOptions{Repository: "https://GITHUB.com/acme/web.git"}, []string{"Web"}},
+		{buildkite.PipelineListOptions{Repository: "https://github.com/acme/docs"}, []string{}}, // its URL is another
 		{buildkite.PipelineListOptions{Repository: "engine, the big"}, []string{"Engine"}},
 		{buildkite.PipelineListOptions{Name: "web", Repository: "docs"}, []string{"Web docs"}},
 	}
