@@ -143,7 +143,7 @@ func forget(q *db.Q, agentID string) error {
 	return err
 }
 
-// forgetSilent is forget for an agent that nobody has heard of since a time, and reports whether it was one.
+// forgetSilent is forget for an agent that has been silent since a time, and reports whether there was one.
 func forgetSilent(q *db.Q, agentID string, since time.Time) (bool, error) {
 	n, err := q.Exec(`DELETE FROM agent_presence WHERE agent_id = $1 AND heard_at < $2`, agentID, db.Micros(since))
 	return n > 0, err

@@ -138,7 +138,7 @@ func (s *Service) FinishUnstarted(ctx context.Context, orgID, jobID string, may 
 }
 
 // Promise notes that a running job will end with an exit status. A promise that does not count is recorded and
-// changes nothing else. A Conflict error tells of another one that was promised before.
+// changes nothing else. It returns a Conflict error if another exit status was promised before.
 func (s *Service) Promise(ctx context.Context, orgID, jobID, holder string, status int, counts bool) error {
 	return s.onJob(ctx, orgID, jobID, func(u *unit) error { return u.run.Promise(jobID, holder, status, counts) })
 }

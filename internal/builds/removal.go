@@ -22,7 +22,7 @@ type removal struct {
 }
 
 // removePipeline removes some of what belongs to a deleted pipeline, and has itself run again until
-// everything is gone. Its builds, which nobody can see any more, are removed in parts; those that have not
+// everything is gone. Its builds, which are already hidden, are removed in parts; those that have not
 // ended go first, because other builds may wait for them. The key of the task is the pipeline's id.
 func (s *Service) removePipeline(q *db.Q, t *tasks.Due) error {
 	orgID, err := pipelines.DeletedFrom(q, t.Key)

@@ -8,7 +8,7 @@ import (
 )
 
 // Versions returns with one statement, for each of some builds that exist, a text that changes when what pages
-// show of the build does. It is for those who may have missed a notification, so it need not see every change:
+// show of the build does. It serves subscribers that may have missed a notification, so it need not see every change:
 // the jobs of a build that has ended are not looked at.
 func Versions(q *db.Q, ids []string) (map[string]string, error) {
 	in, arg := q.In("b.id", 1, ids)

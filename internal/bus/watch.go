@@ -42,7 +42,7 @@ func (w *Watched) Subscribe(id string) (woken <-chan struct{}, cancel func()) {
 		w.byID[id] = thing
 	}
 	thing.subscribers++
-	thing.polled = false // nobody knows whether the subscriber has read what was polled last
+	thing.polled = false // it is unknown whether the subscriber has read the last poll
 	woken, unsubscribe := w.bus.Subscribe(w.topic(id))
 	return woken, sync.OnceFunc(func() {
 		unsubscribe()

@@ -99,7 +99,7 @@ func New(p Parts) (*Server, error) {
 	metrics.MustRegister(diskSpace{disks})
 	s.writable = &writable{db: p.DB, disks: disks, clock: p.Clock, log: p.Log}
 	s.background.loops = append(s.background.loops, func(ctx context.Context) error { return watchDisks(ctx, disks, p.Log) })
-	routes := append(s.ownRoutes(metrics), s.rooms(p, directory, metrics)...)
+	routes := append(s.ownRoutes(metrics), s.capabilities(p, directory, metrics)...)
 	s.handler = route.New(route.Config{
 		Directory:      directory,
 		Sessions:       s.agents.Authenticate,
@@ -128,8 +128,8 @@ func agreedClock(p Parts) (*db.Clock, error) {
 	return p.DB.NewClock(ctx, p.Clock, p.DatabaseClock)
 }
 
-// rooms returns the routes of every capability, and registers what the rooms do in the background.
-func (s *Server) rooms(p Parts, directory *identity.Directory, metrics prometheus.Registerer) []route.Route {
+// capabilities returns the routes of all capability packages and registers their background work.
+func (s *Server) capabilities(p Parts, directory *identity.Directory, metrics prometheus.Registerer) []route.Route {
 	pipelines := pipelines.New(p.DB, p.Key, p.Public, p.Clock, outbound.New(p.OutboundAllow))
 	builds := builds.New(p.DB, pipelines, p.Public, p.Clock, p.Log)
 	dispatcher := dispatch.New(p.DB, s.background.bus, p.Clock, p.Log, metrics, dispatch.Jobs{Assign: builds.Assign, AssignedTo: builds.AssignedTo})
