@@ -25,7 +25,7 @@ lint:
 # One package after the other, so that they do not slow each other down; about 15 minutes in total.
 # What is measured is in the units: rate/bare-inserts is how many a second we do for each that bare inserts
 # do in the same run, so more is better; time/bare-yaml is how long it takes beside parsing bare YAML, so
-# less is. One package: make bench PACKAGES=internal/agents
+# less is. One package: make bench PACKAGES=internal/domain/agents
 PACKAGES ?= $(shell grep -rlE '^func Benchmark' --include='*_test.go' cmd internal | xargs -n1 dirname | sort -u)
 bench:
 	@for package in $(PACKAGES); do go test "./$$package" -timeout 30m -run '^$$' -bench . || exit 1; done

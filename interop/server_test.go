@@ -13,8 +13,8 @@ import (
 
 	"github.com/buildkite/go-buildkite/v4"
 
-	"stackyard/internal/db"
-	"stackyard/internal/db/dbtest"
+	"stackyard/internal/platform/db"
+	"stackyard/internal/platform/db/dbtest"
 )
 
 // A server is a running stackyard that knows the organizations of [world].

@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"stackyard/internal/runner"
+	"stackyard/internal/clients/runner"
 )
 
 func agentCommand() *cobra.Command {

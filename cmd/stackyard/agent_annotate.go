@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"stackyard/internal/runner/api"
+	"stackyard/internal/clients/runner/api"
 )
 
 func agentAnnotateCommand() *cobra.Command {

@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"stackyard/internal/runner/api"
-	"stackyard/internal/runner/artifact"
+	"stackyard/internal/clients/runner/api"
+	"stackyard/internal/clients/runner/artifact"
 )
 
 func agentArtifactCommand() *cobra.Command {

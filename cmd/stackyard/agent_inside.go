@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"stackyard/internal/runner/environ"
-	"stackyard/internal/runner/inside"
+	"stackyard/internal/clients/runner/environ"
+	"stackyard/internal/clients/runner/inside"
 )
 
 // agentInside are the commands for scripts inside of jobs.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"stackyard/internal/runner/api"
+	"stackyard/internal/clients/runner/api"
 )
 
 // exitAbsent tells a script that there is no value.

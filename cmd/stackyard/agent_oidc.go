@@ -3,7 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"stackyard/internal/runner/api"
+	"stackyard/internal/clients/runner/api"
 )
 
 func agentOIDCCommand() *cobra.Command {

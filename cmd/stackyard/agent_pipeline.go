@@ -13,8 +13,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
-	"stackyard/internal/runner/api"
-	"stackyard/internal/runner/document"
+	"stackyard/internal/clients/runner/api"
+	"stackyard/internal/clients/runner/document"
 )
 
 func agentPipelineCommand() *cobra.Command {

@@ -14,10 +14,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"stackyard/internal/identity"
-	"stackyard/internal/runner"
-	"stackyard/internal/runner/osuser"
-	"stackyard/internal/server"
+	"stackyard/internal/app/server"
+	"stackyard/internal/clients/runner"
+	"stackyard/internal/clients/runner/osuser"
+	"stackyard/internal/platform/identity"
 )
 
 // connectionSettings are those of agents and stacks that say which server to speak to, and as whom.

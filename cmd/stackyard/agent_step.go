@@ -8,7 +8,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
-	"stackyard/internal/runner/api"
+	"stackyard/internal/clients/runner/api"
 )
 
 func agentStepCommand() *cobra.Command {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"stackyard/internal/server"
+	"stackyard/internal/app/server"
 )
 
 func applyCommand() *cobra.Command {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"stackyard/internal/client"
+	"stackyard/internal/clients/client"
 )
 
 type build struct {

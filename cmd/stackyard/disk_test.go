@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"testing"
 
-	"stackyard/internal/db"
+	"stackyard/internal/platform/db"
 )
 
 // serveOnSmallDisk starts a server whose data is on a disk of its own, of which 58 of 64 MiB are taken, and

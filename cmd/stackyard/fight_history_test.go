@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"stackyard/internal/db"
+	"stackyard/internal/platform/db"
 )
 
 // A moment is when something was asked and answered: it happened between the two.

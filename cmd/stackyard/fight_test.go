@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"stackyard/internal/db"
-	"stackyard/internal/db/dbtest"
-	"stackyard/internal/server/servertest"
+	"stackyard/internal/app/server/servertest"
+	"stackyard/internal/platform/db"
+	"stackyard/internal/platform/db/dbtest"
 )
 
 const (

@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"stackyard/internal/client"
+	"stackyard/internal/clients/client"
 )
 
 type job struct {

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"stackyard/internal/db"
-	"stackyard/internal/db/dbtest"
+	"stackyard/internal/platform/db"
+	"stackyard/internal/platform/db/dbtest"
 )
 
 const killFile = `

@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"rsc.io/qr"
 
-	"stackyard/internal/client"
+	"stackyard/internal/clients/client"
 )
 
 func loginCommand() *cobra.Command {

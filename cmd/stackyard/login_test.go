@@ -16,7 +16,7 @@ import (
 	"strings"
 	"testing"
 
-	"stackyard/internal/client"
+	"stackyard/internal/clients/client"
 )
 
 // A terminal is where a person runs the client commands, with settings of its own.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"stackyard/internal/client"
+	"stackyard/internal/clients/client"
 )
 
 func logoutCommand() *cobra.Command {

@@ -3,7 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"stackyard/internal/client"
+	"stackyard/internal/clients/client"
 )
 
 type organization struct{ ID, Slug, Name string }

@@ -14,7 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"stackyard/internal/client"
+	"stackyard/internal/clients/client"
 )
 
 // A remote is the server that a client command speaks to.

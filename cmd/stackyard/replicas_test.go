@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"stackyard/internal/db"
-	"stackyard/internal/db/dbtest"
-	"stackyard/internal/seal"
+	"stackyard/internal/platform/db"
+	"stackyard/internal/platform/db/dbtest"
+	"stackyard/internal/platform/seal"
 )
 
 // noticed is how long a process may believe what another has changed: a second, and time for a machine

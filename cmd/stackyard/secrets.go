@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"stackyard/internal/handoff"
+	"stackyard/internal/clients/handoff"
 )
 
 // hideSecrets keeps the secret settings of a command that runs jobs from those jobs, which may run as the same

@@ -11,8 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"stackyard/internal/core"
-	"stackyard/internal/server"
+	"stackyard/internal/app/server"
+	"stackyard/internal/platform/core"
 )
 
 func serveCommand() *cobra.Command {

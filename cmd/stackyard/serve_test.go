@@ -17,7 +17,7 @@ import (
 
 const (
 	// organizations is an organization file that says everything a file can say.
-	organizations = "../../internal/orgfile/testdata/whole.yaml"
+	organizations = "../../internal/app/orgfile/testdata/whole.yaml"
 	// adaToken belongs to an administrator of the organization acme in it, and has all scopes.
 	adaToken      = "svcua_ada-everything"
 	pipelinesPath = "/v2/organizations/acme/pipelines"

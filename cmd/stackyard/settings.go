@@ -12,7 +12,7 @@ import (
 	"go.yaml.in/yaml/v3"
 	"golang.org/x/term"
 
-	"stackyard/internal/server"
+	"stackyard/internal/app/server"
 )
 
 // A setting can be given as a flag, in the environment, or in a file, in this order of preference.

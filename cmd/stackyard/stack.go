@@ -16,9 +16,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/spf13/cobra"
 
-	"stackyard/internal/runner"
-	"stackyard/internal/server"
-	"stackyard/internal/stackctl"
+	"stackyard/internal/app/server"
+	"stackyard/internal/clients/runner"
+	"stackyard/internal/clients/stackctl"
 )
 
 var stackSettings = slices.Concat(connectionSettings, []setting{jobUserSetting})

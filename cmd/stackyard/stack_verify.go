@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"stackyard/internal/stackctl/verify"
+	"stackyard/internal/clients/stackctl/verify"
 )
 
 var verifySettings = []setting{

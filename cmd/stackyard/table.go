@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/term"
 
-	"stackyard/internal/client"
+	"stackyard/internal/clients/client"
 )
 
 // A column of a table about things of one kind.

@@ -19,14 +19,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 
-	"stackyard/internal/client"
-	"stackyard/internal/core"
-	"stackyard/internal/db"
-	"stackyard/internal/identity"
-	"stackyard/internal/orgfile"
-	"stackyard/internal/seal"
-	"stackyard/internal/server"
-	"stackyard/internal/stackctl"
+	"stackyard/internal/app/orgfile"
+	"stackyard/internal/app/server"
+	"stackyard/internal/clients/client"
+	"stackyard/internal/clients/stackctl"
+	"stackyard/internal/platform/core"
+	"stackyard/internal/platform/db"
+	"stackyard/internal/platform/identity"
+	"stackyard/internal/platform/seal"
 )
 
 func upCommand() *cobra.Command {

@@ -1,0 +1,133 @@
+// Package orgfile applies organization files: YAML that says which organizations there are, who
+// belongs to them, which tokens they have, and their teams, clusters, queues, applications and
+// pipelines.
+//
+// Each room says in its own apply.go what a file may say about it; this package decodes files, puts the
+// rooms' parts together and applies them in one transaction: all of a file takes effect, or nothing.
+// Everything that is wrong with a file is told at once, by line.
+package orgfile
+
+import (
+	"context"
+	"time"
+
+	"stackyard/internal/domain/clusters"
+	"stackyard/internal/domain/oauth"
+	"stackyard/internal/domain/organizations"
+	"stackyard/internal/domain/pipelines"
+	"stackyard/internal/platform/core"
+	"stackyard/internal/platform/db"
+	"stackyard/internal/platform/identity"
+	"stackyard/internal/platform/seal"
+)
+
+// file is an organization file.
+type file struct {
+	Organizations []organization `yaml:"organizations"`
+}
+
+// organization is what a file says about one organization.
+type organization struct {
+	Line                           int `yaml:"-"`
+	organizations.OrganizationSpec `yaml:",inline"`
+	Members                        []organizations.MemberSpec `yaml:"members"`
+	Teams                          []organizations.TeamSpec   `yaml:"teams"`
+	Clusters                       []clusters.Spec            `yaml:"clusters"`
+	Applications                   []oauth.Spec               `yaml:"oauth_applications"`
+	SourceConnections              []pipelines.ConnectionSpec `yaml:"source_connections"`
+	Pipelines                      []pipelines.Spec           `yaml:"pipelines"`
+}
+
+// Apply applies a file and returns a line for each thing that it created or changed and for each token
+// that it generated. What is wrong with the file itself comes back as core.Complaints, and then nothing
+// was applied.
+func Apply(ctx context.Context, d *db.DB, key seal.Key, clock core.Clock, source []byte) ([]string, error) {
+	f, err := parse(source)
+	if err != nil {
+		return nil, err
+	}
+	passwords, err := organizations.HashPasswords(ctx, d, f.members())
+	if err != nil {
+		return nil, err
+	}
+	var changes core.Changes
+	err = d.Write(ctx, func(q *db.Q) error {
+		changes = core.Changes{}
+		if err := f.apply(q, key, passwords, clock(), &changes); err != nil || len(changes.Lines) == 0 {
+			return err
+		}
+		return identity.NoteChange(q)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return changes.Lines, nil
+}
+
+// parse reads a file and checks what can be checked without a database.
+func parse(source []byte) (*file, error) {
+	var f file
+	var complaints, more core.Complaints
+	spoiled := decode(source, &f, &complaints)
+	f.check(&more)
+	for _, c := range more {
+		// What is said about a mapping that lacks a value may be wrong.
+		if !spoiled[c.Line] {
+			complaints = append(complaints, c)
+		}
+	}
+	return &f, complaints.Err()
+}
+
+func (f *file) check(c *core.Complaints) {
+	var applications []oauth.Spec
+	core.ComplainTwice(c, f.Organizations, "organization", func(o organization) (int, string) { return o.Line, o.Slug })
+	for _, o := range f.Organizations {
+		o.Check(c)
+		organizations.CheckMembers(c, o.Members)
+		organizations.CheckTeams(c, o.Teams)
+		clusters.Check(c, o.Clusters)
+		pipelines.CheckConnections(c, o.SourceConnections)
+		pipelines.Check(c, o.Pipelines)
+		applications = append(applications, o.Applications...)
+	}
+	organizations.CheckPeople(c, f.members())
+	oauth.CheckAll(c, applications)
+}
+
+// members returns the members of all organizations.
+func (f *file) members() []organizations.MemberSpec {
+	var all []organizations.MemberSpec
+	for _, o := range f.Organizations {
+		all = append(all, o.Members...)
+	}
+	return all
+}
+
+func (f *file) apply(q *db.Q, key seal.Key, passwords organizations.Passwords, now time.Time, changes *core.Changes) error {
+	var complaints core.Complaints
+	for _, o := range f.Organizations {
+		org, err := organizations.ApplyOrganization(q, o.OrganizationSpec, now, changes, &complaints)
+		if err != nil {
+			return err
+		}
+		if org == nil {
+			continue
+		}
+		in := identity.Applying{Q: q, Org: org, Now: now, Changes: changes, Complaints: &complaints}
+		parts := []func() error{
+			func() error { return organizations.ApplyMembers(in, o.Members, passwords) },
+			func() error { return organizations.ApplyTeams(in, o.Teams) },
+			func() error { return clusters.Apply(in, o.Clusters) },
+			func() error { return oauth.Apply(in, o.Applications) },
+			func() error { return pipelines.ApplyConnections(in, key, o.SourceConnections) },
+			func() error { return pipelines.Apply(in, key, o.Pipelines) },
+		}
+		for _, apply := range parts {
+			if err := apply(); err != nil {
+				return err
+			}
+		}
+	}
+	return complaints.Err()
+}

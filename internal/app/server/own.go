@@ -1,0 +1,38 @@
+package server
+
+import (
+	"encoding/json"
+	"net/http"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"stackyard/internal/platform/route"
+)
+
+// ownRoutes are those about the server itself, which belong to no capability.
+func (s *Server) ownRoutes(metrics prometheus.Gatherer) []route.Route {
+	own := func(path string, h http.HandlerFunc) route.Route {
+		return route.Route{Method: http.MethodGet, Path: path, Auth: route.Open, Hidden: true, Handler: route.Raw(h)}
+	}
+	return []route.Route{
+		own("/healthz", func(w http.ResponseWriter, r *http.Request) {
+			say(w, http.StatusOK, "The process is alive")
+		}),
+		own("/readyz", s.ready),
+		own("/metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}).ServeHTTP),
+		own("/openapi.json", func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			w.Write(s.openAPI)
+		}),
+	}
+}
+
+func say(w http.ResponseWriter, status int, message string) {
+	w.Header().Set("Content-Type", "application/json; charset=utf-8")
+	if status == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", "1")
+	}
+	w.WriteHeader(status)
+	json.NewEncoder(w).Encode(map[string]string{"message": message})
+}

@@ -1,0 +1,304 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"stackyard/internal/app/orgfile"
+	"stackyard/internal/domain/oauth"
+	"stackyard/internal/domain/pipelines"
+	"stackyard/internal/platform/blob"
+	"stackyard/internal/platform/core"
+	"stackyard/internal/platform/db"
+	"stackyard/internal/platform/seal"
+)
+
+// drainTimeout is how long requests that have begun may take once the server is told to stop. With
+// what closing storage takes it stays within the ten seconds that are promised.
+const drainTimeout = 8 * time.Second
+
+// Storage is an installation's database and the key its secrets are sealed with.
+type Storage struct {
+	DB  *db.DB
+	Key seal.Key
+}
+
+// OpenStorage opens and migrates the database, and finds or makes the key. A key other than the one
+// the installation began with is refused.
+func OpenStorage(ctx context.Context, s Settings, log *slog.Logger) (Storage, error) {
+	return openStorage(ctx, s, log, func(*db.DB) error { return nil })
+}
+
+// OpenServerStorage is OpenStorage for a process that calls [Run]. It fails while another server uses the
+// same SQLite database, before anything is migrated.
+func OpenServerStorage(ctx context.Context, s Settings, log *slog.Logger) (Storage, error) {
+	return openStorage(ctx, s, log, func(d *db.DB) error { return d.LockServer(ctx) })
+}
+
+func openStorage(ctx context.Context, s Settings, log *slog.Logger, lock func(*db.DB) error) (Storage, error) {
+	if err := os.MkdirAll(s.Data, 0o700); err != nil {
+		return Storage{}, fmt.Errorf("make the data folder: %w", err)
+	}
+	key, err := findKey(s)
+	if err != nil {
+		return Storage{}, err
+	}
+	d, err := db.Open(ctx, s.Database, log)
+	if err != nil {
+		return Storage{}, err
+	}
+	if err := lock(d); err != nil {
+		return Storage{}, errors.Join(err, d.Close())
+	}
+	if err := prepare(ctx, d, key); err != nil {
+		return Storage{}, errors.Join(err, d.Close())
+	}
+	return Storage{DB: d, Key: key}, nil
+}
+
+func prepare(ctx context.Context, d *db.DB, key seal.Key) error {
+	if err := d.Migrate(ctx); err != nil {
+		return err
+	}
+	if err := checkKey(ctx, d, key); err != nil {
+		return err
+	}
+	if err := pipelines.SealCredentials(ctx, d, key); err != nil {
+		return err
+	}
+	return d.Write(ctx, func(q *db.Q) error {
+		if err := q.LockName("built-in applications"); err != nil {
+			return err
+		}
+		return oauth.EnsureBuiltIn(q, core.SystemClock())
+	})
+}
+
+// findKey returns the key that was given, or the one in the data folder, made when it is missing.
+func findKey(s Settings) (seal.Key, error) {
+	if s.Key != nil {
+		return *s.Key, nil
+	}
+	path := filepath.Join(s.Data, "secret.key")
+	text, err := os.ReadFile(path)
+	if err == nil {
+		key, err := seal.ParseKey(string(text))
+		if err != nil {
+			return key, fmt.Errorf("%s: %w", path, err)
+		}
+		return key, nil
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return seal.Key{}, fmt.Errorf("read the secret key: %w", err)
+	}
+	return makeKey(path)
+}
+
+// makeKey writes a new key. When another process was first, its key is the one.
+func makeKey(path string) (seal.Key, error) {
+	key := seal.NewKey()
+	part, err := os.CreateTemp(filepath.Dir(path), "secret.key.*") // mode 0600
+	if err != nil {
+		return key, fmt.Errorf("make the secret key: %w", err)
+	}
+	defer os.Remove(part.Name())
+	_, err = part.WriteString(key.Hex() + "\n")
+	if err := errors.Join(err, part.Sync(), part.Close()); err != nil {
+		return key, fmt.Errorf("make the secret key: %w", err)
+	}
+	switch err := os.Link(part.Name(), path); {
+	case errors.Is(err, fs.ErrExist):
+		return findKey(Settings{Data: filepath.Dir(path)})
+	case err != nil:
+		return key, fmt.Errorf("make the secret key: %w", err)
+	}
+	return key, nil
+}
+
+// checkKey compares the key with the fingerprint in the database, and leaves one on first use.
+func checkKey(ctx context.Context, d *db.DB, key seal.Key) error {
+	const name = "key_fingerprint"
+	find := func(q *db.Q) (fingerprint string, err error) {
+		err = q.QueryRow(`SELECT value FROM installation WHERE name = $1`, name).Scan(&fingerprint)
+		return fingerprint, err
+	}
+	var known string
+	err := d.Read(ctx, func(q *db.Q) (err error) {
+		known, err = find(q)
+		return err
+	})
+	if errors.Is(err, db.ErrNoRows) {
+		err = d.Write(ctx, func(q *db.Q) (err error) {
+			if _, err = q.Exec(`INSERT INTO installation (name, value) VALUES ($1, $2) ON CONFLICT DO NOTHING`, name, key.Fingerprint()); err != nil {
+				return err
+			}
+			known, err = find(q)
+			return err
+		})
+	}
+	if err != nil {
+		return err
+	}
+	if known != key.Fingerprint() {
+		return errors.New("the secret key is not the one this installation's secrets are sealed with; give the original --secret-key")
+	}
+	return nil
+}
+
+// Apply applies an organization file and writes a line for each thing it did. Errors name the file by
+// path.
+func Apply(ctx context.Context, st Storage, path string, source []byte, out io.Writer) error {
+	clock, err := st.DB.NewClock(ctx, core.SystemClock, nil)
+	if err != nil {
+		return err
+	}
+	lines, err := orgfile.Apply(ctx, st.DB, st.Key, clock.Now, source)
+	if err != nil {
+		return fmt.Errorf("%s:\n%w", path, err)
+	}
+	for _, line := range lines {
+		if _, err := fmt.Fprintln(out, line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// openBlobs opens the place for logs and artifacts, and makes sure that it can be used.
+func openBlobs(ctx context.Context, s Settings) (*blob.Store, error) {
+	store, err := blob.Open(s.Blobs)
+	if err == nil {
+		err = store.Check(ctx)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("--blobs: %w", err)
+	}
+	return store, nil
+}
+
+// Ready is what whoever started the server is told once requests are answered.
+type Ready struct {
+	URL    string         // where it listens
+	Public core.PublicURL // where people find it
+	// Local is where programs on this machine find it without a certificate that is good for that, where
+	// Settings.Local asks for it.
+	Local string
+	// FirstLink is where the first administrator can set a password, within account.LinkLife; "" where
+	// there is none, where anybody has one already, and where people sign in with a provider. It is for
+	// the eyes of FirstEmail's owner.
+	FirstLink, FirstEmail string
+}
+
+// protocols are those that clients may speak. gRPC clients know without asking that there is HTTP/2, also
+// where there is no TLS.
+func protocols() *http.Protocols {
+	var p http.Protocols
+	p.SetHTTP1(true)
+	p.SetHTTP2(true)
+	p.SetUnencryptedHTTP2(true)
+	return &p
+}
+
+// Run serves until ctx is done, then drains. ready is called once requests are answered.
+func Run(ctx context.Context, s Settings, st Storage, version string, log *slog.Logger, ready func(Ready) error) error {
+	blobs, err := openBlobs(ctx, s)
+	if err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", s.Listen)
+	if err != nil {
+		return err
+	}
+	url := listenURL(listener.Addr(), s.TLSCert != "")
+	public := s.Public
+	if public == "" {
+		public = core.PublicURL(url)
+	}
+	wired, err := New(Parts{
+		DB:             st.DB,
+		Blobs:          blobs,
+		Key:            st.Key,
+		Public:         public,
+		Content:        s.Content,
+		Clock:          core.SystemClock,
+		Log:            log,
+		Version:        version,
+		TrustedProxies: s.TrustedProxies,
+		OutboundAllow:  s.OutboundAllow,
+		Provider:       s.Provider,
+		Agents:         s.Agents,
+		Stacks:         s.Stacks,
+	})
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	var requests begun
+	hs := &http.Server{
+		Handler:           requests.count(wired),
+		ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+		Protocols:         protocols(),
+	}
+	wired.Start()
+	defer wired.Stop()
+	served := make(chan error, 2)
+	go func() {
+		if s.TLSCert != "" {
+			served <- hs.ServeTLS(listener, s.TLSCert, s.TLSKey)
+		} else {
+			served <- hs.Serve(listener)
+		}
+	}()
+	told := Ready{URL: url, Public: public, Local: url}
+	if s.Local && s.TLSCert != "" {
+		local, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return errors.Join(err, hs.Close())
+		}
+		told.Local = listenURL(local.Addr(), false)
+		go func() { served <- hs.Serve(local) }()
+	}
+	if s.Provider == nil {
+		err = wired.offerFirstLink(ctx, public, &told)
+	}
+	if err := errors.Join(err, ready(told)); err != nil {
+		return errors.Join(err, hs.Close())
+	}
+	select {
+	case err := <-served:
+		return err
+	case <-ctx.Done():
+	}
+	log.Info("draining")
+	wired.Drain()
+	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
+	defer cancel()
+	// While requests that have begun are being finished, new ones are still answered, so that a load
+	// balancer can read from /readyz that it should send no more.
+	hs.SetKeepAlivesEnabled(false)
+	requests.wait(drain)
+	if err := hs.Shutdown(drain); err != nil {
+		log.Warn("drain timed out", "error", err)
+		return hs.Close()
+	}
+	return nil
+}
+
+// offerFirstLink makes a way in where there is none.
+func (s *Server) offerFirstLink(ctx context.Context, public core.PublicURL, told *Ready) error {
+	token, user, err := s.accounts.FirstLink(ctx)
+	if token != "" && err == nil {
+		told.FirstLink, told.FirstEmail = public.To("login", "link", token), user.Email
+	}
+	return err
+}

@@ -1,0 +1,224 @@
+// Package server wires the rooms together: it opens storage, collects every room's routes, serves
+// them on one port and drains. It is the only place that knows all rooms.
+package server
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"stackyard/internal/app/web"
+	"stackyard/internal/domain/account"
+	"stackyard/internal/domain/agents"
+	"stackyard/internal/domain/builds"
+	"stackyard/internal/domain/clusters"
+	"stackyard/internal/domain/dispatch"
+	"stackyard/internal/domain/hosted"
+	"stackyard/internal/domain/joblog"
+	"stackyard/internal/domain/oauth"
+	"stackyard/internal/domain/organizations"
+	"stackyard/internal/domain/pipelines"
+	"stackyard/internal/domain/settings"
+	"stackyard/internal/domain/stacks"
+	"stackyard/internal/platform/blob"
+	"stackyard/internal/platform/core"
+	"stackyard/internal/platform/db"
+	"stackyard/internal/platform/identity"
+	"stackyard/internal/platform/limits"
+	"stackyard/internal/platform/outbound"
+	"stackyard/internal/platform/route"
+	"stackyard/internal/platform/seal"
+)
+
+// Parts are what a server is made of.
+type Parts struct {
+	DB     *db.DB
+	Blobs  *blob.Store
+	Key    seal.Key
+	Public core.PublicURL
+	// Content is where browsers fetch artifacts, on an origin that has nothing else; empty: at Public.
+	Content core.PublicURL
+	// Clock is that of this process. What is saved or compared with what was saved goes by the database's
+	// clock, which replicas share.
+	Clock core.Clock
+	// DatabaseClock stands in for the database's own clock, in tests that own the time; nil otherwise.
+	DatabaseClock  core.Clock
+	Log            *slog.Logger
+	Version        string
+	TrustedProxies []netip.Prefix
+	// OutboundAllow are the private ranges that user-given URLs may reach.
+	OutboundAllow []netip.Prefix
+	// Provider is where people can sign in besides with a password; nil: nowhere.
+	Provider *web.Provider
+	Agents   agents.Settings
+	Stacks   stacks.Settings
+	// CheckAccessEvery is how often streams look whether access has changed, besides when they are woken; 0 is the
+	// default.
+	CheckAccessEvery time.Duration
+}
+
+// Server answers every request of an installation.
+type Server struct {
+	handler    *route.Server
+	openAPI    []byte
+	background *background
+	agents     *agents.Service
+	logs       *joblog.Service
+	accounts   *account.Service
+	pages      *web.Site
+	writable   *writable
+	draining   atomic.Bool
+}
+
+// New wires a server. The database must be migrated.
+func New(p Parts) (*Server, error) {
+	s := &Server{}
+	limiter := limits.New(p.DB, p.Clock, p.DatabaseClock, p.Log) // measures time with both clocks
+	clock, err := agreedClock(p)
+	if err != nil {
+		return nil, err
+	}
+	p.Clock = clock.Now
+	metrics := prometheus.NewRegistry()
+	metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	s.background = newBackground(p, metrics)
+	s.background.bus.OnPoll(clock.Measure)
+	directory := identity.NewDirectory(p.DB, p.Clock)
+	if p.CheckAccessEvery > 0 {
+		directory.CheckEvery = p.CheckAccessEvery
+	}
+	s.accounts = account.New(p.DB, directory, p.Clock)
+	disks := disksOf(p.DB, p.Blobs)
+	metrics.MustRegister(diskSpace{disks})
+	s.writable = &writable{db: p.DB, disks: disks, clock: p.Clock, log: p.Log}
+	s.background.loops = append(s.background.loops, func(ctx context.Context) error { return watchDisks(ctx, disks, p.Log) })
+	routes := append(s.ownRoutes(metrics), s.capabilities(p, directory, metrics)...)
+	s.handler = route.New(route.Config{
+		Directory:      directory,
+		Sessions:       s.agents.Authenticate,
+		Registrations:  s.agents.AuthenticateRegistration,
+		Public:         p.Public,
+		Content:        p.Content,
+		Limiter:        limiter,
+		Log:            p.Log,
+		Metrics:        metrics,
+		TrustedProxies: p.TrustedProxies,
+		Used:           s.background.uses.Note,
+		AccessChanges:  func(ctx context.Context) <-chan struct{} { return directory.Changes(ctx, s.background.bus) },
+		ErrorPage:      s.pages.ErrorPage,
+	}, routes)
+	s.openAPI, err = s.handler.OpenAPI(p.Version)
+	return s, err
+}
+
+// clockTimeout bounds the first look at the database's clock.
+const clockTimeout = 10 * time.Second
+
+// agreedClock returns the clock that replicas share.
+func agreedClock(p Parts) (*db.Clock, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), clockTimeout)
+	defer cancel()
+	return p.DB.NewClock(ctx, p.Clock, p.DatabaseClock)
+}
+
+// capabilities returns the routes of all capability packages and registers their background work.
+func (s *Server) capabilities(p Parts, directory *identity.Directory, metrics prometheus.Registerer) []route.Route {
+	pipelines := pipelines.New(p.DB, p.Key, p.Public, p.Clock, outbound.New(p.OutboundAllow))
+	builds := builds.New(p.DB, pipelines, p.Public, p.Clock, p.Log)
+	dispatcher := dispatch.New(p.DB, s.background.bus, p.Clock, p.Log, metrics, dispatch.Jobs{Assign: builds.Assign, AssignedTo: builds.AssignedTo})
+	s.logs = joblog.New(p.DB, p.Blobs, s.background.bus, builds, p.Public, p.Clock, p.Log)
+	builds.Observe(s.logs.Observe)
+	clusters := clusters.New(p.DB, directory, p.Key, p.Public, p.Clock)
+	s.agents = agents.New(agents.Parts{
+		DB:        p.DB,
+		Directory: directory,
+		Bus:       s.background.bus,
+		Blobs:     p.Blobs,
+		Clusters:  clusters,
+		Pipelines: pipelines,
+		Builds:    builds,
+		Logs:      s.logs,
+		Dispatch:  dispatcher,
+		Key:       p.Key,
+		Public:    p.Public,
+		Content:   p.Content,
+		Clock:     p.Clock,
+		Log:       p.Log,
+		Settings:  p.Agents,
+	})
+	oauth := oauth.New(p.DB, directory, p.Key, p.Public, p.Clock)
+	builds.Background(s.background.tasks, p.Blobs)
+	s.logs.Background(s.background.tasks)
+	s.agents.Background(s.background.tasks)
+	stacks := stacks.New(stacks.Parts{
+		DB:       p.DB,
+		Builds:   builds,
+		Agents:   s.agents,
+		Clusters: clusters,
+		Bus:      s.background.bus,
+		Public:   p.Public,
+		Clock:    p.Clock,
+		Log:      p.Log,
+		Settings: p.Stacks,
+	})
+	stacks.Background(s.background.tasks)
+	oauth.Background(s.background.tasks)
+	s.pages = web.New(web.Config{
+		DB:        p.DB,
+		Directory: directory,
+		Accounts:  s.accounts,
+		OAuth:     oauth,
+		Pipelines: pipelines,
+		Builds:    builds,
+		Logs:      s.logs,
+		Stacks:    stacks,
+		Bus:       s.background.bus,
+		Download:  s.agents.DownloadAddress,
+		Key:       p.Key,
+		Public:    p.Public,
+		Content:   p.Content,
+		Clock:     p.Clock,
+		Log:       p.Log,
+		Provider:  p.Provider,
+	})
+	s.background.loops = append(s.background.loops, dispatcher.Run, s.agents.Run, stacks.Run, s.background.uses.Run)
+	s.background.looks = append(s.background.looks, s.agents.FindLost)
+	s.background.flushes = append(s.background.flushes, stacks.Flush, s.background.uses.Flush)
+	return slices.Concat(
+		organizations.New(p.DB, directory, p.Public, p.Clock).Routes(),
+		clusters.Routes(),
+		pipelines.Routes(),
+		builds.Routes(),
+		hosted.New(p.DB, builds).Routes(),
+		s.agents.Routes(),
+		s.logs.Routes(),
+		stacks.Routes(),
+		oauth.Routes(),
+		settings.New(p.DB, p.Public, p.Clock).Routes(),
+		s.pages.Routes(),
+		route.DocsRoutes(),
+	)
+}
+
+// ServeHTTP answers a request.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
+
+// Routes returns the route table.
+func (s *Server) Routes() []route.Route { return s.handler.Routes() }
+
+// Drain makes the server unready, so that load balancers send no more, and has background work end
+// while requests do.
+func (s *Server) Drain() {
+	s.draining.Store(true)
+	s.logs.Drain()
+	s.pages.Drain()
+	s.agents.Drain()
+	go s.background.stopTasks()
+}

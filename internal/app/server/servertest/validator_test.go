@@ -1,0 +1,51 @@
+package servertest
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"stackyard/internal/platform/db"
+	"stackyard/internal/platform/db/dbtest"
+)
+
+// listener is a test that notes what it is told instead of failing.
+type listener struct {
+	testing.TB
+	told []string
+}
+
+func (l *listener) Helper() {}
+func (l *listener) Errorf(format string, args ...any) {
+	l.told = append(l.told, fmt.Sprintf(format, args...))
+}
+
+func TestValidator_TellsWhatIsNotAsDocumented(t *testing.T) {
+	s := Start(t, dbtest.New(t, db.SQLite))
+	for _, c := range []struct {
+		name   string
+		status int
+		body   string
+		want   string
+	}{
+		{"as documented", 200, `{"id":"x","graphql_id":"x","name":"x","email":"x","avatar_url":"x","created_at":"2026-01-02T03:04:05.678Z"}`, ""},
+		{"a field is missing", 200, `{"id":"x","graphql_id":"x","name":"x","email":"x","avatar_url":"x"}`, "created_at"},
+		{"a field has the wrong type", 200, `{"id":1,"graphql_id":"x","name":"x","email":"x","avatar_url":"x","created_at":null}`, "id"},
+		{"a field is not documented", 200, `{"id":"x","graphql_id":"x","name":"x","email":"x","avatar_url":"x","created_at":null,"extra":1}`, "extra"},
+		{"a status is not documented", 418, `{"message":"x"}`, "418"},
+		{"an error without a message", 403, `{}`, "message"},
+	} {
+		heard := &listener{TB: t}
+		req, err := http.NewRequestWithContext(t.Context(), "GET", s.URL+"/v2/user", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp := &http.Response{StatusCode: c.status, Header: http.Header{"Content-Type": {"application/json; charset=utf-8"}}}
+		s.validator.check(heard, req, resp, []byte(c.body))
+		told := strings.Join(heard.told, "\n")
+		if (c.want == "") != (told == "") || !strings.Contains(told, c.want) {
+			t.Errorf("%s: told %q, want something about %q", c.name, told, c.want)
+		}
+	}
+}

@@ -1,0 +1,219 @@
+package server
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"stackyard/internal/app/web"
+	"stackyard/internal/domain/agents"
+	"stackyard/internal/domain/stacks"
+	"stackyard/internal/platform/blob"
+	"stackyard/internal/platform/core"
+	"stackyard/internal/platform/outbound"
+	"stackyard/internal/platform/seal"
+)
+
+// Settings are how a server is started.
+type Settings struct {
+	Listen         string
+	Local          bool           // listen for programs on this machine too, without TLS
+	Public         core.PublicURL // empty: from the address that is listened on
+	Content        core.PublicURL // empty: artifacts are fetched from Public
+	Data           string
+	Database       string // as db.Open takes it
+	Blobs          string
+	Key            *seal.Key // nil: kept in the data folder
+	TLSCert        string
+	TLSKey         string
+	TrustedProxies []netip.Prefix
+	Apply          string // an organization file, or empty
+	OutboundAllow  []netip.Prefix
+	Agents         agents.Settings
+	Stacks         stacks.Settings
+	Provider       *web.Provider // OpenID Connect; nil: none
+}
+
+// ParseSettings makes settings of what was given for each flag name. The error joins everything that
+// is wrong with them.
+func ParseSettings(given func(flag string) string) (Settings, error) {
+	s := Settings{
+		Listen:   given("listen"),
+		Data:     given("data"),
+		Database: given("database"),
+		Blobs:    given("blobs"),
+		TLSCert:  given("tls-cert"),
+		TLSKey:   given("tls-key"),
+		Apply:    given("apply"),
+	}
+	var errs []error
+	bad := func(flag, format string, args ...any) {
+		errs = append(errs, fmt.Errorf("--"+flag+": "+format, args...))
+	}
+	if !isAddress(s.Listen) {
+		bad("listen", "%q is not an address such as 127.0.0.1:8080", s.Listen)
+	}
+	var err error
+	if s.Public, err = parsePublicURL(given("public-url")); err != nil {
+		bad("public-url", "%w", err)
+	}
+	if s.Content, err = parseContentURL(given("content-url"), s.Public); err != nil {
+		bad("content-url", "%w", err)
+	}
+	if s.Data == "" {
+		bad("data", "name a folder")
+	}
+	onPostgres := strings.HasPrefix(s.Database, "postgres://") || strings.HasPrefix(s.Database, "postgresql://")
+	switch {
+	case s.Database == "":
+		s.Database = "sqlite:" + filepath.Join(s.Data, "stackyard.db")
+	case !onPostgres:
+		bad("database", "give a postgres:// URL, or nothing for SQLite in the data folder")
+	default:
+		if _, err := pgxpool.ParseConfig(s.Database); err != nil {
+			bad("database", "%w", err)
+		}
+	}
+	if s.Blobs == "" {
+		s.Blobs = filepath.Join(s.Data, "blobs")
+	}
+	if _, err := blob.ParseURL(s.Blobs); err != nil {
+		bad("blobs", "%w", err)
+	}
+	switch text := given("secret-key"); {
+	case text != "":
+		key, err := seal.ParseKey(text)
+		if err != nil {
+			bad("secret-key", "%w", err)
+		}
+		s.Key = &key
+	case onPostgres:
+		bad("secret-key", "PostgreSQL needs one, the same on every replica: 32 random bytes in hex or base64, such as `openssl rand -hex 32` prints")
+	}
+	switch {
+	case s.TLSCert == "" && s.TLSKey == "":
+	case s.TLSCert == "" || s.TLSKey == "":
+		bad("tls-cert", "--tls-cert and --tls-key go together")
+	default:
+		if _, err := tls.LoadX509KeyPair(s.TLSCert, s.TLSKey); err != nil {
+			bad("tls-cert", "%w", err)
+		}
+	}
+	if s.Apply != "" {
+		if _, err := os.Stat(s.Apply); err != nil {
+			bad("apply", "%w", err)
+		}
+	}
+	if s.TrustedProxies, err = outbound.ParseAllow(given("trusted-proxies")); err != nil {
+		bad("trusted-proxies", "%w", err)
+	}
+	if s.OutboundAllow, err = outbound.ParseAllow(given("outbound-allow")); err != nil {
+		bad("outbound-allow", "%w", err)
+	}
+	if s.Agents.LostAfter, err = time.ParseDuration(given("agent-lost-after")); err != nil || s.Agents.LostAfter < agents.MinLostAfter {
+		bad("agent-lost-after", "%q is not a time of at least %s, such as 3m or 45s", given("agent-lost-after"), agents.MinLostAfter)
+	}
+	if s.Stacks.DeregisterAfter, err = time.ParseDuration(given("deregister-stacks-after")); err != nil || s.Stacks.DeregisterAfter < stacks.MinDeregisterAfter {
+		bad("deregister-stacks-after", "%q is not a time of at least %s, such as 24h or 30m", given("deregister-stacks-after"), stacks.MinDeregisterAfter)
+	}
+	if s.Provider, err = parseProvider(given); err != nil {
+		bad("oidc-issuer", "%w", err)
+	}
+	return s, errors.Join(errs...)
+}
+
+// parseProvider returns the OpenID Connect provider that was given, or nil.
+func parseProvider(given func(flag string) string) (*web.Provider, error) {
+	p := web.Provider{Issuer: given("oidc-issuer"), ClientID: given("oidc-client-id"), ClientSecret: given("oidc-client-secret")}
+	switch {
+	case p == web.Provider{}:
+		return nil, nil
+	case p.Issuer == "" || p.ClientID == "":
+		return nil, errors.New("--oidc-issuer and --oidc-client-id go together")
+	}
+	u, err := url.Parse(p.Issuer)
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
+		return nil, fmt.Errorf("%q is not a URL such as https://login.example.com", p.Issuer)
+	}
+	return &p, nil
+}
+
+// isAddress reports whether text is a host, which may be empty, and the number of a port.
+func isAddress(text string) bool {
+	_, port, err := net.SplitHostPort(text)
+	if err != nil {
+		return false
+	}
+	_, err = strconv.ParseUint(port, 10, 16)
+	return err == nil
+}
+
+// NewLogger returns a logger to standard error in a format: text or json.
+func NewLogger(format string) (*slog.Logger, error) {
+	switch format {
+	case "text":
+		return slog.New(slog.NewTextHandler(os.Stderr, nil)), nil
+	case "json":
+		return slog.New(slog.NewJSONHandler(os.Stderr, nil)), nil
+	default:
+		return nil, fmt.Errorf("--log-format: %q is neither text nor json", format)
+	}
+}
+
+func parsePublicURL(text string) (core.PublicURL, error) {
+	if text == "" {
+		return "", nil
+	}
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
+		return "", fmt.Errorf("%q is not a URL such as https://ci.example.com", text)
+	}
+	return core.PublicURL(strings.TrimRight(u.String(), "/")), nil
+}
+
+// parseContentURL returns the origin that artifacts are fetched from. Cookies do not tell ports apart, so it
+// must be another host than that of the pages.
+func parseContentURL(text string, public core.PublicURL) (core.PublicURL, error) {
+	if text == "" {
+		return "", nil
+	}
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
+		return "", fmt.Errorf("%q is not an origin such as https://content.example.com", text)
+	}
+	main, err := url.Parse(string(public))
+	switch {
+	case err != nil || public == "":
+		return "", errors.New("give --public-url too")
+	case strings.EqualFold(main.Hostname(), u.Hostname()):
+		return "", fmt.Errorf("%s is the host of --public-url; give another one that leads to this server too", u.Hostname())
+	}
+	return core.PublicURL(u.Scheme + "://" + u.Host), nil
+}
+
+// listenURL is how a listener is reached from this machine.
+func listenURL(address net.Addr, tls bool) string {
+	scheme := "http"
+	if tls {
+		scheme = "https"
+	}
+	host, port, err := net.SplitHostPort(address.String())
+	if err != nil {
+		return scheme + "://" + address.String()
+	}
+	if ip, err := netip.ParseAddr(host); err == nil && ip.IsUnspecified() {
+		host = "localhost"
+	}
+	return scheme + "://" + net.JoinHostPort(host, port)
+}

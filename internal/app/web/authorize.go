@@ -1,0 +1,81 @@
+package web
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"regexp"
+
+	"stackyard/internal/domain/oauth"
+	"stackyard/internal/platform/core"
+	"stackyard/internal/platform/route"
+)
+
+func (s *Site) authorizeRoutes() []route.Route {
+	return []route.Route{
+		s.get("/oauth/authorize", signedIn(s.authorizationRequest)),
+		s.post("/oauth/authorize", signedIn(s.decideAuthorization)),
+	}
+}
+
+func (s *Site) authorizationRequest(v *visit) error {
+	return s.showAuthorization(v, http.StatusOK, "")
+}
+
+func (s *Site) showAuthorization(v *visit, status int, problem string) error {
+	query := v.URL.Query()
+	found, err := s.OAuth.AuthorizationRequest(v.Context(), v.visitor(), query)
+	if err != nil {
+		return v.sendBack("", err)
+	}
+	setPolicy(v.w.Header(), "'self'"+formSource(query.Get("redirect_uri")))
+	return s.showConsent(v, status, consentPage{
+		Consent: found.Consent, Host: found.RedirectHost, Action: "/oauth/authorize?" + query.Encode(), Problem: problem,
+	})
+}
+
+// plainHost matches what cannot be taken for anything but a host in a policy.
+var plainHost = regexp.MustCompile(`^[A-Za-z0-9.:\[\]-]+$`)
+
+// formSource lets a form end at the address that the browser is sent back to, which has been checked.
+func formSource(redirectURI string) string {
+	u, err := url.Parse(redirectURI)
+	if err != nil || !plainHost.MatchString(u.Host) {
+		return ""
+	}
+	return " " + u.Scheme + "://" + u.Host
+}
+
+func (s *Site) decideAuthorization(v *visit) error {
+	form, err := v.ReadForm()
+	if err != nil {
+		return err
+	}
+	var to string
+	switch query := v.URL.Query(); form.Get("decision") {
+	case "approve":
+		to, err = s.OAuth.ApproveAuthorization(v.Context(), v.visitor(), query, form.Get("organization"))
+	case "deny":
+		to, err = s.OAuth.DenyAuthorization(v.Context(), query)
+	default:
+		err = core.Errorf(core.Unprocessable, "Choose Approve or Deny.")
+	}
+	if wrong, ok := problemsOf(err); ok {
+		return s.showAuthorization(v, http.StatusUnprocessableEntity, wrong[""])
+	}
+	return v.sendBack(to, err)
+}
+
+// sendBack sends the browser to the application that it came from, also with an error that the
+// application is to be told.
+func (v *visit) sendBack(to string, err error) error {
+	if back, ok := errors.AsType[*oauth.Redirect](err); ok {
+		to, err = back.URL, nil
+	}
+	if err != nil {
+		return err
+	}
+	v.w.Header().Set("Location", to)
+	v.w.WriteHeader(http.StatusSeeOther)
+	return nil
+}

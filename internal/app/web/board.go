@@ -1,0 +1,261 @@
+package web
+
+import (
+	"cmp"
+	"maps"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+
+	"stackyard/internal/domain/builds"
+	"stackyard/internal/domain/joblog"
+	"stackyard/internal/domain/stacks"
+	"stackyard/internal/platform/db"
+	"stackyard/internal/platform/identity"
+	"stackyard/internal/rules/flow"
+)
+
+const (
+	// maxAnnotations and maxArtifacts are how many of them a build's page shows.
+	maxAnnotations = 30
+	maxArtifacts   = 100
+	// maxNotes is how many bytes of HTML the annotations on the page have at most.
+	maxNotes = 4 << 20
+)
+
+// A board is a build as its page shows it to a visitor.
+type board struct {
+	buildHead
+	site     *Site
+	MayBuild bool
+
+	Sections     []section
+	Shares       []share
+	PageNumber   int // of the page of jobs
+	Pages        int
+	Annotations  []builds.ShownAnnotation
+	Unshown      int    // annotations that are not
+	notesVersion string // of the annotations
+	Artifacts    []artifact
+	MoreFiles    int
+
+	open *row // the job whose panel is shown, and its log if it has one
+}
+
+// A section is jobs that stand together: those of a group, or those between groups.
+type section struct {
+	GroupID string // "": none
+	Label   string
+	Rows    []*row
+}
+
+// An artifact is a file that can be fetched.
+type artifact struct {
+	builds.Artifact
+	Path string // of the file, within the site
+	Name string
+}
+
+// readBoard reads what the page of a build shows. before, which may be nil, is what it showed a moment ago.
+func (s *Site) readBoard(v *visit, o builds.OnBuild, t trouble, before *board) (*board, error) {
+	b := &board{buildHead: headOf(v, o), site: s, MayBuild: v.session != nil && o.Permits(v.Request, identity.BuildPipeline)}
+	open := cmp.Or(t.JobID, v.FormQuery("job"))
+	number, _ := strconv.Atoi(v.FormQuery("page"))
+	jobs, err := s.Builds.Board(v.Context(), o.Build, number, open)
+	if err != nil {
+		return nil, err
+	}
+	b.PageNumber, b.Pages, b.Shares = jobs.Number, jobs.Pages, sharesOf(jobs.Counts)
+	b.arrange(v, jobs, open, t)
+	if err := b.readStacks(v); err != nil {
+		return nil, err
+	}
+	if err := b.readPanel(v); err != nil {
+		return nil, err
+	}
+	if err := b.readNotes(v, before); err != nil {
+		return nil, err
+	}
+	return b, b.readFiles(v)
+}
+
+// arrange makes rows of jobs, and sections of rows.
+func (b *board) arrange(v *visit, jobs *builds.Board, open string, t trouble) {
+	for _, j := range jobs.Jobs {
+		r := b.row(v, j, open, t)
+		for i, earlier := range jobs.Before[j.ID] {
+			e := b.row(v, earlier, open, t)
+			e.Attempt = i + 1
+			r.Earlier = append(r.Earlier, e)
+		}
+		if len(r.Earlier) > 0 {
+			r.Attempt = len(r.Earlier) + 1
+		}
+		step := r.Step
+		if n := len(b.Sections); n == 0 || b.Sections[n-1].GroupID != step.GroupID {
+			b.Sections = append(b.Sections, section{GroupID: step.GroupID, Label: cmp.Or(step.GroupLabel, step.GroupKey, "Group")})
+		}
+		last := &b.Sections[len(b.Sections)-1]
+		last.Rows = append(last.Rows, r)
+	}
+}
+
+// query is what the page's address says about which part of the build it shows.
+func (b *board) query() url.Values {
+	q := url.Values{"page": {strconv.Itoa(b.PageNumber)}}
+	if b.open != nil {
+		q.Set("job", b.open.ID)
+	}
+	return q
+}
+
+// page is the path of a page of jobs.
+func (b *board) page(number int) string {
+	if number == 1 {
+		return b.Path
+	}
+	return b.Path + "?page=" + strconv.Itoa(number)
+}
+
+// OpenID is the id of the open job, if there is one.
+func (b *board) OpenID() string {
+	if b.open == nil {
+		return ""
+	}
+	return b.open.ID
+}
+
+// A pageLink leads to a page of a list.
+type pageLink struct {
+	Path, Words string
+	Here        bool
+}
+
+// PageLinks lead to all pages of jobs.
+func (b *board) PageLinks() []pageLink {
+	links := make([]pageLink, b.Pages)
+	for i := range links {
+		links[i] = pageLink{b.page(i + 1), strconv.Itoa(i + 1), i+1 == b.PageNumber}
+	}
+	return links
+}
+
+// readStacks reads what stacks have to say about the jobs that nothing runs yet.
+func (b *board) readStacks(v *visit) error {
+	waiting := make(map[string]*row)
+	for r := range b.rows() {
+		if r.Type == flow.Script && r.State == flow.Scheduled {
+			waiting[r.ID] = r
+		}
+	}
+	if len(waiting) == 0 || b.Pipeline.Visited() {
+		return nil
+	}
+	return b.site.DB.Read(v.Context(), func(q *db.Q) error {
+		latest, err := stacks.LatestNotifications(q, b.Org.ID, slices.Collect(maps.Keys(waiting)))
+		for id, e := range latest {
+			waiting[id].Latest = &e
+		}
+		return err
+	})
+}
+
+// MayCancel reports whether the visitor may cancel the build.
+func (b *board) MayCancel() bool {
+	return b.MayBuild && !b.State.Ended() && b.State != flow.BuildCanceling && b.State != flow.BuildCreating
+}
+
+// MayRetryFailed reports whether the visitor may retry several jobs at once.
+func (b *board) MayRetryFailed() bool {
+	retryable := 0
+	for r := range b.rows() {
+		if r.MayRetry && !r.Passed() {
+			retryable++
+		}
+	}
+	return retryable > 1
+}
+
+// MayRebuild reports whether the visitor may build the same again.
+func (b *board) MayRebuild() bool {
+	return b.MayBuild && b.Pipeline.AllowRebuilds && !b.Pipeline.Archived()
+}
+
+// rows returns all of the page, earlier attempts too.
+func (b *board) rows() func(yield func(*row) bool) {
+	return func(yield func(*row) bool) {
+		for _, s := range b.Sections {
+			for _, r := range s.Rows {
+				if !yield(r) {
+					return
+				}
+				for _, e := range r.Earlier {
+					if !yield(e) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
+
+// readNotes reads the annotations, unless they are those that were shown before.
+func (b *board) readNotes(v *visit, before *board) (err error) {
+	if b.notesVersion, err = b.site.Builds.AnnotationsVersion(v.Context(), b.Build); err != nil {
+		return err
+	}
+	if before != nil && before.notesVersion == b.notesVersion {
+		b.Annotations, b.Unshown = before.Annotations, before.Unshown
+		return nil
+	}
+	var total int
+	b.Annotations, total, err = b.site.Builds.Annotations(v.Context(), b.Build, maxAnnotations, maxNotes, func(a builds.Artifact) string {
+		return b.site.prefix + b.filePath(a)
+	})
+	for i := range b.Annotations {
+		b.Annotations[i].HTML = embedded(b.Annotations[i].HTML, "note-"+b.Annotations[i].ID+"-")
+	}
+	b.Unshown = total - len(b.Annotations)
+	return err
+}
+
+var (
+	anchors  = regexp.MustCompile(` (id="|href="#)`)
+	headings = regexp.MustCompile(`<(/?)h([1-6])\b`)
+)
+
+// embedded returns HTML that was made safe, so that it has quotes around attributes and nowhere else, as a
+// part of a page: its ids and what leads to them get a prefix, its headings come below the page's.
+func embedded(safe, prefix string) string {
+	safe = anchors.ReplaceAllString(safe, " ${1}"+prefix)
+	return headings.ReplaceAllStringFunc(safe, func(tag string) string {
+		level := int(tag[len(tag)-1] - '0')
+		return tag[:len(tag)-1] + strconv.Itoa(min(level+2, 6))
+	})
+}
+
+func (b *board) readFiles(v *visit) error {
+	list, total, err := b.site.Builds.Artifacts(v.Context(), b.Build, maxArtifacts)
+	for _, a := range list {
+		file := artifact{Artifact: a, Name: a.Path}
+		if a.State == builds.ArtifactFinished {
+			file.Path = b.filePath(a)
+		}
+		b.Artifacts = append(b.Artifacts, file)
+	}
+	b.MoreFiles = total - len(list)
+	return err
+}
+
+func (b *board) filePath(a builds.Artifact) string {
+	return b.Path + "/jobs/" + a.JobID + "/artifacts/" + a.ID
+}
+
+// logOf says whose log is shown.
+func (b *board) logOf() joblog.Job {
+	return joblog.Job{OrganizationID: b.OrganizationID, PipelineID: b.PipelineID, BuildID: b.ID, ID: b.open.ID}
+}
+
+// hasLog reports whether a log is shown.
+func (b *board) hasLog() bool { return b.open != nil && b.open.Type == flow.Script }

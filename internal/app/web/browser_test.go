@@ -1,0 +1,299 @@
+package web_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"stackyard/internal/app/server/servertest"
+)
+
+// patience is how long a browser may take for one step.
+const patience = 60 * time.Second
+
+// chromium is started once for all tests of the package: each test gets a profile of its own in it.
+var chromium = struct {
+	once  sync.Once
+	err   error
+	ctx   context.Context
+	close func()
+}{close: func() {}}
+
+func TestMain(m *testing.M) {
+	status := m.Run()
+	chromium.close()
+	os.Exit(status)
+}
+
+func startChromium() {
+	profile, err := os.MkdirTemp("", "stackyard-chromium-*")
+	if err != nil {
+		chromium.err = err
+		return
+	}
+	allocator, stop := chromedp.NewExecAllocator(context.Background(),
+		chromedp.Headless, chromedp.NoSandbox, chromedp.DisableGPU, chromedp.NoFirstRun, chromedp.NoDefaultBrowserCheck,
+		chromedp.Flag("disable-quic", true),
+		chromedp.Flag("disable-background-networking", true),
+		chromedp.Flag("disable-component-update", true),
+		chromedp.Flag("disable-sync", true),
+		chromedp.Flag("hide-scrollbars", true),
+		// Names that are not the machine's own: browsers mistrust plain http to them, and tell sites apart.
+		chromedp.Flag("host-resolver-rules", "MAP *.test 127.0.0.1"),
+		chromedp.UserDataDir(profile),
+	)
+	ctx, cancel := chromedp.NewContext(allocator)
+	chromium.ctx, chromium.err = ctx, chromedp.Do(ctx)
+	chromium.close = func() {
+		cancel()
+		stop()
+		os.RemoveAll(profile)
+	}
+}
+
+// A browser is one person's, with cookies of their own.
+type browser struct {
+	t   *testing.T
+	ctx context.Context
+	url string
+}
+
+// screen is a size and a color scheme.
+type screen struct {
+	name          string
+	width, height int64
+	scheme        string
+}
+
+var screens = []screen{
+	{"desktop-light", 1280, 860, "light"},
+	{"desktop-dark", 1280, 860, "dark"},
+	{"phone-light", 390, 780, "light"},
+	{"phone-dark", 390, 780, "dark"},
+	{"small-phone-light", 320, 640, "light"},
+}
+
+// browse starts a server on SQLite and a browser for somebody who is not signed in.
+func browse(t *testing.T) (*browser, *servertest.Server) {
+	t.Helper()
+	s := onSQLite(t)
+	return newBrowser(t, s.URL), s
+}
+
+func newBrowser(t *testing.T, url string) *browser {
+	t.Helper()
+	chromium.once.Do(startChromium)
+	if chromium.err != nil {
+		t.Fatalf("Chromium does not start: %v", chromium.err)
+	}
+	ctx, cancel := chromedp.NewContext(chromium.ctx, chromedp.WithNewBrowserContext())
+	t.Cleanup(cancel)
+	b := &browser{t: t, ctx: ctx, url: url}
+	if err := chromedp.Do(ctx); err != nil { // opens a page that is there until the test ends
+		t.Fatal(err)
+	}
+	b.use(screens[0])
+	return b
+}
+
+// do does something that must not take long.
+func (b *browser) do(steps ...chromedp.Action[chromedp.Void]) {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	defer cancel()
+	if err := chromedp.Do(ctx, steps...); err != nil {
+		b.t.Fatalf("%v\nat %s", err, b.where())
+	}
+}
+
+// ask returns what the page, or the browser, answers.
+func ask[T any](b *browser, a chromedp.Action[T]) T {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	defer cancel()
+	answer, err := chromedp.Run(ctx, a)
+	if err != nil {
+		b.t.Fatalf("%v\nat %s", err, b.where())
+	}
+	return answer
+}
+
+func (b *browser) use(s screen) {
+	b.t.Helper()
+	b.do(chromedp.EmulateViewport(s.width, s.height), chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+		_, err := cdp.Call(ctx, t, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: s.scheme}, {Name: "prefers-reduced-motion", Value: "reduce"}},
+		})
+		return err
+	}))
+}
+
+func (b *browser) open(path string) {
+	b.t.Helper()
+	b.do(chromedp.Navigate(b.url + path))
+}
+
+// where says where the browser is, for messages.
+func (b *browser) where() string {
+	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	defer cancel()
+	text, err := chromedp.Run(ctx, chromedp.Evaluate[string](`location.href + "\n" + document.body.innerText`))
+	if err != nil {
+		return err.Error()
+	}
+	return text
+}
+
+// fill types into the field with a label.
+func (b *browser) fill(label, text string) {
+	b.t.Helper()
+	field := fmt.Sprintf(`//*[@id=//label[normalize-space()=%q]/@for]`, label)
+	b.do(chromedp.Clear(field), chromedp.SendKeys(field, text))
+}
+
+// press clicks the button or link whose words begin with a text, and waits for the next page.
+func (b *browser) press(words string) {
+	b.t.Helper()
+	target := fmt.Sprintf(`(//main//*[self::button or self::a][starts-with(normalize-space(), %q)] | //header//*[self::button or self::a][starts-with(normalize-space(), %q)])[1]`, words, words)
+	b.leave(chromedp.Click(target))
+}
+
+// enter presses the Enter key, and waits for the next page.
+func (b *browser) enter() {
+	b.t.Helper()
+	b.leave(chromedp.KeyEvent(kb.Enter))
+}
+
+// leave does something that leads to another page, and waits for it.
+func (b *browser) leave(step chromedp.Action[chromedp.Void]) {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	defer cancel()
+	if _, err := chromedp.RunResponse(ctx, step); err != nil {
+		b.t.Fatalf("%v\nat %s", err, b.where())
+	}
+}
+
+// choose ticks the box or radio button whose label begins with a text.
+func (b *browser) choose(words string) {
+	b.t.Helper()
+	b.do(chromedp.Click(fmt.Sprintf(`//label[starts-with(normalize-space(), %q)]//input`, words)))
+}
+
+// see fails the test at once unless the page says all of the texts.
+func (b *browser) see(texts ...string) {
+	b.t.Helper()
+	said := ask(b, chromedp.Evaluate[string](`document.body.innerText.replace(/\s+/g, " ")`))
+	for _, text := range texts {
+		if !strings.Contains(said, text) {
+			b.t.Fatalf("no %q in:\n%s", text, said)
+		}
+	}
+}
+
+// await waits until the page, which is not left for it, says a text.
+func (b *browser) await(text string) {
+	b.t.Helper()
+	b.do(chromedp.WaitVisible(fmt.Sprintf(`//main//*[contains(normalize-space(), %q)]`, text)))
+}
+
+// mark marks the page, and unmoved fails the test if another one has come since.
+func (b *browser) mark() { b.t.Helper(); ask(b, chromedp.Evaluate[bool](`window.marked = true`)) }
+
+func (b *browser) unmoved() {
+	b.t.Helper()
+	if !ask(b, chromedp.Evaluate[bool](`window.marked === true`)) {
+		b.t.Fatal("the page was loaded again")
+	}
+}
+
+// signIn signs somebody in, wherever the page asks for it.
+func (b *browser) signIn(email string) {
+	b.t.Helper()
+	b.fill("Email", email)
+	b.fill("Password", password)
+	b.press("Sign in")
+}
+
+// shoot takes a picture of the page on every screen, and checks on each that it fits and can be used.
+func (b *browser) shoot(name string) {
+	b.t.Helper()
+	folder := os.Getenv("STACKYARD_SCREENSHOTS")
+	if folder == "" {
+		folder = b.t.TempDir()
+	}
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		b.t.Fatal(err)
+	}
+	for _, s := range screens {
+		b.use(s)
+		picture := ask(b, chromedp.FullScreenshot(100))
+		if err := os.WriteFile(filepath.Join(folder, name+"-"+s.name+".png"), picture, 0o644); err != nil {
+			b.t.Fatal(err)
+		}
+		b.wantUsable(name + " on " + s.name)
+	}
+	b.use(screens[0])
+}
+
+// wantUsable fails the test when the page is wider than the screen, or has something that a keyboard or a
+// program that reads the page to people could not use.
+func (b *browser) wantUsable(what string) {
+	b.t.Helper()
+	for _, problem := range ask(b, chromedp.Evaluate[[]string](usable)) {
+		b.t.Errorf("%s: %s", what, problem)
+	}
+}
+
+const usable = `(() => {
+	const problems = [];
+	const all = (selector) => [...document.querySelectorAll(selector)];
+	const show = (e) => e.outerHTML.slice(0, 120);
+	if (document.documentElement.scrollWidth > innerWidth) {
+		const wide = all("body *").filter((e) => e.getBoundingClientRect().right > innerWidth + 1 && !e.closest(".scroll"));
+		problems.push("wider than the screen: " + wide.slice(0, 3).map(show).join(" "));
+	}
+	if (!document.documentElement.lang || !document.title) problems.push("no language or no title");
+	if (all("h1").length !== 1) problems.push(all("h1").length + " main headings");
+	for (const landmark of ["header", "main", "footer"]) {
+		if (all(landmark).length !== 1) problems.push(all(landmark).length + " " + landmark);
+	}
+	let level = 0;
+	for (const h of all("h1, h2, h3")) {
+		if (+h.tagName[1] > level + 1) problems.push("a level is missing before the heading: " + show(h));
+		level = +h.tagName[1];
+	}
+	for (const field of all("input:not([type=hidden]):not([hidden]), select, textarea")) {
+		if (!field.labels.length && !field.getAttribute("aria-label")) problems.push("no label: " + show(field));
+	}
+	for (const e of all("button, a")) {
+		if (!e.textContent.trim() && !e.getAttribute("aria-label")) problems.push("no words: " + show(e));
+		const r = e.getBoundingClientRect();
+		if (e.tagName === "BUTTON" && r.width && (r.height < 24 || r.width < 24)) problems.push("too small to touch: " + show(e));
+	}
+	for (const image of all("img")) {
+		if (!image.hasAttribute("alt")) problems.push("no alternative text: " + show(image));
+		if (image.complete && !image.naturalWidth) problems.push("not loaded: " + show(image));
+	}
+	for (const e of all("[id]")) {
+		if (all("#" + CSS.escape(e.id)).length > 1) problems.push("the same id twice: " + e.id);
+	}
+	for (const e of all("[aria-describedby], [aria-labelledby]")) {
+		const id = e.getAttribute("aria-describedby") || e.getAttribute("aria-labelledby");
+		if (!document.getElementById(id)) problems.push("described by nothing: " + show(e));
+	}
+	if (all("script:not([src]), [style], [onclick]").length) problems.push("script or style within the page");
+	if (all("body *").some((e) => e.matches("form [type=submit], form button") && e.form.method !== "post" && e.form.method !== "get")) problems.push("a form without method");
+	if (!getComputedStyle(document.body).getPropertyValue("--accent")) problems.push("the stylesheet did not load");
+	return problems;
+})()`

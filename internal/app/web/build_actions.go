@@ -1,0 +1,112 @@
+package web
+
+import (
+	"errors"
+	"net/http"
+
+	"stackyard/internal/domain/builds"
+	"stackyard/internal/platform/core"
+	"stackyard/internal/platform/identity"
+)
+
+func (s *Site) cancelBuild(v *visit) error {
+	o, err := s.buildWith(v, identity.BuildPipeline)
+	if err != nil {
+		return err
+	}
+	if err := s.Builds.Cancel(v.Context(), v.Org.ID, o.ID, ""); err != nil {
+		return s.refused(v, o, err, trouble{})
+	}
+	return v.done(pathOf(v.Org, o.Pipeline.Slug, o.Number), "Canceling build.")
+}
+
+func (s *Site) rebuild(v *visit) error {
+	o, err := s.buildWith(v, identity.BuildPipeline)
+	if err != nil {
+		return err
+	}
+	user := v.user()
+	rebuilt, err := s.Builds.Rebuild(v.Context(), o, builds.FromUI, &user)
+	if err != nil {
+		return s.refused(v, o, err, trouble{})
+	}
+	return v.done(pathOf(v.Org, o.Pipeline.Slug, rebuilt.Number), "Build created.")
+}
+
+func (s *Site) retryFailed(v *visit) error {
+	o, err := s.buildWith(v, identity.BuildPipeline)
+	if err != nil {
+		return err
+	}
+	user := v.user()
+	n, err := s.Builds.RetryFailed(v.Context(), o.Build, &user)
+	if err != nil {
+		return s.refused(v, o, err, trouble{})
+	}
+	return v.done(pathOf(v.Org, o.Pipeline.Slug, o.Number), count(n, "job")+" retried.")
+}
+
+func (s *Site) retryJob(v *visit) error {
+	o, err := s.jobWith(v, identity.BuildPipeline)
+	if err != nil {
+		return err
+	}
+	user := v.user()
+	next, err := s.Builds.Retry(v.Context(), v.Org.ID, o.ID, &user)
+	if err != nil {
+		return s.refused(v, buildOf(o), err, trouble{JobID: o.ID})
+	}
+	return v.done(jobPath(v, o, next.ID), "Retrying job.")
+}
+
+func (s *Site) cancelJob(v *visit) error {
+	o, err := s.jobWith(v, identity.BuildPipeline)
+	if err != nil {
+		return err
+	}
+	if err := s.Builds.CancelJob(v.Context(), v.Org.ID, o.ID); err != nil {
+		return s.refused(v, buildOf(o), err, trouble{JobID: o.ID})
+	}
+	return v.done(jobPath(v, o, o.ID), "Canceling job.")
+}
+
+func (s *Site) unblockJob(v *visit) error {
+	o, err := s.jobWith(v, identity.UnblockJob)
+	if err != nil {
+		return err
+	}
+	form, err := v.ReadForm()
+	if err != nil {
+		return err
+	}
+	values := entered(o.Job, form)
+	if err := s.Builds.Unblock(v.Context(), o.Job, v.user().ID, joined(values)); err != nil {
+		return s.refused(v, buildOf(o), err, trouble{JobID: o.ID, Values: values})
+	}
+	return v.done(pathOf(v.Org, o.Pipeline.Slug, o.Build.Number)+"#"+o.ID, "Unblocked.")
+}
+
+func buildOf(o builds.OnJob) builds.OnBuild {
+	return builds.OnBuild{Build: o.Build, Pipeline: o.Pipeline}
+}
+
+// jobPath is the path of a build's page with a job of it open.
+func jobPath(v *visit, o builds.OnJob, id string) string {
+	return pathOf(v.Org, o.Pipeline.Slug, o.Build.Number) + "?job=" + id + "#" + id
+}
+
+// refused shows the build as it is now, and says why what was asked of it was not done.
+func (s *Site) refused(v *visit, o builds.OnBuild, err error, t trouble) error {
+	e, ok := errors.AsType[*core.Error](err)
+	if !ok || e.Kind != core.Unprocessable && e.Kind != core.BadRequest && e.Kind != core.Conflict {
+		return err
+	}
+	t.Message = e.Message
+	if wrong, ok := problemsOf(err); ok && len(e.Fields) > 0 {
+		t.Message, t.Fields = "Not unblocked. Fix the fields marked below.", wrong
+	}
+	if now, err := s.Builds.LoadOnBuild(v.Request); err == nil {
+		o = now // it may have moved since it was loaded
+	}
+	return s.showBuild(v, http.StatusUnprocessableEntity, o, t)
+}

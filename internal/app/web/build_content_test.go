@@ -1,0 +1,73 @@
+package web_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"stackyard/internal/app/server/servertest"
+	"stackyard/internal/platform/core"
+)
+
+func TestBuild_TellsWhereItComesFromAndLeadsTo(t *testing.T) {
+	each(t, func(t *testing.T, s *servertest.Server) {
+		s.Apply(`
+organizations:
+  - slug: acme
+    pipelines:
+      - {slug: oven, name: Oven, repository: 'https://git.example.test/oven.git', cluster: Default, configuration: 'steps: [{label: Bake, command: make bake}]'}
+`)
+		r := build(t, s, `
+steps:
+  - {label: To the oven, trigger: oven, key: oven, build: {message: Bake it, branch: main}}
+  - {label: Later, command: make later, depends_on: oven, soft_fail: true}
+  - {label: Never, command: make never, if: 'build.branch == "never"'}
+`, "pull_request_id", 42, "author", map[string]string{"name": "Grace", "email": "grace@acme.test"})
+		ada := signIn(t, s, "ada@acme.test")
+		trigger, later := r.jobs("To the oven")[0].ID, r.jobs("Later")[0].ID
+		ada.get(r.Path).want(200, "Grace", "pull request 42", "2f1c8a0e55", "via API", "by Ada")
+		if err := s.RunDue(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		p := ada.get(r.Path+"?job="+trigger).want(200, "oven #1")
+		ada.get(p.find(`<a href="(/acme/oven/builds/1)">`)).want(200, "Bake it", "Triggered from hello #1", "by another build")
+		ada.get(r.Path+"?job="+later).want(200, "It waits for other steps to end: oven.")
+		ada.get(r.Path+"?job="+r.jobs("Never")[0].ID).want(200, "The condition of its step is not met.")
+	})
+}
+
+func TestBuild_ShowsAnnotationsAndArtifacts(t *testing.T) {
+	each(t, func(t *testing.T, s *servertest.Server) {
+		r := build(t, s, `steps: [{label: Thresh, command: make thresh}]`)
+		j := r.take(s.Register(t, nil), "Thresh")
+		const at = "https://files.example.test/acme/"
+		batch := j.Post(j.Path("/artifacts"), map[string]any{"id": core.NewID(), "upload_destination": at, "artifacts": []any{
+			map[string]any{"path": "out/report.txt", "absolute_path": "/x", "glob_path": "", "file_size": 2048, "sha1sum": strings.Repeat("a", 40), "content_type": "text/plain", "url": at + "report.txt"},
+			map[string]any{"path": "late.txt", "absolute_path": "/y", "glob_path": "", "file_size": 1, "sha1sum": strings.Repeat("b", 40), "content_type": "text/plain", "url": at + "late.txt"},
+		}}).Want(200)
+		j.Put(j.Path("/artifacts"), map[string]any{"artifacts": []any{map[string]any{"id": batch.String("artifact_ids.0"), "state": "finished"}}}).Want(200)
+		s.As(t, servertest.Ada).Post(fmt.Sprintf("%s/%d/annotations", helloPath, r.Number), map[string]any{"body": "# Yield\n\n**12 sacks**, see [the report](artifact://out/report.txt)", "style": "success"}).Want(201)
+		ada := signIn(t, s, "ada@acme.test")
+		p := ada.get(r.Path).want(200, "Yield", "12 sacks", "Artifacts", "out/report.txt", "2 KiB", "late.txt new")
+		for _, pattern := range []string{`<a href="([^"]*)" rel="nofollow">the report`, `<a href="([^"]*)">out/report.txt`} {
+			if got := ada.get(p.find(pattern)).want(302).Header.Get("Location"); got != at+"report.txt" {
+				t.Errorf("%s leads to %s", pattern, got)
+			}
+		}
+		cy := signIn(t, s, "cy@rival.test")
+		cy.get(p.find(`<a href="([^"]*)">out/report.txt`)).want(404)
+	})
+}
+
+func TestBuild_HasPagesOfJobs(t *testing.T) {
+	each(t, func(t *testing.T, s *servertest.Server) {
+		r := build(t, s, `steps: [{label: Many, command: make, parallelism: 201}]`)
+		ada := signIn(t, s, "ada@acme.test")
+		ada.get(r.Path).want(200, "200 of 201", "201 pending").wantNot("201 of 201")
+		ada.get(r.Path+"?page=2").want(200, "201 of 201").wantNot("200 of 201")
+		last := r.jobs("Many")[200].ID
+		ada.get(r.Path+"?job="+last).want(200, "201 of 201", "No output yet.")
+		ada.get(r.Path+"?page=nonsense&job=nonsense").want(200, "1 of 201")
+		ada.get(r.Path + "?job=%00").want(400)
+	})
+}

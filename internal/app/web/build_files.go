@@ -1,0 +1,87 @@
+package web
+
+import (
+	"fmt"
+	"html"
+	"net/http"
+
+	"stackyard/internal/domain/builds"
+	"stackyard/internal/domain/joblog"
+	"stackyard/internal/rules/flow"
+)
+
+// openLog opens the log of the job that the path names.
+func (s *Site) openLog(v *visit) (builds.OnJob, *joblog.Log, error) {
+	o, err := s.Builds.LoadOnJob(v.Request)
+	if err == nil && o.Type != flow.Script {
+		err = errNothing
+	}
+	if err != nil {
+		return o, nil, err
+	}
+	l, err := s.Logs.Open(v.Context(), joblog.Job{OrganizationID: v.Org.ID, PipelineID: o.Pipeline.ID, BuildID: o.Build.ID, ID: o.ID})
+	return o, l, err
+}
+
+// logText shows all of a log as it was printed.
+func (s *Site) logText(v *visit) error {
+	_, l, err := s.openLog(v)
+	if err != nil {
+		return err
+	}
+	h := v.w.Header()
+	h.Set("Content-Type", "text/plain; charset=utf-8")
+	h.Set("Content-Security-Policy", "default-src 'none'; sandbox")
+	return v.stream(func() error { return l.WriteText(v.Context(), v.w) })
+}
+
+// logHTML shows all of a log with its colors.
+func (s *Site) logHTML(v *visit) error {
+	o, l, err := s.openLog(v)
+	if err != nil {
+		return err
+	}
+	return v.stream(func() error {
+		_, err := fmt.Fprintf(v.w, `<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><title>%s</title>
+<link rel="stylesheet" href="%s"><link rel="stylesheet" href="%s"></head><body class="only-log"><main class="log" tabindex="0">
+`, html.EscapeString("Log of "+nameOf(o.Job.Shown(o.Pipeline))), s.prefix+assetPath("stackyard.css"), s.prefix+assetPath("build.css"))
+		if err != nil {
+			return err
+		}
+		if err := l.WriteHTML(v.Context(), v.w); err != nil {
+			return err
+		}
+		_, err = fmt.Fprint(v.w, "</main></body></html>\n")
+		return err
+	})
+}
+
+// stream writes a body that is not held in memory. An error after its beginning breaks the connection, so
+// that nobody takes a part for the whole.
+func (v *visit) stream(write func() error) error {
+	if v.Method == http.MethodHead {
+		return nil
+	}
+	if err := write(); err != nil {
+		if v.Context().Err() == nil { // else the reader has gone
+			v.site.Log.Warn("log truncated", "error", err)
+		}
+		panic(http.ErrAbortHandler)
+	}
+	return nil
+}
+
+// artifact leads to where a file of a job is.
+func (s *Site) artifact(v *visit) error {
+	o, err := s.Builds.LoadArtifact(v.Request)
+	if err != nil {
+		return err
+	}
+	to, err := s.Download(o.Artifact)
+	if err != nil {
+		return err
+	}
+	http.Redirect(v.w, v.Request.Request, to, http.StatusFound)
+	return nil
+}

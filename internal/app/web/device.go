@@ -1,0 +1,145 @@
+package web
+
+import (
+	"errors"
+	"net/http"
+
+	"stackyard/internal/domain/oauth"
+	"stackyard/internal/platform/core"
+	"stackyard/internal/platform/identity"
+	"stackyard/internal/platform/route"
+)
+
+func (s *Site) deviceRoutes() []route.Route {
+	return []route.Route{
+		s.get("/oauth/device", signedIn(s.enterCode)),
+		s.post("/oauth/device", signedIn(s.findCode)),
+		s.get("/oauth/device/{code}", signedIn(s.deviceRequest)),
+		s.post("/oauth/device/{code}", signedIn(s.decideDevice)),
+	}
+}
+
+// visitor is who is there, as package oauth knows people.
+func (v *visit) visitor() oauth.Visitor {
+	return oauth.Visitor{UserID: v.user().ID, Address: v.Address}
+}
+
+// codeForm is what the page to enter a user code shows.
+type codeForm struct {
+	Code    string // as it was entered
+	Problem string
+}
+
+func (s *Site) showCodeForm(v *visit, status int, form codeForm) error {
+	return v.show(status, "device", view{Title: "Connect a device", Focused: true, Page: form})
+}
+
+func (s *Site) enterCode(v *visit) error {
+	return s.showCodeForm(v, http.StatusOK, codeForm{Code: v.FormQuery("user_code")})
+}
+
+func (s *Site) findCode(v *visit) error {
+	form, err := v.ReadForm()
+	if err != nil {
+		return err
+	}
+	found, err := s.OAuth.DeviceRequest(v.Context(), v.visitor(), form.Get("user_code"))
+	if err != nil {
+		return s.codeProblem(v, form.Get("user_code"), err)
+	}
+	return v.redirect("/oauth/device/" + found.UserCode)
+}
+
+// codeProblem lets the visitor try again after a code that leads nowhere.
+func (s *Site) codeProblem(v *visit, entered string, err error) error {
+	e, ok := errors.AsType[*core.Error](err)
+	if !ok {
+		return err
+	}
+	statuses := map[core.Kind]int{
+		core.Unprocessable: http.StatusUnprocessableEntity,
+		core.NotFound:      http.StatusNotFound,
+		core.Gone:          http.StatusGone,
+		core.Conflict:      http.StatusConflict,
+	}
+	status, ok := statuses[e.Kind]
+	if !ok {
+		return err
+	}
+	return s.showCodeForm(v, status, codeForm{Code: entered, Problem: e.Message})
+}
+
+// consentPage is what a person reads before an application may act for them.
+type consentPage struct {
+	oauth.Consent
+	Asked   asked
+	Email   string               // who is asked
+	Device  *oauth.DeviceRequest // nil: the application sent the browser here
+	Host    string               // where the browser goes next, without a device
+	Action  string               // where the form goes
+	Problem string
+}
+
+// Named returns the organization that is preselected, or the zero one.
+func (c consentPage) Named() (o identity.Organization) {
+	for _, o := range c.Organizations {
+		if o.ID == c.Preselected {
+			return o
+		}
+	}
+	return o
+}
+
+func (s *Site) showConsent(v *visit, status int, page consentPage) error {
+	page.Asked, page.Email = inWords(page.Scopes), v.user().Email
+	return v.show(status, "consent", view{Title: "Authorize " + page.Application.Name + "?", Focused: true, Page: page})
+}
+
+func (s *Site) deviceRequest(v *visit) error { return s.showDevice(v, http.StatusOK, "") }
+
+func (s *Site) showDevice(v *visit, status int, problem string) error {
+	code := v.PathValue("code")
+	found, err := s.OAuth.DeviceRequest(v.Context(), v.visitor(), code)
+	if err != nil {
+		return s.codeProblem(v, code, err)
+	}
+	return s.showConsent(v, status, consentPage{Consent: found.Consent, Device: &found, Action: "/oauth/device/" + found.UserCode, Problem: problem})
+}
+
+func (s *Site) decideDevice(v *visit) error {
+	form, err := v.ReadForm()
+	if err != nil {
+		return err
+	}
+	code := v.PathValue("code")
+	found, err := s.OAuth.DeviceRequest(v.Context(), v.visitor(), code)
+	if err != nil {
+		return s.codeProblem(v, code, err)
+	}
+	switch form.Get("decision") {
+	case "approve":
+		err = s.OAuth.ApproveDevice(v.Context(), v.visitor(), code, form.Get("organization"))
+	case "deny":
+		err = s.OAuth.DenyDevice(v.Context(), v.visitor(), code)
+	default:
+		err = core.Errorf(core.Unprocessable, "Choose Approve or Deny.")
+	}
+	if wrong, ok := problemsOf(err); ok {
+		return s.showDevice(v, http.StatusUnprocessableEntity, wrong[""])
+	}
+	if err != nil {
+		return s.codeProblem(v, code, err)
+	}
+	page := outcome{Application: found.Application.Name, Approved: form.Get("decision") == "approve"}
+	title := "Denied"
+	if page.Approved {
+		title = "Approved"
+	}
+	return v.show(http.StatusOK, "outcome", view{Title: title, Focused: true, Page: page})
+}
+
+// An outcome is what became of a device's request.
+type outcome struct {
+	Application string
+	Approved    bool
+}

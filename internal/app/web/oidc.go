@@ -1,0 +1,237 @@
+package web
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+	"golang.org/x/oauth2"
+
+	"stackyard/internal/domain/account"
+	"stackyard/internal/platform/core"
+	"stackyard/internal/platform/identity"
+	"stackyard/internal/platform/route"
+)
+
+// A Provider is where people can sign in instead: an OpenID Connect provider that whoever runs the
+// installation trusts to know whose email is whose.
+type Provider struct {
+	Issuer       string
+	ClientID     string
+	ClientSecret string // "" where the provider asks for none
+}
+
+// providerTimeout is how long the provider may take for one answer.
+const providerTimeout = 10 * time.Second
+
+// singleSignOn signs people in with a provider. It is found out about when somebody first signs in, and
+// not at start: the provider may be away then, or be run by this very installation.
+type singleSignOn struct {
+	Provider
+	client *http.Client
+	back   string // where the provider sends browsers
+	clock  core.Clock
+
+	mu    sync.Mutex
+	known *oidc.Provider
+}
+
+func newSingleSignOn(p *Provider, public core.PublicURL, clock core.Clock) *singleSignOn {
+	if p == nil {
+		return nil
+	}
+	return &singleSignOn{Provider: *p, client: &http.Client{Timeout: providerTimeout}, back: public.To("login", "oidc", "callback"), clock: clock}
+}
+
+// Name is what people know the provider by: its host.
+func (o *singleSignOn) Name() string {
+	u, err := url.Parse(o.Issuer)
+	if err != nil {
+		return o.Issuer
+	}
+	return u.Host
+}
+
+// config returns how to speak with the provider.
+func (o *singleSignOn) config() (*oauth2.Config, *oidc.IDTokenVerifier, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.known == nil {
+		// The provider's keys are fetched later in the same context, so it is no request's.
+		found, err := oidc.NewProvider(oidc.ClientContext(context.Background(), o.client), o.Issuer)
+		if err != nil {
+			return nil, nil, o.away(err)
+		}
+		o.known = found
+	}
+	return &oauth2.Config{
+		ClientID:     o.ClientID,
+		ClientSecret: o.ClientSecret,
+		Endpoint:     o.known.Endpoint(),
+		RedirectURL:  o.back,
+		Scopes:       []string{oidc.ScopeOpenID, "email"},
+	}, o.known.Verifier(&oidc.Config{ClientID: o.ClientID, Now: o.clock}), nil
+}
+
+// away says that the provider does not do its part; the cause goes to the log.
+func (o *singleSignOn) away(cause error) error {
+	said := &core.Error{Kind: core.Unavailable, Message: fmt.Sprintf("%s could not be asked who you are. Try again in a moment; an administrator finds the reason in the server's log.", o.Name()), RetryAfter: 10}
+	return fmt.Errorf("single sign-on: %w: %w", said, cause)
+}
+
+func (s *Site) providerRoutes() []route.Route {
+	if s.provider == nil {
+		return nil
+	}
+	return []route.Route{
+		s.get("/login/oidc", s.toProvider),
+		s.get("/login/oidc/callback", s.fromProvider),
+	}
+}
+
+// attemptLife is how long somebody may take at the provider.
+const attemptLife = 10 * time.Minute
+
+// An attempt is somebody on the way to the provider and back, as their own browser remembers it, sealed.
+// Only the browser that set out can come back with what the provider gave for it.
+type attempt struct {
+	State    string
+	Nonce    string
+	Verifier string
+	ReturnTo string
+	EndsAt   time.Time
+}
+
+const attemptContext = "sign-in attempt"
+
+func (s *Site) toProvider(v *visit) error {
+	config, _, err := s.provider.config()
+	if err != nil {
+		return err
+	}
+	a := attempt{State: rand.Text(), Nonce: rand.Text(), Verifier: oauth2.GenerateVerifier(), ReturnTo: localPath(v.FormQuery("return_to")), EndsAt: s.Clock().Add(attemptLife)}
+	text, err := json.Marshal(a)
+	if err != nil {
+		return err
+	}
+	sealed, err := s.Key.Seal(text, attemptContext)
+	if err != nil {
+		return err
+	}
+	s.cookies.set(v.w, s.cookies.oidc, sealed, attemptLife)
+	return v.sendBack(config.AuthCodeURL(a.State, oidc.Nonce(a.Nonce), oauth2.S256ChallengeOption(a.Verifier)), nil)
+}
+
+// takeAttempt returns the attempt that the browser remembers, which is thereby over.
+func (v *visit) takeAttempt() (a attempt, ok bool) {
+	kept := v.cookie(v.site.cookies.oidc)
+	if kept == "" {
+		return a, false
+	}
+	v.site.cookies.clear(v.w, v.site.cookies.oidc)
+	text, err := v.site.Key.Open(kept, attemptContext)
+	if err != nil || json.Unmarshal(text, &a) != nil {
+		return a, false
+	}
+	given := v.FormQuery("state")
+	return a, subtle.ConstantTimeCompare([]byte(given), []byte(a.State)) == 1 && v.site.Clock().Before(a.EndsAt)
+}
+
+func (s *Site) fromProvider(v *visit) error {
+	a, ok := v.takeAttempt()
+	if !ok {
+		return core.Errorf(core.BadRequest, "This sign-in was started in another browser or took too long. Sign in again.")
+	}
+	if why := v.FormQuery("error"); why != "" {
+		return core.Errorf(core.Forbidden, "%s did not let you in. It says: %.200q", s.provider.Name(), why)
+	}
+	email, err := s.provider.email(v.Context(), v.FormQuery("code"), a)
+	if err != nil {
+		return err
+	}
+	value, err := s.Accounts.SignInKnown(v.Context(), email, v.origin(), v.cookie(s.cookies.session))
+	if err != nil {
+		return err
+	}
+	s.cookies.setSession(v.w, value)
+	return v.redirect(a.ReturnTo)
+}
+
+// email asks the provider whose code it is, and returns their email, which the provider has verified.
+func (o *singleSignOn) email(ctx context.Context, code string, a attempt) (string, error) {
+	config, verifier, err := o.config()
+	if err != nil {
+		return "", err
+	}
+	ctx = oidc.ClientContext(ctx, o.client)
+	answer, err := config.Exchange(ctx, code, oauth2.VerifierOption(a.Verifier))
+	if err != nil {
+		return "", o.away(err)
+	}
+	raw, _ := answer.Extra("id_token").(string)
+	token, err := verifier.Verify(ctx, raw)
+	if err != nil {
+		return "", o.away(err)
+	}
+	if subtle.ConstantTimeCompare([]byte(token.Nonce), []byte(a.Nonce)) != 1 {
+		return "", o.away(fmt.Errorf("the ID token has another nonce"))
+	}
+	var claims struct {
+		Email    string `json:"email"`
+		Verified truth  `json:"email_verified"`
+	}
+	if err := token.Claims(&claims); err != nil {
+		return "", o.away(err)
+	}
+	if claims.Email == "" || !claims.Verified {
+		return "", core.Errorf(core.Forbidden, "%s did not tell an email of yours that it has verified, so there is no knowing who you are here.", o.Name())
+	}
+	return claims.Email, nil
+}
+
+// truth is a boolean that some providers send as a text.
+type truth bool
+
+// UnmarshalJSON reads true and "true" as true, and anything else as false.
+func (t *truth) UnmarshalJSON(b []byte) error {
+	*t = string(b) == "true" || string(b) == `"true"`
+	return nil
+}
+
+// mustUseProvider reports whether somebody who signed in with a password should have signed in with the
+// provider, because an organization of theirs wants it so.
+func (s *Site) mustUseProvider(session *account.Session, person *identity.Caller) bool {
+	if s.provider == nil || session.Method != account.ByPassword {
+		return false
+	}
+	for _, id := range person.Organizations() {
+		if person.Membership(id).SSOMode == identity.SSORequired {
+			return true
+		}
+	}
+	return false
+}
+
+// allowPassword reports whether a session that was just started with a password may stay; else it ends.
+func (s *Site) allowPassword(v *visit, value string) (bool, error) {
+	session, err := s.Accounts.Session(v.Context(), value, v.origin())
+	if err != nil {
+		return false, err
+	}
+	person, err := s.Directory.Person(v.Context(), session.UserID)
+	if err != nil {
+		return false, err
+	}
+	if !s.mustUseProvider(session, person) {
+		v.Caller = person // for the log
+		return true, nil
+	}
+	return false, s.Accounts.SignOut(v.Context(), value)
+}

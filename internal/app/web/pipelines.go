@@ -1,0 +1,170 @@
+package web
+
+import (
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"stackyard/internal/domain/builds"
+	"stackyard/internal/domain/pipelines"
+	"stackyard/internal/platform/core"
+	"stackyard/internal/platform/identity"
+	"stackyard/internal/platform/route"
+)
+
+func (s *Site) pipelineRoutes() []route.Route {
+	return []route.Route{
+		s.get("/{org}", within(s.organization)),
+		s.get("/{org}/{pipeline}", within(s.pipeline)),
+		s.get("/{org}/{pipeline}/builds", within(s.pipeline)),
+		s.post("/{org}/{pipeline}/builds", signedIn(within(s.newBuild))),
+	}
+}
+
+// A pipelineRow is a pipeline in a list, with its newest build.
+type pipelineRow struct {
+	*pipelines.Pipeline
+	Path  string     // of its page
+	Build *buildHead // nil: none
+}
+
+// pipelineList is a page of the pipelines of an organization.
+type pipelineList struct {
+	Org   *identity.Organization
+	Rows  []pipelineRow
+	Total int
+	Name  string // what their names have in them
+	Pages []pageLink
+}
+
+// organization shows the pipelines of an organization that the visitor may see.
+func (s *Site) organization(v *visit) error {
+	page, err := v.Page()
+	if err != nil {
+		return err
+	}
+	l, err := s.pipelinesOf(v, v.FormQuery("name"), page)
+	if err != nil {
+		return err
+	}
+	if l.Total == 0 && v.Member == nil {
+		return errNothing // nothing here is public
+	}
+	l.Pages = v.pageLinks(page, page.Number*page.Size < l.Total, "Previous", "Next")
+	return v.show(http.StatusOK, "pipelines", view{Title: v.Org.Name, Section: "home", Page: l})
+}
+
+// pipelinesOf returns pipelines of the organization that the visitor has entered, with their newest builds.
+func (s *Site) pipelinesOf(v *visit, name string, page route.Page) (*pipelineList, error) {
+	found, total, err := s.Pipelines.List(v.Context(), pipelines.ViewerOf(v.Request), name, page)
+	if err != nil {
+		return nil, err
+	}
+	ids := make([]string, len(found))
+	for i, p := range found {
+		ids[i] = p.ID
+	}
+	newest, err := s.Builds.Newest(v.Context(), v.Org.ID, ids)
+	if err != nil {
+		return nil, err
+	}
+	l := &pipelineList{Org: v.Org, Total: total, Name: name}
+	for _, p := range found {
+		row := pipelineRow{Pipeline: p, Path: core.PublicURL("").To(v.Org.Slug, p.Slug)}
+		if b := newest[p.ID]; b != nil {
+			head := headOf(v, builds.OnBuild{Build: b, Pipeline: p})
+			row.Build = &head
+		}
+		l.Rows = append(l.Rows, row)
+	}
+	return l, nil
+}
+
+// pipelinePage is what the template of a pipeline's page is given.
+type pipelinePage struct {
+	*pipelines.Pipeline
+	Org      *identity.Organization
+	Rows     []buildHead
+	Branch   string // that the builds are of
+	Pages    []pageLink
+	MayBuild bool
+	Wish     buildWish
+	Problems problems
+}
+
+// A buildWish is what the form for a new build says.
+type buildWish struct {
+	Commit, Branch, Message string
+	Open                    bool
+}
+
+// Path is that of the page.
+func (p pipelinePage) Path() string { return core.PublicURL("").To(p.Org.Slug, p.Slug) }
+
+// pipeline shows the builds of a pipeline.
+func (s *Site) pipeline(v *visit) error {
+	p, err := s.Pipelines.Load(v.Request)
+	if err != nil {
+		return err
+	}
+	return s.showPipeline(v, http.StatusOK, p, buildWish{Commit: "HEAD", Branch: p.DefaultBranch}, nil)
+}
+
+func (s *Site) showPipeline(v *visit, status int, p *pipelines.Pipeline, wish buildWish, wrong problems) error {
+	page, err := v.Page()
+	if err != nil {
+		return err
+	}
+	branch := v.FormQuery("branch")
+	recent, more, err := s.Builds.Recent(v.Context(), p, branch, page)
+	if err != nil {
+		return err
+	}
+	shown := pipelinePage{Pipeline: p, Org: v.Org, Branch: branch, Pages: v.pageLinks(page, more, "Newer", "Older"), Wish: wish, Problems: wrong}
+	shown.MayBuild = v.session != nil && !p.Archived() && p.Permits(v.Request, identity.BuildPipeline)
+	for _, b := range recent {
+		shown.Rows = append(shown.Rows, headOf(v, builds.OnBuild{Build: b, Pipeline: p}))
+	}
+	return v.show(status, "pipeline", view{Title: p.Name, Section: "home", Page: shown})
+}
+
+// newBuild makes a build that somebody asks for.
+func (s *Site) newBuild(v *visit) error {
+	p, err := s.Pipelines.Load(v.Request)
+	if err == nil && !p.Permits(v.Request, identity.BuildPipeline) {
+		err = core.Errorf(core.Forbidden, "You can view this pipeline but not build it. Ask an administrator for access.")
+	}
+	if err != nil {
+		return err
+	}
+	form, err := v.ReadForm()
+	if err != nil {
+		return err
+	}
+	wish := buildWish{Commit: form.Get("commit"), Branch: form.Get("branch"), Message: form.Get("message"), Open: true}
+	b, err := s.Builds.Ask(v.Request, p, wish.Commit, wish.Branch, wish.Message)
+	if wrong, ok := problemsOf(err); ok {
+		return s.showPipeline(v, http.StatusUnprocessableEntity, p, wish, wrong)
+	}
+	if err != nil {
+		return err
+	}
+	return v.done(pathOf(v.Org, p.Slug, b.Number), "Build created.")
+}
+
+// pageLinks lead to the pages before and after the one that is shown.
+func (v *visit) pageLinks(page route.Page, more bool, before, after string) []pageLink {
+	link := func(number int, words string) pageLink {
+		query := v.URL.Query()
+		query.Set("page", strconv.Itoa(number))
+		return pageLink{Path: (&url.URL{Path: v.URL.Path, RawQuery: query.Encode()}).String(), Words: words}
+	}
+	var links []pageLink
+	if page.Number > 1 {
+		links = append(links, link(page.Number-1, before))
+	}
+	if more {
+		links = append(links, link(page.Number+1, after))
+	}
+	return links
+}

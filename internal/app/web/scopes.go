@@ -1,0 +1,150 @@
+package web
+
+import (
+	"slices"
+
+	"stackyard/internal/platform/identity"
+)
+
+// A scopeGroup is scopes about the same things.
+type scopeGroup struct {
+	Title  string
+	Scopes []scopeWords
+}
+
+// scopeWords says in plain words what a scope lets a program do.
+type scopeWords struct {
+	Scope   identity.Scope
+	Words   string
+	Changes bool // rather than only sees
+}
+
+func sees(s identity.Scope, words string) scopeWords    { return scopeWords{s, words, false} }
+func changes(s identity.Scope, words string) scopeWords { return scopeWords{s, words, true} }
+
+// scopeGroups has every scope that does something here, in the order in which people look for them.
+var scopeGroups = []scopeGroup{
+	{"Builds", []scopeWords{
+		sees(identity.ReadBuilds, "See builds, jobs and annotations"),
+		changes(identity.WriteBuilds, "Start, cancel, rebuild, retry and unblock builds and jobs"),
+		sees(identity.ReadBuildLogs, "Read job logs"),
+		changes(identity.WriteBuildLogs, "Delete job logs"),
+		sees(identity.ReadJobEnv, "Read job environment variables"),
+		sees(identity.ReadArtifacts, "See and download artifacts"),
+		changes(identity.WriteArtifacts, "Delete artifacts"),
+	}},
+	{"Pipelines", []scopeWords{
+		sees(identity.ReadPipelines, "See pipelines"),
+		changes(identity.WritePipelines, "Create, change, archive and delete pipelines"),
+		sees(identity.ReadPipelineTemplates, "See pipeline templates"),
+		changes(identity.WritePipelineTemplates, "Create, change and delete pipeline templates"),
+		sees(identity.ReadRules, "See rules between pipelines"),
+		changes(identity.WriteRules, "Create, change and delete rules between pipelines"),
+	}},
+	{"Agents and clusters", []scopeWords{
+		sees(identity.ReadAgents, "See agents"),
+		changes(identity.WriteAgents, "Stop, pause and resume agents"),
+		sees(identity.ReadClusters, "See clusters, queues and agent tokens"),
+		changes(identity.WriteClusters, "Create, change and delete clusters, queues and agent tokens"),
+		sees(identity.ReadSecretsDetails, "See which secrets there are, without their values"),
+		changes(identity.WriteSecrets, "Create, change and delete secrets"),
+	}},
+	{"Organization", []scopeWords{
+		sees(identity.ReadOrganizations, "See organizations and their members"),
+		changes(identity.WriteOrganizations, "Change organizations and their members"),
+		sees(identity.ReadOrganizationSettings, "See the settings of organizations"),
+		changes(identity.WriteOrganizationSettings, "Change the settings of organizations"),
+		sees(identity.ReadOrganizationInvitations, "See invitations"),
+		changes(identity.WriteOrganizationInvitations, "Send and revoke invitations"),
+		sees(identity.ReadOrganizationRepositoryConnections, "See connections to source hosts"),
+		sees(identity.ReadNotificationServices, "See notification services"),
+		changes(identity.WriteNotificationServices, "Create, change and delete notification services"),
+		sees(identity.ReadAuditEvents, "See the audit log"),
+	}},
+	{"People", []scopeWords{
+		sees(identity.ReadUser, "See your name and email"),
+		sees(identity.ReadTeams, "See teams"),
+		changes(identity.WriteTeams, "Create, change and delete teams"),
+	}},
+	{"Tests", []scopeWords{
+		sees(identity.ReadSuites, "See test suites"),
+		changes(identity.WriteSuites, "Create, change and delete test suites"),
+		sees(identity.ReadTestPlan, "See test plans"),
+		changes(identity.WriteTestPlan, "Create test plans"),
+	}},
+}
+
+// asked is what an application asks for, as a person reads it.
+type asked struct {
+	Everything bool // also what comes later
+	All        bool // that there is now
+	Changes    []scopeWords
+	Sees       []scopeWords
+	// Unused are valid scopes that have no use here, by name.
+	Unused []string
+}
+
+// Count says how many things that is.
+func (a asked) Count() string {
+	return count(len(a.Changes)+len(a.Sees)+len(a.Unused), "thing")
+}
+
+// inWords puts scopes into words, in the order of the groups.
+func inWords(scopes identity.Scopes) asked {
+	if slices.Contains(scopes, identity.EveryScope) {
+		return asked{Everything: true}
+	}
+	a := asked{All: true}
+	known := make(map[identity.Scope]bool)
+	for _, group := range scopeGroups {
+		for _, w := range group.Scopes {
+			known[w.Scope] = true
+			switch {
+			case !slices.Contains(scopes, w.Scope):
+				a.All = false
+			case w.Changes:
+				a.Changes = append(a.Changes, w)
+			default:
+				a.Sees = append(a.Sees, w)
+			}
+		}
+	}
+	for _, s := range scopes {
+		if !known[s] {
+			a.Unused = append(a.Unused, string(s))
+		}
+	}
+	return a
+}
+
+// scopeForm is scopes to choose from.
+type scopeForm struct {
+	Groups  []scopeGroup
+	Chosen  identity.Scopes
+	Problem problems
+}
+
+// newScopeForm offers scopes, of which some are chosen.
+func newScopeForm(chosen identity.Scopes, wrong problems) scopeForm {
+	return scopeForm{scopeGroups, chosen, wrong}
+}
+
+// Has reports whether a scope itself is chosen.
+func (f scopeForm) Has(s identity.Scope) bool { return slices.Contains(f.Chosen, s) }
+
+// Every reports whether all scopes are chosen.
+func (f scopeForm) Every() bool { return f.Has(identity.EveryScope) }
+
+// formScopes returns the scopes among the values of a form's field. Who chooses everything and some more
+// has chosen everything.
+func formScopes(values []string) identity.Scopes {
+	var scopes identity.Scopes
+	for _, v := range values {
+		if identity.Scope(v) == identity.EveryScope {
+			return identity.Scopes{identity.EveryScope}
+		}
+		scopes = append(scopes, identity.Scope(v))
+	}
+	slices.Sort(scopes)
+	return slices.Compact(scopes)
+}

@@ -1,0 +1,49 @@
+package web
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"stackyard/internal/platform/identity"
+)
+
+// Every scope has words, except those that only other products use.
+func TestScopeGroups_HaveWordsForEveryScope(t *testing.T) {
+	var worded []identity.Scope
+	for _, group := range scopeGroups {
+		for _, w := range group.Scopes {
+			if !w.Scope.Valid() || w.Words == "" || slices.Contains(worded, w.Scope) {
+				t.Errorf("%s is not a scope, has no words or is there twice", w.Scope)
+			}
+			if writes := strings.HasPrefix(string(w.Scope), "write_"); writes != w.Changes {
+				t.Errorf("%s changes things: %v", w.Scope, w.Changes)
+			}
+			worded = append(worded, w.Scope)
+		}
+	}
+	for _, s := range identity.AllScopes {
+		elsewhere := s == "graphql" || strings.HasSuffix(string(s), "_registries") || strings.HasSuffix(string(s), "_packages") || strings.HasSuffix(string(s), "_portals")
+		if slices.Contains(worded, s) == elsewhere {
+			t.Errorf("%s has words: %v", s, !elsewhere)
+		}
+	}
+}
+
+func TestInWords(t *testing.T) {
+	for _, c := range []struct {
+		scopes identity.Scopes
+		want   string
+	}{
+		{identity.Scopes{"*"}, "{Everything:true All:false Changes:[] Sees:[] Unused:[]}"},
+		{identity.Scopes{"read_user", "write_builds", "graphql"}, "{Everything:false All:false Changes:[{Scope:write_builds Words:Start, cancel, rebuild, retry and unblock builds and jobs Changes:true}] Sees:[{Scope:read_user Words:See your name and email Changes:false}] Unused:[graphql]}"},
+	} {
+		if got := fmt.Sprintf("%+v", inWords(c.scopes)); got != c.want {
+			t.Errorf("%v: %s, want %s", c.scopes, got, c.want)
+		}
+	}
+	if !inWords(identity.AllScopes).All {
+		t.Error("all scopes are not everything")
+	}
+}

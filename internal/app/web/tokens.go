@@ -1,0 +1,130 @@
+package web
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"time"
+
+	"stackyard/internal/domain/account"
+	"stackyard/internal/platform/core"
+)
+
+func (s *Site) tokens(v *visit) error {
+	list, err := s.Accounts.Tokens(v.Context(), v.user().ID)
+	if err != nil {
+		return err
+	}
+	type shown struct {
+		account.AccessToken
+		Expired bool
+		Asked   asked
+	}
+	page := make([]shown, len(list))
+	for i, t := range list {
+		page[i] = shown{t, !t.ExpiresAt.IsZero() && !s.Clock().Before(t.ExpiresAt), inWords(t.Scopes)}
+	}
+	return v.show(http.StatusOK, "tokens", view{Title: "Access tokens", Section: "tokens", Page: page})
+}
+
+// A lifetime is one of those that a token can have.
+type lifetime struct {
+	Value string
+	Words string
+	days  int // 0: for ever
+}
+
+var lifetimes = []lifetime{
+	{"7", "7 days", 7}, {"30", "30 days", 30}, {"90", "90 days", 90}, {"365", "a year", 365}, {"never", "no expiry", 0},
+}
+
+// tokenForm is what the page to make a token shows.
+type tokenForm struct {
+	Description   string
+	Scopes        scopeForm
+	Organizations []membership
+	Chosen        []string // ids of organizations
+	Lifetimes     []lifetime
+	Lifetime      string
+	Problems      problems
+}
+
+// Reaches reports whether an organization is chosen.
+func (f tokenForm) Reaches(id string) bool { return slices.Contains(f.Chosen, id) }
+
+func (s *Site) newToken(v *visit) error {
+	var chosen []string
+	if orgs := v.Caller.Organizations(); len(orgs) == 1 {
+		chosen = orgs
+	}
+	return s.showTokenForm(v, http.StatusOK, tokenForm{Scopes: newScopeForm(nil, nil), Chosen: chosen, Lifetime: "90"})
+}
+
+func (s *Site) showTokenForm(v *visit, status int, form tokenForm) (err error) {
+	form.Lifetimes = lifetimes
+	if form.Organizations, err = v.organizations(); err != nil {
+		return err
+	}
+	return v.show(status, "token_new", view{Title: "New access token", Section: "tokens", Page: form})
+}
+
+func (s *Site) createToken(v *visit) error {
+	form, err := v.ReadForm()
+	if err != nil {
+		return err
+	}
+	wish := account.TokenWish{
+		Description:     form.Get("description"),
+		Scopes:          formScopes(form["scopes"]),
+		OrganizationIDs: form["organizations"],
+	}
+	value, token := "", account.AccessToken{}
+	if wish.ExpiresAt, err = expiry(form, s.Clock()); err == nil {
+		value, token, err = s.Accounts.CreateToken(v.Context(), v.user().ID, wish)
+	}
+	if wrong, ok := problemsOf(err); ok {
+		return s.showTokenForm(v, http.StatusUnprocessableEntity, tokenForm{
+			Description: wish.Description, Scopes: newScopeForm(wish.Scopes, wrong), Chosen: wish.OrganizationIDs, Lifetime: form.Get("expires"), Problems: wrong,
+		})
+	}
+	if err != nil {
+		return err
+	}
+	return v.show(http.StatusCreated, "secret", view{Title: "Your new access token", Section: "tokens", Page: secret{
+		Of: token.Description, Value: value, Back: "/settings/tokens", BackTo: "Access tokens",
+		Use: `curl -H "Authorization: Bearer ` + value + `" ` + s.Public.To("v2", "access-token"),
+	}})
+}
+
+// expiry returns when a token that is made now ends; the zero time for never.
+func expiry(form url.Values, now time.Time) (time.Time, error) {
+	for _, l := range lifetimes {
+		switch {
+		case l.Value != form.Get("expires"):
+		case l.days == 0:
+			return time.Time{}, nil
+		default:
+			return now.AddDate(0, 0, l.days), nil
+		}
+	}
+	return time.Time{}, core.Problems{{Field: "expires", Code: "must be one of those offered"}}.Err()
+}
+
+// A secret is shown once.
+type secret struct {
+	Of           string // what it belongs to
+	Value        string
+	Use          string // a command that uses it; "" for none
+	Back, BackTo string
+}
+
+func (s *Site) revokeToken(v *visit) error {
+	id, err := v.PathID("token", "Access token not found. It may already be revoked.")
+	if err != nil {
+		return err
+	}
+	if err := s.Accounts.RevokeToken(v.Context(), v.user().ID, id); err != nil {
+		return err
+	}
+	return v.done("/settings/tokens", "Access token revoked.")
+}

@@ -1,0 +1,211 @@
+package web_test
+
+import (
+	"html"
+	"io"
+	"net/http"
+	"net/http/cookiejar"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+
+	"stackyard/internal/app/server/servertest"
+	"stackyard/internal/domain/oauth"
+	"stackyard/internal/platform/db"
+	"stackyard/internal/platform/db/dbtest"
+)
+
+// password is everybody's.
+const password = "correct horse battery staple"
+
+// each runs a test against the server on each engine, with what the pages need besides servertest.World.
+func each(t *testing.T, fn func(t *testing.T, s *servertest.Server)) {
+	servertest.Each(t, func(t *testing.T, s *servertest.Server) {
+		prepare(t, s)
+		fn(t, s)
+	})
+}
+
+// onSQLite starts a server for tests of pages that do not ask the database for anything of their own.
+func onSQLite(t *testing.T) *servertest.Server {
+	t.Helper()
+	s := servertest.Start(t, dbtest.New(t, db.SQLite))
+	s.Apply(servertest.World)
+	prepare(t, s)
+	return s
+}
+
+// prepare adds the built-in applications, as a server does at its start, and passwords.
+func prepare(t *testing.T, s *servertest.Server) {
+	t.Helper()
+	if err := s.DB.Write(t.Context(), func(q *db.Q) error { return oauth.EnsureBuiltIn(q, s.Clock.Now()) }); err != nil {
+		t.Fatal(err)
+	}
+	givePasswords(s)
+}
+
+// givePasswords lets Ada and Bo of the organization acme, and Cy of the other one, sign in.
+func givePasswords(s *servertest.Server) {
+	s.Apply(`
+organizations:
+  - slug: acme
+    members:
+      - {email: ada@acme.test, password: ` + password + `}
+      - {email: bo@acme.test, password: ` + password + `}
+  - slug: rival
+    members:
+      - {email: cy@rival.test, password: ` + password + `}
+`)
+}
+
+// A visitor is a browser without eyes: it keeps cookies, asks for HTML and says which site it is on.
+type visitor struct {
+	t      *testing.T
+	url    string
+	client *http.Client
+	header http.Header
+}
+
+func visit(t *testing.T, s *servertest.Server) *visitor {
+	t.Helper()
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &visitor{
+		t:      t,
+		url:    s.URL,
+		client: &http.Client{Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
+		header: http.Header{"Accept": {"text/html,application/xhtml+xml,*/*;q=0.8"}, "Sec-Fetch-Site": {"same-origin"}},
+	}
+}
+
+// signIn returns a visitor who is signed in.
+func signIn(t *testing.T, s *servertest.Server, email string) *visitor {
+	t.Helper()
+	v := visit(t, s)
+	v.post("/login", "email", email, "password", password).wantRedirect("/")
+	return v
+}
+
+// A page is what a visitor got.
+type page struct {
+	t      *testing.T
+	what   string
+	Status int
+	Header http.Header
+	Body   string
+}
+
+func (v *visitor) get(path string) *page { v.t.Helper(); return v.send("GET", path, nil) }
+
+// post sends a form of names and values in turn.
+func (v *visitor) post(path string, fields ...string) *page {
+	v.t.Helper()
+	form := make(url.Values)
+	for i := 0; i < len(fields); i += 2 {
+		form.Add(fields[i], fields[i+1])
+	}
+	return v.send("POST", path, form)
+}
+
+func (v *visitor) send(method, path string, form url.Values) *page {
+	v.t.Helper()
+	req, err := http.NewRequestWithContext(v.t.Context(), method, v.url+path, strings.NewReader(form.Encode()))
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	req.Header = v.header.Clone()
+	if method == "POST" {
+		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	resp, err := v.client.Do(req)
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	return &page{v.t, method + " " + path, resp.StatusCode, resp.Header, string(body)}
+}
+
+// want fails the test at once unless the page has a status and all of the texts, as people read them.
+func (p *page) want(status int, texts ...string) *page {
+	p.t.Helper()
+	if p.Status != status {
+		p.t.Fatalf("%s: status %d, want %d\n%s", p.what, p.Status, status, p.text())
+	}
+	for _, text := range texts {
+		if !strings.Contains(p.text(), text) {
+			p.t.Errorf("%s: no %q in\n%s", p.what, text, p.text())
+		}
+	}
+	return p
+}
+
+// wantNot fails the test if the page has one of the texts.
+func (p *page) wantNot(texts ...string) *page {
+	p.t.Helper()
+	for _, text := range texts {
+		if strings.Contains(p.text(), text) {
+			p.t.Errorf("%s: %q in\n%s", p.what, text, p.text())
+		}
+	}
+	return p
+}
+
+func (p *page) wantRedirect(to string) *page {
+	p.t.Helper()
+	if got := p.Header.Get("Location"); p.Status != http.StatusSeeOther || got != to {
+		p.t.Fatalf("%s: status %d to %q, want 303 to %q\n%s", p.what, p.Status, got, to, p.text())
+	}
+	return p
+}
+
+var (
+	tags   = regexp.MustCompile(`(?s)<head>.*</head>|<[^>]*>`)
+	spaces = regexp.MustCompile(`\s+`)
+)
+
+// text is the page without its markup.
+func (p *page) text() string {
+	return html.UnescapeString(spaces.ReplaceAllString(tags.ReplaceAllString(p.Body, ""), " "))
+}
+
+// find returns the first group of what a pattern finds in the markup.
+func (p *page) find(pattern string) string {
+	p.t.Helper()
+	m := regexp.MustCompile(pattern).FindStringSubmatch(p.Body)
+	if m == nil {
+		p.t.Fatalf("%s: nothing like %s in\n%s", p.what, pattern, p.Body)
+	}
+	return html.UnescapeString(m[1])
+}
+
+// sessionCookie returns the value of the visitor's session.
+func (v *visitor) sessionCookie() string {
+	v.t.Helper()
+	at, err := url.Parse(v.url)
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	for _, c := range v.client.Jar.Cookies(at) {
+		if c.Name == "stackyard" {
+			return c.Value
+		}
+	}
+	return ""
+}
+
+// setSessionCookie has the visitor's browser hold a session.
+func (v *visitor) setSessionCookie(value string) {
+	v.t.Helper()
+	at, err := url.Parse(v.url)
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	v.client.Jar.SetCookies(at, []*http.Cookie{{Name: "stackyard", Value: value, Path: "/"}})
+}

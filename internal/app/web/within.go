@@ -1,0 +1,58 @@
+package web
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"unicode/utf8"
+
+	"stackyard/internal/platform/core"
+	"stackyard/internal/platform/identity"
+)
+
+// errNothing is what all get who ask for a page within an organization that does not exist or is not
+// theirs to see, so that the two cannot be told apart.
+var errNothing = core.Errorf(core.NotFound, "This page does not exist, or you do not have access to it.")
+
+// within makes a handler for pages of an organization, which the path names as {org}. Those who are not
+// signed in, or do not belong to it, see what is public: finding that out is up to whatever the handler
+// loads. When it is not for them, those who could sign in are asked to.
+func within(h handler) handler {
+	return func(v *visit) error {
+		err := v.enter()
+		if err == nil {
+			err = h(v)
+		}
+		if core.KindOf(err) != core.NotFound {
+			return err
+		}
+		switch {
+		case !strings.Contains(v.Header.Get("Accept"), "text/html"): // a program
+			return core.Errorf(core.NotFound, "Not Found: there is nothing at %s", v.URL.Path)
+		case v.session == nil && v.Method == http.MethodGet:
+			return v.redirect("/login?" + url.Values{"return_to": {v.URL.RequestURI()}}.Encode())
+		}
+		return errNothing
+	}
+}
+
+// enter finds the organization that the path names, and what the visitor is in it.
+func (v *visit) enter() (err error) {
+	if query, err := url.QueryUnescape(v.URL.RawQuery); err != nil || !utf8.ValidString(query) || strings.ContainsRune(query, 0) {
+		return core.Errorf(core.BadRequest, "The address contains invalid characters.")
+	}
+	if v.Caller == nil {
+		v.Caller = &identity.Caller{}
+	}
+	if v.Org, err = v.site.Directory.Organization(v.Context(), v.PathValue("org")); err != nil {
+		return err
+	}
+	v.Member = v.Caller.Membership(v.Org.ID)
+	if v.Org.Suspended {
+		if v.Member == nil {
+			return errNothing
+		}
+		return core.Errorf(core.Unavailable, "This organization is temporarily unavailable.")
+	}
+	return nil
+}

@@ -1,0 +1,71 @@
+package artifact
+
+import (
+	"context"
+	"crypto/sha1"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"stackyard/internal/clients/runner/api"
+)
+
+// A Download gets files of a build.
+type Download struct {
+	API *api.Client
+	Dir string                           // where to
+	Say func(format string, args ...any) // tells what is done
+}
+
+// Run gets artifacts. A file that is there already is replaced when all of the new one is there.
+func (d Download) Run(ctx context.Context, found []api.Artifact) error {
+	return errors.Join(each(found, func(_ int, a api.Artifact) error {
+		target := filepath.Join(d.Dir, local(a.Path))
+		d.Say("Downloading %s to %s (%s)", a.Path, target, bytes(a.Size))
+		if err := os.MkdirAll(filepath.Dir(target), 0o777); err != nil {
+			return err
+		}
+		return d.API.ReceiveFile(ctx, a, func(r io.Reader) error { return save(a, r, target) })
+	})...)
+}
+
+// local returns the path of an artifact below the folder that it is put into, whatever its job called it.
+func local(name string) string {
+	return filepath.FromSlash(strings.TrimPrefix(path.Clean("/"+filepath.ToSlash(name)), "/"))
+}
+
+// save writes a file beside its place, and moves it there when it is what it should be.
+func save(a api.Artifact, r io.Reader, target string) error {
+	name := filepath.Join(filepath.Dir(target), ".download-"+uuid.NewString())
+	part, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o666)
+	if err != nil {
+		return err
+	}
+	defer os.Remove(name)
+	sum, want := checksum(a)
+	_, err = io.Copy(io.MultiWriter(part, sum), r)
+	if err := errors.Join(err, part.Close()); err != nil {
+		return err
+	}
+	if got := hex.EncodeToString(sum.Sum(nil)); want != "" && got != want {
+		return fmt.Errorf("%s has the checksum %s, want %s", a.Path, got, want)
+	}
+	return os.Rename(name, target)
+}
+
+// checksum returns the best that is known of an artifact's bytes; "" when nothing is.
+func checksum(a api.Artifact) (hash.Hash, string) {
+	if a.SHA256 != "" {
+		return sha256.New(), a.SHA256
+	}
+	return sha1.New(), a.SHA1
+}

@@ -1,0 +1,119 @@
+package checkout
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"stackyard/internal/clients/runner/shell"
+)
+
+// formerly is the remote under which the commits of the previous checkout are known for a while.
+const formerly = "previous"
+
+// cloneWith makes the folder what git clone would, but brings only those objects over the network that the
+// previous checkout does not have.
+func (c Checkout) cloneWith(sh *shell.Shell, previous string) error {
+	objects, err := isolate(sh, previous)
+	if err != nil {
+		return err
+	}
+	sh.Comment("Reusing the objects of the previous checkout")
+	for _, args := range [][]string{
+		{"git", "init", "--quiet", "."},
+		{"git", "remote", "add", "origin", c.Repository},
+		{"git", "remote", "add", formerly, objects},
+		{"git", "-c", "gc.auto=0", "fetch", "--quiet", "--no-tags", formerly,
+			"+HEAD:refs/remotes/" + formerly + "/head", "+refs/remotes/origin/*:refs/remotes/" + formerly + "/branches/*", "+refs/tags/*:refs/remotes/" + formerly + "/tags/*"},
+	} {
+		if err := sh.RunQuietly(args...); err != nil {
+			return err
+		}
+	}
+	source := "origin"
+	if c.usesMirror() {
+		source = c.Mirror
+	}
+	err = fetchAll(sh, source)
+	if err != nil && source != "origin" && !errors.Is(err, shell.ErrStopped) {
+		sh.Warning("The mirror cannot be fetched, the repository is used instead: %v", err)
+		source = "origin"
+		err = fetchAll(sh, source)
+	}
+	if err != nil {
+		return err
+	}
+	trackDefaultBranch(sh, source)
+	return sh.RunQuietly("git", "remote", "remove", formerly)
+}
+
+// isolate makes a repository of the objects and references of a previous checkout, and returns its path. The
+// job could write whatever it liked into .git, so nothing else is taken from it, least of all configuration.
+// The repository is still not to be trusted, but it can be fetched from: git computes the name of each object
+// that it fetches from the object's bytes.
+func isolate(sh *shell.Shell, previous string) (path string, err error) {
+	const name = ".stackyard-objects"
+	// The root keeps links from leading elsewhere.
+	root, err := os.OpenRoot(previous)
+	if err != nil {
+		return "", err
+	}
+	defer root.Close()
+	if err := root.RemoveAll(name); err != nil {
+		return "", err
+	}
+	path = filepath.Join(previous, name)
+	if _, err := sh.Output("git", "init", "--quiet", "--bare", "--template=", path); err != nil {
+		return "", err
+	}
+	for _, part := range []string{"HEAD", "objects", "refs", "packed-refs"} {
+		if err := root.RemoveAll(name + "/" + part); err != nil {
+			return "", err
+		}
+		if err := root.Rename(".git/"+part, name+"/"+part); err != nil && !(part == "packed-refs" && errors.Is(err, fs.ErrNotExist)) {
+			return "", err
+		}
+	}
+	if err := root.RemoveAll(name + "/objects/info"); err != nil { // where alternates are
+		return "", err
+	}
+	return path, removeSpecial(root, name)
+}
+
+// removeSpecial removes everything below a folder that is neither a file nor a folder. To read a named pipe,
+// git would wait for ever.
+func removeSpecial(root *os.Root, folder string) error {
+	return fs.WalkDir(root.FS(), folder, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || entry.Type().IsRegular() {
+			return err
+		}
+		return root.Remove(path)
+	})
+}
+
+// trackDefaultBranch does what git clone does with the branch that a repository's HEAD names. A repository
+// need not have one.
+func trackDefaultBranch(sh *shell.Shell, source string) {
+	answer, err := sh.Output("git", "ls-remote", "--symref", "--", source, "HEAD")
+	if err != nil {
+		return
+	}
+	ref, _, _ := strings.Cut(strings.TrimPrefix(answer, "ref: "), "\t")
+	branch, ok := strings.CutPrefix(ref, "refs/heads/")
+	if !ok {
+		return
+	}
+	for _, args := range [][]string{
+		{"git", "symbolic-ref", "refs/remotes/origin/HEAD", "refs/remotes/origin/" + branch},
+		{"git", "symbolic-ref", "HEAD", ref},
+		{"git", "update-ref", ref, "refs/remotes/origin/" + branch},
+		{"git", "config", "branch." + branch + ".remote", "origin"},
+		{"git", "config", "branch." + branch + ".merge", ref},
+	} {
+		if _, err := sh.Output(args...); err != nil {
+			return
+		}
+	}
+}

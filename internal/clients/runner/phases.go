@@ -1,0 +1,249 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"stackyard/internal/clients/runner/api"
+	"stackyard/internal/clients/runner/artifact"
+	"stackyard/internal/clients/runner/checkout"
+	"stackyard/internal/clients/runner/inside"
+	"stackyard/internal/clients/runner/shell"
+)
+
+// run goes through the phases of a job. What comes after the command is done whatever became of it, and
+// only what fails first counts.
+func (j *job) run() outcome {
+	if err := j.check(); err != nil {
+		return j.conclude(err)
+	}
+	if err := j.addSecrets(); err != nil {
+		return j.broken(err)
+	}
+	socket := j.sh.Env.Service(inside.SocketVariable)
+	stop, err := inside.Serve(socket, func(value string) { j.redactor.Add(value) })
+	if err != nil {
+		return j.broken(err)
+	}
+	defer stop()
+	if err := j.sh.Give(socket); err != nil {
+		return j.broken(err)
+	}
+
+	err = j.prepare()
+	if err == nil {
+		err = j.command()
+		j.cleanUp()
+		err = first(err, j.runHooks("post-command"))
+		err = first(err, j.uploadArtifacts())
+	}
+	j.cleanUp()
+	err = first(err, j.runHooks("pre-exit"))
+	return j.conclude(err)
+}
+
+// first returns the error that happened first.
+func first(err, later error) error {
+	if err != nil {
+		return err
+	}
+	return later
+}
+
+// prepare does all that comes before the command.
+func (j *job) prepare() error {
+	if err := j.runHooks("environment"); err != nil {
+		return err
+	}
+	if err := j.checkOut(); err != nil {
+		return err
+	}
+	return j.runHooks("pre-command")
+}
+
+// cleanUp begins the part of the job that is not asked to stop when the job is, because it is what
+// stopping in good order means.
+func (j *job) cleanUp() {
+	if j.cancel.requested() {
+		j.sh.Env.SetService("JOB_CANCELLED", "true")
+		j.sh.Env.SetService("JOB_TIMED_OUT", strconv.FormatBool(j.cancel.timedOut))
+	}
+	j.sh.Stop = j.cancel.lastStop()
+}
+
+// checkOut brings the repository, unless there is none or the job does not want it.
+func (j *job) checkOut() error {
+	env := j.sh.Env
+	if env.Service("SKIP_CHECKOUT") == "true" {
+		j.sh.Section(shell.Muted, "Skipping the checkout, as SERVICE_SKIP_CHECKOUT says")
+		return j.stay()
+	}
+	if why := checkout.Unusable(j.ctx, env.Service("REPO")); why != "" {
+		j.sh.Section(shell.Muted, "Skipping the checkout: "+why)
+		return j.stay()
+	}
+	if err := j.runHooks("pre-checkout"); err != nil {
+		return err
+	}
+	place, err := checkout.Claim(j.w.o.BuildPath, env.Service("ORGANIZATION_SLUG"), env.Service("PIPELINE_SLUG"))
+	if err != nil {
+		return err
+	}
+	j.place = place
+	c := checkout.Of(env)
+	c.Dir, c.Timeout = place.Dir, j.w.o.GitTimeout
+	c.CredentialHelper = filepath.Join(env.Service("BIN_PATH"), "stackyard") + " agent git-credentials-helper"
+	j.sh.Section(shell.Muted, "Preparing the working folder")
+	if err := c.Run(j.sh); err != nil {
+		return fmt.Errorf("check out: %w", err)
+	}
+	env.SetService("BUILD_CHECKOUT_PATH", j.sh.Dir)
+	j.reportCommit()
+	return j.runHooks("post-checkout")
+}
+
+// stay goes on in the empty folder that the job began in.
+func (j *job) stay() error {
+	j.sh.Env.SetService("BUILD_CHECKOUT_PATH", j.sh.Dir)
+	return nil
+}
+
+// commitKey is where the server looks for what a build's commit is. The name is that of the protocol.
+const commitKey = "buildkite:git:commit"
+
+// reportCommit tells the server which commit was checked out. That it cannot is no reason to fail.
+func (j *job) reportCommit() {
+	env := j.sh.Env
+	if sha, err := j.sh.Output("git", "rev-parse", "HEAD"); err == nil {
+		env.SetService("COMMIT", sha)
+	}
+	if env.Service("COMMIT_RESOLVED") == "true" {
+		return
+	}
+	err := j.sendCommit()
+	if err != nil {
+		j.sh.Warning("The server does not know which commit this is: %v", err)
+	}
+}
+
+func (j *job) sendCommit() error {
+	known, err := j.api.HasMetaData(j.ctx, api.InJob(j.spec.ID), commitKey)
+	if err != nil || known {
+		return err
+	}
+	about, err := j.sh.Output("git", "--no-pager", "log", "-1", "--no-color", "--format=commit %H%nabbrev-commit %h%nAuthor: %an <%ae>%n%n%w(0,4,4)%B")
+	if err != nil {
+		return err
+	}
+	return j.api.SetMetaData(j.ctx, j.spec.ID, api.MetaDatum{Key: commitKey, Value: about})
+}
+
+// command runs the step's command, or the hook that stands in for it.
+func (j *job) command() error {
+	err := j.runCommand()
+	j.sh.Env.SetService("COMMAND_EXIT_STATUS", strconv.Itoa(statusOf(err)))
+	return err
+}
+
+func (j *job) runCommand() error {
+	if hooks := j.hooks("command"); len(hooks) > 0 {
+		return j.runHook(hooks[len(hooks)-1]) // the repository's knows best
+	}
+	command := j.sh.Env.Service("COMMAND")
+	if strings.TrimSpace(command) == "" {
+		return errNoCommand
+	}
+	j.sh.Section(shell.Open, "Running command")
+	j.sh.Prompt(command)
+	if script, ok := j.script(command); ok {
+		command = script
+	}
+	return j.sh.RunQuietly(slices.Concat(j.w.o.Shell, []string{command})...)
+}
+
+// script returns how to run the file of the checkout that a command names, if it names one.
+func (j *job) script(command string) (string, bool) {
+	name := filepath.Clean(strings.TrimSpace(command))
+	// Links must not lead elsewhere: the agent may be allowed to change files that the job is not.
+	root, err := os.OpenRoot(j.sh.Dir)
+	if err != nil {
+		return "", false
+	}
+	defer root.Close()
+	about, err := root.Stat(name)
+	if err != nil || !about.Mode().IsRegular() {
+		return "", false
+	}
+	if about.Mode()&0o111 == 0 {
+		root.Chmod(name, about.Mode()|0o111) // if it cannot be done, running it says so
+	}
+	return shell.Quote([]string{"./" + name}), true
+}
+
+// uploadArtifacts sends the files that the step names.
+func (j *job) uploadArtifacts() error {
+	globs := j.sh.Env.Service("ARTIFACT_PATHS")
+	if strings.TrimSpace(globs) == "" {
+		return nil
+	}
+	j.sh.Section(shell.Muted, "Uploading artifacts")
+	if j.sh.User != nil {
+		// As the job's user, because the files may be links to what only the agent may read.
+		return j.sh.RunQuietly(j.w.o.Executable, "agent", "artifact", "upload", "--", globs)
+	}
+	ctx, cancel := context.WithCancel(j.ctx)
+	defer cancel()
+	go func() {
+		select {
+		case <-j.cancel.kill:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	upload := artifact.Upload{API: j.api, JobID: j.spec.ID, Dir: j.sh.Dir, Say: j.sh.Comment}
+	if err := upload.Run(ctx, globs); err != nil {
+		return fmt.Errorf("upload artifacts: %w", err)
+	}
+	return nil
+}
+
+// conclude shows why the job failed, if it did, and makes an outcome of it.
+func (j *job) conclude(err error) outcome {
+	if j.cancel.requested() {
+		j.sh.Error("The job was cancelled")
+		return j.cancel.outcome(j.sh.Killed)
+	}
+	if err == nil {
+		return outcome{}
+	}
+	if refused, ok := errors.AsType[*refusal](err); ok {
+		j.sh.Error("%s", refused.message)
+		return outcome{status: -1, reason: refused.reason}
+	}
+	j.sh.Error("The job failed: %v", err)
+	return outcome{status: statusOf(err)}
+}
+
+// killedStatus is what a process counts as that was ended by a signal which the agent did not send.
+const killedStatus = 255
+
+// statusOf returns the exit status that stands for an error.
+func statusOf(err error) int {
+	exit, ok := errors.AsType[*shell.ExitError](err)
+	switch {
+	case err == nil:
+		return 0
+	case !ok:
+		return 1
+	case exit.Signal != 0:
+		return killedStatus
+	default:
+		return exit.ExitStatus
+	}
+}

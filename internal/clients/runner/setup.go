@@ -1,0 +1,169 @@
+package runner
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"stackyard/internal/clients/runner/checkout"
+	"stackyard/internal/clients/runner/environ"
+	"stackyard/internal/clients/runner/inside"
+)
+
+// setUp prepares the job's folder and environment.
+func (j *job) setUp() error {
+	j.sh.Dir = filepath.Join(j.temp, "work")
+	if err := os.Mkdir(j.sh.Dir, 0o777); err != nil {
+		return err
+	}
+	if j.sh.User != nil { // the folder stays the agent's, so that the job can replace nothing in it
+		if err := errors.Join(os.Chmod(j.temp, 0o711), j.sh.Give(j.sh.Dir)); err != nil {
+			return err
+		}
+	}
+	bin, err := j.link("bin", "stackyard")
+	if err != nil {
+		return err
+	}
+	standIn, err := j.link("stand-in", "buildkite-agent")
+	if err != nil {
+		return err
+	}
+	j.sh.Env = j.environment(environ.Parse(os.Environ()), bin)
+	// The published agent, where it is installed, comes before what stands in for it.
+	j.sh.Env["PATH"] = strings.Join([]string{bin, j.sh.Env["PATH"], standIn}, string(os.PathListSeparator))
+	j.redactVariables(j.sh.Env)
+	j.redactor.Add(j.w.o.Token)
+	j.redactor.Add(checkout.Credentials(j.sh.Env.Service("REPO"))...) // git prints URLs
+	return nil
+}
+
+// link makes a folder with a link to this program, for commands inside of the job.
+func (j *job) link(folder, name string) (string, error) {
+	dir := filepath.Join(j.temp, folder)
+	if err := os.Mkdir(dir, 0o777); err != nil {
+		return "", err
+	}
+	return dir, os.Symlink(j.w.o.Executable, filepath.Join(dir, name))
+}
+
+// kept are the agent's own settings that are nobody else's business: a job could register agents with
+// them, and an agent started by a job would take them for its own.
+var kept = []string{"AGENT_TOKEN", "AGENT_TOKEN_FILE", "AGENT_ACQUIRE_JOB"}
+
+// environment returns the variables that the job begins with: the agent's own, over them those of the
+// job, and over them what only the agent can know.
+func (j *job) environment(own environ.Environment, bin string) environ.Environment {
+	env := own
+	for _, name := range slices.Sorted(maps.Keys(j.spec.Env)) {
+		env.Set(name, j.spec.Env[name])
+	}
+	for _, name := range kept {
+		env.Delete("SERVICE_" + name)
+	}
+	o, session := j.w.o, j.w.session
+	for name, value := range map[string]string{
+		"JOB_ID":              j.spec.ID,
+		"AGENT_ACCESS_TOKEN":  j.api.Token(),
+		"AGENT_ENDPOINT":      j.api.Endpoint(),
+		"AGENT_ID":            session.ID,
+		"AGENT_NAME":          session.Name,
+		"AGENT_PID":           strconv.Itoa(os.Getpid()),
+		"BIN_PATH":            bin,
+		"BUILD_PATH":          o.BuildPath,
+		"HOOKS_PATH":          o.HooksPath,
+		"SHELL":               strings.Join(o.Shell, " "),
+		"COMMAND_EVAL":        "true",
+		"LOCAL_HOOKS_ENABLED": "true",
+		"PLUGINS_ENABLED":     "false",
+		inside.SocketVariable: filepath.Join(j.temp, "agent.sock"),
+	} {
+		env.SetService(name, value)
+	}
+	if user := o.JobUser; user != nil {
+		env["HOME"], env["USER"], env["LOGNAME"] = user.Home, user.Name, user.Name
+	}
+	if env["TERM"] == "" {
+		env["TERM"] = "xterm-256color"
+	}
+	delete(env, "PWD") // of the agent
+	return env
+}
+
+// secretNames are patterns of the names of variables whose values are secret.
+var secretNames = []string{"*_PASSWORD", "*_SECRET", "*_TOKEN", "*_PRIVATE_KEY", "*_ACCESS_KEY", "*_SECRET_KEY", "*_CONNECTION_STRING"}
+
+// redactVariables keeps the values of variables with telling names out of the log.
+func (j *job) redactVariables(env map[string]string) {
+	var values []string
+	for name, value := range env {
+		if slices.ContainsFunc(secretNames, func(pattern string) bool { ok, _ := path.Match(pattern, name); return ok }) {
+			values = append(values, value)
+		}
+	}
+	j.redactor.Add(values...)
+}
+
+// addSecrets gives the job the secrets that its step asks for.
+func (j *job) addSecrets() error {
+	for _, secret := range j.spec.Step.Secrets {
+		if protected(secret.Variable) {
+			return fmt.Errorf("the secret %s cannot be put into %s, which is the agent's own", secret.Key, secret.Variable)
+		}
+		value, err := j.api.Secret(j.ctx, j.spec.ID, secret.Key)
+		if err != nil {
+			return fmt.Errorf("get the secret %s: %w", secret.Key, err)
+		}
+		if short := j.redactor.Add(value); short > 0 {
+			j.sh.Warning("The secret %s is too short to be kept out of the log", secret.Key)
+		}
+		j.sh.Env.Set(secret.Variable, value)
+	}
+	return nil
+}
+
+// protectedNames are the variables that secrets must not be put into, because they decide what is run.
+var protectedNames = []string{
+	"AGENT_ACCESS_TOKEN", "AGENT_DEBUG", "AGENT_ENDPOINT", "AGENT_JOB_TIMEOUT_FILE", "AGENT_PID",
+	"ARTIFACT_PATHS", "ARTIFACT_UPLOAD_DESTINATION",
+	"BIN_PATH", "BUILD_PATH", "CONFIG_PATH", "HOOKS_PATH", "PLUGINS_PATH",
+	"CHECKOUT_OVERRIDE_MODE", "COMMAND_EVAL", "CONTAINER_COUNT",
+	"GIT_CHECKOUT_FLAGS", "GIT_CHECKOUT_TIMEOUT", "GIT_CLEAN_FLAGS", "GIT_CLONE_FLAGS", "GIT_CLONE_MIRROR_FLAGS",
+	"GIT_COMMIT_VERIFICATION", "GIT_FETCH_FLAGS", "GIT_MIRRORS_LOCK_TIMEOUT", "GIT_MIRRORS_PATH",
+	"GIT_MIRRORS_SKIP_UPDATE", "GIT_MIRROR_CHECKOUT_MODE", "GIT_REMOTE_MIRROR_URL", "GIT_SKIP_FETCH_EXISTING_COMMITS",
+	"GIT_SPARSE_CHECKOUT_MODE", "GIT_SPARSE_CHECKOUT_PATHS", "GIT_SUBMODULES", "GIT_SUBMODULE_CLONE_CONFIG",
+	"HOOKS_SHELL", "SHELL", "JOB_CONTEXT_DIR", "KUBERNETES_EXEC", "LOCAL_HOOKS_ENABLED",
+	"PLUGINS_ENABLED", "PLUGINS_ALWAYS_CLONE_FRESH", "REFSPEC", "REPO", "SKIP_CHECKOUT", "SSH_KEYSCAN",
+}
+
+func protected(variable string) bool {
+	name, ok := environ.Short(variable)
+	return ok && slices.Contains(protectedNames, name)
+}
+
+// A refusal is a job that this agent does not run, and why.
+type refusal struct {
+	reason  string
+	message string
+}
+
+func (r *refusal) Error() string { return r.message }
+
+// check refuses what this agent cannot run.
+func (j *job) check() error {
+	if plugins := strings.TrimSpace(j.sh.Env.Service("PLUGINS")); plugins != "" && plugins != "[]" && plugins != "null" {
+		return &refusal{agentRefused, "The step has plugins, which this agent cannot run. Run it on a buildkite-agent, or replace the plugins by hooks and commands."}
+	}
+	if j.spec.Step.Signed() {
+		return &refusal{signatureRejected, "The step is signed, and this agent has no key to verify signatures with."}
+	}
+	return nil
+}
+
+var errNoCommand = errors.New("the step has no command, and there is no command hook")

@@ -1,0 +1,90 @@
+package account
+
+import (
+	"strings"
+	"time"
+
+	"stackyard/internal/platform/db"
+	"stackyard/internal/platform/identity"
+)
+
+// foldEmail returns an email as users are known by it.
+func foldEmail(email string) string { return strings.ToLower(strings.TrimSpace(email)) }
+
+// credentials are what a user is recognized by.
+type credentials struct {
+	userID       string
+	email        string
+	passwordHash string // "" for none
+}
+
+const selectCredentials = `SELECT id, email, password_hash FROM users`
+
+func scanCredentials(scan db.Scan) (c credentials, err error) {
+	return c, scan(&c.userID, &c.email, db.ToText(&c.passwordHash))
+}
+
+func credentialsByEmail(q *db.Q, email string) (credentials, error) {
+	return db.One(q, scanCredentials, selectCredentials+` WHERE email = $1`, email)
+}
+
+func credentialsByID(q *db.Q, userID string) (credentials, error) {
+	return db.One(q, scanCredentials, selectCredentials+` WHERE id = $1`, userID)
+}
+
+func setPasswordHash(q *db.Q, userID, hash string) error {
+	_, err := q.Exec(`UPDATE users SET password_hash = $2 WHERE id = $1`, userID, hash)
+	return err
+}
+
+const selectSession = `SELECT id, user_id, method, address, user_agent, created_at, seen_at, expires_at FROM sessions`
+
+func scanSession(scan db.Scan) (s Session, err error) {
+	return s, scan(&s.ID, &s.UserID, &s.Method, &s.Address, &s.UserAgent, db.ToTime(&s.CreatedAt), db.ToTime(&s.SeenAt), db.ToTime(&s.ExpiresAt))
+}
+
+func sessionByHash(q *db.Q, hash string) (Session, error) {
+	return db.One(q, scanSession, selectSession+` WHERE hash = $1`, hash)
+}
+
+func sessionsOf(q *db.Q, userID string, now time.Time) ([]Session, error) {
+	return db.All(q, scanSession, selectSession+` WHERE user_id = $1 AND expires_at > $2 ORDER BY seen_at DESC, id DESC`, userID, db.Micros(now))
+}
+
+func insertSession(q *db.Q, hash string, s Session) error {
+	_, err := q.Exec(`
+		INSERT INTO sessions (id, user_id, hash, method, address, user_agent, created_at, seen_at, expires_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
+		s.ID, s.UserID, hash, s.Method, s.Address, s.UserAgent, db.Micros(s.CreatedAt), db.Micros(s.SeenAt), db.Micros(s.ExpiresAt))
+	return err
+}
+
+func updateSession(q *db.Q, s Session) error {
+	_, err := q.Exec(`UPDATE sessions SET address = $2, seen_at = $3, expires_at = $4 WHERE id = $1`,
+		s.ID, s.Address, db.Micros(s.SeenAt), db.Micros(s.ExpiresAt))
+	return err
+}
+
+func deleteSession(q *db.Q, hash string) error {
+	ended, err := q.Exec(`DELETE FROM sessions WHERE hash = $1`, hash)
+	return noteEnd(q, ended, err)
+}
+
+// deleteOtherSessions ends all sessions of a user but one; "" keeps none.
+func deleteOtherSessions(q *db.Q, userID, keep string) error {
+	ended, err := q.Exec(`DELETE FROM sessions WHERE user_id = $1 AND id <> $2`, userID, keep)
+	return noteEnd(q, ended, err)
+}
+
+// noteEnd has pages that are followed in sessions find out that these have ended.
+func noteEnd(q *db.Q, ended int64, err error) error {
+	if err != nil || ended == 0 {
+		return err
+	}
+	return identity.NoteChange(q)
+}
+
+func deleteExpiredSessions(q *db.Q, now time.Time) error {
+	_, err := q.Exec(`DELETE FROM sessions WHERE expires_at <= $1`, db.Micros(now))
+	return err
+}

@@ -1,0 +1,186 @@
+package account
+
+import (
+	"context"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"stackyard/internal/platform/core"
+	"stackyard/internal/platform/db"
+	"stackyard/internal/platform/identity"
+	"stackyard/internal/platform/seal"
+)
+
+// An AccessToken is one that its user made, as they see it afterwards: without its value.
+type AccessToken struct {
+	ID            string
+	Description   string
+	Scopes        identity.Scopes
+	Organizations []string // names of those it reaches
+	CreatedAt     time.Time
+	ExpiresAt     time.Time // zero: never
+	// LastUsedAt and LastUsedAddress tell of the latest use, to a minute or two; zero for none.
+	LastUsedAt      time.Time
+	LastUsedAddress string
+}
+
+// A TokenWish is what somebody wants of a new access token.
+type TokenWish struct {
+	Description     string
+	Scopes          identity.Scopes
+	OrganizationIDs []string
+	ExpiresAt       time.Time // zero: never
+}
+
+const (
+	maxDescription = 255
+	// maxTokens is the number of access tokens that one person may have made.
+	maxTokens = 500
+)
+
+// Tokens returns the access tokens that a user made, the latest first. Those that applications got are
+// not among them.
+func (s *Service) Tokens(ctx context.Context, userID string) (list []AccessToken, err error) {
+	err = s.db.Read(ctx, func(q *db.Q) (err error) {
+		list, err = tokensOf(q, userID)
+		return err
+	})
+	return list, err
+}
+
+// CreateToken makes an access token and returns its value, which can never be seen again. An error of
+// kind Unprocessable has Fields.
+func (s *Service) CreateToken(ctx context.Context, userID string, wish TokenWish) (value string, t AccessToken, err error) {
+	t = AccessToken{
+		ID:          core.NewID(),
+		Description: strings.TrimSpace(wish.Description),
+		Scopes:      wish.Scopes,
+		CreatedAt:   s.clock(),
+		ExpiresAt:   wish.ExpiresAt,
+	}
+	value = seal.NewToken(identity.AccessTokenPrefix)
+	err = s.directory.Change(ctx, func(q *db.Q) error {
+		reached, err := s.checkWish(q, userID, wish)
+		if err != nil {
+			return err
+		}
+		t.Organizations = nil
+		for _, o := range reached {
+			t.Organizations = append(t.Organizations, o.Name)
+		}
+		return insertToken(q, userID, seal.HashToken(value), t, reached)
+	})
+	return value, t, err
+}
+
+// checkWish returns the organizations that a token is to reach, or what is wrong with the wish.
+func (s *Service) checkWish(q *db.Q, userID string, wish TokenWish) ([]identity.Organization, error) {
+	var p core.Problems
+	switch n := utf8.RuneCountInString(strings.TrimSpace(wish.Description)); {
+	case n == 0:
+		p.Add("description", "is required")
+	case n > maxDescription:
+		p.Add("description", "must not be longer than %d characters", maxDescription)
+	}
+	if unknown := wish.Scopes.Unknown(); unknown != "" {
+		p.Add("scopes", "must be known ones, and these are not: %s", unknown)
+	}
+	if len(wish.Scopes) == 0 {
+		p.Add("scopes", "must be at least one")
+	}
+	if !wish.ExpiresAt.IsZero() && !wish.ExpiresAt.After(s.clock()) {
+		p.Add("expires", "must be in the future")
+	}
+	mine, err := identity.OrganizationsOf(q, userID)
+	if err != nil {
+		return nil, err
+	}
+	reached := pick(mine, wish.OrganizationIDs)
+	if len(reached) == 0 || len(reached) != len(wish.OrganizationIDs) {
+		p.Add("organizations", "must be at least one of yours")
+	}
+	if made, err := countTokens(q, userID); err != nil {
+		return nil, err
+	} else if made >= maxTokens {
+		p.Add("description", "cannot be that of another token: you have %d, so revoke one first", made)
+	}
+	return reached, p.Err()
+}
+
+// pick returns those of the organizations that have one of the ids.
+func pick(orgs []identity.Organization, ids []string) (picked []identity.Organization) {
+	for _, o := range orgs {
+		for _, id := range ids {
+			if o.ID == id {
+				picked = append(picked, o)
+			}
+		}
+	}
+	return picked
+}
+
+// RevokeToken ends an access token that a user made, at once in this process and within a second in
+// others.
+func (s *Service) RevokeToken(ctx context.Context, userID, id string) error {
+	return s.directory.Change(ctx, func(q *db.Q) error {
+		ended, err := q.Exec(`DELETE FROM access_tokens WHERE id = $1 AND user_id = $2 AND grant_id IS NULL`, id, userID)
+		if err == nil && ended == 0 {
+			err = core.Errorf(core.NotFound, "You have no such access token. It may have been revoked already.")
+		}
+		return err
+	})
+}
+
+func tokensOf(q *db.Q, userID string) ([]AccessToken, error) {
+	tokens, err := db.All(q, scanToken, `
+		SELECT id, description, scopes, created_at, expires_at, last_used_at, last_used_address
+		FROM access_tokens
+		WHERE user_id = $1 AND grant_id IS NULL
+		ORDER BY created_at DESC, id DESC`, userID)
+	if err != nil {
+		return nil, err
+	}
+	type reach struct{ token, organization string }
+	reached, err := db.All(q, func(scan db.Scan) (r reach, err error) { return r, scan(&r.token, &r.organization) }, `
+		SELECT a.token_id, o.name
+		FROM access_tokens t
+		JOIN access_token_organizations a ON a.token_id = t.id
+		JOIN organizations o ON o.id = a.organization_id
+		WHERE t.user_id = $1 AND t.grant_id IS NULL
+		ORDER BY o.name, o.slug`, userID)
+	if err != nil {
+		return nil, err
+	}
+	names := make(map[string][]string)
+	for _, r := range reached {
+		names[r.token] = append(names[r.token], r.organization)
+	}
+	for i := range tokens {
+		tokens[i].Organizations = names[tokens[i].ID]
+	}
+	return tokens, nil
+}
+
+func scanToken(scan db.Scan) (t AccessToken, err error) {
+	return t, scan(&t.ID, &t.Description, db.ToJSON(&t.Scopes), db.ToTime(&t.CreatedAt), db.ToTime(&t.ExpiresAt), db.ToTime(&t.LastUsedAt), db.ToText(&t.LastUsedAddress))
+}
+
+func countTokens(q *db.Q, userID string) (n int, err error) {
+	err = q.QueryRow(`SELECT COUNT(*) FROM access_tokens WHERE user_id = $1 AND grant_id IS NULL`, userID).Scan(&n)
+	return n, err
+}
+
+func insertToken(q *db.Q, userID, hash string, t AccessToken, reached []identity.Organization) error {
+	_, err := q.Exec(`
+		INSERT INTO access_tokens (id, user_id, hash, description, scopes, created_at, expires_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7)`,
+		t.ID, userID, hash, t.Description, db.JSON(t.Scopes), db.Micros(t.CreatedAt), db.Micros(t.ExpiresAt))
+	for _, o := range reached {
+		if err != nil {
+			return err
+		}
+		_, err = q.Exec(`INSERT INTO access_token_organizations (token_id, organization_id) VALUES ($1, $2)`, t.ID, o.ID)
+	}
+	return err
+}

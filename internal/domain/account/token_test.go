@@ -1,0 +1,126 @@
+package account
+
+import (
+	"context"
+	"log/slog"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"stackyard/internal/platform/core"
+	"stackyard/internal/platform/identity"
+)
+
+// wish is a token that Ada may have.
+func (s *scene) wish() TokenWish {
+	return TokenWish{Description: " laptop ", Scopes: identity.Scopes{identity.ReadBuilds}, OrganizationIDs: []string{s.org.ID}, ExpiresAt: s.now.Add(time.Hour)}
+}
+
+func (s *scene) token() (value string, t AccessToken) {
+	s.t.Helper()
+	value, t, err := s.CreateToken(s.t.Context(), s.ada.ID, s.wish())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return value, t
+}
+
+func (s *scene) tokens(u identity.User) []AccessToken {
+	s.t.Helper()
+	list, err := s.Tokens(s.t.Context(), u.ID)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return list
+}
+
+func TestCreateToken_WorksUntilItIsRevoked(t *testing.T) {
+	each(t, func(t *testing.T, s *scene) {
+		value, made := s.token()
+		caller, err := s.directory.Authenticate(t.Context(), value)
+		if err != nil || caller.User.ID != s.ada.ID || !caller.HasScope(identity.ReadBuilds) || caller.HasScope(identity.WriteBuilds) || caller.Membership(s.org.ID) == nil {
+			t.Fatalf("got %+v, %v", caller, err)
+		}
+		list := s.tokens(s.ada)
+		if len(list) != 1 || list[0].ID != made.ID || list[0].Description != "laptop" || strings.Join(list[0].Organizations, "") != "Acme" || !list[0].ExpiresAt.Equal(s.now.Add(time.Hour)) {
+			t.Errorf("got %+v", list)
+		}
+		wantKind(t, s.RevokeToken(t.Context(), s.bo.ID, made.ID), core.NotFound, "no such access token")
+		if err := s.RevokeToken(t.Context(), s.ada.ID, made.ID); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.directory.Authenticate(t.Context(), value); core.KindOf(err) != core.Unauthorized {
+			t.Errorf("it still works: %v", err)
+		}
+	})
+}
+
+func TestCreateToken_SaysAllThatIsWrong(t *testing.T) {
+	each(t, func(t *testing.T, s *scene) {
+		elsewhere := identity.Organization{ID: core.NewID(), Slug: "rival", Name: "Rival", CreatedAt: s.now}
+		s.exec(`INSERT INTO organizations (id, slug, name, features, limits, created_at) VALUES ($1, 'rival', 'Rival', '{}', '{}', 0)`, elsewhere.ID)
+		for name, c := range map[string]struct {
+			change func(*TokenWish)
+			want   string
+		}{
+			"no description":       {func(w *TokenWish) { w.Description = "  " }, "description is required"},
+			"a long description":   {func(w *TokenWish) { w.Description = strings.Repeat("é", 256) }, "description must not be longer"},
+			"no scope":             {func(w *TokenWish) { w.Scopes = nil }, "scopes must be at least one"},
+			"an unknown scope":     {func(w *TokenWish) { w.Scopes = identity.Scopes{"fly"} }, "these are not: fly"},
+			"no organization":      {func(w *TokenWish) { w.OrganizationIDs = nil }, "organizations must be at least one of yours"},
+			"another organization": {func(w *TokenWish) { w.OrganizationIDs = append(w.OrganizationIDs, elsewhere.ID) }, "organizations must be at least one of yours"},
+			"in the past":          {func(w *TokenWish) { w.ExpiresAt = s.now }, "expires must be in the future"},
+		} {
+			t.Run(name, func(t *testing.T) {
+				w := s.wish()
+				c.change(&w)
+				_, _, err := s.CreateToken(t.Context(), s.ada.ID, w)
+				wantKind(t, err, core.Unprocessable, c.want)
+			})
+		}
+		if list := s.tokens(s.ada); len(list) != 0 {
+			t.Errorf("%d were made", len(list))
+		}
+	})
+}
+
+func TestUses_AreWrittenTogetherAndNeverGoBack(t *testing.T) {
+	each(t, func(t *testing.T, s *scene) {
+		_, made := s.token()
+		here, there := NewUses(s.db, s.clock, slog.New(slog.DiscardHandler)), NewUses(s.db, s.clock, slog.New(slog.DiscardHandler))
+		early := s.now
+		there.Note(made.ID, netip.MustParseAddr("192.0.2.1"))
+		s.now = s.now.Add(time.Minute)
+		here.Note(made.ID, netip.MustParseAddr("192.0.2.2"))
+		here.Note(core.NewID(), netip.MustParseAddr("192.0.2.2")) // revoked meanwhile
+		if got := s.tokens(s.ada)[0]; !got.LastUsedAt.IsZero() {
+			t.Errorf("a use cost a write: %+v", got)
+		}
+		if err := here.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := there.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.tokens(s.ada)[0]; !got.LastUsedAt.Equal(early.Add(time.Minute)) || got.LastUsedAddress != "192.0.2.2" {
+			t.Errorf("got %+v", got)
+		}
+	})
+}
+
+func TestUses_WritesWhatIsLeftWhenItEnds(t *testing.T) {
+	each(t, func(t *testing.T, s *scene) {
+		_, made := s.token()
+		uses := NewUses(s.db, s.clock, slog.New(slog.DiscardHandler))
+		uses.Note(made.ID, netip.MustParseAddr("192.0.2.1"))
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := uses.Run(ended); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.tokens(s.ada)[0]; got.LastUsedAt.IsZero() {
+			t.Error("it was not written")
+		}
+	})
+}

@@ -1,0 +1,137 @@
+package agents
+
+import (
+	"context"
+
+	"stackyard/internal/domain/builds"
+	"stackyard/internal/domain/clusters"
+	"stackyard/internal/platform/core"
+	"stackyard/internal/platform/db"
+	"stackyard/internal/platform/identity"
+	"stackyard/internal/rules/flow"
+)
+
+// accept gives an agent the job that it was offered, again when it did not hear the answer.
+func (s *Service) accept(ctx context.Context, a speaking, jobID string) (taken, error) {
+	err := s.builds.Accept(ctx, a.OrganizationID, jobID, a.ID)
+	if err != nil {
+		a.session.doubt()
+		return taken{}, err
+	}
+	s.dispatch.Accepted(a.ID)
+	return s.taken(ctx, a.Agent, jobID)
+}
+
+// acquire gives an agent a job that it was not offered: one that is scheduled, or reserved, in the agent's
+// cluster. Every refusal that time will not mend is Unprocessable: by that alone those who started the
+// agent learn that the job was not run.
+func (s *Service) acquire(ctx context.Context, a speaking, jobID string) (taken, error) {
+	if a.OnlyJob != "" && a.OnlyJob != jobID {
+		return taken{}, core.Errorf(core.Unprocessable, "This agent has registered for another job")
+	}
+	t, err := s.taken(ctx, a.Agent, jobID)
+	if core.KindOf(err) == core.NotFound {
+		return t, core.Errorf(core.Unprocessable, noJob)
+	}
+	if err != nil {
+		return t, err
+	}
+	var hostedOn clusters.Platform
+	err = s.db.Read(ctx, func(q *db.Q) (err error) {
+		hostedOn, err = clusters.PlatformOf(q, a.OrganizationID, t.Job.QueueID)
+		return err
+	})
+	if err != nil {
+		return t, err
+	}
+	if hostedOn != "" { // whose agents the service itself runs
+		return t, core.Errorf(core.Unprocessable, noJob)
+	}
+	switch {
+	case t.Job.Type != flow.Script:
+		return t, core.Errorf(core.Unprocessable, "Only command jobs are run by agents")
+	case t.Build.ClusterID != a.ClusterID:
+		return t, core.Errorf(core.Unprocessable, "The job is for another cluster")
+	case a.job.JobID != "" && a.job.JobID != jobID:
+		return t, core.Errorf(core.Unprocessable, "This agent has another job")
+	case notYet(t.Job.State):
+		return t, core.Errorf(core.Locked, "The job is %s; it cannot be run yet", t.Job.APIState())
+	}
+	may := func(q *db.Q) error { return s.checkReserved(q, a.Agent, jobID) }
+	if err := s.builds.AcquireIf(ctx, a.OrganizationID, jobID, a.ID, may); err != nil {
+		return t, err
+	}
+	t.Job.State = flow.Accepted
+	return t, nil
+}
+
+// notYet reports whether a job in that state will be for an agent later.
+func notYet(state flow.JobState) bool {
+	switch state {
+	case flow.Pending, flow.Waiting, flow.Limiting, flow.Limited, flow.PlatformLimiting, flow.PlatformLimited:
+		return true
+	}
+	return false
+}
+
+// taken is a job that an agent has, with all that the agent must know of it.
+type taken struct {
+	held
+	env   map[string]string
+	token string
+}
+
+func (s *Service) taken(ctx context.Context, a *Agent, jobID string) (t taken, err error) {
+	org, err := s.dir.OrganizationByID(ctx, a.OrganizationID)
+	if err != nil {
+		return t, err
+	}
+	var cluster clusters.Cluster
+	err = s.db.Read(ctx, func(q *db.Q) (err error) {
+		if t.Job, t.Build, t.Pipeline, err = builds.Whole(q, org.ID, jobID); err != nil {
+			return err
+		}
+		cluster, err = clusters.ByID(q, org.ID, a.ClusterID)
+		return err
+	})
+	if err != nil {
+		return t, err
+	}
+	env, err := s.builds.CheckoutEnvironment(org, t.Pipeline, t.Build, t.Job)
+	if err != nil {
+		return t, err
+	}
+	t.env = jobEnvironment(env, a, cluster.Name)
+	t.token = s.signer.issue(jobToken{organizationID: org.ID, agentID: a.ID, jobID: jobID})
+	return t, nil
+}
+
+// JobForStack returns the variables and the command of a job, as a stack of the cluster sees them.
+func (s *Service) JobForStack(q *db.Q, org *identity.Organization, clusterID, jobID string) (env map[string]string, command string, err error) {
+	h := held{}
+	if h.Job, h.Build, h.Pipeline, err = builds.Whole(q, org.ID, jobID); err != nil {
+		return nil, "", err
+	}
+	cluster, err := clusters.ByID(q, org.ID, clusterID)
+	if err != nil {
+		return nil, "", err
+	}
+	if env, err = s.builds.CheckoutEnvironment(org, h.Pipeline, h.Build, h.Job); err != nil {
+		return nil, "", err
+	}
+	return jobEnvironment(env, nil, cluster.Name), h.Job.Work.Command, nil
+}
+
+// StartedBy reports whether an agent may have been started by a stack: it was when it registered with a token
+// that the stack issued, and it was not when it waits for jobs by itself. An agent that acquires a job with an
+// agent token could be anyone's.
+func StartedBy(q *db.Q, orgID, agentID, stackID string) (bool, error) {
+	a, err := byID(q, orgID, agentID)
+	if err != nil {
+		return false, err
+	}
+	if a.StackID != "" {
+		return a.StackID == stackID, nil
+	}
+	return a.Ignored, nil
+}

@@ -1,0 +1,190 @@
+package agents
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"net/http"
+	"slices"
+
+	"stackyard/internal/domain/builds"
+	"stackyard/internal/platform/core"
+	"stackyard/internal/platform/route"
+)
+
+func (s *Service) acceptRoutes() []route.Route {
+	return []route.Route{
+		{
+			Method: http.MethodPut, Path: jobPath + "/accept", Tag: agentTag, Summary: "Accept the job that was offered",
+			Auth:    route.Session,
+			Errors:  []int{http.StatusUnprocessableEntity},
+			Handler: route.On(s.loadSpeaking, s.putAccept),
+		},
+		{
+			Method: http.MethodPut, Path: jobPath + "/acquire", Tag: agentTag, Summary: "Take a job that was not offered",
+			Description: "422 when the job cannot be taken any more, or not by this agent; 423 when it cannot be taken yet.",
+			Auth:        route.Session,
+			Errors:      []int{http.StatusUnprocessableEntity, http.StatusLocked},
+			Handler:     route.On(s.loadSpeaking, s.putAcquire),
+		},
+	}
+}
+
+// The bounds of what agents send of a job's log.
+const (
+	maxChunk      = 102400 // bytes
+	chunkInterval = 1      // seconds
+)
+
+type takenJobView struct {
+	ID                    string            `json:"id"`
+	State                 string            `json:"state"`
+	Env                   map[string]string `json:"env"`
+	Token                 string            `json:"token" doc:"Good for all that is said about this job, while it runs."`
+	Step                  takenStepView     `json:"step"`
+	MatrixPermutation     map[string]any    `json:"matrix_permutation,omitempty"`
+	ChunksMaxSizeBytes    int               `json:"chunks_max_size_bytes"`
+	ChunksIntervalSeconds int               `json:"chunks_interval_seconds"`
+	Priority              int               `json:"priority"`
+	RunnableAt            core.Time         `json:"runnable_at"`
+}
+
+// takenStepView is the step as it was written, as far as agents read it.
+type takenStepView struct {
+	Command   string            `json:"command,omitempty"`
+	Plugins   json.RawMessage   `json:"plugins,omitempty"`
+	Env       map[string]string `json:"env,omitempty"`
+	Matrix    any               `json:"matrix,omitempty"`
+	Signature any               `json:"signature,omitempty"`
+	Secrets   []stepSecretView  `json:"secrets,omitempty"`
+	Image     any               `json:"image,omitempty"`
+	Checkout  any               `json:"checkout,omitempty"`
+	Cache     any               `json:"cache,omitempty"`
+}
+
+type stepSecretView struct {
+	Key      string `json:"key"`
+	Variable string `json:"environment_variable"`
+}
+
+func (t taken) view() takenJobView {
+	return takenJobView{
+		ID:                    t.Job.ID,
+		State:                 string(t.Job.State),
+		Env:                   t.env,
+		Token:                 t.token,
+		Step:                  stepView(t.Job.StepWork),
+		MatrixPermutation:     permutation(t.Job.Matrix),
+		ChunksMaxSizeBytes:    maxChunk,
+		ChunksIntervalSeconds: chunkInterval,
+		Priority:              t.Job.Priority,
+		RunnableAt:            core.At(t.Job.RunnableAt),
+	}
+}
+
+func stepView(w builds.Work) takenStepView {
+	return takenStepView{
+		Command:   w.Command,
+		Plugins:   w.Plugins,
+		Env:       w.Env,
+		Matrix:    w.Attributes["matrix"],
+		Signature: w.Attributes["signature"],
+		Secrets:   lastOfEach(stepSecrets(w.Attributes["secrets"])),
+		Image:     w.Attributes["image"],
+		Checkout:  w.Attributes["checkout"],
+		Cache:     w.Attributes["cache"],
+	}
+}
+
+// permutation returns the values that a job of a matrix has, by dimension; the only dimension of a simple
+// matrix has no name.
+func permutation(matrix any) map[string]any {
+	switch values := matrix.(type) {
+	case nil:
+		return nil
+	case map[string]any:
+		return values
+	default:
+		return map[string]any{"": values}
+	}
+}
+
+// stepSecrets reads the ways to write which secrets a step needs: a list of keys, of variables with keys, or
+// keys by the names of variables.
+func stepSecrets(written any) []stepSecretView {
+	var secrets []stepSecretView
+	switch w := written.(type) {
+	case string:
+		secrets = append(secrets, stepSecretView{w, w})
+	case []any:
+		for _, item := range w {
+			secrets = append(secrets, stepSecret(item)...)
+		}
+	case map[string]any:
+		for _, variable := range slices.Sorted(maps.Keys(w)) {
+			if key, ok := w[variable].(string); ok {
+				secrets = append(secrets, stepSecretView{key, variable})
+			}
+		}
+	}
+	return secrets
+}
+
+// lastOfEach returns the last secret of each variable.
+func lastOfEach(secrets []stepSecretView) []stepSecretView {
+	last := make(map[string]int, len(secrets))
+	for i, s := range secrets {
+		last[s.Variable] = i
+	}
+	var kept []stepSecretView
+	for i, s := range secrets {
+		if last[s.Variable] == i {
+			kept = append(kept, s)
+		}
+	}
+	return kept
+}
+
+func stepSecret(item any) []stepSecretView {
+	fields, ok := item.(map[string]any)
+	if !ok {
+		return stepSecrets(item)
+	}
+	key, ok := fields["key"].(string)
+	if !ok {
+		return stepSecrets(fields)
+	}
+	variable, ok := fields["environment_variable"].(string)
+	if !ok {
+		variable = key
+	}
+	return []stepSecretView{{key, variable}}
+}
+
+func (s *Service) putAccept(r *route.Request, a speaking) (takenJobView, error) {
+	id, err := r.PathID("job", noJob)
+	if err != nil {
+		return takenJobView{}, err
+	}
+	return s.give(r, a, id, s.accept)
+}
+
+func (s *Service) putAcquire(r *route.Request, a speaking) (takenJobView, error) {
+	id, err := r.PathID("job", noJob)
+	if err != nil {
+		return takenJobView{}, core.Errorf(core.Unprocessable, noJob)
+	}
+	return s.give(r, a, id, s.acquire)
+}
+
+// give gives a job to an agent, which is there then.
+func (s *Service) give(r *route.Request, a speaking, jobID string, how func(context.Context, speaking, string) (taken, error)) (takenJobView, error) {
+	if err := s.revive(r.Context(), a); err != nil {
+		return takenJobView{}, err
+	}
+	t, err := how(r.Context(), a, jobID)
+	if err != nil {
+		return takenJobView{}, err
+	}
+	return t.view(), nil
+}

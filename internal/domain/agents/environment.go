@@ -1,0 +1,91 @@
+package agents
+
+import (
+	"maps"
+	"strings"
+
+	"stackyard/internal/domain/builds"
+	"stackyard/internal/platform/core"
+)
+
+// The prefixes of the variables that the service provides: its own, and the one that published agents,
+// plugins and scripts read.
+const (
+	ownPrefix   = "SERVICE"
+	knownPrefix = "BUILDKITE"
+)
+
+// maxMessage is the length of the longest commit message that a job gets, in bytes. What a process may
+// have in its environment is bounded.
+const maxMessage = 64 << 10
+
+// noRepository stands for the repository of a pipeline that has none: agents insist on one.
+const noRepository = "none"
+
+// jobEnvironment completes the variables of a job for the agent that runs it, or for a stack, which knows
+// none yet.
+func jobEnvironment(env map[string]string, a *Agent, clusterName string) map[string]string {
+	env = maps.Clone(env)
+	set := func(name, value string) { env[ownPrefix+"_"+name] = value }
+	if a != nil {
+		set("AGENT_ID", a.ID)
+		set("AGENT_NAME", a.Name)
+		for _, tag := range a.Tags {
+			name, value, _ := strings.Cut(tag, "=")
+			set("AGENT_META_DATA_"+builds.VariableName(name), value)
+		}
+	}
+	set("CLUSTER_NAME", clusterName)
+	set("MESSAGE", core.CutBytes(env[ownPrefix+"_MESSAGE"], maxMessage))
+	if env[ownPrefix+"_REPO"] == "" {
+		set("REPO", noRepository)
+		set("SKIP_CHECKOUT", "true")
+	}
+	for name, value := range maps.Clone(env) {
+		if rest, ok := strings.CutPrefix(name, ownPrefix); ok && (rest == "" || rest[0] == '_') {
+			env[knownPrefix+rest] = value
+		}
+	}
+	maps.DeleteFunc(env, func(name, _ string) bool { return isAgents(name) })
+	return env
+}
+
+// isAgents reports whether agents set a variable themselves, whatever it was before. They warn of one
+// that they are sent.
+func isAgents(name string) bool {
+	rest, ok := strings.CutPrefix(name, knownPrefix+"_")
+	if !ok {
+		if rest, ok = strings.CutPrefix(name, ownPrefix+"_"); !ok {
+			return false
+		}
+	}
+	if agentsOwn[rest] {
+		return true
+	}
+	for _, prefix := range agentsOwnPrefixes {
+		if strings.HasPrefix(rest, prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+var agentsOwnPrefixes = []string{"CANCEL_", "GIT_MIRROR_", "GIT_MIRRORS_", "REQUEST_HEADER_"}
+
+var agentsOwn = nameSet(`
+	AGENT_ACCESS_TOKEN AGENT_ENDPOINT AGENT_PID AGENT_DEBUG AGENT_DEBUG_HTTP AGENT_EXPERIMENT AGENT_JOB_TIMEOUT_FILE
+	AGENT_DISABLE_WARNINGS_FOR AGENT_TOKEN
+	BIN_PATH BUILD_PATH CONFIG_PATH HOOKS_PATH PLUGINS_PATH SOCKETS_PATH ADDITIONAL_HOOKS_PATHS
+	ENV_FILE ENV_JSON_FILE
+	COMMAND_EVAL PLUGINS_ENABLED LOCAL_HOOKS_ENABLED SSH_KEYSCAN STRICT_SINGLE_HOOKS SHELL HOOKS_SHELL REDACTED_VARS
+	NO_HTTP2 PLUGIN_VALIDATION CHECKOUT_ATTEMPTS CHECKOUT_OVERRIDE_MODE JOB_LOGS_OTLP
+	GIT_CHECKOUT_FLAGS GIT_CLONE_FLAGS GIT_FETCH_FLAGS GIT_CLEAN_FLAGS GIT_CLONE_MIRROR_FLAGS
+	GIT_COMMIT_VERIFICATION GIT_SUBMODULE_CLONE_CONFIG SECRETS_CONFIG`)
+
+func nameSet(list string) map[string]bool {
+	set := make(map[string]bool)
+	for name := range strings.FieldsSeq(list) {
+		set[name] = true
+	}
+	return set
+}

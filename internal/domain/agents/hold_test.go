@@ -1,0 +1,71 @@
+package agents_test
+
+import (
+	"testing"
+	"time"
+
+	"stackyard/internal/app/server"
+	"stackyard/internal/app/server/servertest"
+	"stackyard/internal/domain/agents"
+	"stackyard/internal/platform/db"
+	"stackyard/internal/platform/db/dbtest"
+)
+
+func TestHoldPing_GrowsWithTheIdleTime(t *testing.T) {
+	for _, c := range []struct{ idle, least, most time.Duration }{
+		{-time.Second, 500 * time.Millisecond, time.Second}, // another replica's clock is ahead
+		{0, 500 * time.Millisecond, time.Second},
+		{4 * time.Second, 500 * time.Millisecond, time.Second},
+		{20 * time.Second, 2500 * time.Millisecond, 5 * time.Second},
+		{time.Minute, 5 * time.Second, 10 * time.Second},
+		{30 * 24 * time.Hour, 5 * time.Second, 10 * time.Second},
+	} {
+		for range 100 {
+			if got := agents.HoldPing(c.idle); got < c.least || got > c.most {
+				t.Errorf("idle for %s: held for %s, want %s to %s", c.idle, got, c.least, c.most)
+			}
+		}
+	}
+}
+
+// An agent that leaves after an idle time looks at it when a ping was answered, and then pings again.
+func TestHoldPing_LetsAgentsLeaveOnTime(t *testing.T) {
+	const pause = time.Second // between pings
+	for _, timeout := range []time.Duration{5 * time.Second, 10 * time.Second, time.Minute} {
+		var idle time.Duration
+		for idle < timeout {
+			idle += agents.HoldPing(idle) + pause
+		}
+		if late := idle - timeout; late > 2*time.Second+timeout/4 {
+			t.Errorf("an agent that leaves after %s leaves %s late", timeout, late)
+		}
+	}
+}
+
+func TestPing_IsHeldByTheIdleTimeOfTheAgent(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		var idle time.Duration
+		s := servertest.Start(t, d, func(p *server.Parts) {
+			p.Agents.HoldPing = func(since time.Duration) time.Duration {
+				idle = since
+				return time.Millisecond
+			}
+		})
+		s.Apply(servertest.World)
+		w := &world{Server: s, t: t, ada: s.As(t, servertest.Ada), agent: s.Register(t, nil)}
+		ping(w.agent)
+		wantEqual(t, "idle after it connected", idle, 0)
+		s.Clock.Advance(40 * time.Second)
+		ping(w.agent)
+		wantEqual(t, "idle", idle, 40*time.Second)
+		job := w.job("{command: a}")
+		wantOffer(t, w.agent, job)
+		taken := w.agent.Accept(job)
+		taken.Start()
+		s.Clock.Advance(time.Minute)
+		taken.Finish("0")
+		s.Clock.Advance(3 * time.Second)
+		ping(w.agent)
+		wantEqual(t, "idle after a job", idle, 3*time.Second)
+	})
+}

@@ -1,0 +1,138 @@
+package agents
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"stackyard/internal/domain/builds"
+	"stackyard/internal/platform/core"
+	"stackyard/internal/platform/route"
+	"stackyard/internal/rules/flow"
+)
+
+func (s *Service) jobRoutes() []route.Route {
+	unprocessable := []int{http.StatusUnprocessableEntity}
+	routes := []route.Route{
+		{
+			Method: http.MethodPut, Path: jobPath + "/start", Summary: "Say that a job begins",
+			Description: "422 when it must not: it was canceled meanwhile.",
+			Handler:     route.OnBody(s.loadHolding, s.putStart),
+		},
+		{
+			Method: http.MethodPut, Path: jobPath + "/finish", Summary: "Say how a job ended",
+			Description: "Saying the same again within five minutes changes nothing.",
+			Handler:     route.OnBody(s.loadLate, s.putFinish),
+		},
+		{
+			Method: http.MethodGet, Path: jobPath, Summary: "Ask whether a job is to go on",
+			Description: "It is not when its state is canceling or timing_out, or when the answer is 401.",
+			Handler:     route.On(s.loadHolding, s.getJob),
+		},
+		{
+			Method: http.MethodPut, Path: jobPath, Summary: "Change the timeout of a running job",
+			Handler: route.OnBody(s.loadHolding, s.putJob),
+		},
+		{
+			Method: http.MethodPut, Path: jobPath + "/promise_failure", Summary: "Declare that a running job will fail",
+			Description: "409 when another exit status was declared before.",
+			Status:      http.StatusNoContent,
+			Errors:      append(unprocessable, http.StatusConflict),
+			Handler:     route.OnBody(s.loadHolding, s.putPromise),
+		},
+	}
+	for i := range routes {
+		routes[i].Tag, routes[i].Auth = agentTag, route.Job
+	}
+	return routes
+}
+
+type jobStart struct {
+	StartedAt string `json:"started_at"`
+}
+
+// putStart goes by the time at which the server hears of it.
+func (s *Service) putStart(r *route.Request, h builds.Holding, _ jobStart) (emptyView, error) {
+	return emptyView{}, s.start(r.Context(), r.Org.ID, h)
+}
+
+type jobFinish struct {
+	ExitStatus   *wholeNumber `json:"exit_status"`
+	Signal       string       `json:"signal"`
+	SignalReason string       `json:"signal_reason"`
+	ChunksFailed int          `json:"chunks_failed_count"`
+	IgnoreAgent  bool         `json:"ignore_agent_in_dispatches" doc:"The agent is to be offered no more jobs."`
+}
+
+// wholeNumber is a number that agents write as a text.
+type wholeNumber int32
+
+// UnmarshalJSON reads the number, or its text.
+func (n *wholeNumber) UnmarshalJSON(b []byte) error {
+	parsed, err := strconv.ParseInt(strings.Trim(string(b), `"`), 10, 32)
+	if err != nil {
+		return errors.New("it must be a whole number")
+	}
+	*n = wholeNumber(parsed)
+	return nil
+}
+
+// JSONSchema describes the number.
+func (wholeNumber) JSONSchema() map[string]any {
+	return map[string]any{"type": []string{"string", "integer"}}
+}
+
+// maxReason is the length of the longest signal or reason, in characters.
+const maxReason = 64
+
+func (s *Service) putFinish(r *route.Request, h builds.Holding, body jobFinish) (emptyView, error) {
+	if body.ExitStatus == nil {
+		return emptyView{}, core.Errorf(core.Unprocessable, "exit_status is required")
+	}
+	return emptyView{}, s.finish(r.Context(), r.Org.ID, h, ending{
+		exit: flow.Exit{
+			Status:       int(*body.ExitStatus),
+			Signal:       core.Cut(body.Signal, maxReason),
+			SignalReason: core.Cut(body.SignalReason, maxReason),
+		},
+		missing:      body.ChunksFailed,
+		ignoreOnward: body.IgnoreAgent,
+	})
+}
+
+type jobStateView struct {
+	ID    string        `json:"id"`
+	State flow.JobState `json:"state"`
+}
+
+func (s *Service) getJob(_ *route.Request, h builds.Holding) (jobStateView, error) {
+	return jobStateView{h.JobID, h.State}, nil
+}
+
+type jobUpdate struct {
+	Timeout *wholeNumber `json:"timeout" doc:"Minutes, counted from when the job began."`
+}
+
+type jobUpdatedView struct {
+	ID string `json:"id"`
+}
+
+func (s *Service) putJob(r *route.Request, h builds.Holding, body jobUpdate) (jobUpdatedView, error) {
+	if body.Timeout == nil {
+		return jobUpdatedView{}, core.Errorf(core.Unprocessable, "Only the timeout of a job can be changed")
+	}
+	return jobUpdatedView{h.JobID}, s.builds.SetTimeout(r.Context(), r.Org.ID, h.JobID, h.AgentID, int(*body.Timeout))
+}
+
+type jobPromise struct {
+	ExitStatus int    `json:"exit_status" doc:"Above zero."`
+	Reason     string `json:"reason"`
+}
+
+func (s *Service) putPromise(r *route.Request, h builds.Holding, body jobPromise) (route.Nothing, error) {
+	if body.ExitStatus <= 0 {
+		return route.Nothing{}, core.Errorf(core.Unprocessable, "exit_status must be above zero")
+	}
+	return route.Nothing{}, s.builds.Promise(r.Context(), r.Org.ID, h.JobID, h.AgentID, body.ExitStatus, r.Org.Features.EarlyFailures)
+}

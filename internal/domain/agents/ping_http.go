@@ -1,0 +1,38 @@
+package agents
+
+import (
+	"net/http"
+
+	"stackyard/internal/platform/route"
+)
+
+func (s *Service) pingRoutes() []route.Route {
+	return []route.Route{{
+		Method: http.MethodGet, Path: agentPath + "/ping", Tag: agentTag, Summary: "Ask for a job",
+		Description: "When there is none, the answer is held back for some seconds in case one comes.",
+		Auth:        route.Session,
+		Handler:     route.On(s.loadSpeaking, s.getPing),
+	}}
+}
+
+type pingView struct {
+	Job     *offeredJobView `json:"job,omitempty" doc:"The job to accept."`
+	Action  action          `json:"action,omitempty" doc:"pause: stay and wait. disconnect: leave. Absent: carry on."`
+	Message string          `json:"message,omitempty"`
+}
+
+type offeredJobView struct {
+	ID string `json:"id"`
+}
+
+func (s *Service) getPing(r *route.Request, a speaking) (pingView, error) {
+	if err := s.revive(r.Context(), a); err != nil {
+		return pingView{}, err
+	}
+	told, err := s.ping(r.Context(), a.session)
+	v := pingView{Action: told.action, Message: told.message}
+	if told.jobID != "" {
+		v.Job = &offeredJobView{ID: told.jobID}
+	}
+	return v, err
+}

@@ -1,0 +1,160 @@
+package agents_test
+
+import (
+	"testing"
+	"time"
+
+	"stackyard/internal/app/server/servertest"
+)
+
+// ping asks for a job, and returns its id, "" for none.
+func ping(a *servertest.Agent) string {
+	resp := a.Get("/v3/ping").Want(200)
+	if !resp.Has("job.id") {
+		return ""
+	}
+	return resp.String("job.id")
+}
+
+// wantOffer fails the test unless the agent is offered a job. On a busy machine it may have to ask more
+// than once.
+func wantOffer(t testing.TB, a *servertest.Agent, job string) {
+	t.Helper()
+	for range 200 {
+		if got := ping(a); got != "" {
+			wantEqual(t, "offered", got, job)
+			return
+		}
+	}
+	t.Fatal("no job is offered")
+}
+
+func TestPing_OffersAJobUntilItIsAccepted(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		wantEqual(t, "nothing to do", ping(w.agent), "")
+		job := w.job("{command: a}")
+		wantOffer(t, w.agent, job)
+		wantAt(t, w.show(job), fields{"state": "assigned", "agent.id": w.agent.ID})
+		wantOffer(t, w.agent, job)
+		other := w.Register(t, nil)
+		wantEqual(t, "offered to another", ping(other), "")
+		other.Put("/v3/jobs/"+job+"/accept", nil).Want(422)
+		w.agent.Accept(job)
+		taken := w.agent.Accept(job) // its answer was lost
+		wantAt(t, w.show(job), fields{"state": "accepted"})
+		wantEqual(t, "offered to another", ping(other), "")
+		taken.Start()
+		wantEqual(t, "offered while it runs", ping(w.agent), "")
+		taken.Finish("0")
+		w.agent.Put("/v3/jobs/"+job+"/accept", nil).Want(422)
+		next := w.job("{command: b}")
+		wantOffer(t, w.agent, next)
+	})
+}
+
+func TestPing_OffersAJobToOthersWhenItWasNotAcceptedInTime(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		job := w.job("{command: a}")
+		wantOffer(t, w.agent, job)
+		w.Clock.Advance(31 * time.Second)
+		w.runDue()
+		wantAt(t, w.show(job), fields{"state": "scheduled", "agent": nil})
+		other := w.Register(t, nil)
+		wantOffer(t, other, job)
+		wantEqual(t, "offered to the first", ping(w.agent), "")
+		w.agent.Put("/v3/jobs/"+job+"/accept", nil).Want(422)
+		other.Accept(job)
+	})
+}
+
+func TestPing_MatchesTagsAndQueue(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		job := w.job("{command: a, agents: {os: linux}}")
+		wantEqual(t, "offered without the tag", ping(w.agent), "")
+		wantOffer(t, w.Register(t, fields{"meta_data": []string{"os=linux"}}), job)
+	})
+}
+
+func TestPing_TellsAgentsThatTheQueueIsGone(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		queues := "/v2/organizations/acme/clusters/" + servertest.AcmeClusterID + "/queues"
+		queue := w.ada.Post(queues, fields{"key": "short-lived"}).Want(201).String("id")
+		agent := w.Register(t, fields{"meta_data": []string{"queue=short-lived"}})
+		wantEqual(t, "nothing to do", ping(agent), "")
+		w.ada.Delete(queues + "/" + queue).Want(204)
+		wantAt(t, agent.Get("/v3/ping").Want(200), fields{"action": "disconnect"})
+	})
+}
+
+func TestPing_OfAnAgentThatAcquiresOffersNothing(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		agent := w.Register(t, fields{"ignore_in_dispatches": true, "features": []string{"acquire-job"}})
+		job := w.job("{command: a}")
+		wantEqual(t, "offered", ping(agent), "")
+		taken := agent.Acquire(job).Start()
+		taken.Finish("0")
+		wantEqual(t, "offered after the job", ping(agent), "")
+		agent.Post("/v3/disconnect", nil).Want(200)
+	})
+}
+
+func TestPing_OfAnAgentThatLeavesAfterItsJobOffersNothing(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		job := w.agent.Acquire(w.job("{command: a}")).Start()
+		w.job("{command: b}")
+		job.Put(job.Path("/finish"), fields{"exit_status": "0", "ignore_agent_in_dispatches": true}).Want(200)
+		wantEqual(t, "offered after the job", ping(w.agent), "")
+	})
+}
+
+// The published agent drops a job whose accept was answered with an error, and asks for another.
+func TestPing_OffersAnAcceptedJobAgainUntilItIsStarted(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		job := w.job("{command: a}")
+		wantOffer(t, w.agent, job)
+		w.agent.Accept(job) // the answer is lost
+		for range 8 {
+			w.Clock.Advance(30 * time.Second)
+			w.runDue()
+			wantEqual(t, "offered", ping(w.agent), job)
+		}
+		taken := w.agent.Accept(job).Start()
+		wantEqual(t, "offered while it runs", ping(w.agent), "")
+		taken.Finish("0")
+		wantAt(t, w.show(job), fields{"state": "passed"})
+	})
+}
+
+func TestPing_GivesUpAnAcceptedJobThatIsNeverStarted(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		job := w.job("{command: a}")
+		wantOffer(t, w.agent, job)
+		for range 11 {
+			w.agent.Accept(job)
+			w.Clock.Advance(30 * time.Second)
+			w.agent.Post("/v3/heartbeat", fields{}).Want(200)
+			if w.runDue(); w.show(job).String("state") != "accepted" {
+				break
+			}
+		}
+		wantAt(t, w.show(job), fields{"state": "failed", "signal_reason": "agent_lost", "detail": "Its agent did not start it in time."})
+		wantEqual(t, "offered", ping(w.agent), "")
+	})
+}
+
+func TestPing_GivesUpAJobThatTheAgentForgot(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		agent := w.Register(t, fields{"ignore_in_dispatches": true})
+		job := agent.Acquire(w.job("{command: a}"))
+		ping(agent)
+		w.Clock.Advance(10 * time.Second)
+		ping(agent)
+		w.runDue()
+		wantAt(t, w.show(job.ID), fields{"state": "accepted"})
+		w.Clock.Advance(25 * time.Second)
+		ping(agent)
+		w.runDue()
+		wantAt(t, w.show(job.ID), fields{"state": "failed", "exit_status": -1, "signal_reason": "agent_lost", "detail": "Its agent forgot the job."})
+		job.Get(job.Path("")).Want(401)
+	})
+}

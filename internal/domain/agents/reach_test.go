@@ -1,0 +1,99 @@
+package agents_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"stackyard/internal/app/server/servertest"
+	"stackyard/internal/platform/core"
+	"stackyard/internal/platform/route"
+)
+
+// jobRoutes are the routes that the token of a job opens.
+func jobRoutes(s *servertest.Server) []route.Route {
+	var routes []route.Route
+	for _, r := range s.Routes() {
+		if r.Auth == route.Job {
+			routes = append(routes, r)
+		}
+	}
+	return routes
+}
+
+// fill returns a route's path for a job and a build.
+func fill(path, job, build string) string {
+	segments := strings.Split(path, "/")
+	for i, segment := range segments {
+		switch {
+		case segment == "{job}":
+			segments[i] = job
+		case segment == "{build}":
+			segments[i] = build
+		case strings.HasPrefix(segment, "{"):
+			segments[i] = core.NewID()
+		}
+	}
+	return strings.Join(segments, "/")
+}
+
+func TestJobToken_ReachesItsOwnJobAndBuildAlone(t *testing.T) {
+	whileRunning(t, []string{"{command: a, key: first}", "{command: b, key: second}"}, func(t *testing.T, w *running) {
+		neighbour := w.now().String("jobs.1.id")
+		build, job := w.create()
+		w.take(neighbour)
+		w.take(job)
+		for _, r := range jobRoutes(w.Server) {
+			if strings.Contains(r.Path, "{job}") {
+				for _, other := range []string{neighbour, job, core.NewID()} {
+					w.Do(r.Method, fill(r.Path, other, ""), nil).Want(http.StatusForbidden)
+				}
+				w.Do(r.Method, fill(r.Path, "not-an-id", ""), nil).Want(http.StatusNotFound)
+			}
+			if strings.Contains(r.Path, "{build}") {
+				for _, other := range []string{build, core.NewID()} {
+					w.Do(r.Method, fill(r.Path, "", other), nil).Want(http.StatusForbidden)
+				}
+				w.Do(r.Method, fill(r.Path, "", "not-an-id"), nil).Want(http.StatusNotFound)
+			}
+		}
+	})
+}
+
+func TestJobToken_DoesNotSpeakForItsAgent(t *testing.T) {
+	whileRunning(t, nil, func(t *testing.T, w *running) {
+		for _, r := range w.Routes() {
+			if r.Auth == route.Session {
+				w.Do(r.Method, fill(r.Path, w.job, w.build), nil).Want(http.StatusForbidden)
+			}
+		}
+	})
+}
+
+// late are the ends of paths that are still open for a while when the job has ended.
+var late = []string{"/chunks", "/header_times", "/finish"}
+
+func TestJobToken_IsGoodForNothingWhenTheJobHasEnded(t *testing.T) {
+	whileRunning(t, []string{"{command: a, key: first}", "{command: b, key: second}"}, func(t *testing.T, w *running) {
+		w.end(w.job, 0)
+	routes:
+		for _, r := range jobRoutes(w.Server) {
+			for _, end := range late {
+				if strings.HasSuffix(r.Path, end) {
+					continue routes
+				}
+			}
+			w.Do(r.Method, fill(r.Path, w.job, w.build), nil).Want(http.StatusUnauthorized)
+		}
+	})
+}
+
+func TestJobToken_OfAnotherKindIsUnknown(t *testing.T) {
+	whileRunning(t, nil, func(t *testing.T, w *running) {
+		for _, r := range jobRoutes(w.Server) {
+			for _, token := range []string{"", "svcaj_", "svcaj_AAAA", servertest.AcmeAgent, servertest.Ada} {
+				w.AsAgent(t, token).Do(r.Method, fill(r.Path, w.job, w.build), nil).Want(http.StatusUnauthorized)
+			}
+		}
+	})
+}

@@ -1,0 +1,132 @@
+package agents
+
+import (
+	"crypto/rand"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"stackyard/internal/domain/clusters"
+	"stackyard/internal/platform/core"
+	"stackyard/internal/platform/db"
+)
+
+// The longest texts that an agent may say about itself, in characters.
+const (
+	maxName   = 255
+	maxText   = 255
+	maxOS     = 8 << 10
+	maxTags   = 100
+	maxTag    = 1024
+	queueTag  = "queue"
+	pauseUnit = 5 // minutes of a pause that nobody said anything about
+)
+
+// registration is what an agent says about itself.
+type registration struct {
+	Name     string   `json:"name" doc:"May hold %hostname, %pid and %random, which are filled in; empty: a name is found."`
+	Hostname string   `json:"hostname"`
+	OS       string   `json:"os"`
+	Arch     string   `json:"arch"`
+	Version  string   `json:"version"`
+	Build    string   `json:"build"`
+	Tags     []string `json:"meta_data" doc:"Tags, each key=value. queue=KEY names the queue; without it the agent takes jobs of the cluster's default queue."`
+	Priority string   `json:"priority" doc:"A whole number; agents with a higher one are given jobs first."`
+	PID      int      `json:"pid"`
+	Ignored  bool     `json:"ignore_in_dispatches" doc:"The agent acquires one job by itself, and is offered none."`
+}
+
+// agent makes an agent of what it says about itself.
+func (r *registration) agent() (*Agent, error) {
+	a := &Agent{
+		ID:       core.NewID(),
+		Name:     r.name(),
+		Hostname: r.Hostname,
+		OS:       core.Cut(r.OS, maxOS),
+		Arch:     core.Cut(r.Arch, maxText),
+		Version:  core.Cut(r.Version, maxText),
+		Build:    core.Cut(r.Build, maxText),
+		Ignored:  r.Ignored,
+		State:    NeverConnected,
+		Pause:    Pause{Minutes: pauseUnit},
+	}
+	if n := utf8.RuneCountInString(a.Name); n > maxName {
+		return nil, core.Errorf(core.Unprocessable, "The agent's name must have at most %d characters, not %d", maxName, n)
+	}
+	if n := utf8.RuneCountInString(a.Hostname); n > maxName {
+		return nil, core.Errorf(core.Unprocessable, "The agent's hostname must have at most %d characters, not %d", maxName, n)
+	}
+	if r.Priority != "" {
+		priority, err := strconv.ParseInt(strings.TrimSpace(r.Priority), 10, 32)
+		if err != nil {
+			return nil, core.Errorf(core.Unprocessable, "The agent's priority must be a whole number, not %q", core.Cut(r.Priority, 40))
+		}
+		p := int(priority)
+		a.Priority = &p
+	}
+	return a, checkTags(r.Tags)
+}
+
+func checkTags(tags []string) error {
+	if len(tags) > maxTags {
+		return core.Errorf(core.Unprocessable, "An agent can have at most %d tags, not %d", maxTags, len(tags))
+	}
+	for _, tag := range tags {
+		if n := utf8.RuneCountInString(tag); n > maxTag {
+			return core.Errorf(core.Unprocessable, "A tag must have at most %d characters, not %d", maxTag, n)
+		}
+	}
+	return nil
+}
+
+// queue returns the key of the queue that the tags name, "" when they name none.
+func (r *registration) queue() (string, error) {
+	var key string
+	for _, tag := range r.Tags {
+		name, value, _ := strings.Cut(tag, "=")
+		if name != queueTag || value == key {
+			continue
+		}
+		if key != "" {
+			return "", core.Errorf(core.Unprocessable, "An agent takes the jobs of one queue; the tags name %q and %q", key, value)
+		}
+		key = value
+	}
+	return key, nil
+}
+
+// join puts an agent into the queue of its cluster that it asks for, which its tags then name.
+func (r *registration) join(q *db.Q, a *Agent, key string) error {
+	c, err := clusters.ByID(q, a.OrganizationID, a.ClusterID)
+	if err != nil {
+		return err
+	}
+	queue, err := clusters.QueueForAgents(q, c, key)
+	if err != nil {
+		return err
+	}
+	a.QueueID, a.QueueKey = queue.ID, queue.Key
+	a.Tags = append([]string{}, r.Tags...)
+	if tag := queueTag + "=" + queue.Key; !slices.Contains(a.Tags, tag) {
+		a.Tags = append(a.Tags, tag)
+	}
+	return nil
+}
+
+// name fills in the name that the agent asks for, and finds one where it asks for none.
+func (r *registration) name() string {
+	template := strings.TrimSpace(r.Name)
+	if template == "" {
+		template = "%hostname-%random"
+		if r.Hostname == "" {
+			template = "agent-%random"
+		}
+	}
+	return strings.NewReplacer(
+		"%hostname", r.Hostname,
+		"%pid", fmt.Sprint(r.PID),
+		"%random", strings.ToLower(rand.Text()[:8]),
+	).Replace(template)
+}

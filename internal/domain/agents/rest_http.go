@@ -1,0 +1,150 @@
+package agents
+
+import (
+	"net/http"
+
+	"stackyard/internal/platform/core"
+	"stackyard/internal/platform/db"
+	"stackyard/internal/platform/identity"
+	"stackyard/internal/platform/route"
+)
+
+// restPath is where the agents of an organization are in the REST API.
+const restPath = "/v2/organizations/{org}/agents"
+
+func (s *Service) restRoutes() []route.Route {
+	routes := []route.Route{
+		{
+			Method: http.MethodGet, Path: restPath, Summary: "List agents",
+			Description: "Those that are connected or stopping, oldest first.",
+			Query: append([]route.Param{
+				{Name: "name", Doc: "The name of the agents to list."},
+				{Name: "hostname", Doc: "The host that they run on."},
+				{Name: "version", Doc: "Their version."},
+				{Name: "cluster_queue_id", Doc: "The id of the queue whose jobs they take."},
+			}, route.PageParams...),
+			Handler: route.Do(s.listAgents),
+		},
+		{
+			Method: http.MethodGet, Path: restPath + "/{agent}", Summary: "Get an agent",
+			Description: "In any connection state.",
+			Handler:     route.On(s.loadAgent, s.getAgent),
+		},
+		{
+			Method: http.MethodPut, Path: restPath + "/{agent}/stop", Summary: "Stop an agent",
+			Description: "It takes no more jobs and disconnects. Its job, and the build of that job, are canceled unless force is false.",
+			Handler:     route.OnBody(s.loadAgent, s.putStop),
+		},
+		{
+			Method: http.MethodPut, Path: restPath + "/{agent}/pause", Summary: "Pause an agent",
+			Description: "It is given no jobs until it is resumed, or until the time is over, and stays connected.",
+			Handler:     route.OnBody(s.loadAgent, s.putPause),
+		},
+		{
+			Method: http.MethodPut, Path: restPath + "/{agent}/resume", Summary: "Resume a paused agent",
+			Handler: route.OnBody(s.loadAgent, s.putResume),
+		},
+	}
+	for i := range routes {
+		r := &routes[i]
+		r.Tag, r.Scope = "Agents", identity.ReadAgents
+		if r.Method == http.MethodPut {
+			r.Scope, r.Permission, r.Status = identity.WriteAgents, identity.StopAgents, http.StatusNoContent
+		}
+	}
+	return routes
+}
+
+// loadAgent returns the agent that the path names.
+func (s *Service) loadAgent(r *route.Request) (a *Agent, err error) {
+	id, err := r.PathID("agent", noAgent)
+	if err != nil {
+		return nil, err
+	}
+	err = s.db.Read(r.Context(), func(q *db.Q) (err error) {
+		a, err = byID(q, r.Org.ID, id)
+		return err
+	})
+	return a, err
+}
+
+func (s *Service) listAgents(r *route.Request) (page route.Paged[agentView], err error) {
+	asked, err := r.Page()
+	if err != nil {
+		return page, err
+	}
+	f := filter{name: r.FormQuery("name"), hostname: r.FormQuery("hostname"), version: r.FormQuery("version")}
+	if queue := r.FormQuery("cluster_queue_id"); queue != "" {
+		id, ok := core.ParseID(queue)
+		if !ok {
+			return page, core.Errorf(core.BadRequest, "cluster_queue_id must be the id of a queue")
+		}
+		f.queueID = id
+	}
+	var agents []*Agent
+	var total int
+	err = s.db.Read(r.Context(), func(q *db.Q) (err error) {
+		agents, total, err = list(q, r.Org.ID, f, asked.Size, asked.Offset())
+		return err
+	})
+	if err != nil {
+		return page, err
+	}
+	views, err := s.views(r, agents)
+	return route.PageOf(views, asked, total), err
+}
+
+func (s *Service) getAgent(r *route.Request, a *Agent) (agentView, error) {
+	views, err := s.views(r, []*Agent{a})
+	if err != nil {
+		return agentView{}, err
+	}
+	return views[0], nil
+}
+
+type agentStop struct {
+	Force route.Opt[bool] `json:"force" doc:"Whether the agent's job, and the build of that job, are canceled; true unless given."`
+}
+
+func (s *Service) putStop(r *route.Request, a *Agent, body agentStop) (route.Nothing, error) {
+	force := !body.Force.Set || body.Force.Null || body.Force.Value
+	return route.Nothing{}, s.stop(r.Context(), r.Org.ID, a.ID, force, func(a *Agent) error {
+		if a.State != Connected {
+			return core.Errorf(core.BadRequest, "Can only stop connected agents")
+		}
+		return nil
+	})
+}
+
+type agentPause struct {
+	ownPause
+}
+
+func (s *Service) putPause(r *route.Request, a *Agent, body agentPause) (route.Nothing, error) {
+	var problems core.Problems
+	checkPause(&problems, body.Note, body.minutes())
+	if err := problems.Err(); err != nil {
+		return route.Nothing{}, err
+	}
+	return route.Nothing{}, s.pause(r.Context(), r.Org.ID, a.ID, &r.Caller.User, body.Note, body.minutes(), func(a *Agent) error {
+		switch {
+		case a.State != Connected:
+			return core.Errorf(core.Unprocessable, "Only connected agents may be paused")
+		case !a.Pause.At.IsZero():
+			return core.Errorf(core.Unprocessable, "Agent is already paused")
+		}
+		return nil
+	})
+}
+
+// agentResume is an empty object.
+type agentResume struct{}
+
+func (s *Service) putResume(r *route.Request, a *Agent, _ agentResume) (route.Nothing, error) {
+	return route.Nothing{}, s.resume(r.Context(), r.Org.ID, a.ID, func(a *Agent) error {
+		if a.Pause.At.IsZero() {
+			return core.Errorf(core.Unprocessable, "Agent is not paused")
+		}
+		return nil
+	})
+}

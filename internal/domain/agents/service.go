@@ -1,0 +1,198 @@
+package agents
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"stackyard/internal/domain/builds"
+	"stackyard/internal/domain/clusters"
+	"stackyard/internal/domain/dispatch"
+	"stackyard/internal/domain/joblog"
+	"stackyard/internal/domain/pipelines"
+	"stackyard/internal/platform/blob"
+	"stackyard/internal/platform/bus"
+	"stackyard/internal/platform/core"
+	"stackyard/internal/platform/db"
+	"stackyard/internal/platform/identity"
+	"stackyard/internal/platform/seal"
+)
+
+// Service is what agents and jobs ask of the server, and what people do to agents.
+type Service struct {
+	db           *db.DB
+	dir          *identity.Directory
+	bus          *bus.Bus
+	blobs        *blob.Store
+	clusters     *clusters.Service
+	pipelines    *pipelines.Service
+	builds       *builds.Service
+	logs         *joblog.Service
+	dispatch     *dispatch.Dispatcher
+	public       core.PublicURL
+	clock        core.Clock
+	log          *slog.Logger
+	signer       signer
+	acquisitions acquisitions
+	links        links
+	signing      *signingKeys
+	Settings
+
+	roster          roster
+	presence        presence
+	identityChanged <-chan struct{} // has a token when an organization may have changed
+	queueRemoved    <-chan struct{} // has a token when agents may have lost their queue
+	draining        chan struct{}   // closed when the server is about to stop
+}
+
+// Parts are what the service stands on.
+type Parts struct {
+	DB        *db.DB
+	Directory *identity.Directory
+	Bus       *bus.Bus
+	Blobs     *blob.Store
+	Clusters  *clusters.Service
+	Pipelines *pipelines.Service
+	Builds    *builds.Service
+	Logs      *joblog.Service
+	Dispatch  *dispatch.Dispatcher
+	Key       seal.Key
+	Public    core.PublicURL
+	Content   core.PublicURL // where files are fetched; empty: at Public
+	Clock     core.Clock
+	Log       *slog.Logger
+	Settings
+}
+
+// Settings are how patient the server is with agents. The zero value is the usual.
+type Settings struct {
+	// LostAfter is how long an agent may be silent before it counts as lost.
+	LostAfter time.Duration
+	// HoldPing returns how long a ping is held for an agent that has been idle for some time.
+	HoldPing func(idle time.Duration) time.Duration
+}
+
+// The bounds of LostAfter.
+const (
+	DefaultLostAfter = 3 * time.Minute
+	MinLostAfter     = 15 * time.Second
+)
+
+// New returns the service of the agents in a database.
+func New(p Parts) *Service {
+	s := &Service{
+		db: p.DB, dir: p.Directory, bus: p.Bus, blobs: p.Blobs, clusters: p.Clusters, pipelines: p.Pipelines, builds: p.Builds, logs: p.Logs, dispatch: p.Dispatch,
+		public: p.Public, clock: p.Clock, log: p.Log,
+		signer:       newSigner(p.Key),
+		acquisitions: newAcquisitions(p.Key),
+		links:        newLinks(p.Key, p.Public, p.Content, p.Clock),
+		signing:      &signingKeys{db: p.DB, seal: p.Key, clock: p.Clock},
+		Settings:     p.Settings,
+		roster:       newRoster(),
+		presence:     presence{steady: p.Clock()},
+		draining:     make(chan struct{}),
+	}
+	if s.LostAfter == 0 {
+		s.LostAfter = DefaultLostAfter
+	}
+	if s.HoldPing == nil {
+		s.HoldPing = HoldPing
+	}
+	s.identityChanged, _ = p.Bus.Subscribe(identity.Topic)
+	s.queueRemoved, _ = p.Bus.Subscribe(clusters.QueueRemoved)
+	p.Bus.OnPoll(s.findMissed)
+	p.Builds.Observe(s.observe)
+	p.Builds.NameAgents(names)
+	return s
+}
+
+// Drain has agents that wait for a job be answered at once, from now on.
+func (s *Service) Drain() { close(s.draining) }
+
+// Draining is closed when the server is about to stop, for others who let somebody wait.
+func (s *Service) Draining() <-chan struct{} { return s.draining }
+
+func (s *Service) isDraining() bool {
+	select {
+	case <-s.draining:
+		return true
+	default:
+		return false
+	}
+}
+
+// change changes an agent in one transaction. Nobody else changes it meanwhile, and its sessions, here
+// and in other processes, learn of it.
+func (s *Service) change(ctx context.Context, orgID, agentID string, change func(q *db.Q, a *Agent) error) error {
+	return s.db.Write(ctx, func(q *db.Q) error {
+		a, err := locked(q, orgID, agentID)
+		if err != nil {
+			return err
+		}
+		if err := change(q, a); err != nil {
+			return err
+		}
+		q.Announce(topic(a.ID))
+		return updateAgent(q, a)
+	})
+}
+
+// register adds an agent to the cluster of a token, and returns its session token.
+func (s *Service) register(ctx context.Context, t *identity.AgentToken, only *identity.JobAcquisition, said *registration, a *Agent) (session string, err error) {
+	key, err := said.queue()
+	if err != nil {
+		return "", err
+	}
+	session = seal.NewToken(identity.SessionTokenPrefix)
+	a.OrganizationID, a.ClusterID, a.TokenID, a.TokenName = t.Organization.ID, t.ClusterID, t.ID, t.Description
+	a.CreatedAt = s.clock()
+	return session, s.db.Write(ctx, func(q *db.Q) error {
+		queue := key
+		if only != nil {
+			if queue, err = a.dedicate(q, only, key); err != nil {
+				return err
+			}
+		}
+		if err := said.join(q, a, queue); err != nil {
+			return err
+		}
+		return insertAgent(q, a, seal.HashToken(session))
+	})
+}
+
+// connect notes that an agent is there.
+func (s *Service) connect(ctx context.Context, a *Agent) error {
+	return s.change(ctx, a.OrganizationID, a.ID, func(q *db.Q, a *Agent) error {
+		now := s.clock()
+		if !a.There() && !a.to(a.present(), now) {
+			return errGone
+		}
+		return hear(q, a.ID, now)
+	})
+}
+
+// disconnect notes that an agent goes away. Doing it again changes nothing.
+func (s *Service) disconnect(ctx context.Context, orgID, agentID string) error {
+	return s.change(ctx, orgID, agentID, func(q *db.Q, a *Agent) error {
+		if a.Left() {
+			return nil
+		}
+		now := s.clock()
+		a.to(a.gone(), now)
+		if err := forget(q, a.ID); err != nil {
+			return err
+		}
+		return s.abandon(q, a, "Its agent disconnected.", now)
+	})
+}
+
+var errGone = core.Errorf(core.Unauthorized, "This agent has disconnected; it must register again")
+
+// revive has an agent that speaks be connected, also when it was given up for lost or has forgotten to
+// say that it connects. The job that it lost stays lost.
+func (s *Service) revive(ctx context.Context, a speaking) error {
+	if a.There() {
+		return nil
+	}
+	return s.connect(ctx, a.Agent)
+}

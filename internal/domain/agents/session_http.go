@@ -1,0 +1,105 @@
+package agents
+
+import (
+	"net/http"
+	"time"
+
+	"stackyard/internal/platform/core"
+	"stackyard/internal/platform/route"
+)
+
+func (s *Service) sessionRoutes() []route.Route {
+	return []route.Route{
+		{
+			Method: http.MethodPost, Path: agentPath + "/register", Tag: agentTag, Summary: "Register an agent",
+			Description: "The answer has the token for all that the agent says from then on.",
+			Auth:        route.Registration,
+			Handler:     route.DoBody(s.postRegister),
+		},
+		{
+			Method: http.MethodPost, Path: agentPath + "/connect", Tag: agentTag, Summary: "Connect a registered agent",
+			Auth:    route.Session,
+			Handler: route.On(s.loadSpeaking, s.postConnect),
+		},
+		{
+			Method: http.MethodPost, Path: agentPath + "/heartbeat", Tag: agentTag, Summary: "Say that the agent is alive",
+			Auth:    route.Session,
+			Handler: route.OnBody(s.loadSpeaking, s.postHeartbeat),
+		},
+		{
+			Method: http.MethodPost, Path: agentPath + "/disconnect", Tag: agentTag, Summary: "Disconnect an agent",
+			Description: "The agent's token is good for nothing afterwards but for saying so again.",
+			Auth:        route.Session,
+			Handler:     route.Do(s.postDisconnect),
+		},
+	}
+}
+
+// The intervals, in seconds, that agents are told.
+const (
+	pingInterval      = 2
+	jobStatusInterval = 2
+	heartbeatInterval = 30
+)
+
+// heartbeats is how often an agent is to say that it is alive, in seconds: three times before it would
+// count as lost.
+func (s *Service) heartbeats() int {
+	return max(1, min(heartbeatInterval, int(s.LostAfter/time.Second)/3))
+}
+
+type registeredView struct {
+	ID                string   `json:"id"`
+	Name              string   `json:"name"`
+	AccessToken       string   `json:"access_token" doc:"The session token, which is in this answer and in no other."`
+	PingInterval      int      `json:"ping_interval" doc:"Seconds."`
+	JobStatusInterval int      `json:"job_status_interval" doc:"Seconds."`
+	HeartbeatInterval int      `json:"heartbeat_interval" doc:"Seconds."`
+	Tags              []string `json:"meta_data"`
+}
+
+func (s *Service) postRegister(r *route.Request, said registration) (registeredView, error) {
+	a, err := said.agent()
+	if err != nil {
+		return registeredView{}, err
+	}
+	a.Address, a.UserAgent = r.Address.String(), core.Cut(r.UserAgent(), maxText)
+	token, err := s.register(r.Context(), r.Agent, r.Acquisition, &said, a)
+	return registeredView{
+		ID:                a.ID,
+		Name:              a.Name,
+		AccessToken:       token,
+		PingInterval:      pingInterval,
+		JobStatusInterval: jobStatusInterval,
+		HeartbeatInterval: s.heartbeats(),
+		Tags:              a.Tags,
+	}, err
+}
+
+// emptyView is for answers that agents ignore.
+type emptyView struct{}
+
+func (s *Service) postConnect(r *route.Request, a speaking) (emptyView, error) {
+	return emptyView{}, s.connect(r.Context(), a.Agent)
+}
+
+type heartbeatSent struct {
+	SentAt string `json:"sent_at"`
+}
+
+type heartbeatView struct {
+	SentAt     string    `json:"sent_at"`
+	ReceivedAt core.Time `json:"received_at"`
+}
+
+// postHeartbeat touches no database, unless the agent was given up for lost.
+func (s *Service) postHeartbeat(r *route.Request, a speaking, beat heartbeatSent) (heartbeatView, error) {
+	if err := s.revive(r.Context(), a); err != nil {
+		return heartbeatView{}, err
+	}
+	return heartbeatView{SentAt: beat.SentAt, ReceivedAt: core.At(s.clock())}, nil
+}
+
+func (s *Service) postDisconnect(r *route.Request) (emptyView, error) {
+	return emptyView{}, s.disconnect(r.Context(), r.Org.ID, r.Session.AgentID)
+}

@@ -1,0 +1,82 @@
+package agents
+
+import (
+	"net/http"
+
+	"stackyard/internal/platform/core"
+	"stackyard/internal/platform/route"
+)
+
+// steerRoutes are for agents and for jobs that stop or pause the agent they run on. The paths name no
+// agent: the token does.
+func (s *Service) steerRoutes() []route.Route {
+	routes := []route.Route{
+		{
+			Path: agentPath + "/stop", Summary: "Stop the agent that the token is of",
+			Description: "It takes no more jobs. The job that it has goes on, unless force is true.",
+			Handler:     route.OnBody(s.loadSteered, s.postStop),
+		},
+		{
+			Path: agentPath + "/pause", Summary: "Pause the agent that the token is of",
+			Handler: route.OnBody(s.loadSteered, s.postPause),
+		},
+		{
+			Path: agentPath + "/resume", Summary: "Resume the agent that the token is of",
+			Handler: route.On(s.loadSteered, s.postResume),
+		},
+	}
+	for i := range routes {
+		routes[i].Method, routes[i].Tag, routes[i].Auth = http.MethodPost, agentTag, route.Job
+	}
+	return routes
+}
+
+// loadSteered returns the id of the agent that the token is of, or that has the job which the token is
+// of.
+func (s *Service) loadSteered(r *route.Request) (agentID string, err error) {
+	if r.Session.JobID != "" {
+		h, err := s.loadOwnHolding(r)
+		return h.AgentID, err
+	}
+	a, err := s.loadSpeaking(r)
+	if err != nil {
+		return "", err
+	}
+	return a.ID, nil
+}
+
+// whenever says that an agent may be steered however it stands.
+func whenever(*Agent) error { return nil }
+
+type ownStop struct {
+	Force bool `json:"force"`
+}
+
+func (s *Service) postStop(r *route.Request, agentID string, body ownStop) (emptyView, error) {
+	return emptyView{}, s.stop(r.Context(), r.Org.ID, agentID, body.Force, whenever)
+}
+
+type ownPause struct {
+	Note    string         `json:"note"`
+	Minutes route.Opt[int] `json:"timeout_in_minutes" doc:"From 1 to 10080; unless given, that of the pause before, at first 5."`
+}
+
+// minutes returns what was said about how long, nil when nothing was.
+func (p ownPause) minutes() *int {
+	if !p.Minutes.Set || p.Minutes.Null {
+		return nil
+	}
+	return &p.Minutes.Value
+}
+
+func (s *Service) postPause(r *route.Request, agentID string, body ownPause) (emptyView, error) {
+	var problems core.Problems
+	if checkPause(&problems, body.Note, body.minutes()); len(problems) > 0 {
+		return emptyView{}, core.Errorf(core.Unprocessable, "%s %s", problems[0].Field, problems[0].Code)
+	}
+	return emptyView{}, s.pause(r.Context(), r.Org.ID, agentID, nil, body.Note, body.minutes(), whenever)
+}
+
+func (s *Service) postResume(r *route.Request, agentID string) (emptyView, error) {
+	return emptyView{}, s.resume(r.Context(), r.Org.ID, agentID, whenever)
+}

@@ -1,0 +1,254 @@
+package agents
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"stackyard/internal/domain/builds"
+	"stackyard/internal/platform/core"
+	"stackyard/internal/platform/db"
+	"stackyard/internal/platform/identity"
+)
+
+const noAgent = "No agent found"
+
+const agentColumns = `a.id, a.organization_id, a.cluster_id, a.queue_id, a.queue_key, a.token_id, a.token_description,
+		a.name, a.hostname, a.ip_address, a.user_agent, a.version, a.build, a.os, a.arch, a.tags, a.priority, a.ignored_in_dispatch, a.only_job_id, a.stack_id,
+		a.state, a.stop_asked_at, a.created_at, a.connected_at, a.disconnected_at, a.lost_at, a.stopped_at, a.last_job_finished_at,
+		a.paused_at, a.paused_note, a.pause_minutes,
+		p.id, p.email, p.name, p.created_at, ` + identity.UserColumns
+
+// existing are the agents of clusters that have not been deleted.
+const existing = `
+	FROM agents a
+	JOIN clusters ac ON ac.id = a.cluster_id AND ac.deleted_at IS NULL`
+
+const fromAgents = existing + `
+	LEFT JOIN users p ON p.id = a.paused_by
+	LEFT JOIN users u ON u.id = a.creator_id`
+
+const selectAgent = `
+	SELECT ` + agentColumns + fromAgents
+
+func scanAgent(scan db.Scan) (*Agent, error) { return scanAgentAnd(scan) }
+
+// scanAgentAnd scans an agent, and what follows on its columns into more.
+func scanAgentAnd(scan db.Scan, more ...any) (*Agent, error) {
+	a := &Agent{}
+	var pausedBy, creator identity.User
+	dest := []any{
+		&a.ID, &a.OrganizationID, &a.ClusterID, db.ToText(&a.QueueID), &a.QueueKey, &a.TokenID, &a.TokenName,
+		&a.Name, &a.Hostname, &a.Address, &a.UserAgent, &a.Version, &a.Build, &a.OS, &a.Arch, db.ToJSON(&a.Tags), &a.Priority, &a.Ignored, db.ToText(&a.OnlyJob), db.ToText(&a.StackID),
+		&a.State, db.ToTime(&a.StopAskedAt), db.ToTime(&a.CreatedAt), db.ToTime(&a.ConnectedAt), db.ToTime(&a.DisconnectedAt), db.ToTime(&a.LostAt),
+		db.ToTime(&a.StoppedAt), db.ToTime(&a.LastJobFinishedAt),
+		db.ToTime(&a.Pause.At), db.ToText(&a.Pause.Note), &a.Pause.Minutes,
+	}
+	dest = append(dest, identity.UserDest(&pausedBy)...)
+	err := scan(slices.Concat(dest, identity.UserDest(&creator), more)...)
+	a.Pause.By, a.Creator = pausedBy.OrNil(), creator.OrNil()
+	return a, err
+}
+
+// byID returns an agent, or a NotFound error.
+func byID(q *db.Q, orgID, id string) (*Agent, error) {
+	return found(db.One(q, scanAgent, selectAgent+` WHERE a.organization_id = $1 AND a.id = $2`, orgID, id))
+}
+
+func found(a *Agent, err error) (*Agent, error) {
+	if errors.Is(err, db.ErrNoRows) {
+		return nil, core.Errorf(core.NotFound, noAgent)
+	}
+	return a, err
+}
+
+// readStanding returns an agent with the job that it has, or a NotFound error.
+func readStanding(q *db.Q, orgID, id string) (*standing, error) {
+	s, err := db.One(q, func(scan db.Scan) (s *standing, err error) {
+		s = &standing{}
+		s.Agent, err = scanAgentAnd(scan, builds.HeldDest(&s.job)...)
+		return s, err
+	}, `
+	SELECT `+agentColumns+`, `+builds.HeldColumns+fromAgents+builds.JoinHeld+`
+	WHERE a.organization_id = $1 AND a.id = $2
+	ORDER BY j.id NULLS LAST
+	LIMIT 1`, orgID, id)
+	if errors.Is(err, db.ErrNoRows) {
+		return nil, core.Errorf(core.NotFound, noAgent)
+	}
+	return s, err
+}
+
+// locked returns an agent, or a NotFound error, and keeps it as it is until the end of the write.
+func locked(q *db.Q, orgID, id string) (*Agent, error) {
+	if err := q.Lock("agents", id); err != nil {
+		return nil, err
+	}
+	return byID(q, orgID, id)
+}
+
+// bySession returns the agent whose session token has a hash, or a NotFound error.
+func bySession(q *db.Q, hash string) (*Agent, error) {
+	return found(db.One(q, scanAgent, selectAgent+` WHERE a.session_hash = $1`, hash))
+}
+
+// insertAgent adds an agent that has just registered.
+func insertAgent(q *db.Q, a *Agent, sessionHash string) error {
+	_, err := q.Exec(`
+		INSERT INTO agents (id, organization_id, cluster_id, queue_id, queue_key, token_id, token_description, creator_id, session_hash,
+			name, hostname, ip_address, user_agent, version, build, os, arch, tags, priority, ignored_in_dispatch,
+			state, created_at, pause_minutes, only_job_id, stack_id)
+		SELECT $1, $2, $3, $4, $5, $6, $7, (SELECT t.created_by FROM agent_tokens t WHERE t.id = $6), $8,
+			$9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24`,
+		a.ID, a.OrganizationID, a.ClusterID, a.QueueID, a.QueueKey, a.TokenID, a.TokenName, sessionHash,
+		a.Name, a.Hostname, a.Address, a.UserAgent, a.Version, a.Build, a.OS, a.Arch, db.JSON(a.Tags), number(a.Priority), a.Ignored,
+		a.State, db.Micros(a.CreatedAt), a.Pause.Minutes, db.Text(a.OnlyJob), db.Text(a.StackID))
+	return err
+}
+
+// updateAgent writes what can change about an agent.
+func updateAgent(q *db.Q, a *Agent) error {
+	var pausedBy any
+	if a.Pause.By != nil {
+		pausedBy = a.Pause.By.ID
+	}
+	_, err := q.Exec(`
+		UPDATE agents SET ignored_in_dispatch = $2, state = $3, stop_asked_at = $4, connected_at = $5, disconnected_at = $6,
+			lost_at = $7, stopped_at = $8, paused_at = $9, paused_by = $10, paused_note = $11, pause_minutes = $12
+		WHERE id = $1`,
+		a.ID, a.Ignored, a.State, db.Micros(a.StopAskedAt), db.Micros(a.ConnectedAt), db.Micros(a.DisconnectedAt),
+		db.Micros(a.LostAt), db.Micros(a.StoppedAt), db.Micros(a.Pause.At), pausedBy, db.Text(a.Pause.Note), a.Pause.Minutes)
+	return err
+}
+
+// number returns n as a column holds it: NULL for nil.
+func number(n *int) any {
+	if n == nil {
+		return nil
+	}
+	return *n
+}
+
+// hear notes that an agent was heard of, from which its silence is counted.
+func hear(q *db.Q, agentID string, at time.Time) error {
+	_, err := q.Exec(`
+		INSERT INTO agent_presence (agent_id, heard_at) VALUES ($1, $2)
+		ON CONFLICT (agent_id) DO UPDATE SET heard_at = excluded.heard_at`, agentID, db.Micros(at))
+	return err
+}
+
+// forget ends the counting of an agent's silence.
+func forget(q *db.Q, agentID string) error {
+	_, err := q.Exec(`DELETE FROM agent_presence WHERE agent_id = $1`, agentID)
+	return err
+}
+
+// forgetSilent is forget for an agent that has been silent since a time, and reports whether there was one.
+func forgetSilent(q *db.Q, agentID string, since time.Time) (bool, error) {
+	n, err := q.Exec(`DELETE FROM agent_presence WHERE agent_id = $1 AND heard_at < $2`, agentID, db.Micros(since))
+	return n > 0, err
+}
+
+// hearAll notes that many agents were heard of, and returns how many of them are known to be there.
+func hearAll(q *db.Q, agentIDs []string, at time.Time) (known int64, err error) {
+	in, arg := q.In("agent_id", 1, agentIDs)
+	return q.Exec(`UPDATE agent_presence SET heard_at = $2 WHERE `+q.InOrder("agent_presence", "agent_id", in), arg, db.Micros(at))
+}
+
+// earliestHeard returns when the agent that has been silent for longest was heard of; now if there is none.
+func earliestHeard(q *db.Q, now time.Time) (at time.Time, err error) {
+	err = q.QueryRow(`SELECT COALESCE(min(heard_at), $1) FROM agent_presence`, db.Micros(now)).Scan(db.ToTime(&at))
+	return at, err
+}
+
+type silentAgent struct{ id, organizationID string }
+
+// silentSince returns agents that have not left and were not heard of since a time.
+func silentSince(q *db.Q, since time.Time, limit int) ([]silentAgent, error) {
+	return db.All(q, func(scan db.Scan) (a silentAgent, err error) { return a, scan(&a.id, &a.organizationID) }, `
+		SELECT a.id, a.organization_id
+		FROM agent_presence p
+		JOIN agents a ON a.id = p.agent_id
+		WHERE p.heard_at < $1
+		ORDER BY p.heard_at
+		LIMIT $2`, db.Micros(since), limit)
+}
+
+// jobsEnded notes when agents ended jobs.
+func jobsEnded(q *db.Q, agentIDs []string, at time.Time) error {
+	in, arg := q.In("id", 1, agentIDs)
+	_, err := q.Exec(`UPDATE agents SET last_job_finished_at = $2 WHERE `+q.InOrder("agents", "id", in), arg, db.Micros(at))
+	return err
+}
+
+// filter says which agents are listed; what is empty does not matter.
+type filter struct{ name, hostname, version, queueID string }
+
+// list returns one page of an organization's agents that are there, oldest first, and how many there are.
+func list(q *db.Q, orgID string, f filter, limit, offset int) ([]*Agent, int, error) {
+	var s db.Statement
+	s.Where("a.organization_id = %s", orgID)
+	s.And(`a.state IN ('connected', 'stopping')`)
+	for _, want := range []struct{ column, value string }{{"name", f.name}, {"hostname", f.hostname}, {"version", f.version}, {"queue_id", f.queueID}} {
+		if want.value != "" {
+			s.Where("a."+want.column+" = %s", want.value)
+		}
+	}
+	var total int
+	if err := q.QueryRow(`SELECT COUNT(*) `+existing+` `+s.Clause(), s.Args()...).Scan(&total); err != nil {
+		return nil, 0, err
+	}
+	agents, err := db.All(q, scanAgent, selectAgent+`
+		`+s.Clause()+`
+		ORDER BY a.created_at, a.id
+		LIMIT `+s.Arg(limit)+` OFFSET `+s.Arg(offset), s.Args()...)
+	return agents, total, err
+}
+
+// names returns the names of agents of an organization, by their ids.
+func names(q *db.Q, orgID string, ids []string) (map[string]string, error) {
+	in, arg := q.In("id", 2, ids)
+	byID := make(map[string]string, len(ids))
+	_, err := db.All(q, func(scan db.Scan) (none struct{}, err error) {
+		var id, name string
+		if err := scan(&id, &name); err != nil {
+			return none, err
+		}
+		byID[id] = name
+		return none, nil
+	}, `SELECT id, name FROM agents WHERE organization_id = $1 AND `+in, orgID, arg)
+	return byID, err
+}
+
+// countAgents counts the agents of a cluster that are there, by the keys of their queues.
+func countAgents(q *db.Q, orgID, clusterID string) (map[string]agentCountsView, error) {
+	busy, err := builds.Holders(q, orgID)
+	if err != nil {
+		return nil, err
+	}
+	counts := map[string]agentCountsView{}
+	_, err = db.All(q, func(scan db.Scan) (none struct{}, err error) {
+		var id, key string
+		if err := scan(&id, &key); err != nil {
+			return none, err
+		}
+		n := agentCountsView{Idle: 1, Total: 1}
+		if busy[id] {
+			n = agentCountsView{Busy: 1, Total: 1}
+		}
+		sum := counts[key]
+		sum.add(n)
+		counts[key] = sum
+		return none, nil
+	}, `SELECT id, queue_key FROM agents WHERE cluster_id = $1 AND state IN ('connected', 'stopping')`, clusterID)
+	return counts, err
+}
+
+// removeGone removes agents that have been gone since a time, up to a limit, and returns how many it removed.
+func removeGone(q *db.Q, since time.Time, limit int) (int64, error) {
+	return q.Exec(`
+		DELETE FROM agents WHERE id IN (
+			SELECT id FROM agents
+			WHERE state NOT IN ('connected', 'stopping') AND COALESCE(disconnected_at, lost_at, created_at) < $1
+			LIMIT $2`+q.SkipLocked()+`)`, db.Micros(since), limit)
+}

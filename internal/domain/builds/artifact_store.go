@@ -1,0 +1,193 @@
+package builds
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"stackyard/internal/platform/core"
+	"stackyard/internal/platform/db"
+)
+
+const selectArtifact = `
+	SELECT a.id, a.organization_id, b.pipeline_id, a.build_id, a.job_id, a.state, a.path, a.mime_type, a.file_size, a.sha1sum, a.sha256sum,
+		a.upload_destination, a.location, a.parts, a.created_at
+	FROM artifacts a
+	JOIN builds b ON b.id = a.build_id`
+
+func scanArtifact(scan db.Scan) (a Artifact, err error) {
+	return a, scan(&a.ID, &a.OrganizationID, &a.PipelineID, &a.BuildID, &a.JobID, &a.State, &a.Path, &a.MimeType, &a.FileSize, &a.SHA1, db.ToText(&a.SHA256),
+		db.ToText(&a.Destination), &a.Location, &a.Parts, db.ToTime(&a.CreatedAt))
+}
+
+// artifactByID returns an artifact of a job that is not deleted, or a NotFound error.
+func artifactByID(q *db.Q, jobID, id string) (Artifact, error) {
+	return oneArtifact(q, `a.job_id = $1 AND a.id = $2 AND a.state <> $3`, jobID, id, ArtifactDeleted)
+}
+
+func oneArtifact(q *db.Q, where string, args ...any) (Artifact, error) {
+	a, err := db.One(q, scanArtifact, selectArtifact+` WHERE `+where, args...)
+	if errors.Is(err, db.ErrNoRows) {
+		err = core.Errorf(core.NotFound, noArtifact)
+	}
+	return a, err
+}
+
+// Artifact returns an artifact that is not deleted, or a NotFound error. Who may see it has been found
+// out before.
+func (s *Service) Artifact(ctx context.Context, id string) (a Artifact, err error) {
+	err = s.db.Read(ctx, func(q *db.Q) (err error) {
+		a, err = oneArtifact(q, `a.id = $1 AND a.state <> $2`, id, ArtifactDeleted)
+		return err
+	})
+	return a, err
+}
+
+// ArtifactsOf returns those of a job's artifacts that have one of the ids and are not deleted.
+func (s *Service) ArtifactsOf(ctx context.Context, orgID, jobID string, ids []string) (list []Artifact, err error) {
+	err = s.db.Read(ctx, func(q *db.Q) (err error) {
+		in, arg := q.In("a.id", 4, ids)
+		list, err = db.All(q, scanArtifact, selectArtifact+`
+		WHERE a.organization_id = $1 AND a.job_id = $2 AND a.state <> $3 AND `+in, orgID, jobID, ArtifactDeleted, arg)
+		return err
+	})
+	return list, err
+}
+
+// ArtifactOfBatch returns the artifact of a batch that has a path, or a NotFound error.
+func (s *Service) ArtifactOfBatch(ctx context.Context, jobID, batchID, path string) (a Artifact, err error) {
+	err = s.db.Read(ctx, func(q *db.Q) (err error) {
+		a, err = oneArtifact(q, `a.job_id = $1 AND a.batch_id = $2 AND a.path = $3 AND a.state <> $4`, jobID, batchID, path, ArtifactDeleted)
+		return err
+	})
+	return a, err
+}
+
+// artifactsOfBatch returns the artifacts of a batch, in the order in which they were told.
+func artifactsOfBatch(q *db.Q, orgID, jobID, batchID string) ([]Artifact, error) {
+	return db.All(q, scanArtifact, selectArtifact+`
+	WHERE a.organization_id = $1 AND a.job_id = $2 AND a.batch_id = $3
+	ORDER BY a.id`, orgID, jobID, batchID)
+}
+
+// artifactsByPath returns the newest finished artifact of a build for each of the paths that has one.
+func artifactsByPath(q *db.Q, buildID string, paths []string) (map[string]Artifact, error) {
+	in, arg := q.In("a.path", 2, paths)
+	list, err := db.All(q, scanArtifact, selectArtifact+` WHERE a.build_id = $1 AND `+in+` AND a.state = $3 ORDER BY a.id`, buildID, arg, ArtifactFinished)
+	byPath := make(map[string]Artifact, len(list))
+	for _, a := range list {
+		byPath[a.Path] = a
+	}
+	return byPath, err
+}
+
+// listArtifacts returns one page of the artifacts that a statement allows, oldest first, and how many
+// there are.
+func listArtifacts(q *db.Q, s *db.Statement, limit, offset int) ([]Artifact, int, error) {
+	var total int
+	if err := q.QueryRow(`SELECT COUNT(*) FROM artifacts a `+s.Clause(), s.Args()...).Scan(&total); err != nil {
+		return nil, 0, err
+	}
+	list, err := db.All(q, scanArtifact, selectArtifact+`
+	`+s.Clause()+`
+	ORDER BY a.id
+	LIMIT `+s.Arg(limit)+` OFFSET `+s.Arg(offset), s.Args()...)
+	return list, total, err
+}
+
+// Artifacts returns the first artifacts of a build, and how many there are.
+func (s *Service) Artifacts(ctx context.Context, b *Build, most int) (list []Artifact, total int, err error) {
+	err = s.db.Read(ctx, func(q *db.Q) (err error) {
+		var where db.Statement
+		where.Where("a.build_id = %s", b.ID)
+		if err := (artifactFilter{}).restrict(&where); err != nil {
+			return err
+		}
+		list, total, err = listArtifacts(q, &where, most, 0)
+		return err
+	})
+	return list, total, err
+}
+
+// artifactFilter says which artifacts are listed.
+type artifactFilter struct{ state, path string }
+
+// restrict limits a statement to the artifacts a that pass the filter. Deleted ones never do.
+func (f artifactFilter) restrict(s *db.Statement) error {
+	s.Where("a.state <> %s", ArtifactDeleted)
+	if f.state != "" {
+		if !slices.Contains(ArtifactState("").Values(), f.state) {
+			return core.Errorf(core.Unprocessable, "%q is not a state of an artifact; they are %s", f.state, strings.Join(ArtifactState("").Values(), ", "))
+		}
+		s.Where("a.state = %s", f.state)
+	}
+	like := func(pattern string) string { return strings.ReplaceAll(db.Like(pattern), "*", "%") }
+	switch {
+	case strings.Contains(f.path, "**/"):
+		// Any number of folders, and none: what log/**/* uploaded, it finds.
+		s.Where(`(a.path LIKE %s ESCAPE '\' OR a.path LIKE %s ESCAPE '\')`, like(f.path), like(strings.ReplaceAll(f.path, "**/", "")))
+	case strings.Contains(f.path, "*"):
+		s.Where(`a.path LIKE %s ESCAPE '\'`, like(f.path))
+	case f.path != "":
+		s.Where("a.path = %s", f.path)
+	}
+	return nil
+}
+
+// An ArtifactSearch says which artifacts of its build a job looks for.
+type ArtifactSearch struct {
+	Query   string // a path in which * stands for anything, slashes included, and **/ for any number of folders; empty: any
+	Scope   string // the key or the label of a step, or the id of a job; empty: the whole build
+	State   string // empty: any
+	Retried bool   // whether to look among those of jobs that were tried again, too
+	// Duplicates says whether to return all artifacts of a path, not only the newest.
+	Duplicates bool
+}
+
+// maxFound bounds what a search returns.
+const maxFound = 20_000
+
+// SearchArtifacts returns artifacts of a build, newest first.
+func (s *Service) SearchArtifacts(ctx context.Context, orgID, buildID string, search ArtifactSearch) (found []Artifact, err error) {
+	var where db.Statement
+	where.Where("a.organization_id = %s AND a.build_id = %s", orgID, buildID)
+	if err := (artifactFilter{strings.ToLower(search.State), search.Query}).restrict(&where); err != nil {
+		return nil, err
+	}
+	if !search.Retried {
+		where.And("NOT j.retried")
+	}
+	if search.Scope != "" {
+		where.Where("(j.id = %s OR s.key = %s OR d.label = %s)", search.Scope, search.Scope, search.Scope)
+	}
+	err = s.db.Read(ctx, func(q *db.Q) (err error) {
+		found, err = db.All(q, scanArtifact, selectArtifact+`
+		JOIN jobs j ON j.id = a.job_id
+		JOIN steps s ON s.id = j.step_id
+		JOIN step_details d ON d.step_id = s.id
+		`+where.Clause()+`
+		ORDER BY a.id DESC
+		LIMIT `+where.Arg(maxFound+1), where.Args()...)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if len(found) > maxFound {
+		return nil, core.Errorf(core.Unprocessable, "More than %d artifacts match; narrow the search, for example to one step", maxFound)
+	}
+	if !search.Duplicates {
+		found = newestOfEachPath(found)
+	}
+	return found, nil
+}
+
+func newestOfEachPath(newestFirst []Artifact) []Artifact {
+	seen := make(map[string]bool, len(newestFirst))
+	return slices.DeleteFunc(newestFirst, func(a Artifact) bool {
+		again := seen[a.Path]
+		seen[a.Path] = true
+		return again
+	})
+}

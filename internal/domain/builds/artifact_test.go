@@ -1,0 +1,125 @@
+package builds_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"stackyard/internal/app/server/servertest"
+	"stackyard/internal/domain/builds"
+	"stackyard/internal/platform/core"
+)
+
+// leave has a job of a build of hello leave artifacts behind, and returns their ids. Those that have a
+// location are finished.
+func (w *world) leave(jobID string, artifacts ...builds.Artifact) []string {
+	w.t.Helper()
+	for i, a := range artifacts {
+		if a.Location != "" {
+			artifacts[i].Destination = "s3://bucket"
+		}
+	}
+	made, err := w.service.AddArtifacts(w.t.Context(), w.orgID, jobID, core.NewID(), artifacts)
+	w.ok(err)
+	ids := make([]string, len(made))
+	finished := map[string]builds.ArtifactState{}
+	for i, a := range made {
+		ids[i] = a.ID
+		if a.Location != "" {
+			finished[a.ID] = builds.ArtifactFinished
+		}
+	}
+	w.ok(w.service.MoveArtifacts(w.t.Context(), w.orgID, jobID, finished))
+	return ids
+}
+
+func TestArtifacts_ShowEveryField(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		job := w.create(nil).String("jobs.0.id")
+		id := w.leave(job, builds.Artifact{Path: "log/a.txt", MimeType: "text/plain", FileSize: 12, SHA1: strings.Repeat("a", 40), SHA256: strings.Repeat("B", 64), Location: "https://files.test/a"})[0]
+		url := w.URL + hello + "/1/jobs/" + job + "/artifacts/" + id
+		for _, path := range []string{hello + "/1/jobs/" + job + "/artifacts/" + id, acme + "/jobs/" + job + "/artifacts/" + id} {
+			wantAt(t, w.ada.Get(path).Want(http.StatusOK), map[string]any{
+				"id": id, "job_id": job, "url": url, "download_url": url + "/download", "state": "finished",
+				"path": "log/a.txt", "dirname": "log", "filename": "a.txt", "mime_type": "text/plain", "file_size": 12,
+				"glob_path": nil, "original_path": nil, "sha1sum": strings.Repeat("a", 40), "sha256sum": strings.Repeat("b", 64),
+			})
+		}
+		w.ada.Get(acme+"/jobs/"+job+"/artifacts/"+servertest.AdaID).WantMessage(http.StatusNotFound, "No artifact found")
+	})
+}
+
+func TestArtifacts_ListByStateAndPath(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		job := w.create(nil).String("jobs.0.id")
+		w.leave(job,
+			builds.Artifact{Path: "log/a.txt", Location: "https://files.test/a"},
+			builds.Artifact{Path: "log/b.txt"},
+			builds.Artifact{Path: "100%_done.bin", Location: "https://files.test/c"})
+		for query, want := range map[string]string{
+			"":                     "log/a.txt log/b.txt 100%_done.bin",
+			"state=finished":       "log/a.txt 100%_done.bin",
+			"state=NEW":            "log/b.txt",
+			"state=expired":        "",
+			"path=log/a.txt":       "log/a.txt",
+			"path=log/*":           "log/a.txt log/b.txt",
+			"path=*.bin":           "100%_done.bin",
+			"path=100%25_*":        "100%_done.bin",
+			"path=log":             "",
+			"path=log/*&state=new": "log/b.txt",
+			"per_page=1&page=2":    "log/b.txt",
+		} {
+			for _, path := range []string{hello + "/1/artifacts", hello + "/1/jobs/" + job + "/artifacts", acme + "/jobs/" + job + "/artifacts"} {
+				var list []struct{ Path string }
+				w.ada.Get(path + "?" + query).Want(http.StatusOK).JSON(&list)
+				var got []string
+				for _, a := range list {
+					got = append(got, a.Path)
+				}
+				wantEqual(t, path+"?"+query, strings.Join(got, " "), want)
+			}
+		}
+		w.ada.Get(hello + "/1/artifacts?state=lost").Want(http.StatusUnprocessableEntity)
+	})
+}
+
+func TestArtifacts_AreHiddenOnceDeleted(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		job := w.create(nil).String("jobs.0.id")
+		id := w.leave(job, builds.Artifact{Path: "a", Location: "https://files.test/a"})[0]
+		one := acme + "/jobs/" + job + "/artifacts/" + id
+		w.As(t, servertest.Cy).Delete(one).Want(http.StatusNotFound)
+		w.ada.Delete(one).Want(http.StatusNoContent)
+		w.ada.Get(one).WantMessage(http.StatusNotFound, "No artifact found")
+		w.ada.Delete(one).Want(http.StatusNotFound)
+		for _, query := range []string{"", "?state=deleted"} {
+			wantEqual(t, query, w.ada.Get(hello+"/1/artifacts"+query).Len(""), 0)
+		}
+	})
+}
+
+func TestAnnotations_LeadToArtifacts(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		job := w.create(nil).String("jobs.0.id")
+		id := w.leave(job, builds.Artifact{Path: "log/a&b.txt", Location: "https://files.test/a"})[0]
+		html := w.ada.Post(annotations, map[string]any{"body": `<a href="artifact://log/a&amp;b.txt">log</a> [gone](artifact://gone.txt)`}).String("body_html")
+		if !strings.Contains(html, `href="`+w.URL+hello+"/1/jobs/"+job+"/artifacts/"+id+`/download"`) || !strings.Contains(html, `href="#"`) {
+			t.Errorf("got %s", html)
+		}
+	})
+}
+
+func TestArtifacts_OfAJobAreLimited(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		job := w.create(nil).String("jobs.0.id")
+		for range 50 {
+			list := make([]builds.Artifact, 100)
+			for i := range list {
+				list[i].Path = core.NewID()
+			}
+			w.leave(job, list...)
+		}
+		_, err := w.service.AddArtifacts(t.Context(), w.orgID, job, core.NewID(), []builds.Artifact{{Path: "one more"}})
+		wantRefused(t, err, "The job would have 5001 artifacts; 5000 are the most")
+	})
+}

@@ -1,0 +1,215 @@
+package builds_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"stackyard/internal/domain/builds"
+	"stackyard/internal/platform/core"
+	"stackyard/internal/platform/db"
+	"stackyard/internal/rules/flow"
+)
+
+// A crowd is a build whose jobs are in agents' hands, and whose units of work a test can stop and count.
+type crowd struct {
+	*world
+	build string
+	jobs  []string
+	stop  chan struct{} // the first unit of work goes on when it is closed
+	begun chan struct{} // closed when it has begun
+
+	mu    sync.Mutex
+	units []string                           // the states that jobs came into, for each unit of work
+	fault func(moved []flow.JobChange) error // of a unit of work after the first
+	opens atomic.Int64                       // how often the build was locked
+}
+
+func newCrowd(t *testing.T, w *world, size int, state flow.JobState) *crowd {
+	c := &crowd{world: w, stop: make(chan struct{}), begun: make(chan struct{})}
+	w.steps(fmt.Sprintf("{command: a, key: a, parallelism: %d}", size+1))
+	c.build = w.create(nil).String("id")
+	c.jobs = w.rowsOf(`SELECT id FROM jobs ORDER BY position`)
+	for _, id := range c.jobs {
+		if state == flow.Running {
+			w.start(id)
+		} else {
+			w.ok(w.assign(id))
+		}
+	}
+	w.service.Observe(c.observe)
+	w.DB.OnStatement(func(text string, _ []any) {
+		if strings.Contains(text, "JOIN build_details") {
+			c.opens.Add(1)
+		}
+	})
+	t.Cleanup(func() { w.DB.OnStatement(func(string, []any) {}) })
+	return c
+}
+
+func (c *crowd) observe(_ *db.Q, _ *builds.Build, moved []flow.JobChange) error {
+	states := make([]string, len(moved))
+	for i, m := range moved {
+		states[i] = string(m.Job.State)
+	}
+	slices.Sort(states)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.units) == 0 {
+		close(c.begun)
+		<-c.stop
+	} else if c.fault != nil {
+		if err := c.fault(moved); err != nil {
+			return err
+		}
+	}
+	c.units = append(c.units, strings.Join(states, " "))
+	return nil
+}
+
+// together has words told while another, about the last job, is at the build, and returns their errors.
+func (c *crowd) together(first func(id string) error, words ...func(id string) error) []error {
+	c.t.Helper()
+	errs := make([]error, len(words))
+	var telling sync.WaitGroup
+	telling.Go(func() {
+		if err := first(c.jobs[len(words)]); err != nil {
+			c.t.Error(err)
+		}
+	})
+	<-c.begun
+	for i, tell := range words {
+		telling.Go(func() { errs[i] = tell(c.jobs[i]) })
+		for c.service.Waiting(c.build) != i+1 { // they wait in order
+			time.Sleep(time.Millisecond)
+		}
+	}
+	close(c.stop)
+	telling.Wait()
+	return errs
+}
+
+func (c *crowd) wantUnits(units ...string) {
+	c.t.Helper()
+	if !slices.Equal(c.units, units) {
+		c.t.Errorf("the units of work brought jobs into %q, want %q", c.units, units)
+	}
+}
+
+func (c *crowd) accept(holder string) func(id string) error {
+	return func(id string) error { return c.service.Accept(c.t.Context(), c.orgID, id, holder) }
+}
+
+func (c *crowd) finish(status int) func(id string) error {
+	return func(id string) error {
+		return c.service.Finish(c.t.Context(), c.orgID, id, someAgent, flow.Exit{Status: status}, "")
+	}
+}
+
+func TestSubmit_BatchesUpdatesThatWait(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		c := newCrowd(t, w, 4, flow.Assigned)
+		accept := c.accept(someAgent)
+		for _, err := range c.together(accept, accept, accept, accept, accept) {
+			w.ok(err)
+		}
+		c.wantUnits("accepted", "accepted accepted accepted accepted")
+		wantEqual(t, "milestones", len(w.rowsOf(`SELECT job_id FROM job_milestones WHERE what = 'accepted'`)), 5)
+	})
+}
+
+func TestSubmit_AppliesTheOthersWhenSomeAreRefused(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		c := newCrowd(t, w, 4, flow.Assigned)
+		accept, alien := c.accept(someAgent), c.accept(otherAgent)
+		errs := c.together(accept, accept, alien, accept, alien)
+		for i, err := range errs {
+			if refused := core.KindOf(err) == core.Unprocessable; refused != (i%2 == 1) {
+				t.Errorf("word %d: %v", i, err)
+			}
+		}
+		c.wantUnits("accepted", "accepted accepted")
+		wantEqual(t, "transactions", c.opens.Load(), 2)
+		wantEqual(t, "holders", strings.Join(w.rowsOf(`SELECT DISTINCT agent_id FROM jobs`), " "), someAgent)
+	})
+}
+
+func TestSubmit_EndsJobsApartFromOtherUpdates(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		c := newCrowd(t, w, 4, flow.Running)
+		repeat := func(id string) error { return c.service.Start(c.t.Context(), c.orgID, id, someAgent) }
+		for _, err := range c.together(c.finish(0), c.finish(0), repeat, c.finish(1), repeat) {
+			w.ok(err)
+		}
+		c.wantUnits("finished", "finished finished")
+	})
+}
+
+func TestSubmit_DropsUpdatesOfCallersThatHaveLeft(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		c := newCrowd(t, w, 3, flow.Assigned)
+		ctx, cancel := context.WithCancel(t.Context())
+		gone := func(id string) error { return c.service.Accept(ctx, c.orgID, id, someAgent) }
+		leaves := func(id string) error {
+			cancel()
+			return c.service.Accept(t.Context(), c.orgID, id, someAgent)
+		}
+		errs := c.together(c.accept(someAgent), gone, leaves)
+		if errs[0] == nil {
+			t.Error("who has gone is told that it was done")
+		}
+		w.ok(errs[1])
+		wantEqual(t, "accepted", len(w.rowsOf(`SELECT id FROM jobs WHERE state = 'accepted'`)), 2)
+	})
+}
+
+func TestSubmit_GivesAllAFailureOfTheDatabaseAndDoesNotRetry(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		c := newCrowd(t, w, 8, flow.Assigned)
+		c.fault = func([]flow.JobChange) error { return core.Errorf(core.Unavailable, "The database does not answer") }
+		accept := c.accept(someAgent)
+		for i, err := range c.together(accept, slices.Repeat([]func(string) error{accept}, 8)...) {
+			if core.KindOf(err) != core.Unavailable {
+				t.Errorf("update %d: %v", i, err)
+			}
+		}
+		wantEqual(t, "transactions", c.opens.Load(), 2)
+	})
+}
+
+func TestSubmit_AppliesTheOthersWhenOneFails(t *testing.T) {
+	for name, fail := range map[string]func() error{
+		"with an error": func() error { return errors.New("it failed") },
+		"with a panic":  func() error { panic("it failed") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			each(t, func(t *testing.T, w *world) {
+				c := newCrowd(t, w, 8, flow.Assigned)
+				poison := c.jobs[5]
+				c.fault = func(moved []flow.JobChange) error {
+					if slices.ContainsFunc(moved, func(m flow.JobChange) bool { return m.Job.ID == poison }) {
+						return fail()
+					}
+					return nil
+				}
+				accept := c.accept(someAgent)
+				for i, err := range c.together(accept, slices.Repeat([]func(string) error{accept}, 8)...) {
+					if (err != nil) != (i == 5) {
+						t.Errorf("update %d: %v", i, err)
+					}
+				}
+				wantEqual(t, "accepted", len(w.rowsOf(`SELECT id FROM jobs WHERE state = 'accepted'`)), 8)
+				wantEqual(t, "transactions", c.opens.Load(), 1+1+2+2+2) // the halves of 8, 4 and 2
+				// The build goes on.
+				c.fault = nil
+				w.ok(accept(poison))
+			})
+		})
+	}
+}

@@ -1,0 +1,50 @@
+package builds
+
+import (
+	"fmt"
+	"time"
+
+	"stackyard/internal/platform/db"
+	"stackyard/internal/rules/definition"
+)
+
+// toDuration scans microseconds; NULL gives nil.
+type toDuration struct{ dst **time.Duration }
+
+// Scan implements sql.Scanner.
+func (c toDuration) Scan(src any) error {
+	switch v := src.(type) {
+	case nil:
+		*c.dst = nil
+	case int64:
+		d := time.Duration(v) * time.Microsecond
+		*c.dst = &d
+	default:
+		return fmt.Errorf("a duration is stored as whole microseconds, not as %T", src)
+	}
+	return nil
+}
+
+// duration returns d as a column holds it.
+func duration(d *time.Duration) any {
+	if d == nil {
+		return nil
+	}
+	return d.Microseconds()
+}
+
+// softFail returns a rule as a column holds it: NULL for none.
+func softFail(s definition.SoftFail) any {
+	if !s.Always && !s.ExitStatus.Any && len(s.ExitStatus.Codes) == 0 {
+		return nil
+	}
+	return db.JSON(s)
+}
+
+// number returns n as a column holds it: NULL for nil.
+func number(n *int) any {
+	if n == nil {
+		return nil
+	}
+	return *n
+}

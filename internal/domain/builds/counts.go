@@ -1,0 +1,56 @@
+package builds
+
+import (
+	"stackyard/internal/platform/db"
+	"stackyard/internal/rules/flow"
+)
+
+// QueueCounts are how many command jobs of a queue have not ended.
+type QueueCounts struct {
+	Scheduled int // they wait for an agent
+	Running   int // an agent has them
+	Waiting   int // they wait for other jobs, for a person, or for a place in their concurrency group
+}
+
+// CountUnfinished returns how many command jobs of a cluster have not ended, by the ids of their queues;
+// those without a queue are under "".
+func CountUnfinished(q *db.Q, orgID, clusterID string) (map[string]QueueCounts, error) {
+	counts := map[string]QueueCounts{}
+	_, err := db.All(q, func(scan db.Scan) (none struct{}, err error) {
+		var queue string
+		var state flow.JobState
+		var n int
+		if err := scan(db.ToText(&queue), &state, &n); err != nil {
+			return none, err
+		}
+		c := counts[queue]
+		switch {
+		case state.Ended():
+		case state.Held():
+			c.Running += n
+		case state == flow.Scheduled:
+			c.Scheduled += n
+		default:
+			c.Waiting += n
+		}
+		counts[queue] = c
+		return none, nil
+	}, `
+		SELECT j.queue_id, j.state, COUNT(*)
+		FROM pipelines p
+		JOIN builds b ON b.pipeline_id = p.id
+		JOIN jobs j ON j.build_id = b.id
+		WHERE p.organization_id = $1 AND p.deleted_at IS NULL AND b.finished_at IS NULL AND b.cluster_id = $2 AND j.type = $3 AND NOT j.retried
+		GROUP BY j.queue_id, j.state`, orgID, clusterID, flow.Script)
+	return counts, err
+}
+
+// Holders returns the agents of an organization that have taken a job and not ended it.
+func Holders(q *db.Q, orgID string) (map[string]bool, error) {
+	ids, err := db.All(q, scanID, `SELECT j.agent_id FROM jobs j WHERE `+heldStates+` AND j.organization_id = $1 AND j.state <> 'assigned'`, orgID)
+	holders := make(map[string]bool, len(ids))
+	for _, id := range ids {
+		holders[id] = true
+	}
+	return holders, err
+}

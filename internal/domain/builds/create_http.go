@@ -1,0 +1,150 @@
+package builds
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"stackyard/internal/domain/pipelines"
+	"stackyard/internal/platform/core"
+	"stackyard/internal/platform/route"
+	"stackyard/internal/platform/sourcehost"
+)
+
+// The longest texts of a request, in characters, and the most labels.
+const (
+	maxName    = 255
+	maxURL     = 2048
+	maxMessage = 64 << 10
+	maxLabels  = 100
+)
+
+type buildCreate struct {
+	Commit                string        `json:"commit" doc:"A SHA, a tag or another name of a commit; HEAD is the newest of the branch."`
+	Branch                string        `json:"branch"`
+	Message               string        `json:"message" doc:"That of the commit, once an agent reports it, unless given."`
+	Author                *Author       `json:"author" doc:"Who wrote the commit; the caller unless given."`
+	CleanCheckout         bool          `json:"clean_checkout" doc:"Whether agents begin with an empty folder."`
+	Env                   Texts         `json:"env"`
+	MetaData              Texts         `json:"meta_data"`
+	IgnoreBranchFilters   bool          `json:"ignore_pipeline_branch_filters" doc:"Whether to build although the pipeline does not build this branch. Branch filters of steps still hold."`
+	PullRequestID         pullRequestID `json:"pull_request_id"`
+	PullRequestBaseBranch string        `json:"pull_request_base_branch"`
+	PullRequestRepository string        `json:"pull_request_repository"`
+	PullRequestLabels     []string      `json:"pull_request_labels"`
+}
+
+// pullRequestID is a number that some clients send as text.
+type pullRequestID string
+
+// UnmarshalJSON reads a positive integer, or the digits of one.
+func (id *pullRequestID) UnmarshalJSON(b []byte) error {
+	if string(b) == "null" || string(b) == `""` {
+		return nil
+	}
+	text := strings.Trim(string(bytes.TrimSpace(b)), `"`)
+	n, err := strconv.ParseUint(text, 10, 63)
+	if err != nil {
+		return fmt.Errorf("the id of a pull request is an integer")
+	}
+	*id = pullRequestID(strconv.FormatUint(n, 10))
+	return nil
+}
+
+// JSONSchema describes the number.
+func (pullRequestID) JSONSchema() map[string]any {
+	return map[string]any{"type": []string{"integer", "string", "null"}}
+}
+
+func (s *Service) postBuild(r *route.Request, p *pipelines.Pipeline, body buildCreate) (shownBuildView, error) {
+	c, err := body.creation(r)
+	if err != nil {
+		return shownBuildView{}, err
+	}
+	b, err := s.Create(r.Context(), p, c)
+	if err != nil {
+		return shownBuildView{}, err
+	}
+	return s.viewNow(r, p, b.ID, withAll)
+}
+
+// creation checks a request and returns the build that it asks for.
+func (body *buildCreate) creation(r *route.Request) (Creation, error) {
+	var wrong core.Problems
+	c := Creation{
+		Commit:              strings.TrimSpace(body.Commit),
+		Branch:              strings.TrimSpace(body.Branch),
+		Source:              FromAPI,
+		Creator:             &r.Caller.User,
+		IgnoreBranchFilters: body.IgnoreBranchFilters,
+		MetaData:            body.MetaData,
+		Details: Details{
+			Message:       strings.TrimSpace(body.Message),
+			Env:           body.Env,
+			Author:        body.Author,
+			CleanCheckout: body.CleanCheckout,
+		},
+	}
+	checkName(&wrong, "commit", c.Commit)
+	checkName(&wrong, "branch", c.Branch)
+	checkLength(&wrong, "message", c.Message, maxMessage)
+	body.checkLengths(&wrong)
+	for name := range c.Env {
+		if name == "" || strings.Contains(name, "=") {
+			wrong.Add("env", `has a variable %q; a name cannot be empty or contain "="`, name)
+		}
+	}
+	for key, value := range c.MetaData {
+		if key == "" || utf8.RuneCountInString(key) > maxName {
+			wrong.Add("meta_data", "must have keys of 1 to %d characters", maxName)
+		}
+		if len(value) > maxMetaData {
+			wrong.Add("meta_data", "has a value of %d bytes under %q; %d are the most", len(value), key, maxMetaData)
+		}
+	}
+	if c.Author == nil || *c.Author == (Author{}) {
+		c.Author = &Author{Name: r.Caller.User.Name, Email: r.Caller.User.Email}
+	}
+	if body.PullRequestID != "" {
+		c.PullRequest = &PullRequest{
+			ID:         string(body.PullRequestID),
+			Base:       body.PullRequestBaseBranch,
+			Repository: sourcehost.WithoutCredentials(body.PullRequestRepository), // checkouts do not use it
+			Labels:     body.PullRequestLabels,
+		}
+	}
+	return c, wrong.Err()
+}
+
+// checkLengths notes which of the optional names are too long.
+func (body *buildCreate) checkLengths(wrong *core.Problems) {
+	if a := body.Author; a != nil {
+		checkLength(wrong, "author.username", a.Username, maxName)
+		checkLength(wrong, "author.name", a.Name, maxName)
+		checkLength(wrong, "author.email", a.Email, maxName)
+	}
+	checkLength(wrong, "pull_request_base_branch", body.PullRequestBaseBranch, maxName)
+	checkLength(wrong, "pull_request_repository", body.PullRequestRepository, maxURL)
+	if n := len(body.PullRequestLabels); n > maxLabels {
+		wrong.Add("pull_request_labels", "must be at most %d, not %d", maxLabels, n)
+	}
+	for _, label := range body.PullRequestLabels {
+		checkLength(wrong, "pull_request_labels", label, maxName)
+	}
+}
+
+// checkName notes when a text that must be given is missing or too long for a name.
+func checkName(wrong *core.Problems, field, text string) {
+	if text == "" {
+		wrong.Add(field, "is required")
+	}
+	checkLength(wrong, field, text, maxName)
+}
+
+func checkLength(wrong *core.Problems, field, text string, most int) {
+	if n := utf8.RuneCountInString(text); n > most {
+		wrong.Add(field, "must have at most %d characters, not %d", most, n)
+	}
+}

@@ -1,0 +1,158 @@
+package builds
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+
+	"stackyard/internal/platform/core"
+	"stackyard/internal/platform/db"
+	"stackyard/internal/platform/identity"
+	"stackyard/internal/rules/definition"
+)
+
+const noJob = "No job found"
+
+const selectJob = `SELECT` + flowJobColumns + `,
+		j.organization_id, j.build_id, j.position, j.priority, j.queue_id, j.timeout_minutes,
+		j.parallel_index, j.parallel_total, j.matrix, j.detail, j.created_at, j.scheduled_at,
+		ub.id, ub.email, ub.name, ub.created_at, ` + identity.UserColumns + `
+	FROM jobs j
+	LEFT JOIN users ub ON ub.id = j.unblocked_by
+	LEFT JOIN users u ON u.id = j.retried_by`
+
+func scanJob(scan db.Scan) (*Job, error) {
+	j := &Job{}
+	var unblockedBy, retriedBy identity.User
+	dest := append(flowJobDest(&j.Job),
+		&j.OrganizationID, &j.BuildID, &j.position, &j.Priority, db.ToText(&j.QueueID), &j.Timeout,
+		&j.ParallelIndex, &j.ParallelTotal, db.ToJSON(&j.Matrix), db.ToText(&j.Detail), db.ToTime(&j.CreatedAt), db.ToTime(&j.ScheduledAt))
+	dest = append(dest, identity.UserDest(&unblockedBy)...)
+	err := scan(append(dest, identity.UserDest(&retriedBy)...)...)
+	j.UnblockedBy, j.RetriedBy = unblockedBy.OrNil(), retriedBy.OrNil()
+	return j, err
+}
+
+// jobByID returns a job of an organization with all that it shows, or a NotFound error.
+func jobByID(q *db.Q, orgID, id string) (*Job, error) {
+	j, err := db.One(q, scanJob, selectJob+`
+	WHERE j.organization_id = $1 AND j.id = $2`, orgID, id)
+	if errors.Is(err, db.ErrNoRows) {
+		return nil, core.Errorf(core.NotFound, noJob)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := describeJobs(q, j); err != nil {
+		return nil, err
+	}
+	if j.unblocker, err = unblockerOf(q, j.BuildID); err != nil {
+		return j, err
+	}
+	if j.unblockerTeams, err = teamsOf(q, orgID, j.unblocker); err != nil || j.Work.Upload == "" {
+		return j, err
+	}
+	j.uploadEnv, err = uploadEnv(q, j.BuildID, j.Work.Upload)
+	return j, err
+}
+
+// unblockerOf returns who has unblocked a build last, or nil.
+func unblockerOf(q *db.Q, buildID string) (*identity.User, error) {
+	u, err := db.One(q, identity.ScanUser, `
+		SELECT `+identity.UserColumns+`
+		FROM jobs j JOIN users u ON u.id = j.unblocked_by
+		WHERE j.build_id = $1 AND j.unblocked_at IS NOT NULL
+		ORDER BY j.unblocked_at DESC
+		LIMIT 1`, buildID)
+	if errors.Is(err, db.ErrNoRows) {
+		return nil, nil
+	}
+	return u.OrNil(), err
+}
+
+// describeJobs gives jobs what they show of their steps and of the builds that they started. Steps are
+// read once, however many jobs they have.
+func describeJobs(q *db.Q, jobs ...*Job) error {
+	steps, err := describedSteps(q, jobs)
+	if err != nil {
+		return err
+	}
+	for _, j := range jobs {
+		s := steps[j.StepID]
+		j.Step, j.Label, j.Work, j.StepWork = s.StepRef, s.label, s.work, s.work
+		if j.ParallelIndex != nil {
+			j.Label = parallelLabel(s.label, *j.ParallelIndex, *j.ParallelTotal)
+		}
+	}
+	if err := describeOwn(q, jobs); err != nil {
+		return err
+	}
+	return describeChildren(q, jobs)
+}
+
+// parallelLabel returns the label of a job of a parallel step: %n is the index of the job from 0, %N from 1,
+// and %t how many jobs there are.
+func parallelLabel(label string, index, total int) string {
+	if !strings.Contains(label, "%") {
+		return label
+	}
+	return strings.NewReplacer("%n", strconv.Itoa(index), "%N", strconv.Itoa(index+1), "%t", strconv.Itoa(total)).Replace(label)
+}
+
+type describedStep struct {
+	StepRef
+	label string
+	work  Work
+}
+
+func describedSteps(q *db.Q, jobs []*Job) (map[string]describedStep, error) {
+	in, arg := q.In("s.id", 1, distinct(jobs, func(j *Job) string { return j.StepID }))
+	steps, err := db.All(q, func(scan db.Scan) (s describedStep, err error) {
+		var rules stepRules
+		var kind definition.Kind
+		err = scan(&s.ID, &kind, db.ToText(&s.Key), db.ToText(&s.GroupID), db.ToText(&s.GroupKey), db.ToText(&s.GroupLabel), db.ToJSON(&rules), &s.label, db.ToJSON(&s.work))
+		s.Async, s.ManualRetry = rules.Async, definition.ManualRetry{Allowed: true}
+		if kind == definition.KindCommand {
+			s.ManualRetry = rules.Retry.Manual
+		}
+		return s, err
+	}, `
+		SELECT s.id, s.kind, s.key, g.id, g.key, gd.label, s.rules, d.label, d.work
+		FROM steps s
+		JOIN step_details d ON d.step_id = s.id
+		LEFT JOIN steps g ON g.id = s.scope
+		LEFT JOIN step_details gd ON gd.step_id = g.id
+		WHERE `+in, arg)
+	byID := make(map[string]describedStep, len(steps))
+	for _, s := range steps {
+		byID[s.ID] = s
+	}
+	return byID, err
+}
+
+func describeChildren(q *db.Q, jobs []*Job) error {
+	byID := make(map[string]*Job)
+	for _, j := range jobs {
+		if j.Work.Trigger != nil {
+			byID[j.ID] = j
+		}
+	}
+	if len(byID) == 0 {
+		return nil
+	}
+	in, arg := q.In("b.triggered_by", 1, keys(byID))
+	_, err := db.All(q, func(scan db.Scan) (none struct{}, err error) {
+		var id string
+		var child Link
+		if err := scan(&id, &child.ID, &child.Number, &child.Slug); err != nil {
+			return none, err
+		}
+		byID[id].Child = child
+		return none, nil
+	}, `
+		SELECT b.triggered_by, b.id, b.number, p.slug
+		FROM builds b
+		JOIN pipelines p ON p.id = b.pipeline_id AND p.deleted_at IS NULL
+		WHERE b.triggered_by IS NOT NULL AND `+in, arg)
+	return err
+}

@@ -1,0 +1,272 @@
+package builds
+
+import (
+	"encoding/json"
+
+	"stackyard/internal/domain/pipelines"
+	"stackyard/internal/platform/core"
+	"stackyard/internal/platform/identity"
+	"stackyard/internal/platform/route"
+	"stackyard/internal/rules/flow"
+)
+
+// jobView is a job as the API shows it, which depends on its type.
+type jobView struct{ shape any }
+
+// MarshalJSON writes the shape.
+func (v jobView) MarshalJSON() ([]byte, error) { return json.Marshal(v.shape) }
+
+// Alternatives lists the shapes.
+func (jobView) Alternatives() []any {
+	return []any{commandJobView{}, blockJobView{}, waitJobView{}, triggerJobView{}, visitorJobView{}}
+}
+
+// jobBasicsView is what jobs of all types show.
+type jobBasicsView struct {
+	ID           string        `json:"id"`
+	GraphQLID    string        `json:"graphql_id"`
+	Type         flow.JobType  `json:"type" doc:"script for command jobs, manual for block jobs, waiter for wait steps, trigger for trigger steps."`
+	StepKey      *string       `json:"step_key"`
+	GroupKey     *string       `json:"group_key" doc:"The key of the group that the step is in."`
+	Step         jobStepView   `json:"step"`
+	State        flow.JobState `json:"state"`
+	BuildURL     string        `json:"build_url"`
+	WebURL       string        `json:"web_url"`
+	BrokenReason *string       `json:"broken_reason"`
+	CreatedAt    core.Time     `json:"created_at"`
+}
+
+type jobStepView struct {
+	ID        string             `json:"id"`
+	Signature *stepSignatureView `json:"signature"`
+}
+
+type stepSignatureView struct {
+	Value        string   `json:"value"`
+	Algorithm    string   `json:"algorithm"`
+	SignedFields []string `json:"signed_fields"`
+}
+
+// jobAttemptView is what jobs show that can be tried again.
+type jobAttemptView struct {
+	Name               string             `json:"name"`
+	SoftFailed         bool               `json:"soft_failed"`
+	ExitStatus         *int               `json:"exit_status"`
+	ScheduledAt        core.Time          `json:"scheduled_at" doc:"When it is meant to run."`
+	RunnableAt         core.Time          `json:"runnable_at" doc:"When nothing held it back any more."`
+	StartedAt          core.Time          `json:"started_at"`
+	FinishedAt         core.Time          `json:"finished_at"`
+	Retried            bool               `json:"retried"`
+	RetriedInJobID     *string            `json:"retried_in_job_id"`
+	RetriesCount       *int               `json:"retries_count"`
+	RetrySource        *string            `json:"retry_source" doc:"Always null; see retry_source_job_id."`
+	RetrySourceJobID   *string            `json:"retry_source_job_id" doc:"The attempt before."`
+	RetryType          *string            `json:"retry_type" doc:"How it came to this attempt: manual or automatic."`
+	RetriedBy          *identity.UserView `json:"retried_by"`
+	ParallelGroupIndex *int               `json:"parallel_group_index"`
+	ParallelGroupTotal *int               `json:"parallel_group_total"`
+}
+
+type commandJobView struct {
+	jobBasicsView
+	jobAttemptView
+	Priority              jobPriorityView `json:"priority"`
+	AgentQueryRules       []string        `json:"agent_query_rules"`
+	LogURL                string          `json:"log_url"`
+	RawLogURL             string          `json:"raw_log_url"`
+	ArtifactsURL          string          `json:"artifacts_url"`
+	Command               string          `json:"command"`
+	Signal                *string         `json:"signal"`
+	SignalReason          *string         `json:"signal_reason"`
+	ArtifactPaths         *string         `json:"artifact_paths"`
+	ExpiredAt             core.Time       `json:"expired_at"`
+	ConcurrencyWaitTimeMS *int64          `json:"concurrency_wait_time_ms"`
+	Matrix                jobMatrix       `json:"matrix"`
+	Agent                 *jobAgentView   `json:"agent"`
+	ClusterID             *string         `json:"cluster_id"`
+	ClusterURL            *string         `json:"cluster_url"`
+	ClusterQueueID        *string         `json:"cluster_queue_id"`
+	ClusterQueueURL       *string         `json:"cluster_queue_url"`
+	PromisedExitStatus    *int            `json:"promised_exit_status,omitempty" doc:"What the job has declared that it will end with."`
+	PromisedExitStatusAt  core.Time       `json:"promised_exit_status_at,omitzero"`
+	Detail                *string         `json:"detail" doc:"Why it ended as it did, in words."`
+}
+
+// jobMatrix are the values that a job of a matrix has: by dimension, or one alone; null for others.
+type jobMatrix struct{ values any }
+
+// MarshalJSON writes the values.
+func (m jobMatrix) MarshalJSON() ([]byte, error) { return json.Marshal(m.values) }
+
+// JSONSchema describes the values.
+func (jobMatrix) JSONSchema() map[string]any {
+	return map[string]any{"type": []string{"object", "string", "null"}}
+}
+
+type jobPriorityView struct {
+	Number int `json:"number"`
+}
+
+type jobAgentView struct {
+	ID   string `json:"id"`
+	URL  string `json:"url"`
+	Name string `json:"name"`
+}
+
+type blockJobView struct {
+	jobBasicsView
+	Label       string             `json:"label"`
+	UnblockedBy *identity.UserView `json:"unblocked_by"`
+	UnblockedAt core.Time          `json:"unblocked_at"`
+	Unblockable bool               `json:"unblockable"`
+	UnblockURL  string             `json:"unblock_url"`
+}
+
+type waitJobView struct {
+	jobBasicsView
+	FinishedAt core.Time `json:"finished_at"`
+}
+
+type triggerJobView struct {
+	jobBasicsView
+	jobAttemptView
+	Label          string              `json:"label"`
+	Async          bool                `json:"async" doc:"Whether the job passes as soon as the build exists."`
+	TriggeredBuild *triggeredBuildView `json:"triggered_build"`
+	Detail         *string             `json:"detail" doc:"Why no build was made, in words."`
+}
+
+type triggeredBuildView struct {
+	ID     string `json:"id"`
+	Number int    `json:"number"`
+	URL    string `json:"url"`
+	WebURL string `json:"web_url"`
+}
+
+// jobView returns a job of a build as the API shows it to whoever loaded the pipeline.
+func (s *Service) jobView(r *route.Request, p *pipelines.Pipeline, b *Build, j *Job) jobView {
+	at := s.place(r.Org, p, b.Number)
+	if p.Visited() {
+		return jobView{visitorView(at, j.Shown(p))}
+	}
+	basics := jobBasicsView{
+		ID:           j.ID,
+		GraphQLID:    core.GraphQLID("Job", j.ID),
+		Type:         j.Type,
+		StepKey:      orNull(j.Step.Key),
+		GroupKey:     orNull(j.Step.GroupKey),
+		Step:         jobStepView{ID: j.StepID, Signature: j.Work.signature()},
+		State:        j.APIState(),
+		BuildURL:     at.api(),
+		WebURL:       at.web() + "#" + j.ID,
+		BrokenReason: orNull(j.BrokenReason),
+		CreatedAt:    core.At(j.CreatedAt),
+	}
+	switch j.Type {
+	case flow.Manual:
+		return jobView{blockJobView{
+			jobBasicsView: basics,
+			Label:         j.Label,
+			UnblockedBy:   j.UnblockedBy.View(s.public),
+			UnblockedAt:   core.At(j.UnblockedAt),
+			Unblockable:   j.State == flow.Blocked,
+			UnblockURL:    at.api("jobs", j.ID, "unblock"),
+		}}
+	case flow.Waiter:
+		return jobView{waitJobView{jobBasicsView: basics, FinishedAt: core.At(j.FinishedAt)}}
+	case flow.Trigger:
+		return jobView{s.triggerJobView(r, basics, j)}
+	default:
+		return jobView{s.commandJobView(r, at, basics, b, j)}
+	}
+}
+
+func (s *Service) jobAttemptView(j *Job) jobAttemptView {
+	return jobAttemptView{
+		Name:               j.Label,
+		SoftFailed:         j.SoftFailed,
+		ExitStatus:         j.ExitStatus,
+		ScheduledAt:        core.At(j.ScheduledAt),
+		RunnableAt:         core.At(j.RunnableAt),
+		StartedAt:          core.At(j.StartedAt),
+		FinishedAt:         core.At(j.FinishedAt),
+		Retried:            j.Retried,
+		RetriedInJobID:     orNull(j.RetriedIn),
+		RetriesCount:       positive(j.RetriesCount),
+		RetrySourceJobID:   orNull(j.RetryOf),
+		RetryType:          orNull(string(j.RetryType)),
+		RetriedBy:          j.RetriedBy.View(s.public),
+		ParallelGroupIndex: j.ParallelIndex,
+		ParallelGroupTotal: j.ParallelTotal,
+	}
+}
+
+func (s *Service) triggerJobView(r *route.Request, basics jobBasicsView, j *Job) triggerJobView {
+	v := triggerJobView{
+		jobBasicsView:  basics,
+		jobAttemptView: s.jobAttemptView(j),
+		Label:          j.Label,
+		Async:          j.Step.Async,
+		Detail:         orNull(j.Detail),
+	}
+	if c := j.Child; c.ID != "" {
+		at := place{s.public, r.Org.Slug, c.Slug, c.Number}
+		v.TriggeredBuild = &triggeredBuildView{ID: c.ID, Number: c.Number, URL: at.api(), WebURL: at.web()}
+	}
+	return v
+}
+
+func (s *Service) commandJobView(r *route.Request, at place, basics jobBasicsView, b *Build, j *Job) commandJobView {
+	v := commandJobView{
+		jobBasicsView:        basics,
+		jobAttemptView:       s.jobAttemptView(j),
+		Priority:             jobPriorityView{j.Priority},
+		AgentQueryRules:      append([]string{}, j.Work.Agents...),
+		LogURL:               at.api("jobs", j.ID, "log"),
+		RawLogURL:            at.api("jobs", j.ID, "log.txt"),
+		ArtifactsURL:         at.api("jobs", j.ID, "artifacts"),
+		Command:              j.Work.Command,
+		Signal:               orNull(j.Signal),
+		SignalReason:         orNull(j.SignalReason),
+		ArtifactPaths:        orNull(j.Work.ArtifactPaths),
+		ExpiredAt:            core.At(j.ExpiredAt),
+		Matrix:               jobMatrix{j.Matrix},
+		ClusterID:            orNull(b.ClusterID),
+		ClusterQueueID:       orNull(j.QueueID),
+		PromisedExitStatus:   j.PromisedExitStatus,
+		PromisedExitStatusAt: core.At(j.PromisedAt),
+		Detail:               orNull(j.Detail),
+	}
+	if j.agentName != "" {
+		v.Agent = &jobAgentView{ID: j.AgentID, URL: s.public.Org(r.Org.Slug, "agents", j.AgentID), Name: j.agentName}
+	}
+	if j.ConcurrencyWait != nil {
+		ms := j.ConcurrencyWait.Milliseconds()
+		v.ConcurrencyWaitTimeMS = &ms
+	}
+	if b.ClusterID != "" {
+		v.ClusterURL = orNull(s.public.Org(r.Org.Slug, "clusters", b.ClusterID))
+		if j.QueueID != "" {
+			v.ClusterQueueURL = orNull(s.public.Org(r.Org.Slug, "clusters", b.ClusterID, "queues", j.QueueID))
+		}
+	}
+	return v
+}
+
+// signature returns how the step was signed, nil when it was not.
+func (w Work) signature() *stepSignatureView {
+	signed, ok := w.Attributes["signature"].(map[string]any)
+	if !ok {
+		return nil
+	}
+	v := &stepSignatureView{SignedFields: []string{}}
+	v.Value, _ = signed["value"].(string)
+	v.Algorithm, _ = signed["algorithm"].(string)
+	fields, _ := signed["signed_fields"].([]any)
+	for _, field := range fields {
+		if name, ok := field.(string); ok {
+			v.SignedFields = append(v.SignedFields, name)
+		}
+	}
+	return v
+}

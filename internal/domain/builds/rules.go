@@ -1,0 +1,139 @@
+package builds
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"stackyard/internal/domain/pipelines"
+	"stackyard/internal/platform/core"
+	"stackyard/internal/platform/db"
+	"stackyard/internal/platform/identity"
+)
+
+// A Rule lets a pipeline of one cluster reach one of another.
+type Rule struct {
+	ID             string
+	OrganizationID string
+	Type           RuleType
+	SourceID       string // a pipeline
+	TargetID       string // a pipeline
+	CreatedBy      *identity.User
+	CreatedAt      time.Time
+}
+
+// RuleType is what a rule allows.
+type RuleType string
+
+// The types of rules.
+const (
+	triggerRule   RuleType = "pipeline.trigger_build.pipeline"
+	artifactsRule RuleType = "pipeline.artifacts_read.pipeline"
+)
+
+// Values lists every type.
+func (RuleType) Values() []string { return []string{string(triggerRule), string(artifactsRule)} }
+
+// action returns what the source may do to the target.
+func (t RuleType) action() string { return strings.Split(string(t), ".")[1] }
+
+const noRule = "No rule found"
+
+const selectRule = `
+	SELECT r.id, r.organization_id, r.type, r.source_id, r.target_id, r.created_at, ` + identity.UserColumns + `
+	FROM rules r` + ruleJoins + `
+	LEFT JOIN users u ON u.id = r.created_by`
+
+// ruleJoins leave out rules about deleted pipelines.
+const ruleJoins = `
+	JOIN pipelines sp ON sp.id = r.source_id AND sp.deleted_at IS NULL
+	JOIN pipelines tp ON tp.id = r.target_id AND tp.deleted_at IS NULL`
+
+func scanRule(scan db.Scan) (Rule, error) {
+	var r Rule
+	var by identity.User
+	err := scan(append([]any{&r.ID, &r.OrganizationID, &r.Type, &r.SourceID, &r.TargetID, db.ToTime(&r.CreatedAt)}, identity.UserDest(&by)...)...)
+	r.CreatedBy = by.OrNil()
+	return r, err
+}
+
+// ruleByID returns a rule of an organization, or a NotFound error.
+func ruleByID(q *db.Q, orgID, id string) (Rule, error) {
+	r, err := db.One(q, scanRule, selectRule+` WHERE r.organization_id = $1 AND r.id = $2`, orgID, id)
+	if errors.Is(err, db.ErrNoRows) {
+		err = core.Errorf(core.NotFound, noRule)
+	}
+	return r, err
+}
+
+// listRules returns one page of an organization's rules, oldest first, and how many there are.
+func listRules(q *db.Q, orgID string, limit, offset int) ([]Rule, int, error) {
+	rules, err := db.All(q, scanRule, selectRule+`
+		WHERE r.organization_id = $1
+		ORDER BY r.created_at, r.id
+		LIMIT $2 OFFSET $3`, orgID, limit, offset)
+	if err != nil {
+		return nil, 0, err
+	}
+	var total int
+	err = q.QueryRow(`SELECT COUNT(*) FROM rules r`+ruleJoins+` WHERE r.organization_id = $1`, orgID).Scan(&total)
+	return rules, total, err
+}
+
+// hasRule reports whether a rule lets one pipeline do something to another.
+func hasRule(q *db.Q, orgID string, t RuleType, sourceID, targetID string) (bool, error) {
+	var n int
+	err := q.QueryRow(`
+		SELECT COUNT(*) FROM rules
+		WHERE organization_id = $1 AND type = $2 AND source_id = $3 AND target_id = $4`, orgID, t, sourceID, targetID).Scan(&n)
+	return n > 0, err
+}
+
+// createRule adds a rule between two pipelines, each named by id or slug.
+func (s *Service) createRule(ctx context.Context, v pipelines.Viewer, t RuleType, source, target string) (Rule, error) {
+	var wrong core.Problems
+	if !slices.Contains(t.Values(), string(t)) {
+		wrong.Add("type", "must be one of %s", strings.Join(t.Values(), ", "))
+	}
+	rule := Rule{ID: core.NewID(), OrganizationID: v.Org.ID, Type: t, CreatedBy: &v.User, CreatedAt: s.clock()}
+	err := s.db.Write(ctx, func(q *db.Q) (err error) {
+		wrong := slices.Clone(wrong)
+		if rule.SourceID, err = named(q, v, source, "value.source_pipeline", &wrong); err != nil {
+			return err
+		}
+		if rule.TargetID, err = named(q, v, target, "value.target_pipeline", &wrong); err != nil {
+			return err
+		}
+		if err := wrong.Err(); err != nil {
+			return err
+		}
+		_, err = q.Exec(`
+			INSERT INTO rules (id, organization_id, type, source_id, target_id, created_by, created_at)
+			VALUES ($1, $2, $3, $4, $5, $6, $7)`,
+			rule.ID, rule.OrganizationID, rule.Type, rule.SourceID, rule.TargetID, userID(rule.CreatedBy), db.Micros(rule.CreatedAt))
+		return err
+	})
+	if db.IsUnique(err) {
+		err = core.Errorf(core.Unprocessable, "There is such a rule already")
+	}
+	return rule, err
+}
+
+// named returns the id of the pipeline that a text names by its id or slug.
+func named(q *db.Q, v pipelines.Viewer, name, field string, wrong *core.Problems) (string, error) {
+	find := pipelines.BySlug
+	if id, ok := core.ParseID(name); ok {
+		name, find = id, pipelines.ByID
+	}
+	p, err := find(q, v, name)
+	switch {
+	case core.KindOf(err) == core.NotFound:
+		wrong.Add(field, "must be the UUID or the slug of a pipeline of this organization")
+		return "", nil
+	case err != nil:
+		return "", err
+	}
+	return p.ID, nil
+}

@@ -1,0 +1,123 @@
+package builds
+
+import (
+	"net/http"
+
+	"stackyard/internal/domain/pipelines"
+	"stackyard/internal/platform/core"
+	"stackyard/internal/platform/db"
+	"stackyard/internal/platform/identity"
+	"stackyard/internal/platform/route"
+)
+
+type ruleView struct {
+	UUID             string             `json:"uuid"`
+	GraphQLID        string             `json:"graphql_id"`
+	OrganizationUUID string             `json:"organization_uuid"`
+	Type             RuleType           `json:"type"`
+	Action           string             `json:"action"`
+	Effect           string             `json:"effect"`
+	SourceType       string             `json:"source_type"`
+	SourceUUID       string             `json:"source_uuid"`
+	TargetType       string             `json:"target_type"`
+	TargetUUID       string             `json:"target_uuid"`
+	URL              string             `json:"url"`
+	CreatedAt        core.Time          `json:"created_at"`
+	CreatedBy        *identity.UserView `json:"created_by"`
+}
+
+func (s *Service) ruleView(r *route.Request, rule Rule) ruleView {
+	return ruleView{
+		UUID:             rule.ID,
+		GraphQLID:        core.GraphQLID("Rule", rule.ID),
+		OrganizationUUID: rule.OrganizationID,
+		Type:             rule.Type,
+		Action:           rule.Type.action(),
+		Effect:           "allow",
+		SourceType:       "pipeline",
+		SourceUUID:       rule.SourceID,
+		TargetType:       "pipeline",
+		TargetUUID:       rule.TargetID,
+		URL:              s.public.Org(r.Org.Slug, "rules", rule.ID),
+		CreatedAt:        core.At(rule.CreatedAt),
+		CreatedBy:        rule.CreatedBy.View(s.public),
+	}
+}
+
+func (s *Service) ruleRoutes() []route.Route {
+	const list, one = orgPath + "/rules", orgPath + "/rules/{rule}"
+	routes := []route.Route{
+		{Method: http.MethodGet, Path: list, Summary: "List rules", Query: route.PageParams, Handler: route.Do(s.getRules)},
+		{
+			Method: http.MethodPost, Path: list, Summary: "Create a rule",
+			Description: "Lets a pipeline of one cluster trigger builds of a pipeline of another, or read its artifacts.",
+			Status:      http.StatusCreated, Handler: route.DoBody(s.postRule),
+		},
+		{Method: http.MethodGet, Path: one, Summary: "Get a rule", Handler: route.On(s.loadRule, s.getRule)},
+		{Method: http.MethodDelete, Path: one, Summary: "Delete a rule", Status: http.StatusNoContent, Handler: route.On(s.loadRule, s.deleteRule)},
+	}
+	for i := range routes {
+		r := &routes[i]
+		r.Tag, r.Scope = "Rules", identity.ReadRules
+		if r.Method != http.MethodGet {
+			r.Scope, r.Permission = identity.WriteRules, identity.ManageClusters
+		}
+	}
+	return routes
+}
+
+func (s *Service) loadRule(r *route.Request) (Rule, error) {
+	id, err := r.PathID("rule", noRule)
+	if err != nil {
+		return Rule{}, err
+	}
+	var rule Rule
+	err = s.db.Read(r.Context(), func(q *db.Q) (err error) {
+		rule, err = ruleByID(q, r.Org.ID, id)
+		return err
+	})
+	return rule, err
+}
+
+func (s *Service) getRules(r *route.Request) (route.Paged[ruleView], error) {
+	page, err := r.Page()
+	if err != nil {
+		return route.Paged[ruleView]{}, err
+	}
+	var rules []Rule
+	var total int
+	err = s.db.Read(r.Context(), func(q *db.Q) (err error) {
+		rules, total, err = listRules(q, r.Org.ID, page.Size, page.Offset())
+		return err
+	})
+	return route.MapPage(rules, page, total, func(rule Rule) ruleView { return s.ruleView(r, rule) }), err
+}
+
+type ruleCreate struct {
+	Type  RuleType  `json:"type"`
+	Value ruleValue `json:"value"`
+}
+
+type ruleValue struct {
+	SourcePipeline string `json:"source_pipeline" doc:"The pipeline that may, by its UUID or slug."`
+	TargetPipeline string `json:"target_pipeline" doc:"The pipeline that it may reach, by its UUID or slug."`
+}
+
+func (s *Service) postRule(r *route.Request, body ruleCreate) (ruleView, error) {
+	rule, err := s.createRule(r.Context(), pipelines.ViewerOf(r), body.Type, body.Value.SourcePipeline, body.Value.TargetPipeline)
+	if err != nil {
+		return ruleView{}, err
+	}
+	return s.ruleView(r, rule), nil
+}
+
+func (s *Service) getRule(r *route.Request, rule Rule) (ruleView, error) {
+	return s.ruleView(r, rule), nil
+}
+
+func (s *Service) deleteRule(r *route.Request, rule Rule) (route.Nothing, error) {
+	return route.Nothing{}, s.db.Write(r.Context(), func(q *db.Q) error {
+		_, err := q.Exec(`DELETE FROM rules WHERE organization_id = $1 AND id = $2`, r.Org.ID, rule.ID)
+		return err
+	})
+}

@@ -1,0 +1,81 @@
+package builds
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"stackyard/internal/domain/pipelines"
+	"stackyard/internal/platform/core"
+	"stackyard/internal/platform/db"
+	"stackyard/internal/rules/flow"
+)
+
+// Service is what can be done to builds and jobs.
+type Service struct {
+	db         *db.DB
+	pipelines  *pipelines.Service
+	public     core.PublicURL
+	clock      core.Clock
+	log        *slog.Logger
+	observers  []Observer
+	agentNames AgentNames
+	stackKey   StackKey
+	updates    updateQueues
+	buildIDs   buildIDCache
+}
+
+// New returns the service of the builds in a database.
+func New(d *db.DB, p *pipelines.Service, public core.PublicURL, clock core.Clock, log *slog.Logger) *Service {
+	return &Service{db: d, pipelines: p, public: public, clock: clock, log: log}
+}
+
+// maxTries bounds how often a unit of work is done again because jobs moved under its hands.
+const maxTries = 20
+
+// write runs fn as one transaction, in which the tasks that follow from it are saved.
+func (s *Service) write(ctx context.Context, fn func(q *db.Q, then *followUps) error) error {
+	err := errMoved
+	for try := 0; errors.Is(err, errMoved) && try < maxTries; try++ {
+		err = s.db.Write(ctx, func(q *db.Q) error {
+			then := &followUps{}
+			if err := fn(q, then); err != nil {
+				return err
+			}
+			return then.save(q, s.clock())
+		})
+	}
+	return refused(err)
+}
+
+// refused gives an error of flow about a job in the wrong state, and that of a build whose jobs keep moving,
+// the kind that the caller is told.
+func refused(err error) error {
+	if errors.Is(err, errMoved) {
+		return busy(err)
+	}
+	if move, ok := errors.AsType[*flow.MoveError](err); ok {
+		return core.Errorf(core.Unprocessable, "The job is %s, so it cannot become %s", move.From, move.To)
+	}
+	return err
+}
+
+// busy returns the error of a build that could not be changed for now.
+func busy(cause error) error {
+	return fmt.Errorf("%w: %w", &core.Error{Kind: core.Unavailable, Message: "The build is busy; try again.", RetryAfter: 1}, cause)
+}
+
+// change does one unit of work on a build of an organization.
+func (s *Service) change(ctx context.Context, orgID, buildID string, fn func(u *unit) error) error {
+	return s.write(ctx, func(q *db.Q, then *followUps) error {
+		u, err := s.open(q, orgID, buildID, then)
+		if err != nil {
+			return err
+		}
+		if err := fn(u); err != nil {
+			return err
+		}
+		return u.close()
+	})
+}

@@ -1,0 +1,167 @@
+package builds
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"stackyard/internal/platform/core"
+	"stackyard/internal/platform/db"
+	"stackyard/internal/rules/definition"
+	"stackyard/internal/rules/flow"
+)
+
+// A Step is what jobs can know of the steps of their build.
+type Step struct {
+	ID    string
+	Key   string // empty: none
+	Type  definition.Kind
+	Label string
+	Work  Work
+	// DependsOn are the keys, or for want of one the ids, of the steps that were written to come before it.
+	DependsOn   []string
+	Concurrency *definition.Concurrency
+	State       StepState
+	Outcome     StepOutcome
+	Parallelism int  // jobs that run its command; 0 when it says nothing about that
+	Timeout     *int // minutes
+	Priority    int
+}
+
+// StepState is how far a step has come.
+type StepState string
+
+// The states of steps.
+const (
+	StepIgnored  StepState = "ignored"                  // it never runs
+	StepWaiting  StepState = "waiting_for_dependencies" // or for a person
+	StepReady    StepState = "ready"                    // for agents
+	StepRunning  StepState = "running"
+	StepFailing  StepState = "failing" // a job failed, others run
+	StepFinished StepState = "finished"
+)
+
+// StepOutcome is how a step ended.
+type StepOutcome string
+
+// The outcomes of steps.
+const (
+	StepNeutral    StepOutcome = "neutral" // it has not ended, or never runs
+	StepPassed     StepOutcome = "passed"
+	StepSoftFailed StepOutcome = "soft_failed" // a failure that does not fail the build
+	StepHardFailed StepOutcome = "hard_failed"
+	StepErrored    StepOutcome = "errored" // timed out, canceled, expired, or never begun
+)
+
+const noStep = "No step found"
+
+// Step returns a step of a build by its id or its key, or a NotFound error.
+func (s *Service) Step(ctx context.Context, orgID, buildID, name string) (step *Step, err error) {
+	err = s.db.Read(ctx, func(q *db.Q) (err error) {
+		if _, err = byID(q, orgID, buildID); err != nil {
+			return err
+		}
+		step, err = stepByName(q, buildID, name)
+		return err
+	})
+	return step, err
+}
+
+// flowStepByName returns the step of a build that goes by an id or a key, or a NotFound error. Keys are
+// not shaped like ids. Nobody can name the steps that nobody wrote.
+func flowStepByName(q *db.Q, buildID, name string) (*flow.Step, error) {
+	where := `s.build_id = $1 AND s.key = $2 AND NOT s.replaced`
+	if id, ok := core.ParseID(name); ok {
+		where, name = `s.build_id = $1 AND s.id = $2`, id
+	}
+	step, err := db.One(q, scanFlowStep, selectFlowStep+` WHERE `+where+` AND s.kind NOT IN ($3, $4)`, buildID, name, flow.KindJoin, flow.KindQueue)
+	if errors.Is(err, db.ErrNoRows) {
+		return nil, core.Errorf(core.NotFound, noStep)
+	}
+	return step, err
+}
+
+func stepByName(q *db.Q, buildID, name string) (*Step, error) {
+	found, err := flowStepByName(q, buildID, name)
+	if err != nil {
+		return nil, err
+	}
+	step := &Step{ID: found.ID, Key: found.Key, Type: found.Kind, Concurrency: found.Concurrency}
+	err = q.QueryRow(`SELECT label, work FROM step_details WHERE step_id = $1`, step.ID).Scan(&step.Label, db.ToJSON(&step.Work))
+	if err != nil {
+		return nil, err
+	}
+	if step.DependsOn, err = dependencies(q, step.ID); err != nil {
+		return nil, err
+	}
+	jobs, err := jobsOfStep(q, step.ID)
+	if err != nil {
+		return nil, err
+	}
+	step.State = stateOf(found, jobs)
+	step.Outcome = outcomeOf(step.State, jobs)
+	err = q.QueryRow(`SELECT COALESCE(MAX(parallel_total), 0), MAX(timeout_minutes), COALESCE(MAX(priority), 0) FROM jobs WHERE step_id = $1`, step.ID).
+		Scan(&step.Parallelism, &step.Timeout, &step.Priority)
+	return step, err
+}
+
+// jobsOfStep returns the newest attempts of a step's jobs; a group has those of its members.
+func jobsOfStep(q *db.Q, stepID string) ([]*flow.Job, error) {
+	return db.All(q, scanFlowJob, `SELECT`+flowJobColumns+`
+	FROM jobs j
+	WHERE NOT j.retried AND (j.step_id = $1 OR j.step_id IN (SELECT id FROM steps WHERE scope = $1))
+	ORDER BY j.position, j.id`, stepID)
+}
+
+// dependencies returns the steps that a step was written to depend on.
+func dependencies(q *db.Q, stepID string) ([]string, error) {
+	return db.All(q, scanID, `
+		SELECT COALESCE(e.key, s.key, e.depends_on)
+		FROM step_dependencies e
+		LEFT JOIN steps s ON s.id = e.depends_on
+		WHERE e.step_id = $1 AND (s.id IS NULL OR s.kind NOT IN ($2, $3))
+		ORDER BY s.position NULLS LAST, e.key NULLS LAST`, stepID, flow.KindJoin, flow.KindQueue)
+}
+
+// stateOf says how far a step with these jobs has come.
+func stateOf(s *flow.Step, jobs []*flow.Job) StepState {
+	if s.Replaced || len(jobs) > 0 && all(jobs, func(j *flow.Job) bool { return j.State == flow.Broken || j.State == flow.Skipped }) {
+		return StepIgnored
+	}
+	if all(jobs, func(j *flow.Job) bool { return j.State.Ended() }) && (len(jobs) > 0 || s.Outcome != "") {
+		return StepFinished
+	}
+	begun := func(j *flow.Job) bool { return j.State.Held() || !j.StartedAt.IsZero() }
+	switch {
+	case slices.ContainsFunc(jobs, func(j *flow.Job) bool { return j.Failed() || j.PromiseFails }):
+		return StepFailing
+	case slices.ContainsFunc(jobs, begun):
+		return StepRunning
+	case slices.ContainsFunc(jobs, func(j *flow.Job) bool { return j.State.Ready() }):
+		return StepReady
+	}
+	return StepWaiting
+}
+
+// outcomeOf says how a step with these jobs ended: the worst of what its jobs did.
+func outcomeOf(state StepState, jobs []*flow.Job) StepOutcome {
+	if state != StepFinished {
+		return StepNeutral
+	}
+	outcome := StepPassed
+	for _, j := range jobs {
+		switch {
+		case j.State == flow.Finished && j.Failed():
+			return StepHardFailed
+		case j.Failed() || j.State == flow.WaitingFailed || j.State == flow.BlockedFailed || j.State == flow.UnblockedFailed:
+			outcome = StepErrored
+		case j.SoftFailed && outcome == StepPassed:
+			outcome = StepSoftFailed
+		}
+	}
+	return outcome
+}
+
+func all[T any](items []T, is func(T) bool) bool {
+	return !slices.ContainsFunc(items, func(item T) bool { return !is(item) })
+}

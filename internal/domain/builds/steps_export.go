@@ -1,0 +1,99 @@
+package builds
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"stackyard/internal/platform/core"
+)
+
+// attributes returns what a step tells about itself, in the shapes that JSON has; nil is what it says
+// nothing about.
+func (s *Step) attributes() map[string]any {
+	values := map[string]any{
+		"id":                s.ID,
+		"key":               orNil(s.Key),
+		"type":              string(s.Type),
+		"label":             s.Label,
+		"state":             string(s.State),
+		"outcome":           string(s.Outcome),
+		"command":           orNil(s.Work.Command),
+		"agents":            append([]string{}, s.Work.Agents...),
+		"env":               orEmpty(s.Work.Env),
+		"if":                orNil(s.Work.If),
+		"depends_on":        s.DependsOn,
+		"notify":            s.Work.Attributes["notify"],
+		"priority":          s.Priority,
+		"parallelism":       nil,
+		"timeout":           nil,
+		"concurrency_key":   nil,
+		"concurrency_limit": nil,
+	}
+	if s.Parallelism > 0 {
+		values["parallelism"] = s.Parallelism
+	}
+	if s.Timeout != nil {
+		values["timeout"] = *s.Timeout
+	}
+	if c := s.Concurrency; c != nil {
+		values["concurrency_key"], values["concurrency_limit"] = c.Group, c.Limit
+	}
+	return values
+}
+
+func orNil(text string) any {
+	if text == "" {
+		return nil
+	}
+	return text
+}
+
+// Export returns an attribute of a step as text, or all of them as a JSON object when no attribute is
+// named. As JSON, each value is written as such; otherwise lists have an item to a line and variables
+// the form NAME=value.
+func (s *Step) Export(attribute string, asJSON bool) (string, error) {
+	values := s.attributes()
+	if attribute == "" {
+		return jsonOf(values)
+	}
+	value, ok := values[attribute]
+	switch {
+	case !ok:
+		known := slices.Sorted(maps.Keys(values))
+		return "", core.Errorf(core.Unprocessable, "A step has no attribute %q; it has %s", attribute, strings.Join(known, ", "))
+	case asJSON:
+		return jsonOf(value)
+	}
+	return plain(value)
+}
+
+func plain(value any) (string, error) {
+	switch v := value.(type) {
+	case nil:
+		return "", nil
+	case string:
+		return v, nil
+	case int:
+		return strconv.Itoa(v), nil
+	case []string:
+		return strings.Join(v, "\n"), nil
+	case map[string]string:
+		return strings.TrimSuffix(envText(v), "\n"), nil
+	}
+	return jsonOf(value)
+}
+
+func jsonOf(value any) (string, error) {
+	var text bytes.Buffer
+	e := json.NewEncoder(&text)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(value); err != nil {
+		return "", fmt.Errorf("write an attribute of a step: %w", err)
+	}
+	return strings.TrimSuffix(text.String(), "\n"), nil
+}

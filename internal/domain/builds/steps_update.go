@@ -1,0 +1,182 @@
+package builds
+
+import (
+	"context"
+	"encoding/json"
+	"strconv"
+	"strings"
+	"time"
+
+	"stackyard/internal/platform/core"
+	"stackyard/internal/platform/db"
+	"stackyard/internal/rules/definition"
+	"stackyard/internal/rules/flow"
+)
+
+// A StepUpdate changes one attribute of a step.
+type StepUpdate struct {
+	ID        string // a UUID, given by whoever asks: the same update twice is done once
+	Attribute string
+	Value     string
+	Append    bool // to what the attribute has
+}
+
+const (
+	maxLabel  = 1_000 // characters of a label that a job gives
+	maxNotify = 100   // notifications of a step
+	// updatesKept is how long ids of updates are remembered: far longer than anybody repeats one.
+	updatesKept = time.Hour
+)
+
+// UpdateStep changes a step of a build, named by its id or its key.
+func (s *Service) UpdateStep(ctx context.Context, orgID, buildID, name string, update StepUpdate) error {
+	id, ok := core.ParseID(update.ID)
+	if !ok {
+		return core.Errorf(core.Unprocessable, "The idempotency_uuid of an update must be a UUID")
+	}
+	update.ID = id
+	return s.change(ctx, orgID, buildID, func(u *unit) error {
+		step, err := stepByName(u.q, buildID, name)
+		if err != nil {
+			return err
+		}
+		known, err := u.noteUpdate(update)
+		if err != nil || known {
+			return err
+		}
+		switch update.Attribute {
+		case "label":
+			return u.setLabel(step, update)
+		case "notify":
+			return u.setNotify(step, update)
+		case "priority":
+			return u.setPriority(step, update)
+		}
+		return core.Errorf(core.Unprocessable, "The attribute %q of a step cannot be changed; label, notify and priority can", update.Attribute)
+	})
+}
+
+// noteUpdate remembers an update that adds something, and reports whether it was remembered already. One
+// that replaces can be repeated without harm.
+func (u *unit) noteUpdate(update StepUpdate) (known bool, err error) {
+	if !update.Append {
+		return false, nil
+	}
+	if _, err := u.q.Exec(`DELETE FROM step_updates WHERE build_id = $1 AND created_at < $2`, u.build.ID, db.Micros(u.now.Add(-updatesKept))); err != nil {
+		return false, err
+	}
+	n, err := u.q.Exec(`INSERT INTO step_updates (build_id, id, created_at) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`, u.build.ID, update.ID, db.Micros(u.now))
+	return n == 0, err
+}
+
+func (u *unit) setLabel(step *Step, update StepUpdate) error {
+	label := update.Value
+	if update.Append {
+		label = step.Label + label
+	}
+	label = strings.TrimSpace(label)
+	if n := len([]rune(label)); n > maxLabel {
+		return core.Errorf(core.Unprocessable, "The label of a step can have %d characters, not %d", maxLabel, n)
+	}
+	_, err := u.q.Exec(`UPDATE step_details SET label = $2 WHERE step_id = $1`, step.ID, label)
+	return err
+}
+
+func (u *unit) setNotify(step *Step, update StepUpdate) error {
+	list, err := readNotify(update.Value)
+	if err != nil {
+		return err
+	}
+	if had, ok := step.Work.Attributes["notify"].([]any); ok && update.Append {
+		list = append(had, list...)
+	}
+	if len(list) > maxNotify {
+		return core.Errorf(core.Unprocessable, "A step can have %d notifications, not %d", maxNotify, len(list))
+	}
+	if step.Work.Attributes == nil {
+		step.Work.Attributes = map[string]any{}
+	}
+	step.Work.Attributes["notify"] = list
+	_, err = u.q.Exec(`UPDATE step_details SET work = $2 WHERE step_id = $1`, step.ID, db.JSON(step.Work))
+	return err
+}
+
+// readNotify reads notifications under the rules of definitions.
+func readNotify(value string) ([]any, error) {
+	var list []json.RawMessage
+	if err := json.Unmarshal([]byte(value), &list); err != nil {
+		return nil, core.Errorf(core.Unprocessable, "notify must be a JSON list of notifications")
+	}
+	source, err := json.Marshal(map[string]any{"steps": []any{map[string]any{"command": "true", "notify": list}}})
+	if err != nil {
+		return nil, err
+	}
+	defined, err := readUpload(source)
+	if err != nil {
+		return nil, err
+	}
+	notify, _ := defined.Steps[0].Attributes["notify"].([]any)
+	return notify, nil
+}
+
+func (u *unit) setPriority(step *Step, update StepUpdate) error {
+	priority, err := strconv.ParseInt(strings.TrimSpace(update.Value), 10, 32)
+	if err != nil || update.Append {
+		return core.Errorf(core.Unprocessable, "The priority of a step is replaced by an integer")
+	}
+	if step.Type != definition.KindCommand {
+		return core.Errorf(core.Unprocessable, "Only command steps have a priority")
+	}
+	jobs, err := jobsOfStep(u.q, step.ID)
+	if err != nil {
+		return err
+	}
+	for _, j := range jobs {
+		if j.State.Ended() || j.State.Held() {
+			continue // it has been begun already
+		}
+		if err := reprioritize(u.q, u.build.OrganizationID, j.ID, int(priority)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// CancelStep ends all jobs of a step of a build, and returns the step's id. With force, those that an
+// agent runs end after a time even though it has not stopped them. What has ended stays as it is.
+func (s *Service) CancelStep(ctx context.Context, orgID, buildID, name string, force bool, grace time.Duration) (id string, err error) {
+	err = s.change(ctx, orgID, buildID, func(u *unit) error {
+		step, err := flowStepByName(u.q, buildID, name)
+		if err != nil {
+			return err
+		}
+		id = step.ID
+		if force {
+			u.grace = min(grace, stopGrace)
+		}
+		jobs, err := jobsOfStep(u.q, step.ID)
+		if err != nil {
+			return err
+		}
+		for _, j := range jobs {
+			if err := u.cancelOrHasten(j); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return id, err
+}
+
+// cancelOrHasten cancels a job, or sees to it that one which is being stopped ends within the unit's grace.
+func (u *unit) cancelOrHasten(j *flow.Job) error {
+	if j.State == flow.Canceling || j.State == flow.TimingOut {
+		u.then.begin = append(u.then.begin, u.deadline(j.ID, j.State, u.now.Add(u.grace)))
+		return nil
+	}
+	err := u.run.CancelJob(j.ID)
+	if core.KindOf(err) == core.Unprocessable {
+		return nil // it has ended, perhaps because of one that was canceled before it
+	}
+	return err
+}

@@ -1,0 +1,73 @@
+package builds
+
+import (
+	"context"
+	"slices"
+
+	"stackyard/internal/domain/pipelines"
+	"stackyard/internal/platform/core"
+	"stackyard/internal/platform/db"
+	"stackyard/internal/rules/flow"
+)
+
+// newerBuild is why a build was canceled that had to make way.
+const newerBuild = "A newer build of the branch was made"
+
+// superseded reports whether the build ended because a newer one made it pointless.
+func (b *Build) superseded() bool {
+	return b.State == flow.BuildSkipped || b.State == flow.BuildCanceled && b.CancelReason == newerBuild
+}
+
+// supersede skips or cancels older builds of a new build's branch, as its pipeline says.
+func (s *Service) supersede(ctx context.Context, orgID, buildID string) error {
+	var older []string
+	var skip, cancel bool
+	err := s.db.Read(ctx, func(q *db.Q) error {
+		b, err := byID(q, orgID, buildID)
+		if err != nil {
+			return err
+		}
+		p, err := pipelines.ByID(q, pipelines.System(orgID), b.PipelineID)
+		if err != nil {
+			return err
+		}
+		skip = p.SkipQueued.On && core.BranchFilter(p.SkipQueued.Filter).Match(b.Branch)
+		cancel = p.CancelRunning.On && core.BranchFilter(p.CancelRunning.Filter).Match(b.Branch)
+		older, err = db.All(q, scanID, `
+			SELECT id FROM builds
+			WHERE pipeline_id = $1 AND branch = $2 AND number < $3 AND finished_at IS NULL
+			ORDER BY number`, b.PipelineID, b.Branch, b.Number)
+		return err
+	})
+	if core.KindOf(err) == core.NotFound {
+		return nil // gone with its pipeline
+	}
+	if err != nil {
+		return err
+	}
+	for _, id := range older {
+		err := s.change(ctx, orgID, id, func(u *unit) error {
+			switch state := u.build.State; {
+			case skip && state == flow.BuildScheduled:
+				return u.run.SkipBuild()
+			case cancel && slices.Contains([]flow.BuildState{flow.BuildRunning, flow.BuildFailing, flow.BuildBlocked}, state):
+				return u.cancel(newerBuild)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// cancel cancels the build for a reason.
+func (u *unit) cancel(reason string) error {
+	if err := u.run.CancelBuild(); err != nil {
+		return err
+	}
+	u.build.CancelReason = reason
+	_, err := u.q.Exec(`UPDATE builds SET cancel_reason = $2 WHERE id = $1`, u.build.ID, db.Text(reason))
+	return err
+}

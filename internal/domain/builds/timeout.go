@@ -1,0 +1,72 @@
+package builds
+
+import (
+	"context"
+	"time"
+
+	"stackyard/internal/domain/pipelines"
+	"stackyard/internal/domain/settings"
+	"stackyard/internal/platform/core"
+	"stackyard/internal/rules/flow"
+)
+
+// maxTimeoutRaise is by how many minutes a job may raise its timeout above what it was at first.
+const maxTimeoutRaise = 60
+
+// SetTimeout changes how many minutes a running job may take, counted from when it began. A job whose
+// time has passed with that is stopped at once. The rules are those for holders of moves.go.
+func (s *Service) SetTimeout(ctx context.Context, orgID, jobID, holder string, minutes int) error {
+	return s.onJob(ctx, orgID, jobID, func(u *unit) error {
+		j, err := jobByID(u.q, orgID, jobID)
+		if err != nil {
+			return err
+		}
+		if holder != "" && j.AgentID != holder || j.State != flow.Running {
+			return core.Errorf(core.Unprocessable, "Only the timeout of a job that is running can be changed, by its agent")
+		}
+		if err := u.checkTimeout(j, minutes); err != nil {
+			return err
+		}
+		_, err = u.q.Exec(`
+			UPDATE jobs SET timeout_minutes = $2, initial_timeout = COALESCE(initial_timeout, timeout_minutes, 0) WHERE id = $1`, j.ID, minutes)
+		if err != nil {
+			return err
+		}
+		u.set(j.ID, flow.Running, j.StartedAt.Add(time.Duration(minutes)*time.Minute))
+		return nil
+	})
+}
+
+// checkTimeout returns an Unprocessable error when a job may not have a timeout.
+func (u *unit) checkTimeout(j *Job, minutes int) error {
+	if minutes < 1 {
+		return core.Errorf(core.Unprocessable, "The timeout must be at least one minute")
+	}
+	initial, err := initialTimeout(u, j)
+	if err != nil {
+		return err
+	}
+	if initial > 0 && minutes > initial+maxTimeoutRaise {
+		return core.Errorf(core.Unprocessable, "The timeout was %d minutes at first, and can be raised to at most %d", initial, initial+maxTimeoutRaise)
+	}
+	p, err := pipelines.ByID(u.q, pipelines.System(j.OrganizationID), u.build.PipelineID)
+	if err != nil {
+		return err
+	}
+	set, err := settings.Of(u.q, j.OrganizationID)
+	if err != nil {
+		return err
+	}
+	for _, most := range []*int{p.MaximumTimeout, positive(set.MaximumTimeout)} {
+		if most != nil && minutes > *most {
+			return core.Errorf(core.Unprocessable, "The timeout can be at most %d minutes here", *most)
+		}
+	}
+	return nil
+}
+
+// initialTimeout returns the timeout that a job had at first, 0 for none.
+func initialTimeout(u *unit, j *Job) (minutes int, err error) {
+	err = u.q.QueryRow(`SELECT COALESCE(initial_timeout, timeout_minutes, 0) FROM jobs WHERE id = $1`, j.ID).Scan(&minutes)
+	return minutes, err
+}

@@ -1,0 +1,205 @@
+package builds
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"strconv"
+
+	"stackyard/internal/domain/pipelines"
+	"stackyard/internal/platform/core"
+	"stackyard/internal/platform/db"
+	"stackyard/internal/rules/flow"
+)
+
+// startChild makes the build of a trigger job, or fails the job when that is not possible.
+func (s *Service) startChild(ctx context.Context, at jobOf) error {
+	trigger, target, err := s.loadTrigger(ctx, at)
+	if err == nil && trigger == nil {
+		return nil // it has been canceled, or somebody else was faster
+	}
+	if err == nil {
+		_, err = s.Create(ctx, target, trigger.creation(target))
+		if db.IsUnique(err) {
+			err = nil // made before a crash
+		}
+	}
+	if kind := core.KindOf(err); err != nil && (kind == 0 || kind == core.Unavailable) {
+		return err
+	}
+	return s.endStart(ctx, at, err)
+}
+
+// endStart moves a trigger job on when its build was made, or fails it with the reason why it was not.
+func (s *Service) endStart(ctx context.Context, at jobOf, failure error) error {
+	return s.onTrigger(ctx, at, func(u *unit, j *flow.Job) error {
+		switch {
+		case j.State == flow.Canceled: // while the build was being made
+			u.then.add(abandonBuild, at.orgID, j.ID)
+			return nil
+		case j.State != flow.Scheduled:
+			return nil
+		case failure == nil:
+			return u.run.ChildCreated(j.ID)
+		}
+		if err := explainEnd(u.q, j.ID, failure.Error()); err != nil {
+			return err
+		}
+		return u.run.ChildFinished(j.ID, false)
+	})
+}
+
+// onTrigger does one unit of work on the build of a trigger job.
+func (s *Service) onTrigger(ctx context.Context, at jobOf, fn func(u *unit, j *flow.Job) error) error {
+	var buildID string
+	err := s.db.Read(ctx, func(q *db.Q) error {
+		return q.QueryRow(`SELECT build_id FROM jobs WHERE organization_id = $1 AND id = $2`, at.orgID, at.jobID).Scan(&buildID)
+	})
+	if errors.Is(err, db.ErrNoRows) {
+		return nil // gone with its build
+	}
+	if err != nil {
+		return err
+	}
+	err = s.change(ctx, at.orgID, buildID, func(u *unit) error {
+		jobs, err := flowStore{u.q, buildID}.Jobs(at.jobID)
+		if err != nil || len(jobs) == 0 {
+			return err
+		}
+		return fn(u, jobs[0])
+	})
+	if core.KindOf(err) == core.NotFound {
+		return nil // deleted with its pipeline
+	}
+	return err
+}
+
+// explainEnd notes in words why a job is about to end.
+func explainEnd(q *db.Q, jobID, detail string) error {
+	_, err := q.Exec(`UPDATE jobs SET detail = $2 WHERE id = $1`, jobID, detail)
+	return err
+}
+
+// A trigger is a trigger job whose build is about to be made.
+type trigger struct {
+	job  *Job
+	from *Build
+}
+
+// loadTrigger returns a trigger job that waits for its build, and the pipeline to be built. It returns
+// no trigger when the job does not wait any more, and an error for a person when there is nothing that
+// it may build.
+func (s *Service) loadTrigger(ctx context.Context, at jobOf) (*trigger, *pipelines.Pipeline, error) {
+	var t *trigger
+	var target *pipelines.Pipeline
+	err := s.db.Read(ctx, func(q *db.Q) error {
+		job, err := jobByID(q, at.orgID, at.jobID)
+		if core.KindOf(err) == core.NotFound || err == nil && job.State != flow.Scheduled {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		t = &trigger{job: job}
+		if t.from, err = byID(q, at.orgID, job.BuildID); err != nil {
+			return err
+		}
+		target, err = t.target(q)
+		return err
+	})
+	return t, target, err
+}
+
+// creation returns the build that a trigger job asks for.
+func (t *trigger) creation(target *pipelines.Pipeline) Creation {
+	asked := t.job.Work.Trigger.Build
+	env := asked.Env.Map()
+	if t.job.ParallelIndex != nil {
+		maps.Copy(env, map[string]string{
+			"SERVICE_PARALLEL_JOB":       strconv.Itoa(*t.job.ParallelIndex),
+			"SERVICE_PARALLEL_JOB_COUNT": strconv.Itoa(*t.job.ParallelTotal),
+		})
+	}
+	creation := Creation{
+		Commit:      cmp.Or(asked.Commit, "HEAD"),
+		Branch:      cmp.Or(asked.Branch, target.DefaultBranch),
+		Source:      FromTrigger,
+		Creator:     t.from.Creator,
+		TriggeredBy: t.job.ID,
+		Root:        cmp.Or(t.from.Root, t.from.ID),
+		MetaData:    asked.MetaData,
+		Details: Details{
+			Message: cmp.Or(asked.Message, t.job.Label),
+			Env:     env,
+			Author:  t.from.Author,
+		},
+	}
+	if !t.job.Step.Async {
+		creation.QueuePlace = t.from.QueuePlace
+	}
+	return creation
+}
+
+// childOf returns the build that a trigger job started, or a NotFound error.
+func childOf(q *db.Q, at jobOf) (*Build, error) {
+	return oneBuild(q, `WHERE b.organization_id = $1 AND b.triggered_by = $2`, at.orgID, at.jobID)
+}
+
+// abandonChild cancels the build of a trigger job that was canceled while it waited for it.
+func (s *Service) abandonChild(ctx context.Context, at jobOf) error {
+	var child *Build
+	err := s.db.Read(ctx, func(q *db.Q) (err error) {
+		child, err = childOf(q, at)
+		return err
+	})
+	if core.KindOf(err) == core.NotFound {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return s.change(ctx, at.orgID, child.ID, func(u *unit) error {
+		if u.build.State.Ended() || u.build.State == flow.BuildCanceling {
+			return nil
+		}
+		return u.cancel("The build that triggered it was canceled")
+	})
+}
+
+// endChild tells a trigger job that its build has ended, or that it is gone.
+func (s *Service) endChild(ctx context.Context, at jobOf) error {
+	return s.onTrigger(ctx, at, func(u *unit, j *flow.Job) error {
+		child, err := childOf(u.q, at)
+		if core.KindOf(err) == core.NotFound && j.State == flow.Running {
+			if err := explainEnd(u.q, j.ID, "The build that it triggered was deleted."); err != nil {
+				return err
+			}
+			return u.run.ChildFinished(j.ID, false)
+		}
+		if core.KindOf(err) == core.NotFound || err == nil && !child.State.Ended() {
+			return nil // gone, or a retry opened it again
+		}
+		if err != nil {
+			return err
+		}
+		steps, err := flowStore{u.q, u.build.ID}.Steps(j.StepID)
+		if err != nil || len(steps) == 0 {
+			return err
+		}
+		switch {
+		case j.State == flow.Scheduled && steps[0].Async:
+			return u.run.ChildCreated(j.ID)
+		case j.State != flow.Scheduled && j.State != flow.Running:
+			return nil
+		case child.superseded() && j.State == flow.Scheduled:
+			if err := u.run.ChildCreated(j.ID); err != nil {
+				return err
+			}
+			return u.run.ChildSkipped(j.ID)
+		case child.superseded():
+			return u.run.ChildSkipped(j.ID)
+		}
+		return u.run.ChildFinished(j.ID, child.State == flow.BuildPassed || child.State == flow.BuildNotRun)
+	})
+}

@@ -1,0 +1,112 @@
+package builds
+
+import (
+	"errors"
+
+	"stackyard/internal/domain/pipelines"
+	"stackyard/internal/platform/core"
+	"stackyard/internal/platform/db"
+	"stackyard/internal/platform/identity"
+)
+
+// maxTriggerDepth is how many builds can trigger one another in a row.
+const maxTriggerDepth = 10
+
+// target returns the pipeline that a trigger job builds, or an error for a person when there is none that
+// it may build: where the organization has teams, whoever made the build must have access; a pipeline of
+// another cluster needs a rule; and chains of triggers end somewhere.
+func (t *trigger) target(q *db.Q) (*pipelines.Pipeline, error) {
+	org, err := organization(q, t.from.OrganizationID)
+	if err != nil {
+		return nil, err
+	}
+	p, err := t.accessible(q, org)
+	if err != nil {
+		return nil, err
+	}
+	if err := t.ruled(q, p); err != nil {
+		return nil, err
+	}
+	depth, err := triggerDepth(q, t.from)
+	if err == nil && depth >= maxTriggerDepth {
+		err = core.Errorf(core.Unprocessable, "Builds can trigger one another %d times in a row, and no more", maxTriggerDepth)
+	}
+	return p, err
+}
+
+// accessible returns the pipeline that the trigger job names, if the teams of whoever made the build let
+// them build it. Where nobody did, such as for a push by a stranger, one team must have both pipelines.
+func (t *trigger) accessible(q *db.Q, org *identity.Organization) (*pipelines.Pipeline, error) {
+	slug, maker := t.job.Work.Trigger.Pipeline, t.from.Creator
+	viewer, err := pipelines.System(org.ID), error(nil)
+	if org.Features.Teams && maker != nil {
+		viewer, err = pipelines.ViewerAs(q, org, *maker)
+	}
+	if err != nil {
+		return nil, err
+	}
+	p, err := pipelines.BySlug(q, viewer, slug)
+	switch {
+	case core.KindOf(err) == core.NotFound && viewer.ManagesAll():
+		return nil, core.Errorf(core.Unprocessable, "There is no pipeline %q in the organization", slug)
+	case core.KindOf(err) == core.NotFound:
+		return nil, core.Errorf(core.Unprocessable, "There is no pipeline %q that %s, who made this build, has access to", slug, maker.Name)
+	case err != nil:
+		return nil, err
+	case !p.Permits(nil, identity.BuildPipeline):
+		return nil, core.Errorf(core.Unprocessable, "%s, who made this build, may not build the pipeline %q", maker.Name, slug)
+	case !org.Features.Teams || maker != nil:
+		return p, nil
+	}
+	together, err := pipelines.BuiltTogether(q, org.ID, t.from.PipelineID, p.ID)
+	if err == nil && !together {
+		err = core.Errorf(core.Unprocessable, "Nobody here made this build, and no team may build both its pipeline and the pipeline %q", slug)
+	}
+	return p, err
+}
+
+// ruled returns an error unless a rule lets the trigger job reach the pipeline of another cluster.
+func (t *trigger) ruled(q *db.Q, target *pipelines.Pipeline) error {
+	if target.ClusterID == "" || t.from.ClusterID == "" || target.ClusterID == t.from.ClusterID {
+		return nil
+	}
+	ok, err := hasRule(q, t.from.OrganizationID, triggerRule, t.from.PipelineID, target.ID)
+	if err == nil && !ok {
+		err = core.Errorf(core.Unprocessable, "The pipeline %q is in another cluster, and no rule lets this pipeline trigger it", target.Slug)
+	}
+	return err
+}
+
+// triggerDepth returns how many builds, one triggered by the other, led to a build.
+func triggerDepth(q *db.Q, b *Build) (depth int, err error) {
+	for by := b.TriggeredBy; by != "" && depth < maxTriggerDepth; depth++ {
+		err := q.QueryRow(`
+			SELECT b.triggered_by FROM jobs j JOIN builds b ON b.id = j.build_id
+			WHERE j.organization_id = $1 AND j.id = $2`, b.OrganizationID, by).Scan(db.ToText(&by))
+		if errors.Is(err, db.ErrNoRows) {
+			return depth + 1, nil
+		}
+		if err != nil {
+			return 0, err
+		}
+	}
+	return depth, nil
+}
+
+// checkDescendants refuses one more build that descends from a root through triggers when there are as many
+// as the organization allows. The build of this very trigger job, made before a crash, does not count.
+func (n *newBuild) checkDescendants(q *db.Q) error {
+	root := n.asked.Root
+	if root == "" {
+		return nil
+	}
+	if err := q.LockName("descendants of build " + root); err != nil {
+		return err
+	}
+	var made int
+	err := q.QueryRow(`SELECT COUNT(*) FROM builds WHERE root_build = $1 AND triggered_by <> $2`, root, n.asked.TriggeredBy).Scan(&made)
+	if most := n.org.Limits.TriggeredBuilds; err == nil && made >= most {
+		err = core.Errorf(core.Unprocessable, "The build that this chain of triggers began with has led to %d others, and the organization allows no more", made)
+	}
+	return err
+}

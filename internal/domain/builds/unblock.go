@@ -1,0 +1,155 @@
+package builds
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"stackyard/internal/platform/core"
+	"stackyard/internal/platform/db"
+	"stackyard/internal/platform/identity"
+	"stackyard/internal/platform/route"
+	"stackyard/internal/rules/definition"
+)
+
+type jobUnblock struct {
+	Unblocker route.Opt[string] `json:"unblocker" doc:"The id of the user who unblocks the job; the caller unless given."`
+	Fields    answered          `json:"fields" doc:"The values of the step's fields, by their keys."`
+}
+
+// answered are the values that were given for fields, by their keys. Null is as good as none.
+type answered Texts
+
+// UnmarshalJSON reads an object.
+func (a *answered) UnmarshalJSON(b []byte) error {
+	var sent map[string]json.RawMessage
+	if err := json.Unmarshal(b, &sent); err != nil {
+		return err
+	}
+	maps.DeleteFunc(sent, func(_ string, raw json.RawMessage) bool { return string(raw) == "null" })
+	texts, err := textsOf(sent)
+	*a = answered(texts)
+	return err
+}
+
+// JSONSchema describes the object.
+func (answered) JSONSchema() map[string]any { return Texts{}.JSONSchema() }
+
+func (s *Service) putUnblock(r *route.Request, o OnJob, body jobUnblock) (jobView, error) {
+	by := r.Caller.User.ID
+	if body.Unblocker.Value != "" {
+		by = body.Unblocker.Value
+	}
+	if err := s.Unblock(r.Context(), o.Job, by, body.Fields); err != nil {
+		return jobView{}, err
+	}
+	return s.reload(r, o, o.ID)
+}
+
+// Unblock releases a blocked job for a user, with the values of its step's fields.
+func (s *Service) Unblock(ctx context.Context, j *Job, userID string, values map[string]string) error {
+	return s.onJob(ctx, j.OrganizationID, j.ID, func(u *unit) error {
+		if err := u.checkMutable(); err != nil {
+			return err
+		}
+		by, err := member(u.q, j.OrganizationID, userID)
+		if err != nil {
+			return err
+		}
+		if err := u.run.Unblock(j.ID); err != nil {
+			return err
+		}
+		metaData, err := answers(j.Work.Manual.Fields, values)
+		if err != nil {
+			return err
+		}
+		if err := setMetaData(u.q, u.build, metaData); err != nil {
+			return err
+		}
+		_, err = u.q.Exec(`UPDATE jobs SET unblocked_by = $2 WHERE id = $1`, j.ID, by)
+		return err
+	})
+}
+
+// member returns the canonical id of a user who belongs to an organization.
+func member(q *db.Q, orgID, userID string) (string, error) {
+	id, ok := core.ParseID(userID)
+	if ok {
+		var n int
+		err := q.QueryRow(`SELECT COUNT(*) FROM memberships WHERE organization_id = $1 AND user_id = $2`, orgID, id).Scan(&n)
+		if err != nil {
+			return "", err
+		}
+		ok = n > 0
+	}
+	if !ok {
+		return "", core.Errorf(core.Unprocessable, "The unblocker is not a valid user id for this organization")
+	}
+	return id, nil
+}
+
+// answers checks the values that were given for fields, and returns them with defaults filled in.
+func answers(fields []definition.Field, values map[string]string) (map[string]string, error) {
+	var wrong core.Problems
+	checked := make(map[string]string, len(fields))
+	for _, f := range fields {
+		value, given := values[f.Key]
+		// Of several options a person can choose none, which is not the default; a text or one option that is
+		// left empty is.
+		chosen := given && (value != "" || f.Multiple)
+		if !chosen {
+			value = strings.Join(f.Default, "\n")
+		}
+		if value == "" {
+			if f.Required {
+				wrong.Add("fields."+f.Key, "is required")
+			} else if chosen {
+				checked[f.Key] = ""
+			}
+			continue
+		}
+		if rule := brokenRule(f, value); rule != "" {
+			wrong.Add("fields."+f.Key, "%s", rule)
+		}
+		checked[f.Key] = value
+	}
+	return checked, wrong.Err()
+}
+
+// brokenRule returns the rule of a field that a value breaks, or "".
+func brokenRule(f definition.Field, value string) string {
+	if len(value) > maxMetaData {
+		return "is too long"
+	}
+	switch f.Kind {
+	case definition.FieldText:
+		if f.Format == "" {
+			return ""
+		}
+		format, err := regexp.Compile(`\A(?:` + f.Format + `)\z`)
+		if err != nil || !format.MatchString(value) {
+			return "must match " + f.Format
+		}
+	case definition.FieldSelect:
+		chosen := []string{value}
+		if f.Multiple {
+			chosen = strings.Split(value, "\n")
+		}
+		for _, one := range chosen {
+			if !slices.ContainsFunc(f.Options, func(o definition.Option) bool { return o.Value == one }) {
+				return "must be one of the values that the step offers"
+			}
+		}
+	}
+	return ""
+}
+
+// inTeams reports whether a member is in one of the teams, which are named by slug or id.
+func inTeams(m *identity.Membership, teams []string) bool {
+	return m != nil && slices.ContainsFunc(m.Teams, func(t identity.TeamMembership) bool {
+		return slices.Contains(teams, t.Slug) || slices.Contains(teams, t.TeamID)
+	})
+}

@@ -1,0 +1,109 @@
+package builds
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"stackyard/internal/domain/pipelines"
+	"stackyard/internal/platform/core"
+	"stackyard/internal/platform/db"
+	"stackyard/internal/rules/flow"
+)
+
+// A unit is one unit of work on one build, within a transaction that holds the build's lock.
+type unit struct {
+	q     *db.Q
+	now   time.Time
+	build *Build
+	run   *flow.Run
+	plan  plan
+	// counted is the phase in which the pipeline's counts include the build.
+	counted phase
+	then    *followUps
+	// positions are those of the steps that the unit adds, by id.
+	positions map[string]string
+	// groups are concurrency groups to look at besides those that flow names.
+	groups []string
+	// grace is how long agents have to stop the jobs that the unit cancels.
+	grace time.Duration
+	// observers are told of the moves of jobs.
+	observers []Observer
+}
+
+// open begins a unit of work on a build of an organization.
+func (s *Service) open(q *db.Q, orgID, buildID string, then *followUps) (*unit, error) {
+	b, err := lockedByID(q, orgID, buildID)
+	if err != nil {
+		return nil, err
+	}
+	if b.TriggeredBy != "" {
+		if b.Orphaned, err = orphaned(q, b.TriggeredBy); err != nil {
+			return nil, err
+		}
+	}
+	return s.newUnit(q, b, s.clock(), then), nil
+}
+
+// checkMutable returns an error when the build's pipeline is archived, so that people cannot set its builds in
+// motion. What runs already goes on.
+func (u *unit) checkMutable() error {
+	return pipelines.CheckMutable(u.q, u.build.OrganizationID, u.build.PipelineID)
+}
+
+// orphaned reports whether a trigger job waits no more for the build that it started, because its own
+// was canceled.
+func orphaned(q *db.Q, triggerID string) (bool, error) {
+	step, err := db.One(q, scanFlowStep, selectFlowStep+`
+		JOIN jobs j ON j.step_id = s.id
+		JOIN builds b ON b.id = j.build_id
+		WHERE j.id = $1 AND b.state IN ($2, $3)`, triggerID, flow.BuildCanceling, flow.BuildCanceled)
+	if errors.Is(err, db.ErrNoRows) {
+		return false, nil
+	}
+	return err == nil && !step.Async, err
+}
+
+func (s *Service) newUnit(q *db.Q, b *Build, now time.Time, then *followUps) *unit {
+	u := newUnit(q, b, now, then)
+	u.observers = s.observers
+	return u
+}
+
+func newUnit(q *db.Q, b *Build, now time.Time, then *followUps) *unit {
+	return &unit{
+		q:         q,
+		now:       now,
+		build:     b,
+		counted:   phaseOf(b),
+		run:       flow.New(flowStore{q, b.ID}, &b.Build, now, core.NewID),
+		then:      then,
+		positions: map[string]string{},
+		grace:     stopGrace,
+	}
+}
+
+// close writes what the unit has changed, and lets jobs take the places in concurrency groups that have
+// become free.
+func (u *unit) close() error {
+	changes := u.run.Changes()
+	groups := slices.Sorted(slices.Values(slices.Concat(changes.Groups, u.groups)))
+	// Before any job is written: who holds a group's lock may move jobs of other builds.
+	for _, group := range groups {
+		if err := u.q.LockName("concurrency group " + u.build.OrganizationID + " " + group); err != nil {
+			return err
+		}
+	}
+	if err := u.save(changes); err != nil {
+		return err
+	}
+	u.q.Announce(Topic(u.build.ID))
+	u.then.note(u.build, changes)
+	asking := limiting(changes)
+	for _, group := range groups {
+		if err := u.admit(group, asking); err != nil {
+			return err
+		}
+	}
+	return nil
+}

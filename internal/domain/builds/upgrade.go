@@ -1,0 +1,84 @@
+package builds
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"stackyard/internal/domain/dispatch"
+	"stackyard/internal/platform/db"
+	"stackyard/internal/platform/tasks"
+	"stackyard/internal/rules/flow"
+)
+
+// rulesTask is the kind of the task that a migration adds: jobs that are older than dispatch get what it
+// goes by. Its key is the build that the batch before ended with.
+const rulesTask = "job-rules"
+
+// rulesBatch bounds the builds that are done in one transaction.
+const rulesBatch = 20
+
+// giveRules gives the jobs of some builds their sets of rules, and has those be handed out that are
+// scheduled.
+func (s *Service) giveRules(q *db.Q, t *tasks.Due) error {
+	ids, err := db.All(q, scanID, `SELECT id FROM builds WHERE id > $1 ORDER BY id LIMIT $2`, t.Key, rulesBatch)
+	if err != nil || len(ids) == 0 {
+		return err
+	}
+	for _, id := range ids {
+		if err := q.Lock("builds", id); err != nil {
+			return err
+		}
+		if err := giveRulesTo(q, id, s.clock()); err != nil {
+			return err
+		}
+	}
+	return tasks.Add(q, tasks.Task{Kind: t.Kind, Key: ids[len(ids)-1], RunAt: s.clock()})
+}
+
+func giveRulesTo(q *db.Q, buildID string, now time.Time) error {
+	bySet := make(map[string][]string)
+	sets := make(map[string]dispatch.RuleSet)
+	var orgID string
+	_, err := db.All(q, func(scan db.Scan) (none struct{}, err error) {
+		var id string
+		var step Work
+		var own variation
+		if err := scan(&id, &orgID, db.ToJSON(&step), db.ToJSON(&own)); err != nil {
+			return none, err
+		}
+		if set := dispatch.RuleSetOf(own.of(step).Agents); set.ID != "" {
+			sets[set.ID] = set
+			bySet[set.ID] = append(bySet[set.ID], id)
+		}
+		return none, nil
+	}, `
+		SELECT j.id, j.organization_id, s.work, d.work
+		FROM jobs j
+		JOIN step_details s ON s.step_id = j.step_id
+		LEFT JOIN job_details d ON d.job_id = j.id
+		WHERE j.build_id = $1 AND j.type = $2 AND j.rule_set IS NULL`, buildID, flow.Script)
+	if err != nil {
+		return err
+	}
+	if err := dispatch.Intern(q, orgID, now, slices.Collect(maps.Values(sets))...); err != nil {
+		return err
+	}
+	if err := q.LockAll("jobs", "id", slices.Concat(slices.Collect(maps.Values(bySet))...)); err != nil {
+		return err
+	}
+	for set, jobIDs := range bySet {
+		in, arg := q.In("id", 2, jobIDs)
+		if _, err := q.Exec(`UPDATE jobs SET rule_set = $1 WHERE `+in, set, arg); err != nil {
+			return err
+		}
+	}
+	scheduled, err := db.All(q, scanID, `
+		SELECT j.id FROM jobs j
+		WHERE j.build_id = $1 AND j.type = $2 AND j.state = $3 AND NOT EXISTS (SELECT 1 FROM runnable r WHERE r.job_id = j.id)`,
+		buildID, flow.Script, flow.Scheduled)
+	if err != nil {
+		return err
+	}
+	return dispatch.Put(q, scheduled...)
+}

@@ -1,0 +1,271 @@
+package builds
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"stackyard/internal/domain/clusters"
+	"stackyard/internal/domain/pipelines"
+	"stackyard/internal/domain/settings"
+	"stackyard/internal/platform/core"
+	"stackyard/internal/platform/db"
+	"stackyard/internal/rules/definition"
+	"stackyard/internal/rules/flow"
+)
+
+const (
+	// maxJobs is how many jobs a build can have, attempts of one job counted once.
+	maxJobs = 4_000
+	// maxUploads is how many uploads a build can have, rejected ones included.
+	maxUploads = 2_000
+)
+
+// An Upload is a list of steps that a running job adds to its build.
+type Upload struct {
+	ID         string // a UUID, given by whoever uploads
+	Definition []byte // YAML or JSON; its variables have been filled in
+	Replace    bool   // all that has not started makes way for the new steps
+}
+
+// A StepUpload is what became of an upload.
+type StepUpload struct {
+	ID          string
+	BuildID     string
+	JobID       string // the job that uploaded
+	State       UploadState
+	Replace     bool
+	CreatedJobs *int // nil when it was rejected
+	Rejection   RejectionType
+	Message     string // why it was rejected
+	Bytes       int    // the length of the definition
+	Definition  string // empty when it is too large to be kept
+	CreatedAt   time.Time
+
+	env      map[string]string // of the definition
+	sequence string            // orders the uploads of a build
+}
+
+// UploadState is what became of an upload.
+type UploadState string
+
+// The states of uploads.
+const (
+	UploadApplied  UploadState = "applied"
+	UploadRejected UploadState = "rejected"
+)
+
+// Values lists every state.
+func (UploadState) Values() []string {
+	return []string{string(UploadApplied), string(UploadRejected)}
+}
+
+// RejectionType says in a word why an upload was rejected.
+type RejectionType string
+
+// The types of rejections.
+const (
+	InvalidDefinition RejectionType = "invalid_definition" // it cannot be read
+	RefusedSteps      RejectionType = "refused_steps"      // the build cannot have its steps
+)
+
+// Values lists every type.
+func (RejectionType) Values() []string {
+	return []string{string(InvalidDefinition), string(RefusedSteps)}
+}
+
+// Upload adds steps to the build of a running job, all of them or none. An error for a person tells of
+// everything that is wrong with the definition. An upload that was seen before changes nothing and has
+// the result that it had then, a rejection included, so that it can be repeated until it is answered.
+func (s *Service) Upload(ctx context.Context, orgID, jobID string, up Upload) (*StepUpload, error) {
+	id, ok := core.ParseID(up.ID)
+	if !ok {
+		return nil, core.Errorf(core.Unprocessable, "The id of an upload must be a UUID")
+	}
+	up.ID = id
+	defined, unreadable := readUpload(up.Definition)
+	var done *StepUpload
+	err := s.onJob(ctx, orgID, jobID, func(u *unit) (err error) {
+		if done, err = uploadByID(u.q, u.build.ID, up.ID); done != nil || err != nil {
+			return err
+		}
+		if err := u.checkUploads(); err != nil {
+			return err
+		}
+		if unreadable != nil {
+			return unreadable
+		}
+		done, err = s.addSteps(u, jobID, up, defined)
+		return err
+	})
+	if core.KindOf(err) == core.Unprocessable && !errors.Is(err, errTooManyUploads) {
+		if err := s.reject(ctx, orgID, jobID, up, err, unreadable != nil); err != nil {
+			return nil, err
+		}
+	}
+	switch {
+	case err != nil:
+		return nil, err
+	case done.JobID != jobID:
+		return nil, core.Errorf(core.Unprocessable, "Another job of the build has an upload with this id")
+	case done.State == UploadRejected:
+		return nil, core.Errorf(core.Unprocessable, "%s", done.Message)
+	}
+	return done, nil
+}
+
+var errTooManyUploads = core.Errorf(core.Unprocessable, "The build has had %d uploads of steps, and can have no more", maxUploads)
+
+// checkUploads refuses one more upload to a build that has had too many.
+func (u *unit) checkUploads() error {
+	var n int
+	err := u.q.QueryRow(`SELECT COUNT(*) FROM step_uploads WHERE build_id = $1`, u.build.ID).Scan(&n)
+	if err == nil && n >= maxUploads {
+		return errTooManyUploads
+	}
+	return err
+}
+
+// StepUpload returns what became of an upload to a build, or a NotFound error.
+func (s *Service) StepUpload(ctx context.Context, orgID, buildID, id string) (u *StepUpload, err error) {
+	err = s.db.Read(ctx, func(q *db.Q) (err error) {
+		if _, err = byID(q, orgID, buildID); err != nil {
+			return err
+		}
+		u, err = oneUpload(q, buildID, id)
+		return err
+	})
+	return u, err
+}
+
+// readUpload reads a definition, in which dollar signs are just that.
+func readUpload(source []byte) (*definition.Pipeline, error) {
+	defined, err := definition.ParseWith(source, nil)
+	wrong, ok := errors.AsType[definition.Errors](err)
+	if !ok {
+		return defined, err
+	}
+	lines := make([]string, len(wrong))
+	for i, problem := range wrong {
+		lines[i] = problem.String()
+	}
+	return nil, core.Errorf(core.Unprocessable, "The steps cannot be read: %s", strings.Join(lines, "; "))
+}
+
+// addSteps adds the steps of an upload to the build, and notes that it did.
+func (s *Service) addSteps(u *unit, jobID string, up Upload, defined *definition.Pipeline) (*StepUpload, error) {
+	p, err := s.plannerOf(u, defined)
+	if err != nil {
+		return nil, err
+	}
+	if len(defined.Env) > 0 {
+		p.upload = up.ID
+	}
+	if u.plan, err = p.draw(defined.Steps); err != nil {
+		return nil, err
+	}
+	made := len(u.plan.jobs)
+	if all := u.build.Tally.Jobs() + made; all > maxJobs {
+		return nil, core.Errorf(core.Unprocessable, "With these steps the build would have %d jobs; %d are the most", all, maxJobs)
+	}
+	if err := u.joinGroup(jobID); err != nil {
+		return nil, err
+	}
+	if err := u.run.AddSteps(jobID, u.plan.specs, up.Replace); err != nil {
+		return nil, err
+	}
+	done := up.result(u.build.ID, jobID, u.now)
+	done.State, done.CreatedJobs, done.env = UploadApplied, &made, defined.Env.Map()
+	return done, insertUpload(u.q, done)
+}
+
+// plannerOf returns a planner of more steps for a build.
+func (s *Service) plannerOf(u *unit, defined *definition.Pipeline) (*planner, error) {
+	b := u.build
+	org, err := organization(u.q, b.OrganizationID)
+	if err != nil {
+		return nil, err
+	}
+	p, err := pipelines.ByID(u.q, pipelines.System(org.ID), b.PipelineID)
+	if err != nil {
+		return nil, err
+	}
+	set, err := settings.Of(u.q, org.ID)
+	if err != nil {
+		return nil, err
+	}
+	cluster, err := clusters.ByID(u.q, org.ID, b.ClusterID)
+	if core.KindOf(err) == core.NotFound {
+		return nil, core.Errorf(core.Unprocessable, "The cluster of the build is gone, so no agent could run more steps")
+	}
+	if err != nil {
+		return nil, err
+	}
+	queues, err := clusters.QueueIDs(u.q, cluster)
+	if err != nil {
+		return nil, err
+	}
+	teams, err := teamsOf(u.q, org.ID, b.Creator)
+	return &planner{
+		build:    b,
+		pipeline: p,
+		settings: set,
+		defaults: defined,
+		context:  b.context(org, p, teams, s.variables(org, p, b)),
+		queues:   queues,
+	}, err
+}
+
+// joinGroup lets the steps of a group that comes first, and has the label of the group which the
+// uploading job is in, join that group.
+func (u *unit) joinGroup(jobID string) error {
+	first := &u.plan.specs[0]
+	if first.Step.Kind != definition.KindGroup {
+		return nil
+	}
+	id, label, err := groupOf(u.q, jobID)
+	if err == nil && id != "" && label == u.plan.steps[first.Step.ID].label {
+		delete(u.plan.steps, first.Step.ID)
+		*first = flow.Spec{Into: id, Members: first.Members, DependsOn: first.DependsOn}
+	}
+	return err
+}
+
+// reject notes that an upload was not applied, and why.
+func (s *Service) reject(ctx context.Context, orgID, jobID string, up Upload, why error, unreadable bool) error {
+	return s.onJob(ctx, orgID, jobID, func(u *unit) error {
+		done := up.result(u.build.ID, jobID, u.now)
+		done.State, done.Rejection, done.Message = UploadRejected, RefusedSteps, storable(why.Error())
+		if unreadable {
+			done.Rejection = InvalidDefinition
+		}
+		return insertUpload(u.q, done)
+	})
+}
+
+// maxKept is how long a definition can be, in bytes, to be kept for people to read.
+const maxKept = 100_000
+
+// result returns what is known of an upload whatever becomes of it.
+func (up Upload) result(buildID, jobID string, now time.Time) *StepUpload {
+	done := &StepUpload{
+		ID:        up.ID,
+		BuildID:   buildID,
+		JobID:     jobID,
+		Replace:   up.Replace,
+		Bytes:     len(up.Definition),
+		CreatedAt: now,
+		sequence:  core.NewID(),
+	}
+	if len(up.Definition) <= maxKept {
+		done.Definition = storable(string(up.Definition))
+	}
+	return done
+}
+
+// storable returns a text without what databases do not keep. Only definitions that cannot be read have
+// any of it.
+func storable(text string) string {
+	return strings.ToValidUTF8(strings.ReplaceAll(text, "\x00", ""), "\ufffd")
+}

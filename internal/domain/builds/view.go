@@ -1,0 +1,169 @@
+package builds
+
+import (
+	"strconv"
+
+	"stackyard/internal/domain/pipelines"
+	"stackyard/internal/platform/core"
+	"stackyard/internal/platform/identity"
+	"stackyard/internal/platform/route"
+	"stackyard/internal/rules/flow"
+)
+
+type buildView struct {
+	ID               string                  `json:"id"`
+	GraphQLID        string                  `json:"graphql_id"`
+	URL              string                  `json:"url"`
+	WebURL           string                  `json:"web_url"`
+	Number           int                     `json:"number"`
+	State            flow.BuildState         `json:"state" doc:"While the build is blocked, the state that its block step asks for."`
+	Blocked          bool                    `json:"blocked" doc:"Whether it waits for a person to unblock a job, and nothing else can happen until then. The state of such a build can be failing."`
+	CancelReason     *string                 `json:"cancel_reason"`
+	Message          *string                 `json:"message"`
+	Commit           string                  `json:"commit"`
+	Branch           string                  `json:"branch"`
+	Tag              *string                 `json:"tag"`
+	Env              map[string]string       `json:"env"`
+	Source           Source                  `json:"source"`
+	Author           *buildAuthorView        `json:"author"`
+	Creator          *identity.UserView      `json:"creator"`
+	CreatedAt        core.Time               `json:"created_at"`
+	ScheduledAt      core.Time               `json:"scheduled_at"`
+	StartedAt        core.Time               `json:"started_at"`
+	FailingAt        core.Time               `json:"failing_at" doc:"When it first became clear that it would fail."`
+	FinishedAt       core.Time               `json:"finished_at"`
+	MetaData         map[string]string       `json:"meta_data"`
+	PullRequest      *pullRequestView        `json:"pull_request"`
+	MergeQueue       *mergeQueueView         `json:"merge_queue"`
+	RebuiltFrom      *rebuiltFromView        `json:"rebuilt_from"`
+	TriggeredFrom    *triggeredFromView      `json:"triggered_from"`
+	Pipeline         *pipelines.PipelineView `json:"pipeline,omitempty" doc:"Left out with exclude_pipeline."`
+	Jobs             *[]jobView              `json:"jobs,omitempty" doc:"The latest attempt of each job unless include_retried_jobs is set; left out with exclude_jobs."`
+	JobStateCounts   *jobStateCountsView     `json:"job_state_counts,omitempty"`
+	TestEngine       *testEngineView         `json:"test_engine,omitempty"`
+	RetriedJobsCount *int                    `json:"retried_jobs_count,omitempty"`
+}
+
+type buildAuthorView struct {
+	Username string `json:"username"`
+	Name     string `json:"name"`
+	Email    string `json:"email"`
+}
+
+type pullRequestView struct {
+	ID         string   `json:"id"`
+	Base       *string  `json:"base"`
+	Repository *string  `json:"repository"`
+	Labels     []string `json:"labels"`
+}
+
+type mergeQueueView struct {
+	BaseBranch string `json:"base_branch"`
+}
+
+type rebuiltFromView struct {
+	ID     string `json:"id"`
+	Number int    `json:"number"`
+	URL    string `json:"url"`
+}
+
+type triggeredFromView struct {
+	BuildID           string `json:"build_id"`
+	BuildNumber       int    `json:"build_number"`
+	BuildPipelineSlug string `json:"build_pipeline_slug"`
+}
+
+type jobStateCountsView struct {
+	Total  int            `json:"total"`
+	States map[string]int `json:"states" doc:"How many jobs are in each state, as job lists name them."`
+}
+
+type testEngineView struct {
+	Runs []testRunView `json:"runs"`
+}
+
+type testRunView struct {
+	ID    string        `json:"id"`
+	Suite testSuiteView `json:"suite"`
+}
+
+type testSuiteView struct {
+	ID   string `json:"id"`
+	Slug string `json:"slug"`
+}
+
+// place is where a build's URLs begin.
+type place struct {
+	public    core.PublicURL
+	org, slug string
+	number    int
+}
+
+func (s *Service) place(org *identity.Organization, p *pipelines.Pipeline, number int) place {
+	return place{public: s.public, org: org.Slug, slug: p.Slug, number: number}
+}
+
+// api returns the URL of the build, or of something below it.
+func (p place) api(segments ...string) string {
+	return p.public.Org(p.org, append([]string{"pipelines", p.slug, "builds", strconv.Itoa(p.number)}, segments...)...)
+}
+
+// web returns the URL of the build's page.
+func (p place) web() string {
+	return p.public.To(p.org, p.slug, "builds", strconv.Itoa(p.number))
+}
+
+// view returns a build as it is given. The caller adds what was asked for beside the build.
+func (s *Service) view(r *route.Request, p *pipelines.Pipeline, b *Build) buildView {
+	at := s.place(r.Org, p, b.Number)
+	v := buildView{
+		ID:           b.ID,
+		GraphQLID:    core.GraphQLID("Build", b.ID),
+		URL:          at.api(),
+		WebURL:       at.web(),
+		Number:       b.Number,
+		State:        b.State,
+		Blocked:      b.Blocked(),
+		CancelReason: orNull(b.CancelReason),
+		Message:      orNull(b.Message),
+		Commit:       b.Commit,
+		Branch:       b.Branch,
+		Tag:          orNull(b.Tag),
+		Env:          b.Env,
+		Source:       b.Source,
+		Creator:      b.Creator.View(s.public),
+		CreatedAt:    core.At(b.CreatedAt),
+		ScheduledAt:  core.At(b.ScheduledAt),
+		StartedAt:    core.At(b.StartedAt),
+		FailingAt:    core.At(b.FailingAt),
+		FinishedAt:   core.At(b.FinishedAt),
+		MetaData:     map[string]string{},
+	}
+	if b.State == flow.BuildBlocked {
+		v.State = flow.BuildState(b.BlockedState())
+	}
+	if v.Env == nil {
+		v.Env = map[string]string{}
+	}
+	if a := b.Author; a != nil {
+		v.Author = &buildAuthorView{Username: a.Username, Name: a.Name, Email: a.Email}
+	}
+	if pr := b.PullRequest; pr != nil {
+		v.PullRequest = &pullRequestView{ID: pr.ID, Base: orNull(pr.Base), Repository: orNull(pr.Repository), Labels: append([]string{}, pr.Labels...)}
+	}
+	if from := b.rebuiltFrom; from.ID != "" {
+		v.RebuiltFrom = &rebuiltFromView{ID: from.ID, Number: from.Number, URL: place{s.public, r.Org.Slug, from.Slug, from.Number}.api()}
+	}
+	if from := b.triggeredFrom; from.ID != "" {
+		v.TriggeredFrom = &triggeredFromView{BuildID: from.ID, BuildNumber: from.Number, BuildPipelineSlug: from.Slug}
+	}
+	return v
+}
+
+// orNull returns nil for an empty text.
+func orNull(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}

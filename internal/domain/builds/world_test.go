@@ -1,0 +1,232 @@
+package builds_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+
+	"stackyard/internal/app/server/servertest"
+	"stackyard/internal/domain/builds"
+	"stackyard/internal/domain/pipelines"
+	"stackyard/internal/platform/core"
+	"stackyard/internal/platform/db"
+	"stackyard/internal/platform/outbound"
+	"stackyard/internal/rules/flow"
+)
+
+const (
+	acme  = "/v2/organizations/acme"
+	rival = "/v2/organizations/rival"
+)
+
+// A world is a running server seen by Ada, an administrator of acme, and beside it the calls that agents
+// will move jobs with.
+type world struct {
+	*servertest.Server
+	t       testing.TB
+	ada     *servertest.Client
+	service *builds.Service
+	orgID   string
+}
+
+// each runs a test in a fresh world on each engine.
+func each(t *testing.T, fn func(t *testing.T, w *world)) {
+	servertest.Each(t, func(t *testing.T, s *servertest.Server) { fn(t, newWorld(t, s)) })
+}
+
+func newWorld(t *testing.T, s *servertest.Server) *world {
+	t.Helper()
+	w := &world{Server: s, t: t, ada: s.As(t, servertest.Ada)}
+	public := core.PublicURL(s.URL)
+	w.service = builds.New(s.DB, pipelines.New(s.DB, s.Key, public, s.Clock.Now, outbound.New(nil)), public, s.Clock.Now, slog.New(slog.DiscardHandler))
+	err := s.DB.Read(t.Context(), func(q *db.Q) error {
+		return q.QueryRow(`SELECT id FROM organizations WHERE slug = 'acme'`).Scan(&w.orgID)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// steps gives acme's pipeline hello the steps, each a line of YAML.
+func (w *world) steps(lines ...string) {
+	w.t.Helper()
+	configure(w.Server, w.t, "steps:\n  - "+strings.Join(lines, "\n  - ")+"\n")
+}
+
+// pipeline makes one more pipeline in acme.
+func (w *world) pipeline(slug string, more map[string]any, lines ...string) {
+	w.t.Helper()
+	body := map[string]any{
+		"name": slug, "slug": slug, "repository": "https://git.example.test/acme/" + slug + ".git",
+		"cluster_id": servertest.AcmeClusterID, "configuration": "steps:\n  - " + strings.Join(lines, "\n  - ") + "\n",
+	}
+	maps.Copy(body, more)
+	w.ada.Post(acme+"/pipelines", body).Want(http.StatusCreated)
+}
+
+// create makes a build of hello.
+func (w *world) create(more map[string]any) *servertest.Response {
+	w.t.Helper()
+	return create(w.Server, w.t, more)
+}
+
+// build returns a build of hello.
+func (w *world) build(number int) *servertest.Response {
+	w.t.Helper()
+	return w.ada.Get(hello + "/" + strconv.Itoa(number)).Want(http.StatusOK)
+}
+
+// jobs are the jobs of a build of hello, all attempts.
+func (w *world) jobs(number int) []job {
+	w.t.Helper()
+	return w.list(fmt.Sprintf("%s/%d/jobs?per_page=100", hello, number))
+}
+
+// list returns a list of jobs.
+func (w *world) list(path string) []job {
+	w.t.Helper()
+	var list struct{ Items []job }
+	w.ada.Get(path).Want(http.StatusOK).JSON(&list)
+	return list.Items
+}
+
+// A job is what most tests want to know of one.
+type job struct {
+	ID, Type, State, Command, Label string
+	StepKey                         string `json:"step_key"`
+	RetriesCount                    int    `json:"retries_count"`
+}
+
+// name is by what tests call a job.
+func (j job) name() string {
+	for _, name := range []string{j.StepKey, j.Command, j.Label} {
+		if name != "" {
+			return name
+		}
+	}
+	return j.Type
+}
+
+// states says of all jobs of a build of hello what state they are in, such as "first passed, waiter waiting".
+func (w *world) states(number int) string {
+	w.t.Helper()
+	return describe(w.jobs(number))
+}
+
+func describe(jobs []job) string {
+	texts := make([]string, len(jobs))
+	for i, j := range jobs {
+		texts[i] = j.name() + " " + j.State
+	}
+	return strings.Join(texts, ", ")
+}
+
+// wantStates fails the test unless the jobs of a build of hello, and the build, are in states. The pipeline
+// must count them so.
+func (w *world) wantStates(number int, build, jobs string) {
+	w.t.Helper()
+	if got := w.states(number); got != jobs {
+		w.t.Errorf("jobs of build %d are %q, want %q", number, got, jobs)
+	}
+	if got := w.build(number).String("state"); got != build {
+		w.t.Errorf("build %d is %s, want %s", number, got, build)
+	}
+	w.wantCounts()
+}
+
+// job returns the newest attempt of the job of a build of hello that has a name.
+func (w *world) job(number int, name string) string {
+	w.t.Helper()
+	found := ""
+	for _, j := range w.jobs(number) {
+		if j.name() == name {
+			found = j.ID
+		}
+	}
+	if found == "" {
+		w.t.Fatalf("build %d has no job %q: %s", number, name, w.states(number))
+	}
+	return found
+}
+
+// ok fails the test at once when a call of the service failed.
+func (w *world) ok(err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// start has an agent take a job and run it.
+func (w *world) start(id string) {
+	w.t.Helper()
+	ctx := w.t.Context()
+	w.ok(w.assign(id))
+	w.ok(w.service.Accept(ctx, w.orgID, id, someAgent))
+	w.ok(w.service.Start(ctx, w.orgID, id, someAgent))
+}
+
+// someAgent is the id of an agent, where it does not matter which.
+const someAgent = "0190c0de-0000-7000-8000-0000000000b1"
+
+// assign offers a job to an agent. The error is Unprocessable when it cannot be.
+func (w *world) assign(id string) error {
+	return assign(w.t.Context(), w.DB, w.service, w.orgID, id)
+}
+
+// assign offers a job to an agent. The error is Unprocessable when it cannot be.
+func assign(ctx context.Context, d *db.DB, service *builds.Service, orgID, id string) error {
+	var build string
+	err := d.Read(ctx, func(q *db.Q) error {
+		return q.QueryRow(`SELECT build_id FROM jobs WHERE id = $1`, id).Scan(&build)
+	})
+	if err != nil {
+		return err
+	}
+	assigned, err := service.Assign(ctx, orgID, build, []flow.Offer{{JobID: id, AgentID: someAgent}})
+	if err == nil && len(assigned) == 0 {
+		err = core.Errorf(core.Unprocessable, "The job has moved")
+	}
+	return err
+}
+
+// end has the agent of a job tell with which exit status it ended.
+func (w *world) end(id string, status int) {
+	w.t.Helper()
+	w.ok(w.service.Finish(w.t.Context(), w.orgID, id, "", flow.Exit{Status: status}, ""))
+}
+
+// run takes the newest attempt of a job of a build of hello through an agent's hands.
+func (w *world) run(number int, name string, status int) {
+	w.t.Helper()
+	id := w.job(number, name)
+	w.start(id)
+	w.end(id, status)
+}
+
+// now is the present as answers tell it.
+func (w *world) now() string { return w.Clock.Now().UTC().Format("2006-01-02T15:04:05.000Z") }
+
+// wantAt fails the test unless a response has values at paths.
+func wantAt(t testing.TB, r *servertest.Response, want map[string]any) {
+	t.Helper()
+	for path, value := range want {
+		if got := r.At(path); fmt.Sprint(got) != fmt.Sprint(value) {
+			t.Errorf("%s is %v, want %v", path, got, value)
+		}
+	}
+}
+
+// wantEqual fails the test unless two things are the same.
+func wantEqual[T comparable](t testing.TB, what string, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: got %v, want %v", what, got, want)
+	}
+}

@@ -1,0 +1,154 @@
+package clusters
+
+import (
+	"net/http"
+
+	"stackyard/internal/platform/core"
+	"stackyard/internal/platform/db"
+	"stackyard/internal/platform/identity"
+	"stackyard/internal/platform/route"
+)
+
+func (s *Service) maintainerRoutes() []route.Route {
+	const path = "/v2/organizations/{org}/clusters/{cluster}/maintainers"
+	load := inside(s, "maintainer", noMaintainer, maintainerByID)
+	return []route.Route{
+		{
+			Method: http.MethodGet, Path: path, Tag: "Cluster maintainers", Summary: "List the maintainers of a cluster",
+			Scope:   identity.ReadClusters,
+			Handler: route.On(s.load, listMaintainers),
+		},
+		{
+			Method: http.MethodPost, Path: path, Tag: "Cluster maintainers", Summary: "Add a maintainer to a cluster",
+			Description: "Exactly one of user and team is given.",
+			Scope:       identity.WriteClusters, Permission: identity.ManageClusters,
+			Status:  http.StatusCreated,
+			Handler: route.OnBody(s.load, s.addMaintainer),
+		},
+		{
+			Method: http.MethodGet, Path: path + "/{maintainer}", Tag: "Cluster maintainers", Summary: "Get a maintainer of a cluster",
+			Scope:   identity.ReadClusters,
+			Handler: route.On(load, getMaintainer),
+		},
+		{
+			Method: http.MethodDelete, Path: path + "/{maintainer}", Tag: "Cluster maintainers", Summary: "Remove a maintainer from a cluster",
+			Scope: identity.WriteClusters, Permission: identity.ManageClusters,
+			Status:  http.StatusNoContent,
+			Handler: route.On(load, s.removeMaintainer),
+		},
+	}
+}
+
+type clusterMaintainerView struct {
+	ID    string                     `json:"id"`
+	Actor clusterMaintainerActorView `json:"actor"`
+}
+
+type clusterMaintainerActorView struct {
+	ID        string    `json:"id"`
+	GraphQLID string    `json:"graphql_id"`
+	Type      actorType `json:"type"`
+	Name      string    `json:"name"`
+	Email     string    `json:"email,omitempty" doc:"Of a user."`
+	Slug      string    `json:"slug,omitempty" doc:"Of a team."`
+}
+
+type actorType string
+
+const (
+	userActor actorType = "user"
+	teamActor actorType = "team"
+)
+
+// Values lists every type.
+func (actorType) Values() []string { return []string{string(userActor), string(teamActor)} }
+
+func viewMaintainer(m Maintainer) clusterMaintainerView {
+	if t := m.Team; t != nil {
+		return clusterMaintainerView{ID: m.ID, Actor: clusterMaintainerActorView{
+			ID: t.ID, GraphQLID: core.GraphQLID("Team", t.ID), Type: teamActor, Name: t.Name, Slug: t.Slug,
+		}}
+	}
+	return clusterMaintainerView{ID: m.ID, Actor: clusterMaintainerActorView{
+		ID: m.User.ID, GraphQLID: core.GraphQLID("User", m.User.ID), Type: userActor, Name: m.User.Name, Email: m.User.Email,
+	}}
+}
+
+func listMaintainers(_ *route.Request, c maintained) ([]clusterMaintainerView, error) {
+	views := make([]clusterMaintainerView, len(c.maintainers))
+	for i, m := range c.maintainers {
+		views[i] = viewMaintainer(m)
+	}
+	return views, nil
+}
+
+func getMaintainer(_ *route.Request, p part[Maintainer]) (clusterMaintainerView, error) {
+	return viewMaintainer(p.it), nil
+}
+
+type clusterMaintainerCreate struct {
+	User route.Opt[string] `json:"user" doc:"The id of a user of the organization."`
+	Team route.Opt[string] `json:"team" doc:"The id of a team of the organization."`
+}
+
+// nominee returns who the body names. Problems are about the fields user and team, after a prefix.
+func (b clusterMaintainerCreate) nominee(problems *core.Problems, prefix string) nominee {
+	user, team := b.User.Value, b.Team.Value
+	if (user == "") == (team == "") {
+		problems.Add(prefix+"user", "or %steam must be given, and not both", prefix)
+		return nominee{}
+	}
+	var n nominee
+	var ok bool
+	if user != "" {
+		n.user, ok = core.ParseID(user)
+		prefix += "user"
+	} else {
+		n.team, ok = core.ParseID(team)
+		prefix += "team"
+	}
+	if !ok {
+		problems.Add(prefix, "must be a UUID")
+	}
+	return n
+}
+
+// nominate returns who the bodies name.
+func nominate(bodies []clusterMaintainerCreate, problems *core.Problems) []nominee {
+	if len(bodies) > maxNominees {
+		problems.Add("maintainers", "must be at most %d", maxNominees)
+		return nil
+	}
+	nominees := make([]nominee, len(bodies))
+	for i, b := range bodies {
+		nominees[i] = b.nominee(problems, nomineeField(i))
+	}
+	return nominees
+}
+
+func (s *Service) addMaintainer(r *route.Request, c maintained, body clusterMaintainerCreate) (clusterMaintainerView, error) {
+	var problems core.Problems
+	n := body.nominee(&problems, "")
+	if err := problems.Err(); err != nil {
+		return clusterMaintainerView{}, err
+	}
+	var m Maintainer
+	err := s.db.Write(r.Context(), func(q *db.Q) error {
+		c, err := Lock(q, c.OrganizationID, c.ID)
+		if err != nil {
+			return err
+		}
+		m, err = appoint(q, c, n, "", s.clock())
+		return err
+	})
+	if err != nil {
+		return clusterMaintainerView{}, err
+	}
+	return viewMaintainer(m), nil
+}
+
+func (s *Service) removeMaintainer(r *route.Request, p part[Maintainer]) (route.Nothing, error) {
+	return route.Nothing{}, s.db.Write(r.Context(), func(q *db.Q) error {
+		return deleteMaintainer(q, p.ID, p.it.ID)
+	})
+}

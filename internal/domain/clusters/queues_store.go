@@ -1,0 +1,160 @@
+package clusters
+
+import (
+	"errors"
+
+	"stackyard/internal/platform/core"
+	"stackyard/internal/platform/db"
+	"stackyard/internal/platform/identity"
+)
+
+const noQueue = "No cluster queue found"
+
+const selectQueue = `
+	SELECT q.id, q.cluster_id, q.key, q.description, q.retry_agent_affinity, q.hosted_agents, c.hosted,
+		q.dispatch_paused_at, q.dispatch_paused_note, l.polled_at, q.created_at,
+		p.id, p.email, p.name, p.created_at, ` + identity.UserColumns + `
+	FROM queues q
+	JOIN clusters c ON c.id = q.cluster_id
+	LEFT JOIN queue_polls l ON l.queue_id = q.id
+	LEFT JOIN users p ON p.id = q.dispatch_paused_by
+	LEFT JOIN users u ON u.id = q.created_by`
+
+func scanQueue(scan db.Scan) (Queue, error) {
+	var q Queue
+	var pausedBy, by identity.User
+	dest := []any{
+		&q.ID, &q.ClusterID, &q.Key, &q.Description, &q.RetryAffinity, db.ToJSON(&q.Hosted), &q.inHostedCluster,
+		db.ToTime(&q.PausedAt), db.ToText(&q.PausedNote), db.ToTime(&q.PolledAt), db.ToTime(&q.CreatedAt),
+	}
+	dest = append(dest, identity.UserDest(&pausedBy)...)
+	err := scan(append(dest, identity.UserDest(&by)...)...)
+	q.PausedBy, q.CreatedBy = pausedBy.OrNil(), by.OrNil()
+	return q, err
+}
+
+// queueByID returns a queue of a cluster, or a NotFound error.
+func queueByID(q *db.Q, clusterID, id string) (Queue, error) {
+	queue, err := db.One(q, scanQueue, selectQueue+` WHERE q.cluster_id = $1 AND q.id = $2`, clusterID, id)
+	return queue, found(err, noQueue)
+}
+
+// queueByKey returns the queue of a cluster with this key, or a NotFound error.
+func queueByKey(q *db.Q, clusterID, key string) (Queue, error) {
+	queue, err := db.One(q, scanQueue, selectQueue+` WHERE q.cluster_id = $1 AND q.key = $2`, clusterID, key)
+	return queue, found(err, noQueue)
+}
+
+// PlatformOf returns the platform of the hosted agents that run the jobs of an organization's queue; none
+// when somebody else runs them, or there is no such queue.
+func PlatformOf(q *db.Q, orgID, queueID string) (Platform, error) {
+	queue, err := db.One(q, scanQueue, selectQueue+` WHERE c.organization_id = $1 AND q.id = $2`, orgID, queueID)
+	if errors.Is(err, db.ErrNoRows) || err == nil && queue.hosting() == nil {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	return queue.hosting().shape().Platform, nil
+}
+
+// listQueues returns one page of a cluster's queues, oldest first, and how many there are.
+func listQueues(q *db.Q, clusterID string, limit, offset int) ([]Queue, int, error) {
+	list, err := db.All(q, scanQueue, selectQueue+`
+		WHERE q.cluster_id = $1
+		ORDER BY q.created_at, q.id
+		LIMIT $2 OFFSET $3`, clusterID, limit, offset)
+	if err != nil {
+		return nil, 0, err
+	}
+	total, err := countQueues(q, clusterID)
+	return list, total, err
+}
+
+func countQueues(q *db.Q, clusterID string) (int, error) {
+	return count(q, `SELECT COUNT(*) FROM queues WHERE cluster_id = $1`, clusterID)
+}
+
+func insertQueue(q *db.Q, queue Queue) error {
+	_, err := q.Exec(`
+		INSERT INTO queues (id, cluster_id, key, description, retry_agent_affinity, hosted_agents, created_by, created_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
+		queue.ID, queue.ClusterID, queue.Key, queue.Description, queue.RetryAffinity, db.JSON(queue.Hosted),
+		userID(queue.CreatedBy), db.Micros(queue.CreatedAt))
+	return err
+}
+
+// updateQueue writes what can be changed about a queue.
+func updateQueue(q *db.Q, queue Queue) error {
+	_, err := q.Exec(`
+		UPDATE queues SET description = $2, retry_agent_affinity = $3, hosted_agents = $4,
+			dispatch_paused_at = $5, dispatch_paused_by = $6, dispatch_paused_note = $7
+		WHERE id = $1`,
+		queue.ID, queue.Description, queue.RetryAffinity, db.JSON(queue.Hosted),
+		db.Micros(queue.PausedAt), userID(queue.PausedBy), db.Text(queue.PausedNote))
+	return err
+}
+
+// deleteQueue removes a queue of a cluster, or says NotFound.
+func deleteQueue(q *db.Q, clusterID, id string) error {
+	return deleted(q, noQueue, `DELETE FROM queues WHERE cluster_id = $1 AND id = $2`, clusterID, id)
+}
+
+// checkDefaultQueue notes when a cluster's default queue is not one of its own.
+func checkDefaultQueue(q *db.Q, c *Cluster, problems *core.Problems) error {
+	if c.DefaultQueueID == "" {
+		return nil
+	}
+	id, ok := core.ParseID(c.DefaultQueueID)
+	if ok {
+		_, err := queueByID(q, c.ID, id)
+		if err != nil && core.KindOf(err) != core.NotFound {
+			return err
+		}
+		ok = err == nil
+	}
+	if !ok {
+		problems.Add("default_queue_id", "must be the id of a queue of this cluster")
+	}
+	c.DefaultQueueID = id
+	return nil
+}
+
+// QueueIDs returns the ids of a cluster's queues by key; that of the default one, if there is one,
+// also under "".
+func QueueIDs(q *db.Q, c Cluster) (map[string]string, error) {
+	type pair struct{ key, id string }
+	pairs, err := db.All(q, func(scan db.Scan) (p pair, err error) { return p, scan(&p.key, &p.id) },
+		`SELECT key, id FROM queues WHERE cluster_id = $1`, c.ID)
+	ids := make(map[string]string, len(pairs)+1)
+	for _, p := range pairs {
+		ids[p.key] = p.id
+	}
+	if c.DefaultQueueID != "" {
+		ids[""] = c.DefaultQueueID
+	}
+	return ids, err
+}
+
+// QueueForAgents returns the queue of a cluster whose jobs an agent takes that registers for a key; ""
+// is the default queue. An agent cannot join a queue whose agents the service itself runs. The errors
+// are Unprocessable, in words for whoever set the agent up.
+func QueueForAgents(q *db.Q, c Cluster, key string) (Queue, error) {
+	var queue Queue
+	var err error
+	switch {
+	case key != "":
+		queue, err = queueByKey(q, c.ID, key)
+	case c.DefaultQueueID == "":
+		return queue, core.Errorf(core.Unprocessable, "The cluster %q has no default queue; give the agent the tag queue=KEY of one of its queues", c.Name)
+	default:
+		queue, err = queueByID(q, c.ID, c.DefaultQueueID)
+	}
+	if core.KindOf(err) == core.NotFound {
+		return queue, core.Errorf(core.Unprocessable, "The cluster %q has no queue with the key %q", c.Name, key)
+	}
+	if err == nil && queue.hosting() != nil {
+		err = core.Errorf(core.Unprocessable, "The queue %q is hosted: the service itself runs its agents, and no other can join", queue.Key)
+	}
+	return queue, err
+}

@@ -1,0 +1,68 @@
+package clusters
+
+import (
+	"stackyard/internal/platform/db"
+	"stackyard/internal/platform/identity"
+)
+
+const noSecret = "No secret found"
+
+const selectSecret = `
+	SELECT s.id, s.cluster_id, s.key, s.description, s.policy, s.value, s.created_at, s.updated_at, s.last_read_at,
+		e.id, e.email, e.name, e.created_at, ` + identity.UserColumns + `
+	FROM cluster_secrets s
+	LEFT JOIN users e ON e.id = s.updated_by
+	LEFT JOIN users u ON u.id = s.created_by`
+
+func scanSecret(scan db.Scan) (Secret, error) {
+	var s Secret
+	var updatedBy, by identity.User
+	dest := []any{
+		&s.ID, &s.ClusterID, &s.Key, &s.Description, &s.Policy, &s.sealed,
+		db.ToTime(&s.CreatedAt), db.ToTime(&s.UpdatedAt), db.ToTime(&s.LastReadAt),
+	}
+	dest = append(dest, identity.UserDest(&updatedBy)...)
+	err := scan(append(dest, identity.UserDest(&by)...)...)
+	s.UpdatedBy, s.CreatedBy = updatedBy.OrNil(), by.OrNil()
+	return s, err
+}
+
+// secretByID returns a secret of a cluster, or a NotFound error.
+func secretByID(q *db.Q, clusterID, id string) (Secret, error) {
+	s, err := db.One(q, scanSecret, selectSecret+` WHERE s.cluster_id = $1 AND s.id = $2`, clusterID, id)
+	return s, found(err, noSecret)
+}
+
+// listSecrets returns one page of a cluster's secrets, oldest first, and how many there are.
+func listSecrets(q *db.Q, clusterID string, limit, offset int) ([]Secret, int, error) {
+	list, err := db.All(q, scanSecret, selectSecret+`
+		WHERE s.cluster_id = $1
+		ORDER BY s.created_at, s.id
+		LIMIT $2 OFFSET $3`, clusterID, limit, offset)
+	if err != nil {
+		return nil, 0, err
+	}
+	total, err := count(q, `SELECT COUNT(*) FROM cluster_secrets WHERE cluster_id = $1`, clusterID)
+	return list, total, err
+}
+
+func insertSecret(q *db.Q, s Secret) error {
+	_, err := q.Exec(`
+		INSERT INTO cluster_secrets (id, cluster_id, key, value, description, policy, created_by, created_at, updated_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
+		s.ID, s.ClusterID, s.Key, s.sealed, s.Description, s.Policy, userID(s.CreatedBy), db.Micros(s.CreatedAt), db.Micros(s.UpdatedAt))
+	return err
+}
+
+// updateSecret writes what can be changed about a secret.
+func updateSecret(q *db.Q, s Secret) error {
+	_, err := q.Exec(`
+		UPDATE cluster_secrets SET value = $2, description = $3, policy = $4, updated_by = $5, updated_at = $6 WHERE id = $1`,
+		s.ID, s.sealed, s.Description, s.Policy, userID(s.UpdatedBy), db.Micros(s.UpdatedAt))
+	return err
+}
+
+// deleteSecret removes a secret of a cluster, or says NotFound.
+func deleteSecret(q *db.Q, clusterID, id string) error {
+	return deleted(q, noSecret, `DELETE FROM cluster_secrets WHERE cluster_id = $1 AND id = $2`, clusterID, id)
+}

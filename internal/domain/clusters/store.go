@@ -1,0 +1,145 @@
+package clusters
+
+import (
+	"errors"
+	"time"
+
+	"stackyard/internal/domain/dispatch"
+	"stackyard/internal/platform/core"
+	"stackyard/internal/platform/db"
+	"stackyard/internal/platform/identity"
+)
+
+const noCluster = "No cluster found"
+
+const selectCluster = `
+	SELECT c.id, c.organization_id, c.name, c.description, c.emoji, c.color, c.is_default, c.hosted, c.default_queue_id,
+		c.hosted_git_mirror_enabled, c.hosted_container_cache_enabled, c.created_at, ` + identity.UserColumns + `
+	FROM clusters c
+	LEFT JOIN users u ON u.id = c.created_by`
+
+func scanCluster(scan db.Scan) (Cluster, error) {
+	var c Cluster
+	var by identity.User
+	err := scan(append([]any{
+		&c.ID, &c.OrganizationID, &c.Name, &c.Description, db.ToText(&c.Emoji), db.ToText(&c.Color), &c.Default, &c.Hosted, db.ToText(&c.DefaultQueueID),
+		&c.GitMirror, &c.ContainerCache, db.ToTime(&c.CreatedAt),
+	}, identity.UserDest(&by)...)...)
+	c.CreatedBy = by.OrNil()
+	return c, err
+}
+
+// ByID returns a cluster of an organization, or a NotFound error.
+func ByID(q *db.Q, organizationID, id string) (Cluster, error) {
+	return oneCluster(q, `WHERE c.organization_id = $1 AND c.id = $2`, organizationID, id)
+}
+
+// ByName returns the cluster of an organization with exactly this name, or a NotFound error.
+func ByName(q *db.Q, organizationID, name string) (Cluster, error) {
+	return oneCluster(q, `WHERE c.organization_id = $1 AND c.name = $2`, organizationID, name)
+}
+
+// Default returns the cluster that an organization marks as the default one, or a NotFound error when
+// it marks none.
+func Default(q *db.Q, organizationID string) (Cluster, error) {
+	return oneCluster(q, `WHERE c.organization_id = $1 AND c.is_default`, organizationID)
+}
+
+// Lock returns a cluster of an organization, or a NotFound error, and keeps it as it is until the end
+// of the write: nobody else changes or deletes it, or changes its set of queues. Whoever is about to
+// refer to a cluster locks it first.
+func Lock(q *db.Q, organizationID, id string) (Cluster, error) {
+	if err := q.Lock("clusters", id); err != nil {
+		return Cluster{}, err
+	}
+	return ByID(q, organizationID, id)
+}
+
+func oneCluster(q *db.Q, where string, args ...any) (Cluster, error) {
+	c, err := db.One(q, scanCluster, selectCluster+` `+where+` AND c.deleted_at IS NULL`, args...)
+	return c, found(err, noCluster)
+}
+
+// found turns the absence of a row into a NotFound error.
+func found(err error, message string) error {
+	if errors.Is(err, db.ErrNoRows) {
+		return core.Errorf(core.NotFound, "%s", message)
+	}
+	return err
+}
+
+// listClusters returns one page of an organization's clusters, oldest first, and how many there are.
+func listClusters(q *db.Q, organizationID string, limit, offset int) ([]Cluster, int, error) {
+	list, err := db.All(q, scanCluster, selectCluster+`
+		WHERE c.organization_id = $1 AND c.deleted_at IS NULL
+		ORDER BY c.created_at, c.id
+		LIMIT $2 OFFSET $3`, organizationID, limit, offset)
+	if err != nil {
+		return nil, 0, err
+	}
+	total, err := count(q, `SELECT COUNT(*) FROM clusters WHERE organization_id = $1 AND deleted_at IS NULL`, organizationID)
+	return list, total, err
+}
+
+func count(q *db.Q, query string, args ...any) (n int, err error) {
+	err = q.QueryRow(query, args...).Scan(&n)
+	return n, err
+}
+
+func insertCluster(q *db.Q, c Cluster) error {
+	_, err := q.Exec(`
+		INSERT INTO clusters (id, organization_id, name, description, emoji, color, is_default, hosted, default_queue_id,
+			hosted_git_mirror_enabled, hosted_container_cache_enabled, created_by, created_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`,
+		c.ID, c.OrganizationID, c.Name, c.Description, db.Text(c.Emoji), db.Text(c.Color), c.Default, c.Hosted, db.Text(c.DefaultQueueID),
+		c.GitMirror, c.ContainerCache, userID(c.CreatedBy), db.Micros(c.CreatedAt))
+	return err
+}
+
+// userID returns the id of a user as a column holds it, NULL for no user.
+func userID(u *identity.User) any {
+	if u == nil {
+		return nil
+	}
+	return u.ID
+}
+
+// updateCluster writes what can be changed about a cluster. Jobs that named no queue while it had no
+// default one wait in that from now on.
+func updateCluster(q *db.Q, c Cluster) error {
+	var before string
+	if err := q.QueryRow(`SELECT default_queue_id FROM clusters WHERE id = $1`, c.ID).Scan(db.ToText(&before)); err != nil {
+		return err
+	}
+	_, err := q.Exec(`
+		UPDATE clusters SET name = $2, description = $3, emoji = $4, color = $5, is_default = $6, hosted = $7, default_queue_id = $8,
+			hosted_git_mirror_enabled = $9, hosted_container_cache_enabled = $10
+		WHERE id = $1`,
+		c.ID, c.Name, c.Description, db.Text(c.Emoji), db.Text(c.Color), c.Default, c.Hosted, db.Text(c.DefaultQueueID),
+		c.GitMirror, c.ContainerCache)
+	if err != nil || before != "" || c.DefaultQueueID == "" {
+		return err
+	}
+	return dispatch.Adopt(q, c.OrganizationID, c.ID, c.DefaultQueueID)
+}
+
+// markDeleted hides a cluster and everything in it from everyone, and frees its name. Nobody can guess the
+// name that it gets instead, so it is in no one's way.
+func markDeleted(q *db.Q, id string, now time.Time) error {
+	_, err := q.Exec(`
+		UPDATE clusters SET deleted_at = $2, name = $3, is_default = FALSE, default_queue_id = NULL
+		WHERE id = $1`, id, db.Micros(now), "deleted "+core.NewID())
+	return err
+}
+
+// RemoveDeleted removes the row of a deleted cluster whose builds and agents do not refer to it any more,
+// with its queues, tokens, secrets and maintainers.
+func RemoveDeleted(q *db.Q, id string) error {
+	_, err := q.Exec(`DELETE FROM clusters WHERE id = $1 AND deleted_at IS NOT NULL`, id)
+	return err
+}
+
+// countPipelines returns how many pipelines belong to a cluster.
+func countPipelines(q *db.Q, clusterID string) (int, error) {
+	return count(q, `SELECT COUNT(*) FROM pipelines WHERE cluster_id = $1 AND deleted_at IS NULL`, clusterID)
+}

@@ -1,0 +1,72 @@
+package dispatch
+
+import (
+	"stackyard/internal/platform/db"
+)
+
+// Put makes newly scheduled jobs runnable. When the transaction commits, waiting agents are woken.
+func Put(q *db.Q, jobIDs ...string) error {
+	if len(jobIDs) == 0 {
+		return nil
+	}
+	in, arg := q.In("j.id", 1, jobIDs)
+	queues, err := db.All(q, func(scan db.Scan) (id string, err error) { return id, scan(db.ToText(&id)) }, `
+		INSERT INTO runnable (job_id, organization_id, build_id, pipeline_id, queue_id, rule_set, priority, scheduled_at, retry_from, step_key)
+		SELECT j.id, j.organization_id, j.build_id, b.pipeline_id, j.queue_id, COALESCE(j.rule_set, ''), j.priority, j.scheduled_at, r.agent_id, s.key
+		FROM jobs j
+		JOIN builds b ON b.id = j.build_id
+		JOIN steps s ON s.id = j.step_id
+		LEFT JOIN jobs r ON r.id = j.retry_of
+		WHERE `+in+`
+		RETURNING queue_id`, arg)
+	if err != nil {
+		return err
+	}
+	announce(q, queues)
+	return nil
+}
+
+// announce notifies the waiters of queues.
+func announce(q *db.Q, queueIDs []string) {
+	told := map[string]bool{"": true}
+	for _, id := range queueIDs {
+		if !told[id] {
+			told[id] = true
+			q.Announce(Topic(id))
+		}
+	}
+}
+
+// Remove deletes jobs that are no longer scheduled.
+func Remove(q *db.Q, jobIDs ...string) error {
+	if len(jobIDs) == 0 {
+		return nil
+	}
+	in, arg := q.In("job_id", 1, jobIDs)
+	_, err := q.Exec(`DELETE FROM runnable WHERE `+q.InOrder("runnable", "job_id", in), arg)
+	return err
+}
+
+// Reprioritize changes the priority of a job, if it is runnable.
+func Reprioritize(q *db.Q, jobID string, priority int) error {
+	_, err := q.Exec(`UPDATE runnable SET priority = $2 WHERE job_id = $1`, jobID, priority)
+	return err
+}
+
+// Adopt moves jobs of a cluster that named no queue into its new default queue.
+func Adopt(q *db.Q, orgID, clusterID, queueID string) error {
+	const lost = `queue_id IS NULL AND build_id IN (
+			SELECT b.id FROM pipelines p
+			JOIN builds b ON b.pipeline_id = p.id
+			WHERE p.organization_id = $1 AND b.cluster_id = $2 AND b.finished_at IS NULL)`
+	_, err := q.Exec(`UPDATE jobs SET queue_id = $3 WHERE `+q.InOrder("jobs", "id", "type = 'script' AND "+lost), orgID, clusterID, queueID)
+	if err != nil {
+		return err
+	}
+	q.Announce(Topic(queueID))
+	_, err = q.Exec(`UPDATE runnable SET queue_id = $3 WHERE `+q.InOrder("runnable", "job_id", lost), orgID, clusterID, queueID)
+	return err
+}
+
+// Topic is the bus topic of a queue that may have more jobs: it has a new runnable job, or was resumed.
+func Topic(queueID string) string { return "queue:" + queueID }

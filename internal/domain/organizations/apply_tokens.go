@@ -1,0 +1,148 @@
+package organizations
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"stackyard/internal/platform/core"
+	"stackyard/internal/platform/db"
+	"stackyard/internal/platform/identity"
+	"stackyard/internal/platform/seal"
+)
+
+// An AccessTokenSpec is what the organization file says about an access token of a member, which is
+// known by its description. A token that is not given is generated once.
+type AccessTokenSpec struct {
+	Line        int             `yaml:"-"`
+	ID          string          `yaml:"id"`
+	Description string          `yaml:"description"`
+	Token       string          `yaml:"token"`
+	Scopes      identity.Scopes `yaml:"scopes"`
+	ExpiresAt   *time.Time      `yaml:"expires_at"`
+}
+
+func (s AccessTokenSpec) key() (line int, key string) { return s.Line, s.Description }
+
+// same reports whether two specs of one token say the same.
+func (s AccessTokenSpec) same(t AccessTokenSpec) bool {
+	return s.Description == t.Description && sameScopes(s.Scopes, t.Scopes) &&
+		(s.ExpiresAt == nil || t.ExpiresAt == nil || s.ExpiresAt.Equal(*t.ExpiresAt))
+}
+
+// Check complains about what is wrong with the spec itself.
+func (s AccessTokenSpec) Check(c *core.Complaints) {
+	c.CheckID(s.Line, s.ID)
+	if strings.TrimSpace(s.Description) == "" || utf8.RuneCountInString(s.Description) > maxName {
+		c.Add(s.Line, "an access token needs a description of 1 to %d characters", maxName)
+	}
+	if len(s.Token) > maxName || strings.ContainsFunc(s.Token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		c.Add(s.Line, "a token must have at most %d characters and no spaces", maxName)
+	}
+	if s.Scopes == nil {
+		c.Add(s.Line, `an access token needs scopes; ["*"] is all of them`)
+	}
+	if unknown := s.Scopes.Unknown(); unknown != "" {
+		c.Add(s.Line, "unknown scopes: %s", unknown)
+	}
+}
+
+// accessToken makes a user's token what its spec says, and lets it reach the organization.
+func (a *applying) accessToken(user identity.User, spec AccessTokenSpec) error {
+	name := user.Email + "/" + spec.Description
+	known, err := a.knownToken(user, spec)
+	if errors.Is(err, db.ErrNoRows) {
+		return a.newToken(user, spec, name)
+	}
+	if err != nil {
+		return err
+	}
+	if known.UserID != user.ID {
+		a.Complaints.Add(spec.Line, "this token already belongs to somebody else")
+		return nil
+	}
+	if id, given := core.ParseID(spec.ID); given && id != known.ID {
+		a.Complaints.Add(spec.Line, "the access token %q exists with the id %s, which cannot be changed", spec.Description, known.ID)
+		return nil
+	}
+	wanted := known
+	spec.to(&wanted)
+	if wanted.same(known) {
+		return nil
+	}
+	a.Changes.Changed("access_token", name)
+	return a.storeToken(wanted, updateToken)
+}
+
+// knownToken finds the token that the spec means: the one with its value, wherever it is declared, or
+// the user's one in this organization with its description.
+func (a *applying) knownToken(user identity.User, spec AccessTokenSpec) (storedToken, error) {
+	if spec.Token != "" {
+		known, err := tokenByHash(a.Q, a.Org.ID, seal.HashToken(spec.Token))
+		if !errors.Is(err, db.ErrNoRows) {
+			return known, err
+		}
+	}
+	return tokenByDescription(a.Q, a.Org.ID, user.ID, spec.Description)
+}
+
+func (a *applying) newToken(user identity.User, spec AccessTokenSpec, name string) error {
+	id, ok, err := db.FreeID(a.Q, "access_tokens", spec.ID)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		a.Complaints.Add(spec.Line, "the id %s belongs to another access token", id)
+		return nil
+	}
+	a.Changes.Created("access_token", name)
+	if spec.Token == "" {
+		spec.Token = seal.NewToken(identity.AccessTokenPrefix)
+		a.Changes.Token("access_token", name, spec.Token)
+	}
+	t := storedToken{ID: id, UserID: user.ID, CreatedAt: a.Now}
+	spec.to(&t)
+	return a.storeToken(t, insertToken)
+}
+
+func (a *applying) storeToken(t storedToken, store func(*db.Q, storedToken) error) error {
+	if err := store(a.Q, t); err != nil {
+		return err
+	}
+	return letTokenReach(a.Q, t.ID, a.Org.ID)
+}
+
+// to writes what the spec says into a token.
+func (s AccessTokenSpec) to(t *storedToken) {
+	t.Description, t.Scopes, t.Reaches = s.Description, s.Scopes, true
+	if s.Token != "" {
+		t.Hash = seal.HashToken(s.Token)
+	}
+	if s.ExpiresAt != nil {
+		t.ExpiresAt = s.ExpiresAt.UTC().Truncate(time.Microsecond)
+	}
+}
+
+// storedToken is an access token as the database has it.
+type storedToken struct {
+	ID          string
+	UserID      string
+	Hash        string
+	Description string
+	Scopes      identity.Scopes
+	ExpiresAt   time.Time // zero: never
+	CreatedAt   time.Time
+	Reaches     bool // the organization that is being applied
+}
+
+func (t storedToken) same(u storedToken) bool {
+	return t.Hash == u.Hash && t.Description == u.Description && sameScopes(t.Scopes, u.Scopes) &&
+		t.ExpiresAt.Equal(u.ExpiresAt) && t.Reaches == u.Reaches
+}
+
+// sameScopes reports whether two lists name the same scopes, in any order.
+func sameScopes(a, b identity.Scopes) bool {
+	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
+}

@@ -1,0 +1,70 @@
+package organizations
+
+import (
+	"net/http"
+
+	"stackyard/internal/platform/core"
+	"stackyard/internal/platform/identity"
+	"stackyard/internal/platform/route"
+)
+
+// callerRoutes are about the caller and the token they call with.
+func (s *Service) callerRoutes() []route.Route {
+	const tag = "User and access token"
+	return []route.Route{
+		{
+			Method: http.MethodGet, Path: "/v2/user", Tag: tag,
+			Summary: "Get the user whom the access token belongs to",
+			Scope:   identity.ReadUser,
+			Handler: route.Do(s.user),
+		},
+		{
+			Method: http.MethodGet, Path: "/v2/access-token", Tag: tag,
+			Summary: "Get the access token that the request is made with",
+			Scope:   route.NoScope,
+			Handler: route.Do(s.accessToken),
+		},
+		{
+			Method: http.MethodDelete, Path: "/v2/access-token", Tag: tag,
+			Summary:     "Revoke the access token that the request is made with",
+			Description: "It stops working at once.",
+			Scope:       route.NoScope,
+			Status:      http.StatusNoContent,
+			Handler:     route.Do(s.revokeAccessToken),
+		},
+	}
+}
+
+func (s *Service) user(r *route.Request) (*identity.UserView, error) {
+	return r.Caller.User.View(s.public), nil
+}
+
+type accessTokenView struct {
+	UUID        string              `json:"uuid"`
+	Scopes      []string            `json:"scopes"`
+	Description string              `json:"description"`
+	CreatedAt   core.Time           `json:"created_at"`
+	ExpiresAt   core.Time           `json:"expires_at" doc:"When it stops working; null: never."`
+	User        accessTokenUserView `json:"user"`
+}
+
+type accessTokenUserView struct {
+	Name  string `json:"name"`
+	Email string `json:"email"`
+}
+
+func (s *Service) accessToken(r *route.Request) (accessTokenView, error) {
+	t, u := r.Caller.Token, r.Caller.User
+	return accessTokenView{
+		UUID:        t.ID,
+		Scopes:      t.Scopes.Names(),
+		Description: t.Description,
+		CreatedAt:   core.At(t.CreatedAt),
+		ExpiresAt:   core.At(t.ExpiresAt),
+		User:        accessTokenUserView{Name: u.Name, Email: u.Email},
+	}, nil
+}
+
+func (s *Service) revokeAccessToken(r *route.Request) (route.Nothing, error) {
+	return route.Nothing{}, s.directory.Revoke(r.Context(), r.Caller.Token.ID)
+}

@@ -1,0 +1,91 @@
+package organizations
+
+import (
+	"stackyard/internal/platform/db"
+	"stackyard/internal/platform/identity"
+)
+
+const noMember = "No member found"
+
+const selectMember = `
+	SELECT ` + identity.UserColumns + `, m.role, m.permissions, m.sso_mode, m.created_at
+	FROM memberships m
+	JOIN users u ON u.id = m.user_id`
+
+func scanMember(scan db.Scan) (Member, error) {
+	var m Member
+	return m, scan(append(identity.UserDest(&m.User), &m.Role, db.ToJSON(&m.Permissions), &m.SSOMode, db.ToTime(&m.CreatedAt))...)
+}
+
+func listMembers(q *db.Q, organizationID string, limit, offset int) ([]Member, int, error) {
+	list, err := db.All(q, scanMember, selectMember+`
+		WHERE m.organization_id = $1
+		ORDER BY m.created_at, m.user_id
+		LIMIT $2 OFFSET $3`, organizationID, limit, offset)
+	if err != nil {
+		return nil, 0, err
+	}
+	total, err := count(q, `SELECT COUNT(*) FROM memberships WHERE organization_id = $1`, organizationID)
+	return list, total, err
+}
+
+func memberByID(q *db.Q, organizationID, userID string) (Member, error) {
+	m, err := db.One(q, scanMember, selectMember+` WHERE m.organization_id = $1 AND m.user_id = $2`, organizationID, userID)
+	return m, found(err, noMember)
+}
+
+func memberByEmail(q *db.Q, organizationID, email string) (Member, error) {
+	m, err := db.One(q, scanMember, selectMember+` WHERE m.organization_id = $1 AND u.email = $2`, organizationID, email)
+	return m, found(err, noMember)
+}
+
+func countAdministrators(q *db.Q, organizationID string) (int, error) {
+	return count(q, `SELECT COUNT(*) FROM memberships WHERE organization_id = $1 AND role = $2`, organizationID, identity.Admin)
+}
+
+// addMember adds a member, who joins the organization's default teams.
+func addMember(q *db.Q, organizationID string, m Member) error {
+	_, err := q.Exec(`
+		INSERT INTO memberships (organization_id, user_id, role, permissions, sso_mode, created_at)
+		VALUES ($1, $2, $3, $4, $5, $6)`,
+		organizationID, m.User.ID, m.Role, permissions(m), m.SSOMode, db.Micros(m.CreatedAt))
+	if err != nil {
+		return err
+	}
+	_, err = q.Exec(`
+		INSERT INTO team_members (team_id, user_id, role, created_at)
+		SELECT id, $2, default_member_role, $3
+		FROM teams
+		WHERE organization_id = $1 AND is_default`,
+		organizationID, m.User.ID, db.Micros(m.CreatedAt))
+	return err
+}
+
+func updateMember(q *db.Q, organizationID string, m Member) error {
+	_, err := q.Exec(`
+		UPDATE memberships SET role = $3, permissions = $4, sso_mode = $5
+		WHERE organization_id = $1 AND user_id = $2`,
+		organizationID, m.User.ID, m.Role, permissions(m), m.SSOMode)
+	return err
+}
+
+// permissions returns a member's permissions as the column holds them: an array, never NULL.
+func permissions(m Member) any {
+	return db.JSON(append([]identity.Permission{}, m.Permissions...))
+}
+
+// removeMember deletes everything that ties a user to an organization.
+func removeMember(q *db.Q, organizationID, userID string) error {
+	for _, statement := range []string{
+		`DELETE FROM team_members WHERE user_id = $2 AND team_id IN (SELECT id FROM teams WHERE organization_id = $1)`,
+		`DELETE FROM cluster_maintainers WHERE user_id = $2 AND cluster_id IN (SELECT id FROM clusters WHERE organization_id = $1)`,
+		`DELETE FROM access_token_organizations WHERE organization_id = $1 AND token_id IN (SELECT id FROM access_tokens WHERE user_id = $2)`,
+		`DELETE FROM oauth_grants WHERE organization_id = $1 AND user_id = $2`,
+		`DELETE FROM memberships WHERE organization_id = $1 AND user_id = $2`,
+	} {
+		if _, err := q.Exec(statement, organizationID, userID); err != nil {
+			return err
+		}
+	}
+	return nil
+}

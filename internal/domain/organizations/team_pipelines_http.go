@@ -1,0 +1,147 @@
+package organizations
+
+import (
+	"net/http"
+
+	"stackyard/internal/platform/core"
+	"stackyard/internal/platform/db"
+	"stackyard/internal/platform/identity"
+	"stackyard/internal/platform/route"
+)
+
+func (s *Service) teamPipelineRoutes() []route.Route {
+	const tag = "Team pipelines"
+	const whoMay = "Administrators may, and maintainers of the team who may manage the pipeline."
+	const collection = teamPath + "/pipelines"
+	const single = collection + "/{pipeline}"
+	return []route.Route{
+		{
+			Method: http.MethodGet, Path: collection, Tag: tag,
+			Summary: "List the pipelines that a team has access to",
+			Scope:   identity.ReadTeams,
+			Query:   route.PageParams,
+			Handler: route.On(s.loadTeam, s.listTeamPipelines),
+		},
+		{
+			Method: http.MethodPost, Path: collection, Tag: tag,
+			Summary:     "Give a team access to a pipeline",
+			Description: whoMay,
+			Scope:       identity.WriteTeams,
+			Permission:  identity.ManageTeam,
+			Status:      http.StatusCreated,
+			Handler:     route.OnBody(s.loadTeam, s.createTeamPipeline),
+		},
+		{
+			Method: http.MethodGet, Path: single, Tag: tag,
+			Summary: "Get a team's access to a pipeline, by the pipeline's id",
+			Scope:   identity.ReadTeams,
+			Handler: route.On(s.loadTeamPipeline, s.getTeamPipeline),
+		},
+		{
+			Method: http.MethodPatch, Path: single, Tag: tag,
+			Summary:     "Change a team's access to a pipeline",
+			Description: whoMay,
+			Scope:       identity.WriteTeams,
+			Permission:  identity.ManageTeam,
+			Handler:     route.OnBody(s.loadTeamPipeline, s.updateTeamPipeline),
+		},
+		{
+			Method: http.MethodDelete, Path: single, Tag: tag,
+			Summary:     "Take a team's access to a pipeline away",
+			Description: whoMay,
+			Scope:       identity.WriteTeams,
+			Permission:  identity.ManageTeam,
+			Status:      http.StatusNoContent,
+			Handler:     route.On(s.loadTeamPipeline, s.deleteTeamPipeline),
+		},
+	}
+}
+
+type teamPipelineView struct {
+	PipelineID  string               `json:"pipeline_id"`
+	PipelineURL string               `json:"pipeline_url"`
+	AccessLevel identity.AccessLevel `json:"access_level"`
+	CreatedAt   core.Time            `json:"created_at" doc:"When the team was given access."`
+}
+
+// teamPipelineViewer returns how a request's organization shows access to pipelines.
+func (s *Service) teamPipelineViewer(r *route.Request) func(TeamPipeline) teamPipelineView {
+	return func(p TeamPipeline) teamPipelineView {
+		return teamPipelineView{
+			PipelineID:  p.PipelineID,
+			PipelineURL: s.public.Org(r.Org.Slug, "pipelines", p.PipelineSlug),
+			AccessLevel: p.AccessLevel,
+			CreatedAt:   core.At(p.AddedAt),
+		}
+	}
+}
+
+func (s *Service) loadTeamPipeline(r *route.Request) (p TeamPipeline, err error) {
+	team, err := s.loadTeam(r)
+	if err != nil {
+		return p, err
+	}
+	id, err := r.PathID("pipeline", noTeamPipeline)
+	if err != nil {
+		return p, err
+	}
+	err = s.db.Read(r.Context(), func(q *db.Q) error {
+		p, err = teamPipeline(q, team, viewerOf(r), id)
+		return err
+	})
+	return p, err
+}
+
+func (s *Service) listTeamPipelines(r *route.Request, t *Team) (page route.Paged[teamPipelineView], err error) {
+	p, err := r.Page()
+	if err != nil {
+		return page, err
+	}
+	err = s.db.Read(r.Context(), func(q *db.Q) error {
+		pipelines, total, err := listTeamPipelines(q, t.ID, viewerOf(r), p.Size, p.Offset())
+		page = route.MapPage(pipelines, p, total, s.teamPipelineViewer(r))
+		return err
+	})
+	return page, err
+}
+
+func (s *Service) getTeamPipeline(r *route.Request, p TeamPipeline) (teamPipelineView, error) {
+	return s.teamPipelineViewer(r)(p), nil
+}
+
+type teamPipelineCreate struct {
+	PipelineID  string               `json:"pipeline_id"`
+	AccessLevel identity.AccessLevel `json:"access_level"`
+}
+
+func (s *Service) createTeamPipeline(r *route.Request, t *Team, body teamPipelineCreate) (teamPipelineView, error) {
+	var problems core.Problems
+	pipelineID, ok := core.ParseID(body.PipelineID)
+	if !ok {
+		problems.Add("pipeline_id", "must be the id of a pipeline that you may manage")
+	}
+	requireOneOf(&problems, "access_level", body.AccessLevel)
+	if err := refuse(problems); err != nil {
+		return teamPipelineView{}, err
+	}
+	added, err := s.AddTeamPipeline(r.Context(), t, viewerOf(r), pipelineID, body.AccessLevel)
+	return s.teamPipelineViewer(r)(added), err
+}
+
+type teamPipelineUpdate struct {
+	AccessLevel identity.AccessLevel `json:"access_level"`
+}
+
+func (s *Service) updateTeamPipeline(r *route.Request, p TeamPipeline, body teamPipelineUpdate) (teamPipelineView, error) {
+	var problems core.Problems
+	requireOneOf(&problems, "access_level", body.AccessLevel)
+	if err := refuse(problems); err != nil {
+		return teamPipelineView{}, err
+	}
+	p, err := s.ChangeTeamPipeline(r.Context(), p, body.AccessLevel)
+	return s.teamPipelineViewer(r)(p), err
+}
+
+func (s *Service) deleteTeamPipeline(r *route.Request, p TeamPipeline) (route.Nothing, error) {
+	return route.Nothing{}, s.RemoveTeamPipeline(r.Context(), p)
+}

@@ -1,0 +1,92 @@
+package organizations
+
+import (
+	"stackyard/internal/platform/core"
+	"stackyard/internal/platform/db"
+)
+
+const noTeamPipeline = "No team pipeline found"
+
+// The conditions that a viewer sees, and may manage, a pipeline p. Their parameters are whether that
+// holds for all pipelines, and the viewer's user id.
+const (
+	seenPipelines = `
+		p.deleted_at IS NULL AND ($1 OR p.visibility = 'public' OR EXISTS (
+			SELECT 1 FROM team_pipelines a JOIN team_members v ON v.team_id = a.team_id
+			WHERE a.pipeline_id = p.id AND v.user_id = $2))`
+	managedPipelines = `
+		p.deleted_at IS NULL AND ($1 OR EXISTS (
+			SELECT 1 FROM team_pipelines a JOIN team_members v ON v.team_id = a.team_id
+			WHERE a.pipeline_id = p.id AND v.user_id = $2 AND a.access_level = 'manage_build_and_read'))`
+)
+
+const selectTeamPipeline = `
+	SELECT p.id, p.slug, tp.access_level, tp.created_at, ` + managedPipelines + `
+	FROM team_pipelines tp
+	JOIN pipelines p ON p.id = tp.pipeline_id
+	WHERE ` + seenPipelines
+
+func scanTeamPipeline(scan db.Scan) (TeamPipeline, error) {
+	var p TeamPipeline
+	return p, scan(&p.PipelineID, &p.PipelineSlug, &p.AccessLevel, db.ToTime(&p.AddedAt), &p.managed)
+}
+
+// listTeamPipelines returns one page of the pipelines that a team has access to and the viewer sees,
+// added first first, and how many there are.
+func listTeamPipelines(q *db.Q, teamID string, v viewer, limit, offset int) ([]TeamPipeline, int, error) {
+	list, err := db.All(q, scanTeamPipeline, selectTeamPipeline+` AND tp.team_id = $3
+		ORDER BY tp.created_at, tp.pipeline_id
+		LIMIT $4 OFFSET $5`, v.allPipelines, v.userID, teamID, limit, offset)
+	if err != nil {
+		return nil, 0, err
+	}
+	total, err := count(q, `
+		SELECT COUNT(*)
+		FROM team_pipelines tp
+		JOIN pipelines p ON p.id = tp.pipeline_id
+		WHERE `+seenPipelines+` AND tp.team_id = $3`, v.allPipelines, v.userID, teamID)
+	return list, total, err
+}
+
+func teamPipeline(q *db.Q, team *Team, v viewer, pipelineID string) (TeamPipeline, error) {
+	p, err := db.One(q, scanTeamPipeline, selectTeamPipeline+` AND tp.team_id = $3 AND tp.pipeline_id = $4`,
+		v.allPipelines, v.userID, team.ID, pipelineID)
+	p.Team = team
+	return p, found(err, noTeamPipeline)
+}
+
+// lockManagedPipeline returns a pipeline of an organization that the viewer may manage, without a team,
+// or a NotFound error; the pipeline stays until the end of the write.
+func lockManagedPipeline(q *db.Q, organizationID string, v viewer, id string) (TeamPipeline, error) {
+	p := TeamPipeline{PipelineID: id, managed: true}
+	if err := q.Lock("pipelines", id); err != nil {
+		return p, err
+	}
+	err := q.QueryRow(`SELECT p.slug FROM pipelines p WHERE `+managedPipelines+` AND p.organization_id = $3 AND p.id = $4`,
+		v.allPipelines, v.userID, organizationID, id).Scan(&p.PipelineSlug)
+	return p, found(err, "No pipeline found")
+}
+
+// insertTeamPipeline adds access to a pipeline, and reports whether the team had none before.
+func insertTeamPipeline(q *db.Q, p TeamPipeline) (isNew bool, err error) {
+	n, err := q.Exec(`
+		INSERT INTO team_pipelines (team_id, pipeline_id, access_level, created_at)
+		VALUES ($1, $2, $3, $4)
+		ON CONFLICT DO NOTHING`, p.Team.ID, p.PipelineID, p.AccessLevel, db.Micros(p.AddedAt))
+	return n == 1, err
+}
+
+// updateTeamPipeline changes the level of access, or returns a NotFound error.
+func updateTeamPipeline(q *db.Q, p TeamPipeline) error {
+	n, err := q.Exec(`UPDATE team_pipelines SET access_level = $3 WHERE team_id = $1 AND pipeline_id = $2`,
+		p.Team.ID, p.PipelineID, p.AccessLevel)
+	if err == nil && n == 0 {
+		return core.Errorf(core.NotFound, noTeamPipeline)
+	}
+	return err
+}
+
+func deleteTeamPipeline(q *db.Q, p TeamPipeline) error {
+	_, err := q.Exec(`DELETE FROM team_pipelines WHERE team_id = $1 AND pipeline_id = $2`, p.Team.ID, p.PipelineID)
+	return err
+}

@@ -1,0 +1,69 @@
+package organizations
+
+import (
+	"context"
+	"fmt"
+
+	"stackyard/internal/platform/core"
+	"stackyard/internal/platform/db"
+	"stackyard/internal/platform/identity"
+)
+
+// CreateTeam adds a team with a slug made of its name, which no other team of the organization has.
+func (s *Service) CreateTeam(ctx context.Context, t Team) (Team, error) {
+	t.Slug = core.Slugify(t.Name)
+	if err := t.validate(); err != nil {
+		return t, err
+	}
+	err := s.directory.Change(ctx, func(q *db.Q) error { return insertTeam(q, t) })
+	if db.IsUnique(err) {
+		return t, refuseField("name", fmt.Sprintf("has already been taken: there is a team with the slug %s", t.Slug))
+	}
+	return t, err
+}
+
+// ChangeTeam makes a team what change makes of it, as long as that is valid.
+func (s *Service) ChangeTeam(ctx context.Context, organizationID, id string, change func(*Team)) (t Team, err error) {
+	err = s.directory.Change(ctx, func(q *db.Q) error {
+		if t, err = lockTeam(q, organizationID, id); err != nil {
+			return err
+		}
+		change(&t)
+		if err := t.validate(); err != nil {
+			return err
+		}
+		return updateTeam(q, t)
+	})
+	return t, err
+}
+
+// DeleteTeam deletes a team, and with it what its members had through it.
+func (s *Service) DeleteTeam(ctx context.Context, organizationID, id string) error {
+	return s.directory.Change(ctx, func(q *db.Q) error { return deleteTeam(q, organizationID, id) })
+}
+
+// EnableTeams switches teams on. An organization that has no team gets one of everybody, who may do
+// what they could do before: manage every pipeline there is, and create more.
+func (s *Service) EnableTeams(ctx context.Context, slug string, by identity.User) error {
+	return s.directory.Change(ctx, func(q *db.Q) error {
+		org, err := lockOrganization(q, slug)
+		if err != nil {
+			return err
+		}
+		org.Features.Teams = true
+		if err := identity.UpdateOrganization(q, *org); err != nil {
+			return err
+		}
+		teams, err := count(q, `SELECT COUNT(*) FROM teams WHERE organization_id = $1`, org.ID)
+		if err != nil || teams > 0 {
+			return err
+		}
+		everyone := newTeam(org.ID, s.clock())
+		everyone.Name, everyone.Slug, everyone.Default, everyone.CreatedBy = "Everyone", "everyone", true, &by
+		everyone.MembersCanCreatePipelines, everyone.MembersCanCreateSuites = true, true
+		if err := insertTeam(q, everyone); err != nil {
+			return err
+		}
+		return addEverybody(q, everyone, identity.ManageBuildAndRead, everyone.CreatedAt)
+	})
+}

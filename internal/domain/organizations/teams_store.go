@@ -1,0 +1,130 @@
+package organizations
+
+import (
+	"time"
+
+	"stackyard/internal/platform/core"
+	"stackyard/internal/platform/db"
+	"stackyard/internal/platform/identity"
+)
+
+const noTeam = "No team found"
+
+const selectTeam = `
+	SELECT t.id, t.organization_id, t.slug, t.name, t.description, t.privacy, t.is_default, t.default_member_role,
+		t.members_can_create_pipelines, t.members_can_create_suites, t.members_can_create_registries,
+		t.members_can_destroy_registries, t.members_can_destroy_packages, t.created_at, ` + identity.UserColumns + `
+	FROM teams t
+	LEFT JOIN users u ON u.id = t.created_by`
+
+func scanTeam(scan db.Scan) (Team, error) {
+	var t Team
+	var by identity.User
+	err := scan(append([]any{
+		&t.ID, &t.OrganizationID, &t.Slug, &t.Name, &t.Description, &t.Privacy, &t.Default, &t.DefaultMemberRole,
+		&t.MembersCanCreatePipelines, &t.MembersCanCreateSuites, &t.MembersCanCreateRegistries,
+		&t.MembersCanDestroyRegistries, &t.MembersCanDestroyPackages, db.ToTime(&t.CreatedAt),
+	}, identity.UserDest(&by)...)...)
+	t.CreatedBy = by.OrNil()
+	return t, err
+}
+
+// seenTeams is the condition that the viewer sees a team; its parameters are the organization, whether
+// the viewer sees all teams, and the viewer's user id.
+const seenTeams = `
+	t.organization_id = $1
+	AND (t.privacy <> 'secret' OR $2 OR EXISTS (SELECT 1 FROM team_members v WHERE v.team_id = t.id AND v.user_id = $3))`
+
+// listTeams returns one page of the teams that a viewer sees, oldest first, and how many there are. A
+// user id that is not empty leaves those that this user is in.
+func listTeams(q *db.Q, organizationID string, v viewer, userID string, limit, offset int) ([]Team, int, error) {
+	where := ` WHERE ` + seenTeams + `
+		AND ($4 = '' OR EXISTS (SELECT 1 FROM team_members f WHERE f.team_id = t.id AND f.user_id = $4))`
+	list, err := db.All(q, scanTeam, selectTeam+where+`
+		ORDER BY t.created_at, t.id
+		LIMIT $5 OFFSET $6`, organizationID, v.allTeams, v.userID, userID, limit, offset)
+	if err != nil {
+		return nil, 0, err
+	}
+	total, err := count(q, `SELECT COUNT(*) FROM teams t`+where, organizationID, v.allTeams, v.userID, userID)
+	return list, total, err
+}
+
+// seenTeam returns the team that a viewer calls by its id or slug, or a NotFound error. An id wins over
+// another team's slug that looks like it.
+func seenTeam(q *db.Q, organizationID string, v viewer, name string) (Team, error) {
+	if id, ok := core.ParseID(name); ok {
+		name = id
+	}
+	t, err := db.One(q, scanTeam, selectTeam+` WHERE `+seenTeams+`
+		AND (t.id = $4 OR t.slug = $4)
+		ORDER BY CASE WHEN t.id = $4 THEN 0 ELSE 1 END
+		LIMIT 1`, organizationID, v.allTeams, v.userID, name)
+	return t, found(err, noTeam)
+}
+
+func teamBySlug(q *db.Q, organizationID, slug string) (Team, error) {
+	t, err := db.One(q, scanTeam, selectTeam+` WHERE t.organization_id = $1 AND t.slug = $2`, organizationID, slug)
+	return t, found(err, noTeam)
+}
+
+// lockTeam returns a team, or a NotFound error, and keeps it as it is until the end of the write.
+func lockTeam(q *db.Q, organizationID, id string) (Team, error) {
+	if err := q.Lock("teams", id); err != nil {
+		return Team{}, err
+	}
+	t, err := db.One(q, scanTeam, selectTeam+` WHERE t.organization_id = $1 AND t.id = $2`, organizationID, id)
+	return t, found(err, noTeam)
+}
+
+func insertTeam(q *db.Q, t Team) error {
+	var by any
+	if t.CreatedBy != nil {
+		by = t.CreatedBy.ID
+	}
+	_, err := q.Exec(`
+		INSERT INTO teams (id, organization_id, slug, name, description, privacy, is_default, default_member_role,
+			members_can_create_pipelines, members_can_create_suites, members_can_create_registries,
+			members_can_destroy_registries, members_can_destroy_packages, created_by, created_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)`,
+		t.ID, t.OrganizationID, t.Slug, t.Name, t.Description, t.Privacy, t.Default, t.DefaultMemberRole,
+		t.MembersCanCreatePipelines, t.MembersCanCreateSuites, t.MembersCanCreateRegistries,
+		t.MembersCanDestroyRegistries, t.MembersCanDestroyPackages, by, db.Micros(t.CreatedAt))
+	return err
+}
+
+// updateTeam writes everything about a team but where it belongs, its slug, and how it came to be.
+func updateTeam(q *db.Q, t Team) error {
+	_, err := q.Exec(`
+		UPDATE teams SET name = $2, description = $3, privacy = $4, is_default = $5, default_member_role = $6,
+			members_can_create_pipelines = $7, members_can_create_suites = $8, members_can_create_registries = $9,
+			members_can_destroy_registries = $10, members_can_destroy_packages = $11
+		WHERE id = $1`,
+		t.ID, t.Name, t.Description, t.Privacy, t.Default, t.DefaultMemberRole,
+		t.MembersCanCreatePipelines, t.MembersCanCreateSuites, t.MembersCanCreateRegistries,
+		t.MembersCanDestroyRegistries, t.MembersCanDestroyPackages)
+	return err
+}
+
+func deleteTeam(q *db.Q, organizationID, id string) error {
+	_, err := q.Exec(`DELETE FROM teams WHERE organization_id = $1 AND id = $2`, organizationID, id)
+	return err
+}
+
+// addEverybody puts all members of an organization into a team and gives it access to all pipelines.
+func addEverybody(q *db.Q, t Team, level identity.AccessLevel, now time.Time) error {
+	_, err := q.Exec(`
+		INSERT INTO team_members (team_id, user_id, role, created_at)
+		SELECT $2, user_id, $3, $4
+		FROM memberships
+		WHERE organization_id = $1`, t.OrganizationID, t.ID, t.DefaultMemberRole, db.Micros(now))
+	if err != nil {
+		return err
+	}
+	_, err = q.Exec(`
+		INSERT INTO team_pipelines (team_id, pipeline_id, access_level, created_at)
+		SELECT $2, id, $3, $4
+		FROM pipelines
+		WHERE organization_id = $1 AND deleted_at IS NULL`, t.OrganizationID, t.ID, level, db.Micros(now))
+	return err
+}

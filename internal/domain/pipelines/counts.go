@@ -1,0 +1,104 @@
+package pipelines
+
+import (
+	"slices"
+	"strings"
+
+	"stackyard/internal/platform/db"
+)
+
+// Counts are the unfinished builds of a pipeline and their command jobs.
+type Counts struct {
+	ScheduledBuilds, RunningBuilds          int
+	ScheduledJobs, RunningJobs, WaitingJobs int
+}
+
+func (c Counts) plus(other Counts) Counts {
+	return Counts{
+		c.ScheduledBuilds + other.ScheduledBuilds, c.RunningBuilds + other.RunningBuilds,
+		c.ScheduledJobs + other.ScheduledJobs, c.RunningJobs + other.RunningJobs, c.WaitingJobs + other.WaitingJobs,
+	}
+}
+
+// Minus returns the difference between two counts.
+func (c Counts) Minus(other Counts) Counts {
+	return c.plus(Counts{
+		-other.ScheduledBuilds, -other.RunningBuilds,
+		-other.ScheduledJobs, -other.RunningJobs, -other.WaitingJobs,
+	})
+}
+
+// CountChanges collects how the counts of pipelines change within one transaction. The zero value is
+// ready to use.
+//
+// The counts of a pipeline are spread over up to 16 rows, by the last digit of the build's id, so that
+// transactions on different builds of a pipeline rarely wait for the same row, and reading them costs
+// the same however many builds there are. The rows are locked until the end of the transaction, so
+// [CountChanges.Save] comes after its other work.
+type CountChanges struct{ bySlot map[countSlot]Counts }
+
+// A countSlot names a row of pipeline_counts.
+type countSlot struct{ pipelineID, slot string }
+
+// Add notes that the counts of a pipeline change because of one of its builds.
+func (c *CountChanges) Add(pipelineID, buildID string, change Counts) {
+	if c.bySlot == nil {
+		c.bySlot = make(map[countSlot]Counts)
+	}
+	slot := countSlot{pipelineID, buildID[len(buildID)-1:]}
+	c.bySlot[slot] = c.bySlot[slot].plus(change)
+}
+
+// Save writes the changes. All writers lock the rows in the same order.
+func (c *CountChanges) Save(q *db.Q) error {
+	slots := make([]countSlot, 0, len(c.bySlot))
+	for slot, change := range c.bySlot {
+		if change != (Counts{}) {
+			slots = append(slots, slot)
+		}
+	}
+	slices.SortFunc(slots, func(a, b countSlot) int {
+		return strings.Compare(a.pipelineID+a.slot, b.pipelineID+b.slot)
+	})
+	for _, slot := range slots {
+		n := c.bySlot[slot]
+		_, err := q.Exec(`
+			INSERT INTO pipeline_counts AS c (pipeline_id, slot, scheduled_builds, running_builds, scheduled_jobs, running_jobs, waiting_jobs)
+			VALUES ($1, $2, $3, $4, $5, $6, $7)
+			ON CONFLICT (pipeline_id, slot) DO UPDATE SET
+				scheduled_builds = c.scheduled_builds + excluded.scheduled_builds,
+				running_builds   = c.running_builds + excluded.running_builds,
+				scheduled_jobs   = c.scheduled_jobs + excluded.scheduled_jobs,
+				running_jobs     = c.running_jobs + excluded.running_jobs,
+				waiting_jobs     = c.waiting_jobs + excluded.waiting_jobs`,
+			slot.pipelineID, slot.slot, n.ScheduledBuilds, n.RunningBuilds, n.ScheduledJobs, n.RunningJobs, n.WaitingJobs)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// loadCounts fills in the counts of pipelines.
+func loadCounts(q *db.Q, pipelines ...*Pipeline) error {
+	byID := make(map[string]*Pipeline, len(pipelines))
+	ids := make([]string, len(pipelines))
+	for i, p := range pipelines {
+		byID[p.ID], ids[i] = p, p.ID
+	}
+	in, arg := q.In("pipeline_id", 1, ids)
+	type row struct {
+		id string
+		Counts
+	}
+	rows, err := db.All(q, func(scan db.Scan) (r row, err error) {
+		return r, scan(&r.id, &r.ScheduledBuilds, &r.RunningBuilds, &r.ScheduledJobs, &r.RunningJobs, &r.WaitingJobs)
+	}, `
+		SELECT pipeline_id, scheduled_builds, running_builds, scheduled_jobs, running_jobs, waiting_jobs
+		FROM pipeline_counts
+		WHERE `+in, arg)
+	for _, r := range rows {
+		byID[r.id].Counts = byID[r.id].Counts.plus(r.Counts)
+	}
+	return err
+}

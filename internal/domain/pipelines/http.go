@@ -1,0 +1,224 @@
+package pipelines
+
+import (
+	"context"
+	"maps"
+	"net/http"
+
+	"stackyard/internal/platform/core"
+	"stackyard/internal/platform/db"
+	"stackyard/internal/platform/identity"
+	"stackyard/internal/platform/route"
+	"stackyard/internal/platform/sourcehost"
+)
+
+const pipelinesPath = "/v2/organizations/{org}/pipelines"
+
+// Routes returns the routes of pipelines and pipeline templates.
+func (s *Service) Routes() []route.Route {
+	const one = pipelinesPath + "/{pipeline}"
+	unprocessable := []int{http.StatusUnprocessableEntity}
+	routes := []route.Route{
+		{
+			Method: http.MethodGet, Path: pipelinesPath, Summary: "List pipelines",
+			Description: "Those that the caller may see, by name; newest first when filtered by the time of creation.",
+			Query:       append(listParams, route.PageParams...),
+			Handler:     route.Do(s.getPipelines),
+		},
+		{
+			Method: http.MethodPost, Path: pipelinesPath, Summary: "Create a pipeline",
+			Description:     "With YAML in configuration, with visual steps, or from a template. For visual pipelines color, emoji, allow_rebuilds and the timeouts are ignored.",
+			Permission:      identity.CreatePipelines,
+			Status:          http.StatusCreated,
+			PlainValidation: true,
+			Handler:         route.DoBody(s.postPipeline),
+		},
+		{
+			Method: http.MethodGet, Path: one, Summary: "Get a pipeline",
+			Description: "A public pipeline can be read by anybody with an access token. Those without access to it get a reduced view.",
+			Permission:  identity.ReadPipeline, Visitors: true,
+			Handler: route.On(s.Load, s.getPipeline),
+		},
+		{
+			Method: http.MethodPatch, Path: one, Summary: "Update a pipeline",
+			Description:     "What is not sent stays as it is. A configuration makes a visual pipeline a YAML one. Teams are not changed here.",
+			PlainValidation: true,
+			Handler:         route.OnBody(s.Load, s.patchPipeline),
+		},
+		{
+			Method: http.MethodDelete, Path: one, Summary: "Delete a pipeline",
+			Status:  http.StatusNoContent,
+			Handler: route.On(s.Load, s.deletePipeline),
+		},
+		{
+			Method: http.MethodPost, Path: one + "/archive", Summary: "Archive a pipeline",
+			Description: "It becomes read-only and is hidden from lists.",
+			Errors:      unprocessable,
+			Handler:     route.On(s.Load, s.postArchive),
+		},
+		{
+			Method: http.MethodPost, Path: one + "/unarchive", Summary: "Unarchive a pipeline",
+			Errors:  unprocessable,
+			Handler: route.On(s.Load, s.postUnarchive),
+		},
+		{
+			Method: http.MethodPost, Path: one + "/webhook", Summary: "Create the repository's webhook",
+			Description: "Asks the source host, which must be connected, to send the repository's events to the pipeline's webhook_url. Answers with the pipeline.",
+			Status:      http.StatusCreated, Errors: unprocessable,
+			Handler: route.On(s.Load, s.postWebhook),
+		},
+		{
+			Method: http.MethodGet, Path: one + "/source-webhooks", Summary: "Get whether the source host's events are processed",
+			Permission: identity.ManagePipeline,
+			Handler:    route.On(s.loadSourceWebhooks, s.getSourceWebhooks),
+		},
+		{
+			Method: http.MethodPut, Path: one + "/source-webhooks", Summary: "Process the source host's events",
+			Errors:  unprocessable,
+			Handler: route.On(s.loadSourceWebhooks, s.putSourceWebhooks),
+		},
+		{
+			Method: http.MethodDelete, Path: one + "/source-webhooks", Summary: "Stop processing the source host's events",
+			Errors:  unprocessable,
+			Handler: route.On(s.loadSourceWebhooks, s.deleteSourceWebhooks),
+		},
+	}
+	for i := range routes {
+		r := &routes[i]
+		r.Tag, r.Scope = "Pipelines", identity.ReadPipelines
+		if r.Method != http.MethodGet {
+			r.Scope = identity.WritePipelines
+			if r.Permission == "" {
+				r.Permission = identity.ManagePipeline
+			}
+		}
+	}
+	return append(routes, s.templateRoutes()...)
+}
+
+var listParams = []route.Param{
+	{Name: "name", Doc: "A part of the name, in any case."},
+	{Name: "repository", Doc: "A part of the repository's URL as it was given, in any case."},
+	{Name: "created_from", Doc: "Created at this time (ISO 8601) or later."},
+	{Name: "created_to", Doc: "Created before this time (ISO 8601)."},
+	{Name: "archived", Type: "boolean", Doc: "Whether archived pipelines are listed too; false unless given."},
+}
+
+// Load returns the pipeline that the path names, as the request's caller sees it.
+func (s *Service) Load(r *route.Request) (*Pipeline, error) {
+	var p *Pipeline
+	err := s.db.Read(r.Context(), func(q *db.Q) (err error) {
+		p, err = BySlug(q, ViewerOf(r), r.PathValue("pipeline"))
+		return err
+	})
+	if r.Member == nil && core.KindOf(err) == core.NotFound {
+		// A visitor who finds no public pipeline does not learn that there is such an organization.
+		return nil, core.Errorf(core.NotFound, "No organization found")
+	}
+	return p, err
+}
+
+func (s *Service) getPipelines(r *route.Request) (route.Paged[PipelineView], error) {
+	var none route.Paged[PipelineView]
+	page, err := r.Page()
+	if err != nil {
+		return none, err
+	}
+	f, err := readFilter(r)
+	if err != nil {
+		return none, err
+	}
+	var pipelines []*Pipeline
+	var total int
+	err = s.db.Read(r.Context(), func(q *db.Q) (err error) {
+		pipelines, total, err = list(q, ViewerOf(r), f, page.Size, page.Offset())
+		return err
+	})
+	return route.MapPage(pipelines, page, total, func(p *Pipeline) PipelineView { return s.View(r, p) }), err
+}
+
+// List returns a page of the pipelines that a viewer may see, by name, and how many there are: those that
+// are not archived and have a text in their names.
+func (s *Service) List(ctx context.Context, v Viewer, name string, page route.Page) (found []*Pipeline, total int, err error) {
+	if len(name) > maxSearch {
+		return nil, 0, core.Errorf(core.BadRequest, "A name has at most %d bytes", maxSearch)
+	}
+	err = s.db.Read(ctx, func(q *db.Q) (err error) {
+		found, total, err = list(q, v, filter{name: name}, page.Size, page.Offset())
+		return err
+	})
+	return found, total, err
+}
+
+// maxSearch is the length of the longest text that is searched for, in bytes: as much as a repository's
+// URL can have.
+const maxSearch = sourcehost.MaxURL
+
+func readFilter(r *route.Request) (f filter, err error) {
+	f = filter{name: r.FormQuery("name"), repository: r.FormQuery("repository")}
+	if max(len(f.name), len(f.repository)) > maxSearch {
+		return f, core.Errorf(core.BadRequest, "name and repository must have at most %d bytes", maxSearch)
+	}
+	if f.archived, err = r.Flag("archived", false); err != nil {
+		return f, err
+	}
+	if f.createdFrom, err = r.QueryTime("created_from"); err != nil {
+		return f, err
+	}
+	f.createdTo, err = r.QueryTime("created_to")
+	return f, err
+}
+
+type pipelineCreate struct {
+	pipelineFields
+	Teams     teamLevels `json:"teams" doc:"The teams with access to the pipeline, and their access levels."`
+	TeamUUIDs teamLevels `json:"team_uuids" doc:"As teams, in the form of older clients."`
+}
+
+// teams returns the teams that were named in either way; a level given in teams counts.
+func (c *pipelineCreate) teams() teamLevels {
+	all := teamLevels{}
+	maps.Copy(all, c.TeamUUIDs)
+	maps.Copy(all, c.Teams)
+	return all
+}
+
+type pipelineUpdate struct {
+	pipelineFields
+}
+
+func (s *Service) postPipeline(r *route.Request, body pipelineCreate) (pipelineView, error) {
+	p, err := s.create(r.Context(), ViewerOf(r), &body)
+	return s.viewUnless(r, p, err)
+}
+
+func (s *Service) getPipeline(r *route.Request, p *Pipeline) (PipelineView, error) {
+	return s.View(r, p), nil
+}
+
+func (s *Service) patchPipeline(r *route.Request, p *Pipeline, body pipelineUpdate) (pipelineView, error) {
+	p, err := s.update(r.Context(), ViewerOf(r), p.ID, &body)
+	return s.viewUnless(r, p, err)
+}
+
+func (s *Service) deletePipeline(r *route.Request, p *Pipeline) (route.Nothing, error) {
+	return route.Nothing{}, s.delete(r.Context(), p)
+}
+
+func (s *Service) postArchive(r *route.Request, p *Pipeline) (pipelineView, error) {
+	p, err := s.archive(r.Context(), ViewerOf(r), p.ID)
+	return s.viewUnless(r, p, err)
+}
+
+func (s *Service) postUnarchive(r *route.Request, p *Pipeline) (pipelineView, error) {
+	p, err := s.unarchive(r.Context(), ViewerOf(r), p.ID)
+	return s.viewUnless(r, p, err)
+}
+
+// viewUnless returns the view of a pipeline, unless there is an error instead of one.
+func (s *Service) viewUnless(r *route.Request, p *Pipeline, err error) (pipelineView, error) {
+	if err != nil {
+		return pipelineView{}, err
+	}
+	return s.view(r, p), nil
+}

@@ -1,0 +1,395 @@
+package pipelines
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"stackyard/internal/platform/core"
+	"stackyard/internal/platform/db"
+	"stackyard/internal/platform/identity"
+	"stackyard/internal/platform/route"
+	"stackyard/internal/platform/sourcehost"
+	"stackyard/internal/rules/definition"
+)
+
+const noPipeline = "No pipeline found"
+
+const pipelineColumns = `
+		p.id, p.organization_id, p.slug, p.name, p.description, p.repository, p.sealed_repository_url, p.cluster_id, p.default_branch,
+		p.visibility, p.tags, p.emoji, p.color,
+		p.template_id, COALESCE(t.configuration, p.configuration), COALESCE(t.steps, p.steps), p.env,
+		p.branch_configuration, p.skip_queued_branch_builds, p.skip_queued_branch_builds_filter,
+		p.cancel_running_branch_builds, p.cancel_running_branch_builds_filter, p.allow_rebuilds,
+		p.clone_mirror_url, p.default_command_step_timeout, p.maximum_command_step_timeout,
+		p.provider_settings, p.source_webhooks_disabled_at, p.source_webhooks_disabled_by, e.host,
+		p.created_at, p.archived_at, p.webhook_key, p.badge_key, ` + identity.UserColumns
+
+// pipelineJoins are what pipelineColumns need beside pipelines p.
+const pipelineJoins = `
+	LEFT JOIN users u ON u.id = p.created_by
+	LEFT JOIN pipeline_templates t ON t.id = p.template_id
+	LEFT JOIN source_connections e ON e.organization_id = p.organization_id
+		AND e.host = p.repository_host AND e.provider = 'github_enterprise'`
+
+// scanPipeline reads the rank of the viewer's level, then pipelineColumns.
+func scanPipeline(scan db.Scan) (*Pipeline, error) {
+	p := &Pipeline{Steps: []definition.VisualResponse{}, Env: map[string]string{}, ProviderSettings: ProviderSettings{}}
+	var rank int
+	var enterpriseHost, steps string
+	var by identity.User
+	err := scan(append([]any{
+		&rank,
+		&p.ID, &p.OrganizationID, &p.Slug, &p.Name, &p.Description, &p.Repository, db.ToText(&p.sealedURL), db.ToText(&p.ClusterID), &p.DefaultBranch,
+		&p.Visibility, db.ToJSON(&p.Tags), db.ToText(&p.Emoji), db.ToText(&p.Color),
+		db.ToText(&p.TemplateID), db.ToText(&p.Configuration), db.ToText(&steps), db.ToJSON(&p.Env),
+		db.ToText(&p.BranchConfiguration), &p.SkipQueued.On, db.ToText(&p.SkipQueued.Filter),
+		&p.CancelRunning.On, db.ToText(&p.CancelRunning.Filter), &p.AllowRebuilds,
+		db.ToText(&p.CloneMirrorURL), &p.DefaultTimeout, &p.MaximumTimeout,
+		db.ToJSON(&p.ProviderSettings), db.ToTime(&p.SourceWebhooks.DisabledAt), db.ToText(&p.SourceWebhooks.DisabledBy), db.ToText(&enterpriseHost),
+		db.ToTime(&p.CreatedAt), db.ToTime(&p.ArchivedAt), &p.webhookKey, &p.badgeKey,
+	}, identity.UserDest(&by)...)...)
+	if err != nil {
+		return nil, err
+	}
+	if steps != "" {
+		if err := json.Unmarshal([]byte(steps), &p.Steps); err != nil {
+			return nil, fmt.Errorf("read the steps of pipeline %s: %w", p.ID, err)
+		}
+	}
+	p.size = len(p.Configuration) + len(steps)
+	p.CreatedBy = by.OrNil()
+	p.sealedFor = p.Repository
+	p.Provider = sourcehost.ProviderOf(p.Repository, enterpriseHost)
+	p.level = levels[rank]
+	if p.Visibility == Public && !p.level.AtLeast(identity.ReadOnly) {
+		return p.forVisitor(), nil
+	}
+	return p, nil
+}
+
+// BySlug returns the pipeline with a slug as a viewer sees it, or a NotFound error when there is none
+// or the viewer may not see it. The server itself, which shows it to nobody, gets no counts.
+func BySlug(q *db.Q, v Viewer, slug string) (*Pipeline, error) {
+	return onePipeline(q, v, "p.slug = %s", slug)
+}
+
+// ByID returns the pipeline with an id as a viewer sees it, or a NotFound error when there is none or
+// the viewer may not see it. The server itself, which shows it to nobody, gets no counts.
+func ByID(q *db.Q, v Viewer, id string) (*Pipeline, error) {
+	return onePipeline(q, v, "p.id = %s", id)
+}
+
+func onePipeline(q *db.Q, v Viewer, condition, value string) (*Pipeline, error) {
+	var s db.Statement
+	v.visible(&s)
+	s.Where(condition, value)
+	p, err := db.One(q, scanPipeline, `
+		SELECT `+v.rank(&s)+`, `+pipelineColumns+`
+		FROM pipelines p `+pipelineJoins+`
+		`+s.Clause(), s.Args()...)
+	if errors.Is(err, db.ErrNoRows) {
+		return nil, core.Errorf(core.NotFound, noPipeline)
+	}
+	if err != nil || v.isSystem() || p.visited {
+		return p, err
+	}
+	return p, loadCounts(q, p)
+}
+
+// ByIDs returns those pipelines among ids that a viewer may see, by id.
+func ByIDs(q *db.Q, v Viewer, ids []string) (map[string]*Pipeline, error) {
+	var s db.Statement
+	v.visible(&s)
+	s.WhereIn(q, "p.id", ids)
+	found, err := db.All(q, scanPipeline, `
+		SELECT `+v.rank(&s)+`, `+pipelineColumns+`
+		FROM pipelines p `+pipelineJoins+`
+		`+s.Clause(), s.Args()...)
+	if err != nil {
+		return nil, err
+	}
+	byID := make(map[string]*Pipeline, len(found))
+	for _, p := range found {
+		byID[p.ID] = p
+	}
+	return byID, loadCounts(q, found...)
+}
+
+// VisibleIDs returns the ids of the pipelines that a viewer may see, or all when that is every one of
+// the organization. Those that the viewer sees as a visitor only are among them if visited is set.
+func VisibleIDs(q *db.Q, v Viewer, visited bool) (ids []string, all bool, err error) {
+	if v.ManagesAll() {
+		return nil, true, nil
+	}
+	var s db.Statement
+	v.visible(&s)
+	if !visited {
+		v.accessible(&s)
+	}
+	ids, err = db.All(q, func(scan db.Scan) (id string, err error) { return id, scan(&id) }, `
+		SELECT p.id FROM pipelines p
+		`+s.Clause(), s.Args()...)
+	return ids, false, err
+}
+
+// lock returns a pipeline as a viewer sees it, or a NotFound error, and keeps others from changing it
+// until the end of the write. Visitors change nothing.
+func lock(q *db.Q, v Viewer, id string) (*Pipeline, error) {
+	if err := q.Lock("pipelines", id); err != nil {
+		return nil, err
+	}
+	p, err := ByID(q, v, id)
+	if err == nil {
+		err = p.Hidden()
+	}
+	return p, err
+}
+
+// ByBadgeKey returns the id and the default branch of the pipeline whose badge_url has a key in it, or a
+// NotFound error.
+func ByBadgeKey(q *db.Q, key string) (id, defaultBranch string, err error) {
+	err = q.QueryRow(`SELECT id, default_branch FROM pipelines WHERE badge_key = $1 AND deleted_at IS NULL`, key).Scan(&id, &defaultBranch)
+	if errors.Is(err, db.ErrNoRows) {
+		err = core.Errorf(core.NotFound, noPipeline)
+	}
+	return id, defaultBranch, err
+}
+
+// LockForBuild keeps a pipeline from being changed or deleted until the end of the write, or says why
+// no build of it can be made.
+func LockForBuild(q *db.Q, orgID, id string) error {
+	if err := q.Lock("pipelines", id); err != nil {
+		return err
+	}
+	var archivedAt time.Time
+	err := q.QueryRow(`SELECT archived_at FROM pipelines WHERE organization_id = $1 AND id = $2 AND deleted_at IS NULL`, orgID, id).Scan(db.ToTime(&archivedAt))
+	switch {
+	case errors.Is(err, db.ErrNoRows):
+		return core.Errorf(core.NotFound, noPipeline)
+	case err != nil:
+		return err
+	case !archivedAt.IsZero():
+		return core.Errorf(core.Unprocessable, "This pipeline is archived, so it cannot be built; unarchive it first")
+	}
+	return nil
+}
+
+// CheckMutable returns an error when a pipeline is archived, see [Pipeline.Mutable].
+func CheckMutable(q *db.Q, orgID, id string) error {
+	var archived bool
+	err := q.QueryRow(`SELECT archived_at IS NOT NULL FROM pipelines WHERE organization_id = $1 AND id = $2`, orgID, id).Scan(&archived)
+	switch {
+	case errors.Is(err, db.ErrNoRows):
+		return core.Errorf(core.NotFound, noPipeline)
+	case err == nil && archived:
+		return errArchived
+	}
+	return err
+}
+
+// A filter says which pipelines are listed.
+type filter struct {
+	name, repository       string    // parts of them, in any case; empty: any
+	createdFrom, createdTo time.Time // from is inclusive, to is not; zero: any
+	archived               bool      // archived ones too
+}
+
+// list returns one page of the pipelines that a viewer may see, and how many there are. They come by
+// name, or newest first when the filter asks for times.
+func list(q *db.Q, v Viewer, f filter, limit, offset int) ([]*Pipeline, int, error) {
+	var s db.Statement
+	v.visible(&s)
+	if f.repository != "" { // visitors do not see it, so they cannot search for it either
+		v.accessible(&s)
+	}
+	f.restrict(&s)
+	var total int
+	if err := q.QueryRow(`SELECT COUNT(*) FROM pipelines p `+s.Clause(), s.Args()...).Scan(&total); err != nil {
+		return nil, 0, err
+	}
+	order := "p.name_folded" // unique in an organization
+	if !f.createdFrom.IsZero() || !f.createdTo.IsZero() {
+		order = "p.created_at DESC, p.id DESC"
+	}
+	// The page comes before the joins, so that they and the ranks cost a page and not the organization.
+	pipelines, err := db.All(q, db.Within(route.Budget(limit, ""), scanPipeline), `
+		SELECT `+v.rank(&s)+`, `+pipelineColumns+`
+		FROM (
+			SELECT *
+			FROM pipelines p
+			`+s.Clause()+`
+			ORDER BY `+order+`
+			LIMIT `+s.Arg(limit)+` OFFSET `+s.Arg(offset)+`) p `+pipelineJoins+`
+		ORDER BY `+order, s.Args()...)
+	if err != nil {
+		return nil, 0, err
+	}
+	return pipelines, total, loadCounts(q, pipelines...)
+}
+
+func (f filter) restrict(s *db.Statement) {
+	if !f.archived {
+		s.Where("p.archived_at IS NULL")
+	}
+	if f.name != "" {
+		s.Where(`p.name_folded LIKE %s ESCAPE '\'`, containing(strings.ToLower(f.name)))
+	}
+	if f.repository != "" {
+		s.Where(`p.repository_folded LIKE %s ESCAPE '\'`, containing(strings.ToLower(sourcehost.WithoutCredentials(f.repository))))
+	}
+	if !f.createdFrom.IsZero() {
+		s.Where("p.created_at >= %s", db.Micros(f.createdFrom))
+	}
+	if !f.createdTo.IsZero() {
+		s.Where("p.created_at < %s", db.Micros(f.createdTo))
+	}
+}
+
+// containing returns the pattern of LIKE … ESCAPE '\' for texts that hold a text.
+func containing(text string) string { return "%" + db.Like(text) + "%" }
+
+// namesLock is held by whoever gives a pipeline of an organization a name or slug, so that what is
+// free when it looks stays free.
+func namesLock(organizationID string) string { return "pipeline names of " + organizationID }
+
+// taken reports whether another pipeline of the organization has the name or the slug of this one.
+func taken(q *db.Q, p *Pipeline) (name, slug bool, err error) {
+	err = q.QueryRow(`
+		SELECT COALESCE(MAX(CASE WHEN name_folded = $3 THEN 1 ELSE 0 END), 0), COALESCE(MAX(CASE WHEN slug = $4 THEN 1 ELSE 0 END), 0)
+		FROM pipelines
+		WHERE organization_id = $1 AND id <> $2 AND (name_folded = $3 OR slug = $4)`,
+		p.OrganizationID, p.ID, strings.ToLower(p.Name), p.Slug).Scan(&name, &slug)
+	return name, slug, err
+}
+
+// slugsLike returns the slugs of an organization's pipelines that begin with a prefix.
+func slugsLike(q *db.Q, organizationID, prefix string) (map[string]bool, error) {
+	slugs, err := db.All(q, func(scan db.Scan) (slug string, err error) {
+		return slug, scan(&slug)
+	}, `SELECT slug FROM pipelines WHERE organization_id = $1 AND slug LIKE $2 ESCAPE '\'`, organizationID, db.Like(prefix)+"%")
+	set := make(map[string]bool, len(slugs))
+	for _, slug := range slugs {
+		set[slug] = true
+	}
+	return set, err
+}
+
+// providerOf returns the id of the provider behind a pipeline's repository, as scanPipeline does.
+func providerOf(q *db.Q, p *Pipeline) (string, error) {
+	host := repositoryHost(p.Repository)
+	var enterprise int
+	err := q.QueryRow(`
+		SELECT COUNT(*) FROM source_connections
+		WHERE organization_id = $1 AND host = $2 AND provider = 'github_enterprise'`, p.OrganizationID, host).Scan(&enterprise)
+	if enterprise == 0 {
+		host = ""
+	}
+	return sourcehost.ProviderOf(p.Repository, host), err
+}
+
+// save writes a pipeline that is new, or one that the caller has locked.
+func save(q *db.Q, p *Pipeline) error {
+	configuration, steps := db.Text(p.Configuration), db.JSON(p.Steps)
+	if p.TemplateID != "" {
+		configuration, steps = nil, nil
+	}
+	_, err := q.Exec(`
+		INSERT INTO pipelines (
+			id, organization_id, slug, name, name_folded, description,
+			repository, sealed_repository_url, repository_folded, repository_host, cluster_id, default_branch,
+			visibility, tags, emoji, color, template_id, configuration, steps, env,
+			branch_configuration, skip_queued_branch_builds, skip_queued_branch_builds_filter,
+			cancel_running_branch_builds, cancel_running_branch_builds_filter, allow_rebuilds,
+			clone_mirror_url, default_command_step_timeout, maximum_command_step_timeout,
+			provider_settings, source_webhooks_disabled_at, source_webhooks_disabled_by, archived_at,
+			webhook_key, badge_key, created_by, created_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22,
+			$23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34, $35, $36, $37)
+		ON CONFLICT (id) DO UPDATE SET
+			slug                                = excluded.slug,
+			name                                = excluded.name,
+			name_folded                         = excluded.name_folded,
+			description                         = excluded.description,
+			repository                          = excluded.repository,
+			sealed_repository_url               = excluded.sealed_repository_url,
+			repository_folded                   = excluded.repository_folded,
+			repository_host                     = excluded.repository_host,
+			cluster_id                          = excluded.cluster_id,
+			default_branch                      = excluded.default_branch,
+			visibility                          = excluded.visibility,
+			tags                                = excluded.tags,
+			emoji                               = excluded.emoji,
+			color                               = excluded.color,
+			template_id                         = excluded.template_id,
+			configuration                       = excluded.configuration,
+			steps                               = excluded.steps,
+			env                                 = excluded.env,
+			branch_configuration                = excluded.branch_configuration,
+			skip_queued_branch_builds           = excluded.skip_queued_branch_builds,
+			skip_queued_branch_builds_filter    = excluded.skip_queued_branch_builds_filter,
+			cancel_running_branch_builds        = excluded.cancel_running_branch_builds,
+			cancel_running_branch_builds_filter = excluded.cancel_running_branch_builds_filter,
+			allow_rebuilds                      = excluded.allow_rebuilds,
+			clone_mirror_url                    = excluded.clone_mirror_url,
+			default_command_step_timeout        = excluded.default_command_step_timeout,
+			maximum_command_step_timeout        = excluded.maximum_command_step_timeout,
+			provider_settings                   = excluded.provider_settings,
+			source_webhooks_disabled_at         = excluded.source_webhooks_disabled_at,
+			source_webhooks_disabled_by         = excluded.source_webhooks_disabled_by,
+			archived_at                         = excluded.archived_at`,
+		p.ID, p.OrganizationID, p.Slug, p.Name, strings.ToLower(p.Name), p.Description,
+		p.Repository, db.Text(p.sealedURL), strings.ToLower(p.Repository), repositoryHost(p.Repository), db.Text(p.ClusterID), p.DefaultBranch,
+		p.Visibility, db.JSON(p.Tags), db.Text(p.Emoji), db.Text(p.Color), db.Text(p.TemplateID), configuration, steps, db.JSON(p.Env),
+		db.Text(p.BranchConfiguration), p.SkipQueued.On, db.Text(p.SkipQueued.Filter),
+		p.CancelRunning.On, db.Text(p.CancelRunning.Filter), p.AllowRebuilds,
+		db.Text(p.CloneMirrorURL), p.DefaultTimeout, p.MaximumTimeout,
+		db.JSON(p.ProviderSettings), db.Micros(p.SourceWebhooks.DisabledAt), db.Text(p.SourceWebhooks.DisabledBy), db.Micros(p.ArchivedAt),
+		p.webhookKey, p.badgeKey, userID(p.CreatedBy), db.Micros(p.CreatedAt))
+	return err
+}
+
+// repositoryHost returns the host that a repository is on, empty when that cannot be told.
+func repositoryHost(repository string) string {
+	repo, err := sourcehost.ParseRepository(repository)
+	if err != nil {
+		return ""
+	}
+	return repo.Host
+}
+
+// userID returns the id of a user as a column holds it, NULL for no user.
+func userID(u *identity.User) any {
+	if u == nil {
+		return nil
+	}
+	return u.ID
+}
+
+// markDeleted hides a pipeline from everyone and frees its name, its slug and its template. Nobody can
+// guess the name and the slug that it gets instead, so they are in no one's way.
+func markDeleted(q *db.Q, p *Pipeline, now time.Time) error {
+	_, err := q.Exec(`
+		UPDATE pipelines SET deleted_at = $3, name_folded = $4, slug = $4, template_id = NULL, cluster_id = NULL
+		WHERE organization_id = $1 AND id = $2 AND deleted_at IS NULL`, p.OrganizationID, p.ID, db.Micros(now), "deleted "+core.NewID())
+	return err
+}
+
+// DeletedFrom returns the organization that a deleted pipeline belongs to; empty when there is no such
+// pipeline any more.
+func DeletedFrom(q *db.Q, id string) (orgID string, err error) {
+	err = q.QueryRow(`SELECT organization_id FROM pipelines WHERE id = $1 AND deleted_at IS NOT NULL`, id).Scan(&orgID)
+	if errors.Is(err, db.ErrNoRows) {
+		err = nil
+	}
+	return orgID, err
+}
+
+// RemoveDeleted removes the row of a deleted pipeline whose builds have been removed, and the little that
+// is left of what belongs to it.
+func RemoveDeleted(q *db.Q, id string) error {
+	_, err := q.Exec(`DELETE FROM pipelines WHERE id = $1 AND deleted_at IS NOT NULL`, id)
+	return err
+}

@@ -1,0 +1,157 @@
+package pipelines
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	"stackyard/internal/platform/core"
+	"stackyard/internal/platform/db"
+	"stackyard/internal/platform/identity"
+	"stackyard/internal/platform/route"
+	"stackyard/internal/rules/definition"
+)
+
+const templatePath = "/v2/organizations/{org}/pipeline-templates"
+
+func (s *Service) templateRoutes() []route.Route {
+	routes := []route.Route{
+		{
+			Method: http.MethodGet, Path: templatePath, Summary: "List pipeline templates",
+			Description: "By name.",
+			Query:       route.PageParams, Handler: route.Do(s.getTemplates),
+		},
+		{
+			Method: http.MethodPost, Path: templatePath, Summary: "Create a pipeline template",
+			Status: http.StatusCreated, Handler: route.DoBody(s.postTemplate),
+		},
+		{
+			Method: http.MethodGet, Path: templatePath + "/{template}", Summary: "Get a pipeline template",
+			Handler: route.On(s.loadTemplate, s.getTemplate),
+		},
+		{
+			Method: http.MethodPatch, Path: templatePath + "/{template}", Summary: "Update a pipeline template",
+			Description: "A change of the configuration changes the steps of all pipelines made from the template.",
+			Handler:     route.OnBody(s.loadTemplate, s.patchTemplate),
+		},
+		{
+			Method: http.MethodDelete, Path: templatePath + "/{template}", Summary: "Delete a pipeline template",
+			Description: "A template that pipelines are made from cannot be deleted.",
+			Status:      http.StatusNoContent, Errors: []int{http.StatusUnprocessableEntity},
+			Handler: route.On(s.loadTemplate, s.deleteTemplate),
+		},
+	}
+	for i := range routes {
+		r := &routes[i]
+		r.Tag, r.Scope = "Pipeline templates", identity.ReadPipelineTemplates
+		if r.Method != http.MethodGet {
+			r.Scope, r.Permission = identity.WritePipelineTemplates, identity.ManageTemplates
+		}
+	}
+	return routes
+}
+
+// pipelineTemplateFields are the fields that creating and updating a template both take.
+type pipelineTemplateFields struct {
+	Name          route.Opt[string] `json:"name"`
+	Description   route.Opt[string] `json:"description"`
+	Configuration route.Opt[string] `json:"configuration" doc:"The steps as YAML."`
+	Available     route.Opt[bool]   `json:"available" doc:"Whether members may make pipelines from it; administrators always may."`
+}
+
+// read returns the steps of the configuration that was sent, and notes what is wrong with it.
+func (f *pipelineTemplateFields) read(problems *core.Problems) []definition.VisualResponse {
+	if strings.TrimSpace(f.Configuration.Value) == "" {
+		return nil
+	}
+	return readYAML(f.Configuration.Value, problems)
+}
+
+// merge gives a template what was sent, and returns everything that is wrong with it then.
+func (f *pipelineTemplateFields) merge(t *Template, steps []definition.VisualResponse, wrong core.Problems) error {
+	trimmed(f.Name, &t.Name)
+	f.Description.To(&t.Description)
+	given(f.Available, &t.Available)
+	if f.Configuration.Set {
+		t.Configuration, t.Steps = f.Configuration.Value, steps
+	}
+	problems := slices.Clone(wrong)
+	t.check(&problems)
+	return problems.Err()
+}
+
+type pipelineTemplateView struct {
+	UUID          string             `json:"uuid"`
+	GraphQLID     string             `json:"graphql_id"`
+	Name          string             `json:"name"`
+	Description   string             `json:"description"`
+	Configuration string             `json:"configuration"`
+	Available     bool               `json:"available"`
+	URL           string             `json:"url"`
+	WebURL        string             `json:"web_url"`
+	CreatedAt     core.Time          `json:"created_at"`
+	CreatedBy     *identity.UserView `json:"created_by"`
+	UpdatedAt     core.Time          `json:"updated_at"`
+	UpdatedBy     *identity.UserView `json:"updated_by"`
+}
+
+func (s *Service) templateView(r *route.Request, t Template) pipelineTemplateView {
+	return pipelineTemplateView{
+		UUID:          t.ID,
+		GraphQLID:     core.GraphQLID("PipelineTemplate", t.ID),
+		Name:          t.Name,
+		Description:   t.Description,
+		Configuration: t.Configuration,
+		Available:     t.Available,
+		URL:           s.public.Org(r.Org.Slug, "pipeline-templates", t.ID),
+		WebURL:        s.public.To("organizations", r.Org.Slug, "pipeline-templates", t.ID),
+		CreatedAt:     core.At(t.CreatedAt),
+		CreatedBy:     t.CreatedBy.View(s.public),
+		UpdatedAt:     core.At(t.UpdatedAt),
+		UpdatedBy:     t.UpdatedBy.View(s.public),
+	}
+}
+
+func (s *Service) loadTemplate(r *route.Request) (t Template, err error) {
+	id, err := r.PathID("template", noTemplate)
+	if err != nil {
+		return t, err
+	}
+	err = s.db.Read(r.Context(), func(q *db.Q) (err error) {
+		t, err = templateByID(q, r.Org.ID, id)
+		return err
+	})
+	return t, err
+}
+
+func (s *Service) getTemplates(r *route.Request) (route.Paged[pipelineTemplateView], error) {
+	page, err := r.Page()
+	if err != nil {
+		return route.Paged[pipelineTemplateView]{}, err
+	}
+	var templates []Template
+	var total int
+	err = s.db.Read(r.Context(), func(q *db.Q) (err error) {
+		templates, total, err = listTemplates(q, r.Org.ID, page.Size, page.Offset())
+		return err
+	})
+	return route.MapPage(templates, page, total, func(t Template) pipelineTemplateView { return s.templateView(r, t) }), err
+}
+
+func (s *Service) getTemplate(r *route.Request, t Template) (pipelineTemplateView, error) {
+	return s.templateView(r, t), nil
+}
+
+func (s *Service) postTemplate(r *route.Request, body pipelineTemplateFields) (pipelineTemplateView, error) {
+	t, err := s.createTemplate(r.Context(), ViewerOf(r), &body)
+	return s.templateView(r, t), err
+}
+
+func (s *Service) patchTemplate(r *route.Request, t Template, body pipelineTemplateFields) (pipelineTemplateView, error) {
+	t, err := s.updateTemplate(r.Context(), ViewerOf(r), t.ID, &body)
+	return s.templateView(r, t), err
+}
+
+func (s *Service) deleteTemplate(r *route.Request, t Template) (route.Nothing, error) {
+	return route.Nothing{}, s.dropTemplate(r.Context(), t)
+}

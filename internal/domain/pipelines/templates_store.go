@@ -1,0 +1,81 @@
+package pipelines
+
+import (
+	"errors"
+
+	"stackyard/internal/platform/core"
+	"stackyard/internal/platform/db"
+	"stackyard/internal/platform/identity"
+	"stackyard/internal/platform/route"
+)
+
+const selectTemplate = `
+	SELECT t.id, t.organization_id, t.name, t.description, t.configuration, t.steps, t.available, t.created_at, t.updated_at,
+		u.id, u.email, u.name, u.created_at, c.id, c.email, c.name, c.created_at
+	FROM pipeline_templates t
+	LEFT JOIN users u ON u.id = t.created_by
+	LEFT JOIN users c ON c.id = t.updated_by`
+
+func scanTemplate(scan db.Scan) (Template, error) {
+	var t Template
+	var created, updated identity.User
+	dest := []any{
+		&t.ID, &t.OrganizationID, &t.Name, &t.Description, &t.Configuration, db.ToJSON(&t.Steps), &t.Available,
+		db.ToTime(&t.CreatedAt), db.ToTime(&t.UpdatedAt),
+	}
+	dest = append(append(dest, identity.UserDest(&created)...), identity.UserDest(&updated)...)
+	err := scan(dest...)
+	t.CreatedBy, t.UpdatedBy = created.OrNil(), updated.OrNil()
+	return t, err
+}
+
+func templateByID(q *db.Q, organizationID, id string) (Template, error) {
+	t, err := db.One(q, scanTemplate, selectTemplate+`
+		WHERE t.organization_id = $1 AND t.id = $2`, organizationID, id)
+	if errors.Is(err, db.ErrNoRows) {
+		return t, core.Errorf(core.NotFound, noTemplate)
+	}
+	return t, err
+}
+
+// lockTemplate returns a template, or a NotFound error, and keeps it as it is until the end of the
+// write.
+func lockTemplate(q *db.Q, organizationID, id string) (Template, error) {
+	if err := q.Lock("pipeline_templates", id); err != nil {
+		return Template{}, err
+	}
+	return templateByID(q, organizationID, id)
+}
+
+// listTemplates returns one page of an organization's templates, by name, and how many there are.
+func listTemplates(q *db.Q, organizationID string, limit, offset int) ([]Template, int, error) {
+	var total int
+	if err := q.QueryRow(`SELECT COUNT(*) FROM pipeline_templates WHERE organization_id = $1`, organizationID).Scan(&total); err != nil {
+		return nil, 0, err
+	}
+	list, err := db.All(q, db.Within(route.Budget(limit, ""), scanTemplate), selectTemplate+`
+		WHERE t.organization_id = $1
+		ORDER BY t.name, t.id
+		LIMIT $2 OFFSET $3`, organizationID, limit, offset)
+	return list, total, err
+}
+
+// saveTemplate writes a template that is new, or one that the caller has locked.
+func saveTemplate(q *db.Q, t Template) error {
+	_, err := q.Exec(`
+		INSERT INTO pipeline_templates (
+			id, organization_id, name, description, configuration, steps, available,
+			created_by, created_at, updated_by, updated_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+		ON CONFLICT (id) DO UPDATE SET
+			name          = excluded.name,
+			description   = excluded.description,
+			configuration = excluded.configuration,
+			steps         = excluded.steps,
+			available     = excluded.available,
+			updated_by    = excluded.updated_by,
+			updated_at    = excluded.updated_at`,
+		t.ID, t.OrganizationID, t.Name, t.Description, t.Configuration, db.JSON(t.Steps), t.Available,
+		userID(t.CreatedBy), db.Micros(t.CreatedAt), userID(t.UpdatedBy), db.Micros(t.UpdatedAt))
+	return err
+}

@@ -1,0 +1,102 @@
+package settings
+
+import (
+	"context"
+
+	"stackyard/internal/platform/blob"
+	"stackyard/internal/platform/core"
+	"stackyard/internal/platform/db"
+	"stackyard/internal/platform/tasks"
+)
+
+// Service reads and changes pipeline settings.
+type Service struct {
+	db     *db.DB
+	public core.PublicURL
+	clock  core.Clock
+}
+
+// New returns the service of an installation.
+func New(d *db.DB, public core.PublicURL, clock core.Clock) *Service {
+	return &Service{db: d, public: public, clock: clock}
+}
+
+// of returns the settings of an organization.
+func (s *Service) of(ctx context.Context, orgID string) (set Settings, err error) {
+	err = s.db.Read(ctx, func(q *db.Q) (err error) {
+		set, err = Of(q, orgID)
+		return err
+	})
+	return set, err
+}
+
+// change lets fn change the settings of an organization and returns them as they are then. Changes
+// of one organization follow one another, so each sees what the one before it left.
+func (s *Service) change(ctx context.Context, orgID string, fn func(q *db.Q, set *Settings) error) (set Settings, err error) {
+	err = s.db.Write(ctx, func(q *db.Q) (err error) {
+		if err := q.Lock("organizations", orgID); err != nil {
+			return err
+		}
+		if set, err = Of(q, orgID); err != nil {
+			return err
+		}
+		if err := fn(q, &set); err != nil {
+			return err
+		}
+		return save(q, orgID, set)
+	})
+	return set, err
+}
+
+// update changes the fields that were sent: all of them or, when one breaks a rule, none.
+func (s *Service) update(ctx context.Context, orgID string, sent pipelineSettingsUpdate) (Settings, error) {
+	return s.change(ctx, orgID, func(q *db.Q, set *Settings) error {
+		before := set.ScheduledJobExpiry
+		if err := sent.applyTo(q, orgID, set); err != nil || set.ScheduledJobExpiry == before {
+			return err
+		}
+		return tasks.Add(q, tasks.Task{Kind: ExpiryChanged, Key: orgID, RunAt: s.clock()})
+	})
+}
+
+// pick chooses one switch of the settings.
+type pick func(*Settings) *Switch
+
+// turnOn enables a switch. Repeating it keeps who enabled it first, and when.
+func (s *Service) turnOn(ctx context.Context, orgID string, which pick, by Person) (Settings, error) {
+	return s.change(ctx, orgID, func(_ *db.Q, set *Settings) error {
+		which(set).enable(by, s.clock())
+		return nil
+	})
+}
+
+// turnOff disables a switch.
+func (s *Service) turnOff(ctx context.Context, orgID string, which pick) (Settings, error) {
+	return s.change(ctx, orgID, func(_ *db.Q, set *Settings) error {
+		which(set).disable()
+		return nil
+	})
+}
+
+// export has builds exported to a destination, once it has proved that the bucket can be used.
+func (s *Service) export(ctx context.Context, orgID string, to Destination) (Settings, error) {
+	// An object store may be slow to answer, so it is asked before the transaction.
+	if err := blob.CheckBucket(ctx, to.Strategy, to.Location); err != nil {
+		var problems core.Problems
+		problems.Add("location", "could not be validated: %s", err)
+		return Settings{}, problems.Err()
+	}
+	return s.setExport(ctx, orgID, to)
+}
+
+// stopExport has builds exported no more.
+func (s *Service) stopExport(ctx context.Context, orgID string) (Settings, error) {
+	return s.setExport(ctx, orgID, Destination{})
+}
+
+func (s *Service) setExport(ctx context.Context, orgID string, to Destination) (Settings, error) {
+	return s.change(ctx, orgID, func(_ *db.Q, set *Settings) error {
+		set.BuildExport = to
+		return nil
+	})
+}

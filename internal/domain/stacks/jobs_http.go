@@ -1,0 +1,73 @@
+package stacks
+
+import (
+	"strings"
+
+	"stackyard/internal/platform/core"
+	"stackyard/internal/platform/db"
+	"stackyard/internal/platform/route"
+)
+
+type stackJobView struct {
+	ID      string            `json:"id"`
+	Env     map[string]string `json:"env"`
+	Command string            `json:"command"`
+}
+
+func (s *Service) getJob(r *route.Request, stack *Stack) (stackJobView, error) {
+	id, err := r.PathID("job", noJob)
+	if err != nil {
+		return stackJobView{}, err
+	}
+	v := stackJobView{ID: id}
+	err = s.db.Read(r.Context(), func(q *db.Q) (err error) {
+		if err = s.checkOpen(q, stack, id); err != nil {
+			return err
+		}
+		v.Env, v.Command, err = s.agents.JobForStack(q, r.Org, stack.ClusterID, id)
+		return err
+	})
+	return v, err
+}
+
+type stackFinish struct {
+	ExitStatus route.Opt[int] `json:"exit_status" doc:"-1 unless given; 0 is success."`
+	Detail     string         `json:"detail" doc:"Why, in at most 4096 bytes."`
+}
+
+// maxDetail is the length of the longest detail of a finished job, in bytes.
+const maxDetail = 4096
+
+type stackFinishedView struct{}
+
+// A jobOfStack is a job as one stack sees it.
+type jobOfStack struct {
+	stack *Stack
+	id    string
+}
+
+// loadJob finds a job that the stack may finish, whether or not there is something to finish.
+func (s *Service) loadJob(r *route.Request) (j jobOfStack, err error) {
+	if j.stack, err = s.load(r); err != nil {
+		return j, err
+	}
+	if j.id, err = r.PathID("job", noJob); err != nil {
+		return j, err
+	}
+	_, err = s.standing(r.Context(), j.stack, j.id)
+	return j, err
+}
+
+func (s *Service) postFinish(r *route.Request, j jobOfStack, body stackFinish) (stackFinishedView, error) {
+	switch {
+	case strings.TrimSpace(body.Detail) == "":
+		return stackFinishedView{}, core.Errorf(core.Unprocessable, "detail is required")
+	case len(body.Detail) > maxDetail:
+		return stackFinishedView{}, core.Errorf(core.Unprocessable, "detail must have at most %d bytes, not %d", maxDetail, len(body.Detail))
+	}
+	status := -1
+	if body.ExitStatus.Set && !body.ExitStatus.Null {
+		status = body.ExitStatus.Value
+	}
+	return stackFinishedView{}, s.finish(r.Context(), j.stack, j.id, status, body.Detail)
+}

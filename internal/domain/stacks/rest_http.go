@@ -1,0 +1,174 @@
+package stacks
+
+import (
+	"net/http"
+
+	"stackyard/internal/domain/dispatch"
+	"stackyard/internal/domain/pipelines"
+	"stackyard/internal/platform/core"
+	"stackyard/internal/platform/db"
+	"stackyard/internal/platform/identity"
+	"stackyard/internal/platform/route"
+)
+
+// restRoutes returns the routes with which people look after the stacks of a cluster.
+func (s *Service) restRoutes() []route.Route {
+	const path = "/v2/organizations/{org}/clusters/{cluster}/stacks"
+	return []route.Route{
+		{
+			Method: http.MethodGet, Path: path, Tag: tag, Summary: "List the stacks of a cluster",
+			Scope:   identity.ReadClusters,
+			Query:   route.PageParams,
+			Handler: route.On(s.loadCluster, s.listStacks),
+		},
+		{
+			Method: http.MethodGet, Path: path + "/{stack}", Tag: tag, Summary: "Get a stack of a cluster",
+			Scope:   identity.ReadClusters,
+			Handler: route.On(s.loadInCluster, s.getStack),
+		},
+		{
+			Method: http.MethodDelete, Path: path + "/{stack}", Tag: tag, Summary: "De-register a stack of a cluster",
+			Description: "The jobs that it has reserved are listed again, and its job acquisition tokens are no longer valid. Jobs that its agents run go on. A stack that is still running can register again.",
+			Scope:       identity.WriteClusters, Permission: identity.ManageClusters,
+			Status:  http.StatusNoContent,
+			Handler: route.On(s.loadInCluster, s.deleteStack),
+		},
+	}
+}
+
+// clusterOfStacks is the cluster that a path names.
+type clusterOfStacks struct {
+	route.Guarded
+	id string
+}
+
+// stackInCluster is a stack of the cluster that a path names.
+type stackInCluster struct {
+	clusterOfStacks
+	*Stack
+}
+
+func (s *Service) loadCluster(r *route.Request) (clusterOfStacks, error) {
+	c, guard, err := s.clusters.Guard(r)
+	return clusterOfStacks{guard, c.ID}, err
+}
+
+func (s *Service) loadInCluster(r *route.Request) (l stackInCluster, err error) {
+	if l.clusterOfStacks, err = s.loadCluster(r); err != nil {
+		return l, err
+	}
+	id, err := r.PathID("stack", noStack)
+	if err != nil {
+		return l, err
+	}
+	err = s.db.Read(r.Context(), func(q *db.Q) (err error) {
+		l.Stack, err = byID(q, l.clusterOfStacks.id, id)
+		return err
+	})
+	return l, err
+}
+
+type clusterStackView struct {
+	ID           string            `json:"id"`
+	URL          string            `json:"url"`
+	ClusterURL   string            `json:"cluster_url"`
+	Key          string            `json:"key"`
+	Type         string            `json:"type"`
+	QueueKey     string            `json:"cluster_queue_key" doc:"The queue that it named when it registered; __default__ is the default queue."`
+	Metadata     map[string]string `json:"metadata"`
+	State        string            `json:"state" doc:"connected, or disconnected when it has not called for six minutes."`
+	RegisteredAt core.Time         `json:"registered_at"`
+	ConnectedAt  core.Time         `json:"last_connected_on" doc:"When it last called, up to a few seconds late."`
+	Reserved     int               `json:"reserved_jobs_count"`
+	// ReservedJobs is in answers about one stack.
+	ReservedJobs []reservedJobView `json:"reserved_jobs,omitzero" doc:"Of one stack, at most 100 of the jobs that it has reserved, without those of pipelines that you may not see; those first whose reservations end first."`
+}
+
+type reservedJobView struct {
+	ID    string    `json:"id"`
+	URL   string    `json:"url"`
+	Until core.Time `json:"reserved_until"`
+}
+
+// maxReservedShown bounds the reserved jobs that are shown of a stack.
+const maxReservedShown = 100
+
+func (s *Service) clusterView(r *route.Request, stack *Stack, reserved int) clusterStackView {
+	return clusterStackView{
+		ID:         stack.ID,
+		URL:        s.public.Org(r.Org.Slug, "clusters", stack.ClusterID, "stacks", stack.ID),
+		ClusterURL: s.public.Org(r.Org.Slug, "clusters", stack.ClusterID),
+		Key:        stack.Key, Type: stack.Type, QueueKey: stack.QueueKey, Metadata: stack.Metadata,
+		State:        stack.state(s.clock()),
+		RegisteredAt: core.At(stack.RegisteredAt), ConnectedAt: core.At(stack.ConnectedAt),
+		Reserved: reserved,
+	}
+}
+
+func (s *Service) listStacks(r *route.Request, c clusterOfStacks) (route.Paged[clusterStackView], error) {
+	page, err := r.Page()
+	if err != nil {
+		return route.Paged[clusterStackView]{}, err
+	}
+	var stacks []*Stack
+	var reserved map[string]int
+	var total int
+	err = s.db.Read(r.Context(), func(q *db.Q) (err error) {
+		if stacks, total, err = list(q, c.id, page.Size, page.Offset()); err != nil {
+			return err
+		}
+		ids := make([]string, len(stacks))
+		for i, stack := range stacks {
+			ids[i] = stack.ID
+		}
+		reserved, err = dispatch.CountReserved(q, ids, s.clock())
+		return err
+	})
+	return route.MapPage(stacks, page, total, func(stack *Stack) clusterStackView {
+		return s.clusterView(r, stack, reserved[stack.ID])
+	}), err
+}
+
+func (s *Service) getStack(r *route.Request, l stackInCluster) (v clusterStackView, err error) {
+	err = s.db.Read(r.Context(), func(q *db.Q) error {
+		counts, err := dispatch.CountReserved(q, []string{l.ID}, s.clock())
+		if err != nil {
+			return err
+		}
+		v = s.clusterView(r, l.Stack, counts[l.ID])
+		v.ReservedJobs, err = s.reservedJobs(r, q, l.Stack)
+		return err
+	})
+	return v, err
+}
+
+// reservedJobs returns jobs that a stack has reserved, without those that the caller may not see.
+func (s *Service) reservedJobs(r *route.Request, q *db.Q, stack *Stack) ([]reservedJobView, error) {
+	jobs, err := dispatch.ReservedJobs(q, stack.ID, s.clock(), maxReservedShown)
+	if err != nil {
+		return nil, err
+	}
+	of := map[string]bool{}
+	var ids []string
+	for _, j := range jobs {
+		if !of[j.PipelineID] {
+			of[j.PipelineID] = true
+			ids = append(ids, j.PipelineID)
+		}
+	}
+	visible, err := pipelines.ByIDs(q, pipelines.ViewerOf(r), ids)
+	if err != nil {
+		return nil, err
+	}
+	views := []reservedJobView{}
+	for _, j := range jobs {
+		if visible[j.PipelineID] != nil {
+			views = append(views, reservedJobView{ID: j.ID, URL: s.public.Org(r.Org.Slug, "jobs", j.ID), Until: core.At(j.Until)})
+		}
+	}
+	return views, nil
+}
+
+func (s *Service) deleteStack(r *route.Request, l stackInCluster) (route.Nothing, error) {
+	return route.Nothing{}, s.deregister(r.Context(), l.Stack.ID)
+}

@@ -1,0 +1,102 @@
+// Package dbtest gives a test a fresh, migrated database of either engine in milliseconds.
+//
+// A SQLite database is a copy of a file that is migrated once for each test process. A PostgreSQL
+// database is a copy of a template in a server that the test process starts for itself from the
+// installed binaries (server.go). Nothing remains when the process ends, however it ends.
+package dbtest
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"stackyard/internal/platform/db"
+)
+
+// Each runs fn once for each engine, as subtests named after them.
+func Each(t *testing.T, fn func(t *testing.T, d *db.DB)) {
+	for _, e := range []db.Engine{db.SQLite, db.PostgreSQL} {
+		t.Run(string(e), func(t *testing.T) { fn(t, New(t, e)) })
+	}
+}
+
+// New returns a database of its own for a test, which is gone after it.
+func New(t testing.TB, e db.Engine) *db.DB {
+	t.Helper()
+	return Open(t, URL(t, e))
+}
+
+// Open opens the database at a URL until the end of the test.
+func Open(t testing.TB, url string) *db.DB {
+	t.Helper()
+	d, err := db.Open(t.Context(), url, slog.New(slog.NewTextHandler(t.Output(), nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close() })
+	return d
+}
+
+// URL returns where a migrated database of its own is for a test, for example to start a server on.
+func URL(t testing.TB, e db.Engine) string {
+	t.Helper()
+	if e == db.PostgreSQL {
+		return postgresURL(t, template)
+	}
+	file, err := migratedFile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sqliteURL(t, file)
+}
+
+// EmptyURL returns where a database that has not been migrated is for a test.
+func EmptyURL(t testing.TB, e db.Engine) string {
+	t.Helper()
+	if e == db.PostgreSQL {
+		return postgresURL(t, "template1")
+	}
+	return sqliteURL(t, nil)
+}
+
+func sqliteURL(t testing.TB, file []byte) string {
+	t.Helper()
+	// In memory if possible: there a commit need not wait for a disk that others keep busy.
+	folder, err := os.MkdirTemp(memoryFolder(), "stackyard-sqlite-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(folder) })
+	path := filepath.Join(folder, "stackyard.db")
+	if err := os.WriteFile(path, file, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return "sqlite:" + path
+}
+
+// migratedFile returns the contents of a SQLite database that has been migrated.
+var migratedFile = sync.OnceValues(func() ([]byte, error) {
+	folder, err := os.MkdirTemp(memoryFolder(), "stackyard-sqlite-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(folder)
+	path := filepath.Join(folder, "template.db")
+	if err := migrate("sqlite:" + path); err != nil {
+		return nil, err
+	}
+	return os.ReadFile(path)
+})
+
+// migrate brings the database at a URL to the newest schema.
+func migrate(url string) error {
+	d, err := db.Open(context.Background(), url, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Migrate(context.Background())
+}

@@ -1,0 +1,133 @@
+package identity
+
+import (
+	"context"
+	"crypto/subtle"
+	"errors"
+	"net/netip"
+	"slices"
+	"time"
+
+	"stackyard/internal/platform/core"
+	"stackyard/internal/platform/db"
+	"stackyard/internal/platform/seal"
+)
+
+// The prefixes of tokens, by what they are for.
+const (
+	AccessTokenPrefix      = "svcua_"
+	AgentTokenPrefix       = "svcct_"
+	AcquisitionTokenPrefix = "svcjat_"
+)
+
+// An AccessToken lets its user's programs call the REST API.
+type AccessToken struct {
+	ID          string
+	UserID      string
+	Description string
+	Scopes      Scopes
+	CreatedAt   time.Time
+	ExpiresAt   time.Time // zero: never
+	hash        string
+}
+
+// An AgentToken lets agents and stacks of a cluster register.
+type AgentToken struct {
+	ID               string
+	Description      string
+	AllowedAddresses []netip.Prefix // none: any address
+	ExpiresAt        time.Time      // zero: never
+	ClusterID        string
+	ClusterName      string
+	Organization     Organization
+	hash             string
+}
+
+var errUnknownToken = core.Errorf(core.Unauthorized, "Authentication required. Supply a valid API access token.")
+
+// Authenticate returns who holds an access token. Unknown, revoked and expired tokens give the same
+// Unauthorized error.
+func (d *Directory) Authenticate(ctx context.Context, token string) (*Caller, error) {
+	hash := seal.HashToken(token)
+	c, err := remember(ctx, d, func() map[string]*Caller { return d.callers }, hash, func(q *db.Q) (*Caller, error) {
+		return loadCaller(q, hash)
+	})
+	if errors.Is(err, db.ErrNoRows) {
+		return nil, errUnknownToken
+	}
+	if err != nil {
+		return nil, err
+	}
+	if !sameHash(c.Token.hash, hash) || expired(c.Token.ExpiresAt, d.clock()) {
+		return nil, errUnknownToken
+	}
+	return c, nil
+}
+
+var errUnknownAgentToken = core.Errorf(core.Unauthorized, "Authentication required. Supply a valid agent token.")
+
+// AuthenticateAgent returns the agent token that was presented from an address. Unknown, revoked and
+// expired tokens, and addresses that the token does not allow, give an Unauthorized error.
+func (d *Directory) AuthenticateAgent(ctx context.Context, token string, from netip.Addr) (*AgentToken, error) {
+	hash := seal.HashToken(token)
+	t, err := remember(ctx, d, func() map[string]*AgentToken { return d.agents }, hash, func(q *db.Q) (*AgentToken, error) {
+		return loadAgentToken(q, "t.hash", hash)
+	})
+	if err == nil && !sameHash(t.hash, hash) {
+		err = errUnknownAgentToken
+	}
+	return d.usable(t, err, from)
+}
+
+// AgentTokenByID returns the agent token with an id as AuthenticateAgent does, for whoever has proved in
+// another way that they hold it.
+func (d *Directory) AgentTokenByID(ctx context.Context, id string, from netip.Addr) (*AgentToken, error) {
+	// Hashes and ids do not look alike, so both are keys of the same memory.
+	t, err := remember(ctx, d, func() map[string]*AgentToken { return d.agents }, id, func(q *db.Q) (*AgentToken, error) {
+		return loadAgentToken(q, "t.id", id)
+	})
+	return d.usable(t, err, from)
+}
+
+// usable returns an agent token that was found, unless it has expired or may not be used from an address.
+func (d *Directory) usable(t *AgentToken, err error, from netip.Addr) (*AgentToken, error) {
+	if errors.Is(err, db.ErrNoRows) {
+		return nil, errUnknownAgentToken
+	}
+	if err != nil {
+		return nil, err
+	}
+	if expired(t.ExpiresAt, d.clock()) {
+		return nil, errUnknownAgentToken
+	}
+	if !t.Allows(from) {
+		return nil, core.Errorf(core.Unauthorized, "This agent token may not be used from the address %s.", from)
+	}
+	return t, nil
+}
+
+// Allows reports whether the token may be used from an address.
+func (t *AgentToken) Allows(from netip.Addr) bool {
+	from = from.Unmap()
+	return len(t.AllowedAddresses) == 0 || slices.ContainsFunc(t.AllowedAddresses, func(p netip.Prefix) bool { return p.Contains(from) })
+}
+
+// Revoke ends an access token, at once in this process and within a second in others. With a token that
+// an application got, all that came of the same grant ends.
+func (d *Directory) Revoke(ctx context.Context, tokenID string) error {
+	return d.Change(ctx, func(q *db.Q) error {
+		if _, err := q.Exec(`DELETE FROM oauth_grants WHERE id = (SELECT grant_id FROM access_tokens WHERE id = $1)`, tokenID); err != nil {
+			return err
+		}
+		_, err := q.Exec(`DELETE FROM access_tokens WHERE id = $1`, tokenID)
+		return err
+	})
+}
+
+func sameHash(a, b string) bool {
+	return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1
+}
+
+func expired(at, now time.Time) bool {
+	return !at.IsZero() && !now.Before(at)
+}

@@ -1,0 +1,114 @@
+package route
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"stackyard/internal/platform/core"
+)
+
+// errorView is the body of every answer that is not a success.
+type errorView struct {
+	Message string            `json:"message"`
+	Errors  []core.FieldError `json:"errors,omitempty"`
+}
+
+// statuses is the one place where kinds of errors become statuses.
+var statuses = map[core.Kind]int{
+	core.BadRequest:    http.StatusBadRequest,
+	core.Unauthorized:  http.StatusUnauthorized,
+	core.Forbidden:     http.StatusForbidden,
+	core.NotFound:      http.StatusNotFound,
+	core.Conflict:      http.StatusConflict,
+	core.Gone:          http.StatusGone,
+	core.OutOfRange:    http.StatusRequestedRangeNotSatisfiable,
+	core.TooLarge:      http.StatusRequestEntityTooLarge,
+	core.TooSlow:       http.StatusRequestTimeout,
+	core.Unprocessable: http.StatusUnprocessableEntity,
+	core.Locked:        http.StatusLocked,
+	core.RateLimited:   http.StatusTooManyRequests,
+	core.Unavailable:   http.StatusServiceUnavailable,
+}
+
+// statusClientGone is the status in logs and metrics of a request whose client went away before the
+// answer. It is nginx's; no standard has one.
+const statusClientGone = 499
+
+// fail writes an error: its sentence for the person, its cause for the log.
+func (s *Server) fail(w *observed, err error) {
+	if limit, ok := errors.AsType[*limitError](err); ok {
+		w.Header().Set("Retry-After", strconv.Itoa(limit.Reset))
+		s.write(w, http.StatusTooManyRequests, limitView{
+			Message: "You have exceeded your rate limit; try again later",
+			Scope:   limit.scope,
+			Limit:   limit.Limit,
+			Current: limit.Current,
+			Reset:   limit.Reset,
+		})
+		return
+	}
+	e, ok := errors.AsType[*core.Error](err)
+	if w.ctx.Err() != nil && (!ok || e.Kind == core.Unavailable) {
+		s.log.Debug("client went away", "request_id", w.id, "error", err)
+		s.refuse(w, statusClientGone, &core.Error{Message: "The request was canceled"})
+		return
+	}
+	if !ok {
+		s.log.Error("request failed", "request_id", w.id, "error", err)
+		s.refuse(w, http.StatusInternalServerError, &core.Error{Message: "Something went wrong on the server. Its log has the reason under the request id " + w.id})
+		return
+	}
+	if e.Kind == core.Unavailable {
+		s.log.Warn("request refused", "request_id", w.id, "error", err)
+	}
+	if e.RetryAfter > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(e.RetryAfter))
+	}
+	s.refuse(w, statuses[e.Kind], e)
+}
+
+// refuse tells a browser on a page, and a program in JSON, why there is no success.
+func (s *Server) refuse(w *observed, status int, why *core.Error) {
+	switch {
+	case w.oauth:
+		s.refuseOAuth(w, status, why)
+	case w.browser && s.errorPage != nil:
+		s.errorPage(w, status, why.Message)
+	default:
+		s.write(w, status, errorView{Message: why.Message, Errors: why.Fields})
+	}
+}
+
+// isBrowser reports whether a person is likely to read the answer: the client asks for HTML, and not
+// from an API.
+func isBrowser(hr *http.Request) bool {
+	switch firstSegment(hr.URL.Path) {
+	case "v1", "v2", "v3":
+		return false
+	}
+	return strings.Contains(hr.Header.Get("Accept"), "text/html")
+}
+
+// writeTimeout is how long a client may take to read an answer that is held in memory: one that stops
+// reading must not hold it for ever.
+const writeTimeout = time.Minute
+
+// write writes a value as JSON.
+func (s *Server) write(w http.ResponseWriter, status int, v any) {
+	body, err := json.Marshal(v)
+	if err != nil {
+		s.log.Error("encode response failed", "error", err)
+		status, body = http.StatusInternalServerError, []byte(`{"message":"Something went wrong on the server"}`)
+	}
+	h := w.Header()
+	h.Set("Content-Type", "application/json; charset=utf-8")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Content-Length", strconv.Itoa(len(body)+1))
+	http.NewResponseController(w).SetWriteDeadline(time.Now().Add(s.writeTimeout))
+	w.WriteHeader(status)
+	w.Write(append(body, '\n'))
+}

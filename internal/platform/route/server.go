@@ -1,0 +1,446 @@
+package route
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"stackyard/internal/platform/core"
+	"stackyard/internal/platform/identity"
+	"stackyard/internal/platform/limits"
+)
+
+// Config is what a Server stands on.
+type Config struct {
+	Directory *identity.Directory
+	// Sessions returns who holds a session token or a job token, or an Unauthorized error.
+	Sessions func(ctx context.Context, token string) (*identity.AgentSession, error)
+	// Registrations returns the agent token that an agent registers with from an address, and what a job
+	// acquisition token limits it to, or an Unauthorized error.
+	Registrations func(ctx context.Context, token string, from netip.Addr) (*identity.AgentToken, *identity.JobAcquisition, error)
+	Public        core.PublicURL
+	// Content is where routes that serve content of users are reached besides Public; empty: nowhere.
+	Content core.PublicURL
+	Limiter *limits.Limiter
+	Log     *slog.Logger
+	Metrics prometheus.Registerer
+	// TrustedProxies are the ranges whose X-Forwarded-For is believed.
+	TrustedProxies []netip.Prefix
+	// Used is told of each access token that lets a request in, if it is not nil.
+	Used func(tokenID string, from netip.Addr)
+	// AccessChanges returns a channel that holds a token when callers may have lost access, until a context ends. When
+	// it is nil, answers that take long are not checked again.
+	AccessChanges func(ctx context.Context) <-chan struct{}
+	// ErrorPage shows a person why there is no page; nil: they get JSON as programs do.
+	ErrorPage func(w http.ResponseWriter, status int, message string)
+}
+
+// Server answers the requests of a route table.
+type Server struct {
+	directory     *identity.Directory
+	sessions      func(ctx context.Context, token string) (*identity.AgentSession, error)
+	registrations func(ctx context.Context, token string, from netip.Addr) (*identity.AgentToken, *identity.JobAcquisition, error)
+	public        core.PublicURL
+	contentHost   string // empty: none
+	log           *slog.Logger
+	limiter       *limits.Limiter
+	proxies       []netip.Prefix
+	used          func(tokenID string, from netip.Addr)
+	errorPage     func(w http.ResponseWriter, status int, message string)
+	accessChanges func(ctx context.Context) <-chan struct{}
+	measures      measures
+	// bodyTimeout is how long a client may take to send a body.
+	bodyTimeout time.Duration
+	// writeTimeout is how long a client may take to read an answer that is held in memory.
+	writeTimeout time.Duration
+	muxes        map[string]*http.ServeMux // by the first path segment; "" for paths that begin with a wildcard
+	routes       []Route
+}
+
+// New builds a server of a route table. It panics when the table contradicts itself, as a mux does.
+func New(c Config, routes []Route) *Server {
+	s := &Server{
+		directory:     c.Directory,
+		sessions:      c.Sessions,
+		registrations: c.Registrations,
+		public:        c.Public,
+		contentHost:   c.Content.Host(),
+		log:           c.Log,
+		limiter:       c.Limiter,
+		proxies:       c.TrustedProxies,
+		used:          c.Used,
+		errorPage:     c.ErrorPage,
+		accessChanges: c.AccessChanges,
+		measures:      newMeasures(c.Metrics),
+		muxes:         map[string]*http.ServeMux{"": http.NewServeMux()},
+		bodyTimeout:   bodyTimeout,
+		writeTimeout:  writeTimeout,
+		routes:        routes,
+	}
+	methods := make(map[string]map[string]*Route) // by path, by method
+	for i := range routes {
+		r := &routes[i]
+		r.check()
+		if methods[r.Path] == nil {
+			methods[r.Path] = make(map[string]*Route)
+		}
+		if methods[r.Path][r.Method] != nil {
+			panic(fmt.Sprintf("route: %s %s is declared twice", r.Method, r.Path))
+		}
+		methods[r.Path][r.Method] = r
+	}
+	for path, byMethod := range methods {
+		first := firstSegment(path)
+		if strings.HasPrefix(first, "{") {
+			first = ""
+		}
+		if s.muxes[first] == nil {
+			s.muxes[first] = http.NewServeMux()
+		}
+		s.muxes[first].Handle(path, s.endpoint(path, byMethod))
+	}
+	return s
+}
+
+// check panics when a route says too little to be guarded.
+func (r *Route) check() {
+	switch {
+	case r.Auth == Bearer && r.Scope == "":
+		panic(fmt.Sprintf("route: %s %s names no scope", r.Method, r.Path))
+	case r.Handler.serve == nil && r.Handler.raw == nil && r.Handler.visit == nil:
+		panic(fmt.Sprintf("route: %s %s has no handler", r.Method, r.Path))
+	}
+	if r.Status == 0 {
+		r.Status = http.StatusOK
+	}
+	if r.Limit == "" && r.Auth == Bearer {
+		r.Limit = "rest"
+	}
+}
+
+func firstSegment(path string) string {
+	first, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+	return first
+}
+
+// ServeHTTP answers a request. Doubled and trailing slashes in the path are forgiven.
+func (s *Server) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
+	seen := s.measures.begin(w, hr)
+	defer s.finish(seen)
+	w = seen
+	// The deadline of an answer on the same connection is none of this one's.
+	http.NewResponseController(w).SetWriteDeadline(time.Time{})
+	if p := seen.path; p == "/v2" || strings.HasPrefix(p, "/v2/") {
+		allowAnyOrigin(w.Header())
+	}
+	hr = withPath(hr, tidy(hr.URL.EscapedPath()))
+	showStacksLimit(w.Header(), hr.URL.Path)
+	mux := s.muxes[firstSegment(hr.URL.Path)]
+	if mux == nil {
+		mux = s.muxes[""]
+	}
+	if _, pattern := mux.Handler(hr); pattern == "" || !storable(hr.URL.Path) {
+		s.fail(seen, core.Errorf(core.NotFound, "Not Found: there is nothing at %s", hr.URL.Path))
+		return
+	}
+	mux.ServeHTTP(w, hr)
+}
+
+// storable reports whether a database can hold a text. Nothing can have a name that is not, and asking
+// for one would be an error of the database.
+func storable(text string) bool {
+	return utf8.ValidString(text) && !strings.ContainsRune(text, 0)
+}
+
+// tidy collapses doubled slashes, cuts one at the end and resolves dots.
+func tidy(path string) string {
+	var segments []string
+	for s := range strings.SplitSeq(path, "/") {
+		switch s {
+		case "", ".":
+		case "..":
+			segments = segments[:max(0, len(segments)-1)]
+		default:
+			segments = append(segments, s)
+		}
+	}
+	return "/" + strings.Join(segments, "/")
+}
+
+func withPath(hr *http.Request, escaped string) *http.Request {
+	if escaped == hr.URL.EscapedPath() {
+		return hr
+	}
+	path, err := url.PathUnescape(escaped)
+	if err != nil {
+		return hr
+	}
+	u := *hr.URL
+	u.Path, u.RawPath = path, escaped
+	hr = hr.WithContext(hr.Context())
+	hr.URL = &u
+	return hr
+}
+
+func allowAnyOrigin(h http.Header) {
+	h.Set("Access-Control-Allow-Origin", "*")
+	h.Set("Access-Control-Expose-Headers", "Link, Accept-Ranges, Content-Range, RateLimit-Scope, RateLimit-Limit, RateLimit-Remaining, RateLimit-Reset, Retry-After, X-Request-Id")
+}
+
+// endpoint answers every method of one path.
+func (s *Server) endpoint(path string, methods map[string]*Route) http.Handler {
+	var allowed []string
+	for m := range methods {
+		allowed = append(allowed, m)
+		if m == http.MethodGet {
+			allowed = append(allowed, http.MethodHead)
+		}
+	}
+	slices.Sort(allowed)
+	allow := strings.Join(append(slices.Compact(allowed), http.MethodOptions), ", ")
+	oauth := slices.ContainsFunc(slices.Collect(maps.Values(methods)), func(r *Route) bool { return r.OAuth })
+	return http.HandlerFunc(func(w http.ResponseWriter, hr *http.Request) {
+		seen := w.(*observed)
+		seen.pattern = path
+		if oauth {
+			seen.speakOAuth()
+		}
+		route := methods[hr.Method]
+		if route == nil && hr.Method == http.MethodHead {
+			route = methods[http.MethodGet]
+		}
+		switch {
+		case s.contentHost != "" && strings.EqualFold(hr.Host, s.contentHost) && (route == nil || !route.Content):
+			s.fail(seen, core.Errorf(core.NotFound, "Not Found: only artifacts are served at %s", s.contentHost))
+		case route != nil:
+			s.serve(seen, hr, route)
+		case hr.Method == http.MethodOptions:
+			h := w.Header()
+			h.Set("Allow", allow)
+			h.Set("Access-Control-Allow-Methods", allow)
+			h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type")
+			h.Set("Access-Control-Max-Age", "86400")
+			w.WriteHeader(http.StatusNoContent)
+		default:
+			w.Header().Set("Allow", allow)
+			s.refuse(seen, http.StatusMethodNotAllowed, &core.Error{Message: fmt.Sprintf("%s is not possible here; %s are", hr.Method, allow)})
+		}
+	})
+}
+
+// serve takes one request of one route through its gates.
+func (s *Server) serve(w *observed, hr *http.Request, route *Route) {
+	if route.Handler.raw != nil {
+		route.Handler.raw(w, hr)
+		return
+	}
+	r := &Request{Request: hr, Address: s.clientAddress(hr), route: route, server: s, w: w}
+	defer func() {
+		if p := recover(); aborted(p) {
+			panic(p)
+		} else if p != nil {
+			s.log.Error("panic", "request_id", w.id, "panic", p, "stack", string(debug.Stack()))
+			s.fail(w, errors.New("panic"))
+		}
+	}()
+	if visit := route.Handler.visit; visit != nil {
+		if err := visit(w, r); err != nil {
+			s.fail(w, err)
+		}
+		w.caller(r)
+		return
+	}
+	if err := s.admit(r); err != nil {
+		s.fail(w, err)
+		return
+	}
+	w.caller(r)
+	result, err := route.Handler.serve(r)
+	if err != nil {
+		s.fail(w, route.worded(err))
+		return
+	}
+	status := route.Status
+	if m, ok := result.(made); ok && m.isNew() {
+		status = http.StatusCreated
+	}
+	if sh, ok := result.(shaped); ok {
+		result = sh.shape(r)
+	}
+	switch v := result.(type) {
+	case Nothing:
+		w.WriteHeader(status)
+		return
+	case plainText:
+		h := w.Header()
+		h.Set("Content-Type", "text/plain; charset=utf-8")
+		h.Set("X-Content-Type-Options", "nosniff")
+		w.WriteHeader(status)
+		io.WriteString(w, string(v))
+		return
+	case Stream:
+		s.stream(w, r, status, v)
+		return
+	}
+	s.write(w, status, result)
+}
+
+// maxReasons is how many fields the message of an error names; all of them are in its list.
+const maxReasons = 10
+
+// worded returns an error whose message says what is wrong with the fields, because many clients show
+// people nothing else.
+func (r *Route) worded(err error) error {
+	e, ok := errors.AsType[*core.Error](err)
+	if !ok || len(e.Fields) == 0 || e.Message != core.ValidationFailed || r.PlainValidation {
+		return err
+	}
+	worded := *e
+	worded.Fields = e.Fields[:min(len(e.Fields), maxReasons)]
+	worded.Message = worded.Error()
+	if more := len(e.Fields) - len(worded.Fields); more > 0 {
+		worded.Message += fmt.Sprintf(", and %d more", more)
+	}
+	worded.Fields = e.Fields
+	return &worded
+}
+
+type shaped interface{ shape(r *Request) any }
+
+// made is a result that says whether it is new.
+type made interface{ isNew() bool }
+
+// admit takes a request through the gates before its resource.
+func (s *Server) admit(r *Request) error {
+	r.showLimit()
+	if err := s.authenticate(r); err != nil {
+		return err
+	}
+	err := s.enterOrganization(r)
+	r.showLimit() // of that organization
+	if err != nil {
+		return err
+	}
+	if err := s.limit(r); err != nil {
+		return err
+	}
+	if err := s.authorize(r); err != nil {
+		return err
+	}
+	if query, err := url.QueryUnescape(r.URL.RawQuery); r.route.Query != nil && err == nil && !storable(query) {
+		return core.Errorf(core.BadRequest, "The query holds the character U+0000, or bytes that are not UTF-8")
+	}
+	return nil
+}
+
+// authorize checks what the caller's token and role let them do.
+func (s *Server) authorize(r *Request) error {
+	route := r.route
+	if route.Auth == Bearer && route.Scope != NoScope && !r.Caller.HasScope(route.Scope) {
+		return core.Errorf(core.Forbidden, "Forbidden: your access token needs the scope %s", route.Scope)
+	}
+	if p := route.Permission; p != "" && !route.Handler.guarded && !r.Member.Can(p, r.Org) {
+		return forbidden(p)
+	}
+	return nil
+}
+
+func (s *Server) authenticate(r *Request) (err error) {
+	switch r.route.Auth {
+	case Bearer:
+		r.Caller, err = s.directory.Authenticate(r.Context(), credential(r.Request, "Bearer"))
+		r.challenge("Bearer", err)
+		if err == nil && s.used != nil {
+			s.used(r.Caller.Token.ID, r.Address)
+		}
+	case Agent:
+		r.Agent, err = s.directory.AuthenticateAgent(r.Context(), credential(r.Request, "Token"), r.Address)
+		r.challenge("Token", err)
+	case Registration:
+		r.Agent, r.Acquisition, err = s.registrations(r.Context(), credential(r.Request, "Token"), r.Address)
+		r.challenge("Token", err)
+	case Session, Job:
+		r.Session, err = s.sessions(r.Context(), credential(r.Request, "Token"))
+		if err == nil && r.Session.JobID != "" && r.route.Auth == Session {
+			err = core.Errorf(core.Forbidden, "This is for agents, and the token is that of one job")
+		}
+		r.challenge("Token", err)
+	}
+	return err
+}
+
+func (r *Request) challenge(scheme string, err error) {
+	if core.KindOf(err) == core.Unauthorized {
+		r.SetHeader("WWW-Authenticate", scheme+` realm="Stackyard"`)
+	}
+}
+
+// credential returns the value after a scheme in the Authorization header, or "".
+func credential(hr *http.Request, scheme string) string {
+	got, value, _ := strings.Cut(hr.Header.Get("Authorization"), " ")
+	if !strings.EqualFold(got, scheme) {
+		return ""
+	}
+	return strings.TrimSpace(value)
+}
+
+// suspendedRetry is when a client of a suspended organization may ask again, in seconds.
+const suspendedRetry = 60
+
+func (s *Server) enterOrganization(r *Request) (err error) {
+	if r.Agent != nil {
+		r.Org = &r.Agent.Organization
+	} else if r.Session != nil {
+		r.Org = &r.Session.Organization
+	} else if slug := r.PathValue("org"); slug != "" {
+		if r.Org, err = s.directory.Organization(r.Context(), slug); err != nil {
+			return err
+		}
+		r.Member = r.Caller.Membership(r.Org.ID)
+		if r.Member == nil && !r.route.Visitors {
+			return core.Errorf(core.NotFound, "No organization found")
+		}
+	}
+	if r.Org != nil && r.Org.Suspended {
+		return &core.Error{Kind: core.Unavailable, Message: "This organization is temporarily unavailable", RetryAfter: suspendedRetry}
+	}
+	return nil
+}
+
+// clientAddress is the address the request came from. Each trusted proxy vouches for the address it
+// wrote into X-Forwarded-For, so the list is read from its end while the one before is trusted.
+func (s *Server) clientAddress(hr *http.Request) netip.Addr {
+	from, err := netip.ParseAddrPort(hr.RemoteAddr)
+	if err != nil {
+		return netip.Addr{}
+	}
+	address := from.Addr().Unmap()
+	forwarded := strings.Split(strings.Join(hr.Header.Values("X-Forwarded-For"), ","), ",")
+	for _, next := range slices.Backward(forwarded) {
+		if !slices.ContainsFunc(s.proxies, func(p netip.Prefix) bool { return p.Contains(address) }) {
+			break
+		}
+		parsed, err := netip.ParseAddr(strings.TrimSpace(next))
+		if err != nil {
+			break
+		}
+		address = parsed.Unmap()
+	}
+	return address
+}
+
+// Routes returns the table that the server was built of.
+func (s *Server) Routes() []Route { return s.routes }

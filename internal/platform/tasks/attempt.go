@@ -1,0 +1,150 @@
+package tasks
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"stackyard/internal/platform/core"
+	"stackyard/internal/platform/db"
+)
+
+const (
+	// minBackoff and maxBackoff bound the time before another attempt, which doubles with each.
+	minBackoff, maxBackoff = 2 * time.Second, 15 * time.Minute
+	// recordTimeout bounds saving what became of an attempt when the runner stops.
+	recordTimeout = 2 * time.Second
+	// maxErrorLength is how much of an error is kept with its task.
+	maxErrorLength = 1000
+)
+
+// handleTx does tasks in one transaction with their end.
+func (k *kind) handleTx(fn func(*db.Q, *Due) error) {
+	k.prefetch, k.refill, k.slots = txPrefetch, txPrefetch/2, k.runner.txSlots
+	k.do = func(ctx context.Context, d *Due) error {
+		return k.runner.db.Write(ctx, func(q *db.Q) error {
+			if err := fn(q, d); err != nil {
+				return err
+			}
+			return complete(q, d)
+		})
+	}
+}
+
+// handle does tasks, and then ends them.
+func (k *kind) handle(fn func(context.Context, *Due) error) {
+	k.prefetch, k.refill, k.slots = callsAtOnce, 1, make(chan struct{}, callsAtOnce)
+	k.do = func(ctx context.Context, d *Due) error {
+		if err := fn(ctx, d); err != nil {
+			return err
+		}
+		return k.record(ctx, func(q *db.Q) error { return complete(q, d) })
+	}
+}
+
+// start has a task done on a goroutine of its own when its turn comes. Once ctx is done it is given
+// back instead, or left to the end of its lease when there is no time even for that.
+func (k *kind) start(ctx, work context.Context, d *Due) {
+	k.taken.Add(1)
+	k.running.Go(func() {
+		k.slots <- struct{}{}
+		switch {
+		case ctx.Err() == nil:
+			k.attempt(work, d)
+		case work.Err() == nil:
+			k.giveBack(work, d)
+		}
+		<-k.slots
+		k.taken.Add(-1)
+		select {
+		case k.freed <- struct{}{}:
+		default:
+		}
+	})
+}
+
+// attempt tries to do a task, saves what became of it, and returns why it was not done.
+func (k *kind) attempt(ctx context.Context, d *Due) error {
+	log := k.runner.log.With("kind", d.Kind, "key", d.Key, "attempt", d.Attempt)
+	err := k.try(ctx, d)
+	switch {
+	case err == nil:
+		k.runner.measures.done(d, k.runner.clock())
+		return nil
+	case errors.Is(err, errLost):
+		k.runner.measures.count(d, "lost")
+		log.Info("task lease lost", "error", err)
+		return nil
+	case ctx.Err() != nil:
+		k.giveBack(ctx, d)
+		return err
+	}
+	result := k.failed(ctx, d, err)
+	k.runner.measures.count(d, result)
+	log.Warn("task failed", "result", result, "error", err)
+	return err
+}
+
+// try runs the handler within its time. A panic is an error like others: it must not end the process
+// that others live in, nor all that try this task.
+func (k *kind) try(ctx context.Context, d *Due) (err error) {
+	if !k.runner.clock().Before(d.until) {
+		return errLost
+	}
+	ctx, cancel := context.WithTimeout(ctx, k.timeout)
+	defer cancel()
+	defer core.CatchPanic(&err)
+	return k.do(ctx, d)
+}
+
+// failed saves that an attempt failed, and returns the word for it: the task is tried again later or,
+// when it is too old, given up.
+func (k *kind) failed(ctx context.Context, d *Due, cause error) (result string) {
+	now := k.runner.clock()
+	result = "failed"
+	if k.maxAge > 0 && now.Sub(d.DueAt) >= k.maxAge {
+		result = "given up"
+	}
+	err := k.record(ctx, func(q *db.Q) error {
+		if result == "given up" {
+			return complete(q, d)
+		}
+		return fail(q, d, now.Add(backoff(d.Attempt)), legible(cause.Error()))
+	})
+	if err != nil && !errors.Is(err, errLost) {
+		k.runner.log.Warn("save task failure failed, it runs after its lease", "kind", d.Kind, "key", d.Key, "error", err)
+	}
+	return result
+}
+
+func (k *kind) giveBack(ctx context.Context, d *Due) {
+	err := k.record(ctx, func(q *db.Q) error { return giveBack(q, d, k.runner.clock()) })
+	if err != nil && !errors.Is(err, errLost) {
+		k.runner.log.Warn("release task failed, it runs after its lease", "kind", d.Kind, "key", d.Key, "error", err)
+	}
+}
+
+// record saves what became of an attempt, also when the attempt has used up its time.
+func (k *kind) record(ctx context.Context, fn func(*db.Q) error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
+	defer cancel()
+	return k.runner.db.Write(ctx, fn)
+}
+
+// backoff returns how long to wait after an attempt: twice as long each time, and between half and
+// all of it by chance, so that what failed together is not tried together.
+func backoff(attempt int) time.Duration {
+	d := maxBackoff
+	if doublings := attempt - 1; doublings < 20 {
+		d = min(minBackoff<<doublings, maxBackoff)
+	}
+	return d/2 + rand.N(d/2)
+}
+
+// legible returns text as both engines can keep it, and no more than is of use.
+func legible(text string) string {
+	text = strings.ReplaceAll(text, "\x00", "")
+	return strings.ToValidUTF8(text[:min(len(text), maxErrorLength)], "")
+}

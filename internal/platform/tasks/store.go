@@ -1,0 +1,178 @@
+package tasks
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"stackyard/internal/platform/core"
+	"stackyard/internal/platform/db"
+)
+
+// collision says in SQL what becomes of a task t that is there when it is asked for again.
+type collision struct {
+	moves string // when its time becomes the new one
+	again string // when the time at which to run it once more becomes the new one
+	keeps string // that time when it is not leased: an attempt failed, and another is still to come
+}
+
+var (
+	earlier = &collision{moves: `excluded.run_at < t.run_at`, again: `excluded.run_at < t.again_at`, keeps: `t.again_at`}
+	asAsked = &collision{moves: `TRUE`, again: `TRUE`, keeps: `NULL`}
+)
+
+// insertSizes are the numbers of rows that one statement inserts: few, because each is a text that
+// connections keep prepared.
+var insertSizes = []int{64, 8, 1}
+
+func insert(q *db.Q, when *collision, tasks []Task) error {
+	for _, size := range insertSizes {
+		for len(tasks) >= size {
+			args := make([]any, 0, 4*size)
+			for _, t := range tasks[:size] {
+				args = append(args, t.Kind, t.Key, db.JSON(t.Payload), db.Micros(t.RunAt))
+			}
+			if _, err := q.Exec(insertText(when, size), args...); err != nil {
+				return err
+			}
+			tasks = tasks[size:]
+		}
+	}
+	return nil
+}
+
+// insertText adds tasks. One that is leased keeps its times, and is noted to be run again.
+func insertText(when *collision, size int) string {
+	rows := make([]string, size)
+	for i := range rows {
+		n := 4 * i
+		rows[i] = fmt.Sprintf(`($%d, $%d, $%d, $%d, $%d, 0)`, n+1, n+2, n+3, n+4, n+4)
+	}
+	moves := `CASE WHEN t.lease IS NULL AND ` + when.moves
+	return `
+		INSERT INTO tasks AS t (kind, key, payload, due_at, run_at, attempts)
+		VALUES ` + strings.Join(rows, ", ") + `
+		ON CONFLICT (kind, key) DO UPDATE SET
+			payload = excluded.payload,
+			due_at = ` + moves + ` THEN excluded.due_at ELSE t.due_at END,
+			run_at = ` + moves + ` THEN excluded.run_at ELSE t.run_at END,
+			attempts = ` + moves + ` THEN 0 ELSE t.attempts END,
+			again_at = CASE
+				WHEN t.lease IS NULL THEN ` + when.keeps + `
+				WHEN t.again_at IS NULL OR ` + when.again + ` THEN excluded.run_at
+				ELSE t.again_at END`
+}
+
+// lease is the right to run a task until a time.
+type lease struct {
+	token string
+	until time.Time
+}
+
+// nextRun returns when to look at a task of a kind next; the zero time when there is none.
+func nextRun(q *db.Q, kind string) (next time.Time, err error) {
+	err = q.QueryRow(`SELECT min(run_at) FROM tasks WHERE kind = $1`, kind).Scan(db.ToTime(&next))
+	return next, err
+}
+
+// nextRuns returns, with one statement, when to look at a task of each of some kinds next. Kinds without
+// tasks are left out.
+func nextRuns(q *db.Q, kinds []*kind) (map[string]time.Time, error) {
+	if len(kinds) == 0 {
+		return nil, nil
+	}
+	values, args := make([]string, len(kinds)), make([]any, len(kinds))
+	for i, k := range kinds {
+		values[i], args[i] = fmt.Sprintf(`(CAST($%d AS text))`, i+1), k.name
+	}
+	runs := make(map[string]time.Time, len(kinds))
+	_, err := db.All(q, func(scan db.Scan) (none struct{}, err error) {
+		var kind string
+		var next time.Time
+		err = scan(&kind, db.ToTime(&next))
+		if !next.IsZero() {
+			runs[kind] = next
+		}
+		return none, err
+	}, `
+		WITH kinds (name) AS (VALUES `+strings.Join(values, ", ")+`)
+		SELECT k.name, (SELECT min(t.run_at) FROM tasks t WHERE t.kind = k.name) FROM kinds k`, args...)
+	return runs, err
+}
+
+// claim takes the tasks of a kind that have been due for longest. Those that another process is
+// about to take or to change are left to it.
+func claim(q *db.Q, kind string, now, until time.Time, limit int) ([]*Due, error) {
+	l := lease{token: core.NewID(), until: until}
+	due, err := db.All(q, func(scan db.Scan) (*Due, error) {
+		d := &Due{Kind: kind, lease: l}
+		return d, scan(&d.Key, db.ToText(&d.payload), db.ToTime(&d.DueAt), &d.Attempt, db.ToText(&d.LastError))
+	}, `
+		SELECT key, payload, due_at, attempts + 1, last_error FROM tasks
+		WHERE kind = $1 AND run_at <= $2
+		ORDER BY run_at
+		LIMIT $3`+q.SkipLocked(), kind, db.Micros(now), limit)
+	if err != nil || len(due) == 0 {
+		return nil, err
+	}
+	keys := make([]string, len(due))
+	for i, d := range due {
+		keys[i] = d.Key
+	}
+	condition, arg := q.In("key", 4, keys)
+	_, err = q.Exec(`
+		UPDATE tasks SET lease = $1, run_at = $2, attempts = attempts + 1
+		WHERE kind = $3 AND `+condition, l.token, db.Micros(until), kind, arg)
+	return due, err
+}
+
+// errLost is the error of ending a task whose lease is another's by now, or that was removed.
+var errLost = errors.New("the task was not ended in time, and another may have taken it")
+
+// held is the condition on which a task may be changed by the one who runs it: the fence that keeps
+// out whoever was too slow.
+const held = `kind = $1 AND key = $2 AND lease = $3`
+
+// complete ends a task, or has it run again if that was asked for meanwhile.
+func complete(q *db.Q, d *Due) error {
+	deleted, err := q.Exec(`DELETE FROM tasks WHERE `+held+` AND again_at IS NULL`, d.Kind, d.Key, d.token)
+	if err != nil || deleted == 1 {
+		return err
+	}
+	q.Announce(topic(d.Kind))
+	return change(q, d, `due_at = again_at, run_at = again_at, again_at = NULL, lease = NULL, attempts = 0, last_error = NULL`)
+}
+
+// fail has a task run again at a time.
+func fail(q *db.Q, d *Due, at time.Time, reason string) error {
+	q.Announce(topic(d.Kind))
+	return change(q, d, `lease = NULL, run_at = $4, last_error = $5`, db.Micros(at), reason)
+}
+
+// giveBack has a task run by somebody else, as if it had not been taken.
+func giveBack(q *db.Q, d *Due, now time.Time) error {
+	q.Announce(topic(d.Kind))
+	return change(q, d, `lease = NULL, run_at = $4, attempts = attempts - 1`, db.Micros(now))
+}
+
+// change changes a task whose lease is held.
+func change(q *db.Q, d *Due, set string, args ...any) error {
+	args = slices.Concat([]any{d.Kind, d.Key, d.token}, args)
+	changed, err := q.Exec(`UPDATE tasks SET `+set+` WHERE `+held, args...)
+	if err == nil && changed == 0 {
+		return errLost
+	}
+	return err
+}
+
+// ensure adds a task unless it is there.
+func ensure(q *db.Q, kind string, at time.Time) error {
+	var one int
+	err := q.QueryRow(`SELECT 1 FROM tasks WHERE kind = $1`, kind).Scan(&one)
+	if errors.Is(err, db.ErrNoRows) {
+		return Add(q, Task{Kind: kind, RunAt: at})
+	}
+	return err
+}

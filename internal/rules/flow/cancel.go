@@ -1,0 +1,115 @@
+package flow
+
+import "stackyard/internal/platform/core"
+
+// CancelJob ends a job, at once or, when an agent runs it, as soon as it has stopped.
+func (r *Run) CancelJob(jobID string) error {
+	return r.event(jobID, func(j *Job) error {
+		if j.State.Ended() {
+			return core.Errorf(core.Unprocessable, "Job can't be canceled because it's already finished.")
+		}
+		return r.wind(j)
+	})
+}
+
+// CancelBuild ends all jobs of the build that have not ended.
+func (r *Run) CancelBuild() error {
+	switch state := r.build.State; {
+	case state.Ended():
+		return core.Errorf(core.Unprocessable, "Build can't be canceled because it's already finished.")
+	case state == BuildCanceling:
+		return core.Errorf(core.Unprocessable, "Build can't be canceled because it's already being canceled.")
+	case state == BuildCreating:
+		return core.Errorf(core.Unprocessable, "Build can't be canceled because it's still being created.")
+	}
+	if err := r.each((*Run).wind); err != nil {
+		return err
+	}
+	to := BuildCanceled
+	if r.build.Tally.Live() > 0 {
+		to = BuildCanceling
+	}
+	if err := r.moveBuild(to); err != nil {
+		return err
+	}
+	return r.conclude()
+}
+
+// SkipBuild ends a build that has not started, because a newer one makes it pointless.
+func (r *Run) SkipBuild() error {
+	if r.build.State != BuildScheduled && r.build.State != BuildCreating {
+		return core.Errorf(core.Unprocessable, "Only builds that have not started can be skipped")
+	}
+	skip := func(r *Run, j *Job) error { return r.move(j, Skipped) }
+	if err := r.each(skip); err != nil {
+		return err
+	}
+	if err := r.moveBuild(BuildSkipped); err != nil {
+		return err
+	}
+	return r.conclude()
+}
+
+// each does something to every job of the build that has not ended.
+func (r *Run) each(do func(*Run, *Job) error) error {
+	steps, err := r.unfinished()
+	if err != nil {
+		return err
+	}
+	return r.eachOf(steps, do)
+}
+
+// eachOf does something to every job of steps that has not ended.
+func (r *Run) eachOf(steps []*Step, do func(*Run, *Job) error) error {
+	for _, s := range steps {
+		for _, j := range r.jobsOf(s, func(s JobState) bool { return !s.Ended() }) {
+			if err := do(r, j); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// cancelOnFailing cancels the jobs that are pointless in a build that will fail.
+func (r *Run) cancelOnFailing() error {
+	found, err := r.store.CancelOnFailing()
+	if err != nil {
+		return err
+	}
+	steps, err := r.live(found, func(s *Step) bool { return s.CancelOnBuildFailing })
+	if err != nil {
+		return err
+	}
+	return r.eachOf(steps, (*Run).wind)
+}
+
+// wind begins to end a job that has not ended.
+func (r *Run) wind(j *Job) error {
+	switch {
+	case j.State == Canceling || j.State == TimingOut: // its agent stops it already
+		return nil
+	case j.State == Accepted || j.State == Running:
+		if err := r.move(j, Canceling); err != nil {
+			return err
+		}
+		if j.Type != Trigger { // which no agent has to stop
+			return nil
+		}
+	}
+	return r.cancel(j)
+}
+
+// cancel ends a job as canceled.
+func (r *Run) cancel(j *Job) error {
+	if !CanMove(j.State, Canceled) {
+		return &MoveError{JobID: j.ID, From: j.State, To: Canceled}
+	}
+	r.change(j, func() {
+		j.PromiseFails = false
+		j.SoftFailed = j.SoftFail.Always
+		j.State = Canceled
+		r.stamp(j)
+	})
+	return nil
+}

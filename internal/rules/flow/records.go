@@ -1,0 +1,258 @@
+package flow
+
+import (
+	"cmp"
+	"slices"
+
+	"stackyard/internal/platform/core"
+)
+
+// records keeps what a run has fetched and made, so that there is one record for each id.
+type records struct {
+	steps map[string]*Step
+	jobs  map[string]*Job
+	// from has the state of each job when the run met it.
+	from map[string]JobState
+	// dependents are fetched edges by what they depend on, madeEdges those added since.
+	dependents, madeEdges map[string][]Edge
+	// attempts are fetched jobs by step, madeJobs those added since.
+	attempts, madeJobs map[string][]*Job
+
+	isNew        map[string]bool // steps
+	newSteps     []*Step
+	newEdges     []Edge
+	resolved     []Edge
+	changedSteps ordered[*Step]
+	changedJobs  ordered[*Job]
+}
+
+func newRecords() records {
+	return records{
+		steps:      map[string]*Step{},
+		jobs:       map[string]*Job{},
+		from:       map[string]JobState{},
+		dependents: map[string][]Edge{},
+		madeEdges:  map[string][]Edge{},
+		attempts:   map[string][]*Job{},
+		madeJobs:   map[string][]*Job{},
+		isNew:      map[string]bool{},
+	}
+}
+
+// ordered is a set that remembers the order in which it was filled.
+type ordered[T comparable] struct {
+	list []T
+	has  map[T]bool
+}
+
+func (o *ordered[T]) add(item T) {
+	if o.has[item] {
+		return
+	}
+	if o.has == nil {
+		o.has = map[T]bool{}
+	}
+	o.has[item] = true
+	o.list = append(o.list, item)
+}
+
+// meetStep returns the run's own record of a step that the store returned.
+func (r *Run) meetStep(s *Step) *Step {
+	if known := r.steps[s.ID]; known != nil {
+		return known
+	}
+	r.steps[s.ID] = s
+	return s
+}
+
+// meetJob returns the run's own record of a job that the store returned.
+func (r *Run) meetJob(j *Job) *Job {
+	if known := r.jobs[j.ID]; known != nil {
+		return known
+	}
+	r.jobs[j.ID] = j
+	r.from[j.ID] = j.State
+	return j
+}
+
+// job returns a job, and sees to it that its step is there too.
+func (r *Run) job(id string) (*Job, error) {
+	if j := r.jobs[id]; j != nil {
+		return j, nil
+	}
+	found, err := r.store.Jobs(id)
+	if err != nil {
+		return nil, err
+	}
+	if len(found) == 0 {
+		return nil, core.Errorf(core.NotFound, "No job found")
+	}
+	j := r.meetJob(found[0])
+	return j, r.fetchSteps(j.StepID)
+}
+
+// meetJobs sees to it that r.jobs has the jobs, as far as they exist, and r.steps their steps.
+func (r *Run) meetJobs(ids []string) error {
+	found, err := r.store.Jobs(unknown(r.jobs, ids)...)
+	if err != nil {
+		return err
+	}
+	steps := make([]string, len(found))
+	for i, j := range found {
+		steps[i] = r.meetJob(j).StepID
+	}
+	return r.fetchSteps(steps...)
+}
+
+// fetchSteps sees to it that r.steps has all the steps.
+func (r *Run) fetchSteps(ids ...string) error {
+	ids = unknown(r.steps, ids)
+	if len(ids) == 0 {
+		return nil
+	}
+	found, err := r.store.Steps(ids...)
+	for _, s := range found {
+		r.meetStep(s)
+	}
+	return err
+}
+
+// fetchDependents sees to it that edgesFrom knows all about the steps, and that the steps at the
+// other end of the edges are there.
+func (r *Run) fetchDependents(steps []*Step) error {
+	var ids []string
+	for _, s := range steps {
+		if !r.isNew[s.ID] {
+			ids = append(ids, s.ID)
+		}
+	}
+	ids = unknown(r.dependents, ids)
+	if len(ids) > 0 {
+		found, err := r.store.Dependents(ids...)
+		if err != nil {
+			return err
+		}
+		for _, id := range ids {
+			r.dependents[id] = nil
+		}
+		for _, e := range found {
+			r.dependents[e.On] = append(r.dependents[e.On], e)
+		}
+	}
+	var missing []string
+	for _, s := range steps {
+		for _, e := range r.edgesFrom(s) {
+			if r.steps[e.Step] == nil {
+				missing = append(missing, e.Step)
+			}
+		}
+	}
+	return r.fetchSteps(missing...)
+}
+
+// edgesFrom returns the edges to all that depends on a step.
+func (r *Run) edgesFrom(s *Step) []Edge {
+	stored, made := r.dependents[s.ID], r.madeEdges[s.ID]
+	switch {
+	case len(stored) == 0:
+		return made
+	case len(made) == 0:
+		return stored
+	}
+	return slices.Concat(stored, made)
+}
+
+// fetchJobs sees to it that jobsOf knows the jobs of all the steps.
+func (r *Run) fetchJobs(steps []*Step) error {
+	var ids []string
+	for _, s := range steps {
+		if !r.isNew[s.ID] && s.Jobs > 0 {
+			ids = append(ids, s.ID)
+		}
+	}
+	ids = unknown(r.attempts, ids)
+	if len(ids) == 0 {
+		return nil
+	}
+	found, err := r.store.JobsOf(ids...)
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		r.attempts[id] = nil
+	}
+	for _, j := range found {
+		r.attempts[j.StepID] = append(r.attempts[j.StepID], r.meetJob(j))
+	}
+	return nil
+}
+
+// jobsOf returns the newest attempts of a step's jobs that are in one of the states that ok names.
+func (r *Run) jobsOf(s *Step, ok func(JobState) bool) []*Job {
+	var jobs []*Job
+	for _, j := range slices.Concat(r.attempts[s.ID], r.madeJobs[s.ID]) {
+		if !j.Retried && ok(j.State) {
+			jobs = append(jobs, j)
+		}
+	}
+	return jobs
+}
+
+// unfinished returns all steps of the build that have not ended, in order, with their jobs fetched.
+func (r *Run) unfinished() ([]*Step, error) {
+	found, err := r.store.Unfinished()
+	if err != nil {
+		return nil, err
+	}
+	return r.live(found, func(*Step) bool { return true })
+}
+
+// live returns the steps that have not ended and are either found in the store or known to the run
+// and wanted, in order of position, with their jobs fetched.
+func (r *Run) live(found []*Step, want func(*Step) bool) ([]*Step, error) {
+	for _, s := range found {
+		r.meetStep(s)
+	}
+	var live []*Step
+	for _, s := range r.steps {
+		if s.signal().outcome == "" && want(s) {
+			live = append(live, s)
+		}
+	}
+	slices.SortFunc(live, func(a, b *Step) int {
+		return cmp.Or(cmp.Compare(a.Position, b.Position), cmp.Compare(a.ID, b.ID))
+	})
+	return live, r.fetchJobs(live)
+}
+
+// makeStep takes in a new step.
+func (r *Run) makeStep(s *Step) {
+	r.steps[s.ID] = s
+	r.isNew[s.ID] = true
+	r.newSteps = append(r.newSteps, s)
+	s.Phase = PhaseWaiting
+}
+
+// makeJob takes in a new job of a step and counts it.
+func (r *Run) makeJob(s *Step, j *Job) {
+	j.StepID = s.ID
+	j.State = Pending
+	r.jobs[j.ID] = j
+	r.from[j.ID] = ""
+	r.madeJobs[s.ID] = append(r.madeJobs[s.ID], j)
+	r.changedJobs.add(j)
+	r.count(s, j, +1)
+	r.changedSteps.add(s)
+}
+
+// unknown returns the ids that are not in a map, once each.
+func unknown[V any](known map[string]V, ids []string) []string {
+	var missing []string
+	for _, id := range ids {
+		if _, ok := known[id]; !ok {
+			missing = append(missing, id)
+		}
+	}
+	slices.Sort(missing)
+	return slices.Compact(missing)
+}
