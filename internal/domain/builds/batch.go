@@ -154,7 +154,7 @@ func (s *Service) tryBatch(orgID, buildID string, batch []*jobUpdate) (results [
 	defer cancel()
 	err = s.change(ctx, orgID, buildID, func(u *unit) error {
 		results = make([]error, len(batch))
-		if err := u.run.Expect(jobIDsOf(batch)...); err != nil {
+		if err := u.run.Prefetch(jobIDsOf(batch)...); err != nil {
 			return err
 		}
 		for i, update := range batch {

@@ -28,10 +28,10 @@ func (u *unit) admitFirst(group string, holders, free int) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	first := make([]flow.Queued, len(queue))
+	first := make([]flow.QueuedJob, len(queue))
 	buildOf := make(map[string]string, len(queue))
 	for i, q := range queue {
-		first[i], buildOf[q.JobID] = q.Queued, q.buildID
+		first[i], buildOf[q.JobID] = q.QueuedJob, q.buildID
 	}
 	own := flow.New(flowStore{u.q, u.build.ID}, &u.build.Build, u.now, core.NewID)
 	admitted := flow.Admit(holders, first)
@@ -120,7 +120,7 @@ func standing(q *db.Q, orgID, group string) (holders, most int, err error) {
 }
 
 type queuedJob struct {
-	flow.Queued
+	flow.QueuedJob
 	buildID string
 }
 

@@ -47,7 +47,7 @@ func scanFlowStep(scan db.Scan) (*flow.Step, error) {
 	s := &flow.Step{}
 	var rules stepRules
 	err := scan(
-		&s.ID, &s.Kind, db.ToText(&s.Key), &s.Position, db.ToJSON(&rules), &s.CancelOnBuildFailing, db.ToText(&s.Scope), db.ToText(&s.Barrier), db.ToText(&s.Tally),
+		&s.ID, &s.Kind, db.ToText(&s.Key), &s.Position, db.ToJSON(&rules), &s.CancelOnBuildFailing, db.ToText(&s.Scope), db.ToText(&s.Barrier), db.ToText(&s.BeforeBarrier),
 		db.ToText(&s.Uploads), &s.UploadCount, db.ToText(&s.Ahead), &s.Replaced, &s.Phase, &s.Outcome, &s.Jobs, &s.Unfinished, &s.Failed, &s.Canceled,
 		&s.Unmet, &s.Missing, &s.FailedDependencies, &s.CanceledDependencies, &s.Gates, &s.Gating,
 	)

@@ -159,7 +159,7 @@ func (u *uploads) jobs(t *testing.T, buildID string) []uploadedJob {
 }
 
 // wantSound fails the test unless the build's counts are those of its jobs.
-func (u *uploads) wantSound(t *testing.T) (state flow.BuildState, kept flow.Tally) {
+func (u *uploads) wantSound(t *testing.T) (state flow.BuildState, kept flow.JobCounts) {
 	t.Helper()
 	err := u.db.Read(t.Context(), func(q *db.Q) error {
 		var text string

@@ -69,7 +69,7 @@ func (u *unit) insertSteps(steps []*flow.Step) error {
 		if s.Concurrency != nil {
 			group = s.Concurrency.Group
 		}
-		inserted.add(s.ID, u.build.ID, s.Kind, db.Text(s.Key), s.Position, db.JSON(rulesOf(s)), group, s.CancelOnBuildFailing, db.Text(s.Scope), db.Text(s.Barrier), db.Text(s.Tally),
+		inserted.add(s.ID, u.build.ID, s.Kind, db.Text(s.Key), s.Position, db.JSON(rulesOf(s)), group, s.CancelOnBuildFailing, db.Text(s.Scope), db.Text(s.Barrier), db.Text(s.BeforeBarrier),
 			db.Text(s.Uploads), s.UploadCount, db.Text(s.Ahead), s.Replaced, s.Phase, db.Text(string(s.Outcome)), s.Jobs, s.Unfinished, s.Failed, s.Canceled,
 			s.Unmet, s.Missing, s.FailedDependencies, s.CanceledDependencies, s.Gates, s.Gating)
 		if planned, ok := u.plan.steps[s.ID]; ok {
@@ -219,7 +219,7 @@ func (b *batches) update(q *db.Q, table, and, set string) error {
 func (u *unit) updateSteps(steps []*flow.Step) error {
 	var alike batches
 	for _, s := range steps {
-		alike.add(s.ID, db.Text(s.Barrier), db.Text(s.Tally), db.Text(s.Uploads), s.UploadCount, db.Text(s.Ahead), s.Replaced,
+		alike.add(s.ID, db.Text(s.Barrier), db.Text(s.BeforeBarrier), db.Text(s.Uploads), s.UploadCount, db.Text(s.Ahead), s.Replaced,
 			s.Phase, db.Text(string(s.Outcome)), s.Jobs, s.Unfinished, s.Failed, s.Canceled,
 			s.Unmet, s.Missing, s.FailedDependencies, s.CanceledDependencies, s.Gates, s.Gating)
 	}
@@ -287,7 +287,7 @@ func (u *unit) updateBuild(changes flow.Changes) error {
 			waiting_jobs = waiting_jobs + $7, scheduled_jobs = scheduled_jobs + $8, running_jobs = running_jobs + $9
 		WHERE id = $1
 		RETURNING waiting_jobs, scheduled_jobs, running_jobs`,
-		b.ID, b.State, db.JSON(b.Tally), db.Micros(b.StartedAt), db.Micros(b.FailingAt), db.Micros(b.FinishedAt),
+		b.ID, b.State, db.JSON(b.Counts), db.Micros(b.StartedAt), db.Micros(b.FailingAt), db.Micros(b.FinishedAt),
 		waiting, scheduled, running).Scan(&now.WaitingJobs, &now.ScheduledJobs, &now.RunningJobs)
 	if err != nil {
 		return err

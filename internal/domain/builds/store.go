@@ -43,7 +43,7 @@ func scanBuild(scan db.Scan) (*Build, error) {
 	var creator identity.User
 	err := scan(append([]any{
 		&b.ID, &b.OrganizationID, &b.PipelineID, db.ToText(&b.ClusterID), &b.Number, &b.Branch, &b.Commit, &b.Source,
-		&b.State, db.ToJSON(&b.Tally), db.ToText(&b.CancelReason), db.ToText(&b.TriggeredBy), db.ToText(&b.Root), db.ToText(&b.RebuiltFrom), db.ToTime(&b.CreatedAt), db.ToTime(&b.ScheduledAt), &b.QueuePlace, db.ToTime(&b.StartedAt), db.ToTime(&b.FailingAt), db.ToTime(&b.FinishedAt),
+		&b.State, db.ToJSON(&b.Counts), db.ToText(&b.CancelReason), db.ToText(&b.TriggeredBy), db.ToText(&b.Root), db.ToText(&b.RebuiltFrom), db.ToTime(&b.CreatedAt), db.ToTime(&b.ScheduledAt), &b.QueuePlace, db.ToTime(&b.StartedAt), db.ToTime(&b.FailingAt), db.ToTime(&b.FinishedAt),
 		db.ToText(&b.Message), db.ToText(&b.Tag), db.ToJSON(&b.Env), db.ToJSON(&b.PipelineEnv), db.ToJSON(&b.Author), db.ToJSON(&b.PullRequest), &b.CleanCheckout,
 		db.ToText(&b.rebuiltFrom.ID), &b.rebuiltFrom.Number, db.ToText(&b.rebuiltFrom.Slug),
 		db.ToText(&b.triggeredFrom.ID), &b.triggeredFrom.Number, db.ToText(&b.triggeredFrom.Slug),
@@ -156,7 +156,7 @@ func insertBuild(q *db.Q, b *Build) error {
 			state, tally, waiting_jobs, scheduled_jobs, running_jobs, triggered_by, root_build, rebuilt_from, created_at, scheduled_at, queue_place)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, 0, 0, 0, $12, $13, $14, $15, $16, $17)`,
 		b.ID, b.OrganizationID, b.PipelineID, db.Text(b.ClusterID), b.Number, b.Branch, b.Commit, b.Source, userID(b.Creator),
-		b.State, db.JSON(b.Tally), db.Text(b.TriggeredBy), db.Text(b.Root), db.Text(b.RebuiltFrom), db.Micros(b.CreatedAt), db.Micros(b.ScheduledAt), b.QueuePlace)
+		b.State, db.JSON(b.Counts), db.Text(b.TriggeredBy), db.Text(b.Root), db.Text(b.RebuiltFrom), db.Micros(b.CreatedAt), db.Micros(b.ScheduledAt), b.QueuePlace)
 	if err != nil {
 		return err
 	}

@@ -166,7 +166,7 @@ func (s *Service) addSteps(u *unit, jobID string, up Upload, defined *definition
 		return nil, err
 	}
 	made := len(u.plan.jobs)
-	if all := u.build.Tally.Jobs() + made; all > maxJobs {
+	if all := u.build.Counts.Jobs() + made; all > maxJobs {
 		return nil, core.Errorf(core.Unprocessable, "With these steps the build would have %d jobs; %d are the most", all, maxJobs)
 	}
 	if err := u.joinGroup(jobID); err != nil {

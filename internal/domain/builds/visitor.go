@@ -27,7 +27,7 @@ func (b *Build) Shown(p *pipelines.Pipeline) *Build {
 		ScheduledAt:    b.ScheduledAt,
 		Build: flow.Build{
 			State:      b.State,
-			Tally:      b.Tally, // has the state that a blocked build shows
+			Counts:     b.Counts, // has the state that a blocked build shows
 			StartedAt:  b.StartedAt,
 			FailingAt:  b.FailingAt,
 			FinishedAt: b.FinishedAt,

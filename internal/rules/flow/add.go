@@ -11,18 +11,18 @@ func (r *Run) add(specs []Spec, uploader *Step) error {
 	if err := r.link(specs, uploader); err != nil {
 		return err
 	}
-	jobs, err := r.makeJobs(specs)
+	jobs, err := r.addJobs(specs)
 	if err != nil {
 		return err
 	}
-	var fresh hearings
+	var fresh affectedSteps
 	for _, s := range r.newSteps {
-		fresh.hear(s)
+		fresh.include(s)
 	}
-	if err := r.decide(fresh); err != nil {
+	if err := r.updatePhases(fresh); err != nil {
 		return err
 	}
-	if err := r.settle(); err != nil {
+	if err := r.propagate(); err != nil {
 		return err
 	}
 	for _, j := range jobs {
@@ -35,12 +35,12 @@ func (r *Run) add(specs []Spec, uploader *Step) error {
 	return r.conclude()
 }
 
-// makeJobs takes in the jobs of new steps, and breaks those that are not meant to run.
-func (r *Run) makeJobs(specs []Spec) ([]*Job, error) {
+// addJobs takes in the jobs of new steps, and breaks those that are not meant to run.
+func (r *Run) addJobs(specs []Spec) ([]*Job, error) {
 	var jobs []*Job
 	for _, spec := range specs {
 		for _, j := range spec.Jobs {
-			r.makeJob(spec.Step, j)
+			r.addJob(spec.Step, j)
 			jobs = append(jobs, j)
 			if j.BrokenReason == "" {
 				continue
@@ -49,7 +49,7 @@ func (r *Run) makeJobs(specs []Spec) ([]*Job, error) {
 				return nil, err
 			}
 		}
-		inner, err := r.makeJobs(spec.Members)
+		inner, err := r.addJobs(spec.Members)
 		if err != nil {
 			return nil, err
 		}

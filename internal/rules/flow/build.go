@@ -54,18 +54,18 @@ type Build struct {
 	// Orphaned is set when a synchronous trigger step of a build that is canceled started this one.
 	Orphaned bool
 
-	State BuildState
-	Tally Tally
+	State  BuildState
+	Counts JobCounts
 	// StartedAt is when the first job started, FailingAt when the build first was failing.
 	// FinishedAt is cleared when a retry opens the build again.
 	StartedAt, FailingAt, FinishedAt time.Time
 }
 
 // A Tally counts the newest attempts of a build's jobs, each in one of the first seven fields.
-type Tally struct {
+type JobCounts struct {
 	Waiting int // for other jobs
 	Blocked int // for a person
-	Ready   int // to run, as soon as there is a place and an agent
+	Ready   int // moveEvent run, as soon as there is a place and an agent
 	Held    int // by an agent
 	Idle    int // ended with nothing to do: waiters, skipped jobs, jobs broken by a condition
 	Done    int // ended, without failing the build
@@ -83,22 +83,22 @@ type Tally struct {
 }
 
 // Jobs counts all of them.
-func (t Tally) Jobs() int { return t.Live() + t.Idle + t.Done + t.Failed }
+func (t JobCounts) Jobs() int { return t.Live() + t.Idle + t.Done + t.Failed }
 
 // Live counts the jobs that have not ended.
-func (t Tally) Live() int { return t.Waiting + t.Blocked + t.Ready + t.Held }
+func (t JobCounts) Live() int { return t.Waiting + t.Blocked + t.Ready + t.Held }
 
 // Blocked reports whether a person must act before anything else can happen in the build.
 func (b *Build) Blocked() bool {
-	return b.Tally.Blocked > 0 && b.Tally.Ready+b.Tally.Held == 0
+	return b.Counts.Blocked > 0 && b.Counts.Ready+b.Counts.Held == 0
 }
 
 // BlockedState returns the state that REST shows for a build in state blocked.
 func (b *Build) BlockedState() definition.BlockedState {
 	switch {
-	case b.Tally.BlockedFailed > 0:
+	case b.Counts.BlockedFailed > 0:
 		return definition.BlockedFailed
-	case b.Tally.BlockedRunning > 0:
+	case b.Counts.BlockedRunning > 0:
 		return definition.BlockedRunning
 	}
 	return definition.BlockedPassed
@@ -106,7 +106,7 @@ func (b *Build) BlockedState() definition.BlockedState {
 
 // next returns the state that the build must be in, from its counts and the state it was in.
 func (b *Build) next() BuildState {
-	t := b.Tally
+	t := b.Counts
 	begun := b.State != BuildCreating && b.State != BuildScheduled || !b.StartedAt.IsZero() || t.Unblocked > 0
 	switch {
 	case b.State == BuildCanceled || b.State == BuildSkipped:
@@ -145,10 +145,10 @@ func (s BuildState) halted() bool {
 // conclude ends an event: it lets everything follow that follows, and then the build.
 func (r *Run) conclude() error {
 	for {
-		if err := r.settle(); err != nil {
+		if err := r.propagate(); err != nil {
 			return err
 		}
-		unstuck, err := r.unstick()
+		unstuck, err := r.breakStuckSteps()
 		if err != nil {
 			return err
 		}
@@ -176,7 +176,7 @@ func (r *Run) moveBuild(to BuildState) error {
 	}
 	for _, state := range way {
 		r.build.State = state
-		r.moves = append(r.moves, state)
+		r.buildStates = append(r.buildStates, state)
 		switch {
 		case state == BuildFailing && r.build.FailingAt.IsZero():
 			r.build.FailingAt = r.now

@@ -8,7 +8,7 @@ func (r *Run) CancelJob(jobID string) error {
 		if j.State.Ended() {
 			return core.Errorf(core.Unprocessable, "Job can't be canceled because it's already finished.")
 		}
-		return r.wind(j)
+		return r.beginCancel(j)
 	})
 }
 
@@ -22,11 +22,11 @@ func (r *Run) CancelBuild() error {
 	case state == BuildCreating:
 		return core.Errorf(core.Unprocessable, "Build can't be canceled because it's still being created.")
 	}
-	if err := r.each((*Run).wind); err != nil {
+	if err := r.eachLiveJob((*Run).beginCancel); err != nil {
 		return err
 	}
 	to := BuildCanceled
-	if r.build.Tally.Live() > 0 {
+	if r.build.Counts.Live() > 0 {
 		to = BuildCanceling
 	}
 	if err := r.moveBuild(to); err != nil {
@@ -41,7 +41,7 @@ func (r *Run) SkipBuild() error {
 		return core.Errorf(core.Unprocessable, "Only builds that have not started can be skipped")
 	}
 	skip := func(r *Run, j *Job) error { return r.move(j, Skipped) }
-	if err := r.each(skip); err != nil {
+	if err := r.eachLiveJob(skip); err != nil {
 		return err
 	}
 	if err := r.moveBuild(BuildSkipped); err != nil {
@@ -50,17 +50,17 @@ func (r *Run) SkipBuild() error {
 	return r.conclude()
 }
 
-// each does something to every job of the build that has not ended.
-func (r *Run) each(do func(*Run, *Job) error) error {
+// eachLiveJob does something to every job of the build that has not ended.
+func (r *Run) eachLiveJob(do func(*Run, *Job) error) error {
 	steps, err := r.unfinished()
 	if err != nil {
 		return err
 	}
-	return r.eachOf(steps, do)
+	return r.eachLiveJobOf(steps, do)
 }
 
-// eachOf does something to every job of steps that has not ended.
-func (r *Run) eachOf(steps []*Step, do func(*Run, *Job) error) error {
+// eachLiveJobOf does something to every job of steps that has not ended.
+func (r *Run) eachLiveJobOf(steps []*Step, do func(*Run, *Job) error) error {
 	for _, s := range steps {
 		for _, j := range r.jobsOf(s, func(s JobState) bool { return !s.Ended() }) {
 			if err := do(r, j); err != nil {
@@ -77,15 +77,15 @@ func (r *Run) cancelOnFailing() error {
 	if err != nil {
 		return err
 	}
-	steps, err := r.live(found, func(s *Step) bool { return s.CancelOnBuildFailing })
+	steps, err := r.liveSteps(found, func(s *Step) bool { return s.CancelOnBuildFailing })
 	if err != nil {
 		return err
 	}
-	return r.eachOf(steps, (*Run).wind)
+	return r.eachLiveJobOf(steps, (*Run).beginCancel)
 }
 
-// wind begins to end a job that has not ended.
-func (r *Run) wind(j *Job) error {
+// beginCancel begins to end a job that has not ended.
+func (r *Run) beginCancel(j *Job) error {
 	switch {
 	case j.State == Canceling || j.State == TimingOut: // its agent stops it already
 		return nil

@@ -8,7 +8,7 @@ import (
 )
 
 // A Queued is a job that stands in the queue of a concurrency group.
-type Queued struct {
+type QueuedJob struct {
 	JobID string
 	// Place is where the job's build stands in line, compared by bytes: see [Admit].
 	Place string
@@ -49,13 +49,13 @@ type Queued struct {
 // or are triggers that wait for builds there; and a build whose triggers wait for nothing, which
 // there is since chains of triggers end, has only jobs that wait for each other or for nobody. That
 // is what unstick (settle.go) ends.
-func Admit(holders int, queue []Queued) []string {
+func Admit(holders int, queue []QueuedJob) []string {
 	queue = slices.Clone(queue)
-	slices.SortStableFunc(queue, func(a, b Queued) int {
-		return cmp.Or(cmp.Compare(a.Place, b.Place), later(a.Waiting, b.Waiting))
+	slices.SortStableFunc(queue, func(a, b QueuedJob) int {
+		return cmp.Or(cmp.Compare(a.Place, b.Place), compareBool(a.Waiting, b.Waiting))
 	})
 	var admitted []string
-	var eager []Queued
+	var eager []QueuedJob
 	for ahead, q := range queue {
 		switch {
 		case q.Waiting || q.Limit <= holders:
@@ -65,7 +65,7 @@ func Admit(holders int, queue []Queued) []string {
 			admitted = append(admitted, q.JobID)
 		}
 	}
-	slices.SortStableFunc(eager, func(a, b Queued) int { return cmp.Compare(b.Priority, a.Priority) })
+	slices.SortStableFunc(eager, func(a, b QueuedJob) int { return cmp.Compare(b.Priority, a.Priority) })
 	for _, q := range eager {
 		if holders+len(admitted) >= q.Limit {
 			break // among those with a larger limit there may be some that the queue does not hold
@@ -75,8 +75,8 @@ func Admit(holders int, queue []Queued) []string {
 	return admitted
 }
 
-// later compares two of which those that are come after those that are not.
-func later(a, b bool) int {
+// compareBool compares two of which those that are come after those that are not.
+func compareBool(a, b bool) int {
 	switch {
 	case a == b:
 		return 0

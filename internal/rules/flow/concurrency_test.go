@@ -12,34 +12,34 @@ import (
 )
 
 func TestConcurrency_AdmitsByMethod(t *testing.T) {
-	ordered := func(id string, limit int) Queued {
-		return Queued{JobID: id, Limit: limit, Method: definition.Ordered}
+	ordered := func(id string, limit int) QueuedJob {
+		return QueuedJob{JobID: id, Limit: limit, Method: definition.Ordered}
 	}
-	waits := func(q Queued) Queued { q.Waiting = true; return q }
-	at := func(place string, q Queued) Queued { q.Place = place; return q }
-	eager := func(id string, limit, priority int) Queued {
-		return Queued{JobID: id, Limit: limit, Method: definition.Eager, Priority: priority}
+	waits := func(q QueuedJob) QueuedJob { q.Waiting = true; return q }
+	at := func(place string, q QueuedJob) QueuedJob { q.Place = place; return q }
+	eager := func(id string, limit, priority int) QueuedJob {
+		return QueuedJob{JobID: id, Limit: limit, Method: definition.Eager, Priority: priority}
 	}
 	for _, test := range []struct {
 		name    string
 		holders int
-		queue   []Queued
+		queue   []QueuedJob
 		want    []string
 	}{
 		{"nobody there", 0, nil, nil},
-		{"in order of creation", 0, []Queued{ordered("a", 2), ordered("b", 2), ordered("c", 2)}, []string{"a", "b"}},
-		{"behind holders", 1, []Queued{ordered("a", 2), ordered("b", 2)}, []string{"a"}},
-		{"full", 2, []Queued{ordered("a", 2)}, nil},
-		{"by place", 0, []Queued{at("2", ordered("a", 1)), at("1", ordered("b", 1))}, []string{"b"}},
-		{"behind one that waits", 0, []Queued{at("1", waits(ordered("a", 1))), at("2", ordered("b", 1))}, nil},
-		{"beside one that waits", 0, []Queued{at("1", waits(ordered("a", 2))), at("2", ordered("b", 2))}, []string{"b"}},
-		{"past one that waits at the same place", 0, []Queued{waits(ordered("a", 1)), ordered("b", 1)}, []string{"b"}},
-		{"past all that wait at the same place", 0, []Queued{at("1", waits(ordered("a", 2))), at("1", waits(ordered("b", 2))), at("1", ordered("c", 2)), at("2", ordered("d", 2))}, []string{"c"}},
-		{"behind an eager one at an earlier place", 0, []Queued{at("1", eager("a", 1, 0)), at("2", ordered("b", 1))}, []string{"a"}},
-		{"each by its own limit", 1, []Queued{ordered("a", 1), ordered("b", 3)}, []string{"b"}},
-		{"eager by priority", 0, []Queued{eager("a", 2, 0), eager("b", 2, 5), eager("c", 2, 1)}, []string{"b", "c"}},
-		{"eager past one that waits", 0, []Queued{at("1", waits(ordered("a", 1))), at("2", eager("b", 1, 0))}, []string{"b"}},
-		{"eager in order where priority is the same", 1, []Queued{eager("a", 2, 0), eager("b", 2, 0)}, []string{"a"}},
+		{"in order of creation", 0, []QueuedJob{ordered("a", 2), ordered("b", 2), ordered("c", 2)}, []string{"a", "b"}},
+		{"behind holders", 1, []QueuedJob{ordered("a", 2), ordered("b", 2)}, []string{"a"}},
+		{"full", 2, []QueuedJob{ordered("a", 2)}, nil},
+		{"by place", 0, []QueuedJob{at("2", ordered("a", 1)), at("1", ordered("b", 1))}, []string{"b"}},
+		{"behind one that waits", 0, []QueuedJob{at("1", waits(ordered("a", 1))), at("2", ordered("b", 1))}, nil},
+		{"beside one that waits", 0, []QueuedJob{at("1", waits(ordered("a", 2))), at("2", ordered("b", 2))}, []string{"b"}},
+		{"past one that waits at the same place", 0, []QueuedJob{waits(ordered("a", 1)), ordered("b", 1)}, []string{"b"}},
+		{"past all that wait at the same place", 0, []QueuedJob{at("1", waits(ordered("a", 2))), at("1", waits(ordered("b", 2))), at("1", ordered("c", 2)), at("2", ordered("d", 2))}, []string{"c"}},
+		{"behind an eager one at an earlier place", 0, []QueuedJob{at("1", eager("a", 1, 0)), at("2", ordered("b", 1))}, []string{"a"}},
+		{"each by its own limit", 1, []QueuedJob{ordered("a", 1), ordered("b", 3)}, []string{"b"}},
+		{"eager by priority", 0, []QueuedJob{eager("a", 2, 0), eager("b", 2, 5), eager("c", 2, 1)}, []string{"b", "c"}},
+		{"eager past one that waits", 0, []QueuedJob{at("1", waits(ordered("a", 1))), at("2", eager("b", 1, 0))}, []string{"b"}},
+		{"eager in order where priority is the same", 1, []QueuedJob{eager("a", 2, 0), eager("b", 2, 0)}, []string{"a"}},
 	} {
 		if got := Admit(test.holders, test.queue); !slices.Equal(got, test.want) {
 			t.Errorf("%s: got %v, want %v", test.name, got, test.want)
@@ -51,10 +51,10 @@ func TestConcurrency_AdmitsByMethod(t *testing.T) {
 // few that a store fetches.
 func TestProperty_TheFirstOfAQueueSuffice(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var queue []Queued
+		var queue []QueuedJob
 		most := 0
 		for i := range rapid.IntRange(0, 12).Draw(t, "jobs") {
-			q := Queued{
+			q := QueuedJob{
 				JobID:    fmt.Sprint(i),
 				Place:    fmt.Sprint(rapid.IntRange(1, 4).Draw(t, "place")),
 				Waiting:  rapid.Bool().Draw(t, "waiting"),
@@ -67,14 +67,14 @@ func TestProperty_TheFirstOfAQueueSuffice(t *testing.T) {
 			most = max(most, q.Limit)
 		}
 		holders := rapid.IntRange(0, 4).Draw(t, "holders")
-		slices.SortStableFunc(queue, func(a, b Queued) int {
-			return cmp.Or(cmp.Compare(a.Place, b.Place), later(a.Waiting, b.Waiting))
+		slices.SortStableFunc(queue, func(a, b QueuedJob) int {
+			return cmp.Or(cmp.Compare(a.Place, b.Place), compareBool(a.Waiting, b.Waiting))
 		})
 		want := everyone(holders, queue)
 		var got []string
 		for went := []string{""}; len(went) > 0 && holders+len(got) < most; got = append(got, went...) {
 			went = Admit(holders+len(got), fetch(queue, holders+len(got), most))
-			queue = slices.DeleteFunc(queue, func(q Queued) bool { return slices.Contains(went, q.JobID) })
+			queue = slices.DeleteFunc(queue, func(q QueuedJob) bool { return slices.Contains(went, q.JobID) })
 		}
 		if !slices.Equal(got, want) {
 			t.Fatalf("went %v, want %v", got, want)
@@ -83,13 +83,13 @@ func TestProperty_TheFirstOfAQueueSuffice(t *testing.T) {
 }
 
 // everyone returns all of a queue, given in order, that may go.
-func everyone(holders int, queue []Queued) (ids []string) {
+func everyone(holders int, queue []QueuedJob) (ids []string) {
 	for ahead, q := range queue {
 		if q.Method == definition.Ordered && !q.Waiting && holders+ahead < q.Limit {
 			ids = append(ids, q.JobID)
 		}
 	}
-	byPriority := slices.SortedStableFunc(slices.Values(queue), func(a, b Queued) int { return cmp.Compare(b.Priority, a.Priority) })
+	byPriority := slices.SortedStableFunc(slices.Values(queue), func(a, b QueuedJob) int { return cmp.Compare(b.Priority, a.Priority) })
 	for _, q := range byPriority {
 		if q.Method == definition.Eager && holders+len(ids) < q.Limit {
 			ids = append(ids, q.JobID)
@@ -99,9 +99,9 @@ func everyone(holders int, queue []Queued) (ids []string) {
 }
 
 // fetch returns those that Admit needs to know of.
-func fetch(queue []Queued, holders, most int) []Queued {
-	eager := slices.DeleteFunc(slices.Clone(queue), func(q Queued) bool { return q.Method != definition.Eager || q.Limit <= holders })
-	slices.SortStableFunc(eager, func(a, b Queued) int { return cmp.Compare(b.Priority, a.Priority) })
+func fetch(queue []QueuedJob, holders, most int) []QueuedJob {
+	eager := slices.DeleteFunc(slices.Clone(queue), func(q QueuedJob) bool { return q.Method != definition.Eager || q.Limit <= holders })
+	slices.SortStableFunc(eager, func(a, b QueuedJob) int { return cmp.Compare(b.Priority, a.Priority) })
 	first := slices.Clone(queue[:min(most-holders, len(queue))])
 	for _, q := range eager[:min(most-holders, len(eager))] {
 		if !slices.Contains(first, q) {

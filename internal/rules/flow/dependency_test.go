@@ -234,7 +234,7 @@ func TestSteps_WithAKeyThatIsTakenAreRefused(t *testing.T) {
 	}
 }
 
-// upload lets a running job add steps.
+// linkUpload lets a running job add steps.
 func (s *scenario) upload(key string, specs ...Spec) {
 	s.t.Helper()
 	s.on(key, func(r *Run, id string) error { return r.AddSteps(id, specs, false) })

@@ -7,9 +7,9 @@ import (
 	"stackyard/internal/platform/core"
 )
 
-// Expect fetches the jobs that events are going to be about with as few questions as one of them takes.
+// Prefetch fetches the jobs that events are going to be about with as few questions as one of them takes.
 // Those that do not exist are left out.
-func (r *Run) Expect(jobIDs ...string) error { return r.meetJobs(jobIDs) }
+func (r *Run) Prefetch(jobIDs ...string) error { return r.fetchJobsByID(jobIDs) }
 
 // event does something to a job and lets everything follow that follows.
 func (r *Run) event(jobID string, do func(*Job) error) error {
@@ -23,20 +23,20 @@ func (r *Run) event(jobID string, do func(*Job) error) error {
 	return r.conclude()
 }
 
-// fits returns an error when an event that leads to a state is not for jobs of that type, or not for
+// checkMove returns an error when an event that leads to a state is not for jobs of that type, or not for
 // the state that the job is in. The table of moves alone would allow too much: what may follow on a
 // state by itself, an agent may not ask for.
-func (j *Job) fits(to JobState, kind JobType, from ...JobState) error {
+func (j *Job) checkMove(to JobState, kind JobType, from ...JobState) error {
 	if j.Type != kind || !slices.Contains(from, j.State) {
 		return &MoveError{JobID: j.ID, From: j.State, To: to}
 	}
 	return nil
 }
 
-// to is the event that a job of a type comes from one of some states into another.
-func (r *Run) to(jobID string, to JobState, kind JobType, from ...JobState) error {
+// moveEvent is the event that a job of a type comes from one of some states into another.
+func (r *Run) moveEvent(jobID string, to JobState, kind JobType, from ...JobState) error {
 	return r.event(jobID, func(j *Job) error {
-		if err := j.fits(to, kind, from...); err != nil {
+		if err := j.checkMove(to, kind, from...); err != nil {
 			return err
 		}
 		return r.move(j, to)
@@ -44,13 +44,13 @@ func (r *Run) to(jobID string, to JobState, kind JobType, from ...JobState) erro
 }
 
 // TimeOut: a running job has run for too long; its agent must stop it.
-func (r *Run) TimeOut(jobID string) error { return r.to(jobID, TimingOut, Script, Running) }
+func (r *Run) TimeOut(jobID string) error { return r.moveEvent(jobID, TimingOut, Script, Running) }
 
 // FinishUnstarted: a stack ends a scheduled job without an agent. Rules of automatic retry hold as for
 // any other end.
 func (r *Run) FinishUnstarted(jobID string, exit Exit) error {
 	return r.event(jobID, func(j *Job) error {
-		if err := j.fits(Finished, Script, Scheduled); err != nil {
+		if err := j.checkMove(Finished, Script, Scheduled); err != nil {
 			return err
 		}
 		return r.finish(j, Finished, exit)
@@ -62,13 +62,13 @@ func (r *Run) FinishUnstarted(jobID string, exit Exit) error {
 // out unless it passed. A failure that a rule of automatic retry covers is retried at once.
 func (r *Run) Finish(jobID, holder string, exit Exit) error {
 	return r.event(jobID, func(j *Job) error {
-		if err := j.fence(holder); err != nil {
+		if err := j.checkHolder(holder); err != nil {
 			return err
 		}
-		if holder != "" && r.repeats(j, exit) {
+		if holder != "" && r.isRepeat(j, exit) {
 			return nil
 		}
-		if err := j.fits(Finished, Script, Accepted, Running, TimingOut, Canceling); err != nil {
+		if err := j.checkMove(Finished, Script, Accepted, Running, TimingOut, Canceling); err != nil {
 			return err
 		}
 		if j.State == Accepted { // its agent was lost before it could say that it began
@@ -77,10 +77,10 @@ func (r *Run) Finish(jobID, holder string, exit Exit) error {
 			}
 		}
 		if j.State == Canceling {
-			j.end(exit)
+			j.recordExit(exit)
 			return r.cancel(j)
 		}
-		if keeps(j, exit.Status) {
+		if promiseOverrides(j, exit.Status) {
 			exit.Status = *j.PromisedExitStatus
 		}
 		to := Finished
@@ -91,8 +91,8 @@ func (r *Run) Finish(jobID, holder string, exit Exit) error {
 	})
 }
 
-// end notes how a job's process ended.
-func (j *Job) end(exit Exit) {
+// recordExit notes how a job's process ended.
+func (j *Job) recordExit(exit Exit) {
 	j.ExitStatus = &exit.Status
 	j.Signal, j.SignalReason = exit.Signal, exit.SignalReason
 }
@@ -104,7 +104,7 @@ func (r *Run) finish(j *Job, to JobState, exit Exit) error {
 	}
 	// All of it changes at once: until a job has ended its exit status counts for nothing.
 	r.change(j, func() {
-		j.end(exit)
+		j.recordExit(exit)
 		j.PromiseFails = false
 		j.SoftFailed = covers(j.SoftFail, exit.Status)
 		j.State = to
@@ -119,7 +119,7 @@ func (r *Run) finish(j *Job, to JobState, exit Exit) error {
 // Expire: a scheduled job was not started in time.
 func (r *Run) Expire(jobID string) error {
 	return r.event(jobID, func(j *Job) error {
-		if err := j.fits(Expired, j.Type, Scheduled); err != nil {
+		if err := j.checkMove(Expired, j.Type, Scheduled); err != nil {
 			return err
 		}
 		j.SoftFailed = j.SoftFail.Always
@@ -145,7 +145,7 @@ func (r *Run) Unblock(jobID string) error {
 // Schedule: a limiting or limited job was admitted to its concurrency group.
 func (r *Run) Schedule(jobID string) error {
 	return r.event(jobID, func(j *Job) error {
-		if err := j.fits(Scheduled, j.Type, Limiting, Limited); err != nil {
+		if err := j.checkMove(Scheduled, j.Type, Limiting, Limited); err != nil {
 			return err
 		}
 		var wait time.Duration

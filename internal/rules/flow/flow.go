@@ -32,20 +32,20 @@ type Run struct {
 	now   time.Time
 	newID func() string
 
-	before Build
+	buildBefore Build
 	records
-	// restless are steps whose signal may have changed since their dependents were told.
-	restless ordered[*Step]
+	// dirty are steps whose signal may have changed since their dependents were told.
+	dirty ordered[*Step]
 	// groups are concurrency groups in which a place may have become free or been asked for.
-	groups ordered[string]
-	moves  []BuildState
-	edits  int
+	groups      ordered[string]
+	buildStates []BuildState
+	edits       int
 }
 
 // New returns a unit of work on a build. All that happens in it happens at now; newID makes the ids
 // of retried jobs and of joins.
 func New(store Store, build *Build, now time.Time, newID func() string) *Run {
-	return &Run{store: store, build: build, before: *build, now: now, newID: newID, records: newRecords()}
+	return &Run{store: store, build: build, buildBefore: *build, now: now, newID: newID, records: newRecords()}
 }
 
 // Changes is what a unit of work has changed and what must follow. Order is that of first change.
@@ -80,8 +80,8 @@ func (r *Run) Edits() int { return r.edits }
 // Changes tells what the run has changed so far.
 func (r *Run) Changes() Changes {
 	c := Changes{
-		Build:       *r.build != r.before,
-		BuildStates: r.moves,
+		Build:       *r.build != r.buildBefore,
+		BuildStates: r.buildStates,
 		NewSteps:    r.newSteps,
 		NewEdges:    r.newEdges,
 		Resolved:    r.resolved,
@@ -93,7 +93,7 @@ func (r *Run) Changes() Changes {
 		}
 	}
 	for _, j := range r.changedJobs.list {
-		c.Jobs = append(c.Jobs, JobChange{j, r.from[j.ID]})
+		c.Jobs = append(c.Jobs, JobChange{j, r.initialState[j.ID]})
 	}
 	return c
 }

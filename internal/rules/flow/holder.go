@@ -12,8 +12,8 @@ import (
 // disturb the one that has the job by now. What the holder tells twice, because it did not hear the
 // answer, changes nothing the second time.
 
-// repeatFor is how long after the end of a job its holder may tell again how it ended.
-const repeatFor = 5 * time.Minute
+// repeatWindow is how long after the end of a job its holder may tell again how it ended.
+const repeatWindow = 5 * time.Minute
 
 // Assign: a scheduled job is offered to an agent.
 func (r *Run) Assign(jobID, agentID string) error {
@@ -30,7 +30,7 @@ func (r *Run) Offer(offers []Offer) (offered []Offer, err error) {
 	for i, o := range offers {
 		ids[i] = o.JobID
 	}
-	if err := r.meetJobs(ids); err != nil {
+	if err := r.fetchJobsByID(ids); err != nil {
 		return nil, err
 	}
 	for _, o := range offers {
@@ -47,7 +47,7 @@ func (r *Run) Offer(offers []Offer) (offered []Offer, err error) {
 }
 
 func (r *Run) assign(j *Job, agentID string, from ...JobState) error {
-	if err := j.fits(Assigned, Script, from...); err != nil {
+	if err := j.checkMove(Assigned, Script, from...); err != nil {
 		return err
 	}
 	j.AgentID = agentID
@@ -62,51 +62,55 @@ func (r *Run) Acquire(jobID, agentID string) error {
 				return err
 			}
 		}
-		return r.take(j, agentID, Accepted, Assigned)
+		return r.moveByHolder(j, agentID, Accepted, Assigned)
 	})
 }
 
 // Return: an agent did not accept in time; the job is scheduled again.
 func (r *Run) Return(jobID, holder string) error {
-	return r.told(jobID, holder, Scheduled, Assigned)
+	return r.holderEvent(jobID, holder, Scheduled, Assigned)
 }
 
 // Accept: the agent took the job.
-func (r *Run) Accept(jobID, holder string) error { return r.told(jobID, holder, Accepted, Assigned) }
-
-// Start: the agent began to run the job.
-func (r *Run) Start(jobID, holder string) error { return r.told(jobID, holder, Running, Accepted) }
-
-// told is the event that a command job comes from one of some states into another, as its holder tells.
-func (r *Run) told(jobID, holder string, to JobState, from ...JobState) error {
-	return r.event(jobID, func(j *Job) error { return r.take(j, holder, to, from...) })
+func (r *Run) Accept(jobID, holder string) error {
+	return r.holderEvent(jobID, holder, Accepted, Assigned)
 }
 
-func (r *Run) take(j *Job, holder string, to JobState, from ...JobState) error {
-	if err := j.fence(holder); err != nil {
+// Start: the agent began to run the job.
+func (r *Run) Start(jobID, holder string) error {
+	return r.holderEvent(jobID, holder, Running, Accepted)
+}
+
+// holderEvent is the event that a command job comes from one of some states into another, as its holder tells.
+func (r *Run) holderEvent(jobID, holder string, to JobState, from ...JobState) error {
+	return r.event(jobID, func(j *Job) error { return r.moveByHolder(j, holder, to, from...) })
+}
+
+func (r *Run) moveByHolder(j *Job, holder string, to JobState, from ...JobState) error {
+	if err := j.checkHolder(holder); err != nil {
 		return err
 	}
 	if holder != "" && j.State == to {
 		return nil
 	}
-	if err := j.fits(to, Script, from...); err != nil {
+	if err := j.checkMove(to, Script, from...); err != nil {
 		return err
 	}
 	return r.move(j, to)
 }
 
-// fence returns an error when an agent that is not the job's holder has something to tell of it.
-func (j *Job) fence(holder string) error {
+// checkHolder returns an error when an agent that is not the job's holder has something to tell of it.
+func (j *Job) checkHolder(holder string) error {
 	if holder != "" && holder != j.AgentID {
 		return core.Errorf(core.Unprocessable, "The job is not assigned to this agent")
 	}
 	return nil
 }
 
-// repeats reports whether the holder of a job that has ended tells its end again.
-func (r *Run) repeats(j *Job, exit Exit) bool {
-	if !j.State.Ended() || j.ExitStatus == nil || r.now.Sub(j.FinishedAt) > repeatFor {
+// isRepeat reports whether the holder of a job that has ended tells its end again.
+func (r *Run) isRepeat(j *Job, exit Exit) bool {
+	if !j.State.Ended() || j.ExitStatus == nil || r.now.Sub(j.FinishedAt) > repeatWindow {
 		return false
 	}
-	return *j.ExitStatus == exit.Status || keeps(j, exit.Status)
+	return *j.ExitStatus == exit.Status || promiseOverrides(j, exit.Status)
 }

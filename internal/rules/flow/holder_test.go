@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// told are what holders tell of a job, in order.
-var told = []struct {
+// holderEvent are what holders tell of a job, in order.
+var holderEvents = []struct {
 	name  string
 	event func(r *Run, id, holder string) error
 	state JobState
@@ -22,7 +22,7 @@ var told = []struct {
 func TestHolder_AloneTellsOfItsJobAndMayTellTwice(t *testing.T) {
 	s := begin(t, command("a"))
 	s.on("a", func(r *Run, id string) error { return r.Assign(id, "one") })
-	for _, tell := range told {
+	for _, tell := range holderEvents {
 		before := s.state("a")
 		err := s.try("a", func(r *Run, id string) error { return tell.event(r, id, "another") })
 		if err == nil || err.Error() != "The job is not assigned to this agent" {

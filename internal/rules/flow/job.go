@@ -57,7 +57,7 @@ type Job struct {
 	// RuleUses counts how often each of the step's rules of automatic retry was used.
 	RuleUses []int
 
-	// Queued is set while the job stands in the queue of its concurrency group: it is limiting or
+	// QueuedJob is set while the job stands in the queue of its concurrency group: it is limiting or
 	// limited, or it waits, not behind a person, for an ordered turn. See [Admit].
 	Queued bool
 	// ConcurrencyWait is how long the job was limited; nil as the specification says.

@@ -25,11 +25,11 @@ type linker struct {
 	// lastInGroup is the last member so far of each concurrency group.
 	lastInGroup map[string]*Step
 
-	made  []*Step
-	edges []Edge
-	// courtesy are edges that the specification adds to what people wrote; they give way where
+	newSteps []*Step
+	edges    []Edge
+	// optional are edges that the specification adds to what people wrote; they give way where
 	// they would close a circle.
-	courtesy []Edge
+	optional []Edge
 	// linked has the index of each edge by its ends.
 	linked map[[2]string]int
 }
@@ -42,14 +42,14 @@ type explicit struct {
 }
 
 // A place is where in the list of a scope a linker stands.
-type place struct {
+type cursor struct {
 	scope, position string
 	// defaults are what a step without depends_on depends on. AllowFailure says that the step's
 	// allow_dependency_failure counts there too; it does not for barriers.
 	defaults []Edge
 	// gate is the join of what the group depends on, which its members do beside their own.
-	gate           string
-	barrier, tally string
+	gate                   string
+	barrier, beforeBarrier string
 	// segment are the steps since the barrier.
 	segment []string
 	// head is set until the first barrier of a group, which depends on the defaults itself.
@@ -65,37 +65,37 @@ func (r *Run) link(specs []Spec, uploader *Step) error {
 		lastInGroup: map[string]*Step{},
 		linked:      map[[2]string]int{},
 	}
-	if err := l.register(specs); err != nil {
+	if err := l.resolveKeys(specs); err != nil {
 		return err
 	}
-	var start place
+	var start cursor
 	if uploader != nil {
 		var err error
-		if start, err = l.behind(uploader, specs); err != nil {
+		if start, err = l.afterUploader(uploader, specs); err != nil {
 			return err
 		}
 	}
-	top, err := l.list(specs, start)
+	top, err := l.linkList(specs, start)
 	if err != nil {
 		return err
 	}
-	if err := l.depend(); err != nil {
+	if err := l.linkExplicit(); err != nil {
 		return err
 	}
 	if uploader != nil {
-		if err := l.upload(top); err != nil {
+		if err := l.linkUpload(top); err != nil {
 			return err
 		}
 	}
-	if err := l.refuseCircles(); err != nil {
+	if err := l.rejectCycles(); err != nil {
 		return err
 	}
-	return l.connect()
+	return l.commit()
 }
 
-// register notes the keys of new steps and finds the existing ones that these speak of.
-func (l *linker) register(specs []Spec) error {
-	asked, err := l.registerNew(specs)
+// resolveKeys notes the keys of new steps and finds the existing ones that these speak of.
+func (l *linker) resolveKeys(specs []Spec) error {
+	asked, err := l.registerKeys(specs)
 	if err != nil || l.uploader == nil || len(asked) == 0 {
 		return err
 	}
@@ -105,7 +105,7 @@ func (l *linker) register(specs []Spec) error {
 		return err
 	}
 	for _, s := range found {
-		s = l.r.meetStep(s)
+		s = l.r.internStep(s)
 		switch {
 		case s.Replaced: // in this very run
 		case l.keys[s.Key] != nil:
@@ -117,8 +117,8 @@ func (l *linker) register(specs []Spec) error {
 	return nil
 }
 
-// registerNew notes the keys of new steps and returns all keys that are spoken of.
-func (l *linker) registerNew(specs []Spec) (asked []string, err error) {
+// registerKeys notes the keys of new steps and returns all keys that are spoken of.
+func (l *linker) registerKeys(specs []Spec) (asked []string, err error) {
 	for _, spec := range specs {
 		if s := spec.Step; s != nil && s.Key != "" {
 			if l.keys[s.Key] != nil {
@@ -130,7 +130,7 @@ func (l *linker) registerNew(specs []Spec) (asked []string, err error) {
 		for _, d := range spec.DependsOn {
 			asked = append(asked, d.Step)
 		}
-		inner, err := l.registerNew(spec.Members)
+		inner, err := l.registerKeys(spec.Members)
 		if err != nil {
 			return nil, err
 		}
@@ -151,12 +151,12 @@ func position(parent string, n int) string {
 	return fmt.Sprintf("%s.%04d", parent, n)
 }
 
-// list links the steps of one scope and returns the ids of those at its top.
-func (l *linker) list(specs []Spec, p place) (top []string, err error) {
+// linkList links the steps of one scope and returns the ids of those at its top.
+func (l *linker) linkList(specs []Spec, p cursor) (top []string, err error) {
 	for i, spec := range specs {
 		at := position(p.position, i)
 		if spec.Into != "" {
-			members, err := l.members(spec, spec.Into, p, at)
+			members, err := l.linkMembers(spec, spec.Into, p, at)
 			if err != nil {
 				return nil, err
 			}
@@ -165,22 +165,22 @@ func (l *linker) list(specs []Spec, p place) (top []string, err error) {
 			continue
 		}
 		s := spec.Step
-		s.Position, s.Scope, s.Barrier, s.Tally = at, p.scope, p.barrier, p.tally
-		l.made = append(l.made, s)
+		s.Position, s.Scope, s.Barrier, s.BeforeBarrier = at, p.scope, p.barrier, p.beforeBarrier
+		l.newSteps = append(l.newSteps, s)
 		top = append(top, s.ID)
 		switch {
 		case spec.barrier():
 			absorbed := i > 0 && specs[i-1].blocks() || i+1 < len(specs) && specs[i+1].blocks()
-			l.barrier(spec, &p, s.ContinueOnFailure && !absorbed)
+			l.linkBarrier(spec, &p, s.ContinueOnFailure && !absorbed)
 			continue
 		case s.Kind == definition.KindGroup:
-			if _, err := l.members(spec, s.ID, p, at); err != nil {
+			if _, err := l.linkMembers(spec, s.ID, p, at); err != nil {
 				return nil, err
 			}
 		default:
 			l.dependOn(spec, p)
 		}
-		if err := l.queue(s); err != nil {
+		if err := l.linkConcurrency(s); err != nil {
 			return nil, err
 		}
 		p.segment = append(p.segment, s.ID)
@@ -188,7 +188,7 @@ func (l *linker) list(specs []Spec, p place) (top []string, err error) {
 	return top, nil
 }
 
-// barrier reports whether the steps behind this one wait for it. One that is broken by a condition
+// linkBarrier reports whether the steps behind this one wait for it. One that is broken by a condition
 // is as if it was not there.
 func (s Spec) barrier() bool {
 	return s.Step != nil && s.Step.barrier() && s.Jobs[0].BrokenReason == ""
@@ -200,7 +200,7 @@ func (s Spec) blocks() bool {
 }
 
 // dependOn makes a step depend on what it says, or else on the defaults of its place.
-func (l *linker) dependOn(spec Spec, p place) {
+func (l *linker) dependOn(spec Spec, p cursor) {
 	s := spec.Step
 	if spec.DependsOn == nil {
 		for _, d := range p.defaults {
@@ -214,12 +214,12 @@ func (l *linker) dependOn(spec Spec, p place) {
 	}
 }
 
-// barrier links a wait or block step, and moves the place behind it.
-func (l *linker) barrier(spec Spec, p *place, goesOn bool) {
+// linkBarrier links a wait or block step, and moves the place behind it.
+func (l *linker) linkBarrier(spec Spec, p *cursor, goesOn bool) {
 	s := spec.Step
 	tally := l.join(KindJoin, p.segment...)
-	if p.tally != "" {
-		l.edge(tally, p.tally, false)
+	if p.beforeBarrier != "" {
+		l.edge(tally, p.beforeBarrier, false)
 	}
 	before := s.ID
 	if spec.DependsOn != nil { // it waits for that alone, and all before it is left to the next barrier
@@ -233,14 +233,14 @@ func (l *linker) barrier(spec Spec, p *place, goesOn bool) {
 	if spec.DependsOn != nil || p.head {
 		l.dependOn(spec, *p)
 	}
-	p.barrier, p.tally, p.segment, p.head = s.ID, tally, nil, false
+	p.barrier, p.beforeBarrier, p.segment, p.head = s.ID, tally, nil, false
 	p.defaults = []Edge{{On: s.ID}}
 }
 
-// members links the steps of a group. Its depends_on stands on a gate that the members depend on;
+// linkMembers links the steps of a group. Its depends_on stands on a gate that the members depend on;
 // the group depends on its members, so that whoever depends on the group does.
-func (l *linker) members(spec Spec, group string, outer place, at string) (top []string, err error) {
-	p := place{scope: group, position: at, defaults: outer.defaults, head: true}
+func (l *linker) linkMembers(spec Spec, group string, outer cursor, at string) (top []string, err error) {
+	p := cursor{scope: group, position: at, defaults: outer.defaults, head: true}
 	if spec.DependsOn != nil {
 		p.defaults = nil
 	}
@@ -250,16 +250,16 @@ func (l *linker) members(spec Spec, group string, outer place, at string) (top [
 		allow := spec.Step != nil && spec.Step.AllowDependencyFailure
 		l.explicit = append(l.explicit, explicit{p.gate, at, spec.DependsOn, allow})
 	}
-	top, err = l.list(spec.Members, p)
+	top, err = l.linkList(spec.Members, p)
 	for _, member := range top {
 		l.edge(group, member, false)
 	}
 	return top, err
 }
 
-// queue joins the members of a step's concurrency group that were added before it: who depends on
+// linkConcurrency joins the members of a step's concurrency group that were added before it: who depends on
 // the step depends on them too.
-func (l *linker) queue(s *Step) error {
+func (l *linker) linkConcurrency(s *Step) error {
 	if s.Concurrency == nil {
 		return nil
 	}
@@ -271,7 +271,7 @@ func (l *linker) queue(s *Step) error {
 			return err
 		}
 		if found != nil {
-			last = l.r.meetStep(found)
+			last = l.r.internStep(found)
 		}
 	}
 	l.lastInGroup[group] = s
@@ -288,7 +288,7 @@ func (l *linker) queue(s *Step) error {
 // join makes a join of steps and returns its id.
 func (l *linker) join(kind definition.Kind, on ...string) string {
 	s := &Step{ID: l.r.newID(), Kind: kind}
-	l.made = append(l.made, s)
+	l.newSteps = append(l.newSteps, s)
 	for _, id := range on {
 		l.edge(s.ID, id, false)
 	}
@@ -297,11 +297,11 @@ func (l *linker) join(kind definition.Kind, on ...string) string {
 
 // edge notes that a step depends on another.
 func (l *linker) edge(step, on string, allowFailure bool) {
-	l.note(Edge{Step: step, On: on, AllowFailure: allowFailure})
+	l.addEdge(Edge{Step: step, On: on, AllowFailure: allowFailure})
 }
 
-// note notes an edge once; where it is said twice, failure is allowed when it is both times.
-func (l *linker) note(e Edge) {
+// addEdge notes an edge once; where it is said twice, failure is allowed when it is both times.
+func (l *linker) addEdge(e Edge) {
 	ends := [2]string{e.Step, e.On}
 	if e.On == "" {
 		ends[1] = "key " + e.Key
@@ -314,8 +314,8 @@ func (l *linker) note(e Edge) {
 	l.edges = append(l.edges, e)
 }
 
-// depend turns what steps say that they depend on into edges, now that all keys are known.
-func (l *linker) depend() error {
+// linkExplicit turns what steps say that they depend on into edges, now that all keys are known.
+func (l *linker) linkExplicit() error {
 	for _, x := range l.explicit {
 		if err := l.checkEdges(); err != nil {
 			return err
@@ -324,7 +324,7 @@ func (l *linker) depend() error {
 			allow := d.AllowFailure || x.allowFailure
 			on := l.keys[d.Step]
 			if on == nil {
-				l.note(Edge{Step: x.step, Key: d.Step, AllowFailure: allow})
+				l.addEdge(Edge{Step: x.step, Key: d.Step, AllowFailure: allow})
 				continue
 			}
 			l.edge(x.step, on.ID, allow)
@@ -333,7 +333,7 @@ func (l *linker) depend() error {
 				l.edge(x.step, on.Uploads, allow)
 			}
 			if on.Ahead != "" {
-				l.courtesy = append(l.courtesy, Edge{Step: x.step, On: on.Ahead, AllowFailure: allow})
+				l.optional = append(l.optional, Edge{Step: x.step, On: on.Ahead, AllowFailure: allow})
 			}
 		}
 	}
@@ -345,21 +345,21 @@ const maxEdges = 100_000
 
 // checkEdges returns an error when the new edges are more than the build may have.
 func (l *linker) checkEdges() error {
-	if l.r.build.Tally.Edges+len(l.edges) > maxEdges {
+	if l.r.build.Counts.Edges+len(l.edges) > maxEdges {
 		return core.Errorf(core.Unprocessable, "The steps of a build can have %d dependencies on each other, and these steps have more; put a wait step or a group between steps that all depend on the same ones", maxEdges)
 	}
 	return nil
 }
 
-// connect takes the new steps and edges into the run, and resolves the keys that were waited for.
-func (l *linker) connect() error {
+// commit takes the new steps and edges into the run, and resolves the keys that were waited for.
+func (l *linker) commit() error {
 	if err := l.checkEdges(); err != nil {
 		return err
 	}
 	r := l.r
-	r.build.Tally.Edges += len(l.edges)
-	for _, s := range l.made {
-		r.makeStep(s)
+	r.build.Counts.Edges += len(l.edges)
+	for _, s := range l.newSteps {
+		r.addStep(s)
 	}
 	var missing []string
 	for _, e := range l.edges {
@@ -381,10 +381,10 @@ func (l *linker) connect() error {
 			s.Missing++
 			continue
 		}
-		r.madeEdges[e.On] = append(r.madeEdges[e.On], e)
+		r.addedEdges[e.On] = append(r.addedEdges[e.On], e)
 		on := r.steps[e.On]
-		s.weigh(e, signal{on.Outcome, on.Gating}, +1)
-		r.stir(s)
+		s.applySignal(e, signal{on.Outcome, on.Gating}, +1)
+		r.markDirty(s)
 	}
-	return l.resolve()
+	return l.resolveMissing()
 }

@@ -75,7 +75,7 @@ func (r *Run) change(j *Job, do func()) {
 	r.changedJobs.add(j)
 	if s.counters() != before {
 		r.changedSteps.add(s)
-		r.stir(s)
+		r.markDirty(s)
 	}
 	if s.Concurrency == nil {
 		return
@@ -117,10 +117,10 @@ func (r *Run) count(s *Step, j *Job, by int) {
 	if j.State == Canceled {
 		s.Canceled += by
 	}
-	r.build.Tally.count(s, j, by)
+	r.build.Counts.count(s, j, by)
 }
 
-func (t *Tally) count(s *Step, j *Job, by int) {
+func (t *JobCounts) count(s *Step, j *Job, by int) {
 	switch state := j.State; {
 	case state == Pending || state == Waiting:
 		t.Waiting += by

@@ -42,7 +42,7 @@ func (o *organization) newBuild(place string) *memory {
 type queue struct {
 	holders int
 	most    int // the largest limit of all jobs that hold a slot or want one
-	queued  []Queued
+	queued  []QueuedJob
 	builds  map[string]*memory // of the queued, by job
 }
 
@@ -62,7 +62,7 @@ func (o *organization) queue(group string) queue {
 					q.most = max(q.most, limits.Limit)
 				}
 				if j.Queued {
-					q.queued = append(q.queued, Queued{JobID: j.ID, Place: m.place, Waiting: j.State == Waiting, Limit: limits.Limit, Method: limits.Method})
+					q.queued = append(q.queued, QueuedJob{JobID: j.ID, Place: m.place, Waiting: j.State == Waiting, Limit: limits.Limit, Method: limits.Method})
 					q.builds[j.ID] = m
 				}
 			}

@@ -29,7 +29,7 @@ type plan struct {
 	async    bool
 	position string
 
-	// list is the list that the step stands in, at index.
+	// linkList is the list that the step stands in, at index.
 	list  *list
 	index int
 }

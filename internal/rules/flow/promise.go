@@ -7,7 +7,7 @@ import "stackyard/internal/platform/core"
 // that does not count is only recorded.
 func (r *Run) Promise(jobID, holder string, status int, counts bool) error {
 	return r.event(jobID, func(j *Job) error {
-		if err := j.fence(holder); err != nil {
+		if err := j.checkHolder(holder); err != nil {
 			return err
 		}
 		switch {
@@ -30,7 +30,7 @@ func (r *Run) Promise(jobID, holder string, status int, counts bool) error {
 	})
 }
 
-// keeps reports whether a job is held to what it promised: it is unless it ends worse.
-func keeps(j *Job, status int) bool {
+// promiseOverrides reports whether a job is held to what it promised: it is unless it ends worse.
+func promiseOverrides(j *Job, status int) bool {
 	return j.PromisedExitStatus != nil && !j.PromiseIgnored && (status == 0 || covers(j.SoftFail, status))
 }

@@ -132,7 +132,7 @@ func (d *drive) finish() {
 		d.event(a.name, a.do)
 	}
 	if !d.build.State.Ended() {
-		d.t.Fatalf("the build is stuck in %s: %+v\n%s", d.build.State, d.build.Tally, d.list)
+		d.t.Fatalf("the build is stuck in %s: %+v\n%s", d.build.State, d.build.Counts, d.list)
 	}
 	if d.build.FinishedAt.IsZero() {
 		d.t.Fatalf("the build has ended and FinishedAt is not set")

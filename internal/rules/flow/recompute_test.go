@@ -25,7 +25,7 @@ func (m *memory) verify() error {
 	if got, want := m.build.State, full.buildState(); got != want {
 		return fmt.Errorf("the build is %s and must be %s", got, want)
 	}
-	if got, want := m.build.Tally, full.tally(); got != want {
+	if got, want := m.build.Counts, full.tally(); got != want {
 		return fmt.Errorf("the tally is %+v and must be %+v", got, want)
 	}
 	for _, s := range m.steps {
@@ -209,7 +209,7 @@ func (f recompute) each(do func(*Step, *Job)) {
 	}
 }
 
-func (f recompute) tally() (t Tally) {
+func (f recompute) tally() (t JobCounts) {
 	for _, edges := range f.on {
 		t.Edges += len(edges)
 	}

@@ -11,12 +11,12 @@ import (
 type records struct {
 	steps map[string]*Step
 	jobs  map[string]*Job
-	// from has the state of each job when the run met it.
-	from map[string]JobState
-	// dependents are fetched edges by what they depend on, madeEdges those added since.
-	dependents, madeEdges map[string][]Edge
-	// attempts are fetched jobs by step, madeJobs those added since.
-	attempts, madeJobs map[string][]*Job
+	// initialState has the state of each job when the run met it.
+	initialState map[string]JobState
+	// dependents are fetched edges by what they depend on, addedEdges those added since.
+	dependents, addedEdges map[string][]Edge
+	// attempts are fetched jobs by step, addedJobs those added since.
+	attempts, addedJobs map[string][]*Job
 
 	isNew        map[string]bool // steps
 	newSteps     []*Step
@@ -28,14 +28,14 @@ type records struct {
 
 func newRecords() records {
 	return records{
-		steps:      map[string]*Step{},
-		jobs:       map[string]*Job{},
-		from:       map[string]JobState{},
-		dependents: map[string][]Edge{},
-		madeEdges:  map[string][]Edge{},
-		attempts:   map[string][]*Job{},
-		madeJobs:   map[string][]*Job{},
-		isNew:      map[string]bool{},
+		steps:        map[string]*Step{},
+		jobs:         map[string]*Job{},
+		initialState: map[string]JobState{},
+		dependents:   map[string][]Edge{},
+		addedEdges:   map[string][]Edge{},
+		attempts:     map[string][]*Job{},
+		addedJobs:    map[string][]*Job{},
+		isNew:        map[string]bool{},
 	}
 }
 
@@ -56,8 +56,8 @@ func (o *ordered[T]) add(item T) {
 	o.list = append(o.list, item)
 }
 
-// meetStep returns the run's own record of a step that the store returned.
-func (r *Run) meetStep(s *Step) *Step {
+// internStep returns the run's own record of a step that the store returned.
+func (r *Run) internStep(s *Step) *Step {
 	if known := r.steps[s.ID]; known != nil {
 		return known
 	}
@@ -65,13 +65,13 @@ func (r *Run) meetStep(s *Step) *Step {
 	return s
 }
 
-// meetJob returns the run's own record of a job that the store returned.
-func (r *Run) meetJob(j *Job) *Job {
+// internJob returns the run's own record of a job that the store returned.
+func (r *Run) internJob(j *Job) *Job {
 	if known := r.jobs[j.ID]; known != nil {
 		return known
 	}
 	r.jobs[j.ID] = j
-	r.from[j.ID] = j.State
+	r.initialState[j.ID] = j.State
 	return j
 }
 
@@ -87,32 +87,32 @@ func (r *Run) job(id string) (*Job, error) {
 	if len(found) == 0 {
 		return nil, core.Errorf(core.NotFound, "No job found")
 	}
-	j := r.meetJob(found[0])
+	j := r.internJob(found[0])
 	return j, r.fetchSteps(j.StepID)
 }
 
-// meetJobs sees to it that r.jobs has the jobs, as far as they exist, and r.steps their steps.
-func (r *Run) meetJobs(ids []string) error {
-	found, err := r.store.Jobs(unknown(r.jobs, ids)...)
+// fetchJobsByID sees to it that r.jobs has the jobs, as far as they exist, and r.steps their steps.
+func (r *Run) fetchJobsByID(ids []string) error {
+	found, err := r.store.Jobs(notCached(r.jobs, ids)...)
 	if err != nil {
 		return err
 	}
 	steps := make([]string, len(found))
 	for i, j := range found {
-		steps[i] = r.meetJob(j).StepID
+		steps[i] = r.internJob(j).StepID
 	}
 	return r.fetchSteps(steps...)
 }
 
 // fetchSteps sees to it that r.steps has all the steps.
 func (r *Run) fetchSteps(ids ...string) error {
-	ids = unknown(r.steps, ids)
+	ids = notCached(r.steps, ids)
 	if len(ids) == 0 {
 		return nil
 	}
 	found, err := r.store.Steps(ids...)
 	for _, s := range found {
-		r.meetStep(s)
+		r.internStep(s)
 	}
 	return err
 }
@@ -126,7 +126,7 @@ func (r *Run) fetchDependents(steps []*Step) error {
 			ids = append(ids, s.ID)
 		}
 	}
-	ids = unknown(r.dependents, ids)
+	ids = notCached(r.dependents, ids)
 	if len(ids) > 0 {
 		found, err := r.store.Dependents(ids...)
 		if err != nil {
@@ -152,7 +152,7 @@ func (r *Run) fetchDependents(steps []*Step) error {
 
 // edgesFrom returns the edges to all that depends on a step.
 func (r *Run) edgesFrom(s *Step) []Edge {
-	stored, made := r.dependents[s.ID], r.madeEdges[s.ID]
+	stored, made := r.dependents[s.ID], r.addedEdges[s.ID]
 	switch {
 	case len(stored) == 0:
 		return made
@@ -170,7 +170,7 @@ func (r *Run) fetchJobs(steps []*Step) error {
 			ids = append(ids, s.ID)
 		}
 	}
-	ids = unknown(r.attempts, ids)
+	ids = notCached(r.attempts, ids)
 	if len(ids) == 0 {
 		return nil
 	}
@@ -182,7 +182,7 @@ func (r *Run) fetchJobs(steps []*Step) error {
 		r.attempts[id] = nil
 	}
 	for _, j := range found {
-		r.attempts[j.StepID] = append(r.attempts[j.StepID], r.meetJob(j))
+		r.attempts[j.StepID] = append(r.attempts[j.StepID], r.internJob(j))
 	}
 	return nil
 }
@@ -190,7 +190,7 @@ func (r *Run) fetchJobs(steps []*Step) error {
 // jobsOf returns the newest attempts of a step's jobs that are in one of the states that ok names.
 func (r *Run) jobsOf(s *Step, ok func(JobState) bool) []*Job {
 	var jobs []*Job
-	for _, j := range slices.Concat(r.attempts[s.ID], r.madeJobs[s.ID]) {
+	for _, j := range slices.Concat(r.attempts[s.ID], r.addedJobs[s.ID]) {
 		if !j.Retried && ok(j.State) {
 			jobs = append(jobs, j)
 		}
@@ -204,14 +204,14 @@ func (r *Run) unfinished() ([]*Step, error) {
 	if err != nil {
 		return nil, err
 	}
-	return r.live(found, func(*Step) bool { return true })
+	return r.liveSteps(found, func(*Step) bool { return true })
 }
 
-// live returns the steps that have not ended and are either found in the store or known to the run
+// liveSteps returns the steps that have not ended and are either found in the store or known to the run
 // and wanted, in order of position, with their jobs fetched.
-func (r *Run) live(found []*Step, want func(*Step) bool) ([]*Step, error) {
+func (r *Run) liveSteps(found []*Step, want func(*Step) bool) ([]*Step, error) {
 	for _, s := range found {
-		r.meetStep(s)
+		r.internStep(s)
 	}
 	var live []*Step
 	for _, s := range r.steps {
@@ -225,28 +225,28 @@ func (r *Run) live(found []*Step, want func(*Step) bool) ([]*Step, error) {
 	return live, r.fetchJobs(live)
 }
 
-// makeStep takes in a new step.
-func (r *Run) makeStep(s *Step) {
+// addStep takes in a new step.
+func (r *Run) addStep(s *Step) {
 	r.steps[s.ID] = s
 	r.isNew[s.ID] = true
 	r.newSteps = append(r.newSteps, s)
 	s.Phase = PhaseWaiting
 }
 
-// makeJob takes in a new job of a step and counts it.
-func (r *Run) makeJob(s *Step, j *Job) {
+// addJob takes in a new job of a step and counts it.
+func (r *Run) addJob(s *Step, j *Job) {
 	j.StepID = s.ID
 	j.State = Pending
 	r.jobs[j.ID] = j
-	r.from[j.ID] = ""
-	r.madeJobs[s.ID] = append(r.madeJobs[s.ID], j)
+	r.initialState[j.ID] = ""
+	r.addedJobs[s.ID] = append(r.addedJobs[s.ID], j)
 	r.changedJobs.add(j)
 	r.count(s, j, +1)
 	r.changedSteps.add(s)
 }
 
-// unknown returns the ids that are not in a map, once each.
-func unknown[V any](known map[string]V, ids []string) []string {
+// notCached returns the ids that are not in a map, once each.
+func notCached[V any](known map[string]V, ids []string) []string {
 	var missing []string
 	for _, id := range ids {
 		if _, ok := known[id]; !ok {

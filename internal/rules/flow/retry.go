@@ -84,8 +84,8 @@ func (r *Run) retry(j *Job, how RetryType, uses []int) (*Job, error) {
 		RuleUses:     uses,
 	}
 	r.change(j, func() { j.Retried, j.RetriedIn = true, next.ID })
-	r.makeJob(s, next)
-	r.stir(s)
+	r.addJob(s, next)
+	r.markDirty(s)
 	switch s.Phase {
 	case PhaseOpen:
 		return next, r.release(s, next)
@@ -129,11 +129,11 @@ func (s *Step) retryRule(j *Job, exit Exit) (int, bool) {
 func applies(rule definition.RetryRule, exit Exit) bool {
 	status := !rule.ExitStatus.Any && len(rule.ExitStatus.Codes) == 0 || matches(rule.ExitStatus, exit.Status)
 	signal := strings.TrimPrefix(strings.ToUpper(exit.Signal), "SIG")
-	return status && matchesWord(rule.Signal, signal) && matchesWord(rule.SignalReason, exit.SignalReason)
+	return status && matchesText(rule.Signal, signal) && matchesText(rule.SignalReason, exit.SignalReason)
 }
 
-// matchesWord reports whether a word is what a condition names: nothing, "none", "*" for any, or it.
-func matchesWord(condition, word string) bool {
+// matchesText reports whether a word is what a condition names: nothing, "none", "*" for any, or it.
+func matchesText(condition, word string) bool {
 	switch condition {
 	case "":
 		return true

@@ -121,7 +121,7 @@ func (s *scenario) wants(key string, state JobState) {
 func (s *scenario) wantsBuild(state BuildState) {
 	s.t.Helper()
 	if s.build.State != state {
-		s.t.Errorf("the build is %s, want %s (tally %+v)", s.build.State, state, s.build.Tally)
+		s.t.Errorf("the build is %s, want %s (tally %+v)", s.build.State, state, s.build.Counts)
 	}
 }
 

@@ -36,7 +36,7 @@ type Step struct {
 	Scope string
 	// Barrier is the wait or block step before this one in its scope, Tally the join of all that
 	// is before that; both may be empty.
-	Barrier, Tally string
+	Barrier, BeforeBarrier string
 	// Uploads is the join of all that the step uploaded, UploadCount how many uploads that were.
 	Uploads     string
 	UploadCount int
@@ -111,7 +111,7 @@ func (s *Step) manual() bool {
 	return s.Kind == definition.KindBlock || s.Kind == definition.KindInput
 }
 
-// barrier reports whether the steps behind wait for this one.
+// linkBarrier reports whether the steps behind wait for this one.
 func (s *Step) barrier() bool {
 	return s.Kind == definition.KindBlock || s.Kind == definition.KindWait
 }

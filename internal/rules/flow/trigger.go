@@ -4,7 +4,7 @@ package flow
 // that.
 func (r *Run) ChildCreated(jobID string) error {
 	return r.event(jobID, func(j *Job) error {
-		if err := j.fits(Running, Trigger, Scheduled); err != nil {
+		if err := j.checkMove(Running, Trigger, Scheduled); err != nil {
 			return err
 		}
 		if err := r.move(j, Running); err != nil {
@@ -20,7 +20,7 @@ func (r *Run) ChildCreated(jobID string) error {
 // ChildFinished: the build of a trigger job ended, or could not be created, which is a failure.
 func (r *Run) ChildFinished(jobID string, passed bool) error {
 	return r.event(jobID, func(j *Job) error {
-		if err := j.fits(Finished, Trigger, Scheduled, Running); err != nil {
+		if err := j.checkMove(Finished, Trigger, Scheduled, Running); err != nil {
 			return err
 		}
 		if j.State == Scheduled {
@@ -37,4 +37,4 @@ func (r *Run) ChildFinished(jobID string, passed bool) error {
 }
 
 // ChildSkipped: the build of a trigger job made way for a newer one on its branch.
-func (r *Run) ChildSkipped(jobID string) error { return r.to(jobID, Skipped, Trigger, Running) }
+func (r *Run) ChildSkipped(jobID string) error { return r.moveEvent(jobID, Skipped, Trigger, Running) }

@@ -54,15 +54,15 @@ func (r *Run) replaceAllBut(spared *Step) error {
 // isUnstarted reports whether nobody has a job in that state in hand yet.
 func isUnstarted(s JobState) bool { return !s.Ended() && !s.Held() }
 
-// behind returns the place of steps that a step uploads. They follow it in its own list, so a wait
+// afterUploader returns the place of steps that a step uploads. They follow it in its own list, so a wait
 // among them waits for what is before the uploading step too.
-func (l *linker) behind(u *Step, specs []Spec) (place, error) {
-	p := place{
-		scope:    u.Scope,
-		position: position(u.Position, u.UploadCount),
-		defaults: []Edge{{On: u.ID, AllowFailure: true}},
-		barrier:  u.Barrier,
-		tally:    u.Tally,
+func (l *linker) afterUploader(u *Step, specs []Spec) (cursor, error) {
+	p := cursor{
+		scope:         u.Scope,
+		position:      position(u.Position, u.UploadCount),
+		defaults:      []Edge{{On: u.ID, AllowFailure: true}},
+		barrier:       u.Barrier,
+		beforeBarrier: u.BeforeBarrier,
 	}
 	if !slices.ContainsFunc(specs, Spec.barrier) {
 		return p, nil
@@ -76,7 +76,7 @@ func (l *linker) behind(u *Step, specs []Spec) (place, error) {
 	}
 	before, err := l.r.store.Between(u.Scope, after, p.position)
 	for _, s := range before {
-		s = l.r.meetStep(s)
+		s = l.r.internStep(s)
 		p.segment = append(p.segment, s.ID)
 		// What it may upload in future is before these steps as well, unless they are among it.
 		if s.Uploads != "" && !strings.HasPrefix(p.position, s.Position+".") {
@@ -86,8 +86,8 @@ func (l *linker) behind(u *Step, specs []Spec) (place, error) {
 	return p, err
 }
 
-// upload makes all that depends on the uploading step depend on the new steps.
-func (l *linker) upload(top []string) error {
+// linkUpload makes all that depends on the uploading step depend on the new steps.
+func (l *linker) linkUpload(top []string) error {
 	u := l.uploader
 	u.UploadCount++
 	l.r.changedSteps.add(u)
@@ -108,10 +108,10 @@ func (l *linker) upload(top []string) error {
 	return nil
 }
 
-// resolve gives existing steps the steps with the keys that they wait for.
-func (l *linker) resolve() error {
+// resolveMissing gives existing steps the steps with the keys that they wait for.
+func (l *linker) resolveMissing() error {
 	var keys []string
-	for _, s := range l.made {
+	for _, s := range l.newSteps {
 		if s.Key != "" {
 			keys = append(keys, s.Key)
 		}
@@ -136,7 +136,7 @@ func (l *linker) resolve() error {
 		r.steps[e.Step].Missing--
 		r.changedSteps.add(r.steps[e.Step])
 		r.resolved = append(r.resolved, e)
-		r.madeEdges[e.On] = append(r.madeEdges[e.On], e)
+		r.addedEdges[e.On] = append(r.addedEdges[e.On], e)
 	}
 	return nil
 }

@@ -22,22 +22,22 @@ func (s *Step) outcome() Outcome {
 	case s.join() && s.Unmet > 0:
 		return ""
 	case s.join():
-		return s.verdict()
+		return s.dependencyOutcome()
 	case s.Unfinished > 0:
 		return ""
 	case s.Canceled > 0:
 		return OutcomeCanceled
 	case s.Failed > 0 && s.Phase == PhaseStopped && s.barrier():
 		// What is behind a barrier depends on all that is before it, so a cancel shows through.
-		return s.verdict()
+		return s.dependencyOutcome()
 	case s.Failed > 0:
 		return OutcomeFailed
 	}
 	return OutcomePassed
 }
 
-// verdict returns what the step's dependencies, all ended, mean for it.
-func (s *Step) verdict() Outcome {
+// dependencyOutcome returns what the step's dependencies, all ended, mean for it.
+func (s *Step) dependencyOutcome() Outcome {
 	switch {
 	case s.CanceledDependencies > 0:
 		return OutcomeCanceled
@@ -47,9 +47,9 @@ func (s *Step) verdict() Outcome {
 	return OutcomePassed
 }
 
-// weigh adds what a dependency signals to the counts of the step that depends on it, or takes it
+// applySignal adds what a dependency signals to the counts of the step that depends on it, or takes it
 // away.
-func (s *Step) weigh(e Edge, sig signal, by int) {
+func (s *Step) applySignal(e Edge, sig signal, by int) {
 	switch {
 	case sig.outcome == "":
 		s.Unmet += by
@@ -63,38 +63,38 @@ func (s *Step) weigh(e Edge, sig signal, by int) {
 	}
 }
 
-// stir notes that there may be something to tell about a step.
-func (r *Run) stir(s *Step) {
+// markDirty notes that there may be something to tell about a step.
+func (r *Run) markDirty(s *Step) {
 	if s.signal() != (signal{s.Outcome, s.Gating}) {
-		r.restless.add(s)
+		r.dirty.add(s)
 	}
 }
 
-// settle tells the dependents of restless steps, and theirs, until nothing moves any more. It goes
+// propagate tells the dependents of restless steps, and theirs, until nothing moves any more. It goes
 // in waves, so that a barrier which releases many steps costs a few queries and not a few for each.
-func (r *Run) settle() error {
-	for len(r.restless.list) > 0 {
-		wave := r.restless.list
-		r.restless = ordered[*Step]{}
-		heard, err := r.tell(wave)
+func (r *Run) propagate() error {
+	for len(r.dirty.list) > 0 {
+		wave := r.dirty.list
+		r.dirty = ordered[*Step]{}
+		heard, err := r.notifyDependents(wave)
 		if err != nil {
 			return err
 		}
-		if err := r.decide(heard); err != nil {
+		if err := r.updatePhases(heard); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// hearings are steps that have been told something, and whether a person held them back before.
-type hearings struct {
+// affectedSteps are steps that have been told something, and whether a person held them back before.
+type affectedSteps struct {
 	ordered[*Step]
 	gated map[*Step]bool
 }
 
-// hear notes that a step is about to be told something.
-func (h *hearings) hear(s *Step) {
+// include notes that a step is about to be told something.
+func (h *affectedSteps) include(s *Step) {
 	if h.has[s] {
 		return
 	}
@@ -107,12 +107,12 @@ func (h *hearings) hear(s *Step) {
 	}
 }
 
-// regated reports whether a person has begun or ceased to hold a step back.
-func (h *hearings) regated(s *Step) bool { return h.gated[s] != (s.Gates > 0) }
+// gateChanged reports whether a person has begun or ceased to hold a step back.
+func (h *affectedSteps) gateChanged(s *Step) bool { return h.gated[s] != (s.Gates > 0) }
 
-// tell tells the dependents of steps what these have come to.
-func (r *Run) tell(steps []*Step) (hearings, error) {
-	var heard hearings
+// notifyDependents tells the dependents of steps what these have come to.
+func (r *Run) notifyDependents(steps []*Step) (affectedSteps, error) {
+	var heard affectedSteps
 	if r.halted() { // nothing begins any more, so nobody listens
 		for _, s := range steps {
 			s.Outcome, s.Gating = s.signal().outcome, false
@@ -129,9 +129,9 @@ func (r *Run) tell(steps []*Step) (hearings, error) {
 		told, now := signal{s.Outcome, s.Gating}, s.signal()
 		for _, e := range r.edgesFrom(s) {
 			d := r.steps[e.Step]
-			heard.hear(d)
-			d.weigh(e, told, -1)
-			d.weigh(e, now, +1)
+			heard.include(d)
+			d.applySignal(e, told, -1)
+			d.applySignal(e, now, +1)
 			r.changedSteps.add(d)
 		}
 		s.Outcome, s.Gating = now.outcome, now.gating
@@ -140,12 +140,12 @@ func (r *Run) tell(steps []*Step) (hearings, error) {
 	return heard, nil
 }
 
-// decide opens, stops or reopens the steps that their dependencies allow or forbid to run.
-func (r *Run) decide(heard hearings) error {
+// updatePhases opens, stops or reopens the steps that their dependencies allow or forbid to run.
+func (r *Run) updatePhases(heard affectedSteps) error {
 	var act []*Step
 	for _, s := range heard.list {
-		r.stir(s)
-		if !s.join() && (s.opens() || s.reopens() || s.Concurrency != nil && heard.regated(s)) {
+		r.markDirty(s)
+		if !s.join() && (s.canOpen() || s.canReopen() || s.Concurrency != nil && heard.gateChanged(s)) {
 			act = append(act, s)
 		}
 	}
@@ -153,33 +153,33 @@ func (r *Run) decide(heard hearings) error {
 		return err
 	}
 	for _, s := range act {
-		if err := r.act(s); err != nil {
+		if err := r.updatePhase(s); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// opens reports whether all that a waiting step depends on has ended.
-func (s *Step) opens() bool { return s.Phase == PhaseWaiting && s.Unmet == 0 }
+// canOpen reports whether all that a waiting step depends on has ended.
+func (s *Step) canOpen() bool { return s.Phase == PhaseWaiting && s.Unmet == 0 }
 
-// reopens reports whether what stopped a step is gone, because of a retry.
-func (s *Step) reopens() bool {
-	return s.Phase == PhaseStopped && (s.Unmet > 0 || s.verdict() == OutcomePassed)
+// canReopen reports whether what stopped a step is gone, because of a retry.
+func (s *Step) canReopen() bool {
+	return s.Phase == PhaseStopped && (s.Unmet > 0 || s.dependencyOutcome() == OutcomePassed)
 }
 
-// act lets a step do what its dependencies allow.
-func (r *Run) act(s *Step) error {
-	if s.reopens() {
-		if err := r.enter(s, PhaseWaiting, bringsBack, r.await); err != nil {
+// updatePhase lets a step do what its dependencies allow.
+func (r *Run) updatePhase(s *Step) error {
+	if s.canReopen() {
+		if err := r.enterPhase(s, PhaseWaiting, isStopped, r.await); err != nil {
 			return err
 		}
 	}
 	switch {
-	case s.opens() && s.verdict() == OutcomePassed:
-		return r.enter(s, PhaseOpen, isWaiting, r.release)
-	case s.opens():
-		return r.enter(s, PhaseStopped, isWaiting, r.stop)
+	case s.canOpen() && s.dependencyOutcome() == OutcomePassed:
+		return r.enterPhase(s, PhaseOpen, isWaiting, r.release)
+	case s.canOpen():
+		return r.enterPhase(s, PhaseStopped, isWaiting, r.stop)
 	case s.Concurrency != nil:
 		for _, j := range r.jobsOf(s, isWaiting) {
 			if s.queues(j) != j.Queued {
@@ -190,11 +190,11 @@ func (r *Run) act(s *Step) error {
 	return nil
 }
 
-func isWaiting(s JobState) bool  { return s == Pending || s == Waiting }
-func bringsBack(s JobState) bool { return s == WaitingFailed || s == BlockedFailed }
+func isWaiting(s JobState) bool { return s == Pending || s == Waiting }
+func isStopped(s JobState) bool { return s == WaitingFailed || s == BlockedFailed }
 
-// enter takes a step to another phase, and its jobs that are in certain states with it.
-func (r *Run) enter(s *Step, p Phase, states func(JobState) bool, do func(*Step, *Job) error) error {
+// enterPhase takes a step to another phase, and its jobs that are in certain states with it.
+func (r *Run) enterPhase(s *Step, p Phase, states func(JobState) bool, do func(*Step, *Job) error) error {
 	s.Phase = p
 	r.changedSteps.add(s)
 	for _, j := range r.jobsOf(s, states) {
@@ -202,7 +202,7 @@ func (r *Run) enter(s *Step, p Phase, states func(JobState) bool, do func(*Step,
 			return err
 		}
 	}
-	r.stir(s)
+	r.markDirty(s)
 	return nil
 }
 
@@ -222,10 +222,10 @@ func (r *Run) release(s *Step, j *Job) error {
 // stop ends a job that may not run because of what it depends on.
 func (r *Run) stop(_ *Step, j *Job) error {
 	if j.Type == Manual {
-		return r.through(j, Blocked, BlockedFailed)
+		return r.moveThrough(j, Blocked, BlockedFailed)
 	}
 	if j.State == Pending {
-		return r.through(j, Waiting, WaitingFailed)
+		return r.moveThrough(j, Waiting, WaitingFailed)
 	}
 	return r.move(j, WaitingFailed)
 }
@@ -233,8 +233,8 @@ func (r *Run) stop(_ *Step, j *Job) error {
 // await lets a job wait for what it depends on.
 func (r *Run) await(_ *Step, j *Job) error { return r.move(j, Waiting) }
 
-// through takes a job through several states.
-func (r *Run) through(j *Job, states ...JobState) error {
+// moveThrough takes a job through several states.
+func (r *Run) moveThrough(j *Job, states ...JobState) error {
 	for _, to := range states {
 		if err := r.move(j, to); err != nil {
 			return err
@@ -249,11 +249,11 @@ const (
 	reasonCycle   = "dependency_cycle"
 )
 
-// unstick breaks steps that wait for what can never come, when nothing else can happen any more: a
+// breakStuckSteps breaks steps that wait for what can never come, when nothing else can happen any more: a
 // key that no step has, which until now an upload could have brought, or each other, across
 // uploads. It reports whether there were any.
-func (r *Run) unstick() (bool, error) {
-	if !r.stuck() {
+func (r *Run) breakStuckSteps() (bool, error) {
+	if !r.isStuck() {
 		return false, nil
 	}
 	steps, err := r.unfinished()
@@ -275,9 +275,9 @@ func (r *Run) unstick() (bool, error) {
 	return true, nil
 }
 
-// stuck reports whether all jobs that have not ended wait for each other.
-func (r *Run) stuck() bool {
-	t := r.build.Tally
+// isStuck reports whether all jobs that have not ended wait for each other.
+func (r *Run) isStuck() bool {
+	t := r.build.Counts
 	return !r.halted() && t.Waiting > 0 && t.Live() == t.Waiting
 }
 
@@ -285,7 +285,7 @@ func (r *Run) stuck() bool {
 // something can happen again. It settles after each, since that may end or open the others.
 func (r *Run) breakCycles(steps []*Step) (broken bool, err error) {
 	for _, s := range steps {
-		if !r.stuck() {
+		if !r.isStuck() {
 			break
 		}
 		if s.signal().outcome != "" {
@@ -295,7 +295,7 @@ func (r *Run) breakCycles(steps []*Step) (broken bool, err error) {
 		if err := r.breakStep(s, reasonCycle); err != nil {
 			return false, err
 		}
-		if err := r.settle(); err != nil {
+		if err := r.propagate(); err != nil {
 			return false, err
 		}
 	}
@@ -304,7 +304,7 @@ func (r *Run) breakCycles(steps []*Step) (broken bool, err error) {
 
 // breakStep ends the jobs of a step that can never run.
 func (r *Run) breakStep(s *Step, reason string) error {
-	return r.enter(s, PhaseBroken, isWaiting, func(_ *Step, j *Job) error {
+	return r.enterPhase(s, PhaseBroken, isWaiting, func(_ *Step, j *Job) error {
 		j.BrokenReason, j.Unreachable = reason, true
 		return r.move(j, Broken)
 	})

@@ -7,16 +7,16 @@ import (
 	"stackyard/internal/platform/core"
 )
 
-// refuseCircles returns an error when new steps depend on each other.
-func (l *linker) refuseCircles() error {
-	if len(l.circle(slices.Concat(l.edges, l.courtesy))) == 0 {
-		for _, e := range l.courtesy {
-			l.note(e)
+// rejectCycles returns an error when new steps depend on each other.
+func (l *linker) rejectCycles() error {
+	if len(l.cycleMembers(slices.Concat(l.edges, l.optional))) == 0 {
+		for _, e := range l.optional {
+			l.addEdge(e)
 		}
 		return nil
 	}
 	var names []string
-	for _, s := range l.circle(l.edges) {
+	for _, s := range l.cycleMembers(l.edges) {
 		if s.Key != "" && len(names) < 10 {
 			names = append(names, s.Key)
 		}
@@ -28,10 +28,10 @@ func (l *linker) refuseCircles() error {
 	return core.Errorf(core.Unprocessable, "These steps depend on each other, so that none of them could ever run: %s", strings.Join(names, ", "))
 }
 
-// circle returns the new steps that are part of a circle of edges, or lie between two.
-func (l *linker) circle(edges []Edge) []*Step {
-	left := make(map[string]*Step, len(l.made))
-	for _, s := range l.made {
+// cycleMembers returns the new steps that are part of a circle of edges, or lie between two.
+func (l *linker) cycleMembers(edges []Edge) []*Step {
+	left := make(map[string]*Step, len(l.newSteps))
+	for _, s := range l.newSteps {
 		left[s.ID] = s
 	}
 	inner := slices.DeleteFunc(slices.Clone(edges), func(e Edge) bool { return left[e.On] == nil || left[e.Step] == nil })

@@ -16,7 +16,7 @@ const (
 )
 
 // A crowd is builds of random pipelines that trigger one another and share concurrency groups.
-type crowd struct {
+type buildSet struct {
 	*organization
 	t         *rapid.T
 	pipelines []*list
@@ -25,8 +25,8 @@ type crowd struct {
 	children  map[string]*drive // by the trigger job that started them
 }
 
-func newCrowd(t *rapid.T, draw *drawer) *crowd {
-	c := &crowd{organization: &organization{}, t: t, depth: map[*drive]int{}, children: map[string]*drive{}}
+func newCrowd(t *rapid.T, draw *drawer) *buildSet {
+	c := &buildSet{organization: &organization{}, t: t, depth: map[*drive]int{}, children: map[string]*drive{}}
 	for range draw.crowded {
 		draw.steps = 0
 		l := &list{}
@@ -37,7 +37,7 @@ func newCrowd(t *rapid.T, draw *drawer) *crowd {
 }
 
 // start adds a build of a pipeline, at a place in line.
-func (c *crowd) start(pipeline int, place string, depth int) *drive {
+func (c *buildSet) start(pipeline int, place string, depth int) *drive {
 	d := driveIn(c.newBuild(place), c.t, c.pipelines[pipeline])
 	c.drives = append(c.drives, d)
 	c.depth[d] = depth
@@ -45,13 +45,13 @@ func (c *crowd) start(pipeline int, place string, depth int) *drive {
 }
 
 // A deed is something that can happen next.
-type deed struct {
+type setAction struct {
 	name string
 	do   func()
 }
 
 // deeds returns all that can happen next, in any of the builds.
-func (c *crowd) deeds() (deeds []deed) {
+func (c *buildSet) deeds() (deeds []setAction) {
 	for i, d := range c.drives {
 		for _, id := range d.order {
 			j := d.jobs[id]
@@ -63,7 +63,7 @@ func (c *crowd) deeds() (deeds []deed) {
 				name, do = planned, func() { d.event(planned, event) }
 			}
 			if name != "" {
-				deeds = append(deeds, deed{fmt.Sprintf("%s %s of build %d", name, d.steps[j.StepID].Key, i), do})
+				deeds = append(deeds, setAction{fmt.Sprintf("%s %s of build %d", name, d.steps[j.StepID].Key, i), do})
 			}
 		}
 	}
@@ -71,7 +71,7 @@ func (c *crowd) deeds() (deeds []deed) {
 }
 
 // triggers returns what can happen to a trigger job. While its build goes on that is nothing.
-func (c *crowd) triggers(d *drive, j *Job) (string, func()) {
+func (c *buildSet) triggers(d *drive, j *Job) (string, func()) {
 	id, child := j.ID, c.children[j.ID]
 	event := func(name string, event func(*Run) error) (string, func()) {
 		return name, func() { d.event(name, event) }
@@ -91,7 +91,7 @@ func (c *crowd) triggers(d *drive, j *Job) (string, func()) {
 }
 
 // trigger starts the build of a trigger job: at the place of the build that waits for it.
-func (c *crowd) trigger(d *drive, j *Job) {
+func (c *buildSet) trigger(d *drive, j *Job) {
 	p := d.plans[d.steps[j.StepID].Key]
 	place := d.place
 	if p.async {
@@ -102,13 +102,13 @@ func (c *crowd) trigger(d *drive, j *Job) {
 }
 
 // happen lets one of the things happen that can.
-func (c *crowd) happen(deeds []deed) {
+func (c *buildSet) happen(deeds []setAction) {
 	deeds[rapid.IntRange(0, len(deeds)-1).Draw(c.t, "next")].do()
 }
 
 // finish lets things happen, in a random order, until nothing can happen any more. Then all builds
 // must be over.
-func (c *crowd) finish() {
+func (c *buildSet) finish() {
 	for deeds := c.deeds(); len(deeds) > 0; deeds = c.deeds() {
 		c.happen(deeds)
 	}
@@ -121,7 +121,7 @@ func (c *crowd) finish() {
 }
 
 // String shows the builds and what their jobs wait for.
-func (c *crowd) String() string {
+func (c *buildSet) String() string {
 	var b strings.Builder
 	for i, d := range c.drives {
 		fmt.Fprintf(&b, "build %d at place %s is %s\n", i, d.place, d.build.State)
