@@ -21,8 +21,10 @@ import (
 	"stackyard/internal/domain/clusters"
 	"stackyard/internal/domain/dispatch"
 	"stackyard/internal/domain/hosted"
+	"stackyard/internal/domain/jobapi"
 	"stackyard/internal/domain/joblog"
 	"stackyard/internal/domain/oauth"
+	"stackyard/internal/domain/oidc"
 	"stackyard/internal/domain/organizations"
 	"stackyard/internal/domain/pipelines"
 	"stackyard/internal/domain/settings"
@@ -140,18 +142,26 @@ func (s *Server) capabilities(p Parts, directory *identity.Directory, metrics pr
 		DB:        p.DB,
 		Directory: directory,
 		Bus:       s.background.bus,
-		Blobs:     p.Blobs,
-		Clusters:  clusters,
-		Pipelines: pipelines,
 		Builds:    builds,
-		Logs:      s.logs,
 		Dispatch:  dispatcher,
+		Key:       p.Key,
+		Public:    p.Public,
+		Clock:     p.Clock,
+		Log:       p.Log,
+		Settings:  p.Agents,
+	})
+	jobAPI := jobapi.New(jobapi.Parts{
+		Agents:    s.agents,
+		Blobs:     p.Blobs,
+		Builds:    builds,
+		Clusters:  clusters,
+		Logs:      s.logs,
+		Pipelines: pipelines,
 		Key:       p.Key,
 		Public:    p.Public,
 		Content:   p.Content,
 		Clock:     p.Clock,
 		Log:       p.Log,
-		Settings:  p.Agents,
 	})
 	oauth := oauth.New(p.DB, directory, p.Key, p.Public, p.Clock)
 	builds.Background(s.background.tasks, p.Blobs)
@@ -180,7 +190,7 @@ func (s *Server) capabilities(p Parts, directory *identity.Directory, metrics pr
 		Logs:      s.logs,
 		Stacks:    stacks,
 		Bus:       s.background.bus,
-		Download:  s.agents.DownloadAddress,
+		Download:  jobAPI.DownloadAddress,
 		Key:       p.Key,
 		Public:    p.Public,
 		Content:   p.Content,
@@ -198,6 +208,8 @@ func (s *Server) capabilities(p Parts, directory *identity.Directory, metrics pr
 		builds.Routes(),
 		hosted.New(p.DB, builds).Routes(),
 		s.agents.Routes(),
+		jobAPI.Routes(),
+		oidc.New(p.DB, s.agents, clusters, p.Key, p.Public, p.Clock).Routes(),
 		s.logs.Routes(),
 		stacks.Routes(),
 		oauth.Routes(),

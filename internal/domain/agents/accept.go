@@ -76,7 +76,7 @@ func notYet(state flow.JobState) bool {
 
 // taken is a job that an agent has, with all that the agent must know of it.
 type taken struct {
-	held
+	FullJob
 	env   map[string]string
 	token string
 }
@@ -108,7 +108,7 @@ func (s *Service) taken(ctx context.Context, a *Agent, jobID string) (t taken, e
 
 // JobForStack returns the variables and the command of a job, as a stack of the cluster sees them.
 func (s *Service) JobForStack(q *db.Q, org *identity.Organization, clusterID, jobID string) (env map[string]string, command string, err error) {
-	h := held{}
+	h := FullJob{}
 	if h.Job, h.Build, h.Pipeline, err = builds.Whole(q, org.ID, jobID); err != nil {
 		return nil, "", err
 	}

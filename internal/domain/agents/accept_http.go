@@ -15,13 +15,13 @@ import (
 func (s *Service) acceptRoutes() []route.Route {
 	return []route.Route{
 		{
-			Method: http.MethodPut, Path: jobPath + "/accept", Tag: agentTag, Summary: "Accept the job that was offered",
+			Method: http.MethodPut, Path: JobPath + "/accept", Tag: agentTag, Summary: "Accept the job that was offered",
 			Auth:    route.Session,
 			Errors:  []int{http.StatusUnprocessableEntity},
 			Handler: route.On(s.loadSpeaking, s.putAccept),
 		},
 		{
-			Method: http.MethodPut, Path: jobPath + "/acquire", Tag: agentTag, Summary: "Take a job that was not offered",
+			Method: http.MethodPut, Path: JobPath + "/acquire", Tag: agentTag, Summary: "Take a job that was not offered",
 			Description: "422 when the job cannot be taken any more, or not by this agent; 423 when it cannot be taken yet.",
 			Auth:        route.Session,
 			Errors:      []int{http.StatusUnprocessableEntity, http.StatusLocked},

@@ -36,7 +36,7 @@ var doings = []struct {
 	}, stopGrace},
 	{"IsCanceledAgain", func(w *world, job *servertest.Job) {
 		w.ada.Put("/v2/organizations/acme/jobs/"+job.ID+"/cancel", nil)
-		w.ada.Put(hello+"/builds/1/cancel", nil).Want(422)
+		w.ada.Put(servertest.HelloPath+"/builds/1/cancel", nil).Want(422)
 	}, stopGrace},
 	{"IsStoppedWithForce", func(w *world, job *servertest.Job) {
 		w.ada.Put(acmeAgents+"/"+w.agent.ID+"/stop", fields{"force": true})
@@ -45,7 +45,7 @@ var doings = []struct {
 		w.agent = w.Register(w.t, nil)
 		w.agent.Put(job.Path("/finish"), fields{"exit_status": "0"}).Want(403)
 	}, stopGrace},
-	{"AsksForOtherJobs", func(w *world, _ *servertest.Job) { wantEqual(w.t, "offered", ping(w.agent), "") }, time.Minute},
+	{"AsksForOtherJobs", func(w *world, _ *servertest.Job) { servertest.WantEqual(w.t, "offered", ping(w.agent), "") }, time.Minute},
 	{"Disconnects", func(w *world, _ *servertest.Job) { w.agent.Post("/v3/disconnect", nil).Want(200) }, 20 * time.Second},
 	{"Begins", func(w *world, job *servertest.Job) { job.Put(job.Path("/start"), fields{}).Want(422) }, 20 * time.Second},
 	{"Finishes", func(w *world, job *servertest.Job) { job.Finish("0") }, 20 * time.Second},
@@ -60,16 +60,16 @@ func TestCancel_EndsTheJobInItsTimeWhateverTheAgentDoes(t *testing.T) {
 					if began {
 						job.Start()
 					}
-					w.ada.Put(hello+"/builds/1/cancel", nil).Want(200)
-					wantAt(t, w.show(job.ID), fields{"state": "canceling"})
+					w.ada.Put(servertest.HelloPath+"/builds/1/cancel", nil).Want(200)
+					servertest.WantAt(t, w.show(job.ID), fields{"state": "canceling"})
 					const step = 20 * time.Second
 					var passed time.Duration
 					for ; passed < d.within && w.show(job.ID).String("state") == "canceling"; passed += step {
 						d.do(w, job)
 						w.pass(step)
 					}
-					wantAt(t, w.show(job.ID), fields{"state": "canceled"})
-					wantAt(t, w.ada.Get(hello+"/builds/1").Want(200), fields{"state": "canceled"})
+					servertest.WantAt(t, w.show(job.ID), fields{"state": "canceled"})
+					servertest.WantAt(t, w.ada.Get(servertest.HelloPath+"/builds/1").Want(200), fields{"state": "canceled"})
 
 					// What it says later changes nothing.
 					if resp := job.Put(job.Path("/finish"), fields{"exit_status": "5"}); resp.Status != 422 {
@@ -78,7 +78,7 @@ func TestCancel_EndsTheJobInItsTimeWhateverTheAgentDoes(t *testing.T) {
 					job.Get(job.Path("")).Want(401)
 					job.Put(job.Path("/start"), fields{}).Want(401)
 					w.pass(time.Hour)
-					wantAt(t, w.show(job.ID), fields{"state": "canceled"})
+					servertest.WantAt(t, w.show(job.ID), fields{"state": "canceled"})
 				})
 			})
 		}
@@ -94,9 +94,9 @@ func TestCancel_LeavesTheAgentItsTime(t *testing.T) {
 			w.agent.Post("/v3/heartbeat", nil).Want(200)
 		}
 		w.pass(29 * time.Second)
-		wantAt(t, w.show(job.ID), fields{"state": "canceling"})
+		servertest.WantAt(t, w.show(job.ID), fields{"state": "canceling"})
 		job.Put(job.Path("/finish"), fields{"exit_status": "-1", "signal": "SIGKILL", "signal_reason": "cancel"}).Want(200)
-		wantAt(t, w.show(job.ID), fields{"state": "canceled", "exit_status": -1, "signal": "SIGKILL"})
+		servertest.WantAt(t, w.show(job.ID), fields{"state": "canceled", "exit_status": -1, "signal": "SIGKILL"})
 	})
 }
 
@@ -109,11 +109,11 @@ func TestCancel_LeavesTheAgentFreeForOtherJobs(t *testing.T) {
 			w.agent.Post("/v3/heartbeat", nil).Want(200)
 			w.pass(30 * time.Second)
 		}
-		wantAt(t, w.show(job.ID), fields{"state": "canceled", "detail": "Its agent did not stop it in time."})
+		servertest.WantAt(t, w.show(job.ID), fields{"state": "canceled", "detail": "Its agent did not stop it in time."})
 		next := w.job("{command: b}")
 		wantOffer(t, w.agent, next)
 		w.agent.Accept(next).Start().Finish("0")
-		wantAt(t, w.show(next), fields{"state": "passed"})
+		servertest.WantAt(t, w.show(next), fields{"state": "passed"})
 	})
 }
 
@@ -122,9 +122,9 @@ func TestCancel_OfAJobThatIsOfferedEndsItAtOnce(t *testing.T) {
 		job := w.job("{command: a}")
 		wantOffer(t, w.agent, job)
 		w.ada.Put("/v2/organizations/acme/jobs/"+job+"/cancel", nil).Want(200)
-		wantAt(t, w.show(job), fields{"state": "canceled"})
+		servertest.WantAt(t, w.show(job), fields{"state": "canceled"})
 		w.agent.Put("/v3/jobs/"+job+"/accept", nil).Want(422)
 		w.agent.Put("/v3/jobs/"+job+"/acquire", nil).Want(422)
-		wantEqual(t, "offered", ping(w.agent), "")
+		servertest.WantEqual(t, "offered", ping(w.agent), "")
 	})
 }

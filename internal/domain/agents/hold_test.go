@@ -54,10 +54,10 @@ func TestPing_IsHeldByTheIdleTimeOfTheAgent(t *testing.T) {
 		s.Apply(servertest.World)
 		w := &world{Server: s, t: t, ada: s.As(t, servertest.Ada), agent: s.Register(t, nil)}
 		ping(w.agent)
-		wantEqual(t, "idle after it connected", idle, 0)
+		servertest.WantEqual(t, "idle after it connected", idle, 0)
 		s.Clock.Advance(40 * time.Second)
 		ping(w.agent)
-		wantEqual(t, "idle", idle, 40*time.Second)
+		servertest.WantEqual(t, "idle", idle, 40*time.Second)
 		job := w.job("{command: a}")
 		wantOffer(t, w.agent, job)
 		taken := w.agent.Accept(job)
@@ -66,6 +66,6 @@ func TestPing_IsHeldByTheIdleTimeOfTheAgent(t *testing.T) {
 		taken.Finish("0")
 		s.Clock.Advance(3 * time.Second)
 		ping(w.agent)
-		wantEqual(t, "idle after a job", idle, 3*time.Second)
+		servertest.WantEqual(t, "idle after a job", idle, 3*time.Second)
 	})
 }

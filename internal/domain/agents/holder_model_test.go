@@ -28,7 +28,7 @@ func TestHolder_IsOneForEachJob(t *testing.T) {
 		checks.Value.Set("10") // each speaks to servers for a second
 	}
 	each(t, func(t *testing.T, w *world) {
-		w.ada.Patch(hello, fields{"configuration": "steps: [{command: a}, {command: b}, {command: c}]"}).Want(http.StatusOK)
+		w.ada.Patch(servertest.HelloPath, fields{"configuration": "steps: [{command: a}, {command: b}, {command: c}]"}).Want(http.StatusOK)
 		latest := w.Server // the one of the latest run: time does not go back
 		rapid.Check(t, func(rt *rapid.T) {
 			m := &holderModel{world: w, server: latest, agents: map[string]*modelAgent{}, jobs: map[string]*modelJob{}}
@@ -110,7 +110,7 @@ func pick[V any](t *rapid.T, from map[string]V, what string) string {
 }
 
 func (m *holderModel) build(t *rapid.T) {
-	_, made := m.call(t, "Bearer "+servertest.Ada, "POST", hello+"/builds", fields{"commit": "HEAD", "branch": "main"})
+	_, made := m.call(t, "Bearer "+servertest.Ada, "POST", servertest.HelloPath+"/builds", fields{"commit": "HEAD", "branch": "main"})
 	for _, job := range made["jobs"].([]any) {
 		m.jobs[job.(fields)["id"].(string)] = &modelJob{build: strconv.Itoa(int(made["number"].(float64)))}
 	}
@@ -193,7 +193,7 @@ func (m *holderModel) finish(t *rapid.T) {
 }
 
 func (m *holderModel) cancel(t *rapid.T) {
-	m.call(t, "Bearer "+servertest.Ada, "PUT", hello+"/builds/"+m.jobs[pick(t, m.jobs, "job")].build+"/cancel", nil)
+	m.call(t, "Bearer "+servertest.Ada, "PUT", servertest.HelloPath+"/builds/"+m.jobs[pick(t, m.jobs, "job")].build+"/cancel", nil)
 }
 
 func (m *holderModel) beat(t *rapid.T) {
@@ -286,6 +286,6 @@ func (m *holderModel) end(t *rapid.T) {
 		t.Fatalf("%d jobs are still with agents that have vanished", held)
 	}
 	for _, j := range m.jobs { // they must not be offered in the next run
-		m.call(t, "Bearer "+servertest.Ada, "PUT", hello+"/builds/"+j.build+"/cancel", nil)
+		m.call(t, "Bearer "+servertest.Ada, "PUT", servertest.HelloPath+"/builds/"+j.build+"/cancel", nil)
 	}
 }

@@ -6,25 +6,23 @@ import (
 	"stackyard/internal/platform/route"
 )
 
-// agentPath is where the agent API begins; below jobPath and ofBuildPath a job speaks for itself and of
-// its build.
+// The paths of the agent API. Paths below JobPath and BuildPath name the job of the token and its build.
 const (
-	agentPath   = "/v3"
-	jobPath     = agentPath + "/jobs/{job}"
-	ofBuildPath = agentPath + "/builds/{build}"
+	APIPath   = "/v3"
+	JobPath   = APIPath + "/jobs/{job}"
+	BuildPath = APIPath + "/builds/{build}"
 )
 
-// The groups in which the routes are documented.
+// The tags under which routes are documented. JobTag is for requests of running jobs.
 const (
 	agentTag = "Agent API"
-	jobTag   = "Agent API: jobs"
+	JobTag   = "Agent API: jobs"
 )
 
-// Routes returns what agents, jobs and people ask for.
+// Routes returns the routes of agent sessions and of agents in the REST API.
 func (s *Service) Routes() []route.Route {
 	return slices.Concat(
 		s.sessionRoutes(), s.pingRoutes(), s.streamRoutes(), s.acceptRoutes(), s.jobRoutes(), s.steerRoutes(),
-		s.metaDataRoutes(), s.annotationRoutes(), s.uploadRoutes(), s.stepRoutes(), s.artifactRoutes(), s.fileRoutes(), s.secretRoutes(), s.identityRoutes(), s.cacheRoutes(), s.logRoutes(),
 		s.restRoutes(), s.metricsRoutes(),
 	)
 }

@@ -35,7 +35,7 @@ func TestIdleFleet_AsksNothingOfTheDatabase(t *testing.T) {
 			s.Clock.Advance(10 * time.Second)
 			together(t, agents, func(i int) error { return speak(fleet[i]) })
 		}
-		wantEqual(t, "statements", s.DB.Statements()-before, 0)
+		servertest.WantEqual(t, "statements", s.DB.Statements()-before, 0)
 	})
 }
 

@@ -18,7 +18,6 @@ import (
 	"stackyard/internal/app/server/servertest"
 	"stackyard/internal/domain/agents"
 	"stackyard/internal/domain/builds"
-	"stackyard/internal/domain/clusters"
 	"stackyard/internal/domain/dispatch"
 	"stackyard/internal/domain/pipelines"
 	"stackyard/internal/platform/bus"
@@ -47,10 +46,9 @@ func newFleet(t testing.TB, d *db.DB, size int) *fleet {
 	}
 	events, directory := bus.New(d, log), identity.NewDirectory(d, clock.Now)
 	public, metrics := core.PublicURL("http://ci.test"), prometheus.NewRegistry()
-	rooms := pipelines.New(d, key, public, clock.Now, outbound.New(nil))
-	jobs := builds.New(d, rooms, public, clock.Now, log)
+	jobs := builds.New(d, pipelines.New(d, key, public, clock.Now, outbound.New(nil)), public, clock.Now, log)
 	f := &fleet{Service: agents.New(agents.Parts{
-		DB: d, Directory: directory, Bus: events, Clusters: clusters.New(d, directory, key, public, clock.Now), Pipelines: rooms, Builds: jobs,
+		DB: d, Directory: directory, Bus: events, Builds: jobs,
 		Dispatch: dispatch.New(d, events, clock.Now, log, metrics, dispatch.Jobs{Assign: jobs.Assign, AssignedTo: jobs.AssignedTo}),
 		Key:      key, Public: public, Clock: clock.Now, Log: log,
 		Settings: agents.Settings{HoldPing: func(time.Duration) time.Duration { return 5 * time.Millisecond }},
@@ -120,14 +118,14 @@ func TestIdleAgents_CostNoStatements(t *testing.T) {
 			f.all(t, "GET", "/v3/ping", "")
 			f.all(t, "POST", "/v3/heartbeat", `{"sent_at": "2026-01-02T03:04:05Z"}`)
 		}
-		wantEqual(t, "statements of 150 pings and 150 heartbeats", d.Statements()-before, 0)
+		servertest.WantEqual(t, "statements of 150 pings and 150 heartbeats", d.Statements()-before, 0)
 		if err := f.Flush(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		wantEqual(t, "statements to save that 50 agents are there", d.Statements()-before, 2)
+		servertest.WantEqual(t, "statements to save that 50 agents are there", d.Statements()-before, 2)
 		if err := f.Flush(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		wantEqual(t, "statements to save that nobody was heard of", d.Statements()-before, 2)
+		servertest.WantEqual(t, "statements to save that nobody was heard of", d.Statements()-before, 2)
 	})
 }

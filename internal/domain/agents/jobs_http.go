@@ -16,30 +16,30 @@ func (s *Service) jobRoutes() []route.Route {
 	unprocessable := []int{http.StatusUnprocessableEntity}
 	routes := []route.Route{
 		{
-			Method: http.MethodPut, Path: jobPath + "/start", Summary: "Say that a job begins",
+			Method: http.MethodPut, Path: JobPath + "/start", Summary: "Say that a job begins",
 			Description: "422 when it must not: it was canceled meanwhile.",
-			Handler:     route.OnBody(s.loadHolding, s.putStart),
+			Handler:     route.OnBody(s.LoadJob, s.putStart),
 		},
 		{
-			Method: http.MethodPut, Path: jobPath + "/finish", Summary: "Say how a job ended",
+			Method: http.MethodPut, Path: JobPath + "/finish", Summary: "Say how a job ended",
 			Description: "Saying the same again within five minutes changes nothing.",
-			Handler:     route.OnBody(s.loadLate, s.putFinish),
+			Handler:     route.OnBody(s.LoadRecentJob, s.putFinish),
 		},
 		{
-			Method: http.MethodGet, Path: jobPath, Summary: "Ask whether a job is to go on",
+			Method: http.MethodGet, Path: JobPath, Summary: "Ask whether a job is to go on",
 			Description: "It is not when its state is canceling or timing_out, or when the answer is 401.",
-			Handler:     route.On(s.loadHolding, s.getJob),
+			Handler:     route.On(s.LoadJob, s.getJob),
 		},
 		{
-			Method: http.MethodPut, Path: jobPath, Summary: "Change the timeout of a running job",
-			Handler: route.OnBody(s.loadHolding, s.putJob),
+			Method: http.MethodPut, Path: JobPath, Summary: "Change the timeout of a running job",
+			Handler: route.OnBody(s.LoadJob, s.putJob),
 		},
 		{
-			Method: http.MethodPut, Path: jobPath + "/promise_failure", Summary: "Declare that a running job will fail",
+			Method: http.MethodPut, Path: JobPath + "/promise_failure", Summary: "Declare that a running job will fail",
 			Description: "409 when another exit status was declared before.",
 			Status:      http.StatusNoContent,
 			Errors:      append(unprocessable, http.StatusConflict),
-			Handler:     route.OnBody(s.loadHolding, s.putPromise),
+			Handler:     route.OnBody(s.LoadJob, s.putPromise),
 		},
 	}
 	for i := range routes {
@@ -53,8 +53,8 @@ type jobStart struct {
 }
 
 // putStart goes by the time at which the server hears of it.
-func (s *Service) putStart(r *route.Request, h builds.Holding, _ jobStart) (emptyView, error) {
-	return emptyView{}, s.start(r.Context(), r.Org.ID, h)
+func (s *Service) putStart(r *route.Request, h builds.Holding, _ jobStart) (EmptyView, error) {
+	return EmptyView{}, s.start(r.Context(), r.Org.ID, h)
 }
 
 type jobFinish struct {
@@ -86,11 +86,11 @@ func (wholeNumber) JSONSchema() map[string]any {
 // maxReason is the length of the longest signal or reason, in characters.
 const maxReason = 64
 
-func (s *Service) putFinish(r *route.Request, h builds.Holding, body jobFinish) (emptyView, error) {
+func (s *Service) putFinish(r *route.Request, h builds.Holding, body jobFinish) (EmptyView, error) {
 	if body.ExitStatus == nil {
-		return emptyView{}, core.Errorf(core.Unprocessable, "exit_status is required")
+		return EmptyView{}, core.Errorf(core.Unprocessable, "exit_status is required")
 	}
-	return emptyView{}, s.finish(r.Context(), r.Org.ID, h, ending{
+	return EmptyView{}, s.finish(r.Context(), r.Org.ID, h, ending{
 		exit: flow.Exit{
 			Status:       int(*body.ExitStatus),
 			Signal:       core.Cut(body.Signal, maxReason),

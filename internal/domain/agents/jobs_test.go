@@ -29,9 +29,9 @@ func each(t *testing.T, fn func(t *testing.T, w *world)) {
 func (w *world) build(steps ...string) *servertest.Response {
 	w.t.Helper()
 	if len(steps) > 0 {
-		w.ada.Patch(hello, fields{"configuration": "steps:\n  - " + strings.Join(steps, "\n  - ") + "\n"}).Want(http.StatusOK)
+		w.ada.Patch(servertest.HelloPath, fields{"configuration": "steps:\n  - " + strings.Join(steps, "\n  - ") + "\n"}).Want(http.StatusOK)
 	}
-	return w.ada.Post(hello+"/builds", fields{"commit": "HEAD", "branch": "main", "message": "Say hello", "env": fields{"MINE": "1", "BUILDKITE_AGENT_ENDPOINT": "x"}}).Want(http.StatusCreated)
+	return w.ada.Post(servertest.HelloPath+"/builds", fields{"commit": "HEAD", "branch": "main", "message": "Say hello", "env": fields{"MINE": "1", "BUILDKITE_AGENT_ENDPOINT": "x"}}).Want(http.StatusCreated)
 }
 
 // job makes a build of one job and returns its id.
@@ -58,7 +58,7 @@ func TestAcquire_GivesTheJobWithItsEnvironment(t *testing.T) {
 		agent := w.Register(t, fields{"name": "mill-1", "meta_data": []string{"os=linux", "queue=default", "big-disk=yes"}})
 		id := w.job(`{command: make, label: Make, key: make, env: {COLOUR: red}, artifact_paths: "out/*", timeout_in_minutes: 7, plugins: [{"docker#v5": {image: go}}], secrets: [TOKEN, {key: DEPLOY, environment_variable: DEPLOY_KEY}]}`)
 		resp := agent.Put("/v3/jobs/"+id+"/acquire", nil).Want(200)
-		wantAt(t, resp, fields{
+		servertest.WantAt(t, resp, fields{
 			"id": id, "state": "accepted", "chunks_max_size_bytes": 102400, "chunks_interval_seconds": 1, "priority": 0,
 			"step.command": "make", "step.env.COLOUR": "red", "step.secrets.0.key": "TOKEN", "step.secrets.0.environment_variable": "TOKEN",
 			"step.secrets.1.key": "DEPLOY", "step.secrets.1.environment_variable": "DEPLOY_KEY",
@@ -100,14 +100,14 @@ func TestAcquire_TellsWhoUnblockedTheBuildAndTheGroup(t *testing.T) {
 			"BUILDKITE_UNBLOCKER": "Ada", "BUILDKITE_UNBLOCKER_ID": servertest.AdaID, "BUILDKITE_UNBLOCKER_EMAIL": "ada@acme.test",
 			"BUILDKITE_UNBLOCKER_TEAMS": "everyone", "BUILDKITE_GROUP_KEY": "ship", "BUILDKITE_GROUP_LABEL": "Ship",
 		} {
-			wantEqual(t, name, job.Env[name], want)
+			servertest.WantEqual(t, name, job.Env[name], want)
 		}
 	})
 }
 
 func TestAcquire_PassesOnWhatStepAndPipelineSayToAgents(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		w.ada.Patch(hello, fields{"configuration": `
+		w.ada.Patch(servertest.HelloPath, fields{"configuration": `
 image: alpine:3
 secrets: [SHARED, TOKEN]
 checkout: {submodules: false}
@@ -119,12 +119,12 @@ steps:
     secrets: {TOKEN: OWN_TOKEN}
 `}).Want(http.StatusOK)
 		build := w.build()
-		wantAt(t, w.agent.Put("/v3/jobs/"+build.String("jobs.0.id")+"/acquire", nil).Want(200), fields{
+		servertest.WantAt(t, w.agent.Put("/v3/jobs/"+build.String("jobs.0.id")+"/acquire", nil).Want(200), fields{
 			"step.image": "alpine:3", "step.checkout.submodules": false, "env.BUILDKITE_GIT_SUBMODULES": "false",
 			"step.secrets.0.key": "SHARED", "step.secrets.1.key": "TOKEN",
 		})
 		other := w.Register(t, nil)
-		wantAt(t, other.Put("/v3/jobs/"+build.String("jobs.1.id")+"/acquire", nil).Want(200), fields{
+		servertest.WantAt(t, other.Put("/v3/jobs/"+build.String("jobs.1.id")+"/acquire", nil).Want(200), fields{
 			"step.image": "debian:13", "step.checkout.depth": 3, "env.BUILDKITE_SKIP_CHECKOUT": "true",
 			"step.secrets.0.key": "SHARED", "step.secrets.1.key": "OWN_TOKEN", "step.secrets.1.environment_variable": "TOKEN",
 		})
@@ -135,7 +135,7 @@ func TestAcquire_OfAMatrixJobHasTheStepAsItWasWritten(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		id := w.job(`{command: "make {{matrix.os}}", matrix: {setup: {os: [linux]}}}`)
 		resp := w.agent.Put("/v3/jobs/"+id+"/acquire", nil).Want(200)
-		wantAt(t, resp, fields{"step.command": "make {{matrix.os}}", "env.BUILDKITE_COMMAND": "make linux", "matrix_permutation.os": "linux", "step.matrix.setup.os.0": "linux"})
+		servertest.WantAt(t, resp, fields{"step.command": "make {{matrix.os}}", "env.BUILDKITE_COMMAND": "make linux", "matrix_permutation.os": "linux", "step.matrix.setup.os.0": "linux"})
 	})
 }
 
@@ -155,7 +155,7 @@ func TestAcquire_IsRefusedSoThatSupervisorsKnow(t *testing.T) {
 		acquire(job("0")).Want(http.StatusOK) // its answer was lost
 		mine.Start().Finish("0")
 		acquire(job("0")).Want(http.StatusUnprocessableEntity)
-		w.ada.Put(hello+"/builds/1/cancel", nil).Want(200)
+		w.ada.Put(servertest.HelloPath+"/builds/1/cancel", nil).Want(200)
 		acquire(job("1")).Want(http.StatusUnprocessableEntity)
 	})
 }
@@ -178,14 +178,14 @@ organizations:
 func TestJob_GoesFromAcquireToFinish(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		job := w.agent.Acquire(w.job("{command: a}"))
-		wantAt(t, w.show(job.ID), fields{"state": "accepted", "agent.id": w.agent.ID, "agent.name": w.agent.Name})
+		servertest.WantAt(t, w.show(job.ID), fields{"state": "accepted", "agent.id": w.agent.ID, "agent.name": w.agent.Name})
 		job.Start()
 		job.Start() // its answer was lost
-		wantAt(t, job.Get(job.Path("")).Want(200), fields{"state": "running"})
+		servertest.WantAt(t, job.Get(job.Path("")).Want(200), fields{"state": "running"})
 		body := fields{"exit_status": "7", "signal": "", "finished_at": "2026-01-02T03:04:05Z", "chunks_failed_count": 2}
 		job.Put(job.Path("/finish"), body).Want(200)
 		job.Put(job.Path("/finish"), body).Want(200)
-		wantAt(t, w.show(job.ID), fields{"state": "failed", "exit_status": 7, "detail": "Parts of its log could not be sent: 2.", "agent.id": w.agent.ID})
+		servertest.WantAt(t, w.show(job.ID), fields{"state": "failed", "exit_status": 7, "detail": "Parts of its log could not be sent: 2.", "agent.id": w.agent.ID})
 		job.Put(job.Path("/finish"), fields{"exit_status": "0"}).Want(422)
 		job.Get(job.Path("")).Want(401)
 		w.Clock.Advance(6 * time.Minute)
@@ -203,7 +203,7 @@ func TestFinish_ReadsExitStatuses(t *testing.T) {
 		}
 		job.Put(job.Path("/finish"), fields{}).Want(422)
 		job.Put(job.Path("/finish"), fields{"exit_status": "-1", "signal": "SIGTERM", "signal_reason": "agent_stop"}).Want(200)
-		wantAt(t, w.show(job.ID), fields{"state": "failed", "exit_status": -1, "signal": "SIGTERM", "signal_reason": "agent_stop"})
+		servertest.WantAt(t, w.show(job.ID), fields{"state": "failed", "exit_status": -1, "signal": "SIGTERM", "signal_reason": "agent_stop"})
 	})
 }
 
@@ -211,9 +211,9 @@ func TestStart_OfAJobThatWasCanceledEndsIt(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		job := w.agent.Acquire(w.job("{command: a}"))
 		w.ada.Put("/v2/organizations/acme/jobs/"+job.ID+"/cancel", nil).Want(200)
-		wantAt(t, job.Get(job.Path("")).Want(200), fields{"state": "canceling"})
+		servertest.WantAt(t, job.Get(job.Path("")).Want(200), fields{"state": "canceling"})
 		job.Put(job.Path("/start"), fields{}).Want(422)
-		wantAt(t, w.show(job.ID), fields{"state": "canceled"})
+		servertest.WantAt(t, w.show(job.ID), fields{"state": "canceled"})
 	})
 }
 
@@ -222,13 +222,13 @@ func TestCancel_ReachesTheAgentAndEndsWhateverItDoes(t *testing.T) {
 		build := w.build("{command: a}", "{command: b}")
 		obedient := w.agent.Acquire(build.String("jobs.0.id")).Start()
 		deaf := w.Register(t, nil).Acquire(build.String("jobs.1.id")).Start()
-		w.ada.Put(hello+"/builds/1/cancel", nil).Want(200)
-		wantAt(t, obedient.Get(obedient.Path("")).Want(200), fields{"state": "canceling"})
+		w.ada.Put(servertest.HelloPath+"/builds/1/cancel", nil).Want(200)
+		servertest.WantAt(t, obedient.Get(obedient.Path("")).Want(200), fields{"state": "canceling"})
 		obedient.Put(obedient.Path("/finish"), fields{"exit_status": "-1", "signal": "SIGTERM", "signal_reason": "cancel"}).Want(200)
-		wantAt(t, w.show(obedient.ID), fields{"state": "canceled", "signal_reason": "cancel"})
+		servertest.WantAt(t, w.show(obedient.ID), fields{"state": "canceled", "signal_reason": "cancel"})
 		w.Clock.Advance(10 * time.Minute)
 		w.runDue()
-		wantAt(t, w.show(deaf.ID), fields{"state": "canceled"})
+		servertest.WantAt(t, w.show(deaf.ID), fields{"state": "canceled"})
 	})
 }
 
@@ -245,7 +245,7 @@ func TestPromise_IsKeptOnce(t *testing.T) {
 		promise(2).Want(204)
 		promise(2).Want(204)
 		promise(3).Want(409)
-		wantAt(t, w.show(job.ID), fields{"state": "running", "promised_exit_status": 2})
+		servertest.WantAt(t, w.show(job.ID), fields{"state": "running", "promised_exit_status": 2})
 	})
 }
 
@@ -255,11 +255,11 @@ func TestTimeout_CanBeChangedWhileTheJobRuns(t *testing.T) {
 		set := func(timeout any) *response { return job.Put(job.Path(""), fields{"timeout": timeout}) }
 		set("20").Want(422)
 		job.Start()
-		wantAt(t, set("20").Want(200), fields{"id": job.ID})
+		servertest.WantAt(t, set("20").Want(200), fields{"id": job.ID})
 		w.Clock.Advance(15 * time.Minute)
 		w.agent.Post("/v3/heartbeat", nil).Want(200)
 		w.runDue()
-		wantAt(t, job.Get(job.Path("")), fields{"state": "running"})
+		servertest.WantAt(t, job.Get(job.Path("")), fields{"state": "running"})
 		set("70").Want(200)
 		set("71").Want(422)
 		set("0").Want(422)
@@ -268,9 +268,9 @@ func TestTimeout_CanBeChangedWhileTheJobRuns(t *testing.T) {
 		set("15").Want(200)
 		w.agent.Post("/v3/heartbeat", nil).Want(200)
 		w.runDue()
-		wantAt(t, job.Get(job.Path("")), fields{"state": "timing_out"})
+		servertest.WantAt(t, job.Get(job.Path("")), fields{"state": "timing_out"})
 		job.Finish("-1")
-		wantAt(t, w.show(job.ID), fields{"state": "timed_out"})
+		servertest.WantAt(t, w.show(job.ID), fields{"state": "timed_out"})
 	})
 }
 
@@ -286,7 +286,7 @@ func TestHolder_AloneSpeaksForAJob(t *testing.T) {
 		other.Put(job.Path("/accept"), nil).Want(422)
 		w.agent.Put(job.Path("/accept"), nil).Want(422) // it runs already
 		w.agent.Get(job.Path("")).Want(200)             // by the token of its agent too
-		wantAt(t, w.show(job.ID), fields{"state": "running"})
+		servertest.WantAt(t, w.show(job.ID), fields{"state": "running"})
 	})
 }
 
@@ -303,6 +303,6 @@ func TestHolder_SpeaksForAJobOnlyWhenItHasAccepted(t *testing.T) {
 			w.agent.Do(call.method, path+call.path, fields{}).Want(403)
 		}
 		w.agent.Accept(job).Start().Finish("0")
-		wantAt(t, w.show(job), fields{"state": "passed"})
+		servertest.WantAt(t, w.show(job), fields{"state": "passed"})
 	})
 }

@@ -30,7 +30,7 @@ const (
 func benchmarkLifecycle(b *testing.B, engine db.Engine) {
 	d := onDisk(b, engine)
 	s := serve(b, d, func(time.Duration) time.Duration { return 100 * time.Millisecond })
-	s.As(b, servertest.Ada).Patch(hello, fields{"configuration": fmt.Sprintf("steps: [{command: work, parallelism: %d}]", lifecycleJobs)}).Want(200)
+	s.As(b, servertest.Ada).Patch(servertest.HelloPath, fields{"configuration": fmt.Sprintf("steps: [{command: work, parallelism: %d}]", lifecycleJobs)}).Want(200)
 	fleet := enlist(b, s.URL, lifecycleAgents)
 	var ours, theirs time.Duration
 	var statements int64
@@ -55,7 +55,7 @@ func benchmarkLifecycle(b *testing.B, engine db.Engine) {
 // runBuild makes a build, and returns its id when all of its jobs have ended and their logs are sealed.
 func runBuild(b *testing.B, s *servertest.Server, fleet []*member) string {
 	b.Helper()
-	build := s.As(b, servertest.Ada).Post(hello+"/builds", fields{"commit": "HEAD", "branch": "main"}).Want(201)
+	build := s.As(b, servertest.Ada).Post(servertest.HelloPath+"/builds", fields{"commit": "HEAD", "branch": "main"}).Want(201)
 	var ended atomic.Int64
 	together(b, len(fleet), func(i int) error {
 		for ended.Load() < lifecycleJobs {

@@ -24,23 +24,23 @@ func TestLost_IsAnAgentThatIsSilent(t *testing.T) {
 			w.pass(30 * time.Second)
 			fine.Post("/v3/heartbeat", nil).Want(200)
 		}
-		wantAt(t, w.agentNow(quiet), fields{"connection_state": "connected"})
+		servertest.WantAt(t, w.agentNow(quiet), fields{"connection_state": "connected"})
 		w.pass(40 * time.Second)
 		w.pass(0)
 		lost := w.agentNow(quiet)
-		wantAt(t, lost, fields{"connection_state": "lost", "disconnected_at": nil, "job": nil})
+		servertest.WantAt(t, lost, fields{"connection_state": "lost", "disconnected_at": nil, "job": nil})
 		if lost.At("lost_at") == nil {
 			t.Error("it is not shown when it was lost")
 		}
-		wantAt(t, w.agentNow(fine), fields{"connection_state": "connected", "lost_at": nil})
-		wantAt(t, w.show(job.ID), fields{"state": "failed", "exit_status": -1, "signal_reason": "agent_lost", "detail": "Its agent was lost.", "agent.id": quiet.ID})
+		servertest.WantAt(t, w.agentNow(fine), fields{"connection_state": "connected", "lost_at": nil})
+		servertest.WantAt(t, w.show(job.ID), fields{"state": "failed", "exit_status": -1, "signal_reason": "agent_lost", "detail": "Its agent was lost.", "agent.id": quiet.ID})
 
 		// It comes back, without its job.
 		quiet.Post("/v3/heartbeat", nil).Want(200)
-		wantAt(t, w.agentNow(quiet), fields{"connection_state": "connected", "lost_at": nil})
+		servertest.WantAt(t, w.agentNow(quiet), fields{"connection_state": "connected", "lost_at": nil})
 		job.Get(job.Path("")).Want(401)
 		job.Put(job.Path("/finish"), fields{"exit_status": "0"}).Want(422)
-		wantAt(t, w.show(job.ID), fields{"state": "failed", "exit_status": -1})
+		servertest.WantAt(t, w.show(job.ID), fields{"state": "failed", "exit_status": -1})
 		next := w.job("{command: b}")
 		wantOffer(t, quiet, next)
 	})
@@ -51,8 +51,8 @@ func TestLost_GivesBackWhatTheAgentHasNotTaken(t *testing.T) {
 		job := w.job("{command: a}")
 		wantOffer(t, w.agent, job)
 		w.pass(4 * time.Minute)
-		wantAt(t, w.agentNow(w.agent), fields{"connection_state": "lost"})
-		wantAt(t, w.show(job), fields{"state": "scheduled"})
+		servertest.WantAt(t, w.agentNow(w.agent), fields{"connection_state": "lost"})
+		servertest.WantAt(t, w.show(job), fields{"state": "scheduled"})
 	})
 }
 
@@ -60,9 +60,9 @@ func TestLost_AgentThatWasAskedToStopLearnsOfItWhenItComesBack(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		w.ada.Put(acmeAgents+"/"+w.agent.ID+"/stop", fields{}).Want(204)
 		w.pass(4 * time.Minute)
-		wantAt(t, w.agentNow(w.agent), fields{"connection_state": "lost"})
-		wantAt(t, w.agent.Get("/v3/ping").Want(200), fields{"action": "disconnect"})
-		wantAt(t, w.agentNow(w.agent), fields{"connection_state": "stopping"})
+		servertest.WantAt(t, w.agentNow(w.agent), fields{"connection_state": "lost"})
+		servertest.WantAt(t, w.agent.Get("/v3/ping").Want(200), fields{"action": "disconnect"})
+		servertest.WantAt(t, w.agentNow(w.agent), fields{"connection_state": "stopping"})
 	})
 }
 
@@ -86,10 +86,10 @@ func TestLost_CountsFromTheStartOfTheServer(t *testing.T) {
 		}
 		started.Clock.Advance(2 * time.Minute)
 		due()
-		wantAt(t, w.show(job.ID), fields{"state": "running"})
+		servertest.WantAt(t, w.show(job.ID), fields{"state": "running"})
 		started.Clock.Advance(time.Minute)
 		due()
-		wantAt(t, w.show(job.ID), fields{"state": "failed", "signal_reason": "agent_lost"})
+		servertest.WantAt(t, w.show(job.ID), fields{"state": "failed", "signal_reason": "agent_lost"})
 	})
 }
 
@@ -98,19 +98,20 @@ func TestDisconnect_EndsTheJobOfTheAgent(t *testing.T) {
 		job := w.agent.Acquire(w.job("{command: a}")).Start()
 		w.agent.Post("/v3/disconnect", nil).Want(200)
 		w.runDue()
-		wantAt(t, w.show(job.ID), fields{"state": "failed", "exit_status": -1, "signal_reason": "agent_lost", "detail": "Its agent disconnected."})
+		servertest.WantAt(t, w.show(job.ID), fields{"state": "failed", "exit_status": -1, "signal_reason": "agent_lost", "detail": "Its agent disconnected."})
 	})
 }
 
-// An agent can take two jobs when it asks for both at the same moment. None of them outlives it.
+// An agent can take two jobs when it requests both at the same moment.
 func TestDisconnect_EndsAllJobsOfTheAgent(t *testing.T) {
-	whileRunning(t, []string{"{command: a}"}, func(t *testing.T, w *running) {
-		_, second := w.create()
-		w.take(second)
-		w.agent.Post("/v3/disconnect", nil).Want(200)
-		w.ok(w.RunDue(t.Context()))
-		for _, job := range []string{w.job, second} {
-			wantAt(t, w.ada.Get("/v2/organizations/acme/jobs/"+job).Want(200), fields{"state": "failed", "signal_reason": "agent_lost"})
+	servertest.EachRunning(t, []string{"{command: a}"}, func(t *testing.T, w *servertest.RunningBuild) {
+		_, second := w.CreateBuild()
+		w.WantNoError(w.Builds().Acquire(t.Context(), w.OrgID, second, w.Agent.ID))
+		w.WantNoError(w.Builds().Start(t.Context(), w.OrgID, second, w.Agent.ID))
+		w.Agent.Post("/v3/disconnect", nil).Want(200)
+		w.WantNoError(w.RunDue(t.Context()))
+		for _, job := range []string{w.Job.ID, second} {
+			servertest.WantAt(t, w.Ada.Get("/v2/organizations/acme/jobs/"+job).Want(200), fields{"state": "failed", "signal_reason": "agent_lost"})
 		}
 	})
 }

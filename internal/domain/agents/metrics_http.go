@@ -13,13 +13,13 @@ import (
 func (s *Service) metricsRoutes() []route.Route {
 	return []route.Route{
 		{
-			Method: http.MethodGet, Path: agentPath + "/metrics", Tag: agentTag, Summary: "Count the agents and jobs of the token's cluster",
+			Method: http.MethodGet, Path: APIPath + "/metrics", Tag: agentTag, Summary: "Count the agents and jobs of the token's cluster",
 			Description: "For those who start and stop agents, or watch over queues.",
 			Auth:        route.Agent,
 			Handler:     route.Do(s.getMetrics),
 		},
 		{
-			Method: http.MethodGet, Path: agentPath + "/metrics/queue", Tag: agentTag, Summary: "Count the agents and jobs of one queue",
+			Method: http.MethodGet, Path: APIPath + "/metrics/queue", Tag: agentTag, Summary: "Count the agents and jobs of one queue",
 			Description: "All are zero for a queue that there is not.",
 			Auth:        route.Agent,
 			Query:       []route.Param{{Name: "name", Doc: "The key of the queue."}},

@@ -16,7 +16,7 @@ func TestMetrics_CountAgentsAndJobsByQueue(t *testing.T) {
 
 		token := w.AsAgent(t, servertest.AcmeAgent)
 		all := token.Get("/v3/metrics").Want(200)
-		wantAt(t, all, fields{
+		servertest.WantAt(t, all, fields{
 			"agents.idle": 1, "agents.busy": 1, "agents.total": 2,
 			"agents.queues.default.idle": 1, "agents.queues.default.busy": 1, "agents.queues.default.total": 2, "agents.queues.gpu.total": 0,
 			"jobs.scheduled": 2, "jobs.running": 1, "jobs.waiting": 1, "jobs.total": 4,
@@ -28,8 +28,8 @@ func TestMetrics_CountAgentsAndJobsByQueue(t *testing.T) {
 			t.Error("nobody is asked to slow down")
 		}
 		one := token.Get("/v3/metrics/queue?name=gpu").Want(200)
-		wantAt(t, one, fields{"jobs.scheduled": 1, "jobs.total": 1, "agents.total": 0, "organization.slug": "acme", "cluster.name": "Default"})
-		wantAt(t, token.Get("/v3/metrics/queue?name=nobody").Want(200), fields{"jobs.total": 0, "agents.total": 0})
+		servertest.WantAt(t, one, fields{"jobs.scheduled": 1, "jobs.total": 1, "agents.total": 0, "organization.slug": "acme", "cluster.name": "Default"})
+		servertest.WantAt(t, token.Get("/v3/metrics/queue?name=nobody").Want(200), fields{"jobs.total": 0, "agents.total": 0})
 		token.Get("/v3//metrics").Want(200)
 	})
 }

@@ -8,7 +8,7 @@ import (
 
 func (s *Service) pingRoutes() []route.Route {
 	return []route.Route{{
-		Method: http.MethodGet, Path: agentPath + "/ping", Tag: agentTag, Summary: "Ask for a job",
+		Method: http.MethodGet, Path: APIPath + "/ping", Tag: agentTag, Summary: "Ask for a job",
 		Description: "When there is none, the answer is held back for some seconds in case one comes.",
 		Auth:        route.Session,
 		Handler:     route.On(s.loadSpeaking, s.getPing),

@@ -22,7 +22,7 @@ func wantOffer(t testing.TB, a *servertest.Agent, job string) {
 	t.Helper()
 	for range 200 {
 		if got := ping(a); got != "" {
-			wantEqual(t, "offered", got, job)
+			servertest.WantEqual(t, "offered", got, job)
 			return
 		}
 	}
@@ -31,20 +31,20 @@ func wantOffer(t testing.TB, a *servertest.Agent, job string) {
 
 func TestPing_OffersAJobUntilItIsAccepted(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		wantEqual(t, "nothing to do", ping(w.agent), "")
+		servertest.WantEqual(t, "nothing to do", ping(w.agent), "")
 		job := w.job("{command: a}")
 		wantOffer(t, w.agent, job)
-		wantAt(t, w.show(job), fields{"state": "assigned", "agent.id": w.agent.ID})
+		servertest.WantAt(t, w.show(job), fields{"state": "assigned", "agent.id": w.agent.ID})
 		wantOffer(t, w.agent, job)
 		other := w.Register(t, nil)
-		wantEqual(t, "offered to another", ping(other), "")
+		servertest.WantEqual(t, "offered to another", ping(other), "")
 		other.Put("/v3/jobs/"+job+"/accept", nil).Want(422)
 		w.agent.Accept(job)
 		taken := w.agent.Accept(job) // its answer was lost
-		wantAt(t, w.show(job), fields{"state": "accepted"})
-		wantEqual(t, "offered to another", ping(other), "")
+		servertest.WantAt(t, w.show(job), fields{"state": "accepted"})
+		servertest.WantEqual(t, "offered to another", ping(other), "")
 		taken.Start()
-		wantEqual(t, "offered while it runs", ping(w.agent), "")
+		servertest.WantEqual(t, "offered while it runs", ping(w.agent), "")
 		taken.Finish("0")
 		w.agent.Put("/v3/jobs/"+job+"/accept", nil).Want(422)
 		next := w.job("{command: b}")
@@ -58,10 +58,10 @@ func TestPing_OffersAJobToOthersWhenItWasNotAcceptedInTime(t *testing.T) {
 		wantOffer(t, w.agent, job)
 		w.Clock.Advance(31 * time.Second)
 		w.runDue()
-		wantAt(t, w.show(job), fields{"state": "scheduled", "agent": nil})
+		servertest.WantAt(t, w.show(job), fields{"state": "scheduled", "agent": nil})
 		other := w.Register(t, nil)
 		wantOffer(t, other, job)
-		wantEqual(t, "offered to the first", ping(w.agent), "")
+		servertest.WantEqual(t, "offered to the first", ping(w.agent), "")
 		w.agent.Put("/v3/jobs/"+job+"/accept", nil).Want(422)
 		other.Accept(job)
 	})
@@ -70,7 +70,7 @@ func TestPing_OffersAJobToOthersWhenItWasNotAcceptedInTime(t *testing.T) {
 func TestPing_MatchesTagsAndQueue(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		job := w.job("{command: a, agents: {os: linux}}")
-		wantEqual(t, "offered without the tag", ping(w.agent), "")
+		servertest.WantEqual(t, "offered without the tag", ping(w.agent), "")
 		wantOffer(t, w.Register(t, fields{"meta_data": []string{"os=linux"}}), job)
 	})
 }
@@ -80,9 +80,9 @@ func TestPing_TellsAgentsThatTheQueueIsGone(t *testing.T) {
 		queues := "/v2/organizations/acme/clusters/" + servertest.AcmeClusterID + "/queues"
 		queue := w.ada.Post(queues, fields{"key": "short-lived"}).Want(201).String("id")
 		agent := w.Register(t, fields{"meta_data": []string{"queue=short-lived"}})
-		wantEqual(t, "nothing to do", ping(agent), "")
+		servertest.WantEqual(t, "nothing to do", ping(agent), "")
 		w.ada.Delete(queues + "/" + queue).Want(204)
-		wantAt(t, agent.Get("/v3/ping").Want(200), fields{"action": "disconnect"})
+		servertest.WantAt(t, agent.Get("/v3/ping").Want(200), fields{"action": "disconnect"})
 	})
 }
 
@@ -90,10 +90,10 @@ func TestPing_OfAnAgentThatAcquiresOffersNothing(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		agent := w.Register(t, fields{"ignore_in_dispatches": true, "features": []string{"acquire-job"}})
 		job := w.job("{command: a}")
-		wantEqual(t, "offered", ping(agent), "")
+		servertest.WantEqual(t, "offered", ping(agent), "")
 		taken := agent.Acquire(job).Start()
 		taken.Finish("0")
-		wantEqual(t, "offered after the job", ping(agent), "")
+		servertest.WantEqual(t, "offered after the job", ping(agent), "")
 		agent.Post("/v3/disconnect", nil).Want(200)
 	})
 }
@@ -103,7 +103,7 @@ func TestPing_OfAnAgentThatLeavesAfterItsJobOffersNothing(t *testing.T) {
 		job := w.agent.Acquire(w.job("{command: a}")).Start()
 		w.job("{command: b}")
 		job.Put(job.Path("/finish"), fields{"exit_status": "0", "ignore_agent_in_dispatches": true}).Want(200)
-		wantEqual(t, "offered after the job", ping(w.agent), "")
+		servertest.WantEqual(t, "offered after the job", ping(w.agent), "")
 	})
 }
 
@@ -116,12 +116,12 @@ func TestPing_OffersAnAcceptedJobAgainUntilItIsStarted(t *testing.T) {
 		for range 8 {
 			w.Clock.Advance(30 * time.Second)
 			w.runDue()
-			wantEqual(t, "offered", ping(w.agent), job)
+			servertest.WantEqual(t, "offered", ping(w.agent), job)
 		}
 		taken := w.agent.Accept(job).Start()
-		wantEqual(t, "offered while it runs", ping(w.agent), "")
+		servertest.WantEqual(t, "offered while it runs", ping(w.agent), "")
 		taken.Finish("0")
-		wantAt(t, w.show(job), fields{"state": "passed"})
+		servertest.WantAt(t, w.show(job), fields{"state": "passed"})
 	})
 }
 
@@ -137,8 +137,8 @@ func TestPing_GivesUpAnAcceptedJobThatIsNeverStarted(t *testing.T) {
 				break
 			}
 		}
-		wantAt(t, w.show(job), fields{"state": "failed", "signal_reason": "agent_lost", "detail": "Its agent did not start it in time."})
-		wantEqual(t, "offered", ping(w.agent), "")
+		servertest.WantAt(t, w.show(job), fields{"state": "failed", "signal_reason": "agent_lost", "detail": "Its agent did not start it in time."})
+		servertest.WantEqual(t, "offered", ping(w.agent), "")
 	})
 }
 
@@ -150,11 +150,11 @@ func TestPing_GivesUpAJobThatTheAgentForgot(t *testing.T) {
 		w.Clock.Advance(10 * time.Second)
 		ping(agent)
 		w.runDue()
-		wantAt(t, w.show(job.ID), fields{"state": "accepted"})
+		servertest.WantAt(t, w.show(job.ID), fields{"state": "accepted"})
 		w.Clock.Advance(25 * time.Second)
 		ping(agent)
 		w.runDue()
-		wantAt(t, w.show(job.ID), fields{"state": "failed", "exit_status": -1, "signal_reason": "agent_lost", "detail": "Its agent forgot the job."})
+		servertest.WantAt(t, w.show(job.ID), fields{"state": "failed", "exit_status": -1, "signal_reason": "agent_lost", "detail": "Its agent forgot the job."})
 		job.Get(job.Path("")).Want(401)
 	})
 }

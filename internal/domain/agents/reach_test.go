@@ -38,11 +38,11 @@ func fill(path, job, build string) string {
 }
 
 func TestJobToken_ReachesItsOwnJobAndBuildAlone(t *testing.T) {
-	whileRunning(t, []string{"{command: a, key: first}", "{command: b, key: second}"}, func(t *testing.T, w *running) {
-		neighbour := w.now().String("jobs.1.id")
-		build, job := w.create()
-		w.take(neighbour)
-		w.take(job)
+	servertest.EachRunning(t, []string{"{command: a, key: first}", "{command: b, key: second}"}, func(t *testing.T, w *servertest.RunningBuild) {
+		neighbour := w.Show().String("jobs.1.id")
+		build, job := w.CreateBuild()
+		w.StartJob(neighbour)
+		w.StartJob(job)
 		for _, r := range jobRoutes(w.Server) {
 			if strings.Contains(r.Path, "{job}") {
 				for _, other := range []string{neighbour, job, core.NewID()} {
@@ -61,10 +61,10 @@ func TestJobToken_ReachesItsOwnJobAndBuildAlone(t *testing.T) {
 }
 
 func TestJobToken_DoesNotSpeakForItsAgent(t *testing.T) {
-	whileRunning(t, nil, func(t *testing.T, w *running) {
+	servertest.EachRunning(t, nil, func(t *testing.T, w *servertest.RunningBuild) {
 		for _, r := range w.Routes() {
 			if r.Auth == route.Session {
-				w.Do(r.Method, fill(r.Path, w.job, w.build), nil).Want(http.StatusForbidden)
+				w.Do(r.Method, fill(r.Path, w.Job.ID, w.Build), nil).Want(http.StatusForbidden)
 			}
 		}
 	})
@@ -74,8 +74,8 @@ func TestJobToken_DoesNotSpeakForItsAgent(t *testing.T) {
 var late = []string{"/chunks", "/header_times", "/finish"}
 
 func TestJobToken_IsGoodForNothingWhenTheJobHasEnded(t *testing.T) {
-	whileRunning(t, []string{"{command: a, key: first}", "{command: b, key: second}"}, func(t *testing.T, w *running) {
-		w.end(w.job, 0)
+	servertest.EachRunning(t, []string{"{command: a, key: first}", "{command: b, key: second}"}, func(t *testing.T, w *servertest.RunningBuild) {
+		w.Finish("0")
 	routes:
 		for _, r := range jobRoutes(w.Server) {
 			for _, end := range late {
@@ -83,16 +83,16 @@ func TestJobToken_IsGoodForNothingWhenTheJobHasEnded(t *testing.T) {
 					continue routes
 				}
 			}
-			w.Do(r.Method, fill(r.Path, w.job, w.build), nil).Want(http.StatusUnauthorized)
+			w.Do(r.Method, fill(r.Path, w.Job.ID, w.Build), nil).Want(http.StatusUnauthorized)
 		}
 	})
 }
 
 func TestJobToken_OfAnotherKindIsUnknown(t *testing.T) {
-	whileRunning(t, nil, func(t *testing.T, w *running) {
+	servertest.EachRunning(t, nil, func(t *testing.T, w *servertest.RunningBuild) {
 		for _, r := range jobRoutes(w.Server) {
 			for _, token := range []string{"", "svcaj_", "svcaj_AAAA", servertest.AcmeAgent, servertest.Ada} {
-				w.AsAgent(t, token).Do(r.Method, fill(r.Path, w.job, w.build), nil).Want(http.StatusUnauthorized)
+				w.AsAgent(t, token).Do(r.Method, fill(r.Path, w.Job.ID, w.Build), nil).Want(http.StatusUnauthorized)
 			}
 		}
 	})

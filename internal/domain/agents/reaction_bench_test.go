@@ -27,14 +27,14 @@ const reactionAgents = 1_000
 func benchmarkReaction(b *testing.B, engine db.Engine, jobs, builds int) {
 	s := serve(b, dbtest.New(b, engine), func(time.Duration) time.Duration { return 10 * time.Second })
 	ada := s.As(b, servertest.Ada)
-	ada.Patch(hello, fields{"configuration": fmt.Sprintf("steps: [{command: work, parallelism: %d}]", jobs)}).Want(200)
+	ada.Patch(servertest.HelloPath, fields{"configuration": fmt.Sprintf("steps: [{command: work, parallelism: %d}]", jobs)}).Want(200)
 	r := &reaction{taken: make(chan error), ahead: make(chan struct{}), ended: make(chan error), accepted: map[string]time.Time{}}
 	for _, m := range enlist(b, s.URL, reactionAgents) {
 		go r.work(m)
 	}
 	for b.Loop() {
 		for range builds {
-			ada.Post(hello+"/builds", fields{"commit": "HEAD", "branch": "main"}).Want(201)
+			ada.Post(servertest.HelloPath+"/builds", fields{"commit": "HEAD", "branch": "main"}).Want(201)
 			r.await(b, r.taken, jobs)
 			for range jobs {
 				r.ahead <- struct{}{}

@@ -30,13 +30,13 @@ func TestReplicas_AgreeOnWhenAnAgentWasHeardOf(t *testing.T) {
 			there.Post("/v3/connect", nil).Want(200)
 			runDue(t, w.Server)
 			runDue(t, replica)
-			wantAt(t, w.agentNow(there), fields{"connection_state": "connected"})
-			wantAt(t, w.agentNow(w.agent), fields{"connection_state": "connected"})
+			servertest.WantAt(t, w.agentNow(there), fields{"connection_state": "connected"})
+			servertest.WantAt(t, w.agentNow(w.agent), fields{"connection_state": "connected"})
 
 			w.Clock.Advance(4 * time.Minute)
 			w.agent.Post("/v3/connect", nil).Want(200)
 			runDue(t, w.Server)
-			wantAt(t, w.agentNow(there), fields{"connection_state": "lost"})
+			servertest.WantAt(t, w.agentNow(there), fields{"connection_state": "lost"})
 		}
 	})
 }
@@ -46,11 +46,11 @@ func TestReplicas_AgreeOnWhenATaskIsDue(t *testing.T) {
 		replica := w.SkewedReplica(t, time.Hour)
 		w.ada.Put(acmeAgents+"/"+w.agent.ID+"/pause", fields{"timeout_in_minutes": 5}).Want(204)
 		runDue(t, replica)
-		wantAt(t, w.agentNow(w.agent), fields{"paused": true})
+		servertest.WantAt(t, w.agentNow(w.agent), fields{"paused": true})
 		w.Clock.Advance(5 * time.Minute)
 		w.agent.Post("/v3/connect", nil).Want(200)
 		runDue(t, replica)
-		wantAt(t, w.agentNow(w.agent), fields{"paused": false})
+		servertest.WantAt(t, w.agentNow(w.agent), fields{"paused": false})
 	})
 }
 
@@ -79,7 +79,7 @@ func TestLost_IsNoAgentThatAnotherReplicaHasJustHeardOf(t *testing.T) {
 		t.Error(err)
 	}
 	shown := s.As(t, servertest.Ada).Get(acmeAgents + "/" + agent.ID).Want(200)
-	wantAt(t, shown, fields{"connection_state": "connected"})
+	servertest.WantAt(t, shown, fields{"connection_state": "connected"})
 	heard := 0
 	err = d.Read(t.Context(), func(q *db.Q) error {
 		return q.QueryRow(`SELECT count(*) FROM agent_presence WHERE agent_id = $1`, agent.ID).Scan(&heard)
@@ -114,9 +114,9 @@ func TestPoll_FindsAgentsThatAnotherReplicaPausedOrStopped(t *testing.T) {
 		for _, change := range []struct{ request, want string }{{"pause", "pause"}, {"resume", ""}, {"stop", "disconnect"}} {
 			before := action()
 			replica.As(t, servertest.Ada).Put(acmeAgents+"/"+w.agent.ID+"/"+change.request, fields{}).Want(204)
-			wantEqual(t, "before the poll", action(), before)
+			servertest.WantEqual(t, "before the poll", action(), before)
 			runDue(t, w.Server)
-			wantEqual(t, "after the poll", action(), change.want)
+			servertest.WantEqual(t, "after the poll", action(), change.want)
 		}
 	})
 }
@@ -128,7 +128,7 @@ func TestPoll_FindsAgentsWhoseJobsEndedAtAnotherReplica(t *testing.T) {
 		w.agent.Get("/v3/ping").Want(200)
 		replica.AsAgent(t, w.agent.Token).Put(job.Path("/finish"), fields{"exit_status": "0"}).Want(200)
 		next := w.job("{command: b}")
-		wantEqual(t, "before the poll", strings.TrimSpace(string(w.agent.Get("/v3/ping").Want(200).Body)), "{}")
+		servertest.WantEqual(t, "before the poll", strings.TrimSpace(string(w.agent.Get("/v3/ping").Want(200).Body)), "{}")
 		runDue(t, w.Server)
 		wantOffer(t, w.agent, next)
 	})
@@ -154,7 +154,7 @@ func TestPoll_AsksOneStatementForAFleetAndWakesNobodyWithoutAChange(t *testing.T
 		tally := dbtest.NewTally(w.DB)
 		runDue(t, w.Server)
 		asked := tally.Take()
-		wantEqual(t, "statements about agents", asked.Of("FROM agents a LEFT JOIN jobs j"), 1)
+		servertest.WantEqual(t, "statements about agents", asked.Of("FROM agents a LEFT JOIN jobs j"), 1)
 		ping()
 		if asked := tally.Take(); asked.Total() > 0 {
 			t.Errorf("pings after a poll that found nothing ask:\n%s", asked)

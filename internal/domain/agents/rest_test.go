@@ -24,7 +24,7 @@ func TestAgent_ShowsAllAboutItself(t *testing.T) {
 		})
 		url := w.URL + acmeAgents + "/" + agent.ID
 		now := w.agentNow(agent)
-		wantAt(t, now, fields{
+		servertest.WantAt(t, now, fields{
 			"id": agent.ID, "url": url, "name": "mill-1", "connection_state": "connected", "hostname": "mill", "ip_address": "127.0.0.1", "user_agent": "Go-http-client/1.1",
 			"version": "3.75.1", "os_id": "debian", "arch": "arm64", "queue": "default", "cluster_queue_id": servertest.AcmeQueueID, "creator.name": "boot",
 			"disconnected_at": nil, "lost_at": nil, "stopped_at": nil, "job": nil, "last_job_finished_at": nil, "priority": -2, "meta_data": []string{"os=linux", "queue=default"},
@@ -36,10 +36,10 @@ func TestAgent_ShowsAllAboutItself(t *testing.T) {
 			}
 		}
 		job := agent.Acquire(w.job("{command: a}")).Start()
-		wantAt(t, w.agentNow(agent), fields{"job.id": job.ID, "job.state": "running", "job.agent.id": agent.ID, "last_job_finished_at": nil})
+		servertest.WantAt(t, w.agentNow(agent), fields{"job.id": job.ID, "job.state": "running", "job.agent.id": agent.ID, "last_job_finished_at": nil})
 		job.Finish("0")
 		ended := w.agentNow(agent)
-		wantAt(t, ended, fields{"job": nil})
+		servertest.WantAt(t, ended, fields{"job": nil})
 		if ended.At("last_job_finished_at") == nil {
 			t.Error("it is not shown when the last job finished")
 		}
@@ -50,7 +50,7 @@ func TestAgent_ShowsWhoMadeItsToken(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		token := w.ada.Post("/v2/organizations/acme/clusters/"+servertest.AcmeClusterID+"/tokens", fields{"description": "hers"}).Want(201).String("token")
 		id := w.AsAgent(t, token).Post("/v3/register", fields{}).Want(200).String("id")
-		wantAt(t, w.ada.Get(acmeAgents+"/"+id).Want(200), fields{"creator.id": servertest.AdaID, "creator.name": "Ada", "connection_state": "never_connected", "connected_at": nil})
+		servertest.WantAt(t, w.ada.Get(acmeAgents+"/"+id).Want(200), fields{"creator.id": servertest.AdaID, "creator.name": "Ada", "connection_state": "never_connected", "connected_at": nil})
 	})
 }
 
@@ -79,7 +79,7 @@ func TestAgents_ListThoseThatAreThere(t *testing.T) {
 				return
 			}
 			for i, a := range want {
-				wantEqual(t, query, got[i], a.ID)
+				servertest.WantEqual(t, query, got[i], a.ID)
 			}
 		}
 		want("", first, named, stopping)
@@ -95,7 +95,7 @@ func TestAgents_ListThoseThatAreThere(t *testing.T) {
 		if link := w.ada.Get(acmeAgents + "?per_page=2&hostname=host").Header.Get("Link"); link != "" {
 			t.Errorf("all of it is on one page, and yet there is %s", link)
 		}
-		wantEqual(t, "rival's", w.As(t, servertest.Cy).Get("/v2/organizations/rival/agents").Want(200).Len(""), 0)
+		servertest.WantEqual(t, "rival's", w.As(t, servertest.Cy).Get("/v2/organizations/rival/agents").Want(200).Len(""), 0)
 		w.As(t, servertest.Cy).Get("/v2/organizations/rival/agents/"+first.ID).WantMessage(404, "No agent found")
 	})
 }
@@ -103,20 +103,20 @@ func TestAgents_ListThoseThatAreThere(t *testing.T) {
 func TestAgent_StateFollowsWhatItDoes(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		agent := w.agent
-		wantAt(t, w.agentNow(agent), fields{"connection_state": "connected"})
+		servertest.WantAt(t, w.agentNow(agent), fields{"connection_state": "connected"})
 		agent.Post("/v3/stop", fields{}).Want(200)
 		agent.Post("/v3/stop", fields{}).Want(200)
-		wantAt(t, w.agentNow(agent), fields{"connection_state": "stopping", "stopped_at": nil, "disconnected_at": nil})
-		wantAt(t, agent.Get("/v3/ping").Want(200), fields{"action": "disconnect"})
+		servertest.WantAt(t, w.agentNow(agent), fields{"connection_state": "stopping", "stopped_at": nil, "disconnected_at": nil})
+		servertest.WantAt(t, agent.Get("/v3/ping").Want(200), fields{"action": "disconnect"})
 		agent.Post("/v3/disconnect", nil).Want(200)
 		ended := w.agentNow(agent)
-		wantAt(t, ended, fields{"connection_state": "stopped", "lost_at": nil})
+		servertest.WantAt(t, ended, fields{"connection_state": "stopped", "lost_at": nil})
 		if ended.At("stopped_at") == nil || ended.At("disconnected_at") == nil {
 			t.Errorf("it is not shown when it stopped: %s", ended.Body)
 		}
 		other := w.Register(t, nil)
 		other.Post("/v3/disconnect", nil).Want(200)
-		wantAt(t, w.agentNow(other), fields{"connection_state": "disconnected", "stopped_at": nil})
+		servertest.WantAt(t, w.agentNow(other), fields{"connection_state": "disconnected", "stopped_at": nil})
 	})
 }
 
@@ -124,20 +124,20 @@ func TestStop_LetsTheJobEndUnlessForced(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		job := w.agent.Acquire(w.job("{command: a}")).Start()
 		w.ada.Put(acmeAgents+"/"+w.agent.ID+"/stop", fields{"force": false}).Want(204)
-		wantAt(t, job.Get(job.Path("")).Want(200), fields{"state": "running"})
+		servertest.WantAt(t, job.Get(job.Path("")).Want(200), fields{"state": "running"})
 		w.ada.Put(acmeAgents+"/"+w.agent.ID+"/stop", fields{}).WantMessage(400, "Can only stop connected agents")
 		job.Finish("0")
-		wantAt(t, w.agent.Get("/v3/ping").Want(200), fields{"action": "disconnect"})
-		wantAt(t, w.show(job.ID), fields{"state": "passed"})
+		servertest.WantAt(t, w.agent.Get("/v3/ping").Want(200), fields{"action": "disconnect"})
+		servertest.WantAt(t, w.show(job.ID), fields{"state": "passed"})
 
 		other := w.Register(t, nil)
 		build := w.build("{command: b}", "wait", "{command: c}")
 		forced := other.Acquire(build.String("jobs.0.id")).Start()
 		w.ada.Put(acmeAgents+"/"+other.ID+"/stop", nil).Want(204) // by force unless told otherwise
-		wantAt(t, forced.Get(forced.Path("")).Want(200), fields{"state": "canceling"})
+		servertest.WantAt(t, forced.Get(forced.Path("")).Want(200), fields{"state": "canceling"})
 		forced.Finish("-1")
-		wantAt(t, w.ada.Get(hello+"/builds/"+build.String("id")), fields{"state": "canceled"})
-		wantAt(t, other.Get("/v3/ping").Want(200), fields{"action": "disconnect"})
+		servertest.WantAt(t, w.ada.Get(servertest.HelloPath+"/builds/"+build.String("id")), fields{"state": "canceled"})
+		servertest.WantAt(t, other.Get("/v3/ping").Want(200), fields{"action": "disconnect"})
 	})
 }
 
@@ -146,7 +146,7 @@ func TestStop_GivesBackWhatTheAgentHasNotTaken(t *testing.T) {
 		job := w.job("{command: a}")
 		wantOffer(t, w.agent, job)
 		w.ada.Put(acmeAgents+"/"+w.agent.ID+"/stop", fields{"force": false}).Want(204)
-		wantAt(t, w.show(job), fields{"state": "scheduled"})
+		servertest.WantAt(t, w.show(job), fields{"state": "scheduled"})
 		wantOffer(t, w.Register(t, nil), job)
 	})
 }
@@ -174,29 +174,29 @@ func TestPause_KeepsJobsAwayUntilItEnds(t *testing.T) {
 		w.ada.Put(path+"/resume", fields{}).WantMessage(422, "Agent is not paused")
 		w.ada.Put(path+"/pause", fields{"note": "Disk is full", "timeout_in_minutes": 10}).Want(204)
 		w.ada.Put(path+"/pause", fields{}).WantMessage(422, "Agent is already paused")
-		wantAt(t, w.agentNow(w.agent), fields{
+		servertest.WantAt(t, w.agentNow(w.agent), fields{
 			"connection_state": "connected", "paused": true, "paused_by.id": servertest.AdaID, "paused_note": "Disk is full", "paused_timeout_in_minutes": 10,
 		})
 		job := w.job("{command: a}")
-		wantAt(t, w.agent.Get("/v3/ping").Want(200), fields{"action": "pause", "message": "This agent is paused: Disk is full"})
+		servertest.WantAt(t, w.agent.Get("/v3/ping").Want(200), fields{"action": "pause", "message": "This agent is paused: Disk is full"})
 		w.ada.Put(path+"/resume", fields{}).Want(204)
 		wantOffer(t, w.agent, job)
 
 		// The time of the pause before is that of the next.
 		taken := w.agent.Accept(job).Start()
 		w.ada.Put(path+"/pause", nil).Want(204)
-		wantAt(t, w.agentNow(w.agent), fields{"paused_timeout_in_minutes": 10, "paused_note": nil})
+		servertest.WantAt(t, w.agentNow(w.agent), fields{"paused_timeout_in_minutes": 10, "paused_note": nil})
 		taken.Finish("0")
-		wantAt(t, w.agent.Get("/v3/ping").Want(200), fields{"action": "pause"})
+		servertest.WantAt(t, w.agent.Get("/v3/ping").Want(200), fields{"action": "pause"})
 		for range 3 {
 			w.Clock.Advance(3 * time.Minute)
 			w.agent.Post("/v3/heartbeat", nil).Want(200)
 			w.runDue()
 		}
-		wantAt(t, w.agentNow(w.agent), fields{"paused": true})
+		servertest.WantAt(t, w.agentNow(w.agent), fields{"paused": true})
 		w.Clock.Advance(time.Minute)
 		w.runDue()
-		wantAt(t, w.agentNow(w.agent), fields{"paused": false, "paused_at": nil})
+		servertest.WantAt(t, w.agentNow(w.agent), fields{"paused": false, "paused_at": nil})
 		next := w.job("{command: b}")
 		wantOffer(t, w.agent, next)
 	})
@@ -205,7 +205,7 @@ func TestPause_KeepsJobsAwayUntilItEnds(t *testing.T) {
 func TestPause_IsAtFirstFiveMinutes(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		w.ada.Put(acmeAgents+"/"+w.agent.ID+"/pause", fields{}).Want(204)
-		wantAt(t, w.agentNow(w.agent), fields{"paused_timeout_in_minutes": 5})
+		servertest.WantAt(t, w.agentNow(w.agent), fields{"paused_timeout_in_minutes": 5})
 	})
 }
 
@@ -227,15 +227,15 @@ func TestJob_PausesAndStopsItsOwnAgent(t *testing.T) {
 		job.Post("/v3/pause", fields{"note": "Look into it", "timeout_in_minutes": 60}).Want(200)
 		job.Post("/v3/pause", fields{}).Want(200)
 		job.Post("/v3/pause", fields{"timeout_in_minutes": 0}).Want(422)
-		wantAt(t, w.agentNow(w.agent), fields{"paused": true, "paused_by": nil, "paused_timeout_in_minutes": 60})
+		servertest.WantAt(t, w.agentNow(w.agent), fields{"paused": true, "paused_by": nil, "paused_timeout_in_minutes": 60})
 		job.Post("/v3/resume", nil).Want(200)
 		job.Post("/v3/resume", nil).Want(200)
-		wantAt(t, w.agentNow(w.agent), fields{"paused": false})
+		servertest.WantAt(t, w.agentNow(w.agent), fields{"paused": false})
 		job.Post("/v3/stop", fields{}).Want(200)
-		wantAt(t, w.agentNow(w.agent), fields{"connection_state": "stopping"})
-		wantAt(t, job.Get(job.Path("")).Want(200), fields{"state": "running"})
+		servertest.WantAt(t, w.agentNow(w.agent), fields{"connection_state": "stopping"})
+		servertest.WantAt(t, job.Get(job.Path("")).Want(200), fields{"state": "running"})
 		job.Post("/v3/stop", fields{"force": true}).Want(200)
-		wantAt(t, job.Get(job.Path("")).Want(200), fields{"state": "canceling"})
+		servertest.WantAt(t, job.Get(job.Path("")).Want(200), fields{"state": "canceling"})
 		job.Finish("-1")
 		job.Post("/v3/resume", nil).Want(401)
 	})

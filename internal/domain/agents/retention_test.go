@@ -3,6 +3,8 @@ package agents_test
 import (
 	"testing"
 	"time"
+
+	"stackyard/internal/app/server/servertest"
 )
 
 func TestRetention_RemovesAgentsThatHaveBeenGoneForLong(t *testing.T) {
@@ -20,6 +22,6 @@ func TestRetention_RemovesAgentsThatHaveBeenGoneForLong(t *testing.T) {
 		w.runDue()
 		w.ada.Get(acmeAgents + "/" + gone.ID).Want(404)
 		w.agentNow(w.agent)
-		wantAt(t, w.show(job), fields{"state": "passed", "agent": nil})
+		servertest.WantAt(t, w.show(job), fields{"state": "passed", "agent": nil})
 	})
 }

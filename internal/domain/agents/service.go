@@ -8,9 +8,6 @@ import (
 	"stackyard/internal/domain/builds"
 	"stackyard/internal/domain/clusters"
 	"stackyard/internal/domain/dispatch"
-	"stackyard/internal/domain/joblog"
-	"stackyard/internal/domain/pipelines"
-	"stackyard/internal/platform/blob"
 	"stackyard/internal/platform/bus"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
@@ -23,19 +20,13 @@ type Service struct {
 	db           *db.DB
 	dir          *identity.Directory
 	bus          *bus.Bus
-	blobs        *blob.Store
-	clusters     *clusters.Service
-	pipelines    *pipelines.Service
 	builds       *builds.Service
-	logs         *joblog.Service
 	dispatch     *dispatch.Dispatcher
 	public       core.PublicURL
 	clock        core.Clock
 	log          *slog.Logger
 	signer       signer
 	acquisitions acquisitions
-	links        links
-	signing      *signingKeys
 	Settings
 
 	roster          roster
@@ -50,15 +41,10 @@ type Parts struct {
 	DB        *db.DB
 	Directory *identity.Directory
 	Bus       *bus.Bus
-	Blobs     *blob.Store
-	Clusters  *clusters.Service
-	Pipelines *pipelines.Service
 	Builds    *builds.Service
-	Logs      *joblog.Service
 	Dispatch  *dispatch.Dispatcher
 	Key       seal.Key
 	Public    core.PublicURL
-	Content   core.PublicURL // where files are fetched; empty: at Public
 	Clock     core.Clock
 	Log       *slog.Logger
 	Settings
@@ -81,12 +67,10 @@ const (
 // New returns the service of the agents in a database.
 func New(p Parts) *Service {
 	s := &Service{
-		db: p.DB, dir: p.Directory, bus: p.Bus, blobs: p.Blobs, clusters: p.Clusters, pipelines: p.Pipelines, builds: p.Builds, logs: p.Logs, dispatch: p.Dispatch,
+		db: p.DB, dir: p.Directory, bus: p.Bus, builds: p.Builds, dispatch: p.Dispatch,
 		public: p.Public, clock: p.Clock, log: p.Log,
 		signer:       newSigner(p.Key),
 		acquisitions: newAcquisitions(p.Key),
-		links:        newLinks(p.Key, p.Public, p.Content, p.Clock),
-		signing:      &signingKeys{db: p.DB, seal: p.Key, clock: p.Clock},
 		Settings:     p.Settings,
 		roster:       newRoster(),
 		presence:     presence{steady: p.Clock()},

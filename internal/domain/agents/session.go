@@ -163,6 +163,19 @@ func (s *Service) authenticateJob(ctx context.Context, text string) (*identity.A
 	return &who, nil
 }
 
+// Agent returns an agent that has a session, from memory unless it may have changed.
+func (s *Service) Agent(ctx context.Context, orgID, agentID string) (*Agent, error) {
+	e, err := s.sessionOf(ctx, orgID, agentID)
+	if err != nil {
+		return nil, err
+	}
+	now, _, err := s.current(ctx, e)
+	if err != nil {
+		return nil, err
+	}
+	return now.Agent, nil
+}
+
 // sessionOf returns the session of an agent, whose row is read when it is not remembered.
 func (s *Service) sessionOf(ctx context.Context, orgID, agentID string) (*session, error) {
 	if e := s.roster.ofAgent(agentID); e != nil {

@@ -11,23 +11,23 @@ import (
 func (s *Service) sessionRoutes() []route.Route {
 	return []route.Route{
 		{
-			Method: http.MethodPost, Path: agentPath + "/register", Tag: agentTag, Summary: "Register an agent",
+			Method: http.MethodPost, Path: APIPath + "/register", Tag: agentTag, Summary: "Register an agent",
 			Description: "The answer has the token for all that the agent says from then on.",
 			Auth:        route.Registration,
 			Handler:     route.DoBody(s.postRegister),
 		},
 		{
-			Method: http.MethodPost, Path: agentPath + "/connect", Tag: agentTag, Summary: "Connect a registered agent",
+			Method: http.MethodPost, Path: APIPath + "/connect", Tag: agentTag, Summary: "Connect a registered agent",
 			Auth:    route.Session,
 			Handler: route.On(s.loadSpeaking, s.postConnect),
 		},
 		{
-			Method: http.MethodPost, Path: agentPath + "/heartbeat", Tag: agentTag, Summary: "Say that the agent is alive",
+			Method: http.MethodPost, Path: APIPath + "/heartbeat", Tag: agentTag, Summary: "Say that the agent is alive",
 			Auth:    route.Session,
 			Handler: route.OnBody(s.loadSpeaking, s.postHeartbeat),
 		},
 		{
-			Method: http.MethodPost, Path: agentPath + "/disconnect", Tag: agentTag, Summary: "Disconnect an agent",
+			Method: http.MethodPost, Path: APIPath + "/disconnect", Tag: agentTag, Summary: "Disconnect an agent",
 			Description: "The agent's token is good for nothing afterwards but for saying so again.",
 			Auth:        route.Session,
 			Handler:     route.Do(s.postDisconnect),
@@ -76,11 +76,11 @@ func (s *Service) postRegister(r *route.Request, said registration) (registeredV
 	}, err
 }
 
-// emptyView is for answers that agents ignore.
-type emptyView struct{}
+// An EmptyView is the body of responses that agents do not read.
+type EmptyView struct{}
 
-func (s *Service) postConnect(r *route.Request, a speaking) (emptyView, error) {
-	return emptyView{}, s.connect(r.Context(), a.Agent)
+func (s *Service) postConnect(r *route.Request, a speaking) (EmptyView, error) {
+	return EmptyView{}, s.connect(r.Context(), a.Agent)
 }
 
 type heartbeatSent struct {
@@ -100,6 +100,6 @@ func (s *Service) postHeartbeat(r *route.Request, a speaking, beat heartbeatSent
 	return heartbeatView{SentAt: beat.SentAt, ReceivedAt: core.At(s.clock())}, nil
 }
 
-func (s *Service) postDisconnect(r *route.Request) (emptyView, error) {
-	return emptyView{}, s.disconnect(r.Context(), r.Org.ID, r.Session.AgentID)
+func (s *Service) postDisconnect(r *route.Request) (EmptyView, error) {
+	return EmptyView{}, s.disconnect(r.Context(), r.Org.ID, r.Session.AgentID)
 }

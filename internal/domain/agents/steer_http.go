@@ -12,16 +12,16 @@ import (
 func (s *Service) steerRoutes() []route.Route {
 	routes := []route.Route{
 		{
-			Path: agentPath + "/stop", Summary: "Stop the agent that the token is of",
+			Path: APIPath + "/stop", Summary: "Stop the agent that the token is of",
 			Description: "It takes no more jobs. The job that it has goes on, unless force is true.",
 			Handler:     route.OnBody(s.loadSteered, s.postStop),
 		},
 		{
-			Path: agentPath + "/pause", Summary: "Pause the agent that the token is of",
+			Path: APIPath + "/pause", Summary: "Pause the agent that the token is of",
 			Handler: route.OnBody(s.loadSteered, s.postPause),
 		},
 		{
-			Path: agentPath + "/resume", Summary: "Resume the agent that the token is of",
+			Path: APIPath + "/resume", Summary: "Resume the agent that the token is of",
 			Handler: route.On(s.loadSteered, s.postResume),
 		},
 	}
@@ -35,7 +35,7 @@ func (s *Service) steerRoutes() []route.Route {
 // of.
 func (s *Service) loadSteered(r *route.Request) (agentID string, err error) {
 	if r.Session.JobID != "" {
-		h, err := s.loadOwnHolding(r)
+		h, err := s.LoadOwnJob(r)
 		return h.AgentID, err
 	}
 	a, err := s.loadSpeaking(r)
@@ -52,8 +52,8 @@ type ownStop struct {
 	Force bool `json:"force"`
 }
 
-func (s *Service) postStop(r *route.Request, agentID string, body ownStop) (emptyView, error) {
-	return emptyView{}, s.stop(r.Context(), r.Org.ID, agentID, body.Force, whenever)
+func (s *Service) postStop(r *route.Request, agentID string, body ownStop) (EmptyView, error) {
+	return EmptyView{}, s.stop(r.Context(), r.Org.ID, agentID, body.Force, whenever)
 }
 
 type ownPause struct {
@@ -69,14 +69,14 @@ func (p ownPause) minutes() *int {
 	return &p.Minutes.Value
 }
 
-func (s *Service) postPause(r *route.Request, agentID string, body ownPause) (emptyView, error) {
+func (s *Service) postPause(r *route.Request, agentID string, body ownPause) (EmptyView, error) {
 	var problems core.Problems
 	if checkPause(&problems, body.Note, body.minutes()); len(problems) > 0 {
-		return emptyView{}, core.Errorf(core.Unprocessable, "%s %s", problems[0].Field, problems[0].Code)
+		return EmptyView{}, core.Errorf(core.Unprocessable, "%s %s", problems[0].Field, problems[0].Code)
 	}
-	return emptyView{}, s.pause(r.Context(), r.Org.ID, agentID, nil, body.Note, body.minutes(), whenever)
+	return EmptyView{}, s.pause(r.Context(), r.Org.ID, agentID, nil, body.Note, body.minutes(), whenever)
 }
 
-func (s *Service) postResume(r *route.Request, agentID string) (emptyView, error) {
-	return emptyView{}, s.resume(r.Context(), r.Org.ID, agentID, whenever)
+func (s *Service) postResume(r *route.Request, agentID string) (EmptyView, error) {
+	return EmptyView{}, s.resume(r.Context(), r.Org.ID, agentID, whenever)
 }

@@ -168,7 +168,7 @@ func TestStream_EndsWhereTheAgentAsksElsewhere(t *testing.T) {
 		second := w.stream(w.agent)
 		second.want("resume")
 		first.wantEnd(0)
-		wantEqual(t, "offered", ping(w.agent), "")
+		servertest.WantEqual(t, "offered", ping(w.agent), "")
 		second.wantEnd(0)
 		job := w.job("{command: a}")
 		third := w.stream(w.agent)

@@ -1,0 +1,117 @@
+package agents
+
+import (
+	"time"
+
+	"stackyard/internal/domain/builds"
+	"stackyard/internal/domain/pipelines"
+	"stackyard/internal/platform/core"
+	"stackyard/internal/platform/db"
+	"stackyard/internal/platform/route"
+	"stackyard/internal/rules/flow"
+)
+
+const noJob = "No job found"
+
+// lateFor is how long after the end of a job its agent can still send log chunks and report again how the
+// job ended.
+const lateFor = 5 * time.Minute
+
+// ErrOtherBuild refuses a job token on a path of another build than the job's own.
+var ErrOtherBuild = core.Errorf(core.Forbidden, "This token is for a job of another build")
+
+var (
+	errOtherJob = core.Errorf(core.Forbidden, "This token is for another job")
+	errNotTaken = core.Errorf(core.Forbidden, "The job is offered to this agent, which has not accepted it")
+	errNotHeld  = core.Errorf(core.Unauthorized, "The job is not this agent's, or has ended")
+)
+
+// LoadJob returns the job that the path names. The request must carry the token of that job or of the
+// agent that has accepted it, and the job must not have ended.
+func (s *Service) LoadJob(r *route.Request) (builds.Holding, error) {
+	return s.loadJob(r, func(builds.Holding) bool { return false })
+}
+
+// LoadRecentJob is LoadJob for requests that are also accepted for lateFor after the job has ended.
+func (s *Service) LoadRecentJob(r *route.Request) (builds.Holding, error) {
+	return s.loadJob(r, func(h builds.Holding) bool { return s.clock().Sub(h.FinishedAt) <= lateFor })
+}
+
+// loadJob checks the request against the job that its path names. acceptEnded decides about jobs that have ended.
+func (s *Service) loadJob(r *route.Request, acceptEnded func(builds.Holding) bool) (h builds.Holding, err error) {
+	id, err := r.PathID("job", noJob)
+	if err != nil {
+		return h, err
+	}
+	if own := r.Session.JobID; own != "" && own != id {
+		return h, errOtherJob
+	}
+	err = s.db.Read(r.Context(), func(q *db.Q) (err error) {
+		h, err = builds.HoldingOf(q, r.Org.ID, id)
+		return err
+	})
+	if err != nil {
+		return h, err
+	}
+	switch {
+	case h.AgentID != r.Session.AgentID && r.Session.JobID == "":
+		return h, core.Errorf(core.Forbidden, "The job is not this agent's")
+	case h.AgentID != r.Session.AgentID, h.State.Ended() && !acceptEnded(h):
+		return h, errNotHeld
+	case h.State == flow.Assigned: // it can still be assigned to another agent
+		return h, errNotTaken
+	}
+	return h, nil
+}
+
+// LoadJobOfBuild returns the caller's job, as LoadOwnJob does, on a path that names the job's build.
+func (s *Service) LoadJobOfBuild(r *route.Request) (h builds.Holding, err error) {
+	id, err := r.PathID("build", "No build found")
+	if err != nil {
+		return h, err
+	}
+	if h, err = s.LoadOwnJob(r); err != nil {
+		return h, err
+	}
+	if h.BuildID != id {
+		return h, ErrOtherBuild
+	}
+	return h, nil
+}
+
+// LoadOwnJob returns the caller's job on a path that names none: the job of the job token, or the job that
+// the agent of the session token has accepted.
+func (s *Service) LoadOwnJob(r *route.Request) (h builds.Holding, err error) {
+	err = s.db.Read(r.Context(), func(q *db.Q) (err error) {
+		if r.Session.JobID == "" {
+			h, err = builds.HeldBy(q, r.Org.ID, r.Session.AgentID)
+			return err
+		}
+		h, err = builds.HoldingOf(q, r.Org.ID, r.Session.JobID)
+		return err
+	})
+	if core.KindOf(err) == core.NotFound || err == nil && (h.AgentID != r.Session.AgentID || h.State.Ended() || h.State == flow.Assigned) {
+		err = errNotHeld
+	}
+	return h, err
+}
+
+// A FullJob is a job with its build and its pipeline.
+type FullJob struct {
+	Job      *builds.Job
+	Build    *builds.Build
+	Pipeline *pipelines.Pipeline
+}
+
+// LoadFullJob is LoadJob for handlers that also need the job's build and pipeline.
+func (s *Service) LoadFullJob(r *route.Request) (full FullJob, err error) {
+	h, err := s.LoadJob(r)
+	if err != nil {
+		return full, err
+	}
+	err = s.db.Read(r.Context(), func(q *db.Q) (err error) {
+		full.Job, full.Build, full.Pipeline, err = builds.Whole(q, r.Org.ID, h.JobID)
+		return err
+	})
+	return full, err
+}

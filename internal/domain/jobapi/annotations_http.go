@@ -1,0 +1,81 @@
+package jobapi
+
+import (
+	"net/http"
+
+	"stackyard/internal/domain/agents"
+	"stackyard/internal/domain/builds"
+	"stackyard/internal/platform/core"
+	"stackyard/internal/platform/route"
+)
+
+func (s *Service) annotationRoutes() []route.Route {
+	return []route.Route{
+		{
+			Method: http.MethodPost, Path: agents.JobPath + "/annotations", Tag: agents.JobTag, Summary: "Annotate the job's build, or the job",
+			Description: "There is one annotation for each context: annotating again replaces it, or with append adds to it; without a body, only its style and priority change.",
+			Auth:        route.Job,
+			Handler:     route.OnBody(s.agents.LoadJob, s.postAnnotation),
+		},
+		{
+			Method: http.MethodDelete, Path: agents.JobPath + "/annotations/{context}", Tag: agents.JobTag, Summary: "Remove an annotation of the job's build, or of the job",
+			Query:   []route.Param{{Name: "scope", Doc: "build or job; build unless given."}},
+			Auth:    route.Job,
+			Errors:  []int{http.StatusUnprocessableEntity},
+			Handler: route.On(s.agents.LoadJob, s.deleteAnnotation),
+		},
+	}
+}
+
+type jobAnnotationCreate struct {
+	Body     route.Opt[string]       `json:"body" doc:"Markdown, with HTML in it if wanted; up to 1 MiB."`
+	Context  string                  `json:"context" doc:"What tells annotations apart; default unless given."`
+	Style    route.Opt[builds.Style] `json:"style"`
+	Append   bool                    `json:"append" doc:"Whether to add to the body there is instead of replacing it."`
+	Priority route.Opt[int]          `json:"priority" doc:"1 to 10, 3 unless given; high ones come first."`
+	Scope    string                  `json:"scope" doc:"build or job; build unless given."`
+}
+
+func (c jobAnnotationCreate) note() builds.Note {
+	n := builds.Note{Context: c.Context, Append: c.Append}
+	if c.Body.Set && !c.Body.Null {
+		n.Body = &c.Body.Value
+	}
+	if c.Style.Value != "" {
+		n.Style = &c.Style.Value
+	}
+	if c.Priority.Value != 0 {
+		n.Priority = &c.Priority.Value
+	}
+	return n
+}
+
+func (s *Service) postAnnotation(r *route.Request, h builds.Holding, body jobAnnotationCreate) (agents.EmptyView, error) {
+	jobID, err := annotated(h, body.Scope)
+	if err != nil {
+		return agents.EmptyView{}, err
+	}
+	_, err = s.builds.Annotate(r.Context(), r.Org.ID, h.BuildID, jobID, body.note())
+	return agents.EmptyView{}, err
+}
+
+// deleteAnnotation answers alike whether there was an annotation or not: who asks again after a lost
+// answer has what they wanted.
+func (s *Service) deleteAnnotation(r *route.Request, h builds.Holding) (agents.EmptyView, error) {
+	jobID, err := annotated(h, r.FormQuery("scope"))
+	if err != nil {
+		return agents.EmptyView{}, err
+	}
+	return agents.EmptyView{}, s.builds.RemoveAnnotation(r.Context(), r.Org.ID, h.BuildID, jobID, r.PathValue("context"))
+}
+
+// annotated returns the job that an annotation is about, "" for the whole build.
+func annotated(h builds.Holding, scope string) (jobID string, err error) {
+	switch scope {
+	case "", "build":
+		return "", nil
+	case "job":
+		return h.JobID, nil
+	}
+	return "", core.Errorf(core.Unprocessable, "The scope of an annotation is build or job, not %q", scope)
+}

@@ -1,0 +1,262 @@
+package jobapi
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"stackyard/internal/domain/agents"
+	"stackyard/internal/domain/builds"
+	"stackyard/internal/platform/core"
+	"stackyard/internal/platform/route"
+)
+
+func (s *Service) artifactRoutes() []route.Route {
+	return []route.Route{
+		{
+			Method: http.MethodPost, Path: agents.JobPath + "/artifacts", Tag: agents.JobTag, Summary: "Announce artifacts of the job",
+			Description: "Answers with where to send their bytes. The same batch again has the answer that it had.",
+			Auth:        route.Job,
+			Handler:     route.OnBody(s.agents.LoadJob, s.postArtifacts),
+		},
+		{
+			Method: http.MethodPut, Path: agents.JobPath + "/artifacts", Tag: agents.JobTag, Summary: "Tell what became of artifacts of the job",
+			Auth:    route.Job,
+			Handler: route.OnBody(s.agents.LoadJob, s.putArtifacts),
+		},
+		{
+			Method: http.MethodGet, Path: agents.BuildPath + "/artifacts/search", Tag: agents.JobTag, Summary: "Search artifacts of the job's build",
+			Description: "Newest first, and of each path only the newest unless include_duplicates is set.",
+			Query: []route.Param{
+				{Name: "query", Doc: "The path; * stands for anything, slashes included."},
+				{Name: "scope", Doc: "The key or label of a step, or the id of a job."},
+				{Name: "state", Doc: "The state of the artifacts, such as finished."},
+				{Name: "include_retried_jobs", Type: "boolean", Doc: "Whether to search those of jobs that were tried again."},
+				{Name: "include_duplicates", Type: "boolean", Doc: "Whether to answer with all artifacts of a path."},
+			},
+			Errors:  []int{http.StatusUnprocessableEntity},
+			Auth:    route.Job,
+			Handler: route.On(s.agents.LoadJobOfBuild, s.searchArtifacts),
+		},
+	}
+}
+
+type artifactBatch struct {
+	ID                 string              `json:"id" doc:"Given by whoever sends it: the same batch twice is noted once."`
+	UploadDestination  string              `json:"upload_destination" doc:"The agent's own place for the bytes; empty: they are sent to the server."`
+	MultipartSupported bool                `json:"multipart_supported"`
+	Artifacts          []artifactAnnounced `json:"artifacts"`
+}
+
+type artifactAnnounced struct {
+	Path        string `json:"path"`
+	FileSize    int64  `json:"file_size"`
+	SHA1Sum     string `json:"sha1sum"`
+	SHA256Sum   string `json:"sha256sum"`
+	ContentType string `json:"content_type"`
+	URL         string `json:"url" doc:"Where the bytes are, with an upload_destination."`
+}
+
+// artifacts returns what the batch tells of.
+func (b artifactBatch) artifacts() []builds.Artifact {
+	list := make([]builds.Artifact, len(b.Artifacts))
+	for i, a := range b.Artifacts {
+		list[i] = builds.Artifact{
+			Path: a.Path, FileSize: a.FileSize, SHA1: a.SHA1Sum, SHA256: a.SHA256Sum, MimeType: a.ContentType,
+			Destination: b.UploadDestination, Parts: 1,
+		}
+		if b.UploadDestination != "" {
+			list[i].Location = a.URL
+		} else if b.MultipartSupported {
+			list[i].Parts = partsOf(a.FileSize)
+		}
+	}
+	return list
+}
+
+type artifactInstructionsView struct {
+	ID                      string                       `json:"id"`
+	ArtifactIDs             []string                     `json:"artifact_ids" doc:"In the order of the batch."`
+	UploadInstructions      *artifactFormView            `json:"upload_instructions,omitempty"`
+	PerArtifactInstructions map[string]artifactPartsView `json:"per_artifact_instructions,omitempty" doc:"By artifact id, for files that come in parts."`
+}
+
+// artifactFormView says how to send a file in a form, whose fields are data and last the file.
+type artifactFormView struct {
+	Action artifactFormActionView `json:"action"`
+	Data   map[string]string      `json:"data"`
+}
+
+type artifactFormActionView struct {
+	URL       string `json:"url"`
+	Method    string `json:"method"`
+	Path      string `json:"path"`
+	FileInput string `json:"file_input"`
+}
+
+// artifactPartsView says where to send the parts of a file.
+type artifactPartsView struct {
+	Actions []artifactPartView `json:"actions"`
+}
+
+type artifactPartView struct {
+	URL        string `json:"url"`
+	Method     string `json:"method"`
+	PartNumber int    `json:"part_number"`
+}
+
+func (s *Service) postArtifacts(r *route.Request, h builds.Holding, body artifactBatch) (artifactInstructionsView, error) {
+	made, err := s.builds.AddArtifacts(r.Context(), r.Org.ID, h.JobID, body.ID, body.artifacts())
+	if err != nil {
+		return artifactInstructionsView{}, err
+	}
+	links := s.links.toward(r)
+	v := artifactInstructionsView{ID: body.ID, ArtifactIDs: make([]string, len(made))}
+	for i, a := range made {
+		v.ArtifactIDs[i] = a.ID
+		if a.Kept() && a.Parts > 1 {
+			if v.PerArtifactInstructions == nil {
+				v.PerArtifactInstructions = make(map[string]artifactPartsView)
+			}
+			v.PerArtifactInstructions[a.ID] = partsView(links, a)
+		}
+	}
+	if body.UploadDestination == "" {
+		form := formView(links, h.JobID, body.ID)
+		v.UploadInstructions = &form
+	}
+	return v, nil
+}
+
+// formView says how to send any file of a batch: agents fill in its path.
+func formView(l links, jobID, batchID string) artifactFormView {
+	batchID, _ = core.ParseID(batchID)
+	to := l.public.To(filesPath, formSegment)
+	path := to
+	if u, err := url.Parse(to); err == nil {
+		path = u.Path
+	}
+	data := map[string]string{"job": jobID, "batch": batchID, "path": "${artifact:path}"}
+	for name, values := range l.sign(uploadFor, formSegment, jobID, batchID) {
+		data[name] = values[0]
+	}
+	return artifactFormView{
+		Action: artifactFormActionView{URL: to, Method: http.MethodPost, Path: path, FileInput: fileField},
+		Data:   data,
+	}
+}
+
+func partsView(l links, a builds.Artifact) artifactPartsView {
+	v := artifactPartsView{Actions: make([]artifactPartView, a.Parts)}
+	for i := range v.Actions {
+		number := strconv.Itoa(i + 1)
+		v.Actions[i] = artifactPartView{
+			URL:        l.to(uploadFor, filesPath, a.ID, partsSegment, number),
+			Method:     http.MethodPut,
+			PartNumber: i + 1,
+		}
+	}
+	return v
+}
+
+type artifactUpdates struct {
+	Artifacts []artifactUpdate `json:"artifacts"`
+}
+
+type artifactUpdate struct {
+	ID             string               `json:"id"`
+	State          builds.ArtifactState `json:"state" doc:"finished or error."`
+	MultipartETags []artifactPartETag   `json:"multipart_etags" doc:"What was answered for each part."`
+}
+
+type artifactPartETag struct {
+	PartNumber int    `json:"part_number"`
+	ETag       string `json:"etag"`
+}
+
+func (s *Service) putArtifacts(r *route.Request, h builds.Holding, body artifactUpdates) (agents.EmptyView, error) {
+	states := make(map[string]builds.ArtifactState, len(body.Artifacts))
+	for _, u := range body.Artifacts {
+		if u.State != builds.ArtifactFinished && u.State != builds.ArtifactError {
+			return agents.EmptyView{}, core.Errorf(core.Unprocessable, "The state of an artifact becomes finished or error, not %q", u.State)
+		}
+		states[u.ID] = u.State
+	}
+	ids := make([]string, 0, len(states))
+	for id := range states {
+		ids = append(ids, id)
+	}
+	list, err := s.builds.ArtifactsOf(r.Context(), r.Org.ID, h.JobID, ids)
+	if err != nil {
+		return agents.EmptyView{}, err
+	}
+	if len(list) < len(ids) {
+		return agents.EmptyView{}, core.Errorf(core.NotFound, "The job has no artifact with one of these ids")
+	}
+	if err := s.allArrived(r.Context(), list, body.Artifacts); err != nil {
+		return agents.EmptyView{}, err
+	}
+	return agents.EmptyView{}, s.builds.MoveArtifacts(r.Context(), r.Org.ID, h.JobID, states)
+}
+
+// allArrived looks after the bytes of artifacts that are about to be finished.
+func (s *Service) allArrived(ctx context.Context, list []builds.Artifact, updates []artifactUpdate) error {
+	byID := make(map[string]builds.Artifact, len(list))
+	for _, a := range list {
+		byID[a.ID] = a
+	}
+	for _, u := range updates {
+		a := byID[u.ID]
+		if u.State != builds.ArtifactFinished || a.State == builds.ArtifactFinished || !a.Kept() {
+			continue
+		}
+		receipts := make(map[int]string, len(u.MultipartETags))
+		for _, part := range u.MultipartETags {
+			receipts[part.PartNumber] = strings.Trim(part.ETag, `"`)
+		}
+		if err := s.arrived(ctx, a, receipts); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+type foundArtifactView struct {
+	ID                string    `json:"id"`
+	JobID             string    `json:"job_id"`
+	Path              string    `json:"path"`
+	URL               string    `json:"url" doc:"Where the bytes are; good for a while."`
+	FileSize          int64     `json:"file_size"`
+	SHA1Sum           string    `json:"sha1sum"`
+	SHA256Sum         string    `json:"sha256sum"`
+	UploadDestination string    `json:"upload_destination,omitempty"`
+	CreatedAt         core.Time `json:"created_at"`
+}
+
+func (s *Service) searchArtifacts(r *route.Request, h builds.Holding) ([]foundArtifactView, error) {
+	search := builds.ArtifactSearch{Query: r.FormQuery("query"), Scope: r.FormQuery("scope"), State: r.FormQuery("state")}
+	var err error
+	if search.Retried, err = r.Flag("include_retried_jobs", false); err != nil {
+		return nil, err
+	}
+	if search.Duplicates, err = r.Flag("include_duplicates", false); err != nil {
+		return nil, err
+	}
+	found, err := s.builds.SearchArtifacts(r.Context(), r.Org.ID, h.BuildID, search)
+	if err != nil {
+		return nil, err
+	}
+	links := s.links.toward(r)
+	views := make([]foundArtifactView, len(found))
+	for i, a := range found {
+		views[i] = foundArtifactView{
+			ID: a.ID, JobID: a.JobID, Path: a.Path, FileSize: a.FileSize, SHA1Sum: a.SHA1, SHA256Sum: a.SHA256,
+			URL:               links.addressOf(a, downloadFor),
+			UploadDestination: a.Destination,
+			CreatedAt:         core.At(a.CreatedAt),
+		}
+	}
+	return views, nil
+}

@@ -1,0 +1,60 @@
+package jobapi
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+
+	"stackyard/internal/domain/agents"
+	"stackyard/internal/domain/builds"
+	"stackyard/internal/domain/joblog"
+	"stackyard/internal/platform/core"
+	"stackyard/internal/platform/route"
+)
+
+// logRoutes take what jobs print, also for a while after they have ended. An agent that is refused loses
+// what it has sent, so nobody is told to slow down here.
+func (s *Service) logRoutes() []route.Route {
+	return []route.Route{
+		{
+			Method: http.MethodPost, Path: agents.JobPath + "/chunks", Tag: agents.JobTag, Summary: "Add to the job's log",
+			Description: "The body is bytes, gzipped as Content-Encoding says. Chunks may come in any order, and twice. What comes after the log was deleted is dropped.",
+			Query:       joblog.ChunkParams,
+			Errors:      []int{http.StatusRequestEntityTooLarge},
+			Auth:        route.Job,
+			Handler:     route.On(s.agents.LoadRecentJob, s.postChunk),
+		},
+		{
+			Method: http.MethodPost, Path: agents.JobPath + "/header_times", Tag: agents.JobTag, Summary: "Tell when sections of the job's log began",
+			Auth:    route.Job,
+			Handler: route.OnBody(s.agents.LoadRecentJob, s.postHeaderTimes),
+		},
+	}
+}
+
+// logOf is the log of a job.
+func logOf(r *route.Request, h builds.Holding) joblog.Job {
+	return joblog.Job{OrganizationID: r.Org.ID, PipelineID: h.PipelineID, BuildID: h.BuildID, ID: h.JobID}
+}
+
+func (s *Service) postChunk(r *route.Request, h builds.Holding) (agents.EmptyView, error) {
+	return agents.EmptyView{}, s.logs.Receive(r, logOf(r, h))
+}
+
+type headerTimesSet struct {
+	HeaderTimes map[string]string `json:"header_times" doc:"Times in RFC 3339, by the running number of the section."`
+}
+
+func (s *Service) postHeaderTimes(r *route.Request, h builds.Holding, body headerTimesSet) (agents.EmptyView, error) {
+	times := make(map[int]time.Time, len(body.HeaderTimes))
+	for number, text := range body.HeaderTimes {
+		n, err := strconv.Atoi(number)
+		if err != nil {
+			return agents.EmptyView{}, core.Errorf(core.Unprocessable, "%q in header_times is not the number of a section", number)
+		}
+		if times[n], err = time.Parse(time.RFC3339Nano, text); err != nil {
+			return agents.EmptyView{}, core.Errorf(core.Unprocessable, "%q in header_times is not a time such as 2026-01-02T03:04:05Z", text)
+		}
+	}
+	return agents.EmptyView{}, s.logs.SetHeaderTimes(r.Context(), logOf(r, h), times)
+}

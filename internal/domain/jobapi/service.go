@@ -1,0 +1,69 @@
+// Package jobapi serves what a running job requests over the agent API: artifacts, log chunks, meta-data,
+// annotations, step changes, pipeline uploads, secrets and clone tokens.
+//
+// Package agents authenticates each request: it loads the job of the token and refuses other jobs. Bytes of
+// artifacts are sent and fetched at signed URLs (signedurl.go) that need no token and expire. Each part of an
+// artifact is one blob, and is stored only if its size and checksum match (receive.go).
+//
+// The package stores no rows: builds keeps the records of artifacts, annotations, meta-data and uploads,
+// joblog the logs.
+package jobapi
+
+import (
+	"log/slog"
+	"slices"
+
+	"stackyard/internal/domain/agents"
+	"stackyard/internal/domain/builds"
+	"stackyard/internal/domain/clusters"
+	"stackyard/internal/domain/joblog"
+	"stackyard/internal/domain/pipelines"
+	"stackyard/internal/platform/blob"
+	"stackyard/internal/platform/core"
+	"stackyard/internal/platform/route"
+	"stackyard/internal/platform/seal"
+)
+
+// Service handles requests of running jobs.
+type Service struct {
+	agents    *agents.Service
+	blobs     *blob.Store
+	builds    *builds.Service
+	clusters  *clusters.Service
+	logs      *joblog.Service
+	pipelines *pipelines.Service
+	public    core.PublicURL
+	log       *slog.Logger
+	links     links
+}
+
+// Parts are the dependencies of a Service.
+type Parts struct {
+	Agents    *agents.Service
+	Blobs     *blob.Store
+	Builds    *builds.Service
+	Clusters  *clusters.Service
+	Logs      *joblog.Service
+	Pipelines *pipelines.Service
+	Key       seal.Key
+	Public    core.PublicURL
+	Content   core.PublicURL // where artifacts are downloaded; empty: Public
+	Clock     core.Clock
+	Log       *slog.Logger
+}
+
+// New returns a Service.
+func New(p Parts) *Service {
+	return &Service{
+		agents: p.Agents, blobs: p.Blobs, builds: p.Builds, clusters: p.Clusters, logs: p.Logs, pipelines: p.Pipelines,
+		public: p.Public, log: p.Log,
+		links: newLinks(p.Key, p.Public, p.Content, p.Clock),
+	}
+}
+
+// Routes returns the routes of running jobs, and those at which artifacts are sent and fetched.
+func (s *Service) Routes() []route.Route {
+	return slices.Concat(
+		s.metaDataRoutes(), s.annotationRoutes(), s.uploadRoutes(), s.stepRoutes(), s.artifactRoutes(), s.fileRoutes(), s.secretRoutes(), s.cacheRoutes(), s.logRoutes(),
+	)
+}

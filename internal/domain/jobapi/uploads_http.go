@@ -1,0 +1,86 @@
+package jobapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+
+	"stackyard/internal/domain/agents"
+	"stackyard/internal/domain/builds"
+	"stackyard/internal/platform/core"
+	"stackyard/internal/platform/route"
+)
+
+func (s *Service) uploadRoutes() []route.Route {
+	return []route.Route{
+		{
+			Method: http.MethodPost, Path: agents.JobPath + "/pipelines", Tag: agents.JobTag, Summary: "Upload steps to the job's build",
+			Description: "Adds all of the steps or none, at once. The same uuid again has the result that it had.",
+			Query:       []route.Param{{Name: "async", Type: "boolean", Doc: "Taken, and without effect."}},
+			Auth:        route.Job,
+			Handler:     route.OnBody(s.agents.LoadJob, s.postUpload),
+		},
+		{
+			Method: http.MethodGet, Path: agents.JobPath + "/pipelines/{upload}", Tag: agents.JobTag, Summary: "Get what became of an upload",
+			Auth:    route.Job,
+			Handler: route.On(s.agents.LoadJob, s.getUpload),
+		},
+	}
+}
+
+type pipelineUpload struct {
+	UUID     string          `json:"uuid" doc:"Given by whoever uploads: the same upload twice is done once."`
+	Replace  bool            `json:"replace" doc:"Whether all that has not started makes way for the new steps."`
+	Pipeline json.RawMessage `json:"pipeline" doc:"The definition, with its variables filled in."`
+}
+
+type pipelineUploadStateView struct {
+	UUID    string             `json:"uuid"`
+	State   builds.UploadState `json:"state"`
+	Message string             `json:"message,omitempty" doc:"Why it was rejected."`
+}
+
+func (s *Service) postUpload(r *route.Request, h builds.Holding, body pipelineUpload) (pipelineUploadStateView, error) {
+	if len(body.Pipeline) == 0 {
+		return pipelineUploadStateView{}, core.Errorf(core.BadRequest, "pipeline is required")
+	}
+	up, err := s.builds.Upload(r.Context(), r.Org.ID, h.JobID, builds.Upload{
+		ID:         body.UUID,
+		Definition: legible(body.Pipeline),
+		Replace:    body.Replace,
+	})
+	if err != nil {
+		return pipelineUploadStateView{}, err
+	}
+	return viewUpload(up), nil
+}
+
+// legible returns JSON with a value to a line. Agents send all of it on one, and then neither a person
+// who reads what was uploaded finds their way, nor does the line of a mistake say anything.
+func legible(definition []byte) []byte {
+	var lines bytes.Buffer
+	if err := json.Indent(&lines, definition, "", "  "); err != nil || lines.Len() > maxLegible {
+		return definition
+	}
+	return lines.Bytes()
+}
+
+// maxLegible is the size of the largest definition that is laid out in lines: beyond it there would be
+// more space than text.
+const maxLegible = 512 << 10
+
+func (s *Service) getUpload(r *route.Request, h builds.Holding) (pipelineUploadStateView, error) {
+	id, err := r.PathID("upload", "No step upload found")
+	if err != nil {
+		return pipelineUploadStateView{}, err
+	}
+	up, err := s.builds.StepUpload(r.Context(), r.Org.ID, h.BuildID, id)
+	if err != nil {
+		return pipelineUploadStateView{}, err
+	}
+	return viewUpload(up), nil
+}
+
+func viewUpload(up *builds.StepUpload) pipelineUploadStateView {
+	return pipelineUploadStateView{UUID: up.ID, State: up.State, Message: up.Message}
+}

@@ -1,0 +1,147 @@
+package oidc
+
+import (
+	"context"
+	"crypto"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+
+	"stackyard/internal/platform/core"
+	"stackyard/internal/platform/db"
+	"stackyard/internal/platform/seal"
+)
+
+// signingKeys are the keys of the installation that sign what jobs show about themselves. There may be
+// several: whoever checks a token finds the key by its id, so that a new key can take over while tokens
+// of the one before are still good.
+type signingKeys struct {
+	db    *db.DB
+	seal  seal.Key
+	clock core.Clock
+
+	mu    sync.Mutex
+	known keySet
+	read  time.Time
+}
+
+// keySet is what the database has of keys.
+type keySet struct {
+	public jose.JSONWebKeySet
+	signer jose.Signer // of the newest key that is not retired; nil: there is none
+}
+
+const (
+	// keysTrusted is how long keys are used without looking whether another process has changed them.
+	keysTrusted = time.Minute
+	keyBits     = 2048
+)
+
+// sealContext binds a sealed key to its row.
+func oidcKeyContext(id string) string { return "oidc_key:" + id }
+
+// current returns the keys, and makes the first one.
+func (k *signingKeys) current(ctx context.Context) (keySet, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !k.read.IsZero() && k.clock().Sub(k.read) < keysTrusted {
+		return k.known, nil
+	}
+	set, err := k.load(ctx)
+	if err == nil && set.signer == nil {
+		if err = k.make(ctx); err == nil {
+			set, err = k.load(ctx)
+		}
+	}
+	if err != nil {
+		return keySet{}, fmt.Errorf("find the key that signs tokens of jobs: %w", err)
+	}
+	k.known, k.read = set, k.clock()
+	return set, nil
+}
+
+type storedKey struct {
+	id, private string
+	public      jose.JSONWebKey
+	retiredAt   time.Time
+}
+
+func (k *signingKeys) load(ctx context.Context) (set keySet, err error) {
+	var keys []storedKey
+	err = k.db.Read(ctx, func(q *db.Q) error {
+		keys, err = db.All(q, func(scan db.Scan) (s storedKey, err error) {
+			return s, scan(&s.id, &s.private, db.ToJSON(&s.public), db.ToTime(&s.retiredAt))
+		}, `SELECT id, private_key, public_key, retired_at FROM oidc_keys ORDER BY created_at DESC, id DESC`)
+		return err
+	})
+	if err != nil {
+		return set, err
+	}
+	set.public.Keys = []jose.JSONWebKey{}
+	for _, key := range keys {
+		set.public.Keys = append(set.public.Keys, key.public)
+		if set.signer == nil && key.retiredAt.IsZero() {
+			if set.signer, err = k.open(key); err != nil {
+				return set, err
+			}
+		}
+	}
+	return set, nil
+}
+
+// open returns what signs with a key.
+func (k *signingKeys) open(key storedKey) (jose.Signer, error) {
+	der, err := k.seal.Open(key.private, oidcKeyContext(key.id))
+	if err != nil {
+		return nil, err
+	}
+	private, err := x509.ParsePKCS8PrivateKey(der)
+	if err != nil {
+		return nil, err
+	}
+	return jose.NewSigner(
+		jose.SigningKey{Algorithm: jose.RS256, Key: jose.JSONWebKey{Key: private, KeyID: key.id}},
+		(&jose.SignerOptions{}).WithType("JWT"))
+}
+
+// make adds a key, unless somebody else was first.
+func (k *signingKeys) make(ctx context.Context) error {
+	private, err := rsa.GenerateKey(rand.Reader, keyBits)
+	if err != nil {
+		return err
+	}
+	public := jose.JSONWebKey{Key: private.Public(), Algorithm: string(jose.RS256), Use: "sig"}
+	print, err := public.Thumbprint(crypto.SHA256)
+	if err != nil {
+		return err
+	}
+	public.KeyID = base64.RawURLEncoding.EncodeToString(print)
+	der, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		return err
+	}
+	sealed, err := k.seal.Seal(der, oidcKeyContext(public.KeyID))
+	if err != nil {
+		return err
+	}
+	return k.db.Write(ctx, func(q *db.Q) error {
+		if err := q.LockName("oidc keys"); err != nil {
+			return err
+		}
+		var there string
+		err := q.QueryRow(`SELECT id FROM oidc_keys WHERE retired_at IS NULL LIMIT 1`).Scan(&there)
+		if !errors.Is(err, db.ErrNoRows) {
+			return err
+		}
+		_, err = q.Exec(`INSERT INTO oidc_keys (id, private_key, public_key, created_at) VALUES ($1, $2, $3, $4)`,
+			public.KeyID, sealed, db.JSON(public), db.Micros(k.clock()))
+		return err
+	})
+}
