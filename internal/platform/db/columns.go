@@ -35,13 +35,16 @@ func (c timeColumn) Scan(src any) error {
 	return nil
 }
 
-// Text returns s as a column holds it where no text is NULL.
-func Text(s string) any {
-	if s == "" {
+// OrNull returns v as a column holds it where the zero value is NULL. A pointer needs no conversion: nil is NULL.
+func OrNull[T comparable](v T) any {
+	if v == *new(T) {
 		return nil
 	}
-	return s
+	return v
 }
+
+// Text is [OrNull] for text.
+func Text(s string) any { return OrNull(s) }
 
 // ToText scans text; NULL gives "".
 func ToText(dst *string) sql.Scanner { return textColumn{dst} }

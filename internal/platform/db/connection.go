@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
+
+	"stackyard/internal/platform/lru"
 )
 
 // maxStatements bounds the prepared statements a connection keeps. Most texts are
@@ -14,18 +16,18 @@ const maxStatements = 200
 // costs SQLite more than most of them cost to run. pgx does the same by itself.
 type connection struct {
 	*sql.Conn
-	statements map[string]*sql.Stmt // nil when the driver prepares by itself
-	reading    int                  // results that are open
+	statements *lru.Cache[string, *sql.Stmt] // nil when the driver prepares by itself
+	reading    int                           // results that are open
 }
 
 // newConnection returns a connection that prepares its statements.
 func newConnection(conn *sql.Conn) *connection {
-	return &connection{Conn: conn, statements: map[string]*sql.Stmt{}}
+	return &connection{Conn: conn, statements: lru.New[string, *sql.Stmt](maxStatements)}
 }
 
 // discard closes the connection for good, and with it whatever transaction is open.
 func (c *connection) discard() {
-	c.forget()
+	c.closeStatements()
 	c.Raw(func(any) error { return driver.ErrBadConn })
 	c.Conn.Close()
 }
@@ -36,26 +38,24 @@ func (c *connection) prepared(ctx context.Context, query string) (*sql.Stmt, err
 	if c.statements == nil || c.reading > 0 {
 		return nil, nil
 	}
-	if s, ok := c.statements[query]; ok {
+	if s, ok := c.statements.Get(query); ok {
 		return s, nil
-	}
-	if len(c.statements) >= maxStatements {
-		c.forget()
 	}
 	s, err := c.PrepareContext(ctx, query)
 	if err != nil {
 		return nil, err
 	}
-	c.statements[query] = s
+	if evicted, ok := c.statements.Add(query, s); ok {
+		evicted.Close()
+	}
 	return s, nil
 }
 
-// forget closes the kept statements.
-func (c *connection) forget() {
-	for _, s := range c.statements {
+// closeStatements closes the kept statements.
+func (c *connection) closeStatements() {
+	for _, s := range c.statements.Clear() {
 		s.Close()
 	}
-	clear(c.statements)
 }
 
 func (c *connection) exec(ctx context.Context, query string, args []any) (sql.Result, error) {

@@ -30,6 +30,8 @@ type postgresEngine struct {
 	pool *pgxpool.Pool
 	db   *sql.DB
 	log  *slog.Logger
+	// types are those of the columns that rows are inserted into.
+	types columnTypes
 }
 
 func openPostgres(ctx context.Context, connect string, log *slog.Logger) (*postgresEngine, error) {
@@ -97,7 +99,7 @@ func (e *postgresEngine) readOnce(ctx context.Context, fn func(*Q) error) error 
 		return err
 	}
 	defer conn.Close()
-	q := &Q{ctx: lent(ctx), run: ctx, engine: PostgreSQL, conn: &connection{Conn: conn}}
+	q := &Q{ctx: lent(ctx), run: ctx, engine: PostgreSQL, types: &e.types, conn: &connection{Conn: conn}}
 	defer q.end()
 	return fn(q)
 }
@@ -129,7 +131,7 @@ func (e *postgresEngine) writeOnce(ctx context.Context, fn func(*Q) error) error
 			finish(ctx, conn, `ROLLBACK`)
 		}
 	}()
-	q := &Q{ctx: lent(ctx), run: ctx, engine: PostgreSQL, conn: &connection{Conn: conn}, writing: true}
+	q := &Q{ctx: lent(ctx), run: ctx, engine: PostgreSQL, types: &e.types, conn: &connection{Conn: conn}, writing: true}
 	defer q.end()
 	err = fn(q)
 	if failed := q.end(); failed != nil && (err == nil || isVictim(failed) || connectionLost(failed)) {
@@ -155,7 +157,7 @@ func (e *postgresEngine) writeOne(ctx context.Context, fn func(*Q) error) error 
 		return err
 	}
 	defer conn.Close()
-	q := &Q{ctx: lent(ctx), run: ctx, engine: PostgreSQL, conn: &connection{Conn: conn}, writing: true}
+	q := &Q{ctx: lent(ctx), run: ctx, engine: PostgreSQL, types: &e.types, conn: &connection{Conn: conn}, writing: true}
 	defer q.end()
 	return fn(q)
 }

@@ -21,6 +21,7 @@ type Q struct {
 	run      context.Context // what statements run under
 	conn     *connection
 	engine   Engine
+	types    *columnTypes // nil on SQLite
 	writing  bool
 	open     []*sql.Rows
 	topics   []string                       // of Announce
@@ -258,32 +259,48 @@ func (q *Q) In(column string, n int, values []string) (condition string, arg any
 // Scan copies the columns of one row, in their order, into dest.
 type Scan = func(dest ...any) error
 
-// All returns what scan makes of each row of a query; an empty slice when there is none.
-func All[T any](q *Q, scan func(Scan) (T, error), query string, args ...any) ([]T, error) {
+// Each calls scan with each row of a query, and ends with its first error.
+func Each(q *Q, scan func(Scan) error, query string, args ...any) error {
 	if q.err != nil {
-		return nil, q.err
+		return q.err
 	}
 	q.note(query, args)
 	rows, err := q.conn.query(q.run, query, args)
 	if err != nil {
-		return nil, q.failed(err)
+		return q.failed(err)
 	}
 	defer q.conn.closeRows(rows)
-	all := []T{}
 	for rows.Next() {
-		one, err := scan(rows.Scan)
-		if err != nil {
-			return nil, err
+		if err := scan(rows.Scan); err != nil {
+			return err
 		}
-		all = append(all, one)
 	}
 	if err := rows.Err(); err != nil {
-		return nil, q.failed(err)
+		return q.failed(err)
+	}
+	return nil
+}
+
+// All returns what scan returns for each row of a query; an empty slice when there are no rows.
+func All[T any](q *Q, scan func(Scan) (T, error), query string, args ...any) ([]T, error) {
+	all := []T{}
+	err := Each(q, func(row Scan) error {
+		one, err := scan(row)
+		all = append(all, one)
+		return err
+	}, query, args...)
+	if err != nil {
+		return nil, err
 	}
 	return all, nil
 }
 
-// One returns what scan makes of the first row of a query, or [ErrNoRows].
+// Strings returns the one text column of a query; "" for NULL.
+func Strings(q *Q, query string, args ...any) ([]string, error) {
+	return All(q, func(row Scan) (s string, err error) { return s, row(ToText(&s)) }, query, args...)
+}
+
+// One returns what scan returns for the first row of a query, or [ErrNoRows].
 func One[T any](q *Q, scan func(Scan) (T, error), query string, args ...any) (T, error) {
 	return scan(q.QueryRow(query, args...).Scan)
 }

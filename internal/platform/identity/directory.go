@@ -8,6 +8,7 @@ import (
 
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
+	"stackyard/internal/platform/lru"
 )
 
 // trusted is how long what is remembered is used without asking whether another process changed it.
@@ -32,17 +33,23 @@ type Directory struct {
 	changes uint64 // counts what this process changed
 	epoch   int64
 	looked  time.Time
-	callers map[string]*Caller       // by token hash
-	people  map[string]*Caller       // by user id
-	agents  map[string]*AgentToken   // by token hash
-	orgs    map[string]*Organization // by slug and by id, which no slug looks like
+	callers *lru.Cache[string, *Caller]       // by token hash
+	people  *lru.Cache[string, *Caller]       // by user id
+	agents  *lru.Cache[string, *AgentToken]   // by token hash and by id
+	orgs    *lru.Cache[string, *Organization] // by slug and by id, which no slug looks like
 }
 
 // NewDirectory returns a directory of what the database holds.
 func NewDirectory(d *db.DB, clock core.Clock) *Directory {
-	dir := &Directory{CheckEvery: defaultCheckEvery, db: d, clock: clock}
-	dir.forget()
-	return dir
+	return &Directory{
+		CheckEvery: defaultCheckEvery,
+		db:         d,
+		clock:      clock,
+		callers:    lru.New[string, *Caller](maxRemembered),
+		people:     lru.New[string, *Caller](maxRemembered),
+		agents:     lru.New[string, *AgentToken](maxRemembered),
+		orgs:       lru.New[string, *Organization](maxRemembered),
+	}
 }
 
 // Change runs fn in one write transaction that changes what directories remember: organizations,
@@ -75,23 +82,24 @@ func NoteChange(q *db.Q) error {
 }
 
 func (d *Directory) forget() {
-	d.callers = make(map[string]*Caller)
-	d.people = make(map[string]*Caller)
-	d.agents = make(map[string]*AgentToken)
-	d.orgs = make(map[string]*Organization)
+	d.callers.Clear()
+	d.people.Clear()
+	d.agents.Clear()
+	d.orgs.Clear()
 	d.looked = time.Time{}
 }
 
 // remember returns what one of the maps holds for a key, or loads it. What was loaded is kept only if
 // nothing changed meanwhile, so that a slow load cannot bring back what a change took away.
-func remember[T any](ctx context.Context, d *Directory, pick func() map[string]*T, key string, load func(q *db.Q) (*T, error)) (*T, error) {
+func remember[T any](ctx context.Context, d *Directory, cache *lru.Cache[string, *T], key string, load func(q *db.Q) (*T, error)) (*T, error) {
 	if err := d.look(ctx); err != nil {
 		return nil, err
 	}
 	d.mu.Lock()
-	known, changes, epoch := pick()[key], d.changes, d.epoch
+	known, ok := cache.Get(key)
+	changes, epoch := d.changes, d.epoch
 	d.mu.Unlock()
-	if known != nil {
+	if ok {
 		return known, nil
 	}
 	var loaded *T
@@ -105,11 +113,7 @@ func remember[T any](ctx context.Context, d *Directory, pick func() map[string]*
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.changes == changes && d.epoch == epoch {
-		m := pick()
-		if len(m) >= maxRemembered {
-			clear(m)
-		}
-		m[key] = loaded
+		cache.Add(key, loaded)
 	}
 	return loaded, nil
 }
@@ -156,7 +160,7 @@ func (d *Directory) Heed(epoch int64, at time.Time) {
 
 // Organization returns the organization with a slug, or a NotFound error.
 func (d *Directory) Organization(ctx context.Context, slug string) (*Organization, error) {
-	return remember(ctx, d, func() map[string]*Organization { return d.orgs }, slug, func(q *db.Q) (*Organization, error) {
+	return remember(ctx, d, d.orgs, slug, func(q *db.Q) (*Organization, error) {
 		return OrganizationBySlug(q, slug)
 	})
 }
@@ -164,7 +168,7 @@ func (d *Directory) Organization(ctx context.Context, slug string) (*Organizatio
 // Person returns a user as the caller of pages, where people are known by a session instead of a token:
 // in every organization they belong to, with every scope. A user that does not exist is NotFound.
 func (d *Directory) Person(ctx context.Context, userID string) (*Caller, error) {
-	c, err := remember(ctx, d, func() map[string]*Caller { return d.people }, userID, func(q *db.Q) (*Caller, error) {
+	c, err := remember(ctx, d, d.people, userID, func(q *db.Q) (*Caller, error) {
 		return loadPerson(q, userID)
 	})
 	if errors.Is(err, db.ErrNoRows) {

@@ -175,7 +175,7 @@ func TestRemember_DropsWhatChangedWhileItLoaded(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		s := newScene(t, d)
 		hash := seal.HashToken(s.token)
-		old, err := remember(t.Context(), s.here, func() map[string]*Caller { return s.here.callers }, hash, func(q *db.Q) (*Caller, error) {
+		old, err := remember(t.Context(), s.here, s.here.callers, hash, func(q *db.Q) (*Caller, error) {
 			c, err := loadCaller(q, hash)
 			done := make(chan error)
 			go func() { done <- s.here.Revoke(t.Context(), "t") }()

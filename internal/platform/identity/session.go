@@ -33,7 +33,7 @@ type JobAcquisition struct {
 
 // OrganizationByID returns the organization with an id, or a NotFound error.
 func (d *Directory) OrganizationByID(ctx context.Context, id string) (*Organization, error) {
-	return remember(ctx, d, func() map[string]*Organization { return d.orgs }, id, func(q *db.Q) (*Organization, error) {
+	return remember(ctx, d, d.orgs, id, func(q *db.Q) (*Organization, error) {
 		found, _, err := OrganizationsByID(q, []string{id}, 1, 0)
 		if err != nil {
 			return nil, err

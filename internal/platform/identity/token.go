@@ -49,7 +49,7 @@ var errUnknownToken = core.Errorf(core.Unauthorized, "Authentication required. S
 // Unauthorized error.
 func (d *Directory) Authenticate(ctx context.Context, token string) (*Caller, error) {
 	hash := seal.HashToken(token)
-	c, err := remember(ctx, d, func() map[string]*Caller { return d.callers }, hash, func(q *db.Q) (*Caller, error) {
+	c, err := remember(ctx, d, d.callers, hash, func(q *db.Q) (*Caller, error) {
 		return loadCaller(q, hash)
 	})
 	if errors.Is(err, db.ErrNoRows) {
@@ -70,7 +70,7 @@ var errUnknownAgentToken = core.Errorf(core.Unauthorized, "Authentication requir
 // expired tokens, and addresses that the token does not allow, give an Unauthorized error.
 func (d *Directory) AuthenticateAgent(ctx context.Context, token string, from netip.Addr) (*AgentToken, error) {
 	hash := seal.HashToken(token)
-	t, err := remember(ctx, d, func() map[string]*AgentToken { return d.agents }, hash, func(q *db.Q) (*AgentToken, error) {
+	t, err := remember(ctx, d, d.agents, hash, func(q *db.Q) (*AgentToken, error) {
 		return loadAgentToken(q, "t.hash", hash)
 	})
 	if err == nil && !sameHash(t.hash, hash) {
@@ -83,7 +83,7 @@ func (d *Directory) AuthenticateAgent(ctx context.Context, token string, from ne
 // another way that they hold it.
 func (d *Directory) AgentTokenByID(ctx context.Context, id string, from netip.Addr) (*AgentToken, error) {
 	// Hashes and ids do not look alike, so both are keys of the same memory.
-	t, err := remember(ctx, d, func() map[string]*AgentToken { return d.agents }, id, func(q *db.Q) (*AgentToken, error) {
+	t, err := remember(ctx, d, d.agents, id, func(q *db.Q) (*AgentToken, error) {
 		return loadAgentToken(q, "t.id", id)
 	})
 	return d.usable(t, err, from)
