@@ -1,12 +1,12 @@
 package flow
 
-// Begin adds the steps of a new build and makes its first moves. Steps that depend on each other, or
-// have the same key, are refused with an error for a person.
+// Begin adds the steps of a new build and schedules what can start. It rejects steps that depend on each other
+// or share a key, with an error for the user.
 func (r *Run) Begin(specs []Spec) error {
 	return r.add(specs, nil)
 }
 
-// add links steps, makes their jobs, and lets go those that can.
+// add links steps, adds their jobs and releases those that can start.
 func (r *Run) add(specs []Spec, uploader *Step) error {
 	if err := r.link(specs, uploader); err != nil {
 		return err
@@ -15,11 +15,11 @@ func (r *Run) add(specs []Spec, uploader *Step) error {
 	if err != nil {
 		return err
 	}
-	var fresh affectedSteps
+	var added affectedSteps
 	for _, s := range r.newSteps {
-		fresh.include(s)
+		added.include(s)
 	}
-	if err := r.updatePhases(fresh); err != nil {
+	if err := r.updatePhases(added); err != nil {
 		return err
 	}
 	if err := r.propagate(); err != nil {
@@ -35,7 +35,7 @@ func (r *Run) add(specs []Spec, uploader *Step) error {
 	return r.conclude()
 }
 
-// addJobs takes in the jobs of new steps, and breaks those that are not meant to run.
+// addJobs adds the jobs of new steps and breaks those with a BrokenReason.
 func (r *Run) addJobs(specs []Spec) ([]*Job, error) {
 	var jobs []*Job
 	for _, spec := range specs {

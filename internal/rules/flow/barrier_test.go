@@ -177,7 +177,7 @@ func TestInput_HoldsBackNothingButTheEnd(t *testing.T) {
 	s.wantsBuild(BuildPassed)
 }
 
-func TestUnblock_IsRefusedWithTheWordsOfTheSpecification(t *testing.T) {
+func TestUnblock_IsRefusedWithTheTextsOfTheSpecification(t *testing.T) {
 	s := begin(t, command("a"), block("ask"), command("b"), block("later"))
 	for _, test := range []struct{ key, want string }{
 		{"a", "This job type cannot be unblocked"},

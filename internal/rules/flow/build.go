@@ -26,8 +26,8 @@ const (
 	BuildNotRun    BuildState = "not_run"
 )
 
-// buildMoves is the table of legal moves. A build that has farther to go in one event, such as from
-// blocked to passed, moves through the states between.
+// buildMoves is the table of legal moves. When one event takes a build further, for example from blocked to
+// passed, the build moves through the states between.
 var buildMoves = map[BuildState][]BuildState{
 	BuildCreating:  {BuildScheduled},
 	BuildScheduled: {BuildRunning, BuildNotRun, BuildSkipped, BuildBlocked, BuildCanceled},
@@ -39,7 +39,7 @@ var buildMoves = map[BuildState][]BuildState{
 	BuildPassed:    {BuildRunning},
 }
 
-// Ended reports whether a build in that state has come to an end.
+// Ended reports whether s is a final state.
 func (s BuildState) Ended() bool {
 	switch s {
 	case BuildPassed, BuildFailed, BuildCanceled, BuildSkipped, BuildNotRun:
@@ -48,44 +48,45 @@ func (s BuildState) Ended() bool {
 	return false
 }
 
-// A Build is what flow knows about a build. Orphaned is given, all else belongs to flow and is only
-// stored; a new build is in state creating.
+// A Build holds the fields of a build that flow needs. The caller sets Orphaned; flow owns the rest, and the
+// caller only stores it. A new build is in state creating.
 type Build struct {
-	// Orphaned is set when a synchronous trigger step of a build that is canceled started this one.
+	// Orphaned is set when a synchronous trigger step of a canceled build started this build.
 	Orphaned bool
 
 	State  BuildState
 	Counts JobCounts
-	// StartedAt is when the first job started, FailingAt when the build first was failing.
-	// FinishedAt is cleared when a retry opens the build again.
+	// StartedAt is when the first job started, FailingAt when the build was failing for the first time. A retry
+	// that reopens the build clears FinishedAt.
 	StartedAt, FailingAt, FinishedAt time.Time
 }
 
-// A Tally counts the newest attempts of a build's jobs, each in one of the first seven fields.
+// JobCounts counts the newest attempts of a build's jobs. Each job is in exactly one of the first seven fields.
+// The build's row stores it as JSON, so the field names are part of the schema.
 type JobCounts struct {
-	Waiting int // for other jobs
-	Blocked int // for a person
-	Ready   int // moveEvent run, as soon as there is a place and an agent
-	Held    int // by an agent
-	Idle    int // ended with nothing to do: waiters, skipped jobs, jobs broken by a condition
-	Done    int // ended, without failing the build
-	Failed  int // ended, and the build fails
+	Waiting int // waits for other jobs
+	Blocked int // waits for a person
+	Ready   int // can run once its concurrency group and an agent are free
+	Held    int // assigned to an agent; see [JobState.Held]
+	Idle    int // ended without work: waiters, skipped jobs, jobs broken by a condition
+	Done    int // ended without failing the build
+	Failed  int // ended and fails the build
 
-	// Promised counts the held jobs that will fail the build.
+	// Promised counts the held jobs that promised an exit status which fails the build.
 	Promised int
-	// Unblocked counts the block jobs that a person has released.
+	// Unblocked counts the block jobs that a person released.
 	Unblocked int
-	// BlockedFailed and BlockedRunning count the blocked jobs that show the build in that state.
+	// BlockedFailed and BlockedRunning count the blocked jobs whose step shows the build in that state.
 	BlockedFailed, BlockedRunning int
 
-	// Edges counts the dependencies between the build's steps, joins included.
+	// Edges counts the dependencies between steps, including those of joins.
 	Edges int
 }
 
-// Jobs counts all of them.
+// Jobs returns the number of jobs.
 func (t JobCounts) Jobs() int { return t.Live() + t.Idle + t.Done + t.Failed }
 
-// Live counts the jobs that have not ended.
+// Live returns the number of jobs that have not ended.
 func (t JobCounts) Live() int { return t.Waiting + t.Blocked + t.Ready + t.Held }
 
 // Blocked reports whether a person must act before anything else can happen in the build.
@@ -93,7 +94,7 @@ func (b *Build) Blocked() bool {
 	return b.Counts.Blocked > 0 && b.Counts.Ready+b.Counts.Held == 0
 }
 
-// BlockedState returns the state that REST shows for a build in state blocked.
+// BlockedState returns the state that the REST API shows for a blocked build.
 func (b *Build) BlockedState() definition.BlockedState {
 	switch {
 	case b.Counts.BlockedFailed > 0:
@@ -104,7 +105,7 @@ func (b *Build) BlockedState() definition.BlockedState {
 	return definition.BlockedPassed
 }
 
-// next returns the state that the build must be in, from its counts and the state it was in.
+// next returns the state of the build that follows from its counts and its current state.
 func (b *Build) next() BuildState {
 	t := b.Counts
 	begun := b.State != BuildCreating && b.State != BuildScheduled || !b.StartedAt.IsZero() || t.Unblocked > 0
@@ -131,7 +132,7 @@ func (b *Build) next() BuildState {
 	return BuildScheduled
 }
 
-// halted reports whether nothing new begins in the build any more, whatever ends in it.
+// halted reports whether the build is canceled or skipped, so that no further job starts.
 func (r *Run) halted() bool { return r.build.State.halted() }
 
 func (s BuildState) halted() bool {
@@ -142,7 +143,7 @@ func (s BuildState) halted() bool {
 	return false
 }
 
-// conclude ends an event: it lets everything follow that follows, and then the build.
+// conclude ends an event: it propagates the changes and updates the state of the build.
 func (r *Run) conclude() error {
 	for {
 		if err := r.propagate(); err != nil {
@@ -168,13 +169,13 @@ func (r *Run) conclude() error {
 	}
 }
 
-// moveBuild takes the build to a state, by the shortest legal way.
+// moveBuild moves the build to a state along the shortest legal path.
 func (r *Run) moveBuild(to BuildState) error {
-	way, ok := shortest(r.build.State, to)
+	path, ok := shortest(r.build.State, to)
 	if !ok {
 		return fmt.Errorf("a build that is %s cannot become %s", r.build.State, to)
 	}
-	for _, state := range way {
+	for _, state := range path {
 		r.build.State = state
 		r.buildStates = append(r.buildStates, state)
 		switch {
@@ -189,27 +190,27 @@ func (r *Run) moveBuild(to BuildState) error {
 	return nil
 }
 
-// shortest returns the states on the shortest legal way from one state to another, without the first.
+// shortest returns the shortest legal path between two states, without the first state.
 func shortest(from, to BuildState) ([]BuildState, bool) {
 	if from == to {
 		return nil, true
 	}
-	came := map[BuildState]BuildState{from: ""}
+	previous := map[BuildState]BuildState{from: ""}
 	for reached := []BuildState{from}; len(reached) > 0; reached = reached[1:] {
 		for _, next := range buildMoves[reached[0]] {
-			if _, seen := came[next]; !seen {
-				came[next] = reached[0]
+			if _, seen := previous[next]; !seen {
+				previous[next] = reached[0]
 				reached = append(reached, next)
 			}
 		}
 	}
-	if _, ok := came[to]; !ok {
+	if _, ok := previous[to]; !ok {
 		return nil, false
 	}
-	var way []BuildState
-	for state := to; state != from; state = came[state] {
-		way = append(way, state)
+	var path []BuildState
+	for state := to; state != from; state = previous[state] {
+		path = append(path, state)
 	}
-	slices.Reverse(way)
-	return way, true
+	slices.Reverse(path)
+	return path, true
 }

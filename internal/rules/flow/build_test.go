@@ -66,7 +66,7 @@ func TestBuild_MovesAsTheTableSays(t *testing.T) {
 
 func permitOnPassed(s *Spec) { s.Step.Retry.Manual.PermitOnPassed = true }
 
-func TestBuild_TellsWhenItStartedFailedAndFinished(t *testing.T) {
+func TestBuild_RecordsWhenItStartedFailedAndFinished(t *testing.T) {
 	s := begin(t, command("a"), command("b"))
 	at := func() time.Time { return s.now }
 	s.on("a", assign)
@@ -143,7 +143,7 @@ func TestCancelOnBuildFailing_EndsJobsAsSoonAsTheBuildIsFailing(t *testing.T) {
 	}
 }
 
-func TestCancelOnBuildFailing_HeedsAPromise(t *testing.T) {
+func TestCancelOnBuildFailing_AppliesToAPromise(t *testing.T) {
 	s := begin(t, command("a"), command("slow", cancelOnBuildFailing))
 	s.start("a", "slow")
 	s.on("a", promises(2))
@@ -199,7 +199,7 @@ func TestJobs_MoveOnlyAsTheTableSays(t *testing.T) {
 		{"a", exits(0), "is scheduled and cannot become finished"},
 		{"a", (*Run).TimeOut, "is scheduled and cannot become timing_out"},
 		{"b", assign, "is waiting and cannot become assigned"},
-		{"b", giveBack, "is waiting and cannot become scheduled"},
+		{"b", returnJob, "is waiting and cannot become scheduled"},
 		{"w", exits(0), "is waiting and cannot become finished"},
 	} {
 		err := s.try(test.key, test.event)
@@ -209,7 +209,7 @@ func TestJobs_MoveOnlyAsTheTableSays(t *testing.T) {
 	}
 }
 
-func TestJobs_ShowTheWordsOfTheAPI(t *testing.T) {
+func TestJobs_ShowTheStatesOfTheAPI(t *testing.T) {
 	zero, one := 0, 1
 	for _, test := range []struct {
 		job  Job
@@ -254,7 +254,7 @@ func TestReturn_SchedulesAJobAgain(t *testing.T) {
 	s := begin(t, command("a"))
 	runnable := s.job("a").RunnableAt
 	s.on("a", assign)
-	s.on("a", giveBack)
+	s.on("a", returnJob)
 	if j := s.job("a"); j.State != Scheduled || j.RunnableAt != runnable {
 		t.Errorf("it is %s since %v", j.State, j.RunnableAt)
 	}

@@ -2,7 +2,7 @@ package flow
 
 import "stackyard/internal/platform/core"
 
-// CancelJob ends a job, at once or, when an agent runs it, as soon as it has stopped.
+// CancelJob cancels a job: at once, or after its agent has stopped it.
 func (r *Run) CancelJob(jobID string) error {
 	return r.event(jobID, func(j *Job) error {
 		if j.State.Ended() {
@@ -12,7 +12,7 @@ func (r *Run) CancelJob(jobID string) error {
 	})
 }
 
-// CancelBuild ends all jobs of the build that have not ended.
+// CancelBuild cancels all jobs of the build that have not ended.
 func (r *Run) CancelBuild() error {
 	switch state := r.build.State; {
 	case state.Ended():
@@ -35,7 +35,7 @@ func (r *Run) CancelBuild() error {
 	return r.conclude()
 }
 
-// SkipBuild ends a build that has not started, because a newer one makes it pointless.
+// SkipBuild skips a build that has not started, because a newer build replaces it.
 func (r *Run) SkipBuild() error {
 	if r.build.State != BuildScheduled && r.build.State != BuildCreating {
 		return core.Errorf(core.Unprocessable, "Only builds that have not started can be skipped")
@@ -50,7 +50,7 @@ func (r *Run) SkipBuild() error {
 	return r.conclude()
 }
 
-// eachLiveJob does something to every job of the build that has not ended.
+// eachLiveJob calls do for every job of the build that has not ended.
 func (r *Run) eachLiveJob(do func(*Run, *Job) error) error {
 	steps, err := r.unfinished()
 	if err != nil {
@@ -59,7 +59,7 @@ func (r *Run) eachLiveJob(do func(*Run, *Job) error) error {
 	return r.eachLiveJobOf(steps, do)
 }
 
-// eachLiveJobOf does something to every job of steps that has not ended.
+// eachLiveJobOf calls do for every job of the steps that has not ended.
 func (r *Run) eachLiveJobOf(steps []*Step, do func(*Run, *Job) error) error {
 	for _, s := range steps {
 		for _, j := range r.jobsOf(s, func(s JobState) bool { return !s.Ended() }) {
@@ -71,7 +71,7 @@ func (r *Run) eachLiveJobOf(steps []*Step, do func(*Run, *Job) error) error {
 	return nil
 }
 
-// cancelOnFailing cancels the jobs that are pointless in a build that will fail.
+// cancelOnFailing cancels the jobs of steps with cancel_on_build_failing.
 func (r *Run) cancelOnFailing() error {
 	found, err := r.store.CancelOnFailing()
 	if err != nil {
@@ -84,23 +84,24 @@ func (r *Run) cancelOnFailing() error {
 	return r.eachLiveJobOf(steps, (*Run).beginCancel)
 }
 
-// beginCancel begins to end a job that has not ended.
+// beginCancel cancels a job that has not ended. A job that an agent runs is canceling until the agent has
+// stopped it.
 func (r *Run) beginCancel(j *Job) error {
 	switch {
-	case j.State == Canceling || j.State == TimingOut: // its agent stops it already
+	case j.State == Canceling || j.State == TimingOut: // its agent is already stopping it
 		return nil
 	case j.State == Accepted || j.State == Running:
 		if err := r.move(j, Canceling); err != nil {
 			return err
 		}
-		if j.Type != Trigger { // which no agent has to stop
+		if j.Type != Trigger { // a trigger job has no agent
 			return nil
 		}
 	}
 	return r.cancel(j)
 }
 
-// cancel ends a job as canceled.
+// cancel moves a job to canceled.
 func (r *Run) cancel(j *Job) error {
 	if !CanMove(j.State, Canceled) {
 		return &MoveError{JobID: j.ID, From: j.State, To: Canceled}

@@ -7,48 +7,46 @@ import (
 	"stackyard/internal/rules/definition"
 )
 
-// A Queued is a job that stands in the queue of a concurrency group.
+// A QueuedJob is a job in the queue of a concurrency group.
 type QueuedJob struct {
 	JobID string
-	// Place is where the job's build stands in line, compared by bytes: see [Admit].
+	// Place is the position of the job's build in the queue, compared by bytes. See [Admit].
 	Place string
-	// Waiting is set for a job that may not start yet: it keeps others from its place, and nothing
-	// more.
+	// Waiting is set for a job that cannot start yet. It only keeps jobs behind it from starting.
 	Waiting  bool
 	Limit    int
 	Method   definition.ConcurrencyMethod
 	Priority int
 }
 
-// Admit returns the ids of jobs of a concurrency group that may be scheduled now, in the order in which
-// they should be. Holders is how many jobs hold a slot ([JobState.HoldsSlot]). When it returns some,
-// ask again.
+// Admit returns the ids of the jobs of a concurrency group that can be scheduled now, in the order to schedule
+// them. holders is the number of jobs that hold a slot ([JobState.HoldsSlot]). If Admit returns any jobs, call
+// it again.
 //
-// Queue holds the jobs with Job.Queued, those of one place by build and position. An ordered job
-// goes when fewer than its limit hold a slot or are ahead of it: have a place before it or, at the
-// same place, can start while it waits, or else come before it in the queue. An eager job goes when
-// fewer than its limit hold a slot, those with a higher priority first. It is enough to know of the
-// first (largest limit − holders) jobs in this order, and of as many eager ones in theirs, whose limit
-// is above holders.
+// queue contains the jobs with Job.Queued; jobs of one place are sorted by build and position. An ordered job
+// is admitted when fewer jobs than its limit hold a slot or are ahead of it. A job is ahead if its place is
+// before, or if it has the same place and can start while the other waits, or comes earlier in the queue. An
+// eager job is admitted when fewer jobs than its limit hold a slot; higher priorities come first. The caller
+// needs to pass only the first (largest limit − holders) jobs in this order, plus as many eager jobs in theirs
+// with a limit above holders.
 //
-// # Why no build is stuck
+// # Why no build gets stuck
 //
-// A job in the queue waits for those ahead of it, which may wait for other steps and, through
-// triggers, for other builds. Three rules keep that from going round in a circle.
+// A queued job waits for the jobs ahead of it. Those may wait for other steps and, through triggers, for other
+// builds. Three rules prevent a cycle:
 //
-//   - A build that a synchronous trigger waits for has the place of the build which waits. So all
-//     that wait for one another, to any depth, have one place, that of the first of them. Any other
-//     build has a place of its own, behind all that there are: a new one, a rebuilt one, and one
-//     that an asynchronous trigger started. A retry keeps the place of its build.
-//   - At one place those that can start are ahead of those that wait.
-//   - Who holds a slot waits for no other job: only command jobs have concurrency groups.
+//   - A build that a synchronous trigger waits for has the place of the waiting build. So builds that wait
+//     for each other, to any depth, share one place: the place of the first. Every other build has its own
+//     place behind all existing ones: a new build, a rebuild, and a build that an asynchronous trigger
+//     started. A retry keeps the place of its build.
+//   - At one place, jobs that can start are ahead of jobs that wait.
+//   - A job that holds a slot waits for no other job, because only command jobs have concurrency groups.
 //
-// For suppose that nothing could move any more: agents have nothing, and no person is asked. Then
-// nobody holds a slot. Of all places that builds have which are not over, look at the first. No job
-// there is limited, for the first in its group would have nobody ahead of it. So all jobs there wait,
-// or are triggers that wait for builds there; and a build whose triggers wait for nothing, which
-// there is since chains of triggers end, has only jobs that wait for each other or for nobody. That
-// is what unstick (settle.go) ends.
+// Proof: suppose that nothing can move: agents have no jobs, and no job waits for a person. Then no job holds a
+// slot. Take the first place among the builds that have not ended. No job at this place is limited, because the
+// first job in its group would have no job ahead of it. So every job there waits, or is a trigger that waits
+// for a build at the same place. Chains of triggers are finite, so one of these builds has no waiting trigger;
+// its jobs wait only for each other or for steps that do not exist. breakStuckSteps (propagate.go) ends those.
 func Admit(holders int, queue []QueuedJob) []string {
 	queue = slices.Clone(queue)
 	slices.SortStableFunc(queue, func(a, b QueuedJob) int {
@@ -68,14 +66,14 @@ func Admit(holders int, queue []QueuedJob) []string {
 	slices.SortStableFunc(eager, func(a, b QueuedJob) int { return cmp.Compare(b.Priority, a.Priority) })
 	for _, q := range eager {
 		if holders+len(admitted) >= q.Limit {
-			break // among those with a larger limit there may be some that the queue does not hold
+			break // the queue may lack some jobs with a larger limit
 		}
 		admitted = append(admitted, q.JobID)
 	}
 	return admitted
 }
 
-// compareBool compares two of which those that are come after those that are not.
+// compareBool orders false before true.
 func compareBool(a, b bool) int {
 	switch {
 	case a == b:

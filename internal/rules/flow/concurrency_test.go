@@ -47,9 +47,9 @@ func TestConcurrency_AdmitsByMethod(t *testing.T) {
 	}
 }
 
-// TestProperty_TheFirstOfAQueueSuffice holds what Admit says of a whole queue against what it says of the
-// few that a store fetches.
-func TestProperty_TheFirstOfAQueueSuffice(t *testing.T) {
+// TestProperty_AdmitNeedsOnlyTheFirstJobs compares the result of Admit for a whole queue with its result for
+// the few jobs that a store fetches.
+func TestProperty_AdmitNeedsOnlyTheFirstJobs(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var queue []QueuedJob
 		most := 0
@@ -70,7 +70,7 @@ func TestProperty_TheFirstOfAQueueSuffice(t *testing.T) {
 		slices.SortStableFunc(queue, func(a, b QueuedJob) int {
 			return cmp.Or(cmp.Compare(a.Place, b.Place), compareBool(a.Waiting, b.Waiting))
 		})
-		want := everyone(holders, queue)
+		want := admitAll(holders, queue)
 		var got []string
 		for went := []string{""}; len(went) > 0 && holders+len(got) < most; got = append(got, went...) {
 			went = Admit(holders+len(got), fetch(queue, holders+len(got), most))
@@ -82,8 +82,8 @@ func TestProperty_TheFirstOfAQueueSuffice(t *testing.T) {
 	})
 }
 
-// everyone returns all of a queue, given in order, that may go.
-func everyone(holders int, queue []QueuedJob) (ids []string) {
+// admitAll returns all jobs of a sorted queue that can start.
+func admitAll(holders int, queue []QueuedJob) (ids []string) {
 	for ahead, q := range queue {
 		if q.Method == definition.Ordered && !q.Waiting && holders+ahead < q.Limit {
 			ids = append(ids, q.JobID)
@@ -98,7 +98,7 @@ func everyone(holders int, queue []QueuedJob) (ids []string) {
 	return ids
 }
 
-// fetch returns those that Admit needs to know of.
+// fetch returns the jobs that Admit needs.
 func fetch(queue []QueuedJob, holders, most int) []QueuedJob {
 	eager := slices.DeleteFunc(slices.Clone(queue), func(q QueuedJob) bool { return q.Method != definition.Eager || q.Limit <= holders })
 	slices.SortStableFunc(eager, func(a, b QueuedJob) int { return cmp.Compare(b.Priority, a.Priority) })
@@ -111,7 +111,7 @@ func fetch(queue []QueuedJob, holders, most int) []QueuedJob {
 	return first
 }
 
-func TestConcurrency_TellsHowLongAJobWasLimited(t *testing.T) {
+func TestConcurrency_RecordsHowLongAJobWasLimited(t *testing.T) {
 	s := begin(t, command("a", limit("g", 1), parallel(2)), command("free"))
 	s.wants("a/0", Scheduled)
 	s.wants("a/1", Limited)

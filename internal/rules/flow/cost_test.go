@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// shapes are builds of about n jobs, and how they are made of steps.
+// shapes are builds of about n jobs, by how steps divide them.
 var shapes = []struct {
 	name string
 	make func(n int) []Spec
@@ -35,8 +35,8 @@ var shapes = []struct {
 	}},
 }
 
-// driveAll takes a build to its end, each job with four events of its own. Jobs are driven in the
-// order in which they become ready.
+// driveAll runs a build to its end, with four events for each job. Jobs run in the order in which they become
+// ready.
 func driveAll(t testing.TB, specs []Spec, status int) *memory {
 	m := newMemory()
 	must := func(err error) {

@@ -7,7 +7,8 @@ import (
 	"stackyard/internal/platform/core"
 )
 
-// rejectCycles returns an error when new steps depend on each other.
+// rejectCycles returns an error when new steps depend on each other. It adds the optional edges if they close
+// no cycle.
 func (l *linker) rejectCycles() error {
 	if len(l.cycleMembers(slices.Concat(l.edges, l.optional))) == 0 {
 		for _, e := range l.optional {
@@ -28,50 +29,50 @@ func (l *linker) rejectCycles() error {
 	return core.Errorf(core.Unprocessable, "These steps depend on each other, so that none of them could ever run: %s", strings.Join(names, ", "))
 }
 
-// cycleMembers returns the new steps that are part of a circle of edges, or lie between two.
+// cycleMembers returns the new steps that are part of a cycle or lie between two cycles.
 func (l *linker) cycleMembers(edges []Edge) []*Step {
-	left := make(map[string]*Step, len(l.newSteps))
+	remaining := make(map[string]*Step, len(l.newSteps))
 	for _, s := range l.newSteps {
-		left[s.ID] = s
+		remaining[s.ID] = s
 	}
-	inner := slices.DeleteFunc(slices.Clone(edges), func(e Edge) bool { return left[e.On] == nil || left[e.Step] == nil })
-	// Whoever depends on nothing that is left can go, and then whoever nothing left depends on.
+	inner := slices.DeleteFunc(slices.Clone(edges), func(e Edge) bool { return remaining[e.On] == nil || remaining[e.Step] == nil })
+	// Remove steps without remaining dependencies, then steps without remaining dependents.
 	for _, end := range []func(Edge) (from, to string){
 		func(e Edge) (string, string) { return e.On, e.Step },
 		func(e Edge) (string, string) { return e.Step, e.On },
 	} {
-		trim(left, inner, end)
+		trim(remaining, inner, end)
 	}
-	steps := make([]*Step, 0, len(left))
-	for _, s := range left {
+	steps := make([]*Step, 0, len(remaining))
+	for _, s := range remaining {
 		steps = append(steps, s)
 	}
 	return steps
 }
 
-// trim removes the steps that no edge leads to, again and again.
-func trim(left map[string]*Step, edges []Edge, end func(Edge) (from, to string)) {
-	coming := map[string]int{}
+// trim repeatedly removes the steps that no edge leads to.
+func trim(remaining map[string]*Step, edges []Edge, end func(Edge) (from, to string)) {
+	incoming := map[string]int{}
 	next := map[string][]string{}
 	for _, e := range edges {
 		from, to := end(e)
-		if left[from] != nil && left[to] != nil {
-			coming[to]++
+		if remaining[from] != nil && remaining[to] != nil {
+			incoming[to]++
 			next[from] = append(next[from], to)
 		}
 	}
 	var free []string
-	for id := range left {
-		if coming[id] == 0 {
+	for id := range remaining {
+		if incoming[id] == 0 {
 			free = append(free, id)
 		}
 	}
 	for len(free) > 0 {
 		id := free[len(free)-1]
 		free = free[:len(free)-1]
-		delete(left, id)
+		delete(remaining, id)
 		for _, to := range next[id] {
-			if coming[to]--; coming[to] == 0 {
+			if incoming[to]--; incoming[to] == 0 {
 				free = append(free, to)
 			}
 		}

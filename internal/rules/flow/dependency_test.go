@@ -4,7 +4,7 @@ import (
 	"testing"
 )
 
-// ends are the ways in which a step can end, and what to do for it.
+// These are the ways in which a step can end.
 func passes(s *scenario, key string) { s.finish(key, 0) }
 func fails(s *scenario, key string)  { s.finish(key, 1) }
 func cancels(s *scenario, key string) {
@@ -234,7 +234,7 @@ func TestSteps_WithAKeyThatIsTakenAreRefused(t *testing.T) {
 	}
 }
 
-// linkUpload lets a running job add steps.
+// upload adds steps as a running job.
 func (s *scenario) upload(key string, specs ...Spec) {
 	s.t.Helper()
 	s.on(key, func(r *Run, id string) error { return r.AddSteps(id, specs, false) })

@@ -7,11 +7,11 @@ import (
 	"stackyard/internal/platform/core"
 )
 
-// Prefetch fetches the jobs that events are going to be about with as few questions as one of them takes.
-// Those that do not exist are left out.
+// Prefetch fetches the jobs of the coming events with as few queries as one event needs. It ignores ids that do
+// not exist.
 func (r *Run) Prefetch(jobIDs ...string) error { return r.fetchJobsByID(jobIDs) }
 
-// event does something to a job and lets everything follow that follows.
+// event applies do to a job and propagates the consequences.
 func (r *Run) event(jobID string, do func(*Job) error) error {
 	j, err := r.job(jobID)
 	if err != nil {
@@ -23,9 +23,9 @@ func (r *Run) event(jobID string, do func(*Job) error) error {
 	return r.conclude()
 }
 
-// checkMove returns an error when an event that leads to a state is not for jobs of that type, or not for
-// the state that the job is in. The table of moves alone would allow too much: what may follow on a
-// state by itself, an agent may not ask for.
+// checkMove returns a MoveError unless the job has the given type and is in one of the states of from. The
+// table of moves alone is too permissive: some moves follow from other events, but an agent cannot request
+// them.
 func (j *Job) checkMove(to JobState, kind JobType, from ...JobState) error {
 	if j.Type != kind || !slices.Contains(from, j.State) {
 		return &MoveError{JobID: j.ID, From: j.State, To: to}
@@ -33,7 +33,7 @@ func (j *Job) checkMove(to JobState, kind JobType, from ...JobState) error {
 	return nil
 }
 
-// moveEvent is the event that a job of a type comes from one of some states into another.
+// moveEvent is the event that moves a job of a type from one of the states to another.
 func (r *Run) moveEvent(jobID string, to JobState, kind JobType, from ...JobState) error {
 	return r.event(jobID, func(j *Job) error {
 		if err := j.checkMove(to, kind, from...); err != nil {
@@ -43,11 +43,10 @@ func (r *Run) moveEvent(jobID string, to JobState, kind JobType, from ...JobStat
 	})
 }
 
-// TimeOut: a running job has run for too long; its agent must stop it.
+// TimeOut reports that a running job exceeded its time limit. Its agent must stop it.
 func (r *Run) TimeOut(jobID string) error { return r.moveEvent(jobID, TimingOut, Script, Running) }
 
-// FinishUnstarted: a stack ends a scheduled job without an agent. Rules of automatic retry hold as for
-// any other end.
+// FinishUnstarted finishes a scheduled job without an agent, on behalf of a stack. Automatic retry rules apply.
 func (r *Run) FinishUnstarted(jobID string, exit Exit) error {
 	return r.event(jobID, func(j *Job) error {
 		if err := j.checkMove(Finished, Script, Scheduled); err != nil {
@@ -57,9 +56,9 @@ func (r *Run) FinishUnstarted(jobID string, exit Exit) error {
 	})
 }
 
-// Finish: the job's process ended, or its agent was lost. What it means
-// depends on the state: a job that is canceling is then canceled, one that is timing out has timed
-// out unless it passed. A failure that a rule of automatic retry covers is retried at once.
+// Finish reports that the job's process ended or its agent was lost. The result depends on the state: a
+// canceling job is canceled, a timing-out job has timed out unless it passed. A failure that an automatic retry
+// rule covers is retried at once.
 func (r *Run) Finish(jobID, holder string, exit Exit) error {
 	return r.event(jobID, func(j *Job) error {
 		if err := j.checkHolder(holder); err != nil {
@@ -71,7 +70,7 @@ func (r *Run) Finish(jobID, holder string, exit Exit) error {
 		if err := j.checkMove(Finished, Script, Accepted, Running, TimingOut, Canceling); err != nil {
 			return err
 		}
-		if j.State == Accepted { // its agent was lost before it could say that it began
+		if j.State == Accepted { // its agent was lost before it reported the start
 			if err := r.move(j, Running); err != nil {
 				return err
 			}
@@ -91,18 +90,18 @@ func (r *Run) Finish(jobID, holder string, exit Exit) error {
 	})
 }
 
-// recordExit notes how a job's process ended.
+// recordExit stores how the job's process ended.
 func (j *Job) recordExit(exit Exit) {
 	j.ExitStatus = &exit.Status
 	j.Signal, j.SignalReason = exit.Signal, exit.SignalReason
 }
 
-// finish ends a job that ran, and tries it again when a rule says so.
+// finish ends a job that ran, and retries it if an automatic retry rule matches.
 func (r *Run) finish(j *Job, to JobState, exit Exit) error {
 	if !CanMove(j.State, to) {
 		return &MoveError{JobID: j.ID, From: j.State, To: to}
 	}
-	// All of it changes at once: until a job has ended its exit status counts for nothing.
+	// Change everything at once: the exit status counts only after the job has ended.
 	r.change(j, func() {
 		j.recordExit(exit)
 		j.PromiseFails = false
@@ -116,7 +115,7 @@ func (r *Run) finish(j *Job, to JobState, exit Exit) error {
 	return r.retryAutomatically(j, exit)
 }
 
-// Expire: a scheduled job was not started in time.
+// Expire reports that a scheduled job was not started in time.
 func (r *Run) Expire(jobID string) error {
 	return r.event(jobID, func(j *Job) error {
 		if err := j.checkMove(Expired, j.Type, Scheduled); err != nil {
@@ -127,7 +126,7 @@ func (r *Run) Expire(jobID string) error {
 	})
 }
 
-// Unblock: a person releases a blocked job.
+// Unblock releases a blocked job on behalf of a person.
 func (r *Run) Unblock(jobID string) error {
 	return r.event(jobID, func(j *Job) error {
 		switch {
@@ -142,7 +141,7 @@ func (r *Run) Unblock(jobID string) error {
 	})
 }
 
-// Schedule: a limiting or limited job was admitted to its concurrency group.
+// Schedule admits a limiting or limited job of a concurrency group.
 func (r *Run) Schedule(jobID string) error {
 	return r.event(jobID, func(j *Job) error {
 		if err := j.checkMove(Scheduled, j.Type, Limiting, Limited); err != nil {
@@ -157,7 +156,7 @@ func (r *Run) Schedule(jobID string) error {
 	})
 }
 
-// Limit: a limiting job was not admitted and waits for its turn.
+// Limit reports that a limiting job was not admitted. It waits in the queue of its concurrency group.
 func (r *Run) Limit(jobID string) error {
 	return r.event(jobID, func(j *Job) error { return r.move(j, Limited) })
 }

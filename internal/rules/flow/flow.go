@@ -1,31 +1,26 @@
-// Package flow decides what happens next in a build: given its steps, its jobs and what just
-// happened, which jobs move to which state, which are retried, and what state the build is in.
+// Package flow decides what happens next in a build: given its steps, its jobs and an event, which jobs change
+// state, which are retried, and which state the build is in. It does no I/O and reads no clock; the caller
+// provides the time of an event and new ids.
 //
-// Three ideas carry it.
+// A [Run] is one unit of work on one build. Each event (a job finished, a person unblocked a step) is a method
+// of Run. It fetches the few records that the event touches from a [Store] and changes them in place;
+// [Run.Changes] lists what the caller must write. Steps and the build carry counts of their jobs, so an event
+// costs the same in a build of ten jobs and of four thousand.
 //
-// A [Run] is one unit of work on one build. An event (a job finished, a person unblocked) is a
-// method of Run. It fetches the few records that the event touches from a [Store], changes them in
-// place, and tells afterwards with [Run.Changes] what has to be written. Every question about many
-// jobs is answered by counts that steps and the build carry along, so that an event costs the same
-// in a build of ten jobs and of four thousand.
+// Steps form a graph of [Edge]s. Wait and block steps, groups, depends_on and uploaded steps become edges when
+// steps are added (link.go). Where many steps depend on many others, a join (a step without jobs) is placed
+// between, so that there are about as many edges as steps. One rule remains (propagate.go): a step opens when
+// all its dependencies have ended well enough, and stops when one ended badly.
 //
-// Steps form a graph of [Edge]s, and all waiting is done by it: wait and block steps, groups,
-// depends_on and uploaded steps are turned into edges once, when steps are added (link.go). Where
-// many steps depend on many others a join stands between, a step without jobs, so that there are
-// about as many edges as steps. After that one rule is left (settle.go): a step opens when all it
-// depends on has ended well enough, and is stopped when that ended badly.
-//
-// States are words with a table of legal moves beside them (states.go, build.go). A move outside
-// the table is an error, and the unit of work must be thrown away.
-//
-// Nothing here does I/O or looks at a clock: the time of an event, and new ids, are given.
+// States are constants with a table of legal moves beside them (states.go, build.go). A move outside the table
+// is an error, and the unit of work must be discarded.
 package flow
 
 import "time"
 
-// A Run is one unit of work on one build. It is not safe for concurrent use. It takes any number of
-// events, of which only the first may add steps. After an event returns an error nothing of the run
-// may be written, unless [Run.Edits] says that it has changed nothing.
+// A Run is one unit of work on one build. It is not safe for concurrent use. It accepts any number of events;
+// only the first may add steps. After an event returns an error, do not write anything of the run unless
+// [Run.Edits] shows that the event changed nothing.
 type Run struct {
 	store Store
 	build *Build
@@ -34,50 +29,50 @@ type Run struct {
 
 	buildBefore Build
 	records
-	// dirty are steps whose signal may have changed since their dependents were told.
+	// dirty are steps whose signal may differ from the one that their dependents have.
 	dirty ordered[*Step]
-	// groups are concurrency groups in which a place may have become free or been asked for.
+	// groups are concurrency groups in which a slot may be free or a job was queued.
 	groups      ordered[string]
 	buildStates []BuildState
 	edits       int
 }
 
-// New returns a unit of work on a build. All that happens in it happens at now; newID makes the ids
-// of retried jobs and of joins.
+// New returns a unit of work on a build. All its events happen at now; newID returns ids for retried jobs and
+// joins.
 func New(store Store, build *Build, now time.Time, newID func() string) *Run {
 	return &Run{store: store, build: build, buildBefore: *build, now: now, newID: newID, records: newRecords()}
 }
 
-// Changes is what a unit of work has changed and what must follow. Order is that of first change.
+// Changes lists what a unit of work has changed, in order of first change.
 type Changes struct {
 	// Build is set when the build must be updated.
 	Build bool
-	// BuildStates are the states that the build moved through, the last being its state now; none
-	// when its state is as before.
+	// BuildStates are the states that the build moved through, ending with its current state. It is empty if
+	// the state did not change.
 	BuildStates []BuildState
-	// NewSteps are to be inserted, joins included; Steps, and not the new ones, to be updated.
+	// NewSteps must be inserted, including joins. Steps must be updated; it contains no new steps.
 	NewSteps, Steps []*Step
-	// NewEdges are to be inserted. Resolved ones exist, by Step and Key, and get their On.
+	// NewEdges must be inserted. Resolved edges exist with the same Step and Key, and get their On.
 	NewEdges, Resolved []Edge
-	// Jobs are to be inserted, where From is empty, or updated.
+	// Jobs must be inserted if From is empty, and updated otherwise.
 	Jobs []JobChange
-	// Groups are concurrency groups in which jobs may have become free to start: for each, look at
-	// the whole organization's queue with [Admit].
+	// Groups are concurrency groups in which jobs may be able to start. For each, run [Admit] on the queue of
+	// the whole organization.
 	Groups []string
 }
 
-// A JobChange is a job as it is now and the state that it had before, empty for a new job. A new job
-// with RetryOf takes everything that flow does not know of from the job it retries.
+// A JobChange is a job and the state that it had before, empty for a new job. A new job with RetryOf takes the
+// fields that flow does not know from the job that it retries.
 type JobChange struct {
 	Job  *Job
 	From JobState
 }
 
-// Edits counts the changes to jobs so far. An event that was refused without adding to it has changed nothing,
-// and the run can go on.
+// Edits counts the changes to jobs so far. If an event fails and Edits is unchanged, the event changed nothing
+// and the run can continue.
 func (r *Run) Edits() int { return r.edits }
 
-// Changes tells what the run has changed so far.
+// Changes returns what the run has changed so far.
 func (r *Run) Changes() Changes {
 	c := Changes{
 		Build:       *r.build != r.buildBefore,

@@ -6,25 +6,24 @@ import (
 	"stackyard/internal/platform/core"
 )
 
-// A job has one holder: the agent that it was offered to. The events of this file are told by the
-// holder. Each takes who tells: an agent, or nobody ("") when a stack or the clock does. What an agent
-// tells of a job that is not its own is refused, so that whoever was thought lost and comes back cannot
-// disturb the one that has the job by now. What the holder tells twice, because it did not hear the
-// answer, changes nothing the second time.
+// A job has one holder: the agent that it is assigned to. The holder reports the events of this file. Each
+// takes the reporting agent as holder, or "" when a stack or the clock is the source. Reports of other agents
+// are rejected, so that an agent that was lost and comes back cannot affect the new holder. A repeated report
+// of the holder, sent because it missed the response, changes nothing.
 
-// repeatWindow is how long after the end of a job its holder may tell again how it ended.
+// repeatWindow is how long after the end of a job its holder may repeat the final report.
 const repeatWindow = 5 * time.Minute
 
-// Assign: a scheduled job is offered to an agent.
+// Assign assigns a scheduled job to an agent.
 func (r *Run) Assign(jobID, agentID string) error {
 	return r.event(jobID, func(j *Job) error { return r.assign(j, agentID, Scheduled) })
 }
 
-// An Offer names a job and the agent that it is offered to.
+// An Offer pairs a job with the agent to assign it to.
 type Offer struct{ JobID, AgentID string }
 
-// Offer: scheduled jobs are offered to agents. Those that have moved meanwhile are left out of what is
-// returned.
+// Offer assigns scheduled jobs to agents. It returns the offers that succeeded; jobs that have moved since are
+// skipped.
 func (r *Run) Offer(offers []Offer) (offered []Offer, err error) {
 	ids := make([]string, len(offers))
 	for i, o := range offers {
@@ -54,7 +53,8 @@ func (r *Run) assign(j *Job, agentID string, from ...JobState) error {
 	return r.move(j, Assigned)
 }
 
-// Acquire: an agent takes a job that is scheduled, or offered to it.
+// Acquire assigns a scheduled job to an agent and accepts it. It also accepts a job that is already assigned to
+// the agent.
 func (r *Run) Acquire(jobID, agentID string) error {
 	return r.event(jobID, func(j *Job) error {
 		if j.AgentID != agentID {
@@ -66,22 +66,22 @@ func (r *Run) Acquire(jobID, agentID string) error {
 	})
 }
 
-// Return: an agent did not accept in time; the job is scheduled again.
+// Return schedules a job again that its agent did not accept in time.
 func (r *Run) Return(jobID, holder string) error {
 	return r.holderEvent(jobID, holder, Scheduled, Assigned)
 }
 
-// Accept: the agent took the job.
+// Accept reports that the agent accepted the job.
 func (r *Run) Accept(jobID, holder string) error {
 	return r.holderEvent(jobID, holder, Accepted, Assigned)
 }
 
-// Start: the agent began to run the job.
+// Start reports that the agent started the job.
 func (r *Run) Start(jobID, holder string) error {
 	return r.holderEvent(jobID, holder, Running, Accepted)
 }
 
-// holderEvent is the event that a command job comes from one of some states into another, as its holder tells.
+// holderEvent is the event that moves a command job from one of the states to another, reported by its holder.
 func (r *Run) holderEvent(jobID, holder string, to JobState, from ...JobState) error {
 	return r.event(jobID, func(j *Job) error { return r.moveByHolder(j, holder, to, from...) })
 }
@@ -99,7 +99,7 @@ func (r *Run) moveByHolder(j *Job, holder string, to JobState, from ...JobState)
 	return r.move(j, to)
 }
 
-// checkHolder returns an error when an agent that is not the job's holder has something to tell of it.
+// checkHolder returns an error if holder is an agent other than the job's.
 func (j *Job) checkHolder(holder string) error {
 	if holder != "" && holder != j.AgentID {
 		return core.Errorf(core.Unprocessable, "The job is not assigned to this agent")
@@ -107,7 +107,7 @@ func (j *Job) checkHolder(holder string) error {
 	return nil
 }
 
-// isRepeat reports whether the holder of a job that has ended tells its end again.
+// isRepeat reports whether exit repeats the final report of a job that has ended.
 func (r *Run) isRepeat(j *Job, exit Exit) bool {
 	if !j.State.Ended() || j.ExitStatus == nil || r.now.Sub(j.FinishedAt) > repeatWindow {
 		return false

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// holderEvent are what holders tell of a job, in order.
+// holderEvents are the reports of a holder, in order.
 var holderEvents = []struct {
 	name  string
 	event func(r *Run, id, holder string) error
@@ -19,24 +19,24 @@ var holderEvents = []struct {
 	{"finish", func(r *Run, id, holder string) error { return r.Finish(id, holder, Exit{Status: 3}) }, APIFailed},
 }
 
-func TestHolder_AloneTellsOfItsJobAndMayTellTwice(t *testing.T) {
+func TestHolder_AloneReportsItsJobAndMayRepeat(t *testing.T) {
 	s := begin(t, command("a"))
 	s.on("a", func(r *Run, id string) error { return r.Assign(id, "one") })
-	for _, tell := range holderEvents {
+	for _, e := range holderEvents {
 		before := s.state("a")
-		err := s.try("a", func(r *Run, id string) error { return tell.event(r, id, "another") })
+		err := s.try("a", func(r *Run, id string) error { return e.event(r, id, "another") })
 		if err == nil || err.Error() != "The job is not assigned to this agent" {
-			t.Errorf("%s by another: %v", tell.name, err)
+			t.Errorf("%s by another: %v", e.name, err)
 		}
 		s.wants("a", before)
 		for range 2 {
-			s.on("a", func(r *Run, id string) error { return tell.event(r, id, "one") })
-			s.wants("a", tell.state)
+			s.on("a", func(r *Run, id string) error { return e.event(r, id, "one") })
+			s.wants("a", e.state)
 		}
 	}
 }
 
-func TestHolder_TellsTheSameEndAgainForAWhile(t *testing.T) {
+func TestHolder_MayRepeatTheEndForFiveMinutes(t *testing.T) {
 	s := begin(t, command("a"))
 	s.start("a")
 	finish := func(status int) error {
@@ -46,7 +46,7 @@ func TestHolder_TellsTheSameEndAgainForAWhile(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := finish(0); err == nil {
-		t.Error("another end was taken")
+		t.Error("a different end was accepted")
 	}
 	s.now = s.now.Add(4 * time.Minute)
 	if err := finish(1); err != nil {
@@ -54,7 +54,7 @@ func TestHolder_TellsTheSameEndAgainForAWhile(t *testing.T) {
 	}
 	s.now = s.now.Add(time.Minute)
 	if err := finish(1); err == nil {
-		t.Error("the end was taken when it was long known")
+		t.Error("the end was accepted after the repeat window")
 	}
 }
 

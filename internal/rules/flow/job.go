@@ -6,7 +6,7 @@ import (
 	"stackyard/internal/rules/definition"
 )
 
-// JobType is what kind of work a job is, in the words of the API.
+// JobType is the kind of a job, as the API names it.
 type JobType string
 
 // The types of jobs.
@@ -17,58 +17,58 @@ const (
 	Trigger JobType = "trigger"
 )
 
-// A Job is what flow knows about a job. The fields of the first part are given by whoever adds it,
-// all others belong to flow and are only stored.
+// A Job holds the fields of a job that flow needs. The caller that adds the job sets the fields of the first
+// part. Flow owns the others, and the caller only stores them.
 type Job struct {
 	ID   string
 	Type JobType
-	// SoftFail says which failures do not fail the build.
+	// SoftFail selects the failures that do not fail the build.
 	SoftFail definition.SoftFail
-	// BrokenReason keeps the job from running when it is set before the job is added.
+	// BrokenReason, when set before the job is added, keeps the job from running.
 	BrokenReason string
 
 	StepID string
 	State  JobState
-	// AgentID is the agent that the job was offered to, which is its holder from then on, and stays so
-	// when it has ended; empty for none.
+	// AgentID is the agent that the job is assigned to, and stays set after the job has ended. It is empty for
+	// none.
 	AgentID string
-	// Unreachable is set on a broken job that depended on what can never come. It fails the build.
+	// Unreachable is set on a broken job whose dependency can never be met. It fails the build.
 	Unreachable bool
 
 	ExitStatus           *int
 	Signal, SignalReason string
 	SoftFailed           bool
-	// PromisedExitStatus is what a running job declared it will end with.
+	// PromisedExitStatus is the exit status that a running job declared in advance.
 	PromisedExitStatus *int
 	PromisedAt         time.Time
-	// PromiseIgnored is set when the promise is recorded and counts for nothing.
+	// PromiseIgnored is set when the promise is only recorded.
 	PromiseIgnored bool
-	// PromiseFails is set while the job runs towards a promised exit status that neither soft_fail
-	// nor an automatic retry covers.
+	// PromiseFails is set while the job runs with a promised exit status that neither soft_fail nor an
+	// automatic retry covers.
 	PromiseFails bool
 
-	// Retried jobs count for nothing any more; RetriedIn is the next attempt.
+	// Retried jobs no longer count; RetriedIn is the next attempt.
 	Retried   bool
 	RetriedIn string
-	// RetryOf is the attempt before, RetryType how it came to this one.
+	// RetryOf is the previous attempt, RetryType the type of the retry that created this one.
 	RetryOf      string
 	RetryType    RetryType
 	RetriesCount int
-	// RuleUses counts how often each of the step's rules of automatic retry was used.
+	// RuleUses counts the uses of each of the step's automatic retry rules.
 	RuleUses []int
 
-	// QueuedJob is set while the job stands in the queue of its concurrency group: it is limiting or
-	// limited, or it waits, not behind a person, for an ordered turn. See [Admit].
+	// Queued is set while the job is in the queue of its concurrency group: it is limiting or limited, or it is
+	// ordered, waiting, and not behind a step that waits for a person. See [Admit].
 	Queued bool
-	// ConcurrencyWait is how long the job was limited; nil as the specification says.
+	// ConcurrencyWait is how long the job was limited, or nil as the specification defines.
 	ConcurrencyWait *time.Duration
 
-	// LimitedAt, RunnableAt and so on are when the job came into that state. StartedAt is when it
-	// began to run, FinishedAt when it ended, unless it ended before it could be tried.
+	// LimitedAt, RunnableAt and so on are when the job entered that state. StartedAt is when it started to run,
+	// FinishedAt when it ended, unless it ended before it could run.
 	LimitedAt, RunnableAt, StartedAt, FinishedAt, ExpiredAt, UnblockedAt time.Time
 }
 
-// RetryType is how a job came to be retried.
+// RetryType is what caused a retry.
 type RetryType string
 
 // The types of retries.
@@ -77,14 +77,14 @@ const (
 	RetryAutomatic RetryType = "automatic"
 )
 
-// Exit is how a job's process ended, as its agent or stack tells.
+// Exit describes how a job's process ended, as its agent or stack reported it.
 type Exit struct {
 	Status int
-	// Signal is a name such as SIGKILL, SignalReason one of the specification's; both may be empty.
+	// Signal is a name like SIGKILL, SignalReason one of the reasons in the specification. Both may be empty.
 	Signal, SignalReason string
 }
 
-// Passed reports whether the job ended well: a finished waiter always did.
+// Passed reports whether the job succeeded. A finished waiter always did.
 func (j *Job) Passed() bool {
 	return j.State == Finished && (j.Type == Waiter || j.ExitStatus != nil && *j.ExitStatus == 0)
 }
@@ -102,8 +102,8 @@ func (j *Job) Failed() bool {
 	return false
 }
 
-// PromisedFailure reports whether the job runs and has promised to fail in a way that its soft_fail
-// does not cover. Lists by state count it as failed.
+// PromisedFailure reports whether the job is running and promised a failure that soft_fail does not cover.
+// Lists by state count it as failed.
 func (j *Job) PromisedFailure() bool {
 	return j.State == Running && j.PromisedExitStatus != nil && !j.PromiseIgnored && !covers(j.SoftFail, *j.PromisedExitStatus)
 }

@@ -11,15 +11,15 @@ import (
 
 // A linker turns a list of steps into edges.
 //
-// Within a list, a step without depends_on depends on the barrier before it. A barrier depends on
-// the barrier before, and on its tally: the join of all steps since that one, and of the tally
-// before. So the tally knows of every earlier step, while a wait with continue_on_failure may pass
-// over what failed; and a retry changes the tally even when the wait has passed long ago.
+// Within a list, a step without depends_on depends on the barrier before it. A barrier depends on the barrier
+// before it, and on a join of all steps since that barrier and of the join before. So this join covers every
+// earlier step, while a wait with continue_on_failure may pass despite failures; and a retry changes the join
+// even long after the wait has passed.
 type linker struct {
 	r *Run
 	// uploader is the step whose job adds the steps, nil for a new build.
 	uploader *Step
-	// keys has the new steps by key, and the existing ones that these speak of.
+	// keys maps keys to the new steps, and to the existing steps that new ones refer to.
 	keys     map[string]*Step
 	explicit []explicit
 	// lastInGroup is the last member so far of each concurrency group.
@@ -27,36 +27,36 @@ type linker struct {
 
 	newSteps []*Step
 	edges    []Edge
-	// optional are edges that the specification adds to what people wrote; they give way where
-	// they would close a circle.
+	// optional are edges that the specification adds to the written ones. They are left out where they would
+	// close a cycle.
 	optional []Edge
-	// linked has the index of each edge by its ends.
+	// linked maps the ends of an edge to its index.
 	linked map[[2]string]int
 }
 
-// explicit is a depends_on: of a step, or of a group, whose gate then is the step.
+// explicit is a depends_on of a step, or of a group; for a group, step is its gate.
 type explicit struct {
 	step, position string
 	on             []definition.Dependency
 	allowFailure   bool
 }
 
-// A place is where in the list of a scope a linker stands.
+// A cursor is the linker's position in the list of a scope.
 type cursor struct {
 	scope, position string
-	// defaults are what a step without depends_on depends on. AllowFailure says that the step's
-	// allow_dependency_failure counts there too; it does not for barriers.
+	// defaults are the dependencies of a step without depends_on. AllowFailure means that the step's
+	// allow_dependency_failure applies; it does not apply to barriers.
 	defaults []Edge
-	// gate is the join of what the group depends on, which its members do beside their own.
+	// gate is the join of the group's dependencies. Members depend on it in addition to their own dependencies.
 	gate                   string
 	barrier, beforeBarrier string
-	// segment are the steps since the barrier.
+	// segment contains the steps since the barrier.
 	segment []string
-	// head is set until the first barrier of a group, which depends on the defaults itself.
+	// head is set until the first barrier of a group, which depends on the defaults directly.
 	head bool
 }
 
-// link adds steps to the build, with their edges. No job exists yet afterwards.
+// link adds steps to the build with their edges, but without jobs.
 func (r *Run) link(specs []Spec, uploader *Step) error {
 	l := &linker{
 		r:           r,
@@ -93,21 +93,21 @@ func (r *Run) link(specs []Spec, uploader *Step) error {
 	return l.commit()
 }
 
-// resolveKeys notes the keys of new steps and finds the existing ones that these speak of.
+// resolveKeys registers the keys of new steps and finds the existing steps that new ones refer to.
 func (l *linker) resolveKeys(specs []Spec) error {
-	asked, err := l.registerKeys(specs)
-	if err != nil || l.uploader == nil || len(asked) == 0 {
+	keys, err := l.registerKeys(specs)
+	if err != nil || l.uploader == nil || len(keys) == 0 {
 		return err
 	}
-	slices.Sort(asked)
-	found, err := l.r.store.StepsByKey(slices.Compact(asked)...)
+	slices.Sort(keys)
+	found, err := l.r.store.StepsByKey(slices.Compact(keys)...)
 	if err != nil {
 		return err
 	}
 	for _, s := range found {
 		s = l.r.internStep(s)
 		switch {
-		case s.Replaced: // in this very run
+		case s.Replaced: // by this run
 		case l.keys[s.Key] != nil:
 			return keyTaken(s.Key)
 		default:
@@ -117,33 +117,33 @@ func (l *linker) resolveKeys(specs []Spec) error {
 	return nil
 }
 
-// registerKeys notes the keys of new steps and returns all keys that are spoken of.
-func (l *linker) registerKeys(specs []Spec) (asked []string, err error) {
+// registerKeys registers the keys of new steps. It returns these keys and those that depends_on refers to.
+func (l *linker) registerKeys(specs []Spec) (keys []string, err error) {
 	for _, spec := range specs {
 		if s := spec.Step; s != nil && s.Key != "" {
 			if l.keys[s.Key] != nil {
 				return nil, keyTaken(s.Key)
 			}
 			l.keys[s.Key] = s
-			asked = append(asked, s.Key)
+			keys = append(keys, s.Key)
 		}
 		for _, d := range spec.DependsOn {
-			asked = append(asked, d.Step)
+			keys = append(keys, d.Step)
 		}
 		inner, err := l.registerKeys(spec.Members)
 		if err != nil {
 			return nil, err
 		}
-		asked = append(asked, inner...)
+		keys = append(keys, inner...)
 	}
-	return asked, nil
+	return keys, nil
 }
 
 func keyTaken(key string) error {
 	return core.Errorf(core.Unprocessable, "The key %q belongs to another step of the build; keys must be unique in a build", key)
 }
 
-// position returns the place of the nth step in a list behind or below another.
+// position returns the position of the nth step in the list behind or below another.
 func position(parent string, n int) string {
 	if parent == "" {
 		return fmt.Sprintf("%04d", n)
@@ -151,7 +151,7 @@ func position(parent string, n int) string {
 	return fmt.Sprintf("%s.%04d", parent, n)
 }
 
-// linkList links the steps of one scope and returns the ids of those at its top.
+// linkList links the steps of one scope and returns the ids of those at the top level.
 func (l *linker) linkList(specs []Spec, p cursor) (top []string, err error) {
 	for i, spec := range specs {
 		at := position(p.position, i)
@@ -188,18 +188,17 @@ func (l *linker) linkList(specs []Spec, p cursor) (top []string, err error) {
 	return top, nil
 }
 
-// linkBarrier reports whether the steps behind this one wait for it. One that is broken by a condition
-// is as if it was not there.
+// barrier reports whether later steps wait for this one. A barrier that a condition broke has no effect.
 func (s Spec) barrier() bool {
 	return s.Step != nil && s.Step.barrier() && s.Jobs[0].BrokenReason == ""
 }
 
-// blocks reports whether the step is a live block step. A wait beside one is absorbed.
+// blocks reports whether the step is a block step that no condition broke. It absorbs a wait beside it.
 func (s Spec) blocks() bool {
 	return s.barrier() && s.Step.Kind == definition.KindBlock
 }
 
-// dependOn makes a step depend on what it says, or else on the defaults of its place.
+// dependOn adds the step's explicit dependencies, or else the defaults of the cursor.
 func (l *linker) dependOn(spec Spec, p cursor) {
 	s := spec.Step
 	if spec.DependsOn == nil {
@@ -214,18 +213,18 @@ func (l *linker) dependOn(spec Spec, p cursor) {
 	}
 }
 
-// linkBarrier links a wait or block step, and moves the place behind it.
-func (l *linker) linkBarrier(spec Spec, p *cursor, goesOn bool) {
+// linkBarrier links a wait or block step and moves the cursor behind it.
+func (l *linker) linkBarrier(spec Spec, p *cursor, allowFailure bool) {
 	s := spec.Step
-	tally := l.join(KindJoin, p.segment...)
+	preceding := l.join(KindJoin, p.segment...)
 	if p.beforeBarrier != "" {
-		l.edge(tally, p.beforeBarrier, false)
+		l.edge(preceding, p.beforeBarrier, false)
 	}
 	before := s.ID
-	if spec.DependsOn != nil { // it waits for that alone, and all before it is left to the next barrier
-		before = tally
+	if spec.DependsOn != nil { // it waits only for these; the next barrier waits for everything before
+		before = preceding
 	} else {
-		l.edge(s.ID, tally, goesOn || s.AllowDependencyFailure)
+		l.edge(s.ID, preceding, allowFailure || s.AllowDependencyFailure)
 	}
 	if p.barrier != "" {
 		l.edge(before, p.barrier, false)
@@ -233,12 +232,12 @@ func (l *linker) linkBarrier(spec Spec, p *cursor, goesOn bool) {
 	if spec.DependsOn != nil || p.head {
 		l.dependOn(spec, *p)
 	}
-	p.barrier, p.beforeBarrier, p.segment, p.head = s.ID, tally, nil, false
+	p.barrier, p.beforeBarrier, p.segment, p.head = s.ID, preceding, nil, false
 	p.defaults = []Edge{{On: s.ID}}
 }
 
-// linkMembers links the steps of a group. Its depends_on stands on a gate that the members depend on;
-// the group depends on its members, so that whoever depends on the group does.
+// linkMembers links the steps of a group. The group's depends_on applies to a gate that the members depend on.
+// The group depends on its members, so a step that depends on the group waits for all of them.
 func (l *linker) linkMembers(spec Spec, group string, outer cursor, at string) (top []string, err error) {
 	p := cursor{scope: group, position: at, defaults: outer.defaults, head: true}
 	if spec.DependsOn != nil {
@@ -257,8 +256,8 @@ func (l *linker) linkMembers(spec Spec, group string, outer cursor, at string) (
 	return top, err
 }
 
-// linkConcurrency joins the members of a step's concurrency group that were added before it: who depends on
-// the step depends on them too.
+// linkConcurrency joins the members of a step's concurrency group that were added before it. Steps that depend
+// on this step depend on them too.
 func (l *linker) linkConcurrency(s *Step) error {
 	if s.Concurrency == nil {
 		return nil
@@ -285,7 +284,7 @@ func (l *linker) linkConcurrency(s *Step) error {
 	return nil
 }
 
-// join makes a join of steps and returns its id.
+// join adds a join of steps and returns its id.
 func (l *linker) join(kind definition.Kind, on ...string) string {
 	s := &Step{ID: l.r.newID(), Kind: kind}
 	l.newSteps = append(l.newSteps, s)
@@ -295,12 +294,12 @@ func (l *linker) join(kind definition.Kind, on ...string) string {
 	return s.ID
 }
 
-// edge notes that a step depends on another.
+// edge makes a step depend on another.
 func (l *linker) edge(step, on string, allowFailure bool) {
 	l.addEdge(Edge{Step: step, On: on, AllowFailure: allowFailure})
 }
 
-// addEdge notes an edge once; where it is said twice, failure is allowed when it is both times.
+// addEdge adds an edge once. If it is added twice, it allows failure only if both do.
 func (l *linker) addEdge(e Edge) {
 	ends := [2]string{e.Step, e.On}
 	if e.On == "" {
@@ -314,7 +313,7 @@ func (l *linker) addEdge(e Edge) {
 	l.edges = append(l.edges, e)
 }
 
-// linkExplicit turns what steps say that they depend on into edges, now that all keys are known.
+// linkExplicit turns every depends_on into edges, now that all keys are known.
 func (l *linker) linkExplicit() error {
 	for _, x := range l.explicit {
 		if err := l.checkEdges(); err != nil {
@@ -328,7 +327,7 @@ func (l *linker) linkExplicit() error {
 				continue
 			}
 			l.edge(x.step, on.ID, allow)
-			// What a step itself has uploaded is among its uploads, and cannot wait for them.
+			// A step's own uploads are part of on.Uploads and cannot wait for it.
 			if on.Uploads != "" && !strings.HasPrefix(x.position, on.Position+".") {
 				l.edge(x.step, on.Uploads, allow)
 			}
@@ -340,10 +339,10 @@ func (l *linker) linkExplicit() error {
 	return nil
 }
 
-// maxEdges bounds the dependencies between the steps of one build.
+// maxEdges limits the dependencies between the steps of one build.
 const maxEdges = 100_000
 
-// checkEdges returns an error when the new edges are more than the build may have.
+// checkEdges returns an error if the build would have more than maxEdges edges.
 func (l *linker) checkEdges() error {
 	if l.r.build.Counts.Edges+len(l.edges) > maxEdges {
 		return core.Errorf(core.Unprocessable, "The steps of a build can have %d dependencies on each other, and these steps have more; put a wait step or a group between steps that all depend on the same ones", maxEdges)
@@ -351,7 +350,7 @@ func (l *linker) checkEdges() error {
 	return nil
 }
 
-// commit takes the new steps and edges into the run, and resolves the keys that were waited for.
+// commit adds the new steps and edges to the run, and resolves edges that waited for their keys.
 func (l *linker) commit() error {
 	if err := l.checkEdges(); err != nil {
 		return err

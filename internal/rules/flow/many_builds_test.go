@@ -9,13 +9,13 @@ import (
 )
 
 const (
-	// maxDepth is how many builds trigger one another in a row, and maxCrowd how many there are. Trigger
-	// jobs that would start more fail.
-	maxDepth = 4
-	maxCrowd = 16
+	// maxDepth limits chains of triggered builds, maxBuilds the number of builds. Trigger jobs beyond them
+	// fail.
+	maxDepth  = 4
+	maxBuilds = 16
 )
 
-// A crowd is builds of random pipelines that trigger one another and share concurrency groups.
+// A buildSet is a set of builds of random pipelines that trigger each other and share concurrency groups.
 type buildSet struct {
 	*organization
 	t         *rapid.T
@@ -25,9 +25,9 @@ type buildSet struct {
 	children  map[string]*drive // by the trigger job that started them
 }
 
-func newCrowd(t *rapid.T, draw *drawer) *buildSet {
+func newBuildSet(t *rapid.T, draw *drawer) *buildSet {
 	c := &buildSet{organization: &organization{}, t: t, depth: map[*drive]int{}, children: map[string]*drive{}}
-	for range draw.crowded {
+	for range draw.pipelines {
 		draw.steps = 0
 		l := &list{}
 		draw.fill(l, "", rapid.IntRange(1, 4).Draw(t, "steps"), nil, 1)
@@ -36,7 +36,7 @@ func newCrowd(t *rapid.T, draw *drawer) *buildSet {
 	return c
 }
 
-// start adds a build of a pipeline, at a place in line.
+// start adds a build of a pipeline at a place of the concurrency queues.
 func (c *buildSet) start(pipeline int, place string, depth int) *drive {
 	d := driveIn(c.newBuild(place), c.t, c.pipelines[pipeline])
 	c.drives = append(c.drives, d)
@@ -44,14 +44,14 @@ func (c *buildSet) start(pipeline int, place string, depth int) *drive {
 	return d
 }
 
-// A deed is something that can happen next.
+// A setAction is something that can happen next.
 type setAction struct {
 	name string
 	do   func()
 }
 
-// deeds returns all that can happen next, in any of the builds.
-func (c *buildSet) deeds() (deeds []setAction) {
+// actions returns everything that can happen next in any of the builds.
+func (c *buildSet) actions() (actions []setAction) {
 	for i, d := range c.drives {
 		for _, id := range d.order {
 			j := d.jobs[id]
@@ -63,34 +63,34 @@ func (c *buildSet) deeds() (deeds []setAction) {
 				name, do = planned, func() { d.event(planned, event) }
 			}
 			if name != "" {
-				deeds = append(deeds, setAction{fmt.Sprintf("%s %s of build %d", name, d.steps[j.StepID].Key, i), do})
+				actions = append(actions, setAction{fmt.Sprintf("%s %s of build %d", name, d.steps[j.StepID].Key, i), do})
 			}
 		}
 	}
-	return deeds
+	return actions
 }
 
-// triggers returns what can happen to a trigger job. While its build goes on that is nothing.
+// triggers returns what can happen to a trigger job: nothing while its build is in progress.
 func (c *buildSet) triggers(d *drive, j *Job) (string, func()) {
 	id, child := j.ID, c.children[j.ID]
 	event := func(name string, event func(*Run) error) (string, func()) {
 		return name, func() { d.event(name, event) }
 	}
 	switch {
-	case j.State == Scheduled && (c.depth[d] == maxDepth || len(c.drives) >= maxCrowd):
+	case j.State == Scheduled && (c.depth[d] == maxDepth || len(c.drives) >= maxBuilds):
 		return event("refuse a child to", func(r *Run) error { return r.ChildFinished(id, false) })
 	case j.State == Scheduled:
 		return "create a child of", func() { c.trigger(d, j) }
 	case j.State == Running && child.build.State.Ended():
 		passed := child.build.State == BuildPassed || child.build.State == BuildNotRun
-		return event("tell", func(r *Run) error { return r.ChildFinished(id, passed) })
+		return event("report the child of", func(r *Run) error { return r.ChildFinished(id, passed) })
 	case j.State == Canceled && child != nil && !child.build.State.Ended() && child.build.State != BuildCanceling:
 		return "abandon the child of", func() { child.event("abandon", (*Run).CancelBuild) }
 	}
 	return "", nil
 }
 
-// trigger starts the build of a trigger job: at the place of the build that waits for it.
+// trigger starts the build of a trigger job, at the place of the waiting build.
 func (c *buildSet) trigger(d *drive, j *Job) {
 	p := d.plans[d.steps[j.StepID].Key]
 	place := d.place
@@ -101,16 +101,15 @@ func (c *buildSet) trigger(d *drive, j *Job) {
 	d.event("create a child", func(r *Run) error { return r.ChildCreated(j.ID) })
 }
 
-// happen lets one of the things happen that can.
-func (c *buildSet) happen(deeds []setAction) {
-	deeds[rapid.IntRange(0, len(deeds)-1).Draw(c.t, "next")].do()
+// runOne runs a random action.
+func (c *buildSet) runOne(actions []setAction) {
+	actions[rapid.IntRange(0, len(actions)-1).Draw(c.t, "next")].do()
 }
 
-// finish lets things happen, in a random order, until nothing can happen any more. Then all builds
-// must be over.
+// finish runs random actions until there are none. Then all builds must have ended.
 func (c *buildSet) finish() {
-	for deeds := c.deeds(); len(deeds) > 0; deeds = c.deeds() {
-		c.happen(deeds)
+	for actions := c.actions(); len(actions) > 0; actions = c.actions() {
+		c.runOne(actions)
 	}
 	for i, d := range c.drives {
 		if !d.build.State.Ended() {
@@ -120,7 +119,7 @@ func (c *buildSet) finish() {
 	}
 }
 
-// String shows the builds and what their jobs wait for.
+// String lists the builds and the states of their jobs.
 func (c *buildSet) String() string {
 	var b strings.Builder
 	for i, d := range c.drives {
@@ -138,21 +137,20 @@ func (c *buildSet) String() string {
 	return b.String()
 }
 
-// TestProperty_NoBuildOfACrowdIsStuck lets several builds run at the same time, with all that people do
-// to them, and others come while they do. Whatever happens, something can happen next until all of them
-// are over.
-func TestProperty_NoBuildOfACrowdIsStuck(t *testing.T) {
+// TestProperty_ConcurrentBuildsNeverGetStuck runs several builds at the same time, with random actions of
+// people, and starts others meanwhile. There is always a next action until all builds have ended.
+func TestProperty_ConcurrentBuildsNeverGetStuck(t *testing.T) {
 	cases, builds, events := 0, 0, 0
 	rapid.Check(t, func(t *rapid.T) {
-		draw := drawer{t: t, flags: true, crowded: rapid.IntRange(1, 3).Draw(t, "pipelines")}
-		c := newCrowd(t, &draw)
+		draw := drawer{t: t, flags: true, pipelines: rapid.IntRange(1, 3).Draw(t, "pipelines")}
+		c := newBuildSet(t, &draw)
 		c.start(0, "", 0)
 		for range rapid.IntRange(0, 60).Draw(t, "disturbances") {
-			switch deeds := c.deeds(); {
-			case len(c.drives) < maxCrowd && draw.chance(10, "another build"):
-				c.start(rapid.IntRange(0, draw.crowded-1).Draw(t, "pipeline"), "", 0)
-			case len(deeds) > 0 && draw.chance(80, "as planned"):
-				c.happen(deeds)
+			switch actions := c.actions(); {
+			case len(c.drives) < maxBuilds && draw.chance(10, "another build"):
+				c.start(rapid.IntRange(0, draw.pipelines-1).Draw(t, "pipeline"), "", 0)
+			case len(actions) > 0 && draw.chance(80, "as planned"):
+				c.runOne(actions)
 			default:
 				c.drives[rapid.IntRange(0, len(c.drives)-1).Draw(t, "build")].disturb(&draw)
 			}
@@ -164,5 +162,5 @@ func TestProperty_NoBuildOfACrowdIsStuck(t *testing.T) {
 			events += d.events
 		}
 	})
-	t.Logf("%d crowds, %d builds, %d events", cases, builds, events)
+	t.Logf("%d cases, %d builds, %d events", cases, builds, events)
 }

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// A memory keeps one build of an organization. It gives out copies and takes back only what a run says has changed, so
-// that a change which is not told is lost, as it would be in a database.
+// A memory stores one build of an organization. It returns copies and stores only what a run lists as changed,
+// so that an unlisted change is lost, as in a database.
 type memory struct {
 	org        *organization
 	place      string // in the queues of concurrency groups
@@ -24,9 +24,9 @@ type memory struct {
 
 	now    time.Time
 	events int
-	// fetched counts the records given out.
+	// fetched counts the returned records.
 	fetched int
-	// states are all that the build has moved through.
+	// states are all states that the build moved through.
 	states []BuildState
 }
 
@@ -35,8 +35,8 @@ func newMemory() *memory { return new(organization).newBuild("") }
 
 func (m *memory) newID() string { return m.org.newID() }
 
-// do runs an event and, unless it fails, keeps what it changed; then it lets concurrency groups admit
-// whom they can.
+// do runs an event and stores its changes unless it fails; then it runs admission for the affected concurrency
+// groups.
 func (m *memory) do(event func(*Run) error) error {
 	m.events++
 	m.now = m.now.Add(time.Second)
@@ -52,7 +52,7 @@ func (m *memory) do(event func(*Run) error) error {
 	return nil
 }
 
-// run runs an event and, unless it fails, keeps what it changed.
+// run runs an event and stores its changes unless it fails.
 func (m *memory) run(event func(*Run) error) (Changes, error) {
 	build := m.build
 	r := New(m, &build, m.now, m.newID)
@@ -141,7 +141,7 @@ func (m *memory) Steps(ids ...string) (found []*Step, err error) {
 	return found, nil
 }
 
-// where returns the steps that are as asked, in order of position.
+// where returns the steps that satisfy want, by position.
 func (m *memory) where(want func(*Step) bool) (found []*Step, err error) {
 	for _, s := range m.steps {
 		if want(s) {
@@ -208,7 +208,7 @@ func (m *memory) LastInGroup(group, before string) (*Step, error) {
 
 func hidden(s *Step) bool { return s.Kind == KindJoin || s.Kind == KindQueue }
 
-// visible returns the steps that people see, in order.
+// visible returns the steps that users see, in order.
 func (m *memory) visible() []*Step {
 	steps := slices.DeleteFunc(slices.Collect(maps.Values(m.steps)), hidden)
 	slices.SortFunc(steps, func(a, b *Step) int { return cmp.Compare(a.Position, b.Position) })

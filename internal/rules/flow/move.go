@@ -6,8 +6,7 @@ import (
 	"stackyard/internal/rules/definition"
 )
 
-// A MoveError tells of an event that does not fit the state that a job is in, such as a start of a
-// job that has been canceled since.
+// A MoveError reports an event that does not fit the state of a job, for example the start of a canceled job.
 type MoveError struct {
 	JobID    string
 	From, To JobState
@@ -17,7 +16,7 @@ func (e *MoveError) Error() string {
 	return fmt.Sprintf("job %s is %s and cannot become %s", e.JobID, e.From, e.To)
 }
 
-// move takes a job to another state, with the times that go with it.
+// move moves a job to another state and sets the matching timestamps.
 func (r *Run) move(j *Job, to JobState) error {
 	if !CanMove(j.State, to) {
 		return &MoveError{JobID: j.ID, From: j.State, To: to}
@@ -29,14 +28,14 @@ func (r *Run) move(j *Job, to JobState) error {
 	return nil
 }
 
-// stamp notes when the job came into the state that it is in.
+// stamp sets the timestamps of the job's current state.
 func (r *Run) stamp(j *Job) {
 	switch j.State {
 	case Limited:
 		j.LimitedAt = r.now
 	case Scheduled:
 		j.AgentID = ""
-		if j.RunnableAt.IsZero() { // it may have been with an agent that did not accept
+		if j.RunnableAt.IsZero() { // set already if an agent did not accept the job in time
 			j.RunnableAt = r.now
 		}
 	case Running:
@@ -49,7 +48,7 @@ func (r *Run) stamp(j *Job) {
 		j.FinishedAt = r.now
 	case Finished:
 		j.FinishedAt = r.now
-		if j.Type != Waiter { // a stack can finish a job that was never started
+		if j.Type != Waiter { // a stack can finish a job that never started
 			r.start()
 		}
 	case Canceled, TimedOut, Skipped:
@@ -57,14 +56,14 @@ func (r *Run) stamp(j *Job) {
 	}
 }
 
-// start notes that the build's first job started.
+// start records when the build's first job started.
 func (r *Run) start() {
 	if r.build.StartedAt.IsZero() {
 		r.build.StartedAt = r.now
 	}
 }
 
-// change changes a job and all counts with it.
+// change changes a job and updates all counts.
 func (r *Run) change(j *Job, do func()) {
 	r.edits++
 	s := r.steps[j.StepID]
@@ -87,8 +86,8 @@ func (r *Run) change(j *Job, do func()) {
 	}
 }
 
-// queues reports whether a job of the step stands in the queue of its concurrency group. Jobs behind
-// a block or input step do once it is released, eager ones once they can start.
+// queues reports whether a job of the step belongs in the queue of its concurrency group. Jobs behind a block
+// or input step enter it after the release, eager jobs once they can start.
 func (s *Step) queues(j *Job) bool {
 	switch j.State {
 	case Limiting, Limited:
@@ -99,10 +98,10 @@ func (s *Step) queues(j *Job) bool {
 	return false
 }
 
-// counters are the counts of a step that its jobs make.
+// counters returns the counts of a step that depend on its jobs.
 func (s *Step) counters() [4]int { return [4]int{s.Jobs, s.Unfinished, s.Failed, s.Canceled} }
 
-// count adds a job to the counts of its step and of the build, or takes it away.
+// count adds a job to the counts of its step and of the build, or removes it.
 func (r *Run) count(s *Step, j *Job, by int) {
 	if j.Retried {
 		return

@@ -7,22 +7,22 @@ import (
 	"stackyard/internal/rules/definition"
 )
 
-// An oracle says how a pipeline ends by reading the rules of the step language word by word, looking
-// at all steps for each question. It knows nothing of edges, joins, counts and events.
+// An oracle predicts how a pipeline ends straight from the rules of the step language, considering all steps
+// for each question. It has no edges, joins, counts or events.
 type oracle struct {
-	plans []*plan // all that there are or could be, in order of position
+	plans []*plan // all existing and possible ones, by position
 	byKey map[string]*plan
 	known map[*plan]ending
 }
 
 // An ending is how a step ends.
 type ending struct {
-	// ran, stopped, unreachable: at most one; none when all its jobs are broken by a condition.
+	// At most one of ran, stopped and unreachable is set; none if all jobs are broken by a condition.
 	ran, stopped, unreachable bool
 	outcome                   Outcome
 }
 
-// A condition is what a step needs of another.
+// A condition is a requirement of one step on another.
 type condition struct {
 	outcome     Outcome
 	allow       bool
@@ -38,7 +38,7 @@ func newOracle(l *list) *oracle {
 	return o
 }
 
-// added reports whether a step ever comes into the build.
+// added reports whether the build ever gets the step.
 func (o *oracle) added(p *plan) bool {
 	switch {
 	case p.list.group != nil:
@@ -108,7 +108,7 @@ func (o *oracle) conditions(p *plan) []condition {
 		return o.defaults(p, p.allow)
 	}
 	var conditions []condition
-	for _, q := range o.plans { // every earlier step in its scope, uploaded ones included
+	for _, q := range o.plans { // every earlier step in its scope, including uploaded ones
 		if q.kind != definition.KindGroup && q.position < p.position && o.added(q) && within(q, scope(p)) {
 			conditions = append(conditions, condition{outcome: o.ending(q).outcome, allow: p.goesOn && !absorbed(p) || p.allow})
 		}
@@ -122,7 +122,7 @@ func (o *oracle) conditions(p *plan) []condition {
 	return conditions
 }
 
-// explicit returns what depends_on of one step asks for another: for itself, or for a member.
+// explicit returns the conditions of the depends_on of one step, for itself or for a member p.
 func (o *oracle) explicit(of, p *plan) (conditions []condition) {
 	for _, d := range of.deps {
 		on := o.byKey[d.Step]
@@ -151,7 +151,7 @@ func (o *oracle) below(p *plan) (conditions []condition) {
 	return conditions
 }
 
-// gate returns what the members of a group with depends_on need.
+// gate returns the condition of the members of a group with depends_on.
 func (o *oracle) gate(g *plan, allow bool) condition {
 	conditions := o.explicit(g, g)
 	if slices.ContainsFunc(conditions, func(c condition) bool { return c.unreachable }) {
@@ -160,7 +160,7 @@ func (o *oracle) gate(g *plan, allow bool) condition {
 	return condition{outcome: worst(conditions), allow: allow}
 }
 
-// defaults returns what a step needs that does not say what it depends on.
+// defaults returns the conditions of a step without depends_on.
 func (o *oracle) defaults(p *plan, allow bool) []condition {
 	if b := lastBarrier(p.list, p.index); b != nil {
 		return []condition{{outcome: o.ending(b).outcome}}
@@ -180,7 +180,7 @@ func (o *oracle) defaults(p *plan, allow bool) []condition {
 	return nil
 }
 
-// lastBarrier returns the barrier before an index of a list, or nil.
+// lastBarrier returns the last barrier before an index of a list, or nil.
 func lastBarrier(l *list, index int) *plan {
 	for i := index - 1; i >= 0; i-- {
 		if isBarrier(l.plans[i]) {
@@ -190,8 +190,7 @@ func lastBarrier(l *list, index int) *plan {
 	return nil
 }
 
-// barrierBefore returns the barrier before a step in its list or, when it is uploaded, before the
-// step that uploaded it.
+// barrierBefore returns the barrier before a step in its list or, for an uploaded step, before its uploader.
 func barrierBefore(p *plan) *plan {
 	if b := lastBarrier(p.list, p.index); b != nil || p.list.uploader == nil {
 		return b
@@ -211,7 +210,7 @@ func within(p, group *plan) bool {
 	return group == nil || strings.HasPrefix(p.position, group.position+".")
 }
 
-// absorbed reports whether a wait stands beside a block.
+// absorbed reports whether a wait is next to a block.
 func absorbed(p *plan) bool {
 	for _, i := range []int{p.index - 1, p.index + 1} {
 		if i >= 0 && i < len(p.list.plans) && p.list.plans[i].kind == definition.KindBlock && !p.list.plans[i].broken {
@@ -276,7 +275,7 @@ func (p *plan) exit(index, attempt int) int {
 	return 0
 }
 
-// results returns the state in which each job ends, by step and index, and the build.
+// results returns the final state of each job, by step and index, and of the build.
 func (o *oracle) results() (jobs map[string][]JobState, build BuildState) {
 	jobs = map[string][]JobState{}
 	build = BuildNotRun

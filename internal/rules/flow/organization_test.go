@@ -10,7 +10,7 @@ import (
 	"stackyard/internal/rules/definition"
 )
 
-// An organization is builds that share concurrency groups.
+// An organization is a set of builds that share concurrency groups.
 type organization struct {
 	builds []*memory
 	ids    int
@@ -21,7 +21,8 @@ func (o *organization) newID() string {
 	return fmt.Sprintf("id-%06d", o.ids)
 }
 
-// newBuild adds a build without steps, at a place in line or, when that is empty, behind all others.
+// newBuild adds a build without steps, at a place of the concurrency queues or, if place is empty, behind all
+// others.
 func (o *organization) newBuild(place string) *memory {
 	m := &memory{
 		org:        o,
@@ -38,12 +39,12 @@ func (o *organization) newBuild(place string) *memory {
 	return m
 }
 
-// A queue is what there is to know of a concurrency group.
+// A queue describes a concurrency group.
 type queue struct {
 	holders int
-	most    int // the largest limit of all jobs that hold a slot or want one
+	most    int // the largest limit of the jobs that hold a slot or are queued
 	queued  []QueuedJob
-	builds  map[string]*memory // of the queued, by job
+	builds  map[string]*memory // by queued job
 }
 
 func (o *organization) queue(group string) queue {
@@ -71,8 +72,7 @@ func (o *organization) queue(group string) queue {
 	return q
 }
 
-// admit lets a concurrency group admit whom it can, and tells those who have just asked, and cannot go,
-// that they are limited.
+// admit schedules the jobs that a concurrency group admits, and marks new ones that it does not as limited.
 func (o *organization) admit(group string) error {
 	q := o.queue(group)
 	for ids := Admit(q.holders, q.queued); len(ids) > 0; ids = Admit(q.holders, q.queued) {
@@ -93,7 +93,7 @@ func (o *organization) admit(group string) error {
 	return nil
 }
 
-// verify looks whether concurrency groups let in whom they can, and no more.
+// verify checks that concurrency groups admit as many jobs as they can, and no more.
 func (o *organization) verify() error {
 	groups := map[string]bool{}
 	for _, m := range o.builds {
@@ -115,7 +115,7 @@ func (o *organization) verify() error {
 	return nil
 }
 
-// ahead counts the jobs that one of the queued must let go first.
+// ahead counts the jobs that must start before a queued one.
 func (q queue) ahead(i int) (n int) {
 	me := q.queued[i]
 	if me.Method == definition.Eager {

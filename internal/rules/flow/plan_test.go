@@ -9,7 +9,7 @@ import (
 	"stackyard/internal/rules/definition"
 )
 
-// A plan is a random step of a pipeline and what will happen to its jobs when they run.
+// A plan is a random step of a pipeline and the results of its jobs.
 type plan struct {
 	key      string
 	kind     definition.Kind
@@ -29,29 +29,29 @@ type plan struct {
 	async    bool
 	position string
 
-	// linkList is the list that the step stands in, at index.
+	// list is the list that contains the step, at index.
 	list  *list
 	index int
 }
 
-// A list of plans is that of the pipeline, of a group, or of an upload.
+// A list contains the plans of the pipeline, of a group or of an upload.
 type list struct {
 	plans    []*plan
-	group    *plan // whose members they are
-	uploader *plan // who uploaded them
+	group    *plan // nil unless the plans are its members
+	uploader *plan // nil unless it uploaded the plans
 }
 
 // A drawer draws random pipelines.
 type drawer struct {
 	t     *rapid.T
 	steps int
-	// noConcurrency keeps steps out of concurrency groups, noUploadedConcurrency uploaded ones.
+	// noConcurrency keeps all steps out of concurrency groups, noUploadedConcurrency only uploaded ones.
 	noConcurrency, noUploadedConcurrency bool
-	// flags lets steps be canceled when the build is failing.
+	// flags allows cancel_on_build_failing.
 	flags bool
-	// crowded is how many pipelines there are to trigger, whose steps want to run at the same time;
-	// 0 when nobody asks what a trigger triggers.
-	crowded int
+	// pipelines is the number of pipelines that trigger steps can trigger; with 0, triggers need no target.
+	// Steps of several pipelines prefer to run at the same time.
+	pipelines int
 }
 
 func (d *drawer) chance(percent int, what string) bool {
@@ -65,7 +65,7 @@ func (d *drawer) pipeline() *list {
 	return l
 }
 
-// fill draws the plans of a list. Known are the keys that they may depend on.
+// fill draws the plans of a list. known are the keys that they may depend on.
 func (d *drawer) fill(l *list, at string, n int, known []string, depth int) []string {
 	var own []string
 	for i := range n {
@@ -103,8 +103,8 @@ func (d *drawer) fill(l *list, at string, n int, known []string, depth int) []st
 			if p.kind == definition.KindCommand && !p.broken && depth < 2 && d.chance(20, "uploads") {
 				for u := range rapid.IntRange(1, 2).Draw(d.t, "upload count") {
 					inner := &list{uploader: p}
-					// It may depend on its uploader, but not on what was uploaded beside it before:
-					// whether that comes depends on more than this list.
+					// It may depend on its uploader, but not on earlier uploads: whether those are added
+					// depends on more than this list.
 					d.fill(inner, position(p.position, u), rapid.IntRange(1, 3).Draw(d.t, "uploaded"), append(append(append([]string{}, known...), own...), p.key), depth+1)
 					p.uploads = append(p.uploads, inner.plans)
 				}
@@ -115,7 +115,7 @@ func (d *drawer) fill(l *list, at string, n int, known []string, depth int) []st
 	return own
 }
 
-// work draws what the jobs of a step do.
+// work draws the results of a step's jobs.
 func (d *drawer) work(p *plan, depth int) {
 	status := rapid.SampledFrom([]int{0, 0, 0, 1, 2, -1})
 	for range rapid.SampledFrom([]int{1, 1, 1, 2, 3}).Draw(d.t, "jobs") {
@@ -130,8 +130,8 @@ func (d *drawer) work(p *plan, depth int) {
 				exits[i] = status * status & 1
 			}
 		}
-		if d.crowded > 0 {
-			p.target = rapid.IntRange(0, d.crowded-1).Draw(d.t, "target")
+		if d.pipelines > 0 {
+			p.target = rapid.IntRange(0, d.pipelines-1).Draw(d.t, "target")
 			p.async = d.chance(20, "async")
 		}
 		return
@@ -149,7 +149,7 @@ func (d *drawer) work(p *plan, depth int) {
 		p.fate = rapid.SampledFrom([]string{"cancel", "expire", "timeout"}).Draw(d.t, "fate of the first job")
 	}
 	limited := 20
-	if d.crowded > 0 {
+	if d.pipelines > 0 {
 		limited = 60
 	}
 	if !d.noConcurrency && (depth == 0 || !d.noUploadedConcurrency) && d.chance(limited, "limited") {
@@ -161,7 +161,7 @@ func (d *drawer) work(p *plan, depth int) {
 	}
 }
 
-// specs turns plans into steps, new ones each time.
+// specs converts plans to new specs.
 func specs(plans []*plan) (out []Spec) {
 	for _, p := range plans {
 		jobs := max(1, len(p.exits))
@@ -189,7 +189,7 @@ func specs(plans []*plan) (out []Spec) {
 	return out
 }
 
-// walk visits plans, their members and what they upload, at any depth.
+// walk visits plans, their members and uploads, at any depth.
 func walk(plans []*plan, visit func(*plan)) {
 	for _, p := range plans {
 		visit(p)
@@ -200,7 +200,7 @@ func walk(plans []*plan, visit func(*plan)) {
 	}
 }
 
-// String shows a pipeline in the words of the step language, for failures.
+// String shows a pipeline in the step language, for failure messages.
 func (l *list) String() string {
 	var b strings.Builder
 	var write func(plans []*plan, indent string)

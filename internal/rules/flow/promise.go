@@ -2,9 +2,8 @@ package flow
 
 import "stackyard/internal/platform/core"
 
-// Promise: a running job declares the exit status, not zero, that it will end with. If the promise counts, the
-// build is failing from then on, unless soft_fail or a rule of automatic retry covers that exit status. One
-// that does not count is only recorded.
+// Promise records the non-zero exit status that a running job declares in advance. If the promise counts, the
+// build is failing from now on, unless soft_fail or an automatic retry rule covers that exit status.
 func (r *Run) Promise(jobID, holder string, status int, counts bool) error {
 	return r.event(jobID, func(j *Job) error {
 		if err := j.checkHolder(holder); err != nil {
@@ -30,7 +29,8 @@ func (r *Run) Promise(jobID, holder string, status int, counts bool) error {
 	})
 }
 
-// promiseOverrides reports whether a job is held to what it promised: it is unless it ends worse.
+// promiseOverrides reports whether the job's promise replaces its real exit status: it does unless the job ends
+// with a worse one.
 func promiseOverrides(j *Job, status int) bool {
 	return j.PromisedExitStatus != nil && !j.PromiseIgnored && (status == 0 || covers(j.SoftFail, status))
 }

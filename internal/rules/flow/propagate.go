@@ -2,19 +2,19 @@ package flow
 
 import "slices"
 
-// A signal is what the dependents of a step are told about it.
+// A signal is the state of a step that its dependents see.
 type signal struct {
 	outcome Outcome
 	gating  bool
 }
 
-// signal returns what there is to tell about the step.
+// signal returns the signal that follows from the step's counts.
 func (s *Step) signal() signal {
 	outcome := s.outcome()
 	return signal{outcome, outcome == "" && (s.manual() || s.Gates > 0)}
 }
 
-// outcome returns how the step ended, from its counts.
+// outcome returns how the step ended, derived from its counts.
 func (s *Step) outcome() Outcome {
 	switch {
 	case s.Phase == PhaseBroken && s.join():
@@ -28,7 +28,7 @@ func (s *Step) outcome() Outcome {
 	case s.Canceled > 0:
 		return OutcomeCanceled
 	case s.Failed > 0 && s.Phase == PhaseStopped && s.barrier():
-		// What is behind a barrier depends on all that is before it, so a cancel shows through.
+		// A step behind a barrier depends on everything before it, so pass a cancel on.
 		return s.dependencyOutcome()
 	case s.Failed > 0:
 		return OutcomeFailed
@@ -36,7 +36,7 @@ func (s *Step) outcome() Outcome {
 	return OutcomePassed
 }
 
-// dependencyOutcome returns what the step's dependencies, all ended, mean for it.
+// dependencyOutcome combines the outcomes of the step's dependencies, which have all ended.
 func (s *Step) dependencyOutcome() Outcome {
 	switch {
 	case s.CanceledDependencies > 0:
@@ -47,8 +47,7 @@ func (s *Step) dependencyOutcome() Outcome {
 	return OutcomePassed
 }
 
-// applySignal adds what a dependency signals to the counts of the step that depends on it, or takes it
-// away.
+// applySignal adds a dependency's signal to the counts of the step, or removes it.
 func (s *Step) applySignal(e Edge, sig signal, by int) {
 	switch {
 	case sig.outcome == "":
@@ -63,96 +62,96 @@ func (s *Step) applySignal(e Edge, sig signal, by int) {
 	}
 }
 
-// markDirty notes that there may be something to tell about a step.
+// markDirty marks a step whose signal differs from the one that its dependents have.
 func (r *Run) markDirty(s *Step) {
 	if s.signal() != (signal{s.Outcome, s.Gating}) {
 		r.dirty.add(s)
 	}
 }
 
-// propagate tells the dependents of restless steps, and theirs, until nothing moves any more. It goes
-// in waves, so that a barrier which releases many steps costs a few queries and not a few for each.
+// propagate passes the signals of dirty steps to their dependents, until none is dirty. It proceeds in waves,
+// so that a barrier that releases many steps costs a few queries instead of a few per step.
 func (r *Run) propagate() error {
 	for len(r.dirty.list) > 0 {
 		wave := r.dirty.list
 		r.dirty = ordered[*Step]{}
-		heard, err := r.notifyDependents(wave)
+		affected, err := r.notifyDependents(wave)
 		if err != nil {
 			return err
 		}
-		if err := r.updatePhases(heard); err != nil {
+		if err := r.updatePhases(affected); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// affectedSteps are steps that have been told something, and whether a person held them back before.
+// affectedSteps are steps that received a signal, with whether they waited for a person before.
 type affectedSteps struct {
 	ordered[*Step]
 	gated map[*Step]bool
 }
 
-// include notes that a step is about to be told something.
-func (h *affectedSteps) include(s *Step) {
-	if h.has[s] {
+// include adds a step before its signal counts change.
+func (a *affectedSteps) include(s *Step) {
+	if a.has[s] {
 		return
 	}
-	h.add(s)
+	a.add(s)
 	if s.Gates > 0 {
-		if h.gated == nil {
-			h.gated = map[*Step]bool{}
+		if a.gated == nil {
+			a.gated = map[*Step]bool{}
 		}
-		h.gated[s] = true
+		a.gated[s] = true
 	}
 }
 
-// gateChanged reports whether a person has begun or ceased to hold a step back.
-func (h *affectedSteps) gateChanged(s *Step) bool { return h.gated[s] != (s.Gates > 0) }
+// gateChanged reports whether a step started or stopped waiting for a person.
+func (a *affectedSteps) gateChanged(s *Step) bool { return a.gated[s] != (s.Gates > 0) }
 
-// notifyDependents tells the dependents of steps what these have come to.
+// notifyDependents passes the current signals of steps to their dependents.
 func (r *Run) notifyDependents(steps []*Step) (affectedSteps, error) {
-	var heard affectedSteps
-	if r.halted() { // nothing begins any more, so nobody listens
+	var affected affectedSteps
+	if r.halted() { // nothing starts any more, so dependents need no signals
 		for _, s := range steps {
 			s.Outcome, s.Gating = s.signal().outcome, false
 			r.changedSteps.add(s)
 		}
-		return heard, nil
+		return affected, nil
 	}
-	// A step whose signal is as before has nothing to tell; its edges are not visited.
+	// Edges of steps with an unchanged signal are not visited.
 	steps = slices.DeleteFunc(steps, func(s *Step) bool { return s.signal() == signal{s.Outcome, s.Gating} })
 	if err := r.fetchDependents(steps); err != nil {
-		return heard, err
+		return affected, err
 	}
 	for _, s := range steps {
-		told, now := signal{s.Outcome, s.Gating}, s.signal()
+		before, now := signal{s.Outcome, s.Gating}, s.signal()
 		for _, e := range r.edgesFrom(s) {
 			d := r.steps[e.Step]
-			heard.include(d)
-			d.applySignal(e, told, -1)
+			affected.include(d)
+			d.applySignal(e, before, -1)
 			d.applySignal(e, now, +1)
 			r.changedSteps.add(d)
 		}
 		s.Outcome, s.Gating = now.outcome, now.gating
 		r.changedSteps.add(s)
 	}
-	return heard, nil
+	return affected, nil
 }
 
-// updatePhases opens, stops or reopens the steps that their dependencies allow or forbid to run.
-func (r *Run) updatePhases(heard affectedSteps) error {
-	var act []*Step
-	for _, s := range heard.list {
+// updatePhases opens, stops or reopens the steps whose dependencies changed.
+func (r *Run) updatePhases(affected affectedSteps) error {
+	var changed []*Step
+	for _, s := range affected.list {
 		r.markDirty(s)
-		if !s.join() && (s.canOpen() || s.canReopen() || s.Concurrency != nil && heard.gateChanged(s)) {
-			act = append(act, s)
+		if !s.join() && (s.canOpen() || s.canReopen() || s.Concurrency != nil && affected.gateChanged(s)) {
+			changed = append(changed, s)
 		}
 	}
-	if err := r.fetchJobs(act); err != nil {
+	if err := r.fetchJobs(changed); err != nil {
 		return err
 	}
-	for _, s := range act {
+	for _, s := range changed {
 		if err := r.updatePhase(s); err != nil {
 			return err
 		}
@@ -160,15 +159,15 @@ func (r *Run) updatePhases(heard affectedSteps) error {
 	return nil
 }
 
-// canOpen reports whether all that a waiting step depends on has ended.
+// canOpen reports whether the step waits and all its dependencies have ended.
 func (s *Step) canOpen() bool { return s.Phase == PhaseWaiting && s.Unmet == 0 }
 
-// canReopen reports whether what stopped a step is gone, because of a retry.
+// canReopen reports whether a retry removed what stopped the step.
 func (s *Step) canReopen() bool {
 	return s.Phase == PhaseStopped && (s.Unmet > 0 || s.dependencyOutcome() == OutcomePassed)
 }
 
-// updatePhase lets a step do what its dependencies allow.
+// updatePhase moves a step to the phase that its dependencies allow.
 func (r *Run) updatePhase(s *Step) error {
 	if s.canReopen() {
 		if err := r.enterPhase(s, PhaseWaiting, isStopped, r.await); err != nil {
@@ -193,7 +192,7 @@ func (r *Run) updatePhase(s *Step) error {
 func isWaiting(s JobState) bool { return s == Pending || s == Waiting }
 func isStopped(s JobState) bool { return s == WaitingFailed || s == BlockedFailed }
 
-// enterPhase takes a step to another phase, and its jobs that are in certain states with it.
+// enterPhase moves a step to a phase and calls do for its jobs in the given states.
 func (r *Run) enterPhase(s *Step, p Phase, states func(JobState) bool, do func(*Step, *Job) error) error {
 	s.Phase = p
 	r.changedSteps.add(s)
@@ -206,7 +205,7 @@ func (r *Run) enterPhase(s *Step, p Phase, states func(JobState) bool, do func(*
 	return nil
 }
 
-// release lets a job go that nothing holds back any more.
+// release moves a job on that has no unmet dependencies.
 func (r *Run) release(s *Step, j *Job) error {
 	switch {
 	case j.Type == Waiter:
@@ -219,7 +218,7 @@ func (r *Run) release(s *Step, j *Job) error {
 	return r.move(j, Scheduled)
 }
 
-// stop ends a job that may not run because of what it depends on.
+// stop ends a job whose dependencies failed or were canceled.
 func (r *Run) stop(_ *Step, j *Job) error {
 	if j.Type == Manual {
 		return r.moveThrough(j, Blocked, BlockedFailed)
@@ -230,10 +229,10 @@ func (r *Run) stop(_ *Step, j *Job) error {
 	return r.move(j, WaitingFailed)
 }
 
-// await lets a job wait for what it depends on.
+// await makes a job wait for its dependencies.
 func (r *Run) await(_ *Step, j *Job) error { return r.move(j, Waiting) }
 
-// moveThrough takes a job through several states.
+// moveThrough moves a job through several states.
 func (r *Run) moveThrough(j *Job, states ...JobState) error {
 	for _, to := range states {
 		if err := r.move(j, to); err != nil {
@@ -243,15 +242,15 @@ func (r *Run) moveThrough(j *Job, states ...JobState) error {
 	return nil
 }
 
-// The reasons of jobs that depend on what can never come.
+// The broken reasons of jobs whose dependencies can never be met.
 const (
 	reasonMissing = "dependency_missing"
 	reasonCycle   = "dependency_cycle"
 )
 
-// breakStuckSteps breaks steps that wait for what can never come, when nothing else can happen any more: a
-// key that no step has, which until now an upload could have brought, or each other, across
-// uploads. It reports whether there were any.
+// breakStuckSteps breaks steps that can never run, once nothing else in the build can change. They wait for a
+// key that no step has and no upload can add any more, or for each other across uploads. It reports whether
+// there were any.
 func (r *Run) breakStuckSteps() (bool, error) {
 	if !r.isStuck() {
 		return false, nil
@@ -275,14 +274,14 @@ func (r *Run) breakStuckSteps() (bool, error) {
 	return true, nil
 }
 
-// isStuck reports whether all jobs that have not ended wait for each other.
+// isStuck reports whether every job that has not ended waits for another one.
 func (r *Run) isStuck() bool {
 	t := r.build.Counts
 	return !r.halted() && t.Waiting > 0 && t.Live() == t.Waiting
 }
 
-// breakCycles breaks the first of some unfinished steps, and then the first of those that still wait, until
-// something can happen again. It settles after each, since that may end or open the others.
+// breakCycles breaks the first unfinished step that still waits, until the build is not stuck. It propagates
+// after each step, since that may end or open others.
 func (r *Run) breakCycles(steps []*Step) (broken bool, err error) {
 	for _, s := range steps {
 		if !r.isStuck() {
@@ -310,8 +309,8 @@ func (r *Run) breakStep(s *Step, reason string) error {
 	})
 }
 
-// withMembers adds to joins the steps behind them: it is a group's join that has the group's
-// dependencies, and its members that never run.
+// withMembers adds the steps behind joins: a group's dependencies belong to its join, but its members are the
+// steps that never run.
 func (r *Run) withMembers(steps []*Step) ([]*Step, error) {
 	joins := slices.DeleteFunc(slices.Clone(steps), func(s *Step) bool { return !s.join() })
 	if err := r.fetchDependents(joins); err != nil {

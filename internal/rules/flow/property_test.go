@@ -14,13 +14,13 @@ import (
 	"stackyard/internal/platform/core"
 )
 
-// More cases than usual, because the interesting ones are rare; a failure is told with its seed.
+// Run more cases than usual, because the interesting ones are rare. A failure reports its seed.
 func init() {
 	flag.Set("rapid.checks", "1000")
 	flag.Set("rapid.nofailfile", "true")
 }
 
-// A drive takes a random pipeline to its end.
+// A drive runs a random pipeline to its end.
 type drive struct {
 	*memory
 	t       *rapid.T
@@ -31,7 +31,7 @@ type drive struct {
 
 func newDrive(t *rapid.T, l *list) *drive { return driveIn(newMemory(), t, l) }
 
-// driveIn begins a build of a random pipeline.
+// driveIn starts a build of a random pipeline.
 func driveIn(m *memory, t *rapid.T, l *list) *drive {
 	d := &drive{memory: m, t: t, list: l, plans: map[string]*plan{}, uploads: map[string]int{}}
 	walk(l.plans, func(p *plan) { d.plans[p.key] = p })
@@ -39,7 +39,7 @@ func driveIn(m *memory, t *rapid.T, l *list) *drive {
 	return d
 }
 
-// event runs an event that must succeed, and looks whether everything adds up.
+// event runs an event that must succeed, and checks all counts.
 func (d *drive) event(name string, event func(*Run) error) {
 	if err := d.do(event); err != nil {
 		d.t.Fatalf("%s: %v\n%s", name, err, d.list)
@@ -59,7 +59,7 @@ type action struct {
 	do   func(*Run) error
 }
 
-// actions returns all that can happen next.
+// actions returns everything that can happen next.
 func (d *drive) actions() (actions []action) {
 	for _, id := range d.order {
 		j := d.jobs[id]
@@ -111,7 +111,7 @@ func (d *drive) next(j *Job) (string, func(*Run) error) {
 	return "", nil
 }
 
-// which returns which of the step's jobs this is, and which attempt of it.
+// which returns the index of the job in its step, and the number of the attempt.
 func (d *drive) which(j *Job) (index, attempt int) {
 	attempt = j.RetriesCount
 	for j.RetryOf != "" {
@@ -121,7 +121,7 @@ func (d *drive) which(j *Job) (index, attempt int) {
 	return slices.Index(roots, j.ID), attempt
 }
 
-// finish lets things happen, in a random order, until nothing can happen any more.
+// finish runs random actions until there are none.
 func (d *drive) finish() {
 	for {
 		actions := d.actions()
@@ -139,7 +139,7 @@ func (d *drive) finish() {
 	}
 }
 
-// results returns the states in which jobs are, by step and index.
+// results returns the states of jobs, by step and index.
 func (d *drive) results() map[string][]JobState {
 	results := map[string][]JobState{}
 	for _, s := range d.visible() {
@@ -186,8 +186,8 @@ func TestProperty_BuildsEndAsTheRulesSay(t *testing.T) {
 func TestProperty_OrderOfIndependentEventsDoesNotMatter(t *testing.T) {
 	cases, events := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
-		// Which members of a concurrency group a step is behind depends on which upload came first,
-		// so with those the order would matter.
+		// The order of uploads decides which members of a concurrency group are ahead of a step, so leave
+		// uploaded members out.
 		draw := drawer{t: t, noUploadedConcurrency: true}
 		l := draw.pipeline()
 		first, second := newDrive(t, l), newDrive(t, l)
@@ -200,8 +200,8 @@ func TestProperty_OrderOfIndependentEventsDoesNotMatter(t *testing.T) {
 	t.Logf("%d pipelines, %d events", cases, events)
 }
 
-// TestProperty_WhatPeopleDoKeepsBuildsSound lets people and agents do all that they can do, at any
-// time. After each event all counts are computed anew; at the end the build must end, and stay so.
+// TestProperty_WhatPeopleDoKeepsBuildsSound lets people and agents act at random times. After each event all
+// counts are recomputed; at the end the build must end and stay ended.
 func TestProperty_WhatPeopleDoKeepsBuildsSound(t *testing.T) {
 	cases, events, moved := 0, 0, map[BuildState]int{}
 	rapid.Check(t, func(t *rapid.T) {
@@ -227,7 +227,7 @@ func TestProperty_WhatPeopleDoKeepsBuildsSound(t *testing.T) {
 	t.Logf("%d pipelines, %d events, states %v", cases, events, moved)
 }
 
-// disturb does something that no plan foresaw.
+// disturb runs an event outside the plan.
 func (d *drive) disturb(draw *drawer) {
 	j := d.jobs[d.order[rapid.IntRange(0, len(d.order)-1).Draw(d.t, "job")]]
 	ended := d.build.State.Ended()
@@ -271,7 +271,7 @@ func (d *drive) disturb(draw *drawer) {
 	d.check(what + " " + d.steps[j.StepID].Key + " " + id)
 }
 
-// refuseToMove tries everything but retries on a build that has ended.
+// refuseToMove tries all events except retries on a build that has ended.
 func (d *drive) refuseToMove() {
 	state, finished := d.build.State, d.build.FinishedAt
 	for _, id := range d.order {

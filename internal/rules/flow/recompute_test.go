@@ -7,8 +7,8 @@ import (
 	"stackyard/internal/rules/definition"
 )
 
-// verify computes everything that flow keeps count of anew, from the jobs, the phases of steps and
-// the edges alone, and returns how what is kept differs.
+// verify recomputes all counts of flow from the jobs, the phases of steps and the edges, and returns the
+// differences.
 func (m *memory) verify() error {
 	full := recompute{m: m, outcomes: map[string]Outcome{}, gating: map[string]bool{}, on: map[string][]Edge{}}
 	for on, edges := range m.dependents {
@@ -38,7 +38,7 @@ func (m *memory) verify() error {
 
 type recompute struct {
 	m        *memory
-	on       map[string][]Edge // by the step that depends
+	on       map[string][]Edge // by the dependent step
 	outcomes map[string]Outcome
 	gating   map[string]bool
 }
@@ -51,7 +51,7 @@ func (f recompute) outcome(id string) Outcome {
 	if known, ok := f.outcomes[id]; ok {
 		return known
 	}
-	f.outcomes[id] = "" // a circle has not ended
+	f.outcomes[id] = "" // a cycle has not ended
 	f.outcomes[id] = f.compute(f.m.steps[id])
 	return f.outcomes[id]
 }
@@ -156,7 +156,7 @@ func (f recompute) verifyStep(s *Step) error {
 	if got, want := s.counters(), [4]int{jobs, unfinished, failed, canceled}; got != want {
 		return fmt.Errorf("its counts are %v and must be %v", got, want)
 	}
-	if f.halted() { // nobody listens any more
+	if f.halted() { // signals are no longer passed on
 		return nil
 	}
 	if got, want := s.Outcome, f.outcome(s.ID); got != want {
@@ -246,7 +246,7 @@ func (f recompute) tally() (t JobCounts) {
 	return t
 }
 
-// buildState reads the state of the build off its jobs, by the words of the specification.
+// buildState derives the state of the build from its jobs, as the specification defines it.
 func (f recompute) buildState() BuildState {
 	if f.m.build.State == BuildSkipped {
 		return BuildSkipped
@@ -271,7 +271,7 @@ func (f recompute) buildState() BuildState {
 			ended++
 		}
 	})
-	// What has begun does not become undone.
+	// A build that has started never returns to scheduled.
 	begun := slices.ContainsFunc(f.m.states, func(s BuildState) bool { return s != BuildScheduled && s != BuildNotRun })
 	for _, j := range f.m.jobs {
 		begun = begun || !j.StartedAt.IsZero() || !j.UnblockedAt.IsZero()

@@ -7,18 +7,18 @@ import (
 	"stackyard/internal/platform/core"
 )
 
-// records keeps what a run has fetched and made, so that there is one record for each id.
+// records caches what a run has fetched and added, with one record for each id.
 type records struct {
 	steps map[string]*Step
 	jobs  map[string]*Job
-	// initialState has the state of each job when the run met it.
+	// initialState is the state of each job when the run first saw it.
 	initialState map[string]JobState
-	// dependents are fetched edges by what they depend on, addedEdges those added since.
+	// dependents maps a step to the fetched edges that depend on it, addedEdges to the new ones.
 	dependents, addedEdges map[string][]Edge
-	// attempts are fetched jobs by step, addedJobs those added since.
+	// attempts maps a step to its fetched jobs, addedJobs to the new ones.
 	attempts, addedJobs map[string][]*Job
 
-	isNew        map[string]bool // steps
+	isNew        map[string]bool // by step id
 	newSteps     []*Step
 	newEdges     []Edge
 	resolved     []Edge
@@ -39,7 +39,7 @@ func newRecords() records {
 	}
 }
 
-// ordered is a set that remembers the order in which it was filled.
+// ordered is a set that keeps insertion order.
 type ordered[T comparable] struct {
 	list []T
 	has  map[T]bool
@@ -56,7 +56,7 @@ func (o *ordered[T]) add(item T) {
 	o.list = append(o.list, item)
 }
 
-// internStep returns the run's own record of a step that the store returned.
+// internStep returns the run's record of a step that the store returned.
 func (r *Run) internStep(s *Step) *Step {
 	if known := r.steps[s.ID]; known != nil {
 		return known
@@ -65,7 +65,7 @@ func (r *Run) internStep(s *Step) *Step {
 	return s
 }
 
-// internJob returns the run's own record of a job that the store returned.
+// internJob returns the run's record of a job that the store returned.
 func (r *Run) internJob(j *Job) *Job {
 	if known := r.jobs[j.ID]; known != nil {
 		return known
@@ -75,7 +75,7 @@ func (r *Run) internJob(j *Job) *Job {
 	return j
 }
 
-// job returns a job, and sees to it that its step is there too.
+// job returns a job and fetches its step.
 func (r *Run) job(id string) (*Job, error) {
 	if j := r.jobs[id]; j != nil {
 		return j, nil
@@ -91,7 +91,7 @@ func (r *Run) job(id string) (*Job, error) {
 	return j, r.fetchSteps(j.StepID)
 }
 
-// fetchJobsByID sees to it that r.jobs has the jobs, as far as they exist, and r.steps their steps.
+// fetchJobsByID fetches the jobs that exist into r.jobs, and their steps into r.steps.
 func (r *Run) fetchJobsByID(ids []string) error {
 	found, err := r.store.Jobs(notCached(r.jobs, ids)...)
 	if err != nil {
@@ -104,7 +104,7 @@ func (r *Run) fetchJobsByID(ids []string) error {
 	return r.fetchSteps(steps...)
 }
 
-// fetchSteps sees to it that r.steps has all the steps.
+// fetchSteps fetches the steps into r.steps.
 func (r *Run) fetchSteps(ids ...string) error {
 	ids = notCached(r.steps, ids)
 	if len(ids) == 0 {
@@ -117,8 +117,7 @@ func (r *Run) fetchSteps(ids ...string) error {
 	return err
 }
 
-// fetchDependents sees to it that edgesFrom knows all about the steps, and that the steps at the
-// other end of the edges are there.
+// fetchDependents fetches the edges that depend on the steps, and the steps at their other end.
 func (r *Run) fetchDependents(steps []*Step) error {
 	var ids []string
 	for _, s := range steps {
@@ -150,7 +149,7 @@ func (r *Run) fetchDependents(steps []*Step) error {
 	return r.fetchSteps(missing...)
 }
 
-// edgesFrom returns the edges to all that depends on a step.
+// edgesFrom returns the edges that depend on a step.
 func (r *Run) edgesFrom(s *Step) []Edge {
 	stored, made := r.dependents[s.ID], r.addedEdges[s.ID]
 	switch {
@@ -162,7 +161,7 @@ func (r *Run) edgesFrom(s *Step) []Edge {
 	return slices.Concat(stored, made)
 }
 
-// fetchJobs sees to it that jobsOf knows the jobs of all the steps.
+// fetchJobs fetches the jobs of the steps, for jobsOf.
 func (r *Run) fetchJobs(steps []*Step) error {
 	var ids []string
 	for _, s := range steps {
@@ -187,7 +186,7 @@ func (r *Run) fetchJobs(steps []*Step) error {
 	return nil
 }
 
-// jobsOf returns the newest attempts of a step's jobs that are in one of the states that ok names.
+// jobsOf returns the newest attempts of a step's jobs whose state satisfies ok.
 func (r *Run) jobsOf(s *Step, ok func(JobState) bool) []*Job {
 	var jobs []*Job
 	for _, j := range slices.Concat(r.attempts[s.ID], r.addedJobs[s.ID]) {
@@ -198,7 +197,7 @@ func (r *Run) jobsOf(s *Step, ok func(JobState) bool) []*Job {
 	return jobs
 }
 
-// unfinished returns all steps of the build that have not ended, in order, with their jobs fetched.
+// unfinished returns all steps of the build that have not ended, by position, with their jobs fetched.
 func (r *Run) unfinished() ([]*Step, error) {
 	found, err := r.store.Unfinished()
 	if err != nil {
@@ -207,8 +206,8 @@ func (r *Run) unfinished() ([]*Step, error) {
 	return r.liveSteps(found, func(*Step) bool { return true })
 }
 
-// liveSteps returns the steps that have not ended and are either found in the store or known to the run
-// and wanted, in order of position, with their jobs fetched.
+// liveSteps returns the steps that have not ended and satisfy want, among found and the cached steps, by
+// position, with their jobs fetched.
 func (r *Run) liveSteps(found []*Step, want func(*Step) bool) ([]*Step, error) {
 	for _, s := range found {
 		r.internStep(s)
@@ -225,7 +224,7 @@ func (r *Run) liveSteps(found []*Step, want func(*Step) bool) ([]*Step, error) {
 	return live, r.fetchJobs(live)
 }
 
-// addStep takes in a new step.
+// addStep adds a new step.
 func (r *Run) addStep(s *Step) {
 	r.steps[s.ID] = s
 	r.isNew[s.ID] = true
@@ -233,7 +232,7 @@ func (r *Run) addStep(s *Step) {
 	s.Phase = PhaseWaiting
 }
 
-// addJob takes in a new job of a step and counts it.
+// addJob adds a new job to a step and counts it.
 func (r *Run) addJob(s *Step, j *Job) {
 	j.StepID = s.ID
 	j.State = Pending
@@ -245,7 +244,7 @@ func (r *Run) addJob(s *Step, j *Job) {
 	r.changedSteps.add(s)
 }
 
-// notCached returns the ids that are not in a map, once each.
+// notCached returns the ids that are not keys of known, sorted and without duplicates.
 func notCached[V any](known map[string]V, ids []string) []string {
 	var missing []string
 	for _, id := range ids {

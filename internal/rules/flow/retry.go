@@ -8,7 +8,7 @@ import (
 	"stackyard/internal/rules/definition"
 )
 
-// Retry makes a new attempt of a job for a person, and returns it.
+// Retry creates and returns a new attempt of a job on behalf of a person.
 func (r *Run) Retry(jobID string) (*Job, error) {
 	j, err := r.job(jobID)
 	if err != nil {
@@ -24,7 +24,7 @@ func (r *Run) Retry(jobID string) (*Job, error) {
 	return next, r.conclude()
 }
 
-// mayRetry returns nil when a person may retry the job, and otherwise what to tell the person.
+// mayRetry returns nil if a person may retry the job, and otherwise the reason as an error.
 func (r *Run) mayRetry(j *Job) error {
 	s := r.steps[j.StepID]
 	manual := definition.ManualRetry{Allowed: true}
@@ -38,8 +38,8 @@ func (r *Run) mayRetry(j *Job) error {
 	return err
 }
 
-// MayRetry returns nil when a person may retry a job of a build, as far as can be told from these and from
-// what the step says about it, and otherwise what to tell the person.
+// MayRetry returns nil if a person may retry a job of a build, and otherwise the reason as an error. It checks
+// only the build, the job and the step's manual retry settings.
 func MayRetry(b *Build, j *Job, manual definition.ManualRetry) error {
 	switch {
 	case b.State == BuildSkipped:
@@ -60,7 +60,7 @@ func MayRetry(b *Build, j *Job, manual definition.ManualRetry) error {
 	return nil
 }
 
-// retryable reports whether the job ended in a way that a retry could better.
+// retryable reports whether the job ended in a state that a retry can improve.
 func (j *Job) retryable() bool {
 	switch j.State {
 	case Finished:
@@ -71,7 +71,7 @@ func (j *Job) retryable() bool {
 	return false
 }
 
-// retry replaces a job by a new attempt.
+// retry replaces a job with a new attempt.
 func (r *Run) retry(j *Job, how RetryType, uses []int) (*Job, error) {
 	s := r.steps[j.StepID]
 	next := &Job{
@@ -95,7 +95,7 @@ func (r *Run) retry(j *Job, how RetryType, uses []int) (*Job, error) {
 	return next, r.await(s, next)
 }
 
-// retryAutomatically tries a failed job again when a rule of its step says so.
+// retryAutomatically retries a failed job if an automatic retry rule of its step matches.
 func (r *Run) retryAutomatically(j *Job, exit Exit) error {
 	rule, ok := r.steps[j.StepID].retryRule(j, exit)
 	if !ok {
@@ -108,8 +108,8 @@ func (r *Run) retryAutomatically(j *Job, exit Exit) error {
 	return err
 }
 
-// retryRule returns the index of the rule that tries a job again which ends like that. The first
-// rule that matches decides; when it has been used up, nothing is retried.
+// retryRule returns the index of the automatic retry rule for a job that ends with exit. The first matching
+// rule decides; if it is used up, the job is not retried.
 func (s *Step) retryRule(j *Job, exit Exit) (int, bool) {
 	if exit.Status == 0 {
 		return 0, false
@@ -125,24 +125,25 @@ func (s *Step) retryRule(j *Job, exit Exit) (int, bool) {
 	return i, used < s.Retry.Automatic[i].Limit
 }
 
-// applies reports whether all conditions of a rule match how a job ended.
+// applies reports whether all conditions of a rule match an exit.
 func applies(rule definition.RetryRule, exit Exit) bool {
 	status := !rule.ExitStatus.Any && len(rule.ExitStatus.Codes) == 0 || matches(rule.ExitStatus, exit.Status)
 	signal := strings.TrimPrefix(strings.ToUpper(exit.Signal), "SIG")
 	return status && matchesText(rule.Signal, signal) && matchesText(rule.SignalReason, exit.SignalReason)
 }
 
-// matchesText reports whether a word is what a condition names: nothing, "none", "*" for any, or it.
-func matchesText(condition, word string) bool {
+// matchesText reports whether text matches a condition: empty matches anything, "*" any text but the empty one,
+// "none" the empty text, and anything else itself.
+func matchesText(condition, text string) bool {
 	switch condition {
 	case "":
 		return true
 	case "*":
-		return word != ""
+		return text != ""
 	case "none":
-		return word == ""
+		return text == ""
 	}
-	return strings.EqualFold(condition, word)
+	return strings.EqualFold(condition, text)
 }
 
 // covers reports whether a soft_fail covers an exit status.
@@ -150,7 +151,7 @@ func covers(soft definition.SoftFail, status int) bool {
 	return status != 0 && (soft.Always || matches(soft.ExitStatus, status))
 }
 
-// matches reports whether an exit status is one of those that a condition names.
+// matches reports whether an exit status matches a condition.
 func matches(e definition.ExitStatus, status int) bool {
 	return e.Any && status != 0 || slices.Contains(e.Codes, status)
 }

@@ -129,7 +129,7 @@ func TestRetry_OfAStepThatOthersPassedOverLeavesThemAlone(t *testing.T) {
 	s.wants("c", Scheduled)
 }
 
-func TestRetry_IsRefusedWithTheWordsOfTheSpecification(t *testing.T) {
+func TestRetry_IsRefusedWithTheTextsOfTheSpecification(t *testing.T) {
 	notAllowed := func(reason string) func(*Spec) {
 		return func(s *Spec) {
 			s.Step.Retry.Manual = definition.ManualRetry{Reason: reason}

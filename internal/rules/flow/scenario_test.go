@@ -8,8 +8,8 @@ import (
 	"stackyard/internal/rules/definition"
 )
 
-// A scenario is a build in a test. Jobs are spoken of by the key of their step, with the index behind
-// a slash where there are several.
+// A scenario is a build in a test. Jobs are named by the key of their step, followed by a slash and the index
+// if there are several.
 type scenario struct {
 	*memory
 	t testing.TB
@@ -30,7 +30,7 @@ func (s *scenario) must(err error) {
 	}
 }
 
-// job returns the newest attempt of a step's only job, or of one of them.
+// job returns the newest attempt of a job.
 func (s *scenario) job(key string) *Job {
 	s.t.Helper()
 	index := 0
@@ -42,7 +42,7 @@ func (s *scenario) job(key string) *Job {
 		if step.Key != key || step.Replaced {
 			continue
 		}
-		// A retried job comes back at its own place.
+		// A retried job keeps its index.
 		var newest []*Job
 		for _, id := range s.byStep[step.ID] {
 			j := s.jobs[id]
@@ -59,7 +59,7 @@ func (s *scenario) job(key string) *Job {
 	return nil
 }
 
-// state returns the state of a job in the words of the API.
+// state returns the state of a job as the API shows it.
 func (s *scenario) state(key string) JobState { s.t.Helper(); return s.job(key).APIState() }
 
 // try runs an event on a job.
@@ -69,7 +69,7 @@ func (s *scenario) try(key string, event func(*Run, string) error) error {
 	return s.do(func(r *Run) error { return event(r, id) })
 }
 
-// on runs an event on a job that must succeed.
+// on runs an event on a job and requires success.
 func (s *scenario) on(key string, event func(*Run, string) error) {
 	s.t.Helper()
 	if err := s.try(key, event); err != nil {
@@ -87,7 +87,7 @@ func (s *scenario) start(keys ...string) {
 	}
 }
 
-// finish ends a job with an exit status, after starting it if need be.
+// finish ends a job with an exit status, after starting it if necessary.
 func (s *scenario) finish(key string, status int) {
 	s.t.Helper()
 	if s.job(key).State == Scheduled {
@@ -100,11 +100,11 @@ func exits(status int) func(*Run, string) error {
 	return func(r *Run, id string) error { return r.Finish(id, "", Exit{Status: status}) }
 }
 
-// What becomes of a job in the hands of some agent, where it does not matter who tells.
-func assign(r *Run, id string) error   { return r.Assign(id, "agent") }
-func accept(r *Run, id string) error   { return r.Accept(id, "") }
-func starts(r *Run, id string) error   { return r.Start(id, "") }
-func giveBack(r *Run, id string) error { return r.Return(id, "") }
+// Events of a job where the reporting agent does not matter.
+func assign(r *Run, id string) error    { return r.Assign(id, "agent") }
+func accept(r *Run, id string) error    { return r.Accept(id, "") }
+func starts(r *Run, id string) error    { return r.Start(id, "") }
+func returnJob(r *Run, id string) error { return r.Return(id, "") }
 
 func retry(r *Run, id string) error {
 	_, err := r.Retry(id)
@@ -125,7 +125,7 @@ func (s *scenario) wantsBuild(state BuildState) {
 	}
 }
 
-// The builders of steps.
+// Builders of steps.
 
 var testID int
 

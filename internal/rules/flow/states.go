@@ -2,9 +2,8 @@ package flow
 
 import "slices"
 
-// JobState is the state of a job. These are the raw words; REST shows some of them as others, see
-// [Job.APIState]. That a stack has reserved a scheduled job is not known here: it matters only to who
-// else may take it.
+// JobState is the state of a job. The REST API shows some states under other names, see [Job.APIState].
+// Reservations by stacks are not a state: they only decide which agent may take a scheduled job.
 type JobState string
 
 // The states of jobs.
@@ -33,45 +32,44 @@ const (
 	Broken           JobState = "broken"
 	Expired          JobState = "expired"
 
-	// APIPassed and APIFailed are words of the API alone: a job is finished, with an exit status.
+	// APIPassed and APIFailed exist only in the API, for a finished job, depending on its exit status.
 	APIPassed JobState = "passed"
 	APIFailed JobState = "failed"
 )
 
-// jobMoves is the table of legal moves: the specification's, and where it is silent ours, with the
-// reason.
+// jobMoves is the table of legal moves. Moves that the specification does not mention have a comment.
 var jobMoves = map[JobState][]JobState{
 	Pending: {Broken, Waiting, Blocked, Limiting, PlatformLimiting, Scheduled,
 		Finished}, // a wait with nothing before it
 	Waiting: {WaitingFailed, Canceled, Skipped, Blocked, Limiting, PlatformLimiting, Scheduled,
 		Finished, // a wait that passes
-		Broken},  // what it depends on can never come
-	WaitingFailed:    {Waiting}, // what failed before it is retried
+		Broken},  // its dependency can never be met
+	WaitingFailed:    {Waiting}, // the failure before it is retried
 	Blocked:          {Unblocked, BlockedFailed, Canceled, Skipped},
-	BlockedFailed:    {Waiting}, // what failed before it is retried
+	BlockedFailed:    {Waiting}, // the failure before it is retried
 	Unblocked:        {UnblockedFailed, Canceled},
 	Limiting:         {Limited, Scheduled, Canceled, Skipped},
 	Limited:          {Scheduled, Canceled, Skipped},
 	PlatformLimiting: {PlatformLimited, Scheduled, Canceled, Skipped},
 	PlatformLimited:  {Scheduled, Canceled, Skipped},
 	Scheduled: {Assigned, Expired, Skipped, Canceled,
-		Running,   // a trigger job, which no agent takes
+		Running,   // a trigger job, which has no agent
 		Finished}, // a stack finishes it without an agent
 	Assigned: {Accepted, Skipped, Canceled, Scheduled},
 	Accepted: {Running, Canceling, Skipped},
 	Running: {Finished, TimingOut, Canceling,
-		Skipped}, // a trigger job whose build was skipped for a newer one
+		Skipped}, // a trigger job, when a newer build replaced its build
 	Canceling: {Canceled},
 	TimingOut: {TimedOut,
-		Finished}, // it passed in spite of it
+		Finished}, // it passed nevertheless
 }
 
-// CanMove reports whether a job may move from one state to another.
+// CanMove reports whether a job may move between two states.
 func CanMove(from, to JobState) bool {
 	return slices.Contains(jobMoves[from], to)
 }
 
-// Ended reports whether a job in that state has come to an end.
+// Ended reports whether s is a final state.
 func (s JobState) Ended() bool {
 	switch s {
 	case Finished, Canceled, TimedOut, Skipped, Broken, Expired, WaitingFailed, BlockedFailed, Unblocked, UnblockedFailed:
@@ -80,8 +78,8 @@ func (s JobState) Ended() bool {
 	return false
 }
 
-// Held reports whether a job in that state is in the hands of an agent, or of the build that a
-// trigger job started.
+// Held reports whether an agent holds a job in that state or, for a trigger job, whether the triggered build is
+// in progress.
 func (s JobState) Held() bool {
 	switch s {
 	case Assigned, Accepted, Running, Canceling, TimingOut:
@@ -90,7 +88,7 @@ func (s JobState) Held() bool {
 	return false
 }
 
-// Ready reports whether a job in that state may run as soon as there is place for it.
+// Ready reports whether a job in that state can run once a slot is free.
 func (s JobState) Ready() bool {
 	switch s {
 	case Limiting, Limited, PlatformLimiting, PlatformLimited, Scheduled:
@@ -99,12 +97,12 @@ func (s JobState) Ready() bool {
 	return false
 }
 
-// HoldsSlot reports whether a job in that state takes one of the places of its concurrency group.
+// HoldsSlot reports whether a job in that state holds a slot of its concurrency group.
 func (s JobState) HoldsSlot() bool {
 	return s == Scheduled || s.Held()
 }
 
-// APIState returns the state in the words of REST.
+// APIState returns the state as the REST API shows it.
 func (j *Job) APIState() JobState {
 	switch j.State {
 	case Finished:

@@ -4,105 +4,104 @@ import (
 	"stackyard/internal/rules/definition"
 )
 
-// The kinds of steps that nobody wrote and nobody sees. They have no jobs; they end when all they
-// depend on has ended, as the worst of it did. A group is such a step too, with a name.
+// The kinds of hidden steps. They have no jobs and end when all their dependencies have ended, with the worst
+// outcome of those. A group works the same way but is visible.
 const (
 	KindJoin  definition.Kind = "join"
-	KindQueue definition.Kind = "queue" // the members of a concurrency group up to one of them
+	KindQueue definition.Kind = "queue" // the members of a concurrency group before one of them
 )
 
-// A Step is what flow knows about a step. The fields of the first part are given by whoever adds
-// it, all others belong to flow and are only stored.
+// A Step holds the fields of a step that flow needs. The caller that adds the step sets the fields of the first
+// part. Flow owns the others, and the caller only stores them.
 type Step struct {
 	ID   string
 	Key  string
 	Kind definition.Kind
-	// AllowDependencyFailure, Retry, Concurrency and CancelOnBuildFailing are as written.
+	// AllowDependencyFailure, Retry, Concurrency and CancelOnBuildFailing come from the step definition.
 	AllowDependencyFailure bool
 	Retry                  definition.Retry
 	Concurrency            *definition.Concurrency
 	CancelOnBuildFailing   bool
-	// ContinueOnFailure is for wait steps.
+	// ContinueOnFailure applies to wait steps.
 	ContinueOnFailure bool
-	// BlockedState is for block and input steps.
+	// BlockedState applies to block and input steps.
 	BlockedState definition.BlockedState
-	// Async is for trigger steps.
+	// Async applies to trigger steps.
 	Async bool
 
-	// Position orders the steps of a build by bytes: as written, members behind their group, and
-	// uploaded steps behind the step that uploaded them.
+	// Position orders the steps of a build, compared by bytes: as written, members after their group, uploaded
+	// steps after the step that uploaded them.
 	Position string
-	// Scope is the group that the step is a member of, or "". Waits in a group are local to it.
+	// Scope is the group of the step, or "". Waits in a group are local to it.
 	Scope string
-	// Barrier is the wait or block step before this one in its scope, Tally the join of all that
-	// is before that; both may be empty.
+	// Barrier is the wait or block step before this one in its scope, BeforeBarrier the join of all steps
+	// before the barrier. Both may be empty.
 	Barrier, BeforeBarrier string
-	// Uploads is the join of all that the step uploaded, UploadCount how many uploads that were.
+	// Uploads is the join of all steps that the step uploaded, UploadCount the number of uploads.
 	Uploads     string
 	UploadCount int
-	// Ahead is the join of the members of its concurrency group that were added before.
+	// Ahead is the join of the earlier members of the step's concurrency group.
 	Ahead string
-	// Replaced is set when an upload took the step's place. Its key may be used again.
+	// Replaced is set when an upload replaced the step. Its key can be used again.
 	Replaced bool
 
 	Phase Phase
-	// Outcome is how the step ended, as far as its dependents have been told; "" while it has not.
+	// Outcome is how the step ended, as passed to its dependents; "" before that.
 	Outcome Outcome
-	// Jobs counts newest attempts only, as do the next three. Failed ones failed hard, or were
-	// stopped because others did.
+	// These count the newest attempts. Failed includes jobs that were stopped because of other failures, but no
+	// soft failures.
 	Jobs, Unfinished, Failed, Canceled int
-	// Unmet counts the dependencies that have not ended, Missing those of them on keys that no step
-	// has. FailedDependencies and CanceledDependencies ended so that the step may not run.
+	// Unmet counts the dependencies that have not ended, Missing those of them on keys that no step has.
+	// FailedDependencies and CanceledDependencies count those that keep the step from running.
 	Unmet, Missing, FailedDependencies, CanceledDependencies int
-	// Gates counts the dependencies that wait, somewhere behind them, for a person.
+	// Gates counts the dependencies that wait for a person, directly or through others.
 	Gates int
-	// Gating is what dependents have been told: a person must act before the step can end.
+	// Gating is set when a person must act before the step can end, as passed to its dependents.
 	Gating bool
 }
 
-// Phase says whether a step's jobs were let go. Joins stay in PhaseWaiting.
+// Phase is the progress of a step. Joins stay in PhaseWaiting.
 type Phase string
 
 // The phases of a step.
 const (
-	PhaseWaiting Phase = "waiting" // for what it depends on
-	PhaseOpen    Phase = "open"    // its jobs run
-	PhaseStopped Phase = "stopped" // what it depends on failed; a retry can bring it back
-	PhaseBroken  Phase = "broken"  // what it depends on can never come
+	PhaseWaiting Phase = "waiting" // for its dependencies
+	PhaseOpen    Phase = "open"    // its jobs can run
+	PhaseStopped Phase = "stopped" // a dependency failed; a retry can reopen it
+	PhaseBroken  Phase = "broken"  // a dependency can never be met
 )
 
-// Outcome is how a step ended, in the words that dependents care about.
+// Outcome is how a step ended, as far as dependents are concerned.
 type Outcome string
 
 // The outcomes of a step.
 const (
 	OutcomePassed   Outcome = "passed" // or soft failed, skipped, broken by a condition
-	OutcomeFailed   Outcome = "failed" // or timed out, expired, or stopped by another's failure
+	OutcomeFailed   Outcome = "failed" // or timed out, expired, or stopped by another failure
 	OutcomeCanceled Outcome = "canceled"
 )
 
-// An Edge says that a step waits for another.
+// An Edge makes a step wait for another.
 type Edge struct {
-	// Step depends on On. On is empty while no step has the Key.
+	// Step depends on On. On is empty while no step has Key.
 	Step, On string
 	Key      string
-	// AllowFailure lets Step run although On failed; it does not when On was canceled.
+	// AllowFailure lets Step run if On failed, but not if On was canceled.
 	AllowFailure bool
 }
 
-// A Spec is a step to be added, with its jobs.
+// A Spec is a step to add, with its jobs.
 type Spec struct {
 	// Step has the fields of its first part set.
 	Step *Step
 	// Jobs have the fields of their first part set. Groups have none, wait, block and input steps
 	// one, others at least one.
 	Jobs []*Job
-	// DependsOn is nil when barriers decide, and empty when nothing does.
+	// DependsOn is nil if barriers apply, and empty if the step has no dependencies.
 	DependsOn []definition.Dependency
 	// Members are the steps of a group.
 	Members []Spec
-	// Into is the id of an existing group that Members join instead of making a new one; then
-	// Step is nil.
+	// Into is the id of an existing group that Members join; then Step is nil.
 	Into string
 }
 
@@ -111,7 +110,7 @@ func (s *Step) manual() bool {
 	return s.Kind == definition.KindBlock || s.Kind == definition.KindInput
 }
 
-// linkBarrier reports whether the steps behind wait for this one.
+// barrier reports whether later steps wait for this one.
 func (s *Step) barrier() bool {
 	return s.Kind == definition.KindBlock || s.Kind == definition.KindWait
 }

@@ -1,6 +1,6 @@
 package flow
 
-// ChildCreated: the build of a scheduled trigger job exists. An asynchronous trigger has passed with
+// ChildCreated reports that the build of a scheduled trigger job exists. An asynchronous trigger passes with
 // that.
 func (r *Run) ChildCreated(jobID string) error {
 	return r.event(jobID, func(j *Job) error {
@@ -17,7 +17,7 @@ func (r *Run) ChildCreated(jobID string) error {
 	})
 }
 
-// ChildFinished: the build of a trigger job ended, or could not be created, which is a failure.
+// ChildFinished reports that the build of a trigger job ended, or could not be created, which is a failure.
 func (r *Run) ChildFinished(jobID string, passed bool) error {
 	return r.event(jobID, func(j *Job) error {
 		if err := j.checkMove(Finished, Trigger, Scheduled, Running); err != nil {
@@ -36,5 +36,5 @@ func (r *Run) ChildFinished(jobID string, passed bool) error {
 	})
 }
 
-// ChildSkipped: the build of a trigger job made way for a newer one on its branch.
+// ChildSkipped reports that the build of a trigger job was skipped for a newer one on its branch.
 func (r *Run) ChildSkipped(jobID string) error { return r.moveEvent(jobID, Skipped, Trigger, Running) }

@@ -7,9 +7,9 @@ import (
 	"stackyard/internal/platform/core"
 )
 
-// AddSteps adds the steps that a running job uploads, behind the job's step. What depends on that
-// step depends on the new ones too. With replace, all that has not started yet makes way for them.
-// A key that is taken, or steps that depend on each other, are refused with an error for a person.
+// AddSteps adds the steps that a running job uploads, behind the job's step. Steps that depend on the job's
+// step depend on the new ones too. With replace, steps that have not started are skipped. AddSteps rejects
+// duplicate keys and steps that depend on each other, with an error for the user.
 func (r *Run) AddSteps(jobID string, specs []Spec, replace bool) error {
 	j, err := r.job(jobID)
 	if err != nil {
@@ -27,14 +27,14 @@ func (r *Run) AddSteps(jobID string, specs []Spec, replace bool) error {
 	return r.add(specs, uploader)
 }
 
-// replaceAllBut skips all jobs that have not started, but not those of one step.
-func (r *Run) replaceAllBut(spared *Step) error {
+// replaceAllBut skips all jobs that have not started, except those of one step.
+func (r *Run) replaceAllBut(uploader *Step) error {
 	steps, err := r.unfinished()
 	if err != nil {
 		return err
 	}
 	for _, s := range steps {
-		if s == spared || s.join() {
+		if s == uploader || s.join() {
 			continue
 		}
 		skip := r.jobsOf(s, isUnstarted)
@@ -51,11 +51,11 @@ func (r *Run) replaceAllBut(spared *Step) error {
 	return nil
 }
 
-// isUnstarted reports whether nobody has a job in that state in hand yet.
+// isUnstarted reports whether a job in that state has neither started nor ended.
 func isUnstarted(s JobState) bool { return !s.Ended() && !s.Held() }
 
-// afterUploader returns the place of steps that a step uploads. They follow it in its own list, so a wait
-// among them waits for what is before the uploading step too.
+// afterUploader returns the cursor for steps that u uploads. They follow u in its own list, so a wait among
+// them also waits for the steps before u.
 func (l *linker) afterUploader(u *Step, specs []Spec) (cursor, error) {
 	p := cursor{
 		scope:         u.Scope,
@@ -78,7 +78,7 @@ func (l *linker) afterUploader(u *Step, specs []Spec) (cursor, error) {
 	for _, s := range before {
 		s = l.r.internStep(s)
 		p.segment = append(p.segment, s.ID)
-		// What it may upload in future is before these steps as well, unless they are among it.
+		// Its future uploads come before these steps as well, unless these are among them.
 		if s.Uploads != "" && !strings.HasPrefix(p.position, s.Position+".") {
 			p.segment = append(p.segment, s.Uploads)
 		}
@@ -86,7 +86,7 @@ func (l *linker) afterUploader(u *Step, specs []Spec) (cursor, error) {
 	return p, err
 }
 
-// linkUpload makes all that depends on the uploading step depend on the new steps.
+// linkUpload makes the dependents of the uploading step depend on the new steps.
 func (l *linker) linkUpload(top []string) error {
 	u := l.uploader
 	u.UploadCount++
@@ -97,7 +97,7 @@ func (l *linker) linkUpload(top []string) error {
 		}
 		u.Uploads = l.join(KindJoin)
 		for _, e := range l.r.edgesFrom(u) {
-			if l.r.steps[e.Step].Kind != KindQueue { // whose turn it is has nothing to do with uploads
+			if l.r.steps[e.Step].Kind != KindQueue { // uploads do not affect the order in a concurrency group
 				l.edge(e.Step, u.Uploads, e.AllowFailure)
 			}
 		}
@@ -108,7 +108,7 @@ func (l *linker) linkUpload(top []string) error {
 	return nil
 }
 
-// resolveMissing gives existing steps the steps with the keys that they wait for.
+// resolveMissing connects the edges of existing steps that wait for the keys of new steps.
 func (l *linker) resolveMissing() error {
 	var keys []string
 	for _, s := range l.newSteps {
@@ -132,7 +132,7 @@ func (l *linker) resolveMissing() error {
 		return err
 	}
 	for _, e := range waiting {
-		e.On = l.keys[e.Key].ID // it has not ended, so the dependency stays unmet
+		e.On = l.keys[e.Key].ID // it has not ended, so the dependency is still unmet
 		r.steps[e.Step].Missing--
 		r.changedSteps.add(r.steps[e.Step])
 		r.resolved = append(r.resolved, e)
