@@ -91,7 +91,7 @@ func (f *file) check(c *core.Complaints) {
 		pipelines.Check(c, o.Pipelines)
 		applications = append(applications, o.Applications...)
 	}
-	organizations.CheckPeople(c, f.members())
+	organizations.CheckUsers(c, f.members())
 	oauth.CheckAll(c, applications)
 }
 

@@ -9,7 +9,7 @@ import (
 	"stackyard/internal/platform/identity"
 )
 
-// A Spec is what the organization file says about a cluster, which is known by its name.
+// A Spec describes a cluster in the organization file. The name identifies the cluster.
 type Spec struct {
 	Line        int              `yaml:"-"`
 	Name        string           `yaml:"name"`
@@ -20,7 +20,7 @@ type Spec struct {
 	AgentTokens []AgentTokenSpec `yaml:"agent_tokens"`
 }
 
-// Check complains about what is wrong with the clusters of one organization.
+// Check reports errors in the clusters of one organization.
 func Check(c *core.Complaints, specs []Spec) {
 	marked := 0
 	for _, s := range specs {
@@ -35,7 +35,7 @@ func Check(c *core.Complaints, specs []Spec) {
 	core.ComplainTwice(c, specs, "cluster", func(s Spec) (int, string) { return s.Line, s.Name })
 }
 
-// Check complains about what is wrong with the spec itself.
+// Check reports errors in the spec that can be found without a database.
 func (s Spec) Check(c *core.Complaints) {
 	c.CheckID(s.Line, s.ID)
 	if strings.TrimSpace(s.Name) == "" || utf8.RuneCountInString(s.Name) > maxName {
@@ -48,13 +48,13 @@ func (s Spec) Check(c *core.Complaints) {
 	core.ComplainTwice(c, s.AgentTokens, "agent token", func(t AgentTokenSpec) (int, string) { return t.Line, t.Description })
 }
 
-// Apply makes the clusters of an organization, with their queues and agent tokens, what their specs
-// say, and leaves alone what they do not name. The specs have passed Check.
+// Apply creates or updates clusters of an organization with their queues and agent tokens. It keeps what the
+// specs do not name. The specs have passed Check.
 //
-// A cluster that gets its first queues without any being marked as the default has the obvious one as
-// its default queue: the one with the key "default", or else its only one.
+// When a cluster gets its first queues and none is marked as the default, the queue with the key "default"
+// becomes the default queue, or else the only queue.
 func Apply(in identity.Applying, specs []Spec) error {
-	a := applying{in}
+	a := applier{in}
 	if err := in.Q.Lock("organizations", in.Org.ID); err != nil {
 		return err
 	}
@@ -66,16 +66,16 @@ func Apply(in identity.Applying, specs []Spec) error {
 	return nil
 }
 
-// applying is one organization's part of a file on its way into the database.
-type applying struct{ identity.Applying }
+// An applier applies one organization's part of a file.
+type applier struct{ identity.Applying }
 
-// name is how the lines about something in a cluster call it.
-func (a *applying) name(c Cluster, parts ...string) string {
+// name returns the name of something in a cluster in the list of changes.
+func (a *applier) name(c Cluster, parts ...string) string {
 	return strings.Join(append([]string{a.Org.Slug, c.Name}, parts...), "/")
 }
 
-func (a *applying) cluster(spec Spec) error {
-	known, created, err := a.knownCluster(spec)
+func (a *applier) cluster(spec Spec) error {
+	known, created, err := a.findOrCreate(spec)
 	if err != nil || known == nil {
 		return err
 	}
@@ -83,7 +83,7 @@ func (a *applying) cluster(spec Spec) error {
 	core.SetGiven(&wanted.Default, spec.Default)
 	core.SetGiven(&wanted.Hosted, spec.Hosted)
 	if wanted.Default && !known.Default {
-		if err := a.unmarkDefault(); err != nil {
+		if err := a.clearDefault(); err != nil {
 			return err
 		}
 	}
@@ -106,8 +106,8 @@ func (a *applying) cluster(spec Spec) error {
 	return nil
 }
 
-// knownCluster finds the cluster that the spec means, or creates it; nil after a complaint.
-func (a *applying) knownCluster(spec Spec) (c *Cluster, created bool, err error) {
+// findOrCreate returns the cluster of a spec. It returns nil after a complaint.
+func (a *applier) findOrCreate(spec Spec) (c *Cluster, created bool, err error) {
 	known, err := ByName(a.Q, a.Org.ID, spec.Name)
 	if core.KindOf(err) == core.NotFound {
 		c, err = a.newCluster(spec)
@@ -124,7 +124,7 @@ func (a *applying) knownCluster(spec Spec) (c *Cluster, created bool, err error)
 	return &known, false, err
 }
 
-func (a *applying) newCluster(spec Spec) (*Cluster, error) {
+func (a *applier) newCluster(spec Spec) (*Cluster, error) {
 	id, ok, err := db.FreeID(a.Q, "clusters", spec.ID)
 	if err != nil {
 		return nil, err
@@ -138,8 +138,8 @@ func (a *applying) newCluster(spec Spec) (*Cluster, error) {
 	return &c, insertCluster(a.Q, c)
 }
 
-// unmarkDefault takes the mark from the organization's default cluster, so that another can have it.
-func (a *applying) unmarkDefault() error {
+// clearDefault unmarks the organization's default cluster, so that another can become the default.
+func (a *applier) clearDefault() error {
 	c, err := Default(a.Q, a.Org.ID)
 	if core.KindOf(err) == core.NotFound {
 		return nil

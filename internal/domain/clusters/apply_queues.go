@@ -9,8 +9,7 @@ import (
 	"stackyard/internal/platform/db"
 )
 
-// A QueueSpec is what the organization file says about a queue of a cluster, which is known by its
-// key.
+// A QueueSpec describes a queue of a cluster in the organization file. The key identifies the queue.
 type QueueSpec struct {
 	Line    int         `yaml:"-"`
 	Key     string      `yaml:"key"`
@@ -19,8 +18,8 @@ type QueueSpec struct {
 	Hosted  *HostedSpec `yaml:"hosted"`
 }
 
-// A HostedSpec says that the service itself runs the agents of a queue. A queue that has agents of
-// the platform already keeps their shape; others get the platform's default.
+// A HostedSpec makes a queue hosted: the service runs its agents. A queue with agents of the same platform
+// keeps their shape; other queues get the platform's default.
 type HostedSpec struct {
 	Line     int      `yaml:"-"`
 	Platform Platform `yaml:"platform"`
@@ -40,7 +39,7 @@ func (s Spec) checkQueues(c *core.Complaints) {
 	core.ComplainTwice(c, s.Queues, "queue", func(s QueueSpec) (int, string) { return s.Line, s.Key })
 }
 
-// Check complains about what is wrong with the spec itself.
+// Check reports errors in the spec that can be found without a database.
 func (s QueueSpec) Check(c *core.Complaints) {
 	c.CheckID(s.Line, s.ID)
 	if rule := queueKeyRule(s.Key); rule != "" {
@@ -51,9 +50,9 @@ func (s QueueSpec) Check(c *core.Complaints) {
 	}
 }
 
-// queues makes the queues of a cluster what their specs say, and decides which is the default one.
-func (a *applying) queues(c *Cluster, specs []QueueSpec) error {
-	var unmarked []Queue // that are new, and that the file says nothing about
+// queues creates or updates the queues of a cluster and chooses the default queue.
+func (a *applier) queues(c *Cluster, specs []QueueSpec) error {
+	var unmarked []Queue // new queues whose spec does not set default
 	for _, spec := range specs {
 		queue, created, err := a.queue(*c, spec)
 		if err != nil {
@@ -74,13 +73,13 @@ func (a *applying) queues(c *Cluster, specs []QueueSpec) error {
 		return nil
 	}
 	total, err := countQueues(a.Q, c.ID)
-	c.DefaultQueueID = obviousDefault(unmarked, total)
+	c.DefaultQueueID = implicitDefault(unmarked, total)
 	return err
 }
 
-// obviousDefault returns the id of the queue that is the default one without being marked, among the
-// new ones of a cluster that has a number of them in total, or "".
-func obviousDefault(created []Queue, total int) string {
+// implicitDefault returns the id of the new queue that becomes the default without being marked, or "". total
+// is the number of queues of the cluster.
+func implicitDefault(created []Queue, total int) string {
 	for _, queue := range created {
 		if queue.Key == "default" || total == 1 {
 			return queue.ID
@@ -89,8 +88,8 @@ func obviousDefault(created []Queue, total int) string {
 	return ""
 }
 
-// queue makes a queue what its spec says; nil after a complaint.
-func (a *applying) queue(c Cluster, spec QueueSpec) (queue *Queue, created bool, err error) {
+// queue creates or updates a queue. It returns nil after a complaint.
+func (a *applier) queue(c Cluster, spec QueueSpec) (queue *Queue, created bool, err error) {
 	known, err := queueByKey(a.Q, c.ID, spec.Key)
 	if core.KindOf(err) == core.NotFound {
 		queue, err = a.newQueue(c, spec)
@@ -104,7 +103,7 @@ func (a *applying) queue(c Cluster, spec QueueSpec) (queue *Queue, created bool,
 		return nil, false, nil
 	}
 	wanted := known
-	spec.to(&wanted)
+	spec.applyTo(&wanted)
 	if reflect.DeepEqual(wanted, known) {
 		return &known, false, nil
 	}
@@ -112,7 +111,7 @@ func (a *applying) queue(c Cluster, spec QueueSpec) (queue *Queue, created bool,
 	return &wanted, false, updateQueue(a.Q, wanted)
 }
 
-func (a *applying) newQueue(c Cluster, spec QueueSpec) (*Queue, error) {
+func (a *applier) newQueue(c Cluster, spec QueueSpec) (*Queue, error) {
 	id, ok, err := db.FreeID(a.Q, "queues", spec.ID)
 	if err != nil {
 		return nil, err
@@ -130,17 +129,17 @@ func (a *applying) newQueue(c Cluster, spec QueueSpec) (*Queue, error) {
 		return nil, nil
 	}
 	queue := Queue{ID: id, ClusterID: c.ID, Key: spec.Key, RetryAffinity: PreferWarmest, CreatedAt: a.Now}
-	spec.to(&queue)
+	spec.applyTo(&queue)
 	a.Changes.Created("queue", a.name(c, queue.Key))
 	return &queue, insertQueue(a.Q, queue)
 }
 
-// to writes what the spec says into a queue.
-func (s QueueSpec) to(queue *Queue) {
+// applyTo writes the fields that the spec gives into queue.
+func (s QueueSpec) applyTo(queue *Queue) {
 	if s.Hosted == nil {
 		return
 	}
 	if queue.Hosted == nil || queue.Hosted.shape().Platform != s.Hosted.Platform {
-		queue.Hosted = onPlatform(s.Hosted.Platform)
+		queue.Hosted = defaultHostedAgents(s.Hosted.Platform)
 	}
 }

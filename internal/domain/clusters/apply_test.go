@@ -18,8 +18,8 @@ import (
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
-// town is a database with two organizations, to which files are applied.
-type town struct {
+// fixture is a database with two organizations, to which files are applied.
+type fixture struct {
 	t     *testing.T
 	db    *db.DB
 	dir   *identity.Directory
@@ -27,15 +27,15 @@ type town struct {
 	rival *identity.Organization
 }
 
-func eachTown(t *testing.T, fn func(t *testing.T, w *town)) {
+func eachFixture(t *testing.T, fn func(t *testing.T, w *fixture)) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		w := &town{t: t, db: d, dir: identity.NewDirectory(d, func() time.Time { return noon })}
+		w := &fixture{t: t, db: d, dir: identity.NewDirectory(d, func() time.Time { return noon })}
 		w.acme, w.rival = w.organization("acme"), w.organization("rival")
 		fn(t, w)
 	})
 }
 
-func (w *town) organization(slug string) *identity.Organization {
+func (w *fixture) organization(slug string) *identity.Organization {
 	w.t.Helper()
 	org := &identity.Organization{
 		ID: core.NewID(), Slug: slug, Name: slug, CreatedAt: noon,
@@ -45,16 +45,15 @@ func (w *town) organization(slug string) *identity.Organization {
 	return org
 }
 
-func (w *town) write(fn func(q *db.Q) error) {
+func (w *fixture) write(fn func(q *db.Q) error) {
 	w.t.Helper()
 	if err := w.db.Write(w.t.Context(), fn); err != nil {
 		w.t.Fatal(err)
 	}
 }
 
-// apply applies the clusters of an organization as the organization file does: what was done, or the
-// complaints.
-func (w *town) apply(org *identity.Organization, source string) (lines []string, complaints string) {
+// apply applies the clusters of an organization. It returns the reported changes, or the complaints.
+func (w *fixture) apply(org *identity.Organization, source string) (lines []string, complaints string) {
 	w.t.Helper()
 	var specs []Spec
 	if err := yaml.Unmarshal([]byte(source), &specs); err != nil {
@@ -86,8 +85,8 @@ func sentences(complaints core.Complaints) string {
 	return strings.Join(all, "\n")
 }
 
-// mustApply applies acme's clusters, which must be right, and checks what it says it did.
-func (w *town) mustApply(source string, want ...string) {
+// mustApply applies valid clusters to acme and checks the reported changes.
+func (w *fixture) mustApply(source string, want ...string) {
 	w.t.Helper()
 	lines, complaints := w.apply(w.acme, source)
 	if complaints != "" {
@@ -98,8 +97,8 @@ func (w *town) mustApply(source string, want ...string) {
 	}
 }
 
-// prepare applies acme's clusters, which must be right.
-func (w *town) prepare(source string) {
+// prepare applies valid clusters to acme.
+func (w *fixture) prepare(source string) {
 	w.t.Helper()
 	if _, complaints := w.apply(w.acme, source); complaints != "" {
 		w.t.Fatalf("complaints:\n%s", complaints)
@@ -107,7 +106,7 @@ func (w *town) prepare(source string) {
 }
 
 // cluster returns one of acme's clusters.
-func (w *town) cluster(name string) (c Cluster) {
+func (w *fixture) cluster(name string) (c Cluster) {
 	w.t.Helper()
 	w.read(func(q *db.Q) (err error) {
 		c, err = ByName(q, w.acme.ID, name)
@@ -116,7 +115,7 @@ func (w *town) cluster(name string) (c Cluster) {
 	return c
 }
 
-func (w *town) queue(cluster, key string) (queue Queue) {
+func (w *fixture) queue(cluster, key string) (queue Queue) {
 	w.t.Helper()
 	c := w.cluster(cluster)
 	w.read(func(q *db.Q) (err error) {
@@ -126,7 +125,7 @@ func (w *town) queue(cluster, key string) (queue Queue) {
 	return queue
 }
 
-func (w *town) read(fn func(q *db.Q) error) {
+func (w *fixture) read(fn func(q *db.Q) error) {
 	w.t.Helper()
 	if err := w.db.Read(w.t.Context(), fn); err != nil {
 		w.t.Fatal(err)
@@ -134,7 +133,7 @@ func (w *town) read(fn func(q *db.Q) error) {
 }
 
 // defaultQueue returns the key of a cluster's default queue, or "".
-func (w *town) defaultQueue(cluster string) string {
+func (w *fixture) defaultQueue(cluster string) string {
 	w.t.Helper()
 	c := w.cluster(cluster)
 	if c.DefaultQueueID == "" {
@@ -168,7 +167,7 @@ const acmeClusters = `
 `
 
 func TestApply_MakesWhatTheFileSaysAndNothingTheSecondTime(t *testing.T) {
-	eachTown(t, func(t *testing.T, w *town) {
+	eachFixture(t, func(t *testing.T, w *fixture) {
 		w.mustApply(acmeClusters,
 			"created cluster acme/Default",
 			"created queue acme/Default/default",
@@ -204,7 +203,7 @@ func TestApply_MakesWhatTheFileSaysAndNothingTheSecondTime(t *testing.T) {
 }
 
 func TestApply_ChangesOnlyWhatDiffers(t *testing.T) {
-	eachTown(t, func(t *testing.T, w *town) {
+	eachFixture(t, func(t *testing.T, w *fixture) {
 		w.prepare(acmeClusters)
 		w.mustApply(`[{name: Default, hosted: true}]`, "changed cluster acme/Default")
 		w.mustApply(`[{name: Default, queues: [{key: default, hosted: {platform: linux}}]}]`, "changed queue acme/Default/default")
@@ -235,7 +234,7 @@ func TestApply_ChangesOnlyWhatDiffers(t *testing.T) {
 }
 
 func TestApply_GeneratesATokenOnceAndShowsIt(t *testing.T) {
-	eachTown(t, func(t *testing.T, w *town) {
+	eachFixture(t, func(t *testing.T, w *fixture) {
 		file := `[{name: Default, agent_tokens: [{description: boot}]}]`
 		lines := func() []string {
 			lines, complaints := w.apply(w.acme, file)
@@ -271,7 +270,7 @@ func TestApply_GivesAClusterItsObviousDefaultQueue(t *testing.T) {
 		{"none without queues", `[]`, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			eachTown(t, func(t *testing.T, w *town) {
+			eachFixture(t, func(t *testing.T, w *fixture) {
 				file := `[{name: Default, queues: ` + c.queues + `}]`
 				w.prepare(file)
 				if got := w.defaultQueue("Default"); got != c.want {
@@ -284,7 +283,7 @@ func TestApply_GivesAClusterItsObviousDefaultQueue(t *testing.T) {
 }
 
 func TestApply_LeavesTheDefaultQueueToPeopleAfterTheFirstTime(t *testing.T) {
-	eachTown(t, func(t *testing.T, w *town) {
+	eachFixture(t, func(t *testing.T, w *fixture) {
 		file := `[{name: Default, queues: [{key: default}]}]`
 		w.prepare(file)
 		c := w.cluster("Default")
@@ -302,7 +301,7 @@ func TestApply_LeavesTheDefaultQueueToPeopleAfterTheFirstTime(t *testing.T) {
 }
 
 func TestApply_MovesTheMarkOfTheDefaultCluster(t *testing.T) {
-	eachTown(t, func(t *testing.T, w *town) {
+	eachFixture(t, func(t *testing.T, w *fixture) {
 		marked := func() string {
 			var c Cluster
 			err := w.db.Read(t.Context(), func(q *db.Q) (err error) {
@@ -334,7 +333,7 @@ func TestApply_MovesTheMarkOfTheDefaultCluster(t *testing.T) {
 }
 
 func TestApply_KeepsTheShapeThatAQueueOfThePlatformHas(t *testing.T) {
-	eachTown(t, func(t *testing.T, w *town) {
+	eachFixture(t, func(t *testing.T, w *fixture) {
 		file := `[{name: Default, queues: [{key: hosted, hosted: {platform: linux}}]}]`
 		w.prepare(file)
 		queue := w.queue("Default", "hosted")
@@ -349,7 +348,7 @@ func TestApply_KeepsTheShapeThatAQueueOfThePlatformHas(t *testing.T) {
 }
 
 func TestApply_RefusesIdsAndTokensThatAreTaken(t *testing.T) {
-	eachTown(t, func(t *testing.T, w *town) {
+	eachFixture(t, func(t *testing.T, w *fixture) {
 		w.prepare(acmeClusters)
 		const other = "0190c0de-0000-7000-8000-00000000ffff"
 		for _, c := range []struct{ file, want string }{
@@ -373,7 +372,7 @@ func TestApply_RefusesIdsAndTokensThatAreTaken(t *testing.T) {
 }
 
 func TestApply_LetsEveryOrganizationHaveItsOwn(t *testing.T) {
-	eachTown(t, func(t *testing.T, w *town) {
+	eachFixture(t, func(t *testing.T, w *fixture) {
 		file := `[{name: Default, default: true, queues: [{key: default}], agent_tokens: [{description: boot, token: svcct_%s}]}]`
 		for _, org := range []*identity.Organization{w.acme, w.rival} {
 			lines, complaints := w.apply(org, fmt.Sprintf(file, org.Slug))
@@ -393,7 +392,7 @@ func TestApply_LetsEveryOrganizationHaveItsOwn(t *testing.T) {
 }
 
 func TestApply_HoldsAClusterToItsNumberOfQueues(t *testing.T) {
-	eachTown(t, func(t *testing.T, w *town) {
+	eachFixture(t, func(t *testing.T, w *fixture) {
 		var queues []string
 		for i := range maxQueues + 1 {
 			queues = append(queues, fmt.Sprintf("{key: q%d}", i))

@@ -13,19 +13,19 @@ import (
 	"stackyard/internal/platform/seal"
 )
 
-// An AgentTokenSpec is what the organization file says about an agent token of a cluster, which is
-// known by its value where that is given, else by its description. A token that is not given is
-// generated once. Unlike over HTTP, a token's expiry can be changed, and lie in the past.
+// An AgentTokenSpec describes an agent token of a cluster in the organization file. The value identifies the
+// token if it is given, else the description. If Token is empty, a token is generated once. Unlike the API, the
+// file can change an expiry and set one in the past.
 type AgentTokenSpec struct {
 	Line             int        `yaml:"-"`
 	Description      string     `yaml:"description"`
 	ID               string     `yaml:"id"`
 	Token            string     `yaml:"token"`
-	AllowedAddresses []string   `yaml:"allowed_ip_addresses"` // nil: left alone
+	AllowedAddresses []string   `yaml:"allowed_ip_addresses"` // nil: unchanged
 	ExpiresAt        *time.Time `yaml:"expires_at"`
 }
 
-// Check complains about what is wrong with the spec itself.
+// Check reports errors in the spec that can be found without a database.
 func (s AgentTokenSpec) Check(c *core.Complaints) {
 	c.CheckID(s.Line, s.ID)
 	if strings.TrimSpace(s.Description) == "" || utf8.RuneCountInString(s.Description) > maxName {
@@ -44,8 +44,8 @@ func (s AgentTokenSpec) Check(c *core.Complaints) {
 	}
 }
 
-// agentToken makes a token of a cluster what its spec says.
-func (a *applying) agentToken(c Cluster, spec AgentTokenSpec) error {
+// agentToken creates or updates a token of a cluster.
+func (a *applier) agentToken(c Cluster, spec AgentTokenSpec) error {
 	known, err := a.knownToken(c, spec)
 	if core.KindOf(err) == core.NotFound {
 		return a.newToken(c, spec)
@@ -62,7 +62,7 @@ func (a *applying) agentToken(c Cluster, spec AgentTokenSpec) error {
 		return nil
 	}
 	wanted := known
-	spec.to(&wanted)
+	spec.applyTo(&wanted)
 	if wanted.same(known) {
 		return nil
 	}
@@ -70,9 +70,8 @@ func (a *applying) agentToken(c Cluster, spec AgentTokenSpec) error {
 	return updateToken(a.Q, wanted)
 }
 
-// knownToken finds the token that the spec means: the one with its value, in whatever cluster, or the
-// one of this cluster with its description.
-func (a *applying) knownToken(c Cluster, spec AgentTokenSpec) (AgentToken, error) {
+// knownToken finds the token of a spec: by its value in any cluster, else by its description in this cluster.
+func (a *applier) knownToken(c Cluster, spec AgentTokenSpec) (AgentToken, error) {
 	if spec.Token != "" {
 		known, err := tokenByHash(a.Q, seal.HashToken(spec.Token))
 		if core.KindOf(err) != core.NotFound {
@@ -82,7 +81,7 @@ func (a *applying) knownToken(c Cluster, spec AgentTokenSpec) (AgentToken, error
 	return tokenByDescription(a.Q, c.ID, spec.Description)
 }
 
-func (a *applying) newToken(c Cluster, spec AgentTokenSpec) error {
+func (a *applier) newToken(c Cluster, spec AgentTokenSpec) error {
 	id, ok, err := db.FreeID(a.Q, "agent_tokens", spec.ID)
 	if err != nil {
 		return err
@@ -98,12 +97,12 @@ func (a *applying) newToken(c Cluster, spec AgentTokenSpec) error {
 		a.Changes.Token("agent_token", name, spec.Token)
 	}
 	t := AgentToken{ID: id, ClusterID: c.ID, CreatedAt: a.Now}
-	spec.to(&t)
+	spec.applyTo(&t)
 	return insertToken(a.Q, t)
 }
 
-// to writes what the spec says into a token.
-func (s AgentTokenSpec) to(t *AgentToken) {
+// applyTo writes the fields that the spec gives into t.
+func (s AgentTokenSpec) applyTo(t *AgentToken) {
 	t.Description = s.Description
 	if s.Token != "" {
 		t.hash = seal.HashToken(s.Token)
@@ -115,7 +114,7 @@ func (s AgentTokenSpec) to(t *AgentToken) {
 		}
 	}
 	if s.ExpiresAt != nil {
-		t.ExpiresAt = asShown(*s.ExpiresAt)
+		t.ExpiresAt = truncateExpiry(*s.ExpiresAt)
 	}
 }
 

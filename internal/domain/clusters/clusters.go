@@ -1,14 +1,13 @@
-// Package clusters keeps an organization's clusters and all that is in them: queues, the tokens that
-// agents register with, secrets for jobs, and the maintainers who may change it all.
+// Package clusters manages an organization's clusters with their queues, agent tokens, secrets and maintainers.
 //
-// A cluster is the wall inside of an organization. Pipelines belong to one, agents register into one
-// with its token, and a job of a pipeline reaches only agents, queues and secrets of its own cluster.
-// Who may change a cluster is decided here too: administrators, members who may manage clusters, and
-// the cluster's maintainers.
+// A cluster is a boundary inside an organization: a pipeline belongs to one cluster, an agent registers into
+// one cluster with its token, and a job reaches only agents, queues and secrets of its pipeline's cluster. This
+// package also decides who can change a cluster: administrators, members with the permission to manage
+// clusters, and the cluster's maintainers.
 //
-// Each part has its own files: queues.go and shapes.go, tokens.go, secrets.go and policy.go,
-// maintainers.go, each with its _store.go and _http.go. What runs on queues is not here; pausing a
-// queue is a mark that dispatching obeys.
+// Each resource has its own files: queues.go and shapes.go, tokens.go, secrets.go and policy.go,
+// maintainers.go, each with its _store.go and _http.go. This package does not dispatch jobs; package dispatch
+// respects the paused mark of a queue.
 package clusters
 
 import (
@@ -22,7 +21,7 @@ import (
 	"stackyard/internal/platform/route"
 )
 
-// A Cluster is a part of an organization with queues, agents and secrets of its own.
+// A Cluster is a part of an organization with its own queues, agents and secrets.
 type Cluster struct {
 	ID             string
 	OrganizationID string
@@ -30,22 +29,22 @@ type Cluster struct {
 	Description    string
 	Emoji          string // "": none
 	Color          string // "": none
-	Default        bool   // new pipelines get it; at most one of an organization is
-	Hosted         bool   // the service itself runs the agents of all its queues
+	Default        bool   // the cluster of new pipelines; at most one in an organization
+	Hosted         bool   // the service runs the agents of all its queues
 	DefaultQueueID string // "": none; jobs and agents that name no queue have none then
 	GitMirror      bool   // hosted agents clone through a mirror
-	ContainerCache bool   // hosted agents keep container layers
+	ContainerCache bool   // hosted agents cache container layers
 	CreatedBy      *identity.User
 	CreatedAt      time.Time
 }
 
-// The longest texts, in characters.
+// Limits on texts, in characters.
 const (
 	maxName        = 255
 	maxDescription = 2048
 )
 
-// check notes what is wrong with what people say about a cluster.
+// check reports errors in the fields that callers set.
 func (c *Cluster) check(problems *core.Problems) {
 	checkText(problems, "name", c.Name, maxName)
 	if strings.TrimSpace(c.Name) == "" {
@@ -66,25 +65,25 @@ func checkText(problems *core.Problems, field, text string, most int) {
 	}
 }
 
-// maintained is a cluster together with its maintainers: what it takes to know who may change it.
+// maintained is a cluster with its maintainers, which decide who can change it.
 type maintained struct {
 	Cluster
 	maintainers []Maintainer
 }
 
-// Permits reports whether the request's caller may do something to the cluster or to anything in it:
-// by a permission in the organization, or as one of its maintainers.
+// Permits reports whether the caller has a permission on the cluster or on anything in it, either in the
+// organization or as a maintainer of the cluster.
 func (m maintained) Permits(r *route.Request, p identity.Permission) bool {
 	if r.Member.Can(p, r.Org) {
 		return true
 	}
 	return p == identity.ManageClusters && slices.ContainsFunc(m.maintainers, func(by Maintainer) bool {
-		return by.is(&r.Caller.User, r.Member)
+		return by.includes(&r.Caller.User, r.Member)
 	})
 }
 
-// part is something in a cluster, loaded together with its cluster, which decides who may change it.
-type part[T any] struct {
+// A resource is something in a cluster, loaded with the cluster, which decides who can change it.
+type resource[T any] struct {
 	maintained
-	it T
+	item T
 }

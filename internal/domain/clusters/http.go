@@ -10,7 +10,7 @@ import (
 	"stackyard/internal/platform/route"
 )
 
-// Routes returns everything that is said about clusters over HTTP.
+// Routes returns the package's part of the route table.
 func (s *Service) Routes() []route.Route {
 	return slices.Concat(s.clusterRoutes(), s.queueRoutes(), s.tokenRoutes(), s.secretRoutes(), s.maintainerRoutes())
 }
@@ -54,7 +54,7 @@ func (s *Service) clusterRoutes() []route.Route {
 	}
 }
 
-// asPut returns a PATCH route as a PUT route. Documents say PUT, clients send PATCH, and both mean a
+// asPut returns a PATCH route as a PUT route. The documentation says PUT, clients send PATCH, and both mean a
 // partial update.
 func asPut(patch route.Route) route.Route {
 	patch.Method = http.MethodPut
@@ -178,12 +178,12 @@ func (s *Service) createCluster(r *route.Request, body clusterCreate) (clusterVi
 	}
 	var problems core.Problems
 	c.check(&problems)
-	nominees := nominate(body.Maintainers.Value, &problems)
+	refs := maintainerRefs(body.Maintainers.Value, &problems)
 	if err := problems.Err(); err != nil {
 		return clusterView{}, err
 	}
-	made, err := s.create(r.Context(), c, nominees)
-	return s.view(r, made), err
+	created, err := s.create(r.Context(), c, refs)
+	return s.view(r, created), err
 }
 
 type clusterUpdate struct {

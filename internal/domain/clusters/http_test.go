@@ -253,7 +253,7 @@ func TestDeleteCluster_IsRefusedWhilePipelinesUseIt(t *testing.T) {
 	})
 }
 
-// crew adds to acme a member who may manage clusters, and one of a team.
+// crew adds two members to acme: one who can manage clusters, and one in a team.
 const crew = `
 organizations:
   - slug: acme

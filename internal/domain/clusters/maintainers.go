@@ -10,39 +10,39 @@ import (
 	"stackyard/internal/platform/identity"
 )
 
-// A Maintainer is a user, or a team with everybody in it, who may change one cluster and all that is
-// in it.
+// A Maintainer is a user, or a team with all its members, that can change one cluster and everything in it.
+// Either User or Team is set.
 type Maintainer struct {
 	ID        string
-	User      *identity.User // or
+	User      *identity.User
 	Team      *Team
 	CreatedAt time.Time
 }
 
-// A Team is what a cluster knows of a team that maintains it.
+// A Team is the summary of a team that maintains a cluster.
 type Team struct{ ID, Slug, Name string }
 
-// is reports whether a user is this maintainer, or a member of the team that is.
-func (m Maintainer) is(u *identity.User, member *identity.Membership) bool {
+// includes reports whether a user is this maintainer or a member of the maintaining team.
+func (m Maintainer) includes(u *identity.User, member *identity.Membership) bool {
 	if m.Team == nil {
 		return m.User.ID == u.ID
 	}
 	return member != nil && slices.ContainsFunc(member.Teams, func(t identity.TeamMembership) bool { return t.TeamID == m.Team.ID })
 }
 
-// nominee is who is to become a maintainer: the id of a user, or that of a team.
-type nominee struct{ user, team string }
+// A maintainerRef names a user or a team by id. One of the two is set.
+type maintainerRef struct{ user, team string }
 
-// maxNominees is how many maintainers a cluster can be created with.
-const maxNominees = 100
+// maxInitialMaintainers limits the maintainers that a request can create a cluster with.
+const maxInitialMaintainers = 100
 
-// nomineeField is what the fields of one nominee among several begin with.
-func nomineeField(i int) string { return "maintainers[" + strconv.Itoa(i) + "]." }
+// maintainerField returns the prefix of field names of the i-th maintainer in a request.
+func maintainerField(i int) string { return "maintainers[" + strconv.Itoa(i) + "]." }
 
-// appoint makes a nominee a maintainer of a cluster. It fails with a "Validation Failed" error about
-// the field user or team, after a prefix, when there is no such user or team in the organization, or
-// when it maintains the cluster already.
-func appoint(q *db.Q, c Cluster, n nominee, field string, now time.Time) (Maintainer, error) {
+// assignMaintainer makes a user or team a maintainer of a cluster. It fails with a "Validation Failed" error
+// about the field user or team, prefixed with field, if the organization has no such user or team or if it
+// already maintains the cluster.
+func assignMaintainer(q *db.Q, c Cluster, n maintainerRef, field string, now time.Time) (Maintainer, error) {
 	var problems core.Problems
 	m := Maintainer{ID: core.NewID(), CreatedAt: now}
 	var err error

@@ -11,7 +11,7 @@ import (
 
 func (s *Service) maintainerRoutes() []route.Route {
 	const path = "/v2/organizations/{org}/clusters/{cluster}/maintainers"
-	load := inside(s, "maintainer", noMaintainer, maintainerByID)
+	load := resourceLoader(s, "maintainer", noMaintainer, maintainerByID)
 	return []route.Route{
 		{
 			Method: http.MethodGet, Path: path, Tag: "Cluster maintainers", Summary: "List the maintainers of a cluster",
@@ -60,7 +60,7 @@ const (
 	teamActor actorType = "team"
 )
 
-// Values lists every type.
+// Values lists all values.
 func (actorType) Values() []string { return []string{string(userActor), string(teamActor)} }
 
 func viewMaintainer(m Maintainer) clusterMaintainerView {
@@ -82,8 +82,8 @@ func listMaintainers(_ *route.Request, c maintained) ([]clusterMaintainerView, e
 	return views, nil
 }
 
-func getMaintainer(_ *route.Request, p part[Maintainer]) (clusterMaintainerView, error) {
-	return viewMaintainer(p.it), nil
+func getMaintainer(_ *route.Request, p resource[Maintainer]) (clusterMaintainerView, error) {
+	return viewMaintainer(p.item), nil
 }
 
 type clusterMaintainerCreate struct {
@@ -91,14 +91,15 @@ type clusterMaintainerCreate struct {
 	Team route.Opt[string] `json:"team" doc:"The id of a team of the organization."`
 }
 
-// nominee returns who the body names. Problems are about the fields user and team, after a prefix.
-func (b clusterMaintainerCreate) nominee(problems *core.Problems, prefix string) nominee {
+// ref returns the user or team that the body names. Problems are reported for the fields user and team, after
+// prefix.
+func (b clusterMaintainerCreate) ref(problems *core.Problems, prefix string) maintainerRef {
 	user, team := b.User.Value, b.Team.Value
 	if (user == "") == (team == "") {
 		problems.Add(prefix+"user", "or %steam must be given, and not both", prefix)
-		return nominee{}
+		return maintainerRef{}
 	}
-	var n nominee
+	var n maintainerRef
 	var ok bool
 	if user != "" {
 		n.user, ok = core.ParseID(user)
@@ -113,22 +114,22 @@ func (b clusterMaintainerCreate) nominee(problems *core.Problems, prefix string)
 	return n
 }
 
-// nominate returns who the bodies name.
-func nominate(bodies []clusterMaintainerCreate, problems *core.Problems) []nominee {
-	if len(bodies) > maxNominees {
-		problems.Add("maintainers", "must be at most %d", maxNominees)
+// maintainerRefs returns the users and teams that the bodies name.
+func maintainerRefs(bodies []clusterMaintainerCreate, problems *core.Problems) []maintainerRef {
+	if len(bodies) > maxInitialMaintainers {
+		problems.Add("maintainers", "must be at most %d", maxInitialMaintainers)
 		return nil
 	}
-	nominees := make([]nominee, len(bodies))
+	refs := make([]maintainerRef, len(bodies))
 	for i, b := range bodies {
-		nominees[i] = b.nominee(problems, nomineeField(i))
+		refs[i] = b.ref(problems, maintainerField(i))
 	}
-	return nominees
+	return refs
 }
 
 func (s *Service) addMaintainer(r *route.Request, c maintained, body clusterMaintainerCreate) (clusterMaintainerView, error) {
 	var problems core.Problems
-	n := body.nominee(&problems, "")
+	n := body.ref(&problems, "")
 	if err := problems.Err(); err != nil {
 		return clusterMaintainerView{}, err
 	}
@@ -138,7 +139,7 @@ func (s *Service) addMaintainer(r *route.Request, c maintained, body clusterMain
 		if err != nil {
 			return err
 		}
-		m, err = appoint(q, c, n, "", s.clock())
+		m, err = assignMaintainer(q, c, n, "", s.clock())
 		return err
 	})
 	if err != nil {
@@ -147,8 +148,8 @@ func (s *Service) addMaintainer(r *route.Request, c maintained, body clusterMain
 	return viewMaintainer(m), nil
 }
 
-func (s *Service) removeMaintainer(r *route.Request, p part[Maintainer]) (route.Nothing, error) {
+func (s *Service) removeMaintainer(r *route.Request, p resource[Maintainer]) (route.Nothing, error) {
 	return route.Nothing{}, s.db.Write(r.Context(), func(q *db.Q) error {
-		return deleteMaintainer(q, p.ID, p.it.ID)
+		return deleteMaintainer(q, p.ID, p.item.ID)
 	})
 }

@@ -16,7 +16,7 @@ const selectMaintainer = `
 	LEFT JOIN teams t ON t.id = m.team_id
 	LEFT JOIN users u ON u.id = m.user_id`
 
-// clusterMaintainer is a maintainer and the cluster it maintains.
+// clusterMaintainer is a maintainer with the cluster it maintains.
 type clusterMaintainer struct {
 	clusterID string
 	Maintainer
@@ -77,7 +77,7 @@ func maintainerByID(q *db.Q, clusterID, id string) (Maintainer, error) {
 	return m.Maintainer, found(err, noMaintainer)
 }
 
-// insertMaintainer adds a maintainer, and reports whether it was none before.
+// insertMaintainer adds a maintainer and reports whether it was new.
 func insertMaintainer(q *db.Q, clusterID string, m Maintainer) (added bool, err error) {
 	var team any
 	if m.Team != nil {
@@ -91,13 +91,13 @@ func insertMaintainer(q *db.Q, clusterID string, m Maintainer) (added bool, err 
 	return n == 1, err
 }
 
-// deleteMaintainer removes a maintainer of a cluster, or says NotFound.
+// deleteMaintainer removes a maintainer of a cluster, or returns a NotFound error.
 func deleteMaintainer(q *db.Q, clusterID, id string) error {
-	return deleted(q, noMaintainer, `DELETE FROM cluster_maintainers WHERE cluster_id = $1 AND id = $2`, clusterID, id)
+	return deleteOne(q, noMaintainer, `DELETE FROM cluster_maintainers WHERE cluster_id = $1 AND id = $2`, clusterID, id)
 }
 
-// deleted runs a statement that deletes one row, and says NotFound when it did not.
-func deleted(q *db.Q, notFound, statement string, args ...any) error {
+// deleteOne runs a statement that deletes one row. It returns a NotFound error if there was no such row.
+func deleteOne(q *db.Q, notFound, statement string, args ...any) error {
 	n, err := q.Exec(statement, args...)
 	if err == nil && n == 0 {
 		return core.Errorf(core.NotFound, "%s", notFound)

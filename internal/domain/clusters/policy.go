@@ -12,28 +12,28 @@ import (
 	"stackyard/internal/platform/core"
 )
 
-// claims are what a rule of a secret's policy can ask of a job.
-var claims = []string{
+// claimNames are the claims about a job that a policy can test.
+var claimNames = []string{
 	"pipeline_id", "pipeline_slug", "build_source", "build_branch", "build_creator", "build_creator_team",
 	"cluster_queue_id", "cluster_queue_key",
 }
 
-// maxPolicy is the size of the largest policy, in bytes.
+// maxPolicy is the size limit of a policy, in bytes.
 const maxPolicy = 16 << 10
 
-// checkPolicy returns what is wrong with a policy: YAML that lists rules, each a mapping of claims to
-// one value or a list of values. A job may read the secret when every claim of some rule holds. No
-// policy at all is right too: every job of the cluster may.
+// checkPolicy returns what is wrong with a policy. A policy is YAML that lists rules, each a mapping from
+// claims to one value or a list of values. A job can read the secret if it satisfies all claims of at least one
+// rule. Without a policy, every job of the cluster can read the secret.
 func checkPolicy(policy string) error {
-	_, err := readPolicy(policy)
+	_, err := parsePolicy(policy)
 	return err
 }
 
-// A rule is the values, by claim, of which a job must have one each.
+// A rule maps claims to values. A job satisfies it if, for each claim, the job has one of the values.
 type rule map[string][]string
 
-// readPolicy returns the rules of a policy; none: every job of the cluster may read the secret.
-func readPolicy(policy string) ([]rule, error) {
+// parsePolicy returns the rules of a policy. No rules means that every job of the cluster can read the secret.
+func parsePolicy(policy string) ([]rule, error) {
 	if strings.TrimSpace(policy) == "" {
 		return nil, nil
 	}
@@ -43,7 +43,7 @@ func readPolicy(policy string) ([]rule, error) {
 	var doc, more yaml.Node
 	decoder := yaml.NewDecoder(strings.NewReader(policy))
 	switch err := decoder.Decode(&doc); {
-	case err == io.EOF: // nothing but comments
+	case err == io.EOF: // only comments
 		return nil, nil
 	case err != nil:
 		return nil, fmt.Errorf("is not valid YAML: %s", strings.TrimPrefix(err.Error(), "yaml: "))
@@ -57,22 +57,22 @@ func readPolicy(policy string) ([]rule, error) {
 	rules := make([]rule, len(list.Content))
 	for i, node := range list.Content {
 		var err error
-		if rules[i], err = readRule(node); err != nil {
+		if rules[i], err = parseRule(node); err != nil {
 			return nil, err
 		}
 	}
 	return rules, nil
 }
 
-func readRule(node *yaml.Node) (rule, error) {
+func parseRule(node *yaml.Node) (rule, error) {
 	if node.Kind != yaml.MappingNode || len(node.Content) == 0 {
 		return nil, fmt.Errorf("is not valid: the rule at line %d must be a mapping of claims to values", node.Line)
 	}
 	r := make(rule)
 	for i := 0; i < len(node.Content); i += 2 {
 		claim, value := node.Content[i], node.Content[i+1]
-		if !slices.Contains(claims, claim.Value) {
-			return nil, fmt.Errorf("is not valid: unknown claim %q at line %d; the claims are %s", claim.Value, claim.Line, strings.Join(claims, ", "))
+		if !slices.Contains(claimNames, claim.Value) {
+			return nil, fmt.Errorf("is not valid: unknown claim %q at line %d; the claims are %s", claim.Value, claim.Line, strings.Join(claimNames, ", "))
 		}
 		if r[claim.Value] != nil {
 			return nil, fmt.Errorf("is not valid: the claim %s is given twice in one rule, at line %d; give it a list of values", claim.Value, claim.Line)
@@ -91,33 +91,33 @@ func readRule(node *yaml.Node) (rule, error) {
 	return r, nil
 }
 
-// permits reports whether a policy lets a job read a secret of which these claims hold, each with one or
-// several values. A policy that cannot be read permits nothing.
-func permits(policy string, holds map[string][]string) bool {
-	rules, err := readPolicy(policy)
+// permits reports whether a policy lets a job with these claims read a secret. A claim can have several values.
+// An invalid policy permits nothing.
+func permits(policy string, claims map[string][]string) bool {
+	rules, err := parsePolicy(policy)
 	if err != nil {
 		return false
 	}
-	return len(rules) == 0 || slices.ContainsFunc(rules, func(r rule) bool { return r.met(holds) })
+	return len(rules) == 0 || slices.ContainsFunc(rules, func(r rule) bool { return r.satisfiedBy(claims) })
 }
 
-func (r rule) met(holds map[string][]string) bool {
+func (r rule) satisfiedBy(claims map[string][]string) bool {
 	for claim, wanted := range r {
-		if !slices.ContainsFunc(holds[claim], func(value string) bool { return matches(claim, wanted, value) }) {
+		if !slices.ContainsFunc(claims[claim], func(value string) bool { return matches(claim, wanted, value) }) {
 			return false
 		}
 	}
 	return true
 }
 
-// matches reports whether a value is one of those wanted. In branches, a star stands for anything.
+// matches reports whether value is one of wanted. In branches, a star matches any text.
 func matches(claim string, wanted []string, value string) bool {
 	return slices.ContainsFunc(wanted, func(w string) bool {
 		return w == value || claim == "build_branch" && core.MatchStars(w, value)
 	})
 }
 
-// isValue reports whether a node is one value. Numbers and such are meant as they are written.
+// isValue reports whether a node is a single value. Numbers and booleans count as the text they are written as.
 func isValue(n *yaml.Node) bool {
 	return n.Kind == yaml.ScalarNode && n.Tag != "!!null" && n.Value != ""
 }

@@ -12,78 +12,75 @@ import (
 	"stackyard/internal/platform/identity"
 )
 
-// maxQueues is how many queues a cluster can have.
+// maxQueues limits the queues of a cluster.
 const maxQueues = 50
 
-// A Queue is where the jobs of a cluster wait for agents of one kind.
+// A Queue holds jobs of a cluster that wait for agents of one kind.
 type Queue struct {
 	ID              string
 	ClusterID       string
-	Key             string // unique in the cluster, and never changed
+	Key             string // unique in the cluster, immutable
 	Description     string
 	RetryAffinity   RetryAffinity
-	Hosted          *HostedAgents // nil: self-hosted, unless its cluster is hosted
+	Hosted          *HostedAgents // nil: self-hosted, unless the cluster is hosted
 	inHostedCluster bool
 	PausedAt        time.Time // zero: not paused
 	PausedBy        *identity.User
 	PausedNote      string
-	PolledAt        time.Time // by a stack, the last time that is written down; zero: never
+	PolledAt        time.Time // last recorded poll by a stack; zero: never
 	CreatedBy       *identity.User
 	CreatedAt       time.Time
 }
 
-// Connection says whether stacks look after a queue: whether any polls for its scheduled jobs.
+// Connection is whether any stack polls the queue for scheduled jobs.
 type Connection string
 
-// The connections of a queue.
 const (
 	NeverConnected Connection = "never_connected"
 	Connected      Connection = "connected"
 	Disconnected   Connection = "disconnected"
 )
 
-// Values lists every connection.
+// Values lists all values.
 func (Connection) Values() []string {
 	return []string{string(NeverConnected), string(Connected), string(Disconnected)}
 }
 
-// connectionLife is how long a poll keeps a queue connected. The specification says five to six minutes;
-// polls are written down in batches, a few seconds early or late, and stay within that.
-const connectionLife = 5*time.Minute + 30*time.Second
+// connectionTimeout is how long a poll keeps a queue connected. The specification says five to six minutes;
+// polls are recorded in batches, a few seconds early or late, which stays within that range.
+const connectionTimeout = 5*time.Minute + 30*time.Second
 
-// connection returns whether the queue is connected at a time.
+// connection returns the queue's connection at a time.
 func (q *Queue) connection(now time.Time) Connection {
 	switch {
 	case q.PolledAt.IsZero():
 		return NeverConnected
-	case now.Sub(q.PolledAt) <= connectionLife:
+	case now.Sub(q.PolledAt) <= connectionTimeout:
 		return Connected
 	default:
 		return Disconnected
 	}
 }
 
-// RetryAffinity says which agent of a queue a retried job prefers.
+// RetryAffinity is which agent of a queue a retried job prefers.
 type RetryAffinity string
 
-// The affinities.
 const (
-	PreferWarmest   RetryAffinity = "prefer-warmest"   // the one that finished a job most recently
-	PreferDifferent RetryAffinity = "prefer-different" // any but the one that ran the job before
+	PreferWarmest   RetryAffinity = "prefer-warmest"   // the agent that finished a job most recently
+	PreferDifferent RetryAffinity = "prefer-different" // any agent other than the one that ran the job before
 )
 
-// Values lists every affinity.
+// Values lists all values.
 func (RetryAffinity) Values() []string {
 	return []string{string(PreferWarmest), string(PreferDifferent)}
 }
 
 var queueKeyPattern = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 
-// defaultQueueAliases are the keys by which stacks call a cluster's default queue, so that no queue
-// can have them.
+// defaultQueueAliases are keys that stacks use for a cluster's default queue. No queue can have them.
 var defaultQueueAliases = []string{"__default__", "_default", "~", "-"}
 
-// IsDefaultQueue reports whether a key is one by which stacks call a cluster's default queue.
+// IsDefaultQueue reports whether stacks use key for a cluster's default queue.
 func IsDefaultQueue(key string) bool { return slices.Contains(defaultQueueAliases, key) }
 
 // queueKeyRule returns the rule that a queue's key breaks, or "".
@@ -102,7 +99,7 @@ func queueKeyRule(key string) string {
 	}
 }
 
-// check notes what is wrong with what people say about a queue.
+// check reports errors in the fields that callers set.
 func (q *Queue) check(problems *core.Problems) {
 	if rule := queueKeyRule(q.Key); rule != "" {
 		problems.Add("key", "%s", rule)
@@ -113,16 +110,16 @@ func (q *Queue) check(problems *core.Problems) {
 	}
 }
 
-// hosting returns what the service itself runs the queue's agents with, or nil when somebody else
-// runs them. A queue is hosted when it says so or its cluster does.
+// hosting returns the hosted agents of the queue, or nil if it is self-hosted. A queue is hosted if it or its
+// cluster says so.
 func (q *Queue) hosting() *HostedAgents {
 	if q.Hosted == nil && q.inHostedCluster {
-		return onPlatform(Linux)
+		return defaultHostedAgents(Linux)
 	}
 	return q.Hosted
 }
 
-// pause stops new jobs from being dispatched.
+// pause stops the dispatch of jobs to the queue's agents.
 func (q *Queue) pause(by *identity.User, note string, now time.Time) error {
 	if !q.PausedAt.IsZero() {
 		return core.Errorf(core.Unprocessable, "Cluster queue is already paused")
@@ -131,7 +128,7 @@ func (q *Queue) pause(by *identity.User, note string, now time.Time) error {
 	return nil
 }
 
-// resume lets jobs be dispatched again.
+// resume allows dispatch again.
 func (q *Queue) resume() error {
 	if q.PausedAt.IsZero() {
 		return core.Errorf(core.Unprocessable, "Cluster queue is not paused")
@@ -140,7 +137,7 @@ func (q *Queue) resume() error {
 	return nil
 }
 
-// createQueue adds a queue to a cluster that has room for it. Its key must be free.
+// createQueue adds a queue to a cluster, within the limit of queues. Its key must be unique.
 func (s *Service) createQueue(ctx context.Context, c Cluster, queue Queue) (Queue, error) {
 	err := s.db.Write(ctx, func(q *db.Q) error {
 		if _, err := Lock(q, c.OrganizationID, c.ID); err != nil {
@@ -159,41 +156,41 @@ func (s *Service) createQueue(ctx context.Context, c Cluster, queue Queue) (Queu
 		queue, err = queueByID(q, c.ID, queue.ID)
 		return err
 	})
-	return queue, taken(err, "key")
+	return queue, uniqueError(err, "key")
 }
 
-// changeQueue changes a queue. Nobody else changes it meanwhile.
-func (s *Service) changeQueue(ctx context.Context, p part[Queue], change func(*Queue) error) (queue Queue, err error) {
+// changeQueue applies change to a queue while holding the lock of the cluster.
+func (s *Service) changeQueue(ctx context.Context, p resource[Queue], change func(*Queue) error) (queue Queue, err error) {
 	err = s.db.Write(ctx, func(q *db.Q) (err error) {
 		if _, err = Lock(q, p.OrganizationID, p.ID); err != nil {
 			return err
 		}
-		if queue, err = queueByID(q, p.ID, p.it.ID); err != nil {
+		if queue, err = queueByID(q, p.ID, p.item.ID); err != nil {
 			return err
 		}
 		if err = change(&queue); err != nil {
 			return err
 		}
-		q.Announce(dispatch.Topic(queue.ID)) // it may be paused no more
+		q.Announce(dispatch.Topic(queue.ID)) // item may have been resumed
 		return updateQueue(q, queue)
 	})
 	return queue, err
 }
 
-// removeQueue deletes a queue, unless it is the default one of its cluster.
-func (s *Service) removeQueue(ctx context.Context, p part[Queue]) error {
+// removeQueue deletes a queue unless it is the default queue of its cluster.
+func (s *Service) removeQueue(ctx context.Context, p resource[Queue]) error {
 	return s.db.Write(ctx, func(q *db.Q) error {
 		c, err := Lock(q, p.OrganizationID, p.ID)
 		if err != nil {
 			return err
 		}
-		if c.DefaultQueueID == p.it.ID {
+		if c.DefaultQueueID == p.item.ID {
 			return core.Errorf(core.Unprocessable, "The default queue of a cluster cannot be deleted; make another queue the default first")
 		}
 		q.Announce(QueueRemoved)
-		return deleteQueue(q, p.ID, p.it.ID)
+		return deleteQueue(q, p.ID, p.item.ID)
 	})
 }
 
-// QueueRemoved is what the bus calls the end of queues, by themselves or with their cluster.
+// QueueRemoved is the bus topic of queues being removed, alone or with their cluster.
 const QueueRemoved = "queue removed"

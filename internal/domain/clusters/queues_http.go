@@ -11,7 +11,7 @@ import (
 
 func (s *Service) queueRoutes() []route.Route {
 	const path = "/v2/organizations/{org}/clusters/{cluster}/queues"
-	load := inside(s, "queue", noQueue, queueByID)
+	load := resourceLoader(s, "queue", noQueue, queueByID)
 	update := route.Route{
 		Method: http.MethodPatch, Path: path + "/{queue}", Tag: "Queues", Summary: "Update a queue",
 		Description: "Changes what the body names and nothing else. The key of a queue is never changed, nor is a queue made hosted or self-hosted.",
@@ -143,11 +143,11 @@ func viewHosted(h *HostedAgents) *hostedAgentsView {
 }
 
 func (s *Service) listQueues(r *route.Request, c maintained) (route.Paged[queueView], error) {
-	return listPart(s, r, c, listQueues, s.viewQueue)
+	return listResources(s, r, c, listQueues, s.viewQueue)
 }
 
-// listPart answers with one page of what a cluster has of one kind.
-func listPart[T, V any](s *Service, r *route.Request, c maintained, list func(q *db.Q, clusterID string, limit, offset int) ([]T, int, error), view func(*route.Request, T) V) (route.Paged[V], error) {
+// listResources returns one page of a cluster's resources of one type.
+func listResources[T, V any](s *Service, r *route.Request, c maintained, list func(q *db.Q, clusterID string, limit, offset int) ([]T, int, error), view func(*route.Request, T) V) (route.Paged[V], error) {
 	page, err := r.Page()
 	if err != nil {
 		return route.Paged[V]{}, err
@@ -161,8 +161,8 @@ func listPart[T, V any](s *Service, r *route.Request, c maintained, list func(q 
 	return route.MapPage(items, page, total, func(item T) V { return view(r, item) }), err
 }
 
-func (s *Service) getQueue(r *route.Request, p part[Queue]) (queueView, error) {
-	return s.viewQueue(r, p.it), nil
+func (s *Service) getQueue(r *route.Request, p resource[Queue]) (queueView, error) {
+	return s.viewQueue(r, p.item), nil
 }
 
 type queueCreate struct {
@@ -197,17 +197,17 @@ func (s *Service) postQueue(r *route.Request, c maintained, body queueCreate) (q
 			problems.Add("hostedAgents", "cannot be given: hosted agents are not enabled for this organization")
 		}
 		queue.Hosted = &HostedAgents{}
-		b.Value.choose(queue.Hosted, &problems)
+		b.Value.applyTo(queue.Hosted, &problems)
 	}
 	if err := problems.Err(); err != nil {
 		return queueView{}, err
 	}
-	made, err := s.createQueue(r.Context(), c.Cluster, queue)
-	return s.viewQueue(r, made), err
+	created, err := s.createQueue(r.Context(), c.Cluster, queue)
+	return s.viewQueue(r, created), err
 }
 
-// choose changes hosted agents as the body says.
-func (b queueHostedAgents) choose(h *HostedAgents, problems *core.Problems) {
+// applyTo writes the body into h and reports errors.
+func (b queueHostedAgents) applyTo(h *HostedAgents, problems *core.Problems) {
 	h.Shape = b.InstanceShape
 	b.AgentImageRef.To(&h.ImageRef)
 	h.check(problems)
@@ -220,7 +220,7 @@ type queueUpdate struct {
 	HostedAgents  route.Opt[queueHostedAgents] `json:"hostedAgents" doc:"Of a hosted queue only. The machine type and architecture stay as they are."`
 }
 
-func (s *Service) patchQueue(r *route.Request, p part[Queue], body queueUpdate) (queueView, error) {
+func (s *Service) patchQueue(r *route.Request, p resource[Queue], body queueUpdate) (queueView, error) {
 	changed, err := s.changeQueue(r.Context(), p, func(queue *Queue) error {
 		var problems core.Problems
 		if body.Key.Set && body.Key.Value != queue.Key {
@@ -230,22 +230,22 @@ func (s *Service) patchQueue(r *route.Request, p part[Queue], body queueUpdate) 
 		body.RetryAffinity.To(&queue.RetryAffinity)
 		queue.check(&problems)
 		if b := body.HostedAgents; b.Set {
-			b.Value.reshape(queue, &problems)
+			b.Value.applyToQueue(queue, &problems)
 		}
 		return problems.Err()
 	})
 	return s.viewQueue(r, changed), err
 }
 
-// reshape changes the agents of a hosted queue as the body says.
-func (b queueHostedAgents) reshape(queue *Queue, problems *core.Problems) {
+// applyToQueue writes the body into the hosted agents of a queue and reports errors.
+func (b queueHostedAgents) applyToQueue(queue *Queue, problems *core.Problems) {
 	before := queue.hosting()
 	if before == nil {
 		problems.Add("hostedAgents", "cannot be given for a self-hosted queue")
 		return
 	}
 	after := *before
-	b.choose(&after, problems)
+	b.applyTo(&after, problems)
 	was := before.shape()
 	if is, ok := shapeByName(after.Shape); ok && (is.Platform != was.Platform || is.Architecture != was.Architecture) {
 		problems.Add("hostedAgents.instanceShape", "must have the machine type and architecture of %s", was.Name)
@@ -253,7 +253,7 @@ func (b queueHostedAgents) reshape(queue *Queue, problems *core.Problems) {
 	queue.Hosted = &after
 }
 
-func (s *Service) deleteQueue(r *route.Request, p part[Queue]) (route.Nothing, error) {
+func (s *Service) deleteQueue(r *route.Request, p resource[Queue]) (route.Nothing, error) {
 	return route.Nothing{}, s.removeQueue(r.Context(), p)
 }
 
@@ -262,7 +262,7 @@ type queuePause struct {
 	Note       route.Opt[string] `json:"note" doc:"Another name for dispatch_paused_note."`
 }
 
-func (s *Service) pauseQueue(r *route.Request, p part[Queue], body queuePause) (queueView, error) {
+func (s *Service) pauseQueue(r *route.Request, p resource[Queue], body queuePause) (queueView, error) {
 	note := body.PausedNote.Value
 	if note == "" {
 		note = body.Note.Value
@@ -278,7 +278,7 @@ func (s *Service) pauseQueue(r *route.Request, p part[Queue], body queuePause) (
 	return s.viewQueue(r, paused), err
 }
 
-func (s *Service) resumeQueue(r *route.Request, p part[Queue]) (queueView, error) {
+func (s *Service) resumeQueue(r *route.Request, p resource[Queue]) (queueView, error) {
 	resumed, err := s.changeQueue(r.Context(), p, (*Queue).resume)
 	return s.viewQueue(r, resumed), err
 }

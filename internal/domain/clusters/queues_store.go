@@ -45,8 +45,8 @@ func queueByKey(q *db.Q, clusterID, key string) (Queue, error) {
 	return queue, found(err, noQueue)
 }
 
-// PlatformOf returns the platform of the hosted agents that run the jobs of an organization's queue; none
-// when somebody else runs them, or there is no such queue.
+// PlatformOf returns the platform of a queue's hosted agents. It returns "" if the queue is self-hosted or does
+// not exist.
 func PlatformOf(q *db.Q, orgID, queueID string) (Platform, error) {
 	queue, err := db.One(q, scanQueue, selectQueue+` WHERE c.organization_id = $1 AND q.id = $2`, orgID, queueID)
 	if errors.Is(err, db.ErrNoRows) || err == nil && queue.hosting() == nil {
@@ -58,7 +58,7 @@ func PlatformOf(q *db.Q, orgID, queueID string) (Platform, error) {
 	return queue.hosting().shape().Platform, nil
 }
 
-// listQueues returns one page of a cluster's queues, oldest first, and how many there are.
+// listQueues returns one page of a cluster's queues, oldest first, and the total.
 func listQueues(q *db.Q, clusterID string, limit, offset int) ([]Queue, int, error) {
 	list, err := db.All(q, scanQueue, selectQueue+`
 		WHERE q.cluster_id = $1
@@ -84,7 +84,7 @@ func insertQueue(q *db.Q, queue Queue) error {
 	return err
 }
 
-// updateQueue writes what can be changed about a queue.
+// updateQueue writes all columns that can change.
 func updateQueue(q *db.Q, queue Queue) error {
 	_, err := q.Exec(`
 		UPDATE queues SET description = $2, retry_agent_affinity = $3, hosted_agents = $4,
@@ -95,12 +95,12 @@ func updateQueue(q *db.Q, queue Queue) error {
 	return err
 }
 
-// deleteQueue removes a queue of a cluster, or says NotFound.
+// deleteQueue removes a queue of a cluster, or returns a NotFound error.
 func deleteQueue(q *db.Q, clusterID, id string) error {
-	return deleted(q, noQueue, `DELETE FROM queues WHERE cluster_id = $1 AND id = $2`, clusterID, id)
+	return deleteOne(q, noQueue, `DELETE FROM queues WHERE cluster_id = $1 AND id = $2`, clusterID, id)
 }
 
-// checkDefaultQueue notes when a cluster's default queue is not one of its own.
+// checkDefaultQueue reports a default queue that is not in the cluster.
 func checkDefaultQueue(q *db.Q, c *Cluster, problems *core.Problems) error {
 	if c.DefaultQueueID == "" {
 		return nil
@@ -120,8 +120,7 @@ func checkDefaultQueue(q *db.Q, c *Cluster, problems *core.Problems) error {
 	return nil
 }
 
-// QueueIDs returns the ids of a cluster's queues by key; that of the default one, if there is one,
-// also under "".
+// QueueIDs returns the ids of a cluster's queues by key. The default queue, if there is one, is also under "".
 func QueueIDs(q *db.Q, c Cluster) (map[string]string, error) {
 	type pair struct{ key, id string }
 	pairs, err := db.All(q, func(scan db.Scan) (p pair, err error) { return p, scan(&p.key, &p.id) },
@@ -136,9 +135,9 @@ func QueueIDs(q *db.Q, c Cluster) (map[string]string, error) {
 	return ids, err
 }
 
-// QueueForAgents returns the queue of a cluster whose jobs an agent takes that registers for a key; ""
-// is the default queue. An agent cannot join a queue whose agents the service itself runs. The errors
-// are Unprocessable, in words for whoever set the agent up.
+// QueueForAgents returns the queue of a cluster that an agent joins when it registers with a key; "" is the
+// default queue. An agent cannot join a hosted queue. Errors are Unprocessable and addressed to the person who
+// set up the agent.
 func QueueForAgents(q *db.Q, c Cluster, key string) (Queue, error) {
 	var queue Queue
 	var err error

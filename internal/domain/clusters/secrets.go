@@ -11,13 +11,13 @@ import (
 	"stackyard/internal/platform/identity"
 )
 
-// A Secret is a value that jobs of a cluster can read and people cannot. It is kept sealed.
+// A Secret is a value that jobs of a cluster can read and people cannot. The database holds it encrypted.
 type Secret struct {
 	ID          string
 	ClusterID   string
-	Key         string // unique in the cluster, and never changed
+	Key         string // unique in the cluster, immutable
 	Description string
-	Policy      string // which jobs may read it, see checkPolicy
+	Policy      string // which jobs can read it, see checkPolicy
 	sealed      string
 	CreatedBy   *identity.User
 	CreatedAt   time.Time
@@ -27,7 +27,7 @@ type Secret struct {
 }
 
 const (
-	// maxSecretKey is the length of the longest key.
+	// maxSecretKey is the length limit of a key.
 	maxSecretKey = 255
 	// maxSecretValue is the size that a value must stay below, in bytes.
 	maxSecretValue = 8 << 10
@@ -35,11 +35,11 @@ const (
 
 var secretKeyPattern = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_]*$`)
 
-// reservedSecretPrefixes begin the names of variables that the service itself gives to jobs; a secret
-// of such a name would shadow one.
+// reservedSecretPrefixes are prefixes of variables that the service gives to jobs. A secret with such a name
+// would shadow one.
 var reservedSecretPrefixes = []string{"buildkite", "bk", "stackyard", "service_"}
 
-// check notes what is wrong with what people say about a secret.
+// check reports errors in the fields that callers set.
 func (s *Secret) check(problems *core.Problems) {
 	if rule := secretKeyRule(s.Key); rule != "" {
 		problems.Add("key", "%s", rule)
@@ -68,7 +68,7 @@ func secretKeyRule(key string) string {
 	return ""
 }
 
-// checkSecretValue notes what is wrong with a secret's value, without quoting it.
+// checkSecretValue reports errors in a secret's value without quoting it.
 func checkSecretValue(problems *core.Problems, value string) {
 	switch {
 	case strings.TrimSpace(value) == "":
@@ -78,16 +78,16 @@ func checkSecretValue(problems *core.Problems, value string) {
 	}
 }
 
-// seal puts a value into a secret. The sealed value opens in this secret only.
+// seal encrypts a value into a secret. The result can be decrypted for this secret only.
 func (s *Service) seal(secret *Secret, value string) (err error) {
 	secret.sealed, err = s.key.Seal([]byte(value), secretContext(secret.ID))
 	return err
 }
 
-// secretContext binds a sealed value to its secret.
+// secretContext binds an encrypted value to its secret.
 func secretContext(id string) string { return "cluster_secret:" + id }
 
-// createSecret adds a sealed secret to a cluster. Its key must be free.
+// createSecret adds an encrypted secret to a cluster. Its key must be unique.
 func (s *Service) createSecret(ctx context.Context, c Cluster, secret Secret) (Secret, error) {
 	err := s.db.Write(ctx, func(q *db.Q) error {
 		if _, err := Lock(q, c.OrganizationID, c.ID); err != nil {
@@ -100,16 +100,16 @@ func (s *Service) createSecret(ctx context.Context, c Cluster, secret Secret) (S
 		secret, err = secretByID(q, c.ID, secret.ID)
 		return err
 	})
-	return secret, taken(err, "key")
+	return secret, uniqueError(err, "key")
 }
 
-// changeSecret changes a secret in the name of a user. Nobody else changes it meanwhile.
-func (s *Service) changeSecret(ctx context.Context, p part[Secret], by *identity.User, change func(*Secret) error) (secret Secret, err error) {
+// changeSecret applies change to a secret on behalf of a user while holding the lock of the cluster.
+func (s *Service) changeSecret(ctx context.Context, p resource[Secret], by *identity.User, change func(*Secret) error) (secret Secret, err error) {
 	err = s.db.Write(ctx, func(q *db.Q) (err error) {
 		if _, err = Lock(q, p.OrganizationID, p.ID); err != nil {
 			return err
 		}
-		if secret, err = secretByID(q, p.ID, p.it.ID); err != nil {
+		if secret, err = secretByID(q, p.ID, p.item.ID); err != nil {
 			return err
 		}
 		if err = change(&secret); err != nil {
@@ -122,8 +122,8 @@ func (s *Service) changeSecret(ctx context.Context, p part[Secret], by *identity
 }
 
 // removeSecret deletes a secret.
-func (s *Service) removeSecret(ctx context.Context, p part[Secret]) error {
+func (s *Service) removeSecret(ctx context.Context, p resource[Secret]) error {
 	return s.db.Write(ctx, func(q *db.Q) error {
-		return deleteSecret(q, p.ID, p.it.ID)
+		return deleteSecret(q, p.ID, p.item.ID)
 	})
 }

@@ -11,7 +11,7 @@ import (
 
 func (s *Service) secretRoutes() []route.Route {
 	const path = "/v2/organizations/{org}/clusters/{cluster}/secrets"
-	load := inside(s, "secret", noSecret, secretByID)
+	load := resourceLoader(s, "secret", noSecret, secretByID)
 	return []route.Route{
 		{
 			Method: http.MethodGet, Path: path, Tag: "Secrets", Summary: "List the secrets of a cluster",
@@ -109,11 +109,11 @@ func viewSecretUser(u *identity.User) *clusterSecretUserView {
 }
 
 func (s *Service) listSecrets(r *route.Request, c maintained) (route.Paged[clusterSecretView], error) {
-	return listPart(s, r, c, listSecrets, s.viewSecret)
+	return listResources(s, r, c, listSecrets, s.viewSecret)
 }
 
-func (s *Service) getSecret(r *route.Request, p part[Secret]) (clusterSecretView, error) {
-	return s.viewSecret(r, p.it), nil
+func (s *Service) getSecret(r *route.Request, p resource[Secret]) (clusterSecretView, error) {
+	return s.viewSecret(r, p.item), nil
 }
 
 type clusterSecretCreate struct {
@@ -144,8 +144,8 @@ func (s *Service) postSecret(r *route.Request, c maintained, body clusterSecretC
 	if err := s.seal(&secret, body.Value.Value); err != nil {
 		return clusterSecretView{}, err
 	}
-	made, err := s.createSecret(r.Context(), c.Cluster, secret)
-	return s.viewSecret(r, made), err
+	created, err := s.createSecret(r.Context(), c.Cluster, secret)
+	return s.viewSecret(r, created), err
 }
 
 type clusterSecretUpdate struct {
@@ -155,14 +155,14 @@ type clusterSecretUpdate struct {
 	Value       route.Opt[json.RawMessage] `json:"value" doc:"Refused: the value is updated in its own place."`
 }
 
-func (s *Service) putSecret(r *route.Request, p part[Secret], body clusterSecretUpdate) (clusterSecretView, error) {
+func (s *Service) putSecret(r *route.Request, p resource[Secret], body clusterSecretUpdate) (clusterSecretView, error) {
 	changed, err := s.changeSecret(r.Context(), p, &r.Caller.User, func(secret *Secret) error {
 		var problems core.Problems
 		if body.Key.Set {
 			problems.Add("key", "cannot be updated")
 		}
 		if body.Value.Set {
-			problems.Add("value", "cannot be updated here; use %s", s.url(r, p.ID, "secrets", p.it.ID, "value"))
+			problems.Add("value", "cannot be updated here; use %s", s.url(r, p.ID, "secrets", p.item.ID, "value"))
 		}
 		body.Description.To(&secret.Description)
 		body.Policy.To(&secret.Policy)
@@ -176,7 +176,7 @@ type clusterSecretValueUpdate struct {
 	Value route.Opt[string] `json:"value" doc:"Less than 8 KiB."`
 }
 
-func (s *Service) putSecretValue(r *route.Request, p part[Secret], body clusterSecretValueUpdate) (clusterSecretView, error) {
+func (s *Service) putSecretValue(r *route.Request, p resource[Secret], body clusterSecretValueUpdate) (clusterSecretView, error) {
 	var problems core.Problems
 	checkSecretValue(&problems, body.Value.Value)
 	if err := problems.Err(); err != nil {
@@ -188,6 +188,6 @@ func (s *Service) putSecretValue(r *route.Request, p part[Secret], body clusterS
 	return s.viewSecret(r, changed), err
 }
 
-func (s *Service) deleteSecret(r *route.Request, p part[Secret]) (route.Nothing, error) {
+func (s *Service) deleteSecret(r *route.Request, p resource[Secret]) (route.Nothing, error) {
 	return route.Nothing{}, s.removeSecret(r.Context(), p)
 }

@@ -10,7 +10,7 @@ import (
 	"stackyard/internal/platform/identity"
 )
 
-// A Reader is the job that wants to read a secret, as far as policies ask about it.
+// A Reader is a job that reads secrets, with the fields that policies test.
 type Reader struct {
 	OrganizationID string
 	ClusterID      string
@@ -19,15 +19,15 @@ type Reader struct {
 	PipelineSlug   string
 	BuildSource    string
 	BuildBranch    string
-	BuildCreator   *identity.User // nil: nobody here
+	BuildCreator   *identity.User // nil: not a user of this service
 }
 
-// readNoted is how exactly it is noted when a secret was last read: a secret that hundreds of jobs read
-// in the same minute is written once.
-const readNoted = time.Minute
+// readResolution is the precision of LastReadAt. A secret that hundreds of jobs read in the same minute is
+// written once.
+const readResolution = time.Minute
 
-// ReadSecret returns a secret of the job's cluster and its value. A secret that does not exist is
-// NotFound, one whose policy does not let the job read it Forbidden.
+// ReadSecret returns a secret of the job's cluster and its value. The error is NotFound if the secret does not
+// exist, and Forbidden if its policy does not permit the job.
 func (s *Service) ReadSecret(ctx context.Context, by Reader, key string) (secret Secret, value string, err error) {
 	var holds map[string][]string
 	err = s.db.Read(ctx, func(q *db.Q) (err error) {
@@ -53,10 +53,10 @@ func (s *Service) ReadSecret(ctx context.Context, by Reader, key string) (secret
 	if err != nil {
 		return Secret{}, "", err
 	}
-	return secret, string(opened), s.noteRead(ctx, secret)
+	return secret, string(opened), s.recordRead(ctx, secret)
 }
 
-// claims returns what holds of the job, by claim.
+// claimNames returns the job's values by claim.
 func (by Reader) claims(q *db.Q) (map[string][]string, error) {
 	holds := map[string][]string{
 		"pipeline_id":      {by.PipelineID},
@@ -81,10 +81,10 @@ func (by Reader) claims(q *db.Q) (map[string][]string, error) {
 	return holds, err
 }
 
-// noteRead notes that a secret was read, unless it was noted just before.
-func (s *Service) noteRead(ctx context.Context, secret Secret) error {
+// recordRead records that a secret was read, unless that was recorded recently.
+func (s *Service) recordRead(ctx context.Context, secret Secret) error {
 	now := s.clock()
-	if now.Sub(secret.LastReadAt) < readNoted {
+	if now.Sub(secret.LastReadAt) < readResolution {
 		return nil
 	}
 	return s.db.Write(ctx, func(q *db.Q) error {

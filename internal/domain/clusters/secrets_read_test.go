@@ -12,8 +12,8 @@ import (
 	"stackyard/internal/platform/identity"
 )
 
-// reading is a service beside the server, and a job of acme that reads secrets.
-func reading(t *testing.T, s *servertest.Server) (*clusters.Service, clusters.Reader) {
+// newReader returns a service on the server's database, and a job of acme that reads secrets.
+func newReader(t *testing.T, s *servertest.Server) (*clusters.Service, clusters.Reader) {
 	t.Helper()
 	by := clusters.Reader{
 		ClusterID: servertest.AcmeClusterID, QueueID: servertest.AcmeQueueID,
@@ -34,7 +34,7 @@ func reading(t *testing.T, s *servertest.Server) (*clusters.Service, clusters.Re
 func TestReadSecret_AsksThePolicy(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servertest.Server) {
 		ada := s.As(t, servertest.Ada)
-		service, by := reading(t, s)
+		service, by := newReader(t, s)
 		path := ada.Post(secrets, body{"key": "KEY", "value": "correct horse"}).Want(http.StatusCreated).String("url")
 		for policy, want := range map[string]bool{
 			"":                                true,
@@ -77,7 +77,7 @@ func TestReadSecret_AsksThePolicy(t *testing.T) {
 
 func TestReadSecret_AsksForTheCreatorOfTheBuild(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servertest.Server) {
-		service, by := reading(t, s)
+		service, by := newReader(t, s)
 		s.As(t, servertest.Ada).Post(secrets, body{"key": "KEY", "value": "v", "policy": "- build_creator_team: everyone\n- build_creator: ada@acme.test\n"}).Want(http.StatusCreated)
 		for name, creator := range map[string]*identity.User{
 			"somebody else": {ID: servertest.BoID, Email: "bo@acme.test"},
@@ -94,7 +94,7 @@ func TestReadSecret_AsksForTheCreatorOfTheBuild(t *testing.T) {
 func TestReadSecret_KnowsOnlyThoseOfTheCluster(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servertest.Server) {
 		ada := s.As(t, servertest.Ada)
-		service, by := reading(t, s)
+		service, by := newReader(t, s)
 		ada.Post(secrets, body{"key": "KEY", "value": "v"}).Want(http.StatusCreated)
 		ada.Post(newCluster(ada, "Other")+"/secrets", body{"key": "OTHER", "value": "v"}).Want(http.StatusCreated)
 		stranger := by
@@ -116,7 +116,7 @@ func TestReadSecret_KnowsOnlyThoseOfTheCluster(t *testing.T) {
 func TestReadSecret_NotesWhen(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servertest.Server) {
 		ada := s.As(t, servertest.Ada)
-		service, by := reading(t, s)
+		service, by := newReader(t, s)
 		path := ada.Post(secrets, body{"key": "KEY", "value": "v"}).Want(http.StatusCreated).String("url")
 		read := func() string {
 			t.Helper()

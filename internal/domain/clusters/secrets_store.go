@@ -33,7 +33,7 @@ func secretByID(q *db.Q, clusterID, id string) (Secret, error) {
 	return s, found(err, noSecret)
 }
 
-// listSecrets returns one page of a cluster's secrets, oldest first, and how many there are.
+// listSecrets returns one page of a cluster's secrets, oldest first, and the total.
 func listSecrets(q *db.Q, clusterID string, limit, offset int) ([]Secret, int, error) {
 	list, err := db.All(q, scanSecret, selectSecret+`
 		WHERE s.cluster_id = $1
@@ -54,7 +54,7 @@ func insertSecret(q *db.Q, s Secret) error {
 	return err
 }
 
-// updateSecret writes what can be changed about a secret.
+// updateSecret writes all columns that can change.
 func updateSecret(q *db.Q, s Secret) error {
 	_, err := q.Exec(`
 		UPDATE cluster_secrets SET value = $2, description = $3, policy = $4, updated_by = $5, updated_at = $6 WHERE id = $1`,
@@ -62,7 +62,7 @@ func updateSecret(q *db.Q, s Secret) error {
 	return err
 }
 
-// deleteSecret removes a secret of a cluster, or says NotFound.
+// deleteSecret removes a secret of a cluster, or returns a NotFound error.
 func deleteSecret(q *db.Q, clusterID, id string) error {
-	return deleted(q, noSecret, `DELETE FROM cluster_secrets WHERE cluster_id = $1 AND id = $2`, clusterID, id)
+	return deleteOne(q, noSecret, `DELETE FROM cluster_secrets WHERE cluster_id = $1 AND id = $2`, clusterID, id)
 }

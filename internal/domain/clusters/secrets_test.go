@@ -57,7 +57,7 @@ func TestSecrets_ShowEveryFieldButTheValue(t *testing.T) {
 	})
 }
 
-// stored returns the sealed value of a secret as the database holds it.
+// stored returns the encrypted value of a secret in the database.
 func stored(t *testing.T, s *servertest.Server, id string) (value string) {
 	t.Helper()
 	err := s.DB.Read(t.Context(), func(q *db.Q) error {

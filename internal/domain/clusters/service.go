@@ -11,7 +11,7 @@ import (
 	"stackyard/internal/platform/tasks"
 )
 
-// Service is what can be done to clusters, each in one transaction.
+// Service manages clusters. Each operation is one transaction.
 type Service struct {
 	db     *db.DB
 	dir    *identity.Directory
@@ -20,27 +20,27 @@ type Service struct {
 	clock  core.Clock
 }
 
-// New returns the service of the clusters in a database. Secrets are sealed under the key.
+// New returns a Service. key encrypts secrets.
 func New(d *db.DB, dir *identity.Directory, key seal.Key, public core.PublicURL, clock core.Clock) *Service {
 	return &Service{db: d, dir: dir, key: key, public: public, clock: clock}
 }
 
-// load returns the cluster that the path names.
+// load returns the cluster in the path.
 func (s *Service) load(r *route.Request) (c maintained, err error) {
 	err = s.db.Read(r.Context(), func(q *db.Q) (err error) {
-		c, err = named(q, r)
+		c, err = clusterInPath(q, r)
 		return err
 	})
 	return c, err
 }
 
-// Guard returns the cluster that the path names, and what decides who may change it or anything in it.
+// Guard returns the cluster in the path and the guard that decides who can change it or anything in it.
 func (s *Service) Guard(r *route.Request) (Cluster, route.Guarded, error) {
 	c, err := s.load(r)
 	return c.Cluster, c, err
 }
 
-func named(q *db.Q, r *route.Request) (maintained, error) {
+func clusterInPath(q *db.Q, r *route.Request) (maintained, error) {
 	id, err := r.PathID("cluster", noCluster)
 	if err != nil {
 		return maintained{}, err
@@ -48,33 +48,34 @@ func named(q *db.Q, r *route.Request) (maintained, error) {
 	return maintainedByID(q, r.Org.ID, id)
 }
 
-// inside returns what loads something in the cluster that the path names, by its own path segment.
-func inside[T any](s *Service, segment, notFound string, find func(q *db.Q, clusterID, id string) (T, error)) func(*route.Request) (part[T], error) {
-	return func(r *route.Request) (p part[T], err error) {
+// resourceLoader returns a function that loads a resource of the cluster in the path by the id in a path
+// segment.
+func resourceLoader[T any](s *Service, segment, notFound string, find func(q *db.Q, clusterID, id string) (T, error)) func(*route.Request) (resource[T], error) {
+	return func(r *route.Request) (p resource[T], err error) {
 		err = s.db.Read(r.Context(), func(q *db.Q) (err error) {
-			if p.maintained, err = named(q, r); err != nil {
+			if p.maintained, err = clusterInPath(q, r); err != nil {
 				return err
 			}
 			id, err := r.PathID(segment, notFound)
 			if err != nil {
 				return err
 			}
-			p.it, err = find(q, p.ID, id)
+			p.item, err = find(q, p.ID, id)
 			return err
 		})
 		return p, err
 	}
 }
 
-// create adds a cluster with its first maintainers. Its name must be free.
-func (s *Service) create(ctx context.Context, c Cluster, nominees []nominee) (maintained, error) {
+// create adds a cluster with its first maintainers. Its name must be unique.
+func (s *Service) create(ctx context.Context, c Cluster, refs []maintainerRef) (maintained, error) {
 	var result maintained
 	err := s.db.Write(ctx, func(q *db.Q) error {
 		if err := insertCluster(q, c); err != nil {
 			return err
 		}
-		for i, n := range nominees {
-			if _, err := appoint(q, c, n, nomineeField(i), c.CreatedAt); err != nil {
+		for i, n := range refs {
+			if _, err := assignMaintainer(q, c, n, maintainerField(i), c.CreatedAt); err != nil {
 				return err
 			}
 		}
@@ -82,12 +83,12 @@ func (s *Service) create(ctx context.Context, c Cluster, nominees []nominee) (ma
 		result, err = maintainedByID(q, c.OrganizationID, c.ID)
 		return err
 	})
-	return result, taken(err, "name")
+	return result, uniqueError(err, "name")
 }
 
-// taken turns a collision with what exists into a sentence about the field that must be unique; ids
-// and tokens never collide.
-func taken(err error, field string) error {
+// uniqueError converts a violated unique constraint into a validation error of field. Ids and tokens never
+// collide.
+func uniqueError(err error, field string) error {
 	if !db.IsUnique(err) {
 		return err
 	}
@@ -96,7 +97,7 @@ func taken(err error, field string) error {
 	return problems.Err()
 }
 
-// change changes a cluster. Nobody else changes it, or what is in it, meanwhile.
+// change applies change to a cluster while holding its lock.
 func (s *Service) change(ctx context.Context, c Cluster, change func(q *db.Q, c *Cluster) error) (maintained, error) {
 	var result maintained
 	err := s.dir.Change(ctx, func(q *db.Q) error {
@@ -113,15 +114,15 @@ func (s *Service) change(ctx context.Context, c Cluster, change func(q *db.Q, c 
 		result, err = maintainedByID(q, c.OrganizationID, c.ID)
 		return err
 	})
-	return result, taken(err, "name")
+	return result, uniqueError(err, "name")
 }
 
-// Removal is the kind of the task that removes what belongs to a deleted cluster, whose id is the key.
+// Removal is the kind of the task that removes the contents of a deleted cluster. Its key is the cluster's id.
 // Package agents handles it.
 const Removal = "cluster-removal"
 
-// delete hides a cluster with its queues, tokens, secrets, maintainers and agents at once, and has them
-// removed in the background, unless pipelines use it.
+// delete hides a cluster with its queues, tokens, secrets, maintainers and agents at once and enqueues their
+// removal. It fails while pipelines use the cluster.
 func (s *Service) delete(ctx context.Context, c Cluster) error {
 	return s.dir.Change(ctx, func(q *db.Q) error {
 		if _, err := Lock(q, c.OrganizationID, c.ID); err != nil {
@@ -143,8 +144,8 @@ func (s *Service) delete(ctx context.Context, c Cluster) error {
 	})
 }
 
-// Place returns a cluster of an organization and one of its queues; what is gone is zero.
-func (s *Service) Place(ctx context.Context, orgID, clusterID, queueID string) (c Cluster, queue Queue, err error) {
+// ClusterAndQueue returns a cluster of an organization and one of its queues. Deleted ones are zero.
+func (s *Service) ClusterAndQueue(ctx context.Context, orgID, clusterID, queueID string) (c Cluster, queue Queue, err error) {
 	err = s.db.Read(ctx, func(q *db.Q) error {
 		if c, err = ByID(q, orgID, clusterID); err != nil {
 			return err

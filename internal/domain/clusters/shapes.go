@@ -10,16 +10,15 @@ import (
 // Platform is the operating system of a hosted queue's agents.
 type Platform string
 
-// The platforms.
 const (
 	Linux Platform = "linux"
 	MacOS Platform = "macos"
 )
 
-// Values lists every platform.
+// Values lists all values.
 func (Platform) Values() []string { return []string{string(Linux), string(MacOS)} }
 
-// A Shape is the machine that each agent of a hosted queue gets.
+// A Shape is the machine type of a hosted queue's agents.
 type Shape struct {
 	Name         string
 	Platform     Platform
@@ -28,7 +27,7 @@ type Shape struct {
 	Memory       int // GB
 }
 
-// shapes lists every shape; the first one of a platform is its default.
+// shapes lists all shapes; the first one of each platform is its default.
 var shapes = []Shape{
 	{"LINUX_AMD64_2X4", Linux, "amd64", 2, 4},
 	{"LINUX_AMD64_4X16", Linux, "amd64", 4, 16},
@@ -50,7 +49,7 @@ func shapeByName(name string) (Shape, bool) {
 	return shapes[i], true
 }
 
-// defaultShape returns the shape that a platform has unless another is chosen.
+// defaultShape returns the default shape of a platform.
 func defaultShape(p Platform) Shape {
 	return shapes[slices.IndexFunc(shapes, func(s Shape) bool { return s.Platform == p })]
 }
@@ -64,25 +63,25 @@ func shapeNames() string {
 	return strings.Join(names, ", ")
 }
 
-// HostedAgents is what runs the jobs of a hosted queue: agents that the service itself starts.
+// HostedAgents describes the agents that the service starts for a hosted queue.
 type HostedAgents struct {
 	Shape    string `json:"instance_shape"`
 	ImageRef string `json:"agent_image_ref,omitempty"` // "": the platform's own image
 }
 
-// onPlatform returns what hosted agents of a platform are unless somebody chooses.
-func onPlatform(p Platform) *HostedAgents { return &HostedAgents{Shape: defaultShape(p).Name} }
+// defaultHostedAgents returns the hosted agents that a platform has by default.
+func defaultHostedAgents(p Platform) *HostedAgents { return &HostedAgents{Shape: defaultShape(p).Name} }
 
-// shape returns the shape of the agents, whose name was checked when it was given.
+// shape returns the shape of the agents. Its name was validated when it was set.
 func (h *HostedAgents) shape() Shape {
 	s, _ := shapeByName(h.Shape)
 	return s
 }
 
-// maxImageRef is the length of the longest reference to an image.
+// maxImageRef is the length limit of an image reference.
 const maxImageRef = 1024
 
-// check notes what is wrong with what people say about hosted agents.
+// check reports errors in the fields that callers set.
 func (h *HostedAgents) check(problems *core.Problems) {
 	shape, known := shapeByName(h.Shape)
 	switch {

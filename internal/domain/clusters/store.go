@@ -39,15 +39,14 @@ func ByName(q *db.Q, organizationID, name string) (Cluster, error) {
 	return oneCluster(q, `WHERE c.organization_id = $1 AND c.name = $2`, organizationID, name)
 }
 
-// Default returns the cluster that an organization marks as the default one, or a NotFound error when
-// it marks none.
+// Default returns the default cluster of an organization, or a NotFound error if it has none.
 func Default(q *db.Q, organizationID string) (Cluster, error) {
 	return oneCluster(q, `WHERE c.organization_id = $1 AND c.is_default`, organizationID)
 }
 
-// Lock returns a cluster of an organization, or a NotFound error, and keeps it as it is until the end
-// of the write: nobody else changes or deletes it, or changes its set of queues. Whoever is about to
-// refer to a cluster locks it first.
+// Lock returns a cluster of an organization, or a NotFound error, and locks it until the end of the
+// transaction: no other transaction can change or delete it or change its set of queues. Callers that are about
+// to reference a cluster lock it first.
 func Lock(q *db.Q, organizationID, id string) (Cluster, error) {
 	if err := q.Lock("clusters", id); err != nil {
 		return Cluster{}, err
@@ -60,7 +59,7 @@ func oneCluster(q *db.Q, where string, args ...any) (Cluster, error) {
 	return c, found(err, noCluster)
 }
 
-// found turns the absence of a row into a NotFound error.
+// found converts ErrNoRows into a NotFound error.
 func found(err error, message string) error {
 	if errors.Is(err, db.ErrNoRows) {
 		return core.Errorf(core.NotFound, "%s", message)
@@ -68,7 +67,7 @@ func found(err error, message string) error {
 	return err
 }
 
-// listClusters returns one page of an organization's clusters, oldest first, and how many there are.
+// listClusters returns one page of an organization's clusters, oldest first, and the total.
 func listClusters(q *db.Q, organizationID string, limit, offset int) ([]Cluster, int, error) {
 	list, err := db.All(q, scanCluster, selectCluster+`
 		WHERE c.organization_id = $1 AND c.deleted_at IS NULL
@@ -96,7 +95,7 @@ func insertCluster(q *db.Q, c Cluster) error {
 	return err
 }
 
-// userID returns the id of a user as a column holds it, NULL for no user.
+// userID returns the column value of a user reference: NULL for no user.
 func userID(u *identity.User) any {
 	if u == nil {
 		return nil
@@ -104,8 +103,8 @@ func userID(u *identity.User) any {
 	return u.ID
 }
 
-// updateCluster writes what can be changed about a cluster. Jobs that named no queue while it had no
-// default one wait in that from now on.
+// updateCluster writes all columns that can change. When the cluster gets a default queue, jobs that named no
+// queue move into it.
 func updateCluster(q *db.Q, c Cluster) error {
 	var before string
 	if err := q.QueryRow(`SELECT default_queue_id FROM clusters WHERE id = $1`, c.ID).Scan(db.ToText(&before)); err != nil {
@@ -123,8 +122,8 @@ func updateCluster(q *db.Q, c Cluster) error {
 	return dispatch.Adopt(q, c.OrganizationID, c.ID, c.DefaultQueueID)
 }
 
-// markDeleted hides a cluster and everything in it from everyone, and frees its name. Nobody can guess the
-// name that it gets instead, so it is in no one's way.
+// markDeleted hides a cluster and everything in it, and frees its name. The row gets a random name that cannot
+// collide.
 func markDeleted(q *db.Q, id string, now time.Time) error {
 	_, err := q.Exec(`
 		UPDATE clusters SET deleted_at = $2, name = $3, is_default = FALSE, default_queue_id = NULL
@@ -132,14 +131,14 @@ func markDeleted(q *db.Q, id string, now time.Time) error {
 	return err
 }
 
-// RemoveDeleted removes the row of a deleted cluster whose builds and agents do not refer to it any more,
-// with its queues, tokens, secrets and maintainers.
+// RemoveDeleted removes the row of a deleted cluster with its queues, tokens, secrets and maintainers. Builds
+// and agents no longer reference it then.
 func RemoveDeleted(q *db.Q, id string) error {
 	_, err := q.Exec(`DELETE FROM clusters WHERE id = $1 AND deleted_at IS NOT NULL`, id)
 	return err
 }
 
-// countPipelines returns how many pipelines belong to a cluster.
+// countPipelines returns the number of pipelines in a cluster.
 func countPipelines(q *db.Q, clusterID string) (int, error) {
 	return count(q, `SELECT COUNT(*) FROM pipelines WHERE cluster_id = $1 AND deleted_at IS NULL`, clusterID)
 }

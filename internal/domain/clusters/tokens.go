@@ -12,8 +12,7 @@ import (
 	"stackyard/internal/platform/seal"
 )
 
-// An AgentToken lets agents and stacks register into its cluster. The token itself is known only to
-// those who hold it.
+// An AgentToken lets agents and stacks register into its cluster. The database holds only the hash.
 type AgentToken struct {
 	ID               string
 	ClusterID        string
@@ -26,14 +25,14 @@ type AgentToken struct {
 }
 
 const (
-	// minTokenLife is how long a new token must live at least, so that a slip of the clock or of a
-	// time zone does not make one that is useless.
+	// minTokenLife is the minimum lifetime of a new token. It prevents tokens that are useless because of a
+	// wrong clock or time zone.
 	minTokenLife = 10 * time.Minute
-	// maxAddressBlocks is how many address blocks a token can be bound to.
+	// maxAddressBlocks limits the address blocks of a token.
 	maxAddressBlocks = 24
 )
 
-// check notes what is wrong with what people say about a token.
+// check reports errors in the fields that callers set.
 func (t *AgentToken) check(problems *core.Problems) {
 	if strings.TrimSpace(t.Description) == "" {
 		problems.Add("description", "is required")
@@ -44,7 +43,7 @@ func (t *AgentToken) check(problems *core.Problems) {
 	}
 }
 
-// parseBlock reads an address block, such as 10.1.0.0/16; an address stands for itself alone.
+// parseBlock parses an address block like 10.1.0.0/16. A single address is a block of its own.
 func parseBlock(s string) (netip.Prefix, bool) {
 	if a, err := netip.ParseAddr(s); err == nil && a.Zone() == "" {
 		a = a.Unmap()
@@ -54,20 +53,20 @@ func parseBlock(s string) (netip.Prefix, bool) {
 	if err != nil {
 		return p, false
 	}
-	// Clients' addresses are compared in their shortest form.
-	const mapped = 96 // the bits before an IPv4 address inside an IPv6 one
+	// Client addresses are compared in their shortest form.
+	const mapped = 96 // bits before an IPv4 address inside an IPv6 address
 	if p.Addr().Is4In6() && p.Bits() >= mapped {
 		p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-mapped)
 	}
 	return p, true
 }
 
-// asShown cuts the time at which a token expires to the milliseconds in which it is shown, so that a
-// client can send back what it got.
-func asShown(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }
+// truncateExpiry cuts a token's expiry to milliseconds, the precision of responses, so that a client can send
+// back what it received.
+func truncateExpiry(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }
 
-// createToken adds a token to a cluster and returns it with its value, which is shown only this once.
-func (s *Service) createToken(ctx context.Context, c Cluster, t AgentToken) (made AgentToken, value string, err error) {
+// createToken adds a token to a cluster and returns it with its value, which cannot be read again.
+func (s *Service) createToken(ctx context.Context, c Cluster, t AgentToken) (created AgentToken, value string, err error) {
 	value = seal.NewToken(identity.AgentTokenPrefix)
 	t.hash = seal.HashToken(value)
 	err = s.dir.Change(ctx, func(q *db.Q) error {
@@ -77,20 +76,20 @@ func (s *Service) createToken(ctx context.Context, c Cluster, t AgentToken) (mad
 		if err := insertToken(q, t); err != nil {
 			return err
 		}
-		made, err = tokenByID(q, c.ID, t.ID)
+		created, err = tokenByID(q, c.ID, t.ID)
 		return err
 	})
-	return made, value, err
+	return created, value, err
 }
 
-// changeToken changes a token, with effect on the next request that presents it. Nobody else changes
-// it meanwhile.
-func (s *Service) changeToken(ctx context.Context, p part[AgentToken], change func(*AgentToken) error) (t AgentToken, err error) {
+// changeToken applies change to a token while holding the lock of the cluster. The change takes effect with the
+// next request.
+func (s *Service) changeToken(ctx context.Context, p resource[AgentToken], change func(*AgentToken) error) (t AgentToken, err error) {
 	err = s.dir.Change(ctx, func(q *db.Q) (err error) {
 		if _, err = Lock(q, p.OrganizationID, p.ID); err != nil {
 			return err
 		}
-		if t, err = tokenByID(q, p.ID, p.it.ID); err != nil {
+		if t, err = tokenByID(q, p.ID, p.item.ID); err != nil {
 			return err
 		}
 		if err = change(&t); err != nil {
@@ -101,9 +100,9 @@ func (s *Service) changeToken(ctx context.Context, p part[AgentToken], change fu
 	return t, err
 }
 
-// revokeToken deletes a token. Nobody registers with it any more; agents that have are not affected.
-func (s *Service) revokeToken(ctx context.Context, p part[AgentToken]) error {
+// revokeToken deletes a token. Agents can no longer register with it; registered agents are not affected.
+func (s *Service) revokeToken(ctx context.Context, p resource[AgentToken]) error {
 	return s.dir.Change(ctx, func(q *db.Q) error {
-		return deleteToken(q, p.ID, p.it.ID)
+		return deleteToken(q, p.ID, p.item.ID)
 	})
 }

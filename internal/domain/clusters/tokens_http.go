@@ -13,7 +13,7 @@ import (
 
 func (s *Service) tokenRoutes() []route.Route {
 	const path = "/v2/organizations/{org}/clusters/{cluster}/tokens"
-	load := inside(s, "token", noToken, tokenByID)
+	load := resourceLoader(s, "token", noToken, tokenByID)
 	update := route.Route{
 		Method: http.MethodPatch, Path: path + "/{token}", Tag: "Agent tokens", Summary: "Update an agent token",
 		Description: "Changes what the body names and nothing else. When a token expires is never changed.",
@@ -105,11 +105,11 @@ func splitBlocks(text string, problems *core.Problems) []netip.Prefix {
 }
 
 func (s *Service) listTokens(r *route.Request, c maintained) (route.Paged[agentTokenView], error) {
-	return listPart(s, r, c, listTokens, s.viewToken)
+	return listResources(s, r, c, listTokens, s.viewToken)
 }
 
-func (s *Service) getToken(r *route.Request, p part[AgentToken]) (agentTokenView, error) {
-	return s.viewToken(r, p.it), nil
+func (s *Service) getToken(r *route.Request, p resource[AgentToken]) (agentTokenView, error) {
+	return s.viewToken(r, p.item), nil
 }
 
 type agentTokenCreate struct {
@@ -135,13 +135,13 @@ func (s *Service) postToken(r *route.Request, c maintained, body agentTokenCreat
 	if err := problems.Err(); err != nil {
 		return agentTokenView{}, err
 	}
-	made, value, err := s.createToken(r.Context(), c.Cluster, t)
-	v := s.viewToken(r, made)
+	created, value, err := s.createToken(r.Context(), c.Cluster, t)
+	v := s.viewToken(r, created)
 	v.Token = value
 	return v, err
 }
 
-// tokenExpiry reads when a new token expires.
+// tokenExpiry parses the expiry of a new token.
 func tokenExpiry(text string, now time.Time, problems *core.Problems) time.Time {
 	t, err := time.Parse(time.RFC3339, text)
 	switch {
@@ -150,7 +150,7 @@ func tokenExpiry(text string, now time.Time, problems *core.Problems) time.Time 
 	case t.Before(now.Add(minTokenLife)):
 		problems.Add("expires_at", "must be at least %d minutes from now", minTokenLife/time.Minute)
 	}
-	return asShown(t)
+	return truncateExpiry(t)
 }
 
 type agentTokenUpdate struct {
@@ -159,7 +159,7 @@ type agentTokenUpdate struct {
 	ExpiresAt        route.Opt[string] `json:"expires_at" doc:"Cannot be changed; the same time is accepted."`
 }
 
-func (s *Service) patchToken(r *route.Request, p part[AgentToken], body agentTokenUpdate) (agentTokenView, error) {
+func (s *Service) patchToken(r *route.Request, p resource[AgentToken], body agentTokenUpdate) (agentTokenView, error) {
 	changed, err := s.changeToken(r.Context(), p, func(t *AgentToken) error {
 		var problems core.Problems
 		body.Description.To(&t.Description)
@@ -175,21 +175,21 @@ func (s *Service) patchToken(r *route.Request, p part[AgentToken], body agentTok
 	return s.viewToken(r, changed), err
 }
 
-// expiresAt reports whether a text, as it was sent, is the time at which the token expires.
+// expiresAt reports whether text is the token's expiry.
 func (t *AgentToken) expiresAt(text string) bool {
 	if text == "" {
 		return t.ExpiresAt.IsZero()
 	}
 	sent, err := time.Parse(time.RFC3339, text)
-	return err == nil && asShown(sent).Equal(t.ExpiresAt)
+	return err == nil && truncateExpiry(sent).Equal(t.ExpiresAt)
 }
 
-func (s *Service) deleteToken(r *route.Request, p part[AgentToken]) (route.Nothing, error) {
+func (s *Service) deleteToken(r *route.Request, p resource[AgentToken]) (route.Nothing, error) {
 	return route.Nothing{}, s.revokeToken(r.Context(), p)
 }
 
-// tokenIdentityView is what tools ask for to learn where they are. Clients decode the fields about an
-// organization's queue as plain strings; no queue outside of a cluster exists here.
+// tokenIdentityView tells tools where their agent token belongs. Clients decode the fields about an
+// organization's queue as strings; they are empty because all queues are in clusters.
 type tokenIdentityView struct {
 	UUID             string `json:"uuid"`
 	Description      string `json:"description"`

@@ -39,13 +39,13 @@ func tokenByDescription(q *db.Q, clusterID, description string) (AgentToken, err
 	return t, found(err, noToken)
 }
 
-// tokenByHash returns the token, of whatever cluster, whose value has this hash, or a NotFound error.
+// tokenByHash returns the token of any cluster with this hash, or a NotFound error.
 func tokenByHash(q *db.Q, hash string) (AgentToken, error) {
 	t, err := db.One(q, scanToken, selectToken+` WHERE t.hash = $1`, hash)
 	return t, found(err, noToken)
 }
 
-// listTokens returns one page of a cluster's tokens, oldest first, and how many there are.
+// listTokens returns one page of a cluster's tokens, oldest first, and the total.
 func listTokens(q *db.Q, clusterID string, limit, offset int) ([]AgentToken, int, error) {
 	list, err := db.All(q, scanToken, selectToken+`
 		WHERE t.cluster_id = $1
@@ -67,7 +67,7 @@ func insertToken(q *db.Q, t AgentToken) error {
 	return err
 }
 
-// updateToken writes what can be changed about a token.
+// updateToken writes all columns that can change.
 func updateToken(q *db.Q, t AgentToken) error {
 	_, err := q.Exec(`
 		UPDATE agent_tokens SET hash = $2, description = $3, allowed_ip_addresses = $4, expires_at = $5 WHERE id = $1`,
@@ -75,12 +75,12 @@ func updateToken(q *db.Q, t AgentToken) error {
 	return err
 }
 
-// addressColumn returns address blocks as their column holds them: an empty array for none.
+// addressColumn returns the column value of address blocks: an empty array for none.
 func addressColumn(blocks []netip.Prefix) any {
 	return db.JSON(append([]netip.Prefix{}, blocks...))
 }
 
-// deleteToken removes a token of a cluster, or says NotFound.
+// deleteToken removes a token of a cluster, or returns a NotFound error.
 func deleteToken(q *db.Q, clusterID, id string) error {
-	return deleted(q, noToken, `DELETE FROM agent_tokens WHERE cluster_id = $1 AND id = $2`, clusterID, id)
+	return deleteOne(q, noToken, `DELETE FROM agent_tokens WHERE cluster_id = $1 AND id = $2`, clusterID, id)
 }

@@ -45,7 +45,7 @@ func (s *Service) postIdentityToken(r *route.Request, h agents.FullJob, body ide
 	if w.agent, err = s.agents.Agent(r.Context(), r.Org.ID, r.Session.AgentID); err != nil {
 		return identityTokenView{}, err
 	}
-	if w.cluster, w.queue, err = s.clusters.Place(r.Context(), r.Org.ID, h.Build.ClusterID, h.Job.QueueID); err != nil {
+	if w.cluster, w.queue, err = s.clusters.ClusterAndQueue(r.Context(), r.Org.ID, h.Build.ClusterID, h.Job.QueueID); err != nil {
 		return identityTokenView{}, err
 	}
 	claims, err := s.tokenClaims(w, body)

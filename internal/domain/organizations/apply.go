@@ -13,8 +13,8 @@ import (
 	"stackyard/internal/platform/identity"
 )
 
-// An OrganizationSpec is what the organization file says about an organization itself. What it does
-// not say is left as it is, or has its default in a new organization.
+// An OrganizationSpec describes an organization in the organization file. Fields that the file leaves out keep
+// their value; in a new organization they get their default.
 type OrganizationSpec struct {
 	Line      int          `yaml:"-"`
 	Slug      string       `yaml:"slug"`
@@ -25,7 +25,7 @@ type OrganizationSpec struct {
 	Limits    LimitsSpec   `yaml:"limits"`
 }
 
-// A FeaturesSpec names the switches to turn on or off.
+// A FeaturesSpec names the features to turn on or off.
 type FeaturesSpec struct {
 	Teams                             *bool `yaml:"teams"`
 	CloneMirrors                      *bool `yaml:"clone_mirrors"`
@@ -41,7 +41,8 @@ type FeaturesSpec struct {
 	SelfHostedSessions                *bool `yaml:"self_hosted_sessions"`
 }
 
-// A LimitsSpec names the limits to change. Of the stacks API's, those of the scopes it names.
+// A LimitsSpec names the limits to change. StackRequestsPerSecond changes the limits of the scopes that it
+// names.
 type LimitsSpec struct {
 	Line                   int            `yaml:"-"`
 	Stacks                 *int           `yaml:"stacks"`
@@ -52,7 +53,7 @@ type LimitsSpec struct {
 	FairShare              FairShareSpec  `yaml:"fair_share"`
 }
 
-// A FairShareSpec turns fair share on or off, and names the weights to change.
+// A FairShareSpec turns fair share on or off and names the weights to change.
 type FairShareSpec struct {
 	Line    int            `yaml:"-"`
 	Enabled *bool          `yaml:"enabled"`
@@ -62,10 +63,10 @@ type FairShareSpec struct {
 // maxWeight is the largest weight of a pipeline.
 const maxWeight = 1000
 
-// maxRetentionDays is the longest time that finished builds can be kept, other than for ever: a century.
+// maxRetentionDays is the longest retention of finished builds, a century. Zero keeps them forever.
 const maxRetentionDays = 36500
 
-// Check complains about what is wrong with the spec itself.
+// Check reports errors in the spec that can be found without a database.
 func (s OrganizationSpec) Check(c *core.Complaints) {
 	if !identity.ValidOrganizationSlug(s.Slug) {
 		c.Add(s.Line, "%q cannot be the slug of an organization: it takes lower-case letters, digits and hyphens, and must not be one of the server's own paths", s.Slug)
@@ -108,9 +109,9 @@ func (s FairShareSpec) check(c *core.Complaints) {
 	}
 }
 
-// ApplyOrganization makes an organization what its spec says, and returns it; nil after a complaint,
-// when nothing can be said about what belongs to it. Two files are never applied at the same time: the
-// first call in a transaction waits for the other's end.
+// ApplyOrganization creates or updates an organization and returns it. It returns nil after a complaint,
+// because nothing that belongs to the organization can be applied then. Files are applied one at a time: the
+// first call in a transaction waits until other transactions that apply a file have ended.
 func ApplyOrganization(q *db.Q, spec OrganizationSpec, now time.Time, changes *core.Changes, complaints *core.Complaints) (*identity.Organization, error) {
 	if err := q.LockName("organization file"); err != nil {
 		return nil, err
@@ -127,7 +128,7 @@ func ApplyOrganization(q *db.Q, spec OrganizationSpec, now time.Time, changes *c
 		return nil, nil
 	}
 	wanted := *org
-	spec.to(&wanted)
+	spec.applyTo(&wanted)
 	if reflect.DeepEqual(wanted, *org) {
 		return org, nil
 	}
@@ -148,20 +149,20 @@ func createOrganization(q *db.Q, spec OrganizationSpec, now time.Time, changes *
 		ID: id, Slug: spec.Slug, Name: spec.Slug,
 		Features: identity.DefaultFeatures, Limits: identity.DefaultLimits, CreatedAt: now,
 	}
-	spec.to(&org)
+	spec.applyTo(&org)
 	changes.Created("organization", org.Slug)
 	return &org, identity.InsertOrganization(q, org)
 }
 
-// to writes what the spec says into an organization.
-func (s OrganizationSpec) to(org *identity.Organization) {
+// applyTo writes the fields that the spec gives into org.
+func (s OrganizationSpec) applyTo(org *identity.Organization) {
 	core.SetGiven(&org.Name, s.Name)
 	core.SetGiven(&org.Suspended, s.Suspended)
-	s.Features.to(&org.Features)
-	s.Limits.to(&org.Limits)
+	s.Features.applyTo(&org.Features)
+	s.Limits.applyTo(&org.Limits)
 }
 
-func (s FeaturesSpec) to(f *identity.Features) {
+func (s FeaturesSpec) applyTo(f *identity.Features) {
 	core.SetGiven(&f.Teams, s.Teams)
 	core.SetGiven(&f.CloneMirrors, s.CloneMirrors)
 	core.SetGiven(&f.EarlyFailures, s.EarlyFailures)
@@ -176,29 +177,29 @@ func (s FeaturesSpec) to(f *identity.Features) {
 	core.SetGiven(&f.SelfHostedSessions, s.SelfHostedSessions)
 }
 
-func (s LimitsSpec) to(l *identity.Limits) {
+func (s LimitsSpec) applyTo(l *identity.Limits) {
 	core.SetGiven(&l.Stacks, s.Stacks)
 	core.SetGiven(&l.RESTRequestsPerSecond, s.RESTRequestsPerSecond)
 	core.SetGiven(&l.BuildRetentionDays, s.BuildRetentionDays)
 	core.SetGiven(&l.TriggeredBuilds, s.TriggeredBuilds)
 	core.SetGiven(&l.FairShare.On, s.FairShare.Enabled)
-	l.StackRequestsPerSecond = overridden(l.StackRequestsPerSecond, s.StackRequestsPerSecond)
-	l.FairShare.Weights = overridden(l.FairShare.Weights, s.FairShare.Weights)
+	l.StackRequestsPerSecond = merged(l.StackRequestsPerSecond, s.StackRequestsPerSecond)
+	l.FairShare.Weights = merged(l.FairShare.Weights, s.FairShare.Weights)
 }
 
-// overridden returns numbers with those that are given in place of theirs. It is a new map when it
-// differs: the old one is also that of the organization as it was.
-func overridden(numbers, given map[string]int) map[string]int {
-	if len(given) == 0 {
+// merged returns numbers with the values of overrides on top. It never changes numbers, which the organization
+// loaded before also uses.
+func merged(numbers, overrides map[string]int) map[string]int {
+	if len(overrides) == 0 {
 		return numbers
 	}
-	changed := make(map[string]int, len(numbers)+len(given))
-	maps.Copy(changed, numbers)
-	maps.Copy(changed, given)
-	return changed
+	result := make(map[string]int, len(numbers)+len(overrides))
+	maps.Copy(result, numbers)
+	maps.Copy(result, overrides)
+	return result
 }
 
-// checkName complains about a name that nothing may have.
+// checkName reports a name that is blank or too long.
 func checkName(c *core.Complaints, line int, name string) {
 	if strings.TrimSpace(name) == "" || utf8.RuneCountInString(name) > maxName {
 		c.Add(line, "a name must have 1 to %d characters", maxName)

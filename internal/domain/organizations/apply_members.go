@@ -14,8 +14,8 @@ import (
 	"stackyard/internal/platform/seal"
 )
 
-// A MemberSpec is what the organization file says about a member. The name and password are the
-// user's, in every organization.
+// A MemberSpec describes a member in the organization file. The name and the password belong to the user and
+// therefore apply in every organization.
 type MemberSpec struct {
 	Line         int                   `yaml:"-"`
 	Email        string                `yaml:"email"`
@@ -23,16 +23,16 @@ type MemberSpec struct {
 	Name         *string               `yaml:"name"`
 	Role         *identity.Role        `yaml:"role"`
 	Password     *string               `yaml:"password"`
-	Permissions  []identity.Permission `yaml:"permissions"` // nil: left alone
+	Permissions  []identity.Permission `yaml:"permissions"` // nil: unchanged
 	AccessTokens []AccessTokenSpec     `yaml:"access_tokens"`
 }
 
-// email is how the user is known: in lower case.
-func (s MemberSpec) email() string { return foldEmail(s.Email) }
+// email returns the normalized address, which identifies the user.
+func (s MemberSpec) email() string { return normalizeEmail(s.Email) }
 
-func foldEmail(email string) string { return strings.ToLower(strings.TrimSpace(email)) }
+func normalizeEmail(email string) string { return strings.ToLower(strings.TrimSpace(email)) }
 
-// Check complains about what is wrong with the spec itself.
+// Check reports errors in the spec that can be found without a database.
 func (s MemberSpec) Check(c *core.Complaints) {
 	checkEmail(c, s.Line, s.email())
 	c.CheckID(s.Line, s.ID)
@@ -56,18 +56,18 @@ func (s MemberSpec) Check(c *core.Complaints) {
 	core.ComplainTwice(c, s.AccessTokens, "access token", AccessTokenSpec.key)
 }
 
-// checkEmail complains about what cannot be an email address; only sending to it would tell for sure.
+// checkEmail reports text that cannot be an email address. It does not prove that the address exists.
 func checkEmail(c *core.Complaints, line int, email string) {
 	local, domain, ok := strings.Cut(email, "@")
-	if !ok || local == "" || domain == "" || len(email) > 254 || strings.Contains(domain, "@") || strings.ContainsFunc(email, blank) {
+	if !ok || local == "" || domain == "" || len(email) > 254 || strings.Contains(domain, "@") || strings.ContainsFunc(email, isBlank) {
 		c.Add(line, "%q is not an email address", email)
 	}
 }
 
-// blank reports whether a character cannot be seen.
-func blank(r rune) bool { return !unicode.IsGraphic(r) || unicode.IsSpace(r) }
+// isBlank reports whether r is invisible.
+func isBlank(r rune) bool { return !unicode.IsGraphic(r) || unicode.IsSpace(r) }
 
-// CheckMembers complains about what is wrong with the members of one organization.
+// CheckMembers reports errors in the members of one organization.
 func CheckMembers(c *core.Complaints, specs []MemberSpec) {
 	for _, s := range specs {
 		s.Check(c)
@@ -75,19 +75,19 @@ func CheckMembers(c *core.Complaints, specs []MemberSpec) {
 	core.ComplainTwice(c, specs, "member", func(s MemberSpec) (int, string) { return s.Line, s.email() })
 }
 
-// CheckPeople complains when the members of several organizations of one file are the same person or
-// share a token, and the file says different things about them: the last one would win, each time.
-func CheckPeople(c *core.Complaints, everybody []MemberSpec) {
+// CheckUsers reports users and tokens that appear in several organizations of one file with different values.
+// Each apply would otherwise change them back and forth.
+func CheckUsers(c *core.Complaints, members []MemberSpec) {
 	people := make(map[string]MemberSpec)
 	type owned struct {
 		AccessTokenSpec
 		email string
 	}
 	tokens := make(map[string]owned)
-	for _, s := range everybody {
+	for _, s := range members {
 		if before, ok := people[s.email()]; !ok {
 			people[s.email()] = s
-		} else if differ(before.Name, s.Name) || differ(before.Password, s.Password) || before.ID != "" && s.ID != "" && !strings.EqualFold(before.ID, s.ID) {
+		} else if conflict(before.Name, s.Name) || conflict(before.Password, s.Password) || before.ID != "" && s.ID != "" && !strings.EqualFold(before.ID, s.ID) {
 			c.Add(s.Line, "%s is the same person as at line %d and must have the same id, name and password", s.email(), before.Line)
 		}
 		for _, t := range s.AccessTokens {
@@ -103,14 +103,14 @@ func CheckPeople(c *core.Complaints, everybody []MemberSpec) {
 	}
 }
 
-// differ reports whether two values are both given, and different.
-func differ[T comparable](a, b *T) bool { return a != nil && b != nil && *a != *b }
+// conflict reports whether both values are given and differ.
+func conflict[T comparable](a, b *T) bool { return a != nil && b != nil && *a != *b }
 
-// Passwords are new password hashes by email, made by HashPasswords for ApplyMembers.
+// Passwords maps emails to new password hashes. HashPasswords makes it for ApplyMembers.
 type Passwords map[string]string
 
-// HashPasswords hashes the passwords that are not already the members' own. Hashing is slow on
-// purpose, so it is done before the transaction in which the file is applied.
+// HashPasswords hashes the passwords that differ from the stored ones. Hashing is slow on purpose, so it
+// happens before the transaction that applies the file.
 func HashPasswords(ctx context.Context, d *db.DB, specs []MemberSpec) (Passwords, error) {
 	given := make(map[string]string)
 	for _, s := range specs {
@@ -141,10 +141,10 @@ func HashPasswords(ctx context.Context, d *db.DB, specs []MemberSpec) (Passwords
 	return hashes, nil
 }
 
-// ApplyMembers makes users members of an organization, as their specs say, with their access tokens.
-// Who becomes a member joins the organization's default teams.
+// ApplyMembers creates or updates the members of an organization and their access tokens. New members join the
+// organization's default teams.
 func ApplyMembers(in identity.Applying, specs []MemberSpec, passwords Passwords) error {
-	a := applying{in}
+	a := applier{in}
 	for _, spec := range specs {
 		if err := a.member(spec, passwords[spec.email()]); err != nil {
 			return err
@@ -153,10 +153,10 @@ func ApplyMembers(in identity.Applying, specs []MemberSpec, passwords Passwords)
 	return nil
 }
 
-// applying is one organization's part of a file on its way into the database.
-type applying struct{ identity.Applying }
+// An applier applies one organization's part of a file.
+type applier struct{ identity.Applying }
 
-func (a *applying) member(spec MemberSpec, passwordHash string) error {
+func (a *applier) member(spec MemberSpec, passwordHash string) error {
 	user, changed, err := a.user(spec, passwordHash)
 	if err != nil || user == nil {
 		return err
@@ -166,7 +166,7 @@ func (a *applying) member(spec MemberSpec, passwordHash string) error {
 	switch {
 	case core.KindOf(err) == core.NotFound:
 		m := Member{User: *user, Role: identity.Member, SSOMode: identity.SSOOptional, CreatedAt: a.Now}
-		spec.to(&m)
+		spec.applyTo(&m)
 		if err := addMember(a.Q, a.Org.ID, m); err != nil {
 			return err
 		}
@@ -175,7 +175,7 @@ func (a *applying) member(spec MemberSpec, passwordHash string) error {
 		return err
 	default:
 		wanted := known
-		spec.to(&wanted)
+		spec.applyTo(&wanted)
 		if wanted.Role != known.Role || !slices.Equal(wanted.Permissions, known.Permissions) {
 			changed = true
 			if err := updateMember(a.Q, a.Org.ID, wanted); err != nil {
@@ -194,16 +194,17 @@ func (a *applying) member(spec MemberSpec, passwordHash string) error {
 	return nil
 }
 
-// to writes what the spec says into a membership.
-func (s MemberSpec) to(m *Member) {
+// applyTo writes the fields that the spec gives into m.
+func (s MemberSpec) applyTo(m *Member) {
 	core.SetGiven(&m.Role, s.Role)
 	if s.Permissions != nil {
 		m.Permissions = slices.Compact(slices.Sorted(slices.Values(s.Permissions)))
 	}
 }
 
-// user finds or makes the person; nil after a complaint. A change of somebody who was there is told.
-func (a *applying) user(spec MemberSpec, passwordHash string) (user *identity.User, changed bool, err error) {
+// getUser finds or creates the user. It returns nil after a complaint. changed reports whether an existing user
+// was changed.
+func (a *applier) user(spec MemberSpec, passwordHash string) (user *identity.User, changed bool, err error) {
 	known, err := userByEmail(a.Q, spec.email())
 	if errors.Is(err, db.ErrNoRows) {
 		user, err = a.newUser(spec, passwordHash)
@@ -216,7 +217,7 @@ func (a *applying) user(spec MemberSpec, passwordHash string) (user *identity.Us
 		a.Complaints.Add(spec.Line, "%s exists with the id %s, which cannot be changed", known.Email, known.ID)
 		return nil, false, nil
 	}
-	if differ(spec.Name, &known.Name) {
+	if conflict(spec.Name, &known.Name) {
 		changed, known.Name = true, *spec.Name
 		if err := renameUser(a.Q, known); err != nil {
 			return nil, false, err
@@ -231,7 +232,7 @@ func (a *applying) user(spec MemberSpec, passwordHash string) (user *identity.Us
 	return &known, changed, nil
 }
 
-func (a *applying) newUser(spec MemberSpec, passwordHash string) (*identity.User, error) {
+func (a *applier) newUser(spec MemberSpec, passwordHash string) (*identity.User, error) {
 	id, ok, err := db.FreeID(a.Q, "users", spec.ID)
 	if err != nil {
 		return nil, err

@@ -8,7 +8,7 @@ import (
 	"stackyard/internal/platform/identity"
 )
 
-// A TeamSpec is what the organization file says about a team, which is known by its slug.
+// A TeamSpec describes a team in the organization file. The slug identifies the team.
 type TeamSpec struct {
 	Line    int      `yaml:"-"`
 	ID      string   `yaml:"id"`
@@ -19,7 +19,7 @@ type TeamSpec struct {
 
 func (s TeamSpec) slug() string { return cmp.Or(s.Slug, core.Slugify(s.Name)) }
 
-// Check complains about what is wrong with the spec itself.
+// Check reports errors in the spec that can be found without a database.
 func (s TeamSpec) Check(c *core.Complaints) {
 	c.CheckID(s.Line, s.ID)
 	checkName(c, s.Line, s.Name)
@@ -27,11 +27,11 @@ func (s TeamSpec) Check(c *core.Complaints) {
 		c.Add(s.Line, "%q cannot be the slug of a team: it takes lower-case letters, digits and hyphens", s.slug())
 	}
 	for _, email := range s.Members {
-		checkEmail(c, s.Line, foldEmail(email))
+		checkEmail(c, s.Line, normalizeEmail(email))
 	}
 }
 
-// CheckTeams complains about what is wrong with the teams of one organization.
+// CheckTeams reports errors in the teams of one organization.
 func CheckTeams(c *core.Complaints, specs []TeamSpec) {
 	for _, s := range specs {
 		s.Check(c)
@@ -39,10 +39,10 @@ func CheckTeams(c *core.Complaints, specs []TeamSpec) {
 	core.ComplainTwice(c, specs, "team", func(s TeamSpec) (int, string) { return s.Line, s.slug() })
 }
 
-// ApplyTeams makes an organization's teams what their specs say; it runs after ApplyMembers. Who is in
-// a team and not in its spec stays.
+// ApplyTeams creates or updates the teams of an organization. It runs after ApplyMembers. Team members that the
+// spec does not list are kept.
 func ApplyTeams(in identity.Applying, specs []TeamSpec) error {
-	a := applying{in}
+	a := applier{in}
 	for _, spec := range specs {
 		if err := a.team(spec); err != nil {
 			return err
@@ -51,7 +51,7 @@ func ApplyTeams(in identity.Applying, specs []TeamSpec) error {
 	return nil
 }
 
-func (a *applying) team(spec TeamSpec) error {
+func (a *applier) team(spec TeamSpec) error {
 	name := a.Org.Slug + "/" + spec.slug()
 	team, err := teamBySlug(a.Q, a.Org.ID, spec.slug())
 	created := core.KindOf(err) == core.NotFound
@@ -84,8 +84,8 @@ func (a *applying) team(spec TeamSpec) error {
 	return nil
 }
 
-// newTeam adds a team; it has no id after a complaint.
-func (a *applying) newTeam(spec TeamSpec) (Team, error) {
+// newTeam inserts a team. The team has no id after a complaint.
+func (a *applier) newTeam(spec TeamSpec) (Team, error) {
 	id, ok, err := db.FreeID(a.Q, "teams", spec.ID)
 	if err != nil {
 		return Team{}, err
@@ -99,10 +99,10 @@ func (a *applying) newTeam(spec TeamSpec) (Team, error) {
 	return team, insertTeam(a.Q, team)
 }
 
-// teamMembers adds to a team whom its spec names, and reports whether anybody was not in it.
-func (a *applying) teamMembers(team Team, spec TeamSpec) (added bool, err error) {
+// teamMembers adds the members that the spec lists to a team and reports whether any was new.
+func (a *applier) teamMembers(team Team, spec TeamSpec) (added bool, err error) {
 	for _, email := range spec.Members {
-		member, err := memberByEmail(a.Q, a.Org.ID, foldEmail(email))
+		member, err := memberByEmail(a.Q, a.Org.ID, normalizeEmail(email))
 		if core.KindOf(err) == core.NotFound {
 			a.Complaints.Add(spec.Line, "%s is not a member of the organization %s", email, a.Org.Slug)
 			continue

@@ -17,20 +17,19 @@ import (
 	"stackyard/internal/platform/seal"
 )
 
-// file is as much of an organization file as this room reads.
+// file is the part of an organization file that this package reads.
 type file struct {
 	OrganizationSpec `yaml:",inline"`
 	Members          []MemberSpec `yaml:"members"`
 	Teams            []TeamSpec   `yaml:"teams"`
 }
 
-// apply applies YAML, one document for each organization, as the organization file does: what was done,
-// or the complaints.
+// apply applies YAML with one document per organization. It returns the reported changes, or the complaints.
 func apply(t *testing.T, d *db.DB, source string) (lines []string, complaints string) {
 	t.Helper()
 	var files []file
 	var found core.Complaints
-	var everybody []MemberSpec
+	var members []MemberSpec
 	decoder := yaml.NewDecoder(strings.NewReader(source))
 	for {
 		var f file
@@ -40,17 +39,17 @@ func apply(t *testing.T, d *db.DB, source string) (lines []string, complaints st
 		f.Check(&found)
 		CheckMembers(&found, f.Members)
 		CheckTeams(&found, f.Teams)
-		everybody = append(everybody, f.Members...)
+		members = append(members, f.Members...)
 		files = append(files, f)
 	}
 	if len(files) == 0 {
 		t.Fatalf("nothing to apply in:\n%s", source)
 	}
-	CheckPeople(&found, everybody)
+	CheckUsers(&found, members)
 	if len(found) > 0 {
 		return nil, sentences(found)
 	}
-	passwords, err := HashPasswords(t.Context(), d, everybody)
+	passwords, err := HashPasswords(t.Context(), d, members)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +90,7 @@ func sentences(complaints core.Complaints) string {
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
-// mustApply applies YAML that is right, and checks what it says it did.
+// mustApply applies valid YAML and checks the reported changes.
 func mustApply(t *testing.T, d *db.DB, source string, want ...string) {
 	t.Helper()
 	lines, complaints := apply(t, d, source)
@@ -182,7 +181,7 @@ func TestApply_MakesWhatTheFileSays(t *testing.T) {
 		if tok := builds.Token; !slices.Equal(tok.Scopes, identity.Scopes{"read_builds", "write_builds"}) || !tok.ExpiresAt.Equal(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)) {
 			t.Errorf("the token is %+v", tok)
 		}
-		ben := memberCalled(t, d, "acme", "ben@acme.test")
+		ben := memberByEmailOf(t, d, "acme", "ben@acme.test")
 		if ben.User.Name != "ben" || ben.Role != identity.Member || fmt.Sprint(ben.Permissions) != "[manage_clusters stop_agents]" {
 			t.Errorf("the member is %+v", ben)
 		}
@@ -192,8 +191,8 @@ func TestApply_MakesWhatTheFileSays(t *testing.T) {
 	})
 }
 
-// memberCalled returns the member of an organization with an email.
-func memberCalled(t *testing.T, d *db.DB, slug, email string) (m Member) {
+// memberByEmailOf returns the member of an organization with an email.
+func memberByEmailOf(t *testing.T, d *db.DB, slug, email string) (m Member) {
 	t.Helper()
 	err := d.Read(t.Context(), func(q *db.Q) error {
 		org, err := identity.OrganizationBySlug(q, slug)
@@ -222,8 +221,8 @@ func hasPassword(t *testing.T, d *db.DB, email, password string) (has bool) {
 	return has
 }
 
-// reach returns the slugs of the organizations that a token reaches.
-func reach(t *testing.T, d *db.DB, token string) []string {
+// organizationsOf returns the slugs of the organizations that a token has access to.
+func organizationsOf(t *testing.T, d *db.DB, token string) []string {
 	t.Helper()
 	caller, err := identity.NewDirectory(d, core.SystemClock).Authenticate(t.Context(), token)
 	if err != nil {
@@ -317,7 +316,7 @@ func TestApply_ChangesMembers(t *testing.T) {
 			mustApply(t, d, source, "changed member acme/ben@acme.test")
 			mustApply(t, d, source)
 		}
-		ben := memberCalled(t, d, "acme", "ben@acme.test")
+		ben := memberByEmailOf(t, d, "acme", "ben@acme.test")
 		if ben.User.Name != "Ben" || ben.Role != identity.Admin || len(ben.Permissions) != 0 {
 			t.Errorf("the member is %+v", ben)
 		}
@@ -335,7 +334,7 @@ func TestApply_GeneratesATokenOnce(t *testing.T) {
 			t.Fatalf("did %q", lines)
 		}
 		token, ok := strings.CutPrefix(lines[3], "token access_token ada@acme.test/my laptop ")
-		if !ok || !strings.HasPrefix(token, "svcua_") || !slices.Equal(reach(t, d, token), []string{"acme"}) {
+		if !ok || !strings.HasPrefix(token, "svcua_") || !slices.Equal(organizationsOf(t, d, token), []string{"acme"}) {
 			t.Errorf("the line is %q", lines[3])
 		}
 		mustApply(t, d, source)
@@ -355,7 +354,7 @@ func TestApply_ChangesTokens(t *testing.T) {
 		mustApply(t, d, token("description: a, scopes: [read_builds], expires_at: 2999-01-01T00:00:00.1234567Z"))
 		mustApply(t, d, token("description: b, token: svcua_1, scopes: [read_builds]"), "changed access_token ada@acme.test/b")
 		mustApply(t, d, token("description: b, token: svcua_2, scopes: [read_builds]"), "changed access_token ada@acme.test/b")
-		reach(t, d, "svcua_2")
+		organizationsOf(t, d, "svcua_2")
 		if _, err := identity.NewDirectory(d, core.SystemClock).Authenticate(t.Context(), "svcua_1"); core.KindOf(err) != core.Unauthorized {
 			t.Errorf("the replaced token still works: %v", err)
 		}
@@ -370,10 +369,10 @@ func TestApply_SharesPeopleAndTokensBetweenOrganizations(t *testing.T) {
 			"created organization acme", "created member acme/ada@acme.test", "created access_token ada@acme.test/all",
 			"created organization rival", "created member rival/ada@acme.test", "changed access_token ada@acme.test/all")
 		mustApply(t, d, source)
-		if got := reach(t, d, "svcua_1"); !slices.Equal(got, []string{"acme", "rival"}) {
+		if got := organizationsOf(t, d, "svcua_1"); !slices.Equal(got, []string{"acme", "rival"}) {
 			t.Errorf("the token reaches %q", got)
 		}
-		if a, b := memberCalled(t, d, "acme", "ada@acme.test"), memberCalled(t, d, "rival", "ada@acme.test"); a.User.ID != b.User.ID {
+		if a, b := memberByEmailOf(t, d, "acme", "ada@acme.test"), memberByEmailOf(t, d, "rival", "ada@acme.test"); a.User.ID != b.User.ID {
 			t.Error("one email is two users")
 		}
 	})
@@ -412,7 +411,7 @@ func TestApply_ChangesTeams(t *testing.T) {
 
 func TestApply_Complains(t *testing.T) {
 	const other = "0190c0de-0000-7000-8000-0000000000ff"
-	known := strings.Replace(acme, "password: correct horse battery staple", "", 1) // hashing takes its time
+	known := strings.Replace(acme, "password: correct horse battery staple", "", 1) // hashing is slow
 	for name, c := range map[string]struct{ source, want string }{
 		"a reserved slug":             {"slug: v2", `"v2" cannot be the slug of an organization`},
 		"a slug in capitals":          {"slug: Acme", `"Acme" cannot be the slug`},

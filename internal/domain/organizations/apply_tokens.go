@@ -13,8 +13,8 @@ import (
 	"stackyard/internal/platform/seal"
 )
 
-// An AccessTokenSpec is what the organization file says about an access token of a member, which is
-// known by its description. A token that is not given is generated once.
+// An AccessTokenSpec describes an access token of a member in the organization file. The description identifies
+// the token. If Token is empty, a token is generated once.
 type AccessTokenSpec struct {
 	Line        int             `yaml:"-"`
 	ID          string          `yaml:"id"`
@@ -26,13 +26,13 @@ type AccessTokenSpec struct {
 
 func (s AccessTokenSpec) key() (line int, key string) { return s.Line, s.Description }
 
-// same reports whether two specs of one token say the same.
+// same reports whether two specs of one token agree.
 func (s AccessTokenSpec) same(t AccessTokenSpec) bool {
 	return s.Description == t.Description && sameScopes(s.Scopes, t.Scopes) &&
 		(s.ExpiresAt == nil || t.ExpiresAt == nil || s.ExpiresAt.Equal(*t.ExpiresAt))
 }
 
-// Check complains about what is wrong with the spec itself.
+// Check reports errors in the spec that can be found without a database.
 func (s AccessTokenSpec) Check(c *core.Complaints) {
 	c.CheckID(s.Line, s.ID)
 	if strings.TrimSpace(s.Description) == "" || utf8.RuneCountInString(s.Description) > maxName {
@@ -49,8 +49,8 @@ func (s AccessTokenSpec) Check(c *core.Complaints) {
 	}
 }
 
-// accessToken makes a user's token what its spec says, and lets it reach the organization.
-func (a *applying) accessToken(user identity.User, spec AccessTokenSpec) error {
+// getAccessToken creates or updates a user's token and gives it access to the organization.
+func (a *applier) accessToken(user identity.User, spec AccessTokenSpec) error {
 	name := user.Email + "/" + spec.Description
 	known, err := a.knownToken(user, spec)
 	if errors.Is(err, db.ErrNoRows) {
@@ -68,17 +68,17 @@ func (a *applying) accessToken(user identity.User, spec AccessTokenSpec) error {
 		return nil
 	}
 	wanted := known
-	spec.to(&wanted)
+	spec.applyTo(&wanted)
 	if wanted.same(known) {
 		return nil
 	}
 	a.Changes.Changed("access_token", name)
-	return a.storeToken(wanted, updateToken)
+	return a.saveToken(wanted, updateToken)
 }
 
-// knownToken finds the token that the spec means: the one with its value, wherever it is declared, or
-// the user's one in this organization with its description.
-func (a *applying) knownToken(user identity.User, spec AccessTokenSpec) (storedToken, error) {
+// knownToken finds the token of a spec: by its value in any organization, else by its description among the
+// user's tokens in this organization.
+func (a *applier) knownToken(user identity.User, spec AccessTokenSpec) (storedToken, error) {
 	if spec.Token != "" {
 		known, err := tokenByHash(a.Q, a.Org.ID, seal.HashToken(spec.Token))
 		if !errors.Is(err, db.ErrNoRows) {
@@ -88,7 +88,7 @@ func (a *applying) knownToken(user identity.User, spec AccessTokenSpec) (storedT
 	return tokenByDescription(a.Q, a.Org.ID, user.ID, spec.Description)
 }
 
-func (a *applying) newToken(user identity.User, spec AccessTokenSpec, name string) error {
+func (a *applier) newToken(user identity.User, spec AccessTokenSpec, name string) error {
 	id, ok, err := db.FreeID(a.Q, "access_tokens", spec.ID)
 	if err != nil {
 		return err
@@ -103,20 +103,20 @@ func (a *applying) newToken(user identity.User, spec AccessTokenSpec, name strin
 		a.Changes.Token("access_token", name, spec.Token)
 	}
 	t := storedToken{ID: id, UserID: user.ID, CreatedAt: a.Now}
-	spec.to(&t)
-	return a.storeToken(t, insertToken)
+	spec.applyTo(&t)
+	return a.saveToken(t, insertToken)
 }
 
-func (a *applying) storeToken(t storedToken, store func(*db.Q, storedToken) error) error {
+func (a *applier) saveToken(t storedToken, store func(*db.Q, storedToken) error) error {
 	if err := store(a.Q, t); err != nil {
 		return err
 	}
-	return letTokenReach(a.Q, t.ID, a.Org.ID)
+	return grantTokenAccess(a.Q, t.ID, a.Org.ID)
 }
 
-// to writes what the spec says into a token.
-func (s AccessTokenSpec) to(t *storedToken) {
-	t.Description, t.Scopes, t.Reaches = s.Description, s.Scopes, true
+// applyTo writes the fields that the spec gives into t.
+func (s AccessTokenSpec) applyTo(t *storedToken) {
+	t.Description, t.Scopes, t.HasAccess = s.Description, s.Scopes, true
 	if s.Token != "" {
 		t.Hash = seal.HashToken(s.Token)
 	}
@@ -125,7 +125,7 @@ func (s AccessTokenSpec) to(t *storedToken) {
 	}
 }
 
-// storedToken is an access token as the database has it.
+// storedToken is a row of access_tokens.
 type storedToken struct {
 	ID          string
 	UserID      string
@@ -134,15 +134,15 @@ type storedToken struct {
 	Scopes      identity.Scopes
 	ExpiresAt   time.Time // zero: never
 	CreatedAt   time.Time
-	Reaches     bool // the organization that is being applied
+	HasAccess   bool // has access to the organization being applied
 }
 
 func (t storedToken) same(u storedToken) bool {
 	return t.Hash == u.Hash && t.Description == u.Description && sameScopes(t.Scopes, u.Scopes) &&
-		t.ExpiresAt.Equal(u.ExpiresAt) && t.Reaches == u.Reaches
+		t.ExpiresAt.Equal(u.ExpiresAt) && t.HasAccess == u.HasAccess
 }
 
-// sameScopes reports whether two lists name the same scopes, in any order.
+// sameScopes reports whether two lists contain the same scopes in any order.
 func sameScopes(a, b identity.Scopes) bool {
 	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
 }

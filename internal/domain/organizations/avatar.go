@@ -10,8 +10,8 @@ import (
 	"stackyard/internal/platform/route"
 )
 
-// avatarRoutes draw users. A picture is made from the id alone, so it asks nothing of the database, can
-// be kept forever, and tells nothing about who exists.
+// avatarRoutes draws avatars of users. A picture depends on the id alone: it needs no database, can be cached
+// forever, and does not reveal which users exist.
 func avatarRoutes() []route.Route {
 	return []route.Route{
 		{Method: http.MethodGet, Path: "/avatars/{file}", Auth: route.Open, Hidden: true, Handler: route.Raw(serveAvatar)},
@@ -35,8 +35,7 @@ func serveAvatar(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprint(w, avatar(id))
 }
 
-// avatar draws an id: a grid of five by five squares, mirrored so that it looks like something, in one
-// of 360 colours.
+// avatar draws an id as a mirrored grid of five by five squares in one of 360 colors.
 func avatar(id string) string {
 	sum := sha256.Sum256([]byte(id))
 	hue := (int(sum[0])<<8 | int(sum[1])) % 360

@@ -8,7 +8,7 @@ import (
 	"stackyard/internal/platform/route"
 )
 
-// callerRoutes are about the caller and the token they call with.
+// callerRoutes describe the caller and the token of the request.
 func (s *Service) callerRoutes() []route.Route {
 	const tag = "User and access token"
 	return []route.Route{
@@ -16,13 +16,13 @@ func (s *Service) callerRoutes() []route.Route {
 			Method: http.MethodGet, Path: "/v2/user", Tag: tag,
 			Summary: "Get the user whom the access token belongs to",
 			Scope:   identity.ReadUser,
-			Handler: route.Do(s.user),
+			Handler: route.Do(s.getUser),
 		},
 		{
 			Method: http.MethodGet, Path: "/v2/access-token", Tag: tag,
 			Summary: "Get the access token that the request is made with",
 			Scope:   route.NoScope,
-			Handler: route.Do(s.accessToken),
+			Handler: route.Do(s.getAccessToken),
 		},
 		{
 			Method: http.MethodDelete, Path: "/v2/access-token", Tag: tag,
@@ -35,7 +35,7 @@ func (s *Service) callerRoutes() []route.Route {
 	}
 }
 
-func (s *Service) user(r *route.Request) (*identity.UserView, error) {
+func (s *Service) getUser(r *route.Request) (*identity.UserView, error) {
 	return r.Caller.User.View(s.public), nil
 }
 
@@ -53,7 +53,7 @@ type accessTokenUserView struct {
 	Email string `json:"email"`
 }
 
-func (s *Service) accessToken(r *route.Request) (accessTokenView, error) {
+func (s *Service) getAccessToken(r *route.Request) (accessTokenView, error) {
 	t, u := r.Caller.Token, r.Caller.User
 	return accessTokenView{
 		UUID:        t.ID,

@@ -31,19 +31,19 @@ func (s *Service) organizationRoutes() []route.Route {
 			Summary:     "Get where the caller stands against the rate limit",
 			Description: "Each user has a limit of their own in each organization. This request is counted too.",
 			Scope:       identity.ReadOrganizations,
-			Handler:     route.Do(s.rateLimit),
+			Handler:     route.Do(s.getRateLimit),
 		},
 		{
 			Method: http.MethodGet, Path: organizationPath + "/emojis", Tag: tag,
 			Summary: "List the organization's own emojis",
 			Scope:   route.NoScope,
-			Handler: route.Do(s.emojis),
+			Handler: route.Do(s.listEmojis),
 		},
 		{
 			Method: http.MethodGet, Path: "/v2/meta", Tag: tag,
 			Summary: "Get facts about this server that need no token",
 			Auth:    route.Open,
-			Handler: route.Do(s.meta),
+			Handler: route.Do(s.getMeta),
 		},
 	}
 }
@@ -61,7 +61,7 @@ type organizationView struct {
 	CreatedAt    core.Time `json:"created_at"`
 }
 
-func (s *Service) view(o identity.Organization) organizationView {
+func (s *Service) organizationView(o identity.Organization) organizationView {
 	return organizationView{
 		ID:           o.ID,
 		GraphQLID:    core.GraphQLID("Organization", o.ID),
@@ -83,14 +83,14 @@ func (s *Service) list(r *route.Request) (page route.Paged[organizationView], er
 	}
 	err = s.db.Read(r.Context(), func(q *db.Q) error {
 		orgs, total, err := identity.OrganizationsByID(q, r.Caller.Organizations(), p.Size, p.Offset())
-		page = route.MapPage(orgs, p, total, s.view)
+		page = route.MapPage(orgs, p, total, s.organizationView)
 		return err
 	})
 	return page, err
 }
 
 func (s *Service) get(r *route.Request) (organizationView, error) {
-	return s.view(*r.Org), nil
+	return s.organizationView(*r.Org), nil
 }
 
 type rateLimitView struct {
@@ -110,7 +110,7 @@ type rateLimitScopeView struct {
 	Enforced bool      `json:"enforced"`
 }
 
-func (s *Service) rateLimit(r *route.Request) (rateLimitView, error) {
+func (s *Service) getRateLimit(r *route.Request) (rateLimitView, error) {
 	now := s.clock()
 	return rateLimitView{Scopes: rateLimitScopesView{
 		REST: rateLimitScopeView{
@@ -130,8 +130,8 @@ type emojiView struct {
 	Aliases []string `json:"aliases"`
 }
 
-// emojis is empty: organizations have no emojis of their own, and clients know the usual ones.
-func (s *Service) emojis(*route.Request) ([]emojiView, error) {
+// listEmojis returns an empty list: organizations have no custom emojis, and clients know the standard ones.
+func (s *Service) listEmojis(*route.Request) ([]emojiView, error) {
 	return []emojiView{}, nil
 }
 
@@ -139,6 +139,6 @@ type metaView struct {
 	WebhookIPs []string `json:"webhook_ips" doc:"Address ranges that webhooks are sent from; empty when the server cannot know, since that is for its network to decide."`
 }
 
-func (s *Service) meta(*route.Request) (metaView, error) {
+func (s *Service) getMeta(*route.Request) (metaView, error) {
 	return metaView{WebhookIPs: []string{}}, nil
 }

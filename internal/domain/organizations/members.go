@@ -9,16 +9,16 @@ import (
 	"stackyard/internal/platform/identity"
 )
 
-// A Member is a user and what they are in one organization.
+// A Member is a user with the role and permissions in one organization.
 type Member struct {
 	User        identity.User
 	Role        identity.Role
-	Permissions []identity.Permission // granted one by one, sorted
+	Permissions []identity.Permission // granted individually, sorted
 	SSOMode     identity.SSOMode
 	CreatedAt   time.Time // when they joined
 }
 
-// Members returns one page of an organization's members, who joined first first, and how many there are.
+// Members returns one page of an organization's members, oldest membership first, and the total.
 func (s *Service) Members(ctx context.Context, organizationID string, limit, offset int) (list []Member, total int, err error) {
 	err = s.db.Read(ctx, func(q *db.Q) error {
 		list, total, err = listMembers(q, organizationID, limit, offset)
@@ -36,8 +36,8 @@ func (s *Service) Member(ctx context.Context, organizationID, userID string) (me
 	return member, err
 }
 
-// ChangeMember gives a member another role or mode of signing in, where they are given. The last
-// administrator stays one.
+// ChangeMember changes a member's role and single sign-on mode where they are not nil. The last administrator
+// keeps the role.
 func (s *Service) ChangeMember(ctx context.Context, organizationID, userID string, role *identity.Role, mode *identity.SSOMode) (member Member, err error) {
 	err = s.directory.Change(ctx, func(q *db.Q) error {
 		if member, err = lockMember(q, organizationID, userID); err != nil {
@@ -53,8 +53,9 @@ func (s *Service) ChangeMember(ctx context.Context, organizationID, userID strin
 	return member, err
 }
 
-// RemoveMember ends a user's access to an organization at once: the membership, the places in teams
-// and clusters, and the reach of their access tokens. The last administrator stays.
+// RemoveMember ends a user's access to an organization at once: it deletes the membership, the team
+// memberships, the maintainer entries of clusters, and the access of the user's tokens. The last administrator
+// cannot be removed.
 func (s *Service) RemoveMember(ctx context.Context, organizationID, userID string) error {
 	return s.directory.Change(ctx, func(q *db.Q) error {
 		if _, err := lockMember(q, organizationID, userID); err != nil {
@@ -67,8 +68,7 @@ func (s *Service) RemoveMember(ctx context.Context, organizationID, userID strin
 	})
 }
 
-// lockMember returns a member, and keeps the organization's memberships as they are until the end of
-// the write.
+// lockMember returns a member and locks the organization's memberships until the end of the transaction.
 func lockMember(q *db.Q, organizationID, userID string) (Member, error) {
 	if err := q.Lock("organizations", organizationID); err != nil {
 		return Member{}, err
@@ -76,11 +76,12 @@ func lockMember(q *db.Q, organizationID, userID string) (Member, error) {
 	return memberByID(q, organizationID, userID)
 }
 
-// requireAdministrator refuses a change of memberships that leaves nobody to undo it.
-func requireAdministrator(q *db.Q, organizationID, otherwise string) error {
+// requireAdministrator fails with message if the organization has no administrator left, who could undo the
+// change.
+func requireAdministrator(q *db.Q, organizationID, message string) error {
 	n, err := countAdministrators(q, organizationID)
 	if err == nil && n == 0 {
-		return core.Errorf(core.Unprocessable, "%s", otherwise)
+		return core.Errorf(core.Unprocessable, "%s", message)
 	}
 	return err
 }

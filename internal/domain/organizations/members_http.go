@@ -55,7 +55,7 @@ type memberView struct {
 	SSOMode identity.SSOMode `json:"sso_mode,omitempty" doc:"Whether they must sign in through the organization's provider; shown to administrators and to the member."`
 }
 
-// memberViewer returns what the request's caller sees of members.
+// memberViewer returns the function that renders members for the caller.
 func memberViewer(r *route.Request) func(Member) memberView {
 	return func(m Member) memberView {
 		v := memberView{ID: m.User.ID, Name: m.User.Name, Email: m.User.Email, Role: m.Role}
@@ -74,7 +74,7 @@ func (s *Service) loadMember(r *route.Request) (Member, error) {
 	return s.Member(r.Context(), r.Org.ID, id)
 }
 
-// loadOtherMember loads a member whom the caller may change: nobody changes their own role, so that
+// loadOtherMember loads a member whom the caller can change. Callers cannot change their own role, so that
 // administrators do not lock themselves out by mistake.
 func (s *Service) loadOtherMember(r *route.Request) (Member, error) {
 	m, err := s.loadMember(r)
@@ -107,7 +107,7 @@ func (s *Service) updateMember(r *route.Request, m Member, body memberUpdate) (m
 		return memberView{}, core.Errorf(core.Unprocessable, "Give a role or an sso_mode to change")
 	}
 	var problems core.Problems
-	role, mode := given(body.Role), given(body.SSOMode)
+	role, mode := pointer(body.Role), pointer(body.SSOMode)
 	if role != nil {
 		requireOneOf(&problems, "role", *role)
 	}
@@ -121,8 +121,8 @@ func (s *Service) updateMember(r *route.Request, m Member, body memberUpdate) (m
 	return memberViewer(r)(m), err
 }
 
-// given returns the value of a field that was sent, or nil; null is the zero value.
-func given[T any](field route.Opt[T]) *T {
+// pointer returns nil if the field was not sent, and the zero value for null.
+func pointer[T any](field route.Opt[T]) *T {
 	if !field.Set {
 		return nil
 	}

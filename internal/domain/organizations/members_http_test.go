@@ -104,7 +104,7 @@ func TestMemberDelete_EndsAccessAtOnce(t *testing.T) {
 		}
 
 		s.Apply(`organizations: [{slug: acme, members: [{email: bo@acme.test}]}]`)
-		bo.Get(members).Want(404) // the token does not reach acme again by itself
+		bo.Get(members).Want(404) // the token does not get access to acme again by itself
 		for _, table := range []string{"team_members", "cluster_maintainers"} {
 			var n int
 			err := s.DB.Read(t.Context(), func(q *db.Q) error {
@@ -128,8 +128,8 @@ func TestMemberDelete_KeepsTheLastAdministrator(t *testing.T) {
 	})
 }
 
-// Two administrators who act against each other at the same moment pass each other's checks; only one
-// of them may succeed.
+// Two administrators who demote each other at the same moment both pass the check before either writes. Only
+// one can succeed.
 func TestMembers_KeepAnAdministratorWhenTwoActAtOnce(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servertest.Server) {
 		ada, bo := s.As(t, servertest.Ada), s.As(t, servertest.Bo)

@@ -43,7 +43,7 @@ func countAdministrators(q *db.Q, organizationID string) (int, error) {
 	return count(q, `SELECT COUNT(*) FROM memberships WHERE organization_id = $1 AND role = $2`, organizationID, identity.Admin)
 }
 
-// addMember adds a member, who joins the organization's default teams.
+// addMember adds a member, also to the organization's default teams.
 func addMember(q *db.Q, organizationID string, m Member) error {
 	_, err := q.Exec(`
 		INSERT INTO memberships (organization_id, user_id, role, permissions, sso_mode, created_at)
@@ -69,12 +69,12 @@ func updateMember(q *db.Q, organizationID string, m Member) error {
 	return err
 }
 
-// permissions returns a member's permissions as the column holds them: an array, never NULL.
+// permissions returns the value of the permissions column: an array, never NULL.
 func permissions(m Member) any {
 	return db.JSON(append([]identity.Permission{}, m.Permissions...))
 }
 
-// removeMember deletes everything that ties a user to an organization.
+// removeMember deletes everything that connects a user with an organization.
 func removeMember(q *db.Q, organizationID, userID string) error {
 	for _, statement := range []string{
 		`DELETE FROM team_members WHERE user_id = $2 AND team_id IN (SELECT id FROM teams WHERE organization_id = $1)`,

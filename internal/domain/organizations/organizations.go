@@ -1,20 +1,17 @@
-// Package organizations keeps the tenants of an installation and the people in them: what an
-// organization is called and may use, its members, its teams, and the access tokens that members call
-// with. Who somebody is and what they may do is decided by package identity from what is kept here.
+// Package organizations stores the organizations of an installation with their members, teams and members'
+// access tokens. Package identity reads these tables to authenticate callers and to decide what they can do.
 //
-// Three ideas hold it together. A user is one person in every organization, known by email; a
-// membership ties a user to one organization; an access token belongs to a user and reaches only the
-// organizations listed for it. So removing a member takes the membership, the places in teams and the
-// reach of tokens, and leaves the person.
+// A user exists once, identified by email; a membership connects a user with one organization; an access token
+// belongs to a user and has access only to the organizations listed for it. Removing a member therefore deletes
+// the membership, the team memberships and the access of tokens, but not the user.
 //
-// Teams say who sees which pipelines, once an organization has them enabled. A team may be secret,
-// which hides it from everybody but its members and administrators. Its maintainers may change who is
-// in it and, for pipelines that they may manage themselves, what access it has; all else about teams is
-// for administrators.
+// Teams decide who sees which pipelines once the organization enables them. Only its members and administrators
+// see a secret team. Maintainers of a team manage its members and, for pipelines that they can manage
+// themselves, its access; only administrators change anything else about teams.
 //
-// What changes here is remembered by identity.Directory, so it is written through Directory.Change and
-// holds from the next request on. The organization file's words for all of this are in apply.go and the
-// files beside it. Clusters and pipelines have rooms of their own.
+// identity.Directory caches these tables. Changes are written through Directory.Change and take effect with the
+// next request. The organization file is applied in apply.go and the files beside it. Clusters and pipelines
+// have their own packages.
 package organizations
 
 import (
@@ -26,7 +23,7 @@ import (
 	"stackyard/internal/platform/route"
 )
 
-// Service is what can be done to organizations, members and teams.
+// Service manages organizations, members and teams.
 type Service struct {
 	db        *db.DB
 	directory *identity.Directory
@@ -34,15 +31,15 @@ type Service struct {
 	clock     core.Clock
 }
 
-// New returns the service on a database and the directory that remembers parts of it.
+// New returns a Service. directory caches parts of the database d.
 func New(d *db.DB, directory *identity.Directory, public core.PublicURL, clock core.Clock) *Service {
 	return &Service{db: d, directory: directory, public: public, clock: clock}
 }
 
-// organizationPath is where everything about one organization is.
+// organizationPath is the path prefix of all routes of an organization.
 const organizationPath = "/v2/organizations/{org}"
 
-// Routes returns the room's part of the route table.
+// Routes returns the package's part of the route table.
 func (s *Service) Routes() []route.Route {
 	return slices.Concat(
 		s.callerRoutes(),

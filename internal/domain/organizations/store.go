@@ -10,7 +10,7 @@ import (
 	"stackyard/internal/platform/identity"
 )
 
-// lockOrganization returns an organization as it is, and stays until the end of the write.
+// lockOrganization returns an organization and locks it until the end of the transaction.
 func lockOrganization(q *db.Q, slug string) (*identity.Organization, error) {
 	org, err := identity.OrganizationBySlug(q, slug)
 	if err != nil {
@@ -39,7 +39,7 @@ func renameUser(q *db.Q, u identity.User) error {
 	return err
 }
 
-// setPasswordHash replaces a user's password, which signs the user out everywhere.
+// setPasswordHash replaces a user's password, which ends all sessions of the user.
 func setPasswordHash(q *db.Q, userID, hash string) error {
 	if _, err := q.Exec(`UPDATE users SET password_hash = $2 WHERE id = $1`, userID, hash); err != nil {
 		return err
@@ -48,7 +48,7 @@ func setPasswordHash(q *db.Q, userID, hash string) error {
 	return err
 }
 
-// passwordHashes returns the stored hashes of the users with these emails, by email; "" for none.
+// passwordHashes returns the stored password hashes of users by email; "" means no password.
 func passwordHashes(q *db.Q, emails map[string]string) (map[string]string, error) {
 	type row struct{ email, hash string }
 	in, arg := q.In("email", 1, slices.Sorted(maps.Keys(emails)))
@@ -69,14 +69,14 @@ const selectToken = `
 
 func scanToken(scan db.Scan) (storedToken, error) {
 	var t storedToken
-	return t, scan(&t.ID, &t.UserID, &t.Hash, &t.Description, db.ToJSON(&t.Scopes), db.ToTime(&t.ExpiresAt), db.ToTime(&t.CreatedAt), &t.Reaches)
+	return t, scan(&t.ID, &t.UserID, &t.Hash, &t.Description, db.ToJSON(&t.Scopes), db.ToTime(&t.ExpiresAt), db.ToTime(&t.CreatedAt), &t.HasAccess)
 }
 
 func tokenByHash(q *db.Q, organizationID, hash string) (storedToken, error) {
 	return db.One(q, scanToken, selectToken+` WHERE t.hash = $2`, organizationID, hash)
 }
 
-// tokenByDescription returns the oldest token that a user has made, with a description, and that reaches
+// tokenByDescription returns the oldest token with a description that the user created and that has access to
 // the organization.
 func tokenByDescription(q *db.Q, organizationID, userID, description string) (storedToken, error) {
 	return db.One(q, scanToken, selectToken+`
@@ -100,7 +100,7 @@ func updateToken(q *db.Q, t storedToken) error {
 	return err
 }
 
-func letTokenReach(q *db.Q, tokenID, organizationID string) error {
+func grantTokenAccess(q *db.Q, tokenID, organizationID string) error {
 	_, err := q.Exec(`
 		INSERT INTO access_token_organizations (token_id, organization_id)
 		VALUES ($1, $2)
@@ -108,7 +108,7 @@ func letTokenReach(q *db.Q, tokenID, organizationID string) error {
 	return err
 }
 
-// found turns the absence of a row into a NotFound error.
+// found converts ErrNoRows into a NotFound error.
 func found(err error, message string) error {
 	if errors.Is(err, db.ErrNoRows) {
 		return core.Errorf(core.NotFound, "%s", message)

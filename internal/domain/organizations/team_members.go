@@ -9,7 +9,7 @@ import (
 	"stackyard/internal/platform/identity"
 )
 
-// A TeamMember is a user's place in a team. What may be done to it, the team permits.
+// A TeamMember is a user's membership in a team. The team decides who can change it.
 type TeamMember struct {
 	*Team
 	User     identity.User
@@ -17,13 +17,12 @@ type TeamMember struct {
 	JoinedAt time.Time
 }
 
-// AddTeamMember puts a member of the organization into a team; with the role that the team gives to
-// those who join, unless another is given.
+// AddTeamMember adds a member of the organization to a team. A nil role means the default role of the team.
 func (s *Service) AddTeamMember(ctx context.Context, organizationID, teamID, userID string, role *identity.TeamRole) (m TeamMember, err error) {
 	err = s.directory.Change(ctx, func(q *db.Q) error {
 		member, err := lockMember(q, organizationID, userID)
 		if core.KindOf(err) == core.NotFound {
-			return refuseField("user_id", "must be the id of a member of the organization")
+			return fieldError("user_id", "must be the id of a member of the organization")
 		}
 		if err != nil {
 			return err
@@ -36,21 +35,21 @@ func (s *Service) AddTeamMember(ctx context.Context, organizationID, teamID, use
 		core.SetGiven(&m.Role, role)
 		added, err := addTeamMember(q, teamID, userID, m.Role, m.JoinedAt)
 		if err == nil && !added {
-			return refuseField("user_id", "is already a member of the team")
+			return fieldError("user_id", "is already a member of the team")
 		}
 		return err
 	})
 	return m, err
 }
 
-// ChangeTeamMember gives somebody in a team another role.
+// ChangeTeamMember changes the role of a team member.
 func (s *Service) ChangeTeamMember(ctx context.Context, m TeamMember, role identity.TeamRole) (TeamMember, error) {
 	m.Role = role
 	err := s.directory.Change(ctx, func(q *db.Q) error { return updateTeamMember(q, m.Team.ID, m.User.ID, role) })
 	return m, err
 }
 
-// RemoveTeamMember takes somebody out of a team.
+// RemoveTeamMember removes a user from a team.
 func (s *Service) RemoveTeamMember(ctx context.Context, m TeamMember) error {
 	return s.directory.Change(ctx, func(q *db.Q) error { return deleteTeamMember(q, m.Team.ID, m.User.ID) })
 }

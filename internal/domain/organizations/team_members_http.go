@@ -111,11 +111,11 @@ func (s *Service) createTeamMember(r *route.Request, t *Team, body teamMemberCre
 	if !ok {
 		problems.Add("user_id", "must be the id of a member of the organization")
 	}
-	role := given(body.Role)
+	role := pointer(body.Role)
 	if role != nil {
 		requireOneOf(&problems, "role", *role)
 	}
-	if err := refuse(problems); err != nil {
+	if err := validationError(problems); err != nil {
 		return teamMemberView{}, err
 	}
 	m, err := s.AddTeamMember(r.Context(), r.Org.ID, t.ID, userID, role)
@@ -129,7 +129,7 @@ type teamMemberUpdate struct {
 func (s *Service) updateTeamMember(r *route.Request, m TeamMember, body teamMemberUpdate) (teamMemberView, error) {
 	var problems core.Problems
 	requireOneOf(&problems, "role", body.Role)
-	if err := refuse(problems); err != nil {
+	if err := validationError(problems); err != nil {
 		return teamMemberView{}, err
 	}
 	m, err := s.ChangeTeamMember(r.Context(), m, body.Role)

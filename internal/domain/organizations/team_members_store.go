@@ -20,7 +20,7 @@ func scanTeamMember(scan db.Scan) (TeamMember, error) {
 	return m, scan(append(identity.UserDest(&m.User), &m.Role, db.ToTime(&m.JoinedAt))...)
 }
 
-// listTeamMembers returns one page of those in a team, who joined first first, and how many there are.
+// listTeamMembers returns one page of a team's members, oldest membership first, and the total.
 func listTeamMembers(q *db.Q, teamID string, limit, offset int) ([]TeamMember, int, error) {
 	list, err := db.All(q, scanTeamMember, selectTeamMember+`
 		WHERE m.team_id = $1
@@ -39,7 +39,7 @@ func teamMember(q *db.Q, team *Team, userID string) (TeamMember, error) {
 	return m, found(err, noTeamMember)
 }
 
-// addTeamMember puts a user into a team, and reports whether they were not in it before.
+// addTeamMember adds a user to a team and reports whether the user was new to it.
 func addTeamMember(q *db.Q, teamID, userID string, role identity.TeamRole, now time.Time) (added bool, err error) {
 	n, err := q.Exec(`
 		INSERT INTO team_members (team_id, user_id, role, created_at)
@@ -48,7 +48,7 @@ func addTeamMember(q *db.Q, teamID, userID string, role identity.TeamRole, now t
 	return n == 1, err
 }
 
-// updateTeamMember gives somebody in a team another role, or returns a NotFound error.
+// updateTeamMember changes the role of a team member, or returns a NotFound error.
 func updateTeamMember(q *db.Q, teamID, userID string, role identity.TeamRole) error {
 	n, err := q.Exec(`UPDATE team_members SET role = $3 WHERE team_id = $1 AND user_id = $2`, teamID, userID, role)
 	if err == nil && n == 0 {

@@ -138,8 +138,8 @@ func TestTeamPipelines_RefuseWhatIsInvalid(t *testing.T) {
 	})
 }
 
-// With teams enabled, a maintainer must not hand the team a pipeline that is not theirs to manage, nor
-// find out through a team which pipelines there are.
+// With teams enabled, a maintainer must not give the team access to a pipeline that the maintainer cannot
+// manage, nor find out through a team which pipelines exist.
 func TestTeamMaintainers_GiveAccessOnlyToPipelinesTheyManage(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servertest.Server) {
 		s.Apply(`organizations: [{slug: acme, features: {teams: true}, teams: [{name: Everyone}, {name: Crew}]}]`)

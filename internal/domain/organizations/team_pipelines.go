@@ -18,16 +18,16 @@ type TeamPipeline struct {
 	AccessLevel  identity.AccessLevel
 	AddedAt      time.Time
 
-	managed bool // by whoever looks at it
+	managed bool // whether the viewer can manage the pipeline
 }
 
-// Permits lets a maintainer of the team change access only to pipelines that they may manage: else
-// they could hand themselves any pipeline of the organization.
+// Permits lets a maintainer of the team change access only to pipelines that the maintainer can manage.
+// Maintainers could otherwise give themselves access to any pipeline of the organization.
 func (p TeamPipeline) Permits(r *route.Request, permission identity.Permission) bool {
 	return p.Team.Permits(r, permission) && p.managed
 }
 
-// AddTeamPipeline gives a team access to a pipeline of its organization, one that the viewer may manage.
+// AddTeamPipeline gives a team access to a pipeline of its organization that the viewer can manage.
 func (s *Service) AddTeamPipeline(ctx context.Context, t *Team, by viewer, pipelineID string, level identity.AccessLevel) (added TeamPipeline, err error) {
 	err = s.db.Write(ctx, func(q *db.Q) error {
 		team, err := lockTeam(q, t.OrganizationID, t.ID)
@@ -36,7 +36,7 @@ func (s *Service) AddTeamPipeline(ctx context.Context, t *Team, by viewer, pipel
 		}
 		added, err = lockManagedPipeline(q, team.OrganizationID, by, pipelineID)
 		if core.KindOf(err) == core.NotFound {
-			return refuseField("pipeline_id", "must be the id of a pipeline that you may manage")
+			return fieldError("pipeline_id", "must be the id of a pipeline that you may manage")
 		}
 		if err != nil {
 			return err
@@ -44,21 +44,21 @@ func (s *Service) AddTeamPipeline(ctx context.Context, t *Team, by viewer, pipel
 		added.Team, added.AccessLevel, added.AddedAt = &team, level, s.clock()
 		isNew, err := insertTeamPipeline(q, added)
 		if err == nil && !isNew {
-			return refuseField("pipeline_id", "has already been added to the team")
+			return fieldError("pipeline_id", "has already been added to the team")
 		}
 		return err
 	})
 	return added, err
 }
 
-// ChangeTeamPipeline gives a team another level of access to a pipeline it has access to.
+// ChangeTeamPipeline changes a team's access level to a pipeline.
 func (s *Service) ChangeTeamPipeline(ctx context.Context, p TeamPipeline, level identity.AccessLevel) (TeamPipeline, error) {
 	p.AccessLevel = level
 	err := s.directory.Change(ctx, func(q *db.Q) error { return updateTeamPipeline(q, p) })
 	return p, err
 }
 
-// RemoveTeamPipeline takes a team's access to a pipeline away.
+// RemoveTeamPipeline removes a team's access to a pipeline.
 func (s *Service) RemoveTeamPipeline(ctx context.Context, p TeamPipeline) error {
 	return s.directory.Change(ctx, func(q *db.Q) error { return deleteTeamPipeline(q, p) })
 }

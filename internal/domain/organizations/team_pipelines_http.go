@@ -11,7 +11,7 @@ import (
 
 func (s *Service) teamPipelineRoutes() []route.Route {
 	const tag = "Team pipelines"
-	const whoMay = "Administrators may, and maintainers of the team who may manage the pipeline."
+	const permitted = "Administrators may, and maintainers of the team who may manage the pipeline."
 	const collection = teamPath + "/pipelines"
 	const single = collection + "/{pipeline}"
 	return []route.Route{
@@ -25,7 +25,7 @@ func (s *Service) teamPipelineRoutes() []route.Route {
 		{
 			Method: http.MethodPost, Path: collection, Tag: tag,
 			Summary:     "Give a team access to a pipeline",
-			Description: whoMay,
+			Description: permitted,
 			Scope:       identity.WriteTeams,
 			Permission:  identity.ManageTeam,
 			Status:      http.StatusCreated,
@@ -40,7 +40,7 @@ func (s *Service) teamPipelineRoutes() []route.Route {
 		{
 			Method: http.MethodPatch, Path: single, Tag: tag,
 			Summary:     "Change a team's access to a pipeline",
-			Description: whoMay,
+			Description: permitted,
 			Scope:       identity.WriteTeams,
 			Permission:  identity.ManageTeam,
 			Handler:     route.OnBody(s.loadTeamPipeline, s.updateTeamPipeline),
@@ -48,7 +48,7 @@ func (s *Service) teamPipelineRoutes() []route.Route {
 		{
 			Method: http.MethodDelete, Path: single, Tag: tag,
 			Summary:     "Take a team's access to a pipeline away",
-			Description: whoMay,
+			Description: permitted,
 			Scope:       identity.WriteTeams,
 			Permission:  identity.ManageTeam,
 			Status:      http.StatusNoContent,
@@ -64,7 +64,7 @@ type teamPipelineView struct {
 	CreatedAt   core.Time            `json:"created_at" doc:"When the team was given access."`
 }
 
-// teamPipelineViewer returns how a request's organization shows access to pipelines.
+// teamPipelineViewer returns the function that renders access to pipelines of the request's organization.
 func (s *Service) teamPipelineViewer(r *route.Request) func(TeamPipeline) teamPipelineView {
 	return func(p TeamPipeline) teamPipelineView {
 		return teamPipelineView{
@@ -121,7 +121,7 @@ func (s *Service) createTeamPipeline(r *route.Request, t *Team, body teamPipelin
 		problems.Add("pipeline_id", "must be the id of a pipeline that you may manage")
 	}
 	requireOneOf(&problems, "access_level", body.AccessLevel)
-	if err := refuse(problems); err != nil {
+	if err := validationError(problems); err != nil {
 		return teamPipelineView{}, err
 	}
 	added, err := s.AddTeamPipeline(r.Context(), t, viewerOf(r), pipelineID, body.AccessLevel)
@@ -135,7 +135,7 @@ type teamPipelineUpdate struct {
 func (s *Service) updateTeamPipeline(r *route.Request, p TeamPipeline, body teamPipelineUpdate) (teamPipelineView, error) {
 	var problems core.Problems
 	requireOneOf(&problems, "access_level", body.AccessLevel)
-	if err := refuse(problems); err != nil {
+	if err := validationError(problems); err != nil {
 		return teamPipelineView{}, err
 	}
 	p, err := s.ChangeTeamPipeline(r.Context(), p, body.AccessLevel)

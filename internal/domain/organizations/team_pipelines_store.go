@@ -7,10 +7,10 @@ import (
 
 const noTeamPipeline = "No team pipeline found"
 
-// The conditions that a viewer sees, and may manage, a pipeline p. Their parameters are whether that
-// holds for all pipelines, and the viewer's user id.
+// The conditions that a viewer can see or manage a pipeline p. Their parameters: whether this is true for all
+// pipelines, and the viewer's user id.
 const (
-	seenPipelines = `
+	visiblePipelines = `
 		p.deleted_at IS NULL AND ($1 OR p.visibility = 'public' OR EXISTS (
 			SELECT 1 FROM team_pipelines a JOIN team_members v ON v.team_id = a.team_id
 			WHERE a.pipeline_id = p.id AND v.user_id = $2))`
@@ -24,15 +24,15 @@ const selectTeamPipeline = `
 	SELECT p.id, p.slug, tp.access_level, tp.created_at, ` + managedPipelines + `
 	FROM team_pipelines tp
 	JOIN pipelines p ON p.id = tp.pipeline_id
-	WHERE ` + seenPipelines
+	WHERE ` + visiblePipelines
 
 func scanTeamPipeline(scan db.Scan) (TeamPipeline, error) {
 	var p TeamPipeline
 	return p, scan(&p.PipelineID, &p.PipelineSlug, &p.AccessLevel, db.ToTime(&p.AddedAt), &p.managed)
 }
 
-// listTeamPipelines returns one page of the pipelines that a team has access to and the viewer sees,
-// added first first, and how many there are.
+// listTeamPipelines returns one page of the pipelines that a team has access to and the viewer can see, oldest
+// entry first, and the total.
 func listTeamPipelines(q *db.Q, teamID string, v viewer, limit, offset int) ([]TeamPipeline, int, error) {
 	list, err := db.All(q, scanTeamPipeline, selectTeamPipeline+` AND tp.team_id = $3
 		ORDER BY tp.created_at, tp.pipeline_id
@@ -44,7 +44,7 @@ func listTeamPipelines(q *db.Q, teamID string, v viewer, limit, offset int) ([]T
 		SELECT COUNT(*)
 		FROM team_pipelines tp
 		JOIN pipelines p ON p.id = tp.pipeline_id
-		WHERE `+seenPipelines+` AND tp.team_id = $3`, v.allPipelines, v.userID, teamID)
+		WHERE `+visiblePipelines+` AND tp.team_id = $3`, v.allPipelines, v.userID, teamID)
 	return list, total, err
 }
 
@@ -55,8 +55,8 @@ func teamPipeline(q *db.Q, team *Team, v viewer, pipelineID string) (TeamPipelin
 	return p, found(err, noTeamPipeline)
 }
 
-// lockManagedPipeline returns a pipeline of an organization that the viewer may manage, without a team,
-// or a NotFound error; the pipeline stays until the end of the write.
+// lockManagedPipeline returns a pipeline of an organization that the viewer can manage, without a team, or a
+// NotFound error. It locks the pipeline until the end of the transaction.
 func lockManagedPipeline(q *db.Q, organizationID string, v viewer, id string) (TeamPipeline, error) {
 	p := TeamPipeline{PipelineID: id, managed: true}
 	if err := q.Lock("pipelines", id); err != nil {
@@ -67,7 +67,7 @@ func lockManagedPipeline(q *db.Q, organizationID string, v viewer, id string) (T
 	return p, found(err, "No pipeline found")
 }
 
-// insertTeamPipeline adds access to a pipeline, and reports whether the team had none before.
+// insertTeamPipeline adds access to a pipeline and reports whether the team had none before.
 func insertTeamPipeline(q *db.Q, p TeamPipeline) (isNew bool, err error) {
 	n, err := q.Exec(`
 		INSERT INTO team_pipelines (team_id, pipeline_id, access_level, created_at)
@@ -76,7 +76,7 @@ func insertTeamPipeline(q *db.Q, p TeamPipeline) (isNew bool, err error) {
 	return n == 1, err
 }
 
-// updateTeamPipeline changes the level of access, or returns a NotFound error.
+// updateTeamPipeline changes the access level, or returns a NotFound error.
 func updateTeamPipeline(q *db.Q, p TeamPipeline) error {
 	n, err := q.Exec(`UPDATE team_pipelines SET access_level = $3 WHERE team_id = $1 AND pipeline_id = $2`,
 		p.Team.ID, p.PipelineID, p.AccessLevel)

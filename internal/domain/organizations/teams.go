@@ -12,42 +12,42 @@ import (
 )
 
 const (
-	maxName        = 255      // characters of a name
-	maxDescription = 16 << 10 // bytes of a description
+	maxName        = 255      // in characters
+	maxDescription = 16 << 10 // in bytes
 )
 
-// Privacy says who sees a team.
+// Privacy decides who sees a team.
 type Privacy string
 
-// The privacies. A secret team is seen by its members and administrators only.
+// Only its members and administrators see a Secret team.
 const (
 	Visible Privacy = "visible"
 	Secret  Privacy = "secret"
 )
 
-// Values lists every privacy.
+// Values lists all values.
 func (Privacy) Values() []string { return []string{string(Visible), string(Secret)} }
 
-// A Team is a group of an organization's members. It has access to pipelines on their behalf.
+// A Team is a group of an organization's members that gives them access to pipelines.
 type Team struct {
 	ID                          string
 	OrganizationID              string
-	Slug                        string // from the first name; it stays when the team is renamed
+	Slug                        string // made from the first name; renaming keeps it
 	Name                        string
 	Description                 string
 	Privacy                     Privacy
-	Default                     bool // who becomes a member of the organization joins it
+	Default                     bool // new members of the organization join it
 	DefaultMemberRole           identity.TeamRole
 	MembersCanCreatePipelines   bool
 	MembersCanCreateSuites      bool
 	MembersCanCreateRegistries  bool
 	MembersCanDestroyRegistries bool
 	MembersCanDestroyPackages   bool
-	CreatedBy                   *identity.User // nil: nobody, or somebody who is gone
+	CreatedBy                   *identity.User // nil: none, or a deleted user
 	CreatedAt                   time.Time
 }
 
-// newTeam returns a team with the defaults, without a name.
+// newTeam returns a team with default values and without a name.
 func newTeam(organizationID string, now time.Time) Team {
 	return Team{
 		ID:                core.NewID(),
@@ -58,11 +58,11 @@ func newTeam(organizationID string, now time.Time) Team {
 	}
 }
 
-// validTeamSlug reports whether a team may have this slug. The path of a team called enable would be
-// that of enabling teams.
+// validTeamSlug reports whether a team can have this slug. A team called enable would have the path of the
+// endpoint that enables teams.
 func validTeamSlug(slug string) bool { return core.ValidSlug(slug) && slug != "enable" }
 
-// validate tells everything that is wrong with what somebody made of a team.
+// validate returns all errors in the fields that callers set.
 func (t *Team) validate() error {
 	var problems core.Problems
 	switch {
@@ -78,12 +78,12 @@ func (t *Team) validate() error {
 	}
 	requireOneOf(&problems, "privacy", t.Privacy)
 	requireOneOf(&problems, "default_member_role", t.DefaultMemberRole)
-	return refuse(problems)
+	return validationError(problems)
 }
 
-// refuse returns nil when there are no problems, else an error that tells all of them in its message,
-// as the teams endpoints do.
-func refuse(problems core.Problems) error {
+// validationError returns nil without problems, else an error whose message lists all of them. The teams
+// endpoints report errors this way.
+func validationError(problems core.Problems) error {
 	if len(problems) == 0 {
 		return nil
 	}
@@ -94,9 +94,9 @@ func refuse(problems core.Problems) error {
 	return &core.Error{Kind: core.Unprocessable, Message: "Validation failed: " + strings.Join(rules, ", "), Fields: problems}
 }
 
-// refuseField returns the error for one field that breaks a rule.
-func refuseField(field, rule string) error {
-	return refuse(core.Problems{{Field: field, Code: rule}})
+// fieldError returns the validation error of one field.
+func fieldError(field, rule string) error {
+	return validationError(core.Problems{{Field: field, Code: rule}})
 }
 
 // enumerated is a string type that lists its values.
@@ -107,7 +107,7 @@ type enumerated interface {
 
 func oneOf[E enumerated](e E) bool { return slices.Contains(e.Values(), string(e)) }
 
-// list names the values of e's type.
+// list joins the values of e's type for a message.
 func list[E enumerated](e E) string { return strings.Join(e.Values(), ", ") }
 
 func requireOneOf[E enumerated](problems *core.Problems, field string, e E) {
@@ -116,7 +116,7 @@ func requireOneOf[E enumerated](problems *core.Problems, field string, e E) {
 	}
 }
 
-// Permits lets administrators do everything, and maintainers what ManageTeam stands for.
+// Permits allows administrators everything, and maintainers of the team ManageTeam.
 func (t *Team) Permits(r *route.Request, p identity.Permission) bool {
 	if r.Member.Can(identity.ManageTeams, r.Org) {
 		return true
@@ -126,11 +126,11 @@ func (t *Team) Permits(r *route.Request, p identity.Permission) bool {
 	})
 }
 
-// viewer is who looks at teams and what they have access to.
+// A viewer is the caller of a request and which teams and pipelines the caller can see.
 type viewer struct {
 	userID       string
-	allTeams     bool // secret ones too
-	allPipelines bool // also those that none of the viewer's teams has access to
+	allTeams     bool // including secret teams
+	allPipelines bool // including pipelines outside the viewer's teams
 }
 
 func viewerOf(r *route.Request) viewer {

@@ -107,7 +107,7 @@ func (s *Service) teamView(t Team) teamView {
 	}
 }
 
-// teamEdit is what can be said about a team, to create or to change it.
+// teamEdit is the request body that creates or updates a team.
 type teamEdit struct {
 	Name                        route.Opt[string]            `json:"name"`
 	Description                 route.Opt[string]            `json:"description"`
@@ -121,8 +121,8 @@ type teamEdit struct {
 	MembersCanDestroyPackages   route.Opt[bool]              `json:"members_can_destroy_packages"`
 }
 
-// to writes what was sent into a team.
-func (e teamEdit) to(t *Team) {
+// applyTo writes the fields that were sent into t.
+func (e teamEdit) applyTo(t *Team) {
 	e.Name.To(&t.Name)
 	e.Description.To(&t.Description)
 	e.Privacy.To(&t.Privacy)
@@ -135,11 +135,11 @@ func (e teamEdit) to(t *Team) {
 	e.MembersCanDestroyPackages.To(&t.MembersCanDestroyPackages)
 }
 
-// loadTeam finds the team in the path, if the caller may see it.
+// loadTeam returns the team in the path if the caller can see it.
 func (s *Service) loadTeam(r *route.Request) (*Team, error) {
 	var t Team
 	err := s.db.Read(r.Context(), func(q *db.Q) (err error) {
-		t, err = seenTeam(q, r.Org.ID, viewerOf(r), r.PathValue("team"))
+		t, err = visibleTeam(q, r.Org.ID, viewerOf(r), r.PathValue("team"))
 		return err
 	})
 	return &t, err
@@ -173,13 +173,13 @@ func (s *Service) getTeam(r *route.Request, t *Team) (teamView, error) {
 func (s *Service) createTeam(r *route.Request, body teamEdit) (teamView, error) {
 	t := newTeam(r.Org.ID, s.clock())
 	t.CreatedBy = &r.Caller.User
-	body.to(&t)
+	body.applyTo(&t)
 	t, err := s.CreateTeam(r.Context(), t)
 	return s.teamView(t), err
 }
 
 func (s *Service) updateTeam(r *route.Request, t *Team, body teamEdit) (teamView, error) {
-	changed, err := s.ChangeTeam(r.Context(), r.Org.ID, t.ID, body.to)
+	changed, err := s.ChangeTeam(r.Context(), r.Org.ID, t.ID, body.applyTo)
 	return s.teamView(changed), err
 }
 

@@ -9,7 +9,7 @@ import (
 	"stackyard/internal/platform/identity"
 )
 
-// CreateTeam adds a team with a slug made of its name, which no other team of the organization has.
+// CreateTeam adds a team. It makes the slug from the name; the slug must be unique in the organization.
 func (s *Service) CreateTeam(ctx context.Context, t Team) (Team, error) {
 	t.Slug = core.Slugify(t.Name)
 	if err := t.validate(); err != nil {
@@ -17,12 +17,12 @@ func (s *Service) CreateTeam(ctx context.Context, t Team) (Team, error) {
 	}
 	err := s.directory.Change(ctx, func(q *db.Q) error { return insertTeam(q, t) })
 	if db.IsUnique(err) {
-		return t, refuseField("name", fmt.Sprintf("has already been taken: there is a team with the slug %s", t.Slug))
+		return t, fieldError("name", fmt.Sprintf("has already been taken: there is a team with the slug %s", t.Slug))
 	}
 	return t, err
 }
 
-// ChangeTeam makes a team what change makes of it, as long as that is valid.
+// ChangeTeam applies change to a team and saves the result if it is valid.
 func (s *Service) ChangeTeam(ctx context.Context, organizationID, id string, change func(*Team)) (t Team, err error) {
 	err = s.directory.Change(ctx, func(q *db.Q) error {
 		if t, err = lockTeam(q, organizationID, id); err != nil {
@@ -37,13 +37,13 @@ func (s *Service) ChangeTeam(ctx context.Context, organizationID, id string, cha
 	return t, err
 }
 
-// DeleteTeam deletes a team, and with it what its members had through it.
+// DeleteTeam deletes a team and the access that its members had through it.
 func (s *Service) DeleteTeam(ctx context.Context, organizationID, id string) error {
 	return s.directory.Change(ctx, func(q *db.Q) error { return deleteTeam(q, organizationID, id) })
 }
 
-// EnableTeams switches teams on. An organization that has no team gets one of everybody, who may do
-// what they could do before: manage every pipeline there is, and create more.
+// EnableTeams turns teams on. An organization without teams gets one with all members, so that they keep what
+// they could do before: manage all pipelines and create new ones.
 func (s *Service) EnableTeams(ctx context.Context, slug string, by identity.User) error {
 	return s.directory.Change(ctx, func(q *db.Q) error {
 		org, err := lockOrganization(q, slug)
@@ -64,6 +64,6 @@ func (s *Service) EnableTeams(ctx context.Context, slug string, by identity.User
 		if err := insertTeam(q, everyone); err != nil {
 			return err
 		}
-		return addEverybody(q, everyone, identity.ManageBuildAndRead, everyone.CreatedAt)
+		return addEveryone(q, everyone, identity.ManageBuildAndRead, everyone.CreatedAt)
 	})
 }

@@ -29,16 +29,16 @@ func scanTeam(scan db.Scan) (Team, error) {
 	return t, err
 }
 
-// seenTeams is the condition that the viewer sees a team; its parameters are the organization, whether
-// the viewer sees all teams, and the viewer's user id.
-const seenTeams = `
+// visibleTeams is the condition that a viewer can see a team. Its parameters: the organization, whether the
+// viewer sees all teams, and the viewer's user id.
+const visibleTeams = `
 	t.organization_id = $1
 	AND (t.privacy <> 'secret' OR $2 OR EXISTS (SELECT 1 FROM team_members v WHERE v.team_id = t.id AND v.user_id = $3))`
 
-// listTeams returns one page of the teams that a viewer sees, oldest first, and how many there are. A
-// user id that is not empty leaves those that this user is in.
+// listTeams returns one page of the teams that a viewer can see, oldest first, and the total. A userID
+// restricts the list to the teams of that user.
 func listTeams(q *db.Q, organizationID string, v viewer, userID string, limit, offset int) ([]Team, int, error) {
-	where := ` WHERE ` + seenTeams + `
+	where := ` WHERE ` + visibleTeams + `
 		AND ($4 = '' OR EXISTS (SELECT 1 FROM team_members f WHERE f.team_id = t.id AND f.user_id = $4))`
 	list, err := db.All(q, scanTeam, selectTeam+where+`
 		ORDER BY t.created_at, t.id
@@ -50,13 +50,13 @@ func listTeams(q *db.Q, organizationID string, v viewer, userID string, limit, o
 	return list, total, err
 }
 
-// seenTeam returns the team that a viewer calls by its id or slug, or a NotFound error. An id wins over
-// another team's slug that looks like it.
-func seenTeam(q *db.Q, organizationID string, v viewer, name string) (Team, error) {
+// visibleTeam returns the team with this id or slug if the viewer can see it, else a NotFound error. An id
+// takes precedence over another team's slug that looks like it.
+func visibleTeam(q *db.Q, organizationID string, v viewer, name string) (Team, error) {
 	if id, ok := core.ParseID(name); ok {
 		name = id
 	}
-	t, err := db.One(q, scanTeam, selectTeam+` WHERE `+seenTeams+`
+	t, err := db.One(q, scanTeam, selectTeam+` WHERE `+visibleTeams+`
 		AND (t.id = $4 OR t.slug = $4)
 		ORDER BY CASE WHEN t.id = $4 THEN 0 ELSE 1 END
 		LIMIT 1`, organizationID, v.allTeams, v.userID, name)
@@ -68,7 +68,7 @@ func teamBySlug(q *db.Q, organizationID, slug string) (Team, error) {
 	return t, found(err, noTeam)
 }
 
-// lockTeam returns a team, or a NotFound error, and keeps it as it is until the end of the write.
+// lockTeam returns a team, or a NotFound error, and locks it until the end of the transaction.
 func lockTeam(q *db.Q, organizationID, id string) (Team, error) {
 	if err := q.Lock("teams", id); err != nil {
 		return Team{}, err
@@ -93,7 +93,7 @@ func insertTeam(q *db.Q, t Team) error {
 	return err
 }
 
-// updateTeam writes everything about a team but where it belongs, its slug, and how it came to be.
+// updateTeam writes all columns that can change.
 func updateTeam(q *db.Q, t Team) error {
 	_, err := q.Exec(`
 		UPDATE teams SET name = $2, description = $3, privacy = $4, is_default = $5, default_member_role = $6,
@@ -111,8 +111,8 @@ func deleteTeam(q *db.Q, organizationID, id string) error {
 	return err
 }
 
-// addEverybody puts all members of an organization into a team and gives it access to all pipelines.
-func addEverybody(q *db.Q, t Team, level identity.AccessLevel, now time.Time) error {
+// addEveryone adds all members of an organization to a team and gives the team access to all pipelines.
+func addEveryone(q *db.Q, t Team, level identity.AccessLevel, now time.Time) error {
 	_, err := q.Exec(`
 		INSERT INTO team_members (team_id, user_id, role, created_at)
 		SELECT $2, user_id, $3, $4

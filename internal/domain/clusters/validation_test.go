@@ -173,8 +173,8 @@ func TestQueue_IsHostedWhenItOrItsClusterSaysSo(t *testing.T) {
 	}{
 		{Queue{}, ""},
 		{Queue{inHostedCluster: true}, "LINUX_AMD64_2X4"},
-		{Queue{Hosted: onPlatform(MacOS)}, "MACOS_ARM64_M4_6X28"},
-		{Queue{Hosted: onPlatform(MacOS), inHostedCluster: true}, "MACOS_ARM64_M4_6X28"},
+		{Queue{Hosted: defaultHostedAgents(MacOS)}, "MACOS_ARM64_M4_6X28"},
+		{Queue{Hosted: defaultHostedAgents(MacOS), inHostedCluster: true}, "MACOS_ARM64_M4_6X28"},
 	} {
 		got := ""
 		if hosted := c.queue.hosting(); hosted != nil {
@@ -188,7 +188,7 @@ func TestQueue_IsHostedWhenItOrItsClusterSaysSo(t *testing.T) {
 
 func TestQueue_StaysConnectedForFiveToSixMinutesAfterAPoll(t *testing.T) {
 	polled := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	const late = 5 * time.Second // that polls are written down with
+	const late = 5 * time.Second // how late a poll can be recorded
 	for _, c := range []struct {
 		polled time.Time
 		after  time.Duration
@@ -197,8 +197,8 @@ func TestQueue_StaysConnectedForFiveToSixMinutesAfterAPoll(t *testing.T) {
 		{time.Time{}, 0, NeverConnected},
 		{polled, 0, Connected},
 		{polled, 5*time.Minute + late, Connected},
-		{polled, connectionLife, Connected},
-		{polled, connectionLife + time.Microsecond, Disconnected},
+		{polled, connectionTimeout, Connected},
+		{polled, connectionTimeout + time.Microsecond, Disconnected},
 		{polled, 6*time.Minute - late, Disconnected},
 		{polled, 24 * time.Hour, Disconnected},
 		{polled, -time.Second, Connected}, // another replica's clock is ahead
