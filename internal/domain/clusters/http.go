@@ -89,11 +89,11 @@ func (s *Service) view(r *route.Request, c maintained) clusterView {
 	v := clusterView{
 		ID:             c.ID,
 		GraphQLID:      core.GraphQLID("Cluster", c.ID),
-		DefaultQueueID: orNull(c.DefaultQueueID),
+		DefaultQueueID: core.OrNull(c.DefaultQueueID),
 		Name:           c.Name,
 		Description:    c.Description,
-		Emoji:          orNull(c.Emoji),
-		Color:          orNull(c.Color),
+		Emoji:          core.OrNull(c.Emoji),
+		Color:          core.OrNull(c.Color),
 		Maintainers:    clusterMaintainersView{Users: []clusterMaintainerView{}, Teams: []clusterMaintainerView{}},
 		URL:            s.url(r, c.ID),
 		WebURL:         s.webURL(r, c.ID),
@@ -115,13 +115,6 @@ func (s *Service) view(r *route.Request, c maintained) clusterView {
 		v.GitMirror, v.ContainerCache = &c.GitMirror, &c.ContainerCache
 	}
 	return v
-}
-
-func orNull(s string) *string {
-	if s == "" {
-		return nil
-	}
-	return &s
 }
 
 // url returns the API URL of a cluster or of something in it.

@@ -115,7 +115,7 @@ func (s *Service) viewQueue(r *route.Request, q Queue) queueView {
 		Paused:        !q.PausedAt.IsZero(),
 		PausedBy:      q.PausedBy.View(s.public),
 		PausedAt:      core.At(q.PausedAt),
-		PausedNote:    orNull(q.PausedNote),
+		PausedNote:    core.OrNull(q.PausedNote),
 		Connection:    q.connection(s.clock()),
 		PolledAt:      core.At(q.PolledAt),
 		CreatedAt:     core.At(q.CreatedAt),

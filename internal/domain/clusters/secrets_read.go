@@ -65,9 +65,8 @@ func (by Reader) claims(q *db.Q) (map[string][]string, error) {
 		"build_branch":     {by.BuildBranch},
 		"cluster_queue_id": {by.QueueID},
 	}
-	text := func(scan db.Scan) (text string, err error) { return text, scan(&text) }
 	var err error
-	holds["cluster_queue_key"], err = db.All(q, text, `SELECT key FROM queues WHERE cluster_id = $1 AND id = $2`, by.ClusterID, by.QueueID)
+	holds["cluster_queue_key"], err = db.Strings(q, `SELECT key FROM queues WHERE cluster_id = $1 AND id = $2`, by.ClusterID, by.QueueID)
 	if err != nil || by.BuildCreator == nil {
 		return holds, err
 	}

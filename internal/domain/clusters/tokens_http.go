@@ -74,7 +74,7 @@ func (s *Service) viewToken(r *route.Request, t AgentToken) agentTokenView {
 		ID:               t.ID,
 		GraphQLID:        core.GraphQLID("ClusterToken", t.ID),
 		Description:      t.Description,
-		AllowedAddresses: orNull(joinBlocks(t.AllowedAddresses)),
+		AllowedAddresses: core.OrNull(joinBlocks(t.AllowedAddresses)),
 		ExpiresAt:        core.At(t.ExpiresAt),
 		URL:              s.url(r, t.ClusterID, "tokens", t.ID),
 		ClusterURL:       s.url(r, t.ClusterID),

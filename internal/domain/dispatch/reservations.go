@@ -26,7 +26,7 @@ func Reserve(q *db.Q, orgID, clusterID, stackID string, jobIDs []string, now, un
 		return nil, err
 	}
 	in, arg := q.In("r.job_id", 6, jobIDs)
-	return db.All(q, scanText, `
+	return db.Strings(q, `
 		UPDATE runnable AS r SET reserved_by = $3,
 			reserved_until = CASE WHEN r.reserved_by = $3 AND r.reserved_until > $5 THEN r.reserved_until ELSE $5 END
 		FROM queues qu JOIN clusters c ON c.id = qu.cluster_id
@@ -43,19 +43,17 @@ func Lock(q *db.Q, jobIDs ...string) error {
 	return q.LockAll("runnable", "job_id", jobIDs)
 }
 
-func scanText(scan db.Scan) (text string, err error) { return text, scan(&text) }
-
 // ReservedBy returns the end of a stack's reservations of some jobs, by job; zero where it has been
 // released.
 func ReservedBy(q *db.Q, orgID, stackID string, jobIDs []string) (map[string]time.Time, error) {
 	in, arg := q.In("job_id", 3, jobIDs)
 	until := make(map[string]time.Time, len(jobIDs))
-	_, err := db.All(q, func(scan db.Scan) (none struct{}, err error) {
+	err := db.Each(q, func(scan db.Scan) (err error) {
 		var id string
 		var at time.Time
 		err = scan(&id, db.ToTime(&at))
 		until[id] = at
-		return none, err
+		return err
 	}, `SELECT job_id, reserved_until FROM runnable WHERE organization_id = $1 AND reserved_by = $2 AND `+in, orgID, stackID, arg)
 	return until, err
 }
@@ -98,12 +96,12 @@ func ReservedJobs(q *db.Q, stackID string, now time.Time, limit int) ([]Reserved
 func CountReserved(q *db.Q, stackIDs []string, now time.Time) (map[string]int, error) {
 	in, arg := q.In("reserved_by", 2, stackIDs)
 	counts := make(map[string]int, len(stackIDs))
-	_, err := db.All(q, func(scan db.Scan) (none struct{}, err error) {
+	err := db.Each(q, func(scan db.Scan) (err error) {
 		var id string
 		var n int
 		err = scan(&id, &n)
 		counts[id] = n
-		return none, err
+		return err
 	}, `
 		SELECT reserved_by, COUNT(*) FROM runnable
 		WHERE reserved_until IS NOT NULL AND reserved_until > $1 AND `+in+`
@@ -115,7 +113,7 @@ func CountReserved(q *db.Q, stackIDs []string, now time.Time) (map[string]int, e
 // until the end of the write.
 func Unreserved(q *db.Q, jobIDs []string) ([]string, error) {
 	in, arg := q.In("job_id", 1, jobIDs)
-	return db.All(q, scanText, `SELECT job_id FROM runnable WHERE reserved_until IS NULL AND `+in+` ORDER BY job_id `+q.ForUpdate(), arg)
+	return db.Strings(q, `SELECT job_id FROM runnable WHERE reserved_until IS NULL AND `+in+` ORDER BY job_id `+q.ForUpdate(), arg)
 }
 
 // Release ends the reservations of a stack that have run out, or all of them when it goes away, and
@@ -125,7 +123,7 @@ func Release(q *db.Q, stackID string, now time.Time, all bool) (next time.Time, 
 	if all {
 		before = int64(1<<63 - 1)
 	}
-	over, err := db.All(q, scanText, `
+	over, err := db.Strings(q, `
 		SELECT job_id FROM runnable
 		WHERE reserved_by = $1 AND reserved_until IS NOT NULL AND reserved_until <= $2
 		ORDER BY job_id`+q.ForUpdate(), stackID, before)
@@ -153,7 +151,7 @@ func release(q *db.Q, stackID string, jobIDs []string) (queues []string, err err
 		return nil, nil
 	}
 	in, arg := q.In("job_id", 2, jobIDs)
-	return db.All(q, scanText, `
+	return db.Strings(q, `
 		UPDATE runnable SET reserved_until = NULL
 		WHERE reserved_by = $1 AND `+in+`
 		RETURNING queue_id`, stackID, arg)

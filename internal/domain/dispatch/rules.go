@@ -79,26 +79,14 @@ func intern(q *db.Q, orgID string, now time.Time, sets []RuleSet) error {
 		ids[i] = set.ID
 	}
 	in, arg := q.In("id", 3, ids)
-	fresh, err := db.All(q, func(scan db.Scan) (id string, err error) { return id, scan(&id) },
-		`SELECT id FROM rule_sets WHERE organization_id = $1 AND used_at > $2 AND `+in, orgID, db.Micros(now.Add(-setNoted)), arg)
+	fresh, err := db.Strings(q, `SELECT id FROM rule_sets WHERE organization_id = $1 AND used_at > $2 AND `+in, orgID, db.Micros(now.Add(-setNoted)), arg)
 	if err != nil {
 		return err
 	}
-	var s db.Statement
-	org, at := s.Arg(orgID), s.Arg(db.Micros(now))
-	var rows []string
-	for _, set := range sets {
-		if !slices.Contains(fresh, set.ID) {
-			rows = append(rows, "("+org+", "+s.Arg(set.ID)+", "+s.Arg(db.JSON(set.Rules))+", "+at+")")
-		}
-	}
-	if len(rows) == 0 {
-		return nil
-	}
-	_, err = q.Exec(`
-		INSERT INTO rule_sets (organization_id, id, rules, used_at) VALUES `+strings.Join(rows, ", ")+`
-		ON CONFLICT (organization_id, id) DO UPDATE SET used_at = excluded.used_at`, s.Args()...)
-	return err
+	stale := slices.DeleteFunc(slices.Clone(sets), func(s RuleSet) bool { return slices.Contains(fresh, s.ID) })
+	return db.InsertMany(q, `INSERT INTO rule_sets (organization_id, id, rules, used_at)`, stale,
+		func(s RuleSet) []any { return []any{orgID, s.ID, db.JSON(s.Rules), db.Micros(now)} },
+		`ON CONFLICT (organization_id, id) DO UPDATE SET used_at = excluded.used_at`)
 }
 
 // RemoveUnused removes rule sets that no job uses and reports whether there may be more. It checks the least

@@ -10,7 +10,7 @@ func Put(q *db.Q, jobIDs ...string) error {
 		return nil
 	}
 	in, arg := q.In("j.id", 1, jobIDs)
-	queues, err := db.All(q, func(scan db.Scan) (id string, err error) { return id, scan(db.ToText(&id)) }, `
+	queues, err := db.Strings(q, `
 		INSERT INTO runnable (job_id, organization_id, build_id, pipeline_id, queue_id, rule_set, priority, scheduled_at, retry_from, step_key)
 		SELECT j.id, j.organization_id, j.build_id, b.pipeline_id, j.queue_id, COALESCE(j.rule_set, ''), j.priority, j.scheduled_at, r.agent_id, s.key
 		FROM jobs j

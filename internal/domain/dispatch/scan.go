@@ -37,11 +37,11 @@ func (r row) before(other row) bool {
 func presentRuleSets(q *db.Q, queueIDs ...string) (map[string][]string, error) {
 	in, arg := q.In("q.id", 1, queueIDs)
 	sets := make(map[string][]string, len(queueIDs))
-	_, err := db.All(q, func(scan db.Scan) (none struct{}, err error) {
+	err := db.Each(q, func(scan db.Scan) (err error) {
 		var queueID, set string
 		err = scan(&queueID, &set)
 		sets[queueID] = append(sets[queueID], set)
-		return none, err
+		return err
 	}, presentRuleSetsSQL(in), arg)
 	return sets, err
 }

@@ -32,7 +32,7 @@ func (s *share) less(other *share) bool { return s.running*other.weight < other.
 func byPipeline(q *db.Q, queueID string, lanes []lane) ([]lane, error) {
 	var own []lane
 	for _, l := range lanes {
-		pipelines, err := db.All(q, func(scan db.Scan) (id string, err error) { return id, scan(&id) }, pipelinesSQL, queueID, l.set)
+		pipelines, err := db.Strings(q, pipelinesSQL, queueID, l.set)
 		if err != nil {
 			return nil, err
 		}
@@ -73,23 +73,23 @@ func sharesOf(q *db.Q, queueID string, fair identity.FairShare, lanes []lane) (s
 		}
 	}
 	in, arg := q.In("id", 1, ids)
-	_, err := db.All(q, func(scan db.Scan) (none struct{}, err error) {
+	err := db.Each(q, func(scan db.Scan) (err error) {
 		var id, slug string
 		if err = scan(&id, &slug); err == nil {
 			s[id].weight = fair.Weight(slug)
 		}
-		return none, err
+		return err
 	}, `SELECT id, slug FROM pipelines WHERE `+in, arg)
 	if err != nil {
 		return nil, err
 	}
-	_, err = db.All(q, func(scan db.Scan) (none struct{}, err error) {
+	err = db.Each(q, func(scan db.Scan) (err error) {
 		var id string
 		var running int
 		if err = scan(&id, &running); err == nil && s[id] != nil {
 			s[id].running = running
 		}
-		return none, err
+		return err
 	}, `
 		SELECT b.pipeline_id, COUNT(*) FROM jobs j JOIN builds b ON b.id = j.build_id
 		WHERE j.queue_id = $1 AND j.agent_id IS NOT NULL AND j.state IN ('assigned', 'accepted', 'running', 'canceling', 'timing_out')

@@ -71,7 +71,7 @@ func hint(q *db.Q, uuid, slug string) (string, error) {
 }
 
 func organizationID(q *db.Q, condition, arg string) (string, error) {
-	ids, err := db.All(q, scanID, `SELECT id FROM organizations WHERE `+condition, arg)
+	ids, err := db.Strings(q, `SELECT id FROM organizations WHERE `+condition, arg)
 	if len(ids) == 0 {
 		return "", err
 	}

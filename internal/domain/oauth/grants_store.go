@@ -54,12 +54,10 @@ func scanAuthorized(scan db.Scan) (AuthorizedApplication, error) {
 
 // grantsTo returns the ids of a user's grants to an application in an organization.
 func grantsTo(q *db.Q, userID, applicationID, organizationID string) ([]string, error) {
-	return db.All(q, scanID, `
+	return db.Strings(q, `
 		SELECT id FROM oauth_grants WHERE user_id = $1 AND application_id = $2 AND organization_id = $3`,
 		userID, applicationID, organizationID)
 }
-
-func scanID(scan db.Scan) (id string, err error) { return id, scan(&id) }
 
 // removeGrants deletes grants with their tokens. Rows that lead to a grant are deleted first, because redeeming
 // locks them before the grant.

@@ -37,7 +37,7 @@ func (s *Service) removeOld(q *db.Q) (more bool, err error) {
 		{"oauth_refresh_tokens", "expires_at < $1", now},
 		{"access_tokens", "expires_at < $1 AND grant_id IS NOT NULL", now},
 	} {
-		ids, err := db.All(q, scanID, `
+		ids, err := db.Strings(q, `
 			SELECT id FROM `+old.table+`
 			WHERE `+old.condition+`
 			ORDER BY expires_at
@@ -46,7 +46,7 @@ func (s *Service) removeOld(q *db.Q) (more bool, err error) {
 			return false, err
 		}
 		in, arg := q.In("id", 1, ids)
-		of, err := db.All(q, scanID, `DELETE FROM `+old.table+` WHERE `+in+` RETURNING COALESCE(grant_id, '')`, arg)
+		of, err := db.Strings(q, `DELETE FROM `+old.table+` WHERE `+in+` RETURNING COALESCE(grant_id, '')`, arg)
 		if err != nil {
 			return false, err
 		}

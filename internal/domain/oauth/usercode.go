@@ -1,9 +1,7 @@
 package oauth
 
 import (
-	"crypto/hmac"
 	"crypto/rand"
-	"crypto/sha256"
 	"encoding/hex"
 	"math/big"
 	"strings"
@@ -53,12 +51,8 @@ func ParseUserCode(entered string) (code string, ok bool) {
 
 // userCodes hashes user codes. A plain hash of a short code could be reversed by trying all codes, so the hash
 // uses a key that is not in the database.
-type userCodes struct{ key []byte }
+type userCodes struct{ signer seal.Signer }
 
-func newUserCodes(key seal.Key) userCodes { return userCodes{key.Derive("oauth user codes")} }
+func newUserCodes(key seal.Key) userCodes { return userCodes{key.Signer("oauth user codes")} }
 
-func (u userCodes) hash(code string) string {
-	h := hmac.New(sha256.New, u.key)
-	h.Write([]byte(code))
-	return hex.EncodeToString(h.Sum(nil))
-}
+func (u userCodes) hash(code string) string { return hex.EncodeToString(u.signer.Sign([]byte(code))) }

@@ -64,6 +64,6 @@ func (s *Service) sourceWebhooksView(r *route.Request, p *Pipeline) sourceWebhoo
 		URL:        s.public.Org(r.Org.Slug, "pipelines", p.Slug, "source-webhooks"),
 		Enabled:    p.SourceWebhooks.Enabled(),
 		DisabledAt: core.At(p.SourceWebhooks.DisabledAt),
-		DisabledBy: orNull(p.SourceWebhooks.DisabledBy),
+		DisabledBy: core.OrNull(p.SourceWebhooks.DisabledBy),
 	}
 }

@@ -129,7 +129,7 @@ func VisibleIDs(q *db.Q, v Viewer, visited bool) (ids []string, all bool, err er
 	if !visited {
 		v.accessible(&s)
 	}
-	ids, err = db.All(q, func(scan db.Scan) (id string, err error) { return id, scan(&id) }, `
+	ids, err = db.Strings(q, `
 		SELECT p.id FROM pipelines p
 		`+s.Clause(), s.Args()...)
 	return ids, false, err
@@ -267,9 +267,7 @@ func taken(q *db.Q, p *Pipeline) (name, slug bool, err error) {
 
 // slugsLike returns the slugs of an organization's pipelines that begin with a prefix.
 func slugsLike(q *db.Q, organizationID, prefix string) (map[string]bool, error) {
-	slugs, err := db.All(q, func(scan db.Scan) (slug string, err error) {
-		return slug, scan(&slug)
-	}, `SELECT slug FROM pipelines WHERE organization_id = $1 AND slug LIKE $2 ESCAPE '\'`, organizationID, db.Like(prefix)+"%")
+	slugs, err := db.Strings(q, `SELECT slug FROM pipelines WHERE organization_id = $1 AND slug LIKE $2 ESCAPE '\'`, organizationID, db.Like(prefix)+"%")
 	set := make(map[string]bool, len(slugs))
 	for _, slug := range slugs {
 		set[slug] = true

@@ -67,14 +67,14 @@ func (s *Service) view(r *route.Request, p *Pipeline) pipelineView {
 		Description:          p.Description,
 		Slug:                 p.Slug,
 		Repository:           p.Repository,
-		ClusterID:            orNull(p.ClusterID),
-		TemplateUUID:         orNull(p.TemplateID),
-		BranchConfiguration:  orNull(p.BranchConfiguration),
+		ClusterID:            core.OrNull(p.ClusterID),
+		TemplateUUID:         core.OrNull(p.TemplateID),
+		BranchConfiguration:  core.OrNull(p.BranchConfiguration),
 		DefaultBranch:        p.DefaultBranch,
 		SkipQueued:           p.SkipQueued.On,
-		SkipQueuedFilter:     orNull(p.SkipQueued.Filter),
+		SkipQueuedFilter:     core.OrNull(p.SkipQueued.Filter),
 		CancelRunning:        p.CancelRunning.On,
-		CancelRunningFilter:  orNull(p.CancelRunning.Filter),
+		CancelRunningFilter:  core.OrNull(p.CancelRunning.Filter),
 		AllowRebuilds:        p.AllowRebuilds,
 		Provider:             sourceProviderView{ID: p.Provider, Settings: p.ProviderSettings.On(p.Provider, p.Repository)},
 		BuildsURL:            s.public.Org(org.Slug, "pipelines", p.Slug, "builds"),
@@ -89,8 +89,8 @@ func (s *Service) view(r *route.Request, p *Pipeline) pipelineView {
 		RunningJobsCount:     p.Counts.RunningJobs,
 		WaitingJobsCount:     p.Counts.WaitingJobs,
 		Visibility:           p.Visibility,
-		Emoji:                orNull(p.Emoji),
-		Color:                orNull(p.Color),
+		Emoji:                core.OrNull(p.Emoji),
+		Color:                core.OrNull(p.Color),
 		DefaultTimeout:       p.DefaultTimeout,
 		MaximumTimeout:       p.MaximumTimeout,
 		Steps:                p.Steps,
@@ -103,7 +103,7 @@ func (s *Service) view(r *route.Request, p *Pipeline) pipelineView {
 	if len(p.Tags) > 0 {
 		v.Tags = &p.Tags
 	}
-	if mirror := orNull(p.CloneMirrorURL); mirror != nil || org.Features.CloneMirrors {
+	if mirror := core.OrNull(p.CloneMirrorURL); mirror != nil || org.Features.CloneMirrors {
 		v.CloneMirrorURL = &mirror
 	}
 	if p.Permits(r, identity.ManagePipeline) && r.Caller.HasScope(identity.WritePipelines) {
@@ -115,12 +115,4 @@ func (s *Service) view(r *route.Request, p *Pipeline) pipelineView {
 // webhookURL is where the source host sends a pipeline's events. Whoever knows it can send some.
 func (s *Service) webhookURL(p *Pipeline) string {
 	return s.public.To("hooks", p.Provider, p.webhookKey)
-}
-
-// orNull returns nil for an empty text.
-func orNull(s string) *string {
-	if s == "" {
-		return nil
-	}
-	return &s
 }

@@ -102,18 +102,18 @@ func (s *Service) view(r *route.Request, set Settings, err error) (pipelineSetti
 	return pipelineSettingsView{
 		URL:                s.public.Org(r.Org.Slug, "pipeline-settings"),
 		DefaultBranch:      set.DefaultBranch,
-		DefaultClusterID:   orNull(set.DefaultClusterID),
-		DefaultTimeout:     orNull(set.DefaultTimeout),
-		MaximumTimeout:     orNull(set.MaximumTimeout),
-		ScheduledJobExpiry: orNull(set.ScheduledJobExpiry),
+		DefaultClusterID:   core.OrNull(set.DefaultClusterID),
+		DefaultTimeout:     core.OrNull(set.DefaultTimeout),
+		MaximumTimeout:     core.OrNull(set.MaximumTimeout),
+		ScheduledJobExpiry: core.OrNull(set.ScheduledJobExpiry),
 		TerminalAccess:     set.TerminalAccess.view(),
 		PublicPipelines:    set.PublicPipelines.view(),
 		QueueMetrics:       oneWaySettingSwitchView{settingSwitchView: set.QueueMetrics.view()},
 		BuildExports: buildExportsView{
 			Available:           available,
 			Enabled:             available && set.BuildExport != Destination{},
-			Location:            orNull(set.BuildExport.Location),
-			StrategyID:          orNull(set.BuildExport.Strategy),
+			Location:            core.OrNull(set.BuildExport.Location),
+			StrategyID:          core.OrNull(set.BuildExport.Strategy),
 			SupportedStrategies: blob.Strategies,
 		},
 	}, nil
@@ -125,14 +125,6 @@ func (s Switch) view() settingSwitchView {
 		v.EnabledBy = &enablerView{ID: s.EnabledBy.ID, Name: s.EnabledBy.Name}
 	}
 	return v
-}
-
-// orNull returns nil, which is null, for the zero value.
-func orNull[T comparable](v T) *T {
-	if v == *new(T) {
-		return nil
-	}
-	return &v
 }
 
 func (s *Service) get(r *route.Request) (pipelineSettingsView, error) {

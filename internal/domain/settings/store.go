@@ -74,18 +74,10 @@ func save(q *db.Q, orgID string, s Settings) error {
 			build_export_strategy             = excluded.build_export_strategy,
 			build_export_location             = excluded.build_export_location`,
 		orgID, db.Text(branch), db.Text(s.DefaultClusterID),
-		number(s.DefaultTimeout), number(s.MaximumTimeout), number(s.ScheduledJobExpiry),
+		db.OrNull(s.DefaultTimeout), db.OrNull(s.MaximumTimeout), db.OrNull(s.ScheduledJobExpiry),
 		db.Micros(s.TerminalAccess.EnabledAt), db.Text(s.TerminalAccess.EnabledBy.ID),
 		db.Micros(s.PublicPipelines.EnabledAt), db.Text(s.PublicPipelines.EnabledBy.ID),
 		db.Micros(s.QueueMetrics.EnabledAt), db.Text(s.QueueMetrics.EnabledBy.ID),
 		db.Text(s.BuildExport.Strategy), db.Text(s.BuildExport.Location))
 	return err
-}
-
-// number returns n as a column holds it where 0 is NULL.
-func number(n int) any {
-	if n == 0 {
-		return nil
-	}
-	return n
 }

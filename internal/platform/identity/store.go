@@ -138,27 +138,20 @@ func (c *Caller) join(q *db.Q, memberships []Membership) error {
 	for _, m := range memberships {
 		c.memberships[m.OrganizationID] = &m
 	}
-	rows, err := q.Query(`
+	return db.Each(q, func(scan db.Scan) error {
+		var org string
+		var tm TeamMembership
+		err := scan(&org, &tm.TeamID, &tm.Slug, &tm.Role, &tm.CanCreatePipelines, &tm.CanCreateSuites)
+		if m := c.memberships[org]; m != nil {
+			m.Teams = append(m.Teams, tm)
+		}
+		return err
+	}, `
 		SELECT t.organization_id, t.id, t.slug, tm.role, t.members_can_create_pipelines, t.members_can_create_suites
 		FROM team_members tm
 		JOIN teams t ON t.id = tm.team_id
 		WHERE tm.user_id = $1
 		ORDER BY t.slug`, c.User.ID)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var org string
-		var tm TeamMembership
-		if err := rows.Scan(&org, &tm.TeamID, &tm.Slug, &tm.Role, &tm.CanCreatePipelines, &tm.CanCreateSuites); err != nil {
-			return err
-		}
-		if m := c.memberships[org]; m != nil {
-			m.Teams = append(m.Teams, tm)
-		}
-	}
-	return rows.Err()
 }
 
 func scanMembership(scan db.Scan) (Membership, error) {

@@ -2,9 +2,7 @@ package tasks
 
 import (
 	"errors"
-	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"stackyard/internal/platform/core"
@@ -23,46 +21,22 @@ var (
 	asAsked = &collision{moves: `TRUE`, again: `TRUE`, keeps: `NULL`}
 )
 
-// insertSizes are the numbers of rows that one statement inserts: few, because each is a text that
-// connections keep prepared.
-var insertSizes = []int{64, 8, 1}
-
+// insert adds tasks. One that is leased keeps its times, and is marked to run again.
 func insert(q *db.Q, when *collision, tasks []Task) error {
-	for _, size := range insertSizes {
-		for len(tasks) >= size {
-			args := make([]any, 0, 4*size)
-			for _, t := range tasks[:size] {
-				args = append(args, t.Kind, t.Key, db.JSON(t.Payload), db.Micros(t.RunAt))
-			}
-			if _, err := q.Exec(insertText(when, size), args...); err != nil {
-				return err
-			}
-			tasks = tasks[size:]
-		}
-	}
-	return nil
-}
-
-// insertText adds tasks. One that is leased keeps its times, and is noted to be run again.
-func insertText(when *collision, size int) string {
-	rows := make([]string, size)
-	for i := range rows {
-		n := 4 * i
-		rows[i] = fmt.Sprintf(`($%d, $%d, $%d, $%d, $%d, 0)`, n+1, n+2, n+3, n+4, n+4)
-	}
 	moves := `CASE WHEN t.lease IS NULL AND ` + when.moves
-	return `
-		INSERT INTO tasks AS t (kind, key, payload, due_at, run_at, attempts)
-		VALUES ` + strings.Join(rows, ", ") + `
+	return db.InsertMany(q, `INSERT INTO tasks AS t (kind, key, payload, due_at, run_at, attempts)`, tasks,
+		func(t Task) []any {
+			return []any{t.Kind, t.Key, db.JSON(t.Payload), db.Micros(t.RunAt), db.Micros(t.RunAt), 0}
+		}, `
 		ON CONFLICT (kind, key) DO UPDATE SET
 			payload = excluded.payload,
-			due_at = ` + moves + ` THEN excluded.due_at ELSE t.due_at END,
-			run_at = ` + moves + ` THEN excluded.run_at ELSE t.run_at END,
-			attempts = ` + moves + ` THEN 0 ELSE t.attempts END,
+			due_at = `+moves+` THEN excluded.due_at ELSE t.due_at END,
+			run_at = `+moves+` THEN excluded.run_at ELSE t.run_at END,
+			attempts = `+moves+` THEN 0 ELSE t.attempts END,
 			again_at = CASE
-				WHEN t.lease IS NULL THEN ` + when.keeps + `
-				WHEN t.again_at IS NULL OR ` + when.again + ` THEN excluded.run_at
-				ELSE t.again_at END`
+				WHEN t.lease IS NULL THEN `+when.keeps+`
+				WHEN t.again_at IS NULL OR `+when.again+` THEN excluded.run_at
+				ELSE t.again_at END`)
 }
 
 // lease is the right to run a task until a time.
@@ -83,21 +57,25 @@ func nextRuns(q *db.Q, kinds []*kind) (map[string]time.Time, error) {
 	if len(kinds) == 0 {
 		return nil, nil
 	}
-	values, args := make([]string, len(kinds)), make([]any, len(kinds))
+	names := make([][]any, len(kinds))
 	for i, k := range kinds {
-		values[i], args[i] = fmt.Sprintf(`(CAST($%d AS text))`, i+1), k.name
+		names[i] = []any{k.name}
+	}
+	values, args, err := q.Values(1, []string{"text"}, names)
+	if err != nil {
+		return nil, err
 	}
 	runs := make(map[string]time.Time, len(kinds))
-	_, err := db.All(q, func(scan db.Scan) (none struct{}, err error) {
+	err = db.Each(q, func(scan db.Scan) (err error) {
 		var kind string
 		var next time.Time
 		err = scan(&kind, db.ToTime(&next))
 		if !next.IsZero() {
 			runs[kind] = next
 		}
-		return none, err
+		return err
 	}, `
-		WITH kinds (name) AS (VALUES `+strings.Join(values, ", ")+`)
+		WITH kinds (name) AS (`+values+`)
 		SELECT k.name, (SELECT min(t.run_at) FROM tasks t WHERE t.kind = k.name) FROM kinds k`, args...)
 	return runs, err
 }

@@ -1,5 +1,7 @@
 package definition
 
+import "stackyard/internal/platform/core"
+
 // A VisualResponse is a step in the form the REST API answers with. The parts that the step's type
 // has are set, and their fields are always there, null when they have no value.
 type VisualResponse struct {
@@ -59,8 +61,8 @@ func appendVisual(list []VisualResponse, steps []Step) []VisualResponse {
 }
 
 func (s Step) visual() VisualResponse {
-	label := orNull(s.Label)
-	jobs := &VisualJobs{BranchConfiguration: orNull(string(s.Branches))}
+	label := core.OrNull(s.Label)
+	jobs := &VisualJobs{BranchConfiguration: core.OrNull(string(s.Branches))}
 	switch s.Kind {
 	case KindWait:
 		return VisualResponse{Type: "waiter"}
@@ -81,7 +83,7 @@ func (c *Command) visual(name *string) *VisualScript {
 	script := &VisualScript{
 		Name:             name,
 		Command:          c.Script,
-		ArtifactPaths:    orNull(c.ArtifactPaths),
+		ArtifactPaths:    core.OrNull(c.ArtifactPaths),
 		Env:              c.Env.Map(),
 		TimeoutInMinutes: c.TimeoutInMinutes,
 		AgentQueryRules:  append([]string{}, c.Agents...),
@@ -95,18 +97,10 @@ func (c *Command) visual(name *string) *VisualScript {
 
 func (t *Trigger) visual() *VisualTrigger {
 	build := VisualBuild{
-		Message: orNull(t.Build.Message),
-		Branch:  orNull(t.Build.Branch),
-		Commit:  orNull(t.Build.Commit),
+		Message: core.OrNull(t.Build.Message),
+		Branch:  core.OrNull(t.Build.Branch),
+		Commit:  core.OrNull(t.Build.Commit),
 		Env:     t.Build.Env.Map(),
 	}
 	return &VisualTrigger{Pipeline: t.Pipeline, Build: build, Async: t.Async}
-}
-
-// orNull returns nil for an empty text.
-func orNull(s string) *string {
-	if s == "" {
-		return nil
-	}
-	return &s
 }
