@@ -5,15 +5,16 @@ import (
 	"stackyard/internal/platform/db"
 	"stackyard/internal/platform/identity"
 	"stackyard/internal/rules/definition"
+	"stackyard/internal/rules/condition"
 )
 
 // conditionFailed is why a step does not run whose condition is not met.
 const conditionFailed = "conditional_failed"
 
 // context returns what the conditions of a build's steps can ask about.
-func (b *Build) context(org *identity.Organization, p *pipelines.Pipeline, creatorTeams []string, env lookUp) *definition.Context {
-	c := &definition.Context{
-		Build: definition.BuildContext{
+func (b *Build) context(org *identity.Organization, p *pipelines.Pipeline, creatorTeams []string, env lookUp) *condition.Context {
+	c := &condition.Context{
+		Build: condition.Build{
 			ID:      b.ID,
 			Number:  int64(b.Number),
 			Branch:  b.Branch,
@@ -23,18 +24,18 @@ func (b *Build) context(org *identity.Organization, p *pipelines.Pipeline, creat
 			Source:  string(b.Source),
 			State:   string(b.State),
 		},
-		Pipeline:     definition.PipelineContext{ID: p.ID, Slug: p.Slug, DefaultBranch: p.DefaultBranch, Repository: p.Repository},
-		Organization: definition.OrganizationContext{ID: org.ID, Slug: org.Slug},
+		Pipeline:     condition.Pipeline{ID: p.ID, Slug: p.Slug, DefaultBranch: p.DefaultBranch, Repository: p.Repository},
+		Organization: condition.Organization{ID: org.ID, Slug: org.Slug},
 		Env:          env,
 	}
 	if a := b.Author; a != nil {
-		c.Build.Author = &definition.Person{Name: a.Name, Email: a.Email}
+		c.Build.Author = &condition.Person{Name: a.Name, Email: a.Email}
 	}
 	if u := b.Creator; u != nil {
-		c.Build.Creator = &definition.Person{ID: u.ID, Name: u.Name, Email: u.Email, Teams: creatorTeams}
+		c.Build.Creator = &condition.Person{ID: u.ID, Name: u.Name, Email: u.Email, Teams: creatorTeams}
 	}
 	if pr := b.PullRequest; pr != nil {
-		c.Build.PullRequest = &definition.PullRequest{ID: pr.ID, BaseBranch: pr.Base, Labels: append([]string{}, pr.Labels...), Repository: pr.Repository}
+		c.Build.PullRequest = &condition.PullRequest{ID: pr.ID, BaseBranch: pr.Base, Labels: append([]string{}, pr.Labels...), Repository: pr.Repository}
 	}
 	return c
 }
@@ -58,11 +59,11 @@ func (p *planner) holds(s definition.Step) bool {
 	}
 	met, known := p.conditions[s.If]
 	if !known {
-		condition, err := definition.ParseCondition(s.If)
+		parsed, err := condition.Parse(s.If)
 		if err != nil {
 			panic(err) // it was checked when the definition was read
 		}
-		met = condition.Eval(p.context)
+		met = parsed.Eval(p.context)
 		p.conditions[s.If] = met
 	}
 	return met

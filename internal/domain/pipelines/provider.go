@@ -6,7 +6,7 @@ import (
 
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/sourcehost"
-	"stackyard/internal/rules/definition"
+	"stackyard/internal/rules/condition"
 )
 
 // ProviderSettings are the properties that were set of how a source host and a pipeline work together.
@@ -107,7 +107,7 @@ func (prop property) refuse(value any) string {
 	case prop.oneOf != nil && !slices.Contains(prop.oneOf, text):
 		return "must be one of " + strings.Join(prop.oneOf, ", ")
 	case prop.condition && strings.TrimSpace(text) != "":
-		if _, err := definition.ParseCondition(text); err != nil {
+		if _, err := condition.Parse(text); err != nil {
 			return "is not a condition: " + err.Error()
 		}
 	}

@@ -2,7 +2,6 @@ package definition
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -38,39 +37,6 @@ func BenchmarkParse(b *testing.B) {
 	}
 	b.ReportMetric(whole.Seconds()/bare.Seconds(), "time/bare-yaml")
 	b.ReportMetric(float64(whole.Microseconds())/float64(b.N), "µs/parse")
-}
-
-// BenchmarkCondition evaluates a condition of three comparisons, and prints how many times longer
-// that takes than the regular expression in it alone.
-func BenchmarkCondition(b *testing.B) {
-	c, err := ParseCondition(`build.source == "webhook" && build.pull_request.draft && build.branch =~ /^feature\/[a-z]+$/`)
-	if err != nil {
-		b.Fatal(err)
-	}
-	context := pullRequest()
-	pattern := regexp.MustCompile(`^feature\/[a-z]+$`)
-	b.ReportAllocs()
-
-	const times = 1000 // to measure more than the clock
-	var bare, whole time.Duration
-	for b.Loop() {
-		start := time.Now()
-		for range times {
-			if !pattern.MatchString(context.Build.Branch) {
-				b.Fatal("no match")
-			}
-		}
-		middle := time.Now()
-		for range times {
-			if !c.Eval(context) {
-				b.Fatal("does not hold")
-			}
-		}
-		bare += middle.Sub(start)
-		whole += time.Since(middle)
-	}
-	b.ReportMetric(whole.Seconds()/bare.Seconds(), "time/bare-regexp")
-	b.ReportMetric(float64(whole.Nanoseconds())/float64(b.N*times), "ns/eval")
 }
 
 // BenchmarkExpand makes jobs of a matrix of two dimensions, and prints the time for each of them.

@@ -10,7 +10,7 @@
 //
 // Definitions contain three small languages. Variables such as $BRANCH are interpolated before anything else is
 // parsed (interpolate.go). Conditions are checked when a definition is parsed and evaluated when a build is
-// created ([ParseCondition]). Matrix placeholders are filled in when [Step.Expand] turns a step into jobs.
+// created ([condition.Parse]). Matrix placeholders are filled in when [Step.Expand] turns a step into jobs.
 //
 // All functions are pure. Keys in depends_on may belong to steps that are uploaded later; dependency cycles are
 // refused.
@@ -57,7 +57,7 @@ type Step struct {
 	// Key is unique in the pipeline, or empty.
 	Key   string
 	Label string
-	// If is a condition that [ParseCondition] takes, or empty; at most one of If and Branches is set.
+	// If is a condition that [condition.Parse] takes, or empty; at most one of If and Branches is set.
 	If       string
 	Branches core.BranchFilter
 	// DependsOn is nil when the attribute is missing. Empty means that the step depends on nothing, not even on

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"stackyard/internal/rules/message"
 )
 
 // dependencies reads depends_on: a key, or a list of keys and of mappings with step and
@@ -73,7 +75,7 @@ type edge struct {
 
 // add adds a step that depends on others, whose keys stand at some places.
 func (g *graph) add(s *Step, places []*yaml.Node) {
-	node := graphNode{name: quote(s.Key)}
+	node := graphNode{name: message.Quote(s.Key)}
 	if s.Key == "" {
 		node.name = fmt.Sprintf("the step on line %d", s.Line)
 	}

@@ -4,6 +4,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"stackyard/internal/rules/message"
 )
 
 // env reads environment variables: a mapping of names to scalars, which become the text they were
@@ -16,9 +18,9 @@ func (v value) env() Env {
 	var env Env
 	for _, e := range m.entries {
 		if why := badVariable(e.name); why != "" {
-			v.r.problem(e.key, "%s has a variable %s: %s", v.name, quote(e.name), why)
+			v.r.problem(e.key, "%s has a variable %s: %s", v.name, message.Quote(e.name), why)
 		}
-		env = append(env, Variable{e.name, v.r.value(e.value, m.qualified(quote(e.name))).text()})
+		env = append(env, Variable{e.name, v.r.value(e.value, m.qualified(message.Quote(e.name))).text()})
 	}
 	return env
 }
@@ -58,10 +60,10 @@ func (v value) agents() []string {
 func (v value) agentMap() []string {
 	var rules []string
 	for _, e := range v.mapping("").entries {
-		item := v.r.value(e.value, v.name+"."+quote(e.name))
+		item := v.r.value(e.value, v.name+"."+message.Quote(e.name))
 		text := item.text()
 		if e.name == "" || strings.Contains(e.name, "=") {
-			v.r.problem(e.key, `a key of %s cannot be empty or contain "=", found %s`, v.name, quote(e.name))
+			v.r.problem(e.key, `a key of %s cannot be empty or contain "=", found %s`, v.name, message.Quote(e.name))
 		}
 		if !item.set() {
 			text = "*"

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"reflect"
-	"strings"
 	"testing"
 
 	"stackyard/internal/platform/core"
@@ -117,47 +116,6 @@ func FuzzFromVisual(f *testing.F) {
 		}
 		if !reflect.DeepEqual(again.Visual(), shown) {
 			t.Fatalf("changed when sent back:\n%+v\n%+v", shown, again.Visual())
-		}
-	})
-}
-
-// FuzzCondition holds that any text gives either a condition that can be put into parentheses and
-// turned around, or an error about a place in the text.
-func FuzzCondition(f *testing.F) {
-	for _, seed := range []string{
-		`build.branch == "main" || build.tag =~ /^v\d+\/x/i`,
-		`!(build.pull_request.labels includes 'a\'b') && build.env("A") != null`,
-		`["a", "b"] includes build.source // why`, `((true) == !false)`, `build.number == 42`,
-		`build.message !~ /[skip(/`, `"\`, `/`, `//`, `[`, `build.env(`, "\xff", `=~`, `"a" =~ /(a{9}){99}/`,
-	} {
-		f.Add(seed)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		c, err := ParseCondition(text)
-		if err != nil {
-			wrong, ok := errors.AsType[*ConditionError](err)
-			if !ok || wrong.Message == "" || wrong.Line < 1 || wrong.Line > strings.Count(text, "\n")+1 || wrong.Column < 1 || wrong.Column > len(text)+1 {
-				t.Fatalf("the error is %#v", err)
-			}
-			return
-		}
-		if len(text) > maxCondition/2 {
-			return
-		}
-		for _, context := range []*Context{{}, tag(), pullRequest()} {
-			holds := c.Eval(context)
-			for wrapped, want := range map[string]bool{"(" + text + "\n)": holds, "!(" + text + "\n)": !holds, "true && (" + text + "\n)": holds} {
-				again, err := ParseCondition(wrapped)
-				if err != nil {
-					if strings.Contains(err.Error(), "nested") {
-						continue
-					}
-					t.Fatalf("%s: %v", wrapped, err)
-				}
-				if again.Eval(context) != want {
-					t.Fatalf("%q is %v, and %q too", text, holds, wrapped)
-				}
-			}
 		}
 	})
 }

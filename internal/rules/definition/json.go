@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"stackyard/internal/rules/message"
 )
 
 // plain returns the value in the shapes that JSON has: nil, bool, int64, uint64, float64, string,
@@ -49,7 +51,7 @@ func (r *reader) plain(n *yaml.Node, name string, depth int) any {
 	}
 	scalar, ok := plainScalar(n)
 	if !ok {
-		r.problem(n, "%s holds %s, which is not a number that JSON can write", name, quote(n.Value))
+		r.problem(n, "%s holds %s, which is not a number that JSON can write", name, message.Quote(n.Value))
 	}
 	return scalar
 }

@@ -4,6 +4,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"stackyard/internal/rules/message"
 )
 
 // Limits of a definition. They are checked while reading, so that a small source with many aliases costs no
@@ -18,6 +20,7 @@ const (
 	maxFormat   = 1_000    // bytes of a field's format
 	maxFormats  = 20_000   // bytes of all formats, which are slow to check
 	maxExpanded = 64 << 20 // bytes copied by matrix expansion
+	maxPatterns = 200_000  // cost of the regular expressions of all conditions
 
 	// maxDimensions bounds matrices whose dimensions have one value each; others are bounded by maxJobs.
 	maxDimensions = 100
@@ -86,7 +89,7 @@ func (s *shape) checkKeys(n *yaml.Node) {
 		case twice && isMerge(key):
 			s.r.problem(key, `<< stands twice in this mapping; merge several with a list: "<<: [*one, *two]"`)
 		case twice:
-			s.r.problem(key, "the key %s is already defined on line %d", quote(text), line)
+			s.r.problem(key, "the key %s is already defined on line %d", message.Quote(text), line)
 		default:
 			first[text] = key.Line
 		}

@@ -2,9 +2,10 @@ package definition
 
 import (
 	"slices"
-	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"stackyard/internal/rules/message"
 )
 
 // A mapping is a YAML mapping with its merge keys resolved. It records which keys were read: the others are
@@ -159,55 +160,6 @@ func (m *mapping) warnUnknown() {
 		if m.r.warnings.full() {
 			return // suggestions are expensive
 		}
-		m.r.warn(e.key, "%s has no key %s; it is ignored%s", m.name, quote(e.name), suggestion(e.name, m.asked))
+		m.r.warn(e.key, "%s has no key %s; it is ignored%s", m.name, message.Quote(e.name), message.Suggestion(e.name, m.asked))
 	}
-}
-
-// suggestion returns "; did you mean …?" when a known name is close.
-func suggestion(name string, known []string) string {
-	if near := nearest(name, known); near != "" {
-		return "; did you mean " + near + "?"
-	}
-	return ""
-}
-
-// nearest returns the closest known name, or "".
-func nearest(word string, known []string) string {
-	const longest = 40 // longer than any known name
-	if len(word) > longest {
-		return ""
-	}
-	word = strings.ToLower(word)
-	best, least := "", 2+len(word)/4
-	for _, k := range known {
-		if d := distance(word, k); d < least {
-			best, least = k, d
-		}
-	}
-	return best
-}
-
-// distance is the edit distance between a and b, counting a swap of neighbors as one edit.
-func distance(a, b string) int {
-	var before []int // the row before last
-	last := make([]int, len(b)+1)
-	for j := range last {
-		last[j] = j
-	}
-	for i := range len(a) {
-		row := make([]int, len(b)+1)
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			row[j+1] = min(last[j]+cost, last[j+1]+1, row[j]+1)
-			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
-				row[j+1] = min(row[j+1], before[j-1]+1)
-			}
-		}
-		before, last = last, row
-	}
-	return last[len(b)]
 }

@@ -4,6 +4,8 @@ import (
 	"regexp"
 
 	"go.yaml.in/yaml/v3"
+
+	"stackyard/internal/rules/message"
 )
 
 // Matrix makes a job for each combination of its dimensions' values.
@@ -73,9 +75,9 @@ func (v value) dimensions() []Dimension {
 	var dimensions []Dimension
 	for _, e := range entries {
 		if !dimensionName.MatchString(e.name) && !v.r.pending(e.name) {
-			v.r.problem(e.key, "the name of a dimension must consist of letters, digits and underscores, found %s", quote(e.name))
+			v.r.problem(e.key, "the name of a dimension must consist of letters, digits and underscores, found %s", message.Quote(e.name))
 		}
-		list := v.r.value(e.value, v.name+"."+quote(e.name))
+		list := v.r.value(e.value, v.name+"."+message.Quote(e.name))
 		dimensions = append(dimensions, list.dimension(e.name, "a list of values"))
 	}
 	return dimensions
@@ -156,7 +158,7 @@ func (v value) combination(dimensions []Dimension) []string {
 	for i, d := range dimensions {
 		item := m.get(d.Name)
 		if !item.present() {
-			v.r.problem(v.node, "%s must name every dimension; %s is missing", v.name, quote(d.Name))
+			v.r.problem(v.node, "%s must name every dimension; %s is missing", v.name, message.Quote(d.Name))
 		}
 		with[i] = item.element()
 	}
@@ -164,7 +166,7 @@ func (v value) combination(dimensions []Dimension) []string {
 		if v.r.problems.full() {
 			break // finding out what was meant takes time
 		}
-		v.r.problem(e.key, "%s names %s, which is not a dimension of the matrix%s", v.name, quote(e.name), suggestion(e.name, m.asked))
+		v.r.problem(e.key, "%s names %s, which is not a dimension of the matrix%s", v.name, message.Quote(e.name), message.Suggestion(e.name, m.asked))
 	}
 	return with
 }

@@ -7,6 +7,9 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"stackyard/internal/rules/condition"
+	"stackyard/internal/rules/message"
 )
 
 // A reader traverses the nodes of one document, records problems, and counts visited nodes, once per alias that
@@ -30,7 +33,7 @@ type reader struct {
 	// keyLines holds the line of each step that has a key.
 	keyLines map[string]int
 	// conditions caches the error of each condition seen; nil means valid.
-	conditions map[conditionKey]*ConditionError
+	conditions map[conditionKey]*condition.Error
 	graph      graph
 }
 
@@ -39,7 +42,7 @@ func newReader(source []byte) *reader {
 		source:     source,
 		inside:     map[insideProblem]bool{},
 		keyLines:   map[string]int{},
-		conditions: map[conditionKey]*ConditionError{},
+		conditions: map[conditionKey]*condition.Error{},
 		graph:      graph{byKey: map[string]int{}},
 	}
 }
@@ -287,14 +290,5 @@ func describe(n *yaml.Node) string {
 	case "!!int", "!!float", "!!bool":
 		return n.Value
 	}
-	return "the text " + quote(n.Value)
-}
-
-// quote quotes text for a message, shortened if long.
-func quote(s string) string {
-	const longest = 60
-	if runes := []rune(s[:min(len(s), 4*longest)]); len(runes) > longest {
-		s = string(runes[:longest]) + "…"
-	}
-	return strconv.Quote(s)
+	return "the text " + message.Quote(n.Value)
 }

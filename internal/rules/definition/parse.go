@@ -1,6 +1,10 @@
 package definition
 
-import "go.yaml.in/yaml/v3"
+import (
+	"go.yaml.in/yaml/v3"
+
+	"stackyard/internal/rules/message"
+)
 
 // Parse parses pipeline YAML when a pipeline is saved: a mapping with a list of steps, or the bare list. Errors
 // are returned together as [Errors], up to a limit.
@@ -70,7 +74,7 @@ func (r *reader) pipeline(root value) *Pipeline {
 		for _, e := range m.entries {
 			names = append(names, e.name)
 		}
-		near := nearest("steps", names)
+		near := message.Nearest("steps", names)
 		if near != "" {
 			near = "; did you mean steps instead of " + near + "?"
 		}

@@ -1,6 +1,10 @@
 package definition
 
-import "go.yaml.in/yaml/v3"
+import (
+	"go.yaml.in/yaml/v3"
+
+	"stackyard/internal/rules/message"
+)
 
 // checkPlaceholders checks the attributes of a step that can have placeholders: each must name a
 // dimension, and what is copied for each job must not be too much.
@@ -76,7 +80,7 @@ func (c *placeholderCheck) text(n *yaml.Node) {
 			c.texts += c.longest[i]
 			continue
 		}
-		line, column := place(n.Value, match[0])
+		line, column := message.Position(n.Value, match[0])
 		c.r.problemInside(n, Problem{line, column, c.unknown(name)})
 		return // finding out where it stands and what was meant takes time
 	}
@@ -94,7 +98,7 @@ func (c *placeholderCheck) unknown(name string) string {
 	case names[0] == "":
 		return "the matrix has no named dimensions; write {{matrix}}"
 	}
-	return "the matrix has no dimension " + quote(name) + suggestion(name, names)
+	return "the matrix has no dimension " + message.Quote(name) + message.Suggestion(name, names)
 }
 
 // longest returns the length of the longest value of each dimension.

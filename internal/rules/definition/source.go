@@ -200,13 +200,6 @@ func lineOf(source []byte, line int) []byte {
 	return bytes.TrimSuffix(source, []byte("\r"))
 }
 
-// place returns the line and column of the byte of a text at an offset.
-func place(text string, offset int) (line, column int) {
-	before := text[:offset]
-	start := strings.LastIndexByte(before, '\n') + 1
-	return strings.Count(before, "\n") + 1, utf8.RuneCountInString(before[start:]) + 1
-}
-
 // placeInside maps a line and column within a scalar's text to the source. This works for text on one line, or
 // line by line after "|". Otherwise it returns the position of the scalar.
 func placeInside(source []byte, n *yaml.Node, line, column int) (int, int) {

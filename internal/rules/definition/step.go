@@ -9,6 +9,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"stackyard/internal/platform/core"
+	"stackyard/internal/rules/message"
 )
 
 // typeKeys maps keys, and values of the key "type", to step kinds.
@@ -80,7 +81,7 @@ func (r *reader) bareStep(v value) (Step, bool) {
 	kind, ok := bareSteps[word]
 	if !ok {
 		known := slices.Sorted(maps.Keys(bareSteps))
-		r.problem(v.node, `%s is not a step%s (to run a command, write "command: …")`, quote(word), suggestion(word, known))
+		r.problem(v.node, `%s is not a step%s (to run a command, write "command: …")`, message.Quote(word), message.Suggestion(word, known))
 		return Step{}, false
 	}
 	s := Step{Kind: kind, Line: v.node.Line, Column: v.node.Column}
@@ -100,8 +101,8 @@ func (r *reader) kind(m *mapping) (Kind, bool) {
 	}
 	place, near := m.node, ""
 	for _, e := range m.entries {
-		if near = nearest(e.name, []string{"command", "commands", "wait", "block", "input", "trigger", "group"}); near != "" {
-			place, near = e.key, "; did you mean "+near+" instead of "+quote(e.name)+"?"
+		if near = message.Nearest(e.name, []string{"command", "commands", "wait", "block", "input", "trigger", "group"}); near != "" {
+			place, near = e.key, "; did you mean "+near+" instead of "+message.Quote(e.name)+"?"
 			break
 		}
 	}
@@ -115,7 +116,7 @@ func (r *reader) kindIn(m *mapping) (kind Kind, ok bool) {
 		word := v.text()
 		if kind, ok = typeKeys[word]; !ok {
 			known := slices.Sorted(maps.Keys(typeKeys))
-			r.problem(v.node, "there is no step type %s, only %s%s", quote(word), stepKinds, suggestion(word, known))
+			r.problem(v.node, "there is no step type %s, only %s%s", message.Quote(word), stepKinds, message.Suggestion(word, known))
 			return "", false
 		}
 	}
@@ -246,7 +247,7 @@ func (r *reader) stepKey(v value) string {
 		return ""
 	}
 	if line, taken := r.keyLines[key]; taken {
-		r.problem(v.node, "the key %s is already used on line %d", quote(key), line)
+		r.problem(v.node, "the key %s is already used on line %d", message.Quote(key), line)
 		return ""
 	}
 	r.keyLines[key] = v.node.Line
@@ -302,7 +303,7 @@ func (m *mapping) passOn(names ...string) map[string]any {
 func (r *reader) keepUnknown(s *Step, m *mapping) {
 	for _, e := range m.unknown() {
 		if !r.warnings.full() { // suggestions are expensive
-			r.warn(e.key, "a %s step has no key %s; it is kept and has no effect%s", s.Kind, quote(e.name), suggestion(e.name, m.asked))
+			r.warn(e.key, "a %s step has no key %s; it is kept and has no effect%s", s.Kind, message.Quote(e.name), message.Suggestion(e.name, m.asked))
 		}
 		if s.Attributes == nil {
 			s.Attributes = map[string]any{}

@@ -4,6 +4,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"stackyard/internal/platform/core"
+	"stackyard/internal/rules/message"
 )
 
 // Trigger starts a build of another pipeline of the organization.
@@ -47,7 +48,7 @@ func (v value) pipelineSlug(m *mapping) string {
 	case slug == "":
 		m.r.problem(m.key("trigger"), "a trigger step must name the slug of a pipeline")
 	case !v.pending() && !core.ValidSlug(slug):
-		m.r.problem(v.node, "trigger must be the slug of a pipeline, found %s%s", quote(slug), slugSuggestion(slug))
+		m.r.problem(v.node, "trigger must be the slug of a pipeline, found %s%s", message.Quote(slug), slugSuggestion(slug))
 	}
 	return slug
 }
@@ -87,7 +88,7 @@ func (v value) metaData() map[string]string {
 		if e.name == "" {
 			v.r.problem(e.key, "%s has a key that is empty", v.name)
 		}
-		data[e.name] = v.r.value(e.value, m.qualified(quote(e.name))).text()
+		data[e.name] = v.r.value(e.value, m.qualified(message.Quote(e.name))).text()
 	}
 	return data
 }

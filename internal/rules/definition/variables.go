@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"stackyard/internal/rules/message"
 )
 
 // checkVariables notes what is wrong with how variables are written anywhere in the document.
@@ -51,7 +53,7 @@ func (r *reader) noteVariable(n *yaml.Node, err error) bool {
 		return false
 	}
 	if wrong, ok := errors.AsType[*variableError](err); ok {
-		line, column := place(n.Value, wrong.offset)
+		line, column := message.Position(n.Value, wrong.offset)
 		r.problemInside(n, Problem{line, column, wrong.message})
 		return true
 	}

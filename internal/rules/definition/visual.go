@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"stackyard/internal/platform/core"
+	"stackyard/internal/rules/message"
 )
 
 // A VisualStep is a step in the form the REST API takes it. Which fields count depends on the type.
@@ -107,7 +108,7 @@ func (c visualCheck) step(v VisualStep) Step {
 	case "":
 		c.add("type", "can't be blank")
 	default:
-		c.add("type", "must be one of %s, found %s%s", strings.Join(visualTypes, ", "), quote(v.Type), suggestion(v.Type, visualTypes))
+		c.add("type", "must be one of %s, found %s%s", strings.Join(visualTypes, ", "), message.Quote(v.Type), message.Suggestion(v.Type, visualTypes))
 	}
 	return s
 }
@@ -129,7 +130,7 @@ func (c visualCheck) script(v VisualStep) *Command {
 	for i, text := range v.AgentQueryRules {
 		rule, ok := agentRule(text)
 		if !ok {
-			c.add(fmt.Sprintf("agent_query_rules[%d]", i), "must have the form key=value, found %s", quote(text))
+			c.add(fmt.Sprintf("agent_query_rules[%d]", i), "must have the form key=value, found %s", message.Quote(text))
 		}
 		command.Agents = append(command.Agents, rule)
 	}
@@ -152,7 +153,7 @@ func (c visualCheck) trigger(v VisualStep) *Trigger {
 	case slug == "":
 		c.add("trigger_project_slug", "can't be blank")
 	case !core.ValidSlug(slug):
-		c.add("trigger_project_slug", "must be the slug of a pipeline, found %s%s", quote(slug), slugSuggestion(slug))
+		c.add("trigger_project_slug", "must be the slug of a pipeline, found %s%s", message.Quote(slug), slugSuggestion(slug))
 	}
 	if v.Concurrency != nil {
 		c.add("concurrency", "can't be set on a trigger step")
@@ -180,7 +181,7 @@ func (c visualCheck) env(field string, variables map[string]string) Env {
 	var env Env
 	for _, name := range slices.Sorted(maps.Keys(variables)) {
 		if why := badVariable(name); why != "" {
-			c.add(field, "has a variable %s: %s", quote(name), why)
+			c.add(field, "has a variable %s: %s", message.Quote(name), why)
 		}
 		env = append(env, Variable{name, variables[name]})
 	}

@@ -1,18 +1,18 @@
-package definition
+package condition
 
 // A Context holds what conditions can ask about. A nil pointer, and a nil list, is null.
 type Context struct {
-	Build        BuildContext
-	Pipeline     PipelineContext
-	Organization OrganizationContext
+	Build        Build
+	Pipeline     Pipeline
+	Organization Organization
 	// Step is the step of a notification that is about one.
-	Step *StepContext
+	Step *Step
 	// Env returns a variable of the build and whether it is set; nil knows none.
 	Env func(name string) (string, bool)
 }
 
-// BuildContext is what conditions can ask about a build.
-type BuildContext struct {
+// Build is what conditions can ask about a build.
+type Build struct {
 	ID           string
 	Number       int64
 	Branch       string
@@ -53,21 +53,21 @@ type MergeQueue struct {
 	BaseBranch, BaseCommit string
 }
 
-// PipelineContext is what conditions can ask about a pipeline.
-type PipelineContext struct {
+// Pipeline is what conditions can ask about a pipeline.
+type Pipeline struct {
 	ID, Slug, DefaultBranch, Repository string
 	// StartedPassing and StartedFailing compare a finished build with the one before it, for
 	// notifications.
 	StartedPassing, StartedFailing *bool
 }
 
-// OrganizationContext is what conditions can ask about an organization.
-type OrganizationContext struct {
+// Organization is what conditions can ask about an organization.
+type Organization struct {
 	ID, Slug string
 }
 
-// StepContext is what the conditions of notifications can ask about a step.
-type StepContext struct {
+// Step is what the conditions of notifications can ask about a step.
+type Step struct {
 	ID                   string
 	Key, Label           *string
 	Type, State, Outcome string

@@ -1,4 +1,4 @@
-package definition
+package condition
 
 import (
 	"maps"
@@ -14,38 +14,38 @@ type field[T any] struct {
 // variables are what every condition can name.
 var variables = func() map[string]field[Context] {
 	all := map[string]field[Context]{}
-	name(all, "build.", func(c *Context) *BuildContext { return &c.Build }, buildFields)
+	name(all, "build.", func(c *Context) *Build { return &c.Build }, buildFields)
 	name(all, "build.author.", func(c *Context) *Person { return c.Build.Author }, personFields)
 	name(all, "build.creator.", func(c *Context) *Person { return c.Build.Creator }, personFields)
 	name(all, "build.pull_request.", func(c *Context) *PullRequest { return c.Build.PullRequest }, pullRequestFields)
 	name(all, "build.merge_queue.", func(c *Context) *MergeQueue { return c.Build.MergeQueue }, mergeQueueFields)
-	name(all, "pipeline.", func(c *Context) *PipelineContext { return &c.Pipeline }, pipelineFields)
-	name(all, "organization.", func(c *Context) *OrganizationContext { return &c.Organization }, organizationFields)
+	name(all, "pipeline.", func(c *Context) *Pipeline { return &c.Pipeline }, pipelineFields)
+	name(all, "organization.", func(c *Context) *Organization { return &c.Organization }, organizationFields)
 	return all
 }()
 
 // notificationVariables are what only the conditions of notifications can name.
 var notificationVariables = func() map[string]field[Context] {
 	all := map[string]field[Context]{}
-	name(all, "pipeline.", func(c *Context) *PipelineContext { return &c.Pipeline }, outcomeFields)
-	name(all, "step.", func(c *Context) *StepContext { return c.Step }, stepFields)
+	name(all, "pipeline.", func(c *Context) *Pipeline { return &c.Pipeline }, outcomeFields)
+	name(all, "step.", func(c *Context) *Step { return c.Step }, stepFields)
 	return all
 }()
 
 // variableNames are those of both, for suggestions.
 var variableNames = slices.Concat(slices.Sorted(maps.Keys(variables)), slices.Sorted(maps.Keys(notificationVariables)))
 
-var buildFields = map[string]field[BuildContext]{
-	"id":            textField(func(b *BuildContext) string { return b.ID }),
-	"number":        {typeInteger, func(b *BuildContext) operand { return operand{is: typeInteger, number: b.Number} }},
-	"branch":        textField(func(b *BuildContext) string { return b.Branch }),
-	"commit":        textField(func(b *BuildContext) string { return b.Commit }),
-	"tag":           nullableText(func(b *BuildContext) *string { return b.Tag }),
-	"message":       nullableText(func(b *BuildContext) *string { return b.Message }),
-	"source":        textField(func(b *BuildContext) string { return b.Source }),
-	"source_event":  nullableText(func(b *BuildContext) *string { return b.SourceEvent }),
-	"source_action": nullableText(func(b *BuildContext) *string { return b.SourceAction }),
-	"state":         textField(func(b *BuildContext) string { return b.State }),
+var buildFields = map[string]field[Build]{
+	"id":            textField(func(b *Build) string { return b.ID }),
+	"number":        {typeInteger, func(b *Build) operand { return operand{is: typeInteger, number: b.Number} }},
+	"branch":        textField(func(b *Build) string { return b.Branch }),
+	"commit":        textField(func(b *Build) string { return b.Commit }),
+	"tag":           nullableText(func(b *Build) *string { return b.Tag }),
+	"message":       nullableText(func(b *Build) *string { return b.Message }),
+	"source":        textField(func(b *Build) string { return b.Source }),
+	"source_event":  nullableText(func(b *Build) *string { return b.SourceEvent }),
+	"source_action": nullableText(func(b *Build) *string { return b.SourceAction }),
+	"state":         textField(func(b *Build) string { return b.State }),
 }
 
 var personFields = map[string]field[Person]{
@@ -70,30 +70,30 @@ var mergeQueueFields = map[string]field[MergeQueue]{
 	"base_commit": textField(func(q *MergeQueue) string { return q.BaseCommit }),
 }
 
-var pipelineFields = map[string]field[PipelineContext]{
-	"id":             textField(func(p *PipelineContext) string { return p.ID }),
-	"slug":           textField(func(p *PipelineContext) string { return p.Slug }),
-	"default_branch": textField(func(p *PipelineContext) string { return p.DefaultBranch }),
-	"repository":     textField(func(p *PipelineContext) string { return p.Repository }),
+var pipelineFields = map[string]field[Pipeline]{
+	"id":             textField(func(p *Pipeline) string { return p.ID }),
+	"slug":           textField(func(p *Pipeline) string { return p.Slug }),
+	"default_branch": textField(func(p *Pipeline) string { return p.DefaultBranch }),
+	"repository":     textField(func(p *Pipeline) string { return p.Repository }),
 }
 
-var organizationFields = map[string]field[OrganizationContext]{
-	"id":   textField(func(o *OrganizationContext) string { return o.ID }),
-	"slug": textField(func(o *OrganizationContext) string { return o.Slug }),
+var organizationFields = map[string]field[Organization]{
+	"id":   textField(func(o *Organization) string { return o.ID }),
+	"slug": textField(func(o *Organization) string { return o.Slug }),
 }
 
-var outcomeFields = map[string]field[PipelineContext]{
-	"started_passing": nullableTruth(func(p *PipelineContext) *bool { return p.StartedPassing }),
-	"started_failing": nullableTruth(func(p *PipelineContext) *bool { return p.StartedFailing }),
+var outcomeFields = map[string]field[Pipeline]{
+	"started_passing": nullableTruth(func(p *Pipeline) *bool { return p.StartedPassing }),
+	"started_failing": nullableTruth(func(p *Pipeline) *bool { return p.StartedFailing }),
 }
 
-var stepFields = map[string]field[StepContext]{
-	"id":      textField(func(s *StepContext) string { return s.ID }),
-	"key":     nullableText(func(s *StepContext) *string { return s.Key }),
-	"label":   nullableText(func(s *StepContext) *string { return s.Label }),
-	"type":    textField(func(s *StepContext) string { return s.Type }),
-	"state":   textField(func(s *StepContext) string { return s.State }),
-	"outcome": textField(func(s *StepContext) string { return s.Outcome }),
+var stepFields = map[string]field[Step]{
+	"id":      textField(func(s *Step) string { return s.ID }),
+	"key":     nullableText(func(s *Step) *string { return s.Key }),
+	"label":   nullableText(func(s *Step) *string { return s.Label }),
+	"type":    textField(func(s *Step) string { return s.Type }),
+	"state":   textField(func(s *Step) string { return s.State }),
+	"outcome": textField(func(s *Step) string { return s.Outcome }),
 }
 
 // name adds the fields of a part of the context to the variables, under a prefix. They are all null

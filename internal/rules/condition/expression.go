@@ -1,4 +1,4 @@
-package definition
+package condition
 
 import (
 	"regexp"
@@ -59,7 +59,7 @@ func literal(t token, value operand) *expression {
 func (e *expression) fits(t valueType) bool { return e.is == t || e.is == typeNull }
 
 // checkTypes checks the operands of a binary operator.
-func (p *conditionParser) checkTypes(e *expression) error {
+func (p *parser) checkTypes(e *expression) error {
 	switch e.operator {
 	case "&&", "||":
 		if !e.left.fits(typeBoolean) {
@@ -96,7 +96,7 @@ func (p *conditionParser) checkTypes(e *expression) error {
 	return nil
 }
 
-func (p *conditionParser) needs(operator tokenKind, what string, found *expression) error {
+func (p *parser) needs(operator tokenKind, what string, found *expression) error {
 	return p.fail(found.start, "%q needs %s; %s is %s", operator, what, p.excerpt(found), found.is)
 }
 

@@ -1,8 +1,10 @@
-package definition
+package condition
 
 import (
 	"strings"
 	"unicode/utf8"
+
+	"stackyard/internal/rules/message"
 )
 
 // A token is a word of a condition.
@@ -48,7 +50,7 @@ type lexer struct {
 }
 
 func (l *lexer) fail(offset int, format string, args ...any) error {
-	return conditionError(l.text, offset, format, args...)
+	return newError(l.text, offset, format, args...)
 }
 
 // next returns the next token, tokenEnd after the last.
@@ -176,7 +178,7 @@ func (l *lexer) pattern() (token, error) {
 func (l *lexer) flags(t token) (token, error) {
 	flags := l.word(tokenName, isNameStart)
 	if flags.text != "" && flags.text != "i" {
-		return token{}, l.fail(flags.start, `%s is no flag of regular expressions, only i is; write others into the expression, such as /(?s)a.b/`, quote(flags.text))
+		return token{}, l.fail(flags.start, `%s is no flag of regular expressions, only i is; write others into the expression, such as /(?s)a.b/`, message.Quote(flags.text))
 	}
 	t.ignoreCase = flags.text == "i"
 	t.end = flags.end

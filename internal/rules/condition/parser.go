@@ -1,23 +1,25 @@
-package definition
+package condition
 
 import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"stackyard/internal/rules/message"
 )
 
-// A conditionParser turns the tokens of a condition into an expression by operator precedence, and
+// A parser turns the tokens of a condition into an expression by operator precedence, and
 // checks the types of operands as soon as it has them.
-type conditionParser struct {
+type parser struct {
 	lexer
 	token        token // the one to look at next
 	depth        int
 	notification bool
-	weight       int // of the regular expressions so far, see patternWeight
+	patternCost  int // of the regular expressions so far
 }
 
-func newConditionParser(text string, notification bool) *conditionParser {
-	return &conditionParser{lexer: lexer{text: text}, notification: notification}
+func newParser(text string, notification bool) *parser {
+	return &parser{lexer: lexer{text: text}, notification: notification}
 }
 
 // powers says how strongly operators bind their operands. "!" binds strongest.
@@ -27,9 +29,9 @@ var powers = map[tokenKind]int{
 	"!": 4,
 }
 
-func (p *conditionParser) parse() (*expression, error) {
-	if len(p.text) > maxCondition {
-		return nil, p.fail(0, "a condition must be at most %d bytes, found %d", maxCondition, len(p.text))
+func (p *parser) parse() (*expression, error) {
+	if len(p.text) > maxLength {
+		return nil, p.fail(0, "a condition must be at most %d bytes, found %d", maxLength, len(p.text))
 	}
 	if err := p.advance(); err != nil {
 		return nil, err
@@ -50,13 +52,13 @@ func (p *conditionParser) parse() (*expression, error) {
 	return root, nil
 }
 
-func (p *conditionParser) advance() (err error) {
+func (p *parser) advance() (err error) {
 	p.token, err = p.next()
 	return err
 }
 
 // expect passes over a token that must be there.
-func (p *conditionParser) expect(kind tokenKind, format string, args ...any) error {
+func (p *parser) expect(kind tokenKind, format string, args ...any) error {
 	if p.token.kind != kind {
 		return p.fail(p.token.start, format, args...)
 	}
@@ -64,7 +66,7 @@ func (p *conditionParser) expect(kind tokenKind, format string, args ...any) err
 }
 
 // expression reads an operand and all that operators bind to it which bind stronger than the power.
-func (p *conditionParser) expression(power int) (*expression, error) {
+func (p *parser) expression(power int) (*expression, error) {
 	left, err := p.operand()
 	for err == nil && powers[p.token.kind] > power && p.token.kind != "!" {
 		left, err = p.binary(left)
@@ -73,7 +75,7 @@ func (p *conditionParser) expression(power int) (*expression, error) {
 }
 
 // binary reads an operator and what stands on its right.
-func (p *conditionParser) binary(left *expression) (*expression, error) {
+func (p *parser) binary(left *expression) (*expression, error) {
 	operator := p.token.kind
 	if err := p.advance(); err != nil {
 		return nil, err
@@ -87,14 +89,14 @@ func (p *conditionParser) binary(left *expression) (*expression, error) {
 }
 
 // operand reads a literal, a variable, a call, a list, or something in parentheses or negated.
-func (p *conditionParser) operand() (*expression, error) {
+func (p *parser) operand() (*expression, error) {
 	t := p.token
 	switch t.kind {
 	case tokenName:
 		return p.name()
 	case "!", "(", "[":
-		if p.depth++; p.depth > maxConditionDepth {
-			return nil, p.fail(t.start, "a condition cannot be nested more than %d deep", maxConditionDepth)
+		if p.depth++; p.depth > maxDepth {
+			return nil, p.fail(t.start, "a condition cannot be nested more than %d deep", maxDepth)
 		}
 		defer func() { p.depth-- }()
 	}
@@ -125,7 +127,7 @@ func (p *conditionParser) operand() (*expression, error) {
 }
 
 // name reads true, false, null, a variable, or a call of build.env.
-func (p *conditionParser) name() (*expression, error) {
+func (p *parser) name() (*expression, error) {
 	t := p.token
 	if err := p.advance(); err != nil {
 		return nil, err
@@ -145,7 +147,7 @@ func (p *conditionParser) name() (*expression, error) {
 }
 
 // variable reads the name of something in the context.
-func (p *conditionParser) variable(t token) (*expression, error) {
+func (p *parser) variable(t token) (*expression, error) {
 	v, known := variables[t.text]
 	if !known {
 		v, known = notificationVariables[t.text]
@@ -154,14 +156,14 @@ func (p *conditionParser) variable(t token) (*expression, error) {
 		}
 	}
 	if !known {
-		return nil, p.fail(t.start, "there is no variable %s%s", quote(t.text), meant(t.text))
+		return nil, p.fail(t.start, "there is no variable %s%s", message.Quote(t.text), meant(t.text))
 	}
 	return &expression{read: v.read, is: v.is, start: t.start, end: t.end}, nil
 }
 
 // meant suggests what an unknown name may stand for. A bare word is most likely text without quotes.
 func meant(name string) string {
-	if near := suggestion(name, variableNames); near != "" {
+	if near := message.Suggestion(name, variableNames); near != "" {
 		return near
 	}
 	if !strings.Contains(name, ".") {
@@ -174,7 +176,7 @@ func meant(name string) string {
 const environmentFunction = "build.env"
 
 // environment reads the argument of build.env.
-func (p *conditionParser) environment(t token) (*expression, error) {
+func (p *parser) environment(t token) (*expression, error) {
 	const usage = `build.env needs the name of a variable in quotes: build.env("NAME")`
 	if err := p.expect("(", usage); err != nil {
 		return nil, err
@@ -203,7 +205,7 @@ func (p *conditionParser) environment(t token) (*expression, error) {
 	return &expression{read: read, is: typeText, start: t.start, end: end}, nil
 }
 
-func (p *conditionParser) negation(t token) (*expression, error) {
+func (p *parser) negation(t token) (*expression, error) {
 	right, err := p.expression(powers["!"])
 	if err != nil {
 		return nil, err
@@ -214,7 +216,7 @@ func (p *conditionParser) negation(t token) (*expression, error) {
 	return &expression{operator: "!", is: typeBoolean, right: right, start: t.start, end: right.end}, nil
 }
 
-func (p *conditionParser) parenthesized(t token) (*expression, error) {
+func (p *parser) parenthesized(t token) (*expression, error) {
 	inner, err := p.expression(0)
 	if err != nil {
 		return nil, err
@@ -231,7 +233,7 @@ func (p *conditionParser) parenthesized(t token) (*expression, error) {
 }
 
 // list reads texts between brackets.
-func (p *conditionParser) list(t token) (*expression, error) {
+func (p *parser) list(t token) (*expression, error) {
 	texts := []string{}
 	for p.token.kind != "]" {
 		if len(texts) > 0 {
@@ -249,13 +251,13 @@ func (p *conditionParser) list(t token) (*expression, error) {
 }
 
 // regularExpression compiles a regular expression.
-func (p *conditionParser) regularExpression(t token) (*expression, error) {
+func (p *parser) regularExpression(t token) (*expression, error) {
 	source := t.text
 	if t.ignoreCase {
 		source = "(?i)" + source
 	}
-	weight, err := patternWeight(source)
-	if p.weight += weight; p.weight > maxPatterns {
+	cost, err := patternCost(source)
+	if p.patternCost += cost; p.patternCost > maxPatternCost {
 		return nil, p.fail(t.start, "the regular expressions of the condition are too large; repetitions multiply what they repeat")
 	}
 	var pattern *regexp.Regexp
@@ -270,15 +272,15 @@ func (p *conditionParser) regularExpression(t token) (*expression, error) {
 }
 
 // describe says what a token is, for a message that expected something else.
-func (p *conditionParser) describe(t token) string {
+func (p *parser) describe(t token) string {
 	if t.kind == tokenEnd {
 		return "the end"
 	}
-	return quote(p.text[t.start:t.end])
+	return message.Quote(p.text[t.start:t.end])
 }
 
 // excerpt returns the text of an expression for a message.
-func (p *conditionParser) excerpt(e *expression) string {
+func (p *parser) excerpt(e *expression) string {
 	const longest = 40
 	if text := p.text[e.start:e.end]; len(text) <= longest && !strings.Contains(text, "\n") {
 		return text
