@@ -4,8 +4,8 @@ import (
 	"stackyard/internal/domain/pipelines"
 	"stackyard/internal/platform/db"
 	"stackyard/internal/platform/identity"
-	"stackyard/internal/rules/definition"
 	"stackyard/internal/rules/condition"
+	"stackyard/internal/rules/definition"
 )
 
 // conditionFailed is why a step does not run whose condition is not met.

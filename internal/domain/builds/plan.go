@@ -12,9 +12,9 @@ import (
 	"stackyard/internal/domain/pipelines"
 	"stackyard/internal/domain/settings"
 	"stackyard/internal/platform/core"
+	"stackyard/internal/rules/condition"
 	"stackyard/internal/rules/definition"
 	"stackyard/internal/rules/flow"
-	"stackyard/internal/rules/condition"
 )
 
 // A plan is what the steps of a definition become: what flow must know of them, and beside it, by
@@ -98,7 +98,7 @@ type planner struct {
 	pipeline *pipelines.Pipeline
 	settings settings.Settings
 	defaults *definition.Pipeline // what steps fall back on
-	context  *condition.Context  // of conditions
+	context  *condition.Context   // of conditions
 	// queues are the ids of the cluster's queues by key, the default one by "".
 	queues map[string]string
 	upload string // the upload whose variables the steps have, if any
