@@ -18,6 +18,7 @@ type connection struct {
 	*sql.Conn
 	statements *lru.Cache[string, *sql.Stmt] // nil when the driver prepares by itself
 	reading    int                           // results that are open
+	active     *sql.Rows                     // see keepInterrupts
 }
 
 // newConnection returns a connection that prepares its statements.
@@ -25,9 +26,20 @@ func newConnection(conn *sql.Conn) *connection {
 	return &connection{Conn: conn, statements: lru.New[string, *sql.Stmt](maxStatements)}
 }
 
+// keepInterrupts leaves one statement of the connection active, which reads no table and locks nothing. The
+// driver interrupts SQLite when a context ends, and SQLite drops an interrupt that comes while no statement is
+// active: just before the first step of a statement, which would then run on without end.
+func (c *connection) keepInterrupts() (err error) {
+	c.active, err = c.QueryContext(context.Background(), `SELECT 1 UNION ALL SELECT 2`)
+	return err
+}
+
 // discard closes the connection for good, and with it whatever transaction is open.
 func (c *connection) discard() {
 	c.closeStatements()
+	if c.active != nil {
+		c.active.Close()
+	}
 	c.Raw(func(any) error { return driver.ErrBadConn })
 	c.Conn.Close()
 }

@@ -35,11 +35,11 @@ func (r *readers) read(ctx context.Context, fn func(*Q) error) error {
 	}
 	defer func() { r.free <- conn }()
 	if conn == nil {
-		opened, err := r.db.Conn(ctx)
+		opened, err := r.open(ctx)
 		if err != nil {
 			return away(ctx, err)
 		}
-		conn = newConnection(opened)
+		conn = opened
 	}
 	defer func() {
 		if ctx.Err() != nil { // a statement may have been interrupted, which a connection does not get over
@@ -50,6 +50,19 @@ func (r *readers) read(ctx context.Context, fn func(*Q) error) error {
 	q := &Q{ctx: lent(ctx), run: ctx, engine: SQLite, conn: conn}
 	defer q.end()
 	return fn(q)
+}
+
+func (r *readers) open(ctx context.Context) (*connection, error) {
+	opened, err := r.db.Conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	conn := newConnection(opened)
+	if err := conn.keepInterrupts(); err != nil {
+		conn.discard()
+		return nil, err
+	}
+	return conn, nil
 }
 
 // close waits for the reads that have begun, and refuses all others.

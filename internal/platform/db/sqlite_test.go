@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -302,6 +303,30 @@ func TestOpen_SaysWhichSQLiteFileCannotBeOpened(t *testing.T) {
 		_, err := db.Open(t.Context(), name, nil)
 		if err == nil || !strings.Contains(err.Error(), file) {
 			t.Errorf("got error %v", err)
+		}
+	}
+}
+
+// The context ends while the arguments are bound, so that the driver interrupts a statement that has not begun.
+// The statement must not run on: the test would hang.
+func TestRead_IsCancelledBeforeItsFirstStep(t *testing.T) {
+	const endless = `WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE $1 <> '') SELECT count(*) FROM numbers`
+	slowToBind := strings.Repeat("x", 8<<20)
+	d := dbtest.New(t, db.SQLite)
+	for i := range 50 {
+		ctx, cancel := context.WithCancel(t.Context())
+		err := d.Read(ctx, func(q *db.Q) error {
+			go func() {
+				for range i * 50 { // spreads the moments
+					runtime.Gosched()
+				}
+				cancel()
+			}()
+			var n int
+			return q.QueryRow(endless, slowToBind).Scan(&n)
+		})
+		if !errors.Is(err, context.Canceled) {
+			t.Fatalf("got error %v", err)
 		}
 	}
 }
