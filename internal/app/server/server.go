@@ -17,7 +17,10 @@ import (
 	"stackyard/internal/app/web"
 	"stackyard/internal/domain/account"
 	"stackyard/internal/domain/agents"
+	"stackyard/internal/domain/annotations"
+	"stackyard/internal/domain/artifacts"
 	"stackyard/internal/domain/builds"
+	"stackyard/internal/domain/clusterrules"
 	"stackyard/internal/domain/clusters"
 	"stackyard/internal/domain/dispatch"
 	"stackyard/internal/domain/hosted"
@@ -137,6 +140,8 @@ func (s *Server) capabilities(p Parts, directory *identity.Directory, metrics pr
 	dispatcher := dispatch.New(p.DB, s.background.bus, p.Clock, p.Log, metrics, dispatch.Jobs{Assign: builds.Assign, AssignedTo: builds.AssignedTo})
 	s.logs = joblog.New(p.DB, p.Blobs, s.background.bus, builds, p.Public, p.Clock, p.Log)
 	builds.Observe(s.logs.Observe)
+	artifacts := artifacts.New(p.DB, builds, p.Clock)
+	annotations := annotations.New(p.DB, builds, p.Clock)
 	clusters := clusters.New(p.DB, directory, p.Key, p.Public, p.Clock)
 	s.agents = agents.New(agents.Parts{
 		DB:        p.DB,
@@ -151,20 +156,23 @@ func (s *Server) capabilities(p Parts, directory *identity.Directory, metrics pr
 		Settings:  p.Agents,
 	})
 	jobAPI := jobapi.New(jobapi.Parts{
-		Agents:    s.agents,
-		Blobs:     p.Blobs,
-		Builds:    builds,
-		Clusters:  clusters,
-		Logs:      s.logs,
-		Pipelines: pipelines,
-		Key:       p.Key,
-		Public:    p.Public,
-		Content:   p.Content,
-		Clock:     p.Clock,
-		Log:       p.Log,
+		Agents:      s.agents,
+		Annotations: annotations,
+		Artifacts:   artifacts,
+		Blobs:       p.Blobs,
+		Builds:      builds,
+		Clusters:    clusters,
+		Logs:        s.logs,
+		Pipelines:   pipelines,
+		Key:         p.Key,
+		Public:      p.Public,
+		Content:     p.Content,
+		Clock:       p.Clock,
+		Log:         p.Log,
 	})
 	oauth := oauth.New(p.DB, directory, p.Key, p.Public, p.Clock)
 	builds.Background(s.background.tasks, p.Blobs)
+	annotations.Background(s.background.tasks)
 	s.logs.Background(s.background.tasks)
 	s.agents.Background(s.background.tasks)
 	stacks := stacks.New(stacks.Parts{
@@ -181,22 +189,24 @@ func (s *Server) capabilities(p Parts, directory *identity.Directory, metrics pr
 	stacks.Background(s.background.tasks)
 	oauth.Background(s.background.tasks)
 	s.pages = web.New(web.Config{
-		DB:        p.DB,
-		Directory: directory,
-		Accounts:  s.accounts,
-		OAuth:     oauth,
-		Pipelines: pipelines,
-		Builds:    builds,
-		Logs:      s.logs,
-		Stacks:    stacks,
-		Bus:       s.background.bus,
-		Download:  jobAPI.DownloadAddress,
-		Key:       p.Key,
-		Public:    p.Public,
-		Content:   p.Content,
-		Clock:     p.Clock,
-		Log:       p.Log,
-		Provider:  p.Provider,
+		DB:          p.DB,
+		Directory:   directory,
+		Accounts:    s.accounts,
+		OAuth:       oauth,
+		Pipelines:   pipelines,
+		Builds:      builds,
+		Artifacts:   artifacts,
+		Annotations: annotations,
+		Logs:        s.logs,
+		Stacks:      stacks,
+		Bus:         s.background.bus,
+		Download:    jobAPI.DownloadAddress,
+		Key:         p.Key,
+		Public:      p.Public,
+		Content:     p.Content,
+		Clock:       p.Clock,
+		Log:         p.Log,
+		Provider:    p.Provider,
 	})
 	s.background.loops = append(s.background.loops, dispatcher.Run, s.agents.Run, stacks.Run, s.background.uses.Run)
 	s.background.looks = append(s.background.looks, s.agents.FindLost)
@@ -204,8 +214,11 @@ func (s *Server) capabilities(p Parts, directory *identity.Directory, metrics pr
 	return slices.Concat(
 		organizations.New(p.DB, directory, p.Public, p.Clock).Routes(),
 		clusters.Routes(),
+		clusterrules.New(p.DB, p.Public, p.Clock).Routes(),
 		pipelines.Routes(),
 		builds.Routes(),
+		artifacts.Routes(),
+		annotations.Routes(),
 		hosted.New(p.DB, builds).Routes(),
 		s.agents.Routes(),
 		jobAPI.Routes(),

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 
+	"stackyard/internal/domain/annotations"
+	"stackyard/internal/domain/artifacts"
 	"stackyard/internal/domain/builds"
 	"stackyard/internal/domain/joblog"
 	"stackyard/internal/domain/stacks"
@@ -34,7 +36,7 @@ type board struct {
 	Shares       []share
 	PageNumber   int // of the page of jobs
 	Pages        int
-	Annotations  []builds.ShownAnnotation
+	Annotations  []annotations.Rendered
 	Unshown      int    // annotations that are not
 	notesVersion string // of the annotations
 	Artifacts    []artifact
@@ -52,7 +54,7 @@ type section struct {
 
 // An artifact is a file that can be fetched.
 type artifact struct {
-	builds.Artifact
+	artifacts.Artifact
 	Path string // of the file, within the site
 	Name string
 }
@@ -202,7 +204,7 @@ func (b *board) rows() func(yield func(*row) bool) {
 
 // readNotes reads the annotations, unless they are those that were shown before.
 func (b *board) readNotes(v *visit, before *board) (err error) {
-	if b.notesVersion, err = b.site.Builds.AnnotationsVersion(v.Context(), b.Build); err != nil {
+	if b.notesVersion, err = b.site.Annotations.Version(v.Context(), b.Build); err != nil {
 		return err
 	}
 	if before != nil && before.notesVersion == b.notesVersion {
@@ -210,7 +212,7 @@ func (b *board) readNotes(v *visit, before *board) (err error) {
 		return nil
 	}
 	var total int
-	b.Annotations, total, err = b.site.Builds.Annotations(v.Context(), b.Build, maxAnnotations, maxNotes, func(a builds.Artifact) string {
+	b.Annotations, total, err = b.site.Annotations.OfBuild(v.Context(), b.Build, maxAnnotations, maxNotes, func(a artifacts.Artifact) string {
 		return b.site.prefix + b.filePath(a)
 	})
 	for i := range b.Annotations {
@@ -236,10 +238,10 @@ func embedded(safe, prefix string) string {
 }
 
 func (b *board) readFiles(v *visit) error {
-	list, total, err := b.site.Builds.Artifacts(v.Context(), b.Build, maxArtifacts)
+	list, total, err := b.site.Artifacts.OfBuild(v.Context(), b.Build, maxArtifacts)
 	for _, a := range list {
 		file := artifact{Artifact: a, Name: a.Path}
-		if a.State == builds.ArtifactFinished {
+		if a.State == artifacts.StateFinished {
 			file.Path = b.filePath(a)
 		}
 		b.Artifacts = append(b.Artifacts, file)
@@ -248,7 +250,7 @@ func (b *board) readFiles(v *visit) error {
 	return err
 }
 
-func (b *board) filePath(a builds.Artifact) string {
+func (b *board) filePath(a artifacts.Artifact) string {
 	return b.Path + "/jobs/" + a.JobID + "/artifacts/" + a.ID
 }
 

@@ -74,7 +74,7 @@ func (v *visit) stream(write func() error) error {
 
 // artifact leads to where a file of a job is.
 func (s *Site) artifact(v *visit) error {
-	o, err := s.Builds.LoadArtifact(v.Request)
+	o, err := s.Artifacts.Load(v.Request)
 	if err != nil {
 		return err
 	}

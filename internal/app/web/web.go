@@ -25,6 +25,8 @@ import (
 	"strings"
 
 	"stackyard/internal/domain/account"
+	"stackyard/internal/domain/annotations"
+	"stackyard/internal/domain/artifacts"
 	"stackyard/internal/domain/builds"
 	"stackyard/internal/domain/joblog"
 	"stackyard/internal/domain/oauth"
@@ -40,23 +42,25 @@ import (
 
 // Config is what the pages stand on.
 type Config struct {
-	DB        *db.DB
-	Directory *identity.Directory
-	Accounts  *account.Service
-	OAuth     *oauth.Service
-	Pipelines *pipelines.Service
-	Builds    *builds.Service
-	Logs      *joblog.Service
-	Stacks    *stacks.Service
-	Bus       *bus.Bus
-	Key       seal.Key
-	Public    core.PublicURL
-	Content   core.PublicURL // where artifacts are fetched; empty: at Public
-	Clock     core.Clock
-	Log       *slog.Logger
-	Provider  *Provider // nil: people sign in with passwords only
+	DB          *db.DB
+	Directory   *identity.Directory
+	Accounts    *account.Service
+	OAuth       *oauth.Service
+	Pipelines   *pipelines.Service
+	Builds      *builds.Service
+	Artifacts   *artifacts.Service
+	Annotations *annotations.Service
+	Logs        *joblog.Service
+	Stacks      *stacks.Service
+	Bus         *bus.Bus
+	Key         seal.Key
+	Public      core.PublicURL
+	Content     core.PublicURL // where artifacts are fetched; empty: at Public
+	Clock       core.Clock
+	Log         *slog.Logger
+	Provider    *Provider // nil: people sign in with passwords only
 	// Download returns where a browser can fetch an artifact, for a short time.
-	Download func(builds.Artifact) (string, error)
+	Download func(artifacts.Artifact) (string, error)
 }
 
 // Site is all pages.

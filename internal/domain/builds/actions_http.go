@@ -18,17 +18,17 @@ func (s *Service) actionRoutes() []route.Route {
 	unprocessable := []int{http.StatusUnprocessableEntity}
 	routes := []route.Route{
 		{
-			Method: http.MethodPut, Path: buildPath + "/cancel", Summary: "Cancel a build",
+			Method: http.MethodPut, Path: BuildPath + "/cancel", Summary: "Cancel a build",
 			Description: "Jobs that agents run are canceled as soon as they have stopped.",
 			Errors:      unprocessable, Handler: route.On(s.loadBuild, s.putCancel),
 		},
 		{
-			Method: http.MethodPut, Path: buildPath + "/rebuild", Summary: "Rebuild a build",
+			Method: http.MethodPut, Path: BuildPath + "/rebuild", Summary: "Rebuild a build",
 			Description: "Makes a new build with the same commit, branch, message, environment and pull request, and answers with it.",
 			Errors:      unprocessable, Handler: route.On(s.loadBuild, s.putRebuild),
 		},
 		{
-			Method: http.MethodPut, Path: buildPath + "/retry_failed_jobs", Summary: "Retry the failed jobs of a build",
+			Method: http.MethodPut, Path: BuildPath + "/retry_failed_jobs", Summary: "Retry the failed jobs of a build",
 			Status: http.StatusAccepted, Handler: route.OnBody(s.loadBuild, s.putRetryFailedJobs),
 		},
 	}

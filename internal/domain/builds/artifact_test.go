@@ -6,37 +6,37 @@ import (
 	"testing"
 
 	"stackyard/internal/app/server/servertest"
-	"stackyard/internal/domain/builds"
+	"stackyard/internal/domain/artifacts"
 	"stackyard/internal/platform/core"
 )
 
 // leave has a job of a build of hello leave artifacts behind, and returns their ids. Those that have a
 // location are finished.
-func (w *world) leave(jobID string, artifacts ...builds.Artifact) []string {
+func (w *world) leave(jobID string, list ...artifacts.Artifact) []string {
 	w.t.Helper()
-	for i, a := range artifacts {
+	for i, a := range list {
 		if a.Location != "" {
-			artifacts[i].Destination = "s3://bucket"
+			list[i].Destination = "s3://bucket"
 		}
 	}
-	made, err := w.service.AddArtifacts(w.t.Context(), w.orgID, jobID, core.NewID(), artifacts)
+	made, err := w.artifacts.Add(w.t.Context(), w.orgID, jobID, core.NewID(), list)
 	w.ok(err)
 	ids := make([]string, len(made))
-	finished := map[string]builds.ArtifactState{}
+	finished := map[string]artifacts.State{}
 	for i, a := range made {
 		ids[i] = a.ID
 		if a.Location != "" {
-			finished[a.ID] = builds.ArtifactFinished
+			finished[a.ID] = artifacts.StateFinished
 		}
 	}
-	w.ok(w.service.MoveArtifacts(w.t.Context(), w.orgID, jobID, finished))
+	w.ok(w.artifacts.SetStates(w.t.Context(), w.orgID, jobID, finished))
 	return ids
 }
 
 func TestArtifacts_ShowEveryField(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		job := w.create(nil).String("jobs.0.id")
-		id := w.leave(job, builds.Artifact{Path: "log/a.txt", MimeType: "text/plain", FileSize: 12, SHA1: strings.Repeat("a", 40), SHA256: strings.Repeat("B", 64), Location: "https://files.test/a"})[0]
+		id := w.leave(job, artifacts.Artifact{Path: "log/a.txt", MimeType: "text/plain", FileSize: 12, SHA1: strings.Repeat("a", 40), SHA256: strings.Repeat("B", 64), Location: "https://files.test/a"})[0]
 		url := w.URL + hello + "/1/jobs/" + job + "/artifacts/" + id
 		for _, path := range []string{hello + "/1/jobs/" + job + "/artifacts/" + id, acme + "/jobs/" + job + "/artifacts/" + id} {
 			wantAt(t, w.ada.Get(path).Want(http.StatusOK), map[string]any{
@@ -53,9 +53,9 @@ func TestArtifacts_ListByStateAndPath(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		job := w.create(nil).String("jobs.0.id")
 		w.leave(job,
-			builds.Artifact{Path: "log/a.txt", Location: "https://files.test/a"},
-			builds.Artifact{Path: "log/b.txt"},
-			builds.Artifact{Path: "100%_done.bin", Location: "https://files.test/c"})
+			artifacts.Artifact{Path: "log/a.txt", Location: "https://files.test/a"},
+			artifacts.Artifact{Path: "log/b.txt"},
+			artifacts.Artifact{Path: "100%_done.bin", Location: "https://files.test/c"})
 		for query, want := range map[string]string{
 			"":                     "log/a.txt log/b.txt 100%_done.bin",
 			"state=finished":       "log/a.txt 100%_done.bin",
@@ -86,7 +86,7 @@ func TestArtifacts_ListByStateAndPath(t *testing.T) {
 func TestArtifacts_AreHiddenOnceDeleted(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		job := w.create(nil).String("jobs.0.id")
-		id := w.leave(job, builds.Artifact{Path: "a", Location: "https://files.test/a"})[0]
+		id := w.leave(job, artifacts.Artifact{Path: "a", Location: "https://files.test/a"})[0]
 		one := acme + "/jobs/" + job + "/artifacts/" + id
 		w.As(t, servertest.Cy).Delete(one).Want(http.StatusNotFound)
 		w.ada.Delete(one).Want(http.StatusNoContent)
@@ -101,8 +101,8 @@ func TestArtifacts_AreHiddenOnceDeleted(t *testing.T) {
 func TestAnnotations_LeadToArtifacts(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		job := w.create(nil).String("jobs.0.id")
-		id := w.leave(job, builds.Artifact{Path: "log/a&b.txt", Location: "https://files.test/a"})[0]
-		html := w.ada.Post(annotations, map[string]any{"body": `<a href="artifact://log/a&amp;b.txt">log</a> [gone](artifact://gone.txt)`}).String("body_html")
+		id := w.leave(job, artifacts.Artifact{Path: "log/a&b.txt", Location: "https://files.test/a"})[0]
+		html := w.ada.Post(annotationsPath, map[string]any{"body": `<a href="artifact://log/a&amp;b.txt">log</a> [gone](artifact://gone.txt)`}).String("body_html")
 		if !strings.Contains(html, `href="`+w.URL+hello+"/1/jobs/"+job+"/artifacts/"+id+`/download"`) || !strings.Contains(html, `href="#"`) {
 			t.Errorf("got %s", html)
 		}
@@ -113,13 +113,13 @@ func TestArtifacts_OfAJobAreLimited(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		job := w.create(nil).String("jobs.0.id")
 		for range 50 {
-			list := make([]builds.Artifact, 100)
+			list := make([]artifacts.Artifact, 100)
 			for i := range list {
 				list[i].Path = core.NewID()
 			}
 			w.leave(job, list...)
 		}
-		_, err := w.service.AddArtifacts(t.Context(), w.orgID, job, core.NewID(), []builds.Artifact{{Path: "one more"}})
+		_, err := w.artifacts.Add(t.Context(), w.orgID, job, core.NewID(), []artifacts.Artifact{{Path: "one more"}})
 		wantRefused(t, err, "The job would have 5001 artifacts; 5000 are the most")
 	})
 }

@@ -32,6 +32,5 @@ func (s *Service) Background(r *tasks.Runner, blobs *blob.Store) {
 	r.Handle(pipelines.BytesRemoval, tasks.Limits{Timeout: 5 * time.Minute}, func(ctx context.Context, t *tasks.Due) error {
 		return blobs.DeleteAll(ctx, t.Key)
 	})
-	r.Handle(renderTask, tasks.Limits{Timeout: time.Minute}, s.renderPending)
 	r.Handle(followUpTask, tasks.Limits{Timeout: time.Minute}, s.follow)
 }

@@ -39,14 +39,21 @@ func (s *Service) buildOf(ctx context.Context, orgID, jobID string) (buildID str
 	if buildID := s.buildIDs.get(job); buildID != "" {
 		return buildID, nil
 	}
-	err = s.db.Read(ctx, func(q *db.Q) error {
-		return q.QueryRow(`SELECT build_id FROM jobs WHERE organization_id = $1 AND id = $2`, orgID, jobID).Scan(&buildID)
+	err = s.db.Read(ctx, func(q *db.Q) (err error) {
+		buildID, err = BuildIDOf(q, orgID, jobID)
+		return err
 	})
-	if errors.Is(err, db.ErrNoRows) {
-		return "", core.Errorf(core.NotFound, noJob)
-	}
 	if err == nil {
 		s.buildIDs.add(job, buildID)
+	}
+	return buildID, err
+}
+
+// BuildIDOf returns the id of the build of a job of an organization, or a NotFound error.
+func BuildIDOf(q *db.Q, orgID, jobID string) (buildID string, err error) {
+	err = q.QueryRow(`SELECT build_id FROM jobs WHERE organization_id = $1 AND id = $2`, orgID, jobID).Scan(&buildID)
+	if errors.Is(err, db.ErrNoRows) {
+		err = core.Errorf(core.NotFound, noJob)
 	}
 	return buildID, err
 }

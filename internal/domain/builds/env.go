@@ -139,7 +139,7 @@ func (s *Service) buildEnv(org *identity.Organization, p *pipelines.Pipeline, b 
 		"SERVICE_REPO":                    p.Repository,
 		"SERVICE_BUILD_ID":                b.ID,
 		"SERVICE_BUILD_NUMBER":            strconv.Itoa(b.Number),
-		"SERVICE_BUILD_URL":               s.place(org, p, b.Number).web(),
+		"SERVICE_BUILD_URL":               s.Address(org, p, b.Number).Web(),
 		"SERVICE_BRANCH":                  b.Branch,
 		"SERVICE_COMMIT":                  b.Commit,
 		"SERVICE_TAG":                     b.Tag,

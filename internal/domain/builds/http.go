@@ -16,13 +16,13 @@ import (
 const (
 	orgPath   = "/v2/organizations/{org}"
 	listPath  = orgPath + "/pipelines/{pipeline}/builds"
-	buildPath = listPath + "/{build}"
+	BuildPath = listPath + "/{build}"
 )
 
 // Routes returns the routes of builds, jobs, and what belongs to them.
 func (s *Service) Routes() []route.Route {
 	return slices.Concat(
-		s.buildRoutes(), s.actionRoutes(), s.jobRoutes(), s.uploadRoutes(), s.annotationRoutes(), s.artifactRoutes(), s.ruleRoutes(), s.badgeRoutes(),
+		s.buildRoutes(), s.actionRoutes(), s.jobRoutes(), s.uploadRoutes(), s.badgeRoutes(),
 	)
 }
 
@@ -53,7 +53,7 @@ func (s *Service) buildRoutes() []route.Route {
 			Status: http.StatusCreated, Handler: route.OnBody(s.pipelines.Load, s.postBuild),
 		},
 		{
-			Method: http.MethodGet, Path: buildPath, Summary: "Get a build",
+			Method: http.MethodGet, Path: BuildPath, Summary: "Get a build",
 			Description: "The build can be named by its number or its id.", Permission: identity.ReadPipeline, Visitors: true,
 			Query: oneParams, Handler: route.On(s.loadBuild, s.getBuild),
 		},

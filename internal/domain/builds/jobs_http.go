@@ -11,11 +11,11 @@ import (
 )
 
 // JobPaths are the two forms of a job's path, which behave the same.
-var JobPaths = []string{buildPath + "/jobs/{job}", orgPath + "/jobs/{job}"}
+var JobPaths = []string{BuildPath + "/jobs/{job}", orgPath + "/jobs/{job}"}
 
 func (s *Service) jobRoutes() []route.Route {
 	routes := []route.Route{{
-		Method: http.MethodGet, Path: buildPath + "/jobs", Summary: "List the jobs of a build",
+		Method: http.MethodGet, Path: BuildPath + "/jobs", Summary: "List the jobs of a build",
 		Description: "In the order of the steps; attempts of a job in the order they were made.",
 		Permission:  identity.ReadPipeline, Visitors: true,
 		Query: append([]route.Param{

@@ -145,7 +145,7 @@ type triggeredBuildView struct {
 
 // jobView returns a job of a build as the API shows it to whoever loaded the pipeline.
 func (s *Service) jobView(r *route.Request, p *pipelines.Pipeline, b *Build, j *Job) jobView {
-	at := s.place(r.Org, p, b.Number)
+	at := s.Address(r.Org, p, b.Number)
 	if p.Visited() {
 		return jobView{visitorView(at, j.Shown(p))}
 	}
@@ -157,8 +157,8 @@ func (s *Service) jobView(r *route.Request, p *pipelines.Pipeline, b *Build, j *
 		GroupKey:     orNull(j.Step.GroupKey),
 		Step:         jobStepView{ID: j.StepID, Signature: j.Work.signature()},
 		State:        j.APIState(),
-		BuildURL:     at.api(),
-		WebURL:       at.web() + "#" + j.ID,
+		BuildURL:     at.API(),
+		WebURL:       at.Web() + "#" + j.ID,
 		BrokenReason: orNull(j.BrokenReason),
 		CreatedAt:    core.At(j.CreatedAt),
 	}
@@ -170,7 +170,7 @@ func (s *Service) jobView(r *route.Request, p *pipelines.Pipeline, b *Build, j *
 			UnblockedBy:   j.UnblockedBy.View(s.public),
 			UnblockedAt:   core.At(j.UnblockedAt),
 			Unblockable:   j.State == flow.Blocked,
-			UnblockURL:    at.api("jobs", j.ID, "unblock"),
+			UnblockURL:    at.API("jobs", j.ID, "unblock"),
 		}}
 	case flow.Waiter:
 		return jobView{waitJobView{jobBasicsView: basics, FinishedAt: core.At(j.FinishedAt)}}
@@ -210,21 +210,21 @@ func (s *Service) triggerJobView(r *route.Request, basics jobBasicsView, j *Job)
 		Detail:         orNull(j.Detail),
 	}
 	if c := j.Child; c.ID != "" {
-		at := place{s.public, r.Org.Slug, c.Slug, c.Number}
-		v.TriggeredBuild = &triggeredBuildView{ID: c.ID, Number: c.Number, URL: at.api(), WebURL: at.web()}
+		at := s.AddressOf(r.Org, c)
+		v.TriggeredBuild = &triggeredBuildView{ID: c.ID, Number: c.Number, URL: at.API(), WebURL: at.Web()}
 	}
 	return v
 }
 
-func (s *Service) commandJobView(r *route.Request, at place, basics jobBasicsView, b *Build, j *Job) commandJobView {
+func (s *Service) commandJobView(r *route.Request, at Address, basics jobBasicsView, b *Build, j *Job) commandJobView {
 	v := commandJobView{
 		jobBasicsView:        basics,
 		jobAttemptView:       s.jobAttemptView(j),
 		Priority:             jobPriorityView{j.Priority},
 		AgentQueryRules:      append([]string{}, j.Work.Agents...),
-		LogURL:               at.api("jobs", j.ID, "log"),
-		RawLogURL:            at.api("jobs", j.ID, "log.txt"),
-		ArtifactsURL:         at.api("jobs", j.ID, "artifacts"),
+		LogURL:               at.API("jobs", j.ID, "log"),
+		RawLogURL:            at.API("jobs", j.ID, "log.txt"),
+		ArtifactsURL:         at.API("jobs", j.ID, "artifacts"),
 		Command:              j.Work.Command,
 		Signal:               orNull(j.Signal),
 		SignalReason:         orNull(j.SignalReason),

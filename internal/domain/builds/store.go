@@ -105,12 +105,14 @@ func linkToBuildOf(q *db.Q, orgID, jobID string) (Link, error) {
 	if jobID == "" {
 		return Link{}, nil
 	}
-	var id string
-	err := q.QueryRow(`SELECT build_id FROM jobs WHERE organization_id = $1 AND id = $2`, orgID, jobID).Scan(&id)
-	if err != nil && !errors.Is(err, db.ErrNoRows) {
+	buildID, err := BuildIDOf(q, orgID, jobID)
+	if core.KindOf(err) == core.NotFound {
+		return Link{}, nil
+	}
+	if err != nil {
 		return Link{}, err
 	}
-	return linkTo(q, orgID, id)
+	return linkTo(q, orgID, buildID)
 }
 
 // organization returns an organization, or a NotFound error.

@@ -3,7 +3,6 @@ package builds
 import (
 	"cmp"
 	"context"
-	"errors"
 	"maps"
 	"strconv"
 
@@ -53,11 +52,12 @@ func (s *Service) endStart(ctx context.Context, at jobOf, failure error) error {
 // onTrigger does one unit of work on the build of a trigger job.
 func (s *Service) onTrigger(ctx context.Context, at jobOf, fn func(u *unit, j *flow.Job) error) error {
 	var buildID string
-	err := s.db.Read(ctx, func(q *db.Q) error {
-		return q.QueryRow(`SELECT build_id FROM jobs WHERE organization_id = $1 AND id = $2`, at.orgID, at.jobID).Scan(&buildID)
+	err := s.db.Read(ctx, func(q *db.Q) (err error) {
+		buildID, err = BuildIDOf(q, at.orgID, at.jobID)
+		return err
 	})
-	if errors.Is(err, db.ErrNoRows) {
-		return nil // gone with its build
+	if core.KindOf(err) == core.NotFound {
+		return nil // deleted with its build
 	}
 	if err != nil {
 		return err

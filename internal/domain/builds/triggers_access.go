@@ -3,6 +3,7 @@ package builds
 import (
 	"errors"
 
+	"stackyard/internal/domain/clusterrules"
 	"stackyard/internal/domain/pipelines"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
@@ -70,7 +71,7 @@ func (t *trigger) ruled(q *db.Q, target *pipelines.Pipeline) error {
 	if target.ClusterID == "" || t.from.ClusterID == "" || target.ClusterID == t.from.ClusterID {
 		return nil
 	}
-	ok, err := hasRule(q, t.from.OrganizationID, triggerRule, t.from.PipelineID, target.ID)
+	ok, err := clusterrules.Allows(q, t.from.OrganizationID, clusterrules.TriggerBuild, t.from.PipelineID, target.ID)
 	if err == nil && !ok {
 		err = core.Errorf(core.Unprocessable, "The pipeline %q is in another cluster, and no rule lets this pipeline trigger it", target.Slug)
 	}

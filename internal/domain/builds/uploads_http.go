@@ -10,7 +10,7 @@ import (
 )
 
 func (s *Service) uploadRoutes() []route.Route {
-	list := buildPath + "/step-uploads"
+	list := BuildPath + "/step-uploads"
 	routes := []route.Route{
 		{
 			Method: http.MethodGet, Path: list, Summary: "List the step uploads of a build",
@@ -63,7 +63,7 @@ func (s *Service) uploadView(r *route.Request, o OnBuild, u *StepUpload) stepUpl
 		ReplaceExistingSteps: u.Replace,
 		CreatedJobsCount:     u.CreatedJobs,
 		Message:              orNull(u.Message),
-		URL:                  s.place(r.Org, o.Pipeline, o.Number).api("step-uploads", u.ID),
+		URL:                  s.Address(r.Org, o.Pipeline, o.Number).API("step-uploads", u.ID),
 		CreatedAt:            core.At(u.CreatedAt),
 		ProcessedAt:          core.At(u.CreatedAt),
 	}

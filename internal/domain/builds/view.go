@@ -1,8 +1,6 @@
 package builds
 
 import (
-	"strconv"
-
 	"stackyard/internal/domain/pipelines"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/identity"
@@ -92,35 +90,14 @@ type testSuiteView struct {
 	Slug string `json:"slug"`
 }
 
-// place is where a build's URLs begin.
-type place struct {
-	public    core.PublicURL
-	org, slug string
-	number    int
-}
-
-func (s *Service) place(org *identity.Organization, p *pipelines.Pipeline, number int) place {
-	return place{public: s.public, org: org.Slug, slug: p.Slug, number: number}
-}
-
-// api returns the URL of the build, or of something below it.
-func (p place) api(segments ...string) string {
-	return p.public.Org(p.org, append([]string{"pipelines", p.slug, "builds", strconv.Itoa(p.number)}, segments...)...)
-}
-
-// web returns the URL of the build's page.
-func (p place) web() string {
-	return p.public.To(p.org, p.slug, "builds", strconv.Itoa(p.number))
-}
-
 // view returns a build as it is given. The caller adds what was asked for beside the build.
 func (s *Service) view(r *route.Request, p *pipelines.Pipeline, b *Build) buildView {
-	at := s.place(r.Org, p, b.Number)
+	at := s.Address(r.Org, p, b.Number)
 	v := buildView{
 		ID:           b.ID,
 		GraphQLID:    core.GraphQLID("Build", b.ID),
-		URL:          at.api(),
-		WebURL:       at.web(),
+		URL:          at.API(),
+		WebURL:       at.Web(),
 		Number:       b.Number,
 		State:        b.State,
 		Blocked:      b.Blocked(),
@@ -152,7 +129,7 @@ func (s *Service) view(r *route.Request, p *pipelines.Pipeline, b *Build) buildV
 		v.PullRequest = &pullRequestView{ID: pr.ID, Base: orNull(pr.Base), Repository: orNull(pr.Repository), Labels: append([]string{}, pr.Labels...)}
 	}
 	if from := b.rebuiltFrom; from.ID != "" {
-		v.RebuiltFrom = &rebuiltFromView{ID: from.ID, Number: from.Number, URL: place{s.public, r.Org.Slug, from.Slug, from.Number}.api()}
+		v.RebuiltFrom = &rebuiltFromView{ID: from.ID, Number: from.Number, URL: s.AddressOf(r.Org, from).API()}
 	}
 	if from := b.triggeredFrom; from.ID != "" {
 		v.TriggeredFrom = &triggeredFromView{BuildID: from.ID, BuildNumber: from.Number, BuildPipelineSlug: from.Slug}

@@ -128,7 +128,7 @@ type visitorJobView struct {
 	FinishedAt   core.Time     `json:"finished_at"`
 }
 
-func visitorView(at place, j *Job) visitorJobView {
+func visitorView(at Address, j *Job) visitorJobView {
 	v := visitorJobView{
 		ID:          j.ID,
 		GraphQLID:   core.GraphQLID("Job", j.ID),
@@ -138,8 +138,8 @@ func visitorView(at place, j *Job) visitorJobView {
 		State:       j.APIState(),
 		SoftFailed:  j.SoftFailed,
 		ExitStatus:  j.ExitStatus,
-		BuildURL:    at.api(),
-		WebURL:      at.web() + "#" + j.ID,
+		BuildURL:    at.API(),
+		WebURL:      at.Web() + "#" + j.ID,
 		CreatedAt:   core.At(j.CreatedAt),
 		ScheduledAt: core.At(j.ScheduledAt),
 		RunnableAt:  core.At(j.RunnableAt),
@@ -147,7 +147,7 @@ func visitorView(at place, j *Job) visitorJobView {
 		FinishedAt:  core.At(j.FinishedAt),
 	}
 	if j.Type == flow.Script {
-		v.LogURL, v.RawLogURL, v.ArtifactsURL = at.api("jobs", j.ID, "log"), at.api("jobs", j.ID, "log.txt"), at.api("jobs", j.ID, "artifacts")
+		v.LogURL, v.RawLogURL, v.ArtifactsURL = at.API("jobs", j.ID, "log"), at.API("jobs", j.ID, "log.txt"), at.API("jobs", j.ID, "artifacts")
 	}
 	return v
 }

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"stackyard/internal/app/server/servertest"
+	"stackyard/internal/domain/annotations"
+	"stackyard/internal/domain/artifacts"
 	"stackyard/internal/domain/builds"
 	"stackyard/internal/domain/pipelines"
 	"stackyard/internal/platform/core"
@@ -28,10 +30,12 @@ const (
 // will move jobs with.
 type world struct {
 	*servertest.Server
-	t       testing.TB
-	ada     *servertest.Client
-	service *builds.Service
-	orgID   string
+	t           testing.TB
+	ada         *servertest.Client
+	service     *builds.Service
+	artifacts   *artifacts.Service
+	annotations *annotations.Service
+	orgID       string
 }
 
 // each runs a test in a fresh world on each engine.
@@ -44,6 +48,8 @@ func newWorld(t *testing.T, s *servertest.Server) *world {
 	w := &world{Server: s, t: t, ada: s.As(t, servertest.Ada)}
 	public := core.PublicURL(s.URL)
 	w.service = builds.New(s.DB, pipelines.New(s.DB, s.Key, public, s.Clock.Now, outbound.New(nil)), public, s.Clock.Now, slog.New(slog.DiscardHandler))
+	w.artifacts = artifacts.New(s.DB, w.service, s.Clock.Now)
+	w.annotations = annotations.New(s.DB, w.service, s.Clock.Now)
 	err := s.DB.Read(t.Context(), func(q *db.Q) error {
 		return q.QueryRow(`SELECT id FROM organizations WHERE slug = 'acme'`).Scan(&w.orgID)
 	})

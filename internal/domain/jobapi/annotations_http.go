@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"stackyard/internal/domain/agents"
+	"stackyard/internal/domain/annotations"
 	"stackyard/internal/domain/builds"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/route"
@@ -28,16 +29,16 @@ func (s *Service) annotationRoutes() []route.Route {
 }
 
 type jobAnnotationCreate struct {
-	Body     route.Opt[string]       `json:"body" doc:"Markdown, with HTML in it if wanted; up to 1 MiB."`
-	Context  string                  `json:"context" doc:"What tells annotations apart; default unless given."`
-	Style    route.Opt[builds.Style] `json:"style"`
-	Append   bool                    `json:"append" doc:"Whether to add to the body there is instead of replacing it."`
-	Priority route.Opt[int]          `json:"priority" doc:"1 to 10, 3 unless given; high ones come first."`
-	Scope    string                  `json:"scope" doc:"build or job; build unless given."`
+	Body     route.Opt[string]            `json:"body" doc:"Markdown, with HTML in it if wanted; up to 1 MiB."`
+	Context  string                       `json:"context" doc:"What tells annotations apart; default unless given."`
+	Style    route.Opt[annotations.Style] `json:"style"`
+	Append   bool                         `json:"append" doc:"Whether to add to the body there is instead of replacing it."`
+	Priority route.Opt[int]               `json:"priority" doc:"1 to 10, 3 unless given; high ones come first."`
+	Scope    string                       `json:"scope" doc:"build or job; build unless given."`
 }
 
-func (c jobAnnotationCreate) note() builds.Note {
-	n := builds.Note{Context: c.Context, Append: c.Append}
+func (c jobAnnotationCreate) change() annotations.Change {
+	n := annotations.Change{Context: c.Context, Append: c.Append}
 	if c.Body.Set && !c.Body.Null {
 		n.Body = &c.Body.Value
 	}
@@ -55,7 +56,7 @@ func (s *Service) postAnnotation(r *route.Request, h builds.Holding, body jobAnn
 	if err != nil {
 		return agents.EmptyView{}, err
 	}
-	_, err = s.builds.Annotate(r.Context(), r.Org.ID, h.BuildID, jobID, body.note())
+	_, err = s.annotations.Annotate(r.Context(), r.Org.ID, h.BuildID, jobID, body.change())
 	return agents.EmptyView{}, err
 }
 
@@ -66,7 +67,7 @@ func (s *Service) deleteAnnotation(r *route.Request, h builds.Holding) (agents.E
 	if err != nil {
 		return agents.EmptyView{}, err
 	}
-	return agents.EmptyView{}, s.builds.RemoveAnnotation(r.Context(), r.Org.ID, h.BuildID, jobID, r.PathValue("context"))
+	return agents.EmptyView{}, s.annotations.Remove(r.Context(), r.Org.ID, h.BuildID, jobID, r.PathValue("context"))
 }
 
 // annotated returns the job that an annotation is about, "" for the whole build.

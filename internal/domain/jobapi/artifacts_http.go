@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"stackyard/internal/domain/agents"
+	"stackyard/internal/domain/artifacts"
 	"stackyard/internal/domain/builds"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/route"
@@ -60,10 +61,10 @@ type artifactAnnounced struct {
 }
 
 // artifacts returns what the batch tells of.
-func (b artifactBatch) artifacts() []builds.Artifact {
-	list := make([]builds.Artifact, len(b.Artifacts))
+func (b artifactBatch) artifacts() []artifacts.Artifact {
+	list := make([]artifacts.Artifact, len(b.Artifacts))
 	for i, a := range b.Artifacts {
-		list[i] = builds.Artifact{
+		list[i] = artifacts.Artifact{
 			Path: a.Path, FileSize: a.FileSize, SHA1: a.SHA1Sum, SHA256: a.SHA256Sum, MimeType: a.ContentType,
 			Destination: b.UploadDestination, Parts: 1,
 		}
@@ -108,7 +109,7 @@ type artifactPartView struct {
 }
 
 func (s *Service) postArtifacts(r *route.Request, h builds.Holding, body artifactBatch) (artifactInstructionsView, error) {
-	made, err := s.builds.AddArtifacts(r.Context(), r.Org.ID, h.JobID, body.ID, body.artifacts())
+	made, err := s.artifacts.Add(r.Context(), r.Org.ID, h.JobID, body.ID, body.artifacts())
 	if err != nil {
 		return artifactInstructionsView{}, err
 	}
@@ -148,7 +149,7 @@ func formView(l links, jobID, batchID string) artifactFormView {
 	}
 }
 
-func partsView(l links, a builds.Artifact) artifactPartsView {
+func partsView(l links, a artifacts.Artifact) artifactPartsView {
 	v := artifactPartsView{Actions: make([]artifactPartView, a.Parts)}
 	for i := range v.Actions {
 		number := strconv.Itoa(i + 1)
@@ -166,9 +167,9 @@ type artifactUpdates struct {
 }
 
 type artifactUpdate struct {
-	ID             string               `json:"id"`
-	State          builds.ArtifactState `json:"state" doc:"finished or error."`
-	MultipartETags []artifactPartETag   `json:"multipart_etags" doc:"What was answered for each part."`
+	ID             string             `json:"id"`
+	State          artifacts.State    `json:"state" doc:"finished or error."`
+	MultipartETags []artifactPartETag `json:"multipart_etags" doc:"What was answered for each part."`
 }
 
 type artifactPartETag struct {
@@ -177,9 +178,9 @@ type artifactPartETag struct {
 }
 
 func (s *Service) putArtifacts(r *route.Request, h builds.Holding, body artifactUpdates) (agents.EmptyView, error) {
-	states := make(map[string]builds.ArtifactState, len(body.Artifacts))
+	states := make(map[string]artifacts.State, len(body.Artifacts))
 	for _, u := range body.Artifacts {
-		if u.State != builds.ArtifactFinished && u.State != builds.ArtifactError {
+		if u.State != artifacts.StateFinished && u.State != artifacts.StateError {
 			return agents.EmptyView{}, core.Errorf(core.Unprocessable, "The state of an artifact becomes finished or error, not %q", u.State)
 		}
 		states[u.ID] = u.State
@@ -188,7 +189,7 @@ func (s *Service) putArtifacts(r *route.Request, h builds.Holding, body artifact
 	for id := range states {
 		ids = append(ids, id)
 	}
-	list, err := s.builds.ArtifactsOf(r.Context(), r.Org.ID, h.JobID, ids)
+	list, err := s.artifacts.OfJob(r.Context(), r.Org.ID, h.JobID, ids)
 	if err != nil {
 		return agents.EmptyView{}, err
 	}
@@ -198,18 +199,18 @@ func (s *Service) putArtifacts(r *route.Request, h builds.Holding, body artifact
 	if err := s.allArrived(r.Context(), list, body.Artifacts); err != nil {
 		return agents.EmptyView{}, err
 	}
-	return agents.EmptyView{}, s.builds.MoveArtifacts(r.Context(), r.Org.ID, h.JobID, states)
+	return agents.EmptyView{}, s.artifacts.SetStates(r.Context(), r.Org.ID, h.JobID, states)
 }
 
 // allArrived looks after the bytes of artifacts that are about to be finished.
-func (s *Service) allArrived(ctx context.Context, list []builds.Artifact, updates []artifactUpdate) error {
-	byID := make(map[string]builds.Artifact, len(list))
+func (s *Service) allArrived(ctx context.Context, list []artifacts.Artifact, updates []artifactUpdate) error {
+	byID := make(map[string]artifacts.Artifact, len(list))
 	for _, a := range list {
 		byID[a.ID] = a
 	}
 	for _, u := range updates {
 		a := byID[u.ID]
-		if u.State != builds.ArtifactFinished || a.State == builds.ArtifactFinished || !a.Kept() {
+		if u.State != artifacts.StateFinished || a.State == artifacts.StateFinished || !a.Kept() {
 			continue
 		}
 		receipts := make(map[int]string, len(u.MultipartETags))
@@ -236,7 +237,7 @@ type foundArtifactView struct {
 }
 
 func (s *Service) searchArtifacts(r *route.Request, h builds.Holding) ([]foundArtifactView, error) {
-	search := builds.ArtifactSearch{Query: r.FormQuery("query"), Scope: r.FormQuery("scope"), State: r.FormQuery("state")}
+	search := artifacts.Search{Query: r.FormQuery("query"), Scope: r.FormQuery("scope"), State: r.FormQuery("state")}
 	var err error
 	if search.Retried, err = r.Flag("include_retried_jobs", false); err != nil {
 		return nil, err
@@ -244,7 +245,7 @@ func (s *Service) searchArtifacts(r *route.Request, h builds.Holding) ([]foundAr
 	if search.Duplicates, err = r.Flag("include_duplicates", false); err != nil {
 		return nil, err
 	}
-	found, err := s.builds.SearchArtifacts(r.Context(), r.Org.ID, h.BuildID, search)
+	found, err := s.artifacts.Find(r.Context(), r.Org.ID, h.BuildID, search)
 	if err != nil {
 		return nil, err
 	}

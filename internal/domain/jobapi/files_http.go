@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"stackyard/internal/domain/builds"
+	"stackyard/internal/domain/artifacts"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/identity"
 	"stackyard/internal/platform/route"
@@ -37,13 +37,13 @@ func (s *Service) fileRoutes() []route.Route {
 	for i := range routes {
 		routes[i].Auth, routes[i].Hidden = route.Open, true
 	}
-	for _, path := range builds.ArtifactPaths {
+	for _, path := range artifacts.Paths {
 		routes = append(routes, route.Route{
 			Method: http.MethodGet, Path: path + "/download", Tag: "Artifacts", Summary: "Download an artifact",
 			Description: "Redirects to where the file is, which needs no token and is good for about a minute.",
 			Scope:       identity.ReadArtifacts, Permission: identity.ReadPipeline, Visitors: true,
 			Status:  http.StatusFound,
-			Handler: route.On(s.builds.LoadArtifact, s.getDownload),
+			Handler: route.On(s.artifacts.Load, s.getDownload),
 		})
 	}
 	return routes
@@ -54,15 +54,15 @@ type artifactDownloadView struct {
 }
 
 // DownloadAddress returns where a browser can fetch an artifact, for about a minute, or a NotFound error.
-func (s *Service) DownloadAddress(a builds.Artifact) (string, error) {
+func (s *Service) DownloadAddress(a artifacts.Artifact) (string, error) {
 	to := s.links.addressOf(a, redirectFor)
-	if u, err := url.Parse(to); a.State != builds.ArtifactFinished || err != nil || u.Scheme != "http" && u.Scheme != "https" {
+	if u, err := url.Parse(to); a.State != artifacts.StateFinished || err != nil || u.Scheme != "http" && u.Scheme != "https" {
 		return "", core.Errorf(core.NotFound, "The artifact has no file that can be downloaded")
 	}
 	return to, nil
 }
 
-func (s *Service) getDownload(r *route.Request, o builds.OnArtifact) (artifactDownloadView, error) {
+func (s *Service) getDownload(r *route.Request, o artifacts.OnArtifact) (artifactDownloadView, error) {
 	to, err := s.DownloadAddress(o.Artifact)
 	if err != nil {
 		return artifactDownloadView{}, err
@@ -73,7 +73,7 @@ func (s *Service) getDownload(r *route.Request, o builds.OnArtifact) (artifactDo
 }
 
 // addressOf returns where the bytes of an artifact are.
-func (l links) addressOf(a builds.Artifact, lifetime time.Duration) string {
+func (l links) addressOf(a artifacts.Artifact, lifetime time.Duration) string {
 	if !a.Kept() {
 		return a.Location
 	}
@@ -125,7 +125,7 @@ func (s *Service) postForm(w http.ResponseWriter, r *route.Request) error {
 	if err := s.links.check(fields, formSegment, fields.Get("job"), fields.Get("batch")); err != nil {
 		return err
 	}
-	a, err := s.builds.ArtifactOfBatch(r.Context(), fields.Get("job"), fields.Get("batch"), fields.Get("path"))
+	a, err := s.artifacts.OfBatch(r.Context(), fields.Get("job"), fields.Get("batch"), fields.Get("path"))
 	if err != nil {
 		return err
 	}
@@ -184,7 +184,7 @@ func (s *Service) putPart(w http.ResponseWriter, r *route.Request) error {
 	if err != nil {
 		return errBadLink
 	}
-	a, err := s.builds.Artifact(r.Context(), id)
+	a, err := s.artifacts.Get(r.Context(), id)
 	if err != nil {
 		return err
 	}
@@ -212,11 +212,11 @@ func (s *Service) getFile(w http.ResponseWriter, r *route.Request) error {
 		http.Redirect(w, r.Request, content.To(filesPath, id)+"?"+r.URL.RawQuery, http.StatusFound)
 		return nil
 	}
-	a, err := s.builds.Artifact(r.Context(), id)
+	a, err := s.artifacts.Get(r.Context(), id)
 	if err != nil {
 		return err
 	}
-	if a.State != builds.ArtifactFinished || !a.Kept() {
+	if a.State != artifacts.StateFinished || !a.Kept() {
 		return core.Errorf(core.NotFound, "The artifact has no file that can be downloaded")
 	}
 	file, err := s.openFile(r.Context(), a)
@@ -232,7 +232,7 @@ func (s *Service) getFile(w http.ResponseWriter, r *route.Request) error {
 // setFileHeaders says what a file is. Files come from jobs, that is from anybody who can propose a
 // change, and may be on the origin of the pages: a page among them may not run scripts, send forms, or load
 // or reach anything, and no page can use one of them as a script or a style sheet.
-func setFileHeaders(h http.Header, a builds.Artifact) {
+func setFileHeaders(h http.Header, a artifacts.Artifact) {
 	kind, disposition := inertKind(a.MimeType), "attachment"
 	if shown(kind) {
 		disposition = "inline"

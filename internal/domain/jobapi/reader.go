@@ -6,7 +6,7 @@ import (
 	"errors"
 	"io"
 
-	"stackyard/internal/domain/builds"
+	"stackyard/internal/domain/artifacts"
 	"stackyard/internal/platform/blob"
 	"stackyard/internal/platform/core"
 )
@@ -16,7 +16,7 @@ import (
 type stored struct {
 	ctx      context.Context
 	blobs    *blob.Store
-	artifact builds.Artifact
+	artifact artifacts.Artifact
 	next     int64 // the byte to be read next
 
 	open    io.ReadCloser // a part, or nil
@@ -28,7 +28,7 @@ type stored struct {
 const heldSize = 4 << 20
 
 // openFile opens the bytes of an artifact, in a way that never gives others than those that were stored.
-func (s *Service) openFile(ctx context.Context, a builds.Artifact) (io.ReadSeekCloser, error) {
+func (s *Service) openFile(ctx context.Context, a artifacts.Artifact) (io.ReadSeekCloser, error) {
 	f := &stored{ctx: ctx, blobs: s.blobs, artifact: a}
 	if a.FileSize == 0 {
 		return f, nil
@@ -48,7 +48,7 @@ type inMemory struct{ *bytes.Reader }
 func (inMemory) Close() error { return nil }
 
 // unreadable says why the bytes of an artifact cannot be read.
-func (s *Service) unreadable(a builds.Artifact, err error) error {
+func (s *Service) unreadable(a artifacts.Artifact, err error) error {
 	switch {
 	case err == nil:
 		return nil

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"testing/iotest"
 
-	"stackyard/internal/domain/builds"
+	"stackyard/internal/domain/artifacts"
 	"stackyard/internal/platform/blob"
 	"stackyard/internal/platform/blob/blobtest"
 	"stackyard/internal/platform/core"
@@ -19,7 +19,7 @@ import (
 // keepParts puts the parts of an artifact into a store.
 func keepParts(t *testing.T, blobs *blob.Store, size int64, parts ...string) *stored {
 	t.Helper()
-	a := builds.Artifact{ID: core.NewID(), OrganizationID: core.NewID(), PipelineID: core.NewID(), BuildID: core.NewID(), FileSize: size, Parts: len(parts)}
+	a := artifacts.Artifact{ID: core.NewID(), OrganizationID: core.NewID(), PipelineID: core.NewID(), BuildID: core.NewID(), FileSize: size, Parts: len(parts)}
 	for i, part := range parts {
 		if err := blobs.Put(t.Context(), partKey(a, i+1), strings.NewReader(part), int64(len(part))); err != nil {
 			t.Fatal(err)
@@ -71,7 +71,7 @@ func TestKeep_KeepsNothingOfWhatIsWrong(t *testing.T) {
 	blobtest.Each(t, func(t *testing.T, blobs *blob.Store) {
 		s := &Service{blobs: blobs}
 		right := sha256.Sum256([]byte("right"))
-		a := builds.Artifact{ID: core.NewID(), OrganizationID: core.NewID(), PipelineID: core.NewID(), BuildID: core.NewID(), FileSize: 5, Parts: 1, SHA256: hex.EncodeToString(right[:])}
+		a := artifacts.Artifact{ID: core.NewID(), OrganizationID: core.NewID(), PipelineID: core.NewID(), BuildID: core.NewID(), FileSize: 5, Parts: 1, SHA256: hex.EncodeToString(right[:])}
 		for name, c := range map[string]struct {
 			from io.Reader
 			kind core.Kind

@@ -13,7 +13,7 @@ import (
 	"strconv"
 	"time"
 
-	"stackyard/internal/domain/builds"
+	"stackyard/internal/domain/artifacts"
 	"stackyard/internal/platform/blob"
 	"stackyard/internal/platform/core"
 )
@@ -53,13 +53,13 @@ func sizeOf(size int64, parts, part int) int64 {
 }
 
 // partKey is the key of a part in the place for blobs.
-func partKey(a builds.Artifact, part int) string { return a.Prefix() + "/" + strconv.Itoa(part) }
+func partKey(a artifacts.Artifact, part int) string { return a.Prefix() + "/" + strconv.Itoa(part) }
 
 var errJobEnded = core.Errorf(core.Forbidden, "The job has ended, so nothing is added to its artifacts any more")
 
 // awaited refuses bytes of an artifact that nobody waits for.
-func (s *Service) awaited(ctx context.Context, a builds.Artifact) error {
-	if a.State != builds.ArtifactNew || !a.Kept() {
+func (s *Service) awaited(ctx context.Context, a artifacts.Artifact) error {
+	if a.State != artifacts.StateNew || !a.Kept() {
 		return core.Errorf(core.Unprocessable, "%s is %s, so its bytes are not waited for", a.Path, a.State)
 	}
 	running, err := s.builds.Running(ctx, a.OrganizationID, a.JobID)
@@ -71,7 +71,7 @@ func (s *Service) awaited(ctx context.Context, a builds.Artifact) error {
 
 // keep stores the bytes of one part of an artifact: as many as it must have, and for a file that comes
 // whole with the checksum that was told. Otherwise nothing is kept.
-func (s *Service) keep(ctx context.Context, a builds.Artifact, part int, from io.Reader) (*arriving, error) {
+func (s *Service) keep(ctx context.Context, a artifacts.Artifact, part int, from io.Reader) (*arriving, error) {
 	bytes := &arriving{from: from, artifact: a, size: sizeOf(a.FileSize, a.Parts, part), sum: sha256.New()}
 	if a.Parts == 1 && a.SHA256 == "" && a.SHA1 != "" {
 		bytes.sum = sha1.New()
@@ -94,7 +94,7 @@ func unavailable(err error) error {
 // arriving are bytes on their way in. Reading fails when they are not those that were told.
 type arriving struct {
 	from     io.Reader
-	artifact builds.Artifact
+	artifact artifacts.Artifact
 	size     int64
 	sum      hash.Hash
 	read     int64
@@ -135,17 +135,17 @@ func (b *arriving) hex() string { return hex.EncodeToString(b.sum.Sum(nil)) }
 
 // receipt is what whoever sends a part gets for it and shows when all of them are sent: the sum of its
 // bytes, signed. So it is known that each part came, and nothing has to be remembered meanwhile.
-func (s *Service) receipt(a builds.Artifact, part int, sum string) string {
+func (s *Service) receipt(a artifacts.Artifact, part int, sum string) string {
 	return sum + "-" + s.links.signature("receipt", []string{a.ID, strconv.Itoa(part), sum})[:22]
 }
 
-func (s *Service) isReceipt(a builds.Artifact, part int, text string) bool {
+func (s *Service) isReceipt(a artifacts.Artifact, part int, text string) bool {
 	const sumLength = 2 * sha256.Size
 	return len(text) > sumLength && hmac.Equal([]byte(text), []byte(s.receipt(a, part, text[:sumLength])))
 }
 
 // arrived refuses to call an artifact finished whose bytes are not all there.
-func (s *Service) arrived(ctx context.Context, a builds.Artifact, receipts map[int]string) error {
+func (s *Service) arrived(ctx context.Context, a artifacts.Artifact, receipts map[int]string) error {
 	for part := 1; a.Parts > 1 && part <= a.Parts; part++ {
 		if !s.isReceipt(a, part, receipts[part]) {
 			return core.Errorf(core.Unprocessable, "Part %d of %s did not arrive, or its etag is not the one that was given for it", part, a.Path)

@@ -5,8 +5,7 @@
 // artifacts are sent and fetched at signed URLs (signedurl.go) that need no token and expire. Each part of an
 // artifact is one blob, and is stored only if its size and checksum match (receive.go).
 //
-// The package stores no rows: builds keeps the records of artifacts, annotations, meta-data and uploads,
-// joblog the logs.
+// The package stores no rows: artifacts, annotations, builds (meta-data and uploads) and joblog do.
 package jobapi
 
 import (
@@ -14,6 +13,8 @@ import (
 	"slices"
 
 	"stackyard/internal/domain/agents"
+	"stackyard/internal/domain/annotations"
+	"stackyard/internal/domain/artifacts"
 	"stackyard/internal/domain/builds"
 	"stackyard/internal/domain/clusters"
 	"stackyard/internal/domain/joblog"
@@ -26,36 +27,40 @@ import (
 
 // Service handles requests of running jobs.
 type Service struct {
-	agents    *agents.Service
-	blobs     *blob.Store
-	builds    *builds.Service
-	clusters  *clusters.Service
-	logs      *joblog.Service
-	pipelines *pipelines.Service
-	public    core.PublicURL
-	log       *slog.Logger
-	links     links
+	agents      *agents.Service
+	annotations *annotations.Service
+	artifacts   *artifacts.Service
+	blobs       *blob.Store
+	builds      *builds.Service
+	clusters    *clusters.Service
+	logs        *joblog.Service
+	pipelines   *pipelines.Service
+	public      core.PublicURL
+	log         *slog.Logger
+	links       links
 }
 
 // Parts are the dependencies of a Service.
 type Parts struct {
-	Agents    *agents.Service
-	Blobs     *blob.Store
-	Builds    *builds.Service
-	Clusters  *clusters.Service
-	Logs      *joblog.Service
-	Pipelines *pipelines.Service
-	Key       seal.Key
-	Public    core.PublicURL
-	Content   core.PublicURL // where artifacts are downloaded; empty: Public
-	Clock     core.Clock
-	Log       *slog.Logger
+	Agents      *agents.Service
+	Annotations *annotations.Service
+	Artifacts   *artifacts.Service
+	Blobs       *blob.Store
+	Builds      *builds.Service
+	Clusters    *clusters.Service
+	Logs        *joblog.Service
+	Pipelines   *pipelines.Service
+	Key         seal.Key
+	Public      core.PublicURL
+	Content     core.PublicURL // where artifacts are downloaded; empty: Public
+	Clock       core.Clock
+	Log         *slog.Logger
 }
 
 // New returns a Service.
 func New(p Parts) *Service {
 	return &Service{
-		agents: p.Agents, blobs: p.Blobs, builds: p.Builds, clusters: p.Clusters, logs: p.Logs, pipelines: p.Pipelines,
+		agents: p.Agents, annotations: p.Annotations, artifacts: p.Artifacts, blobs: p.Blobs, builds: p.Builds, clusters: p.Clusters, logs: p.Logs, pipelines: p.Pipelines,
 		public: p.Public, log: p.Log,
 		links: newLinks(p.Key, p.Public, p.Content, p.Clock),
 	}

@@ -1,4 +1,4 @@
-package builds
+package artifacts
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"stackyard/internal/domain/builds"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
 )
@@ -21,12 +22,12 @@ func scanArtifact(scan db.Scan) (a Artifact, err error) {
 		db.ToText(&a.Destination), &a.Location, &a.Parts, db.ToTime(&a.CreatedAt))
 }
 
-// artifactByID returns an artifact of a job that is not deleted, or a NotFound error.
-func artifactByID(q *db.Q, jobID, id string) (Artifact, error) {
-	return oneArtifact(q, `a.job_id = $1 AND a.id = $2 AND a.state <> $3`, jobID, id, ArtifactDeleted)
+// byID returns an artifact of a job that is not deleted, or a NotFound error.
+func byID(q *db.Q, jobID, id string) (Artifact, error) {
+	return one(q, `a.job_id = $1 AND a.id = $2 AND a.state <> $3`, jobID, id, StateDeleted)
 }
 
-func oneArtifact(q *db.Q, where string, args ...any) (Artifact, error) {
+func one(q *db.Q, where string, args ...any) (Artifact, error) {
 	a, err := db.One(q, scanArtifact, selectArtifact+` WHERE `+where, args...)
 	if errors.Is(err, db.ErrNoRows) {
 		err = core.Errorf(core.NotFound, noArtifact)
@@ -34,47 +35,46 @@ func oneArtifact(q *db.Q, where string, args ...any) (Artifact, error) {
 	return a, err
 }
 
-// Artifact returns an artifact that is not deleted, or a NotFound error. Who may see it has been found
-// out before.
-func (s *Service) Artifact(ctx context.Context, id string) (a Artifact, err error) {
+// Get returns an artifact that is not deleted, or a NotFound error. The caller has checked access.
+func (s *Service) Get(ctx context.Context, id string) (a Artifact, err error) {
 	err = s.db.Read(ctx, func(q *db.Q) (err error) {
-		a, err = oneArtifact(q, `a.id = $1 AND a.state <> $2`, id, ArtifactDeleted)
+		a, err = one(q, `a.id = $1 AND a.state <> $2`, id, StateDeleted)
 		return err
 	})
 	return a, err
 }
 
-// ArtifactsOf returns those of a job's artifacts that have one of the ids and are not deleted.
-func (s *Service) ArtifactsOf(ctx context.Context, orgID, jobID string, ids []string) (list []Artifact, err error) {
+// OfJob returns the artifacts of a job that have one of the ids and are not deleted.
+func (s *Service) OfJob(ctx context.Context, orgID, jobID string, ids []string) (list []Artifact, err error) {
 	err = s.db.Read(ctx, func(q *db.Q) (err error) {
 		in, arg := q.In("a.id", 4, ids)
 		list, err = db.All(q, scanArtifact, selectArtifact+`
-		WHERE a.organization_id = $1 AND a.job_id = $2 AND a.state <> $3 AND `+in, orgID, jobID, ArtifactDeleted, arg)
+		WHERE a.organization_id = $1 AND a.job_id = $2 AND a.state <> $3 AND `+in, orgID, jobID, StateDeleted, arg)
 		return err
 	})
 	return list, err
 }
 
-// ArtifactOfBatch returns the artifact of a batch that has a path, or a NotFound error.
-func (s *Service) ArtifactOfBatch(ctx context.Context, jobID, batchID, path string) (a Artifact, err error) {
+// OfBatch returns the artifact of a batch that has a path, or a NotFound error.
+func (s *Service) OfBatch(ctx context.Context, jobID, batchID, path string) (a Artifact, err error) {
 	err = s.db.Read(ctx, func(q *db.Q) (err error) {
-		a, err = oneArtifact(q, `a.job_id = $1 AND a.batch_id = $2 AND a.path = $3 AND a.state <> $4`, jobID, batchID, path, ArtifactDeleted)
+		a, err = one(q, `a.job_id = $1 AND a.batch_id = $2 AND a.path = $3 AND a.state <> $4`, jobID, batchID, path, StateDeleted)
 		return err
 	})
 	return a, err
 }
 
-// artifactsOfBatch returns the artifacts of a batch, in the order in which they were told.
-func artifactsOfBatch(q *db.Q, orgID, jobID, batchID string) ([]Artifact, error) {
+// ofBatch returns the artifacts of a batch, in the order in which they were announced.
+func ofBatch(q *db.Q, orgID, jobID, batchID string) ([]Artifact, error) {
 	return db.All(q, scanArtifact, selectArtifact+`
 	WHERE a.organization_id = $1 AND a.job_id = $2 AND a.batch_id = $3
 	ORDER BY a.id`, orgID, jobID, batchID)
 }
 
-// artifactsByPath returns the newest finished artifact of a build for each of the paths that has one.
-func artifactsByPath(q *db.Q, buildID string, paths []string) (map[string]Artifact, error) {
+// ByPath returns the newest finished artifact of a build for each of the paths that has one.
+func ByPath(q *db.Q, buildID string, paths []string) (map[string]Artifact, error) {
 	in, arg := q.In("a.path", 2, paths)
-	list, err := db.All(q, scanArtifact, selectArtifact+` WHERE a.build_id = $1 AND `+in+` AND a.state = $3 ORDER BY a.id`, buildID, arg, ArtifactFinished)
+	list, err := db.All(q, scanArtifact, selectArtifact+` WHERE a.build_id = $1 AND `+in+` AND a.state = $3 ORDER BY a.id`, buildID, arg, StateFinished)
 	byPath := make(map[string]Artifact, len(list))
 	for _, a := range list {
 		byPath[a.Path] = a
@@ -82,50 +82,49 @@ func artifactsByPath(q *db.Q, buildID string, paths []string) (map[string]Artifa
 	return byPath, err
 }
 
-// listArtifacts returns one page of the artifacts that a statement allows, oldest first, and how many
-// there are.
-func listArtifacts(q *db.Q, s *db.Statement, limit, offset int) ([]Artifact, int, error) {
+// list returns one page of the artifacts that a statement selects, oldest first, and the total.
+func list(q *db.Q, s *db.Statement, limit, offset int) ([]Artifact, int, error) {
 	var total int
 	if err := q.QueryRow(`SELECT COUNT(*) FROM artifacts a `+s.Clause(), s.Args()...).Scan(&total); err != nil {
 		return nil, 0, err
 	}
-	list, err := db.All(q, scanArtifact, selectArtifact+`
+	page, err := db.All(q, scanArtifact, selectArtifact+`
 	`+s.Clause()+`
 	ORDER BY a.id
 	LIMIT `+s.Arg(limit)+` OFFSET `+s.Arg(offset), s.Args()...)
-	return list, total, err
+	return page, total, err
 }
 
-// Artifacts returns the first artifacts of a build, and how many there are.
-func (s *Service) Artifacts(ctx context.Context, b *Build, most int) (list []Artifact, total int, err error) {
+// OfBuild returns the first artifacts of a build, and the total.
+func (s *Service) OfBuild(ctx context.Context, b *builds.Build, limit int) (first []Artifact, total int, err error) {
 	err = s.db.Read(ctx, func(q *db.Q) (err error) {
 		var where db.Statement
 		where.Where("a.build_id = %s", b.ID)
-		if err := (artifactFilter{}).restrict(&where); err != nil {
+		if err := (filter{}).restrict(&where); err != nil {
 			return err
 		}
-		list, total, err = listArtifacts(q, &where, most, 0)
+		first, total, err = list(q, &where, limit, 0)
 		return err
 	})
-	return list, total, err
+	return first, total, err
 }
 
-// artifactFilter says which artifacts are listed.
-type artifactFilter struct{ state, path string }
+// A filter selects artifacts.
+type filter struct{ state, path string }
 
-// restrict limits a statement to the artifacts a that pass the filter. Deleted ones never do.
-func (f artifactFilter) restrict(s *db.Statement) error {
-	s.Where("a.state <> %s", ArtifactDeleted)
+// restrict limits a statement to the artifacts a that match the filter. Deleted ones never do.
+func (f filter) restrict(s *db.Statement) error {
+	s.Where("a.state <> %s", StateDeleted)
 	if f.state != "" {
-		if !slices.Contains(ArtifactState("").Values(), f.state) {
-			return core.Errorf(core.Unprocessable, "%q is not a state of an artifact; they are %s", f.state, strings.Join(ArtifactState("").Values(), ", "))
+		if !slices.Contains(State("").Values(), f.state) {
+			return core.Errorf(core.Unprocessable, "%q is not a state of an artifact; they are %s", f.state, strings.Join(State("").Values(), ", "))
 		}
 		s.Where("a.state = %s", f.state)
 	}
 	like := func(pattern string) string { return strings.ReplaceAll(db.Like(pattern), "*", "%") }
 	switch {
 	case strings.Contains(f.path, "**/"):
-		// Any number of folders, and none: what log/**/* uploaded, it finds.
+		// Any number of folders, including none: the pattern log/**/* finds what it uploaded.
 		s.Where(`(a.path LIKE %s ESCAPE '\' OR a.path LIKE %s ESCAPE '\')`, like(f.path), like(strings.ReplaceAll(f.path, "**/", "")))
 	case strings.Contains(f.path, "*"):
 		s.Where(`a.path LIKE %s ESCAPE '\'`, like(f.path))
@@ -135,24 +134,24 @@ func (f artifactFilter) restrict(s *db.Statement) error {
 	return nil
 }
 
-// An ArtifactSearch says which artifacts of its build a job looks for.
-type ArtifactSearch struct {
+// A Search selects artifacts of a build.
+type Search struct {
 	Query   string // a path in which * stands for anything, slashes included, and **/ for any number of folders; empty: any
-	Scope   string // the key or the label of a step, or the id of a job; empty: the whole build
+	Scope   string // the key or label of a step, or the id of a job; empty: the whole build
 	State   string // empty: any
-	Retried bool   // whether to look among those of jobs that were tried again, too
-	// Duplicates says whether to return all artifacts of a path, not only the newest.
+	Retried bool   // whether to include artifacts of retried attempts
+	// Duplicates selects all artifacts of a path, not only the newest.
 	Duplicates bool
 }
 
 // maxFound bounds what a search returns.
 const maxFound = 20_000
 
-// SearchArtifacts returns artifacts of a build, newest first.
-func (s *Service) SearchArtifacts(ctx context.Context, orgID, buildID string, search ArtifactSearch) (found []Artifact, err error) {
+// Find returns artifacts of a build, newest first.
+func (s *Service) Find(ctx context.Context, orgID, buildID string, search Search) (found []Artifact, err error) {
 	var where db.Statement
 	where.Where("a.organization_id = %s AND a.build_id = %s", orgID, buildID)
-	if err := (artifactFilter{strings.ToLower(search.State), search.Query}).restrict(&where); err != nil {
+	if err := (filter{strings.ToLower(search.State), search.Query}).restrict(&where); err != nil {
 		return nil, err
 	}
 	if !search.Retried {

@@ -1,4 +1,4 @@
-package builds
+package artifacts
 
 import (
 	"cmp"
@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// unknownKind is the media type of a file that nothing is known of.
-const unknownKind = "application/octet-stream"
+// unknownType is the media type of files with an unknown extension.
+const unknownType = "application/octet-stream"
 
-// kinds are the media types of files that jobs often leave behind, by the ends of their names. What the
-// system has on that differs from one to the next.
-var kinds = map[string]string{
+// mediaTypes are the media types of common artifacts by extension. The tables of the operating system differ
+// from host to host, so they are not used.
+var mediaTypes = map[string]string{
 	".txt": "text/plain", ".log": "text/plain", ".out": "text/plain", ".diff": "text/x-diff", ".patch": "text/x-diff",
 	".md": "text/markdown", ".csv": "text/csv", ".html": "text/html", ".htm": "text/html", ".css": "text/css", ".js": "text/javascript",
 	".json": "application/json", ".yml": "application/yaml", ".yaml": "application/yaml", ".xml": "application/xml",
@@ -22,10 +22,13 @@ var kinds = map[string]string{
 	".jar": "application/java-archive",
 }
 
-// kindOf returns the media type of a file: the one that is told, if it is one, or what its name suggests.
-func kindOf(told, name string) string {
-	if _, _, err := mime.ParseMediaType(told); err == nil && len(told) <= maxName {
-		return told
+// maxMediaType bounds a media type, in characters.
+const maxMediaType = 255
+
+// mediaType returns the given media type if it is valid, or else the one for the extension of the file.
+func mediaType(given, name string) string {
+	if _, _, err := mime.ParseMediaType(given); err == nil && len(given) <= maxMediaType {
+		return given
 	}
-	return cmp.Or(kinds[strings.ToLower(path.Ext(name))], unknownKind)
+	return cmp.Or(mediaTypes[strings.ToLower(path.Ext(name))], unknownType)
 }

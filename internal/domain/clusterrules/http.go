@@ -1,4 +1,4 @@
-package builds
+package clusterrules
 
 import (
 	"net/http"
@@ -14,7 +14,7 @@ type ruleView struct {
 	UUID             string             `json:"uuid"`
 	GraphQLID        string             `json:"graphql_id"`
 	OrganizationUUID string             `json:"organization_uuid"`
-	Type             RuleType           `json:"type"`
+	Type             Type               `json:"type"`
 	Action           string             `json:"action"`
 	Effect           string             `json:"effect"`
 	SourceType       string             `json:"source_type"`
@@ -26,7 +26,7 @@ type ruleView struct {
 	CreatedBy        *identity.UserView `json:"created_by"`
 }
 
-func (s *Service) ruleView(r *route.Request, rule Rule) ruleView {
+func (s *Service) view(r *route.Request, rule Rule) ruleView {
 	return ruleView{
 		UUID:             rule.ID,
 		GraphQLID:        core.GraphQLID("Rule", rule.ID),
@@ -44,17 +44,18 @@ func (s *Service) ruleView(r *route.Request, rule Rule) ruleView {
 	}
 }
 
-func (s *Service) ruleRoutes() []route.Route {
-	const list, one = orgPath + "/rules", orgPath + "/rules/{rule}"
+// Routes returns the routes of rules.
+func (s *Service) Routes() []route.Route {
+	const all, one = "/v2/organizations/{org}/rules", "/v2/organizations/{org}/rules/{rule}"
 	routes := []route.Route{
-		{Method: http.MethodGet, Path: list, Summary: "List rules", Query: route.PageParams, Handler: route.Do(s.getRules)},
+		{Method: http.MethodGet, Path: all, Summary: "List rules", Query: route.PageParams, Handler: route.Do(s.getAll)},
 		{
-			Method: http.MethodPost, Path: list, Summary: "Create a rule",
+			Method: http.MethodPost, Path: all, Summary: "Create a rule",
 			Description: "Lets a pipeline of one cluster trigger builds of a pipeline of another, or read its artifacts.",
-			Status:      http.StatusCreated, Handler: route.DoBody(s.postRule),
+			Status:      http.StatusCreated, Handler: route.DoBody(s.post),
 		},
-		{Method: http.MethodGet, Path: one, Summary: "Get a rule", Handler: route.On(s.loadRule, s.getRule)},
-		{Method: http.MethodDelete, Path: one, Summary: "Delete a rule", Status: http.StatusNoContent, Handler: route.On(s.loadRule, s.deleteRule)},
+		{Method: http.MethodGet, Path: one, Summary: "Get a rule", Handler: route.On(s.load, s.get)},
+		{Method: http.MethodDelete, Path: one, Summary: "Delete a rule", Status: http.StatusNoContent, Handler: route.On(s.load, s.delete)},
 	}
 	for i := range routes {
 		r := &routes[i]
@@ -66,20 +67,20 @@ func (s *Service) ruleRoutes() []route.Route {
 	return routes
 }
 
-func (s *Service) loadRule(r *route.Request) (Rule, error) {
+func (s *Service) load(r *route.Request) (Rule, error) {
 	id, err := r.PathID("rule", noRule)
 	if err != nil {
 		return Rule{}, err
 	}
 	var rule Rule
 	err = s.db.Read(r.Context(), func(q *db.Q) (err error) {
-		rule, err = ruleByID(q, r.Org.ID, id)
+		rule, err = byID(q, r.Org.ID, id)
 		return err
 	})
 	return rule, err
 }
 
-func (s *Service) getRules(r *route.Request) (route.Paged[ruleView], error) {
+func (s *Service) getAll(r *route.Request) (route.Paged[ruleView], error) {
 	page, err := r.Page()
 	if err != nil {
 		return route.Paged[ruleView]{}, err
@@ -87,35 +88,35 @@ func (s *Service) getRules(r *route.Request) (route.Paged[ruleView], error) {
 	var rules []Rule
 	var total int
 	err = s.db.Read(r.Context(), func(q *db.Q) (err error) {
-		rules, total, err = listRules(q, r.Org.ID, page.Size, page.Offset())
+		rules, total, err = list(q, r.Org.ID, page.Size, page.Offset())
 		return err
 	})
-	return route.MapPage(rules, page, total, func(rule Rule) ruleView { return s.ruleView(r, rule) }), err
+	return route.MapPage(rules, page, total, func(rule Rule) ruleView { return s.view(r, rule) }), err
 }
 
 type ruleCreate struct {
-	Type  RuleType  `json:"type"`
+	Type  Type      `json:"type"`
 	Value ruleValue `json:"value"`
 }
 
 type ruleValue struct {
-	SourcePipeline string `json:"source_pipeline" doc:"The pipeline that may, by its UUID or slug."`
-	TargetPipeline string `json:"target_pipeline" doc:"The pipeline that it may reach, by its UUID or slug."`
+	SourcePipeline string `json:"source_pipeline" doc:"The pipeline that gets access, by its UUID or slug."`
+	TargetPipeline string `json:"target_pipeline" doc:"The pipeline it gets access to, by its UUID or slug."`
 }
 
-func (s *Service) postRule(r *route.Request, body ruleCreate) (ruleView, error) {
-	rule, err := s.createRule(r.Context(), pipelines.ViewerOf(r), body.Type, body.Value.SourcePipeline, body.Value.TargetPipeline)
+func (s *Service) post(r *route.Request, body ruleCreate) (ruleView, error) {
+	rule, err := s.create(r.Context(), pipelines.ViewerOf(r), body.Type, body.Value.SourcePipeline, body.Value.TargetPipeline)
 	if err != nil {
 		return ruleView{}, err
 	}
-	return s.ruleView(r, rule), nil
+	return s.view(r, rule), nil
 }
 
-func (s *Service) getRule(r *route.Request, rule Rule) (ruleView, error) {
-	return s.ruleView(r, rule), nil
+func (s *Service) get(r *route.Request, rule Rule) (ruleView, error) {
+	return s.view(r, rule), nil
 }
 
-func (s *Service) deleteRule(r *route.Request, rule Rule) (route.Nothing, error) {
+func (s *Service) delete(r *route.Request, rule Rule) (route.Nothing, error) {
 	return route.Nothing{}, s.db.Write(r.Context(), func(q *db.Q) error {
 		_, err := q.Exec(`DELETE FROM rules WHERE organization_id = $1 AND id = $2`, r.Org.ID, rule.ID)
 		return err

@@ -1,4 +1,9 @@
-package builds
+// Package clusterrules keeps the rules that let a pipeline of one cluster reach a pipeline of another: trigger its
+// builds, or read its artifacts.
+//
+// Within a cluster pipelines need no rule. The package stores rules and answers whether one exists ([Allows]);
+// the packages that start builds and serve artifacts enforce them.
+package clusterrules
 
 import (
 	"context"
@@ -13,41 +18,53 @@ import (
 	"stackyard/internal/platform/identity"
 )
 
-// A Rule lets a pipeline of one cluster reach one of another.
+// A Rule lets a pipeline of one cluster reach a pipeline of another.
 type Rule struct {
 	ID             string
 	OrganizationID string
-	Type           RuleType
-	SourceID       string // a pipeline
-	TargetID       string // a pipeline
+	Type           Type
+	SourceID       string // the pipeline that gets access
+	TargetID       string // the pipeline it gets access to
 	CreatedBy      *identity.User
 	CreatedAt      time.Time
 }
 
-// RuleType is what a rule allows.
-type RuleType string
+// Service manages the rules of organizations.
+type Service struct {
+	db     *db.DB
+	public core.PublicURL
+	clock  core.Clock
+}
+
+// New returns the service of the rules in a database.
+func New(d *db.DB, public core.PublicURL, clock core.Clock) *Service {
+	return &Service{db: d, public: public, clock: clock}
+}
+
+// Type is what a rule allows.
+type Type string
 
 // The types of rules.
 const (
-	triggerRule   RuleType = "pipeline.trigger_build.pipeline"
-	artifactsRule RuleType = "pipeline.artifacts_read.pipeline"
+	TriggerBuild  Type = "pipeline.trigger_build.pipeline"
+	ReadArtifacts Type = "pipeline.artifacts_read.pipeline"
 )
 
 // Values lists every type.
-func (RuleType) Values() []string { return []string{string(triggerRule), string(artifactsRule)} }
+func (Type) Values() []string { return []string{string(TriggerBuild), string(ReadArtifacts)} }
 
-// action returns what the source may do to the target.
-func (t RuleType) action() string { return strings.Split(string(t), ".")[1] }
+// action returns the action that the type allows, the middle part of its name.
+func (t Type) action() string { return strings.Split(string(t), ".")[1] }
 
 const noRule = "No rule found"
 
 const selectRule = `
 	SELECT r.id, r.organization_id, r.type, r.source_id, r.target_id, r.created_at, ` + identity.UserColumns + `
-	FROM rules r` + ruleJoins + `
+	FROM rules r` + joinPipelines + `
 	LEFT JOIN users u ON u.id = r.created_by`
 
-// ruleJoins leave out rules about deleted pipelines.
-const ruleJoins = `
+// joinPipelines excludes rules about deleted pipelines.
+const joinPipelines = `
 	JOIN pipelines sp ON sp.id = r.source_id AND sp.deleted_at IS NULL
 	JOIN pipelines tp ON tp.id = r.target_id AND tp.deleted_at IS NULL`
 
@@ -59,8 +76,8 @@ func scanRule(scan db.Scan) (Rule, error) {
 	return r, err
 }
 
-// ruleByID returns a rule of an organization, or a NotFound error.
-func ruleByID(q *db.Q, orgID, id string) (Rule, error) {
+// byID returns a rule of an organization, or a NotFound error.
+func byID(q *db.Q, orgID, id string) (Rule, error) {
 	r, err := db.One(q, scanRule, selectRule+` WHERE r.organization_id = $1 AND r.id = $2`, orgID, id)
 	if errors.Is(err, db.ErrNoRows) {
 		err = core.Errorf(core.NotFound, noRule)
@@ -68,8 +85,8 @@ func ruleByID(q *db.Q, orgID, id string) (Rule, error) {
 	return r, err
 }
 
-// listRules returns one page of an organization's rules, oldest first, and how many there are.
-func listRules(q *db.Q, orgID string, limit, offset int) ([]Rule, int, error) {
+// list returns one page of an organization's rules, oldest first, and the total.
+func list(q *db.Q, orgID string, limit, offset int) ([]Rule, int, error) {
 	rules, err := db.All(q, scanRule, selectRule+`
 		WHERE r.organization_id = $1
 		ORDER BY r.created_at, r.id
@@ -78,12 +95,12 @@ func listRules(q *db.Q, orgID string, limit, offset int) ([]Rule, int, error) {
 		return nil, 0, err
 	}
 	var total int
-	err = q.QueryRow(`SELECT COUNT(*) FROM rules r`+ruleJoins+` WHERE r.organization_id = $1`, orgID).Scan(&total)
+	err = q.QueryRow(`SELECT COUNT(*) FROM rules r`+joinPipelines+` WHERE r.organization_id = $1`, orgID).Scan(&total)
 	return rules, total, err
 }
 
-// hasRule reports whether a rule lets one pipeline do something to another.
-func hasRule(q *db.Q, orgID string, t RuleType, sourceID, targetID string) (bool, error) {
+// Allows reports whether a rule of a type lets one pipeline reach another.
+func Allows(q *db.Q, orgID string, t Type, sourceID, targetID string) (bool, error) {
 	var n int
 	err := q.QueryRow(`
 		SELECT COUNT(*) FROM rules
@@ -91,8 +108,8 @@ func hasRule(q *db.Q, orgID string, t RuleType, sourceID, targetID string) (bool
 	return n > 0, err
 }
 
-// createRule adds a rule between two pipelines, each named by id or slug.
-func (s *Service) createRule(ctx context.Context, v pipelines.Viewer, t RuleType, source, target string) (Rule, error) {
+// create adds a rule between two pipelines, each given by id or slug.
+func (s *Service) create(ctx context.Context, v pipelines.Viewer, t Type, source, target string) (Rule, error) {
 	var wrong core.Problems
 	if !slices.Contains(t.Values(), string(t)) {
 		wrong.Add("type", "must be one of %s", strings.Join(t.Values(), ", "))
@@ -100,10 +117,10 @@ func (s *Service) createRule(ctx context.Context, v pipelines.Viewer, t RuleType
 	rule := Rule{ID: core.NewID(), OrganizationID: v.Org.ID, Type: t, CreatedBy: &v.User, CreatedAt: s.clock()}
 	err := s.db.Write(ctx, func(q *db.Q) (err error) {
 		wrong := slices.Clone(wrong)
-		if rule.SourceID, err = named(q, v, source, "value.source_pipeline", &wrong); err != nil {
+		if rule.SourceID, err = pipelineID(q, v, source, "value.source_pipeline", &wrong); err != nil {
 			return err
 		}
-		if rule.TargetID, err = named(q, v, target, "value.target_pipeline", &wrong); err != nil {
+		if rule.TargetID, err = pipelineID(q, v, target, "value.target_pipeline", &wrong); err != nil {
 			return err
 		}
 		if err := wrong.Err(); err != nil {
@@ -112,7 +129,7 @@ func (s *Service) createRule(ctx context.Context, v pipelines.Viewer, t RuleType
 		_, err = q.Exec(`
 			INSERT INTO rules (id, organization_id, type, source_id, target_id, created_by, created_at)
 			VALUES ($1, $2, $3, $4, $5, $6, $7)`,
-			rule.ID, rule.OrganizationID, rule.Type, rule.SourceID, rule.TargetID, userID(rule.CreatedBy), db.Micros(rule.CreatedAt))
+			rule.ID, rule.OrganizationID, rule.Type, rule.SourceID, rule.TargetID, v.User.ID, db.Micros(rule.CreatedAt))
 		return err
 	})
 	if db.IsUnique(err) {
@@ -121,8 +138,9 @@ func (s *Service) createRule(ctx context.Context, v pipelines.Viewer, t RuleType
 	return rule, err
 }
 
-// named returns the id of the pipeline that a text names by its id or slug.
-func named(q *db.Q, v pipelines.Viewer, name, field string, wrong *core.Problems) (string, error) {
+// pipelineID returns the id of the pipeline that has the name as its id or slug. If there is none, it adds a
+// problem with the field.
+func pipelineID(q *db.Q, v pipelines.Viewer, name, field string, wrong *core.Problems) (string, error) {
 	find := pipelines.BySlug
 	if id, ok := core.ParseID(name); ok {
 		name, find = id, pipelines.ByID

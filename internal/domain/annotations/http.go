@@ -1,9 +1,11 @@
-package builds
+package annotations
 
 import (
 	"net/http"
 	"strings"
 
+	"stackyard/internal/domain/artifacts"
+	"stackyard/internal/domain/builds"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
 	"stackyard/internal/platform/identity"
@@ -22,7 +24,7 @@ type annotationView struct {
 	UpdatedAt core.Time       `json:"updated_at"`
 }
 
-// annotationScope is what an annotation is about.
+// annotationScope selects annotations of builds, of jobs, or both.
 type annotationScope string
 
 const (
@@ -31,27 +33,28 @@ const (
 	scopeAll   annotationScope = "all"
 )
 
-func (s *Service) annotationRoutes() []route.Route {
+// Routes returns the routes of annotations.
+func (s *Service) Routes() []route.Route {
 	params := append([]route.Param{
 		{Name: "scope", Doc: "What the annotations are about: build, job, or all for both; build unless given."},
 		{Name: "omit_body", Type: "boolean", Doc: "Whether to leave out the bodies."},
 	}, route.PageParams...)
-	list, one := buildPath+"/annotations", buildPath+"/annotations/{annotation}"
+	const all, one = builds.BuildPath + "/annotations", builds.BuildPath + "/annotations/{annotation}"
 	routes := []route.Route{
-		{Method: http.MethodGet, Path: list, Summary: "List the annotations of a build", Query: params, Handler: route.On(s.loadBuild, s.getAnnotations)},
+		{Method: http.MethodGet, Path: all, Summary: "List the annotations of a build", Query: params, Handler: route.On(s.builds.LoadOnBuild, s.getAll)},
 		{
-			Method: http.MethodPost, Path: list, Summary: "Annotate a build",
+			Method: http.MethodPost, Path: all, Summary: "Annotate a build",
 			Description: "There is one annotation for each context: annotating again replaces it, or with append adds to it.",
-			Status:      http.StatusCreated, Handler: route.OnBody(s.loadBuild, s.postAnnotation),
+			Status:      http.StatusCreated, Handler: route.OnBody(s.builds.LoadOnBuild, s.post),
 		},
-		{Method: http.MethodDelete, Path: one, Summary: "Delete an annotation of a build", Status: http.StatusNoContent, Handler: route.On(s.loadBuild, s.deleteAnnotation)},
+		{Method: http.MethodDelete, Path: one, Summary: "Delete an annotation of a build", Status: http.StatusNoContent, Handler: route.On(s.builds.LoadOnBuild, s.delete)},
 	}
-	for _, path := range JobPaths {
-		list, one := path+"/annotations", path+"/annotations/{annotation}"
+	for _, path := range builds.JobPaths {
+		all, one := path+"/annotations", path+"/annotations/{annotation}"
 		routes = append(routes,
-			route.Route{Method: http.MethodGet, Path: list, Summary: "List the annotations of a job", Query: params[1:], Handler: route.On(s.loadJob, s.getJobAnnotations)},
-			route.Route{Method: http.MethodPost, Path: list, Summary: "Annotate a job", Status: http.StatusCreated, Handler: route.OnBody(s.loadJob, s.postJobAnnotation)},
-			route.Route{Method: http.MethodDelete, Path: one, Summary: "Delete an annotation of a job", Status: http.StatusNoContent, Handler: route.On(s.loadJob, s.deleteJobAnnotation)},
+			route.Route{Method: http.MethodGet, Path: all, Summary: "List the annotations of a job", Query: params[1:], Handler: route.On(s.builds.LoadOnJob, s.getAllOfJob)},
+			route.Route{Method: http.MethodPost, Path: all, Summary: "Annotate a job", Status: http.StatusCreated, Handler: route.OnBody(s.builds.LoadOnJob, s.postOnJob)},
+			route.Route{Method: http.MethodDelete, Path: one, Summary: "Delete an annotation of a job", Status: http.StatusNoContent, Handler: route.On(s.builds.LoadOnJob, s.deleteOfJob)},
 		)
 	}
 	for i := range routes {
@@ -64,7 +67,7 @@ func (s *Service) annotationRoutes() []route.Route {
 	return routes
 }
 
-func (s *Service) getAnnotations(r *route.Request, o OnBuild) (route.Paged[annotationView], error) {
+func (s *Service) getAll(r *route.Request, o builds.OnBuild) (route.Paged[annotationView], error) {
 	scope := annotationScope(strings.ToLower(r.FormQuery("scope")))
 	var where db.Statement
 	where.Where("build_id = %s", o.Build.ID)
@@ -77,16 +80,16 @@ func (s *Service) getAnnotations(r *route.Request, o OnBuild) (route.Paged[annot
 	default:
 		return route.Paged[annotationView]{}, core.Errorf(core.BadRequest, "scope must be build, job or all")
 	}
-	return s.annotationPage(r, o, &where)
+	return s.page(r, o, &where)
 }
 
-func (s *Service) getJobAnnotations(r *route.Request, o OnJob) (route.Paged[annotationView], error) {
+func (s *Service) getAllOfJob(r *route.Request, o builds.OnJob) (route.Paged[annotationView], error) {
 	var where db.Statement
 	where.Where("build_id = %s AND job_id = %s", o.Build.ID, o.ID)
-	return s.annotationPage(r, OnBuild{o.Build, o.Pipeline}, &where)
+	return s.page(r, builds.OnBuild{Build: o.Build, Pipeline: o.Pipeline}, &where)
 }
 
-func (s *Service) annotationPage(r *route.Request, o OnBuild, where *db.Statement) (route.Paged[annotationView], error) {
+func (s *Service) page(r *route.Request, o builds.OnBuild, where *db.Statement) (route.Paged[annotationView], error) {
 	none := route.Paged[annotationView]{}
 	page, err := r.Page()
 	if err != nil {
@@ -96,14 +99,14 @@ func (s *Service) annotationPage(r *route.Request, o OnBuild, where *db.Statemen
 	if err != nil {
 		return none, err
 	}
-	var list []Annotation
+	var found []Annotation
 	var total int
 	var html []string
 	err = s.db.Read(r.Context(), func(q *db.Q) (err error) {
-		if list, total, err = listAnnotations(q, where, page.Size, page.Offset()); err != nil || bare {
+		if found, total, err = list(q, where, page.Size, page.Offset()); err != nil || bare {
 			return err
 		}
-		html, err = htmlOf(q, list, maxListed)
+		html, err = htmlOf(q, found, maxListed)
 		return err
 	})
 	if err != nil {
@@ -112,8 +115,8 @@ func (s *Service) annotationPage(r *route.Request, o OnBuild, where *db.Statemen
 	if html, err = s.apiLinks(r, o, html); err != nil {
 		return none, err
 	}
-	views := make([]annotationView, len(list))
-	for i, a := range list {
+	views := make([]annotationView, len(found))
+	for i, a := range found {
 		views[i] = a.view()
 		if i < len(html) {
 			views[i].BodyHTML = &html[i]
@@ -122,13 +125,13 @@ func (s *Service) annotationPage(r *route.Request, o OnBuild, where *db.Statemen
 	return route.PageOf(views, page, total), nil
 }
 
-// maxListed is how many bytes of HTML a list of annotations has at most.
+// maxListed bounds the HTML of one page of annotations, in bytes.
 const maxListed = 16 << 20
 
-// apiLinks leads links to artifacts in bodies of annotations to where the API has them.
-func (s *Service) apiLinks(r *route.Request, o OnBuild, html []string) ([]string, error) {
-	return s.linkArtifacts(r.Context(), o.ID, html, func(a Artifact) string {
-		return s.place(r.Org, o.Pipeline, o.Number).api("jobs", a.JobID, "artifacts", a.ID, "download")
+// apiLinks replaces links to artifacts by their API URLs.
+func (s *Service) apiLinks(r *route.Request, o builds.OnBuild, html []string) ([]string, error) {
+	return s.linkArtifacts(r.Context(), o.ID, html, func(a artifacts.Artifact) string {
+		return s.builds.Address(r.Org, o.Pipeline, o.Number).API("jobs", a.JobID, "artifacts", a.ID, "download")
 	})
 }
 
@@ -137,7 +140,7 @@ func (a Annotation) view() annotationView {
 		ID:        a.ID,
 		Context:   a.Context,
 		Scope:     scopeBuild,
-		JobID:     orNull(a.JobID),
+		JobID:     core.OrNull(a.JobID),
 		Priority:  a.Priority,
 		CreatedAt: core.At(a.CreatedAt),
 		UpdatedAt: core.At(a.UpdatedAt),
@@ -159,35 +162,35 @@ type annotationCreate struct {
 	Append   bool             `json:"append" doc:"Whether to add to the body there is instead of replacing it."`
 }
 
-func (c annotationCreate) note() (Note, error) {
+func (c annotationCreate) change() (Change, error) {
 	var wrong core.Problems
 	if c.Body == "" {
 		wrong.Add("body", "is required")
 	}
-	n := Note{Context: c.Context, Body: &c.Body, Append: c.Append}
+	change := Change{Context: c.Context, Body: &c.Body, Append: c.Append}
 	if c.Style.Set && !c.Style.Null {
-		n.Style = &c.Style.Value
+		change.Style = &c.Style.Value
 	}
 	if c.Priority.Set && !c.Priority.Null {
-		n.Priority = &c.Priority.Value
+		change.Priority = &c.Priority.Value
 	}
-	return n, wrong.Err()
+	return change, wrong.Err()
 }
 
-func (s *Service) postAnnotation(r *route.Request, o OnBuild, body annotationCreate) (annotationView, error) {
+func (s *Service) post(r *route.Request, o builds.OnBuild, body annotationCreate) (annotationView, error) {
 	return s.annotate(r, o, "", body)
 }
 
-func (s *Service) postJobAnnotation(r *route.Request, o OnJob, body annotationCreate) (annotationView, error) {
-	return s.annotate(r, OnBuild{o.Build, o.Pipeline}, o.ID, body)
+func (s *Service) postOnJob(r *route.Request, o builds.OnJob, body annotationCreate) (annotationView, error) {
+	return s.annotate(r, builds.OnBuild{Build: o.Build, Pipeline: o.Pipeline}, o.ID, body)
 }
 
-func (s *Service) annotate(r *route.Request, o OnBuild, jobID string, body annotationCreate) (annotationView, error) {
-	n, err := body.note()
+func (s *Service) annotate(r *route.Request, o builds.OnBuild, jobID string, body annotationCreate) (annotationView, error) {
+	change, err := body.change()
 	if err != nil {
 		return annotationView{}, err
 	}
-	a, err := s.Annotate(r.Context(), r.Org.ID, o.Build.ID, jobID, n)
+	a, err := s.Annotate(r.Context(), r.Org.ID, o.Build.ID, jobID, change)
 	if err != nil {
 		return annotationView{}, err
 	}
@@ -207,25 +210,25 @@ func (s *Service) annotate(r *route.Request, o OnBuild, jobID string, body annot
 	return v, nil
 }
 
-func (s *Service) deleteAnnotation(r *route.Request, o OnBuild) (route.Nothing, error) {
+func (s *Service) delete(r *route.Request, o builds.OnBuild) (route.Nothing, error) {
 	id, err := r.PathID("annotation", noAnnotation)
 	if err != nil {
 		return route.Nothing{}, err
 	}
-	return route.Nothing{}, s.removeAnnotation(r.Context(), o.Build, id)
+	return route.Nothing{}, s.removeByID(r.Context(), o.Build, id)
 }
 
-func (s *Service) deleteJobAnnotation(r *route.Request, o OnJob) (route.Nothing, error) {
+func (s *Service) deleteOfJob(r *route.Request, o builds.OnJob) (route.Nothing, error) {
 	id, err := r.PathID("annotation", noAnnotation)
 	if err != nil {
 		return route.Nothing{}, err
 	}
 	err = s.db.Read(r.Context(), func(q *db.Q) error {
-		_, err := oneAnnotation(q, `build_id = $1 AND job_id = $2 AND id = $3`, o.Build.ID, o.ID, id)
+		_, err := one(q, `build_id = $1 AND job_id = $2 AND id = $3`, o.Build.ID, o.ID, id)
 		return err
 	})
 	if err != nil {
 		return route.Nothing{}, err
 	}
-	return route.Nothing{}, s.removeAnnotation(r.Context(), o.Build, id)
+	return route.Nothing{}, s.removeByID(r.Context(), o.Build, id)
 }

@@ -1,4 +1,4 @@
-package builds
+package annotations
 
 import (
 	"context"
@@ -7,15 +7,16 @@ import (
 	"slices"
 	"strings"
 
+	"stackyard/internal/domain/artifacts"
 	"stackyard/internal/platform/db"
 	"stackyard/internal/platform/markdown"
 )
 
-// maxLinked is how many artifacts the annotations on a page may refer to.
+// maxLinked bounds the artifacts that the annotations on a page can link to.
 const maxLinked = 1000
 
-// linkArtifacts leads the links in rendered annotations to artifacts of a build to their addresses.
-func (s *Service) linkArtifacts(ctx context.Context, buildID string, texts []string, address func(Artifact) string) ([]string, error) {
+// linkArtifacts replaces the links to artifacts of a build in rendered annotations by their URLs.
+func (s *Service) linkArtifacts(ctx context.Context, buildID string, texts []string, address func(artifacts.Artifact) string) ([]string, error) {
 	urls := make(map[string]string) // by path
 	for _, text := range texts {
 		eachArtifactLink(text, func(path string) string {
@@ -29,7 +30,7 @@ func (s *Service) linkArtifacts(ctx context.Context, buildID string, texts []str
 		return texts, nil
 	}
 	err := s.db.Read(ctx, func(q *db.Q) error {
-		found, err := artifactsByPath(q, buildID, slices.Collect(maps.Keys(urls)))
+		found, err := artifacts.ByPath(q, buildID, slices.Collect(maps.Keys(urls)))
 		for path, a := range found {
 			urls[path] = address(a)
 		}
@@ -50,8 +51,8 @@ func (s *Service) linkArtifacts(ctx context.Context, buildID string, texts []str
 	return linked, nil
 }
 
-// eachArtifactLink returns rendered HTML with all links to, and images of, artifacts replaced. In HTML that
-// was rendered here quotes surround the values of attributes and stand nowhere else.
+// eachArtifactLink returns rendered HTML with all links to and images of artifacts replaced. In HTML from package
+// markdown, quotes appear only around attribute values.
 func eachArtifactLink(text string, replace func(path string) string) string {
 	const scheme = `="` + markdown.ArtifactScheme + "://"
 	var b strings.Builder
