@@ -155,7 +155,7 @@ func (b *board) readStacks(v *visit) error {
 		return nil
 	}
 	return b.site.DB.Read(v.Context(), func(q *db.Q) error {
-		latest, err := stacks.LatestNotifications(q, b.Org.ID, slices.Collect(maps.Keys(waiting)))
+		latest, err := stacks.LatestNotifications(q, slices.Collect(maps.Keys(waiting)))
 		for id, e := range latest {
 			waiting[id].Latest = &e
 		}

@@ -7,7 +7,6 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
-	"errors"
 	"net/netip"
 	"strings"
 	"time"
@@ -84,21 +83,18 @@ func (s *Service) IssueAcquisition(t *identity.AgentToken, stackID, jobID string
 
 var errUnknownAcquisition = core.Errorf(core.Unauthorized, "Authentication required. The job acquisition token is not valid, or has expired.")
 
-// dedicate makes an agent that registers one for a single job, in the queue that it asks for or else in
-// the job's, and returns the key of that queue.
-func (a *Agent) dedicate(q *db.Q, only *identity.JobAcquisition, asked string) (queueKey string, err error) {
-	var key string
-	err = q.QueryRow(`
-		SELECT qu.key FROM jobs j JOIN queues qu ON qu.id = j.queue_id
-		WHERE j.organization_id = $1 AND j.id = $2`, a.OrganizationID, only.JobID).Scan(&key)
-	if errors.Is(err, db.ErrNoRows) {
+// dedicate restricts an agent that registers to one job. It returns the key of the agent's queue: the
+// requested one, or else the job's.
+func (a *Agent) dedicate(q *db.Q, only *identity.JobAcquisition, requested string) (queueKey string, err error) {
+	key, err := builds.QueueKey(q, a.OrganizationID, only.JobID)
+	if core.KindOf(err) == core.NotFound {
 		return "", core.Errorf(core.Unprocessable, "The job that the token is for does not exist any more")
 	}
 	if err != nil {
 		return "", err
 	}
 	a.OnlyJob, a.StackID, a.Ignored = only.JobID, only.StackID, true
-	return cmp.Or(asked, key), builds.NoteMilestones(q, builds.Milestone{JobID: only.JobID, What: builds.AgentRegistered, At: a.CreatedAt, By: a.ID})
+	return cmp.Or(requested, key), builds.NoteMilestones(q, builds.Milestone{JobID: only.JobID, What: builds.AgentRegistered, At: a.CreatedAt, By: a.ID})
 }
 
 // AuthenticateRegistration returns the agent token that an agent registers with from an address. A job

@@ -8,15 +8,15 @@ import (
 	"stackyard/internal/platform/route"
 )
 
-// jobIDs are the jobs that a call is about: UUIDs, each once, in the order in which they were given.
+// jobIDs returns the job ids of a request, each once, in the order of the request.
 func jobIDs(raw json.RawMessage) ([]string, error) {
-	wrong := core.Errorf(core.BadRequest, "job_uuids must be an array of job UUIDs")
+	errNotUUIDs := core.Errorf(core.BadRequest, "job_uuids must be an array of job UUIDs")
 	if len(raw) == 0 {
 		return nil, core.Errorf(core.BadRequest, "job_uuids is required")
 	}
 	var texts []*string
 	if raw[0] != '[' || json.Unmarshal(raw, &texts) != nil {
-		return nil, wrong
+		return nil, errNotUUIDs
 	}
 	if len(texts) > maxJobs {
 		return nil, core.Errorf(core.BadRequest, "job_uuids must have at most %d items, not %d", maxJobs, len(texts))
@@ -25,7 +25,7 @@ func jobIDs(raw json.RawMessage) ([]string, error) {
 	seen := make(map[string]bool, len(texts))
 	for _, text := range texts {
 		if text == nil {
-			return nil, wrong
+			return nil, errNotUUIDs
 		}
 		id, ok := core.ParseID(*text)
 		if !ok {
@@ -39,7 +39,7 @@ func jobIDs(raw json.RawMessage) ([]string, error) {
 	return ids, nil
 }
 
-// seconds returns a number of seconds of a body within bounds.
+// seconds returns a field that is a number of seconds within bounds.
 func seconds(o route.Opt[int], name string, unset, least, most int) (time.Duration, error) {
 	n := unset
 	if o.Set && !o.Null {
@@ -77,16 +77,16 @@ func (s *Service) putBatchReserve(r *route.Request, stack *Stack, body batchRese
 	if err != nil {
 		return v, err
 	}
-	got, err := s.reserve(r.Context(), stack, ids, expiry)
+	reserved, err := s.reserve(r.Context(), stack, ids, expiry)
 	if err != nil {
 		return v, err
 	}
-	reserved := make(map[string]bool, len(got))
-	for _, id := range got {
-		reserved[id] = true
+	isReserved := make(map[string]bool, len(reserved))
+	for _, id := range reserved {
+		isReserved[id] = true
 	}
 	for _, id := range ids {
-		if reserved[id] {
+		if isReserved[id] {
 			v.Reserved = append(v.Reserved, id)
 		} else {
 			v.NotReserved = append(v.NotReserved, id)
@@ -127,7 +127,7 @@ func (s *Service) postTokens(r *route.Request, stack *Stack, body issueTokens) (
 		return v, err
 	}
 	for _, t := range tokens {
-		v.Tokens = append(v.Tokens, acquisitionTokenView{t.jobID, t.text, core.At(t.expires)})
+		v.Tokens = append(v.Tokens, acquisitionTokenView{t.jobID, t.text, core.At(t.expiresAt)})
 	}
 	for _, id := range ids {
 		if refused[id] != "" {

@@ -13,7 +13,7 @@ const (
 	stackPath = "/v3/stacks/{stack}"
 )
 
-// Routes returns the routes of the stacks API.
+// Routes returns the routes of the stacks API, of timelines and of stacks in the REST API.
 func (s *Service) Routes() []route.Route {
 	routes := []route.Route{
 		{
@@ -101,17 +101,17 @@ type stackView struct {
 	State          string            `json:"state"`
 }
 
-func (s *Service) postRegister(r *route.Request, said stackRegister) (route.Made[stackView], error) {
+func (s *Service) postRegister(r *route.Request, body stackRegister) (route.Made[stackView], error) {
 	var none route.Made[stackView]
-	if err := r.LimitStack(said.Key); err != nil {
+	if err := r.LimitStack(body.Key); err != nil {
 		return none, err
 	}
-	stack := &Stack{Key: said.Key, Type: said.Type, QueueKey: said.QueueKey}
+	stack := &Stack{Key: body.Key, Type: body.Type, QueueKey: body.QueueKey}
 	if err := stack.check(); err != nil {
 		return none, err
 	}
 	var err error
-	if stack.Metadata, err = said.Metadata.read(); err != nil {
+	if stack.Metadata, err = body.Metadata.read(); err != nil {
 		return none, err
 	}
 	created, err := s.register(r.Context(), r.Agent, stack)

@@ -19,12 +19,12 @@ const noJob = "No job found"
 
 // A token lets an agent take one job.
 type token struct {
-	jobID   string
-	text    string
-	expires time.Time
+	jobID     string
+	text      string
+	expiresAt time.Time
 }
 
-// Why no token was issued for a job.
+// The reasons why no token is issued for a job.
 const (
 	reasonNotFound    = "not_found"
 	reasonNotReserved = "not_reserved"
@@ -33,18 +33,19 @@ const (
 	reasonNotCommand  = "not_command_job"
 )
 
-// issue makes tokens of jobs that a stack has reserved. For the others it returns the reasons, by job.
+// issue returns tokens for the jobs that a stack has reserved, and the reasons for the other jobs, by job.
 func (s *Service) issue(ctx context.Context, t *identity.AgentToken, stack *Stack, jobIDs []string, lifetime time.Duration) ([]token, map[string]string, error) {
 	now := s.clock()
-	var reserved map[string]time.Time
-	var others map[string]standing
+	var reservedUntil map[string]time.Time
+	var others map[string]job
 	err := s.db.Read(ctx, func(q *db.Q) (err error) {
-		if reserved, err = dispatch.ReservedBy(q, stack.OrganizationID, stack.ID, jobIDs); err != nil {
+		if reservedUntil, err = dispatch.ReservedBy(q, stack.OrganizationID, stack.ID, jobIDs); err != nil {
 			return err
 		}
-		// Most have been reserved, and nothing more has to be known of them.
-		if rest := slices.DeleteFunc(slices.Clone(jobIDs), func(id string) bool { return now.Before(reserved[id]) }); len(rest) > 0 {
-			others, err = standings(q, stack.OrganizationID, rest)
+		// Most jobs are reserved. The others are read only to find the reason.
+		rest := slices.DeleteFunc(slices.Clone(jobIDs), func(id string) bool { return now.Before(reservedUntil[id]) })
+		if len(rest) > 0 {
+			others, err = readJobs(q, stack.OrganizationID, rest)
 		}
 		return err
 	})
@@ -54,10 +55,10 @@ func (s *Service) issue(ctx context.Context, t *identity.AgentToken, stack *Stac
 	tokens := make([]token, 0, len(jobIDs))
 	refused := make(map[string]string)
 	for _, id := range jobIDs {
-		until := reserved[id]
+		until := reservedUntil[id]
 		if !now.Before(until) {
 			j, ok := others[id]
-			refused[id] = cmp.Or(j.reason(ok, stack, now), reasonNotReserved) // it was reserved at this moment
+			refused[id] = cmp.Or(j.refuseToken(ok, stack, now), reasonNotReserved) // the stack reserved it between the two reads
 			continue
 		}
 		if end := now.Add(lifetime); end.Before(until) {
@@ -65,27 +66,44 @@ func (s *Service) issue(ctx context.Context, t *identity.AgentToken, stack *Stac
 		}
 		tokens = append(tokens, token{id, s.agents.IssueAcquisition(t, stack.ID, id, until), until})
 	}
-	s.notes.issued(stack.Key, tokens, now)
+	s.activity.recordTokens(stack.Key, tokens, now)
 	return tokens, refused, nil
 }
 
-// A standing is what counts of a job when a stack asks about it.
-type standing struct {
-	kind        flow.JobType
-	state       flow.JobState
-	agentID     string // of the agent that has or had it
-	clusterID   string
+// A job is a job with its reservation.
+type job struct {
+	builds.StackJob
 	reservation dispatch.Reservation
 }
 
-// reason says why a stack gets no token for the job, or "".
-func (j standing) reason(found bool, stack *Stack, now time.Time) string {
+// readJobs returns jobs of an organization, by id. Unknown jobs and those of hosted queues are left out.
+//
+// It reads reservations before jobs: a job that an agent takes between the two reads has the state accepted,
+// and never looks as if it had lost its reservation.
+func readJobs(q *db.Q, orgID string, jobIDs []string) (map[string]job, error) {
+	reservations, err := dispatch.Reservations(q, orgID, jobIDs)
+	if err != nil {
+		return nil, err
+	}
+	found, err := builds.StackJobs(q, orgID, jobIDs)
+	if err != nil {
+		return nil, err
+	}
+	jobs := make(map[string]job, len(found))
+	for id, j := range found {
+		jobs[id] = job{j, reservations[id]}
+	}
+	return jobs, nil
+}
+
+// refuseToken returns the reason why a stack gets no token for the job, or "".
+func (j job) refuseToken(found bool, stack *Stack, now time.Time) string {
 	switch {
 	case !found:
 		return reasonNotFound
-	case j.kind != flow.Script:
+	case j.Type != flow.Script:
 		return reasonNotCommand
-	case j.clusterID != stack.ClusterID:
+	case j.ClusterID != stack.ClusterID:
 		return reasonCluster
 	case j.reservation.StackID != stack.ID:
 		return reasonNotReserved
@@ -95,131 +113,100 @@ func (j standing) reason(found bool, stack *Stack, now time.Time) string {
 	return ""
 }
 
-// word is the job's state in the words of the stacks API.
-func (j standing) word(now time.Time) string {
-	if j.state == flow.Scheduled && j.reservation.Live(now) {
+// apiState returns the job's state as the stacks API names it.
+func (j job) apiState(now time.Time) string {
+	if j.State == flow.Scheduled && j.reservation.Live(now) {
 		return "reserved"
 	}
-	return string(j.state)
-}
-
-// standings returns how jobs of an organization stand, by job. Those that do not exist are left out, and so are
-// those of hosted queues, which agent tokens do not reach.
-func standings(q *db.Q, orgID string, jobIDs []string) (map[string]standing, error) {
-	in, arg := q.In("j.id", 2, jobIDs)
-	found := make(map[string]standing, len(jobIDs))
-	_, err := db.All(q, func(scan db.Scan) (none struct{}, err error) {
-		var id string
-		var j standing
-		err = scan(&id, &j.kind, &j.state, db.ToText(&j.agentID), db.ToText(&j.clusterID), db.ToText(&j.reservation.StackID), db.ToTime(&j.reservation.Until))
-		found[id] = j
-		return none, err
-	}, `
-		SELECT j.id, j.type, j.state, j.agent_id, b.cluster_id, r.reserved_by, r.reserved_until
-		FROM jobs j
-		JOIN builds b ON b.id = j.build_id
-		LEFT JOIN clusters c ON c.id = b.cluster_id
-		LEFT JOIN queues qu ON qu.id = j.queue_id
-		LEFT JOIN runnable r ON r.job_id = j.id
-		WHERE j.organization_id = $1 AND c.hosted IS NOT TRUE AND qu.hosted_agents IS NULL AND `+in, orgID, arg)
-	return found, err
+	return string(j.State)
 }
 
 // states returns the states of jobs of the stack's cluster, by job.
 func (s *Service) states(ctx context.Context, stack *Stack, jobIDs []string) (map[string]string, error) {
-	var known map[string]standing
+	var jobs map[string]job
 	err := s.db.Read(ctx, func(q *db.Q) (err error) {
-		known, err = standings(q, stack.OrganizationID, jobIDs)
+		jobs, err = readJobs(q, stack.OrganizationID, jobIDs)
 		return err
 	})
 	now := s.clock()
-	states := make(map[string]string, len(known))
-	for id, j := range known {
-		if j.clusterID == stack.ClusterID {
-			states[id] = j.word(now)
+	states := make(map[string]string, len(jobs))
+	for id, j := range jobs {
+		if j.ClusterID == stack.ClusterID {
+			states[id] = j.apiState(now)
 		}
 	}
 	return states, err
 }
 
-// checkOpen returns a NotFound error for a job that a stack has nothing to do with, or nothing any more: it is
-// not a command job of the stack's cluster, it was canceled, it has ended, or an agent has it that another
-// stack or nobody started.
-func (s *Service) checkOpen(q *db.Q, stack *Stack, jobID string) error {
-	known, err := standings(q, stack.OrganizationID, []string{jobID})
+// checkVisible returns a NotFound error for a job that the stack cannot run: it is not a command job of the
+// stack's cluster, it has ended or is being canceled, or an agent that the stack did not start has it.
+func (s *Service) checkVisible(q *db.Q, stack *Stack, jobID string) error {
+	jobs, err := readJobs(q, stack.OrganizationID, []string{jobID})
 	if err != nil {
 		return err
 	}
-	j, open := known[jobID]
-	open = open && j.clusterID == stack.ClusterID && j.kind == flow.Script && !j.state.Ended() && j.state != flow.Canceling
-	if open && j.state.Held() {
-		if open, err = s.startedBy(q, stack, jobID, j.agentID); err != nil {
+	j, visible := jobs[jobID]
+	visible = visible && j.ClusterID == stack.ClusterID && j.Type == flow.Script && !j.State.Ended() && j.State != flow.Canceling
+	if visible && j.State.Held() {
+		if visible, err = s.startedAgentOf(q, stack, jobID, j.AgentID); err != nil {
 			return err
 		}
 	}
-	if !open {
+	if !visible {
 		return core.Errorf(core.NotFound, noJob)
 	}
 	return nil
 }
 
-// startedBy reports whether the agent that has a job may have been started by the stack. Agents with an agent
-// token of their own are told apart by the stack that reserved the job.
-func (s *Service) startedBy(q *db.Q, stack *Stack, jobID, agentID string) (bool, error) {
+// startedAgentOf reports whether the stack may have started the agent that has a job. For an agent that
+// registered with an agent token, the stack that reserved the job decides.
+func (s *Service) startedAgentOf(q *db.Q, stack *Stack, jobID, agentID string) (bool, error) {
 	started, err := agents.StartedBy(q, stack.OrganizationID, agentID, stack.ID)
 	if err != nil || !started {
 		return false, err
 	}
-	noted, err := builds.MilestonesOf(q, jobID)
-	for _, m := range noted {
+	milestones, err := builds.MilestonesOf(q, jobID)
+	for _, m := range milestones {
 		started = started && (m.What != builds.Reserved || m.By == stack.Key)
 	}
 	return started, err
 }
 
-// standing returns how a job stands that the stack may finish, or a NotFound error: it is in another
-// cluster, or another stack has reserved it.
-func (s *Service) standing(ctx context.Context, stack *Stack, jobID string) (j standing, err error) {
-	err = s.db.Read(ctx, func(q *db.Q) (err error) {
-		j, err = s.standingIn(q, stack, jobID)
-		return err
-	})
-	return j, err
-}
-
-func (s *Service) standingIn(q *db.Q, stack *Stack, jobID string) (standing, error) {
-	known, err := standings(q, stack.OrganizationID, []string{jobID})
-	j, ok := known[jobID]
-	others := j.reservation.Live(s.clock()) && j.reservation.StackID != stack.ID
-	if err == nil && (!ok || j.clusterID != stack.ClusterID || others) {
+// findOwn returns a job of the stack's cluster, or a NotFound error when there is none or another stack has
+// reserved it.
+func (s *Service) findOwn(q *db.Q, stack *Stack, jobID string) (job, error) {
+	jobs, err := readJobs(q, stack.OrganizationID, []string{jobID})
+	j, ok := jobs[jobID]
+	reservedByOther := j.reservation.Live(s.clock()) && j.reservation.StackID != stack.ID
+	if err == nil && (!ok || j.ClusterID != stack.ClusterID || reservedByOther) {
 		err = core.Errorf(core.NotFound, noJob)
 	}
 	return j, err
 }
 
-// finish ends a job that no agent has, because the stack says so.
+// finish ends a job that no agent has.
 func (s *Service) finish(ctx context.Context, stack *Stack, jobID string, status int, detail string) error {
 	exit := flow.Exit{Status: status}
 	if status != 0 {
 		exit.SignalReason = "stack_error"
 	}
-	may := func(q *db.Q) error {
-		// What another stack reserves meanwhile is not this one's to finish.
+	check := func(q *db.Q) error {
+		// With the lock no other stack reserves the job before it ends.
 		if err := dispatch.Lock(q, jobID); err != nil {
 			return err
 		}
-		j, err := s.standingIn(q, stack, jobID)
+		j, err := s.findOwn(q, stack, jobID)
 		switch {
 		case err != nil:
 			return err
-		case j.kind != flow.Script:
+		case j.Type != flow.Script:
 			return core.Errorf(core.Unprocessable, "Only command jobs can be finished by a stack")
-		case j.state.Ended():
+		case j.State.Ended():
 			return core.Errorf(core.Unprocessable, "The job has ended already")
-		case j.state.Held():
-			return core.Errorf(core.Unprocessable, "The job is %s: an agent has it, so the stack cannot finish it", j.state)
+		case j.State.Held():
+			return core.Errorf(core.Unprocessable, "The job is %s: an agent has it, so the stack cannot finish it", j.State)
 		}
 		return builds.NoteMilestone(q, builds.FinishedByStack, s.clock(), stack.Key, []string{jobID})
 	}
-	return s.builds.FinishUnstarted(ctx, stack.OrganizationID, jobID, may, exit, detail)
+	return s.builds.FinishUnstarted(ctx, stack.OrganizationID, jobID, check, exit, detail)
 }

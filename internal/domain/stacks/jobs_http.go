@@ -21,7 +21,7 @@ func (s *Service) getJob(r *route.Request, stack *Stack) (stackJobView, error) {
 	}
 	v := stackJobView{ID: id}
 	err = s.db.Read(r.Context(), func(q *db.Q) (err error) {
-		if err = s.checkOpen(q, stack, id); err != nil {
+		if err = s.checkVisible(q, stack, id); err != nil {
 			return err
 		}
 		v.Env, v.Command, err = s.agents.JobForStack(q, r.Org, stack.ClusterID, id)
@@ -35,30 +35,32 @@ type stackFinish struct {
 	Detail     string         `json:"detail" doc:"Why, in at most 4096 bytes."`
 }
 
-// maxDetail is the length of the longest detail of a finished job, in bytes.
+// maxDetail is the maximum length of the detail of a finished job, in bytes.
 const maxDetail = 4096
 
 type stackFinishedView struct{}
 
-// A jobOfStack is a job as one stack sees it.
-type jobOfStack struct {
+// A stackJobPath is the stack and the job that a path names.
+type stackJobPath struct {
 	stack *Stack
 	id    string
 }
 
-// loadJob finds a job that the stack may finish, whether or not there is something to finish.
-func (s *Service) loadJob(r *route.Request) (j jobOfStack, err error) {
+// loadJob returns the job that the path names. It can have ended, but no other stack has reserved it.
+func (s *Service) loadJob(r *route.Request) (j stackJobPath, err error) {
 	if j.stack, err = s.load(r); err != nil {
 		return j, err
 	}
 	if j.id, err = r.PathID("job", noJob); err != nil {
 		return j, err
 	}
-	_, err = s.standing(r.Context(), j.stack, j.id)
-	return j, err
+	return j, s.db.Read(r.Context(), func(q *db.Q) error {
+		_, err := s.findOwn(q, j.stack, j.id)
+		return err
+	})
 }
 
-func (s *Service) postFinish(r *route.Request, j jobOfStack, body stackFinish) (stackFinishedView, error) {
+func (s *Service) postFinish(r *route.Request, j stackJobPath, body stackFinish) (stackFinishedView, error) {
 	switch {
 	case strings.TrimSpace(body.Detail) == "":
 		return stackFinishedView{}, core.Errorf(core.Unprocessable, "detail is required")

@@ -17,10 +17,10 @@ const (
 	maxMetadataValue = 256 // characters
 )
 
-// sentMetadata is the metadata of a registration as it was sent.
+// sentMetadata is the metadata of a registration before validation.
 type sentMetadata struct{ raw json.RawMessage }
 
-// UnmarshalJSON keeps the text for read, whose errors name the key that is wrong.
+// UnmarshalJSON keeps the text for read, whose errors name the invalid key.
 func (m *sentMetadata) UnmarshalJSON(b []byte) error {
 	m.raw = bytes.Clone(b)
 	return nil
@@ -34,7 +34,7 @@ func (sentMetadata) JSONSchema() map[string]any {
 	}
 }
 
-// read returns the metadata: an object of strings. Everything else is an Unprocessable error.
+// read returns the metadata, which must be an object of strings. Errors are Unprocessable.
 func (m sentMetadata) read() (map[string]string, error) {
 	if len(m.raw) == 0 || string(m.raw) == "null" {
 		return nil, core.Errorf(core.Unprocessable, "metadata is required; it may be empty")

@@ -10,6 +10,7 @@ import (
 	"stackyard/internal/domain/builds"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
+	"stackyard/internal/rules/flow"
 )
 
 // The limits of notifications.
@@ -19,7 +20,7 @@ const (
 	lateFor          = 300 * time.Second
 )
 
-// A notification tells people how a stack gets on with a job.
+// A notification is a message of a stack about a job, shown on the build page.
 type notification struct {
 	index  int // in the request
 	jobID  string
@@ -27,30 +28,30 @@ type notification struct {
 	at     time.Time
 }
 
-// complaints gathers what is wrong with notifications, by text.
-type complaints struct {
-	texts   []string
-	indexes map[string][]int
+// problems collects the errors of notifications: the indexes that each message is about.
+type problems struct {
+	messages []string // in the order of their first use
+	indexes  map[string][]int
 }
 
-func (c *complaints) add(index int, text string) {
-	if c.indexes == nil {
-		c.indexes = map[string][]int{}
+func (p *problems) add(message string, indexes ...int) {
+	if p.indexes == nil {
+		p.indexes = map[string][]int{}
 	}
-	if c.indexes[text] == nil {
-		c.texts = append(c.texts, text)
+	if p.indexes[message] == nil {
+		p.messages = append(p.messages, message)
 	}
-	c.indexes[text] = append(c.indexes[text], index)
+	p.indexes[message] = append(p.indexes[message], indexes...)
 }
 
-// notify keeps the notifications that are right, and complains of the others.
-func (s *Service) notify(ctx context.Context, stack *Stack, list []notification, now time.Time, wrong *complaints) error {
+// notify stores the valid notifications and adds the problems of the others.
+func (s *Service) notify(ctx context.Context, stack *Stack, list []notification, now time.Time, invalid *problems) error {
 	list = slices.DeleteFunc(list, func(n notification) bool {
 		switch {
 		case strings.TrimSpace(n.detail) == "":
-			wrong.add(n.index, "detail is required")
+			invalid.add("detail is required", n.index)
 		case utf8.RuneCountInString(n.detail) > maxNotification:
-			wrong.add(n.index, "detail exceeds its length limit of 256")
+			invalid.add("detail exceeds its length limit of 256", n.index)
 		default:
 			return false
 		}
@@ -63,101 +64,122 @@ func (s *Service) notify(ctx context.Context, stack *Stack, list []notification,
 	for i, n := range list {
 		ids[i] = n.jobID
 	}
-	var found complaints
+	var found problems
 	err := s.db.Write(ctx, func(q *db.Q) error {
-		found = complaints{}
-		about, err := notified(q, stack, ids)
+		found = problems{} // of the last attempt
+		jobs, err := lockNotifiable(q, stack, ids)
 		if err != nil {
 			return err
 		}
-		var right []notification
+		var valid []notification
 		for _, n := range list {
-			job := about[n.jobID]
-			if text := job.refuses(n, now); text != "" {
-				found.add(n.index, text)
+			job := jobs[n.jobID]
+			if message := job.check(n, now); message != "" {
+				found.add(message, n.index)
 				continue
 			}
-			job.count++
-			right = append(right, n)
-			q.Announce(builds.Topic(job.buildID))
+			job.notifications++
+			valid = append(valid, n)
+			q.Announce(builds.Topic(job.BuildID))
 		}
-		return insertNotifications(q, stack.Key, right)
+		return insertNotifications(q, stack.Key, valid)
 	})
-	for _, text := range found.texts {
-		for _, i := range found.indexes[text] {
-			wrong.add(i, text)
-		}
+	for _, message := range found.messages {
+		invalid.add(message, found.indexes[message]...)
 	}
 	return err
 }
 
-// A notifiedJob is what counts of a job that notifications are about.
-type notifiedJob struct {
-	buildID    string
-	count      int
-	createdAt  time.Time
-	finishedAt time.Time // zero: it has not ended
+// A notifiableJob is a job with the number of its notifications.
+type notifiableJob struct {
+	builds.StackJob
+	notifications int
 }
 
-// refuses says what is wrong with a notification of the job, or "". A nil job does not exist.
-func (j *notifiedJob) refuses(n notification, now time.Time) string {
+// check returns the problem of a notification about the job, or "". A nil job does not exist.
+func (j *notifiableJob) check(n notification, now time.Time) string {
 	switch {
 	case j == nil:
 		return "job not found"
 	case n.at.After(now):
 		return "timestamp must not be in the future"
-	case n.at.Before(j.createdAt.Truncate(time.Millisecond)):
+	case n.at.Before(j.CreatedAt.Truncate(time.Millisecond)):
 		return "timestamp must not be before the job was created"
-	case !j.finishedAt.IsZero() && now.Sub(j.finishedAt) > lateFor:
+	case !j.FinishedAt.IsZero() && now.Sub(j.FinishedAt) > lateFor:
 		return "job finished more than 300 seconds ago"
-	case j.count >= maxNotifications:
+	case j.notifications >= maxNotifications:
 		return "job stack notification count exceeded"
 	}
 	return ""
 }
 
-// notified returns what counts of jobs of a stack's cluster, by job, without those of hosted queues. They are
-// locked, so that nobody else adds to their notifications meanwhile.
-func notified(q *db.Q, stack *Stack, jobIDs []string) (map[string]*notifiedJob, error) {
-	some, ids := q.In("id", 2, jobIDs)
-	_, err := db.All(q, func(scan db.Scan) (id string, err error) { return id, scan(&id) }, `
-		SELECT id FROM jobs WHERE organization_id = $1 AND `+some+` ORDER BY id`+q.ForUpdate(), stack.OrganizationID, ids)
+// lockNotifiable returns the command jobs of a stack's cluster, by job, without those of hosted queues. It
+// locks them, so that no other request adds notifications meanwhile.
+func lockNotifiable(q *db.Q, stack *Stack, jobIDs []string) (map[string]*notifiableJob, error) {
+	if err := builds.LockJobs(q, stack.OrganizationID, jobIDs); err != nil {
+		return nil, err
+	}
+	found, err := builds.StackJobs(q, stack.OrganizationID, jobIDs)
 	if err != nil {
 		return nil, err
 	}
-	in, arg := q.In("j.id", 3, jobIDs)
-	found := make(map[string]*notifiedJob, len(jobIDs))
-	_, err = db.All(q, func(scan db.Scan) (none struct{}, err error) {
-		var id string
-		j := &notifiedJob{}
-		err = scan(&id, &j.buildID, db.ToTime(&j.createdAt), db.ToTime(&j.finishedAt), &j.count)
-		found[id] = j
-		return none, err
-	}, `
-		SELECT j.id, j.build_id, j.created_at, j.finished_at, (SELECT COUNT(*) FROM stack_notifications n WHERE n.job_id = j.id)
-		FROM jobs j
-		JOIN builds b ON b.id = j.build_id
-		JOIN clusters c ON c.id = b.cluster_id
-		LEFT JOIN queues qu ON qu.id = j.queue_id
-		WHERE j.organization_id = $1 AND c.id = $2 AND NOT c.hosted AND qu.hosted_agents IS NULL AND j.type = 'script' AND `+in, stack.OrganizationID, stack.ClusterID, arg)
-	return found, err
-}
-
-// maxInserted bounds the rows of one statement.
-const maxInserted = 100
-
-func insertNotifications(q *db.Q, stackKey string, list []notification) error {
-	for some := range slices.Chunk(list, maxInserted) {
-		var st db.Statement
-		key := st.Arg(stackKey)
-		rows := make([]string, len(some))
-		for i, n := range some {
-			rows[i] = "(" + st.Arg(core.NewID()) + ", " + st.Arg(n.jobID) + ", " + key + ", " + st.Arg(n.detail) + ", " + st.Arg(db.Micros(n.at)) + ")"
-		}
-		_, err := q.Exec(`INSERT INTO stack_notifications (id, job_id, stack_key, detail, at) VALUES `+strings.Join(rows, ", "), st.Args()...)
-		if err != nil {
-			return err
+	counts, err := countNotifications(q, jobIDs)
+	if err != nil {
+		return nil, err
+	}
+	jobs := make(map[string]*notifiableJob, len(found))
+	for id, j := range found {
+		if j.ClusterID == stack.ClusterID && j.Type == flow.Script {
+			jobs[id] = &notifiableJob{j, counts[id]}
 		}
 	}
-	return nil
+	return jobs, nil
+}
+
+// countNotifications returns the numbers of notifications, by job.
+func countNotifications(q *db.Q, jobIDs []string) (map[string]int, error) {
+	in, arg := q.In("job_id", 1, jobIDs)
+	counts := map[string]int{}
+	err := db.Each(q, func(scan db.Scan) error {
+		var id string
+		var n int
+		err := scan(&id, &n)
+		counts[id] = n
+		return err
+	}, `SELECT job_id, COUNT(*) FROM stack_notifications WHERE `+in+` GROUP BY job_id`, arg)
+	return counts, err
+}
+
+func insertNotifications(q *db.Q, stackKey string, list []notification) error {
+	return db.InsertMany(q, `INSERT INTO stack_notifications (id, job_id, stack_key, detail, at)`, list, func(n notification) []any {
+		return []any{core.NewID(), n.jobID, stackKey, n.detail, db.Micros(n.at)}
+	}, "")
+}
+
+// LatestNotifications returns the latest notification of each job, by job.
+func LatestNotifications(q *db.Q, jobIDs []string) (map[string]Event, error) {
+	in, arg := q.In("job_id", 1, jobIDs)
+	latest := make(map[string]Event)
+	err := db.Each(q, func(scan db.Scan) error {
+		e := Event{What: EventNotification}
+		var id string
+		err := scan(&id, db.ToTime(&e.At), &e.Stack, &e.Detail)
+		latest[id] = e
+		return err
+	}, `
+		SELECT job_id, at, stack_key, detail
+		FROM (
+			SELECT *, ROW_NUMBER() OVER (PARTITION BY job_id ORDER BY at DESC, id DESC) AS age
+			FROM stack_notifications WHERE `+in+`
+		) AS newest
+		WHERE age = 1`, arg)
+	return latest, err
+}
+
+// notificationsOf returns the notifications of a job, oldest first.
+func notificationsOf(q *db.Q, jobID string) ([]Event, error) {
+	return db.All(q, func(scan db.Scan) (Event, error) {
+		e := Event{What: EventNotification}
+		return e, scan(db.ToTime(&e.At), &e.Stack, &e.Detail)
+	}, `SELECT at, stack_key, detail FROM stack_notifications WHERE job_id = $1 ORDER BY at, id`, jobID)
 }

@@ -34,27 +34,27 @@ func (s *Service) postNotifications(r *route.Request, stack *Stack, body createN
 		return v, core.Errorf(core.Unprocessable, "notifications must have at most %d items, not %d", maxJobs, len(sent))
 	}
 	now := s.clock()
-	var wrong complaints
+	var invalid problems
 	list := make([]notification, 0, len(sent))
 	for i, raw := range sent {
-		if n, complaint := readNotification(raw, now); complaint != "" {
-			wrong.add(i, complaint)
+		if n, problem := readNotification(raw, now); problem != "" {
+			invalid.add(problem, i)
 		} else {
 			n.index = i
 			list = append(list, n)
 		}
 	}
-	if err := s.notify(r.Context(), stack, list, now, &wrong); err != nil {
+	if err := s.notify(r.Context(), stack, list, now, &invalid); err != nil {
 		return v, err
 	}
-	for _, text := range wrong.texts {
-		v.Errors = append(v.Errors, notificationErrorView{text, wrong.indexes[text]})
+	for _, message := range invalid.messages {
+		v.Errors = append(v.Errors, notificationErrorView{message, invalid.indexes[message]})
 	}
 	return v, nil
 }
 
-// readNotification reads one notification, or says what is wrong with it. Without a timestamp it is of now.
-func readNotification(raw json.RawMessage, now time.Time) (n notification, complaint string) {
+// readNotification decodes one notification, or returns its problem. The timestamp defaults to now.
+func readNotification(raw json.RawMessage, now time.Time) (n notification, problem string) {
 	var sent map[string]json.RawMessage // a struct would match keys of any case
 	if json.Unmarshal(raw, &sent) != nil || sent == nil {
 		return n, "notification must be an object"
@@ -84,7 +84,7 @@ func readNotification(raw json.RawMessage, now time.Time) (n notification, compl
 	return n, ""
 }
 
-// text reads a string; absent and null are "".
+// text decodes a string; an absent value and null are "".
 func text(raw json.RawMessage) (s string, ok bool) {
 	return s, len(raw) == 0 || json.Unmarshal(raw, &s) == nil
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"stackyard/internal/app/server/servertest"
-	"stackyard/internal/domain/stacks"
+	"stackyard/internal/domain/dispatch"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
 	"stackyard/internal/platform/db/dbtest"
@@ -38,8 +38,18 @@ func TestList_ReadsNoReservedJobs(t *testing.T) {
 // explain returns how the database lists the first jobs of the queue.
 func (q *longQueue) explain(how string) (plan string) {
 	q.t.Helper()
+	var statement string
+	q.DB.OnStatement(func(text string, _ []any) { statement = text })
 	err := q.DB.Read(q.t.Context(), func(sql *db.Q) error {
-		rows, err := sql.Query(how+stacks.ScheduledText, servertest.AcmeQueueID, 0, "", 100)
+		_, err := dispatch.Scheduled(sql, servertest.AcmeQueueID, time.Time{}, "", 100)
+		return err
+	})
+	if err != nil {
+		q.t.Fatal(err)
+	}
+	list := statement
+	err = q.DB.Read(q.t.Context(), func(sql *db.Q) error {
+		rows, err := sql.Query(how+list, servertest.AcmeQueueID, 0, "", 100)
 		if err != nil {
 			return err
 		}

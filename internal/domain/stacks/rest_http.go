@@ -2,6 +2,7 @@ package stacks
 
 import (
 	"net/http"
+	"slices"
 
 	"stackyard/internal/domain/dispatch"
 	"stackyard/internal/domain/pipelines"
@@ -11,7 +12,7 @@ import (
 	"stackyard/internal/platform/route"
 )
 
-// restRoutes returns the routes with which people look after the stacks of a cluster.
+// restRoutes returns the routes of stacks in the REST API.
 func (s *Service) restRoutes() []route.Route {
 	const path = "/v2/organizations/{org}/clusters/{cluster}/stacks"
 	return []route.Route{
@@ -36,25 +37,25 @@ func (s *Service) restRoutes() []route.Route {
 	}
 }
 
-// clusterOfStacks is the cluster that a path names.
-type clusterOfStacks struct {
+// A clusterPath is the cluster that a path names.
+type clusterPath struct {
 	route.Guarded
 	id string
 }
 
-// stackInCluster is a stack of the cluster that a path names.
-type stackInCluster struct {
-	clusterOfStacks
+// A clusterStackPath is the stack of a cluster that a path names.
+type clusterStackPath struct {
+	clusterPath
 	*Stack
 }
 
-func (s *Service) loadCluster(r *route.Request) (clusterOfStacks, error) {
+func (s *Service) loadCluster(r *route.Request) (clusterPath, error) {
 	c, guard, err := s.clusters.Guard(r)
-	return clusterOfStacks{guard, c.ID}, err
+	return clusterPath{guard, c.ID}, err
 }
 
-func (s *Service) loadInCluster(r *route.Request) (l stackInCluster, err error) {
-	if l.clusterOfStacks, err = s.loadCluster(r); err != nil {
+func (s *Service) loadInCluster(r *route.Request) (l clusterStackPath, err error) {
+	if l.clusterPath, err = s.loadCluster(r); err != nil {
 		return l, err
 	}
 	id, err := r.PathID("stack", noStack)
@@ -62,7 +63,7 @@ func (s *Service) loadInCluster(r *route.Request) (l stackInCluster, err error) 
 		return l, err
 	}
 	err = s.db.Read(r.Context(), func(q *db.Q) (err error) {
-		l.Stack, err = byID(q, l.clusterOfStacks.id, id)
+		l.Stack, err = byID(q, l.clusterPath.id, id)
 		return err
 	})
 	return l, err
@@ -80,7 +81,7 @@ type clusterStackView struct {
 	RegisteredAt core.Time         `json:"registered_at"`
 	ConnectedAt  core.Time         `json:"last_connected_on" doc:"When it last called, up to a few seconds late."`
 	Reserved     int               `json:"reserved_jobs_count"`
-	// ReservedJobs is in answers about one stack.
+	// ReservedJobs is only in responses about one stack.
 	ReservedJobs []reservedJobView `json:"reserved_jobs,omitzero" doc:"Of one stack, at most 100 of the jobs that it has reserved, without those of pipelines that you may not see; those first whose reservations end first."`
 }
 
@@ -90,7 +91,7 @@ type reservedJobView struct {
 	Until core.Time `json:"reserved_until"`
 }
 
-// maxReservedShown bounds the reserved jobs that are shown of a stack.
+// maxReservedShown bounds the reserved jobs in a response.
 const maxReservedShown = 100
 
 func (s *Service) clusterView(r *route.Request, stack *Stack, reserved int) clusterStackView {
@@ -105,7 +106,7 @@ func (s *Service) clusterView(r *route.Request, stack *Stack, reserved int) clus
 	}
 }
 
-func (s *Service) listStacks(r *route.Request, c clusterOfStacks) (route.Paged[clusterStackView], error) {
+func (s *Service) listStacks(r *route.Request, c clusterPath) (route.Paged[clusterStackView], error) {
 	page, err := r.Page()
 	if err != nil {
 		return route.Paged[clusterStackView]{}, err
@@ -129,7 +130,7 @@ func (s *Service) listStacks(r *route.Request, c clusterOfStacks) (route.Paged[c
 	}), err
 }
 
-func (s *Service) getStack(r *route.Request, l stackInCluster) (v clusterStackView, err error) {
+func (s *Service) getStack(r *route.Request, l clusterStackPath) (v clusterStackView, err error) {
 	err = s.db.Read(r.Context(), func(q *db.Q) error {
 		counts, err := dispatch.CountReserved(q, []string{l.ID}, s.clock())
 		if err != nil {
@@ -148,15 +149,12 @@ func (s *Service) reservedJobs(r *route.Request, q *db.Q, stack *Stack) ([]reser
 	if err != nil {
 		return nil, err
 	}
-	of := map[string]bool{}
-	var ids []string
-	for _, j := range jobs {
-		if !of[j.PipelineID] {
-			of[j.PipelineID] = true
-			ids = append(ids, j.PipelineID)
-		}
+	pipelineIDs := make([]string, len(jobs))
+	for i, j := range jobs {
+		pipelineIDs[i] = j.PipelineID
 	}
-	visible, err := pipelines.ByIDs(q, pipelines.ViewerOf(r), ids)
+	slices.Sort(pipelineIDs)
+	visible, err := pipelines.ByIDs(q, pipelines.ViewerOf(r), slices.Compact(pipelineIDs))
 	if err != nil {
 		return nil, err
 	}
@@ -169,6 +167,6 @@ func (s *Service) reservedJobs(r *route.Request, q *db.Q, stack *Stack) ([]reser
 	return views, nil
 }
 
-func (s *Service) deleteStack(r *route.Request, l stackInCluster) (route.Nothing, error) {
+func (s *Service) deleteStack(r *route.Request, l clusterStackPath) (route.Nothing, error) {
 	return route.Nothing{}, s.deregister(r.Context(), l.Stack.ID)
 }

@@ -16,7 +16,7 @@ import (
 	"stackyard/internal/platform/tasks"
 )
 
-// Service is what stacks ask of the server.
+// Service serves the stacks API.
 type Service struct {
 	db       *db.DB
 	builds   *builds.Service
@@ -26,13 +26,13 @@ type Service struct {
 	public   core.PublicURL
 	clock    core.Clock
 	log      *slog.Logger
-	notes    *notes
-	rules    dispatch.RuleSetCache
+	activity *activity
+	ruleSets dispatch.RuleSetCache
 	started  time.Time
 	Settings
 }
 
-// Parts are what the service stands on.
+// Parts are the dependencies of a Service.
 type Parts struct {
 	DB       *db.DB
 	Builds   *builds.Service
@@ -45,23 +45,23 @@ type Parts struct {
 	Settings
 }
 
-// Settings are how patient the server is with stacks. The zero value is the default.
+// Settings are the timeouts of stacks. The zero value is the default.
 type Settings struct {
-	// DeregisterAfter is how long a stack may be silent before the server de-registers it.
+	// DeregisterAfter is the time without a call after which the server de-registers a stack.
 	DeregisterAfter time.Duration
 }
 
-// The bounds of DeregisterAfter.
+// The default and the minimum of DeregisterAfter.
 const (
 	DefaultDeregisterAfter = 24 * time.Hour
 	MinDeregisterAfter     = 10 * time.Minute
 )
 
-// New returns the service of the stacks in a database.
+// New returns a Service.
 func New(p Parts) *Service {
 	s := &Service{
 		db: p.DB, builds: p.Builds, agents: p.Agents, clusters: p.Clusters, bus: p.Bus, public: p.Public, clock: p.Clock, log: p.Log,
-		notes: newNotes(p.DB, p.Log), started: p.Clock(), Settings: p.Settings,
+		activity: newActivity(p.DB, p.Log), started: p.Clock(), Settings: p.Settings,
 	}
 	if s.DeregisterAfter == 0 {
 		s.DeregisterAfter = DefaultDeregisterAfter
@@ -70,7 +70,7 @@ func New(p Parts) *Service {
 	return s
 }
 
-// register registers a stack for the cluster of a token, or updates it, and reports whether it is new.
+// register registers a stack for the cluster of a token, or updates it. It reports whether the stack is new.
 func (s *Service) register(ctx context.Context, t *identity.AgentToken, stack *Stack) (created bool, err error) {
 	org := &t.Organization
 	now := s.clock()
@@ -79,17 +79,17 @@ func (s *Service) register(ctx context.Context, t *identity.AgentToken, stack *S
 		if _, err := queueOf(q, t, stack.QueueKey); err != nil {
 			return err
 		}
-		// So that two stacks cannot take the last place.
+		// The lock keeps two new stacks from exceeding the limit together.
 		if err := q.LockName("stacks " + org.ID); err != nil {
 			return err
 		}
-		there, err := byKey(q, org.ID, stack.Key)
+		existing, err := byKey(q, org.ID, stack.Key)
 		if err != nil && core.KindOf(err) != core.NotFound {
 			return err
 		}
-		if there != nil {
-			stack.ID, created = there.ID, false
-			if there.ClusterID != t.ClusterID {
+		if existing != nil {
+			stack.ID, created = existing.ID, false
+			if existing.ClusterID != t.ClusterID {
 				return core.Errorf(core.Unprocessable, "key %s is that of a stack of another cluster", stack.Key)
 			}
 			return save(q, stack)
@@ -107,25 +107,25 @@ func (s *Service) register(ctx context.Context, t *identity.AgentToken, stack *S
 	return created, err
 }
 
-// queueOf returns the self-hosted queue of a token's cluster that a stack calls by a key, or a NotFound
-// error.
+// queueOf returns the self-hosted queue with a key in the cluster of a token, or a NotFound error. The key
+// can be that of the default queue.
 func queueOf(q *db.Q, t *identity.AgentToken, key string) (clusters.Queue, error) {
 	cluster, err := clusters.ByID(q, t.Organization.ID, t.ClusterID)
 	if err != nil {
 		return clusters.Queue{}, err
 	}
-	named := key
+	lookup := key
 	if clusters.IsDefaultQueue(key) {
-		named = ""
+		lookup = ""
 	}
-	queue, err := clusters.QueueForAgents(q, cluster, named)
+	queue, err := clusters.QueueForAgents(q, cluster, lookup)
 	if core.KindOf(err) == core.Unprocessable {
 		return queue, core.Errorf(core.NotFound, "No self-hosted queue found with the key %s", key)
 	}
 	return queue, err
 }
 
-// find returns the registered stack of a token's cluster with a key, or a NotFound error.
+// find returns the stack with a key in the cluster of a token, or a NotFound error, and records the call.
 func (s *Service) find(ctx context.Context, t *identity.AgentToken, key string) (stack *Stack, err error) {
 	err = s.db.Read(ctx, func(q *db.Q) (err error) {
 		stack, err = byKey(q, t.Organization.ID, key)
@@ -135,18 +135,18 @@ func (s *Service) find(ctx context.Context, t *identity.AgentToken, key string) 
 		err = core.Errorf(core.NotFound, noStack)
 	}
 	if err == nil {
-		s.notes.called(stack.ID, s.clock())
+		s.activity.recordCall(stack.ID, s.clock())
 	}
 	return stack, err
 }
 
-// deregister removes a stack and releases what it has reserved. A stack that registers with the same key
-// later is another one: tokens of this one stay invalid.
+// deregister removes a stack and releases its reservations. A stack that registers with the same key later
+// has another id, so the tokens of this one stay invalid.
 func (s *Service) deregister(ctx context.Context, stackID string) error {
 	return s.db.Write(ctx, func(q *db.Q) error { return remove(q, stackID, s.clock()) })
 }
 
-// remove removes a stack and releases what it has reserved, or returns a NotFound error.
+// remove removes a stack and releases its reservations, or returns a NotFound error.
 func remove(q *db.Q, stackID string, now time.Time) error {
 	n, err := q.Exec(`DELETE FROM stacks WHERE id = $1`, stackID)
 	if err != nil {
@@ -166,8 +166,8 @@ const (
 	silenceBatch = 20
 )
 
-// deregisterSilent de-registers stacks that have not called for DeregisterAfter. It waits until the server has
-// run for long enough to hear from every stack that is alive: while the server was down, all were silent.
+// deregisterSilent de-registers stacks that have not called for DeregisterAfter. After a start it waits
+// disconnectedAfter: while the server was down, no stack could call.
 func (s *Service) deregisterSilent(q *db.Q) (more bool, err error) {
 	now := s.clock()
 	if now.Sub(s.started) < disconnectedAfter {
@@ -186,10 +186,10 @@ func (s *Service) deregisterSilent(q *db.Q) (more bool, err error) {
 	return len(silent) == silenceBatch, nil
 }
 
-// releaseTask is about the reservations of a stack, of which one runs out then.
+// releaseTask releases the expired reservations of a stack.
 const releaseTask = "stack-reservations"
 
-// Background registers what is done without a call.
+// Background registers the background tasks of stacks.
 func (s *Service) Background(r *tasks.Runner) {
 	r.Sweep(silenceTask, silenceEvery, s.deregisterSilent)
 	r.HandleTx(releaseTask, func(q *db.Q, t *tasks.Due) error {
@@ -205,8 +205,8 @@ func (s *Service) Background(r *tasks.Runner) {
 func (s *Service) reserve(ctx context.Context, stack *Stack, jobIDs []string, expiry time.Duration) (reserved []string, err error) {
 	now := s.clock()
 	err = s.db.Write(ctx, func(q *db.Q) error {
-		// A stack that is being de-registered meanwhile must not leave anything reserved.
-		if err := stay(q, stack); err != nil {
+		// A stack that is de-registered at the same time must not keep reservations.
+		if err := lockRegistered(q, stack); err != nil {
 			return err
 		}
 		reserved, err = dispatch.Reserve(q, stack.OrganizationID, stack.ClusterID, stack.ID, jobIDs, now, now.Add(expiry))

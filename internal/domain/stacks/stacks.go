@@ -1,14 +1,12 @@
-// Package stacks is the stacks API: a stack, which is anybody's scheduler, lists the scheduled jobs of a
-// queue, reserves some, and hands them to agents of its own with tokens for one job each.
+// Package stacks serves the stacks API. A stack is an external scheduler: it lists the scheduled jobs of a
+// queue, reserves some, and starts an agent for each with a token for that job.
 //
-// A stack is known by its key. What it reserves stays in dispatch's table of runnable jobs, marked, so
-// that reserving a thousand jobs is one statement and nobody who looks for work looks at them
-// (service.go). A job acquisition token is signed and not stored (jobs.go); the agents room reads it when
-// an agent registers. What happens on paths that only read, such as that a queue was polled, is
-// gathered in memory and written in batches (notes.go), and shown with the rest of a job's life
-// (timeline.go).
+// A reservation is two columns of the row in dispatch's table of runnable jobs, so that reserving a thousand
+// jobs is one statement (service.go). A job acquisition token is signed and not stored (jobs.go); package
+// agents verifies it when an agent registers. Calls and polls are collected in memory and written in batches
+// (activity.go).
 //
-// Limits of calls are the route table's, by scope and stack.
+// The package does not limit the rate of calls: the route table does, by scope and stack.
 package stacks
 
 import (
@@ -18,25 +16,25 @@ import (
 	"stackyard/internal/platform/core"
 )
 
-// A Stack is a scheduler of somebody's.
+// A Stack is a registered external scheduler.
 type Stack struct {
 	ID             string
 	OrganizationID string
 	ClusterID      string
 	Key            string
 	Type           string
-	QueueKey       string // as it was given
+	QueueKey       string // as registered
 	Metadata       map[string]string
 	RegisteredAt   time.Time
-	ConnectedAt    time.Time // when it last called, up to flushDelay late
+	ConnectedAt    time.Time // time of the last call; up to flushDelay old
 }
 
-// maxKey is the length of the longest key of a stack, in bytes.
+// maxKey is the maximum length of a stack's key, in bytes.
 const maxKey = 80
 
 var types = []string{"kubernetes", "elastic", "custom"}
 
-// validKey reports whether a key has only what keys may have.
+// validKey reports whether a key is not empty and has only letters, digits, underscores and dashes.
 func validKey(key string) bool {
 	for _, c := range []byte(key) {
 		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_' || c == '-') {
@@ -46,7 +44,7 @@ func validKey(key string) bool {
 	return key != ""
 }
 
-// check returns the first rule that a registration breaks, apart from its metadata, as an Unprocessable error.
+// check validates a registration, without its metadata. The error is Unprocessable.
 func (s *Stack) check() error {
 	switch {
 	case s.Key == "":
@@ -65,8 +63,8 @@ func (s *Stack) check() error {
 	return nil
 }
 
-// disconnectedAfter is how long a stack may go without a call before it counts as disconnected, and no longer
-// against the organization's limit of active stacks.
+// disconnectedAfter is the time without a call after which a stack is disconnected. Disconnected stacks do not
+// count against the organization's limit of active stacks.
 const disconnectedAfter = 6 * time.Minute
 
 // The states of a stack.
@@ -75,7 +73,7 @@ const (
 	disconnected = "disconnected"
 )
 
-// state returns where the stack stands at a time.
+// state returns the state of the stack at a time.
 func (s *Stack) state(now time.Time) string {
 	if now.Sub(s.ConnectedAt) > disconnectedAfter {
 		return disconnected

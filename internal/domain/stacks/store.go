@@ -38,7 +38,7 @@ func byID(q *db.Q, clusterID, id string) (*Stack, error) {
 	return s, err
 }
 
-// keyOf returns the key of a stack, "" when there is no such stack.
+// keyOf returns the key of a stack, "" when the stack does not exist.
 func keyOf(q *db.Q, id string) (key string, err error) {
 	err = q.QueryRow(`SELECT key FROM stacks WHERE id = $1`, id).Scan(&key)
 	if errors.Is(err, db.ErrNoRows) {
@@ -47,7 +47,7 @@ func keyOf(q *db.Q, id string) (key string, err error) {
 	return key, err
 }
 
-// list returns a page of the stacks of a cluster in the order of their keys, and how many there are.
+// list returns a page of the stacks of a cluster, ordered by key, and their total number.
 func list(q *db.Q, clusterID string, limit, offset int) (stacks []*Stack, total int, err error) {
 	stacks, err = db.All(q, scanStack, selectStack+` WHERE cluster_id = $1 ORDER BY key LIMIT $2 OFFSET $3`, clusterID, limit, offset)
 	if err != nil {
@@ -56,18 +56,18 @@ func list(q *db.Q, clusterID string, limit, offset int) (stacks []*Stack, total 
 	return stacks, total, q.QueryRow(`SELECT COUNT(*) FROM stacks WHERE cluster_id = $1`, clusterID).Scan(&total)
 }
 
-// silentSince returns some stacks that have not called since a time, and locks them.
+// silentSince returns up to limit stacks that have not called since a time, and locks them.
 func silentSince(q *db.Q, since time.Time, limit int) ([]*Stack, error) {
 	return db.All(q, scanStack, selectStack+` WHERE connected_at < $1 ORDER BY connected_at, id LIMIT $2`+q.ForUpdate(), db.Micros(since), limit)
 }
 
-// countActive returns how many stacks of an organization are connected.
+// countActive returns the number of connected stacks of an organization.
 func countActive(q *db.Q, orgID string, now time.Time) (n int, err error) {
 	since := db.Micros(now.Add(-disconnectedAfter))
 	return n, q.QueryRow(`SELECT COUNT(*) FROM stacks WHERE organization_id = $1 AND connected_at >= $2`, orgID, since).Scan(&n)
 }
 
-// save writes a stack that registers, for the first time or again.
+// save inserts or updates a stack that registers.
 func save(q *db.Q, s *Stack) error {
 	_, err := q.Exec(`
 		INSERT INTO stacks (id, organization_id, cluster_id, key, type, queue_key, metadata, registered_at, connected_at)
@@ -78,13 +78,20 @@ func save(q *db.Q, s *Stack) error {
 	return err
 }
 
-// stay keeps a stack from being de-registered until the end of the write, or returns a NotFound error where
-// that has happened.
-func stay(q *db.Q, s *Stack) error {
+// lockRegistered keeps a stack registered until the end of the write, or returns a NotFound error when it is
+// not registered any more.
+func lockRegistered(q *db.Q, s *Stack) error {
 	var id string
 	err := q.QueryRow(`SELECT id FROM stacks WHERE id = $1`+q.ForShare(), s.ID).Scan(&id)
 	if errors.Is(err, db.ErrNoRows) {
 		return core.Errorf(core.NotFound, noStack)
 	}
+	return err
+}
+
+// updateConnected stores when stacks last called, unless a later call is stored.
+func updateConnected(q *db.Q, stackIDs []string, at time.Time) error {
+	in, arg := q.In("id", 1, stackIDs)
+	_, err := q.Exec(`UPDATE stacks SET connected_at = $2 WHERE `+q.InOrder("stacks", "id", "connected_at < $2 AND "+in), arg, db.Micros(at))
 	return err
 }

@@ -14,21 +14,21 @@ import (
 	"stackyard/internal/platform/route"
 )
 
-// An Event is something that happened to a job.
+// An Event is an entry in the timeline of a job.
 type Event struct {
 	What   string
 	At     time.Time
-	Stack  string // key of the stack that did it, if one did
-	Agent  string // id of the agent that did it, if one did
-	Detail string // what a stack notified people of, or why the job ended
+	Stack  string // key of the stack that caused it, if any
+	Agent  string // id of the agent that caused it, if any
+	Detail string // text of a notification, or why the job ended
 	// Until is the end of a reservation that has not ended; zero for other events.
 	Until time.Time
 }
 
-// EventNotification is a word that a stack has for people; the others are the milestones of a job.
+// EventNotification is the kind of event of a stack's notification. The other kinds are milestones of the job.
 const EventNotification = "notification"
 
-// Timeline returns what has happened to a job so far, in order.
+// Timeline returns the events of a job, oldest first.
 func (s *Service) Timeline(q *db.Q, j *builds.Job) ([]Event, error) {
 	var events []Event
 	add := func(what string, at time.Time, agent string) {
@@ -38,39 +38,36 @@ func (s *Service) Timeline(q *db.Q, j *builds.Job) ([]Event, error) {
 	}
 	add("created", j.CreatedAt, "")
 	add("runnable", j.RunnableAt, "")
-	noted, err := builds.MilestonesOf(q, j.ID)
+	milestones, err := builds.MilestonesOf(q, j.ID)
 	if err != nil {
 		return nil, err
 	}
-	reserved, err := dispatch.ReservationOf(q, j.ID, s.clock())
+	reservation, err := dispatch.ReservationOf(q, j.ID, s.clock())
 	if err != nil {
 		return nil, err
 	}
-	finish := Event{What: "finished", At: j.FinishedAt, Detail: j.Detail}
-	for _, m := range noted {
+	finished := Event{What: "finished", At: j.FinishedAt, Detail: j.Detail}
+	for _, m := range milestones {
 		e := Event{What: string(m.What), At: m.At, Stack: m.By}
 		switch {
 		case m.What.ByAgent():
 			e.Agent, e.Stack = m.By, ""
 		case m.What == builds.Reserved:
-			e.Until = reserved.Until
+			e.Until = reservation.Until
 		case m.What == builds.FinishedByStack:
-			finish.Stack = m.By
+			finished.Stack = m.By
 			continue
 		}
 		events = append(events, e)
 	}
-	told, err := db.All(q, func(scan db.Scan) (Event, error) {
-		e := Event{What: EventNotification}
-		return e, scan(db.ToTime(&e.At), &e.Stack, &e.Detail)
-	}, `SELECT at, stack_key, detail FROM stack_notifications WHERE job_id = $1 ORDER BY at, id`, j.ID)
+	notifications, err := notificationsOf(q, j.ID)
 	if err != nil {
 		return nil, err
 	}
-	events = append(events, told...)
+	events = append(events, notifications...)
 	add("started", j.StartedAt, j.AgentID)
-	if !finish.At.IsZero() {
-		events = append(events, finish)
+	if !finished.At.IsZero() {
+		events = append(events, finished)
 	}
 	slices.SortStableFunc(events, func(a, b Event) int {
 		return cmp.Or(a.At.Compare(b.At), cmp.Compare(order[a.What], order[b.What]))
@@ -78,26 +75,7 @@ func (s *Service) Timeline(q *db.Q, j *builds.Job) ([]Event, error) {
 	return events, nil
 }
 
-// LatestNotifications returns the last word that stacks had about each of some jobs of an organization, by
-// job.
-func LatestNotifications(q *db.Q, orgID string, jobIDs []string) (map[string]Event, error) {
-	latest := make(map[string]Event)
-	in, arg := q.In("j.id", 2, jobIDs)
-	_, err := db.All(q, func(scan db.Scan) (none struct{}, err error) {
-		e := Event{What: EventNotification}
-		var id string
-		err = scan(&id, db.ToTime(&e.At), &e.Stack, &e.Detail)
-		latest[id] = e
-		return none, err
-	}, `
-		SELECT n.job_id, n.at, n.stack_key, n.detail
-		FROM jobs j
-		JOIN stack_notifications n ON n.id = (SELECT l.id FROM stack_notifications l WHERE l.job_id = j.id ORDER BY l.at DESC, l.id DESC LIMIT 1)
-		WHERE j.organization_id = $1 AND `+in, orgID, arg)
-	return latest, err
-}
-
-// order is that of events which happened at the same time.
+// order sorts events that happened at the same time.
 var order = map[string]int{
 	"created": 1, "runnable": 2, string(builds.Listed): 3, string(builds.Reserved): 4, string(builds.TokenIssued): 5,
 	string(builds.AgentRegistered): 6, string(builds.Accepted): 7, "started": 8, EventNotification: 9, "finished": 10,
@@ -137,7 +115,7 @@ func (s *Service) getTimeline(r *route.Request, j builds.OnJob) (timelineView, e
 	})
 	v := timelineView{Events: make([]timelineEventView, len(events))}
 	for i, e := range events {
-		v.Events[i] = timelineEventView{Event: e.What, At: core.At(e.At), Stack: nullable(e.Stack), Agent: nullable(e.Agent), Detail: nullable(e.Detail), Until: core.At(e.Until)}
+		v.Events[i] = timelineEventView{Event: e.What, At: core.At(e.At), Stack: core.OrNull(e.Stack), Agent: core.OrNull(e.Agent), Detail: core.OrNull(e.Detail), Until: core.At(e.Until)}
 	}
 	return v, err
 }

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestFitting_BoundsTheBytesOfRules(t *testing.T) {
+func TestCountFitting_BoundsTheBytesOfRules(t *testing.T) {
 	large := scheduledJob{rules: []string{"queue=default", "key=" + strings.Repeat("x", 3<<20)}}
 	huge := scheduledJob{rules: []string{"key=" + strings.Repeat("x", 20<<20)}}
 	for _, c := range []struct {
@@ -18,7 +18,7 @@ func TestFitting_BoundsTheBytesOfRules(t *testing.T) {
 		{[]scheduledJob{large, large, large, large}, 2},
 		{[]scheduledJob{huge, large}, 1},
 	} {
-		if got := fitting(c.jobs); got != c.want {
+		if got := countFitting(c.jobs); got != c.want {
 			t.Errorf("%d of %d jobs fit, want %d", got, len(c.jobs), c.want)
 		}
 	}

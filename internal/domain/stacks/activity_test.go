@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-func TestNotes_WriteAPollAtOnceWhenTheLastOneIsStale(t *testing.T) {
-	n := newNotes(nil, nil)
+func TestActivity_WriteAPollAtOnceWhenTheLastOneIsStale(t *testing.T) {
+	a := newActivity(nil, nil)
 	first := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for _, poll := range []struct {
 		queue string
@@ -16,14 +16,14 @@ func TestNotes_WriteAPollAtOnceWhenTheLastOneIsStale(t *testing.T) {
 		{"linux", 0, true},
 		{"linux", 30 * time.Second, false},
 		{"mac", 40 * time.Second, true},
-		{"linux", stale, false},
+		{"linux", pollStaleAfter, false},
 		{"linux", 5 * time.Minute, true},
 	} {
-		if got := n.polled(poll.queue, "robot", nil, first.Add(poll.after)); got != poll.stale {
+		if got := a.recordPoll(poll.queue, "robot", nil, first.Add(poll.after)); got != poll.stale {
 			t.Errorf("a poll of %s after %v must be written at once: %v", poll.queue, poll.after, got)
 		}
 		if poll.stale { // is written
-			n.connected[poll.queue] = first.Add(poll.after)
+			a.writtenPolls[poll.queue] = first.Add(poll.after)
 		}
 	}
 }

@@ -77,18 +77,18 @@ func (s *Service) getScheduledJobs(r *route.Request, stack *Stack) (scheduledJob
 			return none, core.Errorf(core.BadRequest, "after is not a cursor of this list")
 		}
 	}
-	p, err := s.list(r.Context(), r.Agent, key, after, limit, time.Duration(wait)*time.Second)
+	p, err := s.listScheduled(r.Context(), r.Agent, key, after, limit, time.Duration(wait)*time.Second)
 	if err != nil {
 		return none, err
 	}
 	now := s.clock()
-	if s.notes.polled(p.queue.ID, stack.Key, p.jobs, now) {
-		s.notes.writePoll(r.Context(), p.queue.ID, now)
+	if s.activity.recordPoll(p.queue.ID, stack.Key, p.jobs, now) {
+		s.activity.writePoll(r.Context(), p.queue.ID, now)
 	}
 	return p.view(), nil
 }
 
-// integer returns an integer among the query parameters.
+// integer returns an integer query parameter within bounds.
 func integer(r *route.Request, name string, unset, least, most int) (int, error) {
 	if !r.URL.Query().Has(name) {
 		return unset, nil
@@ -109,10 +109,10 @@ func (p page) view() scheduledJobsView {
 	}
 	for i, j := range p.jobs {
 		v.Jobs[i] = scheduledJobView{
-			ID: j.id, Priority: j.priority, Rules: j.rules, ScheduledAt: core.At(j.scheduledAt),
-			Pipeline: scheduledJobPipelineView{Slug: j.build.pipelineSlug, UUID: j.pipelineID},
-			Build:    scheduledJobBuildView{Number: j.build.number, Branch: j.build.branch, UUID: j.buildID},
-			Step:     scheduledJobStepView{Key: nullable(j.stepKey)},
+			ID: j.ID, Priority: j.Priority, Rules: j.rules, ScheduledAt: core.At(j.ScheduledAt),
+			Pipeline: scheduledJobPipelineView{Slug: j.build.PipelineSlug, UUID: j.PipelineID},
+			Build:    scheduledJobBuildView{Number: j.build.Number, Branch: j.build.Branch, UUID: j.BuildID},
+			Step:     scheduledJobStepView{Key: core.OrNull(j.StepKey)},
 		}
 	}
 	if len(p.jobs) > 0 {
@@ -120,12 +120,4 @@ func (p page) view() scheduledJobsView {
 		v.PageInfo.EndCursor = &end
 	}
 	return v
-}
-
-// nullable is null for an empty text.
-func nullable(text string) *string {
-	if text == "" {
-		return nil
-	}
-	return &text
 }
