@@ -48,6 +48,7 @@ var owners = map[string]string{
 	"cluster_maintainers": "clusters",
 	"cluster_secrets":     "clusters",
 	"clusters":            "clusters",
+	"queue_polls":         "clusters",
 	"queues":              "clusters",
 
 	"pipeline_settings": "settings",
@@ -83,7 +84,6 @@ var owners = map[string]string{
 
 	"oidc_keys": "oidc",
 
-	"queue_polls":         "stacks",
 	"stack_notifications": "stacks",
 	"stacks":              "stacks",
 }
@@ -133,18 +133,17 @@ var exceptions = map[string][]exception{
 		{"organizations", writes, []string{"access_token_organizations", "access_tokens", "cluster_maintainers", "oauth_grants", "sessions", "users"}},
 	},
 	"clusters and settings lock their organization": {
-		{"clusters", reads, []string{"organizations", "pipelines", "queue_polls"}},
+		{"clusters", reads, []string{"organizations", "pipelines"}},
 		{"settings", reads, []string{"clusters", "organizations"}},
 	},
 	"jobs are found, ordered and shown together with their builds, queues and pipelines": {
-		{"agents", reads, []string{"agent_tokens", "clusters", "jobs", "queues"}},
+		{"agents", reads, []string{"agent_tokens", "clusters"}},
 		{"artifacts", reads, []string{"builds", "jobs", "step_details", "steps"}},
 		{"builds", reads, []string{"annotations", "artifacts", "clusters", "organizations", "pipelines", "queues", "runnable"}},
 		{"clusterrules", reads, []string{"pipelines"}},
 		{"dispatch", reads, []string{"builds", "clusters", "pipelines", "queues", "steps"}},
 		{"dispatch", writes, []string{"jobs"}},
 		{"joblog", reads, []string{"jobs"}},
-		{"stacks", reads, []string{"builds", "clusters", "jobs", "pipelines", "queues", "runnable"}},
 	},
 }
 
