@@ -64,7 +64,7 @@ var owners = map[string]string{
 	"annotations":       "annotations",
 	"artifacts":         "artifacts",
 	"build_details":     "builds",
-	"build_meta_data":   "builds",
+	"build_meta_data":   "metadata",
 	"build_numbers":     "builds",
 	"builds":            "builds",
 	"job_details":       "builds",

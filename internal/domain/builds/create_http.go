@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"stackyard/internal/domain/metadata"
 	"stackyard/internal/domain/pipelines"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/route"
@@ -97,11 +98,11 @@ func (body *buildCreate) creation(r *route.Request) (Creation, error) {
 		}
 	}
 	for key, value := range c.MetaData {
-		if key == "" || utf8.RuneCountInString(key) > maxName {
-			wrong.Add("meta_data", "must have keys of 1 to %d characters", maxName)
+		if key == "" || utf8.RuneCountInString(key) > metadata.MaxKey {
+			wrong.Add("meta_data", "must have keys of 1 to %d characters", metadata.MaxKey)
 		}
-		if len(value) > maxMetaData {
-			wrong.Add("meta_data", "has a value of %d bytes under %q; %d are the most", len(value), key, maxMetaData)
+		if len(value) > metadata.MaxValue {
+			wrong.Add("meta_data", "has a value of %d bytes under %q; %d are the most", len(value), key, metadata.MaxValue)
 		}
 	}
 	if c.Author == nil || *c.Author == (Author{}) {

@@ -1,11 +1,11 @@
 package builds
 
 import (
-	"maps"
 	"slices"
 	"strings"
 	"time"
 
+	"stackyard/internal/domain/metadata"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
 	"stackyard/internal/platform/route"
@@ -155,26 +155,14 @@ func (f filter) restrict(q *db.Q, s *db.Statement) {
 // An order is in which order builds are listed, and what is joined to them for it.
 type order struct{ join, by string }
 
-// indexedValue is how much of a meta-data value the indexes hold, in characters: values can be larger than
-// an entry of an index.
-const indexedValue = 100
-
-// byMetaData limits a statement to builds with the meta-data that the filter asks for, in organizations or
-// pipelines whose ids are in the column. They are found through an index that has them newest first: however
-// many builds there are, and however many of them have the meta-data, those of one page are read. Without
-// meta-data to look for the order is the one given.
-func (f filter) byMetaData(q *db.Q, s *db.Statement, column string, ids []string, other order) order {
-	for i, key := range slices.Sorted(maps.Keys(f.metaData)) {
-		value := f.metaData[key]
-		if i == 0 {
-			s.WhereIn(q, "m."+column, ids)
-			s.Where(`m.key = %s AND SUBSTR(m.value, 1, 100) = %s AND m.value = %s`, key, core.Cut(value, indexedValue), value)
-			other = order{join: "\n\tJOIN build_meta_data m ON m.build_id = b.id", by: "m.build_id DESC"}
-			continue
-		}
-		s.Where("EXISTS (SELECT 1 FROM build_meta_data o WHERE o.build_id = b.id AND o.key = %s AND o.value = %s)", key, value)
+// orderWithMetaData limits a statement to builds in a scope that have the meta-data of the filter, and returns the
+// order in which they are found; without meta-data, the other order.
+func (f filter) orderWithMetaData(q *db.Q, s *db.Statement, scope metadata.Scope, other order) order {
+	if len(f.metaData) == 0 {
+		return other
 	}
-	return other
+	join, orderBy := metadata.Restrict(q, s, scope, f.metaData)
+	return order{join: join, by: orderBy}
 }
 
 // movable is true of a job j that waits for nothing in its own build: an agent, a person or a place is all

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"stackyard/internal/domain/metadata"
 	"stackyard/internal/domain/pipelines"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
@@ -131,7 +132,7 @@ func readShown(r *route.Request) (show shown, err error) {
 func (s *Service) views(q *db.Q, r *route.Request, byID map[string]*pipelines.Pipeline, builds []*Build, show shown) ([]shownBuildView, error) {
 	ids := distinct(builds, func(b *Build) string { return b.ID })
 	budget := route.Budget(len(builds), ", or leave out jobs and pipelines with exclude_jobs=true and exclude_pipeline=true")
-	metaData, err := metaDataOf(q, ids, budget)
+	metaData, err := metadata.OfBuilds(q, ids, budget)
 	if err != nil {
 		return nil, err
 	}
@@ -248,7 +249,7 @@ func (s *Service) getBuilds(r *route.Request, p *pipelines.Pipeline) (route.Page
 		var where db.Statement
 		where.Where("b.organization_id = %s AND b.pipeline_id = %s", r.Org.ID, p.ID)
 		f.restrict(q, &where)
-		order := f.byMetaData(q, &where, "pipeline_id", []string{p.ID}, newestOfPipeline)
+		order := f.orderWithMetaData(q, &where, metadata.Scope{Column: "pipeline_id", IDs: []string{p.ID}}, newestOfPipeline)
 		builds, err := listBuilds(q, &where, order, page.More(), page.Offset())
 		if err != nil {
 			return err
@@ -308,7 +309,7 @@ func (s *Service) buildsOf(r *route.Request, within []*route.Request) (route.Pag
 		for i, r := range within {
 			orgs[i] = r.Org.ID
 		}
-		order := f.byMetaData(q, &where, "organization_id", orgs, newestOfAll)
+		order := f.orderWithMetaData(q, &where, metadata.Scope{Column: "organization_id", IDs: orgs}, newestOfAll)
 		builds, err := listBuilds(q, &where, order, page.More(), page.Offset())
 		if err != nil {
 			return err

@@ -8,15 +8,16 @@ import (
 	"testing"
 
 	"stackyard/internal/domain/builds"
+	"stackyard/internal/domain/metadata"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
 )
 
 // set gives a build meta-data.
 func (w *world) set(buildID string, pairs ...string) error {
-	var data []builds.MetaDatum
+	var data []metadata.Entry
 	for i := 0; i < len(pairs); i += 2 {
-		data = append(data, builds.MetaDatum{Key: pairs[i], Value: pairs[i+1]})
+		data = append(data, metadata.Entry{Key: pairs[i], Value: pairs[i+1]})
 	}
 	return w.service.SetMetaData(w.t.Context(), w.orgID, buildID, data)
 }
@@ -101,7 +102,7 @@ func TestMetaData_IsOfItsOrganizationAlone(t *testing.T) {
 		all, err := w.service.MetaDataKeys(t.Context(), other, id)
 		w.ok(err)
 		wantEqual(t, "keys", len(all), 0)
-		err = w.service.SetMetaData(t.Context(), other, id, []builds.MetaDatum{{Key: "a", Value: "2"}})
+		err = w.service.SetMetaData(t.Context(), other, id, []metadata.Entry{{Key: "a", Value: "2"}})
 		if core.KindOf(err) != core.NotFound {
 			t.Errorf("got %v", err)
 		}

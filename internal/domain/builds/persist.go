@@ -59,36 +59,38 @@ func (u *unit) freeKeys(changes flow.Changes) error {
 }
 
 func (u *unit) insertSteps(steps []*flow.Step) error {
-	inserted := newRows(`
+	err := db.InsertMany(u.q, `
 		INSERT INTO steps (id, build_id, kind, key, position, rules, concurrency_group, cancel_on_failing, scope, barrier, tally,
 			uploads, upload_count, ahead, replaced, phase, outcome, jobs, unfinished, failed, canceled,
-			unmet, missing, failed_dependencies, canceled_dependencies, gates, gating) VALUES`, "")
-	details := newRows(`INSERT INTO step_details (step_id, label, work) VALUES`, "")
-	for _, s := range steps {
+			unmet, missing, failed_dependencies, canceled_dependencies, gates, gating)`, steps, func(s *flow.Step) []any {
 		var group any
 		if s.Concurrency != nil {
 			group = s.Concurrency.Group
 		}
-		inserted.add(s.ID, u.build.ID, s.Kind, db.Text(s.Key), s.Position, db.JSON(rulesOf(s)), group, s.CancelOnBuildFailing, db.Text(s.Scope), db.Text(s.Barrier), db.Text(s.BeforeBarrier),
+		return []any{s.ID, u.build.ID, s.Kind, db.Text(s.Key), s.Position, db.JSON(rulesOf(s)), group, s.CancelOnBuildFailing, db.Text(s.Scope), db.Text(s.Barrier), db.Text(s.BeforeBarrier),
 			db.Text(s.Uploads), s.UploadCount, db.Text(s.Ahead), s.Replaced, s.Phase, db.Text(string(s.Outcome)), s.Jobs, s.Unfinished, s.Failed, s.Canceled,
-			s.Unmet, s.Missing, s.FailedDependencies, s.CanceledDependencies, s.Gates, s.Gating)
-		if planned, ok := u.plan.steps[s.ID]; ok {
-			details.add(s.ID, planned.label, db.JSON(planned.work))
-		}
-		u.positions[s.ID] = s.Position
-	}
-	if err := inserted.insert(u.q); err != nil {
+			s.Unmet, s.Missing, s.FailedDependencies, s.CanceledDependencies, s.Gates, s.Gating}
+	}, "")
+	if err != nil {
 		return err
 	}
-	return details.insert(u.q)
+	var described []*flow.Step
+	for _, s := range steps {
+		u.positions[s.ID] = s.Position
+		if u.plan.steps[s.ID] != nil {
+			described = append(described, s)
+		}
+	}
+	return db.InsertMany(u.q, `INSERT INTO step_details (step_id, label, work)`, described, func(s *flow.Step) []any {
+		planned := u.plan.steps[s.ID]
+		return []any{s.ID, planned.label, db.JSON(planned.work)}
+	}, "")
 }
 
 func (u *unit) insertEdges(edges []flow.Edge) error {
-	inserted := newRows(`INSERT INTO step_dependencies (step_id, build_id, depends_on, key, allow_failure) VALUES`, "")
-	for _, e := range edges {
-		inserted.add(e.Step, u.build.ID, db.Text(e.On), db.Text(e.Key), e.AllowFailure)
-	}
-	return inserted.insert(u.q)
+	return db.InsertMany(u.q, `INSERT INTO step_dependencies (step_id, build_id, depends_on, key, allow_failure)`, edges, func(e flow.Edge) []any {
+		return []any{e.Step, u.build.ID, db.Text(e.On), db.Text(e.Key), e.AllowFailure}
+	}, "")
 }
 
 func resolveEdge(q *db.Q, e flow.Edge) error {
@@ -100,42 +102,48 @@ func resolveEdge(q *db.Q, e flow.Edge) error {
 
 // insertJobs adds the jobs of new steps, and new attempts of jobs.
 func (u *unit) insertJobs(changes []flow.JobChange) error {
-	inserted := newRows(`
-		INSERT INTO jobs (id, organization_id, build_id, step_id, position, type, state, priority, queue_id, timeout_minutes,
-			parallel_index, parallel_total, matrix, soft_fail, broken_reason, unreachable, soft_failed, promise_fails, retried,
-			retries_count, concurrency_group, concurrency_limit, concurrency_method, queue_place, queued, concurrency_wait, exit_status,
-			created_at, scheduled_at, limited_at, runnable_at, finished_at, rule_set) VALUES`, "")
-	details := newRows(`INSERT INTO job_details (job_id, label, work) VALUES`, "")
+	var first, varied, attempts []*flow.Job
 	var sets []dispatch.RuleSet
 	for _, change := range changes {
-		j := change.Job
-		if change.From != "" || j.RetryOf != "" {
-			continue
-		}
-		p := u.plan.jobs[j.ID]
-		sets = append(sets, p.rules)
-		inserted.add(j.ID, u.build.OrganizationID, u.build.ID, j.StepID, jobPosition(u.positions[j.StepID], p.index), j.Type, j.State, p.priority, db.Text(p.queueID), number(p.timeout),
-			number(p.parallelIndex), number(p.parallelTotal), db.JSON(p.matrix), softFail(j.SoftFail), db.Text(j.BrokenReason), j.Unreachable, j.SoftFailed, j.PromiseFails, j.Retried,
-			j.RetriesCount, p.group(), p.limit(), p.method(), p.place(u.build), j.Queued, duration(j.ConcurrencyWait), number(j.ExitStatus),
-			db.Micros(u.now), db.Micros(u.build.ScheduledAt), db.Micros(j.LimitedAt), db.Micros(j.RunnableAt), db.Micros(j.FinishedAt), db.Text(p.rules.ID))
-		if p.own != nil {
-			details.add(j.ID, p.own.label, db.JSON(p.own))
+		switch j := change.Job; {
+		case change.From != "":
+		case j.RetryOf != "":
+			attempts = append(attempts, j)
+		default:
+			p := u.plan.jobs[j.ID]
+			first, sets = append(first, j), append(sets, p.rules)
+			if p.own != nil {
+				varied = append(varied, j)
+			}
 		}
 	}
 	if err := dispatch.Intern(u.q, u.build.OrganizationID, u.now, sets...); err != nil {
 		return err
 	}
-	if err := inserted.insert(u.q); err != nil {
+	err := db.InsertMany(u.q, `
+		INSERT INTO jobs (id, organization_id, build_id, step_id, position, type, state, priority, queue_id, timeout_minutes,
+			parallel_index, parallel_total, matrix, soft_fail, broken_reason, unreachable, soft_failed, promise_fails, retried,
+			retries_count, concurrency_group, concurrency_limit, concurrency_method, queue_place, queued, concurrency_wait, exit_status,
+			created_at, scheduled_at, limited_at, runnable_at, finished_at, rule_set)`, first, func(j *flow.Job) []any {
+		p := u.plan.jobs[j.ID]
+		return []any{j.ID, u.build.OrganizationID, u.build.ID, j.StepID, jobPosition(u.positions[j.StepID], p.index), j.Type, j.State, p.priority, db.Text(p.queueID), number(p.timeout),
+			number(p.parallelIndex), number(p.parallelTotal), db.JSON(p.matrix), softFail(j.SoftFail), db.Text(j.BrokenReason), j.Unreachable, j.SoftFailed, j.PromiseFails, j.Retried,
+			j.RetriesCount, p.group(), p.limit(), p.method(), p.place(u.build), j.Queued, duration(j.ConcurrencyWait), number(j.ExitStatus),
+			db.Micros(u.now), db.Micros(u.build.ScheduledAt), db.Micros(j.LimitedAt), db.Micros(j.RunnableAt), db.Micros(j.FinishedAt), db.Text(p.rules.ID)}
+	}, "")
+	if err != nil {
 		return err
 	}
-	if err := details.insert(u.q); err != nil {
+	err = db.InsertMany(u.q, `INSERT INTO job_details (job_id, label, work)`, varied, func(j *flow.Job) []any {
+		own := u.plan.jobs[j.ID].own
+		return []any{j.ID, own.label, db.JSON(own)}
+	}, "")
+	if err != nil {
 		return err
 	}
-	for _, change := range changes {
-		if change.From == "" && change.Job.RetryOf != "" {
-			if err := u.insertAttempt(change.Job); err != nil {
-				return err
-			}
+	for _, j := range attempts {
+		if err := u.insertAttempt(j); err != nil {
+			return err
 		}
 	}
 	return nil

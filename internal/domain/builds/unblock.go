@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"stackyard/internal/domain/metadata"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
 	"stackyard/internal/platform/identity"
@@ -121,7 +122,7 @@ func answers(fields []definition.Field, values map[string]string) (map[string]st
 
 // brokenRule returns the rule of a field that a value breaks, or "".
 func brokenRule(f definition.Field, value string) string {
-	if len(value) > maxMetaData {
+	if len(value) > metadata.MaxValue {
 		return "is too long"
 	}
 	switch f.Kind {

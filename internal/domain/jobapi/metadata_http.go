@@ -5,6 +5,7 @@ import (
 
 	"stackyard/internal/domain/agents"
 	"stackyard/internal/domain/builds"
+	"stackyard/internal/domain/metadata"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/route"
 )
@@ -60,9 +61,9 @@ func (s *Service) postMetaDataBatch(r *route.Request, h builds.Holding, body met
 }
 
 func (s *Service) setMetaData(r *route.Request, h builds.Holding, items ...metaDataSet) (agents.EmptyView, error) {
-	data := make([]builds.MetaDatum, len(items))
+	data := make([]metadata.Entry, len(items))
 	for i, item := range items {
-		data[i] = builds.MetaDatum(item)
+		data[i] = metadata.Entry(item)
 	}
 	return agents.EmptyView{}, s.builds.SetMetaData(r.Context(), r.Org.ID, h.BuildID, data)
 }
