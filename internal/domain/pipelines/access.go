@@ -9,30 +9,30 @@ import (
 	"stackyard/internal/platform/route"
 )
 
-// A Viewer is who looks at the pipelines of an organization, or changes them.
+// A Viewer is the user who reads or changes the pipelines of an organization.
 //
-// Where the organization has teams switched off, every member manages every pipeline. With teams,
-// administrators do; everybody else has the highest level that one of their teams has on a pipeline.
-// A public pipeline can be read by anybody, who then is a visitor: see visitor.go.
+// If teams are disabled in the organization, every member manages every pipeline. With teams, administrators
+// do; other members have the highest access level that one of their teams has on a pipeline. Everyone can read
+// a public pipeline; a viewer without other access is a visitor, see visitor.go.
 type Viewer struct {
 	Org    *identity.Organization
-	Member *identity.Membership // nil: a visitor, who does not belong to the organization
+	Member *identity.Membership // nil: a visitor from outside the organization
 	User   identity.User
 }
 
-// ViewerOf returns who makes a request.
+// ViewerOf returns the caller of a request as a viewer.
 func ViewerOf(r *route.Request) Viewer {
 	return Viewer{Org: r.Org, Member: r.Member, User: r.Caller.User}
 }
 
-// System returns the server itself as a viewer, who manages every pipeline of an organization.
+// System returns the server itself as a viewer, which manages every pipeline of an organization.
 func System(organizationID string) Viewer {
 	return Viewer{Org: &identity.Organization{ID: organizationID}, Member: &identity.Membership{Role: identity.Admin}}
 }
 
 func (v Viewer) isSystem() bool { return v.Member != nil && v.User.ID == "" }
 
-// ViewerAs returns a user as a viewer of an organization, whatever token they use or none.
+// ViewerAs returns a user as a viewer of an organization, independent of any token.
 func ViewerAs(q *db.Q, org *identity.Organization, u identity.User) (Viewer, error) {
 	var m identity.Membership
 	err := q.QueryRow(`SELECT role FROM memberships WHERE organization_id = $1 AND user_id = $2`, org.ID, u.ID).Scan(&m.Role)
@@ -42,7 +42,7 @@ func ViewerAs(q *db.Q, org *identity.Organization, u identity.User) (Viewer, err
 	return Viewer{Org: org, Member: &m, User: u}, err
 }
 
-// BuiltTogether reports whether there is a team that may build both of two pipelines of an organization.
+// BuiltTogether reports whether one team can build both of two pipelines of an organization.
 func BuiltTogether(q *db.Q, orgID, pipelineID, otherID string) (together bool, err error) {
 	err = q.QueryRow(`
 		SELECT EXISTS (
@@ -55,16 +55,16 @@ func BuiltTogether(q *db.Q, orgID, pipelineID, otherID string) (together bool, e
 	return together, err
 }
 
-// ManagesAll reports whether the viewer has full access to every pipeline of the organization.
+// ManagesAll reports whether the viewer manages every pipeline of the organization.
 func (v Viewer) ManagesAll() bool {
 	return v.Member != nil && (!v.Org.Features.Teams || v.Member.Role == identity.Admin)
 }
 
-// levels are the access levels by their rank in SQL; none has rank 0.
+// levels lists the access levels by their rank in SQL; no access has rank 0.
 var levels = []identity.AccessLevel{"", identity.ReadOnly, identity.BuildAndRead, identity.ManageBuildAndRead}
 
-// rank returns an SQL expression for the rank of the viewer's level on pipeline p, apart from what
-// everybody may do to a public one.
+// rank returns an SQL expression for the rank of the viewer's level on pipeline p. It does not consider whether
+// the pipeline is public.
 func (v Viewer) rank(s *db.Statement) string {
 	switch {
 	case v.ManagesAll():
@@ -79,7 +79,7 @@ func (v Viewer) rank(s *db.Statement) string {
 			WHERE tp.pipeline_id = p.id AND tm.user_id = %s), 0)`, s.Arg(v.User.ID))
 }
 
-// visible restricts a statement to the pipelines p that the viewer may see.
+// visible restricts a statement to the pipelines p that the viewer can see.
 func (v Viewer) visible(s *db.Statement) {
 	s.Where("p.organization_id = %s AND p.deleted_at IS NULL", v.Org.ID)
 	switch {
@@ -91,7 +91,7 @@ func (v Viewer) visible(s *db.Statement) {
 	}
 }
 
-// accessible restricts a statement to the pipelines p that the viewer sees as more than a visitor.
+// accessible restricts a statement to the pipelines p that the viewer can see as more than a visitor.
 func (v Viewer) accessible(s *db.Statement) {
 	switch {
 	case v.ManagesAll():
@@ -102,14 +102,14 @@ func (v Viewer) accessible(s *db.Statement) {
 	}
 }
 
-// inTeam is true of a pipeline p that a team of a user has access to.
+// inTeam is the condition that one of the user's teams has access to pipeline p.
 const inTeam = `EXISTS (
 			SELECT 1
 			FROM team_pipelines tp
 			JOIN team_members tm ON tm.team_id = tp.team_id
 			WHERE tp.pipeline_id = p.id AND tm.user_id = %s)`
 
-// Permits reports whether whoever loaded the pipeline may do something to it.
+// Permits reports whether the viewer who loaded the pipeline has a permission on it.
 func (p *Pipeline) Permits(_ *route.Request, permission identity.Permission) bool {
 	switch permission {
 	case identity.ReadPipeline:

@@ -15,7 +15,7 @@ const (
 	rivalTeamID = "0190c0de-0000-7000-8000-0000000000e4"
 )
 
-// switchTeamsOn gives acme teams: Bo is in red and blue, which may create pipelines or not as said.
+// switchTeamsOn gives acme teams: Bo is in red and blue, which can create pipelines as given.
 func switchTeamsOn(t *testing.T, s *servertest.Server, redCreates, blueCreates bool) {
 	t.Helper()
 	s.Apply(`
@@ -117,7 +117,7 @@ func TestAccess_APublicPipelineIsReadByAnybodyWithAToken(t *testing.T) {
 func TestAccess_AMemberOfATeamInAnotherOrganizationIsAVisitor(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servertest.Server) {
 		switchTeamsOn(t, s, false, false)
-		// Cy becomes a member of acme and of red, with a token that does not reach acme.
+		// Cy becomes a member of acme and of red, with a token that has no access to acme.
 		s.Apply("organizations:\n  - slug: acme\n    members: [{email: cy@rival.test}]\n    teams: [{name: Red, slug: red, members: [cy@rival.test]}]\n")
 		s.As(t, servertest.Ada).Post(path, yaml("Reds", map[string]any{"teams": []string{redID}})).Want(http.StatusCreated)
 		s.As(t, servertest.Cy).Get(path+"/reds").WantMessage(http.StatusNotFound, "No organization found")

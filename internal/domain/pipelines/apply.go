@@ -14,24 +14,24 @@ import (
 	"stackyard/internal/platform/seal"
 )
 
-// A Spec is what the organization file says about a pipeline, which is known by its slug. What it does
-// not say is left as it is, or has its default in a new pipeline.
+// A Spec describes a pipeline in the organization file. The slug identifies the pipeline. Fields that the file
+// leaves out keep their value; in a new pipeline they get their default.
 type Spec struct {
 	Line          int                             `yaml:"-"`
 	Slug          string                          `yaml:"slug"`
 	ID            string                          `yaml:"id"`
-	Name          *string                         `yaml:"name"` // of a new pipeline: the slug when absent
+	Name          *string                         `yaml:"name"` // default in a new pipeline: the slug
 	Description   *string                         `yaml:"description"`
 	Repository    *string                         `yaml:"repository"`
 	Cluster       *string                         `yaml:"cluster"` // by name
 	DefaultBranch *string                         `yaml:"default_branch"`
 	Visibility    *Visibility                     `yaml:"visibility"`
 	Tags          []string                        `yaml:"tags"`
-	Teams         map[string]identity.AccessLevel `yaml:"teams"` // by slug; others keep theirs
+	Teams         map[string]identity.AccessLevel `yaml:"teams"` // by slug; other teams keep their access
 	Configuration *string                         `yaml:"configuration"`
 }
 
-// Check complains about what is wrong with the pipelines of one organization.
+// Check reports errors in the pipelines of one organization.
 func Check(c *core.Complaints, specs []Spec) {
 	for _, s := range specs {
 		s.Check(c)
@@ -39,7 +39,7 @@ func Check(c *core.Complaints, specs []Spec) {
 	core.ComplainTwice(c, specs, "pipeline", func(s Spec) (int, string) { return s.Line, s.Slug })
 }
 
-// Check complains about what is wrong with the spec itself.
+// Check reports errors in the spec that can be found without a database.
 func (s Spec) Check(c *core.Complaints) {
 	if !core.ValidSlug(s.Slug) {
 		c.Add(s.Line, "the slug of a pipeline must begin with a letter or digit and have only lower-case letters, digits and hyphens, not %q", s.Slug)
@@ -52,23 +52,22 @@ func (s Spec) Check(c *core.Complaints) {
 	}
 	if s.Configuration != nil {
 		var problems core.Problems
-		readYAML(*s.Configuration, &problems)
+		parseYAML(*s.Configuration, &problems)
 		s.complain(c, problems)
 	}
 }
 
-// complain passes on what is wrong with the pipeline's fields.
+// complain reports errors in the pipeline's fields at the line of the spec.
 func (s Spec) complain(c *core.Complaints, problems core.Problems) {
 	for _, problem := range problems {
 		c.Add(s.Line, "pipeline %s: %s %s", s.Slug, problem.Field, problem.Code)
 	}
 }
 
-// Apply makes the pipelines of an organization what their specs say, and leaves alone what they do not
-// name. Credentials in repository URLs are sealed under the key. The specs have passed Check, and their clusters
-// and teams have been applied.
+// Apply creates or updates pipelines of an organization. It keeps what the specs do not name. key encrypts
+// credentials in repository URLs. The specs have passed Check, and their clusters and teams have been applied.
 func Apply(in identity.Applying, key seal.Key, specs []Spec) error {
-	a := applying{in, operator(in.Org), key}
+	a := applier{in, operator(in.Org), key}
 	for _, spec := range specs {
 		if err := a.pipeline(spec); err != nil {
 			return err
@@ -77,19 +76,19 @@ func Apply(in identity.Applying, key seal.Key, specs []Spec) error {
 	return nil
 }
 
-// operator returns the viewer who runs the installation, and may do everything.
+// operator returns the viewer who runs the installation and can do everything.
 func operator(org *identity.Organization) Viewer {
 	return Viewer{Org: org, Member: &identity.Membership{OrganizationID: org.ID, Role: identity.Admin}}
 }
 
-// applying is one organization's part of a file on its way into the database.
-type applying struct {
+// An applier applies one organization's part of a file.
+type applier struct {
 	identity.Applying
 	v   Viewer
 	key seal.Key
 }
 
-func (a *applying) pipeline(spec Spec) error {
+func (a *applier) pipeline(spec Spec) error {
 	e, err := beginEdit(a.Q, a.v, a.key, nil)
 	if err != nil {
 		return err
@@ -108,7 +107,7 @@ func (a *applying) pipeline(spec Spec) error {
 	return a.changePipeline(e, known.ID, spec)
 }
 
-func (a *applying) newPipeline(e *edit, spec Spec) error {
+func (a *applier) newPipeline(e *edit, spec Spec) error {
 	id, free, err := db.FreeID(a.Q, "pipelines", spec.ID)
 	if err != nil {
 		return err
@@ -128,7 +127,7 @@ func (a *applying) newPipeline(e *edit, spec Spec) error {
 	if spec.Configuration == nil {
 		e.problems.Add("configuration", "is required")
 	}
-	if sound, err := a.fit(e, p, spec); err != nil || !sound {
+	if valid, err := a.merge(e, p, spec); err != nil || !valid {
 		return err
 	}
 	if err := save(a.Q, p); err != nil {
@@ -139,13 +138,13 @@ func (a *applying) newPipeline(e *edit, spec Spec) error {
 	return err
 }
 
-func (a *applying) changePipeline(e *edit, id string, spec Spec) error {
+func (a *applier) changePipeline(e *edit, id string, spec Spec) error {
 	p, err := lock(a.Q, a.v, id)
 	if err != nil {
 		return err
 	}
 	was := *p
-	if sound, err := a.fit(e, p, spec); err != nil || !sound {
+	if valid, err := a.merge(e, p, spec); err != nil || !valid {
 		return err
 	}
 	changed := !reflect.DeepEqual(*p, was)
@@ -161,15 +160,15 @@ func (a *applying) changePipeline(e *edit, id string, spec Spec) error {
 	return err
 }
 
-// name is how the lines about a pipeline call it.
-func (a *applying) name(p *Pipeline) string { return a.v.Org.Slug + "/" + p.Slug }
+// name returns the name of a pipeline in the list of changes.
+func (a *applier) name(p *Pipeline) string { return a.v.Org.Slug + "/" + p.Slug }
 
-// fit gives a pipeline what its spec says, and complains when it is not sound then.
-func (a *applying) fit(e *edit, p *Pipeline, spec Spec) (sound bool, err error) {
+// applyTo writes a spec into a pipeline and reports whether the result is valid. It adds complaints otherwise.
+func (a *applier) merge(e *edit, p *Pipeline, spec Spec) (valid bool, err error) {
 	if err := a.cluster(p, spec); err != nil {
 		return false, err
 	}
-	spec.to(p, &e.problems)
+	spec.applyTo(p, &e.problems)
 	p.check(&e.problems)
 	if err := checkNames(a.Q, p, &e.problems); err != nil {
 		return false, err
@@ -181,8 +180,8 @@ func (a *applying) fit(e *edit, p *Pipeline, spec Spec) (sound bool, err error) 
 	return true, p.sealCredentials(e.key)
 }
 
-// cluster gives a pipeline the cluster that its spec names, if any.
-func (a *applying) cluster(p *Pipeline, spec Spec) error {
+// cluster sets the cluster of a pipeline if the spec names one.
+func (a *applier) cluster(p *Pipeline, spec Spec) error {
 	if spec.Cluster == nil {
 		return nil
 	}
@@ -195,8 +194,8 @@ func (a *applying) cluster(p *Pipeline, spec Spec) error {
 	return err
 }
 
-// to writes what the spec says into a pipeline.
-func (s Spec) to(p *Pipeline, problems *core.Problems) {
+// applyTo writes the fields that the spec gives into p.
+func (s Spec) applyTo(p *Pipeline, problems *core.Problems) {
 	core.SetGiven(&p.Name, s.Name)
 	core.SetGiven(&p.Description, s.Description)
 	core.SetGiven(&p.Repository, s.Repository)
@@ -207,12 +206,12 @@ func (s Spec) to(p *Pipeline, problems *core.Problems) {
 	}
 	if s.Configuration != nil && (*s.Configuration != p.Configuration || p.TemplateID != "") {
 		p.TemplateID = ""
-		p.Configuration, p.Steps, p.Env = *s.Configuration, readYAML(*s.Configuration, problems), map[string]string{}
+		p.Configuration, p.Steps, p.Env = *s.Configuration, parseYAML(*s.Configuration, problems), map[string]string{}
 	}
 }
 
-// grant gives the teams that a spec names their access, and reports whether that changed anything.
-func (a *applying) grant(p *Pipeline, spec Spec) (changed bool, err error) {
+// grant gives the teams of a spec their access and reports whether anything changed.
+func (a *applier) grant(p *Pipeline, spec Spec) (changed bool, err error) {
 	for _, slug := range slices.Sorted(maps.Keys(spec.Teams)) {
 		var id, level string
 		err := a.Q.QueryRow(`

@@ -11,7 +11,7 @@ import (
 	"stackyard/internal/platform/core"
 )
 
-// pipelinesOf returns an organization file that says something about acme's pipelines.
+// pipelinesOf returns an organization file with pipelines of acme.
 func pipelinesOf(lines ...string) string {
 	return "organizations:\n  - slug: acme\n    pipelines:\n      - " + strings.Join(lines, "\n        ") + "\n"
 }

@@ -16,8 +16,8 @@ import (
 
 const benchmarkYAML = "steps:\n  - label: Build\n    command: make\n    agents: {queue: big}\n  - wait\n  - label: Test\n    command: make test\n    parallelism: 4\n"
 
-// BenchmarkList makes the responses with 100 of an organization's 1,000 pipelines, and prints how much
-// longer that takes than reading the same rows alone.
+// BenchmarkList renders the responses with 100 of an organization's 1,000 pipelines, and prints how much longer
+// that takes than only reading the same rows.
 func BenchmarkList(b *testing.B) {
 	for _, engine := range []db.Engine{db.SQLite, db.PostgreSQL} {
 		for _, viewer := range []string{"admin", "member"} {
@@ -71,7 +71,7 @@ func benchmarkList(b *testing.B, d *db.DB, who string) {
 	b.ReportMetric(perList/perBare, "time/bare-query")
 }
 
-// readBare reads whole rows and makes nothing of them.
+// readBare reads whole rows without decoding them.
 func readBare(q *db.Q, organizationID string, offset int) error {
 	rows, err := q.Query(`
 		SELECT p.*
@@ -99,15 +99,15 @@ func readBare(q *db.Q, organizationID string, offset int) error {
 	return rows.Err()
 }
 
-// fill creates an organization with teams and pipelines, all of which one of the teams may build, and
-// returns an administrator of it.
+// fill creates an organization with teams and pipelines, all of which one of the teams can build, and returns
+// an administrator of it.
 func fill(b *testing.B, d *db.DB, n int) Viewer {
 	now := core.SystemClock()
 	v := operator(&identity.Organization{ID: core.NewID(), Slug: "acme", Name: "Acme", CreatedAt: now, Features: identity.DefaultFeatures})
 	v.Org.Features.Teams = true
 	v.User = identity.User{ID: core.NewID(), Email: "ada@acme.test", Name: "Ada", CreatedAt: now}
 	var problems core.Problems
-	steps := readYAML(benchmarkYAML, &problems)
+	steps := parseYAML(benchmarkYAML, &problems)
 	team := core.NewID()
 	err := d.Write(b.Context(), func(q *db.Q) error {
 		if err := identity.InsertOrganization(q, *v.Org); err != nil {

@@ -11,13 +11,13 @@ import (
 	"stackyard/internal/platform/sourcehost"
 )
 
-// Foreign reports whether a repository, whose URL may be empty, is another one than the pipeline's.
+// Foreign reports whether repository, a URL that can be empty, is not the pipeline's repository.
 func (p *Pipeline) Foreign(repository string) bool {
 	return repository != "" && !sourcehost.SameRepository(repository, p.Repository)
 }
 
-// CloneToken returns the token with which jobs of a pipeline may clone its repository over https: the one
-// that the organization has for the repository's host. There is none for other repositories.
+// CloneToken returns the token with which jobs of a pipeline clone its repository over https: the
+// organization's token for the repository's host. Other repositories get none.
 func (s *Service) CloneToken(ctx context.Context, p *Pipeline, repository string) (string, error) {
 	if !strings.HasPrefix(repository, "https://") {
 		return "", core.Errorf(core.Unprocessable, "There are tokens for repositories at https URLs only")

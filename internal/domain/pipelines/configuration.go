@@ -9,7 +9,7 @@ import (
 	"stackyard/internal/rules/definition"
 )
 
-// stepsFields are the fields of a request that say where a pipeline's steps come from.
+// stepsFields are the request fields that define a pipeline's steps.
 type stepsFields struct {
 	Configuration route.Opt[string]                    `json:"configuration" doc:"The steps as YAML. It replaces the whole configuration."`
 	Steps         route.Later[[]definition.VisualStep] `json:"steps" doc:"The visual steps. They replace all steps; with a configuration they are ignored."`
@@ -17,25 +17,25 @@ type stepsFields struct {
 	TemplateUUID  route.Opt[string]                    `json:"pipeline_template_uuid" doc:"The template that the steps come from; null gives a pipeline its own copy of them."`
 }
 
-// A plan is what a request says about the steps, read and checked before any transaction begins:
-// reading a large definition takes longer than others should wait.
-type plan struct {
+// A stepsPlan is the parsed and validated part of a request that defines the steps. It is made before the
+// transaction, because parsing a large definition would block other writers.
+type stepsPlan struct {
 	stepsFields
-	yaml   []definition.VisualResponse // of the configuration
-	visual []definition.VisualResponse // of the steps
+	yaml   []definition.VisualResponse // parsed from the configuration
+	visual []definition.VisualResponse // parsed from the steps
 }
 
-// plan reads what a request says about the steps. A configuration makes the steps moot, whatever they are.
-func (f stepsFields) plan(problems *core.Problems) plan {
-	pl := plan{stepsFields: f}
+// stepsPlan parses the steps of a request. With a configuration, steps are ignored.
+func (f stepsFields) plan(problems *core.Problems) stepsPlan {
+	pl := stepsPlan{stepsFields: f}
 	switch {
 	case f.givesTemplate() && f.givesYAML():
 		problems.Add("configuration", "cannot be given beside pipeline_template_uuid, which the steps come from")
 	case f.givesTemplate():
 	case f.givesYAML():
-		pl.yaml = readYAML(f.Configuration.Value, problems)
+		pl.yaml = parseYAML(f.Configuration.Value, problems)
 	case f.givesSteps():
-		pl.visual = readVisual(f.Steps.Decode("steps", problems), problems)
+		pl.visual = parseVisual(f.Steps.Decode("steps", problems), problems)
 	case f.Configuration.Set:
 		problems.Add("configuration", "is required: it must not be blank")
 	}
@@ -48,17 +48,17 @@ func (f stepsFields) givesYAML() bool { return strings.TrimSpace(f.Configuration
 
 func (f stepsFields) givesSteps() bool { return f.Steps.Set && !f.Steps.Null }
 
-// givesNothing reports whether the request says nothing about where the steps come from.
+// givesNothing reports whether the request does not define the steps.
 func (f stepsFields) givesNothing() bool {
 	return !f.givesTemplate() && !f.givesSteps() && !f.Configuration.Set
 }
 
-// readYAML returns the steps of a configuration as responses show them, and notes each thing that is
-// wrong with its line and column.
-func readYAML(configuration string, problems *core.Problems) []definition.VisualResponse {
+// parseYAML returns the steps of a configuration in the form of responses. It reports each error with its line
+// and column.
+func parseYAML(configuration string, problems *core.Problems) []definition.VisualResponse {
 	parsed, err := definition.Parse([]byte(configuration))
-	if wrong, ok := errors.AsType[definition.Errors](err); ok {
-		for _, problem := range wrong {
+	if invalid, ok := errors.AsType[definition.Errors](err); ok {
+		for _, problem := range invalid {
 			problems.Add("configuration", "%s", problem)
 		}
 		return nil
@@ -70,11 +70,11 @@ func readYAML(configuration string, problems *core.Problems) []definition.Visual
 	return parsed.Visual()
 }
 
-// readVisual returns visual steps as responses show them, and notes what is wrong with them.
-func readVisual(steps []definition.VisualStep, problems *core.Problems) []definition.VisualResponse {
+// parseVisual returns visual steps in the form of responses and reports errors.
+func parseVisual(steps []definition.VisualStep, problems *core.Problems) []definition.VisualResponse {
 	parsed, err := definition.FromVisual(steps)
-	if wrong, ok := errors.AsType[*core.Error](err); ok {
-		*problems = append(*problems, wrong.Fields...)
+	if invalid, ok := errors.AsType[*core.Error](err); ok {
+		*problems = append(*problems, invalid.Fields...)
 		return nil
 	}
 	if err != nil {
@@ -84,31 +84,30 @@ func readVisual(steps []definition.VisualStep, problems *core.Problems) []defini
 	return parsed.Visual()
 }
 
-// carryOut gives a pipeline the steps that were planned for it; template is the one that the request
-// names.
-func (pl plan) carryOut(p *Pipeline, template *Template, problems *core.Problems) {
+// applyTo sets the steps of a pipeline. template is the one that the request names.
+func (pl stepsPlan) applyTo(p *Pipeline, template *Template, problems *core.Problems) {
 	if template != nil {
 		p.TemplateID = template.ID
 		p.Configuration, p.Steps, p.Env = template.Configuration, template.Steps, map[string]string{}
 		return
 	}
 	if pl.TemplateUUID.Set && !pl.givesTemplate() {
-		p.TemplateID = "" // the configuration and steps that were loaded with it become its own
+		p.TemplateID = "" // the pipeline keeps the template's configuration and steps as its own
 	}
 	switch {
-	case pl.givesTemplate(): // one that cannot be used, which has been said
+	case pl.givesTemplate(): // an unusable template, which was reported before
 	case p.TemplateID != "" && (pl.givesYAML() || pl.givesSteps()):
 		problems.Add("configuration", "comes from the pipeline's template; set pipeline_template_uuid to null to give the pipeline its own")
 	case pl.givesYAML():
 		p.Configuration, p.Steps, p.Env = pl.Configuration.Value, pl.yaml, map[string]string{}
 	case p.Visual():
-		pl.carryOutVisual(p, problems)
+		pl.applyVisual(p, problems)
 	case pl.givesSteps():
 		problems.Add("steps", "cannot be set on a pipeline whose steps are YAML; send configuration instead")
 	}
 }
 
-func (pl plan) carryOutVisual(p *Pipeline, problems *core.Problems) {
+func (pl stepsPlan) applyVisual(p *Pipeline, problems *core.Problems) {
 	if pl.givesSteps() {
 		p.Steps = pl.visual
 	}

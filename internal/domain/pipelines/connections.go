@@ -6,8 +6,7 @@ import (
 	"stackyard/internal/platform/db"
 )
 
-// A connection is how an organization is connected to a source host: both kinds of GitHub are spoken
-// to alike.
+// A connection stores how an organization reaches a source host. GitHub and GitHub Enterprise use the same API.
 type connection struct {
 	id             string
 	organizationID string
@@ -16,14 +15,14 @@ type connection struct {
 	apiURL         string
 	sealedToken    string
 	createdAt      time.Time
-	// sealedCloneToken is what jobs clone with; empty: nothing.
+	// sealedCloneToken is the encrypted token that jobs clone with; empty: none.
 	sealedCloneToken string
 }
 
-// sealContext binds the sealed token to its row.
+// sealContext binds the encrypted token to its row.
 func (c connection) sealContext() string { return "source_connection:" + c.id }
 
-// cloneSealContext binds the sealed token for jobs to its row.
+// cloneSealContext binds the encrypted clone token to its row.
 func (c connection) cloneSealContext() string { return "source_connection_clone:" + c.id }
 
 // connectionTo returns the connection to a host, or [db.ErrNoRows].
@@ -40,7 +39,7 @@ func scanConnection(scan db.Scan) (connection, error) {
 	return c, err
 }
 
-// saveConnection writes a connection that is new or was read in this write.
+// saveConnection writes a connection that is new or was read in this transaction.
 func saveConnection(q *db.Q, c connection) error {
 	_, err := q.Exec(`
 		INSERT INTO source_connections (id, organization_id, host, provider, api_url, token, clone_token, created_at)

@@ -16,20 +16,19 @@ import (
 	"stackyard/internal/platform/sourcehost"
 )
 
-// A ConnectionSpec is what the organization file says about a source host, which is known by its name.
-// What it does not say is left as it is; a new connection has what the host's name suggests, and needs
-// a token.
+// A ConnectionSpec describes a source host in the organization file. The host name identifies it. Fields that
+// the file leaves out keep their value. A new connection gets defaults from the host name and needs a token.
 type ConnectionSpec struct {
 	Line     int    `yaml:"-"`
 	Host     string `yaml:"host"` // as in repository URLs: github.com
 	Provider string `yaml:"provider"`
 	APIURL   string `yaml:"api_url"`
 	Token    string `yaml:"token"`
-	// CloneToken is what jobs get to clone with.
+	// CloneToken is the token that jobs clone with.
 	CloneToken string `yaml:"clone_token"`
 }
 
-// CheckConnections complains about what is wrong with the source connections of one organization.
+// CheckConnections reports errors in the source connections of one organization.
 func CheckConnections(c *core.Complaints, specs []ConnectionSpec) {
 	for _, s := range specs {
 		s.Check(c)
@@ -37,22 +36,22 @@ func CheckConnections(c *core.Complaints, specs []ConnectionSpec) {
 	core.ComplainTwice(c, specs, "source connection", func(s ConnectionSpec) (int, string) { return s.Line, s.Host })
 }
 
-// Check complains about what is wrong with the spec itself.
+// Check reports errors in the spec that can be found without a database.
 func (s ConnectionSpec) Check(c *core.Complaints) {
 	repo, err := sourcehost.ParseRepository("https://" + s.Host + "/owner/name")
 	if err != nil || repo.Host != s.Host {
 		c.Add(s.Line, "the host of a source connection must be a name in lower case as in repository URLs, such as github.com, not %q", s.Host)
 	}
-	if s.Provider != "" && !slices.Contains(githubs, s.Provider) {
-		c.Add(s.Line, "the provider of a source connection must be one of %s, not %q", strings.Join(githubs, ", "), s.Provider)
+	if s.Provider != "" && !slices.Contains(githubProviders, s.Provider) {
+		c.Add(s.Line, "the provider of a source connection must be one of %s, not %q", strings.Join(githubProviders, ", "), s.Provider)
 	}
 	if u, err := url.Parse(s.APIURL); s.APIURL != "" && (err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil) {
 		c.Add(s.Line, "the api_url of a source connection must be a URL without credentials, such as %s", sourcehost.GitHubAPI("github.com"))
 	}
 }
 
-// ApplyConnections makes the connections of an organization to source hosts what their specs say, and
-// leaves alone what they do not name. Tokens are sealed under the key. The specs have passed Check.
+// ApplyConnections creates or updates an organization's connections to source hosts. It keeps what the specs do
+// not name. key encrypts tokens. The specs have passed Check.
 func ApplyConnections(in identity.Applying, key seal.Key, specs []ConnectionSpec) error {
 	for _, spec := range specs {
 		name := in.Org.Slug + "/" + spec.Host
@@ -69,7 +68,7 @@ func ApplyConnections(in identity.Applying, key seal.Key, specs []ConnectionSpec
 			c = newConnection(in.Org, spec.Host, in.Now)
 		}
 		was := c
-		if err := spec.to(&c, key); err != nil {
+		if err := spec.applyTo(&c, key); err != nil {
 			return err
 		}
 		switch {
@@ -87,7 +86,7 @@ func ApplyConnections(in identity.Applying, key seal.Key, specs []ConnectionSpec
 	return nil
 }
 
-// newConnection returns a connection to a host as its name suggests it.
+// newConnection returns a connection to a host with defaults derived from its name.
 func newConnection(org *identity.Organization, host string, now time.Time) connection {
 	c := connection{
 		id:             core.NewID(),
@@ -103,8 +102,8 @@ func newConnection(org *identity.Organization, host string, now time.Time) conne
 	return c
 }
 
-// to writes what the spec says into a connection.
-func (s ConnectionSpec) to(c *connection, key seal.Key) error {
+// applyTo writes the fields that the spec gives into c.
+func (s ConnectionSpec) applyTo(c *connection, key seal.Key) error {
 	c.provider = cmp.Or(s.Provider, c.provider)
 	c.apiURL = cmp.Or(s.APIURL, c.apiURL)
 	if err := sealNew(&c.sealedToken, s.Token, key, c.sealContext()); err != nil {
@@ -116,7 +115,7 @@ func (s ConnectionSpec) to(c *connection, key seal.Key) error {
 	return nil
 }
 
-// sealNew seals a token that is given. One that is the same is not sealed again, which would look like a
+// sealNew encrypts a given token. It does not encrypt the same token again, because that would look like a
 // change.
 func sealNew(sealed *string, given string, key seal.Key, context string) (err error) {
 	if given == "" {

@@ -7,7 +7,7 @@ import (
 	"stackyard/internal/platform/db"
 )
 
-// Counts are the unfinished builds of a pipeline and their command jobs.
+// Counts are the numbers of unfinished builds of a pipeline and of their command jobs.
 type Counts struct {
 	ScheduledBuilds, RunningBuilds          int
 	ScheduledJobs, RunningJobs, WaitingJobs int
@@ -28,19 +28,18 @@ func (c Counts) Minus(other Counts) Counts {
 	})
 }
 
-// CountChanges collects how the counts of pipelines change within one transaction. The zero value is
-// ready to use.
+// CountChanges collects changes of pipeline counts within one transaction. The zero value is ready to use.
 //
-// The counts of a pipeline are spread over up to 16 rows, by the last digit of the build's id, so that
-// transactions on different builds of a pipeline rarely wait for the same row, and reading them costs
-// the same however many builds there are. The rows are locked until the end of the transaction, so
-// [CountChanges.Save] comes after its other work.
+// The counts of a pipeline are spread over up to 16 rows, by the last digit of the build's id. Transactions on
+// different builds of a pipeline therefore rarely wait for the same row, and reading the counts costs the same
+// for any number of builds. The rows stay locked until the end of the transaction, so call [CountChanges.Save]
+// after its other work.
 type CountChanges struct{ bySlot map[countSlot]Counts }
 
-// A countSlot names a row of pipeline_counts.
+// A countSlot identifies a row of pipeline_counts.
 type countSlot struct{ pipelineID, slot string }
 
-// Add notes that the counts of a pipeline change because of one of its builds.
+// Add records a change of a pipeline's counts by one of its builds.
 func (c *CountChanges) Add(pipelineID, buildID string, change Counts) {
 	if c.bySlot == nil {
 		c.bySlot = make(map[countSlot]Counts)
@@ -79,7 +78,7 @@ func (c *CountChanges) Save(q *db.Q) error {
 	return nil
 }
 
-// loadCounts fills in the counts of pipelines.
+// loadCounts sets the counts of pipelines.
 func loadCounts(q *db.Q, pipelines ...*Pipeline) error {
 	byID := make(map[string]*Pipeline, len(pipelines))
 	ids := make([]string, len(pipelines))

@@ -183,7 +183,7 @@ func TestCreate_TakesVisualStepsAndShowsThem(t *testing.T) {
 			t.Error("a visual pipeline shows a configuration")
 		}
 		wantEqual(t, "read", ada.Get(path+"/visual").Want(http.StatusOK).At(""), got.At(""))
-		// What was read can be sent back.
+		// The response can be sent back.
 		ada.Post(path, visual("Copy", map[string]any{"steps": got.At("steps")})).Want(http.StatusCreated)
 	})
 }
@@ -300,7 +300,7 @@ func TestCreate_CopiesTheOrganizationsDefaultTimeout(t *testing.T) {
 		wantEqual(t, "a visual pipeline", visual.At("default_command_step_timeout"), 20.0)
 		s.Apply("organizations: [{slug: acme, pipelines: [{slug: applied, repository: 'https://git.example.test/acme/applied.git', configuration: 'steps: [{command: make}]'}]}]")
 		wantEqual(t, "a pipeline of an organization file", ada.Get(path+"/applied").Want(http.StatusOK).At("default_command_step_timeout"), 20.0)
-		// Later changes are for later pipelines, and the copy is the pipeline's own.
+		// Later changes of the setting affect only later pipelines: the pipeline has its own copy.
 		settings(30)
 		wantEqual(t, "an older pipeline", ada.Get(path+"/older").At("default_command_step_timeout"), nil)
 		wantEqual(t, "one that has its copy", ada.Get(path+"/silent").At("default_command_step_timeout"), 20.0)

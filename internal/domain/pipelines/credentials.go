@@ -10,12 +10,13 @@ import (
 	"stackyard/internal/platform/sourcehost"
 )
 
-// sealContext binds the sealed URL of the repository to its row.
+// sealContext binds the encrypted repository URL to its row.
 func (p *Pipeline) sealContext() string { return "pipeline_repository:" + p.ID }
 
-// sealCredentials moves the credentials of the repository's URL, as it was given, to where only checkouts find
-// them. A URL that is the one shown keeps the credentials there are, because clients send back what they read; an
-// empty user name, as in https://@host/path, takes them away. Credentials never move to another URL.
+// sealCredentials moves the credentials out of the given repository URL into the encrypted URL, which only
+// checkouts read. If the URL equals the one shown, the stored credentials are kept, because clients send back
+// what they read. An empty user name, as in https://@host/path, removes them. Credentials never move to another
+// URL.
 func (p *Pipeline) sealCredentials(key seal.Key) error {
 	given, shown := p.Repository, sourcehost.WithoutCredentials(p.Repository)
 	sealed := p.sealedURL
@@ -34,8 +35,8 @@ func (p *Pipeline) sealCredentials(key seal.Key) error {
 	return nil
 }
 
-// CheckoutURL returns the URL of a pipeline's repository with the credentials that it was given with. It is for
-// whoever checks out the code, and for nobody else.
+// CheckoutURL returns the URL of a pipeline's repository with its credentials. Use it only to check out the
+// code.
 func (s *Service) CheckoutURL(p *Pipeline) (string, error) {
 	if p.sealedURL == "" {
 		return p.Repository, nil
@@ -47,10 +48,10 @@ func (s *Service) CheckoutURL(p *Pipeline) (string, error) {
 	return string(url), nil
 }
 
-// SealCredentials seals the credentials in repository URLs of pipelines that were saved before they were sealed. It
-// is called at every start, and finds nothing after the first.
+// SealCredentials encrypts the credentials in repository URLs of pipelines that were saved by versions that did
+// not encrypt them. It runs at every start and finds nothing after the first.
 func SealCredentials(ctx context.Context, d *db.DB, key seal.Key) error {
-	// All of these have credentials, or a query, or look as if they had.
+	// The condition matches all URLs with credentials or a query, and some others.
 	const suspect = `(repository LIKE '%@%' OR repository LIKE '%?%' OR repository LIKE '%#%')`
 	const batch = 100
 	for after := ""; ; {

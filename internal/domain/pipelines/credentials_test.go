@@ -12,7 +12,7 @@ import (
 	"stackyard/internal/platform/db"
 )
 
-// A repository with credentials, as it is given and as it is shown.
+// A repository URL as it is given and as it is shown.
 const (
 	givenURL = "https://ci:hunter2@git.example.test/acme/hello.git"
 	shownURL = "https://git.example.test/acme/hello.git"
@@ -27,7 +27,7 @@ func checkoutURL(t *testing.T, s *servertest.Server) string {
 	return job.Env["SERVICE_REPO"]
 }
 
-// stored returns what the database holds about all pipelines, as text.
+// stored returns all rows of pipelines as text.
 func stored(t *testing.T, s *servertest.Server) string {
 	t.Helper()
 	var all []string
@@ -75,14 +75,14 @@ func TestRepository_KeepsCredentialsOfTheURLThatIsShown(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servertest.Server) {
 		ada := s.As(t, servertest.Ada)
 		for _, step := range []struct{ sent, want string }{
-			{shownURL, shownURL}, // there are none
+			{shownURL, shownURL}, // no credentials stored
 			{givenURL, givenURL},
 			{shownURL, givenURL}, // sent back as it was read
 			{"https://git.example.test/acme/hello", "https://git.example.test/acme/hello"},
-			{shownURL, shownURL}, // they do not come back
+			{shownURL, shownURL}, // the credentials do not come back
 			{givenURL, givenURL},
 			{"https://ci:hunter3@git.example.test/acme/hello.git", "https://ci:hunter3@git.example.test/acme/hello.git"},
-			{"https://@git.example.test/acme/hello.git", shownURL}, // taken away
+			{"https://@git.example.test/acme/hello.git", shownURL}, // removed
 		} {
 			ada.Patch(hello, map[string]any{"repository": step.sent}).Want(http.StatusOK)
 			if got := checkoutURL(t, s); got != step.want {
@@ -120,7 +120,7 @@ func TestApply_OfARepositoryWithCredentialsChangesItOnce(t *testing.T) {
 	})
 }
 
-// Rows that are older than sealing hold URLs as they were given.
+// Rows from before encryption contain the URLs as they were given.
 func TestSealCredentials_SealsOlderRows(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servertest.Server) {
 		ada := s.As(t, servertest.Ada)

@@ -13,36 +13,36 @@ import (
 	"stackyard/internal/platform/seal"
 )
 
-// An edit is one write of a pipeline on its way: who makes it, what holds in the organization, and
-// everything found wrong so far, so that all of it is told at once.
+// An edit is one change of a pipeline in a transaction. It collects all problems, so that they are reported
+// together.
 //
-// An edit locks in a fixed order, which whoever deletes a cluster, team or template keeps to as well:
-// the names, the cluster, the template, the teams, and the pipeline last.
+// An edit takes locks in a fixed order: names, cluster, template, teams, pipeline. Code that deletes a cluster,
+// team or template uses the same order.
 type edit struct {
 	q        *db.Q
 	v        Viewer
 	key      seal.Key
 	settings settings.Settings
 	problems core.Problems
-	// hides says that the pipeline was public and no longer is.
-	hides bool
+	// unpublished is whether the pipeline was public and no longer is.
+	unpublished bool
 }
 
-// beginEdit begins an edit with what was found wrong with the request itself.
-func beginEdit(q *db.Q, v Viewer, key seal.Key, wrong core.Problems) (*edit, error) {
+// beginEdit begins an edit. problems are those found in the request so far.
+func beginEdit(q *db.Q, v Viewer, key seal.Key, problems core.Problems) (*edit, error) {
 	set, err := settings.Of(q, v.Org.ID)
 	if err != nil {
 		return nil, err
 	}
-	e := &edit{q: q, v: v, key: key, settings: set, problems: slices.Clone(wrong)}
+	e := &edit{q: q, v: v, key: key, settings: set, problems: slices.Clone(problems)}
 	return e, q.LockName(namesLock(v.Org.ID))
 }
 
-// newCluster returns the cluster of a new pipeline: the one that was asked for, or the one of the
-// organization's pipeline settings, or the organization's default one.
-func (e *edit) newCluster(asked string) (id string, err error) {
-	if asked = cmp.Or(strings.TrimSpace(asked), e.settings.DefaultClusterID); asked != "" {
-		return e.cluster(asked)
+// newCluster returns the cluster of a new pipeline: the requested one, else the one in the organization's
+// pipeline settings, else the organization's default cluster.
+func (e *edit) newCluster(requested string) (id string, err error) {
+	if requested = cmp.Or(strings.TrimSpace(requested), e.settings.DefaultClusterID); requested != "" {
+		return e.cluster(requested)
 	}
 	c, err := clusters.Default(e.q, e.v.Org.ID)
 	if core.KindOf(err) == core.NotFound {
@@ -55,22 +55,22 @@ func (e *edit) newCluster(asked string) (id string, err error) {
 	return e.cluster(c.ID)
 }
 
-// newTimeout returns the default timeout of a new pipeline that says nothing about it: the organization's, or
-// the pipeline's own maximum where that is less.
-func (e *edit) newTimeout(most *int) *int {
+// newTimeout returns the default timeout of a new pipeline that does not set it: the organization's, or the
+// pipeline's maximum if that is less.
+func (e *edit) newTimeout(maximum *int) *int {
 	minutes := e.settings.DefaultTimeout
 	if minutes == 0 {
 		return nil
 	}
-	if most != nil {
-		minutes = min(minutes, *most)
+	if maximum != nil {
+		minutes = min(minutes, *maximum)
 	}
 	return &minutes
 }
 
-// cluster returns the id of the cluster that was asked for.
-func (e *edit) cluster(asked string) (id string, err error) {
-	id, ok := core.ParseID(asked)
+// cluster returns the id of the requested cluster.
+func (e *edit) cluster(requested string) (id string, err error) {
+	id, ok := core.ParseID(requested)
 	if !ok {
 		e.problems.Add("cluster_id", "must be the UUID of a cluster")
 		return "", nil
@@ -83,12 +83,12 @@ func (e *edit) cluster(asked string) (id string, err error) {
 	return id, err
 }
 
-// template returns the template that was asked for, nil for none.
-func (e *edit) template(asked string) (*Template, error) {
-	if asked == "" {
+// template returns the requested template; nil for none.
+func (e *edit) template(requested string) (*Template, error) {
+	if requested == "" {
 		return nil, nil
 	}
-	id, ok := core.ParseID(asked)
+	id, ok := core.ParseID(requested)
 	if !ok {
 		e.problems.Add("pipeline_template_uuid", "must be the UUID of a pipeline template")
 		return nil, nil
@@ -101,8 +101,8 @@ func (e *edit) template(asked string) (*Template, error) {
 	return &t, err
 }
 
-// usable returns the template if a pipeline may come from it, else nil. One that it comes from already
-// may have become unavailable since.
+// usable returns the template if the pipeline can use it, else nil. A pipeline keeps its template when that
+// becomes unavailable.
 func (e *edit) usable(t *Template, p *Pipeline) *Template {
 	if t == nil || t.Available || t.ID == p.TemplateID || e.v.Member.Can(identity.ManageTemplates, e.v.Org) {
 		return t
@@ -111,17 +111,17 @@ func (e *edit) usable(t *Template, p *Pipeline) *Template {
 	return nil
 }
 
-// apply gives a pipeline what was sent, steps included.
-func (e *edit) apply(p *Pipeline, f *pipelineFields, plan plan, template *Template) (err error) {
+// apply writes the request, including the steps, into a pipeline.
+func (e *edit) apply(p *Pipeline, f *pipelineFields, plan stepsPlan, template *Template) (err error) {
 	was := p.Visibility
-	trimmed(f.Repository, &p.Repository)
+	setTrimmed(f.Repository, &p.Repository)
 	if p.Provider, err = providerOf(e.q, p); err != nil {
 		return err
 	}
-	f.merge(p, &e.problems)
-	plan.carryOut(p, e.usable(template, p), &e.problems)
+	f.applyTo(p, &e.problems)
+	plan.applyTo(p, e.usable(template, p), &e.problems)
 	p.DefaultBranch = cmp.Or(p.DefaultBranch, e.settings.DefaultBranch)
-	e.hides = was == Public && p.Visibility != Public
+	e.unpublished = was == Public && p.Visibility != Public
 	if p.Visibility == Public && was != Public && !e.mayPublish() {
 		e.problems.Add("visibility", "cannot be public; an administrator can let members create public pipelines")
 	}
@@ -131,9 +131,9 @@ func (e *edit) apply(p *Pipeline, f *pipelineFields, plan plan, template *Templa
 	return nil
 }
 
-// newSlug returns the slug of a new pipeline that was given none. The caller holds [namesLock].
+// newSlug returns a slug for a new pipeline whose request has none. The caller holds [namesLock].
 func (e *edit) newSlug(p *Pipeline) (slug string, err error) {
-	const unnumbered = core.MaxSlug - 20 // so many characters of a slug never make room for its number
+	const unnumbered = core.MaxSlug - 20 // characters of a slug that leave space for a number
 	var used map[string]bool
 	slug = core.FreeSlug("pipeline", p.Name, p.ID, func(slug string) bool {
 		if used == nil {
@@ -148,7 +148,7 @@ func (e *edit) mayPublish() bool {
 	return e.settings.PublicPipelines.Enabled() || e.v.Member.Can(identity.CreatePublicPipelines, e.v.Org)
 }
 
-// commit checks the pipeline as a whole and saves it, or returns everything that is wrong.
+// commit validates the pipeline and saves it, or returns all problems.
 func (e *edit) commit(p *Pipeline) error {
 	p.check(&e.problems)
 	if err := checkNames(e.q, p, &e.problems); err != nil {
@@ -163,7 +163,7 @@ func (e *edit) commit(p *Pipeline) error {
 	if err := p.sealCredentials(e.key); err != nil {
 		return err
 	}
-	if e.hides {
+	if e.unpublished {
 		if err := identity.NoteChange(e.q); err != nil {
 			return err
 		}
@@ -171,8 +171,7 @@ func (e *edit) commit(p *Pipeline) error {
 	return save(e.q, p)
 }
 
-// checkNames notes when another pipeline has the name or slug of this one. The caller holds
-// [namesLock].
+// checkNames reports a name or slug that another pipeline has. The caller holds [namesLock].
 func checkNames(q *db.Q, p *Pipeline, problems *core.Problems) error {
 	name, slug, err := taken(q, p)
 	if name {

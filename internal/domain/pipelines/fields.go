@@ -7,7 +7,7 @@ import (
 	"stackyard/internal/platform/route"
 )
 
-// pipelineFields are the fields that creating and updating a pipeline both take.
+// pipelineFields are the request fields common to creating and updating a pipeline.
 type pipelineFields struct {
 	stepsFields
 
@@ -33,49 +33,48 @@ type pipelineFields struct {
 	ProviderSettings    route.Opt[map[string]any] `json:"provider_settings" doc:"How the source host and the pipeline work together. What is left out stays, null is the default."`
 }
 
-// merge gives a pipeline what was sent, apart from its repository and provider, its steps and what refers to
-// other things. Null
-// takes a field back to nothing; a switch knows no nothing, so null leaves it.
-func (f *pipelineFields) merge(p *Pipeline, problems *core.Problems) {
-	trimmed(f.Name, &p.Name)
-	trimmed(f.Slug, &p.Slug)
+// applyTo writes the fields that were sent into p, except repository, provider, steps and references to other
+// resources. null clears a field; for a boolean, null changes nothing.
+func (f *pipelineFields) applyTo(p *Pipeline, problems *core.Problems) {
+	setTrimmed(f.Name, &p.Name)
+	setTrimmed(f.Slug, &p.Slug)
 	p.Slug = strings.ToLower(p.Slug)
 	f.Description.To(&p.Description)
-	trimmed(f.DefaultBranch, &p.DefaultBranch)
-	given(f.Visibility, &p.Visibility)
+	setTrimmed(f.DefaultBranch, &p.DefaultBranch)
+	setUnlessNull(f.Visibility, &p.Visibility)
 	if f.Tags.Set {
 		p.Tags = f.Tags.Value
 	}
-	trimmed(f.Emoji, &p.Emoji)
-	trimmed(f.Color, &p.Color)
-	trimmed(f.BranchConfiguration, &p.BranchConfiguration)
-	given(f.SkipQueued, &p.SkipQueued.On)
-	trimmed(f.SkipQueuedFilter, &p.SkipQueued.Filter)
-	given(f.CancelRunning, &p.CancelRunning.On)
-	trimmed(f.CancelRunningFilter, &p.CancelRunning.Filter)
-	given(f.AllowRebuilds, &p.AllowRebuilds)
-	trimmed(f.CloneMirrorURL, &p.CloneMirrorURL)
-	orNil(f.DefaultTimeout, &p.DefaultTimeout)
-	orNil(f.MaximumTimeout, &p.MaximumTimeout)
+	setTrimmed(f.Emoji, &p.Emoji)
+	setTrimmed(f.Color, &p.Color)
+	setTrimmed(f.BranchConfiguration, &p.BranchConfiguration)
+	setUnlessNull(f.SkipQueued, &p.SkipQueued.On)
+	setTrimmed(f.SkipQueuedFilter, &p.SkipQueued.Filter)
+	setUnlessNull(f.CancelRunning, &p.CancelRunning.On)
+	setTrimmed(f.CancelRunningFilter, &p.CancelRunning.Filter)
+	setUnlessNull(f.AllowRebuilds, &p.AllowRebuilds)
+	setTrimmed(f.CloneMirrorURL, &p.CloneMirrorURL)
+	setPointer(f.DefaultTimeout, &p.DefaultTimeout)
+	setPointer(f.MaximumTimeout, &p.MaximumTimeout)
 	p.ProviderSettings = p.ProviderSettings.with(f.ProviderSettings.Value, p.Provider, problems)
 }
 
-// trimmed writes a text that was sent, without space around it, to dst.
-func trimmed(sent route.Opt[string], dst *string) {
+// setTrimmed sets dst to the text, without surrounding space, if it was sent.
+func setTrimmed(sent route.Opt[string], dst *string) {
 	if sent.Set {
 		*dst = strings.TrimSpace(sent.Value)
 	}
 }
 
-// given writes a value that was sent, and not as null, to dst.
-func given[T any](sent route.Opt[T], dst *T) {
+// setUnlessNull sets dst if the value was sent and is not null.
+func setUnlessNull[T any](sent route.Opt[T], dst *T) {
 	if sent.Set && !sent.Null {
 		*dst = sent.Value
 	}
 }
 
-// orNil writes a value that was sent to dst, nil for null.
-func orNil[T any](sent route.Opt[T], dst **T) {
+// setPointer sets dst if the value was sent; null becomes nil.
+func setPointer[T any](sent route.Opt[T], dst **T) {
 	switch {
 	case sent.Null:
 		*dst = nil

@@ -14,7 +14,7 @@ import (
 
 const pipelinesPath = "/v2/organizations/{org}/pipelines"
 
-// Routes returns the routes of pipelines and pipeline templates.
+// Routes returns the package's part of the route table.
 func (s *Service) Routes() []route.Route {
 	const one = pipelinesPath + "/{pipeline}"
 	unprocessable := []int{http.StatusUnprocessableEntity}
@@ -104,7 +104,7 @@ var listParams = []route.Param{
 	{Name: "archived", Type: "boolean", Doc: "Whether archived pipelines are listed too; false unless given."},
 }
 
-// Load returns the pipeline that the path names, as the request's caller sees it.
+// Load returns the pipeline in the path as the caller can see it.
 func (s *Service) Load(r *route.Request) (*Pipeline, error) {
 	var p *Pipeline
 	err := s.db.Read(r.Context(), func(q *db.Q) (err error) {
@@ -112,7 +112,7 @@ func (s *Service) Load(r *route.Request) (*Pipeline, error) {
 		return err
 	})
 	if r.Member == nil && core.KindOf(err) == core.NotFound {
-		// A visitor who finds no public pipeline does not learn that there is such an organization.
+		// A visitor must not learn that the organization exists.
 		return nil, core.Errorf(core.NotFound, "No organization found")
 	}
 	return p, err
@@ -137,8 +137,8 @@ func (s *Service) getPipelines(r *route.Request) (route.Paged[PipelineView], err
 	return route.MapPage(pipelines, page, total, func(p *Pipeline) PipelineView { return s.View(r, p) }), err
 }
 
-// List returns a page of the pipelines that a viewer may see, by name, and how many there are: those that
-// are not archived and have a text in their names.
+// List returns a page of the pipelines that a viewer can see, by name, and the total. It leaves out archived
+// pipelines and those whose name does not contain name.
 func (s *Service) List(ctx context.Context, v Viewer, name string, page route.Page) (found []*Pipeline, total int, err error) {
 	if len(name) > maxSearch {
 		return nil, 0, core.Errorf(core.BadRequest, "A name has at most %d bytes", maxSearch)
@@ -150,8 +150,7 @@ func (s *Service) List(ctx context.Context, v Viewer, name string, page route.Pa
 	return found, total, err
 }
 
-// maxSearch is the length of the longest text that is searched for, in bytes: as much as a repository's
-// URL can have.
+// maxSearch is the length limit of a search text, in bytes: the same as of a repository URL.
 const maxSearch = sourcehost.MaxURL
 
 func readFilter(r *route.Request) (f filter, err error) {
@@ -175,7 +174,7 @@ type pipelineCreate struct {
 	TeamUUIDs teamLevels `json:"team_uuids" doc:"As teams, in the form of older clients."`
 }
 
-// teams returns the teams that were named in either way; a level given in teams counts.
+// teams returns the teams of either field; a level in teams takes precedence.
 func (c *pipelineCreate) teams() teamLevels {
 	all := teamLevels{}
 	maps.Copy(all, c.TeamUUIDs)
@@ -215,7 +214,7 @@ func (s *Service) postUnarchive(r *route.Request, p *Pipeline) (pipelineView, er
 	return s.viewUnless(r, p, err)
 }
 
-// viewUnless returns the view of a pipeline, unless there is an error instead of one.
+// viewUnless returns the view of a pipeline, or the error.
 func (s *Service) viewUnless(r *route.Request, p *Pipeline, err error) (pipelineView, error) {
 	if err != nil {
 		return pipelineView{}, err

@@ -17,7 +17,7 @@ const (
 	rivalPath = "/v2/organizations/rival/pipelines"
 )
 
-// yaml is the least that creates a YAML pipeline, with what else is given.
+// yaml returns a minimal body that creates a YAML pipeline, with the fields of more.
 func yaml(name string, more map[string]any) map[string]any {
 	body := map[string]any{
 		"name":          name,
@@ -29,7 +29,7 @@ func yaml(name string, more map[string]any) map[string]any {
 	return body
 }
 
-// visual is the least that creates a visual pipeline, with what else is given.
+// visual returns a minimal body that creates a visual pipeline, with the fields of more.
 func visual(name string, more map[string]any) map[string]any {
 	body := yaml(name, nil)
 	delete(body, "configuration")

@@ -129,7 +129,7 @@ func TestList_ComesInPages(t *testing.T) {
 	})
 }
 
-// A page of pipelines that would be too large is refused with what to ask for instead.
+// A page of pipelines that would be too large is refused, with advice what to request instead.
 func TestList_BoundsTheBytesOfAPage(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servertest.Server) {
 		ada := s.As(t, servertest.Ada)

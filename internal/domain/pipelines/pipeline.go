@@ -1,16 +1,13 @@
-// Package pipelines keeps pipelines: what is built, from which repository, with which steps, and who
-// may see, build and change it. Pipeline templates, the connections to source hosts and the webhooks
-// that they call belong to it too.
+// Package pipelines stores pipelines: what is built, from which repository, with which steps, and who can see,
+// build and change it. Pipeline templates, connections to source hosts and their webhooks belong to it too. It
+// does not run builds; it only stores the counts of unfinished builds, which package builds changes
+// (counts.go).
 //
-// Three ideas carry it. A pipeline's steps come in one of three forms: YAML, the visual steps of the
-// REST API, or a template's; configuration.go knows how a request moves a pipeline between them, and
-// all three are shown alike. Whoever looks at pipelines is a [Viewer], and a pipeline is loaded
-// together with what its viewer may do to it (access.go), so that one a viewer may not see is never
-// found. And a change is made in one way only: lock, read, merge what was sent, check the whole, write
-// (service.go), so that creating, updating and the organization file share every rule.
-//
-// Building is not here: pipelines only keep the counts of unfinished builds, which package builds
-// changes (counts.go).
+// A pipeline's steps are YAML, visual steps of the REST API, or those of a template; configuration.go moves a
+// pipeline between these forms, and responses show all of them alike. A pipeline is loaded for a [Viewer], with
+// the viewer's access level (access.go), so that invisible pipelines are not found. Every change follows the
+// same steps: lock, read, merge, validate, save (service.go). Creating, updating and the organization file
+// therefore share all validation.
 package pipelines
 
 import (
@@ -21,14 +18,14 @@ import (
 	"stackyard/internal/rules/definition"
 )
 
-// A Pipeline is what is built, and how.
+// A Pipeline defines what is built and how.
 type Pipeline struct {
 	ID             string
 	OrganizationID string
 	Slug           string // unique in the organization
-	Name           string // unique in the organization, in any case
+	Name           string // unique in the organization, case-insensitively
 	Description    string
-	Repository     string // without credentials, which are in sealedURL
+	Repository     string // without credentials, which sealedURL contains
 	ClusterID      string // empty: none
 	DefaultBranch  string
 	Visibility     Visibility
@@ -36,27 +33,26 @@ type Pipeline struct {
 	Emoji          string // empty: none
 	Color          string // empty: none
 
-	// TemplateID is the template that the steps come from; empty: the pipeline has its own.
+	// TemplateID is the template of the steps; empty: the pipeline has its own steps.
 	TemplateID string
-	// Configuration is the YAML of the steps, the template's if there is one; empty for a visual
-	// pipeline.
+	// Configuration is the YAML of the steps, of the template if there is one; empty for a visual pipeline.
 	Configuration string
-	// Steps are the steps as responses show them. A visual pipeline has no other form of them.
+	// Steps are the steps in the form of responses. A visual pipeline has no other form.
 	Steps []definition.VisualResponse
-	// Env is the environment of a visual pipeline; others have theirs in the YAML.
+	// Env is the environment of a visual pipeline. Other pipelines define it in the YAML.
 	Env map[string]string
 
-	BranchConfiguration string // the branches that are built; empty: all
+	BranchConfiguration string // filter of branches to build; empty: all
 	SkipQueued          BranchRule
 	CancelRunning       BranchRule
 	AllowRebuilds       bool
 	CloneMirrorURL      string // empty: none
 	DefaultTimeout      *int   // of command steps, in minutes; nil: none
-	MaximumTimeout      *int   // of command steps, in minutes; nil: no cap
+	MaximumTimeout      *int   // of command steps, in minutes; nil: no limit
 
 	// Provider is the kind of source host that the repository is on.
 	Provider         string
-	ProviderSettings ProviderSettings // what was set; see [ProviderSettings.On] for what holds
+	ProviderSettings ProviderSettings // values that were set; see [ProviderSettings.On] for the effective ones
 	SourceWebhooks   SourceWebhooks
 
 	Counts     Counts
@@ -64,55 +60,53 @@ type Pipeline struct {
 	CreatedAt  time.Time
 	ArchivedAt time.Time // zero: not archived
 
-	// sealedURL is the repository's URL with credentials, sealed; empty: Repository has none. It belongs to
-	// sealedFor, which is Repository as it was read.
+	// sealedURL is the repository URL with credentials, encrypted; empty: no credentials. It belongs to
+	// sealedFor, the value of Repository when the row was read.
 	sealedURL, sealedFor string
 
-	webhookKey string // the unguessable part of the URL that source hosts call
-	badgeKey   string // the unguessable part of the badge's URL
+	webhookKey string // random part of the URL that source hosts call
+	badgeKey   string // random part of the badge URL
 	level      identity.AccessLevel
 	visited    bool // see forVisitor
 	size       int  // of the configuration and the steps, in bytes
 }
 
-// A BranchRule says what happens to older builds of a branch when a newer one comes.
+// A BranchRule decides what happens to older builds of a branch when a newer one is created.
 type BranchRule struct {
 	On     bool
-	Filter string // the branches it holds for; empty: all
+	Filter string // branches to which it applies; empty: all
 }
 
-// SourceWebhooks says whether what the source host sends is processed.
+// SourceWebhooks is whether webhooks of the source host are processed.
 type SourceWebhooks struct {
-	DisabledAt time.Time // zero: it is processed
-	DisabledBy string    // the name, at that time, of who disabled it
+	DisabledAt time.Time // zero: enabled
+	DisabledBy string    // name of the user at that time
 }
 
-// Enabled reports whether what the source host sends is processed.
+// Enabled reports whether webhooks of the source host are processed.
 func (w SourceWebhooks) Enabled() bool { return w.DisabledAt.IsZero() }
 
-// Visibility says who may see a pipeline.
+// Visibility decides who can see a pipeline.
 type Visibility string
 
-// The visibilities.
 const (
-	Private Visibility = "private" // those with access to it
-	Public  Visibility = "public"  // everybody
+	Private Visibility = "private" // users with access
+	Public  Visibility = "public"  // allProviders
 )
 
-// Values lists every visibility.
+// Values lists all values.
 func (Visibility) Values() []string { return []string{string(Private), string(Public)} }
 
-// Size is about how many bytes it takes to show the pipeline.
+// Size is the approximate size of the pipeline in a response, in bytes.
 func (p *Pipeline) Size() int { return p.size }
 
 // Visual reports whether the pipeline's steps were given in the visual form.
 func (p *Pipeline) Visual() bool { return p.TemplateID == "" && p.Configuration == "" }
 
-// Archived reports whether the pipeline is archived: it can be read and deleted, and nothing else
-// happens to it until it is unarchived.
+// Archived reports whether the pipeline is archived: until it is unarchived, it can only be read and deleted.
 func (p *Pipeline) Archived() bool { return !p.ArchivedAt.IsZero() }
 
-// Mutable returns an error when the pipeline is archived.
+// Mutable returns an error if the pipeline is archived.
 func (p *Pipeline) Mutable() error {
 	if p.Archived() {
 		return errArchived

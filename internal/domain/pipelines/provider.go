@@ -9,67 +9,67 @@ import (
 	"stackyard/internal/rules/condition"
 )
 
-// ProviderSettings are the properties that were set of how a source host and a pipeline work together.
+// ProviderSettings holds the provider settings that were set, by name.
 type ProviderSettings map[string]any
 
 // A property is one of the provider settings.
 type property struct {
 	name string
-	// unset is the value where none was set; its type, bool or string, is the property's.
+	// unset is the default value. Its type, bool or string, is the type of the property.
 	unset any
-	// providers have the property.
+	// providers lists the providers that have the property.
 	providers []string
-	// oneOf are the values that a string may have; nil: any.
+	// oneOf lists the allowed values of a string; nil: any.
 	oneOf []string
-	// condition says that a string which is not blank must be one.
+	// condition requires a non-blank string to be a valid condition.
 	condition bool
 }
 
 var (
-	githubs  = []string{sourcehost.ProviderGitHub, sourcehost.ProviderGitHubEnterprise}
-	statuses = append([]string{sourcehost.ProviderBitbucket}, githubs...)
-	pushers  = append([]string{sourcehost.ProviderBitbucketServer, sourcehost.ProviderGitLab, sourcehost.ProviderGitLabEE, sourcehost.ProviderGitea}, statuses...)
-	everyone = append([]string{sourcehost.ProviderGit}, pushers...)
+	githubProviders = []string{sourcehost.ProviderGitHub, sourcehost.ProviderGitHubEnterprise}
+	statusProviders = append([]string{sourcehost.ProviderBitbucket}, githubProviders...)
+	pushProviders   = append([]string{sourcehost.ProviderBitbucketServer, sourcehost.ProviderGitLab, sourcehost.ProviderGitLabEE, sourcehost.ProviderGitea}, statusProviders...)
+	allProviders    = append([]string{sourcehost.ProviderGit}, pushProviders...)
 )
 
-// properties are the provider settings there are. The specification names those of the first two
-// groups; the others are what existing clients send for GitHub.
+// properties lists all provider settings. The specification names those of the first two groups; the others are
+// sent by existing clients for GitHub.
 var properties = []property{
-	{name: "filter_enabled", unset: false, providers: everyone},
-	{name: "filter_condition", unset: "", providers: everyone, condition: true},
-	{name: "build_branches", unset: true, providers: pushers},
-	{name: "build_pull_requests", unset: true, providers: pushers},
-	{name: "build_tags", unset: false, providers: pushers},
+	{name: "filter_enabled", unset: false, providers: allProviders},
+	{name: "filter_condition", unset: "", providers: allProviders, condition: true},
+	{name: "build_branches", unset: true, providers: pushProviders},
+	{name: "build_pull_requests", unset: true, providers: pushProviders},
+	{name: "build_tags", unset: false, providers: pushProviders},
 
-	{name: "ignore_default_branch_pull_requests", unset: false, providers: statuses},
-	{name: "publish_commit_status", unset: true, providers: statuses},
-	{name: "publish_commit_status_per_step", unset: false, providers: statuses},
-	{name: "pull_request_branch_filter_enabled", unset: false, providers: statuses},
-	{name: "pull_request_branch_filter_configuration", unset: "", providers: statuses},
-	{name: "skip_pull_request_builds_for_existing_commits", unset: true, providers: statuses},
+	{name: "ignore_default_branch_pull_requests", unset: false, providers: statusProviders},
+	{name: "publish_commit_status", unset: true, providers: statusProviders},
+	{name: "publish_commit_status_per_step", unset: false, providers: statusProviders},
+	{name: "pull_request_branch_filter_enabled", unset: false, providers: statusProviders},
+	{name: "pull_request_branch_filter_configuration", unset: "", providers: statusProviders},
+	{name: "skip_pull_request_builds_for_existing_commits", unset: true, providers: statusProviders},
 
-	{name: "trigger_mode", unset: "code", providers: githubs, oneOf: []string{"code", "deployment", "fork", "none"}},
-	{name: "build_merge_group_checks_requested", unset: false, providers: githubs},
-	{name: "build_pull_request_base_branch_changed", unset: false, providers: githubs},
-	{name: "build_pull_request_forks", unset: false, providers: githubs},
-	{name: "build_pull_request_labels_changed", unset: false, providers: githubs},
-	{name: "build_pull_request_ready_for_review", unset: false, providers: githubs},
-	{name: "cancel_deleted_branch_builds", unset: false, providers: githubs},
-	{name: "cancel_when_merge_group_destroyed", unset: false, providers: githubs},
-	{name: "prefix_pull_request_fork_branch_names", unset: true, providers: githubs},
-	{name: "publish_blocked_as_pending", unset: false, providers: githubs},
-	{name: "separate_pull_request_statuses", unset: false, providers: githubs},
-	{name: "skip_builds_for_existing_commits", unset: false, providers: githubs},
-	{name: "use_merge_group_base_commit_for_git_diff_base", unset: false, providers: githubs},
-	{name: "use_step_key_as_commit_status", unset: false, providers: githubs},
+	{name: "trigger_mode", unset: "code", providers: githubProviders, oneOf: []string{"code", "deployment", "fork", "none"}},
+	{name: "build_merge_group_checks_requested", unset: false, providers: githubProviders},
+	{name: "build_pull_request_base_branch_changed", unset: false, providers: githubProviders},
+	{name: "build_pull_request_forks", unset: false, providers: githubProviders},
+	{name: "build_pull_request_labels_changed", unset: false, providers: githubProviders},
+	{name: "build_pull_request_ready_for_review", unset: false, providers: githubProviders},
+	{name: "cancel_deleted_branch_builds", unset: false, providers: githubProviders},
+	{name: "cancel_when_merge_group_destroyed", unset: false, providers: githubProviders},
+	{name: "prefix_pull_request_fork_branch_names", unset: true, providers: githubProviders},
+	{name: "publish_blocked_as_pending", unset: false, providers: githubProviders},
+	{name: "separate_pull_request_statuses", unset: false, providers: githubProviders},
+	{name: "skip_builds_for_existing_commits", unset: false, providers: githubProviders},
+	{name: "use_merge_group_base_commit_for_git_diff_base", unset: false, providers: githubProviders},
+	{name: "use_step_key_as_commit_status", unset: false, providers: githubProviders},
 }
 
-// maxProviderText is the length of the longest text among provider settings, in characters.
+// maxProviderText is the length limit of texts in provider settings, in characters.
 const maxProviderText = 8192
 
-// with returns the settings of a provider with those that were sent set, where null takes one back to its
-// default. It notes what has a wrong type. What is not a property of the provider is ignored: clients send
-// back what they read, newer ones know more, and the repository may have moved.
+// with returns the settings with the values in sent; null resets one to its default. It reports values of a
+// wrong type. It ignores properties that the provider does not have: clients send back what they read, newer
+// clients know more properties, and the repository may have moved to another host.
 func (s ProviderSettings) with(sent map[string]any, provider string, problems *core.Problems) ProviderSettings {
 	merged := ProviderSettings{}
 	for _, prop := range properties {
@@ -83,7 +83,7 @@ func (s ProviderSettings) with(sent map[string]any, provider string, problems *c
 		if !given || value == nil {
 			continue
 		}
-		if why := prop.refuse(value); why != "" {
+		if why := prop.problem(value); why != "" {
 			problems.Add("provider_settings."+prop.name, "%s", why)
 			continue
 		}
@@ -92,8 +92,8 @@ func (s ProviderSettings) with(sent map[string]any, provider string, problems *c
 	return merged
 }
 
-// refuse says what is wrong with a value of the property, or nothing.
-func (prop property) refuse(value any) string {
+// problem returns what is wrong with a value of the property, or "".
+func (prop property) problem(value any) string {
 	if _, boolean := prop.unset.(bool); boolean {
 		if _, ok := value.(bool); !ok {
 			return "must be true or false"
@@ -114,7 +114,7 @@ func (prop property) refuse(value any) string {
 	return tooLong(text, maxProviderText)
 }
 
-// On returns what holds for a repository on a provider: the properties that the provider has, and the
+// On returns the effective settings for a repository on a provider: all properties of the provider, and the
 // repository's path on its host.
 func (s ProviderSettings) On(provider, repository string) map[string]any {
 	all := make(map[string]any)

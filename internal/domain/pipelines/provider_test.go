@@ -27,7 +27,7 @@ func TestProviderSettings_EachProviderHasItsOwn(t *testing.T) {
 			t.Errorf("%s has %s, want %s", provider, got, want)
 		}
 	}
-	for _, provider := range githubs {
+	for _, provider := range githubProviders {
 		if got := len(ProviderSettings{}.On(provider, "")); got != len(properties) {
 			t.Errorf("%s has %d properties of %d", provider, got, len(properties))
 		}
@@ -75,8 +75,8 @@ func TestProviderSettings_AreThoseOfTheProvider(t *testing.T) {
 	}
 }
 
-// FuzzProviderSettings holds that whatever is sent, what is kept is sound: it can be sent again, and
-// nothing else is in it.
+// FuzzProviderSettings checks that for any input the stored settings are valid: they can be sent again and
+// contain nothing else.
 func FuzzProviderSettings(f *testing.F) {
 	f.Add(`{"build_tags":true,"filter_condition":"x","trigger_mode":"none","unknown":[1]}`)
 	f.Add(`{"build_tags":"yes","filter_enabled":null}`)

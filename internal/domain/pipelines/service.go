@@ -12,7 +12,7 @@ import (
 	"stackyard/internal/platform/tasks"
 )
 
-// Service is what can be done to pipelines, each in one transaction.
+// Service manages pipelines. Each operation is one transaction.
 type Service struct {
 	db     *db.DB
 	key    seal.Key
@@ -21,13 +21,12 @@ type Service struct {
 	client *http.Client
 }
 
-// New returns the service of the pipelines in a database. The credentials of source hosts are sealed
-// under the key, and source hosts are called with the client.
+// New returns a Service. key encrypts the credentials of source hosts; client calls source hosts.
 func New(d *db.DB, key seal.Key, public core.PublicURL, clock core.Clock, client *http.Client) *Service {
 	return &Service{db: d, key: key, public: public, clock: clock, client: client}
 }
 
-// newPipeline returns a pipeline of which nothing has been said yet.
+// newPipeline returns a pipeline with default values.
 func newPipeline(org *identity.Organization, by *identity.User, now time.Time) *Pipeline {
 	return &Pipeline{
 		ID:               core.NewID(),
@@ -43,16 +42,16 @@ func newPipeline(org *identity.Organization, by *identity.User, now time.Time) *
 	}
 }
 
-// create adds the pipeline that a request describes.
+// create adds a pipeline.
 func (s *Service) create(ctx context.Context, v Viewer, body *pipelineCreate) (*Pipeline, error) {
-	var wrong core.Problems
-	plan := body.plan(&wrong)
+	var problems core.Problems
+	plan := body.plan(&problems)
 	if plan.givesNothing() {
-		wrong.Add("configuration", "is required: give the steps as YAML, or visual steps instead")
+		problems.Add("configuration", "is required: give the steps as YAML, or visual steps instead")
 	}
 	var created *Pipeline
 	err := s.db.Write(ctx, func(q *db.Q) error {
-		e, err := beginEdit(q, v, s.key, wrong)
+		e, err := beginEdit(q, v, s.key, problems)
 		if err != nil {
 			return err
 		}
@@ -96,19 +95,19 @@ func (s *Service) create(ctx context.Context, v Viewer, body *pipelineCreate) (*
 	return created, err
 }
 
-// dropYAMLOnly takes back what a request for a visual pipeline does not have.
+// dropYAMLOnly resets fields that requests for visual pipelines do not have.
 func (p *Pipeline) dropYAMLOnly() {
 	p.Color, p.Emoji, p.AllowRebuilds, p.DefaultTimeout, p.MaximumTimeout = "", "", true, nil, nil
 }
 
-// update changes a pipeline as a request says. What the request does not name stays as it is, also
-// when somebody else changed it a moment ago.
+// update changes the fields of a pipeline that the request names. It keeps all others, including concurrent
+// changes to them.
 func (s *Service) update(ctx context.Context, v Viewer, id string, body *pipelineUpdate) (*Pipeline, error) {
-	var wrong core.Problems
-	plan := body.plan(&wrong)
+	var problems core.Problems
+	plan := body.plan(&problems)
 	var updated *Pipeline
 	err := s.db.Write(ctx, func(q *db.Q) error {
-		e, err := beginEdit(q, v, s.key, wrong)
+		e, err := beginEdit(q, v, s.key, problems)
 		if err != nil {
 			return err
 		}
@@ -163,7 +162,7 @@ func (s *Service) unarchive(ctx context.Context, v Viewer, id string) (*Pipeline
 	})
 }
 
-// change lets fn alter a pipeline as it is now, and saves it.
+// change applies fn to the current state of a pipeline and saves the result.
 func (s *Service) change(ctx context.Context, v Viewer, id string, fn func(p *Pipeline) error) (*Pipeline, error) {
 	var changed *Pipeline
 	err := s.db.Write(ctx, func(q *db.Q) error {
@@ -180,38 +179,38 @@ func (s *Service) change(ctx context.Context, v Viewer, id string, fn func(p *Pi
 	return changed, err
 }
 
-// Removal is the kind of the task that removes what belongs to a deleted pipeline, whose id is the key.
-// Package builds handles it.
+// Removal is the kind of the task that removes the contents of a deleted pipeline. Its key is the pipeline's
+// id. Package builds handles it.
 const Removal = "pipeline-removal"
 
-// Removed is the kind of the task that follows on the removal of builds of a deleted pipeline, whose key is
-// the organization's id: what has waited for such a build would wait for ever.
+// Removed is the kind of the task that runs after builds of a deleted pipeline were removed. Its key is the
+// organization's id. It releases builds that wait for a removed build and would otherwise wait forever.
 const Removed = "pipeline-removed"
 
-// BytesRemoval is the kind of the task that removes what a pipeline or a build has had in the place for
-// blobs. The key of the task is the prefix of all that.
+// BytesRemoval is the kind of the task that removes blobs of a pipeline or a build. Its key is their common
+// prefix.
 const BytesRemoval = "bytes-removal"
 
-// removalDelay is how much later bytes go than the rows that led to them, so that what was being
-// written at that moment goes too.
+// removalDelay is the time between removing rows and removing their blobs, so that blobs that were being
+// written at that moment are removed too.
 const removalDelay = time.Minute
 
-// RemoveBytes has everything removed that is kept in the place for blobs below a prefix.
+// RemoveBytes enqueues the removal of all blobs below a prefix.
 func RemoveBytes(q *db.Q, prefix string, now time.Time) error {
 	return tasks.Add(q, tasks.Task{Kind: BytesRemoval, Key: prefix, RunAt: now.Add(removalDelay)})
 }
 
-// Prefix is what the keys of all blobs of a pipeline begin with.
+// Prefix returns the common prefix of all blob keys of a pipeline.
 func Prefix(orgID, pipelineID string) string { return orgID + "/" + pipelineID }
 
-// delete hides a pipeline from everyone at once, and has what belongs to it removed in the background.
-// Another pipeline can have its name and slug right away.
+// delete hides a pipeline at once and enqueues the removal of its contents. Its name and slug are free
+// immediately.
 func (s *Service) delete(ctx context.Context, p *Pipeline) error {
 	return s.db.Write(ctx, func(q *db.Q) error {
 		if err := q.Lock("pipelines", p.ID); err != nil {
 			return err
 		}
-		if err := identity.NoteChange(q); err != nil { // whoever follows its builds and logs
+		if err := identity.NoteChange(q); err != nil { // ends streams of its builds and logs
 			return err
 		}
 		now := s.clock()

@@ -7,7 +7,7 @@ import (
 	"stackyard/internal/platform/route"
 )
 
-// sourceWebhooksView says whether what the source host sends is processed.
+// sourceWebhooksView shows whether webhooks of the source host are processed.
 type sourceWebhooksView struct {
 	URL        string    `json:"url"`
 	Enabled    bool      `json:"enabled"`
@@ -15,14 +15,14 @@ type sourceWebhooksView struct {
 	DisabledBy *string   `json:"disabled_by" doc:"The name of the user who disabled it."`
 }
 
-// loadSourceWebhooks returns the pipeline that the path names if its webhooks can be switched: it
-// builds from GitHub, in an organization with expanded webhook triggers.
+// loadSourceWebhooks returns the pipeline in the path if its webhooks can be enabled and disabled: it builds
+// from GitHub, in an organization with expanded webhook triggers.
 func (s *Service) loadSourceWebhooks(r *route.Request) (*Pipeline, error) {
 	p, err := s.Load(r)
 	if err != nil {
 		return nil, err
 	}
-	if !r.Org.Features.ExpandedWebhookTriggers || !slices.Contains(githubs, p.Provider) {
+	if !r.Org.Features.ExpandedWebhookTriggers || !slices.Contains(githubProviders, p.Provider) {
 		return nil, core.Errorf(core.NotFound, "Not Found: webhook processing can be switched only for pipelines that build from GitHub, in organizations with expanded webhook triggers")
 	}
 	return p, nil
@@ -36,7 +36,7 @@ func (s *Service) putSourceWebhooks(r *route.Request, p *Pipeline) (sourceWebhoo
 	return s.switchSourceWebhooks(r, p, func(w *SourceWebhooks) { *w = SourceWebhooks{} })
 }
 
-// deleteSourceWebhooks disables the processing. One that is disabled already keeps by whom and when.
+// deleteSourceWebhooks disables the processing. If it is disabled already, the first user and time are kept.
 func (s *Service) deleteSourceWebhooks(r *route.Request, p *Pipeline) (sourceWebhooksView, error) {
 	return s.switchSourceWebhooks(r, p, func(w *SourceWebhooks) {
 		if w.Enabled() {

@@ -27,7 +27,7 @@ const pipelineColumns = `
 		p.provider_settings, p.source_webhooks_disabled_at, p.source_webhooks_disabled_by, e.host,
 		p.created_at, p.archived_at, p.webhook_key, p.badge_key, ` + identity.UserColumns
 
-// pipelineJoins are what pipelineColumns need beside pipelines p.
+// pipelineJoins are the joins that pipelineColumns needs besides pipelines p.
 const pipelineJoins = `
 	LEFT JOIN users u ON u.id = p.created_by
 	LEFT JOIN pipeline_templates t ON t.id = p.template_id
@@ -70,14 +70,14 @@ func scanPipeline(scan db.Scan) (*Pipeline, error) {
 	return p, nil
 }
 
-// BySlug returns the pipeline with a slug as a viewer sees it, or a NotFound error when there is none
-// or the viewer may not see it. The server itself, which shows it to nobody, gets no counts.
+// BySlug returns the pipeline with a slug, or a NotFound error if it does not exist or the viewer cannot see
+// it. Pipelines loaded for [System] have no counts.
 func BySlug(q *db.Q, v Viewer, slug string) (*Pipeline, error) {
 	return onePipeline(q, v, "p.slug = %s", slug)
 }
 
-// ByID returns the pipeline with an id as a viewer sees it, or a NotFound error when there is none or
-// the viewer may not see it. The server itself, which shows it to nobody, gets no counts.
+// ByID returns the pipeline with an id, or a NotFound error if it does not exist or the viewer cannot see it.
+// Pipelines loaded for [System] have no counts.
 func ByID(q *db.Q, v Viewer, id string) (*Pipeline, error) {
 	return onePipeline(q, v, "p.id = %s", id)
 }
@@ -99,7 +99,7 @@ func onePipeline(q *db.Q, v Viewer, condition, value string) (*Pipeline, error) 
 	return p, loadCounts(q, p)
 }
 
-// ByIDs returns those pipelines among ids that a viewer may see, by id.
+// ByIDs returns the pipelines among ids that a viewer can see, by id.
 func ByIDs(q *db.Q, v Viewer, ids []string) (map[string]*Pipeline, error) {
 	var s db.Statement
 	v.visible(&s)
@@ -118,8 +118,9 @@ func ByIDs(q *db.Q, v Viewer, ids []string) (map[string]*Pipeline, error) {
 	return byID, loadCounts(q, found...)
 }
 
-// VisibleIDs returns the ids of the pipelines that a viewer may see, or all when that is every one of
-// the organization. Those that the viewer sees as a visitor only are among them if visited is set.
+// VisibleIDs returns the ids of the pipelines that a viewer can see; all is true, without ids, if the viewer
+// can see every pipeline of the organization. With visited set, it includes pipelines that the viewer sees only
+// as a visitor.
 func VisibleIDs(q *db.Q, v Viewer, visited bool) (ids []string, all bool, err error) {
 	if v.ManagesAll() {
 		return nil, true, nil
@@ -135,8 +136,8 @@ func VisibleIDs(q *db.Q, v Viewer, visited bool) (ids []string, all bool, err er
 	return ids, false, err
 }
 
-// lock returns a pipeline as a viewer sees it, or a NotFound error, and keeps others from changing it
-// until the end of the write. Visitors change nothing.
+// lock returns a pipeline, or a NotFound error, and locks it until the end of the transaction. It does not find
+// pipelines for visitors, who cannot change them.
 func lock(q *db.Q, v Viewer, id string) (*Pipeline, error) {
 	if err := q.Lock("pipelines", id); err != nil {
 		return nil, err
@@ -148,8 +149,8 @@ func lock(q *db.Q, v Viewer, id string) (*Pipeline, error) {
 	return p, err
 }
 
-// ByBadgeKey returns the id and the default branch of the pipeline whose badge_url has a key in it, or a
-// NotFound error.
+// ByBadgeKey returns the id and the default branch of the pipeline with a key in its badge_url, or a NotFound
+// error.
 func ByBadgeKey(q *db.Q, key string) (id, defaultBranch string, err error) {
 	err = q.QueryRow(`SELECT id, default_branch FROM pipelines WHERE badge_key = $1 AND deleted_at IS NULL`, key).Scan(&id, &defaultBranch)
 	if errors.Is(err, db.ErrNoRows) {
@@ -158,8 +159,8 @@ func ByBadgeKey(q *db.Q, key string) (id, defaultBranch string, err error) {
 	return id, defaultBranch, err
 }
 
-// LockForBuild keeps a pipeline from being changed or deleted until the end of the write, or says why
-// no build of it can be made.
+// LockForBuild locks a pipeline until the end of the transaction, so that it is not changed or deleted. It
+// returns an error if no build of it can be created.
 func LockForBuild(q *db.Q, orgID, id string) error {
 	if err := q.Lock("pipelines", id); err != nil {
 		return err
@@ -177,7 +178,7 @@ func LockForBuild(q *db.Q, orgID, id string) error {
 	return nil
 }
 
-// CheckMutable returns an error when a pipeline is archived, see [Pipeline.Mutable].
+// CheckMutable returns an error if a pipeline is archived, see [Pipeline.Mutable].
 func CheckMutable(q *db.Q, orgID, id string) error {
 	var archived bool
 	err := q.QueryRow(`SELECT archived_at IS NOT NULL FROM pipelines WHERE organization_id = $1 AND id = $2`, orgID, id).Scan(&archived)
@@ -190,19 +191,19 @@ func CheckMutable(q *db.Q, orgID, id string) error {
 	return err
 }
 
-// A filter says which pipelines are listed.
+// A filter selects pipelines to list.
 type filter struct {
-	name, repository       string    // parts of them, in any case; empty: any
-	createdFrom, createdTo time.Time // from is inclusive, to is not; zero: any
-	archived               bool      // archived ones too
+	name, repository       string    // substrings, case-insensitive; empty: any
+	createdFrom, createdTo time.Time // from is inclusive, to is exclusive; zero: any
+	archived               bool      // include archived pipelines
 }
 
-// list returns one page of the pipelines that a viewer may see, and how many there are. They come by
-// name, or newest first when the filter asks for times.
+// list returns one page of the pipelines that a viewer can see, and the total. They are sorted by name, or
+// newest first if the filter restricts the creation time.
 func list(q *db.Q, v Viewer, f filter, limit, offset int) ([]*Pipeline, int, error) {
 	var s db.Statement
 	v.visible(&s)
-	if f.repository != "" { // visitors do not see it, so they cannot search for it either
+	if f.repository != "" { // visitors cannot see the repository, so they must not search for it
 		v.accessible(&s)
 	}
 	f.restrict(&s)
@@ -214,7 +215,8 @@ func list(q *db.Q, v Viewer, f filter, limit, offset int) ([]*Pipeline, int, err
 	if !f.createdFrom.IsZero() || !f.createdTo.IsZero() {
 		order = "p.created_at DESC, p.id DESC"
 	}
-	// The page comes before the joins, so that they and the ranks cost a page and not the organization.
+	// The inner query selects the page, so that joins and ranks are computed for a page and not for the
+	// organization.
 	pipelines, err := db.All(q, db.Within(route.Budget(limit, ""), scanPipeline), `
 		SELECT `+v.rank(&s)+`, `+pipelineColumns+`
 		FROM (
@@ -248,14 +250,14 @@ func (f filter) restrict(s *db.Statement) {
 	}
 }
 
-// containing returns the pattern of LIKE … ESCAPE '\' for texts that hold a text.
+// containing returns the LIKE … ESCAPE '\' pattern of texts that contain a text.
 func containing(text string) string { return "%" + db.Like(text) + "%" }
 
-// namesLock is held by whoever gives a pipeline of an organization a name or slug, so that what is
-// free when it looks stays free.
+// namesLock names the lock that a transaction holds while it chooses names or slugs of an organization's
+// pipelines, so that a name found free stays free.
 func namesLock(organizationID string) string { return "pipeline names of " + organizationID }
 
-// taken reports whether another pipeline of the organization has the name or the slug of this one.
+// taken reports whether another pipeline of the organization has the name or the slug of p.
 func taken(q *db.Q, p *Pipeline) (name, slug bool, err error) {
 	err = q.QueryRow(`
 		SELECT COALESCE(MAX(CASE WHEN name_folded = $3 THEN 1 ELSE 0 END), 0), COALESCE(MAX(CASE WHEN slug = $4 THEN 1 ELSE 0 END), 0)
@@ -275,7 +277,7 @@ func slugsLike(q *db.Q, organizationID, prefix string) (map[string]bool, error) 
 	return set, err
 }
 
-// providerOf returns the id of the provider behind a pipeline's repository, as scanPipeline does.
+// providerOf returns the provider of a pipeline's repository, as scanPipeline does.
 func providerOf(q *db.Q, p *Pipeline) (string, error) {
 	host := repositoryHost(p.Repository)
 	var enterprise int
@@ -288,7 +290,7 @@ func providerOf(q *db.Q, p *Pipeline) (string, error) {
 	return sourcehost.ProviderOf(p.Repository, host), err
 }
 
-// save writes a pipeline that is new, or one that the caller has locked.
+// save writes a pipeline that is new or locked by the caller.
 func save(q *db.Q, p *Pipeline) error {
 	configuration, steps := db.Text(p.Configuration), db.JSON(p.Steps)
 	if p.TemplateID != "" {
@@ -349,7 +351,7 @@ func save(q *db.Q, p *Pipeline) error {
 	return err
 }
 
-// repositoryHost returns the host that a repository is on, empty when that cannot be told.
+// repositoryHost returns the host of a repository URL, or "" if it cannot be parsed.
 func repositoryHost(repository string) string {
 	repo, err := sourcehost.ParseRepository(repository)
 	if err != nil {
@@ -358,7 +360,7 @@ func repositoryHost(repository string) string {
 	return repo.Host
 }
 
-// userID returns the id of a user as a column holds it, NULL for no user.
+// userID returns the column value of a user reference: NULL for no user.
 func userID(u *identity.User) any {
 	if u == nil {
 		return nil
@@ -366,8 +368,8 @@ func userID(u *identity.User) any {
 	return u.ID
 }
 
-// markDeleted hides a pipeline from everyone and frees its name, its slug and its template. Nobody can
-// guess the name and the slug that it gets instead, so they are in no one's way.
+// markDeleted hides a pipeline and frees its name, slug and template. The row gets a random name and slug that
+// cannot collide.
 func markDeleted(q *db.Q, p *Pipeline, now time.Time) error {
 	_, err := q.Exec(`
 		UPDATE pipelines SET deleted_at = $3, name_folded = $4, slug = $4, template_id = NULL, cluster_id = NULL
@@ -375,8 +377,7 @@ func markDeleted(q *db.Q, p *Pipeline, now time.Time) error {
 	return err
 }
 
-// DeletedFrom returns the organization that a deleted pipeline belongs to; empty when there is no such
-// pipeline any more.
+// DeletedFrom returns the organization of a deleted pipeline, or "" if the row no longer exists.
 func DeletedFrom(q *db.Q, id string) (orgID string, err error) {
 	err = q.QueryRow(`SELECT organization_id FROM pipelines WHERE id = $1 AND deleted_at IS NOT NULL`, id).Scan(&orgID)
 	if errors.Is(err, db.ErrNoRows) {
@@ -385,8 +386,8 @@ func DeletedFrom(q *db.Q, id string) (orgID string, err error) {
 	return orgID, err
 }
 
-// RemoveDeleted removes the row of a deleted pipeline whose builds have been removed, and the little that
-// is left of what belongs to it.
+// RemoveDeleted removes the row of a deleted pipeline after its builds were removed, with the remaining rows
+// that belong to it.
 func RemoveDeleted(q *db.Q, id string) error {
 	_, err := q.Exec(`DELETE FROM pipelines WHERE id = $1 AND deleted_at IS NOT NULL`, id)
 	return err

@@ -16,12 +16,11 @@ import (
 	"stackyard/internal/platform/identity"
 )
 
-// teamLevels are the teams of a new pipeline, each with its access level. Clients write them in three
-// ways: a list of UUIDs, a list of objects, or an object of levels by UUID. A team without a level
-// gets the highest.
+// teamLevels are the teams of a new pipeline with their access levels. Clients write them in three forms: a
+// list of UUIDs, a list of objects, or an object of levels by UUID. A team without a level gets the highest.
 type teamLevels map[string]identity.AccessLevel
 
-// JSONSchema describes the three ways.
+// JSONSchema describes the three forms.
 func (teamLevels) JSONSchema() map[string]any {
 	level := map[string]any{"type": "string", "enum": identity.AccessLevel("").Values()}
 	id := map[string]any{"type": "string"}
@@ -38,7 +37,7 @@ func (teamLevels) JSONSchema() map[string]any {
 	}
 }
 
-// UnmarshalJSON reads any of the three ways.
+// UnmarshalJSON reads any of the three forms.
 func (t *teamLevels) UnmarshalJSON(b []byte) error {
 	*t = teamLevels{}
 	switch b[0] {
@@ -103,22 +102,21 @@ func (t teamLevels) add(team, level string) error {
 	return nil
 }
 
-// teams returns the teams that a new pipeline belongs to. A viewer who manages only what their teams
-// have access to must name one of their own teams; when only one of them may create pipelines, it is
-// taken without asking.
-func (e *edit) teams(asked teamLevels) (teamLevels, error) {
+// teams returns the teams of a new pipeline. A viewer who does not manage all pipelines must name one of their
+// own teams; if exactly one of them can create pipelines, it is the default.
+func (e *edit) teams(requested teamLevels) (teamLevels, error) {
 	if !e.v.ManagesAll() {
 		own := e.v.creatingTeams()
-		mine := func(id string) bool { return asked[id] != "" }
+		mine := func(id string) bool { return requested[id] != "" }
 		switch {
 		case slices.ContainsFunc(own, mine):
-		case len(own) == 1 && len(asked) == 0:
-			asked = teamLevels{own[0]: identity.ManageBuildAndRead}
+		case len(own) == 1 && len(requested) == 0:
+			requested = teamLevels{own[0]: identity.ManageBuildAndRead}
 		default:
 			e.problems.Add("teams", "must name at least one team that you belong to and whose members can create pipelines")
 		}
 	}
-	for _, id := range slices.Sorted(maps.Keys(asked)) {
+	for _, id := range slices.Sorted(maps.Keys(requested)) {
 		exists, err := lockTeam(e.q, e.v.Org.ID, id)
 		if err != nil {
 			return nil, err
@@ -127,7 +125,7 @@ func (e *edit) teams(asked teamLevels) (teamLevels, error) {
 			e.problems.Add("teams", "must be teams of this organization; %s is not", id)
 		}
 	}
-	return asked, nil
+	return requested, nil
 }
 
 // creatingTeams returns the viewer's teams whose members can create pipelines.
@@ -141,7 +139,7 @@ func (v Viewer) creatingTeams() []string {
 	return ids
 }
 
-// lockTeam reports whether the organization has a team, and keeps it there until the end of the write.
+// lockTeam reports whether the organization has a team, and locks it until the end of the transaction.
 func lockTeam(q *db.Q, organizationID, id string) (exists bool, err error) {
 	if err := q.Lock("teams", id); err != nil {
 		return false, err

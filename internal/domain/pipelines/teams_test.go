@@ -7,8 +7,8 @@ import (
 	"stackyard/internal/platform/core"
 )
 
-// FuzzTeamLevels holds that whatever is sent, what is read are UUIDs with access levels, and that it
-// can be sent again as an object.
+// FuzzTeamLevels checks that any accepted input yields UUIDs with access levels, and that these can be sent
+// again as an object.
 func FuzzTeamLevels(f *testing.F) {
 	const id = "0190c0de-0000-7000-8000-0000000000e1"
 	f.Add(`["` + id + `"]`)

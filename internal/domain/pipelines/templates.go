@@ -11,15 +11,15 @@ import (
 	"stackyard/internal/rules/definition"
 )
 
-// A Template is a configuration that many pipelines share. What changes in it changes in all of them.
+// A Template is a configuration that several pipelines share. A change applies to all of them.
 type Template struct {
 	ID             string
 	OrganizationID string
 	Name           string // unique in the organization
 	Description    string
 	Configuration  string                      // YAML
-	Steps          []definition.VisualResponse // of the configuration, as responses show them
-	Available      bool                        // members may use it, and not administrators only
+	Steps          []definition.VisualResponse // of the configuration, in the form of responses
+	Available      bool                        // members can use it, not only administrators
 	CreatedBy      *identity.User
 	CreatedAt      time.Time
 	UpdatedBy      *identity.User
@@ -28,7 +28,7 @@ type Template struct {
 
 const noTemplate = "No pipeline template found"
 
-// check notes which rules the template breaks, apart from those about its steps.
+// check reports problems of the template, except of its steps.
 func (t *Template) check(problems *core.Problems) {
 	checkRequired(problems, "name", t.Name, maxName)
 	checkText(problems, "description", t.Description, maxDescription)
@@ -37,30 +37,30 @@ func (t *Template) check(problems *core.Problems) {
 	}
 }
 
-// createTemplate adds the template that a request describes.
+// createTemplate adds a template.
 func (s *Service) createTemplate(ctx context.Context, v Viewer, body *pipelineTemplateFields) (Template, error) {
 	now := s.clock()
 	t := Template{ID: core.NewID(), OrganizationID: v.Org.ID, CreatedBy: &v.User, CreatedAt: now, UpdatedBy: &v.User, UpdatedAt: now}
-	var wrong core.Problems
-	steps := body.read(&wrong)
-	if err := body.merge(&t, steps, wrong); err != nil {
+	var problems core.Problems
+	steps := body.parse(&problems)
+	if err := body.applyTo(&t, steps, problems); err != nil {
 		return t, err
 	}
 	err := s.db.Write(ctx, func(q *db.Q) error { return saveTemplate(q, t) })
 	return t, templateNameTaken(err)
 }
 
-// updateTemplate changes a template, and with it the steps of all pipelines made from it.
+// updateTemplate changes a template, and with it the steps of all pipelines that use it.
 func (s *Service) updateTemplate(ctx context.Context, v Viewer, id string, body *pipelineTemplateFields) (Template, error) {
-	var wrong core.Problems
-	steps := body.read(&wrong)
+	var problems core.Problems
+	steps := body.parse(&problems)
 	var updated Template
 	err := s.db.Write(ctx, func(q *db.Q) error {
 		t, err := lockTemplate(q, v.Org.ID, id)
 		if err != nil {
 			return err
 		}
-		if err := body.merge(&t, steps, wrong); err != nil {
+		if err := body.applyTo(&t, steps, problems); err != nil {
 			return err
 		}
 		t.UpdatedBy, t.UpdatedAt = &v.User, s.clock()
@@ -79,7 +79,7 @@ func templateNameTaken(err error) error {
 	return problems.Err()
 }
 
-// dropTemplate removes a template that no pipeline is made from.
+// dropTemplate removes a template that no pipeline uses.
 func (s *Service) dropTemplate(ctx context.Context, t Template) error {
 	return s.db.Write(ctx, func(q *db.Q) error {
 		if err := q.Lock("pipeline_templates", t.ID); err != nil {

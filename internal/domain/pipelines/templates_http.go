@@ -51,7 +51,7 @@ func (s *Service) templateRoutes() []route.Route {
 	return routes
 }
 
-// pipelineTemplateFields are the fields that creating and updating a template both take.
+// pipelineTemplateFields are the request fields common to creating and updating a template.
 type pipelineTemplateFields struct {
 	Name          route.Opt[string] `json:"name"`
 	Description   route.Opt[string] `json:"description"`
@@ -59,23 +59,23 @@ type pipelineTemplateFields struct {
 	Available     route.Opt[bool]   `json:"available" doc:"Whether members may make pipelines from it; administrators always may."`
 }
 
-// read returns the steps of the configuration that was sent, and notes what is wrong with it.
-func (f *pipelineTemplateFields) read(problems *core.Problems) []definition.VisualResponse {
+// parse returns the steps of the configuration in the request and reports errors.
+func (f *pipelineTemplateFields) parse(problems *core.Problems) []definition.VisualResponse {
 	if strings.TrimSpace(f.Configuration.Value) == "" {
 		return nil
 	}
-	return readYAML(f.Configuration.Value, problems)
+	return parseYAML(f.Configuration.Value, problems)
 }
 
-// merge gives a template what was sent, and returns everything that is wrong with it then.
-func (f *pipelineTemplateFields) merge(t *Template, steps []definition.VisualResponse, wrong core.Problems) error {
-	trimmed(f.Name, &t.Name)
+// applyTo writes the fields that were sent into t and returns all problems, including those in problems.
+func (f *pipelineTemplateFields) applyTo(t *Template, steps []definition.VisualResponse, problems core.Problems) error {
+	setTrimmed(f.Name, &t.Name)
 	f.Description.To(&t.Description)
-	given(f.Available, &t.Available)
+	setUnlessNull(f.Available, &t.Available)
 	if f.Configuration.Set {
 		t.Configuration, t.Steps = f.Configuration.Value, steps
 	}
-	problems := slices.Clone(wrong)
+	problems = slices.Clone(problems)
 	t.check(&problems)
 	return problems.Err()
 }

@@ -38,8 +38,7 @@ func templateByID(q *db.Q, organizationID, id string) (Template, error) {
 	return t, err
 }
 
-// lockTemplate returns a template, or a NotFound error, and keeps it as it is until the end of the
-// write.
+// lockTemplate returns a template, or a NotFound error, and locks it until the end of the transaction.
 func lockTemplate(q *db.Q, organizationID, id string) (Template, error) {
 	if err := q.Lock("pipeline_templates", id); err != nil {
 		return Template{}, err
@@ -47,7 +46,7 @@ func lockTemplate(q *db.Q, organizationID, id string) (Template, error) {
 	return templateByID(q, organizationID, id)
 }
 
-// listTemplates returns one page of an organization's templates, by name, and how many there are.
+// listTemplates returns one page of an organization's templates, by name, and the total.
 func listTemplates(q *db.Q, organizationID string, limit, offset int) ([]Template, int, error) {
 	var total int
 	if err := q.QueryRow(`SELECT COUNT(*) FROM pipeline_templates WHERE organization_id = $1`, organizationID).Scan(&total); err != nil {
@@ -60,7 +59,7 @@ func listTemplates(q *db.Q, organizationID string, limit, offset int) ([]Templat
 	return list, total, err
 }
 
-// saveTemplate writes a template that is new, or one that the caller has locked.
+// saveTemplate writes a template that is new or locked by the caller.
 func saveTemplate(q *db.Q, t Template) error {
 	_, err := q.Exec(`
 		INSERT INTO pipeline_templates (

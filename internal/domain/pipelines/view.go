@@ -55,7 +55,7 @@ type sourceProviderView struct {
 	Settings   map[string]any `json:"settings"`
 }
 
-// view returns a pipeline as those see it who have access.
+// view returns the response for viewers with access to the pipeline.
 func (s *Service) view(r *route.Request, p *Pipeline) pipelineView {
 	org := r.Org
 	v := pipelineView{
@@ -112,7 +112,8 @@ func (s *Service) view(r *route.Request, p *Pipeline) pipelineView {
 	return v
 }
 
-// webhookURL is where the source host sends a pipeline's events. Whoever knows it can send some.
+// webhookURL returns the URL to which the source host sends a pipeline's events. The URL is secret: no other
+// authentication is needed.
 func (s *Service) webhookURL(p *Pipeline) string {
 	return s.public.To("hooks", p.Provider, p.webhookKey)
 }

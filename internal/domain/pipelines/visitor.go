@@ -8,15 +8,15 @@ import (
 	"stackyard/internal/platform/route"
 )
 
-// A visitor is whoever sees a pipeline only because it is public: somebody who is not signed in, a member of another
-// organization, or a member whose teams give no access. Visitors get a reduced view, over REST and on pages alike.
-// What they see of pipelines is defined here, and of builds and jobs in package builds (visitor.go): pipelines, builds and
-// jobs are copied without everything else before they are shown.
+// A visitor is a viewer who sees a pipeline only because it is public: someone who is not signed in, a member
+// of another organization, or a member whose teams give no access. Visitors get a reduced view in the API and
+// on pages. This file defines the view of pipelines, and visitor.go in package builds the view of builds and
+// jobs: all are copied without the hidden fields before they are shown.
 
-// Visited reports whether whoever loaded the pipeline is a visitor.
+// Visited reports whether the viewer who loaded the pipeline is a visitor.
 func (p *Pipeline) Visited() bool { return p.visited }
 
-// forVisitor returns the pipeline with what visitors may know of it, and nothing else.
+// forVisitor returns a copy with only the fields that visitors can see.
 func (p *Pipeline) forVisitor() *Pipeline {
 	return &Pipeline{
 		ID:             p.ID,
@@ -30,7 +30,7 @@ func (p *Pipeline) forVisitor() *Pipeline {
 	}
 }
 
-// Hidden returns a NotFound error to visitors, for what is not part of their view.
+// Hidden returns a NotFound error to visitors. It protects everything that is not part of their view.
 func (p *Pipeline) Hidden() error {
 	if p.visited {
 		return core.Errorf(core.NotFound, noPipeline)
@@ -38,7 +38,7 @@ func (p *Pipeline) Hidden() error {
 	return nil
 }
 
-// visitorPipelineView is a pipeline as REST shows it to visitors.
+// visitorPipelineView is the response for visitors.
 type visitorPipelineView struct {
 	ID         string     `json:"id"`
 	GraphQLID  string     `json:"graphql_id"`
@@ -51,16 +51,16 @@ type visitorPipelineView struct {
 	Visibility Visibility `json:"visibility"`
 }
 
-// PipelineView is a pipeline as the request's caller may see it.
-type PipelineView struct{ shape any }
+// PipelineView is the response for the caller: a pipelineView or a visitorPipelineView.
+type PipelineView struct{ view any }
 
-// MarshalJSON writes the shape.
-func (v PipelineView) MarshalJSON() ([]byte, error) { return json.Marshal(v.shape) }
+// MarshalJSON writes the view.
+func (v PipelineView) MarshalJSON() ([]byte, error) { return json.Marshal(v.view) }
 
-// Alternatives lists the shapes.
+// Alternatives lists the possible views.
 func (PipelineView) Alternatives() []any { return []any{pipelineView{}, visitorPipelineView{}} }
 
-// View returns a pipeline as the request's caller may see it.
+// View returns the response for the caller.
 func (s *Service) View(r *route.Request, p *Pipeline) PipelineView {
 	v := s.view(r, p)
 	if !p.visited {

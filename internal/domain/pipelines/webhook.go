@@ -12,7 +12,7 @@ import (
 	"stackyard/internal/platform/sourcehost"
 )
 
-// webhookTimeout is how long a source host may take to create a webhook.
+// webhookTimeout limits the time in which a source host must create a webhook.
 const webhookTimeout = 20 * time.Second
 
 var errUnsupportedWebhook = core.Errorf(core.Unprocessable,
@@ -29,7 +29,8 @@ func (s *Service) postWebhook(r *route.Request, p *Pipeline) (pipelineView, erro
 	return s.view(r, p), nil
 }
 
-// createWebhook asks the source host for the webhook, outside of any transaction: a host may be slow.
+// createWebhook creates the webhook at the source host. It runs outside of transactions, because a host can be
+// slow.
 func (s *Service) createWebhook(ctx context.Context, p *Pipeline) error {
 	repo, err := sourcehost.ParseRepository(p.Repository)
 	if err != nil {
@@ -48,7 +49,7 @@ func (s *Service) createWebhook(ctx context.Context, p *Pipeline) error {
 	return err
 }
 
-// host returns the source host that an organization has connected.
+// host returns the source host that an organization is connected to.
 func (s *Service) host(ctx context.Context, organizationID, name string) (sourcehost.Host, error) {
 	var c connection
 	err := s.db.Read(ctx, func(q *db.Q) (err error) {

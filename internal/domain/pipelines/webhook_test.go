@@ -10,7 +10,7 @@ import (
 	"stackyard/internal/app/server/servertest"
 )
 
-// github is a source host that knows the repository acme/app, and its webhooks.
+// github is a fake source host with the repository acme/app and its webhooks.
 type github struct {
 	*httptest.Server
 	hooks []string
@@ -89,7 +89,7 @@ func TestWebhook_TellsWhyItCouldNotBeCreated(t *testing.T) {
 		connect(s, "github.com", host.URL+"/api/v3", "ghs_secret")
 		refused("https://github.com/acme/app", "Webhooks could not be created")
 
-		// A connection of one organization is nothing to another.
+		// Another organization cannot use the connection.
 		cy := s.As(t, servertest.Cy)
 		cy.Post(rivalPath, without(yaml("App", map[string]any{"repository": "https://github.com/acme/app"}), "cluster_id")).Want(http.StatusCreated)
 		if got := cy.Post(rivalPath+"/app/webhook", nil).Want(http.StatusUnprocessableEntity).String("message"); !strings.Contains(got, unsupported) {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestRefuseMirror(t *testing.T) {
+func TestMirrorProblem(t *testing.T) {
 	for mirror, want := range map[string]string{
 		"https://mirror.example.test/acme/app.git":                 "",
 		"http://mirror.example.test:8080/acme/app":                 "",
@@ -28,7 +28,7 @@ func TestRefuseMirror(t *testing.T) {
 		"ssh://git:secret@mirror.example.test/acme/app":            "must have no credentials",
 		"https://mirror.example.test/" + strings.Repeat("x", 4096): "must be a URL",
 	} {
-		got := refuseMirror(mirror)
+		got := mirrorProblem(mirror)
 		if want == "" && got != "" || !strings.HasPrefix(got, want) {
 			t.Errorf("%.80s: %q, want %q", mirror, got, want)
 		}

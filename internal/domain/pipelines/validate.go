@@ -12,7 +12,7 @@ import (
 	"stackyard/internal/platform/sourcehost"
 )
 
-// The bounds of what people write about a pipeline, in characters where they are of texts.
+// Limits on the fields of a pipeline; of texts, in characters.
 const (
 	maxName        = 255
 	maxDescription = 4096
@@ -24,8 +24,8 @@ const (
 	maxTimeout     = 1<<31 - 1
 )
 
-// check notes which rules the pipeline breaks, apart from those about its steps and those that depend
-// on the organization or on other pipelines.
+// check reports problems of the pipeline. It does not check the steps, nor what depends on the organization or
+// on other pipelines.
 func (p *Pipeline) check(problems *core.Problems) {
 	checkRequired(problems, "name", p.Name, maxName)
 	p.checkSlug(problems)
@@ -48,7 +48,7 @@ func (p *Pipeline) check(problems *core.Problems) {
 		problems.Add("visibility", "must be one of %s", strings.Join(p.Visibility.Values(), ", "))
 	}
 	if p.CloneMirrorURL != "" {
-		if why := refuseMirror(p.CloneMirrorURL); why != "" {
+		if why := mirrorProblem(p.CloneMirrorURL); why != "" {
 			problems.Add("clone_mirror_url", "%s", why)
 		}
 	}
@@ -58,7 +58,7 @@ func (p *Pipeline) checkSlug(problems *core.Problems) {
 	switch {
 	case p.Slug == "" && p.Name != "":
 		problems.Add("slug", "is required: letters, digits and hyphens, beginning with a letter or digit")
-	case p.Slug == "": // a problem of the name
+	case p.Slug == "": // reported for the name
 	case len(p.Slug) > core.MaxSlug:
 		problems.Add("slug", "must have at most %d characters", core.MaxSlug)
 	case !core.ValidSlug(p.Slug):
@@ -77,42 +77,43 @@ func (p *Pipeline) checkRepository(problems *core.Problems) {
 }
 
 func (p *Pipeline) checkTimeouts(problems *core.Problems) {
-	sound := func(field string, minutes *int) bool {
-		if minutes != nil && (*minutes < 1 || *minutes > maxTimeout) {
-			problems.Add(field, "must be a whole number of minutes from 1 to %d, or null for none", maxTimeout)
-			return false
-		}
-		return minutes != nil
-	}
-	unset, most := p.DefaultTimeout, p.MaximumTimeout
-	bothSound := sound("default_command_step_timeout", unset)
-	bothSound = sound("maximum_command_step_timeout", most) && bothSound
-	if bothSound && *unset > *most {
-		problems.Add("default_command_step_timeout", "must be at most maximum_command_step_timeout, which is %d", *most)
+	hasDefault := checkMinutes(problems, "default_command_step_timeout", p.DefaultTimeout)
+	hasMaximum := checkMinutes(problems, "maximum_command_step_timeout", p.MaximumTimeout)
+	if hasDefault && hasMaximum && *p.DefaultTimeout > *p.MaximumTimeout {
+		problems.Add("default_command_step_timeout", "must be at most maximum_command_step_timeout, which is %d", *p.MaximumTimeout)
 	}
 }
 
-func checkRequired(problems *core.Problems, field, text string, most int) {
+// checkMinutes reports whether a timeout is set and valid, and adds a problem if it is not valid.
+func checkMinutes(problems *core.Problems, field string, minutes *int) bool {
+	if minutes != nil && (*minutes < 1 || *minutes > maxTimeout) {
+		problems.Add(field, "must be a whole number of minutes from 1 to %d, or null for none", maxTimeout)
+		return false
+	}
+	return minutes != nil
+}
+
+func checkRequired(problems *core.Problems, field, text string, limit int) {
 	if text == "" {
 		problems.Add(field, "is required")
 		return
 	}
-	checkText(problems, field, text, most)
+	checkText(problems, field, text, limit)
 }
 
-func checkText(problems *core.Problems, field, text string, most int) {
-	if why := tooLong(text, most); why != "" {
+func checkText(problems *core.Problems, field, text string, limit int) {
+	if why := tooLong(text, limit); why != "" {
 		problems.Add(field, "%s", why)
 	}
 }
 
-// tooLong says that a text has too many characters, or nothing.
-func tooLong(text string, most int) string {
+// tooLong returns what is wrong with a text of more than limit characters, or "".
+func tooLong(text string, limit int) string {
 	n := utf8.RuneCountInString(text)
-	if n <= most {
+	if n <= limit {
 		return ""
 	}
-	return fmt.Sprintf("must have at most %d characters, not %d", most, n)
+	return fmt.Sprintf("must have at most %d characters, not %d", limit, n)
 }
 
 func checkBranch(problems *core.Problems, branch string) {
@@ -148,10 +149,9 @@ func checkEnv(problems *core.Problems, env map[string]string) {
 	}
 }
 
-// refuseMirror says what is wrong with the URL of a clone mirror, or nothing. Agents get the URL in
-// their environment, so it may not carry what is secret; a login name without a password, which SSH
-// needs, is not.
-func refuseMirror(mirror string) string {
+// mirrorProblem returns what is wrong with the URL of a clone mirror, or "". Agents get the URL in their
+// environment, so it must not contain secrets. A login name without a password, which SSH needs, is allowed.
+func mirrorProblem(mirror string) string {
 	const form = "must be a URL that Git can clone, such as https://mirror.example.com/acme/app.git"
 	if sourcehost.CheckURL(mirror) != nil {
 		return form
