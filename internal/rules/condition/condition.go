@@ -57,7 +57,7 @@ func parse(text string, notification bool) (*Condition, error) {
 // Null equals null and nothing else. It matches no regular expression, so !~ is true for it; it includes nothing
 // and is included nowhere; as a boolean it is false.
 func (c *Condition) Eval(context *Context) bool {
-	return c.root.truth(context)
+	return c.root.evalBool(context)
 }
 
 // An Error is a message about a position in the text of a condition. Lines and columns count from 1; columns

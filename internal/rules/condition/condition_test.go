@@ -37,7 +37,7 @@ func pullRequest() *Context {
 	}
 }
 
-// tag is the context of a build for a tag, with nothing that can be absent.
+// tag is the context of a build for a tag, without optional values.
 func tag() *Context {
 	return &Context{
 		Build:    Build{ID: "b2", Number: 43, Branch: "v1.0", Commit: "HEAD", Tag: pointer("v1.0"), Source: "api", State: "scheduled"},

@@ -1,17 +1,17 @@
 package condition
 
-// A Context holds what conditions can ask about. A nil pointer, and a nil list, is null.
+// A Context holds the values that conditions can read. A nil pointer or list is null.
 type Context struct {
 	Build        Build
 	Pipeline     Pipeline
 	Organization Organization
-	// Step is the step of a notification that is about one.
+	// Step is set for a notification about a step.
 	Step *Step
-	// Env returns a variable of the build and whether it is set; nil knows none.
+	// Env returns a variable of the build and whether it is set. If Env is nil, no variable is set.
 	Env func(name string) (string, bool)
 }
 
-// Build is what conditions can ask about a build.
+// Build holds the values of a build.
 type Build struct {
 	ID           string
 	Number       int64
@@ -23,50 +23,49 @@ type Build struct {
 	SourceEvent  *string
 	SourceAction *string
 	State        string
-	// Author wrote the commit, which nobody verified; Creator made the build.
+	// Author is the unverified author of the commit, Creator the user who created the build.
 	Author, Creator *Person
 	PullRequest     *PullRequest
 	MergeQueue      *MergeQueue
 }
 
-// A Person is what conditions can ask about somebody. Teams are slugs.
+// A Person holds the values of an author or creator. Teams are slugs.
 type Person struct {
 	ID, Name, Email string
 	Teams           []string
 }
 
-// A PullRequest is what conditions can ask about the pull request that a build is for.
+// A PullRequest holds the values of the build's pull request.
 type PullRequest struct {
 	ID         string
 	BaseBranch string
 	Draft      *bool
 	Labels     []string
-	// Label is the one that was added or removed, when that is what made the build.
+	// Label is the added or removed label that caused the build.
 	Label *string
-	// Repository is where the commits come from; Fork says that it is not the pipeline's.
+	// Repository is the source of the commits. Fork is set if it is not the pipeline's repository.
 	Repository string
 	Fork       *bool
 }
 
-// A MergeQueue is what conditions can ask about the merge queue that a build is for.
+// A MergeQueue holds the values of the build's merge queue.
 type MergeQueue struct {
 	BaseBranch, BaseCommit string
 }
 
-// Pipeline is what conditions can ask about a pipeline.
+// Pipeline holds the values of a pipeline.
 type Pipeline struct {
 	ID, Slug, DefaultBranch, Repository string
-	// StartedPassing and StartedFailing compare a finished build with the one before it, for
-	// notifications.
+	// StartedPassing and StartedFailing compare a finished build with the previous one, for notifications.
 	StartedPassing, StartedFailing *bool
 }
 
-// Organization is what conditions can ask about an organization.
+// Organization holds the values of an organization.
 type Organization struct {
 	ID, Slug string
 }
 
-// Step is what the conditions of notifications can ask about a step.
+// Step holds the values of a step, for notifications.
 type Step struct {
 	ID                   string
 	Key, Label           *string

@@ -7,19 +7,19 @@ import (
 	"stackyard/internal/rules/message"
 )
 
-// A token is a word of a condition.
+// A token is the smallest unit of a condition.
 type token struct {
 	kind tokenKind
-	// text is a name, the digits of a number, what quotes enclose without escapes, or what the
-	// slashes of a regular expression enclose.
+	// text is a name, the digits of a number, the unescaped content of quotes, or the content between the
+	// slashes of a regular expression.
 	text string
-	// start and end are its place in the condition, in bytes.
+	// start and end are the position in the condition, in bytes.
 	start, end int
 	// ignoreCase is the flag of a regular expression.
 	ignoreCase bool
 }
 
-// A tokenKind is an operator or a parenthesis as it is written, or one of the kinds below.
+// A tokenKind is an operator or bracket as written, or one of the kinds below.
 type tokenKind string
 
 const (
@@ -32,10 +32,10 @@ const (
 	tokenIncludes tokenKind = "includes"
 )
 
-// symbols are the tokens that are no words, longer ones before those that they begin with.
+// symbols are operators and brackets. Longer ones come before their prefixes.
 var symbols = []tokenKind{"==", "!=", "=~", "!~", "&&", "||", "!", "(", ")", "[", "]", ","}
 
-// mistakenSymbols are what people write who have another language in mind.
+// mistakenSymbols are symbols of other languages, with the error for each.
 var mistakenSymbols = map[byte]string{
 	'=': `"=" is no operator; compare with "=="`,
 	'&': `"&" is no operator; "and" is "&&"`,
@@ -43,7 +43,7 @@ var mistakenSymbols = map[byte]string{
 	'$': "a variable cannot stand here; write build.env(\"NAME\")",
 }
 
-// A lexer cuts a condition into tokens.
+// A lexer splits a condition into tokens.
 type lexer struct {
 	text string
 	at   int
@@ -53,7 +53,7 @@ func (l *lexer) fail(offset int, format string, args ...any) error {
 	return newError(l.text, offset, format, args...)
 }
 
-// next returns the next token, tokenEnd after the last.
+// next returns the next token, and tokenEnd after the last.
 func (l *lexer) next() (token, error) {
 	l.skipBlanks()
 	if l.at == len(l.text) {
@@ -66,9 +66,9 @@ func (l *lexer) next() (token, error) {
 	case c == '/':
 		return l.pattern()
 	case isDigit(c):
-		return l.word(tokenNumber, isDigit), nil
+		return l.takeWhile(tokenNumber, isDigit), nil
 	case isNameStart(c):
-		name := l.word(tokenName, func(c byte) bool { return isNameStart(c) || isDigit(c) || c == '.' })
+		name := l.takeWhile(tokenName, func(c byte) bool { return isNameStart(c) || isDigit(c) || c == '.' })
 		if name.text == string(tokenIncludes) {
 			name.kind = tokenIncludes
 		}
@@ -86,14 +86,14 @@ func (l *lexer) next() (token, error) {
 	return token{}, l.fail(l.at, "the character %q cannot stand here", r)
 }
 
-// take ends a token.
+// take sets the end of a token and moves behind it.
 func (l *lexer) take(t token, end int) token {
 	t.end = end
 	l.at = end
 	return t
 }
 
-// skipBlanks passes over blanks and comments, which go from // to the end of the line.
+// skipBlanks skips whitespace and comments, which start with // and end with the line.
 func (l *lexer) skipBlanks() {
 	for l.at < len(l.text) {
 		rest := l.text[l.at:]
@@ -112,8 +112,8 @@ func (l *lexer) skipBlanks() {
 	}
 }
 
-// word reads the bytes that belong to a word.
-func (l *lexer) word(kind tokenKind, belongs func(byte) bool) token {
+// takeWhile reads the longest token whose bytes satisfy belongs.
+func (l *lexer) takeWhile(kind tokenKind, belongs func(byte) bool) token {
 	end := l.at
 	for end < len(l.text) && belongs(l.text[end]) {
 		end++
@@ -121,9 +121,8 @@ func (l *lexer) word(kind tokenKind, belongs func(byte) bool) token {
 	return l.take(token{kind: kind, text: l.text[l.at:end], start: l.at}, end)
 }
 
-// quoted reads a text in quotes. In single quotes a backslash stands for itself unless it comes
-// before a quote or another backslash; in double quotes it makes n, r and t control characters and
-// any other character itself.
+// quoted reads a quoted text. In single quotes a backslash escapes only a quote or a backslash. In double
+// quotes \n, \r and \t are control characters, and a backslash before any other character is dropped.
 func (l *lexer) quoted(quote byte) (token, error) {
 	var text strings.Builder
 	for i := l.at + 1; i < len(l.text); i++ {
@@ -141,7 +140,7 @@ func (l *lexer) quoted(quote byte) (token, error) {
 	return token{}, l.fail(l.at, "the quotes that open here are never closed")
 }
 
-// unescape returns what a backslash and the byte after it stand for.
+// unescape returns the meaning of a backslash followed by c.
 func unescape(quote, c byte) string {
 	if quote == '\'' && c != '\'' && c != '\\' {
 		return `\` + string([]byte{c})
@@ -159,8 +158,8 @@ func unescape(quote, c byte) string {
 	return string([]byte{c})
 }
 
-// pattern reads a regular expression between slashes. A slash inside of it is written \/, which
-// means the same in regular expressions.
+// pattern reads a regular expression between slashes. \/ is a slash inside it, which regular expressions accept
+// as well.
 func (l *lexer) pattern() (token, error) {
 	for i := l.at + 1; i < len(l.text) && l.text[i] != '\n'; i++ {
 		switch l.text[i] {
@@ -174,9 +173,9 @@ func (l *lexer) pattern() (token, error) {
 	return token{}, l.fail(l.at, "the regular expression that begins here is never closed by a slash")
 }
 
-// flags reads the letters behind a regular expression.
+// flags reads the letters after a regular expression.
 func (l *lexer) flags(t token) (token, error) {
-	flags := l.word(tokenName, isNameStart)
+	flags := l.takeWhile(tokenName, isNameStart)
 	if flags.text != "" && flags.text != "i" {
 		return token{}, l.fail(flags.start, `%s is no flag of regular expressions, only i is; write others into the expression, such as /(?s)a.b/`, message.Quote(flags.text))
 	}

@@ -8,11 +8,11 @@ import (
 	"stackyard/internal/rules/message"
 )
 
-// A parser turns the tokens of a condition into an expression by operator precedence, and
-// checks the types of operands as soon as it has them.
+// A parser turns the tokens of a condition into an expression by operator precedence. It checks the types of
+// operands on the way.
 type parser struct {
 	lexer
-	token        token // the one to look at next
+	token        token // the next token
 	depth        int
 	notification bool
 	patternCost  int // of the regular expressions so far
@@ -22,8 +22,8 @@ func newParser(text string, notification bool) *parser {
 	return &parser{lexer: lexer{text: text}, notification: notification}
 }
 
-// powers says how strongly operators bind their operands. "!" binds strongest.
-var powers = map[tokenKind]int{
+// precedence is the binding strength of operators. "!" binds most strongly.
+var precedence = map[tokenKind]int{
 	"||": 1, "&&": 2,
 	"==": 3, "!=": 3, "=~": 3, "!~": 3, tokenIncludes: 3,
 	"!": 4,
@@ -47,7 +47,7 @@ func (p *parser) parse() (*expression, error) {
 		return nil, p.fail(p.token.start, "an operator such as == or && was expected, found %s", p.describe(p.token))
 	}
 	if !root.fits(typeBoolean) {
-		return nil, p.fail(root.start, "a condition must be true or false; %s is %s", p.excerpt(root), root.is)
+		return nil, p.fail(root.start, "a condition must be true or false; %s is %s", p.excerpt(root), root.typ)
 	}
 	return root, nil
 }
@@ -57,7 +57,7 @@ func (p *parser) advance() (err error) {
 	return err
 }
 
-// expect passes over a token that must be there.
+// expect consumes a token of the given kind, or returns an error.
 func (p *parser) expect(kind tokenKind, format string, args ...any) error {
 	if p.token.kind != kind {
 		return p.fail(p.token.start, format, args...)
@@ -65,30 +65,30 @@ func (p *parser) expect(kind tokenKind, format string, args ...any) error {
 	return p.advance()
 }
 
-// expression reads an operand and all that operators bind to it which bind stronger than the power.
+// expression parses an operand and the following operators with a precedence above power.
 func (p *parser) expression(power int) (*expression, error) {
 	left, err := p.operand()
-	for err == nil && powers[p.token.kind] > power && p.token.kind != "!" {
+	for err == nil && precedence[p.token.kind] > power && p.token.kind != "!" {
 		left, err = p.binary(left)
 	}
 	return left, err
 }
 
-// binary reads an operator and what stands on its right.
+// binary parses an operator and its right operand.
 func (p *parser) binary(left *expression) (*expression, error) {
 	operator := p.token.kind
 	if err := p.advance(); err != nil {
 		return nil, err
 	}
-	right, err := p.expression(powers[operator])
+	right, err := p.expression(precedence[operator])
 	if err != nil {
 		return nil, err
 	}
-	e := &expression{operator: operator, is: typeBoolean, left: left, right: right, start: left.start, end: right.end}
+	e := &expression{operator: operator, typ: typeBoolean, left: left, right: right, start: left.start, end: right.end}
 	return e, p.checkTypes(e)
 }
 
-// operand reads a literal, a variable, a call, a list, or something in parentheses or negated.
+// operand parses a literal, variable, call or list, or a negated or parenthesized expression.
 func (p *parser) operand() (*expression, error) {
 	t := p.token
 	switch t.kind {
@@ -105,13 +105,13 @@ func (p *parser) operand() (*expression, error) {
 	}
 	switch t.kind {
 	case tokenText:
-		return literal(t, operand{is: typeText, text: t.text}), nil
+		return literal(t, operand{typ: typeText, text: t.text}), nil
 	case tokenNumber:
 		n, err := strconv.ParseInt(t.text, 10, 64)
 		if err != nil {
 			return nil, p.fail(t.start, "the number is too large")
 		}
-		return literal(t, operand{is: typeInteger, number: n}), nil
+		return literal(t, operand{typ: typeInteger, number: n}), nil
 	case tokenPattern:
 		return p.regularExpression(t)
 	case "!":
@@ -126,7 +126,7 @@ func (p *parser) operand() (*expression, error) {
 	return nil, p.fail(t.start, "a value was expected, found %s", p.describe(t))
 }
 
-// name reads true, false, null, a variable, or a call of build.env.
+// name parses true, false, null, a variable, or a call of build.env.
 func (p *parser) name() (*expression, error) {
 	t := p.token
 	if err := p.advance(); err != nil {
@@ -134,9 +134,9 @@ func (p *parser) name() (*expression, error) {
 	}
 	switch t.text {
 	case "true", "false":
-		return literal(t, operand{is: typeBoolean, truth: t.text == "true"}), nil
+		return literal(t, operand{typ: typeBoolean, boolean: t.text == "true"}), nil
 	case "null":
-		return literal(t, operand{is: typeNull}), nil
+		return literal(t, operand{typ: typeNull}), nil
 	case environmentFunction:
 		return p.environment(t)
 	}
@@ -146,7 +146,7 @@ func (p *parser) name() (*expression, error) {
 	return p.variable(t)
 }
 
-// variable reads the name of something in the context.
+// variable parses the name of a context value.
 func (p *parser) variable(t token) (*expression, error) {
 	v, known := variables[t.text]
 	if !known {
@@ -156,13 +156,13 @@ func (p *parser) variable(t token) (*expression, error) {
 		}
 	}
 	if !known {
-		return nil, p.fail(t.start, "there is no variable %s%s", message.Quote(t.text), meant(t.text))
+		return nil, p.fail(t.start, "there is no variable %s%s", message.Quote(t.text), suggestFix(t.text))
 	}
-	return &expression{read: v.read, is: v.is, start: t.start, end: t.end}, nil
+	return &expression{read: v.read, typ: v.typ, start: t.start, end: t.end}, nil
 }
 
-// meant suggests what an unknown name may stand for. A bare word is most likely text without quotes.
-func meant(name string) string {
+// suggestFix returns a suggestion for an unknown name. A name without a dot is probably text without quotes.
+func suggestFix(name string) string {
 	if near := message.Suggestion(name, variableNames); near != "" {
 		return near
 	}
@@ -172,10 +172,10 @@ func meant(name string) string {
 	return ""
 }
 
-// environmentFunction is the one function there is.
+// environmentFunction is the only function.
 const environmentFunction = "build.env"
 
-// environment reads the argument of build.env.
+// environment parses the argument of build.env.
 func (p *parser) environment(t token) (*expression, error) {
 	const usage = `build.env needs the name of a variable in quotes: build.env("NAME")`
 	if err := p.expect("(", usage); err != nil {
@@ -200,20 +200,20 @@ func (p *parser) environment(t token) (*expression, error) {
 		if !set {
 			return operand{}
 		}
-		return operand{is: typeText, text: value}
+		return operand{typ: typeText, text: value}
 	}
-	return &expression{read: read, is: typeText, start: t.start, end: end}, nil
+	return &expression{read: read, typ: typeText, start: t.start, end: end}, nil
 }
 
 func (p *parser) negation(t token) (*expression, error) {
-	right, err := p.expression(powers["!"])
+	right, err := p.expression(precedence["!"])
 	if err != nil {
 		return nil, err
 	}
 	if !right.fits(typeBoolean) {
-		return nil, p.fail(right.start, `"!" needs true or false behind it; %s is %s; put parentheses around a comparison to turn it around`, p.excerpt(right), right.is)
+		return nil, p.fail(right.start, `"!" needs true or false behind it; %s is %s; put parentheses around a comparison to turn it around`, p.excerpt(right), right.typ)
 	}
-	return &expression{operator: "!", is: typeBoolean, right: right, start: t.start, end: right.end}, nil
+	return &expression{operator: "!", typ: typeBoolean, right: right, start: t.start, end: right.end}, nil
 }
 
 func (p *parser) parenthesized(t token) (*expression, error) {
@@ -232,7 +232,7 @@ func (p *parser) parenthesized(t token) (*expression, error) {
 	return inner, nil
 }
 
-// list reads texts between brackets.
+// list parses quoted texts between brackets.
 func (p *parser) list(t token) (*expression, error) {
 	texts := []string{}
 	for p.token.kind != "]" {
@@ -247,7 +247,7 @@ func (p *parser) list(t token) (*expression, error) {
 		}
 	}
 	t.end = p.token.end
-	return literal(t, operand{is: typeList, list: texts}), p.advance()
+	return literal(t, operand{typ: typeList, list: texts}), p.advance()
 }
 
 // regularExpression compiles a regular expression.
@@ -268,10 +268,10 @@ func (p *parser) regularExpression(t token) (*expression, error) {
 		why := strings.TrimPrefix(err.Error(), "error parsing regexp: ")
 		return nil, p.fail(t.start, "this is not a regular expression: %s", why)
 	}
-	return &expression{pattern: pattern, is: typePattern, start: t.start, end: t.end}, nil
+	return &expression{pattern: pattern, typ: typePattern, start: t.start, end: t.end}, nil
 }
 
-// describe says what a token is, for a message that expected something else.
+// describe returns a token for an error message.
 func (p *parser) describe(t token) string {
 	if t.kind == tokenEnd {
 		return "the end"
@@ -279,7 +279,7 @@ func (p *parser) describe(t token) string {
 	return message.Quote(p.text[t.start:t.end])
 }
 
-// excerpt returns the text of an expression for a message.
+// excerpt returns the text of an expression for an error message.
 func (p *parser) excerpt(e *expression) string {
 	const longest = 40
 	if text := p.text[e.start:e.end]; len(text) <= longest && !strings.Contains(text, "\n") {

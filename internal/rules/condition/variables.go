@@ -5,39 +5,39 @@ import (
 	"slices"
 )
 
-// A field reads a value out of a part of the context.
+// A field reads a value from a part of the context.
 type field[T any] struct {
-	is   valueType
+	typ  valueType
 	read func(*T) operand
 }
 
-// variables are what every condition can name.
+// variables are available in every condition.
 var variables = func() map[string]field[Context] {
 	all := map[string]field[Context]{}
-	name(all, "build.", func(c *Context) *Build { return &c.Build }, buildFields)
-	name(all, "build.author.", func(c *Context) *Person { return c.Build.Author }, personFields)
-	name(all, "build.creator.", func(c *Context) *Person { return c.Build.Creator }, personFields)
-	name(all, "build.pull_request.", func(c *Context) *PullRequest { return c.Build.PullRequest }, pullRequestFields)
-	name(all, "build.merge_queue.", func(c *Context) *MergeQueue { return c.Build.MergeQueue }, mergeQueueFields)
-	name(all, "pipeline.", func(c *Context) *Pipeline { return &c.Pipeline }, pipelineFields)
-	name(all, "organization.", func(c *Context) *Organization { return &c.Organization }, organizationFields)
+	addFields(all, "build.", func(c *Context) *Build { return &c.Build }, buildFields)
+	addFields(all, "build.author.", func(c *Context) *Person { return c.Build.Author }, personFields)
+	addFields(all, "build.creator.", func(c *Context) *Person { return c.Build.Creator }, personFields)
+	addFields(all, "build.pull_request.", func(c *Context) *PullRequest { return c.Build.PullRequest }, pullRequestFields)
+	addFields(all, "build.merge_queue.", func(c *Context) *MergeQueue { return c.Build.MergeQueue }, mergeQueueFields)
+	addFields(all, "pipeline.", func(c *Context) *Pipeline { return &c.Pipeline }, pipelineFields)
+	addFields(all, "organization.", func(c *Context) *Organization { return &c.Organization }, organizationFields)
 	return all
 }()
 
-// notificationVariables are what only the conditions of notifications can name.
+// notificationVariables are available only in conditions of notifications.
 var notificationVariables = func() map[string]field[Context] {
 	all := map[string]field[Context]{}
-	name(all, "pipeline.", func(c *Context) *Pipeline { return &c.Pipeline }, outcomeFields)
-	name(all, "step.", func(c *Context) *Step { return c.Step }, stepFields)
+	addFields(all, "pipeline.", func(c *Context) *Pipeline { return &c.Pipeline }, outcomeFields)
+	addFields(all, "step.", func(c *Context) *Step { return c.Step }, stepFields)
 	return all
 }()
 
-// variableNames are those of both, for suggestions.
+// variableNames contains the names of both, for suggestions.
 var variableNames = slices.Concat(slices.Sorted(maps.Keys(variables)), slices.Sorted(maps.Keys(notificationVariables)))
 
 var buildFields = map[string]field[Build]{
 	"id":            textField(func(b *Build) string { return b.ID }),
-	"number":        {typeInteger, func(b *Build) operand { return operand{is: typeInteger, number: b.Number} }},
+	"number":        {typeInteger, func(b *Build) operand { return operand{typ: typeInteger, number: b.Number} }},
 	"branch":        textField(func(b *Build) string { return b.Branch }),
 	"commit":        textField(func(b *Build) string { return b.Commit }),
 	"tag":           nullableText(func(b *Build) *string { return b.Tag }),
@@ -58,11 +58,11 @@ var personFields = map[string]field[Person]{
 var pullRequestFields = map[string]field[PullRequest]{
 	"id":              textField(func(p *PullRequest) string { return p.ID }),
 	"base_branch":     textField(func(p *PullRequest) string { return p.BaseBranch }),
-	"draft":           nullableTruth(func(p *PullRequest) *bool { return p.Draft }),
+	"draft":           nullableBool(func(p *PullRequest) *bool { return p.Draft }),
 	"labels":          nullableList(func(p *PullRequest) []string { return p.Labels }),
 	"label":           nullableText(func(p *PullRequest) *string { return p.Label }),
 	"repository":      textField(func(p *PullRequest) string { return p.Repository }),
-	"repository.fork": nullableTruth(func(p *PullRequest) *bool { return p.Fork }),
+	"repository.fork": nullableBool(func(p *PullRequest) *bool { return p.Fork }),
 }
 
 var mergeQueueFields = map[string]field[MergeQueue]{
@@ -83,8 +83,8 @@ var organizationFields = map[string]field[Organization]{
 }
 
 var outcomeFields = map[string]field[Pipeline]{
-	"started_passing": nullableTruth(func(p *Pipeline) *bool { return p.StartedPassing }),
-	"started_failing": nullableTruth(func(p *Pipeline) *bool { return p.StartedFailing }),
+	"started_passing": nullableBool(func(p *Pipeline) *bool { return p.StartedPassing }),
+	"started_failing": nullableBool(func(p *Pipeline) *bool { return p.StartedFailing }),
 }
 
 var stepFields = map[string]field[Step]{
@@ -96,11 +96,11 @@ var stepFields = map[string]field[Step]{
 	"outcome": textField(func(s *Step) string { return s.Outcome }),
 }
 
-// name adds the fields of a part of the context to the variables, under a prefix. They are all null
-// when the part is nil.
-func name[T any](variables map[string]field[Context], prefix string, part func(*Context) *T, fields map[string]field[T]) {
+// addFields adds the fields of a part of the context to variables, with a prefix. They are null if the part is
+// nil.
+func addFields[T any](variables map[string]field[Context], prefix string, part func(*Context) *T, fields map[string]field[T]) {
 	for suffix, f := range fields {
-		variables[prefix+suffix] = field[Context]{f.is, func(c *Context) operand {
+		variables[prefix+suffix] = field[Context]{f.typ, func(c *Context) operand {
 			if p := part(c); p != nil {
 				return f.read(p)
 			}
@@ -110,22 +110,22 @@ func name[T any](variables map[string]field[Context], prefix string, part func(*
 }
 
 func textField[T any](get func(*T) string) field[T] {
-	return field[T]{typeText, func(part *T) operand { return operand{is: typeText, text: get(part)} }}
+	return field[T]{typeText, func(part *T) operand { return operand{typ: typeText, text: get(part)} }}
 }
 
 func nullableText[T any](get func(*T) *string) field[T] {
 	return field[T]{typeText, func(part *T) operand {
 		if s := get(part); s != nil {
-			return operand{is: typeText, text: *s}
+			return operand{typ: typeText, text: *s}
 		}
 		return operand{}
 	}}
 }
 
-func nullableTruth[T any](get func(*T) *bool) field[T] {
+func nullableBool[T any](get func(*T) *bool) field[T] {
 	return field[T]{typeBoolean, func(part *T) operand {
 		if b := get(part); b != nil {
-			return operand{is: typeBoolean, truth: *b}
+			return operand{typ: typeBoolean, boolean: *b}
 		}
 		return operand{}
 	}}
@@ -134,7 +134,7 @@ func nullableTruth[T any](get func(*T) *bool) field[T] {
 func nullableList[T any](get func(*T) []string) field[T] {
 	return field[T]{typeList, func(part *T) operand {
 		if l := get(part); l != nil {
-			return operand{is: typeList, list: l}
+			return operand{typ: typeList, list: l}
 		}
 		return operand{}
 	}}

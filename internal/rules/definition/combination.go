@@ -2,26 +2,26 @@ package definition
 
 import "strings"
 
-// A Combination is one job's worth of a matrix.
+// A Combination holds the matrix values of one job.
 type Combination struct {
-	// Values has a value for each dimension, in their order.
+	// Values has one value per dimension, in order.
 	Values []string
 	Skip   Skip
-	// SoftFail is nil when that of the step applies.
+	// SoftFail is nil if the step's applies.
 	SoftFail *SoftFail
 }
 
-// Combinations returns what the dimensions make, the last one changing fastest, with the adjustments
-// made, and then the combinations that adjustments add, in their order. Of several adjustments of one
+// Combinations returns the product of the dimensions, with the last one changing fastest and with adjustments
+// applied, followed by the combinations that adjustments add, in order. If several adjustments change one
 // combination, later ones win.
 func (m *Matrix) Combinations() []Combination {
-	makes := m.makes()
+	includes := m.includes()
 	adjusted := make(map[string]Combination, len(m.Adjustments))
 	var added []string
 	for _, a := range m.Adjustments {
 		key := combinationKey(a.With)
 		c, again := adjusted[key]
-		if !again && !makes(a.With) {
+		if !again && !includes(a.With) {
 			added = append(added, key)
 		}
 		c.Values = a.With
@@ -46,7 +46,7 @@ func (m *Matrix) Combinations() []Combination {
 	return combinations
 }
 
-// products yields every list of one value of each dimension.
+// products yields every combination of one value per dimension.
 func (m *Matrix) products() func(yield func([]string) bool) {
 	return func(yield func([]string) bool) {
 		at := make([]int, len(m.Dimensions))
@@ -72,8 +72,8 @@ func (m *Matrix) products() func(yield func([]string) bool) {
 	}
 }
 
-// jobs returns how many jobs the matrix makes, or a number above maxJobs when they are too many: it
-// never multiplies beyond that.
+// jobs returns the number of jobs of the matrix, or a number above maxJobs if there are too many. It stops
+// multiplying then.
 func (m *Matrix) jobs() int {
 	jobs := 1
 	for _, d := range m.Dimensions {
@@ -82,18 +82,18 @@ func (m *Matrix) jobs() int {
 			return jobs
 		}
 	}
-	makes := m.makes()
+	includes := m.includes()
 	added := map[string]bool{}
 	for _, a := range m.Adjustments {
-		if !makes(a.With) {
+		if !includes(a.With) {
 			added[combinationKey(a.With)] = true
 		}
 	}
 	return jobs + len(added)
 }
 
-// makes returns a function that reports whether the dimensions by themselves make a combination.
-func (m *Matrix) makes() func(with []string) bool {
+// includes returns a function that reports whether the product of the dimensions includes a combination.
+func (m *Matrix) includes() func(with []string) bool {
 	values := make([]map[string]bool, len(m.Dimensions))
 	for i, d := range m.Dimensions {
 		values[i] = make(map[string]bool, len(d.Values))
@@ -111,5 +111,5 @@ func (m *Matrix) makes() func(with []string) bool {
 	}
 }
 
-// combinationKey returns a text that only equal combinations share: no value contains U+0000.
+// combinationKey returns a unique key for a combination: no value contains U+0000.
 func combinationKey(values []string) string { return strings.Join(values, "\x00") }

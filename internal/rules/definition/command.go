@@ -77,7 +77,7 @@ func (m *mapping) command() *Command {
 	return c
 }
 
-// concurrency reads the three attributes of a concurrency group, of which the first two go together.
+// concurrency reads the three attributes of a concurrency group. The first two require each other.
 func (m *mapping) concurrency() *Concurrency {
 	limit, group, method := m.get("concurrency"), m.get("concurrency_group"), m.get("concurrency_method")
 	c := &Concurrency{Group: group.text(), Method: Ordered}
@@ -108,8 +108,8 @@ func (m *mapping) concurrency() *Concurrency {
 	return nil
 }
 
-// plugins reads a list of sources and of mappings from one source to its configuration, or a mapping
-// of sources to configurations.
+// plugins reads a list of plugins or a mapping of sources to configurations. An item of the list is a source,
+// or a mapping with one source as its key.
 func (v value) plugins() []Plugin {
 	if v.is(yaml.MappingNode) {
 		return v.pluginMap()
@@ -121,7 +121,7 @@ func (v value) plugins() []Plugin {
 			plugins = append(plugins, Plugin{Source: item.node.Value})
 		case item.is(yaml.MappingNode):
 			one := item.pluginMap()
-			if len(one) != 1 && !v.r.spent {
+			if len(one) != 1 && !v.r.aborted {
 				v.r.problem(item.node, "a plugin must be a mapping with its source as the one key, found %d keys", len(one))
 			}
 			plugins = append(plugins, one...)

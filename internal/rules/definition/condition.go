@@ -37,7 +37,7 @@ func (r *reader) checkCondition(v value, key conditionKey) *condition.Error {
 	}
 	cost, wrong := condition.Check(key.text, key.notification)
 	if r.patterns += cost; r.patterns > maxPatterns {
-		r.giveUp(v.node, "the regular expressions of all conditions together are too large")
+		r.abort(v.node, "the regular expressions of all conditions together are too large")
 	}
 	r.conditions[key] = wrong
 	return wrong

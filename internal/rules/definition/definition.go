@@ -8,7 +8,7 @@
 //   - A definition is untrusted input: size, depth, aliases, variables and jobs are bounded while parsing
 //     (limits.go).
 //
-// Definitions contain three small languages. Variables such as $BRANCH are interpolated before anything else is
+// Definitions contain three small languages. Variables like $BRANCH are interpolated before anything else is
 // parsed (interpolate.go). Conditions are checked when a definition is parsed and evaluated when a build is
 // created ([condition.Parse]). Matrix placeholders are filled in when [Step.Expand] turns a step into jobs.
 //
@@ -30,7 +30,7 @@ type Pipeline struct {
 	// steps; secrets are added to those of each step.
 	Attributes map[string]any
 	Steps      []Step
-	// Warnings are about input that was accepted but has no effect, such as unknown keys.
+	// Warnings are about input that was accepted but has no effect, for example unknown keys.
 	Warnings []Problem
 }
 

@@ -10,9 +10,9 @@ import (
 	"stackyard/internal/rules/message"
 )
 
-// dependencies reads depends_on: a key, or a list of keys and of mappings with step and
-// allow_failure. Null and an empty list mean no dependencies, which is not the same as none given. It
-// also returns where each dependency stands.
+// dependencies reads depends_on: a key, or a list of keys and of mappings with step and allow_failure. Null and
+// an empty list mean that the step depends on nothing; a missing depends_on means that barriers apply. It also
+// returns the node of each dependency.
 func (v value) dependencies() ([]Dependency, []*yaml.Node) {
 	const expected = "a step's key, or a list of keys and of mappings with step and allow_failure"
 	if !v.present() {
@@ -39,7 +39,7 @@ func (v value) dependencies() ([]Dependency, []*yaml.Node) {
 	return dependencies, places
 }
 
-// dependency reads the key of a step that must be named.
+// dependency reads the key of a step, which must not be empty.
 func (v value) dependency() string {
 	if !v.is(yaml.ScalarNode) || v.node.Value == "" {
 		if v.present() {
@@ -50,13 +50,13 @@ func (v value) dependency() string {
 	return v.node.Value
 }
 
-// A graph holds which steps of a definition wait for which. A group is two of its nodes: members wait
-// for the first, its gate, which waits for what the group depends on; the second, its end, waits for
-// the members, and is what those wait for who depend on the group.
+// A graph holds the dependencies between the steps of a definition. A group has two nodes: its members depend
+// on the first, the gate, which depends on the group's dependencies. The second, the end, depends on the
+// members; steps that depend on the group depend on it.
 type graph struct {
 	nodes []graphNode
 	byKey map[string]int
-	// gate is that of the group whose members are being added, when inside one.
+	// gate is the gate of the group whose members are being added, if inside is set.
 	gate   int
 	inside bool
 }
@@ -66,14 +66,14 @@ type graphNode struct {
 	edges []edge
 }
 
-// An edge leads to what a node waits for: a step by its key, or a node where the key is empty.
+// An edge leads to a dependency: a step by its key, or a node if the key is empty.
 type edge struct {
 	key   string
 	node  int
-	place *yaml.Node // of the dependency, nil for what a group implies
+	place *yaml.Node // the dependency in the source; nil for those that a group implies
 }
 
-// add adds a step that depends on others, whose keys stand at some places.
+// add adds a step with its dependencies. places are their nodes in the source.
 func (g *graph) add(s *Step, places []*yaml.Node) {
 	node := graphNode{name: message.Quote(s.Key)}
 	if s.Key == "" {
@@ -100,23 +100,23 @@ func (g *graph) add(s *Step, places []*yaml.Node) {
 	}
 }
 
-// enter says that the steps to come are members of the group that was added last.
+// enter makes the following steps members of the group that was added last.
 func (g *graph) enter() { g.gate, g.inside = len(g.nodes)-2, true }
 
 func (g *graph) leave() { g.inside = false }
 
-// checkCircles reports steps that wait for themselves. A key that no step has may be that of a step
-// which the build has already, or gets later.
-func (r *reader) checkCircles() {
+// checkCycles records a problem for each dependency cycle. It ignores unknown keys: the build may have such a
+// step already, or get it later.
+func (r *reader) checkCycles() {
 	w := graphWalk{graph: &r.graph, states: make([]visitState, len(r.graph.nodes))}
-	w.report = func(place *yaml.Node, names []string) { r.problem(place, "%s", circle(names)) }
+	w.report = func(place *yaml.Node, names []string) { r.problem(place, "%s", cycleMessage(names)) }
 	for i := range r.graph.nodes {
 		w.visit(i)
 	}
 }
 
-// circle says who waits for whom.
-func circle(names []string) string {
+// cycleMessage describes a cycle.
+func cycleMessage(names []string) string {
 	const longest = 6
 	if len(names) == 1 {
 		return "the step " + strings.TrimPrefix(names[0], "the step ") + " depends on itself"
@@ -127,16 +127,16 @@ func circle(names []string) string {
 	return "the dependencies go in a circle: " + names[0] + " needs " + strings.Join(names[1:], ", which needs ") + ", which needs " + names[0]
 }
 
-// A graphWalk visits each node and edge of a graph once, deeply first.
+// A graphWalk visits each node and edge of a graph once, depth first.
 type graphWalk struct {
 	*graph
-	states []visitState
-	trail  []visit
-	report func(place *yaml.Node, names []string)
-	told   int
+	states   []visitState
+	path     []visit
+	report   func(place *yaml.Node, names []string)
+	reported int
 }
 
-// visitState says whether a walk has not seen a node, is at or below it, or is done with it.
+// visitState is the progress of a walk at a node. A node is open while the walk is at or below it.
 type visitState int
 
 const (
@@ -145,7 +145,7 @@ const (
 	done
 )
 
-// A visit is a node that the walk is below, and the edge that it took from there.
+// A visit is a node on the path of the walk, with the edge that it followed.
 type visit struct {
 	node int
 	edge edge
@@ -164,22 +164,22 @@ func (w *graphWalk) visit(node int) {
 				continue
 			}
 		}
-		w.trail = append(w.trail, visit{node, e})
-		if w.states[to] == open && w.told < maxProblems {
-			w.tell(to)
+		w.path = append(w.path, visit{node, e})
+		if w.states[to] == open && w.reported < maxProblems {
+			w.reportCycle(to)
 		}
 		w.visit(to)
-		w.trail = w.trail[:len(w.trail)-1]
+		w.path = w.path[:len(w.path)-1]
 	}
 	w.states[node] = done
 }
 
-// tell reports the end of the trail, from the first visit of a node on, at the last dependency in it.
-func (w *graphWalk) tell(first int) {
-	begin := slices.IndexFunc(w.trail, func(v visit) bool { return v.node == first })
+// reportCycle reports the part of the path that starts at a node, at its last dependency.
+func (w *graphWalk) reportCycle(first int) {
+	begin := slices.IndexFunc(w.path, func(v visit) bool { return v.node == first })
 	var names []string
 	var place *yaml.Node
-	for _, v := range w.trail[begin:] {
+	for _, v := range w.path[begin:] {
 		names = append(names, w.nodes[v.node].name)
 		if v.edge.place != nil {
 			place = v.edge.place
@@ -190,5 +190,5 @@ func (w *graphWalk) tell(first int) {
 		names = names[:last] // both nodes of a group
 	}
 	w.report(place, names)
-	w.told++
+	w.reported++
 }

@@ -8,8 +8,7 @@ import (
 	"stackyard/internal/rules/message"
 )
 
-// env reads environment variables: a mapping of names to scalars, which become the text they were
-// written as; null becomes the empty text.
+// env reads a mapping of variable names to scalars. Values keep the text as written; null becomes empty.
 func (v value) env() Env {
 	m := v.mapping("a mapping of variables to texts")
 	if m == nil {
@@ -25,7 +24,7 @@ func (v value) env() Env {
 	return env
 }
 
-// badVariable says what is wrong with the name of an environment variable, "" when it can be set.
+// badVariable returns what is wrong with the name of an environment variable, or "".
 func badVariable(name string) string {
 	switch {
 	case name == "":
@@ -36,8 +35,8 @@ func badVariable(name string) string {
 	return ""
 }
 
-// agents reads agent query rules, a mapping or a list of key=value, as key=value. A rule without a
-// value matches any.
+// agents reads agent query rules, a mapping or a list of key=value, and returns them as key=value. A rule
+// without a value matches any value.
 func (v value) agents() []string {
 	if v.is(yaml.MappingNode) {
 		return v.agentMap()
@@ -73,7 +72,7 @@ func (v value) agentMap() []string {
 	return rules
 }
 
-// agentRule returns a rule in its full form, and whether it has a key.
+// agentRule returns a rule as key=value, and whether it has a key.
 func agentRule(text string) (string, bool) {
 	key, _, hasValue := strings.Cut(text, "=")
 	if !hasValue {

@@ -1,32 +1,29 @@
 package definition
 
-// A JobTemplate is a job that a step makes. What is the same for all jobs of the step is shared among
-// them and must not be changed.
+// A JobTemplate describes a job of a step. Jobs of one step share data, which must not be modified.
 type JobTemplate struct {
-	// Label, Script, Env, Agents and Plugins are those of the step, with the placeholders of the
-	// matrix filled in.
+	// Label, Script, Env, Agents and Plugins come from the step, with matrix placeholders replaced.
 	Label   string
 	Script  string
 	Env     Env
 	Agents  []string
 	Plugins []Plugin
-	// Matrix is the value of a matrix without named dimensions, a string, or the values by dimension,
-	// a map[string]string; nil without a matrix.
+	// Matrix is nil without a matrix, a string for a matrix without named dimensions, and otherwise a
+	// map[string]string of values by dimension.
 	Matrix any
-	// ParallelIndex counts the jobs of a parallel step from zero; both are nil for other steps.
+	// ParallelIndex is the index of the job in a parallel step. Both are nil for other steps.
 	ParallelIndex, ParallelTotal *int
 	SoftFail                     SoftFail
 	Skip                         Skip
-	// BrokenReason, when set, is why the job never runs, whatever else holds.
+	// BrokenReason, if set, is why the job never runs.
 	BrokenReason string
 }
 
-// ParallelismZero is why the one job of a step with a parallelism of zero never runs.
+// ParallelismZero is the broken reason of the only job of a step with parallelism 0.
 const ParallelismZero = "parallelism_zero"
 
-// Expand returns the jobs that the step makes: those of a matrix or a parallelism, else one. A group
-// makes none itself. The time it takes grows with the jobs and with the texts that differ between
-// them.
+// Expand returns the jobs of the step: one per matrix combination, one per parallel index, or one. A group has
+// none. The cost is proportional to the number of jobs and the size of the texts that differ between them.
 func (s *Step) Expand() []JobTemplate {
 	one := JobTemplate{Label: s.Label, Skip: s.Skip}
 	switch {
@@ -46,7 +43,7 @@ func (s *Step) Expand() []JobTemplate {
 	return one.parallel(c.Parallelism)
 }
 
-// parallel returns as many copies of the template as a parallelism says.
+// parallel returns one copy of the template per parallel index.
 func (t JobTemplate) parallel(parallelism *int) []JobTemplate {
 	switch {
 	case parallelism == nil:
@@ -66,7 +63,7 @@ func (t JobTemplate) parallel(parallelism *int) []JobTemplate {
 	return jobs
 }
 
-// combined returns a copy of the template for each combination of a matrix.
+// combined returns one copy of the template per combination of a matrix.
 func (t JobTemplate) combined(m *Matrix) []JobTemplate {
 	label, script := m.template(t.Label), m.template(t.Script)
 	env := m.textTemplates(t.Env.values())
@@ -99,7 +96,7 @@ func (t JobTemplate) combined(m *Matrix) []JobTemplate {
 	return jobs
 }
 
-// named returns the values of a combination as [JobTemplate] has them.
+// named returns the values of a combination as JobTemplate.Matrix.
 func (m *Matrix) named(values []string) any {
 	if m.Dimensions[0].Name == "" {
 		return values[0]
@@ -119,7 +116,7 @@ func (e Env) values() []string {
 	return values
 }
 
-// with returns the variables with other values.
+// with returns the variables with new values.
 func (e Env) with(values []string) Env {
 	env := make(Env, len(e))
 	for i, v := range e {
@@ -128,7 +125,7 @@ func (e Env) with(values []string) Env {
 	return env
 }
 
-// textTemplates finds the placeholders of texts; it returns nil when there are none.
+// textTemplates parses the placeholders of texts. It returns nil if there are none.
 func (m *Matrix) textTemplates(texts []string) []template {
 	templates := make([]template, len(texts))
 	varies := false
@@ -156,7 +153,7 @@ type pluginTemplate struct {
 	config any
 }
 
-// pluginTemplates finds the placeholders of plugins; it returns nil when there are none.
+// pluginTemplates parses the placeholders of plugins. It returns nil if there are none.
 func (m *Matrix) pluginTemplates(plugins []Plugin) []pluginTemplate {
 	templates := make([]pluginTemplate, len(plugins))
 	varies := false

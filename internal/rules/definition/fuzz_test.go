@@ -9,8 +9,8 @@ import (
 	"stackyard/internal/platform/core"
 )
 
-// FuzzParse holds that any source gives either a pipeline that renders, or problems with a place; the
-// same ones each time. With variables filled in it also makes the jobs that were counted.
+// FuzzParse checks that any source gives either a pipeline that renders, or problems with positions, and the
+// same on each run. After interpolation it also creates as many jobs as were counted.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
 		"steps:\n  - command: make\n    env: {A: 1}\n    retry: {automatic: [{exit_status: -1, limit: 0}]}\n",
@@ -85,7 +85,7 @@ func checkPlaces(t *testing.T, problems []Problem) {
 	}
 }
 
-// FuzzFromVisual holds that any steps give either a pipeline whose visual form can be sent back, or a
+// FuzzFromVisual checks that any steps give either a pipeline whose visual form can be sent back, or a
 // validation error.
 func FuzzFromVisual(f *testing.F) {
 	for _, seed := range []string{
@@ -120,8 +120,8 @@ func FuzzFromVisual(f *testing.F) {
 	})
 }
 
-// FuzzMatrix holds that any matrix is refused, or makes as many jobs as were counted, each with the
-// values of its combination in the place of placeholders.
+// FuzzMatrix checks that any matrix is either rejected or creates as many jobs as were counted, each with
+// placeholders replaced by the values of its combination.
 func FuzzMatrix(f *testing.F) {
 	for _, seed := range [][2]string{
 		{"[a, 1, true]", "make {{matrix}}"},

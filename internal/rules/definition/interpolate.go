@@ -20,7 +20,7 @@ import (
 //	$$, \$              a dollar sign
 //
 // A name begins with a letter; a dollar sign before anything else stands for itself. The bytes that
-// are written or cut come out of a budget; when that is spent the error is errTooLong. Other errors
+// are written or cut come out of a budget; when that is aborted the error is errTooLong. Other errors
 // are a [*variableError].
 //
 // The published library for this takes time that doubles with each nested escape, and a large length
@@ -33,7 +33,8 @@ func interpolate(text string, env func(name string) (string, bool), budget *int)
 	return string(i.out), nil
 }
 
-// scanVariables reports whether a text has variables, and what is wrong with how they are written.
+// scanVariables reports whether a text contains variables, and returns a [*variableError] for the first invalid
+// one.
 func scanVariables(text string) (found bool, err error) {
 	if !strings.Contains(text, "$") {
 		return false, nil
@@ -43,7 +44,7 @@ func scanVariables(text string) (found bool, err error) {
 	return i.found, err
 }
 
-// A variableError is a sentence about a variable in a text.
+// A variableError is a message about a variable in a text.
 type variableError struct {
 	offset  int // in bytes
 	message string
@@ -53,8 +54,8 @@ func (e *variableError) Error() string { return e.message }
 
 var errTooLong = errors.New("the text is too long with its variables filled in")
 
-// An interpolation goes over a text once. Parts that do not count, such as a default that is not
-// needed, are passed over without a look at variables: then they are not live.
+// An interpolation processes a text in one pass. Parts without effect, for example an unused default, are
+// parsed with live set to false: they read no variables and write nothing.
 type interpolation struct {
 	text   string
 	at     int
@@ -84,7 +85,7 @@ func (i *interpolation) spend(bytes int) error {
 	return nil
 }
 
-// sequence goes over texts and variables, inside braces up to the one that closes.
+// sequence processes text and variables; with braces, up to the closing brace.
 func (i *interpolation) sequence(braces, live bool) error {
 	special := `$\`
 	if braces {
@@ -119,7 +120,7 @@ func (i *interpolation) sequence(braces, live bool) error {
 	return nil
 }
 
-// variable goes over what a dollar sign begins.
+// variable processes a dollar sign and the variable that it may start.
 func (i *interpolation) variable(live bool) error {
 	dollar := i.at
 	i.at++
@@ -134,7 +135,7 @@ func (i *interpolation) variable(live bool) error {
 	return i.value(name, live)
 }
 
-// name goes over a name and returns it, "" when none stands here.
+// name reads and returns a variable name, or "" if there is none.
 func (i *interpolation) name() string {
 	rest := i.text[i.at:]
 	if first, _ := utf8.DecodeRuneInString(rest); !unicode.IsLetter(first) {
@@ -157,7 +158,7 @@ func (i *interpolation) value(name string, live bool) error {
 	return i.write(live, value)
 }
 
-// braces goes over the name and the operation in braces, which opened after a dollar sign.
+// braces processes ${…} after the opening brace.
 func (i *interpolation) braces(dollar int, live bool) error {
 	if i.depth++; i.depth > maxDepth {
 		return i.fail(dollar, "variables are nested more than %d deep", maxDepth)
@@ -177,7 +178,7 @@ func (i *interpolation) braces(dollar int, live bool) error {
 	return nil
 }
 
-// operation goes over what follows a name in braces.
+// operation processes the part of ${…} after the name.
 func (i *interpolation) operation(dollar int, name string, live bool) error {
 	rest := i.text[i.at:]
 	value, set := "", false
@@ -206,7 +207,7 @@ func (i *interpolation) operation(dollar int, name string, live bool) error {
 	return i.fail(dollar, `"${%s" must be followed by "}" or by one of the operators - :- ? :? and :; write "$${" for the characters themselves`, name)
 }
 
-// fallback writes the value if there is one, else what follows.
+// fallback writes the value if there is one, and otherwise the following default.
 func (i *interpolation) fallback(value string, has, live bool) error {
 	if has {
 		if err := i.write(live, value); err != nil {
@@ -216,7 +217,7 @@ func (i *interpolation) fallback(value string, has, live bool) error {
 	return i.sequence(true, live && !has)
 }
 
-// required writes the value if there is one, else it fails with what follows.
+// required writes the value if there is one, and otherwise fails with the following message.
 func (i *interpolation) required(dollar int, name, value string, has, live bool) error {
 	missing := live && !has
 	start := len(i.out)
@@ -233,12 +234,12 @@ func (i *interpolation) required(dollar int, name, value string, has, live bool)
 	return i.fail(dollar, "the variable %s is not set: %s", name, message)
 }
 
-// substring writes a part of the value, by an offset and perhaps a length.
+// substring writes a part of the value, given by an offset and an optional length.
 func (i *interpolation) substring(dollar int, name, value string, live bool) error {
 	rest := i.text[i.at:]
 	end := strings.IndexByte(rest, '}')
 	if end < 0 {
-		return nil // braces tells
+		return nil // the caller reports the missing brace
 	}
 	i.at += end
 	offset, length, hasLength := strings.Cut(rest[:end], ":")
@@ -259,7 +260,7 @@ func (i *interpolation) substring(dollar int, name, value string, live bool) err
 	return i.write(live, slice(value, from, to, hasLength))
 }
 
-// slice returns characters of a text. What lies outside of it is left out.
+// slice returns a range of characters, clipped to the text.
 func slice(text string, from, length int, hasLength bool) string {
 	runes := []rune(text)
 	if from < 0 {

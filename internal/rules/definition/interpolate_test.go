@@ -9,7 +9,7 @@ import (
 	published "github.com/buildkite/interpolate"
 )
 
-// environment knows some variables.
+// environment returns a lookup function for variables.
 func environment(variables map[string]string) func(string) (string, bool) {
 	return func(name string) (string, bool) {
 		value, set := variables[name]
@@ -97,8 +97,7 @@ func TestInterpolate_TakesTimeThatGrowsWithTheText(t *testing.T) {
 	}
 }
 
-// FuzzInterpolate holds that texts become what the published library makes of them, where that can be
-// asked.
+// FuzzInterpolate compares the result with that of the published library where the two are comparable.
 func FuzzInterpolate(f *testing.F) {
 	for _, seed := range []string{
 		`$A ${A} ${UNSET:-$N} ${EMPTY-x} ${A?y} ${A:1:2}`, `$$A \$A \\$A $${A} ${UNSET:-$$}`, `${A: -1}`, `${`, `${A:`, `$`, `\`, `$(`,
@@ -126,12 +125,11 @@ func FuzzInterpolate(f *testing.F) {
 	})
 }
 
-// long matches a number that the published library may panic with.
+// long matches numbers with which the published library may panic.
 var long = regexp.MustCompile(`\d{9}`)
 
-// incomparable reports whether the published library hangs or panics with a text, or does not know
-// what is in it: it cuts texts between bytes, replaces bytes that are no UTF-8, has no :?, and knows
-// no bound.
+// incomparable reports whether the published library hangs, panics or differs for a text: it slices bytes
+// instead of characters, replaces invalid UTF-8, has no :? and no limits.
 func incomparable(text string) bool {
 	escapes := strings.Count(text, "$$") + strings.Count(text, `\$`)
 	return escapes > 5 || strings.Count(text, "${") > maxDepth || long.MatchString(text) || !utf8.ValidString(text) ||

@@ -10,8 +10,8 @@ import (
 	"stackyard/internal/rules/message"
 )
 
-// plain returns the value in the shapes that JSON has: nil, bool, int64, uint64, float64, string,
-// []any, map[string]any. Dates stay the text they were written as.
+// plain returns the value with the types of JSON: nil, bool, int64, uint64, float64, string, []any,
+// map[string]any. Dates remain text.
 func (v value) plain() any {
 	if !v.set() {
 		return nil
@@ -19,13 +19,13 @@ func (v value) plain() any {
 	return v.r.plain(v.node, v.name, 0)
 }
 
-// plain converts a node that was followed already.
+// plain converts a node whose alias is already resolved.
 func (r *reader) plain(n *yaml.Node, name string, depth int) any {
-	// The document's own depth was checked before; aliases can stack one part upon another.
+	// The depth of the document itself was checked before, but aliases can nest parts more deeply.
 	if depth >= maxDepth {
-		r.giveUp(n, "lists and mappings are nested more than %d deep once aliases are expanded", maxDepth)
+		r.abort(n, "lists and mappings are nested more than %d deep once aliases are expanded", maxDepth)
 	}
-	if r.spent {
+	if r.aborted {
 		return nil
 	}
 	switch n.Kind {
@@ -33,7 +33,7 @@ func (r *reader) plain(n *yaml.Node, name string, depth int) any {
 		list := make([]any, 0, len(n.Content))
 		for _, child := range n.Content {
 			list = append(list, r.plain(r.follow(child), name, depth+1))
-			if r.spent {
+			if r.aborted {
 				return nil
 			}
 		}
@@ -43,7 +43,7 @@ func (r *reader) plain(n *yaml.Node, name string, depth int) any {
 		m := make(map[string]any, len(entries))
 		for _, e := range entries {
 			m[e.name] = r.plain(r.follow(e.value), name, depth+1)
-			if r.spent {
+			if r.aborted {
 				return nil
 			}
 		}
@@ -56,14 +56,14 @@ func (r *reader) plain(n *yaml.Node, name string, depth int) any {
 	return scalar
 }
 
-// plainScalar returns what a scalar means by its tag; false when the text does not fit the tag.
+// plainScalar returns the value of a scalar by its tag, and false if the text does not match the tag.
 func plainScalar(n *yaml.Node) (any, bool) {
 	digits := strings.ReplaceAll(n.Value, "_", "")
 	switch n.ShortTag() {
 	case "!!null":
 		return nil, true
 	case "!!bool":
-		return truth(n)
+		return parseBool(n)
 	case "!!int":
 		if i, err := strconv.ParseInt(digits, 0, 64); err == nil {
 			return i, true

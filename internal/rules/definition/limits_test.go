@@ -27,7 +27,7 @@ func TestParse_BoundsTheDepthThatAliasesAddUpTo(t *testing.T) {
 		"line 1, column 47: lists and mappings are nested more than 100 deep once aliases are expanded")
 }
 
-// laughs is a source of few bytes with 10 to the power of n values.
+// laughs returns a short source with 10 to the power of n values.
 func laughs(n int, use string) string {
 	var b strings.Builder
 	b.WriteString("a0: &a0 {k0: v}\n")
@@ -37,7 +37,7 @@ func laughs(n int, use string) string {
 	return b.String() + strings.ReplaceAll(use, "TOP", fmt.Sprintf("a%d", n))
 }
 
-// merges is a source of n mappings, each of which merges the one before it several times.
+// merges returns a source of n mappings, each of which merges the previous one several times.
 func merges(n, times, keys int) string {
 	var b strings.Builder
 	b.WriteString("a0: &a0\n")

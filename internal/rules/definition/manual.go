@@ -7,13 +7,13 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Manual is what a block or input step asks of a person.
+// Manual holds the attributes of a block or input step.
 type Manual struct {
 	Prompt string
 	Submit string
-	// BlockedState is the state that the build shows while the step waits.
+	// BlockedState is the state of the build while the step waits.
 	BlockedState BlockedState
-	// AllowedTeams are slugs or ids; when there are any, only their members may unblock the step.
+	// AllowedTeams are slugs or ids. If not empty, only members of these teams may unblock the step.
 	AllowedTeams []string
 	Fields       []Field
 }
@@ -28,7 +28,7 @@ const (
 	BlockedRunning BlockedState = "running"
 )
 
-// FieldKind says how a field is filled in.
+// FieldKind is the kind of input of a field.
 type FieldKind string
 
 // The kinds of fields.
@@ -46,17 +46,17 @@ type Field struct {
 	Required bool
 	// Default has at most one value unless Multiple is set.
 	Default []string
-	// Format, for text, is a regular expression that a whole value must match.
+	// Format is a regular expression for a text field. It must match the whole value.
 	Format string
-	// Options and Multiple are for select.
+	// Options and Multiple apply to select fields.
 	Options  []Option
 	Multiple bool
 }
 
-// An Option is a value that can be chosen, by its label.
+// An Option is a value to choose, with its label.
 type Option struct{ Label, Value string }
 
-// maxAllowedTeams is how many teams a step can name.
+// maxAllowedTeams is the maximum number of allowed teams.
 const maxAllowedTeams = 100
 
 // manual reads the attributes of a block or input step.
@@ -82,7 +82,7 @@ func (m *mapping) manual() *Manual {
 	return manual
 }
 
-// field reads a field, which is a text or a select.
+// field reads a text or select field.
 func (v value) field() (Field, bool) {
 	v.name = "a field"
 	m := v.itemMapping("a mapping with text or select, and a key")
@@ -133,7 +133,7 @@ func (v value) format() string {
 		return ""
 	}
 	if v.r.formats += len(format); v.r.formats > maxFormats {
-		v.r.giveUp(v.node, "the formats of all fields together have more than %d bytes", maxFormats)
+		v.r.abort(v.node, "the formats of all fields together have more than %d bytes", maxFormats)
 		return ""
 	}
 	if v.pending() {

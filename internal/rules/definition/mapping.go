@@ -11,11 +11,11 @@ import (
 // A mapping is a YAML mapping with its merge keys resolved. It records which keys were read: the others are
 // unknown, and the read ones are candidates for spelling suggestions.
 type mapping struct {
-	r       *reader
-	node    *yaml.Node
-	name    string // what messages put before the names of its keys, or ""
-	entries []entry
-	asked   []string
+	r        *reader
+	node     *yaml.Node
+	name     string // what messages put before the names of its keys, or ""
+	entries  []entry
+	readKeys []string
 }
 
 type entry struct {
@@ -49,7 +49,7 @@ func (v value) itemMapping(expected string) *mapping {
 func (r *reader) entries(n *yaml.Node) []entry {
 	merges := false
 	own := make([]entry, 0, len(n.Content)/2)
-	for i := 0; i < len(n.Content) && !r.spent; i += 2 {
+	for i := 0; i < len(n.Content) && !r.aborted; i += 2 {
 		key := n.Content[i]
 		merges = merges || isMerge(key)
 		if name, ok := keyText(r.follow(key)); ok {
@@ -71,7 +71,7 @@ func (r *reader) entries(n *yaml.Node) []entry {
 		}
 		merged := r.merged(e.value)
 		r.spend(len(merged), e.key)
-		if r.spent {
+		if r.aborted {
 			return nil
 		}
 		for _, m := range merged {
@@ -87,7 +87,7 @@ func (r *reader) entries(n *yaml.Node) []entry {
 // merged lists the entries of a merge key's value: of a mapping, or of a list of mappings.
 func (r *reader) merged(n *yaml.Node) []entry {
 	n = r.follow(n)
-	if r.spent {
+	if r.aborted {
 		return nil
 	}
 	switch n.Kind {
@@ -97,7 +97,7 @@ func (r *reader) merged(n *yaml.Node) []entry {
 		var all []entry
 		for _, child := range n.Content {
 			part := r.follow(child)
-			if r.spent {
+			if r.aborted {
 				return nil
 			}
 			if part.Kind != yaml.MappingNode {
@@ -124,7 +124,7 @@ func (m *mapping) qualified(name string) string {
 func (m *mapping) get(names ...string) value {
 	found := value{r: m.r, name: m.qualified(names[0])}
 	for _, name := range names {
-		m.asked = append(m.asked, name)
+		m.readKeys = append(m.readKeys, name)
 		i := slices.IndexFunc(m.entries, func(e entry) bool { return e.name == name })
 		if i < 0 {
 			continue
@@ -151,7 +151,7 @@ func (m *mapping) key(name string) *yaml.Node {
 
 // unknown returns the entries that were never read.
 func (m *mapping) unknown() []entry {
-	return slices.DeleteFunc(slices.Clone(m.entries), func(e entry) bool { return slices.Contains(m.asked, e.name) })
+	return slices.DeleteFunc(slices.Clone(m.entries), func(e entry) bool { return slices.Contains(m.readKeys, e.name) })
 }
 
 // warnUnknown warns about the entries that were never read.
@@ -160,6 +160,6 @@ func (m *mapping) warnUnknown() {
 		if m.r.warnings.full() {
 			return // suggestions are expensive
 		}
-		m.r.warn(e.key, "%s has no key %s; it is ignored%s", m.name, message.Quote(e.name), message.Suggestion(e.name, m.asked))
+		m.r.warn(e.key, "%s has no key %s; it is ignored%s", m.name, message.Quote(e.name), message.Suggestion(e.name, m.readKeys))
 	}
 }

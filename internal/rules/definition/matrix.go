@@ -21,16 +21,16 @@ type Dimension struct {
 	Values []string
 }
 
-// An Adjustment changes one combination, or adds one that the dimensions do not make.
+// An Adjustment changes a combination, or adds one that the product of the dimensions does not include.
 type Adjustment struct {
-	// With has a value for each dimension, in their order.
+	// With has one value per dimension, in order.
 	With []string
 	Skip Skip
-	// SoftFail is nil when that of the step applies.
+	// SoftFail is nil if the step's applies.
 	SoftFail *SoftFail
 }
 
-// dimensionName is what a placeholder such as {{matrix.name}} can refer to.
+// dimensionName matches valid dimension names, as used in placeholders like {{matrix.name}}.
 var dimensionName = regexp.MustCompile(`^[A-Za-z0-9_]+$`)
 
 // matrix reads a list of values, or a mapping with setup and adjustments.
@@ -61,7 +61,7 @@ func (v value) matrix() *Matrix {
 	return matrix
 }
 
-// dimensions reads setup: a list of values, or a mapping of dimensions to such lists.
+// dimensions reads setup: a list of values, or a mapping of dimension names to such lists.
 func (v value) dimensions() []Dimension {
 	const expected = "a list of values, or a mapping of dimensions to lists of values"
 	if v.node.Kind != yaml.MappingNode {
@@ -125,7 +125,7 @@ func (v value) adjustment(dimensions []Dimension) (Adjustment, bool) {
 		a.SoftFail = &s
 	}
 	if len(dimensions) == 1 && dimensions[0].Name == "" {
-		a.With = with.only()
+		a.With = with.singleValue()
 	} else {
 		a.With = with.combination(dimensions)
 	}
@@ -133,14 +133,14 @@ func (v value) adjustment(dimensions []Dimension) (Adjustment, bool) {
 	return a, true
 }
 
-// only reads the value of a matrix without named dimensions, alone or in a list.
-func (v value) only() []string {
+// singleValue reads the value of a matrix without named dimensions, alone or in a list.
+func (v value) singleValue() []string {
 	if !v.is(yaml.SequenceNode) {
 		return []string{v.element()}
 	}
 	items := v.list("")
 	if len(items) != 1 {
-		if !v.r.spent {
+		if !v.r.aborted {
 			v.r.problem(v.node, "%s must name one value, found %d", v.name, len(items))
 		}
 		return []string{""}
@@ -148,7 +148,7 @@ func (v value) only() []string {
 	return []string{items[0].element()}
 }
 
-// combination reads a value for each dimension.
+// combination reads one value per dimension.
 func (v value) combination(dimensions []Dimension) []string {
 	m := v.mapping("a mapping of every dimension to a value")
 	if m == nil {
@@ -164,9 +164,9 @@ func (v value) combination(dimensions []Dimension) []string {
 	}
 	for _, e := range m.unknown() {
 		if v.r.problems.full() {
-			break // finding out what was meant takes time
+			break // suggestions are expensive
 		}
-		v.r.problem(e.key, "%s names %s, which is not a dimension of the matrix%s", v.name, message.Quote(e.name), message.Suggestion(e.name, m.asked))
+		v.r.problem(e.key, "%s names %s, which is not a dimension of the matrix%s", v.name, message.Quote(e.name), message.Suggestion(e.name, m.readKeys))
 	}
 	return with
 }

@@ -16,14 +16,14 @@ import (
 // leads to a node.
 type reader struct {
 	source   []byte
-	problems notebook
-	warnings notebook
+	problems problemSet
+	warnings problemSet
 	inside   map[insideProblem]bool
 
 	nodes, text, formats, patterns, expanded int
-	// spent is set when a limit was exceeded. From then on every value reads as absent and no problems are
+	// aborted is set when a limit was exceeded. From then on every value reads as absent and no problems are
 	// recorded.
-	spent bool
+	aborted bool
 
 	// open is set while variables are not interpolated yet.
 	open bool
@@ -48,7 +48,7 @@ func newReader(source []byte) *reader {
 }
 
 func (r *reader) problem(n *yaml.Node, format string, args ...any) {
-	if !r.spent && !r.problems.full() {
+	if !r.aborted && !r.problems.full() {
 		r.problems.add(Problem{n.Line, n.Column, fmt.Sprintf(format, args...)})
 	}
 }
@@ -63,24 +63,24 @@ type insideProblem struct {
 // computed once per scalar, because that is slow.
 func (r *reader) problemInside(n *yaml.Node, p Problem) {
 	inside := insideProblem{n, p}
-	if r.spent || r.problems.full() || r.inside[inside] {
+	if r.aborted || r.problems.full() || r.inside[inside] {
 		return
 	}
 	r.inside[inside] = true
-	p.Line, p.Column = placeInside(r.source, n, p.Line, p.Column)
+	p.Line, p.Column = positionInside(r.source, n, p.Line, p.Column)
 	r.problems.add(p)
 }
 
 func (r *reader) warn(n *yaml.Node, format string, args ...any) {
-	if !r.spent && !r.warnings.full() {
+	if !r.aborted && !r.warnings.full() {
 		r.warnings.add(Problem{n.Line, n.Column, fmt.Sprintf(format, args...)})
 	}
 }
 
-// giveUp records a final problem and stops reading.
-func (r *reader) giveUp(n *yaml.Node, format string, args ...any) {
+// abort records a final problem and stops reading.
+func (r *reader) abort(n *yaml.Node, format string, args ...any) {
 	r.problem(n, format, args...)
-	r.spent = true
+	r.aborted = true
 }
 
 // follow resolves aliases and counts the node.
@@ -92,7 +92,7 @@ func (r *reader) follow(n *yaml.Node) *yaml.Node {
 	r.spend(1, place)
 	r.text += len(n.Value)
 	if r.text > maxText {
-		r.giveUp(place, "the definition has more than %d bytes of text once its aliases are expanded", maxText)
+		r.abort(place, "the definition has more than %d bytes of text once its aliases are expanded", maxText)
 	}
 	return n
 }
@@ -101,7 +101,7 @@ func (r *reader) follow(n *yaml.Node) *yaml.Node {
 func (r *reader) spend(nodes int, place *yaml.Node) {
 	r.nodes += nodes
 	if r.nodes > maxNodes {
-		r.giveUp(place, "the definition has more than %d keys and values once its aliases are expanded", maxNodes)
+		r.abort(place, "the definition has more than %d keys and values once its aliases are expanded", maxNodes)
 	}
 }
 
@@ -118,7 +118,7 @@ type value struct {
 }
 
 // present reports whether the attribute was written.
-func (v value) present() bool { return v.node != nil && !v.r.spent }
+func (v value) present() bool { return v.node != nil && !v.r.aborted }
 
 // set reports whether the attribute is present and not null.
 func (v value) set() bool { return v.present() && !isNull(v.node) }
@@ -146,7 +146,7 @@ func (v value) must(expected string) {
 	v.r.problem(v.node, "%s must be %s, found %s", v.name, expected, describe(v.node))
 }
 
-// text returns a scalar as it was written: a version such as 1.10 is text too.
+// text returns a scalar as it was written: a version like 1.10 is text too.
 func (v value) text() string {
 	if !v.set() {
 		return ""
@@ -185,7 +185,7 @@ func (v value) boolean(missing bool) bool {
 	if !v.decided() {
 		return missing
 	}
-	b, ok := truth(v.node)
+	b, ok := parseBool(v.node)
 	if !ok {
 		v.must("true or false")
 		return missing
@@ -193,7 +193,7 @@ func (v value) boolean(missing bool) bool {
 	return b
 }
 
-func truth(n *yaml.Node) (b, ok bool) {
+func parseBool(n *yaml.Node) (b, ok bool) {
 	if n.Kind != yaml.ScalarNode {
 		return false, false
 	}
@@ -262,7 +262,7 @@ func (v value) list(expected string) []value {
 	items := make([]value, 0, len(v.node.Content))
 	for _, child := range v.node.Content {
 		item := v.r.value(child, v.name)
-		if v.r.spent {
+		if v.r.aborted {
 			return nil
 		}
 		items = append(items, item)

@@ -9,7 +9,7 @@ import (
 // Parse parses pipeline YAML when a pipeline is saved: a mapping with a list of steps, or the bare list. Errors
 // are returned together as [Errors], up to a limit.
 //
-// Variables such as $BRANCH are kept, because there is no build yet. A non-text attribute such as parallelism
+// Variables like $BRANCH are kept, because there is no build yet. A non-text attribute like parallelism
 // that contains a variable is treated as absent.
 func Parse(source []byte) (*Pipeline, error) {
 	return read(source, func(r *reader, root *yaml.Node) bool {
@@ -24,11 +24,11 @@ func Parse(source []byte) (*Pipeline, error) {
 // interpolation, as for uploads by agents, where dollar signs are literal.
 func ParseWith(source []byte, env func(name string) (string, bool)) (*Pipeline, error) {
 	return read(source, func(r *reader, root *yaml.Node) bool {
-		return env == nil || r.fillVariables(root, env) && r.checkShape(root)
+		return env == nil || r.interpolateVariables(root, env) && r.checkShape(root)
 	})
 }
 
-// read parses pipeline YAML after variables, which can stop it.
+// read parses pipeline YAML. variables processes variables first, and returns false to stop.
 func read(source []byte, variables func(*reader, *yaml.Node) bool) (*Pipeline, error) {
 	root, syntax := load(source)
 	if syntax != nil {
@@ -38,7 +38,7 @@ func read(source []byte, variables func(*reader, *yaml.Node) bool) (*Pipeline, e
 	var p *Pipeline
 	if r.checkShape(root) && variables(r, root) {
 		p = r.pipeline(r.value(root, "the definition"))
-		r.checkCircles()
+		r.checkCycles()
 	}
 	if problems := r.problems.sorted(); problems != nil {
 		return nil, Errors(problems)
@@ -47,7 +47,7 @@ func read(source []byte, variables func(*reader, *yaml.Node) bool) (*Pipeline, e
 	return p, nil
 }
 
-// pipeline reads a whole document. Unknown top-level keys are ignored: they hold anchors.
+// pipeline reads a whole document. It ignores unknown top-level keys, which may hold anchors.
 func (r *reader) pipeline(root value) *Pipeline {
 	if root.is(yaml.SequenceNode) {
 		return &Pipeline{Steps: r.steps(root)}
@@ -99,7 +99,7 @@ func (r *reader) stepList(v value) []Step {
 	var steps []Step
 	for _, item := range v.list("a list of steps") {
 		step, ok := r.step(item)
-		if r.spent {
+		if r.aborted {
 			return nil
 		}
 		if !ok {
@@ -111,13 +111,13 @@ func (r *reader) stepList(v value) []Step {
 	return steps
 }
 
-// countJobs adds the jobs that a step makes to those of the build, and gives up above the limit.
+// countJobs adds the jobs of a step to those of the build, and aborts above the limit.
 func (r *reader) countJobs(s Step, place *yaml.Node) {
 	if s.Kind == KindGroup {
 		return // its members were counted
 	}
 	r.jobs += s.jobs()
 	if r.jobs > maxJobs {
-		r.giveUp(place, "with this step the build has more than %d jobs", maxJobs)
+		r.abort(place, "with this step the build has more than %d jobs", maxJobs)
 	}
 }

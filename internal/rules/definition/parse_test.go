@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// parse reads YAML that must be sound.
+// parse parses YAML that must be valid.
 func parse(t *testing.T, source string) *Pipeline {
 	t.Helper()
 	p, err := Parse([]byte(source))
@@ -16,7 +16,7 @@ func parse(t *testing.T, source string) *Pipeline {
 	return p
 }
 
-// step reads the one step of a pipeline, written as a flow mapping or a bare word.
+// step parses the only step of a pipeline, written as a flow mapping or a bare word.
 func step(t *testing.T, source string) Step {
 	t.Helper()
 	p := parse(t, "- "+source)
@@ -26,7 +26,7 @@ func step(t *testing.T, source string) Step {
 	return p.Steps[0]
 }
 
-// refuses checks the exact problems of YAML that is wrong.
+// refuses checks the exact problems of invalid YAML.
 func refuses(t *testing.T, source string, want ...string) {
 	t.Helper()
 	_, err := Parse([]byte(source))

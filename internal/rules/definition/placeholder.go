@@ -6,8 +6,8 @@ import (
 	"stackyard/internal/rules/message"
 )
 
-// checkPlaceholders checks the attributes of a step that can have placeholders: each must name a
-// dimension, and what is copied for each job must not be too much.
+// checkPlaceholders checks the attributes of a step that support placeholders: each placeholder must name a
+// dimension, and the expanded text must not be too large.
 func (m *mapping) checkPlaceholders(matrix *Matrix) {
 	c := placeholderCheck{r: m.r, matrix: matrix, longest: matrix.longest()}
 	c.attribute(m.get("label", "name"), false)
@@ -17,29 +17,28 @@ func (m *mapping) checkPlaceholders(matrix *Matrix) {
 	c.attribute(m.get("plugins"), true)
 	m.r.expanded += c.copied * min(matrix.jobs(), maxJobs)
 	if m.r.expanded > maxExpanded {
-		m.r.giveUp(m.key("matrix"), "the texts with placeholders have more than %d bytes in the jobs of all matrices", maxExpanded)
+		m.r.abort(m.key("matrix"), "the texts with placeholders have more than %d bytes in the jobs of all matrices", maxExpanded)
 	}
 }
 
-// A placeholderCheck looks at the attributes of one step with a matrix.
+// A placeholderCheck checks the attributes of one step with a matrix.
 type placeholderCheck struct {
 	r      *reader
 	matrix *Matrix
-	// longest are the lengths of the longest values of the dimensions.
+	// longest has the length of the longest value of each dimension.
 	longest []int
-	// copied is about how many bytes are copied for each job.
+	// copied estimates the bytes that are copied for each job.
 	copied int
-	// nodes and texts are those of the attribute that is looked at: its nodes, and the bytes of its
-	// texts with placeholders.
+	// nodes counts the nodes of the current attribute, texts the bytes of its texts with placeholders.
 	nodes, texts int
 }
 
-// attribute checks the texts of an attribute, with the keys of mappings or without.
+// attribute checks the texts of an attribute, including the keys of mappings if keys is set.
 func (c *placeholderCheck) attribute(v value, keys bool) {
 	if !v.set() {
 		return
 	}
-	const node = 64 // bytes, about
+	const node = 64 // estimated bytes
 	c.nodes, c.texts = 0, 0
 	c.walk(v.node, keys, 0)
 	if c.texts > 0 {
@@ -48,7 +47,7 @@ func (c *placeholderCheck) attribute(v value, keys bool) {
 }
 
 func (c *placeholderCheck) walk(n *yaml.Node, keys bool, depth int) {
-	if depth > maxDepth || c.r.spent {
+	if depth > maxDepth || c.r.aborted {
 		return
 	}
 	c.nodes++
@@ -82,11 +81,11 @@ func (c *placeholderCheck) text(n *yaml.Node) {
 		}
 		line, column := message.Position(n.Value, match[0])
 		c.r.problemInside(n, Problem{line, column, c.unknown(name)})
-		return // finding out where it stands and what was meant takes time
+		return // positions and suggestions are expensive
 	}
 }
 
-// unknown says what is wrong with a placeholder.
+// unknown returns a message about a placeholder that names no dimension.
 func (c *placeholderCheck) unknown(name string) string {
 	var names []string
 	for _, d := range c.matrix.Dimensions {

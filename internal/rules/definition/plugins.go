@@ -9,27 +9,27 @@ import (
 	"strings"
 )
 
-// A Plugin is the source of a plugin with its configuration in the shapes that JSON has.
+// A Plugin is the source of a plugin with its configuration, a value with the types of JSON.
 type Plugin struct {
 	Source string
 	Config any
 }
 
-// MarshalJSON writes the plugin as agents read it: an object with the source as its one key.
+// MarshalJSON returns the plugin as agents expect it: an object with the source as its only key.
 func (p Plugin) MarshalJSON() ([]byte, error) {
 	return json.Marshal(map[string]any{p.Source: p.Config})
 }
 
-// pluginSuffix ends the name of a repository that holds a plugin.
+// pluginSuffix is the suffix of plugin repositories.
 const pluginSuffix = "-buildkite-plugin"
 
-// FullSource returns the source as agents fetch it: docker#v5 stands for the repository of that name among
-// the common plugins, acme/thing#v1 for one of acme on GitHub. URLs and paths stay as they are.
+// FullSource returns the source that agents fetch: docker#v5 is a repository of the common plugins,
+// acme/thing#v1 a repository of acme on GitHub. URLs and paths are unchanged.
 func (p Plugin) FullSource() string {
 	if p.Source == "" || strings.ContainsAny(p.Source[:1], `/.\`) {
 		return p.Source
 	}
-	// An error means a form such as git@host:acme/thing, a scheme one such as ssh://.
+	// url.Parse fails for git@host:acme/thing and returns a scheme for ssh://.
 	if u, err := url.Parse(p.Source); err != nil || u.Scheme != "" {
 		return p.Source
 	}
@@ -48,10 +48,10 @@ func (p Plugin) FullSource() string {
 	return name
 }
 
-// errPlugin is about what cannot be read as a plugin.
+// errPlugin is the error for JSON that is not a plugin.
 var errPlugin = errors.New("a plugin is its source, or an object with its source as the one key")
 
-// UnmarshalJSON reads what MarshalJSON writes, or the source alone.
+// UnmarshalJSON accepts the output of MarshalJSON, or the source alone.
 func (p *Plugin) UnmarshalJSON(b []byte) error {
 	if err := json.Unmarshal(b, &p.Source); err == nil && p.Source != "" {
 		return nil
@@ -64,12 +64,12 @@ func (p *Plugin) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// JSONSchema describes what MarshalJSON writes.
+// JSONSchema describes the output of MarshalJSON.
 func (Plugin) JSONSchema() map[string]any {
 	return map[string]any{"type": "object", "minProperties": 1, "maxProperties": 1}
 }
 
-// pluginsOf reads an object of sources to configurations, in its order, which is that of their hooks.
+// pluginsOf reads an object of sources to configurations. It keeps the order, in which hooks run.
 func pluginsOf(object []byte) (plugins []Plugin, err error) {
 	d := json.NewDecoder(bytes.NewReader(object))
 	if begin, err := d.Token(); err != nil || begin != json.Delim('{') {
@@ -80,7 +80,7 @@ func pluginsOf(object []byte) (plugins []Plugin, err error) {
 		if err != nil {
 			return nil, err
 		}
-		p := Plugin{Source: source.(string)} // a key is nothing else
+		p := Plugin{Source: source.(string)} // keys are always strings
 		if err := d.Decode(&p.Config); err != nil {
 			return nil, err
 		}

@@ -21,7 +21,7 @@ func TestPlugin_FullSource(t *testing.T) {
 		`C:\plugins\thing`:                                        "",
 		"":                                                        "",
 	} {
-		if want == "" { // as it is
+		if want == "" { // unchanged
 			want = source
 		}
 		got := Plugin{Source: source}.FullSource()

@@ -31,31 +31,31 @@ func (e Errors) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// A notebook keeps the first maxProblems distinct problems. A wrong node is read once for each of its aliases
+// A problemSet keeps the first maxProblems distinct problems. A wrong node is read once for each of its aliases
 // and reported once.
-type notebook struct {
-	noted map[Problem]bool
+type problemSet struct {
+	seen map[Problem]bool
 }
 
-func (b *notebook) full() bool { return len(b.noted) >= maxProblems }
+func (b *problemSet) full() bool { return len(b.seen) >= maxProblems }
 
-func (b *notebook) add(p Problem) {
+func (b *problemSet) add(p Problem) {
 	if b.full() {
 		return
 	}
-	if b.noted == nil {
-		b.noted = map[Problem]bool{}
+	if b.seen == nil {
+		b.seen = map[Problem]bool{}
 	}
-	b.noted[p] = true
+	b.seen[p] = true
 }
 
 // sorted returns the problems by place, nil when there are none.
-func (b *notebook) sorted() []Problem {
-	if len(b.noted) == 0 {
+func (b *problemSet) sorted() []Problem {
+	if len(b.seen) == 0 {
 		return nil
 	}
-	list := make([]Problem, 0, len(b.noted))
-	for p := range b.noted {
+	list := make([]Problem, 0, len(b.seen))
+	for p := range b.seen {
 		list = append(list, p)
 	}
 	slices.SortFunc(list, func(a, b Problem) int {

@@ -2,8 +2,8 @@ package definition
 
 import "stackyard/internal/platform/core"
 
-// A VisualResponse is a step in the form the REST API answers with. The parts that the step's type
-// has are set, and their fields are always there, null when they have no value.
+// A VisualResponse is a step in REST responses. It includes the parts that the type of the step has, with all
+// their fields; a field without value is null.
 type VisualResponse struct {
 	Type string `json:"type" doc:"What the step is: script, waiter, manual or trigger."`
 	*VisualLabel
@@ -12,12 +12,12 @@ type VisualResponse struct {
 	*VisualJobs
 }
 
-// VisualLabel is the part of manual and trigger steps.
+// VisualLabel holds the fields of manual and trigger steps.
 type VisualLabel struct {
 	Label *string `json:"label" doc:"The label of the step."`
 }
 
-// VisualScript is the part of script steps.
+// VisualScript holds the fields of script steps.
 type VisualScript struct {
 	Name             *string           `json:"name" doc:"The label of the step."`
 	Command          string            `json:"command" doc:"The commands, one to a line."`
@@ -29,22 +29,22 @@ type VisualScript struct {
 	Plugins          []Plugin          `json:"plugins,omitempty" doc:"The plugins, when the step has some: each an object with its source as the one key, and its configuration or null."`
 }
 
-// VisualTrigger is the part of trigger steps.
+// VisualTrigger holds the fields of trigger steps.
 type VisualTrigger struct {
 	Pipeline string      `json:"pipeline" doc:"The slug of the pipeline that is built."`
 	Build    VisualBuild `json:"build" doc:"The build that is started."`
 	Async    bool        `json:"async" doc:"Whether the step passes as soon as the build exists."`
 }
 
-// VisualJobs is the part of script and trigger steps.
+// VisualJobs holds the fields that script and trigger steps share.
 type VisualJobs struct {
 	BranchConfiguration *string `json:"branch_configuration" doc:"The branches that the step is for."`
 	Concurrency         *int    `json:"concurrency" doc:"How many jobs of the concurrency group run at a time."`
 	Parallelism         *int    `json:"parallelism" doc:"How many jobs the step makes."`
 }
 
-// Visual renders the steps as the REST API shows them. The visual form knows less than YAML: block
-// and input steps are both manual, and the members of a group stand in its place.
+// Visual returns the steps as the REST API shows them. The visual form is less expressive than YAML: block and
+// input steps are both manual, and a group is replaced by its members.
 func (p *Pipeline) Visual() []VisualResponse {
 	return appendVisual([]VisualResponse{}, p.Steps)
 }

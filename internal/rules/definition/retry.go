@@ -6,43 +6,42 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Retry says when a job is tried again.
+// Retry holds the retry settings of a step.
 type Retry struct {
-	// Automatic rules are looked at in their order; the first that matches decides.
+	// Automatic rules are tried in order; the first match decides.
 	Automatic []RetryRule
 	Manual    ManualRetry
 }
 
-// A RetryRule matches a failed job when all its conditions do. A condition that is empty always
-// matches.
+// A RetryRule matches a failed job if all its conditions match. An empty condition always matches.
 type RetryRule struct {
 	ExitStatus ExitStatus
-	// Signal is a name in capitals without SIG, "none" or "*".
+	// Signal is an upper-case name without SIG, "none" or "*".
 	Signal string
-	// SignalReason is one of the reasons, "none" or "*".
+	// SignalReason is one of signalReasons, "none" or "*".
 	SignalReason string
-	// Limit is how often the rule may retry a job; with zero it forbids that.
+	// Limit is how often the rule may retry a job. Zero forbids retries.
 	Limit int
 }
 
-// ManualRetry says whether people may retry a job.
+// ManualRetry controls whether people may retry a job.
 type ManualRetry struct {
 	Allowed        bool
 	PermitOnPassed bool
-	// Reason is shown where a retry is not allowed.
+	// Reason is shown when a retry is not allowed.
 	Reason string
 }
 
-// ExitStatus is a condition on the exit status of a job: any that is not zero, or one of several.
-// The zero value is no condition.
+// ExitStatus is a condition on the exit status of a job: any status except zero, or one of Codes. The zero
+// value is no condition.
 type ExitStatus struct {
 	Any   bool
 	Codes []int
 }
 
-// SoftFail says which failures do not fail the build.
+// SoftFail selects the failures that do not fail the build.
 type SoftFail struct {
-	// Always covers every way to fail, cancellation included; then ExitStatus is empty.
+	// Always covers every failure, including cancellation; then ExitStatus is empty.
 	Always     bool
 	ExitStatus ExitStatus
 }
@@ -52,13 +51,13 @@ const (
 	maxRetryLimit     = 10
 )
 
-// signalReasons are why a job can have been ended from outside.
+// signalReasons are the reasons why a job was stopped from outside.
 var signalReasons = []string{
 	"cancel", "agent_stop", "agent_refused", "agent_incompatible", "agent_lost",
 	"process_run_error", "signature_rejected", "stack_error", "none", "*",
 }
 
-// defaultRetry is that of a step which says nothing.
+// defaultRetry returns the settings of a step without retry.
 func defaultRetry() Retry {
 	return Retry{Manual: ManualRetry{Allowed: true}}
 }
@@ -82,7 +81,7 @@ func (v value) automatic() []RetryRule {
 	if !v.decided() {
 		return nil
 	}
-	if on, ok := truth(v.node); ok {
+	if on, ok := parseBool(v.node); ok {
 		if !on {
 			return nil
 		}
@@ -98,7 +97,7 @@ func (v value) automatic() []RetryRule {
 	return rules
 }
 
-// rule reads one rule of automatic retries.
+// rule reads one automatic retry rule.
 func (v value) rule(expected string) RetryRule {
 	m := v.itemMapping(expected)
 	if m == nil {
@@ -123,7 +122,7 @@ func (v value) manualRetry() ManualRetry {
 	if !v.decided() {
 		return manual
 	}
-	if allowed, ok := truth(v.node); ok {
+	if allowed, ok := parseBool(v.node); ok {
 		manual.Allowed = allowed
 		return manual
 	}
@@ -138,7 +137,7 @@ func (v value) manualRetry() ManualRetry {
 	return manual
 }
 
-// exitStatus reads an exit status, a list of them, or "*". The platform itself ends jobs with -1.
+// exitStatus reads an exit status, a list of them, or "*". The status -1 means that the platform ended the job.
 func (v value) exitStatus() ExitStatus {
 	const low, high = -1, 255
 	switch {
@@ -166,7 +165,7 @@ func (v value) exitStatus() ExitStatus {
 	return status
 }
 
-// signal reads the name of a signal, with SIG before it or not, in either case.
+// signal reads the name of a signal in upper or lower case, with or without SIG.
 func (v value) signal() string {
 	word := v.text()
 	if v.pending() {
@@ -189,7 +188,7 @@ func (v value) softFail() SoftFail {
 	if !v.decided() {
 		return SoftFail{}
 	}
-	if on, ok := truth(v.node); ok {
+	if on, ok := parseBool(v.node); ok {
 		return SoftFail{Always: on}
 	}
 	var status ExitStatus
@@ -208,7 +207,7 @@ func (v value) softFail() SoftFail {
 		m.warnUnknown()
 	}
 	if status.Any {
-		status.Codes = nil // covered, all but zero, which is no failure
+		status.Codes = nil // covered by Always
 	}
 	return SoftFail{ExitStatus: status}
 }

@@ -90,9 +90,9 @@ var libraryLine = regexp.MustCompile(`^line (\d+): `)
 // unknownAnchor matches the library's message about an alias without an anchor.
 var unknownAnchor = regexp.MustCompile(`^unknown anchor '(.*)' referenced$`)
 
-// grammarMessages describe tokens in the wrong place. For these the library reports where the enclosing list or
+// grammarErrors describe tokens in the wrong place. For these the library reports where the enclosing list or
 // mapping starts, which may be far above.
-var grammarMessages = map[string]string{
+var grammarErrors = map[string]string{
 	"did not find expected key":              "a key was expected on this line; check its indentation against the lines above",
 	"did not find expected '-' indicator":    `a list item beginning with "-" was expected on this line; check its indentation against the lines above`,
 	"did not find expected node content":     "a value is missing on this line",
@@ -106,8 +106,8 @@ var grammarMessages = map[string]string{
 	"did not find expected <stream-start>":   "this is not YAML",
 }
 
-// tokenMessages describe malformed tokens; the library reports the right line for them.
-var tokenMessages = map[string]string{
+// tokenErrors describe malformed tokens; the library reports the right line for them.
+var tokenErrors = map[string]string{
 	"mapping values are not allowed in this context":               `a value after ":" cannot stand where this line has it; quote the text if the colon belongs to it, or check the indentation`,
 	"block sequence entries are not allowed in this context":       `a list item beginning with "-" cannot stand where this line has it; put it on a line of its own, or quote the text`,
 	"mapping keys are not allowed in this context":                 `a key beginning with "?" cannot stand where this line has it; quote the text if the question mark belongs to it`,
@@ -138,10 +138,10 @@ func SyntaxProblem(source []byte, err error) *Problem {
 		column := columnOf(source, line, "*"+m[1])
 		return &Problem{line, column, fmt.Sprintf("the alias *%s has no anchor &%s above it", m[1], m[1])}
 	}
-	sentence, grammar := grammarMessages[message]
+	sentence, grammar := grammarErrors[message]
 	if grammar {
 		line = failingLine(source)
-	} else if sentence = tokenMessages[message]; sentence == "" {
+	} else if sentence = tokenErrors[message]; sentence == "" {
 		sentence = message
 	}
 	return &Problem{line, columnOf(source, line, ""), "not valid YAML: " + sentence}
@@ -154,15 +154,15 @@ func failingLine(source []byte) int {
 	decoder := yaml.NewDecoder(lines)
 	for {
 		if _, err := decode(decoder); err != nil {
-			return max(lines.served, 1)
+			return max(lines.lines, 1)
 		}
 	}
 }
 
 // A lineReader hands out one line for each read and counts them.
 type lineReader struct {
-	rest   []byte
-	served int
+	rest  []byte
+	lines int
 }
 
 func (l *lineReader) Read(p []byte) (int, error) {
@@ -176,19 +176,19 @@ func (l *lineReader) Read(p []byte) (int, error) {
 	n := copy(p, l.rest[:end])
 	l.rest = l.rest[n:]
 	if n == end {
-		l.served++
+		l.lines++
 	}
 	return n, nil
 }
 
-// columnOf returns where text stands in a line, or else where the line's first word does.
+// columnOf returns the column of text in a line, or of the first word of the line.
 func columnOf(source []byte, line int, text string) int {
-	words := lineOf(source, line)
-	i := bytes.Index(words, []byte(text))
+	content := lineOf(source, line)
+	i := bytes.Index(content, []byte(text))
 	if i <= 0 {
-		i = len(words) - len(bytes.TrimLeft(words, " \t"))
+		i = len(content) - len(bytes.TrimLeft(content, " \t"))
 	}
-	return utf8.RuneCount(words[:i]) + 1
+	return utf8.RuneCount(content[:i]) + 1
 }
 
 // lineOf returns a line without its end, nothing when there is no such line.
@@ -200,9 +200,9 @@ func lineOf(source []byte, line int) []byte {
 	return bytes.TrimSuffix(source, []byte("\r"))
 }
 
-// placeInside maps a line and column within a scalar's text to the source. This works for text on one line, or
+// positionInside maps a line and column within a scalar's text to the source. This works for text on one line, or
 // line by line after "|". Otherwise it returns the position of the scalar.
-func placeInside(source []byte, n *yaml.Node, line, column int) (int, int) {
+func positionInside(source []byte, n *yaml.Node, line, column int) (int, int) {
 	if n.Style == yaml.LiteralStyle {
 		written := lineOf(source, n.Line+line)
 		if indent, ok := bytes.CutSuffix(written, lineOf([]byte(n.Value), line)); ok {

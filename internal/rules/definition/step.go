@@ -93,7 +93,7 @@ func (r *reader) bareStep(v value) (Step, bool) {
 	return s, true
 }
 
-// kind finds out what kind of step a mapping is.
+// kind returns the kind of a step that is a mapping.
 func (r *reader) kind(m *mapping) (Kind, bool) {
 	kind, ok := r.kindIn(m)
 	if !ok || kind != "" {
@@ -139,8 +139,8 @@ func (r *reader) kindIn(m *mapping) (kind Kind, ok bool) {
 	return kind, true
 }
 
-// nested returns the mapping inside a step such as "wait: {continue_on_failure: true}", where the
-// type key has the whole step as its value.
+// nested returns the mapping inside a step like "wait: {continue_on_failure: true}", where the value of the
+// type key is the whole step.
 func (m *mapping) nested() *mapping {
 	if len(m.entries) != 1 || typeKeys[m.entries[0].name] == "" {
 		return nil
@@ -184,7 +184,7 @@ func (r *reader) stepOf(kind Kind, m *mapping, place *yaml.Node) Step {
 	return s
 }
 
-// jobs returns how many jobs a step creates that is not a group.
+// jobs returns the number of jobs of a step other than a group.
 func (s Step) jobs() int {
 	switch {
 	case s.Command != nil && s.Command.Matrix != nil:
@@ -205,7 +205,7 @@ func copies(parallelism *int) int {
 	return max(*parallelism, 1)
 }
 
-// title returns the value of the key that makes a step a block or an input.
+// title returns the value of the key that makes a step a block or input.
 func (m *mapping) title(kind Kind) value {
 	if kind == KindInput {
 		return m.get("input")
@@ -213,7 +213,7 @@ func (m *mapping) title(kind Kind) value {
 	return m.get("block", "manual")
 }
 
-// firstText returns the label, or else the text of a value, which must be one either way.
+// firstText returns the label, or else the text of v. It checks both.
 func firstText(label string, v value) string {
 	if text := v.text(); label == "" {
 		return text
@@ -236,7 +236,7 @@ func (r *reader) common(s *Step, m *mapping) {
 	r.graph.add(s, places)
 }
 
-// stepKey reads the key of a step, which no other step may have.
+// stepKey reads the key of a step, which must be unique.
 func (r *reader) stepKey(v value) string {
 	key := v.text()
 	if key == "" {
@@ -260,7 +260,7 @@ func (v value) skip() Skip {
 	if !v.decided() {
 		return Skip{}
 	}
-	if on, ok := truth(v.node); ok {
+	if on, ok := parseBool(v.node); ok {
 		return Skip{On: on}
 	}
 	if v.node.Kind != yaml.ScalarNode {
@@ -303,7 +303,7 @@ func (m *mapping) passOn(names ...string) map[string]any {
 func (r *reader) keepUnknown(s *Step, m *mapping) {
 	for _, e := range m.unknown() {
 		if !r.warnings.full() { // suggestions are expensive
-			r.warn(e.key, "a %s step has no key %s; it is kept and has no effect%s", s.Kind, message.Quote(e.name), message.Suggestion(e.name, m.asked))
+			r.warn(e.key, "a %s step has no key %s; it is kept and has no effect%s", s.Kind, message.Quote(e.name), message.Suggestion(e.name, m.readKeys))
 		}
 		if s.Attributes == nil {
 			s.Attributes = map[string]any{}

@@ -10,13 +10,13 @@ import (
 // placeholder matches {{matrix}} and {{matrix.dimension}}.
 var placeholder = regexp.MustCompile(`\{\{\s*matrix(?:\.([^}\s]*))?\s*\}\}`)
 
-// A template is a text with placeholders: the values of some dimensions stand between its parts.
+// A template is a text with placeholders: between its parts are the values of dimensions.
 type template struct {
 	parts      []string // one more than dimensions
 	dimensions []int
 }
 
-// template finds the placeholders of a text. Those of unknown dimensions are text.
+// template parses the placeholders of a text. Placeholders of unknown dimensions remain text.
 func (m *Matrix) template(text string) template {
 	var t template
 	rest := 0
@@ -33,7 +33,7 @@ func (m *Matrix) template(text string) template {
 	return t
 }
 
-// nameOf returns the name of the dimension in a match of a placeholder, "" for {{matrix}}.
+// nameOf returns the dimension name of a placeholder match, or "" for {{matrix}}.
 func nameOf(text string, match []int) string {
 	if match[2] < 0 {
 		return ""
@@ -41,7 +41,7 @@ func nameOf(text string, match []int) string {
 	return text[match[2]:match[3]]
 }
 
-// dimension returns the index of a dimension, -1 when there is none of that name.
+// dimension returns the index of a dimension, or -1.
 func (m *Matrix) dimension(name string) int {
 	return slices.IndexFunc(m.Dimensions, func(d Dimension) bool { return d.Name == name })
 }
@@ -63,8 +63,8 @@ func (t template) text(values []string) string {
 	return b.String()
 }
 
-// A templateList and a templateMap are a list and a mapping with a placeholder somewhere in them. A
-// mapping's entries are in the order of their keys, for where values make two keys the same.
+// A templateList and a templateMap are a list and a mapping that contain placeholders. The entries of a mapping
+// are sorted by key, so that the result is stable if values make two keys equal.
 type (
 	templateList []any
 	templateMap  []templateEntry
@@ -75,8 +75,8 @@ type (
 	}
 )
 
-// templates finds the placeholders in a value that has the shapes of JSON. A part without any is
-// returned as it is, so that all jobs share it.
+// templates parses the placeholders in a JSON value. It returns parts without placeholders unchanged, so that
+// all jobs share them.
 func (m *Matrix) templates(v any) any {
 	switch v := v.(type) {
 	case string:
@@ -116,7 +116,7 @@ func isTemplate(v any) bool {
 	return false
 }
 
-// fill returns what templates found, for the values of one combination.
+// fill returns the JSON value of templates for one combination.
 func fill(v any, values []string) any {
 	switch v := v.(type) {
 	case template:

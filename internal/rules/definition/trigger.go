@@ -9,17 +9,17 @@ import (
 
 // Trigger starts a build of another pipeline of the organization.
 type Trigger struct {
-	// Pipeline is the other pipeline's slug.
+	// Pipeline is the slug of the other pipeline.
 	Pipeline string
 	Build    TriggerBuild
-	// Async lets the step pass as soon as the build exists, instead of when it passed.
+	// Async lets the step pass as soon as the build exists, without waiting for its result.
 	Async       bool
 	SoftFail    SoftFail
 	Parallelism *int
 }
 
-// TriggerBuild describes the build that a trigger step starts. Empty texts stand for defaults: the
-// step's label, HEAD, and the pipeline's default branch.
+// TriggerBuild describes the build that a trigger step starts. Empty texts mean the defaults: the step's label,
+// HEAD, and the pipeline's default branch.
 type TriggerBuild struct {
 	Message  string
 	Commit   string
@@ -39,12 +39,11 @@ func (m *mapping) trigger() *Trigger {
 	}
 }
 
-// pipelineSlug reads the slug of the pipeline that a trigger step is about. A slug with a variable in
-// it cannot be judged yet.
+// pipelineSlug reads the slug of the pipeline to trigger. It does not check a slug that contains a variable.
 func (v value) pipelineSlug(m *mapping) string {
 	slug := v.text()
 	switch {
-	case v.set() && v.node.Kind != yaml.ScalarNode: // noted
+	case v.set() && v.node.Kind != yaml.ScalarNode: // already recorded
 	case slug == "":
 		m.r.problem(m.key("trigger"), "a trigger step must name the slug of a pipeline")
 	case !v.pending() && !core.ValidSlug(slug):
@@ -60,7 +59,7 @@ func slugSuggestion(text string) string {
 	return ""
 }
 
-// triggerBuild reads what is known of the build to start.
+// triggerBuild reads the attributes of the build to start.
 func (v value) triggerBuild() TriggerBuild {
 	m := v.mapping("a mapping with message, commit, branch, env and meta_data")
 	if m == nil {
@@ -77,7 +76,7 @@ func (v value) triggerBuild() TriggerBuild {
 	return build
 }
 
-// metaData reads a mapping of keys to scalars, which become the text they were written as.
+// metaData reads a mapping of keys to scalars. Values keep the text as written.
 func (v value) metaData() map[string]string {
 	m := v.mapping("a mapping of keys to texts")
 	if m == nil {

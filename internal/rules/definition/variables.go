@@ -9,28 +9,28 @@ import (
 	"stackyard/internal/rules/message"
 )
 
-// checkVariables notes what is wrong with how variables are written anywhere in the document.
+// checkVariables records the syntax errors of variables in the document.
 func (r *reader) checkVariables(n *yaml.Node) {
 	for text := range texts(n) {
 		_, err := scanVariables(text.Value)
-		r.noteVariable(text, err)
+		r.recordVariableError(text, err)
 	}
 }
 
-// fillVariables replaces the variables in all texts of the document, keys included. First come those
-// of its own env, in the order written: each is known to the ones below and to the rest. A variable that
-// is given wins over the document's own, as it does in the environment of jobs. It reports whether
-// nothing was wrong.
-func (r *reader) fillVariables(root *yaml.Node, env func(name string) (string, bool)) bool {
-	f := filler{r: r, env: env, own: map[string]string{}, seen: map[*yaml.Node]bool{}, budget: maxText}
+// interpolateVariables replaces the variables in all texts of the document, including keys. It first evaluates
+// the document's own env from top to bottom: each variable is available to those below and to the rest of the
+// document. Given variables override the document's own, as in the environment of jobs. It reports whether
+// there were no errors.
+func (r *reader) interpolateVariables(root *yaml.Node, env func(name string) (string, bool)) bool {
+	f := interpolator{r: r, env: env, own: map[string]string{}, seen: map[*yaml.Node]bool{}, budget: maxText}
 	f.environment(root)
 	for text := range texts(root) {
 		f.fill(text)
 	}
-	return !f.wrong
+	return !f.failed
 }
 
-// texts yields the scalars of a document, once each.
+// texts yields each scalar of a document once.
 func texts(n *yaml.Node) func(yield func(*yaml.Node) bool) {
 	return func(yield func(*yaml.Node) bool) { eachText(n, yield) }
 }
@@ -47,8 +47,8 @@ func eachText(n *yaml.Node, yield func(*yaml.Node) bool) bool {
 	return true
 }
 
-// noteVariable notes an error of scanning or filling in a text, and reports whether there was one.
-func (r *reader) noteVariable(n *yaml.Node, err error) bool {
+// recordVariableError records an error of scanVariables or interpolate, and reports whether there was one.
+func (r *reader) recordVariableError(n *yaml.Node, err error) bool {
 	if err == nil {
 		return false
 	}
@@ -57,22 +57,22 @@ func (r *reader) noteVariable(n *yaml.Node, err error) bool {
 		r.problemInside(n, Problem{line, column, wrong.message})
 		return true
 	}
-	r.giveUp(n, "the definition has more than %d bytes of text once its variables are filled in", maxText)
+	r.abort(n, "the definition has more than %d bytes of text once its variables are filled in", maxText)
 	return true
 }
 
-// A filler replaces the variables of texts.
-type filler struct {
+// An interpolator replaces the variables of texts.
+type interpolator struct {
 	r   *reader
 	env func(name string) (string, bool)
-	// own are the variables of the document's env so far.
+	// own holds the variables of the document's env so far.
 	own    map[string]string
 	seen   map[*yaml.Node]bool
 	budget int
-	wrong  bool
+	failed bool
 }
 
-func (f *filler) lookup(name string) (string, bool) {
+func (f *interpolator) lookup(name string) (string, bool) {
 	if value, ok := f.env(name); ok {
 		return value, true
 	}
@@ -80,8 +80,8 @@ func (f *filler) lookup(name string) (string, bool) {
 	return value, ok
 }
 
-// environment fills in the document's own env.
-func (f *filler) environment(root *yaml.Node) {
+// environment interpolates the document's own env.
+func (f *interpolator) environment(root *yaml.Node) {
 	if root.Kind != yaml.MappingNode {
 		return
 	}
@@ -101,15 +101,15 @@ func (f *filler) environment(root *yaml.Node) {
 	}
 }
 
-// fill replaces the variables of a scalar, once.
-func (f *filler) fill(n *yaml.Node) {
-	if n.Kind != yaml.ScalarNode || !strings.Contains(n.Value, "$") || f.seen[n] || f.r.spent {
+// fill replaces the variables of a scalar, at most once.
+func (f *interpolator) fill(n *yaml.Node) {
+	if n.Kind != yaml.ScalarNode || !strings.Contains(n.Value, "$") || f.seen[n] || f.r.aborted {
 		return
 	}
 	f.seen[n] = true
 	text, err := interpolate(n.Value, f.lookup, &f.budget)
-	if f.r.noteVariable(n, err) {
-		f.wrong = true
+	if f.r.recordVariableError(n, err) {
+		f.failed = true
 		return
 	}
 	n.Value = text

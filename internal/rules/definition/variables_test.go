@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// parseWith reads YAML that must be sound, with some variables.
+// parseWith parses YAML that must be valid, with variables.
 func parseWith(t *testing.T, source string, variables map[string]string) *Pipeline {
 	t.Helper()
 	p, err := ParseWith([]byte(source), environment(variables))
@@ -15,7 +15,7 @@ func parseWith(t *testing.T, source string, variables map[string]string) *Pipeli
 	return p
 }
 
-// refusesWith checks the exact problems of YAML that is wrong with some variables.
+// refusesWith checks the exact problems of invalid YAML with variables.
 func refusesWith(t *testing.T, source string, variables map[string]string, want ...string) {
 	t.Helper()
 	_, err := ParseWith([]byte(source), environment(variables))

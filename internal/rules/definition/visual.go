@@ -12,9 +12,8 @@ import (
 	"stackyard/internal/rules/message"
 )
 
-// A VisualStep is a step in the form the REST API takes it. Which fields count depends on the type.
-// A trigger step may also come in the form the API answers with, so that what was read can be sent
-// back.
+// A VisualStep is a step in REST requests. The type decides which fields apply. A trigger step may also use the
+// form of responses, so that clients can send back what they read.
 type VisualStep struct {
 	Type                string            `json:"type" doc:"What the step is: script, waiter, manual or trigger."`
 	Name                string            `json:"name,omitempty" doc:"The label of a script step."`
@@ -51,8 +50,8 @@ type VisualBuild struct {
 // visualTypes are the types of visual steps.
 var visualTypes = []string{"script", "waiter", "manual", "trigger"}
 
-// FromVisual checks visual steps and turns them into the steps of a pipeline. What is wrong comes as
-// a validation error that names fields such as steps[2].type.
+// FromVisual checks visual steps and converts them to a pipeline. It returns a validation error that names
+// fields like steps[2].type.
 func FromVisual(steps []VisualStep) (*Pipeline, error) {
 	var problems core.Problems
 	if len(steps) == 0 {
@@ -75,7 +74,7 @@ func FromVisual(steps []VisualStep) (*Pipeline, error) {
 	return p, nil
 }
 
-// A visualCheck notes what is wrong with one visual step.
+// A visualCheck records the problems of one visual step.
 type visualCheck struct {
 	problems *core.Problems
 	prefix   string
@@ -176,7 +175,7 @@ func (c visualCheck) trigger(v VisualStep) *Trigger {
 	return trigger
 }
 
-// env turns variables into a list, by name.
+// env converts variables to a list, sorted by name.
 func (c visualCheck) env(field string, variables map[string]string) Env {
 	var env Env
 	for _, name := range slices.Sorted(maps.Keys(variables)) {
@@ -188,7 +187,7 @@ func (c visualCheck) env(field string, variables map[string]string) Env {
 	return env
 }
 
-// between returns a number if it lies between two bounds.
+// between returns n, or nil after recording a problem if it is out of bounds.
 func (c visualCheck) between(field string, n *int, low, high int) *int {
 	if n != nil && (*n < low || *n > high) {
 		c.add(field, "must be a whole number from %d to %d, found %d", low, high, *n)
@@ -204,7 +203,7 @@ func firstOf(a, b string) string {
 	return b
 }
 
-// orEmpty returns the empty text for null.
+// orEmpty returns "" for nil.
 func orEmpty(s *string) string {
 	if s == nil {
 		return ""

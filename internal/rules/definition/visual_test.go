@@ -9,7 +9,7 @@ import (
 	"stackyard/internal/platform/core"
 )
 
-// visual reads visual steps as they come over the wire.
+// visual decodes visual steps from JSON.
 func visual(t *testing.T, body string) []VisualStep {
 	t.Helper()
 	var steps []VisualStep
