@@ -212,7 +212,7 @@ func (s *Server) capabilities(p Parts, directory *identity.Directory, metrics pr
 	s.background.looks = append(s.background.looks, s.agents.FindLost)
 	s.background.flushes = append(s.background.flushes, stacks.Flush, s.background.uses.Flush)
 	return slices.Concat(
-		organizations.New(p.DB, directory, p.Public, p.Clock).Routes(),
+		organizations.New(p.DB, directory, p.Public, p.Clock, clusters.RemoveUser).Routes(),
 		clusters.Routes(),
 		clusterrules.New(p.DB, p.Public, p.Clock).Routes(),
 		pipelines.Routes(),

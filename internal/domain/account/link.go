@@ -105,10 +105,7 @@ func (s *Service) UseLink(ctx context.Context, token, password string, from Orig
 		if _, err := q.Exec(`DELETE FROM sign_in_links WHERE user_id = $1`, user.ID); err != nil {
 			return err
 		}
-		if err := setPasswordHash(q, user.ID, hash); err != nil {
-			return err
-		}
-		if err := deleteOtherSessions(q, user.ID, ""); err != nil {
+		if err := ReplacePassword(q, user.ID, hash); err != nil {
 			return err
 		}
 		return s.insert(q, user.ID, ByLink, from, before, value)

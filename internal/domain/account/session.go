@@ -27,7 +27,7 @@ var errSignedOut = core.Errorf(core.Unauthorized, "You are not signed in")
 // by the time it takes. Too many failures are RateLimited. The session that the browser had before, if
 // any, ends.
 func (s *Service) SignIn(ctx context.Context, email, password string, from Origin, before string) (value string, err error) {
-	email = foldEmail(email)
+	email = NormalizeEmail(email)
 	attempt, err := s.begin(ctx, email, from)
 	if err != nil {
 		return "", err
@@ -52,7 +52,7 @@ func (s *Service) SignIn(ctx context.Context, email, password string, from Origi
 // SignInKnown starts a session, as SignIn does, for the member with an email that somebody else has
 // verified. Where nobody has it, it is Forbidden, with a sentence for whom it concerns.
 func (s *Service) SignInKnown(ctx context.Context, email string, from Origin, before string) (value string, err error) {
-	email = foldEmail(email)
+	email = NormalizeEmail(email)
 	var userID string
 	err = s.db.Read(ctx, func(q *db.Q) error {
 		return q.QueryRow(`

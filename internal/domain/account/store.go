@@ -1,41 +1,11 @@
 package account
 
 import (
-	"strings"
 	"time"
 
 	"stackyard/internal/platform/db"
 	"stackyard/internal/platform/identity"
 )
-
-// foldEmail returns an email as users are known by it.
-func foldEmail(email string) string { return strings.ToLower(strings.TrimSpace(email)) }
-
-// credentials are what a user is recognized by.
-type credentials struct {
-	userID       string
-	email        string
-	passwordHash string // "" for none
-}
-
-const selectCredentials = `SELECT id, email, password_hash FROM users`
-
-func scanCredentials(scan db.Scan) (c credentials, err error) {
-	return c, scan(&c.userID, &c.email, db.ToText(&c.passwordHash))
-}
-
-func credentialsByEmail(q *db.Q, email string) (credentials, error) {
-	return db.One(q, scanCredentials, selectCredentials+` WHERE email = $1`, email)
-}
-
-func credentialsByID(q *db.Q, userID string) (credentials, error) {
-	return db.One(q, scanCredentials, selectCredentials+` WHERE id = $1`, userID)
-}
-
-func setPasswordHash(q *db.Q, userID, hash string) error {
-	_, err := q.Exec(`UPDATE users SET password_hash = $2 WHERE id = $1`, userID, hash)
-	return err
-}
 
 const selectSession = `SELECT id, user_id, method, address, user_agent, created_at, seen_at, expires_at FROM sessions`
 

@@ -66,10 +66,20 @@ func (s *Service) CreateToken(ctx context.Context, userID string, wish TokenWish
 			return err
 		}
 		t.Organizations = nil
+		var organizationIDs []string
 		for _, o := range reached {
 			t.Organizations = append(t.Organizations, o.Name)
+			organizationIDs = append(organizationIDs, o.ID)
 		}
-		return insertToken(q, userID, seal.HashToken(value), t, reached)
+		return InsertToken(q, StoredToken{
+			ID:          t.ID,
+			UserID:      userID,
+			Hash:        seal.HashToken(value),
+			Description: t.Description,
+			Scopes:      t.Scopes,
+			CreatedAt:   t.CreatedAt,
+			ExpiresAt:   t.ExpiresAt,
+		}, organizationIDs...)
 	})
 	return value, t, err
 }
@@ -169,18 +179,4 @@ func scanToken(scan db.Scan) (t AccessToken, err error) {
 func countTokens(q *db.Q, userID string) (n int, err error) {
 	err = q.QueryRow(`SELECT COUNT(*) FROM access_tokens WHERE user_id = $1 AND grant_id IS NULL`, userID).Scan(&n)
 	return n, err
-}
-
-func insertToken(q *db.Q, userID, hash string, t AccessToken, reached []identity.Organization) error {
-	_, err := q.Exec(`
-		INSERT INTO access_tokens (id, user_id, hash, description, scopes, created_at, expires_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7)`,
-		t.ID, userID, hash, t.Description, db.JSON(t.Scopes), db.Micros(t.CreatedAt), db.Micros(t.ExpiresAt))
-	for _, o := range reached {
-		if err != nil {
-			return err
-		}
-		_, err = q.Exec(`INSERT INTO access_token_organizations (token_id, organization_id) VALUES ($1, $2)`, t.ID, o.ID)
-	}
-	return err
 }

@@ -96,6 +96,14 @@ func deleteMaintainer(q *db.Q, clusterID, id string) error {
 	return deleteOne(q, noMaintainer, `DELETE FROM cluster_maintainers WHERE cluster_id = $1 AND id = $2`, clusterID, id)
 }
 
+// RemoveUser removes a user from the maintainers of all clusters of an organization.
+func (s *Service) RemoveUser(q *db.Q, organizationID, userID string) error {
+	_, err := q.Exec(`
+		DELETE FROM cluster_maintainers
+		WHERE user_id = $2 AND cluster_id IN (SELECT id FROM clusters WHERE organization_id = $1)`, organizationID, userID)
+	return err
+}
+
 // deleteOne runs a statement that deletes one row. It returns a NotFound error if there was no such row.
 func deleteOne(q *db.Q, notFound, statement string, args ...any) error {
 	n, err := q.Exec(statement, args...)

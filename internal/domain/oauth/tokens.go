@@ -4,6 +4,7 @@ import (
 	"strings"
 	"time"
 
+	"stackyard/internal/domain/account"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
 	"stackyard/internal/platform/identity"
@@ -37,17 +38,19 @@ func (g grant) issue(q *db.Q, a Application, scopes identity.Scopes, now time.Ti
 		ExpiresIn:   a.TokenExpiresIn,
 		Scope:       strings.Join(scopes.Names(), " "),
 	}
-	t := accessToken{
-		id:          core.NewID(),
-		hash:        seal.HashToken(view.AccessToken),
-		description: a.Name,
-		scopes:      scopes,
-		createdAt:   now,
+	t := account.StoredToken{
+		ID:          core.NewID(),
+		UserID:      g.userID,
+		Hash:        seal.HashToken(view.AccessToken),
+		Description: a.Name,
+		Scopes:      scopes,
+		CreatedAt:   now,
+		GrantID:     g.id,
 	}
 	if a.TokenExpiresIn > 0 {
-		t.expiresAt = now.Add(time.Duration(a.TokenExpiresIn) * time.Second)
+		t.ExpiresAt = now.Add(time.Duration(a.TokenExpiresIn) * time.Second)
 	}
-	if err := insertAccessToken(q, g, t); err != nil || !a.RefreshTokens {
+	if err := account.InsertToken(q, t, g.organizationID); err != nil || !a.RefreshTokens {
 		return view, err
 	}
 	view.RefreshToken = seal.NewToken(refreshPrefix)
@@ -57,14 +60,4 @@ func (g grant) issue(q *db.Q, a Application, scopes identity.Scopes, now time.Ti
 		createdAt: now,
 		expiresAt: now.Add(refreshLife),
 	})
-}
-
-// An accessToken is an access token as stored.
-type accessToken struct {
-	id          string
-	hash        string
-	description string
-	scopes      identity.Scopes
-	createdAt   time.Time
-	expiresAt   time.Time // zero: never
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"stackyard/internal/domain/account"
 	"stackyard/internal/platform/db"
 	"stackyard/internal/platform/identity"
 )
@@ -31,21 +32,6 @@ func liveGrant(q *db.Q, id string) (grant, error) {
 		return g, errSuspended
 	}
 	return g, nil
-}
-
-// insertAccessToken adds an access token for the grant's organization.
-func insertAccessToken(q *db.Q, g grant, t accessToken) error {
-	_, err := q.Exec(`
-		INSERT INTO access_tokens (id, user_id, hash, description, scopes, created_at, expires_at, grant_id)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
-		t.id, g.userID, t.hash, t.description, db.JSON(t.scopes), db.Micros(t.createdAt), db.Micros(t.expiresAt), g.id)
-	if err != nil {
-		return err
-	}
-	_, err = q.Exec(`
-		INSERT INTO access_token_organizations (token_id, organization_id)
-		VALUES ($1, $2)`, t.id, g.organizationID)
-	return err
 }
 
 func insertRefreshToken(q *db.Q, t refreshToken) error {
@@ -78,13 +64,8 @@ func useRefreshToken(q *db.Q, id string, forget time.Time) error {
 
 // replaceAccessTokens shortens the lifetime of a grant's access tokens and removes expired ones.
 func replaceAccessTokens(q *db.Q, grantID string, now time.Time) error {
-	if _, err := q.Exec(`DELETE FROM access_tokens WHERE grant_id = $1 AND expires_at <= $2`, grantID, db.Micros(now)); err != nil {
-		return err
-	}
-	shortened, err := q.Exec(`
-		UPDATE access_tokens SET expires_at = $2
-		WHERE grant_id = $1 AND (expires_at IS NULL OR expires_at > $2)`, grantID, db.Micros(now.Add(replacedLife)))
-	if shortened == 0 || err != nil {
+	shortened, err := account.ExpireGrantTokens(q, grantID, now, now.Add(replacedLife))
+	if !shortened || err != nil {
 		return err
 	}
 	return identity.NoteChange(q)
@@ -93,15 +74,32 @@ func replaceAccessTokens(q *db.Q, grantID string, now time.Time) error {
 // grantOfToken returns the grant and application of an access or refresh token; both are empty for a personal
 // access token. An unknown hash is a NotFound error.
 func grantOfToken(q *db.Q, hash string) (id, applicationID string, err error) {
-	err = q.QueryRow(`
-		SELECT g.id, g.application_id
-		FROM oauth_refresh_tokens t
-		JOIN oauth_grants g ON g.id = t.grant_id
-		WHERE t.id = $1
-		UNION ALL
-		SELECT COALESCE(g.id, ''), COALESCE(g.application_id, '')
-		FROM access_tokens t
-		LEFT JOIN oauth_grants g ON g.id = t.grant_id
-		WHERE t.hash = $1`, hash).Scan(&id, &applicationID)
+	err = q.QueryRow(`SELECT grant_id FROM oauth_refresh_tokens WHERE id = $1`, hash).Scan(&id)
+	if errors.Is(err, db.ErrNoRows) {
+		id, err = account.GrantOfToken(q, hash)
+	}
+	if err == nil && id != "" {
+		err = q.QueryRow(`SELECT application_id FROM oauth_grants WHERE id = $1`, id).Scan(&applicationID)
+	}
 	return id, applicationID, found(err, "No token found")
+}
+
+// RevokeAccessToken removes an access token. With a token of an application, the grant ends and all its tokens.
+func RevokeAccessToken(q *db.Q, tokenID string) error {
+	grantID, err := account.GrantOfTokenID(q, tokenID)
+	if err != nil {
+		return err
+	}
+	if grantID != "" {
+		if _, err := q.Exec(`DELETE FROM oauth_grants WHERE id = $1`, grantID); err != nil {
+			return err
+		}
+	}
+	return account.DeleteToken(q, tokenID)
+}
+
+// RemoveGrants ends the access of all applications that a user authorized for an organization.
+func RemoveGrants(q *db.Q, organizationID, userID string) error {
+	_, err := q.Exec(`DELETE FROM oauth_grants WHERE organization_id = $1 AND user_id = $2`, organizationID, userID)
+	return err
 }

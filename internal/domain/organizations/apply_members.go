@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"unicode"
 
+	"stackyard/internal/domain/account"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
 	"stackyard/internal/platform/identity"
@@ -123,7 +125,7 @@ func HashPasswords(ctx context.Context, d *db.DB, specs []MemberSpec) (Passwords
 	}
 	var stored map[string]string
 	err := d.Read(ctx, func(q *db.Q) (err error) {
-		stored, err = passwordHashes(q, given)
+		stored, err = account.PasswordHashes(q, slices.Sorted(maps.Keys(given)))
 		return err
 	})
 	if err != nil {
@@ -205,7 +207,7 @@ func (s MemberSpec) applyTo(m *Member) {
 // getUser finds or creates the user. It returns nil after a complaint. changed reports whether an existing user
 // was changed.
 func (a *applier) user(spec MemberSpec, passwordHash string) (user *identity.User, changed bool, err error) {
-	known, err := userByEmail(a.Q, spec.email())
+	known, err := account.UserByEmail(a.Q, spec.email())
 	if errors.Is(err, db.ErrNoRows) {
 		user, err = a.newUser(spec, passwordHash)
 		return user, false, err
@@ -219,13 +221,13 @@ func (a *applier) user(spec MemberSpec, passwordHash string) (user *identity.Use
 	}
 	if conflict(spec.Name, &known.Name) {
 		changed, known.Name = true, *spec.Name
-		if err := renameUser(a.Q, known); err != nil {
+		if err := account.RenameUser(a.Q, known); err != nil {
 			return nil, false, err
 		}
 	}
 	if passwordHash != "" {
 		changed = true
-		if err := setPasswordHash(a.Q, known.ID, passwordHash); err != nil {
+		if err := account.ReplacePassword(a.Q, known.ID, passwordHash); err != nil {
 			return nil, false, err
 		}
 	}
@@ -233,7 +235,7 @@ func (a *applier) user(spec MemberSpec, passwordHash string) (user *identity.Use
 }
 
 func (a *applier) newUser(spec MemberSpec, passwordHash string) (*identity.User, error) {
-	id, ok, err := db.FreeID(a.Q, "users", spec.ID)
+	id, ok, err := account.FreeUserID(a.Q, spec.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -243,5 +245,5 @@ func (a *applier) newUser(spec MemberSpec, passwordHash string) (*identity.User,
 	}
 	local, _, _ := strings.Cut(spec.email(), "@")
 	user := identity.User{ID: id, Email: spec.email(), Name: *cmp.Or(spec.Name, &local), CreatedAt: a.Now}
-	return &user, insertUser(a.Q, user, passwordHash)
+	return &user, account.InsertUser(a.Q, user, passwordHash)
 }

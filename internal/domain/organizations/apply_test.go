@@ -10,6 +10,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"stackyard/internal/domain/account"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
 	"stackyard/internal/platform/db/dbtest"
@@ -211,7 +212,7 @@ func memberByEmailOf(t *testing.T, d *db.DB, slug, email string) (m Member) {
 func hasPassword(t *testing.T, d *db.DB, email, password string) (has bool) {
 	t.Helper()
 	err := d.Read(t.Context(), func(q *db.Q) error {
-		stored, err := passwordHashes(q, map[string]string{email: ""})
+		stored, err := account.PasswordHashes(q, []string{email})
 		has = seal.CheckPassword(stored[email], password)
 		return err
 	})

@@ -7,6 +7,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"stackyard/internal/domain/account"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
 	"stackyard/internal/platform/identity"
@@ -73,23 +74,24 @@ func (a *applier) accessToken(user identity.User, spec AccessTokenSpec) error {
 		return nil
 	}
 	a.Changes.Changed("access_token", name)
-	return a.saveToken(wanted, updateToken)
+	return a.saveToken(wanted, account.UpdateToken)
 }
 
 // knownToken finds the token of a spec: by its value in any organization, else by its description among the
 // user's tokens in this organization.
 func (a *applier) knownToken(user identity.User, spec AccessTokenSpec) (storedToken, error) {
 	if spec.Token != "" {
-		known, err := tokenByHash(a.Q, a.Org.ID, seal.HashToken(spec.Token))
+		known, hasAccess, err := account.TokenByHash(a.Q, a.Org.ID, seal.HashToken(spec.Token))
 		if !errors.Is(err, db.ErrNoRows) {
-			return known, err
+			return storedToken{known, hasAccess}, err
 		}
 	}
-	return tokenByDescription(a.Q, a.Org.ID, user.ID, spec.Description)
+	known, hasAccess, err := account.TokenByDescription(a.Q, a.Org.ID, user.ID, spec.Description)
+	return storedToken{known, hasAccess}, err
 }
 
 func (a *applier) newToken(user identity.User, spec AccessTokenSpec, name string) error {
-	id, ok, err := db.FreeID(a.Q, "access_tokens", spec.ID)
+	id, ok, err := account.FreeTokenID(a.Q, spec.ID)
 	if err != nil {
 		return err
 	}
@@ -102,16 +104,16 @@ func (a *applier) newToken(user identity.User, spec AccessTokenSpec, name string
 		spec.Token = seal.NewToken(identity.AccessTokenPrefix)
 		a.Changes.Token("access_token", name, spec.Token)
 	}
-	t := storedToken{ID: id, UserID: user.ID, CreatedAt: a.Now}
+	t := storedToken{StoredToken: account.StoredToken{ID: id, UserID: user.ID, CreatedAt: a.Now}}
 	spec.applyTo(&t)
-	return a.saveToken(t, insertToken)
+	return a.saveToken(t, func(q *db.Q, t account.StoredToken) error { return account.InsertToken(q, t) })
 }
 
-func (a *applier) saveToken(t storedToken, store func(*db.Q, storedToken) error) error {
-	if err := store(a.Q, t); err != nil {
+func (a *applier) saveToken(t storedToken, store func(*db.Q, account.StoredToken) error) error {
+	if err := store(a.Q, t.StoredToken); err != nil {
 		return err
 	}
-	return grantTokenAccess(a.Q, t.ID, a.Org.ID)
+	return account.AddTokenOrganizations(a.Q, t.ID, a.Org.ID)
 }
 
 // applyTo writes the fields that the spec gives into t.
@@ -125,16 +127,10 @@ func (s AccessTokenSpec) applyTo(t *storedToken) {
 	}
 }
 
-// storedToken is a row of access_tokens.
+// storedToken is an access token, and whether it has access to the organization that is applied.
 type storedToken struct {
-	ID          string
-	UserID      string
-	Hash        string
-	Description string
-	Scopes      identity.Scopes
-	ExpiresAt   time.Time // zero: never
-	CreatedAt   time.Time
-	HasAccess   bool // has access to the organization being applied
+	account.StoredToken
+	HasAccess bool
 }
 
 func (t storedToken) same(u storedToken) bool {

@@ -3,7 +3,9 @@ package organizations
 import (
 	"net/http"
 
+	"stackyard/internal/domain/oauth"
 	"stackyard/internal/platform/core"
+	"stackyard/internal/platform/db"
 	"stackyard/internal/platform/identity"
 	"stackyard/internal/platform/route"
 )
@@ -66,5 +68,7 @@ func (s *Service) getAccessToken(r *route.Request) (accessTokenView, error) {
 }
 
 func (s *Service) revokeAccessToken(r *route.Request) (route.Nothing, error) {
-	return route.Nothing{}, s.directory.Revoke(r.Context(), r.Caller.Token.ID)
+	return route.Nothing{}, s.directory.Change(r.Context(), func(q *db.Q) error {
+		return oauth.RevokeAccessToken(q, r.Caller.Token.ID)
+	})
 }

@@ -61,7 +61,7 @@ func (s *Service) RemoveMember(ctx context.Context, organizationID, userID strin
 		if _, err := lockMember(q, organizationID, userID); err != nil {
 			return err
 		}
-		if err := removeMember(q, organizationID, userID); err != nil {
+		if err := s.removeMember(q, organizationID, userID); err != nil {
 			return err
 		}
 		return requireAdministrator(q, organizationID, "The last administrator of an organization cannot be removed")

@@ -1,6 +1,8 @@
 package organizations
 
 import (
+	"stackyard/internal/domain/account"
+	"stackyard/internal/domain/oauth"
 	"stackyard/internal/platform/db"
 	"stackyard/internal/platform/identity"
 )
@@ -74,18 +76,17 @@ func permissions(m Member) any {
 	return db.JSON(append([]identity.Permission{}, m.Permissions...))
 }
 
-// removeMember deletes everything that connects a user with an organization.
-func removeMember(q *db.Q, organizationID, userID string) error {
-	for _, statement := range []string{
-		`DELETE FROM team_members WHERE user_id = $2 AND team_id IN (SELECT id FROM teams WHERE organization_id = $1)`,
-		`DELETE FROM cluster_maintainers WHERE user_id = $2 AND cluster_id IN (SELECT id FROM clusters WHERE organization_id = $1)`,
-		`DELETE FROM access_token_organizations WHERE organization_id = $1 AND token_id IN (SELECT id FROM access_tokens WHERE user_id = $2)`,
-		`DELETE FROM oauth_grants WHERE organization_id = $1 AND user_id = $2`,
-		`DELETE FROM memberships WHERE organization_id = $1 AND user_id = $2`,
-	} {
-		if _, err := q.Exec(statement, organizationID, userID); err != nil {
+// removeMember deletes a user's membership and everything that comes with it.
+func (s *Service) removeMember(q *db.Q, organizationID, userID string) error {
+	_, err := q.Exec(`DELETE FROM team_members WHERE user_id = $2 AND team_id IN (SELECT id FROM teams WHERE organization_id = $1)`, organizationID, userID)
+	if err != nil {
+		return err
+	}
+	for _, remove := range append([]func(q *db.Q, organizationID, userID string) error{account.RemoveTokenAccess, oauth.RemoveGrants}, s.onMemberRemoved...) {
+		if err := remove(q, organizationID, userID); err != nil {
 			return err
 		}
 	}
-	return nil
+	_, err = q.Exec(`DELETE FROM memberships WHERE organization_id = $1 AND user_id = $2`, organizationID, userID)
+	return err
 }

@@ -29,11 +29,14 @@ type Service struct {
 	directory *identity.Directory
 	public    core.PublicURL
 	clock     core.Clock
+
+	onMemberRemoved []func(q *db.Q, organizationID, userID string) error
 }
 
-// New returns a Service. directory caches parts of the database d.
-func New(d *db.DB, directory *identity.Directory, public core.PublicURL, clock core.Clock) *Service {
-	return &Service{db: d, directory: directory, public: public, clock: clock}
+// New returns a Service. directory caches parts of the database d. The functions onMemberRemoved are called in
+// the transaction that removes a member; they remove what other packages store about the member.
+func New(d *db.DB, directory *identity.Directory, public core.PublicURL, clock core.Clock, onMemberRemoved ...func(q *db.Q, organizationID, userID string) error) *Service {
+	return &Service{db: d, directory: directory, public: public, clock: clock, onMemberRemoved: onMemberRemoved}
 }
 
 // organizationPath is the path prefix of all routes of an organization.

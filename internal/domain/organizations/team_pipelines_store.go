@@ -1,8 +1,11 @@
 package organizations
 
 import (
+	"time"
+
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
+	"stackyard/internal/platform/identity"
 )
 
 const noTeamPipeline = "No team pipeline found"
@@ -74,6 +77,16 @@ func insertTeamPipeline(q *db.Q, p TeamPipeline) (isNew bool, err error) {
 		VALUES ($1, $2, $3, $4)
 		ON CONFLICT DO NOTHING`, p.Team.ID, p.PipelineID, p.AccessLevel, db.Micros(p.AddedAt))
 	return n == 1, err
+}
+
+// SetPipelineAccess sets the access level that a team has to a pipeline.
+func SetPipelineAccess(q *db.Q, teamID, pipelineID string, level identity.AccessLevel, now time.Time) error {
+	_, err := q.Exec(`
+		INSERT INTO team_pipelines (team_id, pipeline_id, access_level, created_at)
+		VALUES ($1, $2, $3, $4)
+		ON CONFLICT (team_id, pipeline_id) DO UPDATE SET access_level = excluded.access_level`,
+		teamID, pipelineID, level, db.Micros(now))
+	return err
 }
 
 // updateTeamPipeline changes the access level, or returns a NotFound error.

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"stackyard/internal/domain/organizations"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
 	"stackyard/internal/platform/identity"
@@ -152,12 +153,7 @@ func lockTeam(q *db.Q, organizationID, id string) (exists bool, err error) {
 // grant gives teams their access to a pipeline.
 func grant(q *db.Q, p *Pipeline, teams teamLevels, now time.Time) error {
 	for id, level := range teams {
-		_, err := q.Exec(`
-			INSERT INTO team_pipelines (team_id, pipeline_id, access_level, created_at)
-			VALUES ($1, $2, $3, $4)
-			ON CONFLICT (team_id, pipeline_id) DO UPDATE SET access_level = excluded.access_level`,
-			id, p.ID, level, db.Micros(now))
-		if err != nil {
+		if err := organizations.SetPipelineAccess(q, id, p.ID, level, now); err != nil {
 			return err
 		}
 	}

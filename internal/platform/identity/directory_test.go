@@ -99,7 +99,13 @@ func TestAuthenticate_KnowsWhoHoldsAToken(t *testing.T) {
 	})
 }
 
-func TestRevoke_TakesEffectAtOnceHereAndWithinASecondThere(t *testing.T) {
+// deleteToken deletes the access token of a scene.
+func deleteToken(q *db.Q) error {
+	_, err := q.Exec(`DELETE FROM access_tokens WHERE id = $1`, "t")
+	return err
+}
+
+func TestChange_TakesEffectAtOnceHereAndWithinASecondThere(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		s := newScene(t, d)
 		for _, dir := range []*Directory{s.here, s.there} {
@@ -107,7 +113,7 @@ func TestRevoke_TakesEffectAtOnceHereAndWithinASecondThere(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := s.here.Revoke(t.Context(), "t"); err != nil {
+		if err := s.here.Change(t.Context(), deleteToken); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := s.here.Authenticate(t.Context(), s.token); core.KindOf(err) != core.Unauthorized {
@@ -178,7 +184,7 @@ func TestRemember_DropsWhatChangedWhileItLoaded(t *testing.T) {
 		old, err := remember(t.Context(), s.here, s.here.callers, hash, func(q *db.Q) (*Caller, error) {
 			c, err := loadCaller(q, hash)
 			done := make(chan error)
-			go func() { done <- s.here.Revoke(t.Context(), "t") }()
+			go func() { done <- s.here.Change(t.Context(), deleteToken) }()
 			if err := <-done; err != nil {
 				t.Error(err)
 			}

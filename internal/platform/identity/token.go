@@ -112,18 +112,6 @@ func (t *AgentToken) Allows(from netip.Addr) bool {
 	return len(t.AllowedAddresses) == 0 || slices.ContainsFunc(t.AllowedAddresses, func(p netip.Prefix) bool { return p.Contains(from) })
 }
 
-// Revoke ends an access token, at once in this process and within a second in others. With a token that
-// an application got, all that came of the same grant ends.
-func (d *Directory) Revoke(ctx context.Context, tokenID string) error {
-	return d.Change(ctx, func(q *db.Q) error {
-		if _, err := q.Exec(`DELETE FROM oauth_grants WHERE id = (SELECT grant_id FROM access_tokens WHERE id = $1)`, tokenID); err != nil {
-			return err
-		}
-		_, err := q.Exec(`DELETE FROM access_tokens WHERE id = $1`, tokenID)
-		return err
-	})
-}
-
 func sameHash(a, b string) bool {
 	return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1
 }
