@@ -17,7 +17,7 @@ func agentGitCommand() *cobra.Command {
 		if err != nil {
 			return fmt.Errorf("the server has no password for %s: %w", args[0], err)
 		}
-		if err := s.KeepOutOfLog(s.ctx, token); err != nil {
+		if err := s.Redact(s.ctx, token); err != nil {
 			return err
 		}
 		return s.print("username=token\npassword=" + token)

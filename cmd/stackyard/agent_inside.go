@@ -34,7 +34,7 @@ type script struct {
 func insideCommand(cmd *cobra.Command, run func(s *script, args []string) error) *cobra.Command {
 	cmd.Flags().String("job", "", "id of the job [SERVICE_JOB_ID]")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		job, err := inside.Here(environ.Parse(os.Environ()), version)
+		job, err := inside.FromEnvironment(environ.Parse(os.Environ()), version)
 		if err != nil {
 			return &usageError{err}
 		}

@@ -27,7 +27,7 @@ func addRedactionFlag(cmd *cobra.Command) {
 // printSecret prints a value for the script once the agent knows that it must not get into the log.
 func (s *script) printSecret(value string) error {
 	if !s.on("skip-redaction") {
-		if err := s.KeepOutOfLog(s.ctx, value); err != nil {
+		if err := s.Redact(s.ctx, value); err != nil {
 			return fmt.Errorf("keep the value out of the log: %w", err)
 		}
 	}
@@ -42,7 +42,7 @@ func agentRedactorCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return s.KeepOutOfLog(s.ctx, value)
+		return s.Redact(s.ctx, value)
 	}))
 	return cmd
 }

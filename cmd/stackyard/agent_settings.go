@@ -40,7 +40,7 @@ var agentSettings = slices.Concat(connectionSettings, []setting{
 	{flag: "build-path", variable: "SERVICE_AGENT_BUILD_PATH", usage: "folder of the checkouts (default: one under the system's temporary folder)"},
 	{flag: "hooks-path", variable: "SERVICE_AGENT_HOOKS_PATH", usage: "folder of the agent's hooks (default: it has none)"},
 	{flag: "shell", variable: "SERVICE_AGENT_SHELL", usage: "what runs commands (default: /bin/bash -e -c, or /bin/sh where there is no bash)"},
-	{flag: "cancel-grace-period", variable: "SERVICE_AGENT_CANCEL_GRACE_PERIOD", unset: "10", usage: "seconds that a cancelled job has to stop before it is killed"},
+	{flag: "cancel-grace-period", variable: "SERVICE_AGENT_CANCEL_GRACE_PERIOD", unset: "10", usage: "seconds that a canceled job has to stop before it is killed"},
 	jobUserSetting,
 	{flag: "git-timeout", variable: "SERVICE_AGENT_GIT_TIMEOUT", unset: "1800", usage: "seconds that a checkout may take; 0: no limit"},
 	{flag: "log-format", variable: "SERVICE_AGENT_LOG_FORMAT", usage: "text or json (default: text on a terminal, else json)"},

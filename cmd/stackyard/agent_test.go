@@ -258,7 +258,7 @@ steps:
 	if job := b.Jobs[0]; job.State != "canceled" || *job.ExitStatus != -1 || job.Signal != "SIGTERM" || job.Reason != "cancel" {
 		t.Errorf("job %+v", job)
 	}
-	wantLines(t, y.log(b, 0), "cleaned up", "✗ The job was cancelled")
+	wantLines(t, y.log(b, 0), "cleaned up", "✗ The job was canceled")
 }
 
 func TestAgent_KeepsSecretsOutOfTheLog(t *testing.T) {

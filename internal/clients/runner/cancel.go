@@ -11,49 +11,49 @@ import (
 	"stackyard/internal/clients/runner/process"
 )
 
-// A cancellation is a job's end before its time: its processes are asked to stop, and killed when they have
-// not done so after a while. What follows the command has to fit into the same time.
+// A cancellation stops a job: its processes get SIGTERM, and SIGKILL after a grace period. Cleanup after the
+// command must fit into the same period.
 type cancellation struct {
 	grace time.Duration
 	once  sync.Once
-	ask   chan struct{} // closed when the job has to stop
-	kill  chan struct{} // closed when the time is over
+	term  chan struct{} // closed when the job must stop
+	kill  chan struct{} // closed after the grace period
 
-	// Set before ask is closed.
+	// Set before term is closed.
 	reason   string
 	timedOut bool
 }
 
 func newCancellation(grace time.Duration) *cancellation {
-	return &cancellation{grace: grace, ask: make(chan struct{}), kill: make(chan struct{})}
+	return &cancellation{grace: grace, term: make(chan struct{}), kill: make(chan struct{})}
 }
 
-// request makes the job end. Only the first request counts.
+// request stops the job. Only the first request counts.
 func (c *cancellation) request(reason string, timedOut bool) {
 	c.once.Do(func() {
 		c.reason, c.timedOut = reason, timedOut
-		close(c.ask)
+		close(c.term)
 		time.AfterFunc(c.grace, func() { close(c.kill) })
 	})
 }
 
-// requested reports whether the job has to end.
+// requested reports whether the job must stop.
 func (c *cancellation) requested() bool {
 	select {
-	case <-c.ask:
+	case <-c.term:
 		return true
 	default:
 		return false
 	}
 }
 
-// stop is for processes that are to end with the job.
-func (c *cancellation) stop() process.Stop { return process.Stop{Ask: c.ask, Kill: c.kill} }
+// stop is for processes that end with the job.
+func (c *cancellation) stop() process.Stop { return process.Stop{Term: c.term, Kill: c.kill} }
 
-// lastStop is for processes that clean up after the job: they are not asked, only killed in the end.
-func (c *cancellation) lastStop() process.Stop { return process.Stop{Kill: c.kill} }
+// cleanupStop is for cleanup processes: they get no SIGTERM, only SIGKILL.
+func (c *cancellation) cleanupStop() process.Stop { return process.Stop{Kill: c.kill} }
 
-// outcome is that of a job that was cancelled, and of which something may have had to be killed.
+// outcome returns the outcome of a canceled job. killed reports whether a process had to be killed.
 func (c *cancellation) outcome(killed bool) outcome {
 	signal := "SIGTERM"
 	if killed {
@@ -62,7 +62,7 @@ func (c *cancellation) outcome(killed bool) outcome {
 	return outcome{status: -1, signal: signal, reason: c.reason}
 }
 
-// poll asks again and again whether the server still wants the job to run.
+// poll polls the job's state and cancels the job when the server wants it to stop.
 func (j *job) poll(ctx context.Context) {
 	interval := seconds(j.w.session.JobStatusInterval, 3)
 	for pause := rand.N(interval); ; pause = interval*3/4 + rand.N(interval/2) {

@@ -13,24 +13,24 @@ import (
 	"stackyard/internal/clients/runner/shell"
 )
 
-// repositoryHooks is where a repository has its hooks.
+// repositoryHooks is the directory of a repository's hooks.
 const repositoryHooks = ".stackyard/hooks"
 
-// A hook is a script that somebody wants to be run at a certain time of each job.
+// A hook is a script that runs at a certain phase of each job.
 type hook struct {
 	owner string // agent or repository
-	name  string // such as pre-command
+	name  string // for example pre-command
 	path  string
 }
 
-// hooks returns those of a name that there are: the agent's first, then the repository's. Before there is
-// a checkout only the agent has any.
+// hooks returns the existing hooks of a name: the agent's, then the repository's. Before the checkout there are
+// only the agent's.
 func (j *job) hooks(name string) []hook {
 	var found []hook
 	if dir := j.w.o.HooksPath; dir != "" {
 		found = appendHook(found, hook{"agent", name, filepath.Join(dir, name)})
 	}
-	if j.place != nil {
+	if j.workspace != nil {
 		found = appendHook(found, hook{"repository", name, filepath.Join(j.sh.Dir, repositoryHooks, name)})
 	}
 	return found
@@ -44,7 +44,7 @@ func appendHook(hooks []hook, h hook) []hook {
 	return append(hooks, h)
 }
 
-// runHooks runs all hooks of a name, until one fails.
+// runHooks runs all hooks of a name until one fails.
 func (j *job) runHooks(name string) error {
 	for _, h := range j.hooks(name) {
 		if err := j.runHook(h); err != nil {
@@ -54,7 +54,7 @@ func (j *job) runHooks(name string) error {
 	return nil
 }
 
-// runHook runs a hook. What it changes of its environment is changed for all that follows.
+// runHook runs a hook. Its changes to the environment apply to everything after it.
 func (j *job) runHook(h hook) error {
 	j.sh.Section(shell.Muted, "Running "+h.owner+" "+h.name+" hook")
 	j.sh.Prompt(h.path)
@@ -65,13 +65,13 @@ func (j *job) runHook(h hook) error {
 	err = j.sh.RunQuietly(args...)
 	j.sh.Env.SetService("LAST_HOOK_EXIT_STATUS", strconv.Itoa(statusOf(err)))
 	if after != "" {
-		err = errors.Join(err, j.takeEnvironment(after))
+		err = errors.Join(err, j.applyHookEnvironment(after))
 	}
 	return err
 }
 
-// hookCommand returns what runs a hook. A script of the shell is read by one that in the end writes its
-// environment to a file; of anything else the environment cannot be known.
+// hookCommand returns the command that runs a hook. A shell script is sourced by a shell that finally writes
+// its environment to the file after; the environment of other programs is not known.
 func (j *job) hookCommand(h hook) (args []string, after string, err error) {
 	interpreter, script, err := interpreterOf(h.path)
 	if err != nil {
@@ -81,7 +81,7 @@ func (j *job) hookCommand(h hook) (args []string, after string, err error) {
 		return []string{h.path}, "", nil
 	}
 	after = filepath.Join(j.temp, "environment")
-	// The trap is for scripts that exit; it is gone when they set one themselves.
+	// The trap covers scripts that exit. A script that sets its own EXIT trap replaces it.
 	dump := "/usr/bin/env -0 >" + shell.Quote([]string{after})
 	wrapper := "trap " + shell.Quote([]string{dump}) + " EXIT\n. " + shell.Quote([]string{h.path}) + "\n" +
 		"stackyard_status=$?\n" + dump + "\nexit $stackyard_status\n"
@@ -89,17 +89,17 @@ func (j *job) hookCommand(h hook) (args []string, after string, err error) {
 	if err := os.WriteFile(path, []byte(wrapper), 0o600); err != nil {
 		return nil, "", err
 	}
-	// The job writes into a file that is there, and cannot put a link in its place.
+	// The job writes to an existing file and cannot replace it with a link.
 	if err := os.WriteFile(after, nil, 0o600); err != nil {
 		return nil, "", err
 	}
 	return []string{interpreter, path}, after, errors.Join(j.sh.Give(path), j.sh.Give(after))
 }
 
-// shells are the interpreters of scripts that can be read by a shell that goes on afterwards.
+// shells are the interpreters of scripts that can be sourced.
 var shells = []string{"bash", "sh", "dash", "ash", "ksh", "zsh"}
 
-// interpreterOf returns the shell for a script, and whether the file is a script for one.
+// interpreterOf returns the shell for a script, and whether the file is a shell script.
 func interpreterOf(path string) (interpreter string, script bool, err error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -119,7 +119,7 @@ func interpreterOf(path string) (interpreter string, script bool, err error) {
 	return "", false, nil
 }
 
-// defaultShell is bash where there is one.
+// defaultShell returns bash if it exists.
 func defaultShell() string {
 	if _, err := os.Stat("/bin/bash"); err == nil {
 		return "/bin/bash"
@@ -127,23 +127,23 @@ func defaultShell() string {
 	return "/bin/sh"
 }
 
-// theShells are variables that shells change for themselves.
-var theShells = []string{"_", "SHLVL", "PWD", "OLDPWD"}
+// shellVariables are variables that shells change by themselves.
+var shellVariables = []string{"_", "SHLVL", "PWD", "OLDPWD"}
 
-// takeEnvironment reads what a hook's environment was in the end, and makes it that of the job.
-func (j *job) takeEnvironment(path string) error {
+// applyHookEnvironment applies the final environment of a hook to the job.
+func (j *job) applyHookEnvironment(path string) error {
 	text, err := os.ReadFile(path)
 	if err != nil || len(text) == 0 { // the hook was killed
 		return err
 	}
 	after := environ.Parse(strings.Split(string(text), "\x00"))
-	for _, name := range theShells {
+	for _, name := range shellVariables {
 		delete(after, name)
 		if value, ok := j.sh.Env[name]; ok {
 			after[name] = value
 		}
 	}
-	// Not the hook's doing.
+	// The hook did not set this one.
 	after.SetService("LAST_HOOK_EXIT_STATUS", j.sh.Env.Service("LAST_HOOK_EXIT_STATUS"))
 	change := j.sh.Env.Diff(after)
 	j.sh.Env.Apply(change)

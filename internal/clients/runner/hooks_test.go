@@ -10,7 +10,7 @@ import (
 	"stackyard/internal/clients/runner"
 )
 
-// hooks makes a folder with hooks.
+// hooks creates a directory with hooks.
 func hooks(t *testing.T, scripts map[string]string) func(*runner.Options) {
 	t.Helper()
 	dir := t.TempDir()
@@ -22,39 +22,39 @@ func hooks(t *testing.T, scripts map[string]string) func(*runner.Options) {
 	return func(o *runner.Options) { o.HooksPath = dir }
 }
 
-// said returns the lines of a log that begin with "said ".
-func said(log string) string {
+// printed returns the lines of a log that start with "printed ".
+func printed(log string) string {
 	var lines []string
 	for line := range strings.Lines(log) {
-		if text, ok := strings.CutPrefix(strings.TrimSpace(line), "said "); ok {
+		if text, ok := strings.CutPrefix(strings.TrimSpace(line), "printed "); ok {
 			lines = append(lines, text)
 		}
 	}
 	return strings.Join(lines, ", ")
 }
 
-// say makes a hook that says something.
-func say(text string) string { return "echo said " + text + "\n" }
+// printHook returns a hook that prints text.
+func printHook(text string) string { return "echo printed " + text + "\n" }
 
 func TestHooks_RunAroundTheCommandThoseOfTheAgentFirst(t *testing.T) {
 	t.Parallel()
 	repo, _ := gitRepository(t, map[string]string{
-		".stackyard/hooks/environment":   say("never: there is no checkout yet"),
-		".stackyard/hooks/post-checkout": say("post-checkout of the repository"),
-		".stackyard/hooks/pre-command":   say("pre-command of the repository"),
-		".stackyard/hooks/post-command":  say("post-command of the repository"),
-		".stackyard/hooks/pre-exit":      say("pre-exit of the repository"),
+		".stackyard/hooks/environment":   printHook("never: there is no checkout yet"),
+		".stackyard/hooks/post-checkout": printHook("post-checkout of the repository"),
+		".stackyard/hooks/pre-command":   printHook("pre-command of the repository"),
+		".stackyard/hooks/post-command":  printHook("post-command of the repository"),
+		".stackyard/hooks/pre-exit":      printHook("pre-exit of the repository"),
 	})
-	s := newStand(t, map[string]string{"SERVICE_REPO": repo, "SERVICE_COMMAND": say("command")})
+	s := newFakeServer(t, map[string]string{"SERVICE_REPO": repo, "SERVICE_COMMAND": printHook("command")})
 	result := s.runJob(hooks(t, map[string]string{
-		"environment": say("environment"), "pre-checkout": say("pre-checkout"), "post-checkout": say("post-checkout"),
-		"pre-command": say("pre-command"), "post-command": say("post-command"), "pre-exit": say("pre-exit"),
+		"environment": printHook("environment"), "pre-checkout": printHook("pre-checkout"), "post-checkout": printHook("post-checkout"),
+		"pre-command": printHook("pre-command"), "post-command": printHook("post-command"), "pre-exit": printHook("pre-exit"),
 	}))
 	wantResult(t, result, "0", "", "")
 	want := "environment, pre-checkout, post-checkout, post-checkout of the repository, pre-command, pre-command of the repository, command, " +
 		"post-command, post-command of the repository, pre-exit, pre-exit of the repository"
-	if got := said(s.log()); got != want {
-		t.Errorf("it said %s; want %s", got, want)
+	if got := printed(s.log()); got != want {
+		t.Errorf("it printed %s; want %s", got, want)
 	}
 	if !strings.Contains(s.log(), "~~~ Running agent environment hook\n") {
 		t.Errorf("log %s", s.log())
@@ -70,10 +70,10 @@ func TestHooks_ChangeTheEnvironmentOfAllThatFollows(t *testing.T) {
 		"one with its own trap": "trap 'true' EXIT\nexport COLOR=blue MULTI=$'two\\nlines'; unset SIZE\n",
 	}
 	for name, script := range tests {
-		s := newStand(t, map[string]string{"SIZE": "large", "SERVICE_COMMAND": `echo "said $COLOR ${SIZE-none} ${#MULTI} ${HIDDEN-none}"`})
+		s := newFakeServer(t, map[string]string{"SIZE": "large", "SERVICE_COMMAND": `echo "printed $COLOR ${SIZE-none} ${#MULTI} ${HIDDEN-none}"`})
 		wantResult(t, s.runJob(hooks(t, map[string]string{"environment": script})), "0", "", "")
-		if got := said(s.log()); got != "blue none 9 none" {
-			t.Errorf("%s: it said %s; log %s", name, got, s.log())
+		if got := printed(s.log()); got != "blue none 9 none" {
+			t.Errorf("%s: it printed %s; log %s", name, got, s.log())
 		}
 	}
 }
@@ -81,33 +81,33 @@ func TestHooks_ChangeTheEnvironmentOfAllThatFollows(t *testing.T) {
 func TestHooks_MayChangeWhatTheAgentDoes(t *testing.T) {
 	t.Parallel()
 	repo, _ := gitRepository(t, map[string]string{"file": "x"})
-	s := newStand(t, map[string]string{"SERVICE_REPO": "/nowhere", "SERVICE_COMMAND": "false"})
+	s := newFakeServer(t, map[string]string{"SERVICE_REPO": "/nowhere", "SERVICE_COMMAND": "false"})
 	result := s.runJob(hooks(t, map[string]string{
-		"environment": "export BUILDKITE_REPO=" + repo + " SERVICE_COMMAND='cat file; echo; echo said $DEPLOY_TOKEN' DEPLOY_TOKEN=hunter2-hunter2\n",
+		"environment": "export BUILDKITE_REPO=" + repo + " SERVICE_COMMAND='cat file; echo; echo printed $DEPLOY_TOKEN' DEPLOY_TOKEN=hunter2-hunter2\n",
 	}))
 	wantResult(t, result, "0", "", "")
-	if got := said(s.log()); got != "[REDACTED]" {
-		t.Errorf("it said %s; log %s", got, s.log())
+	if got := printed(s.log()); got != "[REDACTED]" {
+		t.Errorf("it printed %s; log %s", got, s.log())
 	}
 }
 
 func TestHooks_ThatAreNoScriptsAreRunAsTheyAre(t *testing.T) {
 	t.Parallel()
-	s := newStand(t, command("true"))
-	result := s.runJob(hooks(t, map[string]string{"pre-command": "#!/usr/bin/env python3\nimport sys\nprint('said python')\nsys.exit(5)\n"}))
+	s := newFakeServer(t, command("true"))
+	result := s.runJob(hooks(t, map[string]string{"pre-command": "#!/usr/bin/env python3\nimport sys\nprint('printed python')\nsys.exit(5)\n"}))
 	wantResult(t, result, "5", "", "")
-	if got := said(s.log()); got != "python" {
-		t.Errorf("it said %s; log %s", got, s.log())
+	if got := printed(s.log()); got != "python" {
+		t.Errorf("it printed %s; log %s", got, s.log())
 	}
 }
 
 func TestHooks_OfTheCommandStandInForIt(t *testing.T) {
 	t.Parallel()
-	s := newStand(t, command(say("never")))
-	result := s.runJob(hooks(t, map[string]string{"command": say("instead of $SERVICE_COMMAND") + "exit 6\n", "post-command": "echo said $SERVICE_COMMAND_EXIT_STATUS\n"}))
+	s := newFakeServer(t, command(printHook("never")))
+	result := s.runJob(hooks(t, map[string]string{"command": printHook("instead of $SERVICE_COMMAND") + "exit 6\n", "post-command": "echo printed $SERVICE_COMMAND_EXIT_STATUS\n"}))
 	wantResult(t, result, "6", "", "")
-	if got := said(s.log()); !strings.HasPrefix(got, "instead of echo said never") || !strings.HasSuffix(got, ", 6") {
-		t.Errorf("it said %s", got)
+	if got := printed(s.log()); !strings.HasPrefix(got, "instead of echo printed never") || !strings.HasSuffix(got, ", 6") {
+		t.Errorf("it printed %s", got)
 	}
 }
 
@@ -126,28 +126,28 @@ func TestHooks_ThatFailEndTheJob(t *testing.T) {
 	for fails, words := range want {
 		scripts := map[string]string{}
 		for _, name := range all {
-			scripts[name] = say(name)
+			scripts[name] = printHook(name)
 		}
 		scripts[fails] += "exit 9\n"
-		s := newStand(t, map[string]string{"SERVICE_REPO": repo})
+		s := newFakeServer(t, map[string]string{"SERVICE_REPO": repo})
 		wantResult(t, s.runJob(hooks(t, scripts)), "9", "", "")
-		if got := said(s.log()); got != words {
-			t.Errorf("%s fails: it said %s; want %s", fails, got, words)
+		if got := printed(s.log()); got != words {
+			t.Errorf("%s fails: it printed %s; want %s", fails, got, words)
 		}
 	}
 }
 
 func TestHooks_CleanUpAfterACancelledJob(t *testing.T) {
 	t.Parallel()
-	s := newStand(t, map[string]string{"SERVICE_COMMAND": "echo ready; echo x >left; sleep 1000", "SERVICE_ARTIFACT_PATHS": "left"})
+	s := newFakeServer(t, map[string]string{"SERVICE_COMMAND": "echo ready; echo x >left; sleep 1000", "SERVICE_ARTIFACT_PATHS": "left"})
 	a := s.start(onlyOneJob, hooks(t, map[string]string{
-		"post-command": "echo said cancelled $SERVICE_JOB_CANCELLED timed out $SERVICE_JOB_TIMED_OUT\n", "pre-exit": say("pre-exit")}))
+		"post-command": "echo printed cancelled $SERVICE_JOB_CANCELLED timed out $SERVICE_JOB_TIMED_OUT\n", "pre-exit": printHook("pre-exit")}))
 	s.awaitLog("ready")
 	s.change(func() { s.state = "timing_out" })
 	a.wait(t)
 	wantResult(t, *s.result, "-1", "SIGTERM", "cancel")
-	if got := said(s.log()); got != "cancelled true timed out true, pre-exit" {
-		t.Errorf("it said %s", got)
+	if got := printed(s.log()); got != "cancelled true timed out true, pre-exit" {
+		t.Errorf("it printed %s", got)
 	}
 	if s.files["files/left"] != "x\n" {
 		t.Errorf("files %q", s.files)
@@ -156,7 +156,7 @@ func TestHooks_CleanUpAfterACancelledJob(t *testing.T) {
 
 func TestHooks_HaveToFitIntoTheGracePeriod(t *testing.T) {
 	t.Parallel()
-	s := newStand(t, command("echo ready; sleep 1000"))
+	s := newFakeServer(t, command("echo ready; sleep 1000"))
 	a := s.start(onlyOneJob, func(o *runner.Options) { o.CancelGrace = time.Second }, hooks(t, map[string]string{"pre-exit": "sleep 1000\n"}))
 	s.awaitLog("ready")
 	s.change(func() { s.state = "canceling" })

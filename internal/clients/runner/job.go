@@ -15,27 +15,27 @@ import (
 	"stackyard/internal/clients/runner/shell"
 )
 
-// A job is one job that is being run.
+// A job is a job that is running.
 type job struct {
 	w      *worker
 	log    *slog.Logger
-	api    *api.Client // with the job's token
+	api    *api.Client // uses the job's token
 	spec   *api.Job
-	ctx    context.Context // for calls; ends some time after the agent had to stop at once
+	ctx    context.Context // for calls; ends some time after the agent was stopped
 	cancel *cancellation
 
-	stream   *logstream.Stream
-	redactor *redact.Redactor
-	sh       *shell.Shell
-	temp     string          // a folder for this job alone
-	place    *checkout.Place // nil until something is checked out
+	stream    *logstream.Stream
+	redactor  *redact.Redactor
+	sh        *shell.Shell
+	temp      string              // directory of this job
+	workspace *checkout.Workspace // nil before the checkout
 }
 
-// farewell is how much longer than its processes a job may take to send its log and its result when the
-// agent has to stop at once.
-const farewell = 20 * time.Second
+// reportTimeout is how long a job may take to send its log and result after its processes ended, if the agent
+// was stopped.
+const reportTimeout = 20 * time.Second
 
-// runJob runs a job and reports how it ended.
+// runJob runs a job and reports its result.
 func (w *worker) runJob(ctx context.Context, spec *api.Job) {
 	token := spec.Token
 	if token == "" {
@@ -43,11 +43,11 @@ func (w *worker) runJob(ctx context.Context, spec *api.Job) {
 	}
 	j := &job{w: w, log: w.log.With("job", spec.ID), api: w.api.As(token), spec: spec, cancel: newCancellation(w.o.CancelGrace)}
 	var forget context.CancelFunc
-	j.ctx, forget = outlive(ctx, w.o.CancelGrace+farewell)
+	j.ctx, forget = extend(ctx, w.o.CancelGrace+reportTimeout)
 	defer forget()
 
 	if err := j.api.Start(j.ctx, spec.ID, time.Now()); err != nil {
-		// The server has settled it otherwise, or will when nothing more is heard about it.
+		// The server has ended the job, or will when it receives no reports.
 		j.log.Warn("start job failed", "error", err)
 		return
 	}
@@ -70,8 +70,8 @@ func (w *worker) runJob(ctx context.Context, spec *api.Job) {
 	j.log.Info("job finished", "exit_status", result.ExitStatus, "signal", result.Signal, "reason", result.SignalReason)
 }
 
-// outlive returns a context that ends some time after another.
-func outlive(ctx context.Context, after time.Duration) (context.Context, context.CancelFunc) {
+// extend returns a context that ends some time after ctx.
+func extend(ctx context.Context, after time.Duration) (context.Context, context.CancelFunc) {
 	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	forget := context.AfterFunc(ctx, func() {
 		wait(longer, after)
@@ -83,7 +83,7 @@ func outlive(ctx context.Context, after time.Duration) (context.Context, context
 	}
 }
 
-// openLog makes the way of the log: what is written is redacted, gets times, and is sent in chunks.
+// openLog connects the log: output is redacted, timestamped, and sent in chunks.
 func (j *job) openLog() {
 	size := j.spec.ChunksMaxSize
 	if size < 1 {
@@ -101,7 +101,7 @@ func (j *job) openLog() {
 	j.sh = &shell.Shell{Log: j.redactor, Stop: j.cancel.stop(), User: j.w.o.JobUser}
 }
 
-// watch cancels the job when the server or the agent wants it to end. The function that it returns ends the watch.
+// watch cancels the job when the server or the agent stops it. Call end to stop watching.
 func (j *job) watch(ctx context.Context) (end func()) {
 	watching, end := context.WithCancel(ctx)
 	context.AfterFunc(watching, func() {
@@ -113,7 +113,7 @@ func (j *job) watch(ctx context.Context) (end func()) {
 	return end
 }
 
-// execute runs the job in folders of its own.
+// execute runs the job in its own directories.
 func (j *job) execute() outcome {
 	temp, err := os.MkdirTemp("", "stackyard-job-")
 	if err != nil {
@@ -128,13 +128,13 @@ func (j *job) execute() outcome {
 	if err := j.setUp(); err != nil {
 		return j.broken(err)
 	}
-	defer j.leavePlace()
+	defer j.releaseWorkspace()
 	return j.run()
 }
 
-func (j *job) leavePlace() {
-	if j.place != nil {
-		j.place.Release()
+func (j *job) releaseWorkspace() {
+	if j.workspace != nil {
+		j.workspace.Release()
 	}
 }
 
@@ -145,7 +145,7 @@ type outcome struct {
 	reason string
 }
 
-// The reasons why a job ended that did not end by itself.
+// The reasons why a job was stopped.
 const (
 	canceled          = "cancel"
 	agentStop         = "agent_stop"
@@ -158,7 +158,7 @@ func (o outcome) result() api.Result {
 	return api.Result{ExitStatus: strconv.Itoa(o.status), Signal: o.signal, SignalReason: o.reason, FinishedAt: time.Now().UTC()}
 }
 
-// broken shows why a job could not even begin.
+// broken logs why a job could not start.
 func (j *job) broken(err error) outcome {
 	j.sh.Error("The job cannot be run: %v", err)
 	return outcome{status: -1, reason: processRunError}

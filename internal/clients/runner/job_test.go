@@ -14,7 +14,7 @@ import (
 	"stackyard/internal/clients/runner"
 )
 
-// command makes a job of a command.
+// command returns the environment of a job with a command.
 func command(script string) map[string]string { return map[string]string{"SERVICE_COMMAND": script} }
 
 func TestJob_EndsAsItsCommandDoes(t *testing.T) {
@@ -28,7 +28,7 @@ func TestJob_EndsAsItsCommandDoes(t *testing.T) {
 		{"", "1"},
 	}
 	for _, tt := range tests {
-		s := newStand(t, command(tt.script))
+		s := newFakeServer(t, command(tt.script))
 		wantResult(t, s.runJob(), tt.status, "", "")
 		if strings.Contains(s.log(), "\nnot reached") {
 			t.Errorf("%s: log %q", tt.script, s.log())
@@ -38,7 +38,7 @@ func TestJob_EndsAsItsCommandDoes(t *testing.T) {
 
 func TestJob_ShowsItsCommandAndOutput(t *testing.T) {
 	t.Parallel()
-	s := newStand(t, command("echo one\ntest -t 1 && echo on a terminal"))
+	s := newFakeServer(t, command("echo one\ntest -t 1 && echo on a terminal"))
 	s.runJob()
 	want := "~~~ Skipping the checkout: the pipeline's repository is a placeholder: there is no host git.example.test\n" +
 		"+++ Running command\n$ echo one\ntest -t 1 && echo on a terminal\none\non a terminal\n"
@@ -56,7 +56,7 @@ func TestJob_HasItsEnvironmentOverThatOfTheAgent(t *testing.T) {
 	t.Setenv("SERVICE_AGENT_TOKEN", "agent-token")
 	t.Setenv("BUILDKITE_AGENT_TOKEN", "agent-token")
 	t.Setenv("SERVICE_AGENT_ACQUIRE_JOB", "x")
-	s := newStand(t, map[string]string{"OF_BOTH": "its", "OF_THE_JOB": "its", "SERVICE_AGENT_PID": "pretended",
+	s := newFakeServer(t, map[string]string{"OF_BOTH": "its", "OF_THE_JOB": "its", "SERVICE_AGENT_PID": "pretended",
 		"SERVICE_COMMAND": `echo "$OF_THE_AGENT $OF_BOTH $OF_THE_JOB."
 			echo "token [$SERVICE_AGENT_TOKEN$BUILDKITE_AGENT_TOKEN$SERVICE_AGENT_ACQUIRE_JOB]"
 			echo "$SERVICE_JOB_ID $BUILDKITE_JOB_ID"
@@ -74,7 +74,7 @@ func TestJob_HasItsEnvironmentOverThatOfTheAgent(t *testing.T) {
 	}
 }
 
-// gitRepository makes a repository with files.
+// gitRepository creates a repository with files.
 func gitRepository(t *testing.T, files map[string]string) (dir, commit string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -105,7 +105,7 @@ func gitRepository(t *testing.T, files map[string]string) (dir, commit string) {
 func TestJob_RunsInACheckoutAndTellsItsCommit(t *testing.T) {
 	t.Parallel()
 	repo, commit := gitRepository(t, map[string]string{"hello.txt": "hello from git\n"})
-	s := newStand(t, map[string]string{"SERVICE_REPO": repo, "SERVICE_COMMAND": `cat hello.txt; echo "commit $SERVICE_COMMIT $BUILDKITE_COMMIT in $(pwd)"`})
+	s := newFakeServer(t, map[string]string{"SERVICE_REPO": repo, "SERVICE_COMMAND": `cat hello.txt; echo "commit $SERVICE_COMMIT $BUILDKITE_COMMIT in $(pwd)"`})
 	path := t.TempDir()
 	wantResult(t, s.runJob(func(o *runner.Options) { o.BuildPath = path }), "0", "", "")
 	want := "hello from git\ncommit " + commit + " " + commit + " in " + filepath.Join(path, "acme", "hello") + "\n"
@@ -121,7 +121,7 @@ func TestJob_RunsInACheckoutAndTellsItsCommit(t *testing.T) {
 func TestJob_RunsAScriptOfTheRepository(t *testing.T) {
 	t.Parallel()
 	repo, _ := gitRepository(t, map[string]string{"ci/run tests": "#!/bin/sh\necho \"running as $0\"; exit 4\n"})
-	s := newStand(t, map[string]string{"SERVICE_REPO": repo, "SERVICE_COMMAND": "ci/run tests"})
+	s := newFakeServer(t, map[string]string{"SERVICE_REPO": repo, "SERVICE_COMMAND": "ci/run tests"})
 	wantResult(t, s.runJob(), "4", "", "")
 	if !strings.Contains(s.log(), "running as ./ci/run tests") {
 		t.Errorf("log %s", s.log())
@@ -130,7 +130,7 @@ func TestJob_RunsAScriptOfTheRepository(t *testing.T) {
 
 func TestJob_FailsWithTheStatusOfGit(t *testing.T) {
 	t.Parallel()
-	s := newStand(t, map[string]string{"SERVICE_REPO": filepath.Join(t.TempDir(), "nothing"), "SERVICE_COMMAND": "echo not reached"})
+	s := newFakeServer(t, map[string]string{"SERVICE_REPO": filepath.Join(t.TempDir(), "nothing"), "SERVICE_COMMAND": "echo not reached"})
 	wantResult(t, s.runJob(), "128", "", "")
 	if strings.Contains(s.log(), "Running command") {
 		t.Errorf("log %s", s.log())
@@ -139,7 +139,7 @@ func TestJob_FailsWithTheStatusOfGit(t *testing.T) {
 
 func TestJob_SkipsTheCheckoutWhenItIsToldTo(t *testing.T) {
 	t.Parallel()
-	s := newStand(t, map[string]string{"SERVICE_REPO": "/nowhere", "BUILDKITE_SKIP_CHECKOUT": "true", "SERVICE_COMMAND": "ls -A | wc -l"})
+	s := newFakeServer(t, map[string]string{"SERVICE_REPO": "/nowhere", "BUILDKITE_SKIP_CHECKOUT": "true", "SERVICE_COMMAND": "ls -A | wc -l"})
 	wantResult(t, s.runJob(), "0", "", "")
 	if !strings.HasSuffix(s.log(), "\n0\n") {
 		t.Errorf("its folder is not empty: %s", s.log())
@@ -154,13 +154,13 @@ func TestJob_IsCancelledWhenTheServerSaysSo(t *testing.T) {
 		{"canceled", `trap '' TERM; echo ready; while :; do sleep 0.01; done`, "SIGKILL", ""},
 	}
 	for _, tt := range tests {
-		s := newStand(t, command(tt.script))
+		s := newFakeServer(t, command(tt.script))
 		a := s.start(onlyOneJob, func(o *runner.Options) { o.CancelGrace = time.Second })
 		s.awaitLog("ready")
 		s.change(func() { s.state = tt.state })
 		a.wait(t)
 		wantResult(t, *s.result, "-1", tt.signal, "cancel")
-		if log := s.log(); !strings.Contains(log, tt.log) || !strings.Contains(log, "The job was cancelled") {
+		if log := s.log(); !strings.Contains(log, tt.log) || !strings.Contains(log, "The job was canceled") {
 			t.Errorf("%s: log %s", tt.state, log)
 		}
 	}
@@ -168,10 +168,10 @@ func TestJob_IsCancelledWhenTheServerSaysSo(t *testing.T) {
 
 func TestJob_IsCancelledWhenItIsAnothersNow(t *testing.T) {
 	t.Parallel()
-	s := newStand(t, command("echo ready; sleep 1000"))
+	s := newFakeServer(t, command("echo ready; sleep 1000"))
 	a := s.start(onlyOneJob)
 	s.awaitLog("ready")
-	s.first("GET /J", respond{500, ""}, respond{404, ""}, respond{401, ""})
+	s.respondFirst("GET /J", respond{500, ""}, respond{404, ""}, respond{401, ""})
 	a.wait(t)
 	wantResult(t, *s.result, "-1", "SIGTERM", "cancel")
 }
@@ -179,7 +179,7 @@ func TestJob_IsCancelledWhenItIsAnothersNow(t *testing.T) {
 func TestJob_KillsEverybodyInTheEnd(t *testing.T) {
 	t.Parallel()
 	pids := filepath.Join(t.TempDir(), "pids")
-	s := newStand(t, command(`for i in 1 2 3; do (trap '' TERM; echo $BASHPID >>`+pids+`; while :; do sleep 0.05; done) & done; while [ $(wc -l <`+pids+`) -lt 3 ]; do sleep 0.01; done; echo ready; wait`))
+	s := newFakeServer(t, command(`for i in 1 2 3; do (trap '' TERM; echo $BASHPID >>`+pids+`; while :; do sleep 0.05; done) & done; while [ $(wc -l <`+pids+`) -lt 3 ]; do sleep 0.01; done; echo ready; wait`))
 	a := s.start(onlyOneJob, func(o *runner.Options) { o.CancelGrace = 100 * time.Millisecond })
 	s.awaitLog("ready")
 	s.change(func() { s.state = "canceling" })
@@ -199,21 +199,21 @@ func TestJob_KillsEverybodyInTheEnd(t *testing.T) {
 
 func TestJob_RefusesWhatItCannotRun(t *testing.T) {
 	t.Parallel()
-	s := newStand(t, map[string]string{"SERVICE_COMMAND": "echo not reached", "SERVICE_PLUGINS": `[{"docker#v5": null}]`})
+	s := newFakeServer(t, map[string]string{"SERVICE_COMMAND": "echo not reached", "SERVICE_PLUGINS": `[{"docker#v5": null}]`})
 	wantResult(t, s.runJob(), "-1", "", "agent_refused")
 	if log := s.log(); !strings.Contains(log, "The step has plugins, which this agent cannot run.") || strings.Contains(log, "not reached") {
 		t.Errorf("log %s", log)
 	}
-	s = newStand(t, map[string]string{"SERVICE_COMMAND": "true", "BUILDKITE_PLUGINS": "[]"})
+	s = newFakeServer(t, map[string]string{"SERVICE_COMMAND": "true", "BUILDKITE_PLUGINS": "[]"})
 	wantResult(t, s.runJob(), "0", "", "")
-	s = newStand(t, command("true"))
+	s = newFakeServer(t, command("true"))
 	s.job["step"] = map[string]any{"signature": map[string]string{"value": "x"}}
 	wantResult(t, s.runJob(), "-1", "", "signature_rejected")
 }
 
 func TestJob_HasTheSecretsOfItsStepAndKeepsThemOutOfTheLog(t *testing.T) {
 	t.Parallel()
-	s := newStand(t, command(`echo "password $PASS."; echo -n "me:$PASS" | base64; printf '%s\n' "$KEY"; printf hun; sleep 0.1; echo ter2-two; echo "${#TINY}"`))
+	s := newFakeServer(t, command(`echo "password $PASS."; echo -n "me:$PASS" | base64; printf '%s\n' "$KEY"; printf hun; sleep 0.1; echo ter2-two; echo "${#TINY}"`))
 	s.secret = map[string]string{"deploy": "hunter2-two", "key": "first line\nsecond line\n", "tiny": "abc"}
 	s.job["step"] = map[string]any{"secrets": []map[string]string{
 		{"key": "deploy", "environment_variable": "PASS"}, {"key": "key", "environment_variable": "KEY"}, {"key": "tiny", "environment_variable": "TINY"}}}
@@ -234,7 +234,7 @@ func TestJob_HasTheSecretsOfItsStepAndKeepsThemOutOfTheLog(t *testing.T) {
 func TestJob_FailsWhenASecretCannotBeHad(t *testing.T) {
 	t.Parallel()
 	for variable, key := range map[string]string{"PASS": "unknown", "SERVICE_REPO": "deploy"} {
-		s := newStand(t, command("echo not reached"))
+		s := newFakeServer(t, command("echo not reached"))
 		s.secret["deploy"] = "hunter2"
 		s.job["step"] = map[string]any{"secrets": []map[string]string{{"key": key, "environment_variable": variable}}}
 		wantResult(t, s.runJob(), "-1", "", "process_run_error")
@@ -246,7 +246,7 @@ func TestJob_FailsWhenASecretCannotBeHad(t *testing.T) {
 
 func TestJob_KeepsVariablesWithTellingNamesOutOfTheLog(t *testing.T) {
 	t.Parallel()
-	s := newStand(t, map[string]string{"DEPLOY_TOKEN": "a-token-of-mine", "HARMLESS": "plain value", "SERVICE_COMMAND": "echo $DEPLOY_TOKEN $HARMLESS $SERVICE_AGENT_ACCESS_TOKEN"})
+	s := newFakeServer(t, map[string]string{"DEPLOY_TOKEN": "a-token-of-mine", "HARMLESS": "plain value", "SERVICE_COMMAND": "echo $DEPLOY_TOKEN $HARMLESS $SERVICE_AGENT_ACCESS_TOKEN"})
 	s.runJob()
 	if !strings.HasSuffix(s.log(), "\n[REDACTED] plain value [REDACTED]\n") {
 		t.Errorf("log %s", s.log())
@@ -255,7 +255,7 @@ func TestJob_KeepsVariablesWithTellingNamesOutOfTheLog(t *testing.T) {
 
 func TestJob_UploadsArtifactsWhateverBecameOfIt(t *testing.T) {
 	t.Parallel()
-	s := newStand(t, map[string]string{
+	s := newFakeServer(t, map[string]string{
 		"SERVICE_COMMAND":        "mkdir -p out/deep; echo one >out/one.txt; echo two >out/deep/two.txt; : >out/empty; exit 7",
 		"SERVICE_ARTIFACT_PATHS": "out/**/*.txt; out/empty;nothing/*",
 	})
@@ -278,8 +278,8 @@ func TestJob_UploadsArtifactsWhateverBecameOfIt(t *testing.T) {
 
 func TestJob_FailsWhenArtifactsCannotBeUploaded(t *testing.T) {
 	t.Parallel()
-	s := newStand(t, map[string]string{"SERVICE_COMMAND": "echo one >one.txt", "SERVICE_ARTIFACT_PATHS": "*.txt"})
-	s.first("POST /upload", respond{403, ""})
+	s := newFakeServer(t, map[string]string{"SERVICE_COMMAND": "echo one >one.txt", "SERVICE_ARTIFACT_PATHS": "*.txt"})
+	s.respondFirst("POST /upload", respond{403, ""})
 	wantResult(t, s.runJob(), "1", "", "")
 	if len(s.states) != 1 || s.states[0].State != "error" {
 		t.Errorf("states %v", s.states)
@@ -288,8 +288,8 @@ func TestJob_FailsWhenArtifactsCannotBeUploaded(t *testing.T) {
 
 func TestJob_SendsALongLogInOrder(t *testing.T) {
 	t.Parallel()
-	s := newStand(t, command("seq 1 5000"))
-	s.first("POST /J/chunks", respond{503, ""}, respond{}, respond{503, ""})
+	s := newFakeServer(t, command("seq 1 5000"))
+	s.respondFirst("POST /J/chunks", respond{503, ""}, respond{}, respond{503, ""})
 	result := s.runJob()
 	if result.FailedChunks != 0 || !strings.HasSuffix(s.log(), "\n4999\n5000\n") || strings.Count(s.log(), "\n") != 5003 {
 		t.Errorf("%d chunks failed, %d lines, end %q", result.FailedChunks, strings.Count(s.log(), "\n"), s.log()[max(0, len(s.log())-30):])
@@ -298,8 +298,8 @@ func TestJob_SendsALongLogInOrder(t *testing.T) {
 
 func TestJob_TellsHowMuchOfItsLogIsLost(t *testing.T) {
 	t.Parallel()
-	s := newStand(t, command("seq 1 200"))
-	s.first("POST /J/chunks", respond{413, ""}, respond{413, ""})
+	s := newFakeServer(t, command("seq 1 200"))
+	s.respondFirst("POST /J/chunks", respond{413, ""}, respond{413, ""})
 	if result := s.runJob(); result.FailedChunks != 2 || result.ExitStatus != "0" {
 		t.Errorf("result %+v", result)
 	}

@@ -12,38 +12,38 @@ import (
 	"stackyard/internal/clients/runner/api"
 )
 
-// orders is where a worker's orders come from: the server pushes them over a stream, and while there is
-// no stream they are asked for.
+// orders receives a worker's orders: the server pushes them over a stream, and without a stream the worker
+// polls.
 type orders struct {
 	api      *api.Client
 	agentID  string
 	interval time.Duration // between two pings
 	log      *slog.Logger
 
-	mu       sync.Mutex
-	pushed   *api.Order // the last, if it was not taken yet
-	finished string     // the last job that was run
-	mode     mode
-	news     chan struct{} // tells that something above has changed
+	mu      sync.Mutex
+	pushed  *api.Order // the newest order, until it is taken
+	lastJob string     // the last job that ran
+	mode    mode
+	changed chan struct{} // signals a change of pushed or mode
 
-	failures int       // of pings in a row
-	asked    time.Time // when the last ping was sent
+	failures int       // consecutive failed pings
+	lastPing time.Time // time of the last ping
 }
 
-// A mode is how orders come.
+// A mode is how orders arrive.
 type mode int
 
 const (
-	opening mode = iota // it is not known yet whether there is a stream
+	opening mode = iota // unknown yet whether there is a stream
 	streaming
 	polling
 )
 
 func newOrders(client *api.Client, s api.Session, log *slog.Logger) *orders {
-	return &orders{api: client, agentID: s.ID, interval: seconds(s.PingInterval, 5), log: log, news: make(chan struct{}, 1)}
+	return &orders{api: client, agentID: s.ID, interval: seconds(s.PingInterval, 5), log: log, changed: make(chan struct{}, 1)}
 }
 
-// next waits for the next order, which may be to do nothing.
+// next waits for the next order, which may be to continue waiting.
 func (o *orders) next(ctx context.Context) (api.Order, error) {
 	for {
 		order, mode := o.take()
@@ -57,7 +57,7 @@ func (o *orders) next(ctx context.Context) (api.Order, error) {
 			continue
 		}
 		select {
-		case <-o.news:
+		case <-o.changed:
 		case <-ctx.Done():
 			return api.Order{}, ctx.Err()
 		}
@@ -72,18 +72,18 @@ func (o *orders) take() (*api.Order, mode) {
 	return order, o.mode
 }
 
-// poll asks for an order once it is time to. It returns none when there is a stream again.
+// poll pings the server when the next ping is due. It returns nil if a stream has opened meanwhile.
 func (o *orders) poll(ctx context.Context) (*api.Order, error) {
-	due := time.NewTimer(time.Until(o.asked.Add(o.pause())))
+	due := time.NewTimer(time.Until(o.lastPing.Add(o.pollDelay())))
 	defer due.Stop()
 	select {
 	case <-due.C:
-	case <-o.news:
+	case <-o.changed:
 		return nil, nil
 	case <-ctx.Done():
 		return &api.Order{}, ctx.Err()
 	}
-	o.asked = time.Now()
+	o.lastPing = time.Now()
 	order, err := o.api.Ping(ctx)
 	switch {
 	case err == nil, ctx.Err() != nil:
@@ -97,93 +97,93 @@ func (o *orders) poll(ctx context.Context) (*api.Order, error) {
 	return nil, nil
 }
 
-// mostPause bounds how long a server that does not answer is left alone.
-const mostPause = 10 * time.Second
+// maxPollDelay limits the delay between pings after failures.
+const maxPollDelay = 10 * time.Second
 
-// pause returns how long after a ping the next is due: within an interval, so that the pings of many
-// agents spread out, and later after failures.
-func (o *orders) pause() time.Duration {
-	if o.asked.IsZero() {
+// pollDelay returns the delay between the last ping and the next one: random within an interval, so that the
+// pings of many agents spread out, and longer after failures.
+func (o *orders) pollDelay() time.Duration {
+	if o.lastPing.IsZero() {
 		return 0
 	}
 	if o.failures == 0 {
 		return rand.N(o.interval) + 1
 	}
-	most := min(time.Second<<min(o.failures, 10), max(o.interval, mostPause))
+	most := min(time.Second<<min(o.failures, 10), max(o.interval, maxPollDelay))
 	return most/2 + rand.N(most/2)
 }
 
-// done says that a job was run: the offer of it, should it be repeated, is not taken for another, and it is
-// time to ask for the next.
+// done records that a job was run. A repeated offer of this job is ignored, and the next ping is due at once.
 func (o *orders) done(jobID string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.finished = jobID
+	o.lastJob = jobID
 	if o.pushed != nil && o.pushed.JobID == jobID {
 		o.pushed = nil
 	}
-	o.asked = time.Time{}
+	o.lastPing = time.Time{}
 }
 
 // Times of the stream.
 const (
-	// streamAge is how long a stream is kept: proxies forget connections that are quiet for long.
+	// streamAge is how long a stream is kept open: proxies drop idle connections.
 	streamAge = time.Minute
-	// firstWord is how long to wait for the message that a server sends at once.
-	firstWord = 10 * time.Second
-	// mostStreamPause bounds the time until a broken stream is opened again.
-	mostStreamPause = 64 * time.Second
+	// firstMessageTimeout is how long to wait for the first message, which a server sends at once.
+	firstMessageTimeout = 10 * time.Second
+	// maxStreamDelay limits the delay before a broken stream is reopened.
+	maxStreamDelay = 64 * time.Second
 )
 
-// stream keeps a stream open until ctx is done, or the server says that it has none.
+// stream keeps a stream open until ctx is done or the server reports that it has none.
 func (o *orders) stream(ctx context.Context) {
 	for failures := 0; ctx.Err() == nil; {
-		heard, err := o.listen(ctx)
+		received, err := o.listen(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return
 		case errors.Is(err, api.ErrNoStream):
 			o.setMode(polling)
 			return
-		case err == nil && heard:
+		case err == nil && received:
 			failures = 0
 			wait(ctx, rand.N(time.Second))
 		default:
 			o.log.Debug("stream interrupted", "error", err)
 			o.setMode(polling)
-			if heard {
+			if received {
 				failures = 0
 			}
 			failures++
-			most := min(time.Second<<min(failures, 10), mostStreamPause)
+			most := min(time.Second<<min(failures, 10), maxStreamDelay)
 			wait(ctx, most/2+rand.N(most/2))
 		}
 	}
 }
 
-// listen opens a stream and receives orders until it ends. It reports whether any were heard; err is nil
-// when the end is in good order.
-func (o *orders) listen(ctx context.Context) (heard bool, err error) {
+// listen opens a stream and receives orders until it ends. It reports whether it received any. err is nil if
+// the stream ended normally.
+func (o *orders) listen(ctx context.Context) (received bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, streamAge)
 	defer cancel()
-	silence := time.AfterFunc(firstWord, func() { o.setMode(polling) })
+	silence := time.AfterFunc(firstMessageTimeout, func() { o.setMode(polling) })
 	defer silence.Stop()
 	err = o.api.Stream(ctx, o.agentID, func(order api.Order) {
 		silence.Stop()
-		heard = true
+		received = true
 		o.push(order)
 	})
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		err = nil // it has had its time
+		err = nil // the stream reached its age
 	}
-	return heard, err
+	return received, err
 }
 
-// push keeps an order for the worker. Only the last counts, except that "go on" does not take back a job.
+// push stores an order for the worker. A new order replaces the last one, but an idle order does not replace a
+// job.
 func (o *orders) push(order api.Order) {
 	o.mu.Lock()
 	idle := order.Action != api.Pause && order.Action != api.Disconnect && order.JobID == ""
-	repeated := order.JobID != "" && order.JobID == o.finished
+	repeated := order.JobID != "" && order.JobID == o.lastJob
 	if waiting := o.pushed != nil && o.pushed.JobID != ""; !repeated && !(idle && waiting) {
 		o.pushed = &order
 	}
@@ -196,7 +196,7 @@ func (o *orders) setMode(m mode) {
 	o.mode = m
 	o.mu.Unlock()
 	select {
-	case o.news <- struct{}{}:
+	case o.changed <- struct{}{}:
 	default:
 	}
 }

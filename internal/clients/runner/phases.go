@@ -17,8 +17,7 @@ import (
 	"stackyard/internal/clients/runner/shell"
 )
 
-// run goes through the phases of a job. What comes after the command is done whatever became of it, and
-// only what fails first counts.
+// run runs the phases of a job. The phases after the command run even if it failed; the first failure counts.
 func (j *job) run() outcome {
 	if err := j.check(); err != nil {
 		return j.conclude(err)
@@ -48,7 +47,7 @@ func (j *job) run() outcome {
 	return j.conclude(err)
 }
 
-// first returns the error that happened first.
+// first returns the first error that is not nil.
 func first(err, later error) error {
 	if err != nil {
 		return err
@@ -56,7 +55,7 @@ func first(err, later error) error {
 	return later
 }
 
-// prepare does all that comes before the command.
+// prepare runs the phases before the command.
 func (j *job) prepare() error {
 	if err := j.runHooks("environment"); err != nil {
 		return err
@@ -67,37 +66,36 @@ func (j *job) prepare() error {
 	return j.runHooks("pre-command")
 }
 
-// cleanUp begins the part of the job that is not asked to stop when the job is, because it is what
-// stopping in good order means.
+// cleanUp starts the phases that get no SIGTERM when the job is canceled, so that they can finish.
 func (j *job) cleanUp() {
 	if j.cancel.requested() {
 		j.sh.Env.SetService("JOB_CANCELLED", "true")
 		j.sh.Env.SetService("JOB_TIMED_OUT", strconv.FormatBool(j.cancel.timedOut))
 	}
-	j.sh.Stop = j.cancel.lastStop()
+	j.sh.Stop = j.cancel.cleanupStop()
 }
 
-// checkOut brings the repository, unless there is none or the job does not want it.
+// checkOut checks out the repository, unless there is none or the job skips it.
 func (j *job) checkOut() error {
 	env := j.sh.Env
 	if env.Service("SKIP_CHECKOUT") == "true" {
 		j.sh.Section(shell.Muted, "Skipping the checkout, as SERVICE_SKIP_CHECKOUT says")
-		return j.stay()
+		return j.useEmptyDir()
 	}
 	if why := checkout.Unusable(j.ctx, env.Service("REPO")); why != "" {
 		j.sh.Section(shell.Muted, "Skipping the checkout: "+why)
-		return j.stay()
+		return j.useEmptyDir()
 	}
 	if err := j.runHooks("pre-checkout"); err != nil {
 		return err
 	}
-	place, err := checkout.Claim(j.w.o.BuildPath, env.Service("ORGANIZATION_SLUG"), env.Service("PIPELINE_SLUG"))
+	workspace, err := checkout.Claim(j.w.o.BuildPath, env.Service("ORGANIZATION_SLUG"), env.Service("PIPELINE_SLUG"))
 	if err != nil {
 		return err
 	}
-	j.place = place
+	j.workspace = workspace
 	c := checkout.Of(env)
-	c.Dir, c.Timeout = place.Dir, j.w.o.GitTimeout
+	c.Dir, c.Timeout = workspace.Dir, j.w.o.GitTimeout
 	c.CredentialHelper = filepath.Join(env.Service("BIN_PATH"), "stackyard") + " agent git-credentials-helper"
 	j.sh.Section(shell.Muted, "Preparing the working folder")
 	if err := c.Run(j.sh); err != nil {
@@ -108,16 +106,16 @@ func (j *job) checkOut() error {
 	return j.runHooks("post-checkout")
 }
 
-// stay goes on in the empty folder that the job began in.
-func (j *job) stay() error {
+// useEmptyDir continues in the empty directory of the job.
+func (j *job) useEmptyDir() error {
 	j.sh.Env.SetService("BUILD_CHECKOUT_PATH", j.sh.Dir)
 	return nil
 }
 
-// commitKey is where the server looks for what a build's commit is. The name is that of the protocol.
+// commitKey is the meta-data key from which the server reads a build's commit. The protocol defines the name.
 const commitKey = "buildkite:git:commit"
 
-// reportCommit tells the server which commit was checked out. That it cannot is no reason to fail.
+// reportCommit reports the checked-out commit to the server. A failure does not fail the job.
 func (j *job) reportCommit() {
 	env := j.sh.Env
 	if sha, err := j.sh.Output("git", "rev-parse", "HEAD"); err == nil {
@@ -144,7 +142,7 @@ func (j *job) sendCommit() error {
 	return j.api.SetMetaData(j.ctx, j.spec.ID, api.MetaDatum{Key: commitKey, Value: about})
 }
 
-// command runs the step's command, or the hook that stands in for it.
+// command runs the step's command, or the command hook that replaces it.
 func (j *job) command() error {
 	err := j.runCommand()
 	j.sh.Env.SetService("COMMAND_EXIT_STATUS", strconv.Itoa(statusOf(err)))
@@ -153,7 +151,7 @@ func (j *job) command() error {
 
 func (j *job) runCommand() error {
 	if hooks := j.hooks("command"); len(hooks) > 0 {
-		return j.runHook(hooks[len(hooks)-1]) // the repository's knows best
+		return j.runHook(hooks[len(hooks)-1]) // the repository's takes precedence
 	}
 	command := j.sh.Env.Service("COMMAND")
 	if strings.TrimSpace(command) == "" {
@@ -167,10 +165,10 @@ func (j *job) runCommand() error {
 	return j.sh.RunQuietly(slices.Concat(j.w.o.Shell, []string{command})...)
 }
 
-// script returns how to run the file of the checkout that a command names, if it names one.
+// script returns the command that runs a file of the checkout, if command names one.
 func (j *job) script(command string) (string, bool) {
 	name := filepath.Clean(strings.TrimSpace(command))
-	// Links must not lead elsewhere: the agent may be allowed to change files that the job is not.
+	// Links must not lead outside: the agent may have access to files that the job does not.
 	root, err := os.OpenRoot(j.sh.Dir)
 	if err != nil {
 		return "", false
@@ -181,12 +179,12 @@ func (j *job) script(command string) (string, bool) {
 		return "", false
 	}
 	if about.Mode()&0o111 == 0 {
-		root.Chmod(name, about.Mode()|0o111) // if it cannot be done, running it says so
+		root.Chmod(name, about.Mode()|0o111) // if this fails, running it reports the error
 	}
 	return shell.Quote([]string{"./" + name}), true
 }
 
-// uploadArtifacts sends the files that the step names.
+// uploadArtifacts uploads the files of artifact_paths.
 func (j *job) uploadArtifacts() error {
 	globs := j.sh.Env.Service("ARTIFACT_PATHS")
 	if strings.TrimSpace(globs) == "" {
@@ -194,7 +192,7 @@ func (j *job) uploadArtifacts() error {
 	}
 	j.sh.Section(shell.Muted, "Uploading artifacts")
 	if j.sh.User != nil {
-		// As the job's user, because the files may be links to what only the agent may read.
+		// Run it as the job's user, because the files may be links to files that only the agent may read.
 		return j.sh.RunQuietly(j.w.o.Executable, "agent", "artifact", "upload", "--", globs)
 	}
 	ctx, cancel := context.WithCancel(j.ctx)
@@ -213,10 +211,10 @@ func (j *job) uploadArtifacts() error {
 	return nil
 }
 
-// conclude shows why the job failed, if it did, and makes an outcome of it.
+// conclude logs why the job failed, if it did, and returns its outcome.
 func (j *job) conclude(err error) outcome {
 	if j.cancel.requested() {
-		j.sh.Error("The job was cancelled")
+		j.sh.Error("The job was canceled")
 		return j.cancel.outcome(j.sh.Killed)
 	}
 	if err == nil {
@@ -230,10 +228,10 @@ func (j *job) conclude(err error) outcome {
 	return outcome{status: statusOf(err)}
 }
 
-// killedStatus is what a process counts as that was ended by a signal which the agent did not send.
+// killedStatus is the exit status of a process that ended by a signal which the agent did not send.
 const killedStatus = 255
 
-// statusOf returns the exit status that stands for an error.
+// statusOf returns the exit status for an error.
 func statusOf(err error) int {
 	exit, ok := errors.AsType[*shell.ExitError](err)
 	switch {

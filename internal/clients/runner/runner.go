@@ -1,19 +1,19 @@
-// Package runner is the agent: it registers with a server, takes jobs, runs them and reports what became
-// of them. It is a client like anybody's and imports nothing of the server.
+// Package runner is the agent: it registers with a server, accepts jobs, runs them and reports the results. It
+// is an ordinary client and imports nothing of the server.
 //
-// Run starts workers, each an agent of its own in the server's eyes (worker.go). A worker gets orders over
-// a stream or by asking (orders.go), says that it is alive, and runs one job at a time (job.go): the
-// phases of a job (phases.go) are hooks, a checkout, the command and what follows it. The rooms below:
+// Run starts workers; the server sees each as an agent (worker.go). A worker receives orders over a stream or
+// by polling (orders.go), sends heartbeats, and runs one job at a time (job.go). The phases of a job
+// (phases.go) are hooks, checkout, command and cleanup. Sub-packages:
 //
-//	api        the calls, and how each is repeated
+//	api        calls and their retries
 //	checkout   git
 //	environ    variables and their two names
 //	shell      commands, shown in the log
 //	process    terminals, process groups and signals
 //	osuser     users that jobs run as
-//	redact     secret values kept out of logs
+//	redact     removes secrets from logs
 //	logstream  log chunks
-//	artifact   files to and from the server
+//	artifact   uploads and downloads files
 //	document   pipeline files, for uploads
 package runner
 
@@ -31,39 +31,39 @@ import (
 	"stackyard/internal/clients/runner/osuser"
 )
 
-// Options say how to be an agent.
+// Options configure an agent.
 type Options struct {
-	Endpoint string // with /v3 at its end
-	Token    string // agent token, or job acquisition token
+	Endpoint string // ends with /v3
+	Token    string // agent token or job acquisition token
 	Version  string
 
-	Name     string // %spawn is the worker's number; the server fills in %hostname, %pid and %random
+	Name     string // %spawn is the worker's number; the server replaces %hostname, %pid and %random
 	Priority string
 	Tags     []string // key=value
 	Queue    string   // "": what the tags say, else the cluster's default queue
-	Spawn    int      // workers
+	Spawn    int      // number of workers
 
-	// AcquireJob is the only job to run, by its id; "" takes what comes.
+	// AcquireJob is the id of the only job to run; "" accepts any job.
 	AcquireJob          string
 	DisconnectAfterJob  bool
 	DisconnectAfterIdle time.Duration // 0: never
 
-	BuildPath   string        // where checkouts are
+	BuildPath   string        // directory of checkouts
 	HooksPath   string        // where the agent's hooks are; "": it has none
-	Shell       []string      // what runs commands, which follow as the last argument
-	CancelGrace time.Duration // between asking a job to stop and killing it
+	Shell       []string      // runs commands, which are appended as the last argument
+	CancelGrace time.Duration // between SIGTERM and SIGKILL
 	GitTimeout  time.Duration // of a checkout; 0: none
-	JobUser     *osuser.User  // that jobs run as; nil: that of the agent
-	Executable  string        // this program, for commands inside of jobs
+	JobUser     *osuser.User  // nil: run jobs as the agent's user
+	Executable  string        // this program, for commands in jobs
 
 	Log *slog.Logger
 }
 
-// ErrAcquisitionRefused says that the server will not let the agent run the job it was started for.
+// ErrAcquisitionRefused means that the server does not let the agent run AcquireJob.
 var ErrAcquisitionRefused = errors.New("the job cannot be acquired")
 
-// Run is an agent until it is told to disconnect, or drain or ctx is done. When drain is done running jobs
-// are finished first; when ctx is done they are cancelled.
+// Run runs an agent until the server disconnects it, or drain or ctx is done. When drain is done, running jobs
+// finish first. When ctx is done, they are canceled.
 func Run(ctx, drain context.Context, o Options) error {
 	if err := os.MkdirAll(o.BuildPath, 0o777); err != nil {
 		return fmt.Errorf("make the build path: %w", err)
@@ -78,7 +78,7 @@ func Run(ctx, drain context.Context, o Options) error {
 	return errors.Join(failures...)
 }
 
-// ParseTags reads tags: key=value, separated by commas. A key alone is as good as key=true.
+// ParseTags parses comma-separated key=value tags. A key alone means key=true.
 func ParseTags(text string) ([]string, error) {
 	var tags []string
 	for part := range strings.SplitSeq(text, ",") {
@@ -99,7 +99,7 @@ func ParseTags(text string) ([]string, error) {
 	return tags, nil
 }
 
-// tags returns the tags to register with: --queue wins over what they say.
+// tags returns the tags to register with. Queue overrides a queue tag.
 func (o Options) tags() []string {
 	tags := []string{}
 	for _, tag := range o.Tags {
@@ -113,7 +113,6 @@ func (o Options) tags() []string {
 	return tags
 }
 
-// workerName returns the name of one of the workers.
 func (o Options) workerName(number int) string {
 	return strings.ReplaceAll(o.Name, "%spawn", strconv.Itoa(number))
 }

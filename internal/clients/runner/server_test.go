@@ -23,33 +23,33 @@ import (
 	"stackyard/internal/clients/runner/api"
 )
 
-// patience is how long a test waits for something that should happen soon.
-const patience = 30 * time.Second
+// waitLimit is how long a test waits for something that should happen soon.
+const waitLimit = 30 * time.Second
 
-// A stand is a server that knows one job and answers as the protocol says, for tests of what an agent does
-// when a server answers in ways that a real one hardly ever does, and of how jobs are run.
-type stand struct {
+// A fakeServer is a server with one job. Tests use it for responses that a real server rarely sends, and to run
+// jobs.
+type fakeServer struct {
 	*httptest.Server
 	t *testing.T
 
-	mu     sync.Mutex
-	calls  []string             // as METHOD path, without the job's id
-	answer map[string][]respond // what calls are answered with before the usual
-	action string               // of pings
-	job    map[string]any       // what accept and acquire answer
-	offers int                  // how often pings may still offer the job
-	state  string               // of the job
-	chunks map[int]string       // of the log, by offset
-	result *api.Result
-	data   map[string]string // meta-data
-	secret map[string]string
-	files  map[string]string // bytes of artifacts by path
-	states []api.ArtifactState
-	push   chan []byte // messages of the stream; nil: there is none
-	news   chan struct{}
+	mu      sync.Mutex
+	calls   []string             // as METHOD path, without the job's id
+	answer  map[string][]respond // responses to calls before the normal ones
+	action  string               // of pings
+	job     map[string]any       // response of accept and acquire
+	offers  int                  // how often pings offer the job
+	state   string               // of the job
+	chunks  map[int]string       // of the log, by offset
+	result  *api.Result
+	data    map[string]string // meta-data
+	secret  map[string]string
+	files   map[string]string // bytes of artifacts by path
+	states  []api.ArtifactState
+	push    chan []byte // messages of the stream; nil if there is none
+	changed chan struct{}
 }
 
-// A respond is one answer; status 0 breaks the connection.
+// A respond is one response; status 0 breaks the connection.
 type respond struct {
 	status int
 	body   string
@@ -57,8 +57,8 @@ type respond struct {
 
 const jobID = "0190c0de-0000-7000-8000-00000000000a"
 
-func newStand(t *testing.T, env map[string]string) *stand {
-	s := &stand{t: t, answer: map[string][]respond{}, offers: 1, state: "running", chunks: map[int]string{}, data: map[string]string{}, secret: map[string]string{}, files: map[string]string{}, news: make(chan struct{}, 1)}
+func newFakeServer(t *testing.T, env map[string]string) *fakeServer {
+	s := &fakeServer{t: t, answer: map[string][]respond{}, offers: 1, state: "running", chunks: map[int]string{}, data: map[string]string{}, secret: map[string]string{}, files: map[string]string{}, changed: make(chan struct{}, 1)}
 	all := map[string]string{
 		"SERVICE_ORGANIZATION_SLUG": "acme", "SERVICE_PIPELINE_SLUG": "hello", "SERVICE_BUILD_ID": "b",
 		"SERVICE_REPO": "https://git.example.test/acme/hello.git", "SERVICE_COMMIT": "HEAD", "SERVICE_BRANCH": "main", "SERVICE_PULL_REQUEST": "false",
@@ -70,7 +70,7 @@ func newStand(t *testing.T, env map[string]string) *stand {
 	return s
 }
 
-func (s *stand) serve(w http.ResponseWriter, r *http.Request) {
+func (s *fakeServer) serve(w http.ResponseWriter, r *http.Request) {
 	call := r.Method + " " + strings.Replace(strings.TrimPrefix(r.URL.Path, "/v3"), "/jobs/"+jobID, "/J", 1)
 	body, _ := io.ReadAll(r.Body)
 	if s.push != nil && r.URL.Path == streamPath {
@@ -79,7 +79,7 @@ func (s *stand) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	defer s.tell()
+	defer s.notify()
 	s.calls = append(s.calls, call)
 	if answers := s.answer[call]; len(answers) > 0 {
 		s.answer[call] = answers[1:]
@@ -90,7 +90,7 @@ func (s *stand) serve(w http.ResponseWriter, r *http.Request) {
 		io.WriteString(w, answers[0].body)
 		return
 	}
-	s.usual(w, r, call, body)
+	s.respondNormally(w, r, call, body)
 }
 
 const streamPath = "/agentedge.v1.AgentEdgeService/StreamPings"
@@ -103,10 +103,10 @@ var (
 	jobAssigned = append([]byte{0x2a, 40, 0x0a, 38, 0x0a, 36}, jobID...)
 )
 
-// stream pushes messages until one is empty, which ends it as unavailable.
-func (s *stand) stream(w http.ResponseWriter, r *http.Request) {
+// stream pushes messages until an empty one, which ends it as unavailable.
+func (s *fakeServer) stream(w http.ResponseWriter, r *http.Request) {
 	s.change(func() { s.calls = append(s.calls, "stream") })
-	s.tell()
+	s.notify()
 	w.Header().Set("Content-Type", "application/grpc+proto")
 	w.Header().Set("Trailer", "Grpc-Status")
 	for message := resume; len(message) > 0; {
@@ -121,15 +121,15 @@ func (s *stand) stream(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Grpc-Status", "14")
 }
 
-func (s *stand) tell() {
+func (s *fakeServer) notify() {
 	select {
-	case s.news <- struct{}{}:
+	case s.changed <- struct{}{}:
 	default:
 	}
 }
 
-// usual answers as if all were well.
-func (s *stand) usual(w http.ResponseWriter, r *http.Request, call string, body []byte) {
+// respondNormally handles calls without failures.
+func (s *fakeServer) respondNormally(w http.ResponseWriter, r *http.Request, call string, body []byte) {
 	var answer any = map[string]any{}
 	switch call {
 	case "POST /register":
@@ -180,13 +180,13 @@ func (s *stand) usual(w http.ResponseWriter, r *http.Request, call string, body 
 	json.NewEncoder(w).Encode(answer)
 }
 
-func (s *stand) decode(body []byte, v any) {
+func (s *fakeServer) decode(body []byte, v any) {
 	if err := json.Unmarshal(body, v); err != nil {
 		s.t.Errorf("%v in %s", err, body)
 	}
 }
 
-func (s *stand) takeChunk(r *http.Request, body []byte) {
+func (s *fakeServer) takeChunk(r *http.Request, body []byte) {
 	zip, err := gzip.NewReader(bytes.NewReader(body))
 	if err != nil {
 		s.t.Error(err)
@@ -200,7 +200,7 @@ func (s *stand) takeChunk(r *http.Request, body []byte) {
 	s.chunks[offset] = string(text)
 }
 
-func (s *stand) createArtifacts(body []byte) any {
+func (s *fakeServer) createArtifacts(body []byte) any {
 	var create struct{ Artifacts []api.Artifact }
 	s.decode(body, &create)
 	ids := []string{}
@@ -213,7 +213,7 @@ func (s *stand) createArtifacts(body []byte) any {
 	}}
 }
 
-func (s *stand) takeFile(r *http.Request, body []byte) {
+func (s *fakeServer) takeFile(r *http.Request, body []byte) {
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	if r.Header.Get("Authorization") != "" || r.URL.Query().Get("signature") != "x" || r.ContentLength < 0 {
 		s.t.Errorf("upload with the headers %v and the query %s", r.Header, r.URL.RawQuery)
@@ -227,53 +227,53 @@ func (s *stand) takeFile(r *http.Request, body []byte) {
 	s.files[r.FormValue("key")] = string(text)
 }
 
-// first makes the server answer a call in certain ways before it answers as usual.
-func (s *stand) first(call string, answers ...respond) {
+// respondFirst sets the responses to a call before the normal ones.
+func (s *fakeServer) respondFirst(call string, answers ...respond) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.answer[call] = answers
 }
 
-// change changes what the server knows.
-func (s *stand) change(fn func()) {
+// change modifies the server's state.
+func (s *fakeServer) change(fn func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	fn()
 }
 
 // called returns how often a call was made.
-func (s *stand) called(call string) int {
+func (s *fakeServer) called(call string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(slices.DeleteFunc(slices.Clone(s.calls), func(c string) bool { return c != call }))
 }
 
-// await waits until something is so.
-func (s *stand) await(what string, so func() bool) {
+// await waits until a condition holds.
+func (s *fakeServer) await(what string, so func() bool) {
 	s.t.Helper()
-	timeout := time.After(patience)
+	timeout := time.After(waitLimit)
 	for !so() {
 		select {
-		case <-s.news:
+		case <-s.changed:
 		case <-timeout:
-			s.t.Fatalf("not within %s: %s; calls %q; log %q", patience, what, s.calls, s.raw())
+			s.t.Fatalf("not within %s: %s; calls %q; log %q", waitLimit, what, s.calls, s.raw())
 		}
 	}
 }
 
-func (s *stand) awaitLog(text string) {
+func (s *fakeServer) awaitLog(text string) {
 	s.t.Helper()
 	s.await("the log has "+text, func() bool { return strings.Contains(s.log(), text) })
 }
 
-// raw returns the log as it was sent.
-func (s *stand) raw() string {
+// raw returns the log as sent.
+func (s *fakeServer) raw() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var log strings.Builder
 	for _, offset := range slices.Sorted(maps.Keys(s.chunks)) {
 		if offset != log.Len() {
-			break // a chunk is still on its way
+			break // a chunk is missing
 		}
 		log.WriteString(s.chunks[offset])
 	}
@@ -282,12 +282,12 @@ func (s *stand) raw() string {
 
 var escapes = regexp.MustCompile("\x1b_bk;t=[0-9]+\a|\x1b\\[[0-9;]*m")
 
-// log returns the log as a person reads it.
-func (s *stand) log() string {
+// log returns the log without escape sequences.
+func (s *fakeServer) log() string {
 	return strings.ReplaceAll(escapes.ReplaceAllString(s.raw(), ""), "\r\n", "\n")
 }
 
-// An agent is one that runs.
+// An agent is a running agent.
 type agent struct {
 	drain func() // the first signal
 	stop  func() // the second
@@ -295,7 +295,7 @@ type agent struct {
 }
 
 // start starts an agent.
-func (s *stand) start(with ...func(*runner.Options)) *agent {
+func (s *fakeServer) start(with ...func(*runner.Options)) *agent {
 	s.t.Helper()
 	executable, err := os.Executable()
 	if err != nil {
@@ -327,7 +327,7 @@ func (a *agent) wait(t *testing.T) error {
 	case err := <-a.ended:
 		a.ended <- err
 		return err
-	case <-time.After(patience):
+	case <-time.After(waitLimit):
 		t.Fatal("the agent does not end")
 	}
 	panic("unreachable")
@@ -337,8 +337,8 @@ func onlyOneJob(o *runner.Options) { o.DisconnectAfterJob = true }
 
 func acquiring(o *runner.Options) { o.AcquireJob = jobID }
 
-// runJob runs the job with an agent of its own and returns how it ended.
-func (s *stand) runJob(with ...func(*runner.Options)) api.Result {
+// runJob runs the job with a new agent and returns its result.
+func (s *fakeServer) runJob(with ...func(*runner.Options)) api.Result {
 	s.t.Helper()
 	if err := s.start(append(with, onlyOneJob)...).wait(s.t); err != nil {
 		s.t.Fatalf("the agent ended with %v", err)
@@ -351,7 +351,7 @@ func (s *stand) runJob(with ...func(*runner.Options)) api.Result {
 	return *s.result
 }
 
-// wantResult fails the test unless a job ended in a way.
+// wantResult checks the result of a job.
 func wantResult(t *testing.T, got api.Result, status, signal, reason string) {
 	t.Helper()
 	if got.ExitStatus != status || got.Signal != signal || got.SignalReason != reason {

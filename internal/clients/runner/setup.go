@@ -16,13 +16,13 @@ import (
 	"stackyard/internal/clients/runner/inside"
 )
 
-// setUp prepares the job's folder and environment.
+// setUp prepares the job's directory and environment.
 func (j *job) setUp() error {
 	j.sh.Dir = filepath.Join(j.temp, "work")
 	if err := os.Mkdir(j.sh.Dir, 0o777); err != nil {
 		return err
 	}
-	if j.sh.User != nil { // the folder stays the agent's, so that the job can replace nothing in it
+	if j.sh.User != nil { // the agent keeps the directory, so that the job cannot replace files in it
 		if err := errors.Join(os.Chmod(j.temp, 0o711), j.sh.Give(j.sh.Dir)); err != nil {
 			return err
 		}
@@ -31,20 +31,20 @@ func (j *job) setUp() error {
 	if err != nil {
 		return err
 	}
-	standIn, err := j.link("stand-in", "buildkite-agent")
+	fallback, err := j.link("stand-in", "buildkite-agent")
 	if err != nil {
 		return err
 	}
 	j.sh.Env = j.environment(environ.Parse(os.Environ()), bin)
-	// The published agent, where it is installed, comes before what stands in for it.
-	j.sh.Env["PATH"] = strings.Join([]string{bin, j.sh.Env["PATH"], standIn}, string(os.PathListSeparator))
+	// The published agent, if installed, comes before our replacement.
+	j.sh.Env["PATH"] = strings.Join([]string{bin, j.sh.Env["PATH"], fallback}, string(os.PathListSeparator))
 	j.redactVariables(j.sh.Env)
 	j.redactor.Add(j.w.o.Token)
 	j.redactor.Add(checkout.Credentials(j.sh.Env.Service("REPO"))...) // git prints URLs
 	return nil
 }
 
-// link makes a folder with a link to this program, for commands inside of the job.
+// link creates a directory with a link to this program, for commands in the job.
 func (j *job) link(folder, name string) (string, error) {
 	dir := filepath.Join(j.temp, folder)
 	if err := os.Mkdir(dir, 0o777); err != nil {
@@ -53,18 +53,18 @@ func (j *job) link(folder, name string) (string, error) {
 	return dir, os.Symlink(j.w.o.Executable, filepath.Join(dir, name))
 }
 
-// kept are the agent's own settings that are nobody else's business: a job could register agents with
-// them, and an agent started by a job would take them for its own.
-var kept = []string{"AGENT_TOKEN", "AGENT_TOKEN_FILE", "AGENT_ACQUIRE_JOB"}
+// hiddenSettings are settings of the agent that jobs must not see: a job could register agents with them, and
+// an agent that a job starts would use them.
+var hiddenSettings = []string{"AGENT_TOKEN", "AGENT_TOKEN_FILE", "AGENT_ACQUIRE_JOB"}
 
-// environment returns the variables that the job begins with: the agent's own, over them those of the
-// job, and over them what only the agent can know.
+// environment returns the initial variables of the job: the agent's own, overridden by those of the job,
+// overridden by those that only the agent knows.
 func (j *job) environment(own environ.Environment, bin string) environ.Environment {
 	env := own
 	for _, name := range slices.Sorted(maps.Keys(j.spec.Env)) {
 		env.Set(name, j.spec.Env[name])
 	}
-	for _, name := range kept {
+	for _, name := range hiddenSettings {
 		env.Delete("SERVICE_" + name)
 	}
 	o, session := j.w.o, j.w.session
@@ -92,14 +92,14 @@ func (j *job) environment(own environ.Environment, bin string) environ.Environme
 	if env["TERM"] == "" {
 		env["TERM"] = "xterm-256color"
 	}
-	delete(env, "PWD") // of the agent
+	delete(env, "PWD") // the agent's
 	return env
 }
 
-// secretNames are patterns of the names of variables whose values are secret.
+// secretNames are patterns for the names of variables with secret values.
 var secretNames = []string{"*_PASSWORD", "*_SECRET", "*_TOKEN", "*_PRIVATE_KEY", "*_ACCESS_KEY", "*_SECRET_KEY", "*_CONNECTION_STRING"}
 
-// redactVariables keeps the values of variables with telling names out of the log.
+// redactVariables redacts the values of variables whose names match secretNames.
 func (j *job) redactVariables(env map[string]string) {
 	var values []string
 	for name, value := range env {
@@ -110,7 +110,7 @@ func (j *job) redactVariables(env map[string]string) {
 	j.redactor.Add(values...)
 }
 
-// addSecrets gives the job the secrets that its step asks for.
+// addSecrets adds the secrets of the step to the job's environment.
 func (j *job) addSecrets() error {
 	for _, secret := range j.spec.Step.Secrets {
 		if protected(secret.Variable) {
@@ -121,14 +121,14 @@ func (j *job) addSecrets() error {
 			return fmt.Errorf("get the secret %s: %w", secret.Key, err)
 		}
 		if short := j.redactor.Add(value); short > 0 {
-			j.sh.Warning("The secret %s is too short to be kept out of the log", secret.Key)
+			j.sh.Warning("The secret %s is too short to be hiddenSettings out of the log", secret.Key)
 		}
 		j.sh.Env.Set(secret.Variable, value)
 	}
 	return nil
 }
 
-// protectedNames are the variables that secrets must not be put into, because they decide what is run.
+// protectedNames are variables that secrets must not set, because they control what runs.
 var protectedNames = []string{
 	"AGENT_ACCESS_TOKEN", "AGENT_DEBUG", "AGENT_ENDPOINT", "AGENT_JOB_TIMEOUT_FILE", "AGENT_PID",
 	"ARTIFACT_PATHS", "ARTIFACT_UPLOAD_DESTINATION",
@@ -147,7 +147,7 @@ func protected(variable string) bool {
 	return ok && slices.Contains(protectedNames, name)
 }
 
-// A refusal is a job that this agent does not run, and why.
+// A refusal means that this agent does not run a job.
 type refusal struct {
 	reason  string
 	message string
@@ -155,7 +155,7 @@ type refusal struct {
 
 func (r *refusal) Error() string { return r.message }
 
-// check refuses what this agent cannot run.
+// check returns a refusal if this agent cannot run the job.
 func (j *job) check() error {
 	if plugins := strings.TrimSpace(j.sh.Env.Service("PLUGINS")); plugins != "" && plugins != "[]" && plugins != "null" {
 		return &refusal{agentRefused, "The step has plugins, which this agent cannot run. Run it on a buildkite-agent, or replace the plugins by hooks and commands."}

@@ -14,13 +14,13 @@ import (
 	"stackyard/internal/clients/runner/api"
 )
 
-// A worker is one agent in the server's eyes.
+// A worker is one agent as the server sees it.
 type worker struct {
 	o       Options
 	number  int
-	drain   context.Context // done when the agent has to go
+	drain   context.Context // done when the agent must not start further jobs
 	log     *slog.Logger
-	api     *api.Client // with the agent token, and once registered with that of the session
+	api     *api.Client // uses the agent token, then the token of the session
 	session api.Session
 }
 
@@ -28,7 +28,7 @@ func newWorker(o Options, number int, drain context.Context) *worker {
 	return &worker{o: o, number: number, drain: drain, log: o.Log, api: api.New(o.Endpoint, o.Token, o.Version)}
 }
 
-// run registers, works, and disconnects.
+// run registers, runs jobs, and disconnects.
 func (w *worker) run(ctx context.Context) error {
 	if err := w.register(ctx); err != nil {
 		return w.unlessDraining(err)
@@ -53,7 +53,7 @@ func (w *worker) run(ctx context.Context) error {
 	return err
 }
 
-// unlessDraining returns nil for what failed because the agent has to go.
+// unlessDraining returns nil if the agent is draining, and err otherwise.
 func (w *worker) unlessDraining(err error) error {
 	if w.drain.Err() != nil {
 		return nil
@@ -61,7 +61,7 @@ func (w *worker) unlessDraining(err error) error {
 	return err
 }
 
-// untilDrained returns a context for what is not worth finishing once the agent has to go.
+// untilDrained returns a context that also ends when the agent drains.
 func (w *worker) untilDrained(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	forget := context.AfterFunc(w.drain, cancel)
@@ -111,7 +111,7 @@ func (w *worker) connect(ctx context.Context) error {
 	return nil
 }
 
-// operatingSystem says what the machine runs.
+// operatingSystem returns the name of the operating system.
 func operatingSystem() string {
 	about, err := os.ReadFile("/etc/os-release")
 	if err != nil {
@@ -125,13 +125,13 @@ func operatingSystem() string {
 	return runtime.GOOS
 }
 
-// A lostSession is a session that the server does not know any more.
+// A lostSession means that the server no longer knows the session.
 type lostSession struct{ err error }
 
 func (e *lostSession) Error() string { return "the server has ended the session: " + e.err.Error() }
 func (e *lostSession) Unwrap() error { return e.err }
 
-// beat says again and again that the agent is alive. It ends the work when the server has ended the session.
+// beat sends heartbeats. It calls end if the server has ended the session.
 func (w *worker) beat(ctx context.Context, end context.CancelCauseFunc) {
 	tick := time.NewTicker(seconds(w.session.HeartbeatInterval, 30))
 	defer tick.Stop()
@@ -153,7 +153,7 @@ func (w *worker) beat(ctx context.Context, end context.CancelCauseFunc) {
 	}
 }
 
-// seconds makes a duration of what a server sent, or of what is usual when that makes no sense.
+// seconds returns a duration of sent seconds, or of usual seconds if sent is not positive.
 func seconds(sent, usual int) time.Duration {
 	if sent < 1 {
 		sent = usual
@@ -161,7 +161,7 @@ func seconds(sent, usual int) time.Duration {
 	return time.Duration(sent) * time.Second
 }
 
-// disconnect says good-bye, also when the agent has to stop at once.
+// disconnect disconnects from the server, even if ctx is done.
 func (w *worker) disconnect(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
@@ -172,7 +172,8 @@ func (w *worker) disconnect(ctx context.Context) {
 	w.log.Info("disconnected")
 }
 
-// takeJobs does what the server says, until it says to disconnect or the agent has had enough.
+// takeJobs follows the server's orders until it orders to disconnect, or the agent drains or is idle for too
+// long.
 func (w *worker) takeJobs(ctx context.Context) error {
 	orders := newOrders(w.api, w.session, w.log)
 	streaming, stop := context.WithCancel(ctx)
@@ -183,7 +184,7 @@ func (w *worker) takeJobs(ctx context.Context) error {
 	for {
 		order, err := w.nextOrder(ctx, orders, idleSince)
 		switch {
-		case errors.Is(err, errEnough):
+		case errors.Is(err, errDone):
 			return nil
 		case err != nil:
 			return err
@@ -195,7 +196,7 @@ func (w *worker) takeJobs(ctx context.Context) error {
 		case order.Action == api.Disconnect:
 			return nil
 		case order.Action == api.Pause:
-			idleSince = time.Now() // who is paused is not idle
+			idleSince = time.Now() // a paused agent is not idle
 		case order.JobID != "":
 			if !w.takeJob(ctx, order.JobID) {
 				continue
@@ -209,10 +210,10 @@ func (w *worker) takeJobs(ctx context.Context) error {
 	}
 }
 
-// errEnough says that the agent waits for no more orders.
-var errEnough = errors.New("the agent has had enough")
+// errDone means that the agent waits for no more orders.
+var errDone = errors.New("the agent has had enough")
 
-// nextOrder waits for an order. It fails with errEnough when the agent has to go or was idle for too long.
+// nextOrder waits for an order. It returns errDone if the agent drains or was idle for too long.
 func (w *worker) nextOrder(ctx context.Context, orders *orders, idleSince time.Time) (api.Order, error) {
 	waiting, cancel := w.untilDrained(ctx)
 	defer cancel()
@@ -222,16 +223,16 @@ func (w *worker) nextOrder(ctx context.Context, orders *orders, idleSince time.T
 		defer forget()
 	}
 	if waiting.Err() != nil {
-		return api.Order{}, errEnough
+		return api.Order{}, errDone
 	}
 	order, err := orders.next(waiting)
 	if waiting.Err() != nil && order.JobID == "" {
-		return api.Order{}, errEnough
+		return api.Order{}, errDone
 	}
 	return order, err
 }
 
-// takeJob accepts a job that was offered and runs it. It reports whether it got it.
+// takeJob accepts and runs an offered job. It reports whether the server let it.
 func (w *worker) takeJob(ctx context.Context, id string) bool {
 	spec, err := w.api.Accept(ctx, id)
 	if err != nil {
@@ -242,7 +243,7 @@ func (w *worker) takeJob(ctx context.Context, id string) bool {
 	return true
 }
 
-// acquire runs the one job that the agent was started for.
+// acquire runs AcquireJob.
 func (w *worker) acquire(ctx context.Context) error {
 	patient, cancel := w.untilDrained(ctx)
 	spec, err := w.api.Acquire(patient, w.o.AcquireJob)
@@ -251,17 +252,17 @@ func (w *worker) acquire(ctx context.Context) error {
 	case api.StatusOf(err) == http.StatusUnprocessableEntity:
 		return fmt.Errorf("%w: %w", ErrAcquisitionRefused, err)
 	case err != nil:
-		// Nobody but the server can know whether another may try; that it was not run shows in the job.
+		// Only the server knows whether another agent may try. The job shows that it did not run.
 		w.log.Error("acquire job failed", "job", w.o.AcquireJob, "error", err)
 	default:
 		w.runJob(ctx, spec)
 	}
-	return w.linger(ctx)
+	return w.waitWhilePaused(ctx)
 }
 
-// linger stays for as long as the server has paused the agent, so that a person can look at what its job
-// has left behind.
-func (w *worker) linger(ctx context.Context) error {
+// waitWhilePaused waits as long as the server pauses the agent, so that a person can inspect what the job left
+// behind.
+func (w *worker) waitWhilePaused(ctx context.Context) error {
 	ctx, cancel := w.untilDrained(ctx)
 	defer cancel()
 	for paused := true; paused && ctx.Err() == nil; {
@@ -278,7 +279,7 @@ func (w *worker) linger(ctx context.Context) error {
 	return nil
 }
 
-// wait waits, unless the context ends first.
+// wait waits for d or the end of ctx.
 func wait(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

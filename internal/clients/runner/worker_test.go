@@ -14,7 +14,7 @@ import (
 
 func TestRun_TakesJobsUntilItIsToldToGo(t *testing.T) {
 	t.Parallel()
-	s := newStand(t, map[string]string{"SERVICE_COMMAND": "echo hello"})
+	s := newFakeServer(t, map[string]string{"SERVICE_COMMAND": "echo hello"})
 	s.offers = 2
 	a := s.start()
 	s.await("two jobs are finished", func() bool { return s.called("PUT /J/finish") == 2 })
@@ -33,12 +33,12 @@ func TestRun_TakesJobsUntilItIsToldToGo(t *testing.T) {
 
 func TestRun_TakesJobsThatArePushed(t *testing.T) {
 	t.Parallel()
-	s := newStand(t, map[string]string{"SERVICE_COMMAND": "true"})
+	s := newFakeServer(t, map[string]string{"SERVICE_COMMAND": "true"})
 	s.push = make(chan []byte)
 	a := s.start()
 	s.push <- jobAssigned
 	s.await("the job is finished", func() bool { return s.called("PUT /J/finish") == 1 })
-	s.push <- jobAssigned // the same again is not another
+	s.push <- jobAssigned // a repeated offer
 	s.push <- pause
 	s.push <- resume
 	s.push <- goAway
@@ -52,7 +52,7 @@ func TestRun_TakesJobsThatArePushed(t *testing.T) {
 
 func TestRun_AsksWhileTheStreamIsBroken(t *testing.T) {
 	t.Parallel()
-	s := newStand(t, map[string]string{"SERVICE_COMMAND": "true"})
+	s := newFakeServer(t, map[string]string{"SERVICE_COMMAND": "true"})
 	s.push = make(chan []byte)
 	a := s.start()
 	s.push <- nil // broken
@@ -66,7 +66,7 @@ func TestRun_AsksWhileTheStreamIsBroken(t *testing.T) {
 
 func TestRun_DisconnectsAfterAJob(t *testing.T) {
 	t.Parallel()
-	s := newStand(t, map[string]string{"SERVICE_COMMAND": "exit 7"})
+	s := newFakeServer(t, map[string]string{"SERVICE_COMMAND": "exit 7"})
 	s.offers = 2
 	result := s.runJob()
 	wantResult(t, result, "7", "", "")
@@ -80,7 +80,7 @@ func TestRun_DisconnectsAfterAJob(t *testing.T) {
 
 func TestRun_DisconnectsAfterBeingIdle(t *testing.T) {
 	t.Parallel()
-	s := newStand(t, nil)
+	s := newFakeServer(t, nil)
 	s.offers = 0
 	began := time.Now()
 	a := s.start(func(o *runner.Options) { o.DisconnectAfterIdle = 300 * time.Millisecond })
@@ -94,7 +94,7 @@ func TestRun_DisconnectsAfterBeingIdle(t *testing.T) {
 
 func TestRun_StaysWhilePaused(t *testing.T) {
 	t.Parallel()
-	s := newStand(t, map[string]string{"SERVICE_COMMAND": "true"})
+	s := newFakeServer(t, map[string]string{"SERVICE_COMMAND": "true"})
 	s.action = "pause"
 	a := s.start(onlyOneJob, func(o *runner.Options) { o.DisconnectAfterIdle = time.Second })
 	s.await("it pings while it is paused", func() bool { return s.called("GET /ping") >= 4 })
@@ -109,8 +109,8 @@ func TestRun_StaysWhilePaused(t *testing.T) {
 
 func TestRun_EndsWhenItMayNotRegister(t *testing.T) {
 	t.Parallel()
-	s := newStand(t, nil)
-	s.first("POST /register", respond{401, `{"message": "The token has expired."}`})
+	s := newFakeServer(t, nil)
+	s.respondFirst("POST /register", respond{401, `{"message": "The token has expired."}`})
 	err := s.start().wait(t)
 	if err == nil || !strings.Contains(err.Error(), "The token has expired.") || s.called("POST /register") != 1 {
 		t.Errorf("%v; calls %q", err, s.calls)
@@ -119,8 +119,8 @@ func TestRun_EndsWhenItMayNotRegister(t *testing.T) {
 
 func TestRun_EndsWhenPingsAreRefused(t *testing.T) {
 	t.Parallel()
-	s := newStand(t, nil)
-	s.first("GET /ping", respond{401, `{"message": "No such session."}`})
+	s := newFakeServer(t, nil)
+	s.respondFirst("GET /ping", respond{401, `{"message": "No such session."}`})
 	err := s.start().wait(t)
 	if err == nil || !strings.Contains(err.Error(), "No such session.") || s.called("POST /disconnect") != 1 {
 		t.Errorf("%v; calls %q", err, s.calls)
@@ -129,11 +129,11 @@ func TestRun_EndsWhenPingsAreRefused(t *testing.T) {
 
 func TestRun_WaitsOutAServerThatIsAway(t *testing.T) {
 	t.Parallel()
-	s := newStand(t, map[string]string{"SERVICE_COMMAND": "true"})
+	s := newFakeServer(t, map[string]string{"SERVICE_COMMAND": "true"})
 	for _, call := range []string{"POST /register", "POST /connect", "GET /ping", "PUT /J/accept", "PUT /J/start", "POST /J/chunks", "PUT /J/finish", "POST /disconnect"} {
-		s.first(call, respond{})
+		s.respondFirst(call, respond{})
 	}
-	s.first("GET /ping", respond{503, ""}, respond{429, ""}, respond{})
+	s.respondFirst("GET /ping", respond{503, ""}, respond{429, ""}, respond{})
 	wantResult(t, s.runJob(), "0", "", "")
 	if s.result.FailedChunks != 0 {
 		t.Errorf("%d chunks are lost", s.result.FailedChunks)
@@ -142,22 +142,22 @@ func TestRun_WaitsOutAServerThatIsAway(t *testing.T) {
 
 func TestRun_GoesOnWhenAJobCannotBeAccepted(t *testing.T) {
 	t.Parallel()
-	s := newStand(t, map[string]string{"SERVICE_COMMAND": "true"})
+	s := newFakeServer(t, map[string]string{"SERVICE_COMMAND": "true"})
 	s.offers = 2
-	s.first("PUT /J/accept", respond{422, ""})
+	s.respondFirst("PUT /J/accept", respond{422, ""})
 	wantResult(t, s.runJob(), "0", "", "")
 	if s.called("PUT /J/accept") != 2 {
 		t.Errorf("calls %q", s.calls)
 	}
 }
 
-// A server whose database restarts answers an accept with 503 after it has given the job to the agent.
+// After a database restart, a server may respond to accept with 503 although it has assigned the job.
 func TestRun_RetriesAnAcceptThatTheServerCouldNotAnswer(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{500, 503, 429} {
-		s := newStand(t, map[string]string{"SERVICE_COMMAND": "true"})
+		s := newFakeServer(t, map[string]string{"SERVICE_COMMAND": "true"})
 		s.offers = 1
-		s.first("PUT /J/accept", respond{status, ""})
+		s.respondFirst("PUT /J/accept", respond{status, ""})
 		wantResult(t, s.runJob(), "0", "", "")
 		if s.called("PUT /J/accept") != 2 {
 			t.Errorf("after %d: calls %q", status, s.calls)
@@ -167,8 +167,8 @@ func TestRun_RetriesAnAcceptThatTheServerCouldNotAnswer(t *testing.T) {
 
 func TestRun_DropsAJobThatCannotBeStarted(t *testing.T) {
 	t.Parallel()
-	s := newStand(t, map[string]string{"SERVICE_COMMAND": "true"})
-	s.first("PUT /J/start", respond{422, ""})
+	s := newFakeServer(t, map[string]string{"SERVICE_COMMAND": "true"})
+	s.respondFirst("PUT /J/start", respond{422, ""})
 	if err := s.start(onlyOneJob).wait(t); err != nil {
 		t.Error(err)
 	}
@@ -179,10 +179,10 @@ func TestRun_DropsAJobThatCannotBeStarted(t *testing.T) {
 
 func TestRun_CancelsItsJobWhenTheSessionHasEnded(t *testing.T) {
 	t.Parallel()
-	s := newStand(t, map[string]string{"SERVICE_COMMAND": "echo ready; sleep 1000"})
+	s := newFakeServer(t, map[string]string{"SERVICE_COMMAND": "echo ready; sleep 1000"})
 	a := s.start()
 	s.awaitLog("ready")
-	s.first("POST /heartbeat", respond{404, `{"message": "No such agent."}`})
+	s.respondFirst("POST /heartbeat", respond{404, `{"message": "No such agent."}`})
 	err := a.wait(t)
 	if err == nil || !strings.Contains(err.Error(), "No such agent.") {
 		t.Errorf("got %v", err)
@@ -193,7 +193,7 @@ func TestRun_CancelsItsJobWhenTheSessionHasEnded(t *testing.T) {
 func TestDrain_FinishesTheJobFirst(t *testing.T) {
 	t.Parallel()
 	drained := filepath.Join(t.TempDir(), "drained")
-	s := newStand(t, map[string]string{"SERVICE_COMMAND": "echo ready; until [ -e '" + drained + "' ]; do sleep 0.01; done; echo done"})
+	s := newFakeServer(t, map[string]string{"SERVICE_COMMAND": "echo ready; until [ -e '" + drained + "' ]; do sleep 0.01; done; echo done"})
 	s.offers = 2
 	a := s.start()
 	s.awaitLog("ready")
@@ -212,7 +212,7 @@ func TestDrain_FinishesTheJobFirst(t *testing.T) {
 
 func TestDrain_EndsAnIdleAgentAtOnce(t *testing.T) {
 	t.Parallel()
-	s := newStand(t, nil)
+	s := newFakeServer(t, nil)
 	s.offers = 0
 	a := s.start()
 	s.await("it pings", func() bool { return s.called("GET /ping") > 0 })
@@ -224,7 +224,7 @@ func TestDrain_EndsAnIdleAgentAtOnce(t *testing.T) {
 
 func TestStop_CancelsTheJob(t *testing.T) {
 	t.Parallel()
-	s := newStand(t, map[string]string{"SERVICE_COMMAND": "trap 'echo stopping; exit 3' TERM; echo ready; while :; do sleep 0.01; done"})
+	s := newFakeServer(t, map[string]string{"SERVICE_COMMAND": "trap 'echo stopping; exit 3' TERM; echo ready; while :; do sleep 0.01; done"})
 	a := s.start()
 	s.awaitLog("ready")
 	a.drain()
@@ -240,7 +240,7 @@ func TestStop_CancelsTheJob(t *testing.T) {
 
 func TestSpawn_RunsWorkersWithNamesOfTheirOwn(t *testing.T) {
 	t.Parallel()
-	s := newStand(t, nil)
+	s := newFakeServer(t, nil)
 	s.action = "disconnect"
 	a := s.start(func(o *runner.Options) { o.Spawn = 3 })
 	if err := a.wait(t); err != nil || s.called("POST /register") != 3 || s.called("POST /disconnect") != 3 {
@@ -250,7 +250,7 @@ func TestSpawn_RunsWorkersWithNamesOfTheirOwn(t *testing.T) {
 
 func TestAcquire_RunsOneJobAndPingsOnce(t *testing.T) {
 	t.Parallel()
-	s := newStand(t, map[string]string{"SERVICE_COMMAND": "exit 7"})
+	s := newFakeServer(t, map[string]string{"SERVICE_COMMAND": "exit 7"})
 	if err := s.start(acquiring).wait(t); err != nil {
 		t.Errorf("got %v, whatever became of the job", err)
 	}
@@ -279,7 +279,7 @@ func TestAcquire_EndsAsThePublishedAgentDoes(t *testing.T) {
 		{"register refused", map[string][]respond{"POST /register": {{401, ""}}}, 0, false, true},
 	}
 	for _, tt := range tests {
-		s := newStand(t, map[string]string{"SERVICE_COMMAND": "true"})
+		s := newFakeServer(t, map[string]string{"SERVICE_COMMAND": "true"})
 		s.answer = tt.answers
 		err := s.start(acquiring).wait(t)
 		if got := errors.Is(err, runner.ErrAcquisitionRefused); got != tt.refused || (err != nil) != tt.fails {
@@ -296,7 +296,7 @@ func TestAcquire_EndsAsThePublishedAgentDoes(t *testing.T) {
 
 func TestAcquire_LingersWhilePaused(t *testing.T) {
 	t.Parallel()
-	s := newStand(t, map[string]string{"SERVICE_COMMAND": "true"})
+	s := newFakeServer(t, map[string]string{"SERVICE_COMMAND": "true"})
 	s.action = "pause"
 	a := s.start(acquiring)
 	s.await("it pings while it is paused", func() bool { return s.called("GET /ping") >= 2 })

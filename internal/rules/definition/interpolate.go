@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// interpolate fills in the variables of a text by the rules of the agent:
+// interpolate replaces the variables of a text, as the agent does:
 //
 //	$NAME, ${NAME}      the value; nothing when it is not set
 //	${NAME-text}        the text when it is not set
@@ -19,12 +19,11 @@ import (
 //	${NAME:2:3}         three characters from the third on; negative numbers count from the end
 //	$$, \$              a dollar sign
 //
-// A name begins with a letter; a dollar sign before anything else stands for itself. The bytes that
-// are written or cut come out of a budget; when that is aborted the error is errTooLong. Other errors
-// are a [*variableError].
+// A name begins with a letter; any other dollar sign is literal. Each byte that is written or sliced counts
+// against the budget; when it is used up, the error is errTooLong. Other errors are a [*variableError].
 //
-// The published library for this takes time that doubles with each nested escape, and a large length
-// makes it panic, so it only serves as a reference in tests.
+// The published library needs time that doubles with each nested escape, and panics with a large length, so it
+// only serves as a reference in tests.
 func interpolate(text string, env func(name string) (string, bool), budget *int) (string, error) {
 	i := interpolation{text: text, env: env, budget: budget}
 	if err := i.sequence(false, true); err != nil {

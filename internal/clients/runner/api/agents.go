@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A Registration is what an agent tells about itself.
+// A Registration describes an agent.
 type Registration struct {
 	Name     string   `json:"name"`
 	Hostname string   `json:"hostname"`
@@ -18,13 +18,13 @@ type Registration struct {
 	Features []string `json:"features"`
 	Priority string   `json:"priority,omitempty"`
 	PID      int      `json:"pid,omitempty"`
-	// ScriptEval says that the agent runs commands, not only scripts of the repository.
+	// ScriptEval is set if the agent runs commands, not only scripts of the repository.
 	ScriptEval bool `json:"script_eval_enabled"`
-	// SingleJob says that the agent was started for one job and wants no other.
+	// SingleJob is set if the agent was started for one job and takes no other.
 	SingleJob bool `json:"ignore_in_dispatches"`
 }
 
-// A Session is what a registered agent gets.
+// A Session is the result of a registration.
 type Session struct {
 	ID                string `json:"id"`
 	Name              string `json:"name"`
@@ -34,7 +34,7 @@ type Session struct {
 	HeartbeatInterval int    `json:"heartbeat_interval"`  // in seconds
 }
 
-// Register registers an agent; the client has the agent token.
+// Register registers an agent. The client must use the agent token.
 func (c *Client) Register(ctx context.Context, r Registration) (Session, error) {
 	var s Session
 	err := c.do(ctx, call{method: http.MethodPost, path: "/register", body: r, answer: &s,
@@ -42,19 +42,19 @@ func (c *Client) Register(ctx context.Context, r Registration) (Session, error) 
 	return s, err
 }
 
-// Connect says that the agent is there. All failures are repeated: the session is as new as can be.
+// Connect marks the agent as connected. It retries after every failure, since the session is new.
 func (c *Client) Connect(ctx context.Context) error {
 	return c.do(ctx, call{method: http.MethodPost, path: "/connect",
 		retry: retry{tries: 10, wait: growing(time.Second, 5*time.Second), again: always}})
 }
 
-// Disconnect says that the agent goes.
+// Disconnect marks the agent as disconnected.
 func (c *Client) Disconnect(ctx context.Context) error {
 	return c.do(ctx, call{method: http.MethodPost, path: "/disconnect",
 		retry: retry{tries: 4, wait: growing(time.Second, time.Second), again: always}})
 }
 
-// Heartbeat says that the agent is alive.
+// Heartbeat reports that the agent is alive.
 func (c *Client) Heartbeat(ctx context.Context, now time.Time) error {
 	sent := struct {
 		SentAt time.Time `json:"sent_at"`
@@ -64,24 +64,24 @@ func (c *Client) Heartbeat(ctx context.Context, now time.Time) error {
 		retry: retry{tries: 10, wait: growing(time.Second, 5*time.Second)}})
 }
 
-// An Action is what a server wants of an agent.
+// An Action is a server's instruction to an agent.
 type Action string
 
-// The actions. Any other word is as good as none.
+// The actions. Any other value means none.
 const (
 	Idle       Action = ""
 	Pause      Action = "pause"
 	Disconnect Action = "disconnect"
 )
 
-// An Order is what a server wants an agent to do now.
+// An Order tells an agent what to do now.
 type Order struct {
 	Action  Action
 	JobID   string // a job to accept; "" when there is none
-	Message string // for people who read the agent's log
+	Message string // for the agent's log
 }
 
-// Ping asks for an order. It is tried once: the next ping is the next try.
+// Ping polls for an order. It is not retried, since the next ping follows anyway.
 func (c *Client) Ping(ctx context.Context) (Order, error) {
 	var answer struct {
 		Action  Action `json:"action"`

@@ -6,8 +6,8 @@ import (
 	"net/url"
 )
 
-// An Annotation is a text on a build's or a job's page. Annotating with a context that there is already
-// replaces what it says, or appends to it.
+// An Annotation is a text on the page of a build or job. An existing annotation with the same context is
+// replaced or appended to.
 type Annotation struct {
 	Body     string `json:"body,omitempty"` // "" changes the style alone
 	Context  string `json:"context,omitempty"`
@@ -22,7 +22,7 @@ func (c *Client) Annotate(ctx context.Context, jobID string, a Annotation) error
 	return c.do(ctx, call{method: http.MethodPost, path: path("jobs", jobID, "annotations"), body: a, retry: insideJob})
 }
 
-// RemoveAnnotation removes the annotation of a context.
+// RemoveAnnotation removes the annotation with a context.
 func (c *Client) RemoveAnnotation(ctx context.Context, jobID, annotation, scope string) error {
 	var query url.Values
 	if scope != "" {

@@ -1,9 +1,8 @@
-// Package api is a client of the agent API, as anybody could write one: it imports nothing of the
-// server. There is a file for each resource, with what is sent, what comes back, and the call.
+// Package api is a client of the agent API. It imports nothing of the server. Each resource has a file with its
+// types and calls.
 //
-// Each call knows how it may be repeated (retry.go): a log chunk for ten minutes, a ping not at
-// all, because the next one follows anyway. A call returns when it has succeeded, when it has failed
-// for good, or when its context is done.
+// Each call has its own retry policy (retry.go): a log chunk is retried for ten minutes, a ping never, because
+// the next one follows anyway. A call returns when it succeeded, failed permanently, or its context is done.
 package api
 
 import (
@@ -29,7 +28,7 @@ type Client struct {
 	http      *http.Client
 }
 
-// New returns a client of the agent API at an endpoint such as https://ci.example.com/v3.
+// New returns a client of the agent API at an endpoint like https://ci.example.com/v3.
 func New(endpoint, token, version string) *Client {
 	return &Client{
 		endpoint:  strings.TrimRight(endpoint, "/"),
@@ -39,7 +38,7 @@ func New(endpoint, token, version string) *Client {
 	}
 }
 
-// transport keeps as many connections as one agent with a busy job uses.
+// transport keeps enough connections for one agent with a busy job.
 func transport() *http.Transport {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.MaxIdleConnsPerHost = 8
@@ -53,41 +52,41 @@ func (c *Client) As(token string) *Client {
 	return &other
 }
 
-// Endpoint is where the client's calls go.
+// Endpoint returns the URL below which calls go.
 func (c *Client) Endpoint() string { return c.endpoint }
 
-// Token is what the client identifies itself with.
+// Token returns the client's token.
 func (c *Client) Token() string { return c.token }
 
-// timeout bounds each try of a call.
+// timeout limits each attempt of a call.
 const timeout = 60 * time.Second
 
-// maxAnswer bounds the memory that an answer takes; the longest are those of artifact searches.
+// maxAnswer limits the size of a response. Artifact searches have the largest ones.
 const maxAnswer = 64 << 20
 
-// A call is one request, and what comes back.
+// A call describes a request and its response.
 type call struct {
 	method string
-	path   string // below the endpoint, its segments escaped
+	path   string // below the endpoint, with escaped segments
 	query  url.Values
 	header http.Header
-	body   any // sent as JSON, unless it is a payload; nil sends none
-	answer any // what the body is decoded into; nil ignores it
-	// deadline tells the server how long the client will wait for the answer.
+	body   any // sent as JSON unless it is a payload; nil for none
+	answer any // decoded from the response; nil ignores it
+	// deadline sends the server the time that the client waits for the response.
 	deadline bool
 	retry    retry
-	// received is called with each answer of the server, successes and failures.
+	// received is called with each response, including failures.
 	received func(*http.Response)
 }
 
-// A payload is a body that is not JSON.
+// A payload is a request body other than JSON.
 type payload struct {
 	contentType     string
 	contentEncoding string
 	bytes           []byte
 }
 
-// do makes a call, again and again as its retry says.
+// do makes a call with its retry policy.
 func (c *Client) do(ctx context.Context, k call) error {
 	body, err := k.encode()
 	if err != nil {
@@ -111,7 +110,7 @@ func (k call) encode() (payload, error) {
 	}
 }
 
-// try makes a call once.
+// try makes a single attempt of a call.
 func (c *Client) try(ctx context.Context, k call, body payload, try int) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -181,7 +180,7 @@ func withoutURL(err error) error {
 	return err
 }
 
-// path joins segments to a path. Dots are escaped too, so that a segment such as ".." stays what it is.
+// path joins escaped segments. It also escapes dots, so that a segment ".." is not interpreted.
 func path(segments ...string) string {
 	var b strings.Builder
 	for _, s := range segments {

@@ -14,8 +14,7 @@ import (
 	"time"
 )
 
-// A script answers calls one after the other: a status with a body, or no answer at all. The last
-// answer is repeated for ever.
+// A script responds to calls in sequence, with a status and body, or not at all. The last response repeats.
 type script struct {
 	answers []scripted
 	asked   []*http.Request
@@ -53,7 +52,7 @@ func (s *script) client() *Client {
 
 const job = "0190c0de-0000-7000-8000-000000000001"
 
-// Each call, by what is decided about failures of it.
+// Calls, grouped by how their failures are handled.
 var calls = map[string]func(context.Context, *Client) error{
 	"register":   func(ctx context.Context, c *Client) error { _, err := c.Register(ctx, Registration{}); return err },
 	"connect":    func(ctx context.Context, c *Client) error { return c.Connect(ctx) },
@@ -120,7 +119,7 @@ func TestCalls_SucceedWhenALaterTryDoes(t *testing.T) {
 	bodies := map[string]string{"upload": ""}
 	for name, make := range calls {
 		if name == "ping" || name == "state" {
-			continue // the next one is the next try
+			continue // the next ping is the retry
 		}
 		synctest.Test(t, func(t *testing.T) {
 			body, ok := bodies[name]

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// MaxBatch is how many artifacts can be announced in one call.
+// MaxBatch is the maximum number of artifacts in one call of CreateArtifacts.
 const MaxBatch = 30
 
-// An Artifact is a file that a job has made.
+// An Artifact is a file of a job.
 type Artifact struct {
 	ID           string `json:"id,omitempty"`
 	Path         string `json:"path"` // with slashes
@@ -20,20 +20,19 @@ type Artifact struct {
 	SHA256       string `json:"sha256sum"`
 	ContentType  string `json:"content_type,omitempty"`
 
-	// What searches tell.
+	// Set in search results.
 	URL       string    `json:"url,omitempty"`
 	JobID     string    `json:"job_id,omitempty"`
 	CreatedAt time.Time `json:"created_at,omitzero"`
 }
 
-// A Batch is what a server answers to announced artifacts: an id for each, and how to send the bytes.
+// A Batch is the result of CreateArtifacts: an id for each artifact, and how to upload the bytes.
 type Batch struct {
 	ArtifactIDs  []string         `json:"artifact_ids"`
 	Instructions FormInstructions `json:"upload_instructions"`
 }
 
-// FormInstructions say where to send a file to as a form, and with which fields. They carry their own
-// signature: no token is sent.
+// FormInstructions describe the form that uploads a file. They are signed, so no token is sent.
 type FormInstructions struct {
 	Action struct {
 		URL       string `json:"url"`
@@ -44,11 +43,11 @@ type FormInstructions struct {
 	Data map[string]string `json:"data"`
 }
 
-// byEndpoint asks for addresses that begin with the client's endpoint instead of the server's public one,
-// which may be out of the client's reach.
+// byEndpoint requests URLs that start with the client's endpoint instead of the server's public URL, which the
+// client may not reach.
 func (c *Client) byEndpoint() http.Header { return http.Header{"Stackyard-Endpoint": {c.endpoint}} }
 
-// CreateArtifacts announces files. The id of the batch makes it safe to repeat.
+// CreateArtifacts creates artifacts before their upload. The batch id makes it safe to retry.
 func (c *Client) CreateArtifacts(ctx context.Context, jobID, batchID string, artifacts []Artifact) (Batch, error) {
 	body := struct {
 		ID          string     `json:"id"`
@@ -60,13 +59,13 @@ func (c *Client) CreateArtifacts(ctx context.Context, jobID, batchID string, art
 	return batch, err
 }
 
-// ArtifactState is what became of a file's bytes.
+// ArtifactState is the state of an artifact's upload.
 type ArtifactState struct {
 	ID    string `json:"id"`
 	State string `json:"state"` // finished or error
 }
 
-// UpdateArtifacts reports what became of the bytes of artifacts.
+// UpdateArtifacts reports the state of uploads.
 func (c *Client) UpdateArtifacts(ctx context.Context, jobID string, states []ArtifactState) error {
 	body := struct {
 		Artifacts []ArtifactState `json:"artifacts"`
@@ -75,12 +74,12 @@ func (c *Client) UpdateArtifacts(ctx context.Context, jobID string, states []Art
 		retry: retry{tries: 10, wait: growing(time.Second, 5*time.Second), again: always}})
 }
 
-// An ArtifactQuery says which artifacts of a build are meant.
+// An ArtifactQuery selects artifacts of a build.
 type ArtifactQuery struct {
 	Glob           string // of paths
 	Scope          string // a step's key or name, or a job's id; "" for all
 	State          string
-	IncludeRetried bool // artifacts of jobs that were retried too
+	IncludeRetried bool // include artifacts of retried jobs
 	IncludeAll     bool // all artifacts with the same path, not only the newest
 }
 

@@ -13,13 +13,13 @@ import (
 	"time"
 )
 
-// The bytes of artifacts go to and come from addresses that carry their own signature. No token is sent
-// there, and no time is set for them: they may be large.
+// The bytes of artifacts are transferred with signed URLs. These requests have no token, and no timeout because
+// files may be large.
 
-// transfers may fail for all reasons, but what is refused stays refused.
+// transfers retries every failure except a refusal.
 var transfers = retry{tries: 10, wait: growing(time.Second, 5*time.Second)}
 
-// SendFile sends the bytes of an artifact as a form. It opens them anew for each try.
+// SendFile uploads the bytes of an artifact as a form. It reopens them for each attempt.
 func (c *Client) SendFile(ctx context.Context, how FormInstructions, a Artifact, open func() (io.ReadCloser, error)) error {
 	return transfers.run(ctx, func(int) error { return c.sendFile(ctx, how, a, open) })
 }
@@ -59,7 +59,7 @@ func (c *Client) sendFile(ctx context.Context, how FormInstructions, a Artifact,
 	return nil
 }
 
-// form returns what comes before and after the bytes of a file in a form.
+// form returns the parts of a form before and after the bytes of a file.
 func form(how FormInstructions, path string) (before, after []byte, contentType string, err error) {
 	var b bytes.Buffer
 	w := multipart.NewWriter(&b)
@@ -79,7 +79,7 @@ func form(how FormInstructions, path string) (before, after []byte, contentType 
 	return before, b.Bytes(), w.FormDataContentType(), nil
 }
 
-// ReceiveFile gets the bytes of an artifact and gives them to receive, anew for each try.
+// ReceiveFile downloads the bytes of an artifact and passes them to receive, once per attempt.
 func (c *Client) ReceiveFile(ctx context.Context, a Artifact, receive func(io.Reader) error) error {
 	return transfers.run(ctx, func(int) error { return c.receiveFile(ctx, a, receive) })
 }
@@ -106,7 +106,7 @@ func (c *Client) receiveFile(ctx context.Context, a Artifact, receive func(io.Re
 	return &Error{Call: "get " + a.Path, Err: fmt.Errorf("the connection broke: %w", bytes.err)}
 }
 
-// A failing reader remembers why it failed.
+// A failing reader records its error.
 type failing struct {
 	r   io.Reader
 	err error

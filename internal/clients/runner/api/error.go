@@ -11,13 +11,13 @@ import (
 	"unicode/utf8"
 )
 
-// An Error is a call that failed: the server refused it, or could not be understood or reached.
+// An Error is a failed call: the server refused it, was not reached, or sent an invalid response.
 type Error struct {
 	Call    string
-	Status  int    // of the answer; 0 when there was none
-	Message string // the server's own words
-	Err     error  // why there is no answer, or why it cannot be read
-	// RetryAfter is when the server wants to be asked again; 0 when it did not say.
+	Status  int    // of the response; 0 without one
+	Message string // from the server
+	Err     error  // why there is no valid response
+	// RetryAfter is the delay that the server requested, or 0.
 	RetryAfter time.Duration
 }
 
@@ -34,19 +34,19 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// Temporary reports whether the same call may succeed later: the server was not reached, not
-// understood, or said so.
+// Temporary reports whether a retry may succeed: the server was not reached, sent an invalid response, or
+// reported a temporary failure.
 func (e *Error) Temporary() bool {
 	return e.Err != nil || e.Status == http.StatusTooManyRequests || e.Status >= 500
 }
 
-// Refused reports whether the server understood a call and refused it for good.
+// Refused reports whether the server permanently refused a call.
 func Refused(err error) bool {
 	e, ok := errors.AsType[*Error](err)
 	return ok && !e.Temporary()
 }
 
-// StatusOf returns the status that a failed call was answered with, 0 when there was no answer.
+// StatusOf returns the status of a failed call, or 0 if there was no response.
 func StatusOf(err error) int {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Status
@@ -54,12 +54,12 @@ func StatusOf(err error) int {
 	return 0
 }
 
-// refusal makes an error of an answer that is not a success.
+// refusal returns the error for a response that is not a success.
 func refusal(call string, resp *http.Response, body []byte) error {
 	return &Error{Call: call, Status: resp.StatusCode, Message: message(body), RetryAfter: retryAfter(resp.Header)}
 }
 
-// shownBody is how much is shown of an answer that is not what the API answers, such as a proxy's page.
+// shownBody is how many bytes are shown of a response that is not from the API, for example a proxy's page.
 const shownBody = 512
 
 func message(body []byte) string {

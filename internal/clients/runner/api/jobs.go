@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A Job is what an agent gets to run.
+// A Job is a job to run.
 type Job struct {
 	ID    string            `json:"id"`
 	Env   map[string]string `json:"env"`
@@ -20,23 +20,23 @@ type Job struct {
 	LogMaxSize     int64 `json:"log_max_size_bytes"`
 }
 
-// A Step is what an agent reads of the definition of a job's step. All else is in the environment.
+// A Step holds the attributes of a job's step that an agent reads. Everything else is in the environment.
 type Step struct {
 	Secrets   []StepSecret    `json:"secrets"`
 	Signature json.RawMessage `json:"signature"`
 }
 
-// Signed reports whether whoever wrote the step has signed it.
+// Signed reports whether the step is signed.
 func (s Step) Signed() bool { return len(s.Signature) > 0 && string(s.Signature) != "null" }
 
-// A StepSecret is a secret that a step wants in a variable.
+// A StepSecret maps a secret to a variable.
 type StepSecret struct {
 	Key      string `json:"key"`
 	Variable string `json:"environment_variable"`
 }
 
-// Accept takes a job that was offered. Accepting twice does no harm, so every temporary failure is
-// retried: the server may have given the job to this agent and failed to say so.
+// Accept accepts an offered job. Accepting twice is harmless, so every temporary failure is retried: the server
+// may have assigned the job before the response got lost.
 func (c *Client) Accept(ctx context.Context, jobID string) (*Job, error) {
 	var job Job
 	err := c.do(ctx, call{method: http.MethodPut, path: path("jobs", jobID, "accept"), answer: &job,
@@ -44,10 +44,10 @@ func (c *Client) Accept(ctx context.Context, jobID string) (*Job, error) {
 	return &job, err
 }
 
-// backoffSequence counts the tries of an acquisition.
+// backoffSequence is the header with the number of the attempt.
 const backoffSequence = "X-Buildkite-Backoff-Sequence"
 
-// Acquire takes a certain job. One that is not ready yet (423) is asked for again for a while.
+// Acquire acquires a specific job. It retries for a while if the job is not ready (423).
 func (c *Client) Acquire(ctx context.Context, jobID string) (*Job, error) {
 	ctx, cancel := context.WithTimeout(ctx, 330*time.Second)
 	defer cancel()
@@ -60,7 +60,7 @@ func (c *Client) Acquire(ctx context.Context, jobID string) (*Job, error) {
 	return &job, err
 }
 
-// Start says that a job begins to run.
+// Start reports that a job starts.
 func (c *Client) Start(ctx context.Context, jobID string, at time.Time) error {
 	body := struct {
 		StartedAt time.Time `json:"started_at"`
@@ -69,7 +69,7 @@ func (c *Client) Start(ctx context.Context, jobID string, at time.Time) error {
 		retry: retry{tries: 7, wait: growing(time.Second, time.Minute)}})
 }
 
-// State returns the state of a job as the server sees it. It is tried once: it is asked for all the time.
+// State returns the server's state of a job. It is not retried, since it is polled anyway.
 func (c *Client) State(ctx context.Context, jobID string) (string, error) {
 	var answer struct {
 		State string `json:"state"`
@@ -91,7 +91,7 @@ type Result struct {
 	SignalReason string    `json:"signal_reason,omitempty"`
 	FinishedAt   time.Time `json:"finished_at"`
 	FailedChunks int       `json:"chunks_failed_count"`
-	// LastJob says that the agent wants no other job after this one.
+	// LastJob is set if the agent takes no further job.
 	LastJob bool `json:"ignore_agent_in_dispatches,omitempty"`
 }
 
@@ -100,7 +100,7 @@ func (c *Client) Finish(ctx context.Context, jobID string, r Result) error {
 	return c.do(ctx, call{method: http.MethodPut, path: path("jobs", jobID, "finish"), body: r, deadline: true, retry: tenMinutes})
 }
 
-// PromiseFailure declares, while a job runs, that it will fail with an exit status.
+// PromiseFailure declares that a running job will fail with an exit status.
 func (c *Client) PromiseFailure(ctx context.Context, jobID string, exitStatus int, reason string) error {
 	body := struct {
 		ExitStatus int    `json:"exit_status"`
@@ -109,7 +109,7 @@ func (c *Client) PromiseFailure(ctx context.Context, jobID string, exitStatus in
 	return c.do(ctx, call{method: http.MethodPut, path: path("jobs", jobID, "promise_failure"), body: body, retry: insideJob})
 }
 
-// A Chunk is a part of a job's log. Chunks may be sent in any order, and twice.
+// A Chunk is a part of a job's log. Chunks may be sent in any order, and repeatedly.
 type Chunk struct {
 	Sequence int    // from 1
 	Offset   int64  // in the log, in bytes

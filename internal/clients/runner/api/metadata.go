@@ -5,22 +5,22 @@ import (
 	"net/http"
 )
 
-// A Place is where commands in jobs look for things: their own job, or another build.
+// A Place selects where meta-data is read: the build of a job, or another build.
 type Place struct{ kind, id string }
 
-// InJob is the place of a job and its build.
+// InJob selects the build of a job.
 func InJob(id string) Place { return Place{"jobs", id} }
 
-// InBuild is the place of a build.
+// InBuild selects a build.
 func InBuild(id string) Place { return Place{"builds", id} }
 
-// MetaDatum is a value of a build under a key.
+// MetaDatum is a key of a build's meta-data with its value.
 type MetaDatum struct {
 	Key   string `json:"key"`
 	Value string `json:"value"`
 }
 
-// SetMetaData sets values of the build of a job, all or none.
+// SetMetaData sets all values, or none, on the build of a job.
 func (c *Client) SetMetaData(ctx context.Context, jobID string, items ...MetaDatum) error {
 	if len(items) == 1 {
 		return c.do(ctx, call{method: http.MethodPost, path: path("jobs", jobID, "data", "set"), body: items[0], retry: insideJob})
@@ -31,14 +31,14 @@ func (c *Client) SetMetaData(ctx context.Context, jobID string, items ...MetaDat
 	return c.do(ctx, call{method: http.MethodPost, path: path("jobs", jobID, "data", "set-batch"), body: body, retry: insideJob})
 }
 
-// MetaData returns the value under a key; it fails with status 404 when there is none.
+// MetaData returns the value of a key. The error has status 404 if there is none.
 func (c *Client) MetaData(ctx context.Context, at Place, key string) (string, error) {
 	var answer MetaDatum
 	err := c.do(ctx, call{method: http.MethodPost, path: path(at.kind, at.id, "data", "get"), body: keyed{key}, answer: &answer, retry: insideJob})
 	return answer.Value, err
 }
 
-// HasMetaData reports whether there is a value under a key.
+// HasMetaData reports whether a key exists.
 func (c *Client) HasMetaData(ctx context.Context, at Place, key string) (bool, error) {
 	var answer struct {
 		Exists bool `json:"exists"`

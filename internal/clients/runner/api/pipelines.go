@@ -12,12 +12,12 @@ import (
 
 // A PipelineUpload adds steps to the build of a job.
 type PipelineUpload struct {
-	ID       string          `json:"uuid"` // makes it safe to repeat
+	ID       string          `json:"uuid"` // makes it safe to retry
 	Replace  bool            `json:"replace,omitempty"`
 	Pipeline json.RawMessage `json:"pipeline"`
 }
 
-// uploading is for uploads, which the server may take its time over.
+// uploading is for uploads, which may take the server a while.
 var uploading = retry{tries: 60, wait: growing(time.Second, 5*time.Second), listen: true}
 
 // UploadPipeline uploads steps and waits until the server has applied or rejected them.
@@ -33,10 +33,10 @@ func (c *Client) UploadPipeline(ctx context.Context, jobID string, u PipelineUpl
 	return c.awaitUpload(ctx, jobID, u.ID)
 }
 
-// errPending says that an upload is neither applied nor rejected.
+// errPending means that an upload is neither applied nor rejected yet.
 var errPending = errors.New("the upload is still being processed")
 
-// awaitUpload asks until an upload is applied or rejected.
+// awaitUpload polls until an upload is applied or rejected.
 func (c *Client) awaitUpload(ctx context.Context, jobID, uploadID string) error {
 	k := call{method: http.MethodGet, path: path("jobs", jobID, "pipelines", uploadID)}
 	waiting := uploading

@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// A retry says how often a call is tried, which failures are worth another try, and how long to wait
-// before it. The zero value tries once.
+// A retry is a policy: how often a call is tried, after which failures, and with which delay. The zero value
+// tries once.
 type retry struct {
 	tries  int
-	wait   func(failures int) time.Duration // before the next try
-	again  func(*Error) bool                // nil: what is temporary
-	listen bool                             // wait as long as the server's Retry-After says
+	wait   func(failures int) time.Duration // delay before the next attempt
+	again  func(*Error) bool                // nil: temporary failures
+	listen bool                             // respect the server's Retry-After
 }
 
-// run tries until a try succeeds, or there is no point in another.
+// run calls try until it succeeds or the policy stops.
 func (r retry) run(ctx context.Context, try func(n int) error) error {
 	for n := 0; ; n++ {
 		err := try(n)
@@ -44,11 +44,11 @@ func (r retry) worth(failure *Error) bool {
 	return failure.Temporary()
 }
 
-// longestRetryAfter bounds how long a server can make a client wait.
+// longestRetryAfter limits the delay that a server can request.
 const longestRetryAfter = 2 * time.Minute
 
-// growing waits twice as long after each failure, from first to most, give or take a quarter, so that
-// the agents that a restarting server has lost do not all come back in the same moment.
+// growing doubles the delay after each failure, from first to most, with a jitter of a quarter, so that agents
+// do not all return at the same moment after a server restart.
 func growing(first, most time.Duration) func(int) time.Duration {
 	return func(failures int) time.Duration {
 		wait := most
@@ -63,7 +63,7 @@ func jittered(d time.Duration) time.Duration {
 	return d*3/4 + rand.N(d/2+1)
 }
 
-// sleep waits, and reports whether the context let it.
+// sleep waits, and returns false if the context ended first.
 func sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -77,10 +77,10 @@ func sleep(ctx context.Context, d time.Duration) bool {
 
 func always(*Error) bool { return true }
 
-// The rules that several calls share.
+// Policies that several calls share.
 var (
-	// insideJob is for what commands in jobs ask for.
+	// insideJob is for calls of commands in jobs.
 	insideJob = retry{tries: 10, wait: growing(time.Second, 5*time.Second)}
-	// tenMinutes is for what must not be lost: the log and the result of a job.
+	// tenMinutes is for data that must not be lost: the log and the result of a job.
 	tenMinutes = retry{tries: 12, wait: growing(time.Second, 90*time.Second)}
 )

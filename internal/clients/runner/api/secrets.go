@@ -17,7 +17,7 @@ func (c *Client) Secret(ctx context.Context, jobID, key string) (string, error) 
 	return answer.Value, err
 }
 
-// An OIDCRequest says what an identity token is to be for.
+// An OIDCRequest describes an identity token.
 type OIDCRequest struct {
 	Audience       string   `json:"audience,omitempty"`
 	Lifetime       int      `json:"lifetime,omitempty"` // in seconds
@@ -35,7 +35,7 @@ func (c *Client) OIDCToken(ctx context.Context, jobID string, r OIDCRequest) (st
 	return answer.Token, err
 }
 
-// RepositoryToken returns a token to clone a job's repository with over https, as the password of the user
+// RepositoryToken returns a token to clone a job's repository over https. It is the password of the user
 // "token".
 func (c *Client) RepositoryToken(ctx context.Context, jobID, repository string) (string, error) {
 	body := struct {

@@ -5,7 +5,7 @@ import (
 	"net/http"
 )
 
-// Steps are named by their id, or by their key within a build.
+// Steps are identified by id, or by key within a build.
 
 // ExportStep returns an attribute of a step, or the whole step when attribute is "", as text.
 func (c *Client) ExportStep(ctx context.Context, step, buildID, attribute, format string) (string, error) {
@@ -23,7 +23,7 @@ func (c *Client) ExportStep(ctx context.Context, step, buildID, attribute, forma
 
 // A StepUpdate changes an attribute of a step.
 type StepUpdate struct {
-	ID        string `json:"idempotency_uuid"` // makes it safe to repeat
+	ID        string `json:"idempotency_uuid"` // makes it safe to retry
 	BuildID   string `json:"build_id,omitempty"`
 	Attribute string `json:"attribute"`
 	Value     string `json:"value"`
@@ -35,8 +35,8 @@ func (c *Client) UpdateStep(ctx context.Context, step string, u StepUpdate) erro
 	return c.do(ctx, call{method: http.MethodPut, path: path("steps", step), body: u, retry: insideJob})
 }
 
-// CancelStep cancels all jobs of a step that have not ended. With force they are ended by the server
-// after so many seconds.
+// CancelStep cancels all jobs of a step that have not ended. With force, the server ends them after
+// graceSeconds.
 func (c *Client) CancelStep(ctx context.Context, step, buildID string, force bool, graceSeconds int) error {
 	body := struct {
 		BuildID string `json:"build_id"`

@@ -14,18 +14,18 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// streamPath is at the root of the host, not below the endpoint.
+// streamPath is relative to the root of the host, not to the endpoint.
 const streamPath = "/agentedge.v1.AgentEdgeService/StreamPings"
 
-// maxFrame bounds a message of the stream; they are tiny.
+// maxFrame limits the size of a message; they are tiny.
 const maxFrame = 64 << 10
 
-// ErrNoStream says that the server has no stream for this agent, and that asking again is of no use.
+// ErrNoStream means that the server has no stream for this agent, and that retrying is useless.
 var ErrNoStream = errors.New("the server does not push")
 
-// Stream opens the ping stream, over which a server pushes orders, and calls receive with each, until
-// the stream or ctx ends. It returns nil when the server has closed the stream in good order. It is
-// gRPC's server streaming, of which the little that is needed is written here.
+// Stream opens the ping stream, over which a server pushes orders, and calls receive with each until the stream
+// or ctx ends. It returns nil if the server closed the stream normally. The protocol is gRPC server streaming;
+// this file implements only the needed part.
 func (c *Client) Stream(ctx context.Context, agentID string, receive func(Order)) error {
 	resp, err := c.openStream(ctx, agentID)
 	if err != nil {
@@ -79,7 +79,7 @@ func (c *Client) openStream(ctx context.Context, agentID string) (*http.Response
 	return nil, refusal("POST "+streamPath, resp, body)
 }
 
-// frame puts the header before a message that gRPC wants: not compressed, and its length.
+// frame adds the gRPC header to a message: not compressed, and the length.
 func frame(message []byte) []byte {
 	return append(binary.BigEndian.AppendUint32([]byte{0}, uint32(len(message))), message...)
 }
@@ -100,7 +100,7 @@ func readFrame(r io.Reader) ([]byte, error) {
 	return message, nil
 }
 
-// The words of gRPC about how a stream ended.
+// The gRPC statuses of an ended stream.
 const (
 	grpcOK               = 0
 	grpcDeadlineExceeded = 4
@@ -112,7 +112,7 @@ const (
 func streamEnd(resp *http.Response) error {
 	text := resp.Trailer.Get("Grpc-Status")
 	if text == "" {
-		text = resp.Header.Get("Grpc-Status") // when nothing but the end was sent
+		text = resp.Header.Get("Grpc-Status") // for a response without messages
 	}
 	status, err := strconv.Atoi(text)
 	if err != nil {
@@ -127,14 +127,14 @@ func streamEnd(resp *http.Response) error {
 	return &Error{Call: "POST " + streamPath, Err: fmt.Errorf("the stream ended with status %d %s", status, resp.Trailer.Get("Grpc-Message"))}
 }
 
-// The fields of a message, of which one is set.
+// The fields of a message. One of them is set.
 const (
 	fieldPause       = 3
 	fieldDisconnect  = 4
 	fieldJobAssigned = 5
 )
 
-// decodeOrder reads a message. One that it does not know is as good as "resume".
+// decodeOrder decodes a message. An unknown message means "resume".
 func decodeOrder(message []byte) (Order, error) {
 	var order Order
 	err := eachField(message, func(field protowire.Number, value []byte) (err error) {
@@ -158,7 +158,7 @@ func decodeOrder(message []byte) (Order, error) {
 	return order, err
 }
 
-// firstText returns the text in field 1 of a message, "" when it has none.
+// firstText returns the text in field 1 of a message, or "".
 func firstText(message []byte) (text string, err error) {
 	err = eachField(message, func(field protowire.Number, value []byte) error {
 		if field == 1 {
@@ -169,7 +169,7 @@ func firstText(message []byte) (text string, err error) {
 	return text, err
 }
 
-// eachField calls fn with the texts and messages that a message has, and passes over everything else.
+// eachField calls fn with the text and message fields of a message, and skips others.
 func eachField(message []byte, fn func(field protowire.Number, value []byte) error) error {
 	for len(message) > 0 {
 		field, kind, n := protowire.ConsumeTag(message)

@@ -17,7 +17,7 @@ import (
 	"stackyard/internal/clients/runner/api"
 )
 
-// files makes a folder with files; a name that ends with -> text is a link.
+// files creates a directory with files. "name -> target" creates a link.
 func files(t *testing.T, names ...string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -74,7 +74,7 @@ func TestFind_FindsWhatMatches(t *testing.T) {
 	}
 }
 
-// A store is a server that keeps files.
+// A store is a server that stores files.
 type store struct {
 	*httptest.Server
 	mu      sync.Mutex
@@ -82,7 +82,7 @@ type store struct {
 	batches int
 	files   map[string]string
 	states  map[string]string
-	fail    map[string][]int // statuses that paths answer with first
+	fail    map[string][]int // statuses of the first responses, by path
 }
 
 func newStore(t *testing.T) *store {
@@ -140,7 +140,7 @@ func (s *store) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// failure returns the status to fail with, 0 for none.
+// failure returns the next failure status, or 0.
 func (s *store) failure(path string) int {
 	if len(s.fail[path]) == 0 {
 		return 0

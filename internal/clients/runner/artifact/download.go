@@ -19,14 +19,14 @@ import (
 	"stackyard/internal/clients/runner/api"
 )
 
-// A Download gets files of a build.
+// A Download downloads files of a build.
 type Download struct {
 	API *api.Client
-	Dir string                           // where to
-	Say func(format string, args ...any) // tells what is done
+	Dir string                           // target directory
+	Say func(format string, args ...any) // logs progress
 }
 
-// Run gets artifacts. A file that is there already is replaced when all of the new one is there.
+// Run downloads artifacts. It replaces an existing file only after the whole new file has arrived.
 func (d Download) Run(ctx context.Context, found []api.Artifact) error {
 	return errors.Join(each(found, func(_ int, a api.Artifact) error {
 		target := filepath.Join(d.Dir, local(a.Path))
@@ -38,12 +38,12 @@ func (d Download) Run(ctx context.Context, found []api.Artifact) error {
 	})...)
 }
 
-// local returns the path of an artifact below the folder that it is put into, whatever its job called it.
+// local returns the path of an artifact below the target directory, even if the artifact's path leads outside.
 func local(name string) string {
 	return filepath.FromSlash(strings.TrimPrefix(path.Clean("/"+filepath.ToSlash(name)), "/"))
 }
 
-// save writes a file beside its place, and moves it there when it is what it should be.
+// save writes a temporary file beside target, and renames it if the checksum matches.
 func save(a api.Artifact, r io.Reader, target string) error {
 	name := filepath.Join(filepath.Dir(target), ".download-"+uuid.NewString())
 	part, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o666)
@@ -62,7 +62,7 @@ func save(a api.Artifact, r io.Reader, target string) error {
 	return os.Rename(name, target)
 }
 
-// checksum returns the best that is known of an artifact's bytes; "" when nothing is.
+// checksum returns the strongest checksum that is known for an artifact.
 func checksum(a api.Artifact) (hash.Hash, string) {
 	if a.SHA256 != "" {
 		return sha256.New(), a.SHA256

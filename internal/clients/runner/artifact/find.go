@@ -11,9 +11,9 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 )
 
-// Find returns the files that match patterns, which are separated by semicolons and relative to a folder:
-// their absolute paths, each once, in order. "**" stands for any number of folders; links to folders are
-// not followed by it.
+// Find returns the files that match patterns, which are separated by semicolons and relative to dir. It returns
+// absolute paths, sorted, without duplicates. "**" matches any number of directories, but does not follow links
+// to directories.
 func Find(dir, patterns string) ([]string, error) {
 	var found []string
 	for pattern := range strings.SplitSeq(patterns, ";") {
@@ -41,7 +41,7 @@ func find(dir, pattern string) ([]string, error) {
 		base = filepath.Join(dir, base)
 	}
 	if rest == "." || rest == ".." {
-		return nil, nil // a folder
+		return nil, nil // a directory
 	}
 	var paths []string
 	err := doublestar.GlobWalk(os.DirFS(base), rest, func(path string, _ fs.DirEntry) error {

@@ -1,4 +1,4 @@
-// Package artifact sends files of a job to the server, and gets those of a build from it.
+// Package artifact uploads files of a job to the server, and downloads files of a build.
 package artifact
 
 import (
@@ -20,20 +20,19 @@ import (
 	"stackyard/internal/clients/runner/api"
 )
 
-// atOnce is how many files are sent or received at a time.
-const atOnce = 4
+// transfers is the number of concurrent uploads or downloads.
+const transfers = 4
 
-// An Upload sends files of a job.
+// An Upload uploads files of a job.
 type Upload struct {
 	API         *api.Client
 	JobID       string
-	Dir         string                           // what paths are relative to
+	Dir         string                           // paths are relative to it
 	ContentType string                           // of all files; "": what their names say
-	Say         func(format string, args ...any) // tells what is done
+	Say         func(format string, args ...any) // logs progress
 }
 
-// Run sends the files that match patterns, which are separated by semicolons. That there are none is not
-// a failure.
+// Run uploads the files that match patterns, which are separated by semicolons. Having none is not an error.
 func (u Upload) Run(ctx context.Context, patterns string) error {
 	paths, err := Find(u.Dir, patterns)
 	if err != nil {
@@ -51,7 +50,7 @@ func (u Upload) Run(ctx context.Context, patterns string) error {
 	return errors.Join(failures...)
 }
 
-// send announces files, sends them, and reports what became of each.
+// send creates artifacts, uploads their files, and reports the state of each.
 func (u Upload) send(ctx context.Context, paths []string) error {
 	files := make([]api.Artifact, len(paths))
 	for i, path := range paths {
@@ -82,7 +81,7 @@ func (u Upload) send(ctx context.Context, paths []string) error {
 	return errors.Join(append(failures, u.API.UpdateArtifacts(ctx, u.JobID, states))...)
 }
 
-// describe reads a file to tell what it is.
+// describe reads a file and returns its artifact.
 func (u Upload) describe(path string) (api.Artifact, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -104,7 +103,7 @@ func (u Upload) describe(path string) (api.Artifact, error) {
 	}, nil
 }
 
-// name returns what a file is called: its path from the folder, or from the root if it is elsewhere.
+// name returns the path of a file relative to Dir, or from the root if it is outside.
 func (u Upload) name(path string) string {
 	if short, err := filepath.Rel(u.Dir, path); err == nil && filepath.IsLocal(short) {
 		return filepath.ToSlash(short)
@@ -122,10 +121,10 @@ func (u Upload) contentType(path string) string {
 	return "application/octet-stream"
 }
 
-// each does something with all items, a few at a time, and returns how it went with each.
+// each calls do for all items, a few at a time, and returns the error of each.
 func each[T any](items []T, do func(i int, item T) error) []error {
 	failures := make([]error, len(items))
-	free := make(chan struct{}, atOnce)
+	free := make(chan struct{}, transfers)
 	var all sync.WaitGroup
 	for i, item := range items {
 		free <- struct{}{}
@@ -138,7 +137,7 @@ func each[T any](items []T, do func(i int, item T) error) []error {
 	return failures
 }
 
-// bytes writes a size as people do.
+// bytes formats a size.
 func bytes(size int64) string {
 	const unit = 1024
 	if size < unit {

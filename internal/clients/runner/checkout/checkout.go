@@ -1,8 +1,8 @@
-// Package checkout brings the right commit of a repository into a folder with git.
+// Package checkout checks out a commit of a repository with git.
 //
-// The job that used the folder before could write anything into it, also into .git: hooks, configuration that
-// runs programs, files that git does not look at. So every checkout starts with an empty folder and a new .git.
-// Of the former one only the objects are reused (reuse.go), to save the network.
+// The previous job of the directory could write anything into it, including .git: hooks, configuration that
+// runs programs, files that git ignores. So every checkout starts with an empty directory and a new .git. It
+// reuses only the objects of the previous one (reuse.go), to save network traffic.
 package checkout
 
 import (
@@ -19,35 +19,35 @@ import (
 	"stackyard/internal/clients/runner/shell"
 )
 
-// A Checkout says what to check out, and where.
+// A Checkout describes what to check out, and where.
 type Checkout struct {
 	Dir         string
-	Repository  string // anything that git clone takes
-	Mirror      string // a faster place for commits that are known by their whole name; may lag behind
+	Repository  string // anything that git clone accepts
+	Mirror      string // a faster source for full commit hashes; may be behind
 	Commit      string // "HEAD": the newest of the branch or tag
 	Branch      string
 	Tag         string
-	Refspec     string // what to fetch instead of all that; several are separated by spaces
+	Refspec     string // fetched instead of branch, tag or commit; separated by spaces
 	PullRequest PullRequest
-	Clean       bool // in an empty folder
+	Clean       bool // reuse nothing of the previous checkout
 	Submodules  bool
-	// CredentialHelper is the command that git may ask for a name and a password when the repository wants
-	// them, after the helpers that are configured; the repository's URL is its last argument but one.
+	// CredentialHelper is a command from which git gets credentials for the repository, after the configured
+	// helpers. The repository's URL is its last argument but one.
 	CredentialHelper string
 
-	// Timeout bounds the whole checkout; 0 does not.
+	// Timeout limits the whole checkout; 0 means none.
 	Timeout time.Duration
-	// Pause is how long to wait before another try.
+	// Pause is the delay before another attempt.
 	Pause time.Duration
 }
 
-// attempts is how often a checkout is tried: networks fail.
+// attempts is how often a checkout is tried, since networks fail.
 const attempts = 3
 
-// stopGrace is how long git may take to stop when the time is over.
+// stopGrace is how long git may take to stop after the timeout.
 const stopGrace = 5 * time.Second
 
-// Of returns the checkout that a job's variables ask for.
+// Of returns the checkout that a job's variables describe.
 func Of(env environ.Environment) Checkout {
 	return Checkout{
 		Repository: env.Service("REPO"),
@@ -67,7 +67,7 @@ func Of(env environ.Environment) Checkout {
 	}
 }
 
-// Run checks out. The shell's folder need not exist; after it, it is the folder of the checkout.
+// Run checks out and makes the checkout the shell's directory.
 func (c Checkout) Run(sh *shell.Shell) error {
 	if strings.HasPrefix(c.Commit, "-") {
 		return errors.New("a commit cannot begin with a dash: " + c.Commit)
@@ -78,7 +78,7 @@ func (c Checkout) Run(sh *shell.Shell) error {
 		}
 	}
 	quiet(sh.Env)
-	c.introduceHelper(sh.Env)
+	c.addCredentialHelper(sh.Env)
 	if c.Timeout == 0 {
 		return c.run(sh)
 	}
@@ -104,15 +104,15 @@ func (c Checkout) run(sh *shell.Shell) error {
 		sh.Warning("Checkout failed, attempt %d of %d: %v", try, attempts, err)
 		select {
 		case <-time.After(c.Pause):
-		case <-sh.Stop.Ask:
+		case <-sh.Stop.Term:
 			return shell.ErrStopped
 		}
-		// Perhaps the folder is what is broken.
+		// The directory may be the problem.
 		clean = true
 	}
 }
 
-// quiet keeps git and ssh from asking questions that nobody would answer.
+// quiet disables the interactive prompts of git and ssh.
 func quiet(env environ.Environment) {
 	env["GIT_TERMINAL_PROMPT"] = "0"
 	if env["GIT_SSH_COMMAND"] == "" && env["GIT_SSH"] == "" {
@@ -120,8 +120,8 @@ func quiet(env environ.Environment) {
 	}
 }
 
-// introduceHelper tells git about the helper, for this repository alone.
-func (c Checkout) introduceHelper(env environ.Environment) {
+// addCredentialHelper configures the helper for this repository only.
+func (c Checkout) addCredentialHelper(env environ.Environment) {
 	if c.CredentialHelper == "" || !strings.HasPrefix(c.Repository, "https://") {
 		return
 	}
@@ -151,11 +151,11 @@ func (c Checkout) try(sh *shell.Shell, clean bool) error {
 	return c.submodules(sh)
 }
 
-// setAside makes the folder of the checkout empty and returns where its former content is now, "" when there
-// is nothing in it to reuse.
+// setAside empties the checkout directory and returns where its previous content is, or "" if there is nothing
+// to reuse.
 func (c Checkout) setAside(sh *shell.Shell, clean bool) (previous string, err error) {
 	previous = c.Dir + ".previous"
-	if err := os.RemoveAll(previous); err != nil { // of an agent that was killed
+	if err := os.RemoveAll(previous); err != nil { // left by an agent that was killed
 		return "", err
 	}
 	if clean {
@@ -180,7 +180,7 @@ func (c Checkout) setAside(sh *shell.Shell, clean bool) (previous string, err er
 	return previous, nil
 }
 
-// prepare makes the folder, which is empty, a clone of the repository.
+// prepare turns the empty directory into a clone of the repository.
 func (c Checkout) prepare(sh *shell.Shell, previous string) error {
 	if previous == "" {
 		return c.clone(sh)
@@ -196,7 +196,7 @@ func (c Checkout) prepare(sh *shell.Shell, previous string) error {
 	return c.clone(sh)
 }
 
-// clone clones the repository, from its mirror where that will do.
+// clone clones the repository, or its mirror if that suffices.
 func (c Checkout) clone(sh *shell.Shell) error {
 	if c.usesMirror() {
 		err := c.cloneMirror(sh)
@@ -211,7 +211,7 @@ func (c Checkout) clone(sh *shell.Shell) error {
 	return sh.Run("git", "clone", "-v", "--no-checkout", "--", c.Repository, ".")
 }
 
-// usesMirror reports whether the mirror, which may lag behind, is good for what is to be checked out.
+// usesMirror reports whether the mirror, which may be behind, has what is needed.
 func (c Checkout) usesMirror() bool { return c.Mirror != "" && pinned(c.Commit) }
 
 func (c Checkout) cloneMirror(sh *shell.Shell) error {
@@ -221,7 +221,7 @@ func (c Checkout) cloneMirror(sh *shell.Shell) error {
 	return sh.Run("git", "remote", "set-url", "origin", c.Repository)
 }
 
-// empty removes what is in a folder.
+// empty removes the content of a directory.
 func empty(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -235,7 +235,7 @@ func empty(dir string) error {
 	return nil
 }
 
-// submodules checks out the submodules, if there are any.
+// submodules checks out submodules, if there are any.
 func (c Checkout) submodules(sh *shell.Shell) error {
 	if _, err := os.Stat(filepath.Join(c.Dir, ".gitmodules")); err != nil {
 		return nil

@@ -15,7 +15,7 @@ import (
 	"stackyard/internal/clients/runner/shell"
 )
 
-// A repository is one that somebody pushes to.
+// A repository is a repository to push to.
 type repository struct {
 	t   *testing.T
 	dir string
@@ -28,7 +28,7 @@ func newRepository(t *testing.T) *repository {
 	return r
 }
 
-// git runs git in the repository and returns what it writes.
+// git runs git in the repository and returns its output.
 func (r *repository) git(args ...string) string {
 	r.t.Helper()
 	cmd := exec.Command("git", args...)
@@ -41,7 +41,7 @@ func (r *repository) git(args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// commit commits a file and returns the commit's name.
+// commit commits a file and returns the hash.
 func (r *repository) commit(name, text string) string {
 	r.t.Helper()
 	write(r.t, filepath.Join(r.dir, name), text)
@@ -50,8 +50,8 @@ func (r *repository) commit(name, text string) string {
 	return r.git("rev-parse", "HEAD")
 }
 
-// gitEnv is an environment in which git knows who commits, nothing of this machine's settings, and
-// allows submodules from folders.
+// gitEnv returns an environment with a git author, without settings of this machine, that allows submodules
+// from directories.
 func gitEnv() environ.Environment {
 	env := environ.Parse(os.Environ())
 	for name, value := range map[string]string{
@@ -84,7 +84,7 @@ func run(t *testing.T, c Checkout) (log string, err error) {
 	return out.String(), err
 }
 
-// wantFile fails the test unless a file of the checkout has a text; "" means that there is none.
+// wantFile checks the content of a file; "" means that it does not exist.
 func wantFile(t *testing.T, c Checkout, name, want string) {
 	t.Helper()
 	got, err := os.ReadFile(filepath.Join(c.Dir, name))
@@ -159,7 +159,7 @@ func TestRun_ChecksOutWhatIsAskedFor(t *testing.T) {
 			c.Repository, c.Dir = r.dir, filepath.Join(t.TempDir(), "a", "checkout")
 			mustRun(t, c)
 			wantFile(t, c, "file", tt.want)
-			// The same again, where it is there already.
+			// Again, with the commit already present.
 			mustRun(t, c)
 			wantFile(t, c, "file", tt.want)
 		})
@@ -182,7 +182,7 @@ func TestRun_BringsAnOldFolderUpToDateAndCleansIt(t *testing.T) {
 	wantFile(t, c, "file", "second")
 	wantFile(t, c, "ignored", "")
 	wantFile(t, c, "folder/left", "")
-	// The commit, its folder and its file are new; the six objects before them are not.
+	// The commit, its tree and its file are new; the six objects before them are not.
 	if sent := objectsSent.FindStringSubmatch(log); strings.Contains(log, "git clone") || sent == nil || sent[1] != "3" {
 		t.Errorf("the repository sent %q objects, want 3:\n%s", sent, log)
 	}
@@ -193,7 +193,7 @@ func TestRun_BringsAnOldFolderUpToDateAndCleansIt(t *testing.T) {
 
 var objectsSent = regexp.MustCompile(`remote: Total ([0-9]+)`)
 
-// What a checkout leaves in .git is the same, whether it reused objects or not.
+// The content of .git is the same with and without reused objects.
 func TestRun_LeavesTheSameReferencesInAnOldFolder(t *testing.T) {
 	r := newRepository(t)
 	first := r.commit("file", "first")
@@ -224,7 +224,7 @@ func TestRun_LeavesTheSameReferencesInAnOldFolder(t *testing.T) {
 
 func TestRun_TrustsNothingThatAJobHasLeft(t *testing.T) {
 	t.Parallel()
-	// Each script runs in the checkout as the job before did. $RUN is a program that must not be run.
+	// Each script runs in the checkout like the previous job. $RUN is a program that must not run.
 	tests := map[string]string{
 		"hooks":                         `for hook in post-checkout reference-transaction post-index-change pre-auto-gc fsmonitor-watchman; do cp "$RUN" .git/hooks/$hook; done`,
 		"hooks elsewhere":               `mkdir .git/mine; cp "$RUN" .git/mine/post-checkout; git config core.hooksPath .git/mine`,
@@ -385,7 +385,7 @@ func TestRun_MendsAFolderThatIsBroken(t *testing.T) {
 		"no remote":        func(dir string) { os.Remove(filepath.Join(dir, ".git", "config")) },
 		"an empty object": func(dir string) {
 			path := filepath.Join(dir, ".git", "objects", commit[:2], commit[2:])
-			os.Remove(path) // it may be one with that of the repository
+			os.Remove(path) // it may be a hard link to the repository's file
 			write(t, path, "")
 		},
 	}
@@ -418,13 +418,13 @@ func TestRun_PrefersTheMirrorForWholeCommits(t *testing.T) {
 		t.Errorf("origin is %s, want %s", origin, r.dir)
 	}
 
-	// What the mirror does not have yet comes from the repository, in an old folder and in a new one.
+	// Commits that the mirror lacks come from the repository, in an old and in a new directory.
 	for _, dir := range []string{c.Dir, t.TempDir()} {
 		c.Dir, c.Commit = dir, newer
 		mustRun(t, c)
 		wantFile(t, c, "file", "second")
 	}
-	// So does the newest, whatever the mirror takes for it.
+	// The newest commit also does, even if the mirror has another one.
 	c.Commit, c.Branch, c.Dir = "HEAD", "main", t.TempDir()
 	mustRun(t, c)
 	wantFile(t, c, "file", "second")
@@ -493,7 +493,7 @@ func TestRun_StopsWhenTheJobHasTo(t *testing.T) {
 	stopped := make(chan struct{})
 	close(stopped)
 	sh := &shell.Shell{Log: &bytes.Buffer{}, Env: gitEnv()}
-	sh.Stop.Ask = stopped
+	sh.Stop.Term = stopped
 	if err := c.Run(sh); !errors.Is(err, shell.ErrStopped) {
 		t.Errorf("got %v", err)
 	}
@@ -507,7 +507,7 @@ func TestIntroduceHelper_LetsGitAskForThisRepositoryAlone(t *testing.T) {
 	}
 	env := gitEnv()
 	quiet(env)
-	Checkout{Repository: "https://git.acme.test/acme/hello.git", CredentialHelper: script}.introduceHelper(env)
+	Checkout{Repository: "https://git.acme.test/acme/hello.git", CredentialHelper: script}.addCredentialHelper(env)
 	fill := func(path string) string {
 		cmd := exec.Command("git", "credential", "fill")
 		cmd.Env = env.Lines()

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Credentials returns the secrets in a repository URL, as they are written there and decoded: the password, or for http
-// and https a user name without one, which is a token.
+// Credentials returns the secrets in a repository URL, as written and decoded: the password, or for http and
+// https a user name without password, which is a token.
 func Credentials(repository string) []string {
 	u, err := url.Parse(repository)
 	if err != nil || u.User == nil {

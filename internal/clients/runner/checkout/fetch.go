@@ -8,52 +8,52 @@ import (
 	"stackyard/internal/clients/runner/shell"
 )
 
-// newest is what a fetch of one thing brought.
-const newest = "FETCH_HEAD"
+// fetchHead is the result of fetching a single reference.
+const fetchHead = "FETCH_HEAD"
 
-// fetch brings what is to be checked out, and returns what git calls it.
+// fetch fetches what is needed and returns the revision to check out.
 func (c Checkout) fetch(sh *shell.Shell) (target string, err error) {
 	switch {
 	case c.Refspec != "":
-		return c.orNewest(), fetch(sh, "origin", strings.Fields(c.Refspec)...)
+		return c.commitOrFetchHead(), fetch(sh, "origin", strings.Fields(c.Refspec)...)
 	case c.PullRequest.ref() != "":
 		return c.fetchPullRequest(sh)
 	case pinned(c.Commit):
 		return c.Commit, c.fetchCommit(sh)
 	case c.Commit != "" && c.Commit != "HEAD":
-		// The short name of a commit: a server knows only whole ones.
+		// A server does not resolve abbreviated hashes.
 		return c.Commit, fetchAll(sh, "origin")
 	case c.Tag != "":
-		return newest, fetch(sh, "origin", "refs/tags/"+c.Tag)
+		return fetchHead, fetch(sh, "origin", "refs/tags/"+c.Tag)
 	case c.Branch != "":
-		return newest, fetch(sh, "origin", c.Branch)
+		return fetchHead, fetch(sh, "origin", c.Branch)
 	default:
-		return newest, fetch(sh, "origin", "HEAD")
+		return fetchHead, fetch(sh, "origin", "HEAD")
 	}
 }
 
-// orNewest returns the commit, or what was fetched when no certain one is wanted.
-func (c Checkout) orNewest() string {
+// commitOrFetchHead returns the commit if a specific one is wanted.
+func (c Checkout) commitOrFetchHead() string {
 	if c.Commit == "" || c.Commit == "HEAD" {
-		return newest
+		return fetchHead
 	}
 	return c.Commit
 }
 
 func (c Checkout) fetchPullRequest(sh *shell.Shell) (target string, err error) {
 	err = fetch(sh, "origin", c.PullRequest.ref())
-	if errors.Is(err, shell.ErrStopped) || c.orNewest() == newest {
-		return newest, err
+	if errors.Is(err, shell.ErrStopped) || c.commitOrFetchHead() == fetchHead {
+		return fetchHead, err
 	}
-	// The source host may have forgotten the reference, or moved it on since the build was made.
+	// The source host may have deleted or moved the reference since the build was created.
 	if err != nil || !has(sh, c.Commit) {
 		return c.Commit, c.fetchCommit(sh)
 	}
 	return c.Commit, nil
 }
 
-// fetchCommit brings a commit, unless it is there already: from the mirror, else from the repository by
-// its name, else, because servers need not allow that, with everything there is.
+// fetchCommit fetches a commit unless it is present: from the mirror, then by its hash from the repository,
+// then, because servers need not allow that, with all branches and tags.
 func (c Checkout) fetchCommit(sh *shell.Shell) error {
 	if has(sh, c.Commit) {
 		sh.Comment("Commit %s is here already", c.Commit)
@@ -72,7 +72,7 @@ func (c Checkout) fetchCommit(sh *shell.Shell) error {
 	return fetchAll(sh, "origin")
 }
 
-// fetchAll brings all branches and tags.
+// fetchAll fetches all branches and tags.
 func fetchAll(sh *shell.Shell, source string) error {
 	return fetch(sh, source, "+refs/heads/*:refs/remotes/origin/*", "+refs/tags/*:refs/tags/*")
 }
@@ -81,25 +81,25 @@ func fetch(sh *shell.Shell, source string, refspecs ...string) error {
 	return sh.Run(append([]string{"git", "fetch", "-v", "--prune", "--", source}, refspecs...)...)
 }
 
-// has reports whether a commit is in the folder's clone.
+// has reports whether the clone contains a commit.
 func has(sh *shell.Shell, commit string) bool {
 	_, err := sh.Output("git", "cat-file", "-e", commit+"^{commit}")
 	return err == nil
 }
 
-var wholeName = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
+var fullHash = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
 
-// pinned reports whether a commit is known by its whole name.
-func pinned(commit string) bool { return wholeName.MatchString(commit) }
+// pinned reports whether commit is a full hash.
+func pinned(commit string) bool { return fullHash.MatchString(commit) }
 
-// A PullRequest is what a build may be for.
+// A PullRequest identifies the pull request of a build.
 type PullRequest struct {
 	Number   string // "false" or "": none
-	Provider string // of the repository
-	Merge    bool   // build what merging it would give
+	Provider string // host of the repository
+	Merge    bool   // build the result of merging it
 }
 
-// ref returns the reference under which the source host keeps the pull request, "" when it keeps none.
+// ref returns the source host's reference for the pull request, or "".
 func (p PullRequest) ref() string {
 	if p.Number == "" || p.Number == "false" {
 		return ""

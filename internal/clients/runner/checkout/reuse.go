@@ -10,11 +10,11 @@ import (
 	"stackyard/internal/clients/runner/shell"
 )
 
-// formerly is the remote under which the commits of the previous checkout are known for a while.
-const formerly = "previous"
+// formerRemote is the temporary remote for the commits of the previous checkout.
+const formerRemote = "previous"
 
-// cloneWith makes the folder what git clone would, but brings only those objects over the network that the
-// previous checkout does not have.
+// cloneWith creates the same result as git clone, but fetches only objects that the previous checkout does not
+// have.
 func (c Checkout) cloneWith(sh *shell.Shell, previous string) error {
 	objects, err := isolate(sh, previous)
 	if err != nil {
@@ -24,9 +24,9 @@ func (c Checkout) cloneWith(sh *shell.Shell, previous string) error {
 	for _, args := range [][]string{
 		{"git", "init", "--quiet", "."},
 		{"git", "remote", "add", "origin", c.Repository},
-		{"git", "remote", "add", formerly, objects},
-		{"git", "-c", "gc.auto=0", "fetch", "--quiet", "--no-tags", formerly,
-			"+HEAD:refs/remotes/" + formerly + "/head", "+refs/remotes/origin/*:refs/remotes/" + formerly + "/branches/*", "+refs/tags/*:refs/remotes/" + formerly + "/tags/*"},
+		{"git", "remote", "add", formerRemote, objects},
+		{"git", "-c", "gc.auto=0", "fetch", "--quiet", "--no-tags", formerRemote,
+			"+HEAD:refs/remotes/" + formerRemote + "/head", "+refs/remotes/origin/*:refs/remotes/" + formerRemote + "/branches/*", "+refs/tags/*:refs/remotes/" + formerRemote + "/tags/*"},
 	} {
 		if err := sh.RunQuietly(args...); err != nil {
 			return err
@@ -46,16 +46,16 @@ func (c Checkout) cloneWith(sh *shell.Shell, previous string) error {
 		return err
 	}
 	trackDefaultBranch(sh, source)
-	return sh.RunQuietly("git", "remote", "remove", formerly)
+	return sh.RunQuietly("git", "remote", "remove", formerRemote)
 }
 
-// isolate makes a repository of the objects and references of a previous checkout, and returns its path. The
-// job could write whatever it liked into .git, so nothing else is taken from it, least of all configuration.
-// The repository is still not to be trusted, but it can be fetched from: git computes the name of each object
-// that it fetches from the object's bytes.
+// isolate creates a repository from the objects and references of a previous checkout, and returns its path. It
+// takes nothing else, especially no configuration, because the job could write anything into .git. The
+// repository is still untrusted, but it is safe to fetch from: git computes the hash of each fetched object
+// from its bytes.
 func isolate(sh *shell.Shell, previous string) (path string, err error) {
 	const name = ".stackyard-objects"
-	// The root keeps links from leading elsewhere.
+	// The root keeps links from leading outside.
 	root, err := os.OpenRoot(previous)
 	if err != nil {
 		return "", err
@@ -76,14 +76,14 @@ func isolate(sh *shell.Shell, previous string) (path string, err error) {
 			return "", err
 		}
 	}
-	if err := root.RemoveAll(name + "/objects/info"); err != nil { // where alternates are
+	if err := root.RemoveAll(name + "/objects/info"); err != nil { // contains alternates
 		return "", err
 	}
 	return path, removeSpecial(root, name)
 }
 
-// removeSpecial removes everything below a folder that is neither a file nor a folder. To read a named pipe,
-// git would wait for ever.
+// removeSpecial removes everything below a directory that is neither a file nor a directory. Git would block
+// forever on a named pipe.
 func removeSpecial(root *os.Root, folder string) error {
 	return fs.WalkDir(root.FS(), folder, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || entry.Type().IsRegular() {
@@ -93,8 +93,7 @@ func removeSpecial(root *os.Root, folder string) error {
 	})
 }
 
-// trackDefaultBranch does what git clone does with the branch that a repository's HEAD names. A repository
-// need not have one.
+// trackDefaultBranch sets up the repository's default branch as git clone does, if there is one.
 func trackDefaultBranch(sh *shell.Shell, source string) {
 	answer, err := sh.Output("git", "ls-remote", "--symref", "--", source, "HEAD")
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// transports are the schemes of URLs that git fetches from without a helper of its user's.
+// transports are the URL schemes that git supports without a transport helper.
 var transports = []string{"http", "https", "ssh", "git+ssh", "ssh+git", "git", "file"}
 
 var (
@@ -15,8 +15,8 @@ var (
 	schemeAddress = regexp.MustCompile(`^([A-Za-z0-9+.-]+)://`)
 )
 
-// checkTransport refuses repositories that git would fetch with a transport helper, such as ext::COMMAND and
-// fd::NUMBER, and those that git would take for an option.
+// checkTransport rejects repositories that need a transport helper, for example ext::COMMAND and fd::NUMBER,
+// and those that git would parse as an option.
 func checkTransport(repository string) error {
 	if strings.HasPrefix(repository, "-") {
 		return fmt.Errorf("the repository %q begins with a dash", repository)

@@ -8,12 +8,11 @@ import (
 	"time"
 )
 
-// reserved are the names of hosts that cannot exist outside of somebody's own network: those of
-// RFC 2606 and RFC 6761, as they stand in examples.
+// reserved are host names for examples, from RFC 2606 and RFC 6761. They exist only in private networks.
 var reserved = []string{"test", "example", "invalid", "example.com", "example.net", "example.org"}
 
-// Unusable returns why there is nothing to check out from a repository, "" when there may be. A pipeline
-// has to name a repository even when it has none; such a placeholder is not a mistake.
+// Unusable returns why a repository cannot be checked out, or "". A pipeline must have a repository URL even if
+// it needs none, so a placeholder is not an error.
 func Unusable(ctx context.Context, repository string) string {
 	if strings.TrimSpace(repository) == "" {
 		return "the pipeline has no repository"
@@ -22,7 +21,7 @@ func Unusable(ctx context.Context, repository string) string {
 	if !isReserved(host) {
 		return ""
 	}
-	// Where there is no network, nobody may answer at all.
+	// Without network the lookup may not return.
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	if _, err := net.DefaultResolver.LookupHost(ctx, host); err == nil {
@@ -31,7 +30,7 @@ func Unusable(ctx context.Context, repository string) string {
 	return "the pipeline's repository is a placeholder: there is no host " + host
 }
 
-// hostOf returns the host of a repository's address, "" when it has none.
+// hostOf returns the host of a repository's address, or "".
 func hostOf(repository string) string {
 	if strings.Contains(repository, "://") {
 		address, err := url.Parse(repository)
@@ -40,7 +39,7 @@ func hostOf(repository string) string {
 		}
 		return address.Hostname()
 	}
-	// git@host:path, which is a folder when a slash comes first.
+	// git@host:path; a path if a slash comes first.
 	host, _, ok := strings.Cut(repository, ":")
 	if !ok || strings.Contains(host, "/") {
 		return ""

@@ -1,5 +1,5 @@
-// Package document reads a pipeline file for its upload: YAML or JSON, with variables filled in by the
-// agent's rules, into the JSON that the server takes. What the steps mean is the server's business.
+// Package document converts a pipeline file for upload: YAML or JSON, with variables interpolated as agents do,
+// to JSON. It does not interpret steps; the server does.
 package document
 
 import (
@@ -16,14 +16,14 @@ import (
 // Lookup returns the value of a variable, and whether it is set.
 type Lookup func(name string) (value string, set bool)
 
-// Limits, so that a small file with many aliases does not become a large one.
+// Limits, so that a small file with many aliases does not expand to a large one.
 const (
 	maxDepth = 100
 	maxBytes = 4 << 20
 )
 
-// Read returns a pipeline file as JSON, the keys of mappings in their order. Variables are filled in unless
-// env is nil. A list is taken for the steps of a pipeline.
+// Read returns a pipeline file as JSON and keeps the order of keys. It interpolates variables unless env is
+// nil. A list is treated as the steps of a pipeline.
 func Read(source []byte, env Lookup) (json.RawMessage, error) {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(source, &doc); err != nil {
@@ -52,7 +52,7 @@ func Read(source []byte, env Lookup) (json.RawMessage, error) {
 	return w.b.Bytes(), w.err
 }
 
-// at returns an error about a place of the file.
+// at returns an error with the position of a node.
 func at(n *yaml.Node, format string, args ...any) error {
 	return fmt.Errorf("line %d, column %d: %s", n.Line, n.Column, fmt.Sprintf(format, args...))
 }
@@ -64,10 +64,10 @@ func follow(n *yaml.Node) *yaml.Node {
 	return n
 }
 
-// A writer writes nodes as JSON, until something is wrong.
+// A writer writes nodes as JSON until an error occurs.
 type writer struct {
 	b      bytes.Buffer
-	merged int // entries that were looked at
+	merged int // visited entries
 	err    error
 }
 
@@ -79,7 +79,7 @@ func (w *writer) value(v any) {
 	if err := e.Encode(v); err != nil && w.err == nil {
 		w.err = err
 	}
-	w.b.Truncate(w.b.Len() - 1) // the encoder ends the line
+	w.b.Truncate(w.b.Len() - 1) // the encoder adds a line break
 }
 
 func (w *writer) node(n *yaml.Node, depth int) {
@@ -124,12 +124,12 @@ func (w *writer) mapping(n *yaml.Node, depth int) {
 	w.text("}")
 }
 
-// A mapping collects the entries of a mapping, and after them what its merge keys (<<) add.
+// A mapping collects the entries of a mapping, followed by those of its merge keys (<<).
 type mapping struct {
 	w       *writer
 	entries []entry
 	known   map[string]bool
-	merging int // how deep
+	merging int // depth
 }
 
 // An entry is a key of a mapping with its value.
@@ -138,7 +138,7 @@ type entry struct {
 	value *yaml.Node
 }
 
-// add adds the entries of a mapping. Those that are merged do not replace any.
+// add adds the entries of a mapping. Merged entries do not replace others.
 func (m *mapping) add(n *yaml.Node, merged bool) {
 	var merges []*yaml.Node
 	for i := 0; i+1 < len(n.Content) && m.w.err == nil; i += 2 {
@@ -163,7 +163,7 @@ func (m *mapping) add(n *yaml.Node, merged bool) {
 	}
 }
 
-// merge adds what a merge key names: a mapping, or a list of them.
+// merge adds the value of a merge key: a mapping or a list of mappings.
 func (m *mapping) merge(from *yaml.Node) {
 	items := []*yaml.Node{from}
 	if from.Kind == yaml.SequenceNode {
@@ -185,7 +185,7 @@ func (m *mapping) merge(from *yaml.Node) {
 	}
 }
 
-// scalar writes what YAML takes a scalar for. Numbers that JSON does not know are texts, as are dates.
+// scalar writes the value of a scalar. Dates, and numbers that JSON does not have, become strings.
 func (w *writer) scalar(n *yaml.Node) {
 	switch n.Tag {
 	case "!!null":
@@ -203,7 +203,7 @@ func (w *writer) scalar(n *yaml.Node) {
 	}
 }
 
-// isNumber reports whether JSON can write a value as a number.
+// isNumber reports whether JSON can represent a value as a number.
 func isNumber(v any) bool {
 	_, err := json.Marshal(v)
 	return err == nil

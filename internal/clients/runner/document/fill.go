@@ -8,13 +8,12 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// maxNesting bounds how deep variables can stand in one another's defaults: the library takes time that
-// doubles with each escape.
+// maxNesting limits nested defaults of variables: the time of the library doubles with each escape.
 const maxNesting = 12
 
-// fill fills in the variables of all texts of a document, keys included. First come those of its own env,
-// in the order written: each is known to the ones below and to the rest. A variable of the job wins over
-// the document's own, as it will in the jobs that are uploaded.
+// fill interpolates the variables of all texts of a document, including keys. It first evaluates the document's
+// own env from top to bottom: each variable is available to those below and to the rest. Variables of the job
+// override the document's own, as in the uploaded jobs.
 func fill(top *yaml.Node, env Lookup) error {
 	f := filler{env: env, own: map[string]string{}, seen: map[*yaml.Node]bool{}}
 	if err := f.environment(follow(top)); err != nil {
@@ -23,7 +22,7 @@ func fill(top *yaml.Node, env Lookup) error {
 	return f.all(top)
 }
 
-// A filler is the environment that texts are filled in from.
+// A filler interpolates texts and provides the environment for that.
 type filler struct {
 	env  Lookup
 	own  map[string]string
@@ -76,7 +75,7 @@ func (f *filler) all(n *yaml.Node) error {
 	return nil
 }
 
-// text fills in one text, once.
+// text interpolates a text, at most once.
 func (f *filler) text(n *yaml.Node) error {
 	if n.Kind != yaml.ScalarNode || f.seen[n] || !strings.ContainsAny(n.Value, `$\`) {
 		return nil
@@ -90,12 +89,12 @@ func (f *filler) text(n *yaml.Node) error {
 	return nil
 }
 
-// expand fills in the variables of a text.
+// expand interpolates the variables of a text.
 func expand(env interpolate.Env, text string) (expanded string, err error) {
 	if nesting(text) > maxNesting {
 		return "", fmt.Errorf("variables are nested more than %d deep", maxNesting)
 	}
-	// The library has lengths that it cannot cut to.
+	// The library panics for some lengths.
 	defer func() {
 		if recover() != nil {
 			err = fmt.Errorf("the variables in %q cannot be filled in", text)
@@ -104,7 +103,7 @@ func expand(env interpolate.Env, text string) (expanded string, err error) {
 	return interpolate.Interpolate(env, text)
 }
 
-// nesting returns how deep braces of variables stand in one another.
+// nesting returns the nesting depth of braces.
 func nesting(text string) int {
 	depth, most := 0, 0
 	for i := range len(text) {

@@ -1,6 +1,5 @@
-// Package environ is the environment of a job. The variables that the service and the agent set have
-// two names, SERVICE_X and BUILDKITE_X, so that scripts written for either work; the two are kept the
-// same, whoever sets one.
+// Package environ holds the environment of a job. Variables that the service or the agent sets have two names,
+// SERVICE_X and BUILDKITE_X, so that scripts written for either work. The package keeps both equal.
 package environ
 
 import (
@@ -9,16 +8,16 @@ import (
 	"strings"
 )
 
-// The two beginnings of a service variable's name. The first is the one that counts.
+// The prefixes of service variables. The first takes precedence.
 const (
 	prefix      = "SERVICE_"
 	otherPrefix = "BUILDKITE_"
 )
 
-// Environment holds variables by their names.
+// Environment maps names of variables to values.
 type Environment map[string]string
 
-// Parse makes an environment of lines such as os.Environ returns.
+// Parse parses lines of the form that os.Environ returns.
 func Parse(lines []string) Environment {
 	e := make(Environment, len(lines))
 	for _, line := range lines {
@@ -29,7 +28,7 @@ func Parse(lines []string) Environment {
 	return e
 }
 
-// Lines returns the variables as processes are given them, by name.
+// Lines returns the variables in the form that os/exec takes, sorted by name.
 func (e Environment) Lines() []string {
 	lines := make([]string, 0, len(e))
 	for _, name := range slices.Sorted(maps.Keys(e)) {
@@ -38,8 +37,8 @@ func (e Environment) Lines() []string {
 	return lines
 }
 
-// Service returns the value of a service variable under whichever of its names it is set: that of
-// SERVICE_COMMAND for COMMAND.
+// Service returns the value of a service variable under either name: SERVICE_COMMAND or BUILDKITE_COMMAND for
+// COMMAND.
 func (e Environment) Service(name string) string {
 	if value, ok := e[prefix+name]; ok {
 		return value
@@ -47,13 +46,13 @@ func (e Environment) Service(name string) string {
 	return e[otherPrefix+name]
 }
 
-// SetService sets a service variable under both of its names.
+// SetService sets a service variable under both names.
 func (e Environment) SetService(name, value string) {
 	e[prefix+name] = value
 	e[otherPrefix+name] = value
 }
 
-// Set sets a variable, and if it is one of the service, also under its other name.
+// Set sets a variable; a service variable under both names.
 func (e Environment) Set(name, value string) {
 	if short, ok := Short(name); ok {
 		e.SetService(short, value)
@@ -62,7 +61,7 @@ func (e Environment) Set(name, value string) {
 	e[name] = value
 }
 
-// Delete removes a variable under both of its names.
+// Delete removes a variable; a service variable under both names.
 func (e Environment) Delete(name string) {
 	if short, ok := Short(name); ok {
 		delete(e, prefix+short)
@@ -72,7 +71,7 @@ func (e Environment) Delete(name string) {
 	delete(e, name)
 }
 
-// Short returns the name of a service variable without its beginning, and whether it is one.
+// Short returns the name of a service variable without its prefix, and whether it is one.
 func Short(name string) (string, bool) {
 	if s, ok := strings.CutPrefix(name, prefix); ok {
 		return s, true
@@ -80,13 +79,13 @@ func Short(name string) (string, bool) {
 	return strings.CutPrefix(name, otherPrefix)
 }
 
-// A Change is what became of an environment in the hands of a script.
+// A Change describes how a script changed an environment.
 type Change struct {
 	Set     map[string]string
 	Removed []string // by name
 }
 
-// Diff returns what has changed from e to after.
+// Diff returns the change from e to after.
 func (e Environment) Diff(after Environment) Change {
 	c := Change{Set: map[string]string{}}
 	for name, value := range after {
@@ -103,19 +102,19 @@ func (e Environment) Diff(after Environment) Change {
 	return c
 }
 
-// Apply makes a change. Where a script has changed both names of a service variable, the one that
-// begins with SERVICE_ counts; one that it removed under either name is gone.
+// Apply applies a change. If a script changed both names of a service variable, SERVICE_ wins; if it removed
+// one of them, both are removed.
 func (e Environment) Apply(c Change) {
 	for _, name := range c.Removed {
 		e.Delete(name)
 	}
-	// By name, so that SERVICE_… comes after BUILDKITE_….
+	// In sorted order SERVICE_… comes after BUILDKITE_….
 	for _, name := range slices.Sorted(maps.Keys(c.Set)) {
 		e.Set(name, c.Set[name])
 	}
 }
 
-// Names returns the names of what has changed.
+// Names returns the names of the changed variables.
 func (c Change) Names() []string {
 	return slices.Sorted(slices.Values(slices.Concat(slices.Collect(maps.Keys(c.Set)), c.Removed)))
 }

@@ -8,7 +8,7 @@ import (
 	"stackyard/internal/clients/runner/environ"
 )
 
-// A Job is the job that a command runs inside of, as far as its variables tell.
+// A Job is the job that a command runs in, according to its variables.
 type Job struct {
 	API     *api.Client
 	ID      string
@@ -17,8 +17,8 @@ type Job struct {
 	socket  string
 }
 
-// Here returns the job that an environment belongs to.
-func Here(env environ.Environment, version string) (*Job, error) {
+// FromEnvironment returns the job of an environment.
+func FromEnvironment(env environ.Environment, version string) (*Job, error) {
 	endpoint, token := env.Service("AGENT_ENDPOINT"), env.Service("AGENT_ACCESS_TOKEN")
 	for name, value := range map[string]string{"AGENT_ENDPOINT": endpoint, "AGENT_ACCESS_TOKEN": token} {
 		if value == "" {
@@ -34,9 +34,9 @@ func Here(env environ.Environment, version string) (*Job, error) {
 	}, nil
 }
 
-// KeepOutOfLog makes the job's agent keep a value out of the job's log. An agent without a socket, such as
-// the published one, has ways of its own.
-func (j *Job) KeepOutOfLog(ctx context.Context, value string) error {
+// Redact makes the agent redact a value in the job's log. It does nothing for an agent without a socket, like
+// the published one, which has its own way.
+func (j *Job) Redact(ctx context.Context, value string) error {
 	if j.socket == "" {
 		return nil
 	}

@@ -1,5 +1,5 @@
-// Package inside is what an agent and the commands inside of its jobs share: how they reach each other, and
-// how a command finds out where it runs.
+// Package inside connects an agent with the commands that run in its jobs: commands find their job in the
+// environment and reach the agent over a socket.
 package inside
 
 import (
@@ -13,17 +13,16 @@ import (
 	"time"
 )
 
-// SocketVariable is the variable, without the beginning of its name, with the path of the socket over which
-// commands inside of a job reach its agent.
+// SocketVariable is the variable, without prefix, with the path of the socket on which a job's agent serves
+// commands.
 const SocketVariable = "AGENT_JOB_API_SOCKET"
 
 const redactions = "/redactions"
 
-// maxRequest bounds what a command can ask for.
+// maxRequest is the maximum size of a request in bytes.
 const maxRequest = 4 << 20
 
-// Serve answers the commands inside of a job, over a socket that only the job's user can open, until the
-// function that it returns is called.
+// Serve serves the commands in a job until stop is called. Only the job's user can open the socket.
 func Serve(socket string, redact func(value string)) (stop func(), err error) {
 	listener, err := net.Listen("unix", socket)
 	if err != nil {
@@ -46,7 +45,7 @@ func Serve(socket string, redact func(value string)) (stop func(), err error) {
 	return func() { server.Close() }, nil
 }
 
-// Redact makes the agent keep values out of the job's log, from now on.
+// Redact makes the agent redact values in the job's log from now on.
 func Redact(ctx context.Context, socket string, values ...string) error {
 	body, err := json.Marshal(values)
 	if err != nil {

@@ -1,6 +1,5 @@
-// Package logstream sends a job's log to the server while the job runs: cut into chunks, compressed,
-// several at a time, and each again until it has arrived. It holds a bounded amount of memory: whoever
-// writes faster than chunks can be sent has to wait.
+// Package logstream sends a job's log to the server while the job runs: in compressed chunks, several at a
+// time, each retried until it arrives. Memory is bounded: writers wait when chunks cannot be sent fast enough.
 package logstream
 
 import (
@@ -14,17 +13,17 @@ import (
 	"stackyard/internal/clients/runner/api"
 )
 
-// atOnce is how many chunks are being sent at a time.
-const atOnce = 3
+// senders is the number of chunks that are sent concurrently.
+const senders = 3
 
-// A Stream is a log that is being sent. Its methods may be called at the same time.
+// A Stream sends a log. Its methods are safe for concurrent use.
 type Stream struct {
 	send    func(api.Chunk) error
 	maxSize int
 
-	// turn is held, for as long as it takes to find somebody who sends, by whoever changes the fields below.
-	turn     chan struct{}
-	current  []byte // the beginning of the next chunk
+	// lock guards the fields below. It is held while a chunk waits for a free sender.
+	lock     chan struct{}
+	current  []byte // the start of the next chunk
 	sequence int    // of the last chunk
 	offset   int64  // of current
 	closed   bool
@@ -36,18 +35,18 @@ type Stream struct {
 	failed atomic.Int32
 }
 
-// A chunk is a part of the log that is not compressed yet.
+// A chunk is an uncompressed part of the log.
 type chunk struct {
 	sequence int
 	offset   int64
 	bytes    []byte
 }
 
-// New returns a stream whose chunks are sent when they have a size in bytes, and in any case after an
-// interval. send returns when a chunk has arrived, or cannot arrive.
+// New returns a stream that sends a chunk when it has maxSize bytes, and at least every interval. send returns
+// when a chunk has arrived or cannot arrive.
 func New(send func(api.Chunk) error, maxSize int, interval time.Duration) *Stream {
-	s := &Stream{send: send, maxSize: maxSize, turn: make(chan struct{}, 1), chunks: make(chan chunk), stop: make(chan struct{})}
-	for range atOnce {
+	s := &Stream{send: send, maxSize: maxSize, lock: make(chan struct{}, 1), chunks: make(chan chunk), stop: make(chan struct{})}
+	for range senders {
 		s.work.Go(s.sendAll)
 	}
 	s.work.Go(func() { s.cutEvery(interval) })
@@ -56,10 +55,10 @@ func New(send func(api.Chunk) error, maxSize int, interval time.Duration) *Strea
 
 var errClosed = errors.New("the log is closed")
 
-// Write adds to the log.
+// Write appends to the log.
 func (s *Stream) Write(p []byte) (int, error) {
-	s.turn <- struct{}{}
-	defer func() { <-s.turn }()
+	s.lock <- struct{}{}
+	defer func() { <-s.lock }()
 	if s.closed {
 		return 0, errClosed
 	}
@@ -74,29 +73,28 @@ func (s *Stream) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Size returns how many bytes were written.
+// Size returns the number of bytes written.
 func (s *Stream) Size() int64 {
-	s.turn <- struct{}{}
-	defer func() { <-s.turn }()
+	s.lock <- struct{}{}
+	defer func() { <-s.lock }()
 	return s.offset + int64(len(s.current))
 }
 
-// Close sends what is left, waits until all has arrived or cannot arrive, and returns how many chunks
-// did not.
+// Close sends the rest, waits until all chunks have arrived or failed, and returns how many failed.
 func (s *Stream) Close() (failed int) {
-	s.turn <- struct{}{}
+	s.lock <- struct{}{}
 	if !s.closed {
 		s.closed = true
 		s.cut()
 		close(s.stop)
 		close(s.chunks)
 	}
-	<-s.turn
+	<-s.lock
 	s.work.Wait()
 	return int(s.failed.Load())
 }
 
-// cut makes a chunk of what there is, and waits until somebody is free to send it.
+// cut turns the current bytes into a chunk and waits for a free sender.
 func (s *Stream) cut() {
 	if len(s.current) == 0 {
 		return
@@ -107,18 +105,18 @@ func (s *Stream) cut() {
 	s.current = nil
 }
 
-// cutEvery makes a chunk after each interval, so that people who watch the log need not wait.
+// cutEvery cuts a chunk every interval, so that the live log stays current.
 func (s *Stream) cutEvery(interval time.Duration) {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	for {
 		select {
 		case <-tick.C:
-			s.turn <- struct{}{}
+			s.lock <- struct{}{}
 			if !s.closed {
 				s.cut()
 			}
-			<-s.turn
+			<-s.lock
 		case <-s.stop:
 			return
 		}

@@ -17,29 +17,29 @@ import (
 	"stackyard/internal/clients/runner/api"
 )
 
-// A server puts chunks together.
+// A server assembles chunks.
 type server struct {
 	mu     sync.Mutex
 	chunks []api.Chunk
-	atOnce int // chunks that are being received
-	most   int // of them
+	active int // chunks being received
+	most   int // maximum of active
 }
 
-// receive takes its time over a chunk.
+// receive receives a chunk slowly.
 func (s *server) receive(k api.Chunk) error {
 	s.mu.Lock()
-	s.atOnce++
-	s.most = max(s.most, s.atOnce)
+	s.active++
+	s.most = max(s.most, s.active)
 	s.mu.Unlock()
 	time.Sleep(rand.N(time.Second))
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.atOnce--
+	s.active--
 	s.chunks = append(s.chunks, k)
 	return nil
 }
 
-// log returns the log, if the chunks make one.
+// log returns the assembled log.
 func (s *server) log(t *testing.T) string {
 	t.Helper()
 	s.mu.Lock()
@@ -82,8 +82,8 @@ func TestStream_SendsAllInChunks(t *testing.T) {
 		if got := s.log(t); got != want.String() {
 			t.Errorf("got %d bytes, want %d", len(got), want.Len())
 		}
-		if s.most != atOnce {
-			t.Errorf("%d chunks were sent at once, want %d", s.most, atOnce)
+		if s.most != senders {
+			t.Errorf("%d chunks were sent at once, want %d", s.most, senders)
 		}
 		for _, k := range s.chunks {
 			if k.Size > 100 {
@@ -120,7 +120,7 @@ func TestStream_MakesWritersWaitWhenNothingArrives(t *testing.T) {
 		}()
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if most := 10 * (atOnce + 1); written > most {
+		if most := 10 * (senders + 1); written > most {
 			t.Errorf("%d bytes are in memory, want at most %d", written, most)
 		}
 		close(open)

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// A Stamper writes what is written to it, with the time before each line. The time is in an escape
-// sequence that terminals pass over.
+// A Stamper writes through to out and adds the time before each line, in an escape sequence that terminals
+// ignore.
 type Stamper struct {
 	out    io.Writer
 	now    func() time.Time
@@ -19,7 +19,7 @@ func NewStamper(out io.Writer, now func() time.Time) *Stamper {
 	return &Stamper{out: out, now: now}
 }
 
-// Write writes p with the time before each line that begins in it.
+// Write writes p with the time before each line that starts in it.
 func (s *Stamper) Write(p []byte) (int, error) {
 	stamp := fmt.Appendf(nil, "\x1b_bk;t=%d\a", s.now().UnixMilli())
 	stamped := make([]byte, 0, len(p)+len(stamp))

@@ -1,4 +1,4 @@
-// Package osuser finds users of the system, for jobs to run as.
+// Package osuser looks up operating system users that jobs run as.
 package osuser
 
 import (
@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// A User is the user of the system that a process runs as.
+// A User is an operating system user.
 type User struct {
 	Name     string
 	Home     string
@@ -16,7 +16,7 @@ type User struct {
 	Groups   []uint32
 }
 
-// LookUp finds a user by name or by number.
+// LookUp finds a user by name or id.
 func LookUp(name string) (*User, error) {
 	found, err := user.Lookup(name)
 	if _, numeric := strconv.Atoi(name); err != nil && numeric == nil {
@@ -40,7 +40,7 @@ func LookUp(name string) (*User, error) {
 	return &User{Name: found.Username, Home: found.HomeDir, UID: ids[0], GID: ids[1], Groups: ids[2:]}, nil
 }
 
-// Attributes makes a process run in a group of its own, and as the user unless that is nil.
+// Attributes makes a process run in its own group, and as the user unless u is nil.
 func (u *User) Attributes() *syscall.SysProcAttr {
 	attributes := &syscall.SysProcAttr{Setpgid: true}
 	if u != nil {

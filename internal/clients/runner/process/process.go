@@ -1,5 +1,5 @@
-// Package process runs the processes of jobs: each on a pseudo-terminal and in a process group of its
-// own, so that programs show what they show to people, and so that all of a group can be stopped.
+// Package process runs the processes of jobs. Each has its own pseudo-terminal, so that programs behave as for
+// a person, and its own process group, so that the whole group can be stopped.
 package process
 
 import (
@@ -22,27 +22,27 @@ type Command struct {
 	Args   []string // the program first
 	Dir    string
 	Env    []string
-	Output io.Writer    // what it writes to its terminal
-	User   *osuser.User // nil: that of this process
+	Output io.Writer    // receives the terminal output
+	User   *osuser.User // nil: the user of this process
 }
 
-// Stop says when a running process has to end. A channel that is nil never says so.
+// Stop stops a running process. A nil channel never does.
 type Stop struct {
-	Ask  <-chan struct{} // closed: the whole group is sent SIGTERM
-	Kill <-chan struct{} // closed: the whole group is sent SIGKILL
+	Term <-chan struct{} // closed: the group gets SIGTERM
+	Kill <-chan struct{} // closed: the group gets SIGKILL
 }
 
-// Within returns a Stop that also asks when a time has passed, and kills when a grace period has passed after
-// that. expired reports whether the time was the reason; release frees what the Stop uses.
+// Within returns a Stop that also sends SIGTERM after d, and SIGKILL after another grace period. expired
+// reports whether d was the reason; release frees its resources.
 func (s Stop) Within(d, grace time.Duration) (limited Stop, expired func() bool, release func()) {
-	ask, kill, released := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	term, kill, released := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	var over atomic.Bool
 	go func() {
 		limit := time.NewTimer(d)
 		defer limit.Stop()
 		var graceOver <-chan time.Time
 		select {
-		case <-s.Ask:
+		case <-s.Term:
 		case <-s.Kill:
 		case <-limit.C:
 			over.Store(true)
@@ -50,7 +50,7 @@ func (s Stop) Within(d, grace time.Duration) (limited Stop, expired func() bool,
 		case <-released:
 			return
 		}
-		close(ask)
+		close(term)
 		select {
 		case <-s.Kill:
 		case <-graceOver:
@@ -59,21 +59,21 @@ func (s Stop) Within(d, grace time.Duration) (limited Stop, expired func() bool,
 		}
 		close(kill)
 	}()
-	return Stop{Ask: ask, Kill: kill}, over.Load, func() { close(released) }
+	return Stop{Term: term, Kill: kill}, over.Load, func() { close(released) }
 }
 
 // A Result is how a process ended.
 type Result struct {
-	ExitStatus int            // -1 when a signal ended it
-	Signal     syscall.Signal // that ended it; 0 when it ended by itself
-	Killed     bool           // it, or others of its group, had to be killed
+	ExitStatus int            // -1 if a signal ended it
+	Signal     syscall.Signal // 0 if no signal ended it
+	Killed     bool           // the process or others of its group had to be killed
 }
 
-// The size of terminals.
+// size is the size of terminals.
 var size = &pty.Winsize{Rows: 100, Cols: 160}
 
-// Run runs a command until it has ended. Others of its group do not outlive it: they are killed, after
-// it was asked to stop only when Stop says so, because they may be busy cleaning up.
+// Run runs a command until it ends, then kills the rest of its group. If the group got SIGTERM, the rest is
+// killed only when Stop says so, because it may be cleaning up.
 func Run(c Command, stop Stop) (Result, error) {
 	terminal, tty, err := openTerminal()
 	if err != nil {
@@ -83,10 +83,10 @@ func Run(c Command, stop Stop) (Result, error) {
 	cmd := exec.Command(c.Args[0], c.Args[1:]...)
 	cmd.Dir, cmd.Env = c.Dir, c.Env
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = tty, tty, tty
-	// A group of its own but no session: a shell that leads a session makes the terminal its controlling
-	// one, and when it ends the kernel hangs up on its children, who may still be about to clean up.
+	// Use a process group but no session: a shell that leads a session makes the terminal its controlling
+	// terminal, and when it ends, the kernel sends SIGHUP to its children, which may still be cleaning up.
 	cmd.SysProcAttr = c.User.Attributes()
-	if c.User != nil { // who may open the terminal anew, as /dev/stderr
+	if c.User != nil { // the user may reopen the terminal, for example as /dev/stderr
 		err = tty.Chown(int(c.User.UID), -1)
 	}
 	if err == nil {
@@ -105,8 +105,8 @@ func Run(c Command, stop Stop) (Result, error) {
 	return result(cmd.ProcessState, killed), err
 }
 
-// supervise waits for a process, stops it when it is told to, and ends what is left of its group. It
-// reports whether anything had to be killed that was asked to stop.
+// supervise waits for a process, stops it on request, and kills the rest of its group. It reports whether a
+// process had to be killed after SIGTERM.
 func supervise(cmd *exec.Cmd, stop Stop) (killed bool) {
 	group := cmd.Process.Pid
 	ended := make(chan struct{})
@@ -114,19 +114,19 @@ func supervise(cmd *exec.Cmd, stop Stop) (killed bool) {
 		cmd.Wait()
 		close(ended)
 	}()
-	asked := false
-	for ask := stop.Ask; ; {
+	terminated := false
+	for term := stop.Term; ; {
 		select {
-		case <-ask:
-			asked, ask = true, nil
+		case <-term:
+			terminated, term = true, nil
 			signalGroup(group, syscall.SIGTERM)
-			signalGroup(group, syscall.SIGCONT) // who is stopped cannot listen
+			signalGroup(group, syscall.SIGCONT) // a stopped process cannot handle SIGTERM
 		case <-stop.Kill:
 			killed = signalGroup(group, syscall.SIGKILL)
 			<-ended
 			return killed
 		case <-ended:
-			if asked && !emptied(group, stop.Kill) {
+			if terminated && !waitForEmptyGroup(group, stop.Kill) {
 				killed = true
 			}
 			signalGroup(group, syscall.SIGKILL)
@@ -135,15 +135,15 @@ func supervise(cmd *exec.Cmd, stop Stop) (killed bool) {
 	}
 }
 
-// emptied waits until nobody is left in a group, or for kill, and reports which.
-func emptied(group int, kill <-chan struct{}) bool {
-	// Nothing tells when a group is empty.
-	look := time.NewTicker(20 * time.Millisecond)
-	defer look.Stop()
+// waitForEmptyGroup waits until a group is empty, and returns false if kill comes first.
+func waitForEmptyGroup(group int, kill <-chan struct{}) bool {
+	// There is no notification for an empty group.
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
 	for signalGroup(group, 0) {
 		select {
-		case <-look.C:
-			// In a container where the agent is process 1, the dead of the group are its to bury.
+		case <-tick.C:
+			// In a container where the agent is process 1, it must reap the group's zombies.
 			syscall.Wait4(-group, nil, syscall.WNOHANG, nil)
 		case <-kill:
 			return false
@@ -152,7 +152,7 @@ func emptied(group int, kill <-chan struct{}) bool {
 	return true
 }
 
-// signalGroup sends a signal to a group and reports whether there was anybody in it.
+// signalGroup sends a signal to a group and reports whether the group exists.
 func signalGroup(group int, signal syscall.Signal) bool {
 	return syscall.Kill(-group, signal) == nil
 }
@@ -165,8 +165,7 @@ func result(state *os.ProcessState, killed bool) Result {
 	return r
 }
 
-// openTerminal opens a pseudo-terminal: our side, which can be waited for with deadlines, and that of
-// the process.
+// openTerminal opens a pseudo-terminal: our side, which supports read deadlines, and the side of the process.
 func openTerminal() (ours, theirs *os.File, err error) {
 	p, tty, err := pty.Open()
 	if err != nil {
@@ -183,8 +182,8 @@ func openTerminal() (ours, theirs *os.File, err error) {
 	return ours, tty, nil
 }
 
-// pollable returns a file for the same thing which the runtime polls. The library leaves its files in
-// blocking mode, in which a read cannot be interrupted.
+// pollable returns a duplicate of f that the runtime polls. The library leaves its files in blocking mode,
+// where a read cannot be interrupted.
 func pollable(f *os.File) (*os.File, error) {
 	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
@@ -197,24 +196,24 @@ func pollable(f *os.File) (*os.File, error) {
 	return os.NewFile(uintptr(fd), f.Name()), nil
 }
 
-// A tail reads a terminal to its end. That comes by itself when nobody has the terminal open any more;
-// a daemon that left the group may keep it open for ever, though.
+// A tail reads a terminal to its end, which comes when no process has it open. A daemon that left the group may
+// keep it open forever, so the tail also stops after silence.
 type tail struct{ terminal *os.File }
 
-// How long to wait for more after the process has ended: quiet means that nothing comes.
+// How long to read after the process has ended: until quiet passes without output, but at most maxTail.
 const (
-	quiet  = 200 * time.Millisecond
-	utmost = 2 * time.Second
+	quiet   = 200 * time.Millisecond
+	maxTail = 2 * time.Second
 )
 
-// expectEnd is called when the process has ended.
+// expectEnd starts the read deadline after the process has ended.
 func (t *tail) expectEnd() { t.terminal.SetReadDeadline(time.Now().Add(quiet)) }
 
-// copyTo copies what is written on the terminal. It reads on when that fails: a process whose terminal is
-// full would wait for ever.
+// copyTo copies the terminal output. It continues to read if writing fails: a process whose terminal is full
+// would block forever.
 func (t *tail) copyTo(out io.Writer) (failed error) {
 	buffer := make([]byte, 32<<10)
-	var ending time.Time // when it turned out that the process has ended
+	var ending time.Time // when the first deadline passed
 	silent := false
 	for {
 		n, err := t.terminal.Read(buffer)
@@ -227,11 +226,11 @@ func (t *tail) copyTo(out io.Writer) (failed error) {
 		switch {
 		case err == nil:
 		case !errors.Is(err, os.ErrDeadlineExceeded):
-			return failed // EIO, which is how a terminal says that it is closed
-		case silent, !ending.IsZero() && time.Since(ending) > utmost:
+			return failed // EIO, when the terminal is closed
+		case silent, !ending.IsZero() && time.Since(ending) > maxTail:
 			return failed
 		default:
-			// The deadline may have passed while out took its time: see whether there is more.
+			// The deadline may have passed while out was slow: check for more.
 			silent = true
 			if ending.IsZero() {
 				ending = time.Now()

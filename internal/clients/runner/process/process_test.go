@@ -13,20 +13,20 @@ import (
 	"time"
 )
 
-// A screen keeps what a process wrote, and tells when a text has appeared.
+// A screen stores the output of a process and signals changes.
 type screen struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-	news chan struct{}
+	mu      sync.Mutex
+	text    bytes.Buffer
+	changed chan struct{}
 }
 
-func newScreen() *screen { return &screen{news: make(chan struct{}, 1)} }
+func newScreen() *screen { return &screen{changed: make(chan struct{}, 1)} }
 
 func (s *screen) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	select {
-	case s.news <- struct{}{}:
+	case s.changed <- struct{}{}:
 	default:
 	}
 	return s.text.Write(p)
@@ -44,7 +44,7 @@ func (s *screen) await(t *testing.T, text string) {
 	timeout := time.After(30 * time.Second)
 	for !strings.Contains(s.String(), text) {
 		select {
-		case <-s.news:
+		case <-s.changed:
 		case <-timeout:
 			t.Fatalf("%q has not appeared in %q", text, s)
 		}
@@ -137,7 +137,7 @@ func TestRun_KillsWhatTheProcessLeftInItsGroup(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	awaitGone(t, pid)
+	waitForExit(t, pid)
 }
 
 func TestRun_EndsThoughADaemonKeepsTheTerminal(t *testing.T) {
@@ -151,8 +151,8 @@ func TestRun_EndsThoughADaemonKeepsTheTerminal(t *testing.T) {
 	}
 }
 
-// awaitGone waits until a process is gone, or a zombie that nobody takes care of.
-func awaitGone(t *testing.T, pid int) {
+// waitForExit waits until a process has ended or is a zombie.
+func waitForExit(t *testing.T, pid int) {
 	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
 		stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
@@ -165,7 +165,7 @@ func awaitGone(t *testing.T, pid int) {
 	}
 }
 
-// start runs a script, and returns when it has written "ready".
+// start runs a script and returns after it has printed "ready".
 func start(t *testing.T, script string, stop Stop) (*screen, <-chan Result) {
 	t.Helper()
 	out := newScreen()
@@ -186,7 +186,7 @@ func TestStop_AsksTheWholeGroup(t *testing.T) {
 	out, ended := start(t, `
 		trap 'echo shell stops; wait; exit 3' TERM
 		(trap 'echo child stops; exit 0' TERM; echo ready; while :; do sleep 0.01; done) &
-		wait`, Stop{Ask: ask})
+		wait`, Stop{Term: ask})
 	close(ask)
 	if r := <-ended; r != (Result{ExitStatus: 3}) {
 		t.Errorf("got %+v; output %q", r, out)
@@ -198,7 +198,7 @@ func TestStop_AsksTheWholeGroup(t *testing.T) {
 
 func TestStop_LetsChildrenCleanUpAfterTheShellHasGone(t *testing.T) {
 	ask := make(chan struct{})
-	out, ended := start(t, `bash -c 'trap "sleep 0.3; echo cleaned up; exit 0" TERM; echo ready; while :; do sleep 0.01; done'; true`, Stop{Ask: ask})
+	out, ended := start(t, `bash -c 'trap "sleep 0.3; echo cleaned up; exit 0" TERM; echo ready; while :; do sleep 0.01; done'; true`, Stop{Term: ask})
 	close(ask)
 	r := <-ended
 	if r.Signal != syscall.SIGTERM || r.Killed {
@@ -215,7 +215,7 @@ func TestStop_KillsWhatDoesNotListen(t *testing.T) {
 		"its child": `bash -c 'trap "" TERM; echo ready; while :; do sleep 0.01; done'; true`,
 	} {
 		ask, kill := make(chan struct{}), make(chan struct{})
-		_, ended := start(t, script, Stop{Ask: ask, Kill: kill})
+		_, ended := start(t, script, Stop{Term: ask, Kill: kill})
 		close(ask)
 		select {
 		case r := <-ended:

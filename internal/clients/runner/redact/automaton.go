@@ -1,24 +1,24 @@
 package redact
 
-// An automaton finds many texts at once, looking at each byte once (Aho and Corasick). Most of its
-// states have one way on, so ways are kept in lists; only the root, where nearly all bytes of a log
-// end up, has a table.
+// An automaton searches for many texts at once and reads each byte once (Aho and Corasick). Most states have a
+// single transition, so transitions are kept in lists; only the root, where nearly all bytes of a log lead, has
+// a table.
 type automaton struct {
-	start  [256]int32 // the ways from the root
+	start  [256]int32 // transitions of the root
 	states []state
 }
 
-// A state is a beginning of one of the texts: the longest that what was read ends with.
+// A state is a prefix of a text: the longest one that the input ends with.
 type state struct {
 	byte    byte  // its last byte
-	first   int32 // the first state that is one byte longer; 0 for none
-	sibling int32 // the next that is one byte longer than the same state; 0 for none
-	fail    int32 // the longest other beginning of a text that this one ends with
+	first   int32 // the first state that extends this one; 0 for none
+	sibling int32 // the next state that extends the same state; 0 for none
+	fail    int32 // the longest other prefix that this one ends with
 	depth   int32 // its length
-	match   int32 // the length of the longest text that it ends with; 0 for none
+	match   int32 // length of the longest text that it ends with; 0 for none
 }
 
-// root is the state in which nothing fits.
+// root is the empty prefix.
 const root int32 = 0
 
 func newAutomaton(texts []string) *automaton {
@@ -54,7 +54,7 @@ func (a *automaton) grow(parent int32, c byte) int32 {
 	return child
 }
 
-// child returns the state that is one byte longer, root when there is none.
+// child returns the state that extends at by c, or root.
 func (a *automaton) child(at int32, c byte) int32 {
 	if at == root {
 		return a.start[c]
@@ -67,7 +67,7 @@ func (a *automaton) child(at int32, c byte) int32 {
 	return root
 }
 
-// link finds where each state goes on when nothing longer fits, the shorter ones first.
+// link sets the fail transitions, shorter states first.
 func (a *automaton) link() {
 	queue := []int32{root}
 	for len(queue) > 0 {
@@ -97,7 +97,7 @@ func (a *automaton) next(at int32, c byte) int32 {
 	return a.start[c]
 }
 
-// skip returns how many bytes can be passed over at the root, because no text begins with them.
+// skip returns how many bytes cannot start a text.
 func (a *automaton) skip(bytes []byte) int {
 	for i, c := range bytes {
 		if a.start[c] != root {
@@ -107,8 +107,8 @@ func (a *automaton) skip(bytes []byte) int {
 	return len(bytes)
 }
 
-// matched returns the length of the longest text that was just completed, 0 when none was.
+// matched returns the length of the longest text that ends here, or 0.
 func (a *automaton) matched(at int32) int { return int(a.states[at].match) }
 
-// depth returns how many of the last bytes could begin a text.
+// depth returns how many of the last bytes may be the start of a text.
 func (a *automaton) depth(at int32) int { return int(a.states[at].depth) }

@@ -1,13 +1,13 @@
 package redact
 
-// maxHidden is how many bytes in a row that a terminal does not show may interrupt a value: some changes of
-// color, or a link. It bounds what is held back.
+// maxHidden is the maximum number of consecutive invisible bytes inside a value: some changes of color, or a
+// link. It limits what is buffered.
 const maxHidden = 1024
 
-// An escape follows the control bytes and escape sequences of a text: what a terminal does not show.
+// An escape tracks control bytes and escape sequences, which a terminal does not show.
 type escape struct {
 	state escapeState
-	run   int // how many hidden bytes there were in a row
+	run   int // consecutive hidden bytes
 }
 
 type escapeState uint8
@@ -17,10 +17,10 @@ const (
 	afterESC
 	control  // after ESC [, up to a byte from @ to ~
 	text     // after ESC ] and the like, up to BEL or ESC \
-	textEnds // after ESC in such a text
+	textEnds // after ESC inside text
 )
 
-// hides takes the next byte and reports whether a terminal does not show it. Line breaks are shown.
+// hides processes the next byte and reports whether a terminal hides it. Line breaks are visible.
 func (e *escape) hides(c byte) bool {
 	hidden := e.next(c)
 	switch {
@@ -28,7 +28,7 @@ func (e *escape) hides(c byte) bool {
 		e.run = 0
 	case hidden:
 		if e.run++; e.run > maxHidden {
-			e.state = plain // no terminal would go on forever either
+			e.state = plain // terminals do not continue forever either
 		}
 	}
 	return hidden
@@ -69,7 +69,7 @@ func (e *escape) next(c byte) bool {
 	return true
 }
 
-// visibleText returns what a terminal shows of a text.
+// visibleText returns a text as a terminal shows it.
 func visibleText(text string) string {
 	var e escape
 	visible := make([]byte, 0, len(text))

@@ -9,11 +9,10 @@ import (
 	"strings"
 )
 
-// MinLength is the length below which a value is not replaced, because it would be found everywhere.
+// MinLength is the minimum length of a value. Shorter values would match everywhere.
 const MinLength = 6
 
-// Forms returns the texts to look for, line breaks left out, so that a value does not get into a log:
-// none when the value is too short.
+// Forms returns the texts to search for, without line breaks. There are none if the value is too short.
 func Forms(value string) []string {
 	value = strings.Trim(value, "\r\n")
 	if len(joined(value)) < MinLength {
@@ -43,7 +42,7 @@ func joined(text string) string {
 	return strings.NewReplacer("\r", "", "\n", "").Replace(text)
 }
 
-// escaped returns a text as it stands in JSON.
+// escaped returns a text as a JSON string without quotes.
 func escaped(text string) string {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -54,8 +53,8 @@ func escaped(text string) string {
 	return strings.Trim(b.String(), "\"\n")
 }
 
-// encoded returns what base64 makes of a value where so many bytes, up to a multiple of three, stand
-// before it: the part that does not depend on its neighbours, and the whole for where it is the last.
+// encoded returns the base64 encodings of a value that is preceded by so many bytes, modulo three: the part
+// that is independent of neighboring bytes, and the whole for the end of the text.
 func encoded(encoding *base64.Encoding, value string, before int) []string {
 	text := encoding.EncodeToString(append(make([]byte, before), value...))
 	text = text[(before*8+5)/6:]

@@ -1,9 +1,8 @@
-// Package redact keeps secret values out of logs. A value is found in whatever pieces it is written,
-// over line breaks and escape sequences, and in the forms in which values commonly appear: line by line, as
-// a JSON text, in hex, and in base64, also where something stands before it.
+// Package redact removes secret values from logs. It finds a value across writes, line breaks and escape
+// sequences, and in its common forms: line by line, JSON-encoded, in hex, and in base64 at any alignment.
 //
-// The text is searched twice at the same time: as it is, and as a terminal shows it. The second search only
-// runs near escape sequences; elsewhere both are the same.
+// The text is searched in two ways at the same time: as written, and as a terminal shows it. The second search
+// runs only near escape sequences; elsewhere both are equal.
 package redact
 
 import (
@@ -12,15 +11,15 @@ import (
 	"sync"
 )
 
-// Mark is written in place of a secret value.
+// Mark replaces a secret value.
 const Mark = "[REDACTED]"
 
-// maxBreaks is how many line break bytes in a row a value may be interrupted by: an empty line, where
-// terminals inside of terminals write each break as \r\r\n, and some. It bounds what is held back.
+// maxBreaks is the maximum number of consecutive line break bytes inside a value: enough for an empty line
+// where nested terminals write each break as \r\r\n. It limits what is buffered.
 const maxBreaks = 8
 
-// A Redactor writes what is written to it, with secret values replaced. The end of what was written is
-// held back while it could be the beginning of a value. Its methods may be called at the same time.
+// A Redactor writes through to out and replaces secret values. It buffers the end of the text while it could be
+// the start of a value. Its methods are safe for concurrent use.
 type Redactor struct {
 	mu      sync.Mutex
 	out     io.Writer
@@ -29,28 +28,28 @@ type Redactor struct {
 
 	pending []byte // not written to out yet
 	scanned int    // of pending
-	hits    []span // in pending, in order, not overlapping
+	hits    []span // in pending, sorted, not overlapping
 	state   int32  // of find
-	breaks  int    // in a row, up to scanned
+	breaks  int    // consecutive, up to scanned
 
-	// What the search of the text as a terminal shows it needs besides, while it differs: from an escape
-	// sequence on, until neither search has found the beginning of a value.
+	// State of the search in the text as a terminal shows it. It is used from an escape sequence until neither
+	// search is inside a possible value.
 	split   bool
 	visible int32  // the state of find
 	escape  escape // up to scanned
-	hidden  []span // in pending, in order, not touching each other
+	hidden  []span // in pending, sorted, not adjacent
 }
 
-// A span is a part of pending.
+// A span is a range of pending.
 type span struct{ start, end int }
 
-// New returns a redactor that knows no values yet.
+// New returns a redactor without values.
 func New(out io.Writer) *Redactor {
 	return &Redactor{out: out, find: newAutomaton(nil)}
 }
 
-// Add makes more values secret, from what has not been written yet on. It returns how many are too
-// short to be replaced: they would be found everywhere.
+// Add adds secret values, which are replaced in everything that is not written yet. It returns how many are too
+// short to be replaced, because they would match everywhere.
 func (r *Redactor) Add(values ...string) (tooShort int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -74,7 +73,7 @@ func (r *Redactor) Add(values ...string) (tooShort int) {
 	return tooShort
 }
 
-// Write writes p with the values replaced. It never writes part of a value.
+// Write writes p with values replaced. It never writes a part of a value.
 func (r *Redactor) Write(p []byte) (int, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -86,7 +85,7 @@ func (r *Redactor) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Flush writes what was held back: no more comes that could complete a value.
+// Flush writes the buffered text: nothing follows that could complete a value.
 func (r *Redactor) Flush() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -95,13 +94,13 @@ func (r *Redactor) Flush() error {
 	return err
 }
 
-// reset forgets what the searches have found the beginning of.
+// reset restarts both searches.
 func (r *Redactor) reset() {
 	r.state, r.breaks = root, 0
 	r.split, r.visible, r.escape, r.hidden = false, root, escape{}, nil
 }
 
-// scan looks for values in what has not been looked at.
+// scan searches the rest of pending.
 func (r *Redactor) scan() {
 	for ; r.scanned < len(r.pending); r.scanned++ {
 		if r.state == root && !r.split {
@@ -131,7 +130,7 @@ func (r *Redactor) scan() {
 	}
 }
 
-// scanVisible takes the next byte of the text as a terminal shows it.
+// scanVisible processes the next byte of the text as a terminal shows it.
 func (r *Redactor) scanVisible(c byte) {
 	switch {
 	case r.escape.hides(c):
@@ -154,7 +153,7 @@ func (r *Redactor) scanVisible(c byte) {
 	}
 }
 
-// back returns where the last so many bytes before an index begin, line breaks not counted.
+// back returns the start of the last n bytes before an index, ignoring line breaks.
 func (r *Redactor) back(index, bytes int) int {
 	for bytes > 0 {
 		index--
@@ -165,8 +164,7 @@ func (r *Redactor) back(index, bytes int) int {
 	return index
 }
 
-// visibleBack returns where the last so many bytes before an index begin that a terminal shows, line breaks
-// not counted.
+// visibleBack returns the start of the last n visible bytes before an index, ignoring line breaks.
 func (r *Redactor) visibleBack(index, bytes int) int {
 	last := len(r.hidden) - 1
 	for bytes > 0 {
@@ -185,7 +183,7 @@ func (r *Redactor) visibleBack(index, bytes int) int {
 	return index
 }
 
-// hit notes a value that was found, as one with those that it overlaps.
+// hit records a found value and merges it with those that it overlaps.
 func (r *Redactor) hit(s span) {
 	for len(r.hits) > 0 {
 		last := r.hits[len(r.hits)-1]
@@ -198,7 +196,7 @@ func (r *Redactor) hit(s span) {
 	r.hits = append(r.hits, s)
 }
 
-// settled returns how much of pending no later byte can change.
+// settled returns how much of pending cannot change with later bytes.
 func (r *Redactor) settled() int {
 	end := r.back(r.scanned, r.find.depth(r.state))
 	if r.split {
@@ -212,7 +210,7 @@ func (r *Redactor) settled() int {
 	return end
 }
 
-// release writes the beginning of pending, with what was found in it replaced.
+// release writes the start of pending, with values replaced.
 func (r *Redactor) release(end int) error {
 	if end == 0 {
 		return nil
@@ -225,13 +223,13 @@ func (r *Redactor) release(end int) error {
 	r.pending = slices.Delete(r.pending, 0, end)
 	r.scanned -= end
 	r.hits = slices.Delete(r.hits, 0, replaced)
-	r.hits = moved(r.hits, end)
-	r.hidden = moved(slices.DeleteFunc(r.hidden, func(s span) bool { return s.end <= end }), end)
+	r.hits = shifted(r.hits, end)
+	r.hidden = shifted(slices.DeleteFunc(r.hidden, func(s span) bool { return s.end <= end }), end)
 	return err
 }
 
-// moved returns spans after so many bytes of pending are gone.
-func moved(spans []span, bytes int) []span {
+// shifted returns spans after the first n bytes of pending were removed.
+func shifted(spans []span, bytes int) []span {
 	for i := range spans {
 		spans[i].start = max(spans[i].start-bytes, 0)
 		spans[i].end -= bytes
@@ -239,7 +237,7 @@ func moved(spans []span, bytes int) []span {
 	return spans
 }
 
-// replace returns the beginning of pending with a mark for each of the first hits, and their number.
+// replace returns the start of pending with a mark for each hit, and the number of hits.
 func (r *Redactor) replace(end int) (clean []byte, replaced int) {
 	at := 0
 	for _, h := range r.hits {

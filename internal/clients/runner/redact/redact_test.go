@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// redacted returns what becomes of texts that are written one after the other.
+// redacted returns the redacted output of a sequence of writes.
 func redacted(t testing.TB, secrets []string, writes ...string) string {
 	t.Helper()
 	var out bytes.Buffer
@@ -85,7 +85,7 @@ func TestRedactor_FindsValuesInBase64WhateverIsAroundThem(t *testing.T) {
 			if strings.Count(got, Mark) != 1 {
 				t.Errorf("%q: %q", text, got)
 			}
-			// What is left is of its neighbours, and the characters that it shares with them.
+			// What remains belongs to neighboring bytes, with the characters that they share.
 			most := base64.StdEncoding.EncodedLen(before) + base64.StdEncoding.EncodedLen(behind+2)
 			if left := strings.ReplaceAll(got, Mark, ""); len(left) > most {
 				t.Errorf("%q: %q is left, want at most %d characters", text, left, most)
@@ -94,7 +94,7 @@ func TestRedactor_FindsValuesInBase64WhateverIsAroundThem(t *testing.T) {
 	}
 }
 
-// wrapped breaks base64 into lines as its command does, on a terminal.
+// wrapped breaks base64 into lines, as the base64 command does on a terminal.
 func wrapped(text string) string {
 	var b strings.Builder
 	for part := range slices.Chunk([]byte(text), 76) {
@@ -142,7 +142,7 @@ func TestWrite_HoldsBackABoundedAmountOfEscapes(t *testing.T) {
 	}
 }
 
-// oracle replaces values the slow way: by looking for each at each place, and joining what overlaps.
+// oracle replaces values by brute force: it searches each value at each position and merges overlaps.
 func oracle(secrets []string, text string) string {
 	covered := make([]int, len(text)) // the number of the span that a byte is in
 	spans := []span{}
@@ -189,7 +189,7 @@ func oracle(secrets []string, text string) string {
 	return b.String()
 }
 
-// FuzzRedactor holds it against the slow way, and wants the same of any split.
+// FuzzRedactor compares the redactor with the oracle, for any split into writes.
 func FuzzRedactor(f *testing.F) {
 	f.Add("abcabcab", "bcabcabc", "xabcabcabcabcabx", uint64(1))
 	f.Add("hunter2", "a\nhunter2\r\nb", "a\r\nhunter2\n\n\nb a\n\n\n\n\n\n\n\n\n\nhunter2", uint64(2))
@@ -202,7 +202,7 @@ func FuzzRedactor(f *testing.F) {
 		secrets := []string{one, two}
 		whole := redacted(t, secrets, text)
 		if strings.ContainsFunc(one+two+text, func(r rune) bool { return isControl(byte(r)) }) {
-			// The oracle does not know what a terminal shows.
+			// The oracle does not interpret escape sequences.
 			for _, secret := range secrets {
 				visible := joined(visibleText(whole))
 				if form := joined(visibleText(strings.Trim(secret, "\r\n"))); len(form) >= MinLength && !strings.ContainsAny(text, "\r\n") && strings.Contains(visible, form) && !strings.Contains(Mark, form) {

@@ -1,5 +1,5 @@
-// Package shell runs the commands of a job one after the other and shows them in its log, as a person
-// would see them who typed them.
+// Package shell runs the commands of a job in sequence and shows them in its log, as if a person had typed
+// them.
 package shell
 
 import (
@@ -20,19 +20,19 @@ import (
 	"stackyard/internal/clients/runner/process"
 )
 
-// A Shell has a folder, an environment, and a log to show things in.
+// A Shell has a directory, an environment and a log.
 type Shell struct {
 	Log  io.Writer
 	Dir  string
 	Env  environ.Environment
 	Stop process.Stop
-	User *osuser.User // that commands run as; nil: that of this process
+	User *osuser.User // nil: run commands as the user of this process
 
-	// Killed says that one of the commands so far had to be killed.
+	// Killed is set once a command had to be killed.
 	Killed bool
 }
 
-// ErrStopped says that a command was not begun, or did not end well, because the job has to stop.
+// ErrStopped means that a command was not started, or was interrupted, because the job must stop.
 var ErrStopped = errors.New("the job has to stop")
 
 // An ExitError is a command that failed.
@@ -48,49 +48,49 @@ func (e *ExitError) Error() string {
 	return fmt.Sprintf("%s exited with status %d", e.Command, e.ExitStatus)
 }
 
-// The beginnings of a line that begins a section of the log.
+// The prefixes of a line that starts a section of the log.
 const (
-	Muted     = "~~~ " // collapsed, and not worth much attention
+	Muted     = "~~~ " // collapsed, less important
 	Collapsed = "--- "
 	Open      = "+++ "
-	// Reopen opens the section that it stands in.
+	// Reopen opens the current section.
 	Reopen = "^^^ +++"
 )
 
-// Section begins a section of the log.
+// Section starts a section of the log.
 func (s *Shell) Section(kind, title string) { s.printf("%s%s\r\n", kind, title) }
 
-// Comment writes a line about what is done, and why.
+// Comment logs an explanation.
 func (s *Shell) Comment(format string, args ...any) {
 	s.printf("\x1b[90m# %s\x1b[0m\r\n", fmt.Sprintf(format, args...))
 }
 
-// Prompt shows a command as if it were typed. What there is of it after the first line is shown as it is.
+// Prompt logs a command as if it were typed.
 func (s *Shell) Prompt(command string) {
 	s.printf("\x1b[90m$\x1b[0m %s\r\n", strings.ReplaceAll(command, "\n", "\r\n"))
 }
 
-// Warning writes a line that deserves attention.
+// Warning logs a warning.
 func (s *Shell) Warning(format string, args ...any) {
 	s.printf("\x1b[33m⚠ %s\x1b[0m\r\n", fmt.Sprintf(format, args...))
 }
 
-// Error writes why the job fails, and opens the section that it stands in.
+// Error logs why the job fails, and opens the current section.
 func (s *Shell) Error(format string, args ...any) {
 	s.printf("%s\r\n\x1b[31m✗ %s\x1b[0m\r\n", Reopen, fmt.Sprintf(format, args...))
 }
 
-// printf ignores errors: a log that cannot be written must not keep a job from running, and that parts
-// of it are missing is reported with the job's result.
+// printf ignores errors: a log that cannot be written must not keep a job from running. The job's result
+// reports missing parts.
 func (s *Shell) printf(format string, args ...any) { fmt.Fprintf(s.Log, format, args...) }
 
-// Run shows a command, runs it on a terminal, and shows what it writes.
+// Run logs a command, runs it on a terminal, and logs its output.
 func (s *Shell) Run(args ...string) error {
 	s.Prompt(Quote(args))
 	return s.RunQuietly(args...)
 }
 
-// RunQuietly is Run without showing the command.
+// RunQuietly is like Run but does not log the command.
 func (s *Shell) RunQuietly(args ...string) error {
 	if s.Stopped() {
 		return ErrStopped
@@ -118,11 +118,11 @@ func (s *Shell) RunQuietly(args ...string) error {
 	return nil
 }
 
-// outputTimeout bounds a quick command.
+// outputTimeout limits the duration of Output.
 const outputTimeout = time.Minute
 
-// Output runs a quick command and returns what it writes, without the line break at the end. The command is
-// killed when it takes too long, or when the job has to stop.
+// Output runs a short command and returns its output without the trailing line break. It kills the command when
+// it takes too long or the job must stop.
 func (s *Shell) Output(args ...string) (string, error) {
 	path, err := s.lookUp(args[0])
 	if err != nil {
@@ -132,7 +132,7 @@ func (s *Shell) Output(args ...string) (string, error) {
 	defer cancel()
 	go func() {
 		select {
-		case <-s.Stop.Ask:
+		case <-s.Stop.Term:
 		case <-s.Stop.Kill:
 		case <-ctx.Done():
 		}
@@ -151,7 +151,7 @@ func (s *Shell) Output(args ...string) (string, error) {
 	return strings.TrimRight(out.String(), "\r\n"), nil
 }
 
-// Give makes a file or folder that this process made the property of the user that commands run as.
+// Give makes the user of commands the owner of a file or directory.
 func (s *Shell) Give(path string) error {
 	if s.User == nil {
 		return nil
@@ -159,10 +159,10 @@ func (s *Shell) Give(path string) error {
 	return os.Lchown(path, int(s.User.UID), int(s.User.GID))
 }
 
-// Stopped reports whether the job has to stop.
+// Stopped reports whether the job must stop.
 func (s *Shell) Stopped() bool {
 	select {
-	case <-s.Stop.Ask:
+	case <-s.Stop.Term:
 		return true
 	case <-s.Stop.Kill:
 		return true
@@ -171,7 +171,7 @@ func (s *Shell) Stopped() bool {
 	}
 }
 
-// lookUp finds a program along the PATH of the job, which hooks may have changed.
+// lookUp finds a program in the job's PATH, which hooks may have changed.
 func (s *Shell) lookUp(program string) (string, error) {
 	if strings.Contains(program, "/") {
 		return program, nil
@@ -179,7 +179,7 @@ func (s *Shell) lookUp(program string) (string, error) {
 	for _, dir := range filepath.SplitList(s.Env["PATH"]) {
 		path := filepath.Join(dir, program)
 		if !filepath.IsAbs(path) {
-			continue // a folder of the repository must not stand in for the system's
+			continue // a directory of the repository must not replace the system's
 		}
 		if about, err := os.Stat(path); err == nil && !about.IsDir() && about.Mode()&0o111 != 0 {
 			return path, nil

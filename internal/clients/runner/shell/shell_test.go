@@ -58,7 +58,7 @@ func TestRun_BeginsNothingWhenTheJobHasToStop(t *testing.T) {
 	sh, log := newShell(t)
 	stopped := make(chan struct{})
 	close(stopped)
-	sh.Stop.Ask = stopped
+	sh.Stop.Term = stopped
 	if err := sh.RunQuietly("echo", "hello"); !errors.Is(err, ErrStopped) || log.Len() > 0 {
 		t.Errorf("%v, %q", err, log)
 	}
