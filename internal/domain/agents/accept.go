@@ -12,24 +12,24 @@ import (
 )
 
 // accept gives an agent the job that it was offered, again when it did not hear the answer.
-func (s *Service) accept(ctx context.Context, a speaking, jobID string) (taken, error) {
+func (s *Service) accept(ctx context.Context, a caller, jobID string) (acceptedJob, error) {
 	err := s.builds.Accept(ctx, a.OrganizationID, jobID, a.ID)
 	if err != nil {
-		a.session.doubt()
-		return taken{}, err
+		a.session.markStale()
+		return acceptedJob{}, err
 	}
 	s.dispatch.Accepted(a.ID)
-	return s.taken(ctx, a.Agent, jobID)
+	return s.loadAccepted(ctx, a.Agent, jobID)
 }
 
 // acquire gives an agent a job that it was not offered: one that is scheduled, or reserved, in the agent's
 // cluster. Every refusal that time will not mend is Unprocessable: by that alone those who started the
 // agent learn that the job was not run.
-func (s *Service) acquire(ctx context.Context, a speaking, jobID string) (taken, error) {
+func (s *Service) acquire(ctx context.Context, a caller, jobID string) (acceptedJob, error) {
 	if a.OnlyJob != "" && a.OnlyJob != jobID {
-		return taken{}, core.Errorf(core.Unprocessable, "This agent has registered for another job")
+		return acceptedJob{}, core.Errorf(core.Unprocessable, "This agent has registered for another job")
 	}
-	t, err := s.taken(ctx, a.Agent, jobID)
+	t, err := s.loadAccepted(ctx, a.Agent, jobID)
 	if core.KindOf(err) == core.NotFound {
 		return t, core.Errorf(core.Unprocessable, noJob)
 	}
@@ -54,7 +54,7 @@ func (s *Service) acquire(ctx context.Context, a speaking, jobID string) (taken,
 		return t, core.Errorf(core.Unprocessable, "The job is for another cluster")
 	case a.job.JobID != "" && a.job.JobID != jobID:
 		return t, core.Errorf(core.Unprocessable, "This agent has another job")
-	case notYet(t.Job.State):
+	case isPending(t.Job.State):
 		return t, core.Errorf(core.Locked, "The job is %s; it cannot be run yet", t.Job.APIState())
 	}
 	may := func(q *db.Q) error { return s.checkReserved(q, a.Agent, jobID) }
@@ -65,8 +65,8 @@ func (s *Service) acquire(ctx context.Context, a speaking, jobID string) (taken,
 	return t, nil
 }
 
-// notYet reports whether a job in that state will be for an agent later.
-func notYet(state flow.JobState) bool {
+// isPending reports whether a job in that state will be for an agent later.
+func isPending(state flow.JobState) bool {
 	switch state {
 	case flow.Pending, flow.Waiting, flow.Limiting, flow.Limited, flow.PlatformLimiting, flow.PlatformLimited:
 		return true
@@ -74,14 +74,14 @@ func notYet(state flow.JobState) bool {
 	return false
 }
 
-// taken is a job that an agent has, with all that the agent must know of it.
-type taken struct {
+// loadAccepted is a job that an agent has, with all that the agent must know of it.
+type acceptedJob struct {
 	FullJob
 	env   map[string]string
 	token string
 }
 
-func (s *Service) taken(ctx context.Context, a *Agent, jobID string) (t taken, err error) {
+func (s *Service) loadAccepted(ctx context.Context, a *Agent, jobID string) (t acceptedJob, err error) {
 	org, err := s.dir.OrganizationByID(ctx, a.OrganizationID)
 	if err != nil {
 		return t, err

@@ -18,14 +18,14 @@ func (s *Service) acceptRoutes() []route.Route {
 			Method: http.MethodPut, Path: JobPath + "/accept", Tag: agentTag, Summary: "Accept the job that was offered",
 			Auth:    route.Session,
 			Errors:  []int{http.StatusUnprocessableEntity},
-			Handler: route.On(s.loadSpeaking, s.putAccept),
+			Handler: route.On(s.loadCaller, s.putAccept),
 		},
 		{
 			Method: http.MethodPut, Path: JobPath + "/acquire", Tag: agentTag, Summary: "Take a job that was not offered",
 			Description: "422 when the job cannot be taken any more, or not by this agent; 423 when it cannot be taken yet.",
 			Auth:        route.Session,
 			Errors:      []int{http.StatusUnprocessableEntity, http.StatusLocked},
-			Handler:     route.On(s.loadSpeaking, s.putAcquire),
+			Handler:     route.On(s.loadCaller, s.putAcquire),
 		},
 	}
 }
@@ -67,7 +67,7 @@ type stepSecretView struct {
 	Variable string `json:"environment_variable"`
 }
 
-func (t taken) view() takenJobView {
+func (t acceptedJob) view() takenJobView {
 	return takenJobView{
 		ID:                    t.Job.ID,
 		State:                 string(t.Job.State),
@@ -161,25 +161,25 @@ func stepSecret(item any) []stepSecretView {
 	return []stepSecretView{{key, variable}}
 }
 
-func (s *Service) putAccept(r *route.Request, a speaking) (takenJobView, error) {
+func (s *Service) putAccept(r *route.Request, a caller) (takenJobView, error) {
 	id, err := r.PathID("job", noJob)
 	if err != nil {
 		return takenJobView{}, err
 	}
-	return s.give(r, a, id, s.accept)
+	return s.takeJob(r, a, id, s.accept)
 }
 
-func (s *Service) putAcquire(r *route.Request, a speaking) (takenJobView, error) {
+func (s *Service) putAcquire(r *route.Request, a caller) (takenJobView, error) {
 	id, err := r.PathID("job", noJob)
 	if err != nil {
 		return takenJobView{}, core.Errorf(core.Unprocessable, noJob)
 	}
-	return s.give(r, a, id, s.acquire)
+	return s.takeJob(r, a, id, s.acquire)
 }
 
-// give gives a job to an agent, which is there then.
-func (s *Service) give(r *route.Request, a speaking, jobID string, how func(context.Context, speaking, string) (taken, error)) (takenJobView, error) {
-	if err := s.revive(r.Context(), a); err != nil {
+// takeJob gives a job to an agent, which is there then.
+func (s *Service) takeJob(r *route.Request, a caller, jobID string, how func(context.Context, caller, string) (acceptedJob, error)) (takenJobView, error) {
+	if err := s.ensureConnected(r.Context(), a); err != nil {
 		return takenJobView{}, err
 	}
 	t, err := how(r.Context(), a, jobID)

@@ -26,7 +26,7 @@ type Agent struct {
 	ClusterID      string
 	QueueID        string // "": the queue was deleted
 	QueueKey       string
-	Creator        *identity.User // who made the token that it registered with, if somebody is known
+	Creator        *identity.User // identity made the token that it registered with, if somebody is known
 	TokenID        string
 	TokenName      string // the token's description
 
@@ -48,7 +48,7 @@ type Agent struct {
 	StackID string
 
 	State             State
-	StopAskedAt       time.Time
+	StopRequestedAt   time.Time
 	CreatedAt         time.Time
 	ConnectedAt       time.Time
 	DisconnectedAt    time.Time
@@ -66,8 +66,8 @@ type Pause struct {
 	Minutes int // of this pause, or of the next one that says nothing about it
 }
 
-// Ends is when the pause ends by itself.
-func (p Pause) Ends() time.Time { return p.At.Add(time.Duration(p.Minutes) * time.Minute) }
+// EndsAt is when the pause ends by itself.
+func (p Pause) EndsAt() time.Time { return p.At.Add(time.Duration(p.Minutes) * time.Minute) }
 
 // State is where an agent stands.
 type State string
@@ -87,23 +87,23 @@ func (State) Values() []string {
 	return []string{string(NeverConnected), string(Connected), string(Disconnected), string(Stopping), string(Stopped), string(Lost)}
 }
 
-// moves are the states that may follow on another.
-var moves = map[State][]State{
+// transitions are the states that may follow on another.
+var transitions = map[State][]State{
 	NeverConnected: {Connected, Disconnected},
 	Connected:      {Stopping, Disconnected, Lost},
 	Stopping:       {Stopped, Lost},
 	Lost:           {Connected, Stopping, Disconnected, Stopped}, // it speaks again
 }
 
-// There reports whether the agent is connected, as far as is known.
-func (a *Agent) There() bool { return a.State == Connected || a.State == Stopping }
+// IsConnected reports whether the agent is connected, as far as is known.
+func (a *Agent) IsConnected() bool { return a.State == Connected || a.State == Stopping }
 
-// Left reports whether the agent has said that it goes away.
-func (a *Agent) Left() bool { return a.State == Disconnected || a.State == Stopped }
+// HasLeft reports whether the agent has said that it goes away.
+func (a *Agent) HasLeft() bool { return a.State == Disconnected || a.State == Stopped }
 
-// to moves the agent to a state, and reports whether it may.
-func (a *Agent) to(state State, now time.Time) bool {
-	if !slices.Contains(moves[a.State], state) {
+// transition moves the agent to a state, and reports whether it may.
+func (a *Agent) transition(state State, now time.Time) bool {
+	if !slices.Contains(transitions[a.State], state) {
 		return false
 	}
 	a.State = state
@@ -114,8 +114,8 @@ func (a *Agent) to(state State, now time.Time) bool {
 			a.ConnectedAt = now
 		}
 	case Stopping:
-		if a.StopAskedAt.IsZero() {
-			a.StopAskedAt = now
+		if a.StopRequestedAt.IsZero() {
+			a.StopRequestedAt = now
 		}
 	case Stopped:
 		a.StoppedAt, a.DisconnectedAt = now, now
@@ -127,17 +127,17 @@ func (a *Agent) to(state State, now time.Time) bool {
 	return true
 }
 
-// present is the state of the agent when it speaks.
-func (a *Agent) present() State {
-	if a.StopAskedAt.IsZero() {
+// connectedState is the state of the agent when it speaks.
+func (a *Agent) connectedState() State {
+	if a.StopRequestedAt.IsZero() {
 		return Connected
 	}
 	return Stopping
 }
 
-// gone is the state of the agent when it has said that it goes away.
-func (a *Agent) gone() State {
-	if a.StopAskedAt.IsZero() {
+// disconnectedState is the state of the agent when it has said that it goes away.
+func (a *Agent) disconnectedState() State {
+	if a.StopRequestedAt.IsZero() {
 		return Disconnected
 	}
 	return Stopped

@@ -11,8 +11,8 @@ import (
 // The prefixes of the variables that the service provides: its own, and the one that published agents,
 // plugins and scripts read.
 const (
-	ownPrefix   = "SERVICE"
-	knownPrefix = "BUILDKITE"
+	ownPrefix        = "SERVICE"
+	compatiblePrefix = "BUILDKITE"
 )
 
 // maxMessage is the length of the longest commit message that a job gets, in bytes. What a process may
@@ -43,26 +43,26 @@ func jobEnvironment(env map[string]string, a *Agent, clusterName string) map[str
 	}
 	for name, value := range maps.Clone(env) {
 		if rest, ok := strings.CutPrefix(name, ownPrefix); ok && (rest == "" || rest[0] == '_') {
-			env[knownPrefix+rest] = value
+			env[compatiblePrefix+rest] = value
 		}
 	}
-	maps.DeleteFunc(env, func(name, _ string) bool { return isAgents(name) })
+	maps.DeleteFunc(env, func(name, _ string) bool { return setByAgent(name) })
 	return env
 }
 
-// isAgents reports whether agents set a variable themselves, whatever it was before. They warn of one
+// setByAgent reports whether agents set a variable themselves, whatever it was before. They warn of one
 // that they are sent.
-func isAgents(name string) bool {
-	rest, ok := strings.CutPrefix(name, knownPrefix+"_")
+func setByAgent(name string) bool {
+	rest, ok := strings.CutPrefix(name, compatiblePrefix+"_")
 	if !ok {
 		if rest, ok = strings.CutPrefix(name, ownPrefix+"_"); !ok {
 			return false
 		}
 	}
-	if agentsOwn[rest] {
+	if agentVariables[rest] {
 		return true
 	}
-	for _, prefix := range agentsOwnPrefixes {
+	for _, prefix := range agentVariablePrefixes {
 		if strings.HasPrefix(rest, prefix) {
 			return true
 		}
@@ -70,9 +70,9 @@ func isAgents(name string) bool {
 	return false
 }
 
-var agentsOwnPrefixes = []string{"CANCEL_", "GIT_MIRROR_", "GIT_MIRRORS_", "REQUEST_HEADER_"}
+var agentVariablePrefixes = []string{"CANCEL_", "GIT_MIRROR_", "GIT_MIRRORS_", "REQUEST_HEADER_"}
 
-var agentsOwn = nameSet(`
+var agentVariables = nameSet(`
 	AGENT_ACCESS_TOKEN AGENT_ENDPOINT AGENT_PID AGENT_DEBUG AGENT_DEBUG_HTTP AGENT_EXPERIMENT AGENT_JOB_TIMEOUT_FILE
 	AGENT_DISABLE_WARNINGS_FOR AGENT_TOKEN
 	BIN_PATH BUILD_PATH CONFIG_PATH HOOKS_PATH PLUGINS_PATH SOCKETS_PATH ADDITIONAL_HOOKS_PATHS

@@ -20,7 +20,7 @@ import (
 func serve(b *testing.B, d *db.DB, hold func(idle time.Duration) time.Duration) *servertest.Server {
 	s := servertest.Start(b, d, func(p *server.Parts) {
 		p.Clock = core.SystemClock
-		p.Agents.HoldPing = hold
+		p.Agents.PingWait = hold
 	})
 	s.Apply(servertest.World)
 	s.Apply("organizations: [{slug: acme, limits: {rest_requests_per_second: 0}}]")

@@ -13,17 +13,17 @@ import (
 
 const noJob = "No job found"
 
-// lateFor is how long after the end of a job its agent can still send log chunks and report again how the
+// lateWindow is how long after the end of a job its agent can still send log chunks and report again how the
 // job ended.
-const lateFor = 5 * time.Minute
+const lateWindow = 5 * time.Minute
 
 // ErrOtherBuild refuses a job token on a path of another build than the job's own.
 var ErrOtherBuild = core.Errorf(core.Forbidden, "This token is for a job of another build")
 
 var (
-	errOtherJob = core.Errorf(core.Forbidden, "This token is for another job")
-	errNotTaken = core.Errorf(core.Forbidden, "The job is offered to this agent, which has not accepted it")
-	errNotHeld  = core.Errorf(core.Unauthorized, "The job is not this agent's, or has ended")
+	errOtherJob    = core.Errorf(core.Forbidden, "This token is for another job")
+	errNotAccepted = core.Errorf(core.Forbidden, "The job is offered to this agent, which has not accepted it")
+	errNotAssigned = core.Errorf(core.Unauthorized, "The job is not this agent's, or has ended")
 )
 
 // LoadJob returns the job that the path names. The request must carry the token of that job or of the
@@ -32,9 +32,9 @@ func (s *Service) LoadJob(r *route.Request) (builds.Holding, error) {
 	return s.loadJob(r, func(builds.Holding) bool { return false })
 }
 
-// LoadRecentJob is LoadJob for requests that are also accepted for lateFor after the job has ended.
+// LoadRecentJob is LoadJob for requests that are also accepted for lateWindow after the job has ended.
 func (s *Service) LoadRecentJob(r *route.Request) (builds.Holding, error) {
-	return s.loadJob(r, func(h builds.Holding) bool { return s.clock().Sub(h.FinishedAt) <= lateFor })
+	return s.loadJob(r, func(h builds.Holding) bool { return s.clock().Sub(h.FinishedAt) <= lateWindow })
 }
 
 // loadJob checks the request against the job that its path names. acceptEnded decides about jobs that have ended.
@@ -57,9 +57,9 @@ func (s *Service) loadJob(r *route.Request, acceptEnded func(builds.Holding) boo
 	case h.AgentID != r.Session.AgentID && r.Session.JobID == "":
 		return h, core.Errorf(core.Forbidden, "The job is not this agent's")
 	case h.AgentID != r.Session.AgentID, h.State.Ended() && !acceptEnded(h):
-		return h, errNotHeld
+		return h, errNotAssigned
 	case h.State == flow.Assigned: // it can still be assigned to another agent
-		return h, errNotTaken
+		return h, errNotAccepted
 	}
 	return h, nil
 }
@@ -91,7 +91,7 @@ func (s *Service) LoadOwnJob(r *route.Request) (h builds.Holding, err error) {
 		return err
 	})
 	if core.KindOf(err) == core.NotFound || err == nil && (h.AgentID != r.Session.AgentID || h.State.Ended() || h.State == flow.Assigned) {
-		err = errNotHeld
+		err = errNotAssigned
 	}
 	return h, err
 }

@@ -22,7 +22,7 @@ const (
 // Routes returns the routes of agent sessions and of agents in the REST API.
 func (s *Service) Routes() []route.Route {
 	return slices.Concat(
-		s.sessionRoutes(), s.pingRoutes(), s.streamRoutes(), s.acceptRoutes(), s.jobRoutes(), s.steerRoutes(),
+		s.sessionRoutes(), s.pingRoutes(), s.streamRoutes(), s.acceptRoutes(), s.jobRoutes(), s.controlRoutes(),
 		s.restRoutes(), s.metricsRoutes(),
 	)
 }

@@ -56,7 +56,7 @@ func benchmarkIdleFleet(b *testing.B, engine db.Engine) {
 	var settled atomic.Bool
 	s := serve(b, dbtest.New(b, engine), func(idle time.Duration) time.Duration {
 		if settled.Load() {
-			return agents.HoldPing(max(idle, time.Minute))
+			return agents.DefaultPingWait(max(idle, time.Minute))
 		}
 		return 20 * time.Second // until all of them are there
 	})
@@ -84,7 +84,7 @@ func benchmarkIdleFleet(b *testing.B, engine db.Engine) {
 	for b.Loop() {
 		tally.Take()
 		before := idle.pings.Load()
-		time.Sleep(time.Minute) // to be idle is to let time pass
+		time.Sleep(time.Minute) // transition be idle is to let time pass
 		asked := tally.Take()
 		pings += int(idle.pings.Load() - before)
 		b.Logf("in a minute:\n%s", asked)

@@ -51,7 +51,7 @@ func newFleet(t testing.TB, d *db.DB, size int) *fleet {
 		DB: d, Directory: directory, Bus: events, Builds: jobs,
 		Dispatch: dispatch.New(d, events, clock.Now, log, metrics, dispatch.Jobs{Assign: jobs.Assign, AssignedTo: jobs.AssignedTo}),
 		Key:      key, Public: public, Clock: clock.Now, Log: log,
-		Settings: agents.Settings{HoldPing: func(time.Duration) time.Duration { return 5 * time.Millisecond }},
+		Settings: agents.Settings{PingWait: func(time.Duration) time.Duration { return 5 * time.Millisecond }},
 	})}
 	server := httptest.NewServer(route.New(route.Config{
 		Directory: directory, Sessions: f.Authenticate, Registrations: f.AuthenticateRegistration, Public: public, Log: log, Metrics: metrics,

@@ -14,13 +14,13 @@ import (
 )
 
 const (
-	// giveUpTask is about a job whose agent will not end it.
-	giveUpTask = "agent-job"
+	// endJobTask is about a job whose agent will not end it.
+	endJobTask = "agent-job"
 	// lostBatch bounds the agents that are given up in one transaction.
 	lostBatch = 100
-	// giveUpTimeout bounds the ending of one job. When the process dies with it, the job waits for about
+	// endJobTimeout bounds the ending of one job. When the process dies with it, the job waits for about
 	// as long before another process ends it.
-	giveUpTimeout = 10 * time.Second
+	endJobTimeout = 10 * time.Second
 )
 
 // agentLost is the reason of jobs whose agents ended without them.
@@ -32,12 +32,12 @@ const agentLost = "agent_lost"
 func (s *Service) FindLost(ctx context.Context) error {
 	now := s.clock()
 	since := now.Add(-s.LostAfter)
-	if !s.presence.mayLose(now) || s.presence.countsSince(now, s.flushEvery()).After(since) {
+	if !s.presence.mayHaveLost(now) || s.presence.reliableSince(now, s.flushEvery()).After(since) {
 		return nil
 	}
 	var earliest time.Time
 	err := s.db.Read(ctx, func(q *db.Q) (err error) {
-		earliest, err = earliestHeard(q, now)
+		earliest, err = earliestSeen(q, now)
 		return err
 	})
 	if err != nil {
@@ -45,11 +45,11 @@ func (s *Service) FindLost(ctx context.Context) error {
 	}
 	more := earliest.Before(since)
 	if !more {
-		s.presence.loseNobodyBefore(earliest.Add(s.LostAfter))
+		s.presence.setNoneLostBefore(earliest.Add(s.LostAfter))
 	}
 	for more {
 		err := s.db.Write(ctx, func(q *db.Q) (err error) {
-			more, err = s.loseSilent(q, since, now)
+			more, err = s.loseBatch(q, since, now)
 			return err
 		})
 		if err != nil {
@@ -59,17 +59,17 @@ func (s *Service) FindLost(ctx context.Context) error {
 	return nil
 }
 
-// loseSilent gives up some of the agents that have said nothing since a time, and reports whether there
+// loseBatch gives up some of the agents that have said nothing since a time, and reports whether there
 // may be more.
-func (s *Service) loseSilent(q *db.Q, since, now time.Time) (more bool, err error) {
+func (s *Service) loseBatch(q *db.Q, since, now time.Time) (more bool, err error) {
 	silent, err := silentSince(q, since, lostBatch)
 	if err != nil {
 		return false, err
 	}
 	slices.SortFunc(silent, func(a, b silentAgent) int { return strings.Compare(a.id, b.id) }) // all writers lock agents in this order
 	for _, who := range silent {
-		if s.roster.heardSince(who.id, since) {
-			err = hear(q, who.id, now)
+		if s.sessions.seenSince(who.id, since) {
+			err = recordSeen(q, who.id, now)
 		} else {
 			err = s.lose(q, who, since, now)
 		}
@@ -82,55 +82,55 @@ func (s *Service) loseSilent(q *db.Q, since, now time.Time) (more bool, err erro
 
 // lose gives up an agent, unless another replica has heard of it after a time.
 func (s *Service) lose(q *db.Q, who silentAgent, since, now time.Time) error {
-	a, err := locked(q, who.organizationID, who.id)
+	a, err := lockByID(q, who.organizationID, who.id)
 	if err != nil {
 		return err
 	}
-	silent, err := forgetSilent(q, a.ID, since)
+	silent, err := deleteSilent(q, a.ID, since)
 	if err != nil {
 		return err
 	}
-	if !silent || !a.to(Lost, now) {
+	if !silent || !a.transition(Lost, now) {
 		return nil
 	}
 	q.Announce(topic(a.ID))
 	if err := updateAgent(q, a); err != nil {
 		return err
 	}
-	return s.abandon(q, a, "Its agent was lost.", now)
+	return s.enqueueJobEnds(q, a, "Its agent was lost.", now)
 }
 
-// abandon gives up the jobs that an agent has: one, or none, or several where it took them at the same moment.
-func (s *Service) abandon(q *db.Q, a *Agent, why string, now time.Time) error {
+// enqueueJobEnds gives up the jobs that an agent has: one, or none, or several where it took them at the same moment.
+func (s *Service) enqueueJobEnds(q *db.Q, a *Agent, why string, now time.Time) error {
 	jobs, err := builds.AllHeldBy(q, a.OrganizationID, a.ID)
 	if err != nil {
 		return err
 	}
 	for _, job := range jobs {
-		if err := giveUp(q, a, job.JobID, why, now); err != nil {
+		if err := enqueueJobEnd(q, a, job.JobID, why, now); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// surrender says which job an agent will not end, and why.
-type surrender struct {
+// endJobPayload says which job an agent will not end, and why.
+type endJobPayload struct {
 	OrganizationID string `json:"organization_id"`
 	AgentID        string `json:"agent_id"`
 	Why            string `json:"why"`
 }
 
-// giveUp has a job ended that its agent will not end. That is a task because builds are locked before
+// enqueueJobEnd has a job ended that its agent will not end. That is a task because builds are locked before
 // agents, never after.
-func giveUp(q *db.Q, a *Agent, jobID, why string, now time.Time) error {
-	return tasks.Add(q, tasks.Task{Kind: giveUpTask, Key: jobID, Payload: surrender{a.OrganizationID, a.ID, why}, RunAt: now})
+func enqueueJobEnd(q *db.Q, a *Agent, jobID, why string, now time.Time) error {
+	return tasks.Add(q, tasks.Task{Kind: endJobTask, Key: jobID, Payload: endJobPayload{a.OrganizationID, a.ID, why}, RunAt: now})
 }
 
-// endForAgent ends a job in the place of its agent, or gives it to others if the agent has not taken it
+// endJob ends a job in the place of its agent, or gives it to others if the agent has not taken it
 // yet. If it is not that agent's any more, nothing is left to do.
-func (s *Service) endForAgent(ctx context.Context, t *tasks.Due) error {
-	var of surrender
+func (s *Service) endJob(ctx context.Context, t *tasks.Due) error {
+	var of endJobPayload
 	if err := t.Payload(&of); err != nil {
 		return err
 	}

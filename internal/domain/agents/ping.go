@@ -11,7 +11,7 @@ import (
 )
 
 // An answer is what an agent that asks for work is told: a job to accept, something to do, or nothing.
-type answer struct {
+type instruction struct {
 	jobID   string
 	action  action
 	message string
@@ -22,98 +22,98 @@ type action string
 
 // The actions.
 const (
-	carryOn      action = "" // also when it was paused before
-	pauseNow     action = "pause"
-	disconnectIt action = "disconnect"
+	actionContinue   action = "" // also when it was paused before
+	actionPause      action = "pause"
+	actionDisconnect action = "disconnect"
 )
 
 // The bounds of how long a ping is held.
 const (
-	minHold = time.Second
-	maxHold = 10 * time.Second
+	minPingWait = time.Second
+	maxPingWait = 10 * time.Second
 )
 
-// HoldPing returns how long a ping is held for an agent that has been idle for some time. Agents look only
+// PingWait returns how long a ping is held for an agent that has been idle for some time. Agents look only
 // between pings whether they have been idle for long enough to leave, and the server does not know how long
 // that is; so the hold grows with the idle time. It is random, so that agents that started together do not
 // ping together.
-func HoldPing(idle time.Duration) time.Duration {
-	hold := min(max(idle/4, minHold), maxHold)
+func DefaultPingWait(idle time.Duration) time.Duration {
+	hold := min(max(idle/4, minPingWait), maxPingWait)
 	return hold/2 + rand.N(hold/2)
 }
 
-// atOnce is how long it may take at most to find a job for an agent that is not kept waiting.
-const atOnce = 2 * time.Second
+// tryTimeout is how long it may take at most to find a job for an agent that is not kept waiting.
+const tryTimeout = 2 * time.Second
 
-// answer returns what the agent is told as it stands, and whether that is all there is to say: nothing
+// instruction returns what the agent is told as it stands, and whether that is all there is to say: nothing
 // but a change would bring it a job.
-func (now *standing) answer() (told answer, settled bool) {
+func (now *snapshot) instruction() (told instruction, settled bool) {
 	switch {
 	case now.State == Stopping:
-		return answer{action: disconnectIt, message: "This agent was asked to stop"}, true
+		return instruction{action: actionDisconnect, message: "This agent was asked to stop"}, true
 	case now.QueueID == "":
-		return answer{action: disconnectIt, message: "The queue of this agent was deleted"}, true
+		return instruction{action: actionDisconnect, message: "The queue of this agent was deleted"}, true
 	case !now.Pause.At.IsZero():
-		return answer{action: pauseNow, message: now.Pause.spell()}, true
+		return instruction{action: actionPause, message: now.Pause.message()}, true
 	case now.offersJob():
-		return answer{jobID: now.job.JobID}, true
+		return instruction{jobID: now.job.JobID}, true
 	}
-	return answer{}, now.job.JobID != "" || now.Ignored
+	return instruction{}, now.job.JobID != "" || now.Ignored
 }
 
 // offersJob reports whether the agent is offered the job that it holds: until it has accepted the job, and
 // after that until it has started it, because the answer to its accept may have been lost. Accepting again
 // does no harm. An agent that acquires its job takes no offers.
-func (now *standing) offersJob() bool {
+func (now *snapshot) offersJob() bool {
 	return now.job.State == flow.Assigned || now.job.State == flow.Accepted && !now.Ignored
 }
 
 // ping answers an agent that asks for work. When there is none the answer is held back for a while, so
 // that a job is taken the moment it can be. It is not held back when the agent had better know at once:
 // when it is to do something else, takes no jobs this way, or has just ended one and may want to leave.
-func (s *Service) ping(ctx context.Context, e *session) (answer, error) {
+func (s *Service) ping(ctx context.Context, e *session) (instruction, error) {
 	known, _, err := s.current(ctx, e)
 	if err != nil {
-		return answer{}, err
+		return instruction{}, err
 	}
-	wait, patience := s.dispatch.Wait, s.HoldPing(known.idleFor(s.clock()))
-	finished := e.justFinished()
+	wait, patience := s.dispatch.Wait, s.PingWait(known.idleFor(s.clock()))
+	finished := e.takeJobFinished()
 	if finished {
-		wait, patience = s.dispatch.Try, min(patience, atOnce)
+		wait, patience = s.dispatch.Try, min(patience, tryTimeout)
 	}
-	waiting, done := e.listen(ctx)
+	waiting, done := e.beginWait(ctx)
 	defer done()
 	waiting, cancel := context.WithTimeout(waiting, patience)
 	defer cancel()
 	for {
-		now, changed, err := s.sure(ctx, e)
+		now, changed, err := s.currentOffer(ctx, e)
 		if err != nil {
-			return answer{}, err
+			return instruction{}, err
 		}
-		if told, settled := now.answer(); settled {
-			return told, s.noteIdle(ctx, e, now)
+		if told, settled := now.instruction(); settled {
+			return told, s.endForgottenJob(ctx, e, now)
 		}
 		jobID, err := s.awaitJob(waiting, e, now, changed, wait)
 		if err != nil || jobID != "" || finished || waiting.Err() != nil || s.isDraining() {
-			return answer{jobID: jobID}, err
+			return instruction{jobID: jobID}, err
 		}
 	}
 }
 
-// sure is current for an agent that is about to be offered a job again, which may have been given back or
+// currentOffer is current for an agent that is about to be offered a job again, which may have been given back or
 // started meanwhile without this process being notified.
-func (s *Service) sure(ctx context.Context, e *session) (*standing, <-chan struct{}, error) {
+func (s *Service) currentOffer(ctx context.Context, e *session) (*snapshot, <-chan struct{}, error) {
 	now, changed, err := s.current(ctx, e)
 	if err != nil || !now.offersJob() {
 		return now, changed, err
 	}
-	e.doubt()
+	e.markStale()
 	return s.current(ctx, e)
 }
 
 // awaitJob waits until a job was assigned to an agent, the agent stands otherwise, or ctx is done, and
 // returns the job, "" for none.
-func (s *Service) awaitJob(ctx context.Context, e *session, now *standing, changed <-chan struct{}, wait waitForJob) (jobID string, err error) {
+func (s *Service) awaitJob(ctx context.Context, e *session, now *snapshot, changed <-chan struct{}, wait waitFunc) (jobID string, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	var watch sync.WaitGroup
 	watch.Go(func() {
@@ -129,18 +129,18 @@ func (s *Service) awaitJob(ctx context.Context, e *session, now *standing, chang
 		Tags:           now.Tags,
 		Priority:       now.Priority,
 		IdleSince:      now.idleSince(),
-		FairShare:      e.who.Load().Organization.Limits.FairShare,
+		FairShare:      e.identity.Load().Organization.Limits.FairShare,
 	})
 }
 
-// waitForJob is how an agent waits for a job: see dispatch.
-type waitForJob func(context.Context, dispatch.Agent) (jobID string, err error)
+// waitFunc is how an agent waits for a job: see dispatch.
+type waitFunc func(context.Context, dispatch.Agent) (jobID string, err error)
 
 // awaitChange waits until an agent may stand otherwise, the server is about to stop, or ctx is done.
 func (s *Service) awaitChange(ctx context.Context, e *session, changed <-chan struct{}) {
 	select {
-	case <-e.woken:
-		e.doubt()
+	case <-e.wakeups:
+		e.markStale()
 	case <-changed:
 	case <-s.draining:
 	case <-ctx.Done():
@@ -164,30 +164,30 @@ func (a *Agent) idleSince() time.Time {
 	return a.LastJobFinishedAt
 }
 
-// listen notes that the agent waits for an answer, which it is there for until done is called. Where it
+// beginWait notes that the agent waits for an answer, which it is there for until done is called. Where it
 // waited before, it does not any more: it has lost that connection, or given it up.
-func (e *session) listen(ctx context.Context) (_ context.Context, done func()) {
+func (e *session) beginWait(ctx context.Context) (_ context.Context, done func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.elsewhere != nil {
-		e.elsewhere()
+	if e.cancelWait != nil {
+		e.cancelWait()
 	}
-	e.elsewhere = cancel
-	e.held++
+	e.cancelWait = cancel
+	e.waiting++
 	return ctx, func() {
 		cancel()
 		e.mu.Lock()
 		defer e.mu.Unlock()
-		e.held--
+		e.waiting--
 	}
 }
 
-// justFinished reports, once, that a job of the agent has ended since it last asked.
-func (e *session) justFinished() bool {
+// takeJobFinished reports, once, that a job of the agent has ended since it last asked.
+func (e *session) takeJobFinished() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	finished := e.finished
-	e.finished = false
+	finished := e.jobFinished
+	e.jobFinished = false
 	return finished
 }

@@ -11,7 +11,7 @@ func (s *Service) pingRoutes() []route.Route {
 		Method: http.MethodGet, Path: APIPath + "/ping", Tag: agentTag, Summary: "Ask for a job",
 		Description: "When there is none, the answer is held back for some seconds in case one comes.",
 		Auth:        route.Session,
-		Handler:     route.On(s.loadSpeaking, s.getPing),
+		Handler:     route.On(s.loadCaller, s.getPing),
 	}}
 }
 
@@ -25,8 +25,8 @@ type offeredJobView struct {
 	ID string `json:"id"`
 }
 
-func (s *Service) getPing(r *route.Request, a speaking) (pingView, error) {
-	if err := s.revive(r.Context(), a); err != nil {
+func (s *Service) getPing(r *route.Request, a caller) (pingView, error) {
+	if err := s.ensureConnected(r.Context(), a); err != nil {
 		return pingView{}, err
 	}
 	told, err := s.ping(r.Context(), a.session)

@@ -12,45 +12,45 @@ import (
 // presence knows since when the silence of agents counts. While this process is away, or cannot save
 // whom it hears, nobody is silent.
 type presence struct {
-	mu     sync.Mutex
-	steady time.Time // since when it counts
-	looked time.Time // when the loop came by last; zero when there is none
-	losing time.Time // before that no agent can be lost
+	mu             sync.Mutex
+	reliable       time.Time // since when it counts
+	lastRun        time.Time // when the loop came by last; zero when there is none
+	noneLostBefore time.Time // before that no agent can be lost
 }
 
-// mayLose reports whether there may be an agent that has been silent for too long.
-func (p *presence) mayLose(now time.Time) bool {
+// mayHaveLost reports whether there may be an agent that has been silent for too long.
+func (p *presence) mayHaveLost(now time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return !now.Before(p.losing)
+	return !now.Before(p.noneLostBefore)
 }
 
-// loseNobodyBefore notes that no agent is lost before a time, whatever happens.
-func (p *presence) loseNobodyBefore(at time.Time) {
+// setNoneLostBefore notes that no agent is lost before a time, whatever happens.
+func (p *presence) setNoneLostBefore(at time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.losing = at
+	p.noneLostBefore = at
 }
 
-// countsSince returns since when silence counts. every is how often the loop comes by.
-func (p *presence) countsSince(now time.Time, every time.Duration) time.Time {
+// reliableSince returns since when silence counts. every is how often the loop comes by.
+func (p *presence) reliableSince(now time.Time, every time.Duration) time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.looked.IsZero() && now.Sub(p.looked) > 3*every { // the machine was suspended
+	if !p.lastRun.IsZero() && now.Sub(p.lastRun) > 3*every { // the machine was suspended
 		return now
 	}
-	return p.steady
+	return p.reliable
 }
 
-// look notes that the loop comes by, and whether it could save. A clock that was set counts as having been
+// recordRun notes that the loop comes by, and whether it could save. A clock that was set counts as having been
 // away.
-func (p *presence) look(now time.Time, every time.Duration, err error) {
+func (p *presence) recordRun(now time.Time, every time.Duration, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if err != nil || !p.looked.IsZero() && now.Sub(p.looked) > 3*every || now.Before(p.looked) {
-		p.steady = now
+	if err != nil || !p.lastRun.IsZero() && now.Sub(p.lastRun) > 3*every || now.Before(p.lastRun) {
+		p.reliable = now
 	}
-	p.looked = now
+	p.lastRun = now
 }
 
 // flushEvery is how often it is saved which agents were heard of.
@@ -68,7 +68,7 @@ func (s *Service) Run(ctx context.Context) error {
 		case <-every.C:
 		}
 		err := s.flush(ctx)
-		s.presence.look(s.clock(), s.flushEvery(), err)
+		s.presence.recordRun(s.clock(), s.flushEvery(), err)
 		if err != nil && ctx.Err() == nil {
 			s.log.Warn("flush agent presence failed", "error", err)
 		}
@@ -83,8 +83,8 @@ func (s *Service) Run(ctx context.Context) error {
 // asks at the same time whether their organizations may have changed.
 func (s *Service) flush(ctx context.Context) error {
 	now := s.clock()
-	heard, gone := s.roster.takeHeard(now, s.LostAfter)
-	s.roster.drop(gone)
+	heard, gone := s.sessions.takeSeen(now, s.LostAfter)
+	s.sessions.remove(gone)
 	if len(heard) == 0 {
 		return nil
 	}
@@ -95,7 +95,7 @@ func (s *Service) flush(ctx context.Context) error {
 	var known, epoch int64
 	var asked time.Time
 	err := s.db.Write(ctx, func(q *db.Q) (err error) {
-		if known, err = hearAll(q, ids, now); err != nil {
+		if known, err = recordAllSeen(q, ids, now); err != nil {
 			return err
 		}
 		asked = s.clock()
@@ -108,41 +108,41 @@ func (s *Service) flush(ctx context.Context) error {
 	if err != nil || known < int64(len(ids)) { // some were given up, or deleted with their cluster
 		for _, e := range heard {
 			e.mu.Lock()
-			e.unsaved, e.stale = e.unsaved || err != nil, true
+			e.unflushed, e.stale = e.unflushed || err != nil, true
 			e.mu.Unlock()
 		}
 	}
 	return err
 }
 
-// takeHeard returns the sessions of agents that were heard of since it was called last, and those of
+// takeSeen returns the sessions of agents that were heard of since it was called last, and those of
 // agents that nobody will hear of again.
-func (r *roster) takeHeard(now time.Time, lostAfter time.Duration) (heard []*session, gone map[*session]bool) {
+func (r *sessionRegistry) takeSeen(now time.Time, lostAfter time.Duration) (heard []*session, gone map[*session]bool) {
 	gone = map[*session]bool{}
 	for _, e := range r.all() {
 		e.mu.Lock()
 		switch {
-		case e.held > 0:
-			e.heard = now
+		case e.waiting > 0:
+			e.lastSeen = now
 			heard = append(heard, e)
-		case e.unsaved && !e.known.Left():
+		case e.unflushed && !e.latest.HasLeft():
 			heard = append(heard, e)
-		case e.known.Left() || now.Sub(e.heard) > lostAfter:
+		case e.latest.HasLeft() || now.Sub(e.lastSeen) > lostAfter:
 			gone[e] = true
 		}
-		e.unsaved = false
+		e.unflushed = false
 		e.mu.Unlock()
 	}
 	return heard, gone
 }
 
-// heardSince reports whether an agent was heard of in this process since a time.
-func (r *roster) heardSince(agentID string, since time.Time) bool {
-	e := r.ofAgent(agentID)
+// seenSince reports whether an agent was heard of in this process since a time.
+func (r *sessionRegistry) seenSince(agentID string, since time.Time) bool {
+	e := r.findByAgent(agentID)
 	if e == nil {
 		return false
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.held > 0 || e.heard.After(since)
+	return e.waiting > 0 || e.lastSeen.After(since)
 }

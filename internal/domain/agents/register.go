@@ -15,13 +15,13 @@ import (
 
 // The longest texts that an agent may say about itself, in characters.
 const (
-	maxName   = 255
-	maxText   = 255
-	maxOS     = 8 << 10
-	maxTags   = 100
-	maxTag    = 1024
-	queueTag  = "queue"
-	pauseUnit = 5 // minutes of a pause that nobody said anything about
+	maxName             = 255
+	maxText             = 255
+	maxOS               = 8 << 10
+	maxTags             = 100
+	maxTag              = 1024
+	queueTag            = "queue"
+	defaultPauseMinutes = 5 // minutes of a pause that nobody said anything about
 )
 
 // registration is what an agent says about itself.
@@ -42,7 +42,7 @@ type registration struct {
 func (r *registration) agent() (*Agent, error) {
 	a := &Agent{
 		ID:       core.NewID(),
-		Name:     r.name(),
+		Name:     r.expandName(),
 		Hostname: r.Hostname,
 		OS:       core.Cut(r.OS, maxOS),
 		Arch:     core.Cut(r.Arch, maxText),
@@ -50,7 +50,7 @@ func (r *registration) agent() (*Agent, error) {
 		Build:    core.Cut(r.Build, maxText),
 		Ignored:  r.Ignored,
 		State:    NeverConnected,
-		Pause:    Pause{Minutes: pauseUnit},
+		Pause:    Pause{Minutes: defaultPauseMinutes},
 	}
 	if n := utf8.RuneCountInString(a.Name); n > maxName {
 		return nil, core.Errorf(core.Unprocessable, "The agent's name must have at most %d characters, not %d", maxName, n)
@@ -97,8 +97,8 @@ func (r *registration) queue() (string, error) {
 	return key, nil
 }
 
-// join puts an agent into the queue of its cluster that it asks for, which its tags then name.
-func (r *registration) join(q *db.Q, a *Agent, key string) error {
+// assignQueue puts an agent into the queue of its cluster that it asks for, which its tags then name.
+func (r *registration) assignQueue(q *db.Q, a *Agent, key string) error {
 	c, err := clusters.ByID(q, a.OrganizationID, a.ClusterID)
 	if err != nil {
 		return err
@@ -115,8 +115,8 @@ func (r *registration) join(q *db.Q, a *Agent, key string) error {
 	return nil
 }
 
-// name fills in the name that the agent asks for, and finds one where it asks for none.
-func (r *registration) name() string {
+// expandName fills in the name that the agent asks for, and finds one where it asks for none.
+func (r *registration) expandName() string {
 	template := strings.TrimSpace(r.Name)
 	if template == "" {
 		template = "%hostname-%random"

@@ -18,6 +18,6 @@ const (
 // removeOld removes agents that have been gone for long. Where there is an agent for each job, as stacks have it,
 // there are as many of them as jobs.
 func (s *Service) removeOld(q *db.Q) (more bool, err error) {
-	removed, err := removeGone(q, s.clock().Add(-keepGone), removeBatch)
+	removed, err := removeDisconnected(q, s.clock().Add(-keepGone), removeBatch)
 	return removed == removeBatch, err
 }

@@ -29,7 +29,7 @@ type Service struct {
 	acquisitions acquisitions
 	Settings
 
-	roster          roster
+	sessions        sessionRegistry
 	presence        presence
 	identityChanged <-chan struct{} // has a token when an organization may have changed
 	queueRemoved    <-chan struct{} // has a token when agents may have lost their queue
@@ -54,8 +54,8 @@ type Parts struct {
 type Settings struct {
 	// LostAfter is how long an agent may be silent before it counts as lost.
 	LostAfter time.Duration
-	// HoldPing returns how long a ping is held for an agent that has been idle for some time.
-	HoldPing func(idle time.Duration) time.Duration
+	// PingWait returns how long a ping is held for an agent that has been idle for some time.
+	PingWait func(idle time.Duration) time.Duration
 }
 
 // The bounds of LostAfter.
@@ -72,21 +72,21 @@ func New(p Parts) *Service {
 		signer:       newSigner(p.Key),
 		acquisitions: newAcquisitions(p.Key),
 		Settings:     p.Settings,
-		roster:       newRoster(),
-		presence:     presence{steady: p.Clock()},
+		sessions:     newSessionRegistry(),
+		presence:     presence{reliable: p.Clock()},
 		draining:     make(chan struct{}),
 	}
 	if s.LostAfter == 0 {
 		s.LostAfter = DefaultLostAfter
 	}
-	if s.HoldPing == nil {
-		s.HoldPing = HoldPing
+	if s.PingWait == nil {
+		s.PingWait = DefaultPingWait
 	}
 	s.identityChanged, _ = p.Bus.Subscribe(identity.Topic)
 	s.queueRemoved, _ = p.Bus.Subscribe(clusters.QueueRemoved)
-	p.Bus.OnPoll(s.findMissed)
+	p.Bus.OnPoll(s.findMissedChanges)
 	p.Builds.Observe(s.observe)
-	p.Builds.NameAgents(names)
+	p.Builds.NameAgents(agentNames)
 	return s
 }
 
@@ -109,7 +109,7 @@ func (s *Service) isDraining() bool {
 // and in other processes, learn of it.
 func (s *Service) change(ctx context.Context, orgID, agentID string, change func(q *db.Q, a *Agent) error) error {
 	return s.db.Write(ctx, func(q *db.Q) error {
-		a, err := locked(q, orgID, agentID)
+		a, err := lockByID(q, orgID, agentID)
 		if err != nil {
 			return err
 		}
@@ -137,7 +137,7 @@ func (s *Service) register(ctx context.Context, t *identity.AgentToken, only *id
 				return err
 			}
 		}
-		if err := said.join(q, a, queue); err != nil {
+		if err := said.assignQueue(q, a, queue); err != nil {
 			return err
 		}
 		return insertAgent(q, a, seal.HashToken(session))
@@ -148,34 +148,34 @@ func (s *Service) register(ctx context.Context, t *identity.AgentToken, only *id
 func (s *Service) connect(ctx context.Context, a *Agent) error {
 	return s.change(ctx, a.OrganizationID, a.ID, func(q *db.Q, a *Agent) error {
 		now := s.clock()
-		if !a.There() && !a.to(a.present(), now) {
-			return errGone
+		if !a.IsConnected() && !a.transition(a.connectedState(), now) {
+			return errDisconnected
 		}
-		return hear(q, a.ID, now)
+		return recordSeen(q, a.ID, now)
 	})
 }
 
 // disconnect notes that an agent goes away. Doing it again changes nothing.
 func (s *Service) disconnect(ctx context.Context, orgID, agentID string) error {
 	return s.change(ctx, orgID, agentID, func(q *db.Q, a *Agent) error {
-		if a.Left() {
+		if a.HasLeft() {
 			return nil
 		}
 		now := s.clock()
-		a.to(a.gone(), now)
-		if err := forget(q, a.ID); err != nil {
+		a.transition(a.disconnectedState(), now)
+		if err := deletePresence(q, a.ID); err != nil {
 			return err
 		}
-		return s.abandon(q, a, "Its agent disconnected.", now)
+		return s.enqueueJobEnds(q, a, "Its agent disconnected.", now)
 	})
 }
 
-var errGone = core.Errorf(core.Unauthorized, "This agent has disconnected; it must register again")
+var errDisconnected = core.Errorf(core.Unauthorized, "This agent has disconnected; it must register again")
 
-// revive has an agent that speaks be connected, also when it was given up for lost or has forgotten to
+// ensureConnected has an agent that speaks be connected, also when it was given up for lost or has forgotten to
 // say that it connects. The job that it lost stays lost.
-func (s *Service) revive(ctx context.Context, a speaking) error {
-	if a.There() {
+func (s *Service) ensureConnected(ctx context.Context, a caller) error {
+	if a.IsConnected() {
 		return nil
 	}
 	return s.connect(ctx, a.Agent)

@@ -18,28 +18,28 @@ import (
 
 // A session is what this process remembers of an agent that speaks to it.
 type session struct {
-	agentID string
-	who     atomic.Pointer[identity.AgentSession]
-	woken   <-chan struct{} // has a token when the agent may have changed
-	forget  func()          // ends the subscription behind woken
+	agentID     string
+	identity    atomic.Pointer[identity.AgentSession]
+	wakeups     <-chan struct{} // has a token when the agent may have changed
+	unsubscribe func()          // ends the subscription behind woken
 
-	reading sync.Mutex // held while known is read anew; locked before mu
+	refreshMu sync.Mutex // waiting while known is read anew; locked before mu
 
-	mu      sync.Mutex
-	known   *standing     // replaced as a whole, never changed
-	stale   bool          // known may be old
-	changed chan struct{} // closed when known is replaced
-	heard   time.Time
-	unsaved bool // heard is newer than what the database has
-	held    int  // requests that are being held, which keep the agent heard
-	// elsewhere ends the wait that began last.
-	elsewhere func()
-	finished  bool // a job has ended since the agent last asked for one
-	idle      idleness
+	mu        sync.Mutex
+	latest    *snapshot     // replaced as a whole, never changed
+	stale     bool          // latest may be old
+	changed   chan struct{} // closed when known is replaced
+	lastSeen  time.Time
+	unflushed bool // lastSeen is newer than what the database has
+	waiting   int  // requests that are being held, which keep the agent heard
+	// cancelWait ends the wait that began last.
+	cancelWait  func()
+	jobFinished bool // a job has ended since the agent last asked for one
+	busyPolling busyPolling
 }
 
 // A standing is an agent together with the job that it has, if any.
-type standing struct {
+type snapshot struct {
 	*Agent
 	job builds.Holding
 }
@@ -47,39 +47,39 @@ type standing struct {
 // topic is what the bus calls a change of an agent, or of the job that it holds.
 func topic(agentID string) string { return "agent:" + agentID }
 
-// hear notes that the agent has said something.
-func (e *session) hear(now time.Time) {
+// recordSeen notes that the agent has said something.
+func (e *session) touch(now time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.heard, e.unsaved = now, true
+	e.lastSeen, e.unflushed = now, true
 }
 
-// roster holds the sessions of this process.
-type roster struct {
+// sessionRegistry holds the sessions of this process.
+type sessionRegistry struct {
 	mu      sync.Mutex
 	byID    map[string]*session
 	byToken map[string]*session // by the hash of the session token
 }
 
-func newRoster() roster {
-	return roster{byID: map[string]*session{}, byToken: map[string]*session{}}
+func newSessionRegistry() sessionRegistry {
+	return sessionRegistry{byID: map[string]*session{}, byToken: map[string]*session{}}
 }
 
-func (r *roster) ofToken(hash string) *session {
+func (r *sessionRegistry) findByToken(hash string) *session {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.byToken[hash]
 }
 
-func (r *roster) ofAgent(id string) *session {
+func (r *sessionRegistry) findByAgent(id string) *session {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.byID[id]
 }
 
-// enter returns the session of an agent: the one that is there, or else the new one. hash is that of
+// add returns the session of an agent: the one that is there, or else the new one. hash is that of
 // its token, or "" where that is not known.
-func (r *roster) enter(made *session, hash string) *session {
+func (r *sessionRegistry) add(made *session, hash string) *session {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	e := r.byID[made.agentID]
@@ -87,7 +87,7 @@ func (r *roster) enter(made *session, hash string) *session {
 		e = made
 		r.byID[e.agentID] = e
 	} else {
-		made.forget()
+		made.unsubscribe()
 	}
 	if hash != "" {
 		r.byToken[hash] = e
@@ -96,7 +96,7 @@ func (r *roster) enter(made *session, hash string) *session {
 }
 
 // all returns every session.
-func (r *roster) all() []*session {
+func (r *sessionRegistry) all() []*session {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	all := make([]*session, 0, len(r.byID))
@@ -106,8 +106,8 @@ func (r *roster) all() []*session {
 	return all
 }
 
-// drop forgets sessions.
-func (r *roster) drop(gone map[*session]bool) {
+// remove forgets sessions.
+func (r *sessionRegistry) remove(gone map[*session]bool) {
 	if len(gone) == 0 {
 		return
 	}
@@ -122,14 +122,14 @@ func (r *roster) drop(gone map[*session]bool) {
 		if r.byID[e.agentID] == e {
 			delete(r.byID, e.agentID)
 		}
-		e.forget()
+		e.unsubscribe()
 	}
 }
 
 // Authenticate returns who holds the token of an agent or of a job. An agent is heard by its own token
 // alone: a process that a job left behind says nothing about its agent.
 func (s *Service) Authenticate(ctx context.Context, token string) (*identity.AgentSession, error) {
-	s.noticeChanges(ctx)
+	s.refreshChanged(ctx)
 	if strings.HasPrefix(token, identity.JobTokenPrefix) {
 		return s.authenticateJob(ctx, token)
 	}
@@ -137,16 +137,16 @@ func (s *Service) Authenticate(ctx context.Context, token string) (*identity.Age
 		return nil, errUnknownToken
 	}
 	hash := seal.HashToken(token)
-	e := s.roster.ofToken(hash)
+	e := s.sessions.findByToken(hash)
 	if e == nil {
 		var err error
-		e, err = s.remember(ctx, hash, func(q *db.Q) (*Agent, error) { return bySession(q, hash) })
+		e, err = s.openSession(ctx, hash, func(q *db.Q) (*Agent, error) { return bySessionHash(q, hash) })
 		if err != nil {
 			return nil, err
 		}
 	}
-	e.hear(s.clock())
-	return e.who.Load(), nil
+	e.touch(s.clock())
+	return e.identity.Load(), nil
 }
 
 func (s *Service) authenticateJob(ctx context.Context, text string) (*identity.AgentSession, error) {
@@ -158,7 +158,7 @@ func (s *Service) authenticateJob(ctx context.Context, text string) (*identity.A
 	if err != nil {
 		return nil, err
 	}
-	who := *e.who.Load()
+	who := *e.identity.Load()
 	who.JobID = token.jobID
 	return &who, nil
 }
@@ -178,14 +178,14 @@ func (s *Service) Agent(ctx context.Context, orgID, agentID string) (*Agent, err
 
 // sessionOf returns the session of an agent, whose row is read when it is not remembered.
 func (s *Service) sessionOf(ctx context.Context, orgID, agentID string) (*session, error) {
-	if e := s.roster.ofAgent(agentID); e != nil {
+	if e := s.sessions.findByAgent(agentID); e != nil {
 		return e, nil
 	}
-	return s.remember(ctx, "", func(q *db.Q) (*Agent, error) { return byID(q, orgID, agentID) })
+	return s.openSession(ctx, "", func(q *db.Q) (*Agent, error) { return byID(q, orgID, agentID) })
 }
 
-// remember reads an agent and makes a session of it. What is not there is Unauthorized.
-func (s *Service) remember(ctx context.Context, hash string, find func(q *db.Q) (*Agent, error)) (*session, error) {
+// openSession reads an agent and makes a session of it. What is not there is Unauthorized.
+func (s *Service) openSession(ctx context.Context, hash string, find func(q *db.Q) (*Agent, error)) (*session, error) {
 	var a *Agent
 	err := s.db.Read(ctx, func(q *db.Q) (err error) {
 		a, err = find(q)
@@ -202,20 +202,20 @@ func (s *Service) remember(ctx context.Context, hash string, find func(q *db.Q) 
 		return nil, err
 	}
 	// Nothing is subscribed to yet, so what was read may be old already.
-	e := &session{agentID: a.ID, known: &standing{Agent: a}, stale: true, changed: make(chan struct{}), heard: s.clock()}
-	e.woken, e.forget = s.bus.Subscribe(topic(a.ID))
-	e.who.Store(&identity.AgentSession{AgentID: a.ID, Organization: *org, ClusterID: a.ClusterID, QueueID: a.QueueID})
-	return s.roster.enter(e, hash), nil
+	e := &session{agentID: a.ID, latest: &snapshot{Agent: a}, stale: true, changed: make(chan struct{}), lastSeen: s.clock()}
+	e.wakeups, e.unsubscribe = s.bus.Subscribe(topic(a.ID))
+	e.identity.Store(&identity.AgentSession{AgentID: a.ID, Organization: *org, ClusterID: a.ClusterID, QueueID: a.QueueID})
+	return s.sessions.add(e, hash), nil
 }
 
-// noticeChanges has all sessions learn of what concerns many of them, if it has happened.
-func (s *Service) noticeChanges(ctx context.Context) {
+// refreshChanged has all sessions learn of what concerns many of them, if it has happened.
+func (s *Service) refreshChanged(ctx context.Context) {
 	select {
 	case <-s.identityChanged:
 		s.refreshOrganizations(ctx)
 	case <-s.queueRemoved:
-		for _, e := range s.roster.all() {
-			e.doubt()
+		for _, e := range s.sessions.all() {
+			e.markStale()
 		}
 	default:
 	}
@@ -224,8 +224,8 @@ func (s *Service) noticeChanges(ctx context.Context) {
 // refreshOrganizations looks at the organizations of all sessions again, at each once.
 func (s *Service) refreshOrganizations(ctx context.Context) {
 	looked := map[string]*identity.Organization{}
-	for _, e := range s.roster.all() {
-		who := *e.who.Load()
+	for _, e := range s.sessions.all() {
+		who := *e.identity.Load()
 		org, known := looked[who.Organization.ID]
 		if !known {
 			var err error
@@ -236,92 +236,92 @@ func (s *Service) refreshOrganizations(ctx context.Context) {
 		}
 		if org != nil {
 			who.Organization = *org
-			e.who.Store(&who)
+			e.identity.Store(&who)
 		}
 	}
 }
 
 // current returns how the agent of a session stands now, and a channel that is closed when somebody
 // has noticed that it stands otherwise. The database is asked only when that may be so.
-func (s *Service) current(ctx context.Context, e *session) (*standing, <-chan struct{}, error) {
+func (s *Service) current(ctx context.Context, e *session) (*snapshot, <-chan struct{}, error) {
 	// One reads at a time, and others wait for what it learns: what they know may be old.
-	e.reading.Lock()
-	defer e.reading.Unlock()
-	known, changed, stale := e.recall()
+	e.refreshMu.Lock()
+	defer e.refreshMu.Unlock()
+	known, changed, stale := e.cached()
 	if !stale {
 		return known, changed, nil
 	}
-	var read *standing
+	var read *snapshot
 	err := s.db.Read(ctx, func(q *db.Q) (err error) {
-		read, err = readStanding(q, known.OrganizationID, known.ID)
+		read, err = readSnapshot(q, known.OrganizationID, known.ID)
 		return err
 	})
 	if err != nil {
-		e.doubt()
+		e.markStale()
 		if core.KindOf(err) == core.NotFound {
 			err = errUnknownToken
 		}
 		return nil, nil, err
 	}
-	return read, e.learn(read), nil
+	return read, e.update(read), nil
 }
 
-// recall returns what is known of the agent, and whether it may be old, which is forgotten with that.
-func (e *session) recall() (known *standing, changed <-chan struct{}, stale bool) {
+// cached returns what is known of the agent, and whether it may be old, which is forgotten with that.
+func (e *session) cached() (known *snapshot, changed <-chan struct{}, stale bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	select {
-	case <-e.woken:
+	case <-e.wakeups:
 		e.stale = true
 	default:
 	}
 	stale, e.stale = e.stale, false
-	return e.known, e.changed, stale
+	return e.latest, e.changed, stale
 }
 
-// learn takes in how the agent stands, and returns the channel that is closed when that changes.
-func (e *session) learn(now *standing) (changed <-chan struct{}) {
+// update takes in how the agent stands, and returns the channel that is closed when that changes.
+func (e *session) update(now *snapshot) (changed <-chan struct{}) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	before := e.known.job
+	before := e.latest.job
 	if before.JobID != "" && before.JobID != now.job.JobID && before.State != flow.Assigned {
-		e.finished = true
+		e.jobFinished = true
 	}
 	close(e.changed)
-	e.known, e.changed = now, make(chan struct{})
-	if who := e.who.Load(); who.QueueID != now.QueueID {
+	e.latest, e.changed = now, make(chan struct{})
+	if who := e.identity.Load(); who.QueueID != now.QueueID {
 		moved := *who
 		moved.QueueID = now.QueueID
-		e.who.Store(&moved)
+		e.identity.Store(&moved)
 	}
 	return e.changed
 }
 
-// doubt has the agent looked at anew when it is asked for next.
-func (e *session) doubt() {
+// markStale has the agent looked at anew when it is asked for next.
+func (e *session) markStale() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.stale = true
 }
 
-// speaking is an agent that has said something, with its session.
-type speaking struct {
-	*standing
+// caller is an agent that has said something, with its session.
+type caller struct {
+	*snapshot
 	session *session
 }
 
-// loadSpeaking returns the agent whose session token was presented. One that has left is refused.
-func (s *Service) loadSpeaking(r *route.Request) (speaking, error) {
+// loadCaller returns the agent whose session token was presented. One that has left is refused.
+func (s *Service) loadCaller(r *route.Request) (caller, error) {
 	e, err := s.sessionOf(r.Context(), r.Org.ID, r.Session.AgentID)
 	if err != nil {
-		return speaking{}, err
+		return caller{}, err
 	}
 	a, _, err := s.current(r.Context(), e)
 	if err != nil {
-		return speaking{}, err
+		return caller{}, err
 	}
-	if a.Left() {
-		return speaking{}, errGone
+	if a.HasLeft() {
+		return caller{}, errDisconnected
 	}
-	return speaking{a, e}, nil
+	return caller{a, e}, nil
 }

@@ -19,12 +19,12 @@ func (s *Service) sessionRoutes() []route.Route {
 		{
 			Method: http.MethodPost, Path: APIPath + "/connect", Tag: agentTag, Summary: "Connect a registered agent",
 			Auth:    route.Session,
-			Handler: route.On(s.loadSpeaking, s.postConnect),
+			Handler: route.On(s.loadCaller, s.postConnect),
 		},
 		{
 			Method: http.MethodPost, Path: APIPath + "/heartbeat", Tag: agentTag, Summary: "Say that the agent is alive",
 			Auth:    route.Session,
-			Handler: route.OnBody(s.loadSpeaking, s.postHeartbeat),
+			Handler: route.OnBody(s.loadCaller, s.postHeartbeat),
 		},
 		{
 			Method: http.MethodPost, Path: APIPath + "/disconnect", Tag: agentTag, Summary: "Disconnect an agent",
@@ -79,7 +79,7 @@ func (s *Service) postRegister(r *route.Request, said registration) (registeredV
 // An EmptyView is the body of responses that agents do not read.
 type EmptyView struct{}
 
-func (s *Service) postConnect(r *route.Request, a speaking) (EmptyView, error) {
+func (s *Service) postConnect(r *route.Request, a caller) (EmptyView, error) {
 	return EmptyView{}, s.connect(r.Context(), a.Agent)
 }
 
@@ -93,8 +93,8 @@ type heartbeatView struct {
 }
 
 // postHeartbeat touches no database, unless the agent was given up for lost.
-func (s *Service) postHeartbeat(r *route.Request, a speaking, beat heartbeatSent) (heartbeatView, error) {
-	if err := s.revive(r.Context(), a); err != nil {
+func (s *Service) postHeartbeat(r *route.Request, a caller, beat heartbeatSent) (heartbeatView, error) {
+	if err := s.ensureConnected(r.Context(), a); err != nil {
 		return heartbeatView{}, err
 	}
 	return heartbeatView{SentAt: beat.SentAt, ReceivedAt: core.At(s.clock())}, nil

@@ -19,12 +19,12 @@ const agentColumns = `a.id, a.organization_id, a.cluster_id, a.queue_id, a.queue
 		a.paused_at, a.paused_note, a.pause_minutes,
 		p.id, p.email, p.name, p.created_at, ` + identity.UserColumns
 
-// existing are the agents of clusters that have not been deleted.
-const existing = `
+// fromExisting are the agents of clusters that have not been deleted.
+const fromExisting = `
 	FROM agents a
 	JOIN clusters ac ON ac.id = a.cluster_id AND ac.deleted_at IS NULL`
 
-const fromAgents = existing + `
+const fromAgents = fromExisting + `
 	LEFT JOIN users p ON p.id = a.paused_by
 	LEFT JOIN users u ON u.id = a.creator_id`
 
@@ -40,7 +40,7 @@ func scanAgentAnd(scan db.Scan, more ...any) (*Agent, error) {
 	dest := []any{
 		&a.ID, &a.OrganizationID, &a.ClusterID, db.ToText(&a.QueueID), &a.QueueKey, &a.TokenID, &a.TokenName,
 		&a.Name, &a.Hostname, &a.Address, &a.UserAgent, &a.Version, &a.Build, &a.OS, &a.Arch, db.ToJSON(&a.Tags), &a.Priority, &a.Ignored, db.ToText(&a.OnlyJob), db.ToText(&a.StackID),
-		&a.State, db.ToTime(&a.StopAskedAt), db.ToTime(&a.CreatedAt), db.ToTime(&a.ConnectedAt), db.ToTime(&a.DisconnectedAt), db.ToTime(&a.LostAt),
+		&a.State, db.ToTime(&a.StopRequestedAt), db.ToTime(&a.CreatedAt), db.ToTime(&a.ConnectedAt), db.ToTime(&a.DisconnectedAt), db.ToTime(&a.LostAt),
 		db.ToTime(&a.StoppedAt), db.ToTime(&a.LastJobFinishedAt),
 		db.ToTime(&a.Pause.At), db.ToText(&a.Pause.Note), &a.Pause.Minutes,
 	}
@@ -52,20 +52,20 @@ func scanAgentAnd(scan db.Scan, more ...any) (*Agent, error) {
 
 // byID returns an agent, or a NotFound error.
 func byID(q *db.Q, orgID, id string) (*Agent, error) {
-	return found(db.One(q, scanAgent, selectAgent+` WHERE a.organization_id = $1 AND a.id = $2`, orgID, id))
+	return orNotFound(db.One(q, scanAgent, selectAgent+` WHERE a.organization_id = $1 AND a.id = $2`, orgID, id))
 }
 
-func found(a *Agent, err error) (*Agent, error) {
+func orNotFound(a *Agent, err error) (*Agent, error) {
 	if errors.Is(err, db.ErrNoRows) {
 		return nil, core.Errorf(core.NotFound, noAgent)
 	}
 	return a, err
 }
 
-// readStanding returns an agent with the job that it has, or a NotFound error.
-func readStanding(q *db.Q, orgID, id string) (*standing, error) {
-	s, err := db.One(q, func(scan db.Scan) (s *standing, err error) {
-		s = &standing{}
+// readSnapshot returns an agent with the job that it has, or a NotFound error.
+func readSnapshot(q *db.Q, orgID, id string) (*snapshot, error) {
+	s, err := db.One(q, func(scan db.Scan) (s *snapshot, err error) {
+		s = &snapshot{}
 		s.Agent, err = scanAgentAnd(scan, builds.HeldDest(&s.job)...)
 		return s, err
 	}, `
@@ -79,17 +79,17 @@ func readStanding(q *db.Q, orgID, id string) (*standing, error) {
 	return s, err
 }
 
-// locked returns an agent, or a NotFound error, and keeps it as it is until the end of the write.
-func locked(q *db.Q, orgID, id string) (*Agent, error) {
+// lockByID returns an agent, or a NotFound error, and keeps it as it is until the end of the write.
+func lockByID(q *db.Q, orgID, id string) (*Agent, error) {
 	if err := q.Lock("agents", id); err != nil {
 		return nil, err
 	}
 	return byID(q, orgID, id)
 }
 
-// bySession returns the agent whose session token has a hash, or a NotFound error.
-func bySession(q *db.Q, hash string) (*Agent, error) {
-	return found(db.One(q, scanAgent, selectAgent+` WHERE a.session_hash = $1`, hash))
+// bySessionHash returns the agent whose session token has a hash, or a NotFound error.
+func bySessionHash(q *db.Q, hash string) (*Agent, error) {
+	return orNotFound(db.One(q, scanAgent, selectAgent+` WHERE a.session_hash = $1`, hash))
 }
 
 // insertAgent adds an agent that has just registered.
@@ -116,7 +116,7 @@ func updateAgent(q *db.Q, a *Agent) error {
 		UPDATE agents SET ignored_in_dispatch = $2, state = $3, stop_asked_at = $4, connected_at = $5, disconnected_at = $6,
 			lost_at = $7, stopped_at = $8, paused_at = $9, paused_by = $10, paused_note = $11, pause_minutes = $12
 		WHERE id = $1`,
-		a.ID, a.Ignored, a.State, db.Micros(a.StopAskedAt), db.Micros(a.ConnectedAt), db.Micros(a.DisconnectedAt),
+		a.ID, a.Ignored, a.State, db.Micros(a.StopRequestedAt), db.Micros(a.ConnectedAt), db.Micros(a.DisconnectedAt),
 		db.Micros(a.LostAt), db.Micros(a.StoppedAt), db.Micros(a.Pause.At), pausedBy, db.Text(a.Pause.Note), a.Pause.Minutes)
 	return err
 }
@@ -129,34 +129,34 @@ func number(n *int) any {
 	return *n
 }
 
-// hear notes that an agent was heard of, from which its silence is counted.
-func hear(q *db.Q, agentID string, at time.Time) error {
+// recordSeen notes that an agent was heard of, from which its silence is counted.
+func recordSeen(q *db.Q, agentID string, at time.Time) error {
 	_, err := q.Exec(`
 		INSERT INTO agent_presence (agent_id, heard_at) VALUES ($1, $2)
 		ON CONFLICT (agent_id) DO UPDATE SET heard_at = excluded.heard_at`, agentID, db.Micros(at))
 	return err
 }
 
-// forget ends the counting of an agent's silence.
-func forget(q *db.Q, agentID string) error {
+// unsubscribe ends the counting of an agent's silence.
+func deletePresence(q *db.Q, agentID string) error {
 	_, err := q.Exec(`DELETE FROM agent_presence WHERE agent_id = $1`, agentID)
 	return err
 }
 
-// forgetSilent is forget for an agent that has been silent since a time, and reports whether there was one.
-func forgetSilent(q *db.Q, agentID string, since time.Time) (bool, error) {
+// deleteSilent is forget for an agent that has been silent since a time, and reports whether there was one.
+func deleteSilent(q *db.Q, agentID string, since time.Time) (bool, error) {
 	n, err := q.Exec(`DELETE FROM agent_presence WHERE agent_id = $1 AND heard_at < $2`, agentID, db.Micros(since))
 	return n > 0, err
 }
 
-// hearAll notes that many agents were heard of, and returns how many of them are known to be there.
-func hearAll(q *db.Q, agentIDs []string, at time.Time) (known int64, err error) {
+// recordAllSeen notes that many agents were heard of, and returns how many of them are known to be there.
+func recordAllSeen(q *db.Q, agentIDs []string, at time.Time) (known int64, err error) {
 	in, arg := q.In("agent_id", 1, agentIDs)
 	return q.Exec(`UPDATE agent_presence SET heard_at = $2 WHERE `+q.InOrder("agent_presence", "agent_id", in), arg, db.Micros(at))
 }
 
-// earliestHeard returns when the agent that has been silent for longest was heard of; now if there is none.
-func earliestHeard(q *db.Q, now time.Time) (at time.Time, err error) {
+// earliestSeen returns when the agent that has been silent for longest was heard of; now if there is none.
+func earliestSeen(q *db.Q, now time.Time) (at time.Time, err error) {
 	err = q.QueryRow(`SELECT COALESCE(min(heard_at), $1) FROM agent_presence`, db.Micros(now)).Scan(db.ToTime(&at))
 	return at, err
 }
@@ -174,8 +174,8 @@ func silentSince(q *db.Q, since time.Time, limit int) ([]silentAgent, error) {
 		LIMIT $2`, db.Micros(since), limit)
 }
 
-// jobsEnded notes when agents ended jobs.
-func jobsEnded(q *db.Q, agentIDs []string, at time.Time) error {
+// updateLastJobFinished notes when agents ended jobs.
+func updateLastJobFinished(q *db.Q, agentIDs []string, at time.Time) error {
 	in, arg := q.In("id", 1, agentIDs)
 	_, err := q.Exec(`UPDATE agents SET last_job_finished_at = $2 WHERE `+q.InOrder("agents", "id", in), arg, db.Micros(at))
 	return err
@@ -195,7 +195,7 @@ func list(q *db.Q, orgID string, f filter, limit, offset int) ([]*Agent, int, er
 		}
 	}
 	var total int
-	if err := q.QueryRow(`SELECT COUNT(*) `+existing+` `+s.Clause(), s.Args()...).Scan(&total); err != nil {
+	if err := q.QueryRow(`SELECT COUNT(*) `+fromExisting+` `+s.Clause(), s.Args()...).Scan(&total); err != nil {
 		return nil, 0, err
 	}
 	agents, err := db.All(q, scanAgent, selectAgent+`
@@ -205,8 +205,8 @@ func list(q *db.Q, orgID string, f filter, limit, offset int) ([]*Agent, int, er
 	return agents, total, err
 }
 
-// names returns the names of agents of an organization, by their ids.
-func names(q *db.Q, orgID string, ids []string) (map[string]string, error) {
+// agentNames returns the names of agents of an organization, by their ids.
+func agentNames(q *db.Q, orgID string, ids []string) (map[string]string, error) {
 	in, arg := q.In("id", 2, ids)
 	byID := make(map[string]string, len(ids))
 	_, err := db.All(q, func(scan db.Scan) (none struct{}, err error) {
@@ -244,8 +244,8 @@ func countAgents(q *db.Q, orgID, clusterID string) (map[string]agentCountsView, 
 	return counts, err
 }
 
-// removeGone removes agents that have been gone since a time, up to a limit, and returns how many it removed.
-func removeGone(q *db.Q, since time.Time, limit int) (int64, error) {
+// removeDisconnected removes agents that have been gone since a time, up to a limit, and returns how many it removed.
+func removeDisconnected(q *db.Q, since time.Time, limit int) (int64, error) {
 	return q.Exec(`
 		DELETE FROM agents WHERE id IN (
 			SELECT id FROM agents

@@ -10,22 +10,22 @@ var errDraining = errors.New("the server is about to stop")
 
 // stream tells an agent what it is to do, at once and then whenever that changes, until ctx is done. An
 // agent keeps its stream while it runs a job.
-func (s *Service) stream(ctx context.Context, e *session, send func(answer) error) error {
-	waiting, done := e.listen(ctx)
+func (s *Service) stream(ctx context.Context, e *session, send func(instruction) error) error {
+	waiting, done := e.beginWait(ctx)
 	defer done()
-	var last *answer
+	var last *instruction
 	for waiting.Err() == nil {
 		if s.isDraining() {
 			return errDraining
 		}
-		now, changed, err := s.sure(ctx, e)
+		now, changed, err := s.currentOffer(ctx, e)
 		if err != nil {
 			return err
 		}
-		told, settled := now.answer()
+		told, settled := now.instruction()
 		// What was said before is not said again: an agent would accept the same job twice. To one that has
 		// taken its job there is nothing to say.
-		if busy := now.job.JobID != "" && told == (answer{}); last == nil || *last != told && !busy {
+		if busy := now.job.JobID != "" && told == (instruction{}); last == nil || *last != told && !busy {
 			if err := send(told); err != nil {
 				return err
 			}
@@ -40,7 +40,7 @@ func (s *Service) stream(ctx context.Context, e *session, send func(answer) erro
 			return err
 		}
 		if jobID != "" {
-			last = &answer{jobID: jobID}
+			last = &instruction{jobID: jobID}
 			if err := send(*last); err != nil {
 				return err
 			}

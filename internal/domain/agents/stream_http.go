@@ -26,7 +26,7 @@ func (s *Service) streamRoutes() []route.Route {
 		Auth:    route.Session,
 		Hidden:  true,
 		Media:   []string{"application/grpc"},
-		Handler: route.On(s.loadSpeaking, s.postStream),
+		Handler: route.On(s.loadCaller, s.postStream),
 	}}
 }
 
@@ -44,11 +44,11 @@ const (
 	streamWriteTimeout = 30 * time.Second
 )
 
-func (s *Service) postStream(r *route.Request, a speaking) (route.Stream, error) {
+func (s *Service) postStream(r *route.Request, a caller) (route.Stream, error) {
 	if _, err := r.ReadBody(maxStreamRequest); err != nil { // the agent's id, which the token has told
 		return route.Stream{}, err
 	}
-	if err := s.revive(r.Context(), a); err != nil {
+	if err := s.ensureConnected(r.Context(), a); err != nil {
 		return route.Stream{}, err
 	}
 	r.SetHeader("Trailer", "Grpc-Status, Grpc-Message")
@@ -57,7 +57,7 @@ func (s *Service) postStream(r *route.Request, a speaking) (route.Stream, error)
 		Size: -1,
 		Write: func(w http.ResponseWriter) error {
 			connection := http.NewResponseController(w)
-			err := s.stream(r.Context(), a.session, func(told answer) error {
+			err := s.stream(r.Context(), a.session, func(told instruction) error {
 				connection.SetWriteDeadline(time.Now().Add(streamWriteTimeout))
 				defer connection.SetWriteDeadline(time.Time{})
 				if _, err := w.Write(frame(told.protobuf())); err != nil {
@@ -103,13 +103,13 @@ const (
 )
 
 // protobuf returns what an agent is told as the stream sends it.
-func (told answer) protobuf() []byte {
+func (told instruction) protobuf() []byte {
 	switch {
 	case told.jobID != "":
 		return nest(jobAssignedField, nest(1, nest(1, []byte(told.jobID))))
-	case told.action == pauseNow:
+	case told.action == actionPause:
 		return nest(pauseField, nest(1, []byte(told.message)))
-	case told.action == disconnectIt:
+	case told.action == actionDisconnect:
 		return nest(disconnectField, nest(1, []byte(told.message)))
 	default:
 		return nest(resumeField, nil)

@@ -15,7 +15,7 @@ import (
 // Background registers what is done about agents without a request.
 func (s *Service) Background(r *tasks.Runner) {
 	r.HandleTx(resumeTask, s.endPause)
-	r.Handle(giveUpTask, tasks.Limits{Timeout: giveUpTimeout}, s.endForAgent)
+	r.Handle(endJobTask, tasks.Limits{Timeout: endJobTimeout}, s.endJob)
 	r.Sweep(removalTask, removeEvery, s.removeOld)
 	r.HandleTx(clusters.Removal, s.removeCluster)
 }
@@ -40,7 +40,7 @@ func (s *Service) observe(q *db.Q, _ *builds.Build, moved []flow.JobChange) erro
 		}
 	}
 	for at, agentIDs := range ended {
-		if err := jobsEnded(q, agentIDs, at); err != nil {
+		if err := updateLastJobFinished(q, agentIDs, at); err != nil {
 			return err
 		}
 	}

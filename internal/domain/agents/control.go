@@ -18,7 +18,7 @@ const maxPause = 7 * 24 * 60
 // resumeTask is about a paused agent, whose pause ends then.
 const resumeTask = "agent-resume"
 
-type resuming struct {
+type resumePayload struct {
 	OrganizationID string `json:"organization_id"`
 }
 
@@ -30,7 +30,7 @@ type resuming struct {
 func (s *Service) stop(ctx context.Context, orgID, agentID string, force bool, may func(*Agent) error) error {
 	var canceled string
 	if force {
-		now, err := s.standing(ctx, orgID, agentID)
+		now, err := s.readSnapshot(ctx, orgID, agentID)
 		if err != nil {
 			return err
 		}
@@ -57,11 +57,11 @@ func (s *Service) stop(ctx context.Context, orgID, agentID string, force bool, m
 	if force && meanwhile.JobID != canceled {
 		return s.cancelBuildOf(ctx, orgID, meanwhile)
 	}
-	return s.giveBack(ctx, orgID, meanwhile)
+	return s.returnOffer(ctx, orgID, meanwhile)
 }
 
-// giveBack lets others have a job that an agent was offered and has not accepted.
-func (s *Service) giveBack(ctx context.Context, orgID string, job builds.Holding) error {
+// returnOffer lets others have a job that an agent was offered and has not accepted.
+func (s *Service) returnOffer(ctx context.Context, orgID string, job builds.Holding) error {
 	if job.State != flow.Assigned {
 		return nil
 	}
@@ -72,9 +72,9 @@ func (s *Service) giveBack(ctx context.Context, orgID string, job builds.Holding
 	return err
 }
 
-func (s *Service) standing(ctx context.Context, orgID, agentID string) (now *standing, err error) {
+func (s *Service) readSnapshot(ctx context.Context, orgID, agentID string) (now *snapshot, err error) {
 	err = s.db.Read(ctx, func(q *db.Q) (err error) {
-		now, err = readStanding(q, orgID, agentID)
+		now, err = readSnapshot(q, orgID, agentID)
 		return err
 	})
 	return now, err
@@ -107,12 +107,12 @@ func (s *Service) pause(ctx context.Context, orgID, agentID string, by *identity
 		if job, err = builds.HeldBy(q, orgID, agentID); err != nil {
 			return err
 		}
-		return tasks.Set(q, tasks.Task{Kind: resumeTask, Key: a.ID, Payload: resuming{orgID}, RunAt: a.Pause.Ends()})
+		return tasks.Set(q, tasks.Task{Kind: resumeTask, Key: a.ID, Payload: resumePayload{orgID}, RunAt: a.Pause.EndsAt()})
 	})
 	if err != nil {
 		return err
 	}
-	return s.giveBack(ctx, orgID, job)
+	return s.returnOffer(ctx, orgID, job)
 }
 
 // resume lets an agent be given jobs again. may says whether it can be resumed.
@@ -129,25 +129,25 @@ func (s *Service) resume(ctx context.Context, orgID, agentID string, may func(*A
 // stop notes that the agent is to go away.
 func (a *Agent) stop(now time.Time) {
 	if a.State == Lost { // it learns of it should it come back
-		a.StopAskedAt = now
+		a.StopRequestedAt = now
 		return
 	}
-	a.to(Stopping, now)
+	a.transition(Stopping, now)
 }
 
 func (a *Agent) resume() { a.Pause = Pause{Minutes: a.Pause.Minutes} }
 
 // endPause resumes an agent whose pause has lasted for as long as it was meant to.
 func (s *Service) endPause(q *db.Q, t *tasks.Due) error {
-	var of resuming
+	var of resumePayload
 	if err := t.Payload(&of); err != nil {
 		return err
 	}
-	a, err := locked(q, of.OrganizationID, t.Key)
+	a, err := lockByID(q, of.OrganizationID, t.Key)
 	if core.KindOf(err) == core.NotFound {
 		return nil
 	}
-	if err != nil || a.Pause.At.IsZero() || a.Pause.Ends().After(s.clock()) {
+	if err != nil || a.Pause.At.IsZero() || a.Pause.EndsAt().After(s.clock()) {
 		return err
 	}
 	a.resume()
@@ -168,8 +168,8 @@ func checkPause(problems *core.Problems, note string, minutes *int) {
 // maxNote is the length of the longest note about a pause, in characters.
 const maxNote = 2048
 
-// spell is a pause in words, for the log of the agent.
-func (p Pause) spell() string {
+// message is a pause in words, for the log of the agent.
+func (p Pause) message() string {
 	text := "This agent is paused"
 	if p.Note != "" {
 		text += ": " + p.Note

@@ -9,7 +9,7 @@ import (
 )
 
 // A steering is what others may change about an agent that has a session here, and what its session waits for.
-type steering struct {
+type watchedState struct {
 	state            State
 	pausedAt, stopAt time.Time
 	queueID          string
@@ -17,26 +17,26 @@ type steering struct {
 	jobState         flow.JobState
 }
 
-// steering returns what is known of the agent.
-func (now *standing) steering() steering {
-	return steering{now.State, now.Pause.At, now.StopAskedAt, now.QueueID, now.job.JobID, now.job.State}
+// watched returns what is known of the agent.
+func (now *snapshot) watched() watchedState {
+	return watchedState{now.State, now.Pause.At, now.StopRequestedAt, now.QueueID, now.job.JobID, now.job.State}
 }
 
-// idle reports whether the agent can be given a job, which is what most agents wait for.
-func (s steering) idle() bool {
+// busyPolling reports whether the agent can be given a job, which is what most agents wait for.
+func (s watchedState) idle() bool {
 	return s.state == Connected && s.pausedAt.IsZero() && s.queueID != "" && s.jobID == ""
 }
 
-// findMissed wakes sessions that have missed a notification: another replica paused or stopped their agent, or
+// findMissedChanges wakes sessions that have missed a notification: another replica paused or stopped their agent, or
 // ended its job, and died before it notified this one. It runs one statement. Idle agents are the most and the
 // statement does not name them: it finds those that are not idle any more by an index.
-func (s *Service) findMissed(q *db.Q) error {
-	sessions := map[string]*standing{}
+func (s *Service) findMissedChanges(q *db.Q) error {
+	sessions := map[string]*snapshot{}
 	var named []string
-	for _, e := range s.roster.all() {
+	for _, e := range s.sessions.all() {
 		if known := e.fresh(); known != nil {
 			sessions[e.agentID] = known
-			if !known.steering().idle() {
+			if !known.watched().idle() {
 				named = append(named, e.agentID)
 			}
 		}
@@ -44,16 +44,16 @@ func (s *Service) findMissed(q *db.Q) error {
 	if len(sessions) == 0 {
 		return nil
 	}
-	saved, err := steered(q, named)
+	saved, err := readWatched(q, named)
 	if err != nil {
 		return err
 	}
 	for id, known := range sessions {
 		now, found := saved[id]
-		if before := known.steering(); found && now == before || !found && before.idle() {
+		if before := known.watched(); found && now == before || !found && before.idle() {
 			continue
 		}
-		if e := s.roster.ofAgent(id); e != nil && e.fresh() == known {
+		if e := s.sessions.findByAgent(id); e != nil && e.fresh() == known {
 			s.bus.Wake(topic(id))
 		}
 	}
@@ -61,34 +61,34 @@ func (s *Service) findMissed(q *db.Q) error {
 }
 
 // fresh returns what is known of the agent, or nil when it may be old and is read anew before it is used.
-func (e *session) fresh() *standing {
+func (e *session) fresh() *snapshot {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.stale || len(e.woken) > 0 {
+	if e.stale || len(e.wakeups) > 0 {
 		return nil
 	}
-	return e.known
+	return e.latest
 }
 
-// isSteered is the condition of the index agents_steered.
-const isSteered = `a.state IN ('connected', 'stopping') AND (a.paused_at IS NOT NULL OR a.state = 'stopping' OR a.queue_id IS NULL)`
+// isUndispatchable is the condition of the index agents_steered.
+const isUndispatchable = `a.state IN ('connected', 'stopping') AND (a.paused_at IS NOT NULL OR a.state = 'stopping' OR a.queue_id IS NULL)`
 
-// steered returns the steerings of some agents, and of all agents that are connected and cannot be given a job
+// readWatched returns the steerings of some agents, and of all agents that are connected and cannot be given a job
 // because they are paused, stopping or without a queue.
-func steered(q *db.Q, ids []string) (map[string]steering, error) {
+func readWatched(q *db.Q, ids []string) (map[string]watchedState, error) {
 	const columns = `
 		SELECT a.id, a.state, a.paused_at, a.stop_asked_at, a.queue_id, j.id, j.state
 		FROM agents a` + builds.JoinHeld
 	in, arg := q.In("a.id", 1, ids)
-	found := make(map[string]steering, len(ids))
+	found := make(map[string]watchedState, len(ids))
 	_, err := db.All(q, func(scan db.Scan) (none struct{}, err error) {
 		var id string
-		var s steering
+		var s watchedState
 		err = scan(&id, &s.state, db.ToTime(&s.pausedAt), db.ToTime(&s.stopAt), db.ToText(&s.queueID), db.ToText(&s.jobID), db.ToText((*string)(&s.jobState)))
 		if other, twice := found[id]; !twice || s.jobID < other.jobID { // of several jobs the first counts
 			found[id] = s
 		}
 		return none, err
-	}, columns+` WHERE `+in+` UNION ALL `+columns+` WHERE `+isSteered, arg)
+	}, columns+` WHERE `+in+` UNION ALL `+columns+` WHERE `+isUndispatchable, arg)
 	return found, err
 }

@@ -11,7 +11,7 @@ import (
 	"stackyard/internal/platform/db/dbtest"
 )
 
-func TestHoldPing_GrowsWithTheIdleTime(t *testing.T) {
+func TestDefaultPingWait_GrowsWithTheIdleTime(t *testing.T) {
 	for _, c := range []struct{ idle, least, most time.Duration }{
 		{-time.Second, 500 * time.Millisecond, time.Second}, // another replica's clock is ahead
 		{0, 500 * time.Millisecond, time.Second},
@@ -21,7 +21,7 @@ func TestHoldPing_GrowsWithTheIdleTime(t *testing.T) {
 		{30 * 24 * time.Hour, 5 * time.Second, 10 * time.Second},
 	} {
 		for range 100 {
-			if got := agents.HoldPing(c.idle); got < c.least || got > c.most {
+			if got := agents.DefaultPingWait(c.idle); got < c.least || got > c.most {
 				t.Errorf("idle for %s: held for %s, want %s to %s", c.idle, got, c.least, c.most)
 			}
 		}
@@ -29,12 +29,12 @@ func TestHoldPing_GrowsWithTheIdleTime(t *testing.T) {
 }
 
 // An agent that leaves after an idle time looks at it when a ping was answered, and then pings again.
-func TestHoldPing_LetsAgentsLeaveOnTime(t *testing.T) {
+func TestDefaultPingWait_LetsAgentsLeaveOnTime(t *testing.T) {
 	const pause = time.Second // between pings
 	for _, timeout := range []time.Duration{5 * time.Second, 10 * time.Second, time.Minute} {
 		var idle time.Duration
 		for idle < timeout {
-			idle += agents.HoldPing(idle) + pause
+			idle += agents.DefaultPingWait(idle) + pause
 		}
 		if late := idle - timeout; late > 2*time.Second+timeout/4 {
 			t.Errorf("an agent that leaves after %s leaves %s late", timeout, late)
@@ -46,7 +46,7 @@ func TestPing_IsHeldByTheIdleTimeOfTheAgent(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		var idle time.Duration
 		s := servertest.Start(t, d, func(p *server.Parts) {
-			p.Agents.HoldPing = func(since time.Duration) time.Duration {
+			p.Agents.PingWait = func(since time.Duration) time.Duration {
 				idle = since
 				return time.Millisecond
 			}

@@ -7,22 +7,22 @@ import (
 	"stackyard/internal/platform/route"
 )
 
-// steerRoutes are for agents and for jobs that stop or pause the agent they run on. The paths name no
+// controlRoutes are for agents and for jobs that stop or pause the agent they run on. The paths name no
 // agent: the token does.
-func (s *Service) steerRoutes() []route.Route {
+func (s *Service) controlRoutes() []route.Route {
 	routes := []route.Route{
 		{
 			Path: APIPath + "/stop", Summary: "Stop the agent that the token is of",
 			Description: "It takes no more jobs. The job that it has goes on, unless force is true.",
-			Handler:     route.OnBody(s.loadSteered, s.postStop),
+			Handler:     route.OnBody(s.loadOwnAgent, s.postStop),
 		},
 		{
 			Path: APIPath + "/pause", Summary: "Pause the agent that the token is of",
-			Handler: route.OnBody(s.loadSteered, s.postPause),
+			Handler: route.OnBody(s.loadOwnAgent, s.postPause),
 		},
 		{
 			Path: APIPath + "/resume", Summary: "Resume the agent that the token is of",
-			Handler: route.On(s.loadSteered, s.postResume),
+			Handler: route.On(s.loadOwnAgent, s.postResume),
 		},
 	}
 	for i := range routes {
@@ -31,29 +31,29 @@ func (s *Service) steerRoutes() []route.Route {
 	return routes
 }
 
-// loadSteered returns the id of the agent that the token is of, or that has the job which the token is
+// loadOwnAgent returns the id of the agent that the token is of, or that has the job which the token is
 // of.
-func (s *Service) loadSteered(r *route.Request) (agentID string, err error) {
+func (s *Service) loadOwnAgent(r *route.Request) (agentID string, err error) {
 	if r.Session.JobID != "" {
 		h, err := s.LoadOwnJob(r)
 		return h.AgentID, err
 	}
-	a, err := s.loadSpeaking(r)
+	a, err := s.loadCaller(r)
 	if err != nil {
 		return "", err
 	}
 	return a.ID, nil
 }
 
-// whenever says that an agent may be steered however it stands.
-func whenever(*Agent) error { return nil }
+// anyState says that an agent may be steered however it stands.
+func anyState(*Agent) error { return nil }
 
 type ownStop struct {
 	Force bool `json:"force"`
 }
 
 func (s *Service) postStop(r *route.Request, agentID string, body ownStop) (EmptyView, error) {
-	return EmptyView{}, s.stop(r.Context(), r.Org.ID, agentID, body.Force, whenever)
+	return EmptyView{}, s.stop(r.Context(), r.Org.ID, agentID, body.Force, anyState)
 }
 
 type ownPause struct {
@@ -74,9 +74,9 @@ func (s *Service) postPause(r *route.Request, agentID string, body ownPause) (Em
 	if checkPause(&problems, body.Note, body.minutes()); len(problems) > 0 {
 		return EmptyView{}, core.Errorf(core.Unprocessable, "%s %s", problems[0].Field, problems[0].Code)
 	}
-	return EmptyView{}, s.pause(r.Context(), r.Org.ID, agentID, nil, body.Note, body.minutes(), whenever)
+	return EmptyView{}, s.pause(r.Context(), r.Org.ID, agentID, nil, body.Note, body.minutes(), anyState)
 }
 
 func (s *Service) postResume(r *route.Request, agentID string) (EmptyView, error) {
-	return EmptyView{}, s.resume(r.Context(), r.Org.ID, agentID, whenever)
+	return EmptyView{}, s.resume(r.Context(), r.Org.ID, agentID, anyState)
 }
