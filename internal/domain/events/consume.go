@@ -1,0 +1,176 @@
+package events
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"stackyard/internal/platform/core"
+	"stackyard/internal/platform/db"
+)
+
+const (
+	// batchSize bounds the events that a consumer gets at once.
+	batchSize = 500
+	// batchGap is the least time between two looks for events, so that those written meanwhile are processed
+	// together.
+	batchGap = 10 * time.Millisecond
+	// maxPause bounds the time between two attempts of a consumer that fails.
+	maxPause = 15 * time.Second
+)
+
+// A Consumer processes events in order, each once.
+type Consumer struct {
+	// Name is that of its cursor.
+	Name string
+	// Process reads what it needs to know about a batch and returns a function that writes what follows from it.
+	// The cursor moves in the transaction of that function. Both can run more than once for the same batch.
+	Process func(ctx context.Context, batch []Event) (commit func(q *db.Q) error, err error)
+}
+
+// Consume registers a consumer. Call it before Run.
+func (s *Service) Consume(c Consumer) { s.consumers = append(s.consumers, &c) }
+
+// Run hands events to consumers until ctx is done.
+func (s *Service) Run(ctx context.Context) error {
+	var loops sync.WaitGroup
+	for _, c := range s.consumers {
+		loops.Go(func() { s.loop(ctx, c) })
+	}
+	loops.Wait()
+	return nil
+}
+
+// loop hands events to one consumer whenever there are new ones.
+func (s *Service) loop(ctx context.Context, c *Consumer) {
+	woken, cancel := s.bus.Subscribe(topic)
+	defer cancel()
+	pause := batchGap
+	for ctx.Err() == nil {
+		next := woken
+		if err := s.catchUp(ctx, c); err != nil && ctx.Err() == nil {
+			s.log.WarnContext(ctx, "consume events failed", "consumer", c.Name, "error", err)
+			pause = min(2*pause, maxPause)
+			next = nil // try again after the pause
+		} else {
+			pause = batchGap
+		}
+		sleep(ctx, pause)
+		if next != nil {
+			select {
+			case <-ctx.Done():
+			case <-next:
+			}
+		}
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// CatchUp hands all events that there are to all consumers.
+func (s *Service) CatchUp(ctx context.Context) error {
+	var errs []error
+	for _, c := range s.consumers {
+		errs = append(errs, s.catchUp(ctx, c))
+	}
+	return errors.Join(errs...)
+}
+
+// catchUp hands batches to a consumer until it has processed every event that was visible when the last batch was
+// read.
+func (s *Service) catchUp(ctx context.Context, c *Consumer) error {
+	for {
+		cursor, newest, err := s.positions(ctx, c)
+		if err != nil || newest <= cursor {
+			return err
+		}
+		if err := s.settle(ctx); err != nil {
+			return err
+		}
+		for cursor < newest {
+			if cursor, err = s.processBatch(ctx, c, cursor, newest); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// positions returns the number of the last event that a consumer has processed, and that of the newest event.
+func (s *Service) positions(ctx context.Context, c *Consumer) (cursor, newest int64, err error) {
+	err = s.db.Read(ctx, func(q *db.Q) error {
+		return q.QueryRow(`SELECT seq, (SELECT COALESCE(MAX(seq), 0) FROM events) FROM event_cursors WHERE id = $1`, c.Name).Scan(&cursor, &newest)
+	})
+	if errors.Is(err, db.ErrNoRows) {
+		err = fmt.Errorf("the consumer %q has no cursor; a migration must add it", c.Name)
+	}
+	return cursor, newest, err
+}
+
+// errMoved says that another replica has processed the batch.
+var errMoved = errors.New("the cursor has moved")
+
+// processBatch has a consumer process the events after its cursor, up to the newest that has settled, and returns
+// where the cursor is then.
+func (s *Service) processBatch(ctx context.Context, c *Consumer, cursor, newest int64) (next int64, err error) {
+	defer core.CatchPanic(&err)
+	var batch []Event
+	err = s.db.Read(ctx, func(q *db.Q) (err error) {
+		batch, err = db.All(q, scanEvent, selectEvent+`WHERE seq > $1 AND seq <= $2 ORDER BY seq LIMIT $3`, cursor, newest, batchSize)
+		return err
+	})
+	if err != nil {
+		return cursor, err
+	}
+	next = newest
+	commit := func(*db.Q) error { return nil }
+	if len(batch) > 0 {
+		if commit, err = c.Process(ctx, batch); err != nil {
+			return cursor, err
+		}
+	}
+	if len(batch) == batchSize {
+		next = batch[len(batch)-1].Seq
+	}
+	err = s.db.Write(ctx, func(q *db.Q) error {
+		if err := moveCursor(q, c.Name, cursor, next); err != nil {
+			return err
+		}
+		return commit(q)
+	})
+	if errors.Is(err, errMoved) {
+		return newest, nil // catchUp looks again
+	}
+	return next, err
+}
+
+func moveCursor(q *db.Q, consumer string, from, to int64) error {
+	moved, err := q.Exec(`UPDATE event_cursors SET seq = $3 WHERE id = $1 AND seq = $2`, consumer, from, to)
+	if err == nil && moved == 0 {
+		err = errMoved
+	}
+	return err
+}
+
+// poll wakes consumers when there are events that they have not been told of, and forgets wants that have changed:
+// another replica may have died before it told of them.
+func (s *Service) poll(q *db.Q) error {
+	var version, newest, cursor int64
+	err := q.QueryRow(`
+		SELECT version, (SELECT COALESCE(MAX(seq), 0) FROM events), (SELECT COALESCE(MIN(seq), 0) FROM event_cursors)
+		FROM event_wants_version WHERE id = 1`).Scan(&version, &newest, &cursor)
+	if err != nil {
+		return err
+	}
+	s.wanted.polled(version)
+	if cursor < newest {
+		s.bus.Wake(topic)
+	}
+	return nil
+}
