@@ -77,6 +77,11 @@ var owners = map[string]string{
 	"step_uploads":      "builds",
 	"steps":             "builds",
 
+	"event_cursors":       "events",
+	"event_wants":         "events",
+	"event_wants_version": "events",
+	"events":              "events",
+
 	"job_logs": "joblog",
 
 	"agent_presence": "agents",

@@ -42,6 +42,7 @@ var serverSettings = []setting{
 	{flag: "apply", usage: "organization file to apply before listening"},
 	{flag: "outbound-allow", usage: "private address ranges that webhooks and other user-given URLs may reach, comma-separated"},
 	{flag: "agent-lost-after", unset: "3m", usage: "how long an agent may be silent before it counts as lost, at least 15s"},
+	{flag: "keep-events", unset: "720h", usage: "how long events are kept for notifications, at least 48h"},
 	{flag: "deregister-stacks-after", unset: "24h", usage: "how long a stack may be silent before the server de-registers it, at least 10m"},
 	{flag: "oidc-issuer", usage: "URL of an OpenID Connect provider that people can sign in with"},
 	{flag: "oidc-client-id", usage: "client id at --oidc-issuer; its redirect URI is PUBLIC-URL/login/oidc/callback"},

@@ -237,6 +237,7 @@ func Run(ctx context.Context, s Settings, st Storage, version string, log *slog.
 		Provider:       s.Provider,
 		Agents:         s.Agents,
 		Stacks:         s.Stacks,
+		KeepEvents:     s.KeepEvents,
 	})
 	if err != nil {
 		return errors.Join(err, listener.Close())

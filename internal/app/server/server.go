@@ -3,6 +3,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net/http"
@@ -23,6 +24,7 @@ import (
 	"stackyard/internal/domain/clusterrules"
 	"stackyard/internal/domain/clusters"
 	"stackyard/internal/domain/dispatch"
+	"stackyard/internal/domain/events"
 	"stackyard/internal/domain/hosted"
 	"stackyard/internal/domain/jobapi"
 	"stackyard/internal/domain/joblog"
@@ -64,6 +66,8 @@ type Parts struct {
 	Provider *web.Provider
 	Agents   agents.Settings
 	Stacks   stacks.Settings
+	// KeepEvents is how long events are kept; 0 is the default.
+	KeepEvents time.Duration
 	// CheckAccessEvery is how often streams look whether access has changed, besides when they are woken; 0 is the
 	// default.
 	CheckAccessEvery time.Duration
@@ -135,6 +139,7 @@ func agreedClock(p Parts) (*db.Clock, error) {
 
 // capabilities returns the routes of all capability packages and registers their background work.
 func (s *Server) capabilities(p Parts, directory *identity.Directory, metrics prometheus.Registerer) []route.Route {
+	events := events.New(p.DB, s.background.bus, p.Clock, p.Log, cmp.Or(p.KeepEvents, events.DefaultKeep))
 	pipelines := pipelines.New(p.DB, p.Key, p.Public, p.Clock, outbound.New(p.OutboundAllow))
 	builds := builds.New(p.DB, pipelines, p.Public, p.Clock, p.Log)
 	dispatcher := dispatch.New(p.DB, s.background.bus, p.Clock, p.Log, metrics, dispatch.Jobs{Assign: builds.Assign, AssignedTo: builds.AssignedTo})
@@ -187,6 +192,7 @@ func (s *Server) capabilities(p Parts, directory *identity.Directory, metrics pr
 		Settings: p.Stacks,
 	})
 	stacks.Background(s.background.tasks)
+	events.Background(s.background.tasks)
 	oauth.Background(s.background.tasks)
 	s.pages = web.New(web.Config{
 		DB:          p.DB,
@@ -208,8 +214,8 @@ func (s *Server) capabilities(p Parts, directory *identity.Directory, metrics pr
 		Log:         p.Log,
 		Provider:    p.Provider,
 	})
-	s.background.loops = append(s.background.loops, dispatcher.Run, s.agents.Run, stacks.Run, s.background.uses.Run)
-	s.background.looks = append(s.background.looks, s.agents.FindLost)
+	s.background.loops = append(s.background.loops, dispatcher.Run, s.agents.Run, stacks.Run, events.Run, s.background.uses.Run)
+	s.background.looks = append(s.background.looks, s.agents.FindLost, events.CatchUp)
 	s.background.flushes = append(s.background.flushes, stacks.Flush, s.background.uses.Flush)
 	return slices.Concat(
 		organizations.New(p.DB, directory, p.Public, p.Clock, clusters.RemoveUser).Routes(),

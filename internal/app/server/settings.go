@@ -18,6 +18,7 @@ import (
 
 	"stackyard/internal/app/web"
 	"stackyard/internal/domain/agents"
+	"stackyard/internal/domain/events"
 	"stackyard/internal/domain/stacks"
 	"stackyard/internal/platform/blob"
 	"stackyard/internal/platform/core"
@@ -42,6 +43,7 @@ type Settings struct {
 	OutboundAllow  []netip.Prefix
 	Agents         agents.Settings
 	Stacks         stacks.Settings
+	KeepEvents     time.Duration
 	Provider       *web.Provider // OpenID Connect; nil: none
 }
 
@@ -126,6 +128,9 @@ func ParseSettings(given func(flag string) string) (Settings, error) {
 	}
 	if s.Stacks.DeregisterAfter, err = time.ParseDuration(given("deregister-stacks-after")); err != nil || s.Stacks.DeregisterAfter < stacks.MinDeregisterAfter {
 		bad("deregister-stacks-after", "%q is not a time of at least %s, such as 24h or 30m", given("deregister-stacks-after"), stacks.MinDeregisterAfter)
+	}
+	if s.KeepEvents, err = time.ParseDuration(given("keep-events")); err != nil || s.KeepEvents < events.MinKeep {
+		bad("keep-events", "%q is not a time of at least %s, such as 720h", given("keep-events"), events.MinKeep)
 	}
 	if s.Provider, err = parseProvider(given); err != nil {
 		bad("oidc-issuer", "%w", err)

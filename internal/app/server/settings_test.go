@@ -21,7 +21,7 @@ func TestParseSettings_ContentURLIsAnOriginOfItsOwn(t *testing.T) {
 		{"https://ci.example.com", "content.example.com", "", "is not an origin"},
 		{"", "https://content.example.com", "", "give --public-url too"},
 	} {
-		given := map[string]string{"listen": "127.0.0.1:8080", "data": t.TempDir(), "agent-lost-after": "3m", "deregister-stacks-after": "24h", "public-url": c.public, "content-url": c.content}
+		given := map[string]string{"listen": "127.0.0.1:8080", "data": t.TempDir(), "agent-lost-after": "3m", "deregister-stacks-after": "24h", "keep-events": "720h", "public-url": c.public, "content-url": c.content}
 		s, err := ParseSettings(func(flag string) string { return given[flag] })
 		switch {
 		case c.wrong == "" && (err != nil || s.Content != c.want):
