@@ -68,7 +68,7 @@ var owners = map[string]string{
 	"build_numbers":     "builds",
 	"builds":            "builds",
 	"job_details":       "builds",
-	"job_milestones":    "builds",
+	"job_milestones":    "timeline",
 	"jobs":              "builds",
 	"rules":             "clusterrules",
 	"step_dependencies": "builds",
@@ -135,6 +135,9 @@ var exceptions = map[string][]exception{
 	"clusters and settings lock their organization": {
 		{"clusters", reads, []string{"organizations", "pipelines"}},
 		{"settings", reads, []string{"clusters", "organizations"}},
+	},
+	"milestones are recorded with one statement, of jobs that exist": {
+		{"timeline", reads, []string{"jobs"}},
 	},
 	"jobs are found, ordered and shown together with their builds, queues and pipelines": {
 		{"agents", reads, []string{"agent_tokens", "clusters"}},

@@ -34,6 +34,7 @@ import (
 	"stackyard/internal/domain/pipelines"
 	"stackyard/internal/domain/settings"
 	"stackyard/internal/domain/stacks"
+	"stackyard/internal/domain/timeline"
 	"stackyard/internal/platform/blob"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
@@ -144,7 +145,8 @@ func (s *Server) capabilities(p Parts, directory *identity.Directory, metrics pr
 	builds := builds.New(p.DB, pipelines, p.Public, p.Clock, p.Log)
 	dispatcher := dispatch.New(p.DB, s.background.bus, p.Clock, p.Log, metrics, dispatch.Jobs{Assign: builds.Assign, AssignedTo: builds.AssignedTo})
 	s.logs = joblog.New(p.DB, p.Blobs, s.background.bus, builds, p.Public, p.Clock, p.Log)
-	builds.Observe(s.logs.Observe)
+	builds.AddEffect(s.logs.Observe)
+	timeline := timeline.New(p.DB, builds, p.Clock)
 	artifacts := artifacts.New(p.DB, builds, p.Clock)
 	annotations := annotations.New(p.DB, builds, p.Clock)
 	clusters := clusters.New(p.DB, directory, p.Key, p.Public, p.Clock)
@@ -183,6 +185,7 @@ func (s *Server) capabilities(p Parts, directory *identity.Directory, metrics pr
 	stacks := stacks.New(stacks.Parts{
 		DB:       p.DB,
 		Builds:   builds,
+		Timeline: timeline,
 		Agents:   s.agents,
 		Clusters: clusters,
 		Bus:      s.background.bus,
@@ -204,7 +207,7 @@ func (s *Server) capabilities(p Parts, directory *identity.Directory, metrics pr
 		Artifacts:   artifacts,
 		Annotations: annotations,
 		Logs:        s.logs,
-		Stacks:      stacks,
+		Timeline:    timeline,
 		Bus:         s.background.bus,
 		Download:    jobAPI.DownloadAddress,
 		Key:         p.Key,
@@ -225,6 +228,7 @@ func (s *Server) capabilities(p Parts, directory *identity.Directory, metrics pr
 		builds.Routes(),
 		artifacts.Routes(),
 		annotations.Routes(),
+		timeline.Routes(),
 		hosted.New(p.DB, builds).Routes(),
 		s.agents.Routes(),
 		jobAPI.Routes(),

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"stackyard/internal/domain/builds"
-	"stackyard/internal/domain/stacks"
+	"stackyard/internal/domain/timeline"
 	"stackyard/internal/platform/db"
 	"stackyard/internal/platform/identity"
 	"stackyard/internal/rules/flow"
@@ -24,10 +24,10 @@ type row struct {
 	Earlier []*row // attempts
 	Attempt int    // which one it is, from 1; 0 for a job that was not retried
 	Open    bool
-	Latest  *stacks.Event // the last word of a stack about a job that nothing runs yet
-	Fields  []field       // of a job that waits for a person
-	Panel   *panel        // when it is open
-	HTML    template.HTML // all of this, once it is rendered
+	Latest  *timeline.Event // the last word of a stack about a job that nothing runs yet
+	Fields  []field         // of a job that waits for a person
+	Panel   *panel          // when it is open
+	HTML    template.HTML   // all of this, once it is rendered
 
 	MayRetry, MayCancel, MayUnblock bool
 }
@@ -36,7 +36,7 @@ type row struct {
 type panel struct {
 	Details bool // is false for visitors, who see the log alone
 	Why     string
-	Events  []stacks.Event
+	Events  []timeline.Event
 	// Stack is the one that dealt with the job, if one did.
 	Stack string
 }
@@ -155,12 +155,12 @@ func (b *board) readPanel(v *visit) (err error) {
 	j, p := b.open.Job, b.open.Panel
 	p.Details = true
 	if !j.Passed() && !j.Failed() && !j.SoftFailed || j.State == flow.Expired || j.State == flow.Broken {
-		if p.Why, err = b.site.Builds.Explain(v.Context(), builds.OnJob{Job: j, Build: b.Build, Pipeline: b.Pipeline}); err != nil {
+		if p.Why, err = b.site.Timeline.Explain(v.Context(), builds.OnJob{Job: j, Build: b.Build, Pipeline: b.Pipeline}); err != nil {
 			return err
 		}
 	}
 	err = b.site.DB.Read(v.Context(), func(q *db.Q) (err error) {
-		p.Events, err = b.site.Stacks.Timeline(q, j)
+		p.Events, err = b.site.Timeline.Of(q, j)
 		return err
 	})
 	for _, e := range p.Events {

@@ -31,7 +31,7 @@ import (
 	"stackyard/internal/domain/joblog"
 	"stackyard/internal/domain/oauth"
 	"stackyard/internal/domain/pipelines"
-	"stackyard/internal/domain/stacks"
+	"stackyard/internal/domain/timeline"
 	"stackyard/internal/platform/bus"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
@@ -51,7 +51,7 @@ type Config struct {
 	Artifacts   *artifacts.Service
 	Annotations *annotations.Service
 	Logs        *joblog.Service
-	Stacks      *stacks.Service
+	Timeline    *timeline.Service
 	Bus         *bus.Bus
 	Key         seal.Key
 	Public      core.PublicURL

@@ -15,6 +15,7 @@ import (
 
 	"stackyard/internal/domain/builds"
 	"stackyard/internal/domain/dispatch"
+	"stackyard/internal/domain/timeline"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
 	"stackyard/internal/platform/identity"
@@ -94,7 +95,7 @@ func (a *Agent) dedicate(q *db.Q, only *identity.JobAcquisition, requested strin
 		return "", err
 	}
 	a.OnlyJob, a.StackID, a.Ignored = only.JobID, only.StackID, true
-	return cmp.Or(requested, key), builds.NoteMilestones(q, builds.Milestone{JobID: only.JobID, What: builds.AgentRegistered, At: a.CreatedAt, By: a.ID})
+	return cmp.Or(requested, key), timeline.Record(q, timeline.Milestone{JobID: only.JobID, What: timeline.AgentRegistered, At: a.CreatedAt, By: a.ID})
 }
 
 // AuthenticateRegistration returns the agent token that an agent registers with from an address. A job

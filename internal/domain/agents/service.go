@@ -85,7 +85,7 @@ func New(p Parts) *Service {
 	s.identityChanged, _ = p.Bus.Subscribe(identity.Topic)
 	s.queueRemoved, _ = p.Bus.Subscribe(clusters.QueueRemoved)
 	p.Bus.OnPoll(s.findMissedChanges)
-	p.Builds.Observe(s.observe)
+	p.Builds.AddEffect(s.observe)
 	p.Builds.NameAgents(agentNames)
 	return s
 }

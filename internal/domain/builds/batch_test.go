@@ -43,7 +43,7 @@ func newCrowd(t *testing.T, w *world, size int, state flow.JobState) *crowd {
 			w.ok(w.assign(id))
 		}
 	}
-	w.service.Observe(c.observe)
+	w.service.AddEffect(c.observe)
 	w.DB.OnStatement(func(text string, _ []any) {
 		if strings.Contains(text, "JOIN build_details") {
 			c.opens.Add(1)

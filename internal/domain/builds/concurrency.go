@@ -6,25 +6,29 @@ import (
 	"stackyard/internal/rules/flow"
 )
 
-// admit schedules the jobs of a concurrency group, of this build and of others, that there is place for.
-// Those that are asking, for a place in whatever group, and get none in this one wait.
-func (u *unit) admit(group string, asking []string) error {
-	holders, most, err := standing(u.q, u.build.OrganizationID, group)
+// admit schedules jobs of a concurrency group, of this build and of others, while it has free slots. Those of the
+// candidates that wanted a slot in this group and got none wait.
+func (u *unit) admit(group string, candidates []string) error {
+	taken, err := slotsTaken(u.q, u.build.OrganizationID, group)
 	if err != nil {
 		return err
 	}
-	for went := 1; went > 0 && holders < most; holders += went {
-		if went, err = u.admitFirst(group, holders, most-holders); err != nil {
+	limit, err := largestLimit(u.q, u.build.OrganizationID, group)
+	if err != nil {
+		return err
+	}
+	for admitted := 1; admitted > 0 && taken < limit; taken += admitted {
+		if admitted, err = u.admitFirst(group, taken, limit-taken); err != nil {
 			return err
 		}
 	}
-	return u.limit(group, asking)
+	return u.limit(group, candidates)
 }
 
-// admitFirst schedules those of the first in the queue of a concurrency group that there is place for, and
-// returns how many.
-func (u *unit) admitFirst(group string, holders, free int) (int, error) {
-	queue, err := queueOf(u.q, u.build.OrganizationID, group, holders, free)
+// admitFirst schedules the first jobs in the queue of a concurrency group that fit into its free slots, and returns
+// how many.
+func (u *unit) admitFirst(group string, taken, free int) (int, error) {
+	queue, err := queueOf(u.q, u.build.OrganizationID, group, taken, free)
 	if err != nil {
 		return 0, err
 	}
@@ -34,7 +38,7 @@ func (u *unit) admitFirst(group string, holders, free int) (int, error) {
 		first[i], buildOf[q.JobID] = q.QueuedJob, q.buildID
 	}
 	own := flow.New(flowStore{u.q, u.build.ID}, &u.build.Build, u.now, core.NewID)
-	admitted := flow.Admit(holders, first)
+	admitted := flow.Admit(taken, first)
 	for _, id := range admitted {
 		if buildOf[id] == u.build.ID {
 			err = own.Schedule(id)
@@ -48,17 +52,17 @@ func (u *unit) admitFirst(group string, holders, free int) (int, error) {
 	return len(admitted), u.save(own.Changes())
 }
 
-// scheduleElsewhere schedules a limited job of another build. That build's lock is not taken, since its
-// holder may wait for this concurrency group; the move changes nothing but the job, and whoever has read
-// the job before finds out by [errMoved].
+// scheduleElsewhere schedules a limited job of another build without taking that build's lock, because its holder may
+// be waiting for this concurrency group. Nothing but the job changes; a transaction that has read the job before
+// fails with [errMoved] and is retried.
 func (u *unit) scheduleElsewhere(jobID, buildID string) error {
-	// Of a deleted pipeline too: its job gives the place back when it is removed.
+	// The pipeline may be deleted: its job releases the slot when it is removed.
 	b, err := db.One(u.q, scanBuild, buildColumns+` FROM builds b`+buildJoins+` WHERE b.id = $1`, buildID)
 	if err != nil {
 		return err
 	}
 	other := newUnit(u.q, b, u.now, u.then)
-	other.observers = u.observers
+	other.effects = u.effects
 	if err := other.run.Schedule(jobID); err != nil {
 		return err
 	}
@@ -70,13 +74,13 @@ func (u *unit) scheduleElsewhere(jobID, buildID string) error {
 	return other.applyEffects(moved)
 }
 
-// limit has those of some jobs wait that have asked for a place in a concurrency group and got none.
-func (u *unit) limit(group string, asking []string) error {
-	if len(asking) == 0 {
+// limit makes those of the candidates wait that wanted a slot in a concurrency group and got none.
+func (u *unit) limit(group string, candidates []string) error {
+	if len(candidates) == 0 {
 		return nil
 	}
-	in, ids := u.q.In("id", 3, asking)
-	refused, err := db.All(u.q, scanID, `
+	in, ids := u.q.In("id", 3, candidates)
+	refused, err := db.Strings(u.q, `
 		SELECT id FROM jobs
 		WHERE concurrency_group = $1 AND state = $2 AND `+in+`
 		ORDER BY position, id`, group, flow.Limiting, ids)
@@ -92,7 +96,7 @@ func (u *unit) limit(group string, asking []string) error {
 	return u.save(own.Changes())
 }
 
-// limiting returns the jobs that have just come to ask for a place in their concurrency groups.
+// limiting returns the jobs that now want a slot in their concurrency groups.
 func limiting(changes flow.Changes) (ids []string) {
 	for _, change := range changes.Jobs {
 		if change.Job.State == flow.Limiting {
@@ -102,21 +106,22 @@ func limiting(changes flow.Changes) (ids []string) {
 	return ids
 }
 
-// slotStates is the condition of the index of jobs that hold a place in their concurrency group, in its
-// own words: see flow.JobState.HoldsSlot.
+// slotStates is the condition of the index of jobs that occupy a slot of their concurrency group: the states of
+// flow.JobState.HoldsSlot.
 const slotStates = `j.concurrency_group IS NOT NULL AND j.state IN ('scheduled', 'reserved', 'assigned', 'accepted', 'running', 'canceling', 'timing_out')`
 
-// standing returns how many jobs of a concurrency group hold a place, and the largest limit of those in its
-// queue.
-func standing(q *db.Q, orgID, group string) (holders, most int, err error) {
+// slotsTaken returns how many jobs of a concurrency group occupy a slot.
+func slotsTaken(q *db.Q, orgID, group string) (taken int, err error) {
 	err = q.QueryRow(`
-		SELECT COUNT(*) FROM jobs j WHERE j.organization_id = $1 AND j.concurrency_group = $2 AND `+slotStates, orgID, group).Scan(&holders)
-	if err != nil {
-		return 0, 0, err
-	}
+		SELECT COUNT(*) FROM jobs j WHERE j.organization_id = $1 AND j.concurrency_group = $2 AND `+slotStates, orgID, group).Scan(&taken)
+	return taken, err
+}
+
+// largestLimit returns the largest limit of the jobs queued in a concurrency group, 0 when none are.
+func largestLimit(q *db.Q, orgID, group string) (limit int, err error) {
 	err = q.QueryRow(`
-		SELECT COALESCE(MAX(concurrency_limit), 0) FROM jobs WHERE organization_id = $1 AND concurrency_group = $2 AND queued`, orgID, group).Scan(&most)
-	return holders, most, err
+		SELECT COALESCE(MAX(concurrency_limit), 0) FROM jobs WHERE organization_id = $1 AND concurrency_group = $2 AND queued`, orgID, group).Scan(&limit)
+	return limit, err
 }
 
 type queuedJob struct {
@@ -124,13 +129,13 @@ type queuedJob struct {
 	buildID string
 }
 
-// lineOrder is the order of the jobs j of a concurrency group that flow.Admit asks for, in the words of the
-// index.
-const lineOrder = `j.queue_place, CASE j.state WHEN 'waiting' THEN 1 ELSE 0 END, j.build_id, j.position, j.id`
+// queueOrder is the order of the queued jobs j of a concurrency group that flow.Admit expects. It is the expression
+// of the index.
+const queueOrder = `j.queue_place, CASE j.state WHEN 'waiting' THEN 1 ELSE 0 END, j.build_id, j.position, j.id`
 
-// queueOf returns those in the queue of a concurrency group whom flow.Admit needs to know of when so many
-// hold a place, and so many more places are free.
-func queueOf(q *db.Q, orgID, group string, holders, free int) ([]queuedJob, error) {
+// queueOf returns the jobs in the queue of a concurrency group that flow.Admit needs when a number of its slots is
+// taken and a number is free.
+func queueOf(q *db.Q, orgID, group string, taken, free int) ([]queuedJob, error) {
 	const queued = `
 			SELECT j.id, j.build_id, j.position, j.queue_place, j.state, j.concurrency_limit, j.concurrency_method, j.priority
 			FROM jobs j
@@ -142,12 +147,10 @@ func queueOf(q *db.Q, orgID, group string, holders, free int) ([]queuedJob, erro
 		return j, err
 	}, `
 		SELECT id, build_id, queue_place, state, concurrency_limit, concurrency_method, priority FROM (
-			SELECT * FROM (`+queued+` ORDER BY `+lineOrder+` LIMIT $4) AS first
+			SELECT * FROM (`+queued+` ORDER BY `+queueOrder+` LIMIT $4) AS first
 			UNION
 			SELECT * FROM (`+queued+` AND j.concurrency_method = 'eager' AND j.concurrency_limit > $3
 			ORDER BY j.priority DESC, j.queue_place, j.build_id, j.position, j.id LIMIT $4) AS eager
 		) AS either
-		ORDER BY build_id, position, id`, orgID, group, holders, free)
+		ORDER BY build_id, position, id`, orgID, group, taken, free)
 }
-
-func scanID(scan db.Scan) (id string, err error) { return id, scan(&id) }

@@ -8,8 +8,8 @@ import (
 	"stackyard/internal/rules/definition"
 )
 
-// conditionFailed is why a step does not run whose condition is not met.
-const conditionFailed = "conditional_failed"
+// ConditionFailed is why a step does not run whose condition is not met.
+const ConditionFailed = "conditional_failed"
 
 // context returns what the conditions of a build's steps can ask about.
 func (b *Build) context(org *identity.Organization, p *pipelines.Pipeline, creatorTeams []string, env lookUp) *condition.Context {
@@ -45,7 +45,7 @@ func teamsOf(q *db.Q, orgID string, u *identity.User) ([]string, error) {
 	if u == nil {
 		return nil, nil
 	}
-	return db.All(q, scanID, `
+	return db.Strings(q, `
 		SELECT t.slug FROM team_members m JOIN teams t ON t.id = m.team_id
 		WHERE t.organization_id = $1 AND m.user_id = $2
 		ORDER BY t.slug`, orgID, u.ID)

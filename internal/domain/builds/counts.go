@@ -47,7 +47,7 @@ func CountUnfinished(q *db.Q, orgID, clusterID string) (map[string]QueueCounts, 
 
 // Holders returns the agents of an organization that have taken a job and not ended it.
 func Holders(q *db.Q, orgID string) (map[string]bool, error) {
-	ids, err := db.All(q, scanID, `SELECT j.agent_id FROM jobs j WHERE `+heldStates+` AND j.organization_id = $1 AND j.state <> 'assigned'`, orgID)
+	ids, err := db.Strings(q, `SELECT j.agent_id FROM jobs j WHERE `+heldStates+` AND j.organization_id = $1 AND j.state <> 'assigned'`, orgID)
 	holders := make(map[string]bool, len(ids))
 	for _, id := range ids {
 		holders[id] = true

@@ -44,7 +44,7 @@ func (s *Service) afterPipelineDeleted(ctx context.Context, t *tasks.Due) error 
 
 // orphanedTriggers returns the trigger jobs of an organization whose builds are gone.
 func orphanedTriggers(q *db.Q, orgID string) ([]string, error) {
-	return db.All(q, scanID, `
+	return db.Strings(q, `
 		SELECT j.id FROM pipelines p
 		JOIN builds b ON b.pipeline_id = p.id
 		JOIN jobs j ON j.build_id = b.id

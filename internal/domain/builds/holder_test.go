@@ -67,7 +67,7 @@ func TestObserve_HearsOfEveryMoveWithinItsTransaction(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		var heard []string
 		refuse := false
-		w.service.Observe(func(q *db.Q, b *builds.Build, moved []flow.JobChange) error {
+		w.service.AddEffect(func(q *db.Q, b *builds.Build, moved []flow.JobChange) error {
 			for _, m := range moved {
 				var state string
 				if err := q.QueryRow(`SELECT state FROM jobs WHERE id = $1`, m.Job.ID).Scan(&state); err != nil {

@@ -84,11 +84,6 @@ func (s *Service) oneJobRoutes(path string) []route.Route {
 			Errors:  unprocessable,
 			Handler: route.On(s.loadJob, s.putCancelJob),
 		},
-		{
-			Method: http.MethodGet, Path: path + "/explain", Summary: "Explain why a job is where it is",
-			Permission: identity.ReadPipeline,
-			Handler:    route.On(s.loadJob, s.getExplanation),
-		},
 	}
 }
 

@@ -88,8 +88,8 @@ type Work struct {
 
 // The reasons of jobs that never run because of what was written.
 const (
-	branchMismatch = "branch_mismatch"
-	skipped        = "skipped" // where no reason was written
+	BranchMismatch = "branch_mismatch"
+	Skipped        = "skipped" // where no reason was written
 )
 
 // A planner makes plans of the steps of one build.
@@ -152,9 +152,9 @@ func (p *planner) list(steps []definition.Step, broken string) []flow.Spec {
 func (p *planner) broken(s definition.Step) string {
 	switch {
 	case !s.Branches.Match(p.build.Branch):
-		return branchMismatch
+		return BranchMismatch
 	case !p.holds(s):
-		return conditionFailed
+		return ConditionFailed
 	case s.Kind == definition.KindGroup && s.Skip.On:
 		return reason(s.Skip)
 	}
@@ -166,7 +166,7 @@ func reason(s definition.Skip) string {
 	if !s.On {
 		return ""
 	}
-	return cmp.Or(s.Reason, skipped)
+	return cmp.Or(s.Reason, Skipped)
 }
 
 // jobTypes are the types of the jobs that steps make.

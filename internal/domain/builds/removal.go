@@ -107,7 +107,7 @@ func removePart(q *db.Q, buildID string, limit int) (left int, err error) {
 // LeaveCluster takes at most limit builds out of a deleted cluster, and returns how many. Builds that are
 // being changed at the moment are left for later.
 func LeaveCluster(q *db.Q, clusterID string, limit int) (n int64, err error) {
-	ids, err := db.All(q, scanID, `SELECT id FROM builds WHERE cluster_id = $1 LIMIT $2`+q.SkipLocked(), clusterID, limit)
+	ids, err := db.Strings(q, `SELECT id FROM builds WHERE cluster_id = $1 LIMIT $2`+q.SkipLocked(), clusterID, limit)
 	if err != nil || len(ids) == 0 {
 		return 0, err
 	}

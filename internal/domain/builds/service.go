@@ -19,16 +19,15 @@ type Service struct {
 	public     core.PublicURL
 	clock      core.Clock
 	log        *slog.Logger
-	observers  []Observer
+	effects    []effect
 	agentNames AgentNames
-	stackKey   StackKey
 	updates    updateQueues
 	buildIDs   buildIDCache
 }
 
 // New returns the service of the builds in a database.
 func New(d *db.DB, p *pipelines.Service, public core.PublicURL, clock core.Clock, log *slog.Logger) *Service {
-	return &Service{db: d, pipelines: p, public: public, clock: clock, log: log}
+	return &Service{db: d, pipelines: p, public: public, clock: clock, log: log, effects: ownEffects()}
 }
 
 // maxTries bounds how often a unit of work is done again because jobs moved under its hands.

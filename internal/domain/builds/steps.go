@@ -115,7 +115,7 @@ func jobsOfStep(q *db.Q, stepID string) ([]*flow.Job, error) {
 
 // dependencies returns the steps that a step was written to depend on.
 func dependencies(q *db.Q, stepID string) ([]string, error) {
-	return db.All(q, scanID, `
+	return db.Strings(q, `
 		SELECT COALESCE(e.key, s.key, e.depends_on)
 		FROM step_dependencies e
 		LEFT JOIN steps s ON s.id = e.depends_on

@@ -33,7 +33,7 @@ func (s *Service) supersede(ctx context.Context, orgID, buildID string) error {
 		}
 		skip = p.SkipQueued.On && core.BranchFilter(p.SkipQueued.Filter).Match(b.Branch)
 		cancel = p.CancelRunning.On && core.BranchFilter(p.CancelRunning.Filter).Match(b.Branch)
-		older, err = db.All(q, scanID, `
+		older, err = db.Strings(q, `
 			SELECT id FROM builds
 			WHERE pipeline_id = $1 AND branch = $2 AND number < $3 AND finished_at IS NULL
 			ORDER BY number`, b.PipelineID, b.Branch, b.Number)

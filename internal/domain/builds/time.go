@@ -44,9 +44,9 @@ type expiry struct {
 	OrganizationID string `json:"organization_id"`
 }
 
-// watch has the clock look after command jobs that have moved. A build has one task for all its
-// scheduled jobs, a job that an agent runs has one of its own.
-func (u *unit) watch(changes []flow.JobChange) error {
+// updateTimers sets and removes the deadlines of command jobs that changed state. A build has one expiry task for all
+// its scheduled jobs; each job that an agent holds has a deadline of its own.
+func (u *unit) updateTimers(changes []flow.JobChange) error {
 	var started []string
 	var scheduled time.Time
 	for _, change := range changes {
@@ -239,7 +239,7 @@ const expiryBatch = 500
 // batch before ended with.
 func (s *Service) applyExpiry(q *db.Q, t *tasks.Due) error {
 	orgID, after, _ := strings.Cut(t.Key, " ")
-	ids, err := db.All(q, scanID, `
+	ids, err := db.Strings(q, `
 		SELECT b.id FROM pipelines p
 		JOIN builds b ON b.pipeline_id = p.id
 		WHERE p.organization_id = $1 AND b.finished_at IS NULL AND b.scheduled_jobs > 0 AND b.id > $2

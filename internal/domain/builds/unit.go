@@ -27,8 +27,8 @@ type unit struct {
 	groups []string
 	// grace is how long agents have to stop the jobs that the unit cancels.
 	grace time.Duration
-	// observers are told of the moves of jobs.
-	observers []Observer
+	// effects follow from changes of job states, in order.
+	effects []effect
 }
 
 // open begins a unit of work on a build of an organization.
@@ -66,7 +66,7 @@ func orphaned(q *db.Q, triggerID string) (bool, error) {
 
 func (s *Service) newUnit(q *db.Q, b *Build, now time.Time, then *followUps) *unit {
 	u := newUnit(q, b, now, then)
-	u.observers = s.observers
+	u.effects = s.effects
 	return u
 }
 

@@ -21,7 +21,7 @@ const rulesBatch = 20
 // giveRules gives the jobs of some builds their sets of rules, and has those be handed out that are
 // scheduled.
 func (s *Service) giveRules(q *db.Q, t *tasks.Due) error {
-	ids, err := db.All(q, scanID, `SELECT id FROM builds WHERE id > $1 ORDER BY id LIMIT $2`, t.Key, rulesBatch)
+	ids, err := db.Strings(q, `SELECT id FROM builds WHERE id > $1 ORDER BY id LIMIT $2`, t.Key, rulesBatch)
 	if err != nil || len(ids) == 0 {
 		return err
 	}
@@ -73,7 +73,7 @@ func giveRulesTo(q *db.Q, buildID string, now time.Time) error {
 			return err
 		}
 	}
-	scheduled, err := db.All(q, scanID, `
+	scheduled, err := db.Strings(q, `
 		SELECT j.id FROM jobs j
 		WHERE j.build_id = $1 AND j.type = $2 AND j.state = $3 AND NOT EXISTS (SELECT 1 FROM runnable r WHERE r.job_id = j.id)`,
 		buildID, flow.Script, flow.Scheduled)

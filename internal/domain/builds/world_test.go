@@ -15,6 +15,7 @@ import (
 	"stackyard/internal/domain/artifacts"
 	"stackyard/internal/domain/builds"
 	"stackyard/internal/domain/pipelines"
+	"stackyard/internal/domain/timeline"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
 	"stackyard/internal/platform/outbound"
@@ -48,6 +49,7 @@ func newWorld(t *testing.T, s *servertest.Server) *world {
 	w := &world{Server: s, t: t, ada: s.As(t, servertest.Ada)}
 	public := core.PublicURL(s.URL)
 	w.service = builds.New(s.DB, pipelines.New(s.DB, s.Key, public, s.Clock.Now, outbound.New(nil)), public, s.Clock.Now, slog.New(slog.DiscardHandler))
+	timeline.New(s.DB, w.service, s.Clock.Now)
 	w.artifacts = artifacts.New(s.DB, w.service, s.Clock.Now)
 	w.annotations = annotations.New(s.DB, w.service, s.Clock.Now)
 	err := s.DB.Read(t.Context(), func(q *db.Q) error {

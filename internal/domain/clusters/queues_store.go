@@ -1,8 +1,6 @@
 package clusters
 
 import (
-	"errors"
-
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
 	"stackyard/internal/platform/identity"
@@ -45,11 +43,17 @@ func queueByKey(q *db.Q, clusterID, key string) (Queue, error) {
 	return queue, found(err, noQueue)
 }
 
+// QueueOf returns a queue of an organization, or a NotFound error.
+func QueueOf(q *db.Q, orgID, queueID string) (Queue, error) {
+	queue, err := db.One(q, scanQueue, selectQueue+` WHERE c.organization_id = $1 AND q.id = $2`, orgID, queueID)
+	return queue, found(err, noQueue)
+}
+
 // PlatformOf returns the platform of a queue's hosted agents. It returns "" if the queue is self-hosted or does
 // not exist.
 func PlatformOf(q *db.Q, orgID, queueID string) (Platform, error) {
-	queue, err := db.One(q, scanQueue, selectQueue+` WHERE c.organization_id = $1 AND q.id = $2`, orgID, queueID)
-	if errors.Is(err, db.ErrNoRows) || err == nil && queue.hosting() == nil {
+	queue, err := QueueOf(q, orgID, queueID)
+	if core.KindOf(err) == core.NotFound || err == nil && queue.hosting() == nil {
 		return "", nil
 	}
 	if err != nil {

@@ -54,7 +54,7 @@ func newWorld(t testing.TB, s *servertest.Server, blobs *blob.Store) *world {
 	w := &world{Server: s, t: t, blobs: blobs, bus: bus.New(s.DB, log)}
 	w.builds = builds.New(s.DB, pipelines.New(s.DB, s.Key, public, s.Clock.Now, outbound.New(nil)), public, s.Clock.Now, log)
 	w.logs = joblog.New(s.DB, blobs, w.bus, w.builds, public, s.Clock.Now, log)
-	w.builds.Observe(w.logs.Observe)
+	w.builds.AddEffect(w.logs.Observe)
 	w.runner = tasks.New(s.DB, w.bus, s.Clock.Now, log, prometheus.NewRegistry())
 	w.logs.Background(w.runner)
 	err := s.DB.Read(t.Context(), func(q *db.Q) error {

@@ -9,8 +9,8 @@ import (
 	"sync"
 	"time"
 
-	"stackyard/internal/domain/builds"
 	"stackyard/internal/domain/clusters"
+	"stackyard/internal/domain/timeline"
 	"stackyard/internal/platform/db"
 	"stackyard/internal/platform/lru"
 )
@@ -55,7 +55,7 @@ func newActivity(d *db.DB, log *slog.Logger) *activity {
 
 // A milestoneBatch is one milestone that several jobs reached at the same time.
 type milestoneBatch struct {
-	what     builds.MilestoneKind
+	what     timeline.MilestoneKind
 	at       time.Time
 	stackKey string
 	jobs     []string
@@ -83,7 +83,7 @@ func (a *activity) recordPoll(queueID, stackKey string, jobs []scheduledJob, at 
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.polls[queueID] = at
-	batch := milestoneBatch{what: builds.Listed, at: at, stackKey: stackKey}
+	batch := milestoneBatch{what: timeline.Listed, at: at, stackKey: stackKey}
 	for _, j := range jobs {
 		a.addJob(&batch, j.ID)
 	}
@@ -109,7 +109,7 @@ func (a *activity) writePoll(ctx context.Context, queueID string, at time.Time) 
 func (a *activity) recordTokens(stackKey string, tokens []token, at time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	batch := milestoneBatch{what: builds.TokenIssued, at: at, stackKey: stackKey}
+	batch := milestoneBatch{what: timeline.TokenIssued, at: at, stackKey: stackKey}
 	for _, t := range tokens {
 		a.addJob(&batch, t.jobID)
 	}
@@ -174,7 +174,7 @@ func (s *Service) Flush(ctx context.Context) error {
 		})
 	}
 	for _, m := range milestones {
-		write(func(q *db.Q) error { return builds.NoteMilestone(q, m.what, m.at, m.stackKey, m.jobs) })
+		write(func(q *db.Q) error { return timeline.RecordAll(q, m.what, m.at, m.stackKey, m.jobs) })
 	}
 	return errors.Join(errs...)
 }

@@ -2,7 +2,6 @@ package stacks
 
 import (
 	"net/http"
-	"slices"
 
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/route"
@@ -76,7 +75,7 @@ func (s *Service) Routes() []route.Route {
 	for i := range routes {
 		routes[i].Tag, routes[i].Auth = tag, route.Agent
 	}
-	return slices.Concat(routes, s.timelineRoutes(), s.restRoutes())
+	return append(routes, s.restRoutes()...)
 }
 
 func (s *Service) load(r *route.Request) (*Stack, error) {

@@ -9,6 +9,7 @@ import (
 	"stackyard/internal/domain/agents"
 	"stackyard/internal/domain/builds"
 	"stackyard/internal/domain/dispatch"
+	"stackyard/internal/domain/timeline"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
 	"stackyard/internal/platform/identity"
@@ -165,9 +166,9 @@ func (s *Service) startedAgentOf(q *db.Q, stack *Stack, jobID, agentID string) (
 	if err != nil || !started {
 		return false, err
 	}
-	milestones, err := builds.MilestonesOf(q, jobID)
+	milestones, err := timeline.MilestonesOf(q, jobID)
 	for _, m := range milestones {
-		started = started && (m.What != builds.Reserved || m.By == stack.Key)
+		started = started && (m.What != timeline.Reserved || m.By == stack.Key)
 	}
 	return started, err
 }
@@ -206,7 +207,7 @@ func (s *Service) finish(ctx context.Context, stack *Stack, jobID string, status
 		case j.State.Held():
 			return core.Errorf(core.Unprocessable, "The job is %s: an agent has it, so the stack cannot finish it", j.State)
 		}
-		return builds.NoteMilestone(q, builds.FinishedByStack, s.clock(), stack.Key, []string{jobID})
+		return timeline.RecordAll(q, timeline.FinishedByStack, s.clock(), stack.Key, []string{jobID})
 	}
 	return s.builds.FinishUnstarted(ctx, stack.OrganizationID, jobID, check, exit, detail)
 }

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"stackyard/internal/domain/builds"
+	"stackyard/internal/domain/timeline"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
 	"stackyard/internal/rules/flow"
@@ -157,11 +158,11 @@ func insertNotifications(q *db.Q, stackKey string, list []notification) error {
 }
 
 // LatestNotifications returns the latest notification of each job, by job.
-func LatestNotifications(q *db.Q, jobIDs []string) (map[string]Event, error) {
+func LatestNotifications(q *db.Q, jobIDs []string) (map[string]timeline.Event, error) {
 	in, arg := q.In("job_id", 1, jobIDs)
-	latest := make(map[string]Event)
+	latest := make(map[string]timeline.Event)
 	err := db.Each(q, func(scan db.Scan) error {
-		e := Event{What: EventNotification}
+		e := timeline.Event{What: timeline.EventNotification}
 		var id string
 		err := scan(&id, db.ToTime(&e.At), &e.Stack, &e.Detail)
 		latest[id] = e
@@ -177,9 +178,9 @@ func LatestNotifications(q *db.Q, jobIDs []string) (map[string]Event, error) {
 }
 
 // notificationsOf returns the notifications of a job, oldest first.
-func notificationsOf(q *db.Q, jobID string) ([]Event, error) {
-	return db.All(q, func(scan db.Scan) (Event, error) {
-		e := Event{What: EventNotification}
+func notificationsOf(q *db.Q, jobID string) ([]timeline.Event, error) {
+	return db.All(q, func(scan db.Scan) (timeline.Event, error) {
+		e := timeline.Event{What: timeline.EventNotification}
 		return e, scan(db.ToTime(&e.At), &e.Stack, &e.Detail)
 	}, `SELECT at, stack_key, detail FROM stack_notifications WHERE job_id = $1 ORDER BY at, id`, jobID)
 }

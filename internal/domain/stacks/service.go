@@ -9,6 +9,7 @@ import (
 	"stackyard/internal/domain/builds"
 	"stackyard/internal/domain/clusters"
 	"stackyard/internal/domain/dispatch"
+	"stackyard/internal/domain/timeline"
 	"stackyard/internal/platform/bus"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
@@ -36,6 +37,7 @@ type Service struct {
 type Parts struct {
 	DB       *db.DB
 	Builds   *builds.Service
+	Timeline *timeline.Service
 	Agents   *agents.Service
 	Clusters *clusters.Service
 	Bus      *bus.Bus
@@ -66,7 +68,7 @@ func New(p Parts) *Service {
 	if s.DeregisterAfter == 0 {
 		s.DeregisterAfter = DefaultDeregisterAfter
 	}
-	p.Builds.NameStacks(keyOf)
+	p.Timeline.UseStacks(timeline.Stacks{Key: keyOf, Notifications: notificationsOf})
 	return s
 }
 
@@ -213,7 +215,7 @@ func (s *Service) reserve(ctx context.Context, stack *Stack, jobIDs []string, ex
 		if err != nil || len(reserved) == 0 {
 			return err
 		}
-		if err := builds.NoteMilestone(q, builds.Reserved, now, stack.Key, reserved); err != nil {
+		if err := timeline.RecordAll(q, timeline.Reserved, now, stack.Key, reserved); err != nil {
 			return err
 		}
 		return tasks.Add(q, tasks.Task{Kind: releaseTask, Key: stack.ID, RunAt: now.Add(expiry)})

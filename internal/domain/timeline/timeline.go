@@ -1,4 +1,9 @@
-package stacks
+// Package timeline answers two questions about a job: what happened to it so far, and why it waits.
+//
+// Events come from the job itself, from its milestones and from notifications of stacks (timeline.go). Milestones are
+// recorded once, in the transaction of what happened (milestones.go). The explanation reads the current state of
+// steps, concurrency group, queue and reservation (explain.go). The package changes no job.
+package timeline
 
 import (
 	"cmp"
@@ -14,6 +19,53 @@ import (
 	"stackyard/internal/platform/route"
 )
 
+// Service serves timelines and explanations of jobs.
+type Service struct {
+	db     *db.DB
+	builds *builds.Service
+	clock  core.Clock
+	stacks Stacks
+}
+
+// Stacks reads what stacks know about jobs. Package stacks provides it.
+type Stacks struct {
+	// Key returns the key of a stack, "" when the stack does not exist.
+	Key func(q *db.Q, stackID string) (string, error)
+	// Notifications returns the notifications of stacks about a job, oldest first.
+	Notifications func(q *db.Q, jobID string) ([]Event, error)
+}
+
+// New returns a Service. From then on it records when agents accept jobs.
+func New(d *db.DB, b *builds.Service, clock core.Clock) *Service {
+	s := &Service{db: d, builds: b, clock: clock}
+	b.AddEffect(s.recordAccepted)
+	return s
+}
+
+// UseStacks sets the source of what stacks know. Call it before the first request.
+func (s *Service) UseStacks(stacks Stacks) { s.stacks = stacks }
+
+// Routes returns the routes of timelines and explanations.
+func (s *Service) Routes() []route.Route {
+	var routes []route.Route
+	for _, path := range builds.JobPaths {
+		routes = append(routes,
+			route.Route{
+				Method: http.MethodGet, Path: path + "/explain", Summary: "Explain why a job is where it is",
+				Handler: route.On(s.builds.LoadOnJob, s.getExplanation),
+			},
+			route.Route{
+				Method: http.MethodGet, Path: path + "/timeline", Summary: "Get what happened to a job",
+				Description: "That a job was listed, and that a token was issued, is noted a few seconds later, best effort.",
+				Handler:     route.On(s.builds.LoadOnJob, s.getTimeline),
+			})
+	}
+	for i := range routes {
+		routes[i].Tag, routes[i].Scope, routes[i].Permission = "Jobs", identity.ReadBuilds, identity.ReadPipeline
+	}
+	return routes
+}
+
 // An Event is an entry in the timeline of a job.
 type Event struct {
 	What   string
@@ -28,8 +80,8 @@ type Event struct {
 // EventNotification is the kind of event of a stack's notification. The other kinds are milestones of the job.
 const EventNotification = "notification"
 
-// Timeline returns the events of a job, oldest first.
-func (s *Service) Timeline(q *db.Q, j *builds.Job) ([]Event, error) {
+// Of returns the events of a job, oldest first.
+func (s *Service) Of(q *db.Q, j *builds.Job) ([]Event, error) {
 	var events []Event
 	add := func(what string, at time.Time, agent string) {
 		if !at.IsZero() {
@@ -38,7 +90,7 @@ func (s *Service) Timeline(q *db.Q, j *builds.Job) ([]Event, error) {
 	}
 	add("created", j.CreatedAt, "")
 	add("runnable", j.RunnableAt, "")
-	milestones, err := builds.MilestonesOf(q, j.ID)
+	milestones, err := MilestonesOf(q, j.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -52,19 +104,21 @@ func (s *Service) Timeline(q *db.Q, j *builds.Job) ([]Event, error) {
 		switch {
 		case m.What.ByAgent():
 			e.Agent, e.Stack = m.By, ""
-		case m.What == builds.Reserved:
+		case m.What == Reserved:
 			e.Until = reservation.Until
-		case m.What == builds.FinishedByStack:
+		case m.What == FinishedByStack:
 			finished.Stack = m.By
 			continue
 		}
 		events = append(events, e)
 	}
-	notifications, err := notificationsOf(q, j.ID)
-	if err != nil {
-		return nil, err
+	if s.stacks.Notifications != nil {
+		notifications, err := s.stacks.Notifications(q, j.ID)
+		if err != nil {
+			return nil, err
+		}
+		events = append(events, notifications...)
 	}
-	events = append(events, notifications...)
 	add("started", j.StartedAt, j.AgentID)
 	if !finished.At.IsZero() {
 		events = append(events, finished)
@@ -77,8 +131,8 @@ func (s *Service) Timeline(q *db.Q, j *builds.Job) ([]Event, error) {
 
 // order sorts events that happened at the same time.
 var order = map[string]int{
-	"created": 1, "runnable": 2, string(builds.Listed): 3, string(builds.Reserved): 4, string(builds.TokenIssued): 5,
-	string(builds.AgentRegistered): 6, string(builds.Accepted): 7, "started": 8, EventNotification: 9, "finished": 10,
+	"created": 1, "runnable": 2, string(Listed): 3, string(Reserved): 4, string(TokenIssued): 5,
+	string(AgentRegistered): 6, string(Accepted): 7, "started": 8, EventNotification: 9, "finished": 10,
 }
 
 type timelineView struct {
@@ -94,23 +148,10 @@ type timelineEventView struct {
 	Until  core.Time `json:"reserved_until" doc:"Of reserved, until when the stack has the job reserved; null once that has ended."`
 }
 
-func (s *Service) timelineRoutes() []route.Route {
-	var routes []route.Route
-	for _, path := range builds.JobPaths {
-		routes = append(routes, route.Route{
-			Method: http.MethodGet, Path: path + "/timeline", Tag: "Jobs", Summary: "Get what happened to a job",
-			Description: "That a job was listed, and that a token was issued, is noted a few seconds later, best effort.",
-			Scope:       identity.ReadBuilds, Permission: identity.ReadPipeline,
-			Handler: route.On(s.builds.LoadOnJob, s.getTimeline),
-		})
-	}
-	return routes
-}
-
 func (s *Service) getTimeline(r *route.Request, j builds.OnJob) (timelineView, error) {
 	var events []Event
 	err := s.db.Read(r.Context(), func(q *db.Q) (err error) {
-		events, err = s.Timeline(q, j.Job)
+		events, err = s.Of(q, j.Job)
 		return err
 	})
 	v := timelineView{Events: make([]timelineEventView, len(events))}

@@ -1,11 +1,15 @@
-package builds
+package timeline
 
 import (
 	"cmp"
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
+	"stackyard/internal/domain/builds"
+	"stackyard/internal/domain/clusters"
+	"stackyard/internal/domain/dispatch"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
 	"stackyard/internal/platform/route"
@@ -47,7 +51,7 @@ type jobReservationView struct {
 	Until    core.Time `json:"until"`
 }
 
-func (s *Service) getExplanation(r *route.Request, o OnJob) (v jobExplanationView, err error) {
+func (s *Service) getExplanation(r *route.Request, o builds.OnJob) (v jobExplanationView, err error) {
 	err = s.db.Read(r.Context(), func(q *db.Q) error {
 		v, err = s.explain(q, o)
 		return err
@@ -56,7 +60,7 @@ func (s *Service) getExplanation(r *route.Request, o OnJob) (v jobExplanationVie
 }
 
 // Explain returns why a job is where it is, in one sentence.
-func (s *Service) Explain(ctx context.Context, o OnJob) (sentence string, err error) {
+func (s *Service) Explain(ctx context.Context, o builds.OnJob) (sentence string, err error) {
 	err = s.db.Read(ctx, func(q *db.Q) error {
 		v, err := s.explain(q, o)
 		sentence = v.Reason
@@ -65,15 +69,15 @@ func (s *Service) Explain(ctx context.Context, o OnJob) (sentence string, err er
 	return sentence, err
 }
 
-func (s *Service) explain(q *db.Q, o OnJob) (v jobExplanationView, err error) {
+func (s *Service) explain(q *db.Q, o builds.OnJob) (v jobExplanationView, err error) {
 	v.State, v.Since = o.APIState(), core.At(since(o.Job))
-	if v.WaitsFor, err = waitsFor(q, o.Job); err != nil {
+	if v.WaitsFor, err = stepsBefore(q, o.Job); err != nil {
 		return v, err
 	}
 	if v.Concurrency, err = concurrencyOf(q, o.Job); err != nil {
 		return v, err
 	}
-	if v.Queue, err = queueOfJob(q, o.Job); err != nil {
+	if v.Queue, err = queueOf(q, o.Job); err != nil {
 		return v, err
 	}
 	if v.Reservation, err = s.reservationOf(q, o.Job); err != nil {
@@ -83,7 +87,7 @@ func (s *Service) explain(q *db.Q, o OnJob) (v jobExplanationView, err error) {
 	return v, nil
 }
 
-func (v jobExplanationView) sentence(j *Job) string {
+func (v jobExplanationView) sentence(j *builds.Job) string {
 	switch j.State {
 	case flow.Pending, flow.Waiting:
 		return v.waiting()
@@ -144,7 +148,7 @@ func (v jobExplanationView) limited() string {
 	return fmt.Sprintf("Its concurrency group %s lets %d of its jobs run at a time; %d do, and %d are ahead of it.", c.Group, c.Limit, c.Active, c.Ahead)
 }
 
-func (v jobExplanationView) scheduled(j *Job) string {
+func (v jobExplanationView) scheduled(j *builds.Job) string {
 	switch {
 	case j.Type == flow.Trigger:
 		return "Its build is about to be made."
@@ -160,11 +164,11 @@ func (v jobExplanationView) scheduled(j *Job) string {
 
 func brokenSentence(reason string) string {
 	switch reason {
-	case branchMismatch:
+	case builds.BranchMismatch:
 		return "Its step is not for this branch."
-	case conditionFailed:
+	case builds.ConditionFailed:
 		return "The condition of its step is not met."
-	case skipped:
+	case builds.Skipped:
 		return "Its step is skipped."
 	case definition.ParallelismZero:
 		return "Its step asks for no jobs."
@@ -176,7 +180,7 @@ func brokenSentence(reason string) string {
 	return "It is skipped: " + reason + "."
 }
 
-func endSentence(j *Job) string {
+func endSentence(j *builds.Job) string {
 	sentence := "It failed"
 	if j.Passed() {
 		sentence = "It passed"
@@ -192,4 +196,66 @@ func endSentence(j *Job) string {
 		sentence += " " + j.Detail
 	}
 	return sentence
+}
+
+// since returns the time at which a job entered its state, zero if unknown.
+func since(j *builds.Job) time.Time {
+	switch j.State {
+	case flow.Limited:
+		return j.LimitedAt
+	case flow.Scheduled, flow.Assigned, flow.Accepted:
+		return j.RunnableAt
+	case flow.Running, flow.Canceling, flow.TimingOut:
+		return j.StartedAt
+	case flow.Unblocked:
+		return j.UnblockedAt
+	}
+	if !j.FinishedAt.IsZero() {
+		return j.FinishedAt
+	}
+	return j.CreatedAt
+}
+
+// maxWaitsFor bounds the steps that an explanation names.
+const maxWaitsFor = 20
+
+func stepsBefore(q *db.Q, j *builds.Job) ([]waitedForView, error) {
+	steps, err := builds.UnfinishedBefore(q, j, maxWaitsFor)
+	views := make([]waitedForView, len(steps))
+	for i, s := range steps {
+		views[i] = waitedForView{ID: s.ID, Key: core.OrNull(s.Key), Label: s.Label}
+	}
+	return views, err
+}
+
+func concurrencyOf(q *db.Q, j *builds.Job) (*jobConcurrencyView, error) {
+	g, err := builds.GroupOf(q, j)
+	if err != nil || g.Name == "" {
+		return nil, err
+	}
+	return &jobConcurrencyView{Group: g.Name, Limit: g.Limit, Active: g.Active, Ahead: g.Ahead}, nil
+}
+
+func queueOf(q *db.Q, j *builds.Job) (*jobQueueView, error) {
+	queue, err := clusters.QueueOf(q, j.OrganizationID, j.QueueID)
+	if core.KindOf(err) == core.NotFound {
+		return nil, nil
+	}
+	return &jobQueueView{ID: queue.ID, Key: queue.Key, Paused: !queue.PausedAt.IsZero()}, err
+}
+
+// reservationOf returns the reservation of a job, nil when no stack has reserved it.
+func (s *Service) reservationOf(q *db.Q, j *builds.Job) (*jobReservationView, error) {
+	if j.State != flow.Scheduled || s.stacks.Key == nil {
+		return nil, nil
+	}
+	r, err := dispatch.ReservationOf(q, j.ID, s.clock())
+	if err != nil || r.StackID == "" {
+		return nil, err
+	}
+	key, err := s.stacks.Key(q, r.StackID)
+	if err != nil || key == "" {
+		return nil, err
+	}
+	return &jobReservationView{StackKey: key, Until: core.At(r.Until)}, nil
 }
