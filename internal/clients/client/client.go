@@ -1,7 +1,6 @@
-// Package client speaks to a Stackyard server as anybody's client would: over its REST API, with a
-// user's access token. It also remembers on this machine which servers the user has signed in to
-// (hosts.go), and signs in with the device authorization grant (login.go). It imports nothing of the
-// server.
+// Package client calls the REST API of a Stackyard server with a user's access token. It also stores the
+// servers that the user has signed in to (hosts.go), and signs in with the device authorization grant
+// (login.go). It imports nothing of the server.
 package client
 
 import (
@@ -15,12 +14,12 @@ import (
 	"strings"
 )
 
-// maxAnswer bounds what is read of an answer that is decoded.
+// maxAnswer limits the size of a decoded response.
 const maxAnswer = 64 << 20
 
 // A Client calls the REST API of one server as one user.
 type Client struct {
-	// URL is the server's public URL, without a slash at its end.
+	// URL is the server's public URL without trailing slash.
 	URL string
 	// Token is the user's access token.
 	Token string
@@ -28,7 +27,7 @@ type Client struct {
 	UserAgent string
 }
 
-// An Error is an answer that refuses.
+// An Error is a response that is not a success.
 type Error struct {
 	Status  int
 	Message string `json:"message"`
@@ -44,15 +43,14 @@ func (e *Error) Error() string {
 	if len(e.Errors) == 0 || !strings.HasPrefix(reasons, e.Errors[0].Field+" ") {
 		message = e.Message
 	}
-	b.WriteString(message) // without the fields that follow
+	b.WriteString(message) // without the fields, which follow
 	for _, f := range e.Errors {
 		fmt.Fprintf(&b, "\n  %s %s", f.Field, f.Code)
 	}
 	return b.String()
 }
 
-// ParseURL returns the URL of a server as people write it: the scheme may be left out, which means
-// https, or http for this machine.
+// ParseURL returns the URL of a server. The scheme is optional: the default is https, or http for this machine.
 func ParseURL(text string) (string, error) {
 	full := text
 	if !strings.Contains(full, "://") {
@@ -74,9 +72,8 @@ func isLoopback(host string) bool {
 	return host == "localhost" || host == "::1" || strings.HasPrefix(host, "127.")
 }
 
-// Do calls the API: body, unless nil, is sent as JSON, and the answer is decoded into result, unless
-// that is nil. A path is below the server's URL, such as /v2/user; a URL of the API's own, as its
-// answers hold, is as good.
+// Do makes a call. body, unless nil, is sent as JSON, and the response is decoded into result, unless nil. path
+// is relative to the server's URL, for example /v2/user, or a URL from an API response.
 func (c *Client) Do(ctx context.Context, method, path string, body, result any) error {
 	res, err := c.send(ctx, method, path, body)
 	if err != nil {
@@ -96,7 +93,7 @@ func decode(res *http.Response, result any) error {
 	return nil
 }
 
-// Stream returns the body of an answer, in the media type asked for. The caller closes it.
+// Stream returns the body of a response with the media type accept. The caller closes it.
 func (c *Client) Stream(ctx context.Context, path, accept string) (io.ReadCloser, error) {
 	res, err := c.send(ctx, http.MethodGet, path, nil, "Accept", accept)
 	if err != nil {
@@ -105,7 +102,7 @@ func (c *Client) Stream(ctx context.Context, path, accept string) (io.ReadCloser
 	return res.Body, nil
 }
 
-// send makes a request and returns its answer when that is a success.
+// send makes a request and returns a successful response.
 func (c *Client) send(ctx context.Context, method, path string, body any, headers ...string) (*http.Response, error) {
 	target := path
 	if strings.HasPrefix(path, "/") {
@@ -152,13 +149,13 @@ func (c *Client) send(ctx context.Context, method, path string, body any, header
 	return nil, refusal
 }
 
-// A List is what a collection of the API holds, decoded and as it came.
+// A List holds the items of a collection, decoded and as received.
 type List[T any] struct {
 	Items []T
 	Raw   []json.RawMessage
 }
 
-// All returns what a collection holds, page after page, but not more than most items.
+// All returns the items of a collection from all pages, but at most most.
 func All[T any](ctx context.Context, c *Client, path string, most int) (List[T], error) {
 	var list List[T]
 	for next := path; next != "" && len(list.Items) < most; {
@@ -196,13 +193,13 @@ func nextPage(header string) string {
 	return ""
 }
 
-// An Item is one thing of the API, decoded and as it came.
+// An Item is one object, decoded and as received.
 type Item[T any] struct {
 	Value T
 	Raw   json.RawMessage
 }
 
-// One calls the API and returns the thing that it answers with.
+// One makes a call and returns the object of the response.
 func One[T any](ctx context.Context, c *Client, method, path string, body any) (Item[T], error) {
 	var item Item[T]
 	if err := c.Do(ctx, method, path, body, &item.Raw); err != nil {

@@ -36,7 +36,7 @@ func TestParseURL(t *testing.T) {
 	}
 }
 
-// peer is a server that answers as a handler says.
+// peer starts a server with a handler.
 func peer(t *testing.T, handler http.HandlerFunc) *client.Client {
 	server := httptest.NewServer(handler)
 	t.Cleanup(server.Close)

@@ -12,21 +12,21 @@ import (
 	"time"
 )
 
-// An Event is one of a stream of server-sent events.
+// An Event is a server-sent event.
 type Event struct {
 	Name string
 	Data []byte
 }
 
 const (
-	// maxEvent bounds a line of a stream.
+	// maxEvent limits the size of a line.
 	maxEvent = 4 << 20
-	// maxCuts is how often in a row a stream may be cut before anything came.
+	// maxCuts limits consecutive interruptions without an event.
 	maxCuts = 30
 )
 
-// Follow gives the events of a stream to a function, one by one, until it says that it is done. A stream
-// that is cut, as by a server that is replaced, is resumed behind the last event that came.
+// Follow passes the events of a stream to a function until it is done. An interrupted stream, for example after
+// a server restart, is resumed after the last event.
 func (c *Client) Follow(ctx context.Context, path string, give func(Event) (done bool, err error)) error {
 	s := stream{give: give, pause: time.Second}
 	for cuts := 1; ; cuts++ {
@@ -49,14 +49,14 @@ func (c *Client) Follow(ctx context.Context, path string, give func(Event) (done
 	}
 }
 
-// stream is how far a stream of events was followed.
+// stream is the progress in a stream of events.
 type stream struct {
 	give  func(Event) (done bool, err error)
-	last  string        // the id of the last event that was given
-	pause time.Duration // before it is resumed; servers say how long
+	last  string        // id of the last event
+	pause time.Duration // before it is resumed; set by the server
 }
 
-// follow follows the stream on one connection.
+// follow reads the stream on one connection.
 func (s *stream) follow(ctx context.Context, c *Client, path string) (done bool, err error) {
 	headers := []string{"Accept", "text/event-stream"}
 	if s.last != "" {

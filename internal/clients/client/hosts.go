@@ -14,15 +14,15 @@ import (
 	"github.com/rogpeppe/go-internal/lockedfile"
 )
 
-// Hosts are the servers that the user has signed in to from this machine. They are kept in one file
-// that only the user can read.
+// Hosts are the servers that the user has signed in to from this machine. They are stored in a file that only
+// the user can read.
 type Hosts struct {
-	// Current is the URL of the server that commands speak to when none is named.
+	// Current is the URL of the default server.
 	Current string           `json:"current"`
 	Logins  map[string]Login `json:"logins"` // by URL
 }
 
-// A Login is what was obtained by signing in to a server.
+// A Login holds the tokens for a server.
 type Login struct {
 	AccessToken  string    `json:"access_token"`
 	RefreshToken string    `json:"refresh_token,omitempty"`
@@ -30,8 +30,7 @@ type Login struct {
 	Email        string    `json:"email"`
 }
 
-// HostsFile is where the user's servers are remembered: hosts.json in the folder that
-// STACKYARD_CONFIG_DIR names, or in the user's own folder for settings.
+// HostsFile returns the path of hosts.json in STACKYARD_CONFIG_DIR, or in the user's configuration directory.
 func HostsFile() (string, error) {
 	if dir := os.Getenv("STACKYARD_CONFIG_DIR"); dir != "" {
 		return filepath.Join(dir, "hosts.json"), nil
@@ -43,7 +42,7 @@ func HostsFile() (string, error) {
 	return filepath.Join(dir, "stackyard", "hosts.json"), nil
 }
 
-// LoadHosts reads a file of hosts. One that does not exist is empty.
+// LoadHosts reads a hosts file. A missing file means no hosts.
 func LoadHosts(path string) (*Hosts, error) {
 	h := &Hosts{Logins: map[string]Login{}}
 	text, err := os.ReadFile(path)
@@ -62,16 +61,16 @@ func LoadHosts(path string) (*Hosts, error) {
 	return h, nil
 }
 
-// URLs returns the servers in order.
+// URLs returns the sorted URLs of the servers.
 func (h *Hosts) URLs() []string { return slices.Sorted(maps.Keys(h.Logins)) }
 
-// Add remembers a login and makes its server the current one.
+// Add adds a login and makes its server the current one.
 func (h *Hosts) Add(url string, login Login) {
 	h.Logins[url] = login
 	h.Current = url
 }
 
-// Remove forgets a login. Another server, if there is one, becomes the current one.
+// Remove removes a login. If its server was current, another one becomes current.
 func (h *Hosts) Remove(url string) {
 	delete(h.Logins, url)
 	if h.Current == url {
@@ -82,7 +81,7 @@ func (h *Hosts) Remove(url string) {
 	}
 }
 
-// ChangeHosts changes a file of hosts. Programs that change it at the same time take turns.
+// ChangeHosts changes a hosts file. It locks the file against concurrent changes.
 func ChangeHosts(path string, change func(*Hosts) error) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
@@ -102,13 +101,13 @@ func ChangeHosts(path string, change func(*Hosts) error) error {
 	return h.save(path)
 }
 
-// save replaces the file, so that one who reads it never sees half of it.
+// save replaces the file atomically.
 func (h *Hosts) save(path string) error {
 	text, err := json.MarshalIndent(h, "", "  ")
 	if err != nil {
 		return err
 	}
-	// CreateTemp makes a file that only the user can read.
+	// CreateTemp creates a file that only the user can read.
 	f, err := os.CreateTemp(filepath.Dir(path), ".hosts-*")
 	if err != nil {
 		return err

@@ -12,10 +12,10 @@ import (
 	"golang.org/x/oauth2"
 )
 
-// clientID is that of the public application that every installation has for its command line.
+// clientID is the id of the public OAuth application for the command line, which every installation has.
 const clientID = "stackyard-cli"
 
-// Scopes are what the command line asks for unless told otherwise: what its commands need.
+// Scopes are the scopes that the command line requests by default: those that its commands need.
 var Scopes = []string{
 	"read_user", "read_organizations",
 	"read_pipelines", "write_pipelines",
@@ -36,9 +36,9 @@ func config(server string, scopes []string) *oauth2.Config {
 	}
 }
 
-// A Device is a request for access that waits for the user's word.
+// A Device is a pending device authorization.
 type Device struct {
-	// UserCode is what the user enters at VerificationURL; VerificationURLComplete has it filled in.
+	// The user enters UserCode at VerificationURL. VerificationURLComplete includes the code.
 	UserCode                string
 	VerificationURL         string
 	VerificationURLComplete string
@@ -48,8 +48,8 @@ type Device struct {
 	answer *oauth2.DeviceAuthResponse
 }
 
-// BeginLogin asks a server for access with scopes. organization, unless empty, is the slug of the one
-// that is proposed to the user.
+// BeginLogin requests access with scopes. organization, unless empty, is the slug of the organization that is
+// preselected.
 func BeginLogin(ctx context.Context, server string, scopes []string, organization string) (*Device, error) {
 	c := config(server, scopes)
 	var hints []oauth2.AuthCodeOption
@@ -70,7 +70,7 @@ func BeginLogin(ctx context.Context, server string, scopes []string, organizatio
 	}, nil
 }
 
-// Wait returns when the user has approved, or has denied, or the code has expired.
+// Wait returns when the user has approved or denied the request, or the code has expired.
 func (d *Device) Wait(ctx context.Context, server string) (Login, error) {
 	token, err := d.config.DeviceAccessToken(ctx, d.answer)
 	if err != nil {
@@ -83,16 +83,15 @@ func loginOf(token *oauth2.Token) Login {
 	return Login{AccessToken: token.AccessToken, RefreshToken: token.RefreshToken, Expiry: token.Expiry}
 }
 
-// renewBefore is how long before its end an access token is not used any more.
+// renewBefore is how long before expiry a token is renewed.
 const renewBefore = time.Minute
 
 func (l Login) stale(now time.Time) bool {
 	return !l.Expiry.IsZero() && l.RefreshToken != "" && !now.Add(renewBefore).Before(l.Expiry)
 }
 
-// Renew returns the login to a server that a file of hosts remembers, with new tokens when those that
-// it has are about to expire. A refresh token is good for one use, so programs that run at the same
-// time take turns.
+// Renew returns the stored login for a server, and renews its tokens if they are about to expire. A refresh
+// token can be used once, so concurrent programs are serialized.
 func Renew(ctx context.Context, path, server string) (Login, error) {
 	hosts, err := LoadHosts(path)
 	if err != nil {
@@ -105,7 +104,7 @@ func Renew(ctx context.Context, path, server string) (Login, error) {
 	err = ChangeHosts(path, func(hosts *Hosts) error {
 		login = hosts.Logins[server]
 		if !login.stale(time.Now()) {
-			return nil // another program was faster
+			return nil // another program renewed it
 		}
 		token, err := config(server, nil).TokenSource(ctx, &oauth2.Token{RefreshToken: login.RefreshToken}).Token()
 		if err != nil {
@@ -119,7 +118,7 @@ func Renew(ctx context.Context, path, server string) (Login, error) {
 	return login, err
 }
 
-// Revoke ends a login at its server: the grant and all its tokens.
+// Revoke revokes a login on its server: the grant and all its tokens.
 func (l Login) Revoke(ctx context.Context, server string) error {
 	token := l.RefreshToken
 	if token == "" {
@@ -144,7 +143,7 @@ func (l Login) Revoke(ctx context.Context, server string) error {
 
 var errExpired = errors.New("the code has expired before it was approved; run the command again")
 
-// explain turns an error of the grant into a sentence.
+// explain turns an OAuth error into a readable one.
 func explain(server string, err error) error {
 	refusal, ok := errors.AsType[*oauth2.RetrieveError](err)
 	switch {

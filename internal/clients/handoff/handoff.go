@@ -1,9 +1,9 @@
 // Package handoff keeps secrets of a process from other processes of the same user.
 //
-// The arguments and the initial environment of a process can be read by others for as long as it runs, whatever
-// the process does to its variables. A process that was given secrets there replaces itself with a new one
-// (Exec), and a process that starts another one attaches secrets to it (Attach). Either way the new process
-// reads them once from a pipe (Receive), and then closes its memory to others (Protect).
+// Other processes can read the arguments and the initial environment of a process as long as it runs, even if
+// it clears its variables. A process that got secrets there replaces itself with a new one (Exec), and a
+// process that starts another one attaches secrets to it (Attach). In both cases the new process reads them
+// once from a pipe (Receive), and then protects its memory (Protect).
 package handoff
 
 import (
@@ -18,14 +18,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Variable names the environment variable with the number of the file descriptor that secrets are read from.
+// Variable is the environment variable with the file descriptor from which secrets are read.
 const Variable = "STACKYARD_SECRETS_FD"
 
-// maxSize bounds all secrets together, so that every pipe has room for them.
+// maxSize limits the size of all secrets, so that they fit into a pipe buffer.
 const maxSize = 4096
 
-// Exec replaces this process with a new one of the same program that receives secrets. It returns only when
-// that fails.
+// Exec replaces this process with a new one of the same program that receives secrets. It returns only on
+// failure.
 func Exec(args, env []string, secrets map[string]string) error {
 	program, err := os.Executable()
 	if err != nil {
@@ -43,7 +43,7 @@ func Exec(args, env []string, secrets map[string]string) error {
 	return syscall.Exec(program, args, append(env, Variable+"="+strconv.Itoa(int(fd))))
 }
 
-// Attach has a command that is not started yet receive secrets. release is called when it has been started.
+// Attach makes a command that is not started yet receive secrets. Call release after the start.
 func Attach(cmd *exec.Cmd, secrets map[string]string) (release func(), err error) {
 	pipe, err := fill(secrets)
 	if err != nil {
@@ -54,7 +54,7 @@ func Attach(cmd *exec.Cmd, secrets map[string]string) (release func(), err error
 	return func() { pipe.Close() }, nil
 }
 
-// fill returns the end of a pipe that secrets can be read from.
+// fill returns the read end of a pipe that contains secrets.
 func fill(secrets map[string]string) (*os.File, error) {
 	text, err := json.Marshal(secrets)
 	if err != nil {
@@ -75,7 +75,7 @@ func fill(secrets map[string]string) (*os.File, error) {
 	return r, nil
 }
 
-// Receive returns the secrets that this process was started with, nil when it was started without any.
+// Receive returns the secrets that this process was started with, or nil.
 func Receive() (map[string]string, error) {
 	number := os.Getenv(Variable)
 	if number == "" {

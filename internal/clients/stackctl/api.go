@@ -14,17 +14,17 @@ import (
 	"time"
 )
 
-// An API speaks the stacks API of one server with one agent token.
+// An API calls the stacks API of one server with one agent token.
 type API struct {
-	// Endpoint is the server's agent URL, with /v3 at its end.
+	// Endpoint is the server's agent URL, ending with /v3.
 	Endpoint string
 	// Token is the cluster's agent token.
 	Token string
-	// Retried, unless nil, is told of every call that is tried again.
+	// Retried, if not nil, is called before each retry.
 	Retried func(err error)
 }
 
-// A Refusal is an answer that is no success.
+// A Refusal is a response that is not a success.
 type Refusal struct {
 	Status  int
 	Message string `json:"message"`
@@ -34,13 +34,12 @@ type Refusal struct {
 
 func (r *Refusal) Error() string { return r.Message }
 
-// Rules of trying again: network errors, 429 and 5xx, with a bounded exponential backoff, or as long as
-// the server says.
+// Retries after network errors, 429 and 5xx, with bounded exponential backoff or the server's Retry-After.
 const (
 	tries       = 8
 	firstWait   = 500 * time.Millisecond
 	longestWait = 30 * time.Second
-	// callTimeout bounds one try. A list of jobs that is waited for is answered within half of it.
+	// callTimeout limits one attempt. A long poll returns within half of it.
 	callTimeout = time.Minute
 	maxAnswer   = 64 << 20
 )
@@ -67,8 +66,8 @@ func (a *API) call(ctx context.Context, method, path string, body, answer any) e
 	}
 }
 
-// backoff is how long to wait after a number of failures: twice as long each time, give or take half,
-// so that many stacks do not come back in the same moment.
+// backoff returns the delay after a number of failures: doubled each time, with a jitter of a half, so that
+// many stacks do not return at the same moment.
 func backoff(failures int) time.Duration {
 	d := min(firstWait<<min(failures-1, 10), longestWait)
 	return d/2 + rand.N(d)
@@ -132,7 +131,7 @@ func (a *API) try(ctx context.Context, method, path string, body, answer any) er
 	return nil
 }
 
-// Registration is what a stack says of itself.
+// Registration describes a stack.
 type Registration struct {
 	Key      string            `json:"key"`
 	Type     string            `json:"type"`
@@ -140,17 +139,17 @@ type Registration struct {
 	Metadata map[string]string `json:"metadata"`
 }
 
-// Register registers a stack, or updates it.
+// Register registers or updates a stack.
 func (a *API) Register(ctx context.Context, r Registration) error {
 	return a.call(ctx, http.MethodPost, "/stacks/register", r, nil)
 }
 
-// Deregister releases a stack's key.
+// Deregister de-registers a stack.
 func (a *API) Deregister(ctx context.Context, key string) error {
 	return a.call(ctx, http.MethodPost, "/stacks/"+url.PathEscape(key)+"/deregister", nil, nil)
 }
 
-// A ScheduledJob is one that waits for an agent.
+// A ScheduledJob is a job that waits for an agent.
 type ScheduledJob struct {
 	ID       string   `json:"id"`
 	Priority int      `json:"priority"`
@@ -175,8 +174,8 @@ type Scheduled struct {
 	} `json:"cluster_queue"`
 }
 
-// ScheduledJobs lists scheduled jobs of a queue, oldest first, from the first one or from those after a
-// cursor. Servers that support it hold an answer that would be an empty list for up to wait.
+// ScheduledJobs lists scheduled jobs of a queue, oldest first, from the start or after a cursor. Servers that
+// support it hold an empty response for up to wait.
 func (a *API) ScheduledJobs(ctx context.Context, key, queue, after string, limit int, wait time.Duration) (Scheduled, error) {
 	query := url.Values{"queue_key": {queue}, "limit": {strconv.Itoa(limit)}}
 	if after != "" {
@@ -189,7 +188,7 @@ func (a *API) ScheduledJobs(ctx context.Context, key, queue, after string, limit
 	return page, a.call(ctx, http.MethodGet, "/stacks/"+url.PathEscape(key)+"/scheduled-jobs?"+query.Encode(), nil, &page)
 }
 
-// Reserve reserves jobs, or extends their reservations, and returns those that are reserved now.
+// Reserve reserves jobs or extends their reservations. It returns the jobs that are reserved now.
 func (a *API) Reserve(ctx context.Context, key string, jobIDs []string, expiry time.Duration) ([]string, error) {
 	var answer struct {
 		Reserved []string `json:"reserved"`
@@ -199,7 +198,7 @@ func (a *API) Reserve(ctx context.Context, key string, jobIDs []string, expiry t
 	}, &answer)
 }
 
-// Tokens returns job acquisition tokens of reserved jobs, by job.
+// Tokens returns job acquisition tokens for reserved jobs, by job.
 func (a *API) Tokens(ctx context.Context, key string, jobIDs []string, lifetime time.Duration) (map[string]string, error) {
 	var answer struct {
 		Tokens []struct {
@@ -225,7 +224,7 @@ func (a *API) States(ctx context.Context, key string, jobIDs []string) (map[stri
 	return answer.States, a.call(ctx, http.MethodPost, "/stacks/"+url.PathEscape(key)+"/jobs/get-states", map[string]any{"job_uuids": jobIDs}, &answer)
 }
 
-// maxDetail is how many bytes the detail of a finished job may have.
+// maxDetail is the maximum size of a finished job's detail in bytes.
 const maxDetail = 4096
 
 // Finish ends a job that the stack cannot run.
@@ -235,7 +234,7 @@ func (a *API) Finish(ctx context.Context, key, jobID, detail string) error {
 	}, nil)
 }
 
-// A Notification tells people how the stack gets on with a job.
+// A Notification describes the progress of a job, for people.
 type Notification struct {
 	JobID  string `json:"job_uuid"`
 	Detail string `json:"detail"`
@@ -246,7 +245,7 @@ func (a *API) Notify(ctx context.Context, key string, list []Notification) error
 	return a.call(ctx, http.MethodPost, "/stacks/"+url.PathEscape(key)+"/notifications", map[string]any{"notifications": list}, nil)
 }
 
-// cut shortens a text to a number of bytes, at a character.
+// cut shortens a text to a number of bytes, without splitting a character.
 func cut(text string, most int) string {
 	if len(text) <= most {
 		return text

@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// A script is a server that answers one call after the other, the last answer again and again.
+// A script is a server that responds in sequence and repeats the last response.
 type script struct {
 	answers []answer
-	at      []time.Time // when it was called
+	at      []time.Time // times of the calls
 }
 
 type answer struct {
@@ -35,7 +35,7 @@ func (s *script) RoundTrip(req *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: a.status, Status: http.StatusText(a.status), Header: header, Body: io.NopCloser(strings.NewReader(`{"message": "No."}`)), Request: req}, nil
 }
 
-// follow has a call answered as a script says, in a time that only passes while the caller waits.
+// follow makes a call against a script. Time passes only while the caller waits.
 func follow(t *testing.T, ctx func() context.Context, answers ...answer) (s *script, err error) {
 	s = &script{answers: answers}
 	before := http.DefaultClient.Transport
@@ -56,9 +56,9 @@ func TestCall_TriesAgainLaterAndLater(t *testing.T) {
 	}
 	for i, bounds := range [][2]time.Duration{
 		{firstWait / 2, firstWait * 3 / 2},
-		{7 * time.Second, 7 * time.Second}, // as it was told
+		{7 * time.Second, 7 * time.Second}, // as requested
 		{2 * firstWait, 6 * firstWait},
-		{longestWait, longestWait}, // and no longer
+		{longestWait, longestWait}, // the maximum
 	} {
 		if waited := s.at[i+1].Sub(s.at[i]); waited < bounds[0] || waited > bounds[1] {
 			t.Errorf("before call %d it waited %v, want from %v to %v", i+2, waited, bounds[0], bounds[1])
@@ -92,7 +92,7 @@ func canceled() context.Context {
 	return ctx
 }
 
-// soonOver is over in a second of the test's own time.
+// soonOver returns a context that ends after a second of simulated time.
 func soonOver() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	time.AfterFunc(time.Second, cancel)

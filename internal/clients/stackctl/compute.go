@@ -16,20 +16,20 @@ import (
 	"stackyard/internal/clients/handoff"
 )
 
-// A Workload is one job to be run by one ephemeral agent.
+// A Workload is one job for one ephemeral agent.
 type Workload struct {
 	JobID    string
 	Queue    string
 	Endpoint string
 	Tags     []string // of the agent
-	// Token is the job acquisition token. It is never handed over in an argument, which other users of the
-	// machine could read.
+	// Token is the job acquisition token. It is never passed as an argument, which other users of the machine
+	// could read.
 	Token string
 }
 
-// environment is what puts an agent into single-job acquisition mode, but for its token. The variables have
-// two names, the second for the published agent, which a command may start. What the stack knows its own token
-// by is left out: an agent has no business with it.
+// environment returns the variables for single-job acquisition mode, except the token. Each variable has two
+// names; the second is for the published agent, which a command may start. The stack's own token is left out:
+// agents do not need it.
 func (w Workload) environment() []string {
 	env := slices.DeleteFunc(os.Environ(), func(line string) bool {
 		return strings.HasPrefix(line, "SERVICE_AGENT_TOKEN") || strings.HasPrefix(line, "BUILDKITE_AGENT_TOKEN")
@@ -44,14 +44,14 @@ func (w Workload) environment() []string {
 	return env
 }
 
-// Compute starts agents.
+// Compute runs agents.
 type Compute interface {
-	// Run runs an agent for one job and returns when it has ended. When ctx is done it asks the agent to
-	// end. The error tells why the agent could not be started, or what it said before it failed.
+	// Run runs an agent for one job until it ends. When ctx is done, it stops the agent. The error says why the
+	// agent could not be started, or has the last output of an agent that failed.
 	Run(ctx context.Context, w Workload) error
 }
 
-// Processes runs agents as processes of this machine.
+// Processes runs agents as local processes.
 type Processes struct {
 	// Program is the path of the stackyard binary.
 	Program string
@@ -71,12 +71,11 @@ func (p Processes) Run(ctx context.Context, w Workload) error {
 	return run(cmd)
 }
 
-// Command starts compute with a command of the user's, which runs until the agent has ended.
+// Command runs agents with a user-provided command, which must run until the agent has ended.
 type Command struct{ template *template.Template }
 
-// ParseCommand reads a command template: a line for the shell in which {{.JobID}}, {{.Queue}} and
-// {{.Endpoint}} stand for those of the job. The command also gets the environment of an agent in
-// single-job acquisition mode.
+// ParseCommand parses a command template: a shell command with {{.JobID}}, {{.Queue}} and {{.Endpoint}} as
+// placeholders. The command gets the environment of an agent in single-job acquisition mode.
 func ParseCommand(text string) (Command, error) {
 	t, err := template.New("command").Option("missingkey=error").Parse(text)
 	if err == nil {
@@ -100,20 +99,20 @@ func (c Command) Run(ctx context.Context, w Workload) error {
 	return run(cmd)
 }
 
-// stopGrace is how long an agent may take to end when it is asked to, before it is killed.
+// stopGrace is how long a stopped agent may take before it is killed.
 const stopGrace = 6 * time.Second
 
-// secondWord is how long after the first signal the second comes.
-const secondWord = 100 * time.Millisecond
+// secondSignalDelay is the time between the first and the second signal.
+const secondSignalDelay = 100 * time.Millisecond
 
-// run runs a process that is an agent, or starts one, in a process group of its own: a signal from the
-// terminal is for the stack alone, which decides what becomes of its agents.
+// run runs an agent, or a command that starts one, in its own process group: signals from the terminal go only
+// to the stack, which decides when agents stop.
 func run(cmd *exec.Cmd) error {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error {
-		// The first signal asks an agent to leave after its job, the second to leave at once.
+		// The first signal stops an agent after its job, the second at once.
 		err := syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM)
-		time.AfterFunc(secondWord, func() { syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) })
+		time.AfterFunc(secondSignalDelay, func() { syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) })
 		return err
 	}
 	cmd.WaitDelay = stopGrace
@@ -123,7 +122,7 @@ func run(cmd *exec.Cmd) error {
 		return fmt.Errorf("start %s: %w", cmd.Path, err)
 	}
 	err := cmd.Wait()
-	syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // whatever is left of the group
+	syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // the rest of the group
 	exit, ok := errors.AsType[*exec.ExitError](err)
 	if !ok {
 		return err
@@ -148,7 +147,7 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// String returns the end, from the beginning of a line where there is one.
+// String returns the end, from the start of a line if there is one.
 func (t *tail) String() string {
 	text := t.kept
 	if i := bytes.IndexByte(text, '\n'); len(text) == t.most && i >= 0 {

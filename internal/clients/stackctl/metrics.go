@@ -2,7 +2,7 @@ package stackctl
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// Metrics are what a stack tells Prometheus about itself.
+// Metrics are the Prometheus metrics of a stack.
 type Metrics struct {
 	polls    *prometheus.CounterVec
 	jobs     prometheus.Counter
@@ -26,7 +26,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	return m
 }
 
-// Retried counts a call that is tried again; see [API.Retried].
+// Retried counts a retried call; see [API.Retried].
 func (m *Metrics) Retried(error) { m.repeated.Inc() }
 
 func (m *Metrics) polled(queue string, err error) { m.polls.WithLabelValues(queue, result(err)).Inc() }

@@ -1,7 +1,6 @@
-// Package stackctl is the reference stack: a client of the stacks API like anybody's, which imports
-// nothing of the server. It polls queues, reserves jobs, and runs one ephemeral agent for each with a
-// job acquisition token, on compute of its choice (compute.go): processes of this machine, or whatever
-// a command of the user's starts.
+// Package stackctl is the reference stack, a client of the stacks API that imports nothing of the server. It
+// polls queues, reserves jobs, and runs one ephemeral agent per job with a job acquisition token. Agents are
+// local processes or are started by a user-provided command (compute.go).
 package stackctl
 
 import (
@@ -16,13 +15,13 @@ import (
 	"time"
 )
 
-// Config says what a stack serves, and how.
+// Config configures a stack.
 type Config struct {
 	API     *API
-	Key     string   // by which the server knows it
-	Queues  []string // keys of the queues that it serves
-	Tags    []string // key=value; jobs with other agent rules are left to others
-	Max     int      // how many jobs it runs at the same time
+	Key     string   // identifies the stack
+	Queues  []string // keys of its queues
+	Tags    []string // key=value; jobs with other agent rules are not taken
+	Max     int      // maximum number of concurrent jobs
 	Compute Compute
 	Log     *slog.Logger
 	Metrics *Metrics
@@ -30,37 +29,37 @@ type Config struct {
 
 // Times of the protocol.
 const (
-	// reservation is how long a job stays the stack's without a word, so that the jobs of a stack that
-	// has died are soon in the list again.
+	// reservation is how long a job stays reserved without renewal, so that the jobs of a dead stack are soon
+	// in the list again.
 	reservation = 2 * time.Minute
-	// renewal is how often reservations are extended of jobs that no agent has taken yet.
+	// renewal is how often reservations are extended until an agent has acquired the job.
 	renewal = 30 * time.Second
 	// tokenLifetime is how long an agent may take to register.
 	tokenLifetime = 5 * time.Minute
-	// pollWait is how long a server may hold an answer that would be an empty list.
+	// pollWait is how long a server may hold an empty response.
 	pollWait = 20 * time.Second
-	// pollPause is how long the stack waits after a poll that brought nothing new.
+	// pollPause is the delay after a poll without new jobs.
 	pollPause = time.Second
-	// pollAnyway is how long a queue is not polled at most.
-	pollAnyway = time.Minute
-	// farewell bounds the last calls of a stack that ends.
-	farewell = 5 * time.Second
+	// maxPollGap is the maximum time between two polls of a queue.
+	maxPollGap = time.Minute
+	// shutdownTimeout limits the last calls of a stopping stack.
+	shutdownTimeout = 5 * time.Second
 )
 
-// maxJobs is how many jobs one call of the API may be about.
+// maxJobs is the maximum number of jobs of one API call.
 const maxJobs = 1000
 
-// defaultQueue is the server's word for a cluster's default queue.
+// defaultQueue is the server's name for a cluster's default queue.
 const defaultQueue = "__default__"
 
 // A Stack runs the jobs of queues.
 type Stack struct {
 	Config
 
-	slots chan struct{} // one token for each job that may be begun
+	slots chan struct{} // one token for each job that may start
 
 	mu      sync.Mutex
-	running map[string]bool // jobs that it has reserved and not seen the end of
+	running map[string]bool // reserved jobs that have not ended
 	skipped map[string]bool // agent rules that were logged as not satisfied
 }
 
@@ -76,8 +75,8 @@ func New(c Config) *Stack {
 	return s
 }
 
-// Run registers the stack and serves its queues until ctx is done. Then it takes no more jobs, and
-// de-registers when those that run have ended; they end at once when hard is done.
+// Run registers the stack and serves its queues until ctx is done. Then it takes no more jobs, and de-registers
+// after running jobs have ended; when hard is done, they are stopped at once.
 func (s *Stack) Run(ctx, hard context.Context) error {
 	host, _ := os.Hostname()
 	err := s.API.Register(ctx, Registration{
@@ -99,7 +98,7 @@ func (s *Stack) Run(ctx, hard context.Context) error {
 	jobs.Wait()
 	notNeeded()
 	renewing.Wait()
-	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 	defer cancel()
 	if err := s.API.Deregister(last, s.Key); err != nil {
 		return fmt.Errorf("de-register the stack %s: %w", s.Key, err)
@@ -114,7 +113,7 @@ func (s *Stack) count() int {
 	return len(s.running)
 }
 
-// serve takes jobs of one queue, as many as there are free slots.
+// serve runs jobs of one queue, as many as there are free slots.
 func (s *Stack) serve(ctx, hard context.Context, queue string, jobs *sync.WaitGroup) {
 	for ctx.Err() == nil {
 		s.awaitSlot(ctx)
@@ -124,8 +123,8 @@ func (s *Stack) serve(ctx, hard context.Context, queue string, jobs *sync.WaitGr
 	}
 }
 
-// poll reads the list of a queue and begins jobs until the slots are used up or the list ends. The first page
-// is as short as can be; those after it are read when jobs that the stack cannot run are in front of others.
+// poll lists a queue and starts jobs until the slots are used or the list ends. The first page is as short as
+// possible; further pages are read if jobs that the stack cannot run come first.
 func (s *Stack) poll(ctx, hard context.Context, queue string, jobs *sync.WaitGroup) (begun, pages int) {
 	after, limit, wait := "", min(s.Max, maxJobs), pollWait
 	for {
@@ -133,7 +132,7 @@ func (s *Stack) poll(ctx, hard context.Context, queue string, jobs *sync.WaitGro
 		s.Metrics.polled(queue, err)
 		pages++
 		if err != nil {
-			s.complain(ctx, "list scheduled jobs failed", err, "queue", queue)
+			s.logError(ctx, "list scheduled jobs failed", err, "queue", queue)
 			return begun, pages
 		}
 		if page.Queue.Paused {
@@ -147,10 +146,10 @@ func (s *Stack) poll(ctx, hard context.Context, queue string, jobs *sync.WaitGro
 	}
 }
 
-// awaitSlot returns when there is a free slot, or when it is time to poll without one: a queue that
-// nobody polls counts as disconnected.
+// awaitSlot waits for a free slot, but at most until the next poll is due: a queue that is not polled counts as
+// disconnected.
 func (s *Stack) awaitSlot(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, pollAnyway)
+	ctx, cancel := context.WithTimeout(ctx, maxPollGap)
 	defer cancel()
 	select {
 	case token := <-s.slots:
@@ -178,8 +177,8 @@ func (s *Stack) give(n int) {
 	}
 }
 
-// begin reserves as many jobs of a list as there are free slots, and begins to run those that it got.
-// It returns how many these are.
+// begin reserves as many jobs of a list as there are free slots and starts those that were reserved. It returns
+// their number.
 func (s *Stack) begin(ctx, hard context.Context, queue string, list []ScheduledJob, jobs *sync.WaitGroup) int {
 	slots := s.take(len(list))
 	if slots == 0 {
@@ -191,7 +190,7 @@ func (s *Stack) begin(ctx, hard context.Context, queue string, list []ScheduledJ
 	}
 	reserved, err := s.API.Reserve(ctx, s.Key, ids, reservation)
 	if err != nil {
-		s.complain(ctx, "reserve jobs failed", err, "queue", queue)
+		s.logError(ctx, "reserve jobs failed", err, "queue", queue)
 	}
 	s.give(slots - len(reserved))
 	s.remember(reserved)
@@ -205,8 +204,8 @@ func (s *Stack) begin(ctx, hard context.Context, queue string, list []ScheduledJ
 	return len(reserved)
 }
 
-// complain tells of an error, unless it only means that the stack is being stopped.
-func (s *Stack) complain(ctx context.Context, what string, err error, args ...any) {
+// logError logs an error unless the stack is being stopped.
+func (s *Stack) logError(ctx context.Context, what string, err error, args ...any) {
 	if ctx.Err() == nil {
 		s.Log.Error(what, append(args, "error", err)...)
 	}
@@ -228,13 +227,13 @@ func (s *Stack) forget(id string) {
 	s.Metrics.ended(len(s.running))
 }
 
-// runJob runs an agent for one reserved job. When the agent ends without having taken the job, the job
-// is finished, with what is known about why.
+// runJob runs an agent for a reserved job. If the agent ends without acquiring the job, runJob finishes the job
+// with the known reason.
 func (s *Stack) runJob(ctx context.Context, id, queue string) {
 	log := s.Log.With("job", id, "queue", queue)
 	tokens, err := s.API.Tokens(ctx, s.Key, []string{id}, tokenLifetime)
 	if err != nil || tokens[id] == "" {
-		s.complain(ctx, "issue acquisition token failed", err, "job", id)
+		s.logError(ctx, "issue acquisition token failed", err, "job", id)
 		return
 	}
 	s.notify(ctx, id, "Starting an agent")
@@ -244,8 +243,8 @@ func (s *Stack) runJob(ctx context.Context, id, queue string) {
 	if err != nil {
 		log.Warn("agent failed", "error", err)
 	}
-	// Whatever the stop has ended, the job may be left without an agent.
-	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
+	// A stop may leave the job without an agent.
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 	defer cancel()
 	states, stateErr := s.API.States(last, s.Key, []string{id})
 	if stateErr != nil {
@@ -261,11 +260,11 @@ func (s *Stack) runJob(ctx context.Context, id, queue string) {
 	s.finish(last, id, err)
 }
 
-// finish ends a job that no agent could be started for.
+// finish ends a job for which no agent could be started.
 func (s *Stack) finish(ctx context.Context, id string, cause error) {
 	err := s.API.Finish(ctx, s.Key, id, fmt.Sprintf("The stack %s could not run an agent for this job: %v", s.Key, cause))
 	if refusal, ok := errors.AsType[*Refusal](err); ok && (refusal.Status == http.StatusUnprocessableEntity || refusal.Status == http.StatusNotFound) {
-		return // it has moved on meanwhile
+		return // it has changed state meanwhile
 	}
 	if err != nil {
 		s.Log.Error("finish job failed", "job", id, "error", err)
@@ -277,12 +276,11 @@ func (s *Stack) finish(ctx context.Context, id string, cause error) {
 
 func (s *Stack) notify(ctx context.Context, id, detail string) {
 	if err := s.API.Notify(ctx, s.Key, []Notification{{JobID: id, Detail: detail}}); err != nil {
-		s.complain(ctx, "send notification failed", err, "job", id)
+		s.logError(ctx, "send notification failed", err, "job", id)
 	}
 }
 
-// renew extends the reservations of jobs whose agents have not taken them yet. Those that an agent has
-// are not the stack's any more, and extending them does nothing.
+// renew extends the reservations of jobs that no agent has acquired yet. For acquired jobs it has no effect.
 func (s *Stack) renew(ctx context.Context) {
 	for sleep(ctx, renewal) {
 		s.mu.Lock()
@@ -293,7 +291,7 @@ func (s *Stack) renew(ctx context.Context) {
 		s.mu.Unlock()
 		for batch := range slices.Chunk(ids, maxJobs) {
 			if _, err := s.API.Reserve(ctx, s.Key, batch, reservation); err != nil {
-				s.complain(ctx, "extend reservations failed", err)
+				s.logError(ctx, "extend reservations failed", err)
 			}
 		}
 	}

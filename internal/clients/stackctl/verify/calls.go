@@ -15,8 +15,8 @@ import (
 // An endpoint is a call of the stacks API.
 type endpoint struct {
 	method string
-	path   string // :key is a stack's key, :id a job's
-	// scope is the rate-limit scope, and perSecond the limit that it has unless the server says otherwise.
+	path   string // :key is the key of a stack, :id the id of a job
+	// scope is the rate limit scope, perSecond its default limit.
 	scope     string
 	perSecond int
 }
@@ -36,10 +36,10 @@ var (
 	endpoints      = append([]endpoint{register}, keyedEndpoints...)
 )
 
-// fields is a JSON object that is sent.
+// fields is a JSON object to send.
 type fields = map[string]any
 
-// example returns a body with which the endpoint can be called, about a job.
+// example returns a valid body for the endpoint, for a job.
 func (e endpoint) example(job string) any {
 	switch e {
 	case batchReserve, issueTokens, getStates:
@@ -52,7 +52,7 @@ func (e endpoint) example(job string) any {
 	return nil
 }
 
-// query is what the endpoint needs in its query, for a queue.
+// query returns the required query of the endpoint, for a queue.
 func (e endpoint) query(queue string) string {
 	if e == scheduledJobs {
 		return "?" + url.Values{"queue_key": {queue}}.Encode()
@@ -60,23 +60,23 @@ func (e endpoint) query(queue string) string {
 	return ""
 }
 
-func newKit(ctx context.Context, c Config) *kit {
+func newSuite(ctx context.Context, c Config) *suite {
 	if c.Queue == "" {
 		c.Queue = defaultQueue
 	}
-	return &kit{Config: c, ctx: ctx, server: newServer(c), suffix: strings.ToLower(rand.Text()[:8]), stacks: map[string]bool{}}
+	return &suite{Config: c, ctx: ctx, server: newServer(c), suffix: strings.ToLower(rand.Text()[:8]), stacks: map[string]bool{}}
 }
 
-// defaultQueue is the protocol's word for a cluster's default queue.
+// defaultQueue is the protocol's name for a cluster's default queue.
 const defaultQueue = "__default__"
 
-// name returns a name that nothing else has.
-func (k *kit) name() string {
+// name returns a unique name.
+func (k *suite) name() string {
 	k.names++
 	return "verify-" + k.suffix + "-" + strconv.Itoa(k.names)
 }
 
-// unknownJob is a UUID that no job has.
+// unknownJob returns the UUID of a job that does not exist.
 func unknownJob() string {
 	b := make([]byte, 16)
 	rand.Read(b)
@@ -84,8 +84,8 @@ func unknownJob() string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
-// request makes the request of an endpoint for a stack and a job.
-func (k *kit) request(e endpoint, key, job string, body any) request {
+// request returns the request of an endpoint for a stack and a job.
+func (k *suite) request(e endpoint, key, job string, body any) request {
 	path := strings.NewReplacer(":key", url.PathEscape(key), ":id", url.PathEscape(job)).Replace(e.path)
 	return request{
 		method: e.method, url: k.server.agentURL + path + e.query(k.Queue), auth: "Token " + k.Token,
@@ -93,13 +93,13 @@ func (k *kit) request(e endpoint, key, job string, body any) request {
 	}
 }
 
-// call calls an endpoint for a stack, and a job where the endpoint is about one.
-func (t *trial) call(e endpoint, key, job string, body any) *answer {
+// call calls an endpoint for a stack and, if the endpoint needs one, a job.
+func (t *checker) call(e endpoint, key, job string, body any) *response {
 	return t.send(e, t.request(e, key, job, body))
 }
 
-// send makes a call of an endpoint, and notes what its headers say.
-func (t *trial) send(e endpoint, r request) *answer {
+// send calls an endpoint and records the response headers.
+func (t *checker) send(e endpoint, r request) *response {
 	a, err := t.server.send(t.ctx, r)
 	if err != nil {
 		t.fail(nil, "an answer to "+r.method+" "+e.path, err.Error())
@@ -109,12 +109,12 @@ func (t *trial) send(e endpoint, r request) *answer {
 }
 
 // registration returns the body that registers a stack.
-func (t *trial) registration(key string) fields {
+func (t *checker) registration(key string) fields {
 	return fields{"key": key, "type": "custom", "queue_key": t.Queue, "metadata": fields{"program": "stackyard stack verify"}}
 }
 
-// register registers a stack with a body, and remembers to de-register it.
-func (t *trial) register(body fields) *answer {
+// register registers a stack and records it for de-registration.
+func (t *checker) register(body fields) *response {
 	key, _ := body["key"].(string)
 	a := t.call(register, key, "", body)
 	if a.ok() {
@@ -123,9 +123,8 @@ func (t *trial) register(body fields) *answer {
 	return a
 }
 
-// newStack registers one more stack and returns its key. What exactly the server answers is not its
-// business; other rules look at that.
-func (t *trial) newStack() string {
+// newStack registers another stack and returns its key. Other rules check the response.
+func (t *checker) newStack() string {
 	key := t.name()
 	a := t.register(t.registration(key))
 	t.want(a, a.ok(), "the stack to be registered", "status %d", a.status)
@@ -133,7 +132,7 @@ func (t *trial) newStack() string {
 }
 
 // stack returns the key of the stack that most rules use.
-func (t *trial) stack() string {
+func (t *checker) stack() string {
 	if t.main == "" {
 		t.main = t.newStack()
 	}
@@ -141,7 +140,7 @@ func (t *trial) stack() string {
 }
 
 // deregister de-registers a stack.
-func (t *trial) deregister(key string) *answer {
+func (t *checker) deregister(key string) *response {
 	a := t.call(deregister, key, "", nil)
 	if a.ok() {
 		delete(t.stacks, key)
@@ -149,8 +148,8 @@ func (t *trial) deregister(key string) *answer {
 	return a
 }
 
-// list lists a queue with more parameters, as name and value in turn.
-func (t *trial) list(key, queue string, more ...string) *answer {
+// list lists a queue, with more parameters as name, value pairs.
+func (t *checker) list(key, queue string, more ...string) *response {
 	query := url.Values{"queue_key": {queue}}
 	for i := 0; i < len(more); i += 2 {
 		query.Set(more[i], more[i+1])
@@ -161,23 +160,23 @@ func (t *trial) list(key, queue string, more ...string) *answer {
 	return t.send(scheduledJobs, r)
 }
 
-// cleanUp takes down all that the run has made, the latest first, and says what is left.
-func (k *kit) cleanUp() error {
-	var all []undoing
+// cleanUp deletes everything that the run created, the latest first, and returns what is left.
+func (k *suite) cleanUp() error {
+	var all []cleanup
 	for _, session := range k.agents {
-		all = append(all, undoing{what: "an agent", request: request{method: http.MethodPost, url: k.server.agentURL + "/disconnect", auth: "Token " + session}})
+		all = append(all, cleanup{what: "an agent", request: request{method: http.MethodPost, url: k.server.agentURL + "/disconnect", auth: "Token " + session}})
 	}
 	for key := range k.stacks {
-		all = append(all, undoing{what: "the stack " + key, request: k.request(deregister, key, "", nil)})
+		all = append(all, cleanup{what: "the stack " + key, request: k.request(deregister, key, "", nil)})
 	}
-	slices.Reverse(k.undoings)
+	slices.Reverse(k.cleanups)
 	var left []error
-	for _, u := range append(all, k.undoings...) {
+	for _, u := range append(all, k.cleanups...) {
 		a, err := k.server.send(k.ctx, u.request)
 		switch {
 		case err != nil:
 			left = append(left, fmt.Errorf("%s may be left behind: %w", u.what, err))
-		case !a.ok() && a.status != http.StatusNotFound && !u.superfluous:
+		case !a.ok() && a.status != http.StatusNotFound && !u.optional:
 			left = append(left, fmt.Errorf("%s is left behind: the server answered %d %s", u.what, a.status, a.text("message")))
 		}
 	}

@@ -11,27 +11,27 @@ import (
 	"time"
 )
 
-// status wants a status.
-func (t *trial) status(a *answer, want int) *answer {
+// status expects a status.
+func (t *checker) status(a *response, want int) *response {
 	t.want(a, a.status == want, "status "+strconv.Itoa(want), "status %d", a.status)
 	return a
 }
 
-// refused wants a status, and a body that says why in a message.
-func (t *trial) refused(a *answer, want int) *answer {
+// refused expects a status, and a message in the body.
+func (t *checker) refused(a *response, want int) *response {
 	t.status(a, want)
 	message, ok := a.at("message").(string)
 	t.want(a, ok && message != "", `a JSON object with a "message" string`, "no such message")
 	return a
 }
 
-// at returns the value at a path of keys and indexes, such as page_info.end_cursor; nil where there is none.
-func (a *answer) at(path string) any {
+// at returns the value at a path of keys and indexes, for example page_info.end_cursor, or nil.
+func (a *response) at(path string) any {
 	v, _ := a.lookUp(path)
 	return v
 }
 
-func (a *answer) lookUp(path string) (v any, ok bool) {
+func (a *response) lookUp(path string) (v any, ok bool) {
 	v = a.json
 	if path == "" {
 		return v, v != nil
@@ -55,20 +55,20 @@ func (a *answer) lookUp(path string) (v any, ok bool) {
 	return v, true
 }
 
-// text is the string at a path, "" where there is none.
-func (a *answer) text(path string) string {
+// text returns the string at a path, or "".
+func (a *response) text(path string) string {
 	s, _ := a.at(path).(string)
 	return s
 }
 
-// list is the array at a path, nil where there is none.
-func (a *answer) list(path string) []any {
+// list returns the array at a path, or nil.
+func (a *response) list(path string) []any {
 	l, _ := a.at(path).([]any)
 	return l
 }
 
-// texts are the strings of the array at a path.
-func (a *answer) texts(path string) []string {
+// texts returns the strings of the array at a path.
+func (a *response) texts(path string) []string {
 	var texts []string
 	for _, v := range a.list(path) {
 		if s, ok := v.(string); ok {
@@ -78,7 +78,7 @@ func (a *answer) texts(path string) []string {
 	return texts
 }
 
-// A kind is what a value of JSON must be.
+// A kind is an expected type of a JSON value.
 type kind struct {
 	name string
 	is   func(v any) bool
@@ -94,7 +94,7 @@ var (
 	object    = kind{"an object", func(v any) bool { _, ok := v.(map[string]any); return ok }}
 	array     = kind{"an array", func(v any) bool { _, ok := v.([]any); return ok }}
 	timestamp = kind{"an ISO 8601 time", func(v any) bool { s, _ := v.(string); _, err := time.Parse(time.RFC3339, s); return err == nil }}
-	// exactTime is what the law says of last_connected_on.
+	// exactTime is the format that the specification requires for last_connected_on.
 	exactTime = kind{"an ISO 8601 time in UTC with milliseconds", func(v any) bool {
 		s, _ := v.(string)
 		_, err := time.Parse("2006-01-02T15:04:05.000Z", s)
@@ -127,16 +127,16 @@ func eachIs(v any, k kind) bool {
 	return ok
 }
 
-// orNull is a kind that may be null.
+// orNull returns a kind that also accepts null.
 func orNull(k kind) kind {
 	return kind{k.name + " or null", func(v any) bool { return v == nil || k.is(v) }}
 }
 
-// A shape is what the fields of an object must be, by path.
+// A shape maps the fields of an object to their kinds.
 type shape map[string]kind
 
-// has wants the fields of a shape in the object at a path; "" is the body itself.
-func (t *trial) has(a *answer, path string, s shape) {
+// has expects the fields of a shape in the object at a path; "" is the body itself.
+func (t *checker) has(a *response, path string, s shape) {
 	for _, name := range slices.Sorted(maps.Keys(s)) {
 		full := strings.TrimPrefix(path+"."+name, ".")
 		v, ok := a.lookUp(full)
@@ -145,14 +145,14 @@ func (t *trial) has(a *answer, path string, s shape) {
 	}
 }
 
-// is wants the value at a path.
-func (t *trial) is(a *answer, path string, want any) {
+// is expects a value at a path.
+func (t *checker) is(a *response, path string, want any) {
 	v, ok := a.lookUp(path)
 	t.want(a, ok, fmt.Sprintf("%s to be %s", path, show(want)), "no such field")
 	t.want(a, show(v) == show(want), fmt.Sprintf("%s to be %s", path, show(want)), "%s", show(v))
 }
 
-// show writes a value as JSON, whose objects have their keys in order.
+// show returns a value as JSON with sorted keys.
 func show(v any) string {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -161,8 +161,8 @@ func show(v any) string {
 	return shorten(string(b))
 }
 
-// near wants a time to lie a number of seconds after the answer, give or take what calls and clocks need.
-func (t *trial) near(a *answer, path string, after int) {
+// near expects a time that is a number of seconds after the response, within the tolerance of calls and clocks.
+func (t *checker) near(a *response, path string, after int) {
 	const slack = 5 * time.Second
 	want := time.Duration(after) * time.Second
 	at, err := time.Parse(time.RFC3339, a.text(path))
@@ -172,4 +172,4 @@ func (t *trial) near(a *answer, path string, after int) {
 }
 
 // ok reports whether the call succeeded.
-func (a *answer) ok() bool { return a.status >= 200 && a.status < 300 }
+func (a *response) ok() bool { return a.status >= 200 && a.status < 300 }

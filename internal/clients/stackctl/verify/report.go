@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// A Report is what came of a run.
+// A Report collects the results of a run.
 type Report struct {
 	Endpoint string   `json:"endpoint"`
 	Passed   int      `json:"passed"`
@@ -30,12 +30,12 @@ func (r *Report) Add(result Result) {
 	}
 }
 
-// Summary is the report in a line.
+// Summary returns the report in one line.
 func (r *Report) Summary() string {
 	return fmt.Sprintf("%d passed, %d failed, %d skipped", r.Passed, r.Failed, r.Skipped)
 }
 
-// WriteJSON writes the report for programs.
+// WriteJSON writes the report as JSON.
 func (r *Report) WriteJSON(w io.Writer) error {
 	encoder := json.NewEncoder(w)
 	encoder.SetEscapeHTML(false)
@@ -43,8 +43,8 @@ func (r *Report) WriteJSON(w io.Writer) error {
 	return encoder.Encode(r)
 }
 
-// WriteText writes the report's last result for people, under the title of its section where that is a new
-// one. Why rules were skipped is written once, however many were for the same reason.
+// WriteText writes the last result as text, after the title of its section if it is the first of it. A reason
+// for skipped rules is written once.
 func (r *Report) WriteText(w io.Writer) error {
 	before, last := r.Results[:len(r.Results)-1], r.Results[len(r.Results)-1]
 	var b strings.Builder
@@ -52,9 +52,9 @@ func (r *Report) WriteText(w io.Writer) error {
 		writeTitle(&b, last.Section, n == 0)
 	}
 	writeRule(&b, string(last.Outcome)+"  ", last.Rule, last.Text)
-	told := slices.ContainsFunc(before, func(r Result) bool { return r.Reason == last.Reason })
+	shown := slices.ContainsFunc(before, func(r Result) bool { return r.Reason == last.Reason })
 	switch {
-	case last.Outcome == Skip && !told:
+	case last.Outcome == Skip && !shown:
 		writeIndented(&b, "skipped: ", last.Reason)
 	case last.Outcome == Fail:
 		writeIndented(&b, "expected: ", last.Expected)
@@ -65,7 +65,7 @@ func (r *Report) WriteText(w io.Writer) error {
 	return err
 }
 
-// WriteRules writes rules without checking them.
+// WriteRules lists rules without checking them.
 func WriteRules(w io.Writer, sections []Section) error {
 	var b strings.Builder
 	for i, s := range sections {
@@ -94,7 +94,7 @@ func writeIndented(b *strings.Builder, label, text string) {
 	fmt.Fprintf(b, "        %s%s\n", label, strings.ReplaceAll(text, "\n", "\n        "))
 }
 
-// write writes the call that a rule failed at, as command-line clients do.
+// write writes the failed call in the format of command-line HTTP clients.
 func (e *Exchange) write(b *strings.Builder) {
 	if e == nil {
 		return

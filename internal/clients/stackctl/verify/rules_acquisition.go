@@ -3,13 +3,13 @@ package verify
 import "net/http"
 
 var acquisition = Section{"Agents with a job acquisition token", []Rule{
-	{"acquire.register", "An agent registers with the token in place of an agent token, and gets a session.", func(t *trial) {
+	{"acquire.register", "An agent can register with the token instead of an agent token, and gets a session.", func(t *checker) {
 		_, token := t.tokenOf(t.stack(), t.Token)
 		a := t.agentCall(http.MethodPost, "/register", token, agentRegistration)
 		t.status(a, http.StatusOK)
 		t.has(a, "", shape{"id": uuid, "access_token": text})
 	}},
-	{"acquire.acquire", "The session can acquire the job, which is not the stack's any more then.", func(t *trial) {
+	{"acquire.acquire", "The session can acquire the job. The job then no longer belongs to the stack.", func(t *checker) {
 		job, token := t.tokenOf(t.stack(), t.Token)
 		session := t.session(token)
 		t.status(t.agentCall(http.MethodPut, "/jobs/"+job+"/acquire", session, nil), http.StatusOK)
@@ -17,7 +17,7 @@ var acquisition = Section{"Agents with a job acquisition token", []Rule{
 		state := a.text("states." + job)
 		t.want(a, state != "scheduled" && state != "reserved", "the job not to be scheduled or reserved any more", "%q", state)
 	}},
-	{"acquire.only", "The session can acquire no other job, not even one that the stack has reserved.", func(t *trial) {
+	{"acquire.only", "The session can acquire no other job, not even one that the stack has reserved.", func(t *checker) {
 		_, token := t.tokenOf(t.stack(), t.Token)
 		session := t.session(token)
 		for _, other := range []string{t.job(), t.reserved(t.stack(), 60)} {
@@ -25,25 +25,25 @@ var acquisition = Section{"Agents with a job acquisition token", []Rule{
 			t.want(a, a.status >= 400 && a.status < 500, "the other job to be refused: 4xx", "status %d", a.status)
 		}
 	}},
-	{"acquire.no-work", "An agent with such a session is offered no work when it asks for some.", func(t *trial) {
-		t.job() // there is work
+	{"acquire.no-work", "An agent with this session gets no work when it pings.", func(t *checker) {
+		t.job() // creates work
 		_, token := t.tokenOf(t.stack(), t.Token)
 		a := t.status(t.agentCall(http.MethodGet, "/ping", t.session(token), nil), http.StatusOK)
 		t.want(a, a.at("job") == nil, "no job", "%s", show(a.at("job")))
 	}},
-	{"acquire.expired", "Nobody registers with a token that has expired: 401.", func(t *trial) {
+	{"acquire.expired", "Registering with an expired token returns 401.", func(t *checker) {
 		job := t.reserved(t.stack(), 60)
 		token := t.issue(t.stack(), 1, job).text("job_acquisition_tokens.0.job_acquisition_token")
 		t.server.sleep(t.ctx, 2)
 		t.refused(t.agentCall(http.MethodPost, "/register", token, agentRegistration), http.StatusUnauthorized)
 	}},
-	{"acquire.deregistered", "Nobody registers with a token of a stack that was de-registered: 401.", func(t *trial) {
+	{"acquire.deregistered", "Registering with a token of a de-registered stack returns 401.", func(t *checker) {
 		key := t.newStack()
 		_, token := t.tokenOf(key, t.Token)
 		t.deregister(key)
 		t.refused(t.agentCall(http.MethodPost, "/register", token, agentRegistration), http.StatusUnauthorized)
 	}},
-	{"acquire.lost", "A session cannot acquire the job once another stack has reserved it.", func(t *trial) {
+	{"acquire.lost", "A session cannot acquire the job once another stack has reserved it.", func(t *checker) {
 		key, rival := t.newStack(), t.newStack()
 		job, token := t.tokenOf(key, t.Token)
 		session := t.session(token)
@@ -52,12 +52,12 @@ var acquisition = Section{"Agents with a job acquisition token", []Rule{
 		a := t.agentCall(http.MethodPut, "/jobs/"+job+"/acquire", session, nil)
 		t.want(a, a.status >= 400 && a.status < 500, "the job to be refused: 4xx", "status %d", a.status)
 	}},
-	{"acquire.ended", "Nobody registers with the token of a job that has ended: 401.", func(t *trial) {
+	{"acquire.ended", "Registering with the token of an ended job returns 401.", func(t *checker) {
 		job, token := t.tokenOf(t.stack(), t.Token)
 		t.call(finishJob, t.stack(), job, fields{"detail": "No machine is left"})
 		t.refused(t.agentCall(http.MethodPost, "/register", token, agentRegistration), http.StatusUnauthorized)
 	}},
-	{"acquire.forged", "Nobody registers with a token that was not issued like that: 401.", func(t *trial) {
+	{"acquire.forged", "Registering with a modified token returns 401.", func(t *checker) {
 		_, token := t.tokenOf(t.stack(), t.Token)
 		forged := []byte(token)
 		if middle := len(forged) / 2; forged[middle] == 'A' {
@@ -68,22 +68,22 @@ var acquisition = Section{"Agents with a job acquisition token", []Rule{
 		t.server.hide(string(forged))
 		t.refused(t.agentCall(http.MethodPost, "/register", string(forged), agentRegistration), http.StatusUnauthorized)
 	}},
-	{"acquire.revoked", "Nobody registers with it when the agent token is revoked that issued it: 401.", func(t *trial) {
-		path, agentToken := t.makeToken(t.shop().clusterID)
+	{"acquire.revoked", "Registering returns 401 after the issuing agent token was revoked.", func(t *checker) {
+		path, agentToken := t.makeToken(t.needFixture().clusterID)
 		_, token := t.tokenOf(t.stack(), agentToken)
 		t.mustREST(http.MethodDelete, path, nil)
 		t.refusedSoon(token)
 	}},
-	{"acquire.address", "Nobody registers with it from an address that the agent token is not allowed from: 401.", func(t *trial) {
-		path, agentToken := t.makeToken(t.shop().clusterID)
+	{"acquire.address", "Registering returns 401 from an address that the issuing agent token does not allow.", func(t *checker) {
+		path, agentToken := t.makeToken(t.needFixture().clusterID)
 		_, token := t.tokenOf(t.stack(), agentToken)
-		t.mustREST(http.MethodPatch, path, fields{"allowed_ip_addresses": "192.0.2.1/32"}) // nobody's
+		t.mustREST(http.MethodPatch, path, fields{"allowed_ip_addresses": "192.0.2.1/32"}) // a documentation address
 		t.refusedSoon(token)
 	}},
-	{"acquire.agent-token-expired", "Nobody registers with it when the agent token has expired that issued it: 401.", func(t *trial) {
+	{"acquire.agent-token-expired", "Registering returns 401 after the issuing agent token has expired.", func(t *checker) {
 		t.skip("an agent token that is made for this would live for ten minutes")
 	}},
-	{"acquire.not-for-stacks", "It is no agent token: the stacks API refuses it with 401.", func(t *trial) {
+	{"acquire.not-for-stacks", "It is not an agent token: the stacks API returns 401.", func(t *checker) {
 		_, token := t.tokenOf(t.stack(), t.Token)
 		r := t.request(scheduledJobs, t.stack(), "", nil)
 		r.auth = "Token " + token
@@ -91,11 +91,11 @@ var acquisition = Section{"Agents with a job acquisition token", []Rule{
 	}},
 }}
 
-// agentRegistration is what an agent says when it registers.
+// agentRegistration is the body that registers an agent.
 var agentRegistration = fields{"name": "stack-verify-%random", "hostname": "verify", "os": "any", "arch": "any", "version": "0", "ignore_in_dispatches": true}
 
-// agentCall makes a call of the agent API.
-func (t *trial) agentCall(method, path, token string, body any) *answer {
+// agentCall calls the agent API.
+func (t *checker) agentCall(method, path, token string, body any) *response {
 	a, err := t.server.send(t.ctx, request{method: method, url: t.server.agentURL + path, auth: "Token " + token, body: body})
 	if err != nil {
 		t.fail(nil, "an answer to "+method+" "+path, err.Error())
@@ -110,7 +110,7 @@ func (t *trial) agentCall(method, path, token string, body any) *answer {
 }
 
 // tokenOf returns a reserved job and a token for it, issued with an agent token.
-func (t *trial) tokenOf(key, agentToken string) (job, token string) {
+func (t *checker) tokenOf(key, agentToken string) (job, token string) {
 	job = t.reserved(key, 600)
 	r := t.request(issueTokens, key, "", fields{"job_uuids": []string{job}})
 	r.auth = "Token " + agentToken
@@ -122,7 +122,7 @@ func (t *trial) tokenOf(key, agentToken string) (job, token string) {
 }
 
 // session registers and connects an agent with a token.
-func (t *trial) session(token string) string {
+func (t *checker) session(token string) string {
 	a := t.agentCall(http.MethodPost, "/register", token, agentRegistration)
 	session := a.text("access_token")
 	t.want(a, session != "", "an access_token", "none")
@@ -130,15 +130,15 @@ func (t *trial) session(token string) string {
 	return session
 }
 
-// refusedSoon wants nobody to be able to register with a token, at the latest a moment after the agent token
-// was changed: a server may remember for that long what it knew.
-func (t *trial) refusedSoon(token string) {
+// refusedSoon expects that registering with a token fails, shortly after the agent token was changed at the
+// latest: a server may cache that long.
+func (t *checker) refusedSoon(token string) {
 	t.server.sleep(t.ctx, 1)
 	t.refused(t.agentCall(http.MethodPost, "/register", token, agentRegistration), http.StatusUnauthorized)
 }
 
-// run has an agent acquire and start a job, and returns the job.
-func (t *trial) run() (job string) {
+// run makes an agent acquire and start a job, and returns the job.
+func (t *checker) run() (job string) {
 	job, token := t.tokenOf(t.stack(), t.Token)
 	session := t.session(token)
 	for _, step := range []string{"/acquire", "/start"} {

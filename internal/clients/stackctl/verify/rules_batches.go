@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// maxJobs is how many jobs one call may be about.
+// maxJobs is the maximum number of jobs of one call.
 const maxJobs = 1000
 
 func unknownJobs(n int) []string {
@@ -16,9 +16,9 @@ func unknownJobs(n int) []string {
 	return ids
 }
 
-// checkJobUUIDs checks the rule about job_uuids that batches of jobs share.
-func checkJobUUIDs(e endpoint) func(*trial) {
-	return func(t *trial) {
+// checkJobUUIDs checks the rule about job_uuids that several endpoints share.
+func checkJobUUIDs(e endpoint) func(*checker) {
+	return func(t *checker) {
 		bad := []any{
 			fields{},
 			fields{"job_uuids": nil},
@@ -37,8 +37,8 @@ func checkJobUUIDs(e endpoint) func(*trial) {
 }
 
 // checkSeconds checks the rule about a number of seconds in a body.
-func checkSeconds(e endpoint, field string, least, most int) func(*trial) {
-	return func(t *trial) {
+func checkSeconds(e endpoint, field string, least, most int) func(*checker) {
+	return func(t *checker) {
 		for _, right := range []any{least, most} {
 			a := t.call(e, t.stack(), "", fields{"job_uuids": []string{}, field: right})
 			t.want(a, a.ok(), "success", "status %d", a.status)
@@ -49,15 +49,15 @@ func checkSeconds(e endpoint, field string, least, most int) func(*trial) {
 	}
 }
 
-// lacks wants a job not to be among some.
-func (t *trial) lacks(a *answer, path, job string) {
+// lacks expects that a list does not contain a job.
+func (t *checker) lacks(a *response, path, job string) {
 	for _, id := range a.texts(path) {
 		t.want(a, id != job, "the job "+job+" not to be in "+path, "%s", show(a.at(path)))
 	}
 }
 
-// contains wants a job to be among some.
-func (t *trial) contains(a *answer, path, job string) {
+// contains expects that a list contains a job.
+func (t *checker) contains(a *response, path, job string) {
 	for _, id := range a.texts(path) {
 		if id == job {
 			return
@@ -67,11 +67,11 @@ func (t *trial) contains(a *answer, path, job string) {
 }
 
 var reservation = Section{"Reserve jobs", []Rule{
-	{"reserve.answer", "Reserving answers 200 with reserved and not_reserved, arrays of job UUIDs.", func(t *trial) {
+	{"reserve.answer", "Reserving returns 200 with reserved and not_reserved, arrays of job UUIDs.", func(t *checker) {
 		a := t.status(t.call(batchReserve, t.stack(), "", fields{"job_uuids": unknownJobs(1)}), http.StatusOK)
 		t.has(a, "", shape{"reserved": texts, "not_reserved": texts})
 	}},
-	{"reserve.unknown", "A job that does not exist is in not_reserved.", func(t *trial) {
+	{"reserve.unknown", "A job that does not exist is in not_reserved.", func(t *checker) {
 		unknown := unknownJob()
 		a := t.call(batchReserve, t.stack(), "", fields{"job_uuids": []string{unknown}})
 		t.lacks(a, "reserved", unknown)
@@ -79,54 +79,54 @@ var reservation = Section{"Reserve jobs", []Rule{
 	}},
 	{"reserve.job-uuids", "job_uuids is an array of at most 1000 job UUIDs: 400 for anything else.", checkJobUUIDs(batchReserve)},
 	{"reserve.expiry", "reservation_expiry_seconds is an integer, at most 3600: 400 for anything else.", checkSeconds(batchReserve, "reservation_expiry_seconds", 1, 3600)},
-	{"reserve.reserves", "A scheduled job that is reserved is in reserved, whatever becomes of others in the same call.", func(t *trial) {
+	{"reserve.reserves", "A scheduled job is reserved regardless of other jobs in the same call.", func(t *checker) {
 		job, unknown := t.job(), unknownJob()
 		a := t.reserve(t.stack(), 60, unknown, job)
 		t.contains(a, "reserved", job)
 		t.lacks(a, "reserved", unknown)
 		t.lacks(a, "not_reserved", job)
 	}},
-	{"reserve.hides", "A reserved job is not in the list.", func(t *trial) {
+	{"reserve.hides", "A reserved job is not in the list.", func(t *checker) {
 		t.hidden(t.reserved(t.stack(), 60))
 	}},
-	{"reserve.rival", "A job that another stack has reserved is in not_reserved.", func(t *trial) {
+	{"reserve.rival", "A job that another stack has reserved is in not_reserved.", func(t *checker) {
 		job := t.reserved(t.stack(), 60)
 		a := t.reserve(t.newStack(), 60, job)
 		t.lacks(a, "reserved", job)
 		t.contains(a, "not_reserved", job)
 	}},
-	{"reserve.expires", "When the reservation has expired, the job is in the list again.", func(t *trial) {
+	{"reserve.expires", "After the reservation has expired, the job is in the list again.", func(t *checker) {
 		job := t.reserved(t.stack(), 1)
 		t.server.sleep(t.ctx, 1)
-		t.eventually("the job "+job+" in the list again", func() (*answer, bool) {
-			a := t.whole()
+		t.eventually("the job "+job+" in the list again", func() (*response, bool) {
+			a := t.listAll()
 			return a, slices.Contains(listed(a), job)
 		})
 	}},
-	{"reserve.extends", "Reserving a job again extends its expiry.", func(t *trial) {
+	{"reserve.extends", "Reserving a job again extends its expiry.", func(t *checker) {
 		job := t.reserved(t.stack(), 2)
 		t.contains(t.reserve(t.stack(), 60, job), "reserved", job)
 		t.server.sleep(t.ctx, 4)
 		t.hidden(job)
 	}},
-	{"reserve.not-shortened", "Reserving a job again for a shorter time leaves the expiry as it is.", func(t *trial) {
+	{"reserve.not-shortened", "Reserving a job again for a shorter time does not change the expiry.", func(t *checker) {
 		job := t.reserved(t.stack(), 900)
 		t.contains(t.reserve(t.stack(), 60, job), "reserved", job)
-		// A token ends with the reservation, and tells when.
+		// A token expires with the reservation.
 		t.near(t.issue(t.stack(), 3600, job), "job_acquisition_tokens.0.expires_at", 900)
 	}},
-	{"reserve.default", "A reservation lasts 900 seconds unless the call says otherwise.", func(t *trial) {
+	{"reserve.default", "A reservation lasts 900 seconds by default.", func(t *checker) {
 		job := t.job()
 		t.call(batchReserve, t.stack(), "", fields{"job_uuids": []string{job}})
-		// A token ends with the reservation, and tells when.
+		// A token expires with the reservation.
 		t.near(t.issue(t.stack(), 3600, job), "job_acquisition_tokens.0.expires_at", 900)
 	}},
-	{"reserve.deregistered", "When a stack is de-registered, the jobs that it has reserved are in the list again.", func(t *trial) {
+	{"reserve.deregistered", "After a stack was de-registered, its reserved jobs are in the list again.", func(t *checker) {
 		key := t.newStack()
 		job := t.reserved(key, 600)
 		t.deregister(key)
-		t.eventually("the job "+job+" in the list again", func() (*answer, bool) {
-			a := t.whole()
+		t.eventually("the job "+job+" in the list again", func() (*response, bool) {
+			a := t.listAll()
 			return a, slices.Contains(listed(a), job)
 		})
 	}},

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// The headers about rate limits.
+// The rate limit headers.
 const (
 	headerScope     = "RateLimit-Scope"
 	headerLimit     = "RateLimit-Limit"
@@ -16,15 +16,15 @@ const (
 	headerReset     = "RateLimit-Reset"
 )
 
-// headersSeen is what was wrong with the headers of answers, whatever these were about.
+// headersSeen records wrong headers of all responses.
 type headersSeen struct {
-	missing *answer // the first without one of the headers
-	what    string  // which header that lacks
-	astray  *answer // the first with another scope than its endpoint's
-	scope   string  // which that should have had
+	missing    *response // the first response without one of the headers
+	what       string    // the missing header
+	wrongScope *response // the first response with a scope other than its endpoint's
+	scope      string    // the expected scope
 }
 
-func (h *headersSeen) note(e endpoint, a *answer) {
+func (h *headersSeen) note(e endpoint, a *response) {
 	for _, name := range []string{headerLimit, headerRemaining, headerReset} {
 		if _, err := strconv.Atoi(a.header.Get(name)); err != nil && h.missing == nil {
 			h.missing, h.what = a, name+", an integer"
@@ -32,13 +32,13 @@ func (h *headersSeen) note(e endpoint, a *answer) {
 	}
 	if got := a.header.Get(headerScope); got == "" && h.missing == nil {
 		h.missing, h.what = a, headerScope
-	} else if got != "" && got != e.scope && h.astray == nil {
-		h.astray, h.scope = a, e.scope
+	} else if got != "" && got != e.scope && h.wrongScope == nil {
+		h.wrongScope, h.scope = a, e.scope
 	}
 }
 
 // callAll calls every endpoint once.
-func (t *trial) callAll() {
+func (t *checker) callAll() {
 	key := t.newStack()
 	for _, e := range append(keyedEndpoints[1:], deregister) {
 		t.call(e, key, unknownJob(), e.example(unknownJob()))
@@ -46,13 +46,13 @@ func (t *trial) callAll() {
 }
 
 var limits = Section{"Rate limits", []Rule{
-	{"limits.headers", "Every answer has the headers RateLimit-Scope, -Limit, -Remaining and -Reset.", func(t *trial) {
+	{"limits.headers", "Every response has the headers RateLimit-Scope, -Limit, -Remaining and -Reset.", func(t *checker) {
 		t.callAll()
 		if a := t.seen.missing; a != nil {
 			t.fail(a, "the header "+t.seen.what, "none")
 		}
 	}},
-	{"limits.unknown", "Answers about unknown paths and methods below /v3/stacks have the headers too, with the scope default.", func(t *trial) {
+	{"limits.unknown", "Responses for unknown paths and methods below /v3/stacks also have the headers, with the scope default.", func(t *checker) {
 		for _, r := range []request{
 			{method: http.MethodGet, url: t.server.agentURL + "/stacks/" + t.stack() + "/nowhere"},
 			{method: http.MethodDelete, url: t.server.agentURL + "/stacks/register"},
@@ -69,13 +69,13 @@ var limits = Section{"Rate limits", []Rule{
 			}
 		}
 	}},
-	{"limits.scopes", "RateLimit-Scope is the scope of the endpoint.", func(t *trial) {
+	{"limits.scopes", "RateLimit-Scope is the scope of the endpoint.", func(t *checker) {
 		t.callAll()
-		if a := t.seen.astray; a != nil {
+		if a := t.seen.wrongScope; a != nil {
 			t.fail(a, "the scope "+t.seen.scope, a.header.Get(headerScope))
 		}
 	}},
-	{"limits.defaults", "Unless the organization has limits of its own, they are those of the protocol.", func(t *trial) {
+	{"limits.defaults", "Unless the organization has its own limits, the limits of the protocol apply.", func(t *checker) {
 		key := t.newStack()
 		for _, e := range keyedEndpoints[1:] {
 			a := t.call(e, key, unknownJob(), e.example(unknownJob()))
@@ -84,50 +84,50 @@ var limits = Section{"Rate limits", []Rule{
 			}
 		}
 	}},
-	{"limits.remaining", "RateLimit-Remaining tells how many calls are left, and each call takes one.", func(t *trial) {
-		t.takesOne(func(key string) (first, second *answer) {
+	{"limits.remaining", "RateLimit-Remaining is the number of remaining calls, and decreases by one with each call.", func(t *checker) {
+		t.takesOne(func(key string) (first, second *response) {
 			return t.list(key, t.Queue), t.list(key, t.Queue)
 		})
 	}},
-	{"limits.exceeded", "A call beyond the limit is 429 with message, scope, limit, current and reset.", func(t *trial) {
+	{"limits.exceeded", "A call beyond the limit returns 429 with message, scope, limit, current and reset.", func(t *checker) {
 		a := t.exceed(t.newStack())
 		t.has(a, "", shape{"message": text, "scope": text, "limit": integer, "current": integer, "reset": integer})
 		t.is(a, "scope", scheduledJobs.scope)
 		t.is(a, "limit", seconds(a.header.Get(headerLimit)))
 	}},
-	{"limits.retry-after", "429 has the header Retry-After, in whole seconds.", func(t *trial) {
+	{"limits.retry-after", "A 429 response has the header Retry-After, in whole seconds.", func(t *checker) {
 		a := t.exceed(t.newStack())
 		t.want(a, seconds(a.header.Get("Retry-After")) > 0, "Retry-After, a number of seconds", "%q", a.header.Get("Retry-After"))
 	}},
-	{"limits.window", "After as many seconds as RateLimit-Reset says, calls are answered again.", func(t *trial) {
+	{"limits.window", "After the seconds of RateLimit-Reset, calls succeed again.", func(t *checker) {
 		key := t.newStack()
 		a := t.exceed(key)
 		t.server.sleep(t.ctx, max(1, seconds(a.header.Get(headerReset))))
 		t.status(t.burst(key), http.StatusOK)
 	}},
-	{"limits.scope-alone", "One scope that is used up leaves the others alone.", func(t *trial) {
+	{"limits.scope-alone", "An exhausted scope does not affect other scopes.", func(t *checker) {
 		key := t.newStack()
 		t.exceed(key)
 		t.status(t.call(batchReserve, key, "", batchReserve.example(unknownJob())), http.StatusOK)
 	}},
-	{"limits.stack-alone", "One stack that has used up a scope leaves the other stacks alone.", func(t *trial) {
+	{"limits.stack-alone", "A stack that has exhausted a scope does not affect other stacks.", func(t *checker) {
 		key, other := t.newStack(), t.newStack()
 		t.exceed(key)
 		t.status(t.burst(other), http.StatusOK)
 	}},
-	{"limits.shared", "Endpoints with the same scope share one limit: de-register and tokens.", func(t *trial) {
-		t.takesOne(func(key string) (first, second *answer) {
+	{"limits.shared", "Endpoints with the same scope share one limit: de-register and tokens.", func(t *checker) {
+		t.takesOne(func(key string) (first, second *response) {
 			return t.call(issueTokens, key, "", issueTokens.example(unknownJob())), t.deregister(key)
 		})
 	}},
 }}
 
-// takesOne makes two calls with a stack, and wants the second to take one of what is left after the first.
-func (t *trial) takesOne(calls func(key string) (first, second *answer)) {
-	// Where it takes a while, the first is out of the window when the second is counted, and it is tried again.
+// takesOne makes two calls with a stack, and expects that the second reduces the remaining calls by one.
+func (t *checker) takesOne(calls func(key string) (first, second *response)) {
+	// On a slow server the first call is out of the window when the second is counted; try again.
 	for range 5 {
 		key := t.newStack()
-		t.server.sleep(t.ctx, 1) // so that the registration is out of the window
+		t.server.sleep(t.ctx, 1) // wait until the registration is out of the window
 		begun := time.Now()
 		first, second := calls(key)
 		was, is := seconds(first.header.Get(headerRemaining)), seconds(second.header.Get(headerRemaining))
@@ -141,11 +141,11 @@ func (t *trial) takesOne(calls func(key string) (first, second *answer)) {
 	t.skip("the calls take longer than the window in which they are counted")
 }
 
-// window is that of the protocol.
+// window is the protocol's rate limit window.
 const window = time.Second
 
-// burst lists a queue without regard to the limit.
-func (t *trial) burst(key string) *answer {
+// burst lists a queue regardless of the limit.
+func (t *checker) burst(key string) *response {
 	a, err := t.server.sendOnce(t.ctx, t.request(scheduledJobs, key, "", nil))
 	if err != nil {
 		t.fail(nil, "an answer", err.Error())
@@ -154,19 +154,19 @@ func (t *trial) burst(key string) *answer {
 	return a
 }
 
-// mostBurst is the highest limit that is tried out.
-const mostBurst = 100
+// maxBurst is the highest limit that is tested.
+const maxBurst = 100
 
-// exceed lists a queue more often at the same time than the limit allows, and returns an answer that refuses.
-func (t *trial) exceed(key string) *answer {
+// exceed lists a queue more often than the limit allows, concurrently, and returns a refused response.
+func (t *checker) exceed(key string) *response {
 	first := t.burst(key)
 	limit := seconds(first.header.Get(headerLimit))
-	if limit > mostBurst {
+	if limit > maxBurst {
 		t.skip("the organization's limit of %s is %d, which is more than is tried out", scheduledJobs.scope, limit)
 	}
 	r := t.request(scheduledJobs, key, "", nil)
-	r.limit = "" // it is to be exceeded
-	answers := make([]*answer, max(limit, scheduledJobs.perSecond)+5)
+	r.limit = "" // exceed it on purpose
+	answers := make([]*response, max(limit, scheduledJobs.perSecond)+5)
 	var calls sync.WaitGroup
 	for i := range answers {
 		calls.Go(func() { answers[i], _ = t.server.sendOnce(t.ctx, r) })

@@ -8,55 +8,55 @@ import (
 )
 
 var notifications = Section{"Notifications", []Rule{
-	{"notifications.answer", "Notifications are answered with 200 and errors, an array which is empty when all were created.", func(t *trial) {
+	{"notifications.answer", "Notifications return 200 with errors, an array that is empty if all were created.", func(t *checker) {
 		a := t.status(t.notify(), http.StatusOK)
 		t.is(a, "errors", []any{})
 	}},
-	{"notifications.array", "notifications is an array: 422 for anything else, and without it.", func(t *trial) {
+	{"notifications.array", "notifications is an array: 422 for anything else, and without it.", func(t *checker) {
 		for _, wrong := range []any{fields{}, fields{"notifications": nil}, fields{"notifications": "text"}, fields{"notifications": fields{}}} {
 			t.refused(t.call(notifyPeople, t.stack(), "", wrong), http.StatusUnprocessableEntity)
 		}
 	}},
-	{"notifications.count", "There are at most 1000 notifications in a call: 422 for 1001.", func(t *trial) {
+	{"notifications.count", "A call can have at most 1000 notifications: 422 for 1001.", func(t *checker) {
 		unknown := note(unknownJob(), "There is no such job")
 		t.status(t.notify(repeat(unknown, 1000)...), http.StatusOK)
 		t.refused(t.notify(repeat(unknown, 1001)...), http.StatusUnprocessableEntity)
 	}},
-	{"notifications.unknown", "A notification about a job that does not exist is an error of that notification.", func(t *trial) {
-		t.complains(t.notify(note(unknownJob(), "There is no such job")), 0)
+	{"notifications.unknown", "A notification about a job that does not exist is an error of that notification.", func(t *checker) {
+		t.wantErrors(t.notify(note(unknownJob(), "There is no such job")), 0)
 	}},
-	{"notifications.grouped", "Each error says what is wrong, and has the indexes of all notifications of which it is true, from 0.", func(t *trial) {
+	{"notifications.grouped", "Each error has a message and the indexes, from 0, of all notifications that it applies to.", func(t *checker) {
 		unknown := note(unknownJob(), "There is no such job")
 		a := t.notify(unknown, unknown, unknown)
 		t.has(a, "errors.0", shape{"error": text, "indexes": array})
 		t.is(a, "errors.0.indexes", []int{0, 1, 2})
 		t.want(a, len(a.list("errors")) == 1, "one error for the three", "%d", len(a.list("errors")))
 	}},
-	{"notifications.partial", "Notifications that are right are created also when others in the same call are not.", func(t *trial) {
+	{"notifications.partial", "Valid notifications are created even if others in the same call are invalid.", func(t *checker) {
 		job := t.job()
 		right := note(job, "Pulling the image")
-		t.complains(t.notify(right, note(job, ""), right), 1)
-		// So there are two, and room for 98.
-		t.complains(t.notify(repeat(right, 99)...), 98)
+		t.wantErrors(t.notify(right, note(job, ""), right), 1)
+		// There are two now, and 98 are left.
+		t.wantErrors(t.notify(repeat(right, 99)...), 98)
 	}},
-	{"notifications.per-job", "A job has at most 100 notifications; those beyond are errors.", func(t *trial) {
-		t.complains(t.notify(repeat(note(t.job(), "Pulling the image"), 101)...), 100)
+	{"notifications.per-job", "A job can have at most 100 notifications; further ones are errors.", func(t *checker) {
+		t.wantErrors(t.notify(repeat(note(t.job(), "Pulling the image"), 101)...), 100)
 	}},
-	{"notifications.detail", "detail is a non-empty string of at most 256 characters, not bytes.", func(t *trial) {
+	{"notifications.detail", "detail is a non-empty string of at most 256 characters, not bytes.", func(t *checker) {
 		job := t.job()
-		t.complains(t.notify(
+		t.wantErrors(t.notify(
 			note(job, strings.Repeat("é", 256)), note(job, strings.Repeat("x", 257)), note(job, ""),
 			fields{"job_uuid": job}, fields{"job_uuid": job, "detail": 1}, note(job, " "),
 		), 1, 2, 3, 4, 5)
 	}},
-	{"notifications.keys", "Keys are case-sensitive.", func(t *trial) {
+	{"notifications.keys", "Keys are case-sensitive.", func(t *checker) {
 		job := t.job()
-		t.complains(t.notify(fields{"Job_UUID": job, "detail": "Pulling the image"}, fields{"job_uuid": job, "DETAIL": "Pulling the image"}), 0, 1)
+		t.wantErrors(t.notify(fields{"Job_UUID": job, "detail": "Pulling the image"}, fields{"job_uuid": job, "DETAIL": "Pulling the image"}), 0, 1)
 	}},
-	{"notifications.job-uuid", "job_uuid is required, and a UUID.", func(t *trial) {
-		t.complains(t.notify(fields{"detail": "Pulling the image"}, note("no UUID", "Pulling the image")), 0, 1)
+	{"notifications.job-uuid", "job_uuid is required and must be a UUID.", func(t *checker) {
+		t.wantErrors(t.notify(fields{"detail": "Pulling the image"}, note("no UUID", "Pulling the image")), 0, 1)
 	}},
-	{"notifications.timestamp", "timestamp is a time, not in the future and not before the job was created.", func(t *trial) {
+	{"notifications.timestamp", "timestamp is a time, not in the future and not before the job was created.", func(t *checker) {
 		job := t.job()
 		shown := t.mustREST(http.MethodGet, "/jobs/"+job, nil)
 		created, _ := time.Parse(time.RFC3339, shown.text("created_at"))
@@ -72,19 +72,19 @@ var notifications = Section{"Notifications", []Rule{
 			n["timestamp"] = when
 			list = append(list, n)
 		}
-		t.complains(t.notify(list...), 1, 2, 3, 4)
+		t.wantErrors(t.notify(list...), 1, 2, 3, 4)
 	}},
-	{"notifications.after-the-end", "There can be notifications about a job that finished less than 300 seconds ago.", func(t *trial) {
+	{"notifications.after-the-end", "Notifications about a job that finished less than 300 seconds ago are accepted.", func(t *checker) {
 		job := t.job()
 		t.call(finishJob, t.stack(), job, fields{"detail": "No machine is left"})
-		t.complains(t.notify(note(job, "The machine is back")))
+		t.wantErrors(t.notify(note(job, "The machine is back")))
 	}},
-	{"notifications.late", "There can be none about a job that finished more than 300 seconds ago.", func(t *trial) {
+	{"notifications.late", "Notifications about a job that finished more than 300 seconds ago are errors.", func(t *checker) {
 		t.skip("that takes five minutes")
 	}},
 }}
 
-// note is a notification.
+// note returns a notification.
 func note(job, detail string) fields { return fields{"job_uuid": job, "detail": detail} }
 
 func repeat(f fields, n int) []fields {
@@ -96,15 +96,15 @@ func repeat(f fields, n int) []fields {
 }
 
 // notify sends notifications.
-func (t *trial) notify(list ...fields) *answer {
+func (t *checker) notify(list ...fields) *response {
 	if list == nil {
 		list = []fields{}
 	}
 	return t.call(notifyPeople, t.stack(), "", fields{"notifications": list})
 }
 
-// complains wants the errors to be about some notifications and no others.
-func (t *trial) complains(a *answer, indexes ...int) {
+// wantErrors expects errors for exactly these notifications.
+func (t *checker) wantErrors(a *response, indexes ...int) {
 	t.status(a, http.StatusOK)
 	about := map[string]bool{}
 	for _, e := range a.list("errors") {

@@ -7,55 +7,55 @@ import (
 )
 
 var authentication = Section{"Authentication", []Rule{
-	{"auth.missing", "A call without a token is refused with 401, at every endpoint.", func(t *trial) {
+	{"auth.missing", "A call without a token returns 401, at every endpoint.", func(t *checker) {
 		for _, e := range endpoints {
 			r := t.request(e, t.name(), unknownJob(), e.example(unknownJob()))
 			r.auth = ""
 			t.refused(t.send(e, r), http.StatusUnauthorized)
 		}
 	}},
-	{"auth.invalid", "A call with a token that nobody issued is refused with 401, at every endpoint.", func(t *trial) {
+	{"auth.invalid", "A call with an unknown token returns 401, at every endpoint.", func(t *checker) {
 		for _, e := range endpoints {
 			r := t.request(e, t.name(), unknownJob(), e.example(unknownJob()))
 			r.auth = "Token svcct_" + t.suffix
 			t.refused(t.send(e, r), http.StatusUnauthorized)
 		}
 	}},
-	{"auth.revoked", "A call with a token that was revoked is refused with 401.", func(t *trial) {
-		path, token := t.makeToken(t.shop().clusterID)
+	{"auth.revoked", "A call with a revoked token returns 401.", func(t *checker) {
+		path, token := t.makeToken(t.needFixture().clusterID)
 		r := t.request(scheduledJobs, t.stack(), "", nil)
 		r.auth = "Token " + token
 		t.status(t.send(scheduledJobs, r), http.StatusOK)
 		t.mustREST(http.MethodDelete, path, nil)
-		t.server.sleep(t.ctx, 1) // a server may remember for that long what it knew
+		t.server.sleep(t.ctx, 1) // a server may cache tokens for that long
 		t.refused(t.send(scheduledJobs, r), http.StatusUnauthorized)
 	}},
-	{"auth.expired", "A call with a token that has expired is refused with 401.", func(t *trial) {
+	{"auth.expired", "A call with an expired token returns 401.", func(t *checker) {
 		t.skip("an agent token that is made for this would live for ten minutes")
 	}},
-	{"auth.cluster", "An agent token reaches the queues of its own cluster and no others.", func(t *trial) {
+	{"auth.cluster", "An agent token can access only the queues of its own cluster.", func(t *checker) {
 		body := t.registration(t.name())
-		body["queue_key"] = t.shop().queue
+		body["queue_key"] = t.needFixture().queue
 		r := t.request(register, t.name(), "", body)
-		r.auth = "Token " + t.other().token
+		r.auth = "Token " + t.needOtherCluster().token
 		t.refused(t.send(register, r), http.StatusNotFound)
 	}},
-	{"auth.suspended", "While the organization is temporarily unavailable, every call is refused with 503.", func(t *trial) {
+	{"auth.suspended", "While the organization is temporarily unavailable, every call returns 503.", func(t *checker) {
 		t.skip("no client can bring that about")
 	}},
 }}
 
-// stackRecord is what register answers with.
+// stackRecord is the shape of a registered stack.
 var stackRecord = shape{
 	"id": uuid, "organization_uuid": uuid, "key": text, "type": text, "cluster_queue_key": text,
 	"metadata": stringMap, "last_connected_on": exactTime, "state": text,
 }
 
 var registration = Section{"Registration", []Rule{
-	{"register.new", "Registering a key that is new answers 201.", func(t *trial) {
+	{"register.new", "Registering a new key returns 201.", func(t *checker) {
 		t.status(t.register(t.registration(t.name())), http.StatusCreated)
 	}},
-	{"register.again", "Registering a key again answers 200 and updates the same stack.", func(t *trial) {
+	{"register.again", "Registering a key again returns 200 and updates the same stack.", func(t *checker) {
 		key := t.newStack()
 		first := t.register(t.registration(key))
 		body := t.registration(key)
@@ -64,12 +64,12 @@ var registration = Section{"Registration", []Rule{
 		t.is(second, "id", first.at("id"))
 		t.is(second, "metadata", body["metadata"])
 	}},
-	{"register.record", "The answer is the stack record, with all of its fields.", func(t *trial) {
+	{"register.record", "The response is the stack record with all its fields.", func(t *checker) {
 		a := t.register(t.registration(t.name()))
 		t.has(a, "", stackRecord)
 		t.is(a, "state", "connected")
 	}},
-	{"register.echo", "The record tells key, type, queue and metadata as they were sent.", func(t *trial) {
+	{"register.echo", "The record contains key, type, queue and metadata as sent.", func(t *checker) {
 		body := t.registration(t.name())
 		a := t.register(body)
 		t.is(a, "key", body["key"])
@@ -77,10 +77,10 @@ var registration = Section{"Registration", []Rule{
 		t.is(a, "cluster_queue_key", body["queue_key"])
 		t.is(a, "metadata", body["metadata"])
 	}},
-	{"register.default-queue", "The queue key __default__ means the cluster's default queue.", func(t *trial) {
+	{"register.default-queue", "The queue key __default__ means the cluster's default queue.", func(t *checker) {
 		t.accepts("queue_key", defaultQueue)
 	}},
-	{"register.required", "key, type, queue_key and metadata are required: 422 without one of them, and for null.", func(t *trial) {
+	{"register.required", "key, type, queue_key and metadata are required: 422 without one of them, and for null.", func(t *checker) {
 		for _, field := range []string{"key", "type", "queue_key", "metadata"} {
 			body := t.registration(t.name())
 			delete(body, field)
@@ -88,73 +88,73 @@ var registration = Section{"Registration", []Rule{
 			t.refuses(field, nil)
 		}
 	}},
-	{"register.key-characters", "A key has alphanumerics, underscores and dashes only: 422 for others.", func(t *trial) {
+	{"register.key-characters", "A key consists of alphanumerics, underscores and dashes: 422 for others.", func(t *checker) {
 		t.accepts("key", t.name()+"_AZ-az_09")
 		for _, wrong := range []string{".", " ", "/", "é", "\n"} {
 			t.refuses("key", t.name()+wrong)
 		}
 	}},
-	{"register.key-length", "A key has at most 80 bytes: 422 for 81.", func(t *trial) {
+	{"register.key-length", "A key has at most 80 bytes: 422 for 81.", func(t *checker) {
 		t.accepts("key", pad(t.name(), 80))
 		t.refuses("key", pad(t.name(), 81))
 	}},
-	{"register.type", "The type is kubernetes, elastic or custom: 422 for others.", func(t *trial) {
+	{"register.type", "The type is kubernetes, elastic or custom: 422 for others.", func(t *checker) {
 		for _, right := range []string{"kubernetes", "elastic", "custom"} {
 			t.accepts("type", right)
 		}
 		t.refuses("type", "handmade")
 	}},
-	{"register.metadata-keys", "Metadata has at most 100 keys: 422 for 101.", func(t *trial) {
+	{"register.metadata-keys", "Metadata has at most 100 keys: 422 for 101.", func(t *checker) {
 		t.accepts("metadata", manyKeys(100))
 		t.refuses("metadata", manyKeys(101))
 	}},
-	{"register.metadata-key-length", "A key of the metadata has at most 64 characters, not bytes: 422 for 65.", func(t *trial) {
+	{"register.metadata-key-length", "A key of the metadata has at most 64 characters, not bytes: 422 for 65.", func(t *checker) {
 		t.accepts("metadata", fields{strings.Repeat("é", 64): ""})
 		t.refuses("metadata", fields{strings.Repeat("k", 65): ""})
 	}},
-	{"register.metadata-value-length", "A value of the metadata has at most 256 characters, not bytes: 422 for 257.", func(t *trial) {
+	{"register.metadata-value-length", "A value of the metadata has at most 256 characters, not bytes: 422 for 257.", func(t *checker) {
 		t.accepts("metadata", fields{"k": strings.Repeat("é", 256)})
 		t.refuses("metadata", fields{"k": strings.Repeat("v", 257)})
 	}},
-	{"register.metadata-flat", "Metadata is flat, and its values are strings: 422 for anything else.", func(t *trial) {
+	{"register.metadata-flat", "Metadata is flat, and its values are strings: 422 for anything else.", func(t *checker) {
 		for _, wrong := range []any{fields{"k": fields{}}, fields{"k": []string{}}, fields{"k": 1}, fields{"k": nil}, []string{}, "text"} {
 			t.refuses("metadata", wrong)
 		}
 	}},
-	{"register.unknown-queue", "A queue that the cluster does not have is 404.", func(t *trial) {
+	{"register.unknown-queue", "A queue that the cluster does not have returns 404.", func(t *checker) {
 		body := t.registration(t.name())
 		body["queue_key"] = t.name()
 		t.refused(t.register(body), http.StatusNotFound)
 	}},
-	{"register.malformed", "A body that is no JSON object is 400.", func(t *trial) {
+	{"register.malformed", "A body that is not a JSON object returns 400.", func(t *checker) {
 		for _, wrong := range []string{"{", "[]", "nonsense"} {
 			t.refused(t.call(register, "", "", wrong), http.StatusBadRequest)
 		}
 	}},
-	{"register.first", "A key must be registered before any other endpoint uses it: 404.", func(t *trial) {
+	{"register.first", "A key must be registered before any other endpoint uses it: 404.", func(t *checker) {
 		for _, e := range keyedEndpoints {
 			t.refused(t.call(e, t.name(), unknownJob(), e.example(unknownJob())), http.StatusNotFound)
 		}
 	}},
-	{"register.quota", "When the organization has as many active stacks as it may, one more is 403.", checkQuota},
+	{"register.quota", "Registering a stack beyond the organization's limit of active stacks returns 403.", checkQuota},
 }}
 
-// accepts wants a registration to be taken with a value of a field.
-func (t *trial) accepts(field string, value any) {
+// accepts expects that a registration with a value of a field succeeds.
+func (t *checker) accepts(field string, value any) {
 	body := t.registration(t.name())
 	body[field] = value
 	a := t.register(body)
 	t.want(a, a.ok(), "the stack to be registered: status 201", "status %d", a.status)
 }
 
-// refuses wants a registration to be refused with a value of a field.
-func (t *trial) refuses(field string, value any) {
+// refuses expects that a registration with a value of a field fails.
+func (t *checker) refuses(field string, value any) {
 	body := t.registration(t.name())
 	body[field] = value
 	t.refused(t.register(body), http.StatusUnprocessableEntity)
 }
 
-// pad makes a key as long as a number of bytes.
+// pad extends a key to a length in bytes.
 func pad(key string, length int) string { return key + strings.Repeat("k", length-len(key)) }
 
 func manyKeys(n int) fields {
@@ -165,10 +165,10 @@ func manyKeys(n int) fields {
 	return many
 }
 
-// mostStacks is how many stacks are registered to reach an organization's limit.
-const mostStacks = 200
+// maxStacks limits how many stacks are registered to reach an organization's limit.
+const maxStacks = 200
 
-func checkQuota(t *trial) {
+func checkQuota(t *checker) {
 	if !t.Quota {
 		t.skip("for a moment no other stack could register; allow that with --quota")
 	}
@@ -178,7 +178,7 @@ func checkQuota(t *trial) {
 			t.deregister(key)
 		}
 	}()
-	for range mostStacks {
+	for range maxStacks {
 		key := t.name()
 		a := t.register(t.registration(key))
 		if !a.ok() {
@@ -187,25 +187,25 @@ func checkQuota(t *trial) {
 		}
 		mine = append(mine, key)
 	}
-	t.skip("the organization may have more than %d stacks", mostStacks)
+	t.skip("the organization may have more than %d stacks", maxStacks)
 }
 
 var deregistration = Section{"De-registration", []Rule{
-	{"deregister.answer", "De-registering answers 204 without content.", func(t *trial) {
+	{"deregister.answer", "De-registering returns 204 without content.", func(t *checker) {
 		a := t.status(t.deregister(t.newStack()), http.StatusNoContent)
 		t.want(a, len(a.body) == 0, "no body", "%d bytes", len(a.body))
 	}},
-	{"deregister.gone", "A key that was de-registered is 404 for every other endpoint.", func(t *trial) {
+	{"deregister.gone", "A de-registered key returns 404 at every other endpoint.", func(t *checker) {
 		key := t.newStack()
 		t.deregister(key)
 		for _, e := range keyedEndpoints {
 			t.refused(t.call(e, key, unknownJob(), e.example(unknownJob())), http.StatusNotFound)
 		}
 	}},
-	{"deregister.unknown", "De-registering a key that is not registered is 404.", func(t *trial) {
+	{"deregister.unknown", "De-registering a key that is not registered returns 404.", func(t *checker) {
 		t.refused(t.deregister(t.name()), http.StatusNotFound)
 	}},
-	{"deregister.again", "A key that was de-registered can be registered anew: 201.", func(t *trial) {
+	{"deregister.again", "A de-registered key can be registered again: 201.", func(t *checker) {
 		key := t.newStack()
 		t.deregister(key)
 		t.status(t.register(t.registration(key)), http.StatusCreated)

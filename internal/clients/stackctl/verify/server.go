@@ -14,22 +14,22 @@ import (
 	"time"
 )
 
-// server speaks HTTP to the server that is checked, and keeps to its rate limits.
+// server sends HTTP requests to the server under test and respects its rate limits.
 type server struct {
-	agentURL string // with /v3 at its end
-	restURL  string // with /v2 at its end
+	agentURL string // ends with /v3
+	restURL  string // ends with /v2
 	wait     func(context.Context, time.Duration)
 	http     *http.Client
 	secrets  []string             // never shown
-	free     map[string]time.Time // when a scope of a stack may be used again, once it is used up
-	elapsed  time.Duration        // how long was waited, where that is no real time
+	free     map[string]time.Time // when an exhausted scope of a stack is available again
+	elapsed  time.Duration        // simulated waiting time
 }
 
-// callTimeout bounds one call.
+// callTimeout limits one call.
 const callTimeout = time.Minute
 
-// maxAnswer bounds what is read of an answer.
-const maxAnswer = 16 << 20
+// maxResponse limits the size of a response.
+const maxResponse = 16 << 20
 
 func newServer(c Config) *server {
 	s := &server{
@@ -49,24 +49,23 @@ type request struct {
 	method string
 	url    string
 	auth   string // the Authorization header, if any
-	body   any    // a string is sent as it is, nil not at all, anything else as JSON
-	// limit is what the server counts the call by; "" for calls that it does not count.
+	body   any    // a string is sent as is, nil not at all, anything else as JSON
+	// limit is the rate limit that counts the call; "" if none does.
 	limit string
 }
 
-// An answer is what the server said to a request.
-type answer struct {
+// A response is the server's response to a request.
+type response struct {
 	request request
 	sent    string
 	status  int
 	header  http.Header
 	body    []byte
-	json    any // the body, decoded with numbers as they are written; nil where it is no JSON
+	json    any // the decoded body with unparsed numbers; nil if it is not JSON
 }
 
-// send makes a call. An answer that is refused because of a rate limit is none: the call is made again when
-// the server says so.
-func (s *server) send(ctx context.Context, r request) (*answer, error) {
+// send makes a call. If a rate limit refuses it, send repeats it when the server allows.
+func (s *server) send(ctx context.Context, r request) (*response, error) {
 	for range 5 {
 		s.pause(ctx, r.limit)
 		a, err := s.sendOnce(ctx, r)
@@ -78,13 +77,13 @@ func (s *server) send(ctx context.Context, r request) (*answer, error) {
 	return nil, fmt.Errorf("%s %s: the rate limit is still exceeded after five calls that waited for as long as Retry-After says", r.method, r.url)
 }
 
-// sendOnce makes a call without regard to rate limits, and notes what the answer says of them. A call that
-// has begun is not interrupted, so that what it makes is known and can be removed.
-func (s *server) sendOnce(ctx context.Context, r request) (*answer, error) {
+// sendOnce makes a call regardless of rate limits, and records the limits of the response. It does not
+// interrupt a started call, so that created objects are known and can be deleted.
+func (s *server) sendOnce(ctx context.Context, r request) (*response, error) {
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
-	a := &answer{request: r}
+	a := &response{request: r}
 	switch b := r.body.(type) {
 	case nil:
 	case string:
@@ -114,7 +113,7 @@ func (s *server) sendOnce(ctx context.Context, r request) (*answer, error) {
 	}
 	defer res.Body.Close()
 	a.status, a.header = res.StatusCode, res.Header
-	if a.body, err = io.ReadAll(io.LimitReader(res.Body, maxAnswer)); err != nil {
+	if a.body, err = io.ReadAll(io.LimitReader(res.Body, maxResponse)); err != nil {
 		return nil, err
 	}
 	decoder := json.NewDecoder(bytes.NewReader(a.body))
@@ -128,23 +127,23 @@ func (s *server) sendOnce(ctx context.Context, r request) (*answer, error) {
 	return a, nil
 }
 
-// reach returns an error when nobody answers at all.
+// reach returns an error if the server does not respond.
 func (s *server) reach(ctx context.Context) error {
 	_, err := s.sendOnce(ctx, request{method: http.MethodGet, url: s.agentURL + "/stacks"})
 	return err
 }
 
-// now is the time, with all that was waited in it.
+// now returns the time, including simulated waiting.
 func (s *server) now() time.Time { return time.Now().Add(s.elapsed) }
 
-// pause waits until there is room within a limit.
+// pause waits until a limit allows a call.
 func (s *server) pause(ctx context.Context, limit string) {
 	if d := s.free[limit].Sub(s.now()); d > 0 {
 		s.rest(ctx, d)
 	}
 }
 
-// sleep lets a number of seconds pass.
+// sleep waits for a number of seconds.
 func (s *server) sleep(ctx context.Context, n int) { s.rest(ctx, time.Duration(n)*time.Second) }
 
 func (s *server) rest(ctx context.Context, d time.Duration) {
@@ -161,31 +160,31 @@ func (s *server) rest(ctx context.Context, d time.Duration) {
 	}
 }
 
-// seconds reads a header that holds whole seconds; 0 where it does not.
+// seconds parses a header with whole seconds, or returns 0.
 func seconds(text string) int {
 	n, _ := strconv.Atoi(text)
 	return n
 }
 
-// time is the server's clock when it answered, as far as it tells.
-func (a *answer) time() time.Time {
+// time returns the server's time of the response, if the response has one.
+func (a *response) time() time.Time {
 	if t, err := http.ParseTime(a.header.Get("Date")); err == nil {
 		return t
 	}
 	return time.Now()
 }
 
-// hide keeps a secret out of everything that is shown.
+// hide redacts a secret in everything that is shown.
 func (s *server) hide(secret string) {
 	if secret != "" {
 		s.secrets = append(s.secrets, secret)
 	}
 }
 
-// tokenish is what looks like a token of the service.
+// tokenish matches text that looks like a token of the service.
 var tokenish = regexp.MustCompile(`\b(svc[a-z]{2,8}_)[A-Za-z0-9_.\-]+`)
 
-// redact returns a text without the secrets in it.
+// redact returns a text without secrets.
 func (s *server) redact(text string) string {
 	for _, secret := range s.secrets {
 		text = strings.ReplaceAll(text, secret, "[redacted]")
@@ -193,7 +192,7 @@ func (s *server) redact(text string) string {
 	return tokenish.ReplaceAllString(text, "${1}[redacted]")
 }
 
-// An Exchange is a call and its answer, as people may see them.
+// An Exchange is a call and its response without secrets.
 type Exchange struct {
 	Method   string   `json:"method"`
 	Path     string   `json:"path"`
@@ -203,10 +202,10 @@ type Exchange struct {
 	Response string   `json:"response"`
 }
 
-// maxShown bounds what is shown of a body.
+// maxShown limits how much of a body is shown.
 const maxShown = 1500
 
-func (a *answer) exchange(s *server) *Exchange {
+func (a *response) exchange(s *server) *Exchange {
 	where := a.request.url
 	if u, err := url.Parse(where); err == nil {
 		where = u.RequestURI()

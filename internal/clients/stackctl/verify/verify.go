@@ -1,15 +1,13 @@
-// Package verify is a conformance kit for the stacks API: a checklist of the protocol's rules, each a
-// sentence and a check, that runs against any server. Authors of stacks learn the protocol from it, authors
-// of servers learn what they got wrong. It is a client like anybody's and imports nothing of the server.
+// Package verify is a conformance suite for the stacks API: a checklist of the protocol's rules that runs
+// against any server. It is an ordinary client and imports nothing of the server.
 //
-// The rules stand in one table, section by section, in the files rules_*.go; reading these from top to
-// bottom is a course in the protocol. Each rule prepares what it needs by itself, so that one can be run
-// without the others, and so that a server which breaks one rule fails that rule and not its neighbours.
+// The rules are in one table, by section, in the files rules_*.go; reading them from top to bottom teaches the
+// protocol. Each rule prepares what it needs, so that it can run alone, and so that a server that breaks one
+// rule fails only this rule.
 //
-// Some rules need jobs. For these the kit sets up a workshop by the REST API (workshop.go): a queue of its own, a
-// pipeline whose jobs go there, builds of it. It takes all of that down when it ends, whatever happened,
-// and de-registers its stacks. Calls keep within the rate limits that the server tells (server.go); the
-// rules about these limits come last.
+// Some rules need jobs. For these the suite creates a fixture with the REST API (fixture.go): a queue, a
+// pipeline whose jobs use it, and builds. It always deletes them at the end and de-registers its stacks. Calls
+// respect the rate limits that the server reports (server.go); the rules about these limits come last.
 package verify
 
 import (
@@ -21,14 +19,14 @@ import (
 	"time"
 )
 
-// A Rule is one promise of the protocol.
+// A Rule is one requirement of the protocol.
 type Rule struct {
-	// ID is what the rule is called by, such as register.new.
+	// ID identifies the rule, for example register.new.
 	ID string
-	// Text is the rule, in a sentence.
+	// Text is the rule as a sentence.
 	Text string
 
-	check func(t *trial)
+	check func(t *checker)
 }
 
 // A Section is a part of the protocol.
@@ -37,7 +35,7 @@ type Section struct {
 	Rules []Rule
 }
 
-// Sections are all rules, in the order in which they are checked.
+// Sections returns all rules, in the order in which they are checked.
 func Sections() []Section {
 	return []Section{
 		authentication, registration, deregistration, list, reservation, tokens, acquisition,
@@ -45,25 +43,25 @@ func Sections() []Section {
 	}
 }
 
-// Config says what is checked, and with what.
+// Config configures a run.
 type Config struct {
-	// Endpoint is the server's agent URL, with /v3 at its end.
+	// Endpoint is the server's agent URL, ending with /v3.
 	Endpoint string
 	// Token is an agent token of a cluster.
 	Token string
-	// RESTToken is a user's access token, with which the kit makes jobs; "": rules about jobs are skipped.
+	// RESTToken is a user's access token for creating jobs. If it is empty, rules that need jobs are skipped.
 	RESTToken string
-	// Queue is the key of the queue that is listed where no job is needed; "" is the cluster's default queue.
+	// Queue is the key of the queue to list when no job is needed; "" is the cluster's default queue.
 	Queue string
-	// Quota allows the kit to use up the organization's limit of active stacks for a moment.
+	// Quota allows the suite to exhaust the organization's limit of active stacks for a moment.
 	Quota bool
-	// Only is a pattern, as in [path.Match], of the rules that are checked; "" is all.
+	// Only is a pattern for rule ids, as in [path.Match]; "" matches all.
 	Only string
-	// Wait lets time pass. Unless it is nil the kit never sleeps by itself: tests move a clock instead.
+	// Wait, if not nil, replaces sleeping: tests move a clock instead.
 	Wait func(ctx context.Context, d time.Duration)
 }
 
-// Matching returns the rules whose id matches a pattern; all for "".
+// Matching returns the rules whose id matches a pattern, or all for "".
 func Matching(pattern string) ([]Section, error) {
 	var some []Section
 	for _, s := range Sections() {
@@ -84,17 +82,17 @@ func Matching(pattern string) ([]Section, error) {
 	return some, nil
 }
 
-// farewell bounds what is done after the last rule.
-const farewell = 20 * time.Second
+// cleanupTimeout limits the cleanup after the last rule.
+const cleanupTimeout = 20 * time.Second
 
-// Run checks rules against a server, one after the other, and tells each result as it comes. The error is
-// about the run itself: that it was ended early, or that something could not be cleaned up.
-func Run(ctx context.Context, c Config, told func(Result)) error {
+// Run checks rules against a server, one by one, and reports each result. The error is about the run itself: it
+// was interrupted, or something could not be cleaned up.
+func Run(ctx context.Context, c Config, report func(Result)) error {
 	sections, err := Matching(c.Only)
 	if err != nil {
 		return err
 	}
-	k := newKit(ctx, c)
+	k := newSuite(ctx, c)
 	if err := k.server.reach(ctx); err != nil {
 		return fmt.Errorf("the server does not answer: %w", err)
 	}
@@ -103,20 +101,20 @@ func Run(ctx context.Context, c Config, told func(Result)) error {
 			if ctx.Err() != nil {
 				break
 			}
-			result := k.judge(section.Title, rule)
-			if ctx.Err() == nil { // else nothing can be said of it
-				told(result)
+			result := k.runRule(section.Title, rule)
+			if ctx.Err() == nil { // otherwise the result is not reliable
+				report(result)
 			}
 		}
 	}
-	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 	defer cancel()
 	k.ctx = last
-	return errors.Join(k.whole(ctx), k.cleanUp())
+	return errors.Join(k.incomplete(ctx), k.cleanUp())
 }
 
-// whole returns an error when not all was checked that was to be.
-func (k *kit) whole(ctx context.Context) error {
+// incomplete returns an error if some rules were not checked.
+func (k *suite) incomplete(ctx context.Context) error {
 	switch {
 	case ctx.Err() != nil:
 		return fmt.Errorf("interrupted before all rules were checked: %w", ctx.Err())
@@ -126,21 +124,21 @@ func (k *kit) whole(ctx context.Context) error {
 	return nil
 }
 
-// kit is one run of the checklist.
-type kit struct {
+// suite is one run of the checklist.
+type suite struct {
 	Config
 	ctx    context.Context
 	server *server
 	seen   headersSeen
 
-	suffix   string          // tells the things of this run from those of others
-	names    int             // how many names were made
-	stacks   map[string]bool // keys that are registered now
+	suffix   string          // makes the names of this run unique
+	names    int             // number of created names
+	stacks   map[string]bool // keys of registered stacks
 	main     string          // key of the stack that most rules use; "" before the first
 	org      string          // slug of the organization; "" before the first rule that needs it
-	workshop *workshop       // nil before the first rule that needs it
-	second   *second         // likewise
-	broken   error           // why there is no workshop, though one was asked for
-	undoings []undoing       // what was made by the REST API, in order
-	agents   []string        // session tokens of agents that are registered
+	fixture  *fixture        // nil before the first rule that needs it
+	other    *otherCluster   // likewise
+	broken   error           // why the fixture could not be created
+	cleanups []cleanup       // in order of creation
+	agents   []string        // session tokens of registered agents
 }

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// suitable returns the jobs whose agent rules the stack's tags satisfy.
+// suitable returns the jobs whose agent rules match the stack's tags.
 func (s *Stack) suitable(jobs []ScheduledJob) []ScheduledJob {
 	return slices.DeleteFunc(jobs, func(j ScheduledJob) bool {
 		if satisfies(s.Tags, j.Rules) {
@@ -16,9 +16,9 @@ func (s *Stack) suitable(jobs []ScheduledJob) []ScheduledJob {
 	})
 }
 
-// satisfies reports whether an agent with tags may run a job with agent rules: for each rule it needs a tag
-// with that key and value. A rule without a value, or with *, is satisfied by any value. The rule about the
-// queue is satisfied by every job of the queue's list.
+// satisfies reports whether tags match agent rules: each rule needs a tag with its key and value. A rule
+// without value, or with *, matches any value. The queue rule always matches, since the list contains only jobs
+// of the queue.
 func satisfies(tags, rules []string) bool {
 	for _, rule := range rules {
 		key, value := splitTag(rule)
@@ -38,10 +38,10 @@ func splitTag(tag string) (key, value string) {
 	return strings.TrimSpace(key), strings.TrimSpace(value)
 }
 
-// maxSkipped bounds the rules that are remembered, so that each is logged once.
+// maxSkipped limits the remembered rules, each of which is logged once.
 const maxSkipped = 1000
 
-// logSkipped logs, once, that jobs with rules are left to others.
+// logSkipped logs once that the stack does not run jobs with these rules.
 func (s *Stack) logSkipped(rules []string) {
 	text := strings.Join(rules, ",")
 	s.mu.Lock()
