@@ -83,16 +83,16 @@ func (s *Site) showBuild(v *visit, status int, o builds.OnBuild, t trouble) erro
 
 // renderLog returns the log of the open job as it is now.
 func (s *Site) renderLog(v *visit, b *board) (string, error) {
-	sight, err := s.Logs.Window(b.logOf()).Look(v.Context())
+	update, err := s.Logs.Window(b.logOf()).Read(v.Context())
 	if err != nil {
 		return "", err
 	}
 	log, err := b.render("log", "", struct {
-		joblog.Sight
+		joblog.WindowUpdate
 		Path            string
 		Settled, Screen template.HTML
 		Something       bool
-	}{sight, b.open.Path(), template.HTML(sight.Settled), template.HTML(sight.Screen), sight.Settled+sight.Screen != ""})
+	}{update, b.open.Path(), template.HTML(update.Settled), template.HTML(update.Screen), update.Settled+update.Screen != ""})
 	return log.HTML, err
 }
 

@@ -184,11 +184,11 @@ func (l *liveStream) tellLog() error {
 	if l.window == nil {
 		return nil
 	}
-	sight, err := l.window.Look(l.visit.Context())
+	update, err := l.window.Read(l.visit.Context())
 	if err != nil {
 		return err
 	}
-	return l.events.Send("log", "", logChange{sight.Anew, sight.Earlier, sight.Settled, sight.Screen, size(sight.Size)})
+	return l.events.Send("log", "", logChange{update.Reset, update.Truncated, update.Settled, update.Screen, size(update.Size)})
 }
 
 // Drain has streams end, from now on, so that pages come back to another replica.

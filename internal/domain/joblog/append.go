@@ -13,25 +13,26 @@ import (
 )
 
 const (
-	// maxChunk is the size of the largest chunk, in bytes.
+	// maxChunk is the size limit of a chunk, in bytes.
 	maxChunk = blob.MaxPiece
-	// joinEvery is after how many chunks pieces are joined where they have stayed small.
+	// joinEvery is the number of chunks after which small pieces are joined.
 	joinEvery = 64
-	// lateDelay is how long after a late chunk the log is sealed again, together with those that follow.
-	lateDelay = 5 * time.Second
+	// resealDelay is the time from a late chunk to sealing the log again, so that the chunks after it are
+	// included.
+	resealDelay = 5 * time.Second
 )
 
-// A Chunk says where some bytes of a log belong.
+// A Chunk is the position of some bytes of a log.
 type Chunk struct {
 	Sequence int64 // counts the chunks of a job
 	Offset   int64 // in the whole log
 }
 
-// Append adds a chunk to the log of a job. It is durable when Append returns nil, and seen by readers on
-// every replica. A chunk that is sent again changes nothing. What belongs to the deleted part of a log,
-// or into the middle of one that is too large, is dropped.
+// Append adds a chunk to the log of a job. When it returns nil, the chunk is durable and readers on every
+// replica see it. Sending a chunk again changes nothing. Bytes of the deleted part of a log, or in the middle
+// of a log that is too large, are dropped.
 //
-// The caller has made sure that whoever sends it may do so.
+// The caller has checked that the sender can write to the log.
 func (s *Service) Append(ctx context.Context, job Job, c Chunk, content []byte) error {
 	if len(content) == 0 {
 		return nil
@@ -43,7 +44,7 @@ func (s *Service) Append(ctx context.Context, job Job, c Chunk, content []byte) 
 			return unavailable(err)
 		}
 	case err == nil && known.ended:
-		err = s.db.Write(ctx, func(q *db.Q) error { return s.unsettle(q, job) })
+		err = s.db.Write(ctx, func(q *db.Q) error { return s.scheduleReseal(q, job) })
 	}
 	if err != nil {
 		return err
@@ -53,13 +54,13 @@ func (s *Service) Append(ctx context.Context, job Job, c Chunk, content []byte) 
 	return nil
 }
 
-// add adds a chunk to the generation of the log that it belongs to, and returns what the database says
-// afterwards: so either this finds that the job has ended, or whoever seals the log after the end of the
-// job finds the piece. When the log was deleted meanwhile, the chunk is added to what follows.
+// add writes a chunk into its generation of the log and returns the record read afterwards. So either add sees
+// that the job has ended, or the sealing that follows the end of the job finds the piece. If the log was
+// deleted meanwhile, the chunk is added to the next generation.
 func (s *Service) add(ctx context.Context, job Job, c Chunk, content []byte) (record, error) {
 	known, err := s.find(ctx, job)
 	for err == nil {
-		if err := s.keep(ctx, job.pieces(known.generation), c.Offset-known.deletedBytes, content); err != nil {
+		if err := s.store(ctx, job.pieces(known.generation), c.Offset-known.deletedBytes, content); err != nil {
 			return known, unavailable(err)
 		}
 		var now record
@@ -71,13 +72,13 @@ func (s *Service) add(ctx context.Context, job Job, c Chunk, content []byte) (re
 	return known, err
 }
 
-// unavailable says that the place for blobs is away: the agent sends the chunk again.
+// unavailable reports that the blob store failed. The agent then sends the chunk again.
 func unavailable(err error) error {
 	return fmt.Errorf("%w: %w", core.Errorf(core.Unavailable, "The log cannot be kept at the moment; try again"), err)
 }
 
-// keep keeps what is to be kept of a chunk. What is before offset 0 was deleted.
-func (s *Service) keep(ctx context.Context, key string, offset int64, content []byte) error {
+// store writes the part of a chunk that is kept. Bytes before offset 0 were deleted.
+func (s *Service) store(ctx context.Context, key string, offset int64, content []byte) error {
 	if offset < 0 {
 		content, offset = content[min(-offset, int64(len(content))):], 0
 	}
@@ -88,14 +89,14 @@ func (s *Service) keep(ctx context.Context, key string, offset int64, content []
 		}
 	}
 	if content = content[inHead:]; len(content) > 0 {
-		return s.keepTail(ctx, key, offset+inHead, content)
+		return s.storeTail(ctx, key, offset+inHead, content)
 	}
 	return nil
 }
 
-// keepTail keeps a chunk beyond the head of a log as long as it belongs to its tail, and removes what does
-// not any more.
-func (s *Service) keepTail(ctx context.Context, key string, offset int64, content []byte) error {
+// storeTail writes a chunk beyond the head of a log if it belongs to the tail, and removes pieces that no
+// longer do.
+func (s *Service) storeTail(ctx context.Context, key string, offset int64, content []byte) error {
 	pieces, err := s.blobs.Pieces(ctx, key, s.limits.head, math.MaxInt64)
 	if err != nil {
 		return err
@@ -122,8 +123,8 @@ func (s *Service) keepTail(ctx context.Context, key string, offset int64, conten
 	return s.blobs.RemovePieces(ctx, key, old)
 }
 
-// unsettle has a log sealed again after a chunk has come late.
-func (s *Service) unsettle(q *db.Q, job Job) error {
+// scheduleReseal enqueues sealing a log again after a late chunk.
+func (s *Service) scheduleReseal(q *db.Q, job Job) error {
 	r, err := lock(q, job)
 	if err != nil {
 		return err
@@ -134,11 +135,11 @@ func (s *Service) unsettle(q *db.Q, job Job) error {
 			return err
 		}
 	}
-	return tasks.Add(q, tasks.Task{Kind: sealTask, Key: job.ID, Payload: job, RunAt: s.clock().Add(lateDelay)})
+	return tasks.Add(q, tasks.Task{Kind: sealTask, Key: job.ID, Payload: job, RunAt: s.clock().Add(resealDelay)})
 }
 
-// join keeps the pieces of a log few, now and then: after the last chunk of a MiB, and after some that
-// were small. It costs the one who sends that chunk some time, and may fail: it is done again.
+// join keeps the number of pieces small. It runs after the last chunk of a MiB and after several small chunks.
+// It delays the sender of that chunk. A failure is harmless: the next call repeats it.
 func (s *Service) join(ctx context.Context, key string, c Chunk, size int64) {
 	const span = blob.MaxPiece
 	end := c.Offset + size

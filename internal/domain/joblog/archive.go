@@ -14,27 +14,26 @@ import (
 )
 
 // An archive is a sealed log: one object of zstd frames, each with a bounded number of the log's bytes,
-// and at its end an index of them in a frame that zstd skips. So `zstd -d` of the whole object gives all
-// that is kept of the log, and a range of it is read with one request for the index and one for the
-// frames.
+// followed by an index in a skippable frame. `zstd -d` of the object returns all stored bytes of the log.
+// Reading a range takes one request for the index and one for the frames.
 type archive struct {
 	blobs  *blob.Store
 	key    string
 	frames []frame
 }
 
-// A frame holds some bytes of the log.
+// A frame contains some bytes of the log.
 type frame struct {
-	raw    int64 // where they are in the log
+	raw    int64 // offset of its bytes in the log
 	size   int64
-	at     int64 // where the frame is in the object
-	packed int64 // its size there
-	lines  int64 // how many line ends there are among them
+	at     int64 // offset of the frame in the object
+	packed int64 // size of the frame in the object
+	lines  int64 // number of line ends in its bytes
 }
 
 func (f frame) end() int64 { return f.raw + f.size }
 
-// unpack appends the bytes in a frame to a buffer.
+// unpack appends the bytes of a frame to a buffer.
 func (f frame) unpack(packed, to []byte) ([]byte, error) {
 	content, err := decoder.DecodeAll(packed, to)
 	if err == nil && int64(len(content)) != f.size {
@@ -44,14 +43,13 @@ func (f frame) unpack(packed, to []byte) ([]byte, error) {
 }
 
 const (
-	// frameSize is how many bytes of the log are in a frame at most: what must be read for one line.
+	// frameSize is the maximum number of log bytes in a frame: what must be read for one line.
 	frameSize = 256 << 10
-	// maxFrames bounds what is believed of an index. Even a log of 1 GiB with a gap after every chunk
-	// has fewer.
+	// maxFrames limits what an index can claim. A log of 1 GiB with a gap after every chunk has fewer frames.
 	maxFrames = 1 << 20
 
-	skippableMagic = 0x184D2A53 // little-endian, as zstd has it
-	skippableSize  = 8          // of the header of a frame that is skipped
+	skippableMagic = 0x184D2A53 // little-endian, as zstd defines it
+	skippableSize  = 8          // size of the header of a skippable frame
 	indexVersion   = 1
 )
 
@@ -63,27 +61,26 @@ var (
 	decoder = newDecoder()
 )
 
-// newEncoder returns an encoder that many goroutines use at once.
+// newEncoder returns an encoder for concurrent use.
 func newEncoder() *zstd.Encoder {
-	e, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(sealsAtOnce), zstd.WithWindowSize(frameSize))
+	e, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(maxConcurrentSeals), zstd.WithWindowSize(frameSize))
 	if err != nil {
-		panic(err) // the options are right
+		panic(err) // the options are valid
 	}
 	return e
 }
 
-// newDecoder returns a decoder that many goroutines use at once and that a damaged frame cannot make take
-// much memory.
+// newDecoder returns a decoder for concurrent use. A damaged frame cannot make it allocate much memory.
 func newDecoder() *zstd.Decoder {
 	d, err := zstd.NewReader(nil, zstd.WithDecoderMaxMemory(2*frameSize), zstd.WithDecoderConcurrency(0))
 	if err != nil {
-		panic(err) // the options are right
+		panic(err) // the options are valid
 	}
 	return d
 }
 
-// appendIndex appends an index of frames: for each how many bytes of the log are missing before it, its
-// size, its packed size and its lines.
+// appendIndex appends an index of frames: for each frame the number of missing log bytes before it, its size,
+// its packed size and its lines.
 func appendIndex(b []byte, frames []frame) []byte {
 	start := len(b)
 	b = binary.LittleEndian.AppendUint32(b, skippableMagic)
@@ -103,7 +100,7 @@ func appendIndex(b []byte, frames []frame) []byte {
 	return b
 }
 
-// parseIndex reads an index that stands at the end of an object of a size.
+// parseIndex parses the index at the end of an object.
 func parseIndex(b []byte, objectSize int64) ([]frame, error) {
 	const sum = 4
 	if len(b) < skippableSize+1+sum || binary.LittleEndian.Uint32(b) != skippableMagic ||
@@ -133,13 +130,13 @@ func parseIndex(b []byte, objectSize int64) ([]frame, error) {
 	return frames, nil
 }
 
-// varints reads numbers one after the other.
+// varints reads consecutive numbers.
 type varints struct {
 	left   []byte
 	failed bool
 }
 
-// next returns the next number, which must not be larger than most.
+// next returns the next number, which must not exceed limit.
 func (v *varints) next(most int64) int64 {
 	n, length := binary.Uvarint(v.left)
 	if length <= 0 || n > uint64(most) {
@@ -159,7 +156,7 @@ func openArchive(ctx context.Context, blobs *blob.Store, key string, objectSize,
 	defer from.Close()
 	index := make([]byte, indexSize)
 	if _, err := io.ReadFull(from, index); err != nil {
-		return nil, fmt.Errorf("read the index of %s: %w", key, shortened(err))
+		return nil, fmt.Errorf("read the index of %s: %w", key, truncated(err))
 	}
 	frames, err := parseIndex(index, objectSize)
 	if err != nil {
@@ -168,15 +165,15 @@ func openArchive(ctx context.Context, blobs *blob.Store, key string, objectSize,
 	return &archive{blobs: blobs, key: key, frames: frames}, nil
 }
 
-// shortened returns ErrDamaged for an object that ends before it should.
-func shortened(err error) error {
+// truncated converts the error for an object that is too short into ErrDamaged.
+func truncated(err error) error {
 	if err == io.EOF || err == io.ErrUnexpectedEOF {
 		return fmt.Errorf("%w: it is cut", blob.ErrDamaged)
 	}
 	return err
 }
 
-// spans returns which bytes of the log the archive holds.
+// spans returns the ranges of the log that the archive contains.
 func (a *archive) spans() []span {
 	if a == nil {
 		return nil
@@ -188,7 +185,7 @@ func (a *archive) spans() []span {
 	return union(spans)
 }
 
-// find returns the number of the frame that holds a byte of the log.
+// find returns the index of the frame that contains a byte of the log.
 func (a *archive) find(raw int64) (i int, ok bool) {
 	if a == nil {
 		return 0, false
@@ -197,12 +194,12 @@ func (a *archive) find(raw int64) (i int, ok bool) {
 	return i, i < len(a.frames) && a.frames[i].raw <= raw
 }
 
-// maxRequest is how many bytes of an archive are read with one request. A slow reader does not keep a
-// request open for long.
+// maxRequest is the number of bytes of an archive that one request reads. It prevents slow readers from keeping
+// a request open for long.
 const maxRequest = 2 << 20
 
-// copy writes bytes of the log up to an offset, as far as they follow one another, and returns how many.
-// The archive has the first of them, in a frame.
+// copy writes consecutive bytes of the log, at most up to an offset, and returns how many. Frame i contains the
+// first of them.
 func (a *archive) copy(ctx context.Context, w io.Writer, i int, from, to int64) (written int64, err error) {
 	last := i
 	for last+1 < len(a.frames) && a.frames[last].end() == a.frames[last+1].raw && a.frames[last+1].raw < to &&
@@ -219,7 +216,7 @@ func (a *archive) copy(ctx context.Context, w io.Writer, i int, from, to int64) 
 	for _, f := range a.frames[i : last+1] {
 		packed = append(packed[:0], make([]byte, f.packed)...)
 		if _, err := io.ReadFull(source, packed); err != nil {
-			return written, fmt.Errorf("read %s: %w", a.key, shortened(err))
+			return written, fmt.Errorf("read %s: %w", a.key, truncated(err))
 		}
 		if content, err = f.unpack(packed, content[:0]); err != nil {
 			return written, fmt.Errorf("read the frame at %d of %s: %w: %w", f.at, a.key, blob.ErrDamaged, err)

@@ -13,7 +13,7 @@ import (
 	"stackyard/internal/platform/blob/blobtest"
 )
 
-// text returns lines of some kind of log.
+// text returns lines of a typical log.
 func text(size int) []byte {
 	var b bytes.Buffer
 	random := rand.New(rand.NewPCG(1, 2))
@@ -23,7 +23,7 @@ func text(size int) []byte {
 	return b.Bytes()[:size]
 }
 
-// pack returns an archive of spans of a content, and the size of its index.
+// pack returns an archive of spans of content, and the size of its index.
 func pack(t testing.TB, content []byte, spans ...span) (object []byte, indexSize int64) {
 	t.Helper()
 	var b bytes.Buffer
@@ -124,7 +124,7 @@ func TestArchive_OfNothing(t *testing.T) {
 	}
 }
 
-// A damaged frame is an error, never a panic, other bytes, or much memory.
+// A damaged frame causes an error, never a panic, wrong bytes, or a large allocation.
 func FuzzFrame(f *testing.F) {
 	object, indexSize := pack(f, text(2000), span{0, 1000}, span{1500, 2000})
 	frames, err := parseIndex(object[int64(len(object))-indexSize:], int64(len(object)))

@@ -9,13 +9,13 @@ import (
 type archiver struct {
 	to      io.Writer
 	frames  []frame
-	pending []byte // bytes of the log that are not written yet, less than a frame
-	raw     int64  // where they are in the log
-	at      int64  // how much of the object is written
+	pending []byte // bytes of the log not written yet, less than a frame
+	raw     int64  // their offset in the log
+	at      int64  // bytes of the object written so far
 	packed  []byte
 }
 
-// seek says where in the log the next bytes are.
+// seek sets the offset in the log of the next bytes.
 func (a *archiver) seek(raw int64) error {
 	if raw == a.raw+int64(len(a.pending)) {
 		return nil
@@ -25,7 +25,7 @@ func (a *archiver) seek(raw int64) error {
 	return err
 }
 
-// Write adds bytes of the log after those before.
+// Write appends bytes of the log.
 func (a *archiver) Write(b []byte) (n int, err error) {
 	for len(b) > 0 {
 		taken := min(len(b), frameSize-len(a.pending))
@@ -40,7 +40,7 @@ func (a *archiver) Write(b []byte) (n int, err error) {
 	return n, nil
 }
 
-// flush writes what is pending as a frame.
+// flush writes pending bytes as a frame.
 func (a *archiver) flush() error {
 	if len(a.pending) == 0 {
 		return nil
@@ -56,7 +56,7 @@ func (a *archiver) flush() error {
 	return err
 }
 
-// finish writes what is left and the index, and returns the sizes of the object and of the index.
+// finish writes pending bytes and the index, and returns the sizes of the object and of the index.
 func (a *archiver) finish() (objectSize, indexSize int64, err error) {
 	if err := a.flush(); err != nil {
 		return 0, 0, err

@@ -36,7 +36,7 @@ func benchWorld(b *testing.B) *world {
 	return newWorld(b, s, s.Blobs)
 }
 
-// buildLog returns lines of some kind of log.
+// buildLog returns lines of a typical log.
 func buildLog(size int) []byte {
 	var b bytes.Buffer
 	random := rand.New(rand.NewPCG(1, 2))
@@ -49,12 +49,11 @@ func buildLog(size int) []byte {
 const (
 	chunkSize    = 100 << 10
 	ingestJobs   = 8
-	ingestAtOnce = 3 // uploads of a job, as agents do it
+	ingestAtOnce = 3 // concurrent uploads of a job, like agents
 )
 
-// BenchmarkIngest sends chunks of many jobs over HTTP, and compares with a handler that does nothing but
-// unpack them and write them to a file for each job: without making anything durable, and without a
-// database to ask.
+// BenchmarkIngest sends chunks of many jobs over HTTP. It compares the time with a handler that only unpacks
+// them and writes one file per job, without durability and without a database.
 func BenchmarkIngest(b *testing.B) {
 	w := benchWorld(b)
 	var jobs []joblog.Job
@@ -91,7 +90,7 @@ func BenchmarkIngest(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// unpackAndWrite appends what it is sent to a file for each path.
+// unpackAndWrite returns a handler that appends request bodies to one file per path.
 func unpackAndWrite(b *testing.B) http.Handler {
 	files := map[string]*os.File{}
 	dir := b.TempDir()
@@ -114,7 +113,7 @@ func unpackAndWrite(b *testing.B) http.Handler {
 	})
 }
 
-// ingest sends chunks, and tells how long it took.
+// ingest sends chunks and returns the time it took.
 func ingest(b *testing.B, url string, packed []byte, chunks int) time.Duration {
 	b.Helper()
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: ingestJobs * ingestAtOnce}}
@@ -154,8 +153,8 @@ func ingest(b *testing.B, url string, packed []byte, chunks int) time.Duration {
 	return time.Since(began)
 }
 
-// BenchmarkTail has a log of a GiB written, followed while it is, sealed and read, within 256 MiB of
-// memory, and tells how much it took at most.
+// BenchmarkTail writes a log of one GiB, follows it while it grows, seals it and reads it, within 256 MiB of
+// memory. It reports the peak.
 func BenchmarkTail(b *testing.B) {
 	const mib = 1 << 20
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(256 * mib))
@@ -199,7 +198,7 @@ func BenchmarkTail(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// read reads an answer to its end, and returns its size.
+// read reads a response to its end and returns its size.
 func (w *world) read(path, header string) int64 {
 	req, err := http.NewRequest("GET", w.URL+path, nil)
 	w.ok(err)
@@ -218,8 +217,7 @@ func (w *world) read(path, header string) int64 {
 	return n
 }
 
-// watchMemory begins to look at how much memory the process has in use; the function that it returns ends
-// that, and tells how much it was at most.
+// watchMemory samples the memory use of the process. The returned function ends that and returns the peak.
 func watchMemory() (most func() uint64) {
 	done, result := make(chan struct{}), make(chan uint64)
 	go func() {
@@ -242,7 +240,7 @@ func watchMemory() (most func() uint64) {
 	}
 }
 
-// BenchmarkLine reads lines of sealed logs, anywhere in them. What it takes must not grow with the log.
+// BenchmarkLine reads random lines of sealed logs. The time must not grow with the log.
 func BenchmarkLine(b *testing.B) {
 	w := benchWorld(b)
 	shortLog, longLog := sealedLog(w, 4<<20), sealedLog(w, 256<<20)
@@ -263,7 +261,7 @@ type lineReader struct {
 	lines int64
 }
 
-// sealedLog makes a log of a size, in bytes.
+// sealedLog creates a sealed log of size bytes.
 func sealedLog(w *world, size int) *lineReader {
 	w.t.Helper()
 	job, chunk := w.run(), buildLog(1<<20)
@@ -275,7 +273,7 @@ func sealedLog(w *world, size int) *lineReader {
 	return &lineReader{w, job, int64(bytes.Count(chunk, []byte("\n"))) * int64(size/len(chunk))}
 }
 
-// readLine reads any line, and tells how long it took.
+// readLine reads a random line and returns the time it took.
 func (r *lineReader) readLine() time.Duration {
 	began := time.Now()
 	l, line := r.w.open(r.job), rand.Int64N(r.lines-1)

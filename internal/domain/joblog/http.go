@@ -22,7 +22,7 @@ const (
 	inUTF8    = "; charset=utf-8"
 )
 
-// Routes returns the routes of logs, on both forms of a job's path.
+// Routes returns the routes of logs, for both forms of a job's path.
 func (s *Service) Routes() []route.Route {
 	var routes []route.Route
 	for _, path := range builds.JobPaths {
@@ -32,7 +32,7 @@ func (s *Service) Routes() []route.Route {
 		r := &routes[i]
 		r.Tag = "Job logs"
 		if r.Method != http.MethodDelete {
-			r.Errors = append(slices.Clone(r.Errors), http.StatusGone) // its bytes are missing or damaged
+			r.Errors = append(slices.Clone(r.Errors), http.StatusGone) // bytes are missing or damaged
 		}
 		r.Scope, r.Permission, r.Visitors = identity.ReadBuildLogs, identity.ReadPipeline, true
 		if r.Method == http.MethodDelete {
@@ -99,7 +99,7 @@ var lineParams = []route.Param{
 	{Name: "lines", Type: "integer", Doc: "As text: how many lines to show; all unless given."},
 }
 
-// lines returns the range of the content that has the lines which a request asks for.
+// lines returns the range of the content with the lines that a request asks for.
 func (l *Log) lines(r *route.Request) (from, to int64, err error) {
 	first, err := lineParam(r, "first_line", 1)
 	if err != nil {
@@ -128,7 +128,7 @@ func lineParam(r *route.Request, name string, unset int64) (int64, error) {
 	return n, nil
 }
 
-// load returns the job that a path of either form names, if it is one that has a log.
+// load returns the job in a path of either form if it is a job with a log.
 func (s *Service) load(r *route.Request) (builds.OnJob, error) {
 	o, err := s.builds.LoadOnJob(r)
 	if err == nil && o.Type != flow.Script {
@@ -137,12 +137,12 @@ func (s *Service) load(r *route.Request) (builds.OnJob, error) {
 	return o, err
 }
 
-// jobOf returns whose log it is.
+// jobOf returns the identity of a job's log.
 func jobOf(o builds.OnJob) Job {
 	return Job{OrganizationID: o.Build.OrganizationID, PipelineID: o.Build.PipelineID, BuildID: o.Build.ID, ID: o.Job.ID}
 }
 
-// logView is the log of a job as the API shows it. It is written piece by piece: see writeJSON.
+// logView is the log of a job in the API. It is written piece by piece: see writeJSON.
 type logView struct {
 	URL         string  `json:"url"`
 	Content     string  `json:"content" doc:"Bytes that are not UTF-8 are replaced."`
@@ -215,7 +215,7 @@ func (s *Service) getHTML(r *route.Request, o builds.OnJob) (route.Stream, error
 	if err != nil {
 		return route.Stream{}, err
 	}
-	// What a job prints is a stranger's: nothing of it is to be run or fetched, should a browser show it.
+	// The output of a job is untrusted: a browser that shows it must not run or fetch anything.
 	r.SetHeader("Content-Security-Policy", "default-src 'none'; sandbox")
 	return route.Stream{
 		Type: htmlType + inUTF8, Size: -1,

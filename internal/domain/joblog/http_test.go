@@ -16,7 +16,7 @@ import (
 
 const acme = "/v2/organizations/acme"
 
-// paths are the two forms of the path of a job's log.
+// paths returns the two forms of the path of a job's log.
 func (w *world) paths(job joblog.Job) []string {
 	return []string{
 		fmt.Sprintf("%s/pipelines/hello/builds/1/jobs/%s/log", acme, job.ID),
@@ -24,8 +24,8 @@ func (w *world) paths(job joblog.Job) []string {
 	}
 }
 
-// eachPath runs a test of a job that prints something, in each engine and for each form of the path of its
-// log, while it runs and after its log was sealed.
+// eachPath runs a test with a job that prints a text, on each engine, for each form of the log's path, while
+// the job runs and after its log was sealed.
 func eachPath(t *testing.T, printed string, fn func(t *testing.T, w *world, path string)) {
 	each(t, func(t *testing.T, w *world) {
 		job := w.run()
@@ -43,10 +43,10 @@ func eachPath(t *testing.T, printed string, fn func(t *testing.T, w *world, path
 	})
 }
 
-const colourful = "\x1b_bk;t=1700000000123\x07~~~ Preparing\r\n\x1b_bk;t=1700000001000\x07\x1b[31mred\x1b[0m \xff & <b>\r\n+++ no time of its own\r\n"
+const colored = "\x1b_bk;t=1700000000123\x07~~~ Preparing\r\n\x1b_bk;t=1700000001000\x07\x1b[31mred\x1b[0m \xff & <b>\r\n+++ no time of its own\r\n"
 
 func TestGetLog_AsJSON(t *testing.T) {
-	eachPath(t, colourful, func(t *testing.T, w *world, path string) {
+	eachPath(t, colored, func(t *testing.T, w *world, path string) {
 		for _, accept := range []string{"", "application/json", "*/*"} {
 			got := w.As(t, servertest.Ada).With("Accept", accept).Get(path).Want(http.StatusOK)
 			if got.Header.Get("Content-Type") != "application/json; charset=utf-8" {
@@ -58,7 +58,7 @@ func TestGetLog_AsJSON(t *testing.T) {
 				HeaderTimes  []int64 `json:"header_times"`
 			}
 			got.JSON(&log)
-			if log.Content != strings.ToValidUTF8(colourful, "\ufffd") || log.Size != int64(len(colourful)) {
+			if log.Content != strings.ToValidUTF8(colored, "\ufffd") || log.Size != int64(len(colored)) {
 				t.Errorf("%d bytes: %q", log.Size, log.Content)
 			}
 			if want := w.URL + w.paths(joblog.Job{ID: jobID(path)})[0]; log.URL != want {
@@ -78,13 +78,13 @@ func jobID(path string) string {
 }
 
 func TestGetLog_AsText(t *testing.T) {
-	eachPath(t, colourful, func(t *testing.T, w *world, path string) {
+	eachPath(t, colored, func(t *testing.T, w *world, path string) {
 		for _, got := range []*servertest.Response{
 			w.As(t, servertest.Ada).With("Accept", "text/plain").Get(path),
 			w.As(t, servertest.Ada).Get(path + ".txt"),
 		} {
 			got.Want(http.StatusOK)
-			if string(got.Body) != strings.ToValidUTF8(colourful, "\ufffd") || got.Header.Get("Content-Type") != "text/plain; charset=utf-8" {
+			if string(got.Body) != strings.ToValidUTF8(colored, "\ufffd") || got.Header.Get("Content-Type") != "text/plain; charset=utf-8" {
 				t.Errorf("%v %q", got.Header, got.Body)
 			}
 		}
@@ -92,7 +92,7 @@ func TestGetLog_AsText(t *testing.T) {
 }
 
 func TestGetLog_AsHTML(t *testing.T) {
-	eachPath(t, colourful, func(t *testing.T, w *world, path string) {
+	eachPath(t, colored, func(t *testing.T, w *world, path string) {
 		const want = `<div class="term-container"><time datetime="2023-11-14T22:13:20.123Z">2023-11-14T22:13:20.123Z</time>~~~ Preparing` + "\n" +
 			`<time datetime="2023-11-14T22:13:21Z">2023-11-14T22:13:21Z</time><span class="term-fg31">red</span> ` + "\ufffd" + ` &amp; &lt;b&gt;` + "\n+++ no time of its own</div>\n"
 		for _, got := range []*servertest.Response{
@@ -108,10 +108,10 @@ func TestGetLog_AsHTML(t *testing.T) {
 }
 
 func TestHeadLog_TellsTheSize(t *testing.T) {
-	eachPath(t, colourful, func(t *testing.T, w *world, path string) {
+	eachPath(t, colored, func(t *testing.T, w *world, path string) {
 		for _, path := range []string{path, path + ".txt"} {
 			got := w.As(t, servertest.Ada).Do("HEAD", path, nil).Want(http.StatusOK)
-			if got.Header.Get("Content-Length") != strconv.Itoa(len(colourful)) || got.Header.Get("Accept-Ranges") != "bytes" || len(got.Body) > 0 {
+			if got.Header.Get("Content-Length") != strconv.Itoa(len(colored)) || got.Header.Get("Accept-Ranges") != "bytes" || len(got.Body) > 0 {
 				t.Errorf("%v %q", got.Header, got.Body)
 			}
 		}
@@ -220,7 +220,7 @@ func TestLogs_OfWhatHasNone(t *testing.T) {
 	})
 }
 
-// At least one client gives the id of a build where others give its number.
+// At least one client sends the id of a build instead of its number.
 func TestGetLog_OfABuildNamedByItsID(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		job := w.run()
@@ -235,7 +235,7 @@ func TestGetLog_OfABuildNamedByItsID(t *testing.T) {
 func TestHeaderTimes_ThatTheAgentTellsWinOverThoseInTheLog(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		job := w.run()
-		w.add(job, 0, colourful)
+		w.add(job, 0, colored)
 		w.ok(w.logs.SetHeaderTimes(t.Context(), job, map[int]time.Time{1: time.Unix(2, 0)}))
 		w.ok(w.logs.SetHeaderTimes(t.Context(), job, map[int]time.Time{0: time.Unix(1, 5)}))
 		w.end(job)
@@ -270,7 +270,7 @@ func TestRetention_RemovesTheLog(t *testing.T) {
 	})
 }
 
-// Whoever reads a log gets what was printed, or is told what of it cannot be read any more.
+// Readers get what was printed, or learn which part can no longer be read.
 func TestGetLog_WhoseBytesAreDamagedOrMissing(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		job := w.run()
@@ -305,8 +305,8 @@ func TestGetLog_WhoseBytesAreDamagedOrMissing(t *testing.T) {
 				ada.Get(path+end).WantMessage(http.StatusGone, "The stored bytes of this log are "+what)
 			}
 			ada.Do(http.MethodHead, path, nil).Want(http.StatusGone)
-			if sight := w.watch(job).last; !strings.Contains(sight.Settled, what) {
-				t.Errorf("a page shows %q", sight.Settled)
+			if update := w.watch(job).last; !strings.Contains(update.Settled, what) {
+				t.Errorf("a page shows %q", update.Settled)
 			}
 		}
 		w.ok(w.blobs.Delete(t.Context(), key))

@@ -9,7 +9,7 @@ import (
 )
 
 func TestAppend_PutsChunksWhereTheyBelong(t *testing.T) {
-	everywhere(t, func(t *testing.T, w *world) {
+	eachStore(t, func(t *testing.T, w *world) {
 		job := w.run()
 		w.wantContent(job, "")
 		w.add(job, 5, "world")
@@ -25,7 +25,7 @@ func TestAppend_PutsChunksWhereTheyBelong(t *testing.T) {
 }
 
 func TestSeal_KeepsTheContentAndOneObject(t *testing.T) {
-	everywhere(t, func(t *testing.T, w *world) {
+	eachStore(t, func(t *testing.T, w *world) {
 		job := w.run()
 		w.add(job, 0, "one\r\n")
 		w.add(job, 5, "two\r\n")
@@ -43,7 +43,7 @@ func TestSeal_KeepsTheContentAndOneObject(t *testing.T) {
 }
 
 func TestSeal_OfALogWithoutAnyBytesKeepsNothing(t *testing.T) {
-	everywhere(t, func(t *testing.T, w *world) {
+	eachStore(t, func(t *testing.T, w *world) {
 		job := w.run()
 		w.end(job)
 		w.runDue()
@@ -55,7 +55,7 @@ func TestSeal_OfALogWithoutAnyBytesKeepsNothing(t *testing.T) {
 }
 
 func TestSeal_MarksWhatIsMissing(t *testing.T) {
-	everywhere(t, func(t *testing.T, w *world) {
+	eachStore(t, func(t *testing.T, w *world) {
 		job := w.run()
 		w.add(job, 10, "two")
 		w.add(job, 1000, "three")
@@ -69,7 +69,7 @@ func TestSeal_MarksWhatIsMissing(t *testing.T) {
 }
 
 func TestAppend_AfterTheEndSealsTheLogAgain(t *testing.T) {
-	everywhere(t, func(t *testing.T, w *world) {
+	eachStore(t, func(t *testing.T, w *world) {
 		job := w.run()
 		w.add(job, 0, "one, ")
 		w.end(job)
@@ -92,8 +92,8 @@ func TestAppend_AfterTheEndSealsTheLogAgain(t *testing.T) {
 	})
 }
 
-// A chunk that comes while the log is sealed is acknowledged after the sealing has looked what there is, and
-// before it says that this is all. Chance decides, so it is tried often.
+// A chunk that arrives while the log is sealed is acknowledged after sealing has listed the pieces and before
+// it marks the log as settled. The timing is random, so the test repeats it.
 func TestAppend_WhileTheLogIsSealedIsKeptAndShownAtOnce(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		for range 20 {
@@ -112,7 +112,7 @@ func TestAppend_WhileTheLogIsSealedIsKeptAndShownAtOnce(t *testing.T) {
 	})
 }
 
-// A process that dies while it seals a log leaves pieces behind that nobody has seen.
+// A process that dies while it seals a log leaves unsealed pieces behind.
 func TestSeal_FindsPiecesInALogThatWasThoughtSealed(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		job := w.run()
@@ -129,7 +129,7 @@ func TestSeal_FindsPiecesInALogThatWasThoughtSealed(t *testing.T) {
 }
 
 func TestDelete_OfARunningJobKeepsWhatComesLater(t *testing.T) {
-	everywhere(t, func(t *testing.T, w *world) {
+	eachStore(t, func(t *testing.T, w *world) {
 		job := w.run()
 		w.add(job, 0, "secret")
 		w.ok(w.logs.SetHeaderTimes(t.Context(), job, map[int]time.Time{0: time.Unix(1, 0), 1: time.Unix(2, 0)}))
@@ -138,7 +138,7 @@ func TestDelete_OfARunningJobKeepsWhatComesLater(t *testing.T) {
 		if n := w.keys(job); n != 0 {
 			t.Errorf("there are %d objects of the deleted log", n)
 		}
-		w.add(job, 0, "secret") // again, because the answer was lost
+		w.add(job, 0, "secret") // again, because the response was lost
 		w.add(job, 3, "ret, more")
 		w.wantContent(job, ", more")
 		w.add(job, 12, " and more")
@@ -160,7 +160,7 @@ func TestDelete_OfARunningJobKeepsWhatComesLater(t *testing.T) {
 }
 
 func TestDelete_OfARunningJobMovesItsHeaderTimes(t *testing.T) {
-	everywhere(t, func(t *testing.T, w *world) {
+	eachStore(t, func(t *testing.T, w *world) {
 		job := w.run()
 		w.add(job, 0, "--- a\n--- b\n")
 		w.ok(w.logs.SetHeaderTimes(t.Context(), job, map[int]time.Time{0: time.Unix(1, 0), 1: time.Unix(2, 0)}))
@@ -174,7 +174,7 @@ func TestDelete_OfARunningJobMovesItsHeaderTimes(t *testing.T) {
 }
 
 func TestDelete_OfAnEndedJobDropsWhatFollows(t *testing.T) {
-	everywhere(t, func(t *testing.T, w *world) {
+	eachStore(t, func(t *testing.T, w *world) {
 		job := w.run()
 		w.add(job, 0, "secret")
 		w.end(job)
@@ -191,7 +191,7 @@ func TestDelete_OfAnEndedJobDropsWhatFollows(t *testing.T) {
 }
 
 func TestDelete_RemovesASealedLog(t *testing.T) {
-	everywhere(t, func(t *testing.T, w *world) {
+	eachStore(t, func(t *testing.T, w *world) {
 		job := w.run()
 		w.add(job, 0, "secret")
 		w.end(job)
@@ -204,10 +204,10 @@ func TestDelete_RemovesASealedLog(t *testing.T) {
 	})
 }
 
-// Of a log that is too large the beginning and the end are kept, and never much more.
+// Of a log that is too large, the beginning and the end are stored, and never much more.
 func TestAppend_KeepsHeadAndTailOfALogThatIsTooLarge(t *testing.T) {
 	const mib = 1 << 20
-	everywhere(t, func(t *testing.T, w *world) {
+	eachStore(t, func(t *testing.T, w *world) {
 		w.logs.SetLimits(2*mib, mib)
 		job := w.run()
 		content := strings.Repeat("0123456789abcdef", 12*mib/16)
@@ -228,9 +228,9 @@ func TestAppend_KeepsHeadAndTailOfALogThatIsTooLarge(t *testing.T) {
 	})
 }
 
-// Readers that began before a log was sealed go on where its bytes are now.
+// Readers that started before a log was sealed continue in the archive.
 func TestCopy_GoesOnAcrossSealing(t *testing.T) {
-	everywhere(t, func(t *testing.T, w *world) {
+	eachStore(t, func(t *testing.T, w *world) {
 		job := w.run()
 		w.add(job, 0, "one, ")
 		w.add(job, 5, "two")

@@ -7,10 +7,10 @@ import (
 	"strconv"
 )
 
-// A span is a range of a log's bytes, as the agent counts them.
+// A span is a range of a log's bytes, with offsets as the agent counts them.
 type span struct{ from, to int64 }
 
-// union returns the spans that cover the same bytes, in order and apart from one another.
+// union returns sorted, disjoint spans that cover the same bytes.
 func union(spans []span) []span {
 	spans = slices.DeleteFunc(slices.Clone(spans), func(s span) bool { return s.from >= s.to })
 	slices.SortFunc(spans, func(a, b span) int { return cmp.Compare(a.from, b.from) })
@@ -25,12 +25,11 @@ func union(spans []span) []span {
 	return whole
 }
 
-// maxSpans bounds how many pieces of a log with nothing between them are told of. No agent loses as many
-// chunks.
+// maxSpans limits the spans of a log with gaps between them. No agent loses as many chunks.
 const maxSpans = 1 << 16
 
-// kept returns what is left of known spans when a log that is too large is cut to its head and tail.
-func (l limits) kept(known []span) []span {
+// retained returns what is left of known spans when a log that is too large is cut to its head and tail.
+func (l limits) retained(known []span) []span {
 	if len(known) == 0 {
 		return nil
 	}
@@ -43,18 +42,18 @@ func (l limits) kept(known []span) []span {
 	return left[:min(len(left), maxSpans)]
 }
 
-// A part of the content is a span of the log's bytes, or a marker in the place of bytes that are missing.
+// A part of the content is a span of the log's bytes, or a marker in place of missing bytes.
 type part struct {
-	at     int64 // where it begins in the content
+	at     int64 // offset in the content
 	size   int64
-	raw    int64 // where its bytes are in the log
+	raw    int64 // offset of its bytes in the log
 	marker string
 }
 
 func (p part) end() int64 { return p.at + p.size }
 
-// layout returns the content: what is known of a running log up to the first byte that is not, or all
-// that is known when the job has ended. Those known are in order and apart from one another.
+// layout returns the content: of a running job up to the first missing byte, of an ended job all known bytes.
+// The known spans are sorted and disjoint.
 func (l limits) layout(known []span, ended bool) []part {
 	if !ended {
 		if len(known) == 0 || known[0].from > 0 {
@@ -69,7 +68,7 @@ func (l limits) layout(known []span, ended bool) []part {
 		parts = append(parts, p)
 		at += p.size
 	}
-	for _, s := range l.kept(known) {
+	for _, s := range l.retained(known) {
 		if s.from > raw {
 			text := marker(raw, s.from-raw)
 			add(part{marker: text, size: int64(len(text))})
@@ -80,17 +79,17 @@ func (l limits) layout(known []span, ended bool) []part {
 	return parts
 }
 
-// marker says, on a line of its own, that bytes are missing from an offset on.
+// marker returns a line that says how many bytes are missing at an offset.
 func marker(offset, missing int64) string {
-	text := fmt.Sprintf("[%s bytes of the log are missing here]\r\n", grouped(missing))
+	text := fmt.Sprintf("[%s bytes of the log are missing here]\r\n", groupDigits(missing))
 	if offset > 0 {
 		text = "\r\n" + text
 	}
 	return text
 }
 
-// grouped writes a number as people read it.
-func grouped(n int64) string {
+// groupDigits formats a number with separated thousands.
+func groupDigits(n int64) string {
 	digits := strconv.FormatInt(n, 10)
 	for i := len(digits) - 3; i > 0; i -= 3 {
 		digits = digits[:i] + "," + digits[i:]
@@ -98,7 +97,7 @@ func grouped(n int64) string {
 	return digits
 }
 
-// size returns that of the content.
+// size returns the size of the content.
 func size(parts []part) int64 {
 	if len(parts) == 0 {
 		return 0

@@ -20,8 +20,8 @@ func TestUnion(t *testing.T) {
 	}
 }
 
-// tell says what a content is made of, such as "0+10 [5 bytes…] 15+5".
-func tell(parts []part) string {
+// describe formats a content, for example "0+10 [5 bytes…] 15+5".
+func describe(parts []part) string {
 	var texts []string
 	at := int64(0)
 	for _, p := range parts {
@@ -55,18 +55,18 @@ func TestLayout(t *testing.T) {
 		{[]span{{0, 90}, {95, 110}, {130, 140}}, "0+90",
 			"0+90 [5 bytes of the log are missing here] 95+5 [30 bytes of the log are missing here] 130+10"},
 	} {
-		if got := tell(l.layout(c.known, false)); got != c.running {
+		if got := describe(l.layout(c.known, false)); got != c.running {
 			t.Errorf("%v, running: %s, want %s", c.known, got, c.running)
 		}
-		if got := tell(l.layout(c.known, true)); got != c.ended {
+		if got := describe(l.layout(c.known, true)); got != c.ended {
 			t.Errorf("%v, ended: %s, want %s", c.known, got, c.ended)
 		}
 	}
 }
 
-func TestGrouped(t *testing.T) {
+func TestGroupDigits(t *testing.T) {
 	for n, want := range map[int64]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567"} {
-		if got := grouped(n); got != want {
+		if got := groupDigits(n); got != want {
 			t.Errorf("%d is %s, want %s", n, got, want)
 		}
 	}

@@ -6,13 +6,13 @@ import (
 	"errors"
 )
 
-// LineOffset returns where in the content a line begins, counted from 0, or the size of the content when
-// there are not as many lines. Of a sealed log it reads one frame, however long the log is.
+// LineOffset returns the offset in the content of a line, counted from 0, or the size of the content if it has
+// fewer lines. Of a sealed log it reads one frame, for any size of the log.
 func (l *Log) LineOffset(ctx context.Context, line int64) (int64, error) {
 	if line > l.Size {
 		return l.Size, nil
 	}
-	c := &counter{left: line}
+	c := &lineCounter{left: line}
 	for _, p := range l.parts {
 		if c.left == 0 {
 			return p.at, nil
@@ -33,9 +33,9 @@ func (l *Log) LineOffset(ctx context.Context, line int64) (int64, error) {
 	return l.Size, nil
 }
 
-// countLines counts the line ends in a part of the content. Frames whose lines are all before the one that
-// is looked for are not read.
-func (l *Log) countLines(ctx context.Context, c *counter, p part) error {
+// countLines counts the line ends in a part of the content. It does not read frames that end before the
+// requested line.
+func (l *Log) countLines(ctx context.Context, c *lineCounter, p part) error {
 	for raw, end := p.raw, p.raw+p.size; raw < end; {
 		stop := end
 		if i, ok := l.archive.find(raw); ok {
@@ -55,16 +55,16 @@ func (l *Log) countLines(ctx context.Context, c *counter, p part) error {
 	return nil
 }
 
-// errFound ends the reading of a log: the line that is looked for begins.
+// errFound stops reading at the start of the requested line.
 var errFound = errors.New("found")
 
-// counter counts line ends until there have been as many as wanted.
-type counter struct {
+// lineCounter counts line ends up to a number.
+type lineCounter struct {
 	left int64 // more than 0
-	at   int64 // how many bytes of the content it has seen
+	at   int64 // bytes of the content seen so far
 }
 
-func (c *counter) Write(b []byte) (n int, err error) {
+func (c *lineCounter) Write(b []byte) (n int, err error) {
 	for c.left > 0 {
 		i := bytes.IndexByte(b[n:], '\n')
 		if i < 0 {
@@ -78,7 +78,7 @@ func (c *counter) Write(b []byte) (n int, err error) {
 	return n, errFound
 }
 
-func (c *counter) skip(f frame) {
+func (c *lineCounter) skip(f frame) {
 	c.left -= f.lines
 	c.at += f.size
 }

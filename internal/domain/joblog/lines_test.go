@@ -9,7 +9,7 @@ import (
 	"stackyard/internal/app/server/servertest"
 )
 
-// manyLines returns a log of so many lines of different lengths, over many frames.
+// manyLines returns a log of n lines of different lengths, over many frames.
 func manyLines(n int) string {
 	var b strings.Builder
 	for i := range n {

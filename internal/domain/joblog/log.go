@@ -14,13 +14,13 @@ import (
 	"stackyard/internal/platform/db"
 )
 
-// A Log is the content of a log as it was when it was opened.
+// A Log is the content of a log at the time it was opened.
 type Log struct {
-	// Size is that of the content, in bytes.
+	// Size is the size of the content, in bytes.
 	Size int64
-	// Ended says that the job has ended. Then the content does not grow any more, unless chunks come late.
+	// Ended is whether the job has ended. The content then no longer grows, except by late chunks.
 	Ended bool
-	// HeaderTimes are when sections began, in nanoseconds since 1970, as far as the agent told.
+	// HeaderTimes are the start times of sections that the agent reported, in nanoseconds since 1970.
 	HeaderTimes []int64
 
 	service *Service
@@ -28,10 +28,10 @@ type Log struct {
 	archive *archive
 	record  record
 	parts   []part
-	loose   []blob.Piece // when it was opened
+	pieces  []blob.Piece // when the log was opened
 }
 
-// Open opens the log of a job. One that was deleted is empty, as one is to which nothing was added.
+// Open opens the log of a job. A deleted log is empty, like a log without any bytes.
 func (s *Service) Open(ctx context.Context, job Job) (*Log, error) {
 	known, err := s.find(ctx, job)
 	if err != nil {
@@ -40,22 +40,22 @@ func (s *Service) Open(ctx context.Context, job Job) (*Log, error) {
 	for {
 		l, err := s.open(ctx, job, known)
 		if err != nil && !errors.Is(err, blob.ErrNotFound) || err == nil && known.settled {
-			return l, s.unreadable(job, err)
+			return l, s.readError(job, err)
 		}
-		// What was read is true only if the log was not sealed meanwhile: then its pieces may be gone.
+		// The listing is valid only if the log was not sealed meanwhile, which removes its pieces.
 		now, again := s.find(ctx, job)
 		if again != nil {
 			return nil, again
 		}
 		if now.archive == known.archive && now.deleted == known.deleted && now.ended == known.ended && now.generation == known.generation {
-			return l, s.unreadable(job, err)
+			return l, s.readError(job, err)
 		}
 		known = now
 	}
 }
 
-// unreadable says why the bytes of a log cannot be read.
-func (s *Service) unreadable(job Job, err error) error {
+// readError converts the reason why a log's bytes cannot be read into an error for the reader.
+func (s *Service) readError(job Job, err error) error {
 	switch {
 	case err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded):
 		return err
@@ -89,10 +89,10 @@ func (s *Service) open(ctx context.Context, job Job, known record) (l *Log, err 
 	}
 	spans := l.archive.spans()
 	if !known.settled {
-		if l.loose, err = s.blobs.Pieces(ctx, job.pieces(known.generation), 0, math.MaxInt64); err != nil {
+		if l.pieces, err = s.blobs.Pieces(ctx, job.pieces(known.generation), 0, math.MaxInt64); err != nil {
 			return nil, err
 		}
-		for _, p := range l.loose {
+		for _, p := range l.pieces {
 			spans = append(spans, span{p.Offset, p.End()})
 		}
 	}
@@ -101,8 +101,7 @@ func (s *Service) open(ctx context.Context, job Job, known record) (l *Log, err 
 	return l, nil
 }
 
-// Copy writes a range of the content. It holds no more than about a MiB of it in memory, whatever the
-// range.
+// Copy writes a range of the content. It keeps about one MiB in memory for any range.
 func (l *Log) Copy(ctx context.Context, w io.Writer, from, to int64) error {
 	for _, p := range l.parts {
 		begin, end := max(from, p.at), min(to, p.end())
@@ -124,11 +123,11 @@ func (l *Log) Copy(ctx context.Context, w io.Writer, from, to int64) error {
 
 var errDeleted = core.Errorf(core.NotFound, "The log was deleted")
 
-// maxRenewals bounds how often a reader looks where bytes have gone without reading any.
-const maxRenewals = 5
+// maxReopens limits how often a reader reopens the log without reading a byte.
+const maxReopens = 5
 
-// copyRaw writes bytes of the log. When they are not where they were, because the log was sealed
-// meanwhile or pieces were joined, it goes on where they are now.
+// copyRaw writes bytes of the log. If they have moved, because the log was sealed or pieces were joined, it
+// continues at their new place.
 func (l *Log) copyRaw(ctx context.Context, w io.Writer, from, to int64) error {
 	for renewals := 0; from < to; {
 		n, err := l.copySome(ctx, w, from, to)
@@ -136,9 +135,9 @@ func (l *Log) copyRaw(ctx context.Context, w io.Writer, from, to int64) error {
 		if n > 0 {
 			renewals = 0
 		}
-		if errors.Is(err, blob.ErrNotFound) && renewals < maxRenewals {
+		if errors.Is(err, blob.ErrNotFound) && renewals < maxReopens {
 			renewals++
-			err = l.renew(ctx)
+			err = l.reopen(ctx)
 		}
 		if err != nil {
 			return err
@@ -147,7 +146,7 @@ func (l *Log) copyRaw(ctx context.Context, w io.Writer, from, to int64) error {
 	return nil
 }
 
-func (l *Log) renew(ctx context.Context) error {
+func (l *Log) reopen(ctx context.Context) error {
 	now, err := l.service.Open(ctx, l.job)
 	if err != nil {
 		return err
@@ -159,7 +158,7 @@ func (l *Log) renew(ctx context.Context) error {
 	return nil
 }
 
-// copySome writes some bytes of the log, and returns how many.
+// copySome writes some bytes of the log and returns how many.
 func (l *Log) copySome(ctx context.Context, w io.Writer, from, to int64) (int64, error) {
 	if i, ok := l.archive.find(from); ok {
 		n, err := l.archive.copy(ctx, w, i, from, to)
@@ -169,20 +168,20 @@ func (l *Log) copySome(ctx context.Context, w io.Writer, from, to int64) (int64,
 			written, err := w.Write(damaged(f.size)[from-f.raw : min(to, f.end())-f.raw])
 			return int64(written), err
 		} else if errors.Is(err, blob.ErrDamaged) {
-			err = nil // the next frame is, which is looked at next
+			err = nil // the next frame is damaged or missing; the next call reports it
 		}
 		return n, err
 	}
 	return l.service.copyPieces(ctx, w, l.job.pieces(l.record.generation), from, to)
 }
 
-// lookAhead is how far pieces are looked for at once.
-const lookAhead = 4 * blob.MaxPiece
+// readAhead is the range in which pieces are listed at once.
+const readAhead = 4 * blob.MaxPiece
 
-// copyPieces writes bytes of the log that are in pieces under a key, as far as they follow one another, and returns
-// how many. When nothing has the first of them it is ErrNotFound.
+// copyPieces writes consecutive bytes of the log from pieces under a key, and returns how many. It returns
+// ErrNotFound if no piece has the first of them.
 func (s *Service) copyPieces(ctx context.Context, w io.Writer, key string, from, to int64) (written int64, err error) {
-	to = min(to, from+lookAhead)
+	to = min(to, from+readAhead)
 	pieces, err := s.blobs.Pieces(ctx, key, from, to)
 	if err != nil {
 		return 0, err
@@ -208,8 +207,8 @@ func (s *Service) copyPieces(ctx context.Context, w io.Writer, key string, from,
 	return written, nil
 }
 
-// readPiece returns the bytes of a piece. Where a power cut has damaged them, nobody gets anything else in
-// their place, but whoever reads the log shall see the rest of it.
+// readPiece returns the bytes of a piece. If a power cut damaged them, it returns a replacement, so that
+// readers still get the rest of the log.
 func (s *Service) readPiece(ctx context.Context, key string, p blob.Piece) ([]byte, error) {
 	content, err := s.blobs.ReadPiece(ctx, key, p)
 	if errors.Is(err, blob.ErrDamaged) {
@@ -219,8 +218,8 @@ func (s *Service) readPiece(ctx context.Context, key string, p blob.Piece) ([]by
 	return content, err
 }
 
-// damaged returns what is shown in the place of so many bytes of a log that are damaged: as many, so that
-// all else stays where it is, and a sentence if it fits.
+// damaged returns the replacement of damaged bytes: of the same size, so that all offsets stay valid, with a
+// message if it fits.
 func damaged(size int64) []byte {
 	text := fmt.Sprintf("\n[damaged: %d bytes of this log do not match their checksum]\n", size)
 	if int64(len(text)) > size {

@@ -13,24 +13,24 @@ import (
 	"stackyard/internal/domain/joblog"
 )
 
-// A check is some dozens of durable writes, on each of two engines with each of two kinds of places.
+// A check makes dozens of durable writes, on two engines with two kinds of blob stores each.
 func init() { flag.Set("rapid.checks", "20") }
 
 const propertyHead, propertyTail = 4000, 1000
 
-// reference is a log kept in the simplest way: every byte of it in memory, and whether it was sent.
+// reference is the simplest implementation of a log: all bytes in memory, and whether each was sent.
 type reference struct {
 	t     *rapid.T
 	w     *world
 	job   joblog.Job
 	bytes []byte // what the job prints
 	sent  []bool
-	cut   int // what was before it was deleted while the job ran
+	cut   int // offset up to which the log was deleted while the job ran
 	ended bool
 	gone  bool // deleted after the job ended
 }
 
-// newline ends the text before a marker, unless there is none.
+// newline returns the line end before a marker, if there is text before it.
 func newline(from int) string {
 	if from == 0 {
 		return ""
@@ -38,7 +38,7 @@ func newline(from int) string {
 	return "\r\n"
 }
 
-// want returns what the content should be.
+// want returns the expected content.
 func (r *reference) want() string {
 	if r.gone {
 		return ""
@@ -59,12 +59,12 @@ func (r *reference) want() string {
 		for i < end && !kept(i) {
 			i++
 		}
-		fmt.Fprintf(&b, "%s[%s bytes of the log are missing here]\r\n", newline(from), grouped(i-from))
+		fmt.Fprintf(&b, "%s[%s bytes of the log are missing here]\r\n", newline(from), groupDigits(i-from))
 	}
 	return b.String()
 }
 
-// sentTo returns the end of what was sent.
+// sentTo returns the end of the bytes sent.
 func (r *reference) sentTo() int {
 	end := r.cut
 	for i := end; i < len(r.sent); i++ {
@@ -75,7 +75,7 @@ func (r *reference) sentTo() int {
 	return end
 }
 
-func grouped(n int) string {
+func groupDigits(n int) string {
 	if n < 1000 {
 		return fmt.Sprint(n)
 	}
@@ -85,7 +85,7 @@ func grouped(n int) string {
 // send sends a chunk, and some of those around it.
 func (r *reference) send(t *rapid.T) {
 	from := rapid.IntRange(0, len(r.bytes)-1).Draw(t, "from")
-	if rapid.Bool().Draw(t, "next") { // most agents send what follows
+	if rapid.Bool().Draw(t, "next") { // most agents send the next bytes
 		for from = 0; from < len(r.sent)-1 && r.sent[from]; from++ {
 		}
 	}
@@ -144,10 +144,10 @@ func (r *reference) check(t *rapid.T) {
 	}
 }
 
-// Whatever the order of chunks, their repetitions, the end of the job, sealing and deletion, the log is
-// the one that a byte string in memory would be.
+// For any order and repetition of chunks, end of the job, sealing and deletion, the log equals a byte string in
+// memory.
 func TestLog_EqualsAByteString(t *testing.T) {
-	everywhere(t, func(t *testing.T, w *world) {
+	eachStore(t, func(t *testing.T, w *world) {
 		w.logs.SetLimits(propertyHead, propertyTail)
 		rapid.Check(t, func(rt *rapid.T) {
 			r := &reference{t: rt, w: w, job: w.run(), bytes: make([]byte, 8000), sent: make([]bool, 8000)}

@@ -13,8 +13,8 @@ var (
 	errRange   = core.Errorf(core.BadRequest, "Range must be bytes=-N, for the last N bytes of the log, where N is larger than 0")
 )
 
-// parseRange reads a Range header, which can only ask for the last so many bytes. It returns how many, and
-// 0 when there is no header.
+// parseRange parses a Range header, which can only request the last bytes. It returns their number, or 0
+// without a header.
 func parseRange(header string) (int64, error) {
 	if header == "" {
 		return 0, nil

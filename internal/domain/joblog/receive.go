@@ -22,15 +22,14 @@ var ChunkParams = []route.Param{
 	{Name: "size", Type: "integer", Doc: "How many bytes it has before compression."},
 }
 
-// maxOffset is beyond every log.
+// maxOffset is larger than any log.
 const maxOffset = 1 << 46
 
-// maxPacked is the size of the largest body with a chunk: gzip makes what it cannot compress a little
-// larger.
+// maxPacked is the size limit of a body with a chunk. gzip makes incompressible data slightly larger.
 const maxPacked = maxChunk + maxChunk/64
 
-// Receive adds the chunk to a job's log that a request brings: bytes in its body, gzipped or not, and in
-// its query where they belong. The caller has made sure that the request may do so.
+// Receive adds the chunk of a request to a job's log. The body contains the bytes, gzipped or not, and the
+// query their position. The caller has checked that the request can write to the log.
 func (s *Service) Receive(r *route.Request, job Job) error {
 	c, size, err := parseChunk(r.URL.Query())
 	if err != nil {
@@ -38,7 +37,7 @@ func (s *Service) Receive(r *route.Request, job Job) error {
 	}
 	body, err := r.ReadBody(maxPacked)
 	if core.KindOf(err) == core.TooSlow {
-		// Agents give a chunk up that is refused for a reason of theirs, and this one may be the network's.
+		// Agents give up a chunk after a client error, but this one may be caused by the network.
 		return core.Errorf(core.Unavailable, "The chunk did not arrive in time; send it again")
 	}
 	if err != nil {
@@ -63,7 +62,7 @@ func (s *Service) Receive(r *route.Request, job Job) error {
 	return s.Append(r.Context(), job, c, body)
 }
 
-// parseChunk reads where a chunk belongs, and how many bytes it has.
+// parseChunk parses the position of a chunk and its size.
 func parseChunk(query url.Values) (c Chunk, size int64, err error) {
 	for _, p := range []struct {
 		name string
@@ -87,7 +86,7 @@ var (
 	readers = sync.Pool{New: func() any { return new(gzip.Reader) }}
 )
 
-// unpack unpacks a chunk that has so many bytes, and not many more whatever it claims.
+// unpack unpacks a chunk of size bytes. It reads little more than that, whatever the input claims.
 func unpack(to *bytes.Buffer, packed []byte, size int64) error {
 	reader := readers.Get().(*gzip.Reader)
 	defer readers.Put(reader)

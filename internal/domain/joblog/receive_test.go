@@ -39,7 +39,7 @@ func TestParseChunk(t *testing.T) {
 	}
 }
 
-// zipped returns a text as agents send it.
+// zipped returns a text in the encoding of agents.
 func zipped(t testing.TB, text string) []byte {
 	t.Helper()
 	var b bytes.Buffer

@@ -21,11 +21,11 @@ import (
 const (
 	// sealTask is the kind of the task that seals a log. Its key is the id of the job.
 	sealTask = "log-seal"
-	// sealTimeout is that of one attempt: there are logs of a GiB, and slow disks.
+	// sealTimeout limits one attempt. Logs can have a GiB, and disks can be slow.
 	sealTimeout = 15 * time.Minute
 )
 
-// Background registers what is done to logs without a request.
+// Background registers tasks of logs.
 func (s *Service) Background(r *tasks.Runner) {
 	r.Handle(sealTask, tasks.Limits{Timeout: sealTimeout}, func(ctx context.Context, t *tasks.Due) error {
 		var job Job
@@ -36,7 +36,7 @@ func (s *Service) Background(r *tasks.Runner) {
 	})
 }
 
-// Observe has the logs of jobs sealed that have ended, and tells those who follow them.
+// Observe enqueues sealing the logs of ended jobs and notifies their readers.
 func (s *Service) Observe(q *db.Q, b *builds.Build, moved []flow.JobChange) error {
 	var due []tasks.Task
 	for _, m := range moved {
@@ -54,8 +54,8 @@ func (s *Service) Observe(q *db.Q, b *builds.Build, moved []flow.JobChange) erro
 	return tasks.Add(q, due...)
 }
 
-// seal makes one archive of all that there is of the log of a job that has ended. It can be repeated, and
-// nothing is removed before what takes its place is durable.
+// seal packs the whole log of an ended job into one archive. It can be repeated, and it removes nothing before
+// the replacement is durable.
 func (s *Service) seal(ctx context.Context, job Job) error {
 	select {
 	case s.sealing <- struct{}{}:
@@ -65,12 +65,12 @@ func (s *Service) seal(ctx context.Context, job Job) error {
 	}
 	known, err := s.find(ctx, job)
 	if core.KindOf(err) == core.NotFound {
-		return s.blobs.DeleteAll(ctx, job.prefix()) // the job has been removed
+		return s.blobs.DeleteAll(ctx, job.prefix()) // the job was removed
 	}
 	if err != nil || !known.ended || known.deleted {
 		return err
 	}
-	// Who sealed it before may have died before it could look what came meanwhile.
+	// A process that sealed the log before may have died before it checked for late chunks.
 	known.settled = false
 	l, err := s.open(ctx, job, known)
 	if err != nil {
@@ -78,7 +78,7 @@ func (s *Service) seal(ctx context.Context, job Job) error {
 	}
 	sealed := l.record
 	sealed.settled = true
-	if len(l.loose) > 0 {
+	if len(l.pieces) > 0 {
 		if err := s.archive(ctx, l, &sealed); err != nil {
 			return err
 		}
@@ -86,7 +86,7 @@ func (s *Service) seal(ctx context.Context, job Job) error {
 	if err := s.settle(ctx, l, sealed); err != nil {
 		return err
 	}
-	if err := s.lookAgain(ctx, l); err != nil || len(l.loose) == 0 {
+	if err := s.checkLate(ctx, l); err != nil || len(l.pieces) == 0 {
 		return err
 	}
 	if old := l.record.archive; old != "" {
@@ -94,27 +94,27 @@ func (s *Service) seal(ctx context.Context, job Job) error {
 			return err
 		}
 	}
-	return s.blobs.RemovePieces(ctx, job.pieces(known.generation), l.loose)
+	return s.blobs.RemovePieces(ctx, job.pieces(known.generation), l.pieces)
 }
 
-// lookAgain looks for chunks that came while a log was sealed. Those who sent them did not find it settled
-// yet; who sends one from now on does.
-func (s *Service) lookAgain(ctx context.Context, l *Log) error {
+// checkLate looks for chunks that arrived while the log was sealed, whose senders did not see it as settled.
+// Senders of later chunks do.
+func (s *Service) checkLate(ctx context.Context, l *Log) error {
 	pieces, err := s.blobs.Pieces(ctx, l.job.pieces(l.record.generation), 0, math.MaxInt64)
 	if err != nil {
 		return err
 	}
-	seen := make(map[blob.Piece]bool, len(l.loose))
-	for _, p := range l.loose {
+	seen := make(map[blob.Piece]bool, len(l.pieces))
+	for _, p := range l.pieces {
 		seen[p] = true
 	}
 	if !slices.ContainsFunc(pieces, func(p blob.Piece) bool { return !seen[p] }) {
 		return nil
 	}
-	return s.db.Write(ctx, func(q *db.Q) error { return s.unsettle(q, l.job) })
+	return s.db.Write(ctx, func(q *db.Q) error { return s.scheduleReseal(q, l.job) })
 }
 
-// archive writes the archive of a log, and notes where it is.
+// archive writes the archive of a log and records its key in r.
 func (s *Service) archive(ctx context.Context, l *Log, r *record) error {
 	r.archive = fmt.Sprintf("%s/%s.zst", l.job.prefix(), core.NewID())
 	from, to := io.Pipe()
@@ -128,7 +128,7 @@ func (s *Service) archive(ctx context.Context, l *Log, r *record) error {
 		to.CloseWithError(err)
 	})
 	err := s.blobs.Put(ctx, r.archive, from, -1)
-	from.CloseWithError(err) // so that nobody goes on writing when not all of it was read
+	from.CloseWithError(err) // ends the writer if not everything was read
 	writing.Wait()
 	return err
 }
@@ -148,10 +148,10 @@ func (l *Log) archiveTo(ctx context.Context, a *archiver) error {
 	return nil
 }
 
-// errOvertaken says that a log was deleted, or sealed by another, while it was sealed.
+// errOvertaken reports that a log was deleted, or sealed by another process, while it was being sealed.
 var errOvertaken = errors.New("the log was deleted or sealed by another meanwhile")
 
-// settle notes that a log is in its archive, unless it was overtaken: then the archive goes.
+// appendSettled records that the archive contains the whole log. If the log was overtaken, it removes the archive.
 func (s *Service) settle(ctx context.Context, l *Log, sealed record) error {
 	err := s.db.Write(ctx, func(q *db.Q) error {
 		settled, err := settle(q, l.job, l.record.archive, sealed)

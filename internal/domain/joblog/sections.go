@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// headerTimes finds when the sections of a log began. A section begins with a line that begins with ---,
-// +++ or ~~~ and a space, and agents put the time before each line: ESC _bk;t=MILLISECONDS BEL.
+// headerTimes finds the start times of a log's sections. A section starts with a line that begins with ---, +++
+// or ~~~ and a space. Agents put the time before each line: ESC _bk;t=MILLISECONDS BEL.
 type headerTimes struct {
 	found []int64 // in nanoseconds
 
 	state  int
-	escape []byte // what follows ESC, up to maxStamp bytes
-	line   []byte // the first characters of the line, without escapes, up to headerLength
+	escape []byte // bytes after ESC, up to maxStamp
+	line   []byte // first characters of the line, without escapes, up to headerLength
 	stamp  int64  // the last time, in milliseconds
 }
 
@@ -27,10 +27,10 @@ const (
 	maxStamp     = 64
 )
 
-// Write looks at what follows in the log.
+// Write scans the next bytes of the log.
 func (h *headerTimes) Write(b []byte) (int, error) {
 	for i := 0; i < len(b); i++ {
-		// Most of a log is the rest of some line.
+		// Most bytes are in the rest of a line.
 		if h.state == inText && len(h.line) == headerLength {
 			next := bytes.IndexAny(b[i:], "\n\x1b")
 			if next < 0 {
@@ -38,15 +38,15 @@ func (h *headerTimes) Write(b []byte) (int, error) {
 			}
 			i += next
 		}
-		h.see(b[i])
+		h.next(b[i])
 	}
 	return len(b), nil
 }
 
-func (h *headerTimes) see(c byte) {
+func (h *headerTimes) next(c byte) {
 	switch h.state {
 	case inText:
-		h.seeText(c)
+		h.nextText(c)
 	case inEscape:
 		switch c {
 		case '[':
@@ -63,10 +63,10 @@ func (h *headerTimes) see(c byte) {
 	case inString:
 		switch {
 		case c == '\a':
-			h.seeString(string(h.escape))
+			h.readStamp(string(h.escape))
 			h.state = inText
-		case c == '\x1b': // the beginning of ESC \, whose second byte ends the state as an unknown escape does
-			h.seeString(string(h.escape))
+		case c == '\x1b': // start of ESC \; its second byte ends the state like an unknown escape
+			h.readStamp(string(h.escape))
 			h.state = inEscape
 		case len(h.escape) < maxStamp:
 			h.escape = append(h.escape, c)
@@ -74,7 +74,7 @@ func (h *headerTimes) see(c byte) {
 	}
 }
 
-func (h *headerTimes) seeText(c byte) {
+func (h *headerTimes) nextText(c byte) {
 	switch {
 	case c == '\x1b':
 		h.state = inEscape
@@ -97,9 +97,9 @@ func isHeader(line []byte) bool {
 	return false
 }
 
-// seeString takes the time from a sequence such as _bk;t=1700000000000, or from one with dt, how much later
-// it is.
-func (h *headerTimes) seeString(sequence string) {
+// readStamp takes the time from a sequence like _bk;t=1700000000000, or from one with dt, the difference to the
+// previous time.
+func (h *headerTimes) readStamp(sequence string) {
 	fields, ok := strings.CutPrefix(sequence, "_bk;")
 	if !ok {
 		return

@@ -14,8 +14,8 @@ import (
 	"stackyard/internal/platform/db"
 )
 
-// Delete deletes the log of a job. Of a job that has not ended it deletes what was written so far, and
-// keeps what comes later.
+// Delete deletes the log of a job. If the job has not ended, it deletes what was written so far and keeps what
+// comes later.
 func (s *Service) Delete(ctx context.Context, job Job) error {
 	known, err := s.find(ctx, job)
 	for err == nil {
@@ -30,7 +30,7 @@ func (s *Service) Delete(ctx context.Context, job Job) error {
 	return err
 }
 
-// deleteAll deletes the log of a job that has ended.
+// deleteAll deletes the log of an ended job.
 func (s *Service) deleteAll(ctx context.Context, job Job) error {
 	err := s.db.Write(ctx, func(q *db.Q) error {
 		if _, err := lock(q, job); err != nil {
@@ -41,7 +41,7 @@ func (s *Service) deleteAll(ctx context.Context, job Job) error {
 			return err
 		}
 		q.Announce(job.topic())
-		// The bytes go below; this is in case that the process does not live to see it.
+		// The bytes are removed below; the task removes them if the process dies before.
 		return pipelines.RemoveBytes(q, job.prefix(), now)
 	})
 	if err != nil {
@@ -51,8 +51,8 @@ func (s *Service) deleteAll(ctx context.Context, job Job) error {
 	return nil
 }
 
-// deleteSoFar starts a new generation of the log of a job that has not ended. It fails with errOvertaken
-// when another deletion, or the end of the job, came first.
+// deleteSoFar starts a new generation of the log of a running job. It returns errOvertaken if another deletion
+// or the end of the job came first.
 func (s *Service) deleteSoFar(ctx context.Context, job Job, known record) error {
 	old := job.pieces(known.generation)
 	pieces, err := s.blobs.Pieces(ctx, old, 0, math.MaxInt64)
@@ -84,8 +84,8 @@ func (s *Service) deleteSoFar(ctx context.Context, job Job, known record) error 
 	if err != nil {
 		return err
 	}
-	// Chunks that came after the pieces were listed, and before the new generation, belong to it: without
-	// them its beginning would be missing.
+	// Chunks that arrived after the pieces were listed and before the new generation started belong to it.
+	// Without them its beginning would be missing.
 	if err := s.move(ctx, old, end, job.pieces(known.generation+1)); err != nil {
 		return err
 	}
@@ -94,7 +94,7 @@ func (s *Service) deleteSoFar(ctx context.Context, job Job, known record) error 
 	return nil
 }
 
-// move copies what is under a key from an offset on to another key, where it begins at offset 0.
+// move copies the bytes under a key, from an offset, to another key, where they start at offset 0.
 func (s *Service) move(ctx context.Context, from string, offset int64, to string) error {
 	pieces, err := s.blobs.Pieces(ctx, from, offset, math.MaxInt64)
 	if err != nil {
@@ -108,25 +108,25 @@ func (s *Service) move(ctx context.Context, from string, offset int64, to string
 		if err != nil {
 			return err
 		}
-		if err := s.keep(ctx, to, p.Offset-offset, content); err != nil {
+		if err := s.store(ctx, to, p.Offset-offset, content); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// removeBytes removes what a task removes a little later if this fails.
+// removeBytes removes blobs now. If it fails, a task removes them later.
 func (s *Service) removeBytes(ctx context.Context, prefix string) {
 	if err := s.blobs.DeleteAll(ctx, prefix); err != nil {
 		s.log.Warn("delete log bytes failed, will retry", "prefix", prefix, "error", err)
 	}
 }
 
-// maxHeaders is how many sections of a log have their times kept.
+// maxHeaders limits the sections of a log with stored times.
 const maxHeaders = 10_000
 
-// SetHeaderTimes notes when sections of a log began, by their number in the log. Agents tell it that put
-// no times into the log itself, some sections at a time.
+// SetHeaderTimes records start times of sections by their number in the log. Agents that put no times into the
+// log report them, some sections at a time.
 func (s *Service) SetHeaderTimes(ctx context.Context, job Job, times map[int]time.Time) error {
 	if len(times) == 0 {
 		return nil

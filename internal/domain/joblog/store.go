@@ -9,18 +9,18 @@ import (
 	"stackyard/internal/rules/flow"
 )
 
-// A record is what the database knows of a log.
+// A record is the database row of a log.
 type record struct {
-	ended       bool // the job has ended
+	ended       bool // whether the job has ended
 	deleted     bool
 	archive     string // the key of the archive; "": there is none
 	archiveSize int64
 	indexSize   int64
-	settled     bool // all of the log is in the archive
+	settled     bool // whether the archive contains the whole log
 	headerTimes []int64
 
-	// generation counts how often the log was deleted while the job ran. What was deleted then are so many
-	// of the first bytes and sections that the agent counts.
+	// generation counts how often the log was deleted while the job ran. deletedBytes and deletedSections were
+	// removed from its beginning by that, as the agent counts them.
 	generation      int64
 	deletedBytes    int64
 	deletedSections int
@@ -28,7 +28,7 @@ type record struct {
 
 const noJob = "No job found"
 
-// find returns what is known of a job's log, or a NotFound error when there is no such job.
+// find returns the record of a job's log, or a NotFound error if the job does not exist.
 func find(q *db.Q, job Job) (record, error) {
 	r, err := db.One(q, func(scan db.Scan) (r record, err error) {
 		var state flow.JobState
@@ -48,7 +48,7 @@ func find(q *db.Q, job Job) (record, error) {
 	return r, err
 }
 
-// lock makes sure that there is a row for a job's log, and that nobody else changes it meanwhile.
+// lock creates the row of a job's log if needed, and locks it until the end of the transaction.
 func lock(q *db.Q, job Job) (record, error) {
 	_, err := q.Exec(`
 		INSERT INTO job_logs (job_id, organization_id, settled)
@@ -60,7 +60,7 @@ func lock(q *db.Q, job Job) (record, error) {
 	return find(q, job)
 }
 
-// save writes what has become of a log, whose row is locked.
+// save writes the record of a log whose row is locked.
 func save(q *db.Q, job Job, r record) error {
 	_, err := q.Exec(`
 		UPDATE job_logs
@@ -72,8 +72,8 @@ func save(q *db.Q, job Job, r record) error {
 	return err
 }
 
-// settle notes that all of a log is in an archive, and reports whether it could: not when the log was
-// deleted, or has another archive than before by now.
+// appendSettled records that an archive contains the whole log. It reports false if the log was deleted or no longer
+// has the archive before.
 func settle(q *db.Q, job Job, before string, r record) (settled bool, err error) {
 	n, err := q.Exec(`
 		INSERT INTO job_logs (job_id, organization_id, archive, archive_size, index_size, settled)
@@ -85,7 +85,7 @@ func settle(q *db.Q, job Job, before string, r record) (settled bool, err error)
 	return n == 1, err
 }
 
-// markDeleted notes that a log was deleted, and forgets all else about it.
+// markDeleted records that a log was deleted, and clears all other columns.
 func markDeleted(q *db.Q, job Job, now time.Time) error {
 	_, err := q.Exec(`
 		UPDATE job_logs

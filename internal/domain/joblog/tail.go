@@ -16,27 +16,26 @@ import (
 )
 
 const (
-	// pace is how long a follower rests after it has got something, so that what is printed meanwhile
-	// comes together.
-	pace = 100 * time.Millisecond
-	// lookEvery is how often a follower looks although nobody woke it, and shows its reader, and all
-	// between them, that the stream is alive.
-	lookEvery = 15 * time.Second
-	// maxEvent is how many bytes of a log are in an event, about.
+	// minInterval is the pause of a follower after it has read something, so that output is batched.
+	minInterval = 100 * time.Millisecond
+	// pollInterval is how often a follower reads without being woken. It also sends a sign of life to the
+	// reader and to proxies.
+	pollInterval = 15 * time.Second
+	// maxEvent is the approximate number of bytes of a log in one event.
 	maxEvent = 64 << 10
 )
 
-// errDraining says that a stream ends because the server does.
+// errDraining ends a stream because the server is shutting down.
 var errDraining = errors.New("the server is draining")
 
-// A Position is a place in the content of a log. Deleting the log of a running job starts a new generation
-// of the log, at offset 0.
+// A Position is an offset in the content of a generation of a log. Deleting the log of a running job starts a
+// new generation at offset 0.
 type Position struct{ Generation, Offset int64 }
 
-// currentGeneration is the one that the log has when it is opened.
+// currentGeneration stands for the generation of the log when it is opened.
 const currentGeneration = -1
 
-// String returns the id of the event that ends there, which parsePosition reads.
+// String returns the id of the event that ends at the position. parsePosition parses it.
 func (p Position) String() string {
 	if p.Generation == 0 {
 		return strconv.FormatInt(p.Offset, 10)
@@ -44,7 +43,7 @@ func (p Position) String() string {
 	return fmt.Sprintf("%d.%d", p.Generation, p.Offset)
 }
 
-// parsePosition reads a position; without a generation it is in the first.
+// parsePosition parses a position; without a generation it means the first.
 func parsePosition(text string) (p Position, ok bool) {
 	offset := text
 	if generation, rest, ok := strings.Cut(text, "."); ok {
@@ -59,14 +58,14 @@ func parsePosition(text string) (p Position, ok bool) {
 	return p, err == nil
 }
 
-// Tail gives the content of a log from a position on to a function, some at a time, as it grows, until the
-// job has ended and all was given. When what was written so far is deleted, it goes on with what follows.
-// idle is called now and then when there is nothing. An error of either ends it. Nothing is held for a
-// function that is slow.
-func (s *Service) Tail(ctx context.Context, job Job, from Position, give func(at Position, content []byte) error, idle func() error) (size int64, err error) {
+// Tail passes the content of a log from a position to emit, in pieces, as it grows, until the job has ended and
+// everything was passed. If the log is deleted meanwhile, it continues with the next generation. It calls idle
+// from time to time while there is nothing new. An error of either function ends it. Nothing is buffered for a
+// slow function.
+func (s *Service) Tail(ctx context.Context, job Job, from Position, emit func(at Position, content []byte) error, idle func() error) (size int64, err error) {
 	woken, cancel := s.bus.Subscribe(job.topic())
 	defer cancel()
-	t := &tail{give: give, generation: from.Generation, at: from.Offset}
+	t := &tail{emit: emit, generation: from.Generation, at: from.Offset}
 	for {
 		known, err := s.find(ctx, job)
 		if err != nil {
@@ -76,7 +75,7 @@ func (s *Service) Tail(ctx context.Context, job Job, from Position, give func(at
 			t.generation = known.generation
 		}
 		if known.generation != t.generation {
-			t.generation, t.at, t.held = known.generation, 0, nil
+			t.generation, t.at, t.partial = known.generation, 0, nil
 		}
 		before := t.at
 		switch {
@@ -93,14 +92,14 @@ func (s *Service) Tail(ctx context.Context, job Job, from Position, give func(at
 				return 0, err
 			}
 		}
-		change, rest := woken, lookEvery
+		change, rest := woken, pollInterval
 		if t.at > before {
-			change, rest = nil, pace
+			change, rest = nil, minInterval
 		}
 		select {
 		case <-change:
 		case <-time.After(rest):
-			if rest == lookEvery {
+			if rest == pollInterval {
 				if err := idle(); err != nil {
 					return 0, err
 				}
@@ -113,20 +112,20 @@ func (s *Service) Tail(ctx context.Context, job Job, from Position, give func(at
 	}
 }
 
-// tail is how far somebody has followed a log.
+// tail is the state of one follower.
 type tail struct {
-	give       func(at Position, content []byte) error
+	emit       func(at Position, content []byte) error
 	generation int64
 	at         int64
-	held       []byte // the first bytes of a character, at that offset
+	partial    []byte // first bytes of an incomplete character
 }
 
-// follow gives what has been added to the log of a running job.
+// follow emits what was added to the log of a running job.
 func (t *tail) follow(ctx context.Context, s *Service, job Job) error {
-	for from := t.at + int64(len(t.held)); from < s.limits.head; from = t.at + int64(len(t.held)) {
+	for from := t.at + int64(len(t.partial)); from < s.limits.head; from = t.at + int64(len(t.partial)) {
 		_, err := s.copyPieces(ctx, t, job.pieces(t.generation), from, s.limits.head)
 		if errors.Is(err, blob.ErrNotFound) {
-			return nil // not there yet, or moved: whoever moves it wakes us
+			return nil // not written yet, or moved; moving it wakes the follower
 		}
 		if err != nil {
 			return err
@@ -135,32 +134,32 @@ func (t *tail) follow(ctx context.Context, s *Service, job Job) error {
 	return nil
 }
 
-// rest gives all that is left of a log whose job has ended.
+// rest emits the rest of a log whose job has ended.
 func (t *tail) rest(ctx context.Context, l *Log) error {
-	if err := l.Copy(ctx, t, t.at+int64(len(t.held)), l.Size); err != nil {
+	if err := l.Copy(ctx, t, t.at+int64(len(t.partial)), l.Size); err != nil {
 		return err
 	}
-	if len(t.held) == 0 {
+	if len(t.partial) == 0 {
 		return nil
 	}
-	return t.give(Position{t.generation, t.at}, t.held)
+	return t.emit(Position{t.generation, t.at}, t.partial)
 }
 
-// Write gives content, in whole characters.
+// Write emits content in complete characters.
 func (t *tail) Write(b []byte) (int, error) {
-	text := append(t.held, b...)
+	text := append(t.partial, b...)
 	for len(text) > 0 {
 		some := text[:min(len(text), maxEvent)]
-		some = some[:len(some)-begun(some)]
+		some = some[:len(some)-incompleteSuffix(some)]
 		if len(some) == 0 {
 			break
 		}
-		if err := t.give(Position{t.generation, t.at}, some); err != nil {
+		if err := t.emit(Position{t.generation, t.at}, some); err != nil {
 			return 0, err
 		}
 		t.at, text = t.at+int64(len(some)), text[len(some):]
 	}
-	t.held = append([]byte(nil), text...)
+	t.partial = append([]byte(nil), text...)
 	return len(b), nil
 }
 
@@ -168,16 +167,16 @@ func (s *Service) stream(r *route.Request, o builds.OnJob) (route.Stream, error)
 	return s.Follow(r, jobOf(o))
 }
 
-// Follow answers a request with the content of a log as server-sent events, as it grows, from where the
-// request says, for as long as its caller may see it.
+// Follow streams the content of a log as server-sent events as it grows, from the position in the request, for
+// as long as the caller can see it.
 func (s *Service) Follow(r *route.Request, job Job) (route.Stream, error) {
-	from, err := begin(r)
+	from, err := startPosition(r)
 	if err != nil {
 		return route.Stream{}, err
 	}
 	known, err := s.find(r.Context(), job)
 	if err == nil && known.ended {
-		_, err = s.Open(r.Context(), job) // so that a log whose bytes are lost is answered as such
+		_, err = s.Open(r.Context(), job) // report lost bytes as a response, not in the stream
 	}
 	if err != nil {
 		return route.Stream{}, err
@@ -189,17 +188,17 @@ func (s *Service) Follow(r *route.Request, job Job) (route.Stream, error) {
 			return err
 		}
 		defer e.End()
-		give := func(at Position, content []byte) error {
+		emit := func(at Position, content []byte) error {
 			after := Position{at.Generation, at.Offset + int64(len(content))}
 			return e.Send("log", after.String(), logEvent{at.Offset, string(content)})
 		}
 		ctx, stop := r.WhileAllowed(s.clock)
 		defer stop()
-		size, err := s.Tail(ctx, job, from, give, e.Idle)
+		size, err := s.Tail(ctx, job, from, emit, e.Idle)
 		switch {
 		case errors.Is(err, errDraining):
 			return nil
-		case ctx.Err() != nil && r.Context().Err() == nil: // a reader who comes back is told why
+		case ctx.Err() != nil && r.Context().Err() == nil: // describe a reconnecting reader why
 			return nil
 		case err != nil:
 			return err
@@ -208,8 +207,8 @@ func (s *Service) Follow(r *route.Request, job Job) (route.Stream, error) {
 	}}, nil
 }
 
-// begin returns where a stream begins: after the last event that the reader has had, or where it asks.
-func begin(r *route.Request) (Position, error) {
+// startPosition returns the position after the last event that the reader received, or the requested one.
+func startPosition(r *route.Request) (Position, error) {
 	if text := r.Header.Get("Last-Event-ID"); text != "" {
 		p, ok := parsePosition(text)
 		if !ok {

@@ -19,7 +19,7 @@ import (
 	"stackyard/internal/platform/db/dbtest"
 )
 
-// An event is a server-sent one.
+// An event is a server-sent event.
 type event struct{ id, kind, data string }
 
 // follower reads the events of a stream.
@@ -78,8 +78,8 @@ func (f *follower) read(ctx context.Context) {
 	}
 }
 
-// patience is how long a test waits for what must come.
-const patience = 20 * time.Second
+// waitTimeout limits how long a test waits for an event.
+const waitTimeout = 20 * time.Second
 
 // next returns the next event; ok is false at the end.
 func (f *follower) next() (e event, ok bool) {
@@ -87,13 +87,13 @@ func (f *follower) next() (e event, ok bool) {
 	select {
 	case e, ok = <-f.events:
 		return e, ok
-	case <-time.After(patience):
+	case <-time.After(waitTimeout):
 		f.t.Fatal("nothing comes")
 		return e, false
 	}
 }
 
-// until collects the content of events until there is as much as wanted, and returns the last id.
+// until reads events until their content is want, and returns the last id.
 func (f *follower) until(want string) (id string) {
 	f.t.Helper()
 	var got strings.Builder
@@ -118,7 +118,7 @@ func (f *follower) until(want string) (id string) {
 	return id
 }
 
-// wantEnd fails the test unless the log ends now.
+// wantEnd fails the test unless the next event is the end of the log.
 func (f *follower) wantEnd(size int) {
 	f.t.Helper()
 	e, _ := f.next()
@@ -130,7 +130,7 @@ func (f *follower) wantEnd(size int) {
 	}
 }
 
-// replicas has the world and the server hear of each other's chunks, as replicas do.
+// replicas connects the bus of the world with the bus of the server, as between replicas.
 func (w *world) replicas() {
 	w.t.Helper()
 	w.Start()
@@ -145,13 +145,13 @@ func (w *world) replicas() {
 		running.Wait()
 	})
 	if w.DB.Shared() {
-		<-connected // everybody is woken then
+		<-connected // subscribers are woken then
 	}
 }
 
-// told has the server hear of a chunk. On PostgreSQL it does by itself; on SQLite all chunks go to the same
-// process, but here there are two buses.
-func (w *world) told(job joblog.Job) {
+// notifyServer tells the server about a chunk. PostgreSQL does that by itself. With SQLite all chunks go to the
+// same process, but this test has two buses.
+func (w *world) notifyServer(job joblog.Job) {
 	w.t.Helper()
 	if !w.DB.Shared() {
 		w.ok(w.DB.Write(context.Background(), func(q *db.Q) error {
@@ -178,7 +178,7 @@ func TestStream_FollowsALogToItsEnd(t *testing.T) {
 			w.add(job, 8, "three")
 			w.add(job, 5, "tö"[:2])
 			w.add(job, 7, "tö"[2:])
-			w.told(job)
+			w.notifyServer(job)
 			f.until("töthree")
 			w.end(job)
 			f.wantEnd(13)
@@ -206,7 +206,7 @@ func TestStream_ResumesWhereItWasCut(t *testing.T) {
 					w.As(t, servertest.Ada).Get(path + "/stream?offset=" + bad).Want(http.StatusBadRequest)
 				}
 			}
-			w.runDue() // and then the same of a log that is sealed
+			w.runDue() // and the same with a sealed log
 		}
 	})
 }
@@ -225,7 +225,7 @@ func TestStream_GoesOnWithWhatFollowsADeletion(t *testing.T) {
 	})
 }
 
-// An event's id means nothing in another generation of the log, whose beginning would be skipped.
+// The id of an event has no meaning in another generation of the log: its beginning would be skipped.
 func TestStream_ResumedAfterADeletionBeginsWithWhatFollows(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		job := w.run()
@@ -248,7 +248,7 @@ func TestStream_ResumedAfterADeletionBeginsWithWhatFollows(t *testing.T) {
 	})
 }
 
-// A stream that ends without an event that says so is resumed by its reader, which is told when.
+// A reader resumes a stream that ends without an end event; the stream says after which time.
 func TestStream_EndsWhenTheServerDrains(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		job := w.run()
@@ -262,8 +262,8 @@ func TestStream_EndsWhenTheServerDrains(t *testing.T) {
 	})
 }
 
-// allowed adds a token of Bo's, and a team that gives him access to hello.
-func (w *world) allowed(token string) {
+// grantBo adds a token of Bo and a team that gives him access to hello.
+func (w *world) grantBo(token string) {
 	w.t.Helper()
 	w.Apply(`
 organizations:
@@ -275,7 +275,7 @@ organizations:
 `)
 }
 
-// wantCut fails the test unless the stream ends, not with the log.
+// wantCut fails the test unless the stream ends before the log does.
 func (f *follower) wantCut(why string) {
 	f.t.Helper()
 	if e, ok := f.next(); ok {
@@ -305,7 +305,7 @@ func TestStream_EndsWhenTheCallerLosesAccess(t *testing.T) {
 	} {
 		t.Run(why, func(t *testing.T) {
 			each(t, func(t *testing.T, w *world) {
-				w.allowed(token)
+				w.grantBo(token)
 				job := w.run()
 				w.add(job, 0, "one, ")
 				f := w.follow(w.paths(job)[0]+"/stream", "Authorization", "Bearer "+token)
@@ -330,13 +330,13 @@ func TestStream_OfAVisitorEndsWhenThePipelineIsPrivate(t *testing.T) {
 	})
 }
 
-// Another program changes the database of a server, and wakes nobody in it.
+// Another program changes the server's database without waking anything in the server.
 func TestStream_FindsOutByItselfThatAccessIsLost(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		s := servertest.Start(t, d, func(p *server.Parts) { p.CheckAccessEvery = 10 * time.Millisecond })
 		s.Apply(servertest.World)
 		w := newWorld(t, s, s.Blobs)
-		w.allowed("svcua_stream")
+		w.grantBo("svcua_stream")
 		job := w.run()
 		w.add(job, 0, "one, ")
 		f := w.follow(w.paths(job)[0]+"/stream", "Authorization", "Bearer svcua_stream")
@@ -353,7 +353,7 @@ func TestStream_FindsOutByItselfThatAccessIsLost(t *testing.T) {
 	})
 }
 
-// Streams that nothing happens to share one small read.
+// Idle streams share one small read.
 func TestStream_ThatIsIdleReadsNothingButTheEpoch(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		s := servertest.Start(t, d, func(p *server.Parts) { p.CheckAccessEvery = time.Millisecond })

@@ -8,37 +8,37 @@ import (
 	"unicode/utf8"
 )
 
-// whole hands on what is written to it in whole characters, even where they were written in two parts,
-// and in the place of bytes that are not UTF-8 the replacement character.
-type whole struct {
-	to   io.Writer
-	held []byte // the first bytes of a character
+// utf8Writer passes on complete characters, also if they are written in parts, and replaces bytes that are not
+// UTF-8.
+type utf8Writer struct {
+	to      io.Writer
+	partial []byte // first bytes of an incomplete character
 }
 
-func (h *whole) Write(b []byte) (int, error) {
+func (h *utf8Writer) Write(b []byte) (int, error) {
 	text := b
-	if len(h.held) > 0 {
-		text = append(h.held, b...)
+	if len(h.partial) > 0 {
+		text = append(h.partial, b...)
 	}
-	cut := len(text) - begun(text)
+	cut := len(text) - incompleteSuffix(text)
 	if _, err := h.to.Write(bytes.ToValidUTF8(text[:cut], []byte(string(utf8.RuneError)))); err != nil {
 		return 0, err
 	}
-	h.held = append([]byte(nil), text[cut:]...)
+	h.partial = append([]byte(nil), text[cut:]...)
 	return len(b), nil
 }
 
-// end hands on what is left.
-func (h *whole) end() error {
-	if len(h.held) == 0 {
+// flush writes what is left.
+func (h *utf8Writer) flush() error {
+	if len(h.partial) == 0 {
 		return nil
 	}
 	_, err := h.to.Write([]byte(string(utf8.RuneError)))
 	return err
 }
 
-// begun returns how many bytes at the end of a text are the first of a character that is not all there.
-func begun(text []byte) int {
+// incompleteSuffix returns how many bytes at the end of text are the start of an incomplete character.
+func incompleteSuffix(text []byte) int {
 	for n := 1; n < utf8.UTFMax && n <= len(text); n++ {
 		if last := text[len(text)-n:]; utf8.RuneStart(last[0]) {
 			if utf8.FullRune(last) {
@@ -52,15 +52,15 @@ func begun(text []byte) int {
 
 // writeText writes a range of the log as text.
 func (l *Log) writeText(ctx context.Context, w io.Writer, from, to int64) error {
-	text := &whole{to: w}
+	text := &utf8Writer{to: w}
 	if err := l.Copy(ctx, text, from, to); err != nil {
 		return err
 	}
-	return text.end()
+	return text.flush()
 }
 
-// writeJSON writes a logView, without having all of it in memory. When sections began stands in the log
-// itself, unless the agent told it otherwise, so that comes after the content.
+// writeJSON writes a logView without keeping all of it in memory. The start times of sections are in the log
+// itself, unless the agent reported them, so they come after the content.
 func (l *Log) writeJSON(ctx context.Context, w io.Writer, url string) error {
 	begin, err := json.Marshal(map[string]any{"url": url, "size": l.Size})
 	if err != nil {
@@ -70,11 +70,11 @@ func (l *Log) writeJSON(ctx context.Context, w io.Writer, url string) error {
 		return err
 	}
 	var times headerTimes
-	text := &whole{to: quoted{w}}
+	text := &utf8Writer{to: jsonStringWriter{w}}
 	if err := l.Copy(ctx, io.MultiWriter(&times, text), 0, l.Size); err != nil {
 		return err
 	}
-	if err := text.end(); err != nil {
+	if err := text.flush(); err != nil {
 		return err
 	}
 	list := l.HeaderTimes
@@ -92,14 +92,14 @@ func (l *Log) writeJSON(ctx context.Context, w io.Writer, url string) error {
 	return err
 }
 
-// quoted writes text as the inside of a JSON string.
-type quoted struct{ to io.Writer }
+// jsonStringWriter writes text as the inside of a JSON string.
+type jsonStringWriter struct{ to io.Writer }
 
-func (q quoted) Write(text []byte) (int, error) {
+func (q jsonStringWriter) Write(text []byte) (int, error) {
 	const piece = 32 << 10
 	for rest := text; len(rest) > 0; {
 		one := rest[:min(piece, len(rest))]
-		one = one[:len(one)-begun(one)]
+		one = one[:len(one)-incompleteSuffix(one)]
 		rest = rest[len(one):]
 		var b bytes.Buffer
 		e := json.NewEncoder(&b)
@@ -115,7 +115,7 @@ func (q quoted) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// WriteText writes all of the log as text in which bytes that are not UTF-8 are replaced.
+// WriteText writes the whole log as text. Bytes that are not UTF-8 are replaced.
 func (l *Log) WriteText(ctx context.Context, w io.Writer) error {
 	return l.writeText(ctx, w, 0, l.Size)
 }

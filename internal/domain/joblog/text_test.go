@@ -29,7 +29,7 @@ func TestWhole_HandsOnWholeCharacters(t *testing.T) {
 	for _, text := range []string{"", "plain", "héllo wörld", "日本語 🎉🎉", "a\xffb", "\xe6\x97", "🎉"[:3], "\xf0\x9f\x8e", "end\xc3"} {
 		for size := 1; size < 6; size++ {
 			var parts []string
-			h := &whole{to: writer(func(b []byte) error {
+			h := &utf8Writer{to: writer(func(b []byte) error {
 				if !utf8.Valid(b) {
 					t.Errorf("%q in parts of %d: handed on %q", text, size, b)
 				}
@@ -37,7 +37,7 @@ func TestWhole_HandsOnWholeCharacters(t *testing.T) {
 				return nil
 			})}
 			split(t, h, text, size)
-			if err := h.end(); err != nil {
+			if err := h.flush(); err != nil {
 				t.Fatal(err)
 			}
 			got := strings.ReplaceAll(strings.Join(parts, ""), "\ufffd", "?")
@@ -53,7 +53,7 @@ type writer func([]byte) error
 
 func (f writer) Write(b []byte) (int, error) { return len(b), f(b) }
 
-// What is written as JSON is read back, whatever the text and wherever it is cut.
+// Text written as JSON is read back, for any text and any split.
 func FuzzQuoted(f *testing.F) {
 	f.Add("plain", uint8(3))
 	f.Add("\x1b[31m\"quoted\" \\ <&>\u2028\r\n\x00", uint8(1))
@@ -61,9 +61,9 @@ func FuzzQuoted(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string, size uint8) {
 		var b bytes.Buffer
 		b.WriteByte('"')
-		h := &whole{to: quoted{&b}}
+		h := &utf8Writer{to: jsonStringWriter{&b}}
 		split(t, h, text, int(size))
-		if err := h.end(); err != nil {
+		if err := h.flush(); err != nil {
 			t.Fatal(err)
 		}
 		b.WriteByte('"')
@@ -122,17 +122,17 @@ func render(t testing.TB, text string, sizes ...int) string {
 		t.Fatal(err)
 	}
 	var out strings.Builder
-	screen.ScrollOutFunc = func(line string) { out.WriteString(disarmed(line)) }
-	h := &whole{to: &tamed{to: screen}}
+	screen.ScrollOutFunc = func(line string) { out.WriteString(sanitizeLinks(line)) }
+	h := &utf8Writer{to: &escapeFilter{to: screen}}
 	split(t, h, text, sizes...)
-	if err := h.end(); err != nil {
+	if err := h.flush(); err != nil {
 		t.Fatal(err)
 	}
-	out.WriteString(disarmed(screen.AsHTML()))
+	out.WriteString(sanitizeLinks(screen.AsHTML()))
 	return out.String()
 }
 
-func TestHTML_HasNoHarmInIt(t *testing.T) {
+func TestHTML_IsSanitized(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
 		"text":         {`<script>alert("1")</script> & '`, `&lt;script&gt;alert(&quot;1&quot;)&lt;&#47;script&gt; &amp; &#39;`},
 		"link":         {"\x1b]8;;https://example.test/a?b&c\x07text\x1b]8;;\x07", `<a href="https://example.test/a?b&amp;c">text</a>`},
@@ -161,7 +161,7 @@ func TestHTML_HasNoHarmInIt(t *testing.T) {
 	}
 }
 
-// Text that people wrote costs what is in proportion to it, whatever is in it.
+// The cost of rendering is proportional to the size of the text.
 func TestHTML_CostIsLinear(t *testing.T) {
 	link := "\x1b]8;;https://example.test/" + strings.Repeat("y", 4000) + "\x07"
 	for name, text := range map[string]string{

@@ -11,12 +11,12 @@ import (
 	"stackyard/internal/domain/joblog"
 )
 
-// A watcher puts together what it sees through a window, as a page does.
+// A watcher combines the updates of a window, as a page does.
 type watcher struct {
 	w       *world
 	window  *joblog.Window
 	settled string
-	last    joblog.Sight
+	last    joblog.WindowUpdate
 }
 
 func (w *world) watch(job joblog.Job) *watcher {
@@ -25,21 +25,21 @@ func (w *world) watch(job joblog.Job) *watcher {
 	return v
 }
 
-func (v *watcher) look() joblog.Sight {
+func (v *watcher) look() joblog.WindowUpdate {
 	v.w.t.Helper()
-	sight, err := v.window.Look(v.w.t.Context())
+	update, err := v.window.Read(v.w.t.Context())
 	v.w.ok(err)
-	if sight.Anew {
+	if update.Reset {
 		v.settled = ""
 	}
-	v.settled += sight.Settled
-	v.last = sight
-	return sight
+	v.settled += update.Settled
+	v.last = update
+	return update
 }
 
 var tags = regexp.MustCompile(`<[^>]*>`)
 
-// text is what a person reads.
+// text returns what a person reads.
 func (v *watcher) text() string {
 	return html.UnescapeString(tags.ReplaceAllString(v.settled+v.last.Screen, ""))
 }
@@ -52,7 +52,7 @@ func (v *watcher) want(text string) {
 }
 
 func TestWindow_FollowsALogToItsEnd(t *testing.T) {
-	everywhere(t, func(t *testing.T, w *world) {
+	eachStore(t, func(t *testing.T, w *world) {
 		job := w.run()
 		v := w.watch(job)
 		v.want("")
@@ -60,8 +60,8 @@ func TestWindow_FollowsALogToItsEnd(t *testing.T) {
 		v.look()
 		v.want("one\nthr\n")
 		w.add(job, 11, "ee\n")
-		if sight := v.look(); sight.Anew || sight.Earlier || sight.Ended || sight.Size != 14 {
-			t.Errorf("the second look is %+v", sight)
+		if update := v.look(); update.Reset || update.Truncated || update.Ended || update.Size != 14 {
+			t.Errorf("the second look is %+v", update)
 		}
 		v.want("one\nthree\n")
 		var lines strings.Builder
@@ -75,8 +75,8 @@ func TestWindow_FollowsALogToItsEnd(t *testing.T) {
 		w.add(job, 14+int64(lines.Len()), "the end")
 		v.look()
 		w.runDue()
-		if sight := v.look(); !sight.Ended {
-			t.Errorf("after the end the window sees %+v", sight)
+		if update := v.look(); !update.Ended {
+			t.Errorf("after the end the window sees %+v", update)
 		}
 		v.want("one\nthree\n" + lines.String() + "the end\n")
 		if fresh := w.watch(job); fresh.text() != v.text() {
@@ -97,9 +97,9 @@ func TestWindow_ShowsTheEndOfALongLog(t *testing.T) {
 			size += int64(len(some))
 		}
 		w.add(job, size, "last\n")
-		sight := v.look()
-		if !sight.Anew || !sight.Earlier || len(sight.Settled) > 1<<20 {
-			t.Errorf("anew %t, earlier %t, %d bytes", sight.Anew, sight.Earlier, len(sight.Settled))
+		update := v.look()
+		if !update.Reset || !update.Truncated || len(update.Settled) > 1<<20 {
+			t.Errorf("reset %t, truncated %t, %d bytes", update.Reset, update.Truncated, len(update.Settled))
 		}
 		if got := v.text(); !strings.HasPrefix(got, "some more\n") || !strings.HasSuffix(got, "some more\nlast\n") {
 			t.Errorf("the window shows %.20q … %q", got, got[max(0, len(got)-20):])
@@ -113,8 +113,8 @@ func TestWindow_ForgetsADeletedLog(t *testing.T) {
 		w.add(job, 0, "one\n")
 		v := w.watch(job)
 		w.ok(w.logs.Delete(t.Context(), job))
-		if sight := v.look(); !sight.Anew {
-			t.Errorf("the window sees %+v", sight)
+		if update := v.look(); !update.Reset {
+			t.Errorf("the window sees %+v", update)
 		}
 		v.want("")
 	})
@@ -134,8 +134,7 @@ func TestWindow_MarksHeadingsAndTimes(t *testing.T) {
 	})
 }
 
-// Whatever a job prints, and however it comes, what a window shows has no markup of the job's own, and is
-// not much larger than the window.
+// For any output in any chunks, a window shows no markup of the job and is not much larger than its limit.
 func TestWindow_HoldsWhateverIsPrinted(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		random := rand.New(rand.NewPCG(1, 2))
@@ -150,8 +149,8 @@ func TestWindow_HoldsWhateverIsPrinted(t *testing.T) {
 			}
 			w.add(job, size, text.String()[:min(text.Len(), 1<<20)])
 			size += int64(min(text.Len(), 1<<20))
-			sight := v.look()
-			if shown := sight.Settled + sight.Screen; strings.Contains(shown, "<script") || strings.Contains(shown, `href="javascript`) || len(shown) > 16<<20 {
+			update := v.look()
+			if shown := update.Settled + update.Screen; strings.Contains(shown, "<script") || strings.Contains(shown, `href="javascript`) || len(shown) > 16<<20 {
 				t.Fatalf("%d bytes are shown, perhaps with markup", len(shown))
 			}
 		}

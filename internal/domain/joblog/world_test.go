@@ -41,8 +41,8 @@ func each(t *testing.T, fn func(t *testing.T, w *world)) {
 	servertest.Each(t, func(t *testing.T, s *servertest.Server) { fn(t, newWorld(t, s, s.Blobs)) })
 }
 
-// everywhere runs a test in a fresh world on each engine, with each kind of place for blobs.
-func everywhere(t *testing.T, fn func(t *testing.T, w *world)) {
+// eachStore runs a test in a fresh world on each engine, with each kind of place for blobs.
+func eachStore(t *testing.T, fn func(t *testing.T, w *world)) {
 	blobtest.Each(t, func(t *testing.T, blobs *blob.Store) {
 		servertest.Each(t, func(t *testing.T, s *servertest.Server) { fn(t, newWorld(t, s, blobs)) })
 	})
@@ -85,7 +85,7 @@ func (w *world) run() joblog.Job {
 	return job
 }
 
-// end has a job end.
+// flush has a job end.
 func (w *world) end(job joblog.Job) {
 	w.t.Helper()
 	w.ok(w.builds.Finish(context.Background(), w.orgID, job.ID, someAgent, flow.Exit{}, ""))

@@ -5,27 +5,27 @@ import (
 	"io"
 )
 
-// tamed hands on a log to a terminal without those escape sequences that would take too much memory there:
-// ones that are too long, and links and images on a line beyond all reason.
-type tamed struct {
+// escapeFilter passes a log to a terminal without escape sequences that would use too much memory there:
+// sequences that are too long, and too many links and images on a line.
+type escapeFilter struct {
 	to io.Writer
 
 	state    int
-	escape   []byte // from ESC on, up to a byte more than maxEscape
-	last     byte   // of it
-	elements int    // on this line
+	escape   []byte // from ESC on, up to maxEscape+1 bytes
+	last     byte   // last byte of the sequence so far
+	elements int    // number on this line
 }
 
 const (
-	// maxEscape is how long a sequence may be: enough for a small picture, in base64.
+	// maxEscape is the length limit of a sequence: enough for a small image in base64.
 	maxEscape = 256 << 10
-	// maxLink is how long one may be that has no picture in it.
+	// maxLink is the length limit of a sequence without an image.
 	maxLink = 4 << 10
-	// maxElements is how many links and images a line may have.
+	// maxElements limits the links and images of a line.
 	maxElements = 100
 )
 
-func (t *tamed) Write(b []byte) (int, error) {
+func (t *escapeFilter) Write(b []byte) (int, error) {
 	for rest := b; len(rest) > 0; {
 		if t.state == inText {
 			text, found := rest, bytes.IndexByte(rest, '\x1b')
@@ -42,12 +42,12 @@ func (t *tamed) Write(b []byte) (int, error) {
 				break
 			}
 		}
-		done := t.see(rest[0])
+		done := t.next(rest[0])
 		rest = rest[1:]
 		if !done {
 			continue
 		}
-		if t.harmless() {
+		if t.allowed() {
 			if _, err := t.to.Write(t.escape); err != nil {
 				return 0, err
 			}
@@ -57,8 +57,8 @@ func (t *tamed) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// see takes the next byte of a sequence, or its first, and reports whether it was the last.
-func (t *tamed) see(c byte) (last bool) {
+// next adds the next byte of a sequence and reports whether it was the last.
+func (t *escapeFilter) next(c byte) (last bool) {
 	if len(t.escape) <= maxEscape {
 		t.escape = append(t.escape, c)
 	}
@@ -84,7 +84,7 @@ func (t *tamed) see(c byte) (last bool) {
 			return false
 		}
 	case inString:
-		endless := c == '\n' && len(t.escape) > maxEscape // so that no more than a line is lost
+		endless := c == '\n' && len(t.escape) > maxEscape // so that at most one line is lost
 		if !endless && c != '\a' && (c != '\\' || before != '\x1b') {
 			return false
 		}
@@ -93,8 +93,8 @@ func (t *tamed) see(c byte) (last bool) {
 	return true
 }
 
-// harmless reports whether the sequence may reach the terminal.
-func (t *tamed) harmless() bool {
+// grantBo reports whether the sequence can be passed on.
+func (t *escapeFilter) allowed() bool {
 	if !bytes.HasPrefix(t.escape, []byte("\x1b]")) {
 		return len(t.escape) <= maxLink
 	}
