@@ -11,7 +11,7 @@ import (
 	"stackyard/internal/rules/flow"
 )
 
-// accept gives an agent the job that it was offered, again when it did not hear the answer.
+// accept gives an agent the job that it was offered. Repeating it after a lost response changes nothing.
 func (s *Service) accept(ctx context.Context, a caller, jobID string) (acceptedJob, error) {
 	err := s.builds.Accept(ctx, a.OrganizationID, jobID, a.ID)
 	if err != nil {
@@ -22,9 +22,9 @@ func (s *Service) accept(ctx context.Context, a caller, jobID string) (acceptedJ
 	return s.loadAccepted(ctx, a.Agent, jobID)
 }
 
-// acquire gives an agent a job that it was not offered: one that is scheduled, or reserved, in the agent's
-// cluster. Every refusal that time will not mend is Unprocessable: by that alone those who started the
-// agent learn that the job was not run.
+// acquire gives an agent a job that it was not offered: a scheduled or reserved job of the agent's cluster.
+// Every permanent refusal is Unprocessable: from that kind alone the process that started the agent learns that
+// the job was not run.
 func (s *Service) acquire(ctx context.Context, a caller, jobID string) (acceptedJob, error) {
 	if a.OnlyJob != "" && a.OnlyJob != jobID {
 		return acceptedJob{}, core.Errorf(core.Unprocessable, "This agent has registered for another job")
@@ -44,7 +44,7 @@ func (s *Service) acquire(ctx context.Context, a caller, jobID string) (accepted
 	if err != nil {
 		return t, err
 	}
-	if hostedOn != "" { // whose agents the service itself runs
+	if hostedOn != "" { // only agents of the service run its jobs
 		return t, core.Errorf(core.Unprocessable, noJob)
 	}
 	switch {
@@ -57,15 +57,15 @@ func (s *Service) acquire(ctx context.Context, a caller, jobID string) (accepted
 	case isPending(t.Job.State):
 		return t, core.Errorf(core.Locked, "The job is %s; it cannot be run yet", t.Job.APIState())
 	}
-	may := func(q *db.Q) error { return s.checkReserved(q, a.Agent, jobID) }
-	if err := s.builds.AcquireIf(ctx, a.OrganizationID, jobID, a.ID, may); err != nil {
+	check := func(q *db.Q) error { return s.checkReserved(q, a.Agent, jobID) }
+	if err := s.builds.AcquireIf(ctx, a.OrganizationID, jobID, a.ID, check); err != nil {
 		return t, err
 	}
 	t.Job.State = flow.Accepted
 	return t, nil
 }
 
-// isPending reports whether a job in that state will be for an agent later.
+// isPending reports whether a job in that state can be scheduled later.
 func isPending(state flow.JobState) bool {
 	switch state {
 	case flow.Pending, flow.Waiting, flow.Limiting, flow.Limited, flow.PlatformLimiting, flow.PlatformLimited:
@@ -74,7 +74,7 @@ func isPending(state flow.JobState) bool {
 	return false
 }
 
-// loadAccepted is a job that an agent has, with all that the agent must know of it.
+// An acceptedJob is a job that an agent has accepted, with its environment and its token.
 type acceptedJob struct {
 	FullJob
 	env   map[string]string
@@ -102,11 +102,11 @@ func (s *Service) loadAccepted(ctx context.Context, a *Agent, jobID string) (t a
 		return t, err
 	}
 	t.env = jobEnvironment(env, a, cluster.Name)
-	t.token = s.signer.issue(jobToken{organizationID: org.ID, agentID: a.ID, jobID: jobID})
+	t.token = s.jobTokens.issue(jobToken{organizationID: org.ID, agentID: a.ID, jobID: jobID})
 	return t, nil
 }
 
-// JobForStack returns the variables and the command of a job, as a stack of the cluster sees them.
+// JobForStack returns the environment and the command of a job as a stack of the cluster sees them.
 func (s *Service) JobForStack(q *db.Q, org *identity.Organization, clusterID, jobID string) (env map[string]string, command string, err error) {
 	h := FullJob{}
 	if h.Job, h.Build, h.Pipeline, err = builds.Whole(q, org.ID, jobID); err != nil {
@@ -122,9 +122,9 @@ func (s *Service) JobForStack(q *db.Q, org *identity.Organization, clusterID, jo
 	return jobEnvironment(env, nil, cluster.Name), h.Job.Work.Command, nil
 }
 
-// StartedBy reports whether an agent may have been started by a stack: it was when it registered with a token
-// that the stack issued, and it was not when it waits for jobs by itself. An agent that acquires a job with an
-// agent token could be anyone's.
+// StartedBy reports whether a stack check have started an agent. An agent that registered with a token of a stack
+// was started by that stack; an agent that waits for offers was started by none. An agent that acquires a job
+// with an agent token check have been started by any stack.
 func StartedBy(q *db.Q, orgID, agentID, stackID string) (bool, error) {
 	a, err := byID(q, orgID, agentID)
 	if err != nil {

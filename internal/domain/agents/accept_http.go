@@ -30,7 +30,7 @@ func (s *Service) acceptRoutes() []route.Route {
 	}
 }
 
-// The bounds of what agents send of a job's log.
+// The limits of log chunks that agents are asked to keep.
 const (
 	maxChunk      = 102400 // bytes
 	chunkInterval = 1      // seconds
@@ -49,7 +49,7 @@ type takenJobView struct {
 	RunnableAt            core.Time         `json:"runnable_at"`
 }
 
-// takenStepView is the step as it was written, as far as agents read it.
+// takenStepView is the step as the pipeline defines it, with the attributes that agents read.
 type takenStepView struct {
 	Command   string            `json:"command,omitempty"`
 	Plugins   json.RawMessage   `json:"plugins,omitempty"`
@@ -96,8 +96,8 @@ func stepView(w builds.Work) takenStepView {
 	}
 }
 
-// permutation returns the values that a job of a matrix has, by dimension; the only dimension of a simple
-// matrix has no name.
+// permutation returns the matrix values of a job, by dimension. The only dimension of a simple matrix has no
+// name.
 func permutation(matrix any) map[string]any {
 	switch values := matrix.(type) {
 	case nil:
@@ -109,8 +109,8 @@ func permutation(matrix any) map[string]any {
 	}
 }
 
-// stepSecrets reads the ways to write which secrets a step needs: a list of keys, of variables with keys, or
-// keys by the names of variables.
+// stepSecrets returns the secrets of a step. A step lists keys, or variables with keys, or maps variables to
+// keys.
 func stepSecrets(written any) []stepSecretView {
 	var secrets []stepSecretView
 	switch w := written.(type) {
@@ -130,7 +130,7 @@ func stepSecrets(written any) []stepSecretView {
 	return secrets
 }
 
-// lastOfEach returns the last secret of each variable.
+// lastOfEach returns the last secret of each variable, in order.
 func lastOfEach(secrets []stepSecretView) []stepSecretView {
 	last := make(map[string]int, len(secrets))
 	for i, s := range secrets {
@@ -177,12 +177,12 @@ func (s *Service) putAcquire(r *route.Request, a caller) (takenJobView, error) {
 	return s.takeJob(r, a, id, s.acquire)
 }
 
-// takeJob gives a job to an agent, which is there then.
-func (s *Service) takeJob(r *route.Request, a caller, jobID string, how func(context.Context, caller, string) (acceptedJob, error)) (takenJobView, error) {
+// takeJob connects the agent and gives it a job.
+func (s *Service) takeJob(r *route.Request, a caller, jobID string, take func(context.Context, caller, string) (acceptedJob, error)) (takenJobView, error) {
 	if err := s.ensureConnected(r.Context(), a); err != nil {
 		return takenJobView{}, err
 	}
-	t, err := how(r.Context(), a, jobID)
+	t, err := take(r.Context(), a, jobID)
 	if err != nil {
 		return takenJobView{}, err
 	}

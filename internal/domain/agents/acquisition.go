@@ -3,15 +3,10 @@ package agents
 import (
 	"cmp"
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/base64"
 	"encoding/binary"
 	"net/netip"
 	"strings"
 	"time"
-
-	"github.com/google/uuid"
 
 	"stackyard/internal/domain/builds"
 	"stackyard/internal/domain/dispatch"
@@ -23,63 +18,49 @@ import (
 	"stackyard/internal/rules/flow"
 )
 
-// An acquisition is what a job acquisition token says: which job an agent that registers may take, and which
-// stack issued it with which agent token. It is signed instead of stored. It is valid until a time, while the
-// agent token is, and while the stack has the job reserved.
+// An acquisition is the content of a job acquisition token: the job that an agent may take, and the stack and
+// the agent token that issued it. The token is signed instead of stored. It is valid until its expiry, while
+// the agent token is valid and while the stack has the job reserved.
 type acquisition struct {
-	tokenID string
-	stackID string
-	jobID   string
-	until   time.Time
+	tokenID   string
+	stackID   string
+	jobID     string
+	expiresAt time.Time
 }
 
-// acquisitions signs and reads job acquisition tokens.
-type acquisitions []byte
+// acquisitionTokens signs and verifies job acquisition tokens.
+type acquisitionTokens struct{ seal.Signer }
 
-func newAcquisitions(key seal.Key) acquisitions { return key.Derive("job acquisition token") }
+func newAcquisitionTokens(key seal.Key) acquisitionTokens {
+	return acquisitionTokens{key.Signer("job acquisition token")}
+}
 
 const acquisitionSize = 3*idSize + 8
 
 // issue returns the text of a token.
-func (k acquisitions) issue(a acquisition) string {
-	claims := make([]byte, 0, acquisitionSize+sha256.Size)
-	for _, id := range []string{a.tokenID, a.stackID, a.jobID} {
-		u := uuid.MustParse(id)
-		claims = append(claims, u[:]...)
-	}
-	claims = binary.BigEndian.AppendUint64(claims, uint64(a.until.UnixMilli()))
-	return identity.AcquisitionTokenPrefix + base64.RawURLEncoding.EncodeToString(append(claims, k.sign(claims)...))
+func (s acquisitionTokens) issue(a acquisition) string {
+	claims := binary.BigEndian.AppendUint64(encodeIDs(a.tokenID, a.stackID, a.jobID), uint64(a.expiresAt.UnixMilli()))
+	return s.Token(identity.AcquisitionTokenPrefix, claims)
 }
 
-func (k acquisitions) sign(claims []byte) []byte {
-	mac := hmac.New(sha256.New, k)
-	mac.Write(claims)
-	return mac.Sum(nil)
-}
-
-// read returns what the text of a token says, and whether it is one that was issued here.
-func (k acquisitions) read(text string) (a acquisition, ok bool) {
-	b, err := base64.RawURLEncoding.Strict().DecodeString(strings.TrimPrefix(text, identity.AcquisitionTokenPrefix))
-	if err != nil || len(b) != acquisitionSize+sha256.Size {
+// read returns the content of a token. ok is false unless the token was issued here.
+func (s acquisitionTokens) read(text string) (a acquisition, ok bool) {
+	claims, ok := s.Claims(identity.AcquisitionTokenPrefix, text, acquisitionSize)
+	if !ok {
 		return a, false
 	}
-	claims, signature := b[:acquisitionSize], b[acquisitionSize:]
-	if !hmac.Equal(signature, k.sign(claims)) {
-		return a, false
-	}
-	id := func(i int) string { return uuid.UUID(claims[i*idSize : (i+1)*idSize]).String() }
 	return acquisition{
-		tokenID: id(0),
-		stackID: id(1),
-		jobID:   id(2),
-		until:   time.UnixMilli(int64(binary.BigEndian.Uint64(claims[3*idSize:]))),
+		tokenID:   decodeID(claims, 0),
+		stackID:   decodeID(claims, 1),
+		jobID:     decodeID(claims, 2),
+		expiresAt: time.UnixMilli(int64(binary.BigEndian.Uint64(claims[3*idSize:]))),
 	}, true
 }
 
-// IssueAcquisition returns a token with which an agent can register that may take one job and no other,
-// until a time, while the agent token is valid and the stack has the job reserved.
-func (s *Service) IssueAcquisition(t *identity.AgentToken, stackID, jobID string, until time.Time) string {
-	return s.acquisitions.issue(acquisition{tokenID: t.ID, stackID: stackID, jobID: jobID, until: until})
+// IssueAcquisition returns a token for an agent that may take only one job. It is valid until a time, while the
+// agent token is valid and while the stack has the job reserved.
+func (s *Service) IssueAcquisition(t *identity.AgentToken, stackID, jobID string, expiresAt time.Time) string {
+	return s.acquisitionTokens.issue(acquisition{tokenID: t.ID, stackID: stackID, jobID: jobID, expiresAt: expiresAt})
 }
 
 var errUnknownAcquisition = core.Errorf(core.Unauthorized, "Authentication required. The job acquisition token is not valid, or has expired.")
@@ -98,15 +79,15 @@ func (a *Agent) dedicate(q *db.Q, only *identity.JobAcquisition, requested strin
 	return cmp.Or(requested, key), timeline.Record(q, timeline.Milestone{JobID: only.JobID, What: timeline.AgentRegistered, At: a.CreatedAt, By: a.ID})
 }
 
-// AuthenticateRegistration returns the agent token that an agent registers with from an address. A job
-// acquisition token stands for the agent token that it was issued with, and limits the agent to its job.
+// AuthenticateRegistration returns the agent token of an agent that registers from an address. A job
+// acquisition token counts as the agent token that it was issued with, and restricts the agent to its job.
 func (s *Service) AuthenticateRegistration(ctx context.Context, text string, from netip.Addr) (*identity.AgentToken, *identity.JobAcquisition, error) {
 	if !strings.HasPrefix(text, identity.AcquisitionTokenPrefix) {
 		t, err := s.dir.AuthenticateAgent(ctx, text, from)
 		return t, nil, err
 	}
-	a, ok := s.acquisitions.read(text)
-	if !ok || !s.clock().Before(a.until) {
+	a, ok := s.acquisitionTokens.read(text)
+	if !ok || !s.clock().Before(a.expiresAt) {
 		return nil, nil, errUnknownAcquisition
 	}
 	t, err := s.dir.AgentTokenByID(ctx, a.tokenID, from)
@@ -129,9 +110,9 @@ func (s *Service) AuthenticateRegistration(ctx context.Context, text string, fro
 
 var errNotReserved = core.Errorf(core.Unauthorized, "Authentication required. The stack that issued the job acquisition token does not have the job reserved any more.")
 
-// checkReserved refuses to let an agent acquire its one job when the stack that issued its token does not
-// have the job reserved any more. A job in any other state than scheduled is for flow to judge: the agent may
-// have acquired it already, and repeat the call.
+// checkReserved refuses an agent that registered for one job when the stack does not have the job reserved any
+// more. In states other than scheduled, flow decides: the agent may have acquired the job already and repeat
+// the call.
 func (s *Service) checkReserved(q *db.Q, a *Agent, jobID string) error {
 	if a.OnlyJob == "" {
 		return nil

@@ -1,15 +1,13 @@
-// Package agents speaks with agents: it registers them, knows which are there, hands them jobs and
-// hears how those go, and shows and steers them in the REST API.
+// Package agents implements the session protocol of agents: register, connect, ping or stream, accept, start,
+// finish and disconnect. It also lists, pauses and stops agents over the REST API.
 //
-// Three ideas carry it. A session (session.go) is what this process remembers of an agent that speaks
-// to it, so that an agent that asks for work and gets none costs no database statement; the truth is in
-// the database, and the bus says when what is remembered may be old. A job has one holder (held.go): all
-// that an agent says about a job is refused unless it is the one that the job was given to. And nobody
-// but the server ends a job whose agent has vanished or forgotten it (lost.go), so what agents do not
-// say counts as well as what they do.
+// A session (session.go) caches an agent and its job in memory, so that an idle agent costs no database
+// statements; the bus reports when the cache may be stale. A job has one holder (holder.go): requests about a
+// job are refused unless they come from the agent that accepted it. Only the server ends a job whose agent is
+// lost or has forgotten it (lost.go, forgotten.go).
 //
-// Which job an agent gets is decided by dispatch, and what follows when a job moves by builds. The bytes
-// of logs are joblog's.
+// It does not choose jobs (package dispatch), does not move them through their states (package builds), and
+// does not serve other requests of running jobs (packages jobapi and oidc).
 package agents
 
 import (
@@ -19,14 +17,14 @@ import (
 	"stackyard/internal/platform/identity"
 )
 
-// An Agent is a process that runs jobs, from its registration on.
+// An Agent is a registered process that runs jobs.
 type Agent struct {
 	ID             string
 	OrganizationID string
 	ClusterID      string
 	QueueID        string // "": the queue was deleted
 	QueueKey       string
-	Creator        *identity.User // identity made the token that it registered with, if somebody is known
+	Creator        *identity.User // user who created its agent token; nil: unknown
 	TokenID        string
 	TokenName      string // the token's description
 
@@ -36,13 +34,14 @@ type Agent struct {
 	UserAgent string
 	Version   string
 	Build     string
-	OS        string // as many lines as the system tells about itself
+	OS        string // as the agent reports it; can have many lines
 	Arch      string
-	Tags      []string // key=value, its queue among them
-	Priority  *int     // higher ones are given jobs first; nil: after all others
-	// Ignored agents are offered no jobs: they acquire the one they were started for, or are about to leave.
+	Tags      []string // key=value, including its queue
+	Priority  *int     // agents with a higher priority get jobs first; nil: after all others
+	// Ignored agents are offered no jobs: they acquire the job that they were started for, or are about to
+	// leave.
 	Ignored bool
-	// OnlyJob is the one job that the agent may take, when it has registered for that.
+	// OnlyJob is the only job that the agent may take; "": any job.
 	OnlyJob string
 	// StackID is the stack that issued the token for OnlyJob.
 	StackID string
@@ -58,28 +57,28 @@ type Agent struct {
 	Pause             Pause
 }
 
-// A Pause keeps an agent from being given jobs; the zero time is none.
+// A Pause keeps an agent from getting jobs. At is zero when the agent is not paused.
 type Pause struct {
 	At      time.Time
 	By      *identity.User // nil: a job, or the agent itself
 	Note    string
-	Minutes int // of this pause, or of the next one that says nothing about it
+	Minutes int // of this pause, and the default of the next one
 }
 
-// EndsAt is when the pause ends by itself.
+// EndsAt returns when the pause ends by itself.
 func (p Pause) EndsAt() time.Time { return p.At.Add(time.Duration(p.Minutes) * time.Minute) }
 
-// State is where an agent stands.
+// State is the connection state of an agent.
 type State string
 
 // The states.
 const (
 	NeverConnected State = "never_connected"
 	Connected      State = "connected"
-	Stopping       State = "stopping" // it was asked to stop, and ends its job first
+	Stopping       State = "stopping" // it was asked to stop and finishes its job first
 	Stopped        State = "stopped"
 	Disconnected   State = "disconnected"
-	Lost           State = "lost" // it has said nothing for too long
+	Lost           State = "lost" // it sent no request for Settings.LostAfter
 )
 
 // Values lists every state.
@@ -87,21 +86,21 @@ func (State) Values() []string {
 	return []string{string(NeverConnected), string(Connected), string(Disconnected), string(Stopping), string(Stopped), string(Lost)}
 }
 
-// transitions are the states that may follow on another.
+// transitions lists the states that can follow each state.
 var transitions = map[State][]State{
 	NeverConnected: {Connected, Disconnected},
 	Connected:      {Stopping, Disconnected, Lost},
 	Stopping:       {Stopped, Lost},
-	Lost:           {Connected, Stopping, Disconnected, Stopped}, // it speaks again
+	Lost:           {Connected, Stopping, Disconnected, Stopped}, // it sends requests again
 }
 
-// IsConnected reports whether the agent is connected, as far as is known.
+// IsConnected reports whether the agent is connected.
 func (a *Agent) IsConnected() bool { return a.State == Connected || a.State == Stopping }
 
-// HasLeft reports whether the agent has said that it goes away.
+// HasLeft reports whether the agent has disconnected or stopped.
 func (a *Agent) HasLeft() bool { return a.State == Disconnected || a.State == Stopped }
 
-// transition moves the agent to a state, and reports whether it may.
+// transition moves the agent to a state and reports whether the state can follow the current one.
 func (a *Agent) transition(state State, now time.Time) bool {
 	if !slices.Contains(transitions[a.State], state) {
 		return false
@@ -127,7 +126,7 @@ func (a *Agent) transition(state State, now time.Time) bool {
 	return true
 }
 
-// connectedState is the state of the agent when it speaks.
+// connectedState returns the state of the agent when it sends a request.
 func (a *Agent) connectedState() State {
 	if a.StopRequestedAt.IsZero() {
 		return Connected
@@ -135,7 +134,7 @@ func (a *Agent) connectedState() State {
 	return Stopping
 }
 
-// disconnectedState is the state of the agent when it has said that it goes away.
+// disconnectedState returns the state of the agent after it disconnects.
 func (a *Agent) disconnectedState() State {
 	if a.StopRequestedAt.IsZero() {
 		return Disconnected

@@ -12,7 +12,7 @@ import (
 	"stackyard/internal/rules/flow"
 )
 
-// Background registers what is done about agents without a request.
+// Background registers the background tasks of agents.
 func (s *Service) Background(r *tasks.Runner) {
 	r.HandleTx(resumeTask, s.endPause)
 	r.Handle(endJobTask, tasks.Limits{Timeout: endJobTimeout}, s.endJob)
@@ -20,10 +20,10 @@ func (s *Service) Background(r *tasks.Runner) {
 	r.HandleTx(clusters.Removal, s.removeCluster)
 }
 
-// observe has the sessions of agents learn what becomes of their jobs, within the transaction in which the
-// jobs move.
+// observe notifies the sessions of agents whose jobs change state and stores when agents finished jobs. It runs
+// in the transaction that changes the jobs.
 func (s *Service) observe(q *db.Q, _ *builds.Build, moved []flow.JobChange) error {
-	ended := map[time.Time][]string{} // agents, by when their jobs ended
+	ended := map[time.Time][]string{} // agents, by the time at which their jobs ended
 	for _, change := range moved {
 		j := change.Job
 		if j.AgentID == "" {

@@ -12,29 +12,29 @@ import (
 	"stackyard/internal/rules/flow"
 )
 
-// maxPause is how long an agent can be paused, in minutes.
+// maxPause is the longest pause, in minutes.
 const maxPause = 7 * 24 * 60
 
-// resumeTask is about a paused agent, whose pause ends then.
+// resumeTask resumes a paused agent.
 const resumeTask = "agent-resume"
 
 type resumePayload struct {
 	OrganizationID string `json:"organization_id"`
 }
 
-// stop has an agent take no more jobs and go away when it has none. With force, the build of the job
-// that it has is canceled, and the job with it. may says whether the agent can be stopped.
+// stop makes an agent disconnect once it has no job. With force it cancels the build of the agent's job. check
+// decides whether the agent can be stopped.
 //
-// The build is canceled first: whoever got no answer asks again, and an agent that is stopping already
-// is none that can be stopped.
-func (s *Service) stop(ctx context.Context, orgID, agentID string, force bool, may func(*Agent) error) error {
+// The build is canceled first, so that the request can be repeated after a lost response: a stopping agent
+// cannot be stopped again.
+func (s *Service) stop(ctx context.Context, orgID, agentID string, force bool, check func(*Agent) error) error {
 	var canceled string
 	if force {
 		now, err := s.readSnapshot(ctx, orgID, agentID)
 		if err != nil {
 			return err
 		}
-		if err := may(now.Agent); err != nil {
+		if err := check(now.Agent); err != nil {
 			return err
 		}
 		if err := s.cancelBuildOf(ctx, orgID, now.job); err != nil {
@@ -44,7 +44,7 @@ func (s *Service) stop(ctx context.Context, orgID, agentID string, force bool, m
 	}
 	var meanwhile builds.Holding
 	err := s.change(ctx, orgID, agentID, func(q *db.Q, a *Agent) (err error) {
-		if err := may(a); err != nil {
+		if err := check(a); err != nil {
 			return err
 		}
 		a.stop(s.clock())
@@ -60,13 +60,13 @@ func (s *Service) stop(ctx context.Context, orgID, agentID string, force bool, m
 	return s.returnOffer(ctx, orgID, meanwhile)
 }
 
-// returnOffer lets others have a job that an agent was offered and has not accepted.
+// returnOffer makes a job that an agent was offered and has not accepted available to other agents.
 func (s *Service) returnOffer(ctx context.Context, orgID string, job builds.Holding) error {
 	if job.State != flow.Assigned {
 		return nil
 	}
 	err := s.builds.Return(ctx, orgID, job.JobID, job.AgentID)
-	if core.KindOf(err) == core.Unprocessable { // it has moved meanwhile
+	if core.KindOf(err) == core.Unprocessable { // its state has changed meanwhile
 		return nil
 	}
 	return err
@@ -80,7 +80,7 @@ func (s *Service) readSnapshot(ctx context.Context, orgID, agentID string) (now 
 	return now, err
 }
 
-// cancelBuildOf cancels the build of a job, if there is one, and if it is not canceled already.
+// cancelBuildOf cancels the build of a job, if there is a job and its build can be canceled.
 func (s *Service) cancelBuildOf(ctx context.Context, orgID string, job builds.Holding) error {
 	if job.JobID == "" {
 		return nil
@@ -92,12 +92,12 @@ func (s *Service) cancelBuildOf(ctx context.Context, orgID string, job builds.Ho
 	return err
 }
 
-// pause keeps an agent from being given jobs, for some minutes, or as long as the time before when that
-// is nil. may says whether it can be paused.
-func (s *Service) pause(ctx context.Context, orgID, agentID string, by *identity.User, note string, minutes *int, may func(*Agent) error) error {
+// pause keeps an agent from getting jobs for some minutes; nil is the length of its previous pause. check
+// decides whether the agent can be paused.
+func (s *Service) pause(ctx context.Context, orgID, agentID string, by *identity.User, note string, minutes *int, check func(*Agent) error) error {
 	var job builds.Holding
 	err := s.change(ctx, orgID, agentID, func(q *db.Q, a *Agent) (err error) {
-		if err := may(a); err != nil {
+		if err := check(a); err != nil {
 			return err
 		}
 		a.Pause.At, a.Pause.By, a.Pause.Note = s.clock(), by, note
@@ -115,10 +115,10 @@ func (s *Service) pause(ctx context.Context, orgID, agentID string, by *identity
 	return s.returnOffer(ctx, orgID, job)
 }
 
-// resume lets an agent be given jobs again. may says whether it can be resumed.
-func (s *Service) resume(ctx context.Context, orgID, agentID string, may func(*Agent) error) error {
+// resume ends the pause of an agent. check decides whether the agent can be resumed.
+func (s *Service) resume(ctx context.Context, orgID, agentID string, check func(*Agent) error) error {
 	return s.change(ctx, orgID, agentID, func(q *db.Q, a *Agent) error {
-		if err := may(a); err != nil {
+		if err := check(a); err != nil {
 			return err
 		}
 		a.resume()
@@ -126,9 +126,9 @@ func (s *Service) resume(ctx context.Context, orgID, agentID string, may func(*A
 	})
 }
 
-// stop notes that the agent is to go away.
+// stop moves the agent to the state stopping.
 func (a *Agent) stop(now time.Time) {
-	if a.State == Lost { // it learns of it should it come back
+	if a.State == Lost { // it stops when it connects again
 		a.StopRequestedAt = now
 		return
 	}
@@ -137,13 +137,13 @@ func (a *Agent) stop(now time.Time) {
 
 func (a *Agent) resume() { a.Pause = Pause{Minutes: a.Pause.Minutes} }
 
-// endPause resumes an agent whose pause has lasted for as long as it was meant to.
+// endPause resumes an agent whose pause is over.
 func (s *Service) endPause(q *db.Q, t *tasks.Due) error {
-	var of resumePayload
-	if err := t.Payload(&of); err != nil {
+	var payload resumePayload
+	if err := t.Payload(&payload); err != nil {
 		return err
 	}
-	a, err := lockByID(q, of.OrganizationID, t.Key)
+	a, err := lockByID(q, payload.OrganizationID, t.Key)
 	if core.KindOf(err) == core.NotFound {
 		return nil
 	}
@@ -155,7 +155,7 @@ func (s *Service) endPause(q *db.Q, t *tasks.Due) error {
 	return updateAgent(q, a)
 }
 
-// checkPause notes what is wrong with what is said about a pause.
+// checkPause adds the problems of a pause.
 func checkPause(problems *core.Problems, note string, minutes *int) {
 	if n := len([]rune(note)); n > maxNote {
 		problems.Add("note", "must have at most %d characters, not %d", maxNote, n)
@@ -165,10 +165,10 @@ func checkPause(problems *core.Problems, note string, minutes *int) {
 	}
 }
 
-// maxNote is the length of the longest note about a pause, in characters.
+// maxNote is the maximum length of the note of a pause, in characters.
 const maxNote = 2048
 
-// message is a pause in words, for the log of the agent.
+// message describes the pause in the agent's own log.
 func (p Pause) message() string {
 	text := "This agent is paused"
 	if p.Note != "" {

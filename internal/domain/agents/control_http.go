@@ -7,8 +7,8 @@ import (
 	"stackyard/internal/platform/route"
 )
 
-// controlRoutes are for agents and for jobs that stop or pause the agent they run on. The paths name no
-// agent: the token does.
+// controlRoutes are for agents, and for jobs that stop or pause the agent that runs them. The token names the
+// agent.
 func (s *Service) controlRoutes() []route.Route {
 	routes := []route.Route{
 		{
@@ -31,8 +31,7 @@ func (s *Service) controlRoutes() []route.Route {
 	return routes
 }
 
-// loadOwnAgent returns the id of the agent that the token is of, or that has the job which the token is
-// of.
+// loadOwnAgent returns the id of the token's agent, or of the agent that has the token's job.
 func (s *Service) loadOwnAgent(r *route.Request) (agentID string, err error) {
 	if r.Session.JobID != "" {
 		h, err := s.LoadOwnJob(r)
@@ -45,7 +44,7 @@ func (s *Service) loadOwnAgent(r *route.Request) (agentID string, err error) {
 	return a.ID, nil
 }
 
-// anyState says that an agent may be steered however it stands.
+// anyState allows an action in every state of the agent.
 func anyState(*Agent) error { return nil }
 
 type ownStop struct {
@@ -61,7 +60,7 @@ type ownPause struct {
 	Minutes route.Opt[int] `json:"timeout_in_minutes" doc:"From 1 to 10080; unless given, that of the pause before, at first 5."`
 }
 
-// minutes returns what was said about how long, nil when nothing was.
+// minutes returns the requested length, nil when the request has none.
 func (p ownPause) minutes() *int {
 	if !p.Minutes.Set || p.Minutes.Null {
 		return nil

@@ -8,22 +8,22 @@ import (
 	"stackyard/internal/platform/core"
 )
 
-// The prefixes of the variables that the service provides: its own, and the one that published agents,
-// plugins and scripts read.
+// The prefixes of the variables that the server sets: its own, and the one that published agents, plugins and
+// scripts read.
 const (
 	ownPrefix        = "SERVICE"
 	compatiblePrefix = "BUILDKITE"
 )
 
-// maxMessage is the length of the longest commit message that a job gets, in bytes. What a process may
-// have in its environment is bounded.
+// maxMessage is the maximum length of the commit message in a job's environment, in bytes. Operating systems
+// limit the size of environments.
 const maxMessage = 64 << 10
 
-// noRepository stands for the repository of a pipeline that has none: agents insist on one.
+// noRepository is the repository of a pipeline without one: agents require a value.
 const noRepository = "none"
 
-// jobEnvironment completes the variables of a job for the agent that runs it, or for a stack, which knows
-// none yet.
+// jobEnvironment completes the environment of a job. a is the agent that runs the job, or nil for a stack,
+// which has no agent yet.
 func jobEnvironment(env map[string]string, a *Agent, clusterName string) map[string]string {
 	env = maps.Clone(env)
 	set := func(name, value string) { env[ownPrefix+"_"+name] = value }
@@ -50,8 +50,8 @@ func jobEnvironment(env map[string]string, a *Agent, clusterName string) map[str
 	return env
 }
 
-// setByAgent reports whether agents set a variable themselves, whatever it was before. They warn of one
-// that they are sent.
+// setByAgent reports whether agents set a variable themselves. They log a warning when the server sends such a
+// variable.
 func setByAgent(name string) bool {
 	rest, ok := strings.CutPrefix(name, compatiblePrefix+"_")
 	if !ok {

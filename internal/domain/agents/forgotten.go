@@ -8,13 +8,12 @@ import (
 	"stackyard/internal/rules/flow"
 )
 
-// Agents that poll ask for no job while they have one. One that keeps asking has forgotten the job: it
-// could not tell that it began, or how the job ended, for so long that it gave up. Nobody but the server
-// ends such a job.
+// A polling agent does not ping while it has a job. An agent that keeps pinging has forgotten its job: it could
+// not report the start or the end of the job and gave up. Only the server can end such a job.
 
-// forgottenAfter is how long an agent must have been asking before its job counts as forgotten. What
-// it asked before the job began may arrive late. A job that is accepted but not started counts only when
-// the agent is not offered it again; otherwise the time that a job may take to start is the only limit.
+// forgottenAfter is how long an agent must have pinged before its job counts as forgotten. The time allows for
+// pings that were sent before the job started and arrive late. An accepted job counts only when the agent is
+// not offered it again; otherwise only the start timeout of jobs applies.
 var forgottenAfter = map[flow.JobState]time.Duration{
 	flow.Accepted:  30 * time.Second,
 	flow.Running:   time.Minute,
@@ -22,15 +21,14 @@ var forgottenAfter = map[flow.JobState]time.Duration{
 	flow.TimingOut: 30 * time.Second,
 }
 
-// busyPolling is since when an agent has been asking for a job although it has one.
+// busyPolling records since when an agent has pinged although it has a job.
 type busyPolling struct {
 	jobID string
 	state flow.JobState
 	since time.Time
 }
 
-// endForgottenJob notes that an agent asks for a job, and gives up the one that it has if it has been asking for
-// long.
+// endForgottenJob is called when an agent pings. It ends the agent's job if the agent has forgotten it.
 func (s *Service) endForgottenJob(ctx context.Context, e *session, now *snapshot) error {
 	if !e.hasForgottenJob(now, s.clock()) {
 		return nil
@@ -40,18 +38,18 @@ func (s *Service) endForgottenJob(ctx context.Context, e *session, now *snapshot
 	})
 }
 
-// hasForgottenJob reports whether the agent, which asks for a job, has forgotten the one that it has.
+// hasForgottenJob reports whether the agent, which pings, has forgotten its job.
 func (e *session) hasForgottenJob(now *snapshot, at time.Time) bool {
-	patience, has := forgottenAfter[now.job.State]
-	has = has && !now.offersJob()
+	limit, applies := forgottenAfter[now.job.State]
+	applies = applies && !now.offersJob()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if !has {
+	if !applies {
 		e.busyPolling = busyPolling{}
 		return false
 	}
 	if e.busyPolling.jobID != now.job.JobID || e.busyPolling.state != now.job.State {
 		e.busyPolling = busyPolling{now.job.JobID, now.job.State, at}
 	}
-	return at.Sub(e.busyPolling.since) >= patience
+	return at.Sub(e.busyPolling.since) >= limit
 }

@@ -10,8 +10,8 @@ import (
 	"stackyard/internal/rules/flow"
 )
 
-// start notes that an agent began to run its job. An agent that may not begin forgets the job without
-// another word, so one that is being canceled has ended with that.
+// start records that an agent starts its job. An agent that is refused drops the job without a further request,
+// so start ends a job that is being canceled.
 func (s *Service) start(ctx context.Context, orgID string, h builds.Holding) error {
 	refused := s.builds.Start(ctx, orgID, h.JobID, h.AgentID)
 	if core.KindOf(refused) != core.Unprocessable {
@@ -34,14 +34,14 @@ func (s *Service) start(ctx context.Context, orgID string, h builds.Holding) err
 	return refused
 }
 
-// ending is how a job ended, as its agent tells.
+// ending is the end of a job as its agent reports it.
 type ending struct {
 	exit         flow.Exit
-	missing      int  // chunks of the log that the agent could not send
-	ignoreOnward bool // the agent wants no more jobs
+	missing      int  // log chunks that the agent could not send
+	ignoreOnward bool // the agent takes no more jobs
 }
 
-// finish notes how a job ended. What the agent tells twice changes nothing the second time.
+// finish records how a job ended. Repeating it changes nothing.
 func (s *Service) finish(ctx context.Context, orgID string, h builds.Holding, end ending) error {
 	if end.ignoreOnward {
 		err := s.change(ctx, orgID, h.AgentID, func(_ *db.Q, a *Agent) error {

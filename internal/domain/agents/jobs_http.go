@@ -52,7 +52,7 @@ type jobStart struct {
 	StartedAt string `json:"started_at"`
 }
 
-// putStart goes by the time at which the server hears of it.
+// putStart ignores the time that the agent sends and uses the server's.
 func (s *Service) putStart(r *route.Request, h builds.Holding, _ jobStart) (EmptyView, error) {
 	return EmptyView{}, s.start(r.Context(), r.Org.ID, h)
 }
@@ -65,10 +65,10 @@ type jobFinish struct {
 	IgnoreAgent  bool         `json:"ignore_agent_in_dispatches" doc:"The agent is to be offered no more jobs."`
 }
 
-// wholeNumber is a number that agents write as a text.
+// wholeNumber is an integer that agents send as a string.
 type wholeNumber int32
 
-// UnmarshalJSON reads the number, or its text.
+// UnmarshalJSON decodes a number or a string with a number.
 func (n *wholeNumber) UnmarshalJSON(b []byte) error {
 	parsed, err := strconv.ParseInt(strings.Trim(string(b), `"`), 10, 32)
 	if err != nil {
@@ -83,7 +83,7 @@ func (wholeNumber) JSONSchema() map[string]any {
 	return map[string]any{"type": []string{"string", "integer"}}
 }
 
-// maxReason is the length of the longest signal or reason, in characters.
+// maxReason is the maximum length of a signal or a reason, in characters.
 const maxReason = 64
 
 func (s *Service) putFinish(r *route.Request, h builds.Holding, body jobFinish) (EmptyView, error) {

@@ -14,21 +14,21 @@ import (
 )
 
 const (
-	// endJobTask is about a job whose agent will not end it.
+	// endJobTask ends a job that its agent will not end.
 	endJobTask = "agent-job"
-	// lostBatch bounds the agents that are given up in one transaction.
+	// lostBatch bounds the agents that one transaction marks as lost.
 	lostBatch = 100
-	// endJobTimeout bounds the ending of one job. When the process dies with it, the job waits for about
-	// as long before another process ends it.
+	// endJobTimeout bounds one attempt to end a job. When the process dies meanwhile, another process tries
+	// again after about that time.
 	endJobTimeout = 10 * time.Second
 )
 
-// agentLost is the reason of jobs whose agents ended without them.
+// agentLost is the signal reason of jobs that their agents did not end.
 const agentLost = "agent_lost"
 
-// FindLost gives up agents that have said nothing for too long, and their jobs with them. No silence
-// counts that this process could not have heard the end of, so that nobody is lost because the server
-// was away. It asks nothing of the database before somebody can have been silent for so long.
+// FindLost marks agents as lost that have sent nothing for LostAfter, and ends their jobs. Only silence that
+// this process observed counts, so that no agent is lost because the server was down. It runs no statement
+// before an agent can have been silent for that long.
 func (s *Service) FindLost(ctx context.Context) error {
 	now := s.clock()
 	since := now.Add(-s.LostAfter)
@@ -59,19 +59,19 @@ func (s *Service) FindLost(ctx context.Context) error {
 	return nil
 }
 
-// loseBatch gives up some of the agents that have said nothing since a time, and reports whether there
-// may be more.
+// loseBatch marks some of the agents as lost that have sent nothing since a time. It reports whether there may
+// be more.
 func (s *Service) loseBatch(q *db.Q, since, now time.Time) (more bool, err error) {
 	silent, err := silentSince(q, since, lostBatch)
 	if err != nil {
 		return false, err
 	}
 	slices.SortFunc(silent, func(a, b silentAgent) int { return strings.Compare(a.id, b.id) }) // all writers lock agents in this order
-	for _, who := range silent {
-		if s.sessions.seenSince(who.id, since) {
-			err = recordSeen(q, who.id, now)
+	for _, agent := range silent {
+		if s.sessions.seenSince(agent.id, since) {
+			err = recordSeen(q, agent.id, now)
 		} else {
-			err = s.lose(q, who, since, now)
+			err = s.lose(q, agent, since, now)
 		}
 		if err != nil {
 			return false, err
@@ -80,9 +80,9 @@ func (s *Service) loseBatch(q *db.Q, since, now time.Time) (more bool, err error
 	return len(silent) == lostBatch, nil
 }
 
-// lose gives up an agent, unless another replica has heard of it after a time.
-func (s *Service) lose(q *db.Q, who silentAgent, since, now time.Time) error {
-	a, err := lockByID(q, who.organizationID, who.id)
+// lose marks an agent as lost, unless another replica has received a request from it since a time.
+func (s *Service) lose(q *db.Q, agent silentAgent, since, now time.Time) error {
+	a, err := lockByID(q, agent.organizationID, agent.id)
 	if err != nil {
 		return err
 	}
@@ -100,7 +100,7 @@ func (s *Service) lose(q *db.Q, who silentAgent, since, now time.Time) error {
 	return s.enqueueJobEnds(q, a, "Its agent was lost.", now)
 }
 
-// enqueueJobEnds gives up the jobs that an agent has: one, or none, or several where it took them at the same moment.
+// enqueueJobEnds ends the jobs of an agent. It has more than one only if it took them at the same moment.
 func (s *Service) enqueueJobEnds(q *db.Q, a *Agent, why string, now time.Time) error {
 	jobs, err := builds.AllHeldBy(q, a.OrganizationID, a.ID)
 	if err != nil {
@@ -114,29 +114,29 @@ func (s *Service) enqueueJobEnds(q *db.Q, a *Agent, why string, now time.Time) e
 	return nil
 }
 
-// endJobPayload says which job an agent will not end, and why.
+// endJobPayload names the agent that will not end a job, and why.
 type endJobPayload struct {
 	OrganizationID string `json:"organization_id"`
 	AgentID        string `json:"agent_id"`
 	Why            string `json:"why"`
 }
 
-// enqueueJobEnd has a job ended that its agent will not end. That is a task because builds are locked before
+// enqueueJobEnd ends a job that its agent will not end. It enqueues a task, because builds are locked before
 // agents, never after.
 func enqueueJobEnd(q *db.Q, a *Agent, jobID, why string, now time.Time) error {
 	return tasks.Add(q, tasks.Task{Kind: endJobTask, Key: jobID, Payload: endJobPayload{a.OrganizationID, a.ID, why}, RunAt: now})
 }
 
-// endJob ends a job in the place of its agent, or gives it to others if the agent has not taken it
-// yet. If it is not that agent's any more, nothing is left to do.
+// endJob ends a job for its agent, or returns the job if the agent has not accepted it. It does nothing if the
+// agent no longer has the job.
 func (s *Service) endJob(ctx context.Context, t *tasks.Due) error {
-	var of endJobPayload
-	if err := t.Payload(&of); err != nil {
+	var payload endJobPayload
+	if err := t.Payload(&payload); err != nil {
 		return err
 	}
 	var job builds.Holding
 	err := s.db.Read(ctx, func(q *db.Q) (err error) {
-		job, err = builds.HoldingOf(q, of.OrganizationID, t.Key)
+		job, err = builds.HoldingOf(q, payload.OrganizationID, t.Key)
 		return err
 	})
 	switch {
@@ -144,14 +144,14 @@ func (s *Service) endJob(ctx context.Context, t *tasks.Due) error {
 		return nil
 	case err != nil:
 		return err
-	case job.AgentID != of.AgentID || job.State.Ended():
+	case job.AgentID != payload.AgentID || job.State.Ended():
 		return nil
 	case job.State == flow.Assigned:
-		err = s.builds.Return(ctx, of.OrganizationID, t.Key, of.AgentID)
+		err = s.builds.Return(ctx, payload.OrganizationID, t.Key, payload.AgentID)
 	default:
-		err = s.builds.Finish(ctx, of.OrganizationID, t.Key, of.AgentID, flow.Exit{Status: -1, SignalReason: agentLost}, of.Why)
+		err = s.builds.Finish(ctx, payload.OrganizationID, t.Key, payload.AgentID, flow.Exit{Status: -1, SignalReason: agentLost}, payload.Why)
 	}
-	if core.KindOf(err) == core.Unprocessable { // it has moved meanwhile
+	if core.KindOf(err) == core.Unprocessable { // its state has changed meanwhile
 		return nil
 	}
 	return err

@@ -28,7 +28,7 @@ func (s *Service) metricsRoutes() []route.Route {
 	}
 }
 
-// pollSeconds is how often those who count are asked to come, in seconds.
+// pollSeconds is how often clients are asked to poll the metrics, in seconds.
 const pollSeconds = 10
 
 type agentCountsView struct {
@@ -111,13 +111,13 @@ func (n *jobCountsView) add(m jobCountsView) {
 	n.Scheduled, n.Running, n.Waiting, n.Total = n.Scheduled+m.Scheduled, n.Running+m.Running, n.Waiting+m.Waiting, n.Total+m.Total
 }
 
-// counts are numbers of agents and jobs, by the keys of queues.
+// counts are numbers of agents and jobs, by queue key.
 type counts struct {
 	agents map[string]agentCountsView
 	jobs   map[string]jobCountsView
 }
 
-// count counts what is in the cluster of the token.
+// count counts the agents and jobs in the cluster of the token.
 func (s *Service) count(r *route.Request) (c counts, err error) {
 	r.SetHeader("Buildkite-Agent-Metrics-Poll-Duration", strconv.Itoa(pollSeconds))
 	err = s.db.Read(r.Context(), func(q *db.Q) (err error) {
@@ -135,11 +135,11 @@ func (s *Service) count(r *route.Request) (c counts, err error) {
 		unfinished, err := builds.CountUnfinished(q, r.Org.ID, cluster.ID)
 		c.jobs = make(map[string]jobCountsView, len(queues))
 		for key, id := range queues {
-			if key != "" { // the default queue once more
+			if key != "" { // the default queue is there a second time
 				n := unfinished[id]
 				c.jobs[key] = jobCountsView{n.Scheduled, n.Running, n.Waiting, n.Scheduled + n.Running + n.Waiting}
 				if _, ok := c.agents[key]; !ok {
-					c.agents[key] = agentCountsView{} // every queue is shown
+					c.agents[key] = agentCountsView{} // show every queue
 				}
 			}
 		}

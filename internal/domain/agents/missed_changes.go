@@ -8,7 +8,7 @@ import (
 	"stackyard/internal/rules/flow"
 )
 
-// A steering is what others may change about an agent that has a session here, and what its session waits for.
+// A watchedState is what other replicas can change about an agent with a session here.
 type watchedState struct {
 	state            State
 	pausedAt, stopAt time.Time
@@ -17,19 +17,19 @@ type watchedState struct {
 	jobState         flow.JobState
 }
 
-// watched returns what is known of the agent.
+// watched returns the watched state of the snapshot.
 func (now *snapshot) watched() watchedState {
 	return watchedState{now.State, now.Pause.At, now.StopRequestedAt, now.QueueID, now.job.JobID, now.job.State}
 }
 
-// busyPolling reports whether the agent can be given a job, which is what most agents wait for.
+// idle reports whether the agent can get a job. Most agents are idle.
 func (s watchedState) idle() bool {
 	return s.state == Connected && s.pausedAt.IsZero() && s.queueID != "" && s.jobID == ""
 }
 
-// findMissedChanges wakes sessions that have missed a notification: another replica paused or stopped their agent, or
-// ended its job, and died before it notified this one. It runs one statement. Idle agents are the most and the
-// statement does not name them: it finds those that are not idle any more by an index.
+// findMissedChanges wakes sessions that missed a notification: another replica paused or stopped the agent, or
+// ended its job, and died before it notified this one. It runs one statement. The statement does not name idle
+// agents, which are the most: it finds agents that are no longer idle by an index.
 func (s *Service) findMissedChanges(q *db.Q) error {
 	sessions := map[string]*snapshot{}
 	var named []string
@@ -60,7 +60,7 @@ func (s *Service) findMissedChanges(q *db.Q) error {
 	return nil
 }
 
-// fresh returns what is known of the agent, or nil when it may be old and is read anew before it is used.
+// fresh returns the snapshot, or nil when it may be stale and is read again before its next use.
 func (e *session) fresh() *snapshot {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -73,7 +73,7 @@ func (e *session) fresh() *snapshot {
 // isUndispatchable is the condition of the index agents_steered.
 const isUndispatchable = `a.state IN ('connected', 'stopping') AND (a.paused_at IS NOT NULL OR a.state = 'stopping' OR a.queue_id IS NULL)`
 
-// readWatched returns the steerings of some agents, and of all agents that are connected and cannot be given a job
+// readWatched returns the watched states of some agents, and of all connected agents that cannot get a job
 // because they are paused, stopping or without a queue.
 func readWatched(q *db.Q, ids []string) (map[string]watchedState, error) {
 	const columns = `
@@ -81,14 +81,14 @@ func readWatched(q *db.Q, ids []string) (map[string]watchedState, error) {
 		FROM agents a` + builds.JoinHeld
 	in, arg := q.In("a.id", 1, ids)
 	found := make(map[string]watchedState, len(ids))
-	_, err := db.All(q, func(scan db.Scan) (none struct{}, err error) {
+	err := db.Each(q, func(scan db.Scan) error {
 		var id string
 		var s watchedState
-		err = scan(&id, &s.state, db.ToTime(&s.pausedAt), db.ToTime(&s.stopAt), db.ToText(&s.queueID), db.ToText(&s.jobID), db.ToText((*string)(&s.jobState)))
-		if other, twice := found[id]; !twice || s.jobID < other.jobID { // of several jobs the first counts
+		err := scan(&id, &s.state, db.ToTime(&s.pausedAt), db.ToTime(&s.stopAt), db.ToText(&s.queueID), db.ToText(&s.jobID), db.ToText((*string)(&s.jobState)))
+		if other, twice := found[id]; !twice || s.jobID < other.jobID { // of several jobs the first counts, as in readSnapshot
 			found[id] = s
 		}
-		return none, err
+		return err
 	}, columns+` WHERE `+in+` UNION ALL `+columns+` WHERE `+isUndispatchable, arg)
 	return found, err
 }

@@ -10,44 +10,44 @@ import (
 	"stackyard/internal/rules/flow"
 )
 
-// An answer is what an agent that asks for work is told: a job to accept, something to do, or nothing.
+// An instruction is the response to a ping: a job to accept, an action, or neither.
 type instruction struct {
 	jobID   string
 	action  action
 	message string
 }
 
-// action is what an agent is to do.
+// action is what an agent does next.
 type action string
 
 // The actions.
 const (
-	actionContinue   action = "" // also when it was paused before
+	actionContinue   action = "" // also ends a pause
 	actionPause      action = "pause"
 	actionDisconnect action = "disconnect"
 )
 
-// The bounds of how long a ping is held.
+// The bounds of how long a ping waits for a job.
 const (
 	minPingWait = time.Second
 	maxPingWait = 10 * time.Second
 )
 
-// PingWait returns how long a ping is held for an agent that has been idle for some time. Agents look only
-// between pings whether they have been idle for long enough to leave, and the server does not know how long
-// that is; so the hold grows with the idle time. It is random, so that agents that started together do not
-// ping together.
+// DefaultPingWait returns how long a ping waits for a job, given how long the agent has been idle. An agent
+// checks only between pings whether it has been idle long enough to leave, and the server does not know that
+// limit; so the wait grows with the idle time. It is random, so that agents that started together do not ping
+// together.
 func DefaultPingWait(idle time.Duration) time.Duration {
-	hold := min(max(idle/4, minPingWait), maxPingWait)
-	return hold/2 + rand.N(hold/2)
+	wait := min(max(idle/4, minPingWait), maxPingWait)
+	return wait/2 + rand.N(wait/2)
 }
 
-// tryTimeout is how long it may take at most to find a job for an agent that is not kept waiting.
+// tryTimeout bounds the search for a job when the ping does not wait.
 const tryTimeout = 2 * time.Second
 
-// instruction returns what the agent is told as it stands, and whether that is all there is to say: nothing
-// but a change would bring it a job.
-func (now *snapshot) instruction() (told instruction, settled bool) {
+// instruction returns the instruction for the agent. final reports whether waiting cannot improve it: only a
+// change of the agent can bring a job.
+func (now *snapshot) instruction() (next instruction, final bool) {
 	switch {
 	case now.State == Stopping:
 		return instruction{action: actionDisconnect, message: "This agent was asked to stop"}, true
@@ -61,37 +61,37 @@ func (now *snapshot) instruction() (told instruction, settled bool) {
 	return instruction{}, now.job.JobID != "" || now.Ignored
 }
 
-// offersJob reports whether the agent is offered the job that it holds: until it has accepted the job, and
-// after that until it has started it, because the answer to its accept may have been lost. Accepting again
-// does no harm. An agent that acquires its job takes no offers.
+// offersJob reports whether the agent is offered its job: until it has accepted the job, and then until it has
+// started it, because the response to its accept may have been lost. Accepting again does no harm. An agent
+// that acquires its job gets no offers.
 func (now *snapshot) offersJob() bool {
 	return now.job.State == flow.Assigned || now.job.State == flow.Accepted && !now.Ignored
 }
 
-// ping answers an agent that asks for work. When there is none the answer is held back for a while, so
-// that a job is taken the moment it can be. It is not held back when the agent had better know at once:
-// when it is to do something else, takes no jobs this way, or has just ended one and may want to leave.
+// ping returns the instruction for an agent. When there is no job it waits for one, so that a job is offered as
+// soon as it is scheduled. It does not wait when the agent has to act, when it gets no jobs by pings, or when
+// it has just finished a job and may want to leave.
 func (s *Service) ping(ctx context.Context, e *session) (instruction, error) {
 	known, _, err := s.current(ctx, e)
 	if err != nil {
 		return instruction{}, err
 	}
-	wait, patience := s.dispatch.Wait, s.PingWait(known.idleFor(s.clock()))
+	wait, limit := s.dispatch.Wait, s.PingWait(known.idleFor(s.clock()))
 	finished := e.takeJobFinished()
 	if finished {
-		wait, patience = s.dispatch.Try, min(patience, tryTimeout)
+		wait, limit = s.dispatch.Try, min(limit, tryTimeout)
 	}
 	waiting, done := e.beginWait(ctx)
 	defer done()
-	waiting, cancel := context.WithTimeout(waiting, patience)
+	waiting, cancel := context.WithTimeout(waiting, limit)
 	defer cancel()
 	for {
 		now, changed, err := s.currentOffer(ctx, e)
 		if err != nil {
 			return instruction{}, err
 		}
-		if told, settled := now.instruction(); settled {
-			return told, s.endForgottenJob(ctx, e, now)
+		if next, final := now.instruction(); final {
+			return next, s.endForgottenJob(ctx, e, now)
 		}
 		jobID, err := s.awaitJob(waiting, e, now, changed, wait)
 		if err != nil || jobID != "" || finished || waiting.Err() != nil || s.isDraining() {
@@ -100,8 +100,8 @@ func (s *Service) ping(ctx context.Context, e *session) (instruction, error) {
 	}
 }
 
-// currentOffer is current for an agent that is about to be offered a job again, which may have been given back or
-// started meanwhile without this process being notified.
+// currentOffer is current, except that it reads again when the agent is about to be offered a job once more:
+// the job may have been returned or started without a notification to this process.
 func (s *Service) currentOffer(ctx context.Context, e *session) (*snapshot, <-chan struct{}, error) {
 	now, changed, err := s.current(ctx, e)
 	if err != nil || !now.offersJob() {
@@ -111,16 +111,16 @@ func (s *Service) currentOffer(ctx context.Context, e *session) (*snapshot, <-ch
 	return s.current(ctx, e)
 }
 
-// awaitJob waits until a job was assigned to an agent, the agent stands otherwise, or ctx is done, and
-// returns the job, "" for none.
+// awaitJob waits until a job is assigned to the agent, the agent changes, or ctx is done. It returns the job,
+// "" for none.
 func (s *Service) awaitJob(ctx context.Context, e *session, now *snapshot, changed <-chan struct{}, wait waitFunc) (jobID string, err error) {
 	ctx, cancel := context.WithCancel(ctx)
-	var watch sync.WaitGroup
-	watch.Go(func() {
+	var watcher sync.WaitGroup
+	watcher.Go(func() {
 		defer cancel()
 		s.awaitChange(ctx, e, changed)
 	})
-	defer watch.Wait() // if it was woken, that is noted
+	defer watcher.Wait() // so that a wakeup has marked the session stale
 	defer cancel()
 	return wait(ctx, dispatch.Agent{
 		ID:             now.ID,
@@ -133,10 +133,10 @@ func (s *Service) awaitJob(ctx context.Context, e *session, now *snapshot, chang
 	})
 }
 
-// waitFunc is how an agent waits for a job: see dispatch.
+// waitFunc is Wait or Try of dispatch.Dispatcher.
 type waitFunc func(context.Context, dispatch.Agent) (jobID string, err error)
 
-// awaitChange waits until an agent may stand otherwise, the server is about to stop, or ctx is done.
+// awaitChange waits until the agent may have changed, the server drains, or ctx is done.
 func (s *Service) awaitChange(ctx context.Context, e *session, changed <-chan struct{}) {
 	select {
 	case <-e.wakeups:
@@ -147,7 +147,7 @@ func (s *Service) awaitChange(ctx context.Context, e *session, changed <-chan st
 	}
 }
 
-// idleFor is how long the agent has had nothing to do on this connection.
+// idleFor returns how long the agent has had no job on this connection.
 func (a *Agent) idleFor(now time.Time) time.Duration {
 	since := a.idleSince()
 	if a.ConnectedAt.After(since) {
@@ -156,7 +156,7 @@ func (a *Agent) idleFor(now time.Time) time.Duration {
 	return now.Sub(since)
 }
 
-// idleSince is when the agent ended its last job, or came.
+// idleSince returns when the agent finished its last job, or connected.
 func (a *Agent) idleSince() time.Time {
 	if a.LastJobFinishedAt.IsZero() {
 		return a.ConnectedAt
@@ -164,8 +164,8 @@ func (a *Agent) idleSince() time.Time {
 	return a.LastJobFinishedAt
 }
 
-// beginWait notes that the agent waits for an answer, which it is there for until done is called. Where it
-// waited before, it does not any more: it has lost that connection, or given it up.
+// beginWait records that a request of the agent waits, until done is called. It cancels the previous wait: the
+// agent has lost or closed that connection.
 func (e *session) beginWait(ctx context.Context) (_ context.Context, done func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	e.mu.Lock()
@@ -183,7 +183,7 @@ func (e *session) beginWait(ctx context.Context) (_ context.Context, done func()
 	}
 }
 
-// takeJobFinished reports, once, that a job of the agent has ended since it last asked.
+// takeJobFinished reports whether a job of the agent has ended since the last call.
 func (e *session) takeJobFinished() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -29,10 +29,10 @@ func (s *Service) getPing(r *route.Request, a caller) (pingView, error) {
 	if err := s.ensureConnected(r.Context(), a); err != nil {
 		return pingView{}, err
 	}
-	told, err := s.ping(r.Context(), a.session)
-	v := pingView{Action: told.action, Message: told.message}
-	if told.jobID != "" {
-		v.Job = &offeredJobView{ID: told.jobID}
+	next, err := s.ping(r.Context(), a.session)
+	v := pingView{Action: next.action, Message: next.message}
+	if next.jobID != "" {
+		v.Job = &offeredJobView{ID: next.jobID}
 	}
 	return v, err
 }

@@ -9,63 +9,67 @@ import (
 	"stackyard/internal/platform/identity"
 )
 
-// presence knows since when the silence of agents counts. While this process is away, or cannot save
-// whom it hears, nobody is silent.
+// presence tracks since when this process can tell that an agent is silent. It cannot while it is down or
+// cannot write to the database.
 type presence struct {
 	mu             sync.Mutex
-	reliable       time.Time // since when it counts
-	lastRun        time.Time // when the loop came by last; zero when there is none
-	noneLostBefore time.Time // before that no agent can be lost
+	reliable       time.Time // since when silence counts
+	lastRun        time.Time // of the loop in Run; zero: it has not run
+	noneLostBefore time.Time // no agent can be lost before
 }
 
-// mayHaveLost reports whether there may be an agent that has been silent for too long.
+// mayHaveLost reports whether an agent may have been silent for too long.
 func (p *presence) mayHaveLost(now time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return !now.Before(p.noneLostBefore)
 }
 
-// setNoneLostBefore notes that no agent is lost before a time, whatever happens.
+// setNoneLostBefore records that no agent can be lost before a time.
 func (p *presence) setNoneLostBefore(at time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.noneLostBefore = at
 }
 
-// reliableSince returns since when silence counts. every is how often the loop comes by.
-func (p *presence) reliableSince(now time.Time, every time.Duration) time.Time {
+// reliableSince returns since when silence counts. interval is that of the loop.
+func (p *presence) reliableSince(now time.Time, interval time.Duration) time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.lastRun.IsZero() && now.Sub(p.lastRun) > 3*every { // the machine was suspended
+	if p.suspended(now, interval) {
 		return now
 	}
 	return p.reliable
 }
 
-// recordRun notes that the loop comes by, and whether it could save. A clock that was set counts as having been
-// away.
-func (p *presence) recordRun(now time.Time, every time.Duration, err error) {
+// recordRun records a run of the loop and whether its flush succeeded. A clock that was set counts as an
+// outage.
+func (p *presence) recordRun(now time.Time, interval time.Duration, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if err != nil || !p.lastRun.IsZero() && now.Sub(p.lastRun) > 3*every || now.Before(p.lastRun) {
+	if err != nil || p.suspended(now, interval) || now.Before(p.lastRun) {
 		p.reliable = now
 	}
 	p.lastRun = now
 }
 
-// flushEvery is how often it is saved which agents were heard of.
+// suspended reports whether the loop missed runs, as when the machine was suspended. The caller holds mu.
+func (p *presence) suspended(now time.Time, interval time.Duration) bool {
+	return !p.lastRun.IsZero() && now.Sub(p.lastRun) > 3*interval
+}
+
+// flushEvery returns how often presence is flushed.
 func (s *Service) flushEvery() time.Duration { return min(s.LostAfter/6, 30*time.Second) }
 
-// Run saves which agents were heard of, gives up those that were not for too long, and forgets those that
-// are gone, until ctx is done.
+// Run flushes the presence of agents, finds lost agents and removes old sessions, until ctx is done.
 func (s *Service) Run(ctx context.Context) error {
-	every := time.NewTicker(s.flushEvery())
-	defer every.Stop()
+	ticker := time.NewTicker(s.flushEvery())
+	defer ticker.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return s.flush(context.WithoutCancel(ctx))
-		case <-every.C:
+		case <-ticker.C:
 		}
 		err := s.flush(ctx)
 		s.presence.recordRun(s.clock(), s.flushEvery(), err)
@@ -79,34 +83,34 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 }
 
-// flush saves which agents were heard of since it was called last with one statement, however many, and
-// asks at the same time whether their organizations may have changed.
+// flush writes the presence of all agents seen since the last call with one statement. In the same transaction
+// it reads the identity epoch, so that changes of organizations are noticed.
 func (s *Service) flush(ctx context.Context) error {
 	now := s.clock()
-	heard, gone := s.sessions.takeSeen(now, s.LostAfter)
-	s.sessions.remove(gone)
-	if len(heard) == 0 {
+	seen, removed := s.sessions.takeSeen(now, s.LostAfter)
+	s.sessions.remove(removed)
+	if len(seen) == 0 {
 		return nil
 	}
-	ids := make([]string, len(heard))
-	for i, e := range heard {
+	ids := make([]string, len(seen))
+	for i, e := range seen {
 		ids[i] = e.agentID
 	}
 	var known, epoch int64
-	var asked time.Time
+	var readAt time.Time
 	err := s.db.Write(ctx, func(q *db.Q) (err error) {
 		if known, err = recordAllSeen(q, ids, now); err != nil {
 			return err
 		}
-		asked = s.clock()
+		readAt = s.clock()
 		epoch, err = identity.Epoch(q)
 		return err
 	})
 	if err == nil {
-		s.dir.Heed(epoch, asked)
+		s.dir.Heed(epoch, readAt)
 	}
-	if err != nil || known < int64(len(ids)) { // some were given up, or deleted with their cluster
-		for _, e := range heard {
+	if err != nil || known < int64(len(ids)) { // some were marked as lost, or deleted with their cluster
+		for _, e := range seen {
 			e.mu.Lock()
 			e.unflushed, e.stale = e.unflushed || err != nil, true
 			e.mu.Unlock()
@@ -115,28 +119,27 @@ func (s *Service) flush(ctx context.Context) error {
 	return err
 }
 
-// takeSeen returns the sessions of agents that were heard of since it was called last, and those of
-// agents that nobody will hear of again.
-func (r *sessionRegistry) takeSeen(now time.Time, lostAfter time.Duration) (heard []*session, gone map[*session]bool) {
-	gone = map[*session]bool{}
+// takeSeen returns the sessions of agents seen since the last call, and the sessions that can be removed.
+func (r *sessionRegistry) takeSeen(now time.Time, lostAfter time.Duration) (seen []*session, removed map[*session]bool) {
+	removed = map[*session]bool{}
 	for _, e := range r.all() {
 		e.mu.Lock()
 		switch {
 		case e.waiting > 0:
 			e.lastSeen = now
-			heard = append(heard, e)
+			seen = append(seen, e)
 		case e.unflushed && !e.latest.HasLeft():
-			heard = append(heard, e)
+			seen = append(seen, e)
 		case e.latest.HasLeft() || now.Sub(e.lastSeen) > lostAfter:
-			gone[e] = true
+			removed[e] = true
 		}
 		e.unflushed = false
 		e.mu.Unlock()
 	}
-	return heard, gone
+	return seen, removed
 }
 
-// seenSince reports whether an agent was heard of in this process since a time.
+// seenSince reports whether this process has seen an agent since a time.
 func (r *sessionRegistry) seenSince(agentID string, since time.Time) bool {
 	e := r.findByAgent(agentID)
 	if e == nil {

@@ -13,7 +13,7 @@ import (
 	"stackyard/internal/platform/db"
 )
 
-// The longest texts that an agent may say about itself, in characters.
+// The limits of a registration, in characters.
 const (
 	maxName             = 255
 	maxText             = 255
@@ -21,10 +21,10 @@ const (
 	maxTags             = 100
 	maxTag              = 1024
 	queueTag            = "queue"
-	defaultPauseMinutes = 5 // minutes of a pause that nobody said anything about
+	defaultPauseMinutes = 5 // minutes of an agent's first pause without a length
 )
 
-// registration is what an agent says about itself.
+// registration is the body of a registration.
 type registration struct {
 	Name     string   `json:"name" doc:"May hold %hostname, %pid and %random, which are filled in; empty: a name is found."`
 	Hostname string   `json:"hostname"`
@@ -38,7 +38,7 @@ type registration struct {
 	Ignored  bool     `json:"ignore_in_dispatches" doc:"The agent acquires one job by itself, and is offered none."`
 }
 
-// agent makes an agent of what it says about itself.
+// agent returns a new agent, or an Unprocessable error.
 func (r *registration) agent() (*Agent, error) {
 	a := &Agent{
 		ID:       core.NewID(),
@@ -81,7 +81,7 @@ func checkTags(tags []string) error {
 	return nil
 }
 
-// queue returns the key of the queue that the tags name, "" when they name none.
+// queue returns the key of the queue in the tags, "" when there is none.
 func (r *registration) queue() (string, error) {
 	var key string
 	for _, tag := range r.Tags {
@@ -97,7 +97,7 @@ func (r *registration) queue() (string, error) {
 	return key, nil
 }
 
-// assignQueue puts an agent into the queue of its cluster that it asks for, which its tags then name.
+// assignQueue sets the queue of an agent and adds it to the agent's tags.
 func (r *registration) assignQueue(q *db.Q, a *Agent, key string) error {
 	c, err := clusters.ByID(q, a.OrganizationID, a.ClusterID)
 	if err != nil {
@@ -115,7 +115,7 @@ func (r *registration) assignQueue(q *db.Q, a *Agent, key string) error {
 	return nil
 }
 
-// expandName fills in the name that the agent asks for, and finds one where it asks for none.
+// expandName returns the name of the agent with its placeholders replaced, or a default name.
 func (r *registration) expandName() string {
 	template := strings.TrimSpace(r.Name)
 	if template == "" {

@@ -7,16 +7,16 @@ import (
 	"stackyard/internal/platform/tasks"
 )
 
-// clusterBatch bounds the rows that one transaction removes of a deleted cluster, or takes out of it.
+// clusterBatch bounds the rows of a deleted cluster that one transaction changes or deletes.
 const clusterBatch = 1_000
 
-// removeCluster takes some builds out of a deleted cluster or, when there are none, removes some of its
-// agents. It has itself run again until there are no more, and then removes the cluster. The key of the
-// task is the cluster's id.
+// removeCluster detaches some builds from a deleted cluster or, when there are none, deletes some of its
+// agents. It repeats until there are no more, and then deletes the cluster. The key of the task is the
+// cluster's id.
 func (s *Service) removeCluster(q *db.Q, t *tasks.Due) error {
 	n, err := builds.LeaveCluster(q, t.Key, clusterBatch)
 	if err == nil && n == 0 {
-		n, err = q.DeleteSome(clusterBatch/2, "agents", `cluster_id = $1`, t.Key) // each has a row of its presence
+		n, err = q.DeleteSome(clusterBatch/2, "agents", `cluster_id = $1`, t.Key) // each has a row in agent_presence
 	}
 	if err != nil {
 		return err

@@ -9,7 +9,7 @@ import (
 	"stackyard/internal/platform/route"
 )
 
-// restPath is where the agents of an organization are in the REST API.
+// restPath is the path of an organization's agents in the REST API.
 const restPath = "/v2/organizations/{org}/agents"
 
 func (s *Service) restRoutes() []route.Route {

@@ -46,7 +46,7 @@ type agentView struct {
 	PausedMinutes     *int               `json:"paused_timeout_in_minutes"`
 }
 
-// views returns agents as the API shows them, each with the job that it runs, if the caller may see it.
+// views returns the views of agents, each with its job if the caller can see it.
 func (s *Service) views(r *route.Request, agents []*Agent) ([]agentView, error) {
 	ids := make([]string, len(agents))
 	for i, a := range agents {
@@ -108,7 +108,7 @@ func (s *Service) view(r *route.Request, a *Agent) agentView {
 	return v
 }
 
-// creator returns who registered the agent: whoever made its token, or else the token in a user's clothes.
+// creator returns the creator of the agent's token, or else a user view of the token.
 func (s *Service) creator(a *Agent) identity.UserView {
 	if a.Creator != nil {
 		return *a.Creator.View(s.public)
@@ -122,8 +122,8 @@ func (s *Service) creator(a *Agent) identity.UserView {
 	}
 }
 
-// osID returns the short name of the system that an agent describes: what a line ID=… says, as Linux
-// systems have it, or else the first word.
+// osID returns the short name of an agent's operating system: the value of ID in /etc/os-release, or else the
+// first word.
 func osID(os string) string {
 	for line := range strings.Lines(os) {
 		if id, ok := strings.CutPrefix(strings.TrimSpace(line), "ID="); ok {

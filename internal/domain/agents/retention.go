@@ -7,16 +7,15 @@ import (
 )
 
 const (
-	// removalTask removes agents that have been gone for long.
+	// removalTask removes agents that left long ago.
 	removalTask = "agents-removal"
 	removeEvery = time.Hour
 	removeBatch = 200
-	// keepGone is how long an agent that is gone can be looked at. The jobs that it ran then show none.
+	// keepGone is how long an agent is kept after it has left. After that the jobs that it ran show no agent.
 	keepGone = 90 * 24 * time.Hour
 )
 
-// removeOld removes agents that have been gone for long. Where there is an agent for each job, as stacks have it,
-// there are as many of them as jobs.
+// removeOld removes agents that left long ago. With stacks there are as many agents as jobs.
 func (s *Service) removeOld(q *db.Q) (more bool, err error) {
 	removed, err := removeDisconnected(q, s.clock().Add(-keepGone), removeBatch)
 	return removed == removeBatch, err

@@ -15,28 +15,28 @@ import (
 	"stackyard/internal/platform/seal"
 )
 
-// Service is what agents and jobs ask of the server, and what people do to agents.
+// Service serves the sessions of agents and agents in the REST API.
 type Service struct {
-	db           *db.DB
-	dir          *identity.Directory
-	bus          *bus.Bus
-	builds       *builds.Service
-	dispatch     *dispatch.Dispatcher
-	public       core.PublicURL
-	clock        core.Clock
-	log          *slog.Logger
-	signer       signer
-	acquisitions acquisitions
+	db                *db.DB
+	dir               *identity.Directory
+	bus               *bus.Bus
+	builds            *builds.Service
+	dispatch          *dispatch.Dispatcher
+	public            core.PublicURL
+	clock             core.Clock
+	log               *slog.Logger
+	jobTokens         jobTokens
+	acquisitionTokens acquisitionTokens
 	Settings
 
 	sessions        sessionRegistry
 	presence        presence
-	identityChanged <-chan struct{} // has a token when an organization may have changed
-	queueRemoved    <-chan struct{} // has a token when agents may have lost their queue
-	draining        chan struct{}   // closed when the server is about to stop
+	identityChanged <-chan struct{} // receives when an organization may have changed
+	queueRemoved    <-chan struct{} // receives when agents may have lost their queue
+	draining        chan struct{}   // closed when the server drains
 }
 
-// Parts are what the service stands on.
+// Parts are the dependencies of a Service.
 type Parts struct {
 	DB        *db.DB
 	Directory *identity.Directory
@@ -50,31 +50,31 @@ type Parts struct {
 	Settings
 }
 
-// Settings are how patient the server is with agents. The zero value is the usual.
+// Settings are the timeouts of agents. The zero value is the default.
 type Settings struct {
-	// LostAfter is how long an agent may be silent before it counts as lost.
+	// LostAfter is the time without a request after which an agent is lost.
 	LostAfter time.Duration
-	// PingWait returns how long a ping is held for an agent that has been idle for some time.
+	// PingWait returns how long a ping waits for a job, given how long the agent has been idle.
 	PingWait func(idle time.Duration) time.Duration
 }
 
-// The bounds of LostAfter.
+// The default and the minimum of LostAfter.
 const (
 	DefaultLostAfter = 3 * time.Minute
 	MinLostAfter     = 15 * time.Second
 )
 
-// New returns the service of the agents in a database.
+// New returns a Service.
 func New(p Parts) *Service {
 	s := &Service{
 		db: p.DB, dir: p.Directory, bus: p.Bus, builds: p.Builds, dispatch: p.Dispatch,
 		public: p.Public, clock: p.Clock, log: p.Log,
-		signer:       newSigner(p.Key),
-		acquisitions: newAcquisitions(p.Key),
-		Settings:     p.Settings,
-		sessions:     newSessionRegistry(),
-		presence:     presence{reliable: p.Clock()},
-		draining:     make(chan struct{}),
+		jobTokens:         newJobTokens(p.Key),
+		acquisitionTokens: newAcquisitionTokens(p.Key),
+		Settings:          p.Settings,
+		sessions:          newSessionRegistry(),
+		presence:          presence{reliable: p.Clock()},
+		draining:          make(chan struct{}),
 	}
 	if s.LostAfter == 0 {
 		s.LostAfter = DefaultLostAfter
@@ -90,10 +90,10 @@ func New(p Parts) *Service {
 	return s
 }
 
-// Drain has agents that wait for a job be answered at once, from now on.
+// Drain makes waiting requests of agents return now, and later ones not wait.
 func (s *Service) Drain() { close(s.draining) }
 
-// Draining is closed when the server is about to stop, for others who let somebody wait.
+// Draining is closed when the server drains, for other packages with waiting requests.
 func (s *Service) Draining() <-chan struct{} { return s.draining }
 
 func (s *Service) isDraining() bool {
@@ -105,8 +105,7 @@ func (s *Service) isDraining() bool {
 	}
 }
 
-// change changes an agent in one transaction. Nobody else changes it meanwhile, and its sessions, here
-// and in other processes, learn of it.
+// change changes an agent in one transaction that locks it, and notifies its sessions in all processes.
 func (s *Service) change(ctx context.Context, orgID, agentID string, change func(q *db.Q, a *Agent) error) error {
 	return s.db.Write(ctx, func(q *db.Q) error {
 		a, err := lockByID(q, orgID, agentID)
@@ -121,9 +120,9 @@ func (s *Service) change(ctx context.Context, orgID, agentID string, change func
 	})
 }
 
-// register adds an agent to the cluster of a token, and returns its session token.
-func (s *Service) register(ctx context.Context, t *identity.AgentToken, only *identity.JobAcquisition, said *registration, a *Agent) (session string, err error) {
-	key, err := said.queue()
+// register adds an agent to the cluster of a token and returns its session token.
+func (s *Service) register(ctx context.Context, t *identity.AgentToken, only *identity.JobAcquisition, body *registration, a *Agent) (session string, err error) {
+	key, err := body.queue()
 	if err != nil {
 		return "", err
 	}
@@ -137,14 +136,14 @@ func (s *Service) register(ctx context.Context, t *identity.AgentToken, only *id
 				return err
 			}
 		}
-		if err := said.assignQueue(q, a, queue); err != nil {
+		if err := body.assignQueue(q, a, queue); err != nil {
 			return err
 		}
 		return insertAgent(q, a, seal.HashToken(session))
 	})
 }
 
-// connect notes that an agent is there.
+// connect marks an agent as connected.
 func (s *Service) connect(ctx context.Context, a *Agent) error {
 	return s.change(ctx, a.OrganizationID, a.ID, func(q *db.Q, a *Agent) error {
 		now := s.clock()
@@ -155,7 +154,7 @@ func (s *Service) connect(ctx context.Context, a *Agent) error {
 	})
 }
 
-// disconnect notes that an agent goes away. Doing it again changes nothing.
+// disconnect marks an agent as disconnected and ends its jobs. Repeating it changes nothing.
 func (s *Service) disconnect(ctx context.Context, orgID, agentID string) error {
 	return s.change(ctx, orgID, agentID, func(q *db.Q, a *Agent) error {
 		if a.HasLeft() {
@@ -172,8 +171,8 @@ func (s *Service) disconnect(ctx context.Context, orgID, agentID string) error {
 
 var errDisconnected = core.Errorf(core.Unauthorized, "This agent has disconnected; it must register again")
 
-// ensureConnected has an agent that speaks be connected, also when it was given up for lost or has forgotten to
-// say that it connects. The job that it lost stays lost.
+// ensureConnected connects an agent that sends a request, also if it was lost or has not called connect. The
+// job that it lost stays ended.
 func (s *Service) ensureConnected(ctx context.Context, a caller) error {
 	if a.IsConnected() {
 		return nil

@@ -16,45 +16,45 @@ import (
 	"stackyard/internal/rules/flow"
 )
 
-// A session is what this process remembers of an agent that speaks to it.
+// A session caches an agent that sends requests to this process.
 type session struct {
 	agentID     string
 	identity    atomic.Pointer[identity.AgentSession]
-	wakeups     <-chan struct{} // has a token when the agent may have changed
-	unsubscribe func()          // ends the subscription behind woken
+	wakeups     <-chan struct{} // receives when the agent may have changed
+	unsubscribe func()          // ends the subscription of wakeups
 
-	refreshMu sync.Mutex // waiting while known is read anew; locked before mu
+	refreshMu sync.Mutex // held while latest is read again; locked before mu
 
 	mu        sync.Mutex
-	latest    *snapshot     // replaced as a whole, never changed
-	stale     bool          // latest may be old
-	changed   chan struct{} // closed when known is replaced
+	latest    *snapshot     // replaced as a whole, never modified
+	stale     bool          // latest may be outdated
+	changed   chan struct{} // closed when latest is replaced
 	lastSeen  time.Time
-	unflushed bool // lastSeen is newer than what the database has
-	waiting   int  // requests that are being held, which keep the agent heard
-	// cancelWait ends the wait that began last.
+	unflushed bool // lastSeen is newer than the database
+	waiting   int  // waiting requests, which keep the agent present
+	// cancelWait ends the most recent wait.
 	cancelWait  func()
-	jobFinished bool // a job has ended since the agent last asked for one
+	jobFinished bool // a job has ended since the agent's last ping
 	busyPolling busyPolling
 }
 
-// A standing is an agent together with the job that it has, if any.
+// A snapshot is an agent and its job, if any, at one moment.
 type snapshot struct {
 	*Agent
 	job builds.Holding
 }
 
-// topic is what the bus calls a change of an agent, or of the job that it holds.
+// topic returns the bus topic for changes of an agent and of its job.
 func topic(agentID string) string { return "agent:" + agentID }
 
-// recordSeen notes that the agent has said something.
+// touch records a request of the agent.
 func (e *session) touch(now time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.lastSeen, e.unflushed = now, true
 }
 
-// sessionRegistry holds the sessions of this process.
+// sessionRegistry is the set of sessions of this process.
 type sessionRegistry struct {
 	mu      sync.Mutex
 	byID    map[string]*session
@@ -77,17 +77,17 @@ func (r *sessionRegistry) findByAgent(id string) *session {
 	return r.byID[id]
 }
 
-// add returns the session of an agent: the one that is there, or else the new one. hash is that of
-// its token, or "" where that is not known.
-func (r *sessionRegistry) add(made *session, hash string) *session {
+// add adds a session and returns it, or the session that the agent already has. hash is the hash of the session
+// token, or "" if unknown.
+func (r *sessionRegistry) add(opened *session, hash string) *session {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	e := r.byID[made.agentID]
+	e := r.byID[opened.agentID]
 	if e == nil {
-		e = made
+		e = opened
 		r.byID[e.agentID] = e
 	} else {
-		made.unsubscribe()
+		opened.unsubscribe()
 	}
 	if hash != "" {
 		r.byToken[hash] = e
@@ -95,7 +95,6 @@ func (r *sessionRegistry) add(made *session, hash string) *session {
 	return e
 }
 
-// all returns every session.
 func (r *sessionRegistry) all() []*session {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -106,7 +105,7 @@ func (r *sessionRegistry) all() []*session {
 	return all
 }
 
-// remove forgets sessions.
+// remove removes sessions.
 func (r *sessionRegistry) remove(gone map[*session]bool) {
 	if len(gone) == 0 {
 		return
@@ -126,8 +125,8 @@ func (r *sessionRegistry) remove(gone map[*session]bool) {
 	}
 }
 
-// Authenticate returns who holds the token of an agent or of a job. An agent is heard by its own token
-// alone: a process that a job left behind says nothing about its agent.
+// Authenticate returns the session of an agent or job token. Only a session token marks the agent as seen: a
+// process that a job left behind does not keep its agent present.
 func (s *Service) Authenticate(ctx context.Context, token string) (*identity.AgentSession, error) {
 	s.refreshChanged(ctx)
 	if strings.HasPrefix(token, identity.JobTokenPrefix) {
@@ -150,7 +149,7 @@ func (s *Service) Authenticate(ctx context.Context, token string) (*identity.Age
 }
 
 func (s *Service) authenticateJob(ctx context.Context, text string) (*identity.AgentSession, error) {
-	token, ok := s.signer.read(text)
+	token, ok := s.jobTokens.read(text)
 	if !ok {
 		return nil, errUnknownToken
 	}
@@ -176,7 +175,7 @@ func (s *Service) Agent(ctx context.Context, orgID, agentID string) (*Agent, err
 	return now.Agent, nil
 }
 
-// sessionOf returns the session of an agent, whose row is read when it is not remembered.
+// sessionOf returns the session of an agent, and opens it if there is none.
 func (s *Service) sessionOf(ctx context.Context, orgID, agentID string) (*session, error) {
 	if e := s.sessions.findByAgent(agentID); e != nil {
 		return e, nil
@@ -184,7 +183,7 @@ func (s *Service) sessionOf(ctx context.Context, orgID, agentID string) (*sessio
 	return s.openSession(ctx, "", func(q *db.Q) (*Agent, error) { return byID(q, orgID, agentID) })
 }
 
-// openSession reads an agent and makes a session of it. What is not there is Unauthorized.
+// openSession reads an agent and adds a session for it. The error for an unknown agent is Unauthorized.
 func (s *Service) openSession(ctx context.Context, hash string, find func(q *db.Q) (*Agent, error)) (*session, error) {
 	var a *Agent
 	err := s.db.Read(ctx, func(q *db.Q) (err error) {
@@ -201,14 +200,14 @@ func (s *Service) openSession(ctx context.Context, hash string, find func(q *db.
 	if err != nil {
 		return nil, err
 	}
-	// Nothing is subscribed to yet, so what was read may be old already.
+	// The session is stale from the start: the agent was read before the subscription began.
 	e := &session{agentID: a.ID, latest: &snapshot{Agent: a}, stale: true, changed: make(chan struct{}), lastSeen: s.clock()}
 	e.wakeups, e.unsubscribe = s.bus.Subscribe(topic(a.ID))
 	e.identity.Store(&identity.AgentSession{AgentID: a.ID, Organization: *org, ClusterID: a.ClusterID, QueueID: a.QueueID})
 	return s.sessions.add(e, hash), nil
 }
 
-// refreshChanged has all sessions learn of what concerns many of them, if it has happened.
+// refreshChanged applies changes that concern many sessions, if there are any.
 func (s *Service) refreshChanged(ctx context.Context) {
 	select {
 	case <-s.identityChanged:
@@ -221,7 +220,7 @@ func (s *Service) refreshChanged(ctx context.Context) {
 	}
 }
 
-// refreshOrganizations looks at the organizations of all sessions again, at each once.
+// refreshOrganizations reloads the organizations of all sessions, each once.
 func (s *Service) refreshOrganizations(ctx context.Context) {
 	looked := map[string]*identity.Organization{}
 	for _, e := range s.sessions.all() {
@@ -241,10 +240,10 @@ func (s *Service) refreshOrganizations(ctx context.Context) {
 	}
 }
 
-// current returns how the agent of a session stands now, and a channel that is closed when somebody
-// has noticed that it stands otherwise. The database is asked only when that may be so.
+// current returns the current snapshot of a session, and a channel that is closed when it is replaced. It reads
+// the database only when the session is stale.
 func (s *Service) current(ctx context.Context, e *session) (*snapshot, <-chan struct{}, error) {
-	// One reads at a time, and others wait for what it learns: what they know may be old.
+	// One caller reads at a time; the others wait and use its result.
 	e.refreshMu.Lock()
 	defer e.refreshMu.Unlock()
 	known, changed, stale := e.cached()
@@ -266,7 +265,7 @@ func (s *Service) current(ctx context.Context, e *session) (*snapshot, <-chan st
 	return read, e.update(read), nil
 }
 
-// cached returns what is known of the agent, and whether it may be old, which is forgotten with that.
+// cached returns the snapshot and whether it is stale. It resets stale, because the caller reads again.
 func (e *session) cached() (known *snapshot, changed <-chan struct{}, stale bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -279,7 +278,7 @@ func (e *session) cached() (known *snapshot, changed <-chan struct{}, stale bool
 	return e.latest, e.changed, stale
 }
 
-// update takes in how the agent stands, and returns the channel that is closed when that changes.
+// update replaces the snapshot and returns the channel that is closed at the next replacement.
 func (e *session) update(now *snapshot) (changed <-chan struct{}) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -297,20 +296,20 @@ func (e *session) update(now *snapshot) (changed <-chan struct{}) {
 	return e.changed
 }
 
-// markStale has the agent looked at anew when it is asked for next.
+// markStale makes the next call of current read the agent again.
 func (e *session) markStale() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.stale = true
 }
 
-// caller is an agent that has said something, with its session.
+// A caller is the agent that sent a request, with its session.
 type caller struct {
 	*snapshot
 	session *session
 }
 
-// loadCaller returns the agent whose session token was presented. One that has left is refused.
+// loadCaller returns the agent of the session token. It refuses agents that have left.
 func (s *Service) loadCaller(r *route.Request) (caller, error) {
 	e, err := s.sessionOf(r.Context(), r.Org.ID, r.Session.AgentID)
 	if err != nil {

@@ -35,15 +35,14 @@ func (s *Service) sessionRoutes() []route.Route {
 	}
 }
 
-// The intervals, in seconds, that agents are told.
+// The intervals, in seconds, that agents are asked to keep.
 const (
 	pingInterval      = 2
 	jobStatusInterval = 2
 	heartbeatInterval = 30
 )
 
-// heartbeats is how often an agent is to say that it is alive, in seconds: three times before it would
-// count as lost.
+// heartbeats returns the heartbeat interval in seconds: three heartbeats fit into LostAfter.
 func (s *Service) heartbeats() int {
 	return max(1, min(heartbeatInterval, int(s.LostAfter/time.Second)/3))
 }
@@ -58,13 +57,13 @@ type registeredView struct {
 	Tags              []string `json:"meta_data"`
 }
 
-func (s *Service) postRegister(r *route.Request, said registration) (registeredView, error) {
-	a, err := said.agent()
+func (s *Service) postRegister(r *route.Request, body registration) (registeredView, error) {
+	a, err := body.agent()
 	if err != nil {
 		return registeredView{}, err
 	}
 	a.Address, a.UserAgent = r.Address.String(), core.Cut(r.UserAgent(), maxText)
-	token, err := s.register(r.Context(), r.Agent, r.Acquisition, &said, a)
+	token, err := s.register(r.Context(), r.Agent, r.Acquisition, &body, a)
 	return registeredView{
 		ID:                a.ID,
 		Name:              a.Name,
@@ -92,7 +91,7 @@ type heartbeatView struct {
 	ReceivedAt core.Time `json:"received_at"`
 }
 
-// postHeartbeat touches no database, unless the agent was given up for lost.
+// postHeartbeat runs no statement, unless the agent was lost.
 func (s *Service) postHeartbeat(r *route.Request, a caller, beat heartbeatSent) (heartbeatView, error) {
 	if err := s.ensureConnected(r.Context(), a); err != nil {
 		return heartbeatView{}, err

@@ -19,7 +19,7 @@ const agentColumns = `a.id, a.organization_id, a.cluster_id, a.queue_id, a.queue
 		a.paused_at, a.paused_note, a.pause_minutes,
 		p.id, p.email, p.name, p.created_at, ` + identity.UserColumns
 
-// fromExisting are the agents of clusters that have not been deleted.
+// fromExisting leaves out agents of deleted clusters.
 const fromExisting = `
 	FROM agents a
 	JOIN clusters ac ON ac.id = a.cluster_id AND ac.deleted_at IS NULL`
@@ -33,7 +33,7 @@ const selectAgent = `
 
 func scanAgent(scan db.Scan) (*Agent, error) { return scanAgentAnd(scan) }
 
-// scanAgentAnd scans an agent, and what follows on its columns into more.
+// scanAgentAnd scans an agent, and the columns after it into more.
 func scanAgentAnd(scan db.Scan, more ...any) (*Agent, error) {
 	a := &Agent{}
 	var pausedBy, creator identity.User
@@ -55,16 +55,18 @@ func byID(q *db.Q, orgID, id string) (*Agent, error) {
 	return orNotFound(db.One(q, scanAgent, selectAgent+` WHERE a.organization_id = $1 AND a.id = $2`, orgID, id))
 }
 
-func orNotFound(a *Agent, err error) (*Agent, error) {
+// orNotFound turns ErrNoRows into a NotFound error.
+func orNotFound[T any](found *T, err error) (*T, error) {
 	if errors.Is(err, db.ErrNoRows) {
 		return nil, core.Errorf(core.NotFound, noAgent)
 	}
-	return a, err
+	return found, err
 }
 
-// readSnapshot returns an agent with the job that it has, or a NotFound error.
+// readSnapshot returns an agent and its job, or a NotFound error. One statement reads both, because sessions
+// read them after every change of a job.
 func readSnapshot(q *db.Q, orgID, id string) (*snapshot, error) {
-	s, err := db.One(q, func(scan db.Scan) (s *snapshot, err error) {
+	return orNotFound(db.One(q, func(scan db.Scan) (s *snapshot, err error) {
 		s = &snapshot{}
 		s.Agent, err = scanAgentAnd(scan, builds.HeldDest(&s.job)...)
 		return s, err
@@ -72,14 +74,10 @@ func readSnapshot(q *db.Q, orgID, id string) (*snapshot, error) {
 	SELECT `+agentColumns+`, `+builds.HeldColumns+fromAgents+builds.JoinHeld+`
 	WHERE a.organization_id = $1 AND a.id = $2
 	ORDER BY j.id NULLS LAST
-	LIMIT 1`, orgID, id)
-	if errors.Is(err, db.ErrNoRows) {
-		return nil, core.Errorf(core.NotFound, noAgent)
-	}
-	return s, err
+	LIMIT 1`, orgID, id))
 }
 
-// lockByID returns an agent, or a NotFound error, and keeps it as it is until the end of the write.
+// lockByID returns an agent and locks it until the end of the write, or returns a NotFound error.
 func lockByID(q *db.Q, orgID, id string) (*Agent, error) {
 	if err := q.Lock("agents", id); err != nil {
 		return nil, err
@@ -87,12 +85,12 @@ func lockByID(q *db.Q, orgID, id string) (*Agent, error) {
 	return byID(q, orgID, id)
 }
 
-// bySessionHash returns the agent whose session token has a hash, or a NotFound error.
+// bySessionHash returns the agent whose session token has the hash, or a NotFound error.
 func bySessionHash(q *db.Q, hash string) (*Agent, error) {
 	return orNotFound(db.One(q, scanAgent, selectAgent+` WHERE a.session_hash = $1`, hash))
 }
 
-// insertAgent adds an agent that has just registered.
+// insertAgent adds an agent that registers.
 func insertAgent(q *db.Q, a *Agent, sessionHash string) error {
 	_, err := q.Exec(`
 		INSERT INTO agents (id, organization_id, cluster_id, queue_id, queue_key, token_id, token_description, creator_id, session_hash,
@@ -101,12 +99,12 @@ func insertAgent(q *db.Q, a *Agent, sessionHash string) error {
 		SELECT $1, $2, $3, $4, $5, $6, $7, (SELECT t.created_by FROM agent_tokens t WHERE t.id = $6), $8,
 			$9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24`,
 		a.ID, a.OrganizationID, a.ClusterID, a.QueueID, a.QueueKey, a.TokenID, a.TokenName, sessionHash,
-		a.Name, a.Hostname, a.Address, a.UserAgent, a.Version, a.Build, a.OS, a.Arch, db.JSON(a.Tags), number(a.Priority), a.Ignored,
+		a.Name, a.Hostname, a.Address, a.UserAgent, a.Version, a.Build, a.OS, a.Arch, db.JSON(a.Tags), a.Priority, a.Ignored,
 		a.State, db.Micros(a.CreatedAt), a.Pause.Minutes, db.Text(a.OnlyJob), db.Text(a.StackID))
 	return err
 }
 
-// updateAgent writes what can change about an agent.
+// updateAgent writes the columns that change after registration.
 func updateAgent(q *db.Q, a *Agent) error {
 	var pausedBy any
 	if a.Pause.By != nil {
@@ -121,15 +119,7 @@ func updateAgent(q *db.Q, a *Agent) error {
 	return err
 }
 
-// number returns n as a column holds it: NULL for nil.
-func number(n *int) any {
-	if n == nil {
-		return nil
-	}
-	return *n
-}
-
-// recordSeen notes that an agent was heard of, from which its silence is counted.
+// recordSeen stores when an agent was last seen. Without a row in agent_presence an agent cannot get lost.
 func recordSeen(q *db.Q, agentID string, at time.Time) error {
 	_, err := q.Exec(`
 		INSERT INTO agent_presence (agent_id, heard_at) VALUES ($1, $2)
@@ -137,25 +127,25 @@ func recordSeen(q *db.Q, agentID string, at time.Time) error {
 	return err
 }
 
-// unsubscribe ends the counting of an agent's silence.
+// deletePresence stops tracking an agent.
 func deletePresence(q *db.Q, agentID string) error {
 	_, err := q.Exec(`DELETE FROM agent_presence WHERE agent_id = $1`, agentID)
 	return err
 }
 
-// deleteSilent is forget for an agent that has been silent since a time, and reports whether there was one.
+// deleteSilent is deletePresence for an agent not seen since a time. It reports whether there was such a row.
 func deleteSilent(q *db.Q, agentID string, since time.Time) (bool, error) {
 	n, err := q.Exec(`DELETE FROM agent_presence WHERE agent_id = $1 AND heard_at < $2`, agentID, db.Micros(since))
 	return n > 0, err
 }
 
-// recordAllSeen notes that many agents were heard of, and returns how many of them are known to be there.
+// recordAllSeen stores that tracked agents were seen, and returns how many of them are tracked.
 func recordAllSeen(q *db.Q, agentIDs []string, at time.Time) (known int64, err error) {
 	in, arg := q.In("agent_id", 1, agentIDs)
 	return q.Exec(`UPDATE agent_presence SET heard_at = $2 WHERE `+q.InOrder("agent_presence", "agent_id", in), arg, db.Micros(at))
 }
 
-// earliestSeen returns when the agent that has been silent for longest was heard of; now if there is none.
+// earliestSeen returns when the agent that has been silent for longest was seen; now if no agent is tracked.
 func earliestSeen(q *db.Q, now time.Time) (at time.Time, err error) {
 	err = q.QueryRow(`SELECT COALESCE(min(heard_at), $1) FROM agent_presence`, db.Micros(now)).Scan(db.ToTime(&at))
 	return at, err
@@ -163,7 +153,7 @@ func earliestSeen(q *db.Q, now time.Time) (at time.Time, err error) {
 
 type silentAgent struct{ id, organizationID string }
 
-// silentSince returns agents that have not left and were not heard of since a time.
+// silentSince returns up to limit tracked agents that were not seen since a time.
 func silentSince(q *db.Q, since time.Time, limit int) ([]silentAgent, error) {
 	return db.All(q, func(scan db.Scan) (a silentAgent, err error) { return a, scan(&a.id, &a.organizationID) }, `
 		SELECT a.id, a.organization_id
@@ -174,17 +164,17 @@ func silentSince(q *db.Q, since time.Time, limit int) ([]silentAgent, error) {
 		LIMIT $2`, db.Micros(since), limit)
 }
 
-// updateLastJobFinished notes when agents ended jobs.
+// updateLastJobFinished stores when agents finished jobs.
 func updateLastJobFinished(q *db.Q, agentIDs []string, at time.Time) error {
 	in, arg := q.In("id", 1, agentIDs)
 	_, err := q.Exec(`UPDATE agents SET last_job_finished_at = $2 WHERE `+q.InOrder("agents", "id", in), arg, db.Micros(at))
 	return err
 }
 
-// filter says which agents are listed; what is empty does not matter.
+// filter selects agents of a list; empty fields match all.
 type filter struct{ name, hostname, version, queueID string }
 
-// list returns one page of an organization's agents that are there, oldest first, and how many there are.
+// list returns a page of an organization's connected agents, oldest first, and their total number.
 func list(q *db.Q, orgID string, f filter, limit, offset int) ([]*Agent, int, error) {
 	var s db.Statement
 	s.Where("a.organization_id = %s", orgID)
@@ -205,32 +195,30 @@ func list(q *db.Q, orgID string, f filter, limit, offset int) ([]*Agent, int, er
 	return agents, total, err
 }
 
-// agentNames returns the names of agents of an organization, by their ids.
+// agentNames returns the names of agents of an organization, by id.
 func agentNames(q *db.Q, orgID string, ids []string) (map[string]string, error) {
 	in, arg := q.In("id", 2, ids)
 	byID := make(map[string]string, len(ids))
-	_, err := db.All(q, func(scan db.Scan) (none struct{}, err error) {
+	err := db.Each(q, func(scan db.Scan) error {
 		var id, name string
-		if err := scan(&id, &name); err != nil {
-			return none, err
-		}
+		err := scan(&id, &name)
 		byID[id] = name
-		return none, nil
+		return err
 	}, `SELECT id, name FROM agents WHERE organization_id = $1 AND `+in, orgID, arg)
 	return byID, err
 }
 
-// countAgents counts the agents of a cluster that are there, by the keys of their queues.
+// countAgents counts the connected agents of a cluster, by queue key.
 func countAgents(q *db.Q, orgID, clusterID string) (map[string]agentCountsView, error) {
 	busy, err := builds.Holders(q, orgID)
 	if err != nil {
 		return nil, err
 	}
 	counts := map[string]agentCountsView{}
-	_, err = db.All(q, func(scan db.Scan) (none struct{}, err error) {
+	err = db.Each(q, func(scan db.Scan) error {
 		var id, key string
 		if err := scan(&id, &key); err != nil {
-			return none, err
+			return err
 		}
 		n := agentCountsView{Idle: 1, Total: 1}
 		if busy[id] {
@@ -239,12 +227,12 @@ func countAgents(q *db.Q, orgID, clusterID string) (map[string]agentCountsView, 
 		sum := counts[key]
 		sum.add(n)
 		counts[key] = sum
-		return none, nil
+		return nil
 	}, `SELECT id, queue_key FROM agents WHERE cluster_id = $1 AND state IN ('connected', 'stopping')`, clusterID)
 	return counts, err
 }
 
-// removeDisconnected removes agents that have been gone since a time, up to a limit, and returns how many it removed.
+// removeDisconnected deletes up to limit agents that left before a time, and returns how many it deleted.
 func removeDisconnected(q *db.Q, since time.Time, limit int) (int64, error) {
 	return q.Exec(`
 		DELETE FROM agents WHERE id IN (

@@ -5,11 +5,11 @@ import (
 	"errors"
 )
 
-// errDraining ends streams when the server is about to stop.
+// errDraining ends streams when the server drains.
 var errDraining = errors.New("the server is about to stop")
 
-// stream tells an agent what it is to do, at once and then whenever that changes, until ctx is done. An
-// agent keeps its stream while it runs a job.
+// stream sends an agent its instruction now and whenever it changes, until ctx is done. The stream stays open
+// while the agent runs a job.
 func (s *Service) stream(ctx context.Context, e *session, send func(instruction) error) error {
 	waiting, done := e.beginWait(ctx)
 	defer done()
@@ -22,16 +22,16 @@ func (s *Service) stream(ctx context.Context, e *session, send func(instruction)
 		if err != nil {
 			return err
 		}
-		told, settled := now.instruction()
-		// What was said before is not said again: an agent would accept the same job twice. To one that has
-		// taken its job there is nothing to say.
-		if busy := now.job.JobID != "" && told == (instruction{}); last == nil || *last != told && !busy {
-			if err := send(told); err != nil {
+		next, final := now.instruction()
+		// An instruction is not repeated: the agent would accept the same job twice. An agent that runs its job
+		// gets no instruction.
+		if busy := now.job.JobID != "" && next == (instruction{}); last == nil || *last != next && !busy {
+			if err := send(next); err != nil {
 				return err
 			}
-			last = &told
+			last = &next
 		}
-		if settled {
+		if final {
 			s.awaitChange(waiting, e, changed)
 			continue
 		}

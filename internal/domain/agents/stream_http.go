@@ -13,16 +13,16 @@ import (
 	"stackyard/internal/platform/route"
 )
 
-// streamPath is that of the only gRPC call that agents make. It is at the root of the host, whatever the
-// path of the rest of the agent API.
+// streamPath is the path of the only gRPC call that agents make. It starts at the root of the host, outside
+// APIPath.
 const streamPath = "/agentedge.v1.AgentEdgeService/StreamPings"
 
-// streamRoutes push to agents what they would ask for with pings: gRPC server streaming, which needs no more
-// than frames and trailers, of HTTP/1.1 as well as HTTP/2. Whoever has no good token is refused with a plain
-// status, by which agents know to poll.
+// streamRoutes push instructions to agents with gRPC server streaming, which needs only frames and trailers,
+// over HTTP/1.1 and HTTP/2. Requests without a valid token get a plain HTTP status; agents fall back to
+// polling.
 func (s *Service) streamRoutes() []route.Route {
 	return []route.Route{{
-		Method: http.MethodPost, Path: streamPath, Tag: agentTag, Summary: "Be told what to do",
+		Method: http.MethodPost, Path: streamPath, Tag: agentTag, Summary: "Be next what to do",
 		Auth:    route.Session,
 		Hidden:  true,
 		Media:   []string{"application/grpc"},
@@ -33,19 +33,19 @@ func (s *Service) streamRoutes() []route.Route {
 // Statuses of gRPC.
 const (
 	grpcOK              = 0
-	grpcUnavailable     = 14 // poll meanwhile, and try again
-	grpcUnauthenticated = 16 // do not try again
+	grpcUnavailable     = 14 // agents poll and try again later
+	grpcUnauthenticated = 16 // agents do not try again
 )
 
 const (
-	// maxStreamRequest bounds the message that opens a stream: it holds an id.
+	// maxStreamRequest bounds the message that opens a stream. It contains an id.
 	maxStreamRequest = 4 << 10
-	// streamWriteTimeout bounds how long an agent may take to receive a message.
+	// streamWriteTimeout bounds the time to send a message to an agent.
 	streamWriteTimeout = 30 * time.Second
 )
 
 func (s *Service) postStream(r *route.Request, a caller) (route.Stream, error) {
-	if _, err := r.ReadBody(maxStreamRequest); err != nil { // the agent's id, which the token has told
+	if _, err := r.ReadBody(maxStreamRequest); err != nil { // the agent's id, which the token also names
 		return route.Stream{}, err
 	}
 	if err := s.ensureConnected(r.Context(), a); err != nil {
@@ -57,10 +57,10 @@ func (s *Service) postStream(r *route.Request, a caller) (route.Stream, error) {
 		Size: -1,
 		Write: func(w http.ResponseWriter) error {
 			connection := http.NewResponseController(w)
-			err := s.stream(r.Context(), a.session, func(told instruction) error {
+			err := s.stream(r.Context(), a.session, func(next instruction) error {
 				connection.SetWriteDeadline(time.Now().Add(streamWriteTimeout))
 				defer connection.SetWriteDeadline(time.Time{})
-				if _, err := w.Write(frame(told.protobuf())); err != nil {
+				if _, err := w.Write(frame(next.protobuf())); err != nil {
 					return err
 				}
 				return connection.Flush()
@@ -73,7 +73,7 @@ func (s *Service) postStream(r *route.Request, a caller) (route.Stream, error) {
 	}, nil
 }
 
-// streamEnd returns how a stream ends, in the words of gRPC.
+// streamEnd returns the gRPC status of a stream's end.
 func streamEnd(err error) (status int, message string) {
 	switch {
 	case err == nil:
@@ -87,14 +87,14 @@ func streamEnd(err error) (status int, message string) {
 	}
 }
 
-// frame returns a message as gRPC sends it: not compressed, its length, its bytes.
+// frame returns a gRPC frame: a zero byte for "not compressed", the length, the message.
 func frame(message []byte) []byte {
 	framed := make([]byte, 5, 5+len(message))
 	binary.BigEndian.PutUint32(framed[1:], uint32(len(message)))
 	return append(framed, message...)
 }
 
-// The fields of the message that says what an agent is to do; each is a message of its own.
+// The fields of the message that carries an instruction. The value of each is a message.
 const (
 	resumeField      protowire.Number = 2
 	pauseField       protowire.Number = 3
@@ -102,21 +102,21 @@ const (
 	jobAssignedField protowire.Number = 5
 )
 
-// protobuf returns what an agent is told as the stream sends it.
-func (told instruction) protobuf() []byte {
+// protobuf returns the instruction as a protobuf message.
+func (next instruction) protobuf() []byte {
 	switch {
-	case told.jobID != "":
-		return nest(jobAssignedField, nest(1, nest(1, []byte(told.jobID))))
-	case told.action == actionPause:
-		return nest(pauseField, nest(1, []byte(told.message)))
-	case told.action == actionDisconnect:
-		return nest(disconnectField, nest(1, []byte(told.message)))
+	case next.jobID != "":
+		return nest(jobAssignedField, nest(1, nest(1, []byte(next.jobID))))
+	case next.action == actionPause:
+		return nest(pauseField, nest(1, []byte(next.message)))
+	case next.action == actionDisconnect:
+		return nest(disconnectField, nest(1, []byte(next.message)))
 	default:
 		return nest(resumeField, nil)
 	}
 }
 
-// nest returns a message that has one field, with text or with another message.
+// nest returns a message with one field, whose value is text or another message.
 func nest(field protowire.Number, value []byte) []byte {
 	return protowire.AppendBytes(protowire.AppendTag(nil, field, protowire.BytesType), value)
 }

@@ -8,7 +8,7 @@ import (
 )
 
 func TestJobToken_SaysWhatItWasIssuedFor(t *testing.T) {
-	s := newSigner(seal.NewKey())
+	s := newJobTokens(seal.NewKey())
 	want := jobToken{organizationID: core.NewID(), agentID: core.NewID(), jobID: core.NewID()}
 	if got, ok := s.read(s.issue(want)); !ok || got != want {
 		t.Fatalf("read %v, %v", got, ok)
@@ -16,11 +16,11 @@ func TestJobToken_SaysWhatItWasIssuedFor(t *testing.T) {
 }
 
 func TestJobToken_IsRefusedWhenAnybodyElseMadeIt(t *testing.T) {
-	s := newSigner(seal.NewKey())
+	s := newJobTokens(seal.NewKey())
 	token := jobToken{organizationID: core.NewID(), agentID: core.NewID(), jobID: core.NewID()}
 	text := s.issue(token)
 	for name, forged := range map[string]string{
-		"another key":  newSigner(seal.NewKey()).issue(token),
+		"another key":  newJobTokens(seal.NewKey()).issue(token),
 		"changed":      text[:10] + string(text[10]^1) + text[11:],
 		"cut":          text[:len(text)-4],
 		"longer":       text + "AAAA",
