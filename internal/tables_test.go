@@ -51,6 +51,8 @@ var owners = map[string]string{
 	"queue_polls":         "clusters",
 	"queues":              "clusters",
 
+	"notification_services": "notifications",
+
 	"pipeline_settings": "settings",
 
 	"pipeline_counts":    "pipelines",
@@ -118,6 +120,7 @@ var exceptions = map[string][]exception{
 		{"builds", reads, []string{"users"}},
 		{"clusterrules", reads, []string{"users"}},
 		{"clusters", reads, []string{"users"}},
+		{"notifications", reads, []string{"users"}},
 		{"pipelines", reads, []string{"users"}},
 		{"settings", reads, []string{"users"}},
 	},

@@ -28,6 +28,7 @@ import (
 	"stackyard/internal/domain/hosted"
 	"stackyard/internal/domain/jobapi"
 	"stackyard/internal/domain/joblog"
+	"stackyard/internal/domain/notifications"
 	"stackyard/internal/domain/oauth"
 	"stackyard/internal/domain/oidc"
 	"stackyard/internal/domain/organizations"
@@ -236,6 +237,7 @@ func (s *Server) capabilities(p Parts, directory *identity.Directory, metrics pr
 		s.logs.Routes(),
 		stacks.Routes(),
 		oauth.Routes(),
+		notifications.New(p.DB, p.Key, p.Public, p.Clock).Routes(),
 		settings.New(p.DB, p.Public, p.Clock).Routes(),
 		s.pages.Routes(),
 		route.DocsRoutes(),

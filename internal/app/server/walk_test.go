@@ -17,7 +17,8 @@ import (
 // walk fills the wildcards of paths with what exists.
 type walk map[string]string
 
-// newWalk adds to World what routes lead to and World does not have: a build with its job, an annotation and a rule.
+// newWalk adds to World what routes lead to and World does not have: a build with its job, an
+// annotation, a rule and a notification service.
 func newWalk(t *testing.T, s *servertest.Server) walk {
 	t.Helper()
 	ada := s.As(t, servertest.Ada)
@@ -28,10 +29,12 @@ func newWalk(t *testing.T, s *servertest.Server) walk {
 		"type":  "pipeline.trigger_build.pipeline",
 		"value": map[string]any{"source_pipeline": "hello", "target_pipeline": "hello"},
 	}).Want(http.StatusCreated)
+	service := ada.Post(acme+"/services", map[string]any{"provider": "webhook", "settings": map[string]any{"url": "https://example.test"}}).Want(http.StatusCreated)
 	return walk{
 		"{org}": "acme", "{pipeline}": "hello", "{cluster}": servertest.AcmeClusterID, "{queue}": servertest.AcmeQueueID,
 		"{team}": "everyone", "{user}": servertest.BoID,
 		"{build}": "1", "{job}": build.String("jobs.0.id"), "{annotation}": annotation.String("id"), "{rule}": rule.String("uuid"),
+		"{service}": service.String("id"),
 	}
 }
 

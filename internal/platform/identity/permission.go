@@ -28,6 +28,11 @@ const (
 	CreatePipelines Permission = "create_pipelines"
 )
 
+// Permissions that administrators have, and all members where the organization's features say so.
+const (
+	ManageNotificationServices Permission = "manage_notification_services"
+)
+
 // Permissions on one team; the organizations room decides them.
 const (
 	ManageTeam Permission = "manage_team"
@@ -58,6 +63,8 @@ func (m *Membership) Can(p Permission, org *Organization) bool {
 		return true
 	case p == CreatePipelines:
 		return !org.Features.Teams || slices.ContainsFunc(m.Teams, func(t TeamMembership) bool { return t.CanCreatePipelines })
+	case p == ManageNotificationServices:
+		return org.Features.MembersManageNotificationServices
 	default:
 		return slices.Contains(m.Permissions, p)
 	}

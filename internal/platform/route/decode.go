@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -76,6 +77,32 @@ func (l Later[T]) Decode(name string, problems *core.Problems) (value T) {
 		problems.Add(path, "%s", rule)
 	}
 	return value
+}
+
+// Strict, embedded in a body type, makes Decode refuse fields that the type does not have. Elsewhere they are ignored.
+type Strict struct{}
+
+func (Strict) strict() {}
+
+// maxUnknown is how many unknown fields of a strict body are named; the others are left out.
+const maxUnknown = 20
+
+// unknown notes the fields of a strict body that its type does not have.
+func unknown(sent map[string]json.RawMessage, target reflect.Type, problems *core.Problems) {
+	names := make(map[string]bool, len(sent))
+	for field := range fields(target) {
+		names[field.name] = true
+	}
+	var extra []string
+	for name := range sent {
+		if !names[name] {
+			extra = append(extra, core.Cut(name, 100))
+		}
+	}
+	slices.Sort(extra)
+	for _, name := range extra[:min(len(extra), maxUnknown)] {
+		problems.Add(name, "is not a known field")
+	}
 }
 
 // bodyTimeout is how long a client may take to send a body.
@@ -176,7 +203,7 @@ func asMessage(kind core.Kind, err error) error {
 }
 
 // Decode reads a JSON object into the struct that v points to, field by field, so that all fields of
-// a wrong type are told at once. Fields that the struct does not have are ignored.
+// a wrong type are told at once. Fields that the struct does not have are ignored, unless it embeds Strict.
 func Decode(body []byte, v any) error {
 	body = bytes.TrimSpace(bytes.TrimPrefix(body, []byte("\ufeff"))) // some clients begin with a byte-order mark
 	if len(body) == 0 {
@@ -209,6 +236,9 @@ func Decode(body []byte, v any) error {
 			path, rule := describe(field, raw, err)
 			problems.Add(path, "%s", rule)
 		}
+	}
+	if _, ok := v.(interface{ strict() }); ok {
+		unknown(sent, target.Type(), &problems)
 	}
 	return problems.Err()
 }

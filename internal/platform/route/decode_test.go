@@ -143,3 +143,23 @@ func FuzzDecode(f *testing.F) {
 		}
 	})
 }
+
+func TestDecode_RefusesUnknownFieldsOfStrictBodies(t *testing.T) {
+	type strictSample struct {
+		Strict
+		Name string `json:"name"`
+	}
+	for body, want := range map[string]string{
+		`{}`:                               "",
+		`{"name": "x"}`:                    "",
+		`{"name": "x", "b": 1, "a": null}`: "Validation Failed: a is not a known field, b is not a known field",
+		`{"Name": "x"}`:                    "Validation Failed: Name is not a known field",
+		`{"name": 1, "a": 2}`:              "Validation Failed: name must be a string, not a number, a is not a known field",
+		`{"` + strings.Repeat("é", 200) + `": 1}`: "Validation Failed: " + strings.Repeat("é", 100) + " is not a known field",
+	} {
+		err := Decode([]byte(body), new(strictSample))
+		if (err == nil) != (want == "") || err != nil && err.Error() != want {
+			t.Errorf("%s: %v, want %q", body, err, want)
+		}
+	}
+}

@@ -277,6 +277,8 @@ func forbidden(p identity.Permission) error {
 		return core.Errorf(core.Forbidden, "Forbidden: you may not unblock this job")
 	case identity.ChangeOrganization, identity.ManageMembers, identity.ManageTeams, identity.ManageTemplates, identity.ManageApplications:
 		return core.Errorf(core.Forbidden, "Forbidden: this needs an organization administrator (permission %s)", p)
+	case identity.ManageNotificationServices:
+		return core.Errorf(core.Forbidden, "Forbidden: this needs an organization administrator, unless the organization lets all members manage notification services (permission %s)", p)
 	case identity.ManageTeam:
 		return core.Errorf(core.Forbidden, "Forbidden: this needs an organization administrator, or a maintainer of the team (permission %s)", p)
 	default:

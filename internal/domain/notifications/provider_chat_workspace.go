@@ -1,0 +1,37 @@
+package notifications
+
+// chatWorkspace posts messages to channels of a chat's workspace, as the application that people have installed there.
+var chatWorkspace = &Provider{
+	ID: "chat_workspace", Name: "Chat Workspace",
+	ConnectedOnly: true,
+	Settings: append([]Setting{
+		{Name: "channel", Kind: text{max: 255}, Doc: "The channel that messages are posted to; null: none but those that pipelines name."},
+		theme,
+	}, authorized...),
+}
+
+// ChatWorkspaceSettings are the settings of a chat workspace.
+type ChatWorkspaceSettings struct {
+	Channel string `json:"channel"`
+	Theme   string `json:"theme"`
+	Authorization
+}
+
+// authorized are the settings that a provider gives when people connect it: the workspace that they chose, which is
+// shown, and the credentials, which are not.
+var authorized = []Setting{
+	{Name: "workspace_id", Kind: text{max: 255}, Managed: true, Doc: "The workspace's id at the provider."},
+	{Name: "workspace_name", Kind: text{max: 255}, Managed: true, Doc: "The workspace's name at the provider."},
+	{Name: "access_token", Kind: text{max: 8192}, Managed: true, Show: Omitted, Doc: "Never shown."},
+	{Name: "refresh_token", Kind: text{max: 8192}, Managed: true, Show: Omitted, Doc: "Never shown."},
+	{Name: "expires_at", Kind: text{max: 64}, Managed: true, Show: Omitted, Doc: "When the access token expires. Never shown."},
+}
+
+// An Authorization is what a provider gives when people connect it.
+type Authorization struct {
+	WorkspaceID   string `json:"workspace_id,omitempty"`
+	WorkspaceName string `json:"workspace_name,omitempty"`
+	AccessToken   string `json:"access_token,omitempty"`
+	RefreshToken  string `json:"refresh_token,omitempty"`
+	ExpiresAt     string `json:"expires_at,omitempty"` // RFC 3339; "": never
+}

@@ -1,0 +1,143 @@
+package notifications
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+
+	"stackyard/internal/platform/core"
+	"stackyard/internal/platform/db"
+	"stackyard/internal/platform/identity"
+	"stackyard/internal/platform/route"
+)
+
+const noReceiver = "No notification service found"
+
+const selectReceiver = `
+	SELECT s.id, s.organization_id, s.provider, s.description, s.scope, s.scope_uuids, s.branch_configuration,
+		s.build_states, s.settings, s.connected, s.disabled, s.broken_at, s.broken_reason, s.created_at, ` + identity.UserColumns + `
+	FROM notification_services s
+	LEFT JOIN users u ON u.id = s.created_by`
+
+func scanReceiver(scan db.Scan) (*Receiver, error) {
+	var r Receiver
+	var by identity.User
+	var provider string
+	err := scan(append([]any{
+		&r.ID, &r.OrganizationID, &provider, &r.Description, &r.Scope, db.ToJSON(&r.ScopeIDs), &r.Branches,
+		db.ToJSON(&r.States), &r.sealed, &r.Connected, &r.Disabled, db.ToTime(&r.BrokenAt), db.ToText(&r.BrokenReason), db.ToTime(&r.CreatedAt),
+	}, identity.UserDest(&by)...)...)
+	if err != nil {
+		return nil, err
+	}
+	r.CreatedBy = by.OrNil()
+	if r.Provider = ProviderByID(provider); r.Provider == nil {
+		return nil, fmt.Errorf("notification service %s has the provider %q, which this program does not know", r.ID, provider)
+	}
+	return &r, nil
+}
+
+// byID returns a receiver of an organization, or a NotFound error.
+func byID(q *db.Q, organizationID, id string) (*Receiver, error) {
+	r, err := db.One(q, scanReceiver, selectReceiver+` WHERE s.organization_id = $1 AND s.id = $2`, organizationID, id)
+	if errors.Is(err, db.ErrNoRows) {
+		return nil, core.Errorf(core.NotFound, noReceiver)
+	}
+	return r, err
+}
+
+// lock returns a receiver of an organization, or a NotFound error, and keeps it as it is until the end of the write.
+func lock(q *db.Q, organizationID, id string) (*Receiver, error) {
+	if err := q.Lock("notification_services", id); err != nil {
+		return nil, err
+	}
+	return byID(q, organizationID, id)
+}
+
+// list returns a page of an organization's receivers, oldest first.
+func list(q *db.Q, organizationID string, page route.CursorPage) ([]*Receiver, error) {
+	var s db.Statement
+	s.Where("s.organization_id = %s", organizationID)
+	order := "s.created_at, s.id"
+	var err error
+	switch {
+	case page.After != nil:
+		err = wherePast(&s, ">", page.After)
+	case page.Before != nil:
+		err = wherePast(&s, "<", page.Before)
+		order = "s.created_at DESC, s.id DESC"
+	}
+	if err != nil {
+		return nil, err
+	}
+	return db.All(q, scanReceiver, selectReceiver+`
+		`+s.Clause()+`
+		ORDER BY `+order+`
+		LIMIT `+s.Arg(page.Limit()), s.Args()...)
+}
+
+// cursorOf returns the place of a receiver in the list.
+func cursorOf(r *Receiver) core.Cursor {
+	return core.Cursor{strconv.FormatInt(r.CreatedAt.UnixMicro(), 10), r.ID}
+}
+
+// wherePast restricts a statement to receivers on one side of a cursor.
+func wherePast(s *db.Statement, side string, c core.Cursor) error {
+	at, err := strconv.ParseInt(c[0], 10, 64)
+	if err != nil {
+		return core.Errorf(core.BadRequest, "The cursor is not valid; use one from a previous response, unchanged")
+	}
+	s.Where("(s.created_at, s.id) "+side+" (%s, %s)", at, c[1])
+	return nil
+}
+
+// Enabled returns the receivers of an organization that notifications are sent to, oldest first.
+func Enabled(q *db.Q, organizationID string) ([]*Receiver, error) {
+	return db.All(q, scanReceiver, selectReceiver+`
+		WHERE s.organization_id = $1 AND NOT s.disabled AND s.broken_at IS NULL
+		ORDER BY s.created_at, s.id`, organizationID)
+}
+
+// connectedThrough returns the receivers of an organization that people connected to a provider.
+func connectedThrough(q *db.Q, organizationID string, p *Provider) ([]*Receiver, error) {
+	return db.All(q, scanReceiver, selectReceiver+`
+		WHERE s.organization_id = $1 AND s.provider = $2 AND s.connected
+		ORDER BY s.created_at, s.id`, organizationID, p.ID)
+}
+
+func count(q *db.Q, organizationID string) (n int, err error) {
+	err = q.QueryRow(`SELECT COUNT(*) FROM notification_services WHERE organization_id = $1`, organizationID).Scan(&n)
+	return n, err
+}
+
+// save writes a receiver that is new, or one that the caller has locked.
+func save(q *db.Q, r *Receiver) error {
+	q.Announce(Topic(r.OrganizationID))
+	var by any
+	if r.CreatedBy != nil {
+		by = r.CreatedBy.ID
+	}
+	_, err := q.Exec(`
+		INSERT INTO notification_services (id, organization_id, provider, description, scope, scope_uuids, branch_configuration,
+			build_states, settings, connected, disabled, broken_at, broken_reason, created_by, created_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
+		ON CONFLICT (id) DO UPDATE SET
+			description          = excluded.description,
+			scope                = excluded.scope,
+			scope_uuids          = excluded.scope_uuids,
+			branch_configuration = excluded.branch_configuration,
+			build_states         = excluded.build_states,
+			settings             = excluded.settings,
+			disabled             = excluded.disabled,
+			broken_at            = excluded.broken_at,
+			broken_reason        = excluded.broken_reason`,
+		r.ID, r.OrganizationID, r.Provider.ID, r.Description, r.Scope, db.JSON(r.ScopeIDs), string(r.Branches),
+		db.JSON(r.States), r.sealed, r.Connected, r.Disabled, db.Micros(r.BrokenAt), db.Text(r.BrokenReason), by, db.Micros(r.CreatedAt))
+	return err
+}
+
+func remove(q *db.Q, r *Receiver) error {
+	q.Announce(Topic(r.OrganizationID))
+	_, err := q.Exec(`DELETE FROM notification_services WHERE organization_id = $1 AND id = $2`, r.OrganizationID, r.ID)
+	return err
+}
