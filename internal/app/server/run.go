@@ -192,7 +192,7 @@ type Ready struct {
 	// Local is where programs on this machine find it without a certificate that is good for that, where
 	// Settings.Local asks for it.
 	Local string
-	// FirstLink is where the first administrator can set a password, within account.LinkLife; "" where
+	// FirstLink is where the first administrator can set a password, within account.LinkLifetime; "" where
 	// there is none, where anybody has one already, and where people sign in with a provider. It is for
 	// the eyes of FirstEmail's owner.
 	FirstLink, FirstEmail string

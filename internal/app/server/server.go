@@ -121,7 +121,7 @@ func New(p Parts) (*Server, error) {
 		Log:            p.Log,
 		Metrics:        metrics,
 		TrustedProxies: p.TrustedProxies,
-		Used:           s.background.uses.Note,
+		Used:           s.background.uses.Record,
 		AccessChanges:  func(ctx context.Context) <-chan struct{} { return directory.Changes(ctx, s.background.bus) },
 		ErrorPage:      s.pages.ErrorPage,
 	}, routes)

@@ -50,7 +50,7 @@ func (c cookies) set(w http.ResponseWriter, name, value string, life time.Durati
 }
 
 func (c cookies) setSession(w http.ResponseWriter, value string) {
-	c.set(w, c.session, value, account.LongestLife)
+	c.set(w, c.session, value, account.MaxLifetime)
 }
 
 // clear removes a cookie.

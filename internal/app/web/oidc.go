@@ -156,7 +156,7 @@ func (s *Site) fromProvider(v *visit) error {
 	if err != nil {
 		return err
 	}
-	value, err := s.Accounts.SignInKnown(v.Context(), email, v.origin(), v.cookie(s.cookies.session))
+	value, err := s.Accounts.SignInVerified(v.Context(), email, v.origin(), v.cookie(s.cookies.session))
 	if err != nil {
 		return err
 	}

@@ -73,18 +73,18 @@ func (s *Site) createToken(v *visit) error {
 	if err != nil {
 		return err
 	}
-	wish := account.TokenWish{
+	request := account.TokenRequest{
 		Description:     form.Get("description"),
 		Scopes:          formScopes(form["scopes"]),
 		OrganizationIDs: form["organizations"],
 	}
 	value, token := "", account.AccessToken{}
-	if wish.ExpiresAt, err = expiry(form, s.Clock()); err == nil {
-		value, token, err = s.Accounts.CreateToken(v.Context(), v.user().ID, wish)
+	if request.ExpiresAt, err = expiry(form, s.Clock()); err == nil {
+		value, token, err = s.Accounts.CreateToken(v.Context(), v.user().ID, request)
 	}
 	if wrong, ok := problemsOf(err); ok {
 		return s.showTokenForm(v, http.StatusUnprocessableEntity, tokenForm{
-			Description: wish.Description, Scopes: newScopeForm(wish.Scopes, wrong), Chosen: wish.OrganizationIDs, Lifetime: form.Get("expires"), Problems: wrong,
+			Description: request.Description, Scopes: newScopeForm(request.Scopes, wrong), Chosen: request.OrganizationIDs, Lifetime: form.Get("expires"), Problems: wrong,
 		})
 	}
 	if err != nil {

@@ -1,16 +1,13 @@
-// Package account is what belongs to a person rather than to an organization: being signed in, the
-// password, and the access tokens for their programs.
+// Package account manages what belongs to a user rather than to an organization: sessions, the password, and
+// access tokens. It does not handle HTTP; package web has the pages.
 //
-// A [Session] is somebody signed in, in one browser. The browser's cookie holds a random value of which
-// only the hash is stored, and a value is accepted only if this package made it at the very moment of a
-// sign-in, so nobody can be made to use a session that another prepared (session.go). A new password
-// ends all sessions but the one it was set in.
+// A [Session] is one browser in which a user is signed in. Its cookie contains a random value of which only the
+// hash is stored. Every sign-in creates a new value, so an attacker cannot plant a session (session.go).
+// Changing the password ends all other sessions.
 //
-// Guessing is limited by address, by account and by both together, whatever the replica (attempts.go).
-// Where no user has a password yet, a link lets the first administrator set one (link.go). When access
-// tokens were last used is gathered in memory and written in batches (use.go).
-//
-// The package speaks no HTTP; package web has the pages.
+// Guesses are limited per address, per account and per both, across replicas (attempts.go). While no user has a
+// password, a link lets the first administrator set one (link.go). The last use of access tokens is collected
+// in memory and written in batches (use.go).
 package account
 
 import (
@@ -23,50 +20,49 @@ import (
 	"stackyard/internal/platform/identity"
 )
 
-// Service is what people can do about themselves.
+// Service manages sessions, passwords and access tokens of users.
 type Service struct {
 	db        *db.DB
 	directory *identity.Directory
 	clock     core.Clock
 }
 
-// New returns the service.
+// New returns a Service.
 func New(d *db.DB, directory *identity.Directory, clock core.Clock) *Service {
 	return &Service{db: d, directory: directory, clock: clock}
 }
 
-// Origin is where a person's request comes from, to be shown to them.
+// Origin is where a request comes from. Users see it in their list of sessions.
 type Origin struct {
 	Address   netip.Addr
 	UserAgent string
 }
 
-// maxUserAgent is how much of a browser's name is kept.
+// maxUserAgent limits how much of a user agent is stored.
 const maxUserAgent = 500
 
-// userAgent returns the browser's name as text that a database can hold.
+// userAgent returns the user agent as text that a database can store.
 func (o Origin) userAgent() string {
 	return strings.ToValidUTF8(o.UserAgent[:min(len(o.UserAgent), maxUserAgent)], "")
 }
 
-// Method is how somebody signed in.
+// Method is how a user signed in.
 type Method string
 
-// The methods.
 const (
 	ByPassword Method = "password"
 	ByLink     Method = "link"
 	ByProvider Method = "provider" // OpenID Connect
 )
 
-// A Session is somebody signed in, in one browser.
+// A Session is one browser in which a user is signed in.
 type Session struct {
 	ID        string
 	UserID    string
 	Method    Method
-	Address   string // of the latest visit, to a few minutes
+	Address   string // of the latest request, accurate to a few minutes
 	UserAgent string
 	CreatedAt time.Time
-	SeenAt    time.Time // to a few minutes
+	SeenAt    time.Time // accurate to a few minutes
 	ExpiresAt time.Time
 }

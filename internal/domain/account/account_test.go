@@ -16,7 +16,7 @@ import (
 
 const password = "correct horse battery staple"
 
-// passwordHash is made once: hashing is slow on purpose.
+// passwordHash is computed once: hashing is slow on purpose.
 var passwordHash = sync.OnceValue(func() string {
 	hash, err := seal.HashPassword(password)
 	if err != nil {
@@ -25,9 +25,8 @@ var passwordHash = sync.OnceValue(func() string {
 	return hash
 })
 
-// scene is two people in an organization: Ada, who has a password and is its administrator, and Bo, who
-// has none.
-type scene struct {
+// fixture has two users in an organization: Ada, an administrator with a password, and Bo without one.
+type fixture struct {
 	*Service
 	t       *testing.T
 	now     time.Time
@@ -37,9 +36,9 @@ type scene struct {
 
 var home = Origin{Address: netip.MustParseAddr("192.0.2.7"), UserAgent: "Firefox"}
 
-func each(t *testing.T, fn func(t *testing.T, s *scene)) {
+func each(t *testing.T, fn func(t *testing.T, s *fixture)) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		s := &scene{t: t, now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
+		s := &fixture{t: t, now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
 		clock := func() time.Time { return s.now }
 		s.Service = New(d, identity.NewDirectory(d, clock), clock)
 		s.org = identity.Organization{ID: core.NewID(), Slug: "acme", Name: "Acme", CreatedAt: s.now}
@@ -52,14 +51,14 @@ func each(t *testing.T, fn func(t *testing.T, s *scene)) {
 	})
 }
 
-func (s *scene) write(fn func(q *db.Q) error) {
+func (s *fixture) write(fn func(q *db.Q) error) {
 	s.t.Helper()
 	if err := s.directory.Change(s.t.Context(), fn); err != nil {
 		s.t.Fatal(err)
 	}
 }
 
-func (s *scene) exec(query string, args ...any) {
+func (s *fixture) exec(query string, args ...any) {
 	s.t.Helper()
 	s.write(func(q *db.Q) error {
 		_, err := q.Exec(query, args...)
@@ -67,14 +66,14 @@ func (s *scene) exec(query string, args ...any) {
 	})
 }
 
-func (s *scene) person(u identity.User, role identity.Role, hash string) {
+func (s *fixture) person(u identity.User, role identity.Role, hash string) {
 	s.t.Helper()
 	s.exec(`INSERT INTO users (id, email, name, password_hash, created_at) VALUES ($1, $2, $3, $4, $5)`, u.ID, u.Email, u.Name, db.Text(hash), db.Micros(s.now))
 	s.exec(`INSERT INTO memberships (organization_id, user_id, role, permissions, sso_mode, created_at) VALUES ($1, $2, $3, '[]', 'optional', $4)`, s.org.ID, u.ID, role, db.Micros(s.now))
 }
 
 // signIn signs Ada in.
-func (s *scene) signIn(before string) string {
+func (s *fixture) signIn(before string) string {
 	s.t.Helper()
 	value, err := s.SignIn(s.t.Context(), s.ada.Email, password, home, before)
 	if err != nil {
@@ -83,7 +82,7 @@ func (s *scene) signIn(before string) string {
 	return value
 }
 
-func (s *scene) session(value string) *Session {
+func (s *fixture) session(value string) *Session {
 	s.t.Helper()
 	session, err := s.Session(s.t.Context(), value, home)
 	if err != nil {
@@ -92,14 +91,14 @@ func (s *scene) session(value string) *Session {
 	return session
 }
 
-func (s *scene) wantSignedOut(value, why string) {
+func (s *fixture) wantSignedOut(value, why string) {
 	s.t.Helper()
 	if _, err := s.Session(s.t.Context(), value, home); core.KindOf(err) != core.Unauthorized {
 		s.t.Errorf("%s: %v, want Unauthorized", why, err)
 	}
 }
 
-// wantKind fails the test unless an error is of a kind and says a text.
+// wantKind fails the test unless an error has a kind and contains a text.
 func wantKind(t *testing.T, err error, kind core.Kind, text string) {
 	t.Helper()
 	if core.KindOf(err) != kind || !strings.Contains(err.Error(), text) {

@@ -12,37 +12,37 @@ import (
 	"stackyard/internal/platform/seal"
 )
 
-// attemptsKept is how long failures to sign in are counted, from the first of them.
-const attemptsKept = 15 * time.Minute
+// attemptWindow is how long failed sign-ins are counted, from the first of them.
+const attemptWindow = 15 * time.Minute
 
-// The most failures within attemptsKept. Those of one address with one account are what a person who
-// forgot their password has. One address may be a whole office. One account from everywhere has a limit
-// too, high enough that a stranger needs many addresses to lock its owner out for a quarter of an hour.
+// Limits on failures within attemptWindow. The limit per address and account is for a person who forgot a
+// password. One address can be a whole office. The limit per account is so high that an attacker needs many
+// addresses to lock the owner out for a quarter of an hour.
 const (
-	mostOfAddressAndAccount = 10
-	mostOfAddress           = 50
-	mostOfAccount           = 100
+	maxPerAddressAndAccount = 10
+	maxPerAddress           = 50
+	maxPerAccount           = 100
 )
 
-// An attempt to sign in, by what it is counted under.
+// An attempt is a sign-in with the counters that apply to it.
 type attempt struct{ byAddress, byAccount, byBoth limits.Tries }
 
 func newAttempt(email string, from Origin) attempt {
 	network := limits.Network(from.Address)
-	// People mistype passwords into the field for the email.
-	hashed := func(what string, most int) limits.Tries {
-		return limits.Tries{Key: seal.HashToken(what), Most: most, Within: attemptsKept}
+	// Keys are hashed because people mistype passwords into the email field.
+	counter := func(key string, limit int) limits.Tries {
+		return limits.Tries{Key: seal.HashToken(key), Most: limit, Within: attemptWindow}
 	}
 	return attempt{
-		byAddress: hashed("address "+network, mostOfAddress),
-		byAccount: hashed("account "+email, mostOfAccount),
-		byBoth:    hashed("both "+network+" "+email, mostOfAddressAndAccount),
+		byAddress: counter("address "+network, maxPerAddress),
+		byAccount: counter("account "+email, maxPerAccount),
+		byBoth:    counter("both "+network+" "+email, maxPerAddressAndAccount),
 	}
 }
 
-// begin counts an attempt before it is tried, so that many at the same time get no further than many
-// in turn. One that is refused is not counted.
-func (s *Service) begin(ctx context.Context, email string, from Origin) (attempt, error) {
+// beginAttempt counts an attempt before the password is checked, so that concurrent attempts do not pass the
+// limit. A refused attempt is not counted.
+func (s *Service) beginAttempt(ctx context.Context, email string, from Origin) (attempt, error) {
 	a := newAttempt(email, from)
 	now := s.clock()
 	err := s.db.Write(ctx, func(q *db.Q) error {
@@ -50,12 +50,12 @@ func (s *Service) begin(ctx context.Context, email string, from Origin) (attempt
 			return err
 		}
 		for _, tries := range []limits.Tries{a.byAddress, a.byAccount, a.byBoth} {
-			tally, err := tries.Add(q, now)
+			counted, err := tries.Add(q, now)
 			if err != nil {
 				return err
 			}
-			if tally.N > tries.Most {
-				return tooMany(tally.Ends.Sub(now))
+			if counted.N > tries.Most {
+				return rateLimited(counted.Ends.Sub(now))
 			}
 		}
 		return nil
@@ -63,7 +63,7 @@ func (s *Service) begin(ctx context.Context, email string, from Origin) (attempt
 	return a, err
 }
 
-func tooMany(wait time.Duration) error {
+func rateLimited(wait time.Duration) error {
 	minutes := int((wait + time.Minute - 1) / time.Minute)
 	unit := "minutes"
 	if minutes == 1 {
@@ -76,9 +76,9 @@ func tooMany(wait time.Duration) error {
 	}
 }
 
-// succeeded takes an attempt back: only failures count. Who knows the password may also have failed
-// before at the same place.
-func (s *Service) succeeded(ctx context.Context, a attempt) error {
+// attemptSucceeded uncounts an attempt: only failures count. It also forgets earlier failures of the same
+// account at the same address.
+func (s *Service) attemptSucceeded(ctx context.Context, a attempt) error {
 	return s.db.Write(ctx, func(q *db.Q) error {
 		return errors.Join(a.byAddress.TakeBack(q), a.byAccount.TakeBack(q), a.byBoth.Forget(q))
 	})

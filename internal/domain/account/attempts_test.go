@@ -13,11 +13,11 @@ import (
 	"stackyard/internal/platform/db"
 )
 
-// fail fails to sign in a number of times, without the work of checking a password.
-func (s *scene) fail(times int, email, address string) (refused error) {
+// fail makes failed sign-ins without the work of checking a password.
+func (s *fixture) fail(times int, email, address string) (refused error) {
 	s.t.Helper()
 	for range times {
-		_, err := s.begin(s.t.Context(), email, Origin{Address: netip.MustParseAddr(address)})
+		_, err := s.beginAttempt(s.t.Context(), email, Origin{Address: netip.MustParseAddr(address)})
 		if core.KindOf(err) == core.RateLimited {
 			return err
 		}
@@ -28,14 +28,14 @@ func (s *scene) fail(times int, email, address string) (refused error) {
 	return nil
 }
 
-func (s *scene) wantFailures(times int, email, address string) {
+func (s *fixture) wantFailures(times int, email, address string) {
 	s.t.Helper()
 	if err := s.fail(times, email, address); err != nil {
 		s.t.Errorf("%d failures of %s at %s: %v", times, email, address, err)
 	}
 }
 
-func (s *scene) wantRefused(email, address string) {
+func (s *fixture) wantRefused(email, address string) {
 	s.t.Helper()
 	if err := s.fail(1, email, address); err == nil {
 		s.t.Errorf("another attempt of %s at %s was let through", email, address)
@@ -43,8 +43,8 @@ func (s *scene) wantRefused(email, address string) {
 }
 
 func TestAttempts_OfOneAccountAtOneAddressAreFew(t *testing.T) {
-	each(t, func(t *testing.T, s *scene) {
-		s.wantFailures(mostOfAddressAndAccount, "ada@acme.test", "192.0.2.7")
+	each(t, func(t *testing.T, s *fixture) {
+		s.wantFailures(maxPerAddressAndAccount, "ada@acme.test", "192.0.2.7")
 		s.now = s.now.Add(90 * time.Second)
 		_, err := s.SignIn(t.Context(), s.ada.Email, password, home, "")
 		wantKind(t, err, core.RateLimited, "Try again in 14 minutes")
@@ -53,18 +53,18 @@ func TestAttempts_OfOneAccountAtOneAddressAreFew(t *testing.T) {
 		}
 		s.wantFailures(1, "ada@acme.test", "192.0.2.8")
 		s.wantFailures(1, "bo@acme.test", "192.0.2.7")
-		s.now = s.now.Add(attemptsKept)
+		s.now = s.now.Add(attemptWindow)
 		s.signIn("")
 	})
 }
 
 func TestAttempts_OfOneAddressAreMoreAndOfOneAccountMost(t *testing.T) {
-	each(t, func(t *testing.T, s *scene) {
-		for i := range mostOfAddress {
+	each(t, func(t *testing.T, s *fixture) {
+		for i := range maxPerAddress {
 			s.wantFailures(1, fmt.Sprintf("user%d@acme.test", i), "192.0.2.7")
 		}
 		s.wantRefused("another@acme.test", "192.0.2.7")
-		for i := range mostOfAccount {
+		for i := range maxPerAccount {
 			s.wantFailures(1, "ada@acme.test", fmt.Sprintf("198.51.100.%d", i))
 		}
 		s.wantRefused("ada@acme.test", "203.0.113.1")
@@ -72,8 +72,8 @@ func TestAttempts_OfOneAddressAreMoreAndOfOneAccountMost(t *testing.T) {
 }
 
 func TestAttempts_CountAnIPv6NetworkAsOneAddress(t *testing.T) {
-	each(t, func(t *testing.T, s *scene) {
-		for i := range mostOfAddressAndAccount {
+	each(t, func(t *testing.T, s *fixture) {
+		for i := range maxPerAddressAndAccount {
 			s.wantFailures(1, "ada@acme.test", fmt.Sprintf("2001:db8::%x", i+1))
 		}
 		s.wantRefused("ada@acme.test", "2001:db8::ffff")
@@ -82,36 +82,36 @@ func TestAttempts_CountAnIPv6NetworkAsOneAddress(t *testing.T) {
 }
 
 func TestAttempts_ThatSucceedAreNotCounted(t *testing.T) {
-	each(t, func(t *testing.T, s *scene) {
-		s.wantFailures(mostOfAddressAndAccount-1, s.ada.Email, "192.0.2.7")
+	each(t, func(t *testing.T, s *fixture) {
+		s.wantFailures(maxPerAddressAndAccount-1, s.ada.Email, "192.0.2.7")
 		s.signIn("")
-		s.wantFailures(mostOfAddressAndAccount, s.ada.Email, "192.0.2.7")
+		s.wantFailures(maxPerAddressAndAccount, s.ada.Email, "192.0.2.7")
 		s.wantRefused(s.ada.Email, "192.0.2.7")
 	})
 }
 
 func TestAttempts_AtTheSameTimeAreCountedBeforeTheyAreTried(t *testing.T) {
-	each(t, func(t *testing.T, s *scene) {
+	each(t, func(t *testing.T, s *fixture) {
 		var let atomic.Int32
 		var guessing sync.WaitGroup
-		for range 3 * mostOfAddressAndAccount {
+		for range 3 * maxPerAddressAndAccount {
 			guessing.Go(func() {
-				if _, err := s.begin(t.Context(), "ada@acme.test", home); err == nil {
+				if _, err := s.beginAttempt(t.Context(), "ada@acme.test", home); err == nil {
 					let.Add(1)
 				}
 			})
 		}
 		guessing.Wait()
-		if let.Load() != mostOfAddressAndAccount {
-			t.Errorf("%d were let through, want %d", let.Load(), mostOfAddressAndAccount)
+		if let.Load() != maxPerAddressAndAccount {
+			t.Errorf("%d were let through, want %d", let.Load(), maxPerAddressAndAccount)
 		}
 	})
 }
 
 func TestAttempts_AreForgotten(t *testing.T) {
-	each(t, func(t *testing.T, s *scene) {
+	each(t, func(t *testing.T, s *fixture) {
 		s.wantFailures(3, "ada@acme.test", "192.0.2.7")
-		s.now = s.now.Add(attemptsKept)
+		s.now = s.now.Add(attemptWindow)
 		s.wantFailures(1, "bo@acme.test", "192.0.2.8")
 		var kept int
 		s.write(func(q *db.Q) error { return q.QueryRow(`SELECT COUNT(*) FROM tries`).Scan(&kept) })

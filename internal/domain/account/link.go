@@ -11,14 +11,14 @@ import (
 	"stackyard/internal/platform/seal"
 )
 
-// LinkLife is how long a sign-in link can be used.
-const LinkLife = time.Hour
+// LinkLifetime is how long a sign-in link can be used.
+const LinkLifetime = time.Hour
 
 var errLink = core.Errorf(core.Gone, "This sign-in link has been used, or is older than an hour. The server prints a new one when it starts.")
 
-// FirstLink makes a sign-in link for the first administrator of an installation in which no user has a
-// password yet. It returns what the link carries, once, and whom it is for; "" where somebody has a
-// password, and where there is no administrator.
+// FirstLink creates a sign-in link for the first administrator while no user has a password. It returns the
+// link's token, which cannot be read again, and the user. The token is "" if a user has a password or if there
+// is no administrator.
 func (s *Service) FirstLink(ctx context.Context) (token string, user identity.User, err error) {
 	err = s.db.Write(ctx, func(q *db.Q) error {
 		token = ""
@@ -39,7 +39,7 @@ func (s *Service) FirstLink(ctx context.Context) (token string, user identity.Us
 		}
 		token = seal.NewToken("")
 		_, err = q.Exec(`INSERT INTO sign_in_links (hash, user_id, expires_at) VALUES ($1, $2, $3)`,
-			seal.HashToken(token), user.ID, db.Micros(now.Add(LinkLife)))
+			seal.HashToken(token), user.ID, db.Micros(now.Add(LinkLifetime)))
 		return err
 	})
 	return token, user, err
@@ -55,7 +55,7 @@ func firstAdministrator(q *db.Q) (identity.User, error) {
 		LIMIT 1`, identity.Admin)
 }
 
-// LinkUser returns whom a sign-in link is for; Gone when it cannot be used any more.
+// LinkUser returns the user of a sign-in link, or a Gone error if the link can no longer be used.
 func (s *Service) LinkUser(ctx context.Context, token string) (user identity.User, err error) {
 	err = s.db.Read(ctx, func(q *db.Q) (err error) {
 		user, err = linkUser(q, token, s.clock())
@@ -76,8 +76,8 @@ func linkUser(q *db.Q, token string, now time.Time) (identity.User, error) {
 	return user, err
 }
 
-// UseLink sets the password of the user whom a link is for and starts a session, as SignIn does. It
-// works once: all links of the user end.
+// UseLink sets the password of the link's user and starts a session, like SignIn. It works once: all links of
+// the user end.
 func (s *Service) UseLink(ctx context.Context, token, password string, from Origin, before string) (value string, err error) {
 	user, err := s.LinkUser(ctx, token)
 	if err != nil {
@@ -94,7 +94,7 @@ func (s *Service) UseLink(ctx context.Context, token, password string, from Orig
 	}
 	value = seal.NewToken("")
 	err = s.db.Write(ctx, func(q *db.Q) error {
-		// The row that is deleted is the proof: of two who use the link at the same time, one finds none.
+		// The deleted row is the proof: of two concurrent uses of a link, one deletes nothing.
 		used, err := q.Exec(`DELETE FROM sign_in_links WHERE hash = $1 AND expires_at > $2`, seal.HashToken(token), db.Micros(s.clock()))
 		if err != nil {
 			return err

@@ -10,11 +10,11 @@ import (
 	"stackyard/internal/platform/seal"
 )
 
-// MinPassword is the length of the shortest password that a person may choose, in characters. What an
-// organization file gives is its author's own choice.
+// MinPassword is the minimum length of a password that a user chooses, in characters. It does not apply to
+// organization files.
 const MinPassword = 10
 
-// checkNewPassword adds what is wrong with a password that a person chose.
+// checkNewPassword reports problems of a password that a user chose.
 func checkNewPassword(p *core.Problems, email, password string) {
 	switch {
 	case utf8.RuneCountInString(password) < MinPassword:
@@ -36,8 +36,8 @@ func (s *Service) HasPassword(ctx context.Context, userID string) (bool, error) 
 	return known.passwordHash != "", err
 }
 
-// ChangePassword sets a new password and ends all sessions of the user but the present one. A user who
-// has a password must give it; guesses count as those at sign-in do.
+// ChangePassword sets a new password and ends all other sessions of the user. A user with a password must give
+// it; guesses count like those at sign-in.
 func (s *Service) ChangePassword(ctx context.Context, here *Session, current, password string, from Origin) error {
 	var known credentials
 	err := s.db.Read(ctx, func(q *db.Q) (err error) {
@@ -48,14 +48,14 @@ func (s *Service) ChangePassword(ctx context.Context, here *Session, current, pa
 		return err
 	}
 	if known.passwordHash != "" {
-		attempt, err := s.begin(ctx, known.email, from)
+		attempt, err := s.beginAttempt(ctx, known.email, from)
 		if err != nil {
 			return err
 		}
 		if !seal.CheckPassword(known.passwordHash, current) {
 			return core.Problems{{Field: "current_password", Code: "is wrong"}}.Err()
 		}
-		if err := s.succeeded(ctx, attempt); err != nil {
+		if err := s.attemptSucceeded(ctx, attempt); err != nil {
 			return err
 		}
 	}

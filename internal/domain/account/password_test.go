@@ -10,7 +10,7 @@ import (
 )
 
 func TestChangePassword_EndsEverySessionButThePresentOne(t *testing.T) {
-	each(t, func(t *testing.T, s *scene) {
+	each(t, func(t *testing.T, s *fixture) {
 		here, there := s.signIn(""), s.signIn("")
 		if err := s.ChangePassword(t.Context(), s.session(here), password, "a brand new password", home); err != nil {
 			t.Fatal(err)
@@ -26,7 +26,7 @@ func TestChangePassword_EndsEverySessionButThePresentOne(t *testing.T) {
 }
 
 func TestChangePassword_AsksForTheCurrentOneAndForAGoodOne(t *testing.T) {
-	each(t, func(t *testing.T, s *scene) {
+	each(t, func(t *testing.T, s *fixture) {
 		here := s.session(s.signIn(""))
 		for _, c := range []struct{ current, password, want string }{
 			{"wrong", "a brand new password", "current_password is wrong"},
@@ -36,7 +36,7 @@ func TestChangePassword_AsksForTheCurrentOneAndForAGoodOne(t *testing.T) {
 		} {
 			wantKind(t, s.ChangePassword(t.Context(), here, c.current, c.password, home), core.Unprocessable, c.want)
 		}
-		for range mostOfAddressAndAccount {
+		for range maxPerAddressAndAccount {
 			s.fail(1, s.ada.Email, "192.0.2.7")
 		}
 		wantKind(t, s.ChangePassword(t.Context(), here, password, "a brand new password", home), core.RateLimited, "Too many")
@@ -44,7 +44,7 @@ func TestChangePassword_AsksForTheCurrentOneAndForAGoodOne(t *testing.T) {
 }
 
 func TestChangePassword_NeedsNoCurrentOneWhereThereIsNone(t *testing.T) {
-	each(t, func(t *testing.T, s *scene) {
+	each(t, func(t *testing.T, s *fixture) {
 		value, err := s.start(t.Context(), s.bo.ID, ByProvider, home, "")
 		if err != nil {
 			t.Fatal(err)
@@ -62,7 +62,7 @@ func TestChangePassword_NeedsNoCurrentOneWhereThereIsNone(t *testing.T) {
 }
 
 func TestFirstLink_IsForTheFirstAdministratorWhileNobodyHasAPassword(t *testing.T) {
-	each(t, func(t *testing.T, s *scene) {
+	each(t, func(t *testing.T, s *fixture) {
 		if token, _, err := s.FirstLink(t.Context()); token != "" || err != nil {
 			t.Errorf("a link %q although somebody has a password, %v", token, err)
 		}
@@ -92,13 +92,13 @@ func TestFirstLink_IsForTheFirstAdministratorWhileNobodyHasAPassword(t *testing.
 }
 
 func TestFirstLink_ExpiresAndNeedsAnAdministrator(t *testing.T) {
-	each(t, func(t *testing.T, s *scene) {
+	each(t, func(t *testing.T, s *fixture) {
 		s.exec(`UPDATE users SET password_hash = NULL`)
 		token, _, err := s.FirstLink(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.now = s.now.Add(LinkLife + time.Second)
+		s.now = s.now.Add(LinkLifetime + time.Second)
 		_, err = s.LinkUser(t.Context(), token)
 		wantKind(t, err, core.Gone, "older than an hour")
 		s.exec(`UPDATE memberships SET role = $1`, identity.Member)

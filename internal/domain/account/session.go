@@ -11,24 +11,23 @@ import (
 )
 
 const (
-	// idleLife is how long a session lasts without a visit.
-	idleLife = 14 * 24 * time.Hour
-	// LongestLife is how long a session lasts at most, however often its user comes.
-	LongestLife = 90 * 24 * time.Hour
-	// seenEvery is how exactly it is known when a session was last used, so that most visits write nothing.
-	seenEvery = 5 * time.Minute
+	// idleTimeout is how long a session lasts without a request.
+	idleTimeout = 14 * 24 * time.Hour
+	// MaxLifetime is how long a session lasts at most.
+	MaxLifetime = 90 * 24 * time.Hour
+	// seenResolution is the precision of SeenAt, so that most requests write nothing.
+	seenResolution = 5 * time.Minute
 )
 
-// errSignedOut is told about every cookie that is no session: made up, expired and ended alike.
+// errSignedOut is the same for invented, expired and ended sessions.
 var errSignedOut = core.Errorf(core.Unauthorized, "You are not signed in")
 
-// SignIn starts a session for whoever has an email and its password, and returns the value for the
-// browser's cookie. Unknown emails and wrong passwords cannot be told apart, neither by the answer nor
-// by the time it takes. Too many failures are RateLimited. The session that the browser had before, if
-// any, ends.
+// SignIn starts a session for the user with an email and password, and returns the value for the cookie.
+// Neither the response nor its time reveals whether the email exists. Too many failures are RateLimited. The
+// browser's previous session, before, ends.
 func (s *Service) SignIn(ctx context.Context, email, password string, from Origin, before string) (value string, err error) {
 	email = NormalizeEmail(email)
-	attempt, err := s.begin(ctx, email, from)
+	attempt, err := s.beginAttempt(ctx, email, from)
 	if err != nil {
 		return "", err
 	}
@@ -43,15 +42,15 @@ func (s *Service) SignIn(ctx context.Context, email, password string, from Origi
 	if !seal.CheckPassword(known.passwordHash, password) {
 		return "", core.Errorf(core.Unprocessable, "The email or the password is wrong")
 	}
-	if err := s.succeeded(ctx, attempt); err != nil {
+	if err := s.attemptSucceeded(ctx, attempt); err != nil {
 		return "", err
 	}
 	return s.start(ctx, known.userID, ByPassword, from, before)
 }
 
-// SignInKnown starts a session, as SignIn does, for the member with an email that somebody else has
-// verified. Where nobody has it, it is Forbidden, with a sentence for whom it concerns.
-func (s *Service) SignInKnown(ctx context.Context, email string, from Origin, before string) (value string, err error) {
+// SignInVerified starts a session, like SignIn, for the member with an email that an identity provider has
+// verified. It returns a Forbidden error, with a message for the user, if no member has the email.
+func (s *Service) SignInVerified(ctx context.Context, email string, from Origin, before string) (value string, err error) {
 	email = NormalizeEmail(email)
 	var userID string
 	err = s.db.Read(ctx, func(q *db.Q) error {
@@ -69,7 +68,7 @@ func (s *Service) SignInKnown(ctx context.Context, email string, from Origin, be
 	return s.start(ctx, userID, ByProvider, from, before)
 }
 
-// start makes a new session in the place of the one before.
+// start replaces the session before with a new one.
 func (s *Service) start(ctx context.Context, userID string, method Method, from Origin, before string) (value string, err error) {
 	value = seal.NewToken("")
 	err = s.db.Write(ctx, func(q *db.Q) error {
@@ -94,11 +93,11 @@ func (s *Service) insert(q *db.Q, userID string, method Method, from Origin, bef
 		UserAgent: from.userAgent(),
 		CreatedAt: now,
 		SeenAt:    now,
-		ExpiresAt: now.Add(idleLife),
+		ExpiresAt: now.Add(idleTimeout),
 	})
 }
 
-// Session returns the session that a cookie stands for, or an Unauthorized error.
+// Session returns the session of a cookie, or an Unauthorized error.
 func (s *Service) Session(ctx context.Context, value string, from Origin) (*Session, error) {
 	if value == "" {
 		return nil, errSignedOut
@@ -115,28 +114,28 @@ func (s *Service) Session(ctx context.Context, value string, from Origin) (*Sess
 	if err != nil {
 		return nil, err
 	}
-	if now.Sub(session.SeenAt) >= seenEvery {
-		err = s.see(ctx, &session, now, from)
+	if now.Sub(session.SeenAt) >= seenResolution {
+		err = s.touch(ctx, &session, now, from)
 	}
 	return &session, err
 }
 
-// see notes a visit, which keeps the session for a while longer.
-func (s *Service) see(ctx context.Context, session *Session, now time.Time, from Origin) error {
+// touch records a request, which extends the session.
+func (s *Service) touch(ctx context.Context, session *Session, now time.Time, from Origin) error {
 	session.SeenAt, session.Address = now, from.Address.String()
-	session.ExpiresAt = now.Add(idleLife)
-	if last := session.CreatedAt.Add(LongestLife); session.ExpiresAt.After(last) {
+	session.ExpiresAt = now.Add(idleTimeout)
+	if last := session.CreatedAt.Add(MaxLifetime); session.ExpiresAt.After(last) {
 		session.ExpiresAt = last
 	}
 	return s.db.Write(ctx, func(q *db.Q) error { return updateSession(q, *session) })
 }
 
-// SignOut ends the session that a cookie stands for, if any.
+// SignOut ends the session of a cookie, if there is one.
 func (s *Service) SignOut(ctx context.Context, value string) error {
 	return s.db.Write(ctx, func(q *db.Q) error { return deleteSession(q, seal.HashToken(value)) })
 }
 
-// Sessions returns where a user is signed in, the latest visit first.
+// Sessions returns the sessions of a user, latest request first.
 func (s *Service) Sessions(ctx context.Context, userID string) (list []Session, err error) {
 	err = s.db.Read(ctx, func(q *db.Q) (err error) {
 		list, err = sessionsOf(q, userID, s.clock())
@@ -145,18 +144,18 @@ func (s *Service) Sessions(ctx context.Context, userID string) (list []Session, 
 	return list, err
 }
 
-// EndSession signs a user out in one browser, or says NotFound.
+// EndSession ends one session of a user, or returns a NotFound error.
 func (s *Service) EndSession(ctx context.Context, userID, id string) error {
 	return s.db.Write(ctx, func(q *db.Q) error {
 		ended, err := q.Exec(`DELETE FROM sessions WHERE user_id = $1 AND id = $2`, userID, id)
 		if err == nil && ended == 0 {
 			err = core.Errorf(core.NotFound, "You are not signed in there any more")
 		}
-		return noteEnd(q, ended, err)
+		return noteEnded(q, ended, err)
 	})
 }
 
-// EndOtherSessions signs a user out everywhere but in the session they do it in.
-func (s *Service) EndOtherSessions(ctx context.Context, here *Session) error {
-	return s.db.Write(ctx, func(q *db.Q) error { return deleteOtherSessions(q, here.UserID, here.ID) })
+// EndOtherSessions ends all sessions of a user except the current one.
+func (s *Service) EndOtherSessions(ctx context.Context, current *Session) error {
+	return s.db.Write(ctx, func(q *db.Q) error { return deleteOtherSessions(q, current.UserID, current.ID) })
 }

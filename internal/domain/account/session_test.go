@@ -12,7 +12,7 @@ import (
 )
 
 func TestSignIn_StartsASessionOfWhichOnlyTheHashIsStored(t *testing.T) {
-	each(t, func(t *testing.T, s *scene) {
+	each(t, func(t *testing.T, s *fixture) {
 		value, err := s.SignIn(t.Context(), "  ADA@acme.test ", password, home, "")
 		if err != nil {
 			t.Fatal(err)
@@ -30,7 +30,7 @@ func TestSignIn_StartsASessionOfWhichOnlyTheHashIsStored(t *testing.T) {
 }
 
 func TestSignIn_TellsNobodyWhoHasAnAccount(t *testing.T) {
-	each(t, func(t *testing.T, s *scene) {
+	each(t, func(t *testing.T, s *fixture) {
 		for _, c := range [][2]string{{"ada@acme.test", "wrong"}, {"ada@acme.test", ""}, {"bo@acme.test", ""}, {"nobody@acme.test", password}, {"", ""}} {
 			_, err := s.SignIn(t.Context(), c[0], c[1], home, "")
 			wantKind(t, err, core.Unprocessable, "The email or the password is wrong")
@@ -39,7 +39,7 @@ func TestSignIn_TellsNobodyWhoHasAnAccount(t *testing.T) {
 }
 
 func TestSignIn_GivesANewSessionAndEndsTheOneBefore(t *testing.T) {
-	each(t, func(t *testing.T, s *scene) {
+	each(t, func(t *testing.T, s *fixture) {
 		first := s.signIn("")
 		second := s.signIn(first)
 		if first == second {
@@ -56,7 +56,7 @@ func TestSignIn_GivesANewSessionAndEndsTheOneBefore(t *testing.T) {
 }
 
 func TestSession_EndsWithoutVisitsAndAtItsLongestLife(t *testing.T) {
-	each(t, func(t *testing.T, s *scene) {
+	each(t, func(t *testing.T, s *fixture) {
 		idle, busy := s.signIn(""), s.signIn("")
 		for range 8 {
 			s.now = s.now.Add(11 * 24 * time.Hour)
@@ -79,7 +79,7 @@ func TestSession_EndsWithoutVisitsAndAtItsLongestLife(t *testing.T) {
 }
 
 func TestSession_KnowsTheLatestVisitToAFewMinutes(t *testing.T) {
-	each(t, func(t *testing.T, s *scene) {
+	each(t, func(t *testing.T, s *fixture) {
 		value := s.signIn("")
 		began := s.now
 		away := Origin{Address: netip.MustParseAddr("2001:db8::1")}
@@ -87,7 +87,7 @@ func TestSession_KnowsTheLatestVisitToAFewMinutes(t *testing.T) {
 		if got, err := s.Session(t.Context(), value, away); err != nil || !got.SeenAt.Equal(began) {
 			t.Errorf("got %+v, %v", got, err)
 		}
-		s.now = s.now.Add(seenEvery)
+		s.now = s.now.Add(seenResolution)
 		if _, err := s.Session(t.Context(), value, away); err != nil {
 			t.Fatal(err)
 		}
@@ -99,7 +99,7 @@ func TestSession_KnowsTheLatestVisitToAFewMinutes(t *testing.T) {
 }
 
 func TestSessions_CanBeEndedElsewhereAndOnlyByTheirUser(t *testing.T) {
-	each(t, func(t *testing.T, s *scene) {
+	each(t, func(t *testing.T, s *fixture) {
 		here, there, third := s.signIn(""), s.signIn(""), s.signIn("")
 		wantKind(t, s.EndSession(t.Context(), s.bo.ID, s.session(there).ID), core.NotFound, "not signed in there")
 		if err := s.EndSession(t.Context(), s.ada.ID, s.session(there).ID); err != nil {
@@ -119,7 +119,7 @@ func TestSessions_CanBeEndedElsewhereAndOnlyByTheirUser(t *testing.T) {
 }
 
 func TestSession_KeepsBrowserNamesThatAreLongOrNotText(t *testing.T) {
-	each(t, func(t *testing.T, s *scene) {
+	each(t, func(t *testing.T, s *fixture) {
 		odd := Origin{UserAgent: strings.Repeat("é", 400) + "\xff"}
 		value, err := s.SignIn(t.Context(), s.ada.Email, password, odd, "")
 		if err != nil {
@@ -131,19 +131,19 @@ func TestSession_KeepsBrowserNamesThatAreLongOrNotText(t *testing.T) {
 	})
 }
 
-func TestSignInKnown_IsForMembersOnly(t *testing.T) {
-	each(t, func(t *testing.T, s *scene) {
-		value, err := s.SignInKnown(t.Context(), "Bo@Acme.test", home, "")
+func TestSignInVerified_IsForMembersOnly(t *testing.T) {
+	each(t, func(t *testing.T, s *fixture) {
+		value, err := s.SignInVerified(t.Context(), "Bo@Acme.test", home, "")
 		if err != nil {
 			t.Fatal(err)
 		}
 		if got := s.session(value); got.UserID != s.bo.ID || got.Method != ByProvider {
 			t.Errorf("got %+v", got)
 		}
-		_, err = s.SignInKnown(t.Context(), "nobody@acme.test", home, "")
+		_, err = s.SignInVerified(t.Context(), "nobody@acme.test", home, "")
 		wantKind(t, err, core.Forbidden, "Nobody here has the email nobody@acme.test")
 		s.exec(`DELETE FROM memberships WHERE user_id = $1`, s.bo.ID)
-		_, err = s.SignInKnown(t.Context(), s.bo.Email, home, "")
+		_, err = s.SignInVerified(t.Context(), s.bo.Email, home, "")
 		wantKind(t, err, core.Forbidden, "Nobody here has the email bo@acme.test")
 	})
 }

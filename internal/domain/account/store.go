@@ -37,17 +37,17 @@ func updateSession(q *db.Q, s Session) error {
 
 func deleteSession(q *db.Q, hash string) error {
 	ended, err := q.Exec(`DELETE FROM sessions WHERE hash = $1`, hash)
-	return noteEnd(q, ended, err)
+	return noteEnded(q, ended, err)
 }
 
-// deleteOtherSessions ends all sessions of a user but one; "" keeps none.
+// deleteOtherSessions deletes all sessions of a user except keep; "" keeps none.
 func deleteOtherSessions(q *db.Q, userID, keep string) error {
 	ended, err := q.Exec(`DELETE FROM sessions WHERE user_id = $1 AND id <> $2`, userID, keep)
-	return noteEnd(q, ended, err)
+	return noteEnded(q, ended, err)
 }
 
-// noteEnd has pages that are followed in sessions find out that these have ended.
-func noteEnd(q *db.Q, ended int64, err error) error {
+// noteEnded makes live pages check whether their session has ended.
+func noteEnded(q *db.Q, ended int64, err error) error {
 	if err != nil || ended == 0 {
 		return err
 	}

@@ -12,21 +12,21 @@ import (
 	"stackyard/internal/platform/seal"
 )
 
-// An AccessToken is one that its user made, as they see it afterwards: without its value.
+// An AccessToken is a token that its user created, without its value.
 type AccessToken struct {
 	ID            string
 	Description   string
 	Scopes        identity.Scopes
-	Organizations []string // names of those it reaches
+	Organizations []string // names of the organizations it has access to
 	CreatedAt     time.Time
 	ExpiresAt     time.Time // zero: never
-	// LastUsedAt and LastUsedAddress tell of the latest use, to a minute or two; zero for none.
+	// LastUsedAt and LastUsedAddress are of the latest use, accurate to a minute or two; zero for none.
 	LastUsedAt      time.Time
 	LastUsedAddress string
 }
 
-// A TokenWish is what somebody wants of a new access token.
-type TokenWish struct {
+// A TokenRequest describes a new access token.
+type TokenRequest struct {
 	Description     string
 	Scopes          identity.Scopes
 	OrganizationIDs []string
@@ -35,12 +35,11 @@ type TokenWish struct {
 
 const (
 	maxDescription = 255
-	// maxTokens is the number of access tokens that one person may have made.
+	// maxTokens limits the access tokens that one user can create.
 	maxTokens = 500
 )
 
-// Tokens returns the access tokens that a user made, the latest first. Those that applications got are
-// not among them.
+// Tokens returns the access tokens that a user created, latest first. It leaves out tokens of applications.
 func (s *Service) Tokens(ctx context.Context, userID string) (list []AccessToken, err error) {
 	err = s.db.Read(ctx, func(q *db.Q) (err error) {
 		list, err = tokensOf(q, userID)
@@ -49,19 +48,19 @@ func (s *Service) Tokens(ctx context.Context, userID string) (list []AccessToken
 	return list, err
 }
 
-// CreateToken makes an access token and returns its value, which can never be seen again. An error of
-// kind Unprocessable has Fields.
-func (s *Service) CreateToken(ctx context.Context, userID string, wish TokenWish) (value string, t AccessToken, err error) {
+// CreateToken creates an access token and returns its value, which cannot be read again. Errors of kind
+// Unprocessable have Fields.
+func (s *Service) CreateToken(ctx context.Context, userID string, request TokenRequest) (value string, t AccessToken, err error) {
 	t = AccessToken{
 		ID:          core.NewID(),
-		Description: strings.TrimSpace(wish.Description),
-		Scopes:      wish.Scopes,
+		Description: strings.TrimSpace(request.Description),
+		Scopes:      request.Scopes,
 		CreatedAt:   s.clock(),
-		ExpiresAt:   wish.ExpiresAt,
+		ExpiresAt:   request.ExpiresAt,
 	}
 	value = seal.NewToken(identity.AccessTokenPrefix)
 	err = s.directory.Change(ctx, func(q *db.Q) error {
-		reached, err := s.checkWish(q, userID, wish)
+		reached, err := s.checkTokenRequest(q, userID, request)
 		if err != nil {
 			return err
 		}
@@ -84,30 +83,30 @@ func (s *Service) CreateToken(ctx context.Context, userID string, wish TokenWish
 	return value, t, err
 }
 
-// checkWish returns the organizations that a token is to reach, or what is wrong with the wish.
-func (s *Service) checkWish(q *db.Q, userID string, wish TokenWish) ([]identity.Organization, error) {
+// checkTokenRequest returns the organizations of a requested token, or the problems of the request.
+func (s *Service) checkTokenRequest(q *db.Q, userID string, request TokenRequest) ([]identity.Organization, error) {
 	var p core.Problems
-	switch n := utf8.RuneCountInString(strings.TrimSpace(wish.Description)); {
+	switch n := utf8.RuneCountInString(strings.TrimSpace(request.Description)); {
 	case n == 0:
 		p.Add("description", "is required")
 	case n > maxDescription:
 		p.Add("description", "must not be longer than %d characters", maxDescription)
 	}
-	if unknown := wish.Scopes.Unknown(); unknown != "" {
+	if unknown := request.Scopes.Unknown(); unknown != "" {
 		p.Add("scopes", "must be known ones, and these are not: %s", unknown)
 	}
-	if len(wish.Scopes) == 0 {
+	if len(request.Scopes) == 0 {
 		p.Add("scopes", "must be at least one")
 	}
-	if !wish.ExpiresAt.IsZero() && !wish.ExpiresAt.After(s.clock()) {
+	if !request.ExpiresAt.IsZero() && !request.ExpiresAt.After(s.clock()) {
 		p.Add("expires", "must be in the future")
 	}
 	mine, err := identity.OrganizationsOf(q, userID)
 	if err != nil {
 		return nil, err
 	}
-	reached := pick(mine, wish.OrganizationIDs)
-	if len(reached) == 0 || len(reached) != len(wish.OrganizationIDs) {
+	reached := selectByID(mine, request.OrganizationIDs)
+	if len(reached) == 0 || len(reached) != len(request.OrganizationIDs) {
 		p.Add("organizations", "must be at least one of yours")
 	}
 	if made, err := countTokens(q, userID); err != nil {
@@ -118,20 +117,20 @@ func (s *Service) checkWish(q *db.Q, userID string, wish TokenWish) ([]identity.
 	return reached, p.Err()
 }
 
-// pick returns those of the organizations that have one of the ids.
-func pick(orgs []identity.Organization, ids []string) (picked []identity.Organization) {
+// selectByID returns the organizations with one of the ids.
+func selectByID(orgs []identity.Organization, ids []string) (selected []identity.Organization) {
 	for _, o := range orgs {
 		for _, id := range ids {
 			if o.ID == id {
-				picked = append(picked, o)
+				selected = append(selected, o)
 			}
 		}
 	}
-	return picked
+	return selected
 }
 
-// RevokeToken ends an access token that a user made, at once in this process and within a second in
-// others.
+// RevokeToken deletes an access token that a user created. It takes effect at once in this process and within a
+// second in others.
 func (s *Service) RevokeToken(ctx context.Context, userID, id string) error {
 	return s.directory.Change(ctx, func(q *db.Q) error {
 		ended, err := q.Exec(`DELETE FROM access_tokens WHERE id = $1 AND user_id = $2 AND grant_id IS NULL`, id, userID)

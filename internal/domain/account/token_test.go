@@ -12,21 +12,21 @@ import (
 	"stackyard/internal/platform/identity"
 )
 
-// wish is a token that Ada may have.
-func (s *scene) wish() TokenWish {
-	return TokenWish{Description: " laptop ", Scopes: identity.Scopes{identity.ReadBuilds}, OrganizationIDs: []string{s.org.ID}, ExpiresAt: s.now.Add(time.Hour)}
+// request returns a token that Ada can create.
+func (s *fixture) request() TokenRequest {
+	return TokenRequest{Description: " laptop ", Scopes: identity.Scopes{identity.ReadBuilds}, OrganizationIDs: []string{s.org.ID}, ExpiresAt: s.now.Add(time.Hour)}
 }
 
-func (s *scene) token() (value string, t AccessToken) {
+func (s *fixture) token() (value string, t AccessToken) {
 	s.t.Helper()
-	value, t, err := s.CreateToken(s.t.Context(), s.ada.ID, s.wish())
+	value, t, err := s.CreateToken(s.t.Context(), s.ada.ID, s.request())
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	return value, t
 }
 
-func (s *scene) tokens(u identity.User) []AccessToken {
+func (s *fixture) tokens(u identity.User) []AccessToken {
 	s.t.Helper()
 	list, err := s.Tokens(s.t.Context(), u.ID)
 	if err != nil {
@@ -36,7 +36,7 @@ func (s *scene) tokens(u identity.User) []AccessToken {
 }
 
 func TestCreateToken_WorksUntilItIsRevoked(t *testing.T) {
-	each(t, func(t *testing.T, s *scene) {
+	each(t, func(t *testing.T, s *fixture) {
 		value, made := s.token()
 		caller, err := s.directory.Authenticate(t.Context(), value)
 		if err != nil || caller.User.ID != s.ada.ID || !caller.HasScope(identity.ReadBuilds) || caller.HasScope(identity.WriteBuilds) || caller.Membership(s.org.ID) == nil {
@@ -57,23 +57,23 @@ func TestCreateToken_WorksUntilItIsRevoked(t *testing.T) {
 }
 
 func TestCreateToken_SaysAllThatIsWrong(t *testing.T) {
-	each(t, func(t *testing.T, s *scene) {
+	each(t, func(t *testing.T, s *fixture) {
 		elsewhere := identity.Organization{ID: core.NewID(), Slug: "rival", Name: "Rival", CreatedAt: s.now}
 		s.exec(`INSERT INTO organizations (id, slug, name, features, limits, created_at) VALUES ($1, 'rival', 'Rival', '{}', '{}', 0)`, elsewhere.ID)
 		for name, c := range map[string]struct {
-			change func(*TokenWish)
+			change func(*TokenRequest)
 			want   string
 		}{
-			"no description":       {func(w *TokenWish) { w.Description = "  " }, "description is required"},
-			"a long description":   {func(w *TokenWish) { w.Description = strings.Repeat("é", 256) }, "description must not be longer"},
-			"no scope":             {func(w *TokenWish) { w.Scopes = nil }, "scopes must be at least one"},
-			"an unknown scope":     {func(w *TokenWish) { w.Scopes = identity.Scopes{"fly"} }, "these are not: fly"},
-			"no organization":      {func(w *TokenWish) { w.OrganizationIDs = nil }, "organizations must be at least one of yours"},
-			"another organization": {func(w *TokenWish) { w.OrganizationIDs = append(w.OrganizationIDs, elsewhere.ID) }, "organizations must be at least one of yours"},
-			"in the past":          {func(w *TokenWish) { w.ExpiresAt = s.now }, "expires must be in the future"},
+			"no description":       {func(w *TokenRequest) { w.Description = "  " }, "description is required"},
+			"a long description":   {func(w *TokenRequest) { w.Description = strings.Repeat("é", 256) }, "description must not be longer"},
+			"no scope":             {func(w *TokenRequest) { w.Scopes = nil }, "scopes must be at least one"},
+			"an unknown scope":     {func(w *TokenRequest) { w.Scopes = identity.Scopes{"fly"} }, "these are not: fly"},
+			"no organization":      {func(w *TokenRequest) { w.OrganizationIDs = nil }, "organizations must be at least one of yours"},
+			"another organization": {func(w *TokenRequest) { w.OrganizationIDs = append(w.OrganizationIDs, elsewhere.ID) }, "organizations must be at least one of yours"},
+			"in the past":          {func(w *TokenRequest) { w.ExpiresAt = s.now }, "expires must be in the future"},
 		} {
 			t.Run(name, func(t *testing.T) {
-				w := s.wish()
+				w := s.request()
 				c.change(&w)
 				_, _, err := s.CreateToken(t.Context(), s.ada.ID, w)
 				wantKind(t, err, core.Unprocessable, c.want)
@@ -86,14 +86,14 @@ func TestCreateToken_SaysAllThatIsWrong(t *testing.T) {
 }
 
 func TestUses_AreWrittenTogetherAndNeverGoBack(t *testing.T) {
-	each(t, func(t *testing.T, s *scene) {
+	each(t, func(t *testing.T, s *fixture) {
 		_, made := s.token()
 		here, there := NewUses(s.db, s.clock, slog.New(slog.DiscardHandler)), NewUses(s.db, s.clock, slog.New(slog.DiscardHandler))
 		early := s.now
-		there.Note(made.ID, netip.MustParseAddr("192.0.2.1"))
+		there.Record(made.ID, netip.MustParseAddr("192.0.2.1"))
 		s.now = s.now.Add(time.Minute)
-		here.Note(made.ID, netip.MustParseAddr("192.0.2.2"))
-		here.Note(core.NewID(), netip.MustParseAddr("192.0.2.2")) // revoked meanwhile
+		here.Record(made.ID, netip.MustParseAddr("192.0.2.2"))
+		here.Record(core.NewID(), netip.MustParseAddr("192.0.2.2")) // revoked meanwhile
 		if got := s.tokens(s.ada)[0]; !got.LastUsedAt.IsZero() {
 			t.Errorf("a use cost a write: %+v", got)
 		}
@@ -110,10 +110,10 @@ func TestUses_AreWrittenTogetherAndNeverGoBack(t *testing.T) {
 }
 
 func TestUses_WritesWhatIsLeftWhenItEnds(t *testing.T) {
-	each(t, func(t *testing.T, s *scene) {
+	each(t, func(t *testing.T, s *fixture) {
 		_, made := s.token()
 		uses := NewUses(s.db, s.clock, slog.New(slog.DiscardHandler))
-		uses.Note(made.ID, netip.MustParseAddr("192.0.2.1"))
+		uses.Record(made.ID, netip.MustParseAddr("192.0.2.1"))
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
 		if err := uses.Run(ended); err != nil {

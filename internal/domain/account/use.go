@@ -14,21 +14,21 @@ import (
 )
 
 const (
-	// flushEvery is how long uses are gathered before they are written.
+	// flushEvery is how long uses are collected before they are written.
 	flushEvery = time.Minute
-	// flushAtOnce is how many uses one transaction writes.
-	flushAtOnce = 500
+	// flushBatch is how many uses one transaction writes.
+	flushBatch = 500
 )
 
-// Uses gathers when access tokens are used, so that a request costs no write. What was gathered since the
-// last flush is lost with the process: the time is approximate, and says so.
+// Uses collects the last use of access tokens, so that a request does not write. A process that dies loses the
+// uses since the last flush: the time is approximate, and documented as such.
 type Uses struct {
 	db    *db.DB
 	clock core.Clock
 	log   *slog.Logger
 
 	mu     sync.Mutex
-	latest map[string]use // by the token's id; no more than there are tokens that work
+	latest map[string]use // by token id; bounded by the number of valid tokens
 }
 
 type use struct {
@@ -36,20 +36,20 @@ type use struct {
 	address string
 }
 
-// NewUses returns a place to gather uses.
+// NewUses returns an empty collection.
 func NewUses(d *db.DB, clock core.Clock, log *slog.Logger) *Uses {
 	return &Uses{db: d, clock: clock, log: log, latest: make(map[string]use)}
 }
 
-// Note notes that a token was used from an address.
-func (u *Uses) Note(tokenID string, from netip.Addr) {
+// Record records that a token was used from an address.
+func (u *Uses) Record(tokenID string, from netip.Addr) {
 	now := u.clock()
 	u.mu.Lock()
 	u.latest[tokenID] = use{now, from.String()}
 	u.mu.Unlock()
 }
 
-// Run writes what is gathered every minute until ctx is done, and then what is left.
+// Run flushes every minute until ctx is done, and then once more.
 func (u *Uses) Run(ctx context.Context) error {
 	tick := time.NewTicker(flushEvery)
 	defer tick.Stop()
@@ -70,17 +70,17 @@ func (u *Uses) flushOrWarn(ctx context.Context) {
 	}
 }
 
-// Flush writes what is gathered.
+// Flush writes the collected uses.
 func (u *Uses) Flush(ctx context.Context) error {
 	u.mu.Lock()
-	gathered := u.latest
+	collected := u.latest
 	u.latest = make(map[string]use)
 	u.mu.Unlock()
-	// In the order of their ids, so that replicas that write the same tokens do not wait in a circle.
-	for ids := range slices.Chunk(slices.Sorted(maps.Keys(gathered)), flushAtOnce) {
+	// Sorted by id, so that replicas that write the same tokens do not deadlock.
+	for ids := range slices.Chunk(slices.Sorted(maps.Keys(collected)), flushBatch) {
 		err := u.db.Write(ctx, func(q *db.Q) error {
 			for _, id := range ids {
-				if err := writeUse(q, id, gathered[id]); err != nil {
+				if err := writeUse(q, id, collected[id]); err != nil {
 					return err
 				}
 			}
@@ -93,7 +93,7 @@ func (u *Uses) Flush(ctx context.Context) error {
 	return nil
 }
 
-// writeUse notes a use unless another replica has noted a later one.
+// writeUse writes a use unless another replica has written a later one.
 func writeUse(q *db.Q, tokenID string, u use) error {
 	_, err := q.Exec(`
 		UPDATE access_tokens SET last_used_at = $2, last_used_address = $3

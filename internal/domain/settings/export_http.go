@@ -10,16 +10,16 @@ import (
 	"stackyard/internal/platform/route"
 )
 
-// An exporter is an organization whose plan includes the export of builds.
-type exporter struct{ orgID string }
+// An exportingOrg is an organization whose plan includes the export of builds.
+type exportingOrg struct{ orgID string }
 
-// loadExporter comes before the body, so that an organization without the export is told so whatever
-// it sends.
-func loadExporter(r *route.Request) (exporter, error) {
+// loadExportingOrg runs before the body is decoded, so that an organization without the feature gets this error
+// for any body.
+func loadExportingOrg(r *route.Request) (exportingOrg, error) {
 	if !r.Org.Features.BuildExports {
-		return exporter{}, core.Errorf(core.Forbidden, "Forbidden: the plan of this organization does not include build exports")
+		return exportingOrg{}, core.Errorf(core.Forbidden, "Forbidden: the plan of this organization does not include build exports")
 	}
-	return exporter{orgID: r.Org.ID}, nil
+	return exportingOrg{orgID: r.Org.ID}, nil
 }
 
 type buildExportUpdate struct {
@@ -27,10 +27,10 @@ type buildExportUpdate struct {
 	StrategyID string `json:"strategy_id" doc:"Required. One of build_exports.supported_strategies."`
 }
 
-// maxLocation is the length of the longest location, in characters.
+// maxLocation is the length limit of a location, in characters.
 const maxLocation = 2048
 
-// destination returns what the body names, or an error that tells of every field that breaks a rule.
+// destination returns the destination in the body, or an error with all problems.
 func (u buildExportUpdate) destination() (Destination, error) {
 	var problems core.Problems
 	known := slices.Contains(blob.Strategies, u.StrategyID)
@@ -55,16 +55,16 @@ func (u buildExportUpdate) destination() (Destination, error) {
 	return to, problems.Err()
 }
 
-func (s *Service) putExport(r *route.Request, e exporter, sent buildExportUpdate) (pipelineSettingsView, error) {
+func (s *Service) putExport(r *route.Request, e exportingOrg, sent buildExportUpdate) (pipelineSettingsView, error) {
 	to, err := sent.destination()
 	if err != nil {
 		return pipelineSettingsView{}, err
 	}
-	set, err := s.export(r.Context(), e.orgID, to)
+	set, err := s.startExport(r.Context(), e.orgID, to)
 	return s.view(r, set, err)
 }
 
-func (s *Service) deleteExport(r *route.Request, e exporter) (pipelineSettingsView, error) {
+func (s *Service) deleteExport(r *route.Request, e exportingOrg) (pipelineSettingsView, error) {
 	set, err := s.stopExport(r.Context(), e.orgID)
 	return s.view(r, set, err)
 }

@@ -104,7 +104,7 @@ organizations:
 	})
 }
 
-// startObjectStore starts an S3 server that the test's environment points to, and returns its URL.
+// startObjectStore starts an S3 server, points the test's environment to it, and returns its URL.
 func startObjectStore(t *testing.T, bucket string) string {
 	t.Helper()
 	backend := s3mem.New()

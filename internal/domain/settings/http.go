@@ -9,8 +9,8 @@ import (
 	"stackyard/internal/platform/route"
 )
 
-// Routes returns the routes of pipeline settings. Only administrators may use them, and each answers
-// with the whole settings.
+// Routes returns the package's part of the route table. Only administrators can use these routes, and each
+// returns all settings.
 func (s *Service) Routes() []route.Route {
 	terminal := func(set *Settings) *Switch { return &set.TerminalAccess }
 	public := func(set *Settings) *Switch { return &set.PublicPipelines }
@@ -30,9 +30,9 @@ func (s *Service) Routes() []route.Route {
 			"Stop members from creating public pipelines", "Pipelines that are public stay so."),
 		endpoint(http.MethodPut, "/advanced-queue-metrics", s.enable(metrics),
 			"Enable advanced queue metrics", "They cannot be disabled again."),
-		endpoint(http.MethodPut, "/build-export", route.OnBody(loadExporter, s.putExport),
+		endpoint(http.MethodPut, "/build-export", route.OnBody(loadExportingOrg, s.putExport),
 			"Export builds to a bucket", "The bucket is tried first: a small object is written, read and deleted there with the installation's credentials."),
-		endpoint(http.MethodDelete, "/build-export", route.On(loadExporter, s.deleteExport),
+		endpoint(http.MethodDelete, "/build-export", route.On(loadExportingOrg, s.deleteExport),
 			"Stop exporting builds", "What was exported stays in its bucket."),
 	}
 }
@@ -92,8 +92,7 @@ type buildExportsView struct {
 	SupportedStrategies []string `json:"supported_strategies"`
 }
 
-// view is what every route answers with: the whole settings of the request's organization, or the
-// error of what was done to them.
+// view returns all settings of the request's organization, or err.
 func (s *Service) view(r *route.Request, set Settings, err error) (pipelineSettingsView, error) {
 	if err != nil {
 		return pipelineSettingsView{}, err
@@ -128,7 +127,7 @@ func (s Switch) view() settingSwitchView {
 }
 
 func (s *Service) get(r *route.Request) (pipelineSettingsView, error) {
-	set, err := s.of(r.Context(), r.Org.ID)
+	set, err := s.load(r.Context(), r.Org.ID)
 	return s.view(r, set, err)
 }
 
@@ -137,17 +136,17 @@ func (s *Service) patch(r *route.Request, sent pipelineSettingsUpdate) (pipeline
 	return s.view(r, set, err)
 }
 
-func (s *Service) enable(which pick) route.Handler {
+func (s *Service) enable(selectSwitch switchSelector) route.Handler {
 	return route.Do(func(r *route.Request) (pipelineSettingsView, error) {
 		by := Person{ID: r.Caller.User.ID, Name: r.Caller.User.Name}
-		set, err := s.turnOn(r.Context(), r.Org.ID, which, by)
+		set, err := s.turnOn(r.Context(), r.Org.ID, selectSwitch, by)
 		return s.view(r, set, err)
 	})
 }
 
-func (s *Service) disable(which pick) route.Handler {
+func (s *Service) disable(selectSwitch switchSelector) route.Handler {
 	return route.Do(func(r *route.Request) (pipelineSettingsView, error) {
-		set, err := s.turnOff(r.Context(), r.Org.ID, which)
+		set, err := s.turnOff(r.Context(), r.Org.ID, selectSwitch)
 		return s.view(r, set, err)
 	})
 }

@@ -16,13 +16,13 @@ type Service struct {
 	clock  core.Clock
 }
 
-// New returns the service of an installation.
+// New returns a Service.
 func New(d *db.DB, public core.PublicURL, clock core.Clock) *Service {
 	return &Service{db: d, public: public, clock: clock}
 }
 
-// of returns the settings of an organization.
-func (s *Service) of(ctx context.Context, orgID string) (set Settings, err error) {
+// load returns the settings of an organization.
+func (s *Service) load(ctx context.Context, orgID string) (set Settings, err error) {
 	err = s.db.Read(ctx, func(q *db.Q) (err error) {
 		set, err = Of(q, orgID)
 		return err
@@ -30,8 +30,8 @@ func (s *Service) of(ctx context.Context, orgID string) (set Settings, err error
 	return set, err
 }
 
-// change lets fn change the settings of an organization and returns them as they are then. Changes
-// of one organization follow one another, so each sees what the one before it left.
+// change applies fn to the settings of an organization and returns the result. It locks the organization, so
+// that each change sees the one before.
 func (s *Service) change(ctx context.Context, orgID string, fn func(q *db.Q, set *Settings) error) (set Settings, err error) {
 	err = s.db.Write(ctx, func(q *db.Q) (err error) {
 		if err := q.Lock("organizations", orgID); err != nil {
@@ -48,7 +48,7 @@ func (s *Service) change(ctx context.Context, orgID string, fn func(q *db.Q, set
 	return set, err
 }
 
-// update changes the fields that were sent: all of them or, when one breaks a rule, none.
+// update changes the fields that were sent: all of them, or none if one is invalid.
 func (s *Service) update(ctx context.Context, orgID string, sent pipelineSettingsUpdate) (Settings, error) {
 	return s.change(ctx, orgID, func(q *db.Q, set *Settings) error {
 		before := set.ScheduledJobExpiry
@@ -59,28 +59,28 @@ func (s *Service) update(ctx context.Context, orgID string, sent pipelineSetting
 	})
 }
 
-// pick chooses one switch of the settings.
-type pick func(*Settings) *Switch
+// A switchSelector selects one switch of the settings.
+type switchSelector func(*Settings) *Switch
 
-// turnOn enables a switch. Repeating it keeps who enabled it first, and when.
-func (s *Service) turnOn(ctx context.Context, orgID string, which pick, by Person) (Settings, error) {
+// turnOn enables a switch. If it is enabled already, the first user and time are kept.
+func (s *Service) turnOn(ctx context.Context, orgID string, selectSwitch switchSelector, by Person) (Settings, error) {
 	return s.change(ctx, orgID, func(_ *db.Q, set *Settings) error {
-		which(set).enable(by, s.clock())
+		selectSwitch(set).enable(by, s.clock())
 		return nil
 	})
 }
 
 // turnOff disables a switch.
-func (s *Service) turnOff(ctx context.Context, orgID string, which pick) (Settings, error) {
+func (s *Service) turnOff(ctx context.Context, orgID string, selectSwitch switchSelector) (Settings, error) {
 	return s.change(ctx, orgID, func(_ *db.Q, set *Settings) error {
-		which(set).disable()
+		selectSwitch(set).disable()
 		return nil
 	})
 }
 
-// export has builds exported to a destination, once it has proved that the bucket can be used.
-func (s *Service) export(ctx context.Context, orgID string, to Destination) (Settings, error) {
-	// An object store may be slow to answer, so it is asked before the transaction.
+// startExport enables the export of builds to a destination after checking that the bucket can be used.
+func (s *Service) startExport(ctx context.Context, orgID string, to Destination) (Settings, error) {
+	// An object store can be slow, so it is checked before the transaction.
 	if err := blob.CheckBucket(ctx, to.Strategy, to.Location); err != nil {
 		var problems core.Problems
 		problems.Add("location", "could not be validated: %s", err)
@@ -89,7 +89,7 @@ func (s *Service) export(ctx context.Context, orgID string, to Destination) (Set
 	return s.setExport(ctx, orgID, to)
 }
 
-// stopExport has builds exported no more.
+// stopExport disables the export of builds.
 func (s *Service) stopExport(ctx context.Context, orgID string) (Settings, error) {
 	return s.setExport(ctx, orgID, Destination{})
 }

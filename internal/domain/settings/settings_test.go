@@ -47,7 +47,7 @@ func TestOf_ReadsBackAllThatWasSaved(t *testing.T) {
 	})
 }
 
-func TestOf_SurvivesTheEndOfAUserAndACluster(t *testing.T) {
+func TestOf_WorksAfterAUserAndAClusterAreDeleted(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		acme := newOrganization(t, d, "acme")
 		ada := newPerson(t, d, "Ada")

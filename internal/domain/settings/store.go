@@ -48,7 +48,7 @@ func scan(row db.Scan) (Settings, error) {
 func save(q *db.Q, orgID string, s Settings) error {
 	branch := s.DefaultBranch
 	if branch == DefaultBranch {
-		branch = "" // not a choice of the organization
+		branch = "" // not set by the organization
 	}
 	_, err := q.Exec(`
 		INSERT INTO pipeline_settings (

@@ -12,7 +12,7 @@ import (
 // maxMinutes is the longest time that can be set: a year.
 const maxMinutes = 365 * 24 * 60
 
-// pipelineSettingsUpdate is the body of a change of settings. Fields that are not sent stay as they are.
+// pipelineSettingsUpdate is the request body of an update. Fields that are not sent keep their value.
 type pipelineSettingsUpdate struct {
 	DefaultBranch      route.Opt[string] `json:"default_branch" doc:"Blank or null resets it to main."`
 	DefaultClusterID   route.Opt[string] `json:"default_cluster_id" doc:"The id of a cluster of this organization; null clears it."`
@@ -21,7 +21,7 @@ type pipelineSettingsUpdate struct {
 	ScheduledJobExpiry route.Opt[int]    `json:"scheduled_job_expiry_in_minutes" doc:"Null brings back the default of 30 days."`
 }
 
-// applyTo makes the changes, or returns an error that tells of every field that breaks a rule.
+// applyTo makes the changes, or returns an error with all problems.
 func (u pipelineSettingsUpdate) applyTo(q *db.Q, orgID string, set *Settings) error {
 	var problems core.Problems
 	u.branch(set, &problems)
@@ -29,7 +29,7 @@ func (u pipelineSettingsUpdate) applyTo(q *db.Q, orgID string, set *Settings) er
 		return err
 	}
 	u.timeouts(set, &problems)
-	minutes("scheduled_job_expiry_in_minutes", u.ScheduledJobExpiry, &set.ScheduledJobExpiry, &problems)
+	setMinutes("scheduled_job_expiry_in_minutes", u.ScheduledJobExpiry, &set.ScheduledJobExpiry, &problems)
 	return problems.Err()
 }
 
@@ -68,12 +68,12 @@ func (u pipelineSettingsUpdate) cluster(q *db.Q, orgID string, set *Settings, pr
 	return err
 }
 
-// timeouts holds what is sent and what is stored against each other, and blames a field that was sent.
+// timeouts checks both timeouts together, sent or stored, and reports a conflict for a field that was sent.
 func (u pipelineSettingsUpdate) timeouts(set *Settings, problems *core.Problems) {
 	const byDefault, atMost = "default_timeout_in_minutes", "maximum_timeout_in_minutes"
 	before := len(*problems)
-	minutes(byDefault, u.DefaultTimeout, &set.DefaultTimeout, problems)
-	minutes(atMost, u.MaximumTimeout, &set.MaximumTimeout, problems)
+	setMinutes(byDefault, u.DefaultTimeout, &set.DefaultTimeout, problems)
+	setMinutes(atMost, u.MaximumTimeout, &set.MaximumTimeout, problems)
 	fits := set.MaximumTimeout == 0 || set.DefaultTimeout <= set.MaximumTimeout
 	switch {
 	case fits || len(*problems) > before:
@@ -84,8 +84,8 @@ func (u pipelineSettingsUpdate) timeouts(set *Settings, problems *core.Problems)
 	}
 }
 
-// minutes writes a time, when it was sent, to dst; null is none.
-func minutes(field string, sent route.Opt[int], dst *int, problems *core.Problems) {
+// setMinutes sets dst if a time was sent; null is 0.
+func setMinutes(field string, sent route.Opt[int], dst *int, problems *core.Problems) {
 	if sent.Set && !sent.Null && (sent.Value < 1 || sent.Value > maxMinutes) {
 		problems.Add(field, "must be an integer from 1 to %d, or null for none", maxMinutes)
 		return
