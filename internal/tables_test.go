@@ -60,6 +60,9 @@ var owners = map[string]string{
 	"pipelines":          "pipelines",
 	"source_connections": "pipelines",
 
+	"suites":      "suites",
+	"team_suites": "suites",
+
 	"rule_sets": "dispatch",
 	"runnable":  "dispatch",
 

@@ -35,6 +35,8 @@ import (
 	"stackyard/internal/domain/pipelines"
 	"stackyard/internal/domain/settings"
 	"stackyard/internal/domain/stacks"
+	"stackyard/internal/domain/suites"
+	"stackyard/internal/domain/testresults"
 	"stackyard/internal/domain/timeline"
 	"stackyard/internal/platform/blob"
 	"stackyard/internal/platform/core"
@@ -198,6 +200,9 @@ func (s *Server) capabilities(p Parts, directory *identity.Directory, metrics pr
 	stacks.Background(s.background.tasks)
 	events.Background(s.background.tasks)
 	oauth.Background(s.background.tasks)
+	organizations := organizations.New(p.DB, directory, p.Public, p.Clock, clusters.RemoveUser)
+	suites := suites.New(p.DB, p.Key, p.Public, p.Clock)
+	organizations.OnTeamsEnabled(suites.GrantAll)
 	s.pages = web.New(web.Config{
 		DB:          p.DB,
 		Directory:   directory,
@@ -222,7 +227,7 @@ func (s *Server) capabilities(p Parts, directory *identity.Directory, metrics pr
 	s.background.looks = append(s.background.looks, s.agents.FindLost, events.CatchUp)
 	s.background.flushes = append(s.background.flushes, stacks.Flush, s.background.uses.Flush)
 	return slices.Concat(
-		organizations.New(p.DB, directory, p.Public, p.Clock, clusters.RemoveUser).Routes(),
+		organizations.Routes(),
 		clusters.Routes(),
 		clusterrules.New(p.DB, p.Public, p.Clock).Routes(),
 		pipelines.Routes(),
@@ -236,6 +241,8 @@ func (s *Server) capabilities(p Parts, directory *identity.Directory, metrics pr
 		oidc.New(p.DB, s.agents, clusters, p.Key, p.Public, p.Clock).Routes(),
 		s.logs.Routes(),
 		stacks.Routes(),
+		suites.Routes(),
+		testresults.New(suites, pipelines).Routes(),
 		oauth.Routes(),
 		notifications.New(p.DB, p.Key, p.Public, p.Clock).Routes(),
 		settings.New(p.DB, p.Public, p.Clock).Routes(),

@@ -30,11 +30,13 @@ func newWalk(t *testing.T, s *servertest.Server) walk {
 		"value": map[string]any{"source_pipeline": "hello", "target_pipeline": "hello"},
 	}).Want(http.StatusCreated)
 	service := ada.Post(acme+"/services", map[string]any{"provider": "webhook", "settings": map[string]any{"url": "https://example.test"}}).Want(http.StatusCreated)
+	suite := ada.Post("/v2/analytics/organizations/acme/suites", map[string]any{"name": "Unit", "default_branch": "main"}).Want(http.StatusCreated)
 	return walk{
 		"{org}": "acme", "{pipeline}": "hello", "{cluster}": servertest.AcmeClusterID, "{queue}": servertest.AcmeQueueID,
 		"{team}": "everyone", "{user}": servertest.BoID,
 		"{build}": "1", "{job}": build.String("jobs.0.id"), "{annotation}": annotation.String("id"), "{rule}": rule.String("uuid"),
 		"{service}": service.String("id"),
+		"{suite}":   suite.String("slug"),
 	}
 }
 

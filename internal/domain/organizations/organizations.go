@@ -31,6 +31,7 @@ type Service struct {
 	clock     core.Clock
 
 	onMemberRemoved []func(q *db.Q, organizationID, userID string) error
+	onTeamsEnabled  []func(q *db.Q, everyone Team) error
 }
 
 // New returns a Service. directory caches parts of the database d. The functions onMemberRemoved are called in

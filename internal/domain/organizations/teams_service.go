@@ -64,6 +64,20 @@ func (s *Service) EnableTeams(ctx context.Context, slug string, by identity.User
 		if err := insertTeam(q, everyone); err != nil {
 			return err
 		}
-		return addEveryone(q, everyone, identity.ManageBuildAndRead, everyone.CreatedAt)
+		if err := addEveryone(q, everyone, identity.ManageBuildAndRead, everyone.CreatedAt); err != nil {
+			return err
+		}
+		for _, grant := range s.onTeamsEnabled {
+			if err := grant(q, everyone); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
+}
+
+// OnTeamsEnabled registers grant to run in the transaction that creates the team of all members, so that they keep
+// access to what other packages own. It must be called before the first request.
+func (s *Service) OnTeamsEnabled(grant func(q *db.Q, everyone Team) error) {
+	s.onTeamsEnabled = append(s.onTeamsEnabled, grant)
 }

@@ -77,6 +77,19 @@ func lockTeam(q *db.Q, organizationID, id string) (Team, error) {
 	return t, found(err, noTeam)
 }
 
+// LockTeams returns those of ids that are teams of an organization, and keeps these teams from being changed or
+// deleted until the end of the transaction.
+func LockTeams(q *db.Q, organizationID string, ids []string) ([]string, error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	if err := q.LockAll("teams", "id", ids); err != nil {
+		return nil, err
+	}
+	in, arg := q.In("id", 2, ids)
+	return db.Strings(q, `SELECT id FROM teams WHERE organization_id = $1 AND `+in, organizationID, arg)
+}
+
 func insertTeam(q *db.Q, t Team) error {
 	var by any
 	if t.CreatedBy != nil {

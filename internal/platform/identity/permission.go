@@ -26,6 +26,7 @@ const (
 // Permissions that follow from teams, where the organization has them switched on.
 const (
 	CreatePipelines Permission = "create_pipelines"
+	CreateSuites    Permission = "create_suites"
 )
 
 // Permissions that administrators have, and all members where the organization's features say so.
@@ -50,6 +51,11 @@ const (
 	UnblockJob Permission = "unblock_job"
 )
 
+// Permissions on one suite; package suites decides them.
+const (
+	EditSuite Permission = "edit_suite"
+)
+
 // GrantablePermissions lists what a member can be granted.
 var GrantablePermissions = []Permission{StopAgents, ManageHostedAgents, ManageClusters, ViewSuiteTokens, CreatePublicPipelines}
 
@@ -65,6 +71,8 @@ func (m *Membership) Can(p Permission, org *Organization) bool {
 		return !org.Features.Teams || slices.ContainsFunc(m.Teams, func(t TeamMembership) bool { return t.CanCreatePipelines })
 	case p == ManageNotificationServices:
 		return org.Features.MembersManageNotificationServices
+	case p == CreateSuites:
+		return !org.Features.Teams || slices.ContainsFunc(m.Teams, func(t TeamMembership) bool { return t.CanCreateSuites })
 	default:
 		return slices.Contains(m.Permissions, p)
 	}
