@@ -148,7 +148,7 @@ var exceptions = map[string][]exception{
 	"jobs are found, ordered and shown together with their builds, queues and pipelines": {
 		{"agents", reads, []string{"agent_tokens", "clusters"}},
 		{"artifacts", reads, []string{"builds", "jobs", "step_details", "steps"}},
-		{"builds", reads, []string{"annotations", "artifacts", "clusters", "organizations", "pipelines", "queues", "runnable"}},
+		{"builds", reads, []string{"annotations", "artifacts", "clusters", "pipelines", "queues", "runnable"}},
 		{"clusterrules", reads, []string{"pipelines"}},
 		{"dispatch", reads, []string{"builds", "clusters", "pipelines", "queues", "steps"}},
 		{"dispatch", writes, []string{"jobs"}},

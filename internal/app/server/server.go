@@ -33,6 +33,7 @@ import (
 	"stackyard/internal/domain/oidc"
 	"stackyard/internal/domain/organizations"
 	"stackyard/internal/domain/pipelines"
+	"stackyard/internal/domain/quotas"
 	"stackyard/internal/domain/settings"
 	"stackyard/internal/domain/stacks"
 	"stackyard/internal/domain/suites"
@@ -120,6 +121,8 @@ func New(p Parts) (*Server, error) {
 		Public:         p.Public,
 		Content:        p.Content,
 		Limiter:        limiter,
+		RESTLimit:      quotas.RESTRequests,
+		PathLimits:     map[string]*route.RateLimit{stacks.Path: stacks.DefaultRateLimit()},
 		Log:            p.Log,
 		Metrics:        metrics,
 		TrustedProxies: p.TrustedProxies,

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"stackyard/internal/domain/dispatch"
+	"stackyard/internal/domain/quotas"
 	"stackyard/internal/rules/flow"
 )
 
@@ -129,7 +130,7 @@ func (s *Service) awaitJob(ctx context.Context, e *session, now *snapshot, chang
 		Tags:           now.Tags,
 		Priority:       now.Priority,
 		IdleSince:      now.idleSince(),
-		FairShare:      e.identity.Load().Organization.Limits.FairShare,
+		FairShare:      quotas.Of(&e.identity.Load().Organization).FairShare,
 	})
 }
 

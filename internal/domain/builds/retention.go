@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"stackyard/internal/domain/pipelines"
+	"stackyard/internal/domain/quotas"
 	"stackyard/internal/platform/db"
 	"stackyard/internal/platform/identity"
 )
@@ -45,16 +46,13 @@ type keeper struct {
 
 // keepers returns the organizations that do not keep builds for ever.
 func keepers(q *db.Q) ([]keeper, error) {
+	orgs, err := identity.Organizations(q)
 	var found []keeper
-	_, err := db.All(q, func(scan db.Scan) (none struct{}, err error) {
-		var id string
-		var limits identity.Limits
-		err = scan(&id, db.ToJSON(&limits))
-		if limits.BuildRetentionDays > 0 {
-			found = append(found, keeper{id, limits.BuildRetentionDays})
+	for _, org := range orgs {
+		if days := quotas.Of(&org).BuildRetentionDays; days > 0 {
+			found = append(found, keeper{org.ID, days})
 		}
-		return none, err
-	}, `SELECT id, limits FROM organizations ORDER BY id`)
+	}
 	return found, err
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"stackyard/internal/domain/clusterrules"
 	"stackyard/internal/domain/pipelines"
+	"stackyard/internal/domain/quotas"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
 	"stackyard/internal/platform/identity"
@@ -106,7 +107,7 @@ func (n *newBuild) checkDescendants(q *db.Q) error {
 	}
 	var made int
 	err := q.QueryRow(`SELECT COUNT(*) FROM builds WHERE root_build = $1 AND triggered_by <> $2`, root, n.asked.TriggeredBy).Scan(&made)
-	if most := n.org.Limits.TriggeredBuilds; err == nil && made >= most {
+	if most := quotas.Of(n.org).TriggeredBuilds; err == nil && made >= most {
 		err = core.Errorf(core.Unprocessable, "The build that this chain of triggers began with has led to %d others, and the organization allows no more", made)
 	}
 	return err

@@ -11,9 +11,9 @@ import (
 	"stackyard/internal/app/server/servertest"
 	"stackyard/internal/domain/builds"
 	"stackyard/internal/domain/pipelines"
+	"stackyard/internal/domain/quotas"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
-	"stackyard/internal/platform/identity"
 )
 
 // child makes a pipeline child, and hello one that triggers it.
@@ -260,7 +260,7 @@ func TestTrigger_EndsChainsThatGoOnForEver(t *testing.T) {
 
 func TestTrigger_BoundsBuildsThatDescendFromOne(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		wantEqual(t, "the limit unless set", identity.DefaultLimits.TriggeredBuilds, 500)
+		wantEqual(t, "the limit unless set", quotas.Default.TriggeredBuilds, 500)
 		w.Apply("organizations: [{slug: acme, limits: {triggered_builds: 20}}]")
 		w.steps("{trigger: hello, label: left}", "{trigger: hello, label: right}")
 		created := w.create(nil)

@@ -39,7 +39,7 @@ func (w *fixture) organization(slug string) *identity.Organization {
 	w.t.Helper()
 	org := &identity.Organization{
 		ID: core.NewID(), Slug: slug, Name: slug, CreatedAt: noon,
-		Features: identity.DefaultFeatures, Limits: identity.DefaultLimits,
+		Features: identity.DefaultFeatures,
 	}
 	w.write(func(q *db.Q) error { return identity.InsertOrganization(q, *org) })
 	return org

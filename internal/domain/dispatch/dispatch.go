@@ -26,10 +26,10 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"stackyard/internal/domain/quotas"
 	"stackyard/internal/platform/bus"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
-	"stackyard/internal/platform/identity"
 	"stackyard/internal/rules/flow"
 )
 
@@ -41,7 +41,7 @@ type Agent struct {
 	Tags           []string  // key=value; a queue tag is ignored
 	Priority       *int      // highest first; nil: last
 	IdleSince      time.Time // within a priority, the agent idle longest gets the job
-	FairShare      identity.FairShare
+	FairShare      quotas.FairShare
 }
 
 // Jobs assigns jobs to agents.

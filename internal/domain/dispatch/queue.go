@@ -6,9 +6,9 @@ import (
 	"sync"
 	"time"
 
+	"stackyard/internal/domain/quotas"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
-	"stackyard/internal/platform/identity"
 )
 
 const (
@@ -33,7 +33,7 @@ type queue struct {
 	waiting   []*waiter
 	seq       uint64
 	profiles  profiles
-	share     identity.FairShare
+	share     quotas.FairShare
 	picked    map[string]int    // number of jobs being assigned, by rule set
 	assigning map[string]string // jobs being assigned, with their pipelines
 	// stale is set when there may be more jobs than the last scan saw. Otherwise remaining has the rule sets

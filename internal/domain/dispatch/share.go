@@ -1,8 +1,8 @@
 package dispatch
 
 import (
+	"stackyard/internal/domain/quotas"
 	"stackyard/internal/platform/db"
-	"stackyard/internal/platform/identity"
 )
 
 // With fair share, the next job of a queue comes from the pipeline with the fewest running jobs for its weight.
@@ -63,7 +63,7 @@ const pipelinesSQL = `
 	SELECT id FROM pipeline WHERE id IS NOT NULL`
 
 // sharesOf returns the shares of the lanes' pipelines in a queue.
-func sharesOf(q *db.Q, queueID string, fair identity.FairShare, lanes []lane) (shares, error) {
+func sharesOf(q *db.Q, queueID string, fair quotas.FairShare, lanes []lane) (shares, error) {
 	s := shares{}
 	var ids []string
 	for _, l := range lanes {

@@ -7,18 +7,18 @@ import (
 	"time"
 
 	"stackyard/internal/domain/dispatch"
-	"stackyard/internal/platform/identity"
+	"stackyard/internal/domain/quotas"
 )
 
 func TestFairShare_LetsPipelinesTakeTurns(t *testing.T) {
 	for _, test := range []struct {
 		name string
-		fair identity.FairShare
+		fair quotas.FairShare
 		want string
 	}{
-		{"off", identity.FairShare{}, "hello hello hello hello hello hello hello hello"},
-		{"on", identity.FairShare{On: true}, "hello other hello other hello other hello urgent"},
-		{"weighted", identity.FairShare{On: true, Weights: map[string]int{"other": 2}}, "hello other other hello other urgent hello hello"},
+		{"off", quotas.FairShare{}, "hello hello hello hello hello hello hello hello"},
+		{"on", quotas.FairShare{On: true}, "hello other hello other hello other hello urgent"},
+		{"weighted", quotas.FairShare{On: true, Weights: map[string]int{"other": 2}}, "hello other other hello other urgent hello hello"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			each(t, func(t *testing.T, w *world) {
@@ -50,7 +50,7 @@ func TestFairShare_HoldsForAgentsThatWaitTogether(t *testing.T) {
 		w.buildOf(other, "{command: a, key: other, parallelism: 9}")
 		for i := range 12 {
 			a := w.agent(fmt.Sprint("agent ", i), "os=linux")
-			a.FairShare = identity.FairShare{On: true, Weights: map[string]int{"hello": 3}}
+			a.FairShare = quotas.FairShare{On: true, Weights: map[string]int{"hello": 3}}
 			all = append(all, w.wait(a))
 		}
 		w.waiting(12)

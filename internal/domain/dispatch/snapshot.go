@@ -4,8 +4,8 @@ import (
 	"maps"
 	"slices"
 
+	"stackyard/internal/domain/quotas"
 	"stackyard/internal/platform/db"
-	"stackyard/internal/platform/identity"
 )
 
 // A snapshot is the result of a scan.
@@ -19,7 +19,7 @@ type snapshot struct {
 }
 
 // readSnapshot reads which rule sets exist, and the best jobs of those that a waiter could take.
-func (q *queue) readSnapshot(sql *db.Q, orgID string, share identity.FairShare) (s snapshot, err error) {
+func (q *queue) readSnapshot(sql *db.Q, orgID string, share quotas.FairShare) (s snapshot, err error) {
 	sets, err := presentRuleSets(sql, q.id)
 	if err != nil {
 		return s, err

@@ -1,13 +1,12 @@
 package organizations
 
 import (
-	"maps"
 	"reflect"
-	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
 
+	"stackyard/internal/domain/quotas"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
 	"stackyard/internal/platform/identity"
@@ -22,7 +21,7 @@ type OrganizationSpec struct {
 	Name      *string      `yaml:"name"`
 	Suspended *bool        `yaml:"suspended"`
 	Features  FeaturesSpec `yaml:"features"`
-	Limits    LimitsSpec   `yaml:"limits"`
+	Limits    quotas.Spec  `yaml:"limits"`
 }
 
 // A FeaturesSpec names the features to turn on or off.
@@ -41,31 +40,6 @@ type FeaturesSpec struct {
 	SelfHostedSessions                *bool `yaml:"self_hosted_sessions"`
 }
 
-// A LimitsSpec names the limits to change. StackRequestsPerSecond changes the limits of the scopes that it
-// names.
-type LimitsSpec struct {
-	Line                   int            `yaml:"-"`
-	Stacks                 *int           `yaml:"stacks"`
-	StackRequestsPerSecond map[string]int `yaml:"stack_requests_per_second"`
-	RESTRequestsPerSecond  *int           `yaml:"rest_requests_per_second"`
-	BuildRetentionDays     *int           `yaml:"build_retention_days"`
-	TriggeredBuilds        *int           `yaml:"triggered_builds"`
-	FairShare              FairShareSpec  `yaml:"fair_share"`
-}
-
-// A FairShareSpec turns fair share on or off and names the weights to change.
-type FairShareSpec struct {
-	Line    int            `yaml:"-"`
-	Enabled *bool          `yaml:"enabled"`
-	Weights map[string]int `yaml:"weights"`
-}
-
-// maxWeight is the largest weight of a pipeline.
-const maxWeight = 1000
-
-// maxRetentionDays is the longest retention of finished builds, a century. Zero keeps them forever.
-const maxRetentionDays = 36500
-
 // Check reports errors in the spec that can be found without a database.
 func (s OrganizationSpec) Check(c *core.Complaints) {
 	if !identity.ValidOrganizationSlug(s.Slug) {
@@ -75,38 +49,7 @@ func (s OrganizationSpec) Check(c *core.Complaints) {
 	if s.Name != nil {
 		checkName(c, s.Line, *s.Name)
 	}
-	s.Limits.check(c)
-}
-
-func (s LimitsSpec) check(c *core.Complaints) {
-	if s.Stacks != nil && *s.Stacks < 0 {
-		c.Add(s.Line, "stacks must not be negative")
-	}
-	if s.RESTRequestsPerSecond != nil && *s.RESTRequestsPerSecond < 0 {
-		c.Add(s.Line, "rest_requests_per_second must not be negative; 0 is no limit")
-	}
-	if s.BuildRetentionDays != nil && (*s.BuildRetentionDays < 0 || *s.BuildRetentionDays > maxRetentionDays) {
-		c.Add(s.Line, "build_retention_days must be an integer from 0, which keeps builds for ever, to %d", maxRetentionDays)
-	}
-	if s.TriggeredBuilds != nil && *s.TriggeredBuilds < 0 {
-		c.Add(s.Line, "triggered_builds must not be negative")
-	}
-	for _, scope := range slices.Sorted(maps.Keys(s.StackRequestsPerSecond)) {
-		if !slices.Contains(identity.StackScopes(), scope) {
-			c.Add(s.Line, "unknown scope %q in stack_requests_per_second; known are %s", scope, strings.Join(identity.StackScopes(), ", "))
-		} else if s.StackRequestsPerSecond[scope] < 1 {
-			c.Add(s.Line, "the limit of the scope %s must be at least 1", scope)
-		}
-	}
-	s.FairShare.check(c)
-}
-
-func (s FairShareSpec) check(c *core.Complaints) {
-	for _, slug := range slices.Sorted(maps.Keys(s.Weights)) {
-		if weight := s.Weights[slug]; weight < 1 || weight > maxWeight {
-			c.Add(s.Line, "the weight of the pipeline %s must be an integer from 1 to %d", slug, maxWeight)
-		}
-	}
+	s.Limits.Check(c)
 }
 
 // ApplyOrganization creates or updates an organization and returns it. It returns nil after a complaint,
@@ -147,7 +90,7 @@ func createOrganization(q *db.Q, spec OrganizationSpec, now time.Time, changes *
 	}
 	org := identity.Organization{
 		ID: id, Slug: spec.Slug, Name: spec.Slug,
-		Features: identity.DefaultFeatures, Limits: identity.DefaultLimits, CreatedAt: now,
+		Features: identity.DefaultFeatures, Limits: quotas.Default.Encode(), CreatedAt: now,
 	}
 	spec.applyTo(&org)
 	changes.Created("organization", org.Slug)
@@ -159,7 +102,7 @@ func (s OrganizationSpec) applyTo(org *identity.Organization) {
 	core.SetGiven(&org.Name, s.Name)
 	core.SetGiven(&org.Suspended, s.Suspended)
 	s.Features.applyTo(&org.Features)
-	s.Limits.applyTo(&org.Limits)
+	s.Limits.ApplyTo(org)
 }
 
 func (s FeaturesSpec) applyTo(f *identity.Features) {
@@ -175,28 +118,6 @@ func (s FeaturesSpec) applyTo(f *identity.Features) {
 	core.SetGiven(&f.Tracestate, s.Tracestate)
 	core.SetGiven(&f.MembersManageNotificationServices, s.MembersManageNotificationServices)
 	core.SetGiven(&f.SelfHostedSessions, s.SelfHostedSessions)
-}
-
-func (s LimitsSpec) applyTo(l *identity.Limits) {
-	core.SetGiven(&l.Stacks, s.Stacks)
-	core.SetGiven(&l.RESTRequestsPerSecond, s.RESTRequestsPerSecond)
-	core.SetGiven(&l.BuildRetentionDays, s.BuildRetentionDays)
-	core.SetGiven(&l.TriggeredBuilds, s.TriggeredBuilds)
-	core.SetGiven(&l.FairShare.On, s.FairShare.Enabled)
-	l.StackRequestsPerSecond = merged(l.StackRequestsPerSecond, s.StackRequestsPerSecond)
-	l.FairShare.Weights = merged(l.FairShare.Weights, s.FairShare.Weights)
-}
-
-// merged returns numbers with the values of overrides on top. It never changes numbers, which the organization
-// loaded before also uses.
-func merged(numbers, overrides map[string]int) map[string]int {
-	if len(overrides) == 0 {
-		return numbers
-	}
-	result := make(map[string]int, len(numbers)+len(overrides))
-	maps.Copy(result, numbers)
-	maps.Copy(result, overrides)
-	return result
 }
 
 // checkName reports a name that is blank or too long.

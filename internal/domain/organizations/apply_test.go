@@ -11,6 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"stackyard/internal/domain/account"
+	"stackyard/internal/domain/quotas"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
 	"stackyard/internal/platform/db/dbtest"
@@ -161,7 +162,7 @@ func TestApply_MakesWhatTheFileSays(t *testing.T) {
 		if org.Features != features {
 			t.Errorf("features are %+v", org.Features)
 		}
-		if l := org.Limits; l.Stacks != 5 || l.RESTRequestsPerSecond != 0 || l.BuildRetentionDays != 90 || !l.FairShare.On || l.FairShare.Weight("deploy") != 3 || l.FairShare.Weight("other") != 1 || l.StackRequestsPerSecond["list-scheduled-jobs"] != 20 {
+		if l := quotas.Of(org); l.Stacks != 5 || l.RESTRequestsPerSecond != 0 || l.BuildRetentionDays != 90 || !l.FairShare.On || l.FairShare.Weight("deploy") != 3 || l.FairShare.Weight("other") != 1 || l.StackRequestsPerSecond["list-scheduled-jobs"] != 20 {
 			t.Errorf("limits are %+v", l)
 		}
 		ada, err := dir.Authenticate(t.Context(), "svcua_ada-everything")
@@ -300,10 +301,10 @@ func TestApply_LeavesAloneWhatTheFileDoesNotName(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !org.Suspended || org.Name != "Acme Inc" || org.Features.Teams || org.Features.Tracestate || org.Limits.Stacks != 5 {
+		if !org.Suspended || org.Name != "Acme Inc" || org.Features.Teams || org.Features.Tracestate || quotas.Of(org).Stacks != 5 {
 			t.Errorf("the organization is %+v", org)
 		}
-		if got := fmt.Sprint(org.Limits.StackRequestsPerSecond); got != "map[list-scheduled-jobs:20 show-job:7]" {
+		if got := fmt.Sprint(quotas.Of(org).StackRequestsPerSecond); got != "map[list-scheduled-jobs:20 show-job:7]" {
 			t.Errorf("the stacks API's limits are %s", got)
 		}
 	})

@@ -114,11 +114,11 @@ func (s *Service) getRateLimit(r *route.Request) (rateLimitView, error) {
 	now := s.clock()
 	return rateLimitView{Scopes: rateLimitScopesView{
 		REST: rateLimitScopeView{
-			Limit:    r.Standing.Limit,
-			Current:  r.Standing.Current,
-			Reset:    r.Standing.Reset,
-			ResetAt:  core.At(now.Add(time.Duration(r.Standing.Reset) * time.Second)),
-			Enforced: r.Standing.Limit > 0,
+			Limit:    r.Usage.Limit,
+			Current:  r.Usage.Current,
+			Reset:    r.Usage.Reset,
+			ResetAt:  core.At(now.Add(time.Duration(r.Usage.Reset) * time.Second)),
+			Enforced: r.Usage.Limit > 0,
 		},
 		GraphQL: rateLimitScopeView{ResetAt: core.At(now)},
 	}}, nil

@@ -18,18 +18,18 @@ func (s *Service) Routes() []route.Route {
 		{
 			Method: http.MethodPost, Path: "/v3/stacks/register", Summary: "Register a stack",
 			Description: "Registers a new stack, or updates the one with the key. Idempotent.",
-			Limit:       "default", Unprocessable: true,
+			Limit:       rateLimit("default"), Unprocessable: true,
 			Errors:  []int{http.StatusForbidden, http.StatusNotFound, http.StatusUnprocessableEntity},
 			Handler: route.DoBody(s.postRegister),
 		},
 		{
 			Method: http.MethodPost, Path: stackPath + "/deregister", Summary: "De-register a stack",
-			Limit: "default", Status: http.StatusNoContent,
+			Limit: rateLimit("default"), Status: http.StatusNoContent,
 			Handler: route.On(s.load, s.postDeregister),
 		},
 		{
 			Method: http.MethodGet, Path: stackPath + "/scheduled-jobs", Summary: "List scheduled jobs of a queue",
-			Limit: "list-scheduled-jobs",
+			Limit: rateLimit("list-scheduled-jobs"),
 			Query: []route.Param{
 				{Name: "queue_key", Doc: "The queue; __default__ is the cluster's default queue. Required."},
 				{Name: "limit", Type: "integer", Doc: "At most so many jobs: 100 unless given, up to 1000."},
@@ -41,33 +41,33 @@ func (s *Service) Routes() []route.Route {
 		},
 		{
 			Method: http.MethodPut, Path: stackPath + "/scheduled-jobs/batch-reserve", Summary: "Reserve jobs",
-			Limit:   "batch-reserve",
+			Limit:   rateLimit("batch-reserve"),
 			Handler: route.OnBody(s.load, s.putBatchReserve),
 		},
 		{
 			Method: http.MethodPost, Path: stackPath + "/job-acquisition-tokens", Summary: "Issue job acquisition tokens",
-			Limit: "default", Status: http.StatusCreated,
+			Limit: rateLimit("default"), Status: http.StatusCreated,
 			Handler: route.OnBody(s.load, s.postTokens),
 		},
 		{
 			Method: http.MethodGet, Path: stackPath + "/jobs/{job}", Summary: "Get a job",
-			Limit:   "show-job",
+			Limit:   rateLimit("show-job"),
 			Handler: route.On(s.load, s.getJob),
 		},
 		{
 			Method: http.MethodPost, Path: stackPath + "/jobs/get-states", Summary: "Get the states of jobs",
-			Limit:   "batch-load-job-states",
+			Limit:   rateLimit("batch-load-job-states"),
 			Handler: route.OnBody(s.load, s.postStates),
 		},
 		{
 			Method: http.MethodPost, Path: stackPath + "/jobs/{job}/finish", Summary: "Finish a job without an agent",
-			Limit: "finish-job", Unprocessable: true,
+			Limit: rateLimit("finish-job"), Unprocessable: true,
 			Errors:  []int{http.StatusUnprocessableEntity},
 			Handler: route.OnBody(s.loadJob, s.postFinish),
 		},
 		{
 			Method: http.MethodPost, Path: stackPath + "/notifications", Summary: "Tell people how jobs get on",
-			Limit: "stack-notification", Unprocessable: true,
+			Limit: rateLimit("stack-notification"), Unprocessable: true,
 			Errors:  []int{http.StatusUnprocessableEntity},
 			Handler: route.OnBody(s.load, s.postNotifications),
 		},
@@ -102,7 +102,7 @@ type stackView struct {
 
 func (s *Service) postRegister(r *route.Request, body stackRegister) (route.Made[stackView], error) {
 	var none route.Made[stackView]
-	if err := r.LimitStack(body.Key); err != nil {
+	if err := r.Count(body.Key); err != nil {
 		return none, err
 	}
 	stack := &Stack{Key: body.Key, Type: body.Type, QueueKey: body.QueueKey}

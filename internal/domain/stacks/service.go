@@ -9,6 +9,7 @@ import (
 	"stackyard/internal/domain/builds"
 	"stackyard/internal/domain/clusters"
 	"stackyard/internal/domain/dispatch"
+	"stackyard/internal/domain/quotas"
 	"stackyard/internal/domain/timeline"
 	"stackyard/internal/platform/bus"
 	"stackyard/internal/platform/core"
@@ -101,7 +102,7 @@ func (s *Service) register(ctx context.Context, t *identity.AgentToken, stack *S
 		if err != nil {
 			return err
 		}
-		if active >= org.Limits.Stacks {
+		if active >= quotas.Of(org).Stacks {
 			return core.Errorf(core.Forbidden, "The organization has %d active stacks, which is its limit; de-register one that is not needed", active)
 		}
 		return save(q, stack)

@@ -29,7 +29,7 @@ func newScene(t *testing.T, d *db.DB) *scene {
 	s := &scene{
 		d:     d,
 		clock: coretest.NewClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)),
-		org:   Organization{ID: core.NewID(), Slug: "acme", Name: "Acme", Features: DefaultFeatures, Limits: DefaultLimits},
+		org:   Organization{ID: core.NewID(), Slug: "acme", Name: "Acme", Features: DefaultFeatures},
 		user:  User{ID: core.NewID(), Email: "ada@acme.test", Name: "Ada"},
 		token: seal.NewToken(AccessTokenPrefix),
 		agent: seal.NewToken(AgentTokenPrefix),
@@ -206,7 +206,7 @@ func TestOrganization_IsFoundBySlugAndNoticesChanges(t *testing.T) {
 			t.Errorf("%v, want NotFound", err)
 		}
 		o, err := s.there.Organization(t.Context(), "acme")
-		if err != nil || o.Suspended || !o.Features.CloneMirrors || o.Limits.Stacks != 30 {
+		if err != nil || o.Suspended || !o.Features.CloneMirrors {
 			t.Fatalf("%+v, %v", o, err)
 		}
 		s.change(t, `UPDATE organizations SET suspended = TRUE`)

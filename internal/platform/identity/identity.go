@@ -8,7 +8,7 @@
 package identity
 
 import (
-	"maps"
+	"encoding/json"
 	"slices"
 	"time"
 
@@ -22,7 +22,8 @@ type Organization struct {
 	Name      string
 	Suspended bool
 	Features  Features
-	Limits    Limits
+	// Limits is what the organization can use, as JSON. The packages that enforce limits define them.
+	Limits    json.RawMessage
 	CreatedAt time.Time
 }
 
@@ -54,61 +55,6 @@ var DefaultFeatures = Features{
 	EventBusBuildMetaData:   true,
 	Tracestate:              true,
 }
-
-// Limits bound what an organization uses.
-type Limits struct {
-	// Stacks is the number of active stacks.
-	Stacks int `json:"stacks" yaml:"stacks"`
-	// StackRequestsPerSecond overrides the stacks API's rate limits, by scope.
-	StackRequestsPerSecond map[string]int `json:"stack_requests_per_second,omitempty" yaml:"stack_requests_per_second"`
-	// RESTRequestsPerSecond bounds each user in the organization; 0 is no limit.
-	RESTRequestsPerSecond int `json:"rest_requests_per_second" yaml:"rest_requests_per_second"`
-	// BuildRetentionDays is how long finished builds are kept; 0 is for ever.
-	BuildRetentionDays int `json:"build_retention_days,omitempty" yaml:"build_retention_days"`
-	// TriggeredBuilds is how many builds may descend from one build through triggers.
-	TriggeredBuilds int `json:"triggered_builds" yaml:"triggered_builds"`
-	// FairShare is how pipelines share the agents of a queue.
-	FairShare FairShare `json:"fair_share,omitzero" yaml:"fair_share"`
-}
-
-// FairShare lets the pipelines of a queue take turns, so that none has to wait for all the jobs of
-// another. When it is on, the next job is of the pipeline that has the fewest running for its weight.
-type FairShare struct {
-	On bool `json:"on,omitempty"`
-	// Weights are those of pipelines by their slugs; 1 for all others.
-	Weights map[string]int `json:"weights,omitempty"`
-}
-
-// IsZero reports whether nobody has said anything about it.
-func (f FairShare) IsZero() bool { return !f.On && len(f.Weights) == 0 }
-
-// Weight is that of a pipeline.
-func (f FairShare) Weight(slug string) int { return max(f.Weights[slug], 1) }
-
-// stackLimits are the specification's limits of the stacks API, in requests a second, by scope.
-var stackLimits = map[string]int{
-	"list-scheduled-jobs":   10,
-	"batch-reserve":         10,
-	"show-job":              1000,
-	"batch-load-job-states": 20,
-	"finish-job":            100,
-	"stack-notification":    200,
-	"default":               10,
-}
-
-// StackScopes returns the rate-limit scopes of the stacks API.
-func StackScopes() []string { return slices.Sorted(maps.Keys(stackLimits)) }
-
-// OfStacks is how many requests of a scope a stack may make in a second.
-func (l Limits) OfStacks(scope string) int {
-	if n, ok := l.StackRequestsPerSecond[scope]; ok {
-		return n
-	}
-	return stackLimits[scope]
-}
-
-// DefaultLimits are the limits of an organization that sets none.
-var DefaultLimits = Limits{Stacks: 30, RESTRequestsPerSecond: 1000, TriggeredBuilds: 500}
 
 // reservedSlugs are the first path segments that the server itself answers.
 var reservedSlugs = []string{

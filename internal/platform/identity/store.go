@@ -39,7 +39,7 @@ func organizationDest(o *Organization) []any {
 
 func scanOrganization(scan db.Scan) (Organization, error) {
 	// A switch that came after the row was written has its default.
-	o := Organization{Features: DefaultFeatures, Limits: DefaultLimits}
+	o := Organization{Features: DefaultFeatures}
 	return o, scan(organizationDest(&o)...)
 }
 
@@ -74,12 +74,25 @@ func OrganizationsOf(q *db.Q, userID string) ([]Organization, error) {
 		ORDER BY o.name, o.slug`, userID)
 }
 
+// limitsOf returns the value of the limits column, which is never NULL.
+func limitsOf(o Organization) any {
+	if len(o.Limits) == 0 {
+		return "{}"
+	}
+	return string(o.Limits)
+}
+
+// Organizations returns all organizations, by id.
+func Organizations(q *db.Q) ([]Organization, error) {
+	return db.All(q, scanOrganization, `SELECT `+organizationColumns+` FROM organizations o ORDER BY o.id`)
+}
+
 // InsertOrganization adds an organization.
 func InsertOrganization(q *db.Q, o Organization) error {
 	_, err := q.Exec(`
 		INSERT INTO organizations (id, slug, name, suspended, features, limits, created_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7)`,
-		o.ID, o.Slug, o.Name, o.Suspended, db.JSON(o.Features), db.JSON(o.Limits), db.Micros(o.CreatedAt))
+		o.ID, o.Slug, o.Name, o.Suspended, db.JSON(o.Features), limitsOf(o), db.Micros(o.CreatedAt))
 	return err
 }
 
@@ -87,7 +100,7 @@ func InsertOrganization(q *db.Q, o Organization) error {
 func UpdateOrganization(q *db.Q, o Organization) error {
 	_, err := q.Exec(`
 		UPDATE organizations SET name = $2, suspended = $3, features = $4, limits = $5 WHERE id = $1`,
-		o.ID, o.Name, o.Suspended, db.JSON(o.Features), db.JSON(o.Limits))
+		o.ID, o.Name, o.Suspended, db.JSON(o.Features), limitsOf(o))
 	return err
 }
 
@@ -161,7 +174,7 @@ func scanMembership(scan db.Scan) (Membership, error) {
 
 // loadAgentToken reads the agent token whose column, a constant of the code, has a value.
 func loadAgentToken(q *db.Q, column, value string) (*AgentToken, error) {
-	t := AgentToken{Organization: Organization{Features: DefaultFeatures, Limits: DefaultLimits}}
+	t := AgentToken{Organization: Organization{Features: DefaultFeatures}}
 	var allowed []netip.Prefix
 	dest := append([]any{&t.ID, &t.hash, &t.Description, db.ToJSON(&allowed), db.ToTime(&t.ExpiresAt), &t.ClusterID, &t.ClusterName}, organizationDest(&t.Organization)...)
 	err := q.QueryRow(`

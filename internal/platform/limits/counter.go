@@ -16,7 +16,7 @@ type counter struct {
 }
 
 // take counts a request that this process alone decides about.
-func (c *counter) take(now time.Time, limit int) Standing {
+func (c *counter) take(now time.Time, limit int) Usage {
 	if c.within(now) >= limit {
 		return refused(limit)
 	}

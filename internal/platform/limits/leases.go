@@ -19,7 +19,7 @@ type share struct {
 
 // takeLeased counts a request within the share of this process, which it leases when it has none, and
 // again when it is used up and there may be more.
-func (l *Limiter) takeLeased(ctx context.Context, c *counter, key string, limit int, now time.Time) Standing {
+func (l *Limiter) takeLeased(ctx context.Context, c *counter, key string, limit int, now time.Time) Usage {
 	s := &c.share
 	used := c.within(now)
 	live := s.limit == limit && now.Before(s.until)

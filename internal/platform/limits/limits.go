@@ -68,26 +68,26 @@ func New(d *db.DB, clock, databaseClock core.Clock, log *slog.Logger) *Limiter {
 }
 
 // A Standing is where a caller stands against a limit after one request.
-type Standing struct {
+type Usage struct {
 	Limit   int
 	Current int // requests within the window as far as known, this one included unless it was refused
 	Reset   int // whole seconds until the window is empty
 	Refused bool
 }
 
-// Untouched is where somebody stands who has made no request.
-func Untouched(limit int) Standing { return Standing{Limit: limit, Reset: int(window / time.Second)} }
+// Unused is where somebody stands who has made no request.
+func Unused(limit int) Usage { return Usage{Limit: limit, Reset: int(window / time.Second)} }
 
 // Remaining is how many more requests would be let through.
-func (s Standing) Remaining() int { return max(0, s.Limit-s.Current) }
+func (s Usage) Remaining() int { return max(0, s.Limit-s.Current) }
 
-func granted(limit, current int) Standing {
-	s := Untouched(limit)
+func granted(limit, current int) Usage {
+	s := Unused(limit)
 	s.Current = min(current, limit)
 	return s
 }
 
-func refused(limit int) Standing {
+func refused(limit int) Usage {
 	s := granted(limit, limit)
 	s.Refused = true
 	return s
@@ -95,7 +95,7 @@ func refused(limit int) Standing {
 
 // Take counts one request of a key. It waits for the database for a second at most, and for others of the
 // key who do.
-func (l *Limiter) Take(ctx context.Context, key string, limit int) Standing {
+func (l *Limiter) Take(ctx context.Context, key string, limit int) Usage {
 	came := l.clock()
 	c := l.lock(key)
 	defer c.mu.Unlock()

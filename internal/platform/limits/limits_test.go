@@ -55,7 +55,7 @@ func TestTake_CountsAnExactSlidingSecondInOneProcess(t *testing.T) {
 }
 
 // wantExact fails unless a request was let through when there was room, and only then.
-func wantExact(t *rapid.T, through grants, s Standing, limit int, now time.Time) grants {
+func wantExact(t *rapid.T, through grants, s Usage, limit int, now time.Time) grants {
 	t.Helper()
 	within := through.within(now)
 	if s.Refused != (within >= limit) {

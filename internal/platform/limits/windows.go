@@ -16,7 +16,7 @@ type fullUntil struct {
 }
 
 // takeCounted counts a request with a statement, unless it is known to be in vain.
-func (l *Limiter) takeCounted(ctx context.Context, c *counter, key string, limit int, now time.Time) Standing {
+func (l *Limiter) takeCounted(ctx context.Context, c *counter, key string, limit int, now time.Time) Usage {
 	if limit <= c.full.limit && now.Before(c.full.until) {
 		return refused(limit)
 	}

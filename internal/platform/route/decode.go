@@ -117,7 +117,7 @@ func (r *Request) decode(v any) error {
 	if err == nil {
 		return nil
 	}
-	if limited := r.limitUnread(); limited != nil {
+	if limited := r.countUnread(); limited != nil {
 		return limited
 	}
 	switch {

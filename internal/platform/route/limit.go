@@ -9,19 +9,31 @@ import (
 	"stackyard/internal/platform/limits"
 )
 
-// longestStackKey is how long the key of a stack can be, in bytes.
-const longestStackKey = 80
+// A RateLimit bounds how often callers can use a route.
+type RateLimit struct {
+	// Scope names the limit in headers and errors.
+	Scope string
+	// PerSecond returns the number of requests per second that one caller can make; 0 is no limit. org is nil
+	// while it is unknown.
+	PerSecond func(org *identity.Organization) int
+	// Segment is the path segment that names the caller. On a route without it, the handler calls
+	// [Request.Count] with the name that it finds in the body.
+	Segment string
+	// Key returns the key under which the requests of the caller with a name are counted; the name is ""
+	// when the body cannot be read.
+	Key func(r *Request, name string) string
+}
 
-// limit counts a request against the limit of its route's scope, if it has one.
+// limit counts a request against the rate limit of its route, if it has one.
 func (s *Server) limit(r *Request) error {
-	switch {
-	case r.route.Limit == "":
+	switch l := r.route.Limit; {
+	case l == nil:
 		return nil
-	case r.Agent != nil:
-		if key := r.PathValue("stack"); key != "" {
-			return r.LimitStack(key)
+	case l.Key != nil:
+		if name := r.PathValue(l.Segment); name != "" {
+			return r.Count(name)
 		}
-		return nil // the body names the stack
+		return nil // the body has the name
 	case r.Caller == nil || r.limitOf() == 0:
 		return nil
 	}
@@ -32,87 +44,69 @@ func (s *Server) limit(r *Request) error {
 	return r.take(org + " " + r.Caller.User.ID)
 }
 
-// LimitStack counts a call of a stack against the limit of the route's scope. Handlers call it where the
-// path does not name the stack, because the body does. Calls whose key no stack can have are counted
-// together, so that nobody can make the server remember long texts.
-func (r *Request) LimitStack(key string) error {
-	if len(key) > longestStackKey {
-		key = ""
-	}
-	return r.take("stack " + r.Org.ID + " " + r.Agent.ClusterID + " " + key + " " + r.route.Limit)
-}
+// Count counts a request of the caller with a name against the rate limit of the route. Handlers call it when
+// the body, not the path, has the name.
+func (r *Request) Count(name string) error { return r.take(r.route.Limit.Key(r, name)) }
 
-// limitUnread counts a call whose body should have named the stack, but cannot be read.
-func (r *Request) limitUnread() error {
-	if r.route.Auth != Agent || r.route.Limit == "" || r.PathValue("stack") != "" {
+// countUnread counts a request whose body should have named the caller, but cannot be read.
+func (r *Request) countUnread() error {
+	if l := r.route.Limit; l == nil || l.Key == nil || r.PathValue(l.Segment) != "" {
 		return nil
 	}
-	return r.LimitStack("")
+	return r.Count("")
 }
 
 func (r *Request) take(key string) error {
-	r.Standing = r.server.limiter.Take(r.Context(), key, r.limitOf())
-	r.showStanding(r.Standing)
-	if r.Standing.Refused {
-		return &limitError{scope: r.route.Limit, Standing: r.Standing}
+	r.Usage = r.server.limiter.Take(r.Context(), key, r.limitOf())
+	r.showUsage(r.Usage)
+	if r.Usage.Refused {
+		return &limitError{scope: r.route.Limit.Scope, Usage: r.Usage}
 	}
 	return nil
 }
 
-// limitOf is how many requests a second the route's scope allows, as far as it is known whose it is; 0 is
-// no limit.
-func (r *Request) limitOf() int {
-	set := identity.DefaultLimits
-	if r.Org != nil {
-		set = r.Org.Limits
-	}
-	if r.route.Auth == Agent {
-		return set.OfStacks(r.route.Limit)
-	}
-	return set.RESTRequestsPerSecond
-}
+// limitOf returns the limit of the route in requests per second; 0 is no limit.
+func (r *Request) limitOf() int { return r.route.Limit.PerSecond(r.Org) }
 
-// showLimit tells the caller what the limit is, before anything is counted: every response says it,
-// whatever the request fails for.
+// showLimit sets the rate-limit headers before anything is counted: every response has them, also those of
+// requests that fail early.
 func (r *Request) showLimit() {
-	if r.route.Limit != "" {
-		r.showStanding(limits.Untouched(r.limitOf()))
+	if r.route.Limit != nil {
+		r.showUsage(limits.Unused(r.limitOf()))
 	}
 }
 
-// showStanding tells the caller where it stands, unless there is no limit.
-func (r *Request) showStanding(s limits.Standing) { setLimitHeaders(r.w.Header(), r.route.Limit, s) }
+// showUsage sets the rate-limit headers, unless there is no limit.
+func (r *Request) showUsage(u limits.Usage) { setLimitHeaders(r.w.Header(), r.route.Limit.Scope, u) }
 
-// stacksPath is where the stacks API is. All of its responses have the headers about rate limits, also those
-// about paths and methods that no route has.
-const stacksPath = "/v3/stacks"
-
-// showStacksLimit sets the headers of a response below stacksPath, until a route sets its own.
-func showStacksLimit(h http.Header, path string) {
-	if path == stacksPath || strings.HasPrefix(path, stacksPath+"/") {
-		const scope = "default"
-		setLimitHeaders(h, scope, limits.Untouched(identity.DefaultLimits.OfStacks(scope)))
+// showPathLimit sets the rate-limit headers of a response below one of the paths of [Config.PathLimits], until a
+// route sets its own. So paths and methods that no route has have them too.
+func (s *Server) showPathLimit(h http.Header, path string) {
+	for prefix, l := range s.pathLimits {
+		if path == prefix || strings.HasPrefix(path, prefix+"/") {
+			setLimitHeaders(h, l.Scope, limits.Unused(l.PerSecond(nil)))
+		}
 	}
 }
 
 // setLimitHeaders sets the headers about rate limits, or removes them where there is no limit. Their names are
 // spelled as the specification does, which http.Header.Set would change to Ratelimit-….
-func setLimitHeaders(h http.Header, scope string, s limits.Standing) {
-	if s.Limit == 0 {
+func setLimitHeaders(h http.Header, scope string, u limits.Usage) {
+	if u.Limit == 0 {
 		for _, name := range []string{"RateLimit-Scope", "RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset"} {
 			delete(h, name)
 		}
 		return
 	}
 	h["RateLimit-Scope"] = []string{scope}
-	h["RateLimit-Limit"] = []string{strconv.Itoa(s.Limit)}
-	h["RateLimit-Remaining"] = []string{strconv.Itoa(s.Remaining())}
-	h["RateLimit-Reset"] = []string{strconv.Itoa(s.Reset)}
+	h["RateLimit-Limit"] = []string{strconv.Itoa(u.Limit)}
+	h["RateLimit-Remaining"] = []string{strconv.Itoa(u.Remaining())}
+	h["RateLimit-Reset"] = []string{strconv.Itoa(u.Reset)}
 }
 
 type limitError struct {
 	scope string
-	limits.Standing
+	limits.Usage
 }
 
 func (e *limitError) Error() string { return "rate limit exceeded" }

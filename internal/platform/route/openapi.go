@@ -153,7 +153,7 @@ func (r Route) Statuses() []int {
 	if r.Auth != Open {
 		statuses = append(statuses, http.StatusUnauthorized)
 	}
-	if r.Limit != "" {
+	if r.Limit != nil {
 		statuses = append(statuses, http.StatusTooManyRequests)
 	}
 	if r.Handler.result != nil && r.Handler.result.Implements(reflect.TypeFor[made]()) {

@@ -25,8 +25,8 @@ type Request struct {
 	Org         *identity.Organization // of a path with {org}, or the agent's
 	Member      *identity.Membership   // what the caller is in Org; nil for a visitor
 	Address     netip.Addr             // of the client, with trusted proxies taken into account
-	// Standing is where the caller stands against the rate limit; zero where there is none.
-	Standing limits.Standing
+	// Usage is how much of the rate limit the caller has used; zero without a limit.
+	Usage limits.Usage
 
 	route  *Route
 	server *Server

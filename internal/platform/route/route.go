@@ -52,9 +52,8 @@ type Route struct {
 	// Visitors lets callers through who do not belong to the organization; the resource's own Permits
 	// decides what they see.
 	Visitors bool
-	// Limit is the rate-limit scope; "rest" for Bearer routes that set none. On Agent routes it is one of
-	// the stacks API, for the stack that the path's {stack} names.
-	Limit string
+	// Limit is the rate limit; that of the REST API for Bearer routes that set none.
+	Limit *RateLimit
 	// Unprocessable makes the status 422 when a field of the body has the wrong type, on routes of agents
 	// and stacks, where it is 400 otherwise.
 	Unprocessable bool

@@ -35,8 +35,13 @@ type Config struct {
 	// Content is where routes that serve content of users are reached besides Public; empty: nowhere.
 	Content core.PublicURL
 	Limiter *limits.Limiter
-	Log     *slog.Logger
-	Metrics prometheus.Registerer
+	// RESTLimit returns how many requests per second a user of an organization, nil while it is unknown, can
+	// make to Bearer routes that have no limit of their own; 0 is no limit. When it is nil, they have none.
+	RESTLimit func(org *identity.Organization) int
+	// PathLimits are the limits that responses show below a path, also where there is no route.
+	PathLimits map[string]*RateLimit
+	Log        *slog.Logger
+	Metrics    prometheus.Registerer
 	// TrustedProxies are the ranges whose X-Forwarded-For is believed.
 	TrustedProxies []netip.Prefix
 	// Used is told of each access token that lets a request in, if it is not nil.
@@ -57,6 +62,7 @@ type Server struct {
 	contentHost   string // empty: none
 	log           *slog.Logger
 	limiter       *limits.Limiter
+	pathLimits    map[string]*RateLimit
 	proxies       []netip.Prefix
 	used          func(tokenID string, from netip.Addr)
 	errorPage     func(w http.ResponseWriter, status int, message string)
@@ -80,6 +86,7 @@ func New(c Config, routes []Route) *Server {
 		contentHost:   c.Content.Host(),
 		log:           c.Log,
 		limiter:       c.Limiter,
+		pathLimits:    c.PathLimits,
 		proxies:       c.TrustedProxies,
 		used:          c.Used,
 		errorPage:     c.ErrorPage,
@@ -93,7 +100,7 @@ func New(c Config, routes []Route) *Server {
 	methods := make(map[string]map[string]*Route) // by path, by method
 	for i := range routes {
 		r := &routes[i]
-		r.check()
+		r.check(c.RESTLimit)
 		if methods[r.Path] == nil {
 			methods[r.Path] = make(map[string]*Route)
 		}
@@ -116,7 +123,7 @@ func New(c Config, routes []Route) *Server {
 }
 
 // check panics when a route says too little to be guarded.
-func (r *Route) check() {
+func (r *Route) check(rest func(*identity.Organization) int) {
 	switch {
 	case r.Auth == Bearer && r.Scope == "":
 		panic(fmt.Sprintf("route: %s %s names no scope", r.Method, r.Path))
@@ -126,8 +133,8 @@ func (r *Route) check() {
 	if r.Status == 0 {
 		r.Status = http.StatusOK
 	}
-	if r.Limit == "" && r.Auth == Bearer {
-		r.Limit = "rest"
+	if r.Limit == nil && r.Auth == Bearer && rest != nil {
+		r.Limit = &RateLimit{Scope: "rest", PerSecond: rest}
 	}
 }
 
@@ -147,7 +154,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 		allowAnyOrigin(w.Header())
 	}
 	hr = withPath(hr, tidy(hr.URL.EscapedPath()))
-	showStacksLimit(w.Header(), hr.URL.Path)
+	s.showPathLimit(w.Header(), hr.URL.Path)
 	mux := s.muxes[firstSegment(hr.URL.Path)]
 	if mux == nil {
 		mux = s.muxes[""]

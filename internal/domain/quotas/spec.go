@@ -1,0 +1,95 @@
+package quotas
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"stackyard/internal/platform/core"
+	"stackyard/internal/platform/identity"
+)
+
+// A Spec names the limits to change. StackRequestsPerSecond changes the limits of the scopes that it
+// names.
+type Spec struct {
+	Line                   int            `yaml:"-"`
+	Stacks                 *int           `yaml:"stacks"`
+	StackRequestsPerSecond map[string]int `yaml:"stack_requests_per_second"`
+	RESTRequestsPerSecond  *int           `yaml:"rest_requests_per_second"`
+	BuildRetentionDays     *int           `yaml:"build_retention_days"`
+	TriggeredBuilds        *int           `yaml:"triggered_builds"`
+	FairShare              FairShareSpec  `yaml:"fair_share"`
+}
+
+// A FairShareSpec turns fair share on or off and names the weights to change.
+type FairShareSpec struct {
+	Line    int            `yaml:"-"`
+	Enabled *bool          `yaml:"enabled"`
+	Weights map[string]int `yaml:"weights"`
+}
+
+// maxWeight is the largest weight of a pipeline.
+const maxWeight = 1000
+
+// maxRetentionDays is the longest retention of finished builds, a century. Zero keeps them forever.
+const maxRetentionDays = 36500
+
+// Check reports errors in the spec that can be found without a database.
+func (s Spec) Check(c *core.Complaints) {
+	if s.Stacks != nil && *s.Stacks < 0 {
+		c.Add(s.Line, "stacks must not be negative")
+	}
+	if s.RESTRequestsPerSecond != nil && *s.RESTRequestsPerSecond < 0 {
+		c.Add(s.Line, "rest_requests_per_second must not be negative; 0 is no limit")
+	}
+	if s.BuildRetentionDays != nil && (*s.BuildRetentionDays < 0 || *s.BuildRetentionDays > maxRetentionDays) {
+		c.Add(s.Line, "build_retention_days must be an integer from 0, which keeps builds for ever, to %d", maxRetentionDays)
+	}
+	if s.TriggeredBuilds != nil && *s.TriggeredBuilds < 0 {
+		c.Add(s.Line, "triggered_builds must not be negative")
+	}
+	for _, scope := range slices.Sorted(maps.Keys(s.StackRequestsPerSecond)) {
+		if !slices.Contains(StackScopes(), scope) {
+			c.Add(s.Line, "unknown scope %q in stack_requests_per_second; known are %s", scope, strings.Join(StackScopes(), ", "))
+		} else if s.StackRequestsPerSecond[scope] < 1 {
+			c.Add(s.Line, "the limit of the scope %s must be at least 1", scope)
+		}
+	}
+	s.FairShare.check(c)
+}
+
+func (s FairShareSpec) check(c *core.Complaints) {
+	for _, slug := range slices.Sorted(maps.Keys(s.Weights)) {
+		if weight := s.Weights[slug]; weight < 1 || weight > maxWeight {
+			c.Add(s.Line, "the weight of the pipeline %s must be an integer from 1 to %d", slug, maxWeight)
+		}
+	}
+}
+
+// ApplyTo writes the limits that the spec gives into org. It leaves org as it is when that changes nothing.
+func (s Spec) ApplyTo(org *identity.Organization) {
+	before := Of(org)
+	l := before
+	core.SetGiven(&l.Stacks, s.Stacks)
+	core.SetGiven(&l.RESTRequestsPerSecond, s.RESTRequestsPerSecond)
+	core.SetGiven(&l.BuildRetentionDays, s.BuildRetentionDays)
+	core.SetGiven(&l.TriggeredBuilds, s.TriggeredBuilds)
+	core.SetGiven(&l.FairShare.On, s.FairShare.Enabled)
+	l.StackRequestsPerSecond = merged(l.StackRequestsPerSecond, s.StackRequestsPerSecond)
+	l.FairShare.Weights = merged(l.FairShare.Weights, s.FairShare.Weights)
+	if !reflect.DeepEqual(l, before) {
+		org.Limits = l.Encode()
+	}
+}
+
+// merged returns numbers with the values of overrides on top. It never changes numbers itself.
+func merged(numbers, overrides map[string]int) map[string]int {
+	if len(overrides) == 0 {
+		return numbers
+	}
+	result := make(map[string]int, len(numbers)+len(overrides))
+	maps.Copy(result, numbers)
+	maps.Copy(result, overrides)
+	return result
+}
