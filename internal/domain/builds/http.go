@@ -80,6 +80,9 @@ func (o OnBuild) Permits(r *route.Request, p identity.Permission) bool {
 	return o.Pipeline.Permits(r, p)
 }
 
+// Refusal returns the message for callers who lack a permission.
+func (o OnBuild) Refusal(p identity.Permission) string { return o.Pipeline.Refusal(p) }
+
 // LoadOnBuild returns the build that the path of a route of another room names, for a caller who may see
 // it. The path has {org}, {pipeline} and {build} in it.
 func (s *Service) LoadOnBuild(r *route.Request) (OnBuild, error) { return s.loadBuild(r) }

@@ -106,6 +106,14 @@ func (o OnJob) Permits(r *route.Request, p identity.Permission) bool {
 	return o.Pipeline.Permits(r, identity.BuildPipeline)
 }
 
+// Refusal returns the message for callers who lack a permission.
+func (o OnJob) Refusal(p identity.Permission) string {
+	if p == identity.UnblockJob {
+		return "Forbidden: you may not unblock this job"
+	}
+	return o.Pipeline.Refusal(p)
+}
+
 // LoadJob returns the job that the path of a route of another room names, for a caller who may see it.
 func (s *Service) LoadJob(r *route.Request) (*Job, error) {
 	o, err := s.loadJob(r)

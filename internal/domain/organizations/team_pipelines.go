@@ -27,6 +27,11 @@ func (p TeamPipeline) Permits(r *route.Request, permission identity.Permission) 
 	return p.Team.Permits(r, permission) && p.managed
 }
 
+// Refusal returns the message for callers who lack a permission.
+func (p TeamPipeline) Refusal(permission identity.Permission) string {
+	return p.Team.Refusal(permission)
+}
+
 // AddTeamPipeline gives a team access to a pipeline of its organization that the viewer can manage.
 func (s *Service) AddTeamPipeline(ctx context.Context, t *Team, by viewer, pipelineID string, level identity.AccessLevel) (added TeamPipeline, err error) {
 	err = s.db.Write(ctx, func(q *db.Q) error {

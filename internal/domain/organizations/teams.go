@@ -126,6 +126,14 @@ func (t *Team) Permits(r *route.Request, p identity.Permission) bool {
 	})
 }
 
+// Refusal returns the message for callers who are no maintainers of the team.
+func (t *Team) Refusal(p identity.Permission) string {
+	if p != identity.ManageTeam {
+		return ""
+	}
+	return "Forbidden: this needs an organization administrator, or a maintainer of the team (permission " + string(p) + ")"
+}
+
 // A viewer is the caller of a request and which teams and pipelines the caller can see.
 type viewer struct {
 	userID       string

@@ -122,3 +122,6 @@ func (p *Pipeline) Permits(_ *route.Request, permission identity.Permission) boo
 		return false
 	}
 }
+
+// Refusal returns the message for callers who lack a permission; the specification fixes it.
+func (p *Pipeline) Refusal(identity.Permission) string { return "Forbidden" }

@@ -56,6 +56,15 @@ const (
 	EditSuite Permission = "edit_suite"
 )
 
+// AdministratorsOnly reports whether only administrators have the permission.
+func (p Permission) AdministratorsOnly() bool {
+	switch p {
+	case ChangeOrganization, ManageMembers, ManageTeams, ManageTemplates, ManageApplications:
+		return true
+	}
+	return false
+}
+
 // GrantablePermissions lists what a member can be granted.
 var GrantablePermissions = []Permission{StopAgents, ManageHostedAgents, ManageClusters, ViewSuiteTokens, CreatePublicPipelines}
 

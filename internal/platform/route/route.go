@@ -108,10 +108,16 @@ type Handler struct {
 	visit   func(http.ResponseWriter, *Request) error
 }
 
-// Guarded is a resource with permissions of its own, such as a pipeline that teams have access to.
+// Guarded is a resource that decides itself who has a permission on it.
 type Guarded interface {
 	// Permits reports whether the request's caller may do something to the resource.
 	Permits(r *Request, p identity.Permission) bool
+}
+
+// Refusing is a Guarded resource with its own messages for callers who lack a permission.
+type Refusing interface {
+	// Refusal returns the message, or "" for the usual one, which names the permission.
+	Refusal(p identity.Permission) string
 }
 
 // Reduced is a resource of which visitors see a part. A route that reads it and is not for visitors is none of that
@@ -262,25 +268,19 @@ func loadPermitted[T any](r *Request, load func(*Request) (T, error)) (T, error)
 			return resource, err
 		}
 	}
-	if g, ok := any(resource).(Guarded); ok && p != "" && !g.Permits(r, p) {
-		return resource, forbidden(p)
+	g, ok := any(resource).(Guarded)
+	if !ok || p == "" || g.Permits(r, p) {
+		return resource, nil
 	}
-	return resource, nil
+	if e, ok := g.(Refusing); ok && e.Refusal(p) != "" {
+		return resource, core.Errorf(core.Forbidden, "%s", e.Refusal(p))
+	}
+	return resource, forbidden(p)
 }
 
 func forbidden(p identity.Permission) error {
-	switch p {
-	case identity.ReadPipeline, identity.BuildPipeline, identity.ManagePipeline:
-		return core.Errorf(core.Forbidden, "Forbidden")
-	case identity.UnblockJob:
-		return core.Errorf(core.Forbidden, "Forbidden: you may not unblock this job")
-	case identity.ChangeOrganization, identity.ManageMembers, identity.ManageTeams, identity.ManageTemplates, identity.ManageApplications:
+	if p.AdministratorsOnly() {
 		return core.Errorf(core.Forbidden, "Forbidden: this needs an organization administrator (permission %s)", p)
-	case identity.ManageNotificationServices:
-		return core.Errorf(core.Forbidden, "Forbidden: this needs an organization administrator, unless the organization lets all members manage notification services (permission %s)", p)
-	case identity.ManageTeam:
-		return core.Errorf(core.Forbidden, "Forbidden: this needs an organization administrator, or a maintainer of the team (permission %s)", p)
-	default:
-		return core.Errorf(core.Forbidden, "Forbidden: this needs the permission %s", p)
 	}
+	return core.Errorf(core.Forbidden, "Forbidden: this needs the permission %s", p)
 }
