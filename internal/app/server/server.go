@@ -218,7 +218,7 @@ func (s *Server) capabilities(p Parts, directory *identity.Directory, metrics pr
 		Logs:        s.logs,
 		Timeline:    timeline,
 		Bus:         s.background.bus,
-		Download:    jobAPI.DownloadAddress,
+		Download:    jobAPI.DownloadURL,
 		Key:         p.Key,
 		Public:      p.Public,
 		Content:     p.Content,

@@ -33,7 +33,7 @@ func (s *Service) Routes() []route.Route {
 	return routes
 }
 
-// sessionView is what both kinds of sessions have.
+// sessionView has the fields of both kinds of sessions.
 type sessionView struct {
 	Endpoint    string    `json:"endpoint" doc:"A WebSocket URL."`
 	AccessToken string    `json:"access_token" doc:"Opens the endpoint, for a short time."`
@@ -62,10 +62,10 @@ type sshLoginView struct {
 	HostKeys   []string `json:"host_keys" doc:"Public keys of a host with Linux, one of which it must prove to have. Empty for macOS."`
 }
 
-// sshTransport is how the bytes of a shell travel.
+// sshTransport is the transport of an SSH session.
 type sshTransport string
 
-// Values lists the transport of Linux, and that of macOS.
+// Values lists the transports of Linux and of macOS.
 func (sshTransport) Values() []string { return []string{"tcp", "namespace_ingress"} }
 
 func (s *Service) postVNC(r *route.Request, j *builds.Job) (vncSessionView, error) {
@@ -76,7 +76,7 @@ func (s *Service) postSSH(r *route.Request, j *builds.Job) (sshSessionView, erro
 	return sshSessionView{}, s.open(r, j, ssh)
 }
 
-// open opens a session into the machine of a job, or says why there is none.
+// open opens a session into the machine of a job, or returns why it cannot.
 func (s *Service) open(r *route.Request, j *builds.Job, a access) error {
 	r.SetHeader("Cache-Control", "no-store")
 	err := s.db.Read(r.Context(), func(q *db.Q) error { return a.check(q, r.Org, j) })

@@ -2,31 +2,28 @@ package hosted_test
 
 import (
 	"fmt"
-	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
 
 	"stackyard/internal/app/server/servertest"
 	"stackyard/internal/domain/builds"
-	"stackyard/internal/domain/pipelines"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
-	"stackyard/internal/platform/outbound"
 	"stackyard/internal/rules/flow"
 )
 
 const (
 	acme = "/v2/organizations/acme"
-	// agentID is that of the agent that runs all jobs.
+	// agentID is the id of the agent that runs all jobs.
 	agentID = "0190c0de-0000-7000-8000-0000000000b1"
 )
 
-// sessions are the two ways into a job.
+// sessions are the last path segments of the two kinds of sessions.
 var sessions = []string{"vnc-session", "ssh-session"}
 
-// A world is a server with acme's hosted queues, of a cluster that is not hosted and of one that is, and a
-// build with a job on each. Remote access is on.
+// A world is a server on which acme has hosted queues, in a self-hosted and in a hosted cluster, and a build
+// with a job in each. Remote access is allowed.
 type world struct {
 	*servertest.Server
 	t       *testing.T
@@ -39,8 +36,7 @@ type world struct {
 func each(t *testing.T, fn func(t *testing.T, w *world)) {
 	servertest.Each(t, func(t *testing.T, s *servertest.Server) {
 		w := &world{Server: s, t: t, ada: s.As(t, servertest.Ada), jobs: map[string]string{}}
-		public := core.PublicURL(s.URL)
-		w.service = builds.New(s.DB, pipelines.New(s.DB, s.Key, public, s.Clock.Now, outbound.New(nil)), public, s.Clock.Now, slog.New(slog.DiscardHandler))
+		w.service = s.Builds()
 		s.Apply(`
 organizations:
   - slug: acme
@@ -77,7 +73,7 @@ organizations:
 	})
 }
 
-// build makes a build and starts its command jobs, all but idle.
+// build creates a build and starts its command jobs, all but idle.
 func (w *world) build(slug string) {
 	w.t.Helper()
 	var build struct {
@@ -93,7 +89,7 @@ func (w *world) build(slug string) {
 	}
 }
 
-// start takes a job to running, as an agent would.
+// start moves a job to running, as an agent does.
 func (w *world) start(buildID, id string) {
 	w.t.Helper()
 	ctx := w.t.Context()

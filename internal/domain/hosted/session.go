@@ -13,10 +13,10 @@ import (
 	"stackyard/internal/rules/flow"
 )
 
-// An access is a way to get into the machine of a job.
+// An access is a kind of remote session.
 type access struct {
 	name      string
-	platforms []clusters.Platform // those that have it
+	platforms []clusters.Platform // that support it
 }
 
 var (
@@ -24,8 +24,8 @@ var (
 	ssh = access{"SSH", []clusters.Platform{clusters.MacOS, clusters.Linux}}
 )
 
-// check returns an error for a person unless the job has a machine that this access leads into, and the
-// organization lets people in.
+// check returns an error unless the organization allows remote access and the job runs on a machine that
+// supports this access.
 func (a access) check(q *db.Q, org *identity.Organization, j *builds.Job) error {
 	set, err := settings.Of(q, org.ID)
 	switch {
@@ -43,7 +43,7 @@ func (a access) check(q *db.Q, org *identity.Organization, j *builds.Job) error 
 	return err
 }
 
-// systems names the platforms that have the access.
+// systems names the platforms that support the access.
 func (a access) systems() string {
 	names := map[clusters.Platform]string{clusters.MacOS: "macOS", clusters.Linux: "Linux"}
 	list := make([]string, len(a.platforms))

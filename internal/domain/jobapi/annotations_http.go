@@ -52,7 +52,7 @@ func (c jobAnnotationCreate) change() annotations.Change {
 }
 
 func (s *Service) postAnnotation(r *route.Request, h builds.Holding, body jobAnnotationCreate) (agents.EmptyView, error) {
-	jobID, err := annotated(h, body.Scope)
+	jobID, err := annotatedJob(h, body.Scope)
 	if err != nil {
 		return agents.EmptyView{}, err
 	}
@@ -60,18 +60,17 @@ func (s *Service) postAnnotation(r *route.Request, h builds.Holding, body jobAnn
 	return agents.EmptyView{}, err
 }
 
-// deleteAnnotation answers alike whether there was an annotation or not: who asks again after a lost
-// answer has what they wanted.
+// deleteAnnotation returns the same response when there is no annotation, so that the request can be repeated.
 func (s *Service) deleteAnnotation(r *route.Request, h builds.Holding) (agents.EmptyView, error) {
-	jobID, err := annotated(h, r.FormQuery("scope"))
+	jobID, err := annotatedJob(h, r.FormQuery("scope"))
 	if err != nil {
 		return agents.EmptyView{}, err
 	}
 	return agents.EmptyView{}, s.annotations.Remove(r.Context(), r.Org.ID, h.BuildID, jobID, r.PathValue("context"))
 }
 
-// annotated returns the job that an annotation is about, "" for the whole build.
-func annotated(h builds.Holding, scope string) (jobID string, err error) {
+// annotatedJob returns the job that an annotation is about, "" for the whole build.
+func annotatedJob(h builds.Holding, scope string) (jobID string, err error) {
 	switch scope {
 	case "", "build":
 		return "", nil

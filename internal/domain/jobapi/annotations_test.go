@@ -9,7 +9,7 @@ import (
 	"stackyard/internal/app/server/servertest"
 )
 
-// annotations are those of the build and its jobs as people see them.
+// annotations lists the annotations of the build and its jobs over the REST API.
 func (w *runningBuild) annotations() *servertest.Response {
 	w.T.Helper()
 	return w.Ada.Get(servertest.HelloPath + "/builds/" + w.Build + "/annotations?scope=all").Want(http.StatusOK)

@@ -60,7 +60,7 @@ type artifactAnnounced struct {
 	URL         string `json:"url" doc:"Where the bytes are, with an upload_destination."`
 }
 
-// artifacts returns what the batch tells of.
+// artifacts returns the artifacts that the batch announces.
 func (b artifactBatch) artifacts() []artifacts.Artifact {
 	list := make([]artifacts.Artifact, len(b.Artifacts))
 	for i, a := range b.Artifacts {
@@ -71,7 +71,7 @@ func (b artifactBatch) artifacts() []artifacts.Artifact {
 		if b.UploadDestination != "" {
 			list[i].Location = a.URL
 		} else if b.MultipartSupported {
-			list[i].Parts = partsOf(a.FileSize)
+			list[i].Parts = countParts(a.FileSize)
 		}
 	}
 	return list
@@ -84,7 +84,7 @@ type artifactInstructionsView struct {
 	PerArtifactInstructions map[string]artifactPartsView `json:"per_artifact_instructions,omitempty" doc:"By artifact id, for files that come in parts."`
 }
 
-// artifactFormView says how to send a file in a form, whose fields are data and last the file.
+// artifactFormView describes the form that sends a file: the fields of data, then the file.
 type artifactFormView struct {
 	Action artifactFormActionView `json:"action"`
 	Data   map[string]string      `json:"data"`
@@ -97,7 +97,7 @@ type artifactFormActionView struct {
 	FileInput string `json:"file_input"`
 }
 
-// artifactPartsView says where to send the parts of a file.
+// artifactPartsView lists the URLs to which the parts of a file are sent.
 type artifactPartsView struct {
 	Actions []artifactPartView `json:"actions"`
 }
@@ -113,7 +113,7 @@ func (s *Service) postArtifacts(r *route.Request, h builds.Holding, body artifac
 	if err != nil {
 		return artifactInstructionsView{}, err
 	}
-	links := s.links.toward(r)
+	urls := s.urls.forCaller(r)
 	v := artifactInstructionsView{ID: body.ID, ArtifactIDs: make([]string, len(made))}
 	for i, a := range made {
 		v.ArtifactIDs[i] = a.ID
@@ -121,40 +121,40 @@ func (s *Service) postArtifacts(r *route.Request, h builds.Holding, body artifac
 			if v.PerArtifactInstructions == nil {
 				v.PerArtifactInstructions = make(map[string]artifactPartsView)
 			}
-			v.PerArtifactInstructions[a.ID] = partsView(links, a)
+			v.PerArtifactInstructions[a.ID] = partsView(urls, a)
 		}
 	}
 	if body.UploadDestination == "" {
-		form := formView(links, h.JobID, body.ID)
+		form := formView(urls, h.JobID, body.ID)
 		v.UploadInstructions = &form
 	}
 	return v, nil
 }
 
-// formView says how to send any file of a batch: agents fill in its path.
-func formView(l links, jobID, batchID string) artifactFormView {
+// formView returns the form for the files of a batch. Agents replace the placeholder of the path.
+func formView(u urlSigner, jobID, batchID string) artifactFormView {
 	batchID, _ = core.ParseID(batchID)
-	to := l.public.To(filesPath, formSegment)
-	path := to
-	if u, err := url.Parse(to); err == nil {
-		path = u.Path
+	address := u.public.To(artifactsSegment, formSegment)
+	path := address
+	if parsed, err := url.Parse(address); err == nil {
+		path = parsed.Path
 	}
 	data := map[string]string{"job": jobID, "batch": batchID, "path": "${artifact:path}"}
-	for name, values := range l.sign(uploadFor, formSegment, jobID, batchID) {
+	for name, values := range u.sign(uploadLifetime, formSegment, jobID, batchID) {
 		data[name] = values[0]
 	}
 	return artifactFormView{
-		Action: artifactFormActionView{URL: to, Method: http.MethodPost, Path: path, FileInput: fileField},
+		Action: artifactFormActionView{URL: address, Method: http.MethodPost, Path: path, FileInput: fileField},
 		Data:   data,
 	}
 }
 
-func partsView(l links, a artifacts.Artifact) artifactPartsView {
+func partsView(u urlSigner, a artifacts.Artifact) artifactPartsView {
 	v := artifactPartsView{Actions: make([]artifactPartView, a.Parts)}
 	for i := range v.Actions {
 		number := strconv.Itoa(i + 1)
 		v.Actions[i] = artifactPartView{
-			URL:        l.to(uploadFor, filesPath, a.ID, partsSegment, number),
+			URL:        u.url(uploadLifetime, artifactsSegment, a.ID, partsSegment, number),
 			Method:     http.MethodPut,
 			PartNumber: i + 1,
 		}
@@ -196,14 +196,14 @@ func (s *Service) putArtifacts(r *route.Request, h builds.Holding, body artifact
 	if len(list) < len(ids) {
 		return agents.EmptyView{}, core.Errorf(core.NotFound, "The job has no artifact with one of these ids")
 	}
-	if err := s.allArrived(r.Context(), list, body.Artifacts); err != nil {
+	if err := s.checkAllStored(r.Context(), list, body.Artifacts); err != nil {
 		return agents.EmptyView{}, err
 	}
 	return agents.EmptyView{}, s.artifacts.SetStates(r.Context(), r.Org.ID, h.JobID, states)
 }
 
-// allArrived looks after the bytes of artifacts that are about to be finished.
-func (s *Service) allArrived(ctx context.Context, list []artifacts.Artifact, updates []artifactUpdate) error {
+// checkAllStored returns an error unless the bytes of all artifacts that become finished are stored.
+func (s *Service) checkAllStored(ctx context.Context, list []artifacts.Artifact, updates []artifactUpdate) error {
 	byID := make(map[string]artifacts.Artifact, len(list))
 	for _, a := range list {
 		byID[a.ID] = a
@@ -217,7 +217,7 @@ func (s *Service) allArrived(ctx context.Context, list []artifacts.Artifact, upd
 		for _, part := range u.MultipartETags {
 			receipts[part.PartNumber] = strings.Trim(part.ETag, `"`)
 		}
-		if err := s.arrived(ctx, a, receipts); err != nil {
+		if err := s.checkStored(ctx, a, receipts); err != nil {
 			return err
 		}
 	}
@@ -249,12 +249,12 @@ func (s *Service) searchArtifacts(r *route.Request, h builds.Holding) ([]foundAr
 	if err != nil {
 		return nil, err
 	}
-	links := s.links.toward(r)
+	urls := s.urls.forCaller(r)
 	views := make([]foundArtifactView, len(found))
 	for i, a := range found {
 		views[i] = foundArtifactView{
 			ID: a.ID, JobID: a.JobID, Path: a.Path, FileSize: a.FileSize, SHA1Sum: a.SHA1, SHA256Sum: a.SHA256,
-			URL:               links.addressOf(a, downloadFor),
+			URL:               urls.artifactURL(a, downloadLifetime),
 			UploadDestination: a.Destination,
 			CreatedAt:         core.At(a.CreatedAt),
 		}

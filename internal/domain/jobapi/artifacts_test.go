@@ -21,10 +21,10 @@ import (
 	"stackyard/internal/platform/db/dbtest"
 )
 
-// A file is what a job uploads.
+// A file is a file that a job uploads.
 type file struct{ path, kind, content string }
 
-// announced is the file as an agent announces it.
+// announced returns the announcement of the file.
 func (f file) announced() fields {
 	one, two := sha1.Sum([]byte(f.content)), sha256.Sum256([]byte(f.content))
 	return fields{
@@ -34,7 +34,7 @@ func (f file) announced() fields {
 	}
 }
 
-// batch is what an agent says of files.
+// batch returns the announcement of files.
 func batch(files ...file) fields {
 	announced := make([]fields, len(files))
 	for i, f := range files {
@@ -43,7 +43,7 @@ func batch(files ...file) fields {
 	return fields{"id": core.NewID(), "upload_destination": "", "artifacts": announced}
 }
 
-// send sends the content of a file as the answer to a batch says, as agents do it.
+// send sends the content of a file as agents do: with the form of the response to the batch.
 func send(t testing.TB, answer *response, path, content string) *http.Response {
 	t.Helper()
 	var instructions struct {
@@ -76,7 +76,7 @@ func send(t testing.TB, answer *response, path, content string) *http.Response {
 	return do(t, action.Method, to.String(), w.FormDataContentType(), &form)
 }
 
-// do sends a request without any token.
+// do sends a request without a token.
 func do(t testing.TB, method, to, kind string, body io.Reader) *http.Response {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, to, body)
@@ -94,7 +94,7 @@ func do(t testing.TB, method, to, kind string, body io.Reader) *http.Response {
 	return resp
 }
 
-// fetch returns the answer of an address and its body.
+// fetch returns the response of a URL and its body.
 func fetch(t testing.TB, address string) (*http.Response, string) {
 	t.Helper()
 	resp := do(t, http.MethodGet, address, "", nil)
@@ -105,7 +105,7 @@ func fetch(t testing.TB, address string) (*http.Response, string) {
 	return resp, string(content)
 }
 
-// upload has the job upload files, and returns the ids of the artifacts.
+// upload uploads files for a job and returns the ids of the artifacts.
 func (w *runningBuild) upload(job *servertest.Job, files ...file) []string {
 	w.T.Helper()
 	answer := job.Post(job.Path("/artifacts"), batch(files...)).Want(http.StatusOK)
@@ -444,7 +444,7 @@ func TestArtifacts_LoseTheirBytesWithTheirBuild(t *testing.T) {
 	})
 }
 
-// objects counts what is in the place for blobs for the organization.
+// objects counts the blobs of the organization.
 func (w *runningBuild) objects() (n int) {
 	w.T.Helper()
 	for _, err := range w.Blobs.List(w.T.Context(), w.OrgID) {
@@ -454,7 +454,7 @@ func (w *runningBuild) objects() (n int) {
 	return n
 }
 
-// Whoever fetches an artifact gets the bytes that were stored, or is told that they are not there any more.
+// A download returns the stored bytes, or an error when they are damaged or missing.
 func TestArtifacts_WhoseBytesAreDamagedOrMissingSaySo(t *testing.T) {
 	whileRunning(t, nil, func(t *testing.T, w *runningBuild) {
 		small, large := strings.Repeat("0123456789", 1000), strings.Repeat("0123456789abcdef", 6<<20/16)
@@ -471,7 +471,7 @@ func TestArtifacts_WhoseBytesAreDamagedOrMissingSaySo(t *testing.T) {
 			put := func(content string) {
 				w.WantNoError(w.Blobs.Put(t.Context(), key, strings.NewReader(content), int64(len(content))))
 			}
-			// wantGone wants an answer that says what is wrong.
+			// wantGone checks that downloads fail with a message.
 			wantGone := func(what string) {
 				t.Helper()
 				resp, body := fetch(t, address)
@@ -490,7 +490,7 @@ func TestArtifacts_WhoseBytesAreDamagedOrMissingSaySo(t *testing.T) {
 			if _, body := fetch(t, address); body != f.content {
 				t.Errorf("%s, as it was: %d bytes", f.path, len(body))
 			}
-			// Of a large file some is sent before the damage is found; then the connection breaks.
+			// A part of a large file is sent before the damage is found; then the connection breaks.
 			middle := len(f.content) / 2
 			put(f.content[:middle] + "X" + f.content[middle+1:])
 			if f.path == "small" {
@@ -515,7 +515,7 @@ func TestArtifacts_AreFetchedFromTheContentURL(t *testing.T) {
 		s.Apply(servertest.World)
 		w := &runningBuild{s.RunBuild(t)}
 		id := w.upload(w.Job, file{"a.txt", "text/plain", "hello"})[0]
-		// get asks the server at an address, of which the name leads to it.
+		// get sends a request for a URL to the server, whatever the host of the URL.
 		get := func(address string) (*http.Response, string) {
 			t.Helper()
 			u, err := url.Parse(address)
@@ -536,7 +536,7 @@ func TestArtifacts_AreFetchedFromTheContentURL(t *testing.T) {
 		}
 		resp, body := get(address)
 		servertest.WantEqual(t, "fetched", fmt.Sprint(resp.StatusCode, body), "200hello")
-		// On the origin of the pages there is no content, and on that of content nothing else.
+		// The origin of the pages serves no content, and the content origin nothing else.
 		resp, _ = get(strings.Replace(address, content, s.URL, 1))
 		servertest.WantEqual(t, "on the other origin", fmt.Sprint(resp.StatusCode, resp.Header.Get("Location")), fmt.Sprint(http.StatusFound, address))
 		for _, path := range []string{"/", "/login", "/v2/organizations/acme", "/assets/build.js", "/openapi.json", "/nowhere"} {
@@ -544,7 +544,7 @@ func TestArtifacts_AreFetchedFromTheContentURL(t *testing.T) {
 				t.Errorf("%s: %s, %s", path, resp.Status, body)
 			}
 		}
-		// An agent fetches from where it reaches the server.
+		// An agent fetches from the endpoint at which it reaches the server.
 		found := w.With("Stackyard-Endpoint", "http://inside.test/v3").Get("/v3/builds/" + w.Build + "/artifacts/search").Want(http.StatusOK).String("0.url")
 		if !strings.HasPrefix(found, "http://inside.test/artifacts/") {
 			t.Errorf("an agent is led to %s", found)

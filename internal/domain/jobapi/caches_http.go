@@ -9,8 +9,8 @@ import (
 	"stackyard/internal/platform/route"
 )
 
-// cacheRoutes answer agents that ask for a cache: there are no registries of caches. The agent reads this
-// message, and a job that does not need its cache goes on without.
+// cacheRoutes answer that there are no cache registries. Agents log the message, and jobs that do not require a
+// cache continue without one.
 func (s *Service) cacheRoutes() []route.Route {
 	const registry = agents.APIPath + "/cache_registries/{registry}"
 	routes := []route.Route{

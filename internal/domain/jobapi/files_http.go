@@ -20,19 +20,19 @@ import (
 	"stackyard/internal/platform/route"
 )
 
-// Where the bytes of artifacts are sent and fetched.
+// The segments of the URLs at which artifacts are sent and fetched, and the form field of the file.
 const (
-	filesPath    = "artifacts"
-	formSegment  = "form"
-	partsSegment = "parts"
-	fileField    = "file"
+	artifactsSegment = "artifacts"
+	formSegment      = "form"
+	partsSegment     = "parts"
+	fileField        = "file"
 )
 
 func (s *Service) fileRoutes() []route.Route {
 	routes := []route.Route{
-		{Method: http.MethodPost, Path: "/" + filesPath + "/" + formSegment, Handler: route.Visit(s.postForm)},
-		{Method: http.MethodPut, Path: "/" + filesPath + "/{artifact}/" + partsSegment + "/{part}", Handler: route.Visit(s.putPart)},
-		{Method: http.MethodGet, Path: "/" + filesPath + "/{artifact}", Content: true, Handler: route.Visit(s.getFile)},
+		{Method: http.MethodPost, Path: "/" + artifactsSegment + "/" + formSegment, Handler: route.Visit(s.postForm)},
+		{Method: http.MethodPut, Path: "/" + artifactsSegment + "/{artifact}/" + partsSegment + "/{part}", Handler: route.Visit(s.putPart)},
+		{Method: http.MethodGet, Path: "/" + artifactsSegment + "/{artifact}", Content: true, Handler: route.Visit(s.getFile)},
 	}
 	for i := range routes {
 		routes[i].Auth, routes[i].Hidden = route.Open, true
@@ -53,67 +53,68 @@ type artifactDownloadView struct {
 	URL string `json:"url" doc:"Where the file is; also in the Location header."`
 }
 
-// DownloadAddress returns where a browser can fetch an artifact, for about a minute, or a NotFound error.
-func (s *Service) DownloadAddress(a artifacts.Artifact) (string, error) {
-	to := s.links.addressOf(a, redirectFor)
-	if u, err := url.Parse(to); a.State != artifacts.StateFinished || err != nil || u.Scheme != "http" && u.Scheme != "https" {
+// DownloadURL returns a URL at which a browser can download an artifact for about a minute, or a NotFound
+// error.
+func (s *Service) DownloadURL(a artifacts.Artifact) (string, error) {
+	address := s.urls.artifactURL(a, redirectLifetime)
+	if u, err := url.Parse(address); a.State != artifacts.StateFinished || err != nil || u.Scheme != "http" && u.Scheme != "https" {
 		return "", core.Errorf(core.NotFound, "The artifact has no file that can be downloaded")
 	}
-	return to, nil
+	return address, nil
 }
 
 func (s *Service) getDownload(r *route.Request, o artifacts.OnArtifact) (artifactDownloadView, error) {
-	to, err := s.DownloadAddress(o.Artifact)
+	address, err := s.DownloadURL(o.Artifact)
 	if err != nil {
 		return artifactDownloadView{}, err
 	}
-	r.SetHeader("Location", to)
+	r.SetHeader("Location", address)
 	r.SetHeader("Cache-Control", "no-store")
-	return artifactDownloadView{to}, nil
+	return artifactDownloadView{address}, nil
 }
 
-// addressOf returns where the bytes of an artifact are.
-func (l links) addressOf(a artifacts.Artifact, lifetime time.Duration) string {
+// artifactURL returns the URL of the bytes of an artifact.
+func (u urlSigner) artifactURL(a artifacts.Artifact, lifetime time.Duration) string {
 	if !a.Kept() {
 		return a.Location
 	}
-	l.public = cmp.Or(l.content, l.public)
-	return l.to(lifetime, filesPath, a.ID)
+	u.public = cmp.Or(u.content, u.public)
+	return u.url(lifetime, artifactsSegment, a.ID)
 }
 
-// silence is how long whoever sends bytes may send none.
-const silence = time.Minute
+// idleTimeout is how long an upload can pause.
+const idleTimeout = time.Minute
 
-// patient reads a body for as long as it keeps coming, however long that takes.
-type patient struct {
+// A bodyReader reads a request body for as long as bytes keep coming.
+type bodyReader struct {
 	body       io.Reader
 	connection *http.ResponseController
-	until      time.Time
+	deadline   time.Time
 }
 
-func (p *patient) Read(b []byte) (int, error) {
-	// A deadline that can be set is set again only when it is much nearer: that costs more than a read.
-	if now := time.Now(); p.until.Sub(now) < silence/2 {
-		p.until = now.Add(silence)
-		p.connection.SetReadDeadline(p.until)
+func (p *bodyReader) Read(b []byte) (int, error) {
+	// Setting the deadline costs more than a read, so it is moved only when half of it has passed.
+	if now := time.Now(); p.deadline.Sub(now) < idleTimeout/2 {
+		p.deadline = now.Add(idleTimeout)
+		p.connection.SetReadDeadline(p.deadline)
 	}
 	n, err := p.body.Read(b)
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		err = core.Errorf(core.TooSlow, "Nothing more arrived within %s", silence)
+		err = core.Errorf(core.TooSlow, "Nothing more arrived within %s", idleTimeout)
 	}
 	return n, err
 }
 
-// patiently returns the body of a request, to be read in peace.
-func patiently(w http.ResponseWriter, r *route.Request) *patient {
-	return &patient{body: r.Body, connection: http.NewResponseController(w)}
+// newBodyReader returns a reader of the body of a request.
+func newBodyReader(w http.ResponseWriter, r *route.Request) *bodyReader {
+	return &bodyReader{body: r.Body, connection: http.NewResponseController(w)}
 }
 
-// postForm takes a file of a batch that was announced.
+// postForm stores a file of an announced batch.
 func (s *Service) postForm(w http.ResponseWriter, r *route.Request) error {
-	patient := patiently(w, r)
-	defer patient.connection.SetReadDeadline(time.Time{})
-	r.Body = io.NopCloser(patient)
+	body := newBodyReader(w, r)
+	defer body.connection.SetReadDeadline(time.Time{})
+	r.Body = io.NopCloser(body)
 	form, err := r.MultipartReader()
 	if err != nil {
 		return core.Errorf(core.BadRequest, "Files of artifacts are sent as multipart/form-data")
@@ -122,33 +123,33 @@ func (s *Service) postForm(w http.ResponseWriter, r *route.Request) error {
 	if err != nil {
 		return err
 	}
-	if err := s.links.check(fields, formSegment, fields.Get("job"), fields.Get("batch")); err != nil {
+	if err := s.urls.verify(fields, formSegment, fields.Get("job"), fields.Get("batch")); err != nil {
 		return err
 	}
 	a, err := s.artifacts.OfBatch(r.Context(), fields.Get("job"), fields.Get("batch"), fields.Get("path"))
 	if err != nil {
 		return err
 	}
-	if err := s.awaited(r.Context(), a); err != nil {
+	if err := s.checkExpected(r.Context(), a); err != nil {
 		return err
 	}
 	if a.Parts > 1 {
 		return core.Errorf(core.Unprocessable, "%s was announced to come in %d parts", a.Path, a.Parts)
 	}
-	if _, err := s.keep(r.Context(), a, 1, file); err != nil {
+	if _, err := s.storePart(r.Context(), a, 1, file); err != nil {
 		return err
 	}
 	w.WriteHeader(http.StatusNoContent)
 	return nil
 }
 
-// The fields of a form before its file.
+// The limits of the form fields before the file.
 const (
 	maxFields = 20
 	maxField  = 8 << 10 // bytes
 )
 
-// readForm returns the fields of a form, and its file, which comes last.
+// readForm returns the fields of a form and its file, which comes last.
 func readForm(form *multipart.Reader) (url.Values, io.Reader, error) {
 	fields := url.Values{}
 	for range maxFields {
@@ -174,42 +175,42 @@ func readForm(form *multipart.Reader) (url.Values, io.Reader, error) {
 	return nil, nil, core.Errorf(core.BadRequest, "The form has more than %d fields before its file", maxFields)
 }
 
-// putPart takes one part of a file that was announced.
+// putPart stores one part of an announced file.
 func (s *Service) putPart(w http.ResponseWriter, r *route.Request) error {
 	id, number := r.PathValue("artifact"), r.PathValue("part")
-	if err := s.links.checkPath(r, filesPath, id, partsSegment, number); err != nil {
+	if err := s.urls.verify(r.URL.Query(), artifactsSegment, id, partsSegment, number); err != nil {
 		return err
 	}
 	part, err := strconv.Atoi(number)
 	if err != nil {
-		return errBadLink
+		return errInvalidURL
 	}
 	a, err := s.artifacts.Get(r.Context(), id)
 	if err != nil {
 		return err
 	}
-	if err := s.awaited(r.Context(), a); err != nil {
+	if err := s.checkExpected(r.Context(), a); err != nil {
 		return err
 	}
-	patient := patiently(w, r)
-	defer patient.connection.SetReadDeadline(time.Time{})
-	kept, err := s.keep(r.Context(), a, part, patient)
+	body := newBodyReader(w, r)
+	defer body.connection.SetReadDeadline(time.Time{})
+	sum, err := s.storePart(r.Context(), a, part, body)
 	if err != nil {
 		return err
 	}
-	w.Header().Set("ETag", `"`+s.receipt(a, part, kept.hex())+`"`)
+	w.Header().Set("ETag", `"`+s.receipt(a, part, sum)+`"`)
 	w.WriteHeader(http.StatusOK)
 	return nil
 }
 
-// getFile answers with the bytes of an artifact, or with some of them.
+// getFile returns the bytes of an artifact, or a range of them.
 func (s *Service) getFile(w http.ResponseWriter, r *route.Request) error {
 	id := r.PathValue("artifact")
-	if err := s.links.checkPath(r, filesPath, id); err != nil {
+	if err := s.urls.verify(r.URL.Query(), artifactsSegment, id); err != nil {
 		return err
 	}
-	if content := s.links.content; content != "" && strings.EqualFold(r.Host, s.public.Host()) {
-		http.Redirect(w, r.Request, content.To(filesPath, id)+"?"+r.URL.RawQuery, http.StatusFound)
+	if content := s.urls.content; content != "" && strings.EqualFold(r.Host, s.public.Host()) {
+		http.Redirect(w, r.Request, content.To(artifactsSegment, id)+"?"+r.URL.RawQuery, http.StatusFound)
 		return nil
 	}
 	a, err := s.artifacts.Get(r.Context(), id)
@@ -219,7 +220,7 @@ func (s *Service) getFile(w http.ResponseWriter, r *route.Request) error {
 	if a.State != artifacts.StateFinished || !a.Kept() {
 		return core.Errorf(core.NotFound, "The artifact has no file that can be downloaded")
 	}
-	file, err := s.openFile(r.Context(), a)
+	file, err := s.openArtifact(r.Context(), a)
 	if err != nil {
 		return err
 	}
@@ -229,12 +230,12 @@ func (s *Service) getFile(w http.ResponseWriter, r *route.Request) error {
 	return nil
 }
 
-// setFileHeaders says what a file is. Files come from jobs, that is from anybody who can propose a
-// change, and may be on the origin of the pages: a page among them may not run scripts, send forms, or load
-// or reach anything, and no page can use one of them as a script or a style sheet.
+// setFileHeaders sets the headers of a file. Files come from jobs, and so from everyone who can propose a
+// change, and can be on the origin of the pages. A file must not run scripts, send forms or load anything, and
+// no page can use it as a script or a style sheet.
 func setFileHeaders(h http.Header, a artifacts.Artifact) {
-	kind, disposition := inertKind(a.MimeType), "attachment"
-	if shown(kind) {
+	kind, disposition := safeMediaType(a.MimeType), "attachment"
+	if isInline(kind) {
 		disposition = "inline"
 	}
 	if strings.HasPrefix(kind, "text/") && !strings.Contains(kind, "charset") {
@@ -244,14 +245,14 @@ func setFileHeaders(h http.Header, a artifacts.Artifact) {
 	h.Set("Content-Disposition", mime.FormatMediaType(disposition, map[string]string{"filename": path.Base(a.Path)}))
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Content-Security-Policy", "sandbox; default-src 'none'; img-src data:; media-src data:; font-src data:; style-src 'unsafe-inline'; form-action 'none'; base-uri 'none'; frame-ancestors 'self'")
-	h.Set("Referrer-Policy", "no-referrer") // the address is a secret
+	h.Set("Referrer-Policy", "no-referrer") // the URL is a secret
 	h.Set("Cache-Control", "private, no-store")
 	h.Set("ETag", `"`+a.ID+`"`)
 }
 
-// inertKind returns the kind that a file is served as: browsers that are told not to guess run only what has
-// one of the kinds of scripts.
-func inertKind(kind string) string {
+// safeMediaType returns the media type that a file is served with. With nosniff, browsers run only files with
+// the media type of a script.
+func safeMediaType(kind string) string {
 	media, _, err := mime.ParseMediaType(kind)
 	if err != nil {
 		return "application/octet-stream"
@@ -264,8 +265,8 @@ func inertKind(kind string) string {
 	return kind
 }
 
-// shown reports whether browsers are to show a file of a kind rather than to save it.
-func shown(kind string) bool {
+// isInline reports whether browsers show a file instead of saving it.
+func isInline(kind string) bool {
 	media, _, err := mime.ParseMediaType(kind)
 	if err != nil {
 		return false

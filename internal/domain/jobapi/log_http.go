@@ -12,8 +12,8 @@ import (
 	"stackyard/internal/platform/route"
 )
 
-// logRoutes take what jobs print, also for a while after they have ended. An agent that is refused loses
-// what it has sent, so nobody is told to slow down here.
+// logRoutes receive the output of jobs, also for a while after they have ended. They have no rate limit: an
+// agent that is refused loses its output.
 func (s *Service) logRoutes() []route.Route {
 	return []route.Route{
 		{
@@ -32,13 +32,13 @@ func (s *Service) logRoutes() []route.Route {
 	}
 }
 
-// logOf is the log of a job.
-func logOf(r *route.Request, h builds.Holding) joblog.Job {
+// logOfJob returns the id of a job's log.
+func logOfJob(r *route.Request, h builds.Holding) joblog.Job {
 	return joblog.Job{OrganizationID: r.Org.ID, PipelineID: h.PipelineID, BuildID: h.BuildID, ID: h.JobID}
 }
 
 func (s *Service) postChunk(r *route.Request, h builds.Holding) (agents.EmptyView, error) {
-	return agents.EmptyView{}, s.logs.Receive(r, logOf(r, h))
+	return agents.EmptyView{}, s.logs.Receive(r, logOfJob(r, h))
 }
 
 type headerTimesSet struct {
@@ -56,5 +56,5 @@ func (s *Service) postHeaderTimes(r *route.Request, h builds.Holding, body heade
 			return agents.EmptyView{}, core.Errorf(core.Unprocessable, "%q in header_times is not a time such as 2026-01-02T03:04:05Z", text)
 		}
 	}
-	return agents.EmptyView{}, s.logs.SetHeaderTimes(r.Context(), logOf(r, h), times)
+	return agents.EmptyView{}, s.logs.SetHeaderTimes(r.Context(), logOfJob(r, h), times)
 }

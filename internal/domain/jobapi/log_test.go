@@ -24,14 +24,14 @@ func gzipped(content string) string {
 	return b.String()
 }
 
-// chunk sends a part of the log.
+// chunk sends a chunk of the log.
 func (w *runningBuild) chunk(sequence, offset int, content string) *response {
 	w.T.Helper()
 	path := w.Path(fmt.Sprintf("/chunks?sequence=%d&offset=%d&size=%d", sequence, offset, len(content)))
 	return w.With("Content-Type", "text/plain").With("Content-Encoding", "gzip").Post(path, gzipped(content))
 }
 
-// logs returns the logs of jobs, seen from beside the server, and that of the job.
+// logs returns a log service beside the server's own, and the log of the job.
 func (w *runningBuild) logs() (*joblog.Service, joblog.Job) {
 	log := slog.New(slog.DiscardHandler)
 	service := joblog.New(w.DB, w.Blobs, bus.New(w.DB, log), w.Builds(), core.PublicURL(w.URL), w.Clock.Now, log)

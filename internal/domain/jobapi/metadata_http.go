@@ -30,7 +30,7 @@ func (s *Service) metaDataRoutes() []route.Route {
 	return routes
 }
 
-// metaDataReads are the same below the path of a job and below that of its build.
+// metaDataReads returns the read routes below the path of a job or of its build.
 func (s *Service) metaDataReads(path string, load func(*route.Request) (builds.Holding, error)) []route.Route {
 	return []route.Route{
 		{Path: path + "/data/get", Summary: "Get meta-data of the job's build", Handler: route.OnBody(load, s.getMetaData)},

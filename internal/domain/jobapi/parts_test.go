@@ -20,7 +20,7 @@ func TestArtifacts_ComeInParts(t *testing.T) {
 	s := servertest.Start(t, dbtest.New(t, db.SQLite))
 	s.Apply(servertest.World)
 	w := &runningBuild{s.RunBuild(t)}
-	const size = 100<<20 + 3 // the smallest that comes in parts, give or take
+	const size = 100<<20 + 3 // close to the smallest file that is sent in parts
 	content := bytes.Repeat([]byte("0123456789abcde"), size/15+1)[:size]
 	announced := fields{"path": "large.bin", "file_size": size, "sha256sum": "", "sha1sum": "", "content_type": ""}
 	id := core.NewID()

@@ -11,44 +11,42 @@ import (
 	"stackyard/internal/platform/core"
 )
 
-// stored reads the bytes of an artifact from any place in it, part after part. What lies between is not
-// read.
-type stored struct {
+// An artifactReader reads an artifact from any offset, part by part. It opens only the parts that it reads.
+type artifactReader struct {
 	ctx      context.Context
 	blobs    *blob.Store
 	artifact artifacts.Artifact
-	next     int64 // the byte to be read next
+	offset   int64 // of the next read
 
-	open    io.ReadCloser // a part, or nil
-	at, end int64         // the byte that it gives next, and the one after its last
+	part                io.ReadCloser // the open part, or nil
+	partOffset, partEnd int64         // offsets in the artifact of the part's next byte and of its end
 }
 
-// heldSize is up to which size a file is read before the first byte of it is sent, so that damage anywhere in
-// it can still be answered as such. Of a larger one this is only the first block.
-const heldSize = 4 << 20
+// bufferedSize is the size up to which a file is read completely before its first byte is sent, so that damage
+// anywhere in it still becomes an error response. For a larger file only the first block is checked.
+const bufferedSize = 4 << 20
 
-// openFile opens the bytes of an artifact, in a way that never gives others than those that were stored.
-func (s *Service) openFile(ctx context.Context, a artifacts.Artifact) (io.ReadSeekCloser, error) {
-	f := &stored{ctx: ctx, blobs: s.blobs, artifact: a}
+// openArtifact opens the bytes of an artifact. Reads return the bytes that were stored or an error.
+func (s *Service) openArtifact(ctx context.Context, a artifacts.Artifact) (io.ReadSeekCloser, error) {
+	f := &artifactReader{ctx: ctx, blobs: s.blobs, artifact: a}
 	if a.FileSize == 0 {
 		return f, nil
 	}
 	err := f.openPart()
-	if err != nil || a.FileSize > heldSize {
-		return f, s.unreadable(a, err)
+	if err != nil || a.FileSize > bufferedSize {
+		return f, s.readError(a, err)
 	}
 	defer f.Close()
 	all, err := io.ReadAll(f)
-	return inMemory{bytes.NewReader(all)}, s.unreadable(a, err)
+	return memoryFile{bytes.NewReader(all)}, s.readError(a, err)
 }
 
-// inMemory is a file in memory.
-type inMemory struct{ *bytes.Reader }
+type memoryFile struct{ *bytes.Reader }
 
-func (inMemory) Close() error { return nil }
+func (memoryFile) Close() error { return nil }
 
-// unreadable says why the bytes of an artifact cannot be read.
-func (s *Service) unreadable(a artifacts.Artifact, err error) error {
+// readError returns the error response for bytes that cannot be read.
+func (s *Service) readError(a artifacts.Artifact, err error) error {
 	switch {
 	case err == nil:
 		return nil
@@ -62,36 +60,36 @@ func (s *Service) unreadable(a artifacts.Artifact, err error) error {
 	return unavailable(err)
 }
 
-// Seek sets the byte to be read next.
-func (f *stored) Seek(offset int64, whence int) (int64, error) {
+// Seek sets the offset of the next read.
+func (f *artifactReader) Seek(offset int64, whence int) (int64, error) {
 	switch whence {
 	case io.SeekCurrent:
-		offset += f.next
+		offset += f.offset
 	case io.SeekEnd:
 		offset += f.artifact.FileSize
 	}
 	if offset < 0 {
-		return 0, errors.New("agents: a place before the beginning of a file")
+		return 0, errors.New("jobapi: seek before the start of a file")
 	}
-	f.next = offset
+	f.offset = offset
 	return offset, nil
 }
 
-// Read reads no further than to the end of a part.
-func (f *stored) Read(p []byte) (int, error) {
-	if f.next >= f.artifact.FileSize {
+// Read reads at most to the end of a part.
+func (f *artifactReader) Read(p []byte) (int, error) {
+	if f.offset >= f.artifact.FileSize {
 		return 0, io.EOF
 	}
-	if f.open == nil || f.at != f.next || f.at == f.end {
+	if f.part == nil || f.partOffset != f.offset || f.partOffset == f.partEnd {
 		if err := f.openPart(); err != nil {
 			return 0, err
 		}
 	}
-	n, err := f.open.Read(p)
-	f.at += int64(n)
-	f.next = f.at
+	n, err := f.part.Read(p)
+	f.partOffset += int64(n)
+	f.offset = f.partOffset
 	switch {
-	case err == io.EOF && f.at < f.end:
+	case err == io.EOF && f.partOffset < f.partEnd:
 		err = io.ErrUnexpectedEOF
 	case err == io.EOF:
 		err = nil
@@ -99,25 +97,25 @@ func (f *stored) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// openPart opens the part that the next byte is in.
-func (f *stored) openPart() (err error) {
+// openPart opens the part that contains the next byte.
+func (f *artifactReader) openPart() (err error) {
 	f.Close()
-	part, begin, end := 1, int64(0), sizeOf(f.artifact.FileSize, f.artifact.Parts, 1)
-	for f.next >= end {
+	part, begin, end := 1, int64(0), partLength(f.artifact.FileSize, f.artifact.Parts, 1)
+	for f.offset >= end {
 		part++
-		begin, end = end, end+sizeOf(f.artifact.FileSize, f.artifact.Parts, part)
+		begin, end = end, end+partLength(f.artifact.FileSize, f.artifact.Parts, part)
 	}
-	f.at, f.end = f.next, end
-	f.open, err = f.blobs.OpenSummed(f.ctx, partKey(f.artifact, part), f.next-begin)
+	f.partOffset, f.partEnd = f.offset, end
+	f.part, err = f.blobs.OpenSummed(f.ctx, partKey(f.artifact, part), f.offset-begin)
 	return err
 }
 
-// Close ends the reading of a part.
-func (f *stored) Close() error {
-	if f.open == nil {
+// Close closes the open part, if any.
+func (f *artifactReader) Close() error {
+	if f.part == nil {
 		return nil
 	}
-	err := f.open.Close()
-	f.open = nil
+	err := f.part.Close()
+	f.part = nil
 	return err
 }

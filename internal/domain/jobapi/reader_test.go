@@ -16,8 +16,8 @@ import (
 	"stackyard/internal/platform/core"
 )
 
-// keepParts puts the parts of an artifact into a store.
-func keepParts(t *testing.T, blobs *blob.Store, size int64, parts ...string) *stored {
+// storeParts stores the parts of an artifact and returns a reader.
+func storeParts(t *testing.T, blobs *blob.Store, size int64, parts ...string) *artifactReader {
 	t.Helper()
 	a := artifacts.Artifact{ID: core.NewID(), OrganizationID: core.NewID(), PipelineID: core.NewID(), BuildID: core.NewID(), FileSize: size, Parts: len(parts)}
 	for i, part := range parts {
@@ -25,13 +25,13 @@ func keepParts(t *testing.T, blobs *blob.Store, size int64, parts ...string) *st
 			t.Fatal(err)
 		}
 	}
-	return &stored{ctx: t.Context(), blobs: blobs, artifact: a}
+	return &artifactReader{ctx: t.Context(), blobs: blobs, artifact: a}
 }
 
-func TestStored_ReadsPartsAsOneFile(t *testing.T) {
+func TestArtifactReader_ReadsPartsAsOneFile(t *testing.T) {
 	blobtest.Each(t, func(t *testing.T, blobs *blob.Store) {
 		for _, parts := range [][]string{{"0123456789"}, {"01234", "56789"}, {"0123", "456", "789"}} {
-			f := keepParts(t, blobs, 10, parts...)
+			f := storeParts(t, blobs, 10, parts...)
 			if err := iotest.TestReader(f, []byte("0123456789")); err != nil {
 				t.Errorf("%q: %v", parts, err)
 			}
@@ -40,34 +40,34 @@ func TestStored_ReadsPartsAsOneFile(t *testing.T) {
 	})
 }
 
-func TestStored_ReadsNothingOfAnEmptyFile(t *testing.T) {
+func TestArtifactReader_ReadsNothingOfAnEmptyFile(t *testing.T) {
 	blobtest.Each(t, func(t *testing.T, blobs *blob.Store) {
-		f := keepParts(t, blobs, 0, "")
+		f := storeParts(t, blobs, 0, "")
 		if got, err := io.ReadAll(f); err != nil || len(got) > 0 {
 			t.Errorf("got %q, %v", got, err)
 		}
 	})
 }
 
-func TestStored_TellsWhenBytesAreMissing(t *testing.T) {
+func TestArtifactReader_TellsWhenBytesAreMissing(t *testing.T) {
 	blobtest.Each(t, func(t *testing.T, blobs *blob.Store) {
 		for name, parts := range map[string][]string{"a short part": {"0123", "4", "789"}, "an empty part": {"0123", "", "789"}, "a short end": {"0123", "456", "7"}} {
-			if got, err := io.ReadAll(keepParts(t, blobs, 10, parts...)); err != io.ErrUnexpectedEOF {
+			if got, err := io.ReadAll(storeParts(t, blobs, 10, parts...)); err != io.ErrUnexpectedEOF {
 				t.Errorf("%s: got %q, %v", name, got, err)
 			}
 		}
-		f := keepParts(t, blobs, 10, "0123", "456", "789")
+		f := storeParts(t, blobs, 10, "0123", "456", "789")
 		if err := f.blobs.DeleteAll(t.Context(), f.artifact.Prefix()); err != nil {
 			t.Fatal(err)
 		}
 		s := &Service{blobs: blobs, log: slog.New(slog.DiscardHandler)}
-		if _, err := s.openFile(t.Context(), f.artifact); core.KindOf(err) != core.Gone {
+		if _, err := s.openArtifact(t.Context(), f.artifact); core.KindOf(err) != core.Gone {
 			t.Errorf("got %v", err)
 		}
 	})
 }
 
-func TestKeep_KeepsNothingOfWhatIsWrong(t *testing.T) {
+func TestStorePart_StoresOnlyWhatWasAnnounced(t *testing.T) {
 	blobtest.Each(t, func(t *testing.T, blobs *blob.Store) {
 		s := &Service{blobs: blobs}
 		right := sha256.Sum256([]byte("right"))
@@ -83,14 +83,14 @@ func TestKeep_KeepsNothingOfWhatIsWrong(t *testing.T) {
 			"cut off":     {iotest.ErrReader(io.ErrUnexpectedEOF), core.BadRequest},
 			"a byte each": {iotest.OneByteReader(strings.NewReader("wrong")), core.Unprocessable},
 		} {
-			if _, err := s.keep(t.Context(), a, 1, c.from); core.KindOf(err) != c.kind {
+			if _, err := s.storePart(t.Context(), a, 1, c.from); core.KindOf(err) != c.kind {
 				t.Errorf("%s: %v", name, err)
 			}
 			if _, err := blobs.Size(t.Context(), partKey(a, 1)); !errors.Is(err, blob.ErrNotFound) {
 				t.Errorf("%s: something is kept: %v", name, err)
 			}
 		}
-		if _, err := s.keep(t.Context(), a, 1, iotest.DataErrReader(strings.NewReader("right"))); err != nil {
+		if _, err := s.storePart(t.Context(), a, 1, iotest.DataErrReader(strings.NewReader("right"))); err != nil {
 			t.Error(err)
 		}
 		if size, err := blobs.Size(t.Context(), partKey(a, 1)); size != 5 || err != nil {
@@ -99,12 +99,12 @@ func TestKeep_KeepsNothingOfWhatIsWrong(t *testing.T) {
 	})
 }
 
-func TestSizeOf_SharesOutAllBytes(t *testing.T) {
-	for _, size := range []int64{0, 1, wholeSize, wholeSize + 1, 5 << 30, 10<<30 - 1} {
-		parts := partsOf(size)
+func TestPartLength_AddsUpToTheSize(t *testing.T) {
+	for _, size := range []int64{0, 1, maxWholeSize, maxWholeSize + 1, 5 << 30, 10<<30 - 1} {
+		parts := countParts(size)
 		var all int64
 		for part := range parts {
-			n := sizeOf(size, parts, part+1)
+			n := partLength(size, parts, part+1)
 			if n > partSize && parts > 1 {
 				t.Errorf("part %d of %d bytes has %d", part+1, size, n)
 			}

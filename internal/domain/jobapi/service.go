@@ -37,7 +37,7 @@ type Service struct {
 	pipelines   *pipelines.Service
 	public      core.PublicURL
 	log         *slog.Logger
-	links       links
+	urls        urlSigner
 }
 
 // Parts are the dependencies of a Service.
@@ -62,7 +62,7 @@ func New(p Parts) *Service {
 	return &Service{
 		agents: p.Agents, annotations: p.Annotations, artifacts: p.Artifacts, blobs: p.Blobs, builds: p.Builds, clusters: p.Clusters, logs: p.Logs, pipelines: p.Pipelines,
 		public: p.Public, log: p.Log,
-		links: newLinks(p.Key, p.Public, p.Content, p.Clock),
+		urls: newURLSigner(p.Key, p.Public, p.Content, p.Clock),
 	}
 }
 

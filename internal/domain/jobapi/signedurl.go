@@ -2,7 +2,6 @@ package jobapi
 
 import (
 	"crypto/hmac"
-	"crypto/sha256"
 	"encoding/base64"
 	"net/url"
 	"strconv"
@@ -14,77 +13,73 @@ import (
 	"stackyard/internal/platform/seal"
 )
 
-// links makes addresses that are good for a while for whoever has them: agents send and fetch the bytes
-// of artifacts without a token, and so do browsers.
-type links struct {
-	key    []byte
+// A urlSigner makes and verifies URLs that expire and need no token. Agents and browsers send and fetch the
+// bytes of artifacts at such URLs.
+type urlSigner struct {
+	signer seal.Signer
 	public core.PublicURL
-	// content is where files are fetched; empty: at public.
+	// content is where artifacts are downloaded; empty: public.
 	content core.PublicURL
 	clock   core.Clock
 }
 
-func newLinks(key seal.Key, public, content core.PublicURL, clock core.Clock) links {
-	return links{key: key.Derive("artifact link"), public: public, content: content, clock: clock}
+func newURLSigner(key seal.Key, public, content core.PublicURL, clock core.Clock) urlSigner {
+	return urlSigner{signer: key.Signer("artifact link"), public: public, content: content, clock: clock}
 }
 
-// endpointHeader is how an agent says by which address, with /v3 at its end, it reaches this server: it may
-// be one that cannot reach the public one.
+// endpointHeader is the URL, ending in /v3, at which an agent reaches this server. The agent may be unable to
+// reach the public URL.
 const endpointHeader = "Stackyard-Endpoint"
 
-// toward returns links as whoever makes a request can use them: they begin with the address that the
-// request says it goes to, and with the public one if it says none. They are told to nobody else.
-func (l links) toward(r *route.Request) links {
+// forCaller returns a signer whose URLs start with the endpoint that the request names, if it names one. Such
+// URLs are only for the response to that request.
+func (u urlSigner) forCaller(r *route.Request) urlSigner {
 	base, ok := strings.CutSuffix(r.Header.Get(endpointHeader), "/v3")
-	if u, err := url.Parse(base); ok && err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" {
-		l.public, l.content = core.PublicURL(base), ""
+	if to, err := url.Parse(base); ok && err == nil && (to.Scheme == "http" || to.Scheme == "https") && to.Host != "" {
+		u.public, u.content = core.PublicURL(base), ""
 	}
-	return l
+	return u
 }
 
-// The names of what makes an address good.
+// The query parameters of a signed URL.
 const (
 	expiresParam   = "expires"
 	signatureParam = "signature"
 )
 
-// to returns the address of a path, given by its segments, that is good for some time.
-func (l links) to(lifetime time.Duration, segments ...string) string {
-	return l.public.To(segments...) + "?" + l.sign(lifetime, segments...).Encode()
+// url returns the signed URL of a path.
+func (u urlSigner) url(lifetime time.Duration, segments ...string) string {
+	return u.public.To(segments...) + "?" + u.sign(lifetime, segments...).Encode()
 }
 
-// sign returns what makes a request about something good for some time.
-func (l links) sign(lifetime time.Duration, about ...string) url.Values {
-	expires := strconv.FormatInt(l.clock().Add(lifetime).Unix(), 10)
-	return url.Values{expiresParam: {expires}, signatureParam: {l.signature(expires, about)}}
+// sign returns the parameters that authorize a request about a subject.
+func (u urlSigner) sign(lifetime time.Duration, subject ...string) url.Values {
+	expires := strconv.FormatInt(u.clock().Add(lifetime).Unix(), 10)
+	return url.Values{expiresParam: {expires}, signatureParam: {u.signature(expires, subject)}}
 }
 
-func (l links) signature(expires string, about []string) string {
-	mac := hmac.New(sha256.New, l.key)
-	// No segment has a line break in it, so no two lists of them read the same.
-	mac.Write([]byte(expires + "\n" + strings.Join(about, "\n")))
-	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
+// signature signs a subject. No part of a subject contains a line break, so two subjects never have the same
+// signature.
+func (u urlSigner) signature(expires string, subject []string) string {
+	message := expires + "\n" + strings.Join(subject, "\n")
+	return base64.RawURLEncoding.EncodeToString(u.signer.Sign([]byte(message)))
 }
 
 var (
-	errBadLink = core.Errorf(core.Forbidden, "This address was not given by this server, or has been changed")
-	errOldLink = core.Errorf(core.Forbidden, "This address is not good any more; ask for a new one")
+	errInvalidURL = core.Errorf(core.Forbidden, "This address was not given by this server, or has been changed")
+	errExpiredURL = core.Errorf(core.Forbidden, "This address is not good any more; ask for a new one")
 )
 
-// check refuses a request about something unless what came with it was signed for that, and recently.
-func (l links) check(given url.Values, about ...string) error {
-	expires := given.Get(expiresParam)
-	if !hmac.Equal([]byte(given.Get(signatureParam)), []byte(l.signature(expires, about))) {
-		return errBadLink
+// verify refuses a request about a subject unless its parameters were signed for the subject and have not
+// expired.
+func (u urlSigner) verify(params url.Values, subject ...string) error {
+	expires := params.Get(expiresParam)
+	if !hmac.Equal([]byte(params.Get(signatureParam)), []byte(u.signature(expires, subject))) {
+		return errInvalidURL
 	}
 	seconds, err := strconv.ParseInt(expires, 10, 64)
-	if err != nil || l.clock().After(time.Unix(seconds, 0)) {
-		return errOldLink
+	if err != nil || u.clock().After(time.Unix(seconds, 0)) {
+		return errExpiredURL
 	}
 	return nil
-}
-
-// checkPath refuses a request unless its own address is good.
-func (l links) checkPath(r *route.Request, segments ...string) error {
-	return l.check(r.URL.Query(), segments...)
 }

@@ -42,7 +42,7 @@ func (s *Service) stepRoutes() []route.Route {
 	return routes
 }
 
-// checkBuild refuses a build that is not the job's own.
+// checkBuild refuses a build other than the job's own.
 func checkBuild(h builds.Holding, id string) error {
 	if own, _ := core.ParseID(id); id != "" && own != h.BuildID {
 		return agents.ErrOtherBuild
@@ -116,8 +116,8 @@ func (s *Service) cancelStep(r *route.Request, h builds.Holding, body stepCancel
 	return canceledView{id}, err
 }
 
-// cancelBuild answers alike when the build is being canceled already: who asks again after a lost
-// answer has what they wanted.
+// cancelBuild returns the same response when the build is already being canceled, so that the request can be
+// repeated.
 func (s *Service) cancelBuild(r *route.Request, h builds.Holding) (canceledView, error) {
 	state, err := s.builds.State(r.Context(), r.Org.ID, h.BuildID)
 	if err == nil && state != flow.BuildCanceling && state != flow.BuildCanceled {

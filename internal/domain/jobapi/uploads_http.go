@@ -46,7 +46,7 @@ func (s *Service) postUpload(r *route.Request, h builds.Holding, body pipelineUp
 	}
 	up, err := s.builds.Upload(r.Context(), r.Org.ID, h.JobID, builds.Upload{
 		ID:         body.UUID,
-		Definition: legible(body.Pipeline),
+		Definition: indentJSON(body.Pipeline),
 		Replace:    body.Replace,
 	})
 	if err != nil {
@@ -55,19 +55,18 @@ func (s *Service) postUpload(r *route.Request, h builds.Holding, body pipelineUp
 	return viewUpload(up), nil
 }
 
-// legible returns JSON with a value to a line. Agents send all of it on one, and then neither a person
-// who reads what was uploaded finds their way, nor does the line of a mistake say anything.
-func legible(definition []byte) []byte {
+// indentJSON puts each value on its own line. Agents send the whole definition on one line, which is hard to
+// read and makes the line numbers of errors useless.
+func indentJSON(definition []byte) []byte {
 	var lines bytes.Buffer
-	if err := json.Indent(&lines, definition, "", "  "); err != nil || lines.Len() > maxLegible {
+	if err := json.Indent(&lines, definition, "", "  "); err != nil || lines.Len() > maxIndented {
 		return definition
 	}
 	return lines.Bytes()
 }
 
-// maxLegible is the size of the largest definition that is laid out in lines: beyond it there would be
-// more space than text.
-const maxLegible = 512 << 10
+// maxIndented is the largest result of indentJSON: a larger one is mostly white space.
+const maxIndented = 512 << 10
 
 func (s *Service) getUpload(r *route.Request, h builds.Holding) (pipelineUploadStateView, error) {
 	id, err := r.PathID("upload", "No step upload found")

@@ -14,14 +14,14 @@ import (
 )
 
 const (
-	// defaultLifetime and maxLifetime bound how long a token says that it is good: nobody can take it back.
+	// defaultLifetime and maxLifetime bound the lifetime of a token, because tokens cannot be revoked.
 	defaultLifetime = 5 * time.Minute
 	maxLifetime     = 24 * time.Hour
 	maxAudience     = 1024 // bytes
-	maxClaims       = 50   // the most session tags that AWS takes
+	maxClaims       = 50   // the maximum number of session tags in AWS
 )
 
-// A workload is a job as its token describes it to others.
+// A workload is the job that a token describes, with everything its claims are made of.
 type workload struct {
 	agents.FullJob
 	org     *identity.Organization
@@ -30,7 +30,7 @@ type workload struct {
 	queue   clusters.Queue
 }
 
-// subject says in one text which work this is.
+// subject returns the default subject of a token.
 func (w workload) subject() string {
 	ref := "refs/heads/" + w.Build.Branch
 	if w.Build.Tag != "" {
@@ -39,8 +39,8 @@ func (w workload) subject() string {
 	return fmt.Sprintf("organization:%s:pipeline:%s:ref:%s:commit:%s:step:%s", w.org.Slug, w.Pipeline.Slug, ref, w.Build.Commit, w.Job.Step.Key)
 }
 
-// always are the claims that every token has.
-func (w workload) always() map[string]any {
+// defaultClaims returns the claims that every token has.
+func (w workload) defaultClaims() map[string]any {
 	claims := map[string]any{
 		"organization_slug":  w.org.Slug,
 		"pipeline_slug":      w.Pipeline.Slug,
@@ -48,7 +48,7 @@ func (w workload) always() map[string]any {
 		"build_branch":       w.Build.Branch,
 		"build_commit":       w.Build.Commit,
 		"build_source":       string(w.Build.Source),
-		"step_key":           textOrNil(w.Job.Step.Key),
+		"step_key":           orNil(w.Job.Step.Key),
 		"job_id":             w.Job.ID,
 		"agent_id":           w.agent.ID,
 		"runner_environment": "self-hosted",
@@ -62,20 +62,20 @@ func (w workload) always() map[string]any {
 	return claims
 }
 
-// optional are the claims that a token has when they are asked for.
-func (w workload) optional() map[string]any {
+// optionalClaims returns the claims that a token has only on request.
+func (w workload) optionalClaims() map[string]any {
 	return map[string]any{
 		"organization_id": w.org.ID,
 		"pipeline_id":     w.Pipeline.ID,
 		"build_id":        w.Build.ID,
-		"cluster_id":      textOrNil(w.Build.ClusterID),
-		"cluster_name":    textOrNil(w.cluster.Name),
-		"queue_id":        textOrNil(w.Job.QueueID),
-		"queue_key":       textOrNil(w.queue.Key),
+		"cluster_id":      orNil(w.Build.ClusterID),
+		"cluster_name":    orNil(w.cluster.Name),
+		"queue_id":        orNil(w.Job.QueueID),
+		"queue_key":       orNil(w.queue.Key),
 	}
 }
 
-// tagClaim begins the name of a claim about a tag of the agent.
+// tagClaim is the prefix of claims about tags of the agent.
 const tagClaim = "agent_tag:"
 
 // claim returns a claim by its name.
@@ -88,8 +88,8 @@ func (w workload) claim(name string) (any, error) {
 		}
 		return nil, nil
 	}
-	known := w.always()
-	maps.Copy(known, w.optional())
+	known := w.defaultClaims()
+	maps.Copy(known, w.optionalClaims())
 	value, ok := known[name]
 	if !ok && name != "build_tag" {
 		return nil, core.Errorf(core.Unprocessable, "There is no claim %q; there are %s, and %sNAME", name, strings.Join(slices.Sorted(maps.Keys(known)), ", "), tagClaim)
@@ -97,10 +97,10 @@ func (w workload) claim(name string) (any, error) {
 	return value, nil
 }
 
-// subjects are the claims that can be the subject of a token alone: those that never change.
-var subjects = []string{"organization_id", "pipeline_id", "cluster_id", "queue_id", "build_id", "job_id", "agent_id"}
+// subjectClaims lists the claims that can replace the subject of a token: those that never change.
+var subjectClaims = []string{"organization_id", "pipeline_id", "cluster_id", "queue_id", "build_id", "job_id", "agent_id"}
 
-// identityTokenCreate is what a job asks its token to be.
+// identityTokenCreate is a request for a token.
 type identityTokenCreate struct {
 	Audience       string   `json:"audience" doc:"Who the token is for; the organization's page unless given."`
 	Lifetime       int64    `json:"lifetime" doc:"Seconds, up to a day; 300 unless given."`
@@ -117,22 +117,22 @@ func (c identityTokenCreate) check() error {
 		return core.Errorf(core.Unprocessable, "The audience of a token has %d bytes; %d are the most", len(c.Audience), maxAudience)
 	case len(c.Claims) > maxClaims || len(c.AWSSessionTags) > maxClaims:
 		return core.Errorf(core.Unprocessable, "A token can have %d claims of its own, and as many session tags", maxClaims)
-	case c.SubjectClaim != "" && !slices.Contains(subjects, c.SubjectClaim):
-		return core.Errorf(core.Unprocessable, "%q cannot be the subject of a token; %s can", c.SubjectClaim, strings.Join(subjects, ", "))
+	case c.SubjectClaim != "" && !slices.Contains(subjectClaims, c.SubjectClaim):
+		return core.Errorf(core.Unprocessable, "%q cannot be the subject of a token; %s can", c.SubjectClaim, strings.Join(subjectClaims, ", "))
 	}
 	return nil
 }
 
-// tokenClaims returns what the token of a job says.
-func (s *Service) tokenClaims(w workload, asked identityTokenCreate) (map[string]any, error) {
-	if err := asked.check(); err != nil {
+// tokenClaims returns the claims of a job's token.
+func (s *Service) tokenClaims(w workload, request identityTokenCreate) (map[string]any, error) {
+	if err := request.check(); err != nil {
 		return nil, err
 	}
-	now, lifetime := s.clock(), time.Duration(asked.Lifetime)*time.Second
+	now, lifetime := s.clock(), time.Duration(request.Lifetime)*time.Second
 	if lifetime == 0 {
 		lifetime = defaultLifetime
 	}
-	claims := w.always()
+	claims := w.defaultClaims()
 	maps.Copy(claims, map[string]any{
 		"iss": string(s.public),
 		"sub": w.subject(),
@@ -142,17 +142,17 @@ func (s *Service) tokenClaims(w workload, asked identityTokenCreate) (map[string
 		"exp": now.Add(lifetime).Unix(),
 		"jti": core.NewID(),
 	})
-	if asked.Audience != "" {
-		claims["aud"] = asked.Audience
+	if request.Audience != "" {
+		claims["aud"] = request.Audience
 	}
-	for _, name := range asked.Claims {
+	for _, name := range request.Claims {
 		value, err := w.claim(name)
 		if err != nil {
 			return nil, err
 		}
 		claims[name] = value
 	}
-	if name := asked.SubjectClaim; name != "" {
+	if name := request.SubjectClaim; name != "" {
 		value, err := w.claim(name)
 		if err != nil {
 			return nil, err
@@ -162,11 +162,11 @@ func (s *Service) tokenClaims(w workload, asked identityTokenCreate) (map[string
 		}
 		claims[name], claims["sub"] = value, value
 	}
-	return claims, w.tag(claims, asked.AWSSessionTags)
+	return claims, w.addSessionTags(claims, request.AWSSessionTags)
 }
 
-// tag adds claims in the form in which AWS takes session tags, in which all of them are texts.
-func (w workload) tag(claims map[string]any, names []string) error {
+// addSessionTags adds claims as AWS session tags. The values of session tags are lists of strings.
+func (w workload) addSessionTags(claims map[string]any, names []string) error {
 	if len(names) == 0 {
 		return nil
 	}
@@ -185,8 +185,8 @@ func (w workload) tag(claims map[string]any, names []string) error {
 	return nil
 }
 
-// textOrNil returns nil for no text.
-func textOrNil(text string) any {
+// orNil returns nil for "", which JSON shows as null.
+func orNil(text string) any {
 	if text == "" {
 		return nil
 	}

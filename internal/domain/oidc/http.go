@@ -61,7 +61,7 @@ func (s *Service) postIdentityToken(r *route.Request, h agents.FullJob, body ide
 	return identityTokenView{token}, err
 }
 
-// discoveryView is what OpenID Connect Discovery 1.0 asks of an issuer that has nobody sign in.
+// discoveryView is the document of OpenID Connect Discovery 1.0 for an issuer without sign-in.
 type discoveryView struct {
 	Issuer                string   `json:"issuer"`
 	JWKSURI               string   `json:"jwks_uri"`
@@ -73,7 +73,7 @@ type discoveryView struct {
 	AuthorizationEndpoint string   `json:"authorization_endpoint" doc:"There because the standard demands it; jobs ask for their tokens over the agent API."`
 }
 
-// keysMaxAge is how long others may remember the keys and how to find them.
+// keysMaxAge lets clients cache the keys and the discovery document.
 const keysMaxAge = "public, max-age=300"
 
 func (s *Service) getDiscovery(r *route.Request) (discoveryView, error) {
@@ -99,7 +99,7 @@ type keySetView struct {
 	Keys []jsonWebKey `json:"keys"`
 }
 
-// jsonWebKey is the public part of a key, as RFC 7517 writes it.
+// jsonWebKey is the public part of a key in the format of RFC 7517.
 type jsonWebKey struct{ jose.JSONWebKey }
 
 // JSONSchema describes the key.

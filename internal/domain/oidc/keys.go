@@ -19,51 +19,50 @@ import (
 	"stackyard/internal/platform/seal"
 )
 
-// signingKeys are the keys of the installation that sign what jobs show about themselves. There may be
-// several: whoever checks a token finds the key by its id, so that a new key can take over while tokens
-// of the one before are still good.
+// signingKeys are the keys of the installation that sign tokens. There can be several: a token names its key,
+// so that a new key can replace an old one while tokens of the old one are still valid.
 type signingKeys struct {
 	db    *db.DB
 	seal  seal.Key
 	clock core.Clock
 
-	mu    sync.Mutex
-	known keySet
-	read  time.Time
+	mu     sync.Mutex
+	cached keySet
+	readAt time.Time
 }
 
-// keySet is what the database has of keys.
+// A keySet is the stored keys.
 type keySet struct {
 	public jose.JSONWebKeySet
 	signer jose.Signer // of the newest key that is not retired; nil: there is none
 }
 
 const (
-	// keysTrusted is how long keys are used without looking whether another process has changed them.
+	// keysTrusted is how long keys are cached. Other processes can change them.
 	keysTrusted = time.Minute
 	keyBits     = 2048
 )
 
-// sealContext binds a sealed key to its row.
-func oidcKeyContext(id string) string { return "oidc_key:" + id }
+// sealContext binds an encrypted key to its row.
+func sealContext(id string) string { return "oidc_key:" + id }
 
-// current returns the keys, and makes the first one.
+// current returns the keys. It creates the first key.
 func (k *signingKeys) current(ctx context.Context) (keySet, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if !k.read.IsZero() && k.clock().Sub(k.read) < keysTrusted {
-		return k.known, nil
+	if !k.readAt.IsZero() && k.clock().Sub(k.readAt) < keysTrusted {
+		return k.cached, nil
 	}
 	set, err := k.load(ctx)
 	if err == nil && set.signer == nil {
-		if err = k.make(ctx); err == nil {
+		if err = k.create(ctx); err == nil {
 			set, err = k.load(ctx)
 		}
 	}
 	if err != nil {
 		return keySet{}, fmt.Errorf("find the key that signs tokens of jobs: %w", err)
 	}
-	k.known, k.read = set, k.clock()
+	k.cached, k.readAt = set, k.clock()
 	return set, nil
 }
 
@@ -96,9 +95,9 @@ func (k *signingKeys) load(ctx context.Context) (set keySet, err error) {
 	return set, nil
 }
 
-// open returns what signs with a key.
+// open decrypts a key and returns its signer.
 func (k *signingKeys) open(key storedKey) (jose.Signer, error) {
-	der, err := k.seal.Open(key.private, oidcKeyContext(key.id))
+	der, err := k.seal.Open(key.private, sealContext(key.id))
 	if err != nil {
 		return nil, err
 	}
@@ -111,23 +110,23 @@ func (k *signingKeys) open(key storedKey) (jose.Signer, error) {
 		(&jose.SignerOptions{}).WithType("JWT"))
 }
 
-// make adds a key, unless somebody else was first.
-func (k *signingKeys) make(ctx context.Context) error {
+// create adds a key, unless another process has added one meanwhile.
+func (k *signingKeys) create(ctx context.Context) error {
 	private, err := rsa.GenerateKey(rand.Reader, keyBits)
 	if err != nil {
 		return err
 	}
 	public := jose.JSONWebKey{Key: private.Public(), Algorithm: string(jose.RS256), Use: "sig"}
-	print, err := public.Thumbprint(crypto.SHA256)
+	thumbprint, err := public.Thumbprint(crypto.SHA256)
 	if err != nil {
 		return err
 	}
-	public.KeyID = base64.RawURLEncoding.EncodeToString(print)
+	public.KeyID = base64.RawURLEncoding.EncodeToString(thumbprint)
 	der, err := x509.MarshalPKCS8PrivateKey(private)
 	if err != nil {
 		return err
 	}
-	sealed, err := k.seal.Seal(der, oidcKeyContext(public.KeyID))
+	sealed, err := k.seal.Seal(der, sealContext(public.KeyID))
 	if err != nil {
 		return err
 	}
@@ -135,8 +134,8 @@ func (k *signingKeys) make(ctx context.Context) error {
 		if err := q.LockName("oidc keys"); err != nil {
 			return err
 		}
-		var there string
-		err := q.QueryRow(`SELECT id FROM oidc_keys WHERE retired_at IS NULL LIMIT 1`).Scan(&there)
+		var existing string
+		err := q.QueryRow(`SELECT id FROM oidc_keys WHERE retired_at IS NULL LIMIT 1`).Scan(&existing)
 		if !errors.Is(err, db.ErrNoRows) {
 			return err
 		}

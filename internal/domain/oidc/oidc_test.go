@@ -16,7 +16,7 @@ import (
 	"stackyard/internal/platform/db"
 )
 
-// verify returns the claims of a token, which it checks as anybody outside would.
+// verify verifies a token as a relying party does, and returns its claims.
 func (w *runningBuild) verify(token, audience string) map[string]any {
 	w.T.Helper()
 	provider, err := oidc.NewProvider(w.T.Context(), w.URL)
@@ -28,8 +28,8 @@ func (w *runningBuild) verify(token, audience string) map[string]any {
 	return claims
 }
 
-// identify asks for a token of the job.
-func (w *runningBuild) identify(asked fields) string {
+// requestToken requests a token of the job.
+func (w *runningBuild) requestToken(asked fields) string {
 	w.T.Helper()
 	return w.Post(w.Path("/oidc/tokens"), asked).Want(http.StatusOK).String("token")
 }
@@ -44,10 +44,10 @@ func wantClaims(t testing.TB, got map[string]any, want fields) {
 	}
 }
 
-func TestIdentity_IsProvenToOthers(t *testing.T) {
+func TestToken_DescribesTheJob(t *testing.T) {
 	whileRunning(t, []string{"{command: a, key: build}"}, func(t *testing.T, w *runningBuild) {
 		now := w.Clock.Now().Unix()
-		claims := w.verify(w.identify(fields{}), w.URL+"/acme")
+		claims := w.verify(w.requestToken(fields{}), w.URL+"/acme")
 		wantClaims(t, claims, fields{
 			"iss": w.URL, "aud": w.URL + "/acme", "sub": "organization:acme:pipeline:hello:ref:refs/heads/main:commit:HEAD:step:build",
 			"iat": float64(now), "nbf": float64(now), "exp": float64(now + 300),
@@ -59,15 +59,15 @@ func TestIdentity_IsProvenToOthers(t *testing.T) {
 				t.Errorf("the token has the claim %s without being asked", name)
 			}
 		}
-		if claims["jti"] == w.verify(w.identify(fields{}), w.URL+"/acme")["jti"] {
+		if claims["jti"] == w.verify(w.requestToken(fields{}), w.URL+"/acme")["jti"] {
 			t.Error("two tokens have one id")
 		}
 	})
 }
 
-func TestIdentity_SaysWhatItIsAskedTo(t *testing.T) {
+func TestToken_HasTheRequestedClaims(t *testing.T) {
 	whileRunning(t, []string{"{command: a}"}, func(t *testing.T, w *runningBuild) {
-		claims := w.verify(w.identify(fields{
+		claims := w.verify(w.requestToken(fields{
 			"audience": "sts.test", "lifetime": 60,
 			"claims":           []string{"organization_id", "pipeline_id", "build_id", "cluster_id", "cluster_name", "queue_id", "queue_key", "agent_tag:queue", "agent_tag:none"},
 			"aws_session_tags": []string{"organization_slug", "build_number", "step_key", "agent_tag:queue", "build_tag"},
@@ -82,11 +82,11 @@ func TestIdentity_SaysWhatItIsAskedTo(t *testing.T) {
 		tags, err := json.Marshal(claims["https://aws.amazon.com/tags"])
 		w.WantNoError(err)
 		servertest.WantEqual(t, "tags", string(tags), `{"principal_tags":{"agent_tag:queue":["default"],"build_number":["1"],"build_tag":[""],"organization_slug":["acme"],"step_key":[""]}}`)
-		wantClaims(t, w.verify(w.identify(fields{"audience": "x", "subject_claim": "cluster_id"}), "x"), fields{"sub": servertest.AcmeClusterID, "cluster_id": servertest.AcmeClusterID})
+		wantClaims(t, w.verify(w.requestToken(fields{"audience": "x", "subject_claim": "cluster_id"}), "x"), fields{"sub": servertest.AcmeClusterID, "cluster_id": servertest.AcmeClusterID})
 	})
 }
 
-func TestIdentity_SaysWhatIsWrong(t *testing.T) {
+func TestToken_RefusesInvalidRequests(t *testing.T) {
 	whileRunning(t, nil, func(t *testing.T, w *runningBuild) {
 		for _, c := range []struct {
 			asked fields
@@ -109,7 +109,7 @@ func TestIdentity_SaysWhatIsWrong(t *testing.T) {
 	})
 }
 
-func TestIdentity_KeysAreMadeOnceAndSealed(t *testing.T) {
+func TestKeys_AreCreatedOnceAndSealed(t *testing.T) {
 	whileRunning(t, nil, func(t *testing.T, w *runningBuild) {
 		var all sync.WaitGroup
 		for range 4 {
@@ -132,15 +132,15 @@ func TestIdentity_KeysAreMadeOnceAndSealed(t *testing.T) {
 	})
 }
 
-func TestIdentity_KeysCanTakeTurns(t *testing.T) {
+func TestKeys_CanBeReplaced(t *testing.T) {
 	whileRunning(t, nil, func(t *testing.T, w *runningBuild) {
-		before := w.identify(fields{"audience": "x", "lifetime": 3600})
+		before := w.requestToken(fields{"audience": "x", "lifetime": 3600})
 		w.WantNoError(w.DB.Write(context.WithoutCancel(t.Context()), func(q *db.Q) error {
 			_, err := q.Exec(`UPDATE oidc_keys SET retired_at = $1`, db.Micros(w.Clock.Now()))
 			return err
 		}))
 		w.Clock.Advance(time.Minute)
-		after := w.identify(fields{"audience": "x"})
+		after := w.requestToken(fields{"audience": "x"})
 		servertest.WantEqual(t, "keys", w.Ada.Get("/.well-known/jwks").Len("keys"), 2)
 		w.verify(before, "x")
 		w.verify(after, "x")
