@@ -15,14 +15,14 @@ import (
 func (s *Service) acceptRoutes() []route.Route {
 	return []route.Route{
 		{
-			Method: http.MethodPut, Path: JobPath + "/accept", Tag: agentTag, Summary: "Accept the job that was offered",
+			Method: http.MethodPut, Path: JobPath + "/accept", Tag: agentTag, Summary: "Accept an offered job",
 			Auth:    route.Session,
 			Errors:  []int{http.StatusUnprocessableEntity},
 			Handler: route.On(s.loadCaller, s.putAccept),
 		},
 		{
-			Method: http.MethodPut, Path: JobPath + "/acquire", Tag: agentTag, Summary: "Take a job that was not offered",
-			Description: "422 when the job cannot be taken any more, or not by this agent; 423 when it cannot be taken yet.",
+			Method: http.MethodPut, Path: JobPath + "/acquire", Tag: agentTag, Summary: "Acquire a job that was not offered",
+			Description: "Returns 422 when the job can no longer be acquired, or not by this agent, and 423 when it cannot be acquired yet.",
 			Auth:        route.Session,
 			Errors:      []int{http.StatusUnprocessableEntity, http.StatusLocked},
 			Handler:     route.On(s.loadCaller, s.putAcquire),
@@ -40,7 +40,7 @@ type takenJobView struct {
 	ID                    string            `json:"id"`
 	State                 string            `json:"state"`
 	Env                   map[string]string `json:"env"`
-	Token                 string            `json:"token" doc:"Good for all that is said about this job, while it runs."`
+	Token                 string            `json:"token" doc:"Authenticates requests about this job while it runs."`
 	Step                  takenStepView     `json:"step"`
 	MatrixPermutation     map[string]any    `json:"matrix_permutation,omitempty"`
 	ChunksMaxSizeBytes    int               `json:"chunks_max_size_bytes"`

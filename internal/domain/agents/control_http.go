@@ -12,16 +12,16 @@ import (
 func (s *Service) controlRoutes() []route.Route {
 	routes := []route.Route{
 		{
-			Path: APIPath + "/stop", Summary: "Stop the agent that the token is of",
-			Description: "It takes no more jobs. The job that it has goes on, unless force is true.",
+			Path: APIPath + "/stop", Summary: "Stop the token's agent",
+			Description: "The agent takes no more jobs. Its current job continues unless force is true.",
 			Handler:     route.OnBody(s.loadOwnAgent, s.postStop),
 		},
 		{
-			Path: APIPath + "/pause", Summary: "Pause the agent that the token is of",
+			Path: APIPath + "/pause", Summary: "Pause the token's agent",
 			Handler: route.OnBody(s.loadOwnAgent, s.postPause),
 		},
 		{
-			Path: APIPath + "/resume", Summary: "Resume the agent that the token is of",
+			Path: APIPath + "/resume", Summary: "Resume the token's agent",
 			Handler: route.On(s.loadOwnAgent, s.postResume),
 		},
 	}
@@ -57,7 +57,7 @@ func (s *Service) postStop(r *route.Request, agentID string, body ownStop) (Empt
 
 type ownPause struct {
 	Note    string         `json:"note"`
-	Minutes route.Opt[int] `json:"timeout_in_minutes" doc:"From 1 to 10080; unless given, that of the pause before, at first 5."`
+	Minutes route.Opt[int] `json:"timeout_in_minutes" doc:"From 1 to 10080. Defaults to the length of the previous pause, at first 5."`
 }
 
 // minutes returns the requested length, nil when the request has none.

@@ -16,18 +16,18 @@ func (s *Service) jobRoutes() []route.Route {
 	unprocessable := []int{http.StatusUnprocessableEntity}
 	routes := []route.Route{
 		{
-			Method: http.MethodPut, Path: JobPath + "/start", Summary: "Say that a job begins",
-			Description: "422 when it must not: it was canceled meanwhile.",
+			Method: http.MethodPut, Path: JobPath + "/start", Summary: "Start a job",
+			Description: "Returns 422 when the job was canceled and must not start.",
 			Handler:     route.OnBody(s.LoadJob, s.putStart),
 		},
 		{
-			Method: http.MethodPut, Path: JobPath + "/finish", Summary: "Say how a job ended",
-			Description: "Saying the same again within five minutes changes nothing.",
+			Method: http.MethodPut, Path: JobPath + "/finish", Summary: "Finish a job",
+			Description: "Can be repeated within five minutes.",
 			Handler:     route.OnBody(s.LoadRecentJob, s.putFinish),
 		},
 		{
-			Method: http.MethodGet, Path: JobPath, Summary: "Ask whether a job is to go on",
-			Description: "It is not when its state is canceling or timing_out, or when the answer is 401.",
+			Method: http.MethodGet, Path: JobPath, Summary: "Get the state of a job",
+			Description: "The agent ends the job when its state is canceling or timing_out, or when the status is 401.",
 			Handler:     route.On(s.LoadJob, s.getJob),
 		},
 		{
@@ -36,7 +36,7 @@ func (s *Service) jobRoutes() []route.Route {
 		},
 		{
 			Method: http.MethodPut, Path: JobPath + "/promise_failure", Summary: "Declare that a running job will fail",
-			Description: "409 when another exit status was declared before.",
+			Description: "Returns 409 when another exit status was declared before.",
 			Status:      http.StatusNoContent,
 			Errors:      append(unprocessable, http.StatusConflict),
 			Handler:     route.OnBody(s.LoadJob, s.putPromise),
@@ -62,7 +62,7 @@ type jobFinish struct {
 	Signal       string       `json:"signal"`
 	SignalReason string       `json:"signal_reason"`
 	ChunksFailed int          `json:"chunks_failed_count"`
-	IgnoreAgent  bool         `json:"ignore_agent_in_dispatches" doc:"The agent is to be offered no more jobs."`
+	IgnoreAgent  bool         `json:"ignore_agent_in_dispatches" doc:"Whether the agent gets no more jobs."`
 }
 
 // wholeNumber is an integer that agents send as a string.
@@ -111,7 +111,7 @@ func (s *Service) getJob(_ *route.Request, h builds.Holding) (jobStateView, erro
 }
 
 type jobUpdate struct {
-	Timeout *wholeNumber `json:"timeout" doc:"Minutes, counted from when the job began."`
+	Timeout *wholeNumber `json:"timeout" doc:"Minutes since the start of the job."`
 }
 
 type jobUpdatedView struct {
@@ -126,7 +126,7 @@ func (s *Service) putJob(r *route.Request, h builds.Holding, body jobUpdate) (jo
 }
 
 type jobPromise struct {
-	ExitStatus int    `json:"exit_status" doc:"Above zero."`
+	ExitStatus int    `json:"exit_status" doc:"Greater than 0."`
 	Reason     string `json:"reason"`
 }
 

@@ -14,13 +14,13 @@ func (s *Service) metricsRoutes() []route.Route {
 	return []route.Route{
 		{
 			Method: http.MethodGet, Path: APIPath + "/metrics", Tag: agentTag, Summary: "Count the agents and jobs of the token's cluster",
-			Description: "For those who start and stop agents, or watch over queues.",
+			Description: "For autoscalers and monitoring.",
 			Auth:        route.Agent,
 			Handler:     route.Do(s.getMetrics),
 		},
 		{
 			Method: http.MethodGet, Path: APIPath + "/metrics/queue", Tag: agentTag, Summary: "Count the agents and jobs of one queue",
-			Description: "All are zero for a queue that there is not.",
+			Description: "All counts are zero for an unknown queue.",
 			Auth:        route.Agent,
 			Query:       []route.Param{{Name: "name", Doc: "The key of the queue."}},
 			Handler:     route.Do(s.getQueueMetrics),
@@ -39,8 +39,8 @@ type agentCountsView struct {
 
 type jobCountsView struct {
 	Scheduled int `json:"scheduled" doc:"Jobs that wait for an agent."`
-	Running   int `json:"running" doc:"Jobs that an agent has."`
-	Waiting   int `json:"waiting" doc:"Jobs that wait for other jobs, for a person, or for a place in their concurrency group."`
+	Running   int `json:"running" doc:"Jobs assigned to an agent."`
+	Waiting   int `json:"waiting" doc:"Jobs that wait for other jobs, for a person, or for their concurrency group."`
 	Total     int `json:"total" doc:"Jobs that have not ended."`
 }
 
@@ -53,12 +53,12 @@ type metricsView struct {
 
 type allAgentCountsView struct {
 	agentCountsView
-	Queues map[string]agentCountsView `json:"queues" doc:"By the keys of queues."`
+	Queues map[string]agentCountsView `json:"queues" doc:"By queue key."`
 }
 
 type allJobCountsView struct {
 	jobCountsView
-	Queues map[string]jobCountsView `json:"queues" doc:"By the keys of queues."`
+	Queues map[string]jobCountsView `json:"queues" doc:"By queue key."`
 }
 
 type queueMetricsView struct {

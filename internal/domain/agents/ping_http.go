@@ -8,8 +8,8 @@ import (
 
 func (s *Service) pingRoutes() []route.Route {
 	return []route.Route{{
-		Method: http.MethodGet, Path: APIPath + "/ping", Tag: agentTag, Summary: "Ask for a job",
-		Description: "When there is none, the answer is held back for some seconds in case one comes.",
+		Method: http.MethodGet, Path: APIPath + "/ping", Tag: agentTag, Summary: "Ping for a job",
+		Description: "When there is no job, the request waits for one for some seconds.",
 		Auth:        route.Session,
 		Handler:     route.On(s.loadCaller, s.getPing),
 	}}
@@ -17,7 +17,7 @@ func (s *Service) pingRoutes() []route.Route {
 
 type pingView struct {
 	Job     *offeredJobView `json:"job,omitempty" doc:"The job to accept."`
-	Action  action          `json:"action,omitempty" doc:"pause: stay and wait. disconnect: leave. Absent: carry on."`
+	Action  action          `json:"action,omitempty" doc:"pause: stay connected and take no jobs. disconnect: stop. Absent: continue."`
 	Message string          `json:"message,omitempty"`
 }
 

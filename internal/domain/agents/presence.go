@@ -9,7 +9,7 @@ import (
 	"stackyard/internal/platform/identity"
 )
 
-// presence tracks since when this process can tell that an agent is silent. It cannot while it is down or
+// presence tracks since when this process observes agents without a gap. It does not while it is down or
 // cannot write to the database.
 type presence struct {
 	mu             sync.Mutex

@@ -26,16 +26,16 @@ const (
 
 // registration is the body of a registration.
 type registration struct {
-	Name     string   `json:"name" doc:"May hold %hostname, %pid and %random, which are filled in; empty: a name is found."`
+	Name     string   `json:"name" doc:"Can contain the placeholders %hostname, %pid and %random. Defaults to a generated name."`
 	Hostname string   `json:"hostname"`
 	OS       string   `json:"os"`
 	Arch     string   `json:"arch"`
 	Version  string   `json:"version"`
 	Build    string   `json:"build"`
 	Tags     []string `json:"meta_data" doc:"Tags, each key=value. queue=KEY names the queue; without it the agent takes jobs of the cluster's default queue."`
-	Priority string   `json:"priority" doc:"A whole number; agents with a higher one are given jobs first."`
+	Priority string   `json:"priority" doc:"An integer. Agents with a higher priority get jobs first."`
 	PID      int      `json:"pid"`
-	Ignored  bool     `json:"ignore_in_dispatches" doc:"The agent acquires one job by itself, and is offered none."`
+	Ignored  bool     `json:"ignore_in_dispatches" doc:"Whether the agent acquires one job itself and is offered none."`
 }
 
 // agent returns a new agent, or an Unprocessable error.

@@ -16,28 +16,28 @@ func (s *Service) restRoutes() []route.Route {
 	routes := []route.Route{
 		{
 			Method: http.MethodGet, Path: restPath, Summary: "List agents",
-			Description: "Those that are connected or stopping, oldest first.",
+			Description: "Returns connected and stopping agents, oldest first.",
 			Query: append([]route.Param{
-				{Name: "name", Doc: "The name of the agents to list."},
-				{Name: "hostname", Doc: "The host that they run on."},
-				{Name: "version", Doc: "Their version."},
-				{Name: "cluster_queue_id", Doc: "The id of the queue whose jobs they take."},
+				{Name: "name", Doc: "Filter by name."},
+				{Name: "hostname", Doc: "Filter by hostname."},
+				{Name: "version", Doc: "Filter by version."},
+				{Name: "cluster_queue_id", Doc: "Filter by the id of the queue."},
 			}, route.PageParams...),
 			Handler: route.Do(s.listAgents),
 		},
 		{
 			Method: http.MethodGet, Path: restPath + "/{agent}", Summary: "Get an agent",
-			Description: "In any connection state.",
+			Description: "Returns an agent in any connection state.",
 			Handler:     route.On(s.loadAgent, s.getAgent),
 		},
 		{
 			Method: http.MethodPut, Path: restPath + "/{agent}/stop", Summary: "Stop an agent",
-			Description: "It takes no more jobs and disconnects. Its job, and the build of that job, are canceled unless force is false.",
+			Description: "The agent takes no more jobs and disconnects. Its job and the build of that job are canceled unless force is false.",
 			Handler:     route.OnBody(s.loadAgent, s.putStop),
 		},
 		{
 			Method: http.MethodPut, Path: restPath + "/{agent}/pause", Summary: "Pause an agent",
-			Description: "It is given no jobs until it is resumed, or until the time is over, and stays connected.",
+			Description: "The agent stays connected and gets no jobs until it is resumed or the timeout is over.",
 			Handler:     route.OnBody(s.loadAgent, s.putPause),
 		},
 		{
@@ -103,7 +103,7 @@ func (s *Service) getAgent(r *route.Request, a *Agent) (agentView, error) {
 }
 
 type agentStop struct {
-	Force route.Opt[bool] `json:"force" doc:"Whether the agent's job, and the build of that job, are canceled; true unless given."`
+	Force route.Opt[bool] `json:"force" doc:"Whether to cancel the agent's job and the build of that job. Defaults to true."`
 }
 
 func (s *Service) putStop(r *route.Request, a *Agent, body agentStop) (route.Nothing, error) {

@@ -24,24 +24,24 @@ type agentView struct {
 	Version           string             `json:"version"`
 	OSID              string             `json:"os_id"`
 	Arch              string             `json:"arch"`
-	Queue             string             `json:"queue" doc:"The key of the queue whose jobs it takes."`
+	Queue             string             `json:"queue" doc:"Key of the agent's queue."`
 	ClusterID         string             `json:"cluster_id"`
 	ClusterURL        string             `json:"cluster_url"`
 	ClusterQueueID    *string            `json:"cluster_queue_id" doc:"Null when the queue was deleted."`
 	ClusterQueueURL   *string            `json:"cluster_queue_url"`
-	Creator           identity.UserView  `json:"creator" doc:"Who made the token that it registered with; where nobody is known, the token."`
+	Creator           identity.UserView  `json:"creator" doc:"The user who created its agent token, or the token itself if the user is unknown."`
 	CreatedAt         core.Time          `json:"created_at"`
 	ConnectedAt       core.Time          `json:"connected_at"`
-	DisconnectedAt    core.Time          `json:"disconnected_at" doc:"Null while it is connected, and when it was lost."`
+	DisconnectedAt    core.Time          `json:"disconnected_at" doc:"Null while the agent is connected or lost."`
 	LostAt            core.Time          `json:"lost_at"`
 	StoppedAt         core.Time          `json:"stopped_at"`
-	Job               *builds.JobView    `json:"job" doc:"The job that it runs, if any."`
+	Job               *builds.JobView    `json:"job" doc:"The job that the agent runs, if any."`
 	LastJobFinishedAt core.Time          `json:"last_job_finished_at"`
 	Priority          *int               `json:"priority"`
 	Tags              []string           `json:"meta_data"`
 	Paused            bool               `json:"paused"`
 	PausedAt          core.Time          `json:"paused_at"`
-	PausedBy          *identity.UserView `json:"paused_by" doc:"Null for a job, or the agent itself."`
+	PausedBy          *identity.UserView `json:"paused_by" doc:"Null when a job or the agent itself paused it."`
 	PausedNote        *string            `json:"paused_note"`
 	PausedMinutes     *int               `json:"paused_timeout_in_minutes"`
 }

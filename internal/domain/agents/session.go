@@ -106,18 +106,18 @@ func (r *sessionRegistry) all() []*session {
 }
 
 // remove removes sessions.
-func (r *sessionRegistry) remove(gone map[*session]bool) {
-	if len(gone) == 0 {
+func (r *sessionRegistry) remove(sessions map[*session]bool) {
+	if len(sessions) == 0 {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for hash, e := range r.byToken {
-		if gone[e] {
+		if sessions[e] {
 			delete(r.byToken, hash)
 		}
 	}
-	for e := range gone {
+	for e := range sessions {
 		if r.byID[e.agentID] == e {
 			delete(r.byID, e.agentID)
 		}

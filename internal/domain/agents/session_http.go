@@ -12,7 +12,7 @@ func (s *Service) sessionRoutes() []route.Route {
 	return []route.Route{
 		{
 			Method: http.MethodPost, Path: APIPath + "/register", Tag: agentTag, Summary: "Register an agent",
-			Description: "The answer has the token for all that the agent says from then on.",
+			Description: "The response contains the session token for all further requests of the agent.",
 			Auth:        route.Registration,
 			Handler:     route.DoBody(s.postRegister),
 		},
@@ -22,13 +22,13 @@ func (s *Service) sessionRoutes() []route.Route {
 			Handler: route.On(s.loadCaller, s.postConnect),
 		},
 		{
-			Method: http.MethodPost, Path: APIPath + "/heartbeat", Tag: agentTag, Summary: "Say that the agent is alive",
+			Method: http.MethodPost, Path: APIPath + "/heartbeat", Tag: agentTag, Summary: "Send a heartbeat",
 			Auth:    route.Session,
 			Handler: route.OnBody(s.loadCaller, s.postHeartbeat),
 		},
 		{
 			Method: http.MethodPost, Path: APIPath + "/disconnect", Tag: agentTag, Summary: "Disconnect an agent",
-			Description: "The agent's token is good for nothing afterwards but for saying so again.",
+			Description: "Invalidates the session token, except for repeating this request.",
 			Auth:        route.Session,
 			Handler:     route.Do(s.postDisconnect),
 		},
@@ -50,7 +50,7 @@ func (s *Service) heartbeats() int {
 type registeredView struct {
 	ID                string   `json:"id"`
 	Name              string   `json:"name"`
-	AccessToken       string   `json:"access_token" doc:"The session token, which is in this answer and in no other."`
+	AccessToken       string   `json:"access_token" doc:"The session token. It is only in this response."`
 	PingInterval      int      `json:"ping_interval" doc:"Seconds."`
 	JobStatusInterval int      `json:"job_status_interval" doc:"Seconds."`
 	HeartbeatInterval int      `json:"heartbeat_interval" doc:"Seconds."`

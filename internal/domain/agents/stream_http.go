@@ -22,7 +22,7 @@ const streamPath = "/agentedge.v1.AgentEdgeService/StreamPings"
 // polling.
 func (s *Service) streamRoutes() []route.Route {
 	return []route.Route{{
-		Method: http.MethodPost, Path: streamPath, Tag: agentTag, Summary: "Be next what to do",
+		Method: http.MethodPost, Path: streamPath, Tag: agentTag, Summary: "Stream instructions to an agent",
 		Auth:    route.Session,
 		Hidden:  true,
 		Media:   []string{"application/grpc"},

@@ -15,12 +15,12 @@ func (s *Service) Routes() []route.Route {
 	routes := []route.Route{
 		{
 			Path: "/vnc-session", Summary: "Open a remote desktop on the agent of a job",
-			Description: "For running command jobs on hosted agents with macOS. What the answer has in it must not be logged, cached or kept.",
+			Description: "For running command jobs on hosted agents with macOS. The response must not be logged, cached or stored.",
 			Handler:     route.On(s.builds.LoadJob, s.postVNC),
 		},
 		{
 			Path: "/ssh-session", Summary: "Open a shell on the agent of a job",
-			Description: "For running command jobs on hosted agents with macOS or Linux. What the answer has in it must not be logged, cached or kept.",
+			Description: "For running command jobs on hosted agents with macOS or Linux. The response must not be logged, cached or stored.",
 			Handler:     route.On(s.builds.LoadJob, s.postSSH),
 		},
 	}
@@ -36,7 +36,7 @@ func (s *Service) Routes() []route.Route {
 // sessionView has the fields of both kinds of sessions.
 type sessionView struct {
 	Endpoint    string    `json:"endpoint" doc:"A WebSocket URL."`
-	AccessToken string    `json:"access_token" doc:"Opens the endpoint, for a short time."`
+	AccessToken string    `json:"access_token" doc:"Authenticates at the endpoint for a short time."`
 	ExpiresAt   core.Time `json:"expires_at"`
 }
 
@@ -59,7 +59,7 @@ type sshSessionView struct {
 type sshLoginView struct {
 	Username   string   `json:"username"`
 	PrivateKey string   `json:"private_key"`
-	HostKeys   []string `json:"host_keys" doc:"Public keys of a host with Linux, one of which it must prove to have. Empty for macOS."`
+	HostKeys   []string `json:"host_keys" doc:"Public host keys on Linux. Empty on macOS."`
 }
 
 // sshTransport is the transport of an SSH session.

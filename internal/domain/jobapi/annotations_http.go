@@ -14,13 +14,13 @@ func (s *Service) annotationRoutes() []route.Route {
 	return []route.Route{
 		{
 			Method: http.MethodPost, Path: agents.JobPath + "/annotations", Tag: agents.JobTag, Summary: "Annotate the job's build, or the job",
-			Description: "There is one annotation for each context: annotating again replaces it, or with append adds to it; without a body, only its style and priority change.",
+			Description: "A context has one annotation. Annotating again replaces its body, or appends to it. Without a body, only style and priority change.",
 			Auth:        route.Job,
 			Handler:     route.OnBody(s.agents.LoadJob, s.postAnnotation),
 		},
 		{
 			Method: http.MethodDelete, Path: agents.JobPath + "/annotations/{context}", Tag: agents.JobTag, Summary: "Remove an annotation of the job's build, or of the job",
-			Query:   []route.Param{{Name: "scope", Doc: "build or job; build unless given."}},
+			Query:   []route.Param{{Name: "scope", Doc: "build or job. Defaults to build."}},
 			Auth:    route.Job,
 			Errors:  []int{http.StatusUnprocessableEntity},
 			Handler: route.On(s.agents.LoadJob, s.deleteAnnotation),
@@ -29,12 +29,12 @@ func (s *Service) annotationRoutes() []route.Route {
 }
 
 type jobAnnotationCreate struct {
-	Body     route.Opt[string]            `json:"body" doc:"Markdown, with HTML in it if wanted; up to 1 MiB."`
-	Context  string                       `json:"context" doc:"What tells annotations apart; default unless given."`
+	Body     route.Opt[string]            `json:"body" doc:"Markdown or HTML, up to 1 MiB."`
+	Context  string                       `json:"context" doc:"Identifies the annotation. Defaults to default."`
 	Style    route.Opt[annotations.Style] `json:"style"`
-	Append   bool                         `json:"append" doc:"Whether to add to the body there is instead of replacing it."`
-	Priority route.Opt[int]               `json:"priority" doc:"1 to 10, 3 unless given; high ones come first."`
-	Scope    string                       `json:"scope" doc:"build or job; build unless given."`
+	Append   bool                         `json:"append" doc:"Whether to append to the body instead of replacing it."`
+	Priority route.Opt[int]               `json:"priority" doc:"1 to 10, the highest first. Defaults to 3."`
+	Scope    string                       `json:"scope" doc:"build or job. Defaults to build."`
 }
 
 func (c jobAnnotationCreate) change() annotations.Change {

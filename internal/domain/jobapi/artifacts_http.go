@@ -18,24 +18,24 @@ func (s *Service) artifactRoutes() []route.Route {
 	return []route.Route{
 		{
 			Method: http.MethodPost, Path: agents.JobPath + "/artifacts", Tag: agents.JobTag, Summary: "Announce artifacts of the job",
-			Description: "Answers with where to send their bytes. The same batch again has the answer that it had.",
+			Description: "Returns the URLs to which their bytes are sent. Repeating a batch returns the same response.",
 			Auth:        route.Job,
 			Handler:     route.OnBody(s.agents.LoadJob, s.postArtifacts),
 		},
 		{
-			Method: http.MethodPut, Path: agents.JobPath + "/artifacts", Tag: agents.JobTag, Summary: "Tell what became of artifacts of the job",
+			Method: http.MethodPut, Path: agents.JobPath + "/artifacts", Tag: agents.JobTag, Summary: "Update the states of artifacts",
 			Auth:    route.Job,
 			Handler: route.OnBody(s.agents.LoadJob, s.putArtifacts),
 		},
 		{
 			Method: http.MethodGet, Path: agents.BuildPath + "/artifacts/search", Tag: agents.JobTag, Summary: "Search artifacts of the job's build",
-			Description: "Newest first, and of each path only the newest unless include_duplicates is set.",
+			Description: "Returns the newest artifacts first, and only the newest of each path unless include_duplicates is true.",
 			Query: []route.Param{
-				{Name: "query", Doc: "The path; * stands for anything, slashes included."},
+				{Name: "query", Doc: "Path. * matches any characters, including slashes."},
 				{Name: "scope", Doc: "The key or label of a step, or the id of a job."},
-				{Name: "state", Doc: "The state of the artifacts, such as finished."},
-				{Name: "include_retried_jobs", Type: "boolean", Doc: "Whether to search those of jobs that were tried again."},
-				{Name: "include_duplicates", Type: "boolean", Doc: "Whether to answer with all artifacts of a path."},
+				{Name: "state", Doc: "State of the artifacts, for example finished."},
+				{Name: "include_retried_jobs", Type: "boolean", Doc: "Whether to include artifacts of retried jobs."},
+				{Name: "include_duplicates", Type: "boolean", Doc: "Whether to return all artifacts of a path."},
 			},
 			Errors:  []int{http.StatusUnprocessableEntity},
 			Auth:    route.Job,
@@ -45,8 +45,8 @@ func (s *Service) artifactRoutes() []route.Route {
 }
 
 type artifactBatch struct {
-	ID                 string              `json:"id" doc:"Given by whoever sends it: the same batch twice is noted once."`
-	UploadDestination  string              `json:"upload_destination" doc:"The agent's own place for the bytes; empty: they are sent to the server."`
+	ID                 string              `json:"id" doc:"Idempotency key: the same batch is added once."`
+	UploadDestination  string              `json:"upload_destination" doc:"The agent's own storage. Empty: the bytes are sent to the server."`
 	MultipartSupported bool                `json:"multipart_supported"`
 	Artifacts          []artifactAnnounced `json:"artifacts"`
 }
@@ -57,7 +57,7 @@ type artifactAnnounced struct {
 	SHA1Sum     string `json:"sha1sum"`
 	SHA256Sum   string `json:"sha256sum"`
 	ContentType string `json:"content_type"`
-	URL         string `json:"url" doc:"Where the bytes are, with an upload_destination."`
+	URL         string `json:"url" doc:"URL of the bytes, with an upload_destination."`
 }
 
 // artifacts returns the artifacts that the batch announces.
@@ -81,7 +81,7 @@ type artifactInstructionsView struct {
 	ID                      string                       `json:"id"`
 	ArtifactIDs             []string                     `json:"artifact_ids" doc:"In the order of the batch."`
 	UploadInstructions      *artifactFormView            `json:"upload_instructions,omitempty"`
-	PerArtifactInstructions map[string]artifactPartsView `json:"per_artifact_instructions,omitempty" doc:"By artifact id, for files that come in parts."`
+	PerArtifactInstructions map[string]artifactPartsView `json:"per_artifact_instructions,omitempty" doc:"By artifact id, for files that are sent in parts."`
 }
 
 // artifactFormView describes the form that sends a file: the fields of data, then the file.
@@ -169,7 +169,7 @@ type artifactUpdates struct {
 type artifactUpdate struct {
 	ID             string             `json:"id"`
 	State          artifacts.State    `json:"state" doc:"finished or error."`
-	MultipartETags []artifactPartETag `json:"multipart_etags" doc:"What was answered for each part."`
+	MultipartETags []artifactPartETag `json:"multipart_etags" doc:"The ETag header of each part's response."`
 }
 
 type artifactPartETag struct {
@@ -228,7 +228,7 @@ type foundArtifactView struct {
 	ID                string    `json:"id"`
 	JobID             string    `json:"job_id"`
 	Path              string    `json:"path"`
-	URL               string    `json:"url" doc:"Where the bytes are; good for a while."`
+	URL               string    `json:"url" doc:"URL of the bytes. It expires."`
 	FileSize          int64     `json:"file_size"`
 	SHA1Sum           string    `json:"sha1sum"`
 	SHA256Sum         string    `json:"sha256sum"`

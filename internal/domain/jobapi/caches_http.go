@@ -23,7 +23,7 @@ func (s *Service) cacheRoutes() []route.Route {
 	}
 	for i := range routes {
 		r := &routes[i]
-		r.Tag, r.Auth, r.Summary = agents.JobTag, route.Job, "Say that there is no cache registry"
+		r.Tag, r.Auth, r.Summary = agents.JobTag, route.Job, "Answer that there is no cache registry"
 		r.Handler = route.On(s.agents.LoadOwnJob, s.noCache)
 	}
 	return routes

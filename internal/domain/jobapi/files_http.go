@@ -40,7 +40,7 @@ func (s *Service) fileRoutes() []route.Route {
 	for _, path := range artifacts.Paths {
 		routes = append(routes, route.Route{
 			Method: http.MethodGet, Path: path + "/download", Tag: "Artifacts", Summary: "Download an artifact",
-			Description: "Redirects to where the file is, which needs no token and is good for about a minute.",
+			Description: "Redirects to a URL that needs no token and expires after about a minute.",
 			Scope:       identity.ReadArtifacts, Permission: identity.ReadPipeline, Visitors: true,
 			Status:  http.StatusFound,
 			Handler: route.On(s.artifacts.Load, s.getDownload),
@@ -50,7 +50,7 @@ func (s *Service) fileRoutes() []route.Route {
 }
 
 type artifactDownloadView struct {
-	URL string `json:"url" doc:"Where the file is; also in the Location header."`
+	URL string `json:"url" doc:"URL of the file, also in the Location header."`
 }
 
 // DownloadURL returns a URL at which a browser can download an artifact for about a minute, or a NotFound

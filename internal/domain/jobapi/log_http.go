@@ -17,15 +17,15 @@ import (
 func (s *Service) logRoutes() []route.Route {
 	return []route.Route{
 		{
-			Method: http.MethodPost, Path: agents.JobPath + "/chunks", Tag: agents.JobTag, Summary: "Add to the job's log",
-			Description: "The body is bytes, gzipped as Content-Encoding says. Chunks may come in any order, and twice. What comes after the log was deleted is dropped.",
+			Method: http.MethodPost, Path: agents.JobPath + "/chunks", Tag: agents.JobTag, Summary: "Append to the job's log",
+			Description: "The body is bytes, optionally with Content-Encoding gzip. Chunks can arrive in any order and repeatedly. Chunks that arrive after the log was deleted are dropped.",
 			Query:       joblog.ChunkParams,
 			Errors:      []int{http.StatusRequestEntityTooLarge},
 			Auth:        route.Job,
 			Handler:     route.On(s.agents.LoadRecentJob, s.postChunk),
 		},
 		{
-			Method: http.MethodPost, Path: agents.JobPath + "/header_times", Tag: agents.JobTag, Summary: "Tell when sections of the job's log began",
+			Method: http.MethodPost, Path: agents.JobPath + "/header_times", Tag: agents.JobTag, Summary: "Set the start times of log sections",
 			Auth:    route.Job,
 			Handler: route.OnBody(s.agents.LoadRecentJob, s.postHeaderTimes),
 		},
@@ -42,7 +42,7 @@ func (s *Service) postChunk(r *route.Request, h builds.Holding) (agents.EmptyVie
 }
 
 type headerTimesSet struct {
-	HeaderTimes map[string]string `json:"header_times" doc:"Times in RFC 3339, by the running number of the section."`
+	HeaderTimes map[string]string `json:"header_times" doc:"RFC 3339 times, by section number."`
 }
 
 func (s *Service) postHeaderTimes(r *route.Request, h builds.Holding, body headerTimesSet) (agents.EmptyView, error) {

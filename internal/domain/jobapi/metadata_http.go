@@ -17,8 +17,8 @@ func (s *Service) metaDataRoutes() []route.Route {
 			Handler: route.OnBody(s.agents.LoadJob, s.postMetaData),
 		},
 		{
-			Path: agents.JobPath + "/data/set-batch", Summary: "Set several meta-data of the job's build",
-			Description: "All of them or none.",
+			Path: agents.JobPath + "/data/set-batch", Summary: "Set several meta-data values of the job's build",
+			Description: "Sets all values or none.",
 			Handler:     route.OnBody(s.agents.LoadJob, s.postMetaDataBatch),
 		},
 	}
@@ -34,8 +34,8 @@ func (s *Service) metaDataRoutes() []route.Route {
 func (s *Service) metaDataReads(path string, load func(*route.Request) (builds.Holding, error)) []route.Route {
 	return []route.Route{
 		{Path: path + "/data/get", Summary: "Get meta-data of the job's build", Handler: route.OnBody(load, s.getMetaData)},
-		{Path: path + "/data/exists", Summary: "Ask whether the job's build has meta-data", Handler: route.OnBody(load, s.metaDataExists)},
-		{Path: path + "/data/keys", Summary: "List the keys of the meta-data of the job's build", Handler: route.On(load, s.metaDataKeys)},
+		{Path: path + "/data/exists", Summary: "Check whether the job's build has a meta-data key", Handler: route.OnBody(load, s.metaDataExists)},
+		{Path: path + "/data/keys", Summary: "List the meta-data keys of the job's build", Handler: route.On(load, s.metaDataKeys)},
 	}
 }
 

@@ -13,13 +13,13 @@ func (s *Service) secretRoutes() []route.Route {
 	return []route.Route{
 		{
 			Method: http.MethodGet, Path: agents.JobPath + "/secrets", Tag: agents.JobTag, Summary: "Read a secret of the job's cluster",
-			Description: "Only jobs that the secret's policy names may.",
+			Description: "The secret's policy must allow the job.",
 			Query:       []route.Param{{Name: "key", Doc: "The key of the secret."}},
 			Auth:        route.Job,
 			Handler:     route.On(s.agents.LoadFullJob, s.getSecret),
 		},
 		{
-			Method: http.MethodPost, Path: agents.JobPath + "/repository_access_token", Tag: agents.JobTag, Summary: "Get a token to clone the pipeline's repository with",
+			Method: http.MethodPost, Path: agents.JobPath + "/repository_access_token", Tag: agents.JobTag, Summary: "Get a token to clone the pipeline's repository",
 			Auth:    route.Job,
 			Handler: route.OnBody(s.agents.LoadFullJob, s.postRepositoryToken),
 		},
@@ -68,7 +68,7 @@ type repositoryTokenCreate struct {
 }
 
 type repositoryTokenView struct {
-	Token string `json:"token" doc:"The password of the user token."`
+	Token string `json:"token" doc:"The password for the user named token."`
 }
 
 func (s *Service) postRepositoryToken(r *route.Request, h agents.FullJob, body repositoryTokenCreate) (repositoryTokenView, error) {

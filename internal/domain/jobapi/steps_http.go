@@ -17,17 +17,17 @@ func (s *Service) stepRoutes() []route.Route {
 	routes := []route.Route{
 		{
 			Method: http.MethodPost, Path: step + "/export", Summary: "Get an attribute of a step",
-			Description: "Of a step of the job's build, by its id or key; all attributes as JSON when none is named.",
+			Description: "The step is one of the job's build, by id or key. Without an attribute, returns all attributes as JSON.",
 			Handler:     route.OnBody(s.agents.LoadOwnJob, s.exportStep),
 		},
 		{
 			Method: http.MethodPut, Path: step, Summary: "Change an attribute of a step",
-			Description: "Of a step of the job's build, by its id or key: label, notify or priority.",
+			Description: "The step is one of the job's build, by id or key. The attribute is label, notify or priority.",
 			Handler:     route.OnBody(s.agents.LoadOwnJob, s.putStep),
 		},
 		{
 			Method: http.MethodPost, Path: step + "/cancel", Summary: "Cancel the jobs of a step",
-			Description: "Of a step of the job's build, by its id or key. What has ended stays as it is.",
+			Description: "The step is one of the job's build, by id or key. Jobs that have ended do not change.",
 			Handler:     route.OnBody(s.agents.LoadOwnJob, s.cancelStep),
 		},
 		{
@@ -53,7 +53,7 @@ func checkBuild(h builds.Holding, id string) error {
 type stepAttributeGet struct {
 	BuildID   string `json:"build_id" doc:"The job's build."`
 	Attribute string `json:"attribute"`
-	Format    string `json:"format" doc:"json writes the value as JSON."`
+	Format    string `json:"format" doc:"json returns the value as JSON."`
 }
 
 type stepAttributeView struct {
@@ -76,7 +76,7 @@ func (s *Service) exportStep(r *route.Request, h builds.Holding, body stepAttrib
 }
 
 type stepUpdate struct {
-	IdempotencyUUID string `json:"idempotency_uuid" doc:"Given by whoever asks: the same update twice is done once."`
+	IdempotencyUUID string `json:"idempotency_uuid" doc:"Idempotency key: the same update is applied once."`
 	BuildID         string `json:"build_id" doc:"The job's build."`
 	Attribute       string `json:"attribute"`
 	Value           string `json:"value"`
@@ -97,7 +97,7 @@ func (s *Service) putStep(r *route.Request, h builds.Holding, body stepUpdate) (
 
 type stepCancel struct {
 	BuildID          string `json:"build_id" doc:"The job's build."`
-	Force            bool   `json:"force" doc:"Whether to end jobs that their agents do not stop."`
+	Force            bool   `json:"force" doc:"Whether to end jobs that agents do not stop in time."`
 	ForceGracePeriod int64  `json:"force_grace_period" doc:"Seconds that agents have to stop jobs, with force."`
 }
 

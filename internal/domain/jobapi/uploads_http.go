@@ -15,13 +15,13 @@ func (s *Service) uploadRoutes() []route.Route {
 	return []route.Route{
 		{
 			Method: http.MethodPost, Path: agents.JobPath + "/pipelines", Tag: agents.JobTag, Summary: "Upload steps to the job's build",
-			Description: "Adds all of the steps or none, at once. The same uuid again has the result that it had.",
-			Query:       []route.Param{{Name: "async", Type: "boolean", Doc: "Taken, and without effect."}},
+			Description: "Adds all steps or none. Repeating a uuid returns its result.",
+			Query:       []route.Param{{Name: "async", Type: "boolean", Doc: "Accepted and ignored."}},
 			Auth:        route.Job,
 			Handler:     route.OnBody(s.agents.LoadJob, s.postUpload),
 		},
 		{
-			Method: http.MethodGet, Path: agents.JobPath + "/pipelines/{upload}", Tag: agents.JobTag, Summary: "Get what became of an upload",
+			Method: http.MethodGet, Path: agents.JobPath + "/pipelines/{upload}", Tag: agents.JobTag, Summary: "Get the state of an upload",
 			Auth:    route.Job,
 			Handler: route.On(s.agents.LoadJob, s.getUpload),
 		},
@@ -29,9 +29,9 @@ func (s *Service) uploadRoutes() []route.Route {
 }
 
 type pipelineUpload struct {
-	UUID     string          `json:"uuid" doc:"Given by whoever uploads: the same upload twice is done once."`
-	Replace  bool            `json:"replace" doc:"Whether all that has not started makes way for the new steps."`
-	Pipeline json.RawMessage `json:"pipeline" doc:"The definition, with its variables filled in."`
+	UUID     string          `json:"uuid" doc:"Idempotency key: the same upload is applied once."`
+	Replace  bool            `json:"replace" doc:"Whether to replace all steps that have not started."`
+	Pipeline json.RawMessage `json:"pipeline" doc:"The pipeline definition, interpolated."`
 }
 
 type pipelineUploadStateView struct {

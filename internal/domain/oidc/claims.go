@@ -102,11 +102,11 @@ var subjectClaims = []string{"organization_id", "pipeline_id", "cluster_id", "qu
 
 // identityTokenCreate is a request for a token.
 type identityTokenCreate struct {
-	Audience       string   `json:"audience" doc:"Who the token is for; the organization's page unless given."`
-	Lifetime       int64    `json:"lifetime" doc:"Seconds, up to a day; 300 unless given."`
-	Claims         []string `json:"claims" doc:"Claims beside those that every token has."`
-	AWSSessionTags []string `json:"aws_session_tags" doc:"Claims to pass on as session tags of AWS."`
-	SubjectClaim   string   `json:"subject_claim" doc:"The claim that is the subject alone, such as pipeline_id."`
+	Audience       string   `json:"audience" doc:"Audience of the token. Defaults to the URL of the organization."`
+	Lifetime       int64    `json:"lifetime" doc:"Seconds, at most one day. Defaults to 300."`
+	Claims         []string `json:"claims" doc:"Additional claims."`
+	AWSSessionTags []string `json:"aws_session_tags" doc:"Claims to pass as AWS session tags."`
+	SubjectClaim   string   `json:"subject_claim" doc:"The claim to use as subject, for example pipeline_id."`
 }
 
 func (c identityTokenCreate) check() error {

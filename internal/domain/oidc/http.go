@@ -16,18 +16,18 @@ const jwksPath = "jwks"
 func (s *Service) Routes() []route.Route {
 	return []route.Route{
 		{
-			Method: http.MethodPost, Path: agents.JobPath + "/oidc/tokens", Tag: agents.JobTag, Summary: "Get a token that says which job this is",
-			Description: "A signed OpenID Connect token, for places outside that trust this server.",
+			Method: http.MethodPost, Path: agents.JobPath + "/oidc/tokens", Tag: agents.JobTag, Summary: "Get an OpenID Connect token of the job",
+			Description: "Services that trust this server accept the token as proof of which job runs.",
 			Auth:        route.Job,
 			Handler:     route.OnBody(s.agents.LoadFullJob, s.postIdentityToken),
 		},
 		{
-			Method: http.MethodGet, Path: "/.well-known/openid-configuration", Tag: "OpenID Connect", Summary: "Say how tokens of jobs are checked",
+			Method: http.MethodGet, Path: "/.well-known/openid-configuration", Tag: "OpenID Connect", Summary: "Get the OpenID Connect discovery document",
 			Auth:    route.Open,
 			Handler: route.Do(s.getDiscovery),
 		},
 		{
-			Method: http.MethodGet, Path: "/.well-known/" + jwksPath, Tag: "OpenID Connect", Summary: "List the keys that sign tokens of jobs",
+			Method: http.MethodGet, Path: "/.well-known/" + jwksPath, Tag: "OpenID Connect", Summary: "List the keys that sign job tokens",
 			Auth:    route.Open,
 			Errors:  []int{http.StatusServiceUnavailable},
 			Handler: route.Do(s.getKeys),
@@ -70,7 +70,7 @@ type discoveryView struct {
 	SigningAlgorithms     []string `json:"id_token_signing_alg_values_supported"`
 	Scopes                []string `json:"scopes_supported"`
 	Claims                []string `json:"claims_supported"`
-	AuthorizationEndpoint string   `json:"authorization_endpoint" doc:"There because the standard demands it; jobs ask for their tokens over the agent API."`
+	AuthorizationEndpoint string   `json:"authorization_endpoint" doc:"Required by the standard. Jobs request tokens over the agent API."`
 }
 
 // keysMaxAge lets clients cache the keys and the discovery document.

@@ -59,7 +59,7 @@ const (
 
 type batchReserve struct {
 	Jobs   json.RawMessage `json:"job_uuids" doc:"Array of at most 1000 job UUIDs."`
-	Expiry route.Opt[int]  `json:"reservation_expiry_seconds" doc:"900 unless given, at most 3600."`
+	Expiry route.Opt[int]  `json:"reservation_expiry_seconds" doc:"At most 3600. Defaults to 900."`
 }
 
 type reservedView struct {
@@ -97,7 +97,7 @@ func (s *Service) putBatchReserve(r *route.Request, stack *Stack, body batchRese
 
 type issueTokens struct {
 	Jobs     json.RawMessage `json:"job_uuids" doc:"Array of at most 1000 job UUIDs."`
-	Lifetime route.Opt[int]  `json:"token_lifetime_seconds" doc:"900 unless given, from 1 to 3600."`
+	Lifetime route.Opt[int]  `json:"token_lifetime_seconds" doc:"From 1 to 3600. Defaults to 900."`
 }
 
 type acquisitionTokensView struct {

@@ -32,8 +32,8 @@ func (s *Service) Routes() []route.Route {
 			Limit: rateLimit("list-scheduled-jobs"),
 			Query: []route.Param{
 				{Name: "queue_key", Doc: "The queue; __default__ is the cluster's default queue. Required."},
-				{Name: "limit", Type: "integer", Doc: "At most so many jobs: 100 unless given, up to 1000."},
-				{Name: "after", Doc: "A cursor: what comes after it."},
+				{Name: "limit", Type: "integer", Doc: "Maximum number of jobs, up to 1000. Defaults to 100."},
+				{Name: "after", Doc: "Cursor. Returns the jobs after it."},
 				{Name: "wait", Type: "integer", Doc: "Seconds, at most 30, to wait for a job when there is none."},
 			},
 			Errors:  []int{http.StatusBadRequest},
@@ -66,7 +66,7 @@ func (s *Service) Routes() []route.Route {
 			Handler: route.OnBody(s.loadJob, s.postFinish),
 		},
 		{
-			Method: http.MethodPost, Path: stackPath + "/notifications", Summary: "Tell people how jobs get on",
+			Method: http.MethodPost, Path: stackPath + "/notifications", Summary: "Add notifications to jobs",
 			Limit: rateLimit("stack-notification"), Unprocessable: true,
 			Errors:  []int{http.StatusUnprocessableEntity},
 			Handler: route.OnBody(s.load, s.postNotifications),

@@ -31,8 +31,8 @@ func (s *Service) getJob(r *route.Request, stack *Stack) (stackJobView, error) {
 }
 
 type stackFinish struct {
-	ExitStatus route.Opt[int] `json:"exit_status" doc:"-1 unless given; 0 is success."`
-	Detail     string         `json:"detail" doc:"Why, in at most 4096 bytes."`
+	ExitStatus route.Opt[int] `json:"exit_status" doc:"0 is success. Defaults to -1."`
+	Detail     string         `json:"detail" doc:"Reason, at most 4096 bytes."`
 }
 
 // maxDetail is the maximum length of the detail of a finished job, in bytes.

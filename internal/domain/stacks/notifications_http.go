@@ -18,7 +18,7 @@ type notificationErrorsView struct {
 
 type notificationErrorView struct {
 	Error   string `json:"error"`
-	Indexes []int  `json:"indexes" doc:"Of the notifications that it is about, from 0."`
+	Indexes []int  `json:"indexes" doc:"Indexes of the notifications in the request."`
 }
 
 func (s *Service) postNotifications(r *route.Request, stack *Stack, body createNotifications) (notificationErrorsView, error) {

@@ -29,7 +29,7 @@ func (s *Service) restRoutes() []route.Route {
 		},
 		{
 			Method: http.MethodDelete, Path: path + "/{stack}", Tag: tag, Summary: "De-register a stack of a cluster",
-			Description: "The jobs that it has reserved are listed again, and its job acquisition tokens are no longer valid. Jobs that its agents run go on. A stack that is still running can register again.",
+			Description: "Releases the jobs that the stack has reserved and invalidates its job acquisition tokens. Jobs that its agents run continue. A stack that is still running can register again.",
 			Scope:       identity.WriteClusters, Permission: identity.ManageClusters,
 			Status:  http.StatusNoContent,
 			Handler: route.On(s.loadInCluster, s.deleteStack),
@@ -75,14 +75,14 @@ type clusterStackView struct {
 	ClusterURL   string            `json:"cluster_url"`
 	Key          string            `json:"key"`
 	Type         string            `json:"type"`
-	QueueKey     string            `json:"cluster_queue_key" doc:"The queue that it named when it registered; __default__ is the default queue."`
+	QueueKey     string            `json:"cluster_queue_key" doc:"The queue as registered. __default__ is the default queue."`
 	Metadata     map[string]string `json:"metadata"`
-	State        string            `json:"state" doc:"connected, or disconnected when it has not called for six minutes."`
+	State        string            `json:"state" doc:"connected, or disconnected after six minutes without a call."`
 	RegisteredAt core.Time         `json:"registered_at"`
-	ConnectedAt  core.Time         `json:"last_connected_on" doc:"When it last called, up to a few seconds late."`
+	ConnectedAt  core.Time         `json:"last_connected_on" doc:"Time of the last call, a few seconds delayed."`
 	Reserved     int               `json:"reserved_jobs_count"`
 	// ReservedJobs is only in responses about one stack.
-	ReservedJobs []reservedJobView `json:"reserved_jobs,omitzero" doc:"Of one stack, at most 100 of the jobs that it has reserved, without those of pipelines that you may not see; those first whose reservations end first."`
+	ReservedJobs []reservedJobView `json:"reserved_jobs,omitzero" doc:"Only in responses about one stack: at most 100 reserved jobs of pipelines that you can see, the first to expire first."`
 }
 
 type reservedJobView struct {

@@ -47,7 +47,7 @@ type pageInfoView struct {
 type stackQueueView struct {
 	ID             string `json:"id"`
 	DispatchPaused bool   `json:"dispatch_paused"`
-	Paused         bool   `json:"paused" doc:"The same, for clients that know this name."`
+	Paused         bool   `json:"paused" doc:"Same as dispatch_paused, for clients that use this name."`
 }
 
 // The bounds of lists.
