@@ -20,6 +20,7 @@ import (
 	"stackyard/internal/domain/agents"
 	"stackyard/internal/domain/annotations"
 	"stackyard/internal/domain/artifacts"
+	"stackyard/internal/domain/buildapi"
 	"stackyard/internal/domain/builds"
 	"stackyard/internal/domain/clusterrules"
 	"stackyard/internal/domain/clusters"
@@ -152,6 +153,7 @@ func (s *Server) capabilities(p Parts, directory *identity.Directory, metrics pr
 	dispatcher := dispatch.New(p.DB, s.background.bus, p.Clock, p.Log, metrics, dispatch.Jobs{Assign: builds.Assign, AssignedTo: builds.AssignedTo})
 	s.logs = joblog.New(p.DB, p.Blobs, s.background.bus, builds, p.Public, p.Clock, p.Log)
 	builds.AddEffect(s.logs.Observe)
+	buildAPI := buildapi.New(p.DB, builds, pipelines, p.Public)
 	timeline := timeline.New(p.DB, builds, p.Clock)
 	artifacts := artifacts.New(p.DB, builds, p.Clock)
 	annotations := annotations.New(p.DB, builds, p.Clock)
@@ -161,6 +163,7 @@ func (s *Server) capabilities(p Parts, directory *identity.Directory, metrics pr
 		Directory: directory,
 		Bus:       s.background.bus,
 		Builds:    builds,
+		BuildAPI:  buildAPI,
 		Dispatch:  dispatcher,
 		Key:       p.Key,
 		Public:    p.Public,
@@ -213,6 +216,7 @@ func (s *Server) capabilities(p Parts, directory *identity.Directory, metrics pr
 		OAuth:       oauth,
 		Pipelines:   pipelines,
 		Builds:      builds,
+		BuildAPI:    buildAPI,
 		Artifacts:   artifacts,
 		Annotations: annotations,
 		Logs:        s.logs,
@@ -234,7 +238,7 @@ func (s *Server) capabilities(p Parts, directory *identity.Directory, metrics pr
 		clusters.Routes(),
 		clusterrules.New(p.DB, p.Public, p.Clock).Routes(),
 		pipelines.Routes(),
-		builds.Routes(),
+		buildAPI.Routes(),
 		artifacts.Routes(),
 		annotations.Routes(),
 		timeline.Routes(),

@@ -142,7 +142,7 @@ func (s *Site) newBuild(v *visit) error {
 		return err
 	}
 	wish := buildWish{Commit: form.Get("commit"), Branch: form.Get("branch"), Message: form.Get("message"), Open: true}
-	b, err := s.Builds.Ask(v.Request, p, wish.Commit, wish.Branch, wish.Message)
+	b, err := s.BuildAPI.CreateFromPage(v.Request, p, wish.Commit, wish.Branch, wish.Message)
 	if wrong, ok := problemsOf(err); ok {
 		return s.showPipeline(v, http.StatusUnprocessableEntity, p, wish, wrong)
 	}

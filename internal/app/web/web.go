@@ -27,6 +27,7 @@ import (
 	"stackyard/internal/domain/account"
 	"stackyard/internal/domain/annotations"
 	"stackyard/internal/domain/artifacts"
+	"stackyard/internal/domain/buildapi"
 	"stackyard/internal/domain/builds"
 	"stackyard/internal/domain/joblog"
 	"stackyard/internal/domain/oauth"
@@ -48,6 +49,7 @@ type Config struct {
 	OAuth       *oauth.Service
 	Pipelines   *pipelines.Service
 	Builds      *builds.Service
+	BuildAPI    *buildapi.Service
 	Artifacts   *artifacts.Service
 	Annotations *annotations.Service
 	Logs        *joblog.Service

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"stackyard/internal/domain/builds"
+	"stackyard/internal/domain/buildapi"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
 	"stackyard/internal/platform/identity"
@@ -35,7 +35,7 @@ type agentView struct {
 	DisconnectedAt    core.Time          `json:"disconnected_at" doc:"Null while the agent is connected or lost."`
 	LostAt            core.Time          `json:"lost_at"`
 	StoppedAt         core.Time          `json:"stopped_at"`
-	Job               *builds.JobView    `json:"job" doc:"The job that the agent runs, if any."`
+	Job               *buildapi.JobView  `json:"job" doc:"The job that the agent runs, if any."`
 	LastJobFinishedAt core.Time          `json:"last_job_finished_at"`
 	Priority          *int               `json:"priority"`
 	Tags              []string           `json:"meta_data"`
@@ -52,9 +52,9 @@ func (s *Service) views(r *route.Request, agents []*Agent) ([]agentView, error) 
 	for i, a := range agents {
 		ids[i] = a.ID
 	}
-	var jobs map[string]*builds.JobView
+	var jobs map[string]*buildapi.JobView
 	err := s.db.Read(r.Context(), func(q *db.Q) (err error) {
-		jobs, err = s.builds.JobsOfAgents(r, q, ids)
+		jobs, err = s.buildAPI.JobsOfAgents(r, q, ids)
 		return err
 	})
 	if err != nil {

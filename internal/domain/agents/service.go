@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"stackyard/internal/domain/buildapi"
 	"stackyard/internal/domain/builds"
 	"stackyard/internal/domain/clusters"
 	"stackyard/internal/domain/dispatch"
@@ -21,6 +22,7 @@ type Service struct {
 	dir               *identity.Directory
 	bus               *bus.Bus
 	builds            *builds.Service
+	buildAPI          *buildapi.Service
 	dispatch          *dispatch.Dispatcher
 	public            core.PublicURL
 	clock             core.Clock
@@ -42,6 +44,7 @@ type Parts struct {
 	Directory *identity.Directory
 	Bus       *bus.Bus
 	Builds    *builds.Service
+	BuildAPI  *buildapi.Service
 	Dispatch  *dispatch.Dispatcher
 	Key       seal.Key
 	Public    core.PublicURL
@@ -67,7 +70,7 @@ const (
 // New returns a Service.
 func New(p Parts) *Service {
 	s := &Service{
-		db: p.DB, dir: p.Directory, bus: p.Bus, builds: p.Builds, dispatch: p.Dispatch,
+		db: p.DB, dir: p.Directory, bus: p.Bus, builds: p.Builds, buildAPI: p.BuildAPI, dispatch: p.Dispatch,
 		public: p.Public, clock: p.Clock, log: p.Log,
 		jobTokens:         newJobTokens(p.Key),
 		acquisitionTokens: newAcquisitionTokens(p.Key),

@@ -52,7 +52,7 @@ func (s *Service) Board(ctx context.Context, b *Build, number int, with string) 
 		if err := describeJobs(q, all...); err != nil {
 			return err
 		}
-		return s.nameAgents(q, b.OrganizationID, all...)
+		return s.FillAgentNames(q, b.OrganizationID, all...)
 	})
 	return board, err
 }
@@ -82,7 +82,7 @@ func (b *Board) turnTo(q *db.Q, buildID, jobID string) error {
 		return nil
 	}
 	var position string
-	err := q.QueryRow(`SELECT j.position FROM jobs j WHERE j.build_id = $1 AND j.id = $2`, buildID, id).Scan(&position)
+	err := q.QueryRow(`SELECT j.Position FROM jobs j WHERE j.build_id = $1 AND j.id = $2`, buildID, id).Scan(&position)
 	if errors.Is(err, db.ErrNoRows) {
 		return nil
 	}
@@ -90,7 +90,7 @@ func (b *Board) turnTo(q *db.Q, buildID, jobID string) error {
 		return err
 	}
 	var ahead int
-	err = q.QueryRow(`SELECT COUNT(*) FROM jobs j WHERE j.build_id = $1 AND NOT j.retried AND j.position < $2`, buildID, position).Scan(&ahead)
+	err = q.QueryRow(`SELECT COUNT(*) FROM jobs j WHERE j.build_id = $1 AND NOT j.retried AND j.Position < $2`, buildID, position).Scan(&ahead)
 	b.Number = ahead/BoardSize + 1
 	return err
 }
@@ -98,23 +98,23 @@ func (b *Board) turnTo(q *db.Q, buildID, jobID string) error {
 func (b *Board) read(q *db.Q, buildID string) (err error) {
 	b.Jobs, err = db.All(q, scanJob, selectJob+`
 	WHERE j.build_id = $1 AND NOT j.retried
-	ORDER BY j.position, j.id
+	ORDER BY j.Position, j.id
 	LIMIT $2 OFFSET $3`, buildID, BoardSize, (b.Number-1)*BoardSize)
 	if err != nil || len(b.Jobs) == 0 {
 		return err
 	}
 	newest := make(map[string]string, len(b.Jobs)) // by position
 	for _, j := range b.Jobs {
-		newest[j.position] = j.ID
+		newest[j.Position] = j.ID
 	}
-	first, last := b.Jobs[0].position, b.Jobs[len(b.Jobs)-1].position
+	first, last := b.Jobs[0].Position, b.Jobs[len(b.Jobs)-1].Position
 	earlier, err := db.All(q, scanJob, selectJob+`
-	WHERE j.build_id = $1 AND j.retried AND j.position >= $2 AND j.position <= $3
-	ORDER BY j.position, j.id
+	WHERE j.build_id = $1 AND j.retried AND j.Position >= $2 AND j.Position <= $3
+	ORDER BY j.Position, j.id
 	LIMIT $4`, buildID, first, last, maxAttempts)
 	b.Before = make(map[string][]*Job)
 	for _, j := range earlier {
-		if id, ok := newest[j.position]; ok {
+		if id, ok := newest[j.Position]; ok {
 			b.Before[id] = append(b.Before[id], j)
 		}
 	}

@@ -42,15 +42,15 @@ func readCommit(text string) reportedCommit {
 	for line := range strings.SplitSeq(message, "\n") {
 		lines = append(lines, strings.TrimPrefix(line, "    "))
 	}
-	c.Message = core.Cut(strings.TrimSpace(strings.Join(lines, "\n")), maxMessage)
+	c.Message = core.Cut(strings.TrimSpace(strings.Join(lines, "\n")), MaxMessage)
 	return c
 }
 
 func readAuthor(text string) Author {
 	if match := authorWithMail.FindStringSubmatch(text); match != nil {
-		return Author{Name: core.Cut(match[1], maxName), Email: core.Cut(match[2], maxName)}
+		return Author{Name: core.Cut(match[1], MaxName), Email: core.Cut(match[2], MaxName)}
 	}
-	return Author{Name: core.Cut(text, maxName)}
+	return Author{Name: core.Cut(text, MaxName)}
 }
 
 // resolveCommit notes what an agent tells of a build's commit where nobody has said it before. What was

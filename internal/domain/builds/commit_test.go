@@ -44,7 +44,7 @@ func FuzzReadCommit(f *testing.F) {
 			text string
 			most int
 		}{
-			"message": {c.Message, maxMessage}, "name": {c.Author.Name, maxName}, "mail": {c.Author.Email, maxName},
+			"message": {c.Message, MaxMessage}, "name": {c.Author.Name, MaxName}, "mail": {c.Author.Email, MaxName},
 		} {
 			if !utf8.ValidString(got.text) || utf8.RuneCountInString(got.text) > got.most {
 				t.Errorf("%s: %q", what, got.text)

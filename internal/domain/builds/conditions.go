@@ -2,6 +2,7 @@ package builds
 
 import (
 	"stackyard/internal/domain/pipelines"
+	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
 	"stackyard/internal/platform/identity"
 	"stackyard/internal/rules/condition"
@@ -19,8 +20,8 @@ func (b *Build) context(org *identity.Organization, p *pipelines.Pipeline, creat
 			Number:  int64(b.Number),
 			Branch:  b.Branch,
 			Commit:  b.Commit,
-			Tag:     orNull(b.Tag),
-			Message: orNull(b.Message),
+			Tag:     core.OrNull(b.Tag),
+			Message: core.OrNull(b.Message),
 			Source:  string(b.Source),
 			State:   string(b.State),
 		},

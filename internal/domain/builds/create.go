@@ -18,7 +18,13 @@ import (
 	"stackyard/internal/rules/flow"
 )
 
-// A Creation is what a new build is asked to be.
+// Longer names and messages are refused, or cut when an agent reports them. In characters.
+const (
+	MaxName    = 255
+	MaxMessage = 64 << 10
+)
+
+// A Creation describes a build to create.
 type Creation struct {
 	Commit, Branch      string
 	Source              Source

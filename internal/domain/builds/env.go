@@ -212,8 +212,8 @@ func (b *Build) origins() map[string]string {
 	return env
 }
 
-// envText writes variables one to a line, by name.
-func envText(env map[string]string) string {
+// EnvText returns variables as text, one per line, sorted by name.
+func EnvText(env map[string]string) string {
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(env)) {
 		b.WriteString(oneLine(name) + "=" + oneLine(env[name]) + "\n")

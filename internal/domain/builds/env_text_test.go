@@ -14,7 +14,7 @@ func TestEnvText_KeepsEachVariableOnOneLine(t *testing.T) {
 		{map[string]string{"A\nB": "1"}, "\"A\\nB\"=1\n"},
 		{map[string]string{"A": `C:\new "dir"`}, "A=C:\\new \"dir\"\n"},
 	} {
-		if got := envText(c.env); got != c.want {
+		if got := EnvText(c.env); got != c.want {
 			t.Errorf("%q: got %q, want %q", c.env, got, c.want)
 		}
 	}

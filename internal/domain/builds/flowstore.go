@@ -89,7 +89,7 @@ func (f flowStore) jobs(column string, values []string, and string) ([]*flow.Job
 	return db.All(f.q, scanFlowJob, `SELECT`+flowJobColumns+`
 	FROM jobs j
 	WHERE `+in+and+`
-	ORDER BY j.position, j.id`, arg)
+	ORDER BY j.Position, j.id`, arg)
 }
 
 // Jobs returns jobs by id.

@@ -69,10 +69,10 @@ func HeldDest(h *Holding) []any {
 
 // Whole returns a job of an organization with its build and its pipeline, or a NotFound error.
 func Whole(q *db.Q, orgID, jobID string) (j *Job, b *Build, p *pipelines.Pipeline, err error) {
-	if j, err = jobByID(q, orgID, jobID); err != nil {
+	if j, err = JobByID(q, orgID, jobID); err != nil {
 		return nil, nil, nil, err
 	}
-	if b, err = byID(q, orgID, j.BuildID); err != nil {
+	if b, err = ByID(q, orgID, j.BuildID); err != nil {
 		return nil, nil, nil, err
 	}
 	p, err = pipelines.ByID(q, pipelines.System(orgID), b.PipelineID)

@@ -13,7 +13,7 @@ type Job struct {
 	flow.Job
 	OrganizationID string
 	BuildID        string
-	position       string // orders the jobs of a build, attempts of one job by their ids
+	Position       string // orders the jobs of a build, attempts of one job by their ids
 	Priority       int
 	QueueID        string // empty: no agent takes it, or the cluster has no default queue
 	Timeout        *int   // minutes; nil: none

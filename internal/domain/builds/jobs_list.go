@@ -1,6 +1,7 @@
 package builds
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -10,24 +11,24 @@ import (
 	"stackyard/internal/rules/flow"
 )
 
-// jobFilter says which jobs of a build are listed.
-type jobFilter struct {
-	states   []string // in the words of the API; none: all
-	promised bool     // a promised failure counts as one
-	retried  bool     // attempts that were retried too
-	stepKey  *string  // of the job's step; nil: any
-	groupKey *string  // of the group that the step is in; nil: any
-	unpaused bool     // leaves out jobs that wait for paused queues
+// A JobFilter selects jobs of a build.
+type JobFilter struct {
+	States   []string // as the API names them; none: all
+	Promised bool     // treats running jobs that promised to fail as failed
+	Retried  bool     // includes attempts that were retried
+	StepKey  *string  // nil: any
+	GroupKey *string  // of the group of the step; nil: any
+	Unpaused bool     // excludes jobs that wait for paused queues
 }
 
-// jobStates says for each state that can be asked for which jobs j are in it.
+// jobStates maps each state that a filter accepts to the condition for jobs j.
 var jobStates = map[string]string{
 	"passed":  `j.state = 'finished' AND (j.type = 'waiter' OR j.exit_status = 0)`,
 	"failed":  `j.state = 'finished' AND j.type <> 'waiter' AND (j.exit_status IS NULL OR j.exit_status <> 0)`,
 	"limited": `j.state IN ('limiting', 'limited', 'platform_limiting', 'platform_limited')`,
 }
 
-// plainJobStates are the states that stand for themselves.
+// plainJobStates are states that are stored under the name that the API has for them.
 var plainJobStates = []string{
 	"pending", "waiting", "waiting_failed", "blocked", "blocked_failed", "unblocked", "unblocked_failed",
 	"scheduled", "assigned", "accepted", "running", "timed_out", "timing_out", "canceled", "canceling", "skipped", "broken", "expired",
@@ -39,33 +40,32 @@ func init() {
 	}
 }
 
-// promisedFailure is true of a job j that runs and has promised to fail.
+// promisedFailure holds for a running job j that promised to fail.
 const promisedFailure = `(j.state = 'running' AND j.promised_failure)`
 
-// checkJobStates refuses states that cannot be asked for.
-func checkJobStates(states []string) error {
+// CheckJobStates returns a BadRequest error for states that a filter does not accept.
+func CheckJobStates(states []string) error {
 	for _, state := range states {
 		if _, ok := jobStates[state]; !ok {
-			known := keys(jobStates)
-			slices.Sort(known)
+			known := slices.Sorted(maps.Keys(jobStates))
 			return core.Errorf(core.BadRequest, "%q is not a state of a job; they are %s", core.Cut(state, 100), strings.Join(known, ", "))
 		}
 	}
 	return nil
 }
 
-// hidden reports whether the filter asks for what visitors do not see. To them no job has it.
-func (f jobFilter) hidden() bool { return f.stepKey != nil || f.groupKey != nil }
+// Hidden reports whether the filter uses what visitors cannot see. For them it matches nothing.
+func (f JobFilter) Hidden() bool { return f.StepKey != nil || f.GroupKey != nil }
 
-// restrict limits a statement to the jobs j that pass the filter.
-func (f jobFilter) restrict(s *db.Statement) {
+// restrict limits a statement to the jobs j that match the filter.
+func (f JobFilter) restrict(s *db.Statement) {
 	var either []string
-	for _, state := range f.states {
+	for _, state := range f.States {
 		condition := "(" + jobStates[state] + ")"
 		switch {
-		case f.promised && state == "failed":
+		case f.Promised && state == "failed":
 			condition += " OR " + promisedFailure
-		case f.promised && state == "running":
+		case f.Promised && state == "running":
 			condition = "(" + condition + " AND NOT " + promisedFailure + ")"
 		}
 		either = append(either, condition)
@@ -73,34 +73,34 @@ func (f jobFilter) restrict(s *db.Statement) {
 	if len(either) > 0 {
 		s.And("(" + strings.Join(either, " OR ") + ")")
 	}
-	if !f.retried {
+	if !f.Retried {
 		s.And("NOT j.retried")
 	}
-	if f.unpaused {
+	if f.Unpaused {
 		s.And("NOT " + waitsForPausedQueue)
 	}
-	if f.stepKey != nil {
-		s.Where("j.step_id IN (SELECT id FROM steps WHERE steps.build_id = j.build_id AND steps.key = %s)", *f.stepKey)
+	if f.StepKey != nil {
+		s.Where("j.step_id IN (SELECT id FROM steps WHERE steps.build_id = j.build_id AND steps.key = %s)", *f.StepKey)
 	}
-	if f.groupKey != nil {
+	if f.GroupKey != nil {
 		s.Where(`j.step_id IN (
 			SELECT m.id FROM steps m JOIN steps g ON g.id = m.scope
-			WHERE m.build_id = j.build_id AND g.kind = 'group' AND g.key = %s)`, *f.groupKey)
+			WHERE m.build_id = j.build_id AND g.kind = 'group' AND g.key = %s)`, *f.GroupKey)
 	}
 }
 
-// listJobs returns part of a build's jobs in their order, for Before in the opposite one.
-func listJobs(q *db.Q, buildID string, f jobFilter, page route.CursorPage) ([]*Job, error) {
+// ListJobs returns a page of a build's jobs in their order; a page with Before is in reverse order.
+func ListJobs(q *db.Q, buildID string, f JobFilter, page route.CursorPage) ([]*Job, error) {
 	var s db.Statement
 	s.Where("j.build_id = %s", buildID)
 	f.restrict(&s)
-	order := "j.position, j.id"
+	order := "j.Position, j.id"
 	switch {
 	case page.After != nil:
-		s.Where("(j.position, j.id) > (%s, %s)", page.After[0], page.After[1])
+		s.Where("(j.Position, j.id) > (%s, %s)", page.After[0], page.After[1])
 	case page.Before != nil:
-		s.Where("(j.position, j.id) < (%s, %s)", page.Before[0], page.Before[1])
-		order = "j.position DESC, j.id DESC"
+		s.Where("(j.Position, j.id) < (%s, %s)", page.Before[0], page.Before[1])
+		order = "j.Position DESC, j.id DESC"
 	}
 	jobs, err := db.All(q, scanJob, selectJob+`
 	`+s.Clause()+`
@@ -114,18 +114,18 @@ func listJobs(q *db.Q, buildID string, f jobFilter, page route.CursorPage) ([]*J
 	}
 	budget := route.Budget(len(jobs), "")
 	for _, j := range jobs {
-		if err := budget.Spend(j.Work.shownWeight()); err != nil {
+		if err := budget.Spend(j.Work.Size()); err != nil {
 			return nil, err
 		}
 	}
 	return jobs, nil
 }
 
-// maxJobsListed bounds the jobs in one answer that has whole builds in it.
+// maxJobsListed bounds the jobs of all builds in one response.
 const maxJobsListed = 20_000
 
-// jobsOf returns the jobs of builds that pass a filter, in their order, by build.
-func jobsOf(q *db.Q, buildIDs []string, f jobFilter) (map[string][]*Job, error) {
+// JobsOf returns the jobs of builds that match a filter, in their order, by build id.
+func JobsOf(q *db.Q, buildIDs []string, f JobFilter) (map[string][]*Job, error) {
 	var s db.Statement
 	s.WhereIn(q, "j.build_id", buildIDs)
 	f.restrict(&s)
@@ -138,7 +138,7 @@ func jobsOf(q *db.Q, buildIDs []string, f jobFilter) (map[string][]*Job, error) 
 	}
 	jobs, err := db.All(q, scanJob, selectJob+`
 	`+s.Clause()+`
-	ORDER BY j.build_id, j.position, j.id`, s.Args()...)
+	ORDER BY j.build_id, j.Position, j.id`, s.Args()...)
 	if err != nil {
 		return nil, err
 	}
@@ -149,35 +149,33 @@ func jobsOf(q *db.Q, buildIDs []string, f jobFilter) (map[string][]*Job, error) 
 	return byBuild, describeJobs(q, jobs...)
 }
 
-// countJobs returns how many jobs of a build are in each state, in the words of the API.
-func countJobs(q *db.Q, buildID string, retried bool) (*jobStateCountsView, error) {
+// CountJobs returns how many jobs a build has in each state, as the API names them, with or without retried
+// attempts.
+func CountJobs(q *db.Q, buildID string, retried bool) (map[string]int, error) {
 	and := " AND NOT j.retried"
 	if retried {
 		and = ""
 	}
-	v := &jobStateCountsView{States: map[string]int{}}
-	err := eachCount(q, buildID, and, func(c jobCount) {
-		v.Total += c.n
-		v.States[c.state] += c.n
-	})
-	return v, err
+	counts := map[string]int{}
+	err := eachCount(q, buildID, and, func(c jobCount) { counts[c.state] += c.n })
+	return counts, err
 }
 
-// A jobCount is how many jobs of a build are alike.
+// A jobCount is a number of jobs of a build with the same type and state.
 type jobCount struct {
 	kind       flow.JobType
-	state      string // in the words of the API
+	state      string // as the API names it
 	softFailed bool
 	n          int
 }
 
-// eachCount tells how many jobs j of a build that pass a condition are alike.
-func eachCount(q *db.Q, buildID, and string, tell func(jobCount)) error {
-	_, err := db.All(q, func(scan db.Scan) (c jobCount, err error) {
-		if err = scan(&c.kind, &c.state, &c.softFailed, &c.n); err == nil {
-			tell(c)
-		}
-		return c, err
+// eachCount calls fn with the counts of the jobs j of a build that match a condition.
+func eachCount(q *db.Q, buildID, and string, fn func(jobCount)) error {
+	return db.Each(q, func(scan db.Scan) error {
+		var c jobCount
+		err := scan(&c.kind, &c.state, &c.softFailed, &c.n)
+		fn(c)
+		return err
 	}, `
 		SELECT j.type, CASE
 				WHEN j.state = 'finished' AND (j.type = 'waiter' OR j.exit_status = 0) THEN 'passed'
@@ -188,5 +186,4 @@ func eachCount(q *db.Q, buildID, and string, tell func(jobCount)) error {
 		FROM jobs j
 		WHERE j.build_id = $1`+and+`
 		GROUP BY 1, 2, 3`, buildID)
-	return err
 }

@@ -14,7 +14,7 @@ import (
 const noJob = "No job found"
 
 const selectJob = `SELECT` + flowJobColumns + `,
-		j.organization_id, j.build_id, j.position, j.priority, j.queue_id, j.timeout_minutes,
+		j.organization_id, j.build_id, j.Position, j.priority, j.queue_id, j.timeout_minutes,
 		j.parallel_index, j.parallel_total, j.matrix, j.detail, j.created_at, j.scheduled_at,
 		ub.id, ub.email, ub.name, ub.created_at, ` + identity.UserColumns + `
 	FROM jobs j
@@ -25,7 +25,7 @@ func scanJob(scan db.Scan) (*Job, error) {
 	j := &Job{}
 	var unblockedBy, retriedBy identity.User
 	dest := append(flowJobDest(&j.Job),
-		&j.OrganizationID, &j.BuildID, &j.position, &j.Priority, db.ToText(&j.QueueID), &j.Timeout,
+		&j.OrganizationID, &j.BuildID, &j.Position, &j.Priority, db.ToText(&j.QueueID), &j.Timeout,
 		&j.ParallelIndex, &j.ParallelTotal, db.ToJSON(&j.Matrix), db.ToText(&j.Detail), db.ToTime(&j.CreatedAt), db.ToTime(&j.ScheduledAt))
 	dest = append(dest, identity.UserDest(&unblockedBy)...)
 	err := scan(append(dest, identity.UserDest(&retriedBy)...)...)
@@ -33,8 +33,8 @@ func scanJob(scan db.Scan) (*Job, error) {
 	return j, err
 }
 
-// jobByID returns a job of an organization with all that it shows, or a NotFound error.
-func jobByID(q *db.Q, orgID, id string) (*Job, error) {
+// JobByID returns a job of an organization with all that it shows, or a NotFound error.
+func JobByID(q *db.Q, orgID, id string) (*Job, error) {
 	j, err := db.One(q, scanJob, selectJob+`
 	WHERE j.organization_id = $1 AND j.id = $2`, orgID, id)
 	if errors.Is(err, db.ErrNoRows) {

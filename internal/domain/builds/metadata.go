@@ -21,7 +21,7 @@ func (s *Service) SetMetaData(ctx context.Context, orgID, buildID string, entrie
 		if err := q.Lock("builds", buildID); err != nil {
 			return err
 		}
-		b, err := byID(q, orgID, buildID)
+		b, err := ByID(q, orgID, buildID)
 		if err != nil {
 			return err
 		}

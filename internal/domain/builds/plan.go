@@ -241,7 +241,7 @@ func (p *planner) job(s definition.Step, step *plannedStep, index int, t definit
 		work = planned.own.of(work)
 		p.weight += planned.own.weight() + valuesWeight(t.Matrix)
 	}
-	p.weight += work.shownWeight()
+	p.weight += work.Size()
 	planned.queueID, planned.rules = p.queue(work.Agents), dispatch.RuleSetOf(work.Agents)
 	planned.timeout = p.timeout(c.TimeoutInMinutes)
 	planned.concurrency = c.Concurrency

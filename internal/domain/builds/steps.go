@@ -58,7 +58,7 @@ const noStep = "No step found"
 // Step returns a step of a build by its id or its key, or a NotFound error.
 func (s *Service) Step(ctx context.Context, orgID, buildID, name string) (step *Step, err error) {
 	err = s.db.Read(ctx, func(q *db.Q) (err error) {
-		if _, err = byID(q, orgID, buildID); err != nil {
+		if _, err = ByID(q, orgID, buildID); err != nil {
 			return err
 		}
 		step, err = stepByName(q, buildID, name)
@@ -110,7 +110,7 @@ func jobsOfStep(q *db.Q, stepID string) ([]*flow.Job, error) {
 	return db.All(q, scanFlowJob, `SELECT`+flowJobColumns+`
 	FROM jobs j
 	WHERE NOT j.retried AND (j.step_id = $1 OR j.step_id IN (SELECT id FROM steps WHERE scope = $1))
-	ORDER BY j.position, j.id`, stepID)
+	ORDER BY j.Position, j.id`, stepID)
 }
 
 // dependencies returns the steps that a step was written to depend on.

@@ -83,7 +83,7 @@ func plain(value any) (string, error) {
 	case []string:
 		return strings.Join(v, "\n"), nil
 	case map[string]string:
-		return strings.TrimSuffix(envText(v), "\n"), nil
+		return strings.TrimSuffix(EnvText(v), "\n"), nil
 	}
 	return jsonOf(value)
 }

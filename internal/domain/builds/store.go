@@ -7,7 +7,6 @@ import (
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
 	"stackyard/internal/platform/identity"
-	"stackyard/internal/platform/route"
 	"stackyard/internal/platform/sourcehost"
 )
 
@@ -55,13 +54,12 @@ func scanBuild(scan db.Scan) (*Build, error) {
 	return b, err
 }
 
-// byID returns a build of an organization, or a NotFound error.
-func byID(q *db.Q, orgID, id string) (*Build, error) {
+// ByID returns a build of an organization, or a NotFound error.
+func ByID(q *db.Q, orgID, id string) (*Build, error) {
 	return oneBuild(q, `WHERE b.organization_id = $1 AND b.id = $2`, orgID, id)
 }
 
-// lockedByID is byID for a build that is about to be changed. Nobody else changes it until the end of the
-// write.
+// lockedByID is ByID with a row lock, which is held until the end of the transaction.
 func lockedByID(q *db.Q, orgID, id string) (*Build, error) {
 	return oneBuild(q, `WHERE b.organization_id = $1 AND b.id = $2`+q.Locking("b"), orgID, id)
 }
@@ -125,20 +123,6 @@ func organization(q *db.Q, id string) (*identity.Organization, error) {
 		return nil, err
 	}
 	return &found[0], nil
-}
-
-// newest orders builds: within a pipeline by number, which follows the order of creation exactly.
-var (
-	newestOfPipeline = order{by: `b.number DESC`}
-	newestOfAll      = order{by: `b.created_at DESC, b.id DESC`}
-)
-
-// listBuilds returns builds that a statement allows, newest first.
-func listBuilds(q *db.Q, s *db.Statement, o order, limit, offset int) ([]*Build, error) {
-	return db.All(q, db.Within(route.Budget(limit, ""), scanBuild), buildColumns+fromBuilds+o.join+buildJoins+`
-	`+s.Clause()+`
-	ORDER BY `+o.by+`
-	LIMIT `+s.Arg(limit)+` OFFSET `+s.Arg(offset), s.Args()...)
 }
 
 // nextNumber returns the number of a pipeline's next build, and keeps others from making one until the

@@ -23,7 +23,7 @@ func (s *Service) supersede(ctx context.Context, orgID, buildID string) error {
 	var older []string
 	var skip, cancel bool
 	err := s.db.Read(ctx, func(q *db.Q) error {
-		b, err := byID(q, orgID, buildID)
+		b, err := ByID(q, orgID, buildID)
 		if err != nil {
 			return err
 		}

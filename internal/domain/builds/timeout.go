@@ -17,7 +17,7 @@ const maxTimeoutRaise = 60
 // time has passed with that is stopped at once. The rules are those for holders of moves.go.
 func (s *Service) SetTimeout(ctx context.Context, orgID, jobID, holder string, minutes int) error {
 	return s.onJob(ctx, orgID, jobID, func(u *unit) error {
-		j, err := jobByID(u.q, orgID, jobID)
+		j, err := JobByID(u.q, orgID, jobID)
 		if err != nil {
 			return err
 		}

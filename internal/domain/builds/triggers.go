@@ -94,7 +94,7 @@ func (s *Service) loadTrigger(ctx context.Context, at jobOf) (*trigger, *pipelin
 	var t *trigger
 	var target *pipelines.Pipeline
 	err := s.db.Read(ctx, func(q *db.Q) error {
-		job, err := jobByID(q, at.orgID, at.jobID)
+		job, err := JobByID(q, at.orgID, at.jobID)
 		if core.KindOf(err) == core.NotFound || err == nil && job.State != flow.Scheduled {
 			return nil
 		}
@@ -102,7 +102,7 @@ func (s *Service) loadTrigger(ctx context.Context, at jobOf) (*trigger, *pipelin
 			return err
 		}
 		t = &trigger{job: job}
-		if t.from, err = byID(q, at.orgID, job.BuildID); err != nil {
+		if t.from, err = ByID(q, at.orgID, job.BuildID); err != nil {
 			return err
 		}
 		target, err = t.target(q)

@@ -2,8 +2,6 @@ package builds
 
 import (
 	"context"
-	"encoding/json"
-	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -12,43 +10,8 @@ import (
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
 	"stackyard/internal/platform/identity"
-	"stackyard/internal/platform/route"
 	"stackyard/internal/rules/definition"
 )
-
-type jobUnblock struct {
-	Unblocker route.Opt[string] `json:"unblocker" doc:"The id of the user who unblocks the job; the caller unless given."`
-	Fields    answered          `json:"fields" doc:"The values of the step's fields, by their keys."`
-}
-
-// answered are the values that were given for fields, by their keys. Null is as good as none.
-type answered Texts
-
-// UnmarshalJSON reads an object.
-func (a *answered) UnmarshalJSON(b []byte) error {
-	var sent map[string]json.RawMessage
-	if err := json.Unmarshal(b, &sent); err != nil {
-		return err
-	}
-	maps.DeleteFunc(sent, func(_ string, raw json.RawMessage) bool { return string(raw) == "null" })
-	texts, err := textsOf(sent)
-	*a = answered(texts)
-	return err
-}
-
-// JSONSchema describes the object.
-func (answered) JSONSchema() map[string]any { return Texts{}.JSONSchema() }
-
-func (s *Service) putUnblock(r *route.Request, o OnJob, body jobUnblock) (jobView, error) {
-	by := r.Caller.User.ID
-	if body.Unblocker.Value != "" {
-		by = body.Unblocker.Value
-	}
-	if err := s.Unblock(r.Context(), o.Job, by, body.Fields); err != nil {
-		return jobView{}, err
-	}
-	return s.reload(r, o, o.ID)
-}
 
 // Unblock releases a blocked job for a user, with the values of its step's fields.
 func (s *Service) Unblock(ctx context.Context, j *Job, userID string, values map[string]string) error {

@@ -44,7 +44,7 @@ type StepUpload struct {
 	CreatedAt   time.Time
 
 	env      map[string]string // of the definition
-	sequence string            // orders the uploads of a build
+	Sequence string            // orders the uploads of a build
 }
 
 // UploadState is what became of an upload.
@@ -87,7 +87,7 @@ func (s *Service) Upload(ctx context.Context, orgID, jobID string, up Upload) (*
 	defined, unreadable := readUpload(up.Definition)
 	var done *StepUpload
 	err := s.onJob(ctx, orgID, jobID, func(u *unit) (err error) {
-		if done, err = uploadByID(u.q, u.build.ID, up.ID); done != nil || err != nil {
+		if done, err = findUpload(u.q, u.build.ID, up.ID); done != nil || err != nil {
 			return err
 		}
 		if err := u.checkUploads(); err != nil {
@@ -130,10 +130,10 @@ func (u *unit) checkUploads() error {
 // StepUpload returns what became of an upload to a build, or a NotFound error.
 func (s *Service) StepUpload(ctx context.Context, orgID, buildID, id string) (u *StepUpload, err error) {
 	err = s.db.Read(ctx, func(q *db.Q) (err error) {
-		if _, err = byID(q, orgID, buildID); err != nil {
+		if _, err = ByID(q, orgID, buildID); err != nil {
 			return err
 		}
-		u, err = oneUpload(q, buildID, id)
+		u, err = UploadByID(q, buildID, id)
 		return err
 	})
 	return u, err
@@ -244,6 +244,9 @@ func (s *Service) reject(ctx context.Context, orgID, jobID string, up Upload, wh
 	})
 }
 
+// Omitted reports whether the definition was too large to be stored.
+func (u *StepUpload) Omitted() bool { return u.Bytes > maxKept }
+
 // maxKept is how long a definition can be, in bytes, to be kept for people to read.
 const maxKept = 100_000
 
@@ -256,7 +259,7 @@ func (up Upload) result(buildID, jobID string, now time.Time) *StepUpload {
 		Replace:   up.Replace,
 		Bytes:     len(up.Definition),
 		CreatedAt: now,
-		sequence:  core.NewID(),
+		Sequence:  core.NewID(),
 	}
 	if len(up.Definition) <= maxKept {
 		done.Definition = storable(string(up.Definition))

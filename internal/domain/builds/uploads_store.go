@@ -8,21 +8,22 @@ import (
 	"stackyard/internal/platform/route"
 )
 
-const noUpload = "No step upload found"
+// NoUpload is the message for an unknown upload.
+const NoUpload = "No step upload found"
 
 const selectUpload = `
 	SELECT u.id, u.build_id, u.job_id, u.state, u.replaces, u.created_jobs, COALESCE(u.rejection, ''), u.message, u.bytes,
-		u.definition, u.created_at, u.sequence
+		u.definition, u.created_at, u.Sequence
 	FROM step_uploads u`
 
 func scanUpload(scan db.Scan) (*StepUpload, error) {
 	u := &StepUpload{}
 	return u, scan(&u.ID, &u.BuildID, &u.JobID, &u.State, &u.Replace, &u.CreatedJobs, &u.Rejection, db.ToText(&u.Message), &u.Bytes,
-		db.ToText(&u.Definition), db.ToTime(&u.CreatedAt), &u.sequence)
+		db.ToText(&u.Definition), db.ToTime(&u.CreatedAt), &u.Sequence)
 }
 
-// uploadByID returns an upload of a build, nil when there is none.
-func uploadByID(q *db.Q, buildID, id string) (*StepUpload, error) {
+// findUpload returns an upload of a build, nil when there is none.
+func findUpload(q *db.Q, buildID, id string) (*StepUpload, error) {
 	u, err := db.One(q, scanUpload, selectUpload+` WHERE u.build_id = $1 AND u.id = $2`, buildID, id)
 	if errors.Is(err, db.ErrNoRows) {
 		return nil, nil
@@ -36,7 +37,7 @@ func insertUpload(q *db.Q, u *StepUpload) error {
 		INSERT INTO step_uploads (build_id, id, job_id, sequence, state, replaces, created_jobs, rejection, message, bytes, definition, env, created_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
 		ON CONFLICT (build_id, id) DO NOTHING`,
-		u.BuildID, u.ID, u.JobID, u.sequence, u.State, u.Replace, number(u.CreatedJobs), db.Text(string(u.Rejection)), db.Text(u.Message), u.Bytes,
+		u.BuildID, u.ID, u.JobID, u.Sequence, u.State, u.Replace, number(u.CreatedJobs), db.Text(string(u.Rejection)), db.Text(u.Message), u.Bytes,
 		db.Text(u.Definition), db.JSON(u.env), db.Micros(u.CreatedAt))
 	return err
 }
@@ -62,21 +63,21 @@ func groupOf(q *db.Q, jobID string) (id, label string, err error) {
 	return id, label, err
 }
 
-// listUploads returns part of a build's uploads, newest first, for Before in the opposite order; only
-// those of one job unless jobID is empty.
-func listUploads(q *db.Q, buildID, jobID string, page route.CursorPage) ([]*StepUpload, error) {
+// ListUploads returns a page of a build's uploads, newest first; a page with Before is in reverse order. Unless jobID
+// is empty, it returns only those of one job.
+func ListUploads(q *db.Q, buildID, jobID string, page route.CursorPage) ([]*StepUpload, error) {
 	var s db.Statement
 	s.Where("u.build_id = %s", buildID)
 	if jobID != "" {
 		s.Where("u.job_id = %s", jobID)
 	}
-	order := "u.sequence DESC"
+	order := "u.Sequence DESC"
 	switch {
 	case page.After != nil:
-		s.Where("u.sequence < %s", page.After[0])
+		s.Where("u.Sequence < %s", page.After[0])
 	case page.Before != nil:
-		s.Where("u.sequence > %s", page.Before[0])
-		order = "u.sequence"
+		s.Where("u.Sequence > %s", page.Before[0])
+		order = "u.Sequence"
 	}
 	return db.All(q, scanUpload, selectUpload+`
 	`+s.Clause()+`
@@ -84,11 +85,11 @@ func listUploads(q *db.Q, buildID, jobID string, page route.CursorPage) ([]*Step
 	LIMIT `+s.Arg(page.Limit()), s.Args()...)
 }
 
-// oneUpload returns an upload of a build, or a NotFound error.
-func oneUpload(q *db.Q, buildID, id string) (*StepUpload, error) {
-	u, err := uploadByID(q, buildID, id)
+// UploadByID returns an upload of a build, or a NotFound error.
+func UploadByID(q *db.Q, buildID, id string) (*StepUpload, error) {
+	u, err := findUpload(q, buildID, id)
 	if err == nil && u == nil {
-		err = core.Errorf(core.NotFound, noUpload)
+		err = core.Errorf(core.NotFound, NoUpload)
 	}
 	return u, err
 }

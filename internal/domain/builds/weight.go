@@ -12,8 +12,8 @@ func (v *variation) weight() int {
 	return bytes
 }
 
-// shownWeight is that of what each job shows, its own or not.
-func (w *Work) shownWeight() int {
+// Size is that of what each job shows, its own or not.
+func (w *Work) Size() int {
 	bytes := len(w.Command) + len(w.ArtifactPaths)
 	for _, rule := range w.Agents {
 		bytes += len(rule)

@@ -1,6 +1,7 @@
-package builds
+package buildapi
 
 import (
+	"stackyard/internal/domain/builds"
 	"stackyard/internal/domain/pipelines"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/identity"
@@ -22,7 +23,7 @@ type buildView struct {
 	Branch           string                  `json:"branch"`
 	Tag              *string                 `json:"tag"`
 	Env              map[string]string       `json:"env"`
-	Source           Source                  `json:"source"`
+	Source           builds.Source           `json:"source"`
 	Author           *buildAuthorView        `json:"author"`
 	Creator          *identity.UserView      `json:"creator"`
 	CreatedAt        core.Time               `json:"created_at"`
@@ -36,7 +37,7 @@ type buildView struct {
 	RebuiltFrom      *rebuiltFromView        `json:"rebuilt_from"`
 	TriggeredFrom    *triggeredFromView      `json:"triggered_from"`
 	Pipeline         *pipelines.PipelineView `json:"pipeline,omitempty" doc:"Left out with exclude_pipeline."`
-	Jobs             *[]jobView              `json:"jobs,omitempty" doc:"The latest attempt of each job unless include_retried_jobs is set; left out with exclude_jobs."`
+	Jobs             *[]JobView              `json:"jobs,omitempty" doc:"The latest attempt of each job unless include_retried_jobs is set; left out with exclude_jobs."`
 	JobStateCounts   *jobStateCountsView     `json:"job_state_counts,omitempty"`
 	TestEngine       *testEngineView         `json:"test_engine,omitempty"`
 	RetriedJobsCount *int                    `json:"retried_jobs_count,omitempty"`
@@ -91,8 +92,8 @@ type testSuiteView struct {
 }
 
 // view returns a build as it is given. The caller adds what was asked for beside the build.
-func (s *Service) view(r *route.Request, p *pipelines.Pipeline, b *Build) buildView {
-	at := s.Address(r.Org, p, b.Number)
+func (s *Service) view(r *route.Request, p *pipelines.Pipeline, b *builds.Build) buildView {
+	at := s.builds.Address(r.Org, p, b.Number)
 	v := buildView{
 		ID:           b.ID,
 		GraphQLID:    core.GraphQLID("Build", b.ID),
@@ -101,11 +102,11 @@ func (s *Service) view(r *route.Request, p *pipelines.Pipeline, b *Build) buildV
 		Number:       b.Number,
 		State:        b.State,
 		Blocked:      b.Blocked(),
-		CancelReason: orNull(b.CancelReason),
-		Message:      orNull(b.Message),
+		CancelReason: core.OrNull(b.CancelReason),
+		Message:      core.OrNull(b.Message),
 		Commit:       b.Commit,
 		Branch:       b.Branch,
-		Tag:          orNull(b.Tag),
+		Tag:          core.OrNull(b.Tag),
 		Env:          b.Env,
 		Source:       b.Source,
 		Creator:      b.Creator.View(s.public),
@@ -126,21 +127,13 @@ func (s *Service) view(r *route.Request, p *pipelines.Pipeline, b *Build) buildV
 		v.Author = &buildAuthorView{Username: a.Username, Name: a.Name, Email: a.Email}
 	}
 	if pr := b.PullRequest; pr != nil {
-		v.PullRequest = &pullRequestView{ID: pr.ID, Base: orNull(pr.Base), Repository: orNull(pr.Repository), Labels: append([]string{}, pr.Labels...)}
+		v.PullRequest = &pullRequestView{ID: pr.ID, Base: core.OrNull(pr.Base), Repository: core.OrNull(pr.Repository), Labels: append([]string{}, pr.Labels...)}
 	}
-	if from := b.rebuiltFrom; from.ID != "" {
-		v.RebuiltFrom = &rebuiltFromView{ID: from.ID, Number: from.Number, URL: s.AddressOf(r.Org, from).API()}
+	if from := b.RebuiltBuild(); from.ID != "" {
+		v.RebuiltFrom = &rebuiltFromView{ID: from.ID, Number: from.Number, URL: s.builds.AddressOf(r.Org, from).API()}
 	}
-	if from := b.triggeredFrom; from.ID != "" {
+	if from := b.TriggeringBuild(); from.ID != "" {
 		v.TriggeredFrom = &triggeredFromView{BuildID: from.ID, BuildNumber: from.Number, BuildPipelineSlug: from.Slug}
 	}
 	return v
-}
-
-// orNull returns nil for an empty text.
-func orNull(s string) *string {
-	if s == "" {
-		return nil
-	}
-	return &s
 }

@@ -1,4 +1,4 @@
-package builds
+package buildapi
 
 import (
 	"bytes"
@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"stackyard/internal/domain/builds"
 	"stackyard/internal/domain/metadata"
 	"stackyard/internal/domain/pipelines"
 	"stackyard/internal/platform/core"
@@ -14,27 +15,25 @@ import (
 	"stackyard/internal/platform/sourcehost"
 )
 
-// The longest texts of a request, in characters, and the most labels.
+// The limits of a request: lengths in characters, and the number of labels.
 const (
-	maxName    = 255
-	maxURL     = 2048
-	maxMessage = 64 << 10
-	maxLabels  = 100
+	maxURL    = 2048
+	maxLabels = 100
 )
 
 type buildCreate struct {
-	Commit                string        `json:"commit" doc:"A SHA, a tag or another name of a commit; HEAD is the newest of the branch."`
-	Branch                string        `json:"branch"`
-	Message               string        `json:"message" doc:"That of the commit, once an agent reports it, unless given."`
-	Author                *Author       `json:"author" doc:"Who wrote the commit; the caller unless given."`
-	CleanCheckout         bool          `json:"clean_checkout" doc:"Whether agents begin with an empty folder."`
-	Env                   Texts         `json:"env"`
-	MetaData              Texts         `json:"meta_data"`
-	IgnoreBranchFilters   bool          `json:"ignore_pipeline_branch_filters" doc:"Whether to build although the pipeline does not build this branch. Branch filters of steps still hold."`
-	PullRequestID         pullRequestID `json:"pull_request_id"`
-	PullRequestBaseBranch string        `json:"pull_request_base_branch"`
-	PullRequestRepository string        `json:"pull_request_repository"`
-	PullRequestLabels     []string      `json:"pull_request_labels"`
+	Commit                string         `json:"commit" doc:"A SHA, a tag or another name of a commit; HEAD is the newest of the branch."`
+	Branch                string         `json:"branch"`
+	Message               string         `json:"message" doc:"That of the commit, once an agent reports it, unless given."`
+	Author                *builds.Author `json:"author" doc:"Who wrote the commit; the caller unless given."`
+	CleanCheckout         bool           `json:"clean_checkout" doc:"Whether agents begin with an empty folder."`
+	Env                   texts          `json:"env"`
+	MetaData              texts          `json:"meta_data"`
+	IgnoreBranchFilters   bool           `json:"ignore_pipeline_branch_filters" doc:"Whether to build although the pipeline does not build this branch. Branch filters of steps still hold."`
+	PullRequestID         pullRequestID  `json:"pull_request_id"`
+	PullRequestBaseBranch string         `json:"pull_request_base_branch"`
+	PullRequestRepository string         `json:"pull_request_repository"`
+	PullRequestLabels     []string       `json:"pull_request_labels"`
 }
 
 // pullRequestID is a number that some clients send as text.
@@ -64,7 +63,7 @@ func (s *Service) postBuild(r *route.Request, p *pipelines.Pipeline, body buildC
 	if err != nil {
 		return shownBuildView{}, err
 	}
-	b, err := s.Create(r.Context(), p, c)
+	b, err := s.builds.Create(r.Context(), p, c)
 	if err != nil {
 		return shownBuildView{}, err
 	}
@@ -72,16 +71,16 @@ func (s *Service) postBuild(r *route.Request, p *pipelines.Pipeline, body buildC
 }
 
 // creation checks a request and returns the build that it asks for.
-func (body *buildCreate) creation(r *route.Request) (Creation, error) {
+func (body *buildCreate) creation(r *route.Request) (builds.Creation, error) {
 	var wrong core.Problems
-	c := Creation{
+	c := builds.Creation{
 		Commit:              strings.TrimSpace(body.Commit),
 		Branch:              strings.TrimSpace(body.Branch),
-		Source:              FromAPI,
+		Source:              builds.FromAPI,
 		Creator:             &r.Caller.User,
 		IgnoreBranchFilters: body.IgnoreBranchFilters,
 		MetaData:            body.MetaData,
-		Details: Details{
+		Details: builds.Details{
 			Message:       strings.TrimSpace(body.Message),
 			Env:           body.Env,
 			Author:        body.Author,
@@ -90,7 +89,7 @@ func (body *buildCreate) creation(r *route.Request) (Creation, error) {
 	}
 	checkName(&wrong, "commit", c.Commit)
 	checkName(&wrong, "branch", c.Branch)
-	checkLength(&wrong, "message", c.Message, maxMessage)
+	checkLength(&wrong, "message", c.Message, builds.MaxMessage)
 	body.checkLengths(&wrong)
 	for name := range c.Env {
 		if name == "" || strings.Contains(name, "=") {
@@ -105,11 +104,11 @@ func (body *buildCreate) creation(r *route.Request) (Creation, error) {
 			wrong.Add("meta_data", "has a value of %d bytes under %q; %d are the most", len(value), key, metadata.MaxValue)
 		}
 	}
-	if c.Author == nil || *c.Author == (Author{}) {
-		c.Author = &Author{Name: r.Caller.User.Name, Email: r.Caller.User.Email}
+	if c.Author == nil || *c.Author == (builds.Author{}) {
+		c.Author = &builds.Author{Name: r.Caller.User.Name, Email: r.Caller.User.Email}
 	}
 	if body.PullRequestID != "" {
-		c.PullRequest = &PullRequest{
+		c.PullRequest = &builds.PullRequest{
 			ID:         string(body.PullRequestID),
 			Base:       body.PullRequestBaseBranch,
 			Repository: sourcehost.WithoutCredentials(body.PullRequestRepository), // checkouts do not use it
@@ -122,17 +121,17 @@ func (body *buildCreate) creation(r *route.Request) (Creation, error) {
 // checkLengths notes which of the optional names are too long.
 func (body *buildCreate) checkLengths(wrong *core.Problems) {
 	if a := body.Author; a != nil {
-		checkLength(wrong, "author.username", a.Username, maxName)
-		checkLength(wrong, "author.name", a.Name, maxName)
-		checkLength(wrong, "author.email", a.Email, maxName)
+		checkLength(wrong, "author.username", a.Username, builds.MaxName)
+		checkLength(wrong, "author.name", a.Name, builds.MaxName)
+		checkLength(wrong, "author.email", a.Email, builds.MaxName)
 	}
-	checkLength(wrong, "pull_request_base_branch", body.PullRequestBaseBranch, maxName)
+	checkLength(wrong, "pull_request_base_branch", body.PullRequestBaseBranch, builds.MaxName)
 	checkLength(wrong, "pull_request_repository", body.PullRequestRepository, maxURL)
 	if n := len(body.PullRequestLabels); n > maxLabels {
 		wrong.Add("pull_request_labels", "must be at most %d, not %d", maxLabels, n)
 	}
 	for _, label := range body.PullRequestLabels {
-		checkLength(wrong, "pull_request_labels", label, maxName)
+		checkLength(wrong, "pull_request_labels", label, builds.MaxName)
 	}
 }
 
@@ -141,11 +140,21 @@ func checkName(wrong *core.Problems, field, text string) {
 	if text == "" {
 		wrong.Add(field, "is required")
 	}
-	checkLength(wrong, field, text, maxName)
+	checkLength(wrong, field, text, builds.MaxName)
 }
 
 func checkLength(wrong *core.Problems, field, text string, most int) {
 	if n := utf8.RuneCountInString(text); n > most {
 		wrong.Add(field, "must have at most %d characters, not %d", most, n)
 	}
+}
+
+// CreateFromPage creates a build that the request's caller asks for on a page.
+func (s *Service) CreateFromPage(r *route.Request, p *pipelines.Pipeline, commit, branch, message string) (*builds.Build, error) {
+	c, err := (&buildCreate{Commit: commit, Branch: branch, Message: message}).creation(r)
+	if err != nil {
+		return nil, err
+	}
+	c.Source = builds.FromUI
+	return s.builds.Create(r.Context(), p, c)
 }

@@ -1,8 +1,9 @@
-package builds
+package buildapi
 
 import (
 	"net/http"
 
+	"stackyard/internal/domain/builds"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
 	"stackyard/internal/platform/identity"
@@ -10,17 +11,17 @@ import (
 )
 
 func (s *Service) uploadRoutes() []route.Route {
-	list := BuildPath + "/step-uploads"
+	list := builds.BuildPath + "/step-uploads"
 	routes := []route.Route{
 		{
 			Method: http.MethodGet, Path: list, Summary: "List the step uploads of a build",
 			Description: "Newest first.",
 			Query:       append([]route.Param{{Name: sourceJobFilter, Doc: "The id of the job whose uploads are listed."}}, route.CursorParams...),
-			Handler:     route.On(s.loadBuild, s.getUploads),
+			Handler:     route.On(s.builds.LoadOnBuild, s.getUploads),
 		},
 		{
 			Method: http.MethodGet, Path: list + "/{upload}", Summary: "Get a step upload",
-			Handler: route.On(s.loadBuild, s.getUpload),
+			Handler: route.On(s.builds.LoadOnBuild, s.getUpload),
 		},
 	}
 	for i := range routes {
@@ -32,18 +33,18 @@ func (s *Service) uploadRoutes() []route.Route {
 const sourceJobFilter = "filter[source_job_id]"
 
 type stepUploadView struct {
-	UUID                 string         `json:"uuid"`
-	GraphQLID            string         `json:"graphql_id"`
-	State                UploadState    `json:"state"`
-	Source               string         `json:"source" doc:"Always job."`
-	SourceJobID          string         `json:"source_job_id"`
-	ReplaceExistingSteps bool           `json:"replace_existing_steps"`
-	CreatedJobsCount     *int           `json:"created_jobs_count"`
-	RejectionType        *RejectionType `json:"rejection_type" doc:"invalid_definition when it cannot be read, refused_steps when the build cannot have its steps."`
-	Message              *string        `json:"message" doc:"Why it was rejected."`
-	URL                  string         `json:"url"`
-	CreatedAt            core.Time      `json:"created_at"`
-	ProcessedAt          core.Time      `json:"processed_at"`
+	UUID                 string                `json:"uuid"`
+	GraphQLID            string                `json:"graphql_id"`
+	State                builds.UploadState    `json:"state"`
+	Source               string                `json:"source" doc:"Always job."`
+	SourceJobID          string                `json:"source_job_id"`
+	ReplaceExistingSteps bool                  `json:"replace_existing_steps"`
+	CreatedJobsCount     *int                  `json:"created_jobs_count"`
+	RejectionType        *builds.RejectionType `json:"rejection_type" doc:"invalid_definition when it cannot be read, refused_steps when the build cannot have its steps."`
+	Message              *string               `json:"message" doc:"Why it was rejected."`
+	URL                  string                `json:"url"`
+	CreatedAt            core.Time             `json:"created_at"`
+	ProcessedAt          core.Time             `json:"processed_at"`
 }
 
 type wholeStepUploadView struct {
@@ -53,7 +54,7 @@ type wholeStepUploadView struct {
 	DefinitionYAMLOmitted bool    `json:"definition_yaml_omitted"`
 }
 
-func (s *Service) uploadView(r *route.Request, o OnBuild, u *StepUpload) stepUploadView {
+func (s *Service) uploadView(r *route.Request, o builds.OnBuild, u *builds.StepUpload) stepUploadView {
 	v := stepUploadView{
 		UUID:                 u.ID,
 		GraphQLID:            core.GraphQLID("StepUpload", u.ID),
@@ -62,8 +63,8 @@ func (s *Service) uploadView(r *route.Request, o OnBuild, u *StepUpload) stepUpl
 		SourceJobID:          u.JobID,
 		ReplaceExistingSteps: u.Replace,
 		CreatedJobsCount:     u.CreatedJobs,
-		Message:              orNull(u.Message),
-		URL:                  s.Address(r.Org, o.Pipeline, o.Number).API("step-uploads", u.ID),
+		Message:              core.OrNull(u.Message),
+		URL:                  s.builds.Address(r.Org, o.Pipeline, o.Number).API("step-uploads", u.ID),
 		CreatedAt:            core.At(u.CreatedAt),
 		ProcessedAt:          core.At(u.CreatedAt),
 	}
@@ -73,32 +74,32 @@ func (s *Service) uploadView(r *route.Request, o OnBuild, u *StepUpload) stepUpl
 	return v
 }
 
-func (s *Service) getUploads(r *route.Request, o OnBuild) (route.Items[stepUploadView], error) {
+func (s *Service) getUploads(r *route.Request, o builds.OnBuild) (route.Items[stepUploadView], error) {
 	page, err := r.CursorPage("uploads of "+o.Build.ID, 1)
 	if err != nil {
 		return route.Items[stepUploadView]{}, err
 	}
-	var uploads []*StepUpload
+	var uploads []*builds.StepUpload
 	err = s.db.Read(r.Context(), func(q *db.Q) (err error) {
-		uploads, err = listUploads(q, o.Build.ID, r.FormQuery(sourceJobFilter), page)
+		uploads, err = builds.ListUploads(q, o.Build.ID, r.FormQuery(sourceJobFilter), page)
 		return err
 	})
 	if err != nil {
 		return route.Items[stepUploadView]{}, err
 	}
 	return route.ItemsOf(r, page, uploads,
-		func(u *StepUpload) core.Cursor { return core.Cursor{u.sequence} },
-		func(u *StepUpload) stepUploadView { return s.uploadView(r, o, u) }), nil
+		func(u *builds.StepUpload) core.Cursor { return core.Cursor{u.Sequence} },
+		func(u *builds.StepUpload) stepUploadView { return s.uploadView(r, o, u) }), nil
 }
 
-func (s *Service) getUpload(r *route.Request, o OnBuild) (wholeStepUploadView, error) {
-	id, err := r.PathID("upload", noUpload)
+func (s *Service) getUpload(r *route.Request, o builds.OnBuild) (wholeStepUploadView, error) {
+	id, err := r.PathID("upload", builds.NoUpload)
 	if err != nil {
 		return wholeStepUploadView{}, err
 	}
-	var u *StepUpload
+	var u *builds.StepUpload
 	err = s.db.Read(r.Context(), func(q *db.Q) (err error) {
-		u, err = oneUpload(q, o.Build.ID, id)
+		u, err = builds.UploadByID(q, o.Build.ID, id)
 		return err
 	})
 	if err != nil {
@@ -107,7 +108,7 @@ func (s *Service) getUpload(r *route.Request, o OnBuild) (wholeStepUploadView, e
 	return wholeStepUploadView{
 		stepUploadView:        s.uploadView(r, o, u),
 		DefinitionBytes:       u.Bytes,
-		DefinitionYAML:        orNull(u.Definition),
-		DefinitionYAMLOmitted: u.Bytes > maxKept,
+		DefinitionYAML:        core.OrNull(u.Definition),
+		DefinitionYAMLOmitted: u.Omitted(),
 	}, nil
 }

@@ -1,4 +1,4 @@
-package builds
+package buildapi
 
 import (
 	"maps"
@@ -6,26 +6,13 @@ import (
 	"slices"
 	"strings"
 
+	"stackyard/internal/domain/builds"
 	"stackyard/internal/domain/metadata"
 	"stackyard/internal/domain/pipelines"
-	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
 	"stackyard/internal/platform/identity"
 	"stackyard/internal/platform/route"
 )
-
-const (
-	orgPath   = "/v2/organizations/{org}"
-	listPath  = orgPath + "/pipelines/{pipeline}/builds"
-	BuildPath = listPath + "/{build}"
-)
-
-// Routes returns the routes of builds, jobs, and what belongs to them.
-func (s *Service) Routes() []route.Route {
-	return slices.Concat(
-		s.buildRoutes(), s.actionRoutes(), s.jobRoutes(), s.uploadRoutes(), s.badgeRoutes(),
-	)
-}
 
 func (s *Service) buildRoutes() []route.Route {
 	listParams := append(append([]route.Param{}, filterParams...), append(shownParams, route.PageParams...)...)
@@ -40,23 +27,23 @@ func (s *Service) buildRoutes() []route.Route {
 			Query:       listParams, Handler: route.Do(s.getAllBuilds),
 		},
 		{
-			Method: http.MethodGet, Path: orgPath + "/builds", Summary: "List builds of an organization",
+			Method: http.MethodGet, Path: builds.OrgPath + "/builds", Summary: "List builds of an organization",
 			Description: "Newest first.",
 			Query:       listParams, Handler: route.Do(s.getOrganizationBuilds),
 		},
 		{
-			Method: http.MethodGet, Path: listPath, Summary: "List builds of a pipeline",
+			Method: http.MethodGet, Path: builds.ListPath, Summary: "List builds of a pipeline",
 			Description: "Newest first.", Permission: identity.ReadPipeline, Visitors: true,
 			Query: listParams, Handler: route.On(s.pipelines.Load, s.getBuilds),
 		},
 		{
-			Method: http.MethodPost, Path: listPath, Summary: "Create a build",
+			Method: http.MethodPost, Path: builds.ListPath, Summary: "Create a build",
 			Status: http.StatusCreated, Handler: route.OnBody(s.pipelines.Load, s.postBuild),
 		},
 		{
-			Method: http.MethodGet, Path: BuildPath, Summary: "Get a build",
+			Method: http.MethodGet, Path: builds.BuildPath, Summary: "Get a build",
 			Description: "The build can be named by its number or its id.", Permission: identity.ReadPipeline, Visitors: true,
-			Query: oneParams, Handler: route.On(s.loadBuild, s.getBuild),
+			Query: oneParams, Handler: route.On(s.builds.LoadOnBuild, s.getBuild),
 		},
 	}
 	for i := range routes {
@@ -69,46 +56,14 @@ func (s *Service) buildRoutes() []route.Route {
 	return routes
 }
 
-// OnBuild is a build together with its pipeline, which decides who may see and change it.
-type OnBuild struct {
-	*Build
-	Pipeline *pipelines.Pipeline
-}
-
-// Permits reports whether the request's caller may do something to the build.
-func (o OnBuild) Permits(r *route.Request, p identity.Permission) bool {
-	return o.Pipeline.Permits(r, p)
-}
-
-// Refusal returns the message for callers who lack a permission.
-func (o OnBuild) Refusal(p identity.Permission) string { return o.Pipeline.Refusal(p) }
-
-// LoadOnBuild returns the build that the path of a route of another room names, for a caller who may see
-// it. The path has {org}, {pipeline} and {build} in it.
-func (s *Service) LoadOnBuild(r *route.Request) (OnBuild, error) { return s.loadBuild(r) }
-
-// loadBuild returns the build that the path names.
-func (s *Service) loadBuild(r *route.Request) (OnBuild, error) {
-	p, err := s.pipelines.Load(r)
-	if err != nil {
-		return OnBuild{}, err
-	}
-	o := OnBuild{Pipeline: p}
-	err = s.db.Read(r.Context(), func(q *db.Q) (err error) {
-		o.Build, err = byName(q, r.Org.ID, p.ID, r.PathValue("build"))
-		return err
-	})
-	return o, err
-}
-
-// shown says what an answer has beside the builds themselves.
+// shown selects what a response contains besides the builds themselves.
 type shown struct {
 	jobs, pipeline, testEngine, counts bool
-	jobFilter                          jobFilter
+	jobFilter                          builds.JobFilter
 	retriedJobsCount                   *int
 }
 
-// withAll shows what answers about one build have that a request has changed.
+// withAll selects what the response to a change of one build contains.
 var withAll = shown{jobs: true, pipeline: true}
 
 var shownParams = []route.Param{
@@ -127,29 +82,32 @@ func readShown(r *route.Request) (show shown, err error) {
 		return show, err
 	}
 	show.jobs, show.pipeline = !withoutJobs, !withoutPipeline
-	show.jobFilter.retried, err = r.Flag("include_retried_jobs", false)
+	show.jobFilter.Retried, err = r.Flag("include_retried_jobs", false)
 	return show, err
 }
 
 // views returns builds, each of one of the pipelines, as the request's caller may see them.
-func (s *Service) views(q *db.Q, r *route.Request, byID map[string]*pipelines.Pipeline, builds []*Build, show shown) ([]shownBuildView, error) {
-	ids := distinct(builds, func(b *Build) string { return b.ID })
-	budget := route.Budget(len(builds), ", or leave out jobs and pipelines with exclude_jobs=true and exclude_pipeline=true")
+func (s *Service) views(q *db.Q, r *route.Request, byID map[string]*pipelines.Pipeline, list []*builds.Build, show shown) ([]shownBuildView, error) {
+	ids := make([]string, len(list))
+	for i, b := range list {
+		ids[i] = b.ID
+	}
+	budget := route.Budget(len(list), ", or leave out jobs and pipelines with exclude_jobs=true and exclude_pipeline=true")
 	metaData, err := metadata.OfBuilds(q, ids, budget)
 	if err != nil {
 		return nil, err
 	}
-	var jobs map[string][]*Job
+	var jobs map[string][]*builds.Job
 	if show.jobs {
-		if jobs, err = jobsOf(q, ids, show.jobFilter); err != nil {
+		if jobs, err = builds.JobsOf(q, ids, show.jobFilter); err != nil {
 			return nil, err
 		}
-		if err := s.nameAgents(q, r.Org.ID, slices.Concat(slices.Collect(maps.Values(jobs))...)...); err != nil {
+		if err := s.builds.FillAgentNames(q, r.Org.ID, slices.Concat(slices.Collect(maps.Values(jobs))...)...); err != nil {
 			return nil, err
 		}
 	}
-	views := make([]shownBuildView, len(builds))
-	for i, b := range builds {
+	views := make([]shownBuildView, len(list))
+	for i, b := range list {
 		p := byID[b.PipelineID]
 		v := s.view(r, p, b.Shown(p))
 		v.MetaData = metaData[b.ID]
@@ -161,20 +119,20 @@ func (s *Service) views(q *db.Q, r *route.Request, byID map[string]*pipelines.Pi
 			v.Pipeline = &shown
 		}
 		if show.jobs {
-			list := make([]jobView, len(jobs[b.ID]))
+			shown := make([]JobView, len(jobs[b.ID]))
 			for i, j := range jobs[b.ID] {
-				if err := budget.Spend(j.Work.shownWeight()); err != nil {
+				if err := budget.Spend(j.Work.Size()); err != nil {
 					return nil, err
 				}
-				list[i] = s.jobView(r, p, b, j)
+				shown[i] = s.jobView(r, p, b, j)
 			}
-			v.Jobs = &list
+			v.Jobs = &shown
 		}
 		if show.testEngine {
 			v.TestEngine = &testEngineView{Runs: []testRunView{}}
 		}
 		if show.counts {
-			if v.JobStateCounts, err = countJobs(q, b.ID, show.jobFilter.retried); err != nil {
+			if v.JobStateCounts, err = jobStateCounts(q, b.ID, show.jobFilter.Retried); err != nil {
 				return nil, err
 			}
 		}
@@ -184,11 +142,20 @@ func (s *Service) views(q *db.Q, r *route.Request, byID map[string]*pipelines.Pi
 	return views, nil
 }
 
+func jobStateCounts(q *db.Q, buildID string, retried bool) (*jobStateCountsView, error) {
+	counts, err := builds.CountJobs(q, buildID, retried)
+	v := &jobStateCountsView{States: counts}
+	for _, n := range counts {
+		v.Total += n
+	}
+	return v, err
+}
+
 // oneView returns one build as the request's caller may see it.
-func (s *Service) oneView(r *route.Request, p *pipelines.Pipeline, b *Build, show shown) (shownBuildView, error) {
+func (s *Service) oneView(r *route.Request, p *pipelines.Pipeline, b *builds.Build, show shown) (shownBuildView, error) {
 	var views []shownBuildView
 	err := s.db.Read(r.Context(), func(q *db.Q) (err error) {
-		views, err = s.views(q, r, map[string]*pipelines.Pipeline{p.ID: p}, []*Build{b}, show)
+		views, err = s.views(q, r, map[string]*pipelines.Pipeline{p.ID: p}, []*builds.Build{b}, show)
 		return err
 	})
 	if err != nil {
@@ -197,7 +164,7 @@ func (s *Service) oneView(r *route.Request, p *pipelines.Pipeline, b *Build, sho
 	return views[0], nil
 }
 
-func (s *Service) getBuild(r *route.Request, o OnBuild) (shownBuildView, error) {
+func (s *Service) getBuild(r *route.Request, o builds.OnBuild) (shownBuildView, error) {
 	show, err := readShown(r)
 	if err != nil {
 		return shownBuildView{}, err
@@ -209,33 +176,30 @@ func (s *Service) getBuild(r *route.Request, o OnBuild) (shownBuildView, error) 
 	if err != nil {
 		return shownBuildView{}, err
 	}
-	for i, state := range states { // which, other than in lists of jobs, clients write in any case
+	for i, state := range states { // unlike in lists of jobs, clients write them in any case
 		states[i] = strings.ToLower(strings.TrimSpace(state))
 	}
-	if err := checkJobStates(states); err != nil {
+	if err := builds.CheckJobStates(states); err != nil {
 		return shownBuildView{}, err
 	}
-	show.jobFilter.states = states
-	show.jobFilter.promised = r.Org.Features.EarlyFailures
+	show.jobFilter.States = states
+	show.jobFilter.Promised = r.Org.Features.EarlyFailures
 	show.counts = true
 	return s.oneView(r, o.Pipeline, o.Build, show)
 }
 
-// maxOffset is how far into a list of builds pages reach: the cost of a page grows with its offset.
-const maxOffset = 50_000
-
-func readList(r *route.Request) (f filter, show shown, page route.Page, err error) {
+func readList(r *route.Request) (f builds.Filter, show shown, page route.Page, err error) {
 	if page, err = r.Page(); err != nil {
 		return f, show, page, err
 	}
-	if page.Offset() > maxOffset {
-		return f, show, page, core.Errorf(core.BadRequest, "Pages reach %d builds back; narrow the query, for example with created_to", maxOffset)
+	if err := builds.CheckOffset(page, "; narrow the query, for example with created_to"); err != nil {
+		return f, show, page, err
 	}
 	if show, err = readShown(r); err != nil {
 		return f, show, page, err
 	}
 	f, err = readFilter(r)
-	show.jobFilter.unpaused = f.hidePaused
+	show.jobFilter.Unpaused = f.HidePaused
 	return f, show, page, err
 }
 
@@ -244,20 +208,16 @@ func (s *Service) getBuilds(r *route.Request, p *pipelines.Pipeline) (route.Page
 	if err != nil {
 		return route.Paged[shownBuildView]{}, err
 	}
-	if p.Visited() && f.hidden() {
+	if p.Visited() && f.Hidden() {
 		return paged(nil, page), nil
 	}
 	var views []shownBuildView
 	err = s.db.Read(r.Context(), func(q *db.Q) error {
-		var where db.Statement
-		where.Where("b.organization_id = %s AND b.pipeline_id = %s", r.Org.ID, p.ID)
-		f.restrict(q, &where)
-		order := f.orderWithMetaData(q, &where, metadata.Scope{Column: "pipeline_id", IDs: []string{p.ID}}, newestOfPipeline)
-		builds, err := listBuilds(q, &where, order, page.More(), page.Offset())
+		found, err := builds.ListOfPipeline(q, p, f, page.More(), page.Offset())
 		if err != nil {
 			return err
 		}
-		views, err = s.views(q, r, map[string]*pipelines.Pipeline{p.ID: p}, builds, show)
+		views, err = s.views(q, r, map[string]*pipelines.Pipeline{p.ID: p}, found, show)
 		return err
 	})
 	return paged(views, page), err
@@ -294,8 +254,7 @@ func (s *Service) getAllBuilds(r *route.Request) (route.Paged[shownBuildView], e
 	return s.buildsOf(r, within)
 }
 
-// buildsOf lists the builds of organizations, for each of which there is the request as it would be
-// within it.
+// buildsOf lists the builds of organizations. within has a copy of the request for each organization.
 func (s *Service) buildsOf(r *route.Request, within []*route.Request) (route.Paged[shownBuildView], error) {
 	f, show, page, err := readList(r)
 	if err != nil {
@@ -303,53 +262,48 @@ func (s *Service) buildsOf(r *route.Request, within []*route.Request) (route.Pag
 	}
 	var views []shownBuildView
 	err = s.db.Read(r.Context(), func(q *db.Q) error {
-		var where db.Statement
-		if err := visible(q, &where, within, f); err != nil {
-			return err
-		}
-		f.restrict(q, &where)
-		orgs := make([]string, len(within))
-		for i, r := range within {
-			orgs[i] = r.Org.ID
-		}
-		order := f.orderWithMetaData(q, &where, metadata.Scope{Column: "organization_id", IDs: orgs}, newestOfAll)
-		builds, err := listBuilds(q, &where, order, page.More(), page.Offset())
+		scope, err := visible(q, within, f)
 		if err != nil {
 			return err
 		}
-		views, err = s.viewsWithin(q, within, builds, show)
+		found, err := builds.ListVisible(q, scope, f, page.More(), page.Offset())
+		if err != nil {
+			return err
+		}
+		views, err = s.viewsWithin(q, within, found, show)
 		return err
 	})
 	return paged(views, page), err
 }
 
-// visible limits a statement to the builds b that the caller may see, those apart that visitors cannot filter.
-func visible(q *db.Q, where *db.Statement, within []*route.Request, f filter) error {
-	either := "1 = 0"
-	for _, r := range within {
-		ids, all, err := pipelines.VisibleIDs(q, pipelines.ViewerOf(r), !f.hidden())
+// visible returns the builds that the caller can see, without those that visitors cannot filter.
+func visible(q *db.Q, within []*route.Request, f builds.Filter) ([]builds.Visible, error) {
+	list := make([]builds.Visible, len(within))
+	for i, r := range within {
+		ids, all, err := pipelines.VisibleIDs(q, pipelines.ViewerOf(r), !f.Hidden())
 		if err != nil {
-			return err
+			return nil, err
 		}
-		of := "b.organization_id = " + where.Arg(r.Org.ID)
-		if !all {
-			of += " AND " + where.In(q, "b.pipeline_id", ids)
-		}
-		either += " OR (" + of + ")"
+		list[i] = builds.Visible{OrganizationID: r.Org.ID, PipelineIDs: ids, All: all}
 	}
-	if len(within) == 1 {
-		either = either[len("1 = 0 OR "):]
+	return list, nil
+}
+
+// pipelineIDs returns the ids of the pipelines of builds.
+func pipelineIDs(list []*builds.Build) []string {
+	seen := make(map[string]bool)
+	for _, b := range list {
+		seen[b.PipelineID] = true
 	}
-	where.And("(" + either + ")")
-	return nil
+	return slices.Collect(maps.Keys(seen))
 }
 
 // viewsWithin returns builds of several organizations in the order given.
-func (s *Service) viewsWithin(q *db.Q, within []*route.Request, builds []*Build, show shown) ([]shownBuildView, error) {
-	byID := make(map[string]shownBuildView, len(builds))
+func (s *Service) viewsWithin(q *db.Q, within []*route.Request, list []*builds.Build, show shown) ([]shownBuildView, error) {
+	byID := make(map[string]shownBuildView, len(list))
 	for _, r := range within {
-		var own []*Build
-		for _, b := range builds {
+		var own []*builds.Build
+		for _, b := range list {
 			if b.OrganizationID == r.Org.ID {
 				own = append(own, b)
 			}
@@ -357,12 +311,12 @@ func (s *Service) viewsWithin(q *db.Q, within []*route.Request, builds []*Build,
 		if len(own) == 0 {
 			continue
 		}
-		found, err := pipelines.ByIDs(q, pipelines.ViewerOf(r), distinct(own, func(b *Build) string { return b.PipelineID }))
+		found, err := pipelines.ByIDs(q, pipelines.ViewerOf(r), pipelineIDs(own))
 		if err != nil {
 			return nil, err
 		}
 		// Access may have been taken away since the builds were read.
-		own = slices.DeleteFunc(own, func(b *Build) bool { return found[b.PipelineID] == nil })
+		own = slices.DeleteFunc(own, func(b *builds.Build) bool { return found[b.PipelineID] == nil })
 		views, err := s.views(q, r, found, own, show)
 		if err != nil {
 			return nil, err
@@ -372,7 +326,7 @@ func (s *Service) viewsWithin(q *db.Q, within []*route.Request, builds []*Build,
 		}
 	}
 	var ordered []shownBuildView
-	for _, b := range builds {
+	for _, b := range list {
 		if v, ok := byID[b.ID]; ok {
 			ordered = append(ordered, v)
 		}

@@ -1,8 +1,9 @@
-package builds
+package buildapi
 
 import (
 	"encoding/json"
 
+	"stackyard/internal/domain/builds"
 	"stackyard/internal/domain/pipelines"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/identity"
@@ -10,14 +11,14 @@ import (
 	"stackyard/internal/rules/flow"
 )
 
-// jobView is a job as the API shows it, which depends on its type.
-type jobView struct{ shape any }
+// JobView is a job in responses. Its shape depends on the type of the job.
+type JobView struct{ shape any }
 
 // MarshalJSON writes the shape.
-func (v jobView) MarshalJSON() ([]byte, error) { return json.Marshal(v.shape) }
+func (v JobView) MarshalJSON() ([]byte, error) { return json.Marshal(v.shape) }
 
 // Alternatives lists the shapes.
-func (jobView) Alternatives() []any {
+func (JobView) Alternatives() []any {
 	return []any{commandJobView{}, blockJobView{}, waitJobView{}, triggerJobView{}, visitorJobView{}}
 }
 
@@ -143,28 +144,28 @@ type triggeredBuildView struct {
 	WebURL string `json:"web_url"`
 }
 
-// jobView returns a job of a build as the API shows it to whoever loaded the pipeline.
-func (s *Service) jobView(r *route.Request, p *pipelines.Pipeline, b *Build, j *Job) jobView {
-	at := s.Address(r.Org, p, b.Number)
+// JobView returns a job of a build as the API shows it to whoever loaded the pipeline.
+func (s *Service) jobView(r *route.Request, p *pipelines.Pipeline, b *builds.Build, j *builds.Job) JobView {
+	at := s.builds.Address(r.Org, p, b.Number)
 	if p.Visited() {
-		return jobView{visitorView(at, j.Shown(p))}
+		return JobView{visitorView(at, j.Shown(p))}
 	}
 	basics := jobBasicsView{
 		ID:           j.ID,
 		GraphQLID:    core.GraphQLID("Job", j.ID),
 		Type:         j.Type,
-		StepKey:      orNull(j.Step.Key),
-		GroupKey:     orNull(j.Step.GroupKey),
-		Step:         jobStepView{ID: j.StepID, Signature: j.Work.signature()},
+		StepKey:      core.OrNull(j.Step.Key),
+		GroupKey:     core.OrNull(j.Step.GroupKey),
+		Step:         jobStepView{ID: j.StepID, Signature: signatureOf(j.Work)},
 		State:        j.APIState(),
 		BuildURL:     at.API(),
 		WebURL:       at.Web() + "#" + j.ID,
-		BrokenReason: orNull(j.BrokenReason),
+		BrokenReason: core.OrNull(j.BrokenReason),
 		CreatedAt:    core.At(j.CreatedAt),
 	}
 	switch j.Type {
 	case flow.Manual:
-		return jobView{blockJobView{
+		return JobView{blockJobView{
 			jobBasicsView: basics,
 			Label:         j.Label,
 			UnblockedBy:   j.UnblockedBy.View(s.public),
@@ -173,15 +174,15 @@ func (s *Service) jobView(r *route.Request, p *pipelines.Pipeline, b *Build, j *
 			UnblockURL:    at.API("jobs", j.ID, "unblock"),
 		}}
 	case flow.Waiter:
-		return jobView{waitJobView{jobBasicsView: basics, FinishedAt: core.At(j.FinishedAt)}}
+		return JobView{waitJobView{jobBasicsView: basics, FinishedAt: core.At(j.FinishedAt)}}
 	case flow.Trigger:
-		return jobView{s.triggerJobView(r, basics, j)}
+		return JobView{s.triggerJobView(r, basics, j)}
 	default:
-		return jobView{s.commandJobView(r, at, basics, b, j)}
+		return JobView{s.commandJobView(r, at, basics, b, j)}
 	}
 }
 
-func (s *Service) jobAttemptView(j *Job) jobAttemptView {
+func (s *Service) jobAttemptView(j *builds.Job) jobAttemptView {
 	return jobAttemptView{
 		Name:               j.Label,
 		SoftFailed:         j.SoftFailed,
@@ -191,32 +192,32 @@ func (s *Service) jobAttemptView(j *Job) jobAttemptView {
 		StartedAt:          core.At(j.StartedAt),
 		FinishedAt:         core.At(j.FinishedAt),
 		Retried:            j.Retried,
-		RetriedInJobID:     orNull(j.RetriedIn),
-		RetriesCount:       positive(j.RetriesCount),
-		RetrySourceJobID:   orNull(j.RetryOf),
-		RetryType:          orNull(string(j.RetryType)),
+		RetriedInJobID:     core.OrNull(j.RetriedIn),
+		RetriesCount:       core.OrNull(j.RetriesCount),
+		RetrySourceJobID:   core.OrNull(j.RetryOf),
+		RetryType:          core.OrNull(string(j.RetryType)),
 		RetriedBy:          j.RetriedBy.View(s.public),
 		ParallelGroupIndex: j.ParallelIndex,
 		ParallelGroupTotal: j.ParallelTotal,
 	}
 }
 
-func (s *Service) triggerJobView(r *route.Request, basics jobBasicsView, j *Job) triggerJobView {
+func (s *Service) triggerJobView(r *route.Request, basics jobBasicsView, j *builds.Job) triggerJobView {
 	v := triggerJobView{
 		jobBasicsView:  basics,
 		jobAttemptView: s.jobAttemptView(j),
 		Label:          j.Label,
 		Async:          j.Step.Async,
-		Detail:         orNull(j.Detail),
+		Detail:         core.OrNull(j.Detail),
 	}
 	if c := j.Child; c.ID != "" {
-		at := s.AddressOf(r.Org, c)
+		at := s.builds.AddressOf(r.Org, c)
 		v.TriggeredBuild = &triggeredBuildView{ID: c.ID, Number: c.Number, URL: at.API(), WebURL: at.Web()}
 	}
 	return v
 }
 
-func (s *Service) commandJobView(r *route.Request, at Address, basics jobBasicsView, b *Build, j *Job) commandJobView {
+func (s *Service) commandJobView(r *route.Request, at builds.Address, basics jobBasicsView, b *builds.Build, j *builds.Job) commandJobView {
 	v := commandJobView{
 		jobBasicsView:        basics,
 		jobAttemptView:       s.jobAttemptView(j),
@@ -226,35 +227,35 @@ func (s *Service) commandJobView(r *route.Request, at Address, basics jobBasicsV
 		RawLogURL:            at.API("jobs", j.ID, "log.txt"),
 		ArtifactsURL:         at.API("jobs", j.ID, "artifacts"),
 		Command:              j.Work.Command,
-		Signal:               orNull(j.Signal),
-		SignalReason:         orNull(j.SignalReason),
-		ArtifactPaths:        orNull(j.Work.ArtifactPaths),
+		Signal:               core.OrNull(j.Signal),
+		SignalReason:         core.OrNull(j.SignalReason),
+		ArtifactPaths:        core.OrNull(j.Work.ArtifactPaths),
 		ExpiredAt:            core.At(j.ExpiredAt),
 		Matrix:               jobMatrix{j.Matrix},
-		ClusterID:            orNull(b.ClusterID),
-		ClusterQueueID:       orNull(j.QueueID),
+		ClusterID:            core.OrNull(b.ClusterID),
+		ClusterQueueID:       core.OrNull(j.QueueID),
 		PromisedExitStatus:   j.PromisedExitStatus,
 		PromisedExitStatusAt: core.At(j.PromisedAt),
-		Detail:               orNull(j.Detail),
+		Detail:               core.OrNull(j.Detail),
 	}
-	if j.agentName != "" {
-		v.Agent = &jobAgentView{ID: j.AgentID, URL: s.public.Org(r.Org.Slug, "agents", j.AgentID), Name: j.agentName}
+	if j.AgentName() != "" {
+		v.Agent = &jobAgentView{ID: j.AgentID, URL: s.public.Org(r.Org.Slug, "agents", j.AgentID), Name: j.AgentName()}
 	}
 	if j.ConcurrencyWait != nil {
 		ms := j.ConcurrencyWait.Milliseconds()
 		v.ConcurrencyWaitTimeMS = &ms
 	}
 	if b.ClusterID != "" {
-		v.ClusterURL = orNull(s.public.Org(r.Org.Slug, "clusters", b.ClusterID))
+		v.ClusterURL = core.OrNull(s.public.Org(r.Org.Slug, "clusters", b.ClusterID))
 		if j.QueueID != "" {
-			v.ClusterQueueURL = orNull(s.public.Org(r.Org.Slug, "clusters", b.ClusterID, "queues", j.QueueID))
+			v.ClusterQueueURL = core.OrNull(s.public.Org(r.Org.Slug, "clusters", b.ClusterID, "queues", j.QueueID))
 		}
 	}
 	return v
 }
 
-// signature returns how the step was signed, nil when it was not.
-func (w Work) signature() *stepSignatureView {
+// signatureOf returns the signature of a step, nil when it has none.
+func signatureOf(w builds.Work) *stepSignatureView {
 	signed, ok := w.Attributes["signature"].(map[string]any)
 	if !ok {
 		return nil

@@ -1,4 +1,4 @@
-package builds
+package buildapi
 
 import (
 	"bytes"
@@ -7,35 +7,35 @@ import (
 	"strings"
 )
 
-// Texts are texts by name. Clients send numbers, booleans and, for fields with several answers, lists
-// too: those become the text they were written as, lists one item to a line.
-type Texts map[string]string
+// texts are values by name. Clients also send numbers, booleans and, for fields with several values, lists: numbers
+// and booleans become text, lists one item per line.
+type texts map[string]string
 
 // UnmarshalJSON reads an object.
-func (t *Texts) UnmarshalJSON(b []byte) error {
+func (t *texts) UnmarshalJSON(b []byte) error {
 	var sent map[string]json.RawMessage
 	if err := json.Unmarshal(b, &sent); err != nil {
 		return err
 	}
-	texts, err := textsOf(sent)
-	*t = texts
+	read, err := textsOf(sent)
+	*t = read
 	return err
 }
 
-func textsOf(sent map[string]json.RawMessage) (Texts, error) {
-	texts := make(Texts, len(sent))
+func textsOf(sent map[string]json.RawMessage) (texts, error) {
+	read := make(texts, len(sent))
 	for name, raw := range sent {
 		text, err := textOf(raw)
 		if err != nil {
 			return nil, fmt.Errorf("%q %w", name, err)
 		}
-		texts[name] = text
+		read[name] = text
 	}
-	return texts, nil
+	return read, nil
 }
 
 // JSONSchema describes the object.
-func (Texts) JSONSchema() map[string]any {
+func (texts) JSONSchema() map[string]any {
 	return map[string]any{"type": "object", "additionalProperties": map[string]any{"type": []string{"string", "number", "boolean", "array", "null"}}}
 }
 
@@ -54,17 +54,17 @@ func textOf(raw json.RawMessage) (string, error) {
 		if err := json.Unmarshal(raw, &items); err != nil {
 			return "", err
 		}
-		texts := make([]string, len(items))
+		lines := make([]string, len(items))
 		for i, item := range items {
 			if item[0] == '[' {
 				return "", fmt.Errorf("must be a list of texts, not of lists")
 			}
 			var err error
-			if texts[i], err = textOf(item); err != nil {
+			if lines[i], err = textOf(item); err != nil {
 				return "", err
 			}
 		}
-		return strings.Join(texts, "\n"), nil
+		return strings.Join(lines, "\n"), nil
 	default: // a number, true or false
 		return string(raw), nil
 	}

@@ -1,12 +1,12 @@
-package builds
+package buildapi
 
 import (
 	"bytes"
-	"errors"
 	"html/template"
 	"net/http"
 	"strings"
 
+	"stackyard/internal/domain/builds"
 	"stackyard/internal/domain/pipelines"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
@@ -14,7 +14,7 @@ import (
 	"stackyard/internal/rules/flow"
 )
 
-// badgeRoutes serve the image at a pipeline's badge_url. Who knows the URL may see it.
+// badgeRoutes returns the route of the image at a pipeline's badge_url. Everyone who has the URL can see it.
 func (s *Service) badgeRoutes() []route.Route {
 	return []route.Route{{
 		Method: http.MethodGet, Path: "/badge/{file}", Tag: "Pipelines", Summary: "Get the badge of a pipeline",
@@ -22,23 +22,23 @@ func (s *Service) badgeRoutes() []route.Route {
 	}}
 }
 
-// badgeWords say for each state of a build what its badge reads, and in which color.
-var badgeWords = map[flow.BuildState]struct{ word, color string }{
+// badgeLabels are the text and the color of a badge by the state of the build.
+var badgeLabels = map[flow.BuildState]struct{ text, color string }{
 	flow.BuildPassed:   {"passing", "#1f883d"},
 	flow.BuildFailed:   {"failing", "#cf222e"},
 	flow.BuildCanceled: {"canceled", "#6e7781"},
 	"":                 {"unknown", "#6e7781"},
 }
 
-// badge is drawn with about seven pixels to a character.
-var badge = template.Must(template.New("badge").Parse(`<svg xmlns="http://www.w3.org/2000/svg" width="{{.Width}}" height="20" role="img" aria-label="build: {{.Word}}">
-<title>build: {{.Word}}</title>
+// badge assumes a width of seven pixels per character.
+var badge = template.Must(template.New("badge").Parse(`<svg xmlns="http://www.w3.org/2000/svg" width="{{.Width}}" height="20" role="img" aria-label="build: {{.Text}}">
+<title>build: {{.Text}}</title>
 <rect width="{{.Width}}" height="20" rx="3" fill="#24292f"/>
 <rect x="40" width="{{.Right}}" height="20" rx="3" fill="{{.Color}}"/>
 <rect x="40" width="4" height="20" fill="{{.Color}}"/>
 <g fill="#fff" text-anchor="middle" font-family="Verdana,Geneva,DejaVu Sans,sans-serif" font-size="11">
 <text x="20" y="14">build</text>
-<text x="{{.Center}}" y="14">{{.Word}}</text>
+<text x="{{.Center}}" y="14">{{.Text}}</text>
 </g>
 </svg>
 `))
@@ -54,10 +54,10 @@ func (s *Service) getBadge(w http.ResponseWriter, r *http.Request) {
 		if err != nil {
 			return err
 		}
-		if asked := r.URL.Query().Get("branch"); asked != "" {
-			branch = asked
+		if requested := r.URL.Query().Get("branch"); requested != "" {
+			branch = requested
 		}
-		state, err = lastState(q, id, branch)
+		state, err = builds.LastState(q, id, branch)
 		return err
 	})
 	if err != nil {
@@ -71,10 +71,10 @@ func (s *Service) getBadge(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, http.StatusText(status), status)
 		return
 	}
-	drawn := badgeWords[state]
-	right := 7*len(drawn.word) + 14
+	label := badgeLabels[state]
+	right := 7*len(label.text) + 14
 	var image bytes.Buffer
-	if err := badge.Execute(&image, map[string]any{"Word": drawn.word, "Color": drawn.color, "Right": right, "Width": 40 + right, "Center": 40 + right/2}); err != nil {
+	if err := badge.Execute(&image, map[string]any{"Text": label.text, "Color": label.color, "Right": right, "Width": 40 + right, "Center": 40 + right/2}); err != nil {
 		http.Error(w, http.StatusText(http.StatusInternalServerError), http.StatusInternalServerError)
 		return
 	}
@@ -84,18 +84,4 @@ func (s *Service) getBadge(w http.ResponseWriter, r *http.Request) {
 	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'")
 	h.Set("X-Content-Type-Options", "nosniff")
 	w.Write(image.Bytes())
-}
-
-// lastState returns the state of the last finished build of a branch; "" when there is none.
-func lastState(q *db.Q, pipelineID, branch string) (flow.BuildState, error) {
-	var state flow.BuildState
-	err := q.QueryRow(`
-		SELECT state FROM builds
-		WHERE pipeline_id = $1 AND branch = $2 AND state IN ($3, $4, $5)
-		ORDER BY number DESC
-		LIMIT 1`, pipelineID, branch, flow.BuildPassed, flow.BuildFailed, flow.BuildCanceled).Scan(&state)
-	if errors.Is(err, db.ErrNoRows) {
-		return "", nil
-	}
-	return state, err
 }
