@@ -16,21 +16,21 @@ import (
 func agentCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "agent",
-		Short: "Run jobs, and be of use inside of them",
-		Long: `Register with a server, take jobs and run them.
+		Short: "Run an agent; commands for scripts in jobs",
+		Long: `Run an agent: register with a server, accept jobs and run them.
 
-Settings are taken from flags, then the environment, then defaults. With
-SERVICE_AGENT_ACQUIRE_JOB the agent runs that one job, disconnects and exits.
+Settings come from flags, then environment variables, then defaults. With
+SERVICE_AGENT_ACQUIRE_JOB the agent runs that job, disconnects and exits.
 
-Jobs run as the agent's user, or with --job-user as another one. The agent takes
-its token out of its arguments and environment before it runs any job.
+Jobs run as the agent's user, or as another user with --job-user. The agent
+removes its token from its arguments and environment before it runs a job.
 
-SIGTERM lets the agent finish the job it runs and then disconnects it; a second
-one cancels the job. It exits with 0, with 27 when the server will not let it have
-the job that it was started for, with 2 when a setting is wrong, else with 1.
+After SIGTERM the agent finishes the running job and disconnects; after a second
+SIGTERM it cancels the job. Exit status: 0 on success, 2 for invalid settings,
+27 if the server refuses the job of --acquire-job, otherwise 1.
 
-Of the commands below, list, show, stop, pause and resume speak to a server that
-you are signed in to; the others are for scripts inside of jobs.`,
+The subcommands list, show, stop, pause and resume call a server that you are
+signed in to. The other subcommands are for scripts in jobs.`,
 		Example: `  SERVICE_AGENT_TOKEN=svcct_… stackyard agent --queue linux --spawn 4
   stackyard agent meta-data set release 1.2.3
   stackyard agent artifact upload 'dist/**/*.tar.gz'`,
@@ -53,7 +53,7 @@ you are signed in to; the others are for scripts inside of jobs.`,
 	return cmd
 }
 
-// agentStatus gives the errors of an agent the exit statuses that supervisors know.
+// agentStatus maps the errors of an agent to the exit statuses that supervisors expect.
 func agentStatus(err error) error {
 	if errors.Is(err, runner.ErrAcquisitionRefused) {
 		return &statusError{exitRefused, err}
@@ -61,28 +61,28 @@ func agentStatus(err error) error {
 	return err
 }
 
-// twoSignals returns contexts for an agent: drain is done after the first signal that wants it to end, ctx
-// after the second. The third ends the process at once.
+// twoSignals returns contexts for an agent: drain is done after the first SIGINT or SIGTERM, ctx after the
+// second. The third ends the process at once.
 func twoSignals(parent context.Context, log *slog.Logger) (ctx, drain context.Context, done func()) {
 	ctx, stop := context.WithCancel(context.WithoutCancel(parent))
 	drain, first := context.WithCancel(ctx)
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	go func() {
-		for _, then := range []struct {
-			do  func()
-			say string
+		for _, step := range []struct {
+			cancel  context.CancelFunc
+			message string
 		}{
-			{first, "finishing what runs; another signal cancels it"},
-			{stop, "cancelling what runs; another signal ends the agent at once"},
+			{first, "finishing running jobs; another signal cancels them"},
+			{stop, "canceling running jobs; another signal exits at once"},
 		} {
 			select {
 			case <-signals:
 			case <-ctx.Done():
 				return
 			}
-			log.Info(then.say)
-			then.do()
+			log.Info(step.message)
+			step.cancel()
 		}
 		signal.Stop(signals)
 	}()

@@ -13,9 +13,9 @@ func agentAnnotateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "annotate [BODY]",
 		Short: "Annotate the build page with Markdown",
-		Long: `Put a text on the page of the build, or of the job. It is Markdown, and without
-BODY it is read from standard input. Annotating with the same context again
-replaces the text, or appends to it.`,
+		Long: `Show a Markdown text on the page of the build or the job. The text is read from
+standard input if BODY is missing. A second annotation with the same context
+replaces the text or appends to it.`,
 		Example: `  stackyard agent annotate --style error --context tests < failures.md`,
 		Args:    atMost("body"),
 	}

@@ -24,8 +24,8 @@ func artifactUploadCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "upload PATTERNS",
 		Short: "Upload files that match patterns",
-		Long: `Upload files that match patterns, which are separated by semicolons. "**" stands
-for any number of folders. The patterns have to be quoted, or the shell fills them in.`,
+		Long: `Upload files that match patterns, separated by semicolons. "**" matches any number
+of directories. Quote the patterns, so that the shell does not expand them.`,
 		Example: `  stackyard agent artifact upload 'log/**/*.log;dist/*.tar.gz'`,
 		Args:    exactly("PATTERN"),
 	}
@@ -61,8 +61,8 @@ func artifactSearchCommand() *cobra.Command {
 		Use:   "search PATTERN",
 		Short: "List artifacts whose paths match a pattern",
 		Long: `Print artifacts whose paths match a pattern. In --format, %i is the artifact's id,
-%p its path, %j the job's id, %c when it was made, %z its size in bytes, %s and %S its
-checksums (SHA-1, SHA-256), %u its URL.`,
+%p its path, %j the job's id, %c the creation time, %z the size in bytes, %s and %S
+the checksums (SHA-1, SHA-256), %u the URL.`,
 		Args: exactly("PATTERN"),
 	})
 	cmd.Flags().String("format", "%j %p %c\n", "output format for each artifact")
@@ -115,7 +115,7 @@ func addArtifactFlags(cmd *cobra.Command) *cobra.Command {
 
 var errNoArtifacts = errors.New("no artifacts match")
 
-// search finds artifacts of the build: all of them, or of those with the same path the newest.
+// search finds artifacts of the build: all of them, or only the newest for each path.
 func (s *script) search(pattern string, all bool) ([]api.Artifact, error) {
 	build, err := s.build()
 	if err != nil {

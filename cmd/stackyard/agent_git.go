@@ -6,12 +6,12 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// agentGitCommand is what git runs to learn the password for a repository. The protocol is git's.
+// agentGitCommand is a git credential helper for the job's repository.
 func agentGitCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "git-credentials-helper URL OPERATION", Short: "Git credential helper for the job's repository", Hidden: true, Args: exactly("URL", "OPERATION")}
 	return insideCommand(cmd, func(s *script, args []string) error {
 		if args[1] != "get" {
-			return nil // there is nothing to store or to erase
+			return nil // nothing to store or erase
 		}
 		token, err := s.API.RepositoryToken(s.ctx, s.ID, args[0])
 		if err != nil {

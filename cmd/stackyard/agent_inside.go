@@ -15,7 +15,7 @@ import (
 	"stackyard/internal/clients/runner/inside"
 )
 
-// agentInside are the commands for scripts inside of jobs.
+// agentInside returns the commands for scripts in jobs.
 func agentInside() []*cobra.Command {
 	return []*cobra.Command{
 		agentMetaDataCommand(), agentArtifactCommand(), agentAnnotateCommand(), agentAnnotationCommand(), agentPipelineCommand(),
@@ -23,14 +23,14 @@ func agentInside() []*cobra.Command {
 	}
 }
 
-// A script is what a command inside of a job speaks for.
+// A script is a running command in a job.
 type script struct {
 	*inside.Job
 	ctx context.Context
 	cmd *cobra.Command
 }
 
-// insideCommand makes a command one that is used inside of a job, which it finds in its environment.
+// insideCommand makes a command run in a job, which it finds in the environment.
 func insideCommand(cmd *cobra.Command, run func(s *script, args []string) error) *cobra.Command {
 	cmd.Flags().String("job", "", "id of the job [SERVICE_JOB_ID]")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -48,10 +48,10 @@ func insideCommand(cmd *cobra.Command, run func(s *script, args []string) error)
 	return cmd
 }
 
-// flag returns what a flag was given.
+// flag returns the value of a flag.
 func (s *script) flag(name string) string { return s.cmd.Flags().Lookup(name).Value.String() }
 
-// flagOr returns what a flag was given, or what holds without it.
+// flagOr returns the value of a flag, or otherwise if it is not set.
 func (s *script) flagOr(name, otherwise string) string {
 	if given := s.flag(name); given != "" {
 		return given
@@ -59,10 +59,10 @@ func (s *script) flagOr(name, otherwise string) string {
 	return otherwise
 }
 
-// on reports whether a switch was given.
+// on reports whether a boolean flag is set.
 func (s *script) on(name string) bool { return s.flag(name) == "true" }
 
-// build returns the build that is meant: the job's own, unless --build names another.
+// build returns the build of --build, or the job's own.
 func (s *script) build() (string, error) {
 	id := s.flagOr("build", s.BuildID)
 	if id == "" {
@@ -76,19 +76,18 @@ func addBuildFlag(cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// print prints a line for the script.
+// print prints a line to standard output.
 func (s *script) print(text string) error {
 	_, err := fmt.Fprintln(s.cmd.OutOrStdout(), text)
 	return err
 }
 
-// say tells a person who reads the job's log what is done.
+// say prints a message for the reader of the job's log.
 func (s *script) say(format string, args ...any) {
 	fmt.Fprintf(s.cmd.ErrOrStderr(), format+"\n", args...)
 }
 
-// text returns an argument, or standard input when it is left out. A terminal has no input to offer: there
-// is nobody who types.
+// text returns an argument, or standard input if it is missing. It does not read from a terminal.
 func (s *script) text(args []string, i int, what string) (string, error) {
 	if i < len(args) {
 		return args[i], nil
@@ -101,7 +100,7 @@ func (s *script) text(args []string, i int, what string) (string, error) {
 	return strings.TrimRight(string(text), "\r\n"), err
 }
 
-// between makes a command take arguments with names, of which only the first few are required.
+// between requires the first few of the named arguments, and allows all.
 func between(required int, names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) < required {

@@ -33,8 +33,8 @@ func jobPromiseFailureCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "promise-failure",
 		Short: "Declare early that the job will fail",
-		Long: `Declare that the job will fail with an exit status, while it still runs: the build
-counts as failing from then on.`,
+		Long: `Declare that the running job will fail with an exit status. The build is failing
+from then on.`,
 	}
 	status := cmd.Flags().Int("exit-status", 1, "expected exit status")
 	reason := cmd.Flags().String("reason", "", "reason, shown to people")

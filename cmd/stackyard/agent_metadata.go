@@ -10,7 +10,7 @@ import (
 	"stackyard/internal/clients/runner/api"
 )
 
-// exitAbsent tells a script that there is no value.
+// exitAbsent is the exit status if a key is not set.
 const exitAbsent = 100
 
 func agentMetaDataCommand() *cobra.Command {
@@ -85,7 +85,7 @@ func metaDataKeysCommand() *cobra.Command {
 	})
 }
 
-// place is where values are looked for: the job's own build, unless --build names another.
+// place selects the build of --build, or the job's own.
 func (s *script) place() api.Place {
 	if build := s.flag("build"); build != "" {
 		return api.InBuild(build)

@@ -27,19 +27,19 @@ func pipelineUploadCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "upload [FILE]",
 		Short: "Upload steps to the build",
-		Long: `Add the steps of a file to the build, after this job's. The file is YAML or JSON.
-Without FILE it is what is piped in, else the first there is of
-` + strings.Join(pipelineFiles, ", ") + `.
+		Long: `Add the steps of a file to the build, after this job's step. The file is YAML or
+JSON. Without FILE the command reads standard input if something is piped in, or else
+the first existing file of ` + strings.Join(pipelineFiles, ", ") + `.
 
-Variables such as ${BRANCH:-main} are filled in from the environment of the job;
-$$ stands for a dollar sign.`,
+Variables like ${BRANCH:-main} are replaced from the environment of the job. Write
+$$ for a dollar sign.`,
 		Example: `  stackyard agent pipeline upload
   ./make-steps | stackyard agent pipeline upload`,
 		Args: atMost("FILE"),
 	}
 	flags := cmd.Flags()
 	flags.Bool("replace", false, "replace steps of the build that have not started")
-	flags.Bool("no-interpolation", false, "do not fill in variables")
+	flags.Bool("no-interpolation", false, "do not replace variables")
 	flags.Bool("dry-run", false, "print what would be uploaded")
 	insideCommand(cmd, func(s *script, args []string) error {
 		pipeline, err := readPipeline(s.cmd, args)
@@ -63,7 +63,7 @@ $$ stands for a dollar sign.`,
 	return cmd
 }
 
-// printPipeline shows what would be uploaded. It needs no job, so that people can try it at their desks.
+// printPipeline prints what would be uploaded. It needs no job, so that people can run it locally.
 func printPipeline(cmd *cobra.Command, args []string) error {
 	pipeline, err := readPipeline(cmd, args)
 	if err != nil {
@@ -77,7 +77,7 @@ func printPipeline(cmd *cobra.Command, args []string) error {
 	return err
 }
 
-// readPipeline returns the pipeline that is meant, as the server takes it.
+// readPipeline returns the pipeline as JSON.
 func readPipeline(cmd *cobra.Command, args []string) (json.RawMessage, error) {
 	source, err := pipelineSource(cmd.InOrStdin(), args)
 	if err != nil {
@@ -94,13 +94,13 @@ func readPipeline(cmd *cobra.Command, args []string) (json.RawMessage, error) {
 	return pipeline, nil
 }
 
-// pipelineFiles is where a pipeline is looked for.
+// pipelineFiles are the default locations of a pipeline file.
 var pipelineFiles = []string{
 	".stackyard/pipeline.yml", ".stackyard/pipeline.yaml", ".stackyard/pipeline.json",
 	".buildkite/pipeline.yml", ".buildkite/pipeline.yaml", ".buildkite/pipeline.json",
 }
 
-// pipelineSource returns the text of the pipeline that is meant.
+// pipelineSource returns the text of the pipeline.
 func pipelineSource(in io.Reader, args []string) ([]byte, error) {
 	if len(args) > 0 && args[0] != "-" {
 		return os.ReadFile(args[0])
@@ -123,8 +123,8 @@ func pipelineSource(in io.Reader, args []string) ([]byte, error) {
 	return nil, &usageError{fmt.Errorf("no pipeline found; pass a file, pipe one to standard input, or create one of %s", strings.Join(pipelineFiles, ", "))}
 }
 
-// isPiped reports whether something may be piped or redirected to standard input. A terminal and /dev/null
-// are what a command has when nobody cared.
+// isPiped reports whether standard input may be a pipe or a file. A terminal and /dev/null are the defaults of
+// a command.
 func isPiped(in io.Reader) bool {
 	f, ok := in.(*os.File)
 	if !ok {

@@ -17,7 +17,7 @@ type agentRecord struct {
 	Job                                *job
 }
 
-// stateNow says what the agent does.
+// stateNow describes what the agent is doing.
 func (a agentRecord) stateNow() string {
 	state := a.State
 	if a.Paused {
@@ -29,7 +29,7 @@ func (a agentRecord) stateNow() string {
 	return state
 }
 
-// agentRemote are the sub-commands that ask a server about its agents.
+// agentRemote returns the subcommands that call a server.
 func agentRemote() []*cobra.Command {
 	return []*cobra.Command{agentListCommand(), agentShowCommand(), agentStopCommand(), agentPauseCommand(), agentResumeCommand()}
 }

@@ -24,7 +24,7 @@ func addRedactionFlag(cmd *cobra.Command) {
 	cmd.Flags().Bool("skip-redaction", false, "do not redact the value in the job's log")
 }
 
-// printSecret prints a value for the script once the agent knows that it must not get into the log.
+// printSecret prints a value after the agent has started to redact it in the log.
 func (s *script) printSecret(value string) error {
 	if !s.on("skip-redaction") {
 		if err := s.Redact(s.ctx, value); err != nil {

@@ -20,33 +20,33 @@ import (
 	"stackyard/internal/platform/identity"
 )
 
-// connectionSettings are those of agents and stacks that say which server to speak to, and as whom.
+// connectionSettings are shared by agents and stacks: the server and the token.
 var connectionSettings = []setting{
-	{flag: "endpoint", variable: "SERVICE_AGENT_ENDPOINT", unset: "http://127.0.0.1:8080/v3", usage: "the server's agent URL, with /v3 at its end"},
+	{flag: "endpoint", variable: "SERVICE_AGENT_ENDPOINT", unset: "http://127.0.0.1:8080/v3", usage: "agent URL of the server, ending with /v3"},
 	{flag: "token", variable: "SERVICE_AGENT_TOKEN", usage: "agent token of a cluster, or for an agent a job acquisition token; required", secret: true, fileFlag: true},
 }
 
-var jobUserSetting = setting{flag: "job-user", variable: "SERVICE_AGENT_JOB_USER", usage: "user that jobs run as, while the agent itself runs as root (default: the agent's user)"}
+var jobUserSetting = setting{flag: "job-user", variable: "SERVICE_AGENT_JOB_USER", usage: "user that runs jobs; the agent must run as root (default: the agent's user)"}
 
 var agentSettings = slices.Concat(connectionSettings, []setting{
-	{flag: "name", variable: "SERVICE_AGENT_NAME", unset: "%hostname-%spawn", usage: "name of the agent; %hostname, %pid, %spawn and %random are filled in"},
+	{flag: "name", variable: "SERVICE_AGENT_NAME", unset: "%hostname-%spawn", usage: "name of the agent; %hostname, %pid, %spawn and %random are replaced"},
 	{flag: "queue", variable: "SERVICE_AGENT_QUEUE", usage: "queue to take jobs from (default: the cluster's default queue)"},
-	{flag: "tags", variable: "SERVICE_AGENT_TAGS", usage: "tags that steps can ask for, as key=value; can be repeated", list: true},
-	{flag: "priority", variable: "SERVICE_AGENT_PRIORITY", usage: "agents with a higher number get jobs first"},
-	{flag: "spawn", variable: "SERVICE_AGENT_SPAWN", unset: "1", usage: "how many agents to be, each running one job at a time"},
+	{flag: "tags", variable: "SERVICE_AGENT_TAGS", usage: "tags as key=value, repeatable", list: true},
+	{flag: "priority", variable: "SERVICE_AGENT_PRIORITY", usage: "agents with a higher priority get jobs first"},
+	{flag: "spawn", variable: "SERVICE_AGENT_SPAWN", unset: "1", usage: "number of agents; each runs one job at a time"},
 	{flag: "acquire-job", variable: "SERVICE_AGENT_ACQUIRE_JOB", usage: "run only the job with this id, then disconnect"},
 	{flag: "disconnect-after-job", variable: "SERVICE_AGENT_DISCONNECT_AFTER_JOB", usage: "disconnect after one job", onOff: true},
-	{flag: "disconnect-after-idle", variable: "SERVICE_AGENT_DISCONNECT_AFTER_IDLE", unset: "0", usage: "disconnect after so many seconds without a job; 0: never"},
-	{flag: "build-path", variable: "SERVICE_AGENT_BUILD_PATH", usage: "folder of the checkouts (default: one under the system's temporary folder)"},
-	{flag: "hooks-path", variable: "SERVICE_AGENT_HOOKS_PATH", usage: "folder of the agent's hooks (default: it has none)"},
-	{flag: "shell", variable: "SERVICE_AGENT_SHELL", usage: "what runs commands (default: /bin/bash -e -c, or /bin/sh where there is no bash)"},
-	{flag: "cancel-grace-period", variable: "SERVICE_AGENT_CANCEL_GRACE_PERIOD", unset: "10", usage: "seconds that a canceled job has to stop before it is killed"},
+	{flag: "disconnect-after-idle", variable: "SERVICE_AGENT_DISCONNECT_AFTER_IDLE", unset: "0", usage: "disconnect after this many seconds without a job; 0: never"},
+	{flag: "build-path", variable: "SERVICE_AGENT_BUILD_PATH", usage: "directory of checkouts (default: below the system's temporary directory)"},
+	{flag: "hooks-path", variable: "SERVICE_AGENT_HOOKS_PATH", usage: "directory of the agent's hooks (default: none)"},
+	{flag: "shell", variable: "SERVICE_AGENT_SHELL", usage: "shell that runs commands (default: /bin/bash -e -c, or /bin/sh where there is no bash)"},
+	{flag: "cancel-grace-period", variable: "SERVICE_AGENT_CANCEL_GRACE_PERIOD", unset: "10", usage: "seconds a canceled job has to stop before it is killed"},
 	jobUserSetting,
-	{flag: "git-timeout", variable: "SERVICE_AGENT_GIT_TIMEOUT", unset: "1800", usage: "seconds that a checkout may take; 0: no limit"},
+	{flag: "git-timeout", variable: "SERVICE_AGENT_GIT_TIMEOUT", unset: "1800", usage: "maximum seconds of a checkout; 0: no limit"},
 	{flag: "log-format", variable: "SERVICE_AGENT_LOG_FORMAT", usage: "text or json (default: text on a terminal, else json)"},
 })
 
-// agentOptions makes options of what was given. All that is wrong is told at once.
+// agentOptions parses the settings of an agent. It returns all errors at once.
 func agentOptions(cmd *cobra.Command) (runner.Options, error) {
 	values, gathered := gather(cmd, agentSettings)
 	p := agentParser{values: values, errs: []error{gathered}}
@@ -88,7 +88,7 @@ func agentOptions(cmd *cobra.Command) (runner.Options, error) {
 	return o, errors.Join(p.errs...)
 }
 
-// An agentParser reads values and collects what is wrong with them.
+// An agentParser parses settings and collects errors.
 type agentParser struct {
 	values map[string]string
 	errs   []error
@@ -115,7 +115,7 @@ func (p *agentParser) url(flag string) string {
 	return p.values[flag]
 }
 
-// integer returns a text that is an integer, or empty.
+// integer returns a text that is an integer or empty.
 func (p *agentParser) integer(flag string) string {
 	if _, err := strconv.Atoi(p.values[flag]); err != nil && p.values[flag] != "" {
 		p.wrong(flag, "%q is not a whole number", p.values[flag])
@@ -160,7 +160,7 @@ func (p *agentParser) user(flag string) *osuser.User {
 	return user
 }
 
-// jobUser returns the user that jobs are to run as, nil when none is named.
+// jobUser returns the user that jobs run as, or nil.
 func jobUser(name string) (*osuser.User, error) {
 	if name == "" {
 		return nil, nil
@@ -178,7 +178,7 @@ func jobUser(name string) (*osuser.User, error) {
 	return user, nil
 }
 
-// path returns a path that does not depend on the folder the agent was started in.
+// path returns an absolute path.
 func (p *agentParser) path(flag string) string {
 	if p.values[flag] == "" {
 		return ""
@@ -188,8 +188,8 @@ func (p *agentParser) path(flag string) string {
 	return path
 }
 
-// temporaryBuildPath returns a folder for checkouts under the system's temporary folder. As everybody can
-// write there, it may be somebody's who wants to slip code into jobs.
+// temporaryBuildPath returns a directory for checkouts below the system's temporary directory. Every user can
+// write there, so it must not belong to another user, who could inject code into jobs.
 func temporaryBuildPath(jobUser *osuser.User) (string, error) {
 	path := filepath.Join(os.TempDir(), "stackyard-builds-"+strconv.Itoa(os.Getuid()))
 	if err := os.MkdirAll(path, 0o700); err != nil {
@@ -202,7 +202,7 @@ func temporaryBuildPath(jobUser *osuser.User) (string, error) {
 	if owner, ok := about.Sys().(*syscall.Stat_t); !about.IsDir() || ok && int(owner.Uid) != os.Getuid() {
 		return "", fmt.Errorf("--build-path: %s is not a folder of yours; name another", path)
 	}
-	if jobUser != nil { // who must be able to reach the checkouts in it
+	if jobUser != nil { // the user must be able to reach the checkouts
 		if err := os.Chmod(path, 0o711); err != nil {
 			return "", fmt.Errorf("--build-path: %w", err)
 		}
@@ -210,7 +210,7 @@ func temporaryBuildPath(jobUser *osuser.User) (string, error) {
 	return path, nil
 }
 
-// shellOf returns the words of a shell's command line.
+// shellOf splits a shell's command line.
 func shellOf(given string) []string {
 	if given != "" {
 		return strings.Fields(given)

@@ -84,7 +84,7 @@ func addStepFlags(cmd *cobra.Command) *cobra.Command {
 	return addBuildFlag(cmd)
 }
 
-// step returns the step that is meant: the job's own, unless --step names another.
+// step returns the step of --step, or the job's own.
 func (s *script) step() (string, error) {
 	step := s.flagOr("step", s.StepID)
 	if step == "" {

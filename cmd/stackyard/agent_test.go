@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// A yard is a server with a pipeline, for agents to work for.
+// A yard is a server with a pipeline.
 type yard struct {
 	*process
 	t   *testing.T
@@ -26,7 +26,7 @@ const (
 	yardPath  = "/v2/organizations/acme/pipelines/hello"
 )
 
-// newYard starts a server whose one pipeline has a repository and a configuration.
+// newYard starts a server with one pipeline.
 func newYard(t *testing.T, repository, configuration string) *yard {
 	t.Helper()
 	file := `
@@ -52,7 +52,7 @@ organizations:
 	return &yard{start(t, "serve", "--listen", "127.0.0.1:0", "--data", filepath.Join(dir, "data"), "--apply", write(t, file)), t, dir}
 }
 
-// placeholder is a repository that there is none of.
+// placeholder is a repository that does not exist.
 const placeholder = "https://git.example.test/acme/hello.git"
 
 // agent starts an agent.
@@ -61,19 +61,19 @@ func (y *yard) agent(args ...string) *process {
 	cmd := command(append([]string{"agent", "--endpoint", y.URL + "/v3", "--build-path", filepath.Join(y.dir, "builds")}, args...)...)
 	cmd.Env = append(cmd.Env, "SERVICE_AGENT_TOKEN="+yardAgent)
 	a := spawn(y.t, cmd)
-	// One that is killed would leave folders behind.
+	// A killed agent would leave directories behind.
 	y.t.Cleanup(func() {
 		a.cmd.Process.Signal(syscall.SIGTERM)
 		select {
 		case <-a.ended:
-		case <-time.After(patience):
+		case <-time.After(waitLimit):
 		}
 	})
 	return a
 }
 
-// said returns what a program wrote to standard error.
-func (p *process) said(t *testing.T) string {
+// stderrText returns what a program wrote to standard error.
+func (p *process) stderrText(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile(p.cmd.Stderr.(*os.File).Name())
 	if err != nil {
@@ -82,7 +82,7 @@ func (p *process) said(t *testing.T) string {
 	return string(text)
 }
 
-// A built is what a test looks at of a build.
+// A built is a build as tests see it.
 type built struct {
 	ID     string
 	Number int
@@ -99,7 +99,7 @@ type built struct {
 	}
 }
 
-// build makes a build.
+// build creates a build.
 func (y *yard) build() built {
 	y.t.Helper()
 	return decode[built](y.t, y.ask(y.t, yardUser, "POST", yardPath+"/builds", `{"commit": "HEAD", "branch": "main", "message": "Try it"}`).want(y.t, 201))
@@ -113,7 +113,7 @@ func (y *yard) look(number int) built {
 // await waits until a build is in a state.
 func (y *yard) await(number int, state string) (b built) {
 	y.t.Helper()
-	eventually(y.t, patience, "the build is "+state, func() bool {
+	eventually(y.t, waitLimit, "the build is "+state, func() bool {
 		b = y.look(number)
 		return b.State == state
 	})
@@ -122,7 +122,7 @@ func (y *yard) await(number int, state string) (b built) {
 
 var logEscapes = regexp.MustCompile("\x1b_[^\a]*\a|\x1b\\[[0-9;]*m")
 
-// log returns the log of a build's job as a person reads it.
+// log returns the log of a build's job without escape sequences.
 func (y *yard) log(b built, job int) string {
 	y.t.Helper()
 	a := y.ask(y.t, yardUser, "GET", fmt.Sprintf("%s/builds/%d/jobs/%s/log", yardPath, b.Number, b.Jobs[job].ID), "").want(y.t, 200)
@@ -130,13 +130,13 @@ func (y *yard) log(b built, job int) string {
 	return strings.ReplaceAll(logEscapes.ReplaceAllString(text, ""), "\r\n", "\n")
 }
 
-// awaitLog waits until the log of a build's job has a text.
+// awaitLog waits for a text in the log of a build's job.
 func (y *yard) awaitLog(b built, job int, text string) {
 	y.t.Helper()
-	eventually(y.t, patience, "the log has "+text, func() bool { return strings.Contains(y.log(b, job), text) })
+	eventually(y.t, waitLimit, "the log has "+text, func() bool { return strings.Contains(y.log(b, job), text) })
 }
 
-// wantLines fails the test unless a log has lines.
+// wantLines checks that a log contains lines.
 func wantLines(t *testing.T, log string, lines ...string) {
 	t.Helper()
 	for _, line := range lines {
@@ -146,7 +146,7 @@ func wantLines(t *testing.T, log string, lines ...string) {
 	}
 }
 
-// repository makes a git repository with files.
+// repository creates a git repository with files.
 func repository(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -334,7 +334,7 @@ steps:
 		y.await(b.Number, "running")
 		y.awaitLog(b, 0, "ready\n")
 		a.terminate(t)
-		eventually(t, patience, "it says that it drains", func() bool { return strings.Contains(a.said(t), "finishing what runs") })
+		eventually(t, waitLimit, "it says that it drains", func() bool { return strings.Contains(a.stderrText(t), "finishing running jobs") })
 		return a, b
 	}
 	a, b := running()
@@ -365,7 +365,7 @@ steps:
 		MetaData []string `json:"meta_data"`
 	}
 	var agents []shown
-	eventually(t, patience, "the agent is there", func() bool {
+	eventually(t, waitLimit, "the agent is there", func() bool {
 		agents = decode[[]shown](t, y.get(t, yardUser, "/v2/organizations/acme/agents"))
 		return len(agents) == 1
 	})
@@ -377,7 +377,7 @@ steps:
 	}
 	steer("pause", `{"note": "lunch"}`)
 	b := y.build()
-	eventually(t, patience, "it says that it is paused", func() bool { return strings.Contains(a.said(t), "lunch") })
+	eventually(t, waitLimit, "it says that it is paused", func() bool { return strings.Contains(a.stderrText(t), "lunch") })
 	if b = y.look(b.Number); b.State != "scheduled" {
 		t.Errorf("the build is %s while the agent is paused", b.State)
 	}

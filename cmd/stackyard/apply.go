@@ -17,15 +17,15 @@ func applyCommand() *cobra.Command {
 		Long: `Apply an organization file: organizations with their members, tokens, teams,
 clusters, queues, applications and pipelines, as YAML.
 
-Applying is idempotent: what is there already is left as it is, what the file
-does not name is left alone. One line is printed for each thing created or
-changed, and each generated token once, as "token KIND NAME VALUE". A server that
-runs on the same data notices within a second.`,
+Applying is idempotent, and does not change what the file does not mention. The
+command prints one line for each created or changed object, and each generated
+token once, as "token KIND NAME VALUE". A running server on the same data notices
+the changes within a second.`,
 		Example: `  stackyard apply -f organizations.yaml --data /var/lib/stackyard`,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			path := cmd.Flags().Lookup("file").Value.String()
 			values, gathered := gather(cmd, storageSettings())
-			// Settings of serve alone have their defaults here.
+			// Settings that only serve has get their defaults.
 			for _, s := range serverSettings {
 				if _, ok := values[s.flag]; !ok {
 					values[s.flag] = s.unset
@@ -45,7 +45,7 @@ runs on the same data notices within a second.`,
 			return applyFile(cmd.Context(), storage, path, source, cmd.OutOrStdout())
 		},
 	}
-	cmd.Flags().StringP("file", "f", "", "the organization file; required")
+	cmd.Flags().StringP("file", "f", "", "organization file; required")
 	addSettings(cmd, storageSettings())
 	return cmd
 }

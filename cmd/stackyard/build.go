@@ -167,10 +167,10 @@ func buildWatchCommand() *cobra.Command {
 	}, func(r *remote, args []string) error { return watchBuild(r, args[0], args[1]) })
 }
 
-// watchInterval is how often a build that is watched is looked at.
+// watchInterval is the polling interval of watchBuild.
 const watchInterval = time.Second
 
-// watchBuild prints what changes in a build until it ends.
+// watchBuild prints the changes of a build until it ends.
 func watchBuild(r *remote, pipeline, number string) error {
 	seen := map[string]string{}
 	for {
@@ -198,8 +198,7 @@ func watchBuild(r *remote, pipeline, number string) error {
 	}
 }
 
-// printChanges prints a line for each job of a build that is in another state than was seen, and for
-// the build itself.
+// printChanges prints a line for each job whose state differs from seen, and for the build.
 func printChanges(r *remote, b build, seen map[string]string) error {
 	out := r.out
 	if r.json {
@@ -225,7 +224,7 @@ func printChanges(r *remote, b build, seen map[string]string) error {
 	return printBlocked(out, b)
 }
 
-// printBlocked says of a build that waits for a person how it can go on.
+// printBlocked prints how to unblock a build.
 func printBlocked(out io.Writer, b build) error {
 	if !b.Blocked {
 		return nil
@@ -269,5 +268,5 @@ func buildRebuildCommand() *cobra.Command {
 	})
 }
 
-// title is how people call a job.
+// title returns the display name of a job.
 func (j job) title() string { return cmp.Or(j.Name, j.Label, j.Command, j.Type) }

@@ -14,18 +14,18 @@ import (
 	"github.com/google/uuid"
 )
 
-// A wildAgent speaks as agents do, as long as its mood is mild. It calls again when it gets no answer, as
-// agents do; what it says otherwise depends on chance.
+// A wildAgent behaves like an agent as long as its mode is normal. It retries calls without a response; in
+// other modes it misbehaves at random.
 type wildAgent struct {
 	*chaos
 	random  *rand.Rand
 	ctx     context.Context
 	id      string
 	session string
-	had     []string // the jobs that were its own
+	had     []string // jobs that were assigned to it
 }
 
-// live has the agent come and take jobs until ctx is done.
+// live connects and takes jobs until ctx is done.
 func (a *wildAgent) live(ctx context.Context) {
 	a.ctx = ctx
 	for ctx.Err() == nil {
@@ -36,9 +36,9 @@ func (a *wildAgent) live(ctx context.Context) {
 	}
 }
 
-// whim reports, one time out of n, that an agent in such a mood does it.
-func (a *wildAgent) whim(m mood, n int) bool {
-	return a.random.IntN(n) == 0 && a.mood.Load() >= m
+// chance returns true with probability 1/n, if the mode is at least m.
+func (a *wildAgent) chance(m mode, n int) bool {
+	return a.random.IntN(n) == 0 && a.mode.Load() >= m
 }
 
 func (a *wildAgent) register() bool {
@@ -55,15 +55,15 @@ func (a *wildAgent) register() bool {
 	return a.untilAnswered("POST", "/v3/connect") == http.StatusOK
 }
 
-// A heldJob is one that the agent was given.
+// A heldJob is a job that was assigned to the agent.
 type heldJob struct {
 	id, token string
 	printed   int
 }
 
-// work asks for a job and runs it, and reports whether the agent is still there.
+// work asks for a job and runs it, and reports whether the agent is still connected.
 func (a *wildAgent) work() bool {
-	if a.whim(rude, 4) {
+	if a.chance(rude, 4) {
 		if job := a.lie(a.session); job != nil {
 			return a.run(job)
 		}
@@ -72,18 +72,18 @@ func (a *wildAgent) work() bool {
 	switch {
 	case id == "":
 		return true
-	case a.whim(wild, 12):
-		return false // without having accepted it
-	case a.whim(wild, 12):
+	case a.chance(wild, 12):
+		return false // without accepting it
+	case a.chance(wild, 12):
 		return !a.disconnect()
 	}
 	job := a.take(accepting, id)
 	return job == nil || a.run(job)
 }
 
-// ping returns the job that the agent is offered, if any.
+// ping returns the offered job, if any.
 func (a *wildAgent) ping() string {
-	c := utterance{agent: a.id, verb: pinging, sent: time.Now()}
+	c := exchange{agent: a.id, verb: pinging, sent: time.Now()}
 	answer, err := a.ask(a.ctx, a.session, "GET", "/v3/ping", "")
 	if err != nil {
 		a.pause()
@@ -98,9 +98,9 @@ func (a *wildAgent) ping() string {
 	return c.job
 }
 
-// take accepts or acquires a job, and returns it if the agent has it now.
+// take accepts or acquires a job, and returns it if the agent holds it now.
 func (a *wildAgent) take(how verb, id string) *heldJob {
-	answer := a.say(how, a.session, id, "", "PUT", "/"+string(how), "")
+	answer := a.report(how, a.session, id, "", "PUT", "/"+string(how), "")
 	if answer.Status != http.StatusOK {
 		return nil
 	}
@@ -112,17 +112,17 @@ func (a *wildAgent) take(how verb, id string) *heldJob {
 	return &heldJob{id: id, token: job.Token}
 }
 
-// run runs a job, and reports whether the agent is still there.
+// run runs a job, and reports whether the agent is still connected.
 func (a *wildAgent) run(j *heldJob) bool {
 	for _, act := range []func(*heldJob) bool{a.start, a.print, a.print, a.print, a.finish} {
 		switch {
-		case a.whim(wild, 40):
-			return false // without a word
-		case a.whim(wild, 30):
+		case a.chance(wild, 40):
+			return false // without a report
+		case a.chance(wild, 30):
 			a.freeze(j)
-		case a.whim(wild, 40):
+		case a.chance(wild, 40):
 			return !a.disconnect()
-		case a.whim(rude, 10):
+		case a.chance(rude, 10):
 			a.lie(j.token)
 		}
 		if !act(j) {
@@ -132,10 +132,10 @@ func (a *wildAgent) run(j *heldJob) bool {
 	return true
 }
 
-// start, print and finish report whether the agent goes on with its job.
+// start, print and finish report whether the agent continues with its job.
 
 func (a *wildAgent) start(j *heldJob) bool {
-	return a.say(starting, j.token, j.id, "", "PUT", "/start", `{"started_at": "2026-01-02T03:04:05Z"}`).Status == http.StatusOK
+	return a.report(starting, j.token, j.id, "", "PUT", "/start", `{"started_at": "2026-01-02T03:04:05Z"}`).Status == http.StatusOK
 }
 
 func (a *wildAgent) print(j *heldJob) bool {
@@ -144,33 +144,33 @@ func (a *wildAgent) print(j *heldJob) bool {
 	return true
 }
 
-// printAs prints a line, whose size is that of every line.
+// printAs prints a line. All lines have the same size.
 func (a *wildAgent) printAs(token, job string, number int) answer {
 	text := fmt.Sprintf("%s prints %d\n", a.id, number)
-	return a.say(printing, token, job, text, "POST", fmt.Sprintf("/chunks?sequence=%d&offset=%d&size=%d", number+1, number*len(text), len(text)), text)
+	return a.report(printing, token, job, text, "POST", fmt.Sprintf("/chunks?sequence=%d&offset=%d&size=%d", number+1, number*len(text), len(text)), text)
 }
 
 func (a *wildAgent) finish(j *heldJob) bool {
 	status := a.random.IntN(3)
 	finished := a.finishAs(j.token, j.id, status)
-	if finished.Status == http.StatusOK && a.whim(rude, 2) {
+	if finished.Status == http.StatusOK && a.chance(rude, 2) {
 		if again := a.finishAs(j.token, j.id, status); again.Status != http.StatusOK {
 			a.t.Errorf("a job was finished, and finished again: %d %s", again.Status, again.Body)
 		}
 		a.refused("finish with another status", a.finishAs(j.token, j.id, status+1))
-		a.refused("start after the end", a.say(starting, j.token, j.id, "", "PUT", "/start", "{}"))
-		a.refused("acquire after the end", a.say(acquiring, a.session, j.id, "", "PUT", "/acquire", ""))
+		a.refused("start after the end", a.report(starting, j.token, j.id, "", "PUT", "/start", "{}"))
+		a.refused("acquire after the end", a.report(acquiring, a.session, j.id, "", "PUT", "/acquire", ""))
 	}
 	return true
 }
 
 func (a *wildAgent) finishAs(token, job string, status int) answer {
-	return a.say(finishing, token, job, fmt.Sprint(status), "PUT", "/finish", fmt.Sprintf(`{"exit_status": "%d", "chunks_failed_count": 0}`, status))
+	return a.report(finishing, token, job, fmt.Sprint(status), "PUT", "/finish", fmt.Sprintf(`{"exit_status": "%d", "chunks_failed_count": 0}`, status))
 }
 
-// lie says something about a job that is not the agent's. What it gets in spite of it is its own.
+// lie reports on a job of another agent. If it gets the job anyway, it returns it.
 func (a *wildAgent) lie(token string) *heldJob {
-	jobs := slices.DeleteFunc(a.history.heardOf(), func(id string) bool { return slices.Contains(a.had, id) })
+	jobs := slices.DeleteFunc(a.history.knownJobs(), func(id string) bool { return slices.Contains(a.had, id) })
 	id := uuid.NewString()
 	if len(jobs) > 0 && a.random.IntN(10) > 0 {
 		recent := jobs[max(0, len(jobs)-2*chaosAgents):]
@@ -178,17 +178,17 @@ func (a *wildAgent) lie(token string) *heldJob {
 	}
 	switch a.random.IntN(5) {
 	case 0:
-		a.refused("start", a.say(starting, token, id, "", "PUT", "/start", "{}"))
+		a.refused("start", a.report(starting, token, id, "", "PUT", "/start", "{}"))
 	case 1:
 		a.refused("print", a.printAs(token, id, 100))
 	case 2:
 		a.refused("finish", a.finishAs(token, id, 5))
 	default:
 		if token != a.session {
-			a.refused("accept", a.say(accepting, token, id, "", "PUT", "/accept", ""))
+			a.refused("accept", a.report(accepting, token, id, "", "PUT", "/accept", ""))
 			return nil
 		}
-		// It may be that it was offered the job, and did not hear of it, or that nobody has it yet.
+		// The response to an earlier offer may have been lost, or the job may have no holder yet.
 		return a.take([]verb{accepting, acquiring}[a.random.IntN(2)], id)
 	}
 	return nil
@@ -200,10 +200,10 @@ func (a *wildAgent) refused(what string, answer answer) {
 	}
 }
 
-// freeze says nothing until the server has ended the agent's job.
+// freeze sends nothing until the server has ended the agent's job.
 func (a *wildAgent) freeze(j *heldJob) {
 	defer a.frozen.Add(-1)
-	if a.frozen.Add(1) > mostFrozen {
+	if a.frozen.Add(1) > maxFrozen {
 		return
 	}
 	for a.ctx.Err() == nil {
@@ -216,12 +216,12 @@ func (a *wildAgent) freeze(j *heldJob) {
 	}
 }
 
-// disconnect says that the agent leaves, and reports whether it was heard.
+// disconnect disconnects, and reports whether the server responded.
 func (a *wildAgent) disconnect() bool {
 	return a.untilAnswered("POST", "/v3/disconnect") == http.StatusOK
 }
 
-// untilAnswered says something that is about no job.
+// untilAnswered makes a call that is about no job until there is a response.
 func (a *wildAgent) untilAnswered(method, path string) (status int) {
 	for {
 		answer, err := a.ask(context.Background(), a.session, method, path, "")
@@ -235,16 +235,16 @@ func (a *wildAgent) untilAnswered(method, path string) (status int) {
 	}
 }
 
-// say says something about a job, and writes it down. Sometimes it does so twice at the same time.
-func (a *wildAgent) say(v verb, token, job, text, method, path, body string) answer {
-	c := utterance{agent: a.id, verb: v, job: job, text: text}
-	if !a.whim(rude, 8) {
-		return a.sayOnce(c, token, method, path, body)
+// report sends a report about a job and records it. Sometimes it sends it twice concurrently.
+func (a *wildAgent) report(v verb, token, job, text, method, path, body string) answer {
+	c := exchange{agent: a.id, verb: v, job: job, text: text}
+	if !a.chance(rude, 8) {
+		return a.reportOnce(c, token, method, path, body)
 	}
 	var other, one answer
 	var both sync.WaitGroup
-	both.Go(func() { other = a.sayOnce(c, token, method, path, body) })
-	one = a.sayOnce(c, token, method, path, body)
+	both.Go(func() { other = a.reportOnce(c, token, method, path, body) })
+	one = a.reportOnce(c, token, method, path, body)
 	both.Wait()
 	if other.Status == http.StatusOK {
 		return other
@@ -252,8 +252,8 @@ func (a *wildAgent) say(v verb, token, job, text, method, path, body string) ans
 	return one
 }
 
-// sayOnce says something until there is an answer.
-func (a *wildAgent) sayOnce(c utterance, token, method, path, body string) answer {
+// reportOnce sends a report until there is a response.
+func (a *wildAgent) reportOnce(c exchange, token, method, path, body string) answer {
 	for {
 		c.sent = time.Now()
 		answer, err := a.ask(context.Background(), token, method, "/v3/jobs/"+c.job+path, body)
@@ -269,9 +269,9 @@ func (a *wildAgent) sayOnce(c utterance, token, method, path, body string) answe
 	}
 }
 
-// ask sends a request to the server that is there.
+// ask sends a request to the current server.
 func (a *wildAgent) ask(ctx context.Context, token, method, path, body string) (answer, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, waitLimit)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, a.server.Load().URL+path, strings.NewReader(body))
 	if err != nil {
@@ -284,7 +284,7 @@ func (a *wildAgent) ask(ctx context.Context, token, method, path, body string) (
 	return send(httpClient, req)
 }
 
-// pause lets the server come back.
+// pause waits for the server to restart.
 func (a *wildAgent) pause() {
 	select {
 	case <-time.After(50 * time.Millisecond):

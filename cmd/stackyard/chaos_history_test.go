@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A verb is what an agent says.
+// A verb is the kind of an agent's report.
 type verb string
 
 const (
@@ -21,36 +21,36 @@ const (
 	finishing verb = "finish"
 )
 
-// An utterance is something that an agent said, and what was answered.
-type utterance struct {
+// An exchange is a report of an agent with its response.
+type exchange struct {
 	agent    string
 	verb     verb
-	job      string // that it was about, or that a ping was answered with
-	text     string // the exit status, or what was printed
-	status   int    // 0: there was no answer
+	job      string // the job, or the job that a ping returned
+	text     string // the exit status or the printed text
+	status   int    // 0: no response
 	sent     time.Time
 	answered time.Time
 }
 
-func (c utterance) acknowledged() bool { return c.status >= 200 && c.status < 300 }
+func (c exchange) acknowledged() bool { return c.status >= 200 && c.status < 300 }
 
-func (c utterance) takes() bool { return c.verb == accepting || c.verb == acquiring }
+func (c exchange) takes() bool { return c.verb == accepting || c.verb == acquiring }
 
-func (c utterance) String() string {
+func (c exchange) String() string {
 	const clock = "05.000"
 	return fmt.Sprintf("%s–%s agent %s: %s %q: %d", c.sent.Format(clock), c.answered.Format(clock), c.agent, c.verb, strings.TrimSpace(c.text), c.status)
 }
 
-// A history is all that agents said.
+// A history contains all reports of agents.
 type history struct {
 	mu    sync.Mutex
-	calls []utterance
-	jobs  []string // that they have heard of
+	calls []exchange
+	jobs  []string // known to agents
 	known map[string]bool
-	n     int // answered
+	n     int // with a response
 }
 
-func (h *history) add(c utterance) {
+func (h *history) add(c exchange) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.calls = append(h.calls, c)
@@ -66,15 +66,15 @@ func (h *history) add(c utterance) {
 	}
 }
 
-// answers is how many calls were answered.
+// answers returns the number of calls with a response.
 func (h *history) answers() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.n
 }
 
-// heardOf returns the jobs that some agent has heard of.
-func (h *history) heardOf() []string {
+// knownJobs returns the jobs that some agent knows.
+func (h *history) knownJobs() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.Clone(h.jobs)
@@ -95,9 +95,9 @@ func (h *history) summary() string {
 	return fmt.Sprintf("%d calls were acknowledged, %d refused, %d not answered", acknowledged, refused, unanswered)
 }
 
-// check holds what was acknowledged against what became of the jobs.
+// check compares acknowledged reports with the final jobs.
 func (h *history) check(t *testing.T, jobs map[string]*chaosJob) {
-	byJob := make(map[string][]utterance)
+	byJob := make(map[string][]exchange)
 	for _, c := range h.calls {
 		if c.status >= 500 {
 			t.Errorf("the server failed: %s", c)
@@ -109,7 +109,7 @@ func (h *history) check(t *testing.T, jobs map[string]*chaosJob) {
 	for id, calls := range byJob {
 		j := jobs[id]
 		if j == nil {
-			if slices.ContainsFunc(calls, utterance.acknowledged) {
+			if slices.ContainsFunc(calls, exchange.acknowledged) {
 				t.Errorf("the job %s was known to agents and is gone", id)
 			}
 			continue
@@ -131,10 +131,10 @@ func (h *history) check(t *testing.T, jobs map[string]*chaosJob) {
 	}
 }
 
-// problems tells what agents were told of a job that cannot all be true.
-func (j *chaosJob) problems(calls []utterance) (problems []string) {
+// problems returns contradictions between the acknowledged reports about a job.
+func (j *chaosJob) problems(calls []exchange) (problems []string) {
 	complain := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
-	var took, finished *utterance
+	var took, finished *exchange
 	for i, c := range calls {
 		if c.acknowledged() && c.takes() {
 			if took == nil {
@@ -176,7 +176,7 @@ func (j *chaosJob) problems(calls []utterance) (problems []string) {
 	case finished != nil && (lost || fmt.Sprint(*j.ExitStatus) != finished.text):
 		complain("it has the exit status %d, not that of %s", *j.ExitStatus, *finished)
 	case finished == nil && !lost:
-		complain("nobody ended it, and it has the exit status %d", *j.ExitStatus)
+		complain("it has the exit status %d, but was never ended", *j.ExitStatus)
 	}
 	return problems
 }

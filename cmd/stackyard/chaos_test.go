@@ -15,7 +15,7 @@ import (
 
 const chaosAgentToken = "svcct_chaos"
 
-// chaosFile has a pipeline whose jobs are tried again when their agents leave them behind.
+// chaosFile has a pipeline whose jobs are retried when their agents are lost.
 const chaosFile = `
 organizations:
   - slug: acme
@@ -49,15 +49,14 @@ var chaosSeed = flag.Uint64("chaos-seed", 0, "what TestServe_GivesAJobToOneAgent
 const (
 	chaosAgents = 8
 	chaosKills  = 6
-	// enough is the time for agents to be lost, and for what a server that was killed had begun to be done
-	// by the next.
+	// enough is the time for agents to be lost, and for the next server to finish the work of a killed one.
 	enough = 2 * time.Minute
-	// mostFrozen is how many agents freeze at the same time, so that the others have work to do.
-	mostFrozen = 3
+	// maxFrozen limits how many agents freeze at the same time, so that others have work.
+	maxFrozen = 3
 )
 
-// Agents that freeze, leave, come back and lie take jobs from a server that is killed again and again.
-// They write down what they say and what is answered. Whatever was acknowledged must have happened, once.
+// Agents that freeze, leave, return and lie take jobs from a server that is killed repeatedly. They record
+// their reports and the responses. Every acknowledged report must have had its effect, once.
 func TestServe_GivesAJobToOneAgentWhateverHappens(t *testing.T) {
 	t.Parallel()
 	eachEngine(t, func(t *testing.T, installation []string) {
@@ -78,19 +77,19 @@ func TestServe_GivesAJobToOneAgentWhateverHappens(t *testing.T) {
 			agents.Go(func() { (&wildAgent{chaos: c, random: rand.New(rand.NewPCG(seed, i))}).live(ctx) })
 		}
 
-		c.mood.Store(wild)
+		c.mode.Store(wild)
 		for range chaosKills * *faults {
 			c.build()
 			c.build()
 			c.waitAnswers(20 + random.IntN(60))
 			c.restart()
 		}
-		c.mood.Store(rude)
+		c.mode.Store(rude)
 		eventually(t, enough, "the jobs of agents that are frozen or gone are done by others", func() bool { return c.frozen.Load() == 0 && c.allEnded() })
 		c.build()
 		c.waitAnswers(20)
 		c.restart()
-		c.mood.Store(mild)
+		c.mode.Store(mild)
 		eventually(t, enough, "all builds have ended", c.allEnded)
 		leave()
 		agents.Wait()
@@ -101,22 +100,22 @@ func TestServe_GivesAJobToOneAgentWhateverHappens(t *testing.T) {
 	})
 }
 
-// mood is how agents behave.
-type mood = int32
+// mode is how agents behave.
+type mode = int32
 
 const (
-	mild mood = iota // they do what they should
-	rude             // they lie and repeat themselves
-	wild             // they freeze, leave and vanish too
+	mild mode = iota // correct
+	rude             // they lie and repeat reports
+	wild             // they also freeze, leave and vanish
 )
 
-// chaos is an installation, what is known of the builds in it, and of what agents said to it.
+// chaos is an installation with its builds and the history of its agents.
 type chaos struct {
 	t            *testing.T
 	installation []string
 	server       atomic.Pointer[process]
 	builds       int
-	mood         atomic.Int32
+	mode         atomic.Int32
 	frozen       atomic.Int32
 	history      history
 }
@@ -138,14 +137,14 @@ func (c *chaos) build() {
 	c.builds++
 }
 
-// waitAnswers waits until so many more calls of agents were answered.
+// waitAnswers waits for n more responses to agents.
 func (c *chaos) waitAnswers(n int) {
 	c.t.Helper()
 	n += c.history.answers()
-	eventually(c.t, patience, "agents are answered", func() bool { return c.history.answers() >= n })
+	eventually(c.t, waitLimit, "agents are answered", func() bool { return c.history.answers() >= n })
 }
 
-// A chaosJob is a job as people see it when all is over.
+// A chaosJob is the final state of a job in the REST API.
 type chaosJob struct {
 	ID           string
 	Type         string
@@ -167,7 +166,7 @@ func (c *chaos) allEnded() bool {
 	return len(live) == 0
 }
 
-// outcome returns all jobs that agents have run, and wants the builds to be as their jobs make them.
+// outcome returns all jobs that agents have run, and checks that builds match their jobs.
 func (c *chaos) outcome() map[string]*chaosJob {
 	jobs := make(map[string]*chaosJob)
 	p := c.server.Load()

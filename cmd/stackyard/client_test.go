@@ -7,11 +7,10 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// clientOrganizations is what the client commands work on in their scripts.
+// clientOrganizations is the organization file of the client scripts.
 const clientOrganizations = "testdata/client.yaml"
 
-// TestClientScripts runs the scripts in testdata/client: what a person sees who speaks to a server with
-// the client commands. Each has a server of its own.
+// TestClientScripts runs the scripts in testdata/client, each with its own server.
 func TestClientScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/client",

@@ -13,8 +13,8 @@ import (
 	"stackyard/internal/platform/db"
 )
 
-// serveOnSmallDisk starts a server whose data is on a disk of its own, of which 58 of 64 MiB are taken, and
-// returns the data folder as this process sees it.
+// serveOnSmallDisk starts a server whose data is on a 64 MiB disk with 6 MiB free. It returns the data
+// directory as this process sees it.
 func serveOnSmallDisk(t *testing.T) (p *process, folder string) {
 	t.Helper()
 	if err := exec.Command("unshare", "-rm", "true").Run(); err != nil {
@@ -48,11 +48,11 @@ func fill(t *testing.T, path string) {
 func TestServe_IsNotReadyWhileItsDiskIsFull(t *testing.T) {
 	t.Parallel()
 	p, data := serveOnSmallDisk(t)
-	eventually(t, patience, "a warning of the disk", func() bool { return strings.Contains(p.said(t), "disk space low") })
+	eventually(t, waitLimit, "a warning of the disk", func() bool { return strings.Contains(p.stderrText(t), "disk space low") })
 	ready := func(status int) answer {
 		t.Helper()
 		var a answer
-		eventually(t, patience, "/readyz is "+strconv.Itoa(status), func() bool {
+		eventually(t, waitLimit, "/readyz is "+strconv.Itoa(status), func() bool {
 			a = p.ask(t, "", "GET", "/readyz", "")
 			return a.Status == status
 		})

@@ -44,7 +44,7 @@ func jobLogCommand() *cobra.Command {
 	})
 }
 
-// followLog prints a log as it grows.
+// followLog prints a log while it grows.
 func followLog(r *remote, job string) error {
 	path, err := r.under("/jobs/%/log/stream", job)
 	if err != nil {
@@ -64,8 +64,8 @@ func followLog(r *remote, job string) error {
 	})
 }
 
-// stampless writes a log without the application program commands (ESC _ to BEL) in which agents tell when
-// a line was printed: terminals wait for another end of them, and swallow what follows.
+// stampless removes the application program commands (ESC _ to BEL) with which agents mark the time of a line:
+// terminals expect another terminator and would hide the following text.
 type stampless struct {
 	out      io.Writer
 	escaped  bool // the last byte was ESC
@@ -90,7 +90,7 @@ func (s *stampless) next(b byte) {
 	s.escaped = b == esc
 	switch {
 	case s.dropping:
-		// No command goes beyond its line, whatever a job prints.
+		// A command ends with its line at the latest.
 		if s.dropping = b != bell && b != '\n' && (b != '\\' || !escaped); b == '\n' {
 			s.kept = append(s.kept, b)
 		}

@@ -49,7 +49,7 @@ func TestJobLog_FollowsARunningJobToItsEnd(t *testing.T) {
 	}
 }
 
-// lineWith reads lines until one is a text.
+// lineWith reads lines until one equals a text.
 func lineWith(t *testing.T, p *process, text string) {
 	t.Helper()
 	for strings.TrimSpace(p.line(t)) != text {

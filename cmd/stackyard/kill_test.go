@@ -28,38 +28,38 @@ organizations:
 // faults makes fault injection longer: go test ./cmd/stackyard -run 'Kill9|WhateverHappens' -faults 20 -timeout 2h
 var faults = flag.Int("faults", 1, "factor for the number of kills in tests that inject faults")
 
-// writersAtOnce is how many requests are under way when the server is killed.
-const writersAtOnce = 8
+// concurrentWrites is the number of requests in progress when the server is killed.
+const concurrentWrites = 8
 
 func TestServe_HasEveryAcknowledgedWriteAfterKill9(t *testing.T) {
 	t.Parallel()
 	t.Run(string(db.SQLite), func(t *testing.T) {
 		t.Parallel()
-		killAgainAndAgain(t, 25**faults, []string{"--data", t.TempDir()})
+		killRepeatedly(t, 25**faults, []string{"--data", t.TempDir()})
 	})
 	t.Run(string(db.PostgreSQL), func(t *testing.T) {
 		t.Parallel()
-		killAgainAndAgain(t, 5**faults, onPostgres(t, dbtest.URL(t, db.PostgreSQL)))
+		killRepeatedly(t, 5**faults, onPostgres(t, dbtest.URL(t, db.PostgreSQL)))
 	})
 }
 
-// killAgainAndAgain kills a server in the midst of writes, and looks for what it had acknowledged in
-// the next one.
-func killAgainAndAgain(t *testing.T, rounds int, installation []string) {
+// killRepeatedly kills a server during writes, and checks that the next one has everything that was
+// acknowledged.
+func killRepeatedly(t *testing.T, rounds int, installation []string) {
 	apply(t, installation, killFile)
 	acknowledged, unknown := make(map[string]bool), 0
 	for round := range rounds {
 		p := serveOn(t, installation)
 		created := make(chan string, 10_000)
 		var writers sync.WaitGroup
-		for w := range writersAtOnce {
+		for w := range concurrentWrites {
 			writers.Go(func() {
 				for i := 0; ; i++ {
 					slug := fmt.Sprintf("written-%d-%d-%d", round, w, i)
 					got, err := p.try(adaToken, "POST", pipelinesPath, fmt.Sprintf(
 						`{"name": %q, "repository": "https://git.example.test/a.git", "configuration": "steps: [{command: make}]"}`, slug))
 					if err != nil {
-						return // it is killed
+						return // killed
 					}
 					if got.Status != http.StatusCreated {
 						t.Errorf("status %d\n%s", got.Status, got.Body)
@@ -73,7 +73,7 @@ func killAgainAndAgain(t *testing.T, rounds int, installation []string) {
 			select {
 			case slug := <-created:
 				acknowledged[slug] = true
-			case <-time.After(patience):
+			case <-time.After(waitLimit):
 				t.Fatal("nothing was written")
 			}
 		}
@@ -83,13 +83,13 @@ func killAgainAndAgain(t *testing.T, rounds int, installation []string) {
 		for slug := range created {
 			acknowledged[slug] = true
 		}
-		unknown += writersAtOnce
+		unknown += concurrentWrites
 		wantPipelines(t, serveOn(t, installation), acknowledged, unknown)
 	}
 	t.Logf("killed %d times, %d writes were acknowledged", rounds, len(acknowledged))
 }
 
-// wantPipelines looks for pipelines. Besides them there may be those whose creation nobody learned of.
+// wantPipelines checks that pipelines exist. There may be others whose creation was not acknowledged.
 func wantPipelines(t *testing.T, p *process, acknowledged map[string]bool, unknown int) {
 	t.Helper()
 	defer p.kill()
@@ -109,6 +109,6 @@ func wantPipelines(t *testing.T, p *process, acknowledged map[string]bool, unkno
 		}
 	}
 	if extra := len(found) - len(acknowledged); extra > unknown {
-		t.Errorf("%d pipelines are there that nobody was waiting for", extra)
+		t.Errorf("%d unexpected pipelines", extra)
 	}
 }

@@ -21,10 +21,9 @@ func loginCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "login [URL]",
 		Short: "Sign in to a server",
-		Long: `Sign in to a server: a code is shown, which you approve in a browser on this
-or any other device. The access token is stored in a file that only you can
-read, for the other commands. You can be signed in to several servers; commands
-speak to the one signed in to last, or to the one that --server names.`,
+		Long: `Sign in to a server: the command shows a code that you approve in a browser on this
+or another device. It stores the access token in a file that only you can read.
+You can be signed in to several servers. Commands use the last one, or --server.`,
 		Example: `  stackyard login https://ci.example.com
   stackyard login --no-browser`,
 		Args: atMost("server"),
@@ -62,7 +61,7 @@ speak to the one signed in to last, or to the one that --server names.`,
 	return cmd
 }
 
-// signIn takes the user through the device grant.
+// signIn runs the device authorization grant.
 func signIn(cmd *cobra.Command, server string) (client.Login, error) {
 	scopes, _ := cmd.Flags().GetStringSlice("scopes")
 	noBrowser, _ := cmd.Flags().GetBool("no-browser")
@@ -88,22 +87,21 @@ func signIn(cmd *cobra.Command, server string) (client.Login, error) {
 	}
 	err = c.Do(cmd.Context(), get, "/v2/user", nil, &user)
 	if refusal, ok := errors.AsType[*client.Error](err); ok && refusal.Status == 403 {
-		user.Email, err = "somebody (the token may not read who)", nil
+		user.Email, err = "(unknown: the token lacks the scope read_user)", nil
 	}
 	login.Email = user.Email
 	return login, err
 }
 
-// banner shows a code so large that it is read across a desk.
+// banner formats a code in large type.
 func banner(code string) string {
 	spaced := strings.Join(strings.Split(plain(code), ""), " ")
 	bar := strings.Repeat("═", len([]rune(spaced))+4)
 	return fmt.Sprintf("    ╔%s╗\n    ║  %s  ║\n    ╚%s╝\n", bar, spaced, bar)
 }
 
-// code is a URL as a QR code of half-block characters, for the camera of a phone. The dark modules are
-// left out and the light ones drawn, which is right on the dark background that most terminals have;
-// cameras read the inverse as well.
+// code returns a URL as a QR code of half-block characters. It draws the light modules, which is right on dark
+// terminals; cameras also read the inverse.
 func code(target string) string {
 	image, err := qr.Encode(target, qr.L)
 	if err != nil {
@@ -131,8 +129,7 @@ func code(target string) string {
 	return b.String()
 }
 
-// openBrowser shows a page on this machine's desktop, where there is one. Failing is no harm: the
-// address was printed.
+// openBrowser opens a page in a browser if there is one. It ignores errors, since the address was printed.
 func openBrowser(target string) {
 	program := "xdg-open"
 	if runtime.GOOS == "darwin" {
@@ -143,7 +140,7 @@ func openBrowser(target string) {
 	}
 }
 
-// waitingIndicator shows that the program waits, and for how long it will, until done is called.
+// waitingIndicator shows how long the program still waits, until done is called.
 func waitingIndicator(out io.Writer, limit time.Duration) (done func()) {
 	if !isTerminal(out) {
 		fmt.Fprintln(out, "Waiting for approval.")

@@ -19,10 +19,10 @@ import (
 	"stackyard/internal/clients/client"
 )
 
-// A terminal is where a person runs the client commands, with settings of its own.
+// A terminal runs client commands with its own configuration.
 type terminal struct {
 	server *process
-	folder string // of its settings
+	folder string // configuration directory
 }
 
 func newTerminal(t *testing.T) *terminal {
@@ -37,7 +37,7 @@ func (term *terminal) command(args ...string) *exec.Cmd {
 	return cmd
 }
 
-// run runs a command and returns what it printed, and whether it succeeded.
+// run runs a command and returns its output and whether it succeeded.
 func (term *terminal) run(t *testing.T, args ...string) (output string, ok bool) {
 	t.Helper()
 	var all bytes.Buffer
@@ -50,8 +50,7 @@ func (term *terminal) run(t *testing.T, args ...string) (output string, ok bool)
 	return all.String(), err == nil
 }
 
-// login runs stackyard login until it shows a code, which is given to decide, and returns all that it
-// printed and whether it succeeded.
+// login runs stackyard login, calls decide with the code, and returns the output and whether it succeeded.
 func (term *terminal) login(t *testing.T, decide func(code string)) (output string, ok bool) {
 	t.Helper()
 	cmd := term.command("login", term.server.URL, "--no-browser")
@@ -77,7 +76,7 @@ func (term *terminal) login(t *testing.T, decide func(code string)) (output stri
 	return shown.String() + stdout.String(), err == nil
 }
 
-// decide has Ada sign in and decide about a code in a browser.
+// decide signs in as Ada in a browser and decides on a code.
 func (term *terminal) decide(t *testing.T, code, decision string) {
 	t.Helper()
 	jar, err := cookiejar.New(nil)
@@ -104,7 +103,7 @@ func (term *terminal) decide(t *testing.T, code, decision string) {
 	post("/oauth/device/"+code, url.Values{"decision": {decision}, "organization": {acme.ID}})
 }
 
-// stored returns the login that the terminal remembers.
+// stored returns the stored login.
 func (term *terminal) stored(t *testing.T) client.Login {
 	t.Helper()
 	hosts, err := client.LoadHosts(filepath.Join(term.folder, "hosts.json"))

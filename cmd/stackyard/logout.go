@@ -32,7 +32,7 @@ func logoutCommand() *cobra.Command {
 				if !ok {
 					return notSignedIn(server, h)
 				}
-				// Forgotten even when the server cannot be told: who signs out wants the token gone from here.
+				// Remove the token even if the server cannot be reached.
 				revoked = login.Revoke(cmd.Context(), server)
 				h.Remove(server)
 				return nil

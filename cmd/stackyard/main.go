@@ -1,5 +1,5 @@
-// Command stackyard is a self-hosted continuous-integration control plane: server and tools in one
-// static binary.
+// Command stackyard is a self-hosted continuous-integration control plane: server and tools in one static
+// binary.
 package main
 
 import (
@@ -17,22 +17,22 @@ import (
 
 // Exit statuses.
 const (
-	exitFailed  = 1  // something went wrong while it ran
-	exitUsage   = 2  // it was started with settings or a file that are wrong
-	exitRefused = 27 // an agent may not run the job that it was started for
+	exitFailed  = 1  // runtime error
+	exitUsage   = 2  // invalid arguments, settings or files
+	exitRefused = 27 // the server refuses the job of an agent
 )
 
-// otherAgentName is what scripts call the agent that were written for the published one. Inside of jobs
-// there is a link of that name to this program.
+// otherAgentName is the name of the published agent. In jobs there is a link with this name to this program,
+// for scripts written for that agent.
 const otherAgentName = "buildkite-agent"
 
 func main() { os.Exit(run()) }
 
-// run runs one command and returns the exit status.
+// run runs a command and returns the exit status.
 func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	// After the first signal the next one ends the process at once.
+	// After the first signal, the next one ends the process at once.
 	context.AfterFunc(ctx, stop)
 	cmd := root()
 	if filepath.Base(os.Args[0]) == otherAgentName {
@@ -52,7 +52,7 @@ func run() int {
 	return exitFailed
 }
 
-// statusError is an error with an exit status of its own.
+// statusError is an error with an exit status.
 type statusError struct {
 	status int
 	err    error
@@ -61,7 +61,7 @@ type statusError struct {
 func (e *statusError) Error() string { return e.err.Error() }
 func (e *statusError) Unwrap() error { return e.err }
 
-// usageError is an error of whoever started the program.
+// usageError is an error in how the program was called.
 type usageError struct{ err error }
 
 func (e *usageError) Error() string { return e.err.Error() }
@@ -73,9 +73,9 @@ func root() *cobra.Command {
 		Short: "A self-hosted continuous-integration control plane",
 		Long: `Stackyard is a self-hosted continuous-integration control plane.
 
-Start with "stackyard up": the whole product on this machine, with a demo
-organization to try. For production there is "stackyard serve", prepared with
-"stackyard apply -f organizations.yaml".`,
+To try it, run "stackyard up": everything on this machine, with a demo
+organization. For production, run "stackyard apply -f organizations.yaml" and
+"stackyard serve".`,
 		Version:       versionLine(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -93,7 +93,7 @@ organization to try. For production there is "stackyard serve", prepared with
 	cmd.InitDefaultCompletionCmd()
 	for _, c := range cmd.Commands() {
 		if c.Name() == "completion" {
-			forgetArguments(c) // the library has words of its own for what we refuse
+			forgetArguments(c) // the library has its own messages for extra arguments
 		}
 	}
 	refuseArguments(cmd)
@@ -107,9 +107,8 @@ func forgetArguments(cmd *cobra.Command) {
 	}
 }
 
-// refuseArguments makes a command and those below it refuse arguments, unless they say which they take.
-// One that only groups others shows its help; the library would do so for an unknown command too, and
-// call it a success.
+// refuseArguments makes a command and its subcommands reject arguments unless they define Args. A command that
+// only groups others shows its help; for an unknown command the library would do the same, and exit with 0.
 func refuseArguments(cmd *cobra.Command) {
 	if cmd.Args == nil {
 		cmd.Args = noArguments
@@ -133,7 +132,7 @@ func noArguments(cmd *cobra.Command, args []string) error {
 	return &usageError{fmt.Errorf("%s %q%s\nSee %s --help", what, args[0], suggestion(cmd, args[0]), cmd.CommandPath())}
 }
 
-// suggestion asks whether a command with a similar name was meant.
+// suggestion suggests a command with a similar name.
 func suggestion(cmd *cobra.Command, mistyped string) string {
 	if similar := cmd.SuggestionsFor(mistyped); len(similar) > 0 {
 		return "; did you mean " + strings.Join(similar, " or ") + "?"

@@ -11,7 +11,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// The tests run the program as other processes, which are this test binary under other names.
+// The tests run the program in other processes: this test binary under other names.
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"stackyard":     main,
@@ -21,8 +21,8 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// TestScripts runs the scripts in testdata/script: what a person sees who runs the commands by hand.
-// Each runs in a folder of its own, with an organizations.yaml that says everything a file can say.
+// TestScripts runs the scripts in testdata/script. Each has its own directory with an organizations.yaml that
+// uses every attribute.
 func TestScripts(t *testing.T) {
 	whole, err := os.ReadFile(organizations)
 	if err != nil {
@@ -39,7 +39,7 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// exits runs a command and wants an exit status: exits STATUS COMMAND ARGUMENTS…
+// exits runs a command and expects an exit status: exits STATUS COMMAND ARGUMENTS…
 func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: exits STATUS COMMAND ARGUMENTS…")

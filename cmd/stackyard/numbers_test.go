@@ -23,7 +23,7 @@ func TestServe_WritesNothingWhileIdle(t *testing.T) {
 	p.get(t, adaToken, pipelinesPath)
 	p.settle(t, folder)
 	files, written := snapshot(t, folder), p.kernelCount(t, "io", "write_bytes")
-	time.Sleep(2 * time.Second) // to be idle is to let time pass
+	time.Sleep(2 * time.Second) // idle means that time passes
 	if now := p.kernelCount(t, "io", "write_bytes"); now != written {
 		t.Errorf("%d bytes were written", now-written)
 	}
@@ -32,7 +32,7 @@ func TestServe_WritesNothingWhileIdle(t *testing.T) {
 	}
 }
 
-// settle waits until the process has done what a start has to do, such as its first look for work.
+// settle waits until the process has finished its startup work.
 func (p *process) settle(t testing.TB, folder string) {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); ; {
@@ -47,7 +47,7 @@ func (p *process) settle(t testing.TB, folder string) {
 	}
 }
 
-// snapshot lists the files of a folder with when they changed.
+// snapshot lists the files of a directory with their modification times.
 func snapshot(t testing.TB, folder string) string {
 	t.Helper()
 	var list strings.Builder
@@ -68,7 +68,7 @@ func snapshot(t testing.TB, folder string) string {
 	return list.String()
 }
 
-// kernelCount returns what Linux counts for a process, from one of its files in /proc.
+// kernelCount returns a counter of a process from a file in /proc.
 func (p *process) kernelCount(t testing.TB, file, name string) int {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", p.cmd.Process.Pid, file))
@@ -88,8 +88,8 @@ func (p *process) kernelCount(t testing.TB, file, name string) int {
 	return 0
 }
 
-// BenchmarkServe measures the program as it is released, in numbers that people feel: how soon it is
-// there, how much room it takes, and what a request costs beside a server that does nothing.
+// BenchmarkServe measures the release binary: startup time, memory, and the cost of a request compared with a
+// server that does nothing.
 func BenchmarkServe(b *testing.B) {
 	folder := b.TempDir()
 	build := exec.Command("go", "build", "-o", folder, ".")
@@ -135,7 +135,7 @@ func benchmarkIdle(b *testing.B) {
 	b.ReportMetric(float64(used)/1024, "MB-after-500-requests")
 }
 
-// benchmarkGet compares, in turns, so that both meet the same machine.
+// benchmarkGet alternates between both servers, so that they see the same load.
 func benchmarkGet(b *testing.B) {
 	const path = pipelinesPath + "/hello"
 	installation := []string{"--data", b.TempDir()}
@@ -177,7 +177,7 @@ func getMany(b *testing.B, p *process, path string, n int) time.Duration {
 	return time.Since(began)
 }
 
-// bareServer answers every request with a file.
+// bareServer responds to every request with a file.
 func bareServer() {
 	body, err := os.ReadFile(os.Args[1])
 	if err != nil {

@@ -18,10 +18,10 @@ import (
 	"time"
 )
 
-// patience is how long a test waits for something that should happen at once.
-const patience = 30 * time.Second
+// waitLimit is how long a test waits for something that should happen at once.
+const waitLimit = 30 * time.Second
 
-// A process is the program, serving.
+// A process is a running program.
 type process struct {
 	URL   string // from its ready line
 	cmd   *exec.Cmd
@@ -29,7 +29,7 @@ type process struct {
 	ended chan struct{}
 }
 
-// start starts the program and returns when it has printed its ready line.
+// start starts the program and waits for its ready line.
 func start(t testing.TB, args ...string) *process {
 	t.Helper()
 	p := launch(t, args...)
@@ -43,7 +43,7 @@ func launch(t testing.TB, args ...string) *process {
 	return spawn(t, command(args...))
 }
 
-// spawn starts a command. It is killed when the test ends, if it is still there.
+// spawn starts a command. It is killed at the end of the test.
 func spawn(t testing.TB, cmd *exec.Cmd) *process {
 	t.Helper()
 	stderr, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
@@ -77,7 +77,7 @@ func spawn(t testing.TB, cmd *exec.Cmd) *process {
 	return p
 }
 
-// command returns the program, to be run without the settings of whoever runs the tests.
+// command returns the program without the environment settings of the test process.
 func command(args ...string) *exec.Cmd {
 	cmd := exec.Command("stackyard", args...)
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "STACKYARD_") })
@@ -105,13 +105,13 @@ func (p *process) line(t testing.TB) string {
 			t.Fatalf("the program ended: %s", p.cmd.ProcessState)
 		}
 		return line
-	case <-time.After(patience):
+	case <-time.After(waitLimit):
 		t.Fatal("the program printed nothing more")
 	}
 	panic("unreachable")
 }
 
-// terminate asks the program to end.
+// terminate sends SIGTERM.
 func (p *process) terminate(t testing.TB) {
 	t.Helper()
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
@@ -119,12 +119,12 @@ func (p *process) terminate(t testing.TB) {
 	}
 }
 
-// wait waits until the program has ended and wants it to have succeeded.
+// wait waits until the program has exited successfully.
 func (p *process) wait(t testing.TB) {
 	t.Helper()
 	select {
 	case <-p.ended:
-	case <-time.After(patience):
+	case <-time.After(waitLimit):
 		t.Fatal("the program does not end")
 	}
 	if code := p.cmd.ProcessState.ExitCode(); code != 0 {
@@ -132,20 +132,20 @@ func (p *process) wait(t testing.TB) {
 	}
 }
 
-// stop ends the program as an operator does.
+// stop stops the program as an operator does.
 func (p *process) stop(t testing.TB) {
 	t.Helper()
 	p.terminate(t)
 	p.wait(t)
 }
 
-// kill ends the program without letting it know.
+// kill sends SIGKILL.
 func (p *process) kill() {
 	p.cmd.Process.Kill()
 	<-p.ended
 }
 
-// stackyard runs the program to its end.
+// stackyard runs the program until it exits.
 func stackyard(t testing.TB, args ...string) (status int, stdout, stderr string) {
 	t.Helper()
 	cmd := command(args...)
@@ -187,13 +187,13 @@ type answer struct {
 	what   string
 }
 
-// httpClient takes whatever certificate the program shows.
+// httpClient accepts any certificate.
 var httpClient = &http.Client{Transport: &http.Transport{
 	MaxIdleConnsPerHost: 100,
 	TLSClientConfig:     &tls.Config{InsecureSkipVerify: true},
 }}
 
-// try sends a request with a token, unless it is "", of a user or an agent.
+// try sends a request with a token of a user or an agent, unless it is empty.
 func (p *process) try(token, method, path, body string) (answer, error) {
 	req, err := http.NewRequest(method, p.URL+path, strings.NewReader(body))
 	if err != nil {
@@ -218,7 +218,7 @@ func send(client *http.Client, req *http.Request) (answer, error) {
 	return answer{Status: resp.StatusCode, Header: resp.Header, Body: body, what: req.Method + " " + req.URL.Path}, err
 }
 
-// get gets a path and wants status 200.
+// get gets a path and expects status 200.
 func (p *process) get(t testing.TB, token, path string) answer {
 	t.Helper()
 	return p.ask(t, token, "GET", path, "").want(t, http.StatusOK)
@@ -234,7 +234,7 @@ func (p *process) ask(t testing.TB, token, method, path, body string) answer {
 	return a
 }
 
-// want fails the test at once unless the answer has a status.
+// want checks the status of the response.
 func (a answer) want(t testing.TB, status int) answer {
 	t.Helper()
 	if a.Status != status {
@@ -243,7 +243,7 @@ func (a answer) want(t testing.TB, status int) answer {
 	return a
 }
 
-// decode reads the body as JSON.
+// decode decodes the body as JSON.
 func decode[T any](t testing.TB, a answer) (v T) {
 	t.Helper()
 	if err := json.Unmarshal(a.Body, &v); err != nil {
@@ -252,7 +252,7 @@ func decode[T any](t testing.TB, a answer) (v T) {
 	return v
 }
 
-// eventually wants a condition to become true within a time.
+// eventually waits for a condition.
 func eventually(t testing.TB, within time.Duration, what string, condition func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(within); !condition(); {

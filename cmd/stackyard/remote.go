@@ -17,17 +17,16 @@ import (
 	"stackyard/internal/clients/client"
 )
 
-// A remote is the server that a client command speaks to.
+// A remote is the server that a client command calls.
 type remote struct {
 	*client.Client
 	ctx  context.Context
 	out  io.Writer
-	json bool   // print what the API answers, for scripts
-	org  string // slug of the organization that was named; empty: none was
+	json bool   // print API responses as JSON
+	org  string // slug from --org or STACKYARD_ORG; may be empty
 }
 
-// remoteCommand makes a command one that speaks to a server: it gets flags that say to which and for
-// which organization, and --json.
+// remoteCommand makes a command call a server: it adds --server, --org and --json.
 func remoteCommand(cmd *cobra.Command, run func(r *remote, args []string) error) *cobra.Command {
 	flags := cmd.Flags()
 	flags.String("server", "", "server URL (default: the last one you signed in to) [STACKYARD_SERVER]")
@@ -43,7 +42,7 @@ func remoteCommand(cmd *cobra.Command, run func(r *remote, args []string) error)
 	return cmd
 }
 
-// connect finds out how to speak to the server: with STACKYARD_TOKEN, or with what login has stored.
+// connect returns the server with STACKYARD_TOKEN or the stored login.
 func connect(cmd *cobra.Command) (*remote, error) {
 	flags := cmd.Flags()
 	asJSON, _ := flags.GetBool("json")
@@ -85,8 +84,7 @@ func connect(cmd *cobra.Command) (*remote, error) {
 
 func userAgent() string { return "stackyard/" + version }
 
-// under returns a path below the organization's, with segments in place of the first % signs of the
-// format.
+// under returns a path below the organization's. Each % of the format is replaced by a segment.
 func (r *remote) under(format string, segments ...string) (string, error) {
 	if r.org == "" {
 		orgs, err := client.All[organization](r.ctx, r.Client, "/v2/organizations", 100)
@@ -117,7 +115,7 @@ func slugs(orgs []organization) string {
 	return "there are " + strings.Join(names, ", ")
 }
 
-// call calls the API below the organization's path and returns what it answers with.
+// call calls the API below the organization's path and returns the response.
 func call[T any](r *remote, method string, body any, format string, segments ...string) (client.Item[T], error) {
 	path, err := r.under(format, segments...)
 	if err != nil {
@@ -126,7 +124,7 @@ func call[T any](r *remote, method string, body any, format string, segments ...
 	return client.One[T](r.ctx, r.Client, method, path, body)
 }
 
-// perform calls the API for its effect and prints a sentence about it; with --json nothing.
+// perform calls the API and prints a confirmation; with --json it prints nothing.
 func (r *remote) perform(method string, body any, done string, format string, segments ...string) error {
 	path, err := r.under(format, segments...)
 	if err != nil {
@@ -138,7 +136,7 @@ func (r *remote) perform(method string, body any, done string, format string, se
 	return r.say(done)
 }
 
-// say prints a sentence for a person.
+// say prints a message.
 func (r *remote) say(sentence string) error {
 	if r.json {
 		return nil
@@ -152,7 +150,7 @@ func listUnder[T any](r *remote, format string, segments ...string) (client.List
 	return listMost[T](r, 10_000, format, segments...)
 }
 
-// listMost is listUnder for collections of which a person wants the first items.
+// listMost is listUnder with a limit.
 func listMost[T any](r *remote, most int, format string, segments ...string) (client.List[T], error) {
 	path, err := r.under(format, segments...)
 	if err != nil {
@@ -165,7 +163,7 @@ func listMost[T any](r *remote, most int, format string, segments ...string) (cl
 	return client.All[T](r.ctx, r.Client, path+separator+"per_page=100", most)
 }
 
-// cluster finds the cluster that --cluster names, by id or name; without it, the only one.
+// cluster returns the cluster of --cluster, by id or name, or the only one.
 func (r *remote) cluster(cmd *cobra.Command) (cluster, error) {
 	named := cmd.Flags().Lookup("cluster").Value.String()
 	list, err := listUnder[cluster](r, "/clusters")
@@ -198,7 +196,7 @@ func addClusterFlag(cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// exactly makes a command take arguments with names, in order.
+// exactly requires the named arguments, in order.
 func exactly(names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) < len(names) {
@@ -208,7 +206,7 @@ func exactly(names ...string) cobra.PositionalArgs {
 	}
 }
 
-// atMost makes a command take arguments that can be left out.
+// atMost allows the named arguments.
 func atMost(names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) <= len(names) {
@@ -218,7 +216,7 @@ func atMost(names ...string) cobra.PositionalArgs {
 	}
 }
 
-// pairs reads KEY=VALUE flags.
+// pairs parses KEY=VALUE flags.
 func pairs(flag string, texts []string) (map[string]string, error) {
 	values := make(map[string]string, len(texts))
 	for _, text := range texts {

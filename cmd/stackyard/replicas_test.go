@@ -11,8 +11,7 @@ import (
 	"stackyard/internal/platform/seal"
 )
 
-// noticed is how long a process may believe what another has changed: a second, and time for a machine
-// that is busy with other tests.
+// noticed is how long a process may use outdated data: a second, plus time for a busy machine.
 const noticed = 3 * time.Second
 
 // eachEngine runs a test with the settings of a new installation on each engine.
@@ -38,7 +37,7 @@ func serveOn(t testing.TB, installation []string) *process {
 	return start(t, append([]string{"serve", "--listen", "127.0.0.1:0"}, installation...)...)
 }
 
-// member returns an organization file with one administrator, who has one token.
+// member returns an organization file with one administrator who has one token.
 func member(token string, suspended bool) string {
 	return fmt.Sprintf(`
 organizations:
@@ -112,7 +111,7 @@ func TestServe_RefusesASecondServerOnOneSQLiteDatabase(t *testing.T) {
 			t.Fatalf("%s beside a server printed %q", command, line)
 		}
 		<-second.ended
-		status, stderr := second.cmd.ProcessState.ExitCode(), second.said(t)
+		status, stderr := second.cmd.ProcessState.ExitCode(), second.stderrText(t)
 		if status != exitFailed || !strings.Contains(stderr, "another server is using") || !strings.Contains(stderr, "PostgreSQL") {
 			t.Errorf("%s beside a server: exit status %d\n%s", command, status, stderr)
 		}

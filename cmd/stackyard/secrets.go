@@ -12,9 +12,9 @@ import (
 	"stackyard/internal/clients/handoff"
 )
 
-// hideSecrets keeps the secret settings of a command that runs jobs from those jobs, which may run as the same
-// user: it takes them out of the arguments and the environment, for which the process has to replace itself, and
-// closes the process's memory to others.
+// hideSecrets hides the secret settings of a command from the jobs that it runs, possibly as the same user. It
+// removes them from the arguments and the environment, for which the process replaces itself, and protects the
+// memory of the process.
 func hideSecrets(cmd *cobra.Command, settings []setting) error {
 	secrets, err := handoff.Receive()
 	if err != nil {
@@ -36,7 +36,7 @@ func hideSecrets(cmd *cobra.Command, settings []setting) error {
 	return nil
 }
 
-// replaceWithout replaces the process when secrets are in its arguments or its environment.
+// replaceWithout replaces the process if its arguments or its environment contain secrets.
 func replaceWithout(cmd *cobra.Command, settings []setting) error {
 	flags, variables := map[string]bool{}, map[string]bool{}
 	secrets := map[string]string{}
@@ -66,8 +66,7 @@ func replaceWithout(cmd *cobra.Command, settings []setting) error {
 	return handoff.Exec(argumentsWithout(cmd, flags), env, secrets)
 }
 
-// variables are the names of the environment variables that may hold the setting: its own, and the one by which
-// the published agent knows it.
+// variables returns the environment variables of the setting: its own, and that of the published agent.
 func (s setting) variables() []string {
 	own := s.env()
 	if short, ok := strings.CutPrefix(own, "SERVICE_"); ok {
@@ -76,7 +75,7 @@ func (s setting) variables() []string {
 	return []string{own}
 }
 
-// argumentsWithout returns the arguments that start a command again without some of its flags.
+// argumentsWithout returns the arguments of a command without some flags.
 func argumentsWithout(cmd *cobra.Command, left map[string]bool) []string {
 	args := strings.Fields(cmd.CommandPath())
 	cmd.Flags().Visit(func(f *pflag.Flag) {

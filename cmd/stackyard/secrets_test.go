@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// spy is a job that looks for tokens in the arguments and the environment of its agent and of all processes that
-// the agent descends from, and in its own environment. The word that it looks for must not be in its own command.
+// spy is a job that searches for tokens in the arguments and the environment of its agent and all ancestors,
+// and in its own environment. The searched text must not be in its own command.
 func spy(prefix, rest string) string {
 	return `found=nothing
 word=` + prefix + `; word=${word}` + rest + `
@@ -75,7 +75,7 @@ func TestStack_HidesItsTokenFromJobs(t *testing.T) {
 	}
 }
 
-// An agent that a stack starts holds the token of its job and no other, whatever the stack was given.
+// An agent that a stack starts has only the token of its job.
 func TestStack_GivesItsAgentsTheTokensOfTheirJobsAlone(t *testing.T) {
 	t.Parallel()
 	y := newYard(t, placeholder, spying("echo never"))
@@ -101,16 +101,16 @@ func TestUp_HidesItsSecretsFromJobs(t *testing.T) {
 	cmd.Env = append(cmd.Env, "STACKYARD_SECRET_KEY="+key)
 	p := spawn(t, cmd)
 	p.waitReady(t)
-	var said strings.Builder
-	for !strings.Contains(said.String(), "Every endpoint") {
-		said.WriteString(p.line(t) + "\n")
+	var output strings.Builder
+	for !strings.Contains(output.String(), "API reference") {
+		output.WriteString(p.line(t) + "\n")
 	}
-	token := secrets(said.String())["Access token"]
+	token := secrets(output.String())["Access token"]
 	const hello = "/v2/organizations/demo/pipelines/hello"
 	p.ask(t, token, "PATCH", hello, fmt.Sprintf(`{"configuration": %q}`, spying(spy(key[:32], key[32:])))).want(t, 200)
 	build := decode[built](t, p.ask(t, token, "POST", hello+"/builds", `{"commit": "HEAD", "branch": "main"}`).want(t, 201))
 	y := &yard{process: p, t: t}
-	eventually(t, patience, "the build passes", func() bool {
+	eventually(t, waitLimit, "the build passes", func() bool {
 		return decode[built](t, p.get(t, token, fmt.Sprintf("%s/builds/%d", hello, build.Number))).State == "passed"
 	})
 	log := string(y.get(t, token, fmt.Sprintf("/v2/organizations/demo/jobs/%s/log.txt", build.Jobs[0].ID)).Body)
@@ -119,7 +119,7 @@ func TestUp_HidesItsSecretsFromJobs(t *testing.T) {
 	}
 }
 
-// shared returns a folder that every user can reach, and the program in it.
+// shared returns a directory that every user can reach, and the program in it.
 func shared(t *testing.T) (dir, program string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -149,8 +149,8 @@ func shared(t *testing.T) (dir, program string) {
 	return dir, program
 }
 
-// nobody returns a user other than root, to whom a folder then belongs.
-func nobody(t *testing.T) (uid, gid int) {
+// unprivilegedUser returns a user other than root, and makes it the owner of a directory.
+func unprivilegedUser(t *testing.T) (uid, gid int) {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("only root can act as another user")
@@ -164,10 +164,10 @@ func nobody(t *testing.T) (uid, gid int) {
 	return uid, gid
 }
 
-// The jobs of an agent that is not root cannot read the memory of the agent, although it has the same user.
+// The jobs of an agent without root cannot read the agent's memory, although they run as the same user.
 func TestAgent_ClosesItsMemoryToJobs(t *testing.T) {
 	t.Parallel()
-	uid, gid := nobody(t)
+	uid, gid := unprivilegedUser(t)
 	dir, program := shared(t)
 	y := newYard(t, placeholder, spying(`for part in environ mem maps fd/0; do
   if (: </proc/$SERVICE_AGENT_PID/$part) 2>/dev/null; then echo "opened $part"; fi
@@ -195,7 +195,7 @@ echo "user $(id -u)"
 
 func TestAgent_RunsJobsAsAnotherUser(t *testing.T) {
 	t.Parallel()
-	uid, gid := nobody(t)
+	uid, gid := unprivilegedUser(t)
 	dir, program := shared(t)
 	repo := repository(t, map[string]string{
 		".stackyard/hooks/pre-command": "export FROM_HOOK=hooked\n",
@@ -210,7 +210,7 @@ cat "$SECRET_PLACE" || echo "cannot read the token"
 git log --oneline | wc -l
 git status --porcelain
 echo hunter2-hunter2 | stackyard agent redactor add
-echo "said hunter2-hunter2"
+echo "output hunter2-hunter2"
 touch "$SERVICE_BIN_PATH/x" "$(dirname "$SERVICE_BIN_PATH")/x" || echo "cannot write beside the program"
 `})
 	if out, err := exec.Command("chown", "-R", fmt.Sprintf("%d:%d", uid, gid), repo).CombinedOutput(); err != nil {
@@ -222,19 +222,19 @@ touch "$SERVICE_BIN_PATH/x" "$(dirname "$SERVICE_BIN_PATH")/x" || echo "cannot w
 	token := write(t, yardAgent)
 	y := newYard(t, repo, "steps:\n  - command: ci/run\n    env: {SECRET_PLACE: "+token+"}\n    artifact_paths: \"*.txt\"\n")
 	builds := filepath.Join(dir, "builds")
-	for range 2 { // in a new folder, and in one that was used before
+	for range 2 { // in a new directory and in a reused one
 		cmd := exec.Command(program, "agent", "--endpoint", y.URL+"/v3", "--build-path", builds, "--disconnect-after-job", "--token-file", token, "--job-user", "nobody")
 		cmd.Dir = dir
 		b := y.build()
 		spawn(t, cmd).wait(t)
 		var log string
-		eventually(t, patience, "the job has ended", func() bool {
+		eventually(t, waitLimit, "the job has ended", func() bool {
 			b = y.look(b.Number)
 			return b.Jobs[0].ExitStatus != nil
 		})
 		log = y.log(b, 0)
 		wantLines(t, log, fmt.Sprintf("user %d nobody, hook hooked, home /nonexistent", uid), "on the terminal", "cannot read the token", "cannot read the environment",
-			"said [REDACTED]", "cannot write beside the program")
+			"output [REDACTED]", "cannot write beside the program")
 		if strings.Contains(log, "fatal:") {
 			t.Error(log)
 		}
@@ -247,7 +247,7 @@ touch "$SERVICE_BIN_PATH/x" "$(dirname "$SERVICE_BIN_PATH")/x" || echo "cannot w
 
 func TestJobUser_IsCheckedAtTheStart(t *testing.T) {
 	t.Parallel()
-	nobody(t)
+	unprivilegedUser(t)
 	for _, command := range [][]string{{"agent", "--token", "x"}, {"stack", "--token", "x"}, {"up", "--data", t.TempDir()}} {
 		for name, want := range map[string]string{"root": "root is root", "no-such-user": `find the user "no-such-user"`} {
 			status, _, stderr := stackyard(t, append(command, "--job-user", name)...)
@@ -257,7 +257,7 @@ func TestJobUser_IsCheckedAtTheStart(t *testing.T) {
 		}
 	}
 	status, _, stderr := stackyard(t, "stack", "--token", "x", "--job-user", "nobody", "--command", "true")
-	if status != exitUsage || !strings.Contains(stderr, "leave it out with --command") {
+	if status != exitUsage || !strings.Contains(stderr, "remove it or --command") {
 		t.Errorf("exit status %d: %s", status, stderr)
 	}
 }

@@ -21,12 +21,12 @@ func serveCommand() *cobra.Command {
 		Short: "Run the server",
 		Long: `Run the server: web pages, REST, agents, stacks and OAuth on one port.
 
-Settings are taken from flags, then the environment, then the file that --config
-names, then defaults. A secret setting can also be read from a file that the
-variable with _FILE at its end names, such as STACKYARD_SECRET_KEY_FILE.
+Settings come from flags, then environment variables, then the file of --config,
+then defaults. Secret settings can also be read from a file, with the suffix _FILE:
+for example STACKYARD_SECRET_KEY_FILE.
 
-It prints "listening on URL" when it is ready. SIGTERM drains it and ends it
-within ten seconds.`,
+The server prints "listening on URL" when it is ready. After SIGTERM it finishes
+requests and exits within ten seconds.`,
 		Example: `  stackyard serve --data /var/lib/stackyard --public-url https://ci.example.com
   STACKYARD_DATABASE=postgres://ci@db/ci STACKYARD_SECRET_KEY_FILE=/run/key stackyard serve`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -48,8 +48,8 @@ func serverSettingsOf(cmd *cobra.Command) (server.Settings, *slog.Logger, error)
 	return settings, log, refuse(errors.Join(gathered, parsed, logged))
 }
 
-// serve opens storage, prepares it, and serves until ctx is done. welcome is called once requests are
-// answered, right after the ready line.
+// serve opens storage, prepares it, and serves until ctx is done. It calls welcome when the server accepts
+// requests, right after the ready line.
 func serve(ctx context.Context, s server.Settings, log *slog.Logger, out io.Writer, prepare func(server.Storage) error, welcome func(server.Ready) error) (err error) {
 	storage, err := server.OpenServerStorage(ctx, s, log)
 	if err != nil {
@@ -71,7 +71,7 @@ func serve(ctx context.Context, s server.Settings, log *slog.Logger, out io.Writ
 		}
 	}
 	if s.Apply != "" || prepare != nil {
-		// Hashing passwords took tens of megabytes that serving does not need.
+		// Hashing passwords used tens of megabytes that serving does not need.
 		debug.FreeOSMemory()
 	}
 	return server.Run(ctx, s, storage, version, log, func(r server.Ready) error {
@@ -87,7 +87,7 @@ func serve(ctx context.Context, s server.Settings, log *slog.Logger, out io.Writ
 	})
 }
 
-// applyFile applies an organization file; what is wrong with the file itself is the user's to mend.
+// applyFile applies an organization file. Errors in the file are usage errors.
 func applyFile(ctx context.Context, st server.Storage, path string, source []byte, out io.Writer) error {
 	err := server.Apply(ctx, st, path, source, out)
 	if _, ok := errors.AsType[core.Complaints](err); ok {

@@ -16,15 +16,14 @@ import (
 )
 
 const (
-	// organizations is an organization file that says everything a file can say.
+	// organizations is an organization file with every possible attribute.
 	organizations = "../../internal/app/orgfile/testdata/whole.yaml"
-	// adaToken belongs to an administrator of the organization acme in it, and has all scopes.
+	// adaToken belongs to an administrator of its organization acme and has all scopes.
 	adaToken      = "svcua_ada-everything"
 	pipelinesPath = "/v2/organizations/acme/pipelines"
 )
 
-// serveOrganizations starts a server on a free port, on data of its own unless args say otherwise,
-// with organizations.
+// serveOrganizations starts a server on a free port with organizations, on new data unless args set it.
 func serveOrganizations(t testing.TB, args ...string) *process {
 	t.Helper()
 	return start(t, append([]string{"serve", "--listen", "127.0.0.1:0", "--data", t.TempDir(), "--apply", organizations}, args...)...)
@@ -132,7 +131,7 @@ organizations:
 		{behind, "", 401},
 		{behind, "203.0.113.7", 200},
 		{behind, "203.0.113.7, 10.0.0.1", 200},
-		{behind, "203.0.113.7, 198.51.100.1", 401}, // written by who is not trusted
+		{behind, "203.0.113.7, 198.51.100.1", 401}, // set by an untrusted client
 		{behind, "198.51.100.1", 401},
 	} {
 		req, err := http.NewRequest("GET", c.server.URL+"/v3/token", nil)
@@ -186,7 +185,7 @@ func TestServe_FinishesWhatHasBegunAndSaysThatItDrains(t *testing.T) {
 	p := serveOrganizations(t)
 	slow := beginSlowly(t, p)
 	p.terminate(t)
-	eventually(t, patience, "/readyz says that it drains", func() bool {
+	eventually(t, waitLimit, "/readyz says that it drains", func() bool {
 		got := p.ask(t, "", "GET", "/readyz", "")
 		return got.Status == 503 && strings.Contains(string(got.Body), "draining") && got.Header.Get("Retry-After") != ""
 	})
@@ -209,14 +208,14 @@ func TestServe_EndsWithinTenSecondsOfSIGTERMWhateverIsOpen(t *testing.T) {
 	}
 }
 
-// A slowRequest is one that the server has begun to read and whose body is not all there.
+// A slowRequest is a request whose body is incomplete.
 type slowRequest struct {
 	conn net.Conn
 	from *bufio.Reader
 	rest string
 }
 
-// beginSlowly begins to create a pipeline.
+// beginSlowly starts to create a pipeline.
 func beginSlowly(t *testing.T, p *process) *slowRequest {
 	t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(p.URL, "http://"))
@@ -227,7 +226,7 @@ func beginSlowly(t *testing.T, p *process) *slowRequest {
 	const body = `{"name": "Slow", "repository": "https://git.example.test/acme/slow.git", "configuration": "steps: [{command: make}]"}`
 	fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\nExpect: 100-continue\r\n\r\n", pipelinesPath, adaToken, len(body))
 	slow := &slowRequest{conn: conn, from: bufio.NewReader(conn), rest: body[10:]}
-	// The server asks for the body when the handler reads it.
+	// The server requests the body when the handler reads it.
 	if line, err := slow.from.ReadString('\n'); err != nil || !strings.Contains(line, "100 Continue") {
 		t.Fatalf("%q, %v", line, err)
 	}
@@ -235,13 +234,13 @@ func beginSlowly(t *testing.T, p *process) *slowRequest {
 	return slow
 }
 
-// end sends the rest.
+// end sends the rest of the body.
 func (s *slowRequest) end(t *testing.T) answer {
 	t.Helper()
 	io.WriteString(s.conn, s.rest)
 	var all bytes.Buffer
 	s.from.WriteTo(&all)
-	// What is left of the 100 Continue comes first.
+	// The rest of the 100 Continue response comes first.
 	resp, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(bytes.TrimLeft(all.Bytes(), "\r\n"))), nil)
 	if err != nil {
 		t.Fatal(err)

@@ -15,38 +15,38 @@ import (
 	"stackyard/internal/app/server"
 )
 
-// A setting can be given as a flag, in the environment, or in a file, in this order of preference.
+// A setting comes from a flag, the environment or a file, in this order.
 type setting struct {
 	flag     string
-	variable string // the variable's name; empty: made of the flag's
+	variable string // empty: derived from the flag
 	unset    string // the default
 	usage    string
-	secret   bool // also read from the file that NAME_FILE names
-	fileFlag bool // a secret whose file can also be named with --FLAG-file
-	storage  bool // apply has it too
-	onOff    bool // true or false; the flag alone means true
-	list     bool // the flag can be repeated; values are separated by commas
+	secret   bool // also read from the file of NAME_FILE
+	fileFlag bool // a secret that also has a flag --FLAG-file
+	storage  bool // also a setting of apply
+	onOff    bool // boolean; the flag alone means true
+	list     bool // repeatable; values are separated by commas
 }
 
 var serverSettings = []setting{
-	{flag: "listen", unset: "127.0.0.1:8080", usage: "address of the one port for everything; port 0 takes a free one"},
-	{flag: "public-url", usage: "what URLs in responses begin with (default: from --listen)"},
-	{flag: "content-url", usage: "another origin of this server, such as https://content.example.com, that browsers fetch artifacts from (default: --public-url)"},
-	{flag: "data", unset: "./data", usage: "folder of the SQLite database, logs, artifacts and generated keys", storage: true},
+	{flag: "listen", unset: "127.0.0.1:8080", usage: "address to listen on; port 0 picks a free port"},
+	{flag: "public-url", usage: "base URL of the server (default: from --listen)"},
+	{flag: "content-url", usage: "another origin of this server for artifacts in browsers, for example https://content.example.com (default: --public-url)"},
+	{flag: "data", unset: "./data", usage: "directory of the SQLite database, logs, artifacts and generated keys", storage: true},
 	{flag: "database", usage: "postgres://… for PostgreSQL (default: SQLite in --data)", secret: true, storage: true},
-	{flag: "blobs", usage: "file://… or s3://bucket?endpoint=…&region=… for logs and artifacts, credentials from AWS_… (default: a folder in --data)"},
-	{flag: "secret-key", usage: "32 bytes in hex or base64 that seal secrets at rest, the same on every replica (default with SQLite: generated into --data; required with PostgreSQL)", secret: true, storage: true},
+	{flag: "blobs", usage: "file://… or s3://bucket?endpoint=…&region=… for logs and artifacts, credentials from AWS_… (default: a directory in --data)"},
+	{flag: "secret-key", usage: "32 bytes in hex or base64 that encrypt stored secrets, the same on every replica (default with SQLite: generated into --data; required with PostgreSQL)", secret: true, storage: true},
 	{flag: "tls-cert", usage: "certificate file, to serve https directly"},
 	{flag: "tls-key", usage: "key file of --tls-cert"},
-	{flag: "trusted-proxies", usage: "address ranges whose X-Forwarded-For is believed, comma-separated"},
+	{flag: "trusted-proxies", usage: "address ranges whose X-Forwarded-For is trusted, comma-separated"},
 	{flag: "apply", usage: "organization file to apply before listening"},
 	{flag: "outbound-allow", usage: "private address ranges that webhooks and other user-given URLs may reach, comma-separated"},
-	{flag: "agent-lost-after", unset: "3m", usage: "how long an agent may be silent before it counts as lost, at least 15s"},
+	{flag: "agent-lost-after", unset: "3m", usage: "time without contact after which an agent is lost, at least 15s"},
 	{flag: "keep-events", unset: "720h", usage: "how long events are kept for notifications, at least 48h"},
-	{flag: "deregister-stacks-after", unset: "24h", usage: "how long a stack may be silent before the server de-registers it, at least 10m"},
-	{flag: "oidc-issuer", usage: "URL of an OpenID Connect provider that people can sign in with"},
+	{flag: "deregister-stacks-after", unset: "24h", usage: "time without contact after which a stack is de-registered, at least 10m"},
+	{flag: "oidc-issuer", usage: "URL of an OpenID Connect provider for sign-in"},
 	{flag: "oidc-client-id", usage: "client id at --oidc-issuer; its redirect URI is PUBLIC-URL/login/oidc/callback"},
-	{flag: "oidc-client-secret", usage: "client secret at --oidc-issuer, if it wants one", secret: true},
+	{flag: "oidc-client-secret", usage: "client secret at --oidc-issuer, if it requires one", secret: true},
 	{flag: "log-format", usage: "text or json (default: text on a terminal, else json)"},
 }
 
@@ -57,13 +57,13 @@ func (s setting) env() string {
 	return "STACKYARD_" + strings.ToUpper(strings.ReplaceAll(s.flag, "-", "_"))
 }
 
-// addSettings gives a command flags for settings, and --config.
+// addSettings adds the flags of settings and --config to a command.
 func addSettings(cmd *cobra.Command, settings []setting) {
 	addFlags(cmd, settings)
 	cmd.Flags().String("config", "", "YAML file with settings by flag name [STACKYARD_CONFIG]")
 }
 
-// addFlags gives a command flags for settings.
+// addFlags adds the flags of settings to a command.
 func addFlags(cmd *cobra.Command, settings []setting) {
 	flags := cmd.Flags()
 	for _, s := range settings {
@@ -77,18 +77,18 @@ func addFlags(cmd *cobra.Command, settings []setting) {
 			flags.String(s.flag, s.unset, usage)
 		}
 		if s.fileFlag {
-			flags.String(s.flag+"-file", "", "file with what --"+s.flag+" takes ["+s.env()+"_FILE]")
+			flags.String(s.flag+"-file", "", "file that contains the value of --"+s.flag+" ["+s.env()+"_FILE]")
 		}
 	}
 	flags.SortFlags = false
 }
 
-// storageSettings are those that a command needs to reach an installation's data.
+// storageSettings returns the settings that locate an installation's data.
 func storageSettings() []setting {
 	return slices.DeleteFunc(slices.Clone(serverSettings), func(s setting) bool { return !s.storage })
 }
 
-// gather returns what was given for each setting. All that is wrong is told at once.
+// gather returns the values of settings. It returns all errors at once.
 func gather(cmd *cobra.Command, settings []setting) (map[string]string, error) {
 	file, errs := readConfig(cmd)
 	values := make(map[string]string)
@@ -128,7 +128,7 @@ func (s setting) find(cmd *cobra.Command, file map[string]string) (string, error
 	return s.unset, nil
 }
 
-// readSecret reads a file with a secret that a setting names.
+// readSecret reads the secret of a setting from a file.
 func readSecret(setting, path string) (string, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -137,8 +137,8 @@ func readSecret(setting, path string) (string, error) {
 	return strings.TrimSpace(string(text)), nil
 }
 
-// readConfig reads the file that --config names. It may hold every setting of serve, whatever the
-// command, so that one file serves them all.
+// readConfig reads the file of --config. The file may contain every setting of serve, so that all commands can
+// share it.
 func readConfig(cmd *cobra.Command) (map[string]string, []error) {
 	flag := cmd.Flags().Lookup("config")
 	if flag == nil {
@@ -190,7 +190,7 @@ func readConfig(cmd *cobra.Command) (map[string]string, []error) {
 	return values, errs
 }
 
-// logFormat returns the format that was asked for, or the one that fits standard error.
+// logFormat returns the given format, or the default for standard error.
 func logFormat(given string) string {
 	switch {
 	case given != "":
@@ -202,13 +202,12 @@ func logFormat(given string) string {
 	}
 }
 
-// parse makes server settings of what was given.
+// parse converts values to server settings.
 func parse(values map[string]string) (server.Settings, error) {
 	return server.ParseSettings(func(flag string) string { return values[flag] })
 }
 
-// refuse wraps what is wrong with settings or a file so that the exit status tells. A file that is
-// not there is as wrong as one with mistakes in it.
+// refuse marks err as an error in settings or a file, for the exit status. A missing file counts too.
 func refuse(err error) error {
 	if err == nil {
 		return nil

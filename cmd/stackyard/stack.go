@@ -26,21 +26,21 @@ var stackSettings = slices.Concat(connectionSettings, []setting{jobUserSetting})
 func stackCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "stack",
-		Short: "Run a stack: jobs as processes of this machine, or by a command of yours",
+		Short: "Run a stack: jobs as local processes, or with your own command",
 		Long: `Run the reference stack: it registers with the stacks API, polls queues, reserves
-jobs, and starts one ephemeral agent for each, with a token for that job alone.
+jobs, and starts one ephemeral agent per job, with a token for that job only.
 
-Jobs whose steps ask for agents (agents: {gpu: "yes"}) are run only when --tags
-satisfies every rule.
+A job whose step has agent rules (agents: {gpu: "yes"}) runs only if --tags
+matches every rule.
 
-Agents are processes of this machine, or whatever --command starts: a line for
-the shell in which {{.JobID}}, {{.Queue}} and {{.Endpoint}} are filled in, and
-which must run until the agent has ended. Its environment puts an agent into
-single-job acquisition mode (SERVICE_AGENT_TOKEN, SERVICE_AGENT_ACQUIRE_JOB and
+Agents are local processes. With --command they are started by a shell command in
+which {{.JobID}}, {{.Queue}} and {{.Endpoint}} are replaced, and which must run
+until the agent has ended. Its environment puts an agent into single-job
+acquisition mode (SERVICE_AGENT_TOKEN, SERVICE_AGENT_ACQUIRE_JOB and
 SERVICE_AGENT_ENDPOINT, and the same as BUILDKITE_AGENT_…).
 
-The first SIGTERM or SIGINT takes no more jobs, lets those that run end, and
-de-registers; the second ends the agents too.`,
+After the first SIGTERM or SIGINT the stack accepts no more jobs, waits for the
+running ones, and de-registers. The second signal stops the agents.`,
 		Example: `  stackyard stack --key builders --queue linux --queue macos --max 8
   stackyard stack --key containers --command 'docker run --rm -e SERVICE_AGENT_TOKEN
     -e SERVICE_AGENT_ACQUIRE_JOB -e SERVICE_AGENT_ENDPOINT example/agent'`,
@@ -48,12 +48,12 @@ de-registers; the second ends the agents too.`,
 	}
 	addFlags(cmd, stackSettings)
 	flags := cmd.Flags()
-	flags.String("key", "", "key by which the server knows the stack (default: stackyard-HOST)")
+	flags.String("key", "", "key of the stack (default: stackyard-HOST)")
 	flags.StringArray("queue", nil, "key of a queue to serve, repeatable (default: the cluster's default queue)")
-	flags.StringArray("tags", nil, "tags that steps can ask for, as key=value, repeatable; jobs that ask for others are left alone [SERVICE_AGENT_TAGS]")
-	flags.Int("max", runtime.NumCPU(), "how many jobs run at the same time")
-	flags.String("command", "", "command that starts an agent (default: a process of this machine)")
-	flags.String("metrics-listen", "", "address to serve Prometheus metrics on, such as 127.0.0.1:9090")
+	flags.StringArray("tags", nil, "tags as key=value, repeatable; jobs with other agent rules are not run [SERVICE_AGENT_TAGS]")
+	flags.Int("max", runtime.NumCPU(), "maximum number of concurrent jobs")
+	flags.String("command", "", "command that starts an agent (default: a local process)")
+	flags.String("metrics-listen", "", "address for Prometheus metrics, for example 127.0.0.1:9090")
 	flags.String("log-format", "", "text or json (default: text on a terminal, else json)")
 	cmd.AddCommand(stackListCommand(), stackRemoveCommand(), stackVerifyCommand())
 	return cmd
@@ -82,7 +82,7 @@ func runStack(cmd *cobra.Command, _ []string) error {
 	return stackctl.New(config).Run(drain, ctx)
 }
 
-// stackConfig reads the command's settings; all that is wrong is told at once.
+// stackConfig parses the command's settings. It returns all errors at once.
 func stackConfig(cmd *cobra.Command) (c stackctl.Config, metricsAddress string, err error) {
 	flags := cmd.Flags()
 	text := func(flag string) string { return flags.Lookup(flag).Value.String() }
@@ -120,7 +120,7 @@ func stackConfig(cmd *cobra.Command) (c stackctl.Config, metricsAddress string, 
 			problems = append(problems, err)
 		}
 		if text("command") != "" {
-			problems = append(problems, errors.New("--job-user is for agents that are processes of this machine; leave it out with --command"))
+			problems = append(problems, errors.New("--job-user applies to local processes; remove it or --command"))
 		}
 		processes.Args = []string{"--job-user", name}
 	}
@@ -140,7 +140,7 @@ func stackConfig(cmd *cobra.Command) (c stackctl.Config, metricsAddress string, 
 	return c, text("metrics-listen"), errors.Join(problems...)
 }
 
-// defaultStackKey is a key made of the machine's name.
+// defaultStackKey returns a key based on the host name.
 func defaultStackKey() string {
 	host, _ := os.Hostname()
 	key := strings.Map(func(r rune) rune {

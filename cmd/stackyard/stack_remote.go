@@ -10,7 +10,7 @@ import (
 	"stackyard/internal/clients/client"
 )
 
-// registeredStack is a stack that is registered with the server.
+// registeredStack is a stack in the API.
 type registeredStack struct {
 	ID, Key, Type, State string
 	QueueKey             string     `json:"cluster_queue_key"`
@@ -50,9 +50,9 @@ func stackRemoveCommand() *cobra.Command {
 	cmd := addClusterFlag(&cobra.Command{
 		Use:   "remove KEY",
 		Short: "De-register a stack",
-		Long: `De-register a stack that is gone, or that is not wanted any more. The jobs that it
-has reserved can be taken by others at once; jobs that its agents run go on. A
-stack that is still running can register again.`,
+		Long: `De-register a stack that is dead or no longer needed. Others can take its reserved
+jobs at once; jobs that its agents run continue. A stack that is still running can
+register again.`,
 		Args: exactly("STACK"),
 	})
 	return remoteCommand(cmd, func(r *remote, args []string) error {

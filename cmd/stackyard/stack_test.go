@@ -10,7 +10,7 @@ import (
 
 const stackOrganizations = "testdata/stack.yaml"
 
-// jobsOf returns the jobs of a build of acme's pipeline as REST shows them.
+// jobsOf returns the jobs of a build of acme's pipeline from the REST API.
 func jobsOf(t *testing.T, server *process, pipeline string) []map[string]any {
 	t.Helper()
 	var b struct{ Jobs []map[string]any }
@@ -32,7 +32,7 @@ func TestStack_RunsJobsWithAgentsOfItsOwn(t *testing.T) {
 	server := start(t, "serve", "--listen", "127.0.0.1:0", "--data", t.TempDir(), "--apply", stackOrganizations)
 	stack := startStack(t, server)
 	server.ask(t, "svcua_ada", "POST", "/v2/organizations/acme/pipelines/many/builds", `{"commit": "HEAD", "branch": "main"}`).want(t, http.StatusCreated)
-	eventually(t, patience, "the jobs have ended", func() bool {
+	eventually(t, waitLimit, "the jobs have ended", func() bool {
 		for _, j := range jobsOf(t, server, "many") {
 			if j["state"] != "passed" {
 				return false
@@ -58,11 +58,11 @@ func TestStack_RunsJobsWithAgentsOfItsOwn(t *testing.T) {
 	server.ask(t, "svcct_acme", "GET", "/v3/stacks/robot/scheduled-jobs?queue_key=default", "").want(t, http.StatusNotFound)
 }
 
-// wantPicky waits until the jobs have ended that can run, and fails the test unless the others still wait.
+// wantPicky waits for the jobs that can run to end, and checks that the others still wait.
 func wantPicky(t *testing.T, jobs func() []map[string]any, runs func(rules string) bool) {
 	t.Helper()
 	can := func(j map[string]any) bool { return runs(fmt.Sprint(j["agent_query_rules"])) }
-	eventually(t, patience, "the jobs have ended that can run", func() bool {
+	eventually(t, waitLimit, "the jobs have ended that can run", func() bool {
 		for _, j := range jobs() {
 			if can(j) && j["state"] != "passed" {
 				return false
@@ -95,7 +95,7 @@ func TestStack_FinishesJobsThatNoAgentCanBeStartedFor(t *testing.T) {
 	startStack(t, server, "--command", "echo no machine is left for {{.JobID}} >&2; exit 3")
 	server.ask(t, "svcua_ada", "POST", "/v2/organizations/acme/pipelines/one/builds", `{"commit": "HEAD", "branch": "main"}`).want(t, http.StatusCreated)
 	var job map[string]any
-	eventually(t, patience, "the job has ended", func() bool {
+	eventually(t, waitLimit, "the job has ended", func() bool {
 		job = jobsOf(t, server, "one")[0]
 		return job["state"] == "failed"
 	})
@@ -158,7 +158,7 @@ func TestStack_IsListedAndRemovedWithTheCommandLine(t *testing.T) {
 	if status, out := run("list", "--json"); status != 0 || !strings.Contains(out, `"reserved_jobs_count": 0`) {
 		t.Errorf("as JSON: exit status %d: %s", status, out)
 	}
-	if status, out := run("remove", "nobody"); status != exitFailed || !strings.Contains(out, `has no stack "nobody"; see stackyard stack list`) {
+	if status, out := run("remove", "unknown"); status != exitFailed || !strings.Contains(out, `has no stack "unknown"; see stackyard stack list`) {
 		t.Errorf("an unknown stack: exit status %d: %s", status, out)
 	}
 	if status, out := run("remove"); status != exitUsage || !strings.Contains(out, "missing argument STACK") {

@@ -22,14 +22,14 @@ func stackVerifyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify",
 		Short: "Check a server against the stacks API protocol",
-		Long: `Check a server, rule by rule, against the protocol of stacks. Each rule is
-printed with pass, fail or skip; one that failed with what was expected, what came,
-and the call. The exit status is 0 only if no rule failed.
+		Long: `Check a server against the rules of the stacks API. Each rule is printed with pass,
+fail or skip; a failed rule with the expected result, the actual result and the
+call. The exit status is 0 only if no rule failed.
 
-With an agent token alone, all rules are checked that need no job. With the access
-token of a user who may manage clusters and pipelines, the command makes jobs of its
-own: it adds a queue to the token's cluster, a second cluster, and a pipeline for each,
-and removes them again. Nobody else's jobs are touched.
+With only an agent token, the command checks the rules that need no job. With an
+access token of a user who may manage clusters and pipelines, it also creates jobs:
+it adds a queue to the token's cluster, a second cluster, and a pipeline for each,
+and removes them at the end. Other jobs are not affected.
 
 It takes about half a minute, since some rules are about time.`,
 		Example: `  stackyard stack verify --endpoint https://ci.example.com/v3 --token svcct_…
@@ -83,7 +83,7 @@ func checkVerifyConfig(c verify.Config) error {
 	return errors.Join(problems...)
 }
 
-// runVerify checks the rules and prints each result as it comes, or all at the end as JSON.
+// runVerify checks the rules and prints each result, or a JSON report at the end.
 func runVerify(cmd *cobra.Command, config verify.Config, out io.Writer, asJSON bool) error {
 	report := &verify.Report{Endpoint: config.Endpoint}
 	var printed error

@@ -15,13 +15,13 @@ import (
 	"stackyard/internal/clients/client"
 )
 
-// A column of a table about things of one kind.
+// A column describes a table column.
 type column[T any] struct {
 	title string
 	text  func(T) string
 }
 
-// printTable prints a list for a person, or, with --json, for a script.
+// printTable prints a list as a table or, with --json, as JSON.
 func printTable[T any](r *remote, list client.List[T], none string, columns ...column[T]) error {
 	if r.json {
 		return printJSON(r.out, append([]json.RawMessage{}, list.Raw...))
@@ -43,8 +43,7 @@ func printTable[T any](r *remote, list client.List[T], none string, columns ...c
 	return w.Flush()
 }
 
-// cell is a cell of a row; a separator stands before each but the first, so that no line ends in
-// spaces.
+// cell returns a cell of a row. A separator precedes all but the first, so that lines have no trailing spaces.
 func cell(i int, text string) string {
 	if i > 0 {
 		return "\t" + text
@@ -52,10 +51,10 @@ func cell(i int, text string) string {
 	return text
 }
 
-// A line says one thing about a thing.
+// A line is a labeled value.
 type line struct{ name, text string }
 
-// printItem prints a thing for a person, line by line, or, with --json, for a script.
+// printItem prints an object line by line or, with --json, as JSON.
 func printItem(r *remote, raw json.RawMessage, lines ...line) error {
 	if r.json {
 		return printJSON(r.out, raw)
@@ -78,7 +77,7 @@ func printJSON(out io.Writer, v any) error {
 	return err
 }
 
-// plain keeps what comes from a server from steering the terminal or breaking the table.
+// plain removes control characters from server data, which could control the terminal or break the table.
 func plain(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
@@ -88,7 +87,7 @@ func plain(text string) string {
 	}, text)
 }
 
-// day shows a time as people read it in a table.
+// day formats a time for a table.
 func day(t *time.Time) string {
 	if t == nil {
 		return ""

@@ -32,17 +32,17 @@ import (
 func upCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "up",
-		Short: "Run the whole product on this machine, with a demo organization",
-		Long: `Run the whole product on this machine with nothing to prepare: a server on the
-embedded database, a demo organization with a cluster, a queue and a pipeline, an
-administrator and tokens, and a stack that runs jobs as processes of this machine.
-The first start runs a first build.
+		Short: "Run everything on this machine, with a demo organization",
+		Long: `Run everything on this machine, without preparation: a server with the embedded
+database; a demo organization with a cluster, a queue, a pipeline, an administrator
+and tokens; and a stack that runs jobs as local processes. The first start also
+runs a first build.
 
-Jobs run as you, and can read whatever you can, DATA included; --job-user runs
+Jobs run as you and can read your files, including DATA; use --job-user to run
 them as another user.
 
-What it generated on the first start is kept in DATA/welcome.txt, readable by you
-alone, and shown again on every start. Your data stays.`,
+The generated password and tokens are stored in DATA/welcome.txt, which only you
+can read, and shown on every start. Your data is kept.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := hideSecrets(cmd, serverSettings); err != nil {
 				return err
@@ -66,7 +66,7 @@ alone, and shown again on every start. Your data stays.`,
 				return err
 			}
 			prepare := func(st server.Storage) error { return w.apply(cmd.Context(), st) }
-			// The server outlives the stack, which has a last word for it.
+			// The server must outlive the stack, which de-registers at the end.
 			serving, stopServer := context.WithCancel(context.WithoutCancel(cmd.Context()))
 			defer stopServer()
 			context.AfterFunc(cmd.Context(), func() {
@@ -87,7 +87,7 @@ alone, and shown again on every start. Your data stays.`,
 	return cmd
 }
 
-// welcome is what somebody who tries the product needs to know.
+// welcome holds the credentials of the demo organization.
 type welcome struct {
 	URL         string
 	Email       string
@@ -96,11 +96,11 @@ type welcome struct {
 	AgentToken  string
 
 	generated bool // on this start
-	made      bool // the demo organization, on this start
+	created   bool // the demo organization was created on this start
 	stack     sync.WaitGroup
 }
 
-// The lines of welcome.txt that hold what was generated.
+// The lines of welcome.txt with generated values.
 const (
 	emailLine       = "  Email:         "
 	passwordLine    = "  Password:      "
@@ -108,7 +108,7 @@ const (
 	agentTokenLine  = "  Agent token:   "
 )
 
-// loadWelcome reads what an earlier start generated, or generates it.
+// loadWelcome reads the values that an earlier start generated, or generates them.
 func loadWelcome(path string) (*welcome, error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -134,7 +134,7 @@ func loadWelcome(path string) (*welcome, error) {
 	}
 	for prefix, value := range known {
 		if *value == "" {
-			return nil, fmt.Errorf("%s has no line %q; remove the file to have new ones made", path, strings.TrimSpace(prefix))
+			return nil, fmt.Errorf("%s has no line %q; delete the file to generate new values", path, strings.TrimSpace(prefix))
 		}
 	}
 	return w, nil
@@ -145,11 +145,11 @@ var demoFile string
 
 var demoTemplate = template.Must(template.New("up.yaml").Parse(demoFile))
 
-// apply makes the demo organization. One that an earlier start made is left as people have changed it
-// since, unless what they know it by was lost and had to be generated again.
+// apply creates the demo organization. An existing one is left unchanged, unless its credentials were lost and
+// had to be generated again.
 func (w *welcome) apply(ctx context.Context, st server.Storage) error {
-	made, err := demoExists(ctx, st)
-	if err != nil || made && !w.generated {
+	exists, err := demoExists(ctx, st)
+	if err != nil || exists && !w.generated {
 		return err
 	}
 	var file bytes.Buffer
@@ -157,12 +157,12 @@ func (w *welcome) apply(ctx context.Context, st server.Storage) error {
 		return err
 	}
 	_, err = orgfile.Apply(ctx, st.DB, st.Key, core.SystemClock, file.Bytes())
-	w.made = !made
+	w.created = !exists
 	return err
 }
 
-// begin starts the stack, which runs until ctx is done, and on the first start the first build. They talk to
-// the server by its address on this machine: the public one may lead here only for others, or not yet.
+// begin starts the stack, which runs until ctx is done, and on the first start the first build. Both use the
+// server's local address, since the public URL may not be reachable from here.
 func (w *welcome) begin(ctx context.Context, local, jobUser string, log *slog.Logger) error {
 	program, err := os.Executable()
 	if err != nil {
@@ -185,7 +185,7 @@ func (w *welcome) begin(ctx context.Context, local, jobUser string, log *slog.Lo
 			log.Error("stack ended", "error", err)
 		}
 	})
-	if !w.made {
+	if !w.created {
 		return nil
 	}
 	c := &client.Client{URL: local, Token: w.AccessToken, UserAgent: userAgent()}
@@ -193,7 +193,7 @@ func (w *welcome) begin(ctx context.Context, local, jobUser string, log *slog.Lo
 		"commit": "HEAD", "branch": "main", "message": "The first build",
 	}, nil)
 	if ctx.Err() != nil {
-		return nil // somebody changed their mind
+		return nil // stopped meanwhile
 	}
 	return err
 }
@@ -214,21 +214,21 @@ var welcomeText string
 
 var welcomeTemplate = template.Must(template.New("up.txt").Parse(welcomeText))
 
-// show prints the welcome and keeps it for the next start.
+// show prints the welcome text and stores it for the next start.
 func (w *welcome) show(path string, out io.Writer) error {
 	var text bytes.Buffer
 	if err := welcomeTemplate.Execute(&text, w); err != nil {
 		return err
 	}
-	if err := keep(path, text.Bytes()); err != nil {
+	if err := writeFile(path, text.Bytes()); err != nil {
 		return fmt.Errorf("keep what was generated: %w", err)
 	}
 	_, err := out.Write(text.Bytes())
 	return err
 }
 
-// keep writes a file that only its owner can read. A crash leaves the file that was there before.
-func keep(path string, text []byte) error {
+// writeFile atomically replaces a file that only its owner can read.
+func writeFile(path string, text []byte) error {
 	part, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*") // mode 0600
 	if err != nil {
 		return err

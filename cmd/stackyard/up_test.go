@@ -13,22 +13,22 @@ import (
 	"testing"
 )
 
-// up starts the demo and returns what it said after its ready line.
+// up starts the demo and returns its output after the ready line.
 func up(t *testing.T, installation ...string) (*process, string) {
 	t.Helper()
 	p := start(t, append([]string{"up", "--listen", "127.0.0.1:0"}, installation...)...)
-	var said strings.Builder
+	var output strings.Builder
 	for {
 		line := p.line(t)
-		said.WriteString(line + "\n")
-		if strings.HasPrefix(line, "Every endpoint") {
+		output.WriteString(line + "\n")
+		if strings.HasPrefix(line, "API reference") {
 			break
 		}
 	}
-	return p, said.String()
+	return p, output.String()
 }
 
-// secrets returns what a welcome says that was generated, by name.
+// secrets returns the generated values of a welcome text, by name.
 func secrets(welcome string) map[string]string {
 	found := make(map[string]string)
 	for _, m := range regexp.MustCompile(`(?m)^  (Email|Password|Access token|Agent token): +(\S+)$`).FindAllStringSubmatch(welcome, -1) {
@@ -40,22 +40,22 @@ func secrets(welcome string) map[string]string {
 func TestUp_KeepsItsWelcomeForItsOwnerAlone(t *testing.T) {
 	t.Parallel()
 	folder := filepath.Join(t.TempDir(), "data")
-	p, said := up(t, "--data", folder)
+	p, output := up(t, "--data", folder)
 	path := filepath.Join(folder, "welcome.txt")
 	kept, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if strings.TrimSpace(string(kept)) != strings.TrimSpace(said) {
-		t.Errorf("it said\n%s\nand kept\n%s", said, kept)
+	if strings.TrimSpace(string(kept)) != strings.TrimSpace(output) {
+		t.Errorf("it output\n%s\nand kept\n%s", output, kept)
 	}
 	if file, err := os.Stat(path); err != nil || file.Mode() != 0o600 {
 		t.Errorf("welcome.txt: %v, %v", file.Mode(), err)
 	}
-	if !strings.Contains(said, p.URL) {
-		t.Errorf("it does not say where it is:\n%s", said)
+	if !strings.Contains(output, p.URL) {
+		t.Errorf("it does not say where it is:\n%s", output)
 	}
-	s := secrets(said)
+	s := secrets(output)
 	p.get(t, s["Access token"], "/v2/organizations/demo/pipelines/hello")
 	p.get(t, s["Agent token"], "/v3/token")
 }
@@ -71,7 +71,7 @@ func TestUp_StartsAgainWithTheSameTokensAndWhatPeopleChanged(t *testing.T) {
 
 		p, second := up(t, installation...)
 		if before, after := fmt.Sprint(secrets(first)), fmt.Sprint(secrets(second)); before != after {
-			t.Errorf("first it said %s, then %s", before, after)
+			t.Errorf("first it output %s, then %s", before, after)
 		}
 		if !strings.Contains(second, p.URL) {
 			t.Errorf("it does not say where it is now:\n%s", second)
@@ -98,18 +98,18 @@ func TestUp_MakesNewTokensWhenItsWelcomeIsGone(t *testing.T) {
 
 func TestUp_RunsAFirstBuild(t *testing.T) {
 	t.Parallel()
-	p, said := up(t, "--data", t.TempDir())
-	eventually(t, patience, "the first build passes", func() bool {
+	p, output := up(t, "--data", t.TempDir())
+	eventually(t, waitLimit, "the first build passes", func() bool {
 		var b struct{ State string }
-		first := p.ask(t, secrets(said)["Access token"], "GET", "/v2/organizations/demo/pipelines/hello/builds/1", "")
+		first := p.ask(t, secrets(output)["Access token"], "GET", "/v2/organizations/demo/pipelines/hello/builds/1", "")
 		return json.Unmarshal(first.Body, &b) == nil && b.State == "passed"
 	})
 }
 
 func TestUp_LeavesJobsAloneThatAskForOtherAgents(t *testing.T) {
 	t.Parallel()
-	p, said := up(t, "--data", t.TempDir())
-	token := secrets(said)["Access token"]
+	p, output := up(t, "--data", t.TempDir())
+	token := secrets(output)["Access token"]
 	const hello = "/v2/organizations/demo/pipelines/hello"
 	p.ask(t, token, "PATCH", hello, `{"configuration": "env: {SERVICE_SKIP_CHECKOUT: \"true\"}\nsteps: [{command: echo never, agents: {gpu: \"yes\"}}, {command: echo anywhere}]"}`).want(t, 200)
 	build := decode[struct{ Number int }](t, p.ask(t, token, "POST", hello+"/builds", `{"commit": "HEAD", "branch": "main"}`).want(t, 201))
@@ -122,22 +122,22 @@ func TestUp_ReachesItselfWhereverItsPublicURLLeads(t *testing.T) {
 	t.Parallel()
 	certificate, key := selfSigned(t)
 	for name, flags := range map[string][]string{
-		"without TLS":                           nil,
-		"with a certificate nobody vouches for": {"--tls-cert", write(t, certificate), "--tls-key", write(t, key)},
+		"without TLS":                   nil,
+		"with an untrusted certificate": {"--tls-cert", write(t, certificate), "--tls-key", write(t, key)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			const public = "https://ci.nowhere.invalid/stackyard"
-			p, said := up(t, append(flags, "--data", t.TempDir(), "--public-url", public)...)
-			if !strings.Contains(said, "up at "+public) || strings.Contains(said, p.URL) {
-				t.Errorf("people are told\n%s", said)
+			p, output := up(t, append(flags, "--data", t.TempDir(), "--public-url", public)...)
+			if !strings.Contains(output, "running at "+public) || strings.Contains(output, p.URL) {
+				t.Errorf("people are told\n%s", output)
 			}
-			token := secrets(said)["Access token"]
+			token := secrets(output)["Access token"]
 			const hello = "/v2/organizations/demo/pipelines/hello"
 			const configuration = `{"configuration": "env: {SERVICE_SKIP_CHECKOUT: \"true\"}\nsteps:\n  - {key: make, command: echo hi > made.txt, artifact_paths: made.txt}\n  - {depends_on: make, command: stackyard agent artifact download made.txt . --step make && grep hi made.txt}"}`
 			p.ask(t, token, "PATCH", hello, configuration).want(t, 200)
 			made := decode[struct{ Number int }](t, p.ask(t, token, "POST", hello+"/builds", `{"commit": "HEAD", "branch": "main"}`).want(t, 201))
-			eventually(t, patience, "the build passes", func() bool {
+			eventually(t, waitLimit, "the build passes", func() bool {
 				b := decode[struct {
 					State  string
 					WebURL string `json:"web_url"`
@@ -154,9 +154,9 @@ func TestUp_ReachesItselfWhereverItsPublicURLLeads(t *testing.T) {
 
 func TestUp_ShowsCurlLinesThatWorkWhenPasted(t *testing.T) {
 	t.Parallel()
-	_, said := up(t, "--data", t.TempDir())
+	_, output := up(t, "--data", t.TempDir())
 	var got []string
-	for _, pasted := range regexp.MustCompile(`(?m)^  curl (.*\\\n)*.*$`).FindAllString(said, -1) {
+	for _, pasted := range regexp.MustCompile(`(?m)^  curl (.*\\\n)*.*$`).FindAllString(output, -1) {
 		shell := exec.Command("sh", "-c", `command -v curl >/dev/null || curl() { curl-stand-in "$@"; }`+"\n"+pasted)
 		shell.Stderr = t.Output()
 		output, err := shell.Output()
@@ -165,12 +165,12 @@ func TestUp_ShowsCurlLinesThatWorkWhenPasted(t *testing.T) {
 		}
 		got = append(got, slugsOrNames(t, output))
 	}
-	if want := "hello,Once more,Once more,The first build,my-pipeline"; strings.Join(got, ",") != want {
-		t.Errorf("the lines show %q, want %s\n%s", got, want, said)
+	if want := "hello,Another build,Another build,The first build,my-pipeline"; strings.Join(got, ",") != want {
+		t.Errorf("the lines show %q, want %s\n%s", got, want, output)
 	}
 }
 
-// slugsOrNames names the thing or things in a JSON text.
+// slugsOrNames returns the names of the objects in a JSON text.
 func slugsOrNames(t *testing.T, text []byte) string {
 	t.Helper()
 	type thing struct{ Slug, Name, Message string }
@@ -192,7 +192,7 @@ func slugsOrNames(t *testing.T, text []byte) string {
 	return strings.Join(names, ",")
 }
 
-// curl does as much of what curl does as the welcome needs, where it is not installed.
+// curl implements the options of curl that the welcome text uses.
 func curl() {
 	if err := request(os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, err)

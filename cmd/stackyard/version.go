@@ -26,7 +26,7 @@ func versionLine() string {
 	return fmt.Sprintf("stackyard %s%s %s %s/%s", version, revision(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
-// revision is the commit that the binary was built from, where the build recorded it.
+// revision returns the commit of the binary, if recorded.
 func revision() string {
 	build, ok := debug.ReadBuildInfo()
 	if !ok {

@@ -9,24 +9,23 @@ import (
 )
 
 const (
-	stackBatch   = 100 // jobs that a stack reserves to run them
+	stackBatch   = 100 // jobs that a stack reserves and runs
 	stackLeft    = 20  // jobs that it reserves and forgets
-	stackWorkers = 6   // agents that it runs at the same time
+	stackWorkers = 6   // concurrent agents
 )
 
-// A fightingStack reserves jobs. Some it runs, each with an agent of its own, more it ends without one, and
-// some it forgets.
-type fightingStack struct {
-	contestant
+// A competingStack reserves jobs. It runs some with an agent each, ends more without one, and forgets some.
+type competingStack struct {
+	competitor
 	key string
 }
 
-func (s *fightingStack) live() {
+func (s *competingStack) live() {
 	registration := fmt.Sprintf(`{"key": "%s", "type": "custom", "queue_key": "default", "metadata": {}}`, s.key)
-	_, ok := s.ask("POST", "/v3/stacks/register", fightAgentToken, registration, http.StatusCreated, nil)
-	workers := make([]contestant, stackWorkers)
+	_, ok := s.ask("POST", "/v3/stacks/register", contentionToken, registration, http.StatusCreated, nil)
+	workers := make([]competitor, stackWorkers)
 	for i := range workers {
-		workers[i] = s.contestant.fight.contestant()
+		workers[i] = s.competitor.contention.competitor()
 	}
 	for round := 0; ok; round++ {
 		var jobs []string
@@ -37,7 +36,7 @@ func (s *fightingStack) live() {
 			_, ok = s.reserve(jobs[:min(len(jobs), stackLeft)], time.Second)
 			continue
 		}
-		// What it has it reserves for longer than it was going to at first.
+		// Extend the reservation of its jobs.
 		if jobs, ok = s.reserve(jobs[:min(len(jobs), stackBatch)], 5*time.Second); !ok || len(jobs) == 0 {
 			continue
 		}
@@ -47,34 +46,34 @@ func (s *fightingStack) live() {
 	}
 }
 
-func (s *fightingStack) path(rest string) string { return "/v3/stacks/" + s.key + rest }
+func (s *competingStack) path(rest string) string { return "/v3/stacks/" + s.key + rest }
 
-// list returns jobs that wait, when there are any.
-func (s *fightingStack) list() (ids []string, ok bool) {
+// list returns scheduled jobs, if there are any.
+func (s *competingStack) list() (ids []string, ok bool) {
 	var page struct{ Jobs []struct{ ID string } }
-	_, ok = s.ask("GET", s.path("/scheduled-jobs?queue_key=default&limit=200&wait=5"), fightAgentToken, "", http.StatusOK, &page)
+	_, ok = s.ask("GET", s.path("/scheduled-jobs?queue_key=default&limit=200&wait=5"), contentionToken, "", http.StatusOK, &page)
 	for _, j := range page.Jobs {
 		ids = append(ids, j.ID)
 	}
 	return ids, ok
 }
 
-// reserve returns those of some jobs that are reserved now.
-func (s *fightingStack) reserve(ids []string, expiry time.Duration) (reserved []string, ok bool) {
+// reserve returns the jobs that are reserved now.
+func (s *competingStack) reserve(ids []string, expiry time.Duration) (reserved []string, ok bool) {
 	if len(ids) == 0 {
 		return nil, true
 	}
 	var told struct{ Reserved []string }
-	at, ok := s.ask("PUT", s.path("/scheduled-jobs/batch-reserve"), fightAgentToken,
+	at, ok := s.ask("PUT", s.path("/scheduled-jobs/batch-reserve"), contentionToken,
 		fmt.Sprintf(`{"job_uuids": %s, "reservation_expiry_seconds": %d}`, array(ids), int(expiry.Seconds())), http.StatusOK, &told)
 	for _, id := range told.Reserved {
-		s.note(id, func(s *story) *[]event { return &s.reserved }, event{who: s.key, moment: at, until: at.sent.Add(expiry)})
+		s.note(id, func(s *jobRecord) *[]event { return &s.reserved }, event{who: s.key, moment: at, until: at.sent.Add(expiry)})
 	}
 	return told.Reserved, ok
 }
 
-// work has workers run jobs that the stack has reserved, and ends some itself.
-func (s *fightingStack) work(workers []contestant, ids []string) bool {
+// work runs reserved jobs with workers, and ends some without an agent.
+func (s *competingStack) work(workers []competitor, ids []string) bool {
 	var issued struct {
 		Tokens []struct {
 			JobID string `json:"job_uuid"`
@@ -82,7 +81,7 @@ func (s *fightingStack) work(workers []contestant, ids []string) bool {
 		} `json:"job_acquisition_tokens"`
 		NotIssued []string `json:"not_issued"`
 	}
-	_, ok := s.ask("POST", s.path("/job-acquisition-tokens"), fightAgentToken, fmt.Sprintf(`{"job_uuids": %s}`, array(ids)), http.StatusCreated, &issued)
+	_, ok := s.ask("POST", s.path("/job-acquisition-tokens"), contentionToken, fmt.Sprintf(`{"job_uuids": %s}`, array(ids)), http.StatusCreated, &issued)
 	if !ok {
 		return false
 	}
@@ -108,8 +107,8 @@ func (s *fightingStack) work(workers []contestant, ids []string) bool {
 	return !s.isOver()
 }
 
-// runOnly is the life of an agent that has come for one job.
-func (c contestant) runOnly(token, job string) bool {
+// runOnly runs an agent that was started for one job.
+func (c competitor) runOnly(token, job string) bool {
 	session, ok := c.register(token)
 	if !ok || !c.run(session, acquiring, job) {
 		return false
@@ -119,8 +118,8 @@ func (c contestant) runOnly(token, job string) bool {
 }
 
 // finish ends a job without an agent.
-func (s *fightingStack) finish(c contestant, job string) bool {
-	at, ok := c.ask("POST", s.path("/jobs/"+job+"/finish"), fightAgentToken, `{"exit_status": 0, "detail": "there was nothing to do"}`, http.StatusOK, nil)
+func (s *competingStack) finish(c competitor, job string) bool {
+	at, ok := c.ask("POST", s.path("/jobs/"+job+"/finish"), contentionToken, `{"exit_status": 0, "detail": "there was nothing to do"}`, http.StatusOK, nil)
 	if ok {
 		c.noteEnd(job, event{who: s.key, moment: at})
 	}
@@ -130,7 +129,7 @@ func (s *fightingStack) finish(c contestant, job string) bool {
 func array(ids []string) []byte {
 	text, err := json.Marshal(ids)
 	if err != nil {
-		panic(err) // texts can be written
+		panic(err) // strings always encode
 	}
 	return text
 }

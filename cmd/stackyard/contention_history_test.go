@@ -7,17 +7,17 @@ import (
 	"stackyard/internal/platform/db"
 )
 
-// A moment is when something was asked and answered: it happened between the two.
+// A moment is the time between a request and its response.
 type moment struct{ sent, answered time.Time }
 
-// An event is something that one who fights was told about a job.
+// An event is an acknowledged change of a job.
 type event struct {
 	moment
-	who   string    // the key of a stack, or the id of an agent
-	until time.Time // of a reservation: it does not end before
+	who   string    // stack key or agent id
+	until time.Time // minimum end of a reservation
 }
 
-// during reports whether it happened, without a doubt, while a reservation held.
+// during reports whether the event certainly happened while a reservation was valid.
 func (e event) during(reservation event) bool {
 	return e.sent.After(reservation.answered) && e.answered.Before(reservation.until)
 }
@@ -27,39 +27,39 @@ func (e event) String() string {
 	return fmt.Sprintf("%s at %s–%s", e.who, e.sent.Format(clock), e.answered.Format(clock))
 }
 
-// A story is all that those who fight were told about a job.
-type story struct {
+// A record contains all events of a job.
+type jobRecord struct {
 	reserved []event
 	offered  []event
 	taken    []event
 	ended    []event
 }
 
-// note writes something down about a job.
-func (f *fight) note(job string, what func(*story) *[]event, e event) {
+// note records an event of a job.
+func (f *contention) note(job string, what func(*jobRecord) *[]event, e event) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	s := f.stories[job]
+	s := f.records[job]
 	if s == nil {
-		f.t.Errorf("%s was told of the job %s, which nobody has made", e, job)
+		f.t.Errorf("%s got the unknown job %s", e, job)
 		return
 	}
 	*what(s) = append(*what(s), e)
 }
 
-// noteEnd writes down that a job has ended, and ends the fight with the last.
-func (f *fight) noteEnd(job string, e event) {
-	f.note(job, func(s *story) *[]event { return &s.ended }, e)
+// noteEnd records the end of a job, and stops the run after the last one.
+func (f *contention) noteEnd(job string, e event) {
+	f.note(job, func(s *jobRecord) *[]event { return &s.ended }, e)
 	if f.ended.Add(1) == int64(f.jobs()) {
 		f.overOnce.Do(func() { close(f.over) })
 	}
 }
 
-// check wants every job to have been with one at a time, and to have ended once.
-func (f *fight) check() {
+// check checks that every job had one holder at a time, and ended once.
+func (f *contention) check() {
 	f.t.Helper()
 	wrong := 0
-	for id, s := range f.stories {
+	for id, s := range f.records {
 		for _, problem := range s.problems() {
 			if wrong++; wrong <= 20 {
 				f.t.Errorf("the job %s %s", id, problem)
@@ -71,8 +71,8 @@ func (f *fight) check() {
 	}
 }
 
-// problems tells what cannot all be true.
-func (s *story) problems() (problems []string) {
+// problems returns contradictions between events.
+func (s *jobRecord) problems() (problems []string) {
 	complain := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
 	for i, r := range s.reserved {
 		for _, other := range s.reserved[:i] {
@@ -108,8 +108,8 @@ func (s *story) problems() (problems []string) {
 	return problems
 }
 
-// checkNothingIsLeft wants the database to say what those were told who fought.
-func (f *fight) checkNothingIsLeft(d *db.DB) {
+// checkDatabase checks that the database agrees with the recorded events.
+func (f *contention) checkDatabase(d *db.DB) {
 	f.t.Helper()
 	counts := map[string]string{
 		`SELECT COUNT(*) FROM runnable`:                                                       "jobs that can be handed out",
@@ -134,7 +134,7 @@ func (f *fight) checkNothingIsLeft(d *db.DB) {
 		}
 		for _, h := range holders {
 			want := ""
-			if s := f.stories[h[0]]; s != nil && len(s.taken) > 0 {
+			if s := f.records[h[0]]; s != nil && len(s.taken) > 0 {
 				want = s.taken[0].who
 			}
 			if h[1] != want {
@@ -148,10 +148,10 @@ func (f *fight) checkNothingIsLeft(d *db.DB) {
 	}
 }
 
-// summary tells how the jobs were shared out.
-func (f *fight) summary() string {
+// summary describes how the jobs were distributed.
+func (f *contention) summary() string {
 	var byAgents, byStacks, ended, reservations int
-	for _, s := range f.stories {
+	for _, s := range f.records {
 		reservations += len(s.reserved)
 		switch {
 		case len(s.taken) == 0:

@@ -16,14 +16,14 @@ import (
 )
 
 const (
-	fightBuilds     = 200
-	fightJobs       = 50 // of each build
+	buildCount      = 200
+	jobsPerBuild    = 50 // per build
 	fightAgents     = 50
-	fightAgentToken = "svcct_fight"
+	contentionToken = "svcct_contention"
 )
 
-// fightFile lets stacks ask as often as they like.
-var fightFile = fmt.Sprintf(`
+// contentionFile has no rate limits for stacks.
+var contentionFile = fmt.Sprintf(`
 organizations:
   - slug: acme
     name: Acme Inc
@@ -40,29 +40,29 @@ organizations:
         queues: [{key: default, default: true}]
         agent_tokens: [{description: one, token: %s}]
     pipelines:
-      - slug: fight
-        name: Fight
-        repository: https://git.example.test/fight.git
+      - slug: contention
+        name: Contention
+        repository: https://git.example.test/contention.git
         cluster: Default
         configuration: "steps: [{command: work, parallelism: %d}]"
-`, adaToken, fightAgentToken, fightJobs)
+`, adaToken, contentionToken, jobsPerBuild)
 
-// Two stacks and fifty agents want the same 10,000 jobs. They ask now one replica and now the other, and
-// write down what they are told.
-func TestServe_RunsEachJobOnceWhenStacksAndAgentsFightOverThem(t *testing.T) {
+// Two stacks and fifty agents compete for the same 10,000 jobs. They use both replicas, and record the
+// responses.
+func TestServe_RunsEachJobOnceWhenStacksAndAgentsCompeteForThem(t *testing.T) {
 	t.Run("one server on SQLite", func(t *testing.T) {
 		folder := t.TempDir()
-		fightOver(t, []string{"--data", folder}, "sqlite:"+folder+"/stackyard.db", 1)
+		competeFor(t, []string{"--data", folder}, "sqlite:"+folder+"/stackyard.db", 1)
 	})
 	t.Run("two replicas on PostgreSQL", func(t *testing.T) {
 		url := dbtest.URL(t, db.PostgreSQL)
-		fightOver(t, onPostgres(t, url), url, 2)
+		competeFor(t, onPostgres(t, url), url, 2)
 	})
 }
 
-func fightOver(t *testing.T, installation []string, database string, replicas int) {
-	apply(t, installation, fightFile)
-	f := &fight{t: t, over: make(chan struct{}), stories: map[string]*story{}}
+func competeFor(t *testing.T, installation []string, database string, replicas int) {
+	apply(t, installation, contentionFile)
+	f := &contention{t: t, over: make(chan struct{}), records: map[string]*jobRecord{}}
 	for range replicas {
 		f.replicas = append(f.replicas, serveOn(t, installation))
 	}
@@ -72,61 +72,61 @@ func fightOver(t *testing.T, installation []string, database string, replicas in
 	defer all.Wait()
 	defer f.end()
 	for range fightAgents {
-		all.Go(func() { (&fighter{contestant: f.contestant()}).live() })
+		all.Go(func() { (&competingAgent{competitor: f.competitor()}).live() })
 	}
 	for _, key := range []string{"red", "blue"} {
-		all.Go(func() { (&fightingStack{contestant: f.contestant(), key: key}).live() })
+		all.Go(func() { (&competingStack{competitor: f.competitor(), key: key}).live() })
 	}
 	f.await()
 	took := time.Since(began)
 	f.end()
 	all.Wait()
 	f.check()
-	f.checkNothingIsLeft(dbtest.Open(t, database))
+	f.checkDatabase(dbtest.Open(t, database))
 	t.Logf("%d jobs in %s: %s", f.jobs(), took.Round(time.Millisecond), f.summary())
 }
 
-// A fight is what all that fight have in common.
-type fight struct {
+// A contention is the shared state of all competitors.
+type contention struct {
 	t        *testing.T
 	replicas []*process
-	ended    atomic.Int64 // jobs of which somebody was told that they have
+	ended    atomic.Int64 // jobs with an acknowledged end
 	over     chan struct{}
 	overOnce sync.Once
 
 	mu      sync.Mutex
 	lines   []*servertest.Caller
-	stories map[string]*story // by job
+	records map[string]*jobRecord // by job
 }
 
-func (f *fight) jobs() int { return fightBuilds * fightJobs }
+func (f *contention) jobs() int { return buildCount * jobsPerBuild }
 
-// schedule makes the builds, and knows their jobs.
-func (f *fight) schedule() {
+// schedule creates the builds and reads their jobs.
+func (f *contention) schedule() {
 	f.t.Helper()
 	const atOnce = 4
 	var all sync.WaitGroup
 	for i := range atOnce {
 		all.Go(func() {
-			for n := i; n < fightBuilds; n += atOnce {
-				answer := f.replicas[n%len(f.replicas)].ask(f.t, adaToken, "POST", pipelinesPath+"/fight/builds", `{"commit": "HEAD", "branch": "main"}`)
+			for n := i; n < buildCount; n += atOnce {
+				answer := f.replicas[n%len(f.replicas)].ask(f.t, adaToken, "POST", pipelinesPath+"/contention/builds", `{"commit": "HEAD", "branch": "main"}`)
 				build := decode[struct{ Jobs []struct{ ID string } }](f.t, answer.want(f.t, http.StatusCreated))
 				f.mu.Lock()
 				for _, j := range build.Jobs {
-					f.stories[j.ID] = &story{}
+					f.records[j.ID] = &jobRecord{}
 				}
 				f.mu.Unlock()
 			}
 		})
 	}
 	all.Wait()
-	if len(f.stories) != f.jobs() {
-		f.t.Fatalf("%d jobs were made, want %d", len(f.stories), f.jobs())
+	if len(f.records) != f.jobs() {
+		f.t.Fatalf("%d jobs were made, want %d", len(f.records), f.jobs())
 	}
 }
 
 // await waits until all jobs have ended.
-func (f *fight) await() {
+func (f *contention) await() {
 	f.t.Helper()
 	for before := int64(-1); ; {
 		select {
@@ -142,8 +142,8 @@ func (f *fight) await() {
 	}
 }
 
-// end has all that fight hang up.
-func (f *fight) end() {
+// end stops all competitors.
+func (f *contention) end() {
 	f.overOnce.Do(func() { close(f.over) })
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -152,7 +152,7 @@ func (f *fight) end() {
 	}
 }
 
-func (f *fight) isOver() bool {
+func (f *contention) isOver() bool {
 	select {
 	case <-f.over:
 		return true
@@ -161,14 +161,14 @@ func (f *fight) isOver() bool {
 	}
 }
 
-// A contestant speaks to all replicas.
-type contestant struct {
-	*fight
+// A competitor calls all replicas.
+type competitor struct {
+	*contention
 	lines []*servertest.Caller
 }
 
-func (f *fight) contestant() contestant {
-	c := contestant{fight: f}
+func (f *contention) competitor() competitor {
+	c := competitor{contention: f}
 	for _, p := range f.replicas {
 		line, err := servertest.Dial(p.URL)
 		if err != nil {
@@ -184,9 +184,9 @@ func (f *fight) contestant() contestant {
 	return c
 }
 
-// ask asks any replica, reads the answer into a value unless that is nil, and wants a status. It returns
-// false when the contestant is to leave.
-func (c contestant) ask(method, path, token, body string, want int, into any) (at moment, ok bool) {
+// ask calls a random replica, decodes the response into a value unless it is nil, and expects a status. It
+// returns false when the competitor must stop.
+func (c competitor) ask(method, path, token, body string, want int, into any) (at moment, ok bool) {
 	line := c.lines[rand.IntN(len(c.lines))]
 	at.sent = time.Now()
 	status, answer, err := line.Ask(method, path, token, body)
@@ -206,30 +206,30 @@ func (c contestant) ask(method, path, token, body string, want int, into any) (a
 	return at, err == nil
 }
 
-// A session is what an agent got when it registered.
-type fightSession struct {
+// A session is the result of an agent's registration.
+type agentSession struct {
 	ID    string
 	Token string `json:"access_token"`
 }
 
 // register registers an agent with a token.
-func (c contestant) register(token string) (s fightSession, ok bool) {
-	if _, ok = c.ask("POST", "/v3/register", token, `{"name": "fighter-%random", "meta_data": []}`, http.StatusOK, &s); !ok {
+func (c competitor) register(token string) (s agentSession, ok bool) {
+	if _, ok = c.ask("POST", "/v3/register", token, `{"name": "competingAgent-%random", "meta_data": []}`, http.StatusOK, &s); !ok {
 		return s, false
 	}
 	_, ok = c.ask("POST", "/v3/connect", s.Token, "", http.StatusOK, nil)
 	return s, ok
 }
 
-// run takes a job, begins and ends it.
-func (c contestant) run(s fightSession, how verb, job string) bool {
+// run takes, starts and ends a job.
+func (c competitor) run(s agentSession, how verb, job string) bool {
 	path := "/v3/jobs/" + job
 	var taken struct{ Token string }
 	at, ok := c.ask("PUT", path+"/"+string(how), s.Token, "", http.StatusOK, &taken)
 	if !ok {
 		return false
 	}
-	c.note(job, func(s *story) *[]event { return &s.taken }, event{who: s.ID, moment: at})
+	c.note(job, func(s *jobRecord) *[]event { return &s.taken }, event{who: s.ID, moment: at})
 	if _, ok = c.ask("PUT", path+"/start", taken.Token, `{"started_at": "2026-01-02T03:04:05Z"}`, http.StatusOK, nil); !ok {
 		return false
 	}
@@ -240,17 +240,17 @@ func (c contestant) run(s fightSession, how verb, job string) bool {
 	return ok
 }
 
-// A fighter is an agent that asks for jobs.
-type fighter struct{ contestant }
+// A competingAgent is an agent that asks for jobs.
+type competingAgent struct{ competitor }
 
-func (f *fighter) live() {
-	session, ok := f.register(fightAgentToken)
+func (f *competingAgent) live() {
+	session, ok := f.register(contentionToken)
 	for ok {
 		var told struct{ Job struct{ ID string } }
 		var at moment
 		at, ok = f.ask("GET", "/v3/ping", session.Token, "", http.StatusOK, &told)
 		if ok && told.Job.ID != "" {
-			f.note(told.Job.ID, func(s *story) *[]event { return &s.offered }, event{who: session.ID, moment: at})
+			f.note(told.Job.ID, func(s *jobRecord) *[]event { return &s.offered }, event{who: session.ID, moment: at})
 			ok = f.run(session, accepting, told.Job.ID)
 		}
 	}
