@@ -21,10 +21,10 @@ import (
 // publishedAgent is the newest published agent whose dependencies all resolve.
 const publishedAgent = "github.com/buildkite/agent/v3@v3.75.1"
 
-// agentBinary builds the published agent as anybody would, and returns the path of its program.
+// agentBinary builds the published agent and returns the path of its binary.
 var agentBinary = sync.OnceValues(func() (string, error) {
 	install := exec.Command("go", "install", publishedAgent)
-	install.Dir = os.TempDir() // outside of this module, so that its own requirements count
+	install.Dir = os.TempDir() // outside this module, so that the agent's own requirements apply
 	install.Env = append(os.Environ(), "GOBIN="+filepath.Dir(binary), "CGO_ENABLED=0", "GOFLAGS=")
 	if output, err := install.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("install the published agent: %w\n%s", err, output)
@@ -34,20 +34,20 @@ var agentBinary = sync.OnceValues(func() (string, error) {
 	return path, os.Rename(filepath.Join(filepath.Dir(binary), "agent"), path)
 })
 
-// An agent is a process of the published agent.
+// An agent is a running published agent.
 type agent struct {
 	cmd   *exec.Cmd
 	ended chan struct{}
 }
 
-// startAgent starts the published agent against a server. At the end of the test it is told to stop.
+// startAgent starts the published agent and stops it at the end of the test.
 func startAgent(t *testing.T, s *server, args ...string) *agent {
 	t.Helper()
 	program, err := agentBinary()
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The agent has sockets below its home, and their paths cannot be long.
+	// The agent creates sockets below its home, and their paths must be short.
 	home, err := os.MkdirTemp("", "agent-")
 	if err != nil {
 		t.Fatal(err)
@@ -71,7 +71,7 @@ func startAgent(t *testing.T, s *server, args ...string) *agent {
 		close(a.ended)
 	}()
 	t.Cleanup(func() {
-		cmd.Process.Signal(syscall.SIGQUIT) // stop at once, whatever it runs
+		cmd.Process.Signal(syscall.SIGQUIT) // stop at once, even while it runs a job
 		select {
 		case <-a.ended:
 		case <-time.After(20 * time.Second):
@@ -82,25 +82,25 @@ func startAgent(t *testing.T, s *server, args ...string) *agent {
 	return a
 }
 
-// exit waits for the agent to end by itself and returns its exit status.
+// exit waits for the agent to exit by itself and returns its exit status.
 func (a *agent) exit(t *testing.T) int {
 	t.Helper()
 	select {
 	case <-a.ended:
-	case <-time.After(patience):
+	case <-time.After(waitLimit):
 		t.Fatal("the agent does not end")
 	}
 	return a.cmd.ProcessState.ExitCode()
 }
 
-// patience is how long a test waits for what must happen soon.
-const patience = time.Minute
+// waitLimit is how long a test waits for something that must happen soon.
+const waitLimit = time.Minute
 
-// until looks again and again for something that must come to be.
+// until waits for a condition.
 func until(t *testing.T, what string, there func() bool) {
 	t.Helper()
 	for begun := time.Now(); !there(); time.Sleep(50 * time.Millisecond) {
-		if time.Since(begun) > patience {
+		if time.Since(begun) > waitLimit {
 			t.Fatalf("waited in vain for %s", what)
 		}
 	}
@@ -121,8 +121,8 @@ func getBuild(t *testing.T, client *buildkite.Client, pipeline string, number in
 	return call(client.Builds.Get(t.Context(), "acme", pipeline, fmt.Sprint(number), nil)).ok(t)
 }
 
-// repository makes a git repository with one commit of the files, on the branch main, and returns its
-// path and the commit.
+// repository creates a git repository with one commit of the files on the branch main, and returns its path and
+// the commit.
 func repository(t *testing.T, files map[string]string) (path, commit string) {
 	t.Helper()
 	path = t.TempDir()
@@ -149,7 +149,7 @@ func repository(t *testing.T, files map[string]string) (path, commit string) {
 	return path, git("rev-parse", "HEAD")
 }
 
-// pipelineOf makes a pipeline of a repository and a first build of its branch main.
+// pipelineOf creates a pipeline for a repository and a first build of its branch main.
 func pipelineOf(t *testing.T, client *buildkite.Client, name, repository, configuration string) (slug string) {
 	t.Helper()
 	p := call(client.Pipelines.Create(t.Context(), "acme", buildkite.CreatePipeline{
@@ -169,7 +169,7 @@ func logOf(t *testing.T, s *server, jobID string) string {
 	return body
 }
 
-// fetch gets a path, or a URL, as Ada.
+// fetch gets a path or a URL as Ada.
 func (s *server) fetch(t *testing.T, path string) (status int, body string) {
 	t.Helper()
 	if strings.HasPrefix(path, "/") {

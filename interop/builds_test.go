@@ -11,7 +11,7 @@ import (
 	"github.com/buildkite/go-buildkite/v4"
 )
 
-// pipeline makes one more pipeline in acme.
+// pipeline creates another pipeline in acme.
 func pipeline(t *testing.T, client *buildkite.Client, name, configuration string) {
 	t.Helper()
 	call(client.Pipelines.Create(t.Context(), "acme", buildkite.CreatePipeline{
@@ -19,12 +19,12 @@ func pipeline(t *testing.T, client *buildkite.Client, name, configuration string
 	})).created(t)
 }
 
-// head asks for a build of a branch's newest commit.
+// head describes a build of a branch's newest commit.
 func head(branch string) buildkite.CreateBuild {
 	return buildkite.CreateBuild{Commit: "HEAD", Branch: branch}
 }
 
-// numbersOf says which builds a list has.
+// numbersOf returns the numbers of builds.
 func numbersOf(builds []buildkite.Build) string {
 	var numbers []int
 	for _, b := range builds {

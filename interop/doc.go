@@ -1,8 +1,7 @@
-// Package interop holds tests that run published clients, unmodified, against the real server: the
-// stackyard binary in a process of its own, on each storage engine.
+// Package interop tests published clients, unmodified, against the real server: the stackyard binary as a
+// process, on each storage engine. A client that cannot call the server, or cannot decode its response, has
+// found a bug of the server.
 //
-// A client that cannot call the server, or cannot read its answer, has found a bug of the server.
-//
-// The package is a module of its own so that the product does not depend on those clients. It takes
-// one thing from the product: the databases that its tests run on.
+// The package is a separate module, so that the product does not depend on those clients. From the product it
+// uses only the test databases.
 package interop

@@ -65,7 +65,7 @@ func TestErrors_CarryTheServersMessage(t *testing.T) {
 	})
 }
 
-// The client keeps the body for those who want to know which fields are wrong.
+// The client keeps the body, which names the invalid fields.
 func TestErrors_NameEveryFieldThatBrokeARule(t *testing.T) {
 	each(t, func(t *testing.T, s *server) {
 		create := buildkite.CreatePipeline{ClusterID: unknownID, Configuration: "steps:\n  - comand: make\n"}
@@ -95,14 +95,14 @@ func TestErrors_NameEveryFieldThatBrokeARule(t *testing.T) {
 func TestErrors_RateLimitIsWaitedForOrReported(t *testing.T) {
 	each(t, func(t *testing.T, s *server) {
 		client := s.as(t, hurried)
-		// What only reads is tried again by the client until the server has time for it.
+		// The client retries reads until the rate limit allows them.
 		for range 4 {
 			limit := call(client.RateLimit.Get(t.Context(), "busy")).ok(t).Scopes.REST
 			if limit.Limit != 2 || limit.Current < 1 || limit.Current > 2 || !limit.Enforced || limit.ResetAt.IsZero() {
 				t.Errorf("the rate limit is %+v", limit)
 			}
 		}
-		// What writes is not.
+		// It does not retry writes.
 		var response *buildkite.Response
 		var err error
 		for range 100 {

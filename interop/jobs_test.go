@@ -8,7 +8,7 @@ import (
 	"github.com/buildkite/go-buildkite/v4"
 )
 
-// cancelJob cancels one job. The client has no call of its own for it.
+// cancelJob cancels a job. The client has no call for it.
 func cancelJob(t *testing.T, client *buildkite.Client, id string) {
 	t.Helper()
 	request, err := client.NewRequest(t.Context(), http.MethodPut, "v2/organizations/acme/jobs/"+id+"/cancel", nil)

@@ -9,7 +9,7 @@ import (
 	"github.com/buildkite/go-buildkite/v4"
 )
 
-// pages reads a list page by page, as far as each response leads to a next one.
+// pages reads all pages of a list by following the next links.
 func pages[T any](t *testing.T, list func(options buildkite.ListOptions) ([]T, *buildkite.Response, error)) (all [][]T) {
 	t.Helper()
 	const size = 2
@@ -146,7 +146,7 @@ func names[T any](list []T, name func(T) string) []string {
 	return all
 }
 
-func TestLists_LeadToNeighboursAndEnds(t *testing.T) {
+func TestLists_LeadToNeighborsAndEnds(t *testing.T) {
 	type links struct{ next, prev, first, last int }
 	tests := []struct {
 		page int
@@ -155,7 +155,7 @@ func TestLists_LeadToNeighboursAndEnds(t *testing.T) {
 		{1, links{next: 2, last: 3}},
 		{2, links{next: 3, prev: 1, first: 1, last: 3}},
 		{3, links{prev: 2, first: 1}},
-		{4, links{prev: 3, first: 1}}, // there is nothing, and a way back
+		{4, links{prev: 3, first: 1}}, // an empty page with a link back
 	}
 	each(t, func(t *testing.T, s *server) {
 		client := s.as(t, ada)
@@ -191,7 +191,7 @@ func TestPipelines_ListFilters(t *testing.T) {
 		{buildkite.PipelineListOptions{Repository: "github.com"}, []string{"Web", "Web docs"}},
 		{buildkite.PipelineListOptions{Repository: "git@github.com:acme/docs"}, []string{"Web docs"}},
 		{buildkite.PipelineListOptions{Repository: "https://GITHUB.com/acme/web.git"}, []string{"Web"}},
-		{buildkite.PipelineListOptions{Repository: "https://github.com/acme/docs"}, []string{}}, // its URL is another
+		{buildkite.PipelineListOptions{Repository: "https://github.com/acme/docs"}, []string{}}, // another URL
 		{buildkite.PipelineListOptions{Repository: "engine, the big"}, []string{"Engine"}},
 		{buildkite.PipelineListOptions{Name: "web", Repository: "docs"}, []string{"Web docs"}},
 	}
@@ -210,7 +210,7 @@ func TestPipelines_ListFilters(t *testing.T) {
 	})
 }
 
-// Links repeat the filters, also those with characters that a Link header is split at.
+// Links repeat the filters, including characters that separate Link headers.
 func TestPipelines_FilteredListIsPaged(t *testing.T) {
 	each(t, func(t *testing.T, s *server) {
 		client := s.as(t, ada)

@@ -9,7 +9,7 @@ import (
 	"github.com/buildkite/go-buildkite/v4"
 )
 
-// Ada belongs to two organizations, and each of her tokens to one of them.
+// Ada belongs to two organizations; each of her tokens belongs to one of them.
 func TestOrganizations_AreThoseOfTheToken(t *testing.T) {
 	each(t, func(t *testing.T, s *server) {
 		for token, slug := range map[string]string{ada: "acme", hurried: "busy"} {
@@ -18,7 +18,7 @@ func TestOrganizations_AreThoseOfTheToken(t *testing.T) {
 			if len(list) != 1 || list[0].Slug != slug {
 				t.Fatalf("listed %+v, want %s alone", list, slug)
 			}
-			wantEmpty(t, list[0], "Repository") // no organization has one
+			wantEmpty(t, list[0], "Repository") // organizations have none
 			if got := call(client.Organizations.Get(t.Context(), slug)).ok(t); !reflect.DeepEqual(got, list[0]) {
 				t.Errorf("got %+v, want %+v as listed", got, list[0])
 			}
@@ -54,7 +54,7 @@ func TestUser_IsTheTokensOwner(t *testing.T) {
 	})
 }
 
-func TestAccessToken_TellsItsScopes(t *testing.T) {
+func TestAccessToken_ShowsItsScopes(t *testing.T) {
 	each(t, func(t *testing.T, s *server) {
 		all := call(s.as(t, ada).AccessTokens.Get(t.Context())).ok(t)
 		wantEmpty(t, all)

@@ -9,7 +9,7 @@ import (
 	"github.com/buildkite/go-buildkite/v4"
 )
 
-// deploy is a new pipeline with a value for every field, its steps as YAML.
+// deploy returns a pipeline with every field set and YAML steps.
 func deploy() buildkite.CreatePipeline {
 	return buildkite.CreatePipeline{
 		Name:                      "Deploy",
@@ -40,7 +40,7 @@ func deploy() buildkite.CreatePipeline {
 	}
 }
 
-// again returns what a client sends to make a pipeline like one that it has read.
+// again returns the request that creates a copy of a pipeline.
 func again(p buildkite.Pipeline) buildkite.CreatePipeline {
 	create := buildkite.CreatePipeline{
 		Name:                            p.Name,
@@ -133,7 +133,7 @@ func TestPipelines_CreateFromVisualSteps(t *testing.T) {
 	})
 }
 
-// The client knows fewer kinds of steps than YAML has, and few types for what they hold.
+// The client has fewer kinds of steps than YAML, and loose types for their content.
 func TestPipelines_StepsOfEveryKindInYAMLAreRead(t *testing.T) {
 	const configuration = `
 env:
@@ -185,7 +185,7 @@ func TestPipelines_ClusterMayBeLeftOut(t *testing.T) {
 	each(t, func(t *testing.T, s *server) {
 		client := s.as(t, ada)
 		create := deploy()
-		create.ClusterID = "" // the client sends it all the same
+		create.ClusterID = "" // the client sends it anyway
 		if created := call(client.Pipelines.Create(t.Context(), "acme", create)).created(t); created.ClusterID != clusterID {
 			t.Errorf("created in cluster %q, want the default one", created.ClusterID)
 		}
@@ -223,7 +223,7 @@ func TestPipelines_ProviderSettingsAreOfTheProvidersType(t *testing.T) {
 			if got := created.Provider; got.ID != test.provider || !reflect.DeepEqual(got.Settings, test.settings) {
 				t.Errorf("%s: provider %s with settings %+v, want %s with %+v", test.repository, got.ID, got.Settings, test.provider, test.settings)
 			}
-			// A client sends back the settings it has read, changed or not.
+			// A client sends back the settings that it has read, changed or not.
 			update := buildkite.UpdatePipeline{ProviderSettings: created.Provider.Settings}
 			updated := call(client.Pipelines.Update(t.Context(), "acme", created.Slug, update)).ok(t)
 			if !reflect.DeepEqual(updated.Provider, created.Provider) {
@@ -249,7 +249,7 @@ func TestPipelines_UpdateChangesWhatIsSent(t *testing.T) {
 			Tags:                      []string{"boats"},
 			Visibility:                "private",
 			ProviderSettings:          &buildkite.GitHubSettings{TriggerMode: "none", BuildBranches: true},
-			// The client cannot leave these out.
+			// The client always sends these.
 			SkipQueuedBranchBuilds:    false,
 			CancelRunningBranchBuilds: true,
 		}
@@ -262,7 +262,7 @@ func TestPipelines_UpdateChangesWhatIsSent(t *testing.T) {
 		want.SkipQueuedBranchBuilds = false
 		want.Provider.Settings = &buildkite.GitHubSettings{
 			TriggerMode: "none", BuildBranches: true, Repository: "acme/deploy",
-			// Texts that are empty are not sent, and so stay.
+			// Empty texts are not sent and do not change.
 			PullRequestBranchFilterConfiguration: "release/*",
 			FilterCondition:                      `build.branch == "trunk"`,
 		}
@@ -298,7 +298,7 @@ func TestPipelines_ArchivedOnesAreHiddenAndReadOnly(t *testing.T) {
 	})
 }
 
-func TestPipelines_DeletedOnesAreGone(t *testing.T) {
+func TestPipelines_DeletedOnesReturn404(t *testing.T) {
 	each(t, func(t *testing.T, s *server) {
 		client := s.as(t, ada)
 		do(client.Pipelines.Delete(t.Context(), "acme", "hello")).ok(t)

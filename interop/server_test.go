@@ -17,12 +17,12 @@ import (
 	"stackyard/internal/platform/db/dbtest"
 )
 
-// A server is a running stackyard that knows the organizations of [world].
+// A server is a running stackyard with the organizations of [world].
 type server struct {
 	url string
 }
 
-// each runs a test against a fresh server on each engine, as subtests named after them.
+// each runs a test against a new server on each engine, as subtests named after the engine.
 func each(t *testing.T, fn func(t *testing.T, s *server)) {
 	t.Parallel()
 	for _, engine := range []db.Engine{db.SQLite, db.PostgreSQL} {
@@ -33,7 +33,7 @@ func each(t *testing.T, fn func(t *testing.T, s *server)) {
 	}
 }
 
-// serve starts a server, and at the end of the test stops it the way an operator would.
+// serve starts a server, and stops it at the end of the test as an operator would.
 func serve(t *testing.T, engine db.Engine) *server {
 	t.Helper()
 	folder := t.TempDir()
@@ -58,7 +58,7 @@ func serve(t *testing.T, engine db.Engine) *server {
 	return &server{url: readyURL(t, stdout)}
 }
 
-// readyURL waits for the line that says where the server listens.
+// readyURL waits for the ready line and returns its URL.
 func readyURL(t *testing.T, stdout io.Reader) string {
 	t.Helper()
 	lines := bufio.NewScanner(stdout)
@@ -71,7 +71,7 @@ func readyURL(t *testing.T, stdout io.Reader) string {
 	return ""
 }
 
-// stop ends a server, which has promised to exit with status 0 within ten seconds.
+// stop stops a server, which must exit with status 0 within ten seconds.
 func stop(t *testing.T, cmd *exec.Cmd, stdout io.Reader) {
 	const promised = 10 * time.Second
 	cmd.Process.Signal(syscall.SIGTERM)
@@ -83,7 +83,7 @@ func stop(t *testing.T, cmd *exec.Cmd, stdout io.Reader) {
 	}
 }
 
-// as returns a client with somebody's access token.
+// as returns a client with an access token.
 func (s *server) as(t *testing.T, token string) *buildkite.Client {
 	t.Helper()
 	client, err := buildkite.NewClient(buildkite.WithBaseURL(s.url), buildkite.WithTokenAuth(token))

@@ -41,7 +41,7 @@ func TestTeams_FromCreationToDeletion(t *testing.T) {
 	})
 }
 
-// teamAgain returns what a client sends to make a team like one that it has read.
+// teamAgain returns the request that creates a copy of a team.
 func teamAgain(team buildkite.Team) buildkite.CreateTeam {
 	return buildkite.CreateTeam{
 		Name:                        team.Name,

@@ -3,12 +3,12 @@ package interop
 // The tokens of world.
 const (
 	ada     = "svcua_ada"     // an administrator of acme; every scope
-	hurried = "svcua_hurried" // Ada's for busy, where she may call only now and then
+	hurried = "svcua_hurried" // Ada's for busy, which has a low rate limit
 	bo      = "svcua_bo"      // a member of acme; every scope
-	reader  = "svcua_reader"  // Ada's, with one scope: read_pipelines
+	reader  = "svcua_reader"  // Ada's, with only the scope read_pipelines
 	spare   = "svcua_spare"   // Ada's, for a test to revoke
 	expired = "svcua_expired" // Ada's, no longer valid
-	cy      = "svcua_cy"      // an administrator of rival, and a stranger to acme; every scope
+	cy      = "svcua_cy"      // an administrator of rival who is not a member of acme; every scope
 )
 
 // The fixed ids of world.

@@ -10,14 +10,14 @@ import (
 	"github.com/buildkite/go-buildkite/v4"
 )
 
-// An answer is what a call of the client returned.
+// An answer is the result of a client call.
 type answer[T any] struct {
 	value    T
 	response *buildkite.Response
 	err      error
 }
 
-// call holds on to what a call returned, so that one line can make the call and say what it wants:
+// call wraps the result of a client call, so that one line can make the call and check it:
 //
 //	pipeline := call(client.Pipelines.Get(ctx, "acme", "hello")).ok(t)
 //	call(client.Pipelines.Get(ctx, "acme", "gone")).refused(t, http.StatusNotFound, "No pipeline found")
@@ -33,7 +33,7 @@ func do(response *buildkite.Response, err error) answer[struct{}] {
 // get is call for calls that do not return the response.
 func get[T any](value T, err error) answer[T] { return call(value, nil, err) }
 
-// ok returns the value, or ends the test because the call failed.
+// ok returns the value, or fails the test if the call failed.
 func (a answer[T]) ok(t *testing.T) T {
 	t.Helper()
 	if a.err != nil {
@@ -42,7 +42,7 @@ func (a answer[T]) ok(t *testing.T) T {
 	return a.value
 }
 
-// created is ok for a call that must have made something.
+// created is ok for a call that must return 201.
 func (a answer[T]) created(t *testing.T) T {
 	t.Helper()
 	value := a.ok(t)
@@ -52,7 +52,7 @@ func (a answer[T]) created(t *testing.T) T {
 	return value
 }
 
-// refused fails the test unless the client understood that and why the server refused.
+// refused checks the status and the message of a refused call.
 func (a answer[T]) refused(t *testing.T, status int, message string) {
 	t.Helper()
 	refusal, ok := errors.AsType[*buildkite.ErrorResponse](a.err)
@@ -64,8 +64,8 @@ func (a answer[T]) refused(t *testing.T, status int, message string) {
 	}
 }
 
-// wantEmpty fails the test unless exactly the named fields of what the client decoded have no value.
-// A field that the server spells otherwise than the client is one without a value.
+// wantEmpty checks that exactly the named fields of a decoded value are empty. A field that server and client
+// spell differently is empty.
 func wantEmpty(t *testing.T, decoded any, fields ...string) {
 	t.Helper()
 	slices.Sort(fields)
@@ -76,7 +76,7 @@ func wantEmpty(t *testing.T, decoded any, fields ...string) {
 	}
 }
 
-// empty returns the fields without a value, those of structs inside with a path.
+// empty returns the paths of empty fields.
 func empty(v reflect.Value, path string) []string {
 	if v.Kind() == reflect.Pointer && !v.IsNil() {
 		return empty(v.Elem(), path)
