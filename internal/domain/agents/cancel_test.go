@@ -8,15 +8,15 @@ import (
 	"stackyard/internal/app/server/servertest"
 )
 
-// stopGrace is how long an agent may take to stop a job.
+// stopGrace is how long an agent can take to stop a job.
 const stopGrace = 3 * time.Minute
 
-// doings are what an agent may do, again and again, while it is to stop its job. Nothing of it keeps the
-// job from ending.
-var doings = []struct {
+// misbehaviors are what an agent can do repeatedly instead of stopping its job. None of them keeps the job from
+// ending.
+var misbehaviors = []struct {
 	name string
 	do   func(w *world, job *servertest.Job)
-	// within is how long the job lasts at most.
+	// within is the longest time until the job ends.
 	within time.Duration
 }{
 	{"Vanishes", func(*world, *servertest.Job) {}, stopGrace},
@@ -53,7 +53,7 @@ var doings = []struct {
 
 func TestCancel_EndsTheJobInItsTimeWhateverTheAgentDoes(t *testing.T) {
 	for _, began := range []bool{false, true} {
-		for _, d := range doings {
+		for _, d := range misbehaviors {
 			t.Run(fmt.Sprintf("%s/began=%t", d.name, began), func(t *testing.T) {
 				each(t, func(t *testing.T, w *world) {
 					job := w.agent.Acquire(w.job("{command: a, timeout_in_minutes: 1}"))
@@ -71,7 +71,7 @@ func TestCancel_EndsTheJobInItsTimeWhateverTheAgentDoes(t *testing.T) {
 					servertest.WantAt(t, w.show(job.ID), fields{"state": "canceled"})
 					servertest.WantAt(t, w.ada.Get(servertest.HelloPath+"/builds/1").Want(200), fields{"state": "canceled"})
 
-					// What it says later changes nothing.
+					// Later requests of the agent change nothing.
 					if resp := job.Put(job.Path("/finish"), fields{"exit_status": "5"}); resp.Status != 422 {
 						t.Errorf("a late finish: %d %s", resp.Status, resp.Body)
 					}
@@ -100,7 +100,7 @@ func TestCancel_LeavesTheAgentItsTime(t *testing.T) {
 	})
 }
 
-// An agent that has answered to a cancel late is one like others: it gets the next job.
+// An agent that was late to handle a cancel gets the next job like any other.
 func TestCancel_LeavesTheAgentFreeForOtherJobs(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		job := w.agent.Acquire(w.job("{command: a}")).Start()

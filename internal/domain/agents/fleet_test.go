@@ -15,12 +15,11 @@ import (
 	"stackyard/internal/platform/db/dbtest"
 )
 
-// serve starts a server as it is released, with real time and all that it does in the background, which
-// keeps agents waiting for as long as it is told.
-func serve(b *testing.B, d *db.DB, hold func(idle time.Duration) time.Duration) *servertest.Server {
+// serve starts a server with real time and all background work. Pings wait for as long as wait returns.
+func serve(b *testing.B, d *db.DB, wait func(idle time.Duration) time.Duration) *servertest.Server {
 	s := servertest.Start(b, d, func(p *server.Parts) {
 		p.Clock = core.SystemClock
-		p.Agents.PingWait = hold
+		p.Agents.PingWait = wait
 	})
 	s.Apply(servertest.World)
 	s.Apply("organizations: [{slug: acme, limits: {rest_requests_per_second: 0}}]")
@@ -29,7 +28,7 @@ func serve(b *testing.B, d *db.DB, hold func(idle time.Duration) time.Duration) 
 	return s
 }
 
-// onDisk returns a database whose transactions are on a disk when they are acknowledged.
+// onDisk returns a database that writes transactions to disk before it acknowledges them.
 func onDisk(b *testing.B, engine db.Engine) *db.DB {
 	b.Helper()
 	if engine == db.PostgreSQL {
@@ -57,12 +56,12 @@ type member struct {
 	token string
 }
 
-// enlist registers and connects a number of agents, each with a connection of its own.
-func enlist(t testing.TB, address string, n int) []*member {
+// newMembers registers and connects n agents, each with its own connection.
+func newMembers(t testing.TB, address string, n int) []*member {
 	t.Helper()
 	fleet := make([]*member, n)
 	const atOnce = 16
-	together(t, atOnce, func(first int) error {
+	concurrently(t, atOnce, func(first int) error {
 		for i := first; i < n; i += atOnce {
 			c, err := servertest.Dial(address)
 			if err != nil {
@@ -86,21 +85,21 @@ func enlist(t testing.TB, address string, n int) []*member {
 	return fleet
 }
 
-// ping asks for a job, and returns its id, "" for none.
+// ping pings and returns the id of the offered job, "" for none.
 func (m *member) ping() (string, error) {
 	var told struct{ Job struct{ ID string } }
 	err := m.Call("GET", "/v3/ping", m.token, "", &told)
 	return told.Job.ID, err
 }
 
-// accept accepts a job, and returns its token.
+// accept accepts a job and returns its token.
 func (m *member) accept(job string) (string, error) {
 	var taken struct{ Token string }
 	err := m.Call("PUT", "/v3/jobs/"+job+"/accept", m.token, "", &taken)
 	return taken.Token, err
 }
 
-// run runs a job that was accepted: it begins, prints a line and ends well.
+// run starts an accepted job, sends a line of log and finishes the job with success.
 func (m *member) run(job, token string) error {
 	const line = "hello from a job\r\n"
 	path := "/v3/jobs/" + job
@@ -116,8 +115,8 @@ func (m *member) run(job, token string) error {
 	return nil
 }
 
-// together does something so many times at once, and ends the test when any of it fails.
-func together(t testing.TB, n int, fn func(i int) error) {
+// concurrently calls fn n times at once and ends the test if a call fails.
+func concurrently(t testing.TB, n int, fn func(i int) error) {
 	t.Helper()
 	var running sync.WaitGroup
 	for i := range n {
@@ -133,5 +132,5 @@ func together(t testing.TB, n int, fn func(i int) error) {
 	}
 }
 
-// engines are those that benchmarks compare.
+// engines are the engines that benchmarks compare.
 var engines = []db.Engine{db.SQLite, db.PostgreSQL}

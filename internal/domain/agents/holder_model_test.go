@@ -19,17 +19,16 @@ import (
 	"stackyard/internal/platform/db"
 )
 
-// TestHolder_IsOneForEachJob has agents do what they may and what they may not, in whatever order, while
-// people cancel, time passes and servers are replaced by others on the same database. Whatever happens: a job
-// is acknowledged to one agent and to no other, an agent has one job at most, and how a job ended stays as it
-// was acknowledged.
+// TestHolder_IsOneForEachJob sends allowed and forbidden requests of agents in random order, while jobs are
+// canceled, time passes and servers are replaced by others on the same database. At all times a job is
+// acknowledged to one agent only, an agent has at most one job, and the end of a job stays as acknowledged.
 func TestHolder_IsOneForEachJob(t *testing.T) {
 	if checks := flag.Lookup("rapid.checks"); checks.Value.String() == checks.DefValue {
-		checks.Value.Set("10") // each speaks to servers for a second
+		checks.Value.Set("10") // each takes about a second
 	}
 	each(t, func(t *testing.T, w *world) {
 		w.ada.Patch(servertest.HelloPath, fields{"configuration": "steps: [{command: a}, {command: b}, {command: c}]"}).Want(http.StatusOK)
-		latest := w.Server // the one of the latest run: time does not go back
+		latest := w.Server // server of the previous run: time does not go back
 		rapid.Check(t, func(rt *rapid.T) {
 			m := &holderModel{world: w, server: latest, agents: map[string]*modelAgent{}, jobs: map[string]*modelJob{}}
 			defer func() { latest = m.server }()
@@ -62,12 +61,12 @@ type modelAgent struct {
 
 type modelJob struct {
 	build  string
-	holder string // whom it was acknowledged to
+	holder string // agent that the job was acknowledged to
 	token  string
-	exit   *int // that its end was acknowledged with
+	exit   *int // acknowledged exit status
 }
 
-// holderModel knows what was acknowledged.
+// holderModel records what servers acknowledged.
 type holderModel struct {
 	*world
 	server *servertest.Server
@@ -75,7 +74,7 @@ type holderModel struct {
 	jobs   map[string]*modelJob
 }
 
-// call sends a request without holding the answer against anything.
+// call sends a request without checking the response.
 func (m *holderModel) call(t *rapid.T, authorization, method, path string, body any) (status int, answer map[string]any) {
 	sent, err := json.Marshal(body)
 	if err != nil {
@@ -157,8 +156,8 @@ func (m *holderModel) take(t *rapid.T, agent, job, how string) {
 	j.holder, j.token = agent, "Token "+answer["token"].(string)
 }
 
-// speaker returns whose token is presented for a job: the job's own, or that of whichever agent.
-func (m *holderModel) speaker(t *rapid.T, job string) (authorization, agent string) {
+// credentials returns a token for a request about a job: the job's own, or the session token of any agent.
+func (m *holderModel) credentials(t *rapid.T, job string) (authorization, agent string) {
 	if j := m.jobs[job]; j.token != "" && rapid.Bool().Draw(t, "with its token") {
 		return j.token, j.holder
 	}
@@ -168,7 +167,7 @@ func (m *holderModel) speaker(t *rapid.T, job string) (authorization, agent stri
 
 func (m *holderModel) start(t *rapid.T) {
 	job := pick(t, m.jobs, "job")
-	who, agent := m.speaker(t, job)
+	who, agent := m.credentials(t, job)
 	status, _ := m.call(t, who, "PUT", "/v3/jobs/"+job+"/start", fields{})
 	if status == http.StatusOK && m.jobs[job].holder != agent {
 		t.Fatalf("%s started the job %s of %s", agent, job, m.jobs[job].holder)
@@ -177,7 +176,7 @@ func (m *holderModel) start(t *rapid.T) {
 
 func (m *holderModel) finish(t *rapid.T) {
 	job, exit := pick(t, m.jobs, "job"), rapid.IntRange(-1, 2).Draw(t, "exit status")
-	who, agent := m.speaker(t, job)
+	who, agent := m.credentials(t, job)
 	status, _ := m.call(t, who, "PUT", "/v3/jobs/"+job+"/finish", fields{"exit_status": strconv.Itoa(exit)})
 	if status != http.StatusOK {
 		return
@@ -217,14 +216,14 @@ func (m *holderModel) pass(t *rapid.T) {
 	}
 }
 
-// restart has another server answer from now on, which remembers nothing.
+// restart replaces the server by a new one, which has no sessions.
 func (m *holderModel) restart(*rapid.T) {
 	other := servertest.Start(m.t, m.DB, func(p *server.Parts) { p.Key = m.Key })
 	other.Clock.Advance(m.server.Clock.Now().Sub(other.Clock.Now()))
 	m.server = other
 }
 
-// check holds what the database has against what was acknowledged.
+// check compares the database with the model.
 func (m *holderModel) check(t *rapid.T) {
 	type row struct {
 		agent, state string
@@ -266,7 +265,7 @@ func (m *holderModel) check(t *rapid.T) {
 	}
 }
 
-// end has everything come to its end by time alone: no job is stuck with an agent.
+// end lets time pass until everything has ended: no job is stuck with an agent.
 func (m *holderModel) end(t *rapid.T) {
 	clear(m.agents)
 	for range 8 {
@@ -285,7 +284,7 @@ func (m *holderModel) end(t *rapid.T) {
 	if held > 0 {
 		t.Fatalf("%d jobs are still with agents that have vanished", held)
 	}
-	for _, j := range m.jobs { // they must not be offered in the next run
+	for _, j := range m.jobs { // so that they are not offered in the next run
 		m.call(t, "Bearer "+servertest.Ada, "PUT", servertest.HelloPath+"/builds/"+j.build+"/cancel", nil)
 	}
 }

@@ -21,7 +21,7 @@ import (
 func TestIdleFleet_AsksNothingOfTheDatabase(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servertest.Server) {
 		const agents = 100
-		fleet := enlist(t, s.URL, agents)
+		fleet := newMembers(t, s.URL, agents)
 		speak := func(m *member) error {
 			job, err := m.ping()
 			if err != nil || job != "" {
@@ -29,22 +29,21 @@ func TestIdleFleet_AsksNothingOfTheDatabase(t *testing.T) {
 			}
 			return m.Call("POST", "/v3/heartbeat", m.token, "{}", nil)
 		}
-		together(t, agents, func(i int) error { return speak(fleet[i]) })
+		concurrently(t, agents, func(i int) error { return speak(fleet[i]) })
 		before := s.DB.Statements()
 		for range 5 {
 			s.Clock.Advance(10 * time.Second)
-			together(t, agents, func(i int) error { return speak(fleet[i]) })
+			concurrently(t, agents, func(i int) error { return speak(fleet[i]) })
 		}
 		servertest.WantEqual(t, "statements", s.DB.Statements()-before, 0)
 	})
 }
 
-// BenchmarkIdleFleet is a minute of 5,000 connected agents who have nothing to do: all of them wait for a
-// job, ask again when they have waited in vain, and say that they are alive. It tells how much memory the
-// server needs for each of them, their ends of the connections included, and what all that happens in the
-// minute asks of the database. There are as many statements with one agent: those of the flush that saves
-// twice who was heard of, and where replicas share the database those of the poll for what nobody has told of, which also compares
-// the clock with the database's. There must be no others.
+// BenchmarkIdleFleet measures one minute of 5,000 connected idle agents: all wait for a job, ping again after a
+// wait, and send heartbeats. It reports the server's memory per agent, with both ends of the connections, and
+// the statements of the minute. The number of statements does not depend on the number of agents: two flushes
+// of presence and, where replicas share the database, the bus poll, which also compares clocks. There must be
+// no others.
 func BenchmarkIdleFleet(b *testing.B) {
 	for _, engine := range engines {
 		b.Run(string(engine), func(b *testing.B) { benchmarkIdleFleet(b, engine) })
@@ -58,10 +57,10 @@ func benchmarkIdleFleet(b *testing.B, engine db.Engine) {
 		if settled.Load() {
 			return agents.DefaultPingWait(max(idle, time.Minute))
 		}
-		return 20 * time.Second // until all of them are there
+		return 20 * time.Second // until all agents are connected
 	})
 	empty := memory()
-	fleet := enlist(b, s.URL, size)
+	fleet := newMembers(b, s.URL, size)
 	for _, m := range fleet {
 		if err := m.Send("GET", "/v3/ping", m.token, ""); err != nil {
 			b.Fatal(err)
@@ -84,7 +83,7 @@ func benchmarkIdleFleet(b *testing.B, engine db.Engine) {
 	for b.Loop() {
 		tally.Take()
 		before := idle.pings.Load()
-		time.Sleep(time.Minute) // transition be idle is to let time pass
+		time.Sleep(time.Minute) // idle agents do nothing but wait
 		asked := tally.Take()
 		pings += int(idle.pings.Load() - before)
 		b.Logf("in a minute:\n%s", asked)
@@ -106,15 +105,15 @@ func benchmarkIdleFleet(b *testing.B, engine db.Engine) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// idleFleet counts what agents ask.
+// idleFleet counts the requests of agents.
 type idleFleet struct {
 	over     chan struct{}
 	running  sync.WaitGroup
-	settling sync.WaitGroup // until each has had its first answer
-	pings    atomic.Int64   // that were answered
+	settling sync.WaitGroup // done when each agent has had its first response
+	pings    atomic.Int64   // answered pings
 }
 
-// wait has an agent that has asked for a job go on with it until the end.
+// wait keeps an agent pinging until the end.
 func (f *idleFleet) wait(b *testing.B, m *member) {
 	const heartbeats = 30 * time.Second
 	beat := time.Now().Add(rand.N(heartbeats))
@@ -137,7 +136,7 @@ func (f *idleFleet) wait(b *testing.B, m *member) {
 	}
 }
 
-// end has all agents hang up.
+// end closes the connections of all agents.
 func (f *idleFleet) end(fleet []*member) {
 	close(f.over)
 	for _, m := range fleet {
@@ -146,16 +145,16 @@ func (f *idleFleet) end(fleet []*member) {
 	f.running.Wait()
 }
 
-// memory is what is in use after everything was collected.
+// memory returns the memory in use after garbage collection.
 func memory() int64 {
 	runtime.GC()
-	runtime.GC() // what has a finalizer takes two
+	runtime.GC() // objects with a finalizer need two collections
 	var now runtime.MemStats
 	runtime.ReadMemStats(&now)
 	return int64(now.HeapAlloc + now.StackInuse)
 }
 
-// waiting is how many agents wait for a job.
+// waiting returns the number of agents that wait for a job.
 func waiting(b *testing.B, s *servertest.Server) (n int) {
 	b.Helper()
 	resp, err := http.Get(s.URL + "/metrics")

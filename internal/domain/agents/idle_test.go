@@ -30,7 +30,7 @@ import (
 	"stackyard/internal/platform/seal"
 )
 
-// fleet is the agent API alone, with agents that have nothing to do.
+// fleet is the agent API alone, with idle agents.
 type fleet struct {
 	*agents.Service
 	url      string
@@ -96,7 +96,7 @@ func (f *fleet) call(t testing.TB, token, method, path, body string) []byte {
 	return got
 }
 
-// all has every agent make a call, all at once.
+// all sends a request of every agent, all at once.
 func (f *fleet) all(t testing.TB, method, path, body string) {
 	t.Helper()
 	var calls sync.WaitGroup
@@ -106,12 +106,11 @@ func (f *fleet) all(t testing.TB, method, path, body string) {
 	calls.Wait()
 }
 
-// An idle agent costs nothing: not a statement for a ping or a heartbeat, and one for all of them when it is
-// saved that they are there.
+// Pings and heartbeats of idle agents run no statement, and one statement saves the presence of all.
 func TestIdleAgents_CostNoStatements(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		f := newFleet(t, d, 50)
-		f.all(t, "GET", "/v3/ping", "") // they are met for the first time
+		f.all(t, "GET", "/v3/ping", "") // opens their sessions
 		f.all(t, "GET", "/v3/ping", "")
 		before := d.Statements()
 		for range 3 {

@@ -10,7 +10,7 @@ import (
 	"stackyard/internal/platform/core"
 )
 
-// world is a server with an agent and whatever builds a test makes.
+// world is a server with an agent.
 type world struct {
 	*servertest.Server
 	t     *testing.T
@@ -25,7 +25,7 @@ func each(t *testing.T, fn func(t *testing.T, w *world)) {
 	})
 }
 
-// build makes a build of hello whose steps are these, each a line of YAML, and returns it.
+// build creates a build of hello with these steps, each a line of YAML.
 func (w *world) build(steps ...string) *servertest.Response {
 	w.t.Helper()
 	if len(steps) > 0 {
@@ -34,13 +34,13 @@ func (w *world) build(steps ...string) *servertest.Response {
 	return w.ada.Post(servertest.HelloPath+"/builds", fields{"commit": "HEAD", "branch": "main", "message": "Say hello", "env": fields{"MINE": "1", "BUILDKITE_AGENT_ENDPOINT": "x"}}).Want(http.StatusCreated)
 }
 
-// job makes a build of one job and returns its id.
+// job creates a build with one step and returns the id of its job.
 func (w *world) job(step string) string {
 	w.t.Helper()
 	return w.build(step).String("jobs.0.id")
 }
 
-// show is a job as people see it.
+// show returns a job as the REST API shows it.
 func (w *world) show(job string) *servertest.Response {
 	w.t.Helper()
 	return w.ada.Get("/v2/organizations/acme/jobs/" + job).Want(http.StatusOK)
@@ -152,7 +152,7 @@ func TestAcquire_IsRefusedSoThatSupervisorsKnow(t *testing.T) {
 
 		mine := w.agent.Acquire(job("0"))
 		w.Register(t, nil).Put("/v3/jobs/"+job("0")+"/acquire", nil).Want(http.StatusUnprocessableEntity)
-		acquire(job("0")).Want(http.StatusOK) // its answer was lost
+		acquire(job("0")).Want(http.StatusOK) // its response was lost
 		mine.Start().Finish("0")
 		acquire(job("0")).Want(http.StatusUnprocessableEntity)
 		w.ada.Put(servertest.HelloPath+"/builds/1/cancel", nil).Want(200)
@@ -180,7 +180,7 @@ func TestJob_GoesFromAcquireToFinish(t *testing.T) {
 		job := w.agent.Acquire(w.job("{command: a}"))
 		servertest.WantAt(t, w.show(job.ID), fields{"state": "accepted", "agent.id": w.agent.ID, "agent.name": w.agent.Name})
 		job.Start()
-		job.Start() // its answer was lost
+		job.Start() // its response was lost
 		servertest.WantAt(t, job.Get(job.Path("")).Want(200), fields{"state": "running"})
 		body := fields{"exit_status": "7", "signal": "", "finished_at": "2026-01-02T03:04:05Z", "chunks_failed_count": 2}
 		job.Put(job.Path("/finish"), body).Want(200)
@@ -284,13 +284,13 @@ func TestHolder_AloneSpeaksForAJob(t *testing.T) {
 			other.Do(call.method, job.Path(call.path), fields{"exit_status": "0", "timeout": "5"}).Want(403)
 		}
 		other.Put(job.Path("/accept"), nil).Want(422)
-		w.agent.Put(job.Path("/accept"), nil).Want(422) // it runs already
-		w.agent.Get(job.Path("")).Want(200)             // by the token of its agent too
+		w.agent.Put(job.Path("/accept"), nil).Want(422) // it already runs
+		w.agent.Get(job.Path("")).Want(200)             // with the session token too
 		servertest.WantAt(t, w.show(job.ID), fields{"state": "running"})
 	})
 }
 
-// A job that is offered may still be given to another, whose log and meta-data it is then.
+// An offered job can still be assigned to another agent, so the first one must not write its log or meta-data.
 func TestHolder_SpeaksForAJobOnlyWhenItHasAccepted(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		job := w.job("{command: a}")

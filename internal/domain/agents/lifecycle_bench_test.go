@@ -11,10 +11,10 @@ import (
 	"stackyard/internal/platform/db"
 )
 
-// BenchmarkLifecycle makes builds of many jobs and has agents take each through its whole life over HTTP:
-// offered, accepted, started, a line printed, finished, its log sealed. Beside it, as many at once insert
-// the bare rows: those of a build's jobs together, and each of them again in a transaction of its own for
-// each of the five moves.
+// BenchmarkLifecycle creates builds with many jobs, and agents take each job through its life over HTTP:
+// offered, accepted, started, one line of log, finished, log sealed. The baseline inserts the bare rows with
+// the same concurrency: those of a build together, and each again in its own transaction for each of the five
+// state changes.
 func BenchmarkLifecycle(b *testing.B) {
 	for _, engine := range engines {
 		b.Run(string(engine), func(b *testing.B) { benchmarkLifecycle(b, engine) })
@@ -31,7 +31,7 @@ func benchmarkLifecycle(b *testing.B, engine db.Engine) {
 	d := onDisk(b, engine)
 	s := serve(b, d, func(time.Duration) time.Duration { return 100 * time.Millisecond })
 	s.As(b, servertest.Ada).Patch(servertest.HelloPath, fields{"configuration": fmt.Sprintf("steps: [{command: work, parallelism: %d}]", lifecycleJobs)}).Want(200)
-	fleet := enlist(b, s.URL, lifecycleAgents)
+	fleet := newMembers(b, s.URL, lifecycleAgents)
 	var ours, theirs time.Duration
 	var statements int64
 	for b.Loop() {
@@ -52,12 +52,12 @@ func benchmarkLifecycle(b *testing.B, engine db.Engine) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// runBuild makes a build, and returns its id when all of its jobs have ended and their logs are sealed.
+// runBuild creates a build and returns its id when all its jobs have ended and their logs are sealed.
 func runBuild(b *testing.B, s *servertest.Server, fleet []*member) string {
 	b.Helper()
 	build := s.As(b, servertest.Ada).Post(servertest.HelloPath+"/builds", fields{"commit": "HEAD", "branch": "main"}).Want(201)
 	var ended atomic.Int64
-	together(b, len(fleet), func(i int) error {
+	concurrently(b, len(fleet), func(i int) error {
 		for ended.Load() < lifecycleJobs {
 			job, err := fleet[i].ping()
 			if err != nil {
@@ -83,7 +83,7 @@ func runBuild(b *testing.B, s *servertest.Server, fleet []*member) string {
 	return build.String("id")
 }
 
-// sealing reports whether there are logs to be sealed.
+// sealing reports whether logs wait to be sealed.
 func sealing(b *testing.B, d *db.DB) (due bool) {
 	b.Helper()
 	err := d.Read(b.Context(), func(q *db.Q) error {
@@ -95,7 +95,8 @@ func sealing(b *testing.B, d *db.DB) (due bool) {
 	return due
 }
 
-// bareRows are rows of jobs, and how they are inserted into a table with the same columns and nothing else.
+// bareRows are rows of jobs and the statement that inserts them into a table with the same columns and nothing
+// else.
 type bareRows struct {
 	insert string
 	rows   [][]any
@@ -140,7 +141,7 @@ func readBare(b *testing.B, d *db.DB, buildID string) (bare bareRows) {
 	return bare
 }
 
-// write inserts all rows together, and each again for each of its moves.
+// write inserts all rows together, and each again for each of its state changes.
 func (bare bareRows) write(b *testing.B, d *db.DB) {
 	b.Helper()
 	write := func(rows ...[]any) error {
@@ -156,7 +157,7 @@ func (bare bareRows) write(b *testing.B, d *db.DB) {
 	if err := write(bare.rows...); err != nil {
 		b.Fatal(err)
 	}
-	together(b, lifecycleAgents, func(first int) error {
+	concurrently(b, lifecycleAgents, func(first int) error {
 		for i := first; i < len(bare.rows); i += lifecycleAgents {
 			for range lifecycleMoves {
 				if err := write(bare.rows[i]); err != nil {

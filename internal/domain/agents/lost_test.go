@@ -9,7 +9,7 @@ import (
 	"stackyard/internal/platform/db"
 )
 
-// pass lets time pass in silence, and has done what is due.
+// pass advances the clock without requests and runs due tasks.
 func (w *world) pass(d time.Duration) {
 	w.t.Helper()
 	w.Clock.Advance(d)
@@ -24,20 +24,20 @@ func TestLost_IsAnAgentThatIsSilent(t *testing.T) {
 			w.pass(30 * time.Second)
 			fine.Post("/v3/heartbeat", nil).Want(200)
 		}
-		servertest.WantAt(t, w.agentNow(quiet), fields{"connection_state": "connected"})
+		servertest.WantAt(t, w.showAgent(quiet), fields{"connection_state": "connected"})
 		w.pass(40 * time.Second)
 		w.pass(0)
-		lost := w.agentNow(quiet)
+		lost := w.showAgent(quiet)
 		servertest.WantAt(t, lost, fields{"connection_state": "lost", "disconnected_at": nil, "job": nil})
 		if lost.At("lost_at") == nil {
 			t.Error("it is not shown when it was lost")
 		}
-		servertest.WantAt(t, w.agentNow(fine), fields{"connection_state": "connected", "lost_at": nil})
+		servertest.WantAt(t, w.showAgent(fine), fields{"connection_state": "connected", "lost_at": nil})
 		servertest.WantAt(t, w.show(job.ID), fields{"state": "failed", "exit_status": -1, "signal_reason": "agent_lost", "detail": "Its agent was lost.", "agent.id": quiet.ID})
 
-		// It comes back, without its job.
+		// The agent comes back without its job.
 		quiet.Post("/v3/heartbeat", nil).Want(200)
-		servertest.WantAt(t, w.agentNow(quiet), fields{"connection_state": "connected", "lost_at": nil})
+		servertest.WantAt(t, w.showAgent(quiet), fields{"connection_state": "connected", "lost_at": nil})
 		job.Get(job.Path("")).Want(401)
 		job.Put(job.Path("/finish"), fields{"exit_status": "0"}).Want(422)
 		servertest.WantAt(t, w.show(job.ID), fields{"state": "failed", "exit_status": -1})
@@ -51,7 +51,7 @@ func TestLost_GivesBackWhatTheAgentHasNotTaken(t *testing.T) {
 		job := w.job("{command: a}")
 		wantOffer(t, w.agent, job)
 		w.pass(4 * time.Minute)
-		servertest.WantAt(t, w.agentNow(w.agent), fields{"connection_state": "lost"})
+		servertest.WantAt(t, w.showAgent(w.agent), fields{"connection_state": "lost"})
 		servertest.WantAt(t, w.show(job), fields{"state": "scheduled"})
 	})
 }
@@ -60,13 +60,13 @@ func TestLost_AgentThatWasAskedToStopLearnsOfItWhenItComesBack(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		w.ada.Put(acmeAgents+"/"+w.agent.ID+"/stop", fields{}).Want(204)
 		w.pass(4 * time.Minute)
-		servertest.WantAt(t, w.agentNow(w.agent), fields{"connection_state": "lost"})
+		servertest.WantAt(t, w.showAgent(w.agent), fields{"connection_state": "lost"})
 		servertest.WantAt(t, w.agent.Get("/v3/ping").Want(200), fields{"action": "disconnect"})
-		servertest.WantAt(t, w.agentNow(w.agent), fields{"connection_state": "stopping"})
+		servertest.WantAt(t, w.showAgent(w.agent), fields{"connection_state": "stopping"})
 	})
 }
 
-// While nobody could be heard, nobody was silent.
+// Silence does not count while no server runs.
 func TestLost_CountsFromTheStartOfTheServer(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		job := w.agent.Acquire(w.job("{command: a}")).Start()

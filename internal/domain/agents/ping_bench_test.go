@@ -12,9 +12,8 @@ import (
 	"stackyard/internal/platform/db/dbtest"
 )
 
-// BenchmarkPing has agents ask for work where there is none, beside a bare handler that answers with
-// JSON, in turns, so that both meet the same machine: answered at once, and held for a moment, which is
-// short beside the time that so many take.
+// BenchmarkPing compares pings without a job with a bare handler that returns JSON, alternating so that both
+// run under the same load: answered at once, and after a short wait.
 func BenchmarkPing(b *testing.B) {
 	for _, hold := range []time.Duration{0, time.Millisecond} {
 		name := "at-once"
@@ -36,7 +35,7 @@ func benchmarkPing(b *testing.B, hold time.Duration, listen func(http.Handler) *
 		json.NewEncoder(w).Encode(struct{}{})
 	}))
 	b.Cleanup(bare.Close)
-	fleet := enlist(b, ours.URL, agents)
+	fleet := newMembers(b, ours.URL, agents)
 	idle := make([]*member, agents)
 	for i := range idle {
 		c, err := servertest.Dial(bare.URL)
@@ -48,7 +47,7 @@ func benchmarkPing(b *testing.B, hold time.Duration, listen func(http.Handler) *
 	}
 	askMany := func(fleet []*member) time.Duration {
 		began := time.Now()
-		together(b, agents, func(i int) error {
+		concurrently(b, agents, func(i int) error {
 			for range each {
 				if _, err := fleet[i].ping(); err != nil {
 					return err

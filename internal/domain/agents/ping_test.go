@@ -7,7 +7,7 @@ import (
 	"stackyard/internal/app/server/servertest"
 )
 
-// ping asks for a job, and returns its id, "" for none.
+// ping pings and returns the id of the offered job, "" for none.
 func ping(a *servertest.Agent) string {
 	resp := a.Get("/v3/ping").Want(200)
 	if !resp.Has("job.id") {
@@ -16,8 +16,7 @@ func ping(a *servertest.Agent) string {
 	return resp.String("job.id")
 }
 
-// wantOffer fails the test unless the agent is offered a job. On a busy machine it may have to ask more
-// than once.
+// wantOffer checks that the agent is offered a job. On a busy machine it may have to ping more than once.
 func wantOffer(t testing.TB, a *servertest.Agent, job string) {
 	t.Helper()
 	for range 200 {
@@ -40,7 +39,7 @@ func TestPing_OffersAJobUntilItIsAccepted(t *testing.T) {
 		servertest.WantEqual(t, "offered to another", ping(other), "")
 		other.Put("/v3/jobs/"+job+"/accept", nil).Want(422)
 		w.agent.Accept(job)
-		taken := w.agent.Accept(job) // its answer was lost
+		taken := w.agent.Accept(job) // its response was lost
 		servertest.WantAt(t, w.show(job), fields{"state": "accepted"})
 		servertest.WantEqual(t, "offered to another", ping(other), "")
 		taken.Start()
@@ -107,12 +106,12 @@ func TestPing_OfAnAgentThatLeavesAfterItsJobOffersNothing(t *testing.T) {
 	})
 }
 
-// The published agent drops a job whose accept was answered with an error, and asks for another.
+// The published agent drops a job when its accept fails, and pings again.
 func TestPing_OffersAnAcceptedJobAgainUntilItIsStarted(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		job := w.job("{command: a}")
 		wantOffer(t, w.agent, job)
-		w.agent.Accept(job) // the answer is lost
+		w.agent.Accept(job) // its response is lost
 		for range 8 {
 			w.Clock.Advance(30 * time.Second)
 			w.runDue()

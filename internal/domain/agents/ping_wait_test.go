@@ -28,7 +28,7 @@ func TestDefaultPingWait_GrowsWithTheIdleTime(t *testing.T) {
 	}
 }
 
-// An agent that leaves after an idle time looks at it when a ping was answered, and then pings again.
+// An agent that leaves after an idle time checks it after each ping, and pings again otherwise.
 func TestDefaultPingWait_LetsAgentsLeaveOnTime(t *testing.T) {
 	const pause = time.Second // between pings
 	for _, timeout := range []time.Duration{5 * time.Second, 10 * time.Second, time.Minute} {

@@ -10,7 +10,7 @@ import (
 	"stackyard/internal/platform/route"
 )
 
-// jobRoutes are the routes that the token of a job opens.
+// jobRoutes returns the routes that accept job tokens.
 func jobRoutes(s *servertest.Server) []route.Route {
 	var routes []route.Route
 	for _, r := range s.Routes() {
@@ -21,7 +21,7 @@ func jobRoutes(s *servertest.Server) []route.Route {
 	return routes
 }
 
-// fill returns a route's path for a job and a build.
+// fill returns the path of a route for a job and a build.
 func fill(path, job, build string) string {
 	segments := strings.Split(path, "/")
 	for i, segment := range segments {
@@ -39,13 +39,13 @@ func fill(path, job, build string) string {
 
 func TestJobToken_ReachesItsOwnJobAndBuildAlone(t *testing.T) {
 	servertest.EachRunning(t, []string{"{command: a, key: first}", "{command: b, key: second}"}, func(t *testing.T, w *servertest.RunningBuild) {
-		neighbour := w.Show().String("jobs.1.id")
+		neighbor := w.Show().String("jobs.1.id")
 		build, job := w.CreateBuild()
-		w.StartJob(neighbour)
+		w.StartJob(neighbor)
 		w.StartJob(job)
 		for _, r := range jobRoutes(w.Server) {
 			if strings.Contains(r.Path, "{job}") {
-				for _, other := range []string{neighbour, job, core.NewID()} {
+				for _, other := range []string{neighbor, job, core.NewID()} {
 					w.Do(r.Method, fill(r.Path, other, ""), nil).Want(http.StatusForbidden)
 				}
 				w.Do(r.Method, fill(r.Path, "not-an-id", ""), nil).Want(http.StatusNotFound)
@@ -70,7 +70,7 @@ func TestJobToken_DoesNotSpeakForItsAgent(t *testing.T) {
 	})
 }
 
-// late are the ends of paths that are still open for a while when the job has ended.
+// late are the path suffixes that accept requests for a while after the job has ended.
 var late = []string{"/chunks", "/header_times", "/finish"}
 
 func TestJobToken_IsGoodForNothingWhenTheJobHasEnded(t *testing.T) {

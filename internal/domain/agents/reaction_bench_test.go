@@ -12,9 +12,9 @@ import (
 	"stackyard/internal/platform/db/dbtest"
 )
 
-// BenchmarkReaction measures what passes between the moment when a job becomes runnable and the one when
-// its agent has the answer that the job is its own, over HTTP, with 1,000 agents that wait: jobs that come
-// one after another, and as many as there are agents at once.
+// BenchmarkReaction measures the time from the moment a job becomes runnable until its agent has the response
+// to its accept, over HTTP, with 1,000 waiting agents: for jobs that are created one after another, and for as
+// many jobs at once as there are agents.
 func BenchmarkReaction(b *testing.B) {
 	for _, engine := range engines {
 		b.Run(string(engine)+"/alone", func(b *testing.B) { benchmarkReaction(b, engine, 1, 200) })
@@ -29,7 +29,7 @@ func benchmarkReaction(b *testing.B, engine db.Engine, jobs, builds int) {
 	ada := s.As(b, servertest.Ada)
 	ada.Patch(servertest.HelloPath, fields{"configuration": fmt.Sprintf("steps: [{command: work, parallelism: %d}]", jobs)}).Want(200)
 	r := &reaction{taken: make(chan error), ahead: make(chan struct{}), ended: make(chan error), accepted: map[string]time.Time{}}
-	for _, m := range enlist(b, s.URL, reactionAgents) {
+	for _, m := range newMembers(b, s.URL, reactionAgents) {
 		go r.work(m)
 	}
 	for b.Loop() {
@@ -49,17 +49,17 @@ func benchmarkReaction(b *testing.B, engine db.Engine, jobs, builds int) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// reaction is how soon jobs were accepted. None is run before all of its build are, so that agents have
-// nothing else to do meanwhile.
+// reaction measures how soon jobs are accepted. No job runs before all jobs of its build are accepted, so that
+// agents are not busy with other requests.
 type reaction struct {
-	taken, ended chan error // tell of each job
+	taken, ended chan error // one value per job
 	ahead        chan struct{}
 
 	mu       sync.Mutex
-	accepted map[string]time.Time // by the job's id
+	accepted map[string]time.Time // by job
 }
 
-// work has an agent wait for jobs and run them, until its connection is closed.
+// work pings and runs jobs as one agent, until its connection is closed.
 func (r *reaction) work(m *member) {
 	for {
 		job, err := m.ping()
@@ -80,7 +80,7 @@ func (r *reaction) work(m *member) {
 	}
 }
 
-// await waits until a number of jobs have come so far.
+// await waits for a number of values of a channel.
 func (r *reaction) await(b *testing.B, so chan error, jobs int) {
 	b.Helper()
 	for range jobs {
@@ -90,7 +90,7 @@ func (r *reaction) await(b *testing.B, so chan error, jobs int) {
 	}
 }
 
-// times returns how long it took until jobs were accepted, in order.
+// times returns the times until jobs were accepted, sorted.
 func (r *reaction) times(b *testing.B, d *db.DB) (took []time.Duration) {
 	b.Helper()
 	r.mu.Lock()

@@ -8,8 +8,7 @@ import (
 	"stackyard/internal/platform/db/dbtest"
 )
 
-// Deleting a cluster hides it and its agents at once, and leaves it to a task to change the many rows that
-// refer to it.
+// Deleting a cluster hides it and its agents at once. A task changes the many rows that refer to it.
 func TestClusterRemoval_HappensInTheBackground(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		const clusters, pipelines = "/v2/organizations/acme/clusters", "/v2/organizations/acme/pipelines"

@@ -19,7 +19,7 @@ func runDue(t *testing.T, s *servertest.Server) {
 	}
 }
 
-// An agent that another replica hears of is not lost because that replica's machine has another time.
+// An agent that another replica has seen is not lost because the clocks of the replicas differ.
 func TestReplicas_AgreeOnWhenAnAgentWasHeardOf(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		for _, ahead := range []time.Duration{-10 * time.Minute, 10 * time.Minute} {
@@ -30,13 +30,13 @@ func TestReplicas_AgreeOnWhenAnAgentWasHeardOf(t *testing.T) {
 			there.Post("/v3/connect", nil).Want(200)
 			runDue(t, w.Server)
 			runDue(t, replica)
-			servertest.WantAt(t, w.agentNow(there), fields{"connection_state": "connected"})
-			servertest.WantAt(t, w.agentNow(w.agent), fields{"connection_state": "connected"})
+			servertest.WantAt(t, w.showAgent(there), fields{"connection_state": "connected"})
+			servertest.WantAt(t, w.showAgent(w.agent), fields{"connection_state": "connected"})
 
 			w.Clock.Advance(4 * time.Minute)
 			w.agent.Post("/v3/connect", nil).Want(200)
 			runDue(t, w.Server)
-			servertest.WantAt(t, w.agentNow(there), fields{"connection_state": "lost"})
+			servertest.WantAt(t, w.showAgent(there), fields{"connection_state": "lost"})
 		}
 	})
 }
@@ -46,22 +46,22 @@ func TestReplicas_AgreeOnWhenATaskIsDue(t *testing.T) {
 		replica := w.SkewedReplica(t, time.Hour)
 		w.ada.Put(acmeAgents+"/"+w.agent.ID+"/pause", fields{"timeout_in_minutes": 5}).Want(204)
 		runDue(t, replica)
-		servertest.WantAt(t, w.agentNow(w.agent), fields{"paused": true})
+		servertest.WantAt(t, w.showAgent(w.agent), fields{"paused": true})
 		w.Clock.Advance(5 * time.Minute)
 		w.agent.Post("/v3/connect", nil).Want(200)
 		runDue(t, replica)
-		servertest.WantAt(t, w.agentNow(w.agent), fields{"paused": false})
+		servertest.WantAt(t, w.showAgent(w.agent), fields{"paused": false})
 	})
 }
 
-// Another replica hears of an agent while this one is about to give it up.
+// Another replica sees an agent while this one is about to mark it as lost.
 func TestLost_IsNoAgentThatAnotherReplicaHasJustHeardOf(t *testing.T) {
 	d := dbtest.New(t, db.PostgreSQL)
 	s := servertest.Start(t, d)
 	s.Apply(servertest.World)
 	agent := s.Register(t, nil)
 	s.Clock.Advance(4 * time.Minute)
-	restarted := s.Replica(t) // which has not heard of it
+	restarted := s.Replica(t) // has not seen it
 	s.Clock.Advance(4 * time.Minute)
 	looked := make(chan error, 1)
 	err := d.Write(t.Context(), func(q *db.Q) error {
@@ -89,8 +89,8 @@ func TestLost_IsNoAgentThatAnotherReplicaHasJustHeardOf(t *testing.T) {
 	}
 }
 
-// eachApart is each with a replica in a process of its own that dies before it notifies this one of what it did.
-func eachApart(t *testing.T, fn func(t *testing.T, w *world, replica *servertest.Server)) {
+// eachIsolated is each with a replica that dies before it notifies this process of its changes.
+func eachIsolated(t *testing.T, fn func(t *testing.T, w *world, replica *servertest.Server)) {
 	for _, engine := range []db.Engine{db.SQLite, db.PostgreSQL} {
 		t.Run(string(engine), func(t *testing.T) {
 			url := dbtest.URL(t, engine)
@@ -104,7 +104,7 @@ func eachApart(t *testing.T, fn func(t *testing.T, w *world, replica *servertest
 }
 
 func TestPoll_FindsAgentsThatAnotherReplicaPausedOrStopped(t *testing.T) {
-	eachApart(t, func(t *testing.T, w *world, replica *servertest.Server) {
+	eachIsolated(t, func(t *testing.T, w *world, replica *servertest.Server) {
 		action := func() string {
 			t.Helper()
 			var told struct{ Action string }
@@ -121,9 +121,9 @@ func TestPoll_FindsAgentsThatAnotherReplicaPausedOrStopped(t *testing.T) {
 	})
 }
 
-// An agent is offered nothing while it has a job.
+// An agent with a job is offered nothing.
 func TestPoll_FindsAgentsWhoseJobsEndedAtAnotherReplica(t *testing.T) {
-	eachApart(t, func(t *testing.T, w *world, replica *servertest.Server) {
+	eachIsolated(t, func(t *testing.T, w *world, replica *servertest.Server) {
 		job := w.agent.Acquire(w.job("{command: a}")).Start()
 		w.agent.Get("/v3/ping").Want(200)
 		replica.AsAgent(t, w.agent.Token).Put(job.Path("/finish"), fields{"exit_status": "0"}).Want(200)

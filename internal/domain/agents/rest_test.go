@@ -11,8 +11,8 @@ import (
 
 const acmeAgents = "/v2/organizations/acme/agents"
 
-// agentNow is an agent as people see it.
-func (w *world) agentNow(a *servertest.Agent) *response {
+// showAgent returns an agent as the REST API shows it.
+func (w *world) showAgent(a *servertest.Agent) *response {
 	w.t.Helper()
 	return w.ada.Get(acmeAgents + "/" + a.ID).Want(http.StatusOK)
 }
@@ -23,7 +23,7 @@ func TestAgent_ShowsAllAboutItself(t *testing.T) {
 			"name": "mill-1", "hostname": "mill", "os": "PRETTY_NAME=\"Debian\"\nID=debian\n", "arch": "arm64", "version": "3.75.1", "priority": "-2", "meta_data": []string{"os=linux"},
 		})
 		url := w.URL + acmeAgents + "/" + agent.ID
-		now := w.agentNow(agent)
+		now := w.showAgent(agent)
 		servertest.WantAt(t, now, fields{
 			"id": agent.ID, "url": url, "name": "mill-1", "connection_state": "connected", "hostname": "mill", "ip_address": "127.0.0.1", "user_agent": "Go-http-client/1.1",
 			"version": "3.75.1", "os_id": "debian", "arch": "arm64", "queue": "default", "cluster_queue_id": servertest.AcmeQueueID, "creator.name": "boot",
@@ -36,9 +36,9 @@ func TestAgent_ShowsAllAboutItself(t *testing.T) {
 			}
 		}
 		job := agent.Acquire(w.job("{command: a}")).Start()
-		servertest.WantAt(t, w.agentNow(agent), fields{"job.id": job.ID, "job.state": "running", "job.agent.id": agent.ID, "last_job_finished_at": nil})
+		servertest.WantAt(t, w.showAgent(agent), fields{"job.id": job.ID, "job.state": "running", "job.agent.id": agent.ID, "last_job_finished_at": nil})
 		job.Finish("0")
-		ended := w.agentNow(agent)
+		ended := w.showAgent(agent)
 		servertest.WantAt(t, ended, fields{"job": nil})
 		if ended.At("last_job_finished_at") == nil {
 			t.Error("it is not shown when the last job finished")
@@ -103,20 +103,20 @@ func TestAgents_ListThoseThatAreThere(t *testing.T) {
 func TestAgent_StateFollowsWhatItDoes(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		agent := w.agent
-		servertest.WantAt(t, w.agentNow(agent), fields{"connection_state": "connected"})
+		servertest.WantAt(t, w.showAgent(agent), fields{"connection_state": "connected"})
 		agent.Post("/v3/stop", fields{}).Want(200)
 		agent.Post("/v3/stop", fields{}).Want(200)
-		servertest.WantAt(t, w.agentNow(agent), fields{"connection_state": "stopping", "stopped_at": nil, "disconnected_at": nil})
+		servertest.WantAt(t, w.showAgent(agent), fields{"connection_state": "stopping", "stopped_at": nil, "disconnected_at": nil})
 		servertest.WantAt(t, agent.Get("/v3/ping").Want(200), fields{"action": "disconnect"})
 		agent.Post("/v3/disconnect", nil).Want(200)
-		ended := w.agentNow(agent)
+		ended := w.showAgent(agent)
 		servertest.WantAt(t, ended, fields{"connection_state": "stopped", "lost_at": nil})
 		if ended.At("stopped_at") == nil || ended.At("disconnected_at") == nil {
 			t.Errorf("it is not shown when it stopped: %s", ended.Body)
 		}
 		other := w.Register(t, nil)
 		other.Post("/v3/disconnect", nil).Want(200)
-		servertest.WantAt(t, w.agentNow(other), fields{"connection_state": "disconnected", "stopped_at": nil})
+		servertest.WantAt(t, w.showAgent(other), fields{"connection_state": "disconnected", "stopped_at": nil})
 	})
 }
 
@@ -133,7 +133,7 @@ func TestStop_LetsTheJobEndUnlessForced(t *testing.T) {
 		other := w.Register(t, nil)
 		build := w.build("{command: b}", "wait", "{command: c}")
 		forced := other.Acquire(build.String("jobs.0.id")).Start()
-		w.ada.Put(acmeAgents+"/"+other.ID+"/stop", nil).Want(204) // by force unless told otherwise
+		w.ada.Put(acmeAgents+"/"+other.ID+"/stop", nil).Want(204) // force is the default
 		servertest.WantAt(t, forced.Get(forced.Path("")).Want(200), fields{"state": "canceling"})
 		forced.Finish("-1")
 		servertest.WantAt(t, w.ada.Get(servertest.HelloPath+"/builds/"+build.String("id")), fields{"state": "canceled"})
@@ -174,7 +174,7 @@ func TestPause_KeepsJobsAwayUntilItEnds(t *testing.T) {
 		w.ada.Put(path+"/resume", fields{}).WantMessage(422, "Agent is not paused")
 		w.ada.Put(path+"/pause", fields{"note": "Disk is full", "timeout_in_minutes": 10}).Want(204)
 		w.ada.Put(path+"/pause", fields{}).WantMessage(422, "Agent is already paused")
-		servertest.WantAt(t, w.agentNow(w.agent), fields{
+		servertest.WantAt(t, w.showAgent(w.agent), fields{
 			"connection_state": "connected", "paused": true, "paused_by.id": servertest.AdaID, "paused_note": "Disk is full", "paused_timeout_in_minutes": 10,
 		})
 		job := w.job("{command: a}")
@@ -182,10 +182,10 @@ func TestPause_KeepsJobsAwayUntilItEnds(t *testing.T) {
 		w.ada.Put(path+"/resume", fields{}).Want(204)
 		wantOffer(t, w.agent, job)
 
-		// The time of the pause before is that of the next.
+		// The length of a pause is the default of the next one.
 		taken := w.agent.Accept(job).Start()
 		w.ada.Put(path+"/pause", nil).Want(204)
-		servertest.WantAt(t, w.agentNow(w.agent), fields{"paused_timeout_in_minutes": 10, "paused_note": nil})
+		servertest.WantAt(t, w.showAgent(w.agent), fields{"paused_timeout_in_minutes": 10, "paused_note": nil})
 		taken.Finish("0")
 		servertest.WantAt(t, w.agent.Get("/v3/ping").Want(200), fields{"action": "pause"})
 		for range 3 {
@@ -193,10 +193,10 @@ func TestPause_KeepsJobsAwayUntilItEnds(t *testing.T) {
 			w.agent.Post("/v3/heartbeat", nil).Want(200)
 			w.runDue()
 		}
-		servertest.WantAt(t, w.agentNow(w.agent), fields{"paused": true})
+		servertest.WantAt(t, w.showAgent(w.agent), fields{"paused": true})
 		w.Clock.Advance(time.Minute)
 		w.runDue()
-		servertest.WantAt(t, w.agentNow(w.agent), fields{"paused": false, "paused_at": nil})
+		servertest.WantAt(t, w.showAgent(w.agent), fields{"paused": false, "paused_at": nil})
 		next := w.job("{command: b}")
 		wantOffer(t, w.agent, next)
 	})
@@ -205,7 +205,7 @@ func TestPause_KeepsJobsAwayUntilItEnds(t *testing.T) {
 func TestPause_IsAtFirstFiveMinutes(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		w.ada.Put(acmeAgents+"/"+w.agent.ID+"/pause", fields{}).Want(204)
-		servertest.WantAt(t, w.agentNow(w.agent), fields{"paused_timeout_in_minutes": 5})
+		servertest.WantAt(t, w.showAgent(w.agent), fields{"paused_timeout_in_minutes": 5})
 	})
 }
 
@@ -227,12 +227,12 @@ func TestJob_PausesAndStopsItsOwnAgent(t *testing.T) {
 		job.Post("/v3/pause", fields{"note": "Look into it", "timeout_in_minutes": 60}).Want(200)
 		job.Post("/v3/pause", fields{}).Want(200)
 		job.Post("/v3/pause", fields{"timeout_in_minutes": 0}).Want(422)
-		servertest.WantAt(t, w.agentNow(w.agent), fields{"paused": true, "paused_by": nil, "paused_timeout_in_minutes": 60})
+		servertest.WantAt(t, w.showAgent(w.agent), fields{"paused": true, "paused_by": nil, "paused_timeout_in_minutes": 60})
 		job.Post("/v3/resume", nil).Want(200)
 		job.Post("/v3/resume", nil).Want(200)
-		servertest.WantAt(t, w.agentNow(w.agent), fields{"paused": false})
+		servertest.WantAt(t, w.showAgent(w.agent), fields{"paused": false})
 		job.Post("/v3/stop", fields{}).Want(200)
-		servertest.WantAt(t, w.agentNow(w.agent), fields{"connection_state": "stopping"})
+		servertest.WantAt(t, w.showAgent(w.agent), fields{"connection_state": "stopping"})
 		servertest.WantAt(t, job.Get(job.Path("")).Want(200), fields{"state": "running"})
 		job.Post("/v3/stop", fields{"force": true}).Want(200)
 		servertest.WantAt(t, job.Get(job.Path("")).Want(200), fields{"state": "canceling"})

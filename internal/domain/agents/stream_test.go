@@ -15,10 +15,10 @@ import (
 	"stackyard/internal/app/server/servertest"
 )
 
-// message is a protobuf message as it is on the wire.
+// message is an encoded protobuf message.
 type message struct{ bytes []byte }
 
-// rawCodec leaves messages as they are, so that no generated code is needed.
+// rawCodec does not encode or decode messages, so that no generated code is needed.
 type rawCodec struct{}
 
 func (rawCodec) Name() string { return "proto" }
@@ -30,8 +30,8 @@ func (rawCodec) Unmarshal(b []byte, m any) error {
 	return nil
 }
 
-// words says what a message of the stream tells an agent.
-func words(t testing.TB, m *message) string {
+// describe returns the instruction in a message as text.
+func describe(t testing.TB, m *message) string {
 	t.Helper()
 	field, inside := only(t, m.bytes)
 	switch field {
@@ -51,7 +51,7 @@ func words(t testing.TB, m *message) string {
 	return fmt.Sprintf("field %d", field)
 }
 
-// only returns the one field of a message.
+// only returns the only field of a message.
 func only(t testing.TB, b []byte) (protowire.Number, []byte) {
 	t.Helper()
 	field, kind, n := protowire.ConsumeTag(b)
@@ -88,22 +88,22 @@ func openStream(t testing.TB, client *http.Client, url, token, agentID string) *
 	return &stream{t, opened, cancel}
 }
 
-// want fails the test unless the next message says something.
-func (s *stream) want(told string) {
+// want checks the instruction in the next message.
+func (s *stream) want(instruction string) {
 	s.t.Helper()
 	if !s.Receive() {
-		s.t.Fatalf("the stream ended with %v, want %q", s.Err(), told)
+		s.t.Fatalf("the stream ended with %v, want %q", s.Err(), instruction)
 	}
-	if got := words(s.t, s.Msg()); got != told {
-		s.t.Fatalf("told %q, want %q", got, told)
+	if got := describe(s.t, s.Msg()); got != instruction {
+		s.t.Fatalf("got %q, want %q", got, instruction)
 	}
 }
 
-// wantEnd fails the test unless the stream ends with a code.
+// wantEnd checks that the stream ends with a code.
 func (s *stream) wantEnd(code connect.Code) {
 	s.t.Helper()
 	if s.Receive() {
-		s.t.Fatalf("told %q, want the end", words(s.t, s.Msg()))
+		s.t.Fatalf("got %q, want the end", describe(s.t, s.Msg()))
 	}
 	if err := s.Err(); (err == nil) != (code == 0) || err != nil && connect.CodeOf(err) != code {
 		s.t.Fatalf("the stream ended with %v, want %v", err, code)
@@ -150,7 +150,7 @@ func TestStream_OffersTheJobAgainWhenItIsOpenedAgain(t *testing.T) {
 		w.agent.Accept(job)
 		w.agent.Accept(job)
 		again.end()
-		// The answer to its accept may have been lost.
+		// The response to its accept may have been lost.
 		accepted := w.stream(w.agent)
 		accepted.want("job " + job)
 		taken := w.agent.Accept(job).Start()

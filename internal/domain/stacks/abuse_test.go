@@ -11,10 +11,10 @@ import (
 	"stackyard/internal/platform/core"
 )
 
-// mostMemory is what a call may allocate, all told, on both of its ends: some times the largest body.
-const mostMemory = 64 << 20
+// maxMemory is the most that a call may allocate, client and server together: a multiple of the largest body.
+const maxMemory = 64 << 20
 
-// repeated writes an item many times, with commas between.
+// repeated returns an item many times, separated by commas.
 func repeated(item func(i int) string, n int) string {
 	var b strings.Builder
 	for i := range n {
@@ -34,7 +34,7 @@ func TestBodies_ThatAreAbsurdCostLittleAndAreRefused(t *testing.T) {
 	// The endpoint's own field is %s.
 	absurd := []struct {
 		name, body string
-		status     int // 0: that of what is not valid
+		status     int // 0: the status of invalid input
 		message    string
 	}{
 		{"10 MB", `{"%s":"` + strings.Repeat("x", 10<<20) + `"}`, tooLarge, "The request body is larger than 4194304 bytes"},
@@ -82,7 +82,7 @@ func TestBodies_ThatAreAbsurdCostLittleAndAreRefused(t *testing.T) {
 				if len(r.String("message")) > 500 {
 					t.Errorf("%s %s with %s: the message has %d bytes", e.method, e.path, a.name, len(r.String("message")))
 				}
-				if cost := after.TotalAlloc - before.TotalAlloc; cost > mostMemory {
+				if cost := after.TotalAlloc - before.TotalAlloc; cost > maxMemory {
 					t.Errorf("%s %s with %s: %d MB were allocated", e.method, e.path, a.name, cost>>20)
 				}
 			}
@@ -91,7 +91,7 @@ func TestBodies_ThatAreAbsurdCostLittleAndAreRefused(t *testing.T) {
 	})
 }
 
-// Notifications are taken or refused one by one, whatever else is in the call.
+// Each notification is accepted or refused on its own.
 func TestNotifications_ThatAreAbsurdAreRefusedOneByOne(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		id := w.schedule(1)[0]

@@ -11,7 +11,7 @@ import (
 	"stackyard/internal/platform/core"
 )
 
-// reserveFor reserves jobs for the stack robot, for a number of seconds.
+// reserveFor reserves jobs for the stack robot for some seconds.
 func (w *world) reserveFor(seconds int, ids ...string) {
 	w.t.Helper()
 	w.Clock.Advance(time.Second)
@@ -19,7 +19,7 @@ func (w *world) reserveFor(seconds int, ids ...string) {
 	wantEqual(w.t, "reserved", r.Len("reserved"), len(ids))
 }
 
-// issue asks for tokens of jobs, as whoever is calling.
+// issue requests tokens of jobs as a client.
 func (w *world) issue(as *servertest.Client, ids ...string) *servertest.Response {
 	w.t.Helper()
 	w.Clock.Advance(time.Second)
@@ -32,7 +32,7 @@ func (w *world) tokenOf(as *servertest.Client, id string) string {
 	return w.issue(as, id).Want(http.StatusCreated).String("job_acquisition_tokens.0.job_acquisition_token")
 }
 
-// otherCluster gives acme a second cluster with an agent token and a pipeline, and returns a client with the
+// otherCluster adds a second cluster with an agent token and a pipeline to acme, and returns a client with the
 // token.
 func (w *world) otherCluster() *servertest.Client {
 	w.t.Helper()
@@ -47,7 +47,7 @@ organizations:
 	return w.AsAgent(w.t, "svcct_other")
 }
 
-// elsewhere makes a build in the other cluster and returns its job.
+// elsewhere creates a build in the other cluster and returns its job.
 func (w *world) elsewhere() string {
 	w.t.Helper()
 	return w.ada.Post(acme+"/pipelines/elsewhere/builds", fields{"commit": "HEAD", "branch": "main"}).Want(http.StatusCreated).String("jobs.0.id")
@@ -78,7 +78,7 @@ func TestTokens_SayEveryReasonWhyNot(t *testing.T) {
 	})
 }
 
-// foreignJob makes a build in another organization and returns its job.
+// foreignJob creates a build in another organization and returns its job.
 func (w *world) foreignJob() string {
 	w.t.Helper()
 	w.Apply(`
@@ -120,13 +120,13 @@ func TestTokens_EndWithTheirLifetimeOrTheReservationWhicheverIsFirst(t *testing.
 	})
 }
 
-// TestTokens_AreGoodOnlyWhileTheAgentTokenIs issues tokens with an agent token that is good, and changes
-// that before an agent registers.
+// TestTokens_AreGoodOnlyWhileTheAgentTokenIs issues tokens with a valid agent token and changes the agent token
+// before an agent registers.
 func TestTokens_AreGoodOnlyWhileTheAgentTokenIs(t *testing.T) {
 	const from = "X-Forwarded-For"
 	near, far := "192.0.2.7", "198.51.100.1"
 	for name, test := range map[string]struct {
-		token  string // of the organization file
+		token  string // in the organization file
 		change func(w *world, tokenPath string)
 		from   string
 		want   int
@@ -174,8 +174,8 @@ func TestTokens_AreGoodOnlyWhileTheAgentTokenIs(t *testing.T) {
 
 const notReservedAnyMore = "Authentication required. The stack that issued the job acquisition token does not have the job reserved any more."
 
-// A job acquisition token is worth nothing once the stack that issued it has lost the job, whether an agent
-// registers with it then or has registered before.
+// A job acquisition token is invalid once its stack has lost the job, for agents that register and for those
+// that have registered before.
 func TestTokens_EndWithTheReservationOfTheirStack(t *testing.T) {
 	rival := func(w *world, id string) {
 		w.Clock.Advance(time.Second)
@@ -234,7 +234,7 @@ func TestTokens_CannotAcquireAfterTheReservationHasEnded(t *testing.T) {
 		}
 		sessions[0].Put("/v3/jobs/"+ids[0]+"/acquire", nil).Want(http.StatusOK)
 		w.Clock.Advance(time.Minute)
-		sessions[0].Put("/v3/jobs/"+ids[0]+"/acquire", nil).Want(http.StatusOK) // again, after a lost answer
+		sessions[0].Put("/v3/jobs/"+ids[0]+"/acquire", nil).Want(http.StatusOK) // again, after a lost response
 		sessions[1].Put("/v3/jobs/"+ids[1]+"/acquire", nil).Want(http.StatusUnprocessableEntity)
 		w.reserveFor(60, ids[1])
 		sessions[1].Put("/v3/jobs/"+ids[1]+"/acquire", nil).Want(http.StatusOK)
@@ -273,8 +273,8 @@ func TestReserve_NeverShortensAReservation(t *testing.T) {
 	})
 }
 
-// A reservation that has ended is told as such until another stack reserves the job, also when the server has
-// put the job back into the list.
+// An expired reservation is reported as such until another stack reserves the job, also after the server has
+// listed the job again.
 func TestTokens_SayThatTheReservationHasEnded(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		id := w.schedule(1)[0]
@@ -352,7 +352,7 @@ func TestStacks_BelongToTheClusterOfTheirToken(t *testing.T) {
 			w.Clock.Advance(time.Second)
 			other.Do(call.method, robot+call.path, call.body).WantMessage(http.StatusNotFound, "No stack found")
 		}
-		// What is in the other cluster does not exist for the stack.
+		// The stack does not see the other cluster.
 		wantEqual(t, "listed", listed(w.list("")), []string{id})
 		r := w.reserve(elsewhere, id).Want(http.StatusOK)
 		wantEqual(t, "reserved", r.At("reserved"), []string{id})
@@ -361,9 +361,9 @@ func TestStacks_BelongToTheClusterOfTheirToken(t *testing.T) {
 		w.stack.Post(robot+"/jobs/"+elsewhere+"/finish", fields{"detail": "x"}).WantMessage(http.StatusNotFound, "No job found")
 		states := w.stack.Post(robot+"/jobs/get-states", fields{"job_uuids": []string{elsewhere}}).Want(http.StatusOK)
 		wantEqual(t, "states", states.At("states"), fields{})
-		told := w.stack.Post(robot+"/notifications", fields{"notifications": []any{fields{"job_uuid": elsewhere, "detail": "x"}}}).Want(http.StatusOK)
-		wantEqual(t, "error", told.At("errors.0.error"), "job not found")
-		// A key that is free again can be anybody's.
+		notified := w.stack.Post(robot+"/notifications", fields{"notifications": []any{fields{"job_uuid": elsewhere, "detail": "x"}}}).Want(http.StatusOK)
+		wantEqual(t, "error", notified.At("errors.0.error"), "job not found")
+		// Another cluster can use a free key.
 		w.stack.Post(robot+"/deregister", nil).Want(http.StatusNoContent)
 		other.Post("/v3/stacks/register", registration("robot")).Want(http.StatusCreated)
 		w.list("").Want(http.StatusNotFound)

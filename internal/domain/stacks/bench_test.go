@@ -13,23 +13,23 @@ import (
 
 var engines = []db.Engine{db.SQLite, db.PostgreSQL}
 
-// BenchmarkLongQueue lists 100 scheduled jobs, at the head of the queue and in its middle, reserves them
-// and gets their tokens, over HTTP, where 1,000 jobs are scheduled and where a million are, in turns. It
-// tells how the two compare.
+// BenchmarkLongQueue lists 100 scheduled jobs, at the head and in the middle of the queue, reserves them and
+// gets their tokens, over HTTP. It alternates between a queue of 1,000 jobs and one of a million, and reports
+// the ratio.
 func BenchmarkLongQueue(b *testing.B) {
 	for _, engine := range engines {
 		b.Run(string(engine), func(b *testing.B) {
-			const samples = 200
+			const rounds = 200
 			few, many := newLongQueue(b, dbtest.New(b, engine), 1), newLongQueue(b, dbtest.New(b, engine), 1_000)
 			fewMiddle, manyMiddle := few.middle(), many.middle()
 			for b.Loop() {
-				var short, long walks
-				for range samples {
-					short = append(short, few.walk(fewMiddle))
-					long = append(long, many.walk(manyMiddle))
+				var short, long samples
+				for range rounds {
+					short = append(short, few.measure(fewMiddle))
+					long = append(long, many.measure(manyMiddle))
 				}
 				for i, what := range []string{"list", "list-middle", "reserve", "tokens"} {
-					one, other := short.quiet(i), long.quiet(i)
+					one, other := short.fastest(i), long.fastest(i)
 					b.ReportMetric(float64(one.Microseconds()), what+"-µs")
 					b.ReportMetric(float64(other)/float64(one), what+"-many/few")
 				}
@@ -39,7 +39,7 @@ func BenchmarkLongQueue(b *testing.B) {
 	}
 }
 
-// middle returns the path of a list that begins with the job in the middle.
+// middle returns the path of a list that starts with the job in the middle.
 func (q *longQueue) middle() string {
 	q.t.Helper()
 	var at string
@@ -57,11 +57,11 @@ func (q *longQueue) middle() string {
 
 const listPath = "/scheduled-jobs?queue_key=default&limit=100"
 
-// A walk is how long each call of a stack took.
-type walk [4]time.Duration
+// callTimes are the durations of the calls of a stack.
+type callTimes [4]time.Duration
 
-// walk makes the calls once, and gives back what it has reserved.
-func (q *longQueue) walk(middle string) (took walk) {
+// measure makes each call once, and releases what it has reserved.
+func (q *longQueue) measure(middle string) (took callTimes) {
 	q.t.Helper()
 	var page jobPage
 	took[0] = q.call("GET", listPath, "", &page)
@@ -74,22 +74,22 @@ func (q *longQueue) walk(middle string) (took walk) {
 	return took
 }
 
-type walks []walk
+type samples []callTimes
 
-// quiet returns how long a call takes in a quiet moment: the tenth part that is fastest is faster.
-func (w walks) quiet(call int) time.Duration {
-	taken := make([]time.Duration, len(w))
-	for i := range w {
-		taken[i] = w[i][call]
+// fastest returns the tenth percentile of durations: the time of a call on a quiet machine.
+func (s samples) fastest(call int) time.Duration {
+	sorted := make([]time.Duration, len(s))
+	for i := range s {
+		sorted[i] = s[i][call]
 	}
-	slices.Sort(taken)
-	return taken[len(taken)/10]
+	slices.Sort(sorted)
+	return sorted[len(sorted)/10]
 }
 
 func jobUUIDs(ids []string) string {
 	text, err := json.Marshal(fields{"job_uuids": ids})
 	if err != nil {
-		panic(err) // texts can be written
+		panic(err) // strings always encode
 	}
 	return string(text)
 }

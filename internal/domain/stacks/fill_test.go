@@ -12,11 +12,11 @@ import (
 	"stackyard/internal/platform/db"
 )
 
-// fillBuild is how many jobs each build of a long queue has.
+// fillBuild is the number of jobs in each build of a long queue.
 const fillBuild = 1_000
 
-// A longQueue is a server whose default queue has many scheduled jobs, with the stack robot, whose calls
-// nobody limits.
+// A longQueue is a server whose default queue has many scheduled jobs, with the stack robot and without rate
+// limits.
 type longQueue struct {
 	*servertest.Server
 	t      testing.TB
@@ -24,8 +24,8 @@ type longQueue struct {
 	caller *servertest.Caller
 }
 
-// newLongQueue makes a server with a number of builds of fillBuild jobs each: the first as they are made,
-// the others as copies of its rows.
+// newLongQueue starts a server with a number of builds of fillBuild jobs each. The first is created over the
+// API, the others are copies of its rows.
 func newLongQueue(t testing.TB, d *db.DB, builds int) *longQueue {
 	t.Helper()
 	s := servertest.Start(t, d, func(p *server.Parts) { p.Clock = core.SystemClock })
@@ -47,13 +47,13 @@ func newLongQueue(t testing.TB, d *db.DB, builds int) *longQueue {
 	return q
 }
 
-// copyBuild adds as many builds like one as it is told, each a moment later than the one before.
+// copyBuild adds n copies of a build, each a moment later than the one before.
 func (q *longQueue) copyBuild(id string, times int) {
 	q.t.Helper()
 	const batch = 20
 	for from := 0; from < times; from += batch {
 		err := q.DB.Write(q.t.Context(), func(sql *db.Q) error {
-			if q.DB.Engine() == db.PostgreSQL { // else it would look up the build of each of a million jobs
+			if q.DB.Engine() == db.PostgreSQL { // avoids looking up the build of each of a million jobs
 				if _, err := sql.Exec(`SET LOCAL session_replication_role = replica`); err != nil {
 					return err
 				}
@@ -79,8 +79,8 @@ func (q *longQueue) copyBuild(id string, times int) {
 	}
 }
 
-// copyRows copies the rows of a table that a condition holds for, with other ids: those of the nth copy
-// have n in them, and keep the end of what they had.
+// copyRows copies the rows of a table that match a condition. The ids of the nth copy contain n and keep their
+// ends.
 func copyRows(q *db.Q, table, where, id string, from, times int) error {
 	rows, err := q.Query(`SELECT * FROM ` + table + ` WHERE 1 = 0`)
 	if err != nil {
@@ -99,7 +99,7 @@ func copyRows(q *db.Q, table, where, id string, from, times int) error {
 		case "id", "build_id", "step_id", "job_id":
 			values[i] = `substr(CAST(10000000 + $2 + n.i AS TEXT), 1, 8) || substr(o.` + column + `, 9)`
 		case "number":
-			values[i] = `o.number + 1000000 + $2 + n.i` // out of the way of those that are made
+			values[i] = `o.number + 1000000 + $2 + n.i` // apart from builds that are created
 		case "scheduled_at":
 			values[i] = `o.scheduled_at + ($2 + n.i) * 1000`
 		default:
@@ -124,7 +124,7 @@ func (q *longQueue) exec(statement string, args ...any) {
 	}
 }
 
-// call calls the stacks API as robot, and returns how long it took.
+// call calls the stacks API as robot and returns the duration.
 func (q *longQueue) call(method, path, body string, into any) time.Duration {
 	q.t.Helper()
 	began := time.Now()
@@ -134,7 +134,7 @@ func (q *longQueue) call(method, path, body string, into any) time.Duration {
 	return time.Since(began)
 }
 
-// A jobPage is what is needed of a list.
+// A jobPage has the fields of a list that tests need.
 type jobPage struct {
 	Jobs     []struct{ ID string }
 	PageInfo struct {

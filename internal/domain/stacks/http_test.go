@@ -21,7 +21,7 @@ const (
 
 type fields = map[string]any
 
-// world is a server on which the stack robot of acme's default cluster is registered.
+// world is a server on which the stack robot is registered in acme's default cluster.
 type world struct {
 	*servertest.Server
 	t     *testing.T
@@ -46,7 +46,7 @@ func (w *world) register(key string) *servertest.Response {
 	return w.stack.Post("/v3/stacks/register", registration(key))
 }
 
-// schedule makes a build with a number of jobs, and returns their ids in the order of the list.
+// schedule creates a build with a number of jobs and returns their ids in the order of the list.
 func (w *world) schedule(jobs int) []string {
 	w.t.Helper()
 	w.ada.Patch(hello, fields{"configuration": fmt.Sprintf("steps:\n  - command: echo hello\n    key: say\n    agents: {os: linux}\n    parallelism: %d\n", jobs)}).Want(http.StatusOK)
@@ -66,7 +66,7 @@ func (w *world) list(query string) *servertest.Response {
 	return w.stack.Get(robot + "/scheduled-jobs?queue_key=default" + query)
 }
 
-// listed returns the ids of a list.
+// listed returns the job ids of a list.
 func listed(r *servertest.Response) []string {
 	ids := []string{}
 	for i := range r.Want(http.StatusOK).Len("jobs") {
@@ -222,7 +222,7 @@ func TestList_KeepsTheQueueConnected(t *testing.T) {
 		for range 2 {
 			w.list("").Want(http.StatusOK)
 			at := w.Clock.Now().Format("2006-01-02T15:04:05.000Z")
-			want("connected", at) // as soon as the poll is answered
+			want("connected", at) // as soon as the poll has its response
 			w.due()
 			want("connected", at)
 			w.Clock.Advance(5 * time.Minute)
@@ -230,7 +230,7 @@ func TestList_KeepsTheQueueConnected(t *testing.T) {
 			w.Clock.Advance(time.Minute)
 			want("disconnected", at)
 		}
-		w.reserve(core.NewID()).Want(http.StatusOK) // which is no poll
+		w.reserve(core.NewID()).Want(http.StatusOK) // not a poll
 		w.due()
 		wantEqual(t, "after another call", w.ada.Get(queues).At("0.connection_state"), "disconnected")
 		w.ada.Delete(queues + "/" + w.ada.Get(queues).String("1.id")).Want(http.StatusNoContent)
@@ -462,11 +462,11 @@ func TestTimeline_TellsWhatHappened(t *testing.T) {
 		}
 		wantEqual(t, "events", events, "[created runnable listed reserved token_issued notification agent_registered accepted]")
 		wantEqual(t, "stack", r.At("events.3.stack_key"), "robot")
-		wantEqual(t, "told", r.At("events.5.detail"), "Booting")
+		wantEqual(t, "notification", r.At("events.5.detail"), "Booting")
 	})
 }
 
-// A reservation holds for as long as it was made for, also where another replica's machine has another time.
+// A reservation lasts its whole time, also where another replica's clock is wrong.
 func TestReserve_HoldsInAReplicaWhoseClockIsAhead(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		job := w.schedule(1)[0]

@@ -27,7 +27,7 @@ func TestLimits_AreToldInEveryAnswer(t *testing.T) {
 			{"POST", robot + "/jobs/" + core.NewID() + "/finish", "finish-job"},
 			{"POST", robot + "/notifications", "stack-notification"},
 		}
-		told := func(as *servertest.Client, status int) {
+		wantScopes := func(as *servertest.Client, status int) {
 			t.Helper()
 			for _, c := range calls {
 				w.Clock.Advance(time.Second)
@@ -43,15 +43,15 @@ func TestLimits_AreToldInEveryAnswer(t *testing.T) {
 				}
 			}
 		}
-		told(w.stack, 0)
-		told(w.AsAgent(t, "svcct_wrong"), http.StatusUnauthorized)
+		wantScopes(w.stack, 0)
+		wantScopes(w.AsAgent(t, "svcct_wrong"), http.StatusUnauthorized)
 		w.Apply("organizations: [{slug: acme, suspended: true}]")
-		told(w.stack, http.StatusServiceUnavailable)
+		wantScopes(w.stack, http.StatusServiceUnavailable)
 		wantEqual(t, "retry after", w.stack.Get(robot+"/jobs/"+core.NewID()).Header.Get("Retry-After"), "60")
 	})
 }
 
-// Nobody gets around a limit by sending what cannot be read, or by keys that no stack can have.
+// Unreadable requests and invalid stack keys count against limits too.
 func TestLimits_CountRegistrationsThatAreRefused(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		for name, body := range map[string]func(i int) any{
@@ -129,7 +129,7 @@ organizations:
 
 func TestList_IsAnsweredAtOnceWhenTheServerDrains(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		// Without the drain it would be held for longer than anybody waits here.
+		// Without the drain the request would wait longer than this test.
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		defer cancel()
 		req, err := http.NewRequestWithContext(ctx, "GET", w.URL+robot+"/scheduled-jobs?queue_key=default&wait=30", nil)
@@ -228,7 +228,7 @@ func TestGetJob_ShowsLargeEnvironmentsWhole(t *testing.T) {
 	})
 }
 
-// A stack that goes away while it reserves leaves nothing reserved.
+// A stack that is de-registered while it reserves keeps no reservations.
 func TestDeregister_ReleasesWhatIsBeingReserved(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		ids := w.schedule(20)
@@ -251,7 +251,7 @@ func TestDeregister_ReleasesWhatIsBeingReserved(t *testing.T) {
 	})
 }
 
-// Cursors are padded base64, as decoders expect it by default, and are taken back in either form.
+// Cursors are padded base64, which decoders expect by default, and are accepted with and without padding.
 func TestList_CursorsArePaddedBase64(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		ids := w.schedule(2)

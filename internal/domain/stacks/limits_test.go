@@ -13,13 +13,13 @@ import (
 	"stackyard/internal/platform/core"
 )
 
-// limited are the headers that every response has.
-var limited = []string{"RateLimit-Scope", "RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset"}
+// limitHeaders are the headers of every response.
+var limitHeaders = []string{"RateLimit-Scope", "RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset"}
 
 func wantLimit(t *testing.T, r *servertest.Response, scope string, limit, remaining int) {
 	t.Helper()
 	for i, want := range []any{scope, limit, remaining, 1} {
-		wantEqual(t, fmt.Sprint(r.Status, " ", limited[i]), r.Header.Get(limited[i]), want)
+		wantEqual(t, fmt.Sprint(r.Status, " ", limitHeaders[i]), r.Header.Get(limitHeaders[i]), want)
 	}
 }
 
@@ -69,7 +69,7 @@ func TestLimits_AreToldWithEveryResponse(t *testing.T) {
 	})
 }
 
-// Answers below /v3/stacks that no endpoint gives have the headers too.
+// Responses below /v3/stacks that come from no endpoint have the headers too.
 func TestLimits_AreToldForUnknownPathsAndMethods(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		for _, c := range []struct {
@@ -95,7 +95,7 @@ func TestLimits_AreToldForUnknownPathsAndMethods(t *testing.T) {
 	})
 }
 
-// Names of headers are compared without regard to case, but people and scripts read them as they are sent.
+// Header names are case-insensitive, but people and scripts read them as sent.
 func TestLimits_AreSpelledAsTheSpecificationDoes(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		for _, path := range []string{robot + "/jobs/" + core.NewID(), robot + "/nowhere", "/v2/user"} {
@@ -110,7 +110,7 @@ func TestLimits_AreSpelledAsTheSpecificationDoes(t *testing.T) {
 				t.Fatal(err)
 			}
 			head, _, _ := strings.Cut(string(answer), "\r\n\r\n")
-			for _, name := range limited {
+			for _, name := range limitHeaders {
 				if strings.Count(head, "\r\n"+name+": ") != 1 || strings.Count(strings.ToLower(head), strings.ToLower(name)+": ") != 1 {
 					t.Errorf("%s: %s is not sent once and as such:\n%s", path, name, head)
 				}

@@ -12,9 +12,9 @@ import (
 	"stackyard/internal/platform/db/dbtest"
 )
 
-// BenchmarkNode has eight stacks call one server at the same time, each about a thousand jobs of its own
-// in a queue of 10,000: list them, reserve them, extend that, get their tokens and states. Beside it, as
-// many at once run the bare statement that it takes at least.
+// BenchmarkNode has eight stacks call one server at the same time, each about its own thousand jobs in a queue
+// of 10,000: list, reserve, extend, get tokens and states. The baseline runs the bare statement that each call
+// needs at least, with the same concurrency.
 func BenchmarkNode(b *testing.B) {
 	for _, engine := range engines {
 		b.Run(string(engine), func(b *testing.B) {
@@ -37,12 +37,12 @@ type node struct {
 	stacks []*nodeStack
 }
 
-// A nodeStack is one of them, with its own connection and jobs.
+// A nodeStack is a stack with its own connection and jobs.
 type nodeStack struct {
 	*servertest.Caller
 	path string
 	ids  []string
-	body string // that names its jobs
+	body string // names its jobs
 }
 
 func newNode(b *testing.B, engine db.Engine) *node {
@@ -66,13 +66,13 @@ func newNode(b *testing.B, engine db.Engine) *node {
 
 const thousand = "/scheduled-jobs?queue_key=default&limit=1000"
 
-// A nodeCall is what stacks ask, and the bare statement beside it.
+// A nodeCall is a call of stacks and its bare statement.
 type nodeCall struct {
 	name     string
 	ask      func(s *nodeStack) error
 	bare     func(q *db.Q, s *nodeStack) error
-	writes   bool // the statement does
-	reserved bool // the jobs are, before
+	writes   bool // whether the statement writes
+	reserved bool // whether the jobs are reserved before
 }
 
 var nodeCalls = []nodeCall{
@@ -127,7 +127,7 @@ func bareStates(q *db.Q, s *nodeStack) error {
 		WHERE `+in, arg)
 }
 
-// drain reads all rows of a statement, and forgets them.
+// drain reads and discards all rows of a statement.
 func drain(q *db.Q, columns int, statement string, args ...any) error {
 	values, into := make([]any, columns), make([]any, columns)
 	for i := range values {
@@ -162,7 +162,7 @@ func (n *node) benchmark(b *testing.B, call nodeCall) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// prepare has the jobs of a stack be as they are to be before a call.
+// prepare brings the jobs of a stack into their state before a call.
 func (n *node) prepare(s *nodeStack, call nodeCall) error {
 	if call.reserved {
 		return askReserve(s)
@@ -177,10 +177,10 @@ func (n *node) prepare(s *nodeStack, call nodeCall) error {
 	})
 }
 
-// A load is how long calls took that all stacks made at once.
+// A load is the durations of calls that all stacks made at once.
 type load []time.Duration
 
-// add has each stack do something nodeRequests times.
+// add calls fn nodeRequests times for each stack.
 func (l *load) add(b *testing.B, n *node, call nodeCall, do func(*nodeStack) error) {
 	b.Helper()
 	took := make([]load, len(n.stacks))
@@ -210,7 +210,7 @@ func (l *load) add(b *testing.B, n *node, call nodeCall, do func(*nodeStack) err
 	}
 }
 
-// perSecond is how many calls the stacks would make in a second together if they did nothing else.
+// perSecond returns the calls per second of all stacks together.
 func (l load) perSecond() float64 {
 	var all time.Duration
 	for _, one := range l {
@@ -219,7 +219,7 @@ func (l load) perSecond() float64 {
 	return float64(len(l)*nodeStacks) / all.Seconds()
 }
 
-// p99 is in milliseconds.
+// p99 returns the 99th percentile in milliseconds.
 func (l load) p99() float64 {
 	slices.Sort(l)
 	return float64(l[len(l)*99/100].Microseconds()) / 1000

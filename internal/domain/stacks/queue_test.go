@@ -13,7 +13,7 @@ import (
 	"stackyard/internal/platform/db/dbtest"
 )
 
-// Reserved jobs are not in the index that the list is read from, however many they are.
+// The index of the list does not contain reserved jobs.
 func TestList_ReadsNoReservedJobs(t *testing.T) {
 	t.Run("postgres", func(t *testing.T) {
 		q := newLongQueue(t, dbtest.New(t, db.PostgreSQL), 1)
@@ -35,7 +35,7 @@ func TestList_ReadsNoReservedJobs(t *testing.T) {
 	})
 }
 
-// explain returns how the database lists the first jobs of the queue.
+// explain returns the query plan of the first page of the list.
 func (q *longQueue) explain(how string) (plan string) {
 	q.t.Helper()
 	var statement string
@@ -100,7 +100,7 @@ func TestFinish_IsRefusedWhenAnotherStackReservesTheJobAtThatMoment(t *testing.T
 	})
 }
 
-// awaitLock waits until somebody waits for a write, where many can write at once.
+// awaitLock waits until a write waits for a lock, on engines with concurrent writes.
 func awaitLock(w *world, q *db.Q) error {
 	if w.DB.Engine() == db.SQLite {
 		return nil

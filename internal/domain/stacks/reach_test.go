@@ -8,7 +8,7 @@ import (
 	"stackyard/internal/app/server/servertest"
 )
 
-// Agent tokens reach self-hosted queues only: for stacks and agents a hosted queue's job does not exist.
+// Agent tokens reach only self-hosted queues: stacks and agents do not see jobs of hosted queues.
 func TestStacks_DoNotReachJobsOfHostedQueues(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		w.Apply(`organizations: [{slug: acme, clusters: [{name: Default, queues: [{key: big, hosted: {platform: linux}}]}]}]`)

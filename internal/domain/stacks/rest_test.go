@@ -66,7 +66,7 @@ func TestREST_RemovesAStackAndWhatItHasReserved(t *testing.T) {
 	})
 }
 
-// A member whose teams give no access to a pipeline is told how many jobs are reserved, but not which.
+// A member without access to a pipeline sees how many jobs are reserved, but not which.
 func TestREST_HidesReservedJobsOfPipelinesThatTheCallerMayNotSee(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		w.Apply(`organizations: [{slug: acme, features: {teams: true}}]`)
@@ -91,7 +91,7 @@ func TestStacks_ThatAreSilentDoNotCount(t *testing.T) {
 		w.register("second").Want(http.StatusForbidden)
 		w.Clock.Advance(3 * time.Minute)
 		w.register("second").Want(http.StatusCreated)
-		w.register("robot").Want(http.StatusOK) // which is still registered
+		w.register("robot").Want(http.StatusOK) // it is still registered
 	})
 }
 
@@ -120,7 +120,7 @@ func TestStacks_ThatAreSilentForADayAreDeregistered(t *testing.T) {
 	})
 }
 
-// While the server was down every stack was silent: it listens for a while before it de-registers any.
+// While the server was down no stack could call, so it waits a while before it de-registers any.
 func TestStacks_AreNotDeregisteredBecauseTheServerWasDown(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		w.due()
@@ -130,7 +130,7 @@ func TestStacks_AreNotDeregisteredBecauseTheServerWasDown(t *testing.T) {
 			t.Fatal(err)
 		}
 		again.AsAgent(t, servertest.AcmeAgent).Get(robot + "/scheduled-jobs?queue_key=default").Want(http.StatusOK)
-		for range 2 { // the call is written, and then silent stacks are looked for
+		for range 2 { // the first run writes the call, the second finds silent stacks
 			if err := again.RunDue(t.Context()); err != nil {
 				t.Fatal(err)
 			}

@@ -1,5 +1,6 @@
-// Package conformance_test holds the checklist of the stacks API against this server, and against servers that
-// break one rule each. It stands here since the checklist is a client's, which knows nothing of the server.
+// Package conformance_test runs the checklist of the stacks API against this server, and against servers that
+// break one rule each. It is not in the checklist's package, which is a client and imports nothing of the
+// server.
 package conformance_test
 
 import (
@@ -15,7 +16,7 @@ import (
 	"stackyard/internal/clients/stackctl/verify"
 )
 
-// inspect runs the kit against a server behind a front, which may change what is asked and answered.
+// inspect runs the checklist against a server behind a proxy that can change requests and responses.
 func inspect(t *testing.T, s *servertest.Server, c verify.Config, front func(next http.Handler) http.Handler) *verify.Report {
 	t.Helper()
 	report, err := tryInspect(t.Context(), s, c, front)
@@ -25,8 +26,8 @@ func inspect(t *testing.T, s *servertest.Server, c verify.Config, front func(nex
 	return report
 }
 
-// tryInspect is inspect that may fail. The kit's waiting moves the server's clock, which the front tells in the
-// header Date.
+// tryInspect is inspect that can fail. When the checklist waits, the server's clock moves; the proxy sends its
+// time in the header Date.
 func tryInspect(ctx context.Context, s *servertest.Server, c verify.Config, front func(next http.Handler) http.Handler) (*verify.Report, error) {
 	clocked := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Date", s.Clock.Now().Format(http.TimeFormat))
@@ -44,10 +45,10 @@ func tryInspect(ctx context.Context, s *servertest.Server, c verify.Config, fron
 	return report, errors.Join(verify.Run(ctx, c, report.Add), due)
 }
 
-// plain is a front that changes nothing.
+// plain is a proxy that changes nothing.
 func plain(next http.Handler) http.Handler { return next }
 
-// failed returns the ids of rules that failed.
+// failed returns the ids of failed rules.
 func failed(r *verify.Report) []string {
 	ids := []string{}
 	for _, result := range r.Results {
@@ -58,7 +59,7 @@ func failed(r *verify.Report) []string {
 	return ids
 }
 
-// describe writes the failures of a report.
+// describe returns the failures of a report as text.
 func describe(r *verify.Report) string {
 	var b strings.Builder
 	for _, result := range r.Results {

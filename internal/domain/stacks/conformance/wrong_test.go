@@ -19,20 +19,20 @@ import (
 	"stackyard/internal/platform/db/dbtest"
 )
 
-// An answered is an answer on its way to the kit, to be changed.
-type answered struct {
+// A changedResponse is a response that a proxy changes.
+type changedResponse struct {
 	request *http.Request
-	sent    map[string]any // the request's body
+	sent    map[string]any // body of the request
 	*httptest.ResponseRecorder
 }
 
-// stacks reports whether the answer is one of the stacks API to a call whose path has an end.
-func (a *answered) of(method, end string) bool {
+// of reports whether the response is one of the stacks API, to a path with a suffix.
+func (a *changedResponse) of(method, end string) bool {
 	return strings.HasPrefix(a.request.URL.Path, "/v3/stacks/") && a.request.Method == method && strings.HasSuffix(a.request.URL.Path, end)
 }
 
-// body changes the JSON object that the answer holds.
-func (a *answered) body(change func(map[string]any)) {
+// body changes the JSON object in the response.
+func (a *changedResponse) body(change func(map[string]any)) {
 	var v map[string]any
 	if json.Unmarshal(a.Body.Bytes(), &v) != nil {
 		return
@@ -46,13 +46,13 @@ func (a *answered) body(change func(map[string]any)) {
 	a.Header().Del("Content-Length")
 }
 
-// spoil is a front that changes answers.
-func spoil(change func(a *answered)) func(http.Handler) http.Handler {
+// changeResponses is a proxy that changes responses.
+func changeResponses(change func(a *changedResponse)) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			sent, _ := io.ReadAll(r.Body)
 			r.Body = io.NopCloser(bytes.NewReader(sent))
-			a := &answered{request: r, ResponseRecorder: httptest.NewRecorder()}
+			a := &changedResponse{request: r, ResponseRecorder: httptest.NewRecorder()}
 			json.Unmarshal(sent, &a.sent)
 			next.ServeHTTP(a, r)
 			change(a)
@@ -63,8 +63,8 @@ func spoil(change func(a *answered)) func(http.Handler) http.Handler {
 	}
 }
 
-// misread is a front that changes requests.
-func misread(method, end string, change func(r *http.Request, body map[string]any)) func(http.Handler) http.Handler {
+// changeRequests is a proxy that changes requests.
+func changeRequests(method, end string, change func(r *http.Request, body map[string]any)) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			sent, _ := io.ReadAll(r.Body)
@@ -82,34 +82,34 @@ func misread(method, end string, change func(r *http.Request, body map[string]an
 	}
 }
 
-// list is the array of an object under a key.
+// list returns the array under a key of an object.
 func list(v map[string]any, key string) []any {
 	l, _ := v[key].([]any)
 	return l
 }
 
-// mistakes are servers that do one thing wrong each, and the rules that must notice.
+// mistakes are servers with one mistake each, and the rules that must fail.
 var mistakes = []struct {
 	name  string
 	front func(http.Handler) http.Handler
 	want  []string
 }{
-	{"a new stack is answered with 200", spoil(func(a *answered) {
+	{"a new stack is answered with 200", changeResponses(func(a *changedResponse) {
 		if a.of("POST", "/register") && a.Code == 201 {
 			a.Code = 200
 		}
 	}), []string{"register.new", "deregister.again"}},
-	{"the record has no last_connected_on", spoil(func(a *answered) {
+	{"the record has no last_connected_on", changeResponses(func(a *changedResponse) {
 		if a.of("POST", "/register") {
 			a.body(func(v map[string]any) { delete(v, "last_connected_on") })
 		}
 	}), []string{"register.record"}},
-	{"metadata is not kept", misread("POST", "/register", func(_ *http.Request, body map[string]any) {
+	{"metadata is not kept", changeRequests("POST", "/register", func(_ *http.Request, body map[string]any) {
 		if m, ok := body["metadata"].(map[string]any); ok && len(m) == 1 && m["program"] != nil {
 			body["metadata"] = map[string]any{}
 		}
 	}), []string{"register.echo"}},
-	{"what is not valid is 400", spoil(func(a *answered) {
+	{"what is not valid is 400", changeResponses(func(a *changedResponse) {
 		if a.of("POST", "/register") && a.Code == 422 {
 			a.Code = 400
 		}
@@ -117,30 +117,30 @@ var mistakes = []struct {
 		"register.required", "register.key-characters", "register.key-length", "register.type", "register.metadata-keys",
 		"register.metadata-key-length", "register.metadata-value-length", "register.metadata-flat",
 	}},
-	{"who has no token is forbidden", spoil(func(a *answered) {
+	{"who has no token is forbidden", changeResponses(func(a *changedResponse) {
 		if strings.HasPrefix(a.request.URL.Path, "/v3/stacks/") && a.Code == 401 {
 			a.Code = 403
 		}
 	}), []string{"auth.missing", "auth.invalid", "auth.revoked", "acquire.not-for-stacks"}},
-	{"errors have no message", spoil(func(a *answered) {
+	{"errors have no message", changeResponses(func(a *changedResponse) {
 		if a.of("GET", "/scheduled-jobs") && a.Code == 404 {
 			a.body(func(v map[string]any) { delete(v, "message") })
 		}
 	}), []string{"register.first", "deregister.gone", "list.unknown-queue"}},
-	{"de-registering has content", spoil(func(a *answered) {
+	{"de-registering has content", changeResponses(func(a *changedResponse) {
 		if a.of("POST", "/deregister") && a.Code == 204 {
 			a.Code = 200
 		}
 	}), []string{"deregister.answer"}},
-	{"a limit of 0 is taken for 1", misread("GET", "/scheduled-jobs", func(r *http.Request, _ map[string]any) {
+	{"a limit of 0 is taken for 1", changeRequests("GET", "/scheduled-jobs", func(r *http.Request, _ map[string]any) {
 		r.URL.RawQuery = strings.Replace(r.URL.RawQuery, "limit=0&", "limit=1&", 1)
 	}), []string{"list.limit"}},
-	{"the list is in no order", spoil(func(a *answered) {
+	{"the list is in no order", changeResponses(func(a *changedResponse) {
 		if a.of("GET", "/scheduled-jobs") {
 			a.body(func(v map[string]any) { slices.Reverse(list(v, "jobs")) })
 		}
 	}), []string{"list.order", "list.pages", "list.cursor-stays"}},
-	{"there are no cursors", spoil(func(a *answered) {
+	{"there are no cursors", changeResponses(func(a *changedResponse) {
 		if a.of("GET", "/scheduled-jobs") {
 			a.body(func(v map[string]any) {
 				if info, ok := v["page_info"].(map[string]any); ok {
@@ -149,7 +149,7 @@ var mistakes = []struct {
 			})
 		}
 	}), []string{"list.pages", "list.cursor-form", "list.cursor-stays"}},
-	{"a step without a key is left out", spoil(func(a *answered) {
+	{"a step without a key is left out", changeResponses(func(a *changedResponse) {
 		if a.of("GET", "/scheduled-jobs") {
 			a.body(func(v map[string]any) {
 				for _, j := range list(v, "jobs") {
@@ -160,7 +160,7 @@ var mistakes = []struct {
 			})
 		}
 	}), []string{"list.nested"}},
-	{"a paused queue does not say so", spoil(func(a *answered) {
+	{"a paused queue does not say so", changeResponses(func(a *changedResponse) {
 		if a.of("GET", "/scheduled-jobs") {
 			a.body(func(v map[string]any) {
 				if queue, ok := v["cluster_queue"].(map[string]any); ok {
@@ -169,32 +169,32 @@ var mistakes = []struct {
 			})
 		}
 	}), []string{"list.paused"}},
-	{"not_reserved is always empty", spoil(func(a *answered) {
+	{"not_reserved is always empty", changeResponses(func(a *changedResponse) {
 		if a.of("PUT", "/batch-reserve") && a.Code == 200 {
 			a.body(func(v map[string]any) { v["not_reserved"] = []any{} })
 		}
 	}), []string{"reserve.unknown", "reserve.rival"}},
-	{"not_reserved is not there", spoil(func(a *answered) {
+	{"not_reserved is not there", changeResponses(func(a *changedResponse) {
 		if a.of("PUT", "/batch-reserve") && a.Code == 200 {
 			a.body(func(v map[string]any) { delete(v, "not_reserved") })
 		}
 	}), []string{"reserve.answer", "reserve.unknown", "reserve.rival"}},
-	{"reservations last for 900 seconds, whatever is asked for", misread("PUT", "/batch-reserve", func(_ *http.Request, body map[string]any) {
+	{"reservations last for 900 seconds, whatever is asked for", changeRequests("PUT", "/batch-reserve", func(_ *http.Request, body map[string]any) {
 		delete(body, "reservation_expiry_seconds")
 	}), []string{"reserve.expiry", "reserve.expires", "tokens.reservation-expired", "tokens.reasons", "tokens.reservation-first"}},
-	{"the last reservation counts, though it is shorter", misread("PUT", "/batch-reserve", func(_ *http.Request, body map[string]any) {
+	{"the last reservation counts, though it is shorter", changeRequests("PUT", "/batch-reserve", func(_ *http.Request, body map[string]any) {
 		if body["reservation_expiry_seconds"] == 900.0 {
 			body["reservation_expiry_seconds"] = 60
 		}
 	}), []string{"reserve.not-shortened"}},
-	{"not_issued is always empty", spoil(func(a *answered) {
+	{"not_issued is always empty", changeResponses(func(a *changedResponse) {
 		if a.of("POST", "/job-acquisition-tokens") && a.Code == 201 {
 			a.body(func(v map[string]any) { v["not_issued"] = []any{} })
 		}
 	}), []string{
 		"tokens.unknown", "tokens.partial", "tokens.not-reserved", "tokens.rival", "tokens.reservation-expired", "tokens.not-command", "tokens.other-cluster",
 	}},
-	{"tokens do not say when they expire", spoil(func(a *answered) {
+	{"tokens do not say when they expire", changeResponses(func(a *changedResponse) {
 		if a.of("POST", "/job-acquisition-tokens") {
 			a.body(func(v map[string]any) {
 				for _, entry := range list(v, "job_acquisition_tokens") {
@@ -203,32 +203,32 @@ var mistakes = []struct {
 			})
 		}
 	}), []string{"reserve.not-shortened", "reserve.default", "tokens.entry", "tokens.default", "tokens.lifetime-first", "tokens.reservation-first"}},
-	{"a session acquires any job", spoil(func(a *answered) {
+	{"a session acquires any job", changeResponses(func(a *changedResponse) {
 		if strings.HasSuffix(a.request.URL.Path, "/acquire") && a.Code == 422 {
 			a.Code = 200
 		}
 	}), []string{"acquire.only", "acquire.lost"}},
-	{"a job has no env", spoil(func(a *answered) {
+	{"a job has no env", changeResponses(func(a *changedResponse) {
 		if strings.Contains(a.request.URL.Path, "/v3/stacks/") {
 			a.body(func(v map[string]any) { delete(v, "env") })
 		}
 	}), []string{"job.payload"}},
-	{"running is called started", spoil(func(a *answered) {
+	{"running is called started", changeResponses(func(a *changedResponse) {
 		if a.of("POST", "/get-states") {
 			a.Body = bytes.NewBuffer(bytes.ReplaceAll(a.Body.Bytes(), []byte(`"running"`), []byte(`"started"`)))
 		}
 	}), []string{"states.running"}},
-	{"the exit status is 1 unless it is said", misread("POST", "/finish", func(_ *http.Request, body map[string]any) {
+	{"the exit status is 1 unless it is said", changeRequests("POST", "/finish", func(_ *http.Request, body map[string]any) {
 		if body != nil && body["exit_status"] == nil {
 			body["exit_status"] = 1
 		}
 	}), []string{"finish.default", "finish.retried", "finish.not-retried"}},
-	{"a job is finished twice", spoil(func(a *answered) {
+	{"a job is finished twice", changeResponses(func(a *changedResponse) {
 		if a.of("POST", "/finish") && strings.Contains(a.Body.String(), "ended already") {
 			a.Code = 200
 		}
 	}), []string{"finish.once"}},
-	{"errors of notifications are not grouped", spoil(func(a *answered) {
+	{"errors of notifications are not grouped", changeResponses(func(a *changedResponse) {
 		if a.of("POST", "/notifications") && a.Code == 200 {
 			a.body(func(v map[string]any) {
 				single := []any{}
@@ -241,7 +241,7 @@ var mistakes = []struct {
 			})
 		}
 	}), []string{"notifications.grouped"}},
-	{"details of notifications are cut", misread("POST", "/notifications", func(_ *http.Request, body map[string]any) {
+	{"details of notifications are cut", changeRequests("POST", "/notifications", func(_ *http.Request, body map[string]any) {
 		for _, n := range list(body, "notifications") {
 			if entry := n.(map[string]any); len(entry) > 1 {
 				if detail, ok := entry["detail"].(string); ok {
@@ -250,29 +250,29 @@ var mistakes = []struct {
 			}
 		}
 	}), []string{"notifications.detail"}},
-	{"a header is missing from answers about finishing", spoil(func(a *answered) {
+	{"a header is missing from answers about finishing", changeResponses(func(a *changedResponse) {
 		if a.of("POST", "/finish") {
 			delete(a.Header(), "RateLimit-Reset")
 		}
 	}), []string{"limits.headers"}},
-	{"states are counted in the scope default", spoil(func(a *answered) {
+	{"states are counted in the scope default", changeResponses(func(a *changedResponse) {
 		if a.of("POST", "/get-states") {
 			a.Header()["RateLimit-Scope"] = []string{"default"}
 		}
 	}), []string{"limits.scopes"}},
-	{"429 does not say when to come again", spoil(func(a *answered) {
+	{"429 does not say when to come again", changeResponses(func(a *changedResponse) {
 		if a.Code == 429 {
 			a.Header().Del("Retry-After")
 		}
 	}), []string{"limits.retry-after"}},
-	{"429 does not say how many calls there were", spoil(func(a *answered) {
+	{"429 does not say how many calls there were", changeResponses(func(a *changedResponse) {
 		if a.Code == 429 {
 			a.body(func(v map[string]any) { delete(v, "current") })
 		}
 	}), []string{"limits.exceeded"}},
 }
 
-// secret is what a report must not hold.
+// secret must not be in a report.
 var secret = regexp.MustCompile(`svc(jat|ct|ua|as)_[A-Za-z0-9]`)
 
 func TestRun_NoticesEachMistakeAndNothingElse(t *testing.T) {
@@ -284,14 +284,14 @@ func TestRun_NoticesEachMistakeAndNothingElse(t *testing.T) {
 			if got := failed(report); !slices.Equal(got, m.want) {
 				t.Errorf("failed: %v, want %v\n%s", got, m.want, describe(report))
 			}
-			if told := describe(report); secret.MatchString(told) {
-				t.Errorf("the report tells a secret:\n%s", told)
+			if text := describe(report); secret.MatchString(text) {
+				t.Errorf("the report contains a secret:\n%s", text)
 			}
 		})
 	}
 }
 
-// wantNothingLeft wants what the kit makes to be gone.
+// wantNothingLeft checks that the checklist has removed what it created.
 func wantNothingLeft(t *testing.T, s *servertest.Server) {
 	t.Helper()
 	ada := s.As(t, servertest.Ada)
@@ -322,7 +322,7 @@ func TestRun_LeavesNothingBehindWhenItIsInterrupted(t *testing.T) {
 	s.Apply(servertest.World)
 	for _, end := range []string{"/builds", "/batch-reserve", "/acquire", "/tokens"} {
 		ctx, interrupt := context.WithCancel(t.Context())
-		report, err := tryInspect(ctx, s, verify.Config{RESTToken: servertest.Ada}, spoil(func(a *answered) {
+		report, err := tryInspect(ctx, s, verify.Config{RESTToken: servertest.Ada}, changeResponses(func(a *changedResponse) {
 			if strings.HasSuffix(a.request.URL.Path, end) {
 				interrupt()
 			}
@@ -337,7 +337,7 @@ func TestRun_LeavesNothingBehindWhenItIsInterrupted(t *testing.T) {
 	}
 }
 
-// garble changes every value of JSON within a value.
+// garble changes every value within a JSON value.
 func garble(v any, change func(any) any) any {
 	switch within := v.(type) {
 	case map[string]any:
@@ -352,7 +352,7 @@ func garble(v any, change func(any) any) any {
 	return change(v)
 }
 
-// Whatever a server says, the kit says what is wrong with it and comes to an end.
+// Whatever a server returns, the checklist ends and reports what is wrong.
 func TestRun_CopesWithServersThatSayAnything(t *testing.T) {
 	s := servertest.Start(t, dbtest.New(t, db.SQLite))
 	s.Apply(servertest.World)
@@ -391,8 +391,8 @@ func TestRun_CopesWithServersThatSayAnything(t *testing.T) {
 	} {
 		for _, path := range []string{"/v3/stacks/", "/v2/", "/v"} {
 			t.Run(name+" below "+path, func(t *testing.T) {
-				// What the kit makes cannot always be removed when it is told other names.
-				report, _ := tryInspect(t.Context(), s, verify.Config{RESTToken: servertest.Ada}, spoil(func(a *answered) {
+				// The checklist cannot always remove what it created when the server returns wrong names.
+				report, _ := tryInspect(t.Context(), s, verify.Config{RESTToken: servertest.Ada}, changeResponses(func(a *changedResponse) {
 					var v any
 					if strings.HasPrefix(a.request.URL.Path, path) && json.Unmarshal(a.Body.Bytes(), &v) == nil {
 						changed, _ := json.Marshal(garble(v, change))
