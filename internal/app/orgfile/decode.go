@@ -14,23 +14,23 @@ import (
 	"stackyard/internal/rules/definition"
 )
 
-// maxNodes bounds what aliases can blow a file up to.
+// maxNodes limits how far aliases can expand a file.
 const maxNodes = 1_000_000
 
-// decoder fills structs from YAML and notes everything that does not fit, by line. The library's own
-// decoder stops at the first unknown key and forgets lines once values are in structs; complaints
-// about values are made later, so a struct with a field Line learns where it stood.
+// decoder fills structs from YAML and reports all errors by line. The decoder of the library stops at the first
+// unknown key and loses the lines of values. Errors in values are found later, so a struct with a field Line
+// gets its line.
 type decoder struct {
 	complaints *core.Complaints
 	nodes      int
-	open       []*yaml.Node // the aliases being followed
-	in         int          // the line of the mapping being decoded
-	spoiled    map[int]bool // the lines of mappings with a value that could not be decoded
+	open       []*yaml.Node // aliases being followed
+	in         int          // line of the mapping being decoded
+	incomplete map[int]bool // lines of mappings with a value that could not be decoded
 }
 
-// decode parses one YAML document into v, a pointer to a struct. It returns the lines of the mappings
-// whose structs lack a value that was given, because it could not be decoded.
-func decode(source []byte, v any, complaints *core.Complaints) (spoiled map[int]bool) {
+// decode parses one YAML document into v, a pointer to a struct. It returns the lines of mappings with a value
+// that could not be decoded and is therefore missing in the struct.
+func decode(source []byte, v any, complaints *core.Complaints) (incomplete map[int]bool) {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(source, &doc); err != nil {
 		problem := definition.SyntaxProblem(source, err)
@@ -41,9 +41,9 @@ func decode(source []byte, v any, complaints *core.Complaints) (spoiled map[int]
 		complaints.Add(1, "the file is empty")
 		return nil
 	}
-	d := decoder{complaints: complaints, spoiled: make(map[int]bool)}
+	d := decoder{complaints: complaints, incomplete: make(map[int]bool)}
 	d.value(doc.Content[0], reflect.ValueOf(v).Elem())
-	return d.spoiled
+	return d.incomplete
 }
 
 func (d *decoder) value(n *yaml.Node, v reflect.Value) {
@@ -111,7 +111,7 @@ func (d *decoder) mapping(n *yaml.Node, v reflect.Value) {
 	}
 }
 
-// collect lists the fields of a struct by their YAML names, those of embedded structs among them.
+// collect lists the fields of a struct, including those of embedded structs, by their YAML names.
 func collect(v reflect.Value, known map[string]reflect.Value) {
 	for i := range v.NumField() {
 		f := v.Type().Field(i)
@@ -164,7 +164,7 @@ func (d *decoder) dictionary(n *yaml.Node, v reflect.Value) {
 func (d *decoder) scalar(n *yaml.Node, v reflect.Value) {
 	switch v.Kind() {
 	case reflect.String:
-		// A name such as 123 or yes is meant as it is written.
+		// A name like 123 or yes is text.
 		if n.Kind != yaml.ScalarNode {
 			d.wrong(n, "a text")
 			return
@@ -200,5 +200,5 @@ func (d *decoder) time(n *yaml.Node, v reflect.Value) {
 
 func (d *decoder) wrong(n *yaml.Node, want string) {
 	d.complaints.Add(n.Line, "expected %s", want)
-	d.spoiled[d.in] = true
+	d.incomplete[d.in] = true
 }

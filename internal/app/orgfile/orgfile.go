@@ -1,10 +1,9 @@
-// Package orgfile applies organization files: YAML that says which organizations there are, who
-// belongs to them, which tokens they have, and their teams, clusters, queues, applications and
-// pipelines.
+// Package orgfile applies organization files: YAML that declares organizations with their members, tokens,
+// teams, clusters, queues, applications and pipelines.
 //
-// Each room says in its own apply.go what a file may say about it; this package decodes files, puts the
-// rooms' parts together and applies them in one transaction: all of a file takes effect, or nothing.
-// Everything that is wrong with a file is told at once, by line.
+// Each capability package declares its part of the file in its apply.go. This package decodes a file, checks
+// all parts, and applies them in one transaction: everything takes effect, or nothing. It reports all errors of
+// a file at once, by line.
 package orgfile
 
 import (
@@ -26,7 +25,7 @@ type file struct {
 	Organizations []organization `yaml:"organizations"`
 }
 
-// organization is what a file says about one organization.
+// organization is one organization in a file.
 type organization struct {
 	Line                           int `yaml:"-"`
 	organizations.OrganizationSpec `yaml:",inline"`
@@ -38,9 +37,8 @@ type organization struct {
 	Pipelines                      []pipelines.Spec           `yaml:"pipelines"`
 }
 
-// Apply applies a file and returns a line for each thing that it created or changed and for each token
-// that it generated. What is wrong with the file itself comes back as core.Complaints, and then nothing
-// was applied.
+// Apply applies a file and returns a line for each thing that it created or changed and for each token that it
+// generated. If the file has errors, it returns core.Complaints and applies nothing.
 func Apply(ctx context.Context, d *db.DB, key seal.Key, clock core.Clock, source []byte) ([]string, error) {
 	f, err := parse(source)
 	if err != nil {
@@ -64,15 +62,15 @@ func Apply(ctx context.Context, d *db.DB, key seal.Key, clock core.Clock, source
 	return changes.Lines, nil
 }
 
-// parse reads a file and checks what can be checked without a database.
+// parse decodes a file and checks what can be checked without a database.
 func parse(source []byte) (*file, error) {
 	var f file
 	var complaints, more core.Complaints
-	spoiled := decode(source, &f, &complaints)
+	incomplete := decode(source, &f, &complaints)
 	f.check(&more)
 	for _, c := range more {
-		// What is said about a mapping that lacks a value may be wrong.
-		if !spoiled[c.Line] {
+		// Errors about a mapping with a missing value may be wrong.
+		if !incomplete[c.Line] {
 			complaints = append(complaints, c)
 		}
 	}

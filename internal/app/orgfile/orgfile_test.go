@@ -14,7 +14,7 @@ import (
 	"stackyard/internal/platform/seal"
 )
 
-// whole is a file that says everything a file can say.
+// whole is a file with every key.
 //
 //go:embed testdata/whole.yaml
 var whole string
@@ -108,7 +108,7 @@ func TestApply_TellsEverythingThatIsWrongByLineAndAppliesNothing(t *testing.T) {
 	}
 }
 
-// What only the database can tell takes back everything too.
+// An error that only the database can reveal also rolls everything back.
 func TestApply_IsAllOrNothing(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		_, err := apply(t, d, seal.NewKey(), `

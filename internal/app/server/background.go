@@ -12,16 +12,16 @@ import (
 	"stackyard/internal/platform/tasks"
 )
 
-// background is what goes on without a request: durable tasks, telling other replicas of changes, and
-// writing down when access tokens are used.
+// background is the work without a request: durable tasks, notifications of other replicas, and recording the
+// use of access tokens.
 type background struct {
 	bus   *bus.Bus
 	tasks *tasks.Runner
 	uses  *account.Uses
 
-	loops   []func(context.Context) error // of rooms
-	looks   []func(context.Context) error // of those loops: for what may make tasks due
-	flushes []func(context.Context) error // what rooms gather in memory
+	loops   []func(context.Context) error // of capabilities
+	polls   []func(context.Context) error // the polls of those loops, which may make tasks due
+	flushes []func(context.Context) error // write what capabilities collect in memory
 
 	stopTasks, stopLoops, stopBus func()
 }
@@ -38,28 +38,27 @@ func newBackground(p Parts, metrics prometheus.Registerer) *background {
 	}
 }
 
-// Start begins background work. Without it nothing is done that no request asks for, except by
-// RunDue.
+// Start begins background work. Without it, only RunDue does such work.
 func (s *Server) Start() {
 	s.background.stopBus = start(s.background.bus.Run)
 	s.background.stopTasks = start(s.background.tasks.Run)
 	s.background.stopLoops = start(s.background.runLoops)
 }
 
-// Stop ends background work and waits for it. It is called when no more requests are answered, so that
-// the bus, which ends last, tells other replicas of every change.
+// Stop ends background work and waits for it. Call it when no more requests are served, so that the bus, which
+// ends last, notifies other replicas of every change.
 func (s *Server) Stop() {
 	s.background.stopTasks()
 	s.background.stopLoops()
 	s.background.stopBus()
 }
 
-// RunDue polls the bus, does what is due at the time of the server's clock and writes down what is gathered in memory,
-// and returns what failed. It is for tests, which own the time and do not call Start.
+// RunDue polls the bus, runs tasks that are due at the time of the server's clock, flushes what is collected in
+// memory, and returns errors. It is for tests, which control the time and do not call Start.
 func (s *Server) RunDue(ctx context.Context) error {
 	err := s.background.bus.Poll(ctx)
-	for _, look := range s.background.looks {
-		err = errors.Join(err, look(ctx))
+	for _, poll := range s.background.polls {
+		err = errors.Join(err, poll(ctx))
 	}
 	err = errors.Join(err, s.background.tasks.RunDue(ctx))
 	for _, flush := range s.background.flushes {
@@ -68,7 +67,7 @@ func (s *Server) RunDue(ctx context.Context) error {
 	return err
 }
 
-// runLoops runs the loops of rooms until ctx is done.
+// runLoops runs the loops of capabilities until ctx is done.
 func (b *background) runLoops(ctx context.Context) error {
 	var running sync.WaitGroup
 	for _, loop := range b.loops {
@@ -78,7 +77,7 @@ func (b *background) runLoops(ctx context.Context) error {
 	return nil
 }
 
-// start runs a loop until stop is called, which returns when the loop has ended.
+// start runs a loop in the background. stop ends it and waits for it.
 func start(loop func(context.Context) error) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup

@@ -14,10 +14,9 @@ import (
 )
 
 const (
-	// diskEvery is how often it is checked whether a disk is about to be full.
+	// diskEvery is how often the space on disks is checked.
 	diskEvery = time.Minute
-	// lowPart and lowBytes are when a disk counts as such: less than a tenth of it is available, and less
-	// than that many bytes.
+	// A disk is low if less than a tenth of it and less than lowBytes are available.
 	lowPart, lowBytes = 10, 10 << 30
 )
 
@@ -27,13 +26,13 @@ const (
 	blobsDisk    = "blobs"
 )
 
-// A disk is the file system that a folder is on.
+// A disk is the file system of a folder.
 type disk struct{ name, folder string }
 
-// space is how many bytes a disk has, and how many of them this process can still write.
+// space is the size of a disk and how many bytes this process can still write, in bytes.
 type space struct{ available, size uint64 }
 
-// disksOf returns the disks that an installation is on: none for PostgreSQL and a bucket.
+// disksOf returns the disks of an installation: none with PostgreSQL and a bucket.
 func disksOf(d *db.DB, blobs *blob.Store) (disks []disk) {
 	if folder := d.Folder(); folder != "" {
 		disks = append(disks, disk{databaseDisk, folder})
@@ -50,17 +49,17 @@ func (d disk) space() (space, error) {
 		return space{}, err
 	}
 	free := uint64(stat.Bavail)
-	if os.Geteuid() == 0 { // may use what is reserved
+	if os.Geteuid() == 0 { // root can use reserved space
 		free = uint64(stat.Bfree)
 	}
 	block := uint64(stat.Bsize)
 	return space{available: free * block, size: uint64(stat.Blocks) * block}, nil
 }
 
-// low reports whether the disk is about to be full.
+// low reports whether the disk is almost full.
 func (s space) low() bool { return s.available < min(s.size/lowPart, lowBytes) }
 
-// watchDisks logs when disks are about to be full, until ctx is done.
+// watchDisks logs when disks become almost full, until ctx is done.
 func watchDisks(ctx context.Context, disks []disk, log *slog.Logger) error {
 	low := map[string]bool{}
 	every := time.NewTicker(diskEvery)
@@ -92,13 +91,13 @@ var (
 	sizeBytes      = prometheus.NewDesc("stackyard_disk_size_bytes", "Size of a disk of this server.", []string{"disk"}, nil)
 )
 
-// Describe is part of prometheus.Collector.
+// Describe implements prometheus.Collector.
 func (diskSpace) Describe(to chan<- *prometheus.Desc) {
 	to <- availableBytes
 	to <- sizeBytes
 }
 
-// Collect is part of prometheus.Collector.
+// Collect implements prometheus.Collector.
 func (c diskSpace) Collect(to chan<- prometheus.Metric) {
 	for _, d := range c.disks {
 		if s, err := d.space(); err == nil {

@@ -141,7 +141,7 @@ func TestReadyz_FollowsTheDatabaseAndDraining(t *testing.T) {
 }
 
 func TestReadyz_IsUnavailableWithTheReasonWhileNothingCanBeWritten(t *testing.T) {
-	// A fault is what begins and ends a time in which writes are refused.
+	// A fault is a way to make writes fail for a time.
 	type fault struct{ message, begin, end string }
 	faults := map[db.Engine]fault{
 		db.SQLite: {"The database is read-only; nothing can be saved until that is changed.", `PRAGMA query_only = 1`, `PRAGMA query_only = 0`},
@@ -173,7 +173,7 @@ func TestReadyz_IsUnavailableWithTheReasonWhileNothingCanBeWritten(t *testing.T)
 	})
 }
 
-// Anyone may ask for /readyz, so that must not have the server write all the time.
+// Anyone can request /readyz, so it must not write on every request.
 func TestReadyz_WritesAtMostOnceASecond(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		s := servertest.Start(t, d)
@@ -203,7 +203,7 @@ func TestMetrics_ShowTheSpaceOnDisks(t *testing.T) {
 	})
 }
 
-// The log of a request says what happened and holds nothing that could be a credential.
+// The log of a request describes it and contains no credentials.
 func TestLog_HasNoSecrets(t *testing.T) {
 	d := dbtest.New(t, db.SQLite)
 	var log bytes.Buffer
@@ -259,7 +259,8 @@ func TestMetrics_CountByRoutePattern(t *testing.T) {
 	}
 }
 
-// BenchmarkGetPipeline is a whole request, token and all, beside a bare handler of the same size.
+// BenchmarkGetPipeline measures a whole request with authentication, compared with a bare handler of the same
+// size.
 func BenchmarkGetPipeline(b *testing.B) {
 	d := dbtest.New(b, db.SQLite)
 	s := servertest.Start(b, d)

@@ -10,14 +10,14 @@ import (
 	"stackyard/internal/platform/route"
 )
 
-// ownRoutes are those about the server itself, which belong to no capability.
+// ownRoutes are the routes about the server itself.
 func (s *Server) ownRoutes(metrics prometheus.Gatherer) []route.Route {
 	own := func(path string, h http.HandlerFunc) route.Route {
 		return route.Route{Method: http.MethodGet, Path: path, Auth: route.Open, Hidden: true, Handler: route.Raw(h)}
 	}
 	return []route.Route{
 		own("/healthz", func(w http.ResponseWriter, r *http.Request) {
-			say(w, http.StatusOK, "The process is alive")
+			respond(w, http.StatusOK, "The process is alive")
 		}),
 		own("/readyz", s.ready),
 		own("/metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}).ServeHTTP),
@@ -28,7 +28,7 @@ func (s *Server) ownRoutes(metrics prometheus.Gatherer) []route.Route {
 	}
 }
 
-func say(w http.ResponseWriter, status int, message string) {
+func respond(w http.ResponseWriter, status int, message string) {
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
 	if status == http.StatusServiceUnavailable {
 		w.Header().Set("Retry-After", "1")

@@ -13,29 +13,29 @@ import (
 )
 
 const (
-	// readyTimeout is how long the database may take to show that it can be written.
+	// readyTimeout limits the test write to the database.
 	readyTimeout = 2 * time.Second
-	// probeEvery is the least time between two writes that test the database. Anyone may ask for /readyz.
+	// probeEvery is the minimum time between two test writes. Anyone can request /readyz.
 	probeEvery = time.Second
-	// minDiskSpace is how many bytes must be available on the disk of the database. SQLite reuses space in
-	// its files, so that small writes succeed for a while on a disk that is full for all others.
+	// minDiskSpace is the minimum space on the database's disk, in bytes. SQLite reuses space in its files, so
+	// small writes succeed for a while on a full disk.
 	minDiskSpace = 1 << 20
 )
 
-// ready answers 200 only when the server can serve and save.
+// ready responds with 200 only if the server can serve requests and write.
 func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 	if s.draining.Load() {
-		say(w, http.StatusServiceUnavailable, "The server is draining")
+		respond(w, http.StatusServiceUnavailable, "The server is draining")
 		return
 	}
 	if reason := s.writable.check(r.Context()); reason != "" {
-		say(w, http.StatusServiceUnavailable, reason)
+		respond(w, http.StatusServiceUnavailable, reason)
 		return
 	}
-	say(w, http.StatusOK, "Ready")
+	respond(w, http.StatusOK, "Ready")
 }
 
-// writable knows whether the database can be written.
+// writable checks whether the database accepts writes.
 type writable struct {
 	db    *db.DB
 	disks []disk
@@ -47,7 +47,7 @@ type writable struct {
 	reason string // why it could not be written when it was last probed; "" when it could
 }
 
-// check returns why the database cannot be written, or "". Those who ask at the same time share an answer.
+// check returns why the database does not accept writes, or "". Concurrent calls share a result.
 func (c *writable) check(ctx context.Context) (reason string) {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
@@ -68,7 +68,7 @@ func (c *writable) check(ctx context.Context) (reason string) {
 	return reason
 }
 
-// probe writes a row, and looks at the space on the disk.
+// probe writes a row and checks the space on the disk.
 func (c *writable) probe(ctx context.Context, now time.Time) (reason string, err error) {
 	err = c.db.Write(ctx, func(q *db.Q) error {
 		_, err := q.Exec(`
@@ -87,10 +87,10 @@ func (c *writable) probe(ctx context.Context, now time.Time) (reason string, err
 	return "", nil
 }
 
-// reasonOf returns why the database takes no writes, or a sentence for all other errors.
-func reasonOf(err error, otherwise string) string {
+// reasonOf returns why the database does not accept writes, or fallback for other errors.
+func reasonOf(err error, fallback string) string {
 	if e, ok := errors.AsType[*core.Error](err); ok && errors.Is(err, db.ErrNotWritable) {
 		return e.Message
 	}
-	return otherwise
+	return fallback
 }

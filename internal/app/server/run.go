@@ -22,18 +22,18 @@ import (
 	"stackyard/internal/platform/seal"
 )
 
-// drainTimeout is how long requests that have begun may take once the server is told to stop. With
-// what closing storage takes it stays within the ten seconds that are promised.
+// drainTimeout limits how long requests can take after the server is told to stop. Together with closing
+// storage this stays within the documented ten seconds.
 const drainTimeout = 8 * time.Second
 
-// Storage is an installation's database and the key its secrets are sealed with.
+// Storage is the database of an installation and the key that encrypts its secrets.
 type Storage struct {
 	DB  *db.DB
 	Key seal.Key
 }
 
-// OpenStorage opens and migrates the database, and finds or makes the key. A key other than the one
-// the installation began with is refused.
+// OpenStorage opens and migrates the database, and finds or creates the key. It refuses a key that differs from
+// the first key of the installation.
 func OpenStorage(ctx context.Context, s Settings, log *slog.Logger) (Storage, error) {
 	return openStorage(ctx, s, log, func(*db.DB) error { return nil })
 }
@@ -83,7 +83,7 @@ func prepare(ctx context.Context, d *db.DB, key seal.Key) error {
 	})
 }
 
-// findKey returns the key that was given, or the one in the data folder, made when it is missing.
+// findKey returns the given key, or the one in the data folder, which it creates if needed.
 func findKey(s Settings) (seal.Key, error) {
 	if s.Key != nil {
 		return *s.Key, nil
@@ -103,7 +103,7 @@ func findKey(s Settings) (seal.Key, error) {
 	return makeKey(path)
 }
 
-// makeKey writes a new key. When another process was first, its key is the one.
+// makeKey writes a new key. If another process was faster, it returns that key.
 func makeKey(path string) (seal.Key, error) {
 	key := seal.NewKey()
 	part, err := os.CreateTemp(filepath.Dir(path), "secret.key.*") // mode 0600
@@ -124,7 +124,7 @@ func makeKey(path string) (seal.Key, error) {
 	return key, nil
 }
 
-// checkKey compares the key with the fingerprint in the database, and leaves one on first use.
+// checkKey compares the key with the fingerprint in the database, and stores it on first use.
 func checkKey(ctx context.Context, d *db.DB, key seal.Key) error {
 	const name = "key_fingerprint"
 	find := func(q *db.Q) (fingerprint string, err error) {
@@ -154,8 +154,7 @@ func checkKey(ctx context.Context, d *db.DB, key seal.Key) error {
 	return nil
 }
 
-// Apply applies an organization file and writes a line for each thing it did. Errors name the file by
-// path.
+// Apply applies an organization file and writes a line for each change. Errors contain the path of the file.
 func Apply(ctx context.Context, st Storage, path string, source []byte, out io.Writer) error {
 	clock, err := st.DB.NewClock(ctx, core.SystemClock, nil)
 	if err != nil {
@@ -173,7 +172,7 @@ func Apply(ctx context.Context, st Storage, path string, source []byte, out io.W
 	return nil
 }
 
-// openBlobs opens the place for logs and artifacts, and makes sure that it can be used.
+// openBlobs opens the blob store and checks that it can be used.
 func openBlobs(ctx context.Context, s Settings) (*blob.Store, error) {
 	store, err := blob.Open(s.Blobs)
 	if err == nil {
@@ -185,21 +184,19 @@ func openBlobs(ctx context.Context, s Settings) (*blob.Store, error) {
 	return store, nil
 }
 
-// Ready is what whoever started the server is told once requests are answered.
+// Ready describes a server that has started to serve requests.
 type Ready struct {
 	URL    string         // where it listens
-	Public core.PublicURL // where people find it
-	// Local is where programs on this machine find it without a certificate that is good for that, where
-	// Settings.Local asks for it.
+	Public core.PublicURL // where users reach it
+	// Local is where programs on this machine reach it without a valid certificate, if Settings.Local is set.
 	Local string
-	// FirstLink is where the first administrator can set a password, within account.LinkLifetime; "" where
-	// there is none, where anybody has one already, and where people sign in with a provider. It is for
-	// the eyes of FirstEmail's owner.
+	// FirstLink lets the first administrator set a password within account.LinkLifetime. It is "" if there is
+	// no administrator, if a user has a password, or if users sign in with a provider. Show it only to the
+	// owner of FirstEmail.
 	FirstLink, FirstEmail string
 }
 
-// protocols are those that clients may speak. gRPC clients know without asking that there is HTTP/2, also
-// where there is no TLS.
+// protocols enables HTTP/2 without TLS, which gRPC clients use without negotiation.
 func protocols() *http.Protocols {
 	var p http.Protocols
 	p.SetHTTP1(true)
@@ -208,7 +205,7 @@ func protocols() *http.Protocols {
 	return &p
 }
 
-// Run serves until ctx is done, then drains. ready is called once requests are answered.
+// Run serves until ctx is done, then drains. It calls ready once requests are served.
 func Run(ctx context.Context, s Settings, st Storage, version string, log *slog.Logger, ready func(Ready) error) error {
 	blobs, err := openBlobs(ctx, s)
 	if err != nil {
@@ -242,7 +239,7 @@ func Run(ctx context.Context, s Settings, st Storage, version string, log *slog.
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	var requests begun
+	var requests inFlight
 	hs := &http.Server{
 		Handler:           requests.count(wired),
 		ReadHeaderTimeout: 10 * time.Second,
@@ -260,19 +257,19 @@ func Run(ctx context.Context, s Settings, st Storage, version string, log *slog.
 			served <- hs.Serve(listener)
 		}
 	}()
-	told := Ready{URL: url, Public: public, Local: url}
+	started := Ready{URL: url, Public: public, Local: url}
 	if s.Local && s.TLSCert != "" {
 		local, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			return errors.Join(err, hs.Close())
 		}
-		told.Local = listenURL(local.Addr(), false)
+		started.Local = listenURL(local.Addr(), false)
 		go func() { served <- hs.Serve(local) }()
 	}
 	if s.Provider == nil {
-		err = wired.offerFirstLink(ctx, public, &told)
+		err = wired.offerFirstLink(ctx, public, &started)
 	}
-	if err := errors.Join(err, ready(told)); err != nil {
+	if err := errors.Join(err, ready(started)); err != nil {
 		return errors.Join(err, hs.Close())
 	}
 	select {
@@ -284,8 +281,8 @@ func Run(ctx context.Context, s Settings, st Storage, version string, log *slog.
 	wired.Drain()
 	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
 	defer cancel()
-	// While requests that have begun are being finished, new ones are still answered, so that a load
-	// balancer can read from /readyz that it should send no more.
+	// While running requests end, new ones are still served, so that a load balancer can read from /readyz that
+	// it should send no more.
 	hs.SetKeepAlivesEnabled(false)
 	requests.wait(drain)
 	if err := hs.Shutdown(drain); err != nil {
@@ -295,11 +292,11 @@ func Run(ctx context.Context, s Settings, st Storage, version string, log *slog.
 	return nil
 }
 
-// offerFirstLink makes a way in where there is none.
-func (s *Server) offerFirstLink(ctx context.Context, public core.PublicURL, told *Ready) error {
+// offerFirstLink creates a sign-in link if no user can sign in yet.
+func (s *Server) offerFirstLink(ctx context.Context, public core.PublicURL, started *Ready) error {
 	token, user, err := s.accounts.FirstLink(ctx)
 	if token != "" && err == nil {
-		told.FirstLink, told.FirstEmail = public.To("login", "link", token), user.Email
+		started.FirstLink, started.FirstEmail = public.To("login", "link", token), user.Email
 	}
 	return err
 }

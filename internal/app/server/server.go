@@ -1,5 +1,5 @@
-// Package server wires the rooms together: it opens storage, collects every room's routes, serves
-// them on one port and drains. It is the only place that knows all rooms.
+// Package server wires the packages together: it opens storage, collects the routes of all capabilities, serves
+// them on one port and drains. It is the only package that knows all others.
 package server
 
 import (
@@ -50,36 +50,35 @@ import (
 	"stackyard/internal/platform/seal"
 )
 
-// Parts are what a server is made of.
+// Parts are the dependencies of a server.
 type Parts struct {
 	DB     *db.DB
 	Blobs  *blob.Store
 	Key    seal.Key
 	Public core.PublicURL
-	// Content is where browsers fetch artifacts, on an origin that has nothing else; empty: at Public.
+	// Content is the origin from which browsers fetch artifacts, used for nothing else; empty: Public.
 	Content core.PublicURL
-	// Clock is that of this process. What is saved or compared with what was saved goes by the database's
-	// clock, which replicas share.
+	// Clock is the clock of this process. Times that are saved, or compared with saved ones, come from the
+	// database's clock, which replicas share.
 	Clock core.Clock
-	// DatabaseClock stands in for the database's own clock, in tests that own the time; nil otherwise.
+	// DatabaseClock replaces the database's clock in tests that control the time; nil otherwise.
 	DatabaseClock  core.Clock
 	Log            *slog.Logger
 	Version        string
 	TrustedProxies []netip.Prefix
-	// OutboundAllow are the private ranges that user-given URLs may reach.
+	// OutboundAllow lists the private ranges that user-given URLs can reach.
 	OutboundAllow []netip.Prefix
-	// Provider is where people can sign in besides with a password; nil: nowhere.
+	// Provider is the identity provider for signing in besides passwords; nil: none.
 	Provider *web.Provider
 	Agents   agents.Settings
 	Stacks   stacks.Settings
-	// KeepEvents is how long events are kept; 0 is the default.
+	// KeepEvents is how long events are kept; 0: default.
 	KeepEvents time.Duration
-	// CheckAccessEvery is how often streams look whether access has changed, besides when they are woken; 0 is the
-	// default.
+	// CheckAccessEvery is how often streams check access without being woken; 0: default.
 	CheckAccessEvery time.Duration
 }
 
-// Server answers every request of an installation.
+// Server serves all requests of an installation.
 type Server struct {
 	handler    *route.Server
 	openAPI    []byte
@@ -95,7 +94,7 @@ type Server struct {
 // New wires a server. The database must be migrated.
 func New(p Parts) (*Server, error) {
 	s := &Server{}
-	limiter := limits.New(p.DB, p.Clock, p.DatabaseClock, p.Log) // measures time with both clocks
+	limiter := limits.New(p.DB, p.Clock, p.DatabaseClock, p.Log) // uses both clocks
 	clock, err := agreedClock(p)
 	if err != nil {
 		return nil, err
@@ -135,7 +134,7 @@ func New(p Parts) (*Server, error) {
 	return s, err
 }
 
-// clockTimeout bounds the first look at the database's clock.
+// clockTimeout limits the first read of the database's clock.
 const clockTimeout = 10 * time.Second
 
 // agreedClock returns the clock that replicas share.
@@ -231,7 +230,7 @@ func (s *Server) capabilities(p Parts, directory *identity.Directory, metrics pr
 		Provider:    p.Provider,
 	})
 	s.background.loops = append(s.background.loops, dispatcher.Run, s.agents.Run, stacks.Run, events.Run, s.background.uses.Run)
-	s.background.looks = append(s.background.looks, s.agents.FindLost, events.CatchUp)
+	s.background.polls = append(s.background.polls, s.agents.FindLost, events.CatchUp)
 	s.background.flushes = append(s.background.flushes, stacks.Flush, s.background.uses.Flush)
 	return slices.Concat(
 		organizations.Routes(),
@@ -258,14 +257,14 @@ func (s *Server) capabilities(p Parts, directory *identity.Directory, metrics pr
 	)
 }
 
-// ServeHTTP answers a request.
+// ServeHTTP serves a request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
 
 // Routes returns the route table.
 func (s *Server) Routes() []route.Route { return s.handler.Routes() }
 
-// Drain makes the server unready, so that load balancers send no more, and has background work end
-// while requests do.
+// Drain makes the server unready, so that load balancers send no more requests, and ends background work while
+// requests finish.
 func (s *Server) Drain() {
 	s.draining.Store(true)
 	s.logs.Drain()

@@ -26,16 +26,16 @@ import (
 	"stackyard/internal/platform/seal"
 )
 
-// Settings are how a server is started.
+// Settings configure a server.
 type Settings struct {
 	Listen         string
-	Local          bool           // listen for programs on this machine too, without TLS
-	Public         core.PublicURL // empty: from the address that is listened on
+	Local          bool           // also listen for programs on this machine, without TLS
+	Public         core.PublicURL // empty: derived from the listen address
 	Content        core.PublicURL // empty: artifacts are fetched from Public
 	Data           string
-	Database       string // as db.Open takes it
+	Database       string // a URL for db.Open
 	Blobs          string
-	Key            *seal.Key // nil: kept in the data folder
+	Key            *seal.Key // nil: stored in the data folder
 	TLSCert        string
 	TLSKey         string
 	TrustedProxies []netip.Prefix
@@ -47,8 +47,7 @@ type Settings struct {
 	Provider       *web.Provider // OpenID Connect; nil: none
 }
 
-// ParseSettings makes settings of what was given for each flag name. The error joins everything that
-// is wrong with them.
+// ParseSettings parses the values of flags by name. The error joins everything that is wrong with them.
 func ParseSettings(given func(flag string) string) (Settings, error) {
 	s := Settings{
 		Listen:   given("listen"),
@@ -138,7 +137,7 @@ func ParseSettings(given func(flag string) string) (Settings, error) {
 	return s, errors.Join(errs...)
 }
 
-// parseProvider returns the OpenID Connect provider that was given, or nil.
+// parseProvider returns the configured OpenID Connect provider, or nil.
 func parseProvider(given func(flag string) string) (*web.Provider, error) {
 	p := web.Provider{Issuer: given("oidc-issuer"), ClientID: given("oidc-client-id"), ClientSecret: given("oidc-client-secret")}
 	switch {
@@ -154,7 +153,7 @@ func parseProvider(given func(flag string) string) (*web.Provider, error) {
 	return &p, nil
 }
 
-// isAddress reports whether text is a host, which may be empty, and the number of a port.
+// isAddress reports whether text is a host, which can be empty, and a port number.
 func isAddress(text string) bool {
 	_, port, err := net.SplitHostPort(text)
 	if err != nil {
@@ -187,8 +186,8 @@ func parsePublicURL(text string) (core.PublicURL, error) {
 	return core.PublicURL(strings.TrimRight(u.String(), "/")), nil
 }
 
-// parseContentURL returns the origin that artifacts are fetched from. Cookies do not tell ports apart, so it
-// must be another host than that of the pages.
+// parseContentURL returns the origin from which artifacts are fetched. Cookies ignore ports, so its host must
+// differ from the host of the pages.
 func parseContentURL(text string, public core.PublicURL) (core.PublicURL, error) {
 	if text == "" {
 		return "", nil
@@ -207,7 +206,7 @@ func parseContentURL(text string, public core.PublicURL) (core.PublicURL, error)
 	return core.PublicURL(u.Scheme + "://" + u.Host), nil
 }
 
-// listenURL is how a listener is reached from this machine.
+// listenURL returns the URL of a listener on this machine.
 func listenURL(address net.Addr, tls bool) string {
 	scheme := "http"
 	if tls {

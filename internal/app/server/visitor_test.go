@@ -15,8 +15,8 @@ import (
 	"stackyard/internal/platform/route"
 )
 
-// visitorFields are the fields that a visitor sees in answers to GET, by route. A route that is not here is 404 for
-// visitors, or is about nothing of a pipeline.
+// visitorFields lists the fields that a visitor sees in responses to GET, by route. All other routes are 404
+// for visitors, or do not belong to a pipeline.
 var visitorFields = map[string]string{
 	"/pipelines/{pipeline}":                            pipelineFields,
 	"/pipelines/{pipeline}/builds":                     buildFields + nested("jobs", jobFields) + nested("pipeline", pipelineFields),
@@ -39,7 +39,7 @@ const (
 	artifactFields = "created_at dirname download_url file_size filename glob_path id job_id mime_type original_path path sha1sum sha256sum state url"
 )
 
-// nested returns fields as they are named inside of another one.
+// nested returns the names of fields inside another field.
 func nested(in, fields string) (all string) {
 	for field := range strings.FieldsSeq(fields) {
 		all += " " + in + "." + field
@@ -47,7 +47,7 @@ func nested(in, fields string) (all string) {
 	return all
 }
 
-// fieldsOf notes the names of all fields of a JSON value.
+// fieldsOf adds the names of all fields of a JSON value to names.
 func fieldsOf(v any, prefix string, names map[string]bool) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -64,8 +64,8 @@ func fieldsOf(v any, prefix string, names map[string]bool) {
 	}
 }
 
-// publish makes hello public, with the word hidden in all that visitors must not see, and a build that ran. It
-// returns what fills the wildcards of paths.
+// publish makes hello public, with the text "hidden" in everything that visitors must not see, and a build that
+// ran. It returns values for the wildcards of paths.
 func publish(t *testing.T, s *servertest.Server) walk {
 	t.Helper()
 	ada := s.As(t, servertest.Ada)
@@ -103,7 +103,7 @@ steps:
 	return walk{"{org}": "acme", "{pipeline}": "hello", "{build}": "1", "{job}": job, "{artifact}": artifact}
 }
 
-// wantNothingHidden fails the test if a text holds what visitors must not see.
+// wantNothingHidden fails the test if a text contains what visitors must not see.
 func wantNothingHidden(t *testing.T, what, text string) {
 	t.Helper()
 	for _, secret := range []string{"hidden", "HIDDEN", "@acme.test", servertest.AcmeClusterID, servertest.AcmeQueueID, "4711", "see_no_evil", "#010203"} {
@@ -113,7 +113,7 @@ func wantNothingHidden(t *testing.T, what, text string) {
 	}
 }
 
-// This test lists every field of REST that a visitor sees. A new route or field that is for visitors is added above.
+// This test lists all fields of the REST API that visitors see. Add a new route or field for visitors above.
 func TestVisitors_SeeTheseFieldsOverREST(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servertest.Server) {
 		at := publish(t, s)
@@ -167,7 +167,7 @@ func TestVisitors_SeeTheseFieldsOverREST(t *testing.T) {
 				}
 			}
 		}
-		// Lists of an organization show a member public pipelines, too.
+		// Lists of an organization also show public pipelines to a member.
 		bo := s.As(t, servertest.Bo)
 		for path, found := range map[string]int{
 			"/pipelines": 1, "/pipelines?repository=hidden": 0, "/builds": 1, "/builds?creator=Ada": 0, "/builds?" + url.Values{"meta_data[hidden]": {"hidden"}}.Encode(): 0,
@@ -182,12 +182,12 @@ func TestVisitors_SeeTheseFieldsOverREST(t *testing.T) {
 	})
 }
 
-// ofPipeline reports whether a route leads to something of a pipeline.
+// ofPipeline reports whether a route belongs to a pipeline.
 func ofPipeline(r route.Route) bool {
 	return strings.Contains(r.Path, "{pipeline}") || strings.Contains(r.Path, "{job}")
 }
 
-// shortPath is a path below the organization, with the two forms of a job's path alike.
+// shortPath returns a path below the organization, the same for both forms of a job's path.
 func shortPath(path string) string {
 	path = strings.TrimPrefix(path, "/v2/organizations/{org}")
 	if i := strings.Index(path, "/jobs/{job}"); i >= 0 {
@@ -218,7 +218,7 @@ func TestVisitors_SeeNothingHiddenOnPages(t *testing.T) {
 			if err != nil || resp.StatusCode != 200 || !strings.Contains(string(body), shown) {
 				t.Errorf("%s: status %d, %v, without %q", path, resp.StatusCode, err, shown)
 			}
-			// Pages hide elements with an attribute of that name, too.
+			// Pages also hide elements with an attribute of that name.
 			text := strings.NewReplacer(` hidden>`, ">", ` aria-hidden=`, "", ` data-earlier hidden`, "").Replace(string(body))
 			wantNothingHidden(t, fmt.Sprintf("the page %s", path), text)
 		}

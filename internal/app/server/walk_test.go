@@ -14,11 +14,11 @@ import (
 	"stackyard/internal/platform/route"
 )
 
-// walk fills the wildcards of paths with what exists.
+// walk maps the wildcards of paths to existing values.
 type walk map[string]string
 
-// newWalk adds to World what routes lead to and World does not have: a build with its job, an
-// annotation, a rule and a notification service.
+// newWalk adds to World what routes need and World does not have: a build with its job, an annotation, a rule
+// and a notification service.
 func newWalk(t *testing.T, s *servertest.Server) walk {
 	t.Helper()
 	ada := s.As(t, servertest.Ada)
@@ -40,8 +40,7 @@ func newWalk(t *testing.T, s *servertest.Server) walk {
 	}
 }
 
-// fill returns a route's path with values in the place of its wildcards, which is an id that does not exist where
-// there is nothing that does.
+// fill returns a route's path with values for its wildcards; an id that does not exist if there is none.
 func (w walk) fill(path string) string {
 	segments := strings.Split(path, "/")
 	for i, segment := range segments {
@@ -56,7 +55,7 @@ func (w walk) fill(path string) string {
 	return strings.Join(segments, "/")
 }
 
-// bearerRoutes are the routes that an access token opens, those last that delete what others lead to.
+// bearerRoutes returns the routes for access tokens. Routes that delete what others need come last.
 func bearerRoutes(s *servertest.Server) []route.Route {
 	var routes, deleting []route.Route
 	for _, r := range s.Routes() {
@@ -71,10 +70,10 @@ func bearerRoutes(s *servertest.Server) []route.Route {
 	return append(routes, deleting...)
 }
 
-// endless reports whether a route answers for as long as something goes on.
+// endless reports whether a route streams its response.
 func endless(r route.Route) bool { return slices.Contains(r.Media, "text/event-stream") }
 
-// grant makes ada an access token with some scopes.
+// grant creates an access token of ada with some scopes.
 func grant(s *servertest.Server, token string, scopes []string) {
 	s.Apply(fmt.Sprintf(`
 organizations:
@@ -96,7 +95,7 @@ func TestEveryRoute_OfBuildsIsReachedByTheWalk(t *testing.T) {
 			if endless(r) {
 				continue
 			}
-			if strings.HasSuffix(r.Path, "{upload}") || strings.Contains(r.Path, "{artifact}") { // which only agents make
+			if strings.HasSuffix(r.Path, "{upload}") || strings.Contains(r.Path, "{artifact}") { // created only by agents
 				continue
 			}
 			s.As(t, servertest.Ada).Get(w.fill(r.Path)).Want(http.StatusOK)
@@ -187,7 +186,7 @@ func TestEveryRoute_OfAnotherOrganizationIs404(t *testing.T) {
 	})
 }
 
-// Ids of one organization do not work under another's path either.
+// Ids of one organization do not work in the paths of another.
 func TestEveryRoute_WithIdsOfAnotherOrganizationIs404(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servertest.Server) {
 		w := newWalk(t, s)
@@ -223,7 +222,7 @@ func TestEveryRoute_OfASuspendedOrganizationIs503(t *testing.T) {
 	})
 }
 
-// Nonsense never gets an answer of the 500s, whatever the route.
+// Nonsense never causes a status of 500 or more.
 func TestEveryRoute_AnswersNonsenseWith4xx(t *testing.T) {
 	bodies := []string{
 		`{`, `[]`, `null`, `"x"`, `{} x`, "\xff",

@@ -11,7 +11,7 @@ import (
 	"stackyard/internal/platform/identity"
 )
 
-// administered returns the organizations whose OAuth applications the visitor looks after.
+// administered returns the organizations that the visitor administers.
 func (v *visit) administered() (list []membership, err error) {
 	all, err := v.organizations()
 	for _, m := range all {
@@ -22,10 +22,10 @@ func (v *visit) administered() (list []membership, err error) {
 	return list, err
 }
 
-// noApplication is told of applications that are not there, and of those that are somebody else's.
+// noApplication is the same for unknown applications and those of other organizations.
 const noApplication = "Application not found, or your organization does not manage it."
 
-// application returns the application that the path names, and its organization.
+// application returns the application in the path and its organization.
 func (v *visit) application() (org membership, a oauth.Application, err error) {
 	id, err := v.PathID("application", noApplication)
 	if err != nil {
@@ -71,30 +71,30 @@ func (s *Site) applications(v *visit) error {
 	return v.show(http.StatusOK, "applications", view{Title: "OAuth applications", Section: "applications", Page: page})
 }
 
-// applicationForm is what the pages to make and to change an application show.
+// applicationForm is the data of the pages that create and change an application.
 type applicationForm struct {
 	New           bool
 	Application   oauth.Application
 	Settings      oauth.ApplicationSettings
 	Scopes        scopeForm
 	Confidential  bool
-	Organizations []membership // to choose from, for a new one
+	Organizations []membership // to choose from, for a new application
 	Organization  string       // slug
 	Lives         []tokenLife
 	Problems      problems
 }
 
-// A tokenLife is how long an application's access tokens live.
+// A tokenLife is a lifetime of an application's access tokens.
 type tokenLife struct {
 	Seconds int
-	Words   string
+	Text    string
 }
 
 var tokenLives = []tokenLife{
 	{0, "Never"}, {3600, "1 hour"}, {8 * 3600, "8 hours"}, {24 * 3600, "1 day"}, {30 * 24 * 3600, "30 days"}, {365 * 24 * 3600, "1 year"},
 }
 
-// livesWith returns the lives to choose from, with the one that is chosen among them.
+// livesWith returns the lifetimes to choose from, including the chosen one.
 func livesWith(seconds int) []tokenLife {
 	for _, l := range tokenLives {
 		if l.Seconds == seconds {
@@ -104,7 +104,7 @@ func livesWith(seconds int) []tokenLife {
 	return append([]tokenLife{{seconds, strconv.Itoa(seconds) + " seconds"}}, tokenLives...)
 }
 
-// RedirectURIs returns one for each line of the field.
+// RedirectURIs returns the URIs, one per line.
 func (f applicationForm) RedirectURIs() string { return strings.Join(f.Settings.RedirectURIs, "\n") }
 
 func (s *Site) showApplicationForm(v *visit, status int, form applicationForm) (err error) {
@@ -131,7 +131,7 @@ func (s *Site) newApplication(v *visit) error {
 	return s.showApplicationForm(v, http.StatusOK, applicationForm{New: true, Organization: orgs[0].Slug, Settings: oauth.ApplicationSettings{RefreshTokens: true, Enabled: true, TokenExpiresIn: 8 * 3600}})
 }
 
-// formSettings reads what an administrator decided about an application.
+// formSettings returns the settings of an application in a form.
 func formSettings(form url.Values) (oauth.ApplicationSettings, error) {
 	settings := oauth.ApplicationSettings{
 		Name:          strings.TrimSpace(form.Get("name")),

@@ -14,8 +14,8 @@ import (
 //go:embed assets
 var assetFiles embed.FS
 
-// An asset is a file that pages load. Its name holds a hash of its content, so that browsers can keep it
-// for ever and still get a new one.
+// An asset is a file that pages load. Its name contains a hash of its content, so that browsers can cache it
+// forever and still get new versions.
 type asset struct {
 	name    string
 	content []byte
@@ -27,7 +27,7 @@ var assetTypes = map[string]string{
 	".svg": "image/svg+xml",
 }
 
-// assets are the files by their own name, and hashed by the one that pages use.
+// assets are the files by their own name, hashed by the name with the hash.
 var assets, hashed = loadAssets()
 
 func loadAssets() (byName, byHashed map[string]asset) {

@@ -15,7 +15,7 @@ import (
 	"stackyard/internal/app/server/servertest"
 )
 
-// under returns a URL on this machine under another name.
+// under returns a URL of this machine with another host name.
 func under(url, host string) string { return strings.Replace(url, "127.0.0.1", host, 1) }
 
 // elsewhere serves a page of another site.
@@ -36,8 +36,8 @@ func wantPending(t *testing.T, d *device) {
 	}
 }
 
-// The victim is signed in, over plain http under a name of its own, and visits another site. That site
-// knows everything but the cookie.
+// victim is signed in, over plain http on a separate host name, and visits another site. That site knows
+// everything but the cookie.
 func victim(t *testing.T) (*browser, *servertest.Server, *device) {
 	t.Helper()
 	s := onSQLite(t)
@@ -80,7 +80,7 @@ func TestAttack_AnotherSiteCannotShowThePageAsItsOwn(t *testing.T) {
 	}
 }
 
-// A program on the person's own machine gets its code although the policy of our page is strict.
+// A program on the user's machine gets its code although the policy of our page is strict.
 func TestBrowser_IsSentBackToTheProgramThatAsked(t *testing.T) {
 	b, _ := browse(t)
 	program := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -34,10 +34,10 @@ func (s *Site) showAuthorization(v *visit, status int, problem string) error {
 	})
 }
 
-// plainHost matches what cannot be taken for anything but a host in a policy.
+// plainHost matches text that can only be a host in a policy.
 var plainHost = regexp.MustCompile(`^[A-Za-z0-9.:\[\]-]+$`)
 
-// formSource lets a form end at the address that the browser is sent back to, which has been checked.
+// formSource allows a form to end at the redirect URI, which has been checked.
 func formSource(redirectURI string) string {
 	u, err := url.Parse(redirectURI)
 	if err != nil || !plainHost.MatchString(u.Host) {
@@ -66,8 +66,8 @@ func (s *Site) decideAuthorization(v *visit) error {
 	return v.sendBack(to, err)
 }
 
-// sendBack sends the browser to the application that it came from, also with an error that the
-// application is to be told.
+// sendBack redirects the browser to the application that it came from, with err for the application if it is
+// not nil.
 func (v *visit) sendBack(to string, err error) error {
 	if back, ok := errors.AsType[*oauth.Redirect](err); ok {
 		to, err = back.URL, nil

@@ -13,11 +13,11 @@ func (s *Site) authorized(v *visit) error {
 	}
 	type shown struct {
 		oauth.AuthorizedApplication
-		Asked asked
+		Asked requestedScopes
 	}
 	page := make([]shown, len(list))
 	for i, a := range list {
-		page[i] = shown{a, inWords(a.Scopes)}
+		page[i] = shown{a, describeScopes(a.Scopes)}
 	}
 	return v.show(http.StatusOK, "authorized", view{Title: "Authorized applications", Section: "authorized", Page: page})
 }

@@ -19,14 +19,14 @@ import (
 )
 
 const (
-	// maxAnnotations and maxArtifacts are how many of them a build's page shows.
+	// maxAnnotations and maxArtifacts limit what a build's page shows.
 	maxAnnotations = 30
 	maxArtifacts   = 100
-	// maxNotes is how many bytes of HTML the annotations on the page have at most.
+	// maxNotes limits the HTML of all annotations on the page, in bytes.
 	maxNotes = 4 << 20
 )
 
-// A board is a build as its page shows it to a visitor.
+// A board is the data of a build's page for a visitor.
 type board struct {
 	buildHead
 	site     *Site
@@ -34,33 +34,33 @@ type board struct {
 
 	Sections     []section
 	Shares       []share
-	PageNumber   int // of the page of jobs
+	PageNumber   int // number of the page of jobs
 	Pages        int
 	Annotations  []annotations.Rendered
-	Unshown      int    // annotations that are not
+	Unshown      int    // number of annotations left out
 	notesVersion string // of the annotations
 	Artifacts    []artifact
 	MoreFiles    int
 
-	open *row // the job whose panel is shown, and its log if it has one
+	open *row // job whose panel, and log if it has one, is shown
 }
 
-// A section is jobs that stand together: those of a group, or those between groups.
+// A section is a group of jobs, or the jobs between groups.
 type section struct {
 	GroupID string // "": none
 	Label   string
 	Rows    []*row
 }
 
-// An artifact is a file that can be fetched.
+// An artifact is a file to download.
 type artifact struct {
 	artifacts.Artifact
-	Path string // of the file, within the site
+	Path string // path of the file in the site
 	Name string
 }
 
-// readBoard reads what the page of a build shows. before, which may be nil, is what it showed a moment ago.
-func (s *Site) readBoard(v *visit, o builds.OnBuild, t trouble, before *board) (*board, error) {
+// readBoard reads the data of a build's page. before, which can be nil, is the previous version.
+func (s *Site) readBoard(v *visit, o builds.OnBuild, t actionError, before *board) (*board, error) {
 	b := &board{buildHead: headOf(v, o), site: s, MayBuild: v.session != nil && o.Permits(v.Request, identity.BuildPipeline)}
 	open := cmp.Or(t.JobID, v.FormQuery("job"))
 	number, _ := strconv.Atoi(v.FormQuery("page"))
@@ -82,8 +82,8 @@ func (s *Site) readBoard(v *visit, o builds.OnBuild, t trouble, before *board) (
 	return b, b.readFiles(v)
 }
 
-// arrange makes rows of jobs, and sections of rows.
-func (b *board) arrange(v *visit, jobs *builds.Board, open string, t trouble) {
+// arrange sorts jobs into rows, and rows into sections.
+func (b *board) arrange(v *visit, jobs *builds.Board, open string, t actionError) {
 	for _, j := range jobs.Jobs {
 		r := b.row(v, j, open, t)
 		for i, earlier := range jobs.Before[j.ID] {
@@ -103,7 +103,7 @@ func (b *board) arrange(v *visit, jobs *builds.Board, open string, t trouble) {
 	}
 }
 
-// query is what the page's address says about which part of the build it shows.
+// query returns the query parameters that select the shown part of the build.
 func (b *board) query() url.Values {
 	q := url.Values{"page": {strconv.Itoa(b.PageNumber)}}
 	if b.open != nil {
@@ -112,7 +112,7 @@ func (b *board) query() url.Values {
 	return q
 }
 
-// page is the path of a page of jobs.
+// page returns the path of a page of jobs.
 func (b *board) page(number int) string {
 	if number == 1 {
 		return b.Path
@@ -120,7 +120,7 @@ func (b *board) page(number int) string {
 	return b.Path + "?page=" + strconv.Itoa(number)
 }
 
-// OpenID is the id of the open job, if there is one.
+// OpenID returns the id of the open job, or "".
 func (b *board) OpenID() string {
 	if b.open == nil {
 		return ""
@@ -128,13 +128,13 @@ func (b *board) OpenID() string {
 	return b.open.ID
 }
 
-// A pageLink leads to a page of a list.
+// A pageLink links to a page of a list.
 type pageLink struct {
-	Path, Words string
-	Here        bool
+	Path, Text string
+	Here       bool
 }
 
-// PageLinks lead to all pages of jobs.
+// PageLinks returns links to all pages of jobs.
 func (b *board) PageLinks() []pageLink {
 	links := make([]pageLink, b.Pages)
 	for i := range links {
@@ -143,7 +143,7 @@ func (b *board) PageLinks() []pageLink {
 	return links
 }
 
-// readStacks reads what stacks have to say about the jobs that nothing runs yet.
+// readStacks reads the latest stack event of jobs that do not run yet.
 func (b *board) readStacks(v *visit) error {
 	waiting := make(map[string]*row)
 	for r := range b.rows() {
@@ -163,12 +163,12 @@ func (b *board) readStacks(v *visit) error {
 	})
 }
 
-// MayCancel reports whether the visitor may cancel the build.
+// MayCancel reports whether the visitor can cancel the build.
 func (b *board) MayCancel() bool {
 	return b.MayBuild && !b.State.Ended() && b.State != flow.BuildCanceling && b.State != flow.BuildCreating
 }
 
-// MayRetryFailed reports whether the visitor may retry several jobs at once.
+// MayRetryFailed reports whether the visitor can retry several jobs at once.
 func (b *board) MayRetryFailed() bool {
 	retryable := 0
 	for r := range b.rows() {
@@ -179,12 +179,12 @@ func (b *board) MayRetryFailed() bool {
 	return retryable > 1
 }
 
-// MayRebuild reports whether the visitor may build the same again.
+// MayRebuild reports whether the visitor can rebuild the build.
 func (b *board) MayRebuild() bool {
 	return b.MayBuild && b.Pipeline.AllowRebuilds && !b.Pipeline.Archived()
 }
 
-// rows returns all of the page, earlier attempts too.
+// rows iterates over all rows of the page, including earlier attempts.
 func (b *board) rows() func(yield func(*row) bool) {
 	return func(yield func(*row) bool) {
 		for _, s := range b.Sections {
@@ -202,7 +202,7 @@ func (b *board) rows() func(yield func(*row) bool) {
 	}
 }
 
-// readNotes reads the annotations, unless they are those that were shown before.
+// readNotes reads the annotations, unless before has the same version.
 func (b *board) readNotes(v *visit, before *board) (err error) {
 	if b.notesVersion, err = b.site.Annotations.Version(v.Context(), b.Build); err != nil {
 		return err
@@ -227,8 +227,8 @@ var (
 	headings = regexp.MustCompile(`<(/?)h([1-6])\b`)
 )
 
-// embedded returns HTML that was made safe, so that it has quotes around attributes and nowhere else, as a
-// part of a page: its ids and what leads to them get a prefix, its headings come below the page's.
+// embedded prepares sanitized HTML, in which quotes occur only around attributes, for a page: it prefixes ids
+// and links to them, and lowers headings below those of the page.
 func embedded(safe, prefix string) string {
 	safe = anchors.ReplaceAllString(safe, " ${1}"+prefix)
 	return headings.ReplaceAllStringFunc(safe, func(tag string) string {
@@ -254,7 +254,7 @@ func (b *board) filePath(a artifacts.Artifact) string {
 	return b.Path + "/jobs/" + a.JobID + "/artifacts/" + a.ID
 }
 
-// logOf says whose log is shown.
+// logOf returns the job whose log is shown.
 func (b *board) logOf() joblog.Job {
 	return joblog.Job{OrganizationID: b.OrganizationID, PipelineID: b.PipelineID, BuildID: b.ID, ID: b.open.ID}
 }

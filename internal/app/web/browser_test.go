@@ -18,10 +18,10 @@ import (
 	"stackyard/internal/app/server/servertest"
 )
 
-// patience is how long a browser may take for one step.
-const patience = 60 * time.Second
+// stepTimeout limits one step of a browser.
+const stepTimeout = 60 * time.Second
 
-// chromium is started once for all tests of the package: each test gets a profile of its own in it.
+// chromium is started once for all tests of the package. Each test gets its own profile.
 var chromium = struct {
 	once  sync.Once
 	err   error
@@ -48,7 +48,8 @@ func startChromium() {
 		chromedp.Flag("disable-component-update", true),
 		chromedp.Flag("disable-sync", true),
 		chromedp.Flag("hide-scrollbars", true),
-		// Names that are not the machine's own: browsers mistrust plain http to them, and tell sites apart.
+		// Host names that are not local: browsers distrust plain http to them and treat them as different
+		// sites.
 		chromedp.Flag("host-resolver-rules", "MAP *.test 127.0.0.1"),
 		chromedp.UserDataDir(profile),
 	)
@@ -61,7 +62,7 @@ func startChromium() {
 	}
 }
 
-// A browser is one person's, with cookies of their own.
+// A browser is a browser profile with its own cookies.
 type browser struct {
 	t   *testing.T
 	ctx context.Context
@@ -83,7 +84,7 @@ var screens = []screen{
 	{"small-phone-light", 320, 640, "light"},
 }
 
-// browse starts a server on SQLite and a browser for somebody who is not signed in.
+// browse starts a server on SQLite and a browser without a session.
 func browse(t *testing.T) (*browser, *servertest.Server) {
 	t.Helper()
 	s := onSQLite(t)
@@ -99,27 +100,27 @@ func newBrowser(t *testing.T, url string) *browser {
 	ctx, cancel := chromedp.NewContext(chromium.ctx, chromedp.WithNewBrowserContext())
 	t.Cleanup(cancel)
 	b := &browser{t: t, ctx: ctx, url: url}
-	if err := chromedp.Do(ctx); err != nil { // opens a page that is there until the test ends
+	if err := chromedp.Do(ctx); err != nil { // opens a page that exists until the test ends
 		t.Fatal(err)
 	}
 	b.use(screens[0])
 	return b
 }
 
-// do does something that must not take long.
+// do runs steps with a time limit.
 func (b *browser) do(steps ...chromedp.Action[chromedp.Void]) {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	ctx, cancel := context.WithTimeout(b.ctx, stepTimeout)
 	defer cancel()
 	if err := chromedp.Do(ctx, steps...); err != nil {
 		b.t.Fatalf("%v\nat %s", err, b.where())
 	}
 }
 
-// ask returns what the page, or the browser, answers.
+// ask runs an action and returns its result.
 func ask[T any](b *browser, a chromedp.Action[T]) T {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	ctx, cancel := context.WithTimeout(b.ctx, stepTimeout)
 	defer cancel()
 	answer, err := chromedp.Run(ctx, a)
 	if err != nil {
@@ -143,9 +144,9 @@ func (b *browser) open(path string) {
 	b.do(chromedp.Navigate(b.url + path))
 }
 
-// where says where the browser is, for messages.
+// where describes the current page for messages.
 func (b *browser) where() string {
-	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	ctx, cancel := context.WithTimeout(b.ctx, stepTimeout)
 	defer cancel()
 	text, err := chromedp.Run(ctx, chromedp.Evaluate[string](`location.href + "\n" + document.body.innerText`))
 	if err != nil {
@@ -161,36 +162,36 @@ func (b *browser) fill(label, text string) {
 	b.do(chromedp.Clear(field), chromedp.SendKeys(field, text))
 }
 
-// press clicks the button or link whose words begin with a text, and waits for the next page.
+// press clicks the button or link whose text begins with words, and waits for the next page.
 func (b *browser) press(words string) {
 	b.t.Helper()
 	target := fmt.Sprintf(`(//main//*[self::button or self::a][starts-with(normalize-space(), %q)] | //header//*[self::button or self::a][starts-with(normalize-space(), %q)])[1]`, words, words)
 	b.leave(chromedp.Click(target))
 }
 
-// enter presses the Enter key, and waits for the next page.
+// acquire presses the Enter key, and waits for the next page.
 func (b *browser) enter() {
 	b.t.Helper()
 	b.leave(chromedp.KeyEvent(kb.Enter))
 }
 
-// leave does something that leads to another page, and waits for it.
+// leave runs a step that leads to another page, and waits for it.
 func (b *browser) leave(step chromedp.Action[chromedp.Void]) {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	ctx, cancel := context.WithTimeout(b.ctx, stepTimeout)
 	defer cancel()
 	if _, err := chromedp.RunResponse(ctx, step); err != nil {
 		b.t.Fatalf("%v\nat %s", err, b.where())
 	}
 }
 
-// choose ticks the box or radio button whose label begins with a text.
+// choose selects the checkbox or radio button whose label begins with words.
 func (b *browser) choose(words string) {
 	b.t.Helper()
 	b.do(chromedp.Click(fmt.Sprintf(`//label[starts-with(normalize-space(), %q)]//input`, words)))
 }
 
-// see fails the test at once unless the page says all of the texts.
+// see ends the test unless the page contains all texts.
 func (b *browser) see(texts ...string) {
 	b.t.Helper()
 	said := ask(b, chromedp.Evaluate[string](`document.body.innerText.replace(/\s+/g, " ")`))
@@ -201,13 +202,13 @@ func (b *browser) see(texts ...string) {
 	}
 }
 
-// await waits until the page, which is not left for it, says a text.
+// await waits until the current page contains a text.
 func (b *browser) await(text string) {
 	b.t.Helper()
 	b.do(chromedp.WaitVisible(fmt.Sprintf(`//main//*[contains(normalize-space(), %q)]`, text)))
 }
 
-// mark marks the page, and unmoved fails the test if another one has come since.
+// mark marks the page; unmoved fails the test if another page was loaded since.
 func (b *browser) mark() { b.t.Helper(); ask(b, chromedp.Evaluate[bool](`window.marked = true`)) }
 
 func (b *browser) unmoved() {
@@ -217,7 +218,7 @@ func (b *browser) unmoved() {
 	}
 }
 
-// signIn signs somebody in, wherever the page asks for it.
+// signIn signs a user in on the current page.
 func (b *browser) signIn(email string) {
 	b.t.Helper()
 	b.fill("Email", email)
@@ -225,7 +226,7 @@ func (b *browser) signIn(email string) {
 	b.press("Sign in")
 }
 
-// shoot takes a picture of the page on every screen, and checks on each that it fits and can be used.
+// shoot takes a screenshot on every screen size, and checks on each that the page fits and is usable.
 func (b *browser) shoot(name string) {
 	b.t.Helper()
 	folder := os.Getenv("STACKYARD_SCREENSHOTS")
@@ -246,8 +247,8 @@ func (b *browser) shoot(name string) {
 	b.use(screens[0])
 }
 
-// wantUsable fails the test when the page is wider than the screen, or has something that a keyboard or a
-// program that reads the page to people could not use.
+// wantUsable fails the test if the page is wider than the screen, or contains something that a keyboard or
+// screen reader cannot use.
 func (b *browser) wantUsable(what string) {
 	b.t.Helper()
 	for _, problem := range ask(b, chromedp.Evaluate[[]string](usable)) {

@@ -31,36 +31,36 @@ func (s *Site) buildRoutes() []route.Route {
 	}
 }
 
-// build shows a build with its jobs, and the log of the one that the query names.
+// build shows a build with its jobs, and the log of the job in the query.
 func (s *Site) build(v *visit) error {
 	o, err := s.Builds.LoadOnBuild(v.Request)
 	if err != nil {
 		return err
 	}
-	return s.showBuild(v, http.StatusOK, o, trouble{})
+	return s.showBuild(v, http.StatusOK, o, actionError{})
 }
 
-// A trouble is why something that was asked of a build was not done.
-type trouble struct {
+// An actionError is why an action on a build failed.
+type actionError struct {
 	Message string
-	// JobID is the job whose form was filled in, with the values given, and Fields says what is wrong
-	// with them; both by the keys of the fields.
+	// JobID is the job whose form was submitted, Values what was entered, and Fields what is wrong with it;
+	// both by the keys of the fields.
 	JobID  string
 	Values map[string][]string
 	Fields problems
 }
 
-// A buildPage is what the template of the page is given.
+// A buildPage is the data of the page's template.
 type buildPage struct {
 	*board
-	Trouble string
-	Version string
-	Parts   *parts
-	Jobs    template.HTML // with the log in it
-	Live    string        // the path of what tells how things go on
+	ActionError string
+	Version     string
+	Parts       *parts
+	Jobs        template.HTML // including the log
+	Live        string        // path of the event stream
 }
 
-func (s *Site) showBuild(v *visit, status int, o builds.OnBuild, t trouble) error {
+func (s *Site) showBuild(v *visit, status int, o builds.OnBuild, t actionError) error {
 	b, err := s.readBoard(v, o, t, nil)
 	if err != nil {
 		return err
@@ -69,7 +69,7 @@ func (s *Site) showBuild(v *visit, status int, o builds.OnBuild, t trouble) erro
 	if err != nil {
 		return err
 	}
-	page := buildPage{board: b, Trouble: t.Message, Version: parts.version(), Parts: parts, Jobs: parts.Jobs, Live: b.Path + "/live?" + b.query().Encode()}
+	page := buildPage{board: b, ActionError: t.Message, Version: parts.version(), Parts: parts, Jobs: parts.Jobs, Live: b.Path + "/live?" + b.query().Encode()}
 	if b.hasLog() {
 		log, err := s.renderLog(v, b)
 		if err != nil {
@@ -81,7 +81,7 @@ func (s *Site) showBuild(v *visit, status int, o builds.OnBuild, t trouble) erro
 	return v.show(status, "build", view{Title: b.Title(), Section: "builds", Page: page})
 }
 
-// renderLog returns the log of the open job as it is now.
+// renderLog returns the current log of the open job.
 func (s *Site) renderLog(v *visit, b *board) (string, error) {
 	update, err := s.Logs.Window(b.logOf()).Read(v.Context())
 	if err != nil {
@@ -96,7 +96,7 @@ func (s *Site) renderLog(v *visit, b *board) (string, error) {
 	return log.HTML, err
 }
 
-// buildWith returns the build that the path names, to somebody who may do something to it.
+// buildWith returns the build in the path if the visitor has a permission on it.
 func (s *Site) buildWith(v *visit, p identity.Permission) (builds.OnBuild, error) {
 	o, err := s.Builds.LoadOnBuild(v.Request)
 	if err == nil && !o.Permits(v.Request, p) {
@@ -105,7 +105,7 @@ func (s *Site) buildWith(v *visit, p identity.Permission) (builds.OnBuild, error
 	return o, err
 }
 
-// jobWith returns the job that the path names, to somebody who may do something to it.
+// jobWith returns the job in the path if the visitor has a permission on it.
 func (s *Site) jobWith(v *visit, p identity.Permission) (builds.OnJob, error) {
 	o, err := s.Builds.LoadOnJob(v.Request)
 	if err == nil && !o.Permits(v.Request, p) {
@@ -116,7 +116,7 @@ func (s *Site) jobWith(v *visit, p identity.Permission) (builds.OnJob, error) {
 
 var errNotAllowed = core.Errorf(core.Forbidden, "You can view this build but not change it. Ask an administrator for access.")
 
-// pathOf is the path of a build's page.
+// pathOf returns the path of a build's page.
 func pathOf(org *identity.Organization, slug string, number int) string {
 	return core.PublicURL("").To(org.Slug, slug, "builds", strconv.Itoa(number))
 }

@@ -99,7 +99,7 @@ func TestBuild_OfAPublicPipelineIsForEverybodyToLookAt(t *testing.T) {
 		r := build(t, s, `steps: [{label: Thresh, command: make thresh}, {block: Release, depends_on: []}]`, "env", map[string]string{"SECRET": "sesame"})
 		s.As(t, servertest.Ada).Patch("/v2/organizations/acme/pipelines/hello", map[string]any{"visibility": "public"}).Want(200)
 		j := r.take(s.Register(t, nil), "Thresh")
-		say(t, j, 1, 0, "for all to see\n")
+		appendLog(t, j, 1, 0, "for all to see\n")
 		for _, v := range []*visitor{visit(t, s), signIn(t, s, "cy@rival.test")} {
 			v.get(r.Path+"?job="+j.ID).want(200, "Thresh", "for all to see", "Running").wantNot("Rebuild", "Cancel", "Unblock", "sesame")
 			v.get(r.Path+"/jobs/"+j.ID+"/log.txt").want(200, "for all to see")
@@ -127,7 +127,7 @@ func TestBuild_RunsOurOwnScriptAndNoOther(t *testing.T) {
 	}
 }
 
-// Another site can make a browser send a form to ours. Nothing comes of it.
+// Forms from another site have no effect.
 func TestBuild_FormsFromAnotherSiteAreRefused(t *testing.T) {
 	s := onSQLite(t)
 	r := build(t, s, `steps: [{label: Thresh, command: make thresh}]`)

@@ -15,7 +15,7 @@ func (s *Site) cancelBuild(v *visit) error {
 		return err
 	}
 	if err := s.Builds.Cancel(v.Context(), v.Org.ID, o.ID, ""); err != nil {
-		return s.refused(v, o, err, trouble{})
+		return s.refused(v, o, err, actionError{})
 	}
 	return v.done(pathOf(v.Org, o.Pipeline.Slug, o.Number), "Canceling build.")
 }
@@ -28,7 +28,7 @@ func (s *Site) rebuild(v *visit) error {
 	user := v.user()
 	rebuilt, err := s.Builds.Rebuild(v.Context(), o, builds.FromUI, &user)
 	if err != nil {
-		return s.refused(v, o, err, trouble{})
+		return s.refused(v, o, err, actionError{})
 	}
 	return v.done(pathOf(v.Org, o.Pipeline.Slug, rebuilt.Number), "Build created.")
 }
@@ -41,7 +41,7 @@ func (s *Site) retryFailed(v *visit) error {
 	user := v.user()
 	n, err := s.Builds.RetryFailed(v.Context(), o.Build, &user)
 	if err != nil {
-		return s.refused(v, o, err, trouble{})
+		return s.refused(v, o, err, actionError{})
 	}
 	return v.done(pathOf(v.Org, o.Pipeline.Slug, o.Number), count(n, "job")+" retried.")
 }
@@ -54,7 +54,7 @@ func (s *Site) retryJob(v *visit) error {
 	user := v.user()
 	next, err := s.Builds.Retry(v.Context(), v.Org.ID, o.ID, &user)
 	if err != nil {
-		return s.refused(v, buildOf(o), err, trouble{JobID: o.ID})
+		return s.refused(v, buildOf(o), err, actionError{JobID: o.ID})
 	}
 	return v.done(jobPath(v, o, next.ID), "Retrying job.")
 }
@@ -65,7 +65,7 @@ func (s *Site) cancelJob(v *visit) error {
 		return err
 	}
 	if err := s.Builds.CancelJob(v.Context(), v.Org.ID, o.ID); err != nil {
-		return s.refused(v, buildOf(o), err, trouble{JobID: o.ID})
+		return s.refused(v, buildOf(o), err, actionError{JobID: o.ID})
 	}
 	return v.done(jobPath(v, o, o.ID), "Canceling job.")
 }
@@ -81,7 +81,7 @@ func (s *Site) unblockJob(v *visit) error {
 	}
 	values := entered(o.Job, form)
 	if err := s.Builds.Unblock(v.Context(), o.Job, v.user().ID, joined(values)); err != nil {
-		return s.refused(v, buildOf(o), err, trouble{JobID: o.ID, Values: values})
+		return s.refused(v, buildOf(o), err, actionError{JobID: o.ID, Values: values})
 	}
 	return v.done(pathOf(v.Org, o.Pipeline.Slug, o.Build.Number)+"#"+o.ID, "Unblocked.")
 }
@@ -90,13 +90,13 @@ func buildOf(o builds.OnJob) builds.OnBuild {
 	return builds.OnBuild{Build: o.Build, Pipeline: o.Pipeline}
 }
 
-// jobPath is the path of a build's page with a job of it open.
+// jobPath returns the path of a build's page with a job open.
 func jobPath(v *visit, o builds.OnJob, id string) string {
 	return pathOf(v.Org, o.Pipeline.Slug, o.Build.Number) + "?job=" + id + "#" + id
 }
 
-// refused shows the build as it is now, and says why what was asked of it was not done.
-func (s *Site) refused(v *visit, o builds.OnBuild, err error, t trouble) error {
+// refused shows the current build and why an action on it failed.
+func (s *Site) refused(v *visit, o builds.OnBuild, err error, t actionError) error {
 	e, ok := errors.AsType[*core.Error](err)
 	if !ok || e.Kind != core.Unprocessable && e.Kind != core.BadRequest && e.Kind != core.Conflict {
 		return err
@@ -106,7 +106,7 @@ func (s *Site) refused(v *visit, o builds.OnBuild, err error, t trouble) error {
 		t.Message, t.Fields = "Not unblocked. Fix the fields marked below.", wrong
 	}
 	if now, err := s.Builds.LoadOnBuild(v.Request); err == nil {
-		o = now // it may have moved since it was loaded
+		o = now // it may have changed since it was loaded
 	}
 	return s.showBuild(v, http.StatusUnprocessableEntity, o, t)
 }

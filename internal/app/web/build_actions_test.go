@@ -34,7 +34,7 @@ func TestBrowser_UnblocksWithFields(t *testing.T) {
 	b.press("Send it out")
 	b.see("Not unblocked", "Version must match [0-9.]+")
 	b.shoot("build-blocked-wrong")
-	b.await("Version must match") // still, though the page has heard how things are
+	b.await("Version must match") // still, although the page was updated
 	b.fill("Version", "2.0")
 	b.press("Send it out")
 	b.see("Unblocked", "Unblocked by Ada")
@@ -48,7 +48,7 @@ func TestBrowser_UnblocksWithFields(t *testing.T) {
 	}
 }
 
-// stack registers a stack and has it reserve a job.
+// stack registers a stack that reserves a job.
 func stack(t *testing.T, s *servertest.Server, jobID string) *servertest.Client {
 	t.Helper()
 	c := s.AsAgent(t, servertest.AcmeAgent)
@@ -100,11 +100,11 @@ steps:
 	barn := stack(t, s, id)
 	barn.Post("/v3/stacks/barn/notifications", map[string]any{"notifications": []any{map[string]any{"job_uuid": id, "detail": evil}}}).Want(200)
 	j := a.Acquire(id).Start()
-	say(t, j, 1, 0, evil+"\n\x1b]8;;javascript:document.title='owned'\x07click\x1b]8;;\x07\n\x1b]1339;url='javascript:alert(1)'\x07\x1b]1337;File=name=eA==;inline=1:"+evil+"\x07\n\x1b[999999999A\x1b[5;5H\x1b[38;5;999m"+strings.Repeat("\x1b[31m", 5000)+"\x00\xff\xc3\n")
+	appendLog(t, j, 1, 0, evil+"\n\x1b]8;;javascript:document.title='owned'\x07click\x1b]8;;\x07\n\x1b]1339;url='javascript:alert(1)'\x07\x1b]1337;File=name=eA==;inline=1:"+evil+"\x07\n\x1b[999999999A\x1b[5;5H\x1b[38;5;999m"+strings.Repeat("\x1b[31m", 5000)+"\x00\xff\xc3\n")
 	s.As(t, servertest.Ada).Post(fmt.Sprintf("%s/%d/annotations", helloPath, r.Number), map[string]any{"body": `<script>document.title="owned"</script><b id="build-jobs" data-part="build-jobs" onclick="document.title=1">bold</b>` + "\n\n# A heading\n\n[x](javascript:alert(1))", "style": "error"}).Want(201)
 	b := watch(t, s, r.Path+"?job="+id)
 	b.see(`<img src=x onerror=`, "javascript:alert(1)")
-	say(t, j, 2, 4000000, "far away")
+	appendLog(t, j, 2, 4000000, "far away")
 	j.Finish("1")
 	b.await("Failed")
 	for what, script := range map[string]string{

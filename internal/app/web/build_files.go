@@ -10,7 +10,7 @@ import (
 	"stackyard/internal/rules/flow"
 )
 
-// openLog opens the log of the job that the path names.
+// openLog opens the log of the job in the path.
 func (s *Site) openLog(v *visit) (builds.OnJob, *joblog.Log, error) {
 	o, err := s.Builds.LoadOnJob(v.Request)
 	if err == nil && o.Type != flow.Script {
@@ -23,7 +23,7 @@ func (s *Site) openLog(v *visit) (builds.OnJob, *joblog.Log, error) {
 	return o, l, err
 }
 
-// logText shows all of a log as it was printed.
+// logText serves a whole log as text.
 func (s *Site) logText(v *visit) error {
 	_, l, err := s.openLog(v)
 	if err != nil {
@@ -35,7 +35,7 @@ func (s *Site) logText(v *visit) error {
 	return v.stream(func() error { return l.WriteText(v.Context(), v.w) })
 }
 
-// logHTML shows all of a log with its colors.
+// logHTML serves a whole log with its colors.
 func (s *Site) logHTML(v *visit) error {
 	o, l, err := s.openLog(v)
 	if err != nil {
@@ -57,14 +57,14 @@ func (s *Site) logHTML(v *visit) error {
 	})
 }
 
-// stream writes a body that is not held in memory. An error after its beginning breaks the connection, so
-// that nobody takes a part for the whole.
+// stream writes a body that is not kept in memory. An error after its beginning breaks the connection, so that
+// a partial body is not taken for the whole.
 func (v *visit) stream(write func() error) error {
 	if v.Method == http.MethodHead {
 		return nil
 	}
 	if err := write(); err != nil {
-		if v.Context().Err() == nil { // else the reader has gone
+		if v.Context().Err() == nil { // else the reader has disconnected
 			v.site.Log.Warn("log truncated", "error", err)
 		}
 		panic(http.ErrAbortHandler)
@@ -72,7 +72,7 @@ func (v *visit) stream(write func() error) error {
 	return nil
 }
 
-// artifact leads to where a file of a job is.
+// artifact redirects to the content of an artifact.
 func (s *Site) artifact(v *visit) error {
 	o, err := s.Artifacts.Load(v.Request)
 	if err != nil {

@@ -10,37 +10,37 @@ import (
 	"stackyard/internal/platform/identity"
 )
 
-// A buildHead is a build as the head of its page, and lists, tell of it.
+// A buildHead is the summary of a build at the top of its page and in lists.
 type buildHead struct {
 	builds.OnBuild
-	Org  *identity.Organization
-	Path string // of the build's page, within the site
-	Look look
+	Org   *identity.Organization
+	Path  string // path of the build's page in the site
+	Badge badge
 }
 
 func headOf(v *visit, o builds.OnBuild) buildHead {
 	o.Build = o.Build.Shown(o.Pipeline)
-	return buildHead{OnBuild: o, Org: v.Org, Path: pathOf(v.Org, o.Pipeline.Slug, o.Number), Look: lookOfBuild(o.State)}
+	return buildHead{OnBuild: o, Org: v.Org, Path: pathOf(v.Org, o.Pipeline.Slug, o.Number), Badge: badgeOfBuild(o.State)}
 }
 
-// Heading is the first line of the build's message.
+// Heading returns the first line of the build's message.
 func (b buildHead) Heading() string {
 	first, _, _ := strings.Cut(strings.TrimSpace(b.Message), "\n")
 	return cmp.Or(strings.TrimSpace(first), fmt.Sprintf("Build #%d", b.Number))
 }
 
-// Rest is what the message says after its first line.
+// Rest returns the message after its first line.
 func (b buildHead) Rest() string {
 	_, rest, _ := strings.Cut(strings.TrimSpace(b.Message), "\n")
 	return strings.TrimSpace(rest)
 }
 
-// Title is that of the page.
+// Title returns the title of the page.
 func (b buildHead) Title() string {
-	return fmt.Sprintf("%s: %s #%d", b.Look.Word, b.Pipeline.Name, b.Number)
+	return fmt.Sprintf("%s: %s #%d", b.Badge.Label, b.Pipeline.Name, b.Number)
 }
 
-// ShortCommit is as much of the commit as people need to know it.
+// ShortCommit returns the abbreviated commit.
 func (b buildHead) ShortCommit() string {
 	if len(b.Commit) == 40 {
 		return b.Commit[:10]
@@ -48,7 +48,7 @@ func (b buildHead) ShortCommit() string {
 	return b.Commit
 }
 
-// AuthorName is who wrote the commit, if that was told.
+// AuthorName returns the author of the commit, if known.
 func (b buildHead) AuthorName() string {
 	if b.Author == nil {
 		return ""
@@ -56,7 +56,7 @@ func (b buildHead) AuthorName() string {
 	return cmp.Or(b.Author.Name, b.Author.Username, b.Author.Email)
 }
 
-var sourceWords = map[builds.Source]string{
+var sourceTexts = map[builds.Source]string{
 	builds.FromWebhook:  "via webhook",
 	builds.FromAPI:      "via API",
 	builds.FromUI:       "via web",
@@ -64,26 +64,26 @@ var sourceWords = map[builds.Source]string{
 	builds.FromSchedule: "on schedule",
 }
 
-// SourceWords say how the build came about.
-func (b buildHead) SourceWords() string { return sourceWords[b.Source] }
+// SourceText describes how the build was created.
+func (b buildHead) SourceText() string { return sourceTexts[b.Source] }
 
-// A from is a build that another one came from.
-type from struct{ Words, Path string }
+// An origin links to a build that this one was created from.
+type origin struct{ Text, Path string }
 
-// From returns the builds that this one came from.
-func (b buildHead) From() []from {
-	var list []from
+// From returns the builds that this one was created from.
+func (b buildHead) From() []origin {
+	var list []origin
 	if l := b.RebuiltBuild(); l.ID != "" {
-		list = append(list, from{fmt.Sprintf("Rebuilt from #%d", l.Number), pathOf(b.Org, l.Slug, l.Number)})
+		list = append(list, origin{fmt.Sprintf("Rebuilt from #%d", l.Number), pathOf(b.Org, l.Slug, l.Number)})
 	}
 	if l := b.TriggeringBuild(); l.ID != "" {
-		list = append(list, from{fmt.Sprintf("Triggered from %s #%d", l.Slug, l.Number), pathOf(b.Org, l.Slug, l.Number)})
+		list = append(list, origin{fmt.Sprintf("Triggered from %s #%d", l.Slug, l.Number), pathOf(b.Org, l.Slug, l.Number)})
 	}
 	return list
 }
 
-// PipelinePath is the path of the pipeline's page.
+// PipelinePath returns the path of the pipeline's page.
 func (b buildHead) PipelinePath() string { return core.PublicURL("").To(b.Org.Slug, b.Pipeline.Slug) }
 
-// OrgPath is the path of the organization's page.
+// OrgPath returns the path of the organization's page.
 func (b buildHead) OrgPath() string { return core.PublicURL("").To(b.Org.Slug) }

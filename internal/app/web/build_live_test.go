@@ -13,7 +13,7 @@ import (
 	"stackyard/internal/app/server/servertest"
 )
 
-// watch opens a page as somebody who is signed in, and waits until it follows.
+// watch opens a page as a signed-in user, and waits until its stream is open.
 func watch(t *testing.T, s *servertest.Server, path string) *browser {
 	t.Helper()
 	b := newBrowser(t, s.URL)
@@ -34,9 +34,9 @@ func TestBrowser_FollowsABuildToItsEnd(t *testing.T) {
 
 	j := a.Acquire(thresh).Start()
 	b.await("Running")
-	say(t, j, 1, 0, "\x1b[33mone sheaf\x1b[0m\n")
+	appendLog(t, j, 1, 0, "\x1b[33mone sheaf\x1b[0m\n")
 	b.await("one sheaf")
-	say(t, j, 2, 19, "two sheaves\r\x1b[2Kthree sheaves\n")
+	appendLog(t, j, 2, 19, "two sheaves\r\x1b[2Kthree sheaves\n")
 	b.await("three sheaves")
 	if got := ask(b, chromedp.Evaluate[string](`document.querySelector(".log").innerText`)); strings.Contains(got, "two sheaves") || strings.Count(got, "one sheaf") != 1 {
 		t.Errorf("the log shows %q", got)
@@ -55,7 +55,7 @@ func TestBrowser_FollowsABuildToItsEnd(t *testing.T) {
 	b.shoot("build-passed")
 }
 
-// New steps change the list of jobs, and what the reader has opened, entered and focused stays.
+// New steps change the list of jobs; what the reader opened, entered and focused is kept.
 func TestBrowser_KeepsWhatIsTheReadersOwn(t *testing.T) {
 	s := onSQLite(t)
 	r := build(t, s, `
@@ -75,7 +75,7 @@ steps:
 		"uuid": "0190c0de-0000-7000-8000-0000000000f1", "pipeline": map[string]any{"steps": []any{map[string]any{"label": "Uploaded", "command": "make more"}}},
 	})
 	b.await("Uploaded")
-	b.do(chromedp.KeyEvent(".3")) // into the field, which has the focus still
+	b.do(chromedp.KeyEvent(".3")) // into the field, which still has the focus
 	j.Finish("1")
 	b.await("1 failed")
 	if got := ask(b, chromedp.Evaluate[string](`document.activeElement.value + " " + document.querySelector("#build-message").open`)); got != "1.2.3 true" {
@@ -84,19 +84,19 @@ steps:
 	b.unmoved()
 }
 
-// A job that is retried by itself becomes an earlier attempt, and takes along its log, which somebody reads.
+// An automatically retried job becomes an earlier attempt and keeps its open log.
 func TestBrowser_KeepsTheLogOfAnEarlierAttempt(t *testing.T) {
 	s := onSQLite(t)
 	r := build(t, s, `steps: [{label: Thresh, command: make thresh, retry: {automatic: [{exit_status: 1, limit: 1}]}}]`)
 	a := s.Register(t, nil)
 	j := r.take(a, "Thresh")
-	say(t, j, 1, 0, "the first try\n")
+	appendLog(t, j, 1, 0, "the first try\n")
 	b := watch(t, s, r.Path+"?job="+j.ID)
 	b.await("the first try")
 	j.Finish("1")
 	b.await("1 earlier attempt")
 	b.see("the first try", "attempt 2, automatic")
-	say(t, j, 2, 14, "one last word\n")
+	appendLog(t, j, 2, 14, "one last word\n")
 	b.await("one last word")
 	r.take(a, "Thresh").Finish("0")
 	b.await("Passed")
@@ -112,7 +112,7 @@ func TestBrowser_FollowsALongLogWithoutKeepingAllOfIt(t *testing.T) {
 	offset, sequence := 0, 0
 	print := func(text string) {
 		sequence++
-		say(t, j, sequence, offset, text)
+		appendLog(t, j, sequence, offset, text)
 		offset += len(text)
 	}
 	print(strings.Repeat("an early line\n", 40_000))
@@ -134,7 +134,7 @@ func TestBrowser_FollowsALongLogWithoutKeepingAllOfIt(t *testing.T) {
 	b.wantUsable("a long log")
 }
 
-// noScript keeps pages from running any.
+// noScript disables JavaScript.
 func (b *browser) noScript(is bool) {
 	b.t.Helper()
 	b.do(chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
@@ -150,7 +150,7 @@ func TestBrowser_WithoutScriptShowsHowItIsNow(t *testing.T) {
 	b.signIn("ada@acme.test")
 	b.noScript(true)
 	j := r.take(s.Register(t, nil), "Thresh")
-	say(t, j, 1, 0, "one sheaf\n")
+	appendLog(t, j, 1, 0, "one sheaf\n")
 	b.open(r.Path)
 	b.see("Running", "Live updates need JavaScript", "Refresh")
 	b.press("Thresh")
@@ -171,7 +171,7 @@ func TestBrowser_KeyboardAloneOpensALogAndRetries(t *testing.T) {
 	s := onSQLite(t)
 	r := build(t, s, `steps: [{label: Thresh, command: make thresh}]`)
 	j := r.take(s.Register(t, nil), "Thresh")
-	say(t, j, 1, 0, "one sheaf\n")
+	appendLog(t, j, 1, 0, "one sheaf\n")
 	j.Finish("1")
 	b := watch(t, s, r.Path)
 	b.tabTo("open-" + j.ID)
@@ -182,7 +182,7 @@ func TestBrowser_KeyboardAloneOpensALogAndRetries(t *testing.T) {
 	b.await("Retrying job.")
 }
 
-// tabTo presses the tabulator until an element has the focus.
+// tabTo presses the tab key until an element has the focus.
 func (b *browser) tabTo(id string) {
 	b.t.Helper()
 	for range 60 {

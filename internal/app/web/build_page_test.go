@@ -13,10 +13,10 @@ import (
 	"stackyard/internal/app/server/servertest"
 )
 
-// helloPath is where the builds of the pipeline hello are.
+// helloPath is the path of the builds of pipeline hello.
 const helloPath = "/v2/organizations/acme/pipelines/hello/builds"
 
-// configure gives the pipeline hello other steps.
+// configure sets the steps of the pipeline hello.
 func configure(t *testing.T, s *servertest.Server, steps string) {
 	t.Helper()
 	s.As(t, servertest.Ada).Patch("/v2/organizations/acme/pipelines/hello", map[string]any{"configuration": steps}).Want(200)
@@ -30,7 +30,7 @@ type run struct {
 	Path   string // of its page
 }
 
-// build makes a build of the pipeline hello with some steps.
+// build creates a build of the pipeline hello with some steps.
 func build(t *testing.T, s *servertest.Server, steps string, fields ...any) *run {
 	t.Helper()
 	configure(t, s, steps)
@@ -50,10 +50,10 @@ func build(t *testing.T, s *servertest.Server, steps string, fields ...any) *run
 	return r
 }
 
-// A shownJob is what the API shows of a job.
+// A shownJob is a job in the API.
 type shownJob struct{ ID, Name, Label, State string }
 
-// jobs returns the newest attempts of the jobs with a name.
+// jobs returns the latest attempts of the jobs with a name.
 func (r *run) jobs(name string) []shownJob {
 	r.t.Helper()
 	var shown struct{ Jobs []shownJob }
@@ -65,14 +65,14 @@ func (r *run) jobs(name string) []shownJob {
 	return named
 }
 
-// take has an agent take a job and start it.
+// take makes an agent acquire and start a job.
 func (r *run) take(a *servertest.Agent, name string) *servertest.Job {
 	r.t.Helper()
 	return a.Acquire(r.jobs(name)[0].ID).Start()
 }
 
-// say adds to the log of a job.
-func say(t *testing.T, j *servertest.Job, sequence, offset int, text string) {
+// appendLog appends to the log of a job.
+func appendLog(t *testing.T, j *servertest.Job, sequence, offset int, text string) {
 	t.Helper()
 	j.With("Content-Type", "application/octet-stream").
 		Post(j.Path(fmt.Sprintf("/chunks?sequence=%d&offset=%d&size=%d", sequence, offset, len(text))), text).Want(200)
@@ -103,7 +103,7 @@ func TestBrowser_SeesABuild(t *testing.T) {
 	a := s.Register(t, map[string]any{"name": "harvester-1"})
 	units := r.jobs("Unit")
 	done := a.Acquire(units[0].ID).Start()
-	say(t, done, 1, 0, "~~~ Preparing\nhello\n\x1b[32mall green\x1b[0m and \x1b[1;31mred\x1b[0m\n+++ Running\n"+strings.Repeat("a line of what it prints\n", 20))
+	appendLog(t, done, 1, 0, "~~~ Preparing\nhello\n\x1b[32mall green\x1b[0m and \x1b[1;31mred\x1b[0m\n+++ Running\n"+strings.Repeat("a line of what it prints\n", 20))
 	s.Clock.Advance(83 * time.Second)
 	done.Finish("0")
 	a.Acquire(units[1].ID).Start().Finish("3")
@@ -123,12 +123,12 @@ func TestBrowser_SeesABuild(t *testing.T) {
 	b.see("all green")
 }
 
-// An address that names a job, as the API gives it, opens its log.
+// A URL with the id of a job, as the API returns it, opens its log.
 func TestBrowser_OpensTheJobThatAnAddressNames(t *testing.T) {
 	b, s := browse(t)
 	r := build(t, s, `steps: [{label: One, command: make}, {label: Two, command: make}]`)
 	j := r.take(s.Register(t, nil), "Two")
-	say(t, j, 1, 0, "what two says\n")
+	appendLog(t, j, 1, 0, "what two says\n")
 	b.open("/")
 	b.signIn("ada@acme.test")
 	b.open(r.Path + "#" + j.ID)

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// tokens returns the colors of the stylesheet, by name, in light and in dark.
+// tokens returns the colors of the stylesheet by name, for light and dark.
 func tokens(t *testing.T) map[string]map[string]string {
 	t.Helper()
 	light, dark, ok := strings.Cut(string(assets["stackyard.css"].content), "@media (prefers-color-scheme: dark)")

@@ -8,8 +8,8 @@ import (
 	"stackyard/internal/domain/account"
 )
 
-// cookies are those that pages set. Their names and marks depend on how people reach the server: over
-// https the names promise to browsers that nobody but this host set them, over an encrypted connection.
+// cookies are the cookies of pages. Their names and attributes depend on the public URL: over https, name
+// prefixes make browsers guarantee that this host set them over an encrypted connection.
 type cookies struct {
 	session string
 	flash   string
@@ -24,7 +24,7 @@ func newCookies(https bool, prefix string) cookies {
 	case https && prefix == "":
 		mark = "__Host-"
 	case https:
-		mark = "__Secure-" // the stronger promise would let every path of the host see them
+		mark = "__Secure-" // __Host- would make them visible to every path of the host
 	}
 	return cookies{
 		session: mark + "stackyard",
@@ -35,8 +35,8 @@ func newCookies(https bool, prefix string) cookies {
 	}
 }
 
-// set sets a cookie that scripts cannot read and that other sites cannot make browsers send along with
-// anything but a link.
+// set sets a cookie that scripts cannot read and that browsers send with requests from other sites only when a
+// link is followed.
 func (c cookies) set(w http.ResponseWriter, name, value string, life time.Duration) {
 	http.SetCookie(w, &http.Cookie{
 		Name:     name,
@@ -56,15 +56,15 @@ func (c cookies) setSession(w http.ResponseWriter, value string) {
 // clear removes a cookie.
 func (c cookies) clear(w http.ResponseWriter, name string) { c.set(w, name, "", -time.Second) }
 
-// flashLife is longer than it takes to follow a redirect.
+// flashLife is longer than following a redirect takes.
 const flashLife = time.Minute
 
-// setFlash keeps a message for the page that is shown next.
+// setFlash stores a message for the next page.
 func (c cookies) setFlash(w http.ResponseWriter, message string) {
 	c.set(w, c.flash, base64.RawURLEncoding.EncodeToString([]byte(message)), flashLife)
 }
 
-// takeFlash returns the message for this page, which is thereby told.
+// takeFlash returns the message for this page and removes it.
 func (v *visit) takeFlash() string {
 	kept := v.cookie(v.site.cookies.flash)
 	if kept == "" {

@@ -19,14 +19,14 @@ func (s *Site) deviceRoutes() []route.Route {
 	}
 }
 
-// visitor is who is there, as package oauth knows people.
+// visitor returns the visitor for package oauth.
 func (v *visit) visitor() oauth.Visitor {
 	return oauth.Visitor{UserID: v.user().ID, Address: v.Address}
 }
 
-// codeForm is what the page to enter a user code shows.
+// codeForm is the data of the page to enter a user code.
 type codeForm struct {
-	Code    string // as it was entered
+	Code    string // as entered
 	Problem string
 }
 
@@ -50,7 +50,7 @@ func (s *Site) findCode(v *visit) error {
 	return v.redirect("/oauth/device/" + found.UserCode)
 }
 
-// codeProblem lets the visitor try again after a code that leads nowhere.
+// codeProblem shows the form again after a code that is not valid.
 func (s *Site) codeProblem(v *visit, entered string, err error) error {
 	e, ok := errors.AsType[*core.Error](err)
 	if !ok {
@@ -69,18 +69,18 @@ func (s *Site) codeProblem(v *visit, entered string, err error) error {
 	return s.showCodeForm(v, status, codeForm{Code: entered, Problem: e.Message})
 }
 
-// consentPage is what a person reads before an application may act for them.
+// consentPage is the data of the page on which a user approves an application.
 type consentPage struct {
 	oauth.Consent
-	Asked   asked
-	Email   string               // who is asked
-	Device  *oauth.DeviceRequest // nil: the application sent the browser here
-	Host    string               // where the browser goes next, without a device
-	Action  string               // where the form goes
+	Asked   requestedScopes
+	Email   string               // of the signed-in user
+	Device  *oauth.DeviceRequest // nil: the application redirected the browser here
+	Host    string               // host of the redirect URI, without a device
+	Action  string               // path of the form
 	Problem string
 }
 
-// Named returns the organization that is preselected, or the zero one.
+// Named returns the preselected organization, or the zero value.
 func (c consentPage) Named() (o identity.Organization) {
 	for _, o := range c.Organizations {
 		if o.ID == c.Preselected {
@@ -91,7 +91,7 @@ func (c consentPage) Named() (o identity.Organization) {
 }
 
 func (s *Site) showConsent(v *visit, status int, page consentPage) error {
-	page.Asked, page.Email = inWords(page.Scopes), v.user().Email
+	page.Asked, page.Email = describeScopes(page.Scopes), v.user().Email
 	return v.show(status, "consent", view{Title: "Authorize " + page.Application.Name + "?", Focused: true, Page: page})
 }
 
@@ -138,7 +138,7 @@ func (s *Site) decideDevice(v *visit) error {
 	return v.show(http.StatusOK, "outcome", view{Title: title, Focused: true, Page: page})
 }
 
-// An outcome is what became of a device's request.
+// An outcome is the decision on a device's request.
 type outcome struct {
 	Application string
 	Approved    bool

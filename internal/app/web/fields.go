@@ -11,18 +11,18 @@ import (
 	"stackyard/internal/rules/definition"
 )
 
-// A field is one of a form that unblocks a job. What a pipeline calls it can be anything, so it goes by a
-// name of ours.
+// A field is a field of the form that unblocks a job. Pipelines can use any key, so the form uses generated
+// names.
 type field struct {
 	definition.Field
 	ID, Name string
-	Values   []string // what stands in it
-	Problem  string   // what is wrong with that, after its label
+	Values   []string // current values
+	Problem  string   // what is wrong with them, after the label
 }
 
-// fieldsOf returns the fields of a job that waits for a person: with what was entered and is wrong, or
-// with the defaults.
-func fieldsOf(j *builds.Job, t trouble) []field {
+// fieldsOf returns the fields of a job that waits to be unblocked: with what was entered and is wrong, or with
+// the defaults.
+func fieldsOf(j *builds.Job, t actionError) []field {
 	fields := make([]field, len(j.Work.Manual.Fields))
 	for i, f := range j.Work.Manual.Fields {
 		f.Label = cmp.Or(f.Label, f.Key)
@@ -36,7 +36,7 @@ func fieldsOf(j *builds.Job, t trouble) []field {
 
 func fieldName(i int) string { return fmt.Sprintf("field-%d", i) }
 
-// entered returns what a form says for the fields of a job, by their keys.
+// entered returns the values of a form for the fields of a job, by their keys.
 func entered(j *builds.Job, form url.Values) map[string][]string {
 	values := make(map[string][]string)
 	if j.Work.Manual == nil {
@@ -48,7 +48,7 @@ func entered(j *builds.Job, form url.Values) map[string][]string {
 	return values
 }
 
-// joined returns the values of fields as they are kept: several of one field are lines.
+// joined returns the values of fields as they are stored: several values of one field are lines.
 func joined(values map[string][]string) map[string]string {
 	texts := make(map[string]string, len(values))
 	for key, list := range values {
@@ -57,8 +57,8 @@ func joined(values map[string][]string) map[string]string {
 	return texts
 }
 
-// Has reports whether a value stands in the field.
+// Has reports whether the field has a value.
 func (f field) Has(value string) bool { return slices.Contains(f.Values, value) }
 
-// Text is what stands in the field when it is a text.
+// Text returns the value of a text field.
 func (f field) Text() string { return strings.Join(f.Values, "\n") }

@@ -2,7 +2,7 @@ package web
 
 import "html/template"
 
-// icons are drawn with lines on a square of 24 units, in the color of the text around them.
+// icons are paths on a square of 24 units, stroked in the color of the surrounding text.
 var icons = map[string]string{
 	"key":      `<circle cx="8" cy="15" r="4.5"/><path d="m11.2 11.8 8.3-8.3M15.5 7.5l3 3M13 10l2 2"/>`,
 	"terminal": `<rect x="3" y="4.5" width="18" height="15" rx="2.5"/><path d="m7 9.5 3 2.5-3 2.5M12.5 15H17"/>`,
@@ -34,7 +34,7 @@ var icons = map[string]string{
 	"house":    `<path d="m4 11.2 8-6.7 8 6.7M6.5 9.5V19.5h11V9.5M10 19.5v-5h4v5"/>`,
 }
 
-// icon returns a drawing that says nothing by itself: there are words beside it.
+// icon returns a decorative icon: the text beside it has the meaning.
 func icon(name string) template.HTML {
 	drawing, ok := icons[name]
 	if !ok {

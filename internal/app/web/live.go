@@ -11,20 +11,20 @@ import (
 )
 
 const (
-	// livePace is the least time between two looks of a stream, so that what happens meanwhile comes
-	// together. Where looking takes long, it is done less often.
+	// livePace is the minimum time between two updates of a stream, so that changes are batched. If reading is
+	// slow, updates are less frequent.
 	livePace     = 200 * time.Millisecond
 	liveCosts    = 5
 	liveIdle     = 15 * time.Second
 	liveLifetime = 10 * time.Minute
 )
 
-// live tells a page of a build how things go on, with server-sent events: "parts" has elements to put in
-// the place of those that are there, "log" what has come to the log that is shown. The id of the last
-// "parts" that a page has had says how the page looks, so that one that comes back gets what it missed.
+// live streams changes of a build to its page as server-sent events: "parts" has elements that replace those of
+// the page, "log" what was added to the shown log. The id of the last "parts" is the version of the page, so
+// that a page that reconnects gets what it missed.
 //
-// It looks when the bus says that something has changed, also in what the visitor may see, and at no other time. It
-// ends when the visitor may not see the build any more, and in any case after a while: the browser comes back.
+// It reads when the bus reports a change, also of the visitor's access, and at no other time. It ends when the
+// visitor can no longer see the build, and in any case after a while: the browser reconnects.
 func (s *Site) live(v *visit) error {
 	ctx, stop := context.WithCancel(v.Context())
 	defer stop()
@@ -33,15 +33,15 @@ func (s *Site) live(v *visit) error {
 	if err != nil {
 		return err
 	}
-	leave, err := s.followers.enter(v.who())
+	release, err := s.followers.acquire(v.limiterKey())
 	if err != nil {
 		return err
 	}
-	defer leave()
+	defer release()
 	changed, cancel := s.watched.Subscribe(o.ID)
 	defer cancel()
 	l := &liveStream{site: s, visit: v, on: o}
-	if err := l.look(); err != nil {
+	if err := l.read(); err != nil {
 		return err
 	}
 	var printed <-chan struct{}
@@ -56,14 +56,14 @@ func (s *Site) live(v *visit) error {
 		return nil
 	}
 	if l.events, err = route.NewEvents(v.w); err != nil {
-		return nil // the reader has gone
+		return nil // the reader has disconnected
 	}
 	defer l.events.End()
 	l.run(changed, printed, access)
 	return nil
 }
 
-// liveStream is one page that is told how things go on.
+// liveStream is the stream of one page.
 type liveStream struct {
 	site   *Site
 	visit  *visit
@@ -71,29 +71,28 @@ type liveStream struct {
 	events *route.Events
 
 	board  *board
-	parts  *parts // as the page has them; nil: that is not known
-	now    *parts // as they are
+	parts  *parts // state of the page; nil: unknown
+	now    *parts // current state of the build
 	window *joblog.Window
 }
 
-// run tells until the page is gone, the server is about to stop, or something went wrong: then the page
-// comes back and begins anew.
+// run sends updates until the page is closed, the server drains, or an error occurs: the page then reconnects.
 func (l *liveStream) run(changed, printed, access <-chan struct{}) {
 	if l.visit.seen() == l.now.version() {
 		l.parts = l.now
 	}
-	if l.tell() != nil || l.tellLog() != nil {
+	if l.send() != nil || l.sendLog() != nil {
 		return
 	}
 	for end := time.After(liveLifetime); ; {
 		var tell func() error
 		select {
 		case <-changed:
-			tell = l.tellAgain
+			tell = l.refresh
 		case <-access:
-			tell = l.tellAgain
+			tell = l.refresh
 		case <-printed:
-			tell = l.tellLog
+			tell = l.sendLog
 		case <-time.After(liveIdle):
 			tell = l.events.Idle
 		case <-end:
@@ -111,7 +110,7 @@ func (l *liveStream) run(changed, printed, access <-chan struct{}) {
 	}
 }
 
-// rest lets what happens meanwhile come together.
+// rest waits, so that changes are batched.
 func (l *liveStream) rest(d time.Duration) {
 	select {
 	case <-time.After(d):
@@ -120,7 +119,7 @@ func (l *liveStream) rest(d time.Duration) {
 	}
 }
 
-// seen is the version of the page that the visitor has.
+// seen returns the version of the page that the visitor has.
 func (v *visit) seen() string {
 	if id := v.Header.Get("Last-Event-ID"); id != "" {
 		return id
@@ -128,7 +127,7 @@ func (v *visit) seen() string {
 	return v.FormQuery("seen")
 }
 
-// reload finds out who the visitor is now, and returns the build if they may see it.
+// reload identifies the visitor again, and returns the build if the visitor can see it.
 func (s *Site) reload(v *visit) (builds.OnBuild, error) {
 	v.session, v.Caller = nil, nil
 	if err := v.identify(); err != nil {
@@ -140,28 +139,28 @@ func (s *Site) reload(v *visit) (builds.OnBuild, error) {
 	return s.Builds.LoadOnBuild(v.Request)
 }
 
-// tellAgain sends what the visitor may see now and the page does not have yet.
-func (l *liveStream) tellAgain() (err error) {
+// refresh checks access again, and sends what the page does not have yet.
+func (l *liveStream) refresh() (err error) {
 	if l.on, err = l.site.reload(l.visit); err != nil {
 		return err
 	}
-	if err := l.look(); err != nil {
+	if err := l.read(); err != nil {
 		return err
 	}
-	return l.tell()
+	return l.send()
 }
 
-// look reads how the build is now.
-func (l *liveStream) look() (err error) {
-	if l.board, err = l.site.readBoard(l.visit, l.on, trouble{}, l.board); err != nil {
+// read reads the current state of the build.
+func (l *liveStream) read() (err error) {
+	if l.board, err = l.site.readBoard(l.visit, l.on, actionError{}, l.board); err != nil {
 		return err
 	}
 	l.now, err = l.board.parts()
 	return err
 }
 
-// tell sends what the page does not have yet.
-func (l *liveStream) tell() error {
+// send sends what the page does not have yet.
+func (l *liveStream) send() error {
 	changed := l.now.since(l.parts)
 	l.parts = l.now
 	if len(changed) == 0 {
@@ -170,17 +169,17 @@ func (l *liveStream) tell() error {
 	return l.events.Send("parts", l.now.version(), changed)
 }
 
-// A logChange is what has come to a log.
+// A logChange is the data of an event about the log.
 type logChange struct {
-	Anew    bool   `json:"anew"`
-	Earlier bool   `json:"earlier"`
-	Settled string `json:"settled"`
-	Screen  string `json:"screen"`
-	Size    string `json:"size"` // in words
+	Reset     bool   `json:"reset"`
+	Truncated bool   `json:"truncated"`
+	Settled   string `json:"settled"`
+	Screen    string `json:"screen"`
+	Size      string `json:"size"` // formatted
 }
 
-// tellLog sends what has come to the log, if one is shown.
-func (l *liveStream) tellLog() error {
+// sendLog sends what was added to the log, if one is shown.
+func (l *liveStream) sendLog() error {
 	if l.window == nil {
 		return nil
 	}
@@ -191,5 +190,5 @@ func (l *liveStream) tellLog() error {
 	return l.events.Send("log", "", logChange{update.Reset, update.Truncated, update.Settled, update.Screen, size(update.Size)})
 }
 
-// Drain has streams end, from now on, so that pages come back to another replica.
+// Drain ends all streams, so that pages reconnect to another replica.
 func (s *Site) Drain() { close(s.draining) }

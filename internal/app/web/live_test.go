@@ -14,7 +14,7 @@ import (
 	"stackyard/internal/platform/db/dbtest"
 )
 
-// events reads server-sent events of a path.
+// events reads server-sent events.
 type events struct {
 	t     *testing.T
 	lines *bufio.Scanner
@@ -43,7 +43,7 @@ func (v *visitor) listen(path, last string) *events {
 	return e
 }
 
-// next returns the next event: its id, its name and its data. At the end they are empty.
+// next returns the next event: its id, name and data. They are empty at the end.
 func (e *events) next() (id, name, data string) {
 	e.t.Helper()
 	for e.lines.Scan() {
@@ -77,7 +77,7 @@ func TestLive_TellsWhatThePageDoesNotKnow(t *testing.T) {
 		if name != "parts" || !strings.Contains(data, `{"id":"`+thresh) || strings.Contains(data, `{"id":"`+bake) || strings.Contains(data, `{"id":"build-jobs"`) || !strings.Contains(data, `{"id":"build-head"`) {
 			t.Fatalf("the page is told %s %s", name, data)
 		}
-		// One that comes back gets what it missed, and only that there is something to get.
+		// A page that reconnects gets only what it missed.
 		j.Start().Finish("0")
 		if _, _, data := ada.listen(live, id).next(); !strings.Contains(data, "Passed") {
 			t.Errorf("a page that comes back is told %s", data)
@@ -140,7 +140,7 @@ func TestLive_EndsWhenTheTeamLosesAccess(t *testing.T) {
 	})
 }
 
-// Who may see a public build as a visitor only goes on with the reduced view.
+// A viewer who sees a public build only as a visitor continues with the reduced view.
 func TestLive_OfAPublicBuildGoesOnForVisitors(t *testing.T) {
 	s := onSQLite(t)
 	r := build(t, s, `steps: [{label: Thresh, command: make thresh}, {command: make secret}]`)
@@ -167,7 +167,7 @@ func TestLive_IsBoundedForEachPerson(t *testing.T) {
 	signIn(t, s, "bo@acme.test").listen(r.Path+"/live?page=1", "")
 }
 
-// A stream that is held costs nothing while nothing happens to its own build.
+// An open stream costs nothing while its build does not change.
 func TestLive_LooksOnlyWhenSomethingHappened(t *testing.T) {
 	each(t, func(t *testing.T, s *servertest.Server) {
 		r := build(t, s, `steps: [{label: Thresh, command: make thresh}]`)
@@ -204,7 +204,7 @@ func TestLive_TellsWhatAnotherReplicaDidNotNotifyOf(t *testing.T) {
 			page := ada.get(r.Path).want(200)
 			live := strings.TrimPrefix(page.find(`data-live="([^"]*)"`), s.URL) + "&seen=" + page.find(`data-seen="([^"]*)"`)
 			e := ada.listen(live, "")
-			if err := s.RunDue(t.Context()); err != nil { // knows of the page from now on
+			if err := s.RunDue(t.Context()); err != nil { // knows the open page from now on
 				t.Fatal(err)
 			}
 			apart.Register(t, nil).Acquire(r.jobs("Thresh")[0].ID).Start()

@@ -98,7 +98,7 @@ func TestAuthorized_RevokeEndsEveryTokenAtOnce(t *testing.T) {
 
 const verifier = "a-verifier-that-is-long-enough-for-the-specification"
 
-// authorizePath is where a program on the person's own machine sends their browser.
+// authorizePath returns the path to which a program on the user's machine sends the browser.
 func authorizePath(change ...string) string {
 	sum := sha256.Sum256([]byte(verifier))
 	query := url.Values{
@@ -141,7 +141,7 @@ func TestAuthorize_SendsTheBrowserBackWithACode(t *testing.T) {
 	})
 }
 
-// An address that is not the application's own gets no browser and no code.
+// A redirect URI that is not the application's gets neither the browser nor a code.
 func TestAuthorize_SendsNobodyToAStranger(t *testing.T) {
 	each(t, func(t *testing.T, s *servertest.Server) {
 		v := signIn(t, s, "ada@acme.test")

@@ -20,23 +20,23 @@ import (
 	"stackyard/internal/platform/route"
 )
 
-// A Provider is where people can sign in instead: an OpenID Connect provider that whoever runs the
-// installation trusts to know whose email is whose.
+// A Provider is an OpenID Connect provider with which users can sign in. The operator trusts it to verify
+// emails.
 type Provider struct {
 	Issuer       string
 	ClientID     string
 	ClientSecret string // "" where the provider asks for none
 }
 
-// providerTimeout is how long the provider may take for one answer.
+// providerTimeout limits one request to the provider.
 const providerTimeout = 10 * time.Second
 
-// singleSignOn signs people in with a provider. It is found out about when somebody first signs in, and
-// not at start: the provider may be away then, or be run by this very installation.
+// singleSignOn signs users in with a provider. It discovers the provider at the first sign-in and not at start:
+// the provider may be unavailable then, or be run by this installation.
 type singleSignOn struct {
 	Provider
 	client *http.Client
-	back   string // where the provider sends browsers
+	back   string // redirect URI
 	clock  core.Clock
 
 	mu    sync.Mutex
@@ -50,7 +50,7 @@ func newSingleSignOn(p *Provider, public core.PublicURL, clock core.Clock) *sing
 	return &singleSignOn{Provider: *p, client: &http.Client{Timeout: providerTimeout}, back: public.To("login", "oidc", "callback"), clock: clock}
 }
 
-// Name is what people know the provider by: its host.
+// Name returns the name of the provider for users: its host.
 func (o *singleSignOn) Name() string {
 	u, err := url.Parse(o.Issuer)
 	if err != nil {
@@ -59,15 +59,15 @@ func (o *singleSignOn) Name() string {
 	return u.Host
 }
 
-// config returns how to speak with the provider.
+// config returns the provider's configuration, discovered at the first call.
 func (o *singleSignOn) config() (*oauth2.Config, *oidc.IDTokenVerifier, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.known == nil {
-		// The provider's keys are fetched later in the same context, so it is no request's.
+		// The verifier fetches keys later with the same context, so it must not be a request's.
 		found, err := oidc.NewProvider(oidc.ClientContext(context.Background(), o.client), o.Issuer)
 		if err != nil {
-			return nil, nil, o.away(err)
+			return nil, nil, o.unavailable(err)
 		}
 		o.known = found
 	}
@@ -80,8 +80,8 @@ func (o *singleSignOn) config() (*oauth2.Config, *oidc.IDTokenVerifier, error) {
 	}, o.known.Verifier(&oidc.Config{ClientID: o.ClientID, Now: o.clock}), nil
 }
 
-// away says that the provider does not do its part; the cause goes to the log.
-func (o *singleSignOn) away(cause error) error {
+// unavailable returns an error for the user and logs its cause.
+func (o *singleSignOn) unavailable(cause error) error {
 	said := &core.Error{Kind: core.Unavailable, Message: fmt.Sprintf("%s could not be asked who you are. Try again in a moment; an administrator finds the reason in the server's log.", o.Name()), RetryAfter: 10}
 	return fmt.Errorf("single sign-on: %w: %w", said, cause)
 }
@@ -96,11 +96,11 @@ func (s *Site) providerRoutes() []route.Route {
 	}
 }
 
-// attemptLife is how long somebody may take at the provider.
+// attemptLife limits the time that a user can spend at the provider.
 const attemptLife = 10 * time.Minute
 
-// An attempt is somebody on the way to the provider and back, as their own browser remembers it, sealed.
-// Only the browser that set out can come back with what the provider gave for it.
+// An attempt is the state of a sign-in with a provider, stored encrypted in a cookie. Only the browser that
+// started it can complete it.
 type attempt struct {
 	State    string
 	Nonce    string
@@ -129,7 +129,7 @@ func (s *Site) toProvider(v *visit) error {
 	return v.sendBack(config.AuthCodeURL(a.State, oidc.Nonce(a.Nonce), oauth2.S256ChallengeOption(a.Verifier)), nil)
 }
 
-// takeAttempt returns the attempt that the browser remembers, which is thereby over.
+// takeAttempt returns the attempt in the browser's cookie and ends it.
 func (v *visit) takeAttempt() (a attempt, ok bool) {
 	kept := v.cookie(v.site.cookies.oidc)
 	if kept == "" {
@@ -164,7 +164,7 @@ func (s *Site) fromProvider(v *visit) error {
 	return v.redirect(a.ReturnTo)
 }
 
-// email asks the provider whose code it is, and returns their email, which the provider has verified.
+// email exchanges a code and returns the user's email, which the provider has verified.
 func (o *singleSignOn) email(ctx context.Context, code string, a attempt) (string, error) {
 	config, verifier, err := o.config()
 	if err != nil {
@@ -173,22 +173,22 @@ func (o *singleSignOn) email(ctx context.Context, code string, a attempt) (strin
 	ctx = oidc.ClientContext(ctx, o.client)
 	answer, err := config.Exchange(ctx, code, oauth2.VerifierOption(a.Verifier))
 	if err != nil {
-		return "", o.away(err)
+		return "", o.unavailable(err)
 	}
 	raw, _ := answer.Extra("id_token").(string)
 	token, err := verifier.Verify(ctx, raw)
 	if err != nil {
-		return "", o.away(err)
+		return "", o.unavailable(err)
 	}
 	if subtle.ConstantTimeCompare([]byte(token.Nonce), []byte(a.Nonce)) != 1 {
-		return "", o.away(fmt.Errorf("the ID token has another nonce"))
+		return "", o.unavailable(fmt.Errorf("the ID token has another nonce"))
 	}
 	var claims struct {
-		Email    string `json:"email"`
-		Verified truth  `json:"email_verified"`
+		Email    string      `json:"email"`
+		Verified lenientBool `json:"email_verified"`
 	}
 	if err := token.Claims(&claims); err != nil {
-		return "", o.away(err)
+		return "", o.unavailable(err)
 	}
 	if claims.Email == "" || !claims.Verified {
 		return "", core.Errorf(core.Forbidden, "%s did not tell an email of yours that it has verified, so there is no knowing who you are here.", o.Name())
@@ -196,17 +196,17 @@ func (o *singleSignOn) email(ctx context.Context, code string, a attempt) (strin
 	return claims.Email, nil
 }
 
-// truth is a boolean that some providers send as a text.
-type truth bool
+// lenientBool is a boolean that some providers send as text.
+type lenientBool bool
 
 // UnmarshalJSON reads true and "true" as true, and anything else as false.
-func (t *truth) UnmarshalJSON(b []byte) error {
+func (t *lenientBool) UnmarshalJSON(b []byte) error {
 	*t = string(b) == "true" || string(b) == `"true"`
 	return nil
 }
 
-// mustUseProvider reports whether somebody who signed in with a password should have signed in with the
-// provider, because an organization of theirs wants it so.
+// mustUseProvider reports whether a session that was started with a password is not allowed, because an
+// organization of the user requires the provider.
 func (s *Site) mustUseProvider(session *account.Session, person *identity.Caller) bool {
 	if s.provider == nil || session.Method != account.ByPassword {
 		return false
@@ -219,7 +219,8 @@ func (s *Site) mustUseProvider(session *account.Session, person *identity.Caller
 	return false
 }
 
-// allowPassword reports whether a session that was just started with a password may stay; else it ends.
+// allowPassword reports whether a session that was just started with a password is allowed. It ends the session
+// otherwise.
 func (s *Site) allowPassword(v *visit, value string) (bool, error) {
 	session, err := s.Accounts.Session(v.Context(), value, v.origin())
 	if err != nil {

@@ -49,7 +49,7 @@ func TestBrowser_SignsInAndLooksAround(t *testing.T) {
 	b.shoot("signed-out")
 }
 
-// device asks for codes as the command line does.
+// device requests codes like the command line.
 type device struct {
 	t        *testing.T
 	s        *servertest.Server
@@ -73,7 +73,7 @@ func oauthPost(t *testing.T, s *servertest.Server, path string, form url.Values)
 	return s.As(t, "").With("Content-Type", "application/x-www-form-urlencoded").With("User-Agent", "stackyard/1.0 (linux)").Post(path, form.Encode())
 }
 
-// poll asks for the token.
+// poll requests the token.
 func (d *device) poll() *servertest.Response {
 	d.t.Helper()
 	d.s.Clock.Advance(10 * time.Second)

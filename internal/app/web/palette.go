@@ -11,7 +11,7 @@ type rgb [3]uint8
 
 func (c rgb) String() string { return fmt.Sprintf("#%02x%02x%02x", c[0], c[1], c[2]) }
 
-// luminance is how bright a color is, from 0 to 1, as the WCAG define it.
+// luminance returns the brightness of a color, from 0 to 1, as defined by WCAG.
 func (c rgb) luminance() float64 {
 	channel := func(n uint8) float64 {
 		v := float64(n) / 255
@@ -23,16 +23,16 @@ func (c rgb) luminance() float64 {
 	return 0.2126*channel(c[0]) + 0.7152*channel(c[1]) + 0.0722*channel(c[2])
 }
 
-// contrast is how well two colors can be told apart, from 1 to 21, as the WCAG define it.
+// contrast returns the contrast ratio of two colors, from 1 to 21, as defined by WCAG.
 func (c rgb) contrast(other rgb) float64 {
 	x, y := c.luminance(), other.luminance()
 	return (max(x, y) + 0.05) / (min(x, y) + 0.05)
 }
 
-// logGround is the ground of logs, --log-ground in build.css.
+// logGround is the background of logs, --log-ground in build.css.
 var logGround = rgb{0x15, 0x17, 0x1f}
 
-// legible returns the color, or one like it that is light enough to be read on the ground of a log.
+// legible returns the color, or a similar one that is light enough to be read on the background of a log.
 func (c rgb) legible() rgb {
 	for c.contrast(logGround) < 4.5 {
 		for i := range c {
@@ -42,9 +42,8 @@ func (c rgb) legible() rgb {
 	return c
 }
 
-// palette returns the rules for the 256 colors that jobs print in, as terminals have them: sixteen that
-// are ours to choose, a cube of six by six by six, and 24 grays. The rules for grounds come first, so that
-// they leave the text the color that it was given.
+// palette returns the CSS rules of the 256 terminal colors: sixteen that we choose, a cube of six by six by
+// six, and 24 grays. Rules of backgrounds come first, so that they do not override the color of the text.
 func palette() string {
 	var grounds, texts strings.Builder
 	for i := range 16 {

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// The elements of a build's page that change by themselves. Each job is one more, by its own id.
+// The ids of the elements of a build's page that change independently. Each job is another one, by its own id.
 const (
 	headPart  = "build-head"
 	notesPart = "build-notes"
@@ -28,13 +28,13 @@ type part struct {
 // parts are the elements of a build's page.
 type parts struct {
 	Head, Notes, Jobs, Files template.HTML
-	fixed                    []part // those that are always there, jobsPart apart
+	fixed                    []part // always present, without jobsPart
 	rows                     []part // one for each job
-	shape                    uint64 // of the list of jobs: which there are, and where they stand
+	shape                    uint64 // hash of the order and grouping of jobs
 }
 
-// parts renders the elements of the page. Where a log is shown there is room for it, which whoever swaps
-// elements leaves alone.
+// parts renders the elements of the page. It leaves an empty element for the log, which the script does not
+// replace.
 func (b *board) parts() (*parts, error) {
 	p := &parts{}
 	shape := fnv.New64a()
@@ -74,18 +74,18 @@ func (b *board) render(name, id string, data any) (part, error) {
 	return part{ID: id, HTML: html, sum: sumOf(html)}, nil
 }
 
-// passing finds what a time was said to be, which changes though nothing happened.
-var passing = regexp.MustCompile(`(<time [^>]*>)[^<]*</time>`)
+// relativeTimes matches the text of relative times, which changes without an event.
+var relativeTimes = regexp.MustCompile(`(<time [^>]*>)[^<]*</time>`)
 
 func sumOf(html string) uint64 {
 	h := fnv.New64a()
-	io.WriteString(h, passing.ReplaceAllString(html, "$1"))
+	io.WriteString(h, relativeTimes.ReplaceAllString(html, "$1"))
 	return h.Sum64()
 }
 
-// version changes whenever one of the parts does.
+// version returns a text that changes whenever one of the parts does.
 func (p *parts) version() string {
-	var all uint64 // the order of the fixed ones does not matter
+	var all uint64 // the order of the fixed parts does not matter
 	for _, one := range p.fixed {
 		all += one.sum
 	}
@@ -97,8 +97,7 @@ func (p *parts) version() string {
 	return fmt.Sprintf("%016x", h.Sum64())
 }
 
-// since returns the parts that are not as they were before; nil stands for a page of which nothing is
-// known.
+// since returns the parts that differ from before; nil stands for an unknown page.
 func (p *parts) since(before *parts) []part {
 	var changed []part
 	sums := make(map[string]uint64)
@@ -124,10 +123,10 @@ func (p *parts) since(before *parts) []part {
 	return changed
 }
 
-// logPlace is where the log of an open job is put.
+// logPlace is the empty element for the log of an open job.
 const logPlace = `<div id="job-log" data-part="job-log" data-own></div>`
 
-// withLog returns the list of jobs with a log in its place.
+// withLog returns the list of jobs with a log inserted.
 func (p *parts) withLog(log string) template.HTML {
 	return template.HTML(strings.Replace(string(p.Jobs), logPlace, log, 1))
 }

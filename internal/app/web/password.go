@@ -6,7 +6,7 @@ import (
 	"stackyard/internal/domain/account"
 )
 
-// passwordPage is what the page to change the password shows.
+// passwordPage is the data of the page to change the password.
 type passwordPage struct {
 	Has         bool // a password
 	Email       string

@@ -21,23 +21,23 @@ func (s *Site) pipelineRoutes() []route.Route {
 	}
 }
 
-// A pipelineRow is a pipeline in a list, with its newest build.
+// A pipelineRow is a pipeline in a list, with its latest build.
 type pipelineRow struct {
 	*pipelines.Pipeline
 	Path  string     // of its page
 	Build *buildHead // nil: none
 }
 
-// pipelineList is a page of the pipelines of an organization.
+// pipelineList is a page of an organization's pipelines.
 type pipelineList struct {
 	Org   *identity.Organization
 	Rows  []pipelineRow
 	Total int
-	Name  string // what their names have in them
+	Name  string // filter by name
 	Pages []pageLink
 }
 
-// organization shows the pipelines of an organization that the visitor may see.
+// organization shows the pipelines of an organization that the visitor can see.
 func (s *Site) organization(v *visit) error {
 	page, err := v.Page()
 	if err != nil {
@@ -54,7 +54,7 @@ func (s *Site) organization(v *visit) error {
 	return v.show(http.StatusOK, "pipelines", view{Title: v.Org.Name, Section: "home", Page: l})
 }
 
-// pipelinesOf returns pipelines of the organization that the visitor has entered, with their newest builds.
+// pipelinesOf returns pipelines of the visit's organization with their latest builds.
 func (s *Site) pipelinesOf(v *visit, name string, page route.Page) (*pipelineList, error) {
 	found, total, err := s.Pipelines.List(v.Context(), pipelines.ViewerOf(v.Request), name, page)
 	if err != nil {
@@ -80,25 +80,25 @@ func (s *Site) pipelinesOf(v *visit, name string, page route.Page) (*pipelineLis
 	return l, nil
 }
 
-// pipelinePage is what the template of a pipeline's page is given.
+// pipelinePage is the data of a pipeline's page.
 type pipelinePage struct {
 	*pipelines.Pipeline
 	Org      *identity.Organization
 	Rows     []buildHead
-	Branch   string // that the builds are of
+	Branch   string // filter by branch
 	Pages    []pageLink
 	MayBuild bool
-	Wish     buildWish
+	Form     buildForm
 	Problems problems
 }
 
-// A buildWish is what the form for a new build says.
-type buildWish struct {
+// A buildForm is the form for a new build.
+type buildForm struct {
 	Commit, Branch, Message string
 	Open                    bool
 }
 
-// Path is that of the page.
+// Path returns the path of the page.
 func (p pipelinePage) Path() string { return core.PublicURL("").To(p.Org.Slug, p.Slug) }
 
 // pipeline shows the builds of a pipeline.
@@ -107,10 +107,10 @@ func (s *Site) pipeline(v *visit) error {
 	if err != nil {
 		return err
 	}
-	return s.showPipeline(v, http.StatusOK, p, buildWish{Commit: "HEAD", Branch: p.DefaultBranch}, nil)
+	return s.showPipeline(v, http.StatusOK, p, buildForm{Commit: "HEAD", Branch: p.DefaultBranch}, nil)
 }
 
-func (s *Site) showPipeline(v *visit, status int, p *pipelines.Pipeline, wish buildWish, wrong problems) error {
+func (s *Site) showPipeline(v *visit, status int, p *pipelines.Pipeline, form buildForm, wrong problems) error {
 	page, err := v.Page()
 	if err != nil {
 		return err
@@ -120,7 +120,7 @@ func (s *Site) showPipeline(v *visit, status int, p *pipelines.Pipeline, wish bu
 	if err != nil {
 		return err
 	}
-	shown := pipelinePage{Pipeline: p, Org: v.Org, Branch: branch, Pages: v.pageLinks(page, more, "Newer", "Older"), Wish: wish, Problems: wrong}
+	shown := pipelinePage{Pipeline: p, Org: v.Org, Branch: branch, Pages: v.pageLinks(page, more, "Newer", "Older"), Form: form, Problems: wrong}
 	shown.MayBuild = v.session != nil && !p.Archived() && p.Permits(v.Request, identity.BuildPipeline)
 	for _, b := range recent {
 		shown.Rows = append(shown.Rows, headOf(v, builds.OnBuild{Build: b, Pipeline: p}))
@@ -128,7 +128,7 @@ func (s *Site) showPipeline(v *visit, status int, p *pipelines.Pipeline, wish bu
 	return v.show(status, "pipeline", view{Title: p.Name, Section: "home", Page: shown})
 }
 
-// newBuild makes a build that somebody asks for.
+// newBuild creates a build.
 func (s *Site) newBuild(v *visit) error {
 	p, err := s.Pipelines.Load(v.Request)
 	if err == nil && !p.Permits(v.Request, identity.BuildPipeline) {
@@ -141,10 +141,10 @@ func (s *Site) newBuild(v *visit) error {
 	if err != nil {
 		return err
 	}
-	wish := buildWish{Commit: form.Get("commit"), Branch: form.Get("branch"), Message: form.Get("message"), Open: true}
-	b, err := s.BuildAPI.CreateFromPage(v.Request, p, wish.Commit, wish.Branch, wish.Message)
+	entered := buildForm{Commit: form.Get("commit"), Branch: form.Get("branch"), Message: form.Get("message"), Open: true}
+	b, err := s.BuildAPI.CreateFromPage(v.Request, p, entered.Commit, entered.Branch, entered.Message)
 	if wrong, ok := problemsOf(err); ok {
-		return s.showPipeline(v, http.StatusUnprocessableEntity, p, wish, wrong)
+		return s.showPipeline(v, http.StatusUnprocessableEntity, p, entered, wrong)
 	}
 	if err != nil {
 		return err
@@ -152,12 +152,12 @@ func (s *Site) newBuild(v *visit) error {
 	return v.done(pathOf(v.Org, p.Slug, b.Number), "Build created.")
 }
 
-// pageLinks lead to the pages before and after the one that is shown.
+// pageLinks returns links to the pages before and after the current one.
 func (v *visit) pageLinks(page route.Page, more bool, before, after string) []pageLink {
 	link := func(number int, words string) pageLink {
 		query := v.URL.Query()
 		query.Set("page", strconv.Itoa(number))
-		return pageLink{Path: (&url.URL{Path: v.URL.Path, RawQuery: query.Encode()}).String(), Words: words}
+		return pageLink{Path: (&url.URL{Path: v.URL.Path, RawQuery: query.Encode()}).String(), Text: words}
 	}
 	var links []pageLink
 	if page.Number > 1 {

@@ -73,7 +73,7 @@ func TestLists_HavePages(t *testing.T) {
 	})
 }
 
-// Nobody learns from a page which organizations there are.
+// Pages do not reveal which organizations exist.
 func TestOrganization_IsForItsMembers(t *testing.T) {
 	each(t, func(t *testing.T, s *servertest.Server) {
 		cy := signIn(t, s, "cy@rival.test")

@@ -24,7 +24,7 @@ import (
 	"stackyard/internal/platform/db/dbtest"
 )
 
-// A provider is an OpenID Connect provider whose only user is signed in there already.
+// A provider is an OpenID Connect provider whose only user is already signed in there.
 type provider struct {
 	*httptest.Server
 	t     *testing.T
@@ -34,7 +34,7 @@ type provider struct {
 	mu     sync.Mutex
 	claims map[string]any        // of the user
 	sign   func(map[string]any)  // changes an ID token before it is signed
-	refuse string                // an error to send browsers back with
+	refuse string                // an error to return
 	asked  map[string]url.Values // by code
 }
 
@@ -122,7 +122,7 @@ func (p *provider) token(w http.ResponseWriter, r *http.Request) {
 	json.NewEncoder(w).Encode(map[string]any{"access_token": "x", "token_type": "Bearer", "id_token": idToken})
 }
 
-// withProvider starts a server whose people can sign in with a provider.
+// withProvider starts a server with a provider.
 func withProvider(t *testing.T, d *db.DB) (*servertest.Server, *provider) {
 	t.Helper()
 	p := newProvider(t)
@@ -208,7 +208,7 @@ func TestProvider_IsNotBelievedEverything(t *testing.T) {
 	}
 }
 
-// Nobody can have another's browser come back from a visit that it did not set out on.
+// A browser cannot complete a sign-in that another browser started.
 func TestProvider_AnswersOnlyTheBrowserThatSetOut(t *testing.T) {
 	s, p := withProvider(t, dbtest.New(t, db.SQLite))
 	attacker, victim := visit(t, s), visit(t, s)

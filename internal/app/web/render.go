@@ -17,7 +17,7 @@ import (
 //go:embed templates
 var templateFiles embed.FS
 
-// templates are the pages by the name of their file, each together with the layout and the parts.
+// templates are the pages by file name, each with the layout and the shared parts.
 type templates map[string]*template.Template
 
 func (s *Site) parseTemplates() templates {
@@ -34,7 +34,7 @@ func (s *Site) parseTemplates() templates {
 	return all
 }
 
-// functions are what templates can call besides what html/template has.
+// functions returns the functions of templates.
 func (s *Site) functions() template.FuncMap {
 	return template.FuncMap{
 		"path":    func(p string) string { return s.prefix + p },
@@ -49,24 +49,24 @@ func (s *Site) functions() template.FuncMap {
 		"clock":   clock,
 		"size":    size,
 
-		"eventWords": func(what string) string { return eventWords[what] },
+		"eventText": func(what string) string { return eventTexts[what] },
 	}
 }
 
-// A view is what the layout needs to know. Page is for the template of the page itself.
+// A view is the data of the layout. Page is the data of the page's template.
 type view struct {
 	Title   string
-	Section string // which link of the navigation leads here
+	Section string // active link of the navigation
 	Person  *identity.User
-	// Settings are the pages beside this one, when it is one of them.
-	Settings []place
+	// Settings are the links to the settings pages, if this is one of them.
+	Settings []navLink
 	Flash    string
-	// Focused pages ask one thing: they have no navigation but the way home.
+	// Focused pages have a single purpose and no navigation except the link home.
 	Focused bool
 	Page    any
 }
 
-// show writes a page. One of the templates' "main" is put into the layout.
+// show writes a page: a template's "main" in the layout.
 func (v *visit) show(status int, name string, page view) error {
 	if v.session != nil {
 		user := v.user()
@@ -77,7 +77,7 @@ func (v *visit) show(status int, name string, page view) error {
 	return v.site.templates.write(v.w, status, name, page)
 }
 
-// write writes a page when the whole of it could be made.
+// write writes a page after it was rendered completely.
 func (t templates) write(w http.ResponseWriter, status int, name string, page view) error {
 	var text bytes.Buffer
 	if err := t[name].ExecuteTemplate(&text, "layout.html", page); err != nil {
@@ -88,12 +88,10 @@ func (t templates) write(w http.ResponseWriter, status int, name string, page vi
 	return err
 }
 
-// problems says what is wrong with the fields of a form, by the name of the field; "" is for what is
-// wrong with all of it.
+// problems maps the fields of a form to what is wrong with them; "" is for the whole form.
 type problems map[string]string
 
-// problemsOf returns what an error says about a form, to be shown with it; ok is false for errors that
-// are not about what was entered.
+// problemsOf returns the problems of a form in an error; ok is false for other errors.
 func problemsOf(err error) (p problems, ok bool) {
 	e, ok := errors.AsType[*core.Error](err)
 	if !ok || e.Kind != core.Unprocessable {
@@ -109,7 +107,7 @@ func problemsOf(err error) (p problems, ok bool) {
 	return p, true
 }
 
-// invalid marks a field that broke a rule for programs that read the page to people.
+// invalid marks an invalid field for screen readers.
 func (p problems) invalid(field string) template.HTMLAttr {
 	if p[field] == "" {
 		return ""
@@ -117,7 +115,7 @@ func (p problems) invalid(field string) template.HTMLAttr {
 	return template.HTMLAttr(`aria-invalid="true" aria-describedby="` + field + `-problem"`)
 }
 
-// problem says what is wrong with a field, beginning with its label.
+// problem returns what is wrong with a field, beginning with its label.
 func (p problems) problem(field, label string) template.HTML {
 	if p[field] == "" {
 		return ""
@@ -125,7 +123,7 @@ func (p problems) problem(field, label string) template.HTML {
 	return template.HTML(`<p class="problem" id="` + field + `-problem">` + template.HTMLEscapeString(label+" "+p[field]) + `</p>`)
 }
 
-// ErrorPage tells a person why there is no page.
+// ErrorPage shows an error to a user.
 func (s *Site) ErrorPage(w http.ResponseWriter, status int, message string) {
 	setHeaders(w.Header())
 	page := view{Title: errorTitles[status], Focused: true, Page: struct {
@@ -140,7 +138,7 @@ func (s *Site) ErrorPage(w http.ResponseWriter, status int, message string) {
 	}
 }
 
-// errorTitles say in a few words what happened.
+// errorTitles are the titles of error pages.
 var errorTitles = map[int]string{
 	http.StatusBadRequest:          "Bad request",
 	http.StatusMethodNotAllowed:    "Method not allowed",

@@ -15,34 +15,34 @@ import (
 	"stackyard/internal/rules/flow"
 )
 
-// A row is a job as the page shows it.
+// A row is a job on the page.
 type row struct {
 	*builds.Job
 	board   *board
-	Look    look
+	Badge   badge
 	Name    string
-	Earlier []*row // attempts
-	Attempt int    // which one it is, from 1; 0 for a job that was not retried
+	Earlier []*row // earlier attempts
+	Attempt int    // number of the attempt, from 1; 0 for a job that was not retried
 	Open    bool
-	Latest  *timeline.Event // the last word of a stack about a job that nothing runs yet
-	Fields  []field         // of a job that waits for a person
-	Panel   *panel          // when it is open
-	HTML    template.HTML   // all of this, once it is rendered
+	Latest  *timeline.Event // latest event of a stack about a job that does not run yet
+	Fields  []field         // of a job that waits to be unblocked
+	Panel   *panel          // if the job is open
+	HTML    template.HTML   // the rendered row
 
 	MayRetry, MayCancel, MayUnblock bool
 }
 
 // A panel is what an open job shows besides its log.
 type panel struct {
-	Details bool // is false for visitors, who see the log alone
+	Details bool // false for visitors, who see only the log
 	Why     string
 	Events  []timeline.Event
-	// Stack is the one that dealt with the job, if one did.
+	// Stack is the key of the stack that handled the job, if any.
 	Stack string
 }
 
-func (b *board) row(v *visit, j *builds.Job, open string, t trouble) *row {
-	r := &row{Job: j.Shown(b.Pipeline), board: b, Look: lookOfJob(j)}
+func (b *board) row(v *visit, j *builds.Job, open string, t actionError) *row {
+	r := &row{Job: j.Shown(b.Pipeline), board: b, Badge: badgeOfJob(j)}
 	r.Name = nameOf(r.Job)
 	on := builds.OnJob{Job: j, Build: b.Build, Pipeline: b.Pipeline}
 	if v.session != nil {
@@ -61,7 +61,7 @@ func (b *board) row(v *visit, j *builds.Job, open string, t trouble) *row {
 	return r
 }
 
-// nameOf is what people call a job.
+// nameOf returns the name of a job for users.
 func nameOf(j *builds.Job) string {
 	if j.Label != "" {
 		return j.Label
@@ -72,7 +72,7 @@ func nameOf(j *builds.Job) string {
 	case flow.Manual:
 		return "Unblock"
 	case flow.Trigger:
-		if j.Work.Trigger == nil { // a visitor does not see it
+		if j.Work.Trigger == nil { // hidden from visitors
 			return "Trigger"
 		}
 		return "Trigger " + j.Work.Trigger.Pipeline
@@ -86,10 +86,10 @@ func (r *row) OpenEarlier() bool {
 	return slices.ContainsFunc(r.Earlier, func(e *row) bool { return e.Open })
 }
 
-// EarlierWords say how many earlier attempts there are.
-func (r *row) EarlierWords() string { return count(len(r.Earlier), "earlier attempt") }
+// EarlierText returns the number of earlier attempts as text.
+func (r *row) EarlierText() string { return count(len(r.Earlier), "earlier attempt") }
 
-// ShownExit is how its process ended, where that is not just well.
+// ShownExit returns how the process ended, unless it succeeded.
 func (r *row) ShownExit() string {
 	switch {
 	case r.State != flow.Finished && r.State != flow.TimedOut && r.State != flow.Canceled || r.ExitStatus == nil || *r.ExitStatus == 0 || r.Type != flow.Script:
@@ -100,18 +100,18 @@ func (r *row) ShownExit() string {
 	return fmt.Sprintf("exit %d", *r.ExitStatus)
 }
 
-// SubmitWords are on the button that unblocks the job.
-func (r *row) SubmitWords() string {
+// SubmitText returns the label of the button that unblocks the job.
+func (r *row) SubmitText() string {
 	if r.Work.Manual != nil && r.Work.Manual.Submit != "" {
 		return r.Work.Manual.Submit
 	}
 	return "Unblock"
 }
 
-// Path is where things are done to the job, within the site.
+// Path returns the path of the job's actions in the site.
 func (r *row) Path() string { return r.board.Path + "/jobs/" + r.ID }
 
-// Link is where the job is open, or where it is closed again.
+// Link returns the path that opens the job, or closes it if it is open.
 func (r *row) Link() string {
 	if !r.Open {
 		return r.board.Path + "?job=" + r.ID + "#" + r.ID
@@ -119,10 +119,10 @@ func (r *row) Link() string {
 	return r.board.page(r.board.PageNumber) + "#open-" + r.ID
 }
 
-// Openable reports whether there is anything to see of the job.
+// Openable reports whether the job has details.
 func (r *row) Openable() bool { return r.Type == flow.Script || r.Type == flow.Trigger }
 
-// Variation is what tells the job from others of its step.
+// Variation returns what distinguishes the job from others of its step.
 func (r *row) Variation() string {
 	var parts []string
 	if r.ParallelIndex != nil && r.ParallelTotal != nil {
@@ -139,7 +139,7 @@ func (r *row) Variation() string {
 	return strings.Join(parts, ", ")
 }
 
-// ChildPath is the path of the build that a trigger job started, "" when there is none to be shown.
+// ChildPath returns the path of the build that a trigger job started, or "".
 func (r *row) ChildPath() string {
 	if r.Child.ID == "" {
 		return ""
@@ -147,7 +147,7 @@ func (r *row) ChildPath() string {
 	return pathOf(r.board.Org, r.Child.Slug, r.Child.Number)
 }
 
-// readPanel reads what an open job shows.
+// readPanel reads the details of the open job.
 func (b *board) readPanel(v *visit) (err error) {
 	if b.open == nil || b.Pipeline.Visited() {
 		return nil

@@ -6,25 +6,25 @@ import (
 	"stackyard/internal/platform/identity"
 )
 
-// A scopeGroup is scopes about the same things.
+// A scopeGroup is a list of scopes about the same resource.
 type scopeGroup struct {
 	Title  string
-	Scopes []scopeWords
+	Scopes []scopeText
 }
 
-// scopeWords says in plain words what a scope lets a program do.
-type scopeWords struct {
+// A scopeText describes what a scope allows.
+type scopeText struct {
 	Scope   identity.Scope
-	Words   string
-	Changes bool // rather than only sees
+	Text    string
+	Changes bool // whether it allows changes
 }
 
-func sees(s identity.Scope, words string) scopeWords    { return scopeWords{s, words, false} }
-func changes(s identity.Scope, words string) scopeWords { return scopeWords{s, words, true} }
+func sees(s identity.Scope, words string) scopeText    { return scopeText{s, words, false} }
+func changes(s identity.Scope, words string) scopeText { return scopeText{s, words, true} }
 
-// scopeGroups has every scope that does something here, in the order in which people look for them.
+// scopeGroups lists every scope that has an effect, in the order of the form.
 var scopeGroups = []scopeGroup{
-	{"Builds", []scopeWords{
+	{"Builds", []scopeText{
 		sees(identity.ReadBuilds, "See builds, jobs and annotations"),
 		changes(identity.WriteBuilds, "Start, cancel, rebuild, retry and unblock builds and jobs"),
 		sees(identity.ReadBuildLogs, "Read job logs"),
@@ -33,7 +33,7 @@ var scopeGroups = []scopeGroup{
 		sees(identity.ReadArtifacts, "See and download artifacts"),
 		changes(identity.WriteArtifacts, "Delete artifacts"),
 	}},
-	{"Pipelines", []scopeWords{
+	{"Pipelines", []scopeText{
 		sees(identity.ReadPipelines, "See pipelines"),
 		changes(identity.WritePipelines, "Create, change, archive and delete pipelines"),
 		sees(identity.ReadPipelineTemplates, "See pipeline templates"),
@@ -41,7 +41,7 @@ var scopeGroups = []scopeGroup{
 		sees(identity.ReadRules, "See rules between pipelines"),
 		changes(identity.WriteRules, "Create, change and delete rules between pipelines"),
 	}},
-	{"Agents and clusters", []scopeWords{
+	{"Agents and clusters", []scopeText{
 		sees(identity.ReadAgents, "See agents"),
 		changes(identity.WriteAgents, "Stop, pause and resume agents"),
 		sees(identity.ReadClusters, "See clusters, queues and agent tokens"),
@@ -49,7 +49,7 @@ var scopeGroups = []scopeGroup{
 		sees(identity.ReadSecretsDetails, "See which secrets there are, without their values"),
 		changes(identity.WriteSecrets, "Create, change and delete secrets"),
 	}},
-	{"Organization", []scopeWords{
+	{"Organization", []scopeText{
 		sees(identity.ReadOrganizations, "See organizations and their members"),
 		changes(identity.WriteOrganizations, "Change organizations and their members"),
 		sees(identity.ReadOrganizationSettings, "See the settings of organizations"),
@@ -61,12 +61,12 @@ var scopeGroups = []scopeGroup{
 		changes(identity.WriteNotificationServices, "Create, change and delete notification services"),
 		sees(identity.ReadAuditEvents, "See the audit log"),
 	}},
-	{"People", []scopeWords{
+	{"People", []scopeText{
 		sees(identity.ReadUser, "See your name and email"),
 		sees(identity.ReadTeams, "See teams"),
 		changes(identity.WriteTeams, "Create, change and delete teams"),
 	}},
-	{"Tests", []scopeWords{
+	{"Tests", []scopeText{
 		sees(identity.ReadSuites, "See test suites"),
 		changes(identity.WriteSuites, "Create, change and delete test suites"),
 		sees(identity.ReadTestPlan, "See test plans"),
@@ -74,27 +74,27 @@ var scopeGroups = []scopeGroup{
 	}},
 }
 
-// asked is what an application asks for, as a person reads it.
-type asked struct {
-	Everything bool // also what comes later
-	All        bool // that there is now
-	Changes    []scopeWords
-	Sees       []scopeWords
-	// Unused are valid scopes that have no use here, by name.
+// requestedScopes are the scopes that an application requests, described for a user.
+type requestedScopes struct {
+	Everything bool // including future scopes
+	All        bool // all current scopes
+	Changes    []scopeText
+	Sees       []scopeText
+	// Unused are valid scopes without an effect, by name.
 	Unused []string
 }
 
-// Count says how many things that is.
-func (a asked) Count() string {
+// Count returns the number of scopes as text.
+func (a requestedScopes) Count() string {
 	return count(len(a.Changes)+len(a.Sees)+len(a.Unused), "thing")
 }
 
-// inWords puts scopes into words, in the order of the groups.
-func inWords(scopes identity.Scopes) asked {
+// describeScopes describes scopes in the order of the groups.
+func describeScopes(scopes identity.Scopes) requestedScopes {
 	if slices.Contains(scopes, identity.EveryScope) {
-		return asked{Everything: true}
+		return requestedScopes{Everything: true}
 	}
-	a := asked{All: true}
+	a := requestedScopes{All: true}
 	known := make(map[identity.Scope]bool)
 	for _, group := range scopeGroups {
 		for _, w := range group.Scopes {
@@ -117,26 +117,26 @@ func inWords(scopes identity.Scopes) asked {
 	return a
 }
 
-// scopeForm is scopes to choose from.
+// scopeForm is the part of a form that selects scopes.
 type scopeForm struct {
 	Groups  []scopeGroup
 	Chosen  identity.Scopes
 	Problem problems
 }
 
-// newScopeForm offers scopes, of which some are chosen.
+// newScopeForm returns a form with some scopes chosen.
 func newScopeForm(chosen identity.Scopes, wrong problems) scopeForm {
 	return scopeForm{scopeGroups, chosen, wrong}
 }
 
-// Has reports whether a scope itself is chosen.
+// Has reports whether a scope is chosen.
 func (f scopeForm) Has(s identity.Scope) bool { return slices.Contains(f.Chosen, s) }
 
 // Every reports whether all scopes are chosen.
 func (f scopeForm) Every() bool { return f.Has(identity.EveryScope) }
 
-// formScopes returns the scopes among the values of a form's field. Who chooses everything and some more
-// has chosen everything.
+// formScopes returns the scopes among the values of a form's field. If "every scope" is chosen, others are
+// dropped.
 func formScopes(values []string) identity.Scopes {
 	var scopes identity.Scopes
 	for _, v := range values {

@@ -9,12 +9,12 @@ import (
 	"stackyard/internal/platform/identity"
 )
 
-// Every scope has words, except those that only other products use.
-func TestScopeGroups_HaveWordsForEveryScope(t *testing.T) {
+// Every scope has a description, except those that only other products use.
+func TestScopeGroups_DescribeEveryScope(t *testing.T) {
 	var worded []identity.Scope
 	for _, group := range scopeGroups {
 		for _, w := range group.Scopes {
-			if !w.Scope.Valid() || w.Words == "" || slices.Contains(worded, w.Scope) {
+			if !w.Scope.Valid() || w.Text == "" || slices.Contains(worded, w.Scope) {
 				t.Errorf("%s is not a scope, has no words or is there twice", w.Scope)
 			}
 			if writes := strings.HasPrefix(string(w.Scope), "write_"); writes != w.Changes {
@@ -31,19 +31,19 @@ func TestScopeGroups_HaveWordsForEveryScope(t *testing.T) {
 	}
 }
 
-func TestInWords(t *testing.T) {
+func TestDescribeScopes(t *testing.T) {
 	for _, c := range []struct {
 		scopes identity.Scopes
 		want   string
 	}{
 		{identity.Scopes{"*"}, "{Everything:true All:false Changes:[] Sees:[] Unused:[]}"},
-		{identity.Scopes{"read_user", "write_builds", "graphql"}, "{Everything:false All:false Changes:[{Scope:write_builds Words:Start, cancel, rebuild, retry and unblock builds and jobs Changes:true}] Sees:[{Scope:read_user Words:See your name and email Changes:false}] Unused:[graphql]}"},
+		{identity.Scopes{"read_user", "write_builds", "graphql"}, "{Everything:false All:false Changes:[{Scope:write_builds Text:Start, cancel, rebuild, retry and unblock builds and jobs Changes:true}] Sees:[{Scope:read_user Text:See your name and email Changes:false}] Unused:[graphql]}"},
 	} {
-		if got := fmt.Sprintf("%+v", inWords(c.scopes)); got != c.want {
+		if got := fmt.Sprintf("%+v", describeScopes(c.scopes)); got != c.want {
 			t.Errorf("%v: %s, want %s", c.scopes, got, c.want)
 		}
 	}
-	if !inWords(identity.AllScopes).All {
+	if !describeScopes(identity.AllScopes).All {
 		t.Error("all scopes are not everything")
 	}
 }

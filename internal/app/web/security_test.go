@@ -42,7 +42,7 @@ func fillPath(path string) string {
 	return strings.Join(segments, "/")
 }
 
-// Another site can make a browser send a form to ours. Nothing comes of it.
+// Forms from another site have no effect.
 func TestEveryForm_FromAnotherSiteIsRefused(t *testing.T) {
 	s := onSQLite(t)
 	forms := pageRoutes(s, http.MethodPost)
@@ -67,7 +67,7 @@ func TestEveryForm_FromAnotherSiteIsRefused(t *testing.T) {
 	}
 }
 
-// Without its cookie a browser is nobody's, wherever the form comes from.
+// Without its cookie a browser has no session, wherever the form comes from.
 func TestEveryForm_WithoutASessionLeadsToSigningIn(t *testing.T) {
 	s := servertest.Start(t, dbtest.New(t, db.SQLite))
 	for _, method := range []string{http.MethodGet, http.MethodPost} {
@@ -135,7 +135,7 @@ func TestNames_AreTextAndNeverMarkup(t *testing.T) {
 	}
 }
 
-// Cookies promise browsers as much as the way to the server allows.
+// Cookies have the strictest attributes that the public URL allows.
 func TestCookies_AreMarkedByHowPeopleReachTheServer(t *testing.T) {
 	d := dbtest.New(t, db.SQLite)
 	key := seal.NewKey()
@@ -154,7 +154,7 @@ func TestCookies_AreMarkedByHowPeopleReachTheServer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// The proxy in front has another name than the browser's, and says so to nobody.
+		// The proxy in front has another host name than the browser uses.
 		req := httptest.NewRequest("POST", "http://10.0.0.7/login", strings.NewReader(url.Values{"email": {"ada@acme.test"}, "password": {password}}.Encode()))
 		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 		req.Header.Set("Origin", strings.TrimSuffix(string(public), "/ci"))

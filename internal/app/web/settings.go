@@ -6,18 +6,18 @@ import (
 	"stackyard/internal/platform/route"
 )
 
-// A place is a page that the navigation leads to.
-type place struct {
+// A navLink is a page in the navigation.
+type navLink struct {
 	Section string
 	Path    string
 	Title   string
-	About   string // what people do there
+	About   string // description of the page
 	Icon    string
-	admins  bool // only administrators need it
+	admins  bool // shown only to administrators
 }
 
-// settings are the pages about a person's own things, and those of whom they administer.
-var settings = []place{
+// settings lists the settings pages of a user, and those for administrators.
+var settings = []navLink{
 	{Section: "tokens", Path: "/settings/tokens", Title: "Access tokens", About: "Create tokens for your scripts.", Icon: "key"},
 	{Section: "authorized", Path: "/settings/authorized-applications", Title: "Authorized applications", About: "Review and revoke applications that can act for you.", Icon: "shield"},
 	{Section: "applications", Path: "/settings/oauth-applications", Title: "OAuth applications", About: "Register applications that can ask people for access.", Icon: "grid", admins: true},
@@ -25,14 +25,14 @@ var settings = []place{
 	{Section: "sessions", Path: "/settings/sessions", Title: "Sessions", About: "Review and end your sessions.", Icon: "screen"},
 }
 
-// settings returns those that the visitor has.
-func (v *visit) settings() []place {
-	return slices.DeleteFunc(slices.Clone(settings), func(p place) bool { return p.admins && !v.administers() })
+// settings returns the settings pages that the visitor can use.
+func (v *visit) settings() []navLink {
+	return slices.DeleteFunc(slices.Clone(settings), func(p navLink) bool { return p.admins && !v.administers() })
 }
 
-// settingsBeside returns the visitor's settings on a page that is one of them.
-func (v *visit) settingsBeside(section string) []place {
-	if !slices.ContainsFunc(settings, func(p place) bool { return p.Section == section }) {
+// settingsBeside returns the visitor's settings pages if section is one of them.
+func (v *visit) settingsBeside(section string) []navLink {
+	if !slices.ContainsFunc(settings, func(p navLink) bool { return p.Section == section }) {
 		return nil
 	}
 	return v.settings()

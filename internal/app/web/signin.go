@@ -18,7 +18,7 @@ func (s *Site) signInRoutes() []route.Route {
 	}
 }
 
-// signInForm is what the sign-in page shows.
+// signInForm is the data of the sign-in page.
 type signInForm struct {
 	Email    string
 	ReturnTo string
@@ -73,7 +73,7 @@ func (s *Site) signOut(v *visit) error {
 	return v.done("/login", "You are signed out.")
 }
 
-// linkForm is what the page behind a sign-in link shows.
+// linkForm is the data of the page behind a sign-in link.
 type linkForm struct {
 	Token       string
 	Email       string
@@ -112,7 +112,7 @@ func (s *Site) useLink(v *visit) error {
 	return v.done("/", "Password set.")
 }
 
-// checkRepeated returns an error unless a password was entered twice alike.
+// checkRepeated returns an error unless both passwords are the same.
 func checkRepeated(password, again string) error {
 	if password != again {
 		return core.Problems{{Field: "repeat_password", Code: "is not the same as the new password"}}.Err()

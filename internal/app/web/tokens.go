@@ -18,32 +18,32 @@ func (s *Site) tokens(v *visit) error {
 	type shown struct {
 		account.AccessToken
 		Expired bool
-		Asked   asked
+		Asked   requestedScopes
 	}
 	page := make([]shown, len(list))
 	for i, t := range list {
-		page[i] = shown{t, !t.ExpiresAt.IsZero() && !s.Clock().Before(t.ExpiresAt), inWords(t.Scopes)}
+		page[i] = shown{t, !t.ExpiresAt.IsZero() && !s.Clock().Before(t.ExpiresAt), describeScopes(t.Scopes)}
 	}
 	return v.show(http.StatusOK, "tokens", view{Title: "Access tokens", Section: "tokens", Page: page})
 }
 
-// A lifetime is one of those that a token can have.
+// A lifetime is an option for the expiry of a token.
 type lifetime struct {
 	Value string
-	Words string
-	days  int // 0: for ever
+	Text  string
+	days  int // 0: no expiry
 }
 
 var lifetimes = []lifetime{
 	{"7", "7 days", 7}, {"30", "30 days", 30}, {"90", "90 days", 90}, {"365", "a year", 365}, {"never", "no expiry", 0},
 }
 
-// tokenForm is what the page to make a token shows.
+// tokenForm is the data of the page that creates a token.
 type tokenForm struct {
 	Description   string
 	Scopes        scopeForm
 	Organizations []membership
-	Chosen        []string // ids of organizations
+	Chosen        []string // ids of the chosen organizations
 	Lifetimes     []lifetime
 	Lifetime      string
 	Problems      problems
@@ -96,7 +96,7 @@ func (s *Site) createToken(v *visit) error {
 	}})
 }
 
-// expiry returns when a token that is made now ends; the zero time for never.
+// expiry returns when a token created now expires; zero for never.
 func expiry(form url.Values, now time.Time) (time.Time, error) {
 	for _, l := range lifetimes {
 		switch {
@@ -110,9 +110,9 @@ func expiry(form url.Values, now time.Time) (time.Time, error) {
 	return time.Time{}, core.Problems{{Field: "expires", Code: "must be one of those offered"}}.Err()
 }
 
-// A secret is shown once.
+// A secret is the data of a page that shows a secret once.
 type secret struct {
-	Of           string // what it belongs to
+	Of           string // name of its owner
 	Value        string
 	Use          string // a command that uses it; "" for none
 	Back, BackTo string

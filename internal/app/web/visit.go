@@ -11,15 +11,15 @@ import (
 	"stackyard/internal/platform/route"
 )
 
-// A visit is somebody's request for a page.
+// A visit is a request for a page.
 type visit struct {
 	*route.Request
 	site    *Site
 	w       http.ResponseWriter
-	session *account.Session // nil: nobody is signed in
+	session *account.Session // nil: not signed in
 }
 
-// A handler answers a visit, or returns an error to be shown on an error page.
+// A handler serves a visit, or returns an error for the error page.
 type handler func(v *visit) error
 
 func (s *Site) get(path string, h handler) route.Route { return s.page(http.MethodGet, path, h) }
@@ -40,33 +40,32 @@ func (s *Site) page(method, path string, h handler) route.Route {
 	})}
 }
 
-// setHeaders makes a page do nothing but show itself: no script, nothing from other servers, not inside
-// of another site's page, not kept in a cache.
+// setHeaders isolates a page: no script, nothing from other servers, not in frames, not cached.
 func setHeaders(h http.Header) {
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	setPolicy(h, "'self'")
 	h.Set("X-Frame-Options", "DENY")
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
-	// Not no-referrer: browsers then send "Origin: null" with our own forms.
+	// With no-referrer, browsers send "Origin: null" with our own forms.
 	h.Set("Referrer-Policy", "same-origin")
 	h.Set("Cache-Control", "no-store")
 }
 
-// setPolicy says what the page may load, and where its forms may lead; browsers hold redirects after a
-// form against it as well.
+// setPolicy sets what the page can load and where its forms can lead. Browsers also apply it to redirects after
+// a form.
 func setPolicy(h http.Header, formAction string) {
 	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; img-src 'self'; form-action "+formAction+"; base-uri 'none'; frame-ancestors 'none'")
 }
 
-// setLivePolicy lets a page run our own script, which hears from us how things go on, and show the images
-// that a log has in itself and those that are artifacts.
+// setLivePolicy additionally allows our own script with its event stream, images inside logs, and artifacts as
+// images.
 func (s *Site) setLivePolicy(h http.Header) {
 	images := strings.TrimSpace("'self' data: " + string(s.Content))
 	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src "+images+"; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
 }
 
-// identify finds out who is there.
+// identify loads the session and the user.
 func (v *visit) identify() error {
 	session, err := v.site.Accounts.Session(v.Context(), v.cookie(v.site.cookies.session), v.origin())
 	if core.KindOf(err) == core.Unauthorized {
@@ -83,16 +82,16 @@ func (v *visit) identify() error {
 	return err
 }
 
-// origin is where the visit comes from.
+// origin returns where the request comes from.
 func (v *visit) origin() account.Origin {
 	return account.Origin{Address: v.Address, UserAgent: v.UserAgent()}
 }
 
-// user returns who is signed in.
+// user returns the signed-in user.
 func (v *visit) user() identity.User { return v.Caller.User }
 
-// signedIn makes a handler for people who are signed in; others sign in first and then come back. A form
-// that they sent is lost: what it would have done is not done for whoever signs in next.
+// signedIn returns a handler for signed-in users. Others sign in first and then return to the page. A submitted
+// form is lost, so that it is not executed for whoever signs in next.
 func signedIn(h handler) handler {
 	return func(v *visit) error {
 		if v.session != nil {
@@ -106,27 +105,26 @@ func signedIn(h handler) handler {
 	}
 }
 
-// redirect sends the browser to another page of ours, by its path.
+// redirect redirects the browser to a path of the site.
 func (v *visit) redirect(path string) error {
 	v.w.Header().Set("Location", v.site.prefix+path)
 	v.w.WriteHeader(http.StatusSeeOther)
 	return nil
 }
 
-// done redirects to a page that will say what was done.
+// done redirects to a page that shows a message.
 func (v *visit) done(path, message string) error {
 	v.site.cookies.setFlash(v.w, message)
 	return v.redirect(path)
 }
 
-// localPath returns a path of ours that somebody gave as a place to go to, or "/" for anything that could
-// lead elsewhere.
+// localPath returns a given path if it is in this site, or "/" for anything that could lead elsewhere.
 func localPath(given string) string {
 	u, err := url.Parse(given)
 	if err != nil || u.Scheme != "" || u.Host != "" || u.User != nil || u.Opaque != "" {
 		return "/"
 	}
-	// Browsers take a backslash for a slash, and two slashes for the beginning of another host.
+	// Browsers treat a backslash as a slash, and two slashes as the beginning of another host.
 	if !strings.HasPrefix(given, "/") || strings.HasPrefix(given, "//") || strings.ContainsFunc(given, func(r rune) bool { return r == '\\' || r < ' ' || r == 0x7f }) {
 		return "/"
 	}

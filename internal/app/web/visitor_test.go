@@ -16,10 +16,10 @@ import (
 	"stackyard/internal/platform/db/dbtest"
 )
 
-// password is everybody's.
+// password is the password of all users.
 const password = "correct horse battery staple"
 
-// each runs a test against the server on each engine, with what the pages need besides servertest.World.
+// each runs a test against a server on each engine, with what pages need besides servertest.World.
 func each(t *testing.T, fn func(t *testing.T, s *servertest.Server)) {
 	servertest.Each(t, func(t *testing.T, s *servertest.Server) {
 		prepare(t, s)
@@ -27,7 +27,7 @@ func each(t *testing.T, fn func(t *testing.T, s *servertest.Server)) {
 	})
 }
 
-// onSQLite starts a server for tests of pages that do not ask the database for anything of their own.
+// onSQLite starts a server for tests whose pages do not depend on the engine.
 func onSQLite(t *testing.T) *servertest.Server {
 	t.Helper()
 	s := servertest.Start(t, dbtest.New(t, db.SQLite))
@@ -36,7 +36,7 @@ func onSQLite(t *testing.T) *servertest.Server {
 	return s
 }
 
-// prepare adds the built-in applications, as a server does at its start, and passwords.
+// prepare adds the built-in applications, like a starting server, and passwords.
 func prepare(t *testing.T, s *servertest.Server) {
 	t.Helper()
 	if err := s.DB.Write(t.Context(), func(q *db.Q) error { return oauth.EnsureBuiltIn(q, s.Clock.Now()) }); err != nil {
@@ -45,7 +45,7 @@ func prepare(t *testing.T, s *servertest.Server) {
 	givePasswords(s)
 }
 
-// givePasswords lets Ada and Bo of the organization acme, and Cy of the other one, sign in.
+// givePasswords gives passwords to Ada and Bo of acme and to Cy of the other organization.
 func givePasswords(s *servertest.Server) {
 	s.Apply(`
 organizations:
@@ -59,7 +59,7 @@ organizations:
 `)
 }
 
-// A visitor is a browser without eyes: it keeps cookies, asks for HTML and says which site it is on.
+// A visitor is a minimal browser: it keeps cookies, accepts HTML and sends the headers about its site.
 type visitor struct {
 	t      *testing.T
 	url    string
@@ -81,7 +81,7 @@ func visit(t *testing.T, s *servertest.Server) *visitor {
 	}
 }
 
-// signIn returns a visitor who is signed in.
+// signIn returns a signed-in visitor.
 func signIn(t *testing.T, s *servertest.Server, email string) *visitor {
 	t.Helper()
 	v := visit(t, s)
@@ -89,7 +89,7 @@ func signIn(t *testing.T, s *servertest.Server, email string) *visitor {
 	return v
 }
 
-// A page is what a visitor got.
+// A page is a response to a visitor.
 type page struct {
 	t      *testing.T
 	what   string
@@ -100,7 +100,7 @@ type page struct {
 
 func (v *visitor) get(path string) *page { v.t.Helper(); return v.send("GET", path, nil) }
 
-// post sends a form of names and values in turn.
+// post sends a form; fields alternate names and values.
 func (v *visitor) post(path string, fields ...string) *page {
 	v.t.Helper()
 	form := make(url.Values)
@@ -132,7 +132,7 @@ func (v *visitor) send(method, path string, form url.Values) *page {
 	return &page{v.t, method + " " + path, resp.StatusCode, resp.Header, string(body)}
 }
 
-// want fails the test at once unless the page has a status and all of the texts, as people read them.
+// want ends the test unless the page has a status and all texts.
 func (p *page) want(status int, texts ...string) *page {
 	p.t.Helper()
 	if p.Status != status {
@@ -170,12 +170,12 @@ var (
 	spaces = regexp.MustCompile(`\s+`)
 )
 
-// text is the page without its markup.
+// text returns the page without markup.
 func (p *page) text() string {
 	return html.UnescapeString(spaces.ReplaceAllString(tags.ReplaceAllString(p.Body, ""), " "))
 }
 
-// find returns the first group of what a pattern finds in the markup.
+// find returns the first group of a pattern in the markup.
 func (p *page) find(pattern string) string {
 	p.t.Helper()
 	m := regexp.MustCompile(pattern).FindStringSubmatch(p.Body)
@@ -200,7 +200,7 @@ func (v *visitor) sessionCookie() string {
 	return ""
 }
 
-// setSessionCookie has the visitor's browser hold a session.
+// setSessionCookie sets the session of the visitor.
 func (v *visitor) setSessionCookie(value string) {
 	v.t.Helper()
 	at, err := url.Parse(v.url)

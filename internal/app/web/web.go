@@ -1,20 +1,19 @@
-// Package web is the pages that people see: signing in, letting applications act for them, their own
-// settings, pipelines and builds. Everything is made on the server and works without script.
+// Package web serves the pages: signing in, approving applications, personal settings, pipelines and builds.
+// The server renders everything, and pages work without JavaScript.
 //
-// A page is a route whose handler gets a [visit]: the request, who is there, and the means to answer. The
-// path of a page goes through the same gates every time (visit.go): a form from another site is refused,
-// the session is looked up, and a page for people who are signed in sends others to the sign-in page and
-// back. A handler shows a template with what the template needs, or redirects, or returns an error, which
-// becomes an error page.
+// A page is a route whose handler gets a [visit]: the request, the user and the response. Every page passes the
+// same checks (visit.go): forms from other sites are refused, the session is loaded, and pages for signed-in
+// users redirect others to the sign-in page and back. A handler shows a template, redirects, or returns an
+// error, which becomes an error page.
 //
-// A page of an organization passes one more gate (within.go): what the visitor may not see is not there.
-// The page of a build is made of parts (parts.go), each an element that can change by itself. It is given
-// all of them, and then, over server-sent events, those that have changed (live.go); its one script,
-// assets/build.js, puts them in their places.
+// Pages of an organization pass one more check (within.go): what the visitor cannot see does not exist. The
+// page of a build consists of parts (parts.go), elements that change independently. It is rendered with all of
+// them and then receives those that have changed as server-sent events (live.go); its one script,
+// assets/build.js, replaces them.
 //
-// To add a page: a method of [Site] that takes a visit, a line in Routes, and a file in templates that
-// defines "main". The layout, the navigation and the parts that templates share are in
-// templates/layout.html and templates/parts.html; colors, spaces and components in assets/stackyard.css.
+// To add a page, add a method of [Site] that takes a visit, a line in Routes, and a file in templates that
+// defines "main". The layout, the navigation and shared parts are in templates/layout.html and
+// templates/parts.html; colors, spaces and components in assets/stackyard.css.
 package web
 
 import (
@@ -41,7 +40,7 @@ import (
 	"stackyard/internal/platform/seal"
 )
 
-// Config is what the pages stand on.
+// Config contains the dependencies of the pages.
 type Config struct {
 	DB          *db.DB
 	Directory   *identity.Directory
@@ -57,36 +56,36 @@ type Config struct {
 	Bus         *bus.Bus
 	Key         seal.Key
 	Public      core.PublicURL
-	Content     core.PublicURL // where artifacts are fetched; empty: at Public
+	Content     core.PublicURL // origin of artifacts; empty: Public
 	Clock       core.Clock
 	Log         *slog.Logger
-	Provider    *Provider // nil: people sign in with passwords only
-	// Download returns where a browser can fetch an artifact, for a short time.
+	Provider    *Provider // nil: passwords only
+	// Download returns a temporary URL of an artifact's content.
 	Download func(artifacts.Artifact) (string, error)
 }
 
-// Site is all pages.
+// Site serves all pages.
 type Site struct {
 	Config
-	prefix    string // path of the public URL, without a slash at its end
+	prefix    string // path of the public URL, without a trailing slash
 	cookies   cookies
 	crossSite *http.CrossOriginProtection
 	templates templates
 	provider  *singleSignOn // nil: none
-	followers crowd
-	watched   *bus.Watched  // builds whose pages are open
-	draining  chan struct{} // closed when the server is about to stop
+	followers streamLimiter
+	watched   *bus.Watched  // builds with open pages
+	draining  chan struct{} // closed when the server drains
 }
 
-// New returns the pages. The templates are part of the program: one that is wrong panics.
+// New returns a Site. It panics if an embedded template is invalid.
 func New(c Config) *Site {
 	public, err := url.Parse(string(c.Public))
 	if err != nil {
-		panic(err) // it was checked when the settings were
+		panic(err) // checked with the settings
 	}
 	s := &Site{Config: c, prefix: strings.TrimRight(public.Path, "/"), crossSite: http.NewCrossOriginProtection(), draining: make(chan struct{})}
 	s.cookies = newCookies(public.Scheme == "https", s.prefix)
-	// Behind a proxy the request's Host may be another than the one in the browser.
+	// Behind a proxy, the Host of the request can differ from the one in the browser.
 	if err := s.crossSite.AddTrustedOrigin(public.Scheme + "://" + public.Host); err != nil {
 		panic(err)
 	}

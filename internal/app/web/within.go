@@ -10,13 +10,13 @@ import (
 	"stackyard/internal/platform/identity"
 )
 
-// errNothing is what all get who ask for a page within an organization that does not exist or is not
-// theirs to see, so that the two cannot be told apart.
+// errNothing is the error for pages of an organization that does not exist or that the visitor cannot see, so
+// that the two cannot be distinguished.
 var errNothing = core.Errorf(core.NotFound, "This page does not exist, or you do not have access to it.")
 
-// within makes a handler for pages of an organization, which the path names as {org}. Those who are not
-// signed in, or do not belong to it, see what is public: finding that out is up to whatever the handler
-// loads. When it is not for them, those who could sign in are asked to.
+// within returns a handler for pages of the organization {org} in the path. Visitors who are not signed in, or
+// not members, see what is public; what the handler loads decides that. If they cannot see it and are not
+// signed in, they are asked to sign in.
 func within(h handler) handler {
 	return func(v *visit) error {
 		err := v.enter()
@@ -36,7 +36,7 @@ func within(h handler) handler {
 	}
 }
 
-// enter finds the organization that the path names, and what the visitor is in it.
+// acquire loads the organization in the path and the visitor's membership.
 func (v *visit) enter() (err error) {
 	if query, err := url.QueryUnescape(v.URL.RawQuery); err != nil || !utf8.ValidString(query) || strings.ContainsRune(query, 0) {
 		return core.Errorf(core.BadRequest, "The address contains invalid characters.")

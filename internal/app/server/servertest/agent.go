@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// An Agent is a registered and connected agent that speaks with its session token.
+// An Agent is a registered and connected agent. Its client sends the session token.
 type Agent struct {
 	*Client
 	ID    string
@@ -13,8 +13,7 @@ type Agent struct {
 	Token string
 }
 
-// Register registers an agent with AcmeAgent, says what fields hold beside what every agent says, and
-// connects it.
+// Register registers and connects an agent with AcmeAgent. fields are added to those that every agent sends.
 func (s *Server) Register(t testing.TB, fields map[string]any) *Agent {
 	t.Helper()
 	said := map[string]any{"name": "%hostname-1", "hostname": "host", "os": "ID=debian\n", "arch": "amd64", "version": "3.75.1", "build": "1", "meta_data": []string{}, "features": []string{}}
@@ -28,23 +27,23 @@ func (s *Server) Register(t testing.TB, fields map[string]any) *Agent {
 	return a
 }
 
-// A Job is one that an agent has, which speaks with the job's token.
+// A Job is a job of an agent. Its client sends the job's token.
 type Job struct {
 	*Client
 	ID  string
 	Env map[string]string
 }
 
-// Path is a path below that of the job.
+// Path returns a path below the job's.
 func (j *Job) Path(rest string) string { return "/v3/jobs/" + j.ID + rest }
 
-// Acquire has the agent take a job.
+// Acquire makes the agent acquire a job.
 func (a *Agent) Acquire(id string) *Job {
 	a.t.Helper()
 	return a.took(a.Put("/v3/jobs/"+id+"/acquire", nil))
 }
 
-// Accept has the agent take the job that it was offered.
+// Accept makes the agent accept the job that it was offered.
 func (a *Agent) Accept(id string) *Job {
 	a.t.Helper()
 	return a.took(a.Put("/v3/jobs/"+id+"/accept", nil))
@@ -60,14 +59,14 @@ func (a *Agent) took(resp *Response) *Job {
 	return &Job{Client: a.s.AsAgent(a.t, job.Token), ID: job.ID, Env: job.Env}
 }
 
-// Start says that the job begins.
+// Start reports that the job has started.
 func (j *Job) Start() *Job {
 	j.t.Helper()
 	j.Put(j.Path("/start"), map[string]any{"started_at": "2026-01-02T03:04:05.123456789Z"}).Want(http.StatusOK)
 	return j
 }
 
-// Finish says how the job ended.
+// Finish reports that the job has finished.
 func (j *Job) Finish(exitStatus string) {
 	j.t.Helper()
 	j.Put(j.Path("/finish"), map[string]any{"exit_status": exitStatus, "finished_at": "2026-01-02T03:04:06Z", "chunks_failed_count": 0}).Want(http.StatusOK)

@@ -11,15 +11,15 @@ import (
 	"net/url"
 )
 
-// A Caller speaks HTTP to a server over one connection, for fleets and benchmarks: it does less than
-// http.Client, and has no goroutine, so that what is measured is the server. It is for one goroutine.
+// A Caller sends HTTP requests over one connection, for fleets and benchmarks. It does less than http.Client
+// and has no goroutine, so that the measurement is of the server. It is not safe for concurrent use.
 type Caller struct {
 	conn    net.Conn
 	host    string
 	answers *bufio.Reader
 }
 
-// Dial connects to the server at a URL. The connection is the caller's to close.
+// Dial connects to the server at a URL. The caller closes the connection.
 func Dial(address string) (*Caller, error) {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -35,17 +35,17 @@ func Dial(address string) (*Caller, error) {
 	return &Caller{conn: conn, host: u.Host}, nil
 }
 
-// Close hangs up. Another goroutine may do so, and Receive fails then.
+// Close closes the connection. Another goroutine can call it; Receive then fails.
 func (c *Caller) Close() error { return c.conn.Close() }
 
-// Send sends a request with the token of an agent, whose answer is not waited for.
+// Send sends a request with an agent token and does not wait for the response.
 func (c *Caller) Send(method, path, token, body string) error {
 	_, err := fmt.Fprintf(c.conn, "%s %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Token %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
 		method, path, c.host, token, len(body), body)
 	return err
 }
 
-// Receive waits for the answer to the request that was sent.
+// Receive waits for the response to the request sent before.
 func (c *Caller) Receive() (status int, body []byte, err error) {
 	if c.answers == nil {
 		c.answers = bufio.NewReader(c.conn)
@@ -59,10 +59,10 @@ func (c *Caller) Receive() (status int, body []byte, err error) {
 	return resp.StatusCode, body, err
 }
 
-// Idle lets go of what is needed only to receive.
+// Idle releases what is needed only to receive.
 func (c *Caller) Idle() { c.answers = nil }
 
-// Ask sends a request and waits for the answer.
+// Ask sends a request and waits for the response.
 func (c *Caller) Ask(method, path, token, body string) (status int, answer []byte, err error) {
 	if err := c.Send(method, path, token, body); err != nil {
 		return 0, nil, err
@@ -70,7 +70,7 @@ func (c *Caller) Ask(method, path, token, body string) (status int, answer []byt
 	return c.Receive()
 }
 
-// Call sends a request and reads the answer, which must be a success, into a value, unless that is nil.
+// Call sends a request and decodes the response, which must be a success, into a value, unless that is nil.
 func (c *Caller) Call(method, path, token, body string, into any) error {
 	status, answer, err := c.Ask(method, path, token, body)
 	switch {

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// Client calls the server with one token.
+// Client sends requests with one token.
 type Client struct {
 	s     *Server
 	t     testing.TB
@@ -48,7 +48,7 @@ func (c *Client) With(name, value string) *Client {
 // Get gets a path.
 func (c *Client) Get(path string) *Response { c.t.Helper(); return c.Do("GET", path, nil) }
 
-// Post posts a body to a path: a string is sent as it is, nil sends nothing, anything else as JSON.
+// Post posts a body to a path. A string is sent as is, nil sends nothing, anything else is sent as JSON.
 func (c *Client) Post(path string, body any) *Response { c.t.Helper(); return c.Do("POST", path, body) }
 
 // PostForm posts a form to a path.
@@ -69,7 +69,7 @@ func (c *Client) Patch(path string, body any) *Response {
 // Delete deletes a path.
 func (c *Client) Delete(path string) *Response { c.t.Helper(); return c.Do("DELETE", path, nil) }
 
-// Do sends a request and holds the response against the OpenAPI document.
+// Do sends a request and validates the response against the OpenAPI document.
 func (c *Client) Do(method, path string, body any) *Response {
 	c.t.Helper()
 	var sent []byte
@@ -117,7 +117,7 @@ func (c *Client) Do(method, path string, body any) *Response {
 
 var noRedirects = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 
-// Response is an answer of the server.
+// Response is a response of the server.
 type Response struct {
 	Status int
 	Header http.Header
@@ -126,7 +126,7 @@ type Response struct {
 	what   string
 }
 
-// Want fails the test at once unless the response has a status.
+// Want ends the test unless the response has a status.
 func (r *Response) Want(status int) *Response {
 	r.t.Helper()
 	if r.Status != status {
@@ -145,8 +145,7 @@ func (r *Response) WantMessage(status int, message string) *Response {
 	return r
 }
 
-// WantFieldError fails the test unless the response is a validation failure of a field; the text is
-// part of what it says about the field.
+// WantFieldError fails the test unless the response is a validation error of a field that contains text.
 func (r *Response) WantFieldError(field, text string) *Response {
 	r.t.Helper()
 	r.Want(http.StatusUnprocessableEntity)
@@ -175,8 +174,8 @@ func (r *Response) JSON(v any) {
 	}
 }
 
-// At returns the value at a path of keys and indexes such as "provider.settings" or "0.id"; it fails
-// the test at once when there is none.
+// At returns the value at a path of keys and indexes, for example "provider.settings" or "0.id". It ends the
+// test if there is none.
 func (r *Response) At(path string) any {
 	r.t.Helper()
 	v, ok := r.lookUp(path)
@@ -193,7 +192,7 @@ func (r *Response) Has(path string) bool {
 	return ok
 }
 
-// String returns the text at a path, in fmt's form when it is not a string.
+// String returns the text at a path, formatted by fmt if it is not a string.
 func (r *Response) String(path string) string {
 	r.t.Helper()
 	v := r.At(path)

@@ -60,19 +60,19 @@ func (b *RunningBuild) CreateBuild() (build, job string) {
 	return created.String("id"), created.String("jobs.0.id")
 }
 
-// Builds returns a builds service beside the server's own, for calls that the API does not allow.
+// Builds returns another builds service on the server's database, for calls that the API does not allow.
 func (s *Server) Builds() *builds.Service {
 	public := core.PublicURL(s.URL)
 	return builds.New(s.DB, pipelines.New(s.DB, s.Key, public, s.Clock.Now, outbound.New(nil)), public, s.Clock.Now, slog.New(slog.DiscardHandler))
 }
 
-// StartJob has a new agent run another job.
+// StartJob makes a new agent run another job.
 func (b *RunningBuild) StartJob(id string) *Job {
 	b.T.Helper()
 	return b.Register(b.T, nil).Acquire(id).Start()
 }
 
-// Show returns the build as the REST API shows it.
+// Show returns the build from the REST API.
 func (b *RunningBuild) Show() *Response {
 	b.T.Helper()
 	return b.Ada.Get(HelloPath + "/builds/" + b.Build).Want(http.StatusOK)

@@ -1,5 +1,5 @@
-// Package servertest starts the real server, on either engine and on a real port, for tests that
-// speak HTTP to it. Every response is held against the server's own OpenAPI document.
+// Package servertest starts the real server, on either engine and on a real port, for tests that send HTTP
+// requests. Every response is validated against the server's OpenAPI document.
 package servertest
 
 import (
@@ -22,7 +22,7 @@ import (
 	"stackyard/internal/platform/seal"
 )
 
-// Server is a running server with a database of its own.
+// Server is a running server with its own database.
 type Server struct {
 	URL   string
 	DB    *db.DB
@@ -35,8 +35,8 @@ type Server struct {
 	validator *validator
 }
 
-// Each runs a test against a fresh server on each engine. The server knows two organizations that
-// have nothing to do with each other: see World.
+// Each runs a test against a fresh server on each engine. The server has two unrelated organizations: see
+// World.
 func Each(t *testing.T, fn func(t *testing.T, s *Server)) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		s := Start(t, d)
@@ -45,7 +45,7 @@ func Each(t *testing.T, fn func(t *testing.T, s *Server)) {
 	})
 }
 
-// Start starts a server on a database and stops it when the test ends. Parts of it can be changed before.
+// Start starts a server on a database and stops it when the test ends. change can replace parts of it before.
 func Start(t testing.TB, d *db.DB, change ...func(*server.Parts)) *Server {
 	t.Helper()
 	blobs, err := blob.Open(t.TempDir())
@@ -87,14 +87,14 @@ func Start(t testing.TB, d *db.DB, change ...func(*server.Parts)) *Server {
 	return s
 }
 
-// Replica starts another server of the same installation: the same database, key, blobs and time. What it
-// announces reaches the first one only on PostgreSQL.
+// Replica starts another server of the same installation: the same database, key, blobs and time. Its
+// notifications reach the first server only on PostgreSQL.
 func (s *Server) Replica(t testing.TB) *Server {
 	t.Helper()
 	return s.replica(t, s.Clock.Now)
 }
 
-// SkewedReplica is Replica on a machine whose clock is ahead of the database's.
+// SkewedReplica is a Replica on a machine whose clock is ahead of the database's.
 func (s *Server) SkewedReplica(t testing.TB, ahead time.Duration) *Server {
 	t.Helper()
 	return s.replica(t, func() time.Time { return s.Clock.Now().Add(ahead) })
@@ -116,10 +116,10 @@ func (s *Server) Apply(file string) []string {
 	if err != nil {
 		s.t.Fatalf("apply: %v", err)
 	}
-	// The server learns of a change by another process when what it knows is half a second old.
+	// The server notices a change by another process within half a second.
 	s.Clock.Advance(time.Second)
 	return lines
 }
 
-// NewClock returns a clock that stands at the present.
+// NewClock returns a clock that stands still at the current time.
 func NewClock() *coretest.Clock { return coretest.NewClock(core.SystemClock()) }

@@ -19,7 +19,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// validator holds responses against an OpenAPI document.
+// validator validates responses against an OpenAPI document.
 type validator struct {
 	router routers.Router
 
@@ -27,9 +27,9 @@ type validator struct {
 	compiler *jsonschema.Compiler
 }
 
-// known keeps the validators of documents that differ only in the server's URL: making one takes longer
-// than most tests.
-var known sync.Map // from a document's text to its *validator
+// known caches validators of documents that differ only in the server's URL. Making one takes longer than most
+// tests.
+var known sync.Map // document text to *validator
 
 func newValidator(t testing.TB, address string) *validator {
 	t.Helper()
@@ -50,7 +50,7 @@ func newValidator(t testing.TB, address string) *validator {
 	if err != nil {
 		t.Fatalf("load the OpenAPI document: %v", err)
 	}
-	doc.Servers = nil // any address will do
+	doc.Servers = nil // any address is accepted
 	router, err := legacy.NewRouter(doc)
 	if err != nil {
 		t.Fatalf("the OpenAPI document is not valid: %v", err)
@@ -68,18 +68,18 @@ func newValidator(t testing.TB, address string) *validator {
 	return v
 }
 
-// check fails the test when a response of a documented route is not as documented.
+// check fails the test if a response of a documented route does not match the document.
 func (v *validator) check(t testing.TB, req *http.Request, resp *http.Response, body []byte) {
 	t.Helper()
-	// The server tidies such paths, and tells a slash within a segment from one between two; the document's
-	// router does neither.
+	// The server cleans such paths and distinguishes an escaped slash in a segment. The document's router does
+	// neither.
 	forgiven := strings.Contains(req.URL.Path, "//") || strings.Contains(req.URL.EscapedPath(), "%2F")
 	if forgiven || req.Method == http.MethodHead || req.Method == http.MethodOptions || resp.StatusCode == http.StatusMethodNotAllowed {
 		return
 	}
 	route, _, err := v.router.FindRoute(req)
 	if _, ok := errors.AsType[*routers.RouteError](err); ok {
-		// Pages are not part of the document; neither is what does not exist.
+		// Pages are not in the document, and neither are unknown paths.
 		if api := strings.HasPrefix(req.URL.Path, "/v"); api && resp.StatusCode != http.StatusNotFound {
 			t.Errorf("%s %s: answered with %d, but is not documented", req.Method, req.URL.Path, resp.StatusCode)
 		}
@@ -125,18 +125,18 @@ func (v *validator) validate(route *routers.Route, resp *http.Response, body []b
 	return schema.Validate(value)
 }
 
-// schema returns the compiled schema at a place of the document. The filter of kin-openapi would
-// compile it anew for every response, which takes longer than the requests themselves.
+// schema returns the compiled schema at a location of the document. kin-openapi would compile it for every
+// response, which takes longer than the requests.
 func (v *validator) schema(at string) (*jsonschema.Schema, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.compiler.Compile(documentURL + "#" + at)
 }
 
-// documentURL names the document to the compiler.
+// documentURL is the document's URL for the compiler.
 const documentURL = "https://stackyard.test/openapi.json"
 
-// pointer returns the JSON pointer to a place.
+// pointer returns the JSON pointer to a location.
 func pointer(segments ...string) string {
 	var b strings.Builder
 	for _, s := range segments {

@@ -10,14 +10,14 @@ import (
 	"stackyard/internal/platform/db/dbtest"
 )
 
-// listener is a test that notes what it is told instead of failing.
-type listener struct {
+// recorder is a testing.TB that records failures.
+type recorder struct {
 	testing.TB
 	told []string
 }
 
-func (l *listener) Helper() {}
-func (l *listener) Errorf(format string, args ...any) {
+func (l *recorder) Helper() {}
+func (l *recorder) Errorf(format string, args ...any) {
 	l.told = append(l.told, fmt.Sprintf(format, args...))
 }
 
@@ -36,7 +36,7 @@ func TestValidator_TellsWhatIsNotAsDocumented(t *testing.T) {
 		{"a status is not documented", 418, `{"message":"x"}`, "418"},
 		{"an error without a message", 403, `{}`, "message"},
 	} {
-		heard := &listener{TB: t}
+		heard := &recorder{TB: t}
 		req, err := http.NewRequestWithContext(t.Context(), "GET", s.URL+"/v2/user", nil)
 		if err != nil {
 			t.Fatal(err)

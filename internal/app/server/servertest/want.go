@@ -15,7 +15,7 @@ func WantAt(t testing.TB, r *Response, want map[string]any) {
 	}
 }
 
-// WantEqual checks a value, which what names.
+// WantEqual compares two values. what names them in the message.
 func WantEqual[T comparable](t testing.TB, what string, got, want T) {
 	t.Helper()
 	if got != want {

@@ -6,7 +6,7 @@ const (
 	Ada = "svcua_ada"
 	// Bo is a member of acme without permissions, with every scope.
 	Bo = "svcua_bo"
-	// Cy is an administrator of rival with every scope, and a stranger to acme.
+	// Cy is an administrator of rival with every scope, and has no access to acme.
 	Cy = "svcua_cy"
 	// AcmeAgent is an agent token of acme's cluster Default.
 	AcmeAgent = "svcct_acme"
@@ -24,7 +24,7 @@ const (
 	AcmePipelineID = "0190c0de-0000-7000-8000-0000000000a1"
 )
 
-// World is two organizations that have nothing to do with each other.
+// World is an organization file with two unrelated organizations.
 const World = `
 organizations:
   - slug: acme

@@ -1,5 +1,5 @@
-// Keeps the page of a build as the build is, with what the server tells (live.go). The page is right
-// without it, as of when it was loaded.
+// Keeps the page of a build up to date with the events of the server (live.go). Without this script the page
+// shows the build at the time it was loaded.
 (() => {
   "use strict";
 
@@ -15,7 +15,7 @@
     return;
   }
 
-  // become changes an element into what another is, and keeps what is the reader's own: the focus, what was
+  // become turns an element into another one and keeps the state of the reader: the focus, what was
   // opened, what was entered. Elements with an id stay the same element.
   const become = (old, now) => {
     if (old.hasAttribute("data-own")) return;
@@ -89,7 +89,7 @@
     const settled = box.querySelector("[data-settled]");
     const screen = box.querySelector("[data-screen]");
     const follow = box.scrollHeight - box.scrollTop - box.clientHeight < 40;
-    if (change.anew) settled.replaceChildren();
+    if (change.reset) settled.replaceChildren();
     if (change.settled) {
       const piece = document.createElement("div");
       piece.append(parsed(change.settled));
@@ -102,8 +102,8 @@
     }
     screen.replaceChildren(parsed(change.screen));
     const earlier = at.querySelector("[data-earlier]");
-    if (change.earlier || dropped) earlier.hidden = false;
-    else if (change.anew) earlier.hidden = true;
+    if (change.truncated || dropped) earlier.hidden = false;
+    else if (change.reset) earlier.hidden = true;
     at.querySelector("[data-size]").textContent = change.size;
     at.querySelector("[data-nothing]").hidden = box.querySelector(".line") !== null;
     if (follow) box.scrollTop = box.scrollHeight;

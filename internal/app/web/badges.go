@@ -7,14 +7,14 @@ import (
 	"stackyard/internal/rules/flow"
 )
 
-// A look is how a state is shown: never by its color alone.
-type look struct {
+// A badge is how a state is shown: never by its color alone.
+type badge struct {
 	Class string // good, bad, warn, busy, or "" where nothing is decided yet or any more
 	Icon  string
-	Word  string
+	Label string
 }
 
-var buildLooks = map[flow.BuildState]look{
+var buildBadges = map[flow.BuildState]badge{
 	flow.BuildCreating:  {"", "dots", "Creating"},
 	flow.BuildScheduled: {"", "clock", "Scheduled"},
 	flow.BuildRunning:   {"busy", "run", "Running"},
@@ -28,7 +28,7 @@ var buildLooks = map[flow.BuildState]look{
 	flow.BuildNotRun:    {"", "skip", "Not run"},
 }
 
-var jobLooks = map[flow.JobState]look{
+var jobBadges = map[flow.JobState]badge{
 	flow.Pending:         {"", "dots", "Pending"},
 	flow.Waiting:         {"", "dots", "Waiting"},
 	flow.WaitingFailed:   {"", "skip", "Not run"},
@@ -52,56 +52,56 @@ var jobLooks = map[flow.JobState]look{
 	flow.Expired:         {"bad", "clock", "Expired"},
 }
 
-func lookOfBuild(s flow.BuildState) look { return buildLooks[s] }
+func badgeOfBuild(s flow.BuildState) badge { return buildBadges[s] }
 
-func lookOfJob(j *builds.Job) look {
-	l := jobLooks[j.APIState()]
+func badgeOfJob(j *builds.Job) badge {
+	l := jobBadges[j.APIState()]
 	switch {
 	case j.State == flow.Finished && j.Type == flow.Waiter:
-		l.Class, l.Word = "", "Done"
+		l.Class, l.Label = "", "Done"
 	case j.State == flow.Finished && j.SoftFailed:
-		l = look{"warn", "alert", "Soft failed"}
+		l = badge{"warn", "alert", "Soft failed"}
 	case j.State == flow.Broken && j.Unreachable:
-		l = look{"bad", "cross", "Broken"}
+		l = badge{"bad", "cross", "Broken"}
 	case j.PromisedFailure():
-		l.Class, l.Word = "bad", "Failing"
+		l.Class, l.Label = "bad", "Failing"
 	}
 	return l
 }
 
-// A share is how many jobs of a build look alike.
+// A share is the number of jobs of a build with the same badge.
 type share struct {
-	look
+	badge
 	Count int
-	X     float64 // where its part of a bar of 100 begins
+	X     float64 // where its part of a bar of width 100 begins
 	Width float64
 }
 
-// Words are the counts of a share: "3 passed".
-func (s share) Words() string { return fmt.Sprintf("%d %s", s.Count, s.Word) }
+// Text returns the count of a share, for example "3 passed".
+func (s share) Text() string { return fmt.Sprintf("%d %s", s.Count, s.Label) }
 
-// shareOrder is how the bar of a build reads: what is over, what goes on, what is to come.
+// shareOrder is the order in the bar of a build: finished, running, pending.
 var shareOrder = []struct {
 	word   string
-	look   look
+	look   badge
 	states []flow.JobState
 }{
-	{"passed", look{"good", "check", ""}, []flow.JobState{flow.APIPassed, flow.Unblocked, flow.UnblockedFailed}},
-	{"failed", look{"bad", "cross", ""}, []flow.JobState{flow.APIFailed, flow.TimedOut, flow.Expired}},
-	{"soft failed", look{"warn", "alert", ""}, []flow.JobState{builds.SoftFailed}},
-	{"running", look{"busy", "run", ""}, []flow.JobState{flow.Assigned, flow.Accepted, flow.Running, flow.Canceling, flow.TimingOut}},
-	{"blocked", look{"warn", "hand", ""}, []flow.JobState{flow.Blocked}},
-	{"pending", look{"", "clock", ""}, []flow.JobState{flow.Pending, flow.Waiting, flow.Limited, flow.Scheduled}},
-	{"not run", look{"", "skip", ""}, []flow.JobState{flow.WaitingFailed, flow.BlockedFailed, flow.Skipped, flow.Broken, flow.Canceled}},
+	{"passed", badge{"good", "check", ""}, []flow.JobState{flow.APIPassed, flow.Unblocked, flow.UnblockedFailed}},
+	{"failed", badge{"bad", "cross", ""}, []flow.JobState{flow.APIFailed, flow.TimedOut, flow.Expired}},
+	{"soft failed", badge{"warn", "alert", ""}, []flow.JobState{builds.SoftFailed}},
+	{"running", badge{"busy", "run", ""}, []flow.JobState{flow.Assigned, flow.Accepted, flow.Running, flow.Canceling, flow.TimingOut}},
+	{"blocked", badge{"warn", "hand", ""}, []flow.JobState{flow.Blocked}},
+	{"pending", badge{"", "clock", ""}, []flow.JobState{flow.Pending, flow.Waiting, flow.Limited, flow.Scheduled}},
+	{"not run", badge{"", "skip", ""}, []flow.JobState{flow.WaitingFailed, flow.BlockedFailed, flow.Skipped, flow.Broken, flow.Canceled}},
 }
 
-// sharesOf returns how the jobs of a build are shared out among the ways they look.
+// sharesOf groups the jobs of a build by badge.
 func sharesOf(counts map[flow.JobState]int) []share {
 	var shares []share
 	total := 0
 	for _, of := range shareOrder {
-		s := share{look: of.look}
-		s.Word = of.word
+		s := share{badge: of.look}
+		s.Label = of.word
 		for _, state := range of.states {
 			s.Count += counts[state]
 		}

@@ -7,12 +7,12 @@ import (
 	"stackyard/internal/rules/flow"
 )
 
-func TestLooks_ThereIsOneForEveryState(t *testing.T) {
+func TestBadges_ExistForEveryState(t *testing.T) {
 	for _, state := range []flow.BuildState{
 		flow.BuildCreating, flow.BuildScheduled, flow.BuildRunning, flow.BuildFailing, flow.BuildBlocked, flow.BuildCanceling,
 		flow.BuildPassed, flow.BuildFailed, flow.BuildCanceled, flow.BuildSkipped, flow.BuildNotRun,
 	} {
-		wantLook(t, string(state), lookOfBuild(state))
+		wantBadge(t, string(state), badgeOfBuild(state))
 	}
 	for _, state := range []flow.JobState{
 		flow.Pending, flow.Waiting, flow.WaitingFailed, flow.Blocked, flow.BlockedFailed, flow.Unblocked, flow.UnblockedFailed,
@@ -21,7 +21,7 @@ func TestLooks_ThereIsOneForEveryState(t *testing.T) {
 	} {
 		for _, kind := range []flow.JobType{flow.Script, flow.Waiter, flow.Manual, flow.Trigger} {
 			j := &builds.Job{Job: flow.Job{Type: kind, State: state}}
-			wantLook(t, string(state), lookOfJob(j))
+			wantBadge(t, string(state), badgeOfJob(j))
 			if shares := sharesOf(map[flow.JobState]int{j.APIState(): 2}); len(shares) != 1 || shares[0].Count != 2 || shares[0].Width != 100 {
 				t.Errorf("jobs that are %s have the shares %v", state, shares)
 			}
@@ -29,14 +29,14 @@ func TestLooks_ThereIsOneForEveryState(t *testing.T) {
 	}
 }
 
-func wantLook(t *testing.T, state string, l look) {
+func wantBadge(t *testing.T, state string, l badge) {
 	t.Helper()
-	if l.Word == "" || icons[l.Icon] == "" {
+	if l.Label == "" || icons[l.Icon] == "" {
 		t.Errorf("%s looks like %+v", state, l)
 	}
 }
 
-func TestLooks_TellFailuresThatCountFromOthers(t *testing.T) {
+func TestBadges_DistinguishFailuresThatCount(t *testing.T) {
 	one := 1
 	for want, j := range map[string]flow.Job{
 		"Failed":      {Type: flow.Script, State: flow.Finished, ExitStatus: &one},
@@ -46,7 +46,7 @@ func TestLooks_TellFailuresThatCountFromOthers(t *testing.T) {
 		"Skipped":     {Type: flow.Script, State: flow.Broken},
 		"Done":        {Type: flow.Waiter, State: flow.Finished},
 	} {
-		if got := lookOfJob(&builds.Job{Job: j}).Word; got != want {
+		if got := badgeOfJob(&builds.Job{Job: j}).Label; got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}

@@ -9,14 +9,13 @@ import (
 	"time"
 )
 
-// when says when something happened or will, in words that depend on how far that is, with the exact
-// time for those who want it.
+// when returns a relative time, for example "4 min ago", with the exact time as a tooltip.
 func (s *Site) when(t time.Time) template.HTML {
 	exact := t.UTC().Format("2 January 2006, 15:04 UTC")
 	return template.HTML(fmt.Sprintf(`<time datetime="%s" title="%s">%s</time>`, t.UTC().Format(time.RFC3339), exact, distance(s.Clock(), t)))
 }
 
-// distance says how far a time is from now: near ones by how long, others by their day.
+// distance formats the time between now and t: near times as a duration, others as a date.
 func distance(now, t time.Time) string {
 	ahead := t.After(now)
 	d := now.Sub(t).Abs()
@@ -48,7 +47,7 @@ func count(n int, unit string) string {
 	return fmt.Sprintf("%d %ss", n, unit)
 }
 
-// browsers and systems are found in what browsers say they are, the first one that is there.
+// browsers and systems map parts of user agents to names. The first match wins.
 var browsers = [][2]string{
 	{"Edg/", "Edge"}, {"OPR/", "Opera"}, {"SamsungBrowser/", "Samsung Internet"}, {"Firefox/", "Firefox"},
 	{"Chrome/", "Chrome"}, {"Safari/", "Safari"},
@@ -58,8 +57,8 @@ var systems = [][2]string{
 	{"iPhone", "iPhone"}, {"iPad", "iPad"}, {"Android", "Android"}, {"Windows", "Windows"}, {"Mac OS X", "macOS"}, {"Linux", "Linux"},
 }
 
-// browserName makes of what a browser says it is what a person would call it. Other programs are called
-// what they say first, such as "curl/8.5.0".
+// browserName returns a short name of a browser. Other programs are shown with their first token, for example
+// "curl/8.5.0".
 func browserName(userAgent string) string {
 	find := func(known [][2]string) string {
 		for _, k := range known {
@@ -84,7 +83,7 @@ func browserName(userAgent string) string {
 	}
 }
 
-// ran says how long something took, or takes since it began.
+// ran returns how long something took, or has taken so far.
 func (s *Site) ran(from, to time.Time) template.HTML {
 	if to.IsZero() {
 		return template.HTML(fmt.Sprintf(`<time data-since="%d" datetime="%s">%s</time>`, from.UnixMilli(), from.UTC().Format(time.RFC3339), length(s.Clock().Sub(from))))
@@ -92,7 +91,7 @@ func (s *Site) ran(from, to time.Time) template.HTML {
 	return template.HTML(length(to.Sub(from)))
 }
 
-// length says how long a time is, in its two largest units.
+// length formats a duration in its two largest units.
 func length(d time.Duration) string {
 	d = max(0, d)
 	switch {
@@ -109,12 +108,12 @@ func length(d time.Duration) string {
 	}
 }
 
-// clock says when on a day something happened, to the second.
+// clock formats a time of day, with seconds.
 func clock(t time.Time) template.HTML {
 	return template.HTML(fmt.Sprintf(`<time datetime="%s" title="%s">%s</time>`, t.UTC().Format(time.RFC3339Nano), t.UTC().Format("2 January 2006, 15:04:05.000 UTC"), t.UTC().Format("15:04:05")))
 }
 
-// size says how many bytes there are, to about three digits.
+// size formats a number of bytes with about three digits.
 func size(n int64) string {
 	value := float64(n)
 	for _, unit := range []string{"bytes", "KiB", "MiB", "GiB"} {
@@ -131,8 +130,8 @@ func size(n int64) string {
 	return ""
 }
 
-// eventWords say what happened to a job.
-var eventWords = map[string]string{
+// eventTexts describe events of a job.
+var eventTexts = map[string]string{
 	"created":          "Created",
 	"runnable":         "Ready to run",
 	"listed":           "Listed by a stack",

@@ -6,14 +6,14 @@ import (
 	"sync"
 )
 
-// begun counts requests that are being answered. The zero value counts none.
-type begun struct {
+// inFlight counts requests being served. The zero value is ready to use.
+type inFlight struct {
 	mu     sync.Mutex
-	latest *sync.WaitGroup // those that began since the last wait
+	latest *sync.WaitGroup // requests that began since the last wait
 }
 
-// count returns a handler that counts the requests it hands on.
-func (b *begun) count(h http.Handler) http.Handler {
+// count returns a handler that counts the requests to h.
+func (b *inFlight) count(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		b.mu.Lock()
 		if b.latest == nil {
@@ -27,9 +27,9 @@ func (b *begun) count(h http.Handler) http.Handler {
 	})
 }
 
-// wait returns when every request that has begun by now is answered, or ctx is done. Those that begin
-// meanwhile are not waited for: under steady load there would be no end.
-func (b *begun) wait(ctx context.Context) {
+// wait returns when all requests that have inFlight before the call are served, or ctx is done. It does not wait
+// for later ones: under steady load it would never end.
+func (b *inFlight) wait(ctx context.Context) {
 	b.mu.Lock()
 	earlier := b.latest
 	b.latest = nil

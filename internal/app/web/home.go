@@ -10,7 +10,7 @@ import (
 	"stackyard/internal/platform/route"
 )
 
-// start greets: programs with JSON, people with a way to everything.
+// start serves the start page, or JSON to programs.
 func (s *Site) start(v *visit) error {
 	v.w.Header().Set("Vary", "Accept")
 	switch {
@@ -37,11 +37,11 @@ func (s *Site) start(v *visit) error {
 	return v.show(http.StatusOK, "start", view{Title: "Home", Section: "home", Page: struct {
 		Name          string
 		Organizations []homeOrganization
-		Settings      []place
+		Settings      []navLink
 	}{firstName(v.user().Name), orgs, v.settings()}})
 }
 
-// The first page shows some pipelines of the first organizations.
+// The start page shows some pipelines of the first organizations.
 const homeOrganizations, homePipelines = 10, 8
 
 // A homeOrganization is an organization with some of its pipelines.
@@ -55,19 +55,19 @@ func (s *Site) pipelinesAtHome(v *visit, m membership) (*pipelineList, error) {
 	return s.pipelinesOf(v, "", route.Page{Number: 1, Size: homePipelines})
 }
 
-// firstName is how a person is greeted.
+// firstName returns the name for a greeting.
 func firstName(name string) string {
 	first, _, _ := strings.Cut(strings.TrimSpace(name), " ")
 	return first
 }
 
-// A membership is an organization and what the visitor is in it.
+// A membership is an organization and the visitor's role in it.
 type membership struct {
 	identity.Organization
 	Role identity.Role
 }
 
-// organizations returns those that the visitor belongs to, by slug.
+// organizations returns the visitor's organizations, by slug.
 func (v *visit) organizations() (list []membership, err error) {
 	ids := v.Caller.Organizations()
 	err = v.site.DB.Read(v.Context(), func(q *db.Q) error {
