@@ -7,9 +7,9 @@ import (
 	"net/http"
 	"slices"
 
-	"stackyard/internal/domain/builds"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/route"
+	"stackyard/internal/rules/plan"
 )
 
 func (s *Service) acceptRoutes() []route.Route {
@@ -82,7 +82,7 @@ func (t acceptedJob) view() takenJobView {
 	}
 }
 
-func stepView(w builds.Work) takenStepView {
+func stepView(w plan.Work) takenStepView {
 	return takenStepView{
 		Command:   w.Command,
 		Plugins:   w.Plugins,

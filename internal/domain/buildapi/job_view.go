@@ -9,6 +9,7 @@ import (
 	"stackyard/internal/platform/identity"
 	"stackyard/internal/platform/route"
 	"stackyard/internal/rules/flow"
+	"stackyard/internal/rules/plan"
 )
 
 // JobView is a job in responses. Its shape depends on the type of the job.
@@ -255,7 +256,7 @@ func (s *Service) commandJobView(r *route.Request, at builds.Address, basics job
 }
 
 // signatureOf returns the signature of a step, nil when it has none.
-func signatureOf(w builds.Work) *stepSignatureView {
+func signatureOf(w plan.Work) *stepSignatureView {
 	signed, ok := w.Attributes["signature"].(map[string]any)
 	if !ok {
 		return nil

@@ -6,14 +6,11 @@ import (
 	"stackyard/internal/platform/db"
 	"stackyard/internal/platform/identity"
 	"stackyard/internal/rules/condition"
-	"stackyard/internal/rules/definition"
+	"stackyard/internal/rules/plan"
 )
 
-// ConditionFailed is why a step does not run whose condition is not met.
-const ConditionFailed = "conditional_failed"
-
 // context returns what the conditions of a build's steps can ask about.
-func (b *Build) context(org *identity.Organization, p *pipelines.Pipeline, creatorTeams []string, env lookUp) *condition.Context {
+func (b *Build) context(org *identity.Organization, p *pipelines.Pipeline, creatorTeams []string, env plan.Lookup) *condition.Context {
 	c := &condition.Context{
 		Build: condition.Build{
 			ID:      b.ID,
@@ -50,22 +47,4 @@ func teamsOf(q *db.Q, orgID string, u *identity.User) ([]string, error) {
 		SELECT t.slug FROM team_members m JOIN teams t ON t.id = m.team_id
 		WHERE t.organization_id = $1 AND m.user_id = $2
 		ORDER BY t.slug`, orgID, u.ID)
-}
-
-// holds reports whether the condition of a step, if it has one, is met. Many steps may share one, which
-// is evaluated once.
-func (p *planner) holds(s definition.Step) bool {
-	if s.If == "" {
-		return true
-	}
-	met, known := p.conditions[s.If]
-	if !known {
-		parsed, err := condition.Parse(s.If)
-		if err != nil {
-			panic(err) // it was checked when the definition was read
-		}
-		met = parsed.Eval(p.context)
-		p.conditions[s.If] = met
-	}
-	return met
 }

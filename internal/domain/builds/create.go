@@ -16,6 +16,7 @@ import (
 	"stackyard/internal/platform/identity"
 	"stackyard/internal/rules/definition"
 	"stackyard/internal/rules/flow"
+	"stackyard/internal/rules/plan"
 )
 
 // Longer names and messages are refused, or cut when an agent reports them. In characters.
@@ -125,7 +126,7 @@ func (n *newBuild) begin() {
 }
 
 // env returns the variables that the definition can use.
-func (n *newBuild) env() lookUp {
+func (n *newBuild) env() plan.Lookup {
 	known := n.service.variables(n.org, n.pipeline, n.build)
 	return func(name string) (string, bool) {
 		switch _, rest, _ := strings.Cut(name, "_"); rest {
@@ -141,7 +142,7 @@ func (n *newBuild) read() (*definition.Pipeline, error) {
 	if n.pipeline.Visual() {
 		return readVisual(n.pipeline)
 	}
-	defined, err := parse(n.pipeline.Configuration, n.env())
+	defined, err := plan.Parse(n.pipeline.Configuration, n.env())
 	if wrong, ok := errors.AsType[definition.Errors](err); ok {
 		var problems core.Problems
 		for _, problem := range wrong {
@@ -185,14 +186,9 @@ func (n *newBuild) write(q *db.Q, then *followUps) error {
 		}
 	}
 	b.PipelineEnv = n.defined.Env.Map()
-	drawn, err := (&planner{
-		build:    b,
-		pipeline: p,
-		settings: set,
-		defaults: n.defined,
-		context:  b.context(n.org, p, n.teams, n.service.variables(n.org, p, b)),
-		queues:   queues,
-	}).draw(n.defined.Steps)
+	planner := newPlanner(b, p, set, n.defined, queues)
+	planner.Context = b.context(n.org, p, n.teams, n.service.variables(n.org, p, b))
+	planned, err := planner.Plan(n.defined.Steps)
 	if err != nil {
 		return err
 	}
@@ -203,14 +199,25 @@ func (n *newBuild) write(q *db.Q, then *followUps) error {
 		return err
 	}
 	u := n.service.newUnit(q, b, b.CreatedAt, then)
-	u.plan, u.counted = drawn, phase{}
-	if err := u.run.Begin(drawn.specs); err != nil {
+	u.plan, u.counted = planned, phase{}
+	if err := u.run.Begin(planned.Specs); err != nil {
 		return err
 	}
 	if p.SkipQueued.On || p.CancelRunning.On {
 		then.add(supersedeOlder, b.OrganizationID, b.ID)
 	}
 	return u.close()
+}
+
+// newPlanner returns a planner for steps of a build. The caller sets its context.
+func newPlanner(b *Build, p *pipelines.Pipeline, set settings.Settings, defaults *definition.Pipeline, queues map[string]string) *plan.Planner {
+	return &plan.Planner{
+		Branch:          b.Branch,
+		Defaults:        defaults,
+		Queues:          queues,
+		DefaultTimeout:  p.DefaultTimeout,
+		MaximumTimeouts: []*int{p.MaximumTimeout, core.OrNull(set.MaximumTimeout)},
+	}
 }
 
 // readVisual returns the steps of a visual pipeline, which are kept in the form that responses have.

@@ -10,6 +10,7 @@ import (
 	"stackyard/internal/domain/pipelines"
 	"stackyard/internal/platform/identity"
 	"stackyard/internal/rules/flow"
+	"stackyard/internal/rules/plan"
 )
 
 // Environment returns the variables of a job as everyone may see them: the pipeline's, those of the definition that it was uploaded
@@ -84,7 +85,7 @@ func (s *Service) serviceEnv(org *identity.Organization, p *pipelines.Pipeline, 
 	if image, ok := j.Work.Attributes["image"].(string); ok {
 		env["SERVICE_IMAGE"] = image
 	}
-	maps.Copy(env, j.Work.checkoutEnv())
+	maps.Copy(env, checkoutEnv(j.Work))
 	if j.Timeout != nil {
 		env["SERVICE_TIMEOUT"] = strconv.Itoa(*j.Timeout)
 	}
@@ -110,9 +111,9 @@ func (s *Service) serviceEnv(org *identity.Organization, p *pipelines.Pipeline, 
 	return env
 }
 
-// checkoutEnv returns the variables for what a step says of its checkout and every agent can heed. The rest
-// of it is passed on to agents as it was written.
-func (w Work) checkoutEnv() map[string]string {
+// checkoutEnv returns the checkout options of a step that every agent understands, as variables. Agents get the other
+// options as attributes.
+func checkoutEnv(w plan.Work) map[string]string {
 	env := map[string]string{}
 	checkout, _ := w.Attributes["checkout"].(map[string]any)
 	if checkout["skip"] == true {

@@ -6,6 +6,7 @@ import (
 	"stackyard/internal/platform/identity"
 	"stackyard/internal/rules/definition"
 	"stackyard/internal/rules/flow"
+	"stackyard/internal/rules/plan"
 )
 
 // A Job is one attempt at a part of a step's work.
@@ -29,9 +30,9 @@ type Job struct {
 	Step StepRef
 	// Label and Work are its own where it has some, and otherwise its step's.
 	Label string
-	Work  Work
+	Work  plan.Work
 	// StepWork is its step's, with the placeholders of a matrix as they were written.
-	StepWork Work
+	StepWork plan.Work
 	Child    Link // the build that a trigger job started, while it exists
 
 	uploadEnv map[string]string // read where a single job is

@@ -9,6 +9,7 @@ import (
 	"stackyard/internal/platform/db"
 	"stackyard/internal/platform/identity"
 	"stackyard/internal/rules/definition"
+	"stackyard/internal/rules/plan"
 )
 
 const noJob = "No job found"
@@ -84,7 +85,7 @@ func describeJobs(q *db.Q, jobs ...*Job) error {
 			j.Label = parallelLabel(s.label, *j.ParallelIndex, *j.ParallelTotal)
 		}
 	}
-	if err := describeOwn(q, jobs); err != nil {
+	if err := applyVariations(q, jobs); err != nil {
 		return err
 	}
 	return describeChildren(q, jobs)
@@ -102,7 +103,7 @@ func parallelLabel(label string, index, total int) string {
 type describedStep struct {
 	StepRef
 	label string
-	work  Work
+	work  plan.Work
 }
 
 func describedSteps(q *db.Q, jobs []*Job) (map[string]describedStep, error) {
@@ -155,4 +156,28 @@ func describeChildren(q *db.Q, jobs []*Job) error {
 		JOIN pipelines p ON p.id = b.pipeline_id AND p.deleted_at IS NULL
 		WHERE b.triggered_by IS NOT NULL AND `+in, arg)
 	return err
+}
+
+// applyVariations gives the jobs of a matrix their own label and work.
+func applyVariations(q *db.Q, jobs []*Job) error {
+	byID := make(map[string]*Job)
+	for _, j := range jobs {
+		if j.Matrix != nil {
+			byID[j.ID] = j
+		}
+	}
+	if len(byID) == 0 {
+		return nil
+	}
+	in, arg := q.In("job_id", 1, keys(byID))
+	return db.Each(q, func(scan db.Scan) error {
+		var id string
+		var own plan.Variation
+		if err := scan(&id, &own.Label, db.ToJSON(&own)); err != nil {
+			return err
+		}
+		j := byID[id]
+		j.Label, j.Work = own.Label, own.Apply(j.Work)
+		return nil
+	}, `SELECT job_id, label, work FROM job_details WHERE `+in, arg)
 }

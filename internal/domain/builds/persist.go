@@ -3,10 +3,13 @@ package builds
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"stackyard/internal/domain/dispatch"
 	"stackyard/internal/domain/pipelines"
 	"stackyard/internal/platform/db"
+	"stackyard/internal/rules/definition"
 	"stackyard/internal/rules/flow"
 )
 
@@ -77,13 +80,13 @@ func (u *unit) insertSteps(steps []*flow.Step) error {
 	var described []*flow.Step
 	for _, s := range steps {
 		u.positions[s.ID] = s.Position
-		if u.plan.steps[s.ID] != nil {
+		if u.plan.Steps[s.ID] != nil {
 			described = append(described, s)
 		}
 	}
 	return db.InsertMany(u.q, `INSERT INTO step_details (step_id, label, work)`, described, func(s *flow.Step) []any {
-		planned := u.plan.steps[s.ID]
-		return []any{s.ID, planned.label, db.JSON(planned.work)}
+		planned := u.plan.Steps[s.ID]
+		return []any{s.ID, planned.Label, db.JSON(planned.Work)}
 	}, "")
 }
 
@@ -103,21 +106,22 @@ func resolveEdge(q *db.Q, e flow.Edge) error {
 // insertJobs adds the jobs of new steps, and new attempts of jobs.
 func (u *unit) insertJobs(changes []flow.JobChange) error {
 	var first, varied, attempts []*flow.Job
-	var sets []dispatch.RuleSet
+	ruleSets := map[string]dispatch.RuleSet{} // by job
 	for _, change := range changes {
 		switch j := change.Job; {
 		case change.From != "":
 		case j.RetryOf != "":
 			attempts = append(attempts, j)
 		default:
-			p := u.plan.jobs[j.ID]
-			first, sets = append(first, j), append(sets, p.rules)
-			if p.own != nil {
+			p := u.plan.Jobs[j.ID]
+			first = append(first, j)
+			ruleSets[j.ID] = dispatch.RuleSetOf(p.Agents)
+			if p.Variation != nil {
 				varied = append(varied, j)
 			}
 		}
 	}
-	if err := dispatch.Intern(u.q, u.build.OrganizationID, u.now, sets...); err != nil {
+	if err := dispatch.Intern(u.q, u.build.OrganizationID, u.now, slices.Collect(maps.Values(ruleSets))...); err != nil {
 		return err
 	}
 	err := db.InsertMany(u.q, `
@@ -125,18 +129,19 @@ func (u *unit) insertJobs(changes []flow.JobChange) error {
 			parallel_index, parallel_total, matrix, soft_fail, broken_reason, unreachable, soft_failed, promise_fails, retried,
 			retries_count, concurrency_group, concurrency_limit, concurrency_method, queue_place, queued, concurrency_wait, exit_status,
 			created_at, scheduled_at, limited_at, runnable_at, finished_at, rule_set)`, first, func(j *flow.Job) []any {
-		p := u.plan.jobs[j.ID]
-		return []any{j.ID, u.build.OrganizationID, u.build.ID, j.StepID, jobPosition(u.positions[j.StepID], p.index), j.Type, j.State, p.priority, db.Text(p.queueID), number(p.timeout),
-			number(p.parallelIndex), number(p.parallelTotal), db.JSON(p.matrix), softFail(j.SoftFail), db.Text(j.BrokenReason), j.Unreachable, j.SoftFailed, j.PromiseFails, j.Retried,
-			j.RetriesCount, p.group(), p.limit(), p.method(), p.place(u.build), j.Queued, duration(j.ConcurrencyWait), number(j.ExitStatus),
-			db.Micros(u.now), db.Micros(u.build.ScheduledAt), db.Micros(j.LimitedAt), db.Micros(j.RunnableAt), db.Micros(j.FinishedAt), db.Text(p.rules.ID)}
+		p := u.plan.Jobs[j.ID]
+		c := concurrencyColumns(p.Concurrency, u.build)
+		return []any{j.ID, u.build.OrganizationID, u.build.ID, j.StepID, jobPosition(u.positions[j.StepID], p.Index), j.Type, j.State, p.Priority, db.Text(p.QueueID), number(p.Timeout),
+			number(p.ParallelIndex), number(p.ParallelTotal), db.JSON(p.Matrix), softFail(j.SoftFail), db.Text(j.BrokenReason), j.Unreachable, j.SoftFailed, j.PromiseFails, j.Retried,
+			j.RetriesCount, c.group, c.limit, c.method, c.place, j.Queued, duration(j.ConcurrencyWait), number(j.ExitStatus),
+			db.Micros(u.now), db.Micros(u.build.ScheduledAt), db.Micros(j.LimitedAt), db.Micros(j.RunnableAt), db.Micros(j.FinishedAt), db.Text(ruleSets[j.ID].ID)}
 	}, "")
 	if err != nil {
 		return err
 	}
 	err = db.InsertMany(u.q, `INSERT INTO job_details (job_id, label, work)`, varied, func(j *flow.Job) []any {
-		own := u.plan.jobs[j.ID].own
-		return []any{j.ID, own.label, db.JSON(own)}
+		own := u.plan.Jobs[j.ID].Variation
+		return []any{j.ID, own.Label, db.JSON(own)}
 	}, "")
 	if err != nil {
 		return err
@@ -147,6 +152,16 @@ func (u *unit) insertJobs(changes []flow.JobChange) error {
 		}
 	}
 	return nil
+}
+
+// concurrency are the columns of a job about its concurrency group, all NULL when it has none.
+type concurrency struct{ group, limit, method, place any }
+
+func concurrencyColumns(c *definition.Concurrency, b *Build) concurrency {
+	if c == nil {
+		return concurrency{}
+	}
+	return concurrency{c.Group, c.Limit, string(c.Method), b.QueuePlace}
 }
 
 // jobPosition is the place of a job among those of its build: behind its step, and before whatever

@@ -9,6 +9,7 @@ import (
 	"stackyard/internal/platform/db"
 	"stackyard/internal/rules/definition"
 	"stackyard/internal/rules/flow"
+	"stackyard/internal/rules/plan"
 )
 
 // A Step is what jobs can know of the steps of their build.
@@ -17,7 +18,7 @@ type Step struct {
 	Key   string // empty: none
 	Type  definition.Kind
 	Label string
-	Work  Work
+	Work  plan.Work
 	// DependsOn are the keys, or for want of one the ids, of the steps that were written to come before it.
 	DependsOn   []string
 	Concurrency *definition.Concurrency

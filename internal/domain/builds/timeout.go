@@ -57,7 +57,7 @@ func (u *unit) checkTimeout(j *Job, minutes int) error {
 	if err != nil {
 		return err
 	}
-	for _, most := range []*int{p.MaximumTimeout, positive(set.MaximumTimeout)} {
+	for _, most := range []*int{p.MaximumTimeout, core.OrNull(set.MaximumTimeout)} {
 		if most != nil && minutes > *most {
 			return core.Errorf(core.Unprocessable, "The timeout can be at most %d minutes here", *most)
 		}

@@ -9,6 +9,7 @@ import (
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
 	"stackyard/internal/rules/flow"
+	"stackyard/internal/rules/plan"
 )
 
 // A unit is one unit of work on one build, within a transaction that holds the build's lock.
@@ -17,7 +18,7 @@ type unit struct {
 	now   time.Time
 	build *Build
 	run   *flow.Run
-	plan  plan
+	plan  plan.Plan
 	// counted is the phase in which the pipeline's counts include the build.
 	counted phase
 	then    *followUps

@@ -9,6 +9,7 @@ import (
 	"stackyard/internal/platform/db"
 	"stackyard/internal/platform/tasks"
 	"stackyard/internal/rules/flow"
+	"stackyard/internal/rules/plan"
 )
 
 // rulesTask is the kind of the task that a migration adds: jobs that are older than dispatch get what it
@@ -42,12 +43,12 @@ func giveRulesTo(q *db.Q, buildID string, now time.Time) error {
 	var orgID string
 	_, err := db.All(q, func(scan db.Scan) (none struct{}, err error) {
 		var id string
-		var step Work
-		var own variation
+		var step plan.Work
+		var own plan.Variation
 		if err := scan(&id, &orgID, db.ToJSON(&step), db.ToJSON(&own)); err != nil {
 			return none, err
 		}
-		if set := dispatch.RuleSetOf(own.of(step).Agents); set.ID != "" {
+		if set := dispatch.RuleSetOf(own.Apply(step).Agents); set.ID != "" {
 			sets[set.ID] = set
 			bySet[set.ID] = append(bySet[set.ID], id)
 		}

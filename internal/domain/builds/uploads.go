@@ -13,6 +13,7 @@ import (
 	"stackyard/internal/platform/db"
 	"stackyard/internal/rules/definition"
 	"stackyard/internal/rules/flow"
+	"stackyard/internal/rules/plan"
 )
 
 const (
@@ -160,19 +161,19 @@ func (s *Service) addSteps(u *unit, jobID string, up Upload, defined *definition
 		return nil, err
 	}
 	if len(defined.Env) > 0 {
-		p.upload = up.ID
+		p.Upload = up.ID
 	}
-	if u.plan, err = p.draw(defined.Steps); err != nil {
+	if u.plan, err = p.Plan(defined.Steps); err != nil {
 		return nil, err
 	}
-	made := len(u.plan.jobs)
+	made := len(u.plan.Jobs)
 	if all := u.build.Counts.Jobs() + made; all > maxJobs {
 		return nil, core.Errorf(core.Unprocessable, "With these steps the build would have %d jobs; %d are the most", all, maxJobs)
 	}
 	if err := u.joinGroup(jobID); err != nil {
 		return nil, err
 	}
-	if err := u.run.AddSteps(jobID, u.plan.specs, up.Replace); err != nil {
+	if err := u.run.AddSteps(jobID, u.plan.Specs, up.Replace); err != nil {
 		return nil, err
 	}
 	done := up.result(u.build.ID, jobID, u.now)
@@ -181,7 +182,7 @@ func (s *Service) addSteps(u *unit, jobID string, up Upload, defined *definition
 }
 
 // plannerOf returns a planner of more steps for a build.
-func (s *Service) plannerOf(u *unit, defined *definition.Pipeline) (*planner, error) {
+func (s *Service) plannerOf(u *unit, defined *definition.Pipeline) (*plan.Planner, error) {
 	b := u.build
 	org, err := organization(u.q, b.OrganizationID)
 	if err != nil {
@@ -207,26 +208,21 @@ func (s *Service) plannerOf(u *unit, defined *definition.Pipeline) (*planner, er
 		return nil, err
 	}
 	teams, err := teamsOf(u.q, org.ID, b.Creator)
-	return &planner{
-		build:    b,
-		pipeline: p,
-		settings: set,
-		defaults: defined,
-		context:  b.context(org, p, teams, s.variables(org, p, b)),
-		queues:   queues,
-	}, err
+	planner := newPlanner(b, p, set, defined, queues)
+	planner.Context = b.context(org, p, teams, s.variables(org, p, b))
+	return planner, err
 }
 
 // joinGroup lets the steps of a group that comes first, and has the label of the group which the
 // uploading job is in, join that group.
 func (u *unit) joinGroup(jobID string) error {
-	first := &u.plan.specs[0]
+	first := &u.plan.Specs[0]
 	if first.Step.Kind != definition.KindGroup {
 		return nil
 	}
 	id, label, err := groupOf(u.q, jobID)
-	if err == nil && id != "" && label == u.plan.steps[first.Step.ID].label {
-		delete(u.plan.steps, first.Step.ID)
+	if err == nil && id != "" && label == u.plan.Steps[first.Step.ID].Label {
+		delete(u.plan.Steps, first.Step.ID)
 		*first = flow.Spec{Into: id, Members: first.Members, DependsOn: first.DependsOn}
 	}
 	return err

@@ -15,6 +15,7 @@ import (
 	"stackyard/internal/platform/route"
 	"stackyard/internal/rules/definition"
 	"stackyard/internal/rules/flow"
+	"stackyard/internal/rules/plan"
 )
 
 type jobExplanationView struct {
@@ -164,11 +165,11 @@ func (v jobExplanationView) scheduled(j *builds.Job) string {
 
 func brokenSentence(reason string) string {
 	switch reason {
-	case builds.BranchMismatch:
+	case plan.BranchMismatch:
 		return "Its step is not for this branch."
-	case builds.ConditionFailed:
+	case plan.ConditionFailed:
 		return "The condition of its step is not met."
-	case builds.Skipped:
+	case plan.Skipped:
 		return "Its step is skipped."
 	case definition.ParallelismZero:
 		return "Its step asks for no jobs."

@@ -1,10 +1,9 @@
-package builds
+package plan
 
-// The weight of a job is about how many bytes it takes to keep and to show it beyond what its step
-// takes.
+// The weight of a job is about the number of bytes that it takes to store and show the job, besides what its step takes.
 
-// weight is that of what is kept for the job alone.
-func (v *variation) weight() int {
+// weight is the weight of what is stored for the job alone.
+func (v *Variation) weight() int {
 	bytes := len(v.Plugins)
 	for name, value := range v.Env {
 		bytes += len(name) + len(value)
@@ -12,7 +11,7 @@ func (v *variation) weight() int {
 	return bytes
 }
 
-// Size is that of what each job shows, its own or not.
+// Size returns about how many bytes responses show of the work for each job.
 func (w *Work) Size() int {
 	bytes := len(w.Command) + len(w.ArtifactPaths)
 	for _, rule := range w.Agents {
@@ -21,7 +20,7 @@ func (w *Work) Size() int {
 	return bytes
 }
 
-// valuesWeight is that of the values that a job of a matrix has.
+// valuesWeight is the weight of the matrix values of a job.
 func valuesWeight(matrix any) int {
 	switch values := matrix.(type) {
 	case string:

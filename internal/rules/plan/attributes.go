@@ -1,39 +1,39 @@
-package builds
+package plan
 
 import (
 	"maps"
 	"slices"
 )
 
-// attributes returns what is passed on to agents of a command step, with the defaults of its pipeline. The
-// secrets of both are needed; of two for the same variable, agents are told the step's.
+// attributes returns the attributes of a command step that agents read, with the defaults of the pipeline. Secrets of
+// both are kept; the step's come last, so they win when both set the same variable.
 func attributes(defaults, own map[string]any) map[string]any {
-	all := map[string]any{}
+	merged := map[string]any{}
 	for _, name := range []string{"image", "checkout", "cache"} {
 		if value, ok := defaults[name]; ok {
-			all[name] = value
+			merged[name] = value
 		}
 	}
-	maps.Copy(all, own)
+	maps.Copy(merged, own)
 	if shared, ok := defaults["secrets"]; ok {
-		all["secrets"] = append(listed(shared), listed(own["secrets"])...)
+		merged["secrets"] = append(asList(shared), asList(own["secrets"])...)
 	}
-	return all
+	return merged
 }
 
-// listed returns what was written in place of a list as one.
-func listed(written any) []any {
-	switch w := written.(type) {
+// asList returns a value as a list. A single value becomes a list of one.
+func asList(value any) []any {
+	switch v := value.(type) {
 	case nil:
 		return nil
 	case []any:
-		return slices.Clone(w)
+		return slices.Clone(v)
 	default:
-		return []any{w}
+		return []any{v}
 	}
 }
 
-// attributesWeight is that of attributes in the shapes that JSON has.
+// attributesWeight returns the weight of attributes, which are JSON values.
 func attributesWeight(value any) int {
 	bytes := 0
 	switch v := value.(type) {
