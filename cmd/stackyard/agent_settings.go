@@ -102,7 +102,7 @@ func (p *agentParser) wrong(flag, format string, args ...any) {
 
 func (p *agentParser) required(flag string) string {
 	if p.values[flag] == "" {
-		p.wrong(flag, "is required; the agent tokens of a cluster are listed with it")
+		p.wrong(flag, "is required; create one with \"stackyard token create\"")
 	}
 	return p.values[flag]
 }

@@ -9,6 +9,7 @@ import (
 
 	"stackyard/internal/clients/runner/api"
 	"stackyard/internal/clients/runner/process"
+	"stackyard/internal/clients/sleep"
 )
 
 // A cancellation stops a job: its processes get SIGTERM, and SIGKILL after a grace period. Cleanup after the
@@ -66,7 +67,7 @@ func (c *cancellation) outcome(killed bool) outcome {
 func (j *job) poll(ctx context.Context) {
 	interval := seconds(j.w.session.JobStatusInterval, 3)
 	for pause := rand.N(interval); ; pause = interval*3/4 + rand.N(interval/2) {
-		wait(ctx, pause)
+		sleep.For(ctx, pause)
 		state, err := j.api.State(ctx, j.spec.ID)
 		switch {
 		case ctx.Err() != nil:

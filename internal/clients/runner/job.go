@@ -13,6 +13,7 @@ import (
 	"stackyard/internal/clients/runner/logstream"
 	"stackyard/internal/clients/runner/redact"
 	"stackyard/internal/clients/runner/shell"
+	"stackyard/internal/clients/sleep"
 )
 
 // A job is a job that is running.
@@ -74,7 +75,7 @@ func (w *worker) runJob(ctx context.Context, spec *api.Job) {
 func extend(ctx context.Context, after time.Duration) (context.Context, context.CancelFunc) {
 	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	forget := context.AfterFunc(ctx, func() {
-		wait(longer, after)
+		sleep.For(longer, after)
 		cancel()
 	})
 	return longer, func() {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"stackyard/internal/clients/runner/api"
+	"stackyard/internal/clients/sleep"
 )
 
 // orders receives a worker's orders: the server pushes them over a stream, and without a stream the worker
@@ -146,7 +147,7 @@ func (o *orders) stream(ctx context.Context) {
 			return
 		case err == nil && received:
 			failures = 0
-			wait(ctx, rand.N(time.Second))
+			sleep.For(ctx, rand.N(time.Second))
 		default:
 			o.log.Debug("stream interrupted", "error", err)
 			o.setMode(polling)
@@ -155,7 +156,7 @@ func (o *orders) stream(ctx context.Context) {
 			}
 			failures++
 			most := min(time.Second<<min(failures, 10), maxStreamDelay)
-			wait(ctx, most/2+rand.N(most/2))
+			sleep.For(ctx, most/2+rand.N(most/2))
 		}
 	}
 }
@@ -182,9 +183,10 @@ func (o *orders) listen(ctx context.Context) (received bool, err error) {
 // job.
 func (o *orders) push(order api.Order) {
 	o.mu.Lock()
-	idle := order.Action != api.Pause && order.Action != api.Disconnect && order.JobID == ""
-	repeated := order.JobID != "" && order.JobID == o.lastJob
-	if waiting := o.pushed != nil && o.pushed.JobID != ""; !repeated && !(idle && waiting) {
+	repeatsLastJob := order.JobID != "" && order.JobID == o.lastJob
+	isIdle := order.Action != api.Pause && order.Action != api.Disconnect && order.JobID == ""
+	dropsJob := isIdle && o.pushed != nil && o.pushed.JobID != ""
+	if !repeatsLastJob && !dropsJob {
 		o.pushed = &order
 	}
 	o.mu.Unlock()

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"stackyard/internal/clients/runner/api"
+	"stackyard/internal/clients/sleep"
 )
 
 // A worker is one agent as the server sees it.
@@ -273,18 +274,8 @@ func (w *worker) waitWhilePaused(ctx context.Context) error {
 		paused = order.Action == api.Pause
 		if paused {
 			w.log.Info("paused", "message", order.Message)
-			wait(ctx, seconds(w.session.PingInterval, 5))
+			sleep.For(ctx, seconds(w.session.PingInterval, 5))
 		}
 	}
 	return nil
-}
-
-// wait waits for d or the end of ctx.
-func wait(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
 }

@@ -12,6 +12,8 @@ import (
 	"net/url"
 	"strconv"
 	"time"
+
+	"stackyard/internal/clients/sleep"
 )
 
 // An API calls the stacks API of one server with one agent token.
@@ -60,7 +62,7 @@ func (a *API) call(ctx context.Context, method, path string, body, answer any) e
 		if refused && refusal.retryAfter > 0 {
 			wait = min(refusal.retryAfter, longestWait)
 		}
-		if !sleep(ctx, wait) {
+		if !sleep.For(ctx, wait) {
 			return err
 		}
 	}
@@ -71,17 +73,6 @@ func (a *API) call(ctx context.Context, method, path string, body, answer any) e
 func backoff(failures int) time.Duration {
 	d := min(firstWait<<min(failures-1, 10), longestWait)
 	return d/2 + rand.N(d)
-}
-
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 func (a *API) try(ctx context.Context, method, path string, body, answer any) error {

@@ -13,6 +13,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"stackyard/internal/clients/sleep"
 )
 
 // Config configures a stack.
@@ -118,7 +120,7 @@ func (s *Stack) serve(ctx, hard context.Context, queue string, jobs *sync.WaitGr
 	for ctx.Err() == nil {
 		s.awaitSlot(ctx)
 		if begun, pages := s.poll(ctx, hard, queue, jobs); begun == 0 {
-			sleep(ctx, time.Duration(pages)*pollPause)
+			sleep.For(ctx, time.Duration(pages)*pollPause)
 		}
 	}
 }
@@ -282,7 +284,7 @@ func (s *Stack) notify(ctx context.Context, id, detail string) {
 
 // renew extends the reservations of jobs that no agent has acquired yet. For acquired jobs it has no effect.
 func (s *Stack) renew(ctx context.Context) {
-	for sleep(ctx, renewal) {
+	for sleep.For(ctx, renewal) {
 		s.mu.Lock()
 		ids := make([]string, 0, len(s.running))
 		for id := range s.running {

@@ -36,13 +36,11 @@ func (l *linker) cycleMembers(edges []Edge) []*Step {
 		remaining[s.ID] = s
 	}
 	inner := slices.DeleteFunc(slices.Clone(edges), func(e Edge) bool { return remaining[e.On] == nil || remaining[e.Step] == nil })
-	// Remove steps without remaining dependencies, then steps without remaining dependents.
-	for _, end := range []func(Edge) (from, to string){
-		func(e Edge) (string, string) { return e.On, e.Step },
-		func(e Edge) (string, string) { return e.Step, e.On },
-	} {
-		trim(remaining, inner, end)
+	trim(remaining, inner) // steps without remaining dependencies
+	if len(remaining) == 0 {
+		return nil
 	}
+	trim(remaining, reversed(inner)) // steps without remaining dependents
 	steps := make([]*Step, 0, len(remaining))
 	for _, s := range remaining {
 		steps = append(steps, s)
@@ -50,15 +48,23 @@ func (l *linker) cycleMembers(edges []Edge) []*Step {
 	return steps
 }
 
-// trim repeatedly removes the steps that no edge leads to.
-func trim(remaining map[string]*Step, edges []Edge, end func(Edge) (from, to string)) {
+// reversed returns the edges with both ends swapped.
+func reversed(edges []Edge) []Edge {
+	swapped := make([]Edge, len(edges))
+	for i, e := range edges {
+		swapped[i] = Edge{Step: e.On, On: e.Step}
+	}
+	return swapped
+}
+
+// trim repeatedly removes the steps that depend on no remaining step.
+func trim(remaining map[string]*Step, edges []Edge) {
 	incoming := map[string]int{}
 	next := map[string][]string{}
 	for _, e := range edges {
-		from, to := end(e)
-		if remaining[from] != nil && remaining[to] != nil {
-			incoming[to]++
-			next[from] = append(next[from], to)
+		if remaining[e.On] != nil && remaining[e.Step] != nil {
+			incoming[e.Step]++
+			next[e.On] = append(next[e.On], e.Step)
 		}
 	}
 	var free []string

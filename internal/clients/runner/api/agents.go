@@ -74,7 +74,7 @@ const (
 	Disconnect Action = "disconnect"
 )
 
-// An Order tells an agent what to do now.
+// An Order is an instruction of the server with an optional job and message.
 type Order struct {
 	Action  Action
 	JobID   string // a job to accept; "" when there is none

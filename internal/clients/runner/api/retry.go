@@ -5,6 +5,8 @@ import (
 	"errors"
 	"math/rand/v2"
 	"time"
+
+	"stackyard/internal/clients/sleep"
 )
 
 // A retry is a policy: how often a call is tried, after which failures, and with which delay. The zero value
@@ -31,7 +33,7 @@ func (r retry) run(ctx context.Context, try func(n int) error) error {
 		if r.listen && failure.RetryAfter > 0 {
 			wait = min(failure.RetryAfter, longestRetryAfter)
 		}
-		if !sleep(ctx, wait) {
+		if !sleep.For(ctx, wait) {
 			return err
 		}
 	}
@@ -61,18 +63,6 @@ func growing(first, most time.Duration) func(int) time.Duration {
 
 func jittered(d time.Duration) time.Duration {
 	return d*3/4 + rand.N(d/2+1)
-}
-
-// sleep waits, and returns false if the context ended first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 func always(*Error) bool { return true }

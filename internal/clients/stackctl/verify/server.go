@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"stackyard/internal/clients/sleep"
 )
 
 // server sends HTTP requests to the server under test and respects its rate limits.
@@ -152,12 +154,7 @@ func (s *server) rest(ctx context.Context, d time.Duration) {
 		s.wait(ctx, d)
 		return
 	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
+	sleep.For(ctx, d)
 }
 
 // seconds parses a header with whole seconds, or returns 0.
