@@ -29,8 +29,8 @@ type busyPolling struct {
 }
 
 // endForgottenJob is called when an agent pings. It ends the agent's job if the agent has forgotten it.
-func (s *Service) endForgottenJob(ctx context.Context, e *session, now *snapshot) error {
-	if !e.hasForgottenJob(now, s.clock()) {
+func (s *Service) endForgottenJob(ctx context.Context, sess *session, now *snapshot) error {
+	if !sess.hasForgottenJob(now, s.clock()) {
 		return nil
 	}
 	return s.db.Write(ctx, func(q *db.Q) error {
@@ -39,17 +39,17 @@ func (s *Service) endForgottenJob(ctx context.Context, e *session, now *snapshot
 }
 
 // hasForgottenJob reports whether the agent, which pings, has forgotten its job.
-func (e *session) hasForgottenJob(now *snapshot, at time.Time) bool {
+func (sess *session) hasForgottenJob(now *snapshot, at time.Time) bool {
 	limit, applies := forgottenAfter[now.job.State]
 	applies = applies && !now.offersJob()
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	sess.mu.Lock()
+	defer sess.mu.Unlock()
 	if !applies {
-		e.busyPolling = busyPolling{}
+		sess.busyPolling = busyPolling{}
 		return false
 	}
-	if e.busyPolling.jobID != now.job.JobID || e.busyPolling.state != now.job.State {
-		e.busyPolling = busyPolling{now.job.JobID, now.job.State, at}
+	if sess.busyPolling.jobID != now.job.JobID || sess.busyPolling.state != now.job.State {
+		sess.busyPolling = busyPolling{now.job.JobID, now.job.State, at}
 	}
-	return at.Sub(e.busyPolling.since) >= limit
+	return at.Sub(sess.busyPolling.since) >= limit
 }

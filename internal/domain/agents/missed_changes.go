@@ -33,11 +33,11 @@ func (s watchedState) idle() bool {
 func (s *Service) findMissedChanges(q *db.Q) error {
 	sessions := map[string]*snapshot{}
 	var named []string
-	for _, e := range s.sessions.all() {
-		if known := e.fresh(); known != nil {
-			sessions[e.agentID] = known
+	for _, sess := range s.sessions.all() {
+		if known := sess.fresh(); known != nil {
+			sessions[sess.agentID] = known
 			if !known.watched().idle() {
-				named = append(named, e.agentID)
+				named = append(named, sess.agentID)
 			}
 		}
 	}
@@ -53,7 +53,7 @@ func (s *Service) findMissedChanges(q *db.Q) error {
 		if before := known.watched(); found && now == before || !found && before.idle() {
 			continue
 		}
-		if e := s.sessions.findByAgent(id); e != nil && e.fresh() == known {
+		if sess := s.sessions.findByAgent(id); sess != nil && sess.fresh() == known {
 			s.bus.Wake(topic(id))
 		}
 	}
@@ -61,13 +61,13 @@ func (s *Service) findMissedChanges(q *db.Q) error {
 }
 
 // fresh returns the snapshot, or nil when it may be stale and is read again before its next use.
-func (e *session) fresh() *snapshot {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.stale || len(e.wakeups) > 0 {
+func (sess *session) fresh() *snapshot {
+	sess.mu.Lock()
+	defer sess.mu.Unlock()
+	if sess.stale || len(sess.wakeups) > 0 {
 		return nil
 	}
-	return e.latest
+	return sess.latest
 }
 
 // isUndispatchable is the condition of the index agents_steered.

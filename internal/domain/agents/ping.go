@@ -72,29 +72,29 @@ func (now *snapshot) offersJob() bool {
 // ping returns the instruction for an agent. When there is no job it waits for one, so that a job is offered as
 // soon as it is scheduled. It does not wait when the agent has to act, when it gets no jobs by pings, or when
 // it has just finished a job and may want to leave.
-func (s *Service) ping(ctx context.Context, e *session) (instruction, error) {
-	known, _, err := s.current(ctx, e)
+func (s *Service) ping(ctx context.Context, sess *session) (instruction, error) {
+	known, _, err := s.current(ctx, sess)
 	if err != nil {
 		return instruction{}, err
 	}
 	wait, limit := s.dispatch.Wait, s.PingWait(known.idleFor(s.clock()))
-	finished := e.takeJobFinished()
+	finished := sess.takeJobFinished()
 	if finished {
 		wait, limit = s.dispatch.Try, min(limit, tryTimeout)
 	}
-	waiting, done := e.beginWait(ctx)
+	waiting, done := sess.beginWait(ctx)
 	defer done()
 	waiting, cancel := context.WithTimeout(waiting, limit)
 	defer cancel()
 	for {
-		now, changed, err := s.currentOffer(ctx, e)
+		now, changed, err := s.currentOffer(ctx, sess)
 		if err != nil {
 			return instruction{}, err
 		}
 		if next, final := now.instruction(); final {
-			return next, s.endForgottenJob(ctx, e, now)
+			return next, s.endForgottenJob(ctx, sess, now)
 		}
-		jobID, err := s.awaitJob(waiting, e, now, changed, wait)
+		jobID, err := s.awaitJob(waiting, sess, now, changed, wait)
 		if err != nil || jobID != "" || finished || waiting.Err() != nil || s.isDraining() {
 			return instruction{jobID: jobID}, err
 		}
@@ -103,23 +103,23 @@ func (s *Service) ping(ctx context.Context, e *session) (instruction, error) {
 
 // currentOffer is current, except that it reads again when the agent is about to be offered a job once more:
 // the job may have been returned or started without a notification to this process.
-func (s *Service) currentOffer(ctx context.Context, e *session) (*snapshot, <-chan struct{}, error) {
-	now, changed, err := s.current(ctx, e)
+func (s *Service) currentOffer(ctx context.Context, sess *session) (*snapshot, <-chan struct{}, error) {
+	now, changed, err := s.current(ctx, sess)
 	if err != nil || !now.offersJob() {
 		return now, changed, err
 	}
-	e.markStale()
-	return s.current(ctx, e)
+	sess.markStale()
+	return s.current(ctx, sess)
 }
 
 // awaitJob waits until a job is assigned to the agent, the agent changes, or ctx is done. It returns the job,
 // "" for none.
-func (s *Service) awaitJob(ctx context.Context, e *session, now *snapshot, changed <-chan struct{}, wait waitFunc) (jobID string, err error) {
+func (s *Service) awaitJob(ctx context.Context, sess *session, now *snapshot, changed <-chan struct{}, wait waitFunc) (jobID string, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	var watcher sync.WaitGroup
 	watcher.Go(func() {
 		defer cancel()
-		s.awaitChange(ctx, e, changed)
+		s.awaitChange(ctx, sess, changed)
 	})
 	defer watcher.Wait() // so that a wakeup has marked the session stale
 	defer cancel()
@@ -130,7 +130,7 @@ func (s *Service) awaitJob(ctx context.Context, e *session, now *snapshot, chang
 		Tags:           now.Tags,
 		Priority:       now.Priority,
 		IdleSince:      now.idleSince(),
-		FairShare:      quotas.Of(&e.identity.Load().Organization).FairShare,
+		FairShare:      quotas.Of(&sess.identity.Load().Organization).FairShare,
 	})
 }
 
@@ -138,10 +138,10 @@ func (s *Service) awaitJob(ctx context.Context, e *session, now *snapshot, chang
 type waitFunc func(context.Context, dispatch.Agent) (jobID string, err error)
 
 // awaitChange waits until the agent may have changed, the server drains, or ctx is done.
-func (s *Service) awaitChange(ctx context.Context, e *session, changed <-chan struct{}) {
+func (s *Service) awaitChange(ctx context.Context, sess *session, changed <-chan struct{}) {
 	select {
-	case <-e.wakeups:
-		e.markStale()
+	case <-sess.wakeups:
+		sess.markStale()
 	case <-changed:
 	case <-s.draining:
 	case <-ctx.Done():
@@ -167,28 +167,28 @@ func (a *Agent) idleSince() time.Time {
 
 // beginWait records that a request of the agent waits, until done is called. It cancels the previous wait: the
 // agent has lost or closed that connection.
-func (e *session) beginWait(ctx context.Context) (_ context.Context, done func()) {
+func (sess *session) beginWait(ctx context.Context) (_ context.Context, done func()) {
 	ctx, cancel := context.WithCancel(ctx)
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.cancelWait != nil {
-		e.cancelWait()
+	sess.mu.Lock()
+	defer sess.mu.Unlock()
+	if sess.cancelWait != nil {
+		sess.cancelWait()
 	}
-	e.cancelWait = cancel
-	e.waiting++
+	sess.cancelWait = cancel
+	sess.waiting++
 	return ctx, func() {
 		cancel()
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		e.waiting--
+		sess.mu.Lock()
+		defer sess.mu.Unlock()
+		sess.waiting--
 	}
 }
 
 // takeJobFinished reports whether a job of the agent has ended since the last call.
-func (e *session) takeJobFinished() bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	finished := e.jobFinished
-	e.jobFinished = false
+func (sess *session) takeJobFinished() bool {
+	sess.mu.Lock()
+	defer sess.mu.Unlock()
+	finished := sess.jobFinished
+	sess.jobFinished = false
 	return finished
 }

@@ -93,8 +93,8 @@ func (s *Service) flush(ctx context.Context) error {
 		return nil
 	}
 	ids := make([]string, len(seen))
-	for i, e := range seen {
-		ids[i] = e.agentID
+	for i, sess := range seen {
+		ids[i] = sess.agentID
 	}
 	var known, epoch int64
 	var readAt time.Time
@@ -110,10 +110,10 @@ func (s *Service) flush(ctx context.Context) error {
 		s.dir.Heed(epoch, readAt)
 	}
 	if err != nil || known < int64(len(ids)) { // some were marked as lost, or deleted with their cluster
-		for _, e := range seen {
-			e.mu.Lock()
-			e.unflushed, e.stale = e.unflushed || err != nil, true
-			e.mu.Unlock()
+		for _, sess := range seen {
+			sess.mu.Lock()
+			sess.unflushed, sess.stale = sess.unflushed || err != nil, true
+			sess.mu.Unlock()
 		}
 	}
 	return err
@@ -122,30 +122,30 @@ func (s *Service) flush(ctx context.Context) error {
 // takeSeen returns the sessions of agents seen since the last call, and the sessions that can be removed.
 func (r *sessionRegistry) takeSeen(now time.Time, lostAfter time.Duration) (seen []*session, removed map[*session]bool) {
 	removed = map[*session]bool{}
-	for _, e := range r.all() {
-		e.mu.Lock()
+	for _, sess := range r.all() {
+		sess.mu.Lock()
 		switch {
-		case e.waiting > 0:
-			e.lastSeen = now
-			seen = append(seen, e)
-		case e.unflushed && !e.latest.HasLeft():
-			seen = append(seen, e)
-		case e.latest.HasLeft() || now.Sub(e.lastSeen) > lostAfter:
-			removed[e] = true
+		case sess.waiting > 0:
+			sess.lastSeen = now
+			seen = append(seen, sess)
+		case sess.unflushed && !sess.latest.HasLeft():
+			seen = append(seen, sess)
+		case sess.latest.HasLeft() || now.Sub(sess.lastSeen) > lostAfter:
+			removed[sess] = true
 		}
-		e.unflushed = false
-		e.mu.Unlock()
+		sess.unflushed = false
+		sess.mu.Unlock()
 	}
 	return seen, removed
 }
 
 // seenSince reports whether this process has seen an agent since a time.
 func (r *sessionRegistry) seenSince(agentID string, since time.Time) bool {
-	e := r.findByAgent(agentID)
-	if e == nil {
+	sess := r.findByAgent(agentID)
+	if sess == nil {
 		return false
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.waiting > 0 || e.lastSeen.After(since)
+	sess.mu.Lock()
+	defer sess.mu.Unlock()
+	return sess.waiting > 0 || sess.lastSeen.After(since)
 }

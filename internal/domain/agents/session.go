@@ -48,10 +48,10 @@ type snapshot struct {
 func topic(agentID string) string { return "agent:" + agentID }
 
 // touch records a request of the agent.
-func (e *session) touch(now time.Time) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.lastSeen, e.unflushed = now, true
+func (sess *session) touch(now time.Time) {
+	sess.mu.Lock()
+	defer sess.mu.Unlock()
+	sess.lastSeen, sess.unflushed = now, true
 }
 
 // sessionRegistry is the set of sessions of this process.
@@ -82,25 +82,25 @@ func (r *sessionRegistry) findByAgent(id string) *session {
 func (r *sessionRegistry) add(opened *session, hash string) *session {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	e := r.byID[opened.agentID]
-	if e == nil {
-		e = opened
-		r.byID[e.agentID] = e
+	sess := r.byID[opened.agentID]
+	if sess == nil {
+		sess = opened
+		r.byID[sess.agentID] = sess
 	} else {
 		opened.unsubscribe()
 	}
 	if hash != "" {
-		r.byToken[hash] = e
+		r.byToken[hash] = sess
 	}
-	return e
+	return sess
 }
 
 func (r *sessionRegistry) all() []*session {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	all := make([]*session, 0, len(r.byID))
-	for _, e := range r.byID {
-		all = append(all, e)
+	for _, sess := range r.byID {
+		all = append(all, sess)
 	}
 	return all
 }
@@ -112,16 +112,16 @@ func (r *sessionRegistry) remove(sessions map[*session]bool) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for hash, e := range r.byToken {
-		if sessions[e] {
+	for hash, sess := range r.byToken {
+		if sessions[sess] {
 			delete(r.byToken, hash)
 		}
 	}
-	for e := range sessions {
-		if r.byID[e.agentID] == e {
-			delete(r.byID, e.agentID)
+	for sess := range sessions {
+		if r.byID[sess.agentID] == sess {
+			delete(r.byID, sess.agentID)
 		}
-		e.unsubscribe()
+		sess.unsubscribe()
 	}
 }
 
@@ -136,16 +136,16 @@ func (s *Service) Authenticate(ctx context.Context, token string) (*identity.Age
 		return nil, errUnknownToken
 	}
 	hash := seal.HashToken(token)
-	e := s.sessions.findByToken(hash)
-	if e == nil {
+	sess := s.sessions.findByToken(hash)
+	if sess == nil {
 		var err error
-		e, err = s.openSession(ctx, hash, func(q *db.Q) (*Agent, error) { return bySessionHash(q, hash) })
+		sess, err = s.openSession(ctx, hash, func(q *db.Q) (*Agent, error) { return bySessionHash(q, hash) })
 		if err != nil {
 			return nil, err
 		}
 	}
-	e.touch(s.clock())
-	return e.identity.Load(), nil
+	sess.touch(s.clock())
+	return sess.identity.Load(), nil
 }
 
 func (s *Service) authenticateJob(ctx context.Context, text string) (*identity.AgentSession, error) {
@@ -153,22 +153,22 @@ func (s *Service) authenticateJob(ctx context.Context, text string) (*identity.A
 	if !ok {
 		return nil, errUnknownToken
 	}
-	e, err := s.sessionOf(ctx, token.organizationID, token.agentID)
+	sess, err := s.sessionOf(ctx, token.organizationID, token.agentID)
 	if err != nil {
 		return nil, err
 	}
-	who := *e.identity.Load()
-	who.JobID = token.jobID
-	return &who, nil
+	auth := *sess.identity.Load()
+	auth.JobID = token.jobID
+	return &auth, nil
 }
 
 // Agent returns an agent that has a session, from memory unless it may have changed.
 func (s *Service) Agent(ctx context.Context, orgID, agentID string) (*Agent, error) {
-	e, err := s.sessionOf(ctx, orgID, agentID)
+	sess, err := s.sessionOf(ctx, orgID, agentID)
 	if err != nil {
 		return nil, err
 	}
-	now, _, err := s.current(ctx, e)
+	now, _, err := s.current(ctx, sess)
 	if err != nil {
 		return nil, err
 	}
@@ -177,8 +177,8 @@ func (s *Service) Agent(ctx context.Context, orgID, agentID string) (*Agent, err
 
 // sessionOf returns the session of an agent, and opens it if there is none.
 func (s *Service) sessionOf(ctx context.Context, orgID, agentID string) (*session, error) {
-	if e := s.sessions.findByAgent(agentID); e != nil {
-		return e, nil
+	if sess := s.sessions.findByAgent(agentID); sess != nil {
+		return sess, nil
 	}
 	return s.openSession(ctx, "", func(q *db.Q) (*Agent, error) { return byID(q, orgID, agentID) })
 }
@@ -201,10 +201,10 @@ func (s *Service) openSession(ctx context.Context, hash string, find func(q *db.
 		return nil, err
 	}
 	// The session is stale from the start: the agent was read before the subscription began.
-	e := &session{agentID: a.ID, latest: &snapshot{Agent: a}, stale: true, changed: make(chan struct{}), lastSeen: s.clock()}
-	e.wakeups, e.unsubscribe = s.bus.Subscribe(topic(a.ID))
-	e.identity.Store(&identity.AgentSession{AgentID: a.ID, Organization: *org, ClusterID: a.ClusterID, QueueID: a.QueueID})
-	return s.sessions.add(e, hash), nil
+	sess := &session{agentID: a.ID, latest: &snapshot{Agent: a}, stale: true, changed: make(chan struct{}), lastSeen: s.clock()}
+	sess.wakeups, sess.unsubscribe = s.bus.Subscribe(topic(a.ID))
+	sess.identity.Store(&identity.AgentSession{AgentID: a.ID, Organization: *org, ClusterID: a.ClusterID, QueueID: a.QueueID})
+	return s.sessions.add(sess, hash), nil
 }
 
 // refreshChanged applies changes that concern many sessions, if there are any.
@@ -213,8 +213,8 @@ func (s *Service) refreshChanged(ctx context.Context) {
 	case <-s.identityChanged:
 		s.refreshOrganizations(ctx)
 	case <-s.queueRemoved:
-		for _, e := range s.sessions.all() {
-			e.markStale()
+		for _, sess := range s.sessions.all() {
+			sess.markStale()
 		}
 	default:
 	}
@@ -222,31 +222,31 @@ func (s *Service) refreshChanged(ctx context.Context) {
 
 // refreshOrganizations reloads the organizations of all sessions, each once.
 func (s *Service) refreshOrganizations(ctx context.Context) {
-	looked := map[string]*identity.Organization{}
-	for _, e := range s.sessions.all() {
-		who := *e.identity.Load()
-		org, known := looked[who.Organization.ID]
+	loaded := map[string]*identity.Organization{}
+	for _, sess := range s.sessions.all() {
+		auth := *sess.identity.Load()
+		org, known := loaded[auth.Organization.ID]
 		if !known {
 			var err error
-			if org, err = s.dir.OrganizationByID(ctx, who.Organization.ID); err != nil {
-				s.log.Warn("refresh organization failed", "organization", who.Organization.ID, "error", err)
+			if org, err = s.dir.OrganizationByID(ctx, auth.Organization.ID); err != nil {
+				s.log.Warn("refresh organization failed", "organization", auth.Organization.ID, "error", err)
 			}
-			looked[who.Organization.ID] = org
+			loaded[auth.Organization.ID] = org
 		}
 		if org != nil {
-			who.Organization = *org
-			e.identity.Store(&who)
+			auth.Organization = *org
+			sess.identity.Store(&auth)
 		}
 	}
 }
 
 // current returns the current snapshot of a session, and a channel that is closed when it is replaced. It reads
 // the database only when the session is stale.
-func (s *Service) current(ctx context.Context, e *session) (*snapshot, <-chan struct{}, error) {
+func (s *Service) current(ctx context.Context, sess *session) (*snapshot, <-chan struct{}, error) {
 	// One caller reads at a time; the others wait and use its result.
-	e.refreshMu.Lock()
-	defer e.refreshMu.Unlock()
-	known, changed, stale := e.cached()
+	sess.refreshMu.Lock()
+	defer sess.refreshMu.Unlock()
+	known, changed, stale := sess.cached()
 	if !stale {
 		return known, changed, nil
 	}
@@ -256,51 +256,51 @@ func (s *Service) current(ctx context.Context, e *session) (*snapshot, <-chan st
 		return err
 	})
 	if err != nil {
-		e.markStale()
+		sess.markStale()
 		if core.KindOf(err) == core.NotFound {
 			err = errUnknownToken
 		}
 		return nil, nil, err
 	}
-	return read, e.update(read), nil
+	return read, sess.update(read), nil
 }
 
 // cached returns the snapshot and whether it is stale. It resets stale, because the caller reads again.
-func (e *session) cached() (known *snapshot, changed <-chan struct{}, stale bool) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+func (sess *session) cached() (known *snapshot, changed <-chan struct{}, stale bool) {
+	sess.mu.Lock()
+	defer sess.mu.Unlock()
 	select {
-	case <-e.wakeups:
-		e.stale = true
+	case <-sess.wakeups:
+		sess.stale = true
 	default:
 	}
-	stale, e.stale = e.stale, false
-	return e.latest, e.changed, stale
+	stale, sess.stale = sess.stale, false
+	return sess.latest, sess.changed, stale
 }
 
 // update replaces the snapshot and returns the channel that is closed at the next replacement.
-func (e *session) update(now *snapshot) (changed <-chan struct{}) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	before := e.latest.job
+func (sess *session) update(now *snapshot) (changed <-chan struct{}) {
+	sess.mu.Lock()
+	defer sess.mu.Unlock()
+	before := sess.latest.job
 	if before.JobID != "" && before.JobID != now.job.JobID && before.State != flow.Assigned {
-		e.jobFinished = true
+		sess.jobFinished = true
 	}
-	close(e.changed)
-	e.latest, e.changed = now, make(chan struct{})
-	if who := e.identity.Load(); who.QueueID != now.QueueID {
-		moved := *who
+	close(sess.changed)
+	sess.latest, sess.changed = now, make(chan struct{})
+	if auth := sess.identity.Load(); auth.QueueID != now.QueueID {
+		moved := *auth
 		moved.QueueID = now.QueueID
-		e.identity.Store(&moved)
+		sess.identity.Store(&moved)
 	}
-	return e.changed
+	return sess.changed
 }
 
 // markStale makes the next call of current read the agent again.
-func (e *session) markStale() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.stale = true
+func (sess *session) markStale() {
+	sess.mu.Lock()
+	defer sess.mu.Unlock()
+	sess.stale = true
 }
 
 // A caller is the agent that sent a request, with its session.
@@ -311,16 +311,16 @@ type caller struct {
 
 // loadCaller returns the agent of the session token. It refuses agents that have left.
 func (s *Service) loadCaller(r *route.Request) (caller, error) {
-	e, err := s.sessionOf(r.Context(), r.Org.ID, r.Session.AgentID)
+	sess, err := s.sessionOf(r.Context(), r.Org.ID, r.Session.AgentID)
 	if err != nil {
 		return caller{}, err
 	}
-	a, _, err := s.current(r.Context(), e)
+	a, _, err := s.current(r.Context(), sess)
 	if err != nil {
 		return caller{}, err
 	}
 	if a.HasLeft() {
 		return caller{}, errDisconnected
 	}
-	return caller{a, e}, nil
+	return caller{a, sess}, nil
 }

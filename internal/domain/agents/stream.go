@@ -10,15 +10,15 @@ var errDraining = errors.New("the server is about to stop")
 
 // stream sends an agent its instruction now and whenever it changes, until ctx is done. The stream stays open
 // while the agent runs a job.
-func (s *Service) stream(ctx context.Context, e *session, send func(instruction) error) error {
-	waiting, done := e.beginWait(ctx)
+func (s *Service) stream(ctx context.Context, sess *session, send func(instruction) error) error {
+	waiting, done := sess.beginWait(ctx)
 	defer done()
 	var last *instruction
 	for waiting.Err() == nil {
 		if s.isDraining() {
 			return errDraining
 		}
-		now, changed, err := s.currentOffer(ctx, e)
+		now, changed, err := s.currentOffer(ctx, sess)
 		if err != nil {
 			return err
 		}
@@ -32,10 +32,10 @@ func (s *Service) stream(ctx context.Context, e *session, send func(instruction)
 			last = &next
 		}
 		if final {
-			s.awaitChange(waiting, e, changed)
+			s.awaitChange(waiting, sess, changed)
 			continue
 		}
-		jobID, err := s.awaitJob(waiting, e, now, changed, s.dispatch.Wait)
+		jobID, err := s.awaitJob(waiting, sess, now, changed, s.dispatch.Wait)
 		if err != nil {
 			return err
 		}
