@@ -149,6 +149,7 @@ func (s *Server) capabilities(p Parts, directory *identity.Directory, metrics pr
 	events := events.New(p.DB, s.background.bus, p.Clock, p.Log, cmp.Or(p.KeepEvents, events.DefaultKeep))
 	pipelines := pipelines.New(p.DB, p.Key, p.Public, p.Clock, outbound.New(p.OutboundAllow))
 	builds := builds.New(p.DB, pipelines, p.Public, p.Clock, p.Log)
+	builds.RecordEvents(events)
 	dispatcher := dispatch.New(p.DB, s.background.bus, p.Clock, p.Log, metrics, dispatch.Jobs{Assign: builds.Assign, AssignedTo: builds.AssignedTo})
 	s.logs = joblog.New(p.DB, p.Blobs, s.background.bus, builds, p.Public, p.Clock, p.Log)
 	builds.AddEffect(s.logs.Observe)
@@ -164,6 +165,7 @@ func (s *Server) capabilities(p Parts, directory *identity.Directory, metrics pr
 		Builds:    builds,
 		BuildAPI:  buildAPI,
 		Dispatch:  dispatcher,
+		Events:    events,
 		Key:       p.Key,
 		Public:    p.Public,
 		Clock:     p.Clock,

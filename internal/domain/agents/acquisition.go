@@ -84,6 +84,7 @@ func (a *Agent) dedicate(q *db.Q, only *identity.JobAcquisition, requested strin
 func (s *Service) AuthenticateRegistration(ctx context.Context, text string, from netip.Addr) (*identity.AgentToken, *identity.JobAcquisition, error) {
 	if !strings.HasPrefix(text, identity.AcquisitionTokenPrefix) {
 		t, err := s.dir.AuthenticateAgent(ctx, text, from)
+		s.recordRefusal(ctx, err)
 		return t, nil, err
 	}
 	a, ok := s.acquisitionTokens.read(text)
@@ -91,6 +92,7 @@ func (s *Service) AuthenticateRegistration(ctx context.Context, text string, fro
 		return nil, nil, errUnknownAcquisition
 	}
 	t, err := s.dir.AgentTokenByID(ctx, a.tokenID, from)
+	s.recordRefusal(ctx, err)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -18,6 +18,7 @@ func (s *Service) Background(r *tasks.Runner) {
 	r.Handle(endJobTask, tasks.Limits{Timeout: endJobTimeout}, s.endJob)
 	r.Sweep(removalTask, removeEvery, s.removeOld)
 	r.HandleTx(clusters.Removal, s.removeCluster)
+	r.HandleTx(clusters.AddressesChanged, s.blockAgents)
 }
 
 // observe notifies the sessions of agents whose jobs change state and stores when agents finished jobs. It runs

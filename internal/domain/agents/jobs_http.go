@@ -134,5 +134,5 @@ func (s *Service) putPromise(r *route.Request, h builds.Holding, body jobPromise
 	if body.ExitStatus <= 0 {
 		return route.Nothing{}, core.Errorf(core.Unprocessable, "exit_status must be above zero")
 	}
-	return route.Nothing{}, s.builds.Promise(r.Context(), r.Org.ID, h.JobID, h.AgentID, body.ExitStatus, r.Org.Features.EarlyFailures)
+	return route.Nothing{}, s.builds.Promise(r.Context(), r.Org.ID, h.JobID, h.AgentID, body.ExitStatus, body.Reason, r.Org.Features.EarlyFailures)
 }

@@ -90,6 +90,7 @@ func (s *Service) lose(q *db.Q, agent silentAgent, since, now time.Time) error {
 	if err != nil {
 		return err
 	}
+	before := a.State
 	if !silent || !a.transition(Lost, now) {
 		return nil
 	}
@@ -97,7 +98,10 @@ func (s *Service) lose(q *db.Q, agent silentAgent, since, now time.Time) error {
 	if err := updateAgent(q, a); err != nil {
 		return err
 	}
-	return s.enqueueJobEnds(q, a, "Its agent was lost.", now)
+	if err := s.enqueueJobEnds(q, a, "Its agent was lost.", now); err != nil {
+		return err
+	}
+	return s.recordState(q, before, a)
 }
 
 // enqueueJobEnds ends the jobs of an agent. It has more than one only if it took them at the same moment.

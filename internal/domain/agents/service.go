@@ -9,10 +9,12 @@ import (
 	"stackyard/internal/domain/builds"
 	"stackyard/internal/domain/clusters"
 	"stackyard/internal/domain/dispatch"
+	"stackyard/internal/domain/events"
 	"stackyard/internal/platform/bus"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
 	"stackyard/internal/platform/identity"
+	"stackyard/internal/platform/lru"
 	"stackyard/internal/platform/seal"
 )
 
@@ -27,6 +29,8 @@ type Service struct {
 	public            core.PublicURL
 	clock             core.Clock
 	log               *slog.Logger
+	events            *events.Service // nil: events are not recorded
+	refusals          *lru.Cache[refusal, time.Time]
 	jobTokens         jobTokens
 	acquisitionTokens acquisitionTokens
 	Settings
@@ -46,6 +50,7 @@ type Parts struct {
 	Builds    *builds.Service
 	BuildAPI  *buildapi.Service
 	Dispatch  *dispatch.Dispatcher
+	Events    *events.Service // nil: events are not recorded
 	Key       seal.Key
 	Public    core.PublicURL
 	Clock     core.Clock
@@ -71,7 +76,8 @@ const (
 func New(p Parts) *Service {
 	s := &Service{
 		db: p.DB, dir: p.Directory, bus: p.Bus, builds: p.Builds, buildAPI: p.BuildAPI, dispatch: p.Dispatch,
-		public: p.Public, clock: p.Clock, log: p.Log,
+		public: p.Public, clock: p.Clock, log: p.Log, events: p.Events,
+		refusals:          lru.New[refusal, time.Time](maxRefusals),
 		jobTokens:         newJobTokens(p.Key),
 		acquisitionTokens: newAcquisitionTokens(p.Key),
 		Settings:          p.Settings,
@@ -115,11 +121,15 @@ func (s *Service) change(ctx context.Context, orgID, agentID string, change func
 		if err != nil {
 			return err
 		}
+		before := a.State
 		if err := change(q, a); err != nil {
 			return err
 		}
 		q.Announce(topic(a.ID))
-		return updateAgent(q, a)
+		if err := updateAgent(q, a); err != nil {
+			return err
+		}
+		return s.recordState(q, before, a)
 	})
 }
 

@@ -164,6 +164,14 @@ func silentSince(q *db.Q, since time.Time, limit int) ([]silentAgent, error) {
 		LIMIT $2`, db.Micros(since), limit)
 }
 
+// connectedWithToken returns the ids and addresses of the connected agents that registered with a token of a cluster.
+func connectedWithToken(q *db.Q, clusterID, tokenID string) ([]Agent, error) {
+	return db.All(q, func(scan db.Scan) (a Agent, err error) { return a, scan(&a.ID, &a.OrganizationID, &a.Address) }, `
+		SELECT id, organization_id, ip_address FROM agents
+		WHERE cluster_id = $1 AND state = $2 AND token_id = $3
+		ORDER BY id`, clusterID, Connected, tokenID)
+}
+
 // updateLastJobFinished stores when agents finished jobs.
 func updateLastJobFinished(q *db.Q, agentIDs []string, at time.Time) error {
 	in, arg := q.In("id", 1, agentIDs)

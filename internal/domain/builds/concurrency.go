@@ -66,12 +66,15 @@ func (u *unit) scheduleElsewhere(jobID, buildID string) error {
 	if err := other.run.Schedule(jobID); err != nil {
 		return err
 	}
-	moved := other.run.Changes().Jobs
-	if err := other.updateJobs(moved); err != nil {
+	changes := other.run.Changes()
+	if err := other.updateJobs(changes.Jobs); err != nil {
 		return err
 	}
 	u.q.Announce(Topic(buildID))
-	return other.applyEffects(moved)
+	if err := other.applyEffects(changes.Jobs); err != nil {
+		return err
+	}
+	return other.noteEvents(flow.Changes{Jobs: changes.Jobs})
 }
 
 // limit makes those of the candidates wait that wanted a slot in a concurrency group and got none.

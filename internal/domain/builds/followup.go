@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"stackyard/internal/domain/events"
 	"stackyard/internal/domain/pipelines"
 	"stackyard/internal/platform/db"
 	"stackyard/internal/platform/tasks"
@@ -23,6 +24,9 @@ type followUps struct {
 	drop   map[string][]string // keys of obsolete tasks, by kind
 	task   *tasks.Due          // the task that this transaction runs; nil: none
 	counts pipelines.CountChanges
+
+	events   *events.Service // nil: events are not recorded
+	happened []events.Event
 }
 
 // A followUp must happen to another build. It is idempotent.
@@ -82,7 +86,7 @@ func (f *followUps) forget(kind, key string) {
 	f.drop[kind] = append(f.drop[kind], key)
 }
 
-// save writes pipeline counts and tasks at the end of a transaction. Follow-ups are due immediately.
+// save writes pipeline counts, tasks and events at the end of a transaction. Follow-ups are due immediately.
 func (f *followUps) save(q *db.Q, now time.Time) error {
 	if err := f.counts.Save(q); err != nil {
 		return err
@@ -101,7 +105,10 @@ func (f *followUps) save(q *db.Q, now time.Time) error {
 			return err
 		}
 	}
-	return nil
+	if len(f.happened) == 0 {
+		return nil
+	}
+	return f.events.Write(q, f.happened...)
 }
 
 func (c followUp) key() string { return string(c.Kind) + " " + c.ID }

@@ -22,7 +22,7 @@ func TestHolder_AloneMovesItsJob(t *testing.T) {
 		moves := []func(holder string) error{
 			func(holder string) error { return w.service.Accept(ctx, w.orgID, id, holder) },
 			func(holder string) error { return w.service.Start(ctx, w.orgID, id, holder) },
-			func(holder string) error { return w.service.Promise(ctx, w.orgID, id, holder, 2, true) },
+			func(holder string) error { return w.service.Promise(ctx, w.orgID, id, holder, 2, "", true) },
 			func(holder string) error { return w.service.Finish(ctx, w.orgID, id, holder, flow.Exit{Status: 2}, "") },
 		}
 		for i, move := range moves {
@@ -33,7 +33,7 @@ func TestHolder_AloneMovesItsJob(t *testing.T) {
 			w.ok(move(someAgent)) // it did not hear the answer
 		}
 		wantEqual(t, "states", w.states(1), "a failed")
-		if err := w.service.Promise(ctx, w.orgID, id, someAgent, 2, true); core.KindOf(err) != core.Unprocessable {
+		if err := w.service.Promise(ctx, w.orgID, id, someAgent, 2, "", true); core.KindOf(err) != core.Unprocessable {
 			t.Errorf("a promise of a job that has ended: %v", err)
 		}
 	})

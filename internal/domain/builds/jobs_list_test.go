@@ -33,8 +33,8 @@ func (w *world) zoo() {
 	for _, name := range []string{"running", "promised", "promised-soft", "canceling", "timed-out", "timing-out"} {
 		w.start(w.job(1, name))
 	}
-	w.ok(w.service.Promise(ctx, w.orgID, w.job(1, "promised"), "", 3, true))
-	w.ok(w.service.Promise(ctx, w.orgID, w.job(1, "promised-soft"), "", 3, true))
+	w.ok(w.service.Promise(ctx, w.orgID, w.job(1, "promised"), "", 3, "", true))
+	w.ok(w.service.Promise(ctx, w.orgID, w.job(1, "promised-soft"), "", 3, "", true))
 	w.ok(w.assign(w.job(1, "assigned")))
 	w.ok(w.assign(w.job(1, "accepted")))
 	w.ok(w.service.Accept(ctx, w.orgID, w.job(1, "accepted"), ""))

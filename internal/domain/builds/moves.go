@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"stackyard/internal/domain/dispatch"
+	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
 	"stackyard/internal/rules/flow"
 )
@@ -139,9 +140,19 @@ func (s *Service) FinishUnstarted(ctx context.Context, orgID, jobID string, may 
 
 // Promise notes that a running job will end with an exit status. A promise that does not count is recorded and
 // changes nothing else. It returns a Conflict error if another exit status was promised before.
-func (s *Service) Promise(ctx context.Context, orgID, jobID, holder string, status int, counts bool) error {
-	return s.onJob(ctx, orgID, jobID, func(u *unit) error { return u.run.Promise(jobID, holder, status, counts) })
+func (s *Service) Promise(ctx context.Context, orgID, jobID, holder string, status int, reason string, counts bool) error {
+	return s.onJob(ctx, orgID, jobID, func(u *unit) error {
+		before := u.run.Edits()
+		if err := u.run.Promise(jobID, holder, status, counts); err != nil || u.run.Edits() == before {
+			return err
+		}
+		u.promises = map[string]string{jobID: core.Cut(reason, maxReason)}
+		return nil
+	})
 }
+
+// maxReason is how much is kept of why a job promises an exit status, in characters.
+const maxReason = 1024
 
 // TimeOut asks for a running job to be stopped because it has run for too long.
 func (s *Service) TimeOut(ctx context.Context, orgID, jobID string) error {

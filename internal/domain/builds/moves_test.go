@@ -231,7 +231,7 @@ func TestMoves_RefuseWhatDoesNotFit(t *testing.T) {
 			"Finish":  func(id string) error { return w.service.Finish(ctx, w.orgID, id, "", flow.Exit{}, "ended") },
 			"TimeOut": func(id string) error { return w.service.TimeOut(ctx, w.orgID, id) },
 			"Return":  func(id string) error { return w.service.Return(ctx, w.orgID, id, "") },
-			"Promise": func(id string) error { return w.service.Promise(ctx, w.orgID, id, "", 1, true) },
+			"Promise": func(id string) error { return w.service.Promise(ctx, w.orgID, id, "", 1, "", true) },
 		}
 		for name, move := range moves {
 			for _, id := range []string{id, w.job(1, "ask")} {

@@ -42,7 +42,10 @@ func (u *unit) save(changes flow.Changes) error {
 	if err := u.applyEffects(changes.Jobs); err != nil {
 		return err
 	}
-	return u.updateBuild(changes)
+	if err := u.updateBuild(changes); err != nil {
+		return err
+	}
+	return u.noteEvents(changes)
 }
 
 // freeKeys takes the keys of replaced steps out of the way of new ones.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 
+	"stackyard/internal/domain/events"
 	"stackyard/internal/domain/pipelines"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
@@ -21,6 +22,7 @@ type Service struct {
 	log        *slog.Logger
 	effects    []effect
 	agentNames AgentNames
+	events     *events.Service // nil: events are not recorded
 	updates    updateQueues
 	buildIDs   buildIDCache
 }
@@ -38,7 +40,7 @@ func (s *Service) write(ctx context.Context, fn func(q *db.Q, then *followUps) e
 	err := errMoved
 	for try := 0; errors.Is(err, errMoved) && try < maxTries; try++ {
 		err = s.db.Write(ctx, func(q *db.Q) error {
-			then := &followUps{}
+			then := &followUps{events: s.events}
 			if err := fn(q, then); err != nil {
 				return err
 			}

@@ -134,7 +134,7 @@ func expiryOf(orgID, buildID string, at time.Time) tasks.Task {
 // onTime does one unit of work on a build, if it is still there, in one transaction with the end of a
 // task. What follows for other builds follows as tasks of their own.
 func (s *Service) onTime(q *db.Q, t *tasks.Due, orgID, buildID string, fn func(u *unit) error) error {
-	then := &followUps{task: t}
+	then := &followUps{task: t, events: s.events}
 	u, err := s.open(q, orgID, buildID, then)
 	if core.KindOf(err) == core.NotFound {
 		return nil

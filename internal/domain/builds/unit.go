@@ -30,6 +30,10 @@ type unit struct {
 	grace time.Duration
 	// effects follow from changes of job states, in order.
 	effects []effect
+	// noted is what the build was when events were last noted.
+	noted outline
+	// promises are the reasons of exit statuses that jobs promise in this unit, by job.
+	promises map[string]string
 }
 
 // open begins a unit of work on a build of an organization.
@@ -77,6 +81,7 @@ func newUnit(q *db.Q, b *Build, now time.Time, then *followUps) *unit {
 		now:       now,
 		build:     b,
 		counted:   phaseOf(b),
+		noted:     outlineOf(b),
 		run:       flow.New(flowStore{q, b.ID}, &b.Build, now, core.NewID),
 		then:      then,
 		positions: map[string]string{},

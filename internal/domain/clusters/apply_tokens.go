@@ -67,7 +67,10 @@ func (a *applier) agentToken(c Cluster, spec AgentTokenSpec) error {
 		return nil
 	}
 	a.Changes.Changed("agent_token", a.name(c, wanted.Description))
-	return updateToken(a.Q, wanted)
+	if err := updateToken(a.Q, wanted); err != nil {
+		return err
+	}
+	return addressesChanged(a.Q, wanted, known.AllowedAddresses, a.Now)
 }
 
 // knownToken finds the token of a spec: by its value in any cluster, else by its description in this cluster.

@@ -3,6 +3,7 @@ package clusters
 import (
 	"context"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	"stackyard/internal/platform/db"
 	"stackyard/internal/platform/identity"
 	"stackyard/internal/platform/seal"
+	"stackyard/internal/platform/tasks"
 )
 
 // An AgentToken lets agents and stacks register into its cluster. The database holds only the hash.
@@ -92,10 +94,14 @@ func (s *Service) changeToken(ctx context.Context, p resource[AgentToken], chang
 		if t, err = tokenByID(q, p.ID, p.item.ID); err != nil {
 			return err
 		}
+		before := t.AllowedAddresses
 		if err = change(&t); err != nil {
 			return err
 		}
-		return updateToken(q, t)
+		if err := updateToken(q, t); err != nil {
+			return err
+		}
+		return addressesChanged(q, t, before, s.clock())
 	})
 	return t, err
 }
@@ -105,4 +111,29 @@ func (s *Service) revokeToken(ctx context.Context, p resource[AgentToken]) error
 	return s.dir.Change(ctx, func(q *db.Q) error {
 		return deleteToken(q, p.ID, p.item.ID)
 	})
+}
+
+// AddressesChanged is the kind of the task that a change of the addresses that a token allows adds, whose key is the
+// token's id and whose payload an AddressesChange.
+const AddressesChanged = "agent-addresses-changed"
+
+// An AddressesChange says where the token is.
+type AddressesChange struct {
+	ClusterID string `json:"cluster_id"`
+}
+
+// addressesChanged adds the task if the token allows other addresses than before.
+func addressesChanged(q *db.Q, t AgentToken, before []netip.Prefix, now time.Time) error {
+	if slices.Equal(t.AllowedAddresses, before) {
+		return nil
+	}
+	return tasks.Add(q, tasks.Task{Kind: AddressesChanged, Key: t.ID, Payload: AddressesChange{t.ClusterID}, RunAt: now})
+}
+
+// TokenByID returns a token of a cluster, or a NotFound error.
+func TokenByID(q *db.Q, clusterID, id string) (AgentToken, error) { return tokenByID(q, clusterID, id) }
+
+// Allows reports whether the token may be used from an address.
+func (t AgentToken) Allows(from netip.Addr) bool {
+	return (&identity.AgentToken{AllowedAddresses: t.AllowedAddresses}).Allows(from)
 }

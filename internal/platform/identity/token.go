@@ -101,9 +101,22 @@ func (d *Directory) usable(t *AgentToken, err error, from netip.Addr) (*AgentTok
 		return nil, errUnknownAgentToken
 	}
 	if !t.Allows(from) {
-		return nil, core.Errorf(core.Unauthorized, "This agent token may not be used from the address %s.", from)
+		return nil, &AddressError{Token: t, From: from}
 	}
 	return t, nil
+}
+
+// An AddressError says that an agent token does not allow the address that it was used from.
+type AddressError struct {
+	Token *AgentToken
+	From  netip.Addr
+}
+
+func (e *AddressError) Error() string { return e.Unwrap().Error() }
+
+// Unwrap returns what the caller is told.
+func (e *AddressError) Unwrap() error {
+	return core.Errorf(core.Unauthorized, "This agent token may not be used from the address %s.", e.From)
 }
 
 // Allows reports whether the token may be used from an address.

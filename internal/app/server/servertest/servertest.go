@@ -33,6 +33,8 @@ type Server struct {
 
 	t         testing.TB
 	validator *validator
+	// eventsSeen is the number of the last event that Events returned.
+	eventsSeen int64
 }
 
 // Each runs a test against a fresh server on each engine. The server has two unrelated organizations: see
