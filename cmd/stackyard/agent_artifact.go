@@ -35,7 +35,7 @@ of directories. Quote the patterns, so that the shell does not expand them.`,
 		if err != nil {
 			return err
 		}
-		upload := artifact.Upload{API: s.API, JobID: s.ID, Dir: dir, ContentType: s.flag("content-type"), Say: s.say}
+		upload := artifact.Upload{API: s.API, JobID: s.ID, Dir: dir, ContentType: s.flag("content-type"), Logf: s.logf}
 		return upload.Run(s.ctx, args[0])
 	})
 }
@@ -52,7 +52,7 @@ func artifactDownloadCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return artifact.Download{API: s.API, Dir: args[1], Say: s.say}.Run(s.ctx, found)
+		return artifact.Download{API: s.API, Dir: args[1], Logf: s.logf}.Run(s.ctx, found)
 	})
 }
 

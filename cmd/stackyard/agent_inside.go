@@ -82,8 +82,8 @@ func (s *script) print(text string) error {
 	return err
 }
 
-// say prints a message for the reader of the job's log.
-func (s *script) say(format string, args ...any) {
+// logf prints a message for the reader of the job's log.
+func (s *script) logf(format string, args ...any) {
 	fmt.Fprintf(s.cmd.ErrOrStderr(), format+"\n", args...)
 }
 

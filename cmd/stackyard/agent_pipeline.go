@@ -50,7 +50,7 @@ $$ for a dollar sign.`,
 		if err := s.API.UploadPipeline(s.ctx, s.ID, upload); err != nil {
 			return fmt.Errorf("upload the pipeline: %w", err)
 		}
-		s.say("Pipeline uploaded.")
+		s.logf("Pipeline uploaded.")
 		return nil
 	})
 	upload := cmd.RunE

@@ -244,7 +244,7 @@ steps:
 	}
 }
 
-func TestAgent_IsCancelledInMidRun(t *testing.T) {
+func TestAgent_IsCanceledWhileItRuns(t *testing.T) {
 	y := newYard(t, placeholder, `
 steps:
   - command: "trap 'echo cleaned up; exit 3' TERM; echo ready; while :; do sleep 0.01; done"
@@ -282,7 +282,7 @@ steps:
 	wantLines(t, y.log(b, 0), "the value is [REDACTED]", "[REDACTED]", "[REDACTED] too; step secret [REDACTED]")
 }
 
-func TestAgent_TellsGitThePasswordOfItsRepository(t *testing.T) {
+func TestAgent_GivesGitThePasswordOfItsRepository(t *testing.T) {
 	y := newYard(t, "https://github.com/acme/hello.git", `
 steps:
   - env: {SERVICE_SKIP_CHECKOUT: "true"}

@@ -69,7 +69,7 @@ func buildCreateCommand() *cobra.Command {
 			return err
 		}
 		if *watch && !r.json {
-			if err := r.say(fmt.Sprintf("Build %d: %s", made.Value.Number, made.Value.WebURL)); err != nil {
+			if err := r.println(fmt.Sprintf("Build %d: %s", made.Value.Number, made.Value.WebURL)); err != nil {
 				return err
 			}
 			return watchBuild(r, args[0], strconv.Itoa(made.Value.Number))

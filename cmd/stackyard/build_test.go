@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestPrintChanges_SaysHowABlockedBuildGoesOn(t *testing.T) {
+func TestPrintChanges_ShowsHowToUnblockABuild(t *testing.T) {
 	var out strings.Builder
 	r := &remote{out: &out}
 	b := build{ID: "b", Number: 3, State: "failing", Jobs: []job{{ID: "j", Type: "manual", Label: "Deploy?", State: "blocked"}}}

@@ -68,7 +68,7 @@ func jobExplainCommand() *cobra.Command {
 		if r.json {
 			return printJSON(r.out, why.Raw)
 		}
-		return r.say(plain(why.Value.Reason))
+		return r.println(plain(why.Value.Reason))
 	})
 }
 

@@ -10,7 +10,7 @@ import (
 	"testing/iotest"
 )
 
-func TestStampless_LeavesOutWhenLinesWerePrinted(t *testing.T) {
+func TestStampless_RemovesTimestamps(t *testing.T) {
 	for log, want := range map[string]string{
 		"plain\n":                             "plain\n",
 		"\x1b_bk;t=1700000000000\ahello\n":    "hello\n",

@@ -153,7 +153,7 @@ func TestLogin_LastsUntilLogout(t *testing.T) {
 	}
 }
 
-func TestLogin_TellsThatItWasDenied(t *testing.T) {
+func TestLogin_ReportsThatItWasDenied(t *testing.T) {
 	t.Parallel()
 	term := newTerminal(t)
 	output, ok := term.login(t, func(code string) { term.decide(t, code, "deny") })
@@ -162,7 +162,7 @@ func TestLogin_TellsThatItWasDenied(t *testing.T) {
 	}
 }
 
-func TestLogin_TellsWhatIsNoServer(t *testing.T) {
+func TestLogin_ReportsInvalidServers(t *testing.T) {
 	t.Parallel()
 	term := newTerminal(t)
 	for server, want := range map[string]string{

@@ -133,15 +133,15 @@ func (r *remote) perform(method string, body any, done string, format string, se
 	if err := r.Do(r.ctx, method, path, body, nil); err != nil {
 		return err
 	}
-	return r.say(done)
+	return r.println(done)
 }
 
-// say prints a message.
-func (r *remote) say(sentence string) error {
+// println prints a message, unless --json is set.
+func (r *remote) println(message string) error {
 	if r.json {
 		return nil
 	}
-	_, err := fmt.Fprintln(r.out, sentence)
+	_, err := fmt.Fprintln(r.out, message)
 	return err
 }
 

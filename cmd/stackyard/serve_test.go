@@ -44,7 +44,7 @@ func TestServe_PrintsWhereItListensWhenItAnswers(t *testing.T) {
 	}
 }
 
-func TestServe_TellsHowItIs(t *testing.T) {
+func TestServe_ReportsItsHealth(t *testing.T) {
 	t.Parallel()
 	p := serveOrganizations(t)
 	p.get(t, "", "/healthz")
@@ -152,7 +152,7 @@ organizations:
 	}
 }
 
-func TestServe_SaysThatItsAddressIsTaken(t *testing.T) {
+func TestServe_ReportsThatItsAddressIsTaken(t *testing.T) {
 	t.Parallel()
 	p := start(t, "serve", "--listen", "127.0.0.1:0", "--data", t.TempDir())
 	status, _, stderr := stackyard(t, "serve", "--listen", strings.TrimPrefix(p.URL, "http://"), "--data", t.TempDir())
@@ -161,7 +161,7 @@ func TestServe_SaysThatItsAddressIsTaken(t *testing.T) {
 	}
 }
 
-func TestServe_SaysThatItCannotKeepBlobs(t *testing.T) {
+func TestServe_ReportsThatItCannotStoreBlobs(t *testing.T) {
 	t.Parallel()
 	for place, want := range map[string]struct {
 		status int
@@ -180,7 +180,7 @@ func TestServe_SaysThatItCannotKeepBlobs(t *testing.T) {
 	}
 }
 
-func TestServe_FinishesWhatHasBegunAndSaysThatItDrains(t *testing.T) {
+func TestServe_FinishesRequestsAndReportsDraining(t *testing.T) {
 	t.Parallel()
 	p := serveOrganizations(t)
 	slow := beginSlowly(t, p)

@@ -77,7 +77,7 @@ func wantPicky(t *testing.T, jobs func() []map[string]any, runs func(rules strin
 	}
 }
 
-func TestStack_LeavesJobsAloneWhoseAgentRulesItDoesNotSatisfy(t *testing.T) {
+func TestStack_SkipsJobsWhoseAgentRulesDoNotMatch(t *testing.T) {
 	t.Parallel()
 	server := start(t, "serve", "--listen", "127.0.0.1:0", "--data", t.TempDir(), "--apply", stackOrganizations)
 	server.ask(t, "svcua_ada", "POST", "/v2/organizations/acme/pipelines/picky/builds", `{"commit": "HEAD", "branch": "main"}`).want(t, http.StatusCreated)

@@ -27,7 +27,7 @@ func printTable[T any](r *remote, list client.List[T], none string, columns ...c
 		return printJSON(r.out, append([]json.RawMessage{}, list.Raw...))
 	}
 	if len(list.Items) == 0 {
-		return r.say(none)
+		return r.println(none)
 	}
 	w := tabwriter.NewWriter(r.out, 0, 0, 3, ' ', 0)
 	for i, c := range columns {

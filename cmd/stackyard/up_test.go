@@ -83,7 +83,7 @@ func TestUp_StartsAgainWithTheSameTokensAndWhatPeopleChanged(t *testing.T) {
 	})
 }
 
-func TestUp_MakesNewTokensWhenItsWelcomeIsGone(t *testing.T) {
+func TestUp_CreatesNewTokensWhenItsWelcomeIsDeleted(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	p, first := up(t, "--data", folder)
@@ -106,7 +106,7 @@ func TestUp_RunsAFirstBuild(t *testing.T) {
 	})
 }
 
-func TestUp_LeavesJobsAloneThatAskForOtherAgents(t *testing.T) {
+func TestUp_SkipsJobsWithOtherAgentRules(t *testing.T) {
 	t.Parallel()
 	p, output := up(t, "--data", t.TempDir())
 	token := secrets(output)["Access token"]

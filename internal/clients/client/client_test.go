@@ -56,7 +56,7 @@ func TestAll_FollowsPagesUntilItHasEnough(t *testing.T) {
 	}
 }
 
-func TestAll_SendsTheTokenToNobodyElse(t *testing.T) {
+func TestAll_SendsTheTokenToNoOtherServer(t *testing.T) {
 	elsewhere := peer(t, func(http.ResponseWriter, *http.Request) { t.Error("the other server was asked") })
 	c := peer(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Link", `<`+elsewhere.URL+`/things>; rel="next"`)
@@ -68,7 +68,7 @@ func TestAll_SendsTheTokenToNobodyElse(t *testing.T) {
 	}
 }
 
-func TestDo_TellsWhatTheServerSays(t *testing.T) {
+func TestDo_ReturnsTheServersMessage(t *testing.T) {
 	for _, test := range []struct {
 		status int
 		body   string
@@ -146,7 +146,7 @@ func TestChangeHosts_LosesNoneOfManyChanges(t *testing.T) {
 	}
 }
 
-func TestLoadHosts_SaysWhatToDoAboutADamagedFile(t *testing.T) {
+func TestLoadHosts_ExplainsHowToFixADamagedFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "hosts.json")
 	if err := os.WriteFile(path, []byte("{"), 0o600); err != nil {
 		t.Fatal(err)

@@ -93,7 +93,7 @@ func (j *job) hookCommand(h hook) (args []string, after string, err error) {
 	if err := os.WriteFile(after, nil, 0o600); err != nil {
 		return nil, "", err
 	}
-	return []string{interpreter, path}, after, errors.Join(j.sh.Give(path), j.sh.Give(after))
+	return []string{interpreter, path}, after, errors.Join(j.sh.Chown(path), j.sh.Chown(after))
 }
 
 // shells are the interpreters of scripts that can be sourced.

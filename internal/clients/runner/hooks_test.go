@@ -137,7 +137,7 @@ func TestHooks_ThatFailEndTheJob(t *testing.T) {
 	}
 }
 
-func TestHooks_CleanUpAfterACancelledJob(t *testing.T) {
+func TestHooks_CleanUpAfterACanceledJob(t *testing.T) {
 	t.Parallel()
 	s := newFakeServer(t, map[string]string{"SERVICE_COMMAND": "echo ready; echo x >left; sleep 1000", "SERVICE_ARTIFACT_PATHS": "left"})
 	a := s.start(onlyOneJob, hooks(t, map[string]string{

@@ -102,7 +102,7 @@ func gitRepository(t *testing.T, files map[string]string) (dir, commit string) {
 	return dir, git("rev-parse", "HEAD")
 }
 
-func TestJob_RunsInACheckoutAndTellsItsCommit(t *testing.T) {
+func TestJob_RunsInACheckoutAndReportsItsCommit(t *testing.T) {
 	t.Parallel()
 	repo, commit := gitRepository(t, map[string]string{"hello.txt": "hello from git\n"})
 	s := newFakeServer(t, map[string]string{"SERVICE_REPO": repo, "SERVICE_COMMAND": `cat hello.txt; echo "commit $SERVICE_COMMIT $BUILDKITE_COMMIT in $(pwd)"`})
@@ -137,7 +137,7 @@ func TestJob_FailsWithTheStatusOfGit(t *testing.T) {
 	}
 }
 
-func TestJob_SkipsTheCheckoutWhenItIsToldTo(t *testing.T) {
+func TestJob_SkipsTheCheckoutOnRequest(t *testing.T) {
 	t.Parallel()
 	s := newFakeServer(t, map[string]string{"SERVICE_REPO": "/nowhere", "BUILDKITE_SKIP_CHECKOUT": "true", "SERVICE_COMMAND": "ls -A | wc -l"})
 	wantResult(t, s.runJob(), "0", "", "")
@@ -146,7 +146,7 @@ func TestJob_SkipsTheCheckoutWhenItIsToldTo(t *testing.T) {
 	}
 }
 
-func TestJob_IsCancelledWhenTheServerSaysSo(t *testing.T) {
+func TestJob_IsCanceledByTheServer(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ state, script, signal, log string }{
 		{"canceling", `trap 'echo cleaned up; exit 3' TERM; echo ready; while :; do sleep 0.01; done`, "SIGTERM", "cleaned up"},
@@ -166,7 +166,7 @@ func TestJob_IsCancelledWhenTheServerSaysSo(t *testing.T) {
 	}
 }
 
-func TestJob_IsCancelledWhenItIsAnothersNow(t *testing.T) {
+func TestJob_IsCanceledWhenAnotherAgentHoldsIt(t *testing.T) {
 	t.Parallel()
 	s := newFakeServer(t, command("echo ready; sleep 1000"))
 	a := s.start(onlyOneJob)
@@ -176,7 +176,7 @@ func TestJob_IsCancelledWhenItIsAnothersNow(t *testing.T) {
 	wantResult(t, *s.result, "-1", "SIGTERM", "cancel")
 }
 
-func TestJob_KillsEverybodyInTheEnd(t *testing.T) {
+func TestJob_KillsAllProcessesAtTheEnd(t *testing.T) {
 	t.Parallel()
 	pids := filepath.Join(t.TempDir(), "pids")
 	s := newFakeServer(t, command(`for i in 1 2 3; do (trap '' TERM; echo $BASHPID >>`+pids+`; while :; do sleep 0.05; done) & done; while [ $(wc -l <`+pids+`) -lt 3 ]; do sleep 0.01; done; echo ready; wait`))
@@ -244,7 +244,7 @@ func TestJob_FailsWhenASecretCannotBeHad(t *testing.T) {
 	}
 }
 
-func TestJob_KeepsVariablesWithTellingNamesOutOfTheLog(t *testing.T) {
+func TestJob_RedactsVariablesWithSecretNames(t *testing.T) {
 	t.Parallel()
 	s := newFakeServer(t, map[string]string{"DEPLOY_TOKEN": "a-token-of-mine", "HARMLESS": "plain value", "SERVICE_COMMAND": "echo $DEPLOY_TOKEN $HARMLESS $SERVICE_AGENT_ACCESS_TOKEN"})
 	s.runJob()
@@ -296,7 +296,7 @@ func TestJob_SendsALongLogInOrder(t *testing.T) {
 	}
 }
 
-func TestJob_TellsHowMuchOfItsLogIsLost(t *testing.T) {
+func TestJob_ReportsFailedLogChunks(t *testing.T) {
 	t.Parallel()
 	s := newFakeServer(t, command("seq 1 200"))
 	s.respondFirst("POST /J/chunks", respond{413, ""}, respond{413, ""})

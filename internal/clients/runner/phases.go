@@ -31,7 +31,7 @@ func (j *job) run() outcome {
 		return j.broken(err)
 	}
 	defer stop()
-	if err := j.sh.Give(socket); err != nil {
+	if err := j.sh.Chown(socket); err != nil {
 		return j.broken(err)
 	}
 
@@ -204,7 +204,7 @@ func (j *job) uploadArtifacts() error {
 		case <-ctx.Done():
 		}
 	}()
-	upload := artifact.Upload{API: j.api, JobID: j.spec.ID, Dir: j.sh.Dir, Say: j.sh.Comment}
+	upload := artifact.Upload{API: j.api, JobID: j.spec.ID, Dir: j.sh.Dir, Logf: j.sh.Comment}
 	if err := upload.Run(ctx, globs); err != nil {
 		return fmt.Errorf("upload artifacts: %w", err)
 	}

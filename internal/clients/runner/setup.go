@@ -23,7 +23,7 @@ func (j *job) setUp() error {
 		return err
 	}
 	if j.sh.User != nil { // the agent keeps the directory, so that the job cannot replace files in it
-		if err := errors.Join(os.Chmod(j.temp, 0o711), j.sh.Give(j.sh.Dir)); err != nil {
+		if err := errors.Join(os.Chmod(j.temp, 0o711), j.sh.Chown(j.sh.Dir)); err != nil {
 			return err
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"stackyard/internal/clients/runner"
 )
 
-func TestRun_TakesJobsUntilItIsToldToGo(t *testing.T) {
+func TestRun_TakesJobsUntilItDrains(t *testing.T) {
 	t.Parallel()
 	s := newFakeServer(t, map[string]string{"SERVICE_COMMAND": "echo hello"})
 	s.offers = 2
@@ -140,7 +140,7 @@ func TestRun_WaitsOutAServerThatIsAway(t *testing.T) {
 	}
 }
 
-func TestRun_GoesOnWhenAJobCannotBeAccepted(t *testing.T) {
+func TestRun_ContinuesWhenAJobCannotBeAccepted(t *testing.T) {
 	t.Parallel()
 	s := newFakeServer(t, map[string]string{"SERVICE_COMMAND": "true"})
 	s.offers = 2

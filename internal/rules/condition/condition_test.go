@@ -175,7 +175,7 @@ func TestCondition_BindsOperatorsAsInC(t *testing.T) {
 	}
 }
 
-func TestParseCondition_TellsWhatIsWrongAndWhere(t *testing.T) {
+func TestParse_ReportsErrorsWithTheirPosition(t *testing.T) {
 	for _, c := range []struct{ condition, want string }{
 		{``, `column 1: the condition is empty; write one such as build.branch == "main"`},
 		{"// nothing\n", `column 1: the condition is empty; write one such as build.branch == "main"`},
@@ -244,7 +244,7 @@ func TestParseCondition_TellsWhatIsWrongAndWhere(t *testing.T) {
 	}
 }
 
-func TestParseCondition_IsBounded(t *testing.T) {
+func TestParse_IsBounded(t *testing.T) {
 	nested := func(n int) string { return strings.Repeat("(", n) + "true" + strings.Repeat(")", n) }
 	chain := strings.Repeat("true||", maxLength/6-1) + "true"
 	for _, fits := range []string{nested(100), strings.Repeat("!", 100) + "true", chain, `"" =~ /` + strings.Repeat("a", 990) + "/"} {
@@ -271,7 +271,7 @@ func TestParseCondition_IsBounded(t *testing.T) {
 	}
 }
 
-func TestParseNotificationCondition_KnowsMore(t *testing.T) {
+func TestParseNotification_HasMoreVariables(t *testing.T) {
 	context := &Context{
 		Pipeline: Pipeline{StartedFailing: pointer(true)},
 		Step:     &Step{ID: "s1", Key: pointer("test"), Type: "command", State: "finished", Outcome: "hard_failed"},

@@ -46,7 +46,7 @@ func TestParse_ReadsCommand(t *testing.T) {
 	equal(t, "warnings", p.Warnings, []Problem(nil))
 }
 
-func TestParse_LetsACommandStepSayLittle(t *testing.T) {
+func TestParse_AcceptsMinimalCommandSteps(t *testing.T) {
 	equal(t, "command", step(t, `{command: make, agents: ~, env: ~, retry: ~}`).Command,
 		&Command{Script: "make", Retry: Retry{Manual: ManualRetry{Allowed: true}}})
 }

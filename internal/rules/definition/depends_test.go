@@ -46,7 +46,7 @@ func TestParse_RefusesDependenciesThatGoInACircle(t *testing.T) {
 	}
 }
 
-func TestParse_TellsEachCircle(t *testing.T) {
+func TestParse_ReportsEachCycle(t *testing.T) {
 	refuses(t, `
 - {command: x, key: a, depends_on: [a, b]}
 - {command: x, key: b, depends_on: [a]}
@@ -74,7 +74,7 @@ func TestParse_FindsACircleOfAllJobs(t *testing.T) {
 	refuses(t, b.String(), `line 4000, column 40: the dependencies go in a circle: "k0" needs "k1", which needs "k2", which needs "k3", which needs "k4", which needs "k5", which needs …, which needs "k0"`)
 }
 
-func TestParse_TellsABoundedNumberOfCircles(t *testing.T) {
+func TestParse_ReportsABoundedNumberOfCycles(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("all: &all [k0, k1, k2, k3, k4, k5, k6, k7, k8, k9]\nsteps:\n")
 	for i := range 1000 {

@@ -59,7 +59,7 @@ func TestInterpolate_FillsInVariables(t *testing.T) {
 	}
 }
 
-func TestInterpolate_TellsWhatIsWrong(t *testing.T) {
+func TestInterpolate_ReportsErrors(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{`${`, `"${" must be followed by the name of a variable, which begins with a letter; write "$${" for the characters themselves`},
 		{`${1}`, `"${" must be followed by the name of a variable, which begins with a letter; write "$${" for the characters themselves`},

@@ -114,7 +114,7 @@ func TestParse_BoundsTheJobs(t *testing.T) {
 	}
 }
 
-func TestParse_TellsABoundedNumberOfProblems(t *testing.T) {
+func TestParse_ReportsABoundedNumberOfProblems(t *testing.T) {
 	_, err := Parse([]byte(strings.Repeat("- bad\n", 1000)))
 	problems, _ := err.(Errors)
 	equal(t, "problems", len(problems), maxProblems)
@@ -153,7 +153,7 @@ func TestParse_RefusesASecondDocument(t *testing.T) {
 	parse(t, "---\nsteps: [wait]\n...\n")
 }
 
-func TestParse_TellsTheLineOfASyntaxError(t *testing.T) {
+func TestParse_ReportsTheLineOfASyntaxError(t *testing.T) {
 	for source, want := range map[string]string{
 		"steps:\n  - command: x\n   bad: y\n":             `line 3, column 4: not valid YAML: a list item beginning with "-" was expected on this line; check its indentation against the lines above`,
 		"a: 1\nsteps:\n  - env:\n      A: 1\n     B: 2\n": `line 5, column 6: not valid YAML: a key was expected on this line; check its indentation against the lines above`,

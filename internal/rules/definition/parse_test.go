@@ -88,7 +88,7 @@ func TestParse_TakesJSON(t *testing.T) {
 	equal(t, "steps", len(p.Steps), 3)
 }
 
-func TestParse_KnowsEveryWayToWriteAStep(t *testing.T) {
+func TestParse_AcceptsEveryFormOfAStep(t *testing.T) {
 	for source, want := range map[string]Kind{
 		`wait`:                                KindWait,
 		`waiter`:                              KindWait,
@@ -139,7 +139,7 @@ func TestParse_ReadsCommonAttributes(t *testing.T) {
 	equal(t, "branches as text", string(step(t, `{command: make, branches: main 1.2}`).Branches), "main 1.2")
 }
 
-func TestParse_TellsNoDependenciesFromNoneGiven(t *testing.T) {
+func TestParse_DistinguishesEmptyFromMissingDependencies(t *testing.T) {
 	for source, want := range map[string][]Dependency{
 		`{command: x}`:                                                  nil,
 		`{command: x, depends_on: ~}`:                                   {},
@@ -236,7 +236,7 @@ func TestParse_RefusesWhatIsNoPipeline(t *testing.T) {
 	}
 }
 
-func TestParse_TellsAllProblemsInTheOrderOfTheDocument(t *testing.T) {
+func TestParse_ReportsAllProblemsInDocumentOrder(t *testing.T) {
 	refuses(t, `
 env: [A]
 steps:
@@ -256,7 +256,7 @@ agents: {queue: [a]}
 	)
 }
 
-func TestParse_TellsAProblemBehindAnAliasOnce(t *testing.T) {
+func TestParse_ReportsAProblemBehindAnAliasOnce(t *testing.T) {
 	refuses(t, "a: &a {command: make, timeout: never}\nsteps: [*a, *a, *a]\n",
 		`line 1, column 32: timeout must be a whole number from 1 to 2147483647, found the text "never"`)
 }

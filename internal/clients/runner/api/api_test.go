@@ -240,7 +240,7 @@ func TestUploadPipeline_AwaitsWhatIsAppliedLater(t *testing.T) {
 	}
 }
 
-func TestErrors_SayWhatTheServerSaid(t *testing.T) {
+func TestErrors_ContainTheServersMessage(t *testing.T) {
 	long := strings.Repeat("é", 400)
 	tests := map[string]string{
 		`{"message": "The token has expired."}`: "POST /connect: The token has expired. (status 401)",
@@ -335,7 +335,7 @@ func TestStream_ReadsOrdersUntilItsEnd(t *testing.T) {
 	}
 }
 
-func TestStream_TellsWhetherToAskAgain(t *testing.T) {
+func TestStream_ReportsWhetherToRetry(t *testing.T) {
 	tests := []struct {
 		name   string
 		status int

@@ -151,7 +151,7 @@ func (s *store) failure(path string) int {
 }
 
 func (s *store) upload(t *testing.T, dir, patterns string) error {
-	return Upload{API: api.New(s.URL+"/v3", "t", "1"), JobID: "j", Dir: dir, Say: t.Logf}.Run(t.Context(), patterns)
+	return Upload{API: api.New(s.URL+"/v3", "t", "1"), JobID: "j", Dir: dir, Logf: t.Logf}.Run(t.Context(), patterns)
 }
 
 func TestUpload_SendsFilesWithWhatIsKnownOfThem(t *testing.T) {
@@ -211,7 +211,7 @@ func (s *store) artifact(path, text string) api.Artifact {
 func TestDownload_GetsFilesIntoFolders(t *testing.T) {
 	s := newStore(t)
 	dir := t.TempDir()
-	d := Download{API: api.New(s.URL+"/v3", "t", "1"), Dir: filepath.Join(dir, "new"), Say: t.Logf}
+	d := Download{API: api.New(s.URL+"/v3", "t", "1"), Dir: filepath.Join(dir, "new"), Logf: t.Logf}
 	s.fail["a/broken"] = []int{200, 503}
 	if err := d.Run(t.Context(), []api.Artifact{s.artifact("a/b.txt", "text"), s.artifact("a/broken", "mended"), s.artifact("empty", "")}); err != nil {
 		t.Fatal(err)
@@ -225,7 +225,7 @@ func TestDownload_GetsFilesIntoFolders(t *testing.T) {
 
 func TestDownload_RefusesBytesThatAreNotTheArtifacts(t *testing.T) {
 	s := newStore(t)
-	d := Download{API: api.New(s.URL+"/v3", "t", "1"), Dir: t.TempDir(), Say: t.Logf}
+	d := Download{API: api.New(s.URL+"/v3", "t", "1"), Dir: t.TempDir(), Logf: t.Logf}
 	a := s.artifact("a", "text")
 	s.files["a"] = "changed"
 	if err := d.Run(t.Context(), []api.Artifact{a}); err == nil || !strings.Contains(err.Error(), "a has the checksum") {

@@ -21,16 +21,16 @@ import (
 
 // A Download downloads files of a build.
 type Download struct {
-	API *api.Client
-	Dir string                           // target directory
-	Say func(format string, args ...any) // logs progress
+	API  *api.Client
+	Dir  string                           // target directory
+	Logf func(format string, args ...any) // logs progress
 }
 
 // Run downloads artifacts. It replaces an existing file only after the whole new file has arrived.
 func (d Download) Run(ctx context.Context, found []api.Artifact) error {
 	return errors.Join(each(found, func(_ int, a api.Artifact) error {
 		target := filepath.Join(d.Dir, local(a.Path))
-		d.Say("Downloading %s to %s (%s)", a.Path, target, bytes(a.Size))
+		d.Logf("Downloading %s to %s (%s)", a.Path, target, bytes(a.Size))
 		if err := os.MkdirAll(filepath.Dir(target), 0o777); err != nil {
 			return err
 		}

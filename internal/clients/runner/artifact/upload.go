@@ -29,7 +29,7 @@ type Upload struct {
 	JobID       string
 	Dir         string                           // paths are relative to it
 	ContentType string                           // of all files; "": what their names say
-	Say         func(format string, args ...any) // logs progress
+	Logf        func(format string, args ...any) // logs progress
 }
 
 // Run uploads the files that match patterns, which are separated by semicolons. Having none is not an error.
@@ -39,10 +39,10 @@ func (u Upload) Run(ctx context.Context, patterns string) error {
 		return err
 	}
 	if len(paths) == 0 {
-		u.Say("No files match %s", patterns)
+		u.Logf("No files match %s", patterns)
 		return nil
 	}
-	u.Say("Files that match %s: %d", patterns, len(paths))
+	u.Logf("Files that match %s: %d", patterns, len(paths))
 	var failures []error
 	for batch := range slices.Chunk(paths, api.MaxBatch) {
 		failures = append(failures, u.send(ctx, batch))
@@ -68,7 +68,7 @@ func (u Upload) send(ctx context.Context, paths []string) error {
 		return fmt.Errorf("the server answered with %d ids for %d files", len(batch.ArtifactIDs), len(files))
 	}
 	failures := each(files, func(i int, file api.Artifact) error {
-		u.Say("Uploading %s (%s)", file.Path, bytes(file.Size))
+		u.Logf("Uploading %s (%s)", file.Path, bytes(file.Size))
 		return u.API.SendFile(ctx, batch.Instructions, file, func() (io.ReadCloser, error) { return os.Open(file.AbsolutePath) })
 	})
 	states := make([]api.ArtifactState, len(files))

@@ -171,7 +171,7 @@ func (c Checkout) setAside(sh *shell.Shell, clean bool) (previous string, err er
 	if err := os.MkdirAll(c.Dir, 0o777); err != nil {
 		return "", err
 	}
-	if err := sh.Give(c.Dir); err != nil {
+	if err := sh.Chown(c.Dir); err != nil {
 		return "", err
 	}
 	if about, err := os.Lstat(filepath.Join(previous, ".git")); err != nil || !about.IsDir() {

@@ -194,7 +194,7 @@ func TestRun_BringsAnOldFolderUpToDateAndCleansIt(t *testing.T) {
 var objectsSent = regexp.MustCompile(`remote: Total ([0-9]+)`)
 
 // The content of .git is the same with and without reused objects.
-func TestRun_LeavesTheSameReferencesInAnOldFolder(t *testing.T) {
+func TestRun_LeavesTheSameReferencesInAReusedDirectory(t *testing.T) {
 	r := newRepository(t)
 	first := r.commit("file", "first")
 	r.git("tag", "v1")
@@ -353,7 +353,7 @@ func TestRun_EndsGitWhenItTakesTooLong(t *testing.T) {
 	}
 }
 
-func TestRun_BeginsAnewWhenACleanCheckoutIsWanted(t *testing.T) {
+func TestRun_StartsOverForACleanCheckout(t *testing.T) {
 	r := newRepository(t)
 	r.commit("file", "first")
 	c := r.checkout()
@@ -534,7 +534,7 @@ func TestOf_ReadsTheJobsVariables(t *testing.T) {
 	}
 }
 
-func TestUnusable_KnowsPlaceholders(t *testing.T) {
+func TestUnusable_DetectsPlaceholders(t *testing.T) {
 	placeholders := []string{"", " ", "https://git.example.test/acme/hello.git", "git@git.example.test:acme/hello.git", "ssh://git@code.invalid:22/x", "git.example.test:x.git"}
 	for _, repository := range placeholders {
 		if Unusable(t.Context(), repository) == "" {

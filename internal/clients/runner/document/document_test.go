@@ -54,14 +54,14 @@ func TestRead_FillsInVariables(t *testing.T) {
 	}
 }
 
-func TestRead_LeavesVariablesAloneWhenItIsToldTo(t *testing.T) {
+func TestRead_KeepsVariablesWithoutEnv(t *testing.T) {
 	got, err := Read([]byte("- echo $BRANCH $$X\n"), nil)
 	if err != nil || string(got) != `{"steps":["echo $BRANCH $$X"]}` {
 		t.Errorf("%s, %v", got, err)
 	}
 }
 
-func TestRead_SaysWhereAFileIsWrong(t *testing.T) {
+func TestRead_ReportsThePositionOfErrors(t *testing.T) {
 	tests := []struct{ source, want string }{
 		{"", "the file is empty"},
 		{"hello", "line 1, column 1: a pipeline is a mapping with steps"},

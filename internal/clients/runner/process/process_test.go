@@ -66,7 +66,7 @@ func run(t *testing.T, script string, stop Stop) (Result, string) {
 	return r, out.String()
 }
 
-func TestRun_TellsHowAProcessEnded(t *testing.T) {
+func TestRun_ReturnsHowAProcessEnded(t *testing.T) {
 	tests := []struct {
 		script string
 		want   Result
@@ -196,7 +196,7 @@ func TestStop_AsksTheWholeGroup(t *testing.T) {
 	}
 }
 
-func TestStop_LetsChildrenCleanUpAfterTheShellHasGone(t *testing.T) {
+func TestStop_LetsChildrenCleanUpAfterTheShellHasEnded(t *testing.T) {
 	ask := make(chan struct{})
 	out, ended := start(t, `bash -c 'trap "sleep 0.3; echo cleaned up; exit 0" TERM; echo ready; while :; do sleep 0.01; done'; true`, Stop{Term: ask})
 	close(ask)

@@ -151,8 +151,8 @@ func (s *Shell) Output(args ...string) (string, error) {
 	return strings.TrimRight(out.String(), "\r\n"), nil
 }
 
-// Give makes the user of commands the owner of a file or directory.
-func (s *Shell) Give(path string) error {
+// Chown makes the user of commands the owner of a file or directory.
+func (s *Shell) Chown(path string) error {
 	if s.User == nil {
 		return nil
 	}
