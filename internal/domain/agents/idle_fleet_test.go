@@ -78,13 +78,13 @@ func benchmarkIdleFleet(b *testing.B, engine db.Engine) {
 		idle.running.Go(func() { idle.wait(b, m) })
 	}
 	idle.settling.Wait()
-	tally := dbtest.NewTally(s.DB)
+	counter := dbtest.CountStatements(s.DB)
 	var flush, poll, polls, pings int
 	for b.Loop() {
-		tally.Take()
+		counter.Take()
 		before := idle.pings.Load()
 		time.Sleep(time.Minute) // idle agents do nothing but wait
-		asked := tally.Take()
+		asked := counter.Take()
 		pings += int(idle.pings.Load() - before)
 		b.Logf("in a minute:\n%s", asked)
 		flush += asked.Of("agent_presence", "identity_epoch")

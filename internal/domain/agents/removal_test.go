@@ -28,9 +28,9 @@ func TestClusterRemoval_HappensInTheBackground(t *testing.T) {
 		agent := acmeAgents + "/" + registered.String("id")
 		w.ada.Get(agent).Want(http.StatusOK)
 
-		tally := dbtest.NewTally(w.DB)
+		statements := dbtest.CountStatements(w.DB)
 		w.ada.Delete(at).Want(http.StatusNoContent)
-		if counts := tally.Take(); counts.Of("DELETE", "UPDATE builds", "UPDATE agents") > 0 {
+		if counts := statements.Take(); counts.Of("DELETE", "UPDATE builds", "UPDATE agents") > 0 {
 			t.Errorf("the request removes rows: %v", counts)
 		}
 		w.ada.Get(at).Want(http.StatusNotFound)

@@ -151,12 +151,12 @@ func TestPoll_AsksOneStatementForAFleetAndWakesNobodyWithoutAChange(t *testing.T
 		}
 		ping()
 		runDue(t, w.Server)
-		tally := dbtest.NewTally(w.DB)
+		counter := dbtest.CountStatements(w.DB)
 		runDue(t, w.Server)
-		asked := tally.Take()
+		asked := counter.Take()
 		servertest.WantEqual(t, "statements about agents", asked.Of("FROM agents a LEFT JOIN jobs j"), 1)
 		ping()
-		if asked := tally.Take(); asked.Total() > 0 {
+		if asked := counter.Take(); asked.Total() > 0 {
 			t.Errorf("pings after a poll that found nothing ask:\n%s", asked)
 		}
 	})

@@ -183,9 +183,9 @@ func TestRuleSets_AreRemovedWhenNoJobHasThem(t *testing.T) {
 		w.pipeline("other", nil, "{command: x, agents: {os: plan9}}")
 		w.create(nil)
 		w.ada.Post(acme+"/pipelines/other/builds", map[string]any{"commit": "HEAD", "branch": "main"}).Want(http.StatusCreated)
-		tally := dbtest.NewTally(w.DB)
+		counter := dbtest.CountStatements(w.DB)
 		w.create(nil)
-		wantEqual(t, "writes of a set that was used a moment ago", tally.Take().Of("INSERT INTO rule_sets"), 0)
+		wantEqual(t, "writes of a set that was used a moment ago", counter.Take().Of("INSERT INTO rule_sets"), 0)
 
 		w.ada.Delete(acme + "/pipelines/other").Want(http.StatusNoContent)
 		sets := func() string { return strings.Join(w.rowsOf(`SELECT rules FROM rule_sets ORDER BY rules`), " ") }
@@ -195,9 +195,9 @@ func TestRuleSets_AreRemovedWhenNoJobHasThem(t *testing.T) {
 			w.pass(25 * time.Hour)
 			wantEqual(t, "a day later", sets(), `["os=linux"]`)
 		}
-		tally.Take()
+		counter.Take()
 		w.create(nil)
-		wantEqual(t, "writes of a set that was used long ago", tally.Take().Of("INSERT INTO rule_sets"), 0) // the sweep found it in use
+		wantEqual(t, "writes of a set that was used long ago", counter.Take().Of("INSERT INTO rule_sets"), 0) // the sweep found it in use
 		wantEqual(t, "in the end", sets(), `["os=linux"]`)
 	})
 }

@@ -34,9 +34,9 @@ func TestPipelineRemoval_RemovesAFewRowsAtATime(t *testing.T) {
 		}
 		large := w.ada.Get(acme + "/pipelines/large").String("id")
 		all := w.rowsIn()
-		tally := dbtest.NewTally(w.DB)
+		counter := dbtest.CountStatements(w.DB)
 		w.ada.Delete(acme + "/pipelines/large").Want(http.StatusNoContent)
-		if counts := tally.Take(); counts.Of("DELETE", "UPDATE builds", "UPDATE jobs") > 0 {
+		if counts := counter.Take(); counts.Of("DELETE", "UPDATE builds", "UPDATE jobs") > 0 {
 			t.Errorf("the request removes rows: %v", counts)
 		}
 		wantEqual(t, "rows after the request", w.rowsIn(), all)

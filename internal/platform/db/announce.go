@@ -2,36 +2,35 @@ package db
 
 import "sync"
 
-// Announce names what this write changes, with short texts such as "build:ID". Whoever asked with
-// [DB.OnAnnounce], which is mostly a bus, hears of them after the commit, and never when the function
-// given to Write returned an error.
+// Announce names what this write changes, with short texts like "build:ID". The functions of [DB.OnAnnounce]
+// get the topics after the commit, and never when the function given to Write returned an error.
 func (q *Q) Announce(topics ...string) { q.topics = append(q.topics, topics...) }
 
-// OnAnnounce has tell called after each commit of this process with the topics that the write
-// announced, on the goroutine of the writer. After a commit whose answer was lost it is called too,
-// so hearing of a topic means that it may have changed.
-func (d *DB) OnAnnounce(tell func(topics []string)) { d.audience.add(tell) }
+// OnAnnounce registers fn to run after each commit of this process with the topics that the write announced, on
+// the goroutine that called Write. It also runs when the answer of a commit was lost, so a topic means that
+// something may have changed.
+func (d *DB) OnAnnounce(fn func(topics []string)) { d.subscribers.add(fn) }
 
-// audience are those who hear of announcements.
-type audience struct {
-	mu      sync.RWMutex
-	members []func(topics []string)
+// subscribers are the functions registered with OnAnnounce.
+type subscribers struct {
+	mu        sync.RWMutex
+	functions []func(topics []string)
 }
 
-func (a *audience) add(tell func([]string)) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.members = append(a.members, tell)
+func (s *subscribers) add(fn func([]string)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.functions = append(s.functions, fn)
 }
 
-func (a *audience) hear(topics []string) {
+func (s *subscribers) notify(topics []string) {
 	if len(topics) == 0 {
 		return
 	}
-	a.mu.RLock()
-	members := a.members // only ever appended to
-	a.mu.RUnlock()
-	for _, tell := range members {
-		tell(topics)
+	s.mu.RLock()
+	functions := s.functions // only ever appended to
+	s.mu.RUnlock()
+	for _, fn := range functions {
+		fn(topics)
 	}
 }

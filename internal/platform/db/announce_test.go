@@ -14,9 +14,9 @@ import (
 func TestAnnounce_IsHeardAfterTheCommit(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		counters(t, d)
-		var heard []string
+		var receive []string
 		d.OnAnnounce(func(topics []string) {
-			heard = append(heard, topics...)
+			receive = append(receive, topics...)
 			if n := number(t, d, `SELECT n FROM counters`); n != 1 {
 				t.Errorf("n is %d when it is announced", n)
 			}
@@ -25,20 +25,20 @@ func TestAnnounce_IsHeardAfterTheCommit(t *testing.T) {
 			q.Announce("counter:a")
 			_, err := q.Exec(`UPDATE counters SET n = n + 1`)
 			q.Announce("counter:b", "counter:c")
-			if len(heard) > 0 {
-				t.Errorf("%v was heard before the commit", heard)
+			if len(receive) > 0 {
+				t.Errorf("%v was receive before the commit", receive)
 			}
 			return err
 		})
-		if want := []string{"counter:a", "counter:b", "counter:c"}; err != nil || !slices.Equal(heard, want) {
-			t.Errorf("heard %v, %v; want %v", heard, err, want)
+		if want := []string{"counter:a", "counter:b", "counter:c"}; err != nil || !slices.Equal(receive, want) {
+			t.Errorf("receive %v, %v; want %v", receive, err, want)
 		}
 	})
 }
 
 func TestAnnounce_IsForgottenWithAWriteThatFails(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		d.OnAnnounce(func(topics []string) { t.Errorf("heard %v", topics) })
+		d.OnAnnounce(func(topics []string) { t.Errorf("receive %v", topics) })
 		refused := errors.New("refused")
 		err := d.Write(t.Context(), func(q *db.Q) error {
 			q.Announce("counter:a")
@@ -55,15 +55,15 @@ func TestListen_HearsWhatOthersNotify(t *testing.T) {
 	one, two := dbtest.Open(t, url), dbtest.Open(t, url)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	ready, heard, ended := make(chan struct{}), make(chan string, 2), make(chan error)
-	go func() { ended <- one.Listen(ctx, func() { close(ready) }, func(m string) { heard <- m }) }()
+	ready, receive, ended := make(chan struct{}), make(chan string, 2), make(chan error)
+	go func() { ended <- one.Listen(ctx, func() { close(ready) }, func(m string) { receive <- m }) }()
 	<-ready
 	if err := two.Notify(t.Context(), "hello", "it's me"); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"hello", "it's me"} {
-		if got := <-heard; got != want {
-			t.Errorf("heard %q, want %q", got, want)
+		if got := <-receive; got != want {
+			t.Errorf("receive %q, want %q", got, want)
 		}
 	}
 	cancel()

@@ -14,10 +14,9 @@ import (
 	"stackyard/internal/platform/db/dbtest"
 )
 
-// BenchmarkDurableWrites counts the transactions a second that are on the disk when they are
-// acknowledged, each of one small insert: by a bare loop over the driver, by one caller of Write at a
-// time, which leaves nothing to commit together, and by 64 callers. The factor is that to the bare
-// loop of the same run.
+// BenchmarkDurableWrites measures durable transactions per second, each with one small insert: by a bare loop
+// over the driver, by one caller of Write at a time, which leaves nothing to commit together, and by 64
+// callers. The factor compares with the bare loop of the same run.
 func BenchmarkDurableWrites(b *testing.B) {
 	const insert = `INSERT INTO installation (name, value) VALUES ($1, $2)`
 

@@ -2,16 +2,16 @@ package db
 
 import "database/sql"
 
-// A Budget bounds how many bytes queries return, for lists whose rows can be large. A nil Budget does not.
+// A Budget bounds how many bytes queries return, for lists whose rows can be large. A nil Budget has no bound.
 type Budget struct {
 	left int
 	err  error
 }
 
-// NewBudget returns a budget of some bytes, and the error of spending more.
+// NewBudget returns a budget of bytes; err is the error of spending more.
 func NewBudget(bytes int, err error) *Budget { return &Budget{bytes, err} }
 
-// rowBytes is what each row costs besides its texts.
+// rowBytes is the cost of a row besides its texts.
 const rowBytes = 256
 
 // Spend takes bytes out of the budget.
@@ -25,8 +25,8 @@ func (b *Budget) Spend(bytes int) error {
 	return nil
 }
 
-// Within returns a scan function, as [All] takes it, that spends the bytes of each row. [All] then ends with
-// the budget's error at the first row that is too much, and reads no further.
+// Within returns a scan function for [All] that spends the bytes of each row. [All] then stops with the
+// budget's error at the first row that exceeds it.
 func Within[T any](b *Budget, scan func(Scan) (T, error)) func(Scan) (T, error) {
 	if b == nil {
 		return scan

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Micros returns t as a column holds it: microseconds since 1970 UTC, NULL for the zero time.
+// Micros returns t as stored in a column: microseconds since 1970 UTC, NULL for the zero time.
 func Micros(t time.Time) any {
 	if t.IsZero() {
 		return nil
@@ -18,7 +18,7 @@ func Micros(t time.Time) any {
 	return t.UnixMicro()
 }
 
-// ToTime scans what [Micros] wrote.
+// ToTime scans a column written with [Micros].
 func ToTime(dst *time.Time) sql.Scanner { return timeColumn{dst} }
 
 type timeColumn struct{ dst *time.Time }
@@ -35,7 +35,8 @@ func (c timeColumn) Scan(src any) error {
 	return nil
 }
 
-// OrNull returns v as a column holds it where the zero value is NULL. A pointer needs no conversion: nil is NULL.
+// OrNull returns v as stored in a column where NULL stands for the zero value. A pointer needs no conversion:
+// nil is stored as NULL.
 func OrNull[T comparable](v T) any {
 	if v == *new(T) {
 		return nil
@@ -46,7 +47,7 @@ func OrNull[T comparable](v T) any {
 // Text is [OrNull] for text.
 func Text(s string) any { return OrNull(s) }
 
-// ToText scans text; NULL gives "".
+// ToText scans text; NULL becomes "".
 func ToText(dst *string) sql.Scanner { return textColumn{dst} }
 
 type textColumn struct{ dst *string }
@@ -65,7 +66,7 @@ func (c textColumn) Scan(src any) error {
 	return nil
 }
 
-// JSON returns v as a column holds it: JSON text, NULL for nil and for a nil pointer, map or slice.
+// JSON returns v as stored in a column: JSON text; NULL for nil and for a nil pointer, map or slice.
 func JSON(v any) any {
 	switch r := reflect.ValueOf(v); r.Kind() {
 	case reflect.Invalid:
@@ -78,8 +79,7 @@ func JSON(v any) any {
 	return jsonValue{v}
 }
 
-// jsonValue is encoded when the statement runs, so that what cannot be encoded is that statement's
-// error.
+// jsonValue encodes its value when the statement runs, so that an encoding error is that statement's error.
 type jsonValue struct{ v any }
 
 var _ driver.Valuer = jsonValue{}
@@ -94,7 +94,7 @@ func (j jsonValue) Value() (driver.Value, error) {
 	return string(bytes.TrimSuffix(text.Bytes(), []byte("\n"))), nil
 }
 
-// ToJSON scans JSON text into what dst points to; NULL leaves it as it is.
+// ToJSON scans JSON text into the value that dst points to; NULL leaves the value unchanged.
 func ToJSON(dst any) sql.Scanner { return jsonColumn{dst} }
 
 type jsonColumn struct{ dst any }

@@ -14,8 +14,8 @@ import (
 	"stackyard/internal/platform/db/dbtest"
 )
 
-// through sends a value through a column of a type and scans what comes back.
-func through(t *testing.T, d *db.DB, kind string, value, dst any) {
+// roundTrip writes a value into a column of a type and scans it back.
+func roundTrip(t *testing.T, d *db.DB, kind string, value, dst any) {
 	t.Helper()
 	table := "boxes_of_" + kind
 	if d.Engine() == db.PostgreSQL && kind == "BLOB" {
@@ -49,7 +49,7 @@ func TestMicros_KeepsAMomentToTheMicrosecond(t *testing.T) {
 			time.Date(1931, 1, 2, 3, 4, 5, 6_000, time.UTC),
 		} {
 			got := time.Now()
-			through(t, d, "BIGINT", db.Micros(want), db.ToTime(&got))
+			roundTrip(t, d, "BIGINT", db.Micros(want), db.ToTime(&got))
 			if got != want {
 				t.Errorf("%v came back as %v", want, got)
 			}
@@ -60,7 +60,7 @@ func TestMicros_KeepsAMomentToTheMicrosecond(t *testing.T) {
 func TestMicros_IsNullForTheZeroTime(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		var n sql.NullInt64
-		through(t, d, "BIGINT", db.Micros(time.Time{}), &n)
+		roundTrip(t, d, "BIGINT", db.Micros(time.Time{}), &n)
 		if n.Valid {
 			t.Errorf("stored as %d", n.Int64)
 		}
@@ -71,7 +71,7 @@ func TestText_KeepsEveryText(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		for _, want := range []string{"", "x", "it's $1 ? \"ü\"\n🙂", strings.Repeat("long ", 10_000)} {
 			got := "before"
-			through(t, d, "TEXT", db.Text(want), db.ToText(&got))
+			roundTrip(t, d, "TEXT", db.Text(want), db.ToText(&got))
 			if got != want {
 				t.Errorf("%q came back as %q", want, got)
 			}
@@ -83,16 +83,16 @@ func TestJSON_KeepsAValue(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		want := map[string]string{"a": "<b> & \"c\"", "ü": "\x00"}
 		var got map[string]string
-		through(t, d, "TEXT", db.JSON(want), db.ToJSON(&got))
+		roundTrip(t, d, "TEXT", db.JSON(want), db.ToJSON(&got))
 		if !maps.Equal(got, want) {
 			t.Errorf("%v came back as %v", want, got)
 		}
 		var text string
-		through(t, d, "TEXT", db.JSON([]string{"<a>", "b"}), &text)
+		roundTrip(t, d, "TEXT", db.JSON([]string{"<a>", "b"}), &text)
 		if text != `["<a>","b"]` {
 			t.Errorf("stored as %s", text)
 		}
-		through(t, d, "TEXT", db.JSON(json.RawMessage(`{"b":1,"a":2}`)), &text)
+		roundTrip(t, d, "TEXT", db.JSON(json.RawMessage(`{"b":1,"a":2}`)), &text)
 		if text != `{"b":1,"a":2}` {
 			t.Errorf("raw JSON stored as %s", text)
 		}
@@ -103,13 +103,13 @@ func TestJSON_IsNullForNil(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		for _, none := range []any{nil, []string(nil), map[string]int(nil), (*int)(nil), json.RawMessage(nil)} {
 			got := []string{"as it was"}
-			through(t, d, "TEXT", db.JSON(none), db.ToJSON(&got))
+			roundTrip(t, d, "TEXT", db.JSON(none), db.ToJSON(&got))
 			if len(got) != 1 {
 				t.Errorf("%T(nil) came back as %v", none, got)
 			}
 		}
 		got := []string{"as it was"}
-		through(t, d, "TEXT", db.JSON([]string{}), db.ToJSON(&got))
+		roundTrip(t, d, "TEXT", db.JSON([]string{}), db.ToJSON(&got))
 		if len(got) != 0 {
 			t.Errorf("an empty list came back as %v", got)
 		}
@@ -129,20 +129,20 @@ func TestColumns_OfOtherKindsComeBackAsTheyWere(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		for _, want := range []bool{true, false} {
 			got := !want
-			through(t, d, "BOOLEAN", want, &got)
+			roundTrip(t, d, "BOOLEAN", want, &got)
 			if got != want {
 				t.Errorf("%t came back as %t", want, got)
 			}
 		}
 		for _, want := range []int64{0, -1, math.MaxInt64, math.MinInt64} {
 			var got int64
-			through(t, d, "BIGINT", want, &got)
+			roundTrip(t, d, "BIGINT", want, &got)
 			if got != want {
 				t.Errorf("%d came back as %d", want, got)
 			}
 		}
 		want, got := []byte{0, 1, 255}, []byte(nil)
-		through(t, d, "BLOB", want, &got)
+		roundTrip(t, d, "BLOB", want, &got)
 		if !bytes.Equal(got, want) {
 			t.Errorf("%v came back as %v", want, got)
 		}

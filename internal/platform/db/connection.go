@@ -8,17 +8,17 @@ import (
 	"stackyard/internal/platform/lru"
 )
 
-// maxStatements bounds the prepared statements a connection keeps. Most texts are
-// constants; those made at run time, for filters, must not fill the memory.
+// maxStatements bounds the prepared statements of a connection. Most texts are constants; those built at run
+// time, for filters, must not fill the memory.
 const maxStatements = 200
 
-// connection is one connection with the statements it has prepared, because parsing a statement
-// costs SQLite more than most of them cost to run. pgx does the same by itself.
+// connection is a database connection with its prepared statements. SQLite needs more time to parse most
+// statements than to run them. pgx prepares statements by itself.
 type connection struct {
 	*sql.Conn
-	statements *lru.Cache[string, *sql.Stmt] // nil when the driver prepares by itself
-	reading    int                           // results that are open
-	active     *sql.Rows                     // see keepInterrupts
+	statements  *lru.Cache[string, *sql.Stmt] // nil when the driver prepares by itself
+	openResults int                           // open results
+	active      *sql.Rows                     // see keepInterrupts
 }
 
 // newConnection returns a connection that prepares its statements.
@@ -34,7 +34,7 @@ func (c *connection) keepInterrupts() (err error) {
 	return err
 }
 
-// discard closes the connection for good, and with it whatever transaction is open.
+// discard closes the connection for good, and with it any open transaction.
 func (c *connection) discard() {
 	c.closeStatements()
 	if c.active != nil {
@@ -44,10 +44,10 @@ func (c *connection) discard() {
 	c.Conn.Close()
 }
 
-// prepared returns the kept statement for a text, or nil when the text must be run as it is. A kept
-// statement holds only one result at a time, so none is used while another result is open.
+// prepared returns the prepared statement for a text, or nil when the text must run unprepared. A prepared
+// statement has only one result at a time, so none is used while another result is open.
 func (c *connection) prepared(ctx context.Context, query string) (*sql.Stmt, error) {
-	if c.statements == nil || c.reading > 0 {
+	if c.statements == nil || c.openResults > 0 {
 		return nil, nil
 	}
 	if s, ok := c.statements.Get(query); ok {
@@ -63,7 +63,7 @@ func (c *connection) prepared(ctx context.Context, query string) (*sql.Stmt, err
 	return s, nil
 }
 
-// closeStatements closes the kept statements.
+// closeStatements closes the prepared statements.
 func (c *connection) closeStatements() {
 	for _, s := range c.statements.Clear() {
 		s.Close()
@@ -96,11 +96,11 @@ func (c *connection) query(ctx context.Context, query string, args []any) (rows 
 	if err != nil {
 		return nil, err
 	}
-	c.reading++
+	c.openResults++
 	return rows, nil
 }
 
 func (c *connection) closeRows(rows *sql.Rows) {
 	rows.Close()
-	c.reading--
+	c.openResults--
 }

@@ -1,41 +1,38 @@
-// Package db is the two storage engines behind one small surface: SQLite inside the binary and
-// PostgreSQL beside it. A room writes one SQL text that both understand ($1 parameters, RETURNING,
-// ON CONFLICT, common table expressions, partial indexes) and runs it through a [Q].
+// Package db offers SQLite, inside the binary, and PostgreSQL behind one small API. Packages write one SQL text
+// that both understand ($1 parameters, RETURNING, ON CONFLICT, common table expressions, partial indexes) and
+// run it through a [Q].
 //
-// There are two ways in. [DB.Read] lends a connection that cannot write. [DB.Write] runs a function
-// as one transaction and returns when its effect is durable. On SQLite all writes go through one
-// connection, and the transactions of all callers that wait at the same moment are committed
-// together, each in its own savepoint, with one fsync for all (writer.go). On PostgreSQL each write
-// is a READ COMMITTED transaction of its own, run again when the server chose it as the victim of a
-// deadlock (postgres.go). A room that is to be right on both locks what it reads to decide with
-// [Q.Lock] or [Q.LockName]; on SQLite there is only one writer, so both do nothing.
+// [DB.Read] runs a function with a connection that cannot write. [DB.Write] runs a function as one transaction
+// and returns when its effect is durable. On SQLite all writes go through one connection; the transactions of
+// all waiting callers are committed together, each in its own savepoint, with one fsync (writer.go). On
+// PostgreSQL each write is its own READ COMMITTED transaction, retried after a deadlock (postgres.go). Code
+// that must be correct on both locks what it reads to decide, with [Q.Lock] or [Q.LockName]; on SQLite, with
+// its single writer, both do nothing.
 //
 // Four rules for the functions given to Read and Write:
 //
-//   - They may be run more than once, so they have no effect outside of the transaction other than
-//     assigning variables anew.
-//   - They do no slow work and make no network call: on SQLite everybody else waits.
-//   - They do not call Read or Write again, which would wait for itself; they pass the Q on. With the
-//     context of the Q such a call panics.
-//   - The first statement of a write that fails spoils it, as PostgreSQL has it: statements after
-//     it fail too, and nothing is written even if the function returns nil. Use ON CONFLICT rather
-//     than catching errors.
+//   - They can run more than once, so they have no effect outside of the transaction except assigning
+//     variables anew.
+//   - They do no slow work and make no network calls: on SQLite all other writers wait.
+//   - They do not call Read or Write, which would deadlock; they pass the Q on. With the context of the Q
+//     such a call panics.
+//   - After the first statement of a write that fails, the write is lost, as on PostgreSQL: later
+//     statements fail too, and nothing is written even if the function returns nil. Use ON CONFLICT instead
+//     of catching errors.
 //
-// Who waits for a change is woken after its commit: a write says with [Q.Announce] what it changes
-// (announce.go), and the processes that share a PostgreSQL database tell each other with [DB.Notify]
-// and [DB.Listen] (listen.go). Package bus puts the two together.
+// A write names what it changes with [Q.Announce] (announce.go); subscribers are notified after the commit.
+// Processes that share a PostgreSQL database notify each other with [DB.Notify] and [DB.Listen] (listen.go).
+// Package bus combines the two.
 //
-// What the engines understand differently and no test may notice: say NULLS FIRST or NULLS LAST when
-// sorting a column that may be NULL, and ESCAPE with LIKE. LIKE minds case on both.
+// The engines differ in two ways that SQL must hide: write NULLS FIRST or NULLS LAST when sorting a column that
+// can be NULL, and ESCAPE with LIKE. LIKE is case-sensitive on both.
 //
-// Columns hold what both engines store alike: ids, text and JSON as TEXT, times as BIGINT
-// microseconds UTC, numbers as BIGINT or INTEGER, truth as BOOLEAN, bytes as BLOB. NULL stands for
-// the zero time and, where a column allows it, for no text. See columns.go for how Go values get
-// there and back.
+// Columns have types that both engines store alike: ids, text and JSON as TEXT, times as BIGINT microseconds
+// UTC, numbers as BIGINT or INTEGER, booleans as BOOLEAN, bytes as BLOB. NULL stands for the zero time and,
+// where a column allows it, for empty text. columns.go converts Go values.
 //
-// Migrations are the numbered files in the migrations folder, forward only, one text for both
-// engines (migrate.go). Tests get a fresh migrated database of either engine in milliseconds from
-// package dbtest.
+// Migrations are the numbered files in the migrations folder, forward only, one text for both engines
+// (migrate.go). Package dbtest gives tests a fresh migrated database of either engine in milliseconds.
 package db
 
 import (
@@ -60,30 +57,30 @@ const (
 // DB is an open database. It is safe for concurrent use.
 type DB struct {
 	engine
-	name     Engine
-	log      *slog.Logger
-	close    func() error
-	audience audience
-	// statements counts those that were run.
-	statements atomic.Int64
-	listener   atomic.Pointer[func(text string, args []any)]
+	name        Engine
+	log         *slog.Logger
+	close       func() error
+	subscribers subscribers
+	// statements counts the statements that ran.
+	statements  atomic.Int64
+	onStatement atomic.Pointer[func(text string, args []any)]
 }
 
-// engine is what SQLite and PostgreSQL each do in their own way.
+// engine is the part that SQLite and PostgreSQL implement differently.
 type engine interface {
 	read(ctx context.Context, fn func(*Q) error) error
 	write(ctx context.Context, fn func(*Q) error) error
 	writeOne(ctx context.Context, fn func(*Q) error) error
 	ping(ctx context.Context) error
 	notify(ctx context.Context, messages []string) error
-	listen(ctx context.Context, ready func(), heard func(message string)) error
+	listen(ctx context.Context, ready func(), receive func(message string)) error
 	migrate(ctx context.Context) ([]string, error)
 	lockServer(ctx context.Context) error
 	closeAll() error
 }
 
-// Open connects to a database. url is "sqlite:PATH" or a bare path, whose file and folder are
-// created when missing, or "postgres://…", whose server must answer. It does not migrate.
+// Open connects to a database. url is "sqlite:PATH" or a bare path, whose file and folder are created when
+// missing, or "postgres://…", whose server must answer. It does not migrate.
 func Open(ctx context.Context, url string, log *slog.Logger) (*DB, error) {
 	d := &DB{log: log}
 	var err error
@@ -105,11 +102,11 @@ func Open(ctx context.Context, url string, log *slog.Logger) (*DB, error) {
 	return d, nil
 }
 
-// Close waits for the writes that have begun, refuses those that have not, and closes the database.
-// On SQLite it leaves one clean file behind.
+// Close waits for the writes that have started, refuses all others, and closes the database. On SQLite it
+// leaves a single file.
 func (d *DB) Close() error { return d.close() }
 
-// Folder returns where a SQLite database is; "" for PostgreSQL.
+// Folder returns the folder of a SQLite database; "" for PostgreSQL.
 func (d *DB) Folder() string {
 	if e, ok := d.engine.(*sqliteEngine); ok {
 		return filepath.Dir(e.path)
@@ -117,35 +114,34 @@ func (d *DB) Folder() string {
 	return ""
 }
 
-// Engine says which engine this is.
+// Engine returns the engine of the database.
 func (d *DB) Engine() Engine { return d.name }
 
-// Ping returns nil when the database serves reads and takes writes.
-func (d *DB) Ping(ctx context.Context) error { return away(ctx, d.ping(ctx)) }
+// Ping returns nil when the database serves reads and accepts writes.
+func (d *DB) Ping(ctx context.Context) error { return asUnavailable(ctx, d.ping(ctx)) }
 
-// Read runs fn with a connection that cannot write. Each statement sees what was committed before
-// it; two statements need not see the same moment. When ctx is done the running statement is
-// cancelled.
+// Read runs fn with a connection that cannot write. Each statement sees what was committed before it; two
+// statements can see different states. When ctx ends, the running statement is canceled.
 func (d *DB) Read(ctx context.Context, fn func(q *Q) error) error {
 	refuseNested(ctx, "Read")
-	return away(ctx, d.read(ctx, func(q *Q) error {
-		q.listener = d.listener.Load()
+	return asUnavailable(ctx, d.read(ctx, func(q *Q) error {
+		q.onStatement = d.onStatement.Load()
 		defer func() { d.statements.Add(q.ran) }()
 		return fn(q)
 	}))
 }
 
-// Write runs fn as one transaction and returns nil when its effect is durable. An error of fn rolls
-// everything back and is returned. A panic in fn rolls back too and goes on its way.
+// Write runs fn as one transaction and returns nil when its effect is durable. An error of fn rolls everything
+// back and is returned. A panic in fn rolls back too, and continues.
 //
-// On SQLite a caller whose ctx ends before its turn is not run; once fn has begun, ctx is not looked
-// at any more and the caller learns what became of it. On PostgreSQL ctx cancels until the commit.
+// On SQLite, fn does not run when ctx ends before the writer gets to it; once fn has started, ctx is ignored
+// and the caller gets the result. On PostgreSQL, ctx cancels until the commit.
 func (d *DB) Write(ctx context.Context, fn func(q *Q) error) error {
 	refuseNested(ctx, "Write")
-	var topics []string // of the last run
+	var topics []string // of the last attempt
 	err := d.write(ctx, func(q *Q) error {
 		topics = nil
-		q.listener = d.listener.Load()
+		q.onStatement = d.onStatement.Load()
 		defer func() { d.statements.Add(q.ran) }()
 		err := fn(q)
 		if err == nil {
@@ -153,16 +149,16 @@ func (d *DB) Write(ctx context.Context, fn func(q *Q) error) error {
 		}
 		return err
 	})
-	d.audience.hear(topics)
-	return away(ctx, err)
+	d.subscribers.notify(topics)
+	return asUnavailable(ctx, err)
 }
 
-// WriteOne is Write for a function that runs a single statement and announces nothing. On PostgreSQL such
-// a statement is a transaction by itself: one round trip instead of three.
+// WriteOne is Write for a function that runs a single statement and announces nothing. On PostgreSQL such a
+// statement is its own transaction: one round trip instead of three.
 func (d *DB) WriteOne(ctx context.Context, fn func(q *Q) error) error {
 	refuseNested(ctx, "WriteOne")
-	return away(ctx, d.writeOne(ctx, func(q *Q) error {
-		q.listener = d.listener.Load()
+	return asUnavailable(ctx, d.writeOne(ctx, func(q *Q) error {
+		q.onStatement = d.onStatement.Load()
 		defer func() { d.statements.Add(q.ran) }()
 		err := fn(q)
 		if q.ran > 1 || len(q.topics) > 0 {
@@ -172,37 +168,37 @@ func (d *DB) WriteOne(ctx context.Context, fn func(q *Q) error) error {
 	}))
 }
 
-// Statements returns how many statements Read, Write and Notify have run: what a server that is idle must
-// not make grow.
+// Statements returns how many statements Read, Write and Notify have run. An idle server must not increase it.
 func (d *DB) Statements() int64 { return d.statements.Load() }
 
-// OnStatement has listen called with the text and the arguments of each statement from now on, on the
-// goroutine that runs it: for those who measure what statements cost and where they come from.
-func (d *DB) OnStatement(listen func(text string, args []any)) { d.listener.Store(&listen) }
+// OnStatement registers a function that is called with the text and the arguments of each statement, on the
+// goroutine that runs it. Tests use it to measure statements.
+func (d *DB) OnStatement(listen func(text string, args []any)) { d.onStatement.Store(&listen) }
 
-// Migrate brings the schema to the newest version this binary knows. Processes that migrate the same
-// database at the same time wait for one another. A database with a newer schema is refused with
-// [ErrNewer].
+// Migrate updates the schema to the newest version that this binary knows. Processes that migrate the same
+// database at the same time wait for each other. A database with a newer schema is refused with [ErrNewer].
 func (d *DB) Migrate(ctx context.Context) error {
 	applied, err := d.migrate(ctx)
 	for _, name := range applied {
 		d.log.InfoContext(ctx, "applied migration", "migration", name)
 	}
 	if err != nil {
-		return fmt.Errorf("migrate the database: %w", away(ctx, err))
+		return fmt.Errorf("migrate the database: %w", asUnavailable(ctx, err))
 	}
 	return nil
 }
 
-// lentKey marks the context of a Q.
-type lentKey struct{}
+// nestedKey marks the context of a Q.
+type nestedKey struct{}
 
-func lent(ctx context.Context) context.Context { return context.WithValue(ctx, lentKey{}, true) }
+func markNested(ctx context.Context) context.Context {
+	return context.WithValue(ctx, nestedKey{}, true)
+}
 
-// refuseNested panics when ctx is that of a Q: a nested call would wait for a connection while
-// holding one, and on SQLite for its own turn to end.
+// refuseNested panics when ctx belongs to a Q: a nested call would wait for a connection while using one, and
+// on SQLite for the end of its own transaction.
 func refuseNested(ctx context.Context, call string) {
-	if ctx.Value(lentKey{}) != nil {
+	if ctx.Value(nestedKey{}) != nil {
 		panic("db: " + call + " inside of Read or Write; use its Q")
 	}
 }

@@ -16,38 +16,38 @@ import (
 	"stackyard/internal/platform/core"
 )
 
-// ErrNewer is in the chain of the error for a database whose schema a newer binary has written.
+// ErrNewer is in the error chain for a database whose schema a newer binary has written.
 var ErrNewer = errors.New("the database is newer than this program")
 
-// ErrNotWritable is in the chain of the error of a write to a database that takes none: its disk is full, or
-// it is read-only.
+// ErrNotWritable is in the error chain of a write to a database that accepts none: its disk is full, or it is
+// read-only.
 var ErrNotWritable = errors.New("the database cannot be written")
 
-// errClosed is the error of a Read or Write that comes after Close.
+// errClosed is the error of a Read or Write after Close.
 var errClosed = &core.Error{Kind: core.Unavailable, Message: "The server is shutting down.", RetryAfter: 1}
 
 const doesNotAnswer = "The database does not answer; try again."
 
-// unavailable gives an error the sentence a person sees, and keeps the cause for the log.
+// unavailable returns an error with a message for people, and cause for the log.
 func unavailable(cause error, sentence string) error {
 	return fmt.Errorf("%w: %w", &core.Error{Kind: core.Unavailable, Message: sentence, RetryAfter: 1}, cause)
 }
 
-// notWritable is unavailable for a database that takes no writes.
+// notWritable is unavailable for a database that accepts no writes.
 func notWritable(cause error, sentence string) error {
 	return unavailable(fmt.Errorf("%w: %w", ErrNotWritable, cause), sentence)
 }
 
-// away gives errors that say "not now" the kind Unavailable, and leaves others as they are.
-func away(ctx context.Context, err error) error {
+// asUnavailable gives temporary errors of the database the kind Unavailable, and returns others unchanged.
+func asUnavailable(ctx context.Context, err error) error {
 	if err == nil || core.KindOf(err) != 0 || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
 	sentence := ""
 	if e, ok := errors.AsType[*sqlite.Error](err); ok {
-		sentence = sqliteSentences[e.Code()&0xff]
+		sentence = sqliteMessages[e.Code()&0xff]
 	} else if e, ok := errors.AsType[*pgconn.PgError](err); ok {
-		sentence = postgresSentences[e.Code]
+		sentence = postgresMessages[e.Code]
 	}
 	if sentence == "" && connectionLost(err) {
 		sentence = doesNotAnswer
@@ -57,7 +57,7 @@ func away(ctx context.Context, err error) error {
 		return err
 	case sentence == DiskFull || sentence == readOnly:
 		return notWritable(err, sentence)
-	case ctx.Err() != nil: // which is why: the drivers break off what they are doing
+	case ctx.Err() != nil: // the drivers report a canceled statement in their own ways
 		return fmt.Errorf("%w: %w", ctx.Err(), err)
 	default:
 		return unavailable(err, sentence)
@@ -65,15 +65,15 @@ func away(ctx context.Context, err error) error {
 }
 
 const (
-	// DiskFull says that there is no space for another write.
+	// DiskFull is the message when the disk has no space for another write.
 	DiskFull     = "The disk of the database is full; nothing can be saved until there is space."
 	readOnly     = "The database is read-only; nothing can be saved until that is changed."
 	keptBusy     = "Another program keeps the database busy; try again."
 	cannotBeUsed = "The database cannot be used right now; try again."
 )
 
-// sqliteSentences says for the primary result codes that are nobody's mistake what a person is told.
-var sqliteSentences = map[int]string{
+// sqliteMessages are the messages for primary result codes that no statement is to blame for.
+var sqliteMessages = map[int]string{
 	sqlite3.SQLITE_FULL:      DiskFull,
 	sqlite3.SQLITE_BUSY:      keptBusy,
 	sqlite3.SQLITE_IOERR:     cannotBeUsed,
@@ -83,16 +83,16 @@ var sqliteSentences = map[int]string{
 	sqlite3.SQLITE_INTERRUPT: cannotBeUsed,
 }
 
-// postgresSentences is the same for codes of PostgreSQL.
-var postgresSentences = map[string]string{
-	"25006": readOnly, // a standby, or a transaction that was made so
+// postgresMessages are the messages for such codes of PostgreSQL.
+var postgresMessages = map[string]string{
+	"25006": readOnly, // a standby, or a transaction set to read-only
 	"53100": DiskFull,
 	"55P03": keptBusy,                                 // lock_timeout
 	"57014": "The database took too long; try again.", // statement_timeout
 }
 
-// connectionLost reports whether err says that PostgreSQL is not there to talk to, rather than what
-// it thinks of a statement.
+// connectionLost reports whether err means that PostgreSQL is not reachable, and not that it refused a
+// statement.
 func connectionLost(err error) bool {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return false // a deadline is a net.Error too
@@ -117,8 +117,7 @@ func connectionLost(err error) bool {
 		errors.Is(err, driver.ErrBadConn) || pgconn.SafeToRetry(err)
 }
 
-// IsUnique reports whether err says that a row collides with another in a primary key or a unique
-// constraint or index.
+// IsUnique reports whether err means that a row violates a primary key or a unique constraint or index.
 func IsUnique(err error) bool {
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return e.Code == "23505"
@@ -129,8 +128,8 @@ func IsUnique(err error) bool {
 	return false
 }
 
-// UniqueConstraint returns text that names the columns, or for an index over expressions the index,
-// that an [IsUnique] error is about; "" for other errors. Ask whether it contains a name.
+// UniqueConstraint returns text with the names of the columns, or of the index for one over expressions, that
+// an [IsUnique] error is about; "" for other errors. Check whether it contains a name.
 func UniqueConstraint(err error) string {
 	if !IsUnique(err) {
 		return ""

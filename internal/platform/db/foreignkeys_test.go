@@ -13,7 +13,7 @@ import (
 	"stackyard/internal/platform/db/dbtest"
 )
 
-// neverDeleted are tables of which no row is ever deleted, so that no delete follows a foreign key to them.
+// neverDeleted are the tables whose rows are never deleted, so that no delete follows a foreign key to them.
 var neverDeleted = []string{"organizations", "users"}
 
 func TestNeverDeleted(t *testing.T) {
@@ -33,8 +33,8 @@ func TestNeverDeleted(t *testing.T) {
 	}
 }
 
-// A delete looks for the rows that refer to what is deleted, once for each foreign key. Without an index
-// that begins with the columns of the key it reads the whole table.
+// A delete searches the rows that refer to the deleted one, once per foreign key. Without an index that starts
+// with the columns of the key it reads the whole table.
 func TestMigrations_IndexEveryForeignKeyThatADeleteFollows(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		var keys []string
@@ -60,7 +60,7 @@ func TestMigrations_IndexEveryForeignKeyThatADeleteFollows(t *testing.T) {
 	})
 }
 
-// foreignKeys list every foreign key to a table that has deletes as "table (columns".
+// foreignKeys lists every foreign key to a table with deletes as "table (columns".
 var foreignKeys = map[db.Engine]string{
 	db.SQLite: `
 		SELECT m.name || ' (' || group_concat(f."from", ', ' ORDER BY f.seq)
@@ -78,7 +78,7 @@ var foreignKeys = map[db.Engine]string{
 		ORDER BY 1`,
 }
 
-// indexTexts list every index as "table (columns) WHERE condition".
+// indexTexts lists every index as "table (columns) WHERE condition".
 var indexTexts = map[db.Engine]string{
 	db.SQLite: `
 		SELECT m.name || ' (' || group_concat(coalesce(c.name, '?'), ', ' ORDER BY c.seqno) || ')'
@@ -96,8 +96,8 @@ var indexTexts = map[db.Engine]string{
 
 var partOf = regexp.MustCompile(`^(.*)\) WHERE \(?(\w+) IS NOT NULL\)?$`)
 
-// serves reports whether an index finds the rows of a foreign key. One that leaves out rows which refer to
-// nothing does.
+// serves reports whether an index finds the rows of a foreign key. A partial index that only omits rows without
+// a reference does.
 func serves(index, key string) bool {
 	if part := partOf.FindStringSubmatch(index); part != nil && strings.HasSuffix(key, "("+part[2]) {
 		index = part[1] + ")"

@@ -6,8 +6,8 @@ import (
 	"stackyard/internal/platform/core"
 )
 
-// FreeID returns the id for a new row of a table: the given one, or a new one when none is given. It is
-// not free when a row has it already.
+// FreeID returns the id for a new row of a table: the given one, or a new one when none is given. free is false
+// when a row has the id already.
 func FreeID(q *Q, table, given string) (id string, free bool, err error) {
 	id, ok := core.ParseID(given)
 	if !ok {

@@ -164,7 +164,8 @@ type columnTypes struct{ cached sync.Map }
 
 var insertSyntax = regexp.MustCompile(`^\s*INSERT INTO (\w+)(?: AS \w+)? \(([\w\s,]+)\)\s*$`)
 
-// of returns the types of the columns of an insert. It asks the database once; OnStatement is not called.
+// of returns the types of the columns of an insert. It queries the database once per text, without calling
+// OnStatement.
 func (c *columnTypes) of(q *Q, insert string) ([]string, error) {
 	if types, ok := c.cached.Load(insert); ok {
 		return types.([]string), nil

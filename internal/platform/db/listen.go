@@ -8,36 +8,36 @@ import (
 )
 
 const (
-	// channel is what all processes of an installation listen on.
+	// channel is the notification channel of all processes of an installation.
 	channel = "stackyard"
-	// MaxMessage is the length in bytes of the longest message that [DB.Notify] takes.
+	// MaxMessage is the maximum length in bytes of a message of [DB.Notify].
 	MaxMessage = 7999
-	// quietLimit is how long a listener hears nothing before it asks whether the server is there.
-	quietLimit = time.Minute
+	// idleLimit is how long a listener gets no message before it checks that the server is reachable.
+	idleLimit = time.Minute
 )
 
 const notifyText = `SELECT pg_notify('` + channel + `', message) FROM unnest($1::text[]) AS message`
 
-// Shared reports whether other processes may serve from the same database at the same time.
+// Shared reports whether other processes can serve from the same database at the same time.
 func (d *DB) Shared() bool { return d.name == PostgreSQL }
 
-// Notify sends messages to every process that listens on the same database, this one included. On
-// SQLite, which one process serves, it does nothing.
+// Notify sends messages to every process that listens on the same database, this one included. On SQLite, which
+// one process serves, it does nothing.
 func (d *DB) Notify(ctx context.Context, messages ...string) error {
 	if d.Shared() {
 		d.statements.Add(1)
-		if listen := d.listener.Load(); listen != nil {
+		if listen := d.onStatement.Load(); listen != nil {
 			(*listen)(notifyText, nil)
 		}
 	}
-	return away(ctx, d.notify(ctx, messages))
+	return asUnavailable(ctx, d.notify(ctx, messages))
 }
 
-// Listen calls heard with each message of [DB.Notify], on a connection of its own beside the pool,
-// until ctx is done or the connection breaks, and returns why. It calls ready once it hears
-// everything that is sent from then on. On SQLite it hears nothing.
-func (d *DB) Listen(ctx context.Context, ready func(), heard func(message string)) error {
-	return away(ctx, d.listen(ctx, ready, heard))
+// Listen calls receive with each message of [DB.Notify], on its own connection outside of the pool, until ctx
+// ends or the connection breaks, and returns why. It calls ready once it gets every message sent from then on.
+// On SQLite it receives nothing.
+func (d *DB) Listen(ctx context.Context, ready func(), receive func(message string)) error {
+	return asUnavailable(ctx, d.listen(ctx, ready, receive))
 }
 
 func (e *sqliteEngine) notify(context.Context, []string) error { return nil }
@@ -53,7 +53,7 @@ func (e *postgresEngine) notify(ctx context.Context, messages []string) error {
 	return err
 }
 
-func (e *postgresEngine) listen(ctx context.Context, ready func(), heard func(string)) error {
+func (e *postgresEngine) listen(ctx context.Context, ready func(), receive func(string)) error {
 	conn, err := pgx.ConnectConfig(ctx, e.pool.Config().ConnConfig)
 	if err != nil {
 		return err
@@ -68,23 +68,23 @@ func (e *postgresEngine) listen(ctx context.Context, ready func(), heard func(st
 	}
 	ready()
 	for {
-		message, err := hear(ctx, conn)
+		message, err := waitForMessage(ctx, conn)
 		switch {
 		case err == nil:
-			heard(message)
+			receive(message)
 		case ctx.Err() != nil || conn.IsClosed():
 			return err
-		default: // it has been quiet; a network that drops packets breaks no connection that only listens
-			if err := ask(ctx, conn); err != nil {
+		default: // no message for a while; a network that drops packets does not close a connection that only listens
+			if err := pingServer(ctx, conn); err != nil {
 				return err
 			}
 		}
 	}
 }
 
-// hear waits for one message, but not for longer than quietLimit.
-func hear(ctx context.Context, conn *pgx.Conn) (message string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, quietLimit)
+// waitForMessage waits for one message, but not longer than idleLimit.
+func waitForMessage(ctx context.Context, conn *pgx.Conn) (message string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, idleLimit)
 	defer cancel()
 	n, err := conn.WaitForNotification(ctx)
 	if err != nil {
@@ -93,8 +93,8 @@ func hear(ctx context.Context, conn *pgx.Conn) (message string, err error) {
 	return n.Payload, nil
 }
 
-// ask returns nil when the server answers.
-func ask(ctx context.Context, conn *pgx.Conn) error {
+// pingServer returns nil when the server answers.
+func pingServer(ctx context.Context, conn *pgx.Conn) error {
 	ctx, cancel := context.WithTimeout(ctx, finishTimeout)
 	defer cancel()
 	return conn.Ping(ctx)

@@ -7,8 +7,8 @@ import (
 )
 
 // LockServer makes this process the only server of a SQLite database until [DB.Close] or the end of the
-// process, and fails when another process is that already. Programs that do not serve, such as apply, need
-// no lock. Any number of servers share a PostgreSQL database, so there it does nothing.
+// process. It fails when another process has the lock. Programs that do not serve, for example apply, need no
+// lock. Any number of servers share a PostgreSQL database, so there it does nothing.
 func (d *DB) LockServer(ctx context.Context) error { return d.lockServer(ctx) }
 
 func (e *sqliteEngine) lockServer(ctx context.Context) (err error) {
@@ -21,9 +21,8 @@ func (e *sqliteEngine) lockServer(ctx context.Context) (err error) {
 
 func (e *postgresEngine) lockServer(context.Context) error { return nil }
 
-// lockFile takes SQLite's own lock on an empty file, which works on every system and ends with its
-// process. When another process keeps the lock for longer than wait, in milliseconds, [isBusy] is true of
-// the error.
+// lockFile takes SQLite's own lock on an empty file, which works on every system and ends with the process.
+// When another process keeps the lock for longer than wait, in milliseconds, [isBusy] is true for the error.
 func lockFile(ctx context.Context, name string, wait int) (unlock func(), err error) {
 	if err := createFile(name); err != nil {
 		return nil, err

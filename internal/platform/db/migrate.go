@@ -15,32 +15,32 @@ import (
 	"github.com/pressly/goose/v3"
 )
 
-// One SQL text serves both engines. PostgreSQL reads it with two words replaced, where they are
-// whole words in upper case: TEXT becomes TEXT COLLATE "C", so that text sorts by its bytes on both,
-// and BLOB becomes BYTEA. A cast, which takes no collation, says text in lower case. The comment
-// /* UNLOGGED */ in CREATE TABLE becomes a word: what such a table holds need not survive a crash.
-// INTEGER PRIMARY KEY AUTOINCREMENT becomes an identity column; on both engines a number is never used twice.
+// One SQL text serves both engines. For PostgreSQL, whole words in upper case are replaced: TEXT becomes
+// TEXT COLLATE "C", so that text sorts by bytes on both, and BLOB becomes BYTEA. A cast, which has no collation,
+// uses lower-case text. The comment /* UNLOGGED */ in CREATE TABLE becomes a keyword: such a table can lose its
+// rows in a crash. INTEGER PRIMARY KEY AUTOINCREMENT becomes an identity column; on both engines a number is never
+// used twice.
 //
 //go:embed migrations/*.sql
 var files embed.FS
 
-// advisoryLock is the key of the lock that PostgreSQL migrations are run under.
+// advisoryLock is the key of the lock that PostgreSQL migrations run under.
 const advisoryLock = 0x737461636b79 // "stacky"
 
-// schema is what migrating needs to know of an engine.
+// schema is what a migration needs of an engine.
 type schema struct {
 	dialect    goose.Dialect
 	db         *sql.DB
 	files      fs.FS
-	isMigrated string // a query for whether there is a table of versions
+	isMigrated string // a query that reports whether the table of versions exists
 	lock       func(context.Context) (unlock func(), err error)
 }
 
 func (e *sqliteEngine) migrate(ctx context.Context) ([]string, error) {
-	// Rebuilding a table, the way to change one in SQLite, must not cascade into those that refer to
-	// it, so migrations run without foreign keys being enforced. Nor does each wait for the disk: a
-	// migration lost to a power failure is run again, and the first write after it, which does wait,
-	// makes all that is in the log before it durable.
+	// SQLite changes a table by rebuilding it, which must not cascade into tables that refer to it, so
+	// migrations run without enforcing foreign keys. They do not wait for the disk either: a migration lost to
+	// a power failure runs again, and the first write after it, which does wait, makes everything before it in
+	// the log durable.
 	db, err := openFile(e.path, "foreign_keys(0)", "synchronous(NORMAL)")
 	if err != nil {
 		return nil, err
@@ -52,7 +52,7 @@ func (e *sqliteEngine) migrate(ctx context.Context) ([]string, error) {
 		files:      files,
 		isMigrated: `SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE name = $1)`,
 		lock:       e.migrationLock,
-	}.bringUp(ctx)
+	}.migrateUp(ctx)
 }
 
 // migrationLock waits for other processes that migrate the same file.
@@ -67,16 +67,16 @@ func (e *sqliteEngine) migrationLock(ctx context.Context) (unlock func(), err er
 
 func (e *postgresEngine) migrate(ctx context.Context) ([]string, error) {
 	config := e.pool.Config().ConnConfig
-	patientSession(config)
+	removeTimeouts(config)
 	db := stdlib.OpenDB(*config)
 	defer db.Close()
 	return schema{
 		dialect:    goose.DialectPostgres,
 		db:         db,
-		files:      postgresWords{files},
+		files:      postgresFiles{files},
 		isMigrated: `SELECT to_regclass($1) IS NOT NULL`,
 		lock:       func(ctx context.Context) (func(), error) { return migrationLock(ctx, db) },
-	}.bringUp(ctx)
+	}.migrateUp(ctx)
 }
 
 // migrationLock waits for other processes that migrate the same database.
@@ -95,9 +95,8 @@ func migrationLock(ctx context.Context, db *sql.DB) (unlock func(), err error) {
 	}, nil
 }
 
-// bringUp applies the migrations that are missing, and returns their names. A database that misses
-// none is only read.
-func (s schema) bringUp(ctx context.Context) ([]string, error) {
+// migrateUp applies the missing migrations and returns their names. It only reads a database that misses none.
+func (s schema) migrateUp(ctx context.Context) ([]string, error) {
 	numbered, err := fs.Sub(s.files, "migrations")
 	if err != nil {
 		return nil, err
@@ -141,7 +140,7 @@ func (s schema) isCurrent(ctx context.Context, newest int64) (bool, error) {
 	return version == newest, nil
 }
 
-// version returns the number of the newest migration that was applied, 0 for an empty database.
+// version returns the number of the newest applied migration, 0 for an empty database.
 func (s schema) version(ctx context.Context) (version int64, err error) {
 	var migrated bool
 	if err := s.db.QueryRowContext(ctx, s.isMigrated, goose.DefaultTablename).Scan(&migrated); err != nil || !migrated {
@@ -152,8 +151,8 @@ func (s schema) version(ctx context.Context) (version int64, err error) {
 	return version, err
 }
 
-// postgresWords reads SQL files with the words of PostgreSQL.
-type postgresWords struct{ fs.FS }
+// postgresFiles translates SQL files to PostgreSQL.
+type postgresFiles struct{ fs.FS }
 
 var (
 	textWord = regexp.MustCompile(`\bTEXT\b`)
@@ -162,7 +161,7 @@ var (
 	serial   = []byte(`INTEGER PRIMARY KEY AUTOINCREMENT`)
 )
 
-func (w postgresWords) Open(name string) (fs.File, error) {
+func (w postgresFiles) Open(name string) (fs.File, error) {
 	file, err := w.FS.Open(name)
 	if err != nil || path.Ext(name) != ".sql" {
 		return file, err
@@ -175,13 +174,13 @@ func (w postgresWords) Open(name string) (fs.File, error) {
 	text = blobWord.ReplaceAll(text, []byte(`BYTEA`))
 	text = bytes.ReplaceAll(text, unlogged, []byte(`UNLOGGED`))
 	text = bytes.ReplaceAll(text, serial, []byte(`BIGINT GENERATED BY DEFAULT AS IDENTITY PRIMARY KEY`))
-	return rewritten{file, bytes.NewReader(text)}, nil
+	return rewrittenFile{file, bytes.NewReader(text)}, nil
 }
 
-// rewritten is a file with other contents.
-type rewritten struct {
+// rewrittenFile is a file with other contents.
+type rewrittenFile struct {
 	fs.File
 	text *bytes.Reader
 }
 
-func (r rewritten) Read(p []byte) (int, error) { return r.text.Read(p) }
+func (r rewrittenFile) Read(p []byte) (int, error) { return r.text.Read(p) }

@@ -16,21 +16,20 @@ import (
 )
 
 const (
-	// poolSize is how many connections a replica holds at most unless the URL says pool_max_conns.
+	// poolSize is the maximum number of connections of a replica, unless the URL has pool_max_conns.
 	poolSize = 16
-	// maxAttempts is how often a transaction is run when the server keeps choosing it as the victim.
+	// maxAttempts is how often a transaction is tried when the server keeps aborting it.
 	maxAttempts = 10
-	// finishTimeout bounds a commit or rollback, which the end of a request must not cut short.
+	// finishTimeout bounds a commit or rollback, which continues when the request ends.
 	finishTimeout = 15 * time.Second
 )
 
-// postgresEngine runs each read on one connection of the pool, and each write as a READ COMMITTED
-// transaction.
+// postgresEngine runs each read on one connection of the pool, and each write as a READ COMMITTED transaction.
 type postgresEngine struct {
 	pool *pgxpool.Pool
 	db   *sql.DB
 	log  *slog.Logger
-	// types are those of the columns that rows are inserted into.
+	// types caches the types of columns for InsertMany.
 	types columnTypes
 }
 
@@ -45,7 +44,7 @@ func openPostgres(ctx context.Context, connect string, log *slog.Logger) (*postg
 	if config.ConnConfig.RuntimeParams["application_name"] == "" {
 		config.ConnConfig.RuntimeParams["application_name"] = "stackyard"
 	}
-	boundSession(config.ConnConfig)
+	applySessionSettings(config.ConnConfig)
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return nil, err
@@ -58,19 +57,18 @@ func openPostgres(ctx context.Context, connect string, log *slog.Logger) (*postg
 	return e, nil
 }
 
-// closeAll waits for the connections that are in use.
+// closeAll waits for the connections in use.
 func (e *postgresEngine) closeAll() error {
 	e.pool.Close()
 	return e.db.Close()
 }
 
-// ping begins a transaction that may write, which a standby refuses.
+// ping begins a writing transaction, which a standby refuses.
 func (e *postgresEngine) ping(ctx context.Context) error {
 	return e.write(ctx, func(*Q) error { return nil })
 }
 
-// connect takes a connection from the pool. Whatever keeps it from doing so, the database is not
-// available to this caller.
+// connect takes a connection from the pool. Any failure means that the database is unavailable to this caller.
 func (e *postgresEngine) connect(ctx context.Context) (*sql.Conn, error) {
 	conn, err := e.db.Conn(ctx)
 	switch {
@@ -86,7 +84,7 @@ func (e *postgresEngine) connect(ctx context.Context) (*sql.Conn, error) {
 func (e *postgresEngine) read(ctx context.Context, fn func(*Q) error) error {
 	err := e.readOnce(ctx, fn)
 	if err != nil && connectionLost(err) && ctx.Err() == nil {
-		// Most often the server was restarted and the pool holds connections of its former life.
+		// Most often the server was restarted and the pool has connections to the old one.
 		e.pool.Reset()
 		err = e.readOnce(ctx, fn)
 	}
@@ -99,7 +97,7 @@ func (e *postgresEngine) readOnce(ctx context.Context, fn func(*Q) error) error 
 		return err
 	}
 	defer conn.Close()
-	q := &Q{ctx: lent(ctx), run: ctx, engine: PostgreSQL, types: &e.types, conn: &connection{Conn: conn}}
+	q := &Q{ctx: markNested(ctx), run: ctx, engine: PostgreSQL, types: &e.types, conn: &connection{Conn: conn}}
 	defer q.end()
 	return fn(q)
 }
@@ -107,7 +105,7 @@ func (e *postgresEngine) readOnce(ctx context.Context, fn func(*Q) error) error 
 func (e *postgresEngine) write(ctx context.Context, fn func(*Q) error) error {
 	for attempt := 1; ; attempt++ {
 		err := e.writeOnce(ctx, fn)
-		if !isVictim(err) || attempt == maxAttempts {
+		if !isAborted(err) || attempt == maxAttempts {
 			return err
 		}
 		e.log.DebugContext(ctx, "retry transaction", "error", err, "attempt", attempt)
@@ -131,10 +129,10 @@ func (e *postgresEngine) writeOnce(ctx context.Context, fn func(*Q) error) error
 			finish(ctx, conn, `ROLLBACK`)
 		}
 	}()
-	q := &Q{ctx: lent(ctx), run: ctx, engine: PostgreSQL, types: &e.types, conn: &connection{Conn: conn}, writing: true}
+	q := &Q{ctx: markNested(ctx), run: ctx, engine: PostgreSQL, types: &e.types, conn: &connection{Conn: conn}, writing: true}
 	defer q.end()
 	err = fn(q)
-	if failed := q.end(); failed != nil && (err == nil || isVictim(failed) || connectionLost(failed)) {
+	if failed := q.end(); failed != nil && (err == nil || isAborted(failed) || connectionLost(failed)) {
 		err = failed
 	}
 	if err != nil {
@@ -143,27 +141,27 @@ func (e *postgresEngine) writeOnce(ctx context.Context, fn func(*Q) error) error
 	open = false
 	if err := finish(ctx, conn, `COMMIT`); err != nil {
 		if e, ok := errors.AsType[*pgconn.PgError](err); ok && !connectionLost(e) {
-			return err // the server says that it did not
+			return err // the server answered that it did not commit
 		}
 		return unavailable(err, "The database went away while saving; look whether the change was saved before trying again.")
 	}
 	return nil
 }
 
-// writeOne runs fn outside of any transaction, so that its statement is one.
+// writeOne runs fn without BEGIN, so that its statement is its own transaction.
 func (e *postgresEngine) writeOne(ctx context.Context, fn func(*Q) error) error {
 	conn, err := e.connect(ctx)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	q := &Q{ctx: lent(ctx), run: ctx, engine: PostgreSQL, types: &e.types, conn: &connection{Conn: conn}, writing: true}
+	q := &Q{ctx: markNested(ctx), run: ctx, engine: PostgreSQL, types: &e.types, conn: &connection{Conn: conn}, writing: true}
 	defer q.end()
 	return fn(q)
 }
 
-// begin opens a transaction. Nothing has been done when it fails, so it tries again with a fresh
-// connection: the pool may hold connections of a server that was restarted.
+// begin opens a transaction. Nothing has happened when it fails, so it tries again with a fresh connection: the
+// pool may have connections to a server that was restarted.
 func (e *postgresEngine) begin(ctx context.Context) (*sql.Conn, error) {
 	conn, err := e.tryBegin(ctx)
 	if err != nil && connectionLost(err) && ctx.Err() == nil {
@@ -192,8 +190,8 @@ func (e *postgresEngine) tryBegin(ctx context.Context) (*sql.Conn, error) {
 	return conn, nil
 }
 
-// finish ends a transaction whether or not ctx is done. A connection whose transaction could not be
-// ended is thrown away by the pool.
+// finish ends a transaction even if ctx has ended. The pool discards a connection whose transaction could not
+// be ended.
 func finish(ctx context.Context, conn *sql.Conn, how string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishTimeout)
 	defer cancel()
@@ -201,9 +199,9 @@ func finish(ctx context.Context, conn *sql.Conn, how string) error {
 	return err
 }
 
-// isVictim reports whether the server rolled a transaction back for the sake of others: a deadlock
-// or a serialization failure.
-func isVictim(err error) bool {
+// isAborted reports whether the server aborted a transaction because of others: a deadlock or a serialization
+// failure.
+func isAborted(err error) bool {
 	e, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && (e.Code == "40001" || e.Code == "40P01")
 }

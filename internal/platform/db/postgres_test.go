@@ -21,7 +21,7 @@ func TestPostgres_RunsTheVictimOfADeadlockAgain(t *testing.T) {
 	runs := map[string]int{}
 	var mu sync.Mutex
 	crossing := func(first, second string) {
-		once := sync.OnceFunc(func() { // only the first time: when run again the other may be gone
+		once := sync.OnceFunc(func() { // only the first time: the other transaction may have ended before a retry
 			met.Done()
 			met.Wait()
 		})
@@ -34,7 +34,7 @@ func TestPostgres_RunsTheVictimOfADeadlockAgain(t *testing.T) {
 			}
 			once()
 			if err := q.Lock("counters", second); err != nil {
-				return errors.New("a room that hides the cause")
+				return errors.New("an error that hides the cause")
 			}
 			_, err := q.Exec(`UPDATE counters SET n = n + 1`)
 			return err
@@ -46,7 +46,7 @@ func TestPostgres_RunsTheVictimOfADeadlockAgain(t *testing.T) {
 	wait.Go(func() { crossing("a", "b") })
 	wait.Go(func() { crossing("b", "a") })
 	wait.Wait()
-	// On a busy machine they may meet a second time, and one of them is the victim again.
+	// On a busy machine they can deadlock a second time, and one of them is aborted again.
 	if n := runs["a"] + runs["b"]; n < 3 {
 		t.Errorf("they ran %d times, want one of them again", n)
 	}

@@ -18,8 +18,8 @@ import (
 	"stackyard/internal/platform/db/dbtest"
 )
 
-// These tests need other processes, which are this test binary started again with a role and the URL
-// of a database in its environment.
+// These tests need other processes: this test binary, started again with a role and the URL of a database in
+// its environment.
 
 const roleVariable, urlVariable = "DB_TEST_ROLE", "DB_TEST_URL"
 
@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// process returns another process with a role.
+// process returns a command for another process with a role.
 func process(t *testing.T, role, url string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
@@ -117,7 +117,7 @@ func TestWrite_LosesNothingToOtherProcesses(t *testing.T) {
 
 const inserters = 8
 
-// insertForever inserts numbers, each in a write of its own, and prints each when it is acknowledged.
+// insertForever inserts numbers, each in its own write, and prints each when it is acknowledged.
 func insertForever(ctx context.Context, d *db.DB, acknowledged io.Writer) error {
 	first := 0
 	err := d.Read(ctx, func(q *db.Q) error {
@@ -158,8 +158,8 @@ func TestWrite_SurvivesTheSuddenDeathOfItsProcess(t *testing.T) {
 	}
 }
 
-// killWhileInserting kills a process at some moment of its writing and adds to acknowledged what it
-// had been promised.
+// killWhileInserting kills a process at some moment of its writing and adds the numbers that it acknowledged to
+// acknowledged.
 func killWhileInserting(t *testing.T, url string, acknowledged map[int]bool) {
 	t.Helper()
 	cmd := process(t, "insert", url)
@@ -187,8 +187,8 @@ func killWhileInserting(t *testing.T, url string, acknowledged map[int]bool) {
 	}
 }
 
-// checkNumbers opens the database as a server that starts again does and looks for what was
-// acknowledged.
+// checkNumbers opens the database as a restarted server does and checks that all acknowledged numbers are
+// there.
 func checkNumbers(t *testing.T, url string, acknowledged map[int]bool, rounds int) {
 	t.Helper()
 	d := dbtest.Open(t, url)
@@ -208,7 +208,7 @@ func checkNumbers(t *testing.T, url string, acknowledged map[int]bool, rounds in
 			}
 		}
 		if extra := len(stored) - len(acknowledged); extra > inserters*rounds {
-			t.Errorf("%d numbers are there that nobody was waiting for", extra)
+			t.Errorf("%d numbers are there that no caller waited for", extra)
 		}
 		return nil
 	})

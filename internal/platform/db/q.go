@@ -7,7 +7,7 @@ import (
 	"fmt"
 )
 
-// ErrNoRows is what [One] and [Row.Scan] return when the query found nothing.
+// ErrNoRows is the error of [One] and [Row.Scan] when the query returns no row.
 var ErrNoRows = sql.ErrNoRows
 
 var (
@@ -15,23 +15,22 @@ var (
 	errReading = errors.New("db: a write or a lock inside of Read")
 )
 
-// Q runs statements for the function it was lent to, on that function's goroutine only.
+// Q runs statements for the function it was passed to, on that function's goroutine only.
 type Q struct {
-	ctx      context.Context // the caller's
-	run      context.Context // what statements run under
-	conn     *connection
-	engine   Engine
-	types    *columnTypes // nil on SQLite
-	writing  bool
-	open     []*sql.Rows
-	topics   []string                       // of Announce
-	ran      int64                          // statements
-	listener *func(text string, args []any) // called with each; nil: not called
-	err      error                          // refuses all further statements
+	ctx         context.Context // of the caller
+	run         context.Context // of the statements
+	conn        *connection
+	engine      Engine
+	types       *columnTypes // nil on SQLite
+	writing     bool
+	open        []*sql.Rows
+	topics      []string                       // announced so far
+	ran         int64                          // number of statements
+	onStatement *func(text string, args []any) // called with each statement; nil: none
+	err         error                          // when set, all further statements fail with it
 }
 
-// Context returns the context that was given to Read or Write, marked so that calling either with it
-// panics.
+// Context returns the context that was given to Read or Write, marked so that calling either with it panics.
 func (q *Q) Context() context.Context { return q.ctx }
 
 // Exec runs a statement and returns how many rows it inserted, changed or deleted.
@@ -42,7 +41,7 @@ func (q *Q) Exec(query string, args ...any) (affected int64, err error) {
 	if !q.writing {
 		return 0, errReading
 	}
-	q.note(query, args)
+	q.count(query, args)
 	result, err := q.conn.exec(q.run, query, args)
 	if err != nil {
 		return 0, q.failed(err)
@@ -50,13 +49,13 @@ func (q *Q) Exec(query string, args ...any) (affected int64, err error) {
 	return result.RowsAffected()
 }
 
-// Query runs a statement that returns rows. They must be closed before the next statement; [All] and
-// [One] see to it and are what rooms mostly use.
+// Query runs a statement that returns rows. Close them before the next statement; [All], [Each] and [One] do
+// that.
 func (q *Q) Query(query string, args ...any) (*sql.Rows, error) {
 	if q.err != nil {
 		return nil, q.err
 	}
-	q.note(query, args)
+	q.count(query, args)
 	rows, err := q.conn.QueryContext(q.run, query, args...)
 	if err != nil {
 		return nil, q.failed(err)
@@ -65,12 +64,12 @@ func (q *Q) Query(query string, args ...any) (*sql.Rows, error) {
 	return rows, nil
 }
 
-// QueryRow runs a statement that returns at most one row of interest.
+// QueryRow runs a statement and returns its first row.
 func (q *Q) QueryRow(query string, args ...any) *Row {
 	if q.err != nil {
 		return &Row{q: q, err: q.err}
 	}
-	q.note(query, args)
+	q.count(query, args)
 	rows, err := q.conn.query(q.run, query, args)
 	if err != nil {
 		return &Row{q: q, err: q.failed(err)}
@@ -101,22 +100,22 @@ func (r *Row) Scan(dest ...any) error {
 	if err := r.rows.Scan(dest...); err != nil {
 		return err
 	}
-	// Only a closed result tells of an error that came after the first row.
+	// Errors after the first row show only when the result is closed.
 	if err := r.rows.Close(); err != nil {
 		return r.q.failed(err)
 	}
 	return nil
 }
 
-// note counts a statement.
-func (q *Q) note(text string, args []any) {
+// count counts a statement and passes it to OnStatement.
+func (q *Q) count(text string, args []any) {
 	q.ran++
-	if q.listener != nil {
-		(*q.listener)(text, args)
+	if q.onStatement != nil {
+		(*q.onStatement)(text, args)
 	}
 }
 
-// failed remembers that a statement of a write failed, so that nothing after it counts.
+// failed records that a statement of a write failed, so that the write is rolled back.
 func (q *Q) failed(err error) error {
 	if q.writing && q.err == nil {
 		q.err = err
@@ -124,45 +123,44 @@ func (q *Q) failed(err error) error {
 	return err
 }
 
-// end closes what fn left open and refuses statements from now on. It returns the error that spoiled
-// the transaction, if any.
+// end closes open results and refuses further statements. It returns the error of the statement that failed, if
+// any.
 func (q *Q) end() error {
 	for _, rows := range q.open {
 		rows.Close()
 	}
-	q.conn.reading = 0
+	q.conn.openResults = 0
 	err := q.err
 	q.err = errEnded
 	return err
 }
 
-// Lock takes the lock of one row until the end of the write, so that what is then read of it stays
-// true. A row that does not exist is not locked. table is a constant of the code. Rooms lock in the
-// order organization, build, job, runnable.
+// Lock locks one row until the end of the write, so that what is read of it afterwards stays true. It does not
+// lock a row that does not exist. table is constant in the code. All packages lock in the order organization,
+// build, job, runnable.
 //
-// Rows that merely refer to the locked one can still be inserted by others.
+// Other writes can still insert rows that refer to the locked one.
 func (q *Q) Lock(table, id string) error {
 	if q.engine == SQLite {
-		return q.held()
+		return q.checkWriting()
 	}
 	_, err := q.Exec(`SELECT 1 FROM `+table+` WHERE id = $1 FOR NO KEY UPDATE`, id)
 	return err
 }
 
-// LockAll locks the rows of a table whose key is one of ids as [Q.Lock] does, in the order of their keys:
-// two writes that want the same rows never wait for each other. table and key are constants of the code.
+// LockAll locks the rows of a table whose key is one of ids, as [Q.Lock] does, in the order of their keys, so
+// that two writes that lock the same rows cannot deadlock. table and key are constant in the code.
 func (q *Q) LockAll(table, key string, ids []string) error {
 	if q.engine == SQLite {
-		return q.held()
+		return q.checkWriting()
 	}
 	in, arg := q.In(key, 1, ids)
 	_, err := q.Exec(`SELECT 1 FROM `+table+` WHERE `+in+` ORDER BY `+key+` FOR NO KEY UPDATE`, arg)
 	return err
 }
 
-// InOrder returns a condition for an UPDATE or DELETE of many rows: the same as the given one, except that
-// the rows are locked in the order of their keys before any is changed. table and key are constants of the
-// code.
+// InOrder returns a condition for an UPDATE or DELETE of many rows. It is equivalent to the given one and locks
+// the rows in the order of their keys before any is changed. table and key are constant in the code.
 func (q *Q) InOrder(table, key, condition string) string {
 	if q.engine == SQLite {
 		return condition
@@ -170,8 +168,8 @@ func (q *Q) InOrder(table, key, condition string) string {
 	return key + ` IN (SELECT ` + key + ` FROM ` + table + ` WHERE ` + condition + ` ORDER BY ` + key + ` FOR NO KEY UPDATE)`
 }
 
-// Locking ends a SELECT of one row, of the table that it calls alias, which is locked as [Q.Lock] does and
-// returned as it is then. What is joined to it is returned as it was when the statement began.
+// Locking ends a SELECT of one row of the table with an alias. The row is locked as [Q.Lock] does and returned
+// as of then. Joined rows are returned as of the start of the statement.
 func (q *Q) Locking(alias string) string {
 	if q.engine == SQLite {
 		return ""
@@ -179,11 +177,10 @@ func (q *Q) Locking(alias string) string {
 	return ` FOR NO KEY UPDATE OF ` + alias
 }
 
-// LockName takes a lock that has only a name until the end of the write: for rules over rows that do
-// not exist yet.
+// LockName takes a named lock until the end of the write, for invariants over rows that do not exist yet.
 func (q *Q) LockName(name string) error {
 	if q.engine == SQLite {
-		return q.held()
+		return q.checkWriting()
 	}
 	_, err := q.Exec(`SELECT pg_advisory_xact_lock(hashtextextended($1, 0))`, name)
 	return err
@@ -197,8 +194,8 @@ func (q *Q) ForUpdate() string {
 	return ` FOR NO KEY UPDATE`
 }
 
-// ForShare ends a SELECT whose rows nobody changes until the end of the write. Others may hold them so at
-// the same time.
+// ForShare ends a SELECT whose rows no other write changes until the end of this one. Several writes can lock a
+// row this way at the same time.
 func (q *Q) ForShare() string {
 	if q.engine == SQLite {
 		return ""
@@ -206,8 +203,8 @@ func (q *Q) ForShare() string {
 	return ` FOR SHARE`
 }
 
-// SkipLocked ends a SELECT whose rows are taken by whoever comes first: each row is locked until the
-// end of the write, and rows that others hold are left out.
+// SkipLocked ends a SELECT of rows to claim: each row is locked until the end of the write, and rows that
+// others have locked are skipped.
 func (q *Q) SkipLocked() string {
 	if q.engine == SQLite {
 		return ""
@@ -215,8 +212,8 @@ func (q *Q) SkipLocked() string {
 	return ` FOR UPDATE SKIP LOCKED`
 }
 
-// DeleteSome deletes at most limit rows of a table that meet a condition, and returns how many. table is a
-// constant of the code.
+// DeleteSome deletes at most limit rows of a table that match a condition, and returns how many. table is
+// constant in the code.
 func (q *Q) DeleteSome(limit int, table, condition string, args ...any) (deleted int64, err error) {
 	text := `DELETE FROM %s WHERE rowid IN (SELECT rowid FROM %s WHERE %s LIMIT %d)`
 	if q.engine == PostgreSQL {
@@ -225,9 +222,8 @@ func (q *Q) DeleteSome(limit int, table, condition string, args ...any) (deleted
 	return q.Exec(fmt.Sprintf(text, table, table, condition, limit), args...)
 }
 
-// Clock is an expression for the database's own time, as a column holds it: the moment at which it is
-// evaluated, which in an ON CONFLICT DO UPDATE is after the row was locked. All processes that share a
-// database agree on it.
+// Clock returns an expression for the database's time, as stored in a column: the time of its evaluation, which
+// in an ON CONFLICT DO UPDATE is after the row was locked. All processes that share a database agree on it.
 func (q *Q) Clock() string {
 	if q.engine == SQLite {
 		return `CAST(unixepoch('subsec') * 1000000 AS BIGINT)`
@@ -235,17 +231,17 @@ func (q *Q) Clock() string {
 	return `CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)`
 }
 
-// held returns nil where a lock is as good as held: inside of a write of the only writer.
-func (q *Q) held() error {
+// checkWriting returns nil inside of a write. SQLite has one writer, so a write has all locks.
+func (q *Q) checkWriting() error {
 	if q.err == nil && !q.writing {
 		return errReading
 	}
 	return q.err
 }
 
-// In returns a condition that is true when column is one of values, and the argument for its
-// parameter $n. It holds for any number of values, none included. One value, which is most common, is
-// compared with: PostgreSQL plans that once, and an array each time.
+// In returns a condition that is true when column is one of values, and the argument for its parameter $n. It
+// works for any number of values, none included. A single value, the most common case, is compared with =,
+// which PostgreSQL plans only once.
 func (q *Q) In(column string, n int, values []string) (condition string, arg any) {
 	switch {
 	case len(values) == 1:
@@ -259,12 +255,12 @@ func (q *Q) In(column string, n int, values []string) (condition string, arg any
 // Scan copies the columns of one row, in their order, into dest.
 type Scan = func(dest ...any) error
 
-// Each calls scan with each row of a query, and ends with its first error.
+// Each calls scan with each row of a query, and stops at its first error.
 func Each(q *Q, scan func(Scan) error, query string, args ...any) error {
 	if q.err != nil {
 		return q.err
 	}
-	q.note(query, args)
+	q.count(query, args)
 	rows, err := q.conn.query(q.run, query, args)
 	if err != nil {
 		return q.failed(err)

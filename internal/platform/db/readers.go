@@ -5,19 +5,19 @@ import (
 	"database/sql"
 )
 
-// maxReaders is how many callers read a SQLite file at the same time; others wait for one of them.
+// maxReaders is how many callers read a SQLite file at the same time; others wait.
 const maxReaders = 4
 
-// readers are the connections that read a SQLite file. database/sql has a pool of its own, but hands
-// out connections without the statements they have prepared.
+// readers are the connections that read a SQLite file. The pool of database/sql returns connections without
+// their prepared statements.
 type readers struct {
-	db   *sql.DB
-	free chan *connection // a nil is one that is not open yet
-	shut chan struct{}
+	db      *sql.DB
+	free    chan *connection // nil for a connection that is not open yet
+	closing chan struct{}
 }
 
 func newReaders(db *sql.DB) *readers {
-	r := &readers{db: db, free: make(chan *connection, maxReaders), shut: make(chan struct{})}
+	r := &readers{db: db, free: make(chan *connection, maxReaders), closing: make(chan struct{})}
 	for range maxReaders {
 		r.free <- nil
 	}
@@ -30,24 +30,24 @@ func (r *readers) read(ctx context.Context, fn func(*Q) error) error {
 	case conn = <-r.free:
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-r.shut:
+	case <-r.closing:
 		return errClosed
 	}
 	defer func() { r.free <- conn }()
 	if conn == nil {
 		opened, err := r.open(ctx)
 		if err != nil {
-			return away(ctx, err)
+			return asUnavailable(ctx, err)
 		}
 		conn = opened
 	}
 	defer func() {
-		if ctx.Err() != nil { // a statement may have been interrupted, which a connection does not get over
+		if ctx.Err() != nil { // a statement may have been interrupted; the connection stays interrupted
 			conn.discard()
 			conn = nil
 		}
 	}()
-	q := &Q{ctx: lent(ctx), run: ctx, engine: SQLite, conn: conn}
+	q := &Q{ctx: markNested(ctx), run: ctx, engine: SQLite, conn: conn}
 	defer q.end()
 	return fn(q)
 }
@@ -65,9 +65,9 @@ func (r *readers) open(ctx context.Context) (*connection, error) {
 	return conn, nil
 }
 
-// close waits for the reads that have begun, and refuses all others.
+// close waits for the reads that have started, and refuses all others.
 func (r *readers) close() {
-	close(r.shut)
+	close(r.closing)
 	for range maxReaders {
 		if conn := <-r.free; conn != nil {
 			conn.discard()

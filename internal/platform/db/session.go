@@ -10,11 +10,11 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// sessionSettings bound what a PostgreSQL session may take, so that a replica that hangs, or whose machine
-// vanished, does not keep its locks. A setting that the database URL has too is left as the URL has it.
+// sessionSettings bound a PostgreSQL session, so that a replica that hangs, or whose machine is lost, does not
+// keep its locks. A setting of the database URL takes precedence.
 var sessionSettings = []struct{ name, value string }{
 	{"lock_timeout", "15s"},                        // waiting for one lock
-	{"statement_timeout", "60s"},                   // one statement, its waits included
+	{"statement_timeout", "60s"},                   // one statement, including its waits
 	{"idle_in_transaction_session_timeout", "30s"}, // our transactions never wait for a client
 	{"tcp_keepalives_idle", "30"},                  // seconds
 	{"tcp_keepalives_interval", "10"},
@@ -22,12 +22,12 @@ var sessionSettings = []struct{ name, value string }{
 	{"tcp_user_timeout", "60s"},
 }
 
-// keepAlive is how this end finds out that the server has vanished.
+// keepAlive detects that the server's machine is lost.
 var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 30 * time.Second, Interval: 10 * time.Second, Count: 3}
 
-// boundSession has each connection of a configuration begin with sessionSettings. They are set by statements
-// because connection poolers such as PgBouncer refuse most startup parameters.
-func boundSession(config *pgx.ConnConfig) {
+// applySessionSettings makes each connection of a configuration start with sessionSettings. It uses statements
+// because connection poolers like PgBouncer refuse most startup parameters.
+func applySessionSettings(config *pgx.ConnConfig) {
 	var statements []string
 	for _, s := range sessionSettings {
 		if _, given := config.RuntimeParams[s.name]; !given {
@@ -39,9 +39,9 @@ func boundSession(config *pgx.ConnConfig) {
 	config.DialFunc = dialer.DialContext
 }
 
-// patientSession has each connection of a configuration wait for as long as it takes: migrations rewrite
-// tables, and wait for each other.
-func patientSession(config *pgx.ConnConfig) {
+// removeTimeouts lets each connection of a configuration wait without limit: migrations rewrite tables, and
+// wait for each other.
+func removeTimeouts(config *pgx.ConnConfig) {
 	config.AfterConnect = runEach([]string{`SET lock_timeout = 0`, `SET statement_timeout = 0`, `SET idle_in_transaction_session_timeout = 0`})
 }
 

@@ -22,7 +22,7 @@ func text(t testing.TB, d *db.DB, query string, args ...any) (s string) {
 	return s
 }
 
-// with returns a database URL with a setting of the session.
+// with returns a database URL with a session setting.
 func with(t testing.TB, address, name, value string) string {
 	t.Helper()
 	u, err := url.Parse(address)
@@ -40,7 +40,7 @@ func TestPostgres_BoundsItsSessions(t *testing.T) {
 	d := dbtest.Open(t, with(t, address, "statement_timeout", "7min"))
 	for name, want := range map[string]string{
 		"lock_timeout":                        "15s",
-		"statement_timeout":                   "7min", // as the URL has it
+		"statement_timeout":                   "7min", // from the URL
 		"idle_in_transaction_session_timeout": "30s",
 	} {
 		if got := text(t, d, `SELECT current_setting($1)`, name); got != want {
@@ -74,7 +74,7 @@ func TestPostgres_IsUnavailableWhenALockOrAStatementTakesTooLong(t *testing.T) {
 	}
 }
 
-// A migration takes as long as it takes, and waits for one that is running.
+// A migration can take any time, and waits for one that is running.
 func TestMigrate_IsNotBoundBySessionSettings(t *testing.T) {
 	address := dbtest.EmptyURL(t, db.PostgreSQL)
 	d, impatient := dbtest.Open(t, address), dbtest.Open(t, with(t, with(t, address, "lock_timeout", "1ms"), "statement_timeout", "1s"))
@@ -96,7 +96,7 @@ func TestMigrate_IsNotBoundBySessionSettings(t *testing.T) {
 	}
 }
 
-// Locking a row keeps nobody from inserting rows that refer to it: that takes a key share lock.
+// A locked row can still be referred to by new rows: that needs only a key share lock.
 func TestForUpdate_LetsOthersReferToTheRow(t *testing.T) {
 	d := dbtest.New(t, db.PostgreSQL)
 	counters(t, d)
@@ -130,7 +130,7 @@ func TestForUpdate_LetsOthersReferToTheRow(t *testing.T) {
 	}
 }
 
-// One who waits for the first row holds none of the others, wherever they are in the table.
+// A write that waits for the first row has locked none of the others, wherever they are in the table.
 func TestInOrder_LocksRowsInTheOrderOfTheirKeys(t *testing.T) {
 	for name, update := range map[string]func(q *db.Q) error{
 		"InOrder": func(q *db.Q) error {

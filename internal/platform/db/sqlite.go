@@ -19,7 +19,7 @@ const busyTimeout = 2000
 // sqliteEngine reads through a few connections that cannot write, and writes through one.
 type sqliteEngine struct {
 	path         string
-	unlockServer func() // nil when the lock is not held
+	unlockServer func() // nil when the lock is not taken
 	*readers
 	*writer
 }
@@ -41,7 +41,7 @@ func openSQLite(ctx context.Context, path string, log *slog.Logger) (*sqliteEngi
 		return nil, err
 	}
 	e := &sqliteEngine{path: path, readers: newReaders(reads), writer: newWriter(writes, log)}
-	// The first connection of the writer sets the journal mode, which readers rely on.
+	// The first connection of the writer sets the journal mode, which readers depend on.
 	if err := e.ping(ctx); err != nil {
 		e.closeAll()
 		return nil, fmt.Errorf("open the database %s: %w", path, err)
@@ -49,8 +49,8 @@ func openSQLite(ctx context.Context, path string, log *slog.Logger) (*sqliteEngi
 	return e, nil
 }
 
-// createFile makes the file, and its folder, for the eyes of this user only; SQLite gives the files
-// it puts beside it the same mode.
+// createFile creates the file and its folder with access for this user only; SQLite gives its other files the
+// same mode.
 func createFile(path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
@@ -62,7 +62,7 @@ func createFile(path string) error {
 	return f.Close()
 }
 
-// openFile returns connections to a SQLite file with pragmas set on each.
+// openFile returns a pool for a SQLite file that sets pragmas on each connection.
 func openFile(path string, pragmas ...string) (*sql.DB, error) {
 	always := []string{"busy_timeout(" + strconv.Itoa(busyTimeout) + ")", "foreign_keys(1)", "case_sensitive_like(1)"}
 	set := url.Values{"_pragma": append(always, pragmas...)}
@@ -84,8 +84,8 @@ func (e *sqliteEngine) ping(ctx context.Context) error {
 	})
 }
 
-// closeAll ends with the connection that may write: the last one to go moves what is in the
-// write-ahead log into the file and deletes the log. Then another server may start.
+// closeAll closes the writing connection last: the last connection moves the contents of the write-ahead log
+// into the file and deletes the log. Then another server can start.
 func (e *sqliteEngine) closeAll() error {
 	e.writer.stop()
 	e.readers.close()

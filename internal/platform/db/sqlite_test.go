@@ -20,9 +20,9 @@ import (
 	"stackyard/internal/platform/db/dbtest"
 )
 
-// gathered calls all functions through Write so that they have their turns in one transaction, in
-// their order, and returns their errors. It must run in a synctest bubble.
-func gathered(t *testing.T, d *db.DB, fns ...func(*db.Q) error) []error {
+// writeTogether calls all functions through Write so that they run in one transaction, in their order, and
+// returns their errors. It must run in a synctest bubble.
+func writeTogether(t *testing.T, d *db.DB, fns ...func(*db.Q) error) []error {
 	t.Helper()
 	errs := make([]error, len(fns))
 	hold := make(chan struct{})
@@ -43,7 +43,7 @@ func gathered(t *testing.T, d *db.DB, fns ...func(*db.Q) error) []error {
 			}()
 			errs[i] = d.Write(t.Context(), fn)
 		})
-		synctest.Wait() // it has asked for its turn
+		synctest.Wait() // it is queued
 	}
 	close(hold)
 	wait.Wait()
@@ -54,7 +54,7 @@ func TestSQLite_CommitsThoseWhoWaitTogetherAndEachForItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := dbtest.New(t, db.SQLite)
 		counters(t, d)
-		var seen []int // of the counter: by each caller in the transaction, and outside of it
+		var seen []int // values of the counter: seen by each caller in the transaction, and outside of it
 		increment := func(q *db.Q) error {
 			var n int
 			if err := q.QueryRow(`UPDATE counters SET n = n + 1 RETURNING n`).Scan(&n); err != nil {
@@ -64,7 +64,7 @@ func TestSQLite_CommitsThoseWhoWaitTogetherAndEachForItself(t *testing.T) {
 			return nil
 		}
 		refused := errors.New("refused")
-		errs := gathered(t, d,
+		errs := writeTogether(t, d,
 			increment,
 			func(q *db.Q) error { q.Exec(`UPDATE counters SET n = n + 1000`); return refused },
 			increment,
@@ -94,14 +94,14 @@ func TestSQLite_RunsTheOthersAgainWhenTheDiskIsFullForOne(t *testing.T) {
 			_, err := q.Exec(`UPDATE counters SET n = n + 1`)
 			return err
 		}
-		errs := gathered(t, d, increment, increment, increment, increment, increment, increment,
+		errs := writeTogether(t, d, increment, increment, increment, increment, increment, increment,
 			func(q *db.Q) error {
-				var pages int // the limit is one of this connection, and is gone with it
+				var pages int // the limit belongs to this connection and ends with it
 				if err := q.QueryRow(`PRAGMA max_page_count = 1`).Scan(&pages); err != nil {
 					return err
 				}
 				_, err := q.Exec(`INSERT INTO installation (name, value) VALUES ('large', $1)`, strings.Repeat("x", 1<<20))
-				q.Exec(`UPDATE counters SET n = n + 1000`) // must not be run outside of the transaction that is gone
+				q.Exec(`UPDATE counters SET n = n + 1000`) // must not run outside of the transaction that was lost
 				return err
 			})
 		for _, err := range errs[:6] {
@@ -125,7 +125,7 @@ func TestSQLite_RunsTheOthersAgainWhenTheCommitIsRefused(t *testing.T) {
 		counters(t, d)
 		write(t, d, `CREATE TABLE children (id TEXT PRIMARY KEY, parent_id TEXT REFERENCES counters DEFERRABLE INITIALLY DEFERRED)`)
 		increment := execute(`UPDATE counters SET n = n + 1`)
-		errs := gathered(t, d, increment, execute(`INSERT INTO children (id, parent_id) VALUES ('a', 'nobody')`), increment)
+		errs := writeTogether(t, d, increment, execute(`INSERT INTO children (id, parent_id) VALUES ('a', 'nobody')`), increment)
 		if errs[0] != nil || errs[1] == nil || errs[2] != nil {
 			t.Errorf("got errors %v", errs)
 		}
@@ -307,8 +307,8 @@ func TestOpen_SaysWhichSQLiteFileCannotBeOpened(t *testing.T) {
 	}
 }
 
-// The context ends while the arguments are bound, so that the driver interrupts a statement that has not begun.
-// The statement must not run on: the test would hang.
+// The context ends while the arguments are bound, so the driver interrupts a statement before its first step.
+// If SQLite dropped the interrupt, the test would hang.
 func TestRead_IsCancelledBeforeItsFirstStep(t *testing.T) {
 	const endless = `WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE $1 <> '') SELECT count(*) FROM numbers`
 	slowToBind := strings.Repeat("x", 8<<20)
@@ -317,7 +317,7 @@ func TestRead_IsCancelledBeforeItsFirstStep(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		err := d.Read(ctx, func(q *db.Q) error {
 			go func() {
-				for range i * 50 { // spreads the moments
+				for range i * 50 { // spread over the time of binding
 					runtime.Gosched()
 				}
 				cancel()

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// A Statement collects the conditions of a query together with its arguments, for filters that are
-// known only at run time.
+// A Statement collects the conditions of a query with their arguments, for filters that are known only at run
+// time.
 type Statement struct {
 	conditions []string
 	args       []any
@@ -21,7 +21,7 @@ func (s *Statement) Arg(v any) string {
 	return fmt.Sprintf("$%d", len(s.args))
 }
 
-// Where adds a condition in which %s stands for the placeholder of each value.
+// Where adds a condition in which each %s is replaced by the placeholder of a value.
 func (s *Statement) Where(condition string, values ...any) {
 	placeholders := make([]any, len(values))
 	for i, v := range values {
@@ -53,5 +53,5 @@ func (s *Statement) Clause() string {
 
 var likeEscaper = strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`)
 
-// Like returns text as it stands in a pattern of LIKE … ESCAPE '\', where it matches only itself.
+// Like escapes text for a pattern of LIKE … ESCAPE '\', so that it matches only itself.
 func Like(text string) string { return likeEscaper.Replace(text) }

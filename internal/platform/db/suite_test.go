@@ -16,9 +16,9 @@ import (
 	"stackyard/internal/platform/db/dbtest"
 )
 
-// Everything in this file holds on both engines.
+// All tests in this file run on both engines.
 
-// counters makes a table of numbers with one row, "a", at zero.
+// counters creates a table of numbers with one row, "a", at zero.
 func counters(t testing.TB, d *db.DB) {
 	t.Helper()
 	write(t, d, `CREATE TABLE counters (id TEXT PRIMARY KEY, n BIGINT NOT NULL)`)
@@ -155,7 +155,7 @@ func TestWrite_SaysWhatBecameOfItWhenItsContextEndsOnTheWay(t *testing.T) {
 			cancel()
 			return err
 		})
-		// The statements were through on both, and a commit is not cut short.
+		// All statements have run on both engines, and a commit is not canceled.
 		if err != nil {
 			t.Errorf("got error %v", err)
 		}
@@ -184,7 +184,8 @@ func TestLocking_LosesNoIncrementOfMany(t *testing.T) {
 	})
 }
 
-// loseNoIncrement has many count up what one of them reads, and keeps, at a time.
+// loseNoIncrement lets many goroutines increment a counter with read, which locks it, and checks that no
+// increment is lost.
 func loseNoIncrement(t *testing.T, read func(q *db.Q) (int, error)) {
 	const callers, each = 16, 20
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -583,7 +584,7 @@ func TestClock_IsThePresent(t *testing.T) {
 		err := d.Read(t.Context(), func(q *db.Q) error {
 			return q.QueryRow(`SELECT ` + q.Clock()).Scan(db.ToTime(&now))
 		})
-		// Both clocks are this machine's. SQLite's counts milliseconds.
+		// Both clocks are those of this machine. SQLite's has milliseconds.
 		if err != nil || now.Before(before.Add(-time.Millisecond)) || now.After(time.Now()) {
 			t.Errorf("the database says %v, %v", now, err)
 		}

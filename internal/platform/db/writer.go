@@ -13,42 +13,41 @@ import (
 )
 
 const (
-	maxBatch     = 128                   // callers in one commit
-	maxBatchTime = 10 * time.Millisecond // of turns before a commit
-	busyLimit    = 30 * time.Second      // how long other processes may keep it from writing
+	maxBatch     = 128                   // callers per commit
+	maxBatchTime = 10 * time.Millisecond // before a commit
+	busyLimit    = 30 * time.Second      // how long other processes can block it
 )
 
-// writer is the one place that writes to a SQLite file. Its goroutine owns the connection and gives
-// each waiting caller a turn: a savepoint in the transaction that is open. When nobody waits any
-// more, or enough have had their turn, it commits once and tells all of them. While the disk works,
-// the next callers gather.
+// writer is the only writer of a SQLite file. Its goroutine owns the connection and runs each waiting call in a
+// savepoint of the open transaction. When no call waits, or the batch is full, it commits once and returns all
+// results. While the commit runs, the next calls queue up.
 //
-// A caller's function runs on the caller's own goroutine, so that a panic, and the end of a test,
-// happen where they belong. No request's context ever reaches the connection: the driver would
-// interrupt a statement in the middle, and SQLite answers an interrupt, like a full disk, by rolling
-// back the whole transaction with everybody in it. Where that happens anyhow, the connection is
-// replaced and the others in the transaction have their turn again, alone.
+// A caller's function runs on the caller's goroutine, so that panics and runtime.Goexit happen there. The
+// context of a request never reaches the connection: the driver would interrupt a statement, and SQLite reacts
+// to an interrupt, as to a full disk, by rolling back the whole transaction with the calls of others in it.
+// When that happens anyway, the connection is replaced and the other calls run again, each in its own
+// transaction.
 type writer struct {
 	db    *sql.DB
 	log   *slog.Logger
 	calls chan *call
 	quit  chan struct{}
 	done  chan struct{}
-	conn  *connection // nil until first used, and after it was given up
+	conn  *connection // nil until first used, and after it was discarded
 }
 
-// call is one caller's wish to write.
+// call is one call of Write.
 type call struct {
 	ctx    context.Context
 	fn     func(*Q) error
-	turn   chan *Q    // the writer lends the connection
-	ended  chan error // the caller gives it back with what fn returned
-	result chan error // what became of it
-	err    error      // of fn, kept until the commit
+	start  chan *Q    // from the writer: run fn with it
+	ended  chan error // from the caller: fn returned this
+	result chan error // of the whole write
+	err    error      // of fn, until the commit
 }
 
-// errLeft stands for the result of a function that panicked or ended its goroutine.
-var errLeft = errors.New("db: the function did not return")
+// errNoReturn replaces the result of a function that panicked or ended its goroutine.
+var errNoReturn = errors.New("db: the function did not return")
 
 func newWriter(db *sql.DB, log *slog.Logger) *writer {
 	db.SetMaxOpenConns(1)
@@ -57,15 +56,15 @@ func newWriter(db *sql.DB, log *slog.Logger) *writer {
 	return w
 }
 
-// stop lets the turns that have begun end, and refuses all others.
+// stop waits for the calls that have started, and refuses all others.
 func (w *writer) stop() {
 	close(w.quit)
 	<-w.done
 }
 
-// write waits for a turn, takes it, and returns what became of it.
+// write queues a call, runs it when the writer gets to it, and returns its result.
 func (w *writer) write(ctx context.Context, fn func(*Q) error) error {
-	c := &call{ctx: ctx, fn: fn, turn: make(chan *Q), ended: make(chan error), result: make(chan error, 1)}
+	c := &call{ctx: ctx, fn: fn, start: make(chan *Q), ended: make(chan error), result: make(chan error, 1)}
 	select {
 	case w.calls <- c:
 	case <-ctx.Done():
@@ -74,8 +73,8 @@ func (w *writer) write(ctx context.Context, fn func(*Q) error) error {
 		return errClosed
 	}
 	select {
-	case q := <-c.turn:
-		c.take(q)
+	case q := <-c.start:
+		c.run(q)
 	case err := <-c.result:
 		return err
 	case <-ctx.Done():
@@ -83,20 +82,20 @@ func (w *writer) write(ctx context.Context, fn func(*Q) error) error {
 	}
 	for {
 		select {
-		case q := <-c.turn: // again: what it did was lost through no fault of its own
-			c.take(q)
+		case q := <-c.start: // again: the transaction was lost because of another call
+			c.run(q)
 		case err := <-c.result:
 			return err
 		}
 	}
 }
 
-// writeOne is no different: what runs together is committed together anyway.
+// writeOne is the same as write: calls are committed together anyway.
 func (w *writer) writeOne(ctx context.Context, fn func(*Q) error) error { return w.write(ctx, fn) }
 
-// take runs fn and gives the connection back, however fn ends.
-func (c *call) take(q *Q) {
-	err := errLeft
+// run runs fn and gives the connection back, however fn ends.
+func (c *call) run(q *Q) {
+	err := errNoReturn
 	defer func() { c.ended <- err }()
 	err = c.fn(q)
 }
@@ -108,48 +107,48 @@ func (w *writer) loop() {
 		case c := <-w.calls:
 			w.batch(c)
 		case <-w.quit:
-			w.giveUp()
+			w.discard()
 			return
 		}
 	}
 }
 
-// batch gives turns to first and to all who wait, and commits them together.
+// batch runs first and all waiting calls, and commits them together.
 func (w *writer) batch(first *call) {
 	if err := w.begin(); err != nil {
 		first.result <- err
 		return
 	}
 	began := time.Now()
-	var had []*call
-	for c := first; c != nil; c = w.next(len(had), began) {
-		had = append(had, c)
-		if lost := w.give(c); lost != nil {
-			w.log.Error("write lost with its transaction", "error", lost, "callers", len(had))
-			w.giveUp()
+	var calls []*call
+	for c := first; c != nil; c = w.next(len(calls), began) {
+		calls = append(calls, c)
+		if lost := w.runInSavepoint(c); lost != nil {
+			w.log.Error("write lost with its transaction", "error", lost, "callers", len(calls))
+			w.discard()
 			c.result <- lost
-			w.oneByOne(had[:len(had)-1])
+			w.retryEach(calls[:len(calls)-1])
 			return
 		}
 	}
 	if err := w.commit(); err != nil {
-		w.log.Error("commit failed", "error", err, "callers", len(had))
-		w.giveUp()
-		if len(had) == 1 {
+		w.log.Error("commit failed", "error", err, "callers", len(calls))
+		w.discard()
+		if len(calls) == 1 {
 			first.result <- err
 			return
 		}
-		w.oneByOne(had)
+		w.retryEach(calls)
 		return
 	}
-	for _, c := range had {
+	for _, c := range calls {
 		c.result <- c.err
 	}
 }
 
-// next returns a caller who waits, or nil when it is time to commit.
-func (w *writer) next(had int, began time.Time) *call {
-	if had >= maxBatch || time.Since(began) > maxBatchTime {
+// next returns a waiting call, or nil when it is time to commit.
+func (w *writer) next(batched int, began time.Time) *call {
+	if batched >= maxBatch || time.Since(began) > maxBatchTime {
 		return nil
 	}
 	select {
@@ -160,41 +159,40 @@ func (w *writer) next(had int, began time.Time) *call {
 	}
 }
 
-// oneByOne gives callers whose transaction was lost another turn, each in a transaction of its own,
-// so that each learns its own fate.
-func (w *writer) oneByOne(calls []*call) {
+// retryEach runs calls whose transaction was lost again, each in its own transaction and with its own result.
+func (w *writer) retryEach(calls []*call) {
 	for _, c := range calls {
-		if c.err == errLeft {
+		if c.err == errNoReturn {
 			continue
 		}
-		c.result <- w.alone(c)
+		c.result <- w.runAlone(c)
 	}
 }
 
-func (w *writer) alone(c *call) error {
+func (w *writer) runAlone(c *call) error {
 	if err := w.begin(); err != nil {
 		return err
 	}
-	err := w.give(c)
+	err := w.runInSavepoint(c)
 	if err == nil {
 		err = w.commit()
 	}
 	if err != nil {
-		w.giveUp()
+		w.discard()
 		return err
 	}
 	return c.err
 }
 
-// give lends the connection to one caller and undoes what it did when it failed. It returns an error
-// when the whole transaction is lost.
-func (w *writer) give(c *call) error {
+// runInSavepoint runs one call and undoes its changes if it failed. It returns an error when the whole
+// transaction is lost.
+func (w *writer) runInSavepoint(c *call) error {
 	if err := w.exec(`SAVEPOINT caller`); err != nil {
 		return err
 	}
-	q := &Q{ctx: lent(c.ctx), run: context.Background(), engine: SQLite, conn: w.conn, writing: true}
+	q := &Q{ctx: markNested(c.ctx), run: context.Background(), engine: SQLite, conn: w.conn, writing: true}
 	select {
-	case c.turn <- q:
+	case c.start <- q:
 		c.err = <-c.ended
 	case <-c.ctx.Done():
 		c.err = c.ctx.Err()
@@ -216,7 +214,7 @@ func (w *writer) give(c *call) error {
 	return w.exec(`RELEASE caller`)
 }
 
-// begin opens a transaction, waiting for another process that writes to the same file.
+// begin opens a transaction; it waits for other processes that write to the same file.
 func (w *writer) begin() error {
 	for deadline := time.Now().Add(busyLimit); ; {
 		err := w.tryBegin()
@@ -224,7 +222,7 @@ func (w *writer) begin() error {
 			return nil
 		}
 		if !isBusy(err) {
-			w.giveUp()
+			w.discard()
 			return err
 		}
 		if time.Now().After(deadline) {
@@ -233,7 +231,7 @@ func (w *writer) begin() error {
 		select {
 		case <-w.quit:
 			return errClosed
-		case <-time.After(time.Millisecond + rand.N(10*time.Millisecond)): // SQLite has waited for most kinds of busy, not for all
+		case <-time.After(time.Millisecond + rand.N(10*time.Millisecond)): // SQLite itself waits for most kinds of busy, not for all
 		}
 	}
 }
@@ -256,8 +254,8 @@ func (w *writer) exec(query string) error {
 	return err
 }
 
-// giveUp closes the connection, and with it whatever transaction is open.
-func (w *writer) giveUp() {
+// discard closes the connection, and with it any open transaction.
+func (w *writer) discard() {
 	if w.conn == nil {
 		return
 	}
@@ -265,8 +263,8 @@ func (w *writer) giveUp() {
 	w.conn = nil
 }
 
-// endsTransaction reports whether SQLite may have rolled back the whole transaction, rather than the
-// one statement that failed.
+// endsTransaction reports whether SQLite may have rolled back the whole transaction, not only the statement
+// that failed.
 func endsTransaction(err error) bool {
 	e, ok := errors.AsType[*sqlite.Error](err)
 	if !ok {

@@ -16,12 +16,12 @@ import (
 	"syscall"
 )
 
-// initdbArgs make an empty cluster. Its default collation is that of an ordinary installation, so
-// that a column that forgot to sort by bytes is found out.
+// initdbArgs create an empty cluster. Its default collation is that of an ordinary installation, to catch
+// columns that do not sort by bytes.
 var initdbArgs = []string{"-U", "postgres", "--no-sync", "--auth=trust", "--encoding=UTF8",
 	"--locale=C", "--locale-provider=icu", "--icu-locale=en", "--wal-segsize=1"}
 
-// binaries returns the folder with the newest PostgreSQL server that is installed.
+// binaries returns the folder of the newest PostgreSQL server that is installed.
 func binaries() (string, error) {
 	if initdb, err := exec.LookPath("initdb"); err == nil {
 		return filepath.Dir(initdb), nil
@@ -36,10 +36,10 @@ func binaries() (string, error) {
 	return filepath.Dir(newest), nil
 }
 
-// account is who the server runs as; nil is whoever runs the tests.
+// account is the system account of the server; nil is the one that runs the tests.
 type account struct{ uid, gid int }
 
-// unprivileged returns another account when the tests run as root, whom PostgreSQL refuses.
+// unprivileged returns another account when the tests run as root, which PostgreSQL refuses.
 func unprivileged() (*account, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil
@@ -56,8 +56,8 @@ func unprivileged() (*account, error) {
 	return nil, errors.New("PostgreSQL does not run as root, and there is neither a user postgres nor nobody to run it as")
 }
 
-// attributes are those of a process that runs as the account, in a group of its own so that an
-// interrupt from the terminal reaches the tests alone.
+// attributes makes a process run as the account, in its own process group so that an interrupt from the
+// terminal reaches only the tests.
 func (a *account) attributes() *syscall.SysProcAttr {
 	attributes := &syscall.SysProcAttr{Setpgid: true}
 	if a != nil {
@@ -66,7 +66,7 @@ func (a *account) attributes() *syscall.SysProcAttr {
 	return attributes
 }
 
-// own gives a folder and all in it to the account.
+// own gives a folder and everything in it to the account.
 func (a *account) own(folder string) error {
 	if a == nil {
 		return nil
@@ -79,8 +79,8 @@ func (a *account) own(folder string) error {
 	})
 }
 
-// makeCluster returns a new folder below another, "" for the system's temporary folder, that belongs
-// to the account, with an empty cluster in it.
+// makeCluster returns a new folder with an empty cluster that belongs to the account. It is below another
+// folder; "" is the system's temporary folder.
 func makeCluster(below, bin string, who *account) (string, error) {
 	folder, err := os.MkdirTemp(below, "stackyard-postgres-")
 	if err != nil {
@@ -98,8 +98,8 @@ func makeCluster(below, bin string, who *account) (string, error) {
 	return folder, nil
 }
 
-// memoryFolder returns a folder in memory when there is a large one, where copying a database takes
-// a tenth of the time, else "" for the system's temporary folder.
+// memoryFolder returns a large folder in memory if there is one, where copying a database takes a tenth of the
+// time, else "" for the system's temporary folder.
 func memoryFolder() string {
 	const memory, enough = "/dev/shm", 2 << 30
 	var fs syscall.Statfs_t
@@ -119,8 +119,8 @@ func initdb(bin string, who *account, cluster string) error {
 	return nil
 }
 
-// cached returns where an empty cluster of this version is kept between test processes: initdb takes
-// longer than most packages' tests.
+// cached returns the path of an empty cluster of this version that test processes share: initdb takes longer
+// than the tests of most packages.
 func cached(bin string) (string, error) {
 	folder, err := os.UserCacheDir()
 	if err != nil {
@@ -146,8 +146,8 @@ func copyCached(bin, cluster string) error {
 	return os.Chmod(cluster, 0o700)
 }
 
-// cache keeps a copy of a cluster. That it fails costs only the time of the next process. The copy
-// gets its name when it is whole, because several processes may be doing this.
+// cache saves a copy of a cluster. A failure only costs the next process time. The copy gets its name when it
+// is complete, because several processes may do this at the same time.
 func cache(bin, cluster string) {
 	name, err := cached(bin)
 	if err != nil || os.MkdirAll(filepath.Dir(name), 0o700) != nil {

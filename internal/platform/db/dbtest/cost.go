@@ -11,19 +11,19 @@ import (
 	"stackyard/internal/platform/db"
 )
 
-// A Recorder keeps the statements of a database that read or change rows which are there: all but inserts.
+// A Recorder records the statements of a database that read or change existing rows: all but inserts.
 type Recorder struct {
 	mu         sync.Mutex
 	statements []Statement
 }
 
-// A Statement is a text of SQL with its arguments.
+// A Statement is an SQL text with its arguments.
 type Statement struct {
 	Text string
 	Args []any
 }
 
-// Record returns a recorder of the statements that are run from now on.
+// Record returns a recorder of the statements that run from now on.
 func Record(d *db.DB) *Recorder {
 	r := &Recorder{}
 	d.OnStatement(func(text string, args []any) {
@@ -38,7 +38,7 @@ func Record(d *db.DB) *Recorder {
 	return r
 }
 
-// Take returns the statements that were run since it was last called.
+// Take returns the statements that ran since the last call.
 func (r *Recorder) Take() []Statement {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -47,9 +47,9 @@ func (r *Recorder) Take() []Statement {
 	return taken
 }
 
-// RowsRead returns how many rows statements read of each table of a PostgreSQL database when they are run
-// now. What they change is undone. The plans are those of large tables: indexes are used where there are any,
-// however few rows there are.
+// RowsRead runs statements on a PostgreSQL database and returns how many rows they read of each table. Their
+// changes are rolled back. The plans are those for large tables: indexes are used if there are any, however few
+// rows there are.
 func RowsRead(t testing.TB, d *db.DB, statements []Statement) map[string]int {
 	t.Helper()
 	rows := map[string]int{}
@@ -61,7 +61,7 @@ func RowsRead(t testing.TB, d *db.DB, statements []Statement) map[string]int {
 		t.Fatal(err)
 	}
 	for _, s := range statements {
-		err := undone(t, d, func(q *db.Q) error {
+		err := rolledBack(t, d, func(q *db.Q) error {
 			for _, setting := range []string{"enable_seqscan", "enable_hashjoin", "enable_mergejoin"} {
 				if _, err := q.Exec(`SET LOCAL ` + setting + ` = off`); err != nil {
 					return err
@@ -85,7 +85,7 @@ func RowsRead(t testing.TB, d *db.DB, statements []Statement) map[string]int {
 	return rows
 }
 
-// A planNode is a part of what EXPLAIN tells.
+// A planNode is a node in the output of EXPLAIN.
 type planNode struct {
 	Relation string     `json:"Relation Name"`
 	Kind     string     `json:"Node Type"`
@@ -104,11 +104,11 @@ func (n planNode) count(rows map[string]int) {
 	}
 }
 
-// Plan returns how a SQLite database runs a statement, one step on each line.
+// Plan returns the query plan of a SQLite database for a statement, one step per line.
 func Plan(t testing.TB, d *db.DB, s Statement) string {
 	t.Helper()
 	var lines []string
-	err := undone(t, d, func(q *db.Q) (err error) {
+	err := rolledBack(t, d, func(q *db.Q) (err error) {
 		lines, err = db.All(q, func(scan db.Scan) (line string, err error) {
 			var id, parent, unused int
 			return line, scan(&id, &parent, &unused, &line)
@@ -121,8 +121,8 @@ func Plan(t testing.TB, d *db.DB, s Statement) string {
 	return strings.Join(lines, "\n")
 }
 
-// undone runs fn in a transaction that is rolled back.
-func undone(t testing.TB, d *db.DB, fn func(q *db.Q) error) error {
+// rolledBack runs fn in a transaction that is rolled back.
+func rolledBack(t testing.TB, d *db.DB, fn func(q *db.Q) error) error {
 	rollback := errors.New("rolled back")
 	err := d.Write(t.Context(), func(q *db.Q) error {
 		if err := fn(q); err != nil {

@@ -1,8 +1,8 @@
-// Package dbtest gives a test a fresh, migrated database of either engine in milliseconds.
+// Package dbtest gives tests fresh, migrated databases of either engine in milliseconds.
 //
-// A SQLite database is a copy of a file that is migrated once for each test process. A PostgreSQL
-// database is a copy of a template in a server that the test process starts for itself from the
-// installed binaries (server.go). Nothing remains when the process ends, however it ends.
+// A SQLite database is a copy of a file that is migrated once per test process. A PostgreSQL database is a copy
+// of a template in a server that the test process starts from the installed binaries (server.go). Nothing
+// remains when the process ends, however it ends.
 package dbtest
 
 import (
@@ -23,7 +23,7 @@ func Each(t *testing.T, fn func(t *testing.T, d *db.DB)) {
 	}
 }
 
-// New returns a database of its own for a test, which is gone after it.
+// New returns a database for one test; it is deleted afterwards.
 func New(t testing.TB, e db.Engine) *db.DB {
 	t.Helper()
 	return Open(t, URL(t, e))
@@ -40,7 +40,7 @@ func Open(t testing.TB, url string) *db.DB {
 	return d
 }
 
-// URL returns where a migrated database of its own is for a test, for example to start a server on.
+// URL returns the URL of a migrated database for one test, for example to start a server with.
 func URL(t testing.TB, e db.Engine) string {
 	t.Helper()
 	if e == db.PostgreSQL {
@@ -53,7 +53,7 @@ func URL(t testing.TB, e db.Engine) string {
 	return sqliteURL(t, file)
 }
 
-// EmptyURL returns where a database that has not been migrated is for a test.
+// EmptyURL returns the URL of a database that has not been migrated.
 func EmptyURL(t testing.TB, e db.Engine) string {
 	t.Helper()
 	if e == db.PostgreSQL {
@@ -64,7 +64,7 @@ func EmptyURL(t testing.TB, e db.Engine) string {
 
 func sqliteURL(t testing.TB, file []byte) string {
 	t.Helper()
-	// In memory if possible: there a commit need not wait for a disk that others keep busy.
+	// In memory if possible: a commit then does not wait for a busy disk.
 	folder, err := os.MkdirTemp(memoryFolder(), "stackyard-sqlite-")
 	if err != nil {
 		t.Fatal(err)
@@ -77,7 +77,7 @@ func sqliteURL(t testing.TB, file []byte) string {
 	return "sqlite:" + path
 }
 
-// migratedFile returns the contents of a SQLite database that has been migrated.
+// migratedFile returns the contents of a migrated SQLite database.
 var migratedFile = sync.OnceValues(func() ([]byte, error) {
 	folder, err := os.MkdirTemp(memoryFolder(), "stackyard-sqlite-")
 	if err != nil {
@@ -91,7 +91,7 @@ var migratedFile = sync.OnceValues(func() ([]byte, error) {
 	return os.ReadFile(path)
 })
 
-// migrate brings the database at a URL to the newest schema.
+// migrate migrates the database at a URL.
 func migrate(url string) error {
 	d, err := db.Open(context.Background(), url, slog.New(slog.DiscardHandler))
 	if err != nil {

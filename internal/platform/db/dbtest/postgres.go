@@ -8,10 +8,10 @@ import (
 	"testing"
 )
 
-// template is the name of the database that others are copies of.
+// template is the name of the database that is copied.
 const template = "stackyard_template"
 
-// durabilityOff makes writes cheap where no test looks at what a crash leaves.
+// durabilityOff makes writes cheap for tests that do not test crashes.
 var durabilityOff = map[string]string{"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
 
 // sharedServer is the server of this test process.
@@ -28,14 +28,14 @@ func postgresURL(t testing.TB, original string) string {
 
 var databases atomic.Int64
 
-// Database makes a migrated database for a test, and returns its URL.
+// Database creates a migrated database for a test and returns its URL.
 func (s *Server) Database(t testing.TB) string { return s.copy(t, template) }
 
-// copy makes a database like another, which nobody may be using, and returns its URL.
+// copy creates a copy of a database that is not in use, and returns its URL.
 func (s *Server) copy(t testing.TB, original string) string {
 	t.Helper()
 	name := fmt.Sprintf("test_%d", databases.Add(1))
-	// Copying files beats writing them through the log when the template is not being changed.
+	// Copying files is faster than writing through the log when the template does not change.
 	if _, err := s.admin.Exec(t.Context(), `CREATE DATABASE `+name+` TEMPLATE `+original+` STRATEGY FILE_COPY`); err != nil {
 		t.Fatal(err)
 	}

@@ -14,18 +14,17 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Server is a PostgreSQL server that belongs to this test process.
+// Server is a PostgreSQL server of this test process.
 type Server struct {
 	folder string
-	life   io.Closer // ends the server when closed; the end of the process closes it too
+	life   io.Closer // stops the server when closed; the end of the process closes it too
 	gone   chan struct{}
 	admin  *pgxpool.Pool
 }
 
-// keeper starts the server and ends it, as a crash would, when its own standard input ends. The
-// other end of that pipe is held by the test process alone, so the server ends with it, even if it
-// is killed.
-const keeper = `
+// supervisor starts the server and kills it, as in a crash, when its standard input ends. Only the test process
+// has the other end of that pipe, so the server ends with it, even if it is killed.
+const supervisor = `
 folder=$1; shift
 "$@" >"$folder/log" 2>&1 </dev/null &
 server=$!
@@ -35,8 +34,8 @@ wait $server
 rm -rf "$folder"
 `
 
-// StartServer starts a server with settings of its own, such as fsync, and makes a template in it.
-// Most tests want the shared one of [New].
+// StartServer starts a server with its own settings, for example fsync, and creates a template in it. Most
+// tests use the shared one of [New].
 func StartServer(settings map[string]string) (*Server, error) {
 	bin, err := binaries()
 	if err != nil {
@@ -46,7 +45,7 @@ func StartServer(settings map[string]string) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	below := "" // on a disk, where durable means something
+	below := "" // on a disk, for tests of durability
 	if settings["fsync"] == "off" {
 		below = memoryFolder()
 	}
@@ -54,7 +53,7 @@ func StartServer(settings map[string]string) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	args := []string{"-c", keeper, "sh", folder, filepath.Join(bin, "postgres"), "-D", filepath.Join(folder, "cluster"), "-k", folder,
+	args := []string{"-c", supervisor, "sh", folder, filepath.Join(bin, "postgres"), "-D", filepath.Join(folder, "cluster"), "-k", folder,
 		"-c", "listen_addresses=", "-c", "max_connections=400", "-c", "shared_buffers=32MB", "-c", "autovacuum=off",
 		"-c", "wal_level=minimal", "-c", "max_wal_senders=0", "-c", "log_min_messages=warning", "-c", "deadlock_timeout=20ms"}
 	for name, value := range settings {
@@ -83,16 +82,16 @@ func StartServer(settings map[string]string) (*Server, error) {
 	return s, nil
 }
 
-// Stop ends the server at once and deletes what it stored.
+// Stop kills the server and deletes its files.
 func (s *Server) Stop() {
 	s.life.Close()
 	<-s.gone
 }
 
-// Folder is where the server stores everything, its log included.
+// Folder returns the folder with all files of the server, its log included.
 func (s *Server) Folder() string { return s.folder }
 
-// URL returns the address of one database of the server.
+// URL returns the URL of a database of the server.
 func (s *Server) URL(database string) string {
 	u := url.URL{
 		Scheme: "postgres", User: url.User("postgres"), Path: "/" + database,
@@ -101,7 +100,7 @@ func (s *Server) URL(database string) string {
 	return u.String()
 }
 
-// start waits until the server answers and makes the template.
+// start waits until the server answers and creates the template.
 func (s *Server) start() (err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()

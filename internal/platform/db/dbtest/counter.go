@@ -11,34 +11,34 @@ import (
 	"stackyard/internal/platform/db"
 )
 
-// A Tally counts the statements of a database by their text.
-type Tally struct {
+// A StatementCounter counts the statements of a database by their text.
+type StatementCounter struct {
 	mu     sync.Mutex
 	counts Counts
 }
 
-// Counts are how often statements were run.
+// Counts are the number of runs of statements, by text.
 type Counts map[string]int
 
-// NewTally returns a tally of the statements that are run from now on.
-func NewTally(d *db.DB) *Tally {
-	t := &Tally{counts: Counts{}}
-	d.OnStatement(t.count)
-	return t
+// CountStatements returns a counter of the statements that run from now on.
+func CountStatements(d *db.DB) *StatementCounter {
+	c := &StatementCounter{counts: Counts{}}
+	d.OnStatement(c.count)
+	return c
 }
 
-func (t *Tally) count(text string, _ []any) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.counts[text]++
+func (c *StatementCounter) count(text string, _ []any) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.counts[text]++
 }
 
-// Take returns what was counted since it was last called, each text on one line.
-func (t *Tally) Take() Counts {
-	t.mu.Lock()
-	counted := t.counts
-	t.counts = Counts{}
-	t.mu.Unlock()
+// Take returns the counts since the last call, each text on one line.
+func (c *StatementCounter) Take() Counts {
+	c.mu.Lock()
+	counted := c.counts
+	c.counts = Counts{}
+	c.mu.Unlock()
 	taken := Counts{}
 	for text, n := range counted {
 		taken[strings.Join(strings.Fields(text), " ")] += n
@@ -46,7 +46,7 @@ func (t *Tally) Take() Counts {
 	return taken
 }
 
-// Of takes out the statements that have one of the parts in their text, and returns how many there were.
+// Of removes the statements that contain one of the parts, and returns how often they ran.
 func (c Counts) Of(parts ...string) (n int) {
 	maps.DeleteFunc(c, func(text string, times int) bool {
 		is := slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(text, part) })
@@ -58,7 +58,7 @@ func (c Counts) Of(parts ...string) (n int) {
 	return n
 }
 
-// Total returns how many there are.
+// Total returns the number of all runs.
 func (c Counts) Total() (n int) {
 	for _, times := range c {
 		n += times
@@ -66,7 +66,7 @@ func (c Counts) Total() (n int) {
 	return n
 }
 
-// String returns a line for each statement, the most frequent first. Long texts are cut off.
+// String returns one line per statement, the most frequent first. Long texts are truncated.
 func (c Counts) String() string {
 	const width = 200
 	var lines strings.Builder
