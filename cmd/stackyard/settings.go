@@ -47,6 +47,16 @@ var serverSettings = []setting{
 	{flag: "oidc-issuer", usage: "URL of an OpenID Connect provider for sign-in"},
 	{flag: "oidc-client-id", usage: "client id at --oidc-issuer; its redirect URI is PUBLIC-URL/login/oidc/callback"},
 	{flag: "oidc-client-secret", usage: "client secret at --oidc-issuer, if it requires one", secret: true},
+	{flag: "chat-oauth-client-id", usage: "client id of an application at a chat, with which people connect chat workspaces; its redirect URI is PUBLIC-URL/settings/connect/callback"},
+	{flag: "chat-oauth-client-secret", usage: "client secret of --chat-oauth-client-id", secret: true},
+	{flag: "chat-oauth-authorize-url", usage: "where people authorize that application (default: Slack)"},
+	{flag: "chat-oauth-token-url", usage: "where the server gets its tokens (default: Slack)"},
+	{flag: "chat-oauth-revoke-url", usage: "where the server revokes its tokens (default: Slack, unless --chat-oauth-token-url is given)"},
+	{flag: "tracker-oauth-client-id", usage: "client id of an application at an issue tracker; its redirect URI is PUBLIC-URL/settings/connect/callback"},
+	{flag: "tracker-oauth-client-secret", usage: "client secret of --tracker-oauth-client-id", secret: true},
+	{flag: "tracker-oauth-authorize-url", usage: "where people authorize that application (default: Linear)"},
+	{flag: "tracker-oauth-token-url", usage: "where the server gets its tokens (default: Linear)"},
+	{flag: "tracker-oauth-revoke-url", usage: "where the server revokes its tokens (default: Linear, unless --tracker-oauth-token-url is given)"},
 	{flag: "log-format", usage: "text or json (default: text on a terminal, else json)"},
 }
 

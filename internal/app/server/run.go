@@ -232,6 +232,7 @@ func Run(ctx context.Context, s Settings, st Storage, version string, log *slog.
 		TrustedProxies: s.TrustedProxies,
 		OutboundAllow:  s.OutboundAllow,
 		Provider:       s.Provider,
+		Connections:    s.Connections,
 		Agents:         s.Agents,
 		Stacks:         s.Stacks,
 		KeepEvents:     s.KeepEvents,

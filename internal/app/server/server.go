@@ -70,8 +70,10 @@ type Parts struct {
 	OutboundAllow []netip.Prefix
 	// Provider is the identity provider for signing in besides passwords; nil: none.
 	Provider *web.Provider
-	Agents   agents.Settings
-	Stacks   stacks.Settings
+	// Connections are the applications with which people connect notification services.
+	Connections notifications.Connections
+	Agents      agents.Settings
+	Stacks      stacks.Settings
 	// KeepEvents is how long events are kept; 0: default.
 	KeepEvents time.Duration
 	// CheckAccessEvery is how often streams check access without being woken; 0: default.
@@ -187,6 +189,7 @@ func (s *Server) capabilities(p Parts, directory *identity.Directory, metrics pr
 		Clock:       p.Clock,
 		Log:         p.Log,
 	})
+	notifications := notifications.New(p.DB, p.Key, p.Public, p.Clock, p.Connections)
 	oauth := oauth.New(p.DB, directory, p.Key, p.Public, p.Clock)
 	builds.Background(s.background.tasks, p.Blobs)
 	annotations.Background(s.background.tasks)
@@ -211,25 +214,26 @@ func (s *Server) capabilities(p Parts, directory *identity.Directory, metrics pr
 	suites := suites.New(p.DB, p.Key, p.Public, p.Clock)
 	organizations.OnTeamsEnabled(suites.GrantAll)
 	s.pages = web.New(web.Config{
-		DB:          p.DB,
-		Directory:   directory,
-		Accounts:    s.accounts,
-		OAuth:       oauth,
-		Pipelines:   pipelines,
-		Builds:      builds,
-		BuildAPI:    buildAPI,
-		Artifacts:   artifacts,
-		Annotations: annotations,
-		Logs:        s.logs,
-		Timeline:    timeline,
-		Bus:         s.background.bus,
-		Download:    jobAPI.DownloadURL,
-		Key:         p.Key,
-		Public:      p.Public,
-		Content:     p.Content,
-		Clock:       p.Clock,
-		Log:         p.Log,
-		Provider:    p.Provider,
+		DB:            p.DB,
+		Directory:     directory,
+		Accounts:      s.accounts,
+		OAuth:         oauth,
+		Pipelines:     pipelines,
+		Builds:        builds,
+		BuildAPI:      buildAPI,
+		Artifacts:     artifacts,
+		Annotations:   annotations,
+		Logs:          s.logs,
+		Timeline:      timeline,
+		Notifications: notifications,
+		Bus:           s.background.bus,
+		Download:      jobAPI.DownloadURL,
+		Key:           p.Key,
+		Public:        p.Public,
+		Content:       p.Content,
+		Clock:         p.Clock,
+		Log:           p.Log,
+		Provider:      p.Provider,
 	})
 	s.background.loops = append(s.background.loops, dispatcher.Run, s.agents.Run, stacks.Run, events.Run, s.background.uses.Run)
 	s.background.polls = append(s.background.polls, s.agents.FindLost, events.CatchUp)
@@ -252,7 +256,7 @@ func (s *Server) capabilities(p Parts, directory *identity.Directory, metrics pr
 		suites.Routes(),
 		testresults.New(suites, pipelines).Routes(),
 		oauth.Routes(),
-		notifications.New(p.DB, p.Key, p.Public, p.Clock).Routes(),
+		notifications.Routes(),
 		settings.New(p.DB, p.Public, p.Clock).Routes(),
 		s.pages.Routes(),
 		route.DocsRoutes(),

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -19,6 +20,7 @@ import (
 	"stackyard/internal/app/web"
 	"stackyard/internal/domain/agents"
 	"stackyard/internal/domain/events"
+	"stackyard/internal/domain/notifications"
 	"stackyard/internal/domain/stacks"
 	"stackyard/internal/platform/blob"
 	"stackyard/internal/platform/core"
@@ -45,6 +47,7 @@ type Settings struct {
 	Stacks         stacks.Settings
 	KeepEvents     time.Duration
 	Provider       *web.Provider // OpenID Connect; nil: none
+	Connections    notifications.Connections
 }
 
 // ParseSettings parses the values of flags by name. The error joins everything that is wrong with them.
@@ -134,7 +137,50 @@ func ParseSettings(given func(flag string) string) (Settings, error) {
 	if s.Provider, err = parseProvider(given); err != nil {
 		bad("oidc-issuer", "%w", err)
 	}
+	if s.Connections.Chat, err = parseConnection(given, "chat", slackEndpoints); err != nil {
+		bad("chat-oauth-client-id", "%w", err)
+	}
+	if s.Connections.Tracker, err = parseConnection(given, "tracker", linearEndpoints); err != nil {
+		bad("tracker-oauth-client-id", "%w", err)
+	}
 	return s, errors.Join(errs...)
+}
+
+// The endpoints of the chat and the tracker that are meant unless others are given.
+var (
+	slackEndpoints = notifications.Connection{
+		AuthorizeURL: "https://slack.com/oauth/v2/authorize", TokenURL: "https://slack.com/api/oauth.v2.access", RevokeURL: "https://slack.com/api/auth.revoke",
+	}
+	linearEndpoints = notifications.Connection{
+		AuthorizeURL: "https://linear.app/oauth/authorize", TokenURL: "https://api.linear.app/oauth/token", RevokeURL: "https://api.linear.app/oauth/revoke",
+	}
+)
+
+// parseConnection returns the application at a chat or a tracker that was given, or nil. When another token endpoint
+// than the usual one is given, nothing is taken from the usual ones.
+func parseConnection(given func(flag string) string, kind string, usual notifications.Connection) (*notifications.Connection, error) {
+	flag := func(name string) string { return given(kind + "-oauth-" + name) }
+	c := notifications.Connection{
+		ClientID: flag("client-id"), ClientSecret: flag("client-secret"),
+		AuthorizeURL: flag("authorize-url"), TokenURL: flag("token-url"), RevokeURL: flag("revoke-url"),
+	}
+	switch {
+	case c == notifications.Connection{}:
+		return nil, nil
+	case c.ClientID == "" || c.ClientSecret == "":
+		return nil, fmt.Errorf("--%s-oauth-client-id and --%s-oauth-client-secret go together", kind, kind)
+	case c.TokenURL == "" && c.AuthorizeURL == "":
+		c.AuthorizeURL, c.TokenURL, c.RevokeURL = usual.AuthorizeURL, usual.TokenURL, cmp.Or(c.RevokeURL, usual.RevokeURL)
+	case c.TokenURL == "" || c.AuthorizeURL == "":
+		return nil, fmt.Errorf("--%s-oauth-authorize-url and --%s-oauth-token-url go together", kind, kind)
+	}
+	for _, text := range []string{c.AuthorizeURL, c.TokenURL, c.RevokeURL} {
+		u, err := url.Parse(text)
+		if text != "" && (err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.Fragment != "" || u.User != nil) {
+			return nil, fmt.Errorf("%q is not a URL such as %s", text, usual.TokenURL)
+		}
+	}
+	return &c, nil
 }
 
 // parseProvider returns the configured OpenID Connect provider, or nil.

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"stackyard/internal/domain/notifications"
 	"stackyard/internal/platform/core"
 )
 
@@ -28,6 +29,39 @@ func TestParseSettings_ContentURLIsAnOriginOfItsOwn(t *testing.T) {
 			t.Errorf("%q: %q, %v", c.content, s.Content, err)
 		case c.wrong != "" && (err == nil || !strings.Contains(err.Error(), "--content-url: ") || !strings.Contains(err.Error(), c.wrong)):
 			t.Errorf("%q: %v, want %s", c.content, err, c.wrong)
+		}
+	}
+}
+
+func TestParseConnection(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		given string // flags without their prefix, and values, in turn
+		want  *notifications.Connection
+		wrong string
+	}{
+		{"nothing", "", nil, ""},
+		{"the usual chat", "client-id a client-secret b", &notifications.Connection{ClientID: "a", ClientSecret: "b",
+			AuthorizeURL: slackEndpoints.AuthorizeURL, TokenURL: slackEndpoints.TokenURL, RevokeURL: slackEndpoints.RevokeURL}, ""},
+		{"another chat", "client-id a client-secret b authorize-url https://c.test/x token-url https://c.test/y",
+			&notifications.Connection{ClientID: "a", ClientSecret: "b", AuthorizeURL: "https://c.test/x", TokenURL: "https://c.test/y"}, ""},
+		{"no secret", "client-id a", nil, "--chat-oauth-client-id and --chat-oauth-client-secret go together"},
+		{"no client", "token-url https://c.test/y", nil, "go together"},
+		{"half of the endpoints", "client-id a client-secret b token-url https://c.test/y", nil, "--chat-oauth-authorize-url and --chat-oauth-token-url go together"},
+		{"not a URL", "client-id a client-secret b authorize-url c.test token-url https://c.test/y", nil, `"c.test" is not a URL`},
+		{"credentials in a URL", "client-id a client-secret b revoke-url https://u:p@c.test", nil, "is not a URL"},
+	} {
+		given := map[string]string{}
+		words := strings.Fields(c.given)
+		for i := 0; i < len(words); i += 2 {
+			given["chat-oauth-"+words[i]] = words[i+1]
+		}
+		got, err := parseConnection(func(flag string) string { return given[flag] }, "chat", slackEndpoints)
+		switch {
+		case c.wrong != "" && (err == nil || !strings.Contains(err.Error(), c.wrong)), c.wrong == "" && err != nil:
+			t.Errorf("%s: %v, want %q", c.name, err, c.wrong)
+		case (got == nil) != (c.want == nil) || got != nil && *got != *c.want:
+			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
 		}
 	}
 }

@@ -14,6 +14,7 @@ type cookies struct {
 	session string
 	flash   string
 	oidc    string
+	connect string
 	path    string
 	secure  bool
 }
@@ -30,6 +31,7 @@ func newCookies(https bool, prefix string) cookies {
 		session: mark + "stackyard",
 		flash:   mark + "stackyard-said",
 		oidc:    mark + "stackyard-oidc",
+		connect: mark + "stackyard-connect",
 		path:    prefix + "/",
 		secure:  https,
 	}

@@ -10,6 +10,7 @@ import (
 	"path"
 	"strings"
 
+	"stackyard/internal/domain/notifications"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/identity"
 )
@@ -49,6 +50,8 @@ func (s *Site) functions() template.FuncMap {
 		"clock":   clock,
 		"size":    size,
 
+		"scope":     func(scope string) string { return serviceScopes[notifications.Scope(scope)] },
+		"entry":     func(in notifications.Input, wrong problems) serviceEntry { return serviceEntry{in, wrong} },
 		"eventText": func(what string) string { return eventTexts[what] },
 	}
 }

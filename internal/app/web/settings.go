@@ -13,21 +13,23 @@ type navLink struct {
 	Title   string
 	About   string // description of the page
 	Icon    string
-	admins  bool // shown only to administrators
+	// shown reports whether a visitor needs it; nil: everyone does.
+	shown func(*visit) bool
 }
 
 // settings lists the settings pages of a user, and those for administrators.
 var settings = []navLink{
 	{Section: "tokens", Path: "/settings/tokens", Title: "Access tokens", About: "Create tokens for your scripts.", Icon: "key"},
 	{Section: "authorized", Path: "/settings/authorized-applications", Title: "Authorized applications", About: "Review and revoke applications that can act for you.", Icon: "shield"},
-	{Section: "applications", Path: "/settings/oauth-applications", Title: "OAuth applications", About: "Register applications that can ask people for access.", Icon: "grid", admins: true},
+	{Section: "applications", Path: "/settings/oauth-applications", Title: "OAuth applications", About: "Register applications that can ask people for access.", Icon: "grid", shown: (*visit).administers},
+	{Section: "services", Path: servicesPath, Title: "Notification services", About: "Send notifications of builds to webhooks and chats.", Icon: "bell", shown: (*visit).managesServices},
 	{Section: "password", Path: "/settings/password", Title: "Password", About: "Change your password.", Icon: "lock"},
 	{Section: "sessions", Path: "/settings/sessions", Title: "Sessions", About: "Review and end your sessions.", Icon: "screen"},
 }
 
 // settings returns the settings pages that the visitor can use.
 func (v *visit) settings() []navLink {
-	return slices.DeleteFunc(slices.Clone(settings), func(p navLink) bool { return p.admins && !v.administers() })
+	return slices.DeleteFunc(slices.Clone(settings), func(p navLink) bool { return p.shown != nil && !p.shown(v) })
 }
 
 // settingsBeside returns the visitor's settings pages if section is one of them.

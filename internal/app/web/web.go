@@ -29,6 +29,7 @@ import (
 	"stackyard/internal/domain/buildapi"
 	"stackyard/internal/domain/builds"
 	"stackyard/internal/domain/joblog"
+	"stackyard/internal/domain/notifications"
 	"stackyard/internal/domain/oauth"
 	"stackyard/internal/domain/pipelines"
 	"stackyard/internal/domain/timeline"
@@ -42,24 +43,25 @@ import (
 
 // Config contains the dependencies of the pages.
 type Config struct {
-	DB          *db.DB
-	Directory   *identity.Directory
-	Accounts    *account.Service
-	OAuth       *oauth.Service
-	Pipelines   *pipelines.Service
-	Builds      *builds.Service
-	BuildAPI    *buildapi.Service
-	Artifacts   *artifacts.Service
-	Annotations *annotations.Service
-	Logs        *joblog.Service
-	Timeline    *timeline.Service
-	Bus         *bus.Bus
-	Key         seal.Key
-	Public      core.PublicURL
-	Content     core.PublicURL // origin of artifacts; empty: Public
-	Clock       core.Clock
-	Log         *slog.Logger
-	Provider    *Provider // nil: passwords only
+	DB            *db.DB
+	Directory     *identity.Directory
+	Accounts      *account.Service
+	OAuth         *oauth.Service
+	Pipelines     *pipelines.Service
+	Builds        *builds.Service
+	BuildAPI      *buildapi.Service
+	Artifacts     *artifacts.Service
+	Annotations   *annotations.Service
+	Logs          *joblog.Service
+	Timeline      *timeline.Service
+	Notifications *notifications.Service
+	Bus           *bus.Bus
+	Key           seal.Key
+	Public        core.PublicURL
+	Content       core.PublicURL // origin of artifacts; empty: Public
+	Clock         core.Clock
+	Log           *slog.Logger
+	Provider      *Provider // nil: passwords only
 	// Download returns a temporary URL of an artifact's content.
 	Download func(artifacts.Artifact) (string, error)
 }
@@ -107,6 +109,7 @@ func (s *Site) Routes() []route.Route {
 		s.deviceRoutes(),
 		s.authorizeRoutes(),
 		s.settingsRoutes(),
+		s.serviceRoutes(),
 		s.pipelineRoutes(),
 		s.buildRoutes(),
 	)

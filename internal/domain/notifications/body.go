@@ -3,14 +3,12 @@ package notifications
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 
 	"stackyard/internal/platform/core"
-	"stackyard/internal/platform/db"
-	"stackyard/internal/platform/identity"
 	"stackyard/internal/platform/route"
 )
 
@@ -43,14 +41,100 @@ type notificationServiceUpdate struct {
 	serviceFields
 }
 
+func (s *Service) postReceiver(r *route.Request, body notificationServiceCreate) (notificationServiceView, error) {
+	receiver, settings, err := s.Create(r.Context(), r.Org, r.Caller.User, body.Provider.Value, body.draft())
+	return s.viewUnless(r, receiver, settings, err)
+}
+
+func (s *Service) patchReceiver(r *route.Request, receiver *Receiver, body notificationServiceUpdate) (notificationServiceView, error) {
+	d := body.draft()
+	refuse := d.refuse
+	d.refuse = func(now *notificationServiceView, problems *core.Problems) {
+		refuse(now, problems)
+		if provider := string(body.Provider.Value); body.Provider.Set && provider != now.Provider.ID {
+			problems.Add("provider", "cannot be changed; it is %s", now.Provider.ID)
+		}
+	}
+	receiver, settings, err := s.Update(r.Context(), r.Org, receiver.ID, d)
+	return s.viewUnless(r, receiver, settings, err)
+}
+
+// draft returns what the body says. Null clears texts and the list of ids; nothing else can be null.
+func (f *serviceFields) draft() Draft {
+	return Draft{
+		Description: given(f.Description),
+		Branches:    given(f.Branches),
+		Scope:       given(f.Scope),
+		ScopeIDs:    given(f.ScopeUUIDs),
+		States:      f.BuildStates.Value,
+		Settings:    f.Settings.Value,
+		refuse: func(now *notificationServiceView, problems *core.Problems) {
+			f.checkReadOnly(now, problems)
+			for name, null := range map[string]bool{"build_states": f.BuildStates.Null, "settings": f.Settings.Null} {
+				if null {
+					problems.Add(name, "must be an object, not null")
+				}
+			}
+		},
+	}
+}
+
+func given[T any](o route.Opt[T]) *T {
+	if !o.Set {
+		return nil
+	}
+	return &o.Value
+}
+
+// checkReadOnly notes read-only fields that were sent with another value than the one that they have.
+func (f *serviceFields) checkReadOnly(now *notificationServiceView, problems *core.Problems) {
+	sent := map[string]route.Opt[json.RawMessage]{
+		"id": f.ID, "graphql_id": f.GraphQLID, "url": f.URL, "enabled": f.Enabled, "broken": f.Broken,
+		"created_at": f.CreatedAt, "created_by": f.CreatedBy,
+	}
+	maps.DeleteFunc(sent, func(_ string, field route.Opt[json.RawMessage]) bool { return !field.Set })
+	if len(sent) == 0 {
+		return
+	}
+	shown := asShown(now)
+	for _, name := range slices.Sorted(maps.Keys(sent)) {
+		current, ok := shown[name]
+		switch {
+		case ok && sameJSON(sent[name].Value, current):
+		case name == "enabled":
+			problems.Add(name, "is read-only; use PUT …/enable or PUT …/disable")
+		default:
+			problems.Add(name, "is read-only")
+		}
+	}
+}
+
+// asShown returns the fields of a view as they are sent.
+func asShown(v *notificationServiceView) (fields map[string]json.RawMessage) {
+	if v != nil {
+		_ = json.Unmarshal(canonical(v), &fields)
+	}
+	return fields
+}
+
+// sameJSON reports whether two texts mean the same; no text is null.
+func sameJSON(a, b json.RawMessage) bool {
+	var x, y any
+	if len(a) > 0 && json.Unmarshal(a, &x) != nil || len(b) > 0 && json.Unmarshal(b, &y) != nil {
+		return false
+	}
+	return reflect.DeepEqual(x, y)
+}
+
 // providerName is the id of a provider, written as a text or as in a response.
 type providerName string
 
 // JSONSchema describes both ways.
 func (providerName) JSONSchema() map[string]any {
+	text := map[string]any{"type": "string"}
 	return map[string]any{"anyOf": []any{
-		map[string]any{"type": "string"},
-		map[string]any{"type": "object", "properties": map[string]any{"id": map[string]any{"type": "string"}, "name": map[string]any{"type": "string"}}},
+		text,
+		map[string]any{"type": "object", "properties": map[string]any{"id": text, "name": text}},
 	}}
 }
 
@@ -81,148 +165,23 @@ func (statesBody) JSONSchema() map[string]any {
 	return map[string]any{"type": "object", "properties": properties}
 }
 
-// merge sets the switches that were sent.
-func (s statesBody) merge(states *BuildStates, problems *core.Problems) {
-	switches := states.switches()
-	unknown := 0
-	for _, name := range slices.Sorted(maps.Keys(s)) {
-		on := switches[name]
-		switch {
-		case on == nil && unknown < maxUnknown:
-			unknown++
-			problems.Add("build_states."+core.Cut(name, 100), "is not a known field")
-		case on == nil:
-		case string(s[name]) == "true", string(s[name]) == "false":
-			*on = string(s[name]) == "true"
-		default:
-			problems.Add("build_states."+name, "must be true or false")
-		}
-	}
-}
+// settingsBody is the settings object of a request.
+type settingsBody map[string]json.RawMessage
 
-// merge gives a receiver what was sent, apart from its settings and what never changes.
-func (f *serviceFields) merge(q *db.Q, r *Receiver, problems *core.Problems) error {
-	f.Description.To(&r.Description)
-	if f.Branches.Set {
-		r.Branches = core.BranchFilter(f.Branches.Value)
-	}
-	r.check(problems)
-	if f.BuildStates.Null {
-		problems.Add("build_states", "must be an object, not null")
-	}
-	f.BuildStates.Value.merge(&r.States, problems)
-	if f.Settings.Null {
-		problems.Add("settings", "must be an object, not null")
-	}
-	var scope *Scope
-	var ids *[]string
-	if f.Scope.Set {
-		scope = &f.Scope.Value
-	}
-	if f.ScopeUUIDs.Set {
-		ids = &f.ScopeUUIDs.Value
-	}
-	return r.setScope(q, scope, ids, problems)
-}
-
-// readOnly returns the fields that only responses have, by name, as they were sent.
-func (f *serviceFields) readOnly() map[string]route.Opt[json.RawMessage] {
-	return map[string]route.Opt[json.RawMessage]{
-		"id": f.ID, "graphql_id": f.GraphQLID, "url": f.URL, "enabled": f.Enabled, "broken": f.Broken,
-		"created_at": f.CreatedAt, "created_by": f.CreatedBy,
-	}
-}
-
-// checkReadOnly notes read-only fields that were sent with another value than the one that they have.
-func (f *serviceFields) checkReadOnly(now map[string]any, problems *core.Problems) {
-	sent := f.readOnly()
-	for _, name := range slices.Sorted(maps.Keys(sent)) {
-		if !sent[name].Set {
-			continue
+// JSONSchema describes the settings of each provider.
+func (settingsBody) JSONSchema() map[string]any {
+	var all []any
+	for _, p := range providers {
+		properties := make(map[string]any)
+		for _, setting := range p.Settings {
+			if setting.Managed {
+				continue
+			}
+			schema := setting.Kind.schema()
+			schema["description"] = strings.TrimSpace(setting.Doc)
+			properties[setting.Name] = schema
 		}
-		current, shown := now[name]
-		var value any
-		if raw := sent[name].Value; len(raw) > 0 && json.Unmarshal(raw, &value) != nil || !shown || !reflect.DeepEqual(value, current) {
-			problems.Add(name, "%s", readOnlyRule(name))
-		}
+		all = append(all, map[string]any{"type": "object", "title": p.ID, "properties": properties})
 	}
-}
-
-func readOnlyRule(name string) string {
-	if name == "enabled" {
-		return "is read-only; use PUT …/enable or PUT …/disable"
-	}
-	return "is read-only"
-}
-
-// asShown returns a view as whoever gets it decodes it.
-func asShown(v notificationServiceView) (shown map[string]any, err error) {
-	text, err := json.Marshal(v)
-	if err != nil {
-		return nil, err
-	}
-	return shown, json.Unmarshal(text, &shown)
-}
-
-// checkProvider returns the provider of a new receiver, or nil after noting why there is none.
-func (s *Service) checkProvider(org *identity.Organization, id string, problems *core.Problems) *Provider {
-	p := ProviderByID(id)
-	switch {
-	case id == "":
-		problems.Add("provider", "is required; it is one of %s", creatable())
-	case p == nil:
-		problems.Add("provider", "must be one of %s", creatable())
-	case p.ConnectedOnly:
-		problems.Add("provider", "cannot be %s, which cannot be created over the API; connect it through the web interface first", p.ID)
-	case !p.Available(org.Features):
-		problems.Add("provider", "cannot be %s, which is not available to this organization", p.ID)
-	default:
-		return p
-	}
-	return nil
-}
-
-func (s *Service) postReceiver(r *route.Request, body notificationServiceCreate) (notificationServiceView, error) {
-	var wrong core.Problems
-	body.checkReadOnly(nil, &wrong)
-	receiver := &Receiver{
-		ID:             core.NewID(),
-		OrganizationID: r.Org.ID,
-		Provider:       s.checkProvider(r.Org, body.Provider.Value, &wrong),
-		Scope:          All,
-		ScopeIDs:       []string{},
-		CreatedBy:      &r.Caller.User,
-		CreatedAt:      s.clock(),
-	}
-	settings, err := s.create(r.Context(), receiver, func(q *db.Q, receiver *Receiver) (settings Settings, err error) {
-		problems := slices.Clone(wrong)
-		if err := body.merge(q, receiver, &problems); err != nil {
-			return nil, err
-		}
-		if receiver.Provider != nil {
-			settings = receiver.Provider.create(body.Settings.Value, r.Org.Features, &problems)
-		}
-		return settings, problems.Err()
-	})
-	return s.viewUnless(r, receiver, settings, err)
-}
-
-func (s *Service) patchReceiver(r *route.Request, receiver *Receiver, body notificationServiceUpdate) (notificationServiceView, error) {
-	receiver, settings, err := s.change(r.Context(), r.Org.ID, receiver.ID, func(q *db.Q, receiver *Receiver, stored Settings) (Settings, error) {
-		var problems core.Problems
-		now, err := asShown(s.view(r.Org, receiver, stored))
-		if err != nil {
-			return nil, fmt.Errorf("show notification service %s: %w", receiver.ID, err)
-		}
-		body.checkReadOnly(now, &problems)
-		if body.Provider.Set && string(body.Provider.Value) != receiver.Provider.ID {
-			problems.Add("provider", "cannot be changed; it is %s", receiver.Provider.ID)
-		}
-		if err := body.merge(q, receiver, &problems); err != nil {
-			return nil, err
-		}
-		settings := receiver.Provider.merge(receiver, stored, body.Settings.Value, r.Org.Features, &problems)
-		return settings, problems.Err()
-	})
-	return s.viewUnless(r, receiver, settings, err)
+	return map[string]any{"anyOf": all}
 }

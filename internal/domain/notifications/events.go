@@ -1,11 +1,16 @@
 package notifications
 
-// eventNames lists every event that receivers with a list of events can choose. Ping, which is sent when a webhook is
-// created or its settings change, can be listed too, although every webhook gets it.
-var eventNames = names{
-	"ping",
-	"build.scheduled", "build.running", "build.failing", "build.finished", "build.skipped",
-	"job.scheduled", "job.started", "job.finished", "job.activated", "job.promised_exit_status",
-	"agent.connected", "agent.disconnected", "agent.lost", "agent.stopping", "agent.stopped", "agent.blocked",
-	"cluster_token.registration_blocked",
-}
+import "stackyard/internal/domain/events"
+
+// ping is sent to a webhook when it is created and when its settings change. It can be listed among the events that a
+// webhook chooses, although every webhook gets it.
+const ping = "ping"
+
+// eventNames lists every event that receivers with a list of events can choose.
+var eventNames = func() names {
+	list := names{ping}
+	for _, name := range events.All {
+		list = append(list, string(name))
+	}
+	return list
+}()

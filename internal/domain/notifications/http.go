@@ -121,18 +121,12 @@ func (s *Service) viewUnless(r *route.Request, receiver *Receiver, settings Sett
 }
 
 // load returns the receiver that the path names.
-func (s *Service) load(r *route.Request) (receiver *Receiver, err error) {
+func (s *Service) load(r *route.Request) (*Receiver, error) {
 	id, err := r.PathID("service", noReceiver)
 	if err != nil {
 		return nil, err
 	}
-	err = s.db.Read(r.Context(), func(q *db.Q) error {
-		if receiver, err = byID(q, r.Org.ID, id); err != nil {
-			return err
-		}
-		return dropDeleted(q, r.Org.ID, []*Receiver{receiver})
-	})
-	return receiver, err
+	return s.Receiver(r.Context(), r.Org.ID, id)
 }
 
 func (s *Service) getReceivers(r *route.Request) (page route.Items[notificationServiceView], err error) {
@@ -167,15 +161,15 @@ func (s *Service) getReceiver(r *route.Request, receiver *Receiver) (notificatio
 }
 
 func (s *Service) deleteReceiver(r *route.Request, receiver *Receiver) (route.Nothing, error) {
-	return route.Nothing{}, s.delete(r.Context(), receiver)
+	return route.Nothing{}, s.Delete(r.Context(), receiver)
 }
 
 func (s *Service) putEnable(r *route.Request, receiver *Receiver) (notificationServiceView, error) {
-	receiver, settings, err := s.enable(r.Context(), r.Org.ID, receiver.ID)
+	receiver, settings, err := s.Enable(r.Context(), r.Org.ID, receiver.ID)
 	return s.viewUnless(r, receiver, settings, err)
 }
 
 func (s *Service) putDisable(r *route.Request, receiver *Receiver) (notificationServiceView, error) {
-	receiver, settings, err := s.disable(r.Context(), r.Org.ID, receiver.ID)
+	receiver, settings, err := s.Disable(r.Context(), r.Org.ID, receiver.ID)
 	return s.viewUnless(r, receiver, settings, err)
 }

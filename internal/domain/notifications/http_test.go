@@ -65,7 +65,7 @@ func connect(t *testing.T, s *servertest.Server, provider string, given map[stri
 	if err != nil {
 		t.Fatal(err)
 	}
-	service := notifications.New(s.DB, s.Key, core.PublicURL(s.URL), s.Clock.Now)
+	service := notifications.New(s.DB, s.Key, core.PublicURL(s.URL), s.Clock.Now, notifications.Connections{})
 	r, err := service.Connect(t.Context(), org, identity.User{ID: servertest.AdaID}, notifications.ProviderByID(provider), given)
 	if err != nil {
 		t.Fatal(err)

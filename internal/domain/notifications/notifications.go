@@ -75,6 +75,15 @@ func (b *BuildStates) switches() map[string]*bool {
 	}
 }
 
+// ByName returns whether each switch is on, by the name that it has in the API.
+func (b BuildStates) ByName() map[string]bool {
+	on := make(map[string]bool)
+	for name, value := range b.switches() {
+		on[name] = *value
+	}
+	return on
+}
+
 // The bounds of what people write about a receiver, in characters where they are of texts.
 const (
 	maxDescription = 2048

@@ -18,6 +18,10 @@ type Provider struct {
 	Settings      []Setting
 	// feature is what the organization must have switched on; nil: nothing.
 	feature func(identity.Features) bool
+	// connection returns the application with which people connect the provider, and scopes are what it asks them for;
+	// nil: they cannot connect it.
+	connection func(Connections) *Connection
+	scopes     []string
 }
 
 // A Setting is one of a provider's settings.
@@ -31,6 +35,8 @@ type Setting struct {
 	Show    Show
 	// Managed settings come from the provider when people connect it, and are not changed over the API.
 	Managed bool
+	// CreateOnly settings are fixed when the receiver is created.
+	CreateOnly bool
 	// change says why the setting of a receiver cannot be changed from one value to another, "" when it can; nil: it
 	// always can.
 	change func(r *Receiver, from, to json.RawMessage) string
@@ -73,6 +79,11 @@ func creatable() string {
 	return strings.Join(ids, ", ")
 }
 
+// Creatable returns the providers of which an organization can create receivers without connecting them.
+func Creatable(f identity.Features) []*Provider {
+	return slices.DeleteFunc(slices.Clone(providers), func(p *Provider) bool { return p.ConnectedOnly || !p.Available(f) })
+}
+
 // Available reports whether an organization can have receivers of the provider.
 func (p *Provider) Available(f identity.Features) bool { return p.feature == nil || p.feature(f) }
 
@@ -89,8 +100,3 @@ func (s *Setting) available(f identity.Features) bool { return s.feature == nil 
 
 // fixed returns a setting's default that is always the same.
 func fixed(value any) func() any { return func() any { return value } }
-
-// createOnly refuses every change.
-func createOnly(*Receiver, json.RawMessage, json.RawMessage) string {
-	return "cannot be changed; create another notification service instead"
-}

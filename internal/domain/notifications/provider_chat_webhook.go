@@ -5,6 +5,8 @@ import "encoding/json"
 // chatWebhook posts messages to an incoming webhook of a chat, or of anything that takes the same requests.
 var chatWebhook = &Provider{
 	ID: "chat_webhook", Name: "Chat Webhook",
+	connection: func(c Connections) *Connection { return c.Chat },
+	scopes:     []string{"incoming-webhook"},
 	Settings: []Setting{
 		{Name: "url", Kind: address{}, Required: true, Show: Omitted, Doc: "The incoming webhook. It is never shown.", change: notIfConnected},
 		theme,

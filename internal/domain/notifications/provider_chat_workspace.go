@@ -4,6 +4,8 @@ package notifications
 var chatWorkspace = &Provider{
 	ID: "chat_workspace", Name: "Chat Workspace",
 	ConnectedOnly: true,
+	connection:    func(c Connections) *Connection { return c.Chat },
+	scopes:        []string{"chat:write,chat:write.public"}, // with a comma, as the chat wants it
 	Settings: append([]Setting{
 		{Name: "channel", Kind: text{max: 255}, Doc: "The channel that messages are posted to; null: none but those that pipelines name."},
 		theme,
@@ -25,6 +27,7 @@ var authorized = []Setting{
 	{Name: "access_token", Kind: text{max: 8192}, Managed: true, Show: Omitted, Doc: "Never shown."},
 	{Name: "refresh_token", Kind: text{max: 8192}, Managed: true, Show: Omitted, Doc: "Never shown."},
 	{Name: "expires_at", Kind: text{max: 64}, Managed: true, Show: Omitted, Doc: "When the access token expires. Never shown."},
+	{Name: "refreshing_until", Kind: text{max: 64}, Managed: true, Show: Omitted, Doc: "While a process refreshes the access token. Never shown."},
 }
 
 // An Authorization is what a provider gives when people connect it.
@@ -34,4 +37,6 @@ type Authorization struct {
 	AccessToken   string `json:"access_token,omitempty"`
 	RefreshToken  string `json:"refresh_token,omitempty"`
 	ExpiresAt     string `json:"expires_at,omitempty"` // RFC 3339; "": never
+	// RefreshingUntil is when other processes may refresh the access token, because the one that does has died.
+	RefreshingUntil string `json:"refreshing_until,omitempty"`
 }

@@ -11,11 +11,11 @@ var eventBus = &Provider{
 	ID: "event_bus", Name: "Event Bus",
 	Settings: []Setting{
 		{
-			Name: "cloud_region", Required: true, change: createOnly, Doc: "The region of the event bus.",
+			Name: "cloud_region", Required: true, CreateOnly: true, Doc: "The region of the event bus.",
 			Kind: text{max: 32, pattern: regexp.MustCompile(`^[a-z]{2,4}(-[a-z]+)+-[0-9]{1,2}$`), form: "must be a region, such as us-east-1"},
 		},
 		{
-			Name: "cloud_account_id", Required: true, change: createOnly, Show: Masked, Doc: "The account of the event bus: 12 digits.",
+			Name: "cloud_account_id", Required: true, CreateOnly: true, Show: Masked, Doc: "The account of the event bus: 12 digits.",
 			Kind: text{max: 12, pattern: regexp.MustCompile(`^[0-9]{12}$`), form: "must be a string of 12 digits"},
 		},
 		{

@@ -4,6 +4,8 @@ package notifications
 var tracker = &Provider{
 	ID: "tracker", Name: "Tracker",
 	ConnectedOnly: true,
+	connection:    func(c Connections) *Connection { return c.Tracker },
+	scopes:        []string{"write"},
 	Settings:      authorized,
 }
 

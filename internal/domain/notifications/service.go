@@ -4,26 +4,33 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"reflect"
 	"time"
+
+	"golang.org/x/sync/singleflight"
 
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
 	"stackyard/internal/platform/identity"
+	"stackyard/internal/platform/route"
 	"stackyard/internal/platform/seal"
 )
 
 // Service is what can be done to receivers, each in one transaction.
 type Service struct {
-	db     *db.DB
-	key    seal.Key
-	public core.PublicURL
-	clock  core.Clock
+	db          *db.DB
+	key         seal.Key
+	public      core.PublicURL
+	clock       core.Clock
+	connections Connections
+	client      *http.Client // for providers that people connect
+	refreshing  singleflight.Group
 }
 
 // New returns the service of the receivers in a database. Settings are sealed under the key.
-func New(d *db.DB, key seal.Key, public core.PublicURL, clock core.Clock) *Service {
-	return &Service{db: d, key: key, public: public, clock: clock}
+func New(d *db.DB, key seal.Key, public core.PublicURL, clock core.Clock, connections Connections) *Service {
+	return &Service{db: d, key: key, public: public, clock: clock, connections: connections, client: &http.Client{Timeout: connectTimeout}}
 }
 
 // Topic is what the bus calls a change of the receivers of an organization.
@@ -54,6 +61,29 @@ func (s *Service) seal(r *Receiver, settings Settings) error {
 
 // sealContext binds sealed settings to their receiver.
 func sealContext(r *Receiver) string { return "notification_service:" + r.ID }
+
+// Receiver returns a receiver of an organization, or a NotFound error.
+func (s *Service) Receiver(ctx context.Context, organizationID, id string) (r *Receiver, err error) {
+	err = s.db.Read(ctx, func(q *db.Q) error {
+		if r, err = byID(q, organizationID, id); err != nil {
+			return err
+		}
+		return dropDeleted(q, organizationID, []*Receiver{r})
+	})
+	return r, err
+}
+
+// Page returns a page of an organization's receivers, oldest first, and how many there are.
+func (s *Service) Page(ctx context.Context, organizationID string, page route.Page) (list []*Receiver, total int, err error) {
+	err = s.db.Read(ctx, func(q *db.Q) (err error) {
+		if list, err = listPage(q, organizationID, page.Size, page.Offset()); err != nil {
+			return err
+		}
+		total, err = count(q, organizationID)
+		return err
+	})
+	return list, total, err
+}
 
 // create adds a receiver, unless the organization has too many. fill gives it everything that a request says about it
 // and returns its settings.
@@ -113,16 +143,16 @@ func (s *Service) change(ctx context.Context, organizationID, id string, change 
 	return r, settings, err
 }
 
-// enable has notifications sent to a receiver again, whatever stopped them.
-func (s *Service) enable(ctx context.Context, organizationID, id string) (*Receiver, Settings, error) {
+// Enable has notifications sent to a receiver again, whatever stopped them.
+func (s *Service) Enable(ctx context.Context, organizationID, id string) (*Receiver, Settings, error) {
 	return s.change(ctx, organizationID, id, func(_ *db.Q, r *Receiver, settings Settings) (Settings, error) {
 		r.enable()
 		return settings, nil
 	})
 }
 
-// disable stops notifications to a receiver until it is enabled.
-func (s *Service) disable(ctx context.Context, organizationID, id string) (*Receiver, Settings, error) {
+// Disable stops notifications to a receiver until it is enabled.
+func (s *Service) Disable(ctx context.Context, organizationID, id string) (*Receiver, Settings, error) {
 	return s.change(ctx, organizationID, id, func(_ *db.Q, r *Receiver, settings Settings) (Settings, error) {
 		r.Disabled = true
 		return settings, nil
@@ -143,7 +173,10 @@ func MarkBroken(q *db.Q, organizationID, id, reason string, now time.Time) error
 	return save(q, r)
 }
 
-// delete deletes a receiver.
-func (s *Service) delete(ctx context.Context, r *Receiver) error {
+// Delete deletes a receiver, unless its provider keeps the credentials that people gave it.
+func (s *Service) Delete(ctx context.Context, r *Receiver) error {
+	if err := s.revoke(ctx, r); err != nil {
+		return err
+	}
 	return s.db.Write(ctx, func(q *db.Q) error { return remove(q, r) })
 }

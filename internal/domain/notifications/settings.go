@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/identity"
@@ -122,6 +121,8 @@ func (s *Setting) next(r *Receiver, stored, sent json.RawMessage) (next json.Raw
 		return nil, "cannot be changed; it is set when the service is connected through the web interface"
 	case next == nil && s.Required:
 		return nil, "is required"
+	case stored != nil && s.CreateOnly:
+		return nil, "cannot be changed; create another notification service instead"
 	case stored != nil && s.change != nil:
 		return next, s.change(r, stored, next)
 	}
@@ -157,6 +158,17 @@ func (p *Provider) view(s Settings, f identity.Features) map[string]any {
 	return shown
 }
 
+// Facts returns what came from the provider when people connected it and is no secret, by its name for people.
+func (p *Provider) Facts(s Settings) map[string]string {
+	facts := make(map[string]string)
+	for _, setting := range p.Settings {
+		if value := s[setting.Name]; setting.Managed && setting.Show == Full && value != nil {
+			facts[label(setting.Name)] = formValues(setting.Kind, value)[0]
+		}
+	}
+	return facts
+}
+
 const (
 	// masking begins every masked value, whatever the length of the secret.
 	masking = "********"
@@ -181,25 +193,4 @@ func canonical(value any) json.RawMessage {
 		panic(fmt.Sprintf("notifications: a setting cannot be encoded: %v", err)) // kinds return texts, numbers, lists and maps
 	}
 	return text
-}
-
-// settingsBody is the settings object of a request.
-type settingsBody map[string]json.RawMessage
-
-// JSONSchema describes the settings of each provider.
-func (settingsBody) JSONSchema() map[string]any {
-	var all []any
-	for _, p := range providers {
-		properties := make(map[string]any)
-		for _, setting := range p.Settings {
-			if setting.Managed {
-				continue
-			}
-			schema := setting.Kind.schema()
-			schema["description"] = strings.TrimSpace(setting.Doc)
-			properties[setting.Name] = schema
-		}
-		all = append(all, map[string]any{"type": "object", "title": p.ID, "properties": properties})
-	}
-	return map[string]any{"anyOf": all}
 }

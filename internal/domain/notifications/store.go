@@ -76,6 +76,14 @@ func list(q *db.Q, organizationID string, page route.CursorPage) ([]*Receiver, e
 		LIMIT `+s.Arg(page.Limit()), s.Args()...)
 }
 
+// listPage returns a page of an organization's receivers by its number, oldest first.
+func listPage(q *db.Q, organizationID string, limit, offset int) ([]*Receiver, error) {
+	return db.All(q, scanReceiver, selectReceiver+`
+		WHERE s.organization_id = $1
+		ORDER BY s.created_at, s.id
+		LIMIT $2 OFFSET $3`, organizationID, limit, offset)
+}
+
 // cursorOf returns the place of a receiver in the list.
 func cursorOf(r *Receiver) core.Cursor {
 	return core.Cursor{strconv.FormatInt(r.CreatedAt.UnixMicro(), 10), r.ID}

@@ -31,7 +31,7 @@ func stored(t *testing.T, s *servertest.Server, id string) (*notifications.Recei
 	}
 	for _, r := range receivers {
 		if r.ID == id {
-			settings, err := notifications.New(s.DB, s.Key, "", s.Clock.Now).Settings(r, identity.DefaultFeatures)
+			settings, err := notifications.New(s.DB, s.Key, "", s.Clock.Now, notifications.Connections{}).Settings(r, identity.DefaultFeatures)
 			if err != nil {
 				t.Fatal(err)
 			}

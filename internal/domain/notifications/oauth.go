@@ -1,0 +1,273 @@
+package notifications
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"golang.org/x/oauth2"
+
+	"stackyard/internal/platform/core"
+	"stackyard/internal/platform/db"
+	"stackyard/internal/platform/identity"
+)
+
+// A Connection is the application of this installation at a provider, which people authorize in a browser.
+type Connection struct {
+	ClientID     string
+	ClientSecret string
+	AuthorizeURL string // where browsers are sent
+	TokenURL     string // where codes are exchanged and access tokens refreshed
+	RevokeURL    string // where access tokens are revoked; empty: nowhere
+}
+
+// Connections are those that an installation has; nil: none.
+type Connections struct {
+	Chat    *Connection // for chat workspaces and chat webhooks
+	Tracker *Connection
+}
+
+const (
+	// connectTimeout is how long a provider may take for one answer.
+	connectTimeout = 10 * time.Second
+	// refreshLease is how long one process may take to refresh an access token, and refreshPoll how often others look
+	// whether it has.
+	refreshLease = 20 * time.Second
+	refreshPoll  = 100 * time.Millisecond
+	// refreshAhead is how long before its end an access token is refreshed.
+	refreshAhead = time.Minute
+)
+
+// CallbackPath is where providers send browsers back to.
+var CallbackPath = []string{"settings", "connect", "callback"}
+
+// Connectable returns the providers that people can connect through the web.
+func (s *Service) Connectable() []*Provider {
+	var list []*Provider
+	for _, p := range providers {
+		if s.connection(p) != nil {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+// connection returns the application at a provider, or nil.
+func (s *Service) connection(p *Provider) *Connection {
+	if p == nil || p.connection == nil {
+		return nil
+	}
+	return p.connection(s.connections)
+}
+
+// config returns how to speak with a provider.
+func (s *Service) config(p *Provider) (*oauth2.Config, error) {
+	c := s.connection(p)
+	if c == nil {
+		return nil, core.Errorf(core.NotFound, "This installation is not set up to connect such a service")
+	}
+	return &oauth2.Config{
+		ClientID:     c.ClientID,
+		ClientSecret: c.ClientSecret,
+		Endpoint:     oauth2.Endpoint{AuthURL: c.AuthorizeURL, TokenURL: c.TokenURL, AuthStyle: oauth2.AuthStyleInParams},
+		RedirectURL:  s.public.To(CallbackPath...),
+		Scopes:       p.scopes,
+	}, nil
+}
+
+// AuthorizeURL returns where to send a browser whose user wants to connect a provider. State and verifier come back to
+// FinishConnecting.
+func (s *Service) AuthorizeURL(p *Provider, state, verifier string) (string, error) {
+	config, err := s.config(p)
+	if err != nil {
+		return "", err
+	}
+	return config.AuthCodeURL(state, oauth2.S256ChallengeOption(verifier)), nil
+}
+
+// FinishConnecting exchanges the code that a browser came back with for credentials, and connects a receiver with them.
+func (s *Service) FinishConnecting(ctx context.Context, org *identity.Organization, by identity.User, p *Provider, code, verifier string) (*Receiver, error) {
+	config, err := s.config(p)
+	if err != nil {
+		return nil, err
+	}
+	token, err := config.Exchange(s.withClient(ctx), code, oauth2.VerifierOption(verifier))
+	if err != nil {
+		return nil, p.failed(err)
+	}
+	return s.Connect(ctx, org, by, p, s.given(token))
+}
+
+func (s *Service) withClient(ctx context.Context) context.Context {
+	return context.WithValue(ctx, oauth2.HTTPClient, s.client)
+}
+
+// failed tells a provider that refuses from one that does not answer.
+func (p *Provider) failed(cause error) error {
+	if refused, ok := errors.AsType[*oauth2.RetrieveError](cause); ok && refused.ErrorCode != "" {
+		return core.Errorf(core.Unprocessable, "%s refused the connection. It says: %.100q", p.Name, refused.ErrorCode)
+	}
+	away := &core.Error{Kind: core.Unavailable, Message: p.Name + " does not answer as it should. Try again in a moment; an administrator finds the reason in the server's log.", RetryAfter: 10}
+	return fmt.Errorf("connect %s: %w: %w", p.ID, away, cause)
+}
+
+// given returns the settings that a token response gives.
+func (s *Service) given(token *oauth2.Token) map[string]string {
+	given := map[string]string{"access_token": token.AccessToken, "refresh_token": token.RefreshToken}
+	if token.ExpiresIn > 0 {
+		given["expires_at"] = s.clock().Add(time.Duration(token.ExpiresIn) * time.Second).Format(time.RFC3339)
+	}
+	member := func(object, name string) string {
+		members, _ := token.Extra(object).(map[string]any)
+		text, _ := members[name].(string)
+		return text
+	}
+	for _, workspace := range []string{"team", "organization", "workspace"} { // providers call it differently
+		given["workspace_id"] = cmp.Or(given["workspace_id"], member(workspace, "id"))
+		given["workspace_name"] = cmp.Or(given["workspace_name"], member(workspace, "name"))
+	}
+	given["url"], given["channel"] = member("incoming_webhook", "url"), member("incoming_webhook", "channel")
+	return given
+}
+
+// AccessToken returns a token with which to act for a connected receiver. One that has expired is refreshed.
+func (s *Service) AccessToken(ctx context.Context, r *Receiver) (string, error) {
+	a, err := s.authorization(r)
+	if err != nil || !s.expired(a) {
+		return a.AccessToken, err
+	}
+	token, err, _ := s.refreshing.Do(r.ID, func() (any, error) { return s.refresh(context.WithoutCancel(ctx), r) })
+	text, _ := token.(string)
+	return text, err
+}
+
+func (s *Service) authorization(r *Receiver) (a Authorization, err error) {
+	settings, err := s.open(r)
+	if err == nil {
+		err = settings.Decode(&a)
+	}
+	return a, err
+}
+
+// expired reports whether an access token must be refreshed, and can be.
+func (s *Service) expired(a Authorization) bool {
+	at, err := time.Parse(time.RFC3339, a.ExpiresAt)
+	return err == nil && a.RefreshToken != "" && !s.clock().Before(at.Add(-refreshAhead))
+}
+
+// refresh gets a new access token for a receiver, or waits until another process has got one. Providers accept a refresh
+// token once, and some take everything back when it is used twice, so only one process at a time refreshes.
+func (s *Service) refresh(ctx context.Context, r *Receiver) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*refreshLease)
+	defer cancel()
+	for {
+		a, claimed, err := s.claimRefresh(ctx, r)
+		switch {
+		case err != nil:
+			return "", err
+		case claimed:
+			return s.refreshClaimed(ctx, r, a)
+		case !s.expired(a):
+			return a.AccessToken, nil
+		}
+		select {
+		case <-ctx.Done():
+			return "", ctx.Err()
+		case <-time.After(refreshPoll):
+		}
+	}
+}
+
+// claimRefresh returns the authorization of a receiver, and whether this process is the one to refresh it.
+func (s *Service) claimRefresh(ctx context.Context, r *Receiver) (a Authorization, claimed bool, err error) {
+	_, _, err = s.change(ctx, r.OrganizationID, r.ID, func(_ *db.Q, _ *Receiver, settings Settings) (Settings, error) {
+		a, claimed = Authorization{}, false
+		if err := settings.Decode(&a); err != nil {
+			return nil, err
+		}
+		until, err := time.Parse(time.RFC3339, a.RefreshingUntil)
+		if !s.expired(a) || err == nil && s.clock().Before(until) {
+			return settings, nil
+		}
+		claimed = true
+		settings = maps.Clone(settings)
+		settings["refreshing_until"] = canonical(s.clock().Add(refreshLease).Format(time.RFC3339))
+		return settings, nil
+	})
+	return a, claimed, err
+}
+
+// refreshClaimed gets a new access token for a receiver that no other process refreshes.
+func (s *Service) refreshClaimed(ctx context.Context, r *Receiver, a Authorization) (string, error) {
+	var given Settings
+	config, err := s.config(r.Provider)
+	if err == nil {
+		var answer *oauth2.Token
+		if answer, err = config.TokenSource(s.withClient(ctx), &oauth2.Token{RefreshToken: a.RefreshToken}).Token(); err != nil {
+			err = r.Provider.failed(err)
+		} else {
+			given, err = r.Provider.credentials(s.given(answer))
+			a.AccessToken = answer.AccessToken
+		}
+	}
+	_, _, saved := s.change(ctx, r.OrganizationID, r.ID, func(_ *db.Q, _ *Receiver, settings Settings) (Settings, error) {
+		settings = maps.Clone(settings)
+		delete(settings, "refreshing_until")
+		if err == nil {
+			delete(settings, "expires_at") // unless given
+			maps.Copy(settings, given)
+		}
+		return settings, nil
+	})
+	if err == nil {
+		err = saved
+	}
+	return a.AccessToken, err
+}
+
+// revoke has the provider forget the access token of a receiver that is about to be deleted. A provider that refuses
+// does not know the token any more.
+func (s *Service) revoke(ctx context.Context, r *Receiver) error {
+	c := s.connection(r.Provider)
+	if c == nil || c.RevokeURL == "" || !r.Connected {
+		return nil
+	}
+	a, err := s.authorization(r)
+	if err != nil || a.AccessToken == "" {
+		return err
+	}
+	err = s.postRevocation(ctx, c, a.AccessToken)
+	if err != nil {
+		return core.Errorf(core.Unprocessable, "The configuration at %s could not be removed: %.200s. Try again later, or disable the notification service.", r.Provider.Name, err)
+	}
+	return nil
+}
+
+func (s *Service) postRevocation(ctx context.Context, c *Connection, token string) error {
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	form := url.Values{"token": {token}, "client_id": {c.ClientID}, "client_secret": {c.ClientSecret}}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.RevokeURL, strings.NewReader(form.Encode()))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	req.Header.Set("Authorization", "Bearer "+token)
+	resp, err := s.client.Do(req)
+	if err != nil {
+		return errors.New("it does not answer")
+	}
+	defer resp.Body.Close()
+	io.Copy(io.Discard, io.LimitReader(resp.Body, 64<<10))
+	if resp.StatusCode >= 500 || resp.StatusCode == http.StatusTooManyRequests {
+		return fmt.Errorf("it answers with status %d", resp.StatusCode)
+	}
+	return nil
+}
