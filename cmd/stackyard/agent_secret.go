@@ -28,7 +28,7 @@ func addRedactionFlag(cmd *cobra.Command) {
 func (s *script) printSecret(value string) error {
 	if !s.on("skip-redaction") {
 		if err := s.Redact(s.ctx, value); err != nil {
-			return fmt.Errorf("keep the value out of the log: %w", err)
+			return fmt.Errorf("redact the value in the log: %w", err)
 		}
 	}
 	return s.print(value)

@@ -173,7 +173,7 @@ func jobUser(name string) (*osuser.User, error) {
 		return nil, fmt.Errorf("--job-user: %w", err)
 	}
 	if user.UID == 0 {
-		return nil, fmt.Errorf("--job-user: %s is root, from whom nothing can be hidden; name another user", name)
+		return nil, fmt.Errorf("--job-user: %s is root, which can read all secrets; choose another user", name)
 	}
 	return user, nil
 }
@@ -200,7 +200,7 @@ func temporaryBuildPath(jobUser *osuser.User) (string, error) {
 		return "", fmt.Errorf("--build-path: %w", err)
 	}
 	if owner, ok := about.Sys().(*syscall.Stat_t); !about.IsDir() || ok && int(owner.Uid) != os.Getuid() {
-		return "", fmt.Errorf("--build-path: %s is not a folder of yours; name another", path)
+		return "", fmt.Errorf("--build-path: %s does not belong to you; choose another directory", path)
 	}
 	if jobUser != nil { // the user must be able to reach the checkouts
 		if err := os.Chmod(path, 0o711); err != nil {

@@ -57,7 +57,7 @@ func followLog(r *remote, job string) error {
 		}
 		var piece struct{ Content string }
 		if err := json.Unmarshal(e.Data, &piece); err != nil {
-			return false, fmt.Errorf("understand the log: %w", err)
+			return false, fmt.Errorf("decode the log: %w", err)
 		}
 		_, err := io.WriteString(out, piece.Content)
 		return false, err

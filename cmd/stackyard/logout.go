@@ -41,7 +41,7 @@ func logoutCommand() *cobra.Command {
 				return err
 			}
 			if revoked != nil {
-				return fmt.Errorf("the access token was forgotten here, but not revoked: %w", revoked)
+				return fmt.Errorf("the access token was removed here, but not revoked: %w", revoked)
 			}
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "Signed out of %s.\n", server)
 			return err

@@ -108,7 +108,7 @@ func stackConfig(cmd *cobra.Command) (c stackctl.Config, metricsAddress string, 
 		problems = append(problems, errors.New("--tags: name queues with --queue"))
 	}
 	if c.Max, _ = flags.GetInt("max"); c.Max < 1 {
-		problems = append(problems, errors.New("--max: at least one job must be allowed to run"))
+		problems = append(problems, errors.New("--max must be at least 1"))
 	}
 	program, err := os.Executable()
 	if err != nil {

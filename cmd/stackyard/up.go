@@ -221,7 +221,7 @@ func (w *welcome) show(path string, out io.Writer) error {
 		return err
 	}
 	if err := writeFile(path, text.Bytes()); err != nil {
-		return fmt.Errorf("keep what was generated: %w", err)
+		return fmt.Errorf("store the generated values: %w", err)
 	}
 	_, err := out.Write(text.Bytes())
 	return err

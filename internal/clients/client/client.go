@@ -88,7 +88,7 @@ func (c *Client) Do(ctx context.Context, method, path string, body, result any) 
 
 func decode(res *http.Response, result any) error {
 	if err := json.NewDecoder(io.LimitReader(res.Body, maxAnswer)).Decode(result); err != nil {
-		return fmt.Errorf("understand the answer of %s: %w", res.Request.URL.Redacted(), err)
+		return fmt.Errorf("decode response of %s: %w", res.Request.URL.Redacted(), err)
 	}
 	return nil
 }
@@ -141,7 +141,7 @@ func (c *Client) send(ctx context.Context, method, path string, body any, header
 	refusal := &Error{Status: res.StatusCode}
 	text, _ := io.ReadAll(io.LimitReader(res.Body, 1<<20))
 	if json.Unmarshal(text, refusal) != nil || refusal.Message == "" {
-		refusal.Message = fmt.Sprintf("%s answered %s", c.URL, res.Status)
+		refusal.Message = fmt.Sprintf("%s returned %s", c.URL, res.Status)
 	}
 	if res.StatusCode == http.StatusUnauthorized {
 		refusal.Message = fmt.Sprintf("%s does not accept the access token (any more): run stackyard login %s", c.URL, c.URL)
@@ -172,7 +172,7 @@ func All[T any](ctx context.Context, c *Client, path string, most int) (List[T],
 		for _, raw := range page[:min(len(page), most-len(list.Items))] {
 			var item T
 			if err := json.Unmarshal(raw, &item); err != nil {
-				return list, fmt.Errorf("understand the answer of %s: %w", path, err)
+				return list, fmt.Errorf("decode response of %s: %w", path, err)
 			}
 			list.Items = append(list.Items, item)
 			list.Raw = append(list.Raw, raw)
@@ -206,7 +206,7 @@ func One[T any](ctx context.Context, c *Client, method, path string, body any) (
 		return item, err
 	}
 	if err := json.Unmarshal(item.Raw, &item.Value); err != nil {
-		return item, fmt.Errorf("understand the answer of %s: %w", path, err)
+		return item, fmt.Errorf("decode response of %s: %w", path, err)
 	}
 	return item, nil
 }

@@ -77,7 +77,7 @@ func TestDo_ReturnsTheServersMessage(t *testing.T) {
 		{422, `{"message":"Validation Failed","errors":[{"field":"name","code":"is required"}]}`, "Validation Failed\n  name is required"},
 		{422, `{"message":"Validation Failed: name is required","errors":[{"field":"name","code":"is required"}]}`, "Validation Failed\n  name is required"},
 		{404, `{"message":"No build found"}`, "No build found"},
-		{502, `<html>`, "answered 502 Bad Gateway"},
+		{502, `<html>`, "returned 502 Bad Gateway"},
 		{401, `{"message":"no"}`, "run stackyard login"},
 	} {
 		c := peer(t, func(w http.ResponseWriter, r *http.Request) {

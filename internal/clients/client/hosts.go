@@ -37,7 +37,7 @@ func HostsFile() (string, error) {
 	}
 	dir, err := os.UserConfigDir()
 	if err != nil {
-		return "", fmt.Errorf("find the folder of your settings: %w; STACKYARD_CONFIG_DIR can name one", err)
+		return "", fmt.Errorf("find the configuration directory: %w; set STACKYARD_CONFIG_DIR", err)
 	}
 	return filepath.Join(dir, "stackyard", "hosts.json"), nil
 }

@@ -136,7 +136,7 @@ func (l Login) Revoke(ctx context.Context, server string) error {
 	}
 	defer res.Body.Close()
 	if res.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s answered %s", server, res.Status)
+		return fmt.Errorf("%s returned %s", server, res.Status)
 	}
 	return nil
 }
@@ -158,8 +158,8 @@ func explain(server string, err error) error {
 	case refusal.ErrorDescription != "":
 		return errors.New(refusal.ErrorDescription)
 	case refusal.ErrorCode != "":
-		return fmt.Errorf("%s answered %s", server, refusal.ErrorCode)
+		return fmt.Errorf("%s returned %s", server, refusal.ErrorCode)
 	default:
-		return fmt.Errorf("%s answered %s; is it a Stackyard server?", server, refusal.Response.Status)
+		return fmt.Errorf("%s returned %s; is it a Stackyard server?", server, refusal.Response.Status)
 	}
 }

@@ -118,7 +118,7 @@ func (j *job) watch(ctx context.Context) (end func()) {
 func (j *job) execute() outcome {
 	temp, err := os.MkdirTemp("", "stackyard-job-")
 	if err != nil {
-		return j.broken(fmt.Errorf("make a folder for the job: %w", err))
+		return j.broken(fmt.Errorf("create job directory: %w", err))
 	}
 	defer func() {
 		if err := os.RemoveAll(temp); err != nil {

@@ -79,7 +79,7 @@ func (j *job) cleanUp() {
 func (j *job) checkOut() error {
 	env := j.sh.Env
 	if env.Service("SKIP_CHECKOUT") == "true" {
-		j.sh.Section(shell.Muted, "Skipping the checkout, as SERVICE_SKIP_CHECKOUT says")
+		j.sh.Section(shell.Muted, "Skipping the checkout, because SERVICE_SKIP_CHECKOUT is true")
 		return j.useEmptyDir()
 	}
 	if why := checkout.Unusable(j.ctx, env.Service("REPO")); why != "" {
@@ -126,7 +126,7 @@ func (j *job) reportCommit() {
 	}
 	err := j.sendCommit()
 	if err != nil {
-		j.sh.Warning("The server does not know which commit this is: %v", err)
+		j.sh.Warning("The commit could not be reported: %v", err)
 	}
 }
 

@@ -66,7 +66,7 @@ var ErrAcquisitionRefused = errors.New("the job cannot be acquired")
 // finish first. When ctx is done, they are canceled.
 func Run(ctx, drain context.Context, o Options) error {
 	if err := os.MkdirAll(o.BuildPath, 0o777); err != nil {
-		return fmt.Errorf("make the build path: %w", err)
+		return fmt.Errorf("create build path: %w", err)
 	}
 	var workers sync.WaitGroup
 	failures := make([]error, o.Spawn)

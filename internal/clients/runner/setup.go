@@ -114,14 +114,14 @@ func (j *job) redactVariables(env map[string]string) {
 func (j *job) addSecrets() error {
 	for _, secret := range j.spec.Step.Secrets {
 		if protected(secret.Variable) {
-			return fmt.Errorf("the secret %s cannot be put into %s, which is the agent's own", secret.Key, secret.Variable)
+			return fmt.Errorf("the secret %s cannot be put into %s, which the agent sets itself", secret.Key, secret.Variable)
 		}
 		value, err := j.api.Secret(j.ctx, j.spec.ID, secret.Key)
 		if err != nil {
 			return fmt.Errorf("get the secret %s: %w", secret.Key, err)
 		}
 		if short := j.redactor.Add(value); short > 0 {
-			j.sh.Warning("The secret %s is too short to be hiddenSettings out of the log", secret.Key)
+			j.sh.Warning("The secret %s is too short to be redacted in the log", secret.Key)
 		}
 		j.sh.Env.Set(secret.Variable, value)
 	}

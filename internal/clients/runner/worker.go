@@ -212,7 +212,7 @@ func (w *worker) takeJobs(ctx context.Context) error {
 }
 
 // errDone means that the agent waits for no more orders.
-var errDone = errors.New("the agent has had enough")
+var errDone = errors.New("the agent takes no more orders")
 
 // nextOrder waits for an order. It returns errDone if the agent drains or was idle for too long.
 func (w *worker) nextOrder(ctx context.Context, orders *orders, idleSince time.Time) (api.Order, error) {

@@ -101,12 +101,12 @@ func (a *API) try(ctx context.Context, method, path string, body, answer any) er
 	defer res.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
 	if err != nil {
-		return fmt.Errorf("read the answer: %w", err)
+		return fmt.Errorf("read response: %w", err)
 	}
 	if res.StatusCode < 200 || res.StatusCode > 299 {
 		refusal := &Refusal{Status: res.StatusCode}
 		if json.Unmarshal(text, refusal) != nil || refusal.Message == "" {
-			refusal.Message = "the server answered " + res.Status
+			refusal.Message = "the server returned " + res.Status
 		}
 		if seconds, err := strconv.Atoi(res.Header.Get("Retry-After")); err == nil {
 			refusal.retryAfter = time.Duration(seconds) * time.Second
@@ -117,7 +117,7 @@ func (a *API) try(ctx context.Context, method, path string, body, answer any) er
 		return nil
 	}
 	if err := json.Unmarshal(text, answer); err != nil {
-		return fmt.Errorf("understand the answer: %w", err)
+		return fmt.Errorf("decode response: %w", err)
 	}
 	return nil
 }

@@ -128,7 +128,7 @@ func run(cmd *exec.Cmd) error {
 		return err
 	}
 	if said := strings.TrimSpace(last.String()); said != "" {
-		return fmt.Errorf("the agent ended with %s, after it had said: %s", exit, said)
+		return fmt.Errorf("the agent ended with %s; its output: %s", exit, said)
 	}
 	return fmt.Errorf("the agent ended with %s", exit)
 }

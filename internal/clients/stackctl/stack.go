@@ -257,7 +257,7 @@ func (s *Stack) runJob(ctx context.Context, id, queue string) {
 		return
 	}
 	if err == nil {
-		err = errors.New("the agent ended well, but it has not taken the job")
+		err = errors.New("the agent exited successfully without acquiring the job")
 	}
 	s.finish(last, id, err)
 }

@@ -142,7 +142,7 @@ func (c *Client) try(ctx context.Context, k call, body payload, try int) error {
 		return nil
 	}
 	if err := json.Unmarshal(answer, k.answer); err != nil {
-		return &Error{Call: k.name(), Status: resp.StatusCode, Err: fmt.Errorf("the answer cannot be read: %w", err)}
+		return &Error{Call: k.name(), Status: resp.StatusCode, Err: fmt.Errorf("invalid response: %w", err)}
 	}
 	return nil
 }

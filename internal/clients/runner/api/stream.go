@@ -21,7 +21,7 @@ const streamPath = "/agentedge.v1.AgentEdgeService/StreamPings"
 const maxFrame = 64 << 10
 
 // ErrNoStream means that the server has no stream for this agent, and that retrying is useless.
-var ErrNoStream = errors.New("the server does not push")
+var ErrNoStream = errors.New("the server has no ping stream")
 
 // Stream opens the ping stream, over which a server pushes orders, and calls receive with each until the stream
 // or ctx ends. It returns nil if the server closed the stream normally. The protocol is gRPC server streaming;
@@ -116,7 +116,7 @@ func streamEnd(resp *http.Response) error {
 	}
 	status, err := strconv.Atoi(text)
 	if err != nil {
-		return &Error{Call: "POST " + streamPath, Err: errors.New("the stream broke off")}
+		return &Error{Call: "POST " + streamPath, Err: errors.New("the stream was interrupted")}
 	}
 	switch status {
 	case grpcOK, grpcDeadlineExceeded:

@@ -65,7 +65,7 @@ func (u Upload) send(ctx context.Context, paths []string) error {
 		return err
 	}
 	if len(batch.ArtifactIDs) != len(files) {
-		return fmt.Errorf("the server answered with %d ids for %d files", len(batch.ArtifactIDs), len(files))
+		return fmt.Errorf("the server returned %d ids for %d files", len(batch.ArtifactIDs), len(files))
 	}
 	failures := each(files, func(i int, file api.Artifact) error {
 		u.Logf("Uploading %s (%s)", file.Path, bytes(file.Size))

@@ -70,7 +70,7 @@ func Of(env environ.Environment) Checkout {
 // Run checks out and makes the checkout the shell's directory.
 func (c Checkout) Run(sh *shell.Shell) error {
 	if strings.HasPrefix(c.Commit, "-") {
-		return errors.New("a commit cannot begin with a dash: " + c.Commit)
+		return errors.New("a commit cannot start with a dash: " + c.Commit)
 	}
 	for _, url := range []string{c.Repository, c.Mirror} {
 		if err := checkTransport(url); err != nil {
@@ -241,7 +241,7 @@ func (c Checkout) submodules(sh *shell.Shell) error {
 		return nil
 	}
 	if !c.Submodules {
-		sh.Comment("Submodules are left out, as SERVICE_GIT_SUBMODULES says")
+		sh.Comment("Skipping submodules, because SERVICE_GIT_SUBMODULES is false")
 		return nil
 	}
 	return sh.Run("git", "submodule", "update", "--init", "--recursive", "--force")

@@ -349,7 +349,7 @@ func TestRun_EndsGitWhenItTakesTooLong(t *testing.T) {
 		t.Errorf("%v\n%s", err, &out)
 	}
 	if sh.Stopped() {
-		t.Error("the job has to stop too")
+		t.Error("the job must stop too")
 	}
 }
 

@@ -56,7 +56,7 @@ func (c Checkout) fetchPullRequest(sh *shell.Shell) (target string, err error) {
 // then, because servers need not allow that, with all branches and tags.
 func (c Checkout) fetchCommit(sh *shell.Shell) error {
 	if has(sh, c.Commit) {
-		sh.Comment("Commit %s is here already", c.Commit)
+		sh.Comment("Commit %s is already present", c.Commit)
 		return nil
 	}
 	sources := []string{"origin"}

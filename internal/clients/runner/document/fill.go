@@ -97,7 +97,7 @@ func expand(env interpolate.Env, text string) (expanded string, err error) {
 	// The library panics for some lengths.
 	defer func() {
 		if recover() != nil {
-			err = fmt.Errorf("the variables in %q cannot be filled in", text)
+			err = fmt.Errorf("the variables in %q cannot be replaced", text)
 		}
 	}()
 	return interpolate.Interpolate(env, text)

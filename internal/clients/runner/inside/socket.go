@@ -66,7 +66,7 @@ func Redact(ctx context.Context, socket string, values ...string) error {
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusNoContent {
 		text, _ := io.ReadAll(io.LimitReader(resp.Body, 512))
-		return fmt.Errorf("the agent of this job answered with status %d: %s", resp.StatusCode, text)
+		return fmt.Errorf("the agent of this job returned status %d: %s", resp.StatusCode, text)
 	}
 	return nil
 }

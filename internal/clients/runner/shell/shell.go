@@ -33,7 +33,7 @@ type Shell struct {
 }
 
 // ErrStopped means that a command was not started, or was interrupted, because the job must stop.
-var ErrStopped = errors.New("the job has to stop")
+var ErrStopped = errors.New("the job must stop")
 
 // An ExitError is a command that failed.
 type ExitError struct {

@@ -94,7 +94,7 @@ func Run(ctx context.Context, c Config, report func(Result)) error {
 	}
 	k := newSuite(ctx, c)
 	if err := k.server.reach(ctx); err != nil {
-		return fmt.Errorf("the server does not answer: %w", err)
+		return fmt.Errorf("the server does not respond: %w", err)
 	}
 	for _, section := range sections {
 		for _, rule := range section.Rules {
@@ -119,7 +119,7 @@ func (k *suite) incomplete(ctx context.Context) error {
 	case ctx.Err() != nil:
 		return fmt.Errorf("interrupted before all rules were checked: %w", ctx.Err())
 	case k.broken != nil:
-		return fmt.Errorf("no jobs could be made: %w", k.broken)
+		return fmt.Errorf("jobs could not be created: %w", k.broken)
 	}
 	return nil
 }

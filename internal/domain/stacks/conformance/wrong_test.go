@@ -413,7 +413,7 @@ func TestRun_SaysThatNobodyAnswers(t *testing.T) {
 	nobody.Close()
 	var report verify.Report
 	err := verify.Run(t.Context(), verify.Config{Endpoint: nobody.URL + "/v3", Token: "svcct_x"}, report.Add)
-	if err == nil || !strings.HasPrefix(err.Error(), "the server does not answer: ") || len(report.Results) > 0 {
+	if err == nil || !strings.HasPrefix(err.Error(), "the server does not respond: ") || len(report.Results) > 0 {
 		t.Errorf("%v, with %d results", err, len(report.Results))
 	}
 }
