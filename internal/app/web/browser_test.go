@@ -169,7 +169,7 @@ func (b *browser) press(words string) {
 	b.leave(chromedp.Click(target))
 }
 
-// acquire presses the Enter key, and waits for the next page.
+// enter presses the Enter key, and waits for the next page.
 func (b *browser) enter() {
 	b.t.Helper()
 	b.leave(chromedp.KeyEvent(kb.Enter))

@@ -36,7 +36,7 @@ func within(h handler) handler {
 	}
 }
 
-// acquire loads the organization in the path and the visitor's membership.
+// enter loads the organization in the path and the visitor's membership.
 func (v *visit) enter() (err error) {
 	if query, err := url.QueryUnescape(v.URL.RawQuery); err != nil || !utf8.ValidString(query) || strings.ContainsRune(query, 0) {
 		return core.Errorf(core.BadRequest, "The address contains invalid characters.")

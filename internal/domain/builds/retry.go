@@ -47,7 +47,7 @@ func (u *unit) retry(jobID string, by *identity.User) (id string, err error) {
 	if err != nil {
 		return "", err
 	}
-	_, err = u.q.Exec(`UPDATE jobs SET retried_by = $2 WHERE id = $1`, jobID, userID(by))
+	_, err = u.q.Exec(`UPDATE jobs SET retried_by = $2 WHERE id = $1`, jobID, by.IDOrNull())
 	return next.ID, err
 }
 

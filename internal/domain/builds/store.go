@@ -141,7 +141,7 @@ func insertBuild(q *db.Q, b *Build) error {
 		INSERT INTO builds (id, organization_id, pipeline_id, cluster_id, number, branch, commit_name, source, creator_id,
 			state, tally, waiting_jobs, scheduled_jobs, running_jobs, triggered_by, root_build, rebuilt_from, created_at, scheduled_at, queue_place)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, 0, 0, 0, $12, $13, $14, $15, $16, $17)`,
-		b.ID, b.OrganizationID, b.PipelineID, db.Text(b.ClusterID), b.Number, b.Branch, b.Commit, b.Source, userID(b.Creator),
+		b.ID, b.OrganizationID, b.PipelineID, db.Text(b.ClusterID), b.Number, b.Branch, b.Commit, b.Source, b.Creator.IDOrNull(),
 		b.State, db.JSON(b.Counts), db.Text(b.TriggeredBy), db.Text(b.Root), db.Text(b.RebuiltFrom), db.Micros(b.CreatedAt), db.Micros(b.ScheduledAt), b.QueuePlace)
 	if err != nil {
 		return err
@@ -159,12 +159,4 @@ func orEmpty(m map[string]string) map[string]string {
 		return map[string]string{}
 	}
 	return m
-}
-
-// userID returns the id of a user as a column holds it, NULL for no user.
-func userID(u *identity.User) any {
-	if u == nil {
-		return nil
-	}
-	return u.ID
 }

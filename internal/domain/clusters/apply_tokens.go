@@ -10,7 +10,6 @@ import (
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
 	"stackyard/internal/platform/identity"
-	"stackyard/internal/platform/seal"
 )
 
 // An AgentTokenSpec describes an agent token of a cluster in the organization file. The value identifies the
@@ -46,69 +45,34 @@ func (s AgentTokenSpec) Check(c *core.Complaints) {
 
 // agentToken creates or updates a token of a cluster.
 func (a *applier) agentToken(c Cluster, spec AgentTokenSpec) error {
-	known, err := a.knownToken(c, spec)
-	if core.KindOf(err) == core.NotFound {
-		return a.newToken(c, spec)
-	}
-	if err != nil {
-		return err
-	}
-	if known.ClusterID != c.ID {
-		a.Complaints.Add(spec.Line, "this token already belongs to another cluster")
-		return nil
-	}
-	if id, given := core.ParseID(spec.ID); given && id != known.ID {
-		a.Complaints.Add(spec.Line, "the agent token %q exists with the id %s, which cannot be changed", known.Description, known.ID)
-		return nil
-	}
-	wanted := known
-	spec.applyTo(&wanted)
-	if wanted.same(known) {
-		return nil
-	}
-	a.Changes.Changed("agent_token", a.name(c, wanted.Description))
-	if err := updateToken(a.Q, wanted); err != nil {
-		return err
-	}
-	return addressesChanged(a.Q, wanted, known.AllowedAddresses, a.Now)
+	return identity.DeclaredToken[AgentToken]{
+		Line: spec.Line, ID: spec.ID, Value: spec.Token, Description: spec.Description,
+		Kind: "agent_token", Name: a.name(c, spec.Description), Noun: "agent token", Owner: "another cluster",
+		Prefix:        identity.AgentTokenPrefix,
+		ByHash:        func(hash string) (AgentToken, error) { return tokenByHash(a.Q, hash) },
+		ByDescription: func() (AgentToken, error) { return tokenByDescription(a.Q, c.ID, spec.Description) },
+		Owned:         func(t AgentToken) (string, bool) { return t.ID, t.ClusterID == c.ID },
+		FreeID:        func(given string) (string, bool, error) { return db.FreeID(a.Q, "agent_tokens", given) },
+		Merge:         spec.applyTo,
+		Same:          AgentToken.same,
+		Insert: func(id string, t AgentToken) error {
+			t.ID, t.ClusterID, t.CreatedAt = id, c.ID, a.Now
+			return insertToken(a.Q, t)
+		},
+		Update: func(t, before AgentToken) error {
+			if err := updateToken(a.Q, t); err != nil {
+				return err
+			}
+			return addressesChanged(a.Q, t, before.AllowedAddresses, a.Now)
+		},
+	}.Apply(a.Applying)
 }
 
-// knownToken finds the token of a spec: by its value in any cluster, else by its description in this cluster.
-func (a *applier) knownToken(c Cluster, spec AgentTokenSpec) (AgentToken, error) {
-	if spec.Token != "" {
-		known, err := tokenByHash(a.Q, seal.HashToken(spec.Token))
-		if core.KindOf(err) != core.NotFound {
-			return known, err
-		}
-	}
-	return tokenByDescription(a.Q, c.ID, spec.Description)
-}
-
-func (a *applier) newToken(c Cluster, spec AgentTokenSpec) error {
-	id, ok, err := db.FreeID(a.Q, "agent_tokens", spec.ID)
-	if err != nil {
-		return err
-	}
-	if !ok {
-		a.Complaints.Add(spec.Line, "the id %s belongs to another agent token", id)
-		return nil
-	}
-	name := a.name(c, spec.Description)
-	a.Changes.Created("agent_token", name)
-	if spec.Token == "" {
-		spec.Token = seal.NewToken(identity.AgentTokenPrefix)
-		a.Changes.Token("agent_token", name, spec.Token)
-	}
-	t := AgentToken{ID: id, ClusterID: c.ID, CreatedAt: a.Now}
-	spec.applyTo(&t)
-	return insertToken(a.Q, t)
-}
-
-// applyTo writes the fields that the spec gives into t.
-func (s AgentTokenSpec) applyTo(t *AgentToken) {
+// applyTo writes the fields that the spec gives into t; an empty hash keeps the value.
+func (s AgentTokenSpec) applyTo(t *AgentToken, hash string) {
 	t.Description = s.Description
-	if s.Token != "" {
-		t.hash = seal.HashToken(s.Token)
+	if hash != "" {
+		t.hash = hash
 	}
 	if s.AllowedAddresses != nil {
 		t.AllowedAddresses = make([]netip.Prefix, len(s.AllowedAddresses))

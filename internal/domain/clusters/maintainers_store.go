@@ -74,7 +74,7 @@ func maintainedByID(q *db.Q, organizationID, id string) (maintained, error) {
 // maintainerByID returns a maintainer of a cluster, or a NotFound error.
 func maintainerByID(q *db.Q, clusterID, id string) (Maintainer, error) {
 	m, err := db.One(q, scanMaintainer, selectMaintainer+` WHERE m.cluster_id = $1 AND m.id = $2`, clusterID, id)
-	return m.Maintainer, found(err, noMaintainer)
+	return m.Maintainer, db.OrNotFound(err, noMaintainer)
 }
 
 // insertMaintainer adds a maintainer and reports whether it was new.
@@ -87,7 +87,7 @@ func insertMaintainer(q *db.Q, clusterID string, m Maintainer) (added bool, err 
 		INSERT INTO cluster_maintainers (id, cluster_id, user_id, team_id, created_at)
 		VALUES ($1, $2, $3, $4, $5)
 		ON CONFLICT DO NOTHING`,
-		m.ID, clusterID, userID(m.User), team, db.Micros(m.CreatedAt))
+		m.ID, clusterID, m.User.IDOrNull(), team, db.Micros(m.CreatedAt))
 	return n == 1, err
 }
 

@@ -34,19 +34,19 @@ func scanQueue(scan db.Scan) (Queue, error) {
 // queueByID returns a queue of a cluster, or a NotFound error.
 func queueByID(q *db.Q, clusterID, id string) (Queue, error) {
 	queue, err := db.One(q, scanQueue, selectQueue+` WHERE q.cluster_id = $1 AND q.id = $2`, clusterID, id)
-	return queue, found(err, noQueue)
+	return queue, db.OrNotFound(err, noQueue)
 }
 
 // queueByKey returns the queue of a cluster with this key, or a NotFound error.
 func queueByKey(q *db.Q, clusterID, key string) (Queue, error) {
 	queue, err := db.One(q, scanQueue, selectQueue+` WHERE q.cluster_id = $1 AND q.key = $2`, clusterID, key)
-	return queue, found(err, noQueue)
+	return queue, db.OrNotFound(err, noQueue)
 }
 
 // QueueOf returns a queue of an organization, or a NotFound error.
 func QueueOf(q *db.Q, orgID, queueID string) (Queue, error) {
 	queue, err := db.One(q, scanQueue, selectQueue+` WHERE c.organization_id = $1 AND q.id = $2`, orgID, queueID)
-	return queue, found(err, noQueue)
+	return queue, db.OrNotFound(err, noQueue)
 }
 
 // PlatformOf returns the platform of a queue's hosted agents. It returns "" if the queue is self-hosted or does
@@ -64,19 +64,15 @@ func PlatformOf(q *db.Q, orgID, queueID string) (Platform, error) {
 
 // listQueues returns one page of a cluster's queues, oldest first, and the total.
 func listQueues(q *db.Q, clusterID string, limit, offset int) ([]Queue, int, error) {
-	list, err := db.All(q, scanQueue, selectQueue+`
+	return db.ListPage(q, scanQueue, selectQueue+`
 		WHERE q.cluster_id = $1
-		ORDER BY q.created_at, q.id
-		LIMIT $2 OFFSET $3`, clusterID, limit, offset)
-	if err != nil {
-		return nil, 0, err
-	}
-	total, err := countQueues(q, clusterID)
-	return list, total, err
+		ORDER BY q.created_at, q.id`,
+		`SELECT COUNT(*) FROM queues WHERE cluster_id = $1`,
+		limit, offset, clusterID)
 }
 
 func countQueues(q *db.Q, clusterID string) (int, error) {
-	return count(q, `SELECT COUNT(*) FROM queues WHERE cluster_id = $1`, clusterID)
+	return db.Count(q, `SELECT COUNT(*) FROM queues WHERE cluster_id = $1`, clusterID)
 }
 
 func insertQueue(q *db.Q, queue Queue) error {
@@ -84,7 +80,7 @@ func insertQueue(q *db.Q, queue Queue) error {
 		INSERT INTO queues (id, cluster_id, key, description, retry_agent_affinity, hosted_agents, created_by, created_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
 		queue.ID, queue.ClusterID, queue.Key, queue.Description, queue.RetryAffinity, db.JSON(queue.Hosted),
-		userID(queue.CreatedBy), db.Micros(queue.CreatedAt))
+		queue.CreatedBy.IDOrNull(), db.Micros(queue.CreatedAt))
 	return err
 }
 
@@ -95,7 +91,7 @@ func updateQueue(q *db.Q, queue Queue) error {
 			dispatch_paused_at = $5, dispatch_paused_by = $6, dispatch_paused_note = $7
 		WHERE id = $1`,
 		queue.ID, queue.Description, queue.RetryAffinity, db.JSON(queue.Hosted),
-		db.Micros(queue.PausedAt), userID(queue.PausedBy), db.Text(queue.PausedNote))
+		db.Micros(queue.PausedAt), queue.PausedBy.IDOrNull(), db.Text(queue.PausedNote))
 	return err
 }
 

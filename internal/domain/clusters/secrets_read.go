@@ -56,7 +56,7 @@ func (s *Service) ReadSecret(ctx context.Context, by Reader, key string) (secret
 	return secret, string(opened), s.recordRead(ctx, secret)
 }
 
-// claimNames returns the job's values by claim.
+// claims returns the job's values by claim.
 func (by Reader) claims(q *db.Q) (map[string][]string, error) {
 	holds := map[string][]string{
 		"pipeline_id":      {by.PipelineID},

@@ -30,27 +30,23 @@ func scanSecret(scan db.Scan) (Secret, error) {
 // secretByID returns a secret of a cluster, or a NotFound error.
 func secretByID(q *db.Q, clusterID, id string) (Secret, error) {
 	s, err := db.One(q, scanSecret, selectSecret+` WHERE s.cluster_id = $1 AND s.id = $2`, clusterID, id)
-	return s, found(err, noSecret)
+	return s, db.OrNotFound(err, noSecret)
 }
 
 // listSecrets returns one page of a cluster's secrets, oldest first, and the total.
 func listSecrets(q *db.Q, clusterID string, limit, offset int) ([]Secret, int, error) {
-	list, err := db.All(q, scanSecret, selectSecret+`
+	return db.ListPage(q, scanSecret, selectSecret+`
 		WHERE s.cluster_id = $1
-		ORDER BY s.created_at, s.id
-		LIMIT $2 OFFSET $3`, clusterID, limit, offset)
-	if err != nil {
-		return nil, 0, err
-	}
-	total, err := count(q, `SELECT COUNT(*) FROM cluster_secrets WHERE cluster_id = $1`, clusterID)
-	return list, total, err
+		ORDER BY s.created_at, s.id`,
+		`SELECT COUNT(*) FROM cluster_secrets WHERE cluster_id = $1`,
+		limit, offset, clusterID)
 }
 
 func insertSecret(q *db.Q, s Secret) error {
 	_, err := q.Exec(`
 		INSERT INTO cluster_secrets (id, cluster_id, key, value, description, policy, created_by, created_at, updated_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
-		s.ID, s.ClusterID, s.Key, s.sealed, s.Description, s.Policy, userID(s.CreatedBy), db.Micros(s.CreatedAt), db.Micros(s.UpdatedAt))
+		s.ID, s.ClusterID, s.Key, s.sealed, s.Description, s.Policy, s.CreatedBy.IDOrNull(), db.Micros(s.CreatedAt), db.Micros(s.UpdatedAt))
 	return err
 }
 
@@ -58,7 +54,7 @@ func insertSecret(q *db.Q, s Secret) error {
 func updateSecret(q *db.Q, s Secret) error {
 	_, err := q.Exec(`
 		UPDATE cluster_secrets SET value = $2, description = $3, policy = $4, updated_by = $5, updated_at = $6 WHERE id = $1`,
-		s.ID, s.sealed, s.Description, s.Policy, userID(s.UpdatedBy), db.Micros(s.UpdatedAt))
+		s.ID, s.sealed, s.Description, s.Policy, s.UpdatedBy.IDOrNull(), db.Micros(s.UpdatedAt))
 	return err
 }
 

@@ -1,7 +1,6 @@
 package clusters
 
 import (
-	"errors"
 	"time"
 
 	"stackyard/internal/domain/dispatch"
@@ -56,33 +55,16 @@ func Lock(q *db.Q, organizationID, id string) (Cluster, error) {
 
 func oneCluster(q *db.Q, where string, args ...any) (Cluster, error) {
 	c, err := db.One(q, scanCluster, selectCluster+` `+where+` AND c.deleted_at IS NULL`, args...)
-	return c, found(err, noCluster)
-}
-
-// found converts ErrNoRows into a NotFound error.
-func found(err error, message string) error {
-	if errors.Is(err, db.ErrNoRows) {
-		return core.Errorf(core.NotFound, "%s", message)
-	}
-	return err
+	return c, db.OrNotFound(err, noCluster)
 }
 
 // listClusters returns one page of an organization's clusters, oldest first, and the total.
 func listClusters(q *db.Q, organizationID string, limit, offset int) ([]Cluster, int, error) {
-	list, err := db.All(q, scanCluster, selectCluster+`
+	return db.ListPage(q, scanCluster, selectCluster+`
 		WHERE c.organization_id = $1 AND c.deleted_at IS NULL
-		ORDER BY c.created_at, c.id
-		LIMIT $2 OFFSET $3`, organizationID, limit, offset)
-	if err != nil {
-		return nil, 0, err
-	}
-	total, err := count(q, `SELECT COUNT(*) FROM clusters WHERE organization_id = $1 AND deleted_at IS NULL`, organizationID)
-	return list, total, err
-}
-
-func count(q *db.Q, query string, args ...any) (n int, err error) {
-	err = q.QueryRow(query, args...).Scan(&n)
-	return n, err
+		ORDER BY c.created_at, c.id`,
+		`SELECT COUNT(*) FROM clusters WHERE organization_id = $1 AND deleted_at IS NULL`,
+		limit, offset, organizationID)
 }
 
 func insertCluster(q *db.Q, c Cluster) error {
@@ -91,16 +73,8 @@ func insertCluster(q *db.Q, c Cluster) error {
 			hosted_git_mirror_enabled, hosted_container_cache_enabled, created_by, created_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`,
 		c.ID, c.OrganizationID, c.Name, c.Description, db.Text(c.Emoji), db.Text(c.Color), c.Default, c.Hosted, db.Text(c.DefaultQueueID),
-		c.GitMirror, c.ContainerCache, userID(c.CreatedBy), db.Micros(c.CreatedAt))
+		c.GitMirror, c.ContainerCache, c.CreatedBy.IDOrNull(), db.Micros(c.CreatedAt))
 	return err
-}
-
-// userID returns the column value of a user reference: NULL for no user.
-func userID(u *identity.User) any {
-	if u == nil {
-		return nil
-	}
-	return u.ID
 }
 
 // updateCluster writes all columns that can change. When the cluster gets a default queue, jobs that named no
@@ -140,5 +114,5 @@ func RemoveDeleted(q *db.Q, id string) error {
 
 // countPipelines returns the number of pipelines in a cluster.
 func countPipelines(q *db.Q, clusterID string) (int, error) {
-	return count(q, `SELECT COUNT(*) FROM pipelines WHERE cluster_id = $1 AND deleted_at IS NULL`, clusterID)
+	return db.Count(q, `SELECT COUNT(*) FROM pipelines WHERE cluster_id = $1 AND deleted_at IS NULL`, clusterID)
 }

@@ -27,7 +27,7 @@ func scanToken(scan db.Scan) (AgentToken, error) {
 // tokenByID returns a token of a cluster, or a NotFound error.
 func tokenByID(q *db.Q, clusterID, id string) (AgentToken, error) {
 	t, err := db.One(q, scanToken, selectToken+` WHERE t.cluster_id = $1 AND t.id = $2`, clusterID, id)
-	return t, found(err, noToken)
+	return t, db.OrNotFound(err, noToken)
 }
 
 // tokenByDescription returns the oldest token of a cluster with this description, or a NotFound error.
@@ -36,26 +36,22 @@ func tokenByDescription(q *db.Q, clusterID, description string) (AgentToken, err
 		WHERE t.cluster_id = $1 AND t.description = $2
 		ORDER BY t.created_at, t.id
 		LIMIT 1`, clusterID, description)
-	return t, found(err, noToken)
+	return t, db.OrNotFound(err, noToken)
 }
 
 // tokenByHash returns the token of any cluster with this hash, or a NotFound error.
 func tokenByHash(q *db.Q, hash string) (AgentToken, error) {
 	t, err := db.One(q, scanToken, selectToken+` WHERE t.hash = $1`, hash)
-	return t, found(err, noToken)
+	return t, db.OrNotFound(err, noToken)
 }
 
 // listTokens returns one page of a cluster's tokens, oldest first, and the total.
 func listTokens(q *db.Q, clusterID string, limit, offset int) ([]AgentToken, int, error) {
-	list, err := db.All(q, scanToken, selectToken+`
+	return db.ListPage(q, scanToken, selectToken+`
 		WHERE t.cluster_id = $1
-		ORDER BY t.created_at, t.id
-		LIMIT $2 OFFSET $3`, clusterID, limit, offset)
-	if err != nil {
-		return nil, 0, err
-	}
-	total, err := count(q, `SELECT COUNT(*) FROM agent_tokens WHERE cluster_id = $1`, clusterID)
-	return list, total, err
+		ORDER BY t.created_at, t.id`,
+		`SELECT COUNT(*) FROM agent_tokens WHERE cluster_id = $1`,
+		limit, offset, clusterID)
 }
 
 func insertToken(q *db.Q, t AgentToken) error {
@@ -63,7 +59,7 @@ func insertToken(q *db.Q, t AgentToken) error {
 		INSERT INTO agent_tokens (id, cluster_id, hash, description, allowed_ip_addresses, expires_at, created_by, created_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
 		t.ID, t.ClusterID, t.hash, t.Description, addressColumn(t.AllowedAddresses), db.Micros(t.ExpiresAt),
-		userID(t.CreatedBy), db.Micros(t.CreatedAt))
+		t.CreatedBy.IDOrNull(), db.Micros(t.CreatedAt))
 	return err
 }
 

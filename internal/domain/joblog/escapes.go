@@ -93,7 +93,7 @@ func (t *escapeFilter) next(c byte) (last bool) {
 	return true
 }
 
-// grantBo reports whether the sequence can be passed on.
+// allowed reports whether the sequence can be passed on.
 func (t *escapeFilter) allowed() bool {
 	if !bytes.HasPrefix(t.escape, []byte("\x1b]")) {
 		return len(t.escape) <= maxLink

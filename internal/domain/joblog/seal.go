@@ -151,7 +151,7 @@ func (l *Log) archiveTo(ctx context.Context, a *archiver) error {
 // errOvertaken reports that a log was deleted, or sealed by another process, while it was being sealed.
 var errOvertaken = errors.New("the log was deleted or sealed by another meanwhile")
 
-// appendSettled records that the archive contains the whole log. If the log was overtaken, it removes the archive.
+// settle records that the archive contains the whole log. If the log was overtaken, it removes the archive.
 func (s *Service) settle(ctx context.Context, l *Log, sealed record) error {
 	err := s.db.Write(ctx, func(q *db.Q) error {
 		settled, err := settle(q, l.job, l.record.archive, sealed)

@@ -72,7 +72,7 @@ func save(q *db.Q, job Job, r record) error {
 	return err
 }
 
-// appendSettled records that an archive contains the whole log. It reports false if the log was deleted or no longer
+// settle records that an archive contains the whole log. It reports false if the log was deleted or no longer
 // has the archive before.
 func settle(q *db.Q, job Job, before string, r record) (settled bool, err error) {
 	n, err := q.Exec(`

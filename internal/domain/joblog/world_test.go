@@ -85,7 +85,7 @@ func (w *world) run() joblog.Job {
 	return job
 }
 
-// flush has a job end.
+// end finishes a job.
 func (w *world) end(job joblog.Job) {
 	w.t.Helper()
 	w.ok(w.builds.Finish(context.Background(), w.orgID, job.ID, someAgent, flow.Exit{}, ""))

@@ -45,7 +45,7 @@ const noDevice = "No device request found"
 func lockDeviceByUserCode(q *db.Q, hash string) (device, error) {
 	var id string
 	if err := q.QueryRow(deviceByUserCode, hash).Scan(&id); err != nil {
-		return device{}, found(err, noDevice)
+		return device{}, db.OrNotFound(err, noDevice)
 	}
 	return lockDevice(q, id)
 }
@@ -56,7 +56,7 @@ func lockDevice(q *db.Q, id string) (device, error) {
 		return device{}, err
 	}
 	d, err := db.One(q, scanDevice, deviceByID, id)
-	return d, found(err, noDevice)
+	return d, db.OrNotFound(err, noDevice)
 }
 
 // insertDevice adds a request, unless its user code is in use.

@@ -1,8 +1,6 @@
 package oauth
 
 import (
-	"errors"
-
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
 )
@@ -28,7 +26,7 @@ func ByClientID(q *db.Q, clientID string) (Application, error) {
 		return Application{}, core.Errorf(core.NotFound, noApplication) // a client id with NUL cannot be stored
 	}
 	a, err := db.One(q, scanApplication, `SELECT `+applicationColumns+` FROM oauth_applications a WHERE a.client_id = $1`, clientID)
-	return a, found(err, noApplication)
+	return a, db.OrNotFound(err, noApplication)
 }
 
 // ownApplication returns an application that an organization manages, or a NotFound error.
@@ -37,7 +35,7 @@ func ownApplication(q *db.Q, organizationID, id string) (Application, error) {
 		SELECT `+applicationColumns+`
 		FROM oauth_applications a
 		WHERE a.id = $1 AND a.organization_id = $2`, id, organizationID)
-	return a, found(err, noApplication)
+	return a, db.OrNotFound(err, noApplication)
 }
 
 // ownApplications returns the applications that an organization manages, by name.
@@ -85,12 +83,4 @@ func idTaken(q *db.Q, id string) (bool, error) {
 	var taken bool
 	err := q.QueryRow(`SELECT EXISTS (SELECT 1 FROM oauth_applications WHERE id = $1)`, id).Scan(&taken)
 	return taken, err
-}
-
-// found turns db.ErrNoRows into a NotFound error.
-func found(err error, message string) error {
-	if errors.Is(err, db.ErrNoRows) {
-		return core.Errorf(core.NotFound, "%s", message)
-	}
-	return err
 }

@@ -81,7 +81,7 @@ func grantOfToken(q *db.Q, hash string) (id, applicationID string, err error) {
 	if err == nil && id != "" {
 		err = q.QueryRow(`SELECT application_id FROM oauth_grants WHERE id = $1`, id).Scan(&applicationID)
 	}
-	return id, applicationID, found(err, "No token found")
+	return id, applicationID, db.OrNotFound(err, "No token found")
 }
 
 // RevokeAccessToken removes an access token. With a token of an application, the grant ends and all its tokens.

@@ -204,7 +204,7 @@ func (s MemberSpec) applyTo(m *Member) {
 	}
 }
 
-// getUser finds or creates the user. It returns nil after a complaint. changed reports whether an existing user
+// user finds or creates the user. It returns nil after a complaint. changed reports whether an existing user
 // was changed.
 func (a *applier) user(spec MemberSpec, passwordHash string) (user *identity.User, changed bool, err error) {
 	known, err := account.UserByEmail(a.Q, spec.email())

@@ -1,7 +1,6 @@
 package organizations
 
 import (
-	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -11,7 +10,6 @@ import (
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
 	"stackyard/internal/platform/identity"
-	"stackyard/internal/platform/seal"
 )
 
 // An AccessTokenSpec describes an access token of a member in the organization file. The description identifies
@@ -50,77 +48,42 @@ func (s AccessTokenSpec) Check(c *core.Complaints) {
 	}
 }
 
-// getAccessToken creates or updates a user's token and gives it access to the organization.
+// accessToken creates or updates a user's token and gives it access to the organization.
 func (a *applier) accessToken(user identity.User, spec AccessTokenSpec) error {
-	name := user.Email + "/" + spec.Description
-	known, err := a.knownToken(user, spec)
-	if errors.Is(err, db.ErrNoRows) {
-		return a.newToken(user, spec, name)
+	find := func(t account.StoredToken, hasAccess bool, err error) (storedToken, error) {
+		return storedToken{t, hasAccess}, db.OrNotFound(err, "No access token found")
 	}
-	if err != nil {
-		return err
-	}
-	if known.UserID != user.ID {
-		a.Complaints.Add(spec.Line, "this token already belongs to somebody else")
-		return nil
-	}
-	if id, given := core.ParseID(spec.ID); given && id != known.ID {
-		a.Complaints.Add(spec.Line, "the access token %q exists with the id %s, which cannot be changed", spec.Description, known.ID)
-		return nil
-	}
-	wanted := known
-	spec.applyTo(&wanted)
-	if wanted.same(known) {
-		return nil
-	}
-	a.Changes.Changed("access_token", name)
-	return a.saveToken(wanted, account.UpdateToken)
-}
-
-// knownToken finds the token of a spec: by its value in any organization, else by its description among the
-// user's tokens in this organization.
-func (a *applier) knownToken(user identity.User, spec AccessTokenSpec) (storedToken, error) {
-	if spec.Token != "" {
-		known, hasAccess, err := account.TokenByHash(a.Q, a.Org.ID, seal.HashToken(spec.Token))
-		if !errors.Is(err, db.ErrNoRows) {
-			return storedToken{known, hasAccess}, err
+	save := func(t storedToken, err error) error {
+		if err != nil {
+			return err
 		}
+		return account.AddTokenOrganizations(a.Q, t.ID, a.Org.ID)
 	}
-	known, hasAccess, err := account.TokenByDescription(a.Q, a.Org.ID, user.ID, spec.Description)
-	return storedToken{known, hasAccess}, err
+	return identity.DeclaredToken[storedToken]{
+		Line: spec.Line, ID: spec.ID, Value: spec.Token, Description: spec.Description,
+		Kind: "access_token", Name: user.Email + "/" + spec.Description, Noun: "access token", Owner: "somebody else",
+		Prefix: identity.AccessTokenPrefix,
+		ByHash: func(hash string) (storedToken, error) { return find(account.TokenByHash(a.Q, a.Org.ID, hash)) },
+		ByDescription: func() (storedToken, error) {
+			return find(account.TokenByDescription(a.Q, a.Org.ID, user.ID, spec.Description))
+		},
+		Owned:  func(t storedToken) (string, bool) { return t.ID, t.UserID == user.ID },
+		FreeID: func(given string) (string, bool, error) { return account.FreeTokenID(a.Q, given) },
+		Merge:  spec.applyTo,
+		Same:   storedToken.same,
+		Insert: func(id string, t storedToken) error {
+			t.ID, t.UserID, t.CreatedAt = id, user.ID, a.Now
+			return save(t, account.InsertToken(a.Q, t.StoredToken))
+		},
+		Update: func(t, _ storedToken) error { return save(t, account.UpdateToken(a.Q, t.StoredToken)) },
+	}.Apply(a.Applying)
 }
 
-func (a *applier) newToken(user identity.User, spec AccessTokenSpec, name string) error {
-	id, ok, err := account.FreeTokenID(a.Q, spec.ID)
-	if err != nil {
-		return err
-	}
-	if !ok {
-		a.Complaints.Add(spec.Line, "the id %s belongs to another access token", id)
-		return nil
-	}
-	a.Changes.Created("access_token", name)
-	if spec.Token == "" {
-		spec.Token = seal.NewToken(identity.AccessTokenPrefix)
-		a.Changes.Token("access_token", name, spec.Token)
-	}
-	t := storedToken{StoredToken: account.StoredToken{ID: id, UserID: user.ID, CreatedAt: a.Now}}
-	spec.applyTo(&t)
-	return a.saveToken(t, func(q *db.Q, t account.StoredToken) error { return account.InsertToken(q, t) })
-}
-
-func (a *applier) saveToken(t storedToken, store func(*db.Q, account.StoredToken) error) error {
-	if err := store(a.Q, t.StoredToken); err != nil {
-		return err
-	}
-	return account.AddTokenOrganizations(a.Q, t.ID, a.Org.ID)
-}
-
-// applyTo writes the fields that the spec gives into t.
-func (s AccessTokenSpec) applyTo(t *storedToken) {
+// applyTo writes the fields that the spec gives into t; an empty hash keeps the value.
+func (s AccessTokenSpec) applyTo(t *storedToken, hash string) {
 	t.Description, t.Scopes, t.HasAccess = s.Description, s.Scopes, true
-	if s.Token != "" {
-		t.Hash = seal.HashToken(s.Token)
+	if hash != "" {
+		t.Hash = hash
 	}
 	if s.ExpiresAt != nil {
 		t.ExpiresAt = s.ExpiresAt.UTC().Truncate(time.Microsecond)

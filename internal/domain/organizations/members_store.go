@@ -20,29 +20,25 @@ func scanMember(scan db.Scan) (Member, error) {
 }
 
 func listMembers(q *db.Q, organizationID string, limit, offset int) ([]Member, int, error) {
-	list, err := db.All(q, scanMember, selectMember+`
+	return db.ListPage(q, scanMember, selectMember+`
 		WHERE m.organization_id = $1
-		ORDER BY m.created_at, m.user_id
-		LIMIT $2 OFFSET $3`, organizationID, limit, offset)
-	if err != nil {
-		return nil, 0, err
-	}
-	total, err := count(q, `SELECT COUNT(*) FROM memberships WHERE organization_id = $1`, organizationID)
-	return list, total, err
+		ORDER BY m.created_at, m.user_id`,
+		`SELECT COUNT(*) FROM memberships WHERE organization_id = $1`,
+		limit, offset, organizationID)
 }
 
 func memberByID(q *db.Q, organizationID, userID string) (Member, error) {
 	m, err := db.One(q, scanMember, selectMember+` WHERE m.organization_id = $1 AND m.user_id = $2`, organizationID, userID)
-	return m, found(err, noMember)
+	return m, db.OrNotFound(err, noMember)
 }
 
 func memberByEmail(q *db.Q, organizationID, email string) (Member, error) {
 	m, err := db.One(q, scanMember, selectMember+` WHERE m.organization_id = $1 AND u.email = $2`, organizationID, email)
-	return m, found(err, noMember)
+	return m, db.OrNotFound(err, noMember)
 }
 
 func countAdministrators(q *db.Q, organizationID string) (int, error) {
-	return count(q, `SELECT COUNT(*) FROM memberships WHERE organization_id = $1 AND role = $2`, organizationID, identity.Admin)
+	return db.Count(q, `SELECT COUNT(*) FROM memberships WHERE organization_id = $1 AND role = $2`, organizationID, identity.Admin)
 }
 
 // addMember adds a member, also to the organization's default teams.

@@ -22,21 +22,17 @@ func scanTeamMember(scan db.Scan) (TeamMember, error) {
 
 // listTeamMembers returns one page of a team's members, oldest membership first, and the total.
 func listTeamMembers(q *db.Q, teamID string, limit, offset int) ([]TeamMember, int, error) {
-	list, err := db.All(q, scanTeamMember, selectTeamMember+`
+	return db.ListPage(q, scanTeamMember, selectTeamMember+`
 		WHERE m.team_id = $1
-		ORDER BY m.created_at, m.user_id
-		LIMIT $2 OFFSET $3`, teamID, limit, offset)
-	if err != nil {
-		return nil, 0, err
-	}
-	total, err := count(q, `SELECT COUNT(*) FROM team_members WHERE team_id = $1`, teamID)
-	return list, total, err
+		ORDER BY m.created_at, m.user_id`,
+		`SELECT COUNT(*) FROM team_members WHERE team_id = $1`,
+		limit, offset, teamID)
 }
 
 func teamMember(q *db.Q, team *Team, userID string) (TeamMember, error) {
 	m, err := db.One(q, scanTeamMember, selectTeamMember+` WHERE m.team_id = $1 AND m.user_id = $2`, team.ID, userID)
 	m.Team = team
-	return m, found(err, noTeamMember)
+	return m, db.OrNotFound(err, noTeamMember)
 }
 
 // addTeamMember adds a user to a team and reports whether the user was new to it.

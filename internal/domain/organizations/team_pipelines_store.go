@@ -37,25 +37,20 @@ func scanTeamPipeline(scan db.Scan) (TeamPipeline, error) {
 // listTeamPipelines returns one page of the pipelines that a team has access to and the viewer can see, oldest
 // entry first, and the total.
 func listTeamPipelines(q *db.Q, teamID string, v viewer, limit, offset int) ([]TeamPipeline, int, error) {
-	list, err := db.All(q, scanTeamPipeline, selectTeamPipeline+` AND tp.team_id = $3
-		ORDER BY tp.created_at, tp.pipeline_id
-		LIMIT $4 OFFSET $5`, v.allPipelines, v.userID, teamID, limit, offset)
-	if err != nil {
-		return nil, 0, err
-	}
-	total, err := count(q, `
+	return db.ListPage(q, scanTeamPipeline, selectTeamPipeline+` AND tp.team_id = $3
+		ORDER BY tp.created_at, tp.pipeline_id`, `
 		SELECT COUNT(*)
 		FROM team_pipelines tp
 		JOIN pipelines p ON p.id = tp.pipeline_id
-		WHERE `+visiblePipelines+` AND tp.team_id = $3`, v.allPipelines, v.userID, teamID)
-	return list, total, err
+		WHERE `+visiblePipelines+` AND tp.team_id = $3`,
+		limit, offset, v.allPipelines, v.userID, teamID)
 }
 
 func teamPipeline(q *db.Q, team *Team, v viewer, pipelineID string) (TeamPipeline, error) {
 	p, err := db.One(q, scanTeamPipeline, selectTeamPipeline+` AND tp.team_id = $3 AND tp.pipeline_id = $4`,
 		v.allPipelines, v.userID, team.ID, pipelineID)
 	p.Team = team
-	return p, found(err, noTeamPipeline)
+	return p, db.OrNotFound(err, noTeamPipeline)
 }
 
 // lockManagedPipeline returns a pipeline of an organization that the viewer can manage, without a team, or a
@@ -67,7 +62,7 @@ func lockManagedPipeline(q *db.Q, organizationID string, v viewer, id string) (T
 	}
 	err := q.QueryRow(`SELECT p.slug FROM pipelines p WHERE `+managedPipelines+` AND p.organization_id = $3 AND p.id = $4`,
 		v.allPipelines, v.userID, organizationID, id).Scan(&p.PipelineSlug)
-	return p, found(err, "No pipeline found")
+	return p, db.OrNotFound(err, "No pipeline found")
 }
 
 // insertTeamPipeline adds access to a pipeline and reports whether the team had none before.

@@ -54,7 +54,7 @@ func (s *Service) EnableTeams(ctx context.Context, slug string, by identity.User
 		if err := identity.UpdateOrganization(q, *org); err != nil {
 			return err
 		}
-		teams, err := count(q, `SELECT COUNT(*) FROM teams WHERE organization_id = $1`, org.ID)
+		teams, err := db.Count(q, `SELECT COUNT(*) FROM teams WHERE organization_id = $1`, org.ID)
 		if err != nil || teams > 0 {
 			return err
 		}

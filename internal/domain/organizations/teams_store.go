@@ -40,14 +40,10 @@ const visibleTeams = `
 func listTeams(q *db.Q, organizationID string, v viewer, userID string, limit, offset int) ([]Team, int, error) {
 	where := ` WHERE ` + visibleTeams + `
 		AND ($4 = '' OR EXISTS (SELECT 1 FROM team_members f WHERE f.team_id = t.id AND f.user_id = $4))`
-	list, err := db.All(q, scanTeam, selectTeam+where+`
-		ORDER BY t.created_at, t.id
-		LIMIT $5 OFFSET $6`, organizationID, v.allTeams, v.userID, userID, limit, offset)
-	if err != nil {
-		return nil, 0, err
-	}
-	total, err := count(q, `SELECT COUNT(*) FROM teams t`+where, organizationID, v.allTeams, v.userID, userID)
-	return list, total, err
+	return db.ListPage(q, scanTeam, selectTeam+where+`
+		ORDER BY t.created_at, t.id`,
+		`SELECT COUNT(*) FROM teams t`+where,
+		limit, offset, organizationID, v.allTeams, v.userID, userID)
 }
 
 // visibleTeam returns the team with this id or slug if the viewer can see it, else a NotFound error. An id
@@ -60,12 +56,12 @@ func visibleTeam(q *db.Q, organizationID string, v viewer, name string) (Team, e
 		AND (t.id = $4 OR t.slug = $4)
 		ORDER BY CASE WHEN t.id = $4 THEN 0 ELSE 1 END
 		LIMIT 1`, organizationID, v.allTeams, v.userID, name)
-	return t, found(err, noTeam)
+	return t, db.OrNotFound(err, noTeam)
 }
 
 func teamBySlug(q *db.Q, organizationID, slug string) (Team, error) {
 	t, err := db.One(q, scanTeam, selectTeam+` WHERE t.organization_id = $1 AND t.slug = $2`, organizationID, slug)
-	return t, found(err, noTeam)
+	return t, db.OrNotFound(err, noTeam)
 }
 
 // lockTeam returns a team, or a NotFound error, and locks it until the end of the transaction.
@@ -74,7 +70,7 @@ func lockTeam(q *db.Q, organizationID, id string) (Team, error) {
 		return Team{}, err
 	}
 	t, err := db.One(q, scanTeam, selectTeam+` WHERE t.organization_id = $1 AND t.id = $2`, organizationID, id)
-	return t, found(err, noTeam)
+	return t, db.OrNotFound(err, noTeam)
 }
 
 // LockTeams returns those of ids that are teams of an organization, and keeps these teams from being changed or

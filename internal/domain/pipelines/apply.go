@@ -163,7 +163,7 @@ func (a *applier) changePipeline(e *edit, id string, spec Spec) error {
 // name returns the name of a pipeline in the list of changes.
 func (a *applier) name(p *Pipeline) string { return a.v.Org.Slug + "/" + p.Slug }
 
-// applyTo writes a spec into a pipeline and reports whether the result is valid. It adds complaints otherwise.
+// merge writes a spec into a pipeline and reports whether the result is valid. It adds complaints otherwise.
 func (a *applier) merge(e *edit, p *Pipeline, spec Spec) (valid bool, err error) {
 	if err := a.cluster(p, spec); err != nil {
 		return false, err

@@ -25,7 +25,7 @@ type stepsPlan struct {
 	visual []definition.VisualResponse // parsed from the steps
 }
 
-// stepsPlan parses the steps of a request. With a configuration, steps are ignored.
+// plan parses the steps of a request. With a configuration, steps are ignored.
 func (f stepsFields) plan(problems *core.Problems) stepsPlan {
 	pl := stepsPlan{stepsFields: f}
 	switch {

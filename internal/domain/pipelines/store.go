@@ -347,7 +347,7 @@ func save(q *db.Q, p *Pipeline) error {
 		p.CancelRunning.On, db.Text(p.CancelRunning.Filter), p.AllowRebuilds,
 		db.Text(p.CloneMirrorURL), p.DefaultTimeout, p.MaximumTimeout,
 		db.JSON(p.ProviderSettings), db.Micros(p.SourceWebhooks.DisabledAt), db.Text(p.SourceWebhooks.DisabledBy), db.Micros(p.ArchivedAt),
-		p.webhookKey, p.badgeKey, userID(p.CreatedBy), db.Micros(p.CreatedAt))
+		p.webhookKey, p.badgeKey, p.CreatedBy.IDOrNull(), db.Micros(p.CreatedAt))
 	return err
 }
 
@@ -358,14 +358,6 @@ func repositoryHost(repository string) string {
 		return ""
 	}
 	return repo.Host
-}
-
-// userID returns the column value of a user reference: NULL for no user.
-func userID(u *identity.User) any {
-	if u == nil {
-		return nil
-	}
-	return u.ID
 }
 
 // markDeleted hides a pipeline and frees its name, slug and template. The row gets a random name and slug that

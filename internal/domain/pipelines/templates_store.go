@@ -48,15 +48,11 @@ func lockTemplate(q *db.Q, organizationID, id string) (Template, error) {
 
 // listTemplates returns one page of an organization's templates, by name, and the total.
 func listTemplates(q *db.Q, organizationID string, limit, offset int) ([]Template, int, error) {
-	var total int
-	if err := q.QueryRow(`SELECT COUNT(*) FROM pipeline_templates WHERE organization_id = $1`, organizationID).Scan(&total); err != nil {
-		return nil, 0, err
-	}
-	list, err := db.All(q, db.Within(route.Budget(limit, ""), scanTemplate), selectTemplate+`
+	return db.ListPage(q, db.Within(route.Budget(limit, ""), scanTemplate), selectTemplate+`
 		WHERE t.organization_id = $1
-		ORDER BY t.name, t.id
-		LIMIT $2 OFFSET $3`, organizationID, limit, offset)
-	return list, total, err
+		ORDER BY t.name, t.id`,
+		`SELECT COUNT(*) FROM pipeline_templates WHERE organization_id = $1`,
+		limit, offset, organizationID)
 }
 
 // saveTemplate writes a template that is new or locked by the caller.
@@ -75,6 +71,6 @@ func saveTemplate(q *db.Q, t Template) error {
 			updated_by    = excluded.updated_by,
 			updated_at    = excluded.updated_at`,
 		t.ID, t.OrganizationID, t.Name, t.Description, t.Configuration, db.JSON(t.Steps), t.Available,
-		userID(t.CreatedBy), db.Micros(t.CreatedAt), userID(t.UpdatedBy), db.Micros(t.UpdatedAt))
+		t.CreatedBy.IDOrNull(), db.Micros(t.CreatedAt), t.UpdatedBy.IDOrNull(), db.Micros(t.UpdatedAt))
 	return err
 }

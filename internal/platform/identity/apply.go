@@ -7,8 +7,8 @@ import (
 	"stackyard/internal/platform/db"
 )
 
-// An Applying is one organization's part of an organization file on its way into the database: where
-// it goes, when, and what becomes of it. Each room applies what the file says about it.
+// An Applying is the transaction that applies one organization's part of an organization file, and collects
+// changes and complaints. Each package applies its own part.
 type Applying struct {
 	Q          *db.Q
 	Org        *Organization

@@ -17,6 +17,14 @@ func UserDest(u *User) []any {
 	return []any{db.ToText(&u.ID), db.ToText(&u.Email), db.ToText(&u.Name), db.ToTime(&u.CreatedAt)}
 }
 
+// IDOrNull returns the value of a column that refers to a user: the id, or NULL for no user.
+func (u *User) IDOrNull() any {
+	if u == nil {
+		return nil
+	}
+	return u.ID
+}
+
 // OrNil returns the user, or nil for the zero user that a left join leaves.
 func (u User) OrNil() *User {
 	if u.ID == "" {
