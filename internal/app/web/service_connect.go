@@ -12,9 +12,9 @@ import (
 	"stackyard/internal/platform/core"
 )
 
-// A connecting is somebody on the way to a provider and back to connect a service, as their own browser remembers it,
-// sealed. Only the browser that set out can come back with what the provider gave for it.
-type connecting struct {
+// A connectAttempt is the state of connecting a service, stored encrypted in a cookie. Only the browser that started it
+// can complete it.
+type connectAttempt struct {
 	State        string
 	Verifier     string
 	UserID       string
@@ -23,14 +23,14 @@ type connecting struct {
 	EndsAt       time.Time
 }
 
-const connectingContext = "connecting a notification service"
+const connectContext = "connecting a notification service"
 
 func (s *Site) connectService(v *visit) error {
 	org, err := v.serviceOrganization(v.PathValue("organization"))
 	if err != nil {
 		return err
 	}
-	c := connecting{
+	c := connectAttempt{
 		State:        rand.Text(),
 		Verifier:     oauth2.GenerateVerifier(),
 		UserID:       v.user().ID,
@@ -42,13 +42,13 @@ func (s *Site) connectService(v *visit) error {
 	if err != nil {
 		return err
 	}
-	if err := v.keepSealed(s.cookies.connect, c, connectingContext); err != nil {
+	if err := v.keepSealed(s.cookies.connect, c, connectContext); err != nil {
 		return err
 	}
 	return v.sendBack(to, nil)
 }
 
-// keepSealed has the browser remember something for attemptLife that it cannot read.
+// keepSealed stores a value encrypted in a cookie for attemptLife.
 func (v *visit) keepSealed(cookie string, value any, context string) error {
 	text, err := json.Marshal(value)
 	if err != nil {
@@ -62,14 +62,14 @@ func (v *visit) keepSealed(cookie string, value any, context string) error {
 	return nil
 }
 
-// takeConnecting returns what the browser remembers of its way to the provider, which is thereby over.
-func (v *visit) takeConnecting() (c connecting, ok bool) {
+// takeConnectAttempt returns the attempt in the browser's cookie and ends it.
+func (v *visit) takeConnectAttempt() (c connectAttempt, ok bool) {
 	kept := v.cookie(v.site.cookies.connect)
 	if kept == "" {
 		return c, false
 	}
 	v.site.cookies.clear(v.w, v.site.cookies.connect)
-	text, err := v.site.Key.Open(kept, connectingContext)
+	text, err := v.site.Key.Open(kept, connectContext)
 	if err != nil || json.Unmarshal(text, &c) != nil {
 		return c, false
 	}
@@ -78,7 +78,7 @@ func (v *visit) takeConnecting() (c connecting, ok bool) {
 }
 
 func (s *Site) serviceConnected(v *visit) error {
-	c, ok := v.takeConnecting()
+	c, ok := v.takeConnectAttempt()
 	if !ok {
 		return core.Errorf(core.BadRequest, "This connection was started in another browser or took too long. Connect again.")
 	}

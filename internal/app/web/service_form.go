@@ -11,7 +11,7 @@ import (
 	"stackyard/internal/platform/core"
 )
 
-// serviceForm is what the pages to create and to change a service show.
+// serviceForm is the data of the form to create or edit a service.
 type serviceForm struct {
 	Organization membership
 	Provider     *notifications.Provider
@@ -23,11 +23,11 @@ type serviceForm struct {
 	ScopeIDs     string // one on each line
 	States       []serviceState
 	Inputs       []notifications.Input
-	Facts        map[string]string // settings that came from the provider
+	Facts        map[string]string // visible managed settings by label
 	Problems     problems
 }
 
-// Action is where the form is sent.
+// Action is the path of the form's action.
 func (f serviceForm) Action() string {
 	if f.Service == nil {
 		return servicesPath + "/" + f.Organization.Slug
@@ -35,10 +35,10 @@ func (f serviceForm) Action() string {
 	return servicesPath + "/" + f.Organization.Slug + "/" + f.Service.ID
 }
 
-// Back is the page that leads to the form.
+// Back is the path of the previous page.
 func (f serviceForm) Back() string { return servicesPath + "/" + f.Organization.Slug }
 
-// serviceScopes say which pipelines a service is notified of.
+// serviceScopes are the labels of scopes.
 var serviceScopes = map[notifications.Scope]string{
 	notifications.All:             "All pipelines",
 	notifications.SomeProjects:    "Some pipelines",
@@ -47,31 +47,31 @@ var serviceScopes = map[notifications.Scope]string{
 	notifications.SomeClusters:    "Pipelines of some clusters",
 }
 
-// A serviceEntry is an input with what is wrong with the form that it is in.
+// A serviceEntry is an input with the problems of its form.
 type serviceEntry struct {
 	Input    notifications.Input
 	Problems problems
 }
 
-// A serviceState is one of the switches for what a service is notified of.
+// A serviceState is a checkbox for a build state.
 type serviceState struct {
-	Name  string // in the form and in the API
-	Words string
+	Name  string // API name
+	Label string
 	On    bool
 }
 
-// serviceStates are the switches in the order in which people read them.
+// serviceStates lists the build states in display order.
 var serviceStates = []serviceState{
-	{Name: "build_passed", Words: "Build passed"},
-	{Name: "build_fixed", Words: "Build passed after the previous one on its branch failed"},
-	{Name: "build_failed", Words: "Build failed"},
-	{Name: "build_failing", Words: "Build started failing"},
-	{Name: "build_blocked", Words: "Build waits at a block step"},
-	{Name: "build_canceled", Words: "Build canceled"},
-	{Name: "job_activated", Words: "Block step unblocked"},
+	{Name: "build_passed", Label: "Build passed"},
+	{Name: "build_fixed", Label: "Build passed after the previous one on its branch failed"},
+	{Name: "build_failed", Label: "Build failed"},
+	{Name: "build_failing", Label: "Build started failing"},
+	{Name: "build_blocked", Label: "Build waits at a block step"},
+	{Name: "build_canceled", Label: "Build canceled"},
+	{Name: "job_activated", Label: "Block step unblocked"},
 }
 
-// statesOf returns the switches, each as on says.
+// statesOf returns the checkboxes with their values.
 func statesOf(on func(name string) bool) []serviceState {
 	states := slices.Clone(serviceStates)
 	for i := range states {
@@ -80,7 +80,7 @@ func statesOf(on func(name string) bool) []serviceState {
 	return states
 }
 
-// entered puts what somebody has entered into the form, to be corrected.
+// entered sets the form to the submitted values and problems.
 func (f *serviceForm) entered(form url.Values, wrong problems) {
 	f.Description, f.Branches = form.Get("description"), form.Get("branch_configuration")
 	f.Scope, f.ScopeIDs = notifications.Scope(form.Get("scope")), form.Get("scope_uuids")
@@ -89,12 +89,12 @@ func (f *serviceForm) entered(form url.Values, wrong problems) {
 	f.Problems = wrong
 }
 
-// draftOf reads what a form says about a service.
+// draftOf returns the draft of a submitted form.
 func draftOf(form url.Values, settings map[string]json.RawMessage) notifications.Draft {
 	description, branches := strings.TrimSpace(form.Get("description")), strings.TrimSpace(form.Get("branch_configuration"))
 	scope, ids := notifications.Scope(form.Get("scope")), strings.Fields(form.Get("scope_uuids"))
 	if scope == notifications.All {
-		ids = nil // left over from another scope
+		ids = nil // the field is not used
 	}
 	d := notifications.Draft{Description: &description, Branches: &branches, Scope: &scope, ScopeIDs: &ids, States: map[string]json.RawMessage{}, Settings: settings}
 	for _, state := range serviceStates {
@@ -116,7 +116,7 @@ func (s *Site) showServiceForm(v *visit, status int, f serviceForm) error {
 	return v.show(status, "service", view{Title: title, Section: "services", Page: f})
 }
 
-// newServiceForm returns the form for a new service of the provider with an id.
+// newServiceForm returns the form for a new service.
 func newServiceForm(org membership, provider string) (serviceForm, error) {
 	p := notifications.ProviderByID(provider)
 	if p == nil || !slices.Contains(notifications.Creatable(org.Features), p) {
@@ -131,7 +131,7 @@ func newServiceForm(org membership, provider string) (serviceForm, error) {
 	}, nil
 }
 
-// serviceFormOf returns the form for a service as it is.
+// serviceFormOf returns the form for an existing service.
 func (s *Site) serviceFormOf(org membership, r *notifications.Receiver) (serviceForm, error) {
 	settings, err := s.Notifications.Settings(r, org.Features)
 	if err != nil {
@@ -152,5 +152,5 @@ func (s *Site) serviceFormOf(org membership, r *notifications.Receiver) (service
 	}, nil
 }
 
-// FactNames returns the names of what came from the provider, in order.
+// FactNames returns the sorted labels of Facts.
 func (f serviceForm) FactNames() []string { return slices.Sorted(maps.Keys(f.Facts)) }

@@ -30,7 +30,7 @@ func (s *Site) serviceRoutes() []route.Route {
 	}
 }
 
-// noService is told of services that are not there, and of those that are somebody else's.
+// noService is the message for services that do not exist or that the visitor cannot manage.
 const noService = "Notification service not found, or you cannot manage the notification services of its organization."
 
 // managesServices reports whether the visitor manages the notification services of any organization.
@@ -52,7 +52,7 @@ func (v *visit) serviceOrganizations() (list []membership, err error) {
 	return list, err
 }
 
-// serviceOrganization returns the one with a slug, or a NotFound error.
+// serviceOrganization returns the managed organization with a slug, or a NotFound error.
 func (v *visit) serviceOrganization(slug string) (membership, error) {
 	orgs, err := v.serviceOrganizations()
 	for _, o := range orgs {
@@ -66,7 +66,7 @@ func (v *visit) serviceOrganization(slug string) (membership, error) {
 	return membership{}, err
 }
 
-// service returns the notification service that the path names, and its organization.
+// service returns the notification service of the path and its organization.
 func (v *visit) service() (org membership, r *notifications.Receiver, err error) {
 	id, err := v.PathID("service", noService)
 	if err != nil {
@@ -79,7 +79,7 @@ func (v *visit) service() (org membership, r *notifications.Receiver, err error)
 	return org, r, err
 }
 
-// serviceList is some services of an organization.
+// serviceList is a page of the services of an organization.
 type serviceList struct {
 	membership
 	Services    []*notifications.Receiver
@@ -89,10 +89,10 @@ type serviceList struct {
 	Pages       []pageLink
 }
 
-// Path is that of the page with all of them.
+// Path is the path of the organization's own page.
 func (l serviceList) Path() string { return servicesPath + "/" + l.Slug }
 
-// More reports whether there are services that the list does not have.
+// More reports whether the overview leaves services out.
 func (l serviceList) More() bool { return l.Pages == nil && l.Total > len(l.Services) }
 
 func (s *Site) servicesOf(v *visit, org membership, page route.Page) (l serviceList, err error) {
@@ -101,7 +101,7 @@ func (s *Site) servicesOf(v *visit, org membership, page route.Page) (l serviceL
 	return l, err
 }
 
-// firstServices is how many services of each organization the first page shows.
+// firstServices limits the services of each organization on the overview.
 const firstServices = 30
 
 func (s *Site) services(v *visit) error {

@@ -24,7 +24,7 @@ const (
 	servicesAPI  = "/v2/organizations/acme/services"
 )
 
-// fields returns what the form of a page, the first one with an action, would send as it is.
+// fields returns the values that the form with an action submits unchanged.
 func (p *page) fields(action string) url.Values {
 	p.t.Helper()
 	doc, err := html.Parse(strings.NewReader(p.Body))
@@ -166,7 +166,7 @@ func TestServices_FormsShowWhatIsWrong(t *testing.T) {
 	v.get(acmeServices + "?page=x").want(400)
 }
 
-// What the form of a service says is what the service is, whatever the provider.
+// Saving an unchanged form changes nothing, for every provider.
 func TestServices_HaveAFormForEveryProvider(t *testing.T) {
 	s := onSQLite(t)
 	ada, v := s.As(t, servertest.Ada), signIn(t, s, "ada@acme.test")
@@ -226,7 +226,7 @@ func TestServices_ShowThirtyAndThenAll(t *testing.T) {
 	v.get(acmeServices+"?page=2").want(200, "Previous").wantNot("Next")
 }
 
-// withWorkspace starts a server that knows a chat and a tracker.
+// withWorkspace starts a server with a configured chat and tracker.
 func withWorkspace(t *testing.T, d *db.DB) (*servertest.Server, *notificationstest.Workspace) {
 	t.Helper()
 	w := notificationstest.NewWorkspace(t)
@@ -238,7 +238,7 @@ func withWorkspace(t *testing.T, d *db.DB) (*servertest.Server, *notificationste
 	return s, w
 }
 
-// toWorkspace follows a visitor to the workspace, and returns the path that it sends them back to.
+// toWorkspace follows the redirect to the workspace and returns the path of the redirect back.
 func (v *visitor) toWorkspace(w *notificationstest.Workspace, provider string) string {
 	v.t.Helper()
 	sent := v.get("/settings/connect/acme/" + provider).want(303)
@@ -308,7 +308,7 @@ func TestConnect_AnswersOnlyTheBrowserThatSetOut(t *testing.T) {
 	other.toWorkspace(w, "tracker")
 	other.get(back).want(400, lost)
 	ada.get(strings.Replace(back, "state=", "state=x", 1)).want(400, lost)
-	ada.get(back).want(400, lost) // it was over with the first try
+	ada.get(back).want(400, lost) // the failed attempt ended it
 
 	back = ada.toWorkspace(w, "tracker")
 	ada.get(back).want(303)
@@ -318,7 +318,7 @@ func TestConnect_AnswersOnlyTheBrowserThatSetOut(t *testing.T) {
 	s.Clock.Advance(11 * time.Minute)
 	ada.get(back).want(400, lost)
 
-	// Somebody who may not manage services any more does not connect one.
+	// Permission is checked again on return.
 	back = ada.toWorkspace(w, "tracker")
 	s.Apply("organizations: [{slug: acme, members: [{email: ada@acme.test, role: member}, {email: bo@acme.test, role: admin}]}]")
 	ada.get(back).want(404)

@@ -12,7 +12,7 @@ import (
 	"stackyard/internal/platform/route"
 )
 
-// serviceFields are the fields that creating and updating a notification service both take.
+// serviceFields are the body fields of both creating and updating a notification service.
 type serviceFields struct {
 	route.Strict
 	Description route.Opt[string]       `json:"description"`
@@ -59,7 +59,7 @@ func (s *Service) patchReceiver(r *route.Request, receiver *Receiver, body notif
 	return s.viewUnless(r, receiver, settings, err)
 }
 
-// draft returns what the body says. Null clears texts and the list of ids; nothing else can be null.
+// draft returns the fields of the body. Null clears texts and scope_uuids; build_states and settings cannot be null.
 func (f *serviceFields) draft() Draft {
 	return Draft{
 		Description: given(f.Description),
@@ -86,7 +86,7 @@ func given[T any](o route.Opt[T]) *T {
 	return &o.Value
 }
 
-// checkReadOnly notes read-only fields that were sent with another value than the one that they have.
+// checkReadOnly adds problems with read-only fields whose sent value differs from the current one.
 func (f *serviceFields) checkReadOnly(now *notificationServiceView, problems *core.Problems) {
 	sent := map[string]route.Opt[json.RawMessage]{
 		"id": f.ID, "graphql_id": f.GraphQLID, "url": f.URL, "enabled": f.Enabled, "broken": f.Broken,
@@ -109,7 +109,7 @@ func (f *serviceFields) checkReadOnly(now *notificationServiceView, problems *co
 	}
 }
 
-// asShown returns the fields of a view as they are sent.
+// asShown returns the fields of a view as JSON; nil has none.
 func asShown(v *notificationServiceView) (fields map[string]json.RawMessage) {
 	if v != nil {
 		_ = json.Unmarshal(canonical(v), &fields)
@@ -117,7 +117,7 @@ func asShown(v *notificationServiceView) (fields map[string]json.RawMessage) {
 	return fields
 }
 
-// sameJSON reports whether two texts mean the same; no text is null.
+// sameJSON reports whether two JSON texts have equal values; an empty text is null.
 func sameJSON(a, b json.RawMessage) bool {
 	var x, y any
 	if len(a) > 0 && json.Unmarshal(a, &x) != nil || len(b) > 0 && json.Unmarshal(b, &y) != nil {
@@ -126,10 +126,10 @@ func sameJSON(a, b json.RawMessage) bool {
 	return reflect.DeepEqual(x, y)
 }
 
-// providerName is the id of a provider, written as a text or as in a response.
+// providerName is a provider id, sent as a string or as the object of a response.
 type providerName string
 
-// JSONSchema describes both ways.
+// JSONSchema describes both forms.
 func (providerName) JSONSchema() map[string]any {
 	text := map[string]any{"type": "string"}
 	return map[string]any{"anyOf": []any{
@@ -138,7 +138,7 @@ func (providerName) JSONSchema() map[string]any {
 	}}
 }
 
-// UnmarshalJSON reads both ways.
+// UnmarshalJSON reads both forms.
 func (p *providerName) UnmarshalJSON(b []byte) error {
 	if b[0] != '{' {
 		return json.Unmarshal(b, (*string)(p))
@@ -156,7 +156,7 @@ func (p *providerName) UnmarshalJSON(b []byte) error {
 // statesBody is the build_states object of a request.
 type statesBody map[string]json.RawMessage
 
-// JSONSchema describes the switches.
+// JSONSchema describes the states.
 func (statesBody) JSONSchema() map[string]any {
 	properties := make(map[string]any)
 	for name := range new(BuildStates).switches() {

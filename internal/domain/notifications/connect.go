@@ -10,8 +10,8 @@ import (
 	"stackyard/internal/platform/identity"
 )
 
-// Connect adds a receiver for what people have authorized at a provider, or, where the organization has one for the
-// same workspace, gives that one the new credentials and enables it. given are the settings that the provider returned.
+// Connect creates a connected receiver with the settings that a provider returned. If the organization already has one
+// for the same workspace, it gets the new credentials and is enabled instead.
 func (s *Service) Connect(ctx context.Context, org *identity.Organization, by identity.User, p *Provider, given map[string]string) (*Receiver, error) {
 	credentials, err := p.credentials(given)
 	if err != nil {
@@ -48,7 +48,7 @@ func (s *Service) Connect(ctx context.Context, org *identity.Organization, by id
 	return r, err
 }
 
-// credentials returns settings that a provider returned, or an error when it returned something else.
+// credentials validates the settings that a provider returned.
 func (p *Provider) credentials(given map[string]string) (Settings, error) {
 	settings := Settings{}
 	for name, value := range given {
@@ -70,7 +70,7 @@ func (p *Provider) credentials(given map[string]string) (Settings, error) {
 	return settings, nil
 }
 
-// connectedTo returns the receiver of an organization that is connected to the workspace of some settings, or nil.
+// connectedTo returns the receiver that is connected to the same workspace, or nil.
 func (s *Service) connectedTo(ctx context.Context, org *identity.Organization, p *Provider, settings Settings) (*Receiver, error) {
 	const name = "workspace_id"
 	if settings[name] == nil {

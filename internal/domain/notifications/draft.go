@@ -11,15 +11,15 @@ import (
 	"stackyard/internal/platform/identity"
 )
 
-// A Draft is what somebody says about a receiver. What is nil is not said.
+// A Draft holds the fields of a request to create or update a receiver. Fields that are nil were not sent.
 type Draft struct {
 	Description *string
 	Branches    *string
 	Scope       *Scope
 	ScopeIDs    *[]string
-	States      map[string]json.RawMessage // switches by their names
+	States      map[string]json.RawMessage // build states by API name
 	Settings    map[string]json.RawMessage // null: the default
-	// refuse notes what else is wrong, given the receiver as it is shown, or nil for a new one.
+	// refuse adds further problems. now is the current view of the receiver, nil for a new one.
 	refuse func(now *notificationServiceView, problems *core.Problems)
 }
 
@@ -48,7 +48,7 @@ func (s *Service) Create(ctx context.Context, org *identity.Organization, by ide
 	return r, settings, err
 }
 
-// Update changes what a draft says about a receiver and nothing else.
+// Update changes the fields of a receiver that the draft has.
 func (s *Service) Update(ctx context.Context, org *identity.Organization, id string, d Draft) (*Receiver, Settings, error) {
 	return s.change(ctx, org.ID, id, func(q *db.Q, r *Receiver, stored Settings) (Settings, error) {
 		var problems core.Problems
@@ -61,7 +61,7 @@ func (s *Service) Update(ctx context.Context, org *identity.Organization, id str
 	})
 }
 
-// checkProvider returns the provider of a new receiver, or nil after noting why there is none.
+// checkProvider returns the provider for a new receiver, or adds a problem and returns nil.
 func checkProvider(org *identity.Organization, id string, problems *core.Problems) *Provider {
 	p := ProviderByID(id)
 	switch {
@@ -79,7 +79,7 @@ func checkProvider(org *identity.Organization, id string, problems *core.Problem
 	return nil
 }
 
-// merge gives a receiver what the draft says, apart from its settings.
+// merge applies the draft to a receiver, except for its settings.
 func (d *Draft) merge(q *db.Q, r *Receiver, now *notificationServiceView, problems *core.Problems) error {
 	if d.refuse != nil {
 		d.refuse(now, problems)
@@ -93,7 +93,7 @@ func (d *Draft) merge(q *db.Q, r *Receiver, now *notificationServiceView, proble
 	return r.setScope(q, d.Scope, d.ScopeIDs, problems)
 }
 
-// merge sets the switches that were sent.
+// merge sets the states that were sent.
 func (b *BuildStates) merge(sent map[string]json.RawMessage, problems *core.Problems) {
 	switches := b.switches()
 	unknown := 0

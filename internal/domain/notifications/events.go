@@ -2,11 +2,10 @@ package notifications
 
 import "stackyard/internal/domain/events"
 
-// ping is sent to a webhook when it is created and when its settings change. It can be listed among the events that a
-// webhook chooses, although every webhook gets it.
+// ping is sent when a webhook is created or its settings change. Every webhook gets it; listing it is allowed.
 const ping = "ping"
 
-// eventNames lists every event that receivers with a list of events can choose.
+// eventNames lists the valid values of events settings.
 var eventNames = func() names {
 	list := names{ping}
 	for _, name := range events.All {

@@ -12,27 +12,27 @@ import (
 	"stackyard/internal/platform/identity"
 )
 
-// An Input is a field of a form for one setting.
+// An Input is a form field for one setting.
 type Input struct {
-	Name     string // of the form's field
+	Name     string
 	Label    string
 	Hint     string
 	Type     InputType
-	Value    string        // of inputs for one text
-	On       bool          // of a checkbox
-	Options  []InputOption // of inputs that offer a choice
+	Value    string        // text
+	On       bool          // checkbox
+	Options  []InputOption // select, checks
 	Required bool
-	Fixed    bool // it is shown and cannot be changed
-	Kept     bool // there is a value that is not shown, and that an empty field keeps
+	Fixed    bool // read-only
+	Kept     bool // has a stored value that is not shown; an empty field keeps it
 }
 
-// An InputOption is one of those that an input offers.
+// An InputOption is an option of an input.
 type InputOption struct {
 	Value  string
 	Chosen bool
 }
 
-// InputType is how a setting is entered.
+// InputType is the type of a form field.
 type InputType string
 
 // The types of inputs.
@@ -41,8 +41,8 @@ const (
 	InputURL      InputType = "url"
 	InputCheckbox InputType = "checkbox"
 	InputSelect   InputType = "select"
-	InputChecks   InputType = "checks" // any number of options
-	InputLines    InputType = "lines"  // a pair on each line
+	InputChecks   InputType = "checks" // several checkboxes
+	InputLines    InputType = "lines"  // one "name: value" per line
 )
 
 func inputType(k kind) InputType {
@@ -62,7 +62,7 @@ func inputType(k kind) InputType {
 	}
 }
 
-// options returns what a kind offers to choose from.
+// options returns the possible values of a kind, if they are limited.
 func options(k kind) []string {
 	switch k := k.(type) {
 	case choice:
@@ -80,16 +80,15 @@ func options(k kind) []string {
 	}
 }
 
-// formPrefix begins the names of the form's fields for settings, as it begins the fields that errors name.
+// formPrefix is the prefix of field names, the same as in validation errors.
 const formPrefix = "settings."
 
-// Inputs returns the fields of a form for the settings of a receiver, or of a new one, which is nil. Settings that came
-// from the provider have none.
+// Inputs returns the form fields for the editable settings of a receiver; nil: a new one.
 func (p *Provider) Inputs(f identity.Features, r *Receiver, settings Settings) []Input {
 	if r == nil {
 		settings = Settings{}
 		p.fill(settings)
-		delete(settings, "token") // it is generated when the form is sent
+		delete(settings, "token") // generated on submit
 	}
 	var inputs []Input
 	for _, s := range p.Settings {
@@ -116,13 +115,13 @@ func (p *Provider) Inputs(f identity.Features, r *Receiver, settings Settings) [
 	return inputs
 }
 
-// editable reports whether people can enter the setting.
+// editable reports whether a form has a field for the setting.
 func (s *Setting) editable(f identity.Features, r *Receiver) bool {
 	connectedURL := r != nil && r.Connected && s.Show == Omitted
 	return !s.Managed && !connectedURL && s.available(f)
 }
 
-// label returns the name of a setting as people read it.
+// label returns the display name of a setting.
 func label(name string) string {
 	words := strings.ReplaceAll(name, "_", " ")
 	for _, acronym := range []string{"url", "api", "id", "tls"} {
@@ -132,7 +131,7 @@ func label(name string) string {
 	return strings.ToUpper(words[:1]) + words[1:]
 }
 
-// set shows values in the input.
+// set sets the value of the input.
 func (in *Input) set(values []string) {
 	in.Value = strings.Join(values, "\n")
 	in.On = slices.Contains(values, "true")
@@ -141,7 +140,7 @@ func (in *Input) set(values []string) {
 	}
 }
 
-// Entered shows what somebody has entered into the inputs, to be corrected.
+// Entered sets the inputs to the submitted values.
 func Entered(inputs []Input, form url.Values) []Input {
 	for i := range inputs {
 		in := &inputs[i]
@@ -152,7 +151,7 @@ func Entered(inputs []Input, form url.Values) []Input {
 	return inputs
 }
 
-// formValues returns the values of a form's field for a setting.
+// formValues returns the form values of a setting.
 func formValues(k kind, value json.RawMessage) []string {
 	if value == nil {
 		return nil
@@ -178,8 +177,8 @@ func formValues(k kind, value json.RawMessage) []string {
 	return []string{string(value)}
 }
 
-// FromForm returns the settings that a form says about a receiver, or about a new one, which is nil. An empty field is
-// the default, or, where the value is not shown, keeps it.
+// FromForm returns the settings of a submitted form for a receiver; nil: a new one. An empty field restores the default,
+// or keeps the stored value if that is not shown.
 func (p *Provider) FromForm(f identity.Features, r *Receiver, form url.Values) map[string]json.RawMessage {
 	sent := make(map[string]json.RawMessage)
 	for _, s := range p.Settings {
@@ -193,7 +192,7 @@ func (p *Provider) FromForm(f identity.Features, r *Receiver, form url.Values) m
 			sent[s.Name] = canonical(slices.Contains(values, "true"))
 		case in == InputChecks:
 			sent[s.Name] = canonical(append([]string{}, values...))
-		case empty && r != nil && s.Show != Full: // it stays
+		case empty && r != nil && s.Show != Full: // keep
 		case empty && s.Required:
 			sent[s.Name] = canonical("")
 		case empty:
@@ -207,7 +206,7 @@ func (p *Provider) FromForm(f identity.Features, r *Receiver, form url.Values) m
 	return sent
 }
 
-// pairsOf reads a pair from each line: a name, a colon and a value.
+// pairsOf parses lines of "name: value".
 func pairsOf(text string) json.RawMessage {
 	values := make(map[string]string)
 	for line := range strings.SplitSeq(text, "\n") {
@@ -217,14 +216,14 @@ func pairsOf(text string) json.RawMessage {
 		}
 		key, value, ok := strings.Cut(line, ":")
 		if !ok {
-			return canonical(text) // which is refused with the rule
+			return canonical(text) // rejected by the kind
 		}
 		values[strings.TrimSpace(key)] = strings.TrimSpace(value)
 	}
 	return canonical(values)
 }
 
-// jsonOf returns a text as the kind reads it: numbers, lists and objects as they are written, everything else as a text.
+// jsonOf returns form text as JSON for a kind.
 func jsonOf(k kind, text string) json.RawMessage {
 	_, number := k.(integer)
 	_, structured := k.(either)

@@ -9,7 +9,7 @@ import (
 	"stackyard/internal/platform/route"
 )
 
-// Routes returns the routes of notification services. Only those who may manage them may use any of these.
+// Routes returns the routes of notification services.
 func (s *Service) Routes() []route.Route {
 	const path = "/v2/organizations/{org}/services"
 	const one = path + "/{service}"
@@ -43,7 +43,7 @@ func (s *Service) Routes() []route.Route {
 		},
 		{
 			Method: http.MethodPut, Path: one + "/enable", Summary: "Enable a notification service",
-			Description: "Also one that was stopped because it failed for long.",
+			Description: "Clears the broken state of a service whose deliveries kept failing.",
 			Handler:     route.On(s.load, s.putEnable),
 		},
 		{
@@ -73,7 +73,7 @@ type notificationServiceView struct {
 	Branches    string                   `json:"branch_configuration" doc:"The branches that it is notified of; empty: all."`
 	BuildStates notificationStatesView   `json:"build_states"`
 	Settings    map[string]any           `json:"settings"`
-	Broken      *brokenReceiverView      `json:"broken,omitempty" doc:"Why notifications were stopped; only while they are."`
+	Broken      *brokenReceiverView      `json:"broken,omitempty" doc:"Present while notifications are stopped because deliveries kept failing."`
 	CreatedAt   core.Time                `json:"created_at"`
 	CreatedBy   *identity.UserView       `json:"created_by"`
 }
@@ -112,7 +112,7 @@ func (s *Service) view(org *identity.Organization, r *Receiver, settings Setting
 	return v
 }
 
-// viewUnless returns the view of a receiver, unless there is an error instead of one.
+// viewUnless returns the view of a receiver, or the error.
 func (s *Service) viewUnless(r *route.Request, receiver *Receiver, settings Settings, err error) (notificationServiceView, error) {
 	if err != nil {
 		return notificationServiceView{}, err
@@ -120,7 +120,7 @@ func (s *Service) viewUnless(r *route.Request, receiver *Receiver, settings Sett
 	return s.view(r.Org, receiver, settings), nil
 }
 
-// load returns the receiver that the path names.
+// load returns the receiver of the path.
 func (s *Service) load(r *route.Request) (*Receiver, error) {
 	id, err := r.PathID("service", noReceiver)
 	if err != nil {

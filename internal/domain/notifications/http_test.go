@@ -287,8 +287,8 @@ func TestCreate_RefusesWrongSettings(t *testing.T) {
 		{"open_telemetry_tracing", "headers", []any{}, "must be an object whose values are strings"},
 		{"open_telemetry_tracing", "headers", body{"a": 1}, "must be an object whose values are strings"},
 		{"open_telemetry_tracing", "headers", body{"a": nil}, "must be an object whose values are strings"},
-		{"open_telemetry_tracing", "headers", body{"a b": "c"}, "cannot be the name of an HTTP header"},
-		{"open_telemetry_tracing", "headers", body{"a": "b\r\nc: d"}, "cannot be that of an HTTP header"},
+		{"open_telemetry_tracing", "headers", body{"a b": "c"}, "not a valid HTTP header name"},
+		{"open_telemetry_tracing", "headers", body{"a": "b\r\nc: d"}, "not a valid HTTP header value"},
 		{"open_telemetry_tracing", "headers", body{"Host": "x"}, "set by the delivery itself"},
 		{"open_telemetry_tracing", "headers", body{"x-a": "1", "X-A": "2"}, "twice"},
 		{"open_telemetry_tracing", "headers", pairs(33), "at most 32 keys"},
@@ -369,7 +369,7 @@ func TestCreate_RefusesWrongFields(t *testing.T) {
 			ada.Post(path, with(service("webhook", nil), body{c.field: c.value})).WantFieldError(c.named, c.text)
 		}
 		ada.Post(path, nil).WantFieldError("provider", "is required")
-		// Everything that is wrong is told at once, also in the message.
+		// All problems are reported at once, also in the message.
 		all := ada.Post(path, body{"provider": "webhook", "scope": "x", "id": "y", "settings": body{"theme": "z", "version": 9}})
 		for field, text := range map[string]string{
 			"scope": "must be one of", "id": "is read-only", "settings.theme": "is not a setting", "settings.version": "from 1 to 3", "settings.url": "is required",

@@ -15,20 +15,20 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
-// A kind is what the values of a setting are. It reads a value that is not null and returns it in its canonical form,
-// or says which rule it breaks, without quoting what could be secret.
+// A kind is the type of a setting. read returns the value of non-null JSON, or the rule that it breaks. Rules do not
+// quote values that can be secret.
 type kind interface {
 	read(raw json.RawMessage) (value any, broken string)
 	// schema describes the values in JSON schema.
 	schema() map[string]any
 }
 
-// text is a string of one line that is not blank.
+// text is a non-blank single-line string.
 type text struct {
 	max     int
 	pattern *regexp.Regexp // nil: any text
-	form    string         // the rule that the pattern stands for
-	header  bool           // it is sent as the value of an HTTP header
+	form    string         // the rule to show when the pattern does not match
+	header  bool           // sent as an HTTP header value
 }
 
 func (k text) schema() map[string]any { return map[string]any{"type": "string", "maxLength": k.max} }
@@ -59,7 +59,7 @@ func isASCII(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return r > unicode.MaxASCII })
 }
 
-// choice is one of some words.
+// choice is one of several strings.
 type choice []string
 
 func (k choice) schema() map[string]any { return map[string]any{"type": "string", "enum": []string(k)} }
@@ -85,7 +85,7 @@ func (flag) read(raw json.RawMessage) (any, string) {
 	return b, ""
 }
 
-// integer is a whole number within bounds.
+// integer is an integer in a range.
 type integer struct{ min, max int }
 
 func (k integer) schema() map[string]any {
@@ -100,7 +100,7 @@ func (k integer) read(raw json.RawMessage) (any, string) {
 	return n, ""
 }
 
-// address is an absolute http or https URL. Which addresses it may lead to is decided when it is connected to.
+// address is an absolute http or https URL. IP addresses are checked at delivery, after name resolution.
 type address struct{}
 
 // maxAddress is the length of the longest URL, in bytes.
@@ -141,7 +141,7 @@ func (address) read(raw json.RawMessage) (any, string) {
 	return s, ""
 }
 
-// names is a list of known names, each once.
+// names is a list of known event names; duplicates are dropped.
 type names []string
 
 func (k names) schema() map[string]any {
@@ -149,7 +149,7 @@ func (k names) schema() map[string]any {
 }
 
 func (k names) read(raw json.RawMessage) (any, string) {
-	var given []*string // null is not a name
+	var given []*string // pointers detect null
 	if json.Unmarshal(raw, &given) != nil || slices.Contains(given, nil) {
 		return nil, "must be an array of strings"
 	}
@@ -165,7 +165,7 @@ func (k names) read(raw json.RawMessage) (any, string) {
 	return list, ""
 }
 
-// texts is a list of strings, each of one line.
+// texts is a list of single-line strings.
 type texts struct {
 	most int // items
 	item text
@@ -198,13 +198,13 @@ func (k texts) read(raw json.RawMessage) (any, string) {
 type pairs struct {
 	most    int  // pairs
 	max     int  // characters of a value
-	headers bool // they are sent as HTTP headers
+	headers bool // sent as HTTP headers
 }
 
 // maxKey is the length of the longest key of pairs, in characters.
 const maxKey = 255
 
-// ownHeaders are the headers that deliveries set themselves.
+// ownHeaders are headers that deliveries set themselves.
 var ownHeaders = []string{"connection", "content-encoding", "content-length", "content-type", "host", "te", "trailer", "transfer-encoding", "upgrade"}
 
 func (k pairs) schema() map[string]any {
@@ -212,7 +212,7 @@ func (k pairs) schema() map[string]any {
 }
 
 func (k pairs) read(raw json.RawMessage) (any, string) {
-	var given map[string]*string // null is not a string
+	var given map[string]*string // pointers detect null
 	if json.Unmarshal(raw, &given) != nil || given == nil {
 		return nil, "must be an object whose values are strings"
 	}
@@ -225,15 +225,15 @@ func (k pairs) read(raw json.RawMessage) (any, string) {
 		value := given[key]
 		switch {
 		case value == nil:
-			return nil, fmt.Sprintf("must be an object whose values are strings; that of %.50q is null", key)
+			return nil, fmt.Sprintf("must be an object whose values are strings, but %.50q is null", key)
 		case strings.TrimSpace(key) == "" || utf8.RuneCountInString(key) > maxKey:
 			return nil, fmt.Sprintf("has a key that is blank or has more than %d characters", maxKey)
 		case utf8.RuneCountInString(*value) > k.max:
-			return nil, fmt.Sprintf("has a value of more than %d characters, that of %.50q", k.max, key)
+			return nil, fmt.Sprintf("has a value of more than %d characters for %.50q", k.max, key)
 		case k.headers && !httpguts.ValidHeaderFieldName(key):
-			return nil, fmt.Sprintf("has %.50q, which cannot be the name of an HTTP header", key)
+			return nil, fmt.Sprintf("has %.50q, which is not a valid HTTP header name", key)
 		case k.headers && !httpguts.ValidHeaderFieldValue(*value):
-			return nil, fmt.Sprintf("has a value that cannot be that of an HTTP header, for %.50q", key)
+			return nil, fmt.Sprintf("has a value for %.50q that is not a valid HTTP header value", key)
 		case k.headers && slices.Contains(ownHeaders, strings.ToLower(key)):
 			return nil, fmt.Sprintf("has %.50q, which is set by the delivery itself", key)
 		case k.headers && folded[strings.ToLower(key)]:
@@ -245,7 +245,7 @@ func (k pairs) read(raw json.RawMessage) (any, string) {
 	return values, ""
 }
 
-// either is one kind or another, told apart by the first character of the value: a text begins with a quote.
+// either is a text or a value of another kind.
 type either struct {
 	text  text
 	other kind

@@ -1,16 +1,14 @@
-// Package notifications keeps the notification services of an organization: destinations outside of it, such as
-// webhooks and chat channels, to which it sends what happens to its builds and jobs.
+// Package notifications manages the notification services of organizations: external destinations, such as webhooks
+// and chat channels, that are notified of builds and jobs.
 //
-// In the API the resource is called a notification service; here it is a Receiver, because Service is what every
-// capability calls its operations. What receivers of one kind have in common is a Provider (provider.go): the
-// settings that it takes, each with its kind, its default, who may change it and how much of it is shown. Each
-// provider has a file of its own, provider_NAME.go. A provider is data: settings.go validates, merges, masks and seals
-// the settings of all of them.
+// The API resource "notification service" is a Receiver here, because Service is the name of the operations in every
+// capability. Each receiver has a Provider (provider.go), which describes the settings it takes: their kind, default,
+// visibility and update rules. Providers are data, one file each (provider_NAME.go). Validating, merging, masking and
+// encrypting settings is the same code for all of them (settings.go). All settings of a receiver are encrypted
+// together, so a provider cannot forget to encrypt one.
 //
-// All settings of a receiver are sealed at rest as one text, so that no provider can forget to.
-//
-// This package decides which receivers there are and what they cover (scope.go). Deliver to them with Enabled,
-// Service.Settings and MarkBroken, and subscribe to Topic to keep what Enabled returned.
+// To deliver notifications, use Enabled, Receiver.Covers, Service.Settings and MarkBroken. Results of Enabled can be
+// cached until Topic is announced.
 package notifications
 
 import (
@@ -28,13 +26,12 @@ type Receiver struct {
 	Provider       *Provider
 	Description    string
 	Scope          Scope
-	// ScopeIDs are those of the pipelines, teams or clusters that the scope selects. Ids of what was deleted may be
-	// among them; REST does not show those.
+	// ScopeIDs are the ids of the pipelines, teams or clusters that the scope selects. They can include ids of deleted
+	// ones, which the API does not show.
 	ScopeIDs []string
 	Branches core.BranchFilter
 	States   BuildStates
-	// Connected says that people authorized it at the provider, through the web, so that its credentials are the
-	// provider's to change.
+	// Connected receivers were authorized at the provider through the web. Their credentials cannot be edited.
 	Connected    bool
 	Disabled     bool
 	BrokenAt     time.Time // zero: it works
@@ -48,10 +45,10 @@ type Receiver struct {
 // Enabled reports whether notifications are sent to the receiver.
 func (r *Receiver) Enabled() bool { return !r.Disabled && r.BrokenAt.IsZero() }
 
-// enable undoes whatever stopped notifications.
+// enable clears the disabled and the broken state.
 func (r *Receiver) enable() { r.Disabled, r.BrokenAt, r.BrokenReason = false, time.Time{}, "" }
 
-// BuildStates are the switches for what the receiver wants to be notified of.
+// BuildStates selects the states that trigger a notification.
 type BuildStates struct {
 	Passed       bool `json:"build_passed"`
 	Fixed        bool `json:"build_fixed"`
@@ -62,7 +59,7 @@ type BuildStates struct {
 	JobActivated bool `json:"job_activated"`
 }
 
-// switches returns the switches by the names that they have in the API.
+// switches returns the fields by API name.
 func (b *BuildStates) switches() map[string]*bool {
 	return map[string]*bool{
 		"build_passed":   &b.Passed,
@@ -75,7 +72,7 @@ func (b *BuildStates) switches() map[string]*bool {
 	}
 }
 
-// ByName returns whether each switch is on, by the name that it has in the API.
+// ByName returns the values by API name.
 func (b BuildStates) ByName() map[string]bool {
 	on := make(map[string]bool)
 	for name, value := range b.switches() {
@@ -84,16 +81,16 @@ func (b BuildStates) ByName() map[string]bool {
 	return on
 }
 
-// The bounds of what people write about a receiver, in characters where they are of texts.
+// Limits of a receiver. Lengths are in characters.
 const (
 	maxDescription = 2048
 	maxBranches    = 2048
 	maxBroken      = 1024
-	// maxReceivers is how many receivers an organization can have.
+	// maxReceivers limits the receivers of an organization.
 	maxReceivers = 1000
 )
 
-// check notes what is wrong with the texts that people write about a receiver.
+// check adds problems with the receiver's texts.
 func (r *Receiver) check(problems *core.Problems) {
 	checkText(problems, "description", r.Description, maxDescription)
 	checkText(problems, "branch_configuration", string(r.Branches), maxBranches)

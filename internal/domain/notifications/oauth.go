@@ -19,36 +19,35 @@ import (
 	"stackyard/internal/platform/identity"
 )
 
-// A Connection is the application of this installation at a provider, which people authorize in a browser.
+// A Connection is the OAuth application of this installation at a provider.
 type Connection struct {
 	ClientID     string
 	ClientSecret string
-	AuthorizeURL string // where browsers are sent
-	TokenURL     string // where codes are exchanged and access tokens refreshed
-	RevokeURL    string // where access tokens are revoked; empty: nowhere
+	AuthorizeURL string
+	TokenURL     string
+	RevokeURL    string // empty: access tokens are not revoked
 }
 
-// Connections are those that an installation has; nil: none.
+// Connections are the OAuth applications of an installation; nil: not configured.
 type Connections struct {
-	Chat    *Connection // for chat workspaces and chat webhooks
+	Chat    *Connection // of chat_workspace and chat_webhook
 	Tracker *Connection
 }
 
 const (
-	// connectTimeout is how long a provider may take for one answer.
+	// connectTimeout limits a request to a provider.
 	connectTimeout = 10 * time.Second
-	// refreshLease is how long one process may take to refresh an access token, and refreshPoll how often others look
-	// whether it has.
+	// refreshLease limits how long one process refreshes an access token. Others check every refreshPoll.
 	refreshLease = 20 * time.Second
 	refreshPoll  = 100 * time.Millisecond
-	// refreshAhead is how long before its end an access token is refreshed.
+	// refreshAhead is how long before it expires an access token is refreshed.
 	refreshAhead = time.Minute
 )
 
-// CallbackPath is where providers send browsers back to.
+// CallbackPath is the path of the redirect URI.
 var CallbackPath = []string{"settings", "connect", "callback"}
 
-// Connectable returns the providers that people can connect through the web.
+// Connectable returns the providers with a configured OAuth application.
 func (s *Service) Connectable() []*Provider {
 	var list []*Provider
 	for _, p := range providers {
@@ -59,7 +58,7 @@ func (s *Service) Connectable() []*Provider {
 	return list
 }
 
-// connection returns the application at a provider, or nil.
+// connection returns the OAuth application of a provider, or nil.
 func (s *Service) connection(p *Provider) *Connection {
 	if p == nil || p.connection == nil {
 		return nil
@@ -67,7 +66,7 @@ func (s *Service) connection(p *Provider) *Connection {
 	return p.connection(s.connections)
 }
 
-// config returns how to speak with a provider.
+// config returns the OAuth configuration of a provider, or a NotFound error.
 func (s *Service) config(p *Provider) (*oauth2.Config, error) {
 	c := s.connection(p)
 	if c == nil {
@@ -82,8 +81,7 @@ func (s *Service) config(p *Provider) (*oauth2.Config, error) {
 	}, nil
 }
 
-// AuthorizeURL returns where to send a browser whose user wants to connect a provider. State and verifier come back to
-// FinishConnecting.
+// AuthorizeURL returns the URL where users authorize a connection.
 func (s *Service) AuthorizeURL(p *Provider, state, verifier string) (string, error) {
 	config, err := s.config(p)
 	if err != nil {
@@ -92,7 +90,7 @@ func (s *Service) AuthorizeURL(p *Provider, state, verifier string) (string, err
 	return config.AuthCodeURL(state, oauth2.S256ChallengeOption(verifier)), nil
 }
 
-// FinishConnecting exchanges the code that a browser came back with for credentials, and connects a receiver with them.
+// FinishConnecting exchanges an authorization code for credentials and connects a receiver with them.
 func (s *Service) FinishConnecting(ctx context.Context, org *identity.Organization, by identity.User, p *Provider, code, verifier string) (*Receiver, error) {
 	config, err := s.config(p)
 	if err != nil {
@@ -109,7 +107,7 @@ func (s *Service) withClient(ctx context.Context) context.Context {
 	return context.WithValue(ctx, oauth2.HTTPClient, s.client)
 }
 
-// failed tells a provider that refuses from one that does not answer.
+// failed returns the error for a failed token request: Unprocessable if the provider refused, else Unavailable.
 func (p *Provider) failed(cause error) error {
 	if refused, ok := errors.AsType[*oauth2.RetrieveError](cause); ok && refused.ErrorCode != "" {
 		return core.Errorf(core.Unprocessable, "%s refused the connection. It says: %.100q", p.Name, refused.ErrorCode)
@@ -118,7 +116,7 @@ func (p *Provider) failed(cause error) error {
 	return fmt.Errorf("connect %s: %w: %w", p.ID, away, cause)
 }
 
-// given returns the settings that a token response gives.
+// given returns the settings in a token response.
 func (s *Service) given(token *oauth2.Token) map[string]string {
 	given := map[string]string{"access_token": token.AccessToken, "refresh_token": token.RefreshToken}
 	if token.ExpiresIn > 0 {
@@ -129,7 +127,7 @@ func (s *Service) given(token *oauth2.Token) map[string]string {
 		text, _ := members[name].(string)
 		return text
 	}
-	for _, workspace := range []string{"team", "organization", "workspace"} { // providers call it differently
+	for _, workspace := range []string{"team", "organization", "workspace"} { // names differ between providers
 		given["workspace_id"] = cmp.Or(given["workspace_id"], member(workspace, "id"))
 		given["workspace_name"] = cmp.Or(given["workspace_name"], member(workspace, "name"))
 	}
@@ -137,7 +135,7 @@ func (s *Service) given(token *oauth2.Token) map[string]string {
 	return given
 }
 
-// AccessToken returns a token with which to act for a connected receiver. One that has expired is refreshed.
+// AccessToken returns the access token of a connected receiver, refreshed if it has expired.
 func (s *Service) AccessToken(ctx context.Context, r *Receiver) (string, error) {
 	a, err := s.authorization(r)
 	if err != nil || !s.expired(a) {
@@ -156,14 +154,14 @@ func (s *Service) authorization(r *Receiver) (a Authorization, err error) {
 	return a, err
 }
 
-// expired reports whether an access token must be refreshed, and can be.
+// expired reports whether an access token has expired and can be refreshed.
 func (s *Service) expired(a Authorization) bool {
 	at, err := time.Parse(time.RFC3339, a.ExpiresAt)
 	return err == nil && a.RefreshToken != "" && !s.clock().Before(at.Add(-refreshAhead))
 }
 
-// refresh gets a new access token for a receiver, or waits until another process has got one. Providers accept a refresh
-// token once, and some take everything back when it is used twice, so only one process at a time refreshes.
+// refresh refreshes an access token, or waits until another process has. Only one process refreshes at a time: a refresh
+// token is valid once, and some providers revoke the authorization when it is used twice.
 func (s *Service) refresh(ctx context.Context, r *Receiver) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*refreshLease)
 	defer cancel()
@@ -185,7 +183,7 @@ func (s *Service) refresh(ctx context.Context, r *Receiver) (string, error) {
 	}
 }
 
-// claimRefresh returns the authorization of a receiver, and whether this process is the one to refresh it.
+// claimRefresh returns the authorization of a receiver and whether this process has claimed refreshing it.
 func (s *Service) claimRefresh(ctx context.Context, r *Receiver) (a Authorization, claimed bool, err error) {
 	_, _, err = s.change(ctx, r.OrganizationID, r.ID, func(_ *db.Q, _ *Receiver, settings Settings) (Settings, error) {
 		a, claimed = Authorization{}, false
@@ -204,7 +202,7 @@ func (s *Service) claimRefresh(ctx context.Context, r *Receiver) (a Authorizatio
 	return a, claimed, err
 }
 
-// refreshClaimed gets a new access token for a receiver that no other process refreshes.
+// refreshClaimed refreshes an access token that this process has claimed, and releases the claim.
 func (s *Service) refreshClaimed(ctx context.Context, r *Receiver, a Authorization) (string, error) {
 	var given Settings
 	config, err := s.config(r.Provider)
@@ -232,8 +230,7 @@ func (s *Service) refreshClaimed(ctx context.Context, r *Receiver, a Authorizati
 	return a.AccessToken, err
 }
 
-// revoke has the provider forget the access token of a receiver that is about to be deleted. A provider that refuses
-// does not know the token any more.
+// revoke revokes the access token of a connected receiver. A 4xx answer counts as success: the token is already invalid.
 func (s *Service) revoke(ctx context.Context, r *Receiver) error {
 	c := s.connection(r.Provider)
 	if c == nil || c.RevokeURL == "" || !r.Connected {

@@ -18,7 +18,7 @@ import (
 	"stackyard/internal/platform/identity"
 )
 
-// connected starts a server that knows a workspace, and connects it as a browser would.
+// connected starts a server with a configured chat and connects a workspace.
 func connected(t *testing.T, d *db.DB, expiresIn int) (*servertest.Server, *notificationstest.Workspace, *notifications.Service, *notifications.Receiver) {
 	t.Helper()
 	w := notificationstest.NewWorkspace(t)
@@ -30,11 +30,11 @@ func connected(t *testing.T, d *db.DB, expiresIn int) (*servertest.Server, *noti
 	return s, w, service, authorize(t, s, service, "chat_workspace")
 }
 
-// authorize connects a provider through the pages of the workspace.
+// authorize connects a provider the way a browser does.
 func authorize(t *testing.T, s *servertest.Server, service *notifications.Service, provider string) *notifications.Receiver {
 	t.Helper()
 	p := notifications.ProviderByID(provider)
-	const verifier = "a verifier that nobody guesses, of forty-three characters"
+	const verifier = "an-unguessable-verifier-of-at-least-43-characters"
 	to, err := service.AuthorizeURL(p, "state", verifier)
 	if err != nil {
 		t.Fatal(err)
@@ -72,7 +72,7 @@ func TestAccessToken_IsRefreshedOnceWhenItExpires(t *testing.T) {
 			t.Errorf("the token is refreshed too early: %v", err)
 		}
 		s.Clock.Advance(30 * time.Minute)
-		// Many ask at once, in two processes.
+		// Concurrent requests in two processes.
 		other := notifications.New(s.DB, s.Key, core.PublicURL(s.URL), s.Clock.Now, notifications.Connections{Chat: w.Connection()})
 		var got [8]string
 		var asking sync.WaitGroup
@@ -129,7 +129,6 @@ func TestDelete_RevokesTheAccessToken(t *testing.T) {
 		w.Set(func(w *notificationstest.Workspace) { w.Down = false })
 		ada.Delete(at).Want(http.StatusNoContent)
 		wantEqual(t, "revoked", w.Revoked(), []string{token})
-		// A workspace that does not know the token any more is as good as one that has forgotten it.
 		again := authorize(t, s, service, "chat_workspace")
 		if token, err = service.AccessToken(t.Context(), again); err != nil {
 			t.Fatal(err)

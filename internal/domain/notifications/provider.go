@@ -12,14 +12,14 @@ import (
 type Provider struct {
 	ID   string
 	Name string // for people
-	// ConnectedOnly providers give their credentials to people who authorize the installation in a browser, so that
-	// their receivers cannot be created over the API.
+	// ConnectedOnly providers are connected over OAuth in the web interface. Their receivers cannot be created over the
+	// API.
 	ConnectedOnly bool
 	Settings      []Setting
-	// feature is what the organization must have switched on; nil: nothing.
+	// feature reports whether an organization can use the provider; nil: always.
 	feature func(identity.Features) bool
-	// connection returns the application with which people connect the provider, and scopes are what it asks them for;
-	// nil: they cannot connect it.
+	// connection returns the OAuth application for connecting the provider, and scopes are the OAuth scopes it requests;
+	// nil: the provider cannot be connected.
 	connection func(Connections) *Connection
 	scopes     []string
 }
@@ -30,31 +30,30 @@ type Setting struct {
 	Doc      string
 	Kind     kind
 	Required bool
-	// Default is what the setting is unless somebody says otherwise; nil: nothing, which is shown as null.
+	// Default returns the default value; nil: no value, shown as null.
 	Default func() any
 	Show    Show
-	// Managed settings come from the provider when people connect it, and are not changed over the API.
+	// Managed settings are set by the provider when it is connected and cannot be edited.
 	Managed bool
-	// CreateOnly settings are fixed when the receiver is created.
+	// CreateOnly settings cannot be changed after creation.
 	CreateOnly bool
-	// change says why the setting of a receiver cannot be changed from one value to another, "" when it can; nil: it
-	// always can.
+	// change returns why a value cannot be changed to another one, or ""; nil: every change is allowed.
 	change func(r *Receiver, from, to json.RawMessage) string
-	// feature is what the organization must have switched on; nil: nothing.
+	// feature reports whether an organization can use the setting; nil: always.
 	feature func(identity.Features) bool
 }
 
-// Show says how much of a setting is shown to those who may manage the receiver.
+// Show is the visibility of a setting in responses and forms.
 type Show int
 
-// The degrees.
+// The visibilities.
 const (
 	Full    Show = iota
 	Masked       // the last characters only
-	Omitted      // nothing; not even that there is something
+	Omitted      // nothing
 )
 
-// providers lists every provider, those first that can be created over the API.
+// providers lists every provider, creatable ones first.
 var providers = []*Provider{
 	webhook, chatWebhook, eventBus, pipelineVisibility, openTelemetryTracing, eventLogAPI, chatWorkspace, tracker,
 }
@@ -68,7 +67,7 @@ func ProviderByID(id string) *Provider {
 	return providers[i]
 }
 
-// creatable lists the providers that can be created over the API, for a message.
+// creatable lists the ids of providers that can be created over the API, for error messages.
 func creatable() string {
 	var ids []string
 	for _, p := range providers {
@@ -79,12 +78,12 @@ func creatable() string {
 	return strings.Join(ids, ", ")
 }
 
-// Creatable returns the providers of which an organization can create receivers without connecting them.
+// Creatable returns the providers available to an organization that need no connection.
 func Creatable(f identity.Features) []*Provider {
 	return slices.DeleteFunc(slices.Clone(providers), func(p *Provider) bool { return p.ConnectedOnly || !p.Available(f) })
 }
 
-// Available reports whether an organization can have receivers of the provider.
+// Available reports whether an organization with these features can use the provider.
 func (p *Provider) Available(f identity.Features) bool { return p.feature == nil || p.feature(f) }
 
 // setting returns the setting with a name, or nil.
@@ -98,5 +97,5 @@ func (p *Provider) setting(name string) *Setting {
 
 func (s *Setting) available(f identity.Features) bool { return s.feature == nil || s.feature(f) }
 
-// fixed returns a setting's default that is always the same.
+// fixed returns a Default function for a constant.
 func fixed(value any) func() any { return func() any { return value } }

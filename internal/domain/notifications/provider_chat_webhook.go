@@ -2,7 +2,7 @@ package notifications
 
 import "encoding/json"
 
-// chatWebhook posts messages to an incoming webhook of a chat, or of anything that takes the same requests.
+// chatWebhook posts messages to an incoming webhook of a chat or a compatible service.
 var chatWebhook = &Provider{
 	ID: "chat_webhook", Name: "Chat Webhook",
 	connection: func(c Connections) *Connection { return c.Chat },
@@ -10,14 +10,14 @@ var chatWebhook = &Provider{
 	Settings: []Setting{
 		{Name: "url", Kind: address{}, Required: true, Show: Omitted, Doc: "The incoming webhook. It is never shown.", change: notIfConnected},
 		theme,
-		{Name: "channel", Kind: text{max: 255}, Managed: true, Doc: "The channel of a webhook that was connected through the web."},
-		{Name: "workspace_name", Kind: text{max: 255}, Managed: true, Doc: "The workspace of a webhook that was connected through the web."},
+		{Name: "channel", Kind: text{max: 255}, Managed: true, Doc: "Channel of a webhook connected through the web interface."},
+		{Name: "workspace_name", Kind: text{max: 255}, Managed: true, Doc: "Workspace of a webhook connected through the web interface."},
 	},
 }
 
-// theme is how messages to chats look.
+// theme is the style of chat messages.
 var theme = Setting{
-	Name: "theme", Kind: choice{"text", "emoji"}, Default: fixed("text"), Doc: "Whether messages name build states in words or with emoji.",
+	Name: "theme", Kind: choice{"text", "emoji"}, Default: fixed("text"), Doc: "Message style.",
 }
 
 // ChatWebhookSettings are the settings of a chat webhook.
@@ -26,7 +26,7 @@ type ChatWebhookSettings struct {
 	Theme string `json:"theme"`
 }
 
-// notIfConnected refuses changes to what came from the provider.
+// notIfConnected rejects changes to connected receivers.
 func notIfConnected(r *Receiver, _, _ json.RawMessage) string {
 	if r.Connected {
 		return "cannot be changed, because it was connected through the web interface; connect it again there"

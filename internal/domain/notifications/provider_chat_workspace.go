@@ -1,13 +1,13 @@
 package notifications
 
-// chatWorkspace posts messages to channels of a chat's workspace, as the application that people have installed there.
+// chatWorkspace posts messages to channels of a chat workspace.
 var chatWorkspace = &Provider{
 	ID: "chat_workspace", Name: "Chat Workspace",
 	ConnectedOnly: true,
 	connection:    func(c Connections) *Connection { return c.Chat },
 	scopes:        []string{"chat:write,chat:write.public"}, // with a comma, as the chat wants it
 	Settings: append([]Setting{
-		{Name: "channel", Kind: text{max: 255}, Doc: "The channel that messages are posted to; null: none but those that pipelines name."},
+		{Name: "channel", Kind: text{max: 255}, Doc: "Default channel; null: only channels that pipelines name."},
 		theme,
 	}, authorized...),
 }
@@ -19,8 +19,7 @@ type ChatWorkspaceSettings struct {
 	Authorization
 }
 
-// authorized are the settings that a provider gives when people connect it: the workspace that they chose, which is
-// shown, and the credentials, which are not.
+// authorized are the managed settings of providers that are connected over OAuth.
 var authorized = []Setting{
 	{Name: "workspace_id", Kind: text{max: 255}, Managed: true, Doc: "The workspace's id at the provider."},
 	{Name: "workspace_name", Kind: text{max: 255}, Managed: true, Doc: "The workspace's name at the provider."},
@@ -30,13 +29,13 @@ var authorized = []Setting{
 	{Name: "refreshing_until", Kind: text{max: 64}, Managed: true, Show: Omitted, Doc: "While a process refreshes the access token. Never shown."},
 }
 
-// An Authorization is what a provider gives when people connect it.
+// An Authorization is the workspace and the credentials of a connected receiver.
 type Authorization struct {
 	WorkspaceID   string `json:"workspace_id,omitempty"`
 	WorkspaceName string `json:"workspace_name,omitempty"`
 	AccessToken   string `json:"access_token,omitempty"`
 	RefreshToken  string `json:"refresh_token,omitempty"`
 	ExpiresAt     string `json:"expires_at,omitempty"` // RFC 3339; "": never
-	// RefreshingUntil is when other processes may refresh the access token, because the one that does has died.
+	// RefreshingUntil is when the claim of the process that refreshes the access token expires.
 	RefreshingUntil string `json:"refreshing_until,omitempty"`
 }

@@ -2,11 +2,11 @@ package notifications
 
 import "stackyard/internal/platform/identity"
 
-// eventLogAPI keeps events for programs that read them from an endpoint of this server.
+// eventLogAPI makes events readable from an endpoint of this server.
 var eventLogAPI = &Provider{
 	ID: "event_log_api", Name: "Event Log API",
 	Settings: []Setting{
-		{Name: "events", Kind: eventNames, Default: fixed([]string{}), Doc: "The events that are kept."},
+		{Name: "events", Kind: eventNames, Default: fixed([]string{}), Doc: "The events that can be read."},
 	},
 	feature: func(f identity.Features) bool { return f.EventLogAPI },
 }

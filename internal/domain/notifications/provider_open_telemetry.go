@@ -15,7 +15,7 @@ var openTelemetryTracing = &Provider{
 	Settings: []Setting{
 		{Name: "endpoint", Kind: address{}, Required: true, Doc: "The base URL of the OTLP/HTTP endpoint, without /v1/traces."},
 		{Name: "service_name", Kind: text{max: 255}, Default: fixed("stackyard"), Doc: "The service.name of the traces."},
-		{Name: "headers", Kind: pairs{most: 32, max: 4096, headers: true}, Default: fixed(map[string]string{}), Show: Omitted, Doc: "Headers of each request, for example for authentication. They are never shown; what is sent replaces all of them."},
+		{Name: "headers", Kind: pairs{most: 32, max: 4096, headers: true}, Default: fixed(map[string]string{}), Show: Omitted, Doc: "Request headers, for example for authentication. Never shown; an update replaces all of them."},
 		{Name: "resource_attributes", Kind: pairs{most: 64, max: 1024}, Default: fixed(map[string]string{}), Doc: "Attributes of the traces' resource."},
 		{
 			Name: "tracestate", Doc: "The W3C trace state of the traces, as a text such as vendor=value or as an object.",
@@ -34,10 +34,10 @@ type OpenTelemetrySettings struct {
 	TraceState         TraceState        `json:"tracestate"`
 }
 
-// TraceState is a W3C trace state: key=value pairs with commas between them.
+// TraceState is a W3C trace state: comma-separated key=value pairs.
 type TraceState string
 
-// UnmarshalJSON reads a text as it is, and makes one of an object.
+// UnmarshalJSON reads a text or an object.
 func (s *TraceState) UnmarshalJSON(b []byte) error {
 	*s = ""
 	if b[0] == '"' {

@@ -29,7 +29,7 @@ type PipelineVisibilitySettings struct {
 	Tags   Tags   `json:"vendor_tags"`
 }
 
-// Tags are given as a list, or as a text with commas between them.
+// Tags are a list, or a comma-separated text.
 type Tags []string
 
 // UnmarshalJSON reads both forms.

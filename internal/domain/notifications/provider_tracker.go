@@ -1,6 +1,6 @@
 package notifications
 
-// tracker links builds to issues of an issue tracker, as the application that people have installed there.
+// tracker links builds to issues of an issue tracker.
 var tracker = &Provider{
 	ID: "tracker", Name: "Tracker",
 	ConnectedOnly: true,

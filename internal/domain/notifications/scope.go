@@ -12,10 +12,10 @@ import (
 	"stackyard/internal/platform/db"
 )
 
-// Scope says which pipelines a receiver is notified of.
+// Scope selects the pipelines that a receiver is notified of.
 type Scope string
 
-// The scopes. All but the first select by a list of ids.
+// The scopes. All except the first select by id.
 const (
 	All             Scope = "all"
 	SomeProjects    Scope = "some_projects"
@@ -29,13 +29,13 @@ func (Scope) Values() []string {
 	return []string{string(All), string(SomeProjects), string(ExcludeProjects), string(SomeTeams), string(SomeClusters)}
 }
 
-// maxScopeIDs is how many ids a scope selects at most.
+// maxScopeIDs limits the ids of a scope.
 const maxScopeIDs = 500
 
-// A subject is what the ids of a scope identify.
+// A subject is the kind of resource that the ids of a scope identify.
 type subject struct {
 	name string
-	// existing returns those of the ids that an organization has.
+	// existing returns the ids that exist in an organization.
 	existing func(q *db.Q, organizationID string, ids []string) ([]string, error)
 }
 
@@ -45,7 +45,7 @@ var (
 	ofClusters  = &subject{"cluster", clusters.Existing}
 )
 
-// subject returns what the scope's ids identify; nil for a scope without ids.
+// subject returns the kind of resource that the scope selects by; nil for All.
 func (s Scope) subject() *subject {
 	switch s {
 	case SomeProjects, ExcludeProjects:
@@ -59,15 +59,14 @@ func (s Scope) subject() *subject {
 	}
 }
 
-// A Target is what a notification is about, as far as scopes ask. What an agent or a token does has no pipeline.
+// A Target is the subject of a notification. Events of agents and tokens have no pipeline.
 type Target struct {
 	PipelineID string
 	TeamIDs    []string // those with access to the pipeline
 	ClusterID  string
 }
 
-// Covers reports whether the scope of the receiver selects a target. When everything that a scope selected was deleted,
-// it selects nothing.
+// Covers reports whether the receiver's scope selects a target. A scope whose resources were all deleted selects nothing.
 func (r *Receiver) Covers(t Target) bool {
 	switch r.Scope {
 	case All:
@@ -85,8 +84,8 @@ func (r *Receiver) Covers(t Target) bool {
 	}
 }
 
-// setScope gives the receiver a scope and ids that a request names; nil: it does not. Ids stay when only the scope
-// changes and they can mean the same in it.
+// setScope changes the scope and its ids to the given values; nil: unchanged. When only the scope changes, the ids stay
+// if both scopes select by the same kind of resource, and are cleared otherwise.
 func (r *Receiver) setScope(q *db.Q, scope *Scope, ids *[]string, problems *core.Problems) error {
 	before := *r
 	if scope != nil {
@@ -107,12 +106,12 @@ func (r *Receiver) setScope(q *db.Q, scope *Scope, ids *[]string, problems *core
 		}
 	}
 	if r.Scope == before.Scope && slices.Equal(r.ScopeIDs, before.ScopeIDs) {
-		return nil // also when all that it selected is gone
+		return nil // also if everything it selected was deleted
 	}
 	return r.checkScope(q, problems)
 }
 
-// distinctIDs returns ids in their canonical form, each once, or the rule that they break.
+// distinctIDs returns canonical ids without duplicates, or the rule that the given ids break.
 func distinctIDs(given []string) (ids []string, broken string) {
 	if len(given) > maxScopeIDs {
 		return nil, fmt.Sprintf("must have at most %d items", maxScopeIDs)
@@ -130,7 +129,7 @@ func distinctIDs(given []string) (ids []string, broken string) {
 	return ids, ""
 }
 
-// checkScope notes what is wrong with the ids of a scope.
+// checkScope adds problems with the ids of the scope.
 func (r *Receiver) checkScope(q *db.Q, problems *core.Problems) error {
 	of := r.Scope.subject()
 	switch {
@@ -154,7 +153,7 @@ func (r *Receiver) checkScope(q *db.Q, problems *core.Problems) error {
 	return nil
 }
 
-// dropDeleted removes the ids of what was deleted from the scopes of an organization's receivers.
+// dropDeleted removes ids of deleted resources from the scopes of an organization's receivers.
 func dropDeleted(q *db.Q, organizationID string, receivers []*Receiver) error {
 	selected := make(map[*subject][]string)
 	for _, r := range receivers {

@@ -17,26 +17,26 @@ import (
 	"stackyard/internal/platform/seal"
 )
 
-// Service is what can be done to receivers, each in one transaction.
+// Service has the operations on receivers, one transaction each.
 type Service struct {
 	db          *db.DB
 	key         seal.Key
 	public      core.PublicURL
 	clock       core.Clock
 	connections Connections
-	client      *http.Client // for providers that people connect
+	client      *http.Client // for OAuth endpoints
 	refreshing  singleflight.Group
 }
 
-// New returns the service of the receivers in a database. Settings are sealed under the key.
+// New returns a Service. Settings are encrypted with the key.
 func New(d *db.DB, key seal.Key, public core.PublicURL, clock core.Clock, connections Connections) *Service {
 	return &Service{db: d, key: key, public: public, clock: clock, connections: connections, client: &http.Client{Timeout: connectTimeout}}
 }
 
-// Topic is what the bus calls a change of the receivers of an organization.
+// Topic is the bus topic of changes to the receivers of an organization.
 func Topic(organizationID string) string { return "notification-services:" + organizationID }
 
-// Settings returns the settings of a receiver in the clear, as far as an organization with these features has them.
+// Settings returns the decrypted settings of a receiver that are available with these features.
 func (s *Service) Settings(r *Receiver, f identity.Features) (Settings, error) {
 	settings, err := s.open(r)
 	return settings.without(r.Provider, f), err
@@ -59,7 +59,7 @@ func (s *Service) seal(r *Receiver, settings Settings) error {
 	return err
 }
 
-// sealContext binds sealed settings to their receiver.
+// sealContext binds encrypted settings to their receiver.
 func sealContext(r *Receiver) string { return "notification_service:" + r.ID }
 
 // Receiver returns a receiver of an organization, or a NotFound error.
@@ -85,8 +85,7 @@ func (s *Service) Page(ctx context.Context, organizationID string, page route.Pa
 	return list, total, err
 }
 
-// create adds a receiver, unless the organization has too many. fill gives it everything that a request says about it
-// and returns its settings.
+// create adds a receiver, unless the organization has reached the limit. fill completes it and returns its settings.
 func (s *Service) create(ctx context.Context, r *Receiver, fill func(q *db.Q, r *Receiver) (Settings, error)) (settings Settings, err error) {
 	begun := *r
 	err = s.db.Write(ctx, func(q *db.Q) (err error) {
@@ -112,7 +111,7 @@ func (s *Service) create(ctx context.Context, r *Receiver, fill func(q *db.Q, r 
 	return settings, err
 }
 
-// change changes a receiver and its settings. Nobody else changes them meanwhile. What stays as it was is not written.
+// change locks a receiver, applies a change to it and its settings, and saves it if anything changed.
 func (s *Service) change(ctx context.Context, organizationID, id string, change func(q *db.Q, r *Receiver, settings Settings) (Settings, error)) (r *Receiver, settings Settings, err error) {
 	err = s.db.Write(ctx, func(q *db.Q) (err error) {
 		if r, err = lock(q, organizationID, id); err != nil {
@@ -143,7 +142,7 @@ func (s *Service) change(ctx context.Context, organizationID, id string, change 
 	return r, settings, err
 }
 
-// Enable has notifications sent to a receiver again, whatever stopped them.
+// Enable starts notifications to a receiver and clears its disabled and broken state.
 func (s *Service) Enable(ctx context.Context, organizationID, id string) (*Receiver, Settings, error) {
 	return s.change(ctx, organizationID, id, func(_ *db.Q, r *Receiver, settings Settings) (Settings, error) {
 		r.enable()
@@ -151,7 +150,7 @@ func (s *Service) Enable(ctx context.Context, organizationID, id string) (*Recei
 	})
 }
 
-// Disable stops notifications to a receiver until it is enabled.
+// Disable stops notifications to a receiver.
 func (s *Service) Disable(ctx context.Context, organizationID, id string) (*Receiver, Settings, error) {
 	return s.change(ctx, organizationID, id, func(_ *db.Q, r *Receiver, settings Settings) (Settings, error) {
 		r.Disabled = true
@@ -159,8 +158,8 @@ func (s *Service) Disable(ctx context.Context, organizationID, id string) (*Rece
 	})
 }
 
-// MarkBroken stops notifications to a receiver that has failed for long, until somebody enables it again. The reason is
-// for people. A receiver that is broken already keeps its first reason, and one that is gone is no error.
+// MarkBroken stops notifications to a receiver until it is enabled again. The reason is shown to users. A broken receiver
+// keeps its first reason. A receiver that does not exist is not an error.
 func MarkBroken(q *db.Q, organizationID, id, reason string, now time.Time) error {
 	r, err := lock(q, organizationID, id)
 	if core.KindOf(err) == core.NotFound || err == nil && !r.BrokenAt.IsZero() {
@@ -173,7 +172,7 @@ func MarkBroken(q *db.Q, organizationID, id, reason string, now time.Time) error
 	return save(q, r)
 }
 
-// Delete deletes a receiver, unless its provider keeps the credentials that people gave it.
+// Delete revokes the credentials of a connected receiver and deletes it. If they cannot be revoked, the receiver stays.
 func (s *Service) Delete(ctx context.Context, r *Receiver) error {
 	if err := s.revoke(ctx, r); err != nil {
 		return err

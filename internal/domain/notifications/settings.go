@@ -11,8 +11,7 @@ import (
 	"stackyard/internal/platform/identity"
 )
 
-// Settings are the settings of a receiver by their names, each in its kind's canonical form. Those that are nothing
-// are left out.
+// Settings are the settings of a receiver by name, as canonical JSON. Settings without a value are absent.
 type Settings map[string]json.RawMessage
 
 // Decode reads the settings into the struct that dst points to, such as a WebhookSettings.
@@ -24,12 +23,12 @@ func (s Settings) Decode(dst any) error {
 	return json.Unmarshal(text, dst)
 }
 
-// equal reports whether both hold the same.
+// equal reports whether both have the same values.
 func (s Settings) equal(other Settings) bool {
 	return maps.EqualFunc(s, other, func(a, b json.RawMessage) bool { return bytes.Equal(a, b) })
 }
 
-// without returns the settings that an organization with these features has.
+// without returns the settings that are available with these features.
 func (s Settings) without(p *Provider, f identity.Features) Settings {
 	kept := maps.Clone(s)
 	for _, setting := range p.Settings {
@@ -40,10 +39,10 @@ func (s Settings) without(p *Provider, f identity.Features) Settings {
 	return kept
 }
 
-// maxUnknown is how many unknown names one answer lists.
+// maxUnknown limits the unknown names in one error.
 const maxUnknown = 20
 
-// create returns the settings of a new receiver, and notes what is wrong with those that were sent.
+// create returns the settings of a new receiver and adds problems with the request.
 func (p *Provider) create(sent map[string]json.RawMessage, f identity.Features, problems *core.Problems) Settings {
 	s := p.merge(&Receiver{Provider: p}, Settings{}, sent, f, problems)
 	p.fill(s)
@@ -51,7 +50,7 @@ func (p *Provider) create(sent map[string]json.RawMessage, f identity.Features, 
 	return s
 }
 
-// fill gives settings that nobody gave their defaults.
+// fill adds the defaults of absent settings.
 func (p *Provider) fill(s Settings) {
 	for _, setting := range p.Settings {
 		if s[setting.Name] == nil && setting.Default != nil {
@@ -60,9 +59,9 @@ func (p *Provider) fill(s Settings) {
 	}
 }
 
-// merge returns what a request makes of the settings of a receiver, and notes what is wrong with it. Settings that
-// were not sent stay as they are, and null is the default. A masked value that is sent back as it was shown stays as it
-// is, and so does every other value that is sent back unchanged, also where changes are refused.
+// merge returns the stored settings with the changes of a request, and adds problems with the request. Settings that
+// are not sent stay unchanged, and null restores the default. An unchanged value is always accepted, also for settings
+// that cannot be changed; the mask of a secret counts as unchanged.
 func (p *Provider) merge(r *Receiver, stored Settings, sent map[string]json.RawMessage, f identity.Features, problems *core.Problems) Settings {
 	p.checkNames(sent, f, problems)
 	merged := maps.Clone(stored)
@@ -85,7 +84,7 @@ func (p *Provider) merge(r *Receiver, stored Settings, sent map[string]json.RawM
 	return merged
 }
 
-// checkNames notes settings that the provider does not have, or the organization cannot use.
+// checkNames adds problems with unknown and unavailable settings.
 func (p *Provider) checkNames(sent map[string]json.RawMessage, f identity.Features, problems *core.Problems) {
 	unknown := 0
 	for _, name := range slices.Sorted(maps.Keys(sent)) {
@@ -100,7 +99,7 @@ func (p *Provider) checkNames(sent map[string]json.RawMessage, f identity.Featur
 	}
 }
 
-// next returns the value that a setting of a receiver gets, nil for nothing, or the rule that this breaks.
+// next returns the new value of a setting, nil for none, or the rule that the sent value breaks.
 func (s *Setting) next(r *Receiver, stored, sent json.RawMessage) (next json.RawMessage, broken string) {
 	switch {
 	case s.Show == Masked && stored != nil && bytes.Equal(sent, canonical(maskOf(stored))):
@@ -129,7 +128,7 @@ func (s *Setting) next(r *Receiver, stored, sent json.RawMessage) (next json.Raw
 	return next, ""
 }
 
-// checkRequired notes settings without which there is nothing to send to, unless something is wrong with them already.
+// checkRequired adds problems with missing required settings, unless they have problems already.
 func (p *Provider) checkRequired(s Settings, problems *core.Problems) {
 	for _, setting := range p.Settings {
 		field := "settings." + setting.Name
@@ -140,7 +139,7 @@ func (p *Provider) checkRequired(s Settings, problems *core.Problems) {
 	}
 }
 
-// view returns the settings as those see them who may manage the receiver.
+// view returns the settings as responses show them.
 func (p *Provider) view(s Settings, f identity.Features) map[string]any {
 	shown := make(map[string]any)
 	for _, setting := range p.Settings {
@@ -158,7 +157,7 @@ func (p *Provider) view(s Settings, f identity.Features) map[string]any {
 	return shown
 }
 
-// Facts returns what came from the provider when people connected it and is no secret, by its name for people.
+// Facts returns the visible managed settings by label.
 func (p *Provider) Facts(s Settings) map[string]string {
 	facts := make(map[string]string)
 	for _, setting := range p.Settings {
@@ -170,13 +169,13 @@ func (p *Provider) Facts(s Settings) map[string]string {
 }
 
 const (
-	// masking begins every masked value, whatever the length of the secret.
+	// masking is the prefix of every masked value. It does not depend on the length of the secret.
 	masking = "********"
-	// maxUnmasked is how many characters of a secret are shown at most.
+	// maxUnmasked limits the characters of a secret that are shown.
 	maxUnmasked = 4
 )
 
-// maskOf returns a text of which only the last characters are readable: at most four, and at most a third of it.
+// maskOf returns the mask of a secret: masking and the last characters, at most four and at most a third of them.
 func maskOf(value json.RawMessage) string {
 	var secret string
 	if json.Unmarshal(value, &secret) != nil {
@@ -186,7 +185,7 @@ func maskOf(value json.RawMessage) string {
 	return masking + string(runes[len(runes)-min(maxUnmasked, len(runes)/3):])
 }
 
-// canonical returns a value as JSON; equal values give equal bytes.
+// canonical returns the JSON of a value. Equal values have equal JSON.
 func canonical(value any) json.RawMessage {
 	text, err := json.Marshal(value)
 	if err != nil {

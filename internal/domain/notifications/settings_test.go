@@ -73,7 +73,7 @@ func TestTraceState_ReadsBothForms(t *testing.T) {
 	}
 }
 
-// What is shown of a secret gives away four characters at most, and sending it back keeps the secret.
+// A mask shows at most four characters, and sending it back keeps the secret.
 func FuzzMask(f *testing.F) {
 	f.Add("0123456789abcdef0123456789abcdef")
 	f.Add("********cdef")
@@ -92,15 +92,14 @@ func FuzzMask(f *testing.F) {
 		if next, broken := key.next(&Receiver{}, stored, canonical(mask)); broken != "" || !bytes.Equal(next, stored) {
 			t.Errorf("%q sent back as %q becomes %s, %s", secret, mask, next, broken)
 		}
-		// Nothing else that looks masked is taken for a secret.
+		// Other masks are rejected.
 		if next, broken := key.next(&Receiver{}, canonical("another secret"), canonical(mask)); broken == "" && !bytes.Equal(next, canonical("another secret")) {
 			t.Errorf("%q is taken for a secret", mask)
 		}
 	})
 }
 
-// Whatever is sent as settings is refused with fields named, or gives settings that can be sealed, shown, sent back and
-// decoded by whoever delivers.
+// Arbitrary settings are rejected, or give settings that can be shown, sent back unchanged and decoded for delivery.
 func FuzzSettings(f *testing.F) {
 	f.Add("webhook", `{"url": "https://example.test", "events": ["ping"], "version": 1}`, `{"version": 2, "token": null}`)
 	f.Add("chat_webhook", `{"url": "https://example.test", "theme": "emoji"}`, `{"theme": null}`)
@@ -142,7 +141,7 @@ func FuzzSettings(f *testing.F) {
 	})
 }
 
-// checkSound checks what deliveries rely on.
+// checkSound checks the invariants that deliveries rely on.
 func checkSound(t *testing.T, p *Provider, s Settings) {
 	t.Helper()
 	decoded := map[string]any{

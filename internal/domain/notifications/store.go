@@ -46,7 +46,7 @@ func byID(q *db.Q, organizationID, id string) (*Receiver, error) {
 	return r, err
 }
 
-// lock returns a receiver of an organization, or a NotFound error, and keeps it as it is until the end of the write.
+// lock locks and returns a receiver of an organization, or returns a NotFound error.
 func lock(q *db.Q, organizationID, id string) (*Receiver, error) {
 	if err := q.Lock("notification_services", id); err != nil {
 		return nil, err
@@ -84,12 +84,12 @@ func listPage(q *db.Q, organizationID string, limit, offset int) ([]*Receiver, e
 		LIMIT $2 OFFSET $3`, organizationID, limit, offset)
 }
 
-// cursorOf returns the place of a receiver in the list.
+// cursorOf returns the sort key of a receiver.
 func cursorOf(r *Receiver) core.Cursor {
 	return core.Cursor{strconv.FormatInt(r.CreatedAt.UnixMicro(), 10), r.ID}
 }
 
-// wherePast restricts a statement to receivers on one side of a cursor.
+// wherePast adds the condition that a receiver is on one side of a cursor.
 func wherePast(s *db.Statement, side string, c core.Cursor) error {
 	at, err := strconv.ParseInt(c[0], 10, 64)
 	if err != nil {
@@ -99,14 +99,14 @@ func wherePast(s *db.Statement, side string, c core.Cursor) error {
 	return nil
 }
 
-// Enabled returns the receivers of an organization that notifications are sent to, oldest first.
+// Enabled returns the enabled receivers of an organization, oldest first.
 func Enabled(q *db.Q, organizationID string) ([]*Receiver, error) {
 	return db.All(q, scanReceiver, selectReceiver+`
 		WHERE s.organization_id = $1 AND NOT s.disabled AND s.broken_at IS NULL
 		ORDER BY s.created_at, s.id`, organizationID)
 }
 
-// connectedThrough returns the receivers of an organization that people connected to a provider.
+// connectedThrough returns the connected receivers of a provider.
 func connectedThrough(q *db.Q, organizationID string, p *Provider) ([]*Receiver, error) {
 	return db.All(q, scanReceiver, selectReceiver+`
 		WHERE s.organization_id = $1 AND s.provider = $2 AND s.connected
@@ -118,7 +118,7 @@ func count(q *db.Q, organizationID string) (n int, err error) {
 	return n, err
 }
 
-// save writes a receiver that is new, or one that the caller has locked.
+// save inserts a new receiver or updates a locked one.
 func save(q *db.Q, r *Receiver) error {
 	q.Announce(Topic(r.OrganizationID))
 	var by any

@@ -1,4 +1,4 @@
-// Package notificationstest has what tests connect notification services to: a chat or a tracker that speaks OAuth.
+// Package notificationstest provides an OAuth provider for tests that connect notification services.
 package notificationstest
 
 import (
@@ -17,27 +17,27 @@ import (
 	"stackyard/internal/domain/notifications"
 )
 
-// The application that a Workspace knows.
+// The registered application of a Workspace.
 const (
 	ClientID     = "stackyard-at-the-chat"
 	ClientSecret = "a secret of the two"
 )
 
-// A Workspace is a chat or a tracker. Its only user lets every application in at once. It keeps to OAuth: codes and
-// refresh tokens can be used once, and a code only by the client that has the verifier.
+// A Workspace is a chat or tracker with OAuth. It approves every authorization request immediately. Codes and refresh
+// tokens are valid once, and codes require the PKCE verifier.
 type Workspace struct {
 	*httptest.Server
-	// Refuse is an error that browsers are sent back with; empty: none.
+	// Refuse is the OAuth error of authorization requests; empty: none.
 	Refuse string
-	// Down makes every request but those of browsers fail.
+	// Down makes token and revocation requests fail with 502.
 	Down bool
-	// ExpiresIn is the life of access tokens in seconds; 0: for ever.
+	// ExpiresIn is the lifetime of access tokens in seconds; 0: unlimited, without refresh tokens.
 	ExpiresIn int
 
 	mu      sync.Mutex
 	asked   map[string]url.Values // by code
-	refresh []string              // tokens that can be used
-	access  []string              // tokens that work
+	refresh []string              // valid refresh tokens
+	access  []string              // valid access tokens
 	revoked []string
 }
 
@@ -54,7 +54,7 @@ func NewWorkspace(t testing.TB) *Workspace {
 	return w
 }
 
-// Connection returns the application at the workspace.
+// Connection returns the OAuth application of the workspace.
 func (w *Workspace) Connection() *notifications.Connection {
 	return &notifications.Connection{
 		ClientID: ClientID, ClientSecret: ClientSecret,
@@ -62,21 +62,21 @@ func (w *Workspace) Connection() *notifications.Connection {
 	}
 }
 
-// Works reports whether an access token works.
+// Works reports whether an access token is valid.
 func (w *Workspace) Works(token string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Contains(w.access, token)
 }
 
-// Revoked returns the tokens that were revoked.
+// Revoked returns the revoked access tokens.
 func (w *Workspace) Revoked() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Clone(w.revoked)
 }
 
-// Set changes the workspace while it runs.
+// Set changes the workspace under its lock.
 func (w *Workspace) Set(change func(w *Workspace)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -139,7 +139,7 @@ func (w *Workspace) token(rw http.ResponseWriter, r *http.Request) {
 	json.NewEncoder(rw).Encode(w.grant(scope))
 }
 
-// grant returns a token response as chats write it.
+// grant returns a token response in the format of chats.
 func (w *Workspace) grant(scope string) map[string]any {
 	access := "access-" + rand.Text()
 	w.access = append(w.access, access)
@@ -170,7 +170,7 @@ func (w *Workspace) revoke(rw http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// refuse answers with an error as OAuth has it.
+// refuse writes an OAuth error.
 func refuse(rw http.ResponseWriter, code string) {
 	rw.WriteHeader(http.StatusBadRequest)
 	rw.Write([]byte(`{"error":"` + strings.ReplaceAll(code, `"`, "") + `"}`))
