@@ -1,15 +1,14 @@
-// Package bus wakes those who wait for a change, after it was committed, wherever they wait: in this
-// process or in another replica.
+// Package bus wakes subscribers after a change was committed, in this process and in other replicas.
 //
-// A topic is a short text that names what changed, such as "queue:ID" or "build:ID". A wake-up says
-// only that something of a topic may have changed, never what: the truth is in the database. So
-// wake-ups can be merged, repeated and come for nothing, and no harm is done. A subscriber that
-// subscribes first, then looks, and looks again whenever it is woken misses no change:
+// A topic is a short text that names what changed, for example "queue:ID" or "build:ID". A wake-up means only
+// that something about a topic may have changed; the database has the truth. So wake-ups can be merged,
+// repeated and spurious. A subscriber that subscribes first, then reads, and reads again whenever it is woken,
+// misses no change:
 //
 //	woken, cancel := b.Subscribe("build:" + id)
 //	defer cancel()
 //	for {
-//		… look; return when done …
+//		… read; return when done …
 //		select {
 //		case <-woken:
 //		case <-ctx.Done():
@@ -17,11 +16,10 @@
 //		}
 //	}
 //
-// Topics come from [db.Q.Announce], inside of the write that makes the change, or from [Bus.Publish]
-// after it. Within the process waking is immediate. Replicas that share a PostgreSQL database tell
-// each other (replicas.go) as long as [Bus.Run] runs, and ask for what they were not told (poll.go),
-// because one of them may have died before it did. A SQLite database is served by one process, and
-// what another program writes to it wakes nobody.
+// Topics come from [db.Q.Announce], in the write that makes the change, or from [Bus.Publish] after it. Within
+// the process the wake-up is immediate. Replicas that share a PostgreSQL database notify each other
+// (replicas.go) while [Bus.Run] runs. They also poll (poll.go), because a replica may die before it notifies
+// others. A SQLite database is served by one process; writes of other programs wake no subscriber.
 package bus
 
 import (
@@ -33,21 +31,21 @@ import (
 	"stackyard/internal/platform/db"
 )
 
-// Bus is safe for concurrent use.
+// Bus delivers wake-ups. It is safe for concurrent use.
 type Bus struct {
 	db  *db.DB
 	log *slog.Logger
 
-	mu        sync.Mutex
-	waiting   map[key]map[*subscriber]struct{}
-	questions map[*question]struct{}
-	unsent    map[key]struct{} // what other replicas have not been told
-	toSend    chan struct{}    // holds a token while unsent is not empty
-	identity  key              // by which it knows its own messages
+	mu       sync.Mutex
+	waiting  map[key]map[*subscriber]struct{}
+	pollers  map[*poller]struct{}
+	unsent   map[key]struct{} // not yet sent to other replicas
+	toSend   chan struct{}    // holds a token while unsent is not empty
+	identity key              // marks its own messages
 }
 
-// A key stands for a topic, so that every topic is equally short on its way to other replicas. Two
-// topics with the same key wake each other's subscribers.
+// A key is the hash of a topic, so that all topics are equally short in messages to other replicas. Two topics
+// with the same key wake each other's subscribers.
 type key uint64
 
 func keyOf(topic string) key {
@@ -56,33 +54,32 @@ func keyOf(topic string) key {
 	return key(h.Sum64())
 }
 
-// subscriber is one who waits.
+// subscriber is one subscription.
 type subscriber struct{ woken chan struct{} }
 
 func (s *subscriber) wake() {
 	select {
 	case s.woken <- struct{}{}:
-	default: // it has not looked since it was last woken
+	default: // it has not read since it was last woken
 	}
 }
 
-// New returns a bus that hears what writes to d announce.
+// New returns a bus that publishes the topics that writes to d announce.
 func New(d *db.DB, log *slog.Logger) *Bus {
 	b := &Bus{
-		db:        d,
-		log:       log,
-		waiting:   map[key]map[*subscriber]struct{}{},
-		questions: map[*question]struct{}{},
-		unsent:    map[key]struct{}{},
-		toSend:    make(chan struct{}, 1),
-		identity:  newIdentity(),
+		db:       d,
+		log:      log,
+		waiting:  map[key]map[*subscriber]struct{}{},
+		pollers:  map[*poller]struct{}{},
+		unsent:   map[key]struct{}{},
+		toSend:   make(chan struct{}, 1),
+		identity: newIdentity(),
 	}
 	d.OnAnnounce(func(topics []string) { b.Publish(topics...) })
 	return b
 }
 
-// Publish wakes the subscribers of topics, here and in other replicas. Call it after the change was
-// committed.
+// Publish wakes the subscribers of topics, here and in other replicas. Call it after the change was committed.
 func (b *Bus) Publish(topics ...string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -93,10 +90,10 @@ func (b *Bus) Publish(topics ...string) {
 			b.unsent[k] = struct{}{}
 		}
 	}
-	b.askToSend()
+	b.wakeSender()
 }
 
-// Wake wakes the subscribers of topics in this process alone.
+// Wake wakes the subscribers of topics in this process only.
 func (b *Bus) Wake(topics ...string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -140,7 +137,7 @@ func (b *Bus) wake(k key) {
 	}
 }
 
-// wakeAll wakes everybody, since anything may have changed.
+// wakeAll wakes all subscribers, because anything may have changed.
 func (b *Bus) wakeAll() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -149,15 +146,14 @@ func (b *Bus) wakeAll() {
 	}
 }
 
-// Run exchanges wake-ups with other replicas until ctx is done; those that were published before are
-// sent. Start it before anybody relies on them.
+// Run exchanges wake-ups with other replicas until ctx ends; then it sends those already published.
 func (b *Bus) Run(ctx context.Context) error {
 	if !b.db.Shared() {
 		<-ctx.Done()
 		return nil
 	}
 	var loops sync.WaitGroup
-	loops.Go(func() { b.hear(ctx) })
+	loops.Go(func() { b.listen(ctx) })
 	loops.Go(func() { b.send(ctx) })
 	loops.Go(func() { b.poll(ctx) })
 	loops.Wait()

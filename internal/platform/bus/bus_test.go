@@ -17,7 +17,7 @@ func newBus(t testing.TB, d *db.DB) *bus.Bus {
 	return bus.New(d, slog.New(slog.NewTextHandler(t.Output(), nil)))
 }
 
-// run runs a bus until the end of the test, and returns when it is connected: everybody is woken.
+// run runs a bus until the end of the test, and returns when it is connected, which wakes all subscribers.
 func run(t testing.TB, b *bus.Bus) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -32,17 +32,17 @@ func run(t testing.TB, b *bus.Bus) {
 	await(t, connected)
 }
 
-// await returns when the subscriber is woken.
+// await waits until the subscriber is woken.
 func await(t testing.TB, woken <-chan struct{}) {
 	t.Helper()
 	select {
 	case <-woken:
 	case <-time.After(20 * time.Second):
-		t.Error("nobody woke the subscriber")
+		t.Error("the subscriber was not woken")
 	}
 }
 
-// asleep fails the test when the subscriber has been woken.
+// asleep fails the test if the subscriber has been woken.
 func asleep(t testing.TB, woken <-chan struct{}) {
 	t.Helper()
 	select {
@@ -103,7 +103,7 @@ func TestAnnounce_WakesSubscribersAfterTheCommit(t *testing.T) {
 	})
 }
 
-// Whoever subscribes, looks, and looks again when woken sees every change, whatever the timing.
+// A subscriber that reads after subscribing, and again when woken, sees every change, whatever the timing.
 func TestSubscribe_MissesNothingWhenLookingAfterIt(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := newBus(t, d)
@@ -113,7 +113,7 @@ func TestSubscribe_MissesNothingWhenLookingAfterIt(t *testing.T) {
 			wait.Go(func() {
 				woken, cancel := b.Subscribe("counter")
 				defer cancel()
-				for look(t, d) < changes {
+				for read(t, d) < changes {
 					await(t, woken)
 				}
 			})
@@ -132,7 +132,7 @@ func TestSubscribe_MissesNothingWhenLookingAfterIt(t *testing.T) {
 	})
 }
 
-func look(t testing.TB, d *db.DB) (n int) {
+func read(t testing.TB, d *db.DB) (n int) {
 	err := d.Read(t.Context(), func(q *db.Q) error {
 		return q.QueryRow(`SELECT count(*) FROM installation`).Scan(&n)
 	})

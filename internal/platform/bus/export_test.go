@@ -2,5 +2,5 @@ package bus
 
 import "context"
 
-// RunPoll polls from time to time until ctx is done.
+// RunPoll polls until ctx ends.
 func (b *Bus) RunPoll(ctx context.Context) { b.poll(ctx) }

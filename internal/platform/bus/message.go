@@ -17,7 +17,7 @@ const keySize = 8
 
 var errLength = errors.New("its length is not that of an identity and keys")
 
-// maxKeys is how many keys fit into one message, beside the identity.
+// maxKeys is how many keys fit into one message besides the identity.
 var maxKeys = encoding.DecodedLen(db.MaxMessage)/keySize - 1
 
 func newIdentity() key { return key(rand.Uint64()) }

@@ -10,32 +10,32 @@ import (
 )
 
 const (
-	// pollEvery is how often a replica asks for what it may not have been told.
+	// pollEvery is how often a replica polls for missed notifications.
 	pollEvery = 5 * time.Second
-	// pollTimeout bounds one such look.
+	// pollTimeout bounds one poll.
 	pollTimeout = 10 * time.Second
 )
 
-// A question asks the database whether there is something that nobody has told of.
-type question struct{ ask func(q *db.Q) error }
+// A poller checks the database for changes whose notification may have been lost.
+type poller struct{ check func(q *db.Q) error }
 
-// OnPoll has ask called every few seconds, as long as [Bus.Run] runs and until cancel is called, where
-// other replicas share the database: one that dies between a commit and telling of it tells nobody. All
-// who ask do so in one read, so that each replica has one such poll, whatever there is to ask for. ask
-// runs one statement at most, however much there is; the rules of [db.DB.Read] hold.
-func (b *Bus) OnPoll(ask func(q *db.Q) error) (cancel func()) {
-	asked := &question{ask}
+// OnPoll registers check to run every few seconds, while [Bus.Run] runs and until cancel is called, if other
+// replicas share the database: a replica that dies between a commit and its notification notifies no other. All
+// checks run in one read, so that each replica polls once, however many checks there are. check runs one
+// statement at most; the rules of [db.DB.Read] apply.
+func (b *Bus) OnPoll(check func(q *db.Q) error) (cancel func()) {
+	p := &poller{check}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.questions[asked] = struct{}{}
+	b.pollers[p] = struct{}{}
 	return func() {
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		delete(b.questions, asked)
+		delete(b.pollers, p)
 	}
 }
 
-// poll asks from time to time, and not at the same moment as other replicas, until ctx is done.
+// poll polls until ctx ends, at other moments than other replicas.
 func (b *Bus) poll(ctx context.Context) {
 	for {
 		wait(ctx, pollEvery-rand.N(pollEvery/5))
@@ -48,19 +48,19 @@ func (b *Bus) poll(ctx context.Context) {
 	}
 }
 
-// Poll asks all questions once, also when one of them fails.
+// Poll runs all checks once, also when one of them fails.
 func (b *Bus) Poll(ctx context.Context) error {
 	b.mu.Lock()
-	all := make([]*question, 0, len(b.questions))
-	for asked := range b.questions {
-		all = append(all, asked)
+	all := make([]*poller, 0, len(b.pollers))
+	for p := range b.pollers {
+		all = append(all, p)
 	}
 	b.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()
 	return b.db.Read(ctx, func(q *db.Q) (err error) {
-		for _, asked := range all {
-			err = errors.Join(err, asked.ask(q))
+		for _, p := range all {
+			err = errors.Join(err, p.check(q))
 		}
 		return err
 	})

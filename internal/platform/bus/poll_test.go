@@ -23,14 +23,14 @@ func TestOnPoll_AsksEveryFewSecondsUntilItIsCancelled(t *testing.T) {
 			time.Sleep(time.Minute)
 			synctest.Wait()
 			if first < 12 || first > 15 {
-				t.Errorf("asked %d times in a minute", first)
+				t.Errorf("p %d times in a minute", first)
 			}
 			cancelFirst()
 			before := first
 			time.Sleep(time.Minute)
 			synctest.Wait()
 			if first != before || second < 24 {
-				t.Errorf("asked %d times after the end; the other %d times in all", first-before, second)
+				t.Errorf("p %d times after the end; the other %d times in all", first-before, second)
 			}
 			cancel()
 			time.Sleep(time.Minute)

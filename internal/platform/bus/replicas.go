@@ -9,18 +9,18 @@ import (
 )
 
 const (
-	// sendGap is the least time between two messages to other replicas; what is published meanwhile
-	// goes together. The database orders all notifications under one lock, so they must stay few.
+	// sendGap is the minimum time between two messages to other replicas; topics published meanwhile are sent
+	// together. The database orders all notifications under one lock, so they must stay few.
 	sendGap = 5 * time.Millisecond
 	// flushTimeout bounds the last message of a process that stops.
 	flushTimeout = time.Second
-	// minPause and maxPause bound the time between two attempts to reach a database that is away.
+	// minPause and maxPause bound the time between two attempts to reach an unavailable database.
 	minPause, maxPause = 50 * time.Millisecond, 5 * time.Second
 )
 
-// hear wakes the subscribers of topics that other replicas publish. While it was not connected it may
-// have missed any, so each time that it is again it wakes everybody.
-func (b *Bus) hear(ctx context.Context) {
+// listen wakes the subscribers of topics that other replicas publish. It may miss some while it is not
+// connected, so each time it connects it wakes all subscribers.
+func (b *Bus) listen(ctx context.Context) {
 	var pause pauses
 	for ctx.Err() == nil {
 		err := b.db.Listen(ctx, func() {
@@ -35,7 +35,7 @@ func (b *Bus) hear(ctx context.Context) {
 	}
 }
 
-// receive takes one message of any replica, this one included.
+// receive handles one message of any replica, this one included.
 func (b *Bus) receive(message string) {
 	keys, err := decode(message)
 	if err != nil {
@@ -53,7 +53,7 @@ func (b *Bus) receive(message string) {
 	}
 }
 
-// send tells other replicas what is published here. The first topic after a quiet time goes at once.
+// send sends the topics published here to other replicas. The first topic after a quiet time is sent at once.
 func (b *Bus) send(ctx context.Context) {
 	var pause pauses
 	for {
@@ -81,7 +81,7 @@ func (b *Bus) flush(ctx context.Context) {
 	}
 }
 
-// sendAll sends what is unsent, and keeps it when that fails.
+// sendAll sends the unsent topics, and keeps them when that fails.
 func (b *Bus) sendAll(ctx context.Context) error {
 	b.mu.Lock()
 	keys := slices.Collect(maps.Keys(b.unsent))
@@ -101,13 +101,13 @@ func (b *Bus) sendAll(ctx context.Context) error {
 		for _, k := range keys {
 			b.unsent[k] = struct{}{}
 		}
-		b.askToSend()
+		b.wakeSender()
 	}
 	return err
 }
 
-// askToSend makes the sender look when there is something unsent. The caller holds mu.
-func (b *Bus) askToSend() {
+// wakeSender wakes the sender when there are unsent topics. The caller holds mu.
+func (b *Bus) wakeSender() {
 	if len(b.unsent) == 0 {
 		return
 	}

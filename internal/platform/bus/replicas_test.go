@@ -26,7 +26,7 @@ func TestReplicas_WakeEachOther(t *testing.T) {
 	}
 	asleep(t, other)
 
-	// The answer comes after anything that the own message might have done here.
+	// The answer comes after any effect of the own message here.
 	answer, cancel := here.Subscribe("answer")
 	defer cancel()
 	there.Publish("answer")
@@ -62,7 +62,7 @@ func TestReplicas_WakeEverybodyWhenTheyHearAgain(t *testing.T) {
 	woken, cancel := there.Subscribe("build:1")
 	defer cancel()
 
-	// Also what others hold is broken off, as when the server restarts.
+	// Connections of others are ended too, as when the server restarts.
 	admin := dbtest.Open(t, url)
 	err := admin.Read(t.Context(), func(q *db.Q) error {
 		_, err := q.Query(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()`)
@@ -71,7 +71,7 @@ func TestReplicas_WakeEverybodyWhenTheyHearAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	await(t, woken) // it hears again, and may have missed something
+	await(t, woken) // it is connected again and may have missed something
 	here.Publish("build:1")
 	await(t, woken)
 }

@@ -6,55 +6,55 @@ import (
 	"stackyard/internal/platform/db"
 )
 
-// Watched are things that subscribers in this process watch, such as the builds whose pages are open. Their
-// subscribers are woken by topics like all others and, when a notification was lost, by the poll: it compares
-// the versions that things have with those that they had at the last poll.
+// Watched is a set of resources that subscribers in this process watch, for example the builds whose pages are
+// open. Topics wake their subscribers, as all others, and so does the poll when a notification was lost: it
+// compares the versions of the resources with those of the last poll.
 type Watched struct {
 	bus      *Bus
 	topic    func(id string) string
 	versions func(q *db.Q, ids []string) (map[string]string, error)
 
 	mu   sync.Mutex
-	byID map[string]*watchedThing
+	byID map[string]*watchedResource
 }
 
-type watchedThing struct {
+type watchedResource struct {
 	subscribers int
 	polled      bool
 	version     string
 }
 
-// Watch returns a set that watches nothing yet. versions returns, with one statement, a text for each thing
-// that changes when the thing does; those that do not exist are left out.
+// Watch returns an empty set. versions returns, with one statement, a text for each resource that changes when
+// the resource does; it omits resources that do not exist.
 func (b *Bus) Watch(topic func(id string) string, versions func(q *db.Q, ids []string) (map[string]string, error)) *Watched {
-	w := &Watched{bus: b, topic: topic, versions: versions, byID: map[string]*watchedThing{}}
+	w := &Watched{bus: b, topic: topic, versions: versions, byID: map[string]*watchedResource{}}
 	b.OnPoll(w.poll)
 	return w
 }
 
-// Subscribe is [Bus.Subscribe] for one thing.
+// Subscribe is [Bus.Subscribe] for one resource.
 func (w *Watched) Subscribe(id string) (woken <-chan struct{}, cancel func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	thing := w.byID[id]
-	if thing == nil {
-		thing = &watchedThing{}
-		w.byID[id] = thing
+	r := w.byID[id]
+	if r == nil {
+		r = &watchedResource{}
+		w.byID[id] = r
 	}
-	thing.subscribers++
-	thing.polled = false // it is unknown whether the subscriber has read the last poll
+	r.subscribers++
+	r.polled = false // the subscriber may not have read since the last poll
 	woken, unsubscribe := w.bus.Subscribe(w.topic(id))
 	return woken, sync.OnceFunc(func() {
 		unsubscribe()
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		if thing.subscribers--; thing.subscribers == 0 {
+		if r.subscribers--; r.subscribers == 0 {
 			delete(w.byID, id)
 		}
 	})
 }
 
-// poll wakes the subscribers of things that have another version than at the last poll, and those of things
+// poll wakes the subscribers of resources whose version differs from that of the last poll, and of resources
 // that were not polled before.
 func (w *Watched) poll(q *db.Q) error {
 	ids := w.ids()
@@ -68,14 +68,14 @@ func (w *Watched) poll(q *db.Q) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, id := range ids {
-		thing := w.byID[id]
-		if thing == nil {
+		r := w.byID[id]
+		if r == nil {
 			continue
 		}
-		if !thing.polled || thing.version != versions[id] {
+		if !r.polled || r.version != versions[id] {
 			w.bus.Wake(w.topic(id))
 		}
-		thing.polled, thing.version = true, versions[id]
+		r.polled, r.version = true, versions[id]
 	}
 	return nil
 }

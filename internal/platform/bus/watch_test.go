@@ -10,9 +10,9 @@ import (
 func TestWatch_WakesWhenAVersionChangesWithoutNotification(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := newBus(t, d)
-		versions, asked := map[string]string{"1": "a", "2": "a"}, 0
+		versions, p := map[string]string{"1": "a", "2": "a"}, 0
 		builds := b.Watch(func(id string) string { return "build:" + id }, func(_ *db.Q, ids []string) (map[string]string, error) {
-			asked += len(ids)
+			p += len(ids)
 			return versions, nil
 		})
 		poll := func() {
@@ -22,8 +22,8 @@ func TestWatch_WakesWhenAVersionChangesWithoutNotification(t *testing.T) {
 			}
 		}
 		poll()
-		if asked != 0 {
-			t.Errorf("asked for %d versions although nothing is watched", asked)
+		if p != 0 {
+			t.Errorf("p for %d versions although nothing is watched", p)
 		}
 		one, cancelOne := builds.Subscribe("1")
 		two, cancelTwo := builds.Subscribe("2")
@@ -37,7 +37,7 @@ func TestWatch_WakesWhenAVersionChangesWithoutNotification(t *testing.T) {
 		poll()
 		await(t, one)
 		asleep(t, two)
-		versions = map[string]string{"2": "a"} // the other is gone
+		versions = map[string]string{"2": "a"} // the other was deleted
 		poll()
 		await(t, one)
 		asleep(t, two)
@@ -45,10 +45,10 @@ func TestWatch_WakesWhenAVersionChangesWithoutNotification(t *testing.T) {
 		await(t, one)
 		cancelOne()
 		cancelOne()
-		asked = 0
+		p = 0
 		poll()
-		if asked != 1 {
-			t.Errorf("asked for %d versions, want one", asked)
+		if p != 1 {
+			t.Errorf("p for %d versions, want one", p)
 		}
 	})
 }

@@ -12,15 +12,15 @@ import (
 )
 
 const (
-	// minBackoff and maxBackoff bound the time before another attempt, which doubles with each.
+	// minBackoff and maxBackoff bound the time before another attempt; it doubles with each.
 	minBackoff, maxBackoff = 2 * time.Second, 15 * time.Minute
-	// recordTimeout bounds saving what became of an attempt when the runner stops.
+	// recordTimeout bounds saving the result of an attempt when the runner stops.
 	recordTimeout = 2 * time.Second
-	// maxErrorLength is how much of an error is kept with its task.
+	// maxErrorLength is how many bytes of an error are stored with its task.
 	maxErrorLength = 1000
 )
 
-// handleTx does tasks in one transaction with their end.
+// handleTx runs tasks and ends them in the same transaction.
 func (k *kind) handleTx(fn func(*db.Q, *Due) error) {
 	k.prefetch, k.refill, k.slots = txPrefetch, txPrefetch/2, k.runner.txSlots
 	k.do = func(ctx context.Context, d *Due) error {
@@ -33,7 +33,7 @@ func (k *kind) handleTx(fn func(*db.Q, *Due) error) {
 	}
 }
 
-// handle does tasks, and then ends them.
+// handle runs tasks, and ends them afterwards.
 func (k *kind) handle(fn func(context.Context, *Due) error) {
 	k.prefetch, k.refill, k.slots = callsAtOnce, 1, make(chan struct{}, callsAtOnce)
 	k.do = func(ctx context.Context, d *Due) error {
@@ -44,8 +44,8 @@ func (k *kind) handle(fn func(context.Context, *Due) error) {
 	}
 }
 
-// start has a task done on a goroutine of its own when its turn comes. Once ctx is done it is given
-// back instead, or left to the end of its lease when there is no time even for that.
+// start runs a task on its own goroutine as soon as a slot is free. After ctx has ended it releases the task
+// instead, or leaves it until its lease expires when there is no time left.
 func (k *kind) start(ctx, work context.Context, d *Due) {
 	k.taken.Add(1)
 	k.running.Go(func() {
@@ -54,7 +54,7 @@ func (k *kind) start(ctx, work context.Context, d *Due) {
 		case ctx.Err() == nil:
 			k.attempt(work, d)
 		case work.Err() == nil:
-			k.giveBack(work, d)
+			k.release(work, d)
 		}
 		<-k.slots
 		k.taken.Add(-1)
@@ -65,30 +65,30 @@ func (k *kind) start(ctx, work context.Context, d *Due) {
 	})
 }
 
-// attempt tries to do a task, saves what became of it, and returns why it was not done.
+// attempt runs a task once, saves the result, and returns the error.
 func (k *kind) attempt(ctx context.Context, d *Due) error {
 	log := k.runner.log.With("kind", d.Kind, "key", d.Key, "attempt", d.Attempt)
 	err := k.try(ctx, d)
 	switch {
 	case err == nil:
-		k.runner.measures.done(d, k.runner.clock())
+		k.runner.metrics.done(d, k.runner.clock())
 		return nil
 	case errors.Is(err, errLost):
-		k.runner.measures.count(d, "lost")
+		k.runner.metrics.count(d, "lost")
 		log.Info("task lease lost", "error", err)
 		return nil
 	case ctx.Err() != nil:
-		k.giveBack(ctx, d)
+		k.release(ctx, d)
 		return err
 	}
 	result := k.failed(ctx, d, err)
-	k.runner.measures.count(d, result)
+	k.runner.metrics.count(d, result)
 	log.Warn("task failed", "result", result, "error", err)
 	return err
 }
 
-// try runs the handler within its time. A panic is an error like others: it must not end the process
-// that others live in, nor all that try this task.
+// try runs the handler with its timeout. A panic becomes an error: it must not end the process, nor every
+// process that tries this task.
 func (k *kind) try(ctx context.Context, d *Due) (err error) {
 	if !k.runner.clock().Before(d.until) {
 		return errLost
@@ -99,7 +99,7 @@ func (k *kind) try(ctx context.Context, d *Due) (err error) {
 	return k.do(ctx, d)
 }
 
-// failed saves that an attempt failed, and returns the word for it: the task is tried again later or,
+// failed saves that an attempt failed, and returns the result for metrics: the task is tried again later or,
 // when it is too old, given up.
 func (k *kind) failed(ctx context.Context, d *Due, cause error) (result string) {
 	now := k.runner.clock()
@@ -111,7 +111,7 @@ func (k *kind) failed(ctx context.Context, d *Due, cause error) (result string) 
 		if result == "given up" {
 			return complete(q, d)
 		}
-		return fail(q, d, now.Add(backoff(d.Attempt)), legible(cause.Error()))
+		return fail(q, d, now.Add(backoff(d.Attempt)), storable(cause.Error()))
 	})
 	if err != nil && !errors.Is(err, errLost) {
 		k.runner.log.Warn("save task failure failed, it runs after its lease", "kind", d.Kind, "key", d.Key, "error", err)
@@ -119,22 +119,22 @@ func (k *kind) failed(ctx context.Context, d *Due, cause error) (result string) 
 	return result
 }
 
-func (k *kind) giveBack(ctx context.Context, d *Due) {
-	err := k.record(ctx, func(q *db.Q) error { return giveBack(q, d, k.runner.clock()) })
+func (k *kind) release(ctx context.Context, d *Due) {
+	err := k.record(ctx, func(q *db.Q) error { return release(q, d, k.runner.clock()) })
 	if err != nil && !errors.Is(err, errLost) {
 		k.runner.log.Warn("release task failed, it runs after its lease", "kind", d.Kind, "key", d.Key, "error", err)
 	}
 }
 
-// record saves what became of an attempt, also when the attempt has used up its time.
+// record saves the result of an attempt, also when the attempt has used up its time.
 func (k *kind) record(ctx context.Context, fn func(*db.Q) error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
 	defer cancel()
 	return k.runner.db.Write(ctx, fn)
 }
 
-// backoff returns how long to wait after an attempt: twice as long each time, and between half and
-// all of it by chance, so that what failed together is not tried together.
+// backoff returns how long to wait after an attempt: twice as long each time, with jitter between half and all
+// of it, so that tasks that failed together are not tried together.
 func backoff(attempt int) time.Duration {
 	d := maxBackoff
 	if doublings := attempt - 1; doublings < 20 {
@@ -143,8 +143,8 @@ func backoff(attempt int) time.Duration {
 	return d/2 + rand.N(d/2)
 }
 
-// legible returns text as both engines can keep it, and no more than is of use.
-func legible(text string) string {
+// storable returns text that both engines can store, cut to maxErrorLength.
+func storable(text string) string {
 	text = strings.ReplaceAll(text, "\x00", "")
 	return strings.ToValidUTF8(text[:min(len(text), maxErrorLength)], "")
 }

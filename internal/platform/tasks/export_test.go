@@ -2,5 +2,5 @@ package tasks
 
 import "context"
 
-// Glance asks once for tasks that nobody has told of.
-func (r *Runner) Glance(ctx context.Context) error { return r.db.Read(ctx, r.glance) }
+// Poll checks once for tasks whose notification was lost.
+func (r *Runner) Poll(ctx context.Context) error { return r.db.Read(ctx, r.poll) }

@@ -11,43 +11,42 @@ import (
 )
 
 const (
-	// lookGap is the least time between two looks that find nothing to do. Where many tasks are added
-	// for later, the runner does not look for each.
-	lookGap = 20 * time.Millisecond
-	// longestNap is how long a runner sleeps before it looks at the clock, not at the database: while
-	// a machine is suspended, timers stand still.
-	longestNap = time.Minute
-	// maxTrouble bounds the time between two looks when the database is away.
-	maxTrouble = 15 * time.Second
+	// scanGap is the minimum time between two scans that find nothing to do, so that the runner does not scan
+	// for each of many tasks that are added for later.
+	scanGap = 20 * time.Millisecond
+	// maxSleep is how long a runner sleeps before it checks the clock, not the database: timers do not run
+	// while a machine is suspended.
+	maxSleep = time.Minute
+	// maxRetryDelay bounds the time between two scans when the database is unavailable.
+	maxRetryDelay = 15 * time.Second
 )
 
-// kind is one kind of tasks with its handler. Each has a loop of its own, so that a kind with much to
-// do, or one that is slow, keeps no other waiting.
+// kind is one kind of tasks with its handler. Each has its own loop, so that a busy or slow kind does not delay
+// others.
 type kind struct {
 	runner    *Runner
 	name      string
 	timeout   time.Duration
 	maxAge    time.Duration
 	perpetual bool          // there is always one task
-	prefetch  int           // how many may be taken and not yet done
-	refill    int           // how many of these must be free before more are taken
-	slots     chan struct{} // one for each that may be done at the same time
+	prefetch  int           // maximum number of claimed tasks that are not done
+	refill    int           // how many of these must be free before more are claimed
+	slots     chan struct{} // one for each task that runs at the same time
 	do        func(ctx context.Context, d *Due) error
 
 	taken   atomic.Int64
-	freed   chan struct{}  // holds a token when something taken was done
-	hints   chan time.Time // holds when a task may be due that nobody has told of
+	freed   chan struct{}  // holds a token when a claimed task was done
+	hints   chan time.Time // holds when a task may be due whose notification was lost
 	running sync.WaitGroup
 
-	// Of the loop alone.
-	next    time.Time // when to look; the zero time for not before being woken
-	looked  time.Time
-	busy    bool // the last look found as much as it had room for
-	trouble time.Duration
+	// Used by the loop only.
+	next       time.Time // time of the next scan; zero: when woken
+	scannedAt  time.Time
+	busy       bool // the last scan claimed as many as it could
+	retryDelay time.Duration
 }
 
-// loop takes tasks that are due and has them done, until ctx is done. work is the context of what it
-// has begun.
+// loop claims due tasks and runs them until ctx ends. work is the context of started tasks.
 func (k *kind) loop(ctx, work context.Context) {
 	defer k.running.Wait()
 	woken, cancel := k.runner.bus.Subscribe(topic(k.name))
@@ -58,59 +57,59 @@ func (k *kind) loop(ctx, work context.Context) {
 	for ctx.Err() == nil {
 		now := k.runner.clock()
 		isDue := !k.next.IsZero() && !now.Before(k.next)
-		if room := k.room(); isDue && room >= k.refill {
-			k.look(ctx, work, room)
+		if limit := k.free(); isDue && limit >= k.refill {
+			k.scan(ctx, work, limit)
 			continue
 		}
 		timer.Stop()
 		if !isDue && !k.next.IsZero() {
-			timer.Reset(min(k.next.Sub(now), longestNap))
+			timer.Reset(min(k.next.Sub(now), maxSleep))
 		}
 		select {
 		case <-ctx.Done():
 		case <-timer.C:
 		case <-k.freed:
 		case <-woken:
-			k.next = sooner(k.next, k.looked.Add(lookGap))
+			k.next = sooner(k.next, k.scannedAt.Add(scanGap))
 		case at := <-k.hints:
-			k.next = sooner(k.next, later(at, k.looked.Add(lookGap)))
+			k.next = sooner(k.next, later(at, k.scannedAt.Add(scanGap)))
 		}
 	}
 }
 
-// room is how many more tasks may be taken.
-func (k *kind) room() int { return k.prefetch - int(k.taken.Load()) }
+// free returns how many more tasks can be claimed.
+func (k *kind) free() int { return k.prefetch - int(k.taken.Load()) }
 
-// look takes what is due, as far as there is room, and decides when to look again.
-func (k *kind) look(ctx, work context.Context, room int) {
+// scan claims up to limit due tasks, starts them, and sets the time of the next scan.
+func (k *kind) scan(ctx, work context.Context, limit int) {
 	now := k.runner.clock()
-	k.looked = now
-	due, next, err := k.take(ctx, now, room)
+	k.scannedAt = now
+	due, next, err := k.take(ctx, now, limit)
 	if err != nil {
 		if ctx.Err() == nil {
-			k.trouble = min(max(2*k.trouble, lookGap), maxTrouble)
-			k.next = now.Add(k.trouble/2 + rand.N(k.trouble/2))
+			k.retryDelay = min(max(2*k.retryDelay, scanGap), maxRetryDelay)
+			k.next = now.Add(k.retryDelay/2 + rand.N(k.retryDelay/2))
 			k.runner.log.Warn("scan tasks failed", "kind", k.name, "error", err)
 		}
 		return
 	}
-	k.trouble = 0
+	k.retryDelay = 0
 	for _, d := range due {
 		k.start(ctx, work, d)
 	}
-	if k.busy = len(due) == room; k.busy {
+	if k.busy = len(due) == limit; k.busy {
 		k.next = now
 		return
 	}
-	if !next.IsZero() && next.Before(now.Add(lookGap)) { // somebody else is about to take it or change it
-		next = now.Add(lookGap)
+	if !next.IsZero() && next.Before(now.Add(scanGap)) { // another process is about to claim or change it
+		next = now.Add(scanGap)
 	}
 	k.next = next
 }
 
-// take claims what is due. When that is not all that there was room for, it returns when to look for
-// the next. A look that is likely to find nothing only reads.
-func (k *kind) take(ctx context.Context, now time.Time, room int) (due []*Due, next time.Time, err error) {
+// take claims due tasks. If there are fewer than limit, it returns when the next is due. A scan that probably
+// finds nothing only reads.
+func (k *kind) take(ctx context.Context, now time.Time, limit int) (due []*Due, next time.Time, err error) {
 	if !k.busy {
 		err := k.runner.db.Read(ctx, func(q *db.Q) (err error) {
 			next, err = nextRun(q, k.name)
@@ -121,10 +120,10 @@ func (k *kind) take(ctx context.Context, now time.Time, room int) (due []*Due, n
 			return nil, next, err
 		}
 	}
-	return k.claim(ctx, room)
+	return k.claim(ctx, limit)
 }
 
-// claim takes up to limit tasks that are due, and if there are no more returns when the next will be.
+// claim claims up to limit due tasks. If there are fewer, it returns when the next is due.
 func (k *kind) claim(ctx context.Context, limit int) (due []*Due, next time.Time, err error) {
 	now := k.runner.clock()
 	err = k.runner.db.Write(ctx, func(q *db.Q) (err error) {
@@ -146,7 +145,7 @@ func (k *kind) claim(ctx context.Context, limit int) (due []*Due, next time.Time
 	return due, next, nil
 }
 
-// sooner returns the earlier of two times, of which the zero time is none.
+// sooner returns the earlier of two times; the zero time means none.
 func sooner(a, b time.Time) time.Time {
 	if a.IsZero() || b.Before(a) {
 		return b

@@ -17,9 +17,9 @@ import (
 	"stackyard/internal/platform/db/dbtest"
 )
 
-// TestModel holds the table against a model of it, whatever is added, removed, taken, done, failed
-// and dropped in whatever order while time passes: each task takes effect exactly once for each time
-// it was asked for and not merged with another, none is lost, and what is due longest is taken first.
+// TestModel compares the table with a model, whatever is added, removed, claimed, completed, failed and dropped
+// in any order while time passes: each task takes effect exactly once for each request that was not merged with
+// another, none is lost, and the task that has been due for longest is claimed first.
 func TestModel(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		rapid.Check(t, func(rt *rapid.T) {
@@ -40,25 +40,25 @@ func TestModel(t *testing.T) {
 	})
 }
 
-// modelTask is what a row should be.
+// modelTask is the expected row.
 type modelTask struct {
 	runAt, again time.Time
-	holder       *Due // whose lease is the last one
+	holder       *Due // the last one that claimed it
 	attempts     int
-	asked        int // the last Add or Set that is in it
+	requested    int // the last Add or Set that it contains
 }
 
-// model knows what the table should hold.
+// model is the expected contents of the table.
 type model struct {
-	d      *db.DB
-	kind   *kind
-	now    time.Time
-	tasks  map[string]*modelTask
-	hands  []*Due // taken, and neither done nor dropped
-	fails  bool   // what the handler does next
-	asked  int
-	effect map[string]int // by key, how often it took effect
-	seen   map[string]int // by key, the last ask before it last took effect
+	d         *db.DB
+	kind      *kind
+	now       time.Time
+	tasks     map[string]*modelTask
+	hands     []*Due // claimed, and neither done nor dropped
+	fails     bool   // what the handler does next
+	requested int
+	effect    map[string]int // by key, how often it took effect
+	seen      map[string]int // by key, the last request before it last took effect
 }
 
 var keys = rapid.SampledFrom([]string{"a", "b", "c", "d", "e"})
@@ -92,19 +92,19 @@ func (m *model) write(t *rapid.T, fn func(q *db.Q) error) {
 	}
 }
 
-func (m *model) add(t *rapid.T) { m.ask(t, Add, time.Time.Before) }
+func (m *model) add(t *rapid.T) { m.request(t, Add, time.Time.Before) }
 
 func (m *model) set(t *rapid.T) {
-	is := m.ask(t, Set, func(time.Time, time.Time) bool { return true })
+	is := m.request(t, Set, func(time.Time, time.Time) bool { return true })
 	if is.holder == nil {
 		is.again = time.Time{}
 	}
 }
 
-func (m *model) ask(t *rapid.T, put func(*db.Q, ...Task) error, moves func(asked, is time.Time) bool) *modelTask {
+func (m *model) request(t *rapid.T, put func(*db.Q, ...Task) error, moves func(requested, is time.Time) bool) *modelTask {
 	key := keys.Draw(t, "key")
 	at := m.now.Add(time.Duration(rapid.IntRange(-10, 60).Draw(t, "seconds")) * time.Second)
-	m.asked++
+	m.requested++
 	m.write(t, func(q *db.Q) error { return put(q, Task{Kind: "k", Key: key, RunAt: at}) })
 	switch is := m.tasks[key]; {
 	case is == nil:
@@ -117,7 +117,7 @@ func (m *model) ask(t *rapid.T, put func(*db.Q, ...Task) error, moves func(asked
 		is.runAt, is.attempts = at, 0
 	}
 	is := m.tasks[key]
-	is.asked = m.asked
+	is.requested = m.requested
 	return is
 }
 
@@ -158,7 +158,7 @@ func (m *model) take(t *rapid.T) {
 	m.hands = append(m.hands, due...)
 }
 
-// drop takes a task out of the hands of whoever has it.
+// drop removes a task from the claimed ones.
 func (m *model) drop(t *rapid.T) *Due {
 	if len(m.hands) == 0 {
 		t.Skip("nothing is being run")
@@ -183,10 +183,10 @@ func (m *model) do(t *rapid.T) {
 	}
 	m.effect[d.Key]++
 	if is.again.IsZero() {
-		m.seen[d.Key] = is.asked
+		m.seen[d.Key] = is.requested
 		delete(m.tasks, d.Key)
 	} else {
-		*is = modelTask{runAt: is.again, asked: is.asked}
+		*is = modelTask{runAt: is.again, requested: is.requested}
 	}
 }
 
@@ -203,8 +203,8 @@ func (m *model) fail(t *rapid.T) {
 	}
 	is.holder = nil
 	is.runAt = m.rows(t)[d.Key].runAt
-	if waits := is.runAt.Sub(m.now); waits < time.Second || waits > maxBackoff {
-		t.Fatalf("it waits %v for another attempt", waits)
+	if delay := is.runAt.Sub(m.now); delay < time.Second || delay > maxBackoff {
+		t.Fatalf("it waits %v for another attempt", delay)
 	}
 }
 
@@ -212,7 +212,7 @@ func (m *model) pass(t *rapid.T) {
 	m.now = m.now.Add(time.Duration(rapid.IntRange(0, 50_000).Draw(t, "ms")) * time.Millisecond)
 }
 
-// rows returns what the table holds.
+// rows returns the contents of the table.
 func (m *model) rows(t *rapid.T) map[string]modelTask {
 	rows := map[string]modelTask{}
 	m.write(t, func(q *db.Q) error {
@@ -230,7 +230,7 @@ func (m *model) rows(t *rapid.T) map[string]modelTask {
 	return rows
 }
 
-// check compares the table, and what handlers did, with the model.
+// check compares the table, and the effects of handlers, with the model.
 func (m *model) check(t *rapid.T) {
 	rows := m.rows(t)
 	for key, is := range m.tasks {
@@ -262,11 +262,11 @@ func (m *model) check(t *rapid.T) {
 	})
 }
 
-// finish lets time pass until everything is done. What was asked for last has been seen by a handler.
+// finish advances time until everything is done. A handler has seen the last request.
 func (m *model) finish(t *rapid.T) {
-	asked := map[string]int{}
+	requested := map[string]int{}
 	for key, is := range m.tasks {
-		asked[key] = is.asked
+		requested[key] = is.requested
 	}
 	m.hands = nil
 	for len(m.tasks) > 0 {
@@ -277,9 +277,9 @@ func (m *model) finish(t *rapid.T) {
 		}
 	}
 	m.check(t)
-	for key, n := range asked {
+	for key, n := range requested {
 		if m.seen[key] < n {
-			t.Fatalf("%s was asked for after it last took effect", key)
+			t.Fatalf("%s was requested after it last took effect", key)
 		}
 	}
 }

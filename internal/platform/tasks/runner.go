@@ -16,69 +16,68 @@ import (
 )
 
 const (
-	// txTimeout bounds a handler of HandleTx, which mostly waits for locks and for its turn to write.
+	// txTimeout bounds a handler of HandleTx, which mostly waits for locks and for the writer.
 	txTimeout = 20 * time.Second
-	// leaseMargin is how much longer a lease is than an attempt may take.
+	// leaseMargin is how much longer a lease is than the timeout of an attempt.
 	leaseMargin = 15 * time.Second
-	// txPrefetch is how many tasks of a kind a runner takes together where each is quickly done, and
-	// txAtOnce how many of them, of all kinds, it does at the same time.
+	// txPrefetch is how many tasks of a kind of HandleTx a runner claims together; txAtOnce is how many of
+	// them, of all kinds, it runs at the same time.
 	txPrefetch, txAtOnce = 64, 8
-	// callsAtOnce is how many tasks of a kind that calls out are done at the same time. No more are
-	// taken, because another replica may have time for them.
+	// callsAtOnce is how many tasks of a kind of Handle run at the same time. No more are claimed, because
+	// another replica may have capacity for them.
 	callsAtOnce = 16
-	// stopGrace is how long calls may go on when the runner is told to stop.
+	// stopGrace is how long handlers of Handle can continue when the runner stops.
 	stopGrace = 4 * time.Second
 )
 
-// Runner does the tasks of the kinds it has handlers for. Tasks of other kinds wait for a runner
-// that knows them. Handlers are registered before Run.
+// Runner runs the tasks of the kinds that it has handlers for. Tasks of other kinds wait for a runner that has
+// one. Register handlers before Run.
 type Runner struct {
-	db       *db.DB
-	bus      *bus.Bus
-	clock    core.Clock
-	log      *slog.Logger
-	measures measures
-	kinds    []*kind
-	txSlots  chan struct{}
+	db      *db.DB
+	bus     *bus.Bus
+	clock   core.Clock
+	log     *slog.Logger
+	metrics metrics
+	kinds   []*kind
+	txSlots chan struct{}
 }
 
 // New returns a runner without handlers.
 func New(d *db.DB, b *bus.Bus, clock core.Clock, log *slog.Logger, metrics prometheus.Registerer) *Runner {
 	return &Runner{
-		db:       d,
-		bus:      b,
-		clock:    clock,
-		log:      log,
-		measures: newMeasures(metrics),
-		txSlots:  make(chan struct{}, txAtOnce),
+		db:      d,
+		bus:     b,
+		clock:   clock,
+		log:     log,
+		metrics: newMetrics(metrics),
+		txSlots: make(chan struct{}, txAtOnce),
 	}
 }
 
-// HandleTx has tasks of a kind done by fn, in one transaction with the end of the task. An error
-// rolls everything back and the task is tried again later, for as long as it takes. The rules for
-// functions given to [db.DB.Write] hold. If fn adds its own task again, it is run again at that time.
+// HandleTx registers fn for tasks of a kind. fn runs in one transaction with the end of the task. An error
+// rolls everything back; the task is tried again later, without limit. The rules for functions given to
+// [db.DB.Write] apply. If fn adds its own task again, it runs again at that time.
 func (r *Runner) HandleTx(kind string, fn func(q *db.Q, t *Due) error) {
 	r.register(kind, txTimeout, 0).handleTx(fn)
 }
 
-// Limits say how long a kind of work that calls out may take.
+// Limits bound the attempts of a kind of [Runner.Handle].
 type Limits struct {
-	// Timeout is that of one attempt; then its context is done.
+	// Timeout bounds one attempt; then its context ends.
 	Timeout time.Duration
-	// MaxAge is how long after it was due a task is tried again; then it is given up. Zero is for
-	// ever.
+	// MaxAge is how long after it was due a task is tried again; then it is given up. Zero is forever.
 	MaxAge time.Duration
 }
 
-// Handle has tasks of a kind done by fn, which may call out and is repeated when it fails, and at
-// times when it did not. It must return soon after its context is done.
+// Handle registers fn for tasks of a kind. fn can make network calls. It runs again when it fails, and
+// sometimes when it did not. It must return soon after its context ends.
 func (r *Runner) Handle(kind string, limits Limits, fn func(ctx context.Context, t *Due) error) {
 	r.register(kind, limits.Timeout, limits.MaxAge).handle(fn)
 }
 
-// Sweep has fn run again and again: at once while it says that there is more to do, and else after
-// some time. Each run is a transaction of its own, so that something large, such as removing what is
-// too old, is done in small pieces that let others write in between. Of all replicas one sweeps.
+// Sweep registers fn to run repeatedly: at once while it returns that there is more to do, otherwise after some
+// time. Each run is its own transaction, so that large work, for example deleting old rows, is done in small
+// batches with other writes in between. One of all replicas sweeps at a time.
 func (r *Runner) Sweep(name string, every time.Duration, fn func(q *db.Q) (more bool, err error)) {
 	k := r.register(name, txTimeout, 0)
 	k.perpetual = true
@@ -106,13 +105,13 @@ func (r *Runner) register(name string, timeout, maxAge time.Duration) *kind {
 	return k
 }
 
-// Run does tasks until ctx is done. Then it takes no more, gives back those it has not begun, lets
-// the others end, and returns.
+// Run runs tasks until ctx ends. Then it claims no more, releases those that have not started, waits for the
+// others, and returns.
 func (r *Runner) Run(ctx context.Context) error {
 	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(stopGrace, cancel) })()
-	defer r.bus.OnPoll(r.glance)()
+	defer r.bus.OnPoll(r.poll)()
 	var loops sync.WaitGroup
 	for _, k := range r.kinds {
 		loops.Go(func() { k.loop(ctx, work) })
@@ -121,8 +120,8 @@ func (r *Runner) Run(ctx context.Context) error {
 	return nil
 }
 
-// RunDue does, one after the other, the tasks that are due at the time of the clock and those that
-// become so by doing them. It returns the errors of handlers. It is for those who own the time.
+// RunDue runs, one after the other, the tasks that are due at the time of the clock and those that become due
+// by running them. It returns the errors of handlers. It is for tests with an injected clock.
 func (r *Runner) RunDue(ctx context.Context) error {
 	var failures []error
 	for {

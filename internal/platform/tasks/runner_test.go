@@ -21,13 +21,13 @@ import (
 	"stackyard/internal/platform/tasks"
 )
 
-// put writes something that a test can count.
+// put writes a row that a test can count.
 func put(q *db.Q, name string) error {
 	_, err := q.Exec(`INSERT INTO installation (name, value) VALUES ($1, '')`, name)
 	return err
 }
 
-// found returns how many things were put.
+// found returns how many rows were put.
 func found(t testing.TB, d *db.DB) (n int) {
 	t.Helper()
 	err := d.Read(context.Background(), func(q *db.Q) error {
@@ -43,10 +43,10 @@ func TestHandleTx_RollsBackWhatFailsAndTriesAgainLater(t *testing.T) {
 	inBubble(t, func(t *testing.T, d *db.DB) {
 		r := newRunner(t, d)
 		var attempts []time.Time
-		var told []string
+		var lastErrors []string
 		r.HandleTx("greet", func(q *db.Q, due *tasks.Due) error {
-			if len(attempts) == due.Attempt-1 { // a transaction may be run again
-				attempts, told = append(attempts, time.Now()), append(told, due.LastError)
+			if len(attempts) == due.Attempt-1 { // a transaction can run again
+				attempts, lastErrors = append(attempts, time.Now()), append(lastErrors, due.LastError)
 			}
 			if err := put(q, fmt.Sprint(due.Attempt)); err != nil {
 				return err
@@ -72,8 +72,8 @@ func TestHandleTx_RollsBackWhatFailsAndTriesAgainLater(t *testing.T) {
 				t.Errorf("attempt %d came after %v, want between half and all of %v", i+2, waited, most)
 			}
 		}
-		if told[0] != "" || told[1] != "not  yet " || !strings.Contains(told[4], "out of paper") {
-			t.Errorf("attempts were told of %q", told)
+		if lastErrors[0] != "" || lastErrors[1] != "not  yet " || !strings.Contains(lastErrors[4], "out of paper") {
+			t.Errorf("attempts got the last errors %q", lastErrors)
 		}
 	})
 }
@@ -123,7 +123,7 @@ func TestHandle_GivesUpWhatIsTooOld(t *testing.T) {
 		var begun, last time.Time
 		r.Handle("call", tasks.Limits{Timeout: time.Minute, MaxAge: 24 * time.Hour}, func(ctx context.Context, due *tasks.Due) error {
 			last = time.Now()
-			return errors.New("nobody answers")
+			return errors.New("no answer")
 		})
 		begun = time.Now()
 		add(t, d, tasks.Task{Kind: "call", RunAt: after(0)})
@@ -160,8 +160,8 @@ func TestHandle_EndsAnAttemptThatTakesTooLong(t *testing.T) {
 	})
 }
 
-// A handler that ignores its context outlives its lease; then another runner has the task, and the
-// slow one cannot end it.
+// A handler that ignores its context runs longer than its lease; then another runner has the task, and the slow
+// one cannot end it.
 func TestHandle_LeavesToAnotherWhatItDidNotEndInTime(t *testing.T) {
 	inBubble(t, func(t *testing.T, d *db.DB) {
 		j := newJournal()
@@ -265,7 +265,7 @@ func TestRun_LetsACallEndWhenStopping(t *testing.T) {
 	})
 }
 
-// While nothing is to be done the database can be closed, and nobody notices.
+// While there is nothing to do, the database can be closed without any error.
 func TestRun_AsksNothingWhenIdle(t *testing.T) {
 	inBubble(t, func(t *testing.T, d *db.DB) {
 		var complaints strings.Builder
@@ -284,13 +284,13 @@ func TestRun_AsksNothingWhenIdle(t *testing.T) {
 		time.Sleep(24 * time.Hour)
 		synctest.Wait()
 		if complaints.Len() > 0 {
-			t.Errorf("somebody asked: %s", complaints.String())
+			t.Errorf("the database was used: %s", complaints.String())
 		}
 	})
 }
 
-// quietly adds a task as a replica does that dies before it tells of it.
-func quietly(t testing.TB, d *db.DB, kind string, at time.Time) {
+// addSilently adds a task as a replica does that dies before it notifies others.
+func addSilently(t testing.TB, d *db.DB, kind string, at time.Time) {
 	t.Helper()
 	write(t, d, func(q *db.Q) error {
 		_, err := q.Exec(`INSERT INTO tasks (kind, key, due_at, run_at, attempts) VALUES ($1, '', $2, $2, 0)`, kind, db.Micros(at))
@@ -298,7 +298,7 @@ func quietly(t testing.TB, d *db.DB, kind string, at time.Time) {
 	})
 }
 
-func TestGlance_FindsWhatNobodyToldOf(t *testing.T) {
+func TestPoll_FindsWhatNobodyToldOf(t *testing.T) {
 	inBubble(t, func(t *testing.T, d *db.DB) {
 		j, r := newJournal(), newRunner(t, d)
 		for _, kind := range []string{"now", "soon", "known"} {
@@ -307,9 +307,9 @@ func TestGlance_FindsWhatNobodyToldOf(t *testing.T) {
 		run(t, r)
 		add(t, d, tasks.Task{Kind: "known", RunAt: after(2 * time.Minute)})
 		time.Sleep(time.Minute)
-		quietly(t, d, "now", after(0))
-		quietly(t, d, "soon", after(10*time.Second))
-		if err := r.Glance(t.Context()); err != nil {
+		addSilently(t, d, "now", after(0))
+		addSilently(t, d, "soon", after(10*time.Second))
+		if err := r.Poll(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Hour)
@@ -317,7 +317,7 @@ func TestGlance_FindsWhatNobodyToldOf(t *testing.T) {
 	})
 }
 
-func TestGlance_IsOneStatementForAllKindsAndLeavesThemAsleep(t *testing.T) {
+func TestPoll_IsOneStatementForAllKindsAndLeavesThemAsleep(t *testing.T) {
 	inBubble(t, func(t *testing.T, d *db.DB) {
 		r := newRunner(t, d)
 		for i := range 20 {
@@ -329,7 +329,7 @@ func TestGlance_IsOneStatementForAllKindsAndLeavesThemAsleep(t *testing.T) {
 		time.Sleep(time.Hour)
 		before := d.Statements()
 		for range 10 {
-			if err := r.Glance(t.Context()); err != nil {
+			if err := r.Poll(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(time.Minute)

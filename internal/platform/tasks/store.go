@@ -9,20 +9,20 @@ import (
 	"stackyard/internal/platform/db"
 )
 
-// collision says in SQL what becomes of a task t that is there when it is asked for again.
-type collision struct {
-	moves string // when its time becomes the new one
-	again string // when the time at which to run it once more becomes the new one
-	keeps string // that time when it is not leased: an attempt failed, and another is still to come
+// A conflictRule says in SQL how an existing task t changes when it is added again.
+type conflictRule struct {
+	moves string // condition: run_at becomes the new time
+	again string // condition: again_at becomes the new time
+	keeps string // again_at of a task without a lease: an attempt failed, and another follows
 }
 
 var (
-	earlier = &collision{moves: `excluded.run_at < t.run_at`, again: `excluded.run_at < t.again_at`, keeps: `t.again_at`}
-	asAsked = &collision{moves: `TRUE`, again: `TRUE`, keeps: `NULL`}
+	earlier   = &conflictRule{moves: `excluded.run_at < t.run_at`, again: `excluded.run_at < t.again_at`, keeps: `t.again_at`}
+	overwrite = &conflictRule{moves: `TRUE`, again: `TRUE`, keeps: `NULL`}
 )
 
 // insert adds tasks. One that is leased keeps its times, and is marked to run again.
-func insert(q *db.Q, when *collision, tasks []Task) error {
+func insert(q *db.Q, when *conflictRule, tasks []Task) error {
 	moves := `CASE WHEN t.lease IS NULL AND ` + when.moves
 	return db.InsertMany(q, `INSERT INTO tasks AS t (kind, key, payload, due_at, run_at, attempts)`, tasks,
 		func(t Task) []any {
@@ -45,14 +45,14 @@ type lease struct {
 	until time.Time
 }
 
-// nextRun returns when to look at a task of a kind next; the zero time when there is none.
+// nextRun returns the next time at which a task of a kind is due; the zero time when there is none.
 func nextRun(q *db.Q, kind string) (next time.Time, err error) {
 	err = q.QueryRow(`SELECT min(run_at) FROM tasks WHERE kind = $1`, kind).Scan(db.ToTime(&next))
 	return next, err
 }
 
-// nextRuns returns, with one statement, when to look at a task of each of some kinds next. Kinds without
-// tasks are left out.
+// nextRuns returns, with one statement, the next times at which tasks of kinds are due. Kinds without tasks are
+// omitted.
 func nextRuns(q *db.Q, kinds []*kind) (map[string]time.Time, error) {
 	if len(kinds) == 0 {
 		return nil, nil
@@ -80,8 +80,8 @@ func nextRuns(q *db.Q, kinds []*kind) (map[string]time.Time, error) {
 	return runs, err
 }
 
-// claim takes the tasks of a kind that have been due for longest. Those that another process is
-// about to take or to change are left to it.
+// claim leases the tasks of a kind that have been due for longest. It skips those that another process is
+// claiming or changing.
 func claim(q *db.Q, kind string, now, until time.Time, limit int) ([]*Due, error) {
 	l := lease{token: core.NewID(), until: until}
 	due, err := db.All(q, func(scan db.Scan) (*Due, error) {
@@ -106,16 +106,16 @@ func claim(q *db.Q, kind string, now, until time.Time, limit int) ([]*Due, error
 	return due, err
 }
 
-// errLost is the error of ending a task whose lease is another's by now, or that was removed.
+// errLost is the error of ending a task that another process has leased or removed.
 var errLost = errors.New("the task was not ended in time, and another may have taken it")
 
-// held is the condition on which a task may be changed by the one who runs it: the fence that keeps
-// out whoever was too slow.
-const held = `kind = $1 AND key = $2 AND lease = $3`
+// holdsLease is the condition under which the process that runs a task can change it: it excludes processes
+// whose lease has expired.
+const holdsLease = `kind = $1 AND key = $2 AND lease = $3`
 
-// complete ends a task, or has it run again if that was asked for meanwhile.
+// complete ends a task, or lets it run again if it was added again meanwhile.
 func complete(q *db.Q, d *Due) error {
-	deleted, err := q.Exec(`DELETE FROM tasks WHERE `+held+` AND again_at IS NULL`, d.Kind, d.Key, d.token)
+	deleted, err := q.Exec(`DELETE FROM tasks WHERE `+holdsLease+` AND again_at IS NULL`, d.Kind, d.Key, d.token)
 	if err != nil || deleted == 1 {
 		return err
 	}
@@ -123,29 +123,29 @@ func complete(q *db.Q, d *Due) error {
 	return change(q, d, `due_at = again_at, run_at = again_at, again_at = NULL, lease = NULL, attempts = 0, last_error = NULL`)
 }
 
-// fail has a task run again at a time.
+// fail lets a task run again at a time.
 func fail(q *db.Q, d *Due, at time.Time, reason string) error {
 	q.Announce(topic(d.Kind))
 	return change(q, d, `lease = NULL, run_at = $4, last_error = $5`, db.Micros(at), reason)
 }
 
-// giveBack has a task run by somebody else, as if it had not been taken.
-func giveBack(q *db.Q, d *Due, now time.Time) error {
+// release lets another process run a task, as if it had not been claimed.
+func release(q *db.Q, d *Due, now time.Time) error {
 	q.Announce(topic(d.Kind))
 	return change(q, d, `lease = NULL, run_at = $4, attempts = attempts - 1`, db.Micros(now))
 }
 
-// change changes a task whose lease is held.
+// change changes a task whose lease d has.
 func change(q *db.Q, d *Due, set string, args ...any) error {
 	args = slices.Concat([]any{d.Kind, d.Key, d.token}, args)
-	changed, err := q.Exec(`UPDATE tasks SET `+set+` WHERE `+held, args...)
+	changed, err := q.Exec(`UPDATE tasks SET `+set+` WHERE `+holdsLease, args...)
 	if err == nil && changed == 0 {
 		return errLost
 	}
 	return err
 }
 
-// ensure adds a task unless it is there.
+// ensure adds a task of a kind unless there is one.
 func ensure(q *db.Q, kind string, at time.Time) error {
 	var one int
 	err := q.QueryRow(`SELECT 1 FROM tasks WHERE kind = $1`, kind).Scan(&one)

@@ -1,28 +1,26 @@
-// Package tasks is durable background work: something to be done at a time, tried again until it is
-// done, on either engine and whichever replica lives.
+// Package tasks runs durable background work: each task has a due time and is tried until it is done, on either
+// engine and by any replica.
 //
-// A task is a row. [Add] writes it in the transaction that wants the work done, so that the wish and
-// its reason are saved together or not at all. A [Runner] finds tasks that are due and gives them to
-// the handler of their kind. There are two sorts of handlers.
+// A task is a row. [Add] writes it in the transaction that needs the work, so that both are saved or neither. A
+// [Runner] finds due tasks and passes them to the handler of their kind. There are two sorts of handlers:
 //
-//   - [Runner.HandleTx] is for work that only changes the database. What the handler does and the end
-//     of the task are one transaction, so the effect happens exactly once.
-//   - [Runner.Handle] is for work that calls out. It may happen more than once: when the process dies,
-//     or loses the database, between the call and the end of the task.
+//   - [Runner.HandleTx] is for work that only changes the database. The handler and the end of the task are
+//     one transaction, so the effect happens exactly once.
+//   - [Runner.Handle] is for work that calls other systems. It can happen more than once: when the process
+//     dies, or loses the database, between the call and the end of the task.
 //
-// A runner takes tasks with a lease: a token and a time until which nobody else takes them (claim in
-// store.go). When a runner dies, its tasks are taken again after that time. One that was merely slow
-// and lost its lease cannot end the task any more, and what its handler did in the transaction is
-// rolled back. The lease is checked last, so a handler holds no lock of ours while it waits for
-// locks of rooms, and rooms that add tasks at the end of their writes lock in the same order.
+// A runner claims tasks with a lease: a token and a time until which no other runner claims them (claim in
+// store.go). When a runner dies, its tasks are claimed again after that time. A runner that was only slow and
+// lost its lease cannot end the task any more, and the transaction of its handler is rolled back. The lease is
+// checked last, so a handler that waits for locks of other packages does not lock the task, and packages that
+// add tasks at the end of their writes lock in the same order.
 //
-// A task has a key that is unique within its kind. Adding it again changes the one that waits; while
-// it is being run it is noted, and the task is run once more. The same task is never run twice at
-// the same time, as long as its lease holds.
+// A task has a key that is unique within its kind. Adding it again changes the waiting task; adding it while it
+// runs makes it run once more. The same task never runs twice at the same time, as long as its lease is valid.
 //
-// A runner that knows of nothing to do asks nothing (loop.go): it sleeps until the next task is due
-// or the bus says that there is a new one. Where several replicas share a database the poll of the bus
-// asks for all kinds with one statement too, because another replica may have died (glance.go).
+// A runner without due tasks runs no statements (loop.go): it sleeps until the next task is due or the bus
+// announces a new one. If several replicas share a database, the poll of the bus also checks all kinds with one
+// statement, because another replica may have died (poll.go).
 package tasks
 
 import (
@@ -36,32 +34,31 @@ import (
 	"stackyard/internal/platform/db"
 )
 
-// Task is work to be done.
+// Task is work to do.
 type Task struct {
 	Kind string
 	// Key is unique within the kind. Most often it is the id of what the work is about.
 	Key string
-	// Payload is kept as JSON; nil is none. What can be read when the task is run is better read
-	// then.
+	// Payload is stored as JSON; nil is none. Prefer to read data when the task runs.
 	Payload any
 	RunAt   time.Time
 }
 
-// Due is a task that a handler is to do.
+// Due is a task that a handler runs.
 type Due struct {
 	Kind, Key string
-	// DueAt is when it was to be run at first.
+	// DueAt is when the task was due at first.
 	DueAt time.Time
 	// Attempt is 1 for the first.
 	Attempt int
-	// LastError says what went wrong in the attempt before.
+	// LastError is the error of the previous attempt.
 	LastError string
 
 	payload string
 	lease
 }
 
-// Payload reads the payload into what dst points to; without one it leaves that as it is.
+// Payload reads the payload into the value that dst points to; without a payload it leaves it unchanged.
 func (d *Due) Payload(dst any) error {
 	if d.payload == "" {
 		return nil
@@ -72,14 +69,14 @@ func (d *Due) Payload(dst any) error {
 	return nil
 }
 
-// Add adds tasks when the transaction commits. One that is there already gets the new payload, and
-// the new time if that is earlier; if it was waiting for another attempt, it begins anew.
+// Add adds tasks when the transaction commits. An existing task gets the new payload, and the new time if that
+// is earlier; if it was waiting for another attempt, its attempts start again.
 func Add(q *db.Q, tasks ...Task) error { return put(q, earlier, tasks) }
 
-// Set is like Add, except that a task that is there already gets the new time also when it is later.
-func Set(q *db.Q, tasks ...Task) error { return put(q, asAsked, tasks) }
+// Set is like Add, except that an existing task also gets a later time.
+func Set(q *db.Q, tasks ...Task) error { return put(q, overwrite, tasks) }
 
-func put(q *db.Q, when *collision, tasks []Task) error {
+func put(q *db.Q, when *conflictRule, tasks []Task) error {
 	for _, t := range tasks {
 		if t.RunAt.IsZero() {
 			return errors.New("tasks: the task " + t.Kind + " has no time to run at")
@@ -99,9 +96,9 @@ func put(q *db.Q, when *collision, tasks []Task) error {
 	return nil
 }
 
-// distinct returns tasks in the order in which all writers lock them, each once: as if they had been
-// put one after the other.
-func distinct(tasks []Task, when *collision) []Task {
+// distinct returns tasks in the order in which all writers lock them, each once: as if they had been added one
+// after the other.
+func distinct(tasks []Task, when *conflictRule) []Task {
 	sorted := slices.Clone(tasks)
 	slices.SortStableFunc(sorted, compare)
 	last := 0
@@ -126,13 +123,13 @@ func compare(a, b Task) int {
 	return strings.Compare(a.Key, b.Key)
 }
 
-// Remove removes tasks of a kind that are there. If one is being run, its transaction does not
-// commit; a call that has begun goes on.
+// Remove removes tasks of a kind. If one is running, its transaction does not commit; a call of Handle
+// continues.
 func Remove(q *db.Q, kind string, keys ...string) error {
 	in, arg := q.In("key", 2, keys)
 	_, err := q.Exec(`DELETE FROM tasks WHERE kind = $1 AND `+q.InOrder("tasks", "key", "kind = $1 AND "+in), kind, arg)
 	return err
 }
 
-// topic is what the bus calls new tasks of a kind.
+// topic is the bus topic of new tasks of a kind.
 func topic(kind string) string { return "tasks:" + kind }

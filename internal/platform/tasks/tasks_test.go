@@ -19,7 +19,7 @@ import (
 	"stackyard/internal/platform/tasks"
 )
 
-// inBubble runs a test on each engine with a time of its own, which passes only while all wait.
+// inBubble runs a test on each engine with fake time, which passes only while all goroutines wait.
 func inBubble(t *testing.T, fn func(t *testing.T, d *db.DB)) {
 	for _, engine := range []db.Engine{db.SQLite, db.PostgreSQL} {
 		t.Run(string(engine), func(t *testing.T) {
@@ -29,7 +29,7 @@ func inBubble(t *testing.T, fn func(t *testing.T, d *db.DB)) {
 	}
 }
 
-// newRunner returns a runner that hears of what its own process adds.
+// newRunner returns a runner that is woken by tasks that its own process adds.
 func newRunner(t testing.TB, d *db.DB) *tasks.Runner {
 	return newRunnerOn(t, d, bus.New(d, slog.New(slog.NewTextHandler(t.Output(), nil))))
 }
@@ -63,7 +63,7 @@ func add(t testing.TB, d *db.DB, all ...tasks.Task) {
 	write(t, d, func(q *db.Q) error { return tasks.Add(q, all...) })
 }
 
-// after is a time from now.
+// after returns a time from now.
 func after(d time.Duration) time.Time { return core.SystemClock().Add(d) }
 
 // count returns how many tasks are left.
@@ -78,7 +78,7 @@ func count(t testing.TB, d *db.DB) (n int) {
 	return n
 }
 
-// journal notes what handlers did, and when.
+// journal records what handlers did, and when.
 type journal struct {
 	mu    sync.Mutex
 	begun time.Time
@@ -121,7 +121,7 @@ func TestAdd_RunsATaskWhenItIsDue(t *testing.T) {
 		time.Sleep(2 * time.Hour)
 		j.want(t, "1s 3 Cy", "3s 1 Ada", "1h0m0s 2 Bo")
 		if n := count(t, d); n != 1 {
-			t.Errorf("%d tasks are left, want the one that nobody handles", n)
+			t.Errorf("%d tasks are left, want the one without a handler", n)
 		}
 	})
 }

@@ -15,7 +15,7 @@ import (
 	"stackyard/internal/platform/tasks"
 )
 
-// until waits for a condition that those who announce "effect" bring about.
+// until waits for a condition that changes with announcements of "effect".
 func until(t testing.TB, b *bus.Bus, condition func() bool) {
 	t.Helper()
 	woken, cancel := b.Subscribe("effect")
@@ -30,8 +30,8 @@ func until(t testing.TB, b *bus.Bus, condition func() bool) {
 	}
 }
 
-// Two replicas on one database share the work, and no effect happens twice: that would be a row that
-// exists, which fails.
+// Two replicas on one database share the work, and no effect happens twice: a second insert of the row would
+// fail.
 func TestRunners_ShareWorkWithoutDoubles(t *testing.T) {
 	const all = 500
 	url := dbtest.URL(t, db.PostgreSQL)
@@ -76,8 +76,8 @@ func TestRunners_ShareWorkWithoutDoubles(t *testing.T) {
 	}
 }
 
-// Whatever the timing, what is asked for while a task waits, is taken, is run or ends is seen by a
-// run that begins later.
+// Whatever the timing, a request that comes while a task waits, is claimed, runs or ends is seen by a run that
+// starts later.
 func TestRunners_LoseNothingThatIsAskedForMeanwhile(t *testing.T) {
 	const keys, writers, each = 4, 8, 40
 	for _, engine := range []db.Engine{db.SQLite, db.PostgreSQL} {
@@ -85,12 +85,12 @@ func TestRunners_LoseNothingThatIsAskedForMeanwhile(t *testing.T) {
 			url := dbtest.URL(t, engine)
 			d := dbtest.Open(t, url)
 			write(t, d, func(q *db.Q) error {
-				_, err := q.Exec(`CREATE TABLE asks (id TEXT PRIMARY KEY, asked BIGINT NOT NULL, seen BIGINT NOT NULL)`)
+				_, err := q.Exec(`CREATE TABLE requests (id TEXT PRIMARY KEY, requested BIGINT NOT NULL, seen BIGINT NOT NULL)`)
 				return err
 			})
 			for n := range keys {
 				write(t, d, func(q *db.Q) error {
-					_, err := q.Exec(`INSERT INTO asks (id, asked, seen) VALUES ($1, 0, 0)`, fmt.Sprint(n))
+					_, err := q.Exec(`INSERT INTO requests (id, requested, seen) VALUES ($1, 0, 0)`, fmt.Sprint(n))
 					return err
 				})
 			}
@@ -104,7 +104,7 @@ func TestRunners_LoseNothingThatIsAskedForMeanwhile(t *testing.T) {
 				r := newRunnerOn(t, d, b)
 				r.HandleTx("see", func(q *db.Q, due *tasks.Due) error {
 					q.Announce("effect")
-					_, err := q.Exec(`UPDATE asks SET seen = asked WHERE id = $1`, due.Key)
+					_, err := q.Exec(`UPDATE requests SET seen = requested WHERE id = $1`, due.Key)
 					return err
 				})
 				run(t, r)
@@ -115,7 +115,7 @@ func TestRunners_LoseNothingThatIsAskedForMeanwhile(t *testing.T) {
 					for n := range each {
 						key := fmt.Sprint((w + n) % keys)
 						err := replicas[w%len(replicas)].Write(t.Context(), func(q *db.Q) error {
-							if _, err := q.Exec(`UPDATE asks SET asked = asked + 1 WHERE id = $1`, key); err != nil {
+							if _, err := q.Exec(`UPDATE requests SET requested = requested + 1 WHERE id = $1`, key); err != nil {
 								return err
 							}
 							return tasks.Add(q, tasks.Task{Kind: "see", Key: key, RunAt: after(0)})
@@ -128,18 +128,18 @@ func TestRunners_LoseNothingThatIsAskedForMeanwhile(t *testing.T) {
 			}
 			wait.Wait()
 			until(t, b, func() bool { return count(t, d) == 0 })
-			var asked, seen int
+			var requested, seen int
 			write(t, d, func(q *db.Q) error {
-				return q.QueryRow(`SELECT sum(asked), sum(seen) FROM asks`).Scan(&asked, &seen)
+				return q.QueryRow(`SELECT sum(requested), sum(seen) FROM requests`).Scan(&requested, &seen)
 			})
-			if asked != writers*each || seen != asked {
-				t.Errorf("asked %d times, seen %d", asked, seen)
+			if requested != writers*each || seen != requested {
+				t.Errorf("requested %d times, seen %d", requested, seen)
 			}
 		})
 	}
 }
 
-// newBus returns a bus that hears other replicas until the end of the test.
+// newBus returns a bus that is connected to other replicas until the end of the test.
 func newBus(t testing.TB, d *db.DB) *bus.Bus {
 	b := bus.New(d, slog.New(slog.NewTextHandler(t.Output(), nil)))
 	ctx, cancel := context.WithCancel(context.Background())
@@ -152,9 +152,9 @@ func newBus(t testing.TB, d *db.DB) *bus.Bus {
 	return b
 }
 
-// BenchmarkTasks counts the tasks a second that are added one by one, each in a write of its own, and
-// done in a transaction. The factor is that to as many inserts and deletes of a small row, without
-// anything that would do the work, in the same run and with as many callers.
+// BenchmarkTasks metrics tasks per second that are added one by one, each in its own write, and run in a
+// transaction. The factor compares with as many inserts and deletes of a small row by as many callers in the
+// same run.
 func BenchmarkTasks(b *testing.B) {
 	for _, engine := range []db.Engine{db.SQLite, db.PostgreSQL} {
 		b.Run(string(engine), func(b *testing.B) {
@@ -198,7 +198,7 @@ func BenchmarkTasks(b *testing.B) {
 	}
 }
 
-// many calls fn with each number below n, by eight callers.
+// many calls fn with each number below n, with eight goroutines.
 func many(n int, fn func(int)) {
 	var next atomic.Int64
 	var wait sync.WaitGroup

@@ -6,14 +6,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// measures count attempts and time tasks by kind.
-type measures struct {
+// metrics count attempts and measure the age of tasks by kind.
+type metrics struct {
 	attempts *prometheus.CounterVec
 	age      *prometheus.HistogramVec
 }
 
-func newMeasures(reg prometheus.Registerer) measures {
-	m := measures{
+func newMetrics(reg prometheus.Registerer) metrics {
+	m := metrics{
 		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "stackyard_task_attempts_total",
 			Help: "Attempts to do background tasks, by kind and result: done, failed, given up, or lost to another process.",
@@ -28,9 +28,9 @@ func newMeasures(reg prometheus.Registerer) measures {
 	return m
 }
 
-func (m measures) count(d *Due, result string) { m.attempts.WithLabelValues(d.Kind, result).Inc() }
+func (m metrics) count(d *Due, result string) { m.attempts.WithLabelValues(d.Kind, result).Inc() }
 
-func (m measures) done(d *Due, now time.Time) {
+func (m metrics) done(d *Due, now time.Time) {
 	m.count(d, "done")
 	m.age.WithLabelValues(d.Kind).Observe(now.Sub(d.DueAt).Seconds())
 }
