@@ -80,6 +80,6 @@ func rateLimited(wait time.Duration) error {
 // account at the same address.
 func (s *Service) attemptSucceeded(ctx context.Context, a attempt) error {
 	return s.db.Write(ctx, func(q *db.Q) error {
-		return errors.Join(a.byAddress.TakeBack(q), a.byAccount.TakeBack(q), a.byBoth.Forget(q))
+		return errors.Join(a.byAddress.Undo(q), a.byAccount.Undo(q), a.byBoth.Reset(q))
 	})
 }

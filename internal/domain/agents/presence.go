@@ -107,7 +107,7 @@ func (s *Service) flush(ctx context.Context) error {
 		return err
 	})
 	if err == nil {
-		s.dir.Heed(epoch, readAt)
+		s.dir.ObserveEpoch(epoch, readAt)
 	}
 	if err != nil || known < int64(len(ids)) { // some were marked as lost, or deleted with their cluster
 		for _, sess := range seen {

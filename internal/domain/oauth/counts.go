@@ -36,15 +36,15 @@ func mayGuess(q *db.Q, v Visitor, now time.Time) error {
 		if err := q.LockName("oauth: " + tries.Key); err != nil {
 			return err
 		}
-		tally, err := tries.Tally(q, now)
+		count, err := tries.Count(q, now)
 		if err != nil {
 			return err
 		}
-		if tally.N >= tries.Most {
+		if count.N >= tries.Most {
 			return &core.Error{
 				Kind:       core.RateLimited,
 				Message:    "Too many wrong codes were entered. Wait a few minutes, then start again on your device.",
-				RetryAfter: limits.WholeSeconds(tally.Ends.Sub(now)),
+				RetryAfter: limits.WholeSeconds(count.Ends.Sub(now)),
 			}
 		}
 	}
@@ -65,14 +65,14 @@ func noteMiss(q *db.Q, v Visitor, now time.Time) error {
 // back the write, so that the request does not count.
 func mayAsk(q *db.Q, address netip.Addr, now time.Time) error {
 	requests := limits.Tries{Key: "requests from " + limits.Network(address), Most: addressRequests, Within: countWindow}
-	tally, err := requests.Add(q, now)
-	if err != nil || tally.N <= requests.Most {
+	count, err := requests.Add(q, now)
+	if err != nil || count.N <= requests.Most {
 		return err
 	}
 	return &core.Error{
 		Kind:       core.Unavailable,
 		Code:       string(serverError),
 		Message:    "Too many devices have asked from this address. Try again later.",
-		RetryAfter: limits.WholeSeconds(tally.Ends.Sub(now)),
+		RetryAfter: limits.WholeSeconds(count.Ends.Sub(now)),
 	}
 }

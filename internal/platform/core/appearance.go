@@ -12,14 +12,14 @@ var (
 	emojiNamePattern = regexp.MustCompile(`^:[a-zA-Z0-9_+-]{1,100}:$`)
 )
 
-// maxEmoji is how many characters one visible emoji is joined of at most, with room to spare.
+// maxEmoji is the maximum number of characters that form one visible emoji, with some margin.
 const maxEmoji = 16
 
-// ValidColor reports whether s is a color in hex, such as #A9CCE3 or #abc.
+// ValidColor reports whether s is a color in hex, for example #A9CCE3 or #abc.
 func ValidColor(s string) bool { return colorPattern.MatchString(s) }
 
-// ValidEmoji reports whether s is the name of an emoji between colons, such as :rocket:, or something
-// short that is drawn and not a word: what counts as an emoji grows every year.
+// ValidEmoji reports whether s is the name of an emoji between colons, for example :rocket:, or a short text of
+// symbols and not letters: new emojis appear every year.
 func ValidEmoji(s string) bool {
 	if emojiNamePattern.MatchString(s) {
 		return true

@@ -6,32 +6,32 @@ import (
 	"strings"
 )
 
-// Changes is what applying an organization file did, one line for each thing.
+// Changes are the results of applying an organization file, one line each.
 type Changes struct{ Lines []string }
 
-// Created notes that something was made.
+// Created records that something was created.
 func (c *Changes) Created(kind, name string) { c.add("created", kind, name) }
 
-// Changed notes that something was changed.
+// Changed records that something was changed.
 func (c *Changes) Changed(kind, name string) { c.add("changed", kind, name) }
 
-// Token notes a token that was generated. This is the only time it is shown.
+// Token records a generated token. It is never shown again.
 func (c *Changes) Token(kind, name, value string) { c.add("token", kind, name, value) }
 
 func (c *Changes) add(words ...string) {
 	c.Lines = append(c.Lines, strings.Join(words, " "))
 }
 
-// Complaints are what is wrong with a file, by line.
+// Complaints are the errors in a file, by line.
 type Complaints []Complaint
 
-// A Complaint is one thing that is wrong with a file.
+// A Complaint is one error in a file.
 type Complaint struct {
 	Line    int
 	Message string
 }
 
-// Add notes something wrong at a line.
+// Add adds an error at a line.
 func (c *Complaints) Add(line int, format string, args ...any) {
 	*c = append(*c, Complaint{Line: line, Message: fmt.Sprintf(format, args...)})
 }
@@ -53,14 +53,14 @@ func (c Complaints) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// CheckID complains about a given id that is not one.
+// CheckID adds a complaint about a given id that is not a UUID.
 func (c *Complaints) CheckID(line int, id string) {
 	if _, ok := ParseID(id); id != "" && !ok {
 		c.Add(line, "%q is not a UUID", id)
 	}
 }
 
-// ComplainTwice complains about entries of one list whose natural keys are equal.
+// ComplainTwice adds complaints about entries of one list with equal keys.
 func ComplainTwice[S any](c *Complaints, specs []S, kind string, key func(S) (line int, key string)) {
 	first := make(map[string]int)
 	for _, spec := range specs {
@@ -73,7 +73,7 @@ func ComplainTwice[S any](c *Complaints, specs []S, kind string, key func(S) (li
 	}
 }
 
-// SetGiven writes a value that a file gives to dst; what it does not give is left as it is.
+// SetGiven writes a value that a file gives to dst; without one dst stays unchanged.
 func SetGiven[T any](dst *T, given *T) {
 	if given != nil {
 		*dst = *given

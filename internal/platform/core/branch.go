@@ -5,12 +5,12 @@ import (
 	"unicode"
 )
 
-// A BranchFilter is a space-separated list of patterns. A star matches any run of characters, a
-// leading "!" negates. A branch passes when some positive pattern matches it, if there are any, and
-// no negative one does. A blank filter lets everything pass.
+// A BranchFilter is a space-separated list of patterns. A star matches any run of characters, a leading "!"
+// negates. A branch matches when a positive pattern matches it, if there are any, and no negative one does. A
+// blank filter matches every branch.
 type BranchFilter string
 
-// Match reports whether a branch passes the filter.
+// Match reports whether a branch matches the filter.
 func (f BranchFilter) Match(branch string) bool {
 	wanted, matched := false, false
 	for pattern := range strings.FieldsSeq(string(f)) {
@@ -26,8 +26,8 @@ func (f BranchFilter) Match(branch string) bool {
 	return matched || !wanted
 }
 
-// MatchStars matches s against a pattern in which each star stands for any run of characters. It
-// takes the leftmost place for each part between stars, so it never looks back.
+// MatchStars matches s against a pattern in which each star stands for any run of characters. It uses the
+// leftmost match of each part between stars, so it never backtracks.
 func MatchStars(pattern, s string) bool {
 	first, rest, star := strings.Cut(pattern, "*")
 	if !star {
@@ -49,10 +49,10 @@ func MatchStars(pattern, s string) bool {
 	return strings.HasSuffix(s, last)
 }
 
-// MaxBranch is the length of the longest branch name, in bytes.
+// MaxBranch is the maximum length of a branch name, in bytes.
 const MaxBranch = 255
 
-// ValidBranch reports whether git would take a name for a branch.
+// ValidBranch reports whether git accepts a name for a branch.
 func ValidBranch(name string) bool {
 	if name == "" || len(name) > MaxBranch || name == "@" || name == "HEAD" || name[0] == '-' {
 		return false

@@ -62,7 +62,7 @@ func TestFreeSlug(t *testing.T) {
 	long := strings.Repeat("a", 150)
 	for _, c := range []struct{ name, taken, want string }{
 		{"Hello", "", "hello"},
-		{"Hello", "hello", "hello"}, // the names are too much alike
+		{"Hello", "hello", "hello"}, // the names are too similar
 		{"日本語", "", "thing-2f84e39f1d20"},
 		{long, "", strings.Repeat("a", 100)},
 		{long, strings.Repeat("a", 100), strings.Repeat("a", 98) + "-2"},
@@ -128,7 +128,7 @@ func FuzzCursor(f *testing.F) {
 		}
 		a, b = strings.ToValidUTF8(a, "?"), strings.ToValidUTF8(b, "?")
 		c, err := ParseCursor(Cursor{a, b}.String(), 2)
-		if strings.ContainsRune(a+b, 0) { // no database can store it, so no sort key holds it
+		if strings.ContainsRune(a+b, 0) { // no database can store it, so no sort key contains it
 			if err == nil {
 				t.Fatalf("a cursor with U+0000 in %q, %q is accepted", a, b)
 			}
@@ -140,7 +140,7 @@ func FuzzCursor(f *testing.F) {
 	})
 }
 
-// The filter is held against regular expressions, which say the same in a slower way.
+// The filter is compared with equivalent regular expressions, which are slower.
 func FuzzBranchFilter(f *testing.F) {
 	f.Add("main !x*", "main")
 	f.Add("a*b*c", "aXbYc")

@@ -6,11 +6,10 @@ import (
 	"strings"
 )
 
-// A Cursor is a place in a list: the sort key of one item. It stays valid when the item is gone.
+// A Cursor is a position in a list: the sort key of one item. It stays valid when the item is deleted.
 type Cursor []string
 
-// String returns the opaque form that clients send back: base64 with padding, in the alphabet that URLs take
-// as it is.
+// String returns the opaque form for clients: base64 with padding, in the URL-safe alphabet.
 func (c Cursor) String() string {
 	b, err := json.Marshal([]string(c))
 	if err != nil {
@@ -19,8 +18,7 @@ func (c Cursor) String() string {
 	return base64.URLEncoding.EncodeToString(b)
 }
 
-// ParseCursor reads a cursor that String wrote, of a list whose sort key has n parts. The padding may be
-// missing.
+// ParseCursor parses a cursor of a list whose sort key has n parts. The padding is optional.
 func ParseCursor(s string, n int) (Cursor, error) {
 	invalid := Errorf(BadRequest, "The cursor is not valid; use one from a previous response, unchanged")
 	encoding := base64.RawURLEncoding
@@ -36,7 +34,7 @@ func ParseCursor(s string, n int) (Cursor, error) {
 		return nil, invalid
 	}
 	for _, part := range c {
-		if strings.ContainsRune(part, 0) { // which no database can be asked for
+		if strings.ContainsRune(part, 0) { // no database can store it
 			return nil, invalid
 		}
 	}

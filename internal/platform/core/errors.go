@@ -6,39 +6,39 @@ import (
 	"runtime/debug"
 )
 
-// Kind says what went wrong in terms of who must act; one place (route) turns kinds into statuses.
+// Kind is the class of an error; package route maps kinds to statuses.
 type Kind int
 
-// The kinds of errors that reach a person.
+// The kinds of errors with a message for the caller.
 const (
 	BadRequest    Kind = iota + 1 // the request cannot be understood
-	Unauthorized                  // the caller is not known
-	Forbidden                     // the caller is known and may not do this
-	NotFound                      // no such thing, as far as this caller may know
-	Conflict                      // it collides with what exists
-	Gone                          // it existed and is past its time
-	OutOfRange                    // the range that is asked for holds nothing
-	TooLarge                      // the request is larger than this server takes
+	Unauthorized                  // the caller is unknown
+	Forbidden                     // the caller is known and not allowed to do this
+	NotFound                      // it does not exist, as far as this caller can know
+	Conflict                      // it conflicts with something that exists
+	Gone                          // it existed and has expired
+	OutOfRange                    // the requested range is empty
+	TooLarge                      // the request is too large
 	TooSlow                       // the request took too long to arrive
-	Unprocessable                 // understood, and against a rule
-	Locked                        // not yet; what it waits for is not this server
+	Unprocessable                 // the request is understood and violates a rule
+	Locked                        // not yet; it waits for something outside of this server
 	RateLimited                   // too many requests
-	Unavailable                   // not now; try again
+	Unavailable                   // not now; retry
 )
 
-// Error is an error whose message is written for the person who made the request.
+// Error is an error with a message for the caller.
 type Error struct {
 	Kind    Kind
 	Message string
-	// Code is the word for the error in a protocol that has such words, as OAuth has.
+	// Code is the error code in a protocol that has codes, like OAuth.
 	Code string
-	// Fields holds one entry for each field that broke a rule.
+	// Fields has one entry for each invalid field.
 	Fields []FieldError
 	// RetryAfter, in whole seconds, accompanies RateLimited and Unavailable.
 	RetryAfter int
 }
 
-// FieldError says which field broke a rule, and the rule in words.
+// FieldError names an invalid field and the rule that it violates.
 type FieldError struct {
 	Field string `json:"field" doc:"The field, by its name in the request."`
 	Code  string `json:"code" doc:"What is wrong with it, in words."`
@@ -59,7 +59,7 @@ func (e *Error) Error() string {
 	return s
 }
 
-// Errorf returns an Error of a kind with a message for the person who made the request.
+// Errorf returns an Error of a kind with a message for the caller.
 func Errorf(kind Kind, format string, args ...any) error {
 	return &Error{Kind: kind, Message: fmt.Sprintf(format, args...)}
 }
@@ -75,10 +75,10 @@ func KindOf(err error) Kind {
 // ValidationFailed is the message of an error that lists fields.
 const ValidationFailed = "Validation Failed"
 
-// Problems collects what is wrong with the fields of one request, so that all of it is told at once.
+// Problems collects the invalid fields of one request, so that the response lists all of them.
 type Problems []FieldError
 
-// Add records that a field broke a rule.
+// Add adds an invalid field.
 func (p *Problems) Add(field, format string, args ...any) {
 	*p = append(*p, FieldError{Field: field, Code: fmt.Sprintf(format, args...)})
 }
@@ -91,8 +91,8 @@ func (p Problems) Err() error {
 	return &Error{Kind: Unprocessable, Message: ValidationFailed, Fields: p}
 }
 
-// CatchPanic turns a panic of the function that defers it into an error with the stack. It is for work whose
-// failure must not end the process.
+// CatchPanic turns a panic of the function that defers it into an error with the stack, for work whose failure
+// must not end the process.
 func CatchPanic(err *error) {
 	if r := recover(); r != nil {
 		*err = fmt.Errorf("panic: %v\n%s", r, debug.Stack())

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// MaxSlug is the length of the longest slug.
+// MaxSlug is the maximum length of a slug.
 const MaxSlug = 100
 
 // Slugify derives a slug from a name: lower case; Latin letters without their accents; runs of anything
@@ -54,13 +54,13 @@ var latin = map[rune]string{
 	'ŋ': "n", 'ŧ': "t", 'ƒ': "f", 'ə': "e", 'ɛ': "e", 'ɔ': "o", 'ɓ': "b", 'ɗ': "d", 'ɖ': "d", 'ɲ': "n", 'ƙ': "k", 'ƴ': "y",
 }
 
-// FreeSlug derives a slug from a name for something of a kind, such as pipeline, that has an id. A name
-// without letters or digits gets one that is generated. A slug that had to be truncated and is taken gets a
-// number; any other is left to the caller to refuse, because the names are too much alike.
+// FreeSlug derives a slug from a name for something of a kind, for example pipeline, with an id. A name without
+// letters or digits gets a generated slug. A slug that was truncated and is taken gets a number; any other
+// taken slug is left for the caller to refuse, because the names are too similar.
 func FreeSlug(kind, name, id string, taken func(slug string) bool) string {
 	slug, truncated := slugify(name)
 	if slug == "" {
-		return kind + "-" + id[len(id)-12:] // its random end
+		return kind + "-" + id[len(id)-12:] // the random part
 	}
 	free := slug
 	for n := 2; truncated && taken(free); n++ {

@@ -2,7 +2,7 @@ package core
 
 import "unicode/utf8"
 
-// Cut returns no more than the first characters of a text.
+// Cut returns the first characters of a text.
 func Cut(text string, most int) string {
 	for i := range text {
 		if most--; most < 0 {
@@ -12,7 +12,7 @@ func Cut(text string, most int) string {
 	return text
 }
 
-// CutBytes returns the text up to a number of bytes, whole characters only.
+// CutBytes returns the text up to a number of bytes, in whole characters.
 func CutBytes(text string, most int) string {
 	if len(text) <= most {
 		return text

@@ -5,8 +5,7 @@ import (
 	"strings"
 )
 
-// PublicURL is what every URL in a response begins with: scheme, host and any path prefix, without a
-// slash at its end.
+// PublicURL is the base of every URL in a response: scheme, host and any path prefix, without a trailing slash.
 type PublicURL string
 
 // To returns the absolute URL of a path given by its segments, each escaped.
@@ -20,7 +19,7 @@ func (p PublicURL) To(segments ...string) string {
 	return b.String()
 }
 
-// Org returns the API URL of something in an organization.
+// Org returns the API URL of a path in an organization.
 func (p PublicURL) Org(slug string, segments ...string) string {
 	return p.To(append([]string{"v2", "organizations", slug}, segments...)...)
 }

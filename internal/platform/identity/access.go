@@ -2,10 +2,10 @@ package identity
 
 import "slices"
 
-// AccessLevel is what a team's members may do with one of its pipelines.
+// AccessLevel is what the members of a team can do with a pipeline.
 type AccessLevel string
 
-// The access levels; each allows everything that the one before it does.
+// The access levels; each includes the one before it.
 const (
 	ReadOnly           AccessLevel = "read_only"
 	BuildAndRead       AccessLevel = "build_and_read"
@@ -26,16 +26,15 @@ func (AccessLevel) Values() []string {
 // Valid reports whether this is one of the levels.
 func (l AccessLevel) Valid() bool { return slices.Contains(accessLevels, l) }
 
-// AtLeast reports whether the level allows all that the other one does. What is not a level allows
-// nothing.
+// AtLeast reports whether the level includes another one. An invalid level includes none.
 func (l AccessLevel) AtLeast(other AccessLevel) bool {
 	return l.Valid() && slices.Index(accessLevels, l) >= slices.Index(accessLevels, other)
 }
 
-// TeamRole is what a user is in one team.
+// TeamRole is the role of a user in a team.
 type TeamRole string
 
-// The roles in a team; a maintainer may change who is in it.
+// The roles in a team; a maintainer can change its members.
 const (
 	TeamMember     TeamRole = "member"
 	TeamMaintainer TeamRole = "maintainer"

@@ -7,14 +7,14 @@ import (
 	"stackyard/internal/platform/bus"
 )
 
-// defaultCheckEvery is how often Changes looks at the epoch.
+// defaultCheckEvery is how often Changes checks the epoch.
 const defaultCheckEvery = 2 * time.Second
 
-// Changes returns a channel that holds a token when what callers may do may have changed since the last token was taken.
-// Answers that take long check then whether their callers may still have them. It ends with ctx.
+// Changes returns a channel that holds a token when permissions may have changed since the last token was
+// taken. Streams then check whether their callers still have access. It ends with ctx.
 //
-// Changes of this process and of other replicas wake it through the bus. For those that it does not hear of, such as
-// by another program, it looks at the epoch every two seconds, which costs one small read for all answers together.
+// Changes of this process and of other replicas wake it through the bus. For others, for example by another
+// program, it checks the epoch every two seconds, which costs one small read for all streams together.
 func (d *Directory) Changes(ctx context.Context, b *bus.Bus) <-chan struct{} {
 	changed := make(chan struct{}, 1)
 	woken, unsubscribe := b.Subscribe(Topic)
@@ -29,13 +29,13 @@ func (d *Directory) Changes(ctx context.Context, b *bus.Bus) <-chan struct{} {
 		for {
 			select {
 			case <-woken:
-				d.markStale() // the change may be newer than what is remembered
+				d.markStale() // the change may be newer than the cache
 			case <-tick.C:
 				epoch, err := d.Epoch(ctx)
 				if err == nil && epoch == seen {
 					continue
 				}
-				seen = epoch // after an error the check decides
+				seen = epoch // after an error, let the stream check
 			case <-ctx.Done():
 				return
 			}
@@ -48,9 +48,9 @@ func (d *Directory) Changes(ctx context.Context, b *bus.Bus) <-chan struct{} {
 	return changed
 }
 
-// Epoch returns how often what directories remember has been changed, as of half a second ago or later.
+// Epoch returns the number of changes, as of half a second ago or later.
 func (d *Directory) Epoch(ctx context.Context) (int64, error) {
-	if err := d.look(ctx); err != nil {
+	if err := d.checkEpoch(ctx); err != nil {
 		return 0, err
 	}
 	d.mu.Lock()
@@ -58,9 +58,9 @@ func (d *Directory) Epoch(ctx context.Context) (int64, error) {
 	return d.epoch, nil
 }
 
-// markStale has the directory look at the epoch before it answers the next time.
+// markStale makes the directory check the epoch before the next answer.
 func (d *Directory) markStale() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.looked = time.Time{}
+	d.checkedAt = time.Time{}
 }

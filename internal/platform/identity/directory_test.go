@@ -17,7 +17,7 @@ type scene struct {
 	d     *db.DB
 	clock *coretest.Clock
 	here  *Directory
-	there *Directory // as another process would have it
+	there *Directory // as in another process
 	org   Organization
 	user  User
 	token string
@@ -171,17 +171,17 @@ func TestDirectory_AsksNothingWhileWhatItKnowsIsFresh(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := s.here.Authenticate(t.Context(), s.token); err != nil {
-			t.Errorf("a remembered token was looked up again: %v", err)
+			t.Errorf("a cached token was loaded again: %v", err)
 		}
 	})
 }
 
-// A load that began before a change must not bring back what the change took away.
-func TestRemember_DropsWhatChangedWhileItLoaded(t *testing.T) {
+// A load that started before a change must not restore what the change removed.
+func TestCached_DropsWhatChangedWhileItLoaded(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		s := newScene(t, d)
 		hash := seal.HashToken(s.token)
-		old, err := remember(t.Context(), s.here, s.here.callers, hash, func(q *db.Q) (*Caller, error) {
+		old, err := cached(t.Context(), s.here, s.here.callers, hash, func(q *db.Q) (*Caller, error) {
 			c, err := loadCaller(q, hash)
 			done := make(chan error)
 			go func() { done <- s.here.Change(t.Context(), deleteToken) }()
@@ -288,7 +288,7 @@ func TestPerson_HasEveryScopeInEveryOrganizationOfTheirs(t *testing.T) {
 			t.Errorf("still a member: %+v, %v", c, err)
 		}
 		if _, err := s.here.Person(t.Context(), core.NewID()); core.KindOf(err) != core.NotFound {
-			t.Errorf("somebody who does not exist: %v", err)
+			t.Errorf("unknown user: %v", err)
 		}
 	})
 }

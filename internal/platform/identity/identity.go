@@ -1,10 +1,9 @@
-// Package identity knows organizations, the people in them and the credentials they hold: who is
-// calling, and what they may do.
+// Package identity defines organizations, their members and their credentials: who is calling, and what the
+// caller is allowed to do.
 //
-// A Directory answers both questions from memory. Every change to what it remembers goes through
-// Directory.Change, which takes effect at once in this process and within half a second in others.
-// Rooms ask a Caller for its Membership in an organization and a Membership for a Permission; they
-// never look at roles themselves.
+// A Directory answers both from its caches. Every change to cached data goes through Directory.Change, which
+// takes effect at once in this process and within half a second in others. Packages get the Membership of a
+// Caller in an organization and check a Permission of it; they never check roles themselves.
 package identity
 
 import (
@@ -15,7 +14,7 @@ import (
 	"stackyard/internal/platform/core"
 )
 
-// An Organization is a tenant: nothing of one organization is visible to another.
+// An Organization is a tenant: its data is invisible to other organizations.
 type Organization struct {
 	ID        string
 	Slug      string
@@ -27,7 +26,7 @@ type Organization struct {
 	CreatedAt time.Time
 }
 
-// Features are the switches that gate what the specification says they gate.
+// Features are the feature switches of the specification.
 type Features struct {
 	Teams                             bool `json:"teams" yaml:"teams"`
 	CloneMirrors                      bool `json:"clone_mirrors" yaml:"clone_mirrors"`
@@ -56,15 +55,15 @@ var DefaultFeatures = Features{
 	Tracestate:              true,
 }
 
-// reservedSlugs are the first path segments that the server itself answers.
+// reservedSlugs are the first path segments of the server's own paths.
 var reservedSlugs = []string{
 	"api", "apple-touch-icon", "artifacts", "assets", "avatars", "badge", "badges", "docs", "favicon", "graphql",
 	"healthz", "hooks", "livez", "login", "logout", "metrics", "oauth", "openapi", "organizations",
 	"readyz", "robots", "settings", "signup", "sse", "user", "users", "v1", "v2", "v3", "version",
 }
 
-// ValidOrganizationSlug reports whether an organization may have this slug; one that the server's own
-// paths begin with may not.
+// ValidOrganizationSlug reports whether an organization can have this slug. It cannot start one of the server's
+// own paths.
 func ValidOrganizationSlug(slug string) bool {
 	return core.ValidSlug(slug) && !slices.Contains(reservedSlugs, slug)
 }
@@ -77,7 +76,7 @@ type User struct {
 	CreatedAt time.Time
 }
 
-// UserView is a user as every API shows one.
+// UserView is a user in API responses.
 type UserView struct {
 	ID        string    `json:"id"`
 	GraphQLID string    `json:"graphql_id"`
@@ -87,7 +86,7 @@ type UserView struct {
 	CreatedAt core.Time `json:"created_at"`
 }
 
-// View returns the user as every API shows one, or nil for no user.
+// View returns the user for API responses, or nil for no user.
 func (u *User) View(public core.PublicURL) *UserView {
 	if u == nil {
 		return nil
@@ -102,7 +101,7 @@ func (u *User) View(public core.PublicURL) *UserView {
 	}
 }
 
-// Role is what a member is in an organization.
+// Role is the role of a member in an organization.
 type Role string
 
 // The roles.
@@ -111,7 +110,7 @@ const (
 	Member Role = "member"
 )
 
-// Roles lists every role.
+// Values lists every role.
 func (Role) Values() []string { return []string{string(Admin), string(Member)} }
 
 // SSOMode says whether a member must sign in through the organization's provider.
@@ -126,7 +125,7 @@ const (
 // Values lists every mode.
 func (SSOMode) Values() []string { return []string{string(SSORequired), string(SSOOptional)} }
 
-// A Membership is what a user is and may do in one organization.
+// A Membership is a user's role and permissions in one organization.
 type Membership struct {
 	OrganizationID string
 	Role           Role
@@ -136,7 +135,7 @@ type Membership struct {
 	CreatedAt      time.Time
 }
 
-// A TeamMembership is a user's place in one team.
+// A TeamMembership is a user's role in one team.
 type TeamMembership struct {
 	TeamID             string
 	Slug               string
@@ -145,20 +144,20 @@ type TeamMembership struct {
 	CanCreateSuites    bool
 }
 
-// A Caller is who makes a request with an access token.
+// A Caller is the user of an access token or a session.
 type Caller struct {
 	Token       AccessToken
 	User        User
-	memberships map[string]*Membership // by organization, those that the token reaches
+	memberships map[string]*Membership // by organization, those that the token has access to
 }
 
-// Membership returns what the caller is in an organization, or nil when the caller, or the token,
-// has nothing to do with it.
+// Membership returns the caller's membership in an organization, or nil when the caller, or the token, has no
+// access to it.
 func (c *Caller) Membership(organizationID string) *Membership {
 	return c.memberships[organizationID]
 }
 
-// Organizations returns the ids of the organizations that the caller's token reaches.
+// Organizations returns the ids of the organizations that the caller's token has access to.
 func (c *Caller) Organizations() []string {
 	ids := make([]string, 0, len(c.memberships))
 	for id := range c.memberships {
@@ -168,5 +167,5 @@ func (c *Caller) Organizations() []string {
 	return ids
 }
 
-// HasScope reports whether the caller's token carries a scope.
+// HasScope reports whether the caller's token has a scope.
 func (c *Caller) HasScope(s Scope) bool { return c.Token.Scopes.Has(s) }

@@ -2,7 +2,7 @@ package identity
 
 import "slices"
 
-// Permission is something a person may or may not do in an organization, whatever token they use.
+// Permission is something that a user can be allowed to do in an organization, independent of the token.
 type Permission string
 
 // Permissions that an administrator grants to members one by one.
@@ -23,7 +23,7 @@ const (
 	ManageApplications Permission = "manage_oauth_applications"
 )
 
-// Permissions that follow from teams, where the organization has them switched on.
+// Permissions that depend on teams, if the organization uses them.
 const (
 	CreatePipelines Permission = "create_pipelines"
 	CreateSuites    Permission = "create_suites"
@@ -34,19 +34,19 @@ const (
 	ManageNotificationServices Permission = "manage_notification_services"
 )
 
-// Permissions on one team; the organizations room decides them.
+// Permissions on one team; package organizations decides them.
 const (
 	ManageTeam Permission = "manage_team"
 )
 
-// Permissions on one pipeline; the pipelines room decides them.
+// Permissions on one pipeline; package pipelines decides them.
 const (
 	ReadPipeline   Permission = "read_pipeline"
 	BuildPipeline  Permission = "build_pipeline"
 	ManagePipeline Permission = "manage_pipeline"
 )
 
-// Permissions on one job; the builds room decides them.
+// Permissions on one job; package builds decides them.
 const (
 	UnblockJob Permission = "unblock_job"
 )
@@ -65,11 +65,11 @@ func (p Permission) AdministratorsOnly() bool {
 	return false
 }
 
-// GrantablePermissions lists what a member can be granted.
+// GrantablePermissions lists the permissions that members can be granted.
 var GrantablePermissions = []Permission{StopAgents, ManageHostedAgents, ManageClusters, ViewSuiteTokens, CreatePublicPipelines}
 
-// Can reports whether the member may do something in the organization. An administrator may do
-// everything; nobody may do anything through a nil Membership.
+// Can reports whether the member has a permission in the organization. An administrator has all; a nil
+// Membership has none.
 func (m *Membership) Can(p Permission, org *Organization) bool {
 	switch {
 	case m == nil:

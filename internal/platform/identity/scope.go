@@ -8,7 +8,7 @@ import (
 // Scope is a right that an access token carries.
 type Scope string
 
-// EveryScope, on a token, stands for all scopes there are and will be.
+// EveryScope, on a token, stands for all current and future scopes.
 const EveryScope Scope = "*"
 
 // The scopes.
@@ -55,8 +55,8 @@ const (
 	WriteTestPlan Scope = "write_test_plan"
 )
 
-// AllScopes lists every valid scope by name. The last line holds names that existing clients ask for
-// and nothing here uses.
+// AllScopes lists every valid scope by name. The last line has names that existing clients request and that
+// nothing here uses.
 var AllScopes = []Scope{
 	ReadBuilds, WriteBuilds, ReadBuildLogs, WriteBuildLogs, ReadJobEnv, ReadArtifacts, WriteArtifacts,
 	ReadPipelines, WritePipelines, ReadPipelineTemplates, WritePipelineTemplates, ReadRules, WriteRules,
@@ -68,18 +68,18 @@ var AllScopes = []Scope{
 	"read_registries", "write_registries", "delete_registries", "read_packages", "write_packages", "delete_packages", "read_portals", "write_portals", "graphql",
 }
 
-// Valid reports whether a token may carry this scope.
+// Valid reports whether a token can have this scope.
 func (s Scope) Valid() bool { return s == EveryScope || slices.Contains(AllScopes, s) }
 
 // Scopes are the scopes of one token.
 type Scopes []Scope
 
-// Has reports whether the token carries a scope.
+// Has reports whether the token has a scope.
 func (ss Scopes) Has(s Scope) bool {
 	return slices.Contains(ss, EveryScope) || slices.Contains(ss, s)
 }
 
-// Names returns the scopes by name, with EveryScope spelled out.
+// Names returns the scopes by name, with EveryScope expanded.
 func (ss Scopes) Names() []string {
 	list := []Scope(ss)
 	if slices.Contains(ss, EveryScope) {
@@ -92,7 +92,7 @@ func (ss Scopes) Names() []string {
 	return names
 }
 
-// Unknown returns those that are not valid scopes, joined for a message; empty when all are.
+// Unknown returns the invalid scopes, joined for a message; empty when all are valid.
 func (ss Scopes) Unknown() string {
 	var unknown []string
 	for _, s := range ss {

@@ -11,8 +11,8 @@ import (
 // UserColumns are the columns that ScanUser reads, of a table or join named u.
 const UserColumns = `u.id, u.email, u.name, u.created_at`
 
-// UserDest returns where to scan UserColumns into; all are NULL, and the user stays zero, where a
-// left join found none.
+// UserDest returns where to scan UserColumns into. After a left join without a user all columns are NULL, and
+// the user stays zero.
 func UserDest(u *User) []any {
 	return []any{db.ToText(&u.ID), db.ToText(&u.Email), db.ToText(&u.Name), db.ToTime(&u.CreatedAt)}
 }
@@ -46,7 +46,7 @@ func organizationDest(o *Organization) []any {
 }
 
 func scanOrganization(scan db.Scan) (Organization, error) {
-	// A switch that came after the row was written has its default.
+	// A switch that is newer than the row has its default.
 	o := Organization{Features: DefaultFeatures}
 	return o, scan(organizationDest(&o)...)
 }
@@ -104,7 +104,7 @@ func InsertOrganization(q *db.Q, o Organization) error {
 	return err
 }
 
-// UpdateOrganization writes everything about an organization but its id, slug and time of creation.
+// UpdateOrganization writes everything about an organization except its id, slug and time of creation.
 func UpdateOrganization(q *db.Q, o Organization) error {
 	_, err := q.Exec(`
 		UPDATE organizations SET name = $2, suspended = $3, features = $4, limits = $5 WHERE id = $1`,
@@ -137,7 +137,7 @@ func loadCaller(q *db.Q, hash string) (*Caller, error) {
 	return &c, c.join(q, memberships)
 }
 
-// loadPerson returns a user as somebody who signed in: in every organization, with every scope.
+// loadPerson returns a user as the caller of a session: in every organization, with every scope.
 func loadPerson(q *db.Q, userID string) (*Caller, error) {
 	user, err := db.One(q, ScanUser, `SELECT `+UserColumns+` FROM users u WHERE u.id = $1`, userID)
 	if err != nil {
@@ -154,7 +154,7 @@ func loadPerson(q *db.Q, userID string) (*Caller, error) {
 	return &c, c.join(q, memberships)
 }
 
-// join gives a caller memberships, with the teams in their organizations.
+// join adds memberships to a caller, with the teams in their organizations.
 func (c *Caller) join(q *db.Q, memberships []Membership) error {
 	for _, m := range memberships {
 		c.memberships[m.OrganizationID] = &m
@@ -180,7 +180,7 @@ func scanMembership(scan db.Scan) (Membership, error) {
 	return m, scan(&m.OrganizationID, &m.Role, db.ToJSON(&m.Permissions), &m.SSOMode, db.ToTime(&m.CreatedAt))
 }
 
-// loadAgentToken reads the agent token whose column, a constant of the code, has a value.
+// loadAgentToken reads the agent token with a value in a column; the column is constant in the code.
 func loadAgentToken(q *db.Q, column, value string) (*AgentToken, error) {
 	t := AgentToken{Organization: Organization{Features: DefaultFeatures}}
 	var allowed []netip.Prefix

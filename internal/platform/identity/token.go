@@ -13,14 +13,14 @@ import (
 	"stackyard/internal/platform/seal"
 )
 
-// The prefixes of tokens, by what they are for.
+// The prefixes of tokens, by their use.
 const (
 	AccessTokenPrefix      = "svcua_"
 	AgentTokenPrefix       = "svcct_"
 	AcquisitionTokenPrefix = "svcjat_"
 )
 
-// An AccessToken lets its user's programs call the REST API.
+// An AccessToken gives programs access to the REST API as its user.
 type AccessToken struct {
 	ID          string
 	UserID      string
@@ -45,11 +45,11 @@ type AgentToken struct {
 
 var errUnknownToken = core.Errorf(core.Unauthorized, "Authentication required. Supply a valid API access token.")
 
-// Authenticate returns who holds an access token. Unknown, revoked and expired tokens give the same
+// Authenticate returns the caller of an access token. Unknown, revoked and expired tokens give the same
 // Unauthorized error.
 func (d *Directory) Authenticate(ctx context.Context, token string) (*Caller, error) {
 	hash := seal.HashToken(token)
-	c, err := remember(ctx, d, d.callers, hash, func(q *db.Q) (*Caller, error) {
+	c, err := cached(ctx, d, d.callers, hash, func(q *db.Q) (*Caller, error) {
 		return loadCaller(q, hash)
 	})
 	if errors.Is(err, db.ErrNoRows) {
@@ -66,11 +66,11 @@ func (d *Directory) Authenticate(ctx context.Context, token string) (*Caller, er
 
 var errUnknownAgentToken = core.Errorf(core.Unauthorized, "Authentication required. Supply a valid agent token.")
 
-// AuthenticateAgent returns the agent token that was presented from an address. Unknown, revoked and
-// expired tokens, and addresses that the token does not allow, give an Unauthorized error.
+// AuthenticateAgent returns the agent token that was used from an address. Unknown, revoked and expired tokens,
+// and addresses that the token does not allow, give an Unauthorized error.
 func (d *Directory) AuthenticateAgent(ctx context.Context, token string, from netip.Addr) (*AgentToken, error) {
 	hash := seal.HashToken(token)
-	t, err := remember(ctx, d, d.agents, hash, func(q *db.Q) (*AgentToken, error) {
+	t, err := cached(ctx, d, d.agents, hash, func(q *db.Q) (*AgentToken, error) {
 		return loadAgentToken(q, "t.hash", hash)
 	})
 	if err == nil && !sameHash(t.hash, hash) {
@@ -79,17 +79,17 @@ func (d *Directory) AuthenticateAgent(ctx context.Context, token string, from ne
 	return d.usable(t, err, from)
 }
 
-// AgentTokenByID returns the agent token with an id as AuthenticateAgent does, for whoever has proved in
-// another way that they hold it.
+// AgentTokenByID returns the agent token with an id as AuthenticateAgent does, for callers that were
+// authenticated in another way.
 func (d *Directory) AgentTokenByID(ctx context.Context, id string, from netip.Addr) (*AgentToken, error) {
-	// Hashes and ids do not look alike, so both are keys of the same memory.
-	t, err := remember(ctx, d, d.agents, id, func(q *db.Q) (*AgentToken, error) {
+	// Hashes and ids never collide, so both are keys of the same cache.
+	t, err := cached(ctx, d, d.agents, id, func(q *db.Q) (*AgentToken, error) {
 		return loadAgentToken(q, "t.id", id)
 	})
 	return d.usable(t, err, from)
 }
 
-// usable returns an agent token that was found, unless it has expired or may not be used from an address.
+// usable returns an agent token, unless it has expired or does not allow the address.
 func (d *Directory) usable(t *AgentToken, err error, from netip.Addr) (*AgentToken, error) {
 	if errors.Is(err, db.ErrNoRows) {
 		return nil, errUnknownAgentToken
@@ -114,12 +114,12 @@ type AddressError struct {
 
 func (e *AddressError) Error() string { return e.Unwrap().Error() }
 
-// Unwrap returns what the caller is told.
+// Unwrap returns the error for the caller.
 func (e *AddressError) Unwrap() error {
 	return core.Errorf(core.Unauthorized, "This agent token may not be used from the address %s.", e.From)
 }
 
-// Allows reports whether the token may be used from an address.
+// Allows reports whether the token can be used from an address.
 func (t *AgentToken) Allows(from netip.Addr) bool {
 	from = from.Unmap()
 	return len(t.AllowedAddresses) == 0 || slices.ContainsFunc(t.AllowedAddresses, func(p netip.Prefix) bool { return p.Contains(from) })

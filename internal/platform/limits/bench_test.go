@@ -11,8 +11,8 @@ import (
 	"stackyard/internal/platform/db/dbtest"
 )
 
-// BenchmarkTake prints what a request costs that is counted together with other processes, as a ratio to
-// one that is counted in this process alone, and to the bare upsert of a number.
+// BenchmarkTake prints the cost of a request that is counted together with other processes, as a ratio to one
+// that is counted in this process only, and to the bare upsert of a number.
 func BenchmarkTake(b *testing.B) {
 	d := dbtest.New(b, db.PostgreSQL)
 	l := New(d, core.SystemClock, nil, slog.New(slog.DiscardHandler))

@@ -5,17 +5,17 @@ import (
 	"time"
 )
 
-// counter is what this process knows of a key.
+// counter is what this process knows about a key.
 type counter struct {
-	mu        sync.Mutex
-	forgotten bool // it is not in the limiter's map any more
+	mu      sync.Mutex
+	removed bool // removed from the limiter's map
 
-	recent times     // of the requests that this process let through
+	recent times     // of the requests that this process granted
 	full   fullUntil // of a small limit
 	share  share     // of a large limit
 }
 
-// take counts a request that this process alone decides about.
+// take counts a request that this process decides alone.
 func (c *counter) take(now time.Time, limit int) Usage {
 	if c.within(now) >= limit {
 		return refused(limit)
@@ -24,18 +24,18 @@ func (c *counter) take(now time.Time, limit int) Usage {
 	return granted(limit, c.recent.n)
 }
 
-// within returns how many requests this process let through within the window.
+// within returns how many requests this process granted within the window.
 func (c *counter) within(now time.Time) int {
 	c.recent.dropUntil(now.Add(-window).UnixMicro())
 	return c.recent.n
 }
 
-// idle reports whether the counter is as good as a new one.
+// idle reports whether the counter equals a new one.
 func (c *counter) idle(now time.Time) bool {
 	return c.within(now) == 0 && !now.Before(c.full.until) && !now.Before(c.share.until)
 }
 
-// times are those of requests, oldest first, in a ring that grows to the limit at most.
+// times are the times of requests, oldest first, in a ring that grows up to the limit.
 type times struct {
 	ring    []int64
 	head, n int

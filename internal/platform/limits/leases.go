@@ -7,31 +7,31 @@ import (
 	"stackyard/internal/platform/db"
 )
 
-// share is what this process may let through by itself within a large limit.
+// share is how much of a large limit this process can grant by itself.
 type share struct {
 	lease
-	limit  int
-	others int       // what the others let through in a second, when they last said
-	asked  time.Time // zero: never
-	until  time.Time // by this process's clock, never later than by the database's
-	hungry bool      // a request found the share used up
+	limit       int
+	others      int       // what other processes granted in a second, as last reported
+	requestedAt time.Time // when it was requested; zero: never
+	until       time.Time // by this process's clock, never later than by the database's
+	exhausted   bool      // a request found the share used up
 }
 
-// takeLeased counts a request within the share of this process, which it leases when it has none, and
-// again when it is used up and there may be more.
+// takeLeased counts a request within the share of this process. It leases a share when it has none, and again
+// when the share is used up and there may be more.
 func (l *Limiter) takeLeased(ctx context.Context, c *counter, key string, limit int, now time.Time) Usage {
 	s := &c.share
 	used := c.within(now)
 	live := s.limit == limit && now.Before(s.until)
 	if live && used >= s.Share {
-		s.hungry = true
+		s.exhausted = true
 	}
 	if !live || used >= s.Share && s.mayGrow(now) {
-		answered := l.ask(ctx, now, func(ctx context.Context) (err error) {
-			*s, err = l.shared.lease(ctx, key, limit, nextWant(limit, s.Want, used, s.hungry), used)
+		answered := l.callDatabase(ctx, now, func(ctx context.Context) (err error) {
+			*s, err = l.shared.lease(ctx, key, limit, nextWant(limit, s.Want, used, s.exhausted), used)
 			return err
 		})
-		s.limit, s.asked, s.until = limit, now, now.Add(life)
+		s.limit, s.requestedAt, s.until = limit, now, now.Add(leaseTime)
 		now = l.clock()
 		if !answered || !now.Before(s.until) {
 			*s = share{}
@@ -40,14 +40,14 @@ func (l *Limiter) takeLeased(ctx context.Context, c *counter, key string, limit 
 		used = c.within(now)
 	}
 	if used >= s.Share {
-		s.hungry = true
+		s.exhausted = true
 		return refused(limit)
 	}
 	c.recent.push(now.UnixMicro())
 	return granted(limit, used+1+s.others)
 }
 
-// mayGrow reports whether asking for more is worth a statement.
+// mayGrow reports whether a request for more could succeed.
 func (s *share) mayGrow(now time.Time) bool {
 	switch {
 	case s.Share >= s.limit:
@@ -55,7 +55,7 @@ func (s *share) mayGrow(now time.Time) bool {
 	case s.Share >= s.Want:
 		return true
 	default:
-		return now.Sub(s.asked) >= retry
+		return now.Sub(s.requestedAt) >= retry
 	}
 }
 

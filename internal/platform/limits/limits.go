@@ -1,23 +1,22 @@
-// Package limits counts requests against limits of so many a second, each for a key of its own. A limit
-// holds for every sliding second: look back a second from any moment, and no more requests were let
-// through than it says. A refused request does not count.
+// Package limits counts requests against limits per second, separately for each key. A limit applies to every
+// sliding second: in no period of one second are more requests granted. A refused request does not count.
 //
-// In one process a counter in memory has the times of the requests it let through (counter.go). Where
-// several processes serve the same database they count together, in one of two ways:
+// In a single process a counter in memory has the times of the granted requests (counter.go). Processes that
+// share a database count together, in one of two ways:
 //
-//   - Small limits: one statement for each request, which reads and writes the times in the key's row
-//     (windows.go). Nobody refuses what another could have let through.
+//   - Small limits: one statement per request, which reads and writes the times in the key's row
+//     (windows.go). No process refuses a request that another would grant.
 //   - Large limits: a process leases a share of the limit for a second, and counts within its share by
 //     itself (shares.go, leases.go). Shares that are live, or were live within the last second, add up to
-//     the limit at most, so that there is never more than that; who needs more than its share gets it when
-//     others need less, within about two seconds.
+//     the limit at most. A process that needs more than its share gets it within about two seconds when
+//     others need less.
 //
-// The database's clock counts, so that those of the processes need not agree. A process that nobody asks
-// runs no statement. When the database does not answer, each process counts by itself for a while, up to
-// the whole limit, rather than have requests wait or fail.
+// The database's clock decides, so the clocks of the processes can differ. Without requests a process runs no
+// statements. When the database does not answer, each process counts by itself for a while, up to the whole
+// limit, so that requests neither wait nor fail.
 //
-// What people may try only so often within minutes, such as to guess a password, is counted otherwise: in
-// the transaction of each try (tries.go).
+// Attempts that are limited within minutes, for example to guess a password, are counted in another way: in the
+// transaction of each attempt (tries.go).
 package limits
 
 import (
@@ -32,13 +31,14 @@ import (
 )
 
 const (
-	// window is how far back requests are counted.
+	// window is the period in which requests are counted.
 	window = time.Second
-	// small is the largest limit that is counted with a statement for each request.
+	// small is the largest limit that is counted with a statement per request.
 	small = 50
-	// patience is how long the database may take, and pause how long it is left alone when it takes longer.
-	patience, pause = time.Second, 5 * time.Second
-	// cleanEvery is how often what nobody asks for any more is forgotten.
+	// databaseTimeout bounds a call of the database; localPeriod is how long requests are counted locally after
+	// a failed one.
+	databaseTimeout, localPeriod = time.Second, 5 * time.Second
+	// cleanEvery is how often unused counters are removed.
 	cleanEvery = 10 * time.Second
 )
 
@@ -46,19 +46,18 @@ const (
 type Limiter struct {
 	clock  core.Clock
 	log    *slog.Logger
-	shared *store // nil: nobody else counts
-	// aloneUntil is until when the database is left alone, in nanoseconds.
-	aloneUntil atomic.Int64
-	swept      atomic.Int64 // when the database was, in nanoseconds
+	shared *store // nil: no other process counts
+	// localUntil is until when requests are counted locally, in nanoseconds.
+	localUntil atomic.Int64
+	swept      atomic.Int64 // time of the last sweep of the database, in nanoseconds
 
 	mu       sync.Mutex
 	counters map[string]*counter
 	cleaned  time.Time
 }
 
-// New returns a limiter that has counted nothing. It counts together with those of other processes when
-// the database is one that they share. databaseClock stands in for the database's own clock in tests that
-// own the time; it is nil otherwise.
+// New returns a limiter. It counts together with those of other processes that share the database.
+// databaseClock replaces the database's clock in tests; it is nil otherwise.
 func New(d *db.DB, clock, databaseClock core.Clock, log *slog.Logger) *Limiter {
 	l := &Limiter{clock: clock, log: log, counters: map[string]*counter{}}
 	if d.Shared() {
@@ -67,18 +66,18 @@ func New(d *db.DB, clock, databaseClock core.Clock, log *slog.Logger) *Limiter {
 	return l
 }
 
-// A Standing is where a caller stands against a limit after one request.
+// Usage is how much of a limit a caller has used, after one request.
 type Usage struct {
 	Limit   int
-	Current int // requests within the window as far as known, this one included unless it was refused
+	Current int // requests within the window as far as known, including this one unless it was refused
 	Reset   int // whole seconds until the window is empty
 	Refused bool
 }
 
-// Unused is where somebody stands who has made no request.
+// Unused returns the usage of a caller without requests.
 func Unused(limit int) Usage { return Usage{Limit: limit, Reset: int(window / time.Second)} }
 
-// Remaining is how many more requests would be let through.
+// Remaining returns how many more requests would be granted.
 func (s Usage) Remaining() int { return max(0, s.Limit-s.Current) }
 
 func granted(limit, current int) Usage {
@@ -93,15 +92,15 @@ func refused(limit int) Usage {
 	return s
 }
 
-// Take counts one request of a key. It waits for the database for a second at most, and for others of the
-// key who do.
+// Take counts one request of a key. It waits for the database for a second at most, and for other requests of
+// the key that do.
 func (l *Limiter) Take(ctx context.Context, key string, limit int) Usage {
 	came := l.clock()
 	c := l.lock(key)
 	defer c.mu.Unlock()
 	now := l.clock()
 	switch {
-	case l.shared == nil || now.UnixNano() < l.aloneUntil.Load() || now.Sub(came) > patience:
+	case l.shared == nil || now.UnixNano() < l.localUntil.Load() || now.Sub(came) > databaseTimeout:
 		return c.take(now, limit)
 	case limit <= small:
 		return l.takeCounted(ctx, c, key, limit, now)
@@ -110,10 +109,10 @@ func (l *Limiter) Take(ctx context.Context, key string, limit int) Usage {
 	}
 }
 
-// ask calls the database, and reports whether it answered. It does so even when nobody waits for the
-// request any more: the answer counts. Now and then it removes what is in the database for nothing.
-func (l *Limiter) ask(ctx context.Context, now time.Time, call func(ctx context.Context) error) bool {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+// callDatabase calls the database and reports whether it answered. It completes even when the request is
+// canceled, because the result counts. From time to time it removes unused rows.
+func (l *Limiter) callDatabase(ctx context.Context, now time.Time, call func(ctx context.Context) error) bool {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), databaseTimeout)
 	defer cancel()
 	err := call(ctx)
 	if swept := l.swept.Load(); err == nil && now.UnixNano() > swept+keep.Nanoseconds() && l.swept.CompareAndSwap(swept, now.UnixNano()) {
@@ -122,7 +121,7 @@ func (l *Limiter) ask(ctx context.Context, now time.Time, call func(ctx context.
 	if err == nil {
 		return true
 	}
-	l.aloneUntil.Store(now.Add(pause).UnixNano())
+	l.localUntil.Store(now.Add(localPeriod).UnixNano())
 	l.log.WarnContext(ctx, "shared rate limits unavailable, counting locally", "error", err)
 	return false
 }
@@ -132,7 +131,7 @@ func (l *Limiter) lock(key string) *counter {
 	for {
 		c := l.counter(key)
 		c.mu.Lock()
-		if !c.forgotten {
+		if !c.removed {
 			return c
 		}
 		c.mu.Unlock()
@@ -151,7 +150,7 @@ func (l *Limiter) counter(key string) *counter {
 	return c
 }
 
-// clean forgets, now and then, the counters that nothing depends on any more. The caller holds mu.
+// clean removes unused counters from time to time. The caller holds mu.
 func (l *Limiter) clean() {
 	now := l.clock()
 	if now.Sub(l.cleaned) < cleanEvery {
@@ -160,10 +159,10 @@ func (l *Limiter) clean() {
 	l.cleaned = now
 	for key, c := range l.counters {
 		if !c.mu.TryLock() {
-			continue // it is being used
+			continue // in use
 		}
 		if c.idle(now) {
-			c.forgotten = true
+			c.removed = true
 			delete(l.counters, key)
 		}
 		c.mu.Unlock()

@@ -16,22 +16,22 @@ import (
 // newHand returns a clock that a test moves.
 func newHand() *coretest.Clock { return coretest.NewClock(time.UnixMicro(1_700_000_000_000_000).UTC()) }
 
-// alone returns a limiter that counts by itself.
+// alone returns a limiter that counts in memory.
 func alone(clock core.Clock) *Limiter {
 	return &Limiter{clock: clock, log: slog.New(slog.DiscardHandler), counters: map[string]*counter{}}
 }
 
-// together returns a limiter that counts in a database, as one process among others.
+// together returns a limiter that counts in a database, as one of several processes.
 func together(d *db.DB, clock, databaseClock core.Clock) *Limiter {
 	l := alone(clock)
 	l.shared = &store{db: d, clock: databaseClock, process: core.NewID()}
 	return l
 }
 
-// granted are the times of requests that were let through, by the true clock.
+// granted are the times of granted requests, by the true clock.
 type grants []time.Time
 
-// within returns how many there are in the second up to a time.
+// within returns how many there are in the second before a time.
 func (g grants) within(now time.Time) (n int) {
 	for _, at := range g {
 		if now.Sub(at) < window {
@@ -54,7 +54,7 @@ func TestTake_CountsAnExactSlidingSecondInOneProcess(t *testing.T) {
 	})
 }
 
-// wantExact fails unless a request was let through when there was room, and only then.
+// wantExact fails unless a request was granted exactly when the limit allowed it.
 func wantExact(t *rapid.T, through grants, s Usage, limit int, now time.Time) grants {
 	t.Helper()
 	within := through.within(now)
@@ -66,7 +66,7 @@ func wantExact(t *rapid.T, through grants, s Usage, limit int, now time.Time) gr
 		within++
 	}
 	if s.Current != within || s.Limit != limit || s.Remaining() != limit-within {
-		t.Fatalf("standing %+v, want %d of %d", s, within, limit)
+		t.Fatalf("wrongClock %+v, want %d of %d", s, within, limit)
 	}
 	return through
 }
@@ -82,7 +82,7 @@ func TestTake_ForgetsKeysThatStoppedAsking(t *testing.T) {
 		hand.Advance(2 * keep)
 		l.Take(t.Context(), "last", 10)
 		if len(l.counters) != 1 {
-			t.Errorf("%d keys are remembered, want 1", len(l.counters))
+			t.Errorf("%d keys have counters, want 1", len(l.counters))
 		}
 		err := d.Read(t.Context(), func(q *db.Q) error {
 			var windows, shares int
@@ -138,9 +138,9 @@ func TestTake_CountsAloneWhileTheDatabaseIsAway(t *testing.T) {
 					t.Errorf("%d were let through a second later, want %d", through, limit)
 				}
 				before := d.Statements()
-				hand.Advance(pause)
+				hand.Advance(localPeriod)
 				take(1)
-				hand.Advance(pause / 2)
+				hand.Advance(localPeriod / 2)
 				take(10)
 				if asked := d.Statements() - before; asked > 1 {
 					t.Errorf("a database that is away was asked %d times", asked)
@@ -153,7 +153,7 @@ func TestTake_CountsAloneWhileTheDatabaseIsAway(t *testing.T) {
 func TestTake_CountsAloneWhoeverHasWaitedLongForOthers(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		hand := newHand()
-		slow := func() time.Time { hand.Advance(2 * patience); return hand.Now() }
+		slow := func() time.Time { hand.Advance(2 * databaseTimeout); return hand.Now() }
 		l := together(d, slow, slow)
 		before := d.Statements()
 		if l.Take(t.Context(), "key", 10).Refused {
@@ -173,9 +173,9 @@ func TestTake_WaitsOnlySoLongForADatabaseThatHangs(t *testing.T) {
 			hand := newHand()
 			l := together(d, hand.Now, hand.Now)
 			l.Take(t.Context(), "key", limit)
-			hand.Advance(life)
+			hand.Advance(leaseTime)
 			err := d.Write(t.Context(), func(q *db.Q) error {
-				// Nobody else gets at the rows until the end of this write.
+				// No other write can lock the rows until the end of this one.
 				if _, err := q.Exec(`LOCK TABLE rate_windows, rate_shares`); err != nil {
 					return err
 				}

@@ -6,13 +6,13 @@ import (
 )
 
 const (
-	// life is how long a lease lasts.
-	life = time.Second
-	// retry is how long a process waits that was not given what it wanted before it asks again.
+	// leaseTime is how long a lease lasts.
+	leaseTime = time.Second
+	// retry is how long a process that got less than it wanted waits before its next request.
 	retry = 100 * time.Millisecond
 )
 
-// A lease lets a process let through so many requests a second, until it ends.
+// A lease allows a process to grant a number of requests per second, until it ends.
 type lease struct {
 	Process string `json:"process"`
 	Share   int    `json:"share"`
@@ -21,21 +21,21 @@ type lease struct {
 	Until   int64  `json:"until"` // in microseconds of the database
 }
 
-// leases are those of one limit. A lease that has ended counts for as long as what was let through under
-// it is within the window. So in any sliding second no process lets through more than the largest share
-// that it has in the list at the second's end, and those add up to the limit at most.
+// leases are the leases of one limit. A lease that has ended counts as long as requests granted under it are
+// within the window. So in any sliding second no process grants more than its largest share in the list at the
+// end of the second, and these add up to the limit at most.
 type leases []lease
 
-// renew gives a process a lease of as much as it wants and can have, in place of the one it has, if any.
+// renew gives a process a lease of as much as it wants and can get, and replaces its previous lease.
 func (all leases) renew(process string, want, used, limit int, now int64) (leases, lease) {
-	mine := lease{Process: process, Want: want, Used: used, Until: now + life.Microseconds()}
-	mine.Share = max(0, min(fair(limit, want, all.wants(process, now)), limit-all.held(process, now)))
+	mine := lease{Process: process, Want: want, Used: used, Until: now + leaseTime.Microseconds()}
+	mine.Share = max(0, min(fair(limit, want, all.wants(process, now)), limit-all.leased(process, now)))
 	kept := leases{mine}
 	for _, l := range all {
 		if l.Process == process {
 			l.Until, l.Want, l.Used = min(l.Until, now), 0, 0
 			if l.Share <= mine.Share {
-				continue // it counts for no more and for no longer
+				continue // the new lease includes it
 			}
 		}
 		if l.counts(now) {
@@ -47,8 +47,8 @@ func (all leases) renew(process string, want, used, limit int, now int64) (lease
 
 func (l lease) counts(now int64) bool { return l.Until+window.Microseconds() > now }
 
-// held returns what counts as taken by processes other than one.
-func (all leases) held(except string, now int64) (sum int) {
+// leased returns how much processes other than one have leased.
+func (all leases) leased(except string, now int64) (sum int) {
 	largest := map[string]int{}
 	for _, l := range all {
 		if l.Process != except && l.counts(now) {
@@ -61,7 +61,7 @@ func (all leases) held(except string, now int64) (sum int) {
 	return sum
 }
 
-// wants returns what the processes other than one want that have a live lease, be it of nothing.
+// wants returns how much the processes other than one with a live lease want.
 func (all leases) wants(except string, now int64) (wants []int) {
 	for _, l := range all {
 		if l.Process != except && l.Until > now {
@@ -71,7 +71,7 @@ func (all leases) wants(except string, now int64) (wants []int) {
 	return wants
 }
 
-// used returns what processes other than one let through in a second, when they last said.
+// used returns what processes other than one granted in a second, as last reported.
 func (all leases) used(except string, now int64) (sum int) {
 	for _, l := range all {
 		if l.Process != except && l.Until > now {
@@ -81,8 +81,8 @@ func (all leases) used(except string, now int64) (sum int) {
 	return sum
 }
 
-// fair returns what somebody gets of a limit who wants so much of it beside others: all of it, if that is
-// enough for all; else those who want little get it, and the rest is split evenly.
+// fair returns the fair part of a limit for a process that wants so much besides others: all of it, if there is
+// enough for all; otherwise processes that want little get that, and the rest is split evenly.
 func fair(limit, want int, others []int) int {
 	all := append([]int{want}, others...)
 	slices.Sort(all)
@@ -96,12 +96,12 @@ func fair(limit, want int, others []int) int {
 	return want
 }
 
-// nextWant returns how much of a limit a process asks for that wanted so much before and let so many
-// requests through in the last second: a bit more than those, and twice as much as before when it had to
-// refuse. Asking for more than is needed would keep it from others.
-func nextWant(limit, before, used int, hungry bool) int {
+// nextWant returns how much of a limit a process requests, given its previous want and the requests it granted
+// in the last second: a bit more than those, and twice its previous want when it had to refuse. Requesting more
+// than needed would keep it from others.
+func nextWant(limit, before, used int, exhausted bool) int {
 	least := max(1, limit/64)
-	if hungry {
+	if exhausted {
 		return min(limit, 2*max(before, least))
 	}
 	return min(limit, used+used/4+least)

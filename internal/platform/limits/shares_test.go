@@ -57,8 +57,8 @@ func TestFair_GivesAwayNoMoreThanThereIs(t *testing.T) {
 	})
 }
 
-// TestRenew_KeepsEverySecondWithinTheLimit has processes lease, use up what they may, and lease again, in
-// any order and at any time, and looks at every second.
+// TestRenew_KeepsEverySecondWithinTheLimit lets processes lease, use up their shares, and lease again, in any
+// order and at any time, and checks every second.
 func TestRenew_KeepsEverySecondWithinTheLimit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := rapid.IntRange(1, 60).Draw(t, "limit")
@@ -78,7 +78,7 @@ func TestRenew_KeepsEverySecondWithinTheLimit(t *testing.T) {
 				want := rapid.IntRange(1, limit).Draw(t, "want")
 				all, mine[process] = all.renew(process, want, used[process].within(hand.Now()), limit, now)
 			}
-			if live := all.held("", now); live > limit {
+			if live := all.leased("", now); live > limit {
 				t.Fatalf("the shares add up to %d of %d: %+v", live, limit, all)
 			}
 			for range rapid.IntRange(0, mine[process].Share).Draw(t, "requests") {
@@ -98,7 +98,7 @@ func TestRenew_ForgetsProcessesThatAreGone(t *testing.T) {
 	now := newHand().Now().UnixMicro()
 	for i := range 100 {
 		all, _ = all.renew(fmt.Sprint("process ", i), 1, 0, 1000, now)
-		now += life.Microseconds()
+		now += leaseTime.Microseconds()
 	}
 	if len(all) > 3 {
 		t.Errorf("%d leases are kept: %+v", len(all), all)
@@ -146,7 +146,8 @@ func TestTake_MovesSharesToWhoNeedsThem(t *testing.T) {
 		const limit = 100
 		hand := newHand()
 		one, other := together(d, hand.Now, hand.Now), together(d, hand.Now, hand.Now)
-		// second lets the processes ask for so much, evenly over a second, and tells what they got.
+		// second makes the given numbers of requests per process, evenly over a second, and returns how many
+		// were granted.
 		second := func(ofOne, ofOther int) (gotOne, gotOther int) {
 			const steps = 20
 			for range steps {
@@ -173,7 +174,7 @@ func TestTake_MovesSharesToWhoNeedsThem(t *testing.T) {
 	})
 }
 
-// burst makes requests at once and returns how many were let through.
+// burst makes requests at once and returns how many were granted.
 func burst(t *testing.T, l *Limiter, limit, requests int) (through int) {
 	for range requests {
 		if !l.Take(t.Context(), "key", limit).Refused {

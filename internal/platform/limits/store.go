@@ -12,16 +12,16 @@ import (
 // store is where processes count together.
 type store struct {
 	db      *db.DB
-	clock   core.Clock // instead of the database's, in tests; else nil
-	process string     // this one's name
+	clock   core.Clock // replaces the database's clock in tests; nil otherwise
+	process string     // name of this process
 }
 
-// now is an expression for the time that counts, in which the parameter $n is what given returns.
+// now returns an expression for the current time; its parameter $n is the result of given.
 func (s *store) now(q *db.Q, n int) string {
 	return fmt.Sprintf(`COALESCE(CAST($%d AS BIGINT), %s)`, n, q.Clock())
 }
 
-// given is the time that a test says it is, or NULL.
+// given returns the time that a test sets, or NULL.
 func (s *store) given() any {
 	if s.clock == nil {
 		return nil
@@ -29,10 +29,10 @@ func (s *store) given() any {
 	return db.Micros(s.clock())
 }
 
-// keep is how long rows are kept that nobody asks for.
+// keep is how long unused rows are kept.
 const keep = time.Minute
 
-// sweep removes the rows of keys that nobody has asked for lately. Rows that somebody holds are in use.
+// sweep removes the rows of keys without recent requests. Locked rows are in use.
 func (s *store) sweep(ctx context.Context) error {
 	return s.db.Write(ctx, func(q *db.Q) error {
 		for _, table := range []string{"rate_windows", "rate_shares"} {

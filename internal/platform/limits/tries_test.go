@@ -12,39 +12,39 @@ import (
 )
 
 // tried runs fn in a write.
-func tried(t *testing.T, d *db.DB, fn func(q *db.Q) (Tally, error)) (tally Tally) {
+func tried(t *testing.T, d *db.DB, fn func(q *db.Q) (Count, error)) (count Count) {
 	t.Helper()
 	err := d.Write(t.Context(), func(q *db.Q) (err error) {
-		tally, err = fn(q)
+		count, err = fn(q)
 		return err
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return tally
+	return count
 }
 
 func TestTries_AreForgottenSomeTimeAfterTheFirst(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		hand := newHand()
 		guesses := Tries{Key: "guesses", Most: 3, Within: 10 * time.Minute}
-		add := func() Tally { return tried(t, d, func(q *db.Q) (Tally, error) { return guesses.Add(q, hand.Now()) }) }
-		tally := func() Tally { return tried(t, d, func(q *db.Q) (Tally, error) { return guesses.Tally(q, hand.Now()) }) }
-		if got := tally(); got != (Tally{}) {
+		add := func() Count { return tried(t, d, func(q *db.Q) (Count, error) { return guesses.Add(q, hand.Now()) }) }
+		count := func() Count { return tried(t, d, func(q *db.Q) (Count, error) { return guesses.Count(q, hand.Now()) }) }
+		if got := count(); got != (Count{}) {
 			t.Errorf("before the first there are %+v", got)
 		}
 		ends := hand.Now().Add(guesses.Within)
 		for n := 1; n <= 5; n++ {
-			if got := add(); got != (Tally{n, ends}) || got != tally() {
+			if got := add(); got != (Count{n, ends}) || got != count() {
 				t.Errorf("at number %d there are %+v, ending at %v", n, got, ends)
 			}
 			hand.Advance(time.Minute)
 		}
 		hand.Advance(ends.Sub(hand.Now()))
-		if got := tally(); got.N != 0 {
+		if got := count(); got.N != 0 {
 			t.Errorf("at their end there are %+v", got)
 		}
-		if got := add(); got != (Tally{1, ends.Add(guesses.Within)}) {
+		if got := add(); got != (Count{1, ends.Add(guesses.Within)}) {
 			t.Errorf("anew there are %+v", got)
 		}
 	})
@@ -56,7 +56,7 @@ func TestTries_CanBeTakenBackAndForgotten(t *testing.T) {
 		one, other := Tries{Key: "one", Within: time.Minute}, Tries{Key: "other", Within: time.Hour}
 		counts := func() (n [2]int) {
 			for i, tries := range []Tries{one, other} {
-				n[i] = tried(t, d, func(q *db.Q) (Tally, error) { return tries.Tally(q, hand.Now()) }).N
+				n[i] = tried(t, d, func(q *db.Q) (Count, error) { return tries.Count(q, hand.Now()) }).N
 			}
 			return n
 		}
@@ -65,14 +65,14 @@ func TestTries_CanBeTakenBackAndForgotten(t *testing.T) {
 			do   func(q *db.Q) error
 			want [2]int
 		}{
-			{"taking back nothing", one.TakeBack, [2]int{0, 0}},
+			{"taking back nothing", one.Undo, [2]int{0, 0}},
 			{"one", func(q *db.Q) error { _, err := one.Add(q, hand.Now()); return err }, [2]int{1, 0}},
 			{"one more", func(q *db.Q) error { _, err := one.Add(q, hand.Now()); return err }, [2]int{2, 0}},
 			{"another", func(q *db.Q) error { _, err := other.Add(q, hand.Now()); return err }, [2]int{2, 1}},
-			{"taking one back", one.TakeBack, [2]int{1, 1}},
+			{"taking one back", one.Undo, [2]int{1, 1}},
 			{"a sweep too early", func(q *db.Q) error { return SweepTries(q, hand.Now()) }, [2]int{1, 1}},
 			{"a sweep", func(q *db.Q) error { return SweepTries(q, hand.Now().Add(time.Minute)) }, [2]int{0, 1}},
-			{"forgetting the other", other.Forget, [2]int{0, 0}},
+			{"forgetting the other", other.Reset, [2]int{0, 0}},
 		} {
 			if err := d.Write(t.Context(), step.do); err != nil {
 				t.Fatal(err)
@@ -92,8 +92,8 @@ func TestTries_AreAllCountedWhenMadeAtOnce(t *testing.T) {
 		var all sync.WaitGroup
 		for range 20 {
 			all.Go(func() {
-				tally := tried(t, d, func(q *db.Q) (Tally, error) { return guesses.Add(q, hand.Now()) })
-				if tally.N <= guesses.Most {
+				count := tried(t, d, func(q *db.Q) (Count, error) { return guesses.Add(q, hand.Now()) })
+				if count.N <= guesses.Most {
 					let.Add(1)
 				}
 			})

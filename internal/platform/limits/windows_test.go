@@ -40,7 +40,7 @@ func TestTake_CountsAnExactSlidingSecondInManyProcesses(t *testing.T) {
 					through, within = append(through, hand.Now()), within+1
 				}
 				if s.Current != within {
-					rt.Fatalf("standing %+v, want %d of %d", s, within, limit)
+					rt.Fatalf("wrongClock %+v, want %d of %d", s, within, limit)
 				}
 			}
 		})
@@ -51,7 +51,7 @@ func TestTake_LetsNoMoreThroughWhenManyAskAtOnce(t *testing.T) {
 	for name, limit := range map[string]int{"small": 10, "large": 200} {
 		t.Run(name, func(t *testing.T) {
 			dbtest.Each(t, func(t *testing.T, d *db.DB) {
-				hand := newHand() // which stands still: all is within one second
+				hand := newHand() // which does not move: everything is within one second
 				var through atomic.Int64
 				var all sync.WaitGroup
 				for range 3 {
@@ -98,7 +98,7 @@ func TestTake_AsksNobodyAboutWhatIsKnownToBeRefused(t *testing.T) {
 		}
 		hand.Advance(500 * time.Millisecond) // a second after the first
 		if other.Take(t.Context(), "key", 6).Refused {
-			t.Error("there is room again, and it is not used")
+			t.Error("the request is refused although the window has space again")
 		}
 	})
 }
@@ -124,8 +124,8 @@ func TestTake_SurvivesAClockThatIsSetBack(t *testing.T) {
 
 func TestTake_CountsByTheClockOfTheDatabase(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		standing := newHand() // a process whose clock is years off
-		l := together(d, standing.Now, nil)
+		wrongClock := newHand() // a process whose clock is years off
+		l := together(d, wrongClock.Now, nil)
 		if s := l.Take(t.Context(), "key", 10); s.Refused || s.Current != 1 {
 			t.Errorf("the first request: %+v", s)
 		}

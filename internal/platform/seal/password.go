@@ -13,11 +13,11 @@ import (
 	"stackyard/internal/platform/core"
 )
 
-// MaxPassword is the length of the longest password, in bytes.
+// MaxPassword is the maximum length of a password, in bytes.
 const MaxPassword = 1024
 
-// The cost of a new hash: 19 MiB and two passes, the least that is advised today, because a small
-// machine that runs a whole team must still sign people in.
+// The cost of a new hash: 19 MiB and two passes, the minimum recommended today, so that a small machine can
+// serve a whole team.
 const (
 	memoryKiB = 19 * 1024
 	passes    = 2
@@ -26,12 +26,12 @@ const (
 	hashSize  = 32
 )
 
-// hashing bounds how many hashes are computed at once, so that a burst of sign-ins waits its turn
-// instead of taking 19 MiB each.
+// hashing bounds how many hashes are computed at once, so that a burst of sign-ins waits instead of using 19
+// MiB each.
 var hashing = make(chan struct{}, min(runtime.GOMAXPROCS(0), 4))
 
-// HashPassword returns the argon2id hash of a password, in the usual text form that carries its
-// parameters and salt. The only passwords it refuses are the empty one and those over MaxPassword.
+// HashPassword returns the argon2id hash of a password, in the usual text form with parameters and salt. It
+// refuses only the empty password and passwords over MaxPassword.
 func HashPassword(password string) (string, error) {
 	if password == "" {
 		return "", core.Errorf(core.Unprocessable, "The password must not be empty")
@@ -45,23 +45,23 @@ func HashPassword(password string) (string, error) {
 	return h.String(), nil
 }
 
-// CheckPassword reports whether a hash was made from this password. With an empty hash (nobody has
-// that email, or the user has no password) it is false after the same work, so that the time of an
-// answer does not tell who has an account.
+// CheckPassword reports whether a hash was made from this password. With an empty hash (the email is unknown,
+// or the user has no password) it returns false after the same work, so that the response time does not reveal
+// who has an account.
 func CheckPassword(hash, password string) bool {
 	if len(password) > MaxPassword {
 		return false
 	}
 	h, ok := parsePasswordHash(hash)
 	if !ok {
-		nobody := passwordHash{memoryKiB: memoryKiB, passes: passes, lanes: lanes, salt: make([]byte, saltSize)}
-		nobody.compute(password, hashSize)
+		dummy := passwordHash{memoryKiB: memoryKiB, passes: passes, lanes: lanes, salt: make([]byte, saltSize)}
+		dummy.compute(password, hashSize)
 		return false
 	}
 	return subtle.ConstantTimeCompare(h.sum, h.compute(password, len(h.sum))) == 1
 }
 
-// passwordHash is a hash with all that is needed to compute it again.
+// passwordHash is a hash with its parameters.
 type passwordHash struct {
 	memoryKiB, passes uint32
 	lanes             uint8
@@ -79,8 +79,8 @@ func (h passwordHash) String() string {
 		base64.RawStdEncoding.EncodeToString(h.salt), base64.RawStdEncoding.EncodeToString(h.sum))
 }
 
-// parsePasswordHash reads what String writes, also with other parameters than today's: hashes
-// outlive them. Parameters that would take the machine down are refused.
+// parsePasswordHash parses the output of String, also with other parameters than today's, because stored hashes
+// keep theirs. It refuses parameters that would exhaust the machine.
 func parsePasswordHash(s string) (h passwordHash, ok bool) {
 	parts := strings.Split(s, "$")
 	if len(parts) != 6 || parts[0] != "" || parts[1] != "argon2id" || parts[2] != fmt.Sprintf("v=%d", argon2.Version) {

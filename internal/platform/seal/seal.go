@@ -1,8 +1,8 @@
-// Package seal keeps secrets safe at rest, in three ways for three needs. What must be read back
-// (cluster secrets, provider settings) is sealed under the installation's Key. Passwords are hashed
-// slowly, because people choose them. Tokens are random enough that a plain hash of them is safe.
+// Package seal protects secrets at rest in three ways. Secrets that must be read back (cluster secrets,
+// provider settings) are encrypted with the installation's Key. Passwords are hashed slowly, because people
+// choose them. Tokens are so random that a plain hash is safe.
 //
-// The package stores nothing: it turns secrets into text for a column, and back.
+// The package stores nothing: it converts secrets to text for a column, and back.
 package seal
 
 import (
@@ -21,8 +21,8 @@ import (
 
 const keySize = 32
 
-// A Key is the installation's secret key. It never shows itself when printed or logged. The zero
-// Key is not a key: it seals and opens nothing.
+// A Key is the installation's secret key. It is never printed or logged. The zero Key is invalid: it seals and
+// opens nothing.
 type Key struct{ secret [keySize]byte }
 
 // NewKey returns a new random key.
@@ -32,9 +32,8 @@ func NewKey() Key {
 	return k
 }
 
-// ParseKey reads a key of 32 bytes written in hex or in base64, of either alphabet, padded or not.
-// Space around it is ignored, so the content of a key file can be given as it is. The error never
-// quotes what was given.
+// ParseKey parses a key of 32 bytes in hex or base64, of either alphabet, padded or not. It ignores surrounding
+// space, so the content of a key file can be passed unchanged. The error never quotes the input.
 func ParseKey(s string) (Key, error) {
 	s = strings.TrimSpace(s)
 	b, ok := decodeKey(s)
@@ -67,7 +66,7 @@ func decodeKey(s string) (b []byte, ok bool) {
 	return nil, false
 }
 
-// Hex returns the key itself, for the file that keeps a generated one.
+// Hex returns the key itself, for the file that stores a generated one.
 func (k Key) Hex() string { return hex.EncodeToString(k.secret[:]) }
 
 // String returns a placeholder.
@@ -76,14 +75,14 @@ func (k Key) String() string { return "[secret key]" }
 // Format writes the placeholder for every verb: %d and %x would otherwise reach the bytes.
 func (k Key) Format(f fmt.State, _ rune) { io.WriteString(f, k.String()) }
 
-// Fingerprint names the key without giving it away. It is kept in the database to refuse another
-// key, and every sealed text carries it.
+// Fingerprint identifies the key without revealing it. The database has it, to refuse another key, and so does
+// every sealed text.
 func (k Key) Fingerprint() string {
 	return hex.EncodeToString(k.expand("fingerprint", 8))
 }
 
-// Derive returns 32 bytes for one purpose, such as signing one kind of token. Different purposes
-// give unrelated bytes, from which the key cannot be found.
+// Derive returns 32 bytes for one purpose, for example to sign one kind of token. Bytes for different purposes
+// are unrelated, and do not reveal the key.
 func (k Key) Derive(purpose string) []byte {
 	return k.expand("derive:"+purpose, keySize)
 }
@@ -101,9 +100,8 @@ func (k Key) expand(label string, size int) []byte {
 // base64, with dots between them.
 const sealedVersion = "s1"
 
-// Seal encrypts plaintext into text that fits a TEXT column. Open gives it back only for the same
-// context, so a context that names the row ("cluster_secret:"+id) binds the value to its row: copied
-// into another one, it does not open.
+// Seal encrypts plaintext into text for a TEXT column. Open needs the same context, so a context that names the
+// row ("cluster_secret:"+id) binds the value to its row: a copy in another row does not open.
 func (k Key) Seal(plaintext []byte, context string) (string, error) {
 	aead, err := k.aead()
 	if err != nil {
@@ -113,7 +111,7 @@ func (k Key) Seal(plaintext []byte, context string) (string, error) {
 	return sealedVersion + "." + k.Fingerprint() + "." + base64.RawURLEncoding.EncodeToString(ciphertext), nil
 }
 
-// Open returns the plaintext of a text that Seal made with the same key and the same context.
+// Open returns the plaintext of a text that Seal made with the same key and context.
 func (k Key) Open(sealed, context string) ([]byte, error) {
 	version, rest, _ := strings.Cut(sealed, ".")
 	fingerprint, body, found := strings.Cut(rest, ".")
@@ -138,8 +136,8 @@ func (k Key) Open(sealed, context string) ([]byte, error) {
 	return plaintext, nil
 }
 
-// aead draws a random nonce for each Seal: 96 bits stay unique for the first four thousand million
-// values of a key, far more secrets than an installation has.
+// aead uses a random nonce for each Seal: 96 bits stay unique for the first four billion values of a key, far
+// more secrets than an installation has.
 func (k Key) aead() (cipher.AEAD, error) {
 	if k == (Key{}) {
 		return nil, errors.New("there is no secret key to seal with")

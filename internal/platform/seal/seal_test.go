@@ -12,7 +12,7 @@ import (
 )
 
 func TestParseKey_ReadsEveryWayToWrite32Bytes(t *testing.T) {
-	// Bytes whose base64 uses the two digits on which the alphabets differ.
+	// Bytes whose base64 contains the two digits in which the alphabets differ.
 	raw := bytes.Repeat([]byte{0xfb, 0xff}, 16)
 	for name, text := range map[string]string{
 		"hex":                  hex.EncodeToString(raw),
@@ -94,7 +94,7 @@ func TestFingerprint_NamesTheKeyAndNothingElse(t *testing.T) {
 	}
 }
 
-// The values here are promises to data at rest: a change of them locks installations out.
+// Stored data depends on these values: a change would lock installations out.
 func TestFormat_DoesNotChange(t *testing.T) {
 	key, err := ParseKey(strings.Repeat("0123456789abcdef", 4))
 	if err != nil {
@@ -145,7 +145,7 @@ func TestSeal_GivesOtherTextEveryTime(t *testing.T) {
 	a, _ := key.Seal([]byte("same"), "row:1")
 	b, _ := key.Seal([]byte("same"), "row:1")
 	if a == b {
-		t.Fatal("equal secrets can be told from their sealed texts")
+		t.Fatal("equal secrets can be recognized by their sealed texts")
 	}
 }
 

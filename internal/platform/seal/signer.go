@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// A Signer signs messages for one purpose with HMAC-SHA-256, so that what they say does not have to be stored.
+// A Signer signs messages for one purpose with HMAC-SHA-256, so that their contents do not have to be stored.
 type Signer struct{ key []byte }
 
 // Signer returns the signer for a purpose. Signatures for one purpose are not valid for another.
@@ -20,7 +20,7 @@ func (s Signer) Sign(message []byte) []byte {
 	return mac.Sum(nil)
 }
 
-// Verify reports whether signature is that of message, in constant time.
+// Verify reports in constant time whether signature is the signature of message.
 func (s Signer) Verify(message, signature []byte) bool { return hmac.Equal(signature, s.Sign(message)) }
 
 // Token returns a token that carries claims and their signature: prefix, then both in base64.

@@ -1,4 +1,4 @@
-// Package coretest has what tests of every room need of the vocabulary.
+// Package coretest has test helpers for package core.
 package coretest
 
 import (
@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// A Clock is a time that only tests move.
+// A Clock is a time that only tests change.
 type Clock struct {
 	mu  sync.Mutex
 	now time.Time
 }
 
-// NewClock returns a clock that stands at a time.
+// NewClock returns a clock with a fixed time.
 func NewClock(at time.Time) *Clock { return &Clock{now: at} }
 
 // Now returns the clock's time.
