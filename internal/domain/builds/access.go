@@ -15,16 +15,16 @@ const (
 	BuildPath = ListPath + "/{build}"
 )
 
-// JobPaths are the two forms of a job's path, which behave the same.
+// JobPaths are the two forms of a job's path. Both behave the same.
 var JobPaths = []string{BuildPath + "/jobs/{job}", OrgPath + "/jobs/{job}"}
 
-// OnBuild is a build together with its pipeline, which decides who may see and change it.
+// OnBuild is a build with its pipeline, which decides who can see and change the build.
 type OnBuild struct {
 	*Build
 	Pipeline *pipelines.Pipeline
 }
 
-// Permits reports whether the request's caller may do something to the build.
+// Permits reports whether the request's caller has a permission on the build.
 func (o OnBuild) Permits(r *route.Request, p identity.Permission) bool {
 	return o.Pipeline.Permits(r, p)
 }
@@ -47,15 +47,15 @@ func (s *Service) LoadOnBuild(r *route.Request) (OnBuild, error) {
 // Refusal returns the message for callers who lack a permission.
 func (o OnBuild) Refusal(p identity.Permission) string { return o.Pipeline.Refusal(p) }
 
-// OnJob is a job together with its build and pipeline, which decides who may see and change it.
+// OnJob is a job with its build and its pipeline, which decides who can see and change the job.
 type OnJob struct {
 	*Job
 	Build    *Build
 	Pipeline *pipelines.Pipeline
 }
 
-// Permits reports whether the request's caller may do something to the job. Where a block step names
-// teams, their members may unblock it, whatever access they have to the pipeline, and nobody else.
+// Permits reports whether the request's caller has a permission on the job. If a block step lists teams, only
+// their members can unblock it, whatever access they have to the pipeline.
 func (o OnJob) Permits(r *route.Request, p identity.Permission) bool {
 	if p != identity.UnblockJob {
 		return o.Pipeline.Permits(r, p)
@@ -105,7 +105,7 @@ func (s *Service) LoadOnJob(r *route.Request) (OnJob, error) {
 	})
 	if core.KindOf(err) == core.NotFound {
 		err = core.Errorf(core.NotFound, noJob)
-		if r.Member == nil { // a stranger does not learn that there is such an organization
+		if r.Member == nil { // callers who are no members do not learn that the organization exists
 			err = core.Errorf(core.NotFound, "No organization found")
 		}
 	}

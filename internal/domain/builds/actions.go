@@ -9,7 +9,7 @@ import (
 	"stackyard/internal/rules/flow"
 )
 
-// Cancel cancels a build, for a reason that may be empty.
+// Cancel cancels a build. reason may be empty.
 func (s *Service) Cancel(ctx context.Context, orgID, buildID, reason string) error {
 	return s.change(ctx, orgID, buildID, func(u *unit) error { return u.cancel(reason) })
 }
@@ -26,7 +26,7 @@ func (s *Service) State(ctx context.Context, orgID, buildID string) (state flow.
 	return state, err
 }
 
-// CancelJob ends a job, at once or, when an agent runs it, as soon as it has stopped.
+// CancelJob cancels a job: immediately, or when its agent has stopped it.
 func (s *Service) CancelJob(ctx context.Context, orgID, jobID string) error {
 	return s.onJob(ctx, orgID, jobID, func(u *unit) error { return u.run.CancelJob(jobID) })
 }

@@ -4,7 +4,7 @@ import (
 	"stackyard/internal/platform/db"
 )
 
-// AgentNames returns the names of agents of an organization, by their ids.
+// AgentNames returns the names of an organization's agents, by id.
 type AgentNames func(q *db.Q, orgID string, ids []string) (map[string]string, error)
 
 // NameAgents sets how the names of agents are read. Call it before the first request.

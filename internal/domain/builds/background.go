@@ -12,18 +12,17 @@ import (
 	"stackyard/internal/platform/tasks"
 )
 
-// ruleSetsTask is the kind of the task that removes unused sets of rules.
+// ruleSetsTask is the task that removes unused rule sets.
 const (
 	ruleSetsTask  = "rule-set-removal"
 	ruleSetsEvery = 24 * time.Hour
 )
 
-// Background registers what builds have done without a request: what time brings, and what follows from
-// one build for others.
+// Background registers the background work of builds: deadlines, expiry, removal and follow-ups.
 func (s *Service) Background(r *tasks.Runner, blobs *blob.Store) {
 	r.HandleTx(deadlineTask, s.passDeadline)
 	r.HandleTx(expiryTask, s.expireJobs)
-	r.HandleTx(rulesTask, s.giveRules)
+	r.HandleTx(rulesTask, s.addRuleSets)
 	r.HandleTx(settings.ExpiryChanged, s.applyExpiry)
 	r.Sweep(removalTask, removeEvery, s.removeOld)
 	r.Sweep(ruleSetsTask, ruleSetsEvery, func(q *db.Q) (more bool, err error) { return dispatch.RemoveUnused(q, s.clock()) })

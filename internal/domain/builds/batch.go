@@ -60,8 +60,8 @@ func (s *Service) submit(ctx context.Context, orgID, jobID string, final bool, a
 	}
 }
 
-// updateQueues hold the updates that wait, by build. A build has an entry while a transaction works on it. The
-// zero value is ready.
+// updateQueues hold the waiting updates, by build. A build has an entry while a transaction works on it. The
+// zero value is ready to use.
 type updateQueues struct {
 	mu      sync.Mutex
 	waiting map[string][]*jobUpdate
@@ -93,7 +93,8 @@ func (q *updateQueues) more(buildID string) bool {
 	return false
 }
 
-// next takes the updates that can be applied with the oldest one: those of its sort, one for each job.
+// next takes the updates that can be applied together with the oldest one: those with the same final flag, one
+// per job.
 func (q *updateQueues) next(buildID string) (batch []*jobUpdate) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -111,7 +112,7 @@ func (q *updateQueues) next(buildID string) (batch []*jobUpdate) {
 	return batch
 }
 
-// flush applies the updates that wait for a build until there are none.
+// flush applies the waiting updates of a build until none are left.
 func (s *Service) flush(orgID, buildID string) {
 	for more := true; more; more = s.updates.more(buildID) {
 		batch := s.updates.next(buildID)
@@ -120,10 +121,9 @@ func (s *Service) flush(orgID, buildID string) {
 	}
 }
 
-// applyBatch applies updates, in one transaction if it can, and gives each its result. When the transaction
-// fails for a reason that concerns all of them, such as a database that does not answer, all get that error:
-// their callers try again in their own time. When it may be the fault of one, the halves are applied one after
-// the other.
+// applyBatch applies updates, in one transaction if possible, and sends each its result. If the transaction
+// fails for a reason that concerns all updates, like an unavailable database, all get that error and their
+// callers retry. If one update may be the cause, the batch is split in halves.
 func (s *Service) applyBatch(orgID, buildID string, batch []*jobUpdate) {
 	if len(batch) == 0 {
 		return
@@ -146,8 +146,8 @@ func (s *Service) applyBatch(orgID, buildID string, batch []*jobUpdate) {
 	}
 }
 
-// tryBatch applies updates in one transaction and returns the result of each. An update that is refused has
-// changed nothing and does not keep the others from being applied.
+// tryBatch applies updates in one transaction and returns the result of each. A refused update changes nothing
+// and does not affect the others.
 func (s *Service) tryBatch(orgID, buildID string, batch []*jobUpdate) (results []error, err error) {
 	defer core.CatchPanic(&err)
 	ctx, cancel := context.WithTimeout(context.Background(), batchTimeout)
@@ -173,7 +173,7 @@ func (s *Service) tryBatch(orgID, buildID string, batch []*jobUpdate) (results [
 	return results, err
 }
 
-// isRefusal reports whether an error is an answer to the caller, rather than a failure of the server.
+// isRefusal reports whether an error is meant for the caller and not a failure of the server.
 func isRefusal(err error) bool {
 	if _, ok := errors.AsType[*flow.MoveError](err); ok {
 		return true

@@ -10,36 +10,36 @@ import (
 	"stackyard/internal/rules/flow"
 )
 
-// BoardSize is how many jobs one page of a board has, earlier attempts not counted.
+// BoardSize is the number of jobs on one page of a board, without earlier attempts.
 const BoardSize = 200
 
-// maxAttempts bounds the earlier attempts that one page of a board has.
+// maxAttempts bounds the earlier attempts on one page of a board.
 const maxAttempts = 1000
 
-// A Board is a page of a build's jobs, as people see them.
+// A Board is a page of a build's jobs.
 type Board struct {
-	Jobs   []*Job            // the newest attempt of each, in the order of the steps
-	Before map[string][]*Job // their earlier attempts, in order, by the id of the newest
-	Number int               // of the page, from 1
+	Jobs   []*Job            // the newest attempt of each job, in the order of the steps
+	Before map[string][]*Job // earlier attempts, oldest first, by the id of the newest
+	Number int               // page number, from 1
 	Pages  int
-	// Counts are of the newest attempts of all jobs but waits, by their state in the words of REST, or
-	// SoftFailed.
+	// Counts are the numbers of jobs in each state, as the API names it, or SoftFailed; without wait jobs and
+	// earlier attempts.
 	Counts map[flow.JobState]int
 }
 
-// SoftFailed stands for the jobs on a board whose failure does not fail the build.
+// SoftFailed is the state on a board of jobs whose failure does not fail the build.
 const SoftFailed flow.JobState = "soft_failed"
 
-// Board returns a page of a build's jobs: the one with a job on it or, where that id is empty or not that
-// of a job of the build, the one with a number.
-func (s *Service) Board(ctx context.Context, b *Build, number int, with string) (*Board, error) {
+// Board returns a page of a build's jobs: the page of the job, or the page with the number if jobID is empty or
+// not a job of the build.
+func (s *Service) Board(ctx context.Context, b *Build, number int, jobID string) (*Board, error) {
 	board := &Board{}
 	err := s.db.Read(ctx, func(q *db.Q) error {
 		*board = Board{Number: number}
 		if err := board.count(q, b.ID); err != nil {
 			return err
 		}
-		if err := board.turnTo(q, b.ID, with); err != nil {
+		if err := board.openPageOf(q, b.ID, jobID); err != nil {
 			return err
 		}
 		if err := board.read(q, b.ID); err != nil {
@@ -75,14 +75,14 @@ func (b *Board) count(q *db.Q, buildID string) error {
 	return err
 }
 
-// turnTo goes to the page that a job, or the attempt that took its place, is on.
-func (b *Board) turnTo(q *db.Q, buildID, jobID string) error {
+// openPageOf selects the page of a job, or of its newest attempt.
+func (b *Board) openPageOf(q *db.Q, buildID, jobID string) error {
 	id, ok := core.ParseID(jobID)
 	if !ok {
 		return nil
 	}
 	var position string
-	err := q.QueryRow(`SELECT j.Position FROM jobs j WHERE j.build_id = $1 AND j.id = $2`, buildID, id).Scan(&position)
+	err := q.QueryRow(`SELECT j.position FROM jobs j WHERE j.build_id = $1 AND j.id = $2`, buildID, id).Scan(&position)
 	if errors.Is(err, db.ErrNoRows) {
 		return nil
 	}
@@ -90,7 +90,7 @@ func (b *Board) turnTo(q *db.Q, buildID, jobID string) error {
 		return err
 	}
 	var ahead int
-	err = q.QueryRow(`SELECT COUNT(*) FROM jobs j WHERE j.build_id = $1 AND NOT j.retried AND j.Position < $2`, buildID, position).Scan(&ahead)
+	err = q.QueryRow(`SELECT COUNT(*) FROM jobs j WHERE j.build_id = $1 AND NOT j.retried AND j.position < $2`, buildID, position).Scan(&ahead)
 	b.Number = ahead/BoardSize + 1
 	return err
 }
@@ -98,7 +98,7 @@ func (b *Board) turnTo(q *db.Q, buildID, jobID string) error {
 func (b *Board) read(q *db.Q, buildID string) (err error) {
 	b.Jobs, err = db.All(q, scanJob, selectJob+`
 	WHERE j.build_id = $1 AND NOT j.retried
-	ORDER BY j.Position, j.id
+	ORDER BY j.position, j.id
 	LIMIT $2 OFFSET $3`, buildID, BoardSize, (b.Number-1)*BoardSize)
 	if err != nil || len(b.Jobs) == 0 {
 		return err
@@ -109,8 +109,8 @@ func (b *Board) read(q *db.Q, buildID string) (err error) {
 	}
 	first, last := b.Jobs[0].Position, b.Jobs[len(b.Jobs)-1].Position
 	earlier, err := db.All(q, scanJob, selectJob+`
-	WHERE j.build_id = $1 AND j.retried AND j.Position >= $2 AND j.Position <= $3
-	ORDER BY j.Position, j.id
+	WHERE j.build_id = $1 AND j.retried AND j.position >= $2 AND j.position <= $3
+	ORDER BY j.position, j.id
 	LIMIT $4`, buildID, first, last, maxAttempts)
 	b.Before = make(map[string][]*Job)
 	for _, j := range earlier {

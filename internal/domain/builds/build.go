@@ -12,54 +12,54 @@ type Build struct {
 	ID             string
 	OrganizationID string
 	PipelineID     string
-	ClusterID      string // empty when the cluster is gone
-	Number         int    // counted from 1 in the pipeline, without gaps
+	ClusterID      string // empty when the cluster was deleted
+	Number         int    // from 1 in the pipeline, without gaps
 	Branch         string
-	Commit         string // a SHA, or what was asked for until an agent resolves it
+	Commit         string // a SHA, or the requested name until an agent resolves it
 	Source         Source
-	Creator        *identity.User // nil when nobody here made it
+	Creator        *identity.User // nil: not created by a user of this installation
 	CancelReason   string
 	TriggeredBy    string // the trigger job of another build; empty: none
-	Root           string // the build that the chain of triggers began with; empty: this one
+	Root           string // the first build in the chain of triggers; empty: this one
 	RebuiltFrom    string // another build; empty: none
 	CreatedAt      time.Time
-	ScheduledAt    time.Time // when it is meant to run
-	QueuePlace     string    // where it stands in line for concurrency groups: see flow.Admit
+	ScheduledAt    time.Time // requested start
+	QueuePlace     string    // order in the queues of concurrency groups: see flow.Admit
 
 	flow.Build
 	Details
 
-	rebuiltFrom, triggeredFrom Link // what RebuiltFrom and TriggeredBy lead to, while it exists
+	rebuiltFrom, triggeredFrom Link // what RebuiltFrom and TriggeredBy refer to, while it exists
 }
 
-// A Link is what it takes to name another build.
+// A Link identifies another build in URLs and texts.
 type Link struct {
 	ID     string
 	Number int
 	Slug   string // of its pipeline
 }
 
-// Topic is what the bus calls a change of a build: of its state, its jobs, or what belongs to it.
+// Topic is the bus topic of a build. It is announced when the build, its jobs or what belongs to it changes.
 func Topic(buildID string) string { return "build:" + buildID }
 
-// RebuiltBuild is the build that RebuiltFrom names, while it exists.
+// RebuiltBuild is the build with the id RebuiltFrom, while it exists.
 func (b *Build) RebuiltBuild() Link { return b.rebuiltFrom }
 
-// TriggeringBuild is the build whose job TriggeredBy names, while it exists.
+// TriggeringBuild is the build of the job TriggeredBy, while it exists.
 func (b *Build) TriggeringBuild() Link { return b.triggeredFrom }
 
-// Details are what a build was asked to be.
+// Details are the parts of a build that its creator chooses.
 type Details struct {
-	Message       string // empty until an agent reports that of the commit
+	Message       string // empty until an agent reports the message of the commit
 	Tag           string
 	Env           map[string]string
-	PipelineEnv   map[string]string // of the pipeline when the build was made
+	PipelineEnv   map[string]string // of the pipeline when the build was created
 	Author        *Author
 	PullRequest   *PullRequest
 	CleanCheckout bool
 }
 
-// Source is what made a build.
+// Source is what created a build.
 type Source string
 
 // The sources.
@@ -76,14 +76,14 @@ func (Source) Values() []string {
 	return []string{string(FromWebhook), string(FromAPI), string(FromUI), string(FromTrigger), string(FromSchedule)}
 }
 
-// An Author is who wrote the commit, as far as the one who asked for the build said so.
+// An Author is the author of the commit, as given by the creator of the build.
 type Author struct {
 	Username string `json:"username,omitempty"`
 	Name     string `json:"name,omitempty"`
 	Email    string `json:"email,omitempty"`
 }
 
-// A PullRequest is what the commit is proposed for.
+// A PullRequest is the pull request that the commit belongs to.
 type PullRequest struct {
 	ID         string   `json:"id"`
 	Base       string   `json:"base,omitempty"`

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// distinct returns what of each item is asked for, once each.
+// distinct returns the different values of a field of items.
 func distinct[T any](items []T, of func(T) string) []string {
 	seen := make(map[string]bool, len(items))
 	for _, item := range items {

@@ -25,7 +25,7 @@ func (c toDuration) Scan(src any) error {
 	return nil
 }
 
-// duration returns d as a column holds it.
+// duration returns the column value of d: NULL for nil.
 func duration(d *time.Duration) any {
 	if d == nil {
 		return nil
@@ -33,7 +33,7 @@ func duration(d *time.Duration) any {
 	return d.Microseconds()
 }
 
-// softFail returns a rule as a column holds it: NULL for none.
+// softFail returns the column value of a rule: NULL for none.
 func softFail(s definition.SoftFail) any {
 	if !s.Always && !s.ExitStatus.Any && len(s.ExitStatus.Codes) == 0 {
 		return nil
@@ -41,7 +41,7 @@ func softFail(s definition.SoftFail) any {
 	return db.JSON(s)
 }
 
-// number returns n as a column holds it: NULL for nil.
+// number returns the column value of n: NULL for nil.
 func number(n *int) any {
 	if n == nil {
 		return nil

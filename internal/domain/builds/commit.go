@@ -9,13 +9,12 @@ import (
 	"stackyard/internal/platform/db"
 )
 
-// GitCommitKey is the meta-data key under which the first agent that has checked out a build tells of
-// its commit.
+// GitCommitKey is the meta-data key under which the first agent that checks out a build reports its commit.
 const GitCommitKey = "buildkite:git:commit"
 
-// A reportedCommit is what an agent tells of a commit.
+// A reportedCommit is the commit that an agent reports.
 type reportedCommit struct {
-	SHA     string // empty when it tells none that is complete
+	SHA     string // empty unless complete
 	Author  Author
 	Message string
 }
@@ -25,8 +24,8 @@ var (
 	authorWithMail = regexp.MustCompile(`^(.*?)\s*<([^<>]*)>$`)
 )
 
-// readCommit reads what an agent tells of a commit, in the form that git shows one: lines with the SHA and
-// the author, an empty line, and the message, indented. Lines in other words are passed over.
+// readCommit parses a commit in the format of git show: lines with the SHA and the author, an empty line, and
+// the indented message. It ignores other lines.
 func readCommit(text string) reportedCommit {
 	var c reportedCommit
 	head, message, _ := strings.Cut(strings.ReplaceAll(text, "\r\n", "\n"), "\n\n")
@@ -53,20 +52,20 @@ func readAuthor(text string) Author {
 	return Author{Name: core.Cut(text, MaxName)}
 }
 
-// resolveCommit notes what an agent tells of a build's commit where nobody has said it before. What was
-// given when the build was made stays, except for a name such as HEAD, whose commit is now known.
+// resolveCommit fills in what is unknown of a build's commit. Given values stay, except a name like HEAD, which
+// the reported SHA replaces.
 func resolveCommit(q *db.Q, b *Build, text string) error {
-	told := readCommit(text)
-	if told.SHA != "" && !sha.MatchString(b.Commit) {
-		if _, err := q.Exec(`UPDATE builds SET commit_name = $2 WHERE id = $1`, b.ID, told.SHA); err != nil {
+	reported := readCommit(text)
+	if reported.SHA != "" && !sha.MatchString(b.Commit) {
+		if _, err := q.Exec(`UPDATE builds SET commit_name = $2 WHERE id = $1`, b.ID, reported.SHA); err != nil {
 			return err
 		}
 	}
 	author := b.Author
-	if (author == nil || *author == Author{}) && told.Author != (Author{}) {
-		author = &told.Author
+	if (author == nil || *author == Author{}) && reported.Author != (Author{}) {
+		author = &reported.Author
 	}
 	_, err := q.Exec(`UPDATE build_details SET message = $2, author = $3 WHERE build_id = $1`,
-		b.ID, db.Text(cmp.Or(b.Message, told.Message)), db.JSON(author))
+		b.ID, db.Text(cmp.Or(b.Message, reported.Message)), db.JSON(author))
 	return err
 }

@@ -134,13 +134,13 @@ type queuedJob struct {
 
 // queueOrder is the order of the queued jobs j of a concurrency group that flow.Admit expects. It is the expression
 // of the index.
-const queueOrder = `j.queue_place, CASE j.state WHEN 'waiting' THEN 1 ELSE 0 END, j.build_id, j.Position, j.id`
+const queueOrder = `j.queue_place, CASE j.state WHEN 'waiting' THEN 1 ELSE 0 END, j.build_id, j.position, j.id`
 
 // queueOf returns the jobs in the queue of a concurrency group that flow.Admit needs when a number of its slots is
 // taken and a number is free.
 func queueOf(q *db.Q, orgID, group string, taken, free int) ([]queuedJob, error) {
 	const queued = `
-			SELECT j.id, j.build_id, j.Position, j.queue_place, j.state, j.concurrency_limit, j.concurrency_method, j.priority
+			SELECT j.id, j.build_id, j.position, j.queue_place, j.state, j.concurrency_limit, j.concurrency_method, j.priority
 			FROM jobs j
 			WHERE j.organization_id = $1 AND j.concurrency_group = $2 AND j.queued`
 	return db.All(q, func(scan db.Scan) (j queuedJob, err error) {
@@ -153,7 +153,7 @@ func queueOf(q *db.Q, orgID, group string, taken, free int) ([]queuedJob, error)
 			SELECT * FROM (`+queued+` ORDER BY `+queueOrder+` LIMIT $4) AS first
 			UNION
 			SELECT * FROM (`+queued+` AND j.concurrency_method = 'eager' AND j.concurrency_limit > $3
-			ORDER BY j.priority DESC, j.queue_place, j.build_id, j.Position, j.id LIMIT $4) AS eager
+			ORDER BY j.priority DESC, j.queue_place, j.build_id, j.position, j.id LIMIT $4) AS eager
 		) AS either
 		ORDER BY build_id, position, id`, orgID, group, taken, free)
 }

@@ -9,7 +9,7 @@ import (
 	"stackyard/internal/rules/plan"
 )
 
-// context returns what the conditions of a build's steps can ask about.
+// context returns the values that the conditions of a build's steps refer to.
 func (b *Build) context(org *identity.Organization, p *pipelines.Pipeline, creatorTeams []string, env plan.Lookup) *condition.Context {
 	c := &condition.Context{
 		Build: condition.Build{
@@ -38,7 +38,7 @@ func (b *Build) context(org *identity.Organization, p *pipelines.Pipeline, creat
 	return c
 }
 
-// teamsOf returns the slugs of the teams of an organization that a user is in.
+// teamsOf returns the slugs of a user's teams in an organization.
 func teamsOf(q *db.Q, orgID string, u *identity.User) ([]string, error) {
 	if u == nil {
 		return nil, nil

@@ -5,15 +5,15 @@ import (
 	"stackyard/internal/rules/flow"
 )
 
-// QueueCounts are how many command jobs of a queue have not ended.
+// QueueCounts are the numbers of unfinished command jobs of a queue.
 type QueueCounts struct {
-	Scheduled int // they wait for an agent
-	Running   int // an agent has them
-	Waiting   int // they wait for other jobs, for a person, or for a place in their concurrency group
+	Scheduled int // waiting for an agent
+	Running   int // held by an agent
+	Waiting   int // waiting for other jobs, a person or a slot in a concurrency group
 }
 
-// CountUnfinished returns how many command jobs of a cluster have not ended, by the ids of their queues;
-// those without a queue are under "".
+// CountUnfinished returns the numbers of unfinished command jobs of a cluster, by queue id. Jobs without a
+// queue are under "".
 func CountUnfinished(q *db.Q, orgID, clusterID string) (map[string]QueueCounts, error) {
 	counts := map[string]QueueCounts{}
 	_, err := db.All(q, func(scan db.Scan) (none struct{}, err error) {
@@ -45,7 +45,7 @@ func CountUnfinished(q *db.Q, orgID, clusterID string) (map[string]QueueCounts, 
 	return counts, err
 }
 
-// Holders returns the agents of an organization that have taken a job and not ended it.
+// Holders returns the agents of an organization that have accepted a job and not finished it.
 func Holders(q *db.Q, orgID string) (map[string]bool, error) {
 	ids, err := db.Strings(q, `SELECT j.agent_id FROM jobs j WHERE `+heldStates+` AND j.organization_id = $1 AND j.state <> 'assigned'`, orgID)
 	holders := make(map[string]bool, len(ids))

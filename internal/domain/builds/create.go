@@ -19,7 +19,7 @@ import (
 	"stackyard/internal/rules/plan"
 )
 
-// Longer names and messages are refused, or cut when an agent reports them. In characters.
+// Longer names and messages are refused, or truncated when an agent reports them. In characters.
 const (
 	MaxName    = 255
 	MaxMessage = 64 << 10
@@ -29,24 +29,23 @@ const (
 type Creation struct {
 	Commit, Branch      string
 	Source              Source
-	Creator             *identity.User // nil: nobody here
+	Creator             *identity.User // nil: no user of this installation
 	MetaData            map[string]string
 	IgnoreBranchFilters bool
 	RebuiltFrom         string    // a build; empty: none
 	TriggeredBy         string    // a trigger job of another build; empty: none
-	Root                string    // the build that the chain of triggers began with; empty: this one
-	ScheduledAt         time.Time // when it is meant to run; zero: now
-	QueuePlace          string    // that of the build which waits for it; empty: behind all others
+	Root                string    // the first build in the chain of triggers; empty: this one
+	ScheduledAt         time.Time // requested start; zero: now
+	QueuePlace          string    // of the build that waits for this one; empty: last
 	Details
 }
 
-// Create makes a build of a pipeline as it was loaded, and lets its first jobs go. Numbers follow one
-// another without gaps.
+// Create creates a build of a pipeline and starts its first jobs. Numbers have no gaps.
 func (s *Service) Create(ctx context.Context, p *pipelines.Pipeline, c Creation) (*Build, error) {
 	if !c.IgnoreBranchFilters && c.PullRequest == nil && !core.BranchFilter(p.BranchConfiguration).Match(c.Branch) {
 		return nil, core.Errorf(core.Unprocessable, "The branch %q is not built: the pipeline builds only %q", c.Branch, p.BranchConfiguration)
 	}
-	n := &newBuild{service: s, pipeline: p, asked: c, id: core.NewID()}
+	n := &newBuild{service: s, pipeline: p, requested: c, id: core.NewID()}
 	if err := n.prepare(ctx); err != nil {
 		return nil, err
 	}
@@ -54,25 +53,25 @@ func (s *Service) Create(ctx context.Context, p *pipelines.Pipeline, c Creation)
 	return n.build, err
 }
 
-// A newBuild is a build on its way.
+// A newBuild is a build that is being created.
 type newBuild struct {
-	service  *Service
-	pipeline *pipelines.Pipeline
-	asked    Creation
-	id       string
-	org      *identity.Organization
-	teams    []string // of the creator
-	build    *Build
+	service   *Service
+	pipeline  *pipelines.Pipeline
+	requested Creation
+	id        string
+	org       *identity.Organization
+	teams     []string // of the creator
+	build     *Build
 
 	rebuiltFrom, triggeredFrom Link
 
 	defined *definition.Pipeline
-	// early is set when the definition has variables in it that are known only when the build is
-	// written, such as its number; then it is read once more.
+	// early is set when the definition uses variables that are known only inside the transaction, like the
+	// build's number. Then it is parsed again there.
 	early bool
 }
 
-// prepare does what takes time and needs no lock: it reads the definition.
+// prepare does the slow work that needs no lock: it parses the definition.
 func (n *newBuild) prepare(ctx context.Context) error {
 	err := n.service.db.Read(ctx, func(q *db.Q) error {
 		org, err := organization(q, n.pipeline.OrganizationID)
@@ -80,13 +79,13 @@ func (n *newBuild) prepare(ctx context.Context) error {
 			return err
 		}
 		n.org = org
-		if n.rebuiltFrom, err = linkTo(q, org.ID, n.asked.RebuiltFrom); err != nil {
+		if n.rebuiltFrom, err = linkTo(q, org.ID, n.requested.RebuiltFrom); err != nil {
 			return err
 		}
-		if n.triggeredFrom, err = linkToBuildOf(q, org.ID, n.asked.TriggeredBy); err != nil {
+		if n.triggeredFrom, err = linkToBuildOf(q, org.ID, n.requested.TriggeredBy); err != nil {
 			return err
 		}
-		n.teams, err = teamsOf(q, org.ID, n.asked.Creator)
+		n.teams, err = teamsOf(q, org.ID, n.requested.Creator)
 		return err
 	})
 	if err != nil {
@@ -97,9 +96,9 @@ func (n *newBuild) prepare(ctx context.Context) error {
 	return err
 }
 
-// begin makes the build that was asked for, which is not numbered yet.
+// begin sets build to the requested build, without a number.
 func (n *newBuild) begin() {
-	c, now := n.asked, n.service.clock()
+	c, now := n.requested, n.service.clock()
 	n.build = &Build{
 		ID:             n.id,
 		OrganizationID: n.org.ID,
@@ -114,7 +113,7 @@ func (n *newBuild) begin() {
 		RebuiltFrom:    c.RebuiltFrom,
 		CreatedAt:      now,
 		ScheduledAt:    c.ScheduledAt,
-		QueuePlace:     cmp.Or(c.QueuePlace, core.NewID()), // drawn under the pipeline's lock, so in order of numbers
+		QueuePlace:     cmp.Or(c.QueuePlace, core.NewID()), // created under the pipeline's lock, so in the order of numbers
 		Build:          flow.Build{State: flow.BuildCreating},
 		Details:        c.Details,
 		rebuiltFrom:    n.rebuiltFrom,
@@ -137,7 +136,7 @@ func (n *newBuild) env() plan.Lookup {
 	}
 }
 
-// read returns the pipeline's steps, for this build.
+// read returns the definition of the pipeline's steps for this build.
 func (n *newBuild) read() (*definition.Pipeline, error) {
 	if n.pipeline.Visual() {
 		return readVisual(n.pipeline)
@@ -153,7 +152,7 @@ func (n *newBuild) read() (*definition.Pipeline, error) {
 	return defined, err
 }
 
-// write makes the build within a transaction, which may be tried several times.
+// write creates the build in a transaction, which may be retried.
 func (n *newBuild) write(q *db.Q, then *followUps) error {
 	p := n.pipeline
 	if err := n.checkDescendants(q); err != nil {
@@ -195,7 +194,7 @@ func (n *newBuild) write(q *db.Q, then *followUps) error {
 	if err := insertBuild(q, b); err != nil {
 		return err
 	}
-	if err := setMetaData(q, b, n.asked.MetaData); err != nil {
+	if err := setMetaData(q, b, n.requested.MetaData); err != nil {
 		return err
 	}
 	u := n.service.newUnit(q, b, b.CreatedAt, then)
@@ -220,7 +219,7 @@ func newPlanner(b *Build, p *pipelines.Pipeline, set settings.Settings, defaults
 	}
 }
 
-// readVisual returns the steps of a visual pipeline, which are kept in the form that responses have.
+// readVisual returns the steps of a visual pipeline, which are stored in the form of responses.
 func readVisual(p *pipelines.Pipeline) (*definition.Pipeline, error) {
 	text, err := json.Marshal(p.Steps)
 	if err != nil {
@@ -240,8 +239,7 @@ func readVisual(p *pipelines.Pipeline) (*definition.Pipeline, error) {
 	return defined, nil
 }
 
-// clusterOf returns the cluster whose agents run a pipeline's build: its own, or what the organization
-// gives to pipelines without one.
+// clusterOf returns the cluster whose agents run a pipeline's builds: its own, or the organization's default.
 func clusterOf(q *db.Q, p *pipelines.Pipeline, set settings.Settings) (clusters.Cluster, error) {
 	if id := cmp.Or(p.ClusterID, set.DefaultClusterID); id != "" {
 		c, err := clusters.ByID(q, p.OrganizationID, id)

@@ -8,9 +8,8 @@ import (
 	"stackyard/internal/rules/flow"
 )
 
-// afterPipelineDeleted unblocks builds that waited for builds of a deleted pipeline: jobs take over its slots
-// in concurrency groups, and trigger jobs learn that their builds are gone. The task's key is the organization
-// id.
+// afterPipelineDeleted unblocks builds that waited for builds of a deleted pipeline: jobs get its slots in
+// concurrency groups, and trigger jobs of its builds finish. The task's key is the organization id.
 func (s *Service) afterPipelineDeleted(ctx context.Context, t *tasks.Due) error {
 	orgID := t.Key
 	var orphans []string
@@ -42,7 +41,7 @@ func (s *Service) afterPipelineDeleted(ctx context.Context, t *tasks.Due) error 
 	return nil
 }
 
-// orphanedTriggers returns the trigger jobs of an organization whose builds are gone.
+// orphanedTriggers returns the running trigger jobs of an organization whose builds were deleted.
 func orphanedTriggers(q *db.Q, orgID string) ([]string, error) {
 	return db.Strings(q, `
 		SELECT j.id FROM pipelines p

@@ -13,8 +13,8 @@ import (
 	"stackyard/internal/rules/plan"
 )
 
-// Environment returns the variables of a job as everyone may see them: the pipeline's, those of the definition that it was uploaded
-// with, the build's, the step's and those of the service, each overriding the ones before.
+// Environment returns the variables of a job without credentials: those of the pipeline, of the upload that
+// added the step, of the build, of the step, and of the service, each overriding the ones before.
 func (s *Service) Environment(org *identity.Organization, p *pipelines.Pipeline, b *Build, j *Job) map[string]string {
 	env := map[string]string{}
 	maps.Copy(env, b.PipelineEnv)
@@ -28,8 +28,7 @@ func (s *Service) Environment(org *identity.Organization, p *pipelines.Pipeline,
 	return env
 }
 
-// expected are variables that scripts read under "set -u", whether or not there is something to say, with
-// what they hold when there is not.
+// expected are variables that scripts read under "set -u", with the values they have by default.
 var expected = map[string]string{
 	"BUILD_AUTHOR":                       "",
 	"BUILD_AUTHOR_EMAIL":                 "",
@@ -47,7 +46,7 @@ var expected = map[string]string{
 	"TRIGGERED_FROM_BUILD_PIPELINE_SLUG": "",
 }
 
-// fillIn adds the expected variables that are not there, under the name of either prefix.
+// fillIn adds the expected variables that are not set under either prefix.
 func fillIn(env map[string]string) {
 	for name, value := range expected {
 		_, own := env["SERVICE_"+name]
@@ -58,8 +57,8 @@ func fillIn(env map[string]string) {
 	}
 }
 
-// CheckoutEnvironment returns the variables of a command job for whoever runs it: those of Environment, with the
-// repository's URL as it is checked out, credentials included.
+// CheckoutEnvironment returns the variables of a command job for its agent: those of Environment, with the
+// credentials in the repository's URL.
 func (s *Service) CheckoutEnvironment(org *identity.Organization, p *pipelines.Pipeline, b *Build, j *Job) (map[string]string, error) {
 	env := s.Environment(org, p, b, j)
 	url, err := s.pipelines.CheckoutURL(p)
@@ -161,7 +160,7 @@ func (s *Service) buildEnv(org *identity.Organization, p *pipelines.Pipeline, b 
 	return env
 }
 
-// VariableName is the name of a tag within that of a variable.
+// VariableName returns the form of a tag's name in a variable name.
 func VariableName(tag string) string {
 	return strings.Map(func(r rune) rune {
 		if 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' {
@@ -171,7 +170,7 @@ func VariableName(tag string) string {
 	}, strings.ToUpper(tag))
 }
 
-// people returns the variables about who is behind the build.
+// people returns the variables about the creator and the author of the build.
 func (b *Build) people() map[string]string {
 	env := map[string]string{}
 	if b.Creator != nil {
@@ -198,7 +197,7 @@ func (b *Build) pullRequestEnv() map[string]string {
 	}
 }
 
-// origins returns the variables about the builds that this one comes from.
+// origins returns the variables about the builds that this one was rebuilt from or triggered by.
 func (b *Build) origins() map[string]string {
 	env := map[string]string{}
 	if from := b.triggeredFrom; from.ID != "" {
@@ -222,8 +221,8 @@ func EnvText(env map[string]string) string {
 	return b.String()
 }
 
-// oneLine returns a text that has no line break as it is. Any other is quoted, with its line breaks
-// escaped, so that none of its lines looks like a variable.
+// oneLine returns a text without line breaks unchanged. It quotes other texts, so that no line of them looks
+// like a variable.
 func oneLine(text string) string {
 	if !strings.ContainsAny(text, "\n\v\f\r\u0085\u2028\u2029") {
 		return text

@@ -8,7 +8,7 @@ import (
 	"stackyard/internal/rules/flow"
 )
 
-// flowStore fetches what flow asks for of one build.
+// flowStore reads the rows of one build for flow.
 type flowStore struct {
 	q       *db.Q
 	buildID string
@@ -16,7 +16,7 @@ type flowStore struct {
 
 var _ flow.Store = flowStore{}
 
-// stepRules are what was written about when a step runs.
+// stepRules are the parts of a step's definition that decide when it runs.
 type stepRules struct {
 	AllowDependencyFailure bool                    `json:"allow_dependency_failure,omitempty"`
 	Retry                  definition.Retry        `json:"retry,omitzero"`
@@ -56,14 +56,14 @@ func scanFlowStep(scan db.Scan) (*flow.Step, error) {
 	return s, err
 }
 
-// flowJobColumns are what flow knows of a job j.
+// flowJobColumns are the columns of a job j that flow needs.
 const flowJobColumns = `
 		j.id, j.type, j.soft_fail, j.broken_reason, j.step_id, j.state, j.agent_id, j.unreachable, j.exit_status, j.signal, j.signal_reason,
 		j.soft_failed, j.promised_exit_status, j.promised_at, j.promise_ignored, j.promise_fails, j.retried, j.retried_in, j.retry_of, COALESCE(j.retry_type, ''),
 		j.retries_count, j.rule_uses, j.queued, j.concurrency_wait,
 		j.limited_at, j.runnable_at, j.started_at, j.finished_at, j.expired_at, j.unblocked_at`
 
-// flowJobDest returns where to scan flowJobColumns into.
+// flowJobDest returns the scan destinations of flowJobColumns.
 func flowJobDest(j *flow.Job) []any {
 	return []any{
 		&j.ID, &j.Type, db.ToJSON(&j.SoftFail), db.ToText(&j.BrokenReason), &j.StepID, &j.State, db.ToText(&j.AgentID), &j.Unreachable, &j.ExitStatus, db.ToText(&j.Signal), db.ToText(&j.SignalReason),
@@ -82,14 +82,14 @@ func scanEdge(scan db.Scan) (e flow.Edge, err error) {
 	return e, scan(&e.Step, db.ToText(&e.On), db.ToText(&e.Key), &e.AllowFailure)
 }
 
-// jobs and the other queries by id do not name the build: the ids are its own, and a condition on the
-// build would have SQLite read all that it has.
+// jobs and the other queries by id have no condition on the build: the ids belong to it, and with the condition
+// SQLite would read all rows of the build.
 func (f flowStore) jobs(column string, values []string, and string) ([]*flow.Job, error) {
 	in, arg := f.q.In(column, 1, values)
 	return db.All(f.q, scanFlowJob, `SELECT`+flowJobColumns+`
 	FROM jobs j
 	WHERE `+in+and+`
-	ORDER BY j.Position, j.id`, arg)
+	ORDER BY j.position, j.id`, arg)
 }
 
 // Jobs returns jobs by id.
@@ -126,7 +126,7 @@ func (f flowStore) CancelOnFailing() ([]*flow.Step, error) {
 	return f.steps(`s.outcome IS NULL AND s.cancel_on_failing`)
 }
 
-// Between returns the steps of a scope with a position after one and before another, joins left out.
+// Between returns the steps of a scope with positions between two others, without joins.
 func (f flowStore) Between(scope, after, before string) ([]*flow.Step, error) {
 	return f.steps(`s.position > $2 AND s.position < $3 AND COALESCE(s.scope, '') = $4 AND s.kind NOT IN ($5, $6)`,
 		after, before, scope, flow.KindJoin, flow.KindQueue)
@@ -146,7 +146,7 @@ func (f flowStore) LastInGroup(group, before string) (*flow.Step, error) {
 
 const selectEdge = `SELECT e.step_id, e.depends_on, e.key, e.allow_failure FROM step_dependencies e`
 
-// Dependents returns the edges that lead to steps which depend on one of the steps.
+// Dependents returns the edges of steps that depend on one of the steps.
 func (f flowStore) Dependents(stepIDs ...string) ([]flow.Edge, error) {
 	in, arg := f.q.In("e.depends_on", 1, stepIDs)
 	return db.All(f.q, scanEdge, selectEdge+` WHERE e.depends_on IS NOT NULL AND `+in, arg)

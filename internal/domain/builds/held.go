@@ -11,7 +11,7 @@ import (
 	"stackyard/internal/rules/flow"
 )
 
-// A Holding is what it takes to know who may speak for a job.
+// A Holding says which agent holds a job.
 type Holding struct {
 	JobID      string
 	BuildID    string
@@ -21,7 +21,7 @@ type Holding struct {
 	FinishedAt time.Time
 }
 
-// HoldingOf returns who may speak for a job of an organization, or a NotFound error.
+// HoldingOf returns the holding of a job of an organization, or a NotFound error.
 func HoldingOf(q *db.Q, orgID, jobID string) (Holding, error) {
 	h, err := db.One(q, scanHolding, selectHolding+` WHERE j.organization_id = $1 AND j.id = $2`, orgID, jobID)
 	if errors.Is(err, db.ErrNoRows) {
@@ -30,7 +30,7 @@ func HoldingOf(q *db.Q, orgID, jobID string) (Holding, error) {
 	return h, err
 }
 
-// HeldBy returns the job that an agent of an organization has, the zero Holding when it has none.
+// HeldBy returns the job that an agent holds, the zero Holding when it holds none.
 func HeldBy(q *db.Q, orgID, agentID string) (Holding, error) {
 	h, err := db.One(q, scanHolding, selectHolding+` WHERE j.agent_id = $2 AND `+heldStates+` AND j.organization_id = $1 ORDER BY j.id LIMIT 1`, orgID, agentID)
 	if errors.Is(err, db.ErrNoRows) {
@@ -48,8 +48,7 @@ const (
 	LEFT JOIN builds b ON b.id = j.build_id`
 )
 
-// AllHeldBy returns every job that an agent of an organization has. Those are several when it has taken them
-// at the same moment.
+// AllHeldBy returns all jobs that an agent holds. It can hold several if it acquired them at the same time.
 func AllHeldBy(q *db.Q, orgID, agentID string) ([]Holding, error) {
 	return db.All(q, scanHolding, selectHolding+` WHERE j.agent_id = $2 AND `+heldStates+` AND j.organization_id = $1 ORDER BY j.id`, orgID, agentID)
 }

@@ -16,30 +16,30 @@ type Job struct {
 	BuildID        string
 	Position       string // orders the jobs of a build, attempts of one job by their ids
 	Priority       int
-	QueueID        string // empty: no agent takes it, or the cluster has no default queue
+	QueueID        string // empty: the job needs no agent, or the cluster has no default queue
 	Timeout        *int   // minutes; nil: none
 	ParallelIndex  *int
 	ParallelTotal  *int
 	Matrix         any
-	Detail         string // why it ended as it did, in words
+	Detail         string // why it ended, for people
 	RetriedBy      *identity.User
 	UnblockedBy    *identity.User
 	CreatedAt      time.Time
-	ScheduledAt    time.Time // when it is meant to run
+	ScheduledAt    time.Time // requested start
 
 	Step StepRef
-	// Label and Work are its own where it has some, and otherwise its step's.
+	// Label and Work are the job's own, or else those of its step.
 	Label string
 	Work  plan.Work
-	// StepWork is its step's, with the placeholders of a matrix as they were written.
+	// StepWork is the work of the step, with unexpanded matrix placeholders.
 	StepWork plan.Work
 	Child    Link // the build that a trigger job started, while it exists
 
-	uploadEnv map[string]string // read where a single job is
-	unblocker *identity.User    // who has unblocked the build last, likewise
-	// unblockerTeams are the slugs of the teams that the unblocker is in.
+	uploadEnv map[string]string // loaded only with a single job
+	unblocker *identity.User    // last user who unblocked a job of the build; loaded only with a single job
+	// unblockerTeams are the slugs of the unblocker's teams.
 	unblockerTeams []string
-	agentName      string // that of its agent, read where it is shown
+	agentName      string // loaded only for responses and pages
 }
 
 // A StepRef is what a job shows of its step.
@@ -48,21 +48,21 @@ type StepRef struct {
 	Key      string // empty: none
 	GroupID  string // the group that the step is in; empty: none
 	GroupKey string // empty: none
-	// GroupLabel is the group's.
+	// GroupLabel is the label of the group.
 	GroupLabel string
 	Async      bool // of a trigger step
-	// ManualRetry says whether people may retry the step's jobs.
+	// ManualRetry says whether people can retry the step's jobs.
 	ManualRetry definition.ManualRetry
 }
 
-// AgentName is the name of its agent, where there is one and the job was read to be shown.
+// AgentName is the name of its agent, if it has one and the name was loaded.
 func (j *Job) AgentName() string { return j.agentName }
 
-// FinishedByStack reports whether a stack ended it without an agent. Detail says why.
+// FinishedByStack reports whether a stack finished the job without an agent. Detail says why.
 func (j *Job) FinishedByStack() bool {
 	return j.Type == flow.Script && j.State == flow.Finished && j.AgentID == "" && j.Detail != ""
 }
 
-// MayRetry returns nil when a person may retry the job of a build, as far as can be told without looking
-// at others, and otherwise what to tell the person.
+// MayRetry returns nil if a person can retry the job, and otherwise an error for the person. It does not check
+// other jobs.
 func (j *Job) MayRetry(b *Build) error { return flow.MayRetry(&b.Build, &j.Job, j.Step.ManualRetry) }

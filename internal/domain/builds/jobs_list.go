@@ -94,13 +94,13 @@ func ListJobs(q *db.Q, buildID string, f JobFilter, page route.CursorPage) ([]*J
 	var s db.Statement
 	s.Where("j.build_id = %s", buildID)
 	f.restrict(&s)
-	order := "j.Position, j.id"
+	order := "j.position, j.id"
 	switch {
 	case page.After != nil:
-		s.Where("(j.Position, j.id) > (%s, %s)", page.After[0], page.After[1])
+		s.Where("(j.position, j.id) > (%s, %s)", page.After[0], page.After[1])
 	case page.Before != nil:
-		s.Where("(j.Position, j.id) < (%s, %s)", page.Before[0], page.Before[1])
-		order = "j.Position DESC, j.id DESC"
+		s.Where("(j.position, j.id) < (%s, %s)", page.Before[0], page.Before[1])
+		order = "j.position DESC, j.id DESC"
 	}
 	jobs, err := db.All(q, scanJob, selectJob+`
 	`+s.Clause()+`
@@ -138,7 +138,7 @@ func JobsOf(q *db.Q, buildIDs []string, f JobFilter) (map[string][]*Job, error) 
 	}
 	jobs, err := db.All(q, scanJob, selectJob+`
 	`+s.Clause()+`
-	ORDER BY j.build_id, j.Position, j.id`, s.Args()...)
+	ORDER BY j.build_id, j.position, j.id`, s.Args()...)
 	if err != nil {
 		return nil, err
 	}

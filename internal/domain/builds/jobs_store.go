@@ -15,7 +15,7 @@ import (
 const noJob = "No job found"
 
 const selectJob = `SELECT` + flowJobColumns + `,
-		j.organization_id, j.build_id, j.Position, j.priority, j.queue_id, j.timeout_minutes,
+		j.organization_id, j.build_id, j.position, j.priority, j.queue_id, j.timeout_minutes,
 		j.parallel_index, j.parallel_total, j.matrix, j.detail, j.created_at, j.scheduled_at,
 		ub.id, ub.email, ub.name, ub.created_at, ` + identity.UserColumns + `
 	FROM jobs j
@@ -34,7 +34,7 @@ func scanJob(scan db.Scan) (*Job, error) {
 	return j, err
 }
 
-// JobByID returns a job of an organization with all that it shows, or a NotFound error.
+// JobByID returns a job of an organization with everything that it shows, or a NotFound error.
 func JobByID(q *db.Q, orgID, id string) (*Job, error) {
 	j, err := db.One(q, scanJob, selectJob+`
 	WHERE j.organization_id = $1 AND j.id = $2`, orgID, id)
@@ -57,7 +57,7 @@ func JobByID(q *db.Q, orgID, id string) (*Job, error) {
 	return j, err
 }
 
-// unblockerOf returns who has unblocked a build last, or nil.
+// unblockerOf returns the last user who unblocked a job of a build, or nil.
 func unblockerOf(q *db.Q, buildID string) (*identity.User, error) {
 	u, err := db.One(q, identity.ScanUser, `
 		SELECT `+identity.UserColumns+`
@@ -71,8 +71,8 @@ func unblockerOf(q *db.Q, buildID string) (*identity.User, error) {
 	return u.OrNil(), err
 }
 
-// describeJobs gives jobs what they show of their steps and of the builds that they started. Steps are
-// read once, however many jobs they have.
+// describeJobs loads what jobs show of their steps and of the builds that they triggered. It reads each step
+// once.
 func describeJobs(q *db.Q, jobs ...*Job) error {
 	steps, err := describedSteps(q, jobs)
 	if err != nil {
@@ -91,8 +91,8 @@ func describeJobs(q *db.Q, jobs ...*Job) error {
 	return describeChildren(q, jobs)
 }
 
-// parallelLabel returns the label of a job of a parallel step: %n is the index of the job from 0, %N from 1,
-// and %t how many jobs there are.
+// parallelLabel returns the label of a job of a parallel step. %n is the index of the job from 0, %N from 1,
+// and %t the number of jobs.
 func parallelLabel(label string, index, total int) string {
 	if !strings.Contains(label, "%") {
 		return label

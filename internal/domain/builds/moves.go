@@ -11,7 +11,7 @@ import (
 	"stackyard/internal/rules/flow"
 )
 
-// onJob does one unit of work on the build of a job of an organization.
+// onJob runs one unit of work on the build of a job.
 func (s *Service) onJob(ctx context.Context, orgID, jobID string, fn func(u *unit) error) error {
 	buildID, err := s.buildOf(ctx, orgID, jobID)
 	if err != nil {
@@ -20,17 +20,17 @@ func (s *Service) onJob(ctx context.Context, orgID, jobID string, fn func(u *uni
 	return s.change(ctx, orgID, buildID, fn)
 }
 
-// The moves of a job that agents, stacks and the clock make. Each returns an Unprocessable error when
-// the job is not in a state that allows it, or when holder names an agent that does not hold it; holder
-// is empty when it is not an agent that makes the move. What a holder repeats changes nothing.
+// The methods below change the state of a job for an agent, a stack or a timer. Each returns an Unprocessable
+// error if the state of the job does not allow it, or if holder is an agent that does not hold the job. holder
+// is empty if the caller is not an agent. Repeating a call changes nothing.
 
-// Return gives a job back that an agent has not begun.
+// Return puts a job back into its queue that its agent has not started.
 func (s *Service) Return(ctx context.Context, orgID, jobID, holder string) error {
 	return s.onJob(ctx, orgID, jobID, func(u *unit) error { return u.run.Return(jobID, holder) })
 }
 
-// Assign offers scheduled jobs of a build to agents, in one unit of work, and returns the ids of those
-// that are assigned now. Jobs that have moved meanwhile, or that a stack has reserved, are left out.
+// Assign assigns scheduled jobs of a build to agents, in one unit of work, and returns the ids of those that
+// were assigned. It skips jobs that changed state meanwhile or are reserved by a stack.
 func (s *Service) Assign(ctx context.Context, orgID, buildID string, offers []flow.Offer) (assigned []string, err error) {
 	err = s.change(ctx, orgID, buildID, func(u *unit) error {
 		free, err := unreserved(u.q, offers)
@@ -53,7 +53,8 @@ func (s *Service) Assign(ctx context.Context, orgID, buildID string, offers []fl
 	return assigned, nil
 }
 
-// unreserved returns the offers of jobs that no stack has reserved, nor can until the end of the write.
+// unreserved returns the offers of jobs that no stack has reserved, and keeps stacks from reserving them until
+// the end of the transaction.
 func unreserved(q *db.Q, offers []flow.Offer) ([]flow.Offer, error) {
 	ids := make([]string, len(offers))
 	for i, o := range offers {
@@ -70,8 +71,7 @@ func unreserved(q *db.Q, offers []flow.Offer) ([]flow.Offer, error) {
 	return slices.DeleteFunc(slices.Clone(offers), func(o flow.Offer) bool { return !isFree[o.JobID] }), nil
 }
 
-// AssignedTo returns the job that was offered to an agent which has not accepted it yet; "" when there
-// is none.
+// AssignedTo returns the job that is assigned to an agent and not accepted yet, "" when there is none.
 func (s *Service) AssignedTo(ctx context.Context, orgID, agentID string) (jobID string, err error) {
 	err = s.db.Read(ctx, func(q *db.Q) error {
 		return q.QueryRow(`
@@ -85,16 +85,15 @@ func (s *Service) AssignedTo(ctx context.Context, orgID, agentID string) (jobID 
 	return jobID, err
 }
 
-// heldStates is the condition of the index of jobs that agents have, in its own words: see
-// flow.JobState.Held.
+// heldStates is the condition of the index of jobs that agents hold: the states of flow.JobState.Held.
 const heldStates = `j.agent_id IS NOT NULL AND j.state IN ('assigned', 'accepted', 'running', 'canceling', 'timing_out')`
 
-// Acquire has an agent take a job that is scheduled, whoever has reserved it, or offered to it.
+// Acquire makes an agent accept a job that is scheduled, reserved or not, or assigned to it.
 func (s *Service) Acquire(ctx context.Context, orgID, jobID, agentID string) error {
 	return s.AcquireIf(ctx, orgID, jobID, agentID, func(*db.Q) error { return nil })
 }
 
-// AcquireIf is Acquire, except that may, which reads what it decides by, can refuse in the same transaction.
+// AcquireIf is Acquire with a check in the same transaction that can refuse it.
 func (s *Service) AcquireIf(ctx context.Context, orgID, jobID, agentID string, may func(q *db.Q) error) error {
 	return s.onJob(ctx, orgID, jobID, func(u *unit) error {
 		if err := may(u.q); err != nil {
@@ -104,17 +103,17 @@ func (s *Service) AcquireIf(ctx context.Context, orgID, jobID, agentID string, m
 	})
 }
 
-// Accept notes that the agent took the job.
+// Accept records that the agent accepted the job.
 func (s *Service) Accept(ctx context.Context, orgID, jobID, holder string) error {
 	return s.submit(ctx, orgID, jobID, false, func(u *unit) error { return u.run.Accept(jobID, holder) })
 }
 
-// Start notes that the agent began to run the job.
+// Start records that the agent started the job.
 func (s *Service) Start(ctx context.Context, orgID, jobID, holder string) error {
 	return s.submit(ctx, orgID, jobID, false, func(u *unit) error { return u.run.Start(jobID, holder) })
 }
 
-// Finish notes how the job ended, and with detail, which may be empty, why in words.
+// Finish records the result of the job. detail says why for people, and may be empty.
 func (s *Service) Finish(ctx context.Context, orgID, jobID, holder string, exit flow.Exit, detail string) error {
 	return s.submit(ctx, orgID, jobID, true, func(u *unit) error {
 		if err := u.run.Finish(jobID, holder, exit); err != nil || detail == "" {
@@ -124,8 +123,8 @@ func (s *Service) Finish(ctx context.Context, orgID, jobID, holder string, exit 
 	})
 }
 
-// FinishUnstarted ends a scheduled job without an agent, as a stack says, and with detail why in words.
-// may, which reads what it decides by, can refuse in the same transaction.
+// FinishUnstarted finishes a scheduled job without an agent. detail says why for people. may is a check in the
+// same transaction that can refuse it.
 func (s *Service) FinishUnstarted(ctx context.Context, orgID, jobID string, may func(q *db.Q) error, exit flow.Exit, detail string) error {
 	return s.onJob(ctx, orgID, jobID, func(u *unit) error {
 		if err := may(u.q); err != nil {
@@ -138,8 +137,8 @@ func (s *Service) FinishUnstarted(ctx context.Context, orgID, jobID string, may 
 	})
 }
 
-// Promise notes that a running job will end with an exit status. A promise that does not count is recorded and
-// changes nothing else. It returns a Conflict error if another exit status was promised before.
+// Promise records that a running job will end with an exit status. A promise that does not count has no other
+// effect. It returns a Conflict error if another exit status was promised before.
 func (s *Service) Promise(ctx context.Context, orgID, jobID, holder string, status int, reason string, counts bool) error {
 	return s.onJob(ctx, orgID, jobID, func(u *unit) error {
 		before := u.run.Edits()
@@ -151,15 +150,15 @@ func (s *Service) Promise(ctx context.Context, orgID, jobID, holder string, stat
 	})
 }
 
-// maxReason is how much is kept of why a job promises an exit status, in characters.
+// maxReason bounds the stored reason of a promise, in characters.
 const maxReason = 1024
 
-// TimeOut asks for a running job to be stopped because it has run for too long.
+// TimeOut stops a running job that has run for too long.
 func (s *Service) TimeOut(ctx context.Context, orgID, jobID string) error {
 	return s.onJob(ctx, orgID, jobID, func(u *unit) error { return u.run.TimeOut(jobID) })
 }
 
-// Expire ends a scheduled job that nobody started in time.
+// Expire ends a scheduled job that no agent started in time.
 func (s *Service) Expire(ctx context.Context, orgID, jobID string) error {
 	return s.onJob(ctx, orgID, jobID, func(u *unit) error { return u.run.Expire(jobID) })
 }

@@ -13,8 +13,8 @@ import (
 	"stackyard/internal/rules/flow"
 )
 
-// save writes what a unit of work has changed. In large builds many jobs and steps change alike, so
-// all that get the same values are written with one statement.
+// save writes the changes of a unit of work. Many jobs and steps of large builds change alike, so rows that get
+// the same values are written with one statement.
 func (u *unit) save(changes flow.Changes) error {
 	if err := u.freeKeys(changes); err != nil {
 		return err
@@ -48,7 +48,7 @@ func (u *unit) save(changes flow.Changes) error {
 	return u.noteEvents(changes)
 }
 
-// freeKeys takes the keys of replaced steps out of the way of new ones.
+// freeKeys marks steps as replaced before new steps with the same keys are inserted.
 func (u *unit) freeKeys(changes flow.Changes) error {
 	var replaced []string
 	for _, s := range changes.Steps {
@@ -167,12 +167,12 @@ func concurrencyColumns(c *definition.Concurrency, b *Build) concurrency {
 	return concurrency{c.Group, c.Limit, string(c.Method), b.QueuePlace}
 }
 
-// jobPosition is the place of a job among those of its build: behind its step, and before whatever
-// follows the step. A space comes before all that positions of steps are made of.
+// jobPosition returns the position of a job in its build: after its step and before the next one. A space sorts
+// before all characters of step positions.
 func jobPosition(step string, index int) string { return fmt.Sprintf("%s %04d", step, index) }
 
-// insertAttempt adds a new attempt of a job, which takes from the one before all that flow does not
-// know of. If that had no queue because the cluster had no default one, it may have one now.
+// insertAttempt adds a new attempt of a job. It copies what flow does not know from the attempt before. A job
+// without a queue gets the default queue of the cluster, which may be new.
 func (u *unit) insertAttempt(j *flow.Job) error {
 	_, err := u.q.Exec(`
 		INSERT INTO jobs (id, organization_id, build_id, step_id, position, type, state, priority, queue_id, timeout_minutes,
@@ -197,13 +197,13 @@ func (u *unit) insertAttempt(j *flow.Job) error {
 	return err
 }
 
-// A batch is the ids of rows that get the same values.
+// A batch is a set of rows that get the same values.
 type batch struct {
 	ids    []string
 	values []any
 }
 
-// batches sorts rows by the values they get, in order of first appearance.
+// batches groups rows by the values they get, in order of first appearance.
 type batches struct {
 	byValues map[string]*batch
 	order    []*batch
@@ -223,11 +223,11 @@ func (b *batches) add(id string, values ...any) {
 	same.ids = append(same.ids, id)
 }
 
-// errMoved is the error of a unit of work that found a job to have moved under its hands: another
-// build's job made place for it in their concurrency group. It is done again.
+// errMoved means that a job changed state during a unit of work: another build scheduled it in their
+// concurrency group. The unit is retried.
 var errMoved = errors.New("a job moved meanwhile")
 
-// update writes each batch; its values are $2 and following.
+// update writes each batch. Its values are $2 and following.
 func (b *batches) update(q *db.Q, table, and, set string) error {
 	for _, same := range b.order {
 		in, ids := q.In("id", 1, same.ids)
@@ -269,7 +269,7 @@ func (u *unit) updateJobs(changes []flow.JobChange) error {
 			j.RetriesCount, db.JSON(j.RuleUses), j.Queued, duration(j.ConcurrencyWait),
 			db.Micros(j.LimitedAt), db.Micros(j.RunnableAt), db.Micros(j.StartedAt), db.Micros(j.FinishedAt), db.Micros(j.ExpiredAt), db.Micros(j.UnblockedAt), j.PromiseIgnored)
 	}
-	if len(ids) > 1 { // stacks that notify of jobs lock them without the build's lock
+	if len(ids) > 1 { // stacks lock jobs without the build's lock
 		if err := u.q.LockAll("jobs", "id", ids); err != nil {
 			return err
 		}
@@ -282,8 +282,8 @@ func (u *unit) updateJobs(changes []flow.JobChange) error {
 		agent_id = CASE WHEN $3 = 'scheduled' THEN NULL ELSE agent_id END`)
 }
 
-// updateBuild writes what flow says of the build, counts its command jobs, and notes how the counts of its
-// pipeline change.
+// updateBuild writes the state of the build and its job counts, and records how the counts of its pipeline
+// change.
 func (u *unit) updateBuild(changes flow.Changes) error {
 	var waiting, scheduled, running int
 	count := func(state flow.JobState, n int) {
@@ -325,8 +325,8 @@ func (u *unit) updateBuild(changes flow.Changes) error {
 	return nil
 }
 
-// A phase is what the counts of a pipeline depend on, besides the jobs of a build. The zero phase is that
-// of a build which is not counted.
+// A phase is the part of a build's state that decides how its pipeline counts it. A build in the zero phase is
+// not counted.
 type phase struct {
 	state      flow.BuildState
 	unfinished bool

@@ -9,21 +9,21 @@ import (
 )
 
 const (
-	// removalRows is about how many rows one transaction removes of a deleted pipeline.
+	// removalRows is about the number of rows that one transaction removes.
 	removalRows = 1_000
-	// rowsOfJob and rowsOfStep are about how many rows go with one of a job and of a step.
+	// rowsOfJob and rowsOfStep are about the numbers of rows that are deleted with a job and with a step.
 	rowsOfJob, rowsOfStep = 10, 2
 )
 
-// A removal is the state of removing a deleted pipeline between two transactions.
+// A removal is the progress of removing a deleted pipeline.
 type removal struct {
 	// Unfinished is set while builds that have not ended are being removed.
 	Unfinished bool `json:"unfinished"`
 }
 
-// removePipeline removes some of what belongs to a deleted pipeline, and has itself run again until
-// everything is gone. Its builds, which are already hidden, are removed in parts; those that have not
-// ended go first, because other builds may wait for them. The key of the task is the pipeline's id.
+// removePipeline removes a part of a deleted pipeline and schedules itself again until nothing is left. Its
+// builds, which are already hidden, are removed in parts; unfinished ones first, because other builds may wait
+// for them. The task's key is the pipeline id.
 func (s *Service) removePipeline(q *db.Q, t *tasks.Due) error {
 	orgID, err := pipelines.DeletedFrom(q, t.Key)
 	if err != nil || orgID == "" {
@@ -34,7 +34,7 @@ func (s *Service) removePipeline(q *db.Q, t *tasks.Due) error {
 		return err
 	}
 	now := s.clock()
-	othersGoOn := tasks.Task{Kind: pipelines.Removed, Key: orgID, RunAt: now}
+	unblockOthers := tasks.Task{Kind: pipelines.Removed, Key: orgID, RunAt: now}
 	for left := removalRows; left > 0; {
 		buildID, unfinished, err := buildToRemove(q, t.Key)
 		if err != nil {
@@ -47,10 +47,10 @@ func (s *Service) removePipeline(q *db.Q, t *tasks.Due) error {
 			if err := pipelines.RemoveBytes(q, pipelines.Prefix(orgID, t.Key), now); err != nil {
 				return err
 			}
-			return tasks.Add(q, othersGoOn)
+			return tasks.Add(q, unblockOthers)
 		}
 		if r.Unfinished && !unfinished {
-			if err := tasks.Add(q, othersGoOn); err != nil {
+			if err := tasks.Add(q, unblockOthers); err != nil {
 				return err
 			}
 		}
@@ -62,7 +62,7 @@ func (s *Service) removePipeline(q *db.Q, t *tasks.Due) error {
 	return tasks.Add(q, tasks.Task{Kind: t.Kind, Key: t.Key, Payload: r, RunAt: now})
 }
 
-// buildToRemove returns a build of a pipeline, and whether it has not ended; no id when there is none.
+// buildToRemove returns a build of a pipeline and whether it is unfinished; no id when there is none.
 func buildToRemove(q *db.Q, pipelineID string) (id string, unfinished bool, err error) {
 	for _, condition := range []string{`finished_at IS NULL`, `finished_at IS NOT NULL`} {
 		err = q.QueryRow(`SELECT id FROM builds WHERE pipeline_id = $1 AND `+condition+` LIMIT 1`, pipelineID).Scan(&id)
@@ -73,8 +73,8 @@ func buildToRemove(q *db.Q, pipelineID string) (id string, unfinished bool, err 
 	return "", false, nil
 }
 
-// removePart removes at most about limit rows of a build, and the build itself with the last ones. It
-// returns how many more rows there may have been; none when there is more to remove.
+// removePart removes at most about limit rows of a build, and the build itself with the last ones. It returns
+// how much of the limit is left, 0 when the build may have more rows.
 func removePart(q *db.Q, buildID string, limit int) (left int, err error) {
 	if err := q.Lock("builds", buildID); err != nil {
 		return 0, err
@@ -104,8 +104,8 @@ func removePart(q *db.Q, buildID string, limit int) (left int, err error) {
 	return limit, nil
 }
 
-// LeaveCluster takes at most limit builds out of a deleted cluster, and returns how many. Builds that are
-// being changed at the moment are left for later.
+// LeaveCluster detaches at most limit builds from a deleted cluster, and returns how many. It skips builds that
+// are being changed.
 func LeaveCluster(q *db.Q, clusterID string, limit int) (n int64, err error) {
 	ids, err := db.Strings(q, `SELECT id FROM builds WHERE cluster_id = $1 LIMIT $2`+q.SkipLocked(), clusterID, limit)
 	if err != nil || len(ids) == 0 {

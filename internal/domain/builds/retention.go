@@ -10,23 +10,22 @@ import (
 )
 
 const (
-	// removalTask is the kind of the task that removes builds, and removeEvery how often it looks for
-	// some.
+	// removalTask is the task that removes old builds, every removeEvery.
 	removalTask = "build-removal"
 	removeEvery = time.Hour
-	// removeBuilds and removeJobs bound what one transaction removes: that many builds, or fewer as soon
-	// as they have had that many jobs. A build is removed whole, so that nobody ever finds a part of one.
+	// removeBuilds and removeJobs bound one transaction: it removes that many builds, or fewer once they had
+	// that many jobs. A build is removed as a whole, so that callers never see a part of one.
 	removeBuilds, removeJobs = 50, 500
 )
 
-// removeOld removes some of the finished builds that are older than their organizations keep them, with
-// all they own, and reports whether there may be more.
+// removeOld removes some of the finished builds that are past their organization's retention, and reports
+// whether there may be more.
 func (s *Service) removeOld(q *db.Q) (more bool, err error) {
-	keepers, err := keepers(q)
+	periods, err := retentions(q)
 	if err != nil {
 		return false, err
 	}
-	for _, k := range keepers {
+	for _, k := range periods {
 		old, err := finishedBefore(q, k.orgID, s.clock().AddDate(0, 0, -k.days))
 		if err != nil {
 			return false, err
@@ -38,35 +37,35 @@ func (s *Service) removeOld(q *db.Q) (more bool, err error) {
 	return false, nil
 }
 
-// A keeper is an organization that keeps finished builds for a number of days.
-type keeper struct {
+// A retention is the retention period of an organization.
+type retention struct {
 	orgID string
 	days  int
 }
 
-// keepers returns the organizations that do not keep builds for ever.
-func keepers(q *db.Q) ([]keeper, error) {
+// retentions returns the organizations with a retention period.
+func retentions(q *db.Q) ([]retention, error) {
 	orgs, err := identity.Organizations(q)
-	var found []keeper
+	var found []retention
 	for _, org := range orgs {
 		if days := quotas.Of(&org).BuildRetentionDays; days > 0 {
-			found = append(found, keeper{org.ID, days})
+			found = append(found, retention{org.ID, days})
 		}
 	}
 	return found, err
 }
 
-// Prefix is what the keys of all blobs of a build begin with, such as those of its logs and artifacts.
-// They are removed with the build.
+// Prefix is the prefix of the keys of all blobs of a build, like logs and artifacts. They are removed with the
+// build.
 func Prefix(orgID, pipelineID, buildID string) string {
 	return pipelines.Prefix(orgID, pipelineID) + "/" + buildID
 }
 
-// An oldBuild is one to be removed, with what the keys of its blobs begin with.
+// An oldBuild is a build to remove, with the prefix of its blobs.
 type oldBuild struct{ id, prefix string }
 
-// finishedBefore returns some builds of an organization that ended before a time, oldest first. Those
-// that somebody is about to change, such as by a retry, are left out; the others nobody changes any more.
+// finishedBefore returns some builds of an organization that finished before a time, oldest first. It skips
+// builds that are being changed and locks the others.
 func finishedBefore(q *db.Q, orgID string, t time.Time) ([]oldBuild, error) {
 	scan := func(scan db.Scan) (old oldBuild, err error) {
 		var pipelineID string
@@ -81,7 +80,7 @@ func finishedBefore(q *db.Q, orgID string, t time.Time) ([]oldBuild, error) {
 		LIMIT $3`+q.SkipLocked(), orgID, db.Micros(t), removeBuilds)
 }
 
-// remove removes builds, until enough is done.
+// remove removes builds until the limit of a transaction is reached.
 func remove(q *db.Q, builds []oldBuild, now time.Time) error {
 	removed := 0
 	for _, old := range builds {

@@ -12,8 +12,8 @@ import (
 	"stackyard/internal/rules/flow"
 )
 
-// Retry makes a new attempt of a job for a user. It returns the attempt as the retry left it: what
-// follows, such as the build of a trigger job or an agent that takes the job, may already have moved it.
+// Retry creates a new attempt of a job for a user and returns it. Effects of the retry, like an agent that
+// accepts the job, may have changed it since.
 func (s *Service) Retry(ctx context.Context, orgID, jobID string, by *identity.User) (*Job, error) {
 	buildID, err := s.buildOf(ctx, orgID, jobID)
 	if err != nil {
@@ -41,7 +41,7 @@ func (s *Service) Retry(ctx context.Context, orgID, jobID string, by *identity.U
 	return next, err
 }
 
-// retry makes a new attempt of a job.
+// retry creates a new attempt of a job.
 func (u *unit) retry(jobID string, by *identity.User) (id string, err error) {
 	next, err := u.run.Retry(jobID)
 	if err != nil {
@@ -51,7 +51,7 @@ func (u *unit) retry(jobID string, by *identity.User) (id string, err error) {
 	return next.ID, err
 }
 
-// Rebuild makes a new build of what another was asked to be.
+// Rebuild creates a build with the commit, branch and details of another one.
 func (s *Service) Rebuild(ctx context.Context, o OnBuild, source Source, by *identity.User) (*Build, error) {
 	if !o.Pipeline.AllowRebuilds {
 		return nil, core.Errorf(core.Unprocessable, "This pipeline does not allow rebuilds")
@@ -61,7 +61,7 @@ func (s *Service) Rebuild(ctx context.Context, o OnBuild, source Source, by *ide
 		Branch:              o.Branch,
 		Source:              source,
 		Creator:             by,
-		IgnoreBranchFilters: true, // it was built before
+		IgnoreBranchFilters: true, // the branch was built before
 		RebuiltFrom:         o.ID,
 		Details:             o.Details,
 	})
@@ -112,11 +112,11 @@ func (s *Service) RetryFailed(ctx context.Context, b *Build, by *identity.User, 
 	return retried, err
 }
 
-// failedJobs returns the newest attempts of a build's jobs that ended without passing.
+// failedJobs returns the newest attempts of a build's jobs that did not pass.
 func failedJobs(q *db.Q, buildID string) ([]*flow.Job, error) {
 	return db.All(q, scanFlowJob, `SELECT`+flowJobColumns+`
 		FROM jobs j
 		WHERE j.build_id = $1 AND NOT j.retried AND j.type IN ('script', 'trigger')
 			AND (j.state IN ('canceled', 'expired', 'timed_out') OR j.state = 'finished' AND j.exit_status <> 0)
-		ORDER BY j.Position, j.id`, buildID)
+		ORDER BY j.position, j.id`, buildID)
 }

@@ -13,7 +13,7 @@ import (
 	"stackyard/internal/rules/flow"
 )
 
-// Service is what can be done to builds and jobs.
+// Service creates and changes builds and jobs.
 type Service struct {
 	db         *db.DB
 	pipelines  *pipelines.Service
@@ -32,10 +32,10 @@ func New(d *db.DB, p *pipelines.Service, public core.PublicURL, clock core.Clock
 	return &Service{db: d, pipelines: p, public: public, clock: clock, log: log, effects: ownEffects()}
 }
 
-// maxTries bounds how often a unit of work is done again because jobs moved under its hands.
+// maxTries bounds the attempts of a unit of work whose jobs change state meanwhile.
 const maxTries = 20
 
-// write runs fn as one transaction, in which the tasks that follow from it are saved.
+// write runs fn in a transaction and saves its follow-ups.
 func (s *Service) write(ctx context.Context, fn func(q *db.Q, then *followUps) error) error {
 	err := errMoved
 	for try := 0; errors.Is(err, errMoved) && try < maxTries; try++ {
@@ -50,8 +50,7 @@ func (s *Service) write(ctx context.Context, fn func(q *db.Q, then *followUps) e
 	return refused(err)
 }
 
-// refused gives an error of flow about a job in the wrong state, and that of a build whose jobs keep moving,
-// the kind that the caller is told.
+// refused converts errors of flow about job states, and errMoved, to errors for the caller.
 func refused(err error) error {
 	if errors.Is(err, errMoved) {
 		return busy(err)
@@ -62,12 +61,12 @@ func refused(err error) error {
 	return err
 }
 
-// busy returns the error of a build that could not be changed for now.
+// busy returns the error of a build that cannot be changed at the moment.
 func busy(cause error) error {
 	return fmt.Errorf("%w: %w", &core.Error{Kind: core.Unavailable, Message: "The build is busy; try again.", RetryAfter: 1}, cause)
 }
 
-// change does one unit of work on a build of an organization.
+// change runs one unit of work on a build.
 func (s *Service) change(ctx context.Context, orgID, buildID string, fn func(u *unit) error) error {
 	return s.write(ctx, func(q *db.Q, then *followUps) error {
 		u, err := s.open(q, orgID, buildID, then)

@@ -12,24 +12,25 @@ import (
 	"stackyard/internal/rules/plan"
 )
 
-// A Step is what jobs can know of the steps of their build.
+// A Step is a step as the jobs of its build see it.
 type Step struct {
 	ID    string
 	Key   string // empty: none
 	Type  definition.Kind
 	Label string
 	Work  plan.Work
-	// DependsOn are the keys, or for want of one the ids, of the steps that were written to come before it.
+	// DependsOn are the keys of the steps that the definition lists as dependencies, or their ids where they
+	// have no key.
 	DependsOn   []string
 	Concurrency *definition.Concurrency
 	State       StepState
 	Outcome     StepOutcome
-	Parallelism int  // jobs that run its command; 0 when it says nothing about that
+	Parallelism int  // number of parallel jobs; 0: not set
 	Timeout     *int // minutes
 	Priority    int
 }
 
-// StepState is how far a step has come.
+// StepState is the progress of a step.
 type StepState string
 
 // The states of steps.
@@ -42,16 +43,16 @@ const (
 	StepFinished StepState = "finished"
 )
 
-// StepOutcome is how a step ended.
+// StepOutcome is the result of a step.
 type StepOutcome string
 
 // The outcomes of steps.
 const (
-	StepNeutral    StepOutcome = "neutral" // it has not ended, or never runs
+	StepNeutral    StepOutcome = "neutral" // unfinished, or never runs
 	StepPassed     StepOutcome = "passed"
 	StepSoftFailed StepOutcome = "soft_failed" // a failure that does not fail the build
 	StepHardFailed StepOutcome = "hard_failed"
-	StepErrored    StepOutcome = "errored" // timed out, canceled, expired, or never begun
+	StepErrored    StepOutcome = "errored" // timed out, canceled, expired, or never started
 )
 
 const noStep = "No step found"
@@ -68,8 +69,8 @@ func (s *Service) Step(ctx context.Context, orgID, buildID, name string) (step *
 	return step, err
 }
 
-// flowStepByName returns the step of a build that goes by an id or a key, or a NotFound error. Keys are
-// not shaped like ids. Nobody can name the steps that nobody wrote.
+// flowStepByName returns the step of a build with an id or a key, or a NotFound error. Keys never look like
+// ids. Steps that are not part of the definition have no name.
 func flowStepByName(q *db.Q, buildID, name string) (*flow.Step, error) {
 	where := `s.build_id = $1 AND s.key = $2 AND NOT s.replaced`
 	if id, ok := core.ParseID(name); ok {
@@ -106,15 +107,15 @@ func stepByName(q *db.Q, buildID, name string) (*Step, error) {
 	return step, err
 }
 
-// jobsOfStep returns the newest attempts of a step's jobs; a group has those of its members.
+// jobsOfStep returns the newest attempts of a step's jobs. Those of a group are the jobs of its members.
 func jobsOfStep(q *db.Q, stepID string) ([]*flow.Job, error) {
 	return db.All(q, scanFlowJob, `SELECT`+flowJobColumns+`
 	FROM jobs j
 	WHERE NOT j.retried AND (j.step_id = $1 OR j.step_id IN (SELECT id FROM steps WHERE scope = $1))
-	ORDER BY j.Position, j.id`, stepID)
+	ORDER BY j.position, j.id`, stepID)
 }
 
-// dependencies returns the steps that a step was written to depend on.
+// dependencies returns the dependencies of a step in the definition.
 func dependencies(q *db.Q, stepID string) ([]string, error) {
 	return db.Strings(q, `
 		SELECT COALESCE(e.key, s.key, e.depends_on)
@@ -124,7 +125,7 @@ func dependencies(q *db.Q, stepID string) ([]string, error) {
 		ORDER BY s.position NULLS LAST, e.key NULLS LAST`, stepID, flow.KindJoin, flow.KindQueue)
 }
 
-// stateOf says how far a step with these jobs has come.
+// stateOf returns the state of a step with these jobs.
 func stateOf(s *flow.Step, jobs []*flow.Job) StepState {
 	if s.Replaced || len(jobs) > 0 && all(jobs, func(j *flow.Job) bool { return j.State == flow.Broken || j.State == flow.Skipped }) {
 		return StepIgnored
@@ -144,7 +145,7 @@ func stateOf(s *flow.Step, jobs []*flow.Job) StepState {
 	return StepWaiting
 }
 
-// outcomeOf says how a step with these jobs ended: the worst of what its jobs did.
+// outcomeOf returns the outcome of a step: the worst result of its jobs.
 func outcomeOf(state StepState, jobs []*flow.Job) StepOutcome {
 	if state != StepFinished {
 		return StepNeutral

@@ -12,8 +12,7 @@ import (
 	"stackyard/internal/platform/core"
 )
 
-// attributes returns what a step tells about itself, in the shapes that JSON has; nil is what it says
-// nothing about.
+// attributes returns the attributes of a step as JSON values, nil for those that are not set.
 func (s *Step) attributes() map[string]any {
 	values := map[string]any{
 		"id":                s.ID,
@@ -53,9 +52,8 @@ func orNil(text string) any {
 	return text
 }
 
-// Export returns an attribute of a step as text, or all of them as a JSON object when no attribute is
-// named. As JSON, each value is written as such; otherwise lists have an item to a line and variables
-// the form NAME=value.
+// Export returns an attribute of a step as text, or all attributes as a JSON object if attribute is empty. With
+// asJSON, the value is JSON; otherwise a list has one item per line and variables the form NAME=value.
 func (s *Step) Export(attribute string, asJSON bool) (string, error) {
 	values := s.attributes()
 	if attribute == "" {

@@ -15,16 +15,16 @@ import (
 
 // A StepUpdate changes one attribute of a step.
 type StepUpdate struct {
-	ID        string // a UUID, given by whoever asks: the same update twice is done once
+	ID        string // a UUID from the caller; an update is applied once per id
 	Attribute string
 	Value     string
-	Append    bool // to what the attribute has
+	Append    bool // append to the current value
 }
 
 const (
-	maxLabel  = 1_000 // characters of a label that a job gives
+	maxLabel  = 1_000 // characters of a label
 	maxNotify = 100   // notifications of a step
-	// updatesKept is how long ids of updates are remembered: far longer than anybody repeats one.
+	// updatesKept is how long the ids of updates are kept, much longer than callers retry.
 	updatesKept = time.Hour
 )
 
@@ -56,8 +56,8 @@ func (s *Service) UpdateStep(ctx context.Context, orgID, buildID, name string, u
 	})
 }
 
-// noteUpdate remembers an update that adds something, and reports whether it was remembered already. One
-// that replaces can be repeated without harm.
+// noteUpdate records the id of an update that appends, and reports whether it was recorded before. Updates that
+// replace can be repeated.
 func (u *unit) noteUpdate(update StepUpdate) (known bool, err error) {
 	if !update.Append {
 		return false, nil
@@ -101,7 +101,7 @@ func (u *unit) setNotify(step *Step, update StepUpdate) error {
 	return err
 }
 
-// readNotify reads notifications under the rules of definitions.
+// readNotify parses notifications with the checks of definitions.
 func readNotify(value string) ([]any, error) {
 	var list []json.RawMessage
 	if err := json.Unmarshal([]byte(value), &list); err != nil {
@@ -133,7 +133,7 @@ func (u *unit) setPriority(step *Step, update StepUpdate) error {
 	}
 	for _, j := range jobs {
 		if j.State.Ended() || j.State.Held() {
-			continue // it has been begun already
+			continue // it has started already
 		}
 		if err := reprioritize(u.q, u.build.OrganizationID, j.ID, int(priority)); err != nil {
 			return err
@@ -142,8 +142,8 @@ func (u *unit) setPriority(step *Step, update StepUpdate) error {
 	return nil
 }
 
-// CancelStep ends all jobs of a step of a build, and returns the step's id. With force, those that an
-// agent runs end after a time even though it has not stopped them. What has ended stays as it is.
+// CancelStep cancels all unfinished jobs of a step and returns the step's id. With force, jobs end after the
+// grace period even if their agents have not stopped them.
 func (s *Service) CancelStep(ctx context.Context, orgID, buildID, name string, force bool, grace time.Duration) (id string, err error) {
 	err = s.change(ctx, orgID, buildID, func(u *unit) error {
 		step, err := flowStepByName(u.q, buildID, name)
@@ -168,7 +168,7 @@ func (s *Service) CancelStep(ctx context.Context, orgID, buildID, name string, f
 	return id, err
 }
 
-// cancelOrHasten cancels a job, or sees to it that one which is being stopped ends within the unit's grace.
+// cancelOrHasten cancels a job. If it is already being stopped, it ends within the unit's grace period.
 func (u *unit) cancelOrHasten(j *flow.Job) error {
 	if j.State == flow.Canceling || j.State == flow.TimingOut {
 		u.then.begin = append(u.then.begin, u.deadline(j.ID, j.State, u.now.Add(u.grace)))
@@ -176,7 +176,7 @@ func (u *unit) cancelOrHasten(j *flow.Job) error {
 	}
 	err := u.run.CancelJob(j.ID)
 	if core.KindOf(err) == core.Unprocessable {
-		return nil // it has ended, perhaps because of one that was canceled before it
+		return nil // it has ended, maybe because a job before it was canceled
 	}
 	return err
 }

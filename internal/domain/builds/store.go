@@ -19,13 +19,13 @@ const buildColumns = `
 		CASE WHEN rp.id IS NOT NULL THEN rb.id END, COALESCE(rb.number, 0), rp.slug,
 		CASE WHEN tp.id IS NOT NULL THEN tb.id END, COALESCE(tb.number, 0), tp.slug, ` + identity.UserColumns
 
-// fromBuilds are builds of pipelines that have not been deleted. PostgreSQL decides on the order of the
-// first eight tables only, so the ones that conditions are about come first.
+// fromBuilds selects builds of pipelines that are not deleted. PostgreSQL reorders only the first eight tables,
+// so those with conditions come first.
 const fromBuilds = `
 	FROM builds b
 	JOIN pipelines p ON p.id = b.pipeline_id AND p.deleted_at IS NULL`
 
-// buildJoins are what buildColumns need beside builds b.
+// buildJoins are the joins that buildColumns need besides builds b.
 const buildJoins = `
 	JOIN build_details d ON d.build_id = b.id
 	LEFT JOIN users u ON u.id = b.creator_id
@@ -48,7 +48,7 @@ func scanBuild(scan db.Scan) (*Build, error) {
 		db.ToText(&b.triggeredFrom.ID), &b.triggeredFrom.Number, db.ToText(&b.triggeredFrom.Slug),
 	}, identity.UserDest(&creator)...)...)
 	b.Creator = creator.OrNil()
-	if pr := b.PullRequest; pr != nil { // older ones were stored as they were given
+	if pr := b.PullRequest; pr != nil { // older ones were stored with credentials
 		pr.Repository = sourcehost.WithoutCredentials(pr.Repository)
 	}
 	return b, err
@@ -64,7 +64,7 @@ func lockedByID(q *db.Q, orgID, id string) (*Build, error) {
 	return oneBuild(q, `WHERE b.organization_id = $1 AND b.id = $2`+q.Locking("b"), orgID, id)
 }
 
-// byName returns the build of a pipeline that a path names by its number or id, or a NotFound error.
+// byName returns a build of a pipeline by its number or id, or a NotFound error.
 func byName(q *db.Q, orgID, pipelineID, name string) (*Build, error) {
 	if id, ok := core.ParseID(name); ok {
 		return oneBuild(q, `WHERE b.organization_id = $1 AND b.pipeline_id = $2 AND b.id = $3`, orgID, pipelineID, id)
@@ -84,7 +84,7 @@ func oneBuild(q *db.Q, where string, args ...any) (*Build, error) {
 	return b, err
 }
 
-// linkTo returns what it takes to name a build; nothing when it is gone, or id is empty.
+// linkTo returns the link to a build, the zero Link when the build does not exist or id is empty.
 func linkTo(q *db.Q, orgID, id string) (l Link, err error) {
 	if id == "" {
 		return l, nil
@@ -98,7 +98,7 @@ func linkTo(q *db.Q, orgID, id string) (l Link, err error) {
 	return l, err
 }
 
-// linkToBuildOf returns what it takes to name the build of a job, as linkTo does.
+// linkToBuildOf returns the link to the build of a job, like linkTo.
 func linkToBuildOf(q *db.Q, orgID, jobID string) (Link, error) {
 	if jobID == "" {
 		return Link{}, nil
@@ -125,8 +125,7 @@ func organization(q *db.Q, id string) (*identity.Organization, error) {
 	return &found[0], nil
 }
 
-// nextNumber returns the number of a pipeline's next build, and keeps others from making one until the
-// end of the write.
+// nextNumber returns the number of a pipeline's next build, and locks it until the end of the transaction.
 func nextNumber(q *db.Q, pipelineID string) (n int, err error) {
 	err = q.QueryRow(`
 		INSERT INTO build_numbers (pipeline_id, newest) VALUES ($1, 1)
@@ -135,7 +134,7 @@ func nextNumber(q *db.Q, pipelineID string) (n int, err error) {
 	return n, err
 }
 
-// insertBuild adds a build that has no jobs yet.
+// insertBuild adds a build without jobs.
 func insertBuild(q *db.Q, b *Build) error {
 	_, err := q.Exec(`
 		INSERT INTO builds (id, organization_id, pipeline_id, cluster_id, number, branch, commit_name, source, creator_id,

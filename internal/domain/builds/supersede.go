@@ -10,15 +10,15 @@ import (
 	"stackyard/internal/rules/flow"
 )
 
-// newerBuild is why a build was canceled that had to make way.
+// newerBuild is the cancel reason of superseded builds.
 const newerBuild = "A newer build of the branch was made"
 
-// superseded reports whether the build ended because a newer one made it pointless.
+// superseded reports whether the build ended because of a newer one.
 func (b *Build) superseded() bool {
 	return b.State == flow.BuildSkipped || b.State == flow.BuildCanceled && b.CancelReason == newerBuild
 }
 
-// supersede skips or cancels older builds of a new build's branch, as its pipeline says.
+// supersede skips or cancels older builds of a new build's branch, according to the settings of its pipeline.
 func (s *Service) supersede(ctx context.Context, orgID, buildID string) error {
 	var older []string
 	var skip, cancel bool
@@ -40,7 +40,7 @@ func (s *Service) supersede(ctx context.Context, orgID, buildID string) error {
 		return err
 	})
 	if core.KindOf(err) == core.NotFound {
-		return nil // gone with its pipeline
+		return nil // deleted with its pipeline
 	}
 	if err != nil {
 		return err
@@ -62,7 +62,7 @@ func (s *Service) supersede(ctx context.Context, orgID, buildID string) error {
 	return nil
 }
 
-// cancel cancels the build for a reason.
+// cancel cancels the build. reason may be empty.
 func (u *unit) cancel(reason string) error {
 	if err := u.run.CancelBuild(); err != nil {
 		return err

@@ -11,32 +11,31 @@ import (
 	"stackyard/internal/rules/flow"
 )
 
-// stopGrace is how long the agent of a job that was canceled or has run for too long may take to stop it
-// and to say so: agents look every few seconds, give the process ten to end, and upload what is left.
-// Then the server ends the job without it. It is as long as it takes for a silent agent to count as
-// lost, so that no job is being stopped for longer than that.
+// stopGrace is how long an agent may take to stop a job that was canceled or timed out, and to report it:
+// agents poll every few seconds, give the process ten seconds to end, and upload artifacts. Then the server
+// ends the job. It equals the time after which a silent agent is lost, so that no job is being stopped for
+// longer.
 const stopGrace = 3 * time.Minute
 
-// acceptGrace is how long an agent may take to accept a job that was offered to it, and startGrace how
-// long it may then take to begin. Agents that do not hear the answer ask again for two minutes.
+// acceptGrace is how long an agent may take to accept a job that is assigned to it, and startGrace how long it
+// may then take to start it. Agents that miss the response retry for two minutes.
 const acceptGrace, startGrace = 30 * time.Second, 5 * time.Minute
 
 // expireBatch bounds the jobs that expire in one transaction.
 const expireBatch = 200
 
 const (
-	// deadlineTask is about a job that must have moved on by then.
+	// deadlineTask is the task that ends or returns a job that stays in a state for too long.
 	deadlineTask = "job-deadline"
-	// expiryTask is about a build's scheduled jobs, of which one expires then.
+	// expiryTask is the task that expires scheduled jobs of a build.
 	expiryTask = "job-expiry"
 )
 
-// A deadline says what a job must have left by then.
+// A deadline is the payload of a deadlineTask.
 type deadline struct {
 	OrganizationID string `json:"organization_id"`
 	BuildID        string `json:"build_id"`
-	// State is the job's when the deadline was set. When it has moved since, a task that was being
-	// taken at that moment means nothing any more.
+	// State is the state that the job must have left. If the job has left it, the task does nothing.
 	State flow.JobState `json:"state"`
 }
 
@@ -59,9 +58,9 @@ func (u *unit) updateTimers(changes []flow.JobChange) error {
 		}
 		switch {
 		case j.State == flow.Assigned:
-			u.set(j.ID, j.State, u.now.Add(acceptGrace))
+			u.setDeadline(j.ID, j.State, u.now.Add(acceptGrace))
 		case j.State == flow.Accepted:
-			u.set(j.ID, j.State, u.now.Add(startGrace))
+			u.setDeadline(j.ID, j.State, u.now.Add(startGrace))
 		case j.State == flow.Scheduled:
 			if scheduled.IsZero() || j.RunnableAt.Before(scheduled) {
 				scheduled = j.RunnableAt
@@ -69,12 +68,12 @@ func (u *unit) updateTimers(changes []flow.JobChange) error {
 		case j.State == flow.Running:
 			started = append(started, j.ID)
 		case j.State == flow.Canceling || j.State == flow.TimingOut:
-			u.set(j.ID, j.State, u.now.Add(u.grace))
+			u.setDeadline(j.ID, j.State, u.now.Add(u.grace))
 		case change.From == flow.Accepted || change.From == flow.Running || change.From == flow.Canceling || change.From == flow.TimingOut:
 			u.then.forget(deadlineTask, j.ID)
 		}
 	}
-	if err := u.watchTimeouts(started); err != nil || scheduled.IsZero() {
+	if err := u.setTimeouts(started); err != nil || scheduled.IsZero() {
 		return err
 	}
 	set, err := settings.Of(u.q, u.build.OrganizationID)
@@ -85,8 +84,8 @@ func (u *unit) updateTimers(changes []flow.JobChange) error {
 	return nil
 }
 
-// set gives a job a deadline for leaving a state.
-func (u *unit) set(jobID string, state flow.JobState, at time.Time) {
+// setDeadline sets the time at which a job must have left a state.
+func (u *unit) setDeadline(jobID string, state flow.JobState, at time.Time) {
 	u.then.reset = append(u.then.reset, u.deadline(jobID, state, at))
 }
 
@@ -99,9 +98,9 @@ func (u *unit) deadline(jobID string, state flow.JobState, at time.Time) tasks.T
 	}
 }
 
-// watchTimeouts gives jobs that have just started their deadlines, as far as they have timeouts; those
-// that had one for starting have none any more.
-func (u *unit) watchTimeouts(jobIDs []string) error {
+// setTimeouts sets the deadlines of jobs that just started, according to their timeouts. Without a timeout, it
+// removes the deadline for starting.
+func (u *unit) setTimeouts(jobIDs []string) error {
 	if len(jobIDs) == 0 {
 		return nil
 	}
@@ -115,14 +114,14 @@ func (u *unit) watchTimeouts(jobIDs []string) error {
 		if minutes == nil {
 			u.then.forget(deadlineTask, id)
 		} else {
-			u.set(id, flow.Running, u.now.Add(time.Duration(*minutes)*time.Minute))
+			u.setDeadline(id, flow.Running, u.now.Add(time.Duration(*minutes)*time.Minute))
 		}
 		return none, nil
 	}, `SELECT id, timeout_minutes FROM jobs WHERE `+in, arg)
 	return err
 }
 
-// expireAt has the build's scheduled jobs looked at.
+// expireAt schedules the expiry task of the build.
 func (u *unit) expireAt(at time.Time) {
 	u.then.begin = append(u.then.begin, expiryOf(u.build.OrganizationID, u.build.ID, at))
 }
@@ -131,8 +130,7 @@ func expiryOf(orgID, buildID string, at time.Time) tasks.Task {
 	return tasks.Task{Kind: expiryTask, Key: buildID, Payload: expiry{orgID}, RunAt: at}
 }
 
-// onTime does one unit of work on a build, if it is still there, in one transaction with the end of a
-// task. What follows for other builds follows as tasks of their own.
+// onTime runs one unit of work on a build, if it exists, in the transaction that ends a task.
 func (s *Service) onTime(q *db.Q, t *tasks.Due, orgID, buildID string, fn func(u *unit) error) error {
 	then := &followUps{task: t, events: s.events}
 	u, err := s.open(q, orgID, buildID, then)
@@ -151,8 +149,8 @@ func (s *Service) onTime(q *db.Q, t *tasks.Due, orgID, buildID string, fn func(u
 	return then.save(q, u.now)
 }
 
-// passDeadline has a job stopped that has run for too long, ends one that nobody has stopped or begun, and
-// gives one back that no agent has accepted.
+// passDeadline times out a job that runs for too long, ends one that its agent did not stop or start, and
+// returns one that its agent did not accept.
 func (s *Service) passDeadline(q *db.Q, t *tasks.Due) error {
 	var d deadline
 	if err := t.Payload(&d); err != nil {
@@ -174,7 +172,7 @@ func (s *Service) passDeadline(q *db.Q, t *tasks.Due) error {
 	})
 }
 
-// end ends a job whose agent does not.
+// end ends a job in place of its agent.
 func (u *unit) end(jobID, reason, detail string) error {
 	if err := explainEnd(u.q, jobID, detail); err != nil {
 		return err
@@ -182,7 +180,7 @@ func (u *unit) end(jobID, reason, detail string) error {
 	return u.run.Finish(jobID, "", flow.Exit{Status: -1, SignalReason: reason})
 }
 
-// expireJobs ends jobs of a build that nobody started in time.
+// expireJobs ends jobs of a build that no agent started in time.
 func (s *Service) expireJobs(q *db.Q, t *tasks.Due) error {
 	var e expiry
 	if err := t.Payload(&e); err != nil {
@@ -199,8 +197,7 @@ func (s *Service) expireJobs(q *db.Q, t *tasks.Due) error {
 		}
 		before := u.build.State
 		for i, j := range longest {
-			// When a build begins to fail, other jobs may be canceled in the same stroke, so the rest
-			// of them is looked at again.
+			// When a build starts failing, other jobs may be canceled too, so the rest is read again.
 			at := j.since.Add(set.JobExpiry())
 			if at.After(u.now) || i == expireBatch || u.build.State != before {
 				u.expireAt(at)
@@ -230,13 +227,11 @@ func longestScheduled(q *db.Q, buildID string, limit int) ([]scheduledJob, error
 		LIMIT $4`, buildID, flow.Script, flow.Scheduled, limit)
 }
 
-// expiryBatch bounds the builds that are looked at in one transaction when the time after which jobs
-// expire was changed.
+// expiryBatch bounds the builds whose expiry is rescheduled in one transaction.
 const expiryBatch = 500
 
-// applyExpiry has the scheduled jobs of an organization looked at, because another time holds for them
-// now. The key of the task is the organization's id and, from the second batch on, the build that the
-// batch before ended with.
+// applyExpiry reschedules the expiry of an organization's scheduled jobs after the setting changed. The task's
+// key is the organization id and, from the second batch on, the last build of the batch before.
 func (s *Service) applyExpiry(q *db.Q, t *tasks.Due) error {
 	orgID, after, _ := strings.Cut(t.Key, " ")
 	ids, err := db.Strings(q, `
@@ -249,12 +244,12 @@ func (s *Service) applyExpiry(q *db.Q, t *tasks.Due) error {
 		return err
 	}
 	now := s.clock()
-	looks := make([]tasks.Task, len(ids), len(ids)+1)
+	runs := make([]tasks.Task, len(ids), len(ids)+1)
 	for i, id := range ids {
-		looks[i] = expiryOf(orgID, id, now)
+		runs[i] = expiryOf(orgID, id, now)
 	}
 	if len(ids) == expiryBatch {
-		looks = append(looks, tasks.Task{Kind: t.Kind, Key: orgID + " " + ids[len(ids)-1], RunAt: now})
+		runs = append(runs, tasks.Task{Kind: t.Kind, Key: orgID + " " + ids[len(ids)-1], RunAt: now})
 	}
-	return tasks.Add(q, looks...)
+	return tasks.Add(q, runs...)
 }

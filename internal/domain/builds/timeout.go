@@ -10,11 +10,11 @@ import (
 	"stackyard/internal/rules/flow"
 )
 
-// maxTimeoutRaise is by how many minutes a job may raise its timeout above what it was at first.
+// maxTimeoutRaise is by how many minutes a job can raise its timeout above the initial one.
 const maxTimeoutRaise = 60
 
-// SetTimeout changes how many minutes a running job may take, counted from when it began. A job whose
-// time has passed with that is stopped at once. The rules are those for holders of moves.go.
+// SetTimeout changes the timeout of a running job, in minutes since its start. A job that has run for longer is
+// stopped immediately. See moves.go about holder.
 func (s *Service) SetTimeout(ctx context.Context, orgID, jobID, holder string, minutes int) error {
 	return s.onJob(ctx, orgID, jobID, func(u *unit) error {
 		j, err := JobByID(u.q, orgID, jobID)
@@ -32,12 +32,12 @@ func (s *Service) SetTimeout(ctx context.Context, orgID, jobID, holder string, m
 		if err != nil {
 			return err
 		}
-		u.set(j.ID, flow.Running, j.StartedAt.Add(time.Duration(minutes)*time.Minute))
+		u.setDeadline(j.ID, flow.Running, j.StartedAt.Add(time.Duration(minutes)*time.Minute))
 		return nil
 	})
 }
 
-// checkTimeout returns an Unprocessable error when a job may not have a timeout.
+// checkTimeout returns an Unprocessable error for a timeout that the job cannot have.
 func (u *unit) checkTimeout(j *Job, minutes int) error {
 	if minutes < 1 {
 		return core.Errorf(core.Unprocessable, "The timeout must be at least one minute")
@@ -65,7 +65,7 @@ func (u *unit) checkTimeout(j *Job, minutes int) error {
 	return nil
 }
 
-// initialTimeout returns the timeout that a job had at first, 0 for none.
+// initialTimeout returns the first timeout of a job, 0 for none.
 func initialTimeout(u *unit, j *Job) (minutes int, err error) {
 	err = u.q.QueryRow(`SELECT COALESCE(initial_timeout, timeout_minutes, 0) FROM jobs WHERE id = $1`, j.ID).Scan(&minutes)
 	return minutes, err

@@ -12,16 +12,16 @@ import (
 	"stackyard/internal/rules/flow"
 )
 
-// startChild makes the build of a trigger job, or fails the job when that is not possible.
+// startChild creates the build of a trigger job, or fails the job if that is not possible.
 func (s *Service) startChild(ctx context.Context, at jobOf) error {
 	trigger, target, err := s.loadTrigger(ctx, at)
 	if err == nil && trigger == nil {
-		return nil // it has been canceled, or somebody else was faster
+		return nil // it was canceled, or another process was faster
 	}
 	if err == nil {
 		_, err = s.Create(ctx, target, trigger.creation(target))
 		if db.IsUnique(err) {
-			err = nil // made before a crash
+			err = nil // created before a crash
 		}
 	}
 	if kind := core.KindOf(err); err != nil && (kind == 0 || kind == core.Unavailable) {
@@ -30,11 +30,11 @@ func (s *Service) startChild(ctx context.Context, at jobOf) error {
 	return s.endStart(ctx, at, err)
 }
 
-// endStart moves a trigger job on when its build was made, or fails it with the reason why it was not.
+// endStart continues a trigger job whose build was created, or fails it with the reason.
 func (s *Service) endStart(ctx context.Context, at jobOf, failure error) error {
 	return s.onTrigger(ctx, at, func(u *unit, j *flow.Job) error {
 		switch {
-		case j.State == flow.Canceled: // while the build was being made
+		case j.State == flow.Canceled: // while the build was being created
 			u.then.add(abandonBuild, at.orgID, j.ID)
 			return nil
 		case j.State != flow.Scheduled:
@@ -49,7 +49,7 @@ func (s *Service) endStart(ctx context.Context, at jobOf, failure error) error {
 	})
 }
 
-// onTrigger does one unit of work on the build of a trigger job.
+// onTrigger runs one unit of work on the build of a trigger job.
 func (s *Service) onTrigger(ctx context.Context, at jobOf, fn func(u *unit, j *flow.Job) error) error {
 	var buildID string
 	err := s.db.Read(ctx, func(q *db.Q) (err error) {
@@ -75,21 +75,20 @@ func (s *Service) onTrigger(ctx context.Context, at jobOf, fn func(u *unit, j *f
 	return err
 }
 
-// explainEnd notes in words why a job is about to end.
+// explainEnd stores why a job is about to end, for people.
 func explainEnd(q *db.Q, jobID, detail string) error {
 	_, err := q.Exec(`UPDATE jobs SET detail = $2 WHERE id = $1`, jobID, detail)
 	return err
 }
 
-// A trigger is a trigger job whose build is about to be made.
+// A trigger is a trigger job whose build is about to be created.
 type trigger struct {
 	job  *Job
 	from *Build
 }
 
-// loadTrigger returns a trigger job that waits for its build, and the pipeline to be built. It returns
-// no trigger when the job does not wait any more, and an error for a person when there is nothing that
-// it may build.
+// loadTrigger returns a trigger job that waits for its build, and the pipeline to build. It returns no trigger
+// if the job does not wait any more, and an error for people if there is no pipeline that it can build.
 func (s *Service) loadTrigger(ctx context.Context, at jobOf) (*trigger, *pipelines.Pipeline, error) {
 	var t *trigger
 	var target *pipelines.Pipeline
@@ -111,10 +110,10 @@ func (s *Service) loadTrigger(ctx context.Context, at jobOf) (*trigger, *pipelin
 	return t, target, err
 }
 
-// creation returns the build that a trigger job asks for.
+// creation returns the build that a trigger job requests.
 func (t *trigger) creation(target *pipelines.Pipeline) Creation {
-	asked := t.job.Work.Trigger.Build
-	env := asked.Env.Map()
+	requested := t.job.Work.Trigger.Build
+	env := requested.Env.Map()
 	if t.job.ParallelIndex != nil {
 		maps.Copy(env, map[string]string{
 			"SERVICE_PARALLEL_JOB":       strconv.Itoa(*t.job.ParallelIndex),
@@ -122,15 +121,15 @@ func (t *trigger) creation(target *pipelines.Pipeline) Creation {
 		})
 	}
 	creation := Creation{
-		Commit:      cmp.Or(asked.Commit, "HEAD"),
-		Branch:      cmp.Or(asked.Branch, target.DefaultBranch),
+		Commit:      cmp.Or(requested.Commit, "HEAD"),
+		Branch:      cmp.Or(requested.Branch, target.DefaultBranch),
 		Source:      FromTrigger,
 		Creator:     t.from.Creator,
 		TriggeredBy: t.job.ID,
 		Root:        cmp.Or(t.from.Root, t.from.ID),
-		MetaData:    asked.MetaData,
+		MetaData:    requested.MetaData,
 		Details: Details{
-			Message: cmp.Or(asked.Message, t.job.Label),
+			Message: cmp.Or(requested.Message, t.job.Label),
 			Env:     env,
 			Author:  t.from.Author,
 		},
@@ -146,7 +145,7 @@ func childOf(q *db.Q, at jobOf) (*Build, error) {
 	return oneBuild(q, `WHERE b.organization_id = $1 AND b.triggered_by = $2`, at.orgID, at.jobID)
 }
 
-// abandonChild cancels the build of a trigger job that was canceled while it waited for it.
+// abandonChild cancels the build of a canceled trigger job.
 func (s *Service) abandonChild(ctx context.Context, at jobOf) error {
 	var child *Build
 	err := s.db.Read(ctx, func(q *db.Q) (err error) {
@@ -167,7 +166,7 @@ func (s *Service) abandonChild(ctx context.Context, at jobOf) error {
 	})
 }
 
-// endChild tells a trigger job that its build has ended, or that it is gone.
+// endChild finishes a trigger job whose build has ended or was deleted.
 func (s *Service) endChild(ctx context.Context, at jobOf) error {
 	return s.onTrigger(ctx, at, func(u *unit, j *flow.Job) error {
 		child, err := childOf(u.q, at)
@@ -178,7 +177,7 @@ func (s *Service) endChild(ctx context.Context, at jobOf) error {
 			return u.run.ChildFinished(j.ID, false)
 		}
 		if core.KindOf(err) == core.NotFound || err == nil && !child.State.Ended() {
-			return nil // gone, or a retry opened it again
+			return nil // deleted, or reopened by a retry
 		}
 		if err != nil {
 			return err

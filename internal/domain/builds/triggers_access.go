@@ -11,12 +11,12 @@ import (
 	"stackyard/internal/platform/identity"
 )
 
-// maxTriggerDepth is how many builds can trigger one another in a row.
+// maxTriggerDepth bounds the length of a chain of triggers.
 const maxTriggerDepth = 10
 
-// target returns the pipeline that a trigger job builds, or an error for a person when there is none that
-// it may build: where the organization has teams, whoever made the build must have access; a pipeline of
-// another cluster needs a rule; and chains of triggers end somewhere.
+// target returns the pipeline that a trigger job builds, or an error for people. In an organization with teams,
+// the creator of the build needs access to the pipeline. A pipeline of another cluster needs a rule. The chain
+// of triggers has a maximum length.
 func (t *trigger) target(q *db.Q) (*pipelines.Pipeline, error) {
 	org, err := organization(q, t.from.OrganizationID)
 	if err != nil {
@@ -26,7 +26,7 @@ func (t *trigger) target(q *db.Q) (*pipelines.Pipeline, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := t.ruled(q, p); err != nil {
+	if err := t.checkRule(q, p); err != nil {
 		return nil, err
 	}
 	depth, err := triggerDepth(q, t.from)
@@ -36,8 +36,8 @@ func (t *trigger) target(q *db.Q) (*pipelines.Pipeline, error) {
 	return p, err
 }
 
-// accessible returns the pipeline that the trigger job names, if the teams of whoever made the build let
-// them build it. Where nobody did, such as for a push by a stranger, one team must have both pipelines.
+// accessible returns the pipeline of the trigger job if the teams of the build's creator can build it. A build
+// without a creator, for example of a push by an unknown user, needs one team that has both pipelines.
 func (t *trigger) accessible(q *db.Q, org *identity.Organization) (*pipelines.Pipeline, error) {
 	slug, maker := t.job.Work.Trigger.Pipeline, t.from.Creator
 	viewer, err := pipelines.System(org.ID), error(nil)
@@ -67,8 +67,8 @@ func (t *trigger) accessible(q *db.Q, org *identity.Organization) (*pipelines.Pi
 	return p, err
 }
 
-// ruled returns an error unless a rule lets the trigger job reach the pipeline of another cluster.
-func (t *trigger) ruled(q *db.Q, target *pipelines.Pipeline) error {
+// checkRule returns an error if the pipeline is in another cluster and no rule allows the trigger.
+func (t *trigger) checkRule(q *db.Q, target *pipelines.Pipeline) error {
 	if target.ClusterID == "" || t.from.ClusterID == "" || target.ClusterID == t.from.ClusterID {
 		return nil
 	}
@@ -79,7 +79,7 @@ func (t *trigger) ruled(q *db.Q, target *pipelines.Pipeline) error {
 	return err
 }
 
-// triggerDepth returns how many builds, one triggered by the other, led to a build.
+// triggerDepth returns the number of builds in the chain of triggers before a build.
 func triggerDepth(q *db.Q, b *Build) (depth int, err error) {
 	for by := b.TriggeredBy; by != "" && depth < maxTriggerDepth; depth++ {
 		err := q.QueryRow(`
@@ -95,10 +95,10 @@ func triggerDepth(q *db.Q, b *Build) (depth int, err error) {
 	return depth, nil
 }
 
-// checkDescendants refuses one more build that descends from a root through triggers when there are as many
-// as the organization allows. The build of this very trigger job, made before a crash, does not count.
+// checkDescendants returns an error if the root of a chain of triggers has as many descendants as the
+// organization allows. A build of the same trigger job, created before a crash, does not count.
 func (n *newBuild) checkDescendants(q *db.Q) error {
-	root := n.asked.Root
+	root := n.requested.Root
 	if root == "" {
 		return nil
 	}
@@ -106,7 +106,7 @@ func (n *newBuild) checkDescendants(q *db.Q) error {
 		return err
 	}
 	var made int
-	err := q.QueryRow(`SELECT COUNT(*) FROM builds WHERE root_build = $1 AND triggered_by <> $2`, root, n.asked.TriggeredBy).Scan(&made)
+	err := q.QueryRow(`SELECT COUNT(*) FROM builds WHERE root_build = $1 AND triggered_by <> $2`, root, n.requested.TriggeredBy).Scan(&made)
 	if most := quotas.Of(n.org).TriggeredBuilds; err == nil && made >= most {
 		err = core.Errorf(core.Unprocessable, "The build that this chain of triggers began with has led to %d others, and the organization allows no more", made)
 	}

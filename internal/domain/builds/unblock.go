@@ -13,7 +13,7 @@ import (
 	"stackyard/internal/rules/definition"
 )
 
-// Unblock releases a blocked job for a user, with the values of its step's fields.
+// Unblock unblocks a job for a user. values are those of its step's fields.
 func (s *Service) Unblock(ctx context.Context, j *Job, userID string, values map[string]string) error {
 	return s.onJob(ctx, j.OrganizationID, j.ID, func(u *unit) error {
 		if err := u.checkMutable(); err != nil {
@@ -38,7 +38,7 @@ func (s *Service) Unblock(ctx context.Context, j *Job, userID string, values map
 	})
 }
 
-// member returns the canonical id of a user who belongs to an organization.
+// member returns the canonical id of a member of an organization.
 func member(q *db.Q, orgID, userID string) (string, error) {
 	id, ok := core.ParseID(userID)
 	if ok {
@@ -55,14 +55,14 @@ func member(q *db.Q, orgID, userID string) (string, error) {
 	return id, nil
 }
 
-// answers checks the values that were given for fields, and returns them with defaults filled in.
+// answers checks the values of fields and returns them with defaults.
 func answers(fields []definition.Field, values map[string]string) (map[string]string, error) {
 	var wrong core.Problems
 	checked := make(map[string]string, len(fields))
 	for _, f := range fields {
 		value, given := values[f.Key]
-		// Of several options a person can choose none, which is not the default; a text or one option that is
-		// left empty is.
+		// In a field with several options, an empty value means that the person chose none. In other fields it
+		// means the default.
 		chosen := given && (value != "" || f.Multiple)
 		if !chosen {
 			value = strings.Join(f.Default, "\n")
@@ -75,16 +75,16 @@ func answers(fields []definition.Field, values map[string]string) (map[string]st
 			}
 			continue
 		}
-		if rule := brokenRule(f, value); rule != "" {
-			wrong.Add("fields."+f.Key, "%s", rule)
+		if problem := problemWith(f, value); problem != "" {
+			wrong.Add("fields."+f.Key, "%s", problem)
 		}
 		checked[f.Key] = value
 	}
 	return checked, wrong.Err()
 }
 
-// brokenRule returns the rule of a field that a value breaks, or "".
-func brokenRule(f definition.Field, value string) string {
+// problemWith returns what is wrong with the value of a field, or "".
+func problemWith(f definition.Field, value string) string {
 	if len(value) > metadata.MaxValue {
 		return "is too long"
 	}
@@ -111,7 +111,7 @@ func brokenRule(f definition.Field, value string) string {
 	return ""
 }
 
-// inTeams reports whether a member is in one of the teams, which are named by slug or id.
+// inTeams reports whether a member is in one of the teams, given by slug or id.
 func inTeams(m *identity.Membership, teams []string) bool {
 	return m != nil && slices.ContainsFunc(m.Teams, func(t identity.TeamMembership) bool {
 		return slices.Contains(teams, t.Slug) || slices.Contains(teams, t.TeamID)

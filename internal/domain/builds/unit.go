@@ -12,21 +12,21 @@ import (
 	"stackyard/internal/rules/plan"
 )
 
-// A unit is one unit of work on one build, within a transaction that holds the build's lock.
+// A unit is one unit of work on a build: a transaction that holds the build's lock.
 type unit struct {
 	q     *db.Q
 	now   time.Time
 	build *Build
 	run   *flow.Run
 	plan  plan.Plan
-	// counted is the phase in which the pipeline's counts include the build.
+	// counted is the phase in which the pipeline counts the build.
 	counted phase
 	then    *followUps
-	// positions are those of the steps that the unit adds, by id.
+	// positions are the positions of the steps that the unit adds, by id.
 	positions map[string]string
-	// groups are concurrency groups to look at besides those that flow names.
+	// groups are concurrency groups to admit jobs in, besides those in the changes of flow.
 	groups []string
-	// grace is how long agents have to stop the jobs that the unit cancels.
+	// grace is how long agents may take to stop the jobs that the unit cancels.
 	grace time.Duration
 	// effects follow from changes of job states, in order.
 	effects []effect
@@ -36,7 +36,7 @@ type unit struct {
 	promises map[string]string
 }
 
-// open begins a unit of work on a build of an organization.
+// open starts a unit of work on a build.
 func (s *Service) open(q *db.Q, orgID, buildID string, then *followUps) (*unit, error) {
 	b, err := lockedByID(q, orgID, buildID)
 	if err != nil {
@@ -50,13 +50,13 @@ func (s *Service) open(q *db.Q, orgID, buildID string, then *followUps) (*unit, 
 	return s.newUnit(q, b, s.clock(), then), nil
 }
 
-// checkMutable returns an error when the build's pipeline is archived, so that people cannot set its builds in
-// motion. What runs already goes on.
+// checkMutable returns an error if the build's pipeline is archived. People cannot start jobs of its builds
+// then; running jobs continue.
 func (u *unit) checkMutable() error {
 	return pipelines.CheckMutable(u.q, u.build.OrganizationID, u.build.PipelineID)
 }
 
-// orphaned reports whether a trigger job waits no more for the build that it started, because its own
+// orphaned reports whether a trigger job no longer waits for the build that it started, because its own build
 // was canceled.
 func orphaned(q *db.Q, triggerID string) (bool, error) {
 	step, err := db.One(q, scanFlowStep, selectFlowStep+`
@@ -89,12 +89,11 @@ func newUnit(q *db.Q, b *Build, now time.Time, then *followUps) *unit {
 	}
 }
 
-// close writes what the unit has changed, and lets jobs take the places in concurrency groups that have
-// become free.
+// close writes the changes of the unit and admits jobs to free slots of concurrency groups.
 func (u *unit) close() error {
 	changes := u.run.Changes()
 	groups := slices.Sorted(slices.Values(slices.Concat(changes.Groups, u.groups)))
-	// Before any job is written: who holds a group's lock may move jobs of other builds.
+	// Locked before any job is written: the holder of a group's lock can schedule jobs of other builds.
 	for _, group := range groups {
 		if err := u.q.LockName("concurrency group " + u.build.OrganizationID + " " + group); err != nil {
 			return err

@@ -12,16 +12,15 @@ import (
 	"stackyard/internal/rules/plan"
 )
 
-// rulesTask is the kind of the task that a migration adds: jobs that are older than dispatch get what it
-// goes by. Its key is the build that the batch before ended with.
+// rulesTask is the task, added by a migration, that gives jobs from before package dispatch their rule sets.
+// Its key is the last build of the batch before.
 const rulesTask = "job-rules"
 
-// rulesBatch bounds the builds that are done in one transaction.
+// rulesBatch bounds the builds of one transaction.
 const rulesBatch = 20
 
-// giveRules gives the jobs of some builds their sets of rules, and has those be handed out that are
-// scheduled.
-func (s *Service) giveRules(q *db.Q, t *tasks.Due) error {
+// addRuleSets adds the rule sets of jobs of some builds, and makes the scheduled jobs runnable.
+func (s *Service) addRuleSets(q *db.Q, t *tasks.Due) error {
 	ids, err := db.Strings(q, `SELECT id FROM builds WHERE id > $1 ORDER BY id LIMIT $2`, t.Key, rulesBatch)
 	if err != nil || len(ids) == 0 {
 		return err
@@ -30,14 +29,14 @@ func (s *Service) giveRules(q *db.Q, t *tasks.Due) error {
 		if err := q.Lock("builds", id); err != nil {
 			return err
 		}
-		if err := giveRulesTo(q, id, s.clock()); err != nil {
+		if err := addRuleSetsTo(q, id, s.clock()); err != nil {
 			return err
 		}
 	}
 	return tasks.Add(q, tasks.Task{Kind: t.Kind, Key: ids[len(ids)-1], RunAt: s.clock()})
 }
 
-func giveRulesTo(q *db.Q, buildID string, now time.Time) error {
+func addRuleSetsTo(q *db.Q, buildID string, now time.Time) error {
 	bySet := make(map[string][]string)
 	sets := make(map[string]dispatch.RuleSet)
 	var orgID string

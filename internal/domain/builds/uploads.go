@@ -17,38 +17,38 @@ import (
 )
 
 const (
-	// maxJobs is how many jobs a build can have, attempts of one job counted once.
+	// maxJobs bounds the jobs of a build, without retried attempts.
 	maxJobs = 4_000
-	// maxUploads is how many uploads a build can have, rejected ones included.
+	// maxUploads bounds the uploads of a build, including rejected ones.
 	maxUploads = 2_000
 )
 
 // An Upload is a list of steps that a running job adds to its build.
 type Upload struct {
-	ID         string // a UUID, given by whoever uploads
-	Definition []byte // YAML or JSON; its variables have been filled in
-	Replace    bool   // all that has not started makes way for the new steps
+	ID         string // a UUID from the caller
+	Definition []byte // YAML or JSON, with interpolated variables
+	Replace    bool   // the new steps replace all steps that have not started
 }
 
-// A StepUpload is what became of an upload.
+// A StepUpload is the result of an upload.
 type StepUpload struct {
 	ID          string
 	BuildID     string
 	JobID       string // the job that uploaded
 	State       UploadState
 	Replace     bool
-	CreatedJobs *int // nil when it was rejected
+	CreatedJobs *int // nil if rejected
 	Rejection   RejectionType
 	Message     string // why it was rejected
 	Bytes       int    // the length of the definition
-	Definition  string // empty when it is too large to be kept
+	Definition  string // empty if too large to be stored
 	CreatedAt   time.Time
 
 	env      map[string]string // of the definition
 	Sequence string            // orders the uploads of a build
 }
 
-// UploadState is what became of an upload.
+// UploadState is the result of an upload.
 type UploadState string
 
 // The states of uploads.
@@ -62,12 +62,12 @@ func (UploadState) Values() []string {
 	return []string{string(UploadApplied), string(UploadRejected)}
 }
 
-// RejectionType says in a word why an upload was rejected.
+// RejectionType is why an upload was rejected.
 type RejectionType string
 
 // The types of rejections.
 const (
-	InvalidDefinition RejectionType = "invalid_definition" // it cannot be read
+	InvalidDefinition RejectionType = "invalid_definition" // it cannot be parsed
 	RefusedSteps      RejectionType = "refused_steps"      // the build cannot have its steps
 )
 
@@ -76,9 +76,9 @@ func (RejectionType) Values() []string {
 	return []string{string(InvalidDefinition), string(RefusedSteps)}
 }
 
-// Upload adds steps to the build of a running job, all of them or none. An error for a person tells of
-// everything that is wrong with the definition. An upload that was seen before changes nothing and has
-// the result that it had then, a rejection included, so that it can be repeated until it is answered.
+// Upload adds steps to the build of a running job, all or none. The error lists every problem with the
+// definition. An upload with a known id changes nothing and returns its first result, including a rejection, so
+// that callers can retry.
 func (s *Service) Upload(ctx context.Context, orgID, jobID string, up Upload) (*StepUpload, error) {
 	id, ok := core.ParseID(up.ID)
 	if !ok {
@@ -118,7 +118,7 @@ func (s *Service) Upload(ctx context.Context, orgID, jobID string, up Upload) (*
 
 var errTooManyUploads = core.Errorf(core.Unprocessable, "The build has had %d uploads of steps, and can have no more", maxUploads)
 
-// checkUploads refuses one more upload to a build that has had too many.
+// checkUploads returns an error if the build has the maximum number of uploads.
 func (u *unit) checkUploads() error {
 	var n int
 	err := u.q.QueryRow(`SELECT COUNT(*) FROM step_uploads WHERE build_id = $1`, u.build.ID).Scan(&n)
@@ -128,7 +128,7 @@ func (u *unit) checkUploads() error {
 	return err
 }
 
-// StepUpload returns what became of an upload to a build, or a NotFound error.
+// StepUpload returns an upload of a build, or a NotFound error.
 func (s *Service) StepUpload(ctx context.Context, orgID, buildID, id string) (u *StepUpload, err error) {
 	err = s.db.Read(ctx, func(q *db.Q) (err error) {
 		if _, err = ByID(q, orgID, buildID); err != nil {
@@ -140,7 +140,7 @@ func (s *Service) StepUpload(ctx context.Context, orgID, buildID, id string) (u 
 	return u, err
 }
 
-// readUpload reads a definition, in which dollar signs are just that.
+// readUpload parses a definition without interpolation.
 func readUpload(source []byte) (*definition.Pipeline, error) {
 	defined, err := definition.ParseWith(source, nil)
 	wrong, ok := errors.AsType[definition.Errors](err)
@@ -154,7 +154,7 @@ func readUpload(source []byte) (*definition.Pipeline, error) {
 	return nil, core.Errorf(core.Unprocessable, "The steps cannot be read: %s", strings.Join(lines, "; "))
 }
 
-// addSteps adds the steps of an upload to the build, and notes that it did.
+// addSteps adds the steps of an upload to the build and stores its result.
 func (s *Service) addSteps(u *unit, jobID string, up Upload, defined *definition.Pipeline) (*StepUpload, error) {
 	p, err := s.plannerOf(u, defined)
 	if err != nil {
@@ -181,7 +181,7 @@ func (s *Service) addSteps(u *unit, jobID string, up Upload, defined *definition
 	return done, insertUpload(u.q, done)
 }
 
-// plannerOf returns a planner of more steps for a build.
+// plannerOf returns a planner for more steps of a build.
 func (s *Service) plannerOf(u *unit, defined *definition.Pipeline) (*plan.Planner, error) {
 	b := u.build
 	org, err := organization(u.q, b.OrganizationID)
@@ -213,8 +213,7 @@ func (s *Service) plannerOf(u *unit, defined *definition.Pipeline) (*plan.Planne
 	return planner, err
 }
 
-// joinGroup lets the steps of a group that comes first, and has the label of the group which the
-// uploading job is in, join that group.
+// joinGroup adds the steps of the first group to the group of the uploading job, if both have the same label.
 func (u *unit) joinGroup(jobID string) error {
 	first := &u.plan.Specs[0]
 	if first.Step.Kind != definition.KindGroup {
@@ -228,7 +227,7 @@ func (u *unit) joinGroup(jobID string) error {
 	return err
 }
 
-// reject notes that an upload was not applied, and why.
+// reject stores that an upload was rejected, and why.
 func (s *Service) reject(ctx context.Context, orgID, jobID string, up Upload, why error, unreadable bool) error {
 	return s.onJob(ctx, orgID, jobID, func(u *unit) error {
 		done := up.result(u.build.ID, jobID, u.now)
@@ -243,10 +242,10 @@ func (s *Service) reject(ctx context.Context, orgID, jobID string, up Upload, wh
 // Omitted reports whether the definition was too large to be stored.
 func (u *StepUpload) Omitted() bool { return u.Bytes > maxKept }
 
-// maxKept is how long a definition can be, in bytes, to be kept for people to read.
+// maxKept bounds the definitions that are stored, in bytes.
 const maxKept = 100_000
 
-// result returns what is known of an upload whatever becomes of it.
+// result returns the result of an upload without its state.
 func (up Upload) result(buildID, jobID string, now time.Time) *StepUpload {
 	done := &StepUpload{
 		ID:        up.ID,
@@ -263,8 +262,7 @@ func (up Upload) result(buildID, jobID string, now time.Time) *StepUpload {
 	return done
 }
 
-// storable returns a text without what databases do not keep. Only definitions that cannot be read have
-// any of it.
+// storable removes characters that databases cannot store. Only definitions that cannot be parsed have any.
 func storable(text string) string {
 	return strings.ToValidUTF8(strings.ReplaceAll(text, "\x00", ""), "\ufffd")
 }

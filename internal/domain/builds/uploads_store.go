@@ -31,7 +31,7 @@ func findUpload(q *db.Q, buildID, id string) (*StepUpload, error) {
 	return u, err
 }
 
-// insertUpload adds an upload. One that is there already stays as it is.
+// insertUpload adds an upload unless it exists.
 func insertUpload(q *db.Q, u *StepUpload) error {
 	_, err := q.Exec(`
 		INSERT INTO step_uploads (build_id, id, job_id, sequence, state, replaces, created_jobs, rejection, message, bytes, definition, env, created_at)
@@ -42,13 +42,13 @@ func insertUpload(q *db.Q, u *StepUpload) error {
 	return err
 }
 
-// uploadEnv returns the variables that the definition of an upload gives to all of its steps.
+// uploadEnv returns the variables of an upload's definition, which apply to all of its steps.
 func uploadEnv(q *db.Q, buildID, id string) (env map[string]string, err error) {
 	err = q.QueryRow(`SELECT env FROM step_uploads WHERE build_id = $1 AND id = $2`, buildID, id).Scan(db.ToJSON(&env))
 	return env, err
 }
 
-// groupOf returns the group that the step of a job is in, and its label; "" when it is in none.
+// groupOf returns the id and the label of the group of a job's step, "" when it is in none.
 func groupOf(q *db.Q, jobID string) (id, label string, err error) {
 	err = q.QueryRow(`
 		SELECT g.id, d.label

@@ -9,8 +9,8 @@ import (
 	"stackyard/internal/rules/plan"
 )
 
-// lookIn returns variables by name. Those of the service go by the prefix that the published agent has
-// for them, too.
+// lookIn returns a lookup in env. Variables of the service are also found under the prefix of the published
+// agent.
 func lookIn(env map[string]string) plan.Lookup {
 	return func(name string) (string, bool) {
 		value, ok := env[name]
@@ -21,8 +21,8 @@ func lookIn(env map[string]string) plan.Lookup {
 	}
 }
 
-// variables returns the variables that are known of a build before it has jobs: the pipeline's, the
-// build's and those of the service, each overriding the ones before.
+// variables returns the variables of a build that are known before it has jobs: those of the pipeline, of the
+// build and of the service, each overriding the ones before.
 func (s *Service) variables(org *identity.Organization, p *pipelines.Pipeline, b *Build) plan.Lookup {
 	env := map[string]string{}
 	maps.Copy(env, b.PipelineEnv)

@@ -7,9 +7,9 @@ import (
 	"stackyard/internal/platform/db"
 )
 
-// Versions returns with one statement, for each of some builds that exist, a text that changes when what pages
-// show of the build does. It serves subscribers that may have missed a notification, so it need not see every change:
-// the jobs of a build that has ended are not looked at.
+// Versions returns a text for each existing build that changes when its page does, with one statement. It
+// serves subscribers that may have missed a notification, so it does not detect every change: it ignores the
+// jobs of finished builds.
 func Versions(q *db.Q, ids []string) (map[string]string, error) {
 	in, arg := q.In("b.id", 1, ids)
 	versions := make(map[string]string, len(ids))

@@ -6,10 +6,10 @@ import (
 	"stackyard/internal/rules/flow"
 )
 
-// What visitors of a public pipeline see of its builds and jobs. Logs, artifacts and annotations they see as they are; for
-// who is a visitor, and for pipelines, see visitor.go of package pipelines.
+// Visitors of a public pipeline see reduced copies of its builds and jobs. They see logs, artifacts and
+// annotations in full. Package pipelines decides who is a visitor and reduces pipelines (visitor.go there).
 
-// Shown returns the build as whoever loaded its pipeline may see it.
+// Shown returns the build as the caller who loaded the pipeline can see it.
 func (b *Build) Shown(p *pipelines.Pipeline) *Build {
 	if !p.Visited() {
 		return b
@@ -38,7 +38,7 @@ func (b *Build) Shown(p *pipelines.Pipeline) *Build {
 	return v
 }
 
-// Shown returns the job as whoever loaded its pipeline may see it.
+// Shown returns the job as the caller who loaded the pipeline can see it.
 func (j *Job) Shown(p *pipelines.Pipeline) *Job {
 	if !p.Visited() {
 		return j
@@ -64,10 +64,10 @@ func (j *Job) Shown(p *pipelines.Pipeline) *Job {
 	}
 }
 
-// Hidden returns a NotFound error to visitors, for what is not part of their view.
+// Hidden returns a NotFound error to visitors.
 func (o OnBuild) Hidden() error { return hidden(o.Pipeline, noBuild) }
 
-// Hidden returns a NotFound error to visitors, for what is not part of their view.
+// Hidden returns a NotFound error to visitors.
 func (o OnJob) Hidden() error { return hidden(o.Pipeline, noJob) }
 
 func hidden(p *pipelines.Pipeline, notFound string) error {
