@@ -149,10 +149,12 @@ func agreedClock(p Parts) (*db.Clock, error) {
 // capabilities returns the routes of all capability packages and registers their background work.
 func (s *Server) capabilities(p Parts, directory *identity.Directory, metrics prometheus.Registerer) []route.Route {
 	events := events.New(p.DB, s.background.bus, p.Clock, p.Log, cmp.Or(p.KeepEvents, events.DefaultKeep))
+	jobs := dispatch.Jobs{Running: builds.RunningByPipeline, Slugs: pipelines.Slugs}
 	pipelines := pipelines.New(p.DB, p.Key, p.Public, p.Clock, outbound.New(p.OutboundAllow))
 	builds := builds.New(p.DB, pipelines, p.Public, p.Clock, p.Log)
 	builds.RecordEvents(events)
-	dispatcher := dispatch.New(p.DB, s.background.bus, p.Clock, p.Log, metrics, dispatch.Jobs{Assign: builds.Assign, AssignedTo: builds.AssignedTo})
+	jobs.Assign, jobs.AssignedTo = builds.Assign, builds.AssignedTo
+	dispatcher := dispatch.New(p.DB, s.background.bus, p.Clock, p.Log, metrics, jobs)
 	s.logs = joblog.New(p.DB, p.Blobs, s.background.bus, builds, p.Public, p.Clock, p.Log)
 	builds.AddEffect(s.logs.Observe)
 	buildAPI := buildapi.New(p.DB, builds, pipelines, p.Public)

@@ -49,7 +49,7 @@ func newFleet(t testing.TB, d *db.DB, size int) *fleet {
 	jobs := builds.New(d, pipelines.New(d, key, public, clock.Now, outbound.New(nil)), public, clock.Now, log)
 	f := &fleet{Service: agents.New(agents.Parts{
 		DB: d, Directory: directory, Bus: events, Builds: jobs,
-		Dispatch: dispatch.New(d, events, clock.Now, log, metrics, dispatch.Jobs{Assign: jobs.Assign, AssignedTo: jobs.AssignedTo}),
+		Dispatch: dispatch.New(d, events, clock.Now, log, metrics, dispatch.Jobs{Assign: jobs.Assign, AssignedTo: jobs.AssignedTo, Running: builds.RunningByPipeline, Slugs: pipelines.Slugs}),
 		Key:      key, Public: public, Clock: clock.Now, Log: log,
 		Settings: agents.Settings{PingWait: func(time.Duration) time.Duration { return 5 * time.Millisecond }},
 	})}

@@ -141,13 +141,13 @@ func checkBatch(list []Artifact) error {
 
 // Add stores the records of files that a job is about to upload and returns them with their ids. It is idempotent
 // per batch id.
-func (s *Service) Add(ctx context.Context, orgID, jobID, batchID string, asked []Artifact) (list []Artifact, err error) {
+func (s *Service) Add(ctx context.Context, orgID, jobID, batchID string, announced []Artifact) (list []Artifact, err error) {
 	batchID, ok := core.ParseID(batchID)
 	if !ok {
 		return nil, core.Errorf(core.Unprocessable, "The id of a batch of artifacts must be a UUID")
 	}
-	asked = slices.Clone(asked)
-	if err := checkBatch(asked); err != nil {
+	announced = slices.Clone(announced)
+	if err := checkBatch(announced); err != nil {
 		return nil, err
 	}
 	err = s.db.Write(ctx, func(q *db.Q) error {
@@ -158,9 +158,9 @@ func (s *Service) Add(ctx context.Context, orgID, jobID, batchID string, asked [
 			return err
 		}
 		if len(list) > 0 {
-			return sameBatch(list, asked)
+			return sameBatch(list, announced)
 		}
-		if err := insertArtifacts(q, orgID, jobID, batchID, asked, s.clock()); err != nil {
+		if err := insertArtifacts(q, orgID, jobID, batchID, announced, s.clock()); err != nil {
 			return err
 		}
 		list, err = ofBatch(q, orgID, jobID, batchID)
@@ -169,8 +169,8 @@ func (s *Service) Add(ctx context.Context, orgID, jobID, batchID string, asked [
 	return list, err
 }
 
-func sameBatch(was, asked []Artifact) error {
-	if !slices.EqualFunc(was, asked, func(a, b Artifact) bool { return a.Path == b.Path && a.FileSize == b.FileSize }) {
+func sameBatch(was, announced []Artifact) error {
+	if !slices.EqualFunc(was, announced, func(a, b Artifact) bool { return a.Path == b.Path && a.FileSize == b.FileSize }) {
 		return core.Errorf(core.Unprocessable, "Another batch of artifacts has this id")
 	}
 	return nil

@@ -91,7 +91,7 @@ type testSuiteView struct {
 	Slug string `json:"slug"`
 }
 
-// view returns a build as it is given. The caller adds what was asked for beside the build.
+// view returns the view of a build without jobs, pipeline and meta-data, which the caller adds.
 func (s *Service) view(r *route.Request, p *pipelines.Pipeline, b *builds.Build) buildView {
 	at := s.builds.Address(r.Org, p, b.Number)
 	v := buildView{

@@ -145,7 +145,7 @@ type triggeredBuildView struct {
 	WebURL string `json:"web_url"`
 }
 
-// JobView returns a job of a build as the API shows it to whoever loaded the pipeline.
+// jobView returns the view of a job for the caller who loaded the pipeline.
 func (s *Service) jobView(r *route.Request, p *pipelines.Pipeline, b *builds.Build, j *builds.Job) JobView {
 	at := s.builds.Address(r.Org, p, b.Number)
 	if p.Visited() {

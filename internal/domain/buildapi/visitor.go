@@ -91,7 +91,7 @@ func (v shownBuildView) MarshalJSON() ([]byte, error) { return json.Marshal(v.sh
 // Alternatives lists the shapes.
 func (shownBuildView) Alternatives() []any { return []any{buildView{}, visitorBuildView{}} }
 
-// shownOn returns the view as whoever loaded the build's pipeline may see it.
+// shownOn returns the view for the caller who loaded the build's pipeline.
 func (v buildView) shownOn(p *pipelines.Pipeline) shownBuildView {
 	if !p.Visited() {
 		return shownBuildView{v}

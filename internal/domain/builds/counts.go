@@ -54,3 +54,19 @@ func Holders(q *db.Q, orgID string) (map[string]bool, error) {
 	}
 	return holders, err
 }
+
+// RunningByPipeline returns the numbers of jobs of a queue that agents hold, by pipeline id.
+func RunningByPipeline(q *db.Q, queueID string) (map[string]int, error) {
+	counts := map[string]int{}
+	err := db.Each(q, func(scan db.Scan) error {
+		var pipelineID string
+		var n int
+		err := scan(&pipelineID, &n)
+		counts[pipelineID] = n
+		return err
+	}, `
+		SELECT b.pipeline_id, COUNT(*) FROM jobs j JOIN builds b ON b.id = j.build_id
+		WHERE j.queue_id = $1 AND `+heldStates+`
+		GROUP BY b.pipeline_id`, queueID)
+	return counts, err
+}

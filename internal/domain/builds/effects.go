@@ -82,5 +82,20 @@ func (u *unit) updateRunnable(changed []flow.JobChange) error {
 	if err := dispatch.Remove(u.q, removed...); err != nil {
 		return err
 	}
-	return dispatch.Put(u.q, added...)
+	return makeRunnable(u.q, added)
+}
+
+// makeRunnable copies scheduled jobs to the rows of package dispatch.
+func makeRunnable(q *db.Q, jobIDs []string) error {
+	if len(jobIDs) == 0 {
+		return nil
+	}
+	in, arg := q.In("j.id", 1, jobIDs)
+	return dispatch.Put(q, `
+		SELECT j.id, j.organization_id, j.build_id, b.pipeline_id, j.queue_id, COALESCE(j.rule_set, ''), j.priority, j.scheduled_at, r.agent_id, s.key
+		FROM jobs j
+		JOIN builds b ON b.id = j.build_id
+		JOIN steps s ON s.id = j.step_id
+		LEFT JOIN jobs r ON r.id = j.retry_of
+		WHERE `+in, arg)
 }

@@ -80,5 +80,5 @@ func addRuleSetsTo(q *db.Q, buildID string, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	return dispatch.Put(q, scheduled...)
+	return makeRunnable(q, scheduled)
 }

@@ -44,13 +44,17 @@ type Agent struct {
 	FairShare      quotas.FairShare
 }
 
-// Jobs assigns jobs to agents.
+// Jobs are the functions of the packages above that own jobs and pipelines.
 type Jobs struct {
 	// Assign assigns scheduled jobs of a build to agents in one transaction and returns the ids of those that
 	// were assigned. Jobs that have changed state meanwhile are left out.
 	Assign func(ctx context.Context, orgID, buildID string, offers []flow.Offer) (assigned []string, err error)
 	// AssignedTo returns the job that is assigned to an agent and not accepted yet, or "".
 	AssignedTo func(ctx context.Context, orgID, agentID string) (jobID string, err error)
+	// Running returns the numbers of jobs of a queue that agents hold, by pipeline.
+	Running func(q *db.Q, queueID string) (map[string]int, error)
+	// Slugs returns the slugs of pipelines, by id.
+	Slugs func(q *db.Q, pipelineIDs []string) (map[string]string, error)
 }
 
 // Dispatcher hands out jobs to the agents that wait in this process. It is safe for concurrent use.

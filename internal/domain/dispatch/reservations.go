@@ -109,8 +109,8 @@ func CountReserved(q *db.Q, stackIDs []string, now time.Time) (map[string]int, e
 	return counts, err
 }
 
-// Unreserved returns those of some jobs that are runnable and that no stack has reserved. They stay so
-// until the end of the write.
+// Unreserved returns the runnable jobs among some jobs that no stack has reserved, and locks them until the end of
+// the transaction.
 func Unreserved(q *db.Q, jobIDs []string) ([]string, error) {
 	in, arg := q.In("job_id", 1, jobIDs)
 	return db.Strings(q, `SELECT job_id FROM runnable WHERE reserved_until IS NULL AND `+in+` ORDER BY job_id `+q.ForUpdate(), arg)

@@ -4,21 +4,14 @@ import (
 	"stackyard/internal/platform/db"
 )
 
-// Put makes newly scheduled jobs runnable. When the transaction commits, waiting agents are woken.
-func Put(q *db.Q, jobIDs ...string) error {
-	if len(jobIDs) == 0 {
-		return nil
-	}
-	in, arg := q.In("j.id", 1, jobIDs)
+// Put makes newly scheduled jobs runnable. selectRows is a query of the package that owns jobs. It yields the columns
+// of [Columns] for these jobs, so that one statement copies them without reading them first. When the transaction
+// commits, waiting agents are woken.
+func Put(q *db.Q, selectRows string, args ...any) error {
 	queues, err := db.Strings(q, `
-		INSERT INTO runnable (job_id, organization_id, build_id, pipeline_id, queue_id, rule_set, priority, scheduled_at, retry_from, step_key)
-		SELECT j.id, j.organization_id, j.build_id, b.pipeline_id, j.queue_id, COALESCE(j.rule_set, ''), j.priority, j.scheduled_at, r.agent_id, s.key
-		FROM jobs j
-		JOIN builds b ON b.id = j.build_id
-		JOIN steps s ON s.id = j.step_id
-		LEFT JOIN jobs r ON r.id = j.retry_of
-		WHERE `+in+`
-		RETURNING queue_id`, arg)
+		INSERT INTO runnable (`+Columns+`)
+		`+selectRows+`
+		RETURNING queue_id`, args...)
 	if err != nil {
 		return err
 	}
@@ -26,12 +19,16 @@ func Put(q *db.Q, jobIDs ...string) error {
 	return nil
 }
 
+// Columns are the columns of a runnable job. rule_set is "" for a job without rules; retry_from is the agent of the
+// attempt before.
+const Columns = `job_id, organization_id, build_id, pipeline_id, queue_id, rule_set, priority, scheduled_at, retry_from, step_key`
+
 // announce notifies the waiters of queues.
 func announce(q *db.Q, queueIDs []string) {
-	told := map[string]bool{"": true}
+	announced := map[string]bool{"": true}
 	for _, id := range queueIDs {
-		if !told[id] {
-			told[id] = true
+		if !announced[id] {
+			announced[id] = true
 			q.Announce(Topic(id))
 		}
 	}

@@ -63,7 +63,7 @@ const pipelinesSQL = `
 	SELECT id FROM pipeline WHERE id IS NOT NULL`
 
 // sharesOf returns the shares of the lanes' pipelines in a queue.
-func sharesOf(q *db.Q, queueID string, fair quotas.FairShare, lanes []lane) (shares, error) {
+func (d *Dispatcher) sharesOf(q *db.Q, queueID string, fair quotas.FairShare, lanes []lane) (shares, error) {
 	s := shares{}
 	var ids []string
 	for _, l := range lanes {
@@ -72,27 +72,18 @@ func sharesOf(q *db.Q, queueID string, fair quotas.FairShare, lanes []lane) (sha
 			ids = append(ids, l.pipelineID)
 		}
 	}
-	in, arg := q.In("id", 1, ids)
-	err := db.Each(q, func(scan db.Scan) (err error) {
-		var id, slug string
-		if err = scan(&id, &slug); err == nil {
-			s[id].weight = fair.Weight(slug)
-		}
-		return err
-	}, `SELECT id, slug FROM pipelines WHERE `+in, arg)
+	slugs, err := d.jobs.Slugs(q, ids)
 	if err != nil {
 		return nil, err
 	}
-	err = db.Each(q, func(scan db.Scan) (err error) {
-		var id string
-		var running int
-		if err = scan(&id, &running); err == nil && s[id] != nil {
-			s[id].running = running
+	for id, slug := range slugs {
+		s[id].weight = fair.Weight(slug)
+	}
+	running, err := d.jobs.Running(q, queueID)
+	for id, n := range running {
+		if s[id] != nil {
+			s[id].running = n
 		}
-		return err
-	}, `
-		SELECT b.pipeline_id, COUNT(*) FROM jobs j JOIN builds b ON b.id = j.build_id
-		WHERE j.queue_id = $1 AND j.agent_id IS NOT NULL AND j.state IN ('assigned', 'accepted', 'running', 'canceling', 'timing_out')
-		GROUP BY b.pipeline_id`, queueID)
+	}
 	return s, err
 }

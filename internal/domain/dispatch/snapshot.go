@@ -32,7 +32,7 @@ func (q *queue) readSnapshot(sql *db.Q, orgID string, share quotas.FairShare) (s
 		if s.lanes, err = byPipeline(sql, q.id, s.lanes); err != nil {
 			return s, err
 		}
-		if s.shares, err = sharesOf(sql, q.id, share, s.lanes); err != nil {
+		if s.shares, err = q.dispatcher.sharesOf(sql, q.id, share, s.lanes); err != nil {
 			return s, err
 		}
 	}
@@ -91,7 +91,7 @@ func (q *queue) pick(s snapshot) []pick {
 	return picks
 }
 
-// answerBrief answers waiters that do not stay when there is no job for them. The caller holds mu.
+// answerBrief answers waiters that return as soon as there is no job for them. The caller holds mu.
 func (q *queue) answerBrief() {
 	if q.stale {
 		return // there may be jobs by now

@@ -62,8 +62,8 @@ func replica(t testing.TB, d *db.DB) *world {
 	t.Helper()
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
 	w := &world{DB: d, t: t, bus: bus.New(d, log), metrics: prometheus.NewRegistry(), clock: servertest.NewClock()}
-	rooms := pipelines.New(d, seal.NewKey(), "http://ci.test", w.clock.Now, outbound.New(nil))
-	w.builds = builds.New(d, rooms, "http://ci.test", w.clock.Now, log)
+	service := pipelines.New(d, seal.NewKey(), "http://ci.test", w.clock.Now, outbound.New(nil))
+	w.builds = builds.New(d, service, "http://ci.test", w.clock.Now, log)
 	w.ok(d.Read(t.Context(), func(q *db.Q) (err error) {
 		if err := q.QueryRow(`SELECT organization_id FROM pipelines WHERE id = $1`, servertest.AcmePipelineID).Scan(&w.org); err != nil {
 			return err
@@ -71,7 +71,7 @@ func replica(t testing.TB, d *db.DB) *world {
 		w.pipeline, err = pipelines.ByID(q, pipelines.System(w.org), servertest.AcmePipelineID)
 		return err
 	}))
-	w.Dispatcher = dispatch.New(d, w.bus, w.clock.Now, log, w.metrics, dispatch.Jobs{Assign: w.assign, AssignedTo: w.builds.AssignedTo})
+	w.Dispatcher = dispatch.New(d, w.bus, w.clock.Now, log, w.metrics, dispatch.Jobs{Assign: w.assign, AssignedTo: w.builds.AssignedTo, Running: builds.RunningByPipeline, Slugs: pipelines.Slugs})
 	return w
 }
 
