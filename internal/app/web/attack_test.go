@@ -51,7 +51,7 @@ func victim(t *testing.T) (*browser, *servertest.Server, *device) {
 func TestAttack_AnotherSiteCannotSendTheForm(t *testing.T) {
 	b, s, d := victim(t)
 	form := fmt.Sprintf(`<form method="post" action="%s"><input name="decision" value="approve"><input name="organization" value="%s"><button>Win a prize</button></form>`,
-		html.EscapeString(b.url+d.Complete), organization(t, s, "acme"))
+		html.EscapeString(b.url+d.Complete), s.OrganizationID(t, "acme"))
 	b.do(chromedp.Navigate(elsewhere(t, form)))
 	b.press("Win a prize")
 	b.see("403", "came from another site")

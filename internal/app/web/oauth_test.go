@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"stackyard/internal/app/server/servertest"
-	"stackyard/internal/platform/db"
 	"stackyard/internal/platform/identity"
 )
 
@@ -51,12 +50,12 @@ func TestDevice_NeedsADecisionAndAnOrganizationOfOnesOwn(t *testing.T) {
 		v := signIn(t, s, "ada@acme.test")
 		v.post(d.Complete).want(422, "Choose Approve or Deny.")
 		v.post(d.Complete, "decision", "approve").want(422, "Choose one of your organizations")
-		v.post(d.Complete, "decision", "approve", "organization", organization(t, s, "rival")).want(422, "Choose one of your organizations")
+		v.post(d.Complete, "decision", "approve", "organization", s.OrganizationID(t, "rival")).want(422, "Choose one of your organizations")
 		if got := d.poll().Want(400).String("error"); got != "authorization_pending" {
 			t.Errorf("the device is told %s", got)
 		}
-		v.post(d.Complete, "decision", "approve", "organization", organization(t, s, "acme")).want(200, "Approved")
-		v.post(d.Complete, "decision", "approve", "organization", organization(t, s, "acme")).want(409, "approved before")
+		v.post(d.Complete, "decision", "approve", "organization", s.OrganizationID(t, "acme")).want(200, "Approved")
+		v.post(d.Complete, "decision", "approve", "organization", s.OrganizationID(t, "acme")).want(409, "approved before")
 		v.get(d.Complete).want(409, "approved before")
 		token := d.poll().Want(200).String("access_token")
 		s.As(t, token).Get("/v2/organizations/acme/pipelines").Want(200)
@@ -75,7 +74,7 @@ func TestDevice_NeedsADecisionAndAnOrganizationOfOnesOwn(t *testing.T) {
 func TestAuthorized_RevokeEndsEveryTokenAtOnce(t *testing.T) {
 	each(t, func(t *testing.T, s *servertest.Server) {
 		v := signIn(t, s, "ada@acme.test")
-		acme := organization(t, s, "acme")
+		acme := s.OrganizationID(t, "acme")
 		var tokens []string
 		for range 2 {
 			d := startDevice(t, s)
@@ -123,7 +122,7 @@ func TestAuthorize_SendsTheBrowserBackWithACode(t *testing.T) {
 		}
 		action := p.find(`action="(/oauth/authorize[^"]*)"`)
 		v.post(action, "decision", "approve").want(422, "Choose one of your organizations")
-		answered := v.post(action, "decision", "approve", "organization", organization(t, s, "acme")).want(303)
+		answered := v.post(action, "decision", "approve", "organization", s.OrganizationID(t, "acme")).want(303)
 		back, err := url.Parse(answered.Header.Get("Location"))
 		if err != nil || back.Host != "127.0.0.1:4711" || back.Path != "/callback" || back.Query().Get("state") != "xyz" {
 			t.Fatalf("sent to %s, %v", back, err)
@@ -149,7 +148,7 @@ func TestAuthorize_SendsNobodyToAStranger(t *testing.T) {
 			authorizePath("redirect_uri", "https://evil.test/callback"), authorizePath("redirect_uri", "http://127.0.0.1.evil.test/"),
 			authorizePath("redirect_uri", "javascript:alert(1)"), authorizePath("redirect_uri", ""), authorizePath("client_id", "nobody"),
 		} {
-			for _, p := range []*page{v.get(path), v.post(path, "decision", "approve", "organization", organization(t, s, "acme")), v.post(path, "decision", "deny")} {
+			for _, p := range []*page{v.get(path), v.post(path, "decision", "approve", "organization", s.OrganizationID(t, "acme")), v.post(path, "decision", "deny")} {
 				if p.Status < 400 || p.Header.Get("Location") != "" {
 					t.Errorf("%s: status %d to %q", p.what, p.Status, p.Header.Get("Location"))
 				}
@@ -209,7 +208,7 @@ func TestApplications_AreForAdministratorsOfTheirOrganization(t *testing.T) {
 func TestTokens_AreMadeForChosenOrganizationsAndScopes(t *testing.T) {
 	each(t, func(t *testing.T, s *servertest.Server) {
 		v := signIn(t, s, "ada@acme.test")
-		acme, rival := organization(t, s, "acme"), organization(t, s, "rival")
+		acme, rival := s.OrganizationID(t, "acme"), s.OrganizationID(t, "rival")
 		v.post("/settings/tokens", "description", "x", "scopes", "fly", "organizations", rival, "expires", "7").want(422, "Scopes must be known ones", "Organizations must be at least one of yours")
 		v.post("/settings/tokens", "description", "x", "scopes", "*", "organizations", acme, "expires", "soon").want(422, "The expiry must be one of those offered")
 		again := v.post("/settings/tokens", "description", "kept <b>", "scopes", "read_user", "organizations", acme, "expires", "365", "expires", "", "scopes", "fly").want(422)
@@ -231,16 +230,4 @@ func TestTokens_AreMadeForChosenOrganizationsAndScopes(t *testing.T) {
 		s.As(t, token).Get("/v2/user").Want(401)
 		v.post(revoke).want(404, "no such access token")
 	})
-}
-
-// organization returns the id of an organization.
-func organization(t *testing.T, s *servertest.Server, slug string) (id string) {
-	t.Helper()
-	err := s.DB.Read(t.Context(), func(q *db.Q) error {
-		return q.QueryRow(`SELECT id FROM organizations WHERE slug = $1`, slug).Scan(&id)
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return id
 }

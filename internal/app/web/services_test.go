@@ -129,7 +129,7 @@ func TestServices_AreCreatedChangedAndDeletedOnPages(t *testing.T) {
 		v.get(servicesPage).want(200, "Production <b>", "disabled")
 		v.post(at + "/enable").wantRedirect(at)
 		err := s.DB.Write(t.Context(), func(q *db.Q) error {
-			return notifications.MarkBroken(q, organization(t, s, "acme"), at[len(acmeServices)+1:], "every delivery failed", s.Clock.Now())
+			return notifications.MarkBroken(q, s.OrganizationID(t, "acme"), at[len(acmeServices)+1:], "every delivery failed", s.Clock.Now())
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -8,7 +8,6 @@ import (
 	"stackyard/internal/app/server/servertest"
 	"stackyard/internal/domain/clusters"
 	"stackyard/internal/platform/core"
-	"stackyard/internal/platform/db"
 	"stackyard/internal/platform/identity"
 )
 
@@ -16,16 +15,11 @@ import (
 func newReader(t *testing.T, s *servertest.Server) (*clusters.Service, clusters.Reader) {
 	t.Helper()
 	by := clusters.Reader{
-		ClusterID: servertest.AcmeClusterID, QueueID: servertest.AcmeQueueID,
+		OrganizationID: s.OrganizationID(t, "acme"),
+		ClusterID:      servertest.AcmeClusterID, QueueID: servertest.AcmeQueueID,
 		PipelineID: servertest.AcmePipelineID, PipelineSlug: "hello",
 		BuildSource: "webhook", BuildBranch: "main",
 		BuildCreator: &identity.User{ID: servertest.AdaID, Email: "ada@acme.test"},
-	}
-	err := s.DB.Read(t.Context(), func(q *db.Q) error {
-		return q.QueryRow(`SELECT id FROM organizations WHERE slug = 'acme'`).Scan(&by.OrganizationID)
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
 	directory := identity.NewDirectory(s.DB, s.Clock.Now)
 	return clusters.New(s.DB, directory, s.Key, core.PublicURL(s.URL), s.Clock.Now), by

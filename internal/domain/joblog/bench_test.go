@@ -29,11 +29,11 @@ import (
 	"stackyard/internal/platform/route"
 )
 
-func benchWorld(b *testing.B) *world {
+func benchFixture(b *testing.B) *fixture {
 	b.Helper()
 	s := servertest.Start(b, dbtest.New(b, db.SQLite))
 	s.Apply(servertest.World)
-	return newWorld(b, s, s.Blobs)
+	return newFixture(b, s, s.Blobs)
 }
 
 // buildLog returns lines of a typical log.
@@ -55,7 +55,7 @@ const (
 // BenchmarkIngest sends chunks of many jobs over HTTP. It compares the time with a handler that only unpacks
 // them and writes one file per job, without durability and without a database.
 func BenchmarkIngest(b *testing.B) {
-	w := benchWorld(b)
+	w := benchFixture(b)
 	var jobs []joblog.Job
 	for range ingestJobs {
 		jobs = append(jobs, w.run())
@@ -158,7 +158,7 @@ func ingest(b *testing.B, url string, packed []byte, chunks int) time.Duration {
 func BenchmarkTail(b *testing.B) {
 	const mib = 1 << 20
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(256 * mib))
-	w := benchWorld(b)
+	w := benchFixture(b)
 	chunk := buildLog(mib)
 	for b.Loop() {
 		debug.FreeOSMemory()
@@ -172,7 +172,7 @@ func BenchmarkTail(b *testing.B) {
 		}()
 		began := time.Now()
 		for i := range int64(1024) {
-			w.ok(w.logs.Append(context.Background(), job, joblog.Chunk{Sequence: i, Offset: i * mib}, chunk))
+			w.WantNoError(w.logs.Append(context.Background(), job, joblog.Chunk{Sequence: i, Offset: i * mib}, chunk))
 		}
 		written := time.Now()
 		w.read(path, "bytes=-65536")
@@ -193,26 +193,26 @@ func BenchmarkTail(b *testing.B) {
 		b.ReportMetric(1024/sealed.Sub(running).Seconds(), "sealed-MiB/s")
 		b.ReportMetric(suffix.Sub(sealed).Seconds()*1000, "ms/suffix-sealed")
 		b.ReportMetric(1024/read.Sub(suffix).Seconds(), "read-MiB/s")
-		w.ok(w.logs.Delete(context.Background(), job))
+		w.WantNoError(w.logs.Delete(context.Background(), job))
 	}
 	b.ReportMetric(0, "ns/op")
 }
 
 // read reads a response to its end and returns its size.
-func (w *world) read(path, header string) int64 {
+func (w *fixture) read(path, header string) int64 {
 	req, err := http.NewRequest("GET", w.URL+path, nil)
-	w.ok(err)
+	w.WantNoError(err)
 	req.Header.Set("Authorization", "Bearer "+servertest.Ada)
 	if header != "" {
 		req.Header.Set("Accept", "text/plain")
 		req.Header.Set("Range", header)
 	}
 	resp, err := http.DefaultClient.Do(req)
-	w.ok(err)
+	w.WantNoError(err)
 	defer resp.Body.Close()
 	n, err := io.Copy(io.Discard, resp.Body)
 	if err != nil {
-		w.t.Error(err)
+		w.T.Error(err)
 	}
 	return n
 }
@@ -242,7 +242,7 @@ func watchMemory() (most func() uint64) {
 
 // BenchmarkLine reads random lines of sealed logs. The time must not grow with the log.
 func BenchmarkLine(b *testing.B) {
-	w := benchWorld(b)
+	w := benchFixture(b)
 	shortLog, longLog := sealedLog(w, 4<<20), sealedLog(w, 256<<20)
 	var small, large time.Duration
 	for b.Loop() {
@@ -256,17 +256,17 @@ func BenchmarkLine(b *testing.B) {
 
 // lineReader reads lines of a log.
 type lineReader struct {
-	w     *world
+	w     *fixture
 	job   joblog.Job
 	lines int64
 }
 
 // sealedLog creates a sealed log of size bytes.
-func sealedLog(w *world, size int) *lineReader {
-	w.t.Helper()
+func sealedLog(w *fixture, size int) *lineReader {
+	w.T.Helper()
 	job, chunk := w.run(), buildLog(1<<20)
 	for at := 0; at < size; at += len(chunk) {
-		w.ok(w.logs.Append(context.Background(), job, joblog.Chunk{Offset: int64(at)}, chunk))
+		w.WantNoError(w.logs.Append(context.Background(), job, joblog.Chunk{Offset: int64(at)}, chunk))
 	}
 	w.end(job)
 	w.runDue()
@@ -278,11 +278,11 @@ func (r *lineReader) readLine() time.Duration {
 	began := time.Now()
 	l, line := r.w.open(r.job), rand.Int64N(r.lines-1)
 	from, err := l.LineOffset(context.Background(), line)
-	r.w.ok(err)
+	r.w.WantNoError(err)
 	to, err := l.LineOffset(context.Background(), line+1)
-	r.w.ok(err)
+	r.w.WantNoError(err)
 	if text := r.w.part(l, from, to); !strings.HasSuffix(text, "\r\n") || to-from > 300 {
-		r.w.t.Fatalf("%q is not a line", text)
+		r.w.T.Fatalf("%q is not a line", text)
 	}
 	return time.Since(began)
 }

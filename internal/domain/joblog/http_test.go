@@ -17,7 +17,7 @@ import (
 const acme = "/v2/organizations/acme"
 
 // paths returns the two forms of the path of a job's log.
-func (w *world) paths(job joblog.Job) []string {
+func (w *fixture) paths(job joblog.Job) []string {
 	return []string{
 		fmt.Sprintf("%s/pipelines/hello/builds/1/jobs/%s/log", acme, job.ID),
 		fmt.Sprintf("%s/jobs/%s/log", acme, job.ID),
@@ -26,8 +26,8 @@ func (w *world) paths(job joblog.Job) []string {
 
 // eachPath runs a test with a job that prints a text, on each engine, for each form of the log's path, while
 // the job runs and after its log was sealed.
-func eachPath(t *testing.T, printed string, fn func(t *testing.T, w *world, path string)) {
-	each(t, func(t *testing.T, w *world) {
+func eachPath(t *testing.T, printed string, fn func(t *testing.T, w *fixture, path string)) {
+	each(t, func(t *testing.T, w *fixture) {
 		job := w.run()
 		if printed != "" {
 			w.add(job, 0, printed)
@@ -46,7 +46,7 @@ func eachPath(t *testing.T, printed string, fn func(t *testing.T, w *world, path
 const colored = "\x1b_bk;t=1700000000123\x07~~~ Preparing\r\n\x1b_bk;t=1700000001000\x07\x1b[31mred\x1b[0m \xff & <b>\r\n+++ no time of its own\r\n"
 
 func TestGetLog_AsJSON(t *testing.T) {
-	eachPath(t, colored, func(t *testing.T, w *world, path string) {
+	eachPath(t, colored, func(t *testing.T, w *fixture, path string) {
 		for _, accept := range []string{"", "application/json", "*/*"} {
 			got := w.As(t, servertest.Ada).With("Accept", accept).Get(path).Want(http.StatusOK)
 			if got.Header.Get("Content-Type") != "application/json; charset=utf-8" {
@@ -78,7 +78,7 @@ func jobID(path string) string {
 }
 
 func TestGetLog_AsText(t *testing.T) {
-	eachPath(t, colored, func(t *testing.T, w *world, path string) {
+	eachPath(t, colored, func(t *testing.T, w *fixture, path string) {
 		for _, got := range []*servertest.Response{
 			w.As(t, servertest.Ada).With("Accept", "text/plain").Get(path),
 			w.As(t, servertest.Ada).Get(path + ".txt"),
@@ -92,7 +92,7 @@ func TestGetLog_AsText(t *testing.T) {
 }
 
 func TestGetLog_AsHTML(t *testing.T) {
-	eachPath(t, colored, func(t *testing.T, w *world, path string) {
+	eachPath(t, colored, func(t *testing.T, w *fixture, path string) {
 		const want = `<div class="term-container"><time datetime="2023-11-14T22:13:20.123Z">2023-11-14T22:13:20.123Z</time>~~~ Preparing` + "\n" +
 			`<time datetime="2023-11-14T22:13:21Z">2023-11-14T22:13:21Z</time><span class="term-fg31">red</span> ` + "\ufffd" + ` &amp; &lt;b&gt;` + "\n+++ no time of its own</div>\n"
 		for _, got := range []*servertest.Response{
@@ -108,7 +108,7 @@ func TestGetLog_AsHTML(t *testing.T) {
 }
 
 func TestHeadLog_TellsTheSize(t *testing.T) {
-	eachPath(t, colored, func(t *testing.T, w *world, path string) {
+	eachPath(t, colored, func(t *testing.T, w *fixture, path string) {
 		for _, path := range []string{path, path + ".txt"} {
 			got := w.As(t, servertest.Ada).Do("HEAD", path, nil).Want(http.StatusOK)
 			if got.Header.Get("Content-Length") != strconv.Itoa(len(colored)) || got.Header.Get("Accept-Ranges") != "bytes" || len(got.Body) > 0 {
@@ -120,7 +120,7 @@ func TestHeadLog_TellsTheSize(t *testing.T) {
 
 func TestGetLog_OfItsLastBytes(t *testing.T) {
 	const printed = "héllo \xff\xfe wörld"
-	eachPath(t, printed, func(t *testing.T, w *world, path string) {
+	eachPath(t, printed, func(t *testing.T, w *fixture, path string) {
 		text := w.As(t, servertest.Ada).With("Accept", "text/plain")
 		size := len(printed)
 		for n, from := range map[string]int{"1": size - 1, "3": size - 3, "16": size - 16, strconv.Itoa(size): 0, "1000": 0, "99999999999999999999999": 0, "007": size - 7} {
@@ -142,7 +142,7 @@ func TestGetLog_OfItsLastBytes(t *testing.T) {
 func TestGetLog_RefusesOtherRanges(t *testing.T) {
 	const sentence = "Range must be bytes=-N, for the last N bytes of the log, where N is larger than 0"
 	for _, printed := range []string{"text", ""} {
-		eachPath(t, printed, func(t *testing.T, w *world, path string) {
+		eachPath(t, printed, func(t *testing.T, w *fixture, path string) {
 			ada := w.As(t, servertest.Ada)
 			for _, header := range []string{
 				"bytes=0-3", "bytes=1-", "bytes=-1,-2", "bytes=0-0,-1", "bytes=-0", "bytes=-000", "bytes=-", "bytes=", "bytes", "-5", "lines=-5", "bytes=--5", "bytes=-+5", "bytes=-5a", "bytes=- 5",
@@ -159,7 +159,7 @@ func TestGetLog_RefusesOtherRanges(t *testing.T) {
 }
 
 func TestGetLog_OfNothing(t *testing.T) {
-	eachPath(t, "", func(t *testing.T, w *world, path string) {
+	eachPath(t, "", func(t *testing.T, w *fixture, path string) {
 		ada := w.As(t, servertest.Ada)
 		got := ada.Get(path).Want(http.StatusOK)
 		if got.String("content") != "" || got.String("size") != "0" || got.Len("header_times") != 0 {
@@ -179,7 +179,7 @@ func TestGetLog_OfNothing(t *testing.T) {
 }
 
 func TestDeleteLog(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, w *fixture) {
 		ada := w.As(t, servertest.Ada)
 		job := w.run()
 		for i, path := range w.paths(job) {
@@ -204,7 +204,7 @@ func TestDeleteLog(t *testing.T) {
 }
 
 func TestLogs_OfWhatHasNone(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, w *fixture) {
 		ada := w.As(t, servertest.Ada)
 		ada.Patch(acme+"/pipelines/hello", map[string]any{"configuration": "steps: [{block: go}]"}).Want(http.StatusOK)
 		build := ada.Post(acme+"/pipelines/hello/builds", map[string]any{"commit": "HEAD", "branch": "main"}).Want(http.StatusCreated)
@@ -222,7 +222,7 @@ func TestLogs_OfWhatHasNone(t *testing.T) {
 
 // At least one client sends the id of a build instead of its number.
 func TestGetLog_OfABuildNamedByItsID(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, w *fixture) {
 		job := w.run()
 		w.add(job, 0, "text")
 		got := w.As(t, servertest.Ada).Get(acme + "/pipelines/hello/builds/" + job.BuildID + "/jobs/" + job.ID + "/log").Want(http.StatusOK)
@@ -233,11 +233,11 @@ func TestGetLog_OfABuildNamedByItsID(t *testing.T) {
 }
 
 func TestHeaderTimes_ThatTheAgentTellsWinOverThoseInTheLog(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, w *fixture) {
 		job := w.run()
 		w.add(job, 0, colored)
-		w.ok(w.logs.SetHeaderTimes(t.Context(), job, map[int]time.Time{1: time.Unix(2, 0)}))
-		w.ok(w.logs.SetHeaderTimes(t.Context(), job, map[int]time.Time{0: time.Unix(1, 5)}))
+		w.WantNoError(w.logs.SetHeaderTimes(t.Context(), job, map[int]time.Time{1: time.Unix(2, 0)}))
+		w.WantNoError(w.logs.SetHeaderTimes(t.Context(), job, map[int]time.Time{0: time.Unix(1, 5)}))
 		w.end(job)
 		w.runDue()
 		got := w.As(t, servertest.Ada).Get(w.paths(job)[0]).Want(http.StatusOK)
@@ -251,7 +251,7 @@ func TestHeaderTimes_ThatTheAgentTellsWinOverThoseInTheLog(t *testing.T) {
 }
 
 func TestRetention_RemovesTheLog(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, w *fixture) {
 		w.Apply(`organizations: [{slug: acme, limits: {build_retention_days: 30}}]`)
 		job := w.run()
 		w.add(job, 0, "text")
@@ -259,7 +259,7 @@ func TestRetention_RemovesTheLog(t *testing.T) {
 		w.runDue()
 		for _, d := range []time.Duration{31 * 24 * time.Hour, time.Minute} {
 			w.Clock.Advance(d)
-			w.ok(w.RunDue(t.Context()))
+			w.WantNoError(w.RunDue(t.Context()))
 		}
 		if n := w.keys(job); n != 0 {
 			t.Errorf("%d objects are left", n)
@@ -272,7 +272,7 @@ func TestRetention_RemovesTheLog(t *testing.T) {
 
 // Readers get what was printed, or learn which part can no longer be read.
 func TestGetLog_WhoseBytesAreDamagedOrMissing(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, w *fixture) {
 		job := w.run()
 		random := rand.New(rand.NewPCG(1, 2))
 		var printed strings.Builder
@@ -285,17 +285,17 @@ func TestGetLog_WhoseBytesAreDamagedOrMissing(t *testing.T) {
 		w.runDue()
 		var key, archive string
 		for o, err := range w.blobs.List(t.Context(), job.Prefix()) {
-			w.ok(err)
+			w.WantNoError(err)
 			key = o.Key
 		}
 		from, err := w.blobs.Open(t.Context(), key, 0, -1)
-		w.ok(err)
+		w.WantNoError(err)
 		all, err := io.ReadAll(from)
-		w.ok(err)
+		w.WantNoError(err)
 		from.Close()
 		archive = string(all)
 		put := func(content string) {
-			w.ok(w.blobs.Put(t.Context(), key, strings.NewReader(content), int64(len(content))))
+			w.WantNoError(w.blobs.Put(t.Context(), key, strings.NewReader(content), int64(len(content))))
 		}
 		ada := w.As(t, servertest.Ada)
 		path := w.paths(job)[0]
@@ -309,7 +309,7 @@ func TestGetLog_WhoseBytesAreDamagedOrMissing(t *testing.T) {
 				t.Errorf("a page shows %q", update.Settled)
 			}
 		}
-		w.ok(w.blobs.Delete(t.Context(), key))
+		w.WantNoError(w.blobs.Delete(t.Context(), key))
 		wantGone("missing")
 		put(archive[:len(archive)-1])
 		wantGone("damaged: they do not match their checksum")

@@ -9,7 +9,7 @@ import (
 )
 
 func TestAppend_PutsChunksWhereTheyBelong(t *testing.T) {
-	eachStore(t, func(t *testing.T, w *world) {
+	eachStore(t, func(t *testing.T, w *fixture) {
 		job := w.run()
 		w.wantContent(job, "")
 		w.add(job, 5, "world")
@@ -25,7 +25,7 @@ func TestAppend_PutsChunksWhereTheyBelong(t *testing.T) {
 }
 
 func TestSeal_KeepsTheContentAndOneObject(t *testing.T) {
-	eachStore(t, func(t *testing.T, w *world) {
+	eachStore(t, func(t *testing.T, w *fixture) {
 		job := w.run()
 		w.add(job, 0, "one\r\n")
 		w.add(job, 5, "two\r\n")
@@ -43,7 +43,7 @@ func TestSeal_KeepsTheContentAndOneObject(t *testing.T) {
 }
 
 func TestSeal_OfALogWithoutAnyBytesKeepsNothing(t *testing.T) {
-	eachStore(t, func(t *testing.T, w *world) {
+	eachStore(t, func(t *testing.T, w *fixture) {
 		job := w.run()
 		w.end(job)
 		w.runDue()
@@ -55,7 +55,7 @@ func TestSeal_OfALogWithoutAnyBytesKeepsNothing(t *testing.T) {
 }
 
 func TestSeal_MarksWhatIsMissing(t *testing.T) {
-	eachStore(t, func(t *testing.T, w *world) {
+	eachStore(t, func(t *testing.T, w *fixture) {
 		job := w.run()
 		w.add(job, 10, "two")
 		w.add(job, 1000, "three")
@@ -69,7 +69,7 @@ func TestSeal_MarksWhatIsMissing(t *testing.T) {
 }
 
 func TestAppend_AfterTheEndSealsTheLogAgain(t *testing.T) {
-	eachStore(t, func(t *testing.T, w *world) {
+	eachStore(t, func(t *testing.T, w *fixture) {
 		job := w.run()
 		w.add(job, 0, "one, ")
 		w.end(job)
@@ -95,13 +95,13 @@ func TestAppend_AfterTheEndSealsTheLogAgain(t *testing.T) {
 // A chunk that arrives while the log is sealed is acknowledged after sealing has listed the pieces and before
 // it marks the log as settled. The timing is random, so the test repeats it.
 func TestAppend_WhileTheLogIsSealedIsKeptAndShownAtOnce(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, w *fixture) {
 		for range 20 {
 			job := w.run()
 			w.add(job, 0, "in time, ")
 			w.end(job)
 			var sealing sync.WaitGroup
-			sealing.Go(func() { w.ok(w.logs.Seal(context.Background(), job)) })
+			sealing.Go(func() { w.WantNoError(w.logs.Seal(context.Background(), job)) })
 			w.add(job, 9, "late")
 			sealing.Wait()
 			w.wantContent(job, "in time, late")
@@ -114,13 +114,13 @@ func TestAppend_WhileTheLogIsSealedIsKeptAndShownAtOnce(t *testing.T) {
 
 // A process that dies while it seals a log leaves unsealed pieces behind.
 func TestSeal_FindsPiecesInALogThatWasThoughtSealed(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, w *fixture) {
 		job := w.run()
 		w.add(job, 0, "in time, ")
 		w.end(job)
 		w.runDue()
-		w.ok(w.blobs.AddPiece(t.Context(), job.Prefix()+"/pieces", 9, []byte("late")))
-		w.ok(w.logs.Seal(t.Context(), job))
+		w.WantNoError(w.blobs.AddPiece(t.Context(), job.Prefix()+"/pieces", 9, []byte("late")))
+		w.WantNoError(w.logs.Seal(t.Context(), job))
 		w.wantContent(job, "in time, late")
 		if l := w.open(job); !l.Settled() {
 			t.Error("not all of it is sealed")
@@ -129,11 +129,11 @@ func TestSeal_FindsPiecesInALogThatWasThoughtSealed(t *testing.T) {
 }
 
 func TestDelete_OfARunningJobKeepsWhatComesLater(t *testing.T) {
-	eachStore(t, func(t *testing.T, w *world) {
+	eachStore(t, func(t *testing.T, w *fixture) {
 		job := w.run()
 		w.add(job, 0, "secret")
-		w.ok(w.logs.SetHeaderTimes(t.Context(), job, map[int]time.Time{0: time.Unix(1, 0), 1: time.Unix(2, 0)}))
-		w.ok(w.logs.Delete(t.Context(), job))
+		w.WantNoError(w.logs.SetHeaderTimes(t.Context(), job, map[int]time.Time{0: time.Unix(1, 0), 1: time.Unix(2, 0)}))
+		w.WantNoError(w.logs.Delete(t.Context(), job))
 		w.wantContent(job, "")
 		if n := w.keys(job); n != 0 {
 			t.Errorf("there are %d objects of the deleted log", n)
@@ -142,9 +142,9 @@ func TestDelete_OfARunningJobKeepsWhatComesLater(t *testing.T) {
 		w.add(job, 3, "ret, more")
 		w.wantContent(job, ", more")
 		w.add(job, 12, " and more")
-		w.ok(w.logs.SetHeaderTimes(t.Context(), job, map[int]time.Time{1: time.Unix(2, 0), 2: time.Unix(3, 0)}))
+		w.WantNoError(w.logs.SetHeaderTimes(t.Context(), job, map[int]time.Time{1: time.Unix(2, 0), 2: time.Unix(3, 0)}))
 		w.wantContent(job, ", more and more")
-		w.ok(w.logs.Delete(t.Context(), job))
+		w.WantNoError(w.logs.Delete(t.Context(), job))
 		w.wantContent(job, "")
 		w.add(job, 21, "last")
 		w.add(job, 4, "et")
@@ -160,13 +160,13 @@ func TestDelete_OfARunningJobKeepsWhatComesLater(t *testing.T) {
 }
 
 func TestDelete_OfARunningJobMovesItsHeaderTimes(t *testing.T) {
-	eachStore(t, func(t *testing.T, w *world) {
+	eachStore(t, func(t *testing.T, w *fixture) {
 		job := w.run()
 		w.add(job, 0, "--- a\n--- b\n")
-		w.ok(w.logs.SetHeaderTimes(t.Context(), job, map[int]time.Time{0: time.Unix(1, 0), 1: time.Unix(2, 0)}))
-		w.ok(w.logs.Delete(t.Context(), job))
+		w.WantNoError(w.logs.SetHeaderTimes(t.Context(), job, map[int]time.Time{0: time.Unix(1, 0), 1: time.Unix(2, 0)}))
+		w.WantNoError(w.logs.Delete(t.Context(), job))
 		w.add(job, 12, "--- c\n")
-		w.ok(w.logs.SetHeaderTimes(t.Context(), job, map[int]time.Time{1: time.Unix(2, 0), 2: time.Unix(3, 0)}))
+		w.WantNoError(w.logs.SetHeaderTimes(t.Context(), job, map[int]time.Time{1: time.Unix(2, 0), 2: time.Unix(3, 0)}))
 		if times := w.open(job).HeaderTimes; len(times) != 1 || times[0] != time.Unix(3, 0).UnixNano() {
 			t.Errorf("header times are %v", times)
 		}
@@ -174,11 +174,11 @@ func TestDelete_OfARunningJobMovesItsHeaderTimes(t *testing.T) {
 }
 
 func TestDelete_OfAnEndedJobDropsWhatFollows(t *testing.T) {
-	eachStore(t, func(t *testing.T, w *world) {
+	eachStore(t, func(t *testing.T, w *fixture) {
 		job := w.run()
 		w.add(job, 0, "secret")
 		w.end(job)
-		w.ok(w.logs.Delete(t.Context(), job))
+		w.WantNoError(w.logs.Delete(t.Context(), job))
 		w.add(job, 6, "late")
 		w.Clock.Advance(time.Minute)
 		w.runDue()
@@ -186,17 +186,17 @@ func TestDelete_OfAnEndedJobDropsWhatFollows(t *testing.T) {
 		if n := w.keys(job); n != 0 {
 			t.Errorf("there are %d objects of the log", n)
 		}
-		w.ok(w.logs.Delete(t.Context(), job))
+		w.WantNoError(w.logs.Delete(t.Context(), job))
 	})
 }
 
 func TestDelete_RemovesASealedLog(t *testing.T) {
-	eachStore(t, func(t *testing.T, w *world) {
+	eachStore(t, func(t *testing.T, w *fixture) {
 		job := w.run()
 		w.add(job, 0, "secret")
 		w.end(job)
 		w.runDue()
-		w.ok(w.logs.Delete(t.Context(), job))
+		w.WantNoError(w.logs.Delete(t.Context(), job))
 		w.wantContent(job, "")
 		if n := w.keys(job); n != 0 {
 			t.Errorf("there are %d objects of the log", n)
@@ -207,7 +207,7 @@ func TestDelete_RemovesASealedLog(t *testing.T) {
 // Of a log that is too large, the beginning and the end are stored, and never much more.
 func TestAppend_KeepsHeadAndTailOfALogThatIsTooLarge(t *testing.T) {
 	const mib = 1 << 20
-	eachStore(t, func(t *testing.T, w *world) {
+	eachStore(t, func(t *testing.T, w *fixture) {
 		w.logs.SetLimits(2*mib, mib)
 		job := w.run()
 		content := strings.Repeat("0123456789abcdef", 12*mib/16)
@@ -230,7 +230,7 @@ func TestAppend_KeepsHeadAndTailOfALogThatIsTooLarge(t *testing.T) {
 
 // Readers that started before a log was sealed continue in the archive.
 func TestCopy_GoesOnAcrossSealing(t *testing.T) {
-	eachStore(t, func(t *testing.T, w *world) {
+	eachStore(t, func(t *testing.T, w *fixture) {
 		job := w.run()
 		w.add(job, 0, "one, ")
 		w.add(job, 5, "two")
@@ -247,7 +247,7 @@ func TestCopy_GoesOnAcrossSealing(t *testing.T) {
 		if got := w.part(sealed, 0, sealed.Size); got != "one, two" {
 			t.Errorf("got %q", got)
 		}
-		w.ok(w.logs.Delete(t.Context(), job))
+		w.WantNoError(w.logs.Delete(t.Context(), job))
 		if err := sealed.Copy(t.Context(), &strings.Builder{}, 0, 1); err == nil {
 			t.Error("a deleted log is still read")
 		}

@@ -19,7 +19,7 @@ func manyLines(n int) string {
 }
 
 func TestLineOffset_FindsLines(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, w *fixture) {
 		content := manyLines(10_000)
 		job := w.run()
 		const size = 300_000
@@ -59,7 +59,7 @@ func TestLineOffset_FindsLines(t *testing.T) {
 }
 
 func TestGetLog_OfSomeLines(t *testing.T) {
-	eachPath(t, "one\r\ntwo\r\nthree", func(t *testing.T, w *world, path string) {
+	eachPath(t, "one\r\ntwo\r\nthree", func(t *testing.T, w *fixture, path string) {
 		for query, want := range map[string]string{
 			"":                      "one\r\ntwo\r\nthree",
 			"?first_line=1":         "one\r\ntwo\r\nthree",

@@ -21,7 +21,7 @@ const propertyHead, propertyTail = 4000, 1000
 // reference is the simplest implementation of a log: all bytes in memory, and whether each was sent.
 type reference struct {
 	t     *rapid.T
-	w     *world
+	w     *fixture
 	job   joblog.Job
 	bytes []byte // what the job prints
 	sent  []bool
@@ -147,7 +147,7 @@ func (r *reference) check(t *rapid.T) {
 // For any order and repetition of chunks, end of the job, sealing and deletion, the log equals a byte string in
 // memory.
 func TestLog_EqualsAByteString(t *testing.T) {
-	eachStore(t, func(t *testing.T, w *world) {
+	eachStore(t, func(t *testing.T, w *fixture) {
 		w.logs.SetLimits(propertyHead, propertyTail)
 		rapid.Check(t, func(rt *rapid.T) {
 			r := &reference{t: rt, w: w, job: w.run(), bytes: make([]byte, 8000), sent: make([]bool, 8000)}

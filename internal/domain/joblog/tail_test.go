@@ -31,19 +31,19 @@ type follower struct {
 }
 
 // follow opens the stream of a log; more are headers.
-func (w *world) follow(path string, more ...string) *follower {
-	w.t.Helper()
+func (w *fixture) follow(path string, more ...string) *follower {
+	w.T.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	req, err := http.NewRequestWithContext(ctx, "GET", w.URL+path, nil)
-	w.ok(err)
+	w.WantNoError(err)
 	req.Header.Set("Authorization", "Bearer "+servertest.Ada)
 	for i := 0; i < len(more); i += 2 {
 		req.Header.Set(more[i], more[i+1])
 	}
 	resp, err := http.DefaultClient.Do(req)
-	w.ok(err)
-	f := &follower{t: w.t, resp: resp, events: make(chan event), cancel: cancel}
-	w.t.Cleanup(func() {
+	w.WantNoError(err)
+	f := &follower{t: w.T, resp: resp, events: make(chan event), cancel: cancel}
+	w.T.Cleanup(func() {
 		cancel()
 		resp.Body.Close()
 	})
@@ -130,17 +130,17 @@ func (f *follower) wantEnd(size int) {
 	}
 }
 
-// replicas connects the bus of the world with the bus of the server, as between replicas.
-func (w *world) replicas() {
-	w.t.Helper()
+// replicas connects the bus of the fixture with the bus of the server, as between replicas.
+func (w *fixture) replicas() {
+	w.T.Helper()
 	w.Start()
-	w.t.Cleanup(w.Stop)
+	w.T.Cleanup(w.Stop)
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	connected, unsubscribe := w.bus.Subscribe("connected")
 	defer unsubscribe()
 	running.Go(func() { w.bus.Run(ctx) })
-	w.t.Cleanup(func() {
+	w.T.Cleanup(func() {
 		cancel()
 		running.Wait()
 	})
@@ -151,10 +151,10 @@ func (w *world) replicas() {
 
 // notifyServer tells the server about a chunk. PostgreSQL does that by itself. With SQLite all chunks go to the
 // same process, but this test has two buses.
-func (w *world) notifyServer(job joblog.Job) {
-	w.t.Helper()
+func (w *fixture) notifyServer(job joblog.Job) {
+	w.T.Helper()
 	if !w.DB.Shared() {
-		w.ok(w.DB.Write(context.Background(), func(q *db.Q) error {
+		w.WantNoError(w.DB.Write(context.Background(), func(q *db.Q) error {
 			q.Announce("log:" + job.ID)
 			return nil
 		}))
@@ -162,7 +162,7 @@ func (w *world) notifyServer(job joblog.Job) {
 }
 
 func TestStream_FollowsALogToItsEnd(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, w *fixture) {
 		w.replicas()
 		for i := range 2 {
 			job := w.run()
@@ -187,7 +187,7 @@ func TestStream_FollowsALogToItsEnd(t *testing.T) {
 }
 
 func TestStream_ResumesWhereItWasCut(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, w *fixture) {
 		job := w.run()
 		w.add(job, 0, "one, two, three")
 		w.end(job)
@@ -212,7 +212,7 @@ func TestStream_ResumesWhereItWasCut(t *testing.T) {
 }
 
 func TestStream_GoesOnWithWhatFollowsADeletion(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, w *fixture) {
 		job := w.run()
 		w.add(job, 0, "secret")
 		f := w.follow(w.paths(job)[0] + "/stream")
@@ -227,10 +227,10 @@ func TestStream_GoesOnWithWhatFollowsADeletion(t *testing.T) {
 
 // The id of an event has no meaning in another generation of the log: its beginning would be skipped.
 func TestStream_ResumedAfterADeletionBeginsWithWhatFollows(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, w *fixture) {
 		job := w.run()
 		w.add(job, 0, "secret")
-		w.ok(w.logs.Delete(t.Context(), job))
+		w.WantNoError(w.logs.Delete(t.Context(), job))
 		w.add(job, 6, "later, and more")
 		w.end(job)
 		for id, want := range map[string]string{"6": "later, and more", "1.5": ", and more", "2.5": "later, and more"} {
@@ -240,7 +240,7 @@ func TestStream_ResumedAfterADeletionBeginsWithWhatFollows(t *testing.T) {
 				got.Write(content)
 				return nil
 			}, func() error { return nil })
-			w.ok(err)
+			w.WantNoError(err)
 			if got.String() != want {
 				t.Errorf("after %s comes %q, want %q", id, got.String(), want)
 			}
@@ -250,7 +250,7 @@ func TestStream_ResumedAfterADeletionBeginsWithWhatFollows(t *testing.T) {
 
 // A reader resumes a stream that ends without an end event; the stream says after which time.
 func TestStream_EndsWhenTheServerDrains(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, w *fixture) {
 		job := w.run()
 		w.add(job, 0, "one, ")
 		f := w.follow(w.paths(job)[0] + "/stream")
@@ -263,8 +263,8 @@ func TestStream_EndsWhenTheServerDrains(t *testing.T) {
 }
 
 // grantBo adds a token of Bo and a team that gives him access to hello.
-func (w *world) grantBo(token string) {
-	w.t.Helper()
+func (w *fixture) grantBo(token string) {
+	w.T.Helper()
 	w.Apply(`
 organizations:
   - slug: acme
@@ -286,25 +286,25 @@ func (f *follower) wantCut(why string) {
 // Nothing is printed while these streams end.
 func TestStream_EndsWhenTheCallerLosesAccess(t *testing.T) {
 	const token = "svcua_stream"
-	for why, lose := range map[string]func(w *world){
-		"revoking the token": func(w *world) {
-			w.As(w.t, token).Delete("/v2/access-token").Want(http.StatusNoContent)
+	for why, lose := range map[string]func(w *fixture){
+		"revoking the token": func(w *fixture) {
+			w.As(w.T, token).Delete("/v2/access-token").Want(http.StatusNoContent)
 		},
-		"removing the pipeline from the team": func(w *world) {
-			w.As(w.t, servertest.Ada).Delete("/v2/organizations/acme/teams/readers/pipelines/" + servertest.AcmePipelineID).Want(http.StatusNoContent)
+		"removing the pipeline from the team": func(w *fixture) {
+			w.As(w.T, servertest.Ada).Delete("/v2/organizations/acme/teams/readers/pipelines/" + servertest.AcmePipelineID).Want(http.StatusNoContent)
 		},
-		"removing the member from the team": func(w *world) {
-			w.As(w.t, servertest.Ada).Delete("/v2/organizations/acme/teams/readers/members/" + servertest.BoID).Want(http.StatusNoContent)
+		"removing the member from the team": func(w *fixture) {
+			w.As(w.T, servertest.Ada).Delete("/v2/organizations/acme/teams/readers/members/" + servertest.BoID).Want(http.StatusNoContent)
 		},
-		"removing the member": func(w *world) {
-			w.As(w.t, servertest.Ada).Delete("/v2/organizations/acme/members/" + servertest.BoID).Want(http.StatusNoContent)
+		"removing the member": func(w *fixture) {
+			w.As(w.T, servertest.Ada).Delete("/v2/organizations/acme/members/" + servertest.BoID).Want(http.StatusNoContent)
 		},
-		"deleting the pipeline": func(w *world) {
-			w.As(w.t, servertest.Ada).Delete("/v2/organizations/acme/pipelines/hello").Want(http.StatusNoContent)
+		"deleting the pipeline": func(w *fixture) {
+			w.As(w.T, servertest.Ada).Delete("/v2/organizations/acme/pipelines/hello").Want(http.StatusNoContent)
 		},
 	} {
 		t.Run(why, func(t *testing.T) {
-			each(t, func(t *testing.T, w *world) {
+			each(t, func(t *testing.T, w *fixture) {
 				w.grantBo(token)
 				job := w.run()
 				w.add(job, 0, "one, ")
@@ -318,7 +318,7 @@ func TestStream_EndsWhenTheCallerLosesAccess(t *testing.T) {
 }
 
 func TestStream_OfAVisitorEndsWhenThePipelineIsPrivate(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, w *fixture) {
 		ada := w.As(t, servertest.Ada)
 		ada.Patch("/v2/organizations/acme/pipelines/hello", map[string]any{"visibility": "public"}).Want(http.StatusOK)
 		job := w.run()
@@ -335,13 +335,13 @@ func TestStream_FindsOutByItselfThatAccessIsLost(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		s := servertest.Start(t, d, func(p *server.Parts) { p.CheckAccessEvery = 10 * time.Millisecond })
 		s.Apply(servertest.World)
-		w := newWorld(t, s, s.Blobs)
+		w := newFixture(t, s, s.Blobs)
 		w.grantBo("svcua_stream")
 		job := w.run()
 		w.add(job, 0, "one, ")
 		f := w.follow(w.paths(job)[0]+"/stream", "Authorization", "Bearer svcua_stream")
 		f.until("one, ")
-		w.ok(d.Write(t.Context(), func(q *db.Q) error {
+		w.WantNoError(d.Write(t.Context(), func(q *db.Q) error {
 			if _, err := q.Exec(`DELETE FROM access_tokens WHERE description = 'stream'`); err != nil {
 				return err
 			}
@@ -358,7 +358,7 @@ func TestStream_ThatIsIdleReadsNothingButTheEpoch(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		s := servertest.Start(t, d, func(p *server.Parts) { p.CheckAccessEvery = time.Millisecond })
 		s.Apply(servertest.World)
-		w := newWorld(t, s, s.Blobs)
+		w := newFixture(t, s, s.Blobs)
 		job := w.run()
 		w.add(job, 0, "one, ")
 		for range 5 {
@@ -386,7 +386,7 @@ func TestStream_ThatIsIdleReadsNothingButTheEpoch(t *testing.T) {
 }
 
 func TestStream_OfALargeLogComesInBoundedEvents(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, w *fixture) {
 		job := w.run()
 		content := strings.Repeat("日本語\n", 100_000)
 		for at := 0; at < len(content); at += 99_999 {

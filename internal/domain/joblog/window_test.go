@@ -13,22 +13,22 @@ import (
 
 // A watcher combines the updates of a window, as a page does.
 type watcher struct {
-	w       *world
+	w       *fixture
 	window  *joblog.Window
 	settled string
 	last    joblog.WindowUpdate
 }
 
-func (w *world) watch(job joblog.Job) *watcher {
+func (w *fixture) watch(job joblog.Job) *watcher {
 	v := &watcher{w: w, window: w.logs.Window(job)}
 	v.look()
 	return v
 }
 
 func (v *watcher) look() joblog.WindowUpdate {
-	v.w.t.Helper()
-	update, err := v.window.Read(v.w.t.Context())
-	v.w.ok(err)
+	v.w.T.Helper()
+	update, err := v.window.Read(v.w.T.Context())
+	v.w.WantNoError(err)
 	if update.Reset {
 		v.settled = ""
 	}
@@ -45,14 +45,14 @@ func (v *watcher) text() string {
 }
 
 func (v *watcher) want(text string) {
-	v.w.t.Helper()
+	v.w.T.Helper()
 	if got := v.text(); got != text {
-		v.w.t.Errorf("the window shows %.200q, want %.200q", got, text)
+		v.w.T.Errorf("the window shows %.200q, want %.200q", got, text)
 	}
 }
 
 func TestWindow_FollowsALogToItsEnd(t *testing.T) {
-	eachStore(t, func(t *testing.T, w *world) {
+	eachStore(t, func(t *testing.T, w *fixture) {
 		job := w.run()
 		v := w.watch(job)
 		v.want("")
@@ -86,7 +86,7 @@ func TestWindow_FollowsALogToItsEnd(t *testing.T) {
 }
 
 func TestWindow_ShowsTheEndOfALongLog(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, w *fixture) {
 		job := w.run()
 		w.add(job, 0, "first\n")
 		v := w.watch(job)
@@ -108,11 +108,11 @@ func TestWindow_ShowsTheEndOfALongLog(t *testing.T) {
 }
 
 func TestWindow_ForgetsADeletedLog(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, w *fixture) {
 		job := w.run()
 		w.add(job, 0, "one\n")
 		v := w.watch(job)
-		w.ok(w.logs.Delete(t.Context(), job))
+		w.WantNoError(w.logs.Delete(t.Context(), job))
 		if update := v.look(); !update.Reset {
 			t.Errorf("the window sees %+v", update)
 		}
@@ -121,7 +121,7 @@ func TestWindow_ForgetsADeletedLog(t *testing.T) {
 }
 
 func TestWindow_MarksHeadingsAndTimes(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, w *fixture) {
 		job := w.run()
 		w.add(job, 0, "\x1b_bk;t=1700000000123\x07--- Build\nplain <b>\n\x1b[31m+++ Red\x1b[0m\n---not\n")
 		const want = `<span class="line heading"><time datetime="2023-11-14T22:13:20.123Z">22:13:20</time>--- Build` + "\n</span>" +
@@ -136,7 +136,7 @@ func TestWindow_MarksHeadingsAndTimes(t *testing.T) {
 
 // For any output in any chunks, a window shows no markup of the job and is not much larger than its limit.
 func TestWindow_HoldsWhateverIsPrinted(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, w *fixture) {
 		random := rand.New(rand.NewPCG(1, 2))
 		pieces := []string{"\n", "<script>", "\x1b[31m", "\x1b[2J", "\x1b[99A", "\x1b]8;;javascript:x\x07", "\xff", "\xe2\x82", "\r", "\x1b]1337;File=inline=1:PHNjcmlwdD4=\x07", strings.Repeat("x", 1000), "\x1b", "\x1b_bk;t=", "\"'&"}
 		job := w.run()

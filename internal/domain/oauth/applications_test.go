@@ -19,7 +19,7 @@ func goodSettings() ApplicationSettings {
 }
 
 func TestCreateApplication_MakesOneThatItsOrganizationLooksAfter(t *testing.T) {
-	eachScene(t, func(t *testing.T, s *scene) {
+	eachFixture(t, func(t *testing.T, s *fixture) {
 		public, secret, err := s.CreateApplication(t.Context(), s.rival.ID, goodSettings(), false)
 		if err != nil || secret != "" || public.Confidential {
 			t.Fatalf("%+v, %q, %v", public, secret, err)
@@ -43,7 +43,7 @@ func TestCreateApplication_MakesOneThatItsOrganizationLooksAfter(t *testing.T) {
 }
 
 func TestEditApplication_IsForItsOwnOrganization(t *testing.T) {
-	eachScene(t, func(t *testing.T, s *scene) {
+	eachFixture(t, func(t *testing.T, s *fixture) {
 		settings := s.robot.Settings()
 		settings.Name, settings.Enabled = "Robot 2", false
 		_, err := s.EditApplication(t.Context(), s.rival.ID, s.robot.ID, settings)
@@ -60,7 +60,7 @@ func TestEditApplication_IsForItsOwnOrganization(t *testing.T) {
 }
 
 func TestEditApplication_SaysWhatIsWrong(t *testing.T) {
-	eachScene(t, func(t *testing.T, s *scene) {
+	eachFixture(t, func(t *testing.T, s *fixture) {
 		for field, change := range map[string]func(*ApplicationSettings){
 			"name":             func(a *ApplicationSettings) { a.Name = " " },
 			"scopes":           func(a *ApplicationSettings) { a.Scopes = identity.Scopes{"fly"} },
@@ -86,7 +86,7 @@ func TestEditApplication_SaysWhatIsWrong(t *testing.T) {
 }
 
 func TestRotateSecret_ReplacesTheSecret(t *testing.T) {
-	eachScene(t, func(t *testing.T, s *scene) {
+	eachFixture(t, func(t *testing.T, s *fixture) {
 		secret, err := s.RotateSecret(t.Context(), s.acme.ID, s.robot.ID)
 		if err != nil {
 			t.Fatal(err)
@@ -101,7 +101,7 @@ func TestRotateSecret_ReplacesTheSecret(t *testing.T) {
 }
 
 func TestApply_LetsTheFirstOrganizationLookAfterAnApplication(t *testing.T) {
-	eachScene(t, func(t *testing.T, s *scene) {
+	eachFixture(t, func(t *testing.T, s *fixture) {
 		for _, org := range []*identity.Organization{&s.rival, &s.acme} {
 			s.write(func(q *db.Q) error {
 				var changes core.Changes

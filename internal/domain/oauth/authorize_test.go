@@ -28,7 +28,7 @@ func askCode(changes map[string]string) url.Values {
 }
 
 func TestAuthorizationRequest_ShowsWhoAsksForWhat(t *testing.T) {
-	eachScene(t, func(t *testing.T, s *scene) {
+	eachFixture(t, func(t *testing.T, s *fixture) {
 		got, err := s.AuthorizationRequest(t.Context(), s.ada, askCode(map[string]string{"organization": "rival", "client_id": "robot"}))
 		if err != nil {
 			t.Fatal(err)
@@ -52,7 +52,7 @@ func TestAuthorizationRequest_ShowsWhoAsksForWhat(t *testing.T) {
 }
 
 func TestAuthorizationRequest_TellsTheApplicationOnlyWhatItCanBeTold(t *testing.T) {
-	eachScene(t, func(t *testing.T, s *scene) {
+	eachFixture(t, func(t *testing.T, s *fixture) {
 		for name, c := range map[string]struct {
 			change map[string]string
 			kind   core.Kind // of what the person is told
@@ -108,7 +108,7 @@ func TestAuthorizationRequest_TellsTheApplicationOnlyWhatItCanBeTold(t *testing.
 }
 
 func TestApproveAuthorization_SendsBackACodeWithTheState(t *testing.T) {
-	eachScene(t, func(t *testing.T, s *scene) {
+	eachFixture(t, func(t *testing.T, s *fixture) {
 		_, err := s.ApproveAuthorization(t.Context(), s.bo, askCode(nil), s.rival.ID)
 		wantKind(t, "somebody else's organization", err, core.Unprocessable)
 		to, err := s.ApproveAuthorization(t.Context(), s.bo, askCode(map[string]string{"redirect_uri": "http://localhost:9/cb?a=b"}), s.acme.ID)
@@ -130,7 +130,7 @@ func TestApproveAuthorization_SendsBackACodeWithTheState(t *testing.T) {
 }
 
 func TestDenyAuthorization_SendsBackARefusal(t *testing.T) {
-	eachScene(t, func(t *testing.T, s *scene) {
+	eachFixture(t, func(t *testing.T, s *fixture) {
 		to, err := s.DenyAuthorization(t.Context(), askCode(nil))
 		u, _ := url.Parse(to)
 		if q := u.Query(); err != nil || q.Get("error") != "access_denied" || q.Get("state") != "s t&te" {

@@ -39,7 +39,7 @@ func addWaiting(tb testing.TB, s *Service, a Application, n int) []string {
 }
 
 func TestPoll_FindsItsRequestAmongManyByAnIndex(t *testing.T) {
-	eachScene(t, func(t *testing.T, s *scene) {
+	eachFixture(t, func(t *testing.T, s *fixture) {
 		addWaiting(t, s.Service, s.tool, 10_000)
 		s.exec(`ANALYZE`)
 		removal := `SELECT id FROM oauth_device_requests WHERE expires_at < $1 ORDER BY expires_at LIMIT $2`

@@ -48,7 +48,7 @@ func TestNewUserCode_HasTheFormThatIsReadBack(t *testing.T) {
 }
 
 func TestDeviceRequest_ShowsWhoAsksForWhatFromWhere(t *testing.T) {
-	eachScene(t, func(t *testing.T, s *scene) {
+	eachFixture(t, func(t *testing.T, s *fixture) {
 		_, code := s.ask(s.robot, s.rival.ID)
 		got, err := s.DeviceRequest(t.Context(), s.ada, strings.ToLower(code))
 		if err != nil {
@@ -65,7 +65,7 @@ func TestDeviceRequest_ShowsWhoAsksForWhatFromWhere(t *testing.T) {
 }
 
 func TestDeviceRequest_PreselectsTheHintOnlyWhereTheUserMayAuthorizeIt(t *testing.T) {
-	eachScene(t, func(t *testing.T, s *scene) {
+	eachFixture(t, func(t *testing.T, s *fixture) {
 		for _, c := range []struct {
 			name string
 			v    Visitor
@@ -94,7 +94,7 @@ func TestDeviceRequest_PreselectsTheHintOnlyWhereTheUserMayAuthorizeIt(t *testin
 }
 
 func TestApproveDevice_IsForOneOfTheUsersOwnOrganizations(t *testing.T) {
-	eachScene(t, func(t *testing.T, s *scene) {
+	eachFixture(t, func(t *testing.T, s *fixture) {
 		_, code := s.ask(s.tool, "")
 		wantKind(t, "a stranger's", s.ApproveDevice(t.Context(), s.bo, code, s.rival.ID), core.Unprocessable)
 		wantKind(t, "none", s.ApproveDevice(t.Context(), s.bo, code, ""), core.Unprocessable)
@@ -108,7 +108,7 @@ func TestApproveDevice_IsForOneOfTheUsersOwnOrganizations(t *testing.T) {
 }
 
 func TestDeviceRequest_IsDecidedOnce(t *testing.T) {
-	eachScene(t, func(t *testing.T, s *scene) {
+	eachFixture(t, func(t *testing.T, s *fixture) {
 		approve := func(code string) error { return s.ApproveDevice(t.Context(), s.ada, code, s.acme.ID) }
 		deny := func(code string) error { return s.DenyDevice(t.Context(), s.ada, code) }
 		for name, first := range map[string]func(string) error{"approved": approve, "denied": deny} {
@@ -134,7 +134,7 @@ func TestDeviceRequest_IsDecidedOnce(t *testing.T) {
 }
 
 func TestApproveDevice_HappensOnceWhenManyApprove(t *testing.T) {
-	eachScene(t, func(t *testing.T, s *scene) {
+	eachFixture(t, func(t *testing.T, s *fixture) {
 		_, code := s.ask(s.tool, "")
 		var approved atomic.Int32
 		var all sync.WaitGroup
@@ -153,7 +153,7 @@ func TestApproveDevice_HappensOnceWhenManyApprove(t *testing.T) {
 }
 
 func TestDeviceRequest_LimitsGuesses(t *testing.T) {
-	eachScene(t, func(t *testing.T, s *scene) {
+	eachFixture(t, func(t *testing.T, s *fixture) {
 		_, code := s.ask(s.tool, "")
 		for range userMisses {
 			_, err := s.DeviceRequest(t.Context(), s.bo, "BBBB-BBBB")
@@ -180,7 +180,7 @@ func TestDeviceRequest_LimitsGuesses(t *testing.T) {
 }
 
 func TestDeviceRequest_LimitsGuessesFromOneAddress(t *testing.T) {
-	eachScene(t, func(t *testing.T, s *scene) {
+	eachFixture(t, func(t *testing.T, s *fixture) {
 		_, code := s.ask(s.tool, "")
 		at := func(address string, user string) Visitor {
 			return Visitor{UserID: user, Address: netip.MustParseAddr(address)}
@@ -198,7 +198,7 @@ func TestDeviceRequest_LimitsGuessesFromOneAddress(t *testing.T) {
 }
 
 func TestDeviceRequest_CountsGuessesThatComeTogether(t *testing.T) {
-	eachScene(t, func(t *testing.T, s *scene) {
+	eachFixture(t, func(t *testing.T, s *fixture) {
 		var missed atomic.Int32
 		var all sync.WaitGroup
 		for range 3 * userMisses {
@@ -217,7 +217,7 @@ func TestDeviceRequest_CountsGuessesThatComeTogether(t *testing.T) {
 }
 
 func TestAuthorizedApplications_GathersApprovalsAndRevokesThemTogether(t *testing.T) {
-	eachScene(t, func(t *testing.T, s *scene) {
+	eachFixture(t, func(t *testing.T, s *fixture) {
 		approve := func(v Visitor, a Application, o identity.Organization) {
 			t.Helper()
 			_, code := s.ask(a, "")
@@ -254,7 +254,7 @@ func TestAuthorizedApplications_GathersApprovalsAndRevokesThemTogether(t *testin
 }
 
 func TestAddDevice_LimitsWhatOneAddressAsks(t *testing.T) {
-	eachScene(t, func(t *testing.T, s *scene) {
+	eachFixture(t, func(t *testing.T, s *fixture) {
 		s.ask(s.tool, "")
 		s.exec(`UPDATE tries SET n = $1`, addressRequests)
 		_, _, err := s.addDevice(t.Context(), device{application: s.tool, scopes: identity.Scopes{"read_user"}, address: netip.MustParseAddr("203.0.113.9")})

@@ -16,21 +16,21 @@ import (
 )
 
 // signIn lets robot act for ada, and returns its tokens.
-func (w *world) signIn() (access, refresh string) {
-	w.t.Helper()
+func (w *fixture) signIn() (access, refresh string) {
+	w.T.Helper()
 	d := w.start("robot", "client_secret", robotSecret)
-	w.approve(ada, d, w.acme)
+	w.approve(ada, d, w.OrgID)
 	r := w.poll("robot", d, "client_secret", robotSecret).Want(200)
 	return r.String("access_token"), r.String("refresh_token")
 }
 
-func (w *world) refresh(token string, more ...string) *servertest.Response {
-	w.t.Helper()
+func (w *fixture) refresh(token string, more ...string) *servertest.Response {
+	w.T.Helper()
 	return w.post("/oauth/token", append([]string{"grant_type", "refresh_token", "client_id", "robot", "client_secret", robotSecret, "refresh_token", token}, more...)...)
 }
 
 func TestRefresh_ReplacesTheTokens(t *testing.T) {
-	eachWorld(t, func(t *testing.T, w *world) {
+	eachFixture(t, func(t *testing.T, w *fixture) {
 		access, refresh := w.signIn()
 		w.Clock.Advance(2 * time.Hour)
 		w.As(t, access).Get("/v2/user").Want(401)
@@ -50,7 +50,7 @@ func TestRefresh_ReplacesTheTokens(t *testing.T) {
 }
 
 func TestRefresh_TwiceWithOneTokenEndsTheGrant(t *testing.T) {
-	eachWorld(t, func(t *testing.T, w *world) {
+	eachFixture(t, func(t *testing.T, w *fixture) {
 		_, other := w.signIn()
 		_, first := w.signIn()
 		r := w.refresh(first).Want(200)
@@ -64,7 +64,7 @@ func TestRefresh_TwiceWithOneTokenEndsTheGrant(t *testing.T) {
 }
 
 func TestRefresh_GivesOneAnswerWhenManyAsk(t *testing.T) {
-	eachWorld(t, func(t *testing.T, w *world) {
+	eachFixture(t, func(t *testing.T, w *fixture) {
 		_, refresh := w.signIn()
 		var given atomic.Int32
 		var all sync.WaitGroup
@@ -79,7 +79,7 @@ func TestRefresh_GivesOneAnswerWhenManyAsk(t *testing.T) {
 		}
 		all.Wait()
 		var left int
-		w.query(`SELECT (SELECT COUNT(*) FROM oauth_grants) + (SELECT COUNT(*) FROM oauth_refresh_tokens) + (SELECT COUNT(*) FROM access_tokens WHERE grant_id IS NOT NULL)`, &left)
+		w.QueryRow(`SELECT (SELECT COUNT(*) FROM oauth_grants) + (SELECT COUNT(*) FROM oauth_refresh_tokens) + (SELECT COUNT(*) FROM access_tokens WHERE grant_id IS NOT NULL)`, &left)
 		if given.Load() != 1 || left != 0 {
 			t.Errorf("given %d times, and %d rows are left of the grant", given.Load(), left)
 		}
@@ -87,7 +87,7 @@ func TestRefresh_GivesOneAnswerWhenManyAsk(t *testing.T) {
 }
 
 func TestRefresh_Refuses(t *testing.T) {
-	eachWorld(t, func(t *testing.T, w *world) {
+	eachFixture(t, func(t *testing.T, w *fixture) {
 		access, refresh := w.signIn()
 		w.Apply(`organizations: [{slug: acme, oauth_applications: [{client_id: tool, refresh_tokens: true}]}]`)
 		ask := func(pairs ...string) *servertest.Response {
@@ -107,7 +107,7 @@ func TestRefresh_Refuses(t *testing.T) {
 }
 
 func TestRefresh_GivesFewerScopesToOneAccessToken(t *testing.T) {
-	eachWorld(t, func(t *testing.T, w *world) {
+	eachFixture(t, func(t *testing.T, w *fixture) {
 		_, refresh := w.signIn()
 		r := w.refresh(refresh, "scope", "read_user").Want(200)
 		if r.String("scope") != "read_user" {
@@ -128,7 +128,7 @@ func TestRefresh_GivesFewerScopesToOneAccessToken(t *testing.T) {
 }
 
 func TestRefresh_EndsOlderAccessTokensWithinTheHour(t *testing.T) {
-	eachWorld(t, func(t *testing.T, w *world) {
+	eachFixture(t, func(t *testing.T, w *fixture) {
 		w.Apply(`organizations: [{slug: acme, oauth_applications: [{client_id: robot, token_expires_in: 0}]}]`)
 		access, refresh := w.signIn()
 		w.As(t, access).Get("/v2/user").Want(200)
@@ -142,7 +142,7 @@ func TestRefresh_EndsOlderAccessTokensWithinTheHour(t *testing.T) {
 }
 
 func TestRefresh_WaitsWhileTheOrganizationIsSuspended(t *testing.T) {
-	eachWorld(t, func(t *testing.T, w *world) {
+	eachFixture(t, func(t *testing.T, w *fixture) {
 		_, refresh := w.signIn()
 		w.Apply(`organizations: [{slug: acme, suspended: true}]`)
 		wantError(t, "suspended", w.refresh(refresh), 503, "server_error")
@@ -154,25 +154,25 @@ func TestRefresh_WaitsWhileTheOrganizationIsSuspended(t *testing.T) {
 const verifier = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"
 
 // authorize has ada approve a request for an authorization code, and returns the code.
-func (w *world) authorize(clientID, redirectURI string) string {
-	w.t.Helper()
+func (w *fixture) authorize(clientID, redirectURI string) string {
+	w.T.Helper()
 	challenge := sha256.Sum256([]byte(verifier))
-	to, err := w.pages.ApproveAuthorization(w.t.Context(), ada, form(
+	to, err := w.pages.ApproveAuthorization(w.T.Context(), ada, form(
 		"response_type", "code", "client_id", clientID, "redirect_uri", redirectURI, "scope", "read_user", "state", "x",
-		"code_challenge", base64.RawURLEncoding.EncodeToString(challenge[:]), "code_challenge_method", "S256"), w.acme)
+		"code_challenge", base64.RawURLEncoding.EncodeToString(challenge[:]), "code_challenge_method", "S256"), w.OrgID)
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	u, err := url.Parse(to)
 	if err != nil || u.Query().Get("state") != "x" {
-		w.t.Fatalf("sent to %s, %v", to, err)
+		w.T.Fatalf("sent to %s, %v", to, err)
 	}
 	return u.Query().Get("code")
 }
 
 // exchange exchanges a code for a token, with some parameters changed.
-func (w *world) exchange(code string, change ...string) *servertest.Response {
-	w.t.Helper()
+func (w *fixture) exchange(code string, change ...string) *servertest.Response {
+	w.T.Helper()
 	return w.post("/oauth/token", append([]string{
 		"grant_type", "authorization_code", "client_id", "tool", "code", code, "redirect_uri", local, "code_verifier", verifier,
 	}, change...)...)
@@ -181,7 +181,7 @@ func (w *world) exchange(code string, change ...string) *servertest.Response {
 const local = "http://127.0.0.1:49152/callback"
 
 func TestExchange_GivesATokenForACodeAndItsVerifier(t *testing.T) {
-	eachWorld(t, func(t *testing.T, w *world) {
+	eachFixture(t, func(t *testing.T, w *fixture) {
 		r := w.exchange(w.authorize("tool", local)).Want(200)
 		if r.String("scope") != "read_user" || r.Has("expires_in") || r.Has("refresh_token") || r.String("token_type") != "Bearer" {
 			t.Errorf("got %s", r.Body)
@@ -193,7 +193,7 @@ func TestExchange_GivesATokenForACodeAndItsVerifier(t *testing.T) {
 }
 
 func TestExchange_Refuses(t *testing.T) {
-	eachWorld(t, func(t *testing.T, w *world) {
+	eachFixture(t, func(t *testing.T, w *fixture) {
 		code := w.authorize("tool", local)
 		for name, c := range map[string]struct {
 			change []string
@@ -223,7 +223,7 @@ func TestExchange_Refuses(t *testing.T) {
 }
 
 func TestExchange_TwiceWithOneCodeEndsTheGrant(t *testing.T) {
-	eachWorld(t, func(t *testing.T, w *world) {
+	eachFixture(t, func(t *testing.T, w *fixture) {
 		code := w.authorize("tool", local)
 		api := w.As(t, w.exchange(code).Want(200).String("access_token"))
 		api.Get("/v2/user").Want(200)
@@ -233,7 +233,7 @@ func TestExchange_TwiceWithOneCodeEndsTheGrant(t *testing.T) {
 }
 
 func TestRevoke_EndsAllTokensOfAnApproval(t *testing.T) {
-	eachWorld(t, func(t *testing.T, w *world) {
+	eachFixture(t, func(t *testing.T, w *fixture) {
 		revoke := func(token string, more ...string) *servertest.Response {
 			return w.post("/oauth/revoke", append([]string{"client_id", "robot", "client_secret", robotSecret, "token", token}, more...)...)
 		}
@@ -262,7 +262,7 @@ func TestRevoke_EndsAllTokensOfAnApproval(t *testing.T) {
 }
 
 func TestMetadata_TellsWhatIsHere(t *testing.T) {
-	eachWorld(t, func(t *testing.T, w *world) {
+	eachFixture(t, func(t *testing.T, w *fixture) {
 		r := w.As(t, "").Get("/.well-known/oauth-authorization-server").Want(200)
 		for name, want := range map[string]any{
 			"issuer":                           w.URL,

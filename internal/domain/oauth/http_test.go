@@ -19,7 +19,7 @@ import (
 const deviceCodeGrant = "urn:ietf:params:oauth:grant-type:device_code"
 
 func TestDeviceAuthorization_AnswersWithEveryField(t *testing.T) {
-	eachWorld(t, func(t *testing.T, w *world) {
+	eachFixture(t, func(t *testing.T, w *fixture) {
 		r := w.post("/oauth/device_authorization", "client_id", "tool", "scope", "read_builds").Want(http.StatusOK)
 		code := r.String("user_code")
 		if !regexp.MustCompile(`^[BCDFGHJKLMNPQRSTVWXZ]{4}-[BCDFGHJKLMNPQRSTVWXZ]{4}$`).MatchString(code) {
@@ -38,10 +38,10 @@ func TestDeviceAuthorization_AnswersWithEveryField(t *testing.T) {
 }
 
 func TestDeviceAuthorization_KeepsNoCodeInTheDatabase(t *testing.T) {
-	eachWorld(t, func(t *testing.T, w *world) {
+	eachFixture(t, func(t *testing.T, w *fixture) {
 		d := w.start("tool")
 		var row string
-		w.query(`SELECT id || ' ' || user_code_hash FROM oauth_device_requests`, &row)
+		w.QueryRow(`SELECT id || ' ' || user_code_hash FROM oauth_device_requests`, &row)
 		if strings.Contains(row, d.deviceCode) || strings.Contains(row, d.userCode) || strings.Contains(row, strings.ReplaceAll(d.userCode, "-", "")) {
 			t.Errorf("the row holds %s", row)
 		}
@@ -49,7 +49,7 @@ func TestDeviceAuthorization_KeepsNoCodeInTheDatabase(t *testing.T) {
 }
 
 func TestDeviceAuthorization_ShowsThePageWhoAsks(t *testing.T) {
-	eachWorld(t, func(t *testing.T, w *world) {
+	eachFixture(t, func(t *testing.T, w *fixture) {
 		r := w.As(t, "").With("User-Agent", "tool/1.0\t(Linux) \u00e9\u202e"+strings.Repeat("x", 500)).With("X-Forwarded-For", "203.0.113.9").
 			PostForm("/oauth/device_authorization", form("client_id", "narrow", "scope", " read_user   read_builds read_user ", "organization", "rival")).Want(200)
 		got, err := w.pages.DeviceRequest(t.Context(), ada, r.String("user_code"))
@@ -66,10 +66,10 @@ func TestDeviceAuthorization_ShowsThePageWhoAsks(t *testing.T) {
 }
 
 func TestDeviceAuthorization_TakesOrganizationsAsHints(t *testing.T) {
-	eachWorld(t, func(t *testing.T, w *world) {
+	eachFixture(t, func(t *testing.T, w *fixture) {
 		for _, c := range []struct{ slug, uuid, want string }{
 			{"rival", "", w.rival},
-			{"rival", w.acme, w.acme},
+			{"rival", w.OrgID, w.OrgID},
 			{"rival", "0190c0de-0000-7000-8000-00000000ffff", w.rival},
 			{"rival", "nonsense", w.rival},
 			{"nobody", "", ""},
@@ -82,14 +82,14 @@ func TestDeviceAuthorization_TakesOrganizationsAsHints(t *testing.T) {
 			}
 		}
 		d := w.start("tool", "organization", "rival")
-		if got, err := w.pages.DeviceRequest(t.Context(), bo, d.userCode); err != nil || got.Preselected != w.acme {
+		if got, err := w.pages.DeviceRequest(t.Context(), bo, d.userCode); err != nil || got.Preselected != w.OrgID {
 			t.Errorf("a hint at what bo may not authorize: %q, %v", got.Preselected, err)
 		}
 	})
 }
 
 func TestDeviceAuthorization_Refuses(t *testing.T) {
-	eachWorld(t, func(t *testing.T, w *world) {
+	eachFixture(t, func(t *testing.T, w *fixture) {
 		for name, c := range map[string]struct {
 			pairs  []string
 			status int
@@ -118,10 +118,10 @@ func TestDeviceAuthorization_Refuses(t *testing.T) {
 }
 
 func TestDeviceAuthorization_KnowsEveryScope(t *testing.T) {
-	eachWorld(t, func(t *testing.T, w *world) {
+	eachFixture(t, func(t *testing.T, w *fixture) {
 		all := strings.Join(identity.Scopes{identity.EveryScope}.Names(), " ")
 		d := w.start("5214b230f06b48938ab5", "scope", all)
-		w.approve(ada, d, w.acme)
+		w.approve(ada, d, w.OrgID)
 		if got := w.poll("5214b230f06b48938ab5", d).Want(200).String("scope"); got != all {
 			t.Errorf("granted %s", got)
 		}
@@ -130,7 +130,7 @@ func TestDeviceAuthorization_KnowsEveryScope(t *testing.T) {
 
 // Whatever is wrong with a request itself is told before anything is looked up.
 func TestEndpoints_RefuseWhatIsNotAForm(t *testing.T) {
-	eachWorld(t, func(t *testing.T, w *world) {
+	eachFixture(t, func(t *testing.T, w *fixture) {
 		const good = "grant_type=" + deviceCodeGrant + "&client_id=tool&device_code=x&scope=read_builds&token=x"
 		for _, path := range []string{"/oauth/device_authorization", "/oauth/token", "/oauth/revoke"} {
 			for name, c := range map[string]struct {
@@ -160,7 +160,7 @@ func TestEndpoints_RefuseWhatIsNotAForm(t *testing.T) {
 }
 
 func TestToken_Refuses(t *testing.T) {
-	eachWorld(t, func(t *testing.T, w *world) {
+	eachFixture(t, func(t *testing.T, w *fixture) {
 		d := w.start("tool")
 		robots := w.start("robot", "client_secret", robotSecret)
 		for name, c := range map[string]struct {
@@ -192,7 +192,7 @@ func basic(id, secret string) string {
 }
 
 func TestClient_AuthenticatesInTheBodyOrWithBasic(t *testing.T) {
-	eachWorld(t, func(t *testing.T, w *world) {
+	eachFixture(t, func(t *testing.T, w *fixture) {
 		ask := func(authorization string, pairs ...string) *servertest.Response {
 			c := w.As(t, "")
 			if authorization != "" {
@@ -227,9 +227,9 @@ func TestClient_AuthenticatesInTheBodyOrWithBasic(t *testing.T) {
 }
 
 func TestToken_IsOmittedWhatTheApplicationDoesNotHave(t *testing.T) {
-	eachWorld(t, func(t *testing.T, w *world) {
+	eachFixture(t, func(t *testing.T, w *fixture) {
 		d := w.start("tool")
-		w.approve(ada, d, w.acme)
+		w.approve(ada, d, w.OrgID)
 		r := w.poll("tool", d).Want(200)
 		if r.String("token_type") != "Bearer" || r.String("scope") != "read_builds read_user" || !strings.HasPrefix(r.String("access_token"), "svcua_") || r.Has("expires_in") || r.Has("refresh_token") {
 			t.Errorf("a plain application got %s", r.Body)
@@ -238,7 +238,7 @@ func TestToken_IsOmittedWhatTheApplicationDoesNotHave(t *testing.T) {
 			t.Errorf("headers %v", r.Header)
 		}
 		d = w.start("robot", "client_secret", robotSecret)
-		w.approve(ada, d, w.acme)
+		w.approve(ada, d, w.OrgID)
 		r = w.poll("robot", d, "client_secret", robotSecret).Want(200)
 		if r.At("expires_in") != 3600.0 || r.String("refresh_token") == "" {
 			t.Errorf("an application with everything got %s", r.Body)
@@ -247,7 +247,7 @@ func TestToken_IsOmittedWhatTheApplicationDoesNotHave(t *testing.T) {
 }
 
 func TestToken_ReachesTheChosenOrganizationWithTheGrantedScopes(t *testing.T) {
-	eachWorld(t, func(t *testing.T, w *world) {
+	eachFixture(t, func(t *testing.T, w *fixture) {
 		d := w.start("tool")
 		w.approve(ada, d, w.rival)
 		api := w.As(t, w.poll("tool", d).Want(200).String("access_token"))
@@ -262,9 +262,9 @@ func TestToken_ReachesTheChosenOrganizationWithTheGrantedScopes(t *testing.T) {
 }
 
 func TestToken_ExpiresWhereTheApplicationSaysSo(t *testing.T) {
-	eachWorld(t, func(t *testing.T, w *world) {
+	eachFixture(t, func(t *testing.T, w *fixture) {
 		d := w.start("robot", "client_secret", robotSecret)
-		w.approve(ada, d, w.acme)
+		w.approve(ada, d, w.OrgID)
 		api := w.As(t, w.poll("robot", d, "client_secret", robotSecret).Want(200).String("access_token"))
 		w.Clock.Advance(3599 * time.Second)
 		api.Get("/v2/user").Want(200)
@@ -274,7 +274,7 @@ func TestToken_ExpiresWhereTheApplicationSaysSo(t *testing.T) {
 }
 
 func TestToken_TellsHowTheRequestStands(t *testing.T) {
-	eachWorld(t, func(t *testing.T, w *world) {
+	eachFixture(t, func(t *testing.T, w *fixture) {
 		d := w.start("tool")
 		wantError(t, "undecided", w.poll("tool", d), 400, "authorization_pending")
 		if err := w.pages.DenyDevice(t.Context(), ada, d.userCode); err != nil {
@@ -290,12 +290,12 @@ func TestToken_TellsHowTheRequestStands(t *testing.T) {
 		wantError(t, "expired", w.poll("tool", d), 400, "expired_token")
 
 		d = w.start("tool")
-		w.approve(ada, d, w.acme)
+		w.approve(ada, d, w.OrgID)
 		w.Clock.Advance(600 * time.Second)
 		wantError(t, "approved, then expired", w.poll("tool", d), 400, "expired_token")
 
 		d = w.start("tool")
-		w.approve(ada, d, w.acme)
+		w.approve(ada, d, w.OrgID)
 		w.poll("tool", d).Want(200)
 		wantError(t, "used", w.poll("tool", d), 400, "invalid_grant")
 		w.Clock.Advance(600 * time.Second)
@@ -304,7 +304,7 @@ func TestToken_TellsHowTheRequestStands(t *testing.T) {
 }
 
 func TestToken_SlowsDownMoreWithEachPollThatIsTooFast(t *testing.T) {
-	eachWorld(t, func(t *testing.T, w *world) {
+	eachFixture(t, func(t *testing.T, w *fixture) {
 		d := w.start("tool")
 		for i, c := range []struct {
 			after time.Duration
@@ -327,14 +327,14 @@ func TestToken_SlowsDownMoreWithEachPollThatIsTooFast(t *testing.T) {
 		}
 		other := w.start("tool")
 		wantError(t, "another device", w.poll("tool", other), 400, "authorization_pending")
-		w.approve(ada, d, w.acme)
+		w.approve(ada, d, w.OrgID)
 		w.poll("tool", d).Want(200) // however fast
 	})
 }
 
 // Some clients answer every error by asking again with the credentials in the other place.
 func TestToken_ForgivesTheSearchForThePlaceOfCredentials(t *testing.T) {
-	eachWorld(t, func(t *testing.T, w *world) {
+	eachFixture(t, func(t *testing.T, w *fixture) {
 		d := w.start("tool")
 		header := func() *servertest.Response {
 			return w.As(t, "").With("Authorization", basic("tool", "")).PostForm("/oauth/token", form("grant_type", deviceCodeGrant, "client_id", "tool", "device_code", d.deviceCode))
@@ -354,9 +354,9 @@ func TestToken_ForgivesTheSearchForThePlaceOfCredentials(t *testing.T) {
 }
 
 func TestToken_IsGivenOnceWhenManyAsk(t *testing.T) {
-	eachWorld(t, func(t *testing.T, w *world) {
+	eachFixture(t, func(t *testing.T, w *fixture) {
 		d := w.start("tool")
-		w.approve(ada, d, w.acme)
+		w.approve(ada, d, w.OrgID)
 		var given atomic.Int32
 		var all sync.WaitGroup
 		for range 10 {
@@ -370,7 +370,7 @@ func TestToken_IsGivenOnceWhenManyAsk(t *testing.T) {
 		}
 		all.Wait()
 		var tokens int
-		w.query(`SELECT COUNT(*) FROM access_tokens WHERE grant_id IS NOT NULL`, &tokens)
+		w.QueryRow(`SELECT COUNT(*) FROM access_tokens WHERE grant_id IS NOT NULL`, &tokens)
 		if given.Load() != 1 || tokens != 1 {
 			t.Errorf("given %d times, %d tokens", given.Load(), tokens)
 		}
@@ -378,10 +378,10 @@ func TestToken_IsGivenOnceWhenManyAsk(t *testing.T) {
 }
 
 func TestToken_DiesWithItsGrantInEveryReplica(t *testing.T) {
-	eachWorld(t, func(t *testing.T, w *world) {
+	eachFixture(t, func(t *testing.T, w *fixture) {
 		token := func() string {
 			d := w.start("tool")
-			w.approve(ada, d, w.acme)
+			w.approve(ada, d, w.OrgID)
 			return w.poll("tool", d).Want(200).String("access_token")
 		}
 		one, two := token(), token()
@@ -393,7 +393,7 @@ func TestToken_DiesWithItsGrantInEveryReplica(t *testing.T) {
 			t.Fatalf("%+v, %v", list, err)
 		}
 		// The pages are those of another replica, so the server has half a second to notice.
-		if err := w.pages.RevokeApplication(t.Context(), servertest.AdaID, list[0].Application.ID, w.acme); err != nil {
+		if err := w.pages.RevokeApplication(t.Context(), servertest.AdaID, list[0].Application.ID, w.OrgID); err != nil {
 			t.Fatal(err)
 		}
 		w.Clock.Advance(500 * time.Millisecond)
@@ -405,9 +405,9 @@ func TestToken_DiesWithItsGrantInEveryReplica(t *testing.T) {
 }
 
 func TestToken_RevokedByItselfEndsItsGrant(t *testing.T) {
-	eachWorld(t, func(t *testing.T, w *world) {
+	eachFixture(t, func(t *testing.T, w *fixture) {
 		d := w.start("robot", "client_secret", robotSecret)
-		w.approve(ada, d, w.acme)
+		w.approve(ada, d, w.OrgID)
 		api := w.As(t, w.poll("robot", d, "client_secret", robotSecret).Want(200).String("access_token"))
 		api.Delete("/v2/access-token").Want(204)
 		api.Get("/v2/user").Want(401)
@@ -418,9 +418,9 @@ func TestToken_RevokedByItselfEndsItsGrant(t *testing.T) {
 }
 
 func TestToken_StopsWhileItsApplicationIsDisabled(t *testing.T) {
-	eachWorld(t, func(t *testing.T, w *world) {
+	eachFixture(t, func(t *testing.T, w *fixture) {
 		d := w.start("tool")
-		w.approve(ada, d, w.acme)
+		w.approve(ada, d, w.OrgID)
 		api := w.As(t, w.poll("tool", d).Want(200).String("access_token"))
 		waiting := w.start("tool")
 		set := func(enabled bool) {
@@ -436,9 +436,9 @@ func TestToken_StopsWhileItsApplicationIsDisabled(t *testing.T) {
 }
 
 func TestToken_WaitsWhileTheOrganizationIsSuspended(t *testing.T) {
-	eachWorld(t, func(t *testing.T, w *world) {
+	eachFixture(t, func(t *testing.T, w *fixture) {
 		d := w.start("tool")
-		w.approve(ada, d, w.acme)
+		w.approve(ada, d, w.OrgID)
 		set := func(suspended bool) {
 			w.Apply(fmt.Sprintf("organizations: [{slug: acme, suspended: %v}]", suspended))
 		}
@@ -454,10 +454,10 @@ func TestToken_WaitsWhileTheOrganizationIsSuspended(t *testing.T) {
 }
 
 func TestToken_IsNotForWhoLeftTheOrganization(t *testing.T) {
-	eachWorld(t, func(t *testing.T, w *world) {
+	eachFixture(t, func(t *testing.T, w *fixture) {
 		redeemed, waiting := w.start("tool"), w.start("tool")
-		w.approve(bo, redeemed, w.acme)
-		w.approve(bo, waiting, w.acme)
+		w.approve(bo, redeemed, w.OrgID)
+		w.approve(bo, waiting, w.OrgID)
 		token := w.poll("tool", redeemed).Want(200).String("access_token")
 		w.As(t, token).Get("/v2/user").Want(200)
 		w.As(t, servertest.Ada).Delete("/v2/organizations/acme/members/" + servertest.BoID).Want(204)
@@ -470,9 +470,9 @@ func TestToken_IsNotForWhoLeftTheOrganization(t *testing.T) {
 }
 
 func TestToken_IsNotForgottenByTheOrganizationFile(t *testing.T) {
-	eachWorld(t, func(t *testing.T, w *world) {
+	eachFixture(t, func(t *testing.T, w *fixture) {
 		d := w.start("tool")
-		w.approve(ada, d, w.acme)
+		w.approve(ada, d, w.OrgID)
 		token := w.poll("tool", d).Want(200).String("access_token")
 		w.Apply(`organizations: [{slug: acme, members: [{email: ada@acme.test, access_tokens: [{description: Tool, token: svcua_own, scopes: ["*"]}]}]}]`)
 		w.As(t, token).Get("/v2/user").Want(200) // the file means another token of that name
@@ -481,7 +481,7 @@ func TestToken_IsNotForgottenByTheOrganizationFile(t *testing.T) {
 }
 
 func TestEndpoints_SayServerErrorWhenTheDatabaseIsAway(t *testing.T) {
-	eachWorld(t, func(t *testing.T, w *world) {
+	eachFixture(t, func(t *testing.T, w *fixture) {
 		d := w.start("tool")
 		if err := w.DB.Close(); err != nil {
 			t.Fatal(err)

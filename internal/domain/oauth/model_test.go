@@ -14,9 +14,9 @@ import (
 // told how things stand; each poll that comes too early makes it wait longer; and its token works until
 // the approval is revoked.
 func TestModel(t *testing.T) {
-	eachScene(t, func(t *testing.T, s *scene) {
+	eachFixture(t, func(t *testing.T, s *fixture) {
 		rapid.Check(t, func(rt *rapid.T) {
-			m := &model{scene: s, state: pending, wait: 5 * time.Second, expires: s.now.Now().Add(600 * time.Second)}
+			m := &model{fixture: s, state: pending, wait: 5 * time.Second, expires: s.now.Now().Add(600 * time.Second)}
 			m.deviceCode, m.userCode = s.ask(s.tool, "")
 			rt.Repeat(map[string]func(*rapid.T){
 				"":        m.checkToken,
@@ -33,7 +33,7 @@ func TestModel(t *testing.T) {
 
 // model knows how a request should stand.
 type model struct {
-	*scene
+	*fixture
 	deviceCode, userCode string
 	state                deviceState
 	revoked              bool

@@ -18,7 +18,7 @@ import (
 // outside does things outside of a bubble of synctest for those in it: there is the server, with real
 // connections. The time of the bubble stands still meanwhile, and the server's follows it.
 type outside struct {
-	w    *world
+	w    *fixture
 	mu   sync.Mutex
 	last time.Time
 	work chan func()
@@ -26,7 +26,7 @@ type outside struct {
 }
 
 // outsideOf returns what works until the end of the test. It is called outside.
-func outsideOf(w *world) *outside {
+func outsideOf(w *fixture) *outside {
 	o := &outside{w: w, work: make(chan func()), done: make(chan struct{})}
 	var working sync.WaitGroup
 	working.Go(func() {
@@ -35,7 +35,7 @@ func outsideOf(w *world) *outside {
 			o.done <- struct{}{}
 		}
 	})
-	w.t.Cleanup(func() {
+	w.T.Cleanup(func() {
 		close(o.work)
 		working.Wait()
 	})
@@ -77,7 +77,7 @@ func (o *outside) RoundTrip(req *http.Request) (resp *http.Response, err error) 
 	return resp, err
 }
 
-func (w *world) config(clientID, secret string) *oauth2.Config {
+func (w *fixture) config(clientID, secret string) *oauth2.Config {
 	return &oauth2.Config{
 		ClientID: clientID, ClientSecret: secret, Scopes: []string{"read_user", "read_organizations"}, RedirectURL: local,
 		Endpoint: oauth2.Endpoint{
@@ -90,7 +90,7 @@ func (w *world) config(clientID, secret string) *oauth2.Config {
 // poll twice while nobody has decided. It must not be slowed down for that.
 func TestOAuth2Library_SignsInOnADeviceAndStaysSignedIn(t *testing.T) {
 	for _, c := range []struct{ clientID, secret string }{{"cli", ""}, {"robot", robotSecret}} {
-		eachWorld(t, func(t *testing.T, w *world) {
+		eachFixture(t, func(t *testing.T, w *fixture) {
 			o := outsideOf(w)
 			config := w.config(c.clientID, c.secret)
 			synctest.Test(t, func(t *testing.T) {
@@ -106,7 +106,7 @@ func TestOAuth2Library_SignsInOnADeviceAndStaysSignedIn(t *testing.T) {
 				}
 				go func() {
 					time.Sleep(12 * time.Second)
-					o.do(func() { w.approve(ada, started{device.DeviceCode, device.UserCode}, w.acme) })
+					o.do(func() { w.approve(ada, started{device.DeviceCode, device.UserCode}, w.OrgID) })
 				}()
 				token, err := config.DeviceAccessToken(ctx, device)
 				if err != nil {
@@ -138,7 +138,7 @@ func wantUser(t *testing.T, api *http.Client, url string) {
 }
 
 func TestOAuth2Library_IsToldWhenTheUserDenies(t *testing.T) {
-	eachWorld(t, func(t *testing.T, w *world) {
+	eachFixture(t, func(t *testing.T, w *fixture) {
 		o := outsideOf(w)
 		config := w.config("cli", "")
 		synctest.Test(t, func(t *testing.T) {
@@ -148,8 +148,8 @@ func TestOAuth2Library_IsToldWhenTheUserDenies(t *testing.T) {
 				t.Fatal(err)
 			}
 			o.do(func() {
-				if err := w.pages.DenyDevice(w.t.Context(), ada, device.UserCode); err != nil {
-					w.t.Error(err)
+				if err := w.pages.DenyDevice(w.T.Context(), ada, device.UserCode); err != nil {
+					w.T.Error(err)
 				}
 			})
 			_, err = config.DeviceAccessToken(ctx, device)
@@ -161,14 +161,14 @@ func TestOAuth2Library_IsToldWhenTheUserDenies(t *testing.T) {
 }
 
 func TestOAuth2Library_ExchangesAnAuthorizationCode(t *testing.T) {
-	eachWorld(t, func(t *testing.T, w *world) {
+	eachFixture(t, func(t *testing.T, w *fixture) {
 		config := w.config("cli", "")
 		verifier := oauth2.GenerateVerifier()
 		asked, err := url.Parse(config.AuthCodeURL("state", oauth2.S256ChallengeOption(verifier)))
 		if err != nil {
 			t.Fatal(err)
 		}
-		to, err := w.pages.ApproveAuthorization(t.Context(), ada, asked.Query(), w.acme)
+		to, err := w.pages.ApproveAuthorization(t.Context(), ada, asked.Query(), w.OrgID)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -6,7 +6,7 @@ import (
 )
 
 func TestRemoveOld_LeavesWhatIsNeededAndNothingElse(t *testing.T) {
-	eachWorld(t, func(t *testing.T, w *world) {
+	eachFixture(t, func(t *testing.T, w *fixture) {
 		sweep := func(after time.Duration) {
 			t.Helper()
 			w.Clock.Advance(after)
@@ -17,16 +17,16 @@ func TestRemoveOld_LeavesWhatIsNeededAndNothingElse(t *testing.T) {
 		want := func(table string, want int) {
 			t.Helper()
 			var got int
-			w.query(`SELECT COUNT(*) FROM `+table, &got)
+			w.QueryRow(`SELECT COUNT(*) FROM `+table, &got)
 			if got != want {
 				t.Errorf("%d rows in %s, want %d", got, table, want)
 			}
 		}
 		waiting, unused := w.start("tool"), w.start("tool")
-		w.approve(ada, unused, w.acme) // and nobody polls for it
-		w.authorize("tool", local)     // and nobody exchanges the code
+		w.approve(ada, unused, w.OrgID) // and nobody polls for it
+		w.authorize("tool", local)      // and nobody exchanges the code
 		tool := w.start("tool")
-		w.approve(ada, tool, w.acme)
+		w.approve(ada, tool, w.OrgID)
 		lasting := w.As(t, w.poll("tool", tool).Want(200).String("access_token"))
 		_, refresh := w.signIn()
 		w.pages.DeviceRequest(t.Context(), ada, "BBBB-BBBB")

@@ -12,7 +12,7 @@ import (
 	"stackyard/internal/platform/identity"
 )
 
-// applications are declared beside the world's organizations.
+// applications is an organization file that adds applications to servertest.World.
 const applications = `
 organizations:
   - slug: acme
@@ -29,37 +29,23 @@ organizations:
 
 const robotSecret = "s3cret:&%+ é"
 
-// A world is a running server with applications, and the service as the pages of another replica have it.
-type world struct {
-	*servertest.Server
-	t     *testing.T
+// A fixture is a scenario with applications, and the service that the pages of another replica use.
+type fixture struct {
+	*servertest.Scenario
 	pages *oauth.Service
-	acme  string // ids of organizations
-	rival string
+	rival string // id of the organization
 }
 
-func eachWorld(t *testing.T, fn func(t *testing.T, w *world)) {
-	servertest.Each(t, func(t *testing.T, s *servertest.Server) { fn(t, newWorld(t, s)) })
+func eachFixture(t *testing.T, fn func(t *testing.T, w *fixture)) {
+	servertest.Each(t, func(t *testing.T, s *servertest.Server) { fn(t, newFixture(t, s)) })
 }
 
-func newWorld(t *testing.T, s *servertest.Server) *world {
+func newFixture(t *testing.T, s *servertest.Server) *fixture {
 	s.Apply(applications)
-	w := &world{Server: s, t: t}
-	if err := s.DB.Write(t.Context(), func(q *db.Q) error { return oauth.EnsureBuiltIn(q, s.Clock.Now()) }); err != nil {
-		t.Fatal(err)
-	}
+	w := &fixture{Scenario: s.Scenario(t), rival: s.OrganizationID(t, "rival")}
+	w.WantNoError(s.DB.Write(t.Context(), func(q *db.Q) error { return oauth.EnsureBuiltIn(q, s.Clock.Now()) }))
 	w.pages = oauth.New(s.DB, identity.NewDirectory(s.DB, s.Clock.Now), s.Key, core.PublicURL(s.URL), s.Clock.Now)
-	for slug, id := range map[string]*string{"acme": &w.acme, "rival": &w.rival} {
-		w.query(`SELECT id FROM organizations WHERE slug = $1`, id, slug)
-	}
 	return w
-}
-
-func (w *world) query(query string, dst any, args ...any) {
-	w.t.Helper()
-	if err := w.DB.Read(w.t.Context(), func(q *db.Q) error { return q.QueryRow(query, args...).Scan(dst) }); err != nil {
-		w.t.Fatal(err)
-	}
 }
 
 var (
@@ -79,37 +65,35 @@ func form(pairs ...string) url.Values {
 }
 
 // post posts a form without any token.
-func (w *world) post(path string, pairs ...string) *servertest.Response {
-	w.t.Helper()
-	return w.As(w.t, "").PostForm(path, form(pairs...))
+func (w *fixture) post(path string, pairs ...string) *servertest.Response {
+	w.T.Helper()
+	return w.As(w.T, "").PostForm(path, form(pairs...))
 }
 
-// A started device has its codes.
+// A started device authorization has two codes.
 type started struct{ deviceCode, userCode string }
 
-// start has a public application ask for access.
-func (w *world) start(clientID string, more ...string) started {
-	w.t.Helper()
+// start starts the device authorization of a public application.
+func (w *fixture) start(clientID string, more ...string) started {
+	w.T.Helper()
 	r := w.post("/oauth/device_authorization", append([]string{"client_id", clientID, "scope", "read_builds read_user"}, more...)...).Want(200)
 	return started{r.String("device_code"), r.String("user_code")}
 }
 
 // poll polls for a token of a public application.
-func (w *world) poll(clientID string, d started, more ...string) *servertest.Response {
-	w.t.Helper()
+func (w *fixture) poll(clientID string, d started, more ...string) *servertest.Response {
+	w.T.Helper()
 	return w.post("/oauth/token", append([]string{
 		"grant_type", "urn:ietf:params:oauth:grant-type:device_code", "client_id", clientID, "device_code", d.deviceCode,
 	}, more...)...)
 }
 
-func (w *world) approve(v oauth.Visitor, d started, organizationID string) {
-	w.t.Helper()
-	if err := w.pages.ApproveDevice(w.t.Context(), v, d.userCode, organizationID); err != nil {
-		w.t.Fatal(err)
-	}
+func (w *fixture) approve(v oauth.Visitor, d started, organizationID string) {
+	w.T.Helper()
+	w.WantNoError(w.pages.ApproveDevice(w.T.Context(), v, d.userCode, organizationID))
 }
 
-// wantError fails the test unless a response is an OAuth error as the decisions have it.
+// wantError fails the test unless a response is an OAuth error with a status and code.
 func wantError(t *testing.T, name string, r *servertest.Response, status int, code string) {
 	t.Helper()
 	if r.Status != status || !r.Has("error") || r.String("error") != code {

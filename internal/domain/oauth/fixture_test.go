@@ -12,9 +12,9 @@ import (
 	"stackyard/internal/platform/seal"
 )
 
-// A scene is two organizations: ada belongs to both, bo to acme, and cy to none. Robot is a confidential
+// A fixture is two organizations: ada belongs to both, bo to acme, and cy to none. Robot is a confidential
 // application of acme, tool a public one.
-type scene struct {
+type fixture struct {
 	*Service
 	t       *testing.T
 	now     *coretest.Clock
@@ -28,14 +28,14 @@ type scene struct {
 	replica *identity.Directory // as another process would have it
 }
 
-func eachScene(t *testing.T, fn func(t *testing.T, s *scene)) {
-	dbtest.Each(t, func(t *testing.T, d *db.DB) { fn(t, newScene(t, d)) })
+func eachFixture(t *testing.T, fn func(t *testing.T, s *fixture)) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) { fn(t, newFixture(t, d)) })
 }
 
-func newScene(t *testing.T, d *db.DB) *scene {
+func newFixture(t *testing.T, d *db.DB) *fixture {
 	t.Helper()
 	now := coretest.NewClock(noon)
-	s := &scene{
+	s := &fixture{
 		Service: New(d, identity.NewDirectory(d, now.Now), seal.NewKey(), "https://ci.test", now.Now),
 		t:       t,
 		now:     now,
@@ -69,14 +69,14 @@ func newScene(t *testing.T, d *db.DB) *scene {
 	return s
 }
 
-func (s *scene) write(fn func(q *db.Q) error) {
+func (s *fixture) write(fn func(q *db.Q) error) {
 	s.t.Helper()
 	if err := s.db.Write(s.t.Context(), fn); err != nil {
 		s.t.Fatal(err)
 	}
 }
 
-func (s *scene) exec(query string, args ...any) {
+func (s *fixture) exec(query string, args ...any) {
 	s.t.Helper()
 	s.write(func(q *db.Q) error {
 		_, err := q.Exec(query, args...)
@@ -84,13 +84,13 @@ func (s *scene) exec(query string, args ...any) {
 	})
 }
 
-func (s *scene) join(v Visitor, o identity.Organization) {
+func (s *fixture) join(v Visitor, o identity.Organization) {
 	s.t.Helper()
 	s.exec(`INSERT INTO memberships (organization_id, user_id, role, permissions, sso_mode, created_at) VALUES ($1, $2, 'member', '[]', 'optional', 1)`, o.ID, v.UserID)
 }
 
 // ask has an application ask for access from a device.
-func (s *scene) ask(a Application, hint string) (deviceCode, userCode string) {
+func (s *fixture) ask(a Application, hint string) (deviceCode, userCode string) {
 	s.t.Helper()
 	deviceCode, userCode, err := s.addDevice(s.t.Context(), device{
 		application: a, hintID: hint, scopes: identity.Scopes{"read_builds", "read_user"}, address: netip.MustParseAddr("203.0.113.9"), userAgent: "tool/1.0",
@@ -102,7 +102,7 @@ func (s *scene) ask(a Application, hint string) (deviceCode, userCode string) {
 }
 
 // count returns how many rows a table has.
-func (s *scene) count(table string) (n int) {
+func (s *fixture) count(table string) (n int) {
 	s.t.Helper()
 	err := s.db.Read(s.t.Context(), func(q *db.Q) error {
 		return q.QueryRow(`SELECT COUNT(*) FROM ` + table).Scan(&n)
