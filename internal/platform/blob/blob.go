@@ -1,14 +1,14 @@
-// Package blob keeps bytes by key: in a folder, or in a bucket of an S3-compatible object store. It
-// also judges the buckets that organizations name for their build exports.
+// Package blob stores bytes by key: in a folder, or in a bucket of an S3-compatible object store. It also
+// checks the buckets that organizations name for their build exports.
 //
-// An object is there whole or not at all, and durable once [Store.Put] has returned. Keys are paths of
-// ids and plain names; what belongs together stands below one prefix, so that [Store.DeleteAll] removes
-// it together. What grows, such as the log of a running job, is kept in pieces (pieces.go) until it is
-// complete and becomes an object. No key is also the prefix of others. Nothing here knows what the bytes are.
+// An object exists completely or not at all, and is durable once [Store.Put] has returned. Keys are paths of
+// ids and plain names; related objects share a prefix, so that [Store.DeleteAll] removes them together. Growing
+// content, for example the log of a running job, is stored in pieces (pieces.go) until it is complete and
+// becomes an object. No key is also the prefix of others. The package does not interpret the bytes.
 //
-// What is given as text is read in two steps. Reading it (ParseURL, BucketName) finds what is wrong
-// without touching a disk or a network, so that all bad settings can be told at once. Check then
-// proves access the only sure way, by writing, reading back and deleting a small object.
+// Settings are checked in two steps. Parsing (ParseURL, BucketName) finds errors without touching a disk or a
+// network, so that all bad settings can be reported at once. Check then proves access the only reliable way: it
+// writes, reads back and deletes a small object.
 package blob
 
 import (
@@ -24,17 +24,17 @@ import (
 	"stackyard/internal/platform/core"
 )
 
-// checkTimeout bounds a whole Check: a person waits for its answer.
+// checkTimeout bounds a whole Check: a person waits for it.
 const checkTimeout = 10 * time.Second
 
-// ErrNotFound is what reading an object that is not there returns.
+// ErrNotFound is the error of reading an object that does not exist.
 var ErrNotFound = errors.New("there is no such object")
 
-// A Store is a place that keeps bytes. It is safe for concurrent use.
+// A Store stores objects. It is safe for concurrent use.
 type Store struct{ objects objects }
 
-// objects is what the kinds of places have in common. Its errors are sentences for a person and say
-// what to do; String names the place. Keys and prefixes were checked before.
+// objects is what folders and buckets implement. Its errors are messages for a person and say what to do;
+// String names the place. Keys and prefixes have been checked.
 type objects interface {
 	fmt.Stringer
 	put(ctx context.Context, key string, from io.Reader, size int64) error
@@ -51,14 +51,14 @@ type objects interface {
 	joinPieces(ctx context.Context, key string, from, to int64) error
 }
 
-// An Object is what a listing tells of one.
+// An Object is an entry of a listing.
 type Object struct {
 	Key  string
 	Size int64
 }
 
-// Open returns the store at a URL that ParseURL accepts. A folder that does not exist is made; a
-// bucket is not asked yet whether it can be used: see Check.
+// Open returns the store at a URL that ParseURL accepts. It creates a missing folder; it does not check whether
+// a bucket can be used: see Check.
 func Open(rawURL string) (*Store, error) {
 	location, err := ParseURL(rawURL)
 	if err != nil {
@@ -78,8 +78,8 @@ func Open(rawURL string) (*Store, error) {
 	return &Store{bucket}, nil
 }
 
-// Check reports whether objects can be written, read, deleted and listed, by doing so with a small one
-// under a key that nothing else has. It answers within ten seconds.
+// Check reports whether objects can be written, read, deleted and listed, by doing so with a small one under a
+// unique key. It returns within ten seconds.
 func (s *Store) Check(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
@@ -107,7 +107,7 @@ func check(ctx context.Context, objects objects) error {
 	if readErr == nil && !bytes.Equal(got, written) {
 		readErr = errors.New("it gave back other bytes than were written")
 	}
-	removeErr := objects.remove(ctx, key) // also when reading failed: leave nothing behind
+	removeErr := objects.remove(ctx, key) // also when reading failed
 	if readErr != nil {
 		return fmt.Errorf("cannot read from %s: %w", objects, readErr)
 	}
@@ -129,7 +129,7 @@ func readAll(ctx context.Context, objects objects, key string) ([]byte, error) {
 // String names the place.
 func (s *Store) String() string { return s.objects.String() }
 
-// Folder returns the folder that objects are in; "" when they are in a bucket.
+// Folder returns the folder of the objects; "" when they are in a bucket.
 func (s *Store) Folder() string {
 	if f, ok := s.objects.(*folder); ok {
 		return f.dir
@@ -137,9 +137,9 @@ func (s *Store) Folder() string {
 	return ""
 }
 
-// Put keeps what is read from a reader under a key, in the place of what was there. It is durable when Put
-// returns; nobody ever reads a part of it, and nothing of it is kept when reading fails. size is how
-// many bytes there must be, or -1 where that is not known.
+// Put stores the content of a reader under a key, and replaces an existing object. It is durable when Put
+// returns; readers never see a part of it, and nothing is stored when reading fails. size is the required
+// number of bytes, or -1 when unknown.
 func (s *Store) Put(ctx context.Context, key string, from io.Reader, size int64) error {
 	if err := checkKey(key); err != nil {
 		return err
@@ -150,9 +150,9 @@ func (s *Store) Put(ctx context.Context, key string, from io.Reader, size int64)
 	return nil
 }
 
-// Open reads a range of an object, whose length may be -1 for all that follows. What lies beyond the
-// end of the object is left out. The caller closes it. An object that is not there is ErrNotFound; one
-// that is deleted or replaced meanwhile may fail, but never gives bytes of two.
+// Open reads a range of an object; length -1 means up to the end. A range beyond the end of the object is cut.
+// The caller closes it. A missing object is ErrNotFound; one that is deleted or replaced meanwhile can fail,
+// but never returns bytes of two.
 func (s *Store) Open(ctx context.Context, key string, offset, length int64) (io.ReadCloser, error) {
 	if err := checkKey(key); err != nil {
 		return nil, err
@@ -161,7 +161,7 @@ func (s *Store) Open(ctx context.Context, key string, offset, length int64) (io.
 		if _, err := s.Size(ctx, key); err != nil {
 			return nil, err
 		}
-		return io.NopCloser(strings.NewReader("")), nil // which cannot be asked of a bucket
+		return io.NopCloser(strings.NewReader("")), nil // a bucket cannot return an empty range
 	}
 	content, err := s.objects.open(ctx, key, offset, length)
 	if err != nil {
@@ -170,7 +170,7 @@ func (s *Store) Open(ctx context.Context, key string, offset, length int64) (io.
 	return content, nil
 }
 
-// Size returns how many bytes an object has, or ErrNotFound.
+// Size returns the number of bytes of an object, or ErrNotFound.
 func (s *Store) Size(ctx context.Context, key string) (int64, error) {
 	if err := checkKey(key); err != nil {
 		return 0, err
@@ -182,7 +182,7 @@ func (s *Store) Size(ctx context.Context, key string) (int64, error) {
 	return size, nil
 }
 
-// Delete deletes an object. One that is not there is deleted already.
+// Delete deletes an object. Deleting a missing object is no error.
 func (s *Store) Delete(ctx context.Context, key string) error {
 	if err := checkKey(key); err != nil {
 		return err
@@ -204,8 +204,8 @@ func (s *Store) DeleteAll(ctx context.Context, prefix string) error {
 	return nil
 }
 
-// List yields the objects whose keys begin with a prefix and a slash, in the order of their keys. An
-// error comes last. Objects that are written or deleted meanwhile may be there or not.
+// List yields the objects whose keys begin with a prefix and a slash, in the order of their keys. An error
+// comes last. Objects that are written or deleted meanwhile may be included or not.
 func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[Object, error] {
 	return func(yield func(Object, error) bool) {
 		if err := checkKey(prefix); err != nil {

@@ -17,12 +17,12 @@ import (
 	"github.com/minio/minio-go/v7/pkg/credentials"
 )
 
-// bucket keeps each object in an object store.
+// bucket stores objects in an object store.
 type bucket struct {
 	place
 	client    *minio.Client
 	transport *http.Transport
-	uploads   chan struct{} // holds a token for each upload in parts that goes on
+	uploads   chan struct{} // holds a token for each multipart upload that runs
 }
 
 func openBucket(p place) (*bucket, error) {
@@ -33,7 +33,7 @@ func openBucket(p place) (*bucket, error) {
 	}
 	lookup := minio.BucketLookupAuto
 	if p.ownEndpoint {
-		lookup = minio.BucketLookupPath // few of them have a name for every bucket
+		lookup = minio.BucketLookupPath // few of them have a host name for every bucket
 	}
 	client, err := minio.New(p.endpoint.Host, &minio.Options{
 		Creds:        credentials.NewStaticV4(p.keyID, p.secret, p.sessionToken),
@@ -49,7 +49,7 @@ func openBucket(p place) (*bucket, error) {
 	return &bucket{place: p, client: client, transport: transport, uploads: make(chan struct{}, uploadsAtOnce)}, nil
 }
 
-// String names the bucket as its own service does.
+// String names the bucket as its service does.
 func (p place) String() string {
 	return fmt.Sprintf("%s://%s", p.service.scheme, path.Join(p.bucket, p.prefix))
 }
@@ -79,7 +79,7 @@ func (b *bucket) open(ctx context.Context, key string, offset, length int64) (io
 	return explained{content, b.place}, nil
 }
 
-// explained is a content whose errors say what a person can do.
+// explained is a content whose errors say what to do.
 type explained struct {
 	io.ReadCloser
 	place place
@@ -111,7 +111,7 @@ func (b *bucket) removeAll(ctx context.Context, prefix string) error {
 	return errors.Join(b.removeNames(ctx, names), listing)
 }
 
-// removeNames deletes objects, as many with each request as the store allows.
+// removeNames deletes objects, as many per request as the store allows.
 func (b *bucket) removeNames(ctx context.Context, names iter.Seq[string]) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -162,7 +162,7 @@ func (b *bucket) each(ctx context.Context, prefix string, yield func(minio.Objec
 	return ctx.Err()
 }
 
-// explain turns what the object store or the network said into what a person can do about it.
+// explain turns an error of the object store or the network into one that says what to do.
 func (p place) explain(err error) error {
 	if err == nil {
 		return nil
@@ -174,7 +174,7 @@ func (p place) explain(err error) error {
 		return p.explainResponse(response)
 	}
 	if requestErr, ok := errors.AsType[*url.Error](err); ok {
-		err = requestErr.Err // without the URL of the request, which tells a person nothing
+		err = requestErr.Err // without the URL of the request, which does not help a person
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("%s did not answer in time; check the endpoint and the network: %w", p.endpoint, err)

@@ -10,10 +10,10 @@ import (
 	"github.com/minio/minio-go/v7"
 )
 
-// A bucket keeps each piece in an object below the key, whose name says offset and size.
+// A bucket stores each piece in an object below the key, whose name has offset and size.
 const pieceName = "%012x-%06x"
 
-// piecesAtMost is how many neighbours are left as they are, however small.
+// piecesAtMost is how many adjacent pieces are left as they are, however small.
 const piecesAtMost = 64
 
 func (b *bucket) addPiece(ctx context.Context, key string, offset int64, content []byte) error {
@@ -21,7 +21,7 @@ func (b *bucket) addPiece(ctx context.Context, key string, offset int64, content
 }
 
 func (b *bucket) pieces(ctx context.Context, key string, from, to int64) ([]Piece, error) {
-	// The listing begins after a name; the piece that begins at this very offset, if any, ends before from.
+	// The listing starts after a name; a piece that starts at this very offset ends before from.
 	after := fmt.Sprintf("%012x", max(0, from-MaxPiece))
 	options := minio.ListObjectsOptions{Prefix: b.name(key) + "/", Recursive: true, StartAfter: path.Join(b.name(key), after)}
 	var found []Piece
@@ -60,8 +60,8 @@ func (b *bucket) removePieces(ctx context.Context, key string, pieces []Piece) e
 	return b.removeNames(ctx, slices.Values(names))
 }
 
-// joinPieces joins neighbours, when together they are about as large as a piece may be, or when there are
-// many. The joined one is there before the others go, so no byte is ever missing.
+// joinPieces joins adjacent pieces, when together they are about as large as a piece can be, or when there are
+// many. It writes the joined piece before it deletes the others, so no byte is ever missing.
 func (b *bucket) joinPieces(ctx context.Context, key string, from, to int64) error {
 	pieces, err := b.pieces(ctx, key, from, to)
 	if err != nil {
@@ -95,8 +95,8 @@ func (b *bucket) join(ctx context.Context, key string, run []Piece) error {
 	return b.removePieces(ctx, key, run)
 }
 
-// runs returns pieces of which each begins where the one before it ends, as far as such a run is no
-// larger than a piece may be. They come in the order of their offsets.
+// runs returns runs of pieces in which each starts where the previous one ends, and which are no larger than a
+// piece can be. Pieces are in the order of their offsets.
 func runs(pieces []Piece) [][]Piece {
 	var found [][]Piece
 	for _, p := range pieces {

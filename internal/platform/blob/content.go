@@ -5,16 +5,16 @@ import (
 	"io"
 )
 
-// content is what a caller gives to be kept. It reads as many bytes as were promised, and fails when
-// there are fewer or more. The last byte is handed out only when it is known to be the last, so that
-// nothing is kept of a content that is too long.
+// content is the content that a caller stores. It reads the promised number of bytes, and fails when there are
+// fewer or more. It returns the last byte only when it is known to be the last, so that nothing is stored of a
+// content that is too long.
 type content struct {
 	from io.Reader
-	size int64 // -1: not known
+	size int64 // -1: unknown
 	read int64
 }
 
-// contentError is an error of what a caller gave, not of the place that was to keep it.
+// contentError is an error of the caller's content, not of the store.
 type contentError struct{ err error }
 
 func (e *contentError) Error() string { return e.err.Error() }
@@ -47,7 +47,7 @@ func (c *content) Read(p []byte) (int, error) {
 	return n, &contentError{err}
 }
 
-// end returns io.EOF when nothing more comes.
+// end returns io.EOF when nothing follows.
 func (c *content) end() error {
 	var more [1]byte
 	switch _, err := io.ReadFull(c.from, more[:]); err {

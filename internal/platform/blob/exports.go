@@ -24,10 +24,10 @@ func serviceOf(strategy string) (service, error) {
 	return service{}, fmt.Errorf("%q is not a strategy; there are %s", strategy, strings.Join(Strategies, " and "))
 }
 
-// BucketName returns what remains of a location when the prefix of a fully qualified URI is
-// stripped: "bucket", or "bucket/folder" when the location goes on. It knows a bare name, the
-// strategy's own URIs (s3://, gs://), bucket ARNs, and the service's web addresses with the bucket
-// in the host or in the path. The error is a sentence for the person who gave the location.
+// BucketName returns what remains of a location without the prefix of a fully qualified URI: "bucket", or
+// "bucket/folder". It accepts a bare name, the strategy's own URIs (s3://, gs://), bucket ARNs, and the
+// service's web addresses with the bucket in the host or in the path. The error is a message for the person who
+// entered the location.
 func BucketName(strategy, location string) (string, error) {
 	s, err := serviceOf(strategy)
 	if err != nil {
@@ -43,9 +43,9 @@ func BucketName(strategy, location string) (string, error) {
 	return bucket + "/" + prefix, nil
 }
 
-// CheckBucket reports whether build exports can go to a location that BucketName accepts, by
-// writing, reading and deleting a small object there with the installation's credentials: AWS_… for
-// s3, GCS_… for gcs. It answers within ten seconds, with a sentence that says what to do.
+// CheckBucket reports whether build exports can go to a location that BucketName accepts, by writing, reading
+// and deleting a small object there with the installation's credentials: AWS_… for s3, GCS_… for gcs. It
+// returns within ten seconds; its error says what to do.
 func CheckBucket(ctx context.Context, strategy, location string) error {
 	s, err := serviceOf(strategy)
 	if err != nil {
@@ -80,7 +80,7 @@ func (s service) parseLocation(location string) (bucket, prefix string, err erro
 	return s.splitBucket(location)
 }
 
-// arnOfBucket leaves out access points and the like, which have a region and an account.
+// arnOfBucket excludes access points and the like, which have a region and an account.
 var arnOfBucket = regexp.MustCompile(`^arn:aws[a-z-]*:s3:::(.+)$`)
 
 func (s service) parseARN(location string) (bucket, prefix string, err error) {
@@ -113,7 +113,7 @@ func (s service) parseURI(location string) (bucket, prefix string, err error) {
 	return "", "", fmt.Errorf("%s:// is not a location of %s; write %s://my-bucket", u.Scheme, s.name, s.scheme)
 }
 
-// The hosts of the services' web addresses: what precedes them, if anything, is the bucket.
+// The hosts of the services' web addresses; the part before them, if any, is the bucket.
 var hostsOf = map[string]*regexp.Regexp{
 	s3.id:  regexp.MustCompile(`^(?:(.+)\.)?s3(?:[.-][a-z0-9-]+)*\.amazonaws\.com(?:\.cn)?$`),
 	gcs.id: regexp.MustCompile(`^(?:(.+)\.)?storage\.(?:googleapis|cloud\.google)\.com$`),
@@ -132,7 +132,7 @@ func (s service) parseWebAddress(u *url.URL) (bucket, prefix string, err error) 
 	return "", "", fmt.Errorf("%s is not an address of %s; write %s://my-bucket", u.Host, s.name, s.scheme)
 }
 
-// splitBucket reads "bucket/folder", with more slashes or fewer, by the rules of the service.
+// splitBucket parses "bucket/folder", with any number of slashes, by the rules of the service.
 func (s service) splitBucket(text string) (bucket, prefix string, err error) {
 	bucket, rest, _ := strings.Cut(strings.TrimLeft(text, "/"), "/")
 	if err := s.checkBucketName(bucket); err != nil {
@@ -154,7 +154,7 @@ func (s service) splitBucket(text string) (bucket, prefix string, err error) {
 	return bucket, prefix, nil
 }
 
-// maxPrefix leaves room for the objects' own names in the 1,024 bytes that a key can have.
+// maxPrefix leaves space for the objects' own names in the 1,024 bytes of a key.
 const maxPrefix = 512
 
 var bucketForm = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{1,61}[a-z0-9]$`)

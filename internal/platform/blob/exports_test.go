@@ -83,7 +83,7 @@ func TestBucketName_RefusesWithAHint(t *testing.T) {
 			t.Errorf("%s %.60q: %q, %v; want it to say %q", c.strategy, c.location, got, err, c.want)
 		}
 		if err != nil && strings.Contains(err.Error(), "secret@") {
-			t.Errorf("the error tells the secret: %v", err)
+			t.Errorf("the error contains the secret: %v", err)
 		}
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
 )
 
-// unset empties every variable that the room reads, so that tests own them.
+// unset clears every variable that the package reads, so that tests control them.
 func unset(t *testing.T) {
 	t.Helper()
 	for _, s := range []service{s3, gcs} {
@@ -25,7 +25,7 @@ func unset(t *testing.T) {
 	}
 }
 
-// withCredentials sets the variables of both services to the credentials that the fake store knows.
+// withCredentials sets the variables of both services to the credentials of the fake store.
 func withCredentials(t *testing.T) {
 	t.Helper()
 	unset(t)
@@ -35,11 +35,11 @@ func withCredentials(t *testing.T) {
 	}
 }
 
-// objectStore is an S3 server in this process that knows one access key, and notes what it is asked.
+// objectStore is an S3 server in this process with one access key. It records requests.
 type objectStore struct {
 	*httptest.Server
 	backend gofakes3.Backend
-	denied  string // a method that the access key may not use
+	denied  string // a method that the access key cannot use
 
 	mu       sync.Mutex
 	requests []string // method and path
@@ -72,7 +72,7 @@ func startObjectStore(t *testing.T, buckets ...string) *objectStore {
 	return store
 }
 
-// objects counts what is in a bucket.
+// objects returns the number of objects in a bucket.
 func (s *objectStore) objects(t *testing.T, bucket string) int {
 	t.Helper()
 	list, err := s.backend.ListBucket(bucket, nil, gofakes3.ListBucketPage{})
@@ -82,7 +82,7 @@ func (s *objectStore) objects(t *testing.T, bucket string) int {
 	return len(list.Contents)
 }
 
-// startRefusing answers every request with an error of S3.
+// startRefusing answers every request with an S3 error.
 func startRefusing(t *testing.T, status int, code string) string {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -12,9 +12,9 @@ import (
 	"strings"
 )
 
-// folder keeps each object in a file whose path is the key. An object is written to a file beside its
-// own whose name begins with a dot, made durable, and only then given its name, so that it is there
-// whole or not at all.
+// folder stores each object in a file whose path is the key. An object is written to a temporary file beside
+// its own whose name starts with a dot, made durable, and then renamed, so that it exists completely or not at
+// all.
 type folder struct {
 	dir      string
 	journals journals
@@ -54,8 +54,7 @@ func (f *folder) put(_ context.Context, key string, from io.Reader, _ int64) err
 	return syncFolder(filepath.Dir(path))
 }
 
-// createBeside makes a file of its own in the folder where path is to be, and that folder where it is
-// missing.
+// createBeside creates a temporary file in the folder of path, and that folder if it is missing.
 func (f *folder) createBeside(path string) (*os.File, error) {
 	dir := filepath.Dir(path)
 	for tries := folderTries; ; tries-- {
@@ -63,19 +62,19 @@ func (f *folder) createBeside(path string) (*os.File, error) {
 		if tries == 0 || !errors.Is(err, fs.ErrNotExist) {
 			return part, err
 		}
-		// It may be removed again right away, by whoever deleted the last object in it.
+		// The folder may be removed right away, by the deletion of its last object.
 		if err := f.makeFolders(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}
 	}
 }
 
-// folderTries is how often somebody makes a folder that others remove as empty before anything is in it.
-// Each time costs them a removal of something of their own, so it does not come to that.
+// folderTries is how often a folder is created that others remove as empty before it has a file. Each removal
+// follows the deletion of another object, so this many do not happen in practice.
 const folderTries = 1000
 
-// makeFolders makes what is missing of the folders down to dir, and makes them durable. The store's own
-// folder must be there: when it is not, a disk may not be mounted.
+// makeFolders creates the missing folders down to dir, and makes them durable. The store's own folder must
+// exist: if it does not, a disk may not be mounted.
 func (f *folder) makeFolders(dir string) error {
 	if dir == f.dir {
 		_, err := os.Stat(dir)
@@ -95,7 +94,7 @@ func (f *folder) makeFolders(dir string) error {
 	return f.makeFolders(dir)
 }
 
-// syncFolder makes the names in a folder durable. One that was removed meanwhile has none.
+// syncFolder makes the names in a folder durable. A folder that was removed meanwhile has none.
 func syncFolder(path string) error {
 	dir, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -153,14 +152,14 @@ func (f *folder) removeAll(_ context.Context, prefix string) error {
 	return nil
 }
 
-// prune removes a folder that holds nothing any more, and those above it.
+// prune removes an empty folder, and then its empty parents.
 func (f *folder) prune(dir string) {
 	for dir != f.dir && os.Remove(dir) == nil {
 		dir = filepath.Dir(dir)
 	}
 }
 
-// list walks the folder in the order of keys, in which a/b comes after a-b: the slash counts.
+// list lists the folder in the order of keys, in which a/b comes after a-b: the slash counts.
 func (f *folder) list(ctx context.Context, prefix string, yield func(Object) bool) error {
 	_, err := f.walk(ctx, prefix, yield)
 	return err

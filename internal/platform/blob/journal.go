@@ -18,22 +18,20 @@ import (
 	"stackyard/internal/platform/core"
 )
 
-// A journal is a file of pieces in a folder: records that are appended, each a header and the bytes. The
-// pieces of one key that begin within the same MiB, and that one process adds, stand in one journal. Its
-// name begins with where that MiB does.
+// A journal is a file of pieces in a folder: appended records, each a header and the bytes. The pieces of one
+// key that start within the same MiB, and that one process adds, share a journal. Its name starts with the
+// offset of that MiB.
 //
-// Whoever adds a piece writes one record with one call, makes the file durable, and then makes sure that
-// the file still has its name. Whoever removes pieces first takes the file its name, so that nothing is
-// acknowledged that is added afterwards, and then looks at what the file holds. So processes need no lock
-// between them.
+// To add a piece, a process writes one record with one call, makes the file durable, and then checks that the
+// file still has its name. To remove pieces, a process first renames the file, so that nothing added later is
+// acknowledged, and then reads the file. So processes need no lock between them.
 //
-// A process that dies, or a disk that is full, may leave a part of a record. Nobody was told that its
-// piece is kept. Nothing follows it: no other process writes to the file, and this one does not after a
-// failure.
+// A process that dies, or a full disk, can leave a part of a record, whose piece was not acknowledged. Nothing
+// follows it: no other process writes to the file, and this one does not after a failure.
 type journals struct {
-	writer string // names the journals of this process
-	// locks are those of journals, by their paths: one write at a time, so that what follows a failed one
-	// goes to another file.
+	writer string // in the names of the journals of this process
+	// locks are the locks of journals by path: one write at a time, so that writes after a failed one go to
+	// another file.
 	locks *[64]sync.Mutex
 }
 
@@ -41,9 +39,9 @@ func newJournals() journals { return journals{writer: core.NewID(), locks: new([
 
 const (
 	journalSpan = 1 << 20
-	// maxJournal bounds a journal: so many pieces of a few bytes are nobody's log.
+	// maxJournal bounds the size of a journal; only many tiny pieces reach it.
 	maxJournal = 8 << 20
-	// openSuffix ends the name of a journal that pieces may be added to.
+	// openSuffix ends the name of a journal to which pieces can be added.
 	openSuffix = ".open"
 
 	headerSize  = 28
@@ -52,7 +50,7 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// errRenamed says that a journal has lost its name while a piece was added.
+// errRenamed means that a journal was renamed while a piece was added.
 var errRenamed = errors.New("the journal was renamed")
 
 // lock locks a journal, and returns the function that unlocks it.
@@ -71,7 +69,7 @@ func appendHeader(b []byte, offset int64, content []byte) []byte {
 	return binary.BigEndian.AppendUint32(b, crc32.Checksum(b[start:], castagnoli))
 }
 
-// parseHeader returns what a header says; its bytes follow it at a position.
+// parseHeader parses a header; its bytes follow it at a position.
 func parseHeader(b []byte, position int64) (Piece, bool) {
 	if len(b) < headerSize || binary.BigEndian.Uint32(b) != headerMagic ||
 		binary.BigEndian.Uint32(b[headerSize-4:]) != crc32.Checksum(b[:headerSize-4], castagnoli) {
@@ -112,7 +110,7 @@ func (f *folder) appendRecord(key, name string, record []byte) (err error) {
 	case size > maxJournal:
 		return errors.New("there are too many small pieces")
 	case size == 0:
-		// The first record is written only when the name is durable, so a file that has any needs no more.
+		// The first record is written only after the name is durable, so a file with records needs no more.
 		if err := syncFolder(filepath.Dir(path)); err != nil {
 			return err
 		}
@@ -130,7 +128,7 @@ func (f *folder) appendRecord(key, name string, record []byte) (err error) {
 	return err
 }
 
-// writeRecord writes a record. After a failure, which may leave a part of it, the journal gets no more.
+// writeRecord writes a record. After a failure, which can leave a part of it, the journal gets no more.
 func (f *folder) writeRecord(key, name string, journal *os.File, record []byte) error {
 	defer f.journals.lock(journal.Name())()
 	_, err := journal.Write(record)
@@ -141,7 +139,7 @@ func (f *folder) writeRecord(key, name string, journal *os.File, record []byte) 
 	return err
 }
 
-// retire takes a journal its name, so that no more pieces are added to it, and returns its new one.
+// retire renames a journal, so that no more pieces are added to it, and returns its new name.
 func (f *folder) retire(key, name string) (string, error) {
 	begins, _, _ := strings.Cut(name, ".")
 	retired := begins + "." + core.NewID()
@@ -198,12 +196,12 @@ func (f *folder) scanJournal(key, name string) ([]Piece, error) {
 	return scanRecords(journal, stat.Size(), name)
 }
 
-// scanRecords returns the pieces in a journal of a size. It reads little more than the headers, some at
-// once where the pieces are small.
+// scanRecords returns the pieces in a journal of a size. It reads little more than the headers, several at once
+// if the pieces are small.
 func scanRecords(journal io.ReaderAt, size int64, name string) ([]Piece, error) {
 	var found []Piece
 	var buffer [4 << 10]byte
-	read, at := buffer[:0], int64(0) // what was read last, and from where
+	read, at := buffer[:0], int64(0) // the last bytes read, and their position
 	for position := int64(0); position+headerSize < size; {
 		if position+headerSize > at+int64(len(read)) {
 			n, err := journal.ReadAt(buffer[:], position)
@@ -256,7 +254,7 @@ func (f *folder) removePieces(_ context.Context, key string, pieces []Piece) err
 	return nil
 }
 
-// removeJournal removes a journal if it holds no other pieces than those at positions.
+// removeJournal removes a journal if it has no other pieces than those at positions.
 func (f *folder) removeJournal(key, name string, positions map[int64]bool) error {
 	retired := name
 	if strings.HasSuffix(name, openSuffix) {
@@ -275,5 +273,5 @@ func (f *folder) removeJournal(key, name string, positions map[int64]bool) error
 	return os.Remove(filepath.Join(f.path(key), retired))
 }
 
-// joinPieces does nothing: pieces that stand in one file are read together anyway.
+// joinPieces does nothing: pieces in one file are read together anyway.
 func (f *folder) joinPieces(context.Context, string, int64, int64) error { return nil }

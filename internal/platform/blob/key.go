@@ -6,13 +6,13 @@ import (
 )
 
 const (
-	maxKey     = 900 // bytes; object stores take 1,024, which the place's own prefix must fit into too
-	maxSegment = 200 // bytes; file systems take 255
+	maxKey     = 900 // bytes; object stores allow 1,024, including the store's own prefix
+	maxSegment = 200 // bytes; file systems allow 255
 )
 
-// checkKey reports whether a text can be a key, or the folder of keys: segments of letters, digits,
-// dots, dashes and underscores with slashes between them. A segment does not begin with a dot, so no
-// key leads out of the place, and what begins with one is free for the place's own use.
+// checkKey reports whether a text can be a key, or a prefix of keys: segments of letters, digits, dots, dashes
+// and underscores with slashes between them. A segment does not start with a dot, so no key leads out of the
+// store, and names with a leading dot are free for the store's own use.
 func checkKey(key string) error {
 	if len(key) > maxKey {
 		return fmt.Errorf("blob: a key of %d bytes is too long", len(key))

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// A Location says where a store is: in a folder or in a bucket.
+// A Location is the location of a store: a folder or a bucket.
 type Location struct {
 	folder string // absolute; empty for a bucket
 	bucket place
@@ -24,10 +24,10 @@ func (l Location) String() string {
 	return l.bucket.String()
 }
 
-// ParseURL reads where a store is: a path or file:///path for a folder, or
-// s3://bucket/prefix?endpoint=https://…&region=… for a bucket, where all but the bucket may be left
-// out. The rest comes from the standard AWS_… variables. Nothing is opened or asked; the error tells
-// of everything that is wrong, one problem on a line.
+// ParseURL parses the location of a store: a path or file:///path for a folder, or
+// s3://bucket/prefix?endpoint=https://…&region=… for a bucket, where all but the bucket is optional. The rest
+// comes from the standard AWS_… variables. It opens nothing; the error lists everything that is wrong, one
+// problem per line.
 func ParseURL(rawURL string) (Location, error) {
 	if strings.TrimSpace(rawURL) == "" {
 		return Location{}, errors.New("the place for blobs is blank; " + placesForBlobs)
@@ -38,7 +38,7 @@ func ParseURL(rawURL string) (Location, error) {
 	}
 	u, err := url.Parse(rawURL)
 	if err != nil {
-		// The parser's error quotes the URL, which may hold a password.
+		// The parser's error quotes the URL, which may contain a password.
 		return Location{}, errors.New("the place for blobs cannot be read as a URL; " + placesForBlobs)
 	}
 	switch {

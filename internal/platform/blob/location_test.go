@@ -109,7 +109,7 @@ func TestParseURL_TellsOfAllProblemsAndOfNoSecret(t *testing.T) {
 		"AWS_ENDPOINT_URL_S3 is not an http or https URL",
 	)
 	if strings.Contains(err.Error(), "hunter2") {
-		t.Errorf("the error tells the secret: %v", err)
+		t.Errorf("the error contains the secret: %v", err)
 	}
 }
 

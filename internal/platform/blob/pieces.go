@@ -8,27 +8,27 @@ import (
 	"slices"
 )
 
-// MaxPiece is the size of the largest piece, in bytes.
+// MaxPiece is the maximum size of a piece, in bytes.
 const MaxPiece = 1 << 20
 
-// A Piece is a part of something that grows, such as the log of a running job: some bytes and where they
-// belong. Pieces are added by anybody in any order, may overlap, and may be added twice.
+// A Piece is a part of growing content, for example the log of a running job: some bytes and their offset.
+// Several processes can add pieces in any order; pieces can overlap, and can be added twice.
 //
-// A folder keeps pieces one after the other in files (journal.go); a bucket keeps each in an object.
+// A folder appends pieces to files (journal.go); a bucket stores each in an object.
 type Piece struct {
 	Offset int64
 	Size   int64
 
-	name     string // of the file or object that holds it
+	name     string // of its file or object
 	position int64  // of its bytes in the file
 	sum      uint32 // of its bytes in the file
 }
 
-// End is the offset of the byte after the piece.
+// End returns the offset after the piece.
 func (p Piece) End() int64 { return p.Offset + p.Size }
 
-// AddPiece adds a piece to what grows under a key. It is durable when AddPiece returns. No object has
-// that key, nor one that it is the prefix of.
+// AddPiece adds a piece to the content under a key. It is durable when AddPiece returns. No object has that
+// key, or one that starts with it.
 func (s *Store) AddPiece(ctx context.Context, key string, offset int64, content []byte) error {
 	if err := checkKey(key); err != nil {
 		return err
@@ -42,11 +42,11 @@ func (s *Store) AddPiece(ctx context.Context, key string, offset int64, content 
 	return nil
 }
 
-// maxOffset is the largest offset that a piece can have, so that names of pieces sort as their offsets do.
+// maxOffset is the largest offset of a piece, so that the names of pieces sort by offset.
 const maxOffset = 1<<48 - 1
 
-// Pieces returns the pieces under a key that hold a byte from an offset on and before another, in the
-// order of their offsets. Those that are added meanwhile may be among them or not.
+// Pieces returns the pieces under a key that contain a byte from an offset on and before another, in the order
+// of their offsets. Pieces that are added meanwhile may be included or not.
 func (s *Store) Pieces(ctx context.Context, key string, from, to int64) ([]Piece, error) {
 	if err := checkKey(key); err != nil {
 		return nil, err
@@ -62,7 +62,7 @@ func (s *Store) Pieces(ctx context.Context, key string, from, to int64) ([]Piece
 	return found, nil
 }
 
-// ErrDamaged is what reading returns when bytes are not those that were written.
+// ErrDamaged is the error of reading bytes that differ from those written.
 var ErrDamaged = errors.New("the bytes are not those that were written")
 
 // ReadPiece returns the bytes of a piece, ErrNotFound when it has been removed or joined with others, or
@@ -75,8 +75,8 @@ func (s *Store) ReadPiece(ctx context.Context, key string, p Piece) ([]byte, err
 	return content, nil
 }
 
-// RemovePieces removes pieces, but never one that is not among them. Where pieces stand together in a
-// file, they stay until all of that file are to be removed.
+// RemovePieces removes pieces, and never any other. Pieces that share a file stay until all pieces of the file
+// are removed.
 func (s *Store) RemovePieces(ctx context.Context, key string, pieces []Piece) error {
 	if err := s.objects.removePieces(ctx, key, pieces); err != nil {
 		return fmt.Errorf("remove pieces of %s in %s: %w", key, s.objects, err)
@@ -84,8 +84,8 @@ func (s *Store) RemovePieces(ctx context.Context, key string, pieces []Piece) er
 	return nil
 }
 
-// JoinPieces makes few pieces of those that lie between two offsets where many would make reading slow.
-// They hold the same bytes.
+// JoinPieces replaces many pieces between two offsets by few with the same bytes, if many would make reading
+// slow.
 func (s *Store) JoinPieces(ctx context.Context, key string, from, to int64) error {
 	if err := s.objects.joinPieces(ctx, key, from, to); err != nil {
 		return fmt.Errorf("join pieces of %s in %s: %w", key, s.objects, err)

@@ -30,7 +30,7 @@ func pieces(t testing.TB, s *Store, from, to int64) []Piece {
 	return found
 }
 
-// describe says which pieces there are, such as "0:abc 3:d".
+// describe lists the pieces, for example "0:abc 3:d".
 func describe(t testing.TB, s *Store, from, to int64) string {
 	t.Helper()
 	texts := []string{}
@@ -109,8 +109,7 @@ func TestRemovePieces_LeavesWhatWasAddedSince(t *testing.T) {
 	})
 }
 
-// However adding, joining and removing fall together, a piece that was acknowledged is found until it is
-// removed.
+// However adding, joining and removing interleave, an acknowledged piece is found until it is removed.
 func TestPieces_AreNotLostWhileOthersAreRemoved(t *testing.T) {
 	each(t, func(t *testing.T, s *Store) {
 		const writers, each = 4, 30
@@ -232,7 +231,7 @@ func journal(t testing.TB, dir string) string {
 	return found[0]
 }
 
-// A process that dies while it writes leaves a part of a record, wherever it is cut. The next one writes to
+// A process that dies while it writes leaves a part of a record, cut at any byte. The next one writes to
 // another file.
 func TestJournal_IsReadUpToARecordThatWasCut(t *testing.T) {
 	dir := t.TempDir()
@@ -264,7 +263,7 @@ func TestJournal_GetsNoMoreAfterAFailure(t *testing.T) {
 	s := open(t, dir)
 	addPiece(t, s, 0, "abc")
 	path := journal(t, dir)
-	closed, err := os.Open(path) // which cannot be written to
+	closed, err := os.Open(path) // read-only
 	if err != nil {
 		t.Fatal(err)
 	}

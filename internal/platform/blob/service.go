@@ -9,13 +9,13 @@ import (
 	"strings"
 )
 
-// A service is a kind of object store that speaks S3, and says which environment variables hold the
-// installation's settings for it.
+// A service is a kind of object store with an S3 API, and the environment variables with the installation's
+// settings for it.
 type service struct {
 	id, name, scheme    string
-	keyID, secret       string   // variables of the credentials
-	sessionToken        string   // variable that may be unset; none when empty
-	endpoints           []string // variables, the first that is set counts
+	keyID, secret       string   // variables with the credentials
+	sessionToken        string   // optional variable; none when empty
+	endpoints           []string // variables; the first that is set counts
 	regions             []string // likewise
 	defaultEndpoint     string
 	defaultRegion       string
@@ -40,19 +40,19 @@ var gcs = service{
 	underscoreInBuckets: true,
 }
 
-// A place is all that is needed to reach objects in a bucket.
+// A place has all settings of a bucket.
 type place struct {
 	service        service
 	bucket, prefix string
 	endpoint       *url.URL
 	ownEndpoint    bool   // not the service's default
-	region         string // empty: ask the service
+	region         string // empty: query the service
 	keyID, secret  string
 	sessionToken   string
 }
 
-// place adds the installation's settings to a bucket. Endpoint and region, where not empty, win over
-// the environment. The error tells of everything that is wrong or missing.
+// place adds the installation's settings to a bucket. A given endpoint and region take precedence over the
+// environment. The error lists everything that is wrong or missing.
 func (s service) place(bucket, prefix, endpoint, region string) (place, error) {
 	p := place{
 		service: s, bucket: bucket, prefix: prefix,
@@ -75,7 +75,7 @@ func (s service) place(bucket, prefix, endpoint, region string) (place, error) {
 	_, ambientRegion := firstSet(s.regions)
 	p.region = cmp.Or(region, ambientRegion, s.defaultRegion)
 	if p.region == "" && p.ownEndpoint {
-		p.region = "us-east-1" // what S3-compatible servers expect of clients that name none
+		p.region = "us-east-1" // S3-compatible servers expect this of clients that name none
 	}
 	return p, errors.Join(problems...)
 }
@@ -90,7 +90,7 @@ func firstSet(variables []string) (name, value string) {
 	return "", ""
 }
 
-// parseEndpoint reads the address of an object store; where says which setting gave it.
+// parseEndpoint parses the address of an object store; where names the setting.
 func parseEndpoint(where, text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {

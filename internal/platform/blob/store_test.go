@@ -52,7 +52,7 @@ func get(t testing.TB, s *Store, key string, offset, length int64) string {
 	return string(text)
 }
 
-// keys returns those below a prefix.
+// keys returns the keys below a prefix.
 func keys(t testing.TB, s *Store, prefix string) []string {
 	t.Helper()
 	found := []string{}
@@ -136,7 +136,7 @@ func TestPut_TakesContentThatEndsWithItsLastByte(t *testing.T) {
 	})
 }
 
-// While one writes an object again and again, others read one or the other whole.
+// While one goroutine replaces an object again and again, others read one version or the other completely.
 func TestPut_IsSeenWholeOrNotAtAll(t *testing.T) {
 	each(t, func(t *testing.T, s *Store) {
 		const size = 100_000

@@ -10,8 +10,8 @@ import (
 	"io"
 )
 
-// An object that is put with checksums has a second object beside it: how many bytes it has, and a
-// CRC-32C of each of its blocks. So any range of it can be checked before it is handed out.
+// An object with checksums has a second object beside it: its number of bytes, and a CRC-32C of each of its
+// blocks. So any range can be verified before it is returned.
 
 const (
 	sumBlock  = 1 << 20 // bytes
@@ -19,7 +19,7 @@ const (
 	sumSuffix = ".sums"
 )
 
-// PutSummed is Put with checksums: OpenSummed notices when the bytes change later.
+// PutSummed is Put with checksums: OpenSummed detects later changes of the bytes.
 func (s *Store) PutSummed(ctx context.Context, key string, from io.Reader, size int64) error {
 	sums := &summing{from: from}
 	if err := s.Put(ctx, key, sums, size); err != nil {
@@ -29,9 +29,9 @@ func (s *Store) PutSummed(ctx context.Context, key string, from io.Reader, size 
 	return s.Put(ctx, key+sumSuffix, bytes.NewReader(list), int64(len(list)))
 }
 
-// OpenSummed reads an object that was put with checksums, from an offset to its end. It hands out a block
-// only when its checksum is right; else the error is ErrDamaged, at once for the first block. An object
-// that was put without checksums is read as it is.
+// OpenSummed reads an object with checksums, from an offset to its end. It returns a block only when its
+// checksum is correct; otherwise the error is ErrDamaged, at once for the first block. It reads an object
+// without checksums as it is.
 func (s *Store) OpenSummed(ctx context.Context, key string, offset int64) (io.ReadCloser, error) {
 	list, err := s.sums(ctx, key)
 	if errors.Is(err, ErrNotFound) {
@@ -76,11 +76,11 @@ func (s *Store) sums(ctx context.Context, key string) ([]byte, error) {
 // blocks returns how many blocks a number of bytes has.
 func blocks(size uint64) int64 { return int64((size + sumBlock - 1) / sumBlock) }
 
-// summing reads what another reader gives, and sums it up.
+// summing is a reader that computes checksums of another reader.
 type summing struct {
 	from io.Reader
 	size uint64
-	sum  uint32 // of the block that is not full yet
+	sum  uint32 // of the current block
 	done []byte
 }
 
@@ -103,7 +103,7 @@ func (s *summing) endBlock() {
 	s.sum = 0
 }
 
-// list returns what is kept beside the object.
+// list returns the content of the checksum object.
 func (s *summing) list() []byte {
 	if s.size%sumBlock != 0 {
 		s.endBlock()
@@ -115,10 +115,10 @@ func (s *summing) list() []byte {
 type summed struct {
 	object io.ReadCloser
 	sums   []byte
-	at     int64  // where the next block begins
+	at     int64  // start of the next block
 	size   int64  // of the object
 	buffer []byte // for a block
-	block  []byte // what is left of the one that was read
+	block  []byte // unread part of the current block
 }
 
 func (r *summed) Read(p []byte) (int, error) {
@@ -143,7 +143,7 @@ func (r *summed) next() error {
 	block := r.buffer[:min(sumBlock, r.size-r.at)]
 	switch _, err := io.ReadFull(r.object, block); {
 	case err == io.EOF || err == io.ErrUnexpectedEOF:
-		return ErrDamaged // it was cut
+		return ErrDamaged // it was truncated
 	case err != nil:
 		return err
 	}

@@ -14,16 +14,16 @@ import (
 )
 
 const (
-	// partSize is how much of an object is sent at a time. An object has at most 10,000 parts.
+	// partSize is the size of the parts of an object. An object has at most 10,000 parts.
 	partSize = 8 << 20
-	// smallSize is up to which size an object is not worth a buffer that others wait for.
+	// smallSize is the size up to which an object needs no shared buffer.
 	smallSize = 512 << 10
-	// uploadsAtOnce bounds how many parts are held in memory.
+	// uploadsAtOnce bounds how many parts are in memory.
 	uploadsAtOnce = 16
 )
 
-// put sends an object in parts, or in one request when it is no larger than a part. Nothing is sent
-// before the content of a part is known, so that a request can be repeated when the network fails.
+// put sends an object in parts, or in one request when it is no larger than a part. It sends a part only when
+// its content is complete, so that a request can be repeated when the network fails.
 func (b *bucket) put(ctx context.Context, key string, from io.Reader, size int64) error {
 	if size >= 0 && size <= smallSize {
 		content := bytes.NewBuffer(make([]byte, 0, size+bytes.MinRead))
@@ -56,14 +56,14 @@ func (b *bucket) putWhole(ctx context.Context, key string, content []byte) error
 	return b.explain(err)
 }
 
-// sums returns the checksums of what is sent. Buckets with object lock insist on the MD5; without the
-// SHA-256 a request would not be signed as a whole.
+// sums returns the checksums of a request. Buckets with object lock require the MD5; without the SHA-256 a
+// request would not be signed as a whole.
 func sums(content []byte) (base64MD5, hexSHA256 string) {
 	m, s := md5.Sum(content), sha256.Sum256(content)
 	return base64.StdEncoding.EncodeToString(m[:]), hex.EncodeToString(s[:])
 }
 
-// putParts sends a part that has been read, and all that follows.
+// putParts sends a part that has been read, and all that follow.
 func (b *bucket) putParts(ctx context.Context, key string, part []byte, from io.Reader) error {
 	id, err := b.core().NewMultipartUpload(ctx, b.bucket, b.name(key), minio.PutObjectOptions{})
 	if err != nil {

@@ -54,7 +54,7 @@ func (w *Watched) Subscribe(id string) (woken <-chan struct{}, cancel func()) {
 	})
 }
 
-// poll wakes the subscribers of resources whose version differs from that of the last poll, and of resources
+// poll wakes the subscribers of resources whose version has changed since the last poll, and of resources
 // that were not polled before.
 func (w *Watched) poll(q *db.Q) error {
 	ids := w.ids()

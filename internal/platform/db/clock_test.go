@@ -80,7 +80,7 @@ func TestClock_ChangesItsCorrectionOnlyWhenThatWasWrong(t *testing.T) {
 		}
 	}
 	measure(time.Hour)
-	remote.Advance(900 * time.Millisecond) // such a measurement cannot tell this from the network delay
+	remote.Advance(900 * time.Millisecond) // the measurement cannot distinguish this from the network delay
 	measure(time.Hour)
 	local.Advance(time.Hour)
 	measure(900 * time.Millisecond)

@@ -10,31 +10,30 @@ import (
 )
 
 const (
-	// A text may cost baseWork units and workPerByte more for each of its bytes. A unit is a few
-	// nanoseconds. Ordinary text costs less than ten units a byte.
+	// A text can cost baseWork units and workPerByte more for each of its bytes. A unit is a few nanoseconds.
+	// Ordinary text costs less than ten units per byte.
 	baseWork, workPerByte = 8 << 20, 64
-	// A result may have baseHTML bytes and htmlPerByte more for each byte of the text, up to MaxHTML.
+	// A result can have baseHTML bytes and htmlPerByte more for each byte of the text, up to MaxHTML.
 	baseHTML, htmlPerByte = 64 << 10, 8
 	// maxLines bounds the blocks of a document.
 	maxLines = 50_000
-	// cellWork is the price of a cell of a table: a row has a cell for each column, also where the text
-	// has none.
+	// cellWork is the cost of a table cell: a row has a cell for each column, even if the text has none.
 	cellWork = 128
-	// bracketWork is the price of a bracket that may open a link: each is remembered.
+	// bracketWork is the cost of a bracket that may open a link: the parser stores each.
 	bracketWork = 128
-	// tagWork is the price of a byte that the parser matches an HTML tag against, with a regular expression.
+	// tagWork is the cost of a byte that the parser matches against an HTML tag, with a regular expression.
 	tagWork = 64
 )
 
-// A meter counts the work of one render and ends it when its budget is spent or its context is done.
+// A meter counts the work of one render and ends it when its budget is spent or its context ends.
 type meter struct {
 	ctx     context.Context
 	left    int // units of work
 	maxHTML int
 	charges int
 
-	block ast.Node // the one that inlineGate has charged last
-	// How many escaped pipes there are in tables, and how many bytes the lines that have them.
+	block ast.Node // the one that inlineGate charged last
+	// The number of escaped pipes in tables, and of bytes in the lines that have them.
 	pipes, pipeBytes int
 }
 
@@ -42,7 +41,7 @@ func newMeter(ctx context.Context, size int) *meter {
 	return &meter{ctx: ctx, left: baseWork + workPerByte*size, maxHTML: min(MaxHTML, baseHTML+htmlPerByte*size)}
 }
 
-// exceeded is the panic that ends a render: the parser has no other way out.
+// exceeded is the panic that ends a render: the parser cannot be stopped otherwise.
 type exceeded struct{ error }
 
 func (m *meter) spend(units int) {
@@ -54,11 +53,11 @@ func (m *meter) spend(units int) {
 	}
 }
 
-// meterKey is where the parser's state keeps the meter.
+// meterKey is the key of the meter in the parser's state.
 var meterKey = parser.NewContextKey()
 
-// blockReader is what the parser reads while it looks for blocks. Each open block looks at each line, and a
-// block that opens looks at the rest of its line, so this bounds nesting too.
+// blockReader is the input of the parser while it finds blocks. Each open block reads each line, and a block
+// that opens reads the rest of its line, so this bounds nesting too.
 type blockReader struct {
 	text.Reader
 	meter *meter
@@ -82,7 +81,7 @@ func (r blockReader) LineOffset() int {
 	return offset
 }
 
-// paragraphGate charges for what the transformers of paragraphs do: link definitions and tables.
+// paragraphGate charges for the transformers of paragraphs: link definitions and tables.
 type paragraphGate struct{}
 
 func (paragraphGate) Transform(paragraph *ast.Paragraph, reader text.Reader, state parser.Context) {
@@ -110,7 +109,7 @@ func (paragraphGate) Transform(paragraph *ast.Paragraph, reader text.Reader, sta
 	m.spend(definitions * (lines.Len() + size/16))
 }
 
-// isDelimiterRow reports whether a line may be what follows the head of a table.
+// isDelimiterRow reports whether a line can be the delimiter row of a table.
 func isDelimiterRow(line []byte) bool {
 	for _, c := range line {
 		switch c {
@@ -122,11 +121,11 @@ func isDelimiterRow(line []byte) bool {
 	return bytes.IndexByte(line, '-') >= 0
 }
 
-// inlineGate comes before all parsers of what is inside a block. It parses nothing: it charges for a block
-// when the first of them is about to run.
+// inlineGate runs before all inline parsers. It parses nothing: it charges for a block before the first of them
+// runs.
 type inlineGate struct{}
 
-// Trigger returns all characters that one of the parsers begins with.
+// Trigger returns all characters that start one of the parsers.
 func (inlineGate) Trigger() []byte { return []byte(" !()[]<`*_~") }
 
 func (inlineGate) Parse(block ast.Node, reader text.Reader, state parser.Context) ast.Node {
@@ -149,8 +148,8 @@ func (inlineGate) Parse(block ast.Node, reader text.Reader, state parser.Context
 	return nil
 }
 
-// spendInline charges for parsing the inside of a block. What the parser does at one character is mostly
-// to look for another one further on; where there is none it has looked at all of the block.
+// spendInline charges for parsing the inline content of a block. At one character the parser mostly searches
+// for another one further on; without one it reads the whole block.
 func (m *meter) spendInline(block []byte) {
 	m.spend(len(block) / 4)
 	delimiters := 0
@@ -162,10 +161,10 @@ func (m *meter) spendInline(block []byte) {
 			delimiters++
 		case '~':
 			delimiters++
-			m.spend(wordLength(block[i+1:])) // it may begin an address
+			m.spend(wordLength(block[i+1:])) // it may start an address
 		case '`':
-			// A code span ends with as many backticks as it begins with. What is in it is charged for
-			// nevertheless: these backticks may turn out to be part of something else.
+			// A code span ends with as many backticks as it starts with. Its content is charged for anyway: the
+			// backticks may be part of something else.
 			run := runLength(block[i:])
 			m.spend(codeSpan(block[i:], run))
 			i += run - 1
@@ -174,7 +173,7 @@ func (m *meter) spendInline(block []byte) {
 		case '[':
 			m.spend(bracketWork)
 		case ']':
-			m.spend(i/2 + linkLength(block[i+1:])) // the text before it, and where it leads to
+			m.spend(i/2 + linkLength(block[i+1:])) // the text before it, and the destination
 		}
 	}
 	m.spend(delimiters * delimiters)
@@ -189,8 +188,8 @@ func runLength(block []byte) int {
 	return n
 }
 
-// codeSpan returns the length of the code span that a block begins with, in which run backticks open it, or
-// the length of the block when there is none.
+// codeSpan returns the length of the code span at the start of a block, which run backticks open, or the length
+// of the block when there is none.
 func codeSpan(block []byte, run int) int {
 	for i := run; i < len(block); i++ {
 		if block[i] != '`' {
@@ -205,7 +204,8 @@ func codeSpan(block []byte, run int) int {
 	return len(block)
 }
 
-// tagLength returns up to where a block can be an HTML tag: to the first bracket that is not quoted.
+// tagLength returns the length of a possible HTML tag at the start of a block: up to the first bracket that is
+// not quoted.
 func tagLength(block []byte) int {
 	var quote byte
 	for i := 1; i < len(block); i++ {
@@ -223,7 +223,7 @@ func tagLength(block []byte) int {
 	return len(block)
 }
 
-// wordLength returns up to where a block has no space.
+// wordLength returns the length of a block up to the first space.
 func wordLength(block []byte) int {
 	if i := bytes.IndexAny(block, " \t\r\n"); i >= 0 {
 		return i
@@ -231,7 +231,7 @@ func wordLength(block []byte) int {
 	return len(block)
 }
 
-// linkLength returns up to where what follows the text of a link may say where it leads to.
+// linkLength returns the length of a possible link destination after the text of a link.
 func linkLength(block []byte) int {
 	switch {
 	case bytes.HasPrefix(block, []byte("[")):

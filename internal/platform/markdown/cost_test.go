@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// hostile are texts that cost parsers of Markdown more than linear time or memory, by the piece that they
-// repeat, with what comes before and after it.
+// hostile are texts that cost Markdown parsers more than linear time or memory, by the part that they repeat,
+// with a prefix and a suffix.
 var hostile = []struct{ before, piece, after string }{
 	{"", "*a_ ", ""}, {"", "[a](", ""}, {"", "> ", ""}, {"", "1) ", ""}, {"", "[a]: x\n", ""}, {"", "* ", ""},
 	{"", "[", ""}, {"", "]", ""}, {"", "![", "](b)](b)"}, {"[a]: /" + strings.Repeat("x", 2000) + "\n\n", "[a]", ""},
@@ -34,8 +34,8 @@ func nested(size int) string {
 	return b.String()
 }
 
-// cost renders a text and fails the test when it allocates more than some bytes for each of its own, or does
-// more work than its budget.
+// cost renders a text and fails the test when it allocates too many bytes per byte of text, or does more work
+// than its budget.
 func cost(t *testing.T, text string) {
 	t.Helper()
 	const base, each = 8 << 20, 1024
@@ -73,7 +73,7 @@ func TestRender_CostIsLinear(t *testing.T) {
 	cost(t, strings.Repeat("|a", 5000)+"\n"+strings.Repeat("|-", 5000)+"\n"+strings.Repeat("|x\n", 20_000))
 }
 
-// FuzzRender looks for a piece that costs more than its share when it is repeated.
+// FuzzRender searches for a part that costs too much when it is repeated.
 func FuzzRender(f *testing.F) {
 	for _, h := range hostile {
 		f.Add(h.before, h.piece, h.after, uint16(1000))

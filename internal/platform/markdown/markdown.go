@@ -30,10 +30,10 @@ import (
 )
 
 const (
-	// MaxHTML is the size of the largest result, in bytes.
+	// MaxHTML is the maximum size of a result, in bytes.
 	MaxHTML = 4 << 20
-	// maxTime bounds one render in the worst case. The budget ends a render long before, on any machine
-	// that is not overloaded.
+	// maxTime bounds one render in the worst case. The budget ends a render much earlier, on any machine that
+	// is not overloaded.
 	maxTime = 10 * time.Second
 
 	tooComplex = "<p><em>This text is too complex to be formatted, so it is shown as it was written.</em></p>\n"
@@ -42,7 +42,7 @@ const (
 // ArtifactScheme is the scheme of links to files of the build that a text belongs to.
 const ArtifactScheme = "artifact"
 
-// slots hold a token for each render that runs in this process: they bound what all of them need together.
+// slots hold a token for each running render of this process; they bound the resources of all.
 var slots = make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2))
 
 // Render returns Markdown as HTML of at most MaxHTML bytes. A text that is too complex is returned escaped,
@@ -66,7 +66,7 @@ func Render(ctx context.Context, source string) (string, error) {
 	return escaped(source), nil
 }
 
-// converter reads GitHub's Markdown, with HTML in it, and charges a meter for the work.
+// converter parses GitHub's Markdown with HTML, and charges a meter for the work.
 var converter = goldmark.New(
 	goldmark.WithExtensions(extension.GFM),
 	goldmark.WithRendererOptions(render.WithUnsafe()),
@@ -83,7 +83,7 @@ func convert(m *meter, source string) (out string, err error) {
 		case nil:
 		case exceeded:
 			err = r.error
-		default: // a defect of the parser that a text can reach
+		default: // a bug of the parser that a text can trigger
 			err = fmt.Errorf("panic: %v", r)
 		}
 	}()
@@ -105,10 +105,10 @@ func convert(m *meter, source string) (out string, err error) {
 	return tidy(clean.String())
 }
 
-// errLimit says that a text exceeds a limit.
+// errLimit means that a text exceeds a limit.
 var errLimit = errors.New("too complex")
 
-// limitedBuffer keeps what is written to it, up to the size that a meter allows.
+// limitedBuffer is a buffer with the maximum size that a meter allows.
 type limitedBuffer struct {
 	strings.Builder
 	meter *meter
@@ -117,14 +117,14 @@ type limitedBuffer struct {
 func (b *limitedBuffer) Write(p []byte) (int, error) {
 	b.meter.spend(len(p) / 16)
 	if b.Len()+len(p) > b.meter.maxHTML {
-		panic(exceeded{errLimit}) // the renderer ignores errors of writers until it is done
+		panic(exceeded{errLimit}) // the renderer ignores write errors until it is done
 	}
 	return b.Builder.Write(p)
 }
 
 func (b *limitedBuffer) WriteString(s string) (int, error) { return b.Write([]byte(s)) }
 
-// policy is what of HTML may be shown: nothing that runs, and nothing that pretends to be part of a page.
+// policy is the allowed HTML: nothing that runs, and nothing that looks like a part of the page.
 var policy = sync.OnceValue(func() *bluemonday.Policy {
 	p := bluemonday.UGCPolicy()
 	p.AllowAttrs("class").Matching(bluemonday.SpaceSeparatedTokens).Globally()
@@ -133,7 +133,7 @@ var policy = sync.OnceValue(func() *bluemonday.Policy {
 	return p
 })
 
-// escaped returns a text as it was written, cut where its HTML would be too large.
+// escaped returns a text unrendered, cut when its HTML would be too large.
 func escaped(source string) string {
 	var b strings.Builder
 	b.WriteString(tooComplex)

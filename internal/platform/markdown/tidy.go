@@ -7,13 +7,13 @@ import (
 	"golang.org/x/net/html"
 )
 
-// maxDepth is how deep elements of a result may be nested.
+// maxDepth is the maximum nesting of elements in a result.
 const maxDepth = 100
 
-// void are elements that have no end.
+// void are elements without an end tag.
 var void = []string{"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"}
 
-// ends are the elements that end where another one begins.
+// ends are the elements that end where another one starts.
 var ends = map[string][]string{
 	"p":  {"p"},
 	"li": {"li"},
@@ -21,8 +21,8 @@ var ends = map[string][]string{
 	"td": {"td", "th"}, "th": {"td", "th"}, "tr": {"td", "th", "tr"},
 }
 
-// tidy returns sanitized HTML in which every element that begins also ends, and none ends that did not begin.
-// Deeper nesting than maxDepth is refused.
+// tidy returns sanitized HTML in which every start tag has an end tag and vice versa. It refuses nesting deeper
+// than maxDepth.
 func tidy(text string) (string, error) {
 	var b strings.Builder
 	var open []string

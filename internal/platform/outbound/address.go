@@ -5,10 +5,9 @@ import (
 	"slices"
 )
 
-// public reports whether an address, not an IPv4-mapped one, is on the public internet. IPv4 is
-// public except for the ranges below. IPv6 is the other way round: only what is assigned for global
-// use is public, except for the ranges below, so new special ranges are refused before we hear of
-// them.
+// public reports whether an address, not an IPv4-mapped one, is on the public internet. IPv4 is public except
+// for the ranges below. IPv6 is the reverse: only addresses assigned for global use are public, except for the
+// ranges below, so new special ranges are refused by default.
 func public(addr netip.Addr) bool {
 	within := func(p netip.Prefix) bool { return p.Contains(addr) }
 	if slices.ContainsFunc(notPublic, within) {
@@ -20,7 +19,7 @@ func public(addr netip.Addr) bool {
 	return addr.Is4() || globalUnicast.Contains(addr)
 }
 
-// embedded returns the IPv4 address that a gateway would take out of an IPv6 one and connect to.
+// embedded returns the IPv4 address that a gateway would extract from an IPv6 one and connect to.
 func embedded(addr netip.Addr) (netip.Addr, bool) {
 	b := addr.As16()
 	switch {
@@ -38,9 +37,8 @@ var (
 	sixToFour     = netip.MustParsePrefix("2002::/16")
 )
 
-// notPublic holds the ranges that IANA registers as special, and a cloud's own address among the
-// public ones. The metadata services of other clouds are inside the link-local, shared, protocol and
-// unique local ranges.
+// notPublic has the ranges that IANA registers as special, and a cloud's own address among the public ones. The
+// metadata services of other clouds are inside the link-local, shared, protocol and unique local ranges.
 var notPublic = prefixes(
 	"0.0.0.0/8",        // this host; some systems connect to themselves
 	"10.0.0.0/8",       // private

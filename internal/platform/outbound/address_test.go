@@ -60,7 +60,7 @@ func TestCheck_LetsPublicAddressesPassOnly(t *testing.T) {
 		"4000::1":            false, // not assigned
 		"64:ff9b:1::1":       false, // a local gateway's own range
 		"::127.0.0.1":        false,
-		"::1.1.1.1":          false, // IPv4-compatible is long gone
+		"::1.1.1.1":          false, // IPv4-compatible addresses are obsolete
 		"::ffff:0:127.0.0.1": false, // IPv4-translated
 
 		"::ffff:1.1.1.1":           true,
@@ -96,7 +96,7 @@ func TestCheck_LetsThroughWhatTheAllowListNames(t *testing.T) {
 		"64:ff9b::10.9.9.9":    true,
 		"64:ff9b::192.168.0.1": false,
 		"127.0.0.1":            false,
-		"2002:0a01:0001::1":    false, // the gateway is not what the list names
+		"2002:0a01:0001::1":    false, // the list does not name the gateway
 	} {
 		err := check(netip.AddrPortFrom(netip.MustParseAddr(address), 443).String(), allow)
 		if (err == nil) != want {

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// ParseAllow reads an allow list: CIDR blocks with commas between them, or nothing. The error tells
-// of every block that is wrong, one on a line.
+// ParseAllow parses an allow list: CIDR blocks with commas between them, or nothing. The error lists every
+// invalid block, one per line.
 func ParseAllow(list string) ([]netip.Prefix, error) {
 	var allow []netip.Prefix
 	var problems []error
@@ -27,7 +27,7 @@ func ParseAllow(list string) ([]netip.Prefix, error) {
 	return allow, errors.Join(problems...)
 }
 
-// parseBlock refuses what could mean more than one thing, and says how to write each.
+// parseBlock refuses ambiguous blocks, and says how to write each meaning.
 func parseBlock(text string) (netip.Prefix, error) {
 	if addr, err := netip.ParseAddr(text); err == nil {
 		addr = addr.Unmap().WithZone("")

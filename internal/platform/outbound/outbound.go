@@ -1,9 +1,9 @@
-// Package outbound makes the HTTP requests whose URL a user gave: webhooks, source hosts. Such a URL
-// must not become a way into the installation's own network, so the client refuses to connect to
-// any address that is not on the public internet, unless the installation's allow list names it.
+// Package outbound makes HTTP requests to URLs that users give: webhooks, source hosts. Such a URL must not
+// give access to the installation's own network, so the client connects only to addresses on the public
+// internet, and to those on the installation's allow list.
 //
-// The address is checked when the connection is made, not when the URL is read: whatever a name
-// resolves to at that moment, and whichever of its addresses is tried, is what is judged.
+// The address is checked when the connection is made, not when the URL is parsed: the check applies to the
+// address that is actually used, whatever a name resolves to.
 package outbound
 
 import (
@@ -17,9 +17,9 @@ import (
 	"time"
 )
 
-// New returns a client for user-given URLs that connects to public addresses, and to the private
-// ones that allow names. It speaks http and https, uses no proxy (one would connect on its behalf,
-// past the check), follows no redirect (the 3xx is the answer) and gives up after half a minute.
+// New returns a client for user-given URLs that connects to public addresses, and to the private ones in allow.
+// It supports http and https, uses no proxy (which would connect without the check), follows no redirects (it
+// returns the 3xx response) and times out after half a minute.
 //
 // The caller bounds how much of a response body it reads.
 func New(allow []netip.Prefix) *http.Client {
@@ -49,15 +49,15 @@ func newClient(allow []netip.Prefix, resolver *net.Resolver) *http.Client {
 	}
 }
 
-// A RefusedError says that a URL leads to an address that may not be reached. It is found in the
-// chain of the error that the client returns.
+// A RefusedError means that the address of a URL is not allowed. It is in the chain of the error that the
+// client returns.
 type RefusedError struct{ Addr netip.Addr }
 
 func (e *RefusedError) Error() string {
 	return fmt.Sprintf("address %s is not allowed; the installation's --outbound-allow names the private ranges that may be reached", e.Addr)
 }
 
-// check judges the address of a connection that is about to be made.
+// check checks the address of a connection before it is made.
 func check(address string, allow []netip.Prefix) error {
 	target, err := netip.ParseAddrPort(address)
 	if err != nil {

@@ -130,8 +130,8 @@ func TestClient_SpeaksHTTPOnly(t *testing.T) {
 	}
 }
 
-// serve answers on an address with the address, and counts the requests. It closes every connection
-// after one, so that the next request connects again.
+// serve responds on an address with the address, and counts the requests. It closes every connection after one
+// request, so that the next one connects again.
 func serve(t *testing.T, address string) (listening string, hits *atomic.Int64) {
 	t.Helper()
 	listener, err := net.Listen("tcp", address)
@@ -172,10 +172,10 @@ func mustAllow(t *testing.T, list string) []netip.Prefix {
 	return allow
 }
 
-// names is a DNS: for each name the answers in turn, the last one for ever, each a list of addresses.
+// names is a DNS: for each name the answers in order, the last one repeated, each a list of addresses.
 type names map[string][][]string
 
-// resolver starts a DNS server for the names and returns a resolver that asks it.
+// resolver starts a DNS server for the names and returns a resolver that uses it.
 func (n names) resolver(t *testing.T) *net.Resolver {
 	t.Helper()
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
@@ -206,10 +206,10 @@ func (n names) serve(conn net.PacketConn) {
 			Header:    dnsmessage.Header{ID: query.ID, Response: true, Authoritative: true},
 			Questions: query.Questions,
 		}
-		if turns := n[question.Name.String()]; len(turns) > 0 {
-			turn := turns[min(asked[question], len(turns)-1)]
+		if answers := n[question.Name.String()]; len(answers) > 0 {
+			answer := answers[min(asked[question], len(answers)-1)]
 			asked[question]++
-			reply.Answers = records(question, turn)
+			reply.Answers = records(question, answer)
 		} else {
 			reply.RCode = dnsmessage.RCodeNameError
 		}
@@ -219,7 +219,7 @@ func (n names) serve(conn net.PacketConn) {
 	}
 }
 
-// records returns the addresses of the family that was asked for.
+// records returns the addresses of the requested family.
 func records(question dnsmessage.Question, addresses []string) []dnsmessage.Resource {
 	var answers []dnsmessage.Resource
 	for _, address := range addresses {

@@ -36,9 +36,9 @@ func TestDecode_RefusesMoreValuesThanAreWorthReading(t *testing.T) {
 	}
 }
 
-// A client that stops reading loses its connection instead of keeping the answer in memory for ever.
+// A client that stops reading loses its connection, so that the response is not kept in memory forever.
 func TestWrite_GivesUpOnAClientThatStopsReading(t *testing.T) {
-	large := strings.Repeat("x", 32<<20) // more than the network holds on the way
+	large := strings.Repeat("x", 32<<20) // more than network buffers hold
 	ended := make(chan struct{})
 	s := New(Config{Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry()}, []Route{
 		{Method: http.MethodGet, Path: "/large", Auth: Open, Handler: Do(func(*Request) (string, error) { return large, nil })},
@@ -59,13 +59,13 @@ func TestWrite_GivesUpOnAClientThatStopsReading(t *testing.T) {
 	if _, err := io.WriteString(conn, "GET /large HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
 		t.Fatal(err)
 	}
-	<-ended // though nobody reads
+	<-ended // although no client reads
 	if got, _ := io.ReadAll(conn); len(got) >= len(large) {
 		t.Errorf("the client got all %d bytes", len(got))
 	}
 }
 
-// deadlined is a connection that knows its deadline for writing.
+// deadlined is a connection that records its write deadline.
 type deadlined struct {
 	net.Conn
 	writeBy atomic.Pointer[time.Time]
@@ -83,10 +83,10 @@ func (l deadlinedListener) Accept() (net.Conn, error) {
 	return &deadlined{Conn: c}, err
 }
 
-// The deadline of one answer does not end a later one on the same connection.
+// The deadline of one response does not end a later one on the same connection.
 func TestWrite_GivesEachAnswerADeadlineOfItsOwn(t *testing.T) {
 	type connection struct{}
-	var before []time.Time // the deadline when an answer begins
+	var before []time.Time // the deadline when a response starts
 	s := New(Config{Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry()}, []Route{
 		{Method: http.MethodGet, Path: "/", Auth: Open, Handler: Do(func(r *Request) (string, error) {
 			before = append(before, *r.Context().Value(connection{}).(*deadlined).writeBy.Load())

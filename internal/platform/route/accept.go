@@ -6,13 +6,12 @@ import (
 	"strings"
 )
 
-// extensions are the path endings that choose a media type whatever the Accept header says.
+// extensions are path endings that choose a media type, regardless of the Accept header.
 var extensions = map[string]string{".txt": "text/plain", ".html": "text/html", ".json": "application/json"}
 
-// Accepts returns the media type, of those offered, that the request prefers: the one its path ends
-// in, or else the one with the highest q-value in its Accept header (RFC 9110, 12.5.1). Among equals a
-// type that is named exactly wins over one that a wildcard covers, then the one named first. A request
-// that accepts none of them gets the first offered.
+// Accepts returns the offered media type that the request prefers: the one of its path ending, or the one with
+// the highest q-value in its Accept header (RFC 9110, 12.5.1). Among equals an exact type wins over a wildcard,
+// then the first in the header. A request that accepts none of them gets the first offered.
 func (r *Request) Accepts(offered ...string) string {
 	for extension, kind := range extensions {
 		if strings.HasSuffix(r.URL.Path, extension) {
@@ -32,7 +31,7 @@ func (r *Request) Accepts(offered ...string) string {
 
 // A mediaRange is one entry of an Accept header.
 type mediaRange struct {
-	kind  string // such as text/plain, text/* or */*
+	kind  string // for example text/plain, text/* or */*
 	q     float64
 	exact int // 2 for a type, 1 for text/*, 0 for */*
 	place int // in the header, from 0
@@ -61,7 +60,7 @@ func covering(ranges []mediaRange, kind string) (most mediaRange) {
 	return most
 }
 
-// parseAccept reads an Accept header. Entries that are malformed are left out.
+// parseAccept parses an Accept header. It skips malformed entries.
 func parseAccept(header string) []mediaRange {
 	var ranges []mediaRange
 	for entry := range strings.SplitSeq(header, ",") {

@@ -21,10 +21,10 @@ import (
 	"stackyard/internal/platform/core"
 )
 
-// maxBody is the size of the largest request body, in bytes.
+// maxBody is the maximum size of a request body, in bytes.
 const maxBody = 4 << 20
 
-// Opt is a field of a request body that knows whether it was sent, and whether as null.
+// Opt is an optional field of a request body that records whether it was sent, and whether as null.
 type Opt[T any] struct {
 	Value T
 	Set   bool // it was sent, as null or as a value
@@ -50,15 +50,14 @@ func (o Opt[T]) To(dst *T) {
 	}
 }
 
-// Later is a field of a request body that its handler decodes, where other fields decide whether it
-// counts at all.
+// Later is a field of a request body that its handler decodes, if other fields decide whether it applies.
 type Later[T any] struct {
 	Set  bool // it was sent, as null or as a value
 	Null bool // it was sent as null
 	raw  json.RawMessage
 }
 
-// UnmarshalJSON keeps the field.
+// UnmarshalJSON stores the field.
 func (l *Later[T]) UnmarshalJSON(b []byte) error {
 	l.Set, l.Null, l.raw = true, string(b) == "null", bytes.Clone(b)
 	return nil
@@ -66,8 +65,8 @@ func (l *Later[T]) UnmarshalJSON(b []byte) error {
 
 func (l Later[T]) schemaType() reflect.Type { return reflect.TypeFor[*T]() }
 
-// Decode returns the value of the field, which has a name, and notes when it has the wrong type. It is the
-// zero value unless one was sent.
+// Decode returns the value of the field with a name, and adds a problem when it has the wrong type. It returns
+// the zero value when none was sent.
 func (l Later[T]) Decode(name string, problems *core.Problems) (value T) {
 	if !l.Set {
 		return value
@@ -79,15 +78,15 @@ func (l Later[T]) Decode(name string, problems *core.Problems) (value T) {
 	return value
 }
 
-// Strict, embedded in a body type, makes Decode refuse fields that the type does not have. Elsewhere they are ignored.
+// Strict, embedded in a body type, makes Decode refuse unknown fields. Other types ignore them.
 type Strict struct{}
 
 func (Strict) strict() {}
 
-// maxUnknown is how many unknown fields of a strict body are named; the others are left out.
+// maxUnknown is how many unknown fields of a strict body are named.
 const maxUnknown = 20
 
-// unknown notes the fields of a strict body that its type does not have.
+// unknown adds problems for the unknown fields of a strict body.
 func unknown(sent map[string]json.RawMessage, target reflect.Type, problems *core.Problems) {
 	names := make(map[string]bool, len(sent))
 	for field := range fields(target) {
@@ -105,10 +104,10 @@ func unknown(sent map[string]json.RawMessage, target reflect.Type, problems *cor
 	}
 }
 
-// bodyTimeout is how long a client may take to send a body.
+// bodyTimeout is how long a client can take to send a body.
 const bodyTimeout = 30 * time.Second
 
-// decode reads the request's body into the struct that v points to. An absent body is an empty object.
+// decode reads the request's body into the struct that v points to. A missing body is an empty object.
 func (r *Request) decode(v any) error {
 	body, err := r.ReadBody(maxBody)
 	if err == nil {
@@ -132,10 +131,10 @@ func (r *Request) decode(v any) error {
 // formType is the media type of forms.
 const formType = "application/x-www-form-urlencoded"
 
-// maxForm is the size of the largest form, in bytes.
+// maxForm is the maximum size of a form, in bytes.
 const maxForm = 64 << 10
 
-// ReadForm reads the fields of a form that was sent as application/x-www-form-urlencoded.
+// ReadForm reads the fields of a form sent as application/x-www-form-urlencoded.
 func (r *Request) ReadForm() (url.Values, error) {
 	kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if kind != formType {
@@ -157,9 +156,9 @@ func (r *Request) ReadForm() (url.Values, error) {
 	return form, nil
 }
 
-// DecodeForm reads parameters into the strings of the struct that v points to, by their JSON names. One
-// without a value is as good as absent, and one that is given more than once is refused. Parameters that
-// the struct does not have are ignored.
+// DecodeForm reads parameters into the strings of the struct that v points to, by their JSON names. An empty
+// parameter counts as missing, and a repeated one is refused. It ignores parameters that the struct does not
+// have.
 func DecodeForm(form url.Values, v any) error {
 	target := reflect.ValueOf(v).Elem()
 	for field := range fields(target.Type()) {
@@ -171,15 +170,15 @@ func DecodeForm(form url.Values, v any) error {
 	return nil
 }
 
-// ReadBody reads the whole body, unless it is larger than a number of bytes or slow to arrive. Handlers
-// without a body type use it.
+// ReadBody reads the whole body, unless it is larger than a number of bytes or slow to arrive. Handlers without
+// a body type use it.
 func (r *Request) ReadBody(most int64) ([]byte, error) {
-	// What cannot have a deadline, such as a recorder in a test, cannot be slow either.
+	// A writer without deadlines, for example a recorder in a test, is never slow.
 	connection := http.NewResponseController(r.w)
 	connection.SetReadDeadline(time.Now().Add(r.server.bodyTimeout))
 	body, err := io.ReadAll(http.MaxBytesReader(r.w, r.Body, most))
 	if err == nil {
-		// After an error the deadline stays, and ends the connection: nobody waits for the rest.
+		// After an error the deadline stays and closes the connection; the rest of the body is not read.
 		connection.SetReadDeadline(time.Time{})
 	}
 	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
@@ -194,7 +193,7 @@ func (r *Request) ReadBody(most int64) ([]byte, error) {
 	return body, nil
 }
 
-// asMessage turns what is wrong with fields into one message, as the stacks and agent APIs want it.
+// asMessage turns invalid fields into one message, as the stacks and agent APIs require.
 func asMessage(kind core.Kind, err error) error {
 	if e, ok := errors.AsType[*core.Error](err); ok && len(e.Fields) > 0 {
 		return core.Errorf(kind, "%s %s", e.Fields[0].Field, e.Fields[0].Code)
@@ -202,10 +201,10 @@ func asMessage(kind core.Kind, err error) error {
 	return err
 }
 
-// Decode reads a JSON object into the struct that v points to, field by field, so that all fields of
-// a wrong type are told at once. Fields that the struct does not have are ignored, unless it embeds Strict.
+// Decode reads a JSON object into the struct that v points to, field by field, so that the error lists all
+// fields of a wrong type. It ignores unknown fields, unless the struct embeds Strict.
 func Decode(body []byte, v any) error {
-	body = bytes.TrimSpace(bytes.TrimPrefix(body, []byte("\ufeff"))) // some clients begin with a byte-order mark
+	body = bytes.TrimSpace(bytes.TrimPrefix(body, []byte("\ufeff"))) // some clients send a byte-order mark
 	if len(body) == 0 {
 		return nil
 	}
@@ -257,7 +256,7 @@ func malformed(body []byte, err error) error {
 	return core.Errorf(core.BadRequest, "The request body is not valid JSON: %s", err)
 }
 
-// describe says which field could not be read, and what it should have been.
+// describe returns the field that could not be read, and the type that it should have.
 func describe(field field, raw json.RawMessage, err error) (path, rule string) {
 	path = field.name
 	typeErr, ok := errors.AsType[*json.UnmarshalTypeError](err)
@@ -268,7 +267,7 @@ func describe(field field, raw json.RawMessage, err error) (path, rule string) {
 		path += "." + typeErr.Field
 	}
 	must := fmt.Sprintf("must be %s, not %s", expected(typeErr.Type), article(typeErr.Value))
-	// The library names the fields of structs on the way to the place, but no keys and no indexes.
+	// The library names the fields of structs on the path, but no keys and no indexes.
 	switch {
 	case typeErr.Field == "" && raw[0] == '{' && typeErr.Value != "object":
 		return path, "has a value that " + must
@@ -310,7 +309,7 @@ func article(jsonType string) string {
 	}
 }
 
-// checkEscapes refuses a JSON text whose escapes spell what no database can store: U+0000, or half of a
+// checkEscapes refuses a JSON text whose escapes encode what no database can store: U+0000, or half of a
 // surrogate pair.
 func checkEscapes(body []byte) error {
 	for {
@@ -338,7 +337,7 @@ func checkEscapes(body []byte) error {
 	}
 }
 
-// unicodeEscape returns the code unit of the escape \uXXXX that a JSON text begins with.
+// unicodeEscape returns the code unit of the escape \uXXXX at the start of a JSON text.
 func unicodeEscape(body []byte) (rune, bool) {
 	const length = len(`\u0000`)
 	if len(body) < length || body[0] != '\\' || body[1] != 'u' {
@@ -355,7 +354,7 @@ type field struct {
 	reflect.StructField
 }
 
-// fields yields the fields of a struct that have a JSON name, those of embedded structs among them.
+// fields yields the fields of a struct that have a JSON name, including those of embedded structs.
 func fields(t reflect.Type) func(func(field) bool) {
 	return func(yield func(field) bool) {
 		for _, f := range reflect.VisibleFields(t) {

@@ -134,7 +134,7 @@ func FuzzDecode(f *testing.F) {
 		if strings.ContainsRune(got.Name, 0) {
 			t.Fatalf("%q: U+0000 came through", body)
 		}
-		// What is accepted is what the standard library reads, for bodies without odd spellings of keys.
+		// Decode accepts what the standard library accepts, for bodies without unusual spellings of keys.
 		if len(body) > 0 && json.Valid(body) {
 			var keys map[string]json.RawMessage
 			if json.Unmarshal(body, &keys) != nil {

@@ -11,13 +11,13 @@ import (
 	"time"
 )
 
-// docsFiles is the page that shows the OpenAPI document to people: hand-written, so that it needs
-// neither a network nor a build step.
+// docsFiles is the page that shows the OpenAPI document. It is hand-written and needs neither a network nor a
+// build step.
 //
 //go:embed docs
 var docsFiles embed.FS
 
-// docsPolicy lets the page load and ask nothing but its own server, and run no inline script.
+// docsPolicy lets the page load only from its own server, and run no inline scripts.
 const docsPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; base-uri 'none'; frame-ancestors 'none'; form-action 'none'"
 
 var docsTypes = map[string]string{
@@ -27,8 +27,8 @@ var docsTypes = map[string]string{
 	".svg":  "image/svg+xml",
 }
 
-// DocsRoutes returns the routes of the browsable API page: /docs and what it is made of. It reads the
-// document from /openapi.json.
+// DocsRoutes returns the routes of the API reference page: /docs and its files. It reads the document from
+// /openapi.json.
 func DocsRoutes() []Route {
 	files, err := docsFiles.ReadDir("docs")
 	if err != nil {
@@ -54,7 +54,7 @@ func serveDocs(name string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		if asked, _, _ := strings.Cut(r.RequestURI, "?"); strings.HasSuffix(asked, "/") {
-			// The page's links are relative, so that it works below a prefix too, and would miss.
+			// The page uses relative links, so that it works below a path prefix; they need the trailing slash.
 			h.Set("Location", "../"+path.Base(r.URL.Path))
 			w.WriteHeader(http.StatusPermanentRedirect)
 			return

@@ -89,8 +89,8 @@ func (s *Server) showPathLimit(h http.Header, path string) {
 	}
 }
 
-// setLimitHeaders sets the headers about rate limits, or removes them where there is no limit. Their names are
-// spelled as the specification does, which http.Header.Set would change to Ratelimit-….
+// setLimitHeaders sets the rate-limit headers, or removes them without a limit. Their names are spelled as in
+// the specification; http.Header.Set would change them to Ratelimit-….
 func setLimitHeaders(h http.Header, scope string, u limits.Usage) {
 	if u.Limit == 0 {
 		for _, name := range []string{"RateLimit-Scope", "RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset"} {
@@ -111,7 +111,7 @@ type limitError struct {
 
 func (e *limitError) Error() string { return "rate limit exceeded" }
 
-// limitView is the body of a 429 answer.
+// limitView is the body of a 429 response.
 type limitView struct {
 	Message string `json:"message"`
 	Scope   string `json:"scope"`

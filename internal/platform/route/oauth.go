@@ -7,22 +7,21 @@ import (
 	"stackyard/internal/platform/core"
 )
 
-// oauthErrorView is the body of every answer of an OAuth endpoint that is not a success (RFC 6749, 5.2).
+// oauthErrorView is the body of every error of an OAuth endpoint (RFC 6749, 5.2).
 type oauthErrorView struct {
 	Error            string `json:"error" doc:"The word for what went wrong, from RFC 6749 and RFC 8628."`
 	ErrorDescription string `json:"error_description,omitempty" doc:"What went wrong, for the developer of the client."`
 }
 
-// speakOAuth makes the response one of an OAuth endpoint.
-func (o *observed) speakOAuth() {
+// setOAuthHeaders sets the headers of an OAuth response.
+func (o *observed) setOAuthHeaders() {
 	o.oauth = true
 	o.Header().Set("Cache-Control", "no-store")
 	o.Header().Set("Pragma", "no-cache")
 }
 
-// refuseOAuth tells a client why there is no success. OAuth knows one word for all that is the server's
-// fault.
-func (s *Server) refuseOAuth(w http.ResponseWriter, status int, why *core.Error) {
+// writeOAuthError writes an OAuth error. OAuth has one code for all errors of the server.
+func (s *Server) writeOAuthError(w http.ResponseWriter, status int, why *core.Error) {
 	view := oauthErrorView{Error: why.Code, ErrorDescription: why.Message}
 	switch {
 	case status >= 500:

@@ -41,10 +41,10 @@ func newMeasures(reg prometheus.Registerer) measures {
 	return m
 }
 
-// observed is a response on its way out, with what the log and the metrics say about it.
+// observed is a response writer that collects data for the log and the metrics.
 type observed struct {
 	http.ResponseWriter
-	ctx     context.Context // of the request: it ends when the client goes away
+	ctx     context.Context // of the request: it ends when the client disconnects
 	id      string
 	method  string
 	path    string
@@ -54,8 +54,8 @@ type observed struct {
 	agent   string
 	// agentToken is the id of an agent token.
 	agentToken string
-	browser    bool // a person is likely to read the answer
-	oauth      bool // errors are told in the words of OAuth
+	browser    bool // a person probably reads the response
+	oauth      bool // errors use the format of OAuth
 	status     int
 	bytes      int64
 	begun      time.Time
@@ -68,7 +68,7 @@ func (m measures) begin(w http.ResponseWriter, hr *http.Request) *observed {
 	return o
 }
 
-// caller notes who made the request.
+// caller records who made the request.
 func (o *observed) caller(r *Request) {
 	if r.Org != nil {
 		o.org = r.Org.Slug
@@ -103,16 +103,16 @@ func (o *observed) Write(b []byte) (int, error) {
 // Unwrap lets http.ResponseController reach the connection.
 func (o *observed) Unwrap() http.ResponseWriter { return o.ResponseWriter }
 
-// Hijack hands the connection over, for protocols that begin as HTTP.
+// Hijack returns the connection, for protocols that start as HTTP.
 func (o *observed) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return http.NewResponseController(o.ResponseWriter).Hijack()
 }
 
-// knownMethods keeps strangers from making up metric labels.
+// knownMethods bounds the metric labels that clients can cause.
 var knownMethods = map[string]bool{"GET": true, "HEAD": true, "POST": true, "PUT": true, "PATCH": true, "DELETE": true, "OPTIONS": true}
 
-// finish counts and logs an answered request. The log has the route's pattern, not the path or the
-// query, which can hold credentials.
+// finish counts and logs a completed request. The log has the route's pattern, not the path or the query, which
+// can contain credentials.
 func (s *Server) finish(o *observed) {
 	took := time.Since(o.begun)
 	s.measures.inFlight.Dec()

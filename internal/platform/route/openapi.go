@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// OpenAPI returns the OpenAPI 3.1 document of the server's routes, made from the same table that
-// serves them.
+// OpenAPI returns the OpenAPI 3.1 document of the server's routes, generated from the same table that serves
+// them.
 func (s *Server) OpenAPI(version string) ([]byte, error) {
 	d := document{components: make(map[string]any), types: make(map[string]reflect.Type)}
 	paths := make(map[string]any)
@@ -116,7 +116,7 @@ func (p Param) openAPI() map[string]any {
 	return map[string]any{"name": p.Name, "in": "query", "description": p.Doc, "schema": schema}
 }
 
-// explain adds to a route's description what it asks of the caller.
+// explain adds a route's requirements to its description.
 func (r Route) explain() string {
 	text := r.Description
 	add := func(format string, args ...any) {
@@ -147,7 +147,7 @@ func (d *document) responses(r Route) map[string]any {
 	return responses
 }
 
-// Statuses lists every status that the route can answer with.
+// Statuses lists every status that the route can return.
 func (r Route) Statuses() []int {
 	statuses := append([]int{r.Status}, r.Errors...)
 	if r.Auth != Open {
@@ -196,7 +196,7 @@ func (d *document) response(r Route, status int) map[string]any {
 	case r.Handler.result != nil && r.Handler.result != reflect.TypeFor[Nothing]():
 		result := r.Handler.result
 		if result.Kind() == reflect.Pointer {
-			result = result.Elem() // a handler that returns no error returns something
+			result = result.Elem() // a handler without an error returns a value
 		}
 		bodies := map[string]any{}
 		if result != reflect.TypeFor[Stream]() {

@@ -7,9 +7,9 @@ import (
 	"stackyard/internal/platform/core"
 )
 
-// WhileAllowed returns a context for an answer that takes long. It ends when the request would be refused now: the token
-// was revoked or has expired, the organization was suspended, or access to the resource was taken away. stop
-// releases what it holds.
+// WhileAllowed returns a context for a stream. It ends when the request would be refused now: the token was
+// revoked or has expired, the organization was suspended, or access to the resource was removed. stop releases
+// its resources.
 func (r *Request) WhileAllowed(clock core.Clock) (ctx context.Context, stop context.CancelFunc) {
 	ctx, stop = context.WithCancel(r.Context())
 	if c := r.Caller; c != nil && !c.Token.ExpiresAt.IsZero() {
@@ -20,7 +20,7 @@ func (r *Request) WhileAllowed(clock core.Clock) (ctx context.Context, stop cont
 		return ctx, stop
 	}
 	changed := r.server.accessChanges(ctx)
-	if r.recheck(ctx) != nil { // it changed before there was anything to hear of it
+	if r.recheck(ctx) != nil { // access changed before the subscription
 		stop()
 		return ctx, stop
 	}
@@ -40,9 +40,9 @@ func (r *Request) WhileAllowed(clock core.Clock) (ctx context.Context, stop cont
 	return ctx, stop
 }
 
-// recheck takes a request through its gates once more, apart from rate limits.
+// recheck checks a request again, apart from rate limits.
 func (r *Request) recheck(ctx context.Context) error {
-	again := &Request{Request: r.Request.WithContext(ctx), Address: r.Address, route: r.route, server: r.server, w: unanswered{}}
+	again := &Request{Request: r.Request.WithContext(ctx), Address: r.Address, route: r.route, server: r.server, w: discardResponse{}}
 	if err := r.server.authenticate(again); err != nil {
 		return err
 	}
@@ -58,9 +58,9 @@ func (r *Request) recheck(ctx context.Context) error {
 	return r.route.Handler.reload(again)
 }
 
-// unanswered stands for the response to a request that is only checked.
-type unanswered struct{}
+// discardResponse replaces the response writer of a request that is only checked.
+type discardResponse struct{}
 
-func (unanswered) Header() http.Header         { return http.Header{} }
-func (unanswered) Write(b []byte) (int, error) { return len(b), nil }
-func (unanswered) WriteHeader(int)             {}
+func (discardResponse) Header() http.Header         { return http.Header{} }
+func (discardResponse) Write(b []byte) (int, error) { return len(b), nil }
+func (discardResponse) WriteHeader(int)             {}

@@ -11,13 +11,13 @@ import (
 	"stackyard/internal/platform/core"
 )
 
-// errorView is the body of every answer that is not a success.
+// errorView is the body of every error response.
 type errorView struct {
 	Message string            `json:"message"`
 	Errors  []core.FieldError `json:"errors,omitempty"`
 }
 
-// statuses is the one place where kinds of errors become statuses.
+// statuses is the only place that maps error kinds to statuses.
 var statuses = map[core.Kind]int{
 	core.BadRequest:    http.StatusBadRequest,
 	core.Unauthorized:  http.StatusUnauthorized,
@@ -34,11 +34,11 @@ var statuses = map[core.Kind]int{
 	core.Unavailable:   http.StatusServiceUnavailable,
 }
 
-// statusClientGone is the status in logs and metrics of a request whose client went away before the
-// answer. It is nginx's; no standard has one.
+// statusClientGone is the status in logs and metrics of a request whose client disconnected before the
+// response. nginx uses it; no standard has one.
 const statusClientGone = 499
 
-// fail writes an error: its sentence for the person, its cause for the log.
+// fail writes an error: the message for the caller, the cause for the log.
 func (s *Server) fail(w *observed, err error) {
 	if limit, ok := errors.AsType[*limitError](err); ok {
 		w.Header().Set("Retry-After", strconv.Itoa(limit.Reset))
@@ -54,12 +54,12 @@ func (s *Server) fail(w *observed, err error) {
 	e, ok := errors.AsType[*core.Error](err)
 	if w.ctx.Err() != nil && (!ok || e.Kind == core.Unavailable) {
 		s.log.Debug("client went away", "request_id", w.id, "error", err)
-		s.refuse(w, statusClientGone, &core.Error{Message: "The request was canceled"})
+		s.writeError(w, statusClientGone, &core.Error{Message: "The request was canceled"})
 		return
 	}
 	if !ok {
 		s.log.Error("request failed", "request_id", w.id, "error", err)
-		s.refuse(w, http.StatusInternalServerError, &core.Error{Message: "Something went wrong on the server. Its log has the reason under the request id " + w.id})
+		s.writeError(w, http.StatusInternalServerError, &core.Error{Message: "Something went wrong on the server. Its log has the reason under the request id " + w.id})
 		return
 	}
 	if e.Kind == core.Unavailable {
@@ -68,14 +68,14 @@ func (s *Server) fail(w *observed, err error) {
 	if e.RetryAfter > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(e.RetryAfter))
 	}
-	s.refuse(w, statuses[e.Kind], e)
+	s.writeError(w, statuses[e.Kind], e)
 }
 
-// refuse tells a browser on a page, and a program in JSON, why there is no success.
-func (s *Server) refuse(w *observed, status int, why *core.Error) {
+// writeError writes an error as a page for browsers, and as JSON for programs.
+func (s *Server) writeError(w *observed, status int, why *core.Error) {
 	switch {
 	case w.oauth:
-		s.refuseOAuth(w, status, why)
+		s.writeOAuthError(w, status, why)
 	case w.browser && s.errorPage != nil:
 		s.errorPage(w, status, why.Message)
 	default:
@@ -83,8 +83,8 @@ func (s *Server) refuse(w *observed, status int, why *core.Error) {
 	}
 }
 
-// isBrowser reports whether a person is likely to read the answer: the client asks for HTML, and not
-// from an API.
+// isBrowser reports whether a person probably reads the response: the client accepts HTML, and the path is not
+// an API.
 func isBrowser(hr *http.Request) bool {
 	switch firstSegment(hr.URL.Path) {
 	case "v1", "v2", "v3":
@@ -93,8 +93,8 @@ func isBrowser(hr *http.Request) bool {
 	return strings.Contains(hr.Header.Get("Accept"), "text/html")
 }
 
-// writeTimeout is how long a client may take to read an answer that is held in memory: one that stops
-// reading must not hold it for ever.
+// writeTimeout is how long a client can take to read a response that is in memory: a client that stops reading
+// must not keep it forever.
 const writeTimeout = time.Minute
 
 // write writes a value as JSON.

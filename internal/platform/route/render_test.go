@@ -16,7 +16,7 @@ import (
 	"stackyard/internal/platform/core"
 )
 
-// logRecords is a log handler that hands its records to a test.
+// logRecords is a log handler that collects records for a test.
 type logRecords chan slog.Record
 
 func (l logRecords) Enabled(context.Context, slog.Level) bool { return true }
@@ -89,11 +89,11 @@ func TestFail_NamesFieldsInTheMessage(t *testing.T) {
 		{Route{PlainValidation: true}, many(2), "Validation Failed"},
 		{Route{}, core.Errorf(core.Unprocessable, "no"), "no"},
 	} {
-		if got := c.route.worded(c.err).(*core.Error); got.Message != c.want || len(got.Fields) != len(c.err.(*core.Error).Fields) {
+		if got := c.route.withFieldNames(c.err).(*core.Error); got.Message != c.want || len(got.Fields) != len(c.err.(*core.Error).Fields) {
 			t.Errorf("%v: %q with %d fields, want %q", c.err, got.Message, len(got.Fields), c.want)
 		}
 	}
-	got := new(Route).worded(many(1000)).(*core.Error)
+	got := new(Route).withFieldNames(many(1000)).(*core.Error)
 	if !strings.HasSuffix(got.Message, "f9 is required, and 990 more") || len(got.Fields) != 1000 {
 		t.Errorf("a thousand fields: %q and %d fields", got.Message, len(got.Fields))
 	}

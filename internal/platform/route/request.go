@@ -14,7 +14,7 @@ import (
 	"stackyard/internal/platform/limits"
 )
 
-// A Request is an HTTP request that has passed its route's gates.
+// A Request is an HTTP request that has passed the checks of its route.
 type Request struct {
 	*http.Request
 	Caller *identity.Caller     // of a Bearer route
@@ -23,8 +23,8 @@ type Request struct {
 	Acquisition *identity.JobAcquisition
 	Session     *identity.AgentSession // of a Session or Job route
 	Org         *identity.Organization // of a path with {org}, or the agent's
-	Member      *identity.Membership   // what the caller is in Org; nil for a visitor
-	Address     netip.Addr             // of the client, with trusted proxies taken into account
+	Member      *identity.Membership   // the caller's membership in Org; nil for a visitor
+	Address     netip.Addr             // of the client, behind trusted proxies
 	// Usage is how much of the rate limit the caller has used; zero without a limit.
 	Usage limits.Usage
 
@@ -36,8 +36,7 @@ type Request struct {
 // SetHeader sets a header of the response.
 func (r *Request) SetHeader(name, value string) { r.w.Header().Set(name, value) }
 
-// PathID returns the UUID that a path segment holds. Anything else cannot exist: NotFound, with the
-// resource's own message.
+// PathID returns the UUID in a path segment. Anything else is a NotFound error with the resource's message.
 func (r *Request) PathID(segment, notFound string) (string, error) {
 	id, ok := core.ParseID(r.PathValue(segment))
 	if !ok {
@@ -46,7 +45,7 @@ func (r *Request) PathID(segment, notFound string) (string, error) {
 	return id, nil
 }
 
-// Flag returns a boolean query parameter, or its default when it is absent or empty.
+// Flag returns a boolean query parameter, or its default when it is missing or empty.
 func (r *Request) Flag(name string, unset bool) (bool, error) {
 	switch v := r.FormQuery(name); strings.ToLower(v) {
 	case "":
@@ -63,13 +62,13 @@ func (r *Request) Flag(name string, unset bool) (bool, error) {
 // FormQuery returns a query parameter; it never reads the body.
 func (r *Request) FormQuery(name string) string { return r.URL.Query().Get(name) }
 
-// WantsText reports whether the request asks for plain text: by a path that ends in .txt, or by its
-// Accept header.
+// WantsText reports whether the request prefers plain text: its path ends in .txt, or its Accept header says
+// so.
 func (r *Request) WantsText() bool {
 	return r.Accepts("application/json", "text/plain") == "text/plain"
 }
 
-// QueryText returns a query parameter, nil when it is absent.
+// QueryText returns a query parameter, nil when it is missing.
 func (r *Request) QueryText(name string) *string {
 	query := r.URL.Query()
 	if !query.Has(name) {
@@ -79,12 +78,11 @@ func (r *Request) QueryText(name string) *string {
 	return &text
 }
 
-// maxListed is how many values a query parameter that may be repeated can have.
+// maxListed is the maximum number of values of a repeated query parameter.
 const maxListed = 200
 
-// QueryList returns all values of a query parameter that may be repeated: name[]=a&name[]=b, or
-// without the brackets. Other spellings, such as name[0]=a, are refused: ignored, they would widen
-// the list.
+// QueryList returns all values of a query parameter that can be repeated: name[]=a&name[]=b, or without the
+// brackets. It refuses other spellings like name[0]=a: ignoring them would return more items.
 func (r *Request) QueryList(name string) ([]string, error) {
 	query := r.URL.Query()
 	for key := range query {
@@ -99,8 +97,7 @@ func (r *Request) QueryList(name string) ([]string, error) {
 	return values, nil
 }
 
-// QueryTime returns a time among the query parameters, zero when there is none. A day alone is its
-// first moment in UTC.
+// QueryTime returns a time in the query, zero when it is missing. A date alone is its start in UTC.
 func (r *Request) QueryTime(name string) (time.Time, error) {
 	text := r.FormQuery(name)
 	if text == "" {
@@ -114,7 +111,7 @@ func (r *Request) QueryTime(name string) (time.Time, error) {
 	return time.Time{}, core.Errorf(core.BadRequest, "%s must be a time in ISO 8601, such as 2026-01-02T03:04:05Z", name)
 }
 
-// A Page is the part of a list that a request asks for.
+// A Page is the requested part of a list.
 type Page struct {
 	Number int // from 1
 	Size   int
@@ -123,14 +120,14 @@ type Page struct {
 const (
 	defaultPageSize = 30
 	maxPageSize     = 100
-	// maxPage keeps the offset of the deepest page within what every engine counts in.
+	// maxPage keeps the largest offset within the range of every engine.
 	maxPage = 1_000_000
 )
 
-// Offset is the number of items before the page.
+// Offset returns the number of items before the page.
 func (p Page) Offset() int { return (p.Number - 1) * p.Size }
 
-// Page returns the page that the request asks for.
+// Page returns the requested page.
 func (r *Request) Page() (Page, error) {
 	number, err := r.queryInt("page", 1, maxPage)
 	if err != nil {
@@ -140,11 +137,11 @@ func (r *Request) Page() (Page, error) {
 	return Page{Number: number, Size: size}, err
 }
 
-// maxPageBytes is how many bytes a page has at most, counted as they are stored, unless it has one item only.
+// maxPageBytes is the maximum size of a page with more than one item, in stored bytes.
 const maxPageBytes = 64 << 20
 
-// Budget bounds the bytes of a page with some items. Exceeding it is an error that says how to ask for less,
-// to which more can be added, such as what can be left out.
+// Budget bounds the bytes of a page with some items. Exceeding it is an error that says how to request less;
+// more can be added to it, for example what can be left out.
 func Budget(items int, more string) *db.Budget {
 	if items <= 1 {
 		return nil
@@ -168,15 +165,15 @@ func (r *Request) queryInt(name string, unset, most int) (int, error) {
 	return n, nil
 }
 
-// More is how many rows to read of a list that is not counted: one more than the page holds.
+// More returns how many rows to read of a list that is not counted: one more than the page has.
 func (p Page) More() int { return p.Size + 1 }
 
-// Paged is one page of a list; it is written as a bare array with a Link header.
+// Paged is one page of a list; the response is an array with a Link header.
 type Paged[T any] struct {
 	Items []T
 	Page  Page
 	Total int  // items on all pages
-	more  bool // whether there is a next page, where nobody counted
+	more  bool // there is a next page, if the total is unknown
 }
 
 // PageOf returns one page of a list of total items.
@@ -184,7 +181,7 @@ func PageOf[T any](items []T, page Page, total int) Paged[T] {
 	return Paged[T]{Items: items, Page: page, Total: total}
 }
 
-// MapPage returns a page with every item turned into its view.
+// MapPage returns a page with every item converted to its view.
 func MapPage[T, V any](items []T, page Page, total int, view func(T) V) Paged[V] {
 	views := make([]V, len(items))
 	for i, item := range items {
@@ -193,11 +190,11 @@ func MapPage[T, V any](items []T, page Page, total int, view func(T) V) Paged[V]
 	return PageOf(views, page, total)
 }
 
-// uncounted, as a total, says that counting would cost more than the page itself.
+// uncounted, as a total, means that counting would cost more than the page itself.
 const uncounted = -1
 
-// MapMore returns a page of a list that is too long to be counted. rows holds one item more than the
-// page when there is a next one; see Page.More.
+// MapMore returns a page of a list that is too long to count. rows has one item more than the page when there
+// is a next one; see Page.More.
 func MapMore[T, V any](rows []T, page Page, view func(T) V) Paged[V] {
 	p := MapPage(rows[:min(len(rows), page.Size)], page, uncounted, view)
 	p.more = len(rows) > page.Size
@@ -232,8 +229,8 @@ func (p Paged[T]) shape(r *Request) any {
 	return p.Items
 }
 
-// link returns the request's own URL with one query parameter set and others removed. Commas and
-// semicolons end up percent-encoded, which clients that split Link headers rely on.
+// link returns the request's own URL with one query parameter set and others removed. Commas and semicolons are
+// percent-encoded, because clients split Link headers at them.
 func (r *Request) link(set, value string, remove ...string) string {
 	query := r.URL.Query()
 	for _, name := range remove {
@@ -243,18 +240,18 @@ func (r *Request) link(set, value string, remove ...string) string {
 	return string(r.server.public) + r.URL.EscapedPath() + "?" + query.Encode()
 }
 
-// A CursorPage is the part of a list with cursors that a request asks for.
+// A CursorPage is the requested part of a list with cursors.
 type CursorPage struct {
 	Size          int
 	After, Before core.Cursor // at most one is set
 	list          string
 }
 
-// Limit is how many rows to read: one more than the page holds, to know whether there are more.
+// Limit returns how many rows to read: one more than the page has, to know whether there are more.
 func (p CursorPage) Limit() int { return p.Size + 1 }
 
-// CursorPage returns the part that the request asks for, of a list whose sort key has a number of
-// parts. list identifies the list: cursors of any other are refused.
+// CursorPage returns the requested part of a list whose sort key has a number of parts. list identifies the
+// list: cursors of other lists are refused.
 func (r *Request) CursorPage(list string, parts int) (CursorPage, error) {
 	size, err := r.pageSize()
 	if err != nil {
@@ -273,7 +270,7 @@ func (r *Request) CursorPage(list string, parts int) (CursorPage, error) {
 	return p, err
 }
 
-// parseCursor reads a cursor that names its list before the sort key, and returns the sort key.
+// parseCursor parses a cursor, which names its list before the sort key, and returns the sort key.
 func parseCursor(text, list string, parts int) (core.Cursor, error) {
 	c, err := core.ParseCursor(text, 1+parts)
 	if err != nil {
@@ -285,7 +282,7 @@ func parseCursor(text, list string, parts int) (core.Cursor, error) {
 	return c[1:], nil
 }
 
-// cursor returns the form of a sort key that parseCursor reads.
+// cursor returns a sort key in the form that parseCursor reads.
 func (p CursorPage) cursor(key core.Cursor) string {
 	return append(core.Cursor{p.list}, key...).String()
 }
@@ -303,8 +300,8 @@ type Links struct {
 	Prev *string `json:"prev"`
 }
 
-// ItemsOf makes a page of up to Limit rows, read in the direction of the cursor: for Before they come
-// last first. key is the sort key of an item and view what is shown of it.
+// ItemsOf returns a page of up to Limit rows, read in the direction of the cursor: in reverse order for Before.
+// key returns the sort key of an item, and view its view.
 func ItemsOf[T, V any](r *Request, p CursorPage, rows []T, key func(T) core.Cursor, view func(T) V) Items[V] {
 	more := len(rows) > p.Size
 	rows = rows[:min(len(rows), p.Size)]
@@ -318,7 +315,7 @@ func ItemsOf[T, V any](r *Request, p CursorPage, rows []T, key func(T) core.Curs
 		page.Items[at] = view(row)
 	}
 	if len(rows) == 0 {
-		if p.Before != nil { // nothing comes before the cursor: what follows is the whole list
+		if p.Before != nil { // nothing comes before the cursor: the whole list follows
 			next := r.link("per_page", strconv.Itoa(p.Size), "before")
 			page.Links.Next = &next
 		}

@@ -112,7 +112,7 @@ func TestPaged_LinksToThePagesThatExist(t *testing.T) {
 	}
 }
 
-// A list with cursors is walked to its end and back; no item is missed or seen twice.
+// A list with cursors is read to its end and back; no item is missed or seen twice.
 func TestItemsOf_WalksBothWays(t *testing.T) {
 	all := []int{1, 2, 3, 4, 5, 6, 7}
 	key := func(i int) core.Cursor { return core.Cursor{strconv.Itoa(i)} }
@@ -177,7 +177,7 @@ func TestCursorPage_RefusesWhatCannotBeACursor(t *testing.T) {
 	}
 }
 
-// A page before the first item is empty, and leads on to the list.
+// A page before the first item is empty, and links to the list.
 func TestItemsOf_LeadsOnFromBeforeTheStart(t *testing.T) {
 	key := func(i int) core.Cursor { return core.Cursor{strconv.Itoa(i)} }
 	r, _ := newRequest("/x?per_page=3&state=a&before=" + CursorPage{list: "numbers"}.cursor(key(1)))

@@ -1,12 +1,12 @@
-// Package route is the HTTP toolkit. A room hands over its routes as data, and from that one table
-// come the mux, authentication, the organization, scope and permission checks, rate limits, decoding,
-// paging, error rendering, request ids, logs, metrics and the OpenAPI document.
+// Package route serves HTTP. Packages declare their routes as data; from this table come the mux,
+// authentication, the organization, scope and permission checks, rate limits, decoding, paging, error
+// rendering, request ids, logs, metrics and the OpenAPI document.
 //
-// Each request passes the same gates in the same order: who is calling (401), the organization (404,
-// 503), the rate limit (429), the token's scope and the caller's permission (403), the resource (404),
-// its own permission (403), the body (400, 422), and then the handler. A handler is a plain function
-// of a Request, the loaded resource and the decoded body; it returns a value to be written as JSON, a
-// Stream that writes its own body, or an error whose core.Kind decides the status.
+// Each request passes the same checks in the same order: the caller (401), the organization (404, 503), the
+// rate limit (429), the token's scope and the caller's permission (403), the resource (404), its own permission
+// (403), the body (400, 422), and then the handler. A handler is a function of a Request, the loaded resource
+// and the decoded body. It returns a value that is written as JSON, a Stream that writes its own body, or an
+// error whose core.Kind decides the status.
 package route
 
 import (
@@ -17,25 +17,25 @@ import (
 	"stackyard/internal/platform/identity"
 )
 
-// Auth says what kind of credential a route asks for.
+// Auth is the kind of credential that a route requires.
 type Auth int
 
 // The kinds of credentials.
 const (
 	Bearer       Auth = iota // a user's access token
 	Agent                    // a cluster's agent token
-	Registration             // that of an agent which registers: an agent token, or one for a single job
+	Registration             // of an agent that registers: an agent token, or one for a single job
 	Session                  // the token of a registered agent
-	Job                      // the token of a job, or of the agent that took it
+	Job                      // the token of a job, or of the agent that accepted it
 	Open                     // none
 )
 
-// byAgents reports whether agents and stacks hold such a credential, and not people.
+// byAgents reports whether agents and stacks use such a credential, and not people.
 func (a Auth) byAgents() bool {
 	return a == Agent || a == Registration || a == Session || a == Job
 }
 
-// NoScope marks a route that any valid access token may use.
+// NoScope marks a route that any valid access token can use.
 const NoScope identity.Scope = "none"
 
 // A Route is one method of one path.
@@ -47,31 +47,31 @@ type Route struct {
 	Description string
 
 	Auth       Auth
-	Scope      identity.Scope      // required for Bearer routes; NoScope where none is needed
-	Permission identity.Permission // what the caller must be allowed to do, if anything
-	// Visitors lets callers through who do not belong to the organization; the resource's own Permits
-	// decides what they see.
+	Scope      identity.Scope      // required for Bearer routes; NoScope when none is needed
+	Permission identity.Permission // required of the caller, if any
+	// Visitors admits callers who do not belong to the organization; the resource's Permits decides what they
+	// see.
 	Visitors bool
-	// Limit is the rate limit; that of the REST API for Bearer routes that set none.
+	// Limit is the rate limit; Bearer routes without one have the limit of the REST API.
 	Limit *RateLimit
-	// Unprocessable makes the status 422 when a field of the body has the wrong type, on routes of agents
-	// and stacks, where it is 400 otherwise.
+	// Unprocessable changes the status for a field of the wrong type from 400 to 422, on routes of agents and
+	// stacks.
 	Unprocessable bool
 
-	// PlainValidation keeps the message of a 422 that lists fields as "Validation Failed", where the
-	// specification fixes that text. Elsewhere the message names the fields too.
+	// PlainValidation keeps the message of a 422 with fields as "Validation Failed", which the specification
+	// requires on some routes. Otherwise the message names the fields too.
 	PlainValidation bool
 
-	// OAuth has errors told in the words of OAuth, and forbids anybody to keep the answers.
+	// OAuth writes errors in the format of OAuth, and disables caching.
 	OAuth bool
 
 	Query []Param
-	// Media are the types that a Stream can have, besides JSON.
+	// Media are the media types of a Stream, besides JSON.
 	Media   []string
 	Status  int   // of success; 200 when zero
-	Errors  []int // statuses beyond those every route of its kind can answer
+	Errors  []int // statuses besides those that every route of its kind can return
 	Hidden  bool  // not part of the documented API
-	Content bool  // answered at the content URL, where nothing else is
+	Content bool  // served at the content URL, and nothing else is
 	Handler Handler
 }
 
@@ -83,7 +83,7 @@ type Param struct {
 	Type string
 }
 
-// PageParams are the query parameters of lists in pages.
+// PageParams are the query parameters of lists with pages.
 var PageParams = []Param{
 	{Name: "page", Type: "integer", Doc: "The page, counted from 1."},
 	{Name: "per_page", Type: "integer", Doc: "Items on a page: 30 unless given, at most 100."},
@@ -96,21 +96,21 @@ var CursorParams = []Param{
 	{Name: "before", Doc: "A cursor: what comes before it. Not together with after."},
 }
 
-// A Handler is what a route does, made by Do, DoBody, DoForm, On, OnBody, Visit or Raw.
+// A Handler implements a route. Do, DoBody, DoForm, On, OnBody, Visit and Raw return one.
 type Handler struct {
-	body    reflect.Type // nil: takes none
+	body    reflect.Type // nil: none
 	form    bool         // the body is a form
 	result  reflect.Type // nil: writes its own response
 	guarded bool         // the loaded resource decides the route's permission
 	serve   func(r *Request) (any, error)
-	reload  func(r *Request) error // finds the resource again; nil: there is none
+	reload  func(r *Request) error // loads the resource again; nil: there is none
 	raw     http.HandlerFunc
 	visit   func(http.ResponseWriter, *Request) error
 }
 
 // Guarded is a resource that decides itself who has a permission on it.
 type Guarded interface {
-	// Permits reports whether the request's caller may do something to the resource.
+	// Permits reports whether the request's caller has a permission on the resource.
 	Permits(r *Request, p identity.Permission) bool
 }
 
@@ -120,21 +120,21 @@ type Refusing interface {
 	Refusal(p identity.Permission) string
 }
 
-// Reduced is a resource of which visitors see a part. A route that reads it and is not for visitors is none of that
-// part, also for members who see the resource as visitors do.
+// Reduced is a resource that visitors see only in part. Routes that read it and do not admit visitors hide it
+// from them, also from members who see the resource as visitors do.
 type Reduced interface {
 	// Hidden returns a NotFound error when the caller sees the resource as a visitor.
 	Hidden() error
 }
 
-// Nothing is the result of a handler whose success has no body.
+// Nothing is the result of a handler without a response body.
 type Nothing struct{}
 
-// OrText is the result of a handler that answers with JSON or with plain text, as the request asks.
+// OrText is the result of a handler that returns JSON or plain text, as the request prefers.
 type OrText[T any] struct {
 	JSON T
 	Text string // written instead when PlainText is set
-	// PlainText says which of the two is written.
+	// PlainText selects the text.
 	PlainText bool
 }
 
@@ -147,8 +147,8 @@ func (t OrText[T]) shape(*Request) any {
 	return t.JSON
 }
 
-// Made is the result of a handler that makes something or finds it made: 201 or the route's own status,
-// with the same body.
+// Made is the result of a handler that creates something or finds it: 201 or the route's own status, with the
+// same body.
 type Made[T any] struct {
 	Body T
 	New  bool
@@ -158,7 +158,7 @@ func (m Made[T]) schemaType() reflect.Type { return reflect.TypeFor[T]() }
 func (m Made[T]) shape(*Request) any       { return m.Body }
 func (m Made[T]) isNew() bool              { return m.New }
 
-// texted is a type whose values may be written as plain text.
+// texted is a type whose values can be written as plain text.
 type texted interface{ texted() }
 
 func (t OrText[T]) texted() {}
@@ -166,7 +166,7 @@ func (t OrText[T]) texted() {}
 // plainText is a body that is not JSON.
 type plainText string
 
-// Do makes a handler of a function that needs no resource and no body.
+// Do returns a handler without a resource and a body.
 func Do[R any](f func(*Request) (R, error)) Handler {
 	return Handler{
 		result: reflect.TypeFor[R](),
@@ -174,7 +174,7 @@ func Do[R any](f func(*Request) (R, error)) Handler {
 	}
 }
 
-// DoBody makes a handler of a function that needs a body.
+// DoBody returns a handler with a body.
 func DoBody[B, R any](f func(*Request, B) (R, error)) Handler {
 	return Handler{
 		body:   reflect.TypeFor[B](),
@@ -189,7 +189,7 @@ func DoBody[B, R any](f func(*Request, B) (R, error)) Handler {
 	}
 }
 
-// DoForm makes a handler of a function that needs a form: a struct of strings with JSON names.
+// DoForm returns a handler with a form: a struct of strings with JSON names.
 func DoForm[F, R any](f func(*Request, F) (R, error)) Handler {
 	return Handler{
 		body:   reflect.TypeFor[F](),
@@ -209,7 +209,7 @@ func DoForm[F, R any](f func(*Request, F) (R, error)) Handler {
 	}
 }
 
-// On makes a handler of a function that needs a resource: load finds it, or says NotFound.
+// On returns a handler with a resource: load returns it, or a NotFound error.
 func On[T, R any](load func(*Request) (T, error), f func(*Request, T) (R, error)) Handler {
 	return Handler{
 		result:  reflect.TypeFor[R](),
@@ -228,8 +228,8 @@ func On[T, R any](load func(*Request) (T, error), f func(*Request, T) (R, error)
 	}
 }
 
-// OnBody makes a handler of a function that needs a resource and a body. The resource comes first: a
-// bad body for something that does not exist is NotFound.
+// OnBody returns a handler with a resource and a body. The resource comes first: a bad body for something that
+// does not exist is NotFound.
 func OnBody[T, B, R any](load func(*Request) (T, error), f func(*Request, T, B) (R, error)) Handler {
 	return Handler{
 		body:    reflect.TypeFor[B](),
@@ -249,12 +249,11 @@ func OnBody[T, B, R any](load func(*Request) (T, error), f func(*Request, T, B) 
 	}
 }
 
-// Visit makes a handler of a page for people, who sign in with a cookie: it finds out by itself who is
-// there, for which it may set the request's Caller, and writes its own response, unless it returns an
-// error.
+// Visit returns a handler of a page for people who sign in with a cookie. f identifies the visitor itself, can
+// set the request's Caller, and writes its own response, unless it returns an error.
 func Visit(f func(http.ResponseWriter, *Request) error) Handler { return Handler{visit: f} }
 
-// Raw makes a handler that writes its own response, past all decoding and rendering.
+// Raw returns a handler that writes its own response, without decoding and rendering.
 func Raw(f http.HandlerFunc) Handler { return Handler{raw: f} }
 
 func loadPermitted[T any](r *Request, load func(*Request) (T, error)) (T, error) {

@@ -15,25 +15,24 @@ import (
 // document collects the schemas of Go types as components.
 type document struct {
 	components map[string]any
-	types      map[string]reflect.Type // which type a component was made of
+	types      map[string]reflect.Type // the type of each component
 }
 
 // enumerated is a string type that lists its values.
 type enumerated interface{ Values() []string }
 
-// schemaTyped is a type that is written as another one.
+// schemaTyped is a type that is encoded as another one.
 type schemaTyped interface{ schemaType() reflect.Type }
 
 func (p Paged[T]) schemaType() reflect.Type { return reflect.TypeFor[[]T]() }
 
-// Described is a type that writes its own JSON schema.
+// Described is a type with its own JSON schema.
 type Described interface{ JSONSchema() map[string]any }
 
-// Alternatives is a type that is written as one of several others, which it returns a zero value of
-// each.
+// Alternatives is a type that is encoded as one of several others; it returns a zero value of each.
 type Alternatives interface{ Alternatives() []any }
 
-// schema returns the JSON schema of a type as encoding/json writes it. Structs become components,
+// schema returns the JSON schema of a type as encoding/json writes it. Structs become components that are
 // referred to by name.
 func (d *document) schema(t reflect.Type) map[string]any {
 	if t.Kind() == reflect.Pointer {
@@ -95,8 +94,7 @@ func nullable(s map[string]any) map[string]any {
 	return map[string]any{"anyOf": []any{s, map[string]any{"type": "null"}}}
 }
 
-// component makes a struct a component and returns its name. Two types of one name are a mistake in
-// the table, not something to paper over.
+// component adds a struct as a component and returns its name. It panics when two types have the same name.
 func (d *document) component(t reflect.Type) string {
 	name := componentName(t)
 	if known, ok := d.types[name]; ok {
@@ -130,14 +128,13 @@ func (d *document) component(t reflect.Type) string {
 
 func (o Opt[T]) optional() {}
 
-// isView reports whether a struct is written to clients rather than read from them: by convention the
-// name of its type ends in View. Only views promise which properties are there.
+// isView reports whether a struct is sent to clients: by convention its name ends in View. Only views have
+// required properties.
 func isView(t reflect.Type) bool {
 	return strings.HasSuffix(t.Name(), "View") || strings.HasPrefix(t.Name(), "Items[") || t == reflect.TypeFor[Links]() || t == reflect.TypeFor[core.FieldError]()
 }
 
-// componentName is the type's name as a person reads it: pipelineView is Pipeline, Items[…jobView] is
-// JobItems.
+// componentName returns the name of a type for readers: pipelineView is Pipeline, Items[…jobView] is JobItems.
 func componentName(t reflect.Type) string {
 	name := t.Name()
 	if generic, argument, ok := strings.Cut(name, "["); ok {
@@ -153,8 +150,7 @@ func componentName(t reflect.Type) string {
 	return string(r)
 }
 
-// ordered is a JSON object whose properties come in the order in which the struct declares them, which
-// is the one that a reader of the document wants.
+// ordered is a JSON object whose properties are in the order of the struct's fields.
 type ordered []property
 
 type property struct {

@@ -23,16 +23,16 @@ import (
 	"stackyard/internal/platform/limits"
 )
 
-// Config is what a Server stands on.
+// Config has the dependencies and settings of a Server.
 type Config struct {
 	Directory *identity.Directory
-	// Sessions returns who holds a session token or a job token, or an Unauthorized error.
+	// Sessions returns the session of a session token or a job token, or an Unauthorized error.
 	Sessions func(ctx context.Context, token string) (*identity.AgentSession, error)
-	// Registrations returns the agent token that an agent registers with from an address, and what a job
-	// acquisition token limits it to, or an Unauthorized error.
+	// Registrations returns the agent token that an agent registers with from an address, and the limits of a
+	// job acquisition token, or an Unauthorized error.
 	Registrations func(ctx context.Context, token string, from netip.Addr) (*identity.AgentToken, *identity.JobAcquisition, error)
 	Public        core.PublicURL
-	// Content is where routes that serve content of users are reached besides Public; empty: nowhere.
+	// Content is the URL of routes that serve content of users, besides Public; empty: none.
 	Content core.PublicURL
 	Limiter *limits.Limiter
 	// RESTLimit returns how many requests per second a user of an organization, nil while it is unknown, can
@@ -42,18 +42,18 @@ type Config struct {
 	PathLimits map[string]*RateLimit
 	Log        *slog.Logger
 	Metrics    prometheus.Registerer
-	// TrustedProxies are the ranges whose X-Forwarded-For is believed.
+	// TrustedProxies are the address ranges whose X-Forwarded-For is trusted.
 	TrustedProxies []netip.Prefix
-	// Used is told of each access token that lets a request in, if it is not nil.
+	// Used is called with each access token that was accepted, if it is not nil.
 	Used func(tokenID string, from netip.Addr)
-	// AccessChanges returns a channel that holds a token when callers may have lost access, until a context ends. When
-	// it is nil, answers that take long are not checked again.
+	// AccessChanges returns a channel that holds a token when callers may have lost access, until a context
+	// ends. When it is nil, streams are not checked again.
 	AccessChanges func(ctx context.Context) <-chan struct{}
-	// ErrorPage shows a person why there is no page; nil: they get JSON as programs do.
+	// ErrorPage writes an error page for browsers; nil: they get JSON as programs do.
 	ErrorPage func(w http.ResponseWriter, status int, message string)
 }
 
-// Server answers the requests of a route table.
+// Server serves a route table.
 type Server struct {
 	directory     *identity.Directory
 	sessions      func(ctx context.Context, token string) (*identity.AgentSession, error)
@@ -68,15 +68,15 @@ type Server struct {
 	errorPage     func(w http.ResponseWriter, status int, message string)
 	accessChanges func(ctx context.Context) <-chan struct{}
 	measures      measures
-	// bodyTimeout is how long a client may take to send a body.
+	// bodyTimeout is how long a client can take to send a body.
 	bodyTimeout time.Duration
-	// writeTimeout is how long a client may take to read an answer that is held in memory.
+	// writeTimeout is how long a client can take to read a response that is in memory.
 	writeTimeout time.Duration
 	muxes        map[string]*http.ServeMux // by the first path segment; "" for paths that begin with a wildcard
 	routes       []Route
 }
 
-// New builds a server of a route table. It panics when the table contradicts itself, as a mux does.
+// New returns a server of a route table. It panics when the table is inconsistent, as a mux does.
 func New(c Config, routes []Route) *Server {
 	s := &Server{
 		directory:     c.Directory,
@@ -122,7 +122,7 @@ func New(c Config, routes []Route) *Server {
 	return s
 }
 
-// check panics when a route says too little to be guarded.
+// check panics when a route lacks required fields.
 func (r *Route) check(rest func(*identity.Organization) int) {
 	switch {
 	case r.Auth == Bearer && r.Scope == "":
@@ -143,12 +143,12 @@ func firstSegment(path string) string {
 	return first
 }
 
-// ServeHTTP answers a request. Doubled and trailing slashes in the path are forgiven.
+// ServeHTTP serves a request. It accepts doubled and trailing slashes in the path.
 func (s *Server) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 	seen := s.measures.begin(w, hr)
 	defer s.finish(seen)
 	w = seen
-	// The deadline of an answer on the same connection is none of this one's.
+	// The deadline of an earlier response on the same connection does not apply.
 	http.NewResponseController(w).SetWriteDeadline(time.Time{})
 	if p := seen.path; p == "/v2" || strings.HasPrefix(p, "/v2/") {
 		allowAnyOrigin(w.Header())
@@ -166,13 +166,13 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 	mux.ServeHTTP(w, hr)
 }
 
-// storable reports whether a database can hold a text. Nothing can have a name that is not, and asking
-// for one would be an error of the database.
+// storable reports whether a database can store a text. Other texts match nothing, and would be a database
+// error in a query.
 func storable(text string) bool {
 	return utf8.ValidString(text) && !strings.ContainsRune(text, 0)
 }
 
-// tidy collapses doubled slashes, cuts one at the end and resolves dots.
+// tidy collapses doubled slashes, removes a trailing one and resolves dots.
 func tidy(path string) string {
 	var segments []string
 	for s := range strings.SplitSeq(path, "/") {
@@ -207,7 +207,7 @@ func allowAnyOrigin(h http.Header) {
 	h.Set("Access-Control-Expose-Headers", "Link, Accept-Ranges, Content-Range, RateLimit-Scope, RateLimit-Limit, RateLimit-Remaining, RateLimit-Reset, Retry-After, X-Request-Id")
 }
 
-// endpoint answers every method of one path.
+// endpoint serves every method of one path.
 func (s *Server) endpoint(path string, methods map[string]*Route) http.Handler {
 	var allowed []string
 	for m := range methods {
@@ -223,7 +223,7 @@ func (s *Server) endpoint(path string, methods map[string]*Route) http.Handler {
 		seen := w.(*observed)
 		seen.pattern = path
 		if oauth {
-			seen.speakOAuth()
+			seen.setOAuthHeaders()
 		}
 		route := methods[hr.Method]
 		if route == nil && hr.Method == http.MethodHead {
@@ -243,12 +243,12 @@ func (s *Server) endpoint(path string, methods map[string]*Route) http.Handler {
 			w.WriteHeader(http.StatusNoContent)
 		default:
 			w.Header().Set("Allow", allow)
-			s.refuse(seen, http.StatusMethodNotAllowed, &core.Error{Message: fmt.Sprintf("%s is not possible here; %s are", hr.Method, allow)})
+			s.writeError(seen, http.StatusMethodNotAllowed, &core.Error{Message: fmt.Sprintf("%s is not possible here; %s are", hr.Method, allow)})
 		}
 	})
 }
 
-// serve takes one request of one route through its gates.
+// serve runs the checks and the handler of a route.
 func (s *Server) serve(w *observed, hr *http.Request, route *Route) {
 	if route.Handler.raw != nil {
 		route.Handler.raw(w, hr)
@@ -277,7 +277,7 @@ func (s *Server) serve(w *observed, hr *http.Request, route *Route) {
 	w.caller(r)
 	result, err := route.Handler.serve(r)
 	if err != nil {
-		s.fail(w, route.worded(err))
+		s.fail(w, route.withFieldNames(err))
 		return
 	}
 	status := route.Status
@@ -305,12 +305,11 @@ func (s *Server) serve(w *observed, hr *http.Request, route *Route) {
 	s.write(w, status, result)
 }
 
-// maxReasons is how many fields the message of an error names; all of them are in its list.
+// maxReasons is how many fields the message of an error names; its list has all of them.
 const maxReasons = 10
 
-// worded returns an error whose message says what is wrong with the fields, because many clients show
-// people nothing else.
-func (r *Route) worded(err error) error {
+// withFieldNames returns an error whose message names the invalid fields, because many clients show only the message.
+func (r *Route) withFieldNames(err error) error {
 	e, ok := errors.AsType[*core.Error](err)
 	if !ok || len(e.Fields) == 0 || e.Message != core.ValidationFailed || r.PlainValidation {
 		return err
@@ -327,10 +326,10 @@ func (r *Route) worded(err error) error {
 
 type shaped interface{ shape(r *Request) any }
 
-// made is a result that says whether it is new.
+// made is a result that reports whether it is new.
 type made interface{ isNew() bool }
 
-// admit takes a request through the gates before its resource.
+// admit runs the checks before the resource is loaded.
 func (s *Server) admit(r *Request) error {
 	r.showLimit()
 	if err := s.authenticate(r); err != nil {
@@ -353,7 +352,7 @@ func (s *Server) admit(r *Request) error {
 	return nil
 }
 
-// authorize checks what the caller's token and role let them do.
+// authorize checks the scope of the caller's token and the caller's permission.
 func (s *Server) authorize(r *Request) error {
 	route := r.route
 	if route.Auth == Bearer && route.Scope != NoScope && !r.Caller.HasScope(route.Scope) {
@@ -404,7 +403,7 @@ func credential(hr *http.Request, scheme string) string {
 	return strings.TrimSpace(value)
 }
 
-// suspendedRetry is when a client of a suspended organization may ask again, in seconds.
+// suspendedRetry is when a client of a suspended organization can retry, in seconds.
 const suspendedRetry = 60
 
 func (s *Server) enterOrganization(r *Request) (err error) {
@@ -427,8 +426,8 @@ func (s *Server) enterOrganization(r *Request) (err error) {
 	return nil
 }
 
-// clientAddress is the address the request came from. Each trusted proxy vouches for the address it
-// wrote into X-Forwarded-For, so the list is read from its end while the one before is trusted.
+// clientAddress returns the address that the request came from. Each trusted proxy vouches for the address that
+// it adds to X-Forwarded-For, so the list is read from its end as long as the previous address is trusted.
 func (s *Server) clientAddress(hr *http.Request) netip.Addr {
 	from, err := netip.ParseAddrPort(hr.RemoteAddr)
 	if err != nil {
@@ -449,5 +448,5 @@ func (s *Server) clientAddress(hr *http.Request) netip.Addr {
 	return address
 }
 
-// Routes returns the table that the server was built of.
+// Routes returns the route table of the server.
 func (s *Server) Routes() []Route { return s.routes }

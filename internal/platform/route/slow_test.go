@@ -13,7 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// A client that stops in the middle of a body gets an answer instead of a connection for ever.
+// A client that stops in the middle of a body gets a response, and does not keep the connection forever.
 func TestDecode_GivesUpOnABodyThatDoesNotArrive(t *testing.T) {
 	echo := func(r *Request, body sample) (sample, error) { return body, nil }
 	s := New(Config{Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry()}, []Route{

@@ -7,25 +7,25 @@ import (
 	"strconv"
 )
 
-// A Stream is the result of a handler whose body is not JSON, or not to be held in memory. Headers of its
-// own are set before with SetHeader. The route's Media documents what it can be.
+// A Stream is the result of a handler whose body is not JSON, or too large for memory. Set its headers before
+// with SetHeader. The route's Media documents its types.
 type Stream struct {
-	Status int    // in the place of the route's; zero: the route's
+	Status int    // replaces the route's; zero: the route's
 	Type   string // the Content-Type
-	Size   int64  // of the body, in bytes; -1 where that is not known before
-	// Write writes the body. It is not called for a HEAD request. An error before the first byte is
-	// answered as any other; one after it breaks the connection, so that nobody takes a part for the whole.
+	Size   int64  // of the body, in bytes; -1 when unknown
+	// Write writes the body. It is not called for a HEAD request. An error before the first byte is returned as
+	// usual; a later one breaks the connection, so that no client takes a part for the whole.
 	Write func(w http.ResponseWriter) error
 }
 
-// StreamOf is a Stream that, when it is JSON, is a T.
+// StreamOf is a Stream that is a T when it is JSON.
 type StreamOf[T any] struct{ Stream }
 
 func (s StreamOf[T]) schemaType() reflect.Type { return reflect.TypeFor[T]() }
 
 func (s StreamOf[T]) shape(*Request) any { return s.Stream }
 
-// stream answers with a stream.
+// stream writes a stream.
 func (s *Server) stream(w *observed, r *Request, status int, v Stream) {
 	if v.Status != 0 {
 		status = v.Status
@@ -51,7 +51,7 @@ func (s *Server) stream(w *observed, r *Request, status int, v Stream) {
 		}
 		s.fail(w, err)
 	default:
-		if r.Context().Err() == nil { // else the client has gone
+		if r.Context().Err() == nil { // else the client has disconnected
 			s.log.Warn("response truncated", "request_id", w.id, "error", err)
 		}
 		panic(http.ErrAbortHandler)
@@ -71,7 +71,7 @@ func (s *streaming) Write(b []byte) (int, error) {
 	return s.observed.Write(b)
 }
 
-// FlushError sends what was written so far, and the header before the first byte too.
+// FlushError sends what was written so far, and the header before the first byte.
 func (s *streaming) FlushError() error {
 	if s.observed.status == 0 {
 		s.WriteHeader(s.ready)
@@ -79,7 +79,7 @@ func (s *streaming) FlushError() error {
 	return http.NewResponseController(s.observed.ResponseWriter).Flush()
 }
 
-// aborted reports whether a handler has panicked to break the connection.
+// aborted reports whether a handler has panicked to close the connection.
 func aborted(panicked any) bool {
 	err, ok := panicked.(error)
 	return ok && errors.Is(err, http.ErrAbortHandler)

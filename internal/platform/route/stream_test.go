@@ -19,7 +19,7 @@ type storyView struct {
 	Text string `json:"text"`
 }
 
-// streamServer streams at /SEGMENT what write writes.
+// streamServer serves the output of write at /SEGMENT.
 func streamServer(t *testing.T, size int64, write func(w http.ResponseWriter) error) *httptest.Server {
 	t.Helper()
 	stream := func(r *Request) (StreamOf[storyView], error) {

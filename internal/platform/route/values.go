@@ -1,11 +1,11 @@
 package route
 
-// maxValues is how many values a request body may hold, all told. What is decoded takes many times the
-// memory of its text where that is all small values.
+// maxValues is the maximum number of values in a request body. Many small values need much more memory than
+// their text.
 const maxValues = 200_000
 
-// tooMany reports whether a JSON text holds more values than a number. Each but the first comes after a
-// comma, a colon or an opening bracket.
+// tooMany reports whether a JSON text has more values than a number. Each but the first follows a comma, a
+// colon or an opening bracket.
 func tooMany(body []byte, most int) bool {
 	if len(body) <= most {
 		return false

@@ -13,7 +13,7 @@ import (
 	"stackyard/internal/platform/core"
 )
 
-// visitServer has one page that says the form field name, and tells errors on pages.
+// visitServer has one page that shows the form field name, and shows errors as pages.
 func visitServer() *Server {
 	return New(Config{
 		Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(),

@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// WithoutCredentials returns a repository URL as it may be shown: without user names and passwords, and for http and
-// https without query and fragment, which can hold a token. SSH keeps the login name: it is no secret, and the
-// URL leads nowhere without it.
+// WithoutCredentials returns a repository URL that can be shown: without user names and passwords, and for http
+// and https without query and fragment, which can contain a token. SSH keeps the login name: it is no secret,
+// and the URL does not work without it.
 //
-// It works on the text, so that it also finds credentials in what is not a valid URL, and in URLs behind the
-// name of a transport helper, such as "https::https://user:password@host/path".
+// It works on text, so that it also finds credentials in invalid URLs, and in URLs after the name of a
+// transport helper, for example "https::https://user:password@host/path".
 func WithoutCredentials(text string) string {
 	scheme, rest, found := strings.Cut(text, "://")
 	if !found {
@@ -36,8 +36,7 @@ func WithoutCredentials(text string) string {
 	return scheme + "://" + authority + path
 }
 
-// unreadableCredentials reports whether a URL seems to have credentials, and is written so that it cannot be said
-// where they end.
+// unreadableCredentials reports whether a URL seems to have credentials whose end cannot be determined.
 func unreadableCredentials(text string) bool {
 	if !strings.HasPrefix(text, "http://") && !strings.HasPrefix(text, "https://") || !strings.Contains(text, "@") {
 		return false
@@ -46,7 +45,7 @@ func unreadableCredentials(text string) bool {
 	return err != nil
 }
 
-// withoutPassword removes the password of user:password@host, which Git does not know but people write.
+// withoutPassword removes the password of user:password@host, which Git does not support but people write.
 func withoutPassword(text string) string {
 	host, path := text, ""
 	if end := strings.IndexByte(text, '/'); end >= 0 {

@@ -15,8 +15,7 @@ import (
 	"time"
 )
 
-// GitHubAPI returns the URL of the REST API of a GitHub host: the public one, or an Enterprise
-// server.
+// GitHubAPI returns the URL of the REST API of a GitHub host: the public one, or an Enterprise server.
 func GitHubAPI(host string) string {
 	if host == "github.com" {
 		return "https://api.github.com"
@@ -31,17 +30,17 @@ type GitHub struct {
 	client *http.Client
 }
 
-// NewGitHub returns the host whose REST API is at apiURL. The token needs the right to manage
-// webhooks of the repositories it will be asked about.
+// NewGitHub returns the host whose REST API is at apiURL. The token must be allowed to manage webhooks of the
+// repositories.
 func NewGitHub(apiURL, token string, client *http.Client) *GitHub {
 	return &GitHub{apiURL: strings.TrimSuffix(apiURL, "/"), token: token, client: client}
 }
 
-// githubEvents are what builds can come from: pushes of branches and tags, pull requests, merge
-// queues and deployments; and branches that come and go.
+// githubEvents are the events that can start builds: pushes of branches and tags, pull requests, merge queues
+// and deployments; and created and deleted branches.
 var githubEvents = []string{"push", "pull_request", "merge_group", "deployment", "create", "delete"}
 
-// githubName is the form of owners and repositories, which keeps strange paths out of API URLs.
+// githubName is the syntax of owners and repositories, which keeps unusual paths out of API URLs.
 var githubName = regexp.MustCompile(`^\.?[A-Za-z0-9_-][A-Za-z0-9._-]*$`)
 
 // CreateWebhook implements [Host].
@@ -56,7 +55,7 @@ func (g *GitHub) CreateWebhook(ctx context.Context, repo Repository, hook Webhoo
 	resp, err := g.client.Do(req)
 	if err != nil {
 		if requestErr, ok := errors.AsType[*url.Error](err); ok {
-			err = requestErr.Err // the URL of the request tells a person nothing
+			err = requestErr.Err // the URL of the request does not help a person
 		}
 		return fmt.Errorf("%w: no answer from %s: %w", ErrUnavailable, req.URL.Host, err)
 	}
@@ -90,12 +89,12 @@ func (g *GitHub) newHookRequest(ctx context.Context, repo Repository, hook Webho
 	req.Header.Set("Authorization", "Bearer "+g.token)
 	req.Header.Set("Accept", "application/vnd.github+json")
 	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("User-Agent", "stackyard") // GitHub turns away those who send none
+	req.Header.Set("User-Agent", "stackyard") // GitHub requires one
 	req.Header.Set("X-GitHub-Api-Version", "2022-11-28")
 	return req, nil
 }
 
-// refusal turns an answer that is not 201 into an error that says what to do.
+// refusal turns a response other than 201 into an error that says what to do.
 func refusal(resp *http.Response, repo Repository) error {
 	said := readProblem(resp.Body)
 	if wait, limited := rateLimited(resp); limited {
@@ -107,7 +106,7 @@ func refusal(resp *http.Response, repo Repository) error {
 	case http.StatusForbidden:
 		return fmt.Errorf("%w: the token may not manage webhooks of %s (%s)", ErrRefused, repo.Path, said)
 	case http.StatusNotFound:
-		// GitHub also says so when the token sees the repository and lacks the right.
+		// GitHub also returns this when the token can see the repository and lacks the permission.
 		return fmt.Errorf("%w: there is no repository %s, or the token may not manage its webhooks", ErrRefused, repo.Path)
 	case http.StatusMovedPermanently, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
 		return fmt.Errorf("%w: the repository %s has moved; correct its URL", ErrRefused, repo.Path)
@@ -120,8 +119,8 @@ func refusal(resp *http.Response, repo Repository) error {
 	return fmt.Errorf("%w: it answered with status %d (%s)", ErrUnavailable, resp.StatusCode, said)
 }
 
-// rateLimited reports whether an answer is about too many requests, for which GitHub has several
-// forms, and when to try again.
+// rateLimited reports whether a response is about too many requests, for which GitHub has several forms, and
+// when to retry.
 func rateLimited(resp *http.Response) (wait string, limited bool) {
 	seconds, _ := strconv.Atoi(resp.Header.Get("Retry-After"))
 	usedUp := resp.Header.Get("X-RateLimit-Remaining") == "0"
@@ -140,7 +139,7 @@ func rateLimited(resp *http.Response) (wait string, limited bool) {
 	return "later", resp.StatusCode == http.StatusTooManyRequests
 }
 
-// problem is the body of GitHub's answers that are errors.
+// problem is the body of GitHub's error responses.
 type problem struct {
 	Message string `json:"message"`
 	Errors  []struct {
@@ -148,8 +147,8 @@ type problem struct {
 	} `json:"errors"`
 }
 
-// readProblem reads as much as an error needs. What cannot be read stays empty: the status has
-// already said what matters.
+// readProblem reads as much as an error needs. Unreadable parts stay empty: the status has the essential
+// information.
 func readProblem(body io.Reader) problem {
 	var p problem
 	content, _ := io.ReadAll(io.LimitReader(body, 64<<10))
@@ -159,7 +158,7 @@ func readProblem(body io.Reader) problem {
 
 func (p problem) has(words string) bool { return strings.Contains(p.String(), words) }
 
-// String joins what the host said, cut to what fits in a message.
+// String joins the messages of the host, cut to fit in a message.
 func (p problem) String() string {
 	s := p.Message
 	for _, e := range p.Errors {

@@ -26,7 +26,7 @@ func TestCreateWebhook_SendsWhatGitHubAccepts(t *testing.T) {
 	server := httptest.NewServer(github)
 	defer server.Close()
 
-	for _, apiURL := range []string{server.URL, server.URL + "/"} { // people write both
+	for _, apiURL := range []string{server.URL, server.URL + "/"} { // both are common
 		github.hooks = nil
 		if err := NewGitHub(apiURL, "good-token", server.Client()).CreateWebhook(t.Context(), hello, hook); err != nil {
 			t.Fatal(err)
@@ -131,7 +131,7 @@ func TestCreateWebhook_ExplainsEveryAnswer(t *testing.T) {
 				t.Errorf("got %v, want %v that says %q", err, c.kind, c.want)
 			}
 			if err != nil && (strings.Contains(err.Error(), "secret") || len(err.Error()) > 500) {
-				t.Errorf("the error tells too much: %v", err)
+				t.Errorf("the error contains too much: %v", err)
 			}
 		})
 	}
@@ -158,7 +158,7 @@ func TestCreateWebhook_KeepsTheCauseWhenTheHostIsUnreachable(t *testing.T) {
 	listener.Close()
 	err = NewGitHub("http://"+listener.Addr().String(), "token", http.DefaultClient).CreateWebhook(t.Context(), hello, hook)
 	if _, ok := errors.AsType[*net.OpError](err); !ok || !errors.Is(err, ErrUnavailable) {
-		t.Errorf("nobody listens: %v", err)
+		t.Errorf("no server: %v", err)
 	}
 	err = NewGitHub("http://bad host", "token", http.DefaultClient).CreateWebhook(t.Context(), hello, hook)
 	if !errors.Is(err, ErrUnavailable) {
@@ -177,7 +177,7 @@ func TestGitHubAPI(t *testing.T) {
 	}
 }
 
-// fakeGitHub makes webhooks, and checks requests as GitHub does.
+// fakeGitHub creates webhooks, and checks requests as GitHub does.
 type fakeGitHub struct {
 	token        string
 	repositories []string

@@ -17,9 +17,8 @@ const (
 	ProviderGit              = "git" // anything else
 )
 
-// ProviderOf returns the id of the provider behind a repository URL. Public hosts are known by name,
-// an organization's own by how their names begin; enterpriseHosts are further hosts of GitHub
-// Enterprise.
+// ProviderOf returns the id of the provider of a repository URL. It knows public hosts by name, and an
+// organization's own by the start of their names; enterpriseHosts are further hosts of GitHub Enterprise.
 func ProviderOf(repositoryURL string, enterpriseHosts ...string) string {
 	host, _, ok := split(repositoryURL)
 	if !ok {

@@ -10,12 +10,11 @@ import (
 	"unicode/utf8"
 )
 
-// MaxURL is the length of the longest repository URL, in bytes.
+// MaxURL is the maximum length of a repository URL, in bytes.
 const MaxURL = 2048
 
-// CheckURL reports what is wrong with the text of a repository URL, as words that follow the field's
-// name. It leaves open what stands behind the URL: agents can clone more than we can parse, such as
-// a folder on their own disk.
+// CheckURL returns what is wrong with a repository URL, as text that follows the field's name. It accepts URLs
+// of unknown kinds: agents can clone more than we can parse, for example a folder on their own disk.
 func CheckURL(text string) error {
 	switch {
 	case strings.TrimSpace(text) == "":
@@ -25,7 +24,7 @@ func CheckURL(text string) error {
 	case !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl):
 		return errors.New("must not contain control characters")
 	case strings.HasPrefix(text, "-"):
-		// Git would take it for an option.
+		// Git would treat it as an option.
 		return errors.New("must not begin with a hyphen")
 	case unreadableCredentials(text):
 		return errors.New("is not a valid URL; write special characters in the user name and the password as %XX, such as %2F for a slash")
@@ -33,7 +32,7 @@ func CheckURL(text string) error {
 	return nil
 }
 
-// A Repository is where a repository URL leads.
+// A Repository is a repository on a host.
 type Repository struct {
 	Host  string // lower case, without a port
 	Owner string // "acme", or "group/subgroup"; empty when the path is the name alone
@@ -41,8 +40,8 @@ type Repository struct {
 	Path  string // owner and name
 }
 
-// ParseRepository reads the URL of a repository on a host: https, http, ssh and git URLs, and the
-// short form git@host:owner/name.
+// ParseRepository parses the URL of a repository on a host: https, http, ssh and git URLs, and the short form
+// git@host:owner/name.
 func ParseRepository(text string) (Repository, error) {
 	host, path, ok := split(text)
 	segments := strings.Split(path, "/")
@@ -57,9 +56,9 @@ func ParseRepository(text string) (Repository, error) {
 	return Repository{Host: host, Owner: owner, Name: name, Path: path}, nil
 }
 
-// Canonical returns the form in which all ways to write one repository's URL are equal: host and
-// path in lower case, without scheme, user, port and ".git". Text that leads to no host is kept, in
-// lower case, so that part of a URL can be looked for in canonical ones.
+// Canonical returns a form that is equal for all spellings of one repository's URL: host and path in lower
+// case, without scheme, user, port and ".git". Text without a host is returned in lower case, so that it can be
+// searched for in canonical URLs.
 func Canonical(text string) string {
 	host, path, ok := split(text)
 	if !ok {
@@ -68,12 +67,12 @@ func Canonical(text string) string {
 	return strings.ToLower(strings.TrimSuffix(host+"/"+path, "/"))
 }
 
-// SameRepository reports whether two URLs lead to one repository, however they are written.
+// SameRepository reports whether two URLs are spellings of one repository.
 func SameRepository(a, b string) bool { return Canonical(a) == Canonical(b) }
 
 var schemes = []string{"https", "http", "ssh", "git", "git+ssh", "ssh+git"}
 
-// otherNames are second names of public hosts, mostly for SSH on the port of https.
+// otherNames are alternative names of public hosts, mostly for SSH on the port of https.
 var otherNames = map[string]string{
 	"www.github.com":       "github.com",
 	"ssh.github.com":       "github.com",
@@ -81,8 +80,8 @@ var otherNames = map[string]string{
 	"altssh.bitbucket.org": "bitbucket.org",
 }
 
-// split takes a URL apart into its host, lower case and without a port, and its path, without
-// slashes at its ends and ".git".
+// split splits a URL into its host, lower case and without a port, and its path, without slashes at its ends
+// and ".git".
 func split(text string) (host, path string, ok bool) {
 	text = strings.TrimSpace(text)
 	if strings.Contains(text, "://") {
@@ -92,7 +91,7 @@ func split(text string) (host, path string, ok bool) {
 		}
 		host, path = u.Hostname(), u.Path
 	} else {
-		// As Git does: user@host:path, unless a slash comes before the colon.
+		// Like Git: user@host:path, unless a slash comes before the colon.
 		before, after, found := strings.Cut(text, ":")
 		if !found || strings.ContainsAny(before, "/[] ") {
 			return "", "", false
@@ -105,7 +104,7 @@ func split(text string) (host, path string, ok bool) {
 	}
 	path = trimPath(path)
 	if providerOfHost(host) == ProviderBitbucketServer {
-		path = strings.TrimPrefix(path, "scm/") // only its https URLs have it
+		path = strings.TrimPrefix(path, "scm/") // only in its https URLs
 	}
 	return host, path, host != ""
 }

@@ -1,9 +1,8 @@
-// Package sourcehost knows the places where source repositories live. It reads the ways in which a
-// repository's URL is written, tells which provider stands behind one, and asks a host to send us
-// webhooks.
+// Package sourcehost works with source hosts: it parses repository URLs, determines the provider of one, and
+// creates webhooks at a host.
 //
-// It makes its requests with the HTTP client it is given, so that the installation's rule on which
-// addresses may be reached applies, and it keeps nothing.
+// It uses the HTTP client that it is given, so that the installation's rules for allowed addresses apply, and
+// stores nothing.
 package sourcehost
 
 import (
@@ -11,25 +10,25 @@ import (
 	"errors"
 )
 
-// A Host is a source host that can be asked for things, with the credentials it was made with.
+// A Host is the API of a source host, with the credentials to use it.
 type Host interface {
-	// CreateWebhook makes the host send a repository's events to a URL. Its error is, in the sense
-	// of errors.Is, one of those below, and reads as a sentence that says what to do.
+	// CreateWebhook makes the host send a repository's events to a URL. Its error wraps one of those below, and
+	// is a message that says what to do.
 	CreateWebhook(ctx context.Context, repo Repository, hook Webhook) error
 }
 
-// A Webhook says where a host sends events, and the secret with which it signs them.
+// A Webhook is the URL that a host sends events to, and the secret that it signs them with.
 type Webhook struct {
 	URL    string
 	Secret string
 }
 
-// Why a host did not do what it was asked.
+// The reasons of failures.
 var (
 	// ErrExists: the repository has this webhook already.
 	ErrExists = errors.New("the webhook already exists on this repository")
-	// ErrRefused: the host answered no; somebody has to change something before asking again.
+	// ErrRefused: the host refused; something must be changed before a retry.
 	ErrRefused = errors.New("the source host refused")
-	// ErrUnavailable: the host could not be reached or cannot answer now; asking later may help.
+	// ErrUnavailable: the host could not be reached or cannot answer now; a later retry may succeed.
 	ErrUnavailable = errors.New("the source host cannot be asked")
 )

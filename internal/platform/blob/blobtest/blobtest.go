@@ -1,4 +1,4 @@
-// Package blobtest gives tests fresh places for blobs of every kind.
+// Package blobtest gives tests fresh stores of every kind.
 package blobtest
 
 import (
@@ -11,20 +11,20 @@ import (
 	"stackyard/internal/platform/blob"
 )
 
-// Each runs a test on every kind of place.
+// Each runs a test on every kind of store.
 func Each(t *testing.T, fn func(t *testing.T, s *blob.Store)) {
 	t.Helper()
 	t.Run("folder", func(t *testing.T) { fn(t, Folder(t)) })
 	t.Run("bucket", func(t *testing.T) { fn(t, Bucket(t)) })
 }
 
-// Folder returns a place in a folder that goes with the test.
+// Folder returns a store in a folder that is deleted after the test.
 func Folder(t testing.TB) *blob.Store {
 	t.Helper()
 	return open(t, t.TempDir())
 }
 
-// Bucket returns a place in a bucket of an object store in this process.
+// Bucket returns a store in a bucket of an object store in this process.
 func Bucket(t testing.TB) *blob.Store {
 	t.Helper()
 	const bucket = "acme-blobs"
