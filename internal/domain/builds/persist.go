@@ -154,7 +154,7 @@ func (u *unit) insertJobs(changes []flow.JobChange) error {
 			return err
 		}
 	}
-	return nil
+	return u.capTimeouts(attempts)
 }
 
 // concurrency are the columns of a job about its concurrency group, all NULL when it has none.
@@ -180,7 +180,8 @@ func (u *unit) insertAttempt(j *flow.Job) error {
 			retry_of, retry_type, retries_count, rule_uses, concurrency_group, concurrency_limit, concurrency_method, queue_place, queued, concurrency_wait,
 			created_at, scheduled_at, limited_at, runnable_at, rule_set)
 		SELECT $2, organization_id, build_id, step_id, position, type, $3, priority,
-			COALESCE(queue_id, (SELECT c.default_queue_id FROM clusters c WHERE c.id = $16 AND jobs.type = 'script')), timeout_minutes,
+			COALESCE(queue_id, (SELECT c.default_queue_id FROM clusters c WHERE c.id = $16 AND jobs.type = 'script')),
+			NULLIF(COALESCE(initial_timeout, timeout_minutes), 0),
 			parallel_index, parallel_total, matrix, soft_fail, broken_reason, $4, $5, $6, $7,
 			$1, $8, $9, $10, concurrency_group, concurrency_limit, concurrency_method, queue_place, $11, $12,
 			$13, scheduled_at, $14, $15, rule_set

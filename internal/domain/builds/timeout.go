@@ -49,18 +49,12 @@ func (u *unit) checkTimeout(j *Job, minutes int) error {
 	if initial > 0 && minutes > initial+maxTimeoutRaise {
 		return core.Errorf(core.Unprocessable, "The timeout was %d minutes at first, and can be raised to at most %d", initial, initial+maxTimeoutRaise)
 	}
-	p, err := pipelines.ByID(u.q, pipelines.System(j.OrganizationID), u.build.PipelineID)
+	most, err := u.maximumTimeout()
 	if err != nil {
 		return err
 	}
-	set, err := settings.Of(u.q, j.OrganizationID)
-	if err != nil {
-		return err
-	}
-	for _, most := range []*int{p.MaximumTimeout, core.OrNull(set.MaximumTimeout)} {
-		if most != nil && minutes > *most {
-			return core.Errorf(core.Unprocessable, "The timeout can be at most %d minutes here", *most)
-		}
+	if most != 0 && minutes > most {
+		return core.Errorf(core.Unprocessable, "The timeout can be at most %d minutes here", most)
 	}
 	return nil
 }
@@ -69,4 +63,42 @@ func (u *unit) checkTimeout(j *Job, minutes int) error {
 func initialTimeout(u *unit, j *Job) (minutes int, err error) {
 	err = u.q.QueryRow(`SELECT COALESCE(initial_timeout, timeout_minutes, 0) FROM jobs WHERE id = $1`, j.ID).Scan(&minutes)
 	return minutes, err
+}
+
+// maximumTimeout returns the longest timeout that jobs of the build can get now, in minutes: the smaller maximum of
+// the pipeline and the organization, 0 if neither has one.
+func (u *unit) maximumTimeout() (minutes int, err error) {
+	set, err := settings.Of(u.q, u.build.OrganizationID)
+	if err != nil {
+		return 0, err
+	}
+	minutes = set.MaximumTimeout
+	p, err := pipelines.ByID(u.q, pipelines.System(u.build.OrganizationID), u.build.PipelineID)
+	if core.KindOf(err) == core.NotFound {
+		return minutes, nil // the pipeline is being deleted
+	}
+	if err == nil && p.MaximumTimeout != nil && (minutes == 0 || *p.MaximumTimeout < minutes) {
+		minutes = *p.MaximumTimeout
+	}
+	return minutes, err
+}
+
+// capTimeouts applies the maximum timeout to new attempts of jobs: it may be less than when their builds were created.
+func (u *unit) capTimeouts(attempts []*flow.Job) error {
+	var ids []string
+	for _, j := range attempts {
+		if j.Type == flow.Script {
+			ids = append(ids, j.ID)
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	most, err := u.maximumTimeout()
+	if err != nil || most == 0 {
+		return err
+	}
+	in, arg := u.q.In("id", 2, ids)
+	_, err = u.q.Exec(`UPDATE jobs SET timeout_minutes = $1 WHERE `+in+` AND (timeout_minutes IS NULL OR timeout_minutes > $1)`, most, arg)
+	return err
 }
