@@ -25,6 +25,8 @@ require (
 
 require github.com/santhosh-tekuri/jsonschema/v6 v6.0.3
 
+require go.opentelemetry.io/proto/otlp v1.9.0 // indirect
+
 require (
 	connectrpc.com/connect v1.21.1
 	github.com/BurntSushi/toml v1.6.0 // indirect
