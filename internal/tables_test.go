@@ -63,6 +63,14 @@ var owners = map[string]string{
 	"suites":      "suites",
 	"team_suites": "suites",
 
+	"pipeline_suites": "testresults",
+	"test_days":       "testresults",
+	"test_executions": "testresults",
+	"test_flakes":     "testresults",
+	"test_runs":       "testresults",
+	"test_uploads":    "testresults",
+	"tests":           "testresults",
+
 	"rule_sets": "dispatch",
 	"runnable":  "dispatch",
 
@@ -211,11 +219,15 @@ var (
 // migratedTables returns the tables that exist after all migrations.
 func migratedTables(t *testing.T) map[string]bool {
 	t.Helper()
-	files, err := filepath.Glob("platform/db/migrations/*.sql")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("%d migrations, error %v", len(files), err)
+	var files []string
+	for _, pattern := range []string{"platform/db/migrations/*.sql", "platform/db/results/*.sql"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil || len(found) == 0 {
+			t.Fatalf("%s: %d migrations, error %v", pattern, len(found), err)
+		}
+		slices.Sort(found)
+		files = append(files, found...)
 	}
-	slices.Sort(files)
 	tables := map[string]bool{}
 	for _, file := range files {
 		text, err := os.ReadFile(file)

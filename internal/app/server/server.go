@@ -102,6 +102,10 @@ func New(p Parts) (*Server, error) {
 		return nil, err
 	}
 	p.Clock = clock.Now
+	results, err := openResults(p.DB)
+	if err != nil {
+		return nil, err
+	}
 	metrics := prometheus.NewRegistry()
 	metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	s.background = newBackground(p, metrics)
@@ -115,7 +119,7 @@ func New(p Parts) (*Server, error) {
 	metrics.MustRegister(diskSpace{disks})
 	s.writable = &writable{db: p.DB, disks: disks, clock: p.Clock, log: p.Log}
 	s.background.loops = append(s.background.loops, func(ctx context.Context) error { return watchDisks(ctx, disks, p.Log) })
-	routes := append(s.ownRoutes(metrics), s.capabilities(p, directory, metrics)...)
+	routes := append(s.ownRoutes(metrics), s.capabilities(p, results, directory, metrics)...)
 	s.handler = route.New(route.Config{
 		Directory:      directory,
 		Sessions:       s.agents.Authenticate,
@@ -146,8 +150,18 @@ func agreedClock(p Parts) (*db.Clock, error) {
 	return p.DB.NewClock(ctx, p.Clock, p.DatabaseClock)
 }
 
+// openResults opens the database of test results.
+func openResults(d *db.DB) (*db.DB, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), resultsTimeout)
+	defer cancel()
+	return d.Results(ctx)
+}
+
+// resultsTimeout bounds opening and migrating the database of test results.
+const resultsTimeout = time.Minute
+
 // capabilities returns the routes of all capability packages and registers their background work.
-func (s *Server) capabilities(p Parts, directory *identity.Directory, metrics prometheus.Registerer) []route.Route {
+func (s *Server) capabilities(p Parts, results *db.DB, directory *identity.Directory, metrics prometheus.Registerer) []route.Route {
 	events := events.New(p.DB, s.background.bus, p.Clock, p.Log, cmp.Or(p.KeepEvents, events.DefaultKeep))
 	jobs := dispatch.Jobs{Running: builds.RunningByPipeline, Slugs: pipelines.Slugs}
 	pipelines := pipelines.New(p.DB, p.Key, p.Public, p.Clock, outbound.New(p.OutboundAllow))
@@ -215,6 +229,20 @@ func (s *Server) capabilities(p Parts, directory *identity.Directory, metrics pr
 	organizations := organizations.New(p.DB, directory, p.Public, p.Clock, clusters.RemoveUser)
 	suites := suites.New(p.DB, p.Key, p.Public, p.Clock)
 	organizations.OnTeamsEnabled(suites.GrantAll)
+	oidc := oidc.New(p.DB, s.agents, clusters, p.Key, p.Public, p.Clock)
+	testResults := testresults.New(testresults.Parts{
+		DB:        p.DB,
+		Results:   results,
+		Directory: directory,
+		Suites:    suites,
+		Pipelines: pipelines,
+		Builds:    builds,
+		Verify:    oidc.Verify,
+		Public:    p.Public,
+		Clock:     p.Clock,
+		Log:       p.Log,
+	})
+	testResults.Background(s.background.tasks)
 	s.pages = web.New(web.Config{
 		DB:            p.DB,
 		Directory:     directory,
@@ -252,11 +280,11 @@ func (s *Server) capabilities(p Parts, directory *identity.Directory, metrics pr
 		hosted.New(p.DB, builds).Routes(),
 		s.agents.Routes(),
 		jobAPI.Routes(),
-		oidc.New(p.DB, s.agents, clusters, p.Key, p.Public, p.Clock).Routes(),
+		oidc.Routes(),
 		s.logs.Routes(),
 		stacks.Routes(),
 		suites.Routes(),
-		testresults.New(suites, pipelines).Routes(),
+		testResults.Routes(),
 		oauth.Routes(),
 		notifications.Routes(),
 		settings.New(p.DB, p.Public, p.Clock).Routes(),

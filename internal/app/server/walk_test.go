@@ -36,7 +36,7 @@ func newWalk(t *testing.T, s *servertest.Server) walk {
 		"{team}": "everyone", "{user}": servertest.BoID,
 		"{build}": "1", "{job}": build.String("jobs.0.id"), "{annotation}": annotation.String("id"), "{rule}": rule.String("uuid"),
 		"{service}": service.String("id"),
-		"{suite}":   suite.String("slug"),
+		"{suite}":   suite.String("slug"), "{build_id}": build.String("id"),
 	}
 }
 

@@ -18,6 +18,7 @@ type Spec struct {
 	StackRequestsPerSecond map[string]int `yaml:"stack_requests_per_second"`
 	RESTRequestsPerSecond  *int           `yaml:"rest_requests_per_second"`
 	BuildRetentionDays     *int           `yaml:"build_retention_days"`
+	TestRetentionDays      *int           `yaml:"test_retention_days"`
 	TriggeredBuilds        *int           `yaml:"triggered_builds"`
 	FairShare              FairShareSpec  `yaml:"fair_share"`
 }
@@ -32,7 +33,7 @@ type FairShareSpec struct {
 // maxWeight is the largest weight of a pipeline.
 const maxWeight = 1000
 
-// maxRetentionDays is the longest retention of finished builds, a century. Zero keeps them forever.
+// maxRetentionDays is the longest retention of finished builds and of test results, a century. Zero keeps them forever.
 const maxRetentionDays = 36500
 
 // Check reports errors in the spec that can be found without a database.
@@ -45,6 +46,9 @@ func (s Spec) Check(c *core.Complaints) {
 	}
 	if s.BuildRetentionDays != nil && (*s.BuildRetentionDays < 0 || *s.BuildRetentionDays > maxRetentionDays) {
 		c.Add(s.Line, "build_retention_days must be an integer from 0, which keeps builds for ever, to %d", maxRetentionDays)
+	}
+	if s.TestRetentionDays != nil && (*s.TestRetentionDays < 0 || *s.TestRetentionDays > maxRetentionDays) {
+		c.Add(s.Line, "test_retention_days must be an integer from 0, which keeps test results forever, to %d", maxRetentionDays)
 	}
 	if s.TriggeredBuilds != nil && *s.TriggeredBuilds < 0 {
 		c.Add(s.Line, "triggered_builds must not be negative")
@@ -74,6 +78,7 @@ func (s Spec) ApplyTo(org *identity.Organization) {
 	core.SetGiven(&l.Stacks, s.Stacks)
 	core.SetGiven(&l.RESTRequestsPerSecond, s.RESTRequestsPerSecond)
 	core.SetGiven(&l.BuildRetentionDays, s.BuildRetentionDays)
+	core.SetGiven(&l.TestRetentionDays, s.TestRetentionDays)
 	core.SetGiven(&l.TriggeredBuilds, s.TriggeredBuilds)
 	core.SetGiven(&l.FairShare.On, s.FairShare.Enabled)
 	l.StackRequestsPerSecond = merged(l.StackRequestsPerSecond, s.StackRequestsPerSecond)

@@ -58,8 +58,14 @@ func found(err error) error {
 
 // list returns a page of the suites that the viewer can see, oldest first, and the total.
 func list(q *db.Q, v Viewer, limit, offset int) ([]*Suite, int, error) {
+	return listWhere(q, v, func(*db.Statement) {}, limit, offset)
+}
+
+// listWhere is list of the suites that meet further conditions.
+func listWhere(q *db.Q, v Viewer, restrict func(*db.Statement), limit, offset int) ([]*Suite, int, error) {
 	var s db.Statement
 	v.visible(q, &s)
+	restrict(&s)
 	var total int
 	if err := q.QueryRow(`SELECT COUNT(*) FROM suites s `+s.Clause(), s.Args()...).Scan(&total); err != nil {
 		return nil, 0, err

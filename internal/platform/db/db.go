@@ -37,6 +37,7 @@ package db
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"path/filepath"
@@ -64,6 +65,7 @@ type DB struct {
 	// statements counts the statements that ran.
 	statements  atomic.Int64
 	onStatement atomic.Pointer[func(text string, args []any)]
+	results     results
 }
 
 // engine is the part that SQLite and PostgreSQL implement differently.
@@ -90,20 +92,20 @@ func Open(ctx context.Context, url string, log *slog.Logger) (*DB, error) {
 		d.engine, err = openPostgres(ctx, url, log)
 	case "sqlite":
 		d.name = SQLite
-		d.engine, err = openSQLite(ctx, rest, log)
+		d.engine, err = openSQLite(ctx, rest, mainSchema, log)
 	default:
 		d.name = SQLite
-		d.engine, err = openSQLite(ctx, url, log)
+		d.engine, err = openSQLite(ctx, url, mainSchema, log)
 	}
 	if err != nil {
 		return nil, err
 	}
-	d.close = sync.OnceValue(d.closeAll)
+	d.close = sync.OnceValue(func() error { return errors.Join(d.results.close(), d.closeAll()) })
 	return d, nil
 }
 
 // Close waits for the writes that have started, refuses all others, and closes the database. On SQLite it
-// leaves a single file.
+// leaves a single file for each schema.
 func (d *DB) Close() error { return d.close() }
 
 // Folder returns the folder of a SQLite database; "" for PostgreSQL.

@@ -19,12 +19,13 @@ const busyTimeout = 2000
 // sqliteEngine reads through a few connections that cannot write, and writes through one.
 type sqliteEngine struct {
 	path         string
+	schema       string // the folder of its migrations
 	unlockServer func() // nil when the lock is not taken
 	*readers
 	*writer
 }
 
-func openSQLite(ctx context.Context, path string, log *slog.Logger) (*sqliteEngine, error) {
+func openSQLite(ctx context.Context, path, schema string, log *slog.Logger) (*sqliteEngine, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return nil, err
@@ -40,7 +41,7 @@ func openSQLite(ctx context.Context, path string, log *slog.Logger) (*sqliteEngi
 	if err != nil {
 		return nil, err
 	}
-	e := &sqliteEngine{path: path, readers: newReaders(reads), writer: newWriter(writes, log)}
+	e := &sqliteEngine{path: path, schema: schema, readers: newReaders(reads), writer: newWriter(writes, log)}
 	// The first connection of the writer sets the journal mode, which readers depend on.
 	if err := e.ping(ctx); err != nil {
 		e.closeAll()

@@ -35,3 +35,34 @@ func TestDecode_GivesUpOnABodyThatDoesNotArrive(t *testing.T) {
 		t.Errorf("%v, %s", err, answer)
 	}
 }
+
+// A body that is parsed while it arrives is bounded as one that is read at once.
+func TestOpenBody_BoundsSizeAndTime(t *testing.T) {
+	count := func(r *Request) (sample, error) {
+		_, err := io.Copy(io.Discard, r.OpenBody(10, time.Millisecond))
+		return sample{}, err
+	}
+	s := New(Config{Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry()}, []Route{
+		{Method: http.MethodPost, Path: "/count", Auth: Open, Handler: Do(count)},
+	})
+	server := httptest.NewServer(s)
+	t.Cleanup(server.Close)
+	for request, want := range map[string]string{
+		"POST /count HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nhalf":                                     "HTTP/1.1 408 ",
+		"POST /count HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 20\r\n\r\n01234567890123456789": "HTTP/1.1 413 ",
+		"POST /count HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 10\r\n\r\n0123456789":           "HTTP/1.1 200 ",
+	} {
+		conn, err := net.Dial("tcp", server.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(conn, request); err != nil {
+			t.Fatal(err)
+		}
+		answer, err := io.ReadAll(conn)
+		if err != nil || !strings.HasPrefix(string(answer), want) {
+			t.Errorf("%q: %v, %s", request, err, answer)
+		}
+		conn.Close()
+	}
+}

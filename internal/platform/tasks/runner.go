@@ -94,6 +94,30 @@ func (r *Runner) Sweep(name string, every time.Duration, fn func(q *db.Q) (more 
 	})
 }
 
+// Repeat is Sweep for work that is not a transaction of the runner's database: fn makes its own, and may take up to
+// timeout.
+func (r *Runner) Repeat(name string, every, timeout time.Duration, fn func(ctx context.Context) (more bool, err error)) {
+	k := r.register(name, timeout, 0)
+	k.perpetual = true
+	k.prefetch, k.refill, k.slots = 1, 1, make(chan struct{}, 1)
+	k.do = func(ctx context.Context, t *Due) error {
+		more, err := fn(ctx)
+		if err != nil {
+			return err
+		}
+		next := r.clock()
+		if !more {
+			next = next.Add(every)
+		}
+		return k.record(ctx, func(q *db.Q) error {
+			if err := Add(q, Task{Kind: t.Kind, Key: t.Key, RunAt: next}); err != nil {
+				return err
+			}
+			return complete(q, t)
+		})
+	}
+}
+
 func (r *Runner) register(name string, timeout, maxAge time.Duration) *kind {
 	for _, k := range r.kinds {
 		if k.name == name {

@@ -359,6 +359,24 @@ func TestSweep_GoesOnWhileThereIsMoreAndComesBack(t *testing.T) {
 	})
 }
 
+func TestRepeat_GoesOnWhileThereIsMoreAndComesBack(t *testing.T) {
+	inBubble(t, func(t *testing.T, d *db.DB) {
+		j := newJournal()
+		left := 2
+		for range 2 { // replicas
+			r := newRunner(t, d)
+			r.Repeat("retention", time.Hour, time.Minute, func(ctx context.Context) (more bool, err error) {
+				j.note(fmt.Sprint(left))
+				left--
+				return left > 0, nil
+			})
+			run(t, r)
+		}
+		time.Sleep(3*time.Hour - time.Minute)
+		j.want(t, "0s 2", "0s 1", "1h0m0s 0", "2h0m0s -1")
+	})
+}
+
 func TestRunDue_DoesAllThatIsDueAndReturnsWhatFailed(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		r := newRunner(t, d)

@@ -46,11 +46,11 @@ func URL(t testing.TB, e db.Engine) string {
 	if e == db.PostgreSQL {
 		return postgresURL(t, template)
 	}
-	file, err := migratedFile()
+	files, err := migratedFiles()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return sqliteURL(t, file)
+	return sqliteURL(t, files)
 }
 
 // EmptyURL returns the URL of a database that has not been migrated.
@@ -62,7 +62,7 @@ func EmptyURL(t testing.TB, e db.Engine) string {
 	return sqliteURL(t, nil)
 }
 
-func sqliteURL(t testing.TB, file []byte) string {
+func sqliteURL(t testing.TB, files map[string][]byte) string {
 	t.Helper()
 	// In memory if possible: a commit then does not wait for a busy disk.
 	folder, err := os.MkdirTemp(memoryFolder(), "stackyard-sqlite-")
@@ -70,25 +70,38 @@ func sqliteURL(t testing.TB, file []byte) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(folder) })
-	path := filepath.Join(folder, "stackyard.db")
-	if err := os.WriteFile(path, file, 0o600); err != nil {
-		t.Fatal(err)
+	for name, content := range files {
+		if err := os.WriteFile(filepath.Join(folder, name), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
-	return "sqlite:" + path
+	return "sqlite:" + filepath.Join(folder, sqliteFile)
 }
 
-// migratedFile returns the contents of a migrated SQLite database.
-var migratedFile = sync.OnceValues(func() ([]byte, error) {
+// sqliteFile is the name of the main database.
+const sqliteFile = "stackyard.db"
+
+// migratedFiles returns the contents of a migrated SQLite database, by file.
+var migratedFiles = sync.OnceValues(func() (map[string][]byte, error) {
 	folder, err := os.MkdirTemp(memoryFolder(), "stackyard-sqlite-")
 	if err != nil {
 		return nil, err
 	}
 	defer os.RemoveAll(folder)
-	path := filepath.Join(folder, "template.db")
-	if err := migrate("sqlite:" + path); err != nil {
+	if err := migrate("sqlite:" + filepath.Join(folder, sqliteFile)); err != nil {
 		return nil, err
 	}
-	return os.ReadFile(path)
+	paths, err := filepath.Glob(filepath.Join(folder, "*.db"))
+	if err != nil {
+		return nil, err
+	}
+	files := make(map[string][]byte)
+	for _, path := range paths {
+		if files[filepath.Base(path)], err = os.ReadFile(path); err != nil {
+			return nil, err
+		}
+	}
+	return files, nil
 })
 
 // migrate migrates the database at a URL.
@@ -98,5 +111,9 @@ func migrate(url string) error {
 		return err
 	}
 	defer d.Close()
-	return d.Migrate(context.Background())
+	if err := d.Migrate(context.Background()); err != nil {
+		return err
+	}
+	_, err = d.Results(context.Background())
+	return err
 }

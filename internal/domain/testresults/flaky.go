@@ -1,0 +1,124 @@
+package testresults
+
+import (
+	"context"
+	"slices"
+
+	"stackyard/internal/platform/core"
+	"stackyard/internal/platform/db"
+	"stackyard/internal/rules/testreport"
+)
+
+// The bounds of looking for flaky tests.
+const (
+	commitRuns     = 50     // of one commit, the newest
+	commitFailures = 10_000 // in these runs
+)
+
+// findFlaky records the tests of an upload that both passed and failed on its commit: within the upload, or together
+// with executions in runs of the same commit. The results of the upload are committed, so of two uploads that arrive at
+// the same time at least one finds what the other has added.
+func (s *Service) findFlaky(ctx context.Context, run Run, b *batch) error {
+	if b.run.CommitSHA == "" {
+		return nil
+	}
+	commit := core.CutBytes(b.run.CommitSHA, maxRunText)
+	passed, failed := make(map[string]bool), make([]string, 0)
+	for _, t := range b.tests {
+		if t.counts.Passed > 0 {
+			passed[t.id] = true
+		}
+		if t.counts.Failed > 0 {
+			failed = append(failed, t.id)
+		}
+	}
+	var flaky []string
+	err := s.results.Read(ctx, func(q *db.Q) error {
+		flaky = nil
+		runs, err := runsOfCommit(q, b.to.suite.ID, commit)
+		if err != nil {
+			return err
+		}
+		had, err := testsWith(q, runs, testreport.Failed, nil)
+		if err != nil {
+			return err
+		}
+		for _, id := range had {
+			if passed[id] {
+				flaky = append(flaky, id)
+			}
+		}
+		if len(failed) == 0 {
+			return nil
+		}
+		also, err := testsWith(q, runs, testreport.Passed, failed)
+		flaky = append(flaky, also...)
+		return err
+	})
+	if err != nil || len(flaky) == 0 {
+		return err
+	}
+	slices.Sort(flaky)
+	flaky = slices.Compact(flaky)
+	return s.results.Write(ctx, func(q *db.Q) error { return recordFlaky(q, b, commit, flaky) })
+}
+
+// runsOfCommit returns the newest runs of a suite on a commit.
+func runsOfCommit(q *db.Q, suiteID, commit string) ([]int64, error) {
+	return db.All(q, func(scan db.Scan) (seq int64, err error) { return seq, scan(&seq) }, `
+		SELECT seq FROM test_runs WHERE suite_id = $1 AND commit_sha = $2 ORDER BY created_at DESC LIMIT $3`, suiteID, commit, commitRuns)
+}
+
+// testsWith returns tests that had a result in any of the runs; among tests, if that is not nil.
+func testsWith(q *db.Q, runs []int64, result testreport.Result, tests []string) (ids []string, err error) {
+	for _, run := range runs {
+		var s db.Statement
+		s.Where("run = %s", run)
+		s.And("result = '" + string(result) + "'") // a constant, so that the index of failures is used
+		if tests != nil {
+			s.WhereIn(q, "test_id", tests)
+		}
+		found, err := db.Strings(q, `SELECT DISTINCT test_id FROM test_executions `+s.Clause()+` LIMIT `+s.Arg(commitFailures), s.Args()...)
+		if err != nil {
+			return nil, err
+		}
+		if ids = append(ids, found...); len(ids) > commitFailures {
+			break
+		}
+	}
+	return ids, nil
+}
+
+// recordFlaky notes that tests are flaky on a commit, those that are not noted yet.
+func recordFlaky(q *db.Q, b *batch, commit string, ids []string) error {
+	suiteID := b.to.suite.ID
+	if err := q.LockName("flaky tests of " + suiteID + " on " + commit); err != nil {
+		return err
+	}
+	in, arg := q.In("test_id", 3, ids)
+	noted, err := db.Strings(q, `SELECT test_id FROM test_flakes WHERE suite_id = $1 AND commit_sha = $2 AND `+in, suiteID, commit, arg)
+	if err != nil {
+		return err
+	}
+	known := make(map[string]bool, len(noted))
+	for _, id := range noted {
+		known[id] = true
+	}
+	ids = slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return known[id] })
+	if len(ids) == 0 {
+		return nil
+	}
+	branch := db.Text(core.CutBytes(b.run.Branch, maxRunText))
+	err = db.InsertMany(q, `INSERT INTO test_flakes (suite_id, commit_sha, test_id, branch, created_at)`, ids,
+		func(id string) []any { return []any{suiteID, commit, id, branch, db.Micros(b.at)} }, "ON CONFLICT DO NOTHING")
+	if err != nil {
+		return err
+	}
+	in, arg = q.In("id", 2, ids)
+	if _, err := q.Exec(`UPDATE tests SET flaky_count = flaky_count + 1, flaky_at = $1 WHERE `+q.InOrder("tests", "id", in), db.Micros(b.at), arg); err != nil {
+		return err
+	}
+	in, arg = q.In("test_id", 3, ids)
+	_, err = q.Exec(`UPDATE test_days SET flaky = flaky + 1 WHERE suite_id = $1 AND day = $2 AND `+in, suiteID, b.day, arg)
+	return err
+}

@@ -1,0 +1,295 @@
+package testreport
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"stackyard/internal/platform/core"
+)
+
+// readJSON parses an array of results, or an object with run_env and data.
+func (r *Report) readJSON(content io.Reader) error {
+	r.kind = "json"
+	d := json.NewDecoder(content)
+	token, err := d.Token()
+	if err != nil {
+		return syntaxError(d, err)
+	}
+	switch token {
+	case json.Delim('['):
+		err = r.readResults(d)
+	case json.Delim('{'):
+		err = r.readEnvelope(d)
+	default:
+		return core.Errorf(core.BadRequest, "The data must be a JSON array of results, or an object with run_env and data")
+	}
+	if err != nil {
+		return err
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return bodyError(err, "The JSON has something after its end, at byte %d", d.InputOffset())
+	}
+	return nil
+}
+
+// syntaxError says where JSON could not be read.
+func syntaxError(d *json.Decoder, err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		err = errors.New("unexpected end of JSON input")
+	}
+	return bodyError(err, "The data is not valid JSON: %s, at byte %d", err, d.InputOffset())
+}
+
+// readEnvelope parses an object whose opening brace has been read.
+func (r *Report) readEnvelope(d *json.Decoder) error {
+	for d.More() {
+		name, err := d.Token()
+		if err != nil {
+			return syntaxError(d, err)
+		}
+		switch name {
+		case "format":
+			err = r.readFormat(d)
+		case "run_env":
+			err = r.readRunEnv(d)
+		case "data":
+			err = r.readData(d)
+		default:
+			var ignored json.RawMessage
+			if err = d.Decode(&ignored); err != nil {
+				err = syntaxError(d, err)
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	_, err := d.Token() // the closing brace
+	if err != nil {
+		return syntaxError(d, err)
+	}
+	return nil
+}
+
+func (r *Report) readFormat(d *json.Decoder) error {
+	var v any
+	if err := d.Decode(&v); err != nil {
+		return syntaxError(d, err)
+	}
+	r.format, _ = scalar(v)
+	return nil
+}
+
+func (r *Report) readRunEnv(d *json.Decoder) error {
+	var v any
+	if err := d.Decode(&v); err != nil {
+		return syntaxError(d, err)
+	}
+	env, ok := v.(map[string]any)
+	if !ok {
+		return core.Errorf(core.Unprocessable, "run_env must be an object")
+	}
+	for name, value := range env {
+		if text, ok := scalar(value); ok {
+			r.Run.set(name, text)
+		}
+	}
+	return nil
+}
+
+// scalar returns the text of a string, a number or a boolean. Null is an empty text.
+func scalar(v any) (string, bool) {
+	switch v := v.(type) {
+	case nil:
+		return "", true
+	case string:
+		return plain(v), true
+	case float64:
+		if v == math.Trunc(v) && math.Abs(v) < 1<<53 {
+			return fmt.Sprintf("%d", int64(v)), true
+		}
+		return fmt.Sprint(v), true
+	case bool:
+		return fmt.Sprint(v), true
+	}
+	return "", false
+}
+
+func (r *Report) readData(d *json.Decoder) error {
+	token, err := d.Token()
+	if err != nil {
+		return syntaxError(d, err)
+	}
+	if token != json.Delim('[') {
+		return core.Errorf(core.Unprocessable, "data must be an array of results")
+	}
+	return r.readResults(d)
+}
+
+// readResults parses an array whose opening bracket has been read.
+func (r *Report) readResults(d *json.Decoder) error {
+	for d.More() {
+		if err := r.count(); err != nil {
+			return err
+		}
+		var result jsonResult
+		err := d.Decode(&result)
+		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+			r.skip("%s has the wrong type", orText(wrong.Field, "it"))
+			continue
+		}
+		if err != nil {
+			return syntaxError(d, err)
+		}
+		if err := r.addJSON(&result); err != nil {
+			return err
+		}
+	}
+	if _, err := d.Token(); err != nil { // the closing bracket
+		return syntaxError(d, err)
+	}
+	return nil
+}
+
+// orText returns text, or another when it is empty.
+func orText(text, other string) string {
+	if text == "" {
+		return other
+	}
+	return text
+}
+
+// jsonResult is a result as collectors send it.
+type jsonResult struct {
+	ID              json.RawMessage `json:"id"`
+	Scope           string          `json:"scope"`
+	Name            string          `json:"name"`
+	Location        string          `json:"location"`
+	FileName        string          `json:"file_name"`
+	Result          string          `json:"result"`
+	FailureReason   string          `json:"failure_reason"`
+	FailureExpanded []jsonFailure   `json:"failure_expanded"`
+	History         jsonSpan        `json:"history"`
+}
+
+type jsonFailure struct {
+	Expanded  lines `json:"expanded"`
+	Backtrace lines `json:"backtrace"`
+}
+
+type jsonSpan struct {
+	Section  string     `json:"section"`
+	StartAt  *float64   `json:"start_at"`
+	EndAt    *float64   `json:"end_at"`
+	Duration *float64   `json:"duration"`
+	Children []jsonSpan `json:"children"`
+}
+
+// lines are texts that collectors send as an array or as one text.
+type lines []string
+
+// UnmarshalJSON reads lines; what is not text is left out.
+func (l *lines) UnmarshalJSON(b []byte) error {
+	var v any
+	if err := json.Unmarshal(b, &v); err != nil {
+		return err
+	}
+	switch v := v.(type) {
+	case string:
+		*l = strings.Split(plain(v), "\n")
+	case []any:
+		for _, item := range v {
+			if text, ok := scalar(item); ok {
+				*l = append(*l, text)
+			}
+		}
+	}
+	return nil
+}
+
+func (r *Report) addJSON(in *jsonResult) error {
+	e := Execution{
+		id:            string(in.ID),
+		Scope:         plain(in.Scope),
+		Name:          plain(in.Name),
+		Location:      plain(in.Location),
+		File:          plain(in.FileName),
+		Result:        Result(in.Result),
+		Duration:      in.History.duration(),
+		FailureReason: plain(in.FailureReason),
+	}
+	if e.Result == "" {
+		e.Result = Unknown
+	}
+	if !slices.Contains(Results, e.Result) {
+		r.skip("the result must be one of %s, not %.50q", strings.Join(e.Result.Values(), ", "), in.Result)
+		return nil
+	}
+	for _, f := range in.FailureExpanded {
+		e.Failures = append(e.Failures, Failure{Expanded: f.Expanded, Backtrace: f.Backtrace})
+	}
+	if len(in.History.Children) > 0 {
+		e.Sections = make(map[string]Section)
+		in.History.sum(e.Sections, 0)
+	}
+	return r.add(e)
+}
+
+// duration returns how long a span took.
+func (s *jsonSpan) duration() time.Duration {
+	switch {
+	case s.Duration != nil:
+		return seconds(*s.Duration)
+	case s.StartAt != nil && s.EndAt != nil:
+		return seconds(*s.EndAt - *s.StartAt)
+	}
+	return 0
+}
+
+// The bounds of sections.
+const (
+	maxSections    = 20
+	maxSectionName = 50 // bytes
+)
+
+// sum adds the sections of spans below this one. Sections within a section of the same name are part of it.
+func (s *jsonSpan) sum(sections map[string]Section, depth int) {
+	if depth > maxDepth {
+		return
+	}
+	for i := range s.Children {
+		child := &s.Children[i]
+		if name := core.CutBytes(plain(child.Section), maxSectionName); name != "" && name != s.Section {
+			section, known := sections[name]
+			if known || len(sections) < maxSections {
+				section.Count++
+				section.Duration += child.duration()
+				section.Seconds = section.Duration.Seconds()
+				sections[name] = section
+			}
+		}
+		child.sum(sections, depth+1)
+	}
+}
+
+// seconds returns a duration that is given in seconds; nonsense is zero.
+func seconds(s float64) time.Duration {
+	if !(s > 0) {
+		return 0
+	}
+	return time.Duration(min(s, maxDuration.Seconds()) * float64(time.Second)).Round(time.Microsecond)
+}
+
+// plain returns a text as databases can keep it.
+func plain(text string) string {
+	if strings.IndexByte(text, 0) >= 0 {
+		text = strings.ReplaceAll(text, "\x00", "\ufffd")
+	}
+	return strings.ToValidUTF8(text, "\ufffd")
+}
