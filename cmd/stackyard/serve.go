@@ -79,7 +79,7 @@ func serve(ctx context.Context, s server.Settings, log *slog.Logger, out io.Writ
 			return err
 		}
 		if r.FirstLink != "" {
-			if _, err := fmt.Fprintf(out, "Nobody has a password yet. To sign in as %s for the first time, open this within an hour:\n  %s\n", r.FirstEmail, r.FirstLink); err != nil {
+			if _, err := fmt.Fprintf(out, "No user has a password yet. To sign in as %s for the first time, open this within an hour:\n  %s\n", r.FirstEmail, r.FirstLink); err != nil {
 				return err
 			}
 		}

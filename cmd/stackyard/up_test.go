@@ -130,7 +130,7 @@ func TestUp_ReachesItselfWhereverItsPublicURLLeads(t *testing.T) {
 			const public = "https://ci.nowhere.invalid/stackyard"
 			p, output := up(t, append(flags, "--data", t.TempDir(), "--public-url", public)...)
 			if !strings.Contains(output, "running at "+public) || strings.Contains(output, p.URL) {
-				t.Errorf("people are told\n%s", output)
+				t.Errorf("printed\n%s", output)
 			}
 			token := secrets(output)["Access token"]
 			const hello = "/v2/organizations/demo/pipelines/hello"

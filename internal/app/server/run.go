@@ -22,7 +22,7 @@ import (
 	"stackyard/internal/platform/seal"
 )
 
-// drainTimeout limits how long requests can take after the server is told to stop. Together with closing
+// drainTimeout limits how long requests can take after the server is asked to stop. Together with closing
 // storage this stays within the documented ten seconds.
 const drainTimeout = 8 * time.Second
 

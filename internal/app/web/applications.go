@@ -126,7 +126,7 @@ func (s *Site) newApplication(v *visit) error {
 		return err
 	}
 	if len(orgs) == 0 {
-		return core.Errorf(core.Forbidden, "OAuth applications are made by administrators of an organization, and you are none.")
+		return core.Errorf(core.Forbidden, "Only administrators of an organization can create OAuth applications.")
 	}
 	return s.showApplicationForm(v, http.StatusOK, applicationForm{New: true, Organization: orgs[0].Slug, Settings: oauth.ApplicationSettings{RefreshTokens: true, Enabled: true, TokenExpiresIn: 8 * 3600}})
 }

@@ -32,7 +32,7 @@ func elsewhere(t *testing.T, markup string) (url string) {
 func wantPending(t *testing.T, d *device) {
 	t.Helper()
 	if got := d.poll().Want(400).String("error"); got != "authorization_pending" {
-		t.Errorf("the device is told %s", got)
+		t.Errorf("the device got %s", got)
 	}
 }
 

@@ -75,12 +75,12 @@ func TestLive_TellsWhatThePageDoesNotKnow(t *testing.T) {
 		j := s.Register(t, nil).Acquire(thresh)
 		id, name, data := e.next()
 		if name != "parts" || !strings.Contains(data, `{"id":"`+thresh) || strings.Contains(data, `{"id":"`+bake) || strings.Contains(data, `{"id":"build-jobs"`) || !strings.Contains(data, `{"id":"build-head"`) {
-			t.Fatalf("the page is told %s %s", name, data)
+			t.Fatalf("the page got %s %s", name, data)
 		}
 		// A page that reconnects gets only what it missed.
 		j.Start().Finish("0")
 		if _, _, data := ada.listen(live, id).next(); !strings.Contains(data, "Passed") {
-			t.Errorf("a page that comes back is told %s", data)
+			t.Errorf("a page that comes back got %s", data)
 		}
 		s.Drain()
 		for {
@@ -97,11 +97,11 @@ func TestLive_EndsForThoseWhoMayNotLookAnyMore(t *testing.T) {
 	bo := signIn(t, s, "bo@acme.test")
 	e := bo.listen(r.Path+"/live?page=1", "")
 	if _, name, _ := e.next(); name != "parts" {
-		t.Fatalf("a page of which nothing is known is told %s", name)
+		t.Fatalf("a page of which nothing is known got %s", name)
 	}
 	s.Apply(`organizations: [{slug: acme, features: {teams: true}}]`)
 	if _, name, data := e.next(); name != "" {
-		t.Errorf("they are told %s %s", name, data)
+		t.Errorf("they got %s %s", name, data)
 	}
 }
 
@@ -121,7 +121,7 @@ func TestLive_EndsWithTheSession(t *testing.T) {
 			e.next()
 			end(bo)
 			if _, name, data := e.next(); name != "" {
-				t.Errorf("after %s they are told %s %s", why, name, data)
+				t.Errorf("after %s they got %s %s", why, name, data)
 			}
 		}
 	})
@@ -135,7 +135,7 @@ func TestLive_EndsWhenTheTeamLosesAccess(t *testing.T) {
 		e.next()
 		s.As(t, servertest.Ada).Delete("/v2/organizations/acme/teams/bakers/pipelines/" + servertest.AcmePipelineID).Want(204)
 		if _, name, data := e.next(); name != "" {
-			t.Errorf("they are told %s %s", name, data)
+			t.Errorf("they got %s %s", name, data)
 		}
 	})
 }
@@ -148,11 +148,11 @@ func TestLive_OfAPublicBuildGoesOnForVisitors(t *testing.T) {
 	ada := signIn(t, s, "ada@acme.test")
 	e := ada.listen(r.Path+"/live?page=1", "")
 	if _, _, data := e.next(); !strings.Contains(data, "make secret") {
-		t.Fatalf("a member is told %s", data)
+		t.Fatalf("a member got %s", data)
 	}
 	ada.post("/logout").wantRedirect("/login")
 	if _, name, data := e.next(); name != "parts" || strings.Contains(data, "make secret") || strings.Contains(data, "Rebuild") {
-		t.Errorf("a visitor is told %s %s", name, data)
+		t.Errorf("a visitor got %s %s", name, data)
 	}
 }
 
@@ -185,7 +185,7 @@ func TestLive_LooksOnlyWhenSomethingHappened(t *testing.T) {
 		annotate(build(t, s, `steps: [{label: Thresh, command: make thresh}]`).Number)
 		annotate(r.Number)
 		if _, name, data := e.next(); name != "parts" || !strings.Contains(data, "a word") || looks.Load() != 2 {
-			t.Errorf("after %d looks the page is told %s %s", looks.Load(), name, data)
+			t.Errorf("after %d looks the page got %s %s", looks.Load(), name, data)
 		}
 	})
 }
@@ -212,7 +212,7 @@ func TestLive_TellsWhatAnotherReplicaDidNotNotifyOf(t *testing.T) {
 				t.Fatal(err)
 			}
 			if _, name, data := e.next(); name != "parts" || !strings.Contains(data, "Running") {
-				t.Errorf("the page is told %s %s", name, data)
+				t.Errorf("the page got %s %s", name, data)
 			}
 		})
 	}

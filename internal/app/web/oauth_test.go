@@ -52,7 +52,7 @@ func TestDevice_NeedsADecisionAndAnOrganizationOfOnesOwn(t *testing.T) {
 		v.post(d.Complete, "decision", "approve").want(422, "Choose one of your organizations")
 		v.post(d.Complete, "decision", "approve", "organization", s.OrganizationID(t, "rival")).want(422, "Choose one of your organizations")
 		if got := d.poll().Want(400).String("error"); got != "authorization_pending" {
-			t.Errorf("the device is told %s", got)
+			t.Errorf("the device got %s", got)
 		}
 		v.post(d.Complete, "decision", "approve", "organization", s.OrganizationID(t, "acme")).want(200, "Approved")
 		v.post(d.Complete, "decision", "approve", "organization", s.OrganizationID(t, "acme")).want(409, "approved before")
@@ -141,7 +141,7 @@ func TestAuthorize_SendsTheBrowserBackWithACode(t *testing.T) {
 }
 
 // A redirect URI that is not the application's gets neither the browser nor a code.
-func TestAuthorize_SendsNobodyToAStranger(t *testing.T) {
+func TestAuthorize_NeverRedirectsToAnUnregisteredURL(t *testing.T) {
 	each(t, func(t *testing.T, s *servertest.Server) {
 		v := signIn(t, s, "ada@acme.test")
 		for _, path := range []string{
@@ -168,7 +168,7 @@ func TestApplications_AreForAdministratorsOfTheirOrganization(t *testing.T) {
 		fields := []string{"organization", "acme", "name", "Dashboard", "type", "confidential", "scopes", "read_builds", "scopes", "read_user", "token_expires_in", "3600", "refresh_tokens", "1", "redirect_uris", "https://dash.test/callback\r\nhttp://localhost/callback"}
 		bo.get("/").wantNot("OAuth applications")
 		bo.get(list).want(200, "You are not an administrator")
-		bo.get(list+"/new").want(403, "made by administrators")
+		bo.get(list+"/new").want(403, "Only administrators")
 		bo.post(list, fields...).want(404)
 		cy.post(list, fields...).want(404)
 		ada.post(list, "organization", "acme", "name", " ", "token_expires_in", "soon").want(422, "The time must be one of those offered")

@@ -191,7 +191,7 @@ func (o *singleSignOn) email(ctx context.Context, code string, a attempt) (strin
 		return "", o.unavailable(err)
 	}
 	if claims.Email == "" || !claims.Verified {
-		return "", core.Errorf(core.Forbidden, "%s did not tell an email of yours that it has verified, so there is no knowing who you are here.", o.Name())
+		return "", core.Errorf(core.Forbidden, "%s did not send a verified email address, so you cannot be signed in.", o.Name())
 	}
 	return claims.Email, nil
 }

@@ -119,7 +119,7 @@ func TestBrowser_DeniesADevice(t *testing.T) {
 	b.see("Denied", "was denied access")
 	b.shoot("denied")
 	if got := d.poll().Want(400).String("error"); got != "access_denied" {
-		t.Errorf("the device is told %s", got)
+		t.Errorf("the device got %s", got)
 	}
 }
 

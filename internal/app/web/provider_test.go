@@ -182,10 +182,10 @@ func TestProvider_IsNotBelievedEverything(t *testing.T) {
 		status int
 		want   string
 	}{
-		"a stranger":             {claims: map[string]any{"email": "eve@elsewhere.test", "email_verified": true}, status: 403, want: "Nobody here has the email eve@elsewhere.test"},
-		"an unverified email":    {claims: map[string]any{"email": "ada@acme.test", "email_verified": false}, status: 403, want: "did not tell an email of yours that it has verified"},
-		"nothing about the rest": {claims: map[string]any{"email": "ada@acme.test"}, status: 403, want: "did not tell an email"},
-		"no email":               {claims: map[string]any{"email_verified": true}, status: 403, want: "did not tell an email"},
+		"a stranger":             {claims: map[string]any{"email": "eve@elsewhere.test", "email_verified": true}, status: 403, want: "No user has the email eve@elsewhere.test"},
+		"an unverified email":    {claims: map[string]any{"email": "ada@acme.test", "email_verified": false}, status: 403, want: "did not send a verified email of yours that it has verified"},
+		"nothing about the rest": {claims: map[string]any{"email": "ada@acme.test"}, status: 403, want: "did not send a verified email"},
+		"no email":               {claims: map[string]any{"email_verified": true}, status: 403, want: "did not send a verified email"},
 		"verified as a text":     {claims: map[string]any{"email": "ada@acme.test", "email_verified": "true"}, status: 303},
 		"another nonce":          {sign: func(c map[string]any) { c["nonce"] = "x" }, status: 503, want: "could not be asked who you are"},
 		"another audience":       {sign: func(c map[string]any) { c["aud"] = "another" }, status: 503, want: "could not be asked"},

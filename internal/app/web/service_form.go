@@ -120,7 +120,7 @@ func (s *Site) showServiceForm(v *visit, status int, f serviceForm) error {
 func newServiceForm(org membership, provider string) (serviceForm, error) {
 	p := notifications.ProviderByID(provider)
 	if p == nil || !slices.Contains(notifications.Creatable(org.Features), p) {
-		return serviceForm{}, core.Errorf(core.NotFound, "There is no such kind of notification service to create.")
+		return serviceForm{}, core.Errorf(core.NotFound, "This kind of notification service cannot be created.")
 	}
 	return serviceForm{
 		Organization: org,

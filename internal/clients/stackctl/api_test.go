@@ -74,7 +74,7 @@ func TestCall_GivesUp(t *testing.T) {
 	}{
 		"what is refused, at once":  {context.Background, answer{status: 422}, 1},
 		"what fails, in the end":    {context.Background, answer{}, tries},
-		"when it is told to":        {canceled, answer{status: 503}, 1},
+		"when it is asked to":       {canceled, answer{status: 503}, 1},
 		"while it waits to go on":   {soonOver, answer{status: 429, retryAfter: "20"}, 1},
 		"what an overload rejected": {context.Background, answer{status: 503}, tries},
 	} {

@@ -61,7 +61,7 @@ func TestChangePassword_NeedsNoCurrentOneWhereThereIsNone(t *testing.T) {
 	})
 }
 
-func TestFirstLink_IsForTheFirstAdministratorWhileNobodyHasAPassword(t *testing.T) {
+func TestFirstLink_IsForTheFirstAdministratorUntilAUserHasAPassword(t *testing.T) {
 	each(t, func(t *testing.T, s *fixture) {
 		if token, _, err := s.FirstLink(t.Context()); token != "" || err != nil {
 			t.Errorf("a link %q although somebody has a password, %v", token, err)

@@ -60,7 +60,7 @@ func (s *Service) SignInVerified(ctx context.Context, email string, from Origin,
 			WHERE email = $1 AND EXISTS (SELECT 1 FROM memberships m WHERE m.user_id = u.id)`, email).Scan(&userID)
 	})
 	if errors.Is(err, db.ErrNoRows) {
-		return "", core.Errorf(core.Forbidden, "Nobody here has the email %s. Ask an administrator of your organization to add you.", email)
+		return "", core.Errorf(core.Forbidden, "No user has the email %s. Ask an administrator of your organization to add you.", email)
 	}
 	if err != nil {
 		return "", err

@@ -29,7 +29,7 @@ func TestSignIn_StartsASessionOfWhichOnlyTheHashIsStored(t *testing.T) {
 	})
 }
 
-func TestSignIn_TellsNobodyWhoHasAnAccount(t *testing.T) {
+func TestSignIn_DoesNotRevealWhichEmailsHaveAccounts(t *testing.T) {
 	each(t, func(t *testing.T, s *fixture) {
 		for _, c := range [][2]string{{"ada@acme.test", "wrong"}, {"ada@acme.test", ""}, {"bo@acme.test", ""}, {"nobody@acme.test", password}, {"", ""}} {
 			_, err := s.SignIn(t.Context(), c[0], c[1], home, "")
@@ -141,9 +141,9 @@ func TestSignInVerified_IsForMembersOnly(t *testing.T) {
 			t.Errorf("got %+v", got)
 		}
 		_, err = s.SignInVerified(t.Context(), "nobody@acme.test", home, "")
-		wantKind(t, err, core.Forbidden, "Nobody here has the email nobody@acme.test")
+		wantKind(t, err, core.Forbidden, "No user has the email nobody@acme.test")
 		s.exec(`DELETE FROM memberships WHERE user_id = $1`, s.bo.ID)
 		_, err = s.SignInVerified(t.Context(), s.bo.Email, home, "")
-		wantKind(t, err, core.Forbidden, "Nobody here has the email bo@acme.test")
+		wantKind(t, err, core.Forbidden, "No user has the email bo@acme.test")
 	})
 }

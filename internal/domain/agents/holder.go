@@ -23,7 +23,7 @@ var ErrOtherBuild = core.Errorf(core.Forbidden, "This token is for a job of anot
 var (
 	errOtherJob    = core.Errorf(core.Forbidden, "This token is for another job")
 	errNotAccepted = core.Errorf(core.Forbidden, "The job is offered to this agent, which has not accepted it")
-	errNotAssigned = core.Errorf(core.Unauthorized, "The job is not this agent's, or has ended")
+	errNotAssigned = core.Errorf(core.Unauthorized, "The job belongs to another agent, or has ended")
 )
 
 // LoadJob returns the job that the path names. The request must carry the token of that job or of the
@@ -55,7 +55,7 @@ func (s *Service) loadJob(r *route.Request, acceptEnded func(builds.Holding) boo
 	}
 	switch {
 	case h.AgentID != r.Session.AgentID && r.Session.JobID == "":
-		return h, core.Errorf(core.Forbidden, "The job is not this agent's")
+		return h, core.Errorf(core.Forbidden, "The job belongs to another agent")
 	case h.AgentID != r.Session.AgentID, h.State.Ended() && !acceptEnded(h):
 		return h, errNotAssigned
 	case h.State == flow.Assigned: // it can still be assigned to another agent

@@ -25,7 +25,7 @@ func TestMetrics_CountAgentsAndJobsByQueue(t *testing.T) {
 			"organization.slug": "acme", "cluster.name": "Default",
 		})
 		if all.Header.Get("Buildkite-Agent-Metrics-Poll-Duration") == "" {
-			t.Error("nobody is asked to slow down")
+			t.Error("no client is asked to slow down")
 		}
 		one := token.Get("/v3/metrics/queue?name=gpu").Want(200)
 		servertest.WantAt(t, one, fields{"jobs.scheduled": 1, "jobs.total": 1, "agents.total": 0, "organization.slug": "acme", "cluster.name": "Default"})

@@ -134,7 +134,7 @@ func TestPoll_FindsAgentsWhoseJobsEndedAtAnotherReplica(t *testing.T) {
 	})
 }
 
-func TestPoll_AsksOneStatementForAFleetAndWakesNobodyWithoutAChange(t *testing.T) {
+func TestPoll_RunsOneStatementForAFleetAndWakesNoAgentWithoutAChange(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		const size = 50
 		fleet := []*servertest.Agent{w.agent}

@@ -156,7 +156,7 @@ func (a Annotation) view() annotationView {
 
 type annotationCreate struct {
 	Body     string           `json:"body" doc:"Markdown, with HTML in it if wanted."`
-	Context  string           `json:"context" doc:"What tells annotations apart; default unless given."`
+	Context  string           `json:"context" doc:"Identifies the annotation within its scope; default unless given."`
 	Style    route.Opt[Style] `json:"style"`
 	Priority route.Opt[int]   `json:"priority" doc:"1 to 10, 3 unless given; high ones come first."`
 	Append   bool             `json:"append" doc:"Whether to add to the body there is instead of replacing it."`

@@ -107,7 +107,7 @@ func (a *Artifact) check() error {
 	case len(a.Path) > maxPath:
 		return core.Errorf(core.Unprocessable, "The path of an artifact can have %d bytes, not %d", maxPath, len(a.Path))
 	case strings.ContainsFunc(a.Path, unicode.IsControl):
-		return core.Errorf(core.Unprocessable, "The path %q has characters in it that cannot be seen", a.Path)
+		return core.Errorf(core.Unprocessable, "The path %q contains invisible characters", a.Path)
 	case a.FileSize < 0 || a.FileSize > maxSize:
 		return core.Errorf(core.Unprocessable, "%s has %d bytes; an artifact can have %d", a.Path, a.FileSize, maxSize)
 	case a.SHA1 != "" && !sha1Sum.MatchString(a.SHA1):
@@ -132,7 +132,7 @@ func checkBatch(list []Artifact) error {
 			return err
 		}
 		if paths[list[i].Path] {
-			return core.Errorf(core.Unprocessable, "The path %q comes twice", list[i].Path)
+			return core.Errorf(core.Unprocessable, "The path %q is given twice", list[i].Path)
 		}
 		paths[list[i].Path] = true
 	}

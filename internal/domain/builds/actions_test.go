@@ -10,7 +10,7 @@ import (
 	"stackyard/internal/app/server/servertest"
 )
 
-func TestCancel_EndsWhatNobodyRunsAtOnce(t *testing.T) {
+func TestCancel_EndsJobsWithoutAgentAtOnce(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		w.steps("{command: a, key: a}", "{command: done, key: done}", "wait", "{command: b, key: b}", "{block: Go, key: ask}", "{command: c, key: c, concurrency: 1, concurrency_group: one}")
 		w.create(nil)

@@ -69,7 +69,7 @@ func TestConcurrency_ATriggeredBuildHasThePlaceOfTheOneThatWaitsForIt(t *testing
 	})
 }
 
-func TestConcurrency_ABuildThatNobodyWaitsForStandsBehindAllOthers(t *testing.T) {
+func TestConcurrency_PutsOrphanedBuildsLast(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		w.pipeline("free", nil, deploys)
 		w.pipeline("other", nil, deploys)

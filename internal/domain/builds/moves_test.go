@@ -251,7 +251,7 @@ func TestMoves_RefuseWhatDoesNotFit(t *testing.T) {
 	})
 }
 
-func TestMoves_GiveJobsBackThatNobodyBegan(t *testing.T) {
+func TestMoves_RescheduleJobsThatWereNotStarted(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		w.steps("{command: a, key: a}")
 		w.create(nil)

@@ -163,7 +163,7 @@ func TestRetention_IsDoneInSmallPieces(t *testing.T) {
 }
 
 // SQLite has one writer only, so there is nobody to wait for.
-func TestRetention_WaitsForNobodyOnPostgreSQL(t *testing.T) {
+func TestRetention_WaitsForNoLockOnPostgreSQL(t *testing.T) {
 	s := servertest.Start(t, dbtest.New(t, db.PostgreSQL))
 	s.Apply(servertest.World)
 	w := newWorld(t, s)

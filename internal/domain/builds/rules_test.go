@@ -57,7 +57,7 @@ func TestRules_RefuseWhatIsWrong(t *testing.T) {
 		w.ada.Post(rules, rule("pipeline.trigger_build.pipeline", "none", servertest.AdaID)).
 			WantFieldError("value.source_pipeline", "of this organization").WantFieldError("value.target_pipeline", "of this organization")
 		w.ada.Post(rules, rule("pipeline.trigger_build.pipeline", "hello", "other")).Want(http.StatusCreated)
-		w.ada.Post(rules, rule("pipeline.trigger_build.pipeline", "hello", "other")).WantMessage(http.StatusUnprocessableEntity, "There is such a rule already")
+		w.ada.Post(rules, rule("pipeline.trigger_build.pipeline", "hello", "other")).WantMessage(http.StatusUnprocessableEntity, "This rule already exists")
 		w.As(t, servertest.Bo).Post(rules, rule("pipeline.trigger_build.pipeline", "other", "hello")).Want(http.StatusForbidden)
 		w.As(t, servertest.Cy).Post("/v2/organizations/rival/rules", rule("pipeline.trigger_build.pipeline", "hello", "other")).WantFieldError("value.source_pipeline", "of this organization")
 	})

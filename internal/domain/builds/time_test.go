@@ -124,7 +124,7 @@ func TestCancel_EndsAlsoWhenNoAgentAnswers(t *testing.T) {
 	})
 }
 
-func TestExpiry_EndsJobsThatNobodyStarts(t *testing.T) {
+func TestExpiry_EndsJobsThatNoAgentStarts(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		w.steps("command: started", "command: lonely")
 		w.create(nil)

@@ -31,7 +31,7 @@ func (t *trigger) target(q *db.Q) (*pipelines.Pipeline, error) {
 	}
 	depth, err := triggerDepth(q, t.from)
 	if err == nil && depth >= maxTriggerDepth {
-		err = core.Errorf(core.Unprocessable, "Builds can trigger one another %d times in a row, and no more", maxTriggerDepth)
+		err = core.Errorf(core.Unprocessable, "A chain of triggered builds can have at most %d builds", maxTriggerDepth)
 	}
 	return p, err
 }
@@ -52,17 +52,17 @@ func (t *trigger) accessible(q *db.Q, org *identity.Organization) (*pipelines.Pi
 	case core.KindOf(err) == core.NotFound && viewer.ManagesAll():
 		return nil, core.Errorf(core.Unprocessable, "There is no pipeline %q in the organization", slug)
 	case core.KindOf(err) == core.NotFound:
-		return nil, core.Errorf(core.Unprocessable, "There is no pipeline %q that %s, who made this build, has access to", slug, maker.Name)
+		return nil, core.Errorf(core.Unprocessable, "There is no pipeline %q that %s, who created this build, has access to", slug, maker.Name)
 	case err != nil:
 		return nil, err
 	case !p.Permits(nil, identity.BuildPipeline):
-		return nil, core.Errorf(core.Unprocessable, "%s, who made this build, may not build the pipeline %q", maker.Name, slug)
+		return nil, core.Errorf(core.Unprocessable, "%s, who created this build, cannot build the pipeline %q", maker.Name, slug)
 	case !org.Features.Teams || maker != nil:
 		return p, nil
 	}
 	together, err := pipelines.BuiltTogether(q, org.ID, t.from.PipelineID, p.ID)
 	if err == nil && !together {
-		err = core.Errorf(core.Unprocessable, "Nobody here made this build, and no team may build both its pipeline and the pipeline %q", slug)
+		err = core.Errorf(core.Unprocessable, "This build has no known creator, and no team can build both its pipeline and the pipeline %q", slug)
 	}
 	return p, err
 }
@@ -108,7 +108,7 @@ func (n *newBuild) checkDescendants(q *db.Q) error {
 	var made int
 	err := q.QueryRow(`SELECT COUNT(*) FROM builds WHERE root_build = $1 AND triggered_by <> $2`, root, n.requested.TriggeredBy).Scan(&made)
 	if most := quotas.Of(n.org).TriggeredBuilds; err == nil && made >= most {
-		err = core.Errorf(core.Unprocessable, "The build that this chain of triggers began with has led to %d others, and the organization allows no more", made)
+		err = core.Errorf(core.Unprocessable, "The build that started this chain of triggers has %d descendants, which is the organization's limit", made)
 	}
 	return err
 }

@@ -49,10 +49,10 @@ func TestTrigger_WithTeamsNeedsTheCreatorsAccess(t *testing.T) {
 		}
 		w.pipeline("from-nowhere", map[string]any{"teams": map[string]string{team: "build_and_read"}}, "{trigger: nowhere, key: go}")
 		// One that Bo cannot see is to him as one that does not exist.
-		w.wantRefused(w.triggerAs(bo, "from-unseen"), `There is no pipeline "unseen" that Bo, who made this build, has access to`)
-		w.wantRefused(w.triggerAs(bo, "from-nowhere"), `There is no pipeline "nowhere" that Bo, who made this build, has access to`)
+		w.wantRefused(w.triggerAs(bo, "from-unseen"), `There is no pipeline "unseen" that Bo, who created this build, has access to`)
+		w.wantRefused(w.triggerAs(bo, "from-nowhere"), `There is no pipeline "nowhere" that Bo, who created this build, has access to`)
 		w.wantRefused(w.triggerAs(w.ada, "from-nowhere"), `There is no pipeline "nowhere" in the organization`)
-		w.wantRefused(w.triggerAs(bo, "from-read"), `Bo, who made this build, may not build the pipeline "read"`)
+		w.wantRefused(w.triggerAs(bo, "from-read"), `Bo, who created this build, cannot build the pipeline "read"`)
 		for _, target := range []string{"built", "managed"} {
 			wantEqual(t, target, w.triggerAs(bo, "from-"+target).String("state"), "running")
 		}
@@ -67,7 +67,7 @@ func TestTrigger_WithTeamsNeedsTheCreatorsAccess(t *testing.T) {
 	})
 }
 
-func TestTrigger_OfABuildThatNobodyMadeNeedsATeamOfBothPipelines(t *testing.T) {
+func TestTrigger_OfABuildWithoutCreatorNeedsATeamOfBothPipelines(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		team := w.withTeam()
 		triggered := func(slug string) *servertest.Response {
@@ -88,7 +88,7 @@ func TestTrigger_OfABuildThatNobodyMadeNeedsATeamOfBothPipelines(t *testing.T) {
 		} {
 			w.pipeline(slug, map[string]any{"teams": teams}, "{trigger: target, key: go}")
 		}
-		const why = `Nobody here made this build, and no team may build both its pipeline and the pipeline "target"`
+		const why = `This build has no known creator, and no team can build both its pipeline and the pipeline "target"`
 		w.wantRefused(triggered("apart"), why)
 		w.wantRefused(triggered("reads"), why)
 		wantEqual(t, "with a team of both", triggered("builds").String("state"), "running")

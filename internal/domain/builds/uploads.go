@@ -116,7 +116,7 @@ func (s *Service) Upload(ctx context.Context, orgID, jobID string, up Upload) (*
 	return done, nil
 }
 
-var errTooManyUploads = core.Errorf(core.Unprocessable, "The build has had %d uploads of steps, and can have no more", maxUploads)
+var errTooManyUploads = core.Errorf(core.Unprocessable, "The build has %d step uploads, which is the maximum", maxUploads)
 
 // checkUploads returns an error if the build has the maximum number of uploads.
 func (u *unit) checkUploads() error {
@@ -198,7 +198,7 @@ func (s *Service) plannerOf(u *unit, defined *definition.Pipeline) (*plan.Planne
 	}
 	cluster, err := clusters.ByID(u.q, org.ID, b.ClusterID)
 	if core.KindOf(err) == core.NotFound {
-		return nil, core.Errorf(core.Unprocessable, "The cluster of the build is gone, so no agent could run more steps")
+		return nil, core.Errorf(core.Unprocessable, "The cluster of the build was deleted, so no agent can run more steps")
 	}
 	if err != nil {
 		return nil, err

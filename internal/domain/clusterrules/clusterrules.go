@@ -133,7 +133,7 @@ func (s *Service) create(ctx context.Context, v pipelines.Viewer, t Type, source
 		return err
 	})
 	if db.IsUnique(err) {
-		err = core.Errorf(core.Unprocessable, "There is such a rule already")
+		err = core.Errorf(core.Unprocessable, "This rule already exists")
 	}
 	return rule, err
 }

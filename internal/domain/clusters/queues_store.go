@@ -153,7 +153,7 @@ func QueueForAgents(q *db.Q, c Cluster, key string) (Queue, error) {
 		return queue, core.Errorf(core.Unprocessable, "The cluster %q has no queue with the key %q", c.Name, key)
 	}
 	if err == nil && queue.hosting() != nil {
-		err = core.Errorf(core.Unprocessable, "The queue %q is hosted: the service itself runs its agents, and no other can join", queue.Key)
+		err = core.Errorf(core.Unprocessable, "The queue %q is hosted: the service runs its agents, and other agents cannot join", queue.Key)
 	}
 	return queue, err
 }

@@ -74,8 +74,8 @@ func TestReadSecret_AsksForTheCreatorOfTheBuild(t *testing.T) {
 		service, by := newReader(t, s)
 		s.As(t, servertest.Ada).Post(secrets, body{"key": "KEY", "value": "v", "policy": "- build_creator_team: everyone\n- build_creator: ada@acme.test\n"}).Want(http.StatusCreated)
 		for name, creator := range map[string]*identity.User{
-			"somebody else": {ID: servertest.BoID, Email: "bo@acme.test"},
-			"nobody":        nil,
+			"another user": {ID: servertest.BoID, Email: "bo@acme.test"},
+			"nobody":       nil,
 		} {
 			by.BuildCreator = creator
 			if _, _, err := service.ReadSecret(t.Context(), by, "KEY"); core.KindOf(err) != core.Forbidden {

@@ -43,7 +43,7 @@ func (s *Service) tokenRoutes() []route.Route {
 		asPut(update),
 		{
 			Method: http.MethodDelete, Path: path + "/{token}", Tag: "Agent tokens", Summary: "Revoke an agent token",
-			Description: "Nobody registers with it any more. Agents that are connected are not affected.",
+			Description: "New agents can no longer register with it. Connected agents are not affected.",
 			Scope:       identity.WriteClusters, Permission: identity.ManageClusters,
 			Status:  http.StatusNoContent,
 			Handler: route.On(load, s.deleteToken),
@@ -188,7 +188,7 @@ func (s *Service) deleteToken(r *route.Request, p resource[AgentToken]) (route.N
 	return route.Nothing{}, s.revokeToken(r.Context(), p)
 }
 
-// tokenIdentityView tells tools where their agent token belongs. Clients decode the fields about an
+// tokenIdentityView is the organization, cluster and queue of an agent token, for tools. Clients decode the fields about an
 // organization's queue as strings; they are empty because all queues are in clusters.
 type tokenIdentityView struct {
 	UUID             string `json:"uuid"`

@@ -9,7 +9,7 @@
 // that no waiting agent can take are never read (scan.go).
 //
 // Waiting agents cost nothing (queue.go). For each queue, a process remembers which rule sets had rows at its
-// last scan; the bus tells it when that may have changed. One scan then matches the best jobs with the best
+// last scan; the bus notifies it when that may have changed. One scan then matches the best jobs with the best
 // waiting agents (match.go), and each job wakes one agent. Jobs are claimed in batches per build (claims.go). A
 // job that another process claimed first is skipped, and its agent keeps waiting. Organizations can share
 // agents fairly between pipelines (share.go).

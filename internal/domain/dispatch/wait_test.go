@@ -94,7 +94,7 @@ func TestWait_GivesJobsOnlyToAgentsThatSatisfyTheirRules(t *testing.T) {
 	})
 }
 
-func TestWait_LeavesNobodyWithoutAJobBecauseOthersCannotTakeTheBest(t *testing.T) {
+func TestWait_GivesOtherJobsWhenTheBestMatchesNoAgent(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		plain := w.wait(w.agent("plain"))
 		linux := w.wait(w.agent("linux", "os=linux"))
@@ -133,7 +133,7 @@ func TestWait_AsksNothingWhileThereIsNothing(t *testing.T) {
 	})
 }
 
-func TestTry_KeepsNobodyWaiting(t *testing.T) {
+func TestTry_DoesNotBlock(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		try := func(name string, tags ...string) string {
 			t.Helper()
@@ -287,7 +287,7 @@ func TestReplicas_WakeEachOther(t *testing.T) {
 	wantEqual(t, "job", there.key(waiting.get()), "a")
 }
 
-func TestReplicas_FindWhatNobodyTellsOf(t *testing.T) {
+func TestReplicas_FindJobsWithoutNotification(t *testing.T) {
 	url := dbtest.URL(t, db.PostgreSQL)
 	here, there := newWorld(t, dbtest.Open(t, url)), replica(t, dbtest.Open(t, url))
 	connected, cancel := there.bus.Subscribe("connected")

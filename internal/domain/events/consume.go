@@ -158,8 +158,8 @@ func moveCursor(q *db.Q, consumer string, from, to int64) error {
 	return err
 }
 
-// poll wakes consumers when there are events that they have not been told of, and forgets wants that have changed:
-// another replica may have died before it told of them.
+// poll wakes consumers when there are events that they were not notified of, and forgets wants that have changed:
+// another replica may have died before it notified.
 func (s *Service) poll(q *db.Q) error {
 	var version, newest, cursor int64
 	err := q.QueryRow(`

@@ -3,7 +3,7 @@
 //
 // A capability writes events with [Service.Write] in the transaction that changes the state, with the facts that
 // may differ later ([Facts]). What never changes is read from the capability's own rows when it is needed. Events
-// that nobody wants are not written: each consumer says with [SetWanted] which events of an organization it wants,
+// that no consumer wants are not written: each consumer says with [SetWanted] which events of an organization it wants,
 // and every process keeps that in memory (wanted.go).
 //
 // Events are numbered. A reader that has seen number n never finds an event with a smaller number later

@@ -145,7 +145,7 @@ func TestWrite_WritesOnlyWhatAConsumerWants(t *testing.T) {
 	})
 }
 
-func TestWrite_CostsNothingWhenNobodyWantsEvents(t *testing.T) {
+func TestWrite_CostsNothingWithoutConsumers(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		r := newReplica(t, d)
 		r.happen(events.Event{OrganizationID: acme, Name: events.BuildFinished})

@@ -245,7 +245,7 @@ func TestArtifacts_AddressesAreSignedAndExpire(t *testing.T) {
 		w.Clock.Advance(2 * time.Second)
 		resp, body := fetch(t, address)
 		servertest.WantEqual(t, "later", resp.StatusCode, http.StatusForbidden)
-		if !strings.Contains(body, "not good any more") {
+		if !strings.Contains(body, "has expired") {
 			t.Errorf("got %s", body)
 		}
 		answer := w.Post(w.Path("/artifacts"), batch(file{"c", "", "hello"})).Want(http.StatusOK)
@@ -272,7 +272,7 @@ func TestArtifacts_HaveAddressesThatTheAgentReaches(t *testing.T) {
 				"to fetch": agent.Get("/v3/builds/" + w.Build + "/artifacts/search?query=a").Want(http.StatusOK).String("0.url"),
 			} {
 				if !strings.HasPrefix(address, base+"/artifact") {
-					t.Errorf("who reaches the server by %q is told %s %s", endpoint, what, address)
+					t.Errorf("who reaches the server by %q got %s %s", endpoint, what, address)
 				}
 			}
 		}

@@ -117,7 +117,7 @@ func (s *Service) postForm(w http.ResponseWriter, r *route.Request) error {
 	r.Body = io.NopCloser(body)
 	form, err := r.MultipartReader()
 	if err != nil {
-		return core.Errorf(core.BadRequest, "Files of artifacts are sent as multipart/form-data")
+		return core.Errorf(core.BadRequest, "Send files of artifacts as multipart/form-data")
 	}
 	fields, file, err := readForm(form)
 	if err != nil {

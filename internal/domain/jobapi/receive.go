@@ -52,7 +52,7 @@ func partLength(size int64, parts, part int) int64 {
 // partKey returns the key of the blob of a part.
 func partKey(a artifacts.Artifact, part int) string { return a.Prefix() + "/" + strconv.Itoa(part) }
 
-var errJobEnded = core.Errorf(core.Forbidden, "The job has ended, so nothing is added to its artifacts any more")
+var errJobEnded = core.Errorf(core.Forbidden, "The job has ended, so it takes no more artifacts")
 
 // checkExpected refuses bytes of an artifact that is complete, is stored elsewhere, or whose job has ended.
 func (s *Service) checkExpected(ctx context.Context, a artifacts.Artifact) error {
@@ -126,7 +126,7 @@ func (b *verifyingReader) check() error {
 		want = b.artifact.SHA1
 	}
 	if b.artifact.Parts == 1 && want != "" && b.hex() != want {
-		return core.Errorf(core.Unprocessable, "The bytes of %s have another checksum than was told", b.artifact.Path)
+		return core.Errorf(core.Unprocessable, "The bytes of %s do not match the checksum of the upload", b.artifact.Path)
 	}
 	return io.EOF
 }

@@ -66,8 +66,8 @@ func (u urlSigner) signature(expires string, subject []string) string {
 }
 
 var (
-	errInvalidURL = core.Errorf(core.Forbidden, "This address was not given by this server, or has been changed")
-	errExpiredURL = core.Errorf(core.Forbidden, "This address is not good any more; ask for a new one")
+	errInvalidURL = core.Errorf(core.Forbidden, "This URL was not issued by this server, or was changed")
+	errExpiredURL = core.Errorf(core.Forbidden, "This URL has expired; request a new one")
 )
 
 // verify refuses a request about a subject unless its parameters were signed for the subject and have not

@@ -70,7 +70,7 @@ func (s *Service) connection(p *Provider) *Connection {
 func (s *Service) config(p *Provider) (*oauth2.Config, error) {
 	c := s.connection(p)
 	if c == nil {
-		return nil, core.Errorf(core.NotFound, "This installation is not set up to connect such a service")
+		return nil, core.Errorf(core.NotFound, "This installation is not configured to connect this service")
 	}
 	return &oauth2.Config{
 		ClientID:     c.ClientID,

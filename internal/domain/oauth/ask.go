@@ -29,7 +29,7 @@ func authorizationAsk(query url.Values) (ask authorizationQuery, err error) {
 		return ask, err
 	}
 	if ask.ClientID == "" || ask.RedirectURI == "" {
-		return ask, core.Errorf(core.BadRequest, "The application that sent you here did not say which it is (client_id), or where it wants to be answered (redirect_uri).")
+		return ask, core.Errorf(core.BadRequest, "The application that sent you here did not send a client_id or a redirect_uri.")
 	}
 	return ask, nil
 }

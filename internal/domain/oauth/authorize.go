@@ -133,7 +133,7 @@ func readAuthorization(q *db.Q, query url.Values) (authorization, error) {
 		return a, core.Errorf(core.Gone, "%s has been disabled by an administrator.", a.application.Name)
 	}
 	if !a.application.redirectsTo(ask.RedirectURI) {
-		return a, core.Errorf(core.BadRequest, "%s asks to be answered at an address (redirect_uri) that is not one of its own.", a.application.Name)
+		return a, core.Errorf(core.BadRequest, "%s sent a redirect_uri that is not registered for it.", a.application.Name)
 	}
 	a.redirectURI, a.state, a.challenge = ask.RedirectURI, ask.State, ask.CodeChallenge
 	if err := a.check(ask); err != nil {
@@ -149,7 +149,7 @@ func readAuthorization(q *db.Q, query url.Values) (authorization, error) {
 
 func unknownApplication(err error) error {
 	if core.KindOf(err) == core.NotFound {
-		return core.Errorf(core.NotFound, "The application that sent you here is not known: nobody has its client_id.")
+		return core.Errorf(core.NotFound, "The application that sent you here is unknown: no application has its client_id.")
 	}
 	return err
 }

@@ -110,7 +110,7 @@ func TestAuthorizationRequest_TellsTheApplicationOnlyWhatItCanBeTold(t *testing.
 func TestApproveAuthorization_SendsBackACodeWithTheState(t *testing.T) {
 	eachFixture(t, func(t *testing.T, s *fixture) {
 		_, err := s.ApproveAuthorization(t.Context(), s.bo, askCode(nil), s.rival.ID)
-		wantKind(t, "somebody else's organization", err, core.Unprocessable)
+		wantKind(t, "another user's organization", err, core.Unprocessable)
 		to, err := s.ApproveAuthorization(t.Context(), s.bo, askCode(map[string]string{"redirect_uri": "http://localhost:9/cb?a=b"}), s.acme.ID)
 		if err != nil {
 			t.Fatal(err)

@@ -74,7 +74,7 @@ func TestDeviceRequest_PreselectsTheHintOnlyWhereTheUserMayAuthorizeIt(t *testin
 		}{
 			{"a hint at one of several", s.ada, s.acme.ID, s.acme.ID},
 			{"no hint, several", s.ada, "", ""},
-			{"a hint at somebody else's, one of their own", s.bo, s.rival.ID, s.acme.ID},
+			{"a hint at another user's, one of their own", s.bo, s.rival.ID, s.acme.ID},
 			{"a hint, and none of their own", s.cy, s.acme.ID, ""},
 		} {
 			_, code := s.ask(s.tool, c.hint)
@@ -169,7 +169,7 @@ func TestDeviceRequest_LimitsGuesses(t *testing.T) {
 		wantKind(t, "approving after that", s.ApproveDevice(t.Context(), s.bo, code, s.acme.ID), core.RateLimited)
 		wantKind(t, "denying after that", s.DenyDevice(t.Context(), s.bo, code), core.RateLimited)
 		if _, err := s.DeviceRequest(t.Context(), s.ada, code); err != nil {
-			t.Errorf("somebody else from the same address: %v", err)
+			t.Errorf("another user from the same address: %v", err)
 		}
 		s.now.Advance(countWindow)
 		_, code = s.ask(s.tool, "")
@@ -239,7 +239,7 @@ func TestAuthorizedApplications_GathersApprovalsAndRevokesThemTogether(t *testin
 			!l.FirstAt.Equal(noon) || !l.LastAt.Equal(noon.Add(2*time.Minute)) || len(l.Scopes) != 2 {
 			t.Errorf("the second is %+v", l)
 		}
-		wantKind(t, "revoking what is somebody else's", s.RevokeApplication(t.Context(), s.cy.UserID, s.tool.ID, s.acme.ID), core.NotFound)
+		wantKind(t, "revoking what is another user's", s.RevokeApplication(t.Context(), s.cy.UserID, s.tool.ID, s.acme.ID), core.NotFound)
 		if err := s.RevokeApplication(t.Context(), s.ada.UserID, s.tool.ID, s.acme.ID); err != nil {
 			t.Fatal(err)
 		}

@@ -441,7 +441,7 @@ func TestApply_Complains(t *testing.T) {
 		"a token with spaces":         {"{slug: acme, members: [{email: a@b, access_tokens: [{description: x, scopes: [], token: a b}]}]}", "no spaces"},
 		"an unknown scope":            {"{slug: acme, members: [{email: a@b, access_tokens: [{description: x, scopes: [fly]}]}]}", "unknown scopes: fly"},
 		"a token twice":               {"{slug: acme, members: [{email: a@b, access_tokens: [{description: x, scopes: []}, {description: x, scopes: []}]}]}", `the access token "x" is already given`},
-		"somebody else's token":       {"{slug: acme, members: [{email: ben@acme.test, access_tokens: [{description: x, scopes: [], token: svcua_ada-builds}]}]}", "already belongs to somebody else"},
+		"another user's token":        {"{slug: acme, members: [{email: ben@acme.test, access_tokens: [{description: x, scopes: [], token: svcua_ada-builds}]}]}", "already belongs to another user"},
 		"a token's other id":          {"{slug: acme, members: [{email: ada@acme.test, access_tokens: [{description: everything, scopes: ['*'], id: " + other + "}]}]}", `the access token "everything" exists with the id`},
 		"two names of one person":     {"{slug: acme, members: [{email: a@b, name: A}]}\n---\n{slug: rival, members: [{email: a@b, name: B}]}", "is the same person"},
 		"two passwords of one person": {"{slug: acme, members: [{email: a@b, password: A}]}\n---\n{slug: rival, members: [{email: a@b, password: B}]}", "is the same person"},

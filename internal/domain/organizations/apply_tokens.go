@@ -61,7 +61,7 @@ func (a *applier) accessToken(user identity.User, spec AccessTokenSpec) error {
 	}
 	return identity.DeclaredToken[storedToken]{
 		Line: spec.Line, ID: spec.ID, Value: spec.Token, Description: spec.Description,
-		Kind: "access_token", Name: user.Email + "/" + spec.Description, Noun: "access token", Owner: "somebody else",
+		Kind: "access_token", Name: user.Email + "/" + spec.Description, Noun: "access token", Owner: "another user",
 		Prefix: identity.AccessTokenPrefix,
 		ByHash: func(hash string) (storedToken, error) { return find(account.TokenByHash(a.Q, a.Org.ID, hash)) },
 		ByDescription: func() (storedToken, error) {

@@ -61,7 +61,7 @@ type pipelineSettingsView struct {
 	DefaultClusterID   *string                 `json:"default_cluster_id" doc:"The cluster of new pipelines that name none."`
 	DefaultTimeout     *int                    `json:"default_timeout_in_minutes" doc:"The timeout of command steps that new pipelines begin with; null: none. Older pipelines keep theirs."`
 	MaximumTimeout     *int                    `json:"maximum_timeout_in_minutes" doc:"The cap of every pipeline's timeouts; null: none."`
-	ScheduledJobExpiry *int                    `json:"scheduled_job_expiry_in_minutes" doc:"When scheduled jobs that nobody starts expire; null: after 30 days."`
+	ScheduledJobExpiry *int                    `json:"scheduled_job_expiry_in_minutes" doc:"When scheduled jobs that no agent starts expire; null: after 30 days."`
 	TerminalAccess     settingSwitchView       `json:"hosted_agents_terminal_access" doc:"Shell and desktop sessions into jobs on hosted agents."`
 	PublicPipelines    settingSwitchView       `json:"public_pipeline_creation" doc:"Whether members may create public pipelines."`
 	QueueMetrics       oneWaySettingSwitchView `json:"advanced_queue_metrics"`

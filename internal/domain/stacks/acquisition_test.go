@@ -241,7 +241,7 @@ func TestTokens_CannotAcquireAfterTheReservationHasEnded(t *testing.T) {
 	})
 }
 
-func TestTokens_OfJobsThatHaveEndedRegisterNobody(t *testing.T) {
+func TestTokens_OfEndedJobsRegisterNoAgent(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		ids := w.schedule(2)
 		w.reserveFor(3600, ids...)

@@ -105,7 +105,7 @@ func check(ctx context.Context, objects objects) error {
 	}
 	got, readErr := readAll(ctx, objects, key)
 	if readErr == nil && !bytes.Equal(got, written) {
-		readErr = errors.New("it gave back other bytes than were written")
+		readErr = errors.New("it returned other bytes than were written")
 	}
 	removeErr := objects.remove(ctx, key) // also when reading failed
 	if readErr != nil {

@@ -75,7 +75,7 @@ func TestTake_LetsNoMoreThroughWhenManyAskAtOnce(t *testing.T) {
 	}
 }
 
-func TestTake_AsksNobodyAboutWhatIsKnownToBeRefused(t *testing.T) {
+func TestTake_RefusesWithoutQueryWhatIsKnownToBeRefused(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		hand := newHand()
 		one, other := together(d, hand.Now, hand.Now), together(d, hand.Now, hand.Now)

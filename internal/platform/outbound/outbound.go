@@ -61,7 +61,7 @@ func (e *RefusedError) Error() string {
 func check(address string, allow []netip.Prefix) error {
 	target, err := netip.ParseAddrPort(address)
 	if err != nil {
-		return fmt.Errorf("the address %q cannot be judged: %w", address, err)
+		return fmt.Errorf("check the address %q: %w", address, err)
 	}
 	addr := target.Addr().Unmap().WithZone("")
 	allowed := func(p netip.Prefix) bool { return p.Contains(addr) }

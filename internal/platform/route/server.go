@@ -381,7 +381,7 @@ func (s *Server) authenticate(r *Request) (err error) {
 	case Session, Job:
 		r.Session, err = s.sessions(r.Context(), credential(r.Request, "Token"))
 		if err == nil && r.Session.JobID != "" && r.route.Auth == Session {
-			err = core.Errorf(core.Forbidden, "This is for agents, and the token is that of one job")
+			err = core.Errorf(core.Forbidden, "This endpoint needs the token of an agent, not of a job")
 		}
 		r.challenge("Token", err)
 	}

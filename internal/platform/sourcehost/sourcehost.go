@@ -30,5 +30,5 @@ var (
 	// ErrRefused: the host refused; something must be changed before a retry.
 	ErrRefused = errors.New("the source host refused")
 	// ErrUnavailable: the host could not be reached or cannot answer now; a later retry may succeed.
-	ErrUnavailable = errors.New("the source host cannot be asked")
+	ErrUnavailable = errors.New("the source host is unavailable")
 )

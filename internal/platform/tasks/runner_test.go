@@ -298,7 +298,7 @@ func addSilently(t testing.TB, d *db.DB, kind string, at time.Time) {
 	})
 }
 
-func TestPoll_FindsWhatNobodyToldOf(t *testing.T) {
+func TestPoll_FindsTasksWithoutNotification(t *testing.T) {
 	inBubble(t, func(t *testing.T, d *db.DB) {
 		j, r := newJournal(), newRunner(t, d)
 		for _, kind := range []string{"now", "soon", "known"} {

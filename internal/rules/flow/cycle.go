@@ -26,7 +26,7 @@ func (l *linker) rejectCycles() error {
 		return nil
 	}
 	slices.Sort(names)
-	return core.Errorf(core.Unprocessable, "These steps depend on each other, so that none of them could ever run: %s", strings.Join(names, ", "))
+	return core.Errorf(core.Unprocessable, "These steps depend on each other, so none of them can run: %s", strings.Join(names, ", "))
 }
 
 // cycleMembers returns the new steps that are part of a cycle or lie between two cycles.

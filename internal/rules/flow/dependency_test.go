@@ -210,7 +210,7 @@ func TestSteps_ThatDependOnEachOtherAreRefused(t *testing.T) {
 	err := m.do(func(r *Run) error {
 		return r.Begin(steps(command("a", dependsOn("c")), command("b", dependsOn("a")), command("c", dependsOn("b")), command("behind", dependsOn("c")), command("free")))
 	})
-	want := "These steps depend on each other, so that none of them could ever run: a, b, c"
+	want := "These steps depend on each other, so none of them can run: a, b, c"
 	if err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}

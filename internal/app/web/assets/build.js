@@ -123,7 +123,7 @@
   if (box) box.scrollTop = box.scrollHeight;
 
   // A browser comes back by itself when the stream has ended, but not when it got no stream at all. Browsers
-  // have few connections, so a page that nobody sees lets go of its own.
+  // have few connections, so a hidden page closes its connection.
   let stream = null, again = 0, patience = 1000;
   const follow = () => {
     stream = new EventSource(page.dataset.live + "&seen=" + page.dataset.seen);

@@ -71,7 +71,7 @@ func (k *suite) setUp() error {
 	k.org = token.text("organization_slug")
 	w := &fixture{clusterID: token.text("cluster_uuid"), queue: k.name(), unused: map[string][]string{}}
 	if k.org == "" || w.clusterID == "" {
-		return errors.New("GET /v3/token does not tell the agent token's organization_slug and cluster_uuid")
+		return errors.New("GET /v3/token does not return the agent token's organization_slug and cluster_uuid")
 	}
 	if _, err := k.makeQueue(w.clusterID, w.queue); err != nil {
 		return err

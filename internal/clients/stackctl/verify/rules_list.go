@@ -155,7 +155,7 @@ var list = Section{"List scheduled jobs", []Rule{
 		queue, path := t.idleQueue()
 		t.list(t.stack(), queue)
 		if t.mustREST(http.MethodGet, path, nil).at(connectionState) == nil {
-			t.skip("the REST API of this server does not tell the %s of a queue", connectionState)
+			t.skip("the REST API of this server does not return the %s of a queue", connectionState)
 		}
 		t.eventually("the queue to be connected", func() (*response, bool) {
 			a := t.mustREST(http.MethodGet, path, nil)

@@ -408,7 +408,7 @@ func TestRun_CopesWithServersThatSayAnything(t *testing.T) {
 	}
 }
 
-func TestRun_SaysThatNobodyAnswers(t *testing.T) {
+func TestRun_ReportsAServerThatDoesNotRespond(t *testing.T) {
 	nobody := httptest.NewServer(nil)
 	nobody.Close()
 	var report verify.Report
