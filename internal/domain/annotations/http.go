@@ -18,7 +18,7 @@ type annotationView struct {
 	Style     *Style          `json:"style"`
 	Scope     annotationScope `json:"scope"`
 	JobID     *string         `json:"job_id"`
-	Priority  int             `json:"priority" doc:"1 to 10; high ones come first."`
+	Priority  int             `json:"priority" doc:"1 to 10, the highest first."`
 	BodyHTML  *string         `json:"body_html,omitempty" doc:"Left out with omit_body, and on a page whose bodies have more than 16 MiB for those beyond. What was just appended to a body of more than 16 KiB may appear a few seconds later."`
 	CreatedAt core.Time       `json:"created_at"`
 	UpdatedAt core.Time       `json:"updated_at"`
@@ -158,8 +158,8 @@ type annotationCreate struct {
 	Body     string           `json:"body" doc:"Markdown, with HTML in it if wanted."`
 	Context  string           `json:"context" doc:"Identifies the annotation within its scope; default unless given."`
 	Style    route.Opt[Style] `json:"style"`
-	Priority route.Opt[int]   `json:"priority" doc:"1 to 10, 3 unless given; high ones come first."`
-	Append   bool             `json:"append" doc:"Whether to add to the body there is instead of replacing it."`
+	Priority route.Opt[int]   `json:"priority" doc:"1 to 10, the highest first. Defaults to 3."`
+	Append   bool             `json:"append" doc:"Whether to append to the body instead of replacing it."`
 }
 
 func (c annotationCreate) change() (Change, error) {

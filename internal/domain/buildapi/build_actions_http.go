@@ -23,7 +23,7 @@ func (s *Service) actionRoutes() []route.Route {
 		},
 		{
 			Method: http.MethodPut, Path: builds.BuildPath + "/rebuild", Summary: "Rebuild a build",
-			Description: "Makes a new build with the same commit, branch, message, environment and pull request, and answers with it.",
+			Description: "Creates a build with the same commit, branch, message, environment and pull request, and returns it.",
 			Errors:      unprocessable, Handler: route.On(s.builds.LoadOnBuild, s.putRebuild),
 		},
 		{

@@ -23,7 +23,7 @@ func (s *Service) buildRoutes() []route.Route {
 	routes := []route.Route{
 		{
 			Method: http.MethodGet, Path: "/v2/builds", Summary: "List builds of all organizations",
-			Description: "Those of every organization that the token reaches, newest first.",
+			Description: "Builds of every organization that the token reaches, newest first.",
 			Query:       listParams, Handler: route.Do(s.getAllBuilds),
 		},
 		{

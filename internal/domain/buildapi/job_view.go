@@ -63,7 +63,7 @@ type jobAttemptView struct {
 	RetriesCount       *int               `json:"retries_count"`
 	RetrySource        *string            `json:"retry_source" doc:"Always null; see retry_source_job_id."`
 	RetrySourceJobID   *string            `json:"retry_source_job_id" doc:"The attempt before."`
-	RetryType          *string            `json:"retry_type" doc:"How it came to this attempt: manual or automatic."`
+	RetryType          *string            `json:"retry_type" doc:"How the job was retried: manual or automatic."`
 	RetriedBy          *identity.UserView `json:"retried_by"`
 	ParallelGroupIndex *int               `json:"parallel_group_index"`
 	ParallelGroupTotal *int               `json:"parallel_group_total"`
@@ -91,7 +91,7 @@ type commandJobView struct {
 	ClusterQueueURL       *string         `json:"cluster_queue_url"`
 	PromisedExitStatus    *int            `json:"promised_exit_status,omitempty" doc:"What the job has declared that it will end with."`
 	PromisedExitStatusAt  core.Time       `json:"promised_exit_status_at,omitzero"`
-	Detail                *string         `json:"detail" doc:"Why it ended as it did, in words."`
+	Detail                *string         `json:"detail" doc:"Why it ended in this state."`
 }
 
 // jobMatrix are the values that a job of a matrix has: by dimension, or one alone; null for others.
@@ -135,7 +135,7 @@ type triggerJobView struct {
 	Label          string              `json:"label"`
 	Async          bool                `json:"async" doc:"Whether the job passes as soon as the build exists."`
 	TriggeredBuild *triggeredBuildView `json:"triggered_build"`
-	Detail         *string             `json:"detail" doc:"Why no build was made, in words."`
+	Detail         *string             `json:"detail" doc:"Why no build was created."`
 }
 
 type triggeredBuildView struct {

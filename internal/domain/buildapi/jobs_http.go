@@ -62,7 +62,7 @@ func (s *Service) oneJobRoutes(path string) []route.Route {
 		env, envText,
 		{
 			Method: http.MethodPut, Path: path + "/retry", Summary: "Retry a job",
-			Description: "Answers with the new job. Each job can be retried once; to retry again, retry the new one.",
+			Description: "Returns the new job. Each job can be retried once; to retry again, retry the new one.",
 			Errors:      []int{http.StatusBadRequest, http.StatusUnprocessableEntity},
 			Handler:     route.On(s.builds.LoadOnJob, s.putRetry),
 		},

@@ -19,7 +19,7 @@ func (s *Service) clusterRoutes() []route.Route {
 	const path = "/v2/organizations/{org}/clusters"
 	update := route.Route{
 		Method: http.MethodPatch, Path: path + "/{cluster}", Tag: "Clusters", Summary: "Update a cluster",
-		Description: "Changes what the body names and nothing else.",
+		Description: "Changes only the fields in the body.",
 		Scope:       identity.WriteClusters, Permission: identity.ManageClusters,
 		Handler: route.OnBody(s.load, s.updateCluster),
 	}

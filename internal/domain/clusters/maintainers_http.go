@@ -20,7 +20,7 @@ func (s *Service) maintainerRoutes() []route.Route {
 		},
 		{
 			Method: http.MethodPost, Path: path, Tag: "Cluster maintainers", Summary: "Add a maintainer to a cluster",
-			Description: "Exactly one of user and team is given.",
+			Description: "Send exactly one of user and team.",
 			Scope:       identity.WriteClusters, Permission: identity.ManageClusters,
 			Status:  http.StatusCreated,
 			Handler: route.OnBody(s.load, s.addMaintainer),

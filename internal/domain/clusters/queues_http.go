@@ -14,7 +14,7 @@ func (s *Service) queueRoutes() []route.Route {
 	load := resourceLoader(s, "queue", noQueue, queueByID)
 	update := route.Route{
 		Method: http.MethodPatch, Path: path + "/{queue}", Tag: "Queues", Summary: "Update a queue",
-		Description: "Changes what the body names and nothing else. The key of a queue is never changed, nor is a queue made hosted or self-hosted.",
+		Description: "Changes only the fields in the body. The key of a queue is never changed, nor is a queue made hosted or self-hosted.",
 		Scope:       identity.WriteClusters, Permission: identity.ManageClusters,
 		Handler: route.OnBody(load, s.patchQueue),
 	}
@@ -169,7 +169,7 @@ type queueCreate struct {
 	Key           route.Opt[string]            `json:"key" doc:"Letters, digits, hyphens and underscores; unique in the cluster."`
 	Description   route.Opt[string]            `json:"description"`
 	RetryAffinity route.Opt[RetryAffinity]     `json:"retry_agent_affinity"`
-	HostedAgents  route.Opt[queueHostedAgents] `json:"hostedAgents" doc:"Given for a queue whose agents the service itself runs."`
+	HostedAgents  route.Opt[queueHostedAgents] `json:"hostedAgents" doc:"Send it for a hosted queue."`
 }
 
 type queueHostedAgents struct {
@@ -258,7 +258,7 @@ func (s *Service) deleteQueue(r *route.Request, p resource[Queue]) (route.Nothin
 }
 
 type queuePause struct {
-	PausedNote route.Opt[string] `json:"dispatch_paused_note" doc:"Why, for those who wonder."`
+	PausedNote route.Opt[string] `json:"dispatch_paused_note" doc:"Reason, shown to people."`
 	Note       route.Opt[string] `json:"note" doc:"Another name for dispatch_paused_note."`
 }
 

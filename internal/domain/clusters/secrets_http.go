@@ -34,7 +34,7 @@ func (s *Service) secretRoutes() []route.Route {
 		},
 		{
 			Method: http.MethodPut, Path: path + "/{secret}", Tag: "Secrets", Summary: "Update a secret",
-			Description: "Changes what the body names and nothing else. The key is never changed, the value in its own place only.",
+			Description: "Changes only the fields in the body. The key is never changed, the value in its own place only.",
 			Scope:       identity.WriteSecrets, Permission: identity.ManageClusters,
 			Handler: route.OnBody(load, s.putSecret),
 		},

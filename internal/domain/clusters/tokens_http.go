@@ -16,7 +16,7 @@ func (s *Service) tokenRoutes() []route.Route {
 	load := resourceLoader(s, "token", noToken, tokenByID)
 	update := route.Route{
 		Method: http.MethodPatch, Path: path + "/{token}", Tag: "Agent tokens", Summary: "Update an agent token",
-		Description: "Changes what the body names and nothing else. When a token expires is never changed. Connected agents whose address is no longer allowed finish their jobs and stop.",
+		Description: "Changes only the fields in the body. When a token expires is never changed. Connected agents whose address is no longer allowed finish their jobs and stop.",
 		Scope:       identity.WriteClusters, Permission: identity.ManageClusters,
 		Handler: route.OnBody(load, s.patchToken),
 	}

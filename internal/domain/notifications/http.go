@@ -33,7 +33,7 @@ func (s *Service) Routes() []route.Route {
 		},
 		{
 			Method: http.MethodPatch, Path: one, Summary: "Update a notification service",
-			Description: "Changes what the body names and nothing else, also inside of settings and build_states. What a get returned can be sent back unchanged, masked values included.",
+			Description: "Changes only the fields in the body, also inside of settings and build_states. What a get returned can be sent back unchanged, masked values included.",
 			Handler:     route.OnBody(s.load, s.patchReceiver),
 		},
 		{

@@ -24,7 +24,7 @@ func (s *Service) Routes() []route.Route {
 	return []route.Route{
 		{
 			Method: http.MethodPost, Path: "/oauth/device_authorization", Tag: tag,
-			Summary:     "Ask for access from a device without a browser",
+			Summary:     "Start device authorization",
 			Description: "The device shows the user code and the address, and polls for a token while a person decides (RFC 8628).",
 			Auth:        route.Open,
 			OAuth:       true,
@@ -33,7 +33,7 @@ func (s *Service) Routes() []route.Route {
 		{
 			Method: http.MethodPost, Path: "/oauth/token", Tag: tag,
 			Summary: "Get a token",
-			Description: "With a device code, again and again until a person has decided; with an authorization code and its code verifier; " +
+			Description: "With a device code, repeated until a person has decided; with an authorization code and its code verifier; " +
 				"or with a refresh token, which is replaced by the one in the answer. Using a refresh token or an authorization code twice revokes all that came of it.",
 			Auth:    route.Open,
 			OAuth:   true,
@@ -42,14 +42,14 @@ func (s *Service) Routes() []route.Route {
 		{
 			Method: http.MethodPost, Path: "/oauth/revoke", Tag: tag,
 			Summary:     "Revoke a token",
-			Description: "Ends all tokens of the same approval, whichever of them is given. A token that is not known is not an error (RFC 7009).",
+			Description: "Revokes all tokens of the same approval. An unknown token is not an error (RFC 7009).",
 			Auth:        route.Open,
 			OAuth:       true,
 			Handler:     route.DoForm(s.revokeToken),
 		},
 		{
 			Method: http.MethodGet, Path: "/.well-known/oauth-authorization-server", Tag: tag,
-			Summary: "Get what OAuth clients need to know of this server",
+			Summary: "Get the OAuth server metadata",
 			Auth:    route.Open,
 			Handler: route.Do(s.metadata),
 		},

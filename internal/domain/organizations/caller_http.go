@@ -16,7 +16,7 @@ func (s *Service) callerRoutes() []route.Route {
 	return []route.Route{
 		{
 			Method: http.MethodGet, Path: "/v2/user", Tag: tag,
-			Summary: "Get the user whom the access token belongs to",
+			Summary: "Get the user of the access token",
 			Scope:   identity.ReadUser,
 			Handler: route.Do(s.getUser),
 		},

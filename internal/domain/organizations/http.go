@@ -28,7 +28,7 @@ func (s *Service) organizationRoutes() []route.Route {
 		},
 		{
 			Method: http.MethodGet, Path: organizationPath + "/rate_limit", Tag: tag,
-			Summary:     "Get where the caller stands against the rate limit",
+			Summary:     "Get the caller's rate limit",
 			Description: "Each user has a limit of their own in each organization. This request is counted too.",
 			Scope:       identity.ReadOrganizations,
 			Handler:     route.Do(s.getRateLimit),

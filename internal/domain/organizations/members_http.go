@@ -29,7 +29,7 @@ func (s *Service) memberRoutes() []route.Route {
 		{
 			Method: http.MethodPatch, Path: single, Tag: tag,
 			Summary:     "Change a member's role or how they must sign in",
-			Description: "Not one's own. An organization keeps at least one administrator.",
+			Description: "You cannot change your own membership. An organization keeps at least one administrator.",
 			Scope:       identity.WriteOrganizations,
 			Permission:  identity.ManageMembers,
 			Handler:     route.OnBody(s.loadOtherMember, s.updateMember),

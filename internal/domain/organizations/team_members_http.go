@@ -24,7 +24,7 @@ func (s *Service) teamMemberRoutes() []route.Route {
 		{
 			Method: http.MethodPost, Path: collection, Tag: tag,
 			Summary:     "Add a member of the organization to a team",
-			Description: "Administrators may, and maintainers of the team.",
+			Description: "For administrators and maintainers of the team.",
 			Scope:       identity.WriteTeams,
 			Permission:  identity.ManageTeam,
 			Status:      http.StatusCreated,
@@ -39,7 +39,7 @@ func (s *Service) teamMemberRoutes() []route.Route {
 		{
 			Method: http.MethodPatch, Path: single, Tag: tag,
 			Summary:     "Change a member's role in a team",
-			Description: "Administrators may, and maintainers of the team.",
+			Description: "For administrators and maintainers of the team.",
 			Scope:       identity.WriteTeams,
 			Permission:  identity.ManageTeam,
 			Handler:     route.OnBody(s.loadTeamMember, s.updateTeamMember),
@@ -47,7 +47,7 @@ func (s *Service) teamMemberRoutes() []route.Route {
 		{
 			Method: http.MethodDelete, Path: single, Tag: tag,
 			Summary:     "Remove a member from a team",
-			Description: "Administrators may, and maintainers of the team.",
+			Description: "For administrators and maintainers of the team.",
 			Scope:       identity.WriteTeams,
 			Permission:  identity.ManageTeam,
 			Status:      http.StatusNoContent,

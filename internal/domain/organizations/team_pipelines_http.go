@@ -47,7 +47,7 @@ func (s *Service) teamPipelineRoutes() []route.Route {
 		},
 		{
 			Method: http.MethodDelete, Path: single, Tag: tag,
-			Summary:     "Take a team's access to a pipeline away",
+			Summary:     "Remove a team's access to a pipeline",
 			Description: permitted,
 			Scope:       identity.WriteTeams,
 			Permission:  identity.ManageTeam,

@@ -76,7 +76,7 @@ type teamView struct {
 	Privacy                     Privacy            `json:"privacy"`
 	Default                     bool               `json:"default" doc:"New members of the organization join it."`
 	IsDefaultTeam               bool               `json:"is_default_team" doc:"The same as default, by the name that requests use."`
-	DefaultMemberRole           identity.TeamRole  `json:"default_member_role" doc:"What those who join are, unless something else is said."`
+	DefaultMemberRole           identity.TeamRole  `json:"default_member_role" doc:"Role of new members unless given."`
 	MembersCanCreatePipelines   bool               `json:"members_can_create_pipelines"`
 	MembersCanCreateSuites      bool               `json:"members_can_create_suites"`
 	MembersCanCreateRegistries  bool               `json:"members_can_create_registries"`

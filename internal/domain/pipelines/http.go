@@ -21,7 +21,7 @@ func (s *Service) Routes() []route.Route {
 	routes := []route.Route{
 		{
 			Method: http.MethodGet, Path: pipelinesPath, Summary: "List pipelines",
-			Description: "Those that the caller may see, by name; newest first when filtered by the time of creation.",
+			Description: "Pipelines that the caller can see, by name; newest first when filtered by the time of creation.",
 			Query:       append(listParams, route.PageParams...),
 			Handler:     route.Do(s.getPipelines),
 		},
@@ -35,13 +35,13 @@ func (s *Service) Routes() []route.Route {
 		},
 		{
 			Method: http.MethodGet, Path: one, Summary: "Get a pipeline",
-			Description: "A public pipeline can be read by anybody with an access token. Those without access to it get a reduced view.",
+			Description: "Everyone with an access token can read a public pipeline. Callers without access to it get a reduced view.",
 			Permission:  identity.ReadPipeline, Visitors: true,
 			Handler: route.On(s.Load, s.getPipeline),
 		},
 		{
 			Method: http.MethodPatch, Path: one, Summary: "Update a pipeline",
-			Description:     "What is not sent stays as it is. A configuration makes a visual pipeline a YAML one. Teams are not changed here.",
+			Description:     "Fields that are not sent keep their values. A configuration makes a visual pipeline a YAML one. Teams are not changed here.",
 			PlainValidation: true,
 			Handler:         route.OnBody(s.Load, s.patchPipeline),
 		},
@@ -63,7 +63,7 @@ func (s *Service) Routes() []route.Route {
 		},
 		{
 			Method: http.MethodPost, Path: one + "/webhook", Summary: "Create the repository's webhook",
-			Description: "Asks the source host, which must be connected, to send the repository's events to the pipeline's webhook_url. Answers with the pipeline.",
+			Description: "Asks the source host, which must be connected, to send the repository's events to the pipeline's webhook_url. Returns the pipeline.",
 			Status:      http.StatusCreated, Errors: unprocessable,
 			Handler: route.On(s.Load, s.postWebhook),
 		},

@@ -31,12 +31,12 @@ func (s *Service) templateRoutes() []route.Route {
 		},
 		{
 			Method: http.MethodPatch, Path: templatePath + "/{template}", Summary: "Update a pipeline template",
-			Description: "A change of the configuration changes the steps of all pipelines made from the template.",
+			Description: "Changing the configuration changes the steps of all pipelines that use the template.",
 			Handler:     route.OnBody(s.loadTemplate, s.patchTemplate),
 		},
 		{
 			Method: http.MethodDelete, Path: templatePath + "/{template}", Summary: "Delete a pipeline template",
-			Description: "A template that pipelines are made from cannot be deleted.",
+			Description: "A template in use by pipelines cannot be deleted.",
 			Status:      http.StatusNoContent, Errors: []int{http.StatusUnprocessableEntity},
 			Handler: route.On(s.loadTemplate, s.deleteTemplate),
 		},
@@ -56,7 +56,7 @@ type pipelineTemplateFields struct {
 	Name          route.Opt[string] `json:"name"`
 	Description   route.Opt[string] `json:"description"`
 	Configuration route.Opt[string] `json:"configuration" doc:"The steps as YAML."`
-	Available     route.Opt[bool]   `json:"available" doc:"Whether members may make pipelines from it; administrators always may."`
+	Available     route.Opt[bool]   `json:"available" doc:"Whether members can create pipelines from it; administrators always can."`
 }
 
 // parse returns the steps of the configuration in the request and reports errors.

@@ -19,7 +19,7 @@ func (s *Service) Routes() []route.Route {
 		endpoint(http.MethodGet, "", route.Do(s.get),
 			"Get the pipeline settings", ""),
 		endpoint(http.MethodPatch, "", route.DoBody(s.patch),
-			"Change pipeline settings", "Changes what the body names and nothing else."),
+			"Change pipeline settings", "Changes only the fields in the body."),
 		endpoint(http.MethodPut, "/hosted-agents-ssh", s.enable(terminal),
 			"Enable terminal access to hosted agents", "SSH for all jobs, VNC for those on macOS. Repeating it keeps who enabled it first, and when."),
 		endpoint(http.MethodDelete, "/hosted-agents-ssh", s.disable(terminal),

@@ -22,10 +22,10 @@ type jobExplanationView struct {
 	State       flow.JobState       `json:"state"`
 	Reason      string              `json:"reason" doc:"Why the job is where it is, in one sentence."`
 	WaitsFor    []waitedForView     `json:"waits_for" doc:"The steps that must end before it can begin."`
-	Concurrency *jobConcurrencyView `json:"concurrency" doc:"How its concurrency group stands, when it has one."`
+	Concurrency *jobConcurrencyView `json:"concurrency" doc:"The state of its concurrency group, if it has one."`
 	Queue       *jobQueueView       `json:"queue" doc:"The queue whose agents may take it, when there is one."`
 	Reservation *jobReservationView `json:"reservation" doc:"The stack that has it reserved, while one has."`
-	Since       core.Time           `json:"since" doc:"When it came there, as far as is known."`
+	Since       core.Time           `json:"since" doc:"When it entered this state, if known."`
 }
 
 type waitedForView struct {

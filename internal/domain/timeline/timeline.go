@@ -55,8 +55,8 @@ func (s *Service) Routes() []route.Route {
 				Handler: route.On(s.builds.LoadOnJob, s.getExplanation),
 			},
 			route.Route{
-				Method: http.MethodGet, Path: path + "/timeline", Summary: "Get what happened to a job",
-				Description: "That a job was listed, and that a token was issued, is noted a few seconds later, best effort.",
+				Method: http.MethodGet, Path: path + "/timeline", Summary: "Get the timeline of a job",
+				Description: "Listing a job and issuing a token appear a few seconds later, best effort.",
 				Handler:     route.On(s.builds.LoadOnJob, s.getTimeline),
 			})
 	}

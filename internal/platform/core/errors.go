@@ -41,7 +41,7 @@ type Error struct {
 // FieldError names an invalid field and the rule that it violates.
 type FieldError struct {
 	Field string `json:"field" doc:"The field, by its name in the request."`
-	Code  string `json:"code" doc:"What is wrong with it, in words."`
+	Code  string `json:"code" doc:"What is wrong with it."`
 }
 
 func (e *Error) Error() string {

@@ -9,7 +9,7 @@ import (
 
 // oauthErrorView is the body of every error of an OAuth endpoint (RFC 6749, 5.2).
 type oauthErrorView struct {
-	Error            string `json:"error" doc:"The word for what went wrong, from RFC 6749 and RFC 8628."`
+	Error            string `json:"error" doc:"The error code of RFC 6749 or RFC 8628."`
 	ErrorDescription string `json:"error_description,omitempty" doc:"What went wrong, for the developer of the client."`
 }
 

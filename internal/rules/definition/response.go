@@ -40,7 +40,7 @@ type VisualTrigger struct {
 type VisualJobs struct {
 	BranchConfiguration *string `json:"branch_configuration" doc:"The branches that the step is for."`
 	Concurrency         *int    `json:"concurrency" doc:"How many jobs of the concurrency group run at a time."`
-	Parallelism         *int    `json:"parallelism" doc:"How many jobs the step makes."`
+	Parallelism         *int    `json:"parallelism" doc:"How many jobs the step creates."`
 }
 
 // Visual returns the steps as the REST API shows them. The visual form is less expressive than YAML: block and

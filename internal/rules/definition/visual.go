@@ -26,7 +26,7 @@ type VisualStep struct {
 	AgentQueryRules     []string          `json:"agent_query_rules,omitempty" doc:"The agents that a script step runs on, as key=value."`
 	Concurrency         *int              `json:"concurrency,omitempty" doc:"How many jobs of the concurrency group run at a time."`
 	ConcurrencyGroup    string            `json:"concurrency_group,omitempty" doc:"The concurrency group of a script step."`
-	Parallelism         *int              `json:"parallelism,omitempty" doc:"How many jobs the step makes."`
+	Parallelism         *int              `json:"parallelism,omitempty" doc:"How many jobs the step creates."`
 	Plugins             json.RawMessage   `json:"plugins,omitempty" doc:"The plugins of a script step: a list of sources and of objects from one source to its configuration, or an object of sources to configurations."`
 
 	TriggerProjectSlug string `json:"trigger_project_slug,omitempty" doc:"The pipeline that a trigger step builds."`
