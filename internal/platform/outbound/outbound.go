@@ -26,14 +26,21 @@ func New(allow []netip.Prefix) *http.Client {
 	return newClient(allow, net.DefaultResolver)
 }
 
-func newClient(allow []netip.Prefix, resolver *net.Resolver) *http.Client {
-	dialer := &net.Dialer{
+// Dialer returns a dialer for user-given addresses of other protocols, with the same check.
+func Dialer(allow []netip.Prefix) *net.Dialer { return newDialer(allow, net.DefaultResolver) }
+
+func newDialer(allow []netip.Prefix, resolver *net.Resolver) *net.Dialer {
+	return &net.Dialer{
 		Timeout:  10 * time.Second,
 		Resolver: resolver,
 		ControlContext: func(_ context.Context, _, address string, _ syscall.RawConn) error {
 			return check(address, allow)
 		},
 	}
+}
+
+func newClient(allow []netip.Prefix, resolver *net.Resolver) *http.Client {
+	dialer := newDialer(allow, resolver)
 	return &http.Client{
 		Timeout: 30 * time.Second,
 		Transport: &http.Transport{
