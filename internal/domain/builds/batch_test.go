@@ -17,8 +17,8 @@ import (
 	"stackyard/internal/rules/flow"
 )
 
-// A crowd is a build whose jobs are in agents' hands, and whose units of work a test can stop and count.
-type crowd struct {
+// A jobSet is a build whose jobs are in agents' hands, and whose units of work a test can stop and count.
+type jobSet struct {
 	*world
 	build string
 	jobs  []string
@@ -31,8 +31,8 @@ type crowd struct {
 	opens atomic.Int64                       // how often the build was locked
 }
 
-func newCrowd(t *testing.T, w *world, size int, state flow.JobState) *crowd {
-	c := &crowd{world: w, stop: make(chan struct{}), begun: make(chan struct{})}
+func newJobSet(t *testing.T, w *world, size int, state flow.JobState) *jobSet {
+	c := &jobSet{world: w, stop: make(chan struct{}), begun: make(chan struct{})}
 	w.steps(fmt.Sprintf("{command: a, key: a, parallelism: %d}", size+1))
 	c.build = w.create(nil).String("id")
 	c.jobs = w.rowsOf(`SELECT id FROM jobs ORDER BY position`)
@@ -53,7 +53,7 @@ func newCrowd(t *testing.T, w *world, size int, state flow.JobState) *crowd {
 	return c
 }
 
-func (c *crowd) observe(_ *db.Q, _ *builds.Build, moved []flow.JobChange) error {
+func (c *jobSet) observe(_ *db.Q, _ *builds.Build, moved []flow.JobChange) error {
 	states := make([]string, len(moved))
 	for i, m := range moved {
 		states[i] = string(m.Job.State)
@@ -73,40 +73,40 @@ func (c *crowd) observe(_ *db.Q, _ *builds.Build, moved []flow.JobChange) error 
 	return nil
 }
 
-// together has words told while another, about the last job, is at the build, and returns their errors.
-func (c *crowd) together(first func(id string) error, words ...func(id string) error) []error {
+// together submits updates while another one, of the last job, is being applied, and returns their errors.
+func (c *jobSet) together(first func(id string) error, updates ...func(id string) error) []error {
 	c.t.Helper()
-	errs := make([]error, len(words))
-	var telling sync.WaitGroup
-	telling.Go(func() {
-		if err := first(c.jobs[len(words)]); err != nil {
+	errs := make([]error, len(updates))
+	var submitting sync.WaitGroup
+	submitting.Go(func() {
+		if err := first(c.jobs[len(updates)]); err != nil {
 			c.t.Error(err)
 		}
 	})
 	<-c.begun
-	for i, tell := range words {
-		telling.Go(func() { errs[i] = tell(c.jobs[i]) })
+	for i, submit := range updates {
+		submitting.Go(func() { errs[i] = submit(c.jobs[i]) })
 		for c.service.Waiting(c.build) != i+1 { // they wait in order
 			time.Sleep(time.Millisecond)
 		}
 	}
 	close(c.stop)
-	telling.Wait()
+	submitting.Wait()
 	return errs
 }
 
-func (c *crowd) wantUnits(units ...string) {
+func (c *jobSet) wantUnits(units ...string) {
 	c.t.Helper()
 	if !slices.Equal(c.units, units) {
 		c.t.Errorf("the units of work brought jobs into %q, want %q", c.units, units)
 	}
 }
 
-func (c *crowd) accept(holder string) func(id string) error {
+func (c *jobSet) accept(holder string) func(id string) error {
 	return func(id string) error { return c.service.Accept(c.t.Context(), c.orgID, id, holder) }
 }
 
-func (c *crowd) finish(status int) func(id string) error {
+func (c *jobSet) finish(status int) func(id string) error {
 	return func(id string) error {
 		return c.service.Finish(c.t.Context(), c.orgID, id, someAgent, flow.Exit{Status: status}, "")
 	}
@@ -114,7 +114,7 @@ func (c *crowd) finish(status int) func(id string) error {
 
 func TestSubmit_BatchesUpdatesThatWait(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		c := newCrowd(t, w, 4, flow.Assigned)
+		c := newJobSet(t, w, 4, flow.Assigned)
 		accept := c.accept(someAgent)
 		for _, err := range c.together(accept, accept, accept, accept, accept) {
 			w.ok(err)
@@ -126,12 +126,12 @@ func TestSubmit_BatchesUpdatesThatWait(t *testing.T) {
 
 func TestSubmit_AppliesTheOthersWhenSomeAreRefused(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		c := newCrowd(t, w, 4, flow.Assigned)
+		c := newJobSet(t, w, 4, flow.Assigned)
 		accept, alien := c.accept(someAgent), c.accept(otherAgent)
 		errs := c.together(accept, accept, alien, accept, alien)
 		for i, err := range errs {
 			if refused := core.KindOf(err) == core.Unprocessable; refused != (i%2 == 1) {
-				t.Errorf("word %d: %v", i, err)
+				t.Errorf("update %d: %v", i, err)
 			}
 		}
 		c.wantUnits("accepted", "accepted accepted")
@@ -142,7 +142,7 @@ func TestSubmit_AppliesTheOthersWhenSomeAreRefused(t *testing.T) {
 
 func TestSubmit_EndsJobsApartFromOtherUpdates(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		c := newCrowd(t, w, 4, flow.Running)
+		c := newJobSet(t, w, 4, flow.Running)
 		repeat := func(id string) error { return c.service.Start(c.t.Context(), c.orgID, id, someAgent) }
 		for _, err := range c.together(c.finish(0), c.finish(0), repeat, c.finish(1), repeat) {
 			w.ok(err)
@@ -153,7 +153,7 @@ func TestSubmit_EndsJobsApartFromOtherUpdates(t *testing.T) {
 
 func TestSubmit_DropsUpdatesOfCallersThatHaveLeft(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		c := newCrowd(t, w, 3, flow.Assigned)
+		c := newJobSet(t, w, 3, flow.Assigned)
 		ctx, cancel := context.WithCancel(t.Context())
 		gone := func(id string) error { return c.service.Accept(ctx, c.orgID, id, someAgent) }
 		leaves := func(id string) error {
@@ -162,7 +162,7 @@ func TestSubmit_DropsUpdatesOfCallersThatHaveLeft(t *testing.T) {
 		}
 		errs := c.together(c.accept(someAgent), gone, leaves)
 		if errs[0] == nil {
-			t.Error("who has gone is told that it was done")
+			t.Error("an update of a canceled request succeeded")
 		}
 		w.ok(errs[1])
 		wantEqual(t, "accepted", len(w.rowsOf(`SELECT id FROM jobs WHERE state = 'accepted'`)), 2)
@@ -171,7 +171,7 @@ func TestSubmit_DropsUpdatesOfCallersThatHaveLeft(t *testing.T) {
 
 func TestSubmit_GivesAllAFailureOfTheDatabaseAndDoesNotRetry(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		c := newCrowd(t, w, 8, flow.Assigned)
+		c := newJobSet(t, w, 8, flow.Assigned)
 		c.fault = func([]flow.JobChange) error { return core.Errorf(core.Unavailable, "The database does not answer") }
 		accept := c.accept(someAgent)
 		for i, err := range c.together(accept, slices.Repeat([]func(string) error{accept}, 8)...) {
@@ -190,7 +190,7 @@ func TestSubmit_AppliesTheOthersWhenOneFails(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			each(t, func(t *testing.T, w *world) {
-				c := newCrowd(t, w, 8, flow.Assigned)
+				c := newJobSet(t, w, 8, flow.Assigned)
 				poison := c.jobs[5]
 				c.fault = func(moved []flow.JobChange) error {
 					if slices.ContainsFunc(moved, func(m flow.JobChange) bool { return m.Job.ID == poison }) {

@@ -22,7 +22,7 @@ import (
 	"stackyard/internal/rules/flow"
 )
 
-// BenchmarkBuild makes builds of different sizes and lets all their jobs run, and tells what each job
+// BenchmarkBuild creates builds of different sizes and runs all their jobs. It reports what each job
 // took. The times must not grow with the number of jobs.
 func BenchmarkBuild(b *testing.B) {
 	for _, engine := range []db.Engine{db.SQLite, db.PostgreSQL} {
@@ -50,8 +50,8 @@ func newBench(b *testing.B, d *db.DB, jobs int) *bench {
 
 // useBench is newBench for a database that has the world in it.
 func useBench(b *testing.B, d *db.DB, key seal.Key, jobs int) *bench {
-	rooms := pipelines.New(d, key, "http://ci.test", core.SystemClock, outbound.New(nil))
-	w := &bench{DB: d, service: builds.New(d, rooms, "http://ci.test", core.SystemClock, slog.New(slog.DiscardHandler))}
+	service := pipelines.New(d, key, "http://ci.test", core.SystemClock, outbound.New(nil))
+	w := &bench{DB: d, service: builds.New(d, service, "http://ci.test", core.SystemClock, slog.New(slog.DiscardHandler))}
 	err := d.Read(b.Context(), func(q *db.Q) (err error) {
 		if err := q.QueryRow(`SELECT organization_id FROM pipelines WHERE id = $1`, servertest.AcmePipelineID).Scan(&w.org); err != nil {
 			return err
@@ -133,7 +133,7 @@ func (w *bench) run(b *testing.B, id string) {
 	}
 }
 
-// BenchmarkConcurrency lets all jobs of builds go through a concurrency group two at a time, and tells what
+// BenchmarkConcurrency runs all jobs of builds through a concurrency group two at a time. It reports what
 // each took. The times must not grow with the number of those that wait in line.
 func BenchmarkConcurrency(b *testing.B) {
 	for _, engine := range []db.Engine{db.SQLite, db.PostgreSQL} {
@@ -159,7 +159,7 @@ func BenchmarkConcurrency(b *testing.B) {
 	}
 }
 
-// BenchmarkCancel cancels builds that nobody has begun to run, and tells what each job took.
+// BenchmarkCancel cancels builds that have not started. It reports what each job took.
 func BenchmarkCancel(b *testing.B) {
 	for _, engine := range []db.Engine{db.SQLite, db.PostgreSQL} {
 		for _, jobs := range []int{100, 1_000, 4_000} {
@@ -181,7 +181,7 @@ func BenchmarkCancel(b *testing.B) {
 	}
 }
 
-// BenchmarkPages reads the jobs of a build page by page, and tells how the last pages compare with the
+// BenchmarkPages reads the jobs of a build page by page. It reports how the last pages compare with the
 // first: their cost must not grow with their depth.
 func BenchmarkPages(b *testing.B) {
 	const jobs, pages = 4_000, 40

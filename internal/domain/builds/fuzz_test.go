@@ -17,7 +17,7 @@ import (
 	"stackyard/internal/rules/flow"
 )
 
-// FuzzUpload has a running job upload whatever there is. Either a person is told why not, and the build
+// FuzzUpload uploads arbitrary definitions from a running job. Either the error says why not, and the build
 // is as it was, or the build is one that goes on and comes to an end.
 func FuzzUpload(f *testing.F) {
 	for _, c := range stepCases {

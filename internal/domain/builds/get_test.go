@@ -115,7 +115,7 @@ func TestGet_ShowsJobsOfTheStatesAskedForAndCountsThemAll(t *testing.T) {
 	})
 }
 
-// Each of them is told apart from what does not exist by nobody.
+// The responses do not differ from those for builds that do not exist.
 func TestBuilds_OfAnotherOrganizationDoNotExist(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		id := w.create(nil).String("id")

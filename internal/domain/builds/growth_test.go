@@ -139,7 +139,7 @@ func TestList_FindsMetaDataByAnIndex(t *testing.T) {
 		}
 		recorder := dbtest.Record(w.DB)
 		for path, most := range map[string]int{
-			hello + "?per_page=2&meta_data[env]=production":                       4, // one more than the page tells whether there is another
+			hello + "?per_page=2&meta_data[env]=production":                       4, // one more than the page, to know whether there is another page
 			hello + "?per_page=2&meta_data[n]=3":                                  1,
 			acme + "/builds?per_page=2&meta_data[env]=production":                 4,
 			acme + "/builds?per_page=2&meta_data[n]=3":                            1,

@@ -117,7 +117,7 @@ const (
 func TestSetMetaData_FillsInTheCommitOfTheBuild(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		id := w.create(nil).String("id")
-		// Who asks for a build over REST is its author; a webhook of a host may not tell one.
+		// The creator of a build over REST is its author; a webhook may have none.
 		w.ok(w.DB.Write(t.Context(), func(q *db.Q) error {
 			_, err := q.Exec(`UPDATE build_details SET author = NULL WHERE build_id = $1`, id)
 			return err

@@ -172,12 +172,12 @@ func TestRunnable_IsWhatIsScheduledAfterAnything(t *testing.T) {
 			w.create(nil)
 			for range 25 {
 				w.Clock.Advance(time.Second)
-				deed, err := w.disturb(random)
+				action, err := w.disturb(random)
 				if kind := core.KindOf(err); err != nil && kind != core.Unprocessable && kind != core.BadRequest {
-					t.Fatalf("seed %d: %s: %v", seed, deed, err)
+					t.Fatalf("seed %d: %s: %v", seed, action, err)
 				}
 				if w.wantRunnable(); t.Failed() {
-					t.Fatalf("seed %d, after %s", seed, deed)
+					t.Fatalf("seed %d, after %s", seed, action)
 				}
 			}
 		}
@@ -185,7 +185,7 @@ func TestRunnable_IsWhatIsScheduledAfterAnything(t *testing.T) {
 }
 
 // disturb does something to some job, which may well be refused.
-func (w *world) disturb(random *rand.Rand) (deed string, err error) {
+func (w *world) disturb(random *rand.Rand) (action string, err error) {
 	jobs := w.rowsOf(`SELECT id FROM jobs ORDER BY build_id, position, id`)
 	id := jobs[random.IntN(len(jobs))]
 	build := w.rowsOf(`SELECT build_id FROM jobs WHERE id = $1`, id)[0]
@@ -194,7 +194,7 @@ func (w *world) disturb(random *rand.Rand) (deed string, err error) {
 	acquire := func() error { return s.Acquire(ctx, org, id, someAgent) }
 	start := func() error { return s.Start(ctx, org, id, someAgent) }
 	finish := func() error { return s.Finish(ctx, org, id, someAgent, flow.Exit{Status: status}, "") }
-	deeds := map[string]func() error{
+	actions := map[string]func() error{
 		"assign":       func() error { return w.assign(id) },
 		"accept":       func() error { return s.Accept(ctx, org, id, someAgent) },
 		"acquire":      acquire,
@@ -213,7 +213,7 @@ func (w *world) disturb(random *rand.Rand) (deed string, err error) {
 			return err
 		},
 	}
-	names := append(slices.Sorted(maps.Keys(deeds)), "run", "run", "run", "run")
-	deed = names[random.IntN(len(names))]
-	return deed, deeds[deed]()
+	names := append(slices.Sorted(maps.Keys(actions)), "run", "run", "run", "run")
+	action = names[random.IntN(len(names))]
+	return action, actions[action]()
 }

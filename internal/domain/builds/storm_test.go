@@ -12,7 +12,7 @@ import (
 	"stackyard/internal/rules/flow"
 )
 
-// People and agents act on the same builds at the same time. Whatever happens, nobody is told of a fault of the
+// People and agents act on the same builds at the same time. Whatever happens, no caller gets an error of the
 // server, every build ends once all its jobs have, the pipeline counts to zero, and what can be handed to agents is
 // what is scheduled.
 func TestStorm_LeavesNothingBehind(t *testing.T) {
@@ -37,7 +37,7 @@ func TestStorm_LeavesNothingBehind(t *testing.T) {
 		all.Wait()
 		w.wantRunnable()
 		w.wantCounts()
-		w.wind(count)
+		w.drain(count)
 		w.wantRunnable()
 		p := w.ada.Get(acme + "/pipelines/hello")
 		wantAt(t, p, map[string]any{"scheduled_builds_count": 0, "running_builds_count": 0, "scheduled_jobs_count": 0, "running_jobs_count": 0, "waiting_jobs_count": 0})
@@ -89,9 +89,9 @@ func (w *world) push(ctx context.Context, id string, status int, try func(error)
 	try(w.service.Finish(ctx, w.orgID, id, someAgent, flow.Exit{Status: status}, ""))
 }
 
-// wind runs and unblocks whatever is left of the builds until all have ended. They hold places that others
+// drain runs and unblocks whatever is left of the builds until all have ended. They hold places that others
 // wait for, so none can be ended alone.
-func (w *world) wind(builds int) {
+func (w *world) drain(builds int) {
 	w.t.Helper()
 	for range 20 {
 		w.Clock.Advance(1e9)

@@ -27,7 +27,7 @@ func (w *world) withTeam() string {
 	return w.ada.Get(acme + "/teams/bo").Want(http.StatusOK).String("id")
 }
 
-// wantRefused fails the test unless a trigger job failed, and all who look are told why.
+// wantRefused fails the test unless a trigger job failed and its explanation says why.
 func (w *world) wantRefused(job *servertest.Response, why string) {
 	w.t.Helper()
 	wantAt(w.t, job, map[string]any{"state": "failed", "exit_status": 1, "detail": why, "triggered_build": nil})

@@ -36,7 +36,7 @@ func (w *world) uploading(lines ...string) string {
 func wantRefused(t testing.TB, err error, texts ...string) {
 	t.Helper()
 	if core.KindOf(err) != core.Unprocessable {
-		t.Fatalf("got the error %v, want one that tells a person what is wrong", err)
+		t.Fatalf("got the error %v, want one that says what is wrong", err)
 	}
 	for _, text := range texts {
 		if !strings.Contains(err.Error(), text) {

@@ -11,8 +11,6 @@ import (
 	"testing"
 
 	"stackyard/internal/app/server/servertest"
-	"stackyard/internal/domain/annotations"
-	"stackyard/internal/domain/artifacts"
 	"stackyard/internal/domain/builds"
 	"stackyard/internal/domain/pipelines"
 	"stackyard/internal/domain/timeline"
@@ -27,19 +25,16 @@ const (
 	rival = "/v2/organizations/rival"
 )
 
-// A world is a running server seen by Ada, an administrator of acme, and beside it the calls that agents
-// will move jobs with.
+// A world is a server with the organization acme, as its administrator Ada sees it, and a service to move jobs with.
 type world struct {
 	*servertest.Server
-	t           testing.TB
-	ada         *servertest.Client
-	service     *builds.Service
-	artifacts   *artifacts.Service
-	annotations *annotations.Service
-	orgID       string
+	t       testing.TB
+	ada     *servertest.Client
+	service *builds.Service
+	orgID   string
 }
 
-// each runs a test in a fresh world on each engine.
+// each runs a test with a fresh world on each engine.
 func each(t *testing.T, fn func(t *testing.T, w *world)) {
 	servertest.Each(t, func(t *testing.T, s *servertest.Server) { fn(t, newWorld(t, s)) })
 }
@@ -50,8 +45,6 @@ func newWorld(t *testing.T, s *servertest.Server) *world {
 	public := core.PublicURL(s.URL)
 	w.service = builds.New(s.DB, pipelines.New(s.DB, s.Key, public, s.Clock.Now, outbound.New(nil)), public, s.Clock.Now, slog.New(slog.DiscardHandler))
 	timeline.New(s.DB, w.service, s.Clock.Now)
-	w.artifacts = artifacts.New(s.DB, w.service, s.Clock.Now)
-	w.annotations = annotations.New(s.DB, w.service, s.Clock.Now)
 	err := s.DB.Read(t.Context(), func(q *db.Q) error {
 		return q.QueryRow(`SELECT id FROM organizations WHERE slug = 'acme'`).Scan(&w.orgID)
 	})
@@ -61,13 +54,13 @@ func newWorld(t *testing.T, s *servertest.Server) *world {
 	return w
 }
 
-// steps gives acme's pipeline hello the steps, each a line of YAML.
+// steps sets the steps of acme's pipeline hello, each a line of YAML.
 func (w *world) steps(lines ...string) {
 	w.t.Helper()
 	configure(w.Server, w.t, "steps:\n  - "+strings.Join(lines, "\n  - ")+"\n")
 }
 
-// pipeline makes one more pipeline in acme.
+// pipeline creates another pipeline of acme.
 func (w *world) pipeline(slug string, more map[string]any, lines ...string) {
 	w.t.Helper()
 	body := map[string]any{
@@ -78,7 +71,7 @@ func (w *world) pipeline(slug string, more map[string]any, lines ...string) {
 	w.ada.Post(acme+"/pipelines", body).Want(http.StatusCreated)
 }
 
-// create makes a build of hello.
+// create creates a build of hello.
 func (w *world) create(more map[string]any) *servertest.Response {
 	w.t.Helper()
 	return create(w.Server, w.t, more)
@@ -104,14 +97,14 @@ func (w *world) list(path string) []job {
 	return list.Items
 }
 
-// A job is what most tests want to know of one.
+// A job has the fields of a job that most tests need.
 type job struct {
 	ID, Type, State, Command, Label string
 	StepKey                         string `json:"step_key"`
 	RetriesCount                    int    `json:"retries_count"`
 }
 
-// name is by what tests call a job.
+// name returns the key, command, label or type of the job.
 func (j job) name() string {
 	for _, name := range []string{j.StepKey, j.Command, j.Label} {
 		if name != "" {
@@ -121,7 +114,7 @@ func (j job) name() string {
 	return j.Type
 }
 
-// states says of all jobs of a build of hello what state they are in, such as "first passed, waiter waiting".
+// states returns the states of the jobs of a build of hello, for example "first passed, waiter waiting".
 func (w *world) states(number int) string {
 	w.t.Helper()
 	return describe(w.jobs(number))
@@ -135,8 +128,7 @@ func describe(jobs []job) string {
 	return strings.Join(texts, ", ")
 }
 
-// wantStates fails the test unless the jobs of a build of hello, and the build, are in states. The pipeline
-// must count them so.
+// wantStates fails the test unless a build of hello and its jobs are in these states and the pipeline counts them so.
 func (w *world) wantStates(number int, build, jobs string) {
 	w.t.Helper()
 	if got := w.states(number); got != jobs {
@@ -148,7 +140,7 @@ func (w *world) wantStates(number int, build, jobs string) {
 	w.wantCounts()
 }
 
-// job returns the newest attempt of the job of a build of hello that has a name.
+// job returns the newest attempt of the job of a build of hello with a name.
 func (w *world) job(number int, name string) string {
 	w.t.Helper()
 	found := ""
@@ -163,7 +155,7 @@ func (w *world) job(number int, name string) string {
 	return found
 }
 
-// ok fails the test at once when a call of the service failed.
+// ok ends the test if there is an error.
 func (w *world) ok(err error) {
 	w.t.Helper()
 	if err != nil {
@@ -171,7 +163,7 @@ func (w *world) ok(err error) {
 	}
 }
 
-// start has an agent take a job and run it.
+// start makes an agent accept and start a job.
 func (w *world) start(id string) {
 	w.t.Helper()
 	ctx := w.t.Context()
@@ -183,12 +175,12 @@ func (w *world) start(id string) {
 // someAgent is the id of an agent, where it does not matter which.
 const someAgent = "0190c0de-0000-7000-8000-0000000000b1"
 
-// assign offers a job to an agent. The error is Unprocessable when it cannot be.
+// assign assigns a job to an agent. The error is Unprocessable if that is not possible.
 func (w *world) assign(id string) error {
 	return assign(w.t.Context(), w.DB, w.service, w.orgID, id)
 }
 
-// assign offers a job to an agent. The error is Unprocessable when it cannot be.
+// assign assigns a job to an agent. The error is Unprocessable if that is not possible.
 func assign(ctx context.Context, d *db.DB, service *builds.Service, orgID, id string) error {
 	var build string
 	err := d.Read(ctx, func(q *db.Q) error {
@@ -204,13 +196,13 @@ func assign(ctx context.Context, d *db.DB, service *builds.Service, orgID, id st
 	return err
 }
 
-// end has the agent of a job tell with which exit status it ended.
+// end finishes a job with an exit status.
 func (w *world) end(id string, status int) {
 	w.t.Helper()
 	w.ok(w.service.Finish(w.t.Context(), w.orgID, id, "", flow.Exit{Status: status}, ""))
 }
 
-// run takes the newest attempt of a job of a build of hello through an agent's hands.
+// run starts and finishes the newest attempt of a job of a build of hello.
 func (w *world) run(number int, name string, status int) {
 	w.t.Helper()
 	id := w.job(number, name)
@@ -218,7 +210,7 @@ func (w *world) run(number int, name string, status int) {
 	w.end(id, status)
 }
 
-// now is the present as answers tell it.
+// now returns the current time as responses show it.
 func (w *world) now() string { return w.Clock.Now().UTC().Format("2006-01-02T15:04:05.000Z") }
 
 // wantAt fails the test unless a response has values at paths.
@@ -231,7 +223,7 @@ func wantAt(t testing.TB, r *servertest.Response, want map[string]any) {
 	}
 }
 
-// wantEqual fails the test unless two things are the same.
+// wantEqual fails the test unless both values are equal.
 func wantEqual[T comparable](t testing.TB, what string, got, want T) {
 	t.Helper()
 	if got != want {

@@ -28,7 +28,7 @@ func (w *world) commits() func() time.Time {
 	return func() time.Time { return time.Unix(0, last.Load()) }
 }
 
-// BenchmarkWait has 1,000 agents wait, and tells how long it takes from when a job is runnable until it
+// BenchmarkWait lets 1,000 agents wait. It reports how long it takes from when a job is runnable until it
 // is assigned to one of them: for builds of one job, and for builds of a job for each agent.
 func BenchmarkWait(b *testing.B) {
 	const agents = 1_000
@@ -71,7 +71,7 @@ func BenchmarkWait(b *testing.B) {
 	}
 }
 
-// BenchmarkReplicas tells how long it takes from when a job is runnable until it is assigned to an agent
+// BenchmarkReplicas reports how long it takes from when a job is runnable until it is assigned to an agent
 // that waits at another replica.
 func BenchmarkReplicas(b *testing.B) {
 	url := dbtest.URL(b, db.PostgreSQL)
