@@ -82,7 +82,7 @@ func (s share) Text() string { return fmt.Sprintf("%d %s", s.Count, s.Label) }
 
 // shareOrder is the order in the bar of a build: finished, running, pending.
 var shareOrder = []struct {
-	word   string
+	label   string
 	look   badge
 	states []flow.JobState
 }{
@@ -101,7 +101,7 @@ func sharesOf(counts map[flow.JobState]int) []share {
 	total := 0
 	for _, of := range shareOrder {
 		s := share{badge: of.look}
-		s.Label = of.word
+		s.Label = of.label
 		for _, state := range of.states {
 			s.Count += counts[state]
 		}

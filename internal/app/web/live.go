@@ -85,16 +85,16 @@ func (l *liveStream) run(changed, printed, access <-chan struct{}) {
 		return
 	}
 	for end := time.After(liveLifetime); ; {
-		var tell func() error
+		var write func() error
 		select {
 		case <-changed:
-			tell = l.refresh
+			write = l.refresh
 		case <-access:
-			tell = l.refresh
+			write = l.refresh
 		case <-printed:
-			tell = l.sendLog
+			write = l.sendLog
 		case <-time.After(liveIdle):
-			tell = l.events.Idle
+			write = l.events.Idle
 		case <-end:
 			return
 		case <-l.site.draining:
@@ -103,7 +103,7 @@ func (l *liveStream) run(changed, printed, access <-chan struct{}) {
 			return
 		}
 		begun := time.Now()
-		if tell() != nil {
+		if write() != nil {
 			return
 		}
 		l.rest(max(livePace, liveCosts*time.Since(begun)))
