@@ -82,7 +82,7 @@ func (o *singleSignOn) config() (*oauth2.Config, *oidc.IDTokenVerifier, error) {
 
 // unavailable returns an error for the user and logs its cause.
 func (o *singleSignOn) unavailable(cause error) error {
-	said := &core.Error{Kind: core.Unavailable, Message: fmt.Sprintf("%s is unavailable. Try again in a moment; the reason is in the server's log.", o.Name()), RetryAfter: 10}
+	said := &core.Error{Kind: core.Unavailable, Message: fmt.Sprintf("Sign-in with %s failed. Try again in a moment; the reason is in the server's log.", o.Name()), RetryAfter: 10}
 	return fmt.Errorf("single sign-on: %w: %w", said, cause)
 }
 

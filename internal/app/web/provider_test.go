@@ -187,10 +187,10 @@ func TestProvider_IsNotBelievedEverything(t *testing.T) {
 		"nothing about the rest": {claims: map[string]any{"email": "ada@acme.test"}, status: 403, want: "did not send a verified email"},
 		"no email":               {claims: map[string]any{"email_verified": true}, status: 403, want: "did not send a verified email"},
 		"verified as a text":     {claims: map[string]any{"email": "ada@acme.test", "email_verified": "true"}, status: 303},
-		"another nonce":          {sign: func(c map[string]any) { c["nonce"] = "x" }, status: 503, want: "could not be asked who you are"},
-		"another audience":       {sign: func(c map[string]any) { c["aud"] = "another" }, status: 503, want: "could not be asked"},
-		"another issuer":         {sign: func(c map[string]any) { c["iss"] = "https://evil.test" }, status: 503, want: "could not be asked"},
-		"an expired token":       {sign: func(c map[string]any) { c["exp"] = s.Clock.Now().Add(-time.Hour).Unix() }, status: 503, want: "could not be asked"},
+		"another nonce":          {sign: func(c map[string]any) { c["nonce"] = "x" }, status: 503, want: "Sign-in with"},
+		"another audience":       {sign: func(c map[string]any) { c["aud"] = "another" }, status: 503, want: "Sign-in with"},
+		"another issuer":         {sign: func(c map[string]any) { c["iss"] = "https://evil.test" }, status: 503, want: "Sign-in with"},
+		"an expired token":       {sign: func(c map[string]any) { c["exp"] = s.Clock.Now().Add(-time.Hour).Unix() }, status: 503, want: "Sign-in with"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p.mu.Lock()
@@ -243,7 +243,7 @@ func TestProvider_ThatRefusesOrIsAwayIsToldClearly(t *testing.T) {
 		parts.Provider = &web.Provider{Issuer: p.URL, ClientID: clientID}
 	})
 	v := visit(t, gone)
-	v.get("/login/oidc").want(503, "could not be asked who you are")
+	v.get("/login/oidc").want(503, "Sign-in with")
 	v.get("/login").want(200, "Sign in with 127.0.0.1")
 }
 
