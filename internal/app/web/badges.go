@@ -82,7 +82,7 @@ func (s share) Text() string { return fmt.Sprintf("%d %s", s.Count, s.Label) }
 
 // shareOrder is the order in the bar of a build: finished, running, pending.
 var shareOrder = []struct {
-	label   string
+	label  string
 	look   badge
 	states []flow.JobState
 }{
