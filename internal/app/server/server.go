@@ -34,6 +34,7 @@ import (
 	"stackyard/internal/domain/oidc"
 	"stackyard/internal/domain/organizations"
 	"stackyard/internal/domain/pipelines"
+	"stackyard/internal/domain/queuemetrics"
 	"stackyard/internal/domain/quotas"
 	"stackyard/internal/domain/settings"
 	"stackyard/internal/domain/stacks"
@@ -224,6 +225,9 @@ func (s *Server) capabilities(p Parts, results *db.DB, directory *identity.Direc
 		Settings: p.Stacks,
 	})
 	stacks.Background(s.background.tasks)
+	settings := settings.New(p.DB, p.Public, p.Clock)
+	queueMetrics := queuemetrics.New(p.DB, clusters, settings, events, p.Public, p.Clock)
+	queueMetrics.Background(s.background.tasks)
 	events.Background(s.background.tasks)
 	oauth.Background(s.background.tasks)
 	organizations := organizations.New(p.DB, directory, p.Public, p.Clock, clusters.RemoveUser)
@@ -287,7 +291,8 @@ func (s *Server) capabilities(p Parts, results *db.DB, directory *identity.Direc
 		testResults.Routes(),
 		oauth.Routes(),
 		notifications.Routes(),
-		settings.New(p.DB, p.Public, p.Clock).Routes(),
+		settings.Routes(),
+		queueMetrics.Routes(),
 		s.pages.Routes(),
 		route.DocsRoutes(),
 	)

@@ -30,6 +30,7 @@ func newWalk(t *testing.T, s *servertest.Server) walk {
 		"value": map[string]any{"source_pipeline": "hello", "target_pipeline": "hello"},
 	}).Want(http.StatusCreated)
 	service := ada.Post(acme+"/services", map[string]any{"provider": "webhook", "settings": map[string]any{"url": "https://example.test"}}).Want(http.StatusCreated)
+	ada.Put(acme+"/pipeline-settings/advanced-queue-metrics", nil).Want(http.StatusOK)
 	suite := ada.Post("/v2/analytics/organizations/acme/suites", map[string]any{"name": "Unit", "default_branch": "main"}).Want(http.StatusCreated)
 	return walk{
 		"{org}": "acme", "{pipeline}": "hello", "{cluster}": servertest.AcmeClusterID, "{queue}": servertest.AcmeQueueID,

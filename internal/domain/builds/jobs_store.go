@@ -57,6 +57,22 @@ func JobByID(q *db.Q, orgID, id string) (*Job, error) {
 	return j, err
 }
 
+// QueuesOf returns the queues of jobs by job. Jobs that no longer exist, and those without a queue, are left out.
+func QueuesOf(q *db.Q, jobIDs []string) (map[string]string, error) {
+	queues := make(map[string]string, len(jobIDs))
+	if len(jobIDs) == 0 {
+		return queues, nil
+	}
+	in, arg := q.In("id", 1, jobIDs)
+	err := db.Each(q, func(scan db.Scan) error {
+		var id, queue string
+		err := scan(&id, &queue)
+		queues[id] = queue
+		return err
+	}, `SELECT id, queue_id FROM jobs WHERE queue_id IS NOT NULL AND `+in, arg)
+	return queues, err
+}
+
 // unblockerOf returns the last user who unblocked a job of a build, or nil.
 func unblockerOf(q *db.Q, buildID string) (*identity.User, error) {
 	u, err := db.One(q, identity.ScanUser, `

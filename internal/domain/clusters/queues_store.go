@@ -49,6 +49,15 @@ func QueueOf(q *db.Q, orgID, queueID string) (Queue, error) {
 	return queue, db.OrNotFound(err, noQueue)
 }
 
+// QueueIn returns the queue of a cluster with an id as given by a user, or a NotFound error.
+func QueueIn(q *db.Q, c Cluster, id string) (Queue, error) {
+	id, ok := core.ParseID(id)
+	if !ok {
+		return Queue{}, core.Errorf(core.NotFound, noQueue)
+	}
+	return queueByID(q, c.ID, id)
+}
+
 // PlatformOf returns the platform of a queue's hosted agents. It returns "" if the queue is self-hosted or does
 // not exist.
 func PlatformOf(q *db.Q, orgID, queueID string) (Platform, error) {

@@ -14,11 +14,19 @@ type Service struct {
 	db     *db.DB
 	public core.PublicURL
 	clock  core.Clock
+
+	onChange []func(q *db.Q, orgID string, set Settings) error
 }
 
 // New returns a Service.
 func New(d *db.DB, public core.PublicURL, clock core.Clock) *Service {
 	return &Service{db: d, public: public, clock: clock}
+}
+
+// OnChange registers fn to run in the transaction of every change, with the new settings. Call it before the first
+// request.
+func (s *Service) OnChange(fn func(q *db.Q, orgID string, set Settings) error) {
+	s.onChange = append(s.onChange, fn)
 }
 
 // load returns the settings of an organization.
@@ -43,7 +51,15 @@ func (s *Service) change(ctx context.Context, orgID string, fn func(q *db.Q, set
 		if err := fn(q, &set); err != nil {
 			return err
 		}
-		return save(q, orgID, set)
+		if err := save(q, orgID, set); err != nil {
+			return err
+		}
+		for _, react := range s.onChange {
+			if err := react(q, orgID, set); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 	return set, err
 }
