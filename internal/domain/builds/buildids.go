@@ -3,40 +3,18 @@ package builds
 import (
 	"context"
 	"errors"
-	"sync"
 
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
 )
 
-// maxCachedBuildIDs bounds the cache.
+// maxCachedBuildIDs bounds the cached build ids of jobs, which never change.
 const maxCachedBuildIDs = 20_000
-
-// buildIDCache caches the build ids of jobs, which never change. The zero value is ready to use.
-type buildIDCache struct {
-	mu     sync.Mutex
-	builds map[jobOf]string
-}
-
-func (c *buildIDCache) add(job jobOf, buildID string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.builds == nil || len(c.builds) >= maxCachedBuildIDs {
-		c.builds = map[jobOf]string{}
-	}
-	c.builds[job] = buildID
-}
-
-func (c *buildIDCache) get(job jobOf) string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.builds[job]
-}
 
 // buildOf returns the build of a job of an organization, or a NotFound error.
 func (s *Service) buildOf(ctx context.Context, orgID, jobID string) (buildID string, err error) {
 	job := jobOf{orgID, jobID}
-	if buildID := s.buildIDs.get(job); buildID != "" {
+	if buildID, ok := s.buildIDs.Get(job); ok {
 		return buildID, nil
 	}
 	err = s.db.Read(ctx, func(q *db.Q) (err error) {
@@ -44,7 +22,7 @@ func (s *Service) buildOf(ctx context.Context, orgID, jobID string) (buildID str
 		return err
 	})
 	if err == nil {
-		s.buildIDs.add(job, buildID)
+		s.buildIDs.Add(job, buildID)
 	}
 	return buildID, err
 }

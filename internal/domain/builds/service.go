@@ -10,6 +10,7 @@ import (
 	"stackyard/internal/domain/pipelines"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
+	"stackyard/internal/platform/lru"
 	"stackyard/internal/rules/flow"
 )
 
@@ -24,12 +25,13 @@ type Service struct {
 	agentNames AgentNames
 	events     *events.Service // nil: events are not recorded
 	updates    updateQueues
-	buildIDs   buildIDCache
+	buildIDs   *lru.Cache[jobOf, string]
 }
 
 // New returns the service of the builds in a database.
 func New(d *db.DB, p *pipelines.Service, public core.PublicURL, clock core.Clock, log *slog.Logger) *Service {
-	return &Service{db: d, pipelines: p, public: public, clock: clock, log: log, effects: ownEffects()}
+	return &Service{db: d, pipelines: p, public: public, clock: clock, log: log, effects: ownEffects(),
+		buildIDs: lru.New[jobOf, string](maxCachedBuildIDs)}
 }
 
 // maxTries bounds the attempts of a unit of work whose jobs change state meanwhile.

@@ -83,6 +83,7 @@ func New(d *db.DB, b *bus.Bus, clock core.Clock, log *slog.Logger, metrics prome
 		log:     log,
 		jobs:    jobs,
 		metrics: newMetrics(metrics),
+		rules:   NewRuleSetCache(),
 		offered: offered{byAgent: map[string]time.Time{}},
 		queues:  map[string]*queue{},
 		waiters: map[string]*waiter{},

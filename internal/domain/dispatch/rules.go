@@ -7,10 +7,10 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"stackyard/internal/platform/db"
+	"stackyard/internal/platform/lru"
 )
 
 // A RuleSet is a set of agent query rules, without the queue.
@@ -143,20 +143,29 @@ func (t tags) satisfy(rules []string) bool {
 	return true
 }
 
-// A RuleSetCache caches rule sets by id; they never change. The zero value is ready to use and safe for
-// concurrent use.
+// A RuleSetCache caches rule sets by id; they never change. It is safe for concurrent use.
 type RuleSetCache struct {
-	mu   sync.Mutex
-	sets map[string][]string
+	sets *lru.Cache[string, []string]
 }
 
 // maxRuleSets bounds the cached sets.
 const maxRuleSets = 20_000
 
+// NewRuleSetCache returns an empty cache.
+func NewRuleSetCache() RuleSetCache { return RuleSetCache{lru.New[string, []string](maxRuleSets)} }
+
 // Get returns the rules of an organization's sets, as far as they exist. Callers must not modify them.
-func (b *RuleSetCache) Get(q *db.Q, orgID string, sets []string) (map[string][]string, error) {
+func (c RuleSetCache) Get(q *db.Q, orgID string, sets []string) (map[string][]string, error) {
 	rules := make(map[string][]string, len(sets))
-	unknown := b.cached(sets, rules)
+	var unknown []string
+	for _, set := range sets {
+		known, ok := c.sets.Get(set)
+		if !ok && set != "" {
+			unknown = append(unknown, set)
+			continue
+		}
+		rules[set] = known
+	}
 	if len(unknown) == 0 {
 		return rules, nil
 	}
@@ -167,28 +176,9 @@ func (b *RuleSetCache) Get(q *db.Q, orgID string, sets []string) (map[string][]s
 	if err != nil {
 		return nil, err
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.sets == nil || len(b.sets)+len(found) > maxRuleSets {
-		b.sets = make(map[string][]string)
-	}
 	for _, s := range found {
-		b.sets[s.ID], rules[s.ID] = s.Rules, s.Rules
+		c.sets.Add(s.ID, s.Rules)
+		rules[s.ID] = s.Rules
 	}
 	return rules, nil
-}
-
-// cached adds cached sets to rules and returns the ids of the others.
-func (b *RuleSetCache) cached(sets []string, rules map[string][]string) (unknown []string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, set := range sets {
-		known, ok := b.sets[set]
-		if !ok && set != "" {
-			unknown = append(unknown, set)
-			continue
-		}
-		rules[set] = known
-	}
-	return unknown
 }

@@ -64,7 +64,7 @@ const (
 func New(p Parts) *Service {
 	s := &Service{
 		db: p.DB, builds: p.Builds, agents: p.Agents, clusters: p.Clusters, bus: p.Bus, public: p.Public, clock: p.Clock, log: p.Log,
-		activity: newActivity(p.DB, p.Log), started: p.Clock(), Settings: p.Settings,
+		activity: newActivity(p.DB, p.Log), ruleSets: dispatch.NewRuleSetCache(), started: p.Clock(), Settings: p.Settings,
 	}
 	if s.DeregisterAfter == 0 {
 		s.DeregisterAfter = DefaultDeregisterAfter
