@@ -4,13 +4,15 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/maphash"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
@@ -237,45 +239,63 @@ func failuresColumn(failures []testreport.Failure) any {
 		}
 		kept = append(kept, testreport.Failure{Expanded: cut(f.Expanded), Backtrace: cut(f.Backtrace)})
 	}
-	return jsonColumn(kept, len(kept))
-}
-
-func sectionsColumn(sections map[string]testreport.Section) any {
-	return jsonColumn(sections, len(sections))
-}
-
-// jsonColumn returns a value as JSON text, or NULL when it has no items.
-func jsonColumn(v any, items int) any {
-	if items == 0 {
+	if len(kept) == 0 {
 		return nil
 	}
-	text, err := json.Marshal(v)
-	if err != nil {
-		return nil // texts and numbers can always be encoded
-	}
-	return string(text)
+	return db.JSON(kept)
 }
 
-// countDays adds what an upload says to the days of its tests.
+// sectionsColumn returns sections as a column holds them. There may be some in every execution, so it encodes them by
+// itself.
+func sectionsColumn(sections map[string]testreport.Section) any {
+	if len(sections) == 0 {
+		return nil
+	}
+	b := []byte{'{'}
+	for name, section := range sections {
+		if len(b) > 1 {
+			b = append(b, ',')
+		}
+		b, _ = jsontext.AppendQuote(b, name)
+		b = append(b, `:{"count":`...)
+		b = strconv.AppendInt(b, int64(section.Count), 10)
+		b = append(b, `,"duration":`...)
+		b = strconv.AppendFloat(b, section.Seconds, 'f', -1, 64)
+		b = append(b, '}')
+	}
+	return string(append(b, '}'))
+}
+
+// countDays adds what an upload says to the days of its tests. Most tests only passed or failed; the others have more
+// columns to count.
 func countDays(q *db.Q, b *batch) error {
-	return db.InsertMany(q, `
-		INSERT INTO test_days AS d (suite_id, day, test_id, passed, failed, skipped, pending, unknown, flaky, duration_sum, duration_min, duration_max)`, b.tests,
-		func(t testRow) []any {
-			c := t.counts
-			return []any{
-				b.to.suite.ID, b.day, t.id, c.Passed, c.Failed, c.Skipped, c.Pending, c.Unknown, 0,
-				c.Duration.Microseconds(), t.shortest.Microseconds(), t.longest.Microseconds(),
-			}
-		}, `
+	common, others := make([]testRow, 0, len(b.tests)), []testRow{}
+	for _, t := range b.tests {
+		if c := t.counts; c.Skipped+c.Pending+c.Unknown == 0 {
+			common = append(common, t)
+		} else {
+			others = append(others, t)
+		}
+	}
+	row := func(t testRow) []any {
+		return []any{b.to.suite.ID, b.day, t.id, t.counts.Passed, t.counts.Failed, t.counts.Duration.Microseconds(), t.shortest.Microseconds(), t.longest.Microseconds()}
+	}
+	const add = `
 		ON CONFLICT (suite_id, day, test_id) DO UPDATE SET
 			passed       = d.passed + excluded.passed,
 			failed       = d.failed + excluded.failed,
-			skipped      = d.skipped + excluded.skipped,
-			pending      = d.pending + excluded.pending,
-			unknown      = d.unknown + excluded.unknown,
 			duration_sum = d.duration_sum + excluded.duration_sum,
 			duration_min = CASE WHEN excluded.duration_min < d.duration_min THEN excluded.duration_min ELSE d.duration_min END,
-			duration_max = CASE WHEN excluded.duration_max > d.duration_max THEN excluded.duration_max ELSE d.duration_max END`)
+			duration_max = CASE WHEN excluded.duration_max > d.duration_max THEN excluded.duration_max ELSE d.duration_max END`
+	err := db.InsertMany(q, `INSERT INTO test_days AS d (suite_id, day, test_id, passed, failed, duration_sum, duration_min, duration_max)`, common, row, add)
+	if err != nil {
+		return err
+	}
+	return db.InsertMany(q, `INSERT INTO test_days AS d (suite_id, day, test_id, passed, failed, duration_sum, duration_min, duration_max, skipped, pending, unknown)`, others,
+		func(t testRow) []any { return append(row(t), t.counts.Skipped, t.counts.Pending, t.counts.Unknown) }, add+`,
+			skipped      = d.skipped + excluded.skipped,
+			pending      = d.pending + excluded.pending,
+			unknown      = d.unknown + excluded.unknown`)
 }
 
 // countRun adds the executions of an upload to the totals of its run. It comes last, so that other uploads of the run do

@@ -200,13 +200,13 @@ func executionID(testID string, run, n int64) string {
 
 // derivedID returns a UUID, version 8, that follows from texts.
 func derivedID(texts ...string) string {
-	h := sha256.New()
+	var buffer [512]byte
+	b := buffer[:0]
 	for _, text := range texts {
-		h.Write([]byte(text))
-		h.Write([]byte{0})
+		b = append(append(b, text...), 0)
 	}
-	var id uuid.UUID
-	copy(id[:], h.Sum(nil))
+	sum := sha256.Sum256(b)
+	id := uuid.UUID(sum[:16])
 	id[6] = id[6]&0x0f | 0x80
 	id[8] = id[8]&0x3f | 0x80
 	return id.String()

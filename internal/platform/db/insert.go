@@ -29,7 +29,7 @@ func InsertMany[T any](q *Q, insert string, items []T, values func(T) []any, aft
 		for _, row := range rows[:n] {
 			args = append(args, row...)
 		}
-		if _, err := q.Exec(insertText(insert, n, len(rows[0]), after), args...); err != nil {
+		if _, err := q.Exec(insertText(q.engine, insert, n, len(rows[0]), after), args...); err != nil {
 			return err
 		}
 		rows = rows[n:]
@@ -52,7 +52,9 @@ func chunkSize(n, width int) int {
 	return size
 }
 
-func insertText(insert string, rows, width int, after string) string {
+// insertText returns a statement that inserts rows. On SQLite its parameters have no names: the driver looks each name
+// up among all of them, which takes most of the time of a statement with hundreds.
+func insertText(engine Engine, insert string, rows, width int, after string) string {
 	var b strings.Builder
 	b.WriteString(insert)
 	b.WriteString(" VALUES ")
@@ -64,6 +66,10 @@ func insertText(insert string, rows, width int, after string) string {
 			b.WriteString("), (")
 		default:
 			b.WriteString(", ")
+		}
+		if engine == SQLite {
+			b.WriteByte('?')
+			continue
 		}
 		b.WriteByte('$')
 		b.WriteString(strconv.Itoa(i + 1))

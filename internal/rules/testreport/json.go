@@ -1,7 +1,6 @@
 package testreport
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -10,59 +9,73 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
 	"stackyard/internal/platform/core"
 )
+
+// options let collectors repeat names, and send texts that are not valid UTF-8, as the standard library does.
+var options = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 
 // readJSON parses an array of results, or an object with run_env and data.
 func (r *Report) readJSON(content io.Reader) error {
 	r.kind = "json"
-	d := json.NewDecoder(content)
-	token, err := d.Token()
-	if err != nil {
-		return syntaxError(d, err)
-	}
-	switch token {
-	case json.Delim('['):
+	d := jsontext.NewDecoder(content, options)
+	var err error
+	switch d.PeekKind() {
+	case '[':
 		err = r.readResults(d)
-	case json.Delim('{'):
+	case '{':
 		err = r.readEnvelope(d)
 	default:
+		if _, err := d.ReadToken(); err != nil {
+			return syntaxError(d, err)
+		}
 		return core.Errorf(core.BadRequest, "The data must be a JSON array of results, or an object with run_env and data")
 	}
 	if err != nil {
 		return err
 	}
-	if _, err := d.Token(); err != io.EOF {
+	if _, err := d.ReadToken(); err != io.EOF {
 		return bodyError(err, "The JSON has something after its end, at byte %d", d.InputOffset())
 	}
 	return nil
 }
 
 // syntaxError says where JSON could not be read.
-func syntaxError(d *json.Decoder, err error) error {
+func syntaxError(d *jsontext.Decoder, err error) error {
+	at := d.InputOffset()
+	if syntax, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
+		err, at = syntax.Err, syntax.ByteOffset
+	}
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		err = errors.New("unexpected end of JSON input")
 	}
-	return bodyError(err, "The data is not valid JSON: %s, at byte %d", err, d.InputOffset())
+	return bodyError(err, "The data is not valid JSON: %s, at byte %d", err, at)
 }
 
-// readEnvelope parses an object whose opening brace has been read.
-func (r *Report) readEnvelope(d *json.Decoder) error {
-	for d.More() {
-		name, err := d.Token()
+// readEnvelope parses an object.
+func (r *Report) readEnvelope(d *jsontext.Decoder) error {
+	if _, err := d.ReadToken(); err != nil { // the opening brace
+		return syntaxError(d, err)
+	}
+	for d.PeekKind() == '"' {
+		name, err := d.ReadToken()
 		if err != nil {
 			return syntaxError(d, err)
 		}
-		switch name {
+		switch name.String() {
 		case "format":
-			err = r.readFormat(d)
+			var v any
+			err = readValue(d, &v)
+			r.format, _ = scalar(v)
 		case "run_env":
 			err = r.readRunEnv(d)
 		case "data":
 			err = r.readData(d)
 		default:
-			var ignored json.RawMessage
-			if err = d.Decode(&ignored); err != nil {
+			if err = d.SkipValue(); err != nil {
 				err = syntaxError(d, err)
 			}
 		}
@@ -70,26 +83,25 @@ func (r *Report) readEnvelope(d *json.Decoder) error {
 			return err
 		}
 	}
-	_, err := d.Token() // the closing brace
+	if _, err := d.ReadToken(); err != nil { // the closing brace
+		return syntaxError(d, err)
+	}
+	return nil
+}
+
+// readValue parses a value into what v points to.
+func readValue(d *jsontext.Decoder, v any) error {
+	text, err := d.ReadValue()
 	if err != nil {
 		return syntaxError(d, err)
 	}
-	return nil
+	return json.Unmarshal(text, v, options)
 }
 
-func (r *Report) readFormat(d *json.Decoder) error {
+func (r *Report) readRunEnv(d *jsontext.Decoder) error {
 	var v any
-	if err := d.Decode(&v); err != nil {
-		return syntaxError(d, err)
-	}
-	r.format, _ = scalar(v)
-	return nil
-}
-
-func (r *Report) readRunEnv(d *json.Decoder) error {
-	var v any
-	if err := d.Decode(&v); err != nil {
-		return syntaxError(d, err)
+	if err := readValue(d, &v); err != nil {
+		return err
 	}
 	env, ok := v.(map[string]any)
 	if !ok {
@@ -121,37 +133,37 @@ func scalar(v any) (string, bool) {
 	return "", false
 }
 
-func (r *Report) readData(d *json.Decoder) error {
-	token, err := d.Token()
-	if err != nil {
-		return syntaxError(d, err)
-	}
-	if token != json.Delim('[') {
+func (r *Report) readData(d *jsontext.Decoder) error {
+	if kind := d.PeekKind(); kind != '[' && kind != 0 {
 		return core.Errorf(core.Unprocessable, "data must be an array of results")
 	}
 	return r.readResults(d)
 }
 
-// readResults parses an array whose opening bracket has been read.
-func (r *Report) readResults(d *json.Decoder) error {
-	for d.More() {
+// readResults parses an array.
+func (r *Report) readResults(d *jsontext.Decoder) error {
+	if _, err := d.ReadToken(); err != nil { // the opening bracket
+		return syntaxError(d, err)
+	}
+	for kind := d.PeekKind(); kind != ']' && kind != 0; kind = d.PeekKind() {
 		if err := r.count(); err != nil {
 			return err
 		}
 		var result jsonResult
-		err := d.Decode(&result)
-		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-			r.skip("%s has the wrong type", orText(wrong.Field, "it"))
+		err := readValue(d, &result)
+		if wrong, ok := errors.AsType[*json.SemanticError](err); ok {
+			field := strings.ReplaceAll(strings.TrimPrefix(string(wrong.JSONPointer), "/"), "/", ".")
+			r.skip("%s has the wrong type", orText(core.CutBytes(plain(field), maxSectionName), "it"))
 			continue
 		}
 		if err != nil {
-			return syntaxError(d, err)
+			return err
 		}
 		if err := r.addJSON(&result); err != nil {
 			return err
 		}
 	}
-	if _, err := d.Token(); err != nil { // the closing bracket
+	if _, err := d.ReadToken(); err != nil { // the closing bracket
 		return syntaxError(d, err)
 	}
 	return nil
@@ -167,15 +179,15 @@ func orText(text, other string) string {
 
 // jsonResult is a result as collectors send it.
 type jsonResult struct {
-	ID              json.RawMessage `json:"id"`
-	Scope           string          `json:"scope"`
-	Name            string          `json:"name"`
-	Location        string          `json:"location"`
-	FileName        string          `json:"file_name"`
-	Result          string          `json:"result"`
-	FailureReason   string          `json:"failure_reason"`
-	FailureExpanded []jsonFailure   `json:"failure_expanded"`
-	History         jsonSpan        `json:"history"`
+	ID              jsontext.Value `json:"id"`
+	Scope           string         `json:"scope"`
+	Name            string         `json:"name"`
+	Location        string         `json:"location"`
+	FileName        string         `json:"file_name"`
+	Result          string         `json:"result"`
+	FailureReason   string         `json:"failure_reason"`
+	FailureExpanded []jsonFailure  `json:"failure_expanded"`
+	History         jsonSpan       `json:"history"`
 }
 
 type jsonFailure struct {
@@ -197,7 +209,7 @@ type lines []string
 // UnmarshalJSON reads lines; what is not text is left out.
 func (l *lines) UnmarshalJSON(b []byte) error {
 	var v any
-	if err := json.Unmarshal(b, &v); err != nil {
+	if err := json.Unmarshal(b, &v, options); err != nil {
 		return err
 	}
 	switch v := v.(type) {

@@ -10,10 +10,10 @@ import (
 	"bytes"
 	"compress/gzip"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
 	"mime"
 	"net/url"
@@ -253,20 +253,25 @@ func (r *Report) skip(format string, args ...any) {
 // Digest returns a text that is the same for uploads that say the same, however they are encoded.
 func (r *Report) Digest() string {
 	h := sha256.New()
-	write(h, r.Run.Key, r.Run.JobID, r.Run.CommitSHA, r.Run.Branch)
+	b := appendTexts(nil, r.Run.Key, r.Run.JobID, r.Run.CommitSHA, r.Run.Branch)
 	for i := range r.Executions {
 		e := &r.Executions[i]
-		write(h, e.id, e.Scope, e.Name, e.Location, string(e.Result), e.Duration.String(), e.FailureReason)
+		b = binary.AppendVarint(b, int64(e.Duration))
+		b = appendTexts(b, e.id, e.Scope, e.Name, e.Location, string(e.Result), e.FailureReason)
+		h.Write(b)
+		b = b[:0]
 	}
+	h.Write(b)
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// write hashes texts so that no two lists of texts give the same bytes.
-func write(h hash.Hash, texts ...string) {
+// appendTexts appends texts so that no two lists of texts give the same bytes.
+func appendTexts(b []byte, texts ...string) []byte {
 	for _, text := range texts {
-		fmt.Fprintf(h, "%d:", len(text))
-		io.WriteString(h, text)
+		b = binary.AppendUvarint(b, uint64(len(text)))
+		b = append(b, text...)
 	}
+	return b
 }
 
 // limited reads no more than a number of bytes, and then fails with TooLarge.

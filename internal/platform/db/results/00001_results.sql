@@ -85,10 +85,10 @@ CREATE TABLE test_days (
     test_id      TEXT NOT NULL,
     passed       BIGINT NOT NULL,
     failed       BIGINT NOT NULL,
-    skipped      BIGINT NOT NULL,
-    pending      BIGINT NOT NULL,
-    unknown      BIGINT NOT NULL,
-    flaky        BIGINT NOT NULL, -- commits on which the test was found to be flaky that day
+    skipped      BIGINT NOT NULL DEFAULT 0,
+    pending      BIGINT NOT NULL DEFAULT 0,
+    unknown      BIGINT NOT NULL DEFAULT 0,
+    flaky        BIGINT NOT NULL DEFAULT 0, -- commits on which the test was found to be flaky that day
     duration_sum BIGINT NOT NULL, -- microseconds
     duration_min BIGINT NOT NULL,
     duration_max BIGINT NOT NULL,
