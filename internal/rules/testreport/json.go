@@ -67,9 +67,7 @@ func (r *Report) readEnvelope(d *jsontext.Decoder) error {
 		}
 		switch name.String() {
 		case "format":
-			var v any
-			err = readValue(d, &v)
-			r.format, _ = scalar(v)
+			r.format, err = readScalar(d)
 		case "run_env":
 			err = r.readRunEnv(d)
 		case "data":
@@ -98,19 +96,48 @@ func readValue(d *jsontext.Decoder, v any) error {
 	return json.Unmarshal(text, v, options)
 }
 
-func (r *Report) readRunEnv(d *jsontext.Decoder) error {
-	var v any
-	if err := readValue(d, &v); err != nil {
-		return err
+// readScalar parses a string, a number or a boolean into its text. Anything else is an empty text.
+func readScalar(d *jsontext.Decoder) (string, error) {
+	var text string
+	var err error
+	switch d.PeekKind() {
+	case '{', '[':
+		err = d.SkipValue()
+	case 'n':
+		_, err = d.ReadToken()
+	default:
+		var token jsontext.Token
+		if token, err = d.ReadToken(); err == nil {
+			text = plain(token.String())
+		}
 	}
-	env, ok := v.(map[string]any)
-	if !ok {
+	if err != nil {
+		return "", syntaxError(d, err)
+	}
+	return text, nil
+}
+
+func (r *Report) readRunEnv(d *jsontext.Decoder) error {
+	if kind := d.PeekKind(); kind != '{' && kind != 0 {
 		return core.Errorf(core.Unprocessable, "run_env must be an object")
 	}
-	for name, value := range env {
-		if text, ok := scalar(value); ok {
-			r.Run.set(name, text)
+	if _, err := d.ReadToken(); err != nil { // the opening brace
+		return syntaxError(d, err)
+	}
+	for d.PeekKind() == '"' {
+		name, err := d.ReadToken()
+		if err != nil {
+			return syntaxError(d, err)
 		}
+		field := name.String()
+		value, err := readScalar(d)
+		if err != nil {
+			return err
+		}
+		r.Run.set(field, value)
+	}
+	if _, err := d.ReadToken(); err != nil { // the closing brace
+		return syntaxError(d, err)
 	}
 	return nil
 }
