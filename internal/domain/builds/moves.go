@@ -48,7 +48,7 @@ func (s *Service) Assign(ctx context.Context, orgID, buildID string, offers []fl
 		return nil, err
 	}
 	for _, jobID := range assigned {
-		s.buildIDs.add(jobOf{orgID, jobID}, buildID)
+		s.buildIDs.Add(jobOf{orgID, jobID}, buildID)
 	}
 	return assigned, nil
 }
