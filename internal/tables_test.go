@@ -92,6 +92,9 @@ var owners = map[string]string{
 	"step_uploads":      "builds",
 	"steps":             "builds",
 
+	"deliveries":        "delivery",
+	"delivery_failures": "delivery",
+
 	"event_cursors":       "events",
 	"event_wants":         "events",
 	"event_wants_version": "events",

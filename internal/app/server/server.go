@@ -24,6 +24,7 @@ import (
 	"stackyard/internal/domain/builds"
 	"stackyard/internal/domain/clusterrules"
 	"stackyard/internal/domain/clusters"
+	"stackyard/internal/domain/delivery"
 	"stackyard/internal/domain/dispatch"
 	"stackyard/internal/domain/events"
 	"stackyard/internal/domain/hosted"
@@ -88,6 +89,7 @@ type Server struct {
 	background *background
 	agents     *agents.Service
 	logs       *joblog.Service
+	deliveries *delivery.Service
 	accounts   *account.Service
 	pages      *web.Site
 	writable   *writable
@@ -247,6 +249,24 @@ func (s *Server) capabilities(p Parts, results *db.DB, directory *identity.Direc
 		Log:       p.Log,
 	})
 	testResults.Background(s.background.tasks)
+	s.deliveries = delivery.New(delivery.Parts{
+		DB:            p.DB,
+		Directory:     directory,
+		Events:        events,
+		Receivers:     notifications,
+		Organizations: organizations,
+		Clusters:      clusters,
+		Pipelines:     pipelines,
+		Builds:        builds,
+		BuildAPI:      buildAPI,
+		Agents:        s.agents,
+		Public:        p.Public,
+		Clock:         p.Clock,
+		Log:           p.Log,
+		Version:       p.Version,
+		OutboundAllow: p.OutboundAllow,
+	})
+	s.deliveries.Background(s.background.tasks)
 	s.pages = web.New(web.Config{
 		DB:            p.DB,
 		Directory:     directory,
@@ -293,6 +313,7 @@ func (s *Server) capabilities(p Parts, results *db.DB, directory *identity.Direc
 		notifications.Routes(),
 		settings.Routes(),
 		queueMetrics.Routes(),
+		s.deliveries.Routes(),
 		s.pages.Routes(),
 		route.DocsRoutes(),
 	)
@@ -311,5 +332,6 @@ func (s *Server) Drain() {
 	s.logs.Drain()
 	s.pages.Drain()
 	s.agents.Drain()
+	s.deliveries.Drain()
 	go s.background.stopTasks()
 }

@@ -13,7 +13,7 @@ import (
 
 const (
 	// batchSize bounds the events that a consumer gets at once.
-	batchSize = 500
+	batchSize = 200
 	// batchGap is the least time between two looks for events, so that those written meanwhile are processed
 	// together.
 	batchGap = 10 * time.Millisecond

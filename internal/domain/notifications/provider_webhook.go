@@ -12,7 +12,7 @@ var webhook = &Provider{
 	Settings: []Setting{
 		{Name: "url", Kind: address{}, Required: true, Doc: "Where events are posted."},
 		{Name: "token", Kind: text{max: 255, header: true}, Default: newToken, Doc: "Lets the receiver verify requests. Generated unless given."},
-		{Name: "token_mode", Kind: choice{tokenInClear, tokenSigns}, Default: fixed(tokenInClear), Doc: "token sends the token; signature signs each request with HMAC-SHA256."},
+		{Name: "token_mode", Kind: choice{TokenInClear, TokenSigns}, Default: fixed(TokenInClear), Doc: "token sends the token; signature signs each request with HMAC-SHA256."},
 		{Name: "version", Kind: integer{1, latestVersion}, Default: fixed(latestVersion), Doc: "Payload version. It can be raised, not lowered.", change: onlyRaised},
 		{Name: "events", Kind: eventNames, Default: fixed([]string{}), Doc: "The events that are posted."},
 		{Name: "tls_verify", Kind: flag{}, Default: fixed(true), Doc: "Verify the TLS certificate."},
@@ -31,8 +31,8 @@ type WebhookSettings struct {
 
 // The token modes of a webhook.
 const (
-	tokenInClear = "token"
-	tokenSigns   = "signature"
+	TokenInClear = "token"
+	TokenSigns   = "signature"
 )
 
 // latestVersion is the newest version of webhook payloads.

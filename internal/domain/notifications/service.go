@@ -26,11 +26,33 @@ type Service struct {
 	connections Connections
 	client      *http.Client // for OAuth endpoints
 	refreshing  singleflight.Group
+	observers   []func(q *db.Q, c Change) error
 }
 
 // New returns a Service. Settings are encrypted with the key.
 func New(d *db.DB, key seal.Key, public core.PublicURL, clock core.Clock, connections Connections) *Service {
 	return &Service{db: d, key: key, public: public, clock: clock, connections: connections, client: &http.Client{Timeout: connectTimeout}}
+}
+
+// A Change is what a transaction does to a receiver.
+type Change struct {
+	Before *Receiver // nil: it is new
+	After  *Receiver // nil: it is deleted
+	// Settings says that the settings changed, too.
+	Settings bool
+}
+
+// OnChange registers fn to be called in each transaction that adds, changes or deletes a receiver, except by
+// MarkBroken; an error rolls it back. Call it before the first change.
+func (s *Service) OnChange(fn func(q *db.Q, c Change) error) { s.observers = append(s.observers, fn) }
+
+func (s *Service) changed(q *db.Q, c Change) error {
+	for _, observe := range s.observers {
+		if err := observe(q, c); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Topic is the bus topic of changes to the receivers of an organization.
@@ -106,7 +128,10 @@ func (s *Service) create(ctx context.Context, r *Receiver, fill func(q *db.Q, r 
 		if err := s.seal(r, settings); err != nil {
 			return err
 		}
-		return save(q, r)
+		if err := save(q, r); err != nil {
+			return err
+		}
+		return s.changed(q, Change{After: r, Settings: true})
 	})
 	return settings, err
 }
@@ -137,7 +162,10 @@ func (s *Service) change(ctx context.Context, organizationID, id string, change 
 				return err
 			}
 		}
-		return save(q, r)
+		if err := save(q, r); err != nil {
+			return err
+		}
+		return s.changed(q, Change{Before: &before, After: r, Settings: !same})
 	})
 	return r, settings, err
 }
@@ -177,5 +205,10 @@ func (s *Service) Delete(ctx context.Context, r *Receiver) error {
 	if err := s.revoke(ctx, r); err != nil {
 		return err
 	}
-	return s.db.Write(ctx, func(q *db.Q) error { return remove(q, r) })
+	return s.db.Write(ctx, func(q *db.Q) error {
+		if err := remove(q, r); err != nil {
+			return err
+		}
+		return s.changed(q, Change{Before: r})
+	})
 }

@@ -282,8 +282,8 @@ func parseCursor(text, list string, parts int) (core.Cursor, error) {
 	return c[1:], nil
 }
 
-// cursor returns a sort key in the form that parseCursor reads.
-func (p CursorPage) cursor(key core.Cursor) string {
+// Cursor returns a sort key in the form that parseCursor reads.
+func (p CursorPage) Cursor(key core.Cursor) string {
 	return append(core.Cursor{p.list}, key...).String()
 }
 
@@ -326,11 +326,11 @@ func ItemsOf[T, V any](r *Request, p CursorPage, rows []T, key func(T) core.Curs
 		first, last = last, first
 	}
 	if more && p.Before == nil || p.Before != nil {
-		next := r.link("after", p.cursor(key(last)), "before")
+		next := r.link("after", p.Cursor(key(last)), "before")
 		page.Links.Next = &next
 	}
 	if more && p.Before != nil || p.After != nil {
-		prev := r.link("before", p.cursor(key(first)), "after")
+		prev := r.link("before", p.Cursor(key(first)), "after")
 		page.Links.Prev = &prev
 	}
 	return page

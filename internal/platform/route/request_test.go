@@ -159,8 +159,8 @@ func TestItemsOf_WalksBothWays(t *testing.T) {
 }
 
 func TestCursorPage_RefusesWhatCannotBeACursor(t *testing.T) {
-	c := CursorPage{list: "things"}.cursor(core.Cursor{"a"})
-	foreign := CursorPage{list: "others"}.cursor(core.Cursor{"a"})
+	c := CursorPage{list: "things"}.Cursor(core.Cursor{"a"})
+	foreign := CursorPage{list: "others"}.Cursor(core.Cursor{"a"})
 	for _, query := range []string{
 		"after=" + c + "&before=" + c, "after=nonsense", "before=nonsense", "per_page=101",
 		"after=", "before=", "after=&before=" + c, "per_page=",
@@ -180,7 +180,7 @@ func TestCursorPage_RefusesWhatCannotBeACursor(t *testing.T) {
 // A page before the first item is empty, and links to the list.
 func TestItemsOf_LeadsOnFromBeforeTheStart(t *testing.T) {
 	key := func(i int) core.Cursor { return core.Cursor{strconv.Itoa(i)} }
-	r, _ := newRequest("/x?per_page=3&state=a&before=" + CursorPage{list: "numbers"}.cursor(key(1)))
+	r, _ := newRequest("/x?per_page=3&state=a&before=" + CursorPage{list: "numbers"}.Cursor(key(1)))
 	p, err := r.CursorPage("numbers", 1)
 	if err != nil {
 		t.Fatal(err)

@@ -34,8 +34,8 @@ func (k *kind) handleTx(fn func(*db.Q, *Due) error) {
 }
 
 // handle runs tasks, and ends them afterwards.
-func (k *kind) handle(fn func(context.Context, *Due) error) {
-	k.prefetch, k.refill, k.slots = callsAtOnce, 1, make(chan struct{}, callsAtOnce)
+func (k *kind) handle(atOnce int, fn func(context.Context, *Due) error) {
+	k.prefetch, k.refill, k.slots = atOnce, 1, make(chan struct{}, atOnce)
 	k.do = func(ctx context.Context, d *Due) error {
 		if err := fn(ctx, d); err != nil {
 			return err

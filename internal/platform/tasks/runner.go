@@ -1,6 +1,7 @@
 package tasks
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -67,12 +68,14 @@ type Limits struct {
 	Timeout time.Duration
 	// MaxAge is how long after it was due a task is tried again; then it is given up. Zero is forever.
 	MaxAge time.Duration
+	// AtOnce is how many tasks of the kind are done at the same time; 0 is the default.
+	AtOnce int
 }
 
 // Handle registers fn for tasks of a kind. fn can make network calls. It runs again when it fails, and
 // sometimes when it did not. It must return soon after its context ends.
 func (r *Runner) Handle(kind string, limits Limits, fn func(ctx context.Context, t *Due) error) {
-	r.register(kind, limits.Timeout, limits.MaxAge).handle(fn)
+	r.register(kind, limits.Timeout, limits.MaxAge).handle(cmp.Or(limits.AtOnce, callsAtOnce), fn)
 }
 
 // Sweep registers fn to run repeatedly: at once while it returns that there is more to do, otherwise after some

@@ -1,0 +1,211 @@
+package delivery
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+
+	"stackyard/internal/domain/events"
+	"stackyard/internal/domain/notifications"
+	"stackyard/internal/platform/core"
+	"stackyard/internal/platform/db"
+	"stackyard/internal/platform/identity"
+	"stackyard/internal/platform/route"
+)
+
+const (
+	servicePath    = "/v2/organizations/{org}/services/{service}"
+	deliveriesPath = servicePath + "/deliveries"
+)
+
+// Routes returns the routes of deliveries and of the event log.
+func (s *Service) Routes() []route.Route {
+	routes := []route.Route{
+		{
+			Method: http.MethodGet, Path: deliveriesPath, Summary: "List the deliveries of a notification service",
+			Description: "Newest first: all that are pending, and the last 100 that have ended.",
+			Query:       route.CursorParams,
+			Handler:     route.On(s.loadReceiver, s.getDeliveries),
+		},
+		{
+			Method: http.MethodGet, Path: deliveriesPath + "/{delivery}", Summary: "Get a delivery",
+			Description: "With the request and the response of the last attempt.",
+			Handler:     route.On(s.loadDelivery, s.getDelivery),
+		},
+		{
+			Method: http.MethodPost, Path: deliveriesPath + "/{delivery}/redeliver", Summary: "Send a delivery again",
+			Description: "Creates another delivery of the same event, with an id of its own.",
+			Status:      http.StatusCreated, Errors: []int{http.StatusUnprocessableEntity},
+			Handler: route.On(s.loadDelivery, s.postRedeliver),
+		},
+		{
+			Method: http.MethodGet, Path: servicePath + "/events", Summary: "Read the event log",
+			Description: "Events of an event_log_api service in the order in which they happened. Keep next_cursor and send it as after to read on, whether or not the list is empty.",
+			Query: []route.Param{
+				{Name: "after", Doc: "next_cursor of a previous answer; without it the log begins with the oldest event that is kept."},
+				{Name: "per_page", Doc: "How many events to return at most; 30 unless given, at most 100.", Type: "integer"},
+			},
+			Handler: route.On(s.loadReceiver, s.getLog),
+		},
+	}
+	for i := range routes {
+		r := &routes[i]
+		r.Tag, r.Permission, r.Scope = "Notification services", identity.ManageNotificationServices, identity.ReadNotificationServices
+		if r.Method != http.MethodGet {
+			r.Scope = identity.WriteNotificationServices
+		}
+	}
+	return routes
+}
+
+type deliveryView struct {
+	ID            string                `json:"id"`
+	URL           string                `json:"url"`
+	Event         events.Name           `json:"event"`
+	State         State                 `json:"state"`
+	Attempts      int                   `json:"attempts"`
+	Status        *int                  `json:"status" doc:"HTTP status of the last response; null without one."`
+	Error         *string               `json:"error" doc:"Why the last attempt failed."`
+	DurationMS    *int64                `json:"duration_ms" doc:"Of the last attempt."`
+	CreatedAt     core.Time             `json:"created_at"`
+	NextAttemptAt core.Time             `json:"next_attempt_at" doc:"Of a pending delivery after an attempt that failed."`
+	FinishedAt    core.Time             `json:"finished_at" doc:"When it was delivered or given up."`
+	BuildID       *string               `json:"build_id"`
+	RedeliveryOf  *string               `json:"redelivery_of" doc:"The delivery that this one repeats."`
+	Request       *deliveryRequestView  `json:"request,omitempty" doc:"The last request, without secrets; only when a single delivery is read."`
+	Response      *deliveryResponseView `json:"response,omitempty"`
+}
+
+type deliveryRequestView RequestRecord
+
+type deliveryResponseView ResponseRecord
+
+func (s *Service) view(org *identity.Organization, d *Delivery) deliveryView {
+	v := deliveryView{
+		ID:            d.ID,
+		URL:           s.Public.Org(org.Slug, "services", d.ReceiverID, "deliveries", d.ID),
+		Event:         d.Event,
+		State:         d.State,
+		Attempts:      d.Attempts,
+		Status:        core.OrNull(d.Status),
+		Error:         core.OrNull(d.Error),
+		CreatedAt:     core.At(d.CreatedAt),
+		NextAttemptAt: core.At(d.NextAttemptAt),
+		FinishedAt:    core.At(d.FinishedAt),
+		BuildID:       core.OrNull(d.BuildID),
+		RedeliveryOf:  core.OrNull(d.RedeliveryOf),
+	}
+	if d.Attempts > 0 {
+		ms := d.Duration.Round(time.Millisecond).Milliseconds()
+		v.DurationMS = &ms
+	}
+	return v
+}
+
+// loadReceiver returns the receiver that the path names.
+func (s *Service) loadReceiver(r *route.Request) (*notifications.Receiver, error) {
+	id, err := r.PathID("service", "No notification service found")
+	if err != nil {
+		return nil, err
+	}
+	return s.Receivers.Receiver(r.Context(), r.Org.ID, id)
+}
+
+// onDelivery is a delivery with its receiver.
+type onDelivery struct {
+	*Delivery
+	receiver *notifications.Receiver
+}
+
+// loadDelivery returns the delivery that the path names.
+func (s *Service) loadDelivery(r *route.Request) (o onDelivery, err error) {
+	if o.receiver, err = s.loadReceiver(r); err != nil {
+		return o, err
+	}
+	id, err := r.PathID("delivery", noDelivery)
+	if err != nil {
+		return o, err
+	}
+	err = s.DB.Read(r.Context(), func(q *db.Q) (err error) {
+		o.Delivery, err = byID(q, o.receiver.ID, id)
+		return err
+	})
+	return o, err
+}
+
+func (s *Service) getDeliveries(r *route.Request, receiver *notifications.Receiver) (page route.Items[deliveryView], err error) {
+	part, err := r.CursorPage("deliveries of "+receiver.ID, 1)
+	if err != nil {
+		return page, err
+	}
+	var list []*Delivery
+	err = s.DB.Read(r.Context(), func(q *db.Q) (err error) {
+		list, err = listPage(q, receiver.ID, part)
+		return err
+	})
+	if err != nil {
+		return page, err
+	}
+	place := func(d *Delivery) core.Cursor { return core.Cursor{strconv.FormatInt(d.Seq, 10)} }
+	return route.ItemsOf(r, part, list, place, func(d *Delivery) deliveryView { return s.view(r.Org, d) }), nil
+}
+
+// listPage returns deliveries of a receiver, newest first; with page.Before, those before it from there on.
+func listPage(q *db.Q, receiverID string, page route.CursorPage) ([]*Delivery, error) {
+	var s db.Statement
+	s.Where("service_id = %s", receiverID)
+	order, cursor, side := "DESC", page.After, "<"
+	if page.Before != nil {
+		order, cursor, side = "", page.Before, ">"
+	}
+	if cursor != nil {
+		seq, err := strconv.ParseInt(cursor[0], 10, 64)
+		if err != nil {
+			return nil, core.Errorf(core.BadRequest, "The cursor is not valid; use one from a previous response, unchanged")
+		}
+		s.Where("seq "+side+" %s", seq)
+	}
+	clause, limit := s.Clause(), s.Arg(page.Limit())
+	part := func(state string) string {
+		return `SELECT * FROM (` + selectDelivery + clause + ` AND ` + state + ` ORDER BY seq ` + order + ` LIMIT ` + limit + `) AS part`
+	}
+	return db.All(q, scanDelivery, part("state = 'pending'")+` UNION ALL `+part("state <> 'pending'")+` ORDER BY seq `+order+` LIMIT `+limit, s.Args()...)
+}
+
+func (s *Service) getDelivery(r *route.Request, o onDelivery) (deliveryView, error) {
+	v := s.view(r.Org, o.Delivery)
+	v.Request, v.Response = (*deliveryRequestView)(o.Request), (*deliveryResponseView)(o.Response)
+	return v, nil
+}
+
+func (s *Service) postRedeliver(r *route.Request, o onDelivery) (deliveryView, error) {
+	if !o.receiver.Enabled() {
+		return deliveryView{}, core.Errorf(core.Unprocessable, "The notification service is not enabled; enable it first")
+	}
+	again := newDelivery(r.Org.ID, o.receiver.ID, events.Event{Name: o.Event}, s.Clock())
+	again.RedeliveryOf = o.ID
+	err := s.DB.Write(r.Context(), func(q *db.Q) error {
+		if o.EventSeq != 0 {
+			e, err := events.Get(q, o.EventSeq)
+			if core.KindOf(err) == core.NotFound {
+				return core.Errorf(core.Unprocessable, "The event of this delivery is not kept any more")
+			}
+			if err != nil {
+				return err
+			}
+			again.EventSeq, again.BuildID = e.Seq, e.BuildID
+		}
+		if err := s.enqueue(q, []*Delivery{again}); err != nil {
+			return err
+		}
+		stored, err := byID(q, o.receiver.ID, again.ID)
+		if err == nil {
+			again = stored
+		}
+		return err
+	})
+	if err != nil {
+		return deliveryView{}, err
+	}
+	return s.view(r.Org, again), nil
+}
