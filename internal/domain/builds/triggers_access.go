@@ -31,7 +31,7 @@ func (t *trigger) target(q *db.Q) (*pipelines.Pipeline, error) {
 	}
 	depth, err := triggerDepth(q, t.from)
 	if err == nil && depth >= maxTriggerDepth {
-		err = core.Errorf(core.Unprocessable, "A chain of triggered builds can have at most %d builds", maxTriggerDepth)
+		err = core.Errorf(core.Unprocessable, "A chain of builds can have at most %d triggers", maxTriggerDepth)
 	}
 	return p, err
 }
@@ -108,7 +108,7 @@ func (n *newBuild) checkDescendants(q *db.Q) error {
 	var made int
 	err := q.QueryRow(`SELECT COUNT(*) FROM builds WHERE root_build = $1 AND triggered_by <> $2`, root, n.requested.TriggeredBy).Scan(&made)
 	if most := quotas.Of(n.org).TriggeredBuilds; err == nil && made >= most {
-		err = core.Errorf(core.Unprocessable, "The build that started this chain of triggers has %d descendants, which is the organization's limit", made)
+		err = core.Errorf(core.Unprocessable, "The build that started this chain of triggers has %d descendants, the limit of the organization", made)
 	}
 	return err
 }

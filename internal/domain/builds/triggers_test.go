@@ -253,7 +253,7 @@ func TestTrigger_EndsChainsThatGoOnForEver(t *testing.T) {
 		w.createAll(nil)
 		wantEqual(t, "builds", w.ada.Get(hello+"?per_page=100&exclude_jobs=1").Len(""), 11)
 		last := w.ada.Get(acme + "/jobs/" + w.job(11, "again"))
-		wantAt(t, last, map[string]any{"state": "failed", "detail": "A chain of triggered builds can have at most 10 builds"})
+		wantAt(t, last, map[string]any{"state": "failed", "detail": "A chain of builds can have at most 10 triggers"})
 		w.wantStates(1, "failed", "again failed")
 	})
 }
@@ -269,7 +269,7 @@ func TestTrigger_BoundsBuildsThatDescendFromOne(t *testing.T) {
 		w.follow()
 		wantEqual(t, "builds", len(w.rowsOf(`SELECT id FROM builds`)), 21)
 		wantEqual(t, "unfinished builds", len(w.rowsOf(`SELECT id FROM builds WHERE finished_at IS NULL`)), 0)
-		const why = "The build that started this chain of triggers has 20 descendants, which is the organization's limit"
+		const why = "The build that started this chain of triggers has 20 descendants, the limit of the organization"
 		wantEqual(t, "jobs that were refused", len(w.rowsOf(`SELECT id FROM jobs WHERE detail = '`+why+`'`)), 22)
 		w.wantTasks("build-consequence", 0)
 		// Another build is a root of its own, and so is a rebuild.
