@@ -37,24 +37,29 @@ type Creation struct {
 	Root                string    // the first build in the chain of triggers; empty: this one
 	ScheduledAt         time.Time // requested start; zero: now
 	QueuePlace          string    // of the build that waits for this one; empty: last
+	Origin              string    // what the build is created for, at most one in the pipeline; empty: nothing
 	Details
 }
 
-// Create creates a build of a pipeline and starts its first jobs. Numbers have no gaps.
+// maxOrigin is the longest origin, in bytes: it is part of an index.
+const maxOrigin = 512
+
+// Create creates a build of a pipeline and starts its first jobs. Numbers have no gaps. If the pipeline has a build
+// of the requested origin, Create returns that one.
 func (s *Service) Create(ctx context.Context, p *pipelines.Pipeline, c Creation) (*Build, error) {
-	if !c.IgnoreBranchFilters && c.PullRequest == nil && !core.BranchFilter(p.BranchConfiguration).Match(c.Branch) {
-		return nil, core.Errorf(core.Unprocessable, "The branch %q is not built: the pipeline builds only %q", c.Branch, p.BranchConfiguration)
-	}
-	n := &newBuild{service: s, pipeline: p, requested: c, id: core.NewID()}
-	if err := n.prepare(ctx); err != nil {
+	d, err := s.Draft(ctx, p, c)
+	if err != nil {
 		return nil, err
 	}
-	err := s.write(ctx, n.write)
-	return n.build, err
+	err = s.write(ctx, func(q *db.Q, then *followUps) error {
+		_, err := d.write(q, then)
+		return err
+	})
+	return d.build, err
 }
 
-// A newBuild is a build that is being created.
-type newBuild struct {
+// A Draft is a build that is checked and parsed, but not created yet.
+type Draft struct {
 	service   *Service
 	pipeline  *pipelines.Pipeline
 	requested Creation
@@ -71,39 +76,68 @@ type newBuild struct {
 	early bool
 }
 
+// Draft does the slow part of creating a build, outside of a transaction. [Draft.CreateTx] does the rest.
+func (s *Service) Draft(ctx context.Context, p *pipelines.Pipeline, c Creation) (*Draft, error) {
+	if !c.IgnoreBranchFilters && c.PullRequest == nil && !core.BranchFilter(p.BranchConfiguration).Match(c.Branch) {
+		return nil, core.Errorf(core.Unprocessable, "The branch %q is not built: the pipeline builds only %q", c.Branch, p.BranchConfiguration)
+	}
+	if len(c.Origin) > maxOrigin {
+		return nil, core.Errorf(core.Unprocessable, "The origin of a build has at most %d bytes, not %d", maxOrigin, len(c.Origin))
+	}
+	d := &Draft{service: s, pipeline: p, requested: c, id: core.NewID()}
+	return d, d.prepare(ctx)
+}
+
+// CreateTx creates the build in the transaction of the caller, which can be retried. If the pipeline has a build of
+// the same origin, it returns that one and created is false. So a task that crashed after its transaction, or that
+// two replicas run, creates one build.
+//
+// The error Unavailable means that another transaction changed jobs of the same concurrency group: the caller tries
+// again later.
+func (d *Draft) CreateTx(q *db.Q) (b *Build, created bool, err error) {
+	then := &followUps{events: d.service.events}
+	if created, err = d.write(q, then); err != nil {
+		return nil, false, refused(err)
+	}
+	if created {
+		err = then.save(q, d.service.clock())
+	}
+	return d.build, created, err
+}
+
 // prepare does the slow work that needs no lock: it parses the definition.
-func (n *newBuild) prepare(ctx context.Context) error {
-	err := n.service.db.Read(ctx, func(q *db.Q) error {
-		org, err := organization(q, n.pipeline.OrganizationID)
+func (d *Draft) prepare(ctx context.Context) error {
+	err := d.service.db.Read(ctx, func(q *db.Q) error {
+		org, err := organization(q, d.pipeline.OrganizationID)
 		if err != nil {
 			return err
 		}
-		n.org = org
-		if n.rebuiltFrom, err = linkTo(q, org.ID, n.requested.RebuiltFrom); err != nil {
+		d.org = org
+		if d.rebuiltFrom, err = linkTo(q, org.ID, d.requested.RebuiltFrom); err != nil {
 			return err
 		}
-		if n.triggeredFrom, err = linkToBuildOf(q, org.ID, n.requested.TriggeredBy); err != nil {
+		if d.triggeredFrom, err = linkToBuildOf(q, org.ID, d.requested.TriggeredBy); err != nil {
 			return err
 		}
-		n.teams, err = teamsOf(q, org.ID, n.requested.Creator)
+		d.teams, err = teamsOf(q, org.ID, d.requested.Creator)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	n.begin()
-	n.defined, err = n.read()
+	d.begin()
+	d.defined, err = d.read()
 	return err
 }
 
 // begin sets build to the requested build, without a number.
-func (n *newBuild) begin() {
-	c, now := n.requested, n.service.clock()
-	n.build = &Build{
-		ID:             n.id,
-		OrganizationID: n.org.ID,
-		PipelineID:     n.pipeline.ID,
-		ClusterID:      n.pipeline.ClusterID,
+func (d *Draft) begin() {
+	c, now := d.requested, d.service.clock()
+	d.build = &Build{
+		ID:             d.id,
+		OrganizationID: d.org.ID,
+		PipelineID:     d.pipeline.ID,
+		ClusterID:      d.pipeline.ClusterID,
 		Branch:         c.Branch,
 		Commit:         c.Commit,
 		Source:         c.Source,
@@ -116,32 +150,32 @@ func (n *newBuild) begin() {
 		QueuePlace:     cmp.Or(c.QueuePlace, core.NewID()), // created under the pipeline's lock, so in the order of numbers
 		Build:          flow.Build{State: flow.BuildCreating},
 		Details:        c.Details,
-		rebuiltFrom:    n.rebuiltFrom,
-		triggeredFrom:  n.triggeredFrom,
+		rebuiltFrom:    d.rebuiltFrom,
+		triggeredFrom:  d.triggeredFrom,
 	}
 	if c.ScheduledAt.IsZero() {
-		n.build.ScheduledAt = now
+		d.build.ScheduledAt = now
 	}
 }
 
 // env returns the variables that the definition can use.
-func (n *newBuild) env() plan.Lookup {
-	known := n.service.variables(n.org, n.pipeline, n.build)
+func (d *Draft) env() plan.Lookup {
+	known := d.service.variables(d.org, d.pipeline, d.build)
 	return func(name string) (string, bool) {
 		switch _, rest, _ := strings.Cut(name, "_"); rest {
 		case "BUILD_NUMBER", "BUILD_URL", "CLUSTER_ID":
-			n.early = n.early || n.build.Number == 0
+			d.early = d.early || d.build.Number == 0
 		}
 		return known(name)
 	}
 }
 
 // read returns the definition of the pipeline's steps for this build.
-func (n *newBuild) read() (*definition.Pipeline, error) {
-	if n.pipeline.Visual() {
-		return readVisual(n.pipeline)
+func (d *Draft) read() (*definition.Pipeline, error) {
+	if d.pipeline.Visual() {
+		return readVisual(d.pipeline)
 	}
-	defined, err := plan.Parse(n.pipeline.Configuration, n.env())
+	defined, err := plan.Parse(d.pipeline.Configuration, d.env())
 	if wrong, ok := errors.AsType[definition.Errors](err); ok {
 		var problems core.Problems
 		for _, problem := range wrong {
@@ -152,60 +186,67 @@ func (n *newBuild) read() (*definition.Pipeline, error) {
 	return defined, err
 }
 
-// write creates the build in a transaction, which may be retried.
-func (n *newBuild) write(q *db.Q, then *followUps) error {
-	p := n.pipeline
-	if err := n.checkDescendants(q); err != nil {
-		return err
+// write creates the build in a transaction, which may be retried, unless the pipeline has one of the same origin.
+func (d *Draft) write(q *db.Q, then *followUps) (created bool, err error) {
+	p := d.pipeline
+	if err := d.checkDescendants(q); err != nil {
+		return false, err
 	}
-	if err := pipelines.LockForBuild(q, n.org.ID, p.ID); err != nil {
-		return err
+	if err := pipelines.LockForBuild(q, d.org.ID, p.ID); err != nil {
+		return false, err
 	}
-	set, err := settings.Of(q, n.org.ID)
+	if origin := d.requested.Origin; origin != "" {
+		existing, err := byOrigin(q, d.org.ID, p.ID, origin)
+		if core.KindOf(err) != core.NotFound {
+			d.build = existing
+			return false, err
+		}
+	}
+	set, err := settings.Of(q, d.org.ID)
 	if err != nil {
-		return err
+		return false, err
 	}
 	cluster, err := clusterOf(q, p, set)
 	if err != nil {
-		return err
+		return false, err
 	}
 	queues, err := clusters.QueueIDs(q, cluster)
 	if err != nil {
-		return err
+		return false, err
 	}
-	n.begin()
-	b := n.build
+	d.begin()
+	b := d.build
 	b.ClusterID = cluster.ID
 	if b.Number, err = nextNumber(q, p.ID); err != nil {
-		return err
+		return false, err
 	}
-	if n.early {
-		if n.defined, err = n.read(); err != nil {
-			return err
+	if d.early {
+		if d.defined, err = d.read(); err != nil {
+			return false, err
 		}
 	}
-	b.PipelineEnv = n.defined.Env.Map()
-	planner := newPlanner(b, p, set, n.defined, queues)
-	planner.Context = b.context(n.org, p, n.teams, n.service.variables(n.org, p, b))
-	planned, err := planner.Plan(n.defined.Steps)
+	b.PipelineEnv = d.defined.Env.Map()
+	planner := newPlanner(b, p, set, d.defined, queues)
+	planner.Context = b.context(d.org, p, d.teams, d.service.variables(d.org, p, b))
+	planned, err := planner.Plan(d.defined.Steps)
 	if err != nil {
-		return err
+		return false, err
 	}
-	if err := insertBuild(q, b); err != nil {
-		return err
+	if err := insertBuild(q, b, d.requested.Origin); err != nil {
+		return false, err
 	}
-	if err := setMetaData(q, b, n.requested.MetaData); err != nil {
-		return err
+	if err := setMetaData(q, b, d.requested.MetaData); err != nil {
+		return false, err
 	}
-	u := n.service.newUnit(q, b, b.CreatedAt, then)
+	u := d.service.newUnit(q, b, b.CreatedAt, then)
 	u.plan, u.counted = planned, phase{}
 	if err := u.run.Begin(planned.Specs); err != nil {
-		return err
+		return false, err
 	}
 	if p.SkipQueued.On || p.CancelRunning.On {
 		then.add(supersedeOlder, b.OrganizationID, b.ID)
 	}
-	return u.close()
+	return true, u.close()
 }
 
 // newPlanner returns a planner for steps of a build. The caller sets its context.

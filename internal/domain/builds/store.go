@@ -76,6 +76,11 @@ func byName(q *db.Q, orgID, pipelineID, name string) (*Build, error) {
 	return oneBuild(q, `WHERE b.organization_id = $1 AND b.pipeline_id = $2 AND b.number = $3`, orgID, pipelineID, number)
 }
 
+// byOrigin returns the build of a pipeline that was created for an origin, or a NotFound error.
+func byOrigin(q *db.Q, orgID, pipelineID, origin string) (*Build, error) {
+	return oneBuild(q, `WHERE b.organization_id = $1 AND b.pipeline_id = $2 AND b.origin = $3`, orgID, pipelineID, origin)
+}
+
 func oneBuild(q *db.Q, where string, args ...any) (*Build, error) {
 	b, err := db.One(q, scanBuild, selectBuild+"\n\t"+where, args...)
 	if errors.Is(err, db.ErrNoRows) {
@@ -135,13 +140,13 @@ func nextNumber(q *db.Q, pipelineID string) (n int, err error) {
 }
 
 // insertBuild adds a build without jobs.
-func insertBuild(q *db.Q, b *Build) error {
+func insertBuild(q *db.Q, b *Build, origin string) error {
 	_, err := q.Exec(`
 		INSERT INTO builds (id, organization_id, pipeline_id, cluster_id, number, branch, commit_name, source, creator_id,
-			state, tally, waiting_jobs, scheduled_jobs, running_jobs, triggered_by, root_build, rebuilt_from, created_at, scheduled_at, queue_place)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, 0, 0, 0, $12, $13, $14, $15, $16, $17)`,
+			state, tally, waiting_jobs, scheduled_jobs, running_jobs, triggered_by, root_build, rebuilt_from, created_at, scheduled_at, queue_place, origin)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, 0, 0, 0, $12, $13, $14, $15, $16, $17, $18)`,
 		b.ID, b.OrganizationID, b.PipelineID, db.Text(b.ClusterID), b.Number, b.Branch, b.Commit, b.Source, b.Creator.IDOrNull(),
-		b.State, db.JSON(b.Counts), db.Text(b.TriggeredBy), db.Text(b.Root), db.Text(b.RebuiltFrom), db.Micros(b.CreatedAt), db.Micros(b.ScheduledAt), b.QueuePlace)
+		b.State, db.JSON(b.Counts), db.Text(b.TriggeredBy), db.Text(b.Root), db.Text(b.RebuiltFrom), db.Micros(b.CreatedAt), db.Micros(b.ScheduledAt), b.QueuePlace, db.Text(origin))
 	if err != nil {
 		return err
 	}

@@ -97,8 +97,8 @@ func triggerDepth(q *db.Q, b *Build) (depth int, err error) {
 
 // checkDescendants returns an error if the root of a chain of triggers has as many descendants as the
 // organization allows. A build of the same trigger job, created before a crash, does not count.
-func (n *newBuild) checkDescendants(q *db.Q) error {
-	root := n.requested.Root
+func (d *Draft) checkDescendants(q *db.Q) error {
+	root := d.requested.Root
 	if root == "" {
 		return nil
 	}
@@ -106,8 +106,8 @@ func (n *newBuild) checkDescendants(q *db.Q) error {
 		return err
 	}
 	var made int
-	err := q.QueryRow(`SELECT COUNT(*) FROM builds WHERE root_build = $1 AND triggered_by <> $2`, root, n.requested.TriggeredBy).Scan(&made)
-	if most := quotas.Of(n.org).TriggeredBuilds; err == nil && made >= most {
+	err := q.QueryRow(`SELECT COUNT(*) FROM builds WHERE root_build = $1 AND triggered_by <> $2`, root, d.requested.TriggeredBy).Scan(&made)
+	if most := quotas.Of(d.org).TriggeredBuilds; err == nil && made >= most {
 		err = core.Errorf(core.Unprocessable, "The build that started this chain of triggers has %d descendants, the limit of the organization", made)
 	}
 	return err
