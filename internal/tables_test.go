@@ -60,6 +60,8 @@ var owners = map[string]string{
 	"pipelines":          "pipelines",
 	"source_connections": "pipelines",
 
+	"build_exports": "buildexports",
+
 	"queue_waits": "queuemetrics",
 
 	"suites":      "suites",

@@ -21,6 +21,7 @@ import (
 	"stackyard/internal/domain/annotations"
 	"stackyard/internal/domain/artifacts"
 	"stackyard/internal/domain/buildapi"
+	"stackyard/internal/domain/buildexports"
 	"stackyard/internal/domain/builds"
 	"stackyard/internal/domain/clusterrules"
 	"stackyard/internal/domain/clusters"
@@ -230,6 +231,18 @@ func (s *Server) capabilities(p Parts, results *db.DB, directory *identity.Direc
 	settings := settings.New(p.DB, p.Public, p.Clock)
 	queueMetrics := queuemetrics.New(p.DB, clusters, settings, events, p.Public, p.Clock)
 	queueMetrics.Background(s.background.tasks)
+	buildexports.New(buildexports.Parts{
+		DB:        p.DB,
+		Directory: directory,
+		BuildAPI:  buildAPI,
+		Builds:    builds,
+		Artifacts: artifacts,
+		Logs:      s.logs,
+		Settings:  settings,
+		Events:    events,
+		Clock:     p.Clock,
+		Log:       p.Log,
+	}).Background(s.background.tasks)
 	events.Background(s.background.tasks)
 	oauth.Background(s.background.tasks)
 	organizations := organizations.New(p.DB, directory, p.Public, p.Clock, clusters.RemoveUser)

@@ -47,24 +47,41 @@ func BucketName(strategy, location string) (string, error) {
 // and deleting a small object there with the installation's credentials: AWS_… for s3, GCS_… for gcs. It
 // returns within ten seconds; its error says what to do.
 func CheckBucket(ctx context.Context, strategy, location string) error {
-	s, err := serviceOf(strategy)
+	store, err := OpenBucket(strategy, location)
 	if err != nil {
 		return err
+	}
+	defer store.CloseIdle()
+	return check(ctx, store.objects)
+}
+
+// OpenBucket returns the store at a location that BucketName accepts, with the installation's credentials. The bucket
+// is not contacted.
+func OpenBucket(strategy, location string) (*Store, error) {
+	s, err := serviceOf(strategy)
+	if err != nil {
+		return nil, err
 	}
 	name, prefix, err := s.parseLocation(location)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	place, err := s.place(name, prefix, "", "")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	bucket, err := openBucket(place)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer bucket.transport.CloseIdleConnections()
-	return check(ctx, bucket)
+	return &Store{bucket}, nil
+}
+
+// CloseIdle closes connections to the object store that no request uses.
+func (s *Store) CloseIdle() {
+	if b, ok := s.objects.(*bucket); ok {
+		b.transport.CloseIdleConnections()
+	}
 }
 
 func (s service) parseLocation(location string) (bucket, prefix string, err error) {
