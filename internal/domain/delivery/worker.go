@@ -17,8 +17,8 @@ const (
 	maxInFlight = 8
 	// runFor is how long a worker starts new attempts before it lets its task end and begin again. The task's lease
 	// is longer by the attempts that it has begun, and delays deliveries by as much when a process dies.
-	runFor     = 15 * time.Second
-	runTimeout = runFor + requestTimeout + 5*time.Second
+	runFor     = 8 * time.Second
+	runTimeout = runFor + requestTimeout + 2*time.Second
 	// windowSize bounds the deliveries of a receiver in memory, and loadSize those that are loaded at once.
 	windowSize, loadSize = 2000, 500
 	// trimEvery is how many deliveries end before old ones are removed.

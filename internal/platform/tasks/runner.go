@@ -139,12 +139,25 @@ func (r *Runner) Run(ctx context.Context) error {
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(stopGrace, cancel) })()
 	defer r.bus.OnPoll(r.poll)()
+	r.releaseOrphans(ctx)
 	var loops sync.WaitGroup
 	for _, k := range r.kinds {
 		loops.Go(func() { k.loop(ctx, work) })
 	}
 	loops.Wait()
 	return nil
+}
+
+// releaseOrphans makes tasks due that a process which died was running, where no other process can be running them: a
+// SQLite database has one server.
+func (r *Runner) releaseOrphans(ctx context.Context) {
+	if r.db.Shared() {
+		return
+	}
+	err := r.db.Write(ctx, func(q *db.Q) error { return releaseAll(q, r.clock()) })
+	if err != nil && ctx.Err() == nil {
+		r.log.Warn("release tasks of the previous process failed", "error", err)
+	}
 }
 
 // RunDue runs, one after the other, the tasks that are due at the time of the clock and those that become due

@@ -129,6 +129,15 @@ func fail(q *db.Q, d *Due, at time.Time, reason string) error {
 	return change(q, d, `lease = NULL, run_at = $4, last_error = $5`, db.Micros(at), reason)
 }
 
+// releaseAll ends all leases of a SQLite database. A task that was tried before waits longer each time, at most to the
+// end of its lease: it may be why its process died.
+func releaseAll(q *db.Q, now time.Time) error {
+	_, err := q.Exec(`
+		UPDATE tasks SET lease = NULL, run_at = MIN(run_at, $1 + (attempts - 1) * (attempts - 1) * $2)
+		WHERE lease IS NOT NULL`, db.Micros(now), time.Second.Microseconds())
+	return err
+}
+
 // release lets another process run a task, as if it had not been claimed.
 func release(q *db.Q, d *Due, now time.Time) error {
 	q.Announce(topic(d.Kind))

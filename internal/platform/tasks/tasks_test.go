@@ -93,6 +93,14 @@ func (j *journal) note(line string) {
 	j.lines = append(j.lines, time.Since(j.begun).Truncate(time.Second).String()+" "+line)
 }
 
+// sort orders lines whose order does not matter.
+func (j *journal) sort() {
+	synctest.Wait()
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	slices.Sort(j.lines)
+}
+
 func (j *journal) want(t testing.TB, lines ...string) {
 	t.Helper()
 	synctest.Wait()
