@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net/mail"
 	"net/url"
 	"regexp"
 	"slices"
@@ -139,6 +140,22 @@ func (address) read(raw json.RawMessage) (any, string) {
 		return nil, "must have no fragment"
 	}
 	return s, ""
+}
+
+// sender is an e-mail address, with or without a name.
+type sender struct{}
+
+func (sender) schema() map[string]any { return map[string]any{"type": "string", "maxLength": 255} }
+
+func (sender) read(raw json.RawMessage) (any, string) {
+	value, broken := text{max: 255}.read(raw)
+	if broken != "" {
+		return nil, broken
+	}
+	if _, err := mail.ParseAddress(value.(string)); err != nil {
+		return nil, "must be an e-mail address, such as ci@example.com or Stackyard <ci@example.com>"
+	}
+	return value, ""
 }
 
 // names is a list of known event names; duplicates are dropped.

@@ -55,7 +55,7 @@ const (
 
 // providers lists every provider, creatable ones first.
 var providers = []*Provider{
-	webhook, chatWebhook, eventBus, pipelineVisibility, openTelemetryTracing, eventLogAPI, chatWorkspace, tracker,
+	webhook, chatWebhook, eventBus, pipelineVisibility, openTelemetryTracing, eventLogAPI, smtp, chatWorkspace, tracker,
 }
 
 // ProviderByID returns the provider with an id, or nil.
