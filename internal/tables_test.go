@@ -91,6 +91,7 @@ var owners = map[string]string{
 	"step_dependencies": "builds",
 	"step_details":      "builds",
 	"step_updates":      "builds",
+	"build_notify":      "builds",
 	"step_uploads":      "builds",
 	"steps":             "builds",
 

@@ -238,6 +238,9 @@ func (d *Draft) write(q *db.Q, then *followUps) (created bool, err error) {
 	if err := setMetaData(q, b, d.requested.MetaData); err != nil {
 		return false, err
 	}
+	if err := keepNotify(q, b, d.defined, planned); err != nil {
+		return false, err
+	}
 	u := d.service.newUnit(q, b, b.CreatedAt, then)
 	u.plan, u.counted = planned, phase{}
 	if err := u.run.Begin(planned.Specs); err != nil {

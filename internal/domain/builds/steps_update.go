@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"stackyard/internal/domain/events"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
 	"stackyard/internal/rules/definition"
@@ -97,8 +98,10 @@ func (u *unit) setNotify(step *Step, update StepUpdate) error {
 		step.Work.Attributes = map[string]any{}
 	}
 	step.Work.Attributes["notify"] = list
-	_, err = u.q.Exec(`UPDATE step_details SET work = $2 WHERE step_id = $1`, step.ID, db.JSON(step.Work))
-	return err
+	if _, err = u.q.Exec(`UPDATE step_details SET work = $2 WHERE step_id = $1`, step.ID, db.JSON(step.Work)); err != nil {
+		return err
+	}
+	return events.AddWanted(u.q, notifyConsumer, u.build.OrganizationID, stepNotifyEvents)
 }
 
 // readNotify parses notifications with the checks of definitions.

@@ -166,6 +166,9 @@ func (s *Service) addSteps(u *unit, jobID string, up Upload, defined *definition
 	if u.plan, err = p.Plan(defined.Steps); err != nil {
 		return nil, err
 	}
+	if err := keepNotify(u.q, u.build, defined, u.plan); err != nil {
+		return nil, err
+	}
 	made := len(u.plan.Jobs)
 	if all := u.build.Counts.Jobs() + made; all > maxJobs {
 		return nil, core.Errorf(core.Unprocessable, "With these steps the build would have %d jobs; %d are the most", all, maxJobs)

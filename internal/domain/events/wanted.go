@@ -86,16 +86,32 @@ func (s *Service) Wanted(q *db.Q, orgID string) (Names, error) {
 	return all, err
 }
 
+// AddWanted adds to the events of an organization that a consumer wants.
+func AddWanted(q *db.Q, consumer, orgID string, names Names) error {
+	if names == 0 {
+		return nil
+	}
+	before, err := wantedBy(q, consumer, orgID)
+	if err != nil || before|names == before {
+		return err
+	}
+	return SetWanted(q, consumer, orgID, before|names)
+}
+
+func wantedBy(q *db.Q, consumer, orgID string) (names Names, err error) {
+	err = q.QueryRow(`SELECT names FROM event_wants WHERE organization_id = $1 AND consumer = $2`, orgID, consumer).Scan(db.ToJSON(&names))
+	if errors.Is(err, db.ErrNoRows) {
+		err = nil
+	}
+	return names, err
+}
+
 // SetWanted says which events of an organization a consumer wants from now on. Processes learn of it after the
 // commit, other replicas a moment later.
 func SetWanted(q *db.Q, consumer, orgID string, names Names) error {
-	var before Names
-	err := q.QueryRow(`SELECT names FROM event_wants WHERE organization_id = $1 AND consumer = $2`, orgID, consumer).Scan(db.ToJSON(&before))
-	if err != nil && !errors.Is(err, db.ErrNoRows) {
+	before, err := wantedBy(q, consumer, orgID)
+	if err != nil || before == names {
 		return err
-	}
-	if before == names {
-		return nil
 	}
 	_, err = q.Exec(`
 		INSERT INTO event_wants (organization_id, consumer, names) VALUES ($1, $2, $3)
