@@ -3,6 +3,8 @@ package plan
 import (
 	"maps"
 	"slices"
+
+	"stackyard/internal/rules/definition"
 )
 
 // attributes returns the attributes of a command step that agents read, with the defaults of the pipeline. Secrets of
@@ -19,6 +21,23 @@ func attributes(defaults, own map[string]any) map[string]any {
 		merged["secrets"] = append(asList(shared), asList(own["secrets"])...)
 	}
 	return merged
+}
+
+// withNotify returns the members of a group with the group's notifications before their own.
+func withNotify(members []definition.Step, shared any) []definition.Step {
+	if shared == nil {
+		return members
+	}
+	members = slices.Clone(members)
+	for i := range members {
+		own := maps.Clone(members[i].Attributes)
+		if own == nil {
+			own = map[string]any{}
+		}
+		own["notify"] = append(asList(shared), asList(own["notify"])...)
+		members[i].Attributes = own
+	}
+	return members
 }
 
 // asList returns a value as a list. A single value becomes a list of one.

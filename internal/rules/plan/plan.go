@@ -163,7 +163,7 @@ func (p *Planner) step(s definition.Step, broken string) flow.Spec {
 	spec := flow.Spec{Step: step, DependsOn: s.DependsOn}
 	switch s.Kind {
 	case definition.KindGroup:
-		spec.Members = p.list(s.Group.Steps, broken)
+		spec.Members = p.list(withNotify(s.Group.Steps, s.Attributes["notify"]), broken)
 		return spec
 	case definition.KindWait:
 		step.ContinueOnFailure = s.Wait.ContinueOnFailure
