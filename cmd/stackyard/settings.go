@@ -57,6 +57,10 @@ var serverSettings = []setting{
 	{flag: "tracker-oauth-authorize-url", usage: "where people authorize that application (default: Linear)"},
 	{flag: "tracker-oauth-token-url", usage: "where the server gets its tokens (default: Linear)"},
 	{flag: "tracker-oauth-revoke-url", usage: "where the server revokes its tokens (default: Linear, unless --tracker-oauth-token-url is given)"},
+	{flag: "event-bus-endpoint", usage: "URL that event_bus services put events to instead of Amazon EventBridge"},
+	{flag: "event-bus-access-key-id", usage: "AWS access key that puts events (default: AWS_… variables, shared credentials file, or the role of the machine)"},
+	{flag: "event-bus-secret-access-key", usage: "secret of --event-bus-access-key-id", secret: true},
+	{flag: "pipeline-visibility-url", usage: "URL of the API that observability_pipeline_visibility services send to instead of the vendor's site"},
 	{flag: "log-format", usage: "text or json (default: text on a terminal, else json)"},
 }
 

@@ -233,6 +233,7 @@ func Run(ctx context.Context, s Settings, st Storage, version string, log *slog.
 		OutboundAllow:  s.OutboundAllow,
 		Provider:       s.Provider,
 		Connections:    s.Connections,
+		Endpoints:      s.Endpoints,
 		Agents:         s.Agents,
 		Stacks:         s.Stacks,
 		KeepEvents:     s.KeepEvents,

@@ -75,8 +75,10 @@ type Parts struct {
 	Provider *web.Provider
 	// Connections are the applications with which people connect notification services.
 	Connections notifications.Connections
-	Agents      agents.Settings
-	Stacks      stacks.Settings
+	// Endpoints are how systems are reached that notification services do not name in full.
+	Endpoints delivery.Endpoints
+	Agents    agents.Settings
+	Stacks    stacks.Settings
 	// KeepEvents is how long events are kept; 0: default.
 	KeepEvents time.Duration
 	// CheckAccessEvery is how often streams check access without being woken; 0: default.
@@ -278,6 +280,7 @@ func (s *Server) capabilities(p Parts, results *db.DB, directory *identity.Direc
 		Log:           p.Log,
 		Version:       p.Version,
 		OutboundAllow: p.OutboundAllow,
+		Endpoints:     p.Endpoints,
 	})
 	s.deliveries.Background(s.background.tasks)
 	s.pages = web.New(web.Config{

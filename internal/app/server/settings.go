@@ -19,6 +19,7 @@ import (
 
 	"stackyard/internal/app/web"
 	"stackyard/internal/domain/agents"
+	"stackyard/internal/domain/delivery"
 	"stackyard/internal/domain/events"
 	"stackyard/internal/domain/notifications"
 	"stackyard/internal/domain/stacks"
@@ -48,6 +49,7 @@ type Settings struct {
 	KeepEvents     time.Duration
 	Provider       *web.Provider // OpenID Connect; nil: none
 	Connections    notifications.Connections
+	Endpoints      delivery.Endpoints
 }
 
 // ParseSettings parses the values of flags by name. The error joins everything that is wrong with them.
@@ -143,7 +145,27 @@ func ParseSettings(given func(flag string) string) (Settings, error) {
 	if s.Connections.Tracker, err = parseConnection(given, "tracker", linearEndpoints); err != nil {
 		bad("tracker-oauth-client-id", "%w", err)
 	}
+	if s.Endpoints, err = parseEndpoints(given); err != nil {
+		errs = append(errs, err)
+	}
 	return s, errors.Join(errs...)
+}
+
+// parseEndpoints returns how systems are reached that notification services do not name in full.
+func parseEndpoints(given func(flag string) string) (e delivery.Endpoints, err error) {
+	e.EventBus.Endpoint, e.VisibilityURL = given("event-bus-endpoint"), given("pipeline-visibility-url")
+	e.EventBus.AccessKeyID, e.EventBus.SecretAccessKey = given("event-bus-access-key-id"), given("event-bus-secret-access-key")
+	var errs []error
+	for _, flag := range []string{"event-bus-endpoint", "pipeline-visibility-url"} {
+		u, err := url.Parse(given(flag))
+		if given(flag) != "" && (err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil) {
+			errs = append(errs, fmt.Errorf("--%s: %q is not a URL such as https://proxy.example.com", flag, given(flag)))
+		}
+	}
+	if (e.EventBus.AccessKeyID == "") != (e.EventBus.SecretAccessKey == "") {
+		errs = append(errs, errors.New("--event-bus-access-key-id and --event-bus-secret-access-key go together"))
+	}
+	return e, errors.Join(errs...)
 }
 
 // The endpoints of the chat and the tracker that are meant unless others are given.

@@ -65,3 +65,18 @@ func TestParseConnection(t *testing.T) {
 		}
 	}
 }
+
+func TestParseEndpoints_ReportsEveryProblem(t *testing.T) {
+	given := map[string]string{"event-bus-endpoint": "localhost", "pipeline-visibility-url": "https://a.test?b", "event-bus-access-key-id": "a"}
+	_, err := parseEndpoints(func(flag string) string { return given[flag] })
+	const want = `--event-bus-endpoint: "localhost" is not a URL such as https://proxy.example.com
+--pipeline-visibility-url: "https://a.test?b" is not a URL such as https://proxy.example.com
+--event-bus-access-key-id and --event-bus-secret-access-key go together`
+	if err == nil || err.Error() != want {
+		t.Errorf("got %v", err)
+	}
+	given = map[string]string{"event-bus-endpoint": "http://localhost:4566"}
+	if e, err := parseEndpoints(func(flag string) string { return given[flag] }); err != nil || e.EventBus.Endpoint != "http://localhost:4566" {
+		t.Errorf("got %v, %v", e, err)
+	}
+}

@@ -13,6 +13,7 @@ package delivery
 
 import (
 	"log/slog"
+	"net"
 	"net/http"
 	"net/netip"
 	"time"
@@ -23,11 +24,13 @@ import (
 	"stackyard/internal/domain/clusters"
 	"stackyard/internal/domain/events"
 	"stackyard/internal/domain/notifications"
+	"stackyard/internal/domain/notifications/eventbus"
 	"stackyard/internal/domain/organizations"
 	"stackyard/internal/domain/pipelines"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
 	"stackyard/internal/platform/identity"
+	"stackyard/internal/platform/outbound"
 	"stackyard/internal/platform/tasks"
 )
 
@@ -92,18 +95,34 @@ type Parts struct {
 	Version       string
 	// OutboundAllow are the private ranges that receivers may be in.
 	OutboundAllow []netip.Prefix
+	Endpoints     Endpoints
+}
+
+// Endpoints are how an installation reaches the systems that settings of receivers do not name in full.
+type Endpoints struct {
+	EventBus eventbus.Config
+	// VisibilityURL replaces the API of the vendor of pipeline visibility; empty: it does not.
+	VisibilityURL string
 }
 
 // Service sends events to receivers.
 type Service struct {
 	Parts
 	clients  map[bool]*http.Client // by whether certificates are verified
-	draining chan struct{}         // closed when the server drains
+	dialer   *net.Dialer           // for other protocols
+	bus      *eventbus.Client
+	draining chan struct{} // closed when the server drains
 }
 
 // New returns a service and subscribes it to events and to changes of receivers.
 func New(p Parts) *Service {
-	s := &Service{Parts: p, clients: newClients(p.OutboundAllow), draining: make(chan struct{})}
+	s := &Service{
+		Parts:    p,
+		clients:  newClients(p.OutboundAllow),
+		dialer:   outbound.Dialer(p.OutboundAllow),
+		bus:      eventbus.New(p.Endpoints.EventBus),
+		draining: make(chan struct{}),
+	}
 	p.Events.Consume(events.Consumer{Name: consumer, Process: s.match})
 	p.Receivers.OnChange(s.receiverChanged)
 	return s

@@ -28,9 +28,13 @@ type Provider struct {
 // providers are the providers that are sent to, by the id that package notifications knows them by. Receivers of
 // other providers get nothing.
 var providers = map[string]*Provider{
-	"webhook":       webhook,
-	"chat_webhook":  chatWebhook,
-	"event_log_api": eventLog,
+	"webhook":                           webhook,
+	"chat_webhook":                      chatWebhook,
+	"event_bus":                         eventBus,
+	"observability_pipeline_visibility": pipelineVisibility,
+	"open_telemetry_tracing":            openTelemetry,
+	"event_log_api":                     eventLog,
+	"smtp":                              smtp,
 }
 
 // pushes reports whether events are sent to receivers, rather than read by them.

@@ -42,6 +42,7 @@ type Dialer interface {
 
 // An Error is a message that was not sent.
 type Error struct {
+	Code int // of the server's reply; 0: there is none
 	// Retry says that a later attempt may succeed.
 	Retry bool
 	Err   error
@@ -66,14 +67,14 @@ func (s Server) Send(ctx context.Context, dialer Dialer, m *Message) error {
 	if ctx.Err() != nil {
 		return &Error{Retry: true, Err: errors.New("the SMTP server did not answer in time")}
 	}
-	retry := true
+	code := 0
 	if reply, ok := errors.AsType[*textproto.Error](err); ok {
-		retry = reply.Code < 500
+		code = reply.Code
 	}
 	_, refused := errors.AsType[*outbound.RefusedError](err)
 	_, unusable := errors.AsType[*unusableError](err)
 	_, untrusted := errors.AsType[*tls.CertificateVerificationError](err)
-	return &Error{Retry: retry && !refused && !unusable && !untrusted, Err: err}
+	return &Error{Code: code, Retry: code < 500 && !refused && !unusable && !untrusted, Err: err}
 }
 
 // An unusableError is a server that cannot be used with these settings.

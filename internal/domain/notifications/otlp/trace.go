@@ -24,7 +24,7 @@ const maxValue = 4096
 
 // Trace returns the trace of a build.
 func Trace(s notifications.OpenTelemetrySettings, b *report.Build) *tracepb.ResourceSpans {
-	t := tracer{build: b, traceID: traceID(b.ID), state: string(s.TraceState)}
+	t := tracer{build: b, traceID: TraceID(b.ID), state: string(s.TraceState)}
 	t.spans = append(t.spans, t.buildSpan())
 	for _, jobs := range byStep(b.Jobs) {
 		t.addStep(jobs)
@@ -106,7 +106,7 @@ func (t *tracer) buildSpan() *tracepb.Span {
 	}
 	span.Attributes = a.list()
 	if parent := b.TriggeringBuild(); parent.ID != "" {
-		span.Links = []*tracepb.Span_Link{{TraceId: traceID(parent.ID), SpanId: spanID("job", b.TriggeredBy)}}
+		span.Links = []*tracepb.Span_Link{{TraceId: TraceID(parent.ID), SpanId: spanID("job", b.TriggeredBy)}}
 	}
 	return span
 }
@@ -218,8 +218,8 @@ func failed(message string) *tracepb.Status {
 	return &tracepb.Status{Code: tracepb.Status_STATUS_CODE_ERROR, Message: message}
 }
 
-// traceID returns the id of the trace of a build: the 16 bytes of the build's UUID.
-func traceID(buildID string) []byte {
+// TraceID returns the id of the trace of a build: the 16 bytes of the build's UUID.
+func TraceID(buildID string) []byte {
 	id, err := uuid.Parse(buildID)
 	if err != nil {
 		sum := sha256.Sum256([]byte(buildID))

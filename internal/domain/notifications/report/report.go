@@ -35,42 +35,27 @@ type Build struct {
 // JobURL returns the URL of a job on the page of its build.
 func (b *Build) JobURL(j *builds.Job) string { return b.URL + "#" + j.ID }
 
-// A Source reads builds.
-type Source struct {
-	Builds *builds.Service
-}
-
 // MaxJobs bounds the jobs that are read of a build.
 const MaxJobs = 5000
 
-// Load returns a build without jobs, or a NotFound error.
-func (s Source) Load(q *db.Q, org *identity.Organization, buildID string) (*Build, error) {
-	b, err := builds.ByID(q, org.ID, buildID)
-	if err != nil {
-		return nil, err
-	}
-	p, err := pipelines.ByID(q, pipelines.System(org.ID), b.PipelineID)
-	if err != nil {
-		return nil, err
-	}
-	build := &Build{Build: b, Org: org, Pipeline: p, URL: s.Builds.Address(org, p, b.Number).Web()}
+// Of describes a build without its jobs.
+func Of(s *builds.Service, org *identity.Organization, p *pipelines.Pipeline, b *builds.Build) *Build {
+	build := &Build{Build: b, Org: org, Pipeline: p, URL: s.Address(org, p, b.Number).Web()}
 	if parent := b.TriggeringBuild(); parent.ID != "" {
-		build.Parent = s.Builds.AddressOf(org, parent).Web()
+		build.Parent = s.AddressOf(org, parent).Web()
 	}
-	return build, nil
+	return build
 }
 
-// LoadJobs reads the jobs of a build. Their commands can be long, so they are read in pages and not kept.
-func (s Source) LoadJobs(q *db.Q, b *Build) error {
-	const size = 250
-	page := route.CursorPage{Size: size}
+// LoadJobs reads the jobs of a build that match a filter, at most as many as given. Their commands can be long, so they
+// are read in pages and not kept.
+func (b *Build) LoadJobs(q *db.Q, s *builds.Service, f builds.JobFilter, most int) error {
+	b.Jobs, b.More = nil, false
+	page := route.CursorPage{Size: min(250, most)}
 	for {
-		jobs, err := builds.ListJobs(q, b.ID, builds.JobFilter{Retried: true}, page)
-		if core.KindOf(err) == core.BadRequest { // the page has too many bytes
-			if page.Size <= 1 {
-				return err
-			}
-			page.Size /= 4
+		jobs, err := builds.ListJobs(q, b.ID, f, page)
+		if core.KindOf(err) == core.BadRequest && page.Size > 1 { // the page has too many bytes
+			page.Size = max(page.Size/4, 1)
 			continue
 		}
 		if err != nil {
@@ -78,7 +63,7 @@ func (s Source) LoadJobs(q *db.Q, b *Build) error {
 		}
 		more := len(jobs) > page.Size
 		jobs = jobs[:min(len(jobs), page.Size)]
-		if err := s.Builds.FillAgentNames(q, b.OrganizationID, jobs...); err != nil {
+		if err := s.FillAgentNames(q, b.OrganizationID, jobs...); err != nil {
 			return err
 		}
 		for _, j := range jobs {
@@ -86,7 +71,7 @@ func (s Source) LoadJobs(q *db.Q, b *Build) error {
 			if j.Type != flow.Script && j.Type != flow.Trigger {
 				continue
 			}
-			if len(b.Jobs) == MaxJobs {
+			if len(b.Jobs) == most {
 				b.More = true
 				return nil
 			}
