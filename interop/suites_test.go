@@ -29,6 +29,13 @@ func TestSuites(t *testing.T) {
 			t.Errorf("update answers %+v, want %+v", updated, created)
 		}
 		call(client.TestSuites.Create(ctx, "acme", buildkite.TestSuiteCreate{Name: "Other", DefaultBranch: "main"})).refused(t, http.StatusUnprocessableEntity, "Validation Failed")
+		call(client.TeamSuites.Update(ctx, "acme", everyoneID, created.ID, buildkite.UpdateTeamSuites{AccessLevel: []string{"read"}})).ok(t)
+		if access := call(client.TeamSuites.List(ctx, "acme", everyoneID, nil)).ok(t); len(access) != 1 || access[0].ID != created.ID || access[0].CreatedAt == nil || len(access[0].AccessLevel) != 1 {
+			t.Errorf("the team has access to %+v", access)
+		}
+		do(client.TeamSuites.Delete(ctx, "acme", everyoneID, created.ID)).ok(t)
+		call(client.TeamSuites.Create(ctx, "acme", everyoneID, buildkite.CreateTeamSuites{SuiteID: created.ID, AccessLevel: []string{"read", "edit"}})).ok(t)
+		call(client.TeamSuites.Get(ctx, "acme", everyoneID, created.ID)).ok(t)
 		do(client.TestSuites.Delete(ctx, "acme", "unit-tests")).ok(t)
 		call(client.TestSuites.Get(ctx, "acme", "unit-tests")).refused(t, http.StatusNotFound, "No suite found")
 	})

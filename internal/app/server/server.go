@@ -248,7 +248,7 @@ func (s *Server) capabilities(p Parts, results *db.DB, directory *identity.Direc
 	events.Background(s.background.tasks)
 	oauth.Background(s.background.tasks)
 	organizations := organizations.New(p.DB, directory, p.Public, p.Clock, clusters.RemoveUser)
-	suites := suites.New(p.DB, p.Key, p.Public, p.Clock)
+	suites := suites.New(p.DB, organizations, p.Key, p.Public, p.Clock)
 	organizations.OnTeamsEnabled(suites.GrantAll)
 	oidc := oidc.New(p.DB, s.agents, clusters, p.Key, p.Public, p.Clock)
 	testResults := testresults.New(testresults.Parts{
@@ -264,6 +264,7 @@ func (s *Server) capabilities(p Parts, results *db.DB, directory *identity.Direc
 		Log:       p.Log,
 	})
 	testResults.Background(s.background.tasks)
+	buildAPI.ShowTestRuns(testResults.RunsOf)
 	s.deliveries = delivery.New(delivery.Parts{
 		DB:            p.DB,
 		Directory:     directory,

@@ -21,6 +21,7 @@ type Service struct {
 	builds    *builds.Service
 	pipelines *pipelines.Service
 	public    core.PublicURL
+	testRuns  TestRuns
 }
 
 // New returns a Service.

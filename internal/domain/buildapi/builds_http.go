@@ -58,9 +58,10 @@ func (s *Service) buildRoutes() []route.Route {
 
 // shown selects what a response contains besides the builds themselves.
 type shown struct {
-	jobs, pipeline, testEngine, counts bool
-	jobFilter                          builds.JobFilter
-	retriedJobsCount                   *int
+	jobs, pipeline, counts bool
+	testEngine             *testEngineView // nil: not shown
+	jobFilter              builds.JobFilter
+	retriedJobsCount       *int
 }
 
 // withAll selects what the response to a change of one build contains.
@@ -128,9 +129,7 @@ func (s *Service) views(q *db.Q, r *route.Request, byID map[string]*pipelines.Pi
 			}
 			v.Jobs = &shown
 		}
-		if show.testEngine {
-			v.TestEngine = &testEngineView{Runs: []testRunView{}}
-		}
+		v.TestEngine = show.testEngine
 		if show.counts {
 			if v.JobStateCounts, err = jobStateCounts(q, b.ID, show.jobFilter.Retried); err != nil {
 				return nil, err
@@ -169,7 +168,7 @@ func (s *Service) getBuild(r *route.Request, o builds.OnBuild) (shownBuildView, 
 	if err != nil {
 		return shownBuildView{}, err
 	}
-	if show.testEngine, err = r.Flag("include_test_engine", false); err != nil {
+	if show.testEngine, err = s.readTestEngine(r, o.Build.ID); err != nil {
 		return shownBuildView{}, err
 	}
 	states, err := r.QueryList("job_states")

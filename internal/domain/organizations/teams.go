@@ -99,6 +99,9 @@ func fieldError(field, rule string) error {
 	return validationError(core.Problems{{Field: field, Code: rule}})
 }
 
+// FieldError returns the error for one field that breaks a rule, in the form of the teams endpoints.
+func FieldError(field, rule string) error { return fieldError(field, rule) }
+
 // enumerated is a string type that lists its values.
 type enumerated interface {
 	~string

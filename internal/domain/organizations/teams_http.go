@@ -135,6 +135,10 @@ func (e teamEdit) applyTo(t *Team) {
 	e.MembersCanDestroyPackages.To(&t.MembersCanDestroyPackages)
 }
 
+// LoadTeam returns the team that the path names by {team}, for routes of packages that give teams access to what they
+// own.
+func (s *Service) LoadTeam(r *route.Request) (*Team, error) { return s.loadTeam(r) }
+
 // loadTeam returns the team in the path if the caller can see it.
 func (s *Service) loadTeam(r *route.Request) (*Team, error) {
 	var t Team

@@ -14,10 +14,10 @@ import (
 // Path is where the REST API has the suites of an organization.
 const Path = "/v2/analytics/organizations/{org}/suites"
 
-// Routes returns the routes of suites.
+// Routes returns the routes of suites and of the access of teams to them.
 func (s *Service) Routes() []route.Route {
 	const tag, one = "Suites", Path + "/{suite}"
-	return []route.Route{
+	return append(s.teamRoutes(), []route.Route{
 		{
 			Method: http.MethodGet, Path: Path, Tag: tag, Summary: "List suites",
 			Description: "Lists the suites that the caller can see, oldest first.",
@@ -50,7 +50,7 @@ func (s *Service) Routes() []route.Route {
 			Status:  http.StatusNoContent,
 			Handler: route.On(s.Load, s.deleteSuite),
 		},
-	}
+	}...)
 }
 
 var showTokenParam = route.Param{Name: "show_api_token", Type: "boolean", Doc: "Whether to show the API token, which needs the permission view_suite_tokens; false unless given."}

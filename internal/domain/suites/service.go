@@ -14,14 +14,15 @@ import (
 // Service reads and changes suites.
 type Service struct {
 	db     *db.DB
+	teams  *organizations.Service
 	key    seal.Key
 	public core.PublicURL
 	clock  core.Clock
 }
 
 // New returns the service of the suites in a database. Tokens are sealed under the key.
-func New(d *db.DB, key seal.Key, public core.PublicURL, clock core.Clock) *Service {
-	return &Service{db: d, key: key, public: public, clock: clock}
+func New(d *db.DB, teams *organizations.Service, key seal.Key, public core.PublicURL, clock core.Clock) *Service {
+	return &Service{db: d, teams: teams, key: key, public: public, clock: clock}
 }
 
 // tokenContext binds a sealed token to its suite.

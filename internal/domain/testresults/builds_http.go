@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 
+	"stackyard/internal/domain/buildapi"
 	"stackyard/internal/domain/builds"
 	"stackyard/internal/domain/pipelines"
 	"stackyard/internal/domain/suites"
@@ -104,6 +105,18 @@ func (s *Service) visibleRuns(r *route.Request, buildID string) ([]Run, map[stri
 		}
 	}
 	return visible, byID, err
+}
+
+// RunsOf returns the runs of a build in suites that the caller of a request can see. Visitors see none.
+func (s *Service) RunsOf(r *route.Request, buildID string) (shown []buildapi.TestRun, err error) {
+	if r.Member == nil {
+		return nil, nil
+	}
+	runs, suites, err := s.visibleRuns(r, buildID)
+	for _, run := range runs {
+		shown = append(shown, buildapi.TestRun{ID: run.ID, SuiteID: run.SuiteID, SuiteSlug: suites[run.SuiteID].Slug})
+	}
+	return shown, err
 }
 
 // seqs returns the runs by the numbers that executions know them by.

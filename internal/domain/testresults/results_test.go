@@ -192,6 +192,9 @@ func TestBuilds_ListTheirTests(t *testing.T) {
 			t.Errorf("page 3 is %s", page.Body)
 		}
 
+		shown := w.ada.Get("/v2/organizations/acme/pipelines/hello/builds/" + build + "?include_test_engine=true").Want(http.StatusOK)
+		want(t, shown, map[string]any{"test_engine.runs.0.suite.slug": "unit", "test_engine.runs.0.suite.id": w.id, "test_engine.runs.1.suite.slug": "other"})
+
 		summary := w.ada.Get(path + "/preflight/v1?include=latest_fail").Want(http.StatusOK)
 		run := w.get("/runs?build_id=" + build).String("0.id")
 		want(t, summary, map[string]any{
