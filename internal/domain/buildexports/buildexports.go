@@ -47,8 +47,12 @@ type Parts struct {
 // Service exports builds.
 type Service struct{ Parts }
 
-// consumer is the name of the cursor.
-const consumer = "build-exports"
+const (
+	// consumer is the name of the cursor.
+	consumer = "build-exports"
+	// gap is the least time between two looks for events: exports begin minutes later.
+	gap = 5 * time.Second
+)
 
 // exportDelay is how long after its end a build is exported: agents can send output of ended jobs for five minutes.
 const exportDelay = 6 * time.Minute
@@ -57,7 +61,7 @@ const exportDelay = 6 * time.Minute
 func New(p Parts) *Service {
 	s := &Service{p}
 	p.Settings.OnChange(s.settingsChanged)
-	p.Events.Consume(events.Consumer{Name: consumer, Process: s.process})
+	p.Events.Consume(events.Consumer{Name: consumer, Gap: gap, Process: s.process})
 	return s
 }
 

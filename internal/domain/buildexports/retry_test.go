@@ -142,6 +142,45 @@ func TestExport_IsContinuedByAnotherReplica(t *testing.T) {
 	})
 }
 
+// A server hangs while it writes a file, another one takes over, and then the first continues.
+func TestExport_IsTakenOverFromAServerThatHangs(t *testing.T) {
+	for _, file := range []string{"build.json", "jobs.jsonl", ".log", "manifest.json"} {
+		t.Run(file, func(t *testing.T) {
+			each(t, func(t *testing.T, w *world) {
+				id := w.build("a\n")
+				held, release := w.holdNext(func(path string) bool { return strings.HasSuffix(path, file) })
+				defer release()
+				w.Clock.Advance(6 * time.Minute)
+				ended := make(chan error)
+				go func() { ended <- w.RunDue(t.Context()) }()
+				<-held
+				w.Clock.Advance(time.Hour) // the lease of the task has ended
+				if err := w.Replica(t).RunDue(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				w.wantPending(0)
+				complete := w.keys("builds")
+				if len(complete) != 5 || !slices.Contains(complete, w.folder(id)+"/manifest.json") {
+					t.Errorf("keys %q", complete)
+				}
+				release()
+				if err := <-ended; err != nil {
+					t.Error(err)
+				}
+				if keys := w.keys("builds"); !slices.Equal(keys, complete) {
+					t.Errorf("keys %q afterwards", keys)
+				}
+				w.wantPending(0)
+				w.written()
+				w.pass(24 * time.Hour)
+				if again := w.written(); len(again) > 0 {
+					t.Errorf("%q were written again", again)
+				}
+			})
+		})
+	}
+}
+
 func TestExport_StopsWithTheSetting(t *testing.T) {
 	for name, stop := range map[string]func(w *world){
 		"cleared":         func(w *world) { w.ada.Delete(export).Want(http.StatusOK) },

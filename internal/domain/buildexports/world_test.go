@@ -33,6 +33,9 @@ type store struct {
 	mu     sync.Mutex
 	puts   []string          // paths that were written, in order
 	refuse func(string) bool // which paths cannot be written; nil: none
+	hold   func(string) bool // which path is written after release; nil: none
+	held   chan struct{}     // is closed when that path is about to be written
+	freed  chan struct{}     // is closed by release
 }
 
 // startStore starts a store and points the test's environment to it, for both strategies.
@@ -69,12 +72,27 @@ func (s *store) put(path string) bool {
 		return true
 	}
 	s.mu.Lock()
+	if s.hold != nil && s.hold(path) {
+		s.hold = nil
+		close(s.held)
+		s.mu.Unlock()
+		<-s.freed
+		s.mu.Lock()
+	}
 	defer s.mu.Unlock()
 	if s.refuse != nil && s.refuse(path) {
 		return false
 	}
 	s.puts = append(s.puts, path)
 	return true
+}
+
+// holdNext has the next file that matches wait. held is closed when it does, and release lets it continue.
+func (s *store) holdNext(match func(path string) bool) (held <-chan struct{}, release func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.hold, s.held, s.freed = match, make(chan struct{}), make(chan struct{})
+	return s.held, sync.OnceFunc(func() { close(s.freed) })
 }
 
 // setRefused sets which paths cannot be written.

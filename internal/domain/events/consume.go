@@ -25,6 +25,9 @@ const (
 type Consumer struct {
 	// Name is that of its cursor.
 	Name string
+	// Gap is the least time between two looks for events, for consumers that are in no hurry: events that are written
+	// meanwhile cost one look together. 0: some milliseconds.
+	Gap time.Duration
 	// Process reads what it needs to know about a batch and returns a function that writes what follows from it.
 	// The cursor moves in the transaction of that function. Both can run more than once for the same batch.
 	Process func(ctx context.Context, batch []Event) (commit func(q *db.Q) error, err error)
@@ -47,7 +50,8 @@ func (s *Service) Run(ctx context.Context) error {
 func (s *Service) loop(ctx context.Context, c *Consumer) {
 	woken, cancel := s.bus.Subscribe(topic)
 	defer cancel()
-	pause := batchGap
+	gap := max(c.Gap, batchGap)
+	pause := gap
 	for ctx.Err() == nil {
 		next := woken
 		if err := s.catchUp(ctx, c); err != nil && ctx.Err() == nil {
@@ -55,7 +59,7 @@ func (s *Service) loop(ctx context.Context, c *Consumer) {
 			pause = min(2*pause, maxPause)
 			next = nil // try again after the pause
 		} else {
-			pause = batchGap
+			pause = gap
 		}
 		sleep(ctx, pause)
 		if next != nil {

@@ -28,14 +28,18 @@ type Service struct {
 	clock    core.Clock
 }
 
-// consumer is the name of the cursor.
-const consumer = "queue-metrics"
+const (
+	// consumer is the name of the cursor.
+	consumer = "queue-metrics"
+	// gap is the least time between two looks for events: metrics are shown a few seconds late.
+	gap = 5 * time.Second
+)
 
 // New returns a Service that consumes events of the organizations whose settings enable it.
 func New(d *db.DB, c *clusters.Service, set *settings.Service, e *events.Service, public core.PublicURL, clock core.Clock) *Service {
 	s := &Service{db: d, clusters: c, public: public, clock: clock}
 	set.OnChange(want)
-	e.Consume(events.Consumer{Name: consumer, Process: s.process})
+	e.Consume(events.Consumer{Name: consumer, Gap: gap, Process: s.process})
 	return s
 }
 
