@@ -41,7 +41,7 @@ func serve(t *testing.T, engine db.Engine) *server {
 	if err := os.WriteFile(file, []byte(world), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	args := []string{"serve", "--listen", "127.0.0.1:0", "--data", filepath.Join(folder, "data"), "--apply", file, "--log-format", "text"}
+	args := []string{"serve", "--listen", "127.0.0.1:0", "--data", filepath.Join(folder, "data"), "--apply", file, "--log-format", "text", "--outbound-allow", "127.0.0.0/8"}
 	if engine == db.PostgreSQL {
 		args = append(args, "--database", dbtest.URL(t, engine), "--secret-key", strings.Repeat("5e", 32))
 	}
