@@ -64,6 +64,8 @@ var owners = map[string]string{
 
 	"queue_waits": "queuemetrics",
 
+	"schedules": "schedules",
+
 	"suites":      "suites",
 	"team_suites": "suites",
 
@@ -141,6 +143,7 @@ var exceptions = map[string][]exception{
 		{"clusters", reads, []string{"users"}},
 		{"notifications", reads, []string{"users"}},
 		{"pipelines", reads, []string{"users"}},
+		{"schedules", reads, []string{"users"}},
 		{"settings", reads, []string{"users"}},
 	},
 	"access is a condition of the query that lists, so that pages are full": {

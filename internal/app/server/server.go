@@ -38,6 +38,7 @@ import (
 	"stackyard/internal/domain/pipelines"
 	"stackyard/internal/domain/queuemetrics"
 	"stackyard/internal/domain/quotas"
+	"stackyard/internal/domain/schedules"
 	"stackyard/internal/domain/settings"
 	"stackyard/internal/domain/stacks"
 	"stackyard/internal/domain/suites"
@@ -265,6 +266,8 @@ func (s *Server) capabilities(p Parts, results *db.DB, directory *identity.Direc
 	})
 	testResults.Background(s.background.tasks)
 	buildAPI.ShowTestRuns(testResults.RunsOf)
+	schedules := schedules.New(p.DB, pipelines, builds, p.Public, p.Clock, p.Log)
+	schedules.Background(s.background.tasks)
 	s.deliveries = delivery.New(delivery.Parts{
 		DB:            p.DB,
 		Directory:     directory,
@@ -314,6 +317,7 @@ func (s *Server) capabilities(p Parts, results *db.DB, directory *identity.Direc
 		clusters.Routes(),
 		clusterrules.New(p.DB, p.Public, p.Clock).Routes(),
 		pipelines.Routes(),
+		schedules.Routes(),
 		buildAPI.Routes(),
 		artifacts.Routes(),
 		annotations.Routes(),
