@@ -130,7 +130,7 @@ func (x *export) manifest() manifest {
 }
 
 func (x *export) eachBuild(_ context.Context, yield func(any) error) error {
-	return yield(x.BuildAPI.ExportedBuild(x.org, x.pipeline, x.build, x.metaData))
+	return yield(x.BuildAPI.EventBuild(x.org, x.pipeline, x.build, x.metaData))
 }
 
 // eachJob yields all jobs, retried attempts included, and returns the ids of those that may have a log.
