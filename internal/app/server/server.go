@@ -300,6 +300,8 @@ func (s *Server) capabilities(p Parts, results *db.DB, directory *identity.Direc
 		Logs:          s.logs,
 		Timeline:      timeline,
 		Notifications: notifications,
+		Suites:        suites,
+		TestResults:   testResults,
 		Bus:           s.background.bus,
 		Download:      jobAPI.DownloadURL,
 		Key:           p.Key,

@@ -35,6 +35,8 @@ type pipelineList struct {
 	Total int
 	Name  string // filter by name
 	Pages []pageLink
+	// Suites is the path of the test suites; "" for visitors who are not members.
+	Suites string
 }
 
 // organization shows the pipelines of an organization that the visitor can see.
@@ -49,6 +51,9 @@ func (s *Site) organization(v *visit) error {
 	}
 	if l.Total == 0 && v.Member == nil {
 		return errNothing // nothing here is public
+	}
+	if v.Member != nil {
+		l.Suites = suitesPage(v)
 	}
 	l.Pages = v.pageLinks(page, page.Number*page.Size < l.Total, "Previous", "Next")
 	return v.show(http.StatusOK, "pipelines", view{Title: v.Org.Name, Section: "home", Page: l})

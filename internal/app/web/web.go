@@ -32,6 +32,8 @@ import (
 	"stackyard/internal/domain/notifications"
 	"stackyard/internal/domain/oauth"
 	"stackyard/internal/domain/pipelines"
+	"stackyard/internal/domain/suites"
+	"stackyard/internal/domain/testresults"
 	"stackyard/internal/domain/timeline"
 	"stackyard/internal/platform/bus"
 	"stackyard/internal/platform/core"
@@ -55,6 +57,8 @@ type Config struct {
 	Logs          *joblog.Service
 	Timeline      *timeline.Service
 	Notifications *notifications.Service
+	Suites        *suites.Service
+	TestResults   *testresults.Service
 	Bus           *bus.Bus
 	Key           seal.Key
 	Public        core.PublicURL
@@ -110,6 +114,7 @@ func (s *Site) Routes() []route.Route {
 		s.authorizeRoutes(),
 		s.settingsRoutes(),
 		s.serviceRoutes(),
+		s.suiteRoutes(),
 		s.pipelineRoutes(),
 		s.buildRoutes(),
 	)

@@ -1,6 +1,7 @@
 package suites
 
 import (
+	"context"
 	"net/http"
 	"slices"
 	"strings"
@@ -62,6 +63,15 @@ func (s *Service) Load(r *route.Request) (suite *Suite, err error) {
 		return err
 	})
 	return suite, err
+}
+
+// List returns a page of the suites that a viewer can see, oldest first, and their number.
+func (s *Service) List(ctx context.Context, v Viewer, page route.Page) (suites []*Suite, total int, err error) {
+	err = s.db.Read(ctx, func(q *db.Q) error {
+		suites, total, err = list(q, v, page.Size, page.Offset())
+		return err
+	})
+	return suites, total, err
 }
 
 // SuiteView is a suite in the REST API.
@@ -146,12 +156,7 @@ func (s *Service) listSuites(r *route.Request) (none route.Paged[SuiteView], err
 	if err != nil {
 		return none, err
 	}
-	var suites []*Suite
-	var total int
-	err = s.db.Read(r.Context(), func(q *db.Q) error {
-		suites, total, err = list(q, ViewerOf(r), page.Size, page.Offset())
-		return err
-	})
+	suites, total, err := s.List(r.Context(), ViewerOf(r), page)
 	if err != nil {
 		return none, err
 	}

@@ -285,23 +285,14 @@ func (s *Service) listExecutions(r *route.Request, o onTest) (none route.Paged[e
 	if err != nil {
 		return none, err
 	}
-	var found []Execution
-	runs := make(map[int64]Run)
+	var found []PastExecution
 	err = s.results.Read(r.Context(), func(q *db.Q) error {
-		list, err := listRuns(q, o.suite.ID, "", "", historyRuns, 0)
-		if err != nil {
-			return err
-		}
-		seqs := make([]int64, len(list))
-		for i, run := range list {
-			seqs[i], runs[run.seq] = run.seq, run
-		}
-		found, err = testExecutions(q, seqs, []string{o.ID}, min(page.Offset()+page.More(), maxHistory), "TRUE")
+		found, err = pastExecutions(q, o.suite.ID, o.ID, min(page.Offset()+page.More(), maxHistory))
 		return err
 	})
 	found = found[min(page.Offset(), len(found)):]
-	return route.MapMore(found, page, func(e Execution) executionView {
-		run := runs[e.run]
+	return route.MapMore(found, page, func(e PastExecution) executionView {
+		run := e.Run
 		v := executionView{
 			ID: e.ID(), RunID: run.ID, Status: e.Result, Timestamp: core.At(e.At()), Branch: core.OrNull(run.Branch), CommitSHA: core.OrNull(run.CommitSHA),
 			Duration: e.Duration.Seconds(), FailureReason: core.OrNull(e.FailureReason), FailureExpanded: failuresView(e.Failures),

@@ -1,0 +1,205 @@
+package web
+
+import (
+	"net/http"
+
+	"stackyard/internal/domain/suites"
+	"stackyard/internal/domain/testresults"
+	"stackyard/internal/platform/core"
+	"stackyard/internal/platform/identity"
+	"stackyard/internal/platform/route"
+)
+
+// suiteRoutes returns the pages that the web_url fields of suites, runs and tests lead to.
+func (s *Site) suiteRoutes() []route.Route {
+	const all = "/organizations/{org}/analytics/suites"
+	return []route.Route{
+		s.get(all, within(membersOnly(s.suites))),
+		s.get(all+"/{suite}", within(membersOnly(s.suite))),
+		s.get(all+"/{suite}/runs/{run}", within(membersOnly(s.testRun))),
+		s.get(all+"/{suite}/tests/{test}", within(membersOnly(s.test))),
+	}
+}
+
+// membersOnly returns a handler for members of the organization.
+func membersOnly(h handler) handler {
+	return func(v *visit) error {
+		if v.Member == nil {
+			return errNothing
+		}
+		return h(v)
+	}
+}
+
+// suitesPage returns the path of the suites of the visit's organization, or of something below them.
+func suitesPage(v *visit, segments ...string) string {
+	return core.PublicURL("").To(append([]string{"organizations", v.Org.Slug, "analytics", "suites"}, segments...)...)
+}
+
+// A suiteRow is a suite in a list.
+type suiteRow struct {
+	*suites.Suite
+	Path string
+}
+
+// suiteList is a page of an organization's suites.
+type suiteList struct {
+	Org   *identity.Organization
+	Rows  []suiteRow
+	Pages []pageLink
+}
+
+func (s *Site) suites(v *visit) error {
+	page, err := v.Page()
+	if err != nil {
+		return err
+	}
+	found, total, err := s.Suites.List(v.Context(), suites.ViewerOf(v.Request), page)
+	if err != nil {
+		return err
+	}
+	l := suiteList{Org: v.Org, Pages: v.pageLinks(page, page.Number*page.Size < total, "Previous", "Next")}
+	for _, suite := range found {
+		l.Rows = append(l.Rows, suiteRow{suite, suitesPage(v, suite.Slug)})
+	}
+	return v.show(http.StatusOK, "suites", view{Title: "Test suites of " + v.Org.Name, Section: "home", Page: l})
+}
+
+// onSuite is what all pages of a suite show.
+type onSuite struct {
+	Org   *identity.Organization
+	Suite *suites.Suite
+	All   string // path of all suites
+	Home  string // path of the suite
+}
+
+func (s *Site) loadSuite(v *visit) (onSuite, error) {
+	suite, err := s.Suites.Load(v.Request)
+	if err != nil {
+		return onSuite{}, err
+	}
+	return onSuite{Org: v.Org, Suite: suite, All: suitesPage(v), Home: suitesPage(v, suite.Slug)}, nil
+}
+
+// A runRow is a run in a list.
+type runRow struct {
+	testresults.Run
+	Path   string
+	Result testresults.RunResult
+}
+
+// A testRow is a test in a list.
+type testRow struct {
+	testresults.Test
+	Path string
+}
+
+// suiteShown is the data of a suite's page.
+type suiteShown struct {
+	onSuite
+	Branch string // filter by branch
+	Runs   []runRow
+	Flaky  []testRow
+	Pages  []pageLink
+}
+
+// flakyShown is how many flaky tests a suite's page lists.
+const flakyShown = 20
+
+func (s *Site) suite(v *visit) error {
+	on, err := s.loadSuite(v)
+	if err != nil {
+		return err
+	}
+	page, err := v.Page()
+	if err != nil {
+		return err
+	}
+	p := suiteShown{onSuite: on, Branch: v.FormQuery("branch")}
+	runs, more, err := s.TestResults.Runs(v.Context(), on.Suite.ID, p.Branch, page)
+	if err != nil {
+		return err
+	}
+	for _, run := range runs {
+		p.Runs = append(p.Runs, s.runRow(v, on, run))
+	}
+	flaky, err := s.TestResults.FlakyTests(v.Context(), on.Suite.ID, flakyShown)
+	if err != nil {
+		return err
+	}
+	for _, t := range flaky {
+		p.Flaky = append(p.Flaky, testRow{t, suitesPage(v, on.Suite.Slug, "tests", t.ID)})
+	}
+	p.Pages = v.pageLinks(page, more, "Newer", "Older")
+	return v.show(http.StatusOK, "suite", view{Title: on.Suite.Name, Section: "home", Page: p})
+}
+
+func (s *Site) runRow(v *visit, on onSuite, run testresults.Run) runRow {
+	return runRow{run, suitesPage(v, on.Suite.Slug, "runs", run.ID), run.Result(s.Clock())}
+}
+
+// A failureRow is a failed execution in a list.
+type failureRow struct {
+	testresults.FailedExecution
+	Path string // of the test
+}
+
+// runShown is the data of a run's page.
+type runShown struct {
+	onSuite
+	runRow
+	Failures []failureRow
+	Pages    []pageLink
+}
+
+func (s *Site) testRun(v *visit) error {
+	on, err := s.loadSuite(v)
+	if err != nil {
+		return err
+	}
+	page, err := v.Page()
+	if err != nil {
+		return err
+	}
+	run, failed, err := s.TestResults.Run(v.Context(), on.Suite.ID, v.PathValue("run"), page)
+	if err != nil {
+		return err
+	}
+	p := runShown{onSuite: on, runRow: s.runRow(v, on, run), Pages: v.pageLinks(page, page.Number*page.Size < run.Counts.Failed, "Previous", "Next")}
+	for _, f := range failed {
+		p.Failures = append(p.Failures, failureRow{f, suitesPage(v, on.Suite.Slug, "tests", f.TestID)})
+	}
+	return v.show(http.StatusOK, "run", view{Title: "Run of " + on.Suite.Name, Section: "home", Page: p})
+}
+
+// An executionRow is an execution in a list, with its run.
+type executionRow struct {
+	testresults.PastExecution
+	Path string // of the run
+}
+
+// testShown is the data of a test's page.
+type testShown struct {
+	onSuite
+	testresults.History
+	Past []executionRow
+}
+
+// executionsShown is how many executions a test's page lists.
+const executionsShown = 50
+
+func (s *Site) test(v *visit) error {
+	on, err := s.loadSuite(v)
+	if err != nil {
+		return err
+	}
+	history, err := s.TestResults.History(v.Context(), on.Suite.ID, v.PathValue("test"), executionsShown)
+	if err != nil {
+		return err
+	}
+	p := testShown{onSuite: on, History: history}
+	for _, e := range history.Executions {
+		p.Past = append(p.Past, executionRow{e, suitesPage(v, on.Suite.Slug, "runs", e.Run.ID)})
+	}
+	return v.show(http.StatusOK, "test", view{Title: history.FullName(), Section: "home", Page: &p})
+}
