@@ -59,6 +59,12 @@ func notifyOf(q *db.Q, buildID string) (list []any, err error) {
 	return list, err
 }
 
+// NotifyEvents returns the events of an organization that notifications of its builds and steps follow on. Those of
+// other organizations have no notifications.
+func NotifyEvents(q *db.Q, orgID string) (events.Names, error) {
+	return events.WantedBy(q, notifyConsumer, orgID)
+}
+
 // Notifications returns the notifications of an event of a build that its definition or, for the last job of a step,
 // that of the step asks for and whose conditions hold.
 func (s *Service) Notifications(q *db.Q, org *identity.Organization, e events.Event) ([]notify.Notification, error) {

@@ -44,7 +44,8 @@ type Delivery struct {
 	EventSeq       int64  // 0: a ping
 	OrderKey       string // those with the same key are sent one after the other
 	BuildID        string
-	RedeliveryOf   string // the id of another
+	RedeliveryOf   string  // the id of another
+	Target         *Target // nil: what the settings of the receiver say
 	State          State
 	Attempts       int
 	NextAttemptAt  time.Time // zero: now
@@ -55,6 +56,12 @@ type Delivery struct {
 	Duration       time.Duration // of the last attempt
 	Request        *RequestRecord
 	Response       *ResponseRecord
+}
+
+// A Target is who or what a notification of a pipeline or a step goes to, through a receiver.
+type Target struct {
+	To   string `json:"to"`             // an e-mail address
+	Text string `json:"text,omitempty"` // what a chat message says besides what happened
 }
 
 // State is the state of a delivery.
@@ -149,6 +156,7 @@ const maxReceivers = 64
 // Background registers the sending of deliveries.
 func (s *Service) Background(r *tasks.Runner) {
 	r.Handle(sendTask, tasks.Limits{Timeout: runTimeout, AtOnce: maxReceivers}, s.send)
+	r.Handle(hookTask, tasks.Limits{Timeout: requestTimeout + 5*time.Second, MaxAge: giveUpAfter, AtOnce: maxHooks}, s.sendHook)
 }
 
 // sendPayload says whose receiver it is.

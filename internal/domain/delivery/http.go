@@ -183,7 +183,7 @@ func (s *Service) postRedeliver(r *route.Request, o onDelivery) (deliveryView, e
 		return deliveryView{}, core.Errorf(core.Unprocessable, "The notification service is not enabled; enable it first")
 	}
 	again := newDelivery(r.Org.ID, o.receiver.ID, events.Event{Name: o.Event}, s.Clock())
-	again.RedeliveryOf = o.ID
+	again.RedeliveryOf, again.Target = o.ID, o.Target
 	err := s.DB.Write(r.Context(), func(q *db.Q) error {
 		if o.EventSeq != 0 {
 			e, err := events.Get(q, o.EventSeq)

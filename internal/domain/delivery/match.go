@@ -22,36 +22,47 @@ type openReceiver struct {
 // match returns a function that writes the deliveries of a batch of events.
 func (s *Service) match(ctx context.Context, batch []events.Event) (commit func(q *db.Q) error, err error) {
 	var list []*Delivery
+	var hooks []tasks.Task
 	byOrg := map[string][]events.Event{}
 	for _, e := range batch {
 		byOrg[e.OrganizationID] = append(byOrg[e.OrganizationID], e)
 	}
 	err = s.DB.Read(ctx, func(q *db.Q) error {
-		list = nil
+		list, hooks = nil, nil
 		for orgID, happened := range byOrg {
-			matched, err := s.matchOrganization(q, orgID, happened)
+			matched, posted, err := s.matchOrganization(q, orgID, happened)
 			if err != nil {
 				return err
 			}
-			list = append(list, matched...)
+			list, hooks = append(list, matched...), append(hooks, posted...)
 		}
 		return nil
 	})
-	return func(q *db.Q) error { return s.enqueue(q, list) }, err
+	commit = func(q *db.Q) error {
+		if err := tasks.Add(q, hooks...); err != nil {
+			return err
+		}
+		return s.enqueue(q, list)
+	}
+	return commit, err
 }
 
-// matchOrganization returns the deliveries of events of one organization, in the order of the events.
-func (s *Service) matchOrganization(q *db.Q, orgID string, happened []events.Event) ([]*Delivery, error) {
+// matchOrganization returns the deliveries of events of one organization, in the order of the events, and the webhooks
+// that its pipelines and steps name.
+func (s *Service) matchOrganization(q *db.Q, orgID string, happened []events.Event) (list []*Delivery, hooks []tasks.Task, err error) {
 	receivers, err := s.enabled(q, orgID)
+	if err != nil {
+		return nil, nil, err
+	}
+	list, hooks, err = s.askedFor(q, orgID, happened, receivers)
 	if err != nil || len(receivers) == 0 {
-		return nil, err
+		return list, hooks, err
 	}
 	teams, err := teamsOf(q, orgID, receivers, happened)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	now := s.Clock()
-	var list []*Delivery
 	for _, e := range happened {
 		target := notifications.Target{PipelineID: e.PipelineID, TeamIDs: teams[e.PipelineID], ClusterID: e.ClusterID}
 		for _, r := range receivers {
@@ -60,7 +71,7 @@ func (s *Service) matchOrganization(q *db.Q, orgID string, happened []events.Eve
 			}
 		}
 	}
-	return list, nil
+	return list, hooks, nil
 }
 
 // covers reports whether a receiver wants an event about a target.

@@ -27,6 +27,7 @@ type Message struct {
 	Organization *identity.Organization
 	Receiver     *notifications.Receiver
 	Settings     notifications.Settings
+	Target       *Target // nil: what the settings say
 	// SentAt is the time of this attempt.
 	SentAt time.Time
 
@@ -46,7 +47,7 @@ var errGone = errors.New("what the event is about has been deleted")
 
 // message loads the message of a delivery. It returns errGone if there is nothing to send any more.
 func (s *Service) message(ctx context.Context, d *Delivery, org *identity.Organization, r openReceiver) (*Message, error) {
-	m := &Message{ID: d.ID, Event: events.Event{Name: d.Event}, Organization: org, Receiver: r.Receiver, Settings: r.settings, SentAt: s.Clock(), service: s}
+	m := &Message{ID: d.ID, Event: events.Event{Name: d.Event}, Organization: org, Receiver: r.Receiver, Settings: r.settings, Target: d.Target, SentAt: s.Clock(), service: s}
 	if d.EventSeq == 0 {
 		return m, nil
 	}

@@ -71,6 +71,10 @@ func (m *Message) chatState() chatState {
 	switch {
 	case m.Event.Name == events.JobActivated:
 		return chatStates["activated"]
+	case m.Event.Name == events.JobFinished && m.Job.Passed():
+		return chatStates["passed"]
+	case m.Event.Name == events.JobFinished:
+		return chatStates["failed"]
 	case m.Event.Name == events.BuildFailing:
 		return chatStates["failing"]
 	case b.Blocked != "":
@@ -106,6 +110,9 @@ func (m *Message) chat(theme string) chatMessage {
 	blocks := []chatBlock{{Type: "section", Text: &chatText{"mrkdwn", linked}}}
 	if title, _, _ := strings.Cut(m.Build.Message, "\n"); strings.TrimSpace(title) != "" {
 		blocks = append(blocks, chatBlock{Type: "section", Text: &chatText{"mrkdwn", chatEscape(core.Cut(title, maxChatText))}})
+	}
+	if m.Target != nil && m.Target.Text != "" {
+		blocks = append(blocks, chatBlock{Type: "section", Text: &chatText{"mrkdwn", chatEscape(core.Cut(m.Target.Text, maxChatText))}})
 	}
 	blocks = append(blocks, chatBlock{Type: "context", Elements: []chatText{{"mrkdwn", chatEscape(strings.Join(m.chatDetails(), " · "))}}})
 	return chatMessage{Text: plain, Attachments: []chatAttachment{{Color: state.color, Fallback: plain, Blocks: blocks}}}

@@ -68,6 +68,9 @@ func sendMail(ctx context.Context, _ *http.Client, m *Message) Answer {
 
 // recipient returns the address of the build's creator; empty: none, or one that has left the organization.
 func (m *Message) recipient(ctx context.Context) (string, error) {
+	if m.Target != nil {
+		return m.Target.To, nil
+	}
 	by := m.Build.Creator
 	if by == nil {
 		return "", nil

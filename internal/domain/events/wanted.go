@@ -91,14 +91,15 @@ func AddWanted(q *db.Q, consumer, orgID string, names Names) error {
 	if names == 0 {
 		return nil
 	}
-	before, err := wantedBy(q, consumer, orgID)
+	before, err := WantedBy(q, consumer, orgID)
 	if err != nil || before|names == before {
 		return err
 	}
 	return SetWanted(q, consumer, orgID, before|names)
 }
 
-func wantedBy(q *db.Q, consumer, orgID string) (names Names, err error) {
+// WantedBy returns the events of an organization that a consumer wants.
+func WantedBy(q *db.Q, consumer, orgID string) (names Names, err error) {
 	err = q.QueryRow(`SELECT names FROM event_wants WHERE organization_id = $1 AND consumer = $2`, orgID, consumer).Scan(db.ToJSON(&names))
 	if errors.Is(err, db.ErrNoRows) {
 		err = nil
@@ -109,7 +110,7 @@ func wantedBy(q *db.Q, consumer, orgID string) (names Names, err error) {
 // SetWanted says which events of an organization a consumer wants from now on. Processes learn of it after the
 // commit, other replicas a moment later.
 func SetWanted(q *db.Q, consumer, orgID string, names Names) error {
-	before, err := wantedBy(q, consumer, orgID)
+	before, err := WantedBy(q, consumer, orgID)
 	if err != nil || before == names {
 		return err
 	}

@@ -1,0 +1,112 @@
+package delivery_test
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"stackyard/internal/app/server/servertest"
+	"stackyard/internal/domain/notifications/mail"
+	"stackyard/internal/domain/notifications/mail/mailtest"
+)
+
+// notifying creates a build of a definition, in which %s is the URL of the receiver.
+func (w *world) notifying(definition string) *servertest.Response {
+	w.t.Helper()
+	definition = strings.ReplaceAll(definition, "%s", w.receiver.URL)
+	w.ada.Patch(servertest.HelloPath, fields{"configuration": definition}).Want(http.StatusOK)
+	return w.build(nil)
+}
+
+func TestNotify_PostsWebhooksWhoseConditionHolds(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		const definition = `
+steps: [{command: a}]
+notify:
+  - webhook: "%s/always"
+  - webhook: "%s/failed"
+    if: build.state == "failed"
+  - webhook: "%s/started"
+    if: pipeline.started_failing
+  - webhook: "not a URL"
+  - github_commit_status: {context: lint}
+`
+		for _, c := range []struct {
+			exit string
+			want []string
+		}{{"0", []string{"/always"}}, {"1", []string{"/always", "/failed", "/started"}}, {"1", []string{"/always", "/failed"}}} {
+			build := w.notifying(definition)
+			w.finish(build, c.exit)
+			w.runDue()
+			var paths []string
+			for _, got := range w.receiver.take() {
+				paths = append(paths, got.Path)
+				got.want(fields{"event": "build.finished", "build.id": build.String("id"), "pipeline.slug": "hello"})
+			}
+			slices.Sort(paths)
+			if fmt.Sprint(paths) != fmt.Sprint(c.want) {
+				t.Errorf("exit status %s: posted to %v, want %v", c.exit, paths, c.want)
+			}
+		}
+	})
+}
+
+func TestNotify_MailsThroughTheSMTPService(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		server := mailtest.Start(t, mail.NoTLS)
+		w.service("smtp", fields{"server": server.Address, "from": "ci@acme.test", "tls": "none"}, nil)
+		w.finish(w.notifying(`{steps: [{command: a}], notify: [{email: team@acme.test, if: "build.state == 'passed'"}, {email: nobody}]}`), "0")
+		w.runDue()
+		got := server.Received()
+		if len(got) != 1 || got[0].To[0] != "team@acme.test" || !strings.Contains(string(got[0].Body), "Subject: [main] Hello #1 passed") {
+			t.Errorf("got %+v", got)
+		}
+	})
+}
+
+func TestNotify_FollowsOnTheLastJobOfAStep(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		build := w.notifying(`
+steps:
+  - {command: a, label: Twice, parallelism: 2, notify: [{webhook: "%s/step", if: 'step.outcome == "hard_failed"'}]}
+  - {group: G, notify: [{webhook: "%s/group"}], steps: [{command: b}]}
+`)
+		agent := w.Register(w.t, nil)
+		for i, exit := range []string{"1", "0", "0"} {
+			agent.Acquire(build.String(fmt.Sprintf("jobs.%d.id", i))).Start().Finish(exit)
+			w.runDue()
+			var paths []string
+			for _, got := range w.receiver.take() {
+				paths = append(paths, got.Path)
+			}
+			want := [][]string{nil, {"/step"}, {"/group"}}[i]
+			if !slices.Equal(paths, want) {
+				t.Errorf("after job %d: posted to %v, want %v", i, paths, want)
+			}
+		}
+	})
+}
+
+func TestNotify_TriesWebhooksAgain(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.receiver.answers(http.StatusServiceUnavailable)
+		w.finish(w.notifying(`{steps: [{command: a}], notify: [{webhook: "%s"}]}`), "0")
+		w.RunDue(t.Context()) // fails
+		first := w.receiver.take()
+		w.receiver.answers(http.StatusOK)
+		w.Clock.Advance(time.Hour)
+		w.runDue()
+		again := w.receiver.take()
+		if len(first) == 0 || len(again) != 1 || first[0].Get("X-Service-Delivery") != again[0].Get("X-Service-Delivery") {
+			t.Errorf("%d and %d requests", len(first), len(again))
+		}
+		w.Clock.Advance(time.Hour)
+		w.runDue()
+		if n := len(w.receiver.take()); n > 0 {
+			t.Errorf("%d requests after it arrived", n)
+		}
+	})
+}
