@@ -122,9 +122,10 @@ func (a *Artifact) check() error {
 	return nil
 }
 
+// checkBatch returns an error when artifacts cannot be added together.
 func checkBatch(list []Artifact) error {
 	if len(list) > maxBatch {
-		return core.Errorf(core.Unprocessable, "%d artifacts are too many at a time; %d are the most", len(list), maxBatch)
+		return core.Errorf(core.Unprocessable, "A batch has at most %[2]d artifacts, not %[1]d", len(list), maxBatch)
 	}
 	paths := make(map[string]bool, len(list))
 	for i := range list {

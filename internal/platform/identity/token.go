@@ -73,10 +73,16 @@ func (d *Directory) AuthenticateAgent(ctx context.Context, token string, from ne
 	t, err := cached(ctx, d, d.agents, hash, func(q *db.Q) (*AgentToken, error) {
 		return loadAgentToken(q, "t.hash", hash)
 	})
-	if err == nil && !sameHash(t.hash, hash) {
-		err = errUnknownAgentToken
+	if err != nil {
+		return nil, orUnknownAgentToken(err)
 	}
-	return d.usable(t, err, from)
+	if !sameHash(t.hash, hash) {
+		return nil, errUnknownAgentToken
+	}
+	if err := d.checkUsable(t, from); err != nil {
+		return nil, err
+	}
+	return t, nil
 }
 
 // AgentTokenByID returns the agent token with an id as AuthenticateAgent does, for callers that were
@@ -86,24 +92,32 @@ func (d *Directory) AgentTokenByID(ctx context.Context, id string, from netip.Ad
 	t, err := cached(ctx, d, d.agents, id, func(q *db.Q) (*AgentToken, error) {
 		return loadAgentToken(q, "t.id", id)
 	})
-	return d.usable(t, err, from)
-}
-
-// usable returns an agent token, unless it has expired or does not allow the address.
-func (d *Directory) usable(t *AgentToken, err error, from netip.Addr) (*AgentToken, error) {
-	if errors.Is(err, db.ErrNoRows) {
-		return nil, errUnknownAgentToken
-	}
 	if err != nil {
+		return nil, orUnknownAgentToken(err)
+	}
+	if err := d.checkUsable(t, from); err != nil {
 		return nil, err
 	}
+	return t, nil
+}
+
+// orUnknownAgentToken returns an error of loading an agent token, as callers see it.
+func orUnknownAgentToken(err error) error {
+	if errors.Is(err, db.ErrNoRows) {
+		return errUnknownAgentToken
+	}
+	return err
+}
+
+// checkUsable returns an error when an agent token has expired or does not allow the address.
+func (d *Directory) checkUsable(t *AgentToken, from netip.Addr) error {
 	if expired(t.ExpiresAt, d.clock()) {
-		return nil, errUnknownAgentToken
+		return errUnknownAgentToken
 	}
 	if !t.Allows(from) {
-		return nil, &AddressError{Token: t, From: from}
+		return &AddressError{Token: t, From: from}
 	}
-	return t, nil
+	return nil
 }
 
 // An AddressError says that an agent token does not allow the address that it was used from.

@@ -27,16 +27,10 @@ func (l *Limiter) takeLeased(ctx context.Context, c *counter, key string, limit 
 		s.exhausted = true
 	}
 	if !live || used >= s.Share && s.mayGrow(now) {
-		answered := l.callDatabase(ctx, now, func(ctx context.Context) (err error) {
-			*s, err = l.shared.lease(ctx, key, limit, nextWant(limit, s.Want, used, s.exhausted), used)
-			return err
-		})
-		s.limit, s.requestedAt, s.until = limit, now, now.Add(leaseTime)
-		now = l.clock()
-		if !answered || !now.Before(s.until) {
-			*s = share{}
-			return c.take(now, limit)
+		if !l.renew(ctx, s, key, limit, used, now) {
+			return c.take(l.clock(), limit) // without the database, every process applies the whole limit
 		}
+		now = l.clock()
 		used = c.within(now)
 	}
 	if used >= s.Share {
@@ -45,6 +39,20 @@ func (l *Limiter) takeLeased(ctx context.Context, c *counter, key string, limit 
 	}
 	c.recent.push(now.UnixMicro())
 	return granted(limit, used+1+s.others)
+}
+
+// renew leases a share again and reports whether it is usable: the database answered before the lease ended.
+func (l *Limiter) renew(ctx context.Context, s *share, key string, limit, used int, now time.Time) bool {
+	answered := l.callDatabase(ctx, now, func(ctx context.Context) (err error) {
+		*s, err = l.shared.lease(ctx, key, limit, nextWant(limit, s.Want, used, s.exhausted), used)
+		return err
+	})
+	s.limit, s.requestedAt, s.until = limit, now, now.Add(leaseTime)
+	if !answered || !l.clock().Before(s.until) {
+		*s = share{}
+		return false
+	}
+	return true
 }
 
 // mayGrow reports whether a request for more could succeed.

@@ -19,14 +19,13 @@ type Job struct {
 
 // FromEnvironment returns the job of an environment.
 func FromEnvironment(env environ.Environment, version string) (*Job, error) {
-	endpoint, token := env.Service("AGENT_ENDPOINT"), env.Service("AGENT_ACCESS_TOKEN")
-	for name, value := range map[string]string{"AGENT_ENDPOINT": endpoint, "AGENT_ACCESS_TOKEN": token} {
-		if value == "" {
+	for _, name := range []string{"AGENT_ENDPOINT", "AGENT_ACCESS_TOKEN"} {
+		if env.Service(name) == "" {
 			return nil, fmt.Errorf("this command only works inside a job; SERVICE_%s is not set", name)
 		}
 	}
 	return &Job{
-		API:     api.New(endpoint, token, version),
+		API:     api.New(env.Service("AGENT_ENDPOINT"), env.Service("AGENT_ACCESS_TOKEN"), version),
 		ID:      env.Service("JOB_ID"),
 		BuildID: env.Service("BUILD_ID"),
 		StepID:  env.Service("STEP_ID"),
