@@ -1,6 +1,8 @@
 package delivery
 
 import (
+	"time"
+
 	"stackyard/internal/domain/events"
 	"stackyard/internal/domain/notifications"
 	"stackyard/internal/platform/core"
@@ -24,8 +26,8 @@ func (s *Service) receiverChanged(q *db.Q, c notifications.Change) error {
 		// The task removes or gives up what is pending.
 		return tasks.Add(q, sendAt(r.OrganizationID, r.ID, now))
 	}
-	if c.Before != nil && !c.Before.Enabled() {
-		if err := saveFailures(q, r.ID, failures{}); err != nil {
+	if c.Before != nil && (c.Settings || !c.Before.Enabled()) {
+		if err := s.startOver(q, r, now); err != nil {
 			return err
 		}
 	}
@@ -34,6 +36,17 @@ func (s *Service) receiverChanged(q *db.Q, c notifications.Change) error {
 		return nil
 	}
 	return s.enqueue(q, []*Delivery{newDelivery(r.OrganizationID, r.ID, events.Event{Name: ping}, now)})
+}
+
+// startOver has everything that is pending sent now: what made it fail may be gone.
+func (s *Service) startOver(q *db.Q, r *notifications.Receiver, now time.Time) error {
+	if err := saveFailures(q, r.ID, failures{}); err != nil {
+		return err
+	}
+	if err := retryNow(q, r.ID); err != nil {
+		return err
+	}
+	return tasks.Add(q, sendAt(r.OrganizationID, r.ID, now))
 }
 
 // updateWanted says which events of an organization its receivers want.

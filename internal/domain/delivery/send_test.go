@@ -259,3 +259,25 @@ func TestSend_KeepsTheLast100(t *testing.T) {
 		}
 	})
 }
+
+func TestSend_StartsOverWhenTheSettingsChange(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		id := w.webhook("build.scheduled")
+		w.receiver.respond(func(r *request) (int, http.Header) {
+			if r.Path == "/right" {
+				return 200, nil
+			}
+			return 429, http.Header{"Retry-After": {"3600"}}
+		})
+		w.build(nil)
+		w.runDue()
+		w.receiver.wantEvents("build.scheduled")
+		w.ada.Patch(services+"/"+id, fields{"settings": fields{"url": w.receiver.URL + "/right"}}).Want(200)
+		w.runDue()
+		got := w.receiver.events()
+		slices.Sort(got)
+		if want := []string{"build.scheduled", "ping"}; !slices.Equal(got, want) {
+			t.Errorf("received %q, want %q", got, want)
+		}
+	})
+}

@@ -103,6 +103,14 @@ func trim(q *db.Q, receiverID string) error {
 // giveUpBatch bounds the deliveries that are given up or removed in one transaction.
 const giveUpBatch = 1000
 
+// retryNow ends the waits of pending deliveries of a receiver.
+func retryNow(q *db.Q, receiverID string) error {
+	_, err := q.Exec(`
+		UPDATE deliveries SET next_attempt_at = NULL
+		WHERE service_id = $1 AND state = 'pending' AND next_attempt_at IS NOT NULL`, receiverID)
+	return err
+}
+
 // giveUp ends pending deliveries of a receiver without sending them, and returns how many.
 func giveUp(q *db.Q, receiverID, reason string, now time.Time) (int64, error) {
 	return q.Exec(`

@@ -17,6 +17,9 @@ const (
 	// batchGap is the least time between two looks for events, so that those written meanwhile are processed
 	// together.
 	batchGap = 10 * time.Millisecond
+	// yieldGap is the least gap of a replica that another one was faster than, so that one replica does most of the
+	// work.
+	yieldGap = 300 * time.Millisecond
 	// maxPause bounds the time between two attempts of a consumer that fails.
 	maxPause = 15 * time.Second
 )
@@ -51,15 +54,19 @@ func (s *Service) loop(ctx context.Context, c *Consumer) {
 	woken, cancel := s.bus.Subscribe(topic)
 	defer cancel()
 	gap := max(c.Gap, batchGap)
-	pause := gap
+	failing := gap
 	for ctx.Err() == nil {
-		next := woken
-		if err := s.catchUp(ctx, c); err != nil && ctx.Err() == nil {
+		next, pause := woken, gap
+		overtaken, err := s.catchUp(ctx, c)
+		switch {
+		case err != nil && ctx.Err() == nil:
 			s.log.WarnContext(ctx, "consume events failed", "consumer", c.Name, "error", err)
-			pause = min(2*pause, maxPause)
-			next = nil // try again after the pause
-		} else {
-			pause = gap
+			failing = min(2*failing, maxPause)
+			next, pause = nil, failing // try again after the pause
+		case overtaken:
+			pause = max(gap, yieldGap)
+		default:
+			failing = gap
 		}
 		sleep(ctx, pause)
 		if next != nil {
@@ -82,25 +89,31 @@ func sleep(ctx context.Context, d time.Duration) {
 func (s *Service) CatchUp(ctx context.Context) error {
 	var errs []error
 	for _, c := range s.consumers {
-		errs = append(errs, s.catchUp(ctx, c))
+		_, err := s.catchUp(ctx, c)
+		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }
 
 // catchUp hands batches to a consumer until it has processed every event that was visible when the last batch was
-// read.
-func (s *Service) catchUp(ctx context.Context, c *Consumer) error {
+// read. overtaken reports that another replica processed one of them first.
+func (s *Service) catchUp(ctx context.Context, c *Consumer) (overtaken bool, err error) {
 	for {
 		cursor, newest, err := s.positions(ctx, c)
 		if err != nil || newest <= cursor {
-			return err
+			return overtaken, err
 		}
 		if err := s.settle(ctx); err != nil {
-			return err
+			return overtaken, err
 		}
 		for cursor < newest {
-			if cursor, err = s.processBatch(ctx, c, cursor, newest); err != nil {
-				return err
+			cursor, err = s.processBatch(ctx, c, cursor, newest)
+			if errors.Is(err, errMoved) {
+				overtaken = true
+				break // look again
+			}
+			if err != nil {
+				return overtaken, err
 			}
 		}
 	}
@@ -121,7 +134,7 @@ func (s *Service) positions(ctx context.Context, c *Consumer) (cursor, newest in
 var errMoved = errors.New("the cursor has moved")
 
 // processBatch has a consumer process the events after its cursor, up to the newest that has settled, and returns
-// where the cursor is then.
+// where the cursor is then, or errMoved.
 func (s *Service) processBatch(ctx context.Context, c *Consumer, cursor, newest int64) (next int64, err error) {
 	defer core.CatchPanic(&err)
 	var batch []Event
@@ -148,9 +161,6 @@ func (s *Service) processBatch(ctx context.Context, c *Consumer, cursor, newest 
 		}
 		return commit(q)
 	})
-	if errors.Is(err, errMoved) {
-		return newest, nil // catchUp looks again
-	}
 	return next, err
 }
 
