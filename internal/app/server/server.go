@@ -300,6 +300,7 @@ func (s *Server) capabilities(p Parts, results *db.DB, directory *identity.Direc
 		Logs:          s.logs,
 		Timeline:      timeline,
 		Notifications: notifications,
+		Schedules:     schedules,
 		Suites:        suites,
 		TestResults:   testResults,
 		Bus:           s.background.bus,

@@ -7,6 +7,7 @@ import (
 
 	"stackyard/internal/domain/builds"
 	"stackyard/internal/domain/pipelines"
+	"stackyard/internal/domain/schedules"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/identity"
 	"stackyard/internal/platform/route"
@@ -88,13 +89,14 @@ func (s *Site) pipelinesOf(v *visit, name string, page route.Page) (*pipelineLis
 // pipelinePage is the data of a pipeline's page.
 type pipelinePage struct {
 	*pipelines.Pipeline
-	Org      *identity.Organization
-	Rows     []buildHead
-	Branch   string // filter by branch
-	Pages    []pageLink
-	MayBuild bool
-	Form     buildForm
-	Problems problems
+	Org       *identity.Organization
+	Rows      []buildHead
+	Branch    string // filter by branch
+	Schedules []schedules.Schedule
+	Pages     []pageLink
+	MayBuild  bool
+	Form      buildForm
+	Problems  problems
 }
 
 // A buildForm is the form for a new build.
@@ -125,7 +127,11 @@ func (s *Site) showPipeline(v *visit, status int, p *pipelines.Pipeline, form bu
 	if err != nil {
 		return err
 	}
-	shown := pipelinePage{Pipeline: p, Org: v.Org, Branch: branch, Pages: v.pageLinks(page, more, "Newer", "Older"), Form: form, Problems: wrong}
+	planned, err := s.Schedules.Of(v.Context(), p)
+	if err != nil {
+		return err
+	}
+	shown := pipelinePage{Pipeline: p, Schedules: planned, Org: v.Org, Branch: branch, Pages: v.pageLinks(page, more, "Newer", "Older"), Form: form, Problems: wrong}
 	shown.MayBuild = v.session != nil && !p.Archived() && p.Permits(v.Request, identity.BuildPipeline)
 	for _, b := range recent {
 		shown.Rows = append(shown.Rows, headOf(v, builds.OnBuild{Build: b, Pipeline: p}))

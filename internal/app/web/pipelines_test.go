@@ -50,6 +50,20 @@ func TestPipeline_StartsBuilds(t *testing.T) {
 	})
 }
 
+func TestPipeline_ShowsSchedules(t *testing.T) {
+	each(t, func(t *testing.T, s *servertest.Server) {
+		const path = "/v2/organizations/acme/pipelines/hello"
+		api := s.As(t, servertest.Ada)
+		ada := signIn(t, s, "ada@acme.test")
+		ada.get("/acme/hello").want(200).wantNot("Schedules")
+		api.Post(path+"/schedules", map[string]any{"cronline": "@hourly", "label": "Often <b>"}).Want(201)
+		api.Post(path+"/schedules", map[string]any{"cronline": "0 9 * * MON", "enabled": false}).Want(201)
+		ada.get("/acme/hello").want(200, "Schedules", "Often <b>", "@hourly", "next build", "0 9 * * MON", "disabled")
+		api.Patch(path, map[string]any{"visibility": "public"}).Want(200)
+		signIn(t, s, "cy@rival.test").get("/acme/hello").want(200).wantNot("Schedules", "@hourly")
+	})
+}
+
 func TestLists_HavePages(t *testing.T) {
 	each(t, func(t *testing.T, s *servertest.Server) {
 		var more strings.Builder

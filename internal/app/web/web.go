@@ -32,6 +32,7 @@ import (
 	"stackyard/internal/domain/notifications"
 	"stackyard/internal/domain/oauth"
 	"stackyard/internal/domain/pipelines"
+	"stackyard/internal/domain/schedules"
 	"stackyard/internal/domain/suites"
 	"stackyard/internal/domain/testresults"
 	"stackyard/internal/domain/timeline"
@@ -57,6 +58,7 @@ type Config struct {
 	Logs          *joblog.Service
 	Timeline      *timeline.Service
 	Notifications *notifications.Service
+	Schedules     *schedules.Service
 	Suites        *suites.Service
 	TestResults   *testresults.Service
 	Bus           *bus.Bus

@@ -81,6 +81,18 @@ func (s *Service) delete(ctx context.Context, p *pipelines.Pipeline, id string) 
 	})
 }
 
+// Of returns the schedules of a pipeline, newest first. Visitors of a public pipeline see none.
+func (s *Service) Of(ctx context.Context, p *pipelines.Pipeline) (schedules []Schedule, err error) {
+	if p.Visited() {
+		return nil, nil
+	}
+	err = s.db.Read(ctx, func(q *db.Q) (err error) {
+		schedules, _, err = list(q, p.OrganizationID, p.ID, maxPerPipe, 0)
+		return err
+	})
+	return schedules, err
+}
+
 // enqueue makes the task of a schedule due at its next time, or removes it.
 func enqueue(q *db.Q, s *Schedule) error {
 	if s.NextAt.IsZero() {
