@@ -6,13 +6,13 @@ import (
 
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
-	"stackyard/internal/rules/testreport"
 )
 
 // The bounds of looking for flaky tests.
 const (
 	commitRuns     = 50     // of one commit, the newest
 	commitFailures = 10_000 // in these runs
+	uploadFailures = 2000   // tests that failed in an upload; when more fail, something else is broken
 )
 
 // findFlaky records the tests of an upload that both passed and failed on its commit: within the upload, or together
@@ -28,7 +28,7 @@ func (s *Service) findFlaky(ctx context.Context, run Run, b *batch) error {
 		if t.counts.Passed > 0 {
 			passed[t.id] = true
 		}
-		if t.counts.Failed > 0 {
+		if t.counts.Failed > 0 && len(failed) < uploadFailures {
 			failed = append(failed, t.id)
 		}
 	}
@@ -39,7 +39,7 @@ func (s *Service) findFlaky(ctx context.Context, run Run, b *batch) error {
 		if err != nil {
 			return err
 		}
-		had, err := testsWith(q, runs, testreport.Failed, nil)
+		had, err := failedTests(q, runs)
 		if err != nil {
 			return err
 		}
@@ -48,10 +48,7 @@ func (s *Service) findFlaky(ctx context.Context, run Run, b *batch) error {
 				flaky = append(flaky, id)
 			}
 		}
-		if len(failed) == 0 {
-			return nil
-		}
-		also, err := testsWith(q, runs, testreport.Passed, failed)
+		also, err := passedTests(q, runs, failed)
 		flaky = append(flaky, also...)
 		return err
 	})
@@ -69,16 +66,11 @@ func runsOfCommit(q *db.Q, suiteID, commit string) ([]int64, error) {
 		SELECT seq FROM test_runs WHERE suite_id = $1 AND commit_sha = $2 ORDER BY created_at DESC LIMIT $3`, suiteID, commit, commitRuns)
 }
 
-// testsWith returns tests that had a result in any of the runs; among tests, if that is not nil.
-func testsWith(q *db.Q, runs []int64, result testreport.Result, tests []string) (ids []string, err error) {
+// failedTests returns tests that failed in any of the runs. Sorted by n, it reads the index of failures instead of whole
+// runs.
+func failedTests(q *db.Q, runs []int64) (ids []string, err error) {
 	for _, run := range runs {
-		var s db.Statement
-		s.Where("run = %s", run)
-		s.And("result = '" + string(result) + "'") // a constant, so that the index of failures is used
-		if tests != nil {
-			s.WhereIn(q, "test_id", tests)
-		}
-		found, err := db.Strings(q, `SELECT DISTINCT test_id FROM test_executions `+s.Clause()+` LIMIT `+s.Arg(commitFailures), s.Args()...)
+		found, err := db.Strings(q, `SELECT test_id FROM test_executions WHERE run = $1 AND result = 'failed' ORDER BY n LIMIT $2`, run, commitFailures)
 		if err != nil {
 			return nil, err
 		}
@@ -87,6 +79,15 @@ func testsWith(q *db.Q, runs []int64, result testreport.Result, tests []string) 
 		}
 	}
 	return ids, nil
+}
+
+// passedTests returns those of tests that passed in any of the runs.
+func passedTests(q *db.Q, runs []int64, tests []string) ([]string, error) {
+	if len(tests) == 0 || len(runs) == 0 {
+		return nil, nil
+	}
+	in, arg := q.In("test_id", 1, tests)
+	return db.Strings(q, `SELECT DISTINCT test_id FROM test_executions WHERE run IN (`+integers(runs)+`) AND result = 'passed' AND `+in, arg)
 }
 
 // recordFlaky notes that tests are flaky on a commit, those that are not noted yet.

@@ -140,14 +140,13 @@ func openRun(q *db.Q, b *batch) (Run, error) {
 	if !errors.Is(err, db.ErrNoRows) {
 		return r, err
 	}
-	cut := func(text string) any { return db.Text(core.CutBytes(text, maxRunText)) }
 	err = q.QueryRow(`
 		INSERT INTO test_runs (id, organization_id, suite_id, key, number, branch, commit_sha, message, url, ci, collector,
 			build_id, pipeline_id, passed, failed, skipped, pending, unknown, duration, created_at, updated_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, 0, 0, 0, 0, 0, 0, $14, $14)
 		ON CONFLICT (suite_id, key) DO NOTHING
 		RETURNING seq, id`,
-		core.NewID(), b.to.org.ID, b.to.suite.ID, b.run.Key, cut(b.run.Number), cut(b.run.Branch), cut(b.run.CommitSHA), cut(b.run.Message), cut(b.run.URL), cut(b.run.CI), cut(b.run.Collector),
+		core.NewID(), b.to.org.ID, b.to.suite.ID, b.run.Key, runText(b.run.Number), runText(b.run.Branch), runText(b.run.CommitSHA), runText(b.run.Message), runText(b.run.URL), runText(b.run.CI), runText(b.run.Collector),
 		db.Text(b.link.buildID), db.Text(b.link.pipelineID), db.Micros(b.at)).Scan(&r.seq, &r.ID)
 	if errors.Is(err, db.ErrNoRows) { // another upload was faster
 		return find()
@@ -298,16 +297,22 @@ func countDays(q *db.Q, b *batch) error {
 			unknown      = d.unknown + excluded.unknown`)
 }
 
-// countRun adds the executions of an upload to the totals of its run. It comes last, so that other uploads of the run do
-// not wait for long.
+// countRun adds the executions of an upload to the totals of its run, and what earlier uploads did not say about the
+// run. It comes last, so that other uploads of the run do not wait for long.
 func countRun(q *db.Q, run int64, b *batch) error {
 	c := b.counts
 	_, err := q.Exec(`
 		UPDATE test_runs SET passed = passed + $2, failed = failed + $3, skipped = skipped + $4, pending = pending + $5,
-			unknown = unknown + $6, duration = duration + $7, updated_at = $8
-		WHERE seq = $1`, run, c.Passed, c.Failed, c.Skipped, c.Pending, c.Unknown, c.Duration.Microseconds(), db.Micros(b.at))
+			unknown = unknown + $6, duration = duration + $7, updated_at = $8,
+			branch = COALESCE(branch, $9), commit_sha = COALESCE(commit_sha, $10), message = COALESCE(message, $11),
+			url = COALESCE(url, $12), number = COALESCE(number, $13)
+		WHERE seq = $1`, run, c.Passed, c.Failed, c.Skipped, c.Pending, c.Unknown, c.Duration.Microseconds(), db.Micros(b.at),
+		runText(b.run.Branch), runText(b.run.CommitSHA), runText(b.run.Message), runText(b.run.URL), runText(b.run.Number))
 	return err
 }
+
+// runText returns a text about a run as a column holds it.
+func runText(text string) any { return db.Text(core.CutBytes(text, maxRunText)) }
 
 // micros scans a duration that is stored in microseconds; NULL is zero.
 func micros(dst *time.Duration) sql.Scanner { return durationColumn{dst} }

@@ -122,14 +122,14 @@ func (m *Metrics) Average() time.Duration {
 // days is a range of days, both included.
 type days struct{ first, last int64 }
 
-// list returns the days as they stand in an IN list: with the whole key of a row the engines look rows up instead of
-// scanning the days.
-func (d days) list() string {
+// condition returns the condition that d.day is in the range. It lists the days, so that the engines look up the rows of
+// a test by their whole keys instead of reading those of all tests, and has the bounds too, for plans that read a range.
+func (d days) condition() string {
 	var all []int64
 	for day := d.first; day <= d.last; day++ {
 		all = append(all, day)
 	}
-	return integers(all)
+	return fmt.Sprintf("d.day IN (%s) AND d.day BETWEEN %d AND %d", integers(all), d.first, d.last)
 }
 
 // sums are the columns of test_days d that Metrics.dest reads.
@@ -151,8 +151,8 @@ func metricsOf(q *db.Q, suiteID string, ids []string, within days) (map[string]*
 	}, fmt.Sprintf(`
 		SELECT d.test_id, SUM(d.flaky), %s
 		FROM test_days d
-		WHERE d.suite_id = $1 AND d.day IN (%s) AND %s
-		GROUP BY d.test_id`, sums, within.list(), in), suiteID, arg)
+		WHERE d.suite_id = $1 AND %s AND %s
+		GROUP BY d.test_id`, sums, within.condition(), in), suiteID, arg)
 	return metrics, err
 }
 
@@ -208,7 +208,7 @@ func daysOf(q *db.Q, suiteID string, ids []string, within days) (map[string][]Da
 	}, fmt.Sprintf(`
 		SELECT d.test_id, d.day, d.flaky, d.passed, d.failed, d.skipped, d.pending, d.unknown, d.duration_sum, d.duration_min, d.duration_max
 		FROM test_days d
-		WHERE d.suite_id = $1 AND d.day IN (%s) AND %s`, within.list(), in), suiteID, arg)
+		WHERE d.suite_id = $1 AND %s AND %s`, within.condition(), in), suiteID, arg)
 	for _, list := range found {
 		slices.SortFunc(list, func(a, b Day) int { return int(a.Day - b.Day) })
 	}

@@ -117,8 +117,9 @@ func uploadToken(header string) string {
 	switch strings.ToLower(scheme) {
 	case "bearer":
 		return value
-	case "token":
-		return strings.Trim(strings.TrimPrefix(value, "token="), `"`)
+	case "token": // other parameters may follow
+		value, _, _ = strings.Cut(strings.TrimPrefix(value, "token="), ",")
+		return strings.Trim(strings.TrimSpace(value), `"`)
 	}
 	return ""
 }

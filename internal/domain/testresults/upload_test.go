@@ -37,12 +37,16 @@ func TestUpload_AddsToARun(t *testing.T) {
 			"executions_count": 6, "executions_count_by_result.passed": 2, "executions_count_by_result.failed": 1, "executions_count_by_result.skipped": 1,
 			"executions_count_by_result.pending": 1, "executions_count_by_result.unknown": 1, "duration": 3,
 		})
+		w.upload(body{"key": "late"}, "a passed")
+		late := w.upload(body{"key": "late", "branch": "main", "commit_sha": "abc"}, "b passed").String("run_id")
+		want(t, w.get("/runs/"+late), map[string]any{"branch": "main", "commit_sha": "abc", "executions_count": 2})
+		w.Clock.Advance(time.Minute)
 		if other := w.upload(body{"key": "k-2"}, "a passed"); other.String("run_id") == run {
 			t.Error("an upload with another key is added to the run")
 		}
 		list := w.get("/runs").Want(http.StatusOK)
-		want(t, list, map[string]any{"0.key": "k-2", "0.result": "passed", "1.key": "k-1", "0.branch": nil})
-		if list.Len("") != 2 {
+		want(t, list, map[string]any{"0.key": "k-2", "0.result": "passed", "1.key": "late", "2.key": "k-1", "0.branch": nil})
+		if list.Len("") != 3 {
 			t.Errorf("the runs are %s", list.Body)
 		}
 	})
@@ -109,6 +113,7 @@ func TestUpload_SaysWhatIsWrong(t *testing.T) {
 			{`Basic x`, `{}`, 401, "API token of a suite"},
 			{`Bearer a.b.c`, `{}`, 401, "OpenID Connect token is not valid"},
 			{`Token ` + w.token, `{`, 400, "not valid JSON"},
+			{`Token token="` + w.token + `", nonce="x"`, `{`, 400, "not valid JSON"},
 			{`Token token=` + w.token, ``, 400, "no data"},
 			{`Bearer ` + w.token, `{"data": []}`, 422, "run_env.key is required"},
 			{`token token="` + w.token + `"`, `{"run_env": {"key": "k"}, "data": [{}]}`, 422, "None of the 1 results can be used"},
