@@ -78,7 +78,13 @@ type Execution struct {
 	Duration      time.Duration
 	FailureReason string
 	Failures      []testreport.Failure // not always loaded
-	Sections      map[string]testreport.Section
+	Sections      map[string]Section   // by name
+}
+
+// A Section is where an execution spent time, such as in calls of a database.
+type Section struct {
+	Count   int     `json:"count"`
+	Seconds float64 `json:"duration"`
 }
 
 // ID returns the id of the execution.

@@ -246,20 +246,20 @@ func failuresColumn(failures []testreport.Failure) any {
 
 // sectionsColumn returns sections as a column holds them. There may be some in every execution, so it encodes them by
 // itself.
-func sectionsColumn(sections map[string]testreport.Section) any {
+func sectionsColumn(sections []testreport.Section) any {
 	if len(sections) == 0 {
 		return nil
 	}
 	b := []byte{'{'}
-	for name, section := range sections {
+	for _, section := range sections {
 		if len(b) > 1 {
 			b = append(b, ',')
 		}
-		b, _ = jsontext.AppendQuote(b, name)
+		b, _ = jsontext.AppendQuote(b, section.Name)
 		b = append(b, `:{"count":`...)
 		b = strconv.AppendInt(b, int64(section.Count), 10)
 		b = append(b, `,"duration":`...)
-		b = strconv.AppendFloat(b, section.Seconds, 'f', -1, 64)
+		b = strconv.AppendFloat(b, section.Duration.Seconds(), 'f', -1, 64)
 		b = append(b, '}')
 	}
 	return string(append(b, '}'))

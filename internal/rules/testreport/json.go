@@ -87,15 +87,6 @@ func (r *Report) readEnvelope(d *jsontext.Decoder) error {
 	return nil
 }
 
-// readValue parses a value into what v points to.
-func readValue(d *jsontext.Decoder, v any) error {
-	text, err := d.ReadValue()
-	if err != nil {
-		return syntaxError(d, err)
-	}
-	return json.Unmarshal(text, v, options)
-}
-
 // readScalar parses a string, a number or a boolean into its text. Anything else is an empty text.
 func readScalar(d *jsontext.Decoder) (string, error) {
 	var text string
@@ -172,19 +163,25 @@ func (r *Report) readResults(d *jsontext.Decoder) error {
 	if _, err := d.ReadToken(); err != nil { // the opening bracket
 		return syntaxError(d, err)
 	}
+	depth, at := d.StackDepth(), len(d.StackPointer())
+	var result jsonResult // used again, so that its slices need no new memory
 	for kind := d.PeekKind(); kind != ']' && kind != 0; kind = d.PeekKind() {
 		if err := r.count(); err != nil {
 			return err
 		}
-		var result jsonResult
-		err := readValue(d, &result)
+		result.reset()
+		err := json.UnmarshalDecode(d, &result, options)
 		if wrong, ok := errors.AsType[*json.SemanticError](err); ok {
-			field := strings.ReplaceAll(strings.TrimPrefix(string(wrong.JSONPointer), "/"), "/", ".")
-			r.skip("%s has the wrong type", orText(core.CutBytes(plain(field), maxSectionName), "it"))
+			// The pointer begins with that of the array and the number of the result.
+			_, field, _ := strings.Cut(strings.TrimPrefix(string(wrong.JSONPointer)[min(at, len(wrong.JSONPointer)):], "/"), "/")
+			r.skip("%s has the wrong type", orText(core.CutBytes(plain(strings.ReplaceAll(field, "/", ".")), maxSectionName), "it"))
+			if err := skipRest(d, depth); err != nil {
+				return err
+			}
 			continue
 		}
 		if err != nil {
-			return err
+			return syntaxError(d, err)
 		}
 		if err := r.addJSON(&result); err != nil {
 			return err
@@ -192,6 +189,16 @@ func (r *Report) readResults(d *jsontext.Decoder) error {
 	}
 	if _, err := d.ReadToken(); err != nil { // the closing bracket
 		return syntaxError(d, err)
+	}
+	return nil
+}
+
+// skipRest reads up to the end of a value that could not be used, which began at a depth.
+func skipRest(d *jsontext.Decoder, depth int) error {
+	for d.StackDepth() > depth {
+		if _, err := d.ReadToken(); err != nil {
+			return syntaxError(d, err)
+		}
 	}
 	return nil
 }
@@ -217,6 +224,13 @@ type jsonResult struct {
 	History         jsonSpan       `json:"history"`
 }
 
+// reset empties the result and keeps the memory of its slices.
+func (in *jsonResult) reset() {
+	children, expanded := in.History.Children[:0], in.FailureExpanded[:0]
+	*in = jsonResult{}
+	in.History.Children, in.FailureExpanded = children, expanded
+}
+
 type jsonFailure struct {
 	Expanded  lines `json:"expanded"`
 	Backtrace lines `json:"backtrace"`
@@ -224,9 +238,9 @@ type jsonFailure struct {
 
 type jsonSpan struct {
 	Section  string     `json:"section"`
-	StartAt  *float64   `json:"start_at"`
-	EndAt    *float64   `json:"end_at"`
-	Duration *float64   `json:"duration"`
+	StartAt  float64    `json:"start_at"`
+	EndAt    float64    `json:"end_at"`
+	Duration float64    `json:"duration"`
 	Children []jsonSpan `json:"children"`
 }
 
@@ -239,6 +253,7 @@ func (l *lines) UnmarshalJSON(b []byte) error {
 	if err := json.Unmarshal(b, &v, options); err != nil {
 		return err
 	}
+	*l = nil
 	switch v := v.(type) {
 	case string:
 		*l = strings.Split(plain(v), "\n")
@@ -273,22 +288,16 @@ func (r *Report) addJSON(in *jsonResult) error {
 	for _, f := range in.FailureExpanded {
 		e.Failures = append(e.Failures, Failure{Expanded: f.Expanded, Backtrace: f.Backtrace})
 	}
-	if len(in.History.Children) > 0 {
-		e.Sections = make(map[string]Section)
-		in.History.sum(e.Sections, 0)
-	}
+	e.Sections = in.History.sum(e.Sections, 0)
 	return r.add(e)
 }
 
-// duration returns how long a span took.
+// duration returns how long a span took. Some collectors only send when it began and ended.
 func (s *jsonSpan) duration() time.Duration {
-	switch {
-	case s.Duration != nil:
-		return seconds(*s.Duration)
-	case s.StartAt != nil && s.EndAt != nil:
-		return seconds(*s.EndAt - *s.StartAt)
+	if s.Duration == 0 && s.StartAt != 0 {
+		return seconds(s.EndAt - s.StartAt)
 	}
-	return 0
+	return seconds(s.Duration)
 }
 
 // The bounds of sections.
@@ -298,23 +307,26 @@ const (
 )
 
 // sum adds the sections of spans below this one. Sections within a section of the same name are part of it.
-func (s *jsonSpan) sum(sections map[string]Section, depth int) {
+func (s *jsonSpan) sum(sections []Section, depth int) []Section {
 	if depth > maxDepth {
-		return
+		return sections
 	}
 	for i := range s.Children {
 		child := &s.Children[i]
 		if name := core.CutBytes(plain(child.Section), maxSectionName); name != "" && name != s.Section {
-			section, known := sections[name]
-			if known || len(sections) < maxSections {
-				section.Count++
-				section.Duration += child.duration()
-				section.Seconds = section.Duration.Seconds()
-				sections[name] = section
+			at := slices.IndexFunc(sections, func(section Section) bool { return section.Name == name })
+			if at < 0 && len(sections) < maxSections {
+				at = len(sections)
+				sections = append(sections, Section{Name: name})
+			}
+			if at >= 0 {
+				sections[at].Count++
+				sections[at].Duration += child.duration()
 			}
 		}
-		child.sum(sections, depth+1)
+		sections = child.sum(sections, depth+1)
 	}
+	return sections
 }
 
 // seconds returns a duration that is given in seconds; nonsense is zero.

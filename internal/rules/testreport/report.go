@@ -90,7 +90,7 @@ type Execution struct {
 	Duration       time.Duration
 	FailureReason  string
 	Failures       []Failure
-	Sections       map[string]Section
+	Sections       []Section
 
 	id string // as the collector calls it; not unique
 }
@@ -103,9 +103,9 @@ type Failure struct {
 
 // A Section is where an execution spent time, such as in calls of a database.
 type Section struct {
-	Count    int           `json:"count"`
-	Duration time.Duration `json:"-"`
-	Seconds  float64       `json:"duration"`
+	Name     string
+	Count    int
+	Duration time.Duration
 }
 
 // Read parses the body of an upload. contentType is that of the request and query has parameters that the body may

@@ -51,8 +51,8 @@ func TestRead_TakesWhatCollectorsSend(t *testing.T) {
 	if first.Scope != "Cart" || first.Name != "adds" || first.Location != "cart.js:3" || first.File != "cart.js" || first.Result != testreport.Passed || first.Duration != 250*time.Millisecond {
 		t.Errorf("the first execution is %+v", first)
 	}
-	if sql, http := first.Sections["sql"], first.Sections["http"]; sql.Count != 2 || sql.Duration != 150*time.Millisecond || http.Count != 1 || http.Seconds != 0.01 {
-		t.Errorf("the sections are %+v", first.Sections)
+	if got := fmt.Sprint(first.Sections); got != "[{sql 2 150ms} {http 1 10ms}]" {
+		t.Errorf("the sections are %s", got)
 	}
 	if second.Scope != "" || second.Result != testreport.Failed || second.FailureReason != "boom" || second.Duration != 2*time.Second ||
 		fmt.Sprint(second.Failures) != "[{[want 1 got 2] [cart.js:9]}]" {
@@ -83,6 +83,25 @@ func TestRead_SkipsResultsThatCannotBeUsed(t *testing.T) {
 		if r.Errors[i] != want {
 			t.Errorf("error %d is %q, want %q", i, r.Errors[i], want)
 		}
+	}
+}
+
+func TestRead_KeepsResultsApart(t *testing.T) {
+	r, err := read("application/json", `{"run_env": {"key": "k"}, "data": [
+		{"id": 1, "scope": "s", "name": "a", "location": "l", "file_name": "f", "result": "failed", "failure_reason": "r", "failure_expanded": [{"expanded": ["e"], "backtrace": ["b"]}],
+		 "history": {"start_at": 1, "end_at": 2, "duration": 3, "children": [{"section": "sql", "duration": 4, "children": [{"section": "http", "duration": 5}]}]}},
+		{"name": 7, "history": {"children": [{"section": "x"}]}, "rest": [{}]},
+		{"name": "b", "failure_expanded": [{}], "history": {"children": [{}, {"section": "io"}]}},
+		{"name": "c"}]}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := fmt.Sprintf("%+v %q", r.Executions, r.Errors)
+	want := "[{Scope:s Name:a Location:l File:f Result:failed Duration:3s FailureReason:r Failures:[{Expanded:[e] Backtrace:[b]}] Sections:[{Name:sql Count:1 Duration:4s} {Name:http Count:1 Duration:5s}] id:1}" +
+		" {Scope: Name:b Location: File: Result:unknown Duration:0s FailureReason: Failures:[{Expanded:[] Backtrace:[]}] Sections:[{Name:io Count:1 Duration:0s}] id:}" +
+		" {Scope: Name:c Location: File: Result:unknown Duration:0s FailureReason: Failures:[] Sections:[] id:}]" + ` ["result 2: name has the wrong type"]`
+	if got != want {
+		t.Errorf("the executions are\n%s\nwant\n%s", got, want)
 	}
 }
 
@@ -284,6 +303,10 @@ func FuzzJSON(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body string) {
 		if r, err := testreport.Read("application/json", false, url.Values{"run_env[key]": {"k"}}, strings.NewReader("["+body+"]")); err == nil {
 			checkReport(t, r)
+			var results []any
+			if json.Unmarshal([]byte("["+body+"]"), &results) == nil && len(results) != len(r.Executions)+r.Skipped {
+				t.Errorf("%d results, of which %d are kept and %d skipped", len(results), len(r.Executions), r.Skipped)
+			}
 		}
 		if r, err := read("application/json", body); err == nil {
 			checkReport(t, r)
