@@ -105,6 +105,8 @@ var owners = map[string]string{
 	"event_wants_version": "events",
 	"events":              "events",
 
+	"webhook_deliveries": "hooks",
+
 	"job_logs": "joblog",
 
 	"agent_presence": "agents",

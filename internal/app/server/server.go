@@ -28,6 +28,7 @@ import (
 	"stackyard/internal/domain/delivery"
 	"stackyard/internal/domain/dispatch"
 	"stackyard/internal/domain/events"
+	"stackyard/internal/domain/hooks"
 	"stackyard/internal/domain/hosted"
 	"stackyard/internal/domain/jobapi"
 	"stackyard/internal/domain/joblog"
@@ -287,6 +288,8 @@ func (s *Server) capabilities(p Parts, results *db.DB, directory *identity.Direc
 		Endpoints:     p.Endpoints,
 	})
 	s.deliveries.Background(s.background.tasks)
+	hooks := hooks.New(p.DB, pipelines, builds, p.Public, p.Clock, p.Log)
+	hooks.Background(s.background.tasks)
 	s.pages = web.New(web.Config{
 		DB:            p.DB,
 		Directory:     directory,
@@ -338,6 +341,7 @@ func (s *Server) capabilities(p Parts, results *db.DB, directory *identity.Direc
 		settings.Routes(),
 		queueMetrics.Routes(),
 		s.deliveries.Routes(),
+		hooks.Routes(),
 		s.pages.Routes(),
 		route.DocsRoutes(),
 	)

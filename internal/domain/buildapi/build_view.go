@@ -129,6 +129,9 @@ func (s *Service) view(r *route.Request, p *pipelines.Pipeline, b *builds.Build)
 	if pr := b.PullRequest; pr != nil {
 		v.PullRequest = &pullRequestView{ID: pr.ID, Base: core.OrNull(pr.Base), Repository: core.OrNull(pr.Repository), Labels: append([]string{}, pr.Labels...)}
 	}
+	if queue := b.MergeQueue(); queue != nil {
+		v.MergeQueue = &mergeQueueView{BaseBranch: queue.BaseBranch}
+	}
 	if from := b.RebuiltBuild(); from.ID != "" {
 		v.RebuiltFrom = &rebuiltFromView{ID: from.ID, Number: from.Number, URL: s.builds.AddressOf(r.Org, from).API()}
 	}

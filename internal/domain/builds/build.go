@@ -3,6 +3,7 @@ package builds
 import (
 	"time"
 
+	"stackyard/internal/domain/pipelines"
 	"stackyard/internal/platform/identity"
 	"stackyard/internal/rules/flow"
 )
@@ -56,7 +57,40 @@ type Details struct {
 	PipelineEnv   map[string]string // of the pipeline when the build was created
 	Author        *Author
 	PullRequest   *PullRequest
+	SourceEvent   *SourceEvent // nil: not created by a webhook
 	CleanCheckout bool
+}
+
+// A SourceEvent is the event at the source host for which a build was created.
+type SourceEvent struct {
+	Name       string      `json:"name,omitempty"`   // as the host calls it, such as "pull_request"
+	Action     string      `json:"action,omitempty"` // such as "opened"
+	MergeQueue *MergeQueue `json:"merge_queue,omitempty"`
+	Fork       bool        `json:"fork,omitempty"` // a pull request from a fork; builds that its build triggers have it too
+}
+
+// A MergeQueue is what the merge queue that asked for a build merges into.
+type MergeQueue struct {
+	BaseBranch string `json:"base_branch"`
+	BaseCommit string `json:"base_commit,omitempty"`
+}
+
+// MergeQueue returns the merge queue that asked for the build, or nil.
+func (b *Build) MergeQueue() *MergeQueue {
+	if b.SourceEvent == nil {
+		return nil
+	}
+	return b.SourceEvent.MergeQueue
+}
+
+// FromFork reports whether the build is of a pull request from another repository than its pipeline's, or triggered
+// by such a build. People outside of the organization can write what it runs, so it gets no secrets.
+func (b *Build) FromFork(p *pipelines.Pipeline) bool {
+	if e := b.SourceEvent; e != nil && e.Fork {
+		return true
+	}
+	pr := b.PullRequest
+	return pr != nil && (pr.Fork != nil && *pr.Fork || p.Foreign(pr.Repository))
 }
 
 // Source is what created a build.
@@ -89,4 +123,9 @@ type PullRequest struct {
 	Base       string   `json:"base,omitempty"`
 	Repository string   `json:"repository,omitempty"`
 	Labels     []string `json:"labels,omitempty"`
+	// Label is the added or removed label that caused the build; empty: none.
+	Label string `json:"label,omitempty"`
+	// Draft and Fork are nil when whoever created the build did not say.
+	Draft *bool `json:"draft,omitempty"`
+	Fork  *bool `json:"fork,omitempty"`
 }

@@ -33,9 +33,34 @@ func (b *Build) context(org *identity.Organization, p *pipelines.Pipeline, creat
 		c.Build.Creator = &condition.Person{ID: u.ID, Name: u.Name, Email: u.Email, Teams: creatorTeams}
 	}
 	if pr := b.PullRequest; pr != nil {
-		c.Build.PullRequest = &condition.PullRequest{ID: pr.ID, BaseBranch: pr.Base, Labels: append([]string{}, pr.Labels...), Repository: pr.Repository}
+		c.Build.PullRequest = pr.Condition()
+	}
+	if e := b.SourceEvent; e != nil {
+		c.Build.SourceEvent, c.Build.SourceAction = core.OrNull(e.Name), core.OrNull(e.Action)
+		c.Build.MergeQueue = e.MergeQueue.Condition()
 	}
 	return c
+}
+
+// Condition returns the pull request as conditions see it.
+func (pr *PullRequest) Condition() *condition.PullRequest {
+	return &condition.PullRequest{
+		ID:         pr.ID,
+		BaseBranch: pr.Base,
+		Draft:      pr.Draft,
+		Labels:     append([]string{}, pr.Labels...),
+		Label:      core.OrNull(pr.Label),
+		Repository: pr.Repository,
+		Fork:       pr.Fork,
+	}
+}
+
+// Condition returns the merge queue as conditions see it.
+func (m *MergeQueue) Condition() *condition.MergeQueue {
+	if m == nil {
+		return nil
+	}
+	return &condition.MergeQueue{BaseBranch: m.BaseBranch, BaseCommit: m.BaseCommit}
 }
 
 // teamsOf returns the slugs of a user's teams in an organization.

@@ -156,6 +156,7 @@ func (s *Service) buildEnv(org *identity.Organization, p *pipelines.Pipeline, b 
 	}
 	maps.Copy(env, b.people())
 	maps.Copy(env, b.pullRequestEnv())
+	maps.Copy(env, b.sourceEventEnv())
 	maps.Copy(env, b.origins())
 	return env
 }
@@ -189,12 +190,30 @@ func (b *Build) pullRequestEnv() map[string]string {
 	if pr == nil {
 		return nil
 	}
-	return map[string]string{
+	env := map[string]string{
 		"SERVICE_PULL_REQUEST":             pr.ID,
 		"SERVICE_PULL_REQUEST_BASE_BRANCH": pr.Base,
 		"SERVICE_PULL_REQUEST_REPO":        pr.Repository,
 		"SERVICE_PULL_REQUEST_LABELS":      strings.Join(pr.Labels, ","),
 	}
+	if pr.Draft != nil {
+		env["SERVICE_PULL_REQUEST_DRAFT"] = strconv.FormatBool(*pr.Draft)
+	}
+	return env
+}
+
+// sourceEventEnv returns the variables about the event at the source host.
+func (b *Build) sourceEventEnv() map[string]string {
+	e := b.SourceEvent
+	if e == nil || e.Name == "" {
+		return nil
+	}
+	env := map[string]string{"SERVICE_SOURCE_EVENT": e.Name, "SERVICE_SOURCE_ACTION": e.Action}
+	if e.MergeQueue != nil {
+		env["SERVICE_MERGE_QUEUE_BASE_BRANCH"] = e.MergeQueue.BaseBranch
+		env["SERVICE_MERGE_QUEUE_BASE_COMMIT"] = e.MergeQueue.BaseCommit
+	}
+	return env
 }
 
 // origins returns the variables about the builds that this one was rebuilt from or triggered by.

@@ -15,7 +15,7 @@ const noBuild = "No build found"
 const buildColumns = `
 	SELECT b.id, b.organization_id, b.pipeline_id, b.cluster_id, b.number, b.branch, b.commit_name, b.source,
 		b.state, b.tally, b.cancel_reason, b.triggered_by, b.root_build, b.rebuilt_from, b.created_at, b.scheduled_at, b.queue_place, b.started_at, b.failing_at, b.finished_at,
-		d.message, d.tag, d.env, d.pipeline_env, d.author, d.pull_request, d.clean_checkout,
+		d.message, d.tag, d.env, d.pipeline_env, d.author, d.pull_request, d.source_event, d.clean_checkout,
 		CASE WHEN rp.id IS NOT NULL THEN rb.id END, COALESCE(rb.number, 0), rp.slug,
 		CASE WHEN tp.id IS NOT NULL THEN tb.id END, COALESCE(tb.number, 0), tp.slug, ` + identity.UserColumns
 
@@ -43,7 +43,7 @@ func scanBuild(scan db.Scan) (*Build, error) {
 	err := scan(append([]any{
 		&b.ID, &b.OrganizationID, &b.PipelineID, db.ToText(&b.ClusterID), &b.Number, &b.Branch, &b.Commit, &b.Source,
 		&b.State, db.ToJSON(&b.Counts), db.ToText(&b.CancelReason), db.ToText(&b.TriggeredBy), db.ToText(&b.Root), db.ToText(&b.RebuiltFrom), db.ToTime(&b.CreatedAt), db.ToTime(&b.ScheduledAt), &b.QueuePlace, db.ToTime(&b.StartedAt), db.ToTime(&b.FailingAt), db.ToTime(&b.FinishedAt),
-		db.ToText(&b.Message), db.ToText(&b.Tag), db.ToJSON(&b.Env), db.ToJSON(&b.PipelineEnv), db.ToJSON(&b.Author), db.ToJSON(&b.PullRequest), &b.CleanCheckout,
+		db.ToText(&b.Message), db.ToText(&b.Tag), db.ToJSON(&b.Env), db.ToJSON(&b.PipelineEnv), db.ToJSON(&b.Author), db.ToJSON(&b.PullRequest), db.ToJSON(&b.SourceEvent), &b.CleanCheckout,
 		db.ToText(&b.rebuiltFrom.ID), &b.rebuiltFrom.Number, db.ToText(&b.rebuiltFrom.Slug),
 		db.ToText(&b.triggeredFrom.ID), &b.triggeredFrom.Number, db.ToText(&b.triggeredFrom.Slug),
 	}, identity.UserDest(&creator)...)...)
@@ -151,10 +151,10 @@ func insertBuild(q *db.Q, b *Build, origin string) error {
 		return err
 	}
 	_, err = q.Exec(`
-		INSERT INTO build_details (build_id, message, tag, env, pipeline_env, author, pull_request, clean_checkout)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
+		INSERT INTO build_details (build_id, message, tag, env, pipeline_env, author, pull_request, clean_checkout, source_event)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
 		b.ID, db.Text(b.Message), db.Text(b.Tag), db.JSON(orEmpty(b.Env)), db.JSON(orEmpty(b.PipelineEnv)),
-		db.JSON(b.Author), db.JSON(b.PullRequest), b.CleanCheckout)
+		db.JSON(b.Author), db.JSON(b.PullRequest), b.CleanCheckout, db.JSON(b.SourceEvent))
 	return err
 }
 

@@ -134,6 +134,9 @@ func (t *trigger) creation(target *pipelines.Pipeline) Creation {
 			Author:  t.from.Author,
 		},
 	}
+	if e := t.from.SourceEvent; e != nil && e.Fork {
+		creation.SourceEvent = &SourceEvent{Fork: true}
+	}
 	if !t.job.Step.Async {
 		creation.QueuePlace = t.from.QueuePlace
 	}

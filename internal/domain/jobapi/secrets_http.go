@@ -37,6 +37,9 @@ func (s *Service) getSecret(r *route.Request, h agents.FullJob) (secretView, err
 	if key == "" {
 		return secretView{}, core.Errorf(core.BadRequest, "The query parameter key is required")
 	}
+	if h.Build.FromFork(h.Pipeline) {
+		return secretView{}, core.Errorf(core.Forbidden, "Builds of pull requests from other repositories get no secrets")
+	}
 	r.SetHeader("Cache-Control", "no-store")
 	secret, value, err := s.clusters.ReadSecret(r.Context(), secretReader(h), key)
 	if kind := core.KindOf(err); kind == core.Forbidden || kind == core.NotFound {
@@ -72,7 +75,7 @@ type repositoryTokenView struct {
 }
 
 func (s *Service) postRepositoryToken(r *route.Request, h agents.FullJob, body repositoryTokenCreate) (repositoryTokenView, error) {
-	if pr := h.Build.PullRequest; pr != nil && h.Pipeline.Foreign(pr.Repository) {
+	if h.Build.FromFork(h.Pipeline) {
 		return repositoryTokenView{}, core.Errorf(core.Forbidden, "Builds of pull requests from other repositories get no token")
 	}
 	r.SetHeader("Cache-Control", "no-store")

@@ -107,13 +107,7 @@ func (s *Service) view(r *route.Request, p *Pipeline) pipelineView {
 		v.CloneMirrorURL = &mirror
 	}
 	if p.Permits(r, identity.ManagePipeline) && r.Caller.HasScope(identity.WritePipelines) {
-		v.Provider.WebhookURL = s.webhookURL(p)
+		v.Provider.WebhookURL = s.WebhookURL(p)
 	}
 	return v
-}
-
-// webhookURL returns the URL to which the source host sends a pipeline's events. The URL is secret: no other
-// authentication is needed.
-func (s *Service) webhookURL(p *Pipeline) string {
-	return s.public.To("hooks", p.Provider, p.webhookKey)
 }

@@ -42,7 +42,7 @@ func (s *Service) createWebhook(ctx context.Context, p *Pipeline) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, webhookTimeout)
 	defer cancel()
-	err = host.CreateWebhook(ctx, repo, sourcehost.Webhook{URL: s.webhookURL(p)})
+	err = host.CreateWebhook(ctx, repo, sourcehost.Webhook{URL: s.WebhookURL(p), Secret: s.WebhookSecret(p)})
 	if errors.Is(err, sourcehost.ErrExists) || errors.Is(err, sourcehost.ErrRefused) || errors.Is(err, sourcehost.ErrUnavailable) {
 		return core.Errorf(core.Unprocessable, "Webhooks could not be created for this repository: %s", err)
 	}
