@@ -20,12 +20,11 @@ const (
 	metrics  = acme + "/clusters/" + servertest.AcmeClusterID + "/queues/" + servertest.AcmeQueueID + "/metrics"
 )
 
-// A world is a running server whose clock stands at noon. Its agent takes jobs when the test says so.
+// A world is a running server whose clock stands at noon.
 type world struct {
 	*servertest.Server
-	t     *testing.T
-	ada   *servertest.Client
-	agent *servertest.Agent
+	t   *testing.T
+	ada *servertest.Client
 }
 
 func each(t *testing.T, fn func(t *testing.T, w *world)) {

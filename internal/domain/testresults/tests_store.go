@@ -33,18 +33,6 @@ func testByID(q *db.Q, suiteID, id string) (Test, error) {
 	return t, err
 }
 
-// testsByID returns tests by their ids.
-func testsByID(q *db.Q, ids []string) (map[string]Test, error) {
-	in, arg := q.In("t.id", 1, ids)
-	tests := make(map[string]Test, len(ids))
-	err := db.Each(q, func(scan db.Scan) error {
-		t, err := scanTest(scan)
-		tests[t.ID] = t
-		return err
-	}, `SELECT `+testColumns+` FROM tests t WHERE `+in, arg)
-	return tests, err
-}
-
 // A testFilter says which tests are listed.
 type testFilter struct {
 	search     string // a part of the scope, the name or the location

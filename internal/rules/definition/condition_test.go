@@ -5,8 +5,6 @@ import (
 	"testing"
 )
 
-func pointer[T any](v T) *T { return &v }
-
 func TestParse_ChecksConditionsWhereTheyStand(t *testing.T) {
 	refuses(t, `
 notify:
