@@ -197,7 +197,7 @@ func (w *worker) takeJobs(ctx context.Context) error {
 		case order.Action == api.Disconnect:
 			return nil
 		case order.Action == api.Pause:
-			idleSince = time.Now() // a paused agent is not idle
+			idleSince = time.Time{} // a paused agent is not idle
 		case order.JobID != "":
 			if !w.takeJob(ctx, order.JobID) {
 				continue
@@ -207,6 +207,8 @@ func (w *worker) takeJobs(ctx context.Context) error {
 			}
 			orders.done(order.JobID)
 			idleSince = time.Now()
+		case idleSince.IsZero():
+			idleSince = time.Now()
 		}
 	}
 }
@@ -214,11 +216,12 @@ func (w *worker) takeJobs(ctx context.Context) error {
 // errDone means that the agent waits for no more orders.
 var errDone = errors.New("the agent takes no more orders")
 
-// nextOrder waits for an order. It returns errDone if the agent drains or was idle for too long.
+// nextOrder waits for an order. It returns errDone if the agent drains or was idle for too long. A zero idleSince
+// means that the agent is not idle.
 func (w *worker) nextOrder(ctx context.Context, orders *orders, idleSince time.Time) (api.Order, error) {
 	waiting, cancel := w.untilDrained(ctx)
 	defer cancel()
-	if idle := w.o.DisconnectAfterIdle; idle > 0 {
+	if idle := w.o.DisconnectAfterIdle; idle > 0 && !idleSince.IsZero() {
 		var forget context.CancelFunc
 		waiting, forget = context.WithDeadline(waiting, idleSince.Add(idle))
 		defer forget()
