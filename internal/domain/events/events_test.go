@@ -276,10 +276,6 @@ func TestRemoval_KeepsYoungAndUnprocessedEvents(t *testing.T) {
 		processed := r.collect()
 		r.consumeOthers()
 		r.want(acme, events.All...)
-		r.write(func(q *db.Q) error { // consumers that are not in this test
-			_, err := q.Exec(`DELETE FROM event_cursors WHERE id <> 'notifications'`)
-			return err
-		})
 		count := func() (n int) {
 			if err := d.Read(t.Context(), func(q *db.Q) error { return q.QueryRow(`SELECT COUNT(*) FROM events`).Scan(&n) }); err != nil {
 				t.Fatal(err)

@@ -154,12 +154,17 @@ func change(q *db.Q, d *Due, set string, args ...any) error {
 	return err
 }
 
-// ensure adds a task of a kind unless there is one.
+// ensure adds a task of a kind unless there is one. Replicas that start together can all find none; the first one
+// adds it, and the others change nothing.
 func ensure(q *db.Q, kind string, at time.Time) error {
 	var one int
 	err := q.QueryRow(`SELECT 1 FROM tasks WHERE kind = $1`, kind).Scan(&one)
-	if errors.Is(err, db.ErrNoRows) {
-		return Add(q, Task{Kind: kind, RunAt: at})
+	if !errors.Is(err, db.ErrNoRows) {
+		return err
 	}
+	_, err = q.Exec(`
+		INSERT INTO tasks (kind, key, payload, due_at, run_at, attempts) VALUES ($1, '', $2, $3, $3, 0)
+		ON CONFLICT (kind, key) DO NOTHING`, kind, db.JSON(nil), db.Micros(at))
+	q.Announce(topic(kind))
 	return err
 }

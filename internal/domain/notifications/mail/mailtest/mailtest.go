@@ -29,8 +29,9 @@ const (
 
 // A Server takes messages. One that encrypts also wants a password.
 type Server struct {
-	Address string
-	server  *smtp.Server
+	Address  string
+	server   *smtp.Server
+	listener net.Listener
 
 	mu       sync.Mutex
 	refuse   int
@@ -64,13 +65,17 @@ func Start(t testing.TB, mode mail.TLS) *Server {
 	if mode == mail.ImplicitTLS {
 		listener = tls.NewListener(listener, s.server.TLSConfig)
 	}
+	s.listener = listener
 	go s.server.Serve(listener)
 	t.Cleanup(s.Close)
 	return s
 }
 
 // Close stops the server.
-func (s *Server) Close() { s.server.Close() }
+func (s *Server) Close() {
+	s.listener.Close() // the server does not know it yet when it has just started
+	s.server.Close()
+}
 
 // Refuse has the server refuse recipients with a code.
 func (s *Server) Refuse(code int) {
