@@ -66,7 +66,7 @@ func replaceWithout(cmd *cobra.Command, settings []setting) error {
 	return handoff.Exec(argumentsWithout(cmd, flags), env, secrets)
 }
 
-// variables returns the environment variables of the setting: its own, and that of the published agent.
+// variables returns the environment variables of the setting: its own and the published agent's.
 func (s setting) variables() []string {
 	own := s.env()
 	if short, ok := strings.CutPrefix(own, "SERVICE_"); ok {

@@ -125,6 +125,6 @@ func TestIdleAgents_CostNoStatements(t *testing.T) {
 		if err := f.Flush(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		servertest.WantEqual(t, "statements to save that nobody was heard of", d.Statements()-before, 2)
+		servertest.WantEqual(t, "statements to flush the presence of silent agents", d.Statements()-before, 2)
 	})
 }

@@ -32,7 +32,7 @@ func (p *presence) setNoneLostBefore(at time.Time) {
 	p.noneLostBefore = at
 }
 
-// reliableSince returns since when silence counts. interval is that of the loop.
+// reliableSince returns the time from which silence counts. interval is the interval of the loop.
 func (p *presence) reliableSince(now time.Time, interval time.Duration) time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -24,7 +24,7 @@ const (
 type buildCreate struct {
 	Commit                string         `json:"commit" doc:"A SHA, a tag or another name of a commit; HEAD is the newest of the branch."`
 	Branch                string         `json:"branch"`
-	Message               string         `json:"message" doc:"That of the commit, once an agent reports it, unless given."`
+	Message               string         `json:"message" doc:"Defaults to the commit's message, once an agent reports it."`
 	Author                *builds.Author `json:"author" doc:"Who wrote the commit; the caller unless given."`
 	CleanCheckout         bool           `json:"clean_checkout" doc:"Whether agents begin with an empty folder."`
 	Env                   texts          `json:"env"`

@@ -65,8 +65,8 @@ func NotifyEvents(q *db.Q, orgID string) (events.Names, error) {
 	return events.WantedBy(q, notifyConsumer, orgID)
 }
 
-// Notifications returns the notifications of an event of a build that its definition or, for the last job of a step,
-// that of the step asks for and whose conditions hold.
+// Notifications returns the notifications of an event whose conditions hold: those in the build's notify list and, for
+// the last job of a step, those in the step's.
 func (s *Service) Notifications(q *db.Q, org *identity.Organization, e events.Event) ([]notify.Notification, error) {
 	var list []any
 	var step *Step

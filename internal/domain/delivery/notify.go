@@ -19,7 +19,7 @@ import (
 )
 
 // askedFor returns what pipelines and steps ask for with notify when events happen. E-mails go through the
-// organization's SMTP service and chat messages through that of the channel; without one there is no way to send them.
+// organization's SMTP service and chat messages through the service of the channel; without such a service they are not sent.
 // Webhooks are tasks of their own.
 func (s *Service) askedFor(q *db.Q, orgID string, happened []events.Event, receivers []openReceiver) (list []*Delivery, hooks []tasks.Task, err error) {
 	names, err := builds.NotifyEvents(q, orgID)

@@ -179,7 +179,7 @@ func TestSend_BreaksAReceiverThatFailsForADay(t *testing.T) {
 		w.runDue()
 		w.receiver.wantEvents()
 		if n := len(w.Events(t)); n != 1 {
-			t.Errorf("%d events, want only the first: nobody wants others", n)
+			t.Errorf("%d events, want only the first: no service wants others", n)
 		}
 		w.receiver.answers(200)
 		servertest.WantAt(t, w.ada.Put(services+"/"+id+"/enable", nil).Want(200), fields{"enabled": true})

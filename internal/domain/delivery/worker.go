@@ -237,7 +237,7 @@ func (w *worker) sendMessage(ctx context.Context, m *Message) (answer Answer) {
 	return w.do(ctx, request)
 }
 
-// errInternal is what people are told of a failure that the log explains.
+// errInternal is the reason that people see for a failure whose cause is in the log.
 var errInternal = errors.New("internal error")
 
 // collect waits for a result and returns it with all others that there are.
