@@ -162,6 +162,16 @@ func (b *browser) fill(label, text string) {
 	b.do(chromedp.Clear(field), chromedp.SendKeys(field, text))
 }
 
+// typeAt types on the keyboard once the field with an id has the focus. A page gives the focus to its first
+// field only after it was loaded, and keys that come earlier are lost.
+func (b *browser) typeAt(id, text string) {
+	b.t.Helper()
+	b.do(chromedp.WaitReady("#"+id+":focus"), chromedp.KeyEvent(text))
+	if got := ask(b, chromedp.Value("#"+id)); got != text {
+		b.t.Fatalf("%s is %q after typing %q", id, got, text)
+	}
+}
+
 // press clicks the button or link whose text begins with words, and waits for the next page.
 func (b *browser) press(words string) {
 	b.t.Helper()
