@@ -1,5 +1,5 @@
 // Package orgfile applies organization files: YAML that declares organizations with their members, tokens,
-// teams, clusters, queues, applications and pipelines.
+// teams, clusters, queues, applications, pipelines and test suites.
 //
 // Each capability package declares its part of the file in its apply.go. This package decodes a file, checks
 // all parts, and applies them in one transaction: everything takes effect, or nothing. It reports all errors of
@@ -14,6 +14,7 @@ import (
 	"stackyard/internal/domain/oauth"
 	"stackyard/internal/domain/organizations"
 	"stackyard/internal/domain/pipelines"
+	"stackyard/internal/domain/suites"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
 	"stackyard/internal/platform/identity"
@@ -35,6 +36,7 @@ type organization struct {
 	Applications                   []oauth.Spec               `yaml:"oauth_applications"`
 	SourceConnections              []pipelines.ConnectionSpec `yaml:"source_connections"`
 	Pipelines                      []pipelines.Spec           `yaml:"pipelines"`
+	Suites                         []suites.Spec              `yaml:"suites"`
 }
 
 // Apply applies a file and returns a line for each thing that it created or changed and for each token that it
@@ -87,6 +89,7 @@ func (f *file) check(c *core.Complaints) {
 		clusters.Check(c, o.Clusters)
 		pipelines.CheckConnections(c, o.SourceConnections)
 		pipelines.Check(c, o.Pipelines)
+		suites.Check(c, o.Suites)
 		applications = append(applications, o.Applications...)
 	}
 	organizations.CheckUsers(c, f.members())
@@ -120,6 +123,7 @@ func (f *file) apply(q *db.Q, key seal.Key, passwords organizations.Passwords, n
 			func() error { return oauth.Apply(in, o.Applications) },
 			func() error { return pipelines.ApplyConnections(in, key, o.SourceConnections) },
 			func() error { return pipelines.Apply(in, key, o.Pipelines) },
+			func() error { return suites.Apply(in, key, o.Suites) },
 		}
 		for _, apply := range parts {
 			if err := apply(); err != nil {

@@ -35,6 +35,7 @@ func TestApply_TwiceChangesNothing(t *testing.T) {
 			"created organization acme", "created member acme/ada@acme.test", "created access_token ada@acme.test/everything",
 			"created team acme/everyone", "created cluster acme/Default", "created queue acme/Default/linux-hosted",
 			"created agent_token acme/Default/boot", "created oauth_application robot", "created pipeline acme/hello",
+			"created suite acme/unit-tests",
 		} {
 			if !slices.Contains(lines, want) {
 				t.Errorf("no line %q in\n%s", want, strings.Join(lines, "\n"))
@@ -80,7 +81,7 @@ func TestApply_TellsEverythingThatIsWrongByLineAndAppliesNothing(t *testing.T) {
 		{"empty", "", "line 1: the file is empty"},
 		{"not YAML", "organizations:\n  - slug: [a\n", "line 2: not valid YAML: a list in brackets is still open on this line; \",\" or \"]\" was expected"},
 		{"unknown keys", "organizations:\n  - slug: acme\n    nmae: x\n    members:\n      - email: a@b.test\n        rule: admin\n",
-			"line 3: unknown key \"nmae\"; known here are clusters, features, id, limits, members, name, oauth_applications, pipelines, slug, source_connections, suspended, teams\n" +
+			"line 3: unknown key \"nmae\"; known here are clusters, features, id, limits, members, name, oauth_applications, pipelines, slug, source_connections, suites, suspended, teams\n" +
 				"line 6: unknown key \"rule\"; known here are access_tokens, email, id, name, password, permissions, role"},
 		{"wrong shapes", "organizations:\n  - slug: acme\n    suspended: maybe\n    members: none\n    limits:\n      stacks: many\n",
 			"line 3: expected true or false\nline 4: expected a list\nline 6: expected a whole number"},

@@ -53,7 +53,7 @@ func ApplyTeams(in identity.Applying, specs []TeamSpec) error {
 
 func (a *applier) team(spec TeamSpec) error {
 	name := a.Org.Slug + "/" + spec.slug()
-	team, err := teamBySlug(a.Q, a.Org.ID, spec.slug())
+	team, err := TeamBySlug(a.Q, a.Org.ID, spec.slug())
 	created := core.KindOf(err) == core.NotFound
 	switch {
 	case created:

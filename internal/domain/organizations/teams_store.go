@@ -59,7 +59,8 @@ func visibleTeam(q *db.Q, organizationID string, v viewer, name string) (Team, e
 	return t, db.OrNotFound(err, noTeam)
 }
 
-func teamBySlug(q *db.Q, organizationID, slug string) (Team, error) {
+// TeamBySlug returns the team of an organization with a slug, or a NotFound error.
+func TeamBySlug(q *db.Q, organizationID, slug string) (Team, error) {
 	t, err := db.One(q, scanTeam, selectTeam+` WHERE t.organization_id = $1 AND t.slug = $2`, organizationID, slug)
 	return t, db.OrNotFound(err, noTeam)
 }

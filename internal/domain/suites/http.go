@@ -23,7 +23,7 @@ func (s *Service) Routes() []route.Route {
 			Method: http.MethodGet, Path: Path, Tag: tag, Summary: "List suites",
 			Description: "Lists the suites that the caller can see, oldest first.",
 			Scope:       identity.ReadSuites,
-			Query:       append([]route.Param{showTokenParam}, route.PageParams...),
+			Query:       append([]route.Param{ShowTokenParam}, route.PageParams...),
 			Handler:     route.Do(s.listSuites),
 		},
 		{
@@ -35,7 +35,7 @@ func (s *Service) Routes() []route.Route {
 		{
 			Method: http.MethodGet, Path: one, Tag: tag, Summary: "Get a suite",
 			Scope:   identity.ReadSuites,
-			Query:   []route.Param{showTokenParam},
+			Query:   []route.Param{ShowTokenParam},
 			Handler: route.On(s.Load, s.getSuite),
 		},
 		{
@@ -54,7 +54,8 @@ func (s *Service) Routes() []route.Route {
 	}...)
 }
 
-var showTokenParam = route.Param{Name: "show_api_token", Type: "boolean", Doc: "Whether to show the API token, which needs the permission view_suite_tokens; false unless given."}
+// ShowTokenParam is the query parameter that asks for API tokens.
+var ShowTokenParam = route.Param{Name: "show_api_token", Type: "boolean", Doc: "Whether to show the API token, which needs the permission view_suite_tokens; false unless given."}
 
 // Load returns the suite that the path names, or a NotFound error when the caller cannot see it.
 func (s *Service) Load(r *route.Request) (suite *Suite, err error) {
@@ -119,6 +120,30 @@ func WebURL(public core.PublicURL, org *identity.Organization, slug string, segm
 	return public.To(append([]string{"organizations", org.Slug, "analytics", "suites", slug}, segments...)...)
 }
 
+// Views returns a page of suites as the REST API shows them, with their tokens if the request asks for them. The
+// caller needs the permission to see tokens then.
+func (s *Service) Views(r *route.Request, list func(route.Page) ([]*Suite, int, error)) (none route.Paged[SuiteView], err error) {
+	token, err := wantsToken(r)
+	if err != nil {
+		return none, err
+	}
+	page, err := r.Page()
+	if err != nil {
+		return none, err
+	}
+	suites, total, err := list(page)
+	if err != nil {
+		return none, err
+	}
+	views := make([]SuiteView, len(suites))
+	for i, suite := range suites {
+		if views[i], err = s.viewWith(r, suite, token); err != nil {
+			return none, err
+		}
+	}
+	return route.PageOf(views, page, total), nil
+}
+
 // viewWith returns a suite as the REST API shows it, with its token if that is wanted.
 func (s *Service) viewWith(r *route.Request, suite *Suite, token bool) (SuiteView, error) {
 	v := s.View(r.Org, suite)
@@ -140,33 +165,15 @@ func permitToken(r *route.Request, wanted bool) error {
 
 // wantsToken returns the query parameter show_api_token, or an error when the caller does not have the permission.
 func wantsToken(r *route.Request) (bool, error) {
-	wanted, err := r.Flag(showTokenParam.Name, false)
+	wanted, err := r.Flag(ShowTokenParam.Name, false)
 	if err != nil {
 		return false, err
 	}
 	return wanted, permitToken(r, wanted)
 }
 
-func (s *Service) listSuites(r *route.Request) (none route.Paged[SuiteView], err error) {
-	token, err := wantsToken(r)
-	if err != nil {
-		return none, err
-	}
-	page, err := r.Page()
-	if err != nil {
-		return none, err
-	}
-	suites, total, err := s.List(r.Context(), ViewerOf(r), page)
-	if err != nil {
-		return none, err
-	}
-	views := make([]SuiteView, len(suites))
-	for i, suite := range suites {
-		if views[i], err = s.viewWith(r, suite, token); err != nil {
-			return none, err
-		}
-	}
-	return route.PageOf(views, page, total), nil
+func (s *Service) listSuites(r *route.Request) (route.Paged[SuiteView], error) {
+	return s.Views(r, func(page route.Page) ([]*Suite, int, error) { return s.List(r.Context(), ViewerOf(r), page) })
 }
 
 func (s *Service) getSuite(r *route.Request, suite *Suite) (SuiteView, error) {

@@ -25,7 +25,7 @@ func (s *Service) runRoutes() []route.Route {
 			Summary:     "List the suites of a pipeline",
 			Description: "Lists the suites with at least one run of the pipeline, oldest first.",
 			Scope:       identity.ReadSuites, Permission: identity.ReadPipeline,
-			Query:   route.PageParams,
+			Query:   append([]route.Param{suites.ShowTokenParam}, route.PageParams...),
 			Handler: route.On(s.pipelines.Load, s.listPipelineSuites),
 		},
 		{
@@ -55,26 +55,22 @@ func (s *Service) runRoutes() []route.Route {
 	}
 }
 
-func (s *Service) listPipelineSuites(r *route.Request, p *pipelines.Pipeline) (none route.Paged[suites.SuiteView], err error) {
-	page, err := r.Page()
-	if err != nil {
-		return none, err
-	}
-	var ids []string
-	err = s.results.Read(r.Context(), func(q *db.Q) error {
-		ids, err = suitesOfPipeline(q, p.ID)
-		return err
+func (s *Service) listPipelineSuites(r *route.Request, p *pipelines.Pipeline) (route.Paged[suites.SuiteView], error) {
+	return s.suites.Views(r, func(page route.Page) (found []*suites.Suite, total int, err error) {
+		var ids []string
+		err = s.results.Read(r.Context(), func(q *db.Q) error {
+			ids, err = suitesOfPipeline(q, p.ID)
+			return err
+		})
+		if err != nil {
+			return nil, 0, err
+		}
+		err = s.db.Read(r.Context(), func(q *db.Q) error {
+			found, total, err = suites.Among(q, suites.ViewerOf(r), ids, page.Size, page.Offset())
+			return err
+		})
+		return found, total, err
 	})
-	if err != nil {
-		return none, err
-	}
-	var found []*suites.Suite
-	var total int
-	err = s.db.Read(r.Context(), func(q *db.Q) error {
-		found, total, err = suites.Among(q, suites.ViewerOf(r), ids, page.Size, page.Offset())
-		return err
-	})
-	return route.MapPage(found, page, total, func(suite *suites.Suite) suites.SuiteView { return s.suites.View(r.Org, suite) }), err
 }
 
 // onRun is a run with its suite.

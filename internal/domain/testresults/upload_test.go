@@ -212,6 +212,10 @@ func TestUpload_LinksRunsToBuilds(t *testing.T) {
 		if page := w.ada.Get(suitesOf + "?per_page=1&page=2"); page.Len("") != 1 || page.String("0.name") != "Second" || !strings.Contains(page.Header.Get("Link"), `rel="prev"`) {
 			t.Errorf("page 2 is %s", page.Body)
 		}
+		if shown := w.ada.Get(suitesOf + "?show_api_token=true").Want(http.StatusOK); shown.String("0.api_token") != w.token || list.Has("0.api_token") {
+			t.Errorf("with tokens: %s", shown.Body)
+		}
+		w.As(t, servertest.Bo).Get(suitesOf + "?show_api_token=true").Want(http.StatusForbidden)
 		w.get("/runs?build_id=x").Want(http.StatusBadRequest)
 		// The id of a build of another organization links nothing.
 		cy := w.As(t, servertest.Cy)
