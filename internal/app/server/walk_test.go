@@ -35,12 +35,22 @@ func newWalk(t *testing.T, s *servertest.Server) walk {
 	suite := ada.Post("/v2/analytics/organizations/acme/suites", map[string]any{"name": "Unit", "default_branch": "main"}).Want(http.StatusCreated)
 	schedule := ada.Post(acme+"/pipelines/hello/schedules", map[string]any{"cronline": "@daily"}).Want(http.StatusCreated)
 	return walk{
+		"{webhook_delivery}": webhookDelivery(t, s, ada),
+
 		"{org}": "acme", "{pipeline}": "hello", "{cluster}": servertest.AcmeClusterID, "{queue}": servertest.AcmeQueueID,
 		"{team}": "everyone", "{user}": servertest.BoID,
 		"{build}": "1", "{job}": build.String("jobs.0.id"), "{annotation}": annotation.String("id"), "{rule}": rule.String("uuid"),
 		"{service}": service.String("id"), "{delivery}": delivery,
 		"{suite}": suite.String("slug"), "{build_id}": build.String("id"), "{schedule}": schedule.String("id"),
 	}
+}
+
+// webhookDelivery sends a ping to the webhook of hello and returns the id of its delivery.
+func webhookDelivery(t *testing.T, s *servertest.Server, ada *servertest.Client) string {
+	t.Helper()
+	hook := ada.Get("/v2/organizations/acme/pipelines/hello/webhook").Want(http.StatusOK)
+	return s.As(t, "").With("X-Gitlab-Event", "System Hook").With("X-Gitlab-Token", hook.String("secret")).
+		Post(hook.String("url"), "{}").Want(http.StatusAccepted).String("id")
 }
 
 // fill returns a route's path with values for its wildcards; an id that does not exist if there is none.

@@ -17,15 +17,19 @@ import (
 )
 
 const (
-	processTimeout = 2 * time.Minute
-	perRun         = 200 // deliveries of a pipeline before those of others
-	maxAttempts    = 12  // of a delivery whose errors nobody but the operator can repair
+	processTimeout = 30 * time.Second // deliveries of a replica that died wait a little longer
+	perRun         = 200              // deliveries of a pipeline before those of others
+	maxAttempts    = 12               // of a delivery whose errors nobody but the operator can repair
+	recordTimeout  = 5 * time.Second  // to save that an attempt failed
 )
 
 // process processes the pending deliveries of a pipeline one after the other, so that pushes to a branch are built in
 // their order. After an error the first of them is tried again later; the others wait for it.
 func (s *Service) process(ctx context.Context, t *tasks.Due) error {
 	for range perRun {
+		if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < processTimeout/2 {
+			break // so that a delivery that runs out of time did so by itself
+		}
 		var d *Delivery
 		err := s.db.Read(ctx, func(q *db.Q) (err error) {
 			d, err = oldestPending(q, t.Key)
@@ -35,7 +39,9 @@ func (s *Service) process(ctx context.Context, t *tasks.Due) error {
 			return err
 		}
 		if err := s.processOne(ctx, d); err != nil {
-			return s.retryLater(ctx, d, err)
+			if err := s.countFailure(ctx, d, err); err != nil {
+				return err
+			}
 		}
 	}
 	return s.db.Write(ctx, func(q *db.Q) error {
@@ -43,13 +49,16 @@ func (s *Service) process(ctx context.Context, t *tasks.Due) error {
 	})
 }
 
-// retryLater counts a failed attempt and returns its error. After the last attempt the delivery ends.
-func (s *Service) retryLater(ctx context.Context, d *Delivery, cause error) error {
-	if ctx.Err() != nil {
+// countFailure counts a failed attempt and returns its error. After the last attempt it ends the delivery and returns
+// nil.
+func (s *Service) countFailure(ctx context.Context, d *Delivery, cause error) error {
+	if errors.Is(ctx.Err(), context.Canceled) {
 		return cause // the server stops
 	}
 	d.Attempts++
 	s.log.Warn("process webhook failed", "delivery", d.ID, "pipeline", d.PipelineID, "attempt", d.Attempts, "error", cause)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
+	defer cancel()
 	err := s.db.Write(ctx, func(q *db.Q) error {
 		if d.Attempts < maxAttempts {
 			return countAttempt(q, d)
@@ -57,6 +66,9 @@ func (s *Service) retryLater(ctx context.Context, d *Delivery, cause error) erro
 		d.State, d.Reason, d.ProcessedAt = Failed, "the server could not process it; its log has the reason", s.clock()
 		return finish(q, d)
 	})
+	if err == nil && d.State == Failed {
+		return nil
+	}
 	return errors.Join(cause, err)
 }
 
