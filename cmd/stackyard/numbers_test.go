@@ -91,13 +91,7 @@ func (p *process) kernelCount(t testing.TB, file, name string) int {
 // BenchmarkServe measures the release binary: startup time, memory, and the cost of a request compared with a
 // server that does nothing.
 func BenchmarkServe(b *testing.B) {
-	folder := b.TempDir()
-	build := exec.Command("go", "build", "-o", folder, ".")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if output, err := build.CombinedOutput(); err != nil {
-		b.Fatalf("%v\n%s", err, output)
-	}
-	b.Setenv("PATH", folder+":"+os.Getenv("PATH"))
+	buildBinary(b)
 	b.Run("StartOnAnEmptyFolder", benchmarkStart)
 	b.Run("Idle", benchmarkIdle)
 	b.Run("GetPipeline", benchmarkGet)

@@ -125,6 +125,7 @@ func New(p Parts) (*Server, error) {
 	s.accounts = account.New(p.DB, directory, p.Clock)
 	disks := disksOf(p.DB, p.Blobs)
 	metrics.MustRegister(diskSpace{disks})
+	metrics.MustRegister(storageCounters(p.DB, p.Blobs)...)
 	s.writable = &writable{db: p.DB, disks: disks, clock: p.Clock, log: p.Log}
 	s.background.loops = append(s.background.loops, func(ctx context.Context) error { return watchDisks(ctx, disks, p.Log) })
 	routes := append(s.ownRoutes(metrics), s.capabilities(p, results, directory, metrics)...)

@@ -129,6 +129,14 @@ func readAll(ctx context.Context, objects objects, key string) ([]byte, error) {
 // String names the place.
 func (s *Store) String() string { return s.objects.String() }
 
+// Syncs returns how many files and folders were made durable; 0 when the objects are in a bucket.
+func (s *Store) Syncs() int64 {
+	if f, ok := s.objects.(*folder); ok {
+		return f.syncs.Load()
+	}
+	return 0
+}
+
 // Folder returns the folder of the objects; "" when they are in a bucket.
 func (s *Store) Folder() string {
 	if f, ok := s.objects.(*folder); ok {

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 )
 
 // folder stores each object in a file whose path is the key. An object is written to a temporary file beside
@@ -18,6 +19,7 @@ import (
 type folder struct {
 	dir      string
 	journals journals
+	syncs    atomic.Int64 // files and folders made durable
 }
 
 func openFolder(path string) (*folder, error) {
@@ -41,7 +43,7 @@ func (f *folder) put(_ context.Context, key string, from io.Reader, _ int64) err
 	}
 	_, err = io.Copy(part, from)
 	if err == nil {
-		err = part.Sync()
+		err = f.sync(part)
 	}
 	if err := errors.Join(err, part.Close()); err != nil {
 		os.Remove(part.Name())
@@ -51,7 +53,7 @@ func (f *folder) put(_ context.Context, key string, from io.Reader, _ int64) err
 		os.Remove(part.Name())
 		return err
 	}
-	return syncFolder(filepath.Dir(path))
+	return f.syncFolder(filepath.Dir(path))
 }
 
 // createBeside creates a temporary file in the folder of path, and that folder if it is missing.
@@ -82,7 +84,7 @@ func (f *folder) makeFolders(dir string) error {
 	}
 	switch err := os.Mkdir(dir, 0o700); {
 	case err == nil:
-		return syncFolder(filepath.Dir(dir))
+		return f.syncFolder(filepath.Dir(dir))
 	case errors.Is(err, fs.ErrExist):
 		return nil
 	case !errors.Is(err, fs.ErrNotExist):
@@ -94,8 +96,14 @@ func (f *folder) makeFolders(dir string) error {
 	return f.makeFolders(dir)
 }
 
+// sync makes a file durable.
+func (f *folder) sync(file *os.File) error {
+	f.syncs.Add(1)
+	return file.Sync()
+}
+
 // syncFolder makes the names in a folder durable. A folder that was removed meanwhile has none.
-func syncFolder(path string) error {
+func (f *folder) syncFolder(path string) error {
 	dir, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -103,7 +111,7 @@ func syncFolder(path string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(dir.Sync(), dir.Close())
+	return errors.Join(f.sync(dir), dir.Close())
 }
 
 func (f *folder) open(_ context.Context, key string, offset, length int64) (io.ReadCloser, error) {

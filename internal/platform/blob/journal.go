@@ -111,14 +111,14 @@ func (f *folder) appendRecord(key, name string, record []byte) (err error) {
 		return errors.New("there are too many small pieces")
 	case size == 0:
 		// The first record is written only after the name is durable, so a file with records needs no more.
-		if err := syncFolder(filepath.Dir(path)); err != nil {
+		if err := f.syncFolder(filepath.Dir(path)); err != nil {
 			return err
 		}
 	}
 	if err := f.writeRecord(key, name, journal, record); err != nil {
 		return err
 	}
-	if err := journal.Sync(); err != nil {
+	if err := f.sync(journal); err != nil {
 		return err
 	}
 	named, err := os.Stat(path)

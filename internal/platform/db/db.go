@@ -78,6 +78,7 @@ type engine interface {
 	listen(ctx context.Context, ready func(), receive func(message string)) error
 	migrate(ctx context.Context) ([]string, error)
 	lockServer(ctx context.Context) error
+	commits() int64
 	closeAll() error
 }
 
@@ -172,6 +173,9 @@ func (d *DB) WriteOne(ctx context.Context, fn func(q *Q) error) error {
 
 // Statements returns how many statements Read, Write and Notify have run. An idle server must not increase it.
 func (d *DB) Statements() int64 { return d.statements.Load() }
+
+// Commits returns how many transactions were committed. On SQLite many calls of Write share one.
+func (d *DB) Commits() int64 { return d.commits() }
 
 // OnStatement registers a function that is called with the text and the arguments of each statement, on the
 // goroutine that runs it. Tests use it to measure statements.

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net/url"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -31,7 +32,11 @@ type postgresEngine struct {
 	log  *slog.Logger
 	// types caches the types of columns for InsertMany.
 	types columnTypes
+	// committed counts commits.
+	committed atomic.Int64
 }
+
+func (e *postgresEngine) commits() int64 { return e.committed.Load() }
 
 func openPostgres(ctx context.Context, connect string, log *slog.Logger) (*postgresEngine, error) {
 	config, err := pgxpool.ParseConfig(connect)
@@ -139,6 +144,7 @@ func (e *postgresEngine) writeOnce(ctx context.Context, fn func(*Q) error) error
 		return err
 	}
 	open = false
+	e.committed.Add(1)
 	if err := finish(ctx, conn, `COMMIT`); err != nil {
 		if e, ok := errors.AsType[*pgconn.PgError](err); ok && !connectionLost(e) {
 			return err // the server answered that it did not commit
@@ -155,6 +161,7 @@ func (e *postgresEngine) writeOne(ctx context.Context, fn func(*Q) error) error 
 		return err
 	}
 	defer conn.Close()
+	e.committed.Add(1)
 	q := &Q{ctx: markNested(ctx), run: ctx, engine: PostgreSQL, types: &e.types, conn: &connection{Conn: conn}, writing: true}
 	defer q.end()
 	return fn(q)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"math/rand/v2"
+	"sync/atomic"
 	"time"
 
 	"modernc.org/sqlite"
@@ -34,6 +35,8 @@ type writer struct {
 	quit  chan struct{}
 	done  chan struct{}
 	conn  *connection // nil until first used, and after it was discarded
+	// committed counts commits.
+	committed atomic.Int64
 }
 
 // call is one call of Write.
@@ -247,7 +250,12 @@ func (w *writer) tryBegin() error {
 	return w.exec(`BEGIN IMMEDIATE`)
 }
 
-func (w *writer) commit() error { return w.exec(`COMMIT`) }
+func (w *writer) commit() error {
+	w.committed.Add(1)
+	return w.exec(`COMMIT`)
+}
+
+func (w *writer) commits() int64 { return w.committed.Load() }
 
 func (w *writer) exec(query string) error {
 	_, err := w.conn.exec(context.Background(), query, nil)

@@ -14,6 +14,7 @@ import (
 // A Caller sends HTTP requests over one connection, for fleets and benchmarks. It does less than http.Client
 // and has no goroutine, so that the measurement is of the server. It is not safe for concurrent use.
 type Caller struct {
+	Scheme  string // of the Authorization header: Token, for agents, or Bearer
 	conn    net.Conn
 	host    string
 	answers *bufio.Reader
@@ -32,16 +33,16 @@ func Dial(address string) (*Caller, error) {
 	if u.Scheme == "https" {
 		conn = tls.Client(conn, &tls.Config{InsecureSkipVerify: true})
 	}
-	return &Caller{conn: conn, host: u.Host}, nil
+	return &Caller{Scheme: "Token", conn: conn, host: u.Host}, nil
 }
 
 // Close closes the connection. Another goroutine can call it; Receive then fails.
 func (c *Caller) Close() error { return c.conn.Close() }
 
-// Send sends a request with an agent token and does not wait for the response.
+// Send sends a request with a token and does not wait for the response.
 func (c *Caller) Send(method, path, token, body string) error {
-	_, err := fmt.Fprintf(c.conn, "%s %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Token %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
-		method, path, c.host, token, len(body), body)
+	_, err := fmt.Fprintf(c.conn, "%s %s HTTP/1.1\r\nHost: %s\r\nAuthorization: %s %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
+		method, path, c.host, c.Scheme, token, len(body), body)
 	return err
 }
 
