@@ -172,9 +172,11 @@ func parseEndpoints(given func(flag string) string) (e delivery.Endpoints, err e
 var (
 	slackEndpoints = notifications.Connection{
 		AuthorizeURL: "https://slack.com/oauth/v2/authorize", TokenURL: "https://slack.com/api/oauth.v2.access", RevokeURL: "https://slack.com/api/auth.revoke",
+		APIURL: "https://slack.com/api",
 	}
 	linearEndpoints = notifications.Connection{
 		AuthorizeURL: "https://linear.app/oauth/authorize", TokenURL: "https://api.linear.app/oauth/token", RevokeURL: "https://api.linear.app/oauth/revoke",
+		APIURL: "https://api.linear.app/graphql",
 	}
 )
 
@@ -185,6 +187,7 @@ func parseConnection(given func(flag string) string, kind string, usual notifica
 	c := notifications.Connection{
 		ClientID: flag("client-id"), ClientSecret: flag("client-secret"),
 		AuthorizeURL: flag("authorize-url"), TokenURL: flag("token-url"), RevokeURL: flag("revoke-url"),
+		APIURL: given(kind + "-api-url"),
 	}
 	switch {
 	case c == notifications.Connection{}:
@@ -193,10 +196,14 @@ func parseConnection(given func(flag string) string, kind string, usual notifica
 		return nil, fmt.Errorf("--%s-oauth-client-id and --%s-oauth-client-secret go together", kind, kind)
 	case c.TokenURL == "" && c.AuthorizeURL == "":
 		c.AuthorizeURL, c.TokenURL, c.RevokeURL = usual.AuthorizeURL, usual.TokenURL, cmp.Or(c.RevokeURL, usual.RevokeURL)
+		c.APIURL = cmp.Or(c.APIURL, usual.APIURL)
 	case c.TokenURL == "" || c.AuthorizeURL == "":
 		return nil, fmt.Errorf("--%s-oauth-authorize-url and --%s-oauth-token-url go together", kind, kind)
 	}
-	for _, text := range []string{c.AuthorizeURL, c.TokenURL, c.RevokeURL} {
+	if c.APIURL == "" {
+		return nil, fmt.Errorf("--%s-api-url is required with --%s-oauth-token-url", kind, kind)
+	}
+	for _, text := range []string{c.AuthorizeURL, c.TokenURL, c.RevokeURL, c.APIURL} {
 		u, err := url.Parse(text)
 		if text != "" && (err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.Fragment != "" || u.User != nil) {
 			return nil, fmt.Errorf("%q is not a URL such as %s", text, usual.TokenURL)

@@ -42,19 +42,26 @@ func TestParseConnection(t *testing.T) {
 	}{
 		{"nothing", "", nil, ""},
 		{"the usual chat", "client-id a client-secret b", &notifications.Connection{ClientID: "a", ClientSecret: "b",
-			AuthorizeURL: slackEndpoints.AuthorizeURL, TokenURL: slackEndpoints.TokenURL, RevokeURL: slackEndpoints.RevokeURL}, ""},
-		{"another chat", "client-id a client-secret b authorize-url https://c.test/x token-url https://c.test/y",
-			&notifications.Connection{ClientID: "a", ClientSecret: "b", AuthorizeURL: "https://c.test/x", TokenURL: "https://c.test/y"}, ""},
+			AuthorizeURL: slackEndpoints.AuthorizeURL, TokenURL: slackEndpoints.TokenURL, RevokeURL: slackEndpoints.RevokeURL, APIURL: "https://slack.com/api"}, ""},
+		{"the usual chat through a proxy", "client-id a client-secret b api-url https://proxy.test", &notifications.Connection{ClientID: "a", ClientSecret: "b",
+			AuthorizeURL: slackEndpoints.AuthorizeURL, TokenURL: slackEndpoints.TokenURL, RevokeURL: slackEndpoints.RevokeURL, APIURL: "https://proxy.test"}, ""},
+		{"another chat", "client-id a client-secret b authorize-url https://c.test/x token-url https://c.test/y api-url https://c.test/api",
+			&notifications.Connection{ClientID: "a", ClientSecret: "b", AuthorizeURL: "https://c.test/x", TokenURL: "https://c.test/y", APIURL: "https://c.test/api"}, ""},
+		{"another chat without its API", "client-id a client-secret b authorize-url https://c.test/x token-url https://c.test/y", nil, "--chat-api-url is required with --chat-oauth-token-url"},
 		{"no secret", "client-id a", nil, "--chat-oauth-client-id and --chat-oauth-client-secret go together"},
 		{"no client", "token-url https://c.test/y", nil, "go together"},
 		{"half of the endpoints", "client-id a client-secret b token-url https://c.test/y", nil, "--chat-oauth-authorize-url and --chat-oauth-token-url go together"},
-		{"not a URL", "client-id a client-secret b authorize-url c.test token-url https://c.test/y", nil, `"c.test" is not a URL`},
+		{"not a URL", "client-id a client-secret b authorize-url c.test token-url https://c.test/y api-url https://c.test", nil, `"c.test" is not a URL`},
 		{"credentials in a URL", "client-id a client-secret b revoke-url https://u:p@c.test", nil, "is not a URL"},
 	} {
 		given := map[string]string{}
 		words := strings.Fields(c.given)
 		for i := 0; i < len(words); i += 2 {
-			given["chat-oauth-"+words[i]] = words[i+1]
+			prefix := "chat-oauth-"
+			if words[i] == "api-url" {
+				prefix = "chat-"
+			}
+			given[prefix+words[i]] = words[i+1]
 		}
 		got, err := parseConnection(func(flag string) string { return given[flag] }, "chat", slackEndpoints)
 		switch {

@@ -3,8 +3,6 @@ package web_test
 import (
 	"crypto/rand"
 	"crypto/rsa"
-	"crypto/sha256"
-	"encoding/base64"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
@@ -22,6 +20,7 @@ import (
 	"stackyard/internal/app/web"
 	"stackyard/internal/platform/db"
 	"stackyard/internal/platform/db/dbtest"
+	"stackyard/internal/platform/outbound/oauthtest"
 )
 
 // A provider is an OpenID Connect provider whose only user is already signed in there.
@@ -31,14 +30,13 @@ type provider struct {
 	key   *rsa.PrivateKey
 	clock func() time.Time
 
+	codes  oauthtest.Codes
 	mu     sync.Mutex
-	claims map[string]any        // of the user
-	sign   func(map[string]any)  // changes an ID token before it is signed
-	refuse string                // an error to return
-	asked  map[string]url.Values // by code
+	claims map[string]any       // of the user
+	sign   func(map[string]any) // changes an ID token before it is signed
 }
 
-const clientID, clientSecret = "stackyard", "a secret of the two"
+const clientID, clientSecret = "stackyard", oauthtest.ClientSecret
 
 var providerKey = sync.OnceValue(func() *rsa.PrivateKey {
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
@@ -49,7 +47,7 @@ var providerKey = sync.OnceValue(func() *rsa.PrivateKey {
 })
 
 func newProvider(t *testing.T) *provider {
-	p := &provider{t: t, key: providerKey(), asked: make(map[string]url.Values), claims: map[string]any{"sub": "7", "email": "Ada@acme.test", "email_verified": true}}
+	p := &provider{t: t, key: providerKey(), codes: oauthtest.Codes{ClientID: clientID}, claims: map[string]any{"sub": "7", "email": "Ada@acme.test", "email_verified": true}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /.well-known/openid-configuration", p.discovery)
 	mux.HandleFunc("GET /keys", p.keys)
@@ -72,33 +70,19 @@ func (p *provider) keys(w http.ResponseWriter, r *http.Request) {
 }
 
 func (p *provider) authorize(w http.ResponseWriter, r *http.Request) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	query := r.URL.Query()
-	back := url.Values{"state": {query.Get("state")}}
-	switch {
-	case query.Get("client_id") != clientID || query.Get("response_type") != "code" || query.Get("code_challenge_method") != "S256" || query.Get("nonce") == "" || !strings.Contains(query.Get("scope"), "openid"):
+	if !strings.Contains(r.URL.Query().Get("scope"), "openid") {
 		http.Error(w, "bad request", http.StatusBadRequest)
 		return
-	case p.refuse != "":
-		back.Set("error", p.refuse)
-	default:
-		code := rand.Text()
-		p.asked[code] = query
-		back.Set("code", code)
 	}
-	http.Redirect(w, r, query.Get("redirect_uri")+"?"+back.Encode(), http.StatusFound)
+	p.codes.Authorize(w, r, "nonce")
 }
 
 func (p *provider) token(w http.ResponseWriter, r *http.Request) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	id, secret, _ := r.BasicAuth()
-	query := p.asked[r.FormValue("code")]
-	delete(p.asked, r.FormValue("code"))
-	challenge := sha256.Sum256([]byte(r.FormValue("code_verifier")))
-	if id != url.QueryEscape(clientID) || secret != url.QueryEscape(clientSecret) || query == nil || query.Get("redirect_uri") != r.FormValue("redirect_uri") ||
-		query.Get("code_challenge") != base64.RawURLEncoding.EncodeToString(challenge[:]) {
+	query, ok := p.codes.Redeem(r)
+	if !ok || id != url.QueryEscape(clientID) || secret != url.QueryEscape(clientSecret) {
 		http.Error(w, `{"error":"invalid_grant"}`, http.StatusBadRequest)
 		return
 	}
@@ -234,9 +218,7 @@ func TestProvider_AnswersOnlyTheBrowserThatSetOut(t *testing.T) {
 
 func TestProvider_ThatRefusesOrIsAwayIsToldClearly(t *testing.T) {
 	s, p := withProvider(t, dbtest.New(t, db.SQLite))
-	p.mu.Lock()
-	p.refuse = "access_denied<script>"
-	p.mu.Unlock()
+	p.codes.SetRefuse("access_denied<script>")
 	visit(t, s).throughProvider(p, "/").want(403, "did not let you in", "access_denied<script>")
 	p.Close()
 	gone := servertest.Start(t, dbtest.New(t, db.SQLite), func(parts *server.Parts) {

@@ -86,7 +86,7 @@ func (s *Service) scanLog(q *db.Q, org *identity.Organization, r openReceiver, a
 			break
 		}
 		after = e.Seq
-		if !r.covers(e, notifications.Target{PipelineID: e.PipelineID, TeamIDs: teams[e.PipelineID], ClusterID: e.ClusterID}) {
+		if !r.covers(e, targetOf(e, teams)) {
 			continue
 		}
 		shown++

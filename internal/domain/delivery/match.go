@@ -54,17 +54,17 @@ func (s *Service) matchOrganization(q *db.Q, orgID string, happened []events.Eve
 	if err != nil {
 		return nil, nil, err
 	}
-	list, hooks, err = s.askedFor(q, orgID, happened, receivers)
-	if err != nil || len(receivers) == 0 {
-		return list, hooks, err
-	}
 	teams, err := teamsOf(q, orgID, receivers, happened)
 	if err != nil {
 		return nil, nil, err
 	}
+	list, hooks, err = s.askedFor(q, orgID, happened, receivers, teams)
+	if err != nil || len(receivers) == 0 {
+		return list, hooks, err
+	}
 	now := s.Clock()
 	for _, e := range happened {
-		target := notifications.Target{PipelineID: e.PipelineID, TeamIDs: teams[e.PipelineID], ClusterID: e.ClusterID}
+		target := targetOf(e, teams)
 		for _, r := range receivers {
 			if r.provider.pushes() && r.covers(e, target) {
 				list = append(list, newDelivery(orgID, r.ID, e, now))
@@ -72,6 +72,11 @@ func (s *Service) matchOrganization(q *db.Q, orgID string, happened []events.Eve
 		}
 	}
 	return list, hooks, nil
+}
+
+// targetOf returns the subject of an event. teams are those of pipelines.
+func targetOf(e events.Event, teams map[string][]string) notifications.Target {
+	return notifications.Target{PipelineID: e.PipelineID, TeamIDs: teams[e.PipelineID], ClusterID: e.ClusterID}
 }
 
 // covers reports whether a receiver wants an event about a target.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 
 	"stackyard/internal/domain/builds"
@@ -19,9 +18,10 @@ import (
 )
 
 // askedFor returns what pipelines and steps ask for with notify when events happen. E-mails go through the
-// organization's SMTP service and chat messages through the service of the channel; without such a service they are not sent.
+// organization's SMTP service and chat messages through the service of the channel; without such a service they are not
+// sent.
 // Webhooks are tasks of their own.
-func (s *Service) askedFor(q *db.Q, orgID string, happened []events.Event, receivers []openReceiver) (list []*Delivery, hooks []tasks.Task, err error) {
+func (s *Service) askedFor(q *db.Q, orgID string, happened []events.Event, receivers []openReceiver, teams map[string][]string) (list []*Delivery, hooks []tasks.Task, err error) {
 	names, err := builds.NotifyEvents(q, orgID)
 	if err != nil || names == 0 {
 		return nil, nil, err
@@ -42,13 +42,13 @@ func (s *Service) askedFor(q *db.Q, orgID string, happened []events.Event, recei
 		if err != nil {
 			return nil, nil, err
 		}
+		target := targetOf(e, teams)
 		for _, n := range asked {
 			if n.Kind == notify.Webhook && isURL(n.Target) {
 				hooks = append(hooks, tasks.Task{Kind: hookTask, Key: core.NewID(), Payload: hook{orgID, e.Name, e.Seq, n.Target}, RunAt: now})
 			}
-			i := slices.IndexFunc(receivers, func(r openReceiver) bool { return carries(r, e, n) })
-			if i >= 0 {
-				d := newDelivery(orgID, receivers[i].ID, e, now)
+			if r := carrier(receivers, e, n, target); r != nil {
+				d := newDelivery(orgID, r.ID, e, now)
 				d.Target = &Target{To: n.Target, Text: n.Text}
 				list = append(list, d)
 			}
@@ -57,21 +57,39 @@ func (s *Service) askedFor(q *db.Q, orgID string, happened []events.Event, recei
 	return list, hooks, nil
 }
 
-// carries reports whether a notification of an event goes through a receiver. E-mails are about builds.
-func carries(r openReceiver, e events.Event, n notify.Notification) bool {
-	switch n.Kind {
-	case notify.Email:
-		return r.Provider.ID == "smtp" && e.JobID == ""
-	case notify.Chat:
-		var channel string
-		json.Unmarshal(r.settings["channel"], &channel) // one that was not connected has none
-		_, asked, named := strings.Cut(n.Target, "#")
-		if !named {
-			asked = n.Target
+// carrier returns the receiver that a notification of an event goes through, or nil. A chat message goes through the
+// webhook of its channel, or else through the workspace that has the channel. E-mails are about builds.
+func carrier(receivers []openReceiver, e events.Event, n notify.Notification, target notifications.Target) *openReceiver {
+	first := func(provider string, fits func(settings chatPlace) bool) *openReceiver {
+		for i := range receivers {
+			r := &receivers[i]
+			var place chatPlace
+			if r.Provider.ID == provider && r.Covers(target) && r.settings.Decode(&place) == nil && fits(place) {
+				return r
+			}
 		}
-		return r.Provider.ID == "chat_webhook" && channel != "" && strings.TrimPrefix(channel, "#") == asked
+		return nil
 	}
-	return false
+	switch {
+	case n.Kind == notify.Email && e.JobID == "":
+		return first("smtp", func(chatPlace) bool { return true })
+	case n.Kind == notify.Chat:
+		channel, workspace := strings.TrimPrefix(channelOf(n.Target), "#"), workspaceOf(n.Target)
+		if r := first("chat_webhook", func(p chatPlace) bool { return p.Channel != "" && strings.TrimPrefix(p.Channel, "#") == channel }); r != nil {
+			return r
+		}
+		return first("chat_workspace", func(p chatPlace) bool {
+			return workspace == "" || strings.EqualFold(workspace, p.Name) || strings.EqualFold(workspace, p.ID)
+		})
+	}
+	return nil
+}
+
+// A chatPlace is the part of the settings of a chat that says where its messages go.
+type chatPlace struct {
+	Channel string `json:"channel"`
+	ID      string `json:"workspace_id"`
+	Name    string `json:"workspace_name"`
 }
 
 // hookTask posts an event to a URL that a pipeline or a step names.

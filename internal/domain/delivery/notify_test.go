@@ -8,16 +8,11 @@ import (
 	"testing"
 	"time"
 
-	"stackyard/internal/app/server"
 	"stackyard/internal/app/server/servertest"
-	"stackyard/internal/domain/notifications"
 	"stackyard/internal/domain/notifications/mail"
 	"stackyard/internal/domain/notifications/mail/mailtest"
-	"stackyard/internal/domain/notifications/notificationstest"
-	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
 	"stackyard/internal/platform/db/dbtest"
-	"stackyard/internal/platform/identity"
 )
 
 // notifying creates a build of a definition, in which %s is the URL of the receiver.
@@ -120,51 +115,17 @@ func TestNotify_TriesWebhooksAgain(t *testing.T) {
 
 func TestNotify_PostsToTheChatOfTheChannel(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		chat := notificationstest.NewWorkspace(t)
-		connections := notifications.Connections{Chat: chat.Connection()}
-		s := servertest.Start(t, d, func(p *server.Parts) { p.Connections = connections })
-		s.Apply(servertest.World)
-		w := &world{Server: s, t: t, ada: s.As(t, servertest.Ada), receiver: newReceiver(t)}
-		id := w.connect(notifications.New(s.DB, s.Key, core.PublicURL(s.URL), s.Clock.Now, connections)) // to #builds
-		w.finish(w.notifying(`{steps: [{command: a}], notify: [{slack: {channels: ["#builds", "#other"], message: See the runbook}}]}`), "1")
+		w, _ := withWorkspace(t, d)
+		id := w.connect("chat_webhook") // to #builds
+		w.finish(w.notifying(`{steps: [{command: a}], notify: [{slack: {channels: ["#builds", "#other"], message: See the runbook}}]}`), "0")
 		w.runDue()
 		list := w.deliveries(id)
 		servertest.WantEqual(t, "deliveries", list.Len("items"), 1)
 		record := string(w.ada.Get(list.String("items.0.url")).Want(http.StatusOK).Body)
-		for _, text := range []string{"Hello #1", "failed", "See the runbook"} {
+		for _, text := range []string{"Hello #1", "passed", "See the runbook"} {
 			if !strings.Contains(record, text) {
 				t.Errorf("%q is missing in %s", text, record)
 			}
 		}
 	})
-}
-
-// connect connects a channel of a chat the way a browser does, and returns the id of the service.
-func (w *world) connect(service *notifications.Service) string {
-	w.t.Helper()
-	p := notifications.ProviderByID("chat_webhook")
-	const verifier = "an-unguessable-verifier-of-at-least-43-characters"
-	to, err := service.AuthorizeURL(p, "state", verifier)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	browser := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	resp, err := browser.Get(to)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	resp.Body.Close()
-	back, err := resp.Location()
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	org, err := identity.NewDirectory(w.DB, w.Clock.Now).Organization(w.t.Context(), "acme")
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	r, err := service.FinishConnecting(w.t.Context(), org, identity.User{ID: servertest.AdaID}, p, back.Query().Get("code"), verifier)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return r.ID
 }

@@ -25,8 +25,7 @@ type Provider struct {
 	Pings bool
 }
 
-// providers are the providers that are sent to, by the id that package notifications knows them by. Receivers of
-// other providers get nothing.
+// providers are the providers, by the id that package notifications knows them by.
 var providers = map[string]*Provider{
 	"webhook":                           webhook,
 	"chat_webhook":                      chatWebhook,
@@ -35,6 +34,8 @@ var providers = map[string]*Provider{
 	"open_telemetry_tracing":            openTelemetry,
 	"event_log_api":                     eventLog,
 	"smtp":                              smtp,
+	"chat_workspace":                    chatWorkspace,
+	"tracker":                           trackerIssues,
 }
 
 // pushes reports whether events are sent to receivers, rather than read by them.

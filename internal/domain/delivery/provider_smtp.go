@@ -29,7 +29,7 @@ func sendMail(ctx context.Context, _ *http.Client, m *Message) Answer {
 		return Answer{Err: err}
 	}
 	if to == "" {
-		return Answer{Status: http.StatusNoContent, Response: &ResponseRecord{Status: http.StatusNoContent, Body: "the build was not created by a member of the organization"}}
+		return Answer{Status: http.StatusNoContent, Response: remark(http.StatusNoContent, "the build was not created by a member of the organization")}
 	}
 	b := m.report()
 	err = m.service.DB.Read(ctx, func(q *db.Q) error {

@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -26,6 +27,10 @@ func (w *worker) record(ctx context.Context, list []result) error {
 		default:
 			d.settle(r.answer, r.took, now)
 			w.failures.note(r.answer, now)
+			w.broken = cmp.Or(w.broken, r.answer.Broken)
+			if w.failures.broken(now) {
+				w.broken = cmp.Or(w.broken, d.Error)
+			}
 		}
 		settled = append(settled, d)
 	}
@@ -83,8 +88,8 @@ func (w *worker) save(ctx context.Context, list []*Delivery, now time.Time) (err
 			if err := saveFailures(q, w.receiver.ID, w.failures); err != nil {
 				return err
 			}
-			if w.failures.broken(now) {
-				if err := w.markBroken(q, list[len(list)-1].Error, now); err != nil {
+			if w.broken != "" {
+				if err := w.markBroken(q, w.broken, now); err != nil {
 					return err
 				}
 			}

@@ -68,8 +68,19 @@ type Answer struct {
 	Permanent bool
 	// RetryAfter is how long the receiver wants to be left alone; 0: it did not say.
 	RetryAfter time.Duration
-	Request    *RequestRecord
-	Response   *ResponseRecord
+	// Broken is why the receiver gets nothing more until somebody repairs it, such as an access token that was revoked;
+	// empty: it does.
+	Broken   string
+	Request  *RequestRecord
+	Response *ResponseRecord
+
+	body []byte // of the response, up to maxResponse
+}
+
+// refused returns the answer of an attempt that was not made, or whose receiver said why another would be in vain.
+func (a Answer) refused(err error) Answer {
+	a.Err, a.Permanent = err, true
+	return a
 }
 
 // newClients returns the clients that verify certificates and those that do not. Neither connects to private
@@ -112,7 +123,7 @@ func (s *Service) do(ctx context.Context, r *Request) Answer {
 	}
 	defer resp.Body.Close()
 	answer.Status, answer.RetryAfter = resp.StatusCode, retryAfter(resp.Header.Get("Retry-After"), s.Clock())
-	answer.Response = recordResponse(resp)
+	answer.Response, answer.body = recordResponse(resp)
 	return answer
 }
 
@@ -164,18 +175,23 @@ func (r *Request) record() *RequestRecord {
 	return shown
 }
 
-// recordResponse reads the beginning of a response and returns what is kept of it.
-func recordResponse(resp *http.Response) *ResponseRecord {
-	shown := &ResponseRecord{Status: resp.StatusCode, Headers: map[string]string{}}
+// remark returns the record of why nothing had to be sent.
+func remark(status int, why string) *ResponseRecord {
+	return &ResponseRecord{Status: status, Headers: map[string]string{}, Body: why}
+}
+
+// recordResponse reads the beginning of a response and returns it with what is kept of it.
+func recordResponse(resp *http.Response) (shown *ResponseRecord, body []byte) {
+	shown = &ResponseRecord{Status: resp.StatusCode, Headers: map[string]string{}}
 	for name, values := range resp.Header {
 		if len(shown.Headers) < maxShownHeaders && name != "Set-Cookie" {
 			shown.Headers[name], _ = legible([]byte(strings.Join(values, ", ")), maxShownResponse)
 		}
 	}
 	// A response that ends too early is a response nevertheless: the receiver has got the event.
-	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxResponse))
+	body, _ = io.ReadAll(io.LimitReader(resp.Body, maxResponse))
 	shown.Body, shown.Truncated = legible(body, maxShownResponse)
-	return shown
+	return shown, body
 }
 
 // legible returns bytes as text that both engines can keep, cut to a length.

@@ -104,7 +104,8 @@ type worker struct {
 	busy     map[string]bool // keys with a delivery on its way
 	inFlight int
 	results  chan result
-	ended    int // deliveries since the last trim
+	ended    int    // deliveries since the last trim
+	broken   string // why nothing more is sent to the receiver; empty: it works
 }
 
 // A result is what became of an attempt.
@@ -125,7 +126,7 @@ func (w *worker) run(ctx context.Context) error {
 	}
 	stop := time.Now().Add(runFor)
 	for err == nil {
-		if ctx.Err() == nil && time.Now().Before(stop) && !w.isDraining() {
+		if ctx.Err() == nil && time.Now().Before(stop) && !w.isDraining() && w.broken == "" {
 			err = w.dispatch(ctx)
 		}
 		if err != nil || w.inFlight == 0 {

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"stackyard/internal/app/server/servertest"
+	"stackyard/internal/domain/notifications/notificationstest"
 	"stackyard/internal/platform/db"
 )
 
@@ -25,6 +26,8 @@ type world struct {
 	t        testing.TB
 	ada      *servertest.Client
 	receiver *receiver
+	// workspace is a chat and tracker that services can be connected to, if there is one.
+	workspace *notificationstest.Workspace
 }
 
 func each(t *testing.T, fn func(t *testing.T, w *world)) {

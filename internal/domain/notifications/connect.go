@@ -36,6 +36,7 @@ func (s *Service) Connect(ctx context.Context, org *identity.Organization, by id
 		Provider:       p,
 		Scope:          All,
 		ScopeIDs:       []string{},
+		States:         BuildStates{Failed: true, Fixed: true}, // as the form for a new one suggests
 		Connected:      true,
 		CreatedBy:      &by,
 		CreatedAt:      s.clock(),

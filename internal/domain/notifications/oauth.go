@@ -26,6 +26,9 @@ type Connection struct {
 	AuthorizeURL string
 	TokenURL     string
 	RevokeURL    string // empty: access tokens are not revoked
+	// APIURL is where notifications are sent with the access tokens: the folder of a chat's methods, or the GraphQL
+	// endpoint of a tracker. Empty: nowhere.
+	APIURL string
 }
 
 // Connections are the OAuth applications of an installation; nil: not configured.
@@ -64,6 +67,14 @@ func (s *Service) connection(p *Provider) *Connection {
 		return nil
 	}
 	return p.connection(s.connections)
+}
+
+// API returns the URL of the API of a connected receiver's provider; empty: it is not configured.
+func (s *Service) API(r *Receiver) string {
+	if c := s.connection(r.Provider); c != nil {
+		return c.APIURL
+	}
+	return ""
 }
 
 // config returns the OAuth configuration of a provider, or a NotFound error.
@@ -185,7 +196,7 @@ func (s *Service) refresh(ctx context.Context, r *Receiver) (string, error) {
 
 // claimRefresh returns the authorization of a receiver and whether this process has claimed refreshing it.
 func (s *Service) claimRefresh(ctx context.Context, r *Receiver) (a Authorization, claimed bool, err error) {
-	_, _, err = s.change(ctx, r.OrganizationID, r.ID, func(_ *db.Q, _ *Receiver, settings Settings) (Settings, error) {
+	_, _, err = s.rewrite(ctx, r.OrganizationID, r.ID, func(_ *db.Q, _ *Receiver, settings Settings) (Settings, error) {
 		a, claimed = Authorization{}, false
 		if err := settings.Decode(&a); err != nil {
 			return nil, err
@@ -215,7 +226,7 @@ func (s *Service) refreshClaimed(ctx context.Context, r *Receiver, a Authorizati
 			a.AccessToken = answer.AccessToken
 		}
 	}
-	_, _, saved := s.change(ctx, r.OrganizationID, r.ID, func(_ *db.Q, _ *Receiver, settings Settings) (Settings, error) {
+	_, _, saved := s.rewrite(ctx, r.OrganizationID, r.ID, func(_ *db.Q, _ *Receiver, settings Settings) (Settings, error) {
 		settings = maps.Clone(settings)
 		delete(settings, "refreshing_until")
 		if err == nil {

@@ -7,7 +7,7 @@ var chatWorkspace = &Provider{
 	connection:    func(c Connections) *Connection { return c.Chat },
 	scopes:        []string{"chat:write,chat:write.public"}, // with a comma, as the chat wants it
 	Settings: append([]Setting{
-		{Name: "channel", Kind: text{max: 255}, Doc: "Default channel; null: only channels that pipelines name."},
+		{Name: "channel", Kind: text{max: 255}, Doc: "Channel of messages about builds, such as #builds. Empty: only channels that pipelines name with notify."},
 		theme,
 	}, authorized...),
 }

@@ -137,7 +137,16 @@ func (s *Service) create(ctx context.Context, r *Receiver, fill func(q *db.Q, r 
 }
 
 // change locks a receiver, applies a change to it and its settings, and saves it if anything changed.
-func (s *Service) change(ctx context.Context, organizationID, id string, change func(q *db.Q, r *Receiver, settings Settings) (Settings, error)) (r *Receiver, settings Settings, err error) {
+func (s *Service) change(ctx context.Context, organizationID, id string, change func(q *db.Q, r *Receiver, settings Settings) (Settings, error)) (*Receiver, Settings, error) {
+	return s.update(ctx, organizationID, id, change, s.changed)
+}
+
+// rewrite is change without observers, for what the server stores about its own use of the credentials.
+func (s *Service) rewrite(ctx context.Context, organizationID, id string, change func(q *db.Q, r *Receiver, settings Settings) (Settings, error)) (*Receiver, Settings, error) {
+	return s.update(ctx, organizationID, id, change, func(*db.Q, Change) error { return nil })
+}
+
+func (s *Service) update(ctx context.Context, organizationID, id string, change func(q *db.Q, r *Receiver, settings Settings) (Settings, error), observe func(*db.Q, Change) error) (r *Receiver, settings Settings, err error) {
 	err = s.db.Write(ctx, func(q *db.Q) (err error) {
 		if r, err = lock(q, organizationID, id); err != nil {
 			return err
@@ -165,7 +174,7 @@ func (s *Service) change(ctx context.Context, organizationID, id string, change 
 		if err := save(q, r); err != nil {
 			return err
 		}
-		return s.changed(q, Change{Before: &before, After: r, Settings: !same})
+		return observe(q, Change{Before: &before, After: r, Settings: !same})
 	})
 	return r, settings, err
 }

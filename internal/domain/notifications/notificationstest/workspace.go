@@ -1,63 +1,86 @@
-// Package notificationstest provides an OAuth provider for tests that connect notification services.
+// Package notificationstest provides a chat and issue tracker for tests that connect notification services: the OAuth
+// provider, the API of a chat and the API of a tracker.
 package notificationstest
 
 import (
 	"crypto/rand"
-	"crypto/sha256"
-	"encoding/base64"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 
 	"stackyard/internal/domain/notifications"
+	"stackyard/internal/platform/outbound/oauthtest"
 )
 
-// The registered application of a Workspace.
-const (
-	ClientID     = "stackyard-at-the-chat"
-	ClientSecret = "a secret of the two"
-)
+// ClientID is the registered application of a Workspace.
+const ClientID = "stackyard-at-the-chat"
 
 // A Workspace is a chat or tracker with OAuth. It approves every authorization request immediately. Codes and refresh
 // tokens are valid once, and codes require the PKCE verifier.
 type Workspace struct {
 	*httptest.Server
-	// Refuse is the OAuth error of authorization requests; empty: none.
-	Refuse string
 	// Down makes token and revocation requests fail with 502.
 	Down bool
 	// ExpiresIn is the lifetime of access tokens in seconds; 0: unlimited, without refresh tokens.
 	ExpiresIn int
+	// Channels are the channels that messages can be posted to.
+	Channels []string
+	// ChatError is the error of every message; empty: none.
+	ChatError string
+	// Teams are the keys of the teams that can have issues.
+	Teams []string
+	// TrackerError is the code of the error of every request to the tracker; empty: none.
+	TrackerError string
+	// LoseAnswers and LoseMutations are how many answers of the tracker to queries and mutations do not arrive.
+	LoseAnswers, LoseMutations int
 
+	codes   oauthtest.Codes
 	mu      sync.Mutex
-	asked   map[string]url.Values // by code
-	refresh []string              // valid refresh tokens
-	access  []string              // valid access tokens
+	refresh []string // valid refresh tokens
+	access  []string // valid access tokens
 	revoked []string
+
+	messages []ChatMessage
+	issues   []*Issue
 }
 
 // NewWorkspace starts a workspace, and stops it when the test ends.
 func NewWorkspace(t testing.TB) *Workspace {
 	t.Helper()
-	w := &Workspace{asked: make(map[string]url.Values)}
+	w := &Workspace{codes: oauthtest.Codes{ClientID: ClientID}, Channels: []string{"#builds", "#other"}, Teams: []string{"ENG"}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /authorize", w.authorize)
 	mux.HandleFunc("POST /token", w.token)
 	mux.HandleFunc("POST /revoke", w.revoke)
+	mux.HandleFunc("POST /api/chat.postMessage", w.postMessage)
+	mux.HandleFunc("POST /graphql", w.graphQL)
 	w.Server = httptest.NewServer(mux)
 	t.Cleanup(w.Close)
 	return w
 }
 
+// Connections returns the OAuth applications of the workspace.
+func (w *Workspace) Connections() notifications.Connections {
+	chat, tracker := w.Connection(), w.Connection()
+	chat.APIURL, tracker.APIURL = w.URL+"/api", w.URL+"/graphql"
+	return notifications.Connections{Chat: chat, Tracker: tracker}
+}
+
+// Revoke revokes all access tokens, as an administrator of the workspace does.
+func (w *Workspace) Revoke() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.access, w.revoked = nil, append(w.revoked, w.access...)
+}
+
 // Connection returns the OAuth application of the workspace.
 func (w *Workspace) Connection() *notifications.Connection {
 	return &notifications.Connection{
-		ClientID: ClientID, ClientSecret: ClientSecret,
+		ClientID: ClientID, ClientSecret: oauthtest.ClientSecret,
 		AuthorizeURL: w.URL + "/authorize", TokenURL: w.URL + "/token", RevokeURL: w.URL + "/revoke",
 	}
 }
@@ -76,6 +99,9 @@ func (w *Workspace) Revoked() []string {
 	return slices.Clone(w.revoked)
 }
 
+// Refuse changes the OAuth error of authorization requests; empty: none.
+func (w *Workspace) Refuse(code string) { w.codes.SetRefuse(code) }
+
 // Set changes the workspace under its lock.
 func (w *Workspace) Set(change func(w *Workspace)) {
 	w.mu.Lock()
@@ -83,24 +109,7 @@ func (w *Workspace) Set(change func(w *Workspace)) {
 	change(w)
 }
 
-func (w *Workspace) authorize(rw http.ResponseWriter, r *http.Request) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	query := r.URL.Query()
-	back := url.Values{"state": {query.Get("state")}}
-	switch {
-	case query.Get("client_id") != ClientID || query.Get("response_type") != "code" || query.Get("code_challenge_method") != "S256" || query.Get("scope") == "" || query.Get("state") == "":
-		http.Error(rw, "bad request", http.StatusBadRequest)
-		return
-	case w.Refuse != "":
-		back.Set("error", w.Refuse)
-	default:
-		code := rand.Text()
-		w.asked[code] = query
-		back.Set("code", code)
-	}
-	http.Redirect(rw, r, query.Get("redirect_uri")+"?"+back.Encode(), http.StatusFound)
-}
+func (w *Workspace) authorize(rw http.ResponseWriter, r *http.Request) { w.codes.Authorize(rw, r) }
 
 func (w *Workspace) token(rw http.ResponseWriter, r *http.Request) {
 	w.mu.Lock()
@@ -110,17 +119,15 @@ func (w *Workspace) token(rw http.ResponseWriter, r *http.Request) {
 		rw.WriteHeader(http.StatusBadGateway)
 		return
 	}
-	if r.FormValue("client_id") != ClientID || r.FormValue("client_secret") != ClientSecret {
+	if r.FormValue("client_id") != ClientID || r.FormValue("client_secret") != oauthtest.ClientSecret {
 		refuse(rw, "invalid_client")
 		return
 	}
 	scope := ""
 	switch r.FormValue("grant_type") {
 	case "authorization_code":
-		query := w.asked[r.FormValue("code")]
-		delete(w.asked, r.FormValue("code"))
-		challenge := sha256.Sum256([]byte(r.FormValue("code_verifier")))
-		if query == nil || query.Get("redirect_uri") != r.FormValue("redirect_uri") || query.Get("code_challenge") != base64.RawURLEncoding.EncodeToString(challenge[:]) {
+		query, ok := w.codes.Redeem(r)
+		if !ok {
 			refuse(rw, "invalid_grant")
 			return
 		}
