@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 
+	"github.com/google/uuid"
+
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
 )
@@ -119,7 +121,13 @@ func recordFlaky(q *db.Q, b *batch, commit string, ids []string) error {
 	if _, err := q.Exec(`UPDATE tests SET flaky_count = flaky_count + 1, flaky_at = $1 WHERE `+q.InOrder("tests", "id", in), db.Micros(b.at), arg); err != nil {
 		return err
 	}
-	in, arg = q.In("test_id", 3, ids)
-	_, err = q.Exec(`UPDATE test_days SET flaky = flaky + 1 WHERE suite_id = $1 AND day = $2 AND `+in, suiteID, b.day, arg)
+	counts := make([]dayCount, len(ids))
+	for i, id := range ids {
+		counts[i].Flaky = 1
+		if counts[i].id, err = uuid.Parse(id); err != nil {
+			return err
+		}
+	}
+	_, err = noteDays(q, suiteID, b.day, counts)
 	return err
 }

@@ -34,6 +34,9 @@ func (s *Service) listFlakyTests(r *route.Request, suite *suites.Suite) (none ro
 	if filter.search, err = searchOf(r); err != nil {
 		return none, err
 	}
+	if err := s.foldDays(r.Context(), suite.ID); err != nil {
+		return none, err
+	}
 	var tests []Test
 	var trends map[string][]Day
 	err = s.results.Read(r.Context(), func(q *db.Q) error {

@@ -63,6 +63,9 @@ func (s *Service) History(ctx context.Context, suiteID, id string, limit int) (h
 	if _, ok := core.ParseID(id); !ok {
 		return h, core.Errorf(core.NotFound, noTest)
 	}
+	if err := s.foldDays(ctx, suiteID); err != nil {
+		return h, err
+	}
 	err = s.results.Read(ctx, func(q *db.Q) error {
 		h = History{}
 		if h.Test, err = testByID(q, suiteID, id); err != nil {

@@ -94,6 +94,7 @@ func (o oldTests) exists(q *db.Q) (bool, error) {
 		query string
 		until any
 	}{
+		{`SELECT EXISTS (SELECT 1 FROM test_day_changes WHERE ` + oldDay + `)`, dayOf(o.before)},
 		{`SELECT EXISTS (SELECT 1 FROM test_days WHERE ` + oldDay + `)`, dayOf(o.before)},
 		{`SELECT EXISTS (SELECT 1 FROM test_flakes WHERE ` + oldFlake + `)`, db.Micros(o.before)},
 		{`SELECT EXISTS (SELECT 1 FROM tests WHERE ` + oldTest + `)`, dayOf(o.before)},
@@ -108,6 +109,9 @@ func (o oldTests) exists(q *db.Q) (bool, error) {
 
 // remove removes a batch of days, then of flaky instances, then of tests.
 func (o oldTests) remove(q *db.Q) (more bool, err error) {
+	if _, err := q.Exec(`DELETE FROM test_day_changes WHERE `+oldDay, o.suiteID, dayOf(o.before)); err != nil {
+		return false, err
+	}
 	n, err := q.Exec(`
 		DELETE FROM test_days
 		WHERE `+oldDay+` AND (day, test_id) IN (SELECT day, test_id FROM test_days WHERE `+oldDay+` LIMIT $3)`, o.suiteID, dayOf(o.before), removeRows)

@@ -68,7 +68,12 @@ func (s *Service) save(ctx context.Context, to target, report *testreport.Report
 		return out, err
 	}
 	b := newBatch(to, report, link, s.clock())
+	days, err := b.dayCounts()
+	if err != nil {
+		return out, err
+	}
 	var run Run
+	var fold bool
 	err = s.results.Write(ctx, func(q *db.Q) error {
 		out = saved{id: core.NewID()}
 		if run, err = openRun(q, b); err != nil {
@@ -84,7 +89,7 @@ func (s *Service) save(ctx context.Context, to target, report *testreport.Report
 		if err := insertExecutions(q, run.seq, b); err != nil {
 			return err
 		}
-		if err := countDays(q, b); err != nil {
+		if fold, err = noteDays(q, to.suite.ID, b.day, days); err != nil {
 			return err
 		}
 		return countRun(q, run.seq, b)
@@ -93,9 +98,14 @@ func (s *Service) save(ctx context.Context, to target, report *testreport.Report
 		return out, err
 	}
 	s.rememberTests(b)
+	// The results are saved; sending them again when something fails from here on would not help.
 	if err := s.findFlaky(ctx, run, b); err != nil {
-		// The results are saved; sending them again would not help.
 		s.log.WarnContext(ctx, "find flaky tests failed", "suite_id", to.suite.ID, "run_id", run.ID, "error", err)
+	}
+	if fold {
+		if err := s.foldDays(ctx, to.suite.ID); err != nil {
+			s.log.WarnContext(ctx, "count days of tests failed", "suite_id", to.suite.ID, "error", err)
+		}
 	}
 	return out, nil
 }
@@ -263,38 +273,6 @@ func sectionsColumn(sections []testreport.Section) any {
 		b = append(b, '}')
 	}
 	return string(append(b, '}'))
-}
-
-// countDays adds what an upload says to the days of its tests. Most tests only passed or failed; the others have more
-// columns to count.
-func countDays(q *db.Q, b *batch) error {
-	common, others := make([]testRow, 0, len(b.tests)), []testRow{}
-	for _, t := range b.tests {
-		if c := t.counts; c.Skipped+c.Pending+c.Unknown == 0 {
-			common = append(common, t)
-		} else {
-			others = append(others, t)
-		}
-	}
-	row := func(t testRow) []any {
-		return []any{b.to.suite.ID, b.day, t.id, t.counts.Passed, t.counts.Failed, t.counts.Duration.Microseconds(), t.shortest.Microseconds(), t.longest.Microseconds()}
-	}
-	const add = `
-		ON CONFLICT (suite_id, day, test_id) DO UPDATE SET
-			passed       = d.passed + excluded.passed,
-			failed       = d.failed + excluded.failed,
-			duration_sum = d.duration_sum + excluded.duration_sum,
-			duration_min = CASE WHEN excluded.duration_min < d.duration_min THEN excluded.duration_min ELSE d.duration_min END,
-			duration_max = CASE WHEN excluded.duration_max > d.duration_max THEN excluded.duration_max ELSE d.duration_max END`
-	err := db.InsertMany(q, `INSERT INTO test_days AS d (suite_id, day, test_id, passed, failed, duration_sum, duration_min, duration_max)`, common, row, add)
-	if err != nil {
-		return err
-	}
-	return db.InsertMany(q, `INSERT INTO test_days AS d (suite_id, day, test_id, passed, failed, duration_sum, duration_min, duration_max, skipped, pending, unknown)`, others,
-		func(t testRow) []any { return append(row(t), t.counts.Skipped, t.counts.Pending, t.counts.Unknown) }, add+`,
-			skipped      = d.skipped + excluded.skipped,
-			pending      = d.pending + excluded.pending,
-			unknown      = d.unknown + excluded.unknown`)
 }
 
 // countRun adds the executions of an upload to the totals of its run, and what earlier uploads did not say about the

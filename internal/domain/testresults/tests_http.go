@@ -156,6 +156,9 @@ func (s *Service) listTests(r *route.Request, suite *suites.Suite) (none route.P
 	if err != nil {
 		return none, err
 	}
+	if err := s.foldDays(r.Context(), suite.ID); err != nil {
+		return none, err
+	}
 	within := s.since(period)
 	var tests []Test
 	var metrics map[string]*Metrics
@@ -244,6 +247,9 @@ type detailedTestView struct {
 }
 
 func (s *Service) getTest(r *route.Request, o onTest) (v detailedTestView, err error) {
+	if err := s.foldDays(r.Context(), o.suite.ID); err != nil {
+		return v, err
+	}
 	within := s.since(trendDays * 24 * time.Hour)
 	v.testView = s.testView(r.Org, o.suite, o.Test)
 	err = s.results.Read(r.Context(), func(q *db.Q) error {
