@@ -6,14 +6,19 @@ import (
 	"stackyard/internal/platform/db"
 )
 
-// HasCommit reports whether a pipeline has a build of a commit, which can be the beginning of a SHA.
-func HasCommit(q *db.Q, orgID, pipelineID, commit string) (found bool, err error) {
+// shortCommit is the length to which Bitbucket Cloud cuts the commits of pull requests.
+const shortCommit = 12
+
+// BuiltCommit returns the commit of a build of the pipeline that is the given one, or "". Either of them can be cut, so
+// the result can be longer than what is given.
+func BuiltCommit(q *db.Q, orgID, pipelineID, commit string) (found string, err error) {
 	// "g" sorts after every digit of a SHA.
 	err = q.QueryRow(`
-		SELECT EXISTS (
-			SELECT 1 FROM builds
-			WHERE organization_id = $1 AND commit_name >= $2 AND commit_name < $3 AND pipeline_id = $4)`,
-		orgID, commit, commit+"g", pipelineID).Scan(&found)
+		SELECT COALESCE(
+			(SELECT MAX(commit_name) FROM builds WHERE organization_id = $1 AND commit_name >= $2 AND commit_name < $3 AND pipeline_id = $4),
+			(SELECT MAX(commit_name) FROM builds WHERE organization_id = $1 AND commit_name = $5 AND pipeline_id = $4),
+			'')`,
+		orgID, commit, commit+"g", pipelineID, commit[:min(len(commit), shortCommit)]).Scan(&found)
 	return found, err
 }
 

@@ -66,7 +66,8 @@ type SourceEvent struct {
 	Name       string      `json:"name,omitempty"`   // as the host calls it, such as "pull_request"
 	Action     string      `json:"action,omitempty"` // such as "opened"
 	MergeQueue *MergeQueue `json:"merge_queue,omitempty"`
-	Fork       bool        `json:"fork,omitempty"` // a pull request from a fork; builds that its build triggers have it too
+	DiffBase   string      `json:"diff_base,omitempty"` // commit to find changed files against; empty: the base branch
+	Fork       bool        `json:"fork,omitempty"`      // a pull request from a fork; builds that its build triggers have it too
 }
 
 // A MergeQueue is what the merge queue that asked for a build merges into.

@@ -213,6 +213,9 @@ func (b *Build) sourceEventEnv() map[string]string {
 		env["SERVICE_MERGE_QUEUE_BASE_BRANCH"] = e.MergeQueue.BaseBranch
 		env["SERVICE_MERGE_QUEUE_BASE_COMMIT"] = e.MergeQueue.BaseCommit
 	}
+	if e.DiffBase != "" {
+		env["SERVICE_GIT_DIFF_BASE"] = e.DiffBase
+	}
 	return env
 }
 

@@ -191,6 +191,9 @@ func creation(p *pipelines.Pipeline, e hookpayload.Event) *builds.Creation {
 	}
 	if m := e.Queue; m != nil {
 		c.SourceEvent.MergeQueue = &builds.MergeQueue{BaseBranch: m.BaseBranch, BaseCommit: m.BaseCommit}
+		if p.Flag("use_merge_group_base_commit_for_git_diff_base") {
+			c.SourceEvent.DiffBase = m.BaseCommit
+		}
 	}
 	if pr := e.Pull; pr != nil {
 		c.SourceEvent.Fork = pr.Fork

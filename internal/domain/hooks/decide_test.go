@@ -144,6 +144,30 @@ func TestDecide(t *testing.T) {
 	}
 }
 
+func TestDecide_ComparesMergeGroupsWithTheirBaseCommit(t *testing.T) {
+	for on, want := range map[bool]string{false: "", true: sha} {
+		p := &pipelines.Pipeline{Repository: "https://github.com/acme/app", Provider: "github", DefaultBranch: "main",
+			ProviderSettings: settings{"build_merge_group_checks_requested": true, "use_merge_group_base_commit_for_git_diff_base": on}}
+		if got := Decide(p, mergeGroup(hookpayload.MergeGroup), false).Build.SourceEvent.DiffBase; got != want {
+			t.Errorf("%t: %q", on, got)
+		}
+	}
+}
+
+// Settings of pull requests act on each host that has them.
+func TestDecide_BuildsForksOfEachHostOnlyIfAllowed(t *testing.T) {
+	for _, host := range []string{"github", "github_enterprise", "gitlab", "gitlab_ee", "bitbucket", "bitbucket_server", "gitea"} {
+		p := &pipelines.Pipeline{Repository: "https://github.com/acme/app", Provider: host, DefaultBranch: "main"}
+		if got := Decide(p, fork("tea"), false); got.Build != nil || !strings.Contains(got.Reason, "build_pull_request_forks is off") {
+			t.Errorf("%s: %+v", host, got)
+		}
+		p.ProviderSettings = settings{"build_pull_request_forks": true}
+		if got := Decide(p, fork("tea"), false); got.Build == nil || got.Build.Branch != "eve:tea" || !got.Build.SourceEvent.Fork {
+			t.Errorf("%s: %+v", host, got)
+		}
+	}
+}
+
 func TestDecide_MarksBuildsOfForks(t *testing.T) {
 	p := &pipelines.Pipeline{Repository: "https://github.com/acme/app", Provider: "github", DefaultBranch: "main", ProviderSettings: settings{"build_pull_request_forks": true}}
 	got := Decide(p, fork("tea"), false).Build

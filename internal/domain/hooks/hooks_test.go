@@ -250,7 +250,7 @@ func TestPullRequest_FillsTheEnvironmentAndConditions(t *testing.T) {
 
 func TestMergeGroup_FillsTheEnvironment(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		w.ada.Patch(app, fields{"provider_settings": fields{"build_merge_group_checks_requested": true, "cancel_when_merge_group_destroyed": true}}).Want(http.StatusOK)
+		w.ada.Patch(app, fields{"provider_settings": fields{"build_merge_group_checks_requested": true, "cancel_when_merge_group_destroyed": true, "use_merge_group_base_commit_for_git_diff_base": true}}).Want(http.StatusOK)
 		group := func(action string) string {
 			return `{"action":"` + action + `","merge_group":{"head_sha":"` + sha(1) + `","head_ref":"refs/heads/gh-readonly-queue/main/pr-7","base_sha":"` + sha(2) + `","base_ref":"refs/heads/main"},` + repository + `}`
 		}
@@ -258,9 +258,42 @@ func TestMergeGroup_FillsTheEnvironment(t *testing.T) {
 		w.wantBuilds(1)
 		servertest.WantAt(t, w.builds(), fields{"0.branch": "gh-readonly-queue/main/pr-7", "0.merge_queue.base_branch": "main"})
 		env := w.ada.Get(app + "/builds/1/jobs/" + w.builds().String("0.jobs.0.id") + "/env").Want(http.StatusOK)
-		servertest.WantAt(t, env, fields{"env.SERVICE_MERGE_QUEUE_BASE_BRANCH": "main", "env.SERVICE_MERGE_QUEUE_BASE_COMMIT": sha(2)})
+		servertest.WantAt(t, env, fields{"env.SERVICE_MERGE_QUEUE_BASE_BRANCH": "main", "env.SERVICE_MERGE_QUEUE_BASE_COMMIT": sha(2), "env.SERVICE_GIT_DIFF_BASE": sha(2)})
 		w.github("merge_group", group("destroyed"))
 		servertest.WantAt(t, w.builds(), fields{"0.state": "canceled"})
+	})
+}
+
+// Bitbucket Cloud sends twelve digits of the commits of pull requests.
+func TestPullRequest_RecognizesShortCommits(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.pipeline("Tea", "git@bitbucket.org:acme/tea.git", fields{"provider_settings": fields{"skip_builds_for_existing_commits": true}})
+		hook := w.ada.Get(pipelinesPath + "/tea/webhook").Want(http.StatusOK)
+		const repository = `"repository":{"full_name":"acme/tea","links":{"html":{"href":"https://bitbucket.org/acme/tea"}}}`
+		send := func(event, body string) {
+			w.As(t, "").With("X-Event-Key", event).With("X-Hub-Signature", "sha256="+signature(hook.String("secret"), body)).Post(hook.String("url"), body).Want(http.StatusAccepted)
+			w.runDue()
+		}
+		pushed := func(branch, commit string) {
+			send("repo:push", `{`+repository+`,"push":{"changes":[{"new":{"type":"branch","name":"`+branch+`","target":{"hash":"`+commit+`"}}}]}}`)
+		}
+		opened := func(number int, commit string) {
+			send("pullrequest:created", fmt.Sprintf(`{%s,"pullrequest":{"id":%d,"source":{"branch":{"name":"dev"},"commit":{"hash":"%.12s"},%s},"destination":{"branch":{"name":"main"}}}}`, repository, number, commit, repository))
+		}
+		one, two := "1111111111111111111111111111111111111111", "2222222222222222222222222222222222222222"
+		pushed("dev", one)
+		opened(1, one)
+		list := w.ada.Get(pipelinesPath + "/tea/builds").Want(http.StatusOK)
+		servertest.WantEqual(t, "builds", list.Len(""), 1)
+		opened(2, two)
+		pushed("dev", two)
+		list = w.ada.Get(pipelinesPath + "/tea/builds").Want(http.StatusOK)
+		servertest.WantEqual(t, "builds", list.Len(""), 2)
+
+		// Once the whole commit is known, builds have it.
+		w.ada.Patch(pipelinesPath+"/tea", fields{"provider_settings": fields{"skip_pull_request_builds_for_existing_commits": false}}).Want(http.StatusOK)
+		opened(3, one)
+		servertest.WantAt(t, w.ada.Get(pipelinesPath+"/tea/builds"), fields{"0.commit": one, "1.commit": two[:12]})
 	})
 }
 

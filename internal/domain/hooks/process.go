@@ -115,17 +115,20 @@ func (s *Service) processOne(ctx context.Context, d *Delivery) error {
 // prepare returns the build of an event, or why there is none. The error is a refusal when the event should be built and
 // cannot be.
 func (s *Service) prepare(ctx context.Context, p *pipelines.Pipeline, d *Delivery, i int, e hookpayload.Event) (*builds.Draft, string, error) {
-	built := false
+	built := ""
 	if e.Commit != "" {
 		err := s.db.Read(ctx, func(q *db.Q) (err error) {
-			built, err = builds.HasCommit(q, p.OrganizationID, p.ID, e.Commit)
+			built, err = builds.BuiltCommit(q, p.OrganizationID, p.ID, e.Commit)
 			return err
 		})
 		if err != nil {
 			return nil, "", err
 		}
+		if len(built) > len(e.Commit) {
+			e.Commit = built
+		}
 	}
-	decided := Decide(p, e, built)
+	decided := Decide(p, e, built != "")
 	if decided.Cancel != "" {
 		if err := s.builds.CancelBranch(ctx, p.OrganizationID, p.ID, decided.Cancel, "The branch was deleted"); err != nil {
 			return nil, "", err

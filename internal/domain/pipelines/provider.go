@@ -30,10 +30,15 @@ var (
 	statusProviders = append([]string{sourcehost.ProviderBitbucket}, githubProviders...)
 	pushProviders   = append([]string{sourcehost.ProviderBitbucketServer, sourcehost.ProviderGitLab, sourcehost.ProviderGitLabEE, sourcehost.ProviderGitea}, statusProviders...)
 	allProviders    = append([]string{sourcehost.ProviderGit}, pushProviders...)
+
+	// Hosts that report drafts, labels and base branches of pull requests.
+	draftProviders = append([]string{sourcehost.ProviderGitLab, sourcehost.ProviderGitLabEE}, githubProviders...)
+	labelProviders = append([]string{sourcehost.ProviderGitea}, draftProviders...)
+	baseProviders  = append([]string{sourcehost.ProviderBitbucketServer}, labelProviders...)
 )
 
 // properties lists all provider settings. The specification names those of the first two groups; the others are
-// sent by existing clients for GitHub.
+// sent by existing clients for GitHub, and act for the other hosts that report what they are about.
 var properties = []property{
 	{name: "filter_enabled", unset: false, providers: allProviders},
 	{name: "filter_condition", unset: "", providers: allProviders, condition: true},
@@ -50,16 +55,16 @@ var properties = []property{
 
 	{name: "trigger_mode", unset: "code", providers: githubProviders, oneOf: []string{"code", "deployment", "fork", "none"}},
 	{name: "build_merge_group_checks_requested", unset: false, providers: githubProviders},
-	{name: "build_pull_request_base_branch_changed", unset: false, providers: githubProviders},
-	{name: "build_pull_request_forks", unset: false, providers: githubProviders},
-	{name: "build_pull_request_labels_changed", unset: false, providers: githubProviders},
-	{name: "build_pull_request_ready_for_review", unset: false, providers: githubProviders},
-	{name: "cancel_deleted_branch_builds", unset: false, providers: githubProviders},
+	{name: "build_pull_request_base_branch_changed", unset: false, providers: baseProviders},
+	{name: "build_pull_request_forks", unset: false, providers: pushProviders},
+	{name: "build_pull_request_labels_changed", unset: false, providers: labelProviders},
+	{name: "build_pull_request_ready_for_review", unset: false, providers: draftProviders},
+	{name: "cancel_deleted_branch_builds", unset: false, providers: pushProviders},
 	{name: "cancel_when_merge_group_destroyed", unset: false, providers: githubProviders},
-	{name: "prefix_pull_request_fork_branch_names", unset: true, providers: githubProviders},
+	{name: "prefix_pull_request_fork_branch_names", unset: true, providers: pushProviders},
 	{name: "publish_blocked_as_pending", unset: false, providers: githubProviders},
 	{name: "separate_pull_request_statuses", unset: false, providers: githubProviders},
-	{name: "skip_builds_for_existing_commits", unset: false, providers: githubProviders},
+	{name: "skip_builds_for_existing_commits", unset: false, providers: pushProviders},
 	{name: "use_merge_group_base_commit_for_git_diff_base", unset: false, providers: githubProviders},
 	{name: "use_step_key_as_commit_status", unset: false, providers: githubProviders},
 }

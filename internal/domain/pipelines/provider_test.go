@@ -13,17 +13,19 @@ import (
 func TestProviderSettings_EachProviderHasItsOwn(t *testing.T) {
 	pushes := "build_branches build_pull_requests build_tags"
 	filter := "filter_condition filter_enabled"
-	for provider, want := range map[string]string{
-		"git":              filter,
-		"gitlab":           pushes + " " + filter,
-		"gitlab_ee":        pushes + " " + filter,
-		"bitbucket_server": pushes + " " + filter,
-		"gitea":            pushes + " " + filter,
-		"bitbucket": pushes + " " + filter + " ignore_default_branch_pull_requests publish_commit_status publish_commit_status_per_step" +
-			" pull_request_branch_filter_configuration pull_request_branch_filter_enabled skip_pull_request_builds_for_existing_commits",
+	forks := "build_pull_request_forks prefix_pull_request_fork_branch_names cancel_deleted_branch_builds skip_builds_for_existing_commits"
+	base, labels, ready := "build_pull_request_base_branch_changed", "build_pull_request_labels_changed", "build_pull_request_ready_for_review"
+	for provider, want := range map[string][]string{
+		"git":              {filter},
+		"gitlab":           {pushes, filter, forks, base, labels, ready},
+		"gitlab_ee":        {pushes, filter, forks, base, labels, ready},
+		"bitbucket_server": {pushes, filter, forks, base},
+		"gitea":            {pushes, filter, forks, base, labels},
+		"bitbucket": {pushes, filter, forks, "ignore_default_branch_pull_requests publish_commit_status publish_commit_status_per_step",
+			"pull_request_branch_filter_configuration pull_request_branch_filter_enabled skip_pull_request_builds_for_existing_commits"},
 	} {
-		names := slices.Sorted(maps.Keys(ProviderSettings{}.On(provider, "")))
-		if got := strings.Join(names, " "); got != want {
+		want := slices.Sorted(slices.Values(strings.Fields(strings.Join(want, " "))))
+		if got := slices.Sorted(maps.Keys(ProviderSettings{}.On(provider, ""))); !slices.Equal(got, want) {
 			t.Errorf("%s has %s, want %s", provider, got, want)
 		}
 	}

@@ -2,6 +2,7 @@ package pipelines_test
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"sync"
 	"testing"
@@ -164,14 +165,20 @@ func TestUpdate_MergesProviderSettings(t *testing.T) {
 			"id": "git", "webhook_url": ada.Get(hello).At("provider.webhook_url"), "settings": map[string]any{"filter_enabled": false, "filter_condition": ""},
 		}))
 		ada.Patch(hello, map[string]any{"repository": "https://gitlab.com/acme/hello"}).Want(http.StatusOK)
-		wantEqual(t, "gitlab", ada.Get(hello).At("provider.settings"), any(map[string]any{
-			"filter_enabled": false, "filter_condition": "", "build_branches": true, "build_pull_requests": true, "build_tags": false, "repository": "acme/hello",
-		}))
+		onGitLab := func(more map[string]any) any {
+			all := map[string]any{
+				"filter_enabled": false, "filter_condition": "", "build_branches": true, "build_pull_requests": true, "build_tags": false, "repository": "acme/hello",
+				"build_pull_request_forks": false, "prefix_pull_request_fork_branch_names": true, "cancel_deleted_branch_builds": false, "skip_builds_for_existing_commits": false,
+				"build_pull_request_base_branch_changed": false, "build_pull_request_labels_changed": false, "build_pull_request_ready_for_review": false,
+			}
+			maps.Copy(all, more)
+			return all
+		}
+		wantEqual(t, "gitlab", ada.Get(hello).At("provider.settings"), onGitLab(nil))
 		send(map[string]any{"build_tags": true, "filter_condition": "build.branch == 'main'", "unknown": 7, "repository": "ignored"}).Want(http.StatusOK)
 		got := send(map[string]any{"filter_enabled": true, "publish_commit_status": false}).Want(http.StatusOK)
-		wantEqual(t, "merged", got.At("provider.settings"), any(map[string]any{
-			"filter_enabled": true, "filter_condition": "build.branch == 'main'", "build_branches": true, "build_pull_requests": true,
-			"build_tags": true, "repository": "acme/hello",
+		wantEqual(t, "merged", got.At("provider.settings"), onGitLab(map[string]any{
+			"filter_enabled": true, "filter_condition": "build.branch == 'main'", "build_tags": true,
 		}))
 		wantEqual(t, "null is the default", send(map[string]any{"build_tags": nil}).Want(http.StatusOK).At("provider.settings.build_tags"), false)
 		ada.Patch(hello, map[string]any{"repository": "https://github.com/acme/hello"}).Want(http.StatusOK)

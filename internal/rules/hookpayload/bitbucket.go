@@ -134,7 +134,7 @@ func (b *bbBody) pull(e *Event, action string) {
 	p := &Pull{Number: strconv.FormatInt(pr.ID, 10), Base: pr.Destination.Branch.Name, Draft: pr.Draft, Head: pr.Source.Repository.repository(), Change: ChangeOther}
 	p.Owner, _, _ = strings.Cut(p.Head.Path, "/")
 	source, target := pr.Source.Repository, b.Repository
-	p.Fork = source == nil || target == nil || source.FullName == "" || !strings.EqualFold(source.FullName, target.FullName)
+	p.Fork = source == nil || target == nil || source.FullName == "" || !strings.EqualFold(source.FullName, target.FullName) || source.UUID != target.UUID
 	switch action {
 	case "created":
 		p.Change = ChangeOpened

@@ -90,6 +90,7 @@ type ghPull struct {
 	Draft  bool      `json:"draft"`
 	Labels []ghLabel `json:"labels"`
 	User   ghPerson  `json:"user"`
+	Flow   int64     `json:"flow"` // Forgejo: 1 is a pull request that was pushed to refs/for/BRANCH, see agit
 	Head   ghSide    `json:"head"`
 	Base   ghSide    `json:"base"`
 }
@@ -212,9 +213,13 @@ func (b *ghBody) pull(e *Event, changes map[string]Change) {
 	if pr.Head.Repo != nil {
 		p.Owner = pr.Head.Repo.Owner.Login
 	}
-	p.Fork = pr.Head.Repo == nil || b.Repository == nil || !sameGH(pr.Head.Repo, b.Repository)
+	p.Fork = pr.Head.Repo == nil || b.Repository == nil || !sameGH(pr.Head.Repo, b.Repository) || pr.agit()
 	e.Pull = p
 }
+
+// agit reports whether the commits were pushed to refs/for/BRANCH of the base repository. Gitea and Forgejo allow that to
+// everyone who can read it, so they are as foreign as those of a fork, although the head repository is the base.
+func (pr *ghPull) agit() bool { return pr.Flow != 0 || strings.HasPrefix(pr.Head.Ref, "refs/") }
 
 // sameGH reports whether two repositories are the same. Their paths decide: ids are missing in some bodies.
 func sameGH(a, b *ghRepository) bool {

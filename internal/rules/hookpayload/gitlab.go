@@ -142,7 +142,7 @@ func (b *glBody) request(e *Event) {
 		Base:   r.TargetBranch,
 		Draft:  r.Draft || r.WorkInProgress,
 		Head:   r.Source.repository(),
-		Fork:   r.SourceProjectID == 0 || r.SourceProjectID != r.TargetProjectID,
+		Fork:   r.SourceProjectID == 0 || r.SourceProjectID != r.TargetProjectID || r.TargetProjectID != b.Project.ID,
 	}
 	p.Owner, _, _ = strings.Cut(r.Source.PathWithNamespace, "/")
 	for _, l := range b.Labels {

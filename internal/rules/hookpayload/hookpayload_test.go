@@ -34,6 +34,12 @@ func pull(change Change, label string) *Pull {
 	return &p
 }
 
+func pullOfReader(change Change) *Pull {
+	p := pull(change, "")
+	p.Fork = true
+	return p
+}
+
 const glProj = `"project":{"id":5,"path_with_namespace":"acme/tools/app","default_branch":"main","web_url":"https://gitlab.com/acme/tools/app","git_http_url":"https://gitlab.com/acme/tools/app.git","git_ssh_url":"git@gitlab.com:acme/tools/app.git"}`
 
 var glWant = Repository{Path: "acme/tools/app", URLs: []string{"https://gitlab.com/acme/tools/app.git", "git@gitlab.com:acme/tools/app.git", "https://gitlab.com/acme/tools/app"}, DefaultBranch: "main"}
@@ -107,6 +113,16 @@ func TestParse(t *testing.T) {
 		"gitea pull request": {Gitea, "pull_request", `{"action":"synchronized","number":7,` + ghPR + `,` + ghRepo + `}`,
 			[]Event{{Kind: PullRequest, Action: "synchronized", Repository: ghWant, Branch: "tea", Commit: sha, Message: "Add tea", Author: Person{Username: "ada"}, Pull: pull(ChangeCommits, "")}}},
 
+		"gitea pull request from a fork": {Gitea, "pull_request", `{"action":"opened","number":7,` + ghForkPR + `,` + ghRepo + `}`,
+			[]Event{{Kind: PullRequest, Action: "opened", Repository: ghWant, Branch: "tea", Commit: sha, Message: "Add tea", Author: Person{Username: "eve"},
+				Pull: &Pull{Number: "7", Change: ChangeOpened, Base: "main", Owner: "eve", Fork: true, Head: Repository{Path: "eve/app", URLs: []string{"https://github.com/eve/app.git"}}}}}},
+		"gitea pull request of a reader without a fork": {Gitea, "pull_request", `{"action":"opened","number":7,` + strings.Replace(ghPR, `"ref":"tea"`, `"ref":"refs/pull/7/head"`, 1) + `,` + ghRepo + `}`,
+			[]Event{{Kind: PullRequest, Action: "opened", Repository: ghWant, Branch: "refs/pull/7/head", Commit: sha, Message: "Add tea", Author: Person{Username: "ada"},
+				Pull: pullOfReader(ChangeOpened)}}},
+		"forgejo pull request of a reader without a fork": {Gitea, "pull_request", `{"action":"opened","number":7,` + strings.Replace(ghPR, `"number":7`, `"number":7,"flow":1`, 1) + `,` + ghRepo + `}`,
+			[]Event{{Kind: PullRequest, Action: "opened", Repository: ghWant, Branch: "tea", Commit: sha, Message: "Add tea", Author: Person{Username: "ada"},
+				Pull: pullOfReader(ChangeOpened)}}},
+
 		"gitlab push": {GitLab, "Push Hook", `{"object_kind":"push","ref":"refs/heads/main","after":"` + sha + `","checkout_sha":"` + sha + `","user_name":"Bo","user_username":"bo",` + glProj + `,"commits":[{"id":"` + sha2 + `","message":"Boil"},{"id":"` + sha + `","message":"Pour","author":{"name":"Ada","email":"ada@acme.test"}}]}`,
 			[]Event{{Kind: Push, Repository: glWant, Branch: "main", Commit: sha, Message: "Pour", Author: Person{Name: "Ada", Email: "ada@acme.test"}}}},
 		"gitlab push deletes": {GitLab, "Push Hook", `{"object_kind":"push","ref":"refs/heads/tea","after":"` + zero + `","checkout_sha":null,` + glProj + `}`,
@@ -122,6 +138,8 @@ func TestParse(t *testing.T) {
 		"gitlab merge request gets ready": {GitLab, "Merge Request Hook", glMR(`"action":"update"`, `,"changes":{"draft":{"previous":true,"current":false}}`),
 			[]Event{{Kind: PullRequest, Action: "update", Repository: glWant, Branch: "tea", Commit: sha, Message: "Pour", Author: Person{Name: "Ada", Email: "ada@acme.test"}, Pull: glPull(ChangeReady, nil)}}},
 		"gitlab merge request from a fork": {GitLab, "Merge Request Hook", glMR(`"action":"open","source_project_id":6`, ""),
+			[]Event{{Kind: PullRequest, Action: "open", Repository: glWant, Branch: "tea", Commit: sha, Message: "Pour", Author: Person{Name: "Ada", Email: "ada@acme.test"}, Pull: glPull(ChangeOpened, func(p *Pull) { p.Fork = true })}}},
+		"gitlab merge request of another project": {GitLab, "Merge Request Hook", glMR(`"action":"open","source_project_id":6,"target_project_id":6`, ""),
 			[]Event{{Kind: PullRequest, Action: "open", Repository: glWant, Branch: "tea", Commit: sha, Message: "Pour", Author: Person{Name: "Ada", Email: "ada@acme.test"}, Pull: glPull(ChangeOpened, func(p *Pull) { p.Fork = true })}}},
 
 		"bitbucket push of a branch and a tag": {Bitbucket, "repo:push", `{` + bbRepo + `,"push":{"changes":[
@@ -140,6 +158,10 @@ func TestParse(t *testing.T) {
 				"source":{"branch":{"name":"tea"},"commit":{"hash":"6dcb09b5b578"},"repository":{"full_name":"eve/app"}},"destination":{"branch":{"name":"main"}}}}`,
 			[]Event{{Kind: PullRequest, Action: "updated", Repository: bbWant, Branch: "tea", Commit: "6dcb09b5b578",
 				Pull: &Pull{Number: "3", Change: ChangeCommits, Base: "main", Owner: "eve", Fork: true, Head: Repository{Path: "eve/app"}}}}},
+		"bitbucket pull request from a repository of the same name": {Bitbucket, "pullrequest:created", `{"repository":{"uuid":"{1}","full_name":"acme/app"},"pullrequest":{"id":3,
+				"source":{"branch":{"name":"tea"},"repository":{"uuid":"{2}","full_name":"acme/app"}},"destination":{"branch":{"name":"main"}}}}`,
+			[]Event{{Kind: PullRequest, Action: "created", Repository: Repository{Path: "acme/app"}, Branch: "tea",
+				Pull: &Pull{Number: "3", Change: ChangeOpened, Base: "main", Owner: "acme", Fork: true, Head: Repository{Path: "acme/app"}}}}},
 
 		"bitbucket server ping": {BitbucketServer, "diagnostics:ping", `{"test":true}`, []Event{{Kind: Ping}}},
 		"bitbucket server push": {BitbucketServer, "repo:refs_changed", `{"actor":{"name":"bo","displayName":"Bo"},"repository":` + bsRepo + `,"changes":[{"refId":"refs/heads/main","toHash":"` + sha + `","type":"UPDATE"},{"refId":"refs/tags/v1","toHash":"` + sha2 + `","type":"ADD"},{"refId":"refs/heads/tea","toHash":"` + zero + `","type":"DELETE"}],
@@ -152,6 +174,10 @@ func TestParse(t *testing.T) {
 				"fromRef":{"id":"refs/heads/tea","latestCommit":"` + sha + `","repository":` + bsRepo + `},"toRef":{"id":"refs/heads/main","repository":` + bsRepo + `}}}`,
 			[]Event{{Kind: PullRequest, Action: "from_ref_updated", Repository: bsWant, Branch: "tea", Commit: sha, Message: "Add tea", Author: ada,
 				Pull: &Pull{Number: "4", Change: ChangeCommits, Base: "main", Owner: "ACME", Head: bsWant}}}},
+		"bitbucket server pull request from a fork": {BitbucketServer, "pr:opened", `{"pullRequest":{"id":4,
+				"fromRef":{"id":"refs/heads/tea","latestCommit":"` + sha + `","repository":{"id":85,"slug":"app","project":{"key":"~EVE"}}},"toRef":{"id":"refs/heads/main","repository":` + bsRepo + `}}}`,
+			[]Event{{Kind: PullRequest, Action: "opened", Repository: bsWant, Branch: "tea", Commit: sha,
+				Pull: &Pull{Number: "4", Change: ChangeOpened, Base: "main", Owner: "~EVE", Fork: true, Head: Repository{Path: "~EVE/app"}}}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := Parse(c.host, c.event, "application/json", []byte(c.body))
