@@ -32,6 +32,7 @@ import (
 	"stackyard/internal/platform/identity"
 	"stackyard/internal/platform/outbound"
 	"stackyard/internal/platform/tasks"
+	"stackyard/internal/rules/notify"
 )
 
 // A Delivery is an event on its way to a receiver.
@@ -46,6 +47,7 @@ type Delivery struct {
 	BuildID        string
 	RedeliveryOf   string  // the id of another
 	Target         *Target // nil: what the settings of the receiver say
+	Host           string  // of a webhook of notify, which goes to no receiver; empty: it goes to one
 	State          State
 	Attempts       int
 	NextAttemptAt  time.Time // zero: now
@@ -60,8 +62,9 @@ type Delivery struct {
 
 // A Target is who or what a notification of a pipeline or a step goes to, through a receiver.
 type Target struct {
-	To   string `json:"to"`             // an e-mail address
-	Text string `json:"text,omitempty"` // what a chat message says besides what happened
+	Kind notify.Kind `json:"kind,omitempty"`
+	To   string      `json:"to"`             // an e-mail address, a channel or a URL
+	Text string      `json:"text,omitempty"` // what a chat message says besides what happened
 }
 
 // State is the state of a delivery.
@@ -150,18 +153,27 @@ func (s *Service) isDraining() bool {
 // sendTask sends the pending deliveries of the receiver whose id is its key.
 const sendTask = "notification-delivery"
 
-// maxReceivers is how many receivers are sent to at the same time.
+// maxReceivers is how many receivers, and how many hosts, are sent to at the same time.
 const maxReceivers = 64
 
 // Background registers the sending of deliveries.
 func (s *Service) Background(r *tasks.Runner) {
 	r.Handle(sendTask, tasks.Limits{Timeout: runTimeout, AtOnce: maxReceivers}, s.send)
-	r.Handle(hookTask, tasks.Limits{Timeout: requestTimeout + 5*time.Second, MaxAge: giveUpAfter, AtOnce: maxHooks}, s.sendHook)
+	r.Handle(hostTask, tasks.Limits{Timeout: runTimeout, AtOnce: maxReceivers}, s.sendToHost)
+	r.Sweep(removeHosts, time.Hour, s.removeOldHosts)
 }
 
 // sendPayload says whose receiver it is.
 type sendPayload struct {
 	OrganizationID string `json:"organization_id"`
+}
+
+// task returns the task that sends the delivery and what else is pending for the same receiver or host.
+func (d *Delivery) task(at time.Time) tasks.Task {
+	if d.Host != "" {
+		return tasks.Task{Kind: hostTask, Key: d.ReceiverID, Payload: hostPayload{d.OrganizationID, d.Host}, RunAt: at}
+	}
+	return sendAt(d.OrganizationID, d.ReceiverID, at)
 }
 
 func sendAt(organizationID, receiverID string, at time.Time) tasks.Task {

@@ -2,7 +2,6 @@ package delivery
 
 import (
 	"net/http"
-	"strconv"
 	"time"
 
 	"stackyard/internal/domain/events"
@@ -55,7 +54,7 @@ func (s *Service) Routes() []route.Route {
 			r.Scope = identity.WriteNotificationServices
 		}
 	}
-	return routes
+	return append(routes, s.notifyRoute())
 }
 
 type deliveryView struct {
@@ -146,24 +145,16 @@ func (s *Service) getDeliveries(r *route.Request, receiver *notifications.Receiv
 	if err != nil {
 		return page, err
 	}
-	place := func(d *Delivery) core.Cursor { return core.Cursor{strconv.FormatInt(d.Seq, 10)} }
-	return route.ItemsOf(r, part, list, place, func(d *Delivery) deliveryView { return s.view(r.Org, d) }), nil
+	return route.ItemsOf(r, part, list, bySeq, func(d *Delivery) deliveryView { return s.view(r.Org, d) }), nil
 }
 
 // listPage returns deliveries of a receiver, newest first; with page.Before, those before it from there on.
 func listPage(q *db.Q, receiverID string, page route.CursorPage) ([]*Delivery, error) {
 	var s db.Statement
 	s.Where("service_id = %s", receiverID)
-	order, cursor, side := "DESC", page.After, "<"
-	if page.Before != nil {
-		order, cursor, side = "", page.Before, ">"
-	}
-	if cursor != nil {
-		seq, err := strconv.ParseInt(cursor[0], 10, 64)
-		if err != nil {
-			return nil, core.Errorf(core.BadRequest, "The cursor is not valid; use one from a previous response, unchanged")
-		}
-		s.Where("seq "+side+" %s", seq)
+	order, err := wherePast(&s, page)
+	if err != nil {
+		return nil, err
 	}
 	clause, limit := s.Clause(), s.Arg(page.Limit())
 	part := func(state string) string {

@@ -22,45 +22,38 @@ type openReceiver struct {
 // match returns a function that writes the deliveries of a batch of events.
 func (s *Service) match(ctx context.Context, batch []events.Event) (commit func(q *db.Q) error, err error) {
 	var list []*Delivery
-	var hooks []tasks.Task
 	byOrg := map[string][]events.Event{}
 	for _, e := range batch {
 		byOrg[e.OrganizationID] = append(byOrg[e.OrganizationID], e)
 	}
 	err = s.DB.Read(ctx, func(q *db.Q) error {
-		list, hooks = nil, nil
+		list = nil
 		for orgID, happened := range byOrg {
-			matched, posted, err := s.matchOrganization(q, orgID, happened)
+			matched, err := s.matchOrganization(q, orgID, happened)
 			if err != nil {
 				return err
 			}
-			list, hooks = append(list, matched...), append(hooks, posted...)
+			list = append(list, matched...)
 		}
 		return nil
 	})
-	commit = func(q *db.Q) error {
-		if err := tasks.Add(q, hooks...); err != nil {
-			return err
-		}
-		return s.enqueue(q, list)
-	}
-	return commit, err
+	return func(q *db.Q) error { return s.enqueue(q, list) }, err
 }
 
-// matchOrganization returns the deliveries of events of one organization, in the order of the events, and the webhooks
-// that its pipelines and steps name.
-func (s *Service) matchOrganization(q *db.Q, orgID string, happened []events.Event) (list []*Delivery, hooks []tasks.Task, err error) {
+// matchOrganization returns the deliveries of events of one organization: those that pipelines and steps ask for, and
+// those that receivers want, in the order of the events.
+func (s *Service) matchOrganization(q *db.Q, orgID string, happened []events.Event) (list []*Delivery, err error) {
 	receivers, err := s.enabled(q, orgID)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	teams, err := teamsOf(q, orgID, receivers, happened)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	list, hooks, err = s.askedFor(q, orgID, happened, receivers, teams)
+	list, err = s.askedFor(q, orgID, happened, receivers, teams)
 	if err != nil || len(receivers) == 0 {
-		return list, hooks, err
+		return list, err
 	}
 	now := s.Clock()
 	for _, e := range happened {
@@ -71,7 +64,7 @@ func (s *Service) matchOrganization(q *db.Q, orgID string, happened []events.Eve
 			}
 		}
 	}
-	return list, hooks, nil
+	return list, nil
 }
 
 // targetOf returns the subject of an event. teams are those of pipelines.
@@ -143,13 +136,13 @@ func (s *Service) enqueue(q *db.Q, list []*Delivery) error {
 	if err := insert(q, list...); err != nil {
 		return err
 	}
-	orgs := map[string]string{} // by receiver
+	first := map[string]*Delivery{} // by receiver
 	var ids []string
 	for _, d := range list {
-		if orgs[d.ReceiverID] == "" {
+		if first[d.ReceiverID] == nil {
 			ids = append(ids, d.ReceiverID)
+			first[d.ReceiverID] = d
 		}
-		orgs[d.ReceiverID] = d.OrganizationID
 	}
 	rests, err := restsUntil(q, ids)
 	if err != nil {
@@ -162,7 +155,7 @@ func (s *Service) enqueue(q *db.Q, list []*Delivery) error {
 		if rests[id].After(now) {
 			at = rests[id]
 		}
-		due[i] = sendAt(orgs[id], id, at)
+		due[i] = first[id].task(at)
 	}
 	return tasks.Add(q, due...)
 }

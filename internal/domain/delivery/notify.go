@@ -3,10 +3,10 @@ package delivery
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"stackyard/internal/domain/builds"
 	"stackyard/internal/domain/events"
@@ -19,16 +19,15 @@ import (
 
 // askedFor returns what pipelines and steps ask for with notify when events happen. E-mails go through the
 // organization's SMTP service and chat messages through the service of the channel; without such a service they are not
-// sent.
-// Webhooks are tasks of their own.
-func (s *Service) askedFor(q *db.Q, orgID string, happened []events.Event, receivers []openReceiver, teams map[string][]string) (list []*Delivery, hooks []tasks.Task, err error) {
+// sent. Webhooks go to their hosts.
+func (s *Service) askedFor(q *db.Q, orgID string, happened []events.Event, receivers []openReceiver, teams map[string][]string) (list []*Delivery, err error) {
 	names, err := builds.NotifyEvents(q, orgID)
 	if err != nil || names == 0 {
-		return nil, nil, err
+		return nil, err
 	}
 	org, err := organizationByID(q, orgID)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	now := s.Clock()
 	for _, e := range happened {
@@ -40,21 +39,33 @@ func (s *Service) askedFor(q *db.Q, orgID string, happened []events.Event, recei
 			continue
 		}
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
-		target := targetOf(e, teams)
 		for _, n := range asked {
-			if n.Kind == notify.Webhook && isURL(n.Target) {
-				hooks = append(hooks, tasks.Task{Kind: hookTask, Key: core.NewID(), Payload: hook{orgID, e.Name, e.Seq, n.Target}, RunAt: now})
-			}
-			if r := carrier(receivers, e, n, target); r != nil {
-				d := newDelivery(orgID, r.ID, e, now)
-				d.Target = &Target{To: n.Target, Text: n.Text}
+			if d := newNotification(orgID, e, n, carrier(receivers, e, n, targetOf(e, teams)), now); d != nil {
 				list = append(list, d)
 			}
 		}
 	}
-	return list, hooks, nil
+	return list, nil
+}
+
+// newNotification returns the delivery of a notification through a receiver, or of a webhook; nil if neither.
+func newNotification(orgID string, e events.Event, n notify.Notification, through *openReceiver, now time.Time) *Delivery {
+	var d *Delivery
+	host, isHook := hostOf(n.Target)
+	switch {
+	case through != nil:
+		d = newDelivery(orgID, through.ID, e, now)
+	case n.Kind == notify.Webhook && isHook:
+		d = newDelivery(orgID, hostReceiverID(orgID, host), e, now)
+		d.Host = host
+		d.OrderKey += " " + n.Target // other URLs of the host need not wait for this one
+	default:
+		return nil
+	}
+	d.Target = &Target{Kind: n.Kind, To: n.Target, Text: n.Text}
+	return d
 }
 
 // carrier returns the receiver that a notification of an event goes through, or nil. A chat message goes through the
@@ -92,59 +103,72 @@ type chatPlace struct {
 	Name    string `json:"workspace_name"`
 }
 
-// hookTask posts an event to a URL that a pipeline or a step names.
-const hookTask = "notify-webhook"
+// hostTask sends the pending webhooks of an organization to a host. It is not sendTask, so that hosts that do not answer
+// take no place of services.
+const hostTask = "notify-webhook-host"
 
-// maxHooks is how many of them are posted at the same time.
-const maxHooks = 16
-
-// A hook is the payload of a hookTask. The key of the task is the id of the delivery.
-type hook struct {
-	OrganizationID string      `json:"organization_id"`
-	Event          events.Name `json:"event"`
-	EventSeq       int64       `json:"event_seq"`
-	URL            string      `json:"url"`
+// A hostPayload is the payload of a hostTask.
+type hostPayload struct {
+	OrganizationID string `json:"organization_id"`
+	Host           string `json:"host"`
 }
+
+// hostReceiverID returns what stands for the id of a service in deliveries to a host.
+func hostReceiverID(orgID, host string) string { return "notify:" + orgID + ":" + host }
 
 // maxURL is the length of the longest URL, in bytes.
 const maxURL = 2048
 
-func isURL(text string) bool {
+// hostOf returns the host of a URL that can be posted to.
+func hostOf(text string) (host string, ok bool) {
 	u, err := url.Parse(text)
-	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && len(text) <= maxURL
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || len(text) > maxURL {
+		return "", false
+	}
+	return strings.ToLower(u.Host), true
 }
 
-// sendHook posts an event as webhooks do, without a token. It fails when another attempt may succeed.
-func (s *Service) sendHook(ctx context.Context, t *tasks.Due) error {
-	var h hook
-	if err := t.Payload(&h); err != nil {
+// sendToHost sends the pending webhooks to a host that are due.
+func (s *Service) sendToHost(ctx context.Context, t *tasks.Due) error {
+	var payload hostPayload
+	if err := t.Payload(&payload); err != nil {
 		return err
 	}
-	org, err := s.Directory.OrganizationByID(ctx, h.OrganizationID)
+	org, err := s.Directory.OrganizationByID(ctx, payload.OrganizationID)
 	if core.KindOf(err) == core.NotFound {
-		return nil
+		return s.removeDeliveries(ctx, &Delivery{OrganizationID: payload.OrganizationID, ReceiverID: t.Key, Host: payload.Host})
 	}
 	if err != nil {
 		return err
 	}
-	m, err := s.message(ctx, &Delivery{ID: t.Key, Event: h.Event, EventSeq: h.EventSeq}, org, openReceiver{Receiver: &notifications.Receiver{}})
-	if errors.Is(err, errGone) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
+	receiver := &notifications.Receiver{ID: t.Key, OrganizationID: org.ID}
+	return s.newWorker(org, openReceiver{Receiver: receiver, provider: notifyHook}, payload.Host).run(ctx)
+}
+
+// notifyHook posts events as webhooks do, without a token.
+var notifyHook = &Provider{Request: notifyHookRequest}
+
+func notifyHookRequest(m *Message) (*Request, error) {
 	body, err := json.Marshal(m.Payload())
 	if err != nil {
-		return err
+		return nil, err
 	}
-	r := &Request{URL: h.URL, Body: body, Header: http.Header{"Content-Type": {"application/json"}, "X-Buildkite-Request": {t.Key}}}
+	r := &Request{URL: m.Target.To, Body: body, Header: http.Header{"Content-Type": {"application/json"}, "X-Buildkite-Request": {m.ID}}}
 	for _, prefix := range headerPrefixes {
-		r.Header.Set(prefix+"Event", string(h.Event))
-		r.Header.Set(prefix+"Delivery", t.Key)
+		r.Header.Set(prefix+"Event", string(m.Event.Name))
+		r.Header.Set(prefix+"Delivery", m.ID)
 	}
-	if answer := s.do(ctx, r); answer.retries() {
-		return errors.New(answer.explain())
-	}
-	return nil
+	return r, nil
+}
+
+const (
+	// keepHosts is how long webhooks of notify are kept.
+	keepHosts   = 30 * 24 * time.Hour
+	removeHosts = "notify-webhook-removal"
+)
+
+// removeOldHosts removes some webhooks of notify that are old. There can be many hosts, each with few.
+func (s *Service) removeOldHosts(q *db.Q) (more bool, err error) {
+	n, err := q.DeleteSome(giveUpBatch, "deliveries", "host IS NOT NULL AND created_at < $1", db.Micros(s.Clock().Add(-keepHosts)))
+	return n == giveUpBatch, err
 }

@@ -96,7 +96,7 @@ func TestNotify_TriesWebhooksAgain(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		w.receiver.answers(http.StatusServiceUnavailable)
 		w.finish(w.notifying(`{steps: [{command: a}], notify: [{webhook: "%s"}]}`), "0")
-		w.RunDue(t.Context()) // fails
+		w.runDue()
 		first := w.receiver.take()
 		w.receiver.answers(http.StatusOK)
 		w.Clock.Advance(time.Hour)
@@ -125,6 +125,79 @@ func TestNotify_PostsToTheChatOfTheChannel(t *testing.T) {
 		for _, text := range []string{"Hello #1", "passed", "See the runbook"} {
 			if !strings.Contains(record, text) {
 				t.Errorf("%q is missing in %s", text, record)
+			}
+		}
+	})
+}
+
+// notifications returns those of the last build.
+func (w *world) notifications(build *servertest.Response) *servertest.Response {
+	w.t.Helper()
+	return w.ada.Get(fmt.Sprintf("%s/builds/%v/notifications", servertest.HelloPath, build.At("number"))).Want(http.StatusOK)
+}
+
+func TestNotify_ShowsWhatItSends(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		server := mailtest.Start(t, mail.NoTLS)
+		smtp := w.service("smtp", fields{"server": server.Address, "from": "ci@acme.test", "tls": "none"}, nil).String("id")
+		w.receiver.answers(http.StatusServiceUnavailable)
+		build := w.notifying(`{steps: [{command: a}], notify: [{webhook: "%s/hook?token=secret"}, {email: team@acme.test}]}`)
+		w.finish(build, "0")
+		w.runDue()
+		shown := w.notifications(build)
+		if strings.Contains(string(shown.Body), "secret") {
+			t.Errorf("a secret is shown: %s", shown.Body)
+		}
+		servertest.WantAt(t, shown, fields{
+			"items.0.kind": "email", "items.0.target": "team@acme.test", "items.0.state": "delivered", "items.0.service_id": smtp,
+			"items.1.kind": "webhook", "items.1.target": w.receiver.URL + "/hook", "items.1.state": "pending", "items.1.attempts": 1, "items.1.status": 503, "items.1.service_id": nil,
+			"items.1.event": "build.finished", "items.1.error": "the receiver answered with status 503",
+		})
+		sent := w.receiver.take()
+		servertest.WantEqual(t, "id", shown.String("items.1.id"), sent[0].Get("X-Service-Delivery"))
+		first := w.ada.Get(servertest.HelloPath + "/builds/1/notifications?per_page=1").Want(http.StatusOK)
+		servertest.WantEqual(t, "second page", w.ada.Get(first.String("links.next")).Want(http.StatusOK).String("items.0.kind"), "webhook")
+		w.As(t, servertest.Cy).Get(servertest.HelloPath + "/builds/1/notifications").Want(http.StatusNotFound)
+		w.Clock.Advance(25 * time.Hour)
+		w.runDue()
+		servertest.WantEqual(t, "state after a day", w.notifications(build).String("items.1.state"), "failed")
+		w.Clock.Advance(31 * 24 * time.Hour)
+		w.runDue()
+		servertest.WantEqual(t, "after a month", w.notifications(build).Len("items"), 1)
+	})
+}
+
+// A host that does not answer gets a rest of its own, and one URL of a host does not wait for another.
+func TestNotify_PausesHostsThatDoNotAnswer(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		dead := newReceiver(t)
+		dead.Close()
+		w.receiver.respond(func(r *request) (int, http.Header) {
+			if r.Path == "/broken" {
+				return 500, nil
+			}
+			return 200, nil
+		})
+		definition := `{steps: [{command: a}], notify: [{webhook: "` + dead.URL + `"}, {webhook: "%s/broken"}, {webhook: "%s/works"}]}`
+		var build *servertest.Response
+		for range 3 {
+			build = w.notifying(definition)
+			w.finish(build, "0")
+			w.runDue()
+		}
+		works := 0
+		for _, r := range w.receiver.take() {
+			if r.Path == "/works" {
+				works++
+			}
+		}
+		servertest.WantEqual(t, "webhooks that arrived", works, 3)
+		shown := w.notifications(build)
+		for i := range shown.Len("items") {
+			at := fmt.Sprintf("items.%d.", i)
+			want := map[string]string{dead.URL: "pending 0", w.receiver.URL + "/broken": "pending 1", w.receiver.URL + "/works": "delivered 1"}[shown.String(at+"target")]
+			if got := fmt.Sprint(shown.At(at+"state"), " ", shown.At(at+"attempts")); got != want {
+				t.Errorf("%s: %s, want %s", shown.String(at+"target"), got, want)
 			}
 		}
 	})

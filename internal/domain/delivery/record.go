@@ -28,7 +28,7 @@ func (w *worker) record(ctx context.Context, list []result) error {
 			d.settle(r.answer, r.took, now)
 			w.failures.note(r.answer, now)
 			w.broken = cmp.Or(w.broken, r.answer.Broken)
-			if w.failures.broken(now) {
+			if w.host == "" && w.failures.broken(now) {
 				w.broken = cmp.Or(w.broken, d.Error)
 			}
 		}
@@ -124,7 +124,7 @@ func (w *worker) markBroken(q *db.Q, reason string, now time.Time) error {
 	if err := w.updateWanted(q, w.org.ID); err != nil {
 		return err
 	}
-	return tasks.Add(q, sendAt(w.org.ID, w.receiver.ID, now))
+	return tasks.Add(q, w.task(now))
 }
 
 // finish has the rest sent when it is due.
@@ -135,7 +135,7 @@ func (w *worker) finish(ctx context.Context) error {
 	}
 	return w.DB.Write(ctx, func(q *db.Q) error {
 		if pending {
-			if err := tasks.Add(q, sendAt(w.org.ID, w.receiver.ID, next)); err != nil {
+			if err := tasks.Add(q, w.task(next)); err != nil {
 				return err
 			}
 		}

@@ -12,14 +12,14 @@ import (
 const noDelivery = "No delivery found"
 
 const selectDelivery = `
-	SELECT seq, id, organization_id, service_id, event, event_seq, order_key, build_id, redelivery_of, target, state, attempts,
+	SELECT seq, id, organization_id, service_id, event, event_seq, order_key, build_id, redelivery_of, target, host, state, attempts,
 		next_attempt_at, created_at, finished_at, status, error, duration, request, response
 	FROM deliveries `
 
 func scanDelivery(scan db.Scan) (*Delivery, error) {
 	d := &Delivery{}
 	var eventSeq, status, duration *int64
-	err := scan(&d.Seq, &d.ID, &d.OrganizationID, &d.ReceiverID, &d.Event, &eventSeq, &d.OrderKey, db.ToText(&d.BuildID), db.ToText(&d.RedeliveryOf), db.ToJSON(&d.Target), &d.State, &d.Attempts,
+	err := scan(&d.Seq, &d.ID, &d.OrganizationID, &d.ReceiverID, &d.Event, &eventSeq, &d.OrderKey, db.ToText(&d.BuildID), db.ToText(&d.RedeliveryOf), db.ToJSON(&d.Target), db.ToText(&d.Host), &d.State, &d.Attempts,
 		db.ToTime(&d.NextAttemptAt), db.ToTime(&d.CreatedAt), db.ToTime(&d.FinishedAt), &status, db.ToText(&d.Error), &duration, db.ToJSON(&d.Request), db.ToJSON(&d.Response))
 	if eventSeq != nil {
 		d.EventSeq = *eventSeq
@@ -36,9 +36,9 @@ func scanDelivery(scan db.Scan) (*Delivery, error) {
 // insert adds pending deliveries in their order.
 func insert(q *db.Q, list ...*Delivery) error {
 	return db.InsertMany(q, `
-		INSERT INTO deliveries (id, organization_id, service_id, event, event_seq, order_key, build_id, redelivery_of, target, state, attempts, created_at)`,
+		INSERT INTO deliveries (id, organization_id, service_id, event, event_seq, order_key, build_id, redelivery_of, target, host, state, attempts, created_at)`,
 		list, func(d *Delivery) []any {
-			return []any{d.ID, d.OrganizationID, d.ReceiverID, d.Event, db.OrNull(d.EventSeq), d.OrderKey, db.Text(d.BuildID), db.Text(d.RedeliveryOf), db.JSON(d.Target), Pending, 0, db.Micros(d.CreatedAt)}
+			return []any{d.ID, d.OrganizationID, d.ReceiverID, d.Event, db.OrNull(d.EventSeq), d.OrderKey, db.Text(d.BuildID), db.Text(d.RedeliveryOf), db.JSON(d.Target), db.Text(d.Host), Pending, 0, db.Micros(d.CreatedAt)}
 		}, "")
 }
 

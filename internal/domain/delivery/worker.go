@@ -33,7 +33,7 @@ func (s *Service) send(ctx context.Context, t *tasks.Due) error {
 	}
 	r, err := s.Receivers.Receiver(ctx, payload.OrganizationID, t.Key)
 	if core.KindOf(err) == core.NotFound {
-		return s.removeDeliveries(ctx, payload.OrganizationID, t.Key)
+		return s.removeDeliveries(ctx, &Delivery{OrganizationID: payload.OrganizationID, ReceiverID: t.Key})
 	}
 	if err != nil {
 		return err
@@ -53,21 +53,27 @@ func (s *Service) send(ctx context.Context, t *tasks.Due) error {
 	case !ok || !open.provider.pushes():
 		return s.abandon(ctx, r, "the notification service is not available")
 	}
-	w := &worker{Service: s, org: org, receiver: open, queues: map[string][]*Delivery{}, busy: map[string]bool{}, more: true, results: make(chan result, maxInFlight)}
-	return w.run(ctx)
+	return s.newWorker(org, open, "").run(ctx)
 }
 
-// removeDeliveries removes the deliveries of a receiver that was deleted.
-func (s *Service) removeDeliveries(ctx context.Context, orgID, receiverID string) error {
+func (s *Service) newWorker(org *identity.Organization, r openReceiver, host string) *worker {
+	return &worker{
+		Service: s, org: org, receiver: r, host: host,
+		queues: map[string][]*Delivery{}, busy: map[string]bool{}, more: true, results: make(chan result, maxInFlight),
+	}
+}
+
+// removeDeliveries removes the deliveries of a receiver that was deleted, which one of them names.
+func (s *Service) removeDeliveries(ctx context.Context, d *Delivery) error {
 	return s.DB.Write(ctx, func(q *db.Q) error {
-		removed, err := removeAll(q, receiverID)
+		removed, err := removeAll(q, d.ReceiverID)
 		if err != nil {
 			return err
 		}
 		if removed > 0 {
-			return tasks.Add(q, sendAt(orgID, receiverID, s.Clock()))
+			return tasks.Add(q, d.task(s.Clock()))
 		}
-		return saveFailures(q, receiverID, failures{})
+		return saveFailures(q, d.ReceiverID, failures{})
 	})
 }
 
@@ -87,12 +93,13 @@ func (s *Service) abandon(ctx context.Context, r *notifications.Receiver, reason
 	})
 }
 
-// A worker sends the deliveries of one receiver. Its goroutine owns all fields; attempts run on goroutines of their
+// A worker sends the deliveries of one receiver or host. Its goroutine owns all fields; attempts run on goroutines of their
 // own and report to results.
 type worker struct {
 	*Service
 	org      *identity.Organization
 	receiver openReceiver
+	host     string // that takes the place of a receiver; empty: none
 	failures failures
 
 	queues map[string][]*Delivery // pending deliveries in order, by order key
@@ -114,6 +121,11 @@ type result struct {
 	answer   Answer
 	took     time.Duration
 	err      error // why there was no attempt: errGone, or a failure of the server
+}
+
+// task returns the task that goes on at a time.
+func (w *worker) task(at time.Time) tasks.Task {
+	return (&Delivery{OrganizationID: w.org.ID, ReceiverID: w.receiver.ID, Host: w.host}).task(at)
 }
 
 func (w *worker) run(ctx context.Context) error {
