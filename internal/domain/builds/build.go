@@ -85,13 +85,31 @@ func (b *Build) MergeQueue() *MergeQueue {
 }
 
 // FromFork reports whether the build is of a pull request from another repository than its pipeline's, or triggered
-// by such a build. People outside of the organization can write what it runs, so it gets no secrets.
+// by such a build. People outside of the organization can write what it runs, so it gets no credentials: no secrets,
+// no tokens, no repository URL with a password.
 func (b *Build) FromFork(p *pipelines.Pipeline) bool {
-	if e := b.SourceEvent; e != nil && e.Fork {
+	if b.markedFork() {
 		return true
 	}
 	pr := b.PullRequest
 	return pr != nil && (pr.Fork != nil && *pr.Fork || p.Foreign(pr.Repository))
+}
+
+// markedFork is FromFork as it was when the build was created.
+func (b *Build) markedFork() bool { return b.SourceEvent != nil && b.SourceEvent.Fork }
+
+// markFork keeps in the build's own row that it is from a fork, so that it stays one when the pipeline gets another
+// repository.
+func (b *Build) markFork(p *pipelines.Pipeline) {
+	if !b.FromFork(p) {
+		return
+	}
+	var marked SourceEvent
+	if b.SourceEvent != nil {
+		marked = *b.SourceEvent
+	}
+	marked.Fork = true
+	b.SourceEvent = &marked
 }
 
 // Source is what created a build.

@@ -156,6 +156,7 @@ func (d *Draft) begin() {
 	if c.ScheduledAt.IsZero() {
 		d.build.ScheduledAt = now
 	}
+	d.build.markFork(d.pipeline)
 }
 
 // env returns the variables that the definition can use.

@@ -58,9 +58,12 @@ func fillIn(env map[string]string) {
 }
 
 // CheckoutEnvironment returns the variables of a command job for its agent: those of Environment, with the
-// credentials in the repository's URL.
+// credentials in the repository's URL. Builds from forks clone without credentials.
 func (s *Service) CheckoutEnvironment(org *identity.Organization, p *pipelines.Pipeline, b *Build, j *Job) (map[string]string, error) {
 	env := s.Environment(org, p, b, j)
+	if b.FromFork(p) {
+		return env, nil
+	}
 	url, err := s.pipelines.CheckoutURL(p)
 	env["SERVICE_REPO"] = url
 	return env, err

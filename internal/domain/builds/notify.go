@@ -51,6 +51,15 @@ func keepNotify(q *db.Q, b *Build, defined *definition.Pipeline, planned plan.Pl
 	return events.AddWanted(q, notifyConsumer, b.OrganizationID, wanted)
 }
 
+// dropNotify removes what the uploaded steps of a build from a fork ask to be notified of: strangers wrote them, and
+// notifications are sent with the credentials of the organization.
+func dropNotify(defined *definition.Pipeline, planned plan.Plan) {
+	delete(defined.Attributes, "notify")
+	for _, step := range planned.Steps {
+		delete(step.Work.Attributes, "notify")
+	}
+}
+
 func notifyOf(q *db.Q, buildID string) (list []any, err error) {
 	err = q.QueryRow(`SELECT items FROM build_notify WHERE build_id = $1`, buildID).Scan(db.ToJSON(&list))
 	if errors.Is(err, db.ErrNoRows) {

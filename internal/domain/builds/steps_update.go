@@ -84,6 +84,9 @@ func (u *unit) setLabel(step *Step, update StepUpdate) error {
 }
 
 func (u *unit) setNotify(step *Step, update StepUpdate) error {
+	if u.build.markedFork() {
+		return core.Errorf(core.Forbidden, "Jobs of builds from forks cannot change notify")
+	}
 	list, err := readNotify(update.Value)
 	if err != nil {
 		return err

@@ -134,7 +134,7 @@ func (t *trigger) creation(target *pipelines.Pipeline) Creation {
 			Author:  t.from.Author,
 		},
 	}
-	if e := t.from.SourceEvent; e != nil && e.Fork {
+	if t.from.markedFork() {
 		creation.SourceEvent = &SourceEvent{Fork: true}
 	}
 	if !t.job.Step.Async {

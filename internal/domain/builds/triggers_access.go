@@ -29,6 +29,9 @@ func (t *trigger) target(q *db.Q) (*pipelines.Pipeline, error) {
 	if err := t.checkRule(q, p); err != nil {
 		return nil, err
 	}
+	if t.from.markedFork() && !p.Flag(pipelines.BuildForks) {
+		return nil, core.Errorf(core.Unprocessable, "A build from a fork can trigger only pipelines that build forks; %s of the pipeline %q is off", pipelines.BuildForks, p.Slug)
+	}
 	depth, err := triggerDepth(q, t.from)
 	if err == nil && depth >= maxTriggerDepth {
 		err = core.Errorf(core.Unprocessable, "A chain of builds can have at most %d triggers", maxTriggerDepth)

@@ -166,6 +166,9 @@ func (s *Service) addSteps(u *unit, jobID string, up Upload, defined *definition
 	if u.plan, err = p.Plan(defined.Steps); err != nil {
 		return nil, err
 	}
+	if u.build.markedFork() {
+		dropNotify(defined, u.plan)
+	}
 	if err := keepNotify(u.q, u.build, defined, u.plan); err != nil {
 		return nil, err
 	}

@@ -155,7 +155,7 @@ func pullRequestRule(p *pipelines.Pipeline, e hookpayload.Event, commitBuilt boo
 		return fmt.Sprintf("the action %s of a pull request does not start builds", e.Action)
 	case setting != "" && !p.Flag(setting):
 		return setting + " is off"
-	case pr.Fork && !p.Flag("build_pull_request_forks"):
+	case pr.Fork && !p.Flag(pipelines.BuildForks):
 		return fmt.Sprintf("pull request %s is from the fork %s, and build_pull_request_forks is off", pr.Number, cmp.Or(pr.Head.Path, "that was deleted"))
 	case !pr.Fork && e.Branch == p.DefaultBranch && p.Flag("ignore_default_branch_pull_requests"):
 		return fmt.Sprintf("pull request %s is from the default branch %s, and ignore_default_branch_pull_requests is on", pr.Number, e.Branch)

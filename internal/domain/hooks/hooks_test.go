@@ -307,25 +307,6 @@ func TestDeletedBranch_CancelsItsBuilds(t *testing.T) {
 	})
 }
 
-func TestFork_GetsNoSecrets(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		w.ada.Post("/v2/organizations/acme/clusters/"+servertest.AcmeClusterID+"/secrets", fields{"key": "DEPLOY", "value": "hunter2"}).Want(http.StatusCreated)
-		w.ada.Patch(app, fields{"provider_settings": fields{"build_pull_request_forks": true}}).Want(http.StatusOK)
-		agent := w.Register(t, fields{"name": "a"})
-		read := func(n int) *servertest.Response {
-			job := agent.Acquire(w.ada.Get(fmt.Sprintf("%s/builds/%d", app, n)).Want(http.StatusOK).String("jobs.0.id")).Start()
-			got := agent.Get(job.Path("/secrets?key=DEPLOY"))
-			job.Finish("0")
-			return got
-		}
-		w.github("push", push("main", 1))
-		read(1).Want(http.StatusOK)
-		w.github("pull_request", pullRequest("opened", "eve/app", 2, 2))
-		servertest.WantAt(t, w.builds(), fields{"0.branch": "eve:tea"})
-		read(2).WantMessage(http.StatusForbidden, "Builds of pull requests from other repositories get no secrets")
-	})
-}
-
 func TestProcess_KeepsTheOrderOfABurst(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		const n = 120

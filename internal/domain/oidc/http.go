@@ -7,6 +7,7 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 
 	"stackyard/internal/domain/agents"
+	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/route"
 )
 
@@ -40,6 +41,9 @@ type identityTokenView struct {
 }
 
 func (s *Service) postIdentityToken(r *route.Request, h agents.FullJob, body identityTokenCreate) (identityTokenView, error) {
+	if h.Build.FromFork(h.Pipeline) {
+		return identityTokenView{}, core.Errorf(core.Forbidden, "Builds of pull requests from other repositories get no OpenID Connect tokens")
+	}
 	w := workload{FullJob: h, org: r.Org}
 	var err error
 	if w.agent, err = s.agents.Agent(r.Context(), r.Org.ID, r.Session.AgentID); err != nil {

@@ -67,7 +67,9 @@ func TestRepository_CredentialsAreInNoResponse(t *testing.T) {
 		if rows := stored(t, s); strings.Contains(rows, "hunter2") {
 			t.Errorf("the database holds the password in clear:\n%s", rows)
 		}
-		wantEqual(t, "what an agent clones", s.Register(t, nil).Acquire(job).Env["BUILDKITE_REPO"], givenURL)
+		wantEqual(t, "what an agent clones for a fork", s.Register(t, nil).Acquire(job).Env["BUILDKITE_REPO"], shownURL)
+		own := ada.Post(hello+"/builds", map[string]any{"commit": "HEAD", "branch": "main", "pull_request_id": 8}).Want(http.StatusCreated)
+		wantEqual(t, "what an agent clones", s.Register(t, nil).Acquire(own.String("jobs.0.id")).Env["BUILDKITE_REPO"], givenURL)
 	})
 }
 

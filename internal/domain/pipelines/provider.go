@@ -27,8 +27,8 @@ type property struct {
 
 var (
 	githubProviders = []string{sourcehost.ProviderGitHub, sourcehost.ProviderGitHubEnterprise}
-	statusProviders = append([]string{sourcehost.ProviderBitbucket}, githubProviders...)
-	pushProviders   = append([]string{sourcehost.ProviderBitbucketServer, sourcehost.ProviderGitLab, sourcehost.ProviderGitLabEE, sourcehost.ProviderGitea}, statusProviders...)
+	cloudProviders  = append([]string{sourcehost.ProviderBitbucket}, githubProviders...)
+	pushProviders   = append([]string{sourcehost.ProviderBitbucketServer, sourcehost.ProviderGitLab, sourcehost.ProviderGitLabEE, sourcehost.ProviderGitea}, cloudProviders...)
 	allProviders    = append([]string{sourcehost.ProviderGit}, pushProviders...)
 
 	// Hosts that report drafts, labels and base branches of pull requests.
@@ -46,17 +46,17 @@ var properties = []property{
 	{name: "build_pull_requests", unset: true, providers: pushProviders},
 	{name: "build_tags", unset: false, providers: pushProviders},
 
-	{name: "ignore_default_branch_pull_requests", unset: false, providers: statusProviders},
-	{name: "publish_commit_status", unset: true, providers: statusProviders},
-	{name: "publish_commit_status_per_step", unset: false, providers: statusProviders},
-	{name: "pull_request_branch_filter_enabled", unset: false, providers: statusProviders},
-	{name: "pull_request_branch_filter_configuration", unset: "", providers: statusProviders},
-	{name: "skip_pull_request_builds_for_existing_commits", unset: true, providers: statusProviders},
+	{name: "ignore_default_branch_pull_requests", unset: false, providers: cloudProviders},
+	{name: "publish_commit_status", unset: true, providers: pushProviders},
+	{name: "publish_commit_status_per_step", unset: false, providers: pushProviders},
+	{name: "pull_request_branch_filter_enabled", unset: false, providers: cloudProviders},
+	{name: "pull_request_branch_filter_configuration", unset: "", providers: cloudProviders},
+	{name: "skip_pull_request_builds_for_existing_commits", unset: true, providers: cloudProviders},
 
 	{name: "trigger_mode", unset: "code", providers: githubProviders, oneOf: []string{"code", "deployment", "fork", "none"}},
 	{name: "build_merge_group_checks_requested", unset: false, providers: githubProviders},
 	{name: "build_pull_request_base_branch_changed", unset: false, providers: baseProviders},
-	{name: "build_pull_request_forks", unset: false, providers: pushProviders},
+	{name: BuildForks, unset: false, providers: pushProviders},
 	{name: "build_pull_request_labels_changed", unset: false, providers: labelProviders},
 	{name: "build_pull_request_ready_for_review", unset: false, providers: draftProviders},
 	{name: "cancel_deleted_branch_builds", unset: false, providers: pushProviders},
@@ -68,6 +68,9 @@ var properties = []property{
 	{name: "use_merge_group_base_commit_for_git_diff_base", unset: false, providers: githubProviders},
 	{name: "use_step_key_as_commit_status", unset: false, providers: githubProviders},
 }
+
+// BuildForks is the setting that lets pull requests from forks be built.
+const BuildForks = "build_pull_request_forks"
 
 // maxProviderText is the length limit of texts in provider settings, in characters.
 const maxProviderText = 8192

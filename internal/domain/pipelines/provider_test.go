@@ -13,15 +13,16 @@ import (
 func TestProviderSettings_EachProviderHasItsOwn(t *testing.T) {
 	pushes := "build_branches build_pull_requests build_tags"
 	filter := "filter_condition filter_enabled"
+	statuses := "publish_commit_status publish_commit_status_per_step"
 	forks := "build_pull_request_forks prefix_pull_request_fork_branch_names cancel_deleted_branch_builds skip_builds_for_existing_commits"
 	base, labels, ready := "build_pull_request_base_branch_changed", "build_pull_request_labels_changed", "build_pull_request_ready_for_review"
 	for provider, want := range map[string][]string{
 		"git":              {filter},
-		"gitlab":           {pushes, filter, forks, base, labels, ready},
-		"gitlab_ee":        {pushes, filter, forks, base, labels, ready},
-		"bitbucket_server": {pushes, filter, forks, base},
-		"gitea":            {pushes, filter, forks, base, labels},
-		"bitbucket": {pushes, filter, forks, "ignore_default_branch_pull_requests publish_commit_status publish_commit_status_per_step",
+		"gitlab":           {pushes, filter, statuses, forks, base, labels, ready},
+		"gitlab_ee":        {pushes, filter, statuses, forks, base, labels, ready},
+		"bitbucket_server": {pushes, filter, statuses, forks, base},
+		"gitea":            {pushes, filter, statuses, forks, base, labels},
+		"bitbucket": {pushes, filter, statuses, forks, "ignore_default_branch_pull_requests",
 			"pull_request_branch_filter_configuration pull_request_branch_filter_enabled skip_pull_request_builds_for_existing_commits"},
 	} {
 		want := slices.Sorted(slices.Values(strings.Fields(strings.Join(want, " "))))
@@ -66,7 +67,7 @@ func TestProviderSettings_FilterByAConditionThatCanBeRead(t *testing.T) {
 
 func TestProviderSettings_AreThoseOfTheProvider(t *testing.T) {
 	var problems core.Problems
-	sent := map[string]any{"build_tags": true, "trigger_mode": "none", "publish_commit_status": 7, "filter_enabled": true}
+	sent := map[string]any{"build_tags": true, "trigger_mode": "none", "use_step_key_as_commit_status": 7, "filter_enabled": true}
 	stored := ProviderSettings{"trigger_mode": "fork", "build_branches": false}.with(sent, "gitlab", &problems)
 	want := ProviderSettings{"build_tags": true, "build_branches": false, "filter_enabled": true}
 	if !maps.Equal(stored, want) || len(problems) > 0 {

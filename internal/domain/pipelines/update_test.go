@@ -170,19 +170,20 @@ func TestUpdate_MergesProviderSettings(t *testing.T) {
 				"filter_enabled": false, "filter_condition": "", "build_branches": true, "build_pull_requests": true, "build_tags": false, "repository": "acme/hello",
 				"build_pull_request_forks": false, "prefix_pull_request_fork_branch_names": true, "cancel_deleted_branch_builds": false, "skip_builds_for_existing_commits": false,
 				"build_pull_request_base_branch_changed": false, "build_pull_request_labels_changed": false, "build_pull_request_ready_for_review": false,
+				"publish_commit_status": true, "publish_commit_status_per_step": false,
 			}
 			maps.Copy(all, more)
 			return all
 		}
 		wantEqual(t, "gitlab", ada.Get(hello).At("provider.settings"), onGitLab(nil))
 		send(map[string]any{"build_tags": true, "filter_condition": "build.branch == 'main'", "unknown": 7, "repository": "ignored"}).Want(http.StatusOK)
-		got := send(map[string]any{"filter_enabled": true, "publish_commit_status": false}).Want(http.StatusOK)
+		got := send(map[string]any{"filter_enabled": true, "trigger_mode": "none"}).Want(http.StatusOK)
 		wantEqual(t, "merged", got.At("provider.settings"), onGitLab(map[string]any{
 			"filter_enabled": true, "filter_condition": "build.branch == 'main'", "build_tags": true,
 		}))
 		wantEqual(t, "null is the default", send(map[string]any{"build_tags": nil}).Want(http.StatusOK).At("provider.settings.build_tags"), false)
 		ada.Patch(hello, map[string]any{"repository": "https://github.com/acme/hello"}).Want(http.StatusOK)
-		wantEqual(t, "what GitLab did not have", ada.Get(hello).At("provider.settings.publish_commit_status"), true)
+		wantEqual(t, "what GitLab did not have", ada.Get(hello).At("provider.settings.trigger_mode"), "code")
 		wrong := send(map[string]any{"build_tags": "yes", "filter_condition": true, "trigger_mode": "always"})
 		wrong.WantFieldError("provider_settings.build_tags", "must be true or false")
 		wrong.WantFieldError("provider_settings.filter_condition", "must be a string")
