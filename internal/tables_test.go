@@ -66,6 +66,10 @@ var owners = map[string]string{
 
 	"schedules": "schedules",
 
+	"agent_image_builds": "agentimages",
+	"agent_image_logs":   "agentimages",
+	"agent_images":       "agentimages",
+
 	"suites":      "suites",
 	"team_suites": "suites",
 

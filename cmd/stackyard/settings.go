@@ -13,6 +13,7 @@ import (
 	"golang.org/x/term"
 
 	"stackyard/internal/app/server"
+	"stackyard/internal/domain/agentimages"
 )
 
 // A setting comes from a flag, the environment or a file, in this order.
@@ -63,6 +64,11 @@ var serverSettings = []setting{
 	{flag: "event-bus-access-key-id", usage: "AWS access key that puts events (default: AWS_… variables, shared credentials file, or the role of the machine)"},
 	{flag: "event-bus-secret-access-key", usage: "secret of --event-bus-access-key-id", secret: true},
 	{flag: "pipeline-visibility-url", usage: "URL of the API that observability_pipeline_visibility services send to instead of the vendor's site"},
+	{flag: "agent-images", unset: "on", usage: "on or off: whether this installation builds images for hosted agents"},
+	{flag: "agent-base-image", unset: agentimages.DefaultBaseImage, usage: "image that all agent images start from"},
+	{flag: "agent-image-registry", usage: "registry and path that agent images are pushed to, for example registry.example.com/agents; http:// for one without TLS (default: they stay in --data)"},
+	{flag: "agent-image-timeout", unset: "15m", usage: "how long building an agent image may take"},
+	{flag: "agent-image-memory", unset: "4096", usage: "how much memory building an agent image may use, in megabytes"},
 	{flag: "log-format", usage: "text or json (default: text on a terminal, else json)"},
 }
 

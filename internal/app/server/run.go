@@ -236,6 +236,7 @@ func Run(ctx context.Context, s Settings, st Storage, version string, log *slog.
 		Endpoints:      s.Endpoints,
 		Agents:         s.Agents,
 		Stacks:         s.Stacks,
+		Images:         s.Images,
 		KeepEvents:     s.KeepEvents,
 	})
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 
 	"stackyard/internal/app/web"
 	"stackyard/internal/domain/account"
+	"stackyard/internal/domain/agentimages"
 	"stackyard/internal/domain/agents"
 	"stackyard/internal/domain/annotations"
 	"stackyard/internal/domain/artifacts"
@@ -81,6 +82,7 @@ type Parts struct {
 	Endpoints delivery.Endpoints
 	Agents    agents.Settings
 	Stacks    stacks.Settings
+	Images    agentimages.Settings
 	// KeepEvents is how long events are kept; 0: default.
 	KeepEvents time.Duration
 	// CheckAccessEvery is how often streams check access without being woken; 0: default.
@@ -128,7 +130,11 @@ func New(p Parts) (*Server, error) {
 	metrics.MustRegister(storageCounters(p.DB, p.Blobs)...)
 	s.writable = &writable{db: p.DB, disks: disks, clock: p.Clock, log: p.Log}
 	s.background.loops = append(s.background.loops, func(ctx context.Context) error { return watchDisks(ctx, disks, p.Log) })
-	routes := append(s.ownRoutes(metrics), s.capabilities(p, results, directory, metrics)...)
+	capabilities, err := s.capabilities(p, results, directory, metrics)
+	if err != nil {
+		return nil, err
+	}
+	routes := append(s.ownRoutes(metrics), capabilities...)
 	s.handler = route.New(route.Config{
 		Directory:      directory,
 		Sessions:       s.agents.Authenticate,
@@ -170,7 +176,7 @@ func openResults(d *db.DB) (*db.DB, error) {
 const resultsTimeout = time.Minute
 
 // capabilities returns the routes of all capability packages and registers their background work.
-func (s *Server) capabilities(p Parts, results *db.DB, directory *identity.Directory, metrics prometheus.Registerer) []route.Route {
+func (s *Server) capabilities(p Parts, results *db.DB, directory *identity.Directory, metrics prometheus.Registerer) ([]route.Route, error) {
 	events := events.New(p.DB, s.background.bus, p.Clock, p.Log, cmp.Or(p.KeepEvents, events.DefaultKeep))
 	jobs := dispatch.Jobs{Running: builds.RunningByPipeline, Slugs: pipelines.Slugs}
 	pipelines := pipelines.New(p.DB, p.Key, p.Public, p.Clock, outbound.New(p.OutboundAllow))
@@ -185,6 +191,11 @@ func (s *Server) capabilities(p Parts, results *db.DB, directory *identity.Direc
 	artifacts := artifacts.New(p.DB, builds, p.Clock)
 	annotations := annotations.New(p.DB, builds, p.Clock)
 	clusters := clusters.New(p.DB, directory, p.Key, p.Public, p.Clock)
+	images, err := agentimages.New(p.DB, clusters, s.background.bus, p.Public, p.Clock, p.Log, p.Images)
+	if err != nil {
+		return nil, err
+	}
+	images.Background(s.background.tasks)
 	s.agents = agents.New(agents.Parts{
 		DB:        p.DB,
 		Directory: directory,
@@ -316,7 +327,7 @@ func (s *Server) capabilities(p Parts, results *db.DB, directory *identity.Direc
 		Log:           p.Log,
 		Provider:      p.Provider,
 	})
-	s.background.loops = append(s.background.loops, dispatcher.Run, s.agents.Run, stacks.Run, events.Run, s.background.uses.Run)
+	s.background.loops = append(s.background.loops, dispatcher.Run, s.agents.Run, stacks.Run, events.Run, images.Run, s.background.uses.Run)
 	s.background.polls = append(s.background.polls, s.agents.FindLost, events.CatchUp)
 	s.background.flushes = append(s.background.flushes, stacks.Flush, s.background.uses.Flush)
 	return slices.Concat(
@@ -330,6 +341,7 @@ func (s *Server) capabilities(p Parts, results *db.DB, directory *identity.Direc
 		annotations.Routes(),
 		timeline.Routes(),
 		hosted.New(p.DB, builds).Routes(),
+		images.Routes(),
 		s.agents.Routes(),
 		jobAPI.Routes(),
 		oidc.Routes(),
@@ -345,7 +357,7 @@ func (s *Server) capabilities(p Parts, results *db.DB, directory *identity.Direc
 		hooks.Routes(),
 		s.pages.Routes(),
 		route.DocsRoutes(),
-	)
+	), nil
 }
 
 // ServeHTTP serves a request.

@@ -18,6 +18,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"stackyard/internal/app/web"
+	"stackyard/internal/domain/agentimages"
 	"stackyard/internal/domain/agents"
 	"stackyard/internal/domain/delivery"
 	"stackyard/internal/domain/events"
@@ -46,6 +47,7 @@ type Settings struct {
 	OutboundAllow  []netip.Prefix
 	Agents         agents.Settings
 	Stacks         stacks.Settings
+	Images         agentimages.Settings
 	KeepEvents     time.Duration
 	Provider       *web.Provider // OpenID Connect; nil: none
 	Connections    notifications.Connections
@@ -144,6 +146,9 @@ func ParseSettings(given func(flag string) string) (Settings, error) {
 	}
 	if s.Connections.Tracker, err = parseConnection(given, "tracker", linearEndpoints); err != nil {
 		bad("tracker-oauth-client-id", "%w", err)
+	}
+	if s.Images, err = parseImages(given, s.Data); err != nil {
+		errs = append(errs, err)
 	}
 	if s.Endpoints, err = parseEndpoints(given); err != nil {
 		errs = append(errs, err)

@@ -140,7 +140,11 @@ func (q *Queue) resume() error {
 // createQueue adds a queue to a cluster, within the limit of queues. Its key must be unique.
 func (s *Service) createQueue(ctx context.Context, c Cluster, queue Queue) (Queue, error) {
 	err := s.db.Write(ctx, func(q *db.Q) error {
-		if _, err := Lock(q, c.OrganizationID, c.ID); err != nil {
+		c, err := Lock(q, c.OrganizationID, c.ID)
+		if err != nil {
+			return err
+		}
+		if err := s.checkImageOf(q, c, Queue{}, queue); err != nil {
 			return err
 		}
 		n, err := countQueues(q, c.ID)
@@ -162,13 +166,18 @@ func (s *Service) createQueue(ctx context.Context, c Cluster, queue Queue) (Queu
 // changeQueue applies change to a queue while holding the lock of the cluster.
 func (s *Service) changeQueue(ctx context.Context, p resource[Queue], change func(*Queue) error) (queue Queue, err error) {
 	err = s.db.Write(ctx, func(q *db.Q) (err error) {
-		if _, err = Lock(q, p.OrganizationID, p.ID); err != nil {
+		c, err := Lock(q, p.OrganizationID, p.ID)
+		if err != nil {
 			return err
 		}
 		if queue, err = queueByID(q, p.ID, p.item.ID); err != nil {
 			return err
 		}
+		before := queue
 		if err = change(&queue); err != nil {
+			return err
+		}
+		if err := s.checkImageOf(q, c, before, queue); err != nil {
 			return err
 		}
 		q.Announce(dispatch.Topic(queue.ID)) // item may have been resumed

@@ -18,6 +18,8 @@ type Service struct {
 	key    seal.Key
 	public core.PublicURL
 	clock  core.Clock
+	// checkImage returns an error if a queue of a cluster cannot use an image.
+	checkImage func(q *db.Q, c Cluster, ref string) error
 }
 
 // New returns a Service. key encrypts secrets.

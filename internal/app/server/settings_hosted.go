@@ -1,0 +1,55 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"stackyard/internal/domain/agentimages"
+)
+
+// imageReference is the name of an image, with a registry, a tag or a digest, or without.
+var imageReference = regexp.MustCompile(`^[a-z0-9][a-zA-Z0-9._:/@-]*$`)
+
+// parseImages returns the settings of agent images.
+func parseImages(given func(flag string) string, data string) (s agentimages.Settings, err error) {
+	var errs []error
+	bad := func(flag, format string, args ...any) {
+		errs = append(errs, fmt.Errorf("--"+flag+": "+format, args...))
+	}
+	s.Folder = filepath.Join(data, "agent-images")
+	switch given("agent-images") {
+	case "on", "":
+	case "off":
+		s.Disabled = true
+	default:
+		bad("agent-images", "%q is not on or off", given("agent-images"))
+	}
+	if s.BaseImage = given("agent-base-image"); s.BaseImage != "" && !imageReference.MatchString(s.BaseImage) {
+		bad("agent-base-image", "%q is not an image such as docker.io/library/debian:12", s.BaseImage)
+	}
+	s.Registry = strings.TrimSuffix(given("agent-image-registry"), "/")
+	if rest, insecure := strings.CutPrefix(s.Registry, "http://"); insecure {
+		s.Registry, s.RegistryInsecure = rest, true
+	}
+	if s.Registry != "" && (!imageReference.MatchString(s.Registry) || strings.Contains(s.Registry, "@")) {
+		bad("agent-image-registry", "%q is not a registry and a path such as registry.example.com/agents", s.Registry)
+	}
+	if text := given("agent-image-timeout"); text != "" {
+		if s.BuildTimeout, err = time.ParseDuration(text); err != nil || s.BuildTimeout < time.Second || s.BuildTimeout > agentimages.MaxBuildTimeout {
+			bad("agent-image-timeout", "%q is not a time of at most %s, such as 15m", text, agentimages.MaxBuildTimeout)
+		}
+	}
+	if text := given("agent-image-memory"); text != "" {
+		megabytes, err := strconv.ParseInt(text, 10, 32)
+		if err != nil || megabytes < 64 {
+			bad("agent-image-memory", "%q is not a number of megabytes of at least 64", text)
+		}
+		s.BuildMemory = megabytes << 20
+	}
+	return s, errors.Join(errs...)
+}
