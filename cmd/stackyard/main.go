@@ -89,7 +89,7 @@ organization. For production, run "stackyard apply -f organizations.yaml" and
 	cmd.AddCommand(upCommand(), serveCommand(), applyCommand(), agentCommand(), versionCommand(),
 		loginCommand(), logoutCommand(), whoamiCommand(),
 		orgCommand(), clusterCommand(), queueCommand(), tokenCommand(),
-		pipelineCommand(), buildCommand(), jobCommand(), stackCommand())
+		pipelineCommand(), scheduleCommand(), buildCommand(), jobCommand(), stackCommand())
 	cmd.InitDefaultCompletionCmd()
 	for _, c := range cmd.Commands() {
 		if c.Name() == "completion" {

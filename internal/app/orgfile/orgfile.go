@@ -14,6 +14,7 @@ import (
 	"stackyard/internal/domain/oauth"
 	"stackyard/internal/domain/organizations"
 	"stackyard/internal/domain/pipelines"
+	"stackyard/internal/domain/schedules"
 	"stackyard/internal/domain/suites"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
@@ -35,8 +36,24 @@ type organization struct {
 	Clusters                       []clusters.Spec            `yaml:"clusters"`
 	Applications                   []oauth.Spec               `yaml:"oauth_applications"`
 	SourceConnections              []pipelines.ConnectionSpec `yaml:"source_connections"`
-	Pipelines                      []pipelines.Spec           `yaml:"pipelines"`
+	Pipelines                      []pipeline                 `yaml:"pipelines"`
 	Suites                         []suites.Spec              `yaml:"suites"`
+}
+
+// pipeline is one pipeline in a file, with its schedules.
+type pipeline struct {
+	Line           int `yaml:"-"`
+	pipelines.Spec `yaml:",inline"`
+	Schedules      []schedules.Spec `yaml:"schedules"`
+}
+
+// pipelines returns the pipelines alone.
+func (o organization) pipelines() []pipelines.Spec {
+	var specs []pipelines.Spec
+	for _, p := range o.Pipelines {
+		specs = append(specs, p.Spec)
+	}
+	return specs
 }
 
 // Apply applies a file and returns a line for each thing that it created or changed and for each token that it
@@ -88,7 +105,10 @@ func (f *file) check(c *core.Complaints) {
 		organizations.CheckTeams(c, o.Teams)
 		clusters.Check(c, o.Clusters)
 		pipelines.CheckConnections(c, o.SourceConnections)
-		pipelines.Check(c, o.Pipelines)
+		pipelines.Check(c, o.pipelines())
+		for _, p := range o.Pipelines {
+			schedules.Check(c, p.Schedules)
+		}
 		suites.Check(c, o.Suites)
 		applications = append(applications, o.Applications...)
 	}
@@ -122,7 +142,8 @@ func (f *file) apply(q *db.Q, key seal.Key, passwords organizations.Passwords, n
 			func() error { return clusters.Apply(in, o.Clusters) },
 			func() error { return oauth.Apply(in, o.Applications) },
 			func() error { return pipelines.ApplyConnections(in, key, o.SourceConnections) },
-			func() error { return pipelines.Apply(in, key, o.Pipelines) },
+			func() error { return pipelines.Apply(in, key, o.pipelines()) },
+			func() error { return o.applySchedules(in) },
 			func() error { return suites.Apply(in, key, o.Suites) },
 		}
 		for _, apply := range parts {
@@ -132,4 +153,13 @@ func (f *file) apply(q *db.Q, key seal.Key, passwords organizations.Passwords, n
 		}
 	}
 	return complaints.Err()
+}
+
+func (o organization) applySchedules(in identity.Applying) error {
+	for _, p := range o.Pipelines {
+		if err := schedules.Apply(in, p.Slug, p.Schedules); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -279,7 +279,7 @@ func (s *Server) capabilities(p Parts, results *db.DB, directory *identity.Direc
 	})
 	testResults.Background(s.background.tasks)
 	buildAPI.ShowTestRuns(testResults.RunsOf)
-	schedules := schedules.New(p.DB, pipelines, builds, p.Public, p.Clock, p.Log)
+	schedules := schedules.New(p.DB, pipelines, builds, events, p.Public, p.Clock, p.Log)
 	schedules.Background(s.background.tasks)
 	s.deliveries = delivery.New(delivery.Parts{
 		DB:            p.DB,

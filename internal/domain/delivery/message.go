@@ -147,6 +147,9 @@ func (m *Message) Payload() map[string]any {
 	if e.Name == events.JobPromisedExitStatus {
 		payload["promised_exit_status_reason"] = core.OrNull(e.Facts.PromiseReason)
 	}
+	if f := e.Facts.Schedule; f != nil {
+		payload["schedule"] = eventScheduleView{f.ID, f.Label, f.Cronline, f.Reason, core.At(f.FailedAt)}
+	}
 	if m.Agent != nil {
 		payload["agent"] = s.Agents.EventView(org, m.Agent)
 	}
@@ -155,6 +158,15 @@ func (m *Message) Payload() map[string]any {
 		payload["blocked_ip"] = e.Facts.BlockedIP
 	}
 	return payload
+}
+
+// eventScheduleView is a schedule that was disabled.
+type eventScheduleView struct {
+	ID            string    `json:"id"`
+	Label         string    `json:"label"`
+	Cronline      string    `json:"cronline"`
+	FailedMessage string    `json:"failed_message"`
+	FailedAt      core.Time `json:"failed_at"`
 }
 
 type senderView struct {

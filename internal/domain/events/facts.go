@@ -13,6 +13,8 @@ type Facts struct {
 	Job   *JobFacts   `json:"job,omitempty"`
 	Agent *AgentFacts `json:"agent,omitempty"`
 
+	Schedule *ScheduleFacts `json:"schedule,omitempty"`
+
 	// PromiseReason is the reason of a promised exit status, if the job gave one.
 	PromiseReason string `json:"promise_reason,omitempty"`
 	// BlockedIP is the address that the agent token with the id TokenID does not allow.
@@ -50,6 +52,15 @@ type JobFacts struct {
 	FinishedAt         time.Time     `json:"finished_at,omitzero"`
 	ExpiredAt          time.Time     `json:"expired_at,omitzero"`
 	UnblockedAt        time.Time     `json:"unblocked_at,omitzero"`
+}
+
+// ScheduleFacts are the facts of a schedule that was disabled.
+type ScheduleFacts struct {
+	ID       string    `json:"id"`
+	Label    string    `json:"label"`
+	Cronline string    `json:"cronline"`
+	Reason   string    `json:"failed_message"`
+	FailedAt time.Time `json:"failed_at"`
 }
 
 // AgentFacts are the facts of an agent.

@@ -33,6 +33,8 @@ const (
 	AgentBlocked Name = "agent.blocked"
 	// RegistrationBlocked is written when an agent token is used from an address that it does not allow.
 	RegistrationBlocked Name = "cluster_token.registration_blocked"
+	// ScheduleDisabled is written when a schedule is disabled because its builds could not be created.
+	ScheduleDisabled Name = "schedule.disabled"
 )
 
 // All lists every name.
@@ -40,7 +42,7 @@ var All = []Name{
 	BuildScheduled, BuildRunning, BuildFailing, BuildFinished, BuildSkipped,
 	JobScheduled, JobStarted, JobFinished, JobActivated, JobPromisedExitStatus,
 	AgentConnected, AgentDisconnected, AgentLost, AgentStopping, AgentStopped, AgentBlocked,
-	RegistrationBlocked,
+	RegistrationBlocked, ScheduleDisabled,
 }
 
 // Names is a set of names. The zero value is empty.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"stackyard/internal/domain/events"
 	"stackyard/internal/domain/pipelines"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
@@ -109,20 +110,34 @@ func (s *Service) advance(ctx context.Context, seen Schedule, next time.Time, do
 	})
 }
 
-// fail records why the build of a schedule could not be created.
+// fail records why the build of a schedule could not be created, and disables the schedule after several failures.
 func (s *Service) fail(ctx context.Context, seen Schedule, next time.Time, reason string) error {
-	err := s.change(ctx, seen, func(_ *db.Q, sched *Schedule) error {
+	err := s.change(ctx, seen, func(q *db.Q, sched *Schedule) error {
 		sched.Failures++
 		sched.FailedMessage, sched.FailedAt, sched.NextAt = core.Cut(reason, maxReason), s.clock(), next
-		if sched.Failures >= maxFailures || next.IsZero() {
-			sched.Enabled, sched.NextAt = false, time.Time{}
+		if sched.Failures < maxFailures && !next.IsZero() {
+			return nil
 		}
-		return nil
+		sched.Enabled, sched.NextAt = false, time.Time{}
+		return s.events.Write(q, sched.disabled())
 	})
 	if err == nil {
 		s.log.Info("schedule failed", "schedule", seen.ID, "pipeline", seen.PipelineID, "failures", seen.Failures+1, "disabled", seen.Failures+1 >= maxFailures || next.IsZero(), "reason", core.Cut(reason, maxReason))
 	}
 	return err
+}
+
+// disabled returns the event of a schedule that was disabled after failures.
+func (s *Schedule) disabled() events.Event {
+	return events.Event{
+		OrganizationID: s.OrganizationID,
+		Name:           events.ScheduleDisabled,
+		PipelineID:     s.PipelineID,
+		Branch:         s.Branch,
+		Facts: events.Facts{Schedule: &events.ScheduleFacts{
+			ID: s.ID, Label: s.Label, Cronline: s.Cronline, Reason: s.FailedMessage, FailedAt: s.FailedAt,
+		}},
+	}
 }
 
 // change changes a schedule in a transaction, unless it was changed since it was seen: then only its task is queued.

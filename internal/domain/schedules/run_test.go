@@ -81,7 +81,8 @@ func TestRun_CatchesUpAfterDowntime(t *testing.T) {
 func TestRun_RecordsFailuresAndDisablesAfterTen(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		w.advanceTo(8, 0)
-		path := w.create(map[string]any{"cronline": "* * * * *"})
+		log := acme + "/services/" + w.ada.Post(acme+"/services", map[string]any{"provider": "event_log_api", "settings": map[string]any{"events": []string{"schedule.disabled"}}}).Want(http.StatusCreated).String("id") + "/events"
+		path := w.create(map[string]any{"cronline": "* * * * *", "label": "Often"})
 		w.ada.Patch(hello, map[string]any{"branch_configuration": "release/*"}).Want(http.StatusOK)
 		for range 9 {
 			w.Clock.Advance(time.Minute)
@@ -103,7 +104,15 @@ func TestRun_RecordsFailuresAndDisablesAfterTen(t *testing.T) {
 			w.Clock.Advance(time.Minute)
 			w.runDue()
 		}
-		servertest.WantAt(t, w.ada.Get(path), map[string]any{"enabled": false, "next_build_at": nil, "failed_at": text(w.Clock.Now().Add(-2 * time.Minute))})
+		disabled := w.ada.Get(path)
+		servertest.WantAt(t, disabled, map[string]any{"enabled": false, "next_build_at": nil, "failed_at": text(w.Clock.Now().Add(-2 * time.Minute))})
+		events := w.ada.Get(log).Want(http.StatusOK)
+		servertest.WantEqual(t, "events", events.Len("items"), 1)
+		servertest.WantAt(t, events, map[string]any{
+			"items.0.event": "schedule.disabled", "items.0.payload.pipeline.slug": "hello",
+			"items.0.payload.schedule.id": disabled.String("id"), "items.0.payload.schedule.label": "Often", "items.0.payload.schedule.cronline": "* * * * *",
+			"items.0.payload.schedule.failed_message": disabled.String("failed_message"), "items.0.payload.schedule.failed_at": disabled.String("failed_at"),
+		})
 		servertest.WantAt(t, w.ada.Put(path, map[string]any{"enabled": true}).Want(http.StatusOK), map[string]any{
 			"enabled": true, "failed_at": nil, "failed_message": nil, "next_build_at": text(w.Clock.Now().Add(time.Minute)),
 		})

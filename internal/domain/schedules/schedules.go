@@ -18,6 +18,7 @@ import (
 	"unicode/utf8"
 
 	"stackyard/internal/domain/builds"
+	"stackyard/internal/domain/events"
 	"stackyard/internal/domain/pipelines"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
@@ -60,14 +61,15 @@ type Service struct {
 	db        *db.DB
 	pipelines *pipelines.Service
 	builds    *builds.Service
+	events    *events.Service
 	public    core.PublicURL
 	clock     core.Clock
 	log       *slog.Logger
 }
 
 // New returns the service of the schedules in a database.
-func New(d *db.DB, p *pipelines.Service, b *builds.Service, public core.PublicURL, clock core.Clock, log *slog.Logger) *Service {
-	return &Service{db: d, pipelines: p, builds: b, public: public, clock: clock, log: log}
+func New(d *db.DB, p *pipelines.Service, b *builds.Service, e *events.Service, public core.PublicURL, clock core.Clock, log *slog.Logger) *Service {
+	return &Service{db: d, pipelines: p, builds: b, events: e, public: public, clock: clock, log: log}
 }
 
 // check reports problems of the schedule and sets the time of its next build if it must change.

@@ -47,6 +47,18 @@ func anyByID(q *db.Q, id string) (Schedule, error) {
 	return s, db.OrNotFound(err, noSchedule)
 }
 
+// byLabel returns the oldest schedule of a pipeline with a label, and locks it until the end of the transaction, or
+// [db.ErrNoRows].
+func byLabel(q *db.Q, pipelineID, label string) (Schedule, error) {
+	found, err := db.One(q, scanSchedule, selectSchedule+`
+		WHERE s.pipeline_id = $1 AND s.label = $2
+		ORDER BY s.created_at, s.id LIMIT 1`, pipelineID, label)
+	if err != nil {
+		return found, err
+	}
+	return lockByID(q, found.ID)
+}
+
 // list returns one page of a pipeline's schedules, newest first, and the total.
 func list(q *db.Q, orgID, pipelineID string, limit, offset int) ([]Schedule, int, error) {
 	return db.ListPage(q, db.Within(route.Budget(limit, ""), scanSchedule), selectSchedule+`
