@@ -76,6 +76,7 @@ var owners = map[string]string{
 	"pipeline_suites":  "testresults",
 	"test_day_changes": "testresults",
 	"test_days":        "testresults",
+	"test_labels":      "testresults",
 	"test_executions":  "testresults",
 	"test_flakes":      "testresults",
 	"test_runs":        "testresults",

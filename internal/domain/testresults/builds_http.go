@@ -20,8 +20,8 @@ func (s *Service) buildRoutes() []route.Route {
 	const tag, path = "Test results", "/v2/analytics/organizations/{org}/builds/{build_id}"
 	filters := []route.Param{
 		{Name: "result", Doc: "failed or passed: tests with at least one such execution; ^failed or ^passed: tests whose executions all are."},
-		{Name: "state", Doc: "enabled, muted or skipped. All tests are enabled."},
-		{Name: "labels", Doc: "flaky, or !flaky for tests that are not."},
+		{Name: "state", Doc: "enabled, muted or skipped."},
+		{Name: "labels", Doc: "Only tests with all these labels, and without those that follow a !, such as flaky,!slow."},
 		{Name: "include", Doc: "latest_fail: also the newest failed execution of each test; executions: also its executions."},
 	}
 	return []route.Route{
@@ -132,7 +132,7 @@ type buildTestView struct {
 	testIdentity
 	metricsView
 	Labels     testLabels               `json:"labels" doc:"Objects with name and color, or texts for requests with Service-Version 2026-08-01 or later."`
-	State      string                   `json:"state"`
+	State      TestState                `json:"state"`
 	LatestFail *buildTestFailView       `json:"latest_fail,omitempty" doc:"With include=latest_fail."`
 	Executions []buildTestExecutionView `json:"executions,omitempty" doc:"With include=executions, the newest first."`
 }
@@ -205,7 +205,7 @@ func (s *Service) listBuildTests(r *route.Request, o onBuild) (none route.Paged[
 	return route.MapMore(tests, page, func(t buildTest) buildTestView {
 		test := s.testView(r.Org, o.suites[t.SuiteID], t.Test)
 		v := buildTestView{
-			testIdentity: test.testIdentity, metricsView: viewMetrics(&t.Metrics), State: "enabled",
+			testIdentity: test.testIdentity, metricsView: viewMetrics(&t.Metrics), State: test.State,
 			Labels: testLabels{test.Labels, version >= metricsVersion},
 		}
 		for _, e := range included[t.ID] {

@@ -71,34 +71,34 @@ var buildOrders = map[string]string{
 
 // buildTests returns tests that were executed in runs.
 func buildTests(q *db.Q, runs []int64, f buildFilter, limit, offset int) ([]buildTest, error) {
-	if f.none || len(runs) == 0 {
+	if len(runs) == 0 {
 		return nil, nil
 	}
 	var counts []string
 	for _, result := range testreport.Results {
 		counts = append(counts, fmt.Sprintf("SUM(CASE WHEN e.result = '%s' THEN 1 ELSE 0 END)", result))
 	}
-	flaky := ""
-	if f.flaky != nil && *f.flaky {
-		flaky = "AND t.flaky_count > 0"
-	} else if f.flaky != nil {
-		flaky = "AND t.flaky_count = 0"
-	}
+	var s db.Statement
+	s.And("e.run IN (" + integers(runs) + ")")
+	f.restrictKind(&s)
 	order := buildOrders[f.by]
 	if f.descending {
 		order += " DESC"
 	}
-	return db.All(q, func(scan db.Scan) (b buildTest, err error) {
-		return b, scan(append(append(b.Test.dest(), &b.SuiteID), b.Metrics.dest()...)...)
+	tests, err := db.All(q, func(scan db.Scan) (b buildTest, err error) {
+		err = scan(append(append(b.Test.dest(), &b.SuiteID), b.Metrics.dest()...)...)
+		b.noteFlaky()
+		return b, err
 	}, fmt.Sprintf(`
 		SELECT %s, t.suite_id, %s, SUM(e.duration), MIN(e.duration), MAX(e.duration)
 		FROM test_executions e
 		JOIN tests t ON t.id = e.test_id
-		WHERE e.run IN (%s) %s
+		%s
 		GROUP BY %s, t.suite_id
 		HAVING %s
 		ORDER BY %s NULLS LAST, t.id
-		LIMIT $1 OFFSET $2`, testColumns, strings.Join(counts, ", "), integers(runs), flaky, testColumns, f.having, order), limit, offset)
+		LIMIT %s OFFSET %s`, testColumns, strings.Join(counts, ", "), s.Clause(), testColumns, f.having, order, s.Arg(limit), s.Arg(offset)), s.Args()...)
+	return withLabels(q, tests, func(b *buildTest) *Test { return &b.Test }, err)
 }
 
 // include returns the executions of tests that a request wants beside them, the newest first.

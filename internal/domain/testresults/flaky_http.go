@@ -30,7 +30,7 @@ func (s *Service) listFlakyTests(r *route.Request, suite *suites.Suite) (none ro
 	if err != nil {
 		return none, err
 	}
-	filter := testFilter{flaky: new(true), flakySince: s.clock().Add(-period), branch: r.FormQuery("branch")}
+	filter := testFilter{flaky: true, flakySince: s.clock().Add(-period), branch: r.FormQuery("branch")}
 	if filter.search, err = searchOf(r); err != nil {
 		return none, err
 	}

@@ -22,7 +22,7 @@ func (s *Service) Runs(ctx context.Context, suiteID, branch string, page route.P
 
 // FlakyTests returns the tests of a suite that were flaky within the days of a trend, the latest first.
 func (s *Service) FlakyTests(ctx context.Context, suiteID string, limit int) (tests []Test, err error) {
-	f := testFilter{flaky: new(true), flakySince: s.clock().AddDate(0, 0, -trendDays)}
+	f := testFilter{flaky: true, flakySince: s.clock().AddDate(0, 0, -trendDays)}
 	err = s.results.Read(ctx, func(q *db.Q) error {
 		tests, err = listTests(q, suiteID, f, limit, 0)
 		return err

@@ -63,23 +63,17 @@ func labelsOf(r *route.Request) (f testFilter, err error) {
 		for label := range strings.SplitSeq(r.FormQuery(name), ",") {
 			label, wanted := strings.CutPrefix(strings.TrimSpace(label), "!")
 			wanted = !wanted
-			switch {
-			case label == "":
-			case label == flakyLabel && f.flaky != nil && *f.flaky != wanted:
-				f.none = true
-			case label == flakyLabel:
-				f.flaky = &wanted
-			case wanted: // no test has it
-				f.none = true
+			if label != "" {
+				f.labels = append(f.labels, labelFilter{label, wanted})
 			}
 		}
 	}
-	switch state := r.FormQuery("state"); state {
-	case "", "enabled":
-	case "muted", "skipped":
-		f.none = true
-	default:
-		return f, core.Errorf(core.BadRequest, "state must be enabled, muted or skipped")
+	if len(f.labels) > maxLabels {
+		return f, core.Errorf(core.BadRequest, "labels must be at most %d labels", maxLabels)
+	}
+	f.state = TestState(r.FormQuery("state"))
+	if f.state != "" && !slices.Contains(f.state.Values(), string(f.state)) {
+		return f, core.Errorf(core.BadRequest, "state must be one of %s", strings.Join(f.state.Values(), ", "))
 	}
 	return f, nil
 }

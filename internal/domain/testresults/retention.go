@@ -72,7 +72,7 @@ func (s *Service) removeSuite(ctx context.Context, t *tasks.Due) error {
 		return err
 	}
 	forever := s.clock().AddDate(10, 0, 0)
-	for _, old := range []removable{oldRuns{suiteID: t.Key, before: forever}, oldTests{suiteID: t.Key, before: forever}} {
+	for _, old := range []removable{oldRuns{suiteID: t.Key, before: forever}, oldTests{suiteID: t.Key, before: forever, all: true}} {
 		for more := true; more; {
 			if more, err = s.removeBatch(ctx, old); err != nil {
 				return err

@@ -80,6 +80,7 @@ func removeRun(q *db.Q, seq int64, pipelineID, suiteID string) error {
 type oldTests struct {
 	suiteID string
 	before  time.Time
+	all     bool // also tests that people have muted or skipped
 }
 
 // The conditions of what is old. Their parameters are the suite and the time in the unit of the column.
@@ -89,6 +90,15 @@ const (
 	oldTest  = `suite_id = $1 AND last_day < $2`
 )
 
+// oldTest returns the condition of tests that are old. Those that are muted or skipped may not run for long, and people
+// want them to stay so.
+func (o oldTests) oldTest() string {
+	if o.all {
+		return oldTest
+	}
+	return oldTest + ` AND state = 'enabled'`
+}
+
 func (o oldTests) exists(q *db.Q) (bool, error) {
 	for _, look := range []struct {
 		query string
@@ -97,7 +107,7 @@ func (o oldTests) exists(q *db.Q) (bool, error) {
 		{`SELECT EXISTS (SELECT 1 FROM test_day_changes WHERE ` + oldDay + `)`, dayOf(o.before)},
 		{`SELECT EXISTS (SELECT 1 FROM test_days WHERE ` + oldDay + `)`, dayOf(o.before)},
 		{`SELECT EXISTS (SELECT 1 FROM test_flakes WHERE ` + oldFlake + `)`, db.Micros(o.before)},
-		{`SELECT EXISTS (SELECT 1 FROM tests WHERE ` + oldTest + `)`, dayOf(o.before)},
+		{`SELECT EXISTS (SELECT 1 FROM tests WHERE ` + o.oldTest() + `)`, dayOf(o.before)},
 	} {
 		var found bool
 		if err := q.QueryRow(look.query, o.suiteID, look.until).Scan(&found); found || err != nil {
@@ -122,9 +132,17 @@ func (o oldTests) remove(q *db.Q) (more bool, err error) {
 	if err != nil || flakes == removeFlaky {
 		return true, err
 	}
-	n, err = q.Exec(`
-		DELETE FROM tests WHERE id IN (SELECT id FROM tests WHERE `+oldTest+` LIMIT $3)`, o.suiteID, dayOf(o.before), removeRows)
-	return n == removeRows, err
+	ids, err := db.Strings(q, `SELECT id FROM tests WHERE `+o.oldTest()+` LIMIT $3`, o.suiteID, dayOf(o.before), removeRows)
+	if err != nil || len(ids) == 0 {
+		return false, err
+	}
+	in, arg := q.In("test_id", 1, ids)
+	if _, err := q.Exec(`DELETE FROM test_labels WHERE `+in, arg); err != nil {
+		return false, err
+	}
+	in, arg = q.In("id", 3, ids)
+	_, err = q.Exec(`DELETE FROM tests WHERE `+o.oldTest()+` AND `+in, o.suiteID, dayOf(o.before), arg)
+	return len(ids) == removeRows, err
 }
 
 // removeFlaky is how many flaky instances one transaction removes, with two statements each.

@@ -80,18 +80,25 @@ type onRun struct {
 }
 
 func (s *Service) loadRun(r *route.Request) (o onRun, err error) {
-	if o.suite, err = s.suites.Load(r); err != nil {
-		return o, err
+	o.Run, o.suite, err = loadFrom(s, r, "run", noRun, runByID)
+	return o, err
+}
+
+// loadFrom returns what the id in a path names in a suite that the caller can see, and the suite. An id that is not a UUID
+// is not found.
+func loadFrom[T any](s *Service, r *route.Request, param, missing string, find func(q *db.Q, suiteID, id string) (T, error)) (found T, suite *suites.Suite, err error) {
+	if suite, err = s.suites.Load(r); err != nil {
+		return found, suite, err
 	}
-	id, err := r.PathID("run", noRun)
+	id, err := r.PathID(param, missing)
 	if err != nil {
-		return o, err
+		return found, suite, err
 	}
 	err = s.results.Read(r.Context(), func(q *db.Q) error {
-		o.Run, err = runByID(q, o.suite.ID, id)
+		found, err = find(q, suite.ID, id)
 		return err
 	})
-	return o, err
+	return found, suite, err
 }
 
 type runView struct {
@@ -188,6 +195,7 @@ type failedExecutionView struct {
 	FailureExpanded  []failureExpandedView `json:"failure_expanded,omitempty"`
 	Duration         float64               `json:"duration" doc:"Seconds."`
 	Location         *string               `json:"location"`
+	Tags             map[string]string     `json:"tags,omitempty" doc:"What the upload says about the execution."`
 	TestName         string                `json:"test_name" doc:"The scope and the name of the test."`
 	RunURL           string                `json:"run_url"`
 	TestURL          string                `json:"test_url"`
@@ -234,6 +242,7 @@ func (s *Service) listFailedExecutions(r *route.Request, o onRun) (none route.Pa
 			FailureReason:    core.OrNull(f.FailureReason),
 			Duration:         f.Duration.Seconds(),
 			Location:         core.OrNull(f.Test.Location),
+			Tags:             f.Tags,
 			TestName:         f.Test.FullName(),
 			RunURL:           suites.WebURL(s.public, r.Org, o.suite.Slug, "runs", o.Run.ID),
 			TestURL:          test,

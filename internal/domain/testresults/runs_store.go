@@ -79,6 +79,7 @@ type Execution struct {
 	FailureReason string
 	Failures      []testreport.Failure // not always loaded
 	Sections      map[string]Section   // by name
+	Tags          map[string]string
 }
 
 // A Section is where an execution spent time, such as in calls of a database.
@@ -93,10 +94,10 @@ func (e *Execution) ID() string { return executionID(e.TestID, e.run, e.n) }
 // At returns when the execution was uploaded.
 func (e *Execution) At() time.Time { return executionTime(e.n) }
 
-const executionColumns = `e.run, e.n, e.test_id, e.result, e.duration, e.failure_reason, e.failure_expanded, e.sections`
+const executionColumns = `e.run, e.n, e.test_id, e.result, e.duration, e.failure_reason, e.failure_expanded, e.sections, e.tags`
 
 func (e *Execution) dest() []any {
-	return []any{&e.run, &e.n, &e.TestID, &e.Result, micros(&e.Duration), db.ToText(&e.FailureReason), db.ToJSON(&e.Failures), db.ToJSON(&e.Sections)}
+	return []any{&e.run, &e.n, &e.TestID, &e.Result, micros(&e.Duration), db.ToText(&e.FailureReason), db.ToJSON(&e.Failures), db.ToJSON(&e.Sections), db.ToJSON(&e.Tags)}
 }
 
 func scanExecution(scan db.Scan) (e Execution, err error) { return e, scan(e.dest()...) }
@@ -110,7 +111,7 @@ type FailedExecution struct {
 // failedExecutions returns executions of a run that failed, oldest first.
 func failedExecutions(q *db.Q, run int64, limit, offset int) ([]FailedExecution, error) {
 	return db.All(q, func(scan db.Scan) (f FailedExecution, err error) {
-		return f, scan(append(f.dest(), f.Test.dest()...)...)
+		return f, scan(append(f.Execution.dest(), f.Test.dest()...)...)
 	}, `
 		SELECT `+executionColumns+`, `+testColumns+`
 		FROM (SELECT * FROM test_executions WHERE run = $1 AND result = 'failed' ORDER BY n LIMIT $2 OFFSET $3) e

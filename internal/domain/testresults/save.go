@@ -43,7 +43,8 @@ type batch struct {
 	day    int64
 
 	executions []executionRow // by test
-	tests      []testRow      // by id
+	tags       testreport.Tags
+	tests      []testRow // by id
 	counts     Counts
 }
 
@@ -111,7 +112,7 @@ func (s *Service) save(ctx context.Context, to target, report *testreport.Report
 }
 
 func newBatch(to target, report *testreport.Report, link link, now time.Time) *batch {
-	b := &batch{to: to, run: report.Run, link: link, digest: report.Digest(), at: now, day: dayOf(now)}
+	b := &batch{to: to, run: report.Run, tags: report.Tags, link: link, digest: report.Digest(), at: now, day: dayOf(now)}
 	b.executions = make([]executionRow, len(report.Executions))
 	first := executionNumber(now, rand.Int64())
 	index := make(map[string]int, len(report.Executions))
@@ -219,11 +220,11 @@ func (s *Service) rememberTests(b *batch) {
 }
 
 func insertExecutions(q *db.Q, run int64, b *batch) error {
-	return db.InsertMany(q, `INSERT INTO test_executions (run, test_id, n, result, duration, failure_reason, failure_expanded, sections)`, b.executions,
+	return db.InsertMany(q, `INSERT INTO test_executions (run, test_id, n, result, duration, failure_reason, failure_expanded, sections, tags)`, b.executions,
 		func(e executionRow) []any {
 			return []any{
 				run, e.testID, e.n, string(e.Result), e.Duration.Microseconds(),
-				db.Text(core.CutBytes(e.FailureReason, maxFailureReason)), failuresColumn(e.Failures), sectionsColumn(e.Sections),
+				db.Text(core.CutBytes(e.FailureReason, maxFailureReason)), failuresColumn(e.Failures), sectionsColumn(e.Sections), tagsColumn(b.tags.With(e.Tags)),
 			}
 		}, "")
 }
@@ -271,6 +272,23 @@ func sectionsColumn(sections []testreport.Section) any {
 		b = append(b, `,"duration":`...)
 		b = strconv.AppendFloat(b, section.Duration.Seconds(), 'f', -1, 64)
 		b = append(b, '}')
+	}
+	return string(append(b, '}'))
+}
+
+// tagsColumn returns tags as a column holds them.
+func tagsColumn(tags testreport.Tags) any {
+	if len(tags) == 0 {
+		return nil
+	}
+	b := []byte{'{'}
+	for i, tag := range tags {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b, _ = jsontext.AppendQuote(b, tag.Key)
+		b = append(b, ':')
+		b, _ = jsontext.AppendQuote(b, tag.Value)
 	}
 	return string(append(b, '}'))
 }

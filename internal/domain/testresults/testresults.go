@@ -88,7 +88,7 @@ func New(p Parts) *Service {
 
 // Routes returns the routes of test results.
 func (s *Service) Routes() []route.Route {
-	return slices.Concat(s.uploadRoutes(), s.runRoutes(), s.testRoutes(), s.buildRoutes())
+	return slices.Concat(s.uploadRoutes(), s.runRoutes(), s.testRoutes(), s.manageRoutes(), s.buildRoutes())
 }
 
 // Counts are how many executions had each result, and how long they took.
@@ -180,6 +180,8 @@ type Test struct {
 	FileName  string
 	Flaky     int       // on how many commits it both passed and failed
 	FlakyAt   time.Time // the last time
+	State     TestState
+	Labels    []string
 	CreatedAt time.Time
 }
 

@@ -25,10 +25,10 @@ func (s *Service) testRoutes() []route.Route {
 			Scope:       identity.ReadSuites,
 			Query: append([]route.Param{
 				search,
-				{Name: "label", Doc: "flaky: only tests that are flaky."},
-				{Name: "labels", Doc: "flaky, or !flaky for tests that are not."},
+				{Name: "label", Doc: "The same as labels."},
+				{Name: "labels", Doc: "Only tests with all these labels, and without those that follow a !, such as flaky,!slow."},
 				{Name: "period", Doc: "How far back metrics reach, in whole days: 1day, 7days, 14days or 28days; 28days unless given."},
-				{Name: "state", Doc: "enabled, muted or skipped. All tests are enabled."},
+				{Name: "state", Doc: "enabled, muted or skipped."},
 				{Name: "sort_by", Doc: "duration_avg, duration_sum, duration_min, duration_max or reliability."},
 				{Name: "order", Doc: "asc or desc; desc unless given."},
 			}, route.PageParams...),
@@ -78,7 +78,8 @@ type testIdentity struct {
 
 type testView struct {
 	testIdentity
-	Labels []string `json:"labels" doc:"flaky for a test that both passed and failed on one commit."`
+	Labels []string  `json:"labels" doc:"flaky for a test that both passed and failed on one commit, and labels that people gave it."`
+	State  TestState `json:"state" doc:"Whether people muted or skipped the test."`
 }
 
 func (s *Service) testView(org *identity.Organization, suite *suites.Suite, t Test) testView {
@@ -92,16 +93,11 @@ func (s *Service) testView(org *identity.Organization, suite *suites.Suite, t Te
 			Location: core.OrNull(t.Location),
 			FileName: core.OrNull(t.FileName),
 		},
-		Labels: []string{},
-	}
-	if t.Flaky > 0 {
-		v.Labels = append(v.Labels, flakyLabel)
+		Labels: append([]string{}, t.Labels...),
+		State:  t.State,
 	}
 	return v
 }
-
-// flakyLabel is the label of tests that are flaky.
-const flakyLabel = "flaky"
 
 type metricsView struct {
 	Reliability *float64         `json:"reliability" doc:"The part of passed executions among those that passed or failed; null when there are none."`
@@ -194,17 +190,7 @@ type onTest struct {
 }
 
 func (s *Service) loadTest(r *route.Request) (o onTest, err error) {
-	if o.suite, err = s.suites.Load(r); err != nil {
-		return o, err
-	}
-	id, err := r.PathID("test", noTest)
-	if err != nil {
-		return o, err
-	}
-	err = s.results.Read(r.Context(), func(q *db.Q) error {
-		o.Test, err = testByID(q, o.suite.ID, id)
-		return err
-	})
+	o.Test, o.suite, err = loadFrom(s, r, "test", noTest, testByID)
 	return o, err
 }
 
@@ -276,6 +262,7 @@ type executionView struct {
 	FailureReason   *string                `json:"failure_reason"`
 	FailureExpanded []failureExpandedView  `json:"failure_expanded,omitempty"`
 	Sections        map[string]sectionView `json:"sections,omitempty" doc:"Where the execution spent time."`
+	Tags            map[string]string      `json:"tags,omitempty" doc:"What the upload says about the execution."`
 }
 
 type sectionView struct {
@@ -301,7 +288,7 @@ func (s *Service) listExecutions(r *route.Request, o onTest) (none route.Paged[e
 		run := e.Run
 		v := executionView{
 			ID: e.ID(), RunID: run.ID, Status: e.Result, Timestamp: core.At(e.At()), Branch: core.OrNull(run.Branch), CommitSHA: core.OrNull(run.CommitSHA),
-			Duration: e.Duration.Seconds(), FailureReason: core.OrNull(e.FailureReason), FailureExpanded: failuresView(e.Failures),
+			Duration: e.Duration.Seconds(), FailureReason: core.OrNull(e.FailureReason), FailureExpanded: failuresView(e.Failures), Tags: e.Tags,
 		}
 		for name, section := range e.Sections {
 			if v.Sections == nil {

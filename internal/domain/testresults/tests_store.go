@@ -13,13 +13,24 @@ import (
 
 const noTest = "No test found"
 
-const testColumns = `t.id, t.scope, t.name, t.location, t.file_name, t.flaky_count, t.flaky_at, t.created_at`
+const testColumns = `t.id, t.scope, t.name, t.location, t.file_name, t.flaky_count, t.flaky_at, t.created_at, t.state`
 
 func (t *Test) dest() []any {
-	return []any{&t.ID, &t.Scope, &t.Name, db.ToText(&t.Location), db.ToText(&t.FileName), &t.Flaky, db.ToTime(&t.FlakyAt), db.ToTime(&t.CreatedAt)}
+	return []any{&t.ID, &t.Scope, &t.Name, db.ToText(&t.Location), db.ToText(&t.FileName), &t.Flaky, db.ToTime(&t.FlakyAt), db.ToTime(&t.CreatedAt), &t.State}
 }
 
-func scanTest(scan db.Scan) (t Test, err error) { return t, scan(t.dest()...) }
+func scanTest(scan db.Scan) (t Test, err error) {
+	err = scan(t.dest()...)
+	t.noteFlaky()
+	return t, err
+}
+
+// noteFlaky gives a test that was found to be flaky its label.
+func (t *Test) noteFlaky() {
+	if t.Flaky > 0 {
+		t.Labels = []string{flakyLabel}
+	}
+}
 
 // FullName returns the scope and the name.
 func (t *Test) FullName() string { return strings.TrimSpace(t.Scope + " " + t.Name) }
@@ -30,16 +41,18 @@ func testByID(q *db.Q, suiteID, id string) (Test, error) {
 	if errors.Is(err, db.ErrNoRows) {
 		return t, core.Errorf(core.NotFound, noTest)
 	}
-	return t, err
+	labeled, err := withLabels(q, []Test{t}, itself, err)
+	return labeled[0], err
 }
 
 // A testFilter says which tests are listed.
 type testFilter struct {
 	search     string // a part of the scope, the name or the location
-	flaky      *bool
+	labels     []labelFilter
+	state      TestState // "": any
+	flaky      bool      // whether only tests that were found to be flaky are listed
 	flakySince time.Time // the last time that it was flaky; zero: any
 	branch     string    // that it was flaky on; "": any
-	none       bool      // none can match
 }
 
 func (f testFilter) restrict(suiteID string, s *db.Statement) {
@@ -48,10 +61,9 @@ func (f testFilter) restrict(suiteID string, s *db.Statement) {
 		pattern := "%" + db.Like(f.search) + "%"
 		s.Where(`(t.name LIKE %s ESCAPE '\' OR t.scope LIKE %s ESCAPE '\' OR t.location LIKE %s ESCAPE '\')`, pattern, pattern, pattern)
 	}
-	if f.flaky != nil && *f.flaky {
+	f.restrictKind(s)
+	if f.flaky {
 		s.And("t.flaky_count > 0")
-	} else if f.flaky != nil {
-		s.And("t.flaky_count = 0")
 	}
 	if !f.flakySince.IsZero() {
 		s.Where("t.flaky_at >= %s", db.Micros(f.flakySince))
@@ -61,22 +73,33 @@ func (f testFilter) restrict(suiteID string, s *db.Statement) {
 	}
 }
 
+// restrictKind restricts a statement to tests t with the labels and the state that are wanted.
+func (f testFilter) restrictKind(s *db.Statement) {
+	for _, label := range f.labels {
+		label.restrict(s)
+	}
+	if f.state != "" {
+		s.Where("t.state = %s", string(f.state))
+	}
+	if f.state == Muted || f.state == SkippedTest {
+		s.And("t.state <> 'enabled'") // for the index of such tests
+	}
+}
+
 // listTests returns tests of a suite by scope and name, or the newest flaky ones first when the filter asks for flaky tests.
 func listTests(q *db.Q, suiteID string, f testFilter, limit, offset int) ([]Test, error) {
-	if f.none {
-		return nil, nil
-	}
 	var s db.Statement
 	f.restrict(suiteID, &s)
 	order := "t.scope, t.name"
-	if f.flaky != nil && *f.flaky {
+	if f.flaky {
 		order = "t.flaky_at DESC, t.id"
 	}
-	return db.All(q, scanTest, `
+	tests, err := db.All(q, scanTest, `
 		SELECT `+testColumns+` FROM tests t
 		`+s.Clause()+`
 		ORDER BY `+order+`
 		LIMIT `+s.Arg(limit)+` OFFSET `+s.Arg(offset), s.Args()...)
+	return withLabels(q, tests, itself, err)
 }
 
 // Metrics are what happened to a test in a number of days, or in a build.
@@ -155,16 +178,13 @@ var metricOrders = map[string]string{
 
 // sortedTests returns tests of a suite that were executed within days, sorted by a metric.
 func sortedTests(q *db.Q, suiteID string, f testFilter, within days, by string, descending bool, limit, offset int) ([]Test, error) {
-	if f.none {
-		return nil, nil
-	}
 	var s db.Statement
 	f.restrict(suiteID, &s)
 	order := metricOrders[by]
 	if descending {
 		order += " DESC"
 	}
-	return db.All(q, scanTest, `
+	tests, err := db.All(q, scanTest, `
 		SELECT `+testColumns+`
 		FROM tests t
 		JOIN test_days d ON d.suite_id = t.suite_id AND d.test_id = t.id AND d.day BETWEEN `+s.Arg(within.first)+` AND `+s.Arg(within.last)+`
@@ -172,6 +192,7 @@ func sortedTests(q *db.Q, suiteID string, f testFilter, within days, by string, 
 		GROUP BY `+testColumns+`
 		ORDER BY `+order+` NULLS LAST, t.id
 		LIMIT `+s.Arg(limit)+` OFFSET `+s.Arg(offset), s.Args()...)
+	return withLabels(q, tests, itself, err)
 }
 
 // A Day is what happened to a test on a day.

@@ -72,6 +72,10 @@ func (r *Report) readEnvelope(d *jsontext.Decoder) error {
 			err = r.readRunEnv(d)
 		case "data":
 			err = r.readData(d)
+		case "tags":
+			if err = json.UnmarshalDecode(d, &r.Tags, options); err != nil {
+				err = syntaxError(d, err)
+			}
 		default:
 			if err = d.SkipValue(); err != nil {
 				err = syntaxError(d, err)
@@ -222,6 +226,7 @@ type jsonResult struct {
 	FailureReason   string         `json:"failure_reason"`
 	FailureExpanded []jsonFailure  `json:"failure_expanded"`
 	History         jsonSpan       `json:"history"`
+	Tags            Tags           `json:"tags"`
 }
 
 // reset empties the result and keeps the memory of its slices.
@@ -277,6 +282,7 @@ func (r *Report) addJSON(in *jsonResult) error {
 		Result:        Result(in.Result),
 		Duration:      in.History.duration(),
 		FailureReason: plain(in.FailureReason),
+		Tags:          in.Tags,
 	}
 	if e.Result == "" {
 		e.Result = Unknown

@@ -61,6 +61,7 @@ func (Result) Values() []string {
 type Report struct {
 	Run        Run
 	Executions []Execution
+	Tags       Tags     // of all executions
 	Skipped    int      // results that could not be used
 	Errors     []string // why, for the first of them
 
@@ -91,6 +92,7 @@ type Execution struct {
 	FailureReason  string
 	Failures       []Failure
 	Sections       []Section
+	Tags           Tags // beside those of the report
 
 	id string // as the collector calls it; not unique
 }
@@ -162,7 +164,7 @@ func (r *Report) readContent(content io.Reader) error {
 	}
 }
 
-// setField takes a field of a form or a parameter: format, or one of run_env.
+// setField takes a field of a form or a parameter: format, or one of run_env or tags.
 func (r *Report) setField(name, value string) {
 	if name == "format" {
 		r.format = value
@@ -170,6 +172,9 @@ func (r *Report) setField(name, value string) {
 	}
 	if key, ok := strings.CutPrefix(name, "run_env["); ok {
 		r.Run.set(strings.TrimSuffix(key, "]"), value)
+	}
+	if key, ok := strings.CutPrefix(name, "tags["); ok {
+		r.Tags.set(strings.TrimSuffix(key, "]"), value)
 	}
 }
 

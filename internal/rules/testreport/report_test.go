@@ -30,7 +30,7 @@ const collected = `{
 			{"section": "sql", "duration": 0.1, "detail": {"query": "SELECT"}}, {"section": "sql", "start_at": 1, "end_at": 1.05}, {"section": "http", "duration": 0.01, "children": [{"section": "http", "duration": 9}]}]}},
 		{"id": 5, "scope": null, "name": "removes", "result": "failed", "failure_reason": "boom",
 		 "failure_expanded": [{"expanded": ["want 1", "got 2"], "backtrace": ["cart.js:9"]}], "history": {"start_at": 1, "end_at": 3}},
-		{"name": "waits", "result": "pending"},
+		{"name": "waits", "result": "pending", "tags": {"os": "mac", "cores": 4, "nested": {}, "none": null}},
 		{"name": "nothing"}
 	]
 }`
@@ -48,6 +48,9 @@ func TestRead_TakesWhatCollectorsSend(t *testing.T) {
 		t.Fatalf("%d executions, %d skipped", len(r.Executions), r.Skipped)
 	}
 	first, second := r.Executions[0], r.Executions[1]
+	if got := fmt.Sprint(r.Tags, r.Tags.With(first.Tags), r.Tags.With(r.Executions[2].Tags)); got != "[{os linux}] [{os linux}] [{cores 4} {os mac}]" {
+		t.Errorf("the tags are %s", got)
+	}
 	if first.Scope != "Cart" || first.Name != "adds" || first.Location != "cart.js:3" || first.File != "cart.js" || first.Result != testreport.Passed || first.Duration != 250*time.Millisecond {
 		t.Errorf("the first execution is %+v", first)
 	}
@@ -97,9 +100,9 @@ func TestRead_KeepsResultsApart(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := fmt.Sprintf("%+v %q", r.Executions, r.Errors)
-	want := "[{Scope:s Name:a Location:l File:f Result:failed Duration:3s FailureReason:r Failures:[{Expanded:[e] Backtrace:[b]}] Sections:[{Name:sql Count:1 Duration:4s} {Name:http Count:1 Duration:5s}] id:1}" +
-		" {Scope: Name:b Location: File: Result:unknown Duration:0s FailureReason: Failures:[{Expanded:[] Backtrace:[]}] Sections:[{Name:io Count:1 Duration:0s}] id:}" +
-		" {Scope: Name:c Location: File: Result:unknown Duration:0s FailureReason: Failures:[] Sections:[] id:}]" + ` ["result 2: name has the wrong type"]`
+	want := "[{Scope:s Name:a Location:l File:f Result:failed Duration:3s FailureReason:r Failures:[{Expanded:[e] Backtrace:[b]}] Sections:[{Name:sql Count:1 Duration:4s} {Name:http Count:1 Duration:5s}] Tags:[] id:1}" +
+		" {Scope: Name:b Location: File: Result:unknown Duration:0s FailureReason: Failures:[{Expanded:[] Backtrace:[]}] Sections:[{Name:io Count:1 Duration:0s}] Tags:[] id:}" +
+		" {Scope: Name:c Location: File: Result:unknown Duration:0s FailureReason: Failures:[] Sections:[] Tags:[] id:}]" + ` ["result 2: name has the wrong type"]`
 	if got != want {
 		t.Errorf("the executions are\n%s\nwant\n%s", got, want)
 	}
