@@ -3,6 +3,7 @@ package buildapi
 import (
 	"stackyard/internal/domain/builds"
 	"stackyard/internal/domain/pipelines"
+	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/identity"
 	"stackyard/internal/platform/route"
 	"stackyard/internal/rules/flow"
@@ -57,4 +58,30 @@ func retrySourceOf(j, source *builds.Job) *retrySourceView {
 		v.RetriedBy = &retrierView{Name: by.Name, Email: by.Email}
 	}
 	return v
+}
+
+// eventStepView is a trigger step of a finished build.
+type eventStepView struct {
+	ID             string              `json:"id"`
+	Key            *string             `json:"key"`
+	Type           flow.JobType        `json:"type"`
+	Label          string              `json:"label"`
+	Async          bool                `json:"async"`
+	State          flow.JobState       `json:"state"`
+	JobID          string              `json:"job_id"`
+	TriggeredBuild *triggeredBuildView `json:"triggered_build"`
+	Detail         *string             `json:"detail"`
+}
+
+// EventSteps returns the trigger steps of a build as notifications show them, one for each of their jobs.
+func (s *Service) EventSteps(org *identity.Organization, triggers []*builds.Job) any {
+	list := make([]eventStepView, len(triggers))
+	for i, j := range triggers {
+		v := s.triggerJobView(&route.Request{Org: org}, jobBasicsView{}, j)
+		list[i] = eventStepView{
+			ID: j.StepID, Key: core.OrNull(j.Step.Key), Type: j.Type, Label: j.Label, Async: v.Async, State: j.APIState(),
+			JobID: j.ID, TriggeredBuild: v.TriggeredBuild, Detail: v.Detail,
+		}
+	}
+	return list
 }

@@ -74,6 +74,14 @@ const maxChatText = 300
 
 // chat returns the message for a chat in a theme.
 func (m *Message) chat(theme string) chatMessage {
+	if m.Event.Name == ping {
+		plain := fmt.Sprintf("Test message from Stackyard: builds of %s will be reported here.", m.Organization.Name)
+		if theme == "emoji" {
+			plain = ":wave: " + plain
+		}
+		block := chatBlock{Type: "section", Text: &chatText{"mrkdwn", chatEscape(plain)}}
+		return chatMessage{Text: plain, Attachments: []chatAttachment{{Color: "#2563eb", Fallback: plain, Blocks: []chatBlock{block}}}}
+	}
 	state := m.chatState()
 	name := fmt.Sprintf("%s #%d", m.Pipeline.Name, m.Build.Number)
 	what := "Build"

@@ -38,6 +38,12 @@ func (s *Service) Routes() []route.Route {
 			Handler: route.On(s.loadDelivery, s.postRedeliver),
 		},
 		{
+			Method: http.MethodPost, Path: servicePath + "/test", Summary: "Send a test message",
+			Description: "Creates a delivery of a ping, which arrives as the provider shows messages; by e-mail it goes to the caller. 422 for providers without messages: observability_pipeline_visibility, open_telemetry_tracing and event_log_api.",
+			Status:      http.StatusCreated, Errors: []int{http.StatusUnprocessableEntity},
+			Handler: route.On(s.loadReceiver, s.postTest),
+		},
+		{
 			Method: http.MethodGet, Path: servicePath + "/events", Summary: "Read the event log",
 			Description: "Events of an event_log_api service in the order in which they happened. Keep next_cursor and send it as after to read on, whether or not the list is empty.",
 			Query: []route.Param{
@@ -170,33 +176,17 @@ func (s *Service) getDelivery(r *route.Request, o onDelivery) (deliveryView, err
 }
 
 func (s *Service) postRedeliver(r *route.Request, o onDelivery) (deliveryView, error) {
-	if !o.receiver.Enabled() {
-		return deliveryView{}, core.Errorf(core.Unprocessable, "The notification service is not enabled; enable it first")
-	}
-	again := newDelivery(r.Org.ID, o.receiver.ID, events.Event{Name: o.Event}, s.Clock())
-	again.RedeliveryOf, again.Target = o.ID, o.Target
-	err := s.DB.Write(r.Context(), func(q *db.Q) error {
-		if o.EventSeq != 0 {
-			e, err := events.Get(q, o.EventSeq)
-			if core.KindOf(err) == core.NotFound {
-				return core.Errorf(core.Unprocessable, "The event of this delivery is not kept any more")
-			}
-			if err != nil {
-				return err
-			}
-			again.EventSeq, again.BuildID = e.Seq, e.BuildID
-		}
-		if err := s.enqueue(q, []*Delivery{again}); err != nil {
-			return err
-		}
-		stored, err := byID(q, o.receiver.ID, again.ID)
-		if err == nil {
-			again = stored
-		}
-		return err
-	})
+	again, err := s.Redeliver(r.Context(), o.receiver, o.Delivery)
 	if err != nil {
 		return deliveryView{}, err
 	}
 	return s.view(r.Org, again), nil
+}
+
+func (s *Service) postTest(r *route.Request, receiver *notifications.Receiver) (deliveryView, error) {
+	d, err := s.Test(r.Context(), receiver, r.Caller.User)
+	if err != nil {
+		return deliveryView{}, err
+	}
+	return s.view(r.Org, d), nil
 }

@@ -34,6 +34,7 @@ type Message struct {
 	Pipeline *pipelines.Pipeline
 	Build    *builds.Build
 	MetaData map[string]string
+	Triggers []*builds.Job // trigger jobs of a build that has finished
 	Job      *builds.Job
 	Retried  *builds.Job // the job that Job retries
 	Agent    *agents.Agent
@@ -41,6 +42,9 @@ type Message struct {
 
 	service *Service
 }
+
+// maxTriggers bounds the trigger jobs that a message has.
+const maxTriggers = 100
 
 // errGone says that what an event is about has been deleted.
 var errGone = errors.New("what the event is about has been deleted")
@@ -85,6 +89,11 @@ func (m *Message) load(q *db.Q) error {
 			return err
 		}
 		m.MetaData = metaData[e.BuildID]
+		if e.Name == events.BuildFinished {
+			if m.Triggers, err = builds.TriggerJobs(q, e.BuildID, maxTriggers); err != nil {
+				return err
+			}
+		}
 	}
 	if e.JobID != "" {
 		var err error
@@ -143,6 +152,9 @@ func (m *Message) Payload() map[string]any {
 	}
 	if m.Job != nil {
 		payload["job"] = s.BuildAPI.EventJob(org, m.Pipeline, m.Build, m.Job, m.Retried)
+	}
+	if len(m.Triggers) > 0 {
+		payload["steps"] = s.BuildAPI.EventSteps(org, m.Triggers)
 	}
 	if e.Name == events.JobPromisedExitStatus {
 		payload["promised_exit_status_reason"] = core.OrNull(e.Facts.PromiseReason)

@@ -23,6 +23,8 @@ type Provider struct {
 	Send func(ctx context.Context, client *http.Client, m *Message) Answer
 	// Pings says that receivers get a ping when they are created and when their settings change.
 	Pings bool
+	// Tests says that receivers can be sent a ping to see whether messages arrive.
+	Tests bool
 }
 
 // providers are the providers, by the id that package notifications knows them by.

@@ -8,7 +8,7 @@ import (
 )
 
 // chatWebhook posts messages to incoming webhooks of chats, in the form that Slack and programs like it take.
-var chatWebhook = &Provider{Names: switchNames, Wants: switchWants, Request: chatWebhookRequest}
+var chatWebhook = &Provider{Names: switchNames, Wants: switchWants, Request: chatWebhookRequest, Tests: true}
 
 func chatWebhookRequest(m *Message) (*Request, error) {
 	var settings notifications.ChatWebhookSettings

@@ -13,7 +13,7 @@ import (
 )
 
 // eventBus puts events on Amazon EventBridge, as the build states of the receiver say.
-var eventBus = &Provider{Names: switchNames, Wants: switchWants, Send: putEvent}
+var eventBus = &Provider{Names: switchNames, Wants: switchWants, Send: putEvent, Tests: true}
 
 func putEvent(ctx context.Context, _ *http.Client, m *Message) Answer {
 	var settings notifications.EventBusSettings
@@ -26,6 +26,9 @@ func putEvent(ctx context.Context, _ *http.Client, m *Message) Answer {
 	}
 	bus := eventbus.Bus{Region: settings.Region, AccountID: settings.AccountID}
 	entry := eventbus.Entry{DetailType: m.detailType(), Detail: string(detail), Time: m.Event.CreatedAt}
+	if m.Event.Name == ping {
+		entry.Time = m.SentAt
+	}
 	answer := Answer{Status: http.StatusOK, Request: recordEntry(bus, entry)}
 	if failed, ok := errors.AsType[*eventbus.Error](m.service.bus.Put(ctx, bus, entry)); ok {
 		answer.Status, answer.Err, answer.Permanent = failed.Status, failed, !failed.Retry
@@ -51,6 +54,8 @@ func (m *Message) detailType() string {
 		return "Build Failing"
 	case events.JobActivated:
 		return "Job Activated"
+	case ping:
+		return "Ping"
 	}
 	if b := m.Event.Facts.Build; b != nil && b.Blocked != "" {
 		return "Build Blocked"
@@ -69,6 +74,10 @@ func (m *Message) busDetail(withMetaData bool) ([]byte, error) {
 	payload["version"] = 1
 	payload["delivery_id"] = m.ID
 	payload["organization"] = map[string]any{"id": m.Organization.ID, "slug": m.Organization.Slug, "name": m.Organization.Name}
+	if m.Pipeline == nil { // a ping
+		delete(payload, "service")
+		return json.Marshal(payload)
+	}
 	payload["pipeline"] = map[string]any{"id": m.Pipeline.ID, "slug": m.Pipeline.Slug, "name": m.Pipeline.Name, "repository": m.Pipeline.Repository}
 	build, err := withoutFields(payload["build"], 0, "pipeline")
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 )
 
 // smtp sends e-mails to the people who created builds, as the build states of the receiver say.
-var smtp = &Provider{Names: switchNames, Wants: switchWants, Send: sendMail}
+var smtp = &Provider{Names: switchNames, Wants: switchWants, Send: sendMail, Tests: true}
 
 // failedStates are the states of jobs that a message lists.
 var failedStates = []string{"failed", "timed_out", "expired"}
@@ -31,31 +31,20 @@ func sendMail(ctx context.Context, _ *http.Client, m *Message) Answer {
 	if to == "" {
 		return Answer{Status: http.StatusNoContent, Response: remark(http.StatusNoContent, "the build was not created by a member of the organization")}
 	}
-	b := m.report()
-	err = m.service.DB.Read(ctx, func(q *db.Q) error {
-		return b.LoadJobs(q, m.service.Builds, builds.JobFilter{States: failedStates}, mail.MaxJobs)
-	})
+	message, err := m.mail(ctx)
 	if err != nil {
 		return Answer{Err: err}
-	}
-	facts := m.Event.Facts.Build
-	subject, text, html, err := mail.About(b, facts != nil && facts.Fixed)
-	if err != nil {
-		return Answer{Err: err, Permanent: true}
 	}
 	server := mail.Server{
 		Address: settings.Server, Username: settings.Username, Password: settings.Password,
 		From: settings.From, TLS: mail.TLS(settings.TLS), SkipVerify: !settings.TLSVerify,
 	}
-	host, _, _ := strings.Cut(m.service.Public.Host(), ":")
-	message := &mail.Message{
-		ID: m.ID, Thread: b.ID, Host: host, To: to,
-		Subject: subject, Text: text, HTML: html, Date: m.SentAt,
-	}
+	message.ID, message.To, message.Date = m.ID, to, m.SentAt
+	message.Host, _, _ = strings.Cut(m.service.Public.Host(), ":")
 	const accepted = 250 // by SMTP, which has the same classes of statuses as HTTP
 	answer := Answer{Status: accepted, Request: &RequestRecord{
-		Method: "MAIL", URL: "smtp://" + settings.Server, Body: text,
-		Headers: map[string]string{"From": settings.From, "To": to, "Subject": subject},
+		Method: "MAIL", URL: "smtp://" + settings.Server, Body: message.Text,
+		Headers: map[string]string{"From": settings.From, "To": to, "Subject": message.Subject},
 	}}
 	if failed, ok := errors.AsType[*mail.Error](server.Send(ctx, m.service.dialer, message)); ok {
 		answer.Status, answer.Err, answer.Permanent = 0, failed, !failed.Retry
@@ -64,6 +53,24 @@ func sendMail(ctx context.Context, _ *http.Client, m *Message) Answer {
 		}
 	}
 	return answer
+}
+
+// mail returns the subject and the texts of the message.
+func (m *Message) mail(ctx context.Context) (*mail.Message, error) {
+	if m.Event.Name == ping {
+		subject, text, html := mail.Test(m.Organization.Name)
+		return &mail.Message{Thread: m.ID, Subject: subject, Text: text, HTML: html}, nil
+	}
+	b := m.report()
+	err := m.service.DB.Read(ctx, func(q *db.Q) error {
+		return b.LoadJobs(q, m.service.Builds, builds.JobFilter{States: failedStates}, mail.MaxJobs)
+	})
+	if err != nil {
+		return nil, err
+	}
+	facts := m.Event.Facts.Build
+	subject, text, html, err := mail.About(b, facts != nil && facts.Fixed)
+	return &mail.Message{Thread: b.ID, Subject: subject, Text: text, HTML: html}, err
 }
 
 // recipient returns the address of the build's creator; empty: none, or one that has left the organization.

@@ -20,12 +20,15 @@ import (
 )
 
 // trackerIssues opens issues for failed builds and comments on them, as the build states of the receiver say.
-var trackerIssues = &Provider{Names: switchNames, Wants: switchWants, Send: writeNote}
+var trackerIssues = &Provider{Names: switchNames, Wants: switchWants, Send: writeNote, Tests: true}
 
 func writeNote(ctx context.Context, _ *http.Client, m *Message) Answer {
 	var settings notifications.TrackerSettings
 	if err := m.Settings.Decode(&settings); err != nil {
 		return Answer{}.refused(err)
+	}
+	if m.Event.Name == ping {
+		return m.testTracker(ctx, settings.Team)
 	}
 	note, err := m.note(ctx, settings.Team)
 	if err != nil {
@@ -49,6 +52,20 @@ func writeNote(ctx context.Context, _ *http.Client, m *Message) Answer {
 	if err := written.Err(); answer.delivered() && err != nil {
 		return answer.refused(err)
 	}
+	return answer
+}
+
+// testTracker asks the tracker for what opening an issue needs, and writes nothing.
+func (m *Message) testTracker(ctx context.Context, team string) Answer {
+	var found tracker.Found
+	answer := m.callTracker(ctx, (&tracker.Note{ID: m.ID, URL: m.service.Public.To()}).Find(), &found)
+	if !answer.delivered() {
+		return answer
+	}
+	if err := found.CheckTeam(team); err != nil {
+		return answer.refused(err)
+	}
+	answer.Response = remark(answer.Status, "The connection works. A test writes no issue.")
 	return answer
 }
 

@@ -13,7 +13,7 @@ import (
 )
 
 // webhook posts events as JSON. All versions of payloads are the same.
-var webhook = &Provider{Names: listedNames, Request: webhookRequest, Pings: true}
+var webhook = &Provider{Names: listedNames, Request: webhookRequest, Pings: true, Tests: true}
 
 // headerPrefixes are the prefixes of the headers of a webhook: ours, and the one that receivers already check.
 var headerPrefixes = []string{"X-Service-", "X-Buildkite-"}

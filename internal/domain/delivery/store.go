@@ -162,6 +162,12 @@ func restsUntil(q *db.Q, receiverIDs []string) (map[string]time.Time, error) {
 	return until, err
 }
 
+// endRest ends the rest of a receiver: one attempt is made.
+func endRest(q *db.Q, receiverID string, now time.Time) error {
+	_, err := q.Exec(`UPDATE delivery_failures SET next_attempt_at = $2 WHERE service_id = $1 AND next_attempt_at > $2`, receiverID, db.Micros(now))
+	return err
+}
+
 func saveFailures(q *db.Q, receiverID string, f failures) error {
 	if f == (failures{}) {
 		_, err := q.Exec(`DELETE FROM delivery_failures WHERE service_id = $1`, receiverID)

@@ -4,6 +4,7 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -228,5 +229,41 @@ func TestWebhook_DropsEventsOfDeletedBuilds(t *testing.T) {
 		w.runDue()
 		w.receiver.wantEvents()
 		servertest.WantAt(t, w.deliveries(id), fields{"items.0.state": "failed", "items.0.error": "what the event is about has been deleted"})
+	})
+}
+
+func TestWebhook_ShowsTriggerStepsOfFinishedBuilds(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.ada.Post("/v2/organizations/acme/pipelines", fields{"name": "Deploy", "repository": "https://git.example.test/acme/deploy.git", "cluster_id": servertest.AcmeClusterID, "configuration": "steps: [{command: b}]"}).Want(http.StatusCreated)
+		w.webhook("build.finished")
+		w.finish(w.build(nil, `{command: a}`), "0")
+		w.runDue()
+		if keys := w.receiver.take()[0].keys(); !slices.Equal(keys, []string{"build", "event", "pipeline", "sender"}) {
+			t.Errorf("a build without trigger steps has %q", keys)
+		}
+		build := w.build(nil, `{trigger: deploy, label: Ship, key: ship, async: true}`, `{trigger: nowhere, soft_fail: true}`)
+		w.runDue() // the triggers
+		w.runDue() // what follows
+		got := w.receiver.take()
+		if len(got) != 1 {
+			t.Fatalf("%d requests", len(got))
+		}
+		got[0].want(fields{"event": "build.finished", "build.id": build.String("id")})
+		var sent struct{ Steps []map[string]any }
+		if err := json.Unmarshal(got[0].Body, &sent); err != nil || len(sent.Steps) != 2 {
+			t.Fatalf("%v in %s", err, got[0].Body)
+		}
+		ship, nowhere := sent.Steps[0], sent.Steps[1]
+		for name, want := range (fields{"key": "ship", "label": "Ship", "type": "trigger", "async": true, "state": "passed", "detail": nil, "job_id": build.String("jobs.0.id")}) {
+			if ship[name] != want {
+				t.Errorf("%s is %v, want %v", name, ship[name], want)
+			}
+		}
+		if at := fmt.Sprint(ship["triggered_build"].(map[string]any)["web_url"]); at != w.URL+"/acme/deploy/builds/1" {
+			t.Errorf("triggered build at %q", at)
+		}
+		if nowhere["triggered_build"] != nil || nowhere["detail"] == nil || nowhere["state"] != "failed" {
+			t.Errorf("got %v", nowhere)
+		}
 	})
 }

@@ -73,6 +73,12 @@ func About(b *report.Build, fixed bool) (subject, text, html string, err error) 
 	return subject, plain.String(), rich.String(), nil
 }
 
+// Test writes the subject and the texts of a message that only shows that messages arrive.
+func Test(organization string) (subject, text, html string) {
+	body := fmt.Sprintf("This is a test message. E-mails about builds of %s arrive at this address.", organization)
+	return "Test message from Stackyard", body + "\n\n--\nSent by Stackyard.\n", "<p>" + template.HTMLEscapeString(body) + "</p>"
+}
+
 // verb says what a build did.
 func verb(b *report.Build, fixed bool) string {
 	switch {

@@ -146,6 +146,12 @@ func (f *Found) issue() *issue {
 	return nil
 }
 
+// CheckTeam returns why an issue cannot be opened for a team.
+func (f *Found) CheckTeam(key string) error {
+	_, err := f.team(key)
+	return err
+}
+
 // team returns the id of the team with a key; empty: the only one.
 func (f *Found) team(key string) (string, error) {
 	var keys []string
