@@ -8,9 +8,10 @@ test: tools
 	go test -p 4 -timeout 20m ./...
 	cd interop && go test ./...
 
-# The tests start PostgreSQL and Chromium themselves; only the programs must be installed.
+# The tests start PostgreSQL, Chromium and ssh themselves; only the programs must be installed.
 tools:
 	@ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || command -v postgres >/dev/null || ./.ci/install postgresql
+	@command -v ssh >/dev/null || ./.ci/install openssh-client
 	@command -v chromium >/dev/null || command -v google-chrome >/dev/null || ./.ci/install chromium
 
 build:

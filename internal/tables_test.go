@@ -120,6 +120,8 @@ var owners = map[string]string{
 
 	"oidc_keys": "oidc",
 
+	"remote_sessions": "remoteaccess",
+
 	"stack_notifications": "stacks",
 	"stacks":              "stacks",
 }

@@ -16,7 +16,7 @@ type job struct {
 
 func jobCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "job", Short: "Manage jobs"}
-	cmd.AddCommand(jobListCommand(), jobLogCommand(), jobExplainCommand(), jobRetryCommand(), jobUnblockCommand(), jobCancelCommand())
+	cmd.AddCommand(jobListCommand(), jobLogCommand(), jobExplainCommand(), jobRetryCommand(), jobUnblockCommand(), jobCancelCommand(), jobSSHCommand(), jobTunnelCommand())
 	return cmd
 }
 

@@ -42,6 +42,9 @@ func run() int {
 	if err == nil {
 		return 0
 	}
+	if exit, ok := errors.AsType[*statusError](err); ok && exit.err == nil {
+		return exit.status
+	}
 	fmt.Fprintf(os.Stderr, "stackyard: %v\n", err)
 	if _, ok := errors.AsType[*usageError](err); ok {
 		return exitUsage
@@ -55,10 +58,16 @@ func run() int {
 // statusError is an error with an exit status.
 type statusError struct {
 	status int
-	err    error
+	err    error // nil: another program has reported it
 }
 
-func (e *statusError) Error() string { return e.err.Error() }
+func (e *statusError) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("exit status %d", e.status)
+	}
+	return e.err.Error()
+}
+
 func (e *statusError) Unwrap() error { return e.err }
 
 // usageError is an error in how the program was called.

@@ -42,6 +42,8 @@ var serverSettings = []setting{
 	{flag: "trusted-proxies", usage: "address ranges whose X-Forwarded-For is trusted, comma-separated"},
 	{flag: "apply", usage: "organization file to apply before listening"},
 	{flag: "outbound-allow", usage: "private address ranges that webhooks and other user-given URLs may reach, comma-separated"},
+	{flag: "peer-url", usage: "URL at which other replicas reach this one (default: the address of this machine in the database's network, and the port of --listen)"},
+	{flag: "session-grace", unset: "5m", usage: "time that open shells and desktops have to end after SIGTERM"},
 	{flag: "agent-lost-after", unset: "3m", usage: "time without contact after which an agent is lost, at least 15s"},
 	{flag: "keep-events", unset: "720h", usage: "how long events are kept for notifications, at least 48h"},
 	{flag: "deregister-stacks-after", unset: "24h", usage: "time without contact after which a stack is de-registered, at least 10m"},

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -220,7 +221,13 @@ func Run(ctx context.Context, s Settings, st Storage, version string, log *slog.
 	if public == "" {
 		public = core.PublicURL(url)
 	}
+	peerTLS, err := peerConfig(s, public)
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
 	wired, err := New(Parts{
+		Peer:           cmp.Or(s.Peer, peerURL(url, listener.Addr(), s.Database)),
+		PeerTLS:        peerTLS,
 		DB:             st.DB,
 		Blobs:          blobs,
 		Key:            st.Key,
@@ -288,11 +295,15 @@ func Run(ctx context.Context, s Settings, st Storage, version string, log *slog.
 	// it should send no more.
 	hs.SetKeepAlivesEnabled(false)
 	requests.wait(drain)
-	if err := hs.Shutdown(drain); err != nil {
+	err = hs.Shutdown(drain)
+	if err != nil {
 		log.Warn("drain timed out", "error", err)
-		return hs.Close()
+		err = hs.Close()
 	}
-	return nil
+	sessions, end := context.WithTimeout(context.WithoutCancel(ctx), s.SessionGrace)
+	defer end()
+	wired.remote.Wait(sessions)
+	return err
 }
 
 // offerFirstLink creates a sign-in link if no user can sign in yet.

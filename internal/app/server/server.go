@@ -5,6 +5,7 @@ package server
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"log/slog"
 	"net/http"
 	"net/netip"
@@ -30,7 +31,6 @@ import (
 	"stackyard/internal/domain/dispatch"
 	"stackyard/internal/domain/events"
 	"stackyard/internal/domain/hooks"
-	"stackyard/internal/domain/hosted"
 	"stackyard/internal/domain/jobapi"
 	"stackyard/internal/domain/joblog"
 	"stackyard/internal/domain/notifications"
@@ -40,6 +40,7 @@ import (
 	"stackyard/internal/domain/pipelines"
 	"stackyard/internal/domain/queuemetrics"
 	"stackyard/internal/domain/quotas"
+	"stackyard/internal/domain/remoteaccess"
 	"stackyard/internal/domain/schedules"
 	"stackyard/internal/domain/settings"
 	"stackyard/internal/domain/stacks"
@@ -85,6 +86,9 @@ type Parts struct {
 	Images    agentimages.Settings
 	// KeepEvents is how long events are kept; 0: default.
 	KeepEvents time.Duration
+	// Peer is the URL at which other replicas reach this one, and PeerTLS how this one connects to them over https.
+	Peer    string
+	PeerTLS *tls.Config
 	// CheckAccessEvery is how often streams check access without being woken; 0: default.
 	CheckAccessEvery time.Duration
 }
@@ -95,6 +99,7 @@ type Server struct {
 	openAPI    []byte
 	background *background
 	agents     *agents.Service
+	remote     *remoteaccess.Service
 	logs       *joblog.Service
 	deliveries *delivery.Service
 	accounts   *account.Service
@@ -225,6 +230,20 @@ func (s *Server) capabilities(p Parts, results *db.DB, directory *identity.Direc
 		Clock:       p.Clock,
 		Log:         p.Log,
 	})
+	s.remote = remoteaccess.New(remoteaccess.Parts{
+		DB:        p.DB,
+		Directory: directory,
+		Bus:       s.background.bus,
+		Agents:    s.agents,
+		Builds:    builds,
+		Key:       p.Key,
+		Public:    p.Public,
+		Peer:      p.Peer,
+		PeerTLS:   p.PeerTLS,
+		Clock:     p.Clock,
+		Log:       p.Log,
+	})
+	s.remote.Background(s.background.tasks)
 	notifications := notifications.New(p.DB, p.Key, p.Public, p.Clock, p.Connections)
 	oauth := oauth.New(p.DB, directory, p.Key, p.Public, p.Clock)
 	builds.Background(s.background.tasks, p.Blobs)
@@ -340,8 +359,8 @@ func (s *Server) capabilities(p Parts, results *db.DB, directory *identity.Direc
 		artifacts.Routes(),
 		annotations.Routes(),
 		timeline.Routes(),
-		hosted.New(p.DB, builds).Routes(),
 		images.Routes(),
+		s.remote.Routes(),
 		s.agents.Routes(),
 		jobAPI.Routes(),
 		oidc.Routes(),
@@ -373,6 +392,7 @@ func (s *Server) Drain() {
 	s.logs.Drain()
 	s.pages.Drain()
 	s.agents.Drain()
+	s.remote.Drain()
 	s.deliveries.Drain()
 	go s.background.stopTasks()
 }

@@ -49,6 +49,8 @@ type Settings struct {
 	Stacks         stacks.Settings
 	Images         agentimages.Settings
 	KeepEvents     time.Duration
+	Peer           string        // URL at which other replicas reach this one; "": derived from the listen address
+	SessionGrace   time.Duration // how long remote sessions can last after the server is asked to stop
 	Provider       *web.Provider // OpenID Connect; nil: none
 	Connections    notifications.Connections
 	Endpoints      delivery.Endpoints
@@ -137,6 +139,14 @@ func ParseSettings(given func(flag string) string) (Settings, error) {
 	}
 	if s.KeepEvents, err = time.ParseDuration(given("keep-events")); err != nil || s.KeepEvents < events.MinKeep {
 		bad("keep-events", "%q is not a time of at least %s, such as 720h", given("keep-events"), events.MinKeep)
+	}
+	if peer, err := parsePublicURL(given("peer-url")); err != nil {
+		bad("peer-url", "%w", err)
+	} else {
+		s.Peer = string(peer)
+	}
+	if s.SessionGrace, err = time.ParseDuration(cmp.Or(given("session-grace"), "5m")); err != nil || s.SessionGrace < 0 {
+		bad("session-grace", "%q is not a time, such as 5m or 0s", given("session-grace"))
 	}
 	if s.Provider, err = parseProvider(given); err != nil {
 		bad("oidc-issuer", "%w", err)

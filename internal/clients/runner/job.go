@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"stackyard/internal/clients/runner/api"
@@ -28,8 +29,9 @@ type job struct {
 	stream    *logstream.Stream
 	redactor  *redact.Redactor
 	sh        *shell.Shell
-	temp      string              // directory of this job
-	workspace *checkout.Workspace // nil before the checkout
+	temp      string                // directory of this job
+	workspace *checkout.Workspace   // nil before the checkout
+	place     atomic.Pointer[place] // of remote sessions
 }
 
 // reportTimeout is how long a job may take to send its log and result after its processes ended, if the agent
@@ -130,6 +132,8 @@ func (j *job) execute() outcome {
 		return j.broken(err)
 	}
 	defer j.releaseWorkspace()
+	j.markPlace()
+	defer j.serveSessions()()
 	return j.run()
 }
 

@@ -63,7 +63,9 @@ func (j *job) prepare() error {
 	if err := j.checkOut(); err != nil {
 		return err
 	}
-	return j.runHooks("pre-command")
+	err := j.runHooks("pre-command")
+	j.markPlace()
+	return err
 }
 
 // cleanUp starts the phases that get no SIGTERM when the job is canceled, so that they can finish.

@@ -77,6 +77,10 @@ func (s *fakeServer) serve(w http.ResponseWriter, r *http.Request) {
 		s.stream(w, r)
 		return
 	}
+	if call == "GET /J/sessions" { // at any time while a job runs
+		w.WriteHeader(http.StatusNotFound)
+		return
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	defer s.notify()

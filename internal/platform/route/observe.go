@@ -85,7 +85,7 @@ func (o *observed) caller(r *Request) {
 }
 
 func (o *observed) WriteHeader(status int) {
-	if o.status == 0 && status >= 200 {
+	if o.status == 0 && (status >= 200 || status == http.StatusSwitchingProtocols) {
 		o.status = status
 	}
 	o.ResponseWriter.WriteHeader(status)

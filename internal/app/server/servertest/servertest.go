@@ -70,6 +70,7 @@ func Start(t testing.TB, d *db.DB, change ...func(*server.Parts)) *Server {
 		Version:        "test",
 		TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")},
 		OutboundAllow:  []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
+		Peer:           s.URL,
 		Agents:         agents.Settings{LostAfter: agents.DefaultLostAfter, PingWait: func(time.Duration) time.Duration { return 20 * time.Millisecond }},
 	}
 	for _, change := range change {

@@ -1,27 +1,28 @@
-package hosted
+package remoteaccess
 
 import (
 	"net/http"
+	"slices"
 
 	"stackyard/internal/domain/builds"
+	"stackyard/internal/domain/clusters"
 	"stackyard/internal/platform/core"
-	"stackyard/internal/platform/db"
 	"stackyard/internal/platform/identity"
 	"stackyard/internal/platform/route"
 )
 
-// Routes returns the routes of hosted agents.
+// Routes returns the routes of remote sessions.
 func (s *Service) Routes() []route.Route {
 	routes := []route.Route{
 		{
 			Path: "/vnc-session", Summary: "Open a remote desktop on the agent of a job",
 			Description: "For running command jobs on hosted agents with macOS. The response must not be logged, cached or stored.",
-			Handler:     route.On(s.builds.LoadJob, s.postVNC),
+			Handler:     route.On(s.Builds.LoadJob, s.postVNC),
 		},
 		{
 			Path: "/ssh-session", Summary: "Open a shell on the agent of a job",
 			Description: "For running command jobs on hosted agents with macOS or Linux. The response must not be logged, cached or stored.",
-			Handler:     route.On(s.builds.LoadJob, s.postSSH),
+			Handler:     route.On(s.Builds.LoadJob, s.postSSH),
 		},
 	}
 	for i := range routes {
@@ -30,14 +31,14 @@ func (s *Service) Routes() []route.Route {
 		r.Scope, r.Permission = identity.WriteBuilds, identity.ManageHostedAgents
 		r.Errors = []int{http.StatusUnprocessableEntity}
 	}
-	return routes
+	return slices.Concat(routes, s.agentRoutes(), s.userRoutes())
 }
 
 // sessionView has the fields of both kinds of sessions.
 type sessionView struct {
 	Endpoint    string    `json:"endpoint" doc:"A WebSocket URL."`
-	AccessToken string    `json:"access_token" doc:"Authenticates at the endpoint for a short time."`
-	ExpiresAt   core.Time `json:"expires_at"`
+	AccessToken string    `json:"access_token" doc:"Authenticates at the endpoint, once."`
+	ExpiresAt   core.Time `json:"expires_at" doc:"When the access token expires."`
 }
 
 type vncSessionView struct {
@@ -69,19 +70,31 @@ type sshTransport string
 func (sshTransport) Values() []string { return []string{"tcp", "namespace_ingress"} }
 
 func (s *Service) postVNC(r *route.Request, j *builds.Job) (vncSessionView, error) {
-	return vncSessionView{}, s.open(r, j, vnc)
+	o, err := s.openFor(r, j, Desktop)
+	if err != nil {
+		return vncSessionView{}, err
+	}
+	return vncSessionView{s.view(o), vncLoginView{o.Username, o.Password}}, nil
 }
 
 func (s *Service) postSSH(r *route.Request, j *builds.Job) (sshSessionView, error) {
-	return sshSessionView{}, s.open(r, j, ssh)
+	o, err := s.openFor(r, j, Shell)
+	if err != nil {
+		return sshSessionView{}, err
+	}
+	v := sshSessionView{s.view(o), "tcp", sshLoginView{o.Username, o.PrivateKey, []string{o.HostKey}}}
+	if o.platform == clusters.MacOS {
+		v.Transport, v.SSH.HostKeys = "namespace_ingress", []string{}
+	}
+	return v, nil
 }
 
-// open opens a session into the machine of a job, or returns why it cannot.
-func (s *Service) open(r *route.Request, j *builds.Job, a access) error {
+// openFor opens a session for the caller of a request.
+func (s *Service) openFor(r *route.Request, j *builds.Job, kind Kind) (*Opened, error) {
 	r.SetHeader("Cache-Control", "no-store")
-	err := s.db.Read(r.Context(), func(q *db.Q) error { return a.check(q, r.Org, j) })
-	if err != nil {
-		return err
-	}
-	return errNoProvider
+	return s.Open(r.Context(), r.Org, j, r.Caller.User, kind)
+}
+
+func (s *Service) view(o *Opened) sessionView {
+	return sessionView{s.endpoint(o.ID), o.Token, core.At(o.ExpiresAt)}
 }

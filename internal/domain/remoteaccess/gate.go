@@ -1,0 +1,124 @@
+package remoteaccess
+
+import (
+	"context"
+	"strings"
+
+	"stackyard/internal/domain/agents"
+	"stackyard/internal/domain/builds"
+	"stackyard/internal/domain/clusters"
+	"stackyard/internal/domain/pipelines"
+	"stackyard/internal/domain/settings"
+	"stackyard/internal/platform/core"
+	"stackyard/internal/platform/db"
+	"stackyard/internal/platform/identity"
+	"stackyard/internal/rules/flow"
+)
+
+// systems are the hosted agents that support each kind, for messages.
+var systems = map[Kind]string{Shell: "macOS or Linux", Desktop: "macOS"}
+
+func (k Kind) name() string { return strings.ToUpper(string(k)) }
+
+// unsupported is the error for a job that cannot have a session.
+func (k Kind) unsupported() error {
+	return core.Errorf(core.Unprocessable, "%s access needs a running command job on a hosted agent with %s", k.name(), systems[k])
+}
+
+// A target is where a session leads.
+type target struct {
+	hosted   bool
+	platform clusters.Platform
+}
+
+// check returns where a session into a job leads, or an error unless the organization allows it and the job runs on a
+// machine that supports it.
+func (k Kind) check(q *db.Q, org *identity.Organization, j *builds.Job) (t target, err error) {
+	set, err := settings.Of(q, org.ID)
+	hosted, own := org.Features.HostedAgents, org.Features.SelfHostedSessions
+	switch {
+	case err != nil:
+		return t, err
+	case !hosted && !own:
+		return t, core.Errorf(core.NotFound, "%s access is unavailable: the organization has no hosted agents", k.name())
+	case !set.TerminalAccess.Enabled():
+		return t, core.Errorf(core.NotFound, "%s access is unavailable: the organization's pipeline settings do not allow remote access to hosted agents", k.name())
+	}
+	if t.platform, err = clusters.PlatformOf(q, org.ID, j.QueueID); err != nil {
+		return t, err
+	}
+	t.hosted = t.platform != ""
+	switch {
+	case j.Type != flow.Script || j.State != flow.Running:
+		return t, k.unsupported()
+	case t.hosted && !hosted:
+		return t, core.Errorf(core.NotFound, "%s access is unavailable: the organization has no hosted agents", k.name())
+	case t.hosted && k == Desktop && t.platform != clusters.MacOS:
+		return t, k.unsupported()
+	case !t.hosted && !own:
+		return t, k.unsupported()
+	}
+	return t, nil
+}
+
+// checkAgent returns the target with the platform of the job's agent, or an error unless the agent can have sessions.
+func (t target) checkAgent(q *db.Q, k Kind, j *builds.Job) (target, error) {
+	a, err := agents.ByID(q, j.OrganizationID, j.AgentID)
+	switch {
+	case core.KindOf(err) == core.NotFound || err == nil && !strings.HasPrefix(a.UserAgent, ownAgents):
+		if t.hosted {
+			return t, unavailable("the agent of the job does not support sessions")
+		}
+		return t, k.unsupported()
+	case err != nil:
+		return t, err
+	}
+	if !t.hosted {
+		t.platform = clusters.Linux
+		if a.OS == "darwin" {
+			t.platform = clusters.MacOS
+		}
+	}
+	return t, nil
+}
+
+// ownAgents is how the user agent of agents begins that can have sessions.
+const ownAgents = "stackyard-agent/"
+
+// stillAllowed returns an error when a session could not be opened by its user now.
+func (s *Service) stillAllowed(ctx context.Context, sess *Session) error {
+	org, err := s.Directory.OrganizationByID(ctx, sess.OrganizationID)
+	if err != nil {
+		return err
+	}
+	person, err := s.Directory.Person(ctx, sess.UserID)
+	if err != nil {
+		return err
+	}
+	member := person.Membership(org.ID)
+	switch {
+	case org.Suspended:
+		return core.Errorf(core.Unavailable, "This organization is temporarily unavailable")
+	case !member.Can(identity.ManageHostedAgents, org):
+		return errNoAccess
+	}
+	return s.DB.Read(ctx, func(q *db.Q) error {
+		j, b, _, err := builds.Whole(q, org.ID, sess.JobID)
+		if err != nil {
+			return err
+		}
+		if _, err := pipelines.ByID(q, pipelines.Viewer{Org: org, Member: member, User: person.User}, b.PipelineID); err != nil {
+			return errNoAccess
+		}
+		if j.State != flow.Running || j.AgentID != sess.AgentID {
+			return errJobEnded
+		}
+		_, err = sess.Kind.check(q, org, j)
+		return err
+	})
+}
+
+var (
+	errNoAccess = core.Errorf(core.Forbidden, "You no longer have access to the job")
+	errJobEnded = core.Errorf(core.Unprocessable, "The job has ended")
+)
