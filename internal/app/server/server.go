@@ -25,6 +25,7 @@ import (
 	"stackyard/internal/domain/buildapi"
 	"stackyard/internal/domain/buildexports"
 	"stackyard/internal/domain/builds"
+	"stackyard/internal/domain/builds/lifecycle"
 	"stackyard/internal/domain/clusterrules"
 	"stackyard/internal/domain/clusters"
 	"stackyard/internal/domain/delivery"
@@ -185,16 +186,16 @@ func (s *Server) capabilities(p Parts, results *db.DB, directory *identity.Direc
 	events := events.New(p.DB, s.background.bus, p.Clock, p.Log, cmp.Or(p.KeepEvents, events.DefaultKeep))
 	jobs := dispatch.Jobs{Running: builds.RunningByPipeline, Slugs: pipelines.Slugs}
 	pipelines := pipelines.New(p.DB, p.Key, p.Public, p.Clock, outbound.New(p.OutboundAllow))
-	builds := builds.New(p.DB, pipelines, p.Public, p.Clock, p.Log)
+	builds := lifecycle.New(p.DB, pipelines, p.Public, p.Clock, p.Log)
 	builds.RecordEvents(events)
 	jobs.Assign, jobs.AssignedTo = builds.Assign, builds.AssignedTo
 	dispatcher := dispatch.New(p.DB, s.background.bus, p.Clock, p.Log, metrics, jobs)
-	s.logs = joblog.New(p.DB, p.Blobs, s.background.bus, builds, p.Public, p.Clock, p.Log)
+	s.logs = joblog.New(p.DB, p.Blobs, s.background.bus, builds.Reader, p.Public, p.Clock, p.Log)
 	builds.AddEffect(s.logs.Observe)
 	buildAPI := buildapi.New(p.DB, builds, pipelines, p.Public)
 	timeline := timeline.New(p.DB, builds, p.Clock)
-	artifacts := artifacts.New(p.DB, builds, p.Clock)
-	annotations := annotations.New(p.DB, builds, p.Clock)
+	artifacts := artifacts.New(p.DB, builds.Reader, p.Clock)
+	annotations := annotations.New(p.DB, builds.Reader, p.Clock)
 	clusters := clusters.New(p.DB, directory, p.Key, p.Public, p.Clock)
 	images, err := agentimages.New(p.DB, clusters, s.background.bus, p.Public, p.Clock, p.Log, p.Images)
 	if err != nil {
@@ -235,7 +236,7 @@ func (s *Server) capabilities(p Parts, results *db.DB, directory *identity.Direc
 		Directory: directory,
 		Bus:       s.background.bus,
 		Agents:    s.agents,
-		Builds:    builds,
+		Builds:    builds.Reader,
 		Key:       p.Key,
 		Public:    p.Public,
 		Peer:      p.Peer,
@@ -270,7 +271,7 @@ func (s *Server) capabilities(p Parts, results *db.DB, directory *identity.Direc
 		DB:        p.DB,
 		Directory: directory,
 		BuildAPI:  buildAPI,
-		Builds:    builds,
+		Builds:    builds.Reader,
 		Artifacts: artifacts,
 		Logs:      s.logs,
 		Settings:  settings,
@@ -290,7 +291,7 @@ func (s *Server) capabilities(p Parts, results *db.DB, directory *identity.Direc
 		Directory: directory,
 		Suites:    suites,
 		Pipelines: pipelines,
-		Builds:    builds,
+		Builds:    builds.Reader,
 		Verify:    oidc.Verify,
 		Public:    p.Public,
 		Clock:     p.Clock,

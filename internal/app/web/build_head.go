@@ -73,10 +73,10 @@ type origin struct{ Text, Path string }
 // From returns the builds that this one was created from.
 func (b buildHead) From() []origin {
 	var list []origin
-	if l := b.RebuiltBuild(); l.ID != "" {
+	if l := b.RebuiltBuild; l.ID != "" {
 		list = append(list, origin{fmt.Sprintf("Rebuilt from #%d", l.Number), pathOf(b.Org, l.Slug, l.Number)})
 	}
-	if l := b.TriggeringBuild(); l.ID != "" {
+	if l := b.TriggeringBuild; l.ID != "" {
 		list = append(list, origin{fmt.Sprintf("Triggered from %s #%d", l.Slug, l.Number), pathOf(b.Org, l.Slug, l.Number)})
 	}
 	return list

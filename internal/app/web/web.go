@@ -28,6 +28,7 @@ import (
 	"stackyard/internal/domain/artifacts"
 	"stackyard/internal/domain/buildapi"
 	"stackyard/internal/domain/builds"
+	"stackyard/internal/domain/builds/lifecycle"
 	"stackyard/internal/domain/joblog"
 	"stackyard/internal/domain/notifications"
 	"stackyard/internal/domain/oauth"
@@ -51,7 +52,7 @@ type Config struct {
 	Accounts      *account.Service
 	OAuth         *oauth.Service
 	Pipelines     *pipelines.Service
-	Builds        *builds.Service
+	Builds        *lifecycle.Service
 	BuildAPI      *buildapi.Service
 	Artifacts     *artifacts.Service
 	Annotations   *annotations.Service

@@ -18,6 +18,7 @@ import (
 	"stackyard/internal/app/server/servertest"
 	"stackyard/internal/domain/agents"
 	"stackyard/internal/domain/builds"
+	"stackyard/internal/domain/builds/lifecycle"
 	"stackyard/internal/domain/dispatch"
 	"stackyard/internal/domain/pipelines"
 	"stackyard/internal/platform/bus"
@@ -46,7 +47,7 @@ func newFleet(t testing.TB, d *db.DB, size int) *fleet {
 	}
 	events, directory := bus.New(d, log), identity.NewDirectory(d, clock.Now)
 	public, metrics := core.PublicURL("http://ci.test"), prometheus.NewRegistry()
-	jobs := builds.New(d, pipelines.New(d, key, public, clock.Now, outbound.New(nil)), public, clock.Now, log)
+	jobs := lifecycle.New(d, pipelines.New(d, key, public, clock.Now, outbound.New(nil)), public, clock.Now, log)
 	f := &fleet{Service: agents.New(agents.Parts{
 		DB: d, Directory: directory, Bus: events, Builds: jobs,
 		Dispatch: dispatch.New(d, events, clock.Now, log, metrics, dispatch.Jobs{Assign: jobs.Assign, AssignedTo: jobs.AssignedTo, Running: builds.RunningByPipeline, Slugs: pipelines.Slugs}),

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"stackyard/internal/domain/buildapi"
-	"stackyard/internal/domain/builds"
+	"stackyard/internal/domain/builds/lifecycle"
 	"stackyard/internal/domain/clusters"
 	"stackyard/internal/domain/dispatch"
 	"stackyard/internal/domain/events"
@@ -23,7 +23,7 @@ type Service struct {
 	db                *db.DB
 	dir               *identity.Directory
 	bus               *bus.Bus
-	builds            *builds.Service
+	builds            *lifecycle.Service
 	buildAPI          *buildapi.Service
 	dispatch          *dispatch.Dispatcher
 	public            core.PublicURL
@@ -47,7 +47,7 @@ type Parts struct {
 	DB        *db.DB
 	Directory *identity.Directory
 	Bus       *bus.Bus
-	Builds    *builds.Service
+	Builds    *lifecycle.Service
 	BuildAPI  *buildapi.Service
 	Dispatch  *dispatch.Dispatcher
 	Events    *events.Service // nil: events are not recorded

@@ -25,12 +25,12 @@ import (
 // Service stores and renders annotations.
 type Service struct {
 	db     *db.DB
-	builds *builds.Service
+	builds *builds.Reader
 	clock  core.Clock
 }
 
 // New returns the service of the annotations in a database.
-func New(d *db.DB, b *builds.Service, clock core.Clock) *Service {
+func New(d *db.DB, b *builds.Reader, clock core.Clock) *Service {
 	return &Service{db: d, builds: b, clock: clock}
 }
 

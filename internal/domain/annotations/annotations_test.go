@@ -35,7 +35,7 @@ type fixture struct {
 func each(t *testing.T, fn func(t *testing.T, w *fixture)) {
 	servertest.Each(t, func(t *testing.T, s *servertest.Server) {
 		w := &fixture{Server: s, t: t, ada: s.As(t, servertest.Ada), orgID: s.OrganizationID(t, "acme")}
-		w.annotations = annotations.New(s.DB, s.Builds(), s.Clock.Now)
+		w.annotations = annotations.New(s.DB, s.Builds().Reader, s.Clock.Now)
 		fn(t, w)
 	})
 }
@@ -226,7 +226,7 @@ func TestAnnotations_AppendedToAreNotRenderedEachTime(t *testing.T) {
 func TestAnnotations_LinkToArtifacts(t *testing.T) {
 	each(t, func(t *testing.T, w *fixture) {
 		job := w.create().String("jobs.0.id")
-		files := artifacts.New(w.DB, w.Builds(), w.Clock.Now)
+		files := artifacts.New(w.DB, w.Builds().Reader, w.Clock.Now)
 		added, err := files.Add(t.Context(), w.orgID, job, core.NewID(), []artifacts.Artifact{{Path: "log/a&b.txt", Location: "https://files.test/a", Destination: "s3://bucket"}})
 		if err != nil {
 			t.Fatal(err)

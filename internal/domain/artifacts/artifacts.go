@@ -24,12 +24,12 @@ import (
 // Service stores the artifacts of jobs.
 type Service struct {
 	db     *db.DB
-	builds *builds.Service
+	builds *builds.Reader
 	clock  core.Clock
 }
 
 // New returns the service of the artifacts in a database.
-func New(d *db.DB, b *builds.Service, clock core.Clock) *Service {
+func New(d *db.DB, b *builds.Reader, clock core.Clock) *Service {
 	return &Service{db: d, builds: b, clock: clock}
 }
 

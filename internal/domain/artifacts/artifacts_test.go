@@ -28,7 +28,7 @@ type fixture struct {
 func each(t *testing.T, fn func(t *testing.T, w *fixture)) {
 	servertest.Each(t, func(t *testing.T, s *servertest.Server) {
 		w := &fixture{Server: s, t: t, ada: s.As(t, servertest.Ada), orgID: s.OrganizationID(t, "acme")}
-		w.artifacts = artifacts.New(s.DB, s.Builds(), s.Clock.Now)
+		w.artifacts = artifacts.New(s.DB, s.Builds().Reader, s.Clock.Now)
 		fn(t, w)
 	})
 }

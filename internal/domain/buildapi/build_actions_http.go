@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"stackyard/internal/domain/builds"
+	"stackyard/internal/domain/builds/lifecycle"
 	"stackyard/internal/domain/pipelines"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
@@ -74,7 +75,7 @@ type buildRetryFailedJobs struct {
 
 // states returns the selected states, none for all of them.
 func (b buildRetryFailedJobs) states() ([]string, error) {
-	known := builds.RetryableStates()
+	known := lifecycle.RetryableStates()
 	var states, invalid []string
 	for _, name := range strings.FieldsFunc(b.States, func(r rune) bool { return r == ',' || r == ' ' }) {
 		if state := strings.ToLower(name); slices.Contains(known, state) {

@@ -132,10 +132,10 @@ func (s *Service) view(r *route.Request, p *pipelines.Pipeline, b *builds.Build)
 	if queue := b.MergeQueue(); queue != nil {
 		v.MergeQueue = &mergeQueueView{BaseBranch: queue.BaseBranch}
 	}
-	if from := b.RebuiltBuild(); from.ID != "" {
+	if from := b.RebuiltBuild; from.ID != "" {
 		v.RebuiltFrom = &rebuiltFromView{ID: from.ID, Number: from.Number, URL: s.builds.AddressOf(r.Org, from).API()}
 	}
-	if from := b.TriggeringBuild(); from.ID != "" {
+	if from := b.TriggeringBuild; from.ID != "" {
 		v.TriggeredFrom = &triggeredFromView{BuildID: from.ID, BuildNumber: from.Number, BuildPipelineSlug: from.Slug}
 	}
 	return v

@@ -8,7 +8,7 @@ package buildapi
 import (
 	"slices"
 
-	"stackyard/internal/domain/builds"
+	"stackyard/internal/domain/builds/lifecycle"
 	"stackyard/internal/domain/pipelines"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
@@ -18,14 +18,14 @@ import (
 // Service serves builds and jobs over REST.
 type Service struct {
 	db        *db.DB
-	builds    *builds.Service
+	builds    *lifecycle.Service
 	pipelines *pipelines.Service
 	public    core.PublicURL
 	testRuns  TestRuns
 }
 
 // New returns a Service.
-func New(d *db.DB, b *builds.Service, p *pipelines.Service, public core.PublicURL) *Service {
+func New(d *db.DB, b *lifecycle.Service, p *pipelines.Service, public core.PublicURL) *Service {
 	return &Service{db: d, builds: b, pipelines: p, public: public}
 }
 

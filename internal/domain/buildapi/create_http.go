@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"stackyard/internal/domain/builds"
+	"stackyard/internal/domain/builds/lifecycle"
 	"stackyard/internal/domain/metadata"
 	"stackyard/internal/domain/pipelines"
 	"stackyard/internal/platform/core"
@@ -71,9 +72,9 @@ func (s *Service) postBuild(r *route.Request, p *pipelines.Pipeline, body buildC
 }
 
 // creation checks a request and returns the build that it asks for.
-func (body *buildCreate) creation(r *route.Request) (builds.Creation, error) {
+func (body *buildCreate) creation(r *route.Request) (lifecycle.Creation, error) {
 	var wrong core.Problems
-	c := builds.Creation{
+	c := lifecycle.Creation{
 		Commit:              strings.TrimSpace(body.Commit),
 		Branch:              strings.TrimSpace(body.Branch),
 		Source:              builds.FromAPI,
@@ -89,7 +90,7 @@ func (body *buildCreate) creation(r *route.Request) (builds.Creation, error) {
 	}
 	checkName(&wrong, "commit", c.Commit)
 	checkName(&wrong, "branch", c.Branch)
-	checkLength(&wrong, "message", c.Message, builds.MaxMessage)
+	checkLength(&wrong, "message", c.Message, lifecycle.MaxMessage)
 	body.checkLengths(&wrong)
 	for name := range c.Env {
 		if name == "" || strings.Contains(name, "=") {
@@ -121,17 +122,17 @@ func (body *buildCreate) creation(r *route.Request) (builds.Creation, error) {
 // checkLengths notes which of the optional names are too long.
 func (body *buildCreate) checkLengths(wrong *core.Problems) {
 	if a := body.Author; a != nil {
-		checkLength(wrong, "author.username", a.Username, builds.MaxName)
-		checkLength(wrong, "author.name", a.Name, builds.MaxName)
-		checkLength(wrong, "author.email", a.Email, builds.MaxName)
+		checkLength(wrong, "author.username", a.Username, lifecycle.MaxName)
+		checkLength(wrong, "author.name", a.Name, lifecycle.MaxName)
+		checkLength(wrong, "author.email", a.Email, lifecycle.MaxName)
 	}
-	checkLength(wrong, "pull_request_base_branch", body.PullRequestBaseBranch, builds.MaxName)
+	checkLength(wrong, "pull_request_base_branch", body.PullRequestBaseBranch, lifecycle.MaxName)
 	checkLength(wrong, "pull_request_repository", body.PullRequestRepository, maxURL)
 	if n := len(body.PullRequestLabels); n > maxLabels {
 		wrong.Add("pull_request_labels", "must be at most %d, not %d", maxLabels, n)
 	}
 	for _, label := range body.PullRequestLabels {
-		checkLength(wrong, "pull_request_labels", label, builds.MaxName)
+		checkLength(wrong, "pull_request_labels", label, lifecycle.MaxName)
 	}
 }
 
@@ -140,7 +141,7 @@ func checkName(wrong *core.Problems, field, text string) {
 	if text == "" {
 		wrong.Add(field, "is required")
 	}
-	checkLength(wrong, field, text, builds.MaxName)
+	checkLength(wrong, field, text, lifecycle.MaxName)
 }
 
 func checkLength(wrong *core.Problems, field, text string, most int) {

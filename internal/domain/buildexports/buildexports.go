@@ -34,7 +34,7 @@ import (
 type Parts struct {
 	DB        *db.DB
 	Directory *identity.Directory
-	Builds    *builds.Service
+	Builds    *builds.Reader
 	BuildAPI  *buildapi.Service
 	Artifacts *artifacts.Service
 	Logs      *joblog.Service

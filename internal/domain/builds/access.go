@@ -1,11 +1,14 @@
 package builds
 
 import (
+	"context"
+	"slices"
 	"stackyard/internal/domain/pipelines"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
 	"stackyard/internal/platform/identity"
 	"stackyard/internal/platform/route"
+	"stackyard/internal/rules/flow"
 )
 
 // The paths of routes about builds.
@@ -31,7 +34,7 @@ func (o OnBuild) Permits(r *route.Request, p identity.Permission) bool {
 
 // LoadOnBuild returns the build of a request whose path has {org}, {pipeline} and {build}, or a NotFound error when
 // the caller cannot see it.
-func (s *Service) LoadOnBuild(r *route.Request) (OnBuild, error) {
+func (s *Reader) LoadOnBuild(r *route.Request) (OnBuild, error) {
 	p, err := s.pipelines.Load(r)
 	if err != nil {
 		return OnBuild{}, err
@@ -75,14 +78,14 @@ func (o OnJob) Refusal(p identity.Permission) string {
 }
 
 // LoadJob is LoadOnJob for routes that need only the job.
-func (s *Service) LoadJob(r *route.Request) (*Job, error) {
+func (s *Reader) LoadJob(r *route.Request) (*Job, error) {
 	o, err := s.LoadOnJob(r)
 	return o.Job, err
 }
 
 // LoadOnJob returns the job of a request whose path has one of the forms of [JobPaths], or a NotFound error when the
 // caller cannot see it.
-func (s *Service) LoadOnJob(r *route.Request) (OnJob, error) {
+func (s *Reader) LoadOnJob(r *route.Request) (OnJob, error) {
 	if r.PathValue("pipeline") != "" {
 		return s.loadJobOfBuild(r)
 	}
@@ -112,7 +115,7 @@ func (s *Service) LoadOnJob(r *route.Request) (OnJob, error) {
 	return o, err
 }
 
-func (s *Service) loadJobOfBuild(r *route.Request) (OnJob, error) {
+func (s *Reader) loadJobOfBuild(r *route.Request) (OnJob, error) {
 	on, err := s.LoadOnBuild(r)
 	if core.KindOf(err) == core.NotFound && r.Member != nil {
 		err = core.Errorf(core.NotFound, noJob)
@@ -135,4 +138,23 @@ func (s *Service) loadJobOfBuild(r *route.Request) (OnJob, error) {
 		err = core.Errorf(core.NotFound, noJob)
 	}
 	return o, err
+}
+
+// inTeams reports whether a member is in one of the teams, given by slug or id.
+func inTeams(m *identity.Membership, teams []string) bool {
+	return m != nil && slices.ContainsFunc(m.Teams, func(t identity.TeamMembership) bool {
+		return slices.Contains(teams, t.Slug) || slices.Contains(teams, t.TeamID)
+	})
+}
+
+// State returns the state of a build, or a NotFound error.
+func (s *Reader) State(ctx context.Context, orgID, buildID string) (state flow.BuildState, err error) {
+	err = s.db.Read(ctx, func(q *db.Q) error {
+		b, err := ByID(q, orgID, buildID)
+		if err == nil {
+			state = b.State
+		}
+		return err
+	})
+	return state, err
 }

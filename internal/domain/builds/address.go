@@ -16,12 +16,12 @@ type Address struct {
 }
 
 // Address returns the address of a build.
-func (s *Service) Address(org *identity.Organization, p *pipelines.Pipeline, number int) Address {
+func (s *Reader) Address(org *identity.Organization, p *pipelines.Pipeline, number int) Address {
 	return Address{s.public, org.Slug, p.Slug, number}
 }
 
 // AddressOf returns the address of a linked build.
-func (s *Service) AddressOf(org *identity.Organization, l Link) Address {
+func (s *Reader) AddressOf(org *identity.Organization, l Link) Address {
 	return Address{s.public, org.Slug, l.Slug, l.Number}
 }
 
@@ -33,4 +33,10 @@ func (a Address) API(segments ...string) string {
 // Web returns the URL of the build's page.
 func (a Address) Web() string {
 	return a.public.To(a.org, a.pipeline, "builds", strconv.Itoa(a.number))
+}
+
+// Prefix is the prefix of the keys of all blobs of a build, like logs and artifacts. They are removed with the
+// build.
+func Prefix(orgID, pipelineID, buildID string) string {
+	return pipelines.Prefix(orgID, pipelineID) + "/" + buildID
 }

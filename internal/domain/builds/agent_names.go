@@ -8,10 +8,10 @@ import (
 type AgentNames func(q *db.Q, orgID string, ids []string) (map[string]string, error)
 
 // NameAgents sets how the names of agents are read. Call it before the first request.
-func (s *Service) NameAgents(names AgentNames) { s.agentNames = names }
+func (s *Reader) NameAgents(names AgentNames) { s.agentNames = names }
 
 // FillAgentNames reads the names of the agents of jobs.
-func (s *Service) FillAgentNames(q *db.Q, orgID string, jobs ...*Job) error {
+func (s *Reader) FillAgentNames(q *db.Q, orgID string, jobs ...*Job) error {
 	var ids []string
 	for _, j := range jobs {
 		if j.AgentID != "" {
@@ -29,7 +29,7 @@ func (s *Service) FillAgentNames(q *db.Q, orgID string, jobs ...*Job) error {
 }
 
 // AcceptedBy returns the jobs that agents have accepted and not finished, with the names of the agents.
-func (s *Service) AcceptedBy(q *db.Q, orgID string, agentIDs []string) ([]*Job, error) {
+func (s *Reader) AcceptedBy(q *db.Q, orgID string, agentIDs []string) ([]*Job, error) {
 	in, arg := q.In("j.agent_id", 2, agentIDs)
 	jobs, err := db.All(q, scanJob, selectJob+`
 	WHERE `+heldStates+` AND j.organization_id = $1 AND j.state <> 'assigned' AND `+in, orgID, arg)

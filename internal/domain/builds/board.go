@@ -32,7 +32,7 @@ const SoftFailed flow.JobState = "soft_failed"
 
 // Board returns a page of a build's jobs: the page of the job, or the page with the number if jobID is empty or
 // not a job of the build.
-func (s *Service) Board(ctx context.Context, b *Build, number int, jobID string) (*Board, error) {
+func (s *Reader) Board(ctx context.Context, b *Build, number int, jobID string) (*Board, error) {
 	board := &Board{}
 	err := s.db.Read(ctx, func(q *db.Q) error {
 		*board = Board{Number: number}

@@ -30,7 +30,8 @@ type Build struct {
 	flow.Build
 	Details
 
-	rebuiltFrom, triggeredFrom Link // what RebuiltFrom and TriggeredBy refer to, while it exists
+	RebuiltBuild    Link // the build with the id RebuiltFrom, while it exists
+	TriggeringBuild Link // the build of the job TriggeredBy, while it exists
 }
 
 // A Link identifies another build in URLs and texts.
@@ -42,12 +43,6 @@ type Link struct {
 
 // Topic is the bus topic of a build. It is announced when the build, its jobs or what belongs to it changes.
 func Topic(buildID string) string { return "build:" + buildID }
-
-// RebuiltBuild is the build with the id RebuiltFrom, while it exists.
-func (b *Build) RebuiltBuild() Link { return b.rebuiltFrom }
-
-// TriggeringBuild is the build of the job TriggeredBy, while it exists.
-func (b *Build) TriggeringBuild() Link { return b.triggeredFrom }
 
 // Details are the parts of a build that its creator chooses.
 type Details struct {
@@ -88,19 +83,19 @@ func (b *Build) MergeQueue() *MergeQueue {
 // by such a build. People outside of the organization can write what it runs, so it gets no credentials: no secrets,
 // no tokens, no repository URL with a password.
 func (b *Build) FromFork(p *pipelines.Pipeline) bool {
-	if b.markedFork() {
+	if b.MarkedFork() {
 		return true
 	}
 	pr := b.PullRequest
 	return pr != nil && (pr.Fork != nil && *pr.Fork || p.Foreign(pr.Repository))
 }
 
-// markedFork is FromFork as it was when the build was created.
-func (b *Build) markedFork() bool { return b.SourceEvent != nil && b.SourceEvent.Fork }
+// MarkedFork is FromFork as it was when the build was created.
+func (b *Build) MarkedFork() bool { return b.SourceEvent != nil && b.SourceEvent.Fork }
 
-// markFork keeps in the build's own row that it is from a fork, so that it stays one when the pipeline gets another
+// MarkFork keeps in the build's own row that it is from a fork, so that it stays one when the pipeline gets another
 // repository.
-func (b *Build) markFork(p *pipelines.Pipeline) {
+func (b *Build) MarkFork(p *pipelines.Pipeline) {
 	if !b.FromFork(p) {
 		return
 	}

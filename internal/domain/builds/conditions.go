@@ -9,8 +9,8 @@ import (
 	"stackyard/internal/rules/plan"
 )
 
-// context returns the values that the conditions of a build's steps refer to.
-func (b *Build) context(org *identity.Organization, p *pipelines.Pipeline, creatorTeams []string, env plan.Lookup) *condition.Context {
+// Context returns the values that the conditions of a build's steps refer to.
+func (b *Build) Context(org *identity.Organization, p *pipelines.Pipeline, creatorTeams []string, env plan.Lookup) *condition.Context {
 	c := &condition.Context{
 		Build: condition.Build{
 			ID:      b.ID,
@@ -63,8 +63,8 @@ func (m *MergeQueue) Condition() *condition.MergeQueue {
 	return &condition.MergeQueue{BaseBranch: m.BaseBranch, BaseCommit: m.BaseCommit}
 }
 
-// teamsOf returns the slugs of a user's teams in an organization.
-func teamsOf(q *db.Q, orgID string, u *identity.User) ([]string, error) {
+// TeamsOf returns the slugs of a user's teams in an organization.
+func TeamsOf(q *db.Q, orgID string, u *identity.User) ([]string, error) {
 	if u == nil {
 		return nil, nil
 	}

@@ -15,7 +15,7 @@ import (
 
 // Environment returns the variables of a job without credentials: those of the pipeline, of the upload that
 // added the step, of the build, of the step, and of the service, each overriding the ones before.
-func (s *Service) Environment(org *identity.Organization, p *pipelines.Pipeline, b *Build, j *Job) map[string]string {
+func (s *Reader) Environment(org *identity.Organization, p *pipelines.Pipeline, b *Build, j *Job) map[string]string {
 	env := map[string]string{}
 	maps.Copy(env, b.PipelineEnv)
 	maps.Copy(env, j.uploadEnv)
@@ -59,7 +59,7 @@ func fillIn(env map[string]string) {
 
 // CheckoutEnvironment returns the variables of a command job for its agent: those of Environment, with the
 // credentials in the repository's URL. Builds from forks clone without credentials.
-func (s *Service) CheckoutEnvironment(org *identity.Organization, p *pipelines.Pipeline, b *Build, j *Job) (map[string]string, error) {
+func (s *Reader) CheckoutEnvironment(org *identity.Organization, p *pipelines.Pipeline, b *Build, j *Job) (map[string]string, error) {
 	env := s.Environment(org, p, b, j)
 	if b.FromFork(p) {
 		return env, nil
@@ -70,7 +70,7 @@ func (s *Service) CheckoutEnvironment(org *identity.Organization, p *pipelines.P
 }
 
 // serviceEnv returns the variables that the service provides to a command job.
-func (s *Service) serviceEnv(org *identity.Organization, p *pipelines.Pipeline, b *Build, j *Job) map[string]string {
+func (s *Reader) serviceEnv(org *identity.Organization, p *pipelines.Pipeline, b *Build, j *Job) map[string]string {
 	env := s.buildEnv(org, p, b)
 	maps.Copy(env, map[string]string{
 		"SERVICE_JOB_ID":         j.ID,
@@ -128,7 +128,7 @@ func checkoutEnv(w plan.Work) map[string]string {
 }
 
 // buildEnv returns the variables that the service provides to all jobs of a build.
-func (s *Service) buildEnv(org *identity.Organization, p *pipelines.Pipeline, b *Build) map[string]string {
+func (s *Reader) buildEnv(org *identity.Organization, p *pipelines.Pipeline, b *Build) map[string]string {
 	env := map[string]string{
 		"CI":                              "true",
 		"SERVICE":                         "true",
@@ -225,12 +225,12 @@ func (b *Build) sourceEventEnv() map[string]string {
 // origins returns the variables about the builds that this one was rebuilt from or triggered by.
 func (b *Build) origins() map[string]string {
 	env := map[string]string{}
-	if from := b.triggeredFrom; from.ID != "" {
+	if from := b.TriggeringBuild; from.ID != "" {
 		env["SERVICE_TRIGGERED_FROM_BUILD_ID"] = from.ID
 		env["SERVICE_TRIGGERED_FROM_BUILD_NUMBER"] = strconv.Itoa(from.Number)
 		env["SERVICE_TRIGGERED_FROM_BUILD_PIPELINE_SLUG"] = from.Slug
 	}
-	if from := b.rebuiltFrom; from.ID != "" {
+	if from := b.RebuiltBuild; from.ID != "" {
 		env["SERVICE_REBUILT_FROM_BUILD_ID"] = from.ID
 		env["SERVICE_REBUILT_FROM_BUILD_NUMBER"] = strconv.Itoa(from.Number)
 	}

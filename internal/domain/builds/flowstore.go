@@ -2,6 +2,8 @@ package builds
 
 import (
 	"errors"
+	"fmt"
+	"time"
 
 	"stackyard/internal/platform/db"
 	"stackyard/internal/rules/definition"
@@ -14,10 +16,11 @@ type flowStore struct {
 	buildID string
 }
 
-var _ flow.Store = flowStore{}
+// FlowStore returns what flow reads of a build.
+func FlowStore(q *db.Q, buildID string) flow.Store { return flowStore{q, buildID} }
 
-// stepRules are the parts of a step's definition that decide when it runs.
-type stepRules struct {
+// StepRules are the parts of a step's definition that decide when it runs.
+type StepRules struct {
 	AllowDependencyFailure bool                    `json:"allow_dependency_failure,omitempty"`
 	Retry                  definition.Retry        `json:"retry,omitzero"`
 	Concurrency            *definition.Concurrency `json:"concurrency,omitempty"`
@@ -26,8 +29,9 @@ type stepRules struct {
 	Async                  bool                    `json:"async,omitempty"`
 }
 
-func rulesOf(s *flow.Step) stepRules {
-	return stepRules{
+// RulesOf returns the rules of a step.
+func RulesOf(s *flow.Step) StepRules {
+	return StepRules{
 		AllowDependencyFailure: s.AllowDependencyFailure,
 		Retry:                  s.Retry,
 		Concurrency:            s.Concurrency,
@@ -45,7 +49,7 @@ const selectFlowStep = `
 
 func scanFlowStep(scan db.Scan) (*flow.Step, error) {
 	s := &flow.Step{}
-	var rules stepRules
+	var rules StepRules
 	err := scan(
 		&s.ID, &s.Kind, db.ToText(&s.Key), &s.Position, db.ToJSON(&rules), &s.CancelOnBuildFailing, db.ToText(&s.Scope), db.ToText(&s.Barrier), db.ToText(&s.BeforeBarrier),
 		db.ToText(&s.Uploads), &s.UploadCount, db.ToText(&s.Ahead), &s.Replaced, &s.Phase, &s.Outcome, &s.Jobs, &s.Unfinished, &s.Failed, &s.Canceled,
@@ -156,4 +160,43 @@ func (f flowStore) Dependents(stepIDs ...string) ([]flow.Edge, error) {
 func (f flowStore) Missing(keys ...string) ([]flow.Edge, error) {
 	in, arg := f.q.In("e.key", 2, keys)
 	return db.All(f.q, scanEdge, selectEdge+` WHERE e.build_id = $1 AND e.depends_on IS NULL AND `+in, f.buildID, arg)
+}
+
+// toDuration scans microseconds; NULL gives nil.
+type toDuration struct{ dst **time.Duration }
+
+// Scan implements sql.Scanner.
+func (c toDuration) Scan(src any) error {
+	switch v := src.(type) {
+	case nil:
+		*c.dst = nil
+	case int64:
+		d := time.Duration(v) * time.Microsecond
+		*c.dst = &d
+	default:
+		return fmt.Errorf("a duration is stored as whole microseconds, not as %T", src)
+	}
+	return nil
+}
+
+// FailedJobs returns the newest attempts of a build's jobs that did not pass.
+func FailedJobs(q *db.Q, buildID string) ([]*flow.Job, error) {
+	return db.All(q, scanFlowJob, `SELECT`+flowJobColumns+`
+		FROM jobs j
+		WHERE j.build_id = $1 AND NOT j.retried AND j.type IN ('script', 'trigger')
+			AND (j.state IN ('canceled', 'expired', 'timed_out') OR j.state = 'finished' AND j.exit_status <> 0)
+		ORDER BY j.position, j.id`, buildID)
+}
+
+// Orphaned reports whether a trigger job no longer waits for the build that it started, because its own build
+// was canceled.
+func Orphaned(q *db.Q, triggerID string) (bool, error) {
+	step, err := db.One(q, scanFlowStep, selectFlowStep+`
+		JOIN jobs j ON j.step_id = s.id
+		JOIN builds b ON b.id = j.build_id
+		WHERE j.id = $1 AND b.state IN ($2, $3)`, triggerID, flow.BuildCanceling, flow.BuildCanceled)
+	if errors.Is(err, db.ErrNoRows) {
+		return false, nil
+	}
+	return err == nil && !step.Async, err
 }

@@ -79,7 +79,7 @@ func Whole(q *db.Q, orgID, jobID string) (j *Job, b *Build, p *pipelines.Pipelin
 }
 
 // Running reports whether a job of an organization has not ended.
-func (s *Service) Running(ctx context.Context, orgID, jobID string) (running bool, err error) {
+func (s *Reader) Running(ctx context.Context, orgID, jobID string) (running bool, err error) {
 	err = s.db.Read(ctx, func(q *db.Q) error {
 		h, err := HoldingOf(q, orgID, jobID)
 		running = !h.State.Ended()
@@ -87,3 +87,20 @@ func (s *Service) Running(ctx context.Context, orgID, jobID string) (running boo
 	})
 	return running, err
 }
+
+// AssignedTo returns the job that is assigned to an agent and not accepted yet, "" when there is none.
+func (s *Reader) AssignedTo(ctx context.Context, orgID, agentID string) (jobID string, err error) {
+	err = s.db.Read(ctx, func(q *db.Q) error {
+		return q.QueryRow(`
+			SELECT j.id FROM jobs j
+			WHERE j.agent_id = $2 AND `+heldStates+` AND j.organization_id = $1 AND j.state = 'assigned'
+			ORDER BY j.id`, orgID, agentID).Scan(&jobID)
+	})
+	if errors.Is(err, db.ErrNoRows) {
+		return "", nil
+	}
+	return jobID, err
+}
+
+// heldStates is the condition of the index of jobs that agents hold: the states of flow.JobState.Held.
+const heldStates = `j.agent_id IS NOT NULL AND j.state IN ('assigned', 'accepted', 'running', 'canceling', 'timing_out')`

@@ -50,7 +50,7 @@ func JobByID(q *db.Q, orgID, id string) (*Job, error) {
 	if j.unblocker, err = unblockerOf(q, j.BuildID); err != nil {
 		return j, err
 	}
-	if j.unblockerTeams, err = teamsOf(q, orgID, j.unblocker); err != nil || j.Work.Upload == "" {
+	if j.unblockerTeams, err = TeamsOf(q, orgID, j.unblocker); err != nil || j.Work.Upload == "" {
 		return j, err
 	}
 	j.uploadEnv, err = uploadEnv(q, j.BuildID, j.Work.Upload)
@@ -125,7 +125,7 @@ type describedStep struct {
 func describedSteps(q *db.Q, jobs []*Job) (map[string]describedStep, error) {
 	in, arg := q.In("s.id", 1, distinct(jobs, func(j *Job) string { return j.StepID }))
 	steps, err := db.All(q, func(scan db.Scan) (s describedStep, err error) {
-		var rules stepRules
+		var rules StepRules
 		var kind definition.Kind
 		err = scan(&s.ID, &kind, db.ToText(&s.Key), db.ToText(&s.GroupID), db.ToText(&s.GroupKey), db.ToText(&s.GroupLabel), db.ToJSON(&rules), &s.label, db.ToJSON(&s.work))
 		s.Async, s.ManualRetry = rules.Async, definition.ManualRetry{Allowed: true}

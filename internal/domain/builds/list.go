@@ -85,7 +85,7 @@ func list(q *db.Q, s *db.Statement, o order, limit, offset int) ([]*Build, error
 
 // Recent returns a page of a pipeline's builds, newest first, of one branch unless that is empty, and whether there
 // are more.
-func (s *Service) Recent(ctx context.Context, p *pipelines.Pipeline, branch string, page route.Page) (found []*Build, more bool, err error) {
+func (s *Reader) Recent(ctx context.Context, p *pipelines.Pipeline, branch string, page route.Page) (found []*Build, more bool, err error) {
 	if err := CheckOffset(page, ""); err != nil {
 		return nil, false, err
 	}
@@ -102,7 +102,7 @@ func (s *Service) Recent(ctx context.Context, p *pipelines.Pipeline, branch stri
 }
 
 // Newest returns the newest build of each pipeline that has one, by pipeline id.
-func (s *Service) Newest(ctx context.Context, orgID string, pipelineIDs []string) (map[string]*Build, error) {
+func (s *Reader) Newest(ctx context.Context, orgID string, pipelineIDs []string) (map[string]*Build, error) {
 	newest := make(map[string]*Build, len(pipelineIDs))
 	if len(pipelineIDs) == 0 {
 		return newest, nil
@@ -132,4 +132,20 @@ func LastState(q *db.Q, pipelineID, branch string) (flow.BuildState, error) {
 		return "", nil
 	}
 	return state, err
+}
+
+// shortCommit is the length to which Bitbucket Cloud cuts the commits of pull requests.
+const shortCommit = 12
+
+// BuiltCommit returns the commit of a build of the pipeline that is the given one, or "". Either of them can be cut, so
+// the result can be longer than what is given.
+func BuiltCommit(q *db.Q, orgID, pipelineID, commit string) (found string, err error) {
+	// "g" sorts after every digit of a SHA.
+	err = q.QueryRow(`
+		SELECT COALESCE(
+			(SELECT MAX(commit_name) FROM builds WHERE organization_id = $1 AND commit_name >= $2 AND commit_name < $3 AND pipeline_id = $4),
+			(SELECT MAX(commit_name) FROM builds WHERE organization_id = $1 AND commit_name = $5 AND pipeline_id = $4),
+			'')`,
+		orgID, commit, commit+"g", pipelineID, commit[:min(len(commit), shortCommit)]).Scan(&found)
+	return found, err
 }

@@ -58,20 +58,20 @@ const (
 const noStep = "No step found"
 
 // Step returns a step of a build by its id or its key, or a NotFound error.
-func (s *Service) Step(ctx context.Context, orgID, buildID, name string) (step *Step, err error) {
+func (s *Reader) Step(ctx context.Context, orgID, buildID, name string) (step *Step, err error) {
 	err = s.db.Read(ctx, func(q *db.Q) (err error) {
 		if _, err = ByID(q, orgID, buildID); err != nil {
 			return err
 		}
-		step, err = stepByName(q, buildID, name)
+		step, err = StepByName(q, buildID, name)
 		return err
 	})
 	return step, err
 }
 
-// flowStepByName returns the step of a build with an id or a key, or a NotFound error. Keys never look like
+// FlowStepByName returns the step of a build with an id or a key, or a NotFound error. Keys never look like
 // ids. Steps that are not part of the definition have no name.
-func flowStepByName(q *db.Q, buildID, name string) (*flow.Step, error) {
+func FlowStepByName(q *db.Q, buildID, name string) (*flow.Step, error) {
 	where := `s.build_id = $1 AND s.key = $2 AND NOT s.replaced`
 	if id, ok := core.ParseID(name); ok {
 		where, name = `s.build_id = $1 AND s.id = $2`, id
@@ -83,8 +83,9 @@ func flowStepByName(q *db.Q, buildID, name string) (*flow.Step, error) {
 	return step, err
 }
 
-func stepByName(q *db.Q, buildID, name string) (*Step, error) {
-	found, err := flowStepByName(q, buildID, name)
+// StepByName returns the step of a build with an id or a key, or a NotFound error.
+func StepByName(q *db.Q, buildID, name string) (*Step, error) {
+	found, err := FlowStepByName(q, buildID, name)
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +97,7 @@ func stepByName(q *db.Q, buildID, name string) (*Step, error) {
 	if step.DependsOn, err = dependencies(q, step.ID); err != nil {
 		return nil, err
 	}
-	jobs, err := jobsOfStep(q, step.ID)
+	jobs, err := JobsOfStep(q, step.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -107,8 +108,8 @@ func stepByName(q *db.Q, buildID, name string) (*Step, error) {
 	return step, err
 }
 
-// jobsOfStep returns the newest attempts of a step's jobs. Those of a group are the jobs of its members.
-func jobsOfStep(q *db.Q, stepID string) ([]*flow.Job, error) {
+// JobsOfStep returns the newest attempts of a step's jobs. Those of a group are the jobs of its members.
+func JobsOfStep(q *db.Q, stepID string) ([]*flow.Job, error) {
 	return db.All(q, scanFlowJob, `SELECT`+flowJobColumns+`
 	FROM jobs j
 	WHERE NOT j.retried AND (j.step_id = $1 OR j.step_id IN (SELECT id FROM steps WHERE scope = $1))

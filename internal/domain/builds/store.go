@@ -44,8 +44,8 @@ func scanBuild(scan db.Scan) (*Build, error) {
 		&b.ID, &b.OrganizationID, &b.PipelineID, db.ToText(&b.ClusterID), &b.Number, &b.Branch, &b.Commit, &b.Source,
 		&b.State, db.ToJSON(&b.Counts), db.ToText(&b.CancelReason), db.ToText(&b.TriggeredBy), db.ToText(&b.Root), db.ToText(&b.RebuiltFrom), db.ToTime(&b.CreatedAt), db.ToTime(&b.ScheduledAt), &b.QueuePlace, db.ToTime(&b.StartedAt), db.ToTime(&b.FailingAt), db.ToTime(&b.FinishedAt),
 		db.ToText(&b.Message), db.ToText(&b.Tag), db.ToJSON(&b.Env), db.ToJSON(&b.PipelineEnv), db.ToJSON(&b.Author), db.ToJSON(&b.PullRequest), db.ToJSON(&b.SourceEvent), &b.CleanCheckout,
-		db.ToText(&b.rebuiltFrom.ID), &b.rebuiltFrom.Number, db.ToText(&b.rebuiltFrom.Slug),
-		db.ToText(&b.triggeredFrom.ID), &b.triggeredFrom.Number, db.ToText(&b.triggeredFrom.Slug),
+		db.ToText(&b.RebuiltBuild.ID), &b.RebuiltBuild.Number, db.ToText(&b.RebuiltBuild.Slug),
+		db.ToText(&b.TriggeringBuild.ID), &b.TriggeringBuild.Number, db.ToText(&b.TriggeringBuild.Slug),
 	}, identity.UserDest(&creator)...)...)
 	b.Creator = creator.OrNil()
 	if pr := b.PullRequest; pr != nil { // older ones were stored with credentials
@@ -59,9 +59,14 @@ func ByID(q *db.Q, orgID, id string) (*Build, error) {
 	return oneBuild(q, `WHERE b.organization_id = $1 AND b.id = $2`, orgID, id)
 }
 
-// lockedByID is ByID with a row lock, which is held until the end of the transaction.
-func lockedByID(q *db.Q, orgID, id string) (*Build, error) {
+// LockedByID is ByID with a row lock, which is held until the end of the transaction.
+func LockedByID(q *db.Q, orgID, id string) (*Build, error) {
 	return oneBuild(q, `WHERE b.organization_id = $1 AND b.id = $2`+q.Locking("b"), orgID, id)
+}
+
+// WithDeleted is ByID without the organization, and also returns builds of deleted pipelines.
+func WithDeleted(q *db.Q, id string) (*Build, error) {
+	return db.One(q, scanBuild, buildColumns+` FROM builds b`+buildJoins+` WHERE b.id = $1`, id)
 }
 
 // byName returns a build of a pipeline by its number or id, or a NotFound error.
@@ -76,8 +81,8 @@ func byName(q *db.Q, orgID, pipelineID, name string) (*Build, error) {
 	return oneBuild(q, `WHERE b.organization_id = $1 AND b.pipeline_id = $2 AND b.number = $3`, orgID, pipelineID, number)
 }
 
-// byOrigin returns the build of a pipeline that was created for an origin, or a NotFound error.
-func byOrigin(q *db.Q, orgID, pipelineID, origin string) (*Build, error) {
+// ByOrigin returns the build of a pipeline that was created for an origin, or a NotFound error.
+func ByOrigin(q *db.Q, orgID, pipelineID, origin string) (*Build, error) {
 	return oneBuild(q, `WHERE b.organization_id = $1 AND b.pipeline_id = $2 AND b.origin = $3`, orgID, pipelineID, origin)
 }
 
@@ -89,8 +94,8 @@ func oneBuild(q *db.Q, where string, args ...any) (*Build, error) {
 	return b, err
 }
 
-// linkTo returns the link to a build, the zero Link when the build does not exist or id is empty.
-func linkTo(q *db.Q, orgID, id string) (l Link, err error) {
+// LinkTo returns the link to a build, the zero Link when the build does not exist or id is empty.
+func LinkTo(q *db.Q, orgID, id string) (l Link, err error) {
 	if id == "" {
 		return l, nil
 	}
@@ -103,8 +108,8 @@ func linkTo(q *db.Q, orgID, id string) (l Link, err error) {
 	return l, err
 }
 
-// linkToBuildOf returns the link to the build of a job, like linkTo.
-func linkToBuildOf(q *db.Q, orgID, jobID string) (Link, error) {
+// LinkToBuildOf returns the link to the build of a job, like linkTo.
+func LinkToBuildOf(q *db.Q, orgID, jobID string) (Link, error) {
 	if jobID == "" {
 		return Link{}, nil
 	}
@@ -115,52 +120,10 @@ func linkToBuildOf(q *db.Q, orgID, jobID string) (Link, error) {
 	if err != nil {
 		return Link{}, err
 	}
-	return linkTo(q, orgID, buildID)
+	return LinkTo(q, orgID, buildID)
 }
 
-// organization returns an organization, or a NotFound error.
-func organization(q *db.Q, id string) (*identity.Organization, error) {
-	found, _, err := identity.OrganizationsByID(q, []string{id}, 1, 0)
-	if err == nil && len(found) == 0 {
-		err = core.Errorf(core.NotFound, "No organization found")
-	}
-	if err != nil {
-		return nil, err
-	}
-	return &found[0], nil
-}
-
-// nextNumber returns the number of a pipeline's next build, and locks it until the end of the transaction.
-func nextNumber(q *db.Q, pipelineID string) (n int, err error) {
-	err = q.QueryRow(`
-		INSERT INTO build_numbers (pipeline_id, newest) VALUES ($1, 1)
-		ON CONFLICT (pipeline_id) DO UPDATE SET newest = build_numbers.newest + 1
-		RETURNING newest`, pipelineID).Scan(&n)
-	return n, err
-}
-
-// insertBuild adds a build without jobs.
-func insertBuild(q *db.Q, b *Build, origin string) error {
-	_, err := q.Exec(`
-		INSERT INTO builds (id, organization_id, pipeline_id, cluster_id, number, branch, commit_name, source, creator_id,
-			state, tally, waiting_jobs, scheduled_jobs, running_jobs, triggered_by, root_build, rebuilt_from, created_at, scheduled_at, queue_place, origin)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, 0, 0, 0, $12, $13, $14, $15, $16, $17, $18)`,
-		b.ID, b.OrganizationID, b.PipelineID, db.Text(b.ClusterID), b.Number, b.Branch, b.Commit, b.Source, b.Creator.IDOrNull(),
-		b.State, db.JSON(b.Counts), db.Text(b.TriggeredBy), db.Text(b.Root), db.Text(b.RebuiltFrom), db.Micros(b.CreatedAt), db.Micros(b.ScheduledAt), b.QueuePlace, db.Text(origin))
-	if err != nil {
-		return err
-	}
-	_, err = q.Exec(`
-		INSERT INTO build_details (build_id, message, tag, env, pipeline_env, author, pull_request, clean_checkout, source_event)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
-		b.ID, db.Text(b.Message), db.Text(b.Tag), db.JSON(orEmpty(b.Env)), db.JSON(orEmpty(b.PipelineEnv)),
-		db.JSON(b.Author), db.JSON(b.PullRequest), b.CleanCheckout, db.JSON(b.SourceEvent))
-	return err
-}
-
-func orEmpty(m map[string]string) map[string]string {
-	if m == nil {
-		return map[string]string{}
-	}
-	return m
+// ChildOf returns the build that a trigger job started, or a NotFound error.
+func ChildOf(q *db.Q, orgID, jobID string) (*Build, error) {
+	return oneBuild(q, `WHERE b.organization_id = $1 AND b.triggered_by = $2`, orgID, jobID)
 }

@@ -21,9 +21,9 @@ func lookIn(env map[string]string) plan.Lookup {
 	}
 }
 
-// variables returns the variables of a build that are known before it has jobs: those of the pipeline, of the
+// Variables returns the variables of a build that are known before it has jobs: those of the pipeline, of the
 // build and of the service, each overriding the ones before.
-func (s *Service) variables(org *identity.Organization, p *pipelines.Pipeline, b *Build) plan.Lookup {
+func (s *Reader) Variables(org *identity.Organization, p *pipelines.Pipeline, b *Build) plan.Lookup {
 	env := map[string]string{}
 	maps.Copy(env, b.PipelineEnv)
 	maps.Copy(env, b.Env)

@@ -1,8 +1,6 @@
 package builds
 
 import (
-	"errors"
-
 	"stackyard/internal/platform/db"
 	"stackyard/internal/rules/flow"
 )
@@ -41,35 +39,4 @@ func UnfinishedBefore(q *db.Q, j *Job, limit int) ([]StepName, error) {
 		WHERE b.kind NOT IN ('join', 'queue', 'wait')
 		ORDER BY s.position
 		LIMIT $2`, j.StepID, limit)
-}
-
-// A Group is the concurrency group of a job and the job's place in it.
-type Group struct {
-	Name   string // empty: the job has no group
-	Limit  int
-	Active int // jobs of all builds that occupy a slot
-	Ahead  int // queued jobs before this one
-}
-
-// GroupOf returns the concurrency group of a job, the zero Group when it has none.
-func GroupOf(q *db.Q, j *Job) (g Group, err error) {
-	var queued bool
-	err = q.QueryRow(`
-		SELECT j.concurrency_group, j.concurrency_limit, j.queued FROM jobs j
-		WHERE j.id = $1 AND j.concurrency_group IS NOT NULL`, j.ID).Scan(&g.Name, &g.Limit, &queued)
-	if errors.Is(err, db.ErrNoRows) {
-		return Group{}, nil
-	}
-	if err != nil {
-		return Group{}, err
-	}
-	if g.Active, err = slotsTaken(q, j.OrganizationID, g.Name); err != nil || !queued {
-		return g, err
-	}
-	err = q.QueryRow(`
-		SELECT COUNT(*) FROM jobs j
-		WHERE j.organization_id = $1 AND j.concurrency_group = $2 AND j.queued
-			AND (`+queueOrder+`) < (SELECT `+queueOrder+` FROM jobs j WHERE j.id = $3)`,
-		j.OrganizationID, g.Name, j.ID).Scan(&g.Ahead)
-	return g, err
 }

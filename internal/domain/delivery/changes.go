@@ -5,9 +5,7 @@ import (
 
 	"stackyard/internal/domain/events"
 	"stackyard/internal/domain/notifications"
-	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
-	"stackyard/internal/platform/identity"
 	"stackyard/internal/platform/tasks"
 )
 
@@ -64,16 +62,4 @@ func (s *Service) updateWanted(q *db.Q, orgID string) error {
 		names |= r.provider.Names(r.Receiver, r.settings)
 	}
 	return events.SetWanted(q, consumer, orgID, names)
-}
-
-// organizationByID returns an organization, or a NotFound error.
-func organizationByID(q *db.Q, id string) (*identity.Organization, error) {
-	found, _, err := identity.OrganizationsByID(q, []string{id}, 1, 0)
-	if err == nil && len(found) == 0 {
-		err = core.Errorf(core.NotFound, "No organization found")
-	}
-	if err != nil {
-		return nil, err
-	}
-	return &found[0], nil
 }

@@ -83,7 +83,7 @@ func (s *Service) enabled(q *db.Q, orgID string) ([]openReceiver, error) {
 	if err != nil || len(found) == 0 {
 		return nil, err
 	}
-	org, err := organizationByID(q, orgID)
+	org, err := identity.OrganizationByID(q, orgID)
 	if err != nil {
 		return nil, err
 	}

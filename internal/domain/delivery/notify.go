@@ -8,11 +8,12 @@ import (
 	"strings"
 	"time"
 
-	"stackyard/internal/domain/builds"
+	"stackyard/internal/domain/builds/lifecycle"
 	"stackyard/internal/domain/events"
 	"stackyard/internal/domain/notifications"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
+	"stackyard/internal/platform/identity"
 	"stackyard/internal/platform/tasks"
 	"stackyard/internal/rules/notify"
 )
@@ -21,11 +22,11 @@ import (
 // organization's SMTP service and chat messages through the service of the channel; without such a service they are not
 // sent. Webhooks go to their hosts.
 func (s *Service) askedFor(q *db.Q, orgID string, happened []events.Event, receivers []openReceiver, teams map[string][]string) (list []*Delivery, err error) {
-	names, err := builds.NotifyEvents(q, orgID)
+	names, err := lifecycle.NotifyEvents(q, orgID)
 	if err != nil || names == 0 {
 		return nil, err
 	}
-	org, err := organizationByID(q, orgID)
+	org, err := identity.OrganizationByID(q, orgID)
 	if err != nil {
 		return nil, err
 	}

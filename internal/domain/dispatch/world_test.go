@@ -14,6 +14,7 @@ import (
 	"stackyard/internal/app/orgfile"
 	"stackyard/internal/app/server/servertest"
 	"stackyard/internal/domain/builds"
+	"stackyard/internal/domain/builds/lifecycle"
 	"stackyard/internal/domain/dispatch"
 	"stackyard/internal/domain/pipelines"
 	"stackyard/internal/platform/bus"
@@ -31,7 +32,7 @@ type world struct {
 	*db.DB
 	t        testing.TB
 	bus      *bus.Bus
-	builds   *builds.Service
+	builds   *lifecycle.Service
 	pipeline *pipelines.Pipeline
 	org      string
 	*dispatch.Dispatcher
@@ -63,7 +64,7 @@ func replica(t testing.TB, d *db.DB) *world {
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
 	w := &world{DB: d, t: t, bus: bus.New(d, log), metrics: prometheus.NewRegistry(), clock: servertest.NewClock()}
 	service := pipelines.New(d, seal.NewKey(), "http://ci.test", w.clock.Now, outbound.New(nil))
-	w.builds = builds.New(d, service, "http://ci.test", w.clock.Now, log)
+	w.builds = lifecycle.New(d, service, "http://ci.test", w.clock.Now, log)
 	w.ok(d.Read(t.Context(), func(q *db.Q) (err error) {
 		if err := q.QueryRow(`SELECT organization_id FROM pipelines WHERE id = $1`, servertest.AcmePipelineID).Scan(&w.org); err != nil {
 			return err
@@ -149,7 +150,7 @@ func (w *world) buildOf(pipeline *pipelines.Pipeline, lines ...string) *builds.B
 	w.t.Helper()
 	p := *pipeline
 	p.Configuration = "steps:\n  - " + strings.Join(lines, "\n  - ") + "\n"
-	b, err := w.builds.Create(w.t.Context(), &p, builds.Creation{Commit: "HEAD", Branch: "main", Source: builds.FromAPI})
+	b, err := w.builds.Create(w.t.Context(), &p, lifecycle.Creation{Commit: "HEAD", Branch: "main", Source: builds.FromAPI})
 	w.ok(err)
 	return b
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"stackyard/internal/domain/builds"
+	"stackyard/internal/domain/builds/lifecycle"
 	"stackyard/internal/domain/pipelines"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/sourcehost"
@@ -16,9 +17,9 @@ import (
 
 // A Decision says what to do about an event.
 type Decision struct {
-	Build  *builds.Creation // nil: nothing is built
-	Cancel string           // the branch whose builds are canceled; empty: none
-	Reason string           // why nothing is built, in one sentence
+	Build  *lifecycle.Creation // nil: nothing is built
+	Cancel string              // the branch whose builds are canceled; empty: none
+	Reason string              // why nothing is built, in one sentence
 }
 
 // ignored returns the decision not to build.
@@ -177,8 +178,8 @@ func skipRule(_ *pipelines.Pipeline, e hookpayload.Event, _ bool) string {
 }
 
 // creation returns the build of an event.
-func creation(p *pipelines.Pipeline, e hookpayload.Event) *builds.Creation {
-	c := &builds.Creation{
+func creation(p *pipelines.Pipeline, e hookpayload.Event) *lifecycle.Creation {
+	c := &lifecycle.Creation{
 		Commit:              cmp.Or(e.Commit, "HEAD"),
 		Branch:              cmp.Or(e.Branch, e.Tag, p.DefaultBranch), // a tag is built as the branch of its name
 		Source:              builds.FromWebhook,
@@ -209,7 +210,7 @@ func creation(p *pipelines.Pipeline, e hookpayload.Event) *builds.Creation {
 }
 
 // filtered returns why the pipeline's condition does not hold for a build, or "".
-func filtered(p *pipelines.Pipeline, c *builds.Creation) string {
+func filtered(p *pipelines.Pipeline, c *lifecycle.Creation) string {
 	text := p.Text("filter_condition")
 	if !p.Flag("filter_enabled") || strings.TrimSpace(text) == "" {
 		return ""

@@ -11,7 +11,7 @@ import (
 	"log/slog"
 	"time"
 
-	"stackyard/internal/domain/builds"
+	"stackyard/internal/domain/builds/lifecycle"
 	"stackyard/internal/domain/pipelines"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
@@ -66,14 +66,14 @@ type BuildLink struct {
 type Service struct {
 	db        *db.DB
 	pipelines *pipelines.Service
-	builds    *builds.Service
+	builds    *lifecycle.Service
 	public    core.PublicURL
 	clock     core.Clock
 	log       *slog.Logger
 }
 
 // New returns the service of the deliveries in a database.
-func New(d *db.DB, p *pipelines.Service, b *builds.Service, public core.PublicURL, clock core.Clock, log *slog.Logger) *Service {
+func New(d *db.DB, p *pipelines.Service, b *lifecycle.Service, public core.PublicURL, clock core.Clock, log *slog.Logger) *Service {
 	return &Service{db: d, pipelines: p, builds: b, public: public, clock: clock, log: log}
 }
 

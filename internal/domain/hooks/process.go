@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"stackyard/internal/domain/builds"
+	"stackyard/internal/domain/builds/lifecycle"
 	"stackyard/internal/domain/pipelines"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
@@ -89,7 +90,7 @@ func (s *Service) processOne(ctx context.Context, d *Delivery) error {
 	if err != nil {
 		return err
 	}
-	var drafts []*builds.Draft
+	var drafts []*lifecycle.Draft
 	var reasons []string
 	failed := false
 	for i, e := range events {
@@ -114,7 +115,7 @@ func (s *Service) processOne(ctx context.Context, d *Delivery) error {
 
 // prepare returns the build of an event, or why there is none. The error is a refusal when the event should be built and
 // cannot be.
-func (s *Service) prepare(ctx context.Context, p *pipelines.Pipeline, d *Delivery, i int, e hookpayload.Event) (*builds.Draft, string, error) {
+func (s *Service) prepare(ctx context.Context, p *pipelines.Pipeline, d *Delivery, i int, e hookpayload.Event) (*lifecycle.Draft, string, error) {
 	built := ""
 	if e.Commit != "" {
 		err := s.db.Read(ctx, func(q *db.Q) (err error) {
@@ -156,7 +157,7 @@ func (d *Delivery) origin(i int) string {
 }
 
 // end creates builds and ends the delivery, in one transaction.
-func (s *Service) end(ctx context.Context, d *Delivery, drafts []*builds.Draft, reasons []string, failed bool) error {
+func (s *Service) end(ctx context.Context, d *Delivery, drafts []*lifecycle.Draft, reasons []string, failed bool) error {
 	return s.db.Write(ctx, func(q *db.Q) error {
 		d.Builds = nil
 		for _, draft := range drafts {

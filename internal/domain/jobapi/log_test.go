@@ -34,7 +34,7 @@ func (w *runningBuild) chunk(sequence, offset int, content string) *response {
 // logs returns a log service beside the server's own, and the log of the job.
 func (w *runningBuild) logs() (*joblog.Service, joblog.Job) {
 	log := slog.New(slog.DiscardHandler)
-	service := joblog.New(w.DB, w.Blobs, bus.New(w.DB, log), w.Builds(), core.PublicURL(w.URL), w.Clock.Now, log)
+	service := joblog.New(w.DB, w.Blobs, bus.New(w.DB, log), w.Builds().Reader, core.PublicURL(w.URL), w.Clock.Now, log)
 	return service, joblog.Job{OrganizationID: w.OrgID, PipelineID: servertest.AcmePipelineID, BuildID: w.Build, ID: w.Job.ID}
 }
 

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"stackyard/internal/app/server/servertest"
-	"stackyard/internal/domain/builds"
+	"stackyard/internal/domain/builds/lifecycle"
 )
 
 func TestMetaData_IsSetAndReadByJobs(t *testing.T) {
@@ -43,8 +43,8 @@ func TestMetaData_SaysWhatIsWrong(t *testing.T) {
 func TestMetaData_TellsTheCommit(t *testing.T) {
 	whileRunning(t, nil, func(t *testing.T, w *runningBuild) {
 		sha := strings.Repeat("0123456789abcdef", 3)[:40]
-		w.Post(w.Path("/data/set"), fields{"key": builds.GitCommitKey, "value": "commit " + sha + "\nabbrev-commit " + sha[:10] + "\nAuthor: A <a@b.test>\n\n    Say it\n"}).Want(http.StatusOK)
+		w.Post(w.Path("/data/set"), fields{"key": lifecycle.GitCommitKey, "value": "commit " + sha + "\nabbrev-commit " + sha[:10] + "\nAuthor: A <a@b.test>\n\n    Say it\n"}).Want(http.StatusOK)
 		servertest.WantAt(t, w.Show(), fields{"commit": sha, "message": "Say it"})
-		servertest.WantAt(t, w.Post(w.Path("/data/exists"), fields{"key": builds.GitCommitKey}), fields{"exists": true})
+		servertest.WantAt(t, w.Post(w.Path("/data/exists"), fields{"key": lifecycle.GitCommitKey}), fields{"exists": true})
 	})
 }

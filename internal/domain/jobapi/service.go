@@ -15,7 +15,7 @@ import (
 	"stackyard/internal/domain/agents"
 	"stackyard/internal/domain/annotations"
 	"stackyard/internal/domain/artifacts"
-	"stackyard/internal/domain/builds"
+	"stackyard/internal/domain/builds/lifecycle"
 	"stackyard/internal/domain/clusters"
 	"stackyard/internal/domain/joblog"
 	"stackyard/internal/domain/pipelines"
@@ -31,7 +31,7 @@ type Service struct {
 	annotations *annotations.Service
 	artifacts   *artifacts.Service
 	blobs       *blob.Store
-	builds      *builds.Service
+	builds      *lifecycle.Service
 	clusters    *clusters.Service
 	logs        *joblog.Service
 	pipelines   *pipelines.Service
@@ -46,7 +46,7 @@ type Parts struct {
 	Annotations *annotations.Service
 	Artifacts   *artifacts.Service
 	Blobs       *blob.Store
-	Builds      *builds.Service
+	Builds      *lifecycle.Service
 	Clusters    *clusters.Service
 	Logs        *joblog.Service
 	Pipelines   *pipelines.Service

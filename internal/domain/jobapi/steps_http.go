@@ -7,6 +7,7 @@ import (
 
 	"stackyard/internal/domain/agents"
 	"stackyard/internal/domain/builds"
+	"stackyard/internal/domain/builds/lifecycle"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/route"
 	"stackyard/internal/rules/flow"
@@ -71,7 +72,7 @@ func (s *Service) exportStep(r *route.Request, h builds.Holding, body stepAttrib
 	if err != nil {
 		return stepAttributeView{}, err
 	}
-	output, err := step.Export(body.Attribute, body.Format == "json")
+	output, err := ExportStep(step, body.Attribute, body.Format == "json")
 	return stepAttributeView{output}, err
 }
 
@@ -87,7 +88,7 @@ func (s *Service) putStep(r *route.Request, h builds.Holding, body stepUpdate) (
 	if err := checkBuild(h, body.BuildID); err != nil {
 		return agents.EmptyView{}, err
 	}
-	return agents.EmptyView{}, s.builds.UpdateStep(r.Context(), r.Org.ID, h.BuildID, r.PathValue("step"), builds.StepUpdate{
+	return agents.EmptyView{}, s.builds.UpdateStep(r.Context(), r.Org.ID, h.BuildID, r.PathValue("step"), lifecycle.StepUpdate{
 		ID:        body.IdempotencyUUID,
 		Attribute: body.Attribute,
 		Value:     body.Value,

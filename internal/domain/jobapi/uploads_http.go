@@ -7,6 +7,7 @@ import (
 
 	"stackyard/internal/domain/agents"
 	"stackyard/internal/domain/builds"
+	"stackyard/internal/domain/builds/lifecycle"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/route"
 )
@@ -44,7 +45,7 @@ func (s *Service) postUpload(r *route.Request, h builds.Holding, body pipelineUp
 	if len(body.Pipeline) == 0 {
 		return pipelineUploadStateView{}, core.Errorf(core.BadRequest, "pipeline is required")
 	}
-	up, err := s.builds.Upload(r.Context(), r.Org.ID, h.JobID, builds.Upload{
+	up, err := s.builds.Upload(r.Context(), r.Org.ID, h.JobID, lifecycle.Upload{
 		ID:         body.UUID,
 		Definition: indentJSON(body.Pipeline),
 		Replace:    body.Replace,

@@ -9,7 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"stackyard/internal/app/server/servertest"
-	"stackyard/internal/domain/builds"
+	"stackyard/internal/domain/builds/lifecycle"
 	"stackyard/internal/domain/joblog"
 	"stackyard/internal/platform/blob"
 	"stackyard/internal/platform/blob/blobtest"
@@ -27,7 +27,7 @@ type fixture struct {
 	logs   *joblog.Service
 	bus    *bus.Bus
 	runner *tasks.Runner
-	builds *builds.Service
+	builds *lifecycle.Service
 }
 
 // each runs a test with a fresh fixture on each engine.
@@ -46,7 +46,7 @@ func newFixture(t testing.TB, s *servertest.Server, blobs *blob.Store) *fixture 
 	t.Helper()
 	public, log := core.PublicURL(s.URL), slog.New(slog.DiscardHandler)
 	w := &fixture{Scenario: s.Scenario(t), blobs: blobs, bus: bus.New(s.DB, log), builds: s.Builds()}
-	w.logs = joblog.New(s.DB, blobs, w.bus, w.builds, public, s.Clock.Now, log)
+	w.logs = joblog.New(s.DB, blobs, w.bus, w.builds.Reader, public, s.Clock.Now, log)
 	w.builds.AddEffect(w.logs.Observe)
 	w.runner = tasks.New(s.DB, w.bus, s.Clock.Now, log, prometheus.NewRegistry())
 	w.logs.Background(w.runner)

@@ -68,7 +68,7 @@ type Service struct {
 	db     *db.DB
 	blobs  *blob.Store
 	bus    *bus.Bus
-	builds *builds.Service
+	builds *builds.Reader
 	public core.PublicURL
 	clock  core.Clock
 	log    *slog.Logger
@@ -82,7 +82,7 @@ type Service struct {
 const maxConcurrentSeals = 2
 
 // New returns a Service for the logs in a database and a blob store.
-func New(d *db.DB, blobs *blob.Store, events *bus.Bus, b *builds.Service, public core.PublicURL, clock core.Clock, log *slog.Logger) *Service {
+func New(d *db.DB, blobs *blob.Store, events *bus.Bus, b *builds.Reader, public core.PublicURL, clock core.Clock, log *slog.Logger) *Service {
 	return &Service{
 		db: d, blobs: blobs, bus: events, builds: b, public: public, clock: clock, log: log,
 		limits:   defaultLimits,

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"stackyard/internal/app/server/servertest"
-	"stackyard/internal/domain/builds"
+	"stackyard/internal/domain/builds/lifecycle"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
 	"stackyard/internal/rules/flow"
@@ -28,7 +28,7 @@ type world struct {
 	*servertest.Server
 	t       *testing.T
 	ada     *servertest.Client
-	service *builds.Service
+	service *lifecycle.Service
 	org     string
 	jobs    map[string]string // by command
 }

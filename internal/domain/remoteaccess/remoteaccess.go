@@ -64,7 +64,7 @@ type Parts struct {
 	Directory *identity.Directory
 	Bus       *bus.Bus
 	Agents    *agents.Service
-	Builds    *builds.Service
+	Builds    *builds.Reader
 	Key       seal.Key
 	Public    core.PublicURL
 	// Peer is the URL at which other replicas reach this one.

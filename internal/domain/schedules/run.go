@@ -80,11 +80,9 @@ func (s *Service) load(ctx context.Context, id string) (*target, error) {
 		if t.pipeline, err = pipelines.ByID(q, pipelines.System(orgID), t.schedule.PipelineID); err != nil {
 			return err
 		}
-		found, _, err := identity.OrganizationsByID(q, []string{orgID}, 1, 0)
-		if err != nil || len(found) == 0 {
-			return db.OrNotFound(err, noSchedule)
+		if t.org, err = identity.OrganizationByID(q, orgID); err != nil {
+			return err
 		}
-		t.org = &found[0]
 		if t.schedule.CreatedBy == nil {
 			return nil
 		}

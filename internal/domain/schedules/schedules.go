@@ -18,6 +18,7 @@ import (
 	"unicode/utf8"
 
 	"stackyard/internal/domain/builds"
+	"stackyard/internal/domain/builds/lifecycle"
 	"stackyard/internal/domain/events"
 	"stackyard/internal/domain/pipelines"
 	"stackyard/internal/platform/core"
@@ -60,7 +61,7 @@ type Schedule struct {
 type Service struct {
 	db        *db.DB
 	pipelines *pipelines.Service
-	builds    *builds.Service
+	builds    *lifecycle.Service
 	events    *events.Service
 	public    core.PublicURL
 	clock     core.Clock
@@ -68,7 +69,7 @@ type Service struct {
 }
 
 // New returns the service of the schedules in a database.
-func New(d *db.DB, p *pipelines.Service, b *builds.Service, e *events.Service, public core.PublicURL, clock core.Clock, log *slog.Logger) *Service {
+func New(d *db.DB, p *pipelines.Service, b *lifecycle.Service, e *events.Service, public core.PublicURL, clock core.Clock, log *slog.Logger) *Service {
 	return &Service{db: d, pipelines: p, builds: b, events: e, public: public, clock: clock, log: log}
 }
 
@@ -81,9 +82,9 @@ func (s *Schedule) check(now time.Time, reschedule bool) error {
 		wrong.Add("cronline", "%s", err)
 	}
 	checkLength(&wrong, "label", s.Label, maxLabel)
-	checkLength(&wrong, "message", s.Message, builds.MaxMessage)
-	checkLength(&wrong, "commit", s.Commit, builds.MaxName)
-	checkLength(&wrong, "branch", s.Branch, builds.MaxName)
+	checkLength(&wrong, "message", s.Message, lifecycle.MaxMessage)
+	checkLength(&wrong, "commit", s.Commit, lifecycle.MaxName)
+	checkLength(&wrong, "branch", s.Branch, lifecycle.MaxName)
 	for name := range s.Env {
 		if name == "" || strings.Contains(name, "=") {
 			wrong.Add("env", `has a variable %q; a name cannot be empty or contain "="`, core.Cut(name, 100))
@@ -145,8 +146,8 @@ func (s *Schedule) due(line *cron.Line, now time.Time) (at, next time.Time) {
 }
 
 // creation returns the build for a time of the schedule.
-func (s *Schedule) creation(p *pipelines.Pipeline, creator *identity.User, at time.Time) builds.Creation {
-	c := builds.Creation{
+func (s *Schedule) creation(p *pipelines.Pipeline, creator *identity.User, at time.Time) lifecycle.Creation {
+	c := lifecycle.Creation{
 		Commit:      cmp.Or(s.Commit, headCommit),
 		Branch:      cmp.Or(s.Branch, p.DefaultBranch),
 		Source:      builds.FromSchedule,

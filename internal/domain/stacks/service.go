@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"stackyard/internal/domain/agents"
-	"stackyard/internal/domain/builds"
+	"stackyard/internal/domain/builds/lifecycle"
 	"stackyard/internal/domain/clusters"
 	"stackyard/internal/domain/dispatch"
 	"stackyard/internal/domain/quotas"
@@ -21,7 +21,7 @@ import (
 // Service serves the stacks API.
 type Service struct {
 	db       *db.DB
-	builds   *builds.Service
+	builds   *lifecycle.Service
 	agents   *agents.Service
 	clusters *clusters.Service
 	bus      *bus.Bus
@@ -37,7 +37,7 @@ type Service struct {
 // Parts are the dependencies of a Service.
 type Parts struct {
 	DB       *db.DB
-	Builds   *builds.Service
+	Builds   *lifecycle.Service
 	Timeline *timeline.Service
 	Agents   *agents.Service
 	Clusters *clusters.Service

@@ -40,7 +40,7 @@ type Parts struct {
 	Directory *identity.Directory
 	Suites    *suites.Service
 	Pipelines *pipelines.Service
-	Builds    *builds.Service
+	Builds    *builds.Reader
 	// Verify returns the claims of an OpenID Connect token of a job, or an Unauthorized error.
 	Verify func(ctx context.Context, token string) (map[string]any, error)
 	Public core.PublicURL
@@ -55,7 +55,7 @@ type Service struct {
 	directory *identity.Directory
 	suites    *suites.Service
 	pipelines *pipelines.Service
-	builds    *builds.Service
+	builds    *builds.Reader
 	verify    func(ctx context.Context, token string) (map[string]any, error)
 	public    core.PublicURL
 	clock     core.Clock

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"stackyard/internal/domain/builds"
+	"stackyard/internal/domain/builds/lifecycle"
 	"stackyard/internal/domain/clusters"
 	"stackyard/internal/domain/dispatch"
 	"stackyard/internal/platform/core"
@@ -230,7 +231,7 @@ func stepsBefore(q *db.Q, j *builds.Job) ([]waitedForView, error) {
 }
 
 func concurrencyOf(q *db.Q, j *builds.Job) (*jobConcurrencyView, error) {
-	g, err := builds.GroupOf(q, j)
+	g, err := lifecycle.GroupOf(q, j)
 	if err != nil || g.Name == "" {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"stackyard/internal/domain/builds"
+	"stackyard/internal/domain/builds/lifecycle"
 	"stackyard/internal/domain/dispatch"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
@@ -22,7 +23,7 @@ import (
 // Service serves timelines and explanations of jobs.
 type Service struct {
 	db     *db.DB
-	builds *builds.Service
+	builds *lifecycle.Service
 	clock  core.Clock
 	stacks Stacks
 }
@@ -36,7 +37,7 @@ type Stacks struct {
 }
 
 // New returns a Service. From then on it records when agents accept jobs.
-func New(d *db.DB, b *builds.Service, clock core.Clock) *Service {
+func New(d *db.DB, b *lifecycle.Service, clock core.Clock) *Service {
 	s := &Service{db: d, builds: b, clock: clock}
 	b.AddEffect(s.recordAccepted)
 	return s

@@ -3,7 +3,6 @@ package identity
 import (
 	"context"
 
-	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
 )
 
@@ -32,14 +31,5 @@ type JobAcquisition struct {
 
 // OrganizationByID returns the organization with an id, or a NotFound error.
 func (d *Directory) OrganizationByID(ctx context.Context, id string) (*Organization, error) {
-	return cached(ctx, d, d.orgs, id, func(q *db.Q) (*Organization, error) {
-		found, _, err := OrganizationsByID(q, []string{id}, 1, 0)
-		if err != nil {
-			return nil, err
-		}
-		if len(found) == 0 {
-			return nil, core.Errorf(core.NotFound, "No organization found")
-		}
-		return &found[0], nil
-	})
+	return cached(ctx, d, d.orgs, id, func(q *db.Q) (*Organization, error) { return OrganizationByID(q, id) })
 }

@@ -60,6 +60,15 @@ func OrganizationBySlug(q *db.Q, slug string) (*Organization, error) {
 	return &o, err
 }
 
+// OrganizationByID returns the organization with an id, or a NotFound error.
+func OrganizationByID(q *db.Q, id string) (*Organization, error) {
+	o, err := db.One(q, scanOrganization, `SELECT `+organizationColumns+` FROM organizations o WHERE o.id = $1`, id)
+	if errors.Is(err, db.ErrNoRows) {
+		return nil, core.Errorf(core.NotFound, "No organization found")
+	}
+	return &o, err
+}
+
 // OrganizationsByID returns one page of the organizations with these ids, by slug, and how many there are.
 func OrganizationsByID(q *db.Q, ids []string, limit, offset int) ([]Organization, int, error) {
 	in, arg := q.In("o.id", 1, ids)

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"stackyard/internal/domain/builds"
+	"stackyard/internal/domain/builds/lifecycle"
 	"stackyard/internal/domain/pipelines"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
@@ -68,7 +68,7 @@ func (sc *Scenario) WantNoError(err error) {
 }
 
 // Builds returns another builds service on the server's database, for calls that the API does not allow.
-func (s *Server) Builds() *builds.Service {
+func (s *Server) Builds() *lifecycle.Service {
 	public := core.PublicURL(s.URL)
-	return builds.New(s.DB, pipelines.New(s.DB, s.Key, public, s.Clock.Now, outbound.New(nil)), public, s.Clock.Now, slog.New(slog.DiscardHandler))
+	return lifecycle.New(s.DB, pipelines.New(s.DB, s.Key, public, s.Clock.Now, outbound.New(nil)), public, s.Clock.Now, slog.New(slog.DiscardHandler))
 }

@@ -105,7 +105,7 @@ func (t *tracer) buildSpan() *tracepb.Span {
 		span.Status = failed("the build " + string(b.State))
 	}
 	span.Attributes = a.list()
-	if parent := b.TriggeringBuild(); parent.ID != "" {
+	if parent := b.TriggeringBuild; parent.ID != "" {
 		span.Links = []*tracepb.Span_Link{{TraceId: TraceID(parent.ID), SpanId: spanID("job", b.TriggeredBy)}}
 	}
 	return span

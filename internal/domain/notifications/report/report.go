@@ -39,9 +39,9 @@ func (b *Build) JobURL(j *builds.Job) string { return b.URL + "#" + j.ID }
 const MaxJobs = 5000
 
 // Of describes a build without its jobs.
-func Of(s *builds.Service, org *identity.Organization, p *pipelines.Pipeline, b *builds.Build) *Build {
+func Of(s *builds.Reader, org *identity.Organization, p *pipelines.Pipeline, b *builds.Build) *Build {
 	build := &Build{Build: b, Org: org, Pipeline: p, URL: s.Address(org, p, b.Number).Web()}
-	if parent := b.TriggeringBuild(); parent.ID != "" {
+	if parent := b.TriggeringBuild; parent.ID != "" {
 		build.Parent = s.AddressOf(org, parent).Web()
 	}
 	return build
@@ -49,7 +49,7 @@ func Of(s *builds.Service, org *identity.Organization, p *pipelines.Pipeline, b 
 
 // LoadJobs reads the jobs of a build that match a filter, at most as many as given. Their commands can be long, so they
 // are read in pages and not kept.
-func (b *Build) LoadJobs(q *db.Q, s *builds.Service, f builds.JobFilter, most int) error {
+func (b *Build) LoadJobs(q *db.Q, s *builds.Reader, f builds.JobFilter, most int) error {
 	b.Jobs, b.More = nil, false
 	page := route.CursorPage{Size: min(250, most)}
 	for {

@@ -153,7 +153,7 @@ func ofBuild(s notifications.PipelineVisibilitySettings, b *report.Build) pipeli
 	if result.Bad() {
 		run.Error = &failure{Domain: "user", Type: "failed_jobs", Message: "The build " + string(b.State)}
 	}
-	if parent := b.TriggeringBuild(); parent.ID != "" {
+	if parent := b.TriggeringBuild; parent.ID != "" {
 		run.ParentPipeline = &link{ID: parent.ID, URL: b.Parent}
 	}
 	if b.RebuiltFrom != "" {

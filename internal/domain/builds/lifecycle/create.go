@@ -1,0 +1,301 @@
+package lifecycle
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"time"
+
+	"stackyard/internal/domain/builds"
+	"stackyard/internal/domain/clusters"
+	"stackyard/internal/domain/pipelines"
+	"stackyard/internal/domain/settings"
+	"stackyard/internal/platform/core"
+	"stackyard/internal/platform/db"
+	"stackyard/internal/platform/identity"
+	"stackyard/internal/rules/definition"
+	"stackyard/internal/rules/flow"
+	"stackyard/internal/rules/plan"
+)
+
+// Longer names and messages are refused, or truncated when an agent reports them. In characters.
+const (
+	MaxName    = 255
+	MaxMessage = 64 << 10
+)
+
+// A Creation describes a build to create.
+type Creation struct {
+	Commit, Branch      string
+	Source              builds.Source
+	Creator             *identity.User // nil: no user of this installation
+	MetaData            map[string]string
+	IgnoreBranchFilters bool
+	RebuiltFrom         string    // a build; empty: none
+	TriggeredBy         string    // a trigger job of another build; empty: none
+	Root                string    // the first build in the chain of triggers; empty: this one
+	ScheduledAt         time.Time // requested start; zero: now
+	QueuePlace          string    // of the build that waits for this one; empty: last
+	Origin              string    // what the build is created for, at most one in the pipeline; empty: nothing
+	builds.Details
+}
+
+// maxOrigin is the longest origin, in bytes: it is part of an index.
+const maxOrigin = 512
+
+// Create creates a build of a pipeline and starts its first jobs. Numbers have no gaps. If the pipeline has a build
+// of the requested origin, Create returns that one.
+func (s *Service) Create(ctx context.Context, p *pipelines.Pipeline, c Creation) (*builds.Build, error) {
+	d, err := s.Draft(ctx, p, c)
+	if err != nil {
+		return nil, err
+	}
+	err = s.write(ctx, func(q *db.Q, then *followUps) error {
+		_, err := d.write(q, then)
+		return err
+	})
+	return d.build, err
+}
+
+// A Draft is a build that is checked and parsed, but not created yet.
+type Draft struct {
+	service   *Service
+	pipeline  *pipelines.Pipeline
+	requested Creation
+	id        string
+	org       *identity.Organization
+	teams     []string // of the creator
+	build     *builds.Build
+
+	rebuiltFrom, triggeredFrom builds.Link
+
+	defined *definition.Pipeline
+	// early is set when the definition uses variables that are known only inside the transaction, like the
+	// build's number. Then it is parsed again there.
+	early bool
+}
+
+// Draft does the slow part of creating a build, outside of a transaction. [Draft.CreateTx] does the rest.
+func (s *Service) Draft(ctx context.Context, p *pipelines.Pipeline, c Creation) (*Draft, error) {
+	if !c.IgnoreBranchFilters && c.PullRequest == nil && !core.BranchFilter(p.BranchConfiguration).Match(c.Branch) {
+		return nil, core.Errorf(core.Unprocessable, "The branch %q is not built: the pipeline builds only %q", c.Branch, p.BranchConfiguration)
+	}
+	if len(c.Origin) > maxOrigin {
+		return nil, core.Errorf(core.Unprocessable, "The origin of a build has at most %d bytes, not %d", maxOrigin, len(c.Origin))
+	}
+	d := &Draft{service: s, pipeline: p, requested: c, id: core.NewID()}
+	return d, d.prepare(ctx)
+}
+
+// CreateTx creates the build in the transaction of the caller, which can be retried. If the pipeline has a build of
+// the same origin, it returns that one and created is false. So a task that crashed after its transaction, or that
+// two replicas run, creates one build.
+//
+// The error Unavailable means that another transaction changed jobs of the same concurrency group: the caller tries
+// again later.
+func (d *Draft) CreateTx(q *db.Q) (b *builds.Build, created bool, err error) {
+	then := &followUps{events: d.service.events}
+	if created, err = d.write(q, then); err != nil {
+		return nil, false, refused(err)
+	}
+	if created {
+		err = then.save(q, d.service.clock())
+	}
+	return d.build, created, err
+}
+
+// prepare does the slow work that needs no lock: it parses the definition.
+func (d *Draft) prepare(ctx context.Context) error {
+	err := d.service.db.Read(ctx, func(q *db.Q) error {
+		org, err := identity.OrganizationByID(q, d.pipeline.OrganizationID)
+		if err != nil {
+			return err
+		}
+		d.org = org
+		if d.rebuiltFrom, err = builds.LinkTo(q, org.ID, d.requested.RebuiltFrom); err != nil {
+			return err
+		}
+		if d.triggeredFrom, err = builds.LinkToBuildOf(q, org.ID, d.requested.TriggeredBy); err != nil {
+			return err
+		}
+		d.teams, err = builds.TeamsOf(q, org.ID, d.requested.Creator)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	d.begin()
+	d.defined, err = d.read()
+	return err
+}
+
+// begin sets build to the requested build, without a number.
+func (d *Draft) begin() {
+	c, now := d.requested, d.service.clock()
+	d.build = &builds.Build{
+		ID:              d.id,
+		OrganizationID:  d.org.ID,
+		PipelineID:      d.pipeline.ID,
+		ClusterID:       d.pipeline.ClusterID,
+		Branch:          c.Branch,
+		Commit:          c.Commit,
+		Source:          c.Source,
+		Creator:         c.Creator,
+		TriggeredBy:     c.TriggeredBy,
+		Root:            c.Root,
+		RebuiltFrom:     c.RebuiltFrom,
+		CreatedAt:       now,
+		ScheduledAt:     c.ScheduledAt,
+		QueuePlace:      cmp.Or(c.QueuePlace, core.NewID()), // created under the pipeline's lock, so in the order of numbers
+		Build:           flow.Build{State: flow.BuildCreating},
+		Details:         c.Details,
+		RebuiltBuild:    d.rebuiltFrom,
+		TriggeringBuild: d.triggeredFrom,
+	}
+	if c.ScheduledAt.IsZero() {
+		d.build.ScheduledAt = now
+	}
+	d.build.MarkFork(d.pipeline)
+}
+
+// env returns the variables that the definition can use.
+func (d *Draft) env() plan.Lookup {
+	known := d.service.Variables(d.org, d.pipeline, d.build)
+	return func(name string) (string, bool) {
+		switch _, rest, _ := strings.Cut(name, "_"); rest {
+		case "BUILD_NUMBER", "BUILD_URL", "CLUSTER_ID":
+			d.early = d.early || d.build.Number == 0
+		}
+		return known(name)
+	}
+}
+
+// read returns the definition of the pipeline's steps for this build.
+func (d *Draft) read() (*definition.Pipeline, error) {
+	if d.pipeline.Visual() {
+		return readVisual(d.pipeline)
+	}
+	defined, err := plan.Parse(d.pipeline.Configuration, d.env())
+	if wrong, ok := errors.AsType[definition.Errors](err); ok {
+		var problems core.Problems
+		for _, problem := range wrong {
+			problems.Add("configuration", "%s", problem)
+		}
+		return nil, problems.Err()
+	}
+	return defined, err
+}
+
+// write creates the build in a transaction, which may be retried, unless the pipeline has one of the same origin.
+func (d *Draft) write(q *db.Q, then *followUps) (created bool, err error) {
+	p := d.pipeline
+	if err := d.checkDescendants(q); err != nil {
+		return false, err
+	}
+	if err := pipelines.LockForBuild(q, d.org.ID, p.ID); err != nil {
+		return false, err
+	}
+	if origin := d.requested.Origin; origin != "" {
+		existing, err := builds.ByOrigin(q, d.org.ID, p.ID, origin)
+		if core.KindOf(err) != core.NotFound {
+			d.build = existing
+			return false, err
+		}
+	}
+	set, err := settings.Of(q, d.org.ID)
+	if err != nil {
+		return false, err
+	}
+	cluster, err := clusterOf(q, p, set)
+	if err != nil {
+		return false, err
+	}
+	queues, err := clusters.QueueIDs(q, cluster)
+	if err != nil {
+		return false, err
+	}
+	d.begin()
+	b := d.build
+	b.ClusterID = cluster.ID
+	if b.Number, err = nextNumber(q, p.ID); err != nil {
+		return false, err
+	}
+	if d.early {
+		if d.defined, err = d.read(); err != nil {
+			return false, err
+		}
+	}
+	b.PipelineEnv = d.defined.Env.Map()
+	planner := newPlanner(b, p, set, d.defined, queues)
+	planner.Context = b.Context(d.org, p, d.teams, d.service.Variables(d.org, p, b))
+	planned, err := planner.Plan(d.defined.Steps)
+	if err != nil {
+		return false, err
+	}
+	if err := insertBuild(q, b, d.requested.Origin); err != nil {
+		return false, err
+	}
+	if err := setMetaData(q, b, d.requested.MetaData); err != nil {
+		return false, err
+	}
+	if err := keepNotify(q, b, d.defined, planned); err != nil {
+		return false, err
+	}
+	u := d.service.newUnit(q, b, b.CreatedAt, then)
+	u.plan, u.counted = planned, phase{}
+	if err := u.run.Begin(planned.Specs); err != nil {
+		return false, err
+	}
+	if p.SkipQueued.On || p.CancelRunning.On {
+		then.add(supersedeOlder, b.OrganizationID, b.ID)
+	}
+	return true, u.close()
+}
+
+// newPlanner returns a planner for steps of a build. The caller sets its context.
+func newPlanner(b *builds.Build, p *pipelines.Pipeline, set settings.Settings, defaults *definition.Pipeline, queues map[string]string) *plan.Planner {
+	return &plan.Planner{
+		Branch:          b.Branch,
+		Defaults:        defaults,
+		Queues:          queues,
+		DefaultTimeout:  p.DefaultTimeout,
+		MaximumTimeouts: []*int{p.MaximumTimeout, core.OrNull(set.MaximumTimeout)},
+	}
+}
+
+// readVisual returns the steps of a visual pipeline, which are stored in the form of responses.
+func readVisual(p *pipelines.Pipeline) (*definition.Pipeline, error) {
+	text, err := json.Marshal(p.Steps)
+	if err != nil {
+		return nil, err
+	}
+	var steps []definition.VisualStep
+	if err := json.Unmarshal(text, &steps); err != nil {
+		return nil, err
+	}
+	defined, err := definition.FromVisual(steps)
+	if err != nil {
+		return nil, err
+	}
+	for name, value := range p.Env {
+		defined.Env = append(defined.Env, definition.Variable{Name: name, Value: value})
+	}
+	return defined, nil
+}
+
+// clusterOf returns the cluster whose agents run a pipeline's builds: its own, or the organization's default.
+func clusterOf(q *db.Q, p *pipelines.Pipeline, set settings.Settings) (clusters.Cluster, error) {
+	if id := cmp.Or(p.ClusterID, set.DefaultClusterID); id != "" {
+		c, err := clusters.ByID(q, p.OrganizationID, id)
+		if core.KindOf(err) != core.NotFound {
+			return c, err
+		}
+	}
+	c, err := clusters.Default(q, p.OrganizationID)
+	if core.KindOf(err) == core.NotFound {
+		return c, core.Errorf(core.Unprocessable, "The pipeline has no cluster, and the organization has no default one; give the pipeline a cluster first")
+	}
+	return c, err
+}

@@ -1,0 +1,138 @@
+package lifecycle
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"stackyard/internal/domain/builds"
+	"stackyard/internal/domain/events"
+	"stackyard/internal/domain/pipelines"
+	"stackyard/internal/platform/db"
+	"stackyard/internal/platform/tasks"
+	"stackyard/internal/rules/flow"
+)
+
+// followUps are the effects of a transaction outside of its build: follow-ups for other builds, and timers.
+// They are written as tasks in the same transaction, so that a crash loses none, and the request that caused
+// them does not wait: one build can cause hundreds of others.
+type followUps struct {
+	list   []followUp
+	begin  []tasks.Task        // run at the given time, or earlier if already due earlier
+	reset  []tasks.Task        // run at exactly the given time
+	drop   map[string][]string // keys of obsolete tasks, by kind
+	task   *tasks.Due          // the task that this transaction runs; nil: none
+	counts pipelines.CountChanges
+
+	events   *events.Service // nil: events are not recorded
+	happened []events.Event
+}
+
+// A followUp must happen to another build. It is idempotent.
+type followUp struct {
+	Kind           followUpKind `json:"do"`
+	OrganizationID string       `json:"organization_id"`
+	ID             string       `json:"id"` // of a trigger job, or of the build that supersedes others
+}
+
+// followUpTask is the task kind of follow-ups.
+const followUpTask = "build-consequence"
+
+type followUpKind string
+
+const (
+	startBuild     followUpKind = "start"    // create the build of a trigger job
+	abandonBuild   followUpKind = "abandon"  // cancel the build of a trigger job that was canceled
+	reportEnd      followUpKind = "tell-end" // report to a trigger job that its build has ended
+	supersedeOlder followUpKind = "make-way" // skip or cancel older builds of a new build's branch
+)
+
+// note records the follow-ups of changes to a build.
+func (f *followUps) note(b *builds.Build, changes flow.Changes) {
+	for _, change := range changes.Jobs {
+		if change.Job.Type != flow.Trigger || change.Job.State == change.From {
+			continue
+		}
+		switch change.Job.State {
+		case flow.Scheduled:
+			f.add(startBuild, b.OrganizationID, change.Job.ID)
+		case flow.Canceled:
+			f.add(abandonBuild, b.OrganizationID, change.Job.ID)
+		}
+	}
+	moved := changes.BuildStates
+	if len(moved) == 0 || !moved[len(moved)-1].Ended() {
+		return
+	}
+	f.forget(expiryTask, b.ID)
+	if b.TriggeredBy != "" {
+		f.add(reportEnd, b.OrganizationID, b.TriggeredBy)
+	}
+}
+
+func (f *followUps) add(do followUpKind, orgID, id string) {
+	f.list = append(f.list, followUp{do, orgID, id})
+}
+
+// forget removes a task, unless it is the one that is running, which ends by itself.
+func (f *followUps) forget(kind, key string) {
+	if f.task != nil && f.task.Kind == kind && f.task.Key == key {
+		return
+	}
+	if f.drop == nil {
+		f.drop = make(map[string][]string)
+	}
+	f.drop[kind] = append(f.drop[kind], key)
+}
+
+// save writes pipeline counts, tasks and events at the end of a transaction. Follow-ups are due immediately.
+func (f *followUps) save(q *db.Q, now time.Time) error {
+	if err := f.counts.Save(q); err != nil {
+		return err
+	}
+	for _, c := range f.list {
+		f.begin = append(f.begin, tasks.Task{Kind: followUpTask, Key: c.key(), Payload: c, RunAt: now})
+	}
+	if err := tasks.Add(q, f.begin...); err != nil {
+		return err
+	}
+	if err := tasks.Set(q, f.reset...); err != nil {
+		return err
+	}
+	for _, kind := range slices.Sorted(maps.Keys(f.drop)) {
+		if err := tasks.Remove(q, kind, f.drop[kind]...); err != nil {
+			return err
+		}
+	}
+	if len(f.happened) == 0 {
+		return nil
+	}
+	return f.events.Write(q, f.happened...)
+}
+
+func (c followUp) key() string { return string(c.Kind) + " " + c.ID }
+
+// follow runs a follow-up.
+func (s *Service) follow(ctx context.Context, t *tasks.Due) error {
+	var c followUp
+	if err := t.Payload(&c); err != nil {
+		return err
+	}
+	job := jobOf{c.OrganizationID, c.ID}
+	switch c.Kind {
+	case startBuild:
+		return s.startChild(ctx, job)
+	case abandonBuild:
+		return s.abandonChild(ctx, job)
+	case reportEnd:
+		return s.endChild(ctx, job)
+	case supersedeOlder:
+		return s.supersede(ctx, c.OrganizationID, c.ID)
+	}
+	return fmt.Errorf("unknown consequence %q", c.Kind)
+}
+
+// jobOf identifies a job of an organization.
+type jobOf struct{ orgID, jobID string }

@@ -1,0 +1,116 @@
+package lifecycle
+
+import (
+	"errors"
+
+	"stackyard/internal/domain/pipelines"
+	"stackyard/internal/platform/db"
+	"stackyard/internal/platform/tasks"
+)
+
+const (
+	// removalRows is about the number of rows that one transaction removes.
+	removalRows = 1_000
+	// rowsOfJob and rowsOfStep are about the numbers of rows that are deleted with a job and with a step.
+	rowsOfJob, rowsOfStep = 10, 2
+)
+
+// A removal is the progress of removing a deleted pipeline.
+type removal struct {
+	// Unfinished is set while builds that have not ended are being removed.
+	Unfinished bool `json:"unfinished"`
+}
+
+// removePipeline removes a part of a deleted pipeline and schedules itself again until nothing is left. Its
+// builds, which are already hidden, are removed in parts; unfinished ones first, because other builds may wait
+// for them. The task's key is the pipeline id.
+func (s *Service) removePipeline(q *db.Q, t *tasks.Due) error {
+	orgID, err := pipelines.DeletedFrom(q, t.Key)
+	if err != nil || orgID == "" {
+		return err
+	}
+	var r removal
+	if err := t.Payload(&r); err != nil {
+		return err
+	}
+	now := s.clock()
+	unblockOthers := tasks.Task{Kind: pipelines.Removed, Key: orgID, RunAt: now}
+	for left := removalRows; left > 0; {
+		buildID, unfinished, err := buildToRemove(q, t.Key)
+		if err != nil {
+			return err
+		}
+		if buildID == "" {
+			if err := pipelines.RemoveDeleted(q, t.Key); err != nil {
+				return err
+			}
+			if err := pipelines.RemoveBytes(q, pipelines.Prefix(orgID, t.Key), now); err != nil {
+				return err
+			}
+			return tasks.Add(q, unblockOthers)
+		}
+		if r.Unfinished && !unfinished {
+			if err := tasks.Add(q, unblockOthers); err != nil {
+				return err
+			}
+		}
+		r.Unfinished = unfinished
+		if left, err = removePart(q, buildID, left); err != nil {
+			return err
+		}
+	}
+	return tasks.Add(q, tasks.Task{Kind: t.Kind, Key: t.Key, Payload: r, RunAt: now})
+}
+
+// buildToRemove returns a build of a pipeline and whether it is unfinished; no id when there is none.
+func buildToRemove(q *db.Q, pipelineID string) (id string, unfinished bool, err error) {
+	for _, condition := range []string{`finished_at IS NULL`, `finished_at IS NOT NULL`} {
+		err = q.QueryRow(`SELECT id FROM builds WHERE pipeline_id = $1 AND `+condition+` LIMIT 1`, pipelineID).Scan(&id)
+		if !errors.Is(err, db.ErrNoRows) {
+			return id, condition == `finished_at IS NULL`, err
+		}
+	}
+	return "", false, nil
+}
+
+// removePart removes at most about limit rows of a build, and the build itself with the last ones. It returns
+// how much of the limit is left, 0 when the build may have more rows.
+func removePart(q *db.Q, buildID string, limit int) (left int, err error) {
+	if err := q.Lock("builds", buildID); err != nil {
+		return 0, err
+	}
+	for _, part := range []struct {
+		table, condition string
+		weight           int
+	}{
+		{"artifacts", `build_id = $1`, 1},
+		{"annotations", `build_id = $1`, 1},
+		{"step_dependencies", `step_id IN (SELECT id FROM steps WHERE build_id = $1)`, 1},
+		{"build_meta_data", `build_id = $1`, 1},
+		{"step_uploads", `build_id = $1`, 1},
+		{"step_updates", `build_id = $1`, 1},
+		{"jobs", `build_id = $1`, rowsOfJob},
+		{"steps", `build_id = $1`, rowsOfStep},
+		{"builds", `id = $1`, 2},
+	} {
+		n, err := q.DeleteSome((limit+part.weight-1)/part.weight, part.table, part.condition, buildID)
+		if err != nil {
+			return 0, err
+		}
+		if limit -= int(n) * part.weight; limit <= 0 {
+			return 0, nil
+		}
+	}
+	return limit, nil
+}
+
+// LeaveCluster detaches at most limit builds from a deleted cluster, and returns how many. It skips builds that
+// are being changed.
+func LeaveCluster(q *db.Q, clusterID string, limit int) (n int64, err error) {
+	ids, err := db.Strings(q, `SELECT id FROM builds WHERE cluster_id = $1 LIMIT $2`+q.SkipLocked(), clusterID, limit)
+	if err != nil || len(ids) == 0 {
+		return 0, err
+	}
+	in, arg := q.In("id", 1, ids)
+	return q.Exec(`UPDATE builds SET cluster_id = NULL WHERE `+in, arg)
+}

@@ -1,0 +1,101 @@
+package lifecycle
+
+import (
+	"slices"
+	"time"
+
+	"stackyard/internal/domain/builds"
+	"stackyard/internal/domain/pipelines"
+	"stackyard/internal/platform/core"
+	"stackyard/internal/platform/db"
+	"stackyard/internal/rules/flow"
+	"stackyard/internal/rules/plan"
+)
+
+// A unit is one unit of work on a build: a transaction that holds the build's lock.
+type unit struct {
+	q     *db.Q
+	now   time.Time
+	build *builds.Build
+	run   *flow.Run
+	plan  plan.Plan
+	// counted is the phase in which the pipeline counts the build.
+	counted phase
+	then    *followUps
+	// positions are the positions of the steps that the unit adds, by id.
+	positions map[string]string
+	// groups are concurrency groups to admit jobs in, besides those in the changes of flow.
+	groups []string
+	// grace is how long agents may take to stop the jobs that the unit cancels.
+	grace time.Duration
+	// effects follow from changes of job states, in order.
+	effects []effect
+	// noted is what the build was when events were last noted.
+	noted outline
+	// promises are the reasons of exit statuses that jobs promise in this unit, by job.
+	promises map[string]string
+}
+
+// open starts a unit of work on a build.
+func (s *Service) open(q *db.Q, orgID, buildID string, then *followUps) (*unit, error) {
+	b, err := builds.LockedByID(q, orgID, buildID)
+	if err != nil {
+		return nil, err
+	}
+	if b.TriggeredBy != "" {
+		if b.Orphaned, err = builds.Orphaned(q, b.TriggeredBy); err != nil {
+			return nil, err
+		}
+	}
+	return s.newUnit(q, b, s.clock(), then), nil
+}
+
+// checkMutable returns an error if the build's pipeline is archived. People cannot start jobs of its builds
+// then; running jobs continue.
+func (u *unit) checkMutable() error {
+	return pipelines.CheckMutable(u.q, u.build.OrganizationID, u.build.PipelineID)
+}
+
+func (s *Service) newUnit(q *db.Q, b *builds.Build, now time.Time, then *followUps) *unit {
+	u := newUnit(q, b, now, then)
+	u.effects = s.effects
+	return u
+}
+
+func newUnit(q *db.Q, b *builds.Build, now time.Time, then *followUps) *unit {
+	return &unit{
+		q:         q,
+		now:       now,
+		build:     b,
+		counted:   phaseOf(b),
+		noted:     outlineOf(b),
+		run:       flow.New(builds.FlowStore(q, b.ID), &b.Build, now, core.NewID),
+		then:      then,
+		positions: map[string]string{},
+		grace:     stopGrace,
+	}
+}
+
+// close writes the changes of the unit and admits jobs to free slots of concurrency groups.
+func (u *unit) close() error {
+	changes := u.run.Changes()
+	groups := slices.Sorted(slices.Values(slices.Concat(changes.Groups, u.groups)))
+	// Locked before any job is written: the holder of a group's lock can schedule jobs of other builds.
+	for _, group := range groups {
+		if err := u.q.LockName("concurrency group " + u.build.OrganizationID + " " + group); err != nil {
+			return err
+		}
+	}
+	if err := u.save(changes); err != nil {
+		return err
+	}
+	u.q.Announce(builds.Topic(u.build.ID))
+	u.then.note(u.build, changes)
+	asking := limiting(changes)
+	for _, group := range groups {
+		if err := u.admit(group, asking); err != nil {
+			return err
+		}
+	}
+	return nil
+}
