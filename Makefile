@@ -8,10 +8,12 @@ test: tools
 	go test -p 4 -timeout 20m ./...
 	cd interop && go test ./...
 
-# The tests start PostgreSQL, Chromium and ssh themselves; only the programs must be installed.
+# The tests start PostgreSQL, Chromium, ssh and containers themselves; only the programs must be installed. Where
+# containers cannot be run, STACKYARD_SKIP_CONTAINER_TESTS=1 skips their tests.
 tools:
 	@ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || command -v postgres >/dev/null || ./.ci/install postgresql
 	@command -v ssh >/dev/null || ./.ci/install openssh-client
+	@test -n "$$STACKYARD_SKIP_CONTAINER_TESTS" || { command -v buildah && command -v runc && command -v busybox; } >/dev/null || ./.ci/install buildah runc busybox-static uidmap
 	@command -v chromium >/dev/null || command -v google-chrome >/dev/null || ./.ci/install chromium
 
 build:

@@ -103,6 +103,7 @@ type Server struct {
 	remote     *remoteaccess.Service
 	logs       *joblog.Service
 	deliveries *delivery.Service
+	images     *agentimages.Service
 	accounts   *account.Service
 	pages      *web.Site
 	writable   *writable
@@ -197,11 +198,12 @@ func (s *Server) capabilities(p Parts, results *db.DB, directory *identity.Direc
 	artifacts := artifacts.New(p.DB, builds.Reader, p.Clock)
 	annotations := annotations.New(p.DB, builds.Reader, p.Clock)
 	clusters := clusters.New(p.DB, directory, p.Key, p.Public, p.Clock)
-	images, err := agentimages.New(p.DB, clusters, s.background.bus, p.Public, p.Clock, p.Log, p.Images)
+	var err error
+	s.images, err = agentimages.New(p.DB, clusters, s.background.bus, p.Public, p.Clock, p.Log, p.Images)
 	if err != nil {
 		return nil, err
 	}
-	images.Background(s.background.tasks)
+	s.images.Background(s.background.tasks)
 	s.agents = agents.New(agents.Parts{
 		DB:        p.DB,
 		Directory: directory,
@@ -347,7 +349,7 @@ func (s *Server) capabilities(p Parts, results *db.DB, directory *identity.Direc
 		Log:           p.Log,
 		Provider:      p.Provider,
 	})
-	s.background.loops = append(s.background.loops, dispatcher.Run, s.agents.Run, stacks.Run, events.Run, images.Run, s.background.uses.Run)
+	s.background.loops = append(s.background.loops, dispatcher.Run, s.agents.Run, stacks.Run, events.Run, s.images.Run, s.background.uses.Run)
 	s.background.polls = append(s.background.polls, s.agents.FindLost, events.CatchUp)
 	s.background.flushes = append(s.background.flushes, stacks.Flush, s.background.uses.Flush)
 	return slices.Concat(
@@ -360,7 +362,7 @@ func (s *Server) capabilities(p Parts, results *db.DB, directory *identity.Direc
 		artifacts.Routes(),
 		annotations.Routes(),
 		timeline.Routes(),
-		images.Routes(),
+		s.images.Routes(),
 		s.remote.Routes(),
 		s.agents.Routes(),
 		jobAPI.Routes(),
@@ -395,5 +397,6 @@ func (s *Server) Drain() {
 	s.agents.Drain()
 	s.remote.Drain()
 	s.deliveries.Drain()
+	s.images.Drain()
 	go s.background.stopTasks()
 }

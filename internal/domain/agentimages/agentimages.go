@@ -13,6 +13,7 @@ import (
 	"cmp"
 	"log/slog"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -92,6 +93,8 @@ type Service struct {
 	log      *slog.Logger
 	host     string // where this server stores images
 	lazy     lazyStore
+	draining <-chan struct{}
+	drain    func()
 	Settings
 }
 
@@ -125,6 +128,8 @@ func New(d *db.DB, c *clusters.Service, b *bus.Bus, public core.PublicURL, clock
 		return nil, err
 	}
 	s := &Service{db: d, clusters: c, bus: b, public: public, clock: clock, log: log, host: host, Settings: settings}
+	draining := make(chan struct{})
+	s.draining, s.drain = draining, sync.OnceFunc(func() { close(draining) })
 	c.CheckImages(s.checkAssignable)
 	return s, nil
 }

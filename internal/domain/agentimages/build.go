@@ -47,7 +47,7 @@ const (
 	// buildMargin is left to save the result before the lease of the task ends.
 	buildMargin = time.Minute
 	// maxAttempts is how often a build is started again after its server died.
-	maxAttempts = 3
+	maxAttempts = 5
 	// maxError is the length limit of last_build_error, in characters.
 	maxError = 2000
 )

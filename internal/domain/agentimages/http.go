@@ -29,6 +29,12 @@ func (s *Service) Routes() []route.Route {
 		},
 		{Method: http.MethodGet, Path: one, Summary: "Get an agent image", Handler: route.On(s.loadImage, s.get)},
 		{
+			Method: http.MethodGet, Path: one + "/log", Summary: "Get the log of an agent image's last build",
+			Query:   []route.Param{{Name: "follow", Type: "boolean", Doc: "true: the response goes on until the build has ended."}},
+			Media:   []string{"text/plain"},
+			Handler: route.On(s.loadImage, s.getLog),
+		},
+		{
 			Method: http.MethodPatch, Path: one, Summary: "Update an agent image",
 			Description: "Changes only the fields in the body. A Dockerfile in the body, changed or not, builds a new version on the current base image; queues that use the image move to the new version when it is READY.",
 			Errors:      []int{http.StatusConflict},
@@ -222,6 +228,18 @@ func (s *Service) post(r *route.Request, c clusterPath, body imageFields) (agent
 func (s *Service) patch(r *route.Request, p imagePath, body imageFields) (agentImageView, error) {
 	updated, err := s.update(r.Context(), p.Image, body)
 	return s.view(r, updated), err
+}
+
+func (s *Service) getLog(r *route.Request, p imagePath) (route.Stream, error) {
+	follow, err := r.Flag("follow", false)
+	if err != nil {
+		return route.Stream{}, err
+	}
+	return route.Stream{Type: "text/plain; charset=utf-8", Size: -1, Write: func(w http.ResponseWriter) error {
+		ctx, stop := r.WhileAllowed(s.clock)
+		defer stop()
+		return s.copyLog(ctx, p.Image, follow, w)
+	}}, nil
 }
 
 func (s *Service) remove(r *route.Request, p imagePath) (route.Nothing, error) {

@@ -2,6 +2,8 @@ package agentimages
 
 import (
 	"context"
+	"io"
+	"net/http"
 	"strings"
 	"sync"
 	"time"
@@ -106,3 +108,79 @@ func (l *logWriter) flush(ctx context.Context) {
 func storable(b []byte) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(string(b), "\uFFFD"), "\x00", "")
 }
+
+// pollInterval is how often a follower reads the log without being woken.
+const pollInterval = 15 * time.Second
+
+// copyLog writes the log of the last build of an image. It follows a build that has not ended, if follow is set.
+func (s *Service) copyLog(ctx context.Context, image Image, follow bool, w http.ResponseWriter) error {
+	after, buildID := 0, ""
+	var woken <-chan struct{}
+	for {
+		var text string
+		var ended bool
+		err := s.db.Read(ctx, func(q *db.Q) error {
+			b, err := lastBuild(q, image.ID, buildID)
+			if err != nil {
+				ended = true
+				return noRows(err)
+			}
+			buildID, ended = b.id, b.state != waiting && b.state != running
+			text, after, err = logAfter(q, b.id, after)
+			return err
+		})
+		if err == nil && text != "" {
+			_, err = io.WriteString(w, text)
+		}
+		if err != nil || ended && text == "" || !follow && text == "" {
+			return err
+		}
+		if text != "" {
+			if err := http.NewResponseController(w).Flush(); err != nil {
+				return err
+			}
+			continue
+		}
+		if woken == nil {
+			var cancel func()
+			woken, cancel = s.bus.Subscribe(logTopic(buildID))
+			defer cancel()
+			continue // something may have been written before
+		}
+		select {
+		case <-woken:
+		case <-time.After(pollInterval):
+		case <-s.draining:
+			return nil
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// lastBuild returns a build of an image: that with the id, or the last one if the id is empty.
+func lastBuild(q *db.Q, imageID, id string) (build, error) {
+	if id != "" {
+		return db.One(q, scanBuild, selectBuild+`WHERE id = $1`, id)
+	}
+	return db.One(q, scanBuild, selectBuild+`WHERE image_id = $1 ORDER BY version DESC, created_at DESC, id DESC LIMIT 1`, imageID)
+}
+
+// logAfter returns the next parts of a log and the number of the last one.
+func logAfter(q *db.Q, buildID string, after int) (text string, last int, err error) {
+	type part struct {
+		seq  int
+		text string
+	}
+	parts, err := db.All(q, func(scan db.Scan) (p part, err error) { return p, scan(&p.seq, &p.text) },
+		`SELECT seq, text FROM agent_image_logs WHERE build_id = $1 AND seq > $2 ORDER BY seq LIMIT 16`, buildID, after)
+	last = after
+	for _, p := range parts {
+		text += p.text
+		last = p.seq
+	}
+	return text, last, err
+}
+
+// Drain ends responses that follow logs.
+func (s *Service) Drain() { s.drain() }

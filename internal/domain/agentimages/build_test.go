@@ -1,0 +1,160 @@
+package agentimages_test
+
+import (
+	"bufio"
+	"net/http"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"stackyard/internal/app/server"
+	"stackyard/internal/app/server/servertest"
+	"stackyard/internal/platform/buildah/buildahtest"
+	"stackyard/internal/platform/db"
+	"stackyard/internal/platform/db/dbtest"
+)
+
+// A builder is a server that builds images.
+type builder struct {
+	*servertest.Server
+	t      *testing.T
+	ada    *servertest.Client
+	folder string
+}
+
+func newBuilder(t *testing.T, d *db.DB, change func(*server.Parts)) *builder {
+	t.Helper()
+	b := &builder{t: t, folder: t.TempDir()}
+	buildahtest.NewBase(t, b.folder)
+	b.Server = servertest.Start(t, d, func(p *server.Parts) {
+		p.Images.Folder, p.Images.BaseImage = b.folder, buildahtest.Base
+		if change != nil {
+			change(p)
+		}
+	})
+	b.Apply(servertest.World)
+	b.Apply(world)
+	b.ada = b.As(t, servertest.Ada)
+	return b
+}
+
+// runDue runs the builds that are due.
+func (b *builder) runDue() {
+	b.t.Helper()
+	if err := b.RunDue(b.t.Context()); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// stored returns the names of the images in the store.
+func (b *builder) stored() string {
+	b.t.Helper()
+	out, err := exec.Command("buildah", "--root", filepath.Join(b.folder, "storage"), "--runroot", filepath.Join(b.folder, "run"), "--storage-driver", "vfs",
+		"images", "--format", "{{.Name}}:{{.Tag}}").Output()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return string(out)
+}
+
+func TestBuild_MakesTheImageThatQueuesUse(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := newBuilder(t, d, nil)
+		made := b.ada.Post(images, body{"name": "tools", "dockerfile": "RUN echo one >/only-here\nRUN echo done"}).Want(http.StatusCreated)
+		at := images + "/" + made.String("id")
+		b.runDue()
+		got := b.ada.Get(at).Want(http.StatusOK)
+		first := "localhost/agent-images/" + made.String("id") + ":1"
+		if got.String("status") != "READY" || got.String("image_ref") != first || got.At("last_build_error") != nil {
+			t.Fatalf("%s", got.Body)
+		}
+		if log := string(b.ada.Get(at + "/log").Want(http.StatusOK).Body); !strings.Contains(log, "RUN echo one >/only-here") || !strings.Contains(log, "\ndone\n") {
+			t.Errorf("log %q", log)
+		}
+		queue := b.ada.Get(cloud + "/queues").String("1.url")
+		b.ada.Patch(queue, body{"hostedAgents": body{"instanceShape": "LINUX_AMD64_2X4", "agentImageRef": first}}).Want(http.StatusOK)
+
+		b.ada.Patch(at, body{"dockerfile": "RUN exit 3"}).Want(http.StatusOK)
+		b.runDue()
+		failed := b.ada.Get(at).Want(http.StatusOK)
+		if failed.String("status") != "FAILED" || failed.At("image_ref") != nil || !strings.Contains(failed.String("last_build_error"), "exit status 3") {
+			t.Errorf("%s", failed.Body)
+		}
+		if got := b.ada.Get(queue).String("hosted_agents.platform_settings.linux.agent_image_ref"); got != first || !strings.Contains(b.stored(), first) {
+			t.Errorf("after a failed version the queue has %s, stored are %s", got, b.stored())
+		}
+
+		b.ada.Patch(at, body{"dockerfile": "RUN echo three >/only-here"}).Want(http.StatusOK)
+		b.runDue()
+		third := "localhost/agent-images/" + made.String("id") + ":3"
+		if got := b.ada.Get(queue).String("hosted_agents.platform_settings.linux.agent_image_ref"); got != third {
+			t.Errorf("the queue has %s", got)
+		}
+		if stored := b.stored(); strings.Contains(stored, first) || !strings.Contains(stored, third) {
+			t.Errorf("stored are %s", stored)
+		}
+		b.ada.Delete(at).Want(http.StatusConflict)
+		b.ada.Patch(queue, body{"hostedAgents": body{"instanceShape": "LINUX_AMD64_2X4", "agentImageRef": ""}}).Want(http.StatusOK)
+		b.ada.Delete(at).Want(http.StatusNoContent)
+		b.runDue()
+		if stored := b.stored(); strings.TrimSpace(stored) != buildahtest.Base {
+			t.Errorf("stored are %s", stored)
+		}
+	})
+}
+
+func TestBuild_FailsWithTheReason(t *testing.T) {
+	d := dbtest.New(t, db.SQLite)
+	b := newBuilder(t, d, func(p *server.Parts) { p.Images.BuildTimeout = 5 * time.Second })
+	for dockerfile, want := range map[string]string{
+		"RUN echo the reason is this >&2; exit 9": "Building at STEP \"RUN echo the reason is this >&2; exit 9\": while running runtime: exit status 9\nLast lines of the log:\n",
+		"RUN <<EOF\nFROM x\nEOF":                  "The Dockerfile has a heredoc (<<), which needs buildah 1.33 or newer",
+		"RUN sleep 4321":                          "The build took longer than 5s",
+	} {
+		made := b.ada.Post(images, body{"name": dockerfile[:9], "dockerfile": dockerfile}).Want(http.StatusCreated)
+		b.runDue()
+		got := b.ada.Get(images + "/" + made.String("id")).Want(http.StatusOK)
+		if reason := got.String("last_build_error"); got.String("status") != "FAILED" || !strings.HasPrefix(reason, want) {
+			t.Errorf("%q: %s", dockerfile, got.Body)
+		}
+	}
+	buildahtest.WantNoProcesses(t, "sleep 4321")
+}
+
+func TestLog_FollowsABuild(t *testing.T) {
+	d := dbtest.New(t, db.SQLite)
+	b := newBuilder(t, d, nil)
+	made := b.ada.Post(images, body{"name": "slow", "dockerfile": "RUN echo first && sleep 3\nRUN echo second"}).Want(http.StatusCreated)
+	at := images + "/" + made.String("id")
+	var building sync.WaitGroup
+	building.Go(b.runDue)
+	defer building.Wait()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, b.URL+at+"/log?follow=true", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Authorization", "Bearer "+servertest.Ada)
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	var lines []string
+	for scanner := bufio.NewScanner(response.Body); scanner.Scan(); {
+		lines = append(lines, scanner.Text())
+		if scanner.Text() == "first" {
+			if status := b.ada.Get(at).String("status"); status != "BUILDING" {
+				t.Errorf("status %s when the log has only the first step", status)
+			}
+		}
+	}
+	if log := strings.Join(lines, "\n"); !strings.Contains(log, "\nfirst\n") || !strings.Contains(log, "\nsecond\n") {
+		t.Errorf("log %s", log)
+	}
+	if got := b.ada.Get(at).String("status"); got != "READY" {
+		t.Errorf("status %s", got)
+	}
+}
