@@ -61,7 +61,7 @@ const exportDelay = 6 * time.Minute
 func New(p Parts) *Service {
 	s := &Service{p}
 	p.Settings.OnChange(s.settingsChanged)
-	p.Events.Consume(events.Consumer{Name: consumer, Gap: gap, Process: s.process})
+	p.Events.Consume(events.Consumer{Name: consumer, Gap: gap, Names: events.NamesOf(events.BuildFinished), Process: s.process})
 	return s
 }
 

@@ -70,9 +70,9 @@ func (s *Service) getLog(r *route.Request, receiver *notifications.Receiver) (vi
 }
 
 // scanLog calls show with up to limit events after a number that a receiver wants, and with what they are about; nil if
-// that was deleted. It returns the number of the last event that it looked at.
+// that was deleted. It returns the number after which to read on.
 func (s *Service) scanLog(q *db.Q, org *identity.Organization, r openReceiver, after int64, limit int, show func(events.Event, *Message)) (int64, error) {
-	list, err := events.After(q, consumer, org.ID, after, maxScanned)
+	list, end, err := events.After(q, consumer, org.ID, r.provider.Names(r.Receiver, r.settings), after, maxScanned)
 	if err != nil {
 		return after, err
 	}
@@ -83,7 +83,7 @@ func (s *Service) scanLog(q *db.Q, org *identity.Organization, r openReceiver, a
 	shown, size := 0, 0
 	for _, e := range list {
 		if shown == limit || size > maxLogSize {
-			break
+			return after, nil
 		}
 		after = e.Seq
 		if !r.covers(e, targetOf(e, teams)) {
@@ -102,5 +102,5 @@ func (s *Service) scanLog(q *db.Q, org *identity.Organization, r openReceiver, a
 		}
 		show(e, m)
 	}
-	return after, nil
+	return end, nil
 }

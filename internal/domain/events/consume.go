@@ -14,6 +14,8 @@ import (
 const (
 	// batchSize bounds the events that a consumer gets at once.
 	batchSize = 200
+	// windowSize bounds the events that one statement looks at for a consumer that gets only some of them.
+	windowSize = 10_000
 	// batchGap is the least time between two looks for events, so that those written meanwhile are processed
 	// together.
 	batchGap = 10 * time.Millisecond
@@ -28,12 +30,29 @@ const (
 type Consumer struct {
 	// Name is that of its cursor.
 	Name string
+	// Names are the events that it gets; others are skipped where they are stored. Zero: all.
+	Names Names
 	// Gap is the least time between two looks for events, for consumers that are in no hurry: events that are written
 	// meanwhile cost one look together. 0: some milliseconds.
 	Gap time.Duration
 	// Process reads what it needs to know about a batch and returns a function that writes what follows from it.
 	// The cursor moves in the transaction of that function. Both can run more than once for the same batch.
 	Process func(ctx context.Context, batch []Event) (commit func(q *db.Q) error, err error)
+}
+
+// between returns the first events after a number, up to another, that the consumer gets.
+func (c *Consumer) between(q *db.Q, after, last int64) ([]Event, error) {
+	var s db.Statement
+	s.Where("seq > %s", after)
+	s.Where("seq <= %s", last)
+	if c.Names != 0 {
+		var names []string
+		for _, name := range c.Names.List() {
+			names = append(names, string(name))
+		}
+		s.WhereIn(q, "name", names)
+	}
+	return db.All(q, scanEvent, selectEvent+s.Clause()+` ORDER BY seq LIMIT `+s.Arg(batchSize), s.Args()...)
 }
 
 // Consume registers a consumer. Call it before Run.
@@ -137,15 +156,15 @@ var errMoved = errors.New("the cursor has moved")
 // where the cursor is then, or errMoved.
 func (s *Service) processBatch(ctx context.Context, c *Consumer, cursor, newest int64) (next int64, err error) {
 	defer core.CatchPanic(&err)
+	next = min(newest, cursor+windowSize)
 	var batch []Event
 	err = s.db.Read(ctx, func(q *db.Q) (err error) {
-		batch, err = db.All(q, scanEvent, selectEvent+`WHERE seq > $1 AND seq <= $2 ORDER BY seq LIMIT $3`, cursor, newest, batchSize)
+		batch, err = c.between(q, cursor, next)
 		return err
 	})
 	if err != nil {
 		return cursor, err
 	}
-	next = newest
 	commit := func(*db.Q) error { return nil }
 	if len(batch) > 0 {
 		if commit, err = c.Process(ctx, batch); err != nil {

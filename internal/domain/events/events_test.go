@@ -250,7 +250,7 @@ func TestAfter_ReturnsWhatTheConsumerHasProcessed(t *testing.T) {
 		r.want(rival, events.All...)
 		after := func(seq int64, limit int) (list []events.Event) {
 			if err := d.Read(t.Context(), func(q *db.Q) (err error) {
-				list, err = events.After(q, "notifications", acme, seq, limit)
+				list, _, err = events.After(q, "notifications", acme, events.NamesOf(events.All...), seq, limit)
 				return err
 			}); err != nil {
 				t.Fatal(err)

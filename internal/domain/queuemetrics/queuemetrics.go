@@ -39,7 +39,7 @@ const (
 func New(d *db.DB, c *clusters.Service, set *settings.Service, e *events.Service, public core.PublicURL, clock core.Clock) *Service {
 	s := &Service{db: d, clusters: c, public: public, clock: clock}
 	set.OnChange(want)
-	e.Consume(events.Consumer{Name: consumer, Gap: gap, Process: s.process})
+	e.Consume(events.Consumer{Name: consumer, Gap: gap, Names: events.NamesOf(events.JobStarted), Process: s.process})
 	return s
 }
 
