@@ -113,7 +113,8 @@ var owners = map[string]string{
 
 	"webhook_deliveries": "hooks",
 
-	"job_logs": "joblog",
+	"job_logs":   "joblog",
+	"log_pieces": "joblog",
 
 	"agent_presence": "agents",
 	"agents":         "agents",

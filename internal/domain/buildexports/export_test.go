@@ -228,7 +228,7 @@ func TestExport_NotesLogsWhoseBytesAreMissing(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		b := w.create("make")
 		job := b.String("jobs.0.id")
-		w.run(job, "hi\n", "0")
+		w.run(job, strings.Repeat("too much for the database\n", 2000), "0")
 		w.pass(time.Minute) // the log is sealed
 		prefix := ""
 		err := w.DB.Read(t.Context(), func(q *db.Q) error {

@@ -40,17 +40,17 @@ func (s *Service) Append(ctx context.Context, job Job, c Chunk, content []byte) 
 	known, err := s.add(ctx, job, c, content)
 	switch {
 	case known.deleted || core.KindOf(err) == core.NotFound:
-		if err := s.blobs.DeleteAll(ctx, job.prefix()); err != nil {
+		if err := s.removeAll(ctx, job); err != nil {
 			return unavailable(err)
 		}
-	case err == nil && known.ended:
+	case err == nil && known.ended && known.spilled:
 		err = s.db.Write(ctx, func(q *db.Q) error { return s.scheduleReseal(q, job) })
 	}
 	if err != nil {
 		return err
 	}
 	s.bus.Publish(job.topic())
-	s.join(ctx, job.pieces(known.generation), Chunk{c.Sequence, c.Offset - known.deletedBytes}, int64(len(content)))
+	s.join(ctx, known.pieces(job), Chunk{c.Sequence, c.Offset - known.deletedBytes}, int64(len(content)))
 	return nil
 }
 
@@ -58,18 +58,36 @@ func (s *Service) Append(ctx context.Context, job Job, c Chunk, content []byte) 
 // that the job has ended, or the sealing that follows the end of the job finds the piece. If the log was
 // deleted meanwhile, the chunk is added to the next generation.
 func (s *Service) add(ctx context.Context, job Job, c Chunk, content []byte) (record, error) {
-	known, err := s.find(ctx, job)
-	for err == nil {
-		if err := s.store(ctx, job.pieces(known.generation), c.Offset-known.deletedBytes, content); err != nil {
-			return known, unavailable(err)
+	for {
+		generation, added, err := s.addSmall(ctx, job, c.Offset, content)
+		if err != nil {
+			return record{}, err
 		}
-		var now record
-		if now, err = s.find(ctx, job); err == nil && now.generation == known.generation {
-			return now, nil
+		known, err := s.find(ctx, job)
+		if err == nil && known.deleted {
+			return known, nil
 		}
-		known = now
+		if err == nil && !added {
+			generation = known.generation
+			known, err = s.addLarge(ctx, job, known, c.Offset-known.deletedBytes, content)
+		}
+		if err != nil || known.generation == generation {
+			return known, err
+		}
 	}
-	return known, err
+}
+
+// addLarge writes a chunk into the blob store and returns the record read afterwards.
+func (s *Service) addLarge(ctx context.Context, job Job, known record, offset int64, content []byte) (record, error) {
+	if !known.spilled {
+		if err := s.spill(ctx, job); err != nil {
+			return known, err
+		}
+	}
+	if err := s.store(ctx, job.pieces(known.generation), offset, content); err != nil {
+		return known, unavailable(err)
+	}
+	return s.find(ctx, job)
 }
 
 // unavailable reports that the blob store failed. The agent then sends the chunk again.
@@ -77,7 +95,7 @@ func unavailable(err error) error {
 	return fmt.Errorf("%w: %w", core.Errorf(core.Unavailable, "The log cannot be kept at the moment; try again"), err)
 }
 
-// store writes the part of a chunk that is kept. Bytes before offset 0 were deleted.
+// store writes the part of a chunk that is kept into the blob store. Bytes before offset 0 were deleted.
 func (s *Service) store(ctx context.Context, key string, offset int64, content []byte) error {
 	if offset < 0 {
 		content, offset = content[min(-offset, int64(len(content))):], 0
@@ -140,13 +158,19 @@ func (s *Service) scheduleReseal(q *db.Q, job Job) error {
 
 // join keeps the number of pieces small. It runs after the last chunk of a MiB and after several small chunks.
 // It delays the sender of that chunk. A failure is harmless: the next call repeats it.
-func (s *Service) join(ctx context.Context, key string, c Chunk, size int64) {
+func (s *Service) join(ctx context.Context, u unsealed, c Chunk, size int64) {
 	const span = blob.MaxPiece
 	end := c.Offset + size
 	if c.Offset/span == end/span && c.Sequence%joinEvery != 0 {
 		return
 	}
-	if err := s.blobs.JoinPieces(ctx, key, c.Offset-2*span, end); err != nil {
-		s.log.Warn("compact log chunks failed", "key", key, "error", err)
+	var err error
+	if end <= s.limits.small {
+		err = s.joinSmall(ctx, u)
+	} else {
+		err = s.blobs.JoinPieces(ctx, u.key(), c.Offset-2*span, end)
+	}
+	if err != nil {
+		s.log.Warn("compact log chunks failed", "job", u.job.ID, "error", err)
 	}
 }

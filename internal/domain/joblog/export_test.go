@@ -3,7 +3,12 @@ package joblog
 import "context"
 
 // SetLimits changes how much of a log is stored.
-func (s *Service) SetLimits(head, tail int64) { s.limits = limits{head, tail} }
+func (s *Service) SetLimits(head, tail int64) {
+	s.limits = limits{head, tail, min(s.limits.small, head)}
+}
+
+// SetSmall changes how many bytes of a log are stored in the database.
+func (s *Service) SetSmall(n int64) { s.limits.small = n }
 
 // Seal seals the log of a job now.
 func (s *Service) Seal(ctx context.Context, job Job) error { return s.seal(ctx, job) }

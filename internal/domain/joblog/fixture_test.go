@@ -35,10 +35,15 @@ func each(t *testing.T, fn func(t *testing.T, w *fixture)) {
 	servertest.Each(t, func(t *testing.T, s *servertest.Server) { fn(t, newFixture(t, s, s.Blobs)) })
 }
 
-// eachStore runs a test with a fresh fixture on each engine and with each kind of blob store.
+// eachStore runs a test with a fresh fixture on each engine and with each kind of blob store. No bytes of logs are in
+// the database.
 func eachStore(t *testing.T, fn func(t *testing.T, w *fixture)) {
 	blobtest.Each(t, func(t *testing.T, blobs *blob.Store) {
-		servertest.Each(t, func(t *testing.T, s *servertest.Server) { fn(t, newFixture(t, s, blobs)) })
+		servertest.Each(t, func(t *testing.T, s *servertest.Server) {
+			w := newFixture(t, s, blobs)
+			w.logs.SetSmall(0)
+			fn(t, w)
+		})
 	})
 }
 

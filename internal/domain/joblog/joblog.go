@@ -2,10 +2,11 @@
 // afterwards, and deletes it.
 //
 // A log is bytes at offsets. Chunks arrive in any order and sometimes twice; each is stored as a piece at its
-// offset (append.go). A piece is in the blob store before it is acknowledged, and nothing is written to the
-// database for it, so any replica can receive and serve any log without state of its own. When the job has
-// ended, a task seals the log (seal.go): all pieces become one compressed object with an index, from which any
-// range is read without the rest (archive.go). Late chunks cause the log to be sealed again.
+// offset (append.go). A piece is durable before it is acknowledged, so any replica can receive and serve any log
+// without state of its own. The beginning of a log is in the database, and most logs have no more (small.go). The
+// rest spills into the blob store, where nothing is written to the database for a piece. When the job of such a
+// log has ended, a task seals the log (seal.go): all pieces become one compressed object with an index, from which
+// any range is read without the rest (archive.go). Late chunks cause the log to be sealed again.
 //
 // Deleting the log of a running job removes what was written so far. The log continues as a new generation,
 // with offsets from there and its own keys (service.go).
@@ -56,12 +57,12 @@ func (j Job) topic() string { return Topic(j.ID) }
 // Topic returns the bus topic of changes of a job's log, including its end.
 func Topic(jobID string) string { return "log:" + jobID }
 
-// limits defines how much of a log is stored: head bytes from its beginning, and tail bytes from the end of the
-// rest.
-type limits struct{ head, tail int64 }
+// limits defines how much of a log is stored: head bytes from its beginning, of these the first small bytes in the
+// database, and tail bytes from the end of the rest.
+type limits struct{ head, tail, small int64 }
 
 // defaultLimits store one GiB.
-var defaultLimits = limits{head: 960 << 20, tail: 64 << 20}
+var defaultLimits = limits{head: 960 << 20, tail: 64 << 20, small: smallLog}
 
 // Service receives, serves, seals and deletes logs.
 type Service struct {

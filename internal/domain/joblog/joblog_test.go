@@ -115,6 +115,7 @@ func TestAppend_WhileTheLogIsSealedIsKeptAndShownAtOnce(t *testing.T) {
 // A process that dies while it seals a log leaves unsealed pieces behind.
 func TestSeal_FindsPiecesInALogThatWasThoughtSealed(t *testing.T) {
 	each(t, func(t *testing.T, w *fixture) {
+		w.logs.SetSmall(0)
 		job := w.run()
 		w.add(job, 0, "in time, ")
 		w.end(job)

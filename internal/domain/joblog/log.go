@@ -28,7 +28,7 @@ type Log struct {
 	archive *archive
 	record  record
 	parts   []part
-	pieces  []blob.Piece // when the log was opened
+	pieces  []piece // when the log was opened
 }
 
 // Open opens the log of a job. A deleted log is empty, like a log without any bytes.
@@ -89,7 +89,7 @@ func (s *Service) open(ctx context.Context, job Job, known record) (l *Log, err 
 	}
 	spans := l.archive.spans()
 	if !known.settled {
-		if l.pieces, err = s.blobs.Pieces(ctx, job.pieces(known.generation), 0, math.MaxInt64); err != nil {
+		if l.pieces, err = s.list(ctx, known.pieces(job), 0, math.MaxInt64); err != nil {
 			return nil, err
 		}
 		for _, p := range l.pieces {
@@ -154,7 +154,7 @@ func (l *Log) reopen(ctx context.Context) error {
 	if now.record.deleted || now.record.generation != l.record.generation {
 		return errDeleted
 	}
-	l.archive = now.archive
+	l.archive, l.record.spilled = now.archive, now.record.spilled
 	return nil
 }
 
@@ -172,26 +172,26 @@ func (l *Log) copySome(ctx context.Context, w io.Writer, from, to int64) (int64,
 		}
 		return n, err
 	}
-	return l.service.copyPieces(ctx, w, l.job.pieces(l.record.generation), from, to)
+	return l.service.copyPieces(ctx, w, l.record.pieces(l.job), from, to)
 }
 
 // readAhead is the range in which pieces are listed at once.
 const readAhead = 4 * blob.MaxPiece
 
-// copyPieces writes consecutive bytes of the log from pieces under a key, and returns how many. It returns
-// ErrNotFound if no piece has the first of them.
-func (s *Service) copyPieces(ctx context.Context, w io.Writer, key string, from, to int64) (written int64, err error) {
+// copyPieces writes consecutive bytes of the log from its pieces, and returns how many. It returns ErrNotFound if
+// no piece has the first of them.
+func (s *Service) copyPieces(ctx context.Context, w io.Writer, u unsealed, from, to int64) (written int64, err error) {
 	to = min(to, from+readAhead)
-	pieces, err := s.blobs.Pieces(ctx, key, from, to)
+	pieces, err := s.list(ctx, u, from, to)
 	if err != nil {
 		return 0, err
 	}
 	for at := from; at < to; at = from + written {
-		i := slices.IndexFunc(pieces, func(p blob.Piece) bool { return p.Offset <= at && at < p.End() })
+		i := slices.IndexFunc(pieces, func(p piece) bool { return p.Offset <= at && at < p.End() })
 		if i < 0 {
 			break
 		}
-		content, err := s.readPiece(ctx, key, pieces[i])
+		content, err := s.read(ctx, u, pieces[i])
 		if err != nil {
 			return written, err
 		}

@@ -150,6 +150,7 @@ func TestLog_EqualsAByteString(t *testing.T) {
 	eachStore(t, func(t *testing.T, w *fixture) {
 		w.logs.SetLimits(propertyHead, propertyTail)
 		rapid.Check(t, func(rt *rapid.T) {
+			w.logs.SetSmall(rapid.SampledFrom([]int64{0, 700, propertyHead}).Draw(rt, "small"))
 			r := &reference{t: rt, w: w, job: w.run(), bytes: make([]byte, 8000), sent: make([]bool, 8000)}
 			random := rand.NewChaCha8([32]byte{})
 			random.Read(r.bytes)

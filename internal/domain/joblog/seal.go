@@ -36,20 +36,27 @@ func (s *Service) Background(r *tasks.Runner) {
 	})
 }
 
-// Observe enqueues sealing the logs of ended jobs and notifies their readers.
+// Observe notifies the readers of the logs of ended jobs, and enqueues sealing those that are not small.
 func (s *Service) Observe(q *db.Q, b *builds.Build, moved []flow.JobChange) error {
-	var due []tasks.Task
+	var ended []string
 	for _, m := range moved {
 		j := m.Job
-		if j.Type != flow.Script || !j.State.Ended() || !m.From.Held() {
-			continue
+		if j.Type == flow.Script && j.State.Ended() && m.From.Held() {
+			ended = append(ended, j.ID)
+			q.Announce(Topic(j.ID))
 		}
-		job := Job{OrganizationID: b.OrganizationID, PipelineID: b.PipelineID, BuildID: b.ID, ID: j.ID}
-		due = append(due, tasks.Task{Kind: sealTask, Key: j.ID, Payload: job, RunAt: s.clock()})
-		q.Announce(job.topic())
 	}
-	if len(due) == 0 {
+	if len(ended) == 0 {
 		return nil
+	}
+	spilled, err := spilledLogs(q, ended)
+	if err != nil || len(spilled) == 0 {
+		return err
+	}
+	due := make([]tasks.Task, len(spilled))
+	for i, id := range spilled {
+		job := Job{OrganizationID: b.OrganizationID, PipelineID: b.PipelineID, BuildID: b.ID, ID: id}
+		due[i] = tasks.Task{Kind: sealTask, Key: id, Payload: job, RunAt: s.clock()}
 	}
 	return tasks.Add(q, due...)
 }
@@ -67,7 +74,7 @@ func (s *Service) seal(ctx context.Context, job Job) error {
 	if core.KindOf(err) == core.NotFound {
 		return s.blobs.DeleteAll(ctx, job.prefix()) // the job was removed
 	}
-	if err != nil || !known.ended || known.deleted {
+	if err != nil || !known.ended || known.deleted || !known.spilled {
 		return err
 	}
 	// A process that sealed the log before may have died before it checked for late chunks.
@@ -94,21 +101,21 @@ func (s *Service) seal(ctx context.Context, job Job) error {
 			return err
 		}
 	}
-	return s.blobs.RemovePieces(ctx, job.pieces(known.generation), l.pieces)
+	return s.remove(ctx, known.pieces(job), l.pieces)
 }
 
 // checkLate looks for chunks that arrived while the log was sealed, whose senders did not see it as settled.
 // Senders of later chunks do.
 func (s *Service) checkLate(ctx context.Context, l *Log) error {
-	pieces, err := s.blobs.Pieces(ctx, l.job.pieces(l.record.generation), 0, math.MaxInt64)
+	pieces, err := s.list(ctx, l.record.pieces(l.job), 0, math.MaxInt64)
 	if err != nil {
 		return err
 	}
 	seen := make(map[blob.Piece]bool, len(l.pieces))
 	for _, p := range l.pieces {
-		seen[p] = true
+		seen[p.Piece] = true
 	}
-	if !slices.ContainsFunc(pieces, func(p blob.Piece) bool { return !seen[p] }) {
+	if !slices.ContainsFunc(pieces, func(p piece) bool { return !seen[p.Piece] }) {
 		return nil
 	}
 	return s.db.Write(ctx, func(q *db.Q) error { return s.scheduleReseal(q, l.job) })

@@ -41,7 +41,10 @@ func (s *Service) deleteAll(ctx context.Context, job Job) error {
 			return err
 		}
 		q.Announce(job.topic())
-		// The bytes are removed below; the task removes them if the process dies before.
+		if err := removeSmallLog(q, job); err != nil {
+			return err
+		}
+		// The other bytes are removed below; the task removes them if the process dies before.
 		return pipelines.RemoveBytes(q, job.prefix(), now)
 	})
 	if err != nil {
@@ -54,8 +57,8 @@ func (s *Service) deleteAll(ctx context.Context, job Job) error {
 // deleteSoFar starts a new generation of the log of a running job. It returns errOvertaken if another deletion
 // or the end of the job came first.
 func (s *Service) deleteSoFar(ctx context.Context, job Job, known record) error {
-	old := job.pieces(known.generation)
-	pieces, err := s.blobs.Pieces(ctx, old, 0, math.MaxInt64)
+	old := known.pieces(job)
+	pieces, err := s.list(ctx, old, 0, math.MaxInt64)
 	if err != nil {
 		return err
 	}
@@ -79,40 +82,62 @@ func (s *Service) deleteSoFar(ctx context.Context, job Job, known record) error 
 			return err
 		}
 		q.Announce(job.topic())
-		return pipelines.RemoveBytes(q, old, s.clock())
+		return pipelines.RemoveBytes(q, old.key(), s.clock())
 	})
 	if err != nil {
 		return err
 	}
 	// Chunks that arrived after the pieces were listed and before the new generation started belong to it.
 	// Without them its beginning would be missing.
-	if err := s.move(ctx, old, end, job.pieces(known.generation+1)); err != nil {
+	if err := s.move(ctx, old, end); err != nil {
 		return err
 	}
-	s.removeBytes(ctx, old)
+	err = s.db.Write(ctx, func(q *db.Q) error {
+		_, err := q.Exec(`DELETE FROM log_pieces WHERE job_id = $1 AND generation <= $2`, job.ID, old.generation)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	s.removeBytes(ctx, old.key())
 	s.bus.Publish(job.topic())
 	return nil
 }
 
-// move copies the bytes under a key, from an offset, to another key, where they start at offset 0.
-func (s *Service) move(ctx context.Context, from string, offset int64, to string) error {
-	pieces, err := s.blobs.Pieces(ctx, from, offset, math.MaxInt64)
+// move copies the bytes of a generation, from an offset, to the beginning of the next.
+func (s *Service) move(ctx context.Context, from unsealed, offset int64) error {
+	now, err := s.find(ctx, from.job)
+	if err != nil {
+		return err
+	}
+	from.spilled = now.spilled
+	pieces, err := s.list(ctx, from, offset, math.MaxInt64)
 	if err != nil {
 		return err
 	}
 	for _, p := range pieces {
-		content, err := s.readPiece(ctx, from, p)
+		content, err := s.read(ctx, from, p)
 		if errors.Is(err, blob.ErrNotFound) {
-			return s.move(ctx, from, offset, to) // joined with others meanwhile
+			return s.move(ctx, from, offset) // joined with others meanwhile
 		}
 		if err != nil {
 			return err
 		}
-		if err := s.store(ctx, to, p.Offset-offset, content); err != nil {
+		if err := s.addMoved(ctx, from, p.Offset-offset, content); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// addMoved adds bytes to the generation after another one.
+func (s *Service) addMoved(ctx context.Context, from unsealed, offset int64, content []byte) error {
+	if !from.spilled {
+		if err := s.spill(ctx, from.job); err != nil {
+			return err
+		}
+	}
+	return s.store(ctx, from.job.pieces(from.generation+1), offset, content)
 }
 
 // removeBytes removes blobs now. If it fails, a task removes them later.

@@ -17,6 +17,7 @@ type record struct {
 	archiveSize int64
 	indexSize   int64
 	settled     bool // whether the archive contains the whole log
+	spilled     bool // whether bytes of it are, or were, in the blob store
 	headerTimes []int64
 
 	// generation counts how often the log was deleted while the job ran. deletedBytes and deletedSections were
@@ -33,12 +34,12 @@ func find(q *db.Q, job Job) (record, error) {
 	r, err := db.One(q, func(scan db.Scan) (r record, err error) {
 		var state flow.JobState
 		var deletedAt time.Time
-		err = scan(&state, db.ToText(&r.archive), &r.archiveSize, &r.indexSize, &r.settled, db.ToJSON(&r.headerTimes), db.ToTime(&deletedAt),
+		err = scan(&state, db.ToText(&r.archive), &r.archiveSize, &r.indexSize, &r.settled, &r.spilled, db.ToJSON(&r.headerTimes), db.ToTime(&deletedAt),
 			&r.generation, &r.deletedBytes, &r.deletedSections)
 		r.ended, r.deleted = state.Ended(), !deletedAt.IsZero()
 		return r, err
 	}, `
-		SELECT j.state, l.archive, COALESCE(l.archive_size, 0), COALESCE(l.index_size, 0), COALESCE(l.settled, FALSE), l.header_times, l.deleted_at,
+		SELECT j.state, l.archive, COALESCE(l.archive_size, 0), COALESCE(l.index_size, 0), COALESCE(l.settled, FALSE), COALESCE(l.spilled, FALSE), l.header_times, l.deleted_at,
 			COALESCE(l.generation, 0), COALESCE(l.deleted_bytes, 0), COALESCE(l.deleted_sections, 0)
 		FROM jobs j LEFT JOIN job_logs l ON l.job_id = j.id
 		WHERE j.organization_id = $1 AND j.id = $2`, job.OrganizationID, job.ID)
@@ -51,8 +52,8 @@ func find(q *db.Q, job Job) (record, error) {
 // lock creates the row of a job's log if needed, and locks it until the end of the transaction.
 func lock(q *db.Q, job Job) (record, error) {
 	_, err := q.Exec(`
-		INSERT INTO job_logs (job_id, organization_id, settled)
-		SELECT id, organization_id, FALSE FROM jobs WHERE organization_id = $1 AND id = $2
+		INSERT INTO job_logs (job_id, organization_id, settled, spilled)
+		SELECT id, organization_id, FALSE, FALSE FROM jobs WHERE organization_id = $1 AND id = $2
 		ON CONFLICT (job_id) DO UPDATE SET settled = job_logs.settled`, job.OrganizationID, job.ID)
 	if err != nil {
 		return record{}, err
@@ -76,8 +77,8 @@ func save(q *db.Q, job Job, r record) error {
 // has the archive before.
 func settle(q *db.Q, job Job, before string, r record) (settled bool, err error) {
 	n, err := q.Exec(`
-		INSERT INTO job_logs (job_id, organization_id, archive, archive_size, index_size, settled)
-		SELECT id, organization_id, $3, $4, $5, TRUE FROM jobs WHERE organization_id = $1 AND id = $2
+		INSERT INTO job_logs (job_id, organization_id, archive, archive_size, index_size, settled, spilled)
+		SELECT id, organization_id, $3, $4, $5, TRUE, TRUE FROM jobs WHERE organization_id = $1 AND id = $2
 		ON CONFLICT (job_id) DO UPDATE SET
 			archive = excluded.archive, archive_size = excluded.archive_size, index_size = excluded.index_size, settled = TRUE
 		WHERE job_logs.deleted_at IS NULL AND COALESCE(job_logs.archive, '') = $6`,

@@ -88,7 +88,7 @@ func (s *Service) Tail(ctx context.Context, job Job, from Position, emit func(at
 			}
 			return l.Size, t.rest(ctx, l)
 		default:
-			if err := t.follow(ctx, s, job); err != nil {
+			if err := t.follow(ctx, s, known.pieces(job)); err != nil {
 				return 0, err
 			}
 		}
@@ -121,9 +121,9 @@ type tail struct {
 }
 
 // follow emits what was added to the log of a running job.
-func (t *tail) follow(ctx context.Context, s *Service, job Job) error {
+func (t *tail) follow(ctx context.Context, s *Service, u unsealed) error {
 	for from := t.at + int64(len(t.partial)); from < s.limits.head; from = t.at + int64(len(t.partial)) {
-		_, err := s.copyPieces(ctx, t, job.pieces(t.generation), from, s.limits.head)
+		_, err := s.copyPieces(ctx, t, u, from, s.limits.head)
 		if errors.Is(err, blob.ErrNotFound) {
 			return nil // not written yet, or moved; moving it wakes the follower
 		}

@@ -68,7 +68,7 @@ func (w *Window) Read(ctx context.Context) (WindowUpdate, error) {
 	if reset || known.ended || known.deleted || known.generation != w.generation {
 		reset, err = w.readAll(ctx)
 	} else {
-		reset, err = w.readNew(ctx)
+		reset, err = w.readNew(ctx, known.pieces(w.job))
 	}
 	if lost, ok := errors.AsType[*core.Error](err); ok && lost.Kind == core.Gone {
 		line := `<span class="line">` + html.EscapeString(lost.Message) + "\n</span>"
@@ -84,13 +84,13 @@ func (w *Window) Read(ctx context.Context) (WindowUpdate, error) {
 
 // readNew reads what was added to the log of a running job. If that is more than a window shows, it starts
 // again near the end.
-func (w *Window) readNew(ctx context.Context) (reset bool, err error) {
+func (w *Window) readNew(ctx context.Context, u unsealed) (reset bool, err error) {
 	s := w.service
 	for begun := w.at; w.at < s.limits.head; {
 		if w.at-begun >= windowSize {
 			return w.readAll(ctx)
 		}
-		n, err := s.copyPieces(ctx, w.text, w.job.pieces(w.generation), w.at, min(s.limits.head, begun+windowSize))
+		n, err := s.copyPieces(ctx, w.text, u, w.at, min(s.limits.head, begun+windowSize))
 		w.at += n
 		if errors.Is(err, blob.ErrNotFound) {
 			return false, nil // not written yet, or moved; moving it wakes the reader
