@@ -58,7 +58,9 @@ var owners = map[string]string{
 	"pipeline_counts":    "pipelines",
 	"pipeline_templates": "pipelines",
 	"pipelines":          "pipelines",
-	"source_connections": "pipelines",
+
+	"source_connection_tokens": "connections",
+	"source_connections":       "connections",
 
 	"build_exports": "buildexports",
 
@@ -156,6 +158,9 @@ var exceptions = map[string][]exception{
 		{"pipelines", reads, []string{"users"}},
 		{"schedules", reads, []string{"users"}},
 		{"settings", reads, []string{"users"}},
+	},
+	"a pipeline shows the provider of its host, which a connection declares": {
+		{"pipelines", reads, []string{"source_connections"}},
 	},
 	"access is a condition of the query that lists, so that pages are full": {
 		{"builds", reads, []string{"memberships", "team_members", "teams"}},

@@ -98,7 +98,7 @@ organization. For production, run "stackyard apply -f organizations.yaml" and
 	cmd.AddCommand(upCommand(), serveCommand(), applyCommand(), agentCommand(), versionCommand(),
 		loginCommand(), logoutCommand(), whoamiCommand(),
 		orgCommand(), clusterCommand(), queueCommand(), tokenCommand(),
-		pipelineCommand(), scheduleCommand(), buildCommand(), jobCommand(), stackCommand())
+		pipelineCommand(), scheduleCommand(), connectionCommand(), buildCommand(), jobCommand(), stackCommand())
 	cmd.InitDefaultCompletionCmd()
 	for _, c := range cmd.Commands() {
 		if c.Name() == "completion" {

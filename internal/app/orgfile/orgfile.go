@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"stackyard/internal/domain/clusters"
+	"stackyard/internal/domain/connections"
 	"stackyard/internal/domain/oauth"
 	"stackyard/internal/domain/organizations"
 	"stackyard/internal/domain/pipelines"
@@ -35,7 +36,7 @@ type organization struct {
 	Teams                          []organizations.TeamSpec   `yaml:"teams"`
 	Clusters                       []clusters.Spec            `yaml:"clusters"`
 	Applications                   []oauth.Spec               `yaml:"oauth_applications"`
-	SourceConnections              []pipelines.ConnectionSpec `yaml:"source_connections"`
+	SourceConnections              []connections.Spec         `yaml:"source_connections"`
 	Pipelines                      []pipeline                 `yaml:"pipelines"`
 	Suites                         []suites.Spec              `yaml:"suites"`
 }
@@ -104,7 +105,7 @@ func (f *file) check(c *core.Complaints) {
 		organizations.CheckMembers(c, o.Members)
 		organizations.CheckTeams(c, o.Teams)
 		clusters.Check(c, o.Clusters)
-		pipelines.CheckConnections(c, o.SourceConnections)
+		connections.Check(c, o.SourceConnections)
 		pipelines.Check(c, o.pipelines())
 		for _, p := range o.Pipelines {
 			schedules.Check(c, p.Schedules)
@@ -141,7 +142,7 @@ func (f *file) apply(q *db.Q, key seal.Key, passwords organizations.Passwords, n
 			func() error { return organizations.ApplyTeams(in, o.Teams) },
 			func() error { return clusters.Apply(in, o.Clusters) },
 			func() error { return oauth.Apply(in, o.Applications) },
-			func() error { return pipelines.ApplyConnections(in, key, o.SourceConnections) },
+			func() error { return connections.Apply(in, key, o.SourceConnections) },
 			func() error { return pipelines.Apply(in, key, o.pipelines()) },
 			func() error { return o.applySchedules(in) },
 			func() error { return suites.Apply(in, key, o.Suites) },

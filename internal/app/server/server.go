@@ -28,6 +28,7 @@ import (
 	"stackyard/internal/domain/builds/lifecycle"
 	"stackyard/internal/domain/clusterrules"
 	"stackyard/internal/domain/clusters"
+	"stackyard/internal/domain/connections"
 	"stackyard/internal/domain/delivery"
 	"stackyard/internal/domain/dispatch"
 	"stackyard/internal/domain/events"
@@ -303,6 +304,7 @@ func (s *Server) capabilities(p Parts, results *db.DB, directory *identity.Direc
 	buildAPI.ShowTestRuns(testResults.RunsOf)
 	schedules := schedules.New(p.DB, pipelines, builds, events, p.Public, p.Clock, p.Log)
 	schedules.Background(s.background.tasks)
+	connections := connections.New(p.DB, p.Key, p.Public, p.Clock, outbound.New(p.OutboundAllow))
 	s.deliveries = delivery.New(delivery.Parts{
 		DB:            p.DB,
 		Directory:     directory,
@@ -358,6 +360,7 @@ func (s *Server) capabilities(p Parts, results *db.DB, directory *identity.Direc
 		clusterrules.New(p.DB, p.Public, p.Clock).Routes(),
 		pipelines.Routes(),
 		schedules.Routes(),
+		connections.Routes(),
 		buildAPI.Routes(),
 		artifacts.Routes(),
 		annotations.Routes(),

@@ -33,6 +33,7 @@ func newWalk(t *testing.T, s *servertest.Server) walk {
 	ada.Put(acme+"/pipeline-settings/advanced-queue-metrics", nil).Want(http.StatusOK)
 	delivery := ada.Get(acme + "/services/" + service.String("id") + "/deliveries").Want(http.StatusOK).String("items.0.id")
 	suite := ada.Post("/v2/analytics/organizations/acme/suites", map[string]any{"name": "Unit", "default_branch": "main"}).Want(http.StatusCreated)
+	connection := ada.Post(acme+"/source-connections", map[string]any{"host": "github.com", "token": "ghp_x"}).Want(http.StatusCreated)
 	schedule := ada.Post(acme+"/pipelines/hello/schedules", map[string]any{"cronline": "@daily"}).Want(http.StatusCreated)
 	return walk{
 		"{webhook_delivery}": webhookDelivery(t, s, ada),
@@ -41,7 +42,7 @@ func newWalk(t *testing.T, s *servertest.Server) walk {
 		"{team}": "everyone", "{user}": servertest.BoID,
 		"{build}": "1", "{job}": build.String("jobs.0.id"), "{annotation}": annotation.String("id"), "{rule}": rule.String("uuid"),
 		"{service}": service.String("id"), "{delivery}": delivery,
-		"{suite}": suite.String("slug"), "{build_id}": build.String("id"), "{schedule}": schedule.String("id"),
+		"{suite}": suite.String("slug"), "{build_id}": build.String("id"), "{schedule}": schedule.String("id"), "{connection}": connection.String("id"),
 	}
 }
 

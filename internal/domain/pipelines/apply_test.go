@@ -86,33 +86,3 @@ func TestApply_ComplainsWithTheLine(t *testing.T) {
 		wantEqual(t, "pipelines", slugs(t, s.As(t, servertest.Ada).Get(path)), "hello")
 	})
 }
-
-func TestApplyConnections_SealsTokensAndChangesOnce(t *testing.T) {
-	servertest.Each(t, func(t *testing.T, s *servertest.Server) {
-		connections := func(spec string) string {
-			return "organizations:\n  - slug: acme\n    source_connections:\n      - {" + spec + "}\n"
-		}
-		apply := func(spec string) []string { return s.Apply(connections(spec)) }
-		wantLines(t, apply("host: github.com, token: ghs_one"), "created source_connection acme/github.com")
-		wantLines(t, apply("host: github.com, token: ghs_one"))
-		wantLines(t, apply("host: github.com"))
-		wantLines(t, apply("host: github.com, token: ghs_two"), "changed source_connection acme/github.com")
-		wantLines(t, apply("host: github.com, api_url: 'https://api.example.test'"), "changed source_connection acme/github.com")
-		wantLines(t, apply("host: code.example.test, provider: github, token: x"), "created source_connection acme/code.example.test")
-		for spec, want := range map[string]string{
-			"host: git.example.test":                                 "line 4: the source connection to git.example.test needs a token",
-			"host: 'https://github.com', token: x":                   "line 4: the host of a source connection must be a name",
-			"host: GitHub.com, token: x":                             "line 4: the host of a source connection must be a name",
-			"token: x":                                               "line 4: the host of a source connection must be a name",
-			"host: github.com, provider: gitlab":                     "line 4: the provider of a source connection must be one of github, github_enterprise",
-			"host: github.com, api_url: 'ftp://x'":                   "line 4: the api_url of a source connection must be a URL",
-			"host: github.com, api_url: 'https://a:b@x'":             "line 4: the api_url of a source connection must be a URL",
-			"host: github.com, token: x}\n      - {host: github.com": "line 5: the source connection",
-		} {
-			_, err := orgfile.Apply(t.Context(), s.DB, s.Key, s.Clock.Now, []byte(connections(spec)))
-			if err == nil || !strings.HasPrefix(err.Error(), want) {
-				t.Errorf("%s: got %v, want %q", spec, err, want)
-			}
-		}
-	})
-}

@@ -2,12 +2,9 @@ package pipelines
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"strings"
 
 	"stackyard/internal/platform/core"
-	"stackyard/internal/platform/db"
 	"stackyard/internal/platform/sourcehost"
 )
 
@@ -25,24 +22,8 @@ func (s *Service) CloneToken(ctx context.Context, p *Pipeline, repository string
 	if p.Foreign(repository) {
 		return "", core.Errorf(core.Forbidden, "There is a token for the pipeline's own repository only")
 	}
-	repo, err := sourcehost.ParseRepository(repository)
-	if err != nil {
+	if _, err := sourcehost.ParseRepository(repository); err != nil {
 		return "", core.Errorf(core.Unprocessable, "%s", err)
 	}
-	var c connection
-	err = s.db.Read(ctx, func(q *db.Q) (err error) {
-		c, err = connectionTo(q, p.OrganizationID, repo.Host)
-		return err
-	})
-	switch {
-	case errors.Is(err, db.ErrNoRows) || err == nil && c.sealedCloneToken == "":
-		return "", core.Errorf(core.NotFound, "The organization has no token for jobs to clone from %s with; its source connection can have a clone_token", repo.Host)
-	case err != nil:
-		return "", err
-	}
-	token, err := s.key.Open(c.sealedCloneToken, c.cloneSealContext())
-	if err != nil {
-		return "", fmt.Errorf("read the clone token of source connection %s: %w", c.id, err)
-	}
-	return string(token), nil
+	return s.connections.CloneToken(ctx, p.OrganizationID, repository)
 }

@@ -27,7 +27,8 @@ func (p *Pipeline) sealCredentials(key seal.Key) error {
 	case strings.Replace(given, "://@", "://", 1) != given:
 		sealed = ""
 	case given != shown:
-		if err := sealNew(&sealed, given, key, p.sealContext()); err != nil {
+		var err error
+		if sealed, err = key.Reseal(sealed, given, p.sealContext()); err != nil {
 			return fmt.Errorf("seal the repository URL of pipeline %s: %w", p.ID, err)
 		}
 	}

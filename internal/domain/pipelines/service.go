@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"stackyard/internal/domain/connections"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
 	"stackyard/internal/platform/identity"
@@ -14,16 +15,16 @@ import (
 
 // Service manages pipelines. Each operation is one transaction.
 type Service struct {
-	db     *db.DB
-	key    seal.Key
-	public core.PublicURL
-	clock  core.Clock
-	client *http.Client
+	db          *db.DB
+	key         seal.Key
+	public      core.PublicURL
+	clock       core.Clock
+	connections *connections.Service
 }
 
 // New returns a Service. key encrypts the credentials of source hosts; client calls source hosts.
 func New(d *db.DB, key seal.Key, public core.PublicURL, clock core.Clock, client *http.Client) *Service {
-	return &Service{db: d, key: key, public: public, clock: clock, client: client}
+	return &Service{db: d, key: key, public: public, clock: clock, connections: connections.New(d, key, public, clock, client)}
 }
 
 // newPipeline returns a pipeline with default values.

@@ -1,12 +1,14 @@
 package pipelines
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 	"time"
 
+	"stackyard/internal/domain/connections"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
 	"stackyard/internal/platform/identity"
@@ -24,21 +26,20 @@ const pipelineColumns = `
 		p.branch_configuration, p.skip_queued_branch_builds, p.skip_queued_branch_builds_filter,
 		p.cancel_running_branch_builds, p.cancel_running_branch_builds_filter, p.allow_rebuilds,
 		p.clone_mirror_url, p.default_command_step_timeout, p.maximum_command_step_timeout,
-		p.provider_settings, p.source_webhooks_disabled_at, p.source_webhooks_disabled_by, e.host,
+		p.provider_settings, p.source_webhooks_disabled_at, p.source_webhooks_disabled_by, e.provider,
 		p.created_at, p.archived_at, p.webhook_key, p.badge_key, ` + identity.UserColumns
 
 // pipelineJoins are the joins that pipelineColumns needs besides pipelines p.
 const pipelineJoins = `
 	LEFT JOIN users u ON u.id = p.created_by
 	LEFT JOIN pipeline_templates t ON t.id = p.template_id
-	LEFT JOIN source_connections e ON e.organization_id = p.organization_id
-		AND e.host = p.repository_host AND e.provider = 'github_enterprise'`
+	LEFT JOIN source_connections e ON e.organization_id = p.organization_id AND e.host = p.repository_host`
 
 // scanPipeline reads the rank of the viewer's level, then pipelineColumns.
 func scanPipeline(scan db.Scan) (*Pipeline, error) {
 	p := &Pipeline{Steps: []definition.VisualResponse{}, Env: map[string]string{}, ProviderSettings: ProviderSettings{}}
 	var rank int
-	var enterpriseHost, steps string
+	var declared, steps string
 	var by identity.User
 	err := scan(append([]any{
 		&rank,
@@ -48,7 +49,7 @@ func scanPipeline(scan db.Scan) (*Pipeline, error) {
 		db.ToText(&p.BranchConfiguration), &p.SkipQueued.On, db.ToText(&p.SkipQueued.Filter),
 		&p.CancelRunning.On, db.ToText(&p.CancelRunning.Filter), &p.AllowRebuilds,
 		db.ToText(&p.CloneMirrorURL), &p.DefaultTimeout, &p.MaximumTimeout,
-		db.ToJSON(&p.ProviderSettings), db.ToTime(&p.SourceWebhooks.DisabledAt), db.ToText(&p.SourceWebhooks.DisabledBy), db.ToText(&enterpriseHost),
+		db.ToJSON(&p.ProviderSettings), db.ToTime(&p.SourceWebhooks.DisabledAt), db.ToText(&p.SourceWebhooks.DisabledBy), db.ToText(&declared),
 		db.ToTime(&p.CreatedAt), db.ToTime(&p.ArchivedAt), &p.webhookKey, &p.badgeKey,
 	}, identity.UserDest(&by)...)...)
 	if err != nil {
@@ -62,7 +63,7 @@ func scanPipeline(scan db.Scan) (*Pipeline, error) {
 	p.size = len(p.Configuration) + len(steps)
 	p.CreatedBy = by.OrNil()
 	p.sealedFor = p.Repository
-	p.Provider = sourcehost.ProviderOf(p.Repository, enterpriseHost)
+	p.Provider = cmp.Or(declared, sourcehost.ProviderOf(p.Repository))
 	p.level = levels[rank]
 	if p.Visibility == Public && !p.level.AtLeast(identity.ReadOnly) {
 		return p.forVisitor(), nil
@@ -279,15 +280,8 @@ func slugsLike(q *db.Q, organizationID, prefix string) (map[string]bool, error) 
 
 // providerOf returns the provider of a pipeline's repository, as scanPipeline does.
 func providerOf(q *db.Q, p *Pipeline) (string, error) {
-	host := repositoryHost(p.Repository)
-	var enterprise int
-	err := q.QueryRow(`
-		SELECT COUNT(*) FROM source_connections
-		WHERE organization_id = $1 AND host = $2 AND provider = 'github_enterprise'`, p.OrganizationID, host).Scan(&enterprise)
-	if enterprise == 0 {
-		host = ""
-	}
-	return sourcehost.ProviderOf(p.Repository, host), err
+	declared, err := connections.ProviderOf(q, p.OrganizationID, repositoryHost(p.Repository))
+	return cmp.Or(declared, sourcehost.ProviderOf(p.Repository)), err
 }
 
 // save writes a pipeline that is new or locked by the caller.

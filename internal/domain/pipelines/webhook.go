@@ -3,11 +3,9 @@ package pipelines
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"stackyard/internal/platform/core"
-	"stackyard/internal/platform/db"
 	"stackyard/internal/platform/route"
 	"stackyard/internal/platform/sourcehost"
 )
@@ -16,7 +14,7 @@ import (
 const webhookTimeout = 20 * time.Second
 
 var errUnsupportedWebhook = core.Errorf(core.Unprocessable,
-	"Auto-creating webhooks is not supported for this repository; its host must be GitHub and connected to the organization")
+	"Auto-creating webhooks is not supported for this repository; connect its host to the organization first")
 
 // postWebhook makes the source host send the repository's events to the pipeline.
 func (s *Service) postWebhook(r *route.Request, p *Pipeline) (pipelineView, error) {
@@ -32,39 +30,17 @@ func (s *Service) postWebhook(r *route.Request, p *Pipeline) (pipelineView, erro
 // createWebhook creates the webhook at the source host. It runs outside of transactions, because a host can be
 // slow.
 func (s *Service) createWebhook(ctx context.Context, p *Pipeline) error {
-	repo, err := sourcehost.ParseRepository(p.Repository)
-	if err != nil {
-		return errUnsupportedWebhook
-	}
-	host, err := s.host(ctx, p.OrganizationID, repo.Host)
-	if err != nil {
-		return err
-	}
 	ctx, cancel := context.WithTimeout(ctx, webhookTimeout)
 	defer cancel()
-	err = host.CreateWebhook(ctx, repo, sourcehost.Webhook{URL: s.WebhookURL(p), Secret: s.WebhookSecret(p)})
+	host, repo, err := s.connections.HostFor(ctx, p.OrganizationID, p.Repository)
+	if core.KindOf(err) == core.NotFound {
+		return errUnsupportedWebhook
+	}
+	if err == nil {
+		err = host.CreateWebhook(ctx, repo, sourcehost.Webhook{URL: s.WebhookURL(p), Secret: s.WebhookSecret(p)})
+	}
 	if errors.Is(err, sourcehost.ErrExists) || errors.Is(err, sourcehost.ErrRefused) || errors.Is(err, sourcehost.ErrUnavailable) {
 		return core.Errorf(core.Unprocessable, "Webhooks could not be created for this repository: %s", err)
 	}
 	return err
-}
-
-// host returns the source host that an organization is connected to.
-func (s *Service) host(ctx context.Context, organizationID, name string) (sourcehost.Host, error) {
-	var c connection
-	err := s.db.Read(ctx, func(q *db.Q) (err error) {
-		c, err = connectionTo(q, organizationID, name)
-		return err
-	})
-	if errors.Is(err, db.ErrNoRows) {
-		return nil, errUnsupportedWebhook
-	}
-	if err != nil {
-		return nil, err
-	}
-	token, err := s.key.Open(c.sealedToken, c.sealContext())
-	if err != nil {
-		return nil, fmt.Errorf("read the token of source connection %s: %w", c.id, err)
-	}
-	return sourcehost.NewGitHub(c.apiURL, string(token), s.client), nil
 }

@@ -148,3 +148,15 @@ func (k Key) aead() (cipher.AEAD, error) {
 	}
 	return cipher.NewGCMWithRandomNonce(block)
 }
+
+// Reseal returns sealed if it contains the text, else the text encrypted. Encrypting the same text again would look like
+// a change. sealed can be empty.
+func (k Key) Reseal(sealed, text, context string) (string, error) {
+	if sealed != "" {
+		was, err := k.Open(sealed, context)
+		if err != nil || string(was) == text {
+			return sealed, err
+		}
+	}
+	return k.Seal([]byte(text), context)
+}

@@ -1,18 +1,8 @@
 package sourcehost
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
 	"net/http"
-	"net/url"
-	"regexp"
-	"strconv"
-	"strings"
-	"time"
 )
 
 // GitHubAPI returns the URL of the REST API of a GitHub host: the public one, or an Enterprise server.
@@ -25,153 +15,73 @@ func GitHubAPI(host string) string {
 
 // GitHub is the source host github.com or a GitHub Enterprise server.
 type GitHub struct {
-	apiURL string
-	token  string
-	client *http.Client
+	api          api
+	installation bool // the token belongs to an installation of an app
 }
 
-// NewGitHub returns the host whose REST API is at apiURL. The token must be allowed to manage webhooks of the
-// repositories.
+// NewGitHub returns the host whose REST API is at apiURL. The token must be allowed to manage webhooks and commit
+// statuses of the repositories.
 func NewGitHub(apiURL, token string, client *http.Client) *GitHub {
-	return &GitHub{apiURL: strings.TrimSuffix(apiURL, "/"), token: token, client: client}
+	return &GitHub{api: newAPI(apiURL, client, map[string]string{
+		"Authorization":        "Bearer " + token,
+		"Accept":               "application/vnd.github+json",
+		"X-GitHub-Api-Version": "2022-11-28",
+	})}
 }
 
 // githubEvents are the events that can start builds: pushes of branches and tags, pull requests, merge queues
 // and deployments; and created and deleted branches.
 var githubEvents = []string{"push", "pull_request", "merge_group", "deployment", "create", "delete"}
 
-// githubName is the syntax of owners and repositories, which keeps unusual paths out of API URLs.
-var githubName = regexp.MustCompile(`^\.?[A-Za-z0-9_-][A-Za-z0-9._-]*$`)
-
 // CreateWebhook implements [Host].
 func (g *GitHub) CreateWebhook(ctx context.Context, repo Repository, hook Webhook) error {
-	if !githubName.MatchString(repo.Owner) || !githubName.MatchString(repo.Name) {
-		return fmt.Errorf("%w: %q is not the path of a repository on GitHub, which is owner/name", ErrRefused, repo.Path)
+	if err := checkPath(repo, "GitHub"); err != nil {
+		return err
 	}
-	req, err := g.newHookRequest(ctx, repo, hook)
-	if err != nil {
-		return fmt.Errorf("%w: %w", ErrUnavailable, err)
-	}
-	resp, err := g.client.Do(req)
-	if err != nil {
-		if requestErr, ok := errors.AsType[*url.Error](err); ok {
-			err = requestErr.Err // the URL of the request does not help a person
-		}
-		return fmt.Errorf("%w: no answer from %s: %w", ErrUnavailable, req.URL.Host, err)
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode == http.StatusCreated {
-		return nil
-	}
-	return refusal(resp, repo)
-}
-
-func (g *GitHub) newHookRequest(ctx context.Context, repo Repository, hook Webhook) (*http.Request, error) {
 	type config struct {
 		URL         string `json:"url"`
 		ContentType string `json:"content_type"`
 		Secret      string `json:"secret,omitempty"`
 		InsecureSSL string `json:"insecure_ssl"`
 	}
-	body, err := json.Marshal(struct {
+	return g.api.call(ctx, manageWebhooks, repo, http.MethodPost, "/repos/"+repo.Owner+"/"+repo.Name+"/hooks", struct {
 		Name   string   `json:"name"`
 		Active bool     `json:"active"`
 		Events []string `json:"events"`
 		Config config   `json:"config"`
 	}{"web", true, githubEvents, config{hook.URL, "json", hook.Secret, "0"}})
-	if err != nil {
-		return nil, err
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, g.apiURL+"/repos/"+repo.Owner+"/"+repo.Name+"/hooks", bytes.NewReader(body))
-	if err != nil {
-		return nil, err
-	}
-	req.Header.Set("Authorization", "Bearer "+g.token)
-	req.Header.Set("Accept", "application/vnd.github+json")
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("User-Agent", "stackyard") // GitHub requires one
-	req.Header.Set("X-GitHub-Api-Version", "2022-11-28")
-	return req, nil
 }
 
-// refusal turns a response other than 201 into an error that says what to do.
-func refusal(resp *http.Response, repo Repository) error {
-	said := readProblem(resp.Body)
-	if wait, limited := rateLimited(resp); limited {
-		return fmt.Errorf("%w: its rate limit is used up; try again %s", ErrUnavailable, wait)
-	}
-	switch resp.StatusCode {
-	case http.StatusUnauthorized:
-		return fmt.Errorf("%w: it does not accept the token; give a valid one", ErrRefused)
-	case http.StatusForbidden:
-		return fmt.Errorf("%w: the token may not manage webhooks of %s (%s)", ErrRefused, repo.Path, said)
-	case http.StatusNotFound:
-		// GitHub also returns this when the token can see the repository and lacks the permission.
-		return fmt.Errorf("%w: there is no repository %s, or the token may not manage its webhooks", ErrRefused, repo.Path)
-	case http.StatusMovedPermanently, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
-		return fmt.Errorf("%w: the repository %s has moved; correct its URL", ErrRefused, repo.Path)
-	case http.StatusUnprocessableEntity:
-		if said.has("already exists") {
-			return ErrExists
-		}
-		return fmt.Errorf("%w: %s", ErrRefused, said)
-	}
-	return fmt.Errorf("%w: it answered with status %d (%s)", ErrUnavailable, resp.StatusCode, said)
+// githubStates maps states to those of GitHub, which are also Gitea's.
+var githubStates = map[State]string{
+	StatePending: "pending", StateRunning: "pending", StateBlocked: "pending",
+	StatePassed: "success", StateFailed: "failure", StateCanceled: "error",
 }
 
-// rateLimited reports whether a response is about too many requests, for which GitHub has several forms, and
-// when to retry.
-func rateLimited(resp *http.Response) (wait string, limited bool) {
-	seconds, _ := strconv.Atoi(resp.Header.Get("Retry-After"))
-	usedUp := resp.Header.Get("X-RateLimit-Remaining") == "0"
-	switch {
-	case resp.StatusCode != http.StatusTooManyRequests && resp.StatusCode != http.StatusForbidden:
-		return "", false
-	case seconds > 0:
-		return fmt.Sprintf("in %d seconds", seconds), true
-	case usedUp:
-		reset, err := strconv.ParseInt(resp.Header.Get("X-RateLimit-Reset"), 10, 64)
-		if err != nil {
-			return "later", true
-		}
-		return "after " + time.Unix(reset, 0).UTC().Format("15:04:05 UTC"), true
-	}
-	return "later", resp.StatusCode == http.StatusTooManyRequests
+// githubStatus is the body of a request that sets a status on GitHub and Gitea.
+type githubStatus struct {
+	State       string `json:"state"`
+	TargetURL   string `json:"target_url,omitempty"`
+	Description string `json:"description"`
+	Context     string `json:"context"`
 }
 
-// problem is the body of GitHub's error responses.
-type problem struct {
-	Message string `json:"message"`
-	Errors  []struct {
-		Message string `json:"message"`
-	} `json:"errors"`
+func newGitHubStatus(s Status) githubStatus {
+	return githubStatus{githubStates[s.State], s.URL, shorten(s.Description, 140), shortKey(s.Context, 255)}
 }
 
-// readProblem reads as much as an error needs. Unreadable parts stay empty: the status has the essential
-// information.
-func readProblem(body io.Reader) problem {
-	var p problem
-	content, _ := io.ReadAll(io.LimitReader(body, 64<<10))
-	json.Unmarshal(content, &p)
-	return p
+// SetStatus implements [Host].
+func (g *GitHub) SetStatus(ctx context.Context, repo Repository, status Status) error {
+	if err := checkStatus(repo, "GitHub", status); err != nil {
+		return err
+	}
+	return g.api.call(ctx, setStatuses, repo, http.MethodPost, "/repos/"+repo.Owner+"/"+repo.Name+"/statuses/"+status.Commit, newGitHubStatus(status))
 }
 
-func (p problem) has(words string) bool { return strings.Contains(p.String(), words) }
-
-// String joins the messages of the host, cut to fit in a message.
-func (p problem) String() string {
-	s := p.Message
-	for _, e := range p.Errors {
-		if e.Message != "" {
-			s += ": " + e.Message
-		}
+// Check implements [Host].
+func (g *GitHub) Check(ctx context.Context) error {
+	if g.installation {
+		return g.api.check(ctx, "/installation/repositories?per_page=1")
 	}
-	if s == "" {
-		return "without a reason"
-	}
-	const most = 300
-	if len(s) > most {
-		s = strings.ToValidUTF8(s[:most], "") + "…"
-	}
-	return s
+	return g.api.check(ctx, "/user")
 }

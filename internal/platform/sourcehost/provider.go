@@ -1,9 +1,6 @@
 package sourcehost
 
-import (
-	"slices"
-	"strings"
-)
+import "strings"
 
 // The ids of the source providers.
 const (
@@ -18,15 +15,11 @@ const (
 )
 
 // ProviderOf returns the id of the provider of a repository URL. It knows public hosts by name, and an
-// organization's own by the start of their names; enterpriseHosts are further hosts of GitHub Enterprise.
-func ProviderOf(repositoryURL string, enterpriseHosts ...string) string {
+// organization's own by the start of their names.
+func ProviderOf(repositoryURL string) string {
 	host, _, ok := split(repositoryURL)
 	if !ok {
 		return ProviderGit
-	}
-	declared := func(enterprise string) bool { return strings.EqualFold(enterprise, host) }
-	if slices.ContainsFunc(enterpriseHosts, declared) {
-		return ProviderGitHubEnterprise
 	}
 	return providerOfHost(host)
 }
