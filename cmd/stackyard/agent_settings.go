@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -17,6 +18,7 @@ import (
 	"stackyard/internal/app/server"
 	"stackyard/internal/clients/runner"
 	"stackyard/internal/clients/runner/osuser"
+	"stackyard/internal/clients/runner/rfb"
 	"stackyard/internal/platform/identity"
 )
 
@@ -43,6 +45,8 @@ var agentSettings = slices.Concat(connectionSettings, []setting{
 	{flag: "cancel-grace-period", variable: "SERVICE_AGENT_CANCEL_GRACE_PERIOD", unset: "10", usage: "seconds a canceled job has to stop before it is killed"},
 	jobUserSetting,
 	{flag: "git-timeout", variable: "SERVICE_AGENT_GIT_TIMEOUT", unset: "1800", usage: "maximum seconds of a checkout; 0: no limit"},
+	{flag: "vnc-address", variable: "SERVICE_AGENT_VNC_ADDRESS", usage: "VNC server with the desktop of this machine, as HOST:PORT or the path of a socket (default: none)"},
+	{flag: "vnc-password", variable: "SERVICE_AGENT_VNC_PASSWORD", usage: "password of --vnc-address, if it requires one", secret: true, fileFlag: true},
 	{flag: "log-format", variable: "SERVICE_AGENT_LOG_FORMAT", usage: "text or json (default: text on a terminal, else json)"},
 })
 
@@ -73,6 +77,7 @@ func agentOptions(cmd *cobra.Command) (runner.Options, error) {
 		GitTimeout:          p.seconds("git-timeout"),
 		JobUser:             p.user("job-user"),
 		Executable:          executable,
+		VNC:                 rfb.Server{Address: p.address("vnc-address"), Password: values["vnc-password"]},
 		Log:                 log,
 	}
 	if o.BuildPath == "" {
@@ -176,6 +181,15 @@ func jobUser(name string) (*osuser.User, error) {
 		return nil, fmt.Errorf("--job-user: %s is root, which can read all secrets; choose another user", name)
 	}
 	return user, nil
+}
+
+// address returns a host and port, or the path of a socket.
+func (p *agentParser) address(flag string) string {
+	text := p.values[flag]
+	if _, _, err := net.SplitHostPort(text); err != nil && text != "" && !filepath.IsAbs(text) {
+		p.wrong(flag, "%q is neither an address such as 127.0.0.1:5900 nor an absolute path", text)
+	}
+	return text
 }
 
 // path returns an absolute path.

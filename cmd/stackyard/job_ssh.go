@@ -148,7 +148,7 @@ func jobTunnelCommand() *cobra.Command {
 				return &usageError{errors.New(sessionToken + " is not set")}
 			}
 			reason, err := client.Tunnel(cmd.Context(), args[0], token, userAgent(), os.Stdin, os.Stdout)
-			if reason != "" && reason != "the shell has ended" && reason != "the user has disconnected" {
+			if reason != "" && reason != "the session has ended" && reason != "the user has disconnected" {
 				fmt.Fprintf(os.Stderr, "\r\nSession closed: %s.\r\n", plain(reason))
 			}
 			return err

@@ -340,6 +340,7 @@ func (s *Server) capabilities(p Parts, results *db.DB, directory *identity.Direc
 		Timeline:      timeline,
 		Notifications: notifications,
 		Schedules:     schedules,
+		Remote:        s.remote,
 		Suites:        suites,
 		TestResults:   testResults,
 		Bus:           s.background.bus,

@@ -76,6 +76,9 @@ func (s *Site) readBoard(v *visit, o builds.OnBuild, t actionError, before *boar
 	if err := b.readPanel(v); err != nil {
 		return nil, err
 	}
+	if err := b.readSessions(v); err != nil {
+		return nil, err
+	}
 	if err := b.readNotes(v, before); err != nil {
 		return nil, err
 	}

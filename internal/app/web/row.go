@@ -39,6 +39,8 @@ type panel struct {
 	Events  []timeline.Event
 	// Stack is the key of the stack that handled the job, if any.
 	Stack string
+	// Shell and Desktop are set if the visitor can open one in the job.
+	Shell, Desktop bool
 }
 
 func (b *board) row(v *visit, j *builds.Job, open string, t actionError) *row {

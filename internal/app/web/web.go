@@ -33,6 +33,7 @@ import (
 	"stackyard/internal/domain/notifications"
 	"stackyard/internal/domain/oauth"
 	"stackyard/internal/domain/pipelines"
+	"stackyard/internal/domain/remoteaccess"
 	"stackyard/internal/domain/schedules"
 	"stackyard/internal/domain/suites"
 	"stackyard/internal/domain/testresults"
@@ -60,6 +61,7 @@ type Config struct {
 	Timeline      *timeline.Service
 	Notifications *notifications.Service
 	Schedules     *schedules.Service
+	Remote        *remoteaccess.Service
 	Suites        *suites.Service
 	TestResults   *testresults.Service
 	Bus           *bus.Bus
@@ -120,5 +122,6 @@ func (s *Site) Routes() []route.Route {
 		s.suiteRoutes(),
 		s.pipelineRoutes(),
 		s.buildRoutes(),
+		s.remoteRoutes(),
 	)
 }

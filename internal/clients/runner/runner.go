@@ -3,7 +3,8 @@
 //
 // Run starts workers; the server sees each as an agent (worker.go). A worker receives orders over a stream or
 // by polling (orders.go), sends heartbeats, and runs one job at a time (job.go). The phases of a job
-// (phases.go) are hooks, checkout, command and cleanup. Sub-packages:
+// (phases.go) are hooks, checkout, command and cleanup. While it runs, users can open shells in it (sessions.go).
+// Sub-packages:
 //
 //	api        calls and their retries
 //	checkout   git
@@ -15,6 +16,8 @@
 //	logstream  log chunks
 //	artifact   uploads and downloads files
 //	document   pipeline files, for uploads
+//	sshd       shells that users open in jobs
+//	rfb        the desktop of the machine
 package runner
 
 import (
@@ -29,6 +32,7 @@ import (
 	"time"
 
 	"stackyard/internal/clients/runner/osuser"
+	"stackyard/internal/clients/runner/rfb"
 )
 
 // Options configure an agent.
@@ -55,6 +59,7 @@ type Options struct {
 	GitTimeout  time.Duration // of a checkout; 0: none
 	JobUser     *osuser.User  // nil: run jobs as the agent's user
 	Executable  string        // this program, for commands in jobs
+	VNC         rfb.Server    // the desktop of this machine; its address is "" if there is none
 
 	Log *slog.Logger
 }
@@ -99,7 +104,7 @@ func ParseTags(text string) ([]string, error) {
 	return tags, nil
 }
 
-// tags returns the tags to register with. Queue overrides a queue tag.
+// tags returns the tags to register with. Queue overrides a queue tag. A tag says that the machine has a desktop.
 func (o Options) tags() []string {
 	tags := []string{}
 	for _, tag := range o.Tags {
@@ -109,6 +114,9 @@ func (o Options) tags() []string {
 	}
 	if o.Queue != "" {
 		tags = append(tags, "queue="+o.Queue)
+	}
+	if o.VNC.Address != "" {
+		tags = append(tags, "vnc=true")
 	}
 	return tags
 }

@@ -137,7 +137,7 @@ func reasonOf(ctx context.Context) string {
 	if ctx.Err() != nil {
 		return "the job has ended"
 	}
-	return "the shell has ended"
+	return "the session has ended"
 }
 
 // A tunnel is the agent's end of a session. Closing it says why.
@@ -170,10 +170,28 @@ func (j *job) prepareSession(r api.SessionRequest) (serve func(context.Context, 
 	switch r.Kind {
 	case "ssh":
 		serve, offer.HostKey, err = j.prepareShell(r, offer.Username)
+	case "vnc":
+		serve, err = j.prepareDesktop(r)
 	default:
 		err = errUnsupported
 	}
 	return serve, offer, err
+}
+
+// prepareDesktop returns how a desktop is served. It checks that the VNC server can be reached.
+func (j *job) prepareDesktop(r api.SessionRequest) (func(context.Context, *websocket.Conn) error, error) {
+	server := j.w.o.VNC
+	if server.Address == "" {
+		return nil, errUnsupported
+	}
+	probe, err := server.Dial(j.ctx)
+	if err != nil {
+		return nil, fmt.Errorf("the VNC server of the agent cannot be reached: %w", err)
+	}
+	probe.Close()
+	return func(ctx context.Context, conn *websocket.Conn) error {
+		return server.Connect(ctx, tunnelOf(ctx, conn), r.Password)
+	}, nil
 }
 
 func (j *job) prepareShell(r api.SessionRequest, username string) (func(context.Context, *websocket.Conn) error, string, error) {

@@ -55,7 +55,7 @@ func (j *job) link(folder, name string) (string, error) {
 
 // hiddenSettings are settings of the agent that jobs must not see: a job could register agents with them, and
 // an agent that a job starts would use them.
-var hiddenSettings = []string{"AGENT_TOKEN", "AGENT_TOKEN_FILE", "AGENT_ACQUIRE_JOB"}
+var hiddenSettings = []string{"AGENT_TOKEN", "AGENT_TOKEN_FILE", "AGENT_ACQUIRE_JOB", "AGENT_VNC_PASSWORD", "AGENT_VNC_PASSWORD_FILE"}
 
 // environment returns the initial variables of the job: the agent's own, overridden by those of the job,
 // overridden by those that only the agent knows.

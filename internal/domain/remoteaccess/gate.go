@@ -2,6 +2,8 @@ package remoteaccess
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"strings"
 
 	"stackyard/internal/domain/agents"
@@ -29,6 +31,7 @@ func (k Kind) unsupported() error {
 type target struct {
 	hosted   bool
 	platform clusters.Platform
+	desktop  bool // the agent says that its machine has one
 }
 
 // check returns where a session into a job leads, or an error unless the organization allows it and the job runs on a
@@ -73,6 +76,7 @@ func (t target) checkAgent(q *db.Q, k Kind, j *builds.Job) (target, error) {
 	case err != nil:
 		return t, err
 	}
+	t.desktop = slices.Contains(a.Tags, desktopTag)
 	if !t.hosted {
 		t.platform = clusters.Linux
 		if a.OS == "darwin" {
@@ -81,6 +85,9 @@ func (t target) checkAgent(q *db.Q, k Kind, j *builds.Job) (target, error) {
 	}
 	return t, nil
 }
+
+// desktopTag is the tag of agents whose machine has a desktop.
+const desktopTag = "vnc=true"
 
 // ownAgents is how the user agent of agents begins that can have sessions.
 const ownAgents = "stackyard-agent/"
@@ -122,3 +129,24 @@ var (
 	errNoAccess = core.Errorf(core.Forbidden, "You no longer have access to the job")
 	errJobEnded = core.Errorf(core.Unprocessable, "The job has ended")
 )
+
+// Offered returns the kinds of sessions that a member can open into a job now, for pages. An agent can still refuse.
+func (s *Service) Offered(q *db.Q, org *identity.Organization, member *identity.Membership, j *builds.Job) (kinds []Kind, err error) {
+	if !member.Can(identity.ManageHostedAgents, org) || j.Type != flow.Script || j.State != flow.Running {
+		return nil, nil
+	}
+	for _, kind := range []Kind{Shell, Desktop} {
+		t, err := kind.check(q, org, j)
+		if err == nil {
+			t, err = t.checkAgent(q, kind, j)
+		}
+		if _, refused := errors.AsType[*core.Error](err); refused || err == nil && kind == Desktop && !t.desktop {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		kinds = append(kinds, kind)
+	}
+	return kinds, nil
+}

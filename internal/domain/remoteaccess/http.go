@@ -96,5 +96,5 @@ func (s *Service) openFor(r *route.Request, j *builds.Job, kind Kind) (*Opened, 
 }
 
 func (s *Service) view(o *Opened) sessionView {
-	return sessionView{s.endpoint(o.ID), o.Token, core.At(o.ExpiresAt)}
+	return sessionView{s.Endpoint(o.ID), o.Token, core.At(o.ExpiresAt)}
 }

@@ -4,13 +4,11 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -19,7 +17,6 @@ import (
 
 	"stackyard/internal/app/server/servertest"
 	"stackyard/internal/clients/client"
-	"stackyard/internal/clients/runner"
 	"stackyard/internal/domain/remoteaccess"
 	"stackyard/internal/platform/db"
 	"stackyard/internal/platform/db/dbtest"
@@ -46,53 +43,15 @@ const waitLimit = time.Minute
 
 // A shellWorld is a server whose organization has self-hosted sessions, and a job that runs on a real agent.
 type shellWorld struct {
-	*servertest.Scenario
-	t     *testing.T
-	jobID string
-	dir   string // of the job's checkouts
-	end   func() // ends the agent
+	*servertest.RealJob
+	t *testing.T
 }
 
 // eachShell runs a test on each engine while a job runs.
 func eachShell(t *testing.T, fn func(t *testing.T, w *shellWorld)) {
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		s := servertest.Start(t, d)
-		fn(t, runJob(t, s, s.URL, "echo started; sleep 600"))
+	servertest.Each(t, func(t *testing.T, s *servertest.Server) {
+		fn(t, &shellWorld{s.RealJob(t, s.URL, "sleep 600"), t})
 	})
-}
-
-// allowSessions has acme allow sessions into jobs on its own agents.
-const allowSessions = "organizations: [{slug: acme, features: {self_hosted_sessions: true}}]"
-
-// runJob creates a build, and runs its job on a real agent that calls the server at an address.
-func runJob(t *testing.T, s *servertest.Server, address, command string) *shellWorld {
-	t.Helper()
-	s.Apply(servertest.World)
-	s.Apply(allowSessions)
-	w := &shellWorld{Scenario: s.Scenario(t), t: t, dir: t.TempDir()}
-	w.Ada.Put(acme+"/pipeline-settings/hosted-agents-ssh", nil).Want(http.StatusOK)
-	w.Steps(fmt.Sprintf(`{command: %q, env: {GREETING: "hello there", SERVICE_SKIP_CHECKOUT: "true"}}`, command))
-	_, w.jobID = w.CreateBuild()
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() {
-		ended <- runner.Run(ctx, context.Background(), runner.Options{
-			Endpoint: address + "/v3", Token: servertest.AcmeAgent, Version: "test", Name: "agent", Spawn: 1,
-			AcquireJob: w.jobID, BuildPath: w.dir, Shell: []string{"/bin/bash", "-e", "-c"}, CancelGrace: time.Second,
-			Executable: "/bin/true", Log: slog.New(slog.DiscardHandler),
-		})
-	}()
-	w.end = sync.OnceFunc(func() {
-		cancel()
-		<-ended
-	})
-	t.Cleanup(w.end)
-	w.eventually("the job runs", func() bool { return w.job().String("state") == "running" })
-	return w
-}
-
-func (w *shellWorld) job() *servertest.Response {
-	return w.Ada.Get(acme + "/jobs/" + w.jobID).Want(http.StatusOK)
 }
 
 func (w *shellWorld) eventually(what string, ok func() bool) {
@@ -121,7 +80,7 @@ type shell struct {
 func (w *shellWorld) open() *shell {
 	w.t.Helper()
 	s := &shell{w: w}
-	resp := w.Ada.Post(acme+"/jobs/"+w.jobID+"/ssh-session", nil).Want(http.StatusOK)
+	resp := w.Ada.Post(acme+"/jobs/"+w.ID+"/ssh-session", nil).Want(http.StatusOK)
 	if resp.Header.Get("Cache-Control") != "no-store" {
 		w.t.Errorf("the session can be cached: %v", resp.Header)
 	}
@@ -181,7 +140,7 @@ func TestShell_RunsInTheJob(t *testing.T) {
 		}
 		out, err := s.run(`echo "$GREETING from $SERVICE_JOB_ID in $PWD"; exit 7`)
 		exit, _ := err.(*exec.ExitError)
-		if exit == nil || exit.ExitCode() != 7 || !strings.Contains(out, "hello there from "+w.jobID+" in ") || !strings.Contains(out, "/work") {
+		if exit == nil || exit.ExitCode() != 7 || !strings.Contains(out, "hello there from "+w.ID+" in ") || !strings.Contains(out, "/work") {
 			t.Errorf("the command printed %q and returned %v", out, err)
 		}
 		w.eventually("the session is recorded", func() bool { _, _, _, _, _, ended := w.record(); return ended })
@@ -278,8 +237,8 @@ func TestShell_EndsWithTheUsersAccessTheSettingAndTheJob(t *testing.T) {
 			w.Apply("organizations: [{slug: acme, features: {self_hosted_sessions: false}}]")
 		}, "needs a running command job"},
 		"expiry": {func(w *shellWorld) { w.Clock.Advance(remoteaccess.MaxLength + time.Second) }, "expired"},
-		"job":    {func(w *shellWorld) { w.Ada.Put(acme+"/jobs/"+w.jobID+"/cancel", nil).Want(http.StatusOK) }, "job has ended"},
-		"agent":  {func(w *shellWorld) { w.end() }, "job has ended"},
+		"job":    {func(w *shellWorld) { w.Ada.Put(acme+"/jobs/"+w.ID+"/cancel", nil).Want(http.StatusOK) }, "job has ended"},
+		"agent":  {func(w *shellWorld) { w.EndAgent() }, "job has ended"},
 	}
 	for name, test := range ends {
 		t.Run(name, func(t *testing.T) {
@@ -317,12 +276,13 @@ func alive(pid string) bool {
 
 func TestShell_IsServedByAnyReplica(t *testing.T) {
 	one := servertest.Start(t, dbtest.New(t, db.PostgreSQL))
+	one.Apply(servertest.World)
 	two := one.Replica(t)
 	for _, s := range []*servertest.Server{one, two} {
 		s.Start()
 		t.Cleanup(s.Stop)
 	}
-	w := runJob(t, one, two.URL, "sleep 600") // the agent calls the second
+	w := &shellWorld{one.RealJob(t, two.URL, "sleep 600"), t} // the agent calls the second
 	for _, at := range []*servertest.Server{one, two} {
 		s := w.open() // at the first
 		s.Endpoint = strings.Replace(s.Endpoint, strings.TrimPrefix(one.URL, "http"), strings.TrimPrefix(at.URL, "http"), 1)
@@ -333,7 +293,7 @@ func TestShell_IsServedByAnyReplica(t *testing.T) {
 			t.Errorf("the second time: %q, %v", out, err)
 		}
 	}
-	resp, err := http.Get(two.URL + "/v3/relay/" + w.jobID)
+	resp, err := http.Get(two.URL + "/v3/relay/" + w.ID)
 	w.WantNoError(err)
 	resp.Body.Close()
 	if resp.StatusCode != http.StatusUnauthorized {

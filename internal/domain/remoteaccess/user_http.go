@@ -26,8 +26,8 @@ func (s *Service) userRoutes() []route.Route {
 	}
 }
 
-// endpoint returns the URL that a user connects to. It is a wss URL if the public URL is an https URL.
-func (s *Service) endpoint(id string) string {
+// Endpoint returns the URL that a user connects to. It is a wss URL if the public URL is an https URL.
+func (s *Service) Endpoint(id string) string {
 	return "ws" + strings.TrimPrefix(string(s.Public), "http") + userPath + id
 }
 

@@ -1,0 +1,202 @@
+package web_test
+
+import (
+	"bufio"
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/input"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"stackyard/internal/app/server/servertest"
+	"stackyard/internal/clients/runner"
+)
+
+// awaitScript waits until a script is true.
+func (b *browser) awaitScript(script string) {
+	b.t.Helper()
+	for end := time.Now().Add(stepTimeout); !ask(b, chromedp.Evaluate[bool](script)); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(end) {
+			b.t.Fatalf("it is never true: %s\nat %s", script, b.where())
+		}
+	}
+}
+
+// insert enters a line as an input method does: chromedp sends other events for keys than a browser.
+func (b *browser) insert(text string) {
+	b.t.Helper()
+	b.do(chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+		_, err := cdp.Call(ctx, t, input.InsertText, input.InsertTextParams{Text: text})
+		return err
+	}), chromedp.KeyEvent(kb.Enter))
+}
+
+// sessionPage signs ada in at the page of a running job, follows a link, and returns the browser.
+func sessionPage(t *testing.T, s *servertest.Server, j *servertest.RealJob, link string) *browser {
+	t.Helper()
+	b := newBrowser(t, s.URL)
+	b.open("/acme/hello/builds/1?job=" + j.ID)
+	b.signIn("ada@acme.test")
+	b.press(link)
+	return b
+}
+
+func TestShellPage_ShowsATerminalInTheJob(t *testing.T) {
+	s := onSQLite(t)
+	j := s.RealJob(t, s.URL, "sleep 600")
+	b := sessionPage(t, s, j, "Open shell")
+	b.awaitScript(`document.getElementById("session-state").textContent === "Connected"`)
+	b.insert("echo $GREETING, $((6*7)) from $SERVICE_JOB_ID")
+	b.awaitScript(fmt.Sprintf(`document.querySelector(".xterm-rows").innerText.replace(/\s/g, "").includes("hellothere,42from%s")`, j.ID))
+	b.insert("exit 3")
+	b.await("The shell exited with status 3")
+	b.open("/acme/hello/builds/1/jobs/" + j.ID + "/shell")
+	b.awaitScript(`document.getElementById("session-state").textContent === "Connected"`)
+	s.As(t, servertest.Ada).Put("/v2/organizations/acme/jobs/"+j.ID+"/cancel", nil).Want(http.StatusOK)
+	b.await("Session closed: the job has ended")
+	b.open("/acme/hello/builds/1/jobs/" + j.ID + "/shell")
+	b.await("Session closed: SSH access needs a running command job")
+}
+
+func TestShellPage_IsForPeopleWhoManageHostedAgents(t *testing.T) {
+	s := onSQLite(t)
+	j := s.RealJob(t, s.URL, "sleep 600")
+	b := newBrowser(t, s.URL)
+	b.open("/acme/hello/builds/1?job=" + j.ID)
+	b.signIn("bo@acme.test")
+	b.await("Details and timeline")
+	if ask(b, chromedp.Evaluate[bool](`document.body.innerText.includes("Open shell")`)) {
+		t.Error("the page offers a shell to a member without the permission")
+	}
+	b.open("/acme/hello/builds/1/jobs/" + j.ID + "/shell")
+	b.see("needs the permission to manage hosted agents")
+}
+
+// A page of another site cannot connect, although the browser sends cookies.
+func TestShellPage_RefusesOtherOrigins(t *testing.T) {
+	s := onSQLite(t)
+	j := s.RealJob(t, s.URL, "sleep 600")
+	ada := signIn(t, s, "ada@acme.test")
+	for origin, status := range map[string]int{"https://evil.example": http.StatusForbidden, "": http.StatusBadRequest} {
+		header := http.Header{"Connection": {"Upgrade"}, "Upgrade": {"websocket"}, "Sec-Websocket-Version": {"13"}, "Sec-Websocket-Key": {"dGhlIHNhbXBsZSBub25jZQ=="}}
+		if origin != "" {
+			header.Set("Origin", origin)
+		}
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL+"/acme/hello/builds/1/jobs/"+j.ID+"/shell/connect", nil)
+		j.WantNoError(err)
+		req.Header = header
+		resp, err := ada.client.Do(req)
+		j.WantNoError(err)
+		resp.Body.Close()
+		if resp.StatusCode != status {
+			t.Errorf("origin %q: status %d, want %d", origin, resp.StatusCode, status)
+		}
+	}
+}
+
+// startDesktop starts an X server with a white screen and a VNC server with a password, and returns its address.
+func startDesktop(t *testing.T, password string) string {
+	t.Helper()
+	run := func(name string, args ...string) *exec.Cmd {
+		cmd := exec.Command(name, args...)
+		t.Cleanup(func() {
+			if cmd.Process != nil {
+				cmd.Process.Kill()
+				cmd.Wait()
+			}
+		})
+		return cmd
+	}
+	reader, writer, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	xvfb := run("Xvfb", "-displayfd", "3", "-screen", "0", "640x480x24", "-wr", "-nolisten", "tcp", "-ac", "-noreset")
+	xvfb.ExtraFiles = []*os.File{writer}
+	if err := xvfb.Start(); err != nil {
+		t.Fatalf("install xvfb: %v", err)
+	}
+	writer.Close()
+	display, err := bufio.NewReader(reader).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := listener.Addr().(*net.TCPAddr).Port
+	listener.Close()
+	x11vnc := run("x11vnc", "-display", ":"+strings.TrimSpace(display), "-rfbport", strconv.Itoa(port), "-localhost", "-passwd", password, "-forever", "-shared", "-noxdamage", "-quiet")
+	if err := x11vnc.Start(); err != nil {
+		t.Fatalf("install x11vnc: %v", err)
+	}
+	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+	for end := time.Now().Add(stepTimeout); ; time.Sleep(50 * time.Millisecond) {
+		conn, err := net.Dial("tcp", address)
+		if err == nil {
+			conn.Close()
+			return address
+		}
+		if time.Now().After(end) {
+			t.Fatal("the VNC server does not start")
+		}
+	}
+}
+
+func TestDesktopPage_ShowsTheDesktop(t *testing.T) {
+	s := onSQLite(t)
+	j := s.RealJob(t, s.URL, "sleep 600", func(o *runner.Options) {
+		o.VNC.Address, o.VNC.Password = startDesktop(t, "machine"), "machine"
+	})
+	b := sessionPage(t, s, j, "Open desktop")
+	b.awaitScript(`document.getElementById("session-state").textContent === "Connected"`)
+	// The whole screen is white, and the canvas has its size.
+	b.awaitScript(`(() => {
+		const canvas = document.querySelector("#session-screen canvas");
+		if (!canvas || canvas.width !== 640 || canvas.height !== 480) return false;
+		const pixels = canvas.getContext("2d").getImageData(300, 200, 20, 20).data;
+		return pixels.every((value) => value === 255);
+	})()`)
+	s.As(t, servertest.Ada).Put("/v2/organizations/acme/jobs/"+j.ID+"/cancel", nil).Want(http.StatusOK)
+	b.await("Session closed")
+}
+
+func TestModules_AreThoseOfTheirPackages(t *testing.T) {
+	sums, err := os.ReadFile("modules/SHA256SUMS")
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := map[string]string{}
+	for line := range strings.Lines(string(sums)) {
+		sum, name, _ := strings.Cut(strings.TrimSpace(line), "  ")
+		known[filepath.Clean(name)] = sum
+	}
+	err = filepath.WalkDir("modules", func(path string, d os.DirEntry, err error) error {
+		name, _ := filepath.Rel("modules", path)
+		if err != nil || d.IsDir() || name == "SHA256SUMS" || name == "README.md" {
+			return err
+		}
+		content, err := os.ReadFile(path)
+		if sum := fmt.Sprintf("%x", sha256.Sum256(content)); err == nil && known[name] != sum {
+			t.Errorf("%s is not the file of its package", name)
+		}
+		delete(known, name)
+		return err
+	})
+	if err != nil || len(known) > 0 {
+		t.Errorf("missing: %v, %v", known, err)
+	}
+}
