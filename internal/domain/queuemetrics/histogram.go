@@ -12,6 +12,8 @@ import (
 // the middle of a bucket is at most 1/16 away from every wait in it.
 type histogram struct {
 	counts []int64 // by bucket; those that are missing at the end are 0
+
+	waitingMax, runningMax int64 // the most jobs at the same time
 }
 
 const (
@@ -52,13 +54,14 @@ func (h *histogram) addTo(bucket int, n int64) {
 	h.counts[bucket] += n
 }
 
-// merge adds the counts of another histogram.
+// merge adds the counts of another histogram, and keeps the higher peaks.
 func (h *histogram) merge(other *histogram) {
 	for bucket, n := range other.counts {
 		if n > 0 {
 			h.addTo(bucket, n)
 		}
 	}
+	h.peak(load{other.waitingMax, other.runningMax})
 }
 
 // jobs returns the number of waits.
@@ -99,7 +102,7 @@ func (h *histogram) UnmarshalJSON(text []byte) error {
 	if err := json.Unmarshal(text, &pairs); err != nil {
 		return err
 	}
-	*h = histogram{}
+	h.counts = nil
 	for ; len(pairs) >= 2; pairs = pairs[2:] {
 		if pairs[0] < 0 || pairs[0] >= maxBuckets || pairs[1] < 0 {
 			return errors.New("a histogram has a bucket that does not exist")

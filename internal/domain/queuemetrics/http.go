@@ -37,7 +37,7 @@ var intervals = []struct {
 func (s *Service) Routes() []route.Route {
 	return []route.Route{{
 		Method: http.MethodGet, Path: "/v2/organizations/{org}/clusters/{cluster}/queues/{queue}/metrics", Tag: "Queues",
-		Summary:     "Get how long jobs of a queue waited",
+		Summary:     "Get how long jobs of a queue waited, and how many",
 		Description: "Percentiles of the time from when a job was scheduled until it started, by when it started, for up to 90 days. The organization must have enabled advanced queue metrics.",
 		Scope:       identity.ReadClusters,
 		Query: []route.Param{
@@ -74,6 +74,9 @@ type queueWaitsView struct {
 	P90  *float64 `json:"p90"`
 	P95  *float64 `json:"p95"`
 	P99  *float64 `json:"p99"`
+
+	WaitingMax int64 `json:"waiting_max" doc:"The most jobs that waited for an agent at the same time, up to 100,000. Noted when jobs are scheduled and when they start."`
+	RunningMax int64 `json:"running_max" doc:"The most jobs that agents held at the same time, noted when jobs start."`
 }
 
 func viewWaits(h *histogram) queueWaitsView {
@@ -85,7 +88,7 @@ func viewWaits(h *histogram) queueWaitsView {
 		seconds := math.Round(wait.Seconds()*1000) / 1000
 		return &seconds
 	}
-	return queueWaitsView{Jobs: h.jobs(), P50: p(50), P75: p(75), P90: p(90), P95: p(95), P99: p(99)}
+	return queueWaitsView{Jobs: h.jobs(), P50: p(50), P75: p(75), P90: p(90), P95: p(95), P99: p(99), WaitingMax: h.waitingMax, RunningMax: h.runningMax}
 }
 
 // A measuredQueue is a queue of an organization that enabled the metrics.

@@ -136,9 +136,9 @@ func TestMetrics_BecomeHoursAfterAWeekAndGoAfter90Days(t *testing.T) {
 			"03-01T13:00 1 1245.184 1245.184 1245.184 1245.184 1245.184",
 			"03-01T13:20 1 1245.184 1245.184 1245.184 1245.184 1245.184",
 		}, "\n"))
-		w.wantRows(4, 0)
+		w.wantRows(5, 0)            // the first job was scheduled at 12:00
 		w.pass(7*day - 2*time.Hour) // 11:20
-		w.wantRows(4, 0)
+		w.wantRows(5, 0)
 		w.pass(100 * time.Minute) // 13:00
 		w.wantRows(2, 1)
 		w.pass(time.Hour)
@@ -227,8 +227,39 @@ func TestMetrics_HaveNoEventsWrittenUnlessEnabled(t *testing.T) {
 		}
 		w.enable()
 		w.run(1, time.Second)
-		if list := w.Events(t); len(list) != 1 || list[0].Name != events.JobStarted {
-			t.Errorf("events %+v, want that the job started", list)
+		if list := w.Events(t); len(list) != 2 || list[0].Name != events.JobScheduled || list[1].Name != events.JobStarted {
+			t.Errorf("events %+v, want that the job was scheduled and started", list)
+		}
+	})
+}
+
+func TestMetrics_ShowHowManyJobsWaitedAndRan(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.enable()
+		w.ada.Patch(servertest.HelloPath, map[string]any{"configuration": "steps: [{command: a, parallelism: 5}]"}).Want(http.StatusOK)
+		build := w.ada.Post(servertest.HelloPath+"/builds", map[string]any{"commit": "HEAD", "branch": "main"}).Want(http.StatusCreated)
+		w.pass(0) // no agent is there
+		peaks := func(interval string) string {
+			got := w.ada.Get(metrics + "?from=2027-03-01T12:00:00Z&interval=" + interval).Want(http.StatusOK)
+			list := fmt.Sprint("total ", got.At("total.waiting_max"), " ", got.At("total.running_max"))
+			for i := range got.Len("intervals") {
+				list += fmt.Sprintf(", %v %v", got.At(fmt.Sprintf("intervals.%d.waiting_max", i)), got.At(fmt.Sprintf("intervals.%d.running_max", i)))
+			}
+			return list
+		}
+		if got := peaks("5m"); got != "total 5 0, 5 0" {
+			t.Errorf("without agents: %s", got)
+		}
+		w.Clock.Advance(10 * time.Minute)
+		for i := range 3 {
+			agent := w.Register(t, nil)
+			agent.Acquire(build.String(fmt.Sprintf("jobs.%d.id", i))).Start()
+		}
+		w.pass(0)
+		for interval, want := range map[string]string{"5m": "total 5 3, 5 0, 0 0, 5 3", "1h": "total 5 3, 5 3"} {
+			if got := peaks(interval); got != want {
+				t.Errorf("%s with three agents: %s, want %s", interval, got, want)
+			}
 		}
 	})
 }

@@ -1,7 +1,7 @@
-// Package queuemetrics keeps how long the jobs of each queue waited for an agent, for organizations that enabled
-// advanced queue metrics.
+// Package queuemetrics keeps how long the jobs of each queue waited for an agent, and how many waited and ran at the same
+// time, for organizations that enabled advanced queue metrics.
 //
-// Every job that starts is an event. A consumer of these events counts the job in the histogram of its queue and of
+// Every job that is scheduled or starts is an event. A consumer of these events counts the job in the histogram of its queue and of
 // the five minutes in which it started (histogram.go), with a few statements for each batch of events. After a week
 // these histograms are merged into one per hour, and after 90 days they are removed (retention.go). So the rows of a
 // queue do not grow with the number of its jobs, and percentiles of any longer interval come from merged histograms
@@ -47,46 +47,56 @@ func New(d *db.DB, c *clusters.Service, set *settings.Service, e *events.Service
 func want(q *db.Q, orgID string, set settings.Settings) error {
 	var names events.Names
 	if set.QueueMetrics.Enabled() {
-		names = events.NamesOf(events.JobStarted)
+		names = events.NamesOf(events.JobScheduled, events.JobStarted)
 	}
 	return events.SetWanted(q, consumer, orgID, names)
 }
 
-// process counts the jobs that started.
+// process counts the jobs that started, and how many waited and ran meanwhile.
 func (s *Service) process(ctx context.Context, batch []events.Event) (func(*db.Q) error, error) {
-	var started []events.Event
+	var counting []events.Event
 	var queues map[string]string // by job
+	var loads map[string]load    // by queue
 	err := s.db.Read(ctx, func(q *db.Q) (err error) {
-		if started, err = relevant(q, batch); err != nil {
+		if counting, err = relevant(q, batch); err != nil {
 			return err
 		}
-		ids := make([]string, len(started))
-		for i, e := range started {
+		ids := make([]string, len(counting))
+		for i, e := range counting {
 			ids[i] = e.JobID
 		}
-		queues, err = builds.QueuesOf(q, ids)
+		if queues, err = builds.QueuesOf(q, ids); err != nil {
+			return err
+		}
+		used := make(map[string]bool)
+		for _, queue := range queues {
+			used[queue] = true
+		}
+		loads, err = loadsOf(q, used)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
 	counted := histograms{}
-	for _, e := range started {
-		if queue := queues[e.JobID]; queue != "" {
+	for _, e := range counting {
+		if queue := queues[e.JobID]; queue != "" && e.Name == events.JobStarted {
 			job := e.Facts.Job
 			counted.of(slotAt(queue, job.StartedAt, fine)).add(job.StartedAt.Sub(job.RunnableAt), 1)
 		}
 	}
+	counted.notePeaks(counting, queues, loads)
 	return func(q *db.Q) error { return merge(q, fine, counted) }, nil
 }
 
-// relevant returns the events of jobs that started in organizations with metrics. Other consumers may want events of
+// relevant returns the events of jobs that were scheduled or started in organizations with metrics. Other consumers may want events of
 // other organizations, and other events.
-func relevant(q *db.Q, batch []events.Event) (started []events.Event, err error) {
+func relevant(q *db.Q, batch []events.Event) (counting []events.Event, err error) {
 	enabled := map[string]bool{}
 	for _, e := range batch {
 		job := e.Facts.Job
-		if e.Name != events.JobStarted || job == nil || job.StartedAt.IsZero() || job.RunnableAt.IsZero() {
+		started := e.Name == events.JobStarted && job != nil && !job.StartedAt.IsZero() && !job.RunnableAt.IsZero()
+		if !started && e.Name != events.JobScheduled {
 			continue
 		}
 		on, known := enabled[e.OrganizationID]
@@ -99,10 +109,10 @@ func relevant(q *db.Q, batch []events.Event) (started []events.Event, err error)
 			enabled[e.OrganizationID] = on
 		}
 		if on {
-			started = append(started, e)
+			counting = append(counting, e)
 		}
 	}
-	return started, nil
+	return counting, nil
 }
 
 // The widths of histograms.

@@ -47,7 +47,7 @@ func (s *Service) mergeOld(q *db.Q) (more bool, err error) {
 		}
 		return err
 	}, `
-		SELECT queue_id, starts_at, waits FROM queue_waits
+		SELECT queue_id, starts_at, waits, waiting_max, running_max FROM queue_waits
 		WHERE width = $1 AND starts_at < $2
 		ORDER BY starts_at, queue_id LIMIT $3`,
 		seconds(fine), db.Micros(s.clock().Add(-keepFine).Truncate(coarse)), retentionBatch)

@@ -42,15 +42,15 @@ func merge(q *db.Q, width time.Duration, added histograms) error {
 		return err
 	}, `
 		WITH slots (queue_id, starts_at) AS (`+values+`)
-		SELECT w.queue_id, w.starts_at, w.waits FROM slots
+		SELECT w.queue_id, w.starts_at, w.waits, w.waiting_max, w.running_max FROM slots
 		JOIN queue_waits w ON w.queue_id = slots.queue_id AND w.width = $1 AND w.starts_at = slots.starts_at`,
 		append([]any{seconds(width)}, args...)...)
 	if err != nil {
 		return err
 	}
-	return db.InsertMany(q, `INSERT INTO queue_waits (queue_id, width, starts_at, waits)`, slots, func(s slot) []any {
-		return []any{s.queueID, seconds(width), s.at, db.JSON(merged[s])}
-	}, `ON CONFLICT (queue_id, width, starts_at) DO UPDATE SET waits = excluded.waits`)
+	return db.InsertMany(q, `INSERT INTO queue_waits (queue_id, width, starts_at, waits, waiting_max, running_max)`, slots, func(s slot) []any {
+		return []any{s.queueID, seconds(width), s.at, db.JSON(merged[s]), merged[s].waitingMax, merged[s].runningMax}
+	}, `ON CONFLICT (queue_id, width, starts_at) DO UPDATE SET waits = excluded.waits, waiting_max = excluded.waiting_max, running_max = excluded.running_max`)
 }
 
 func compareSlots(a, b slot) int {
@@ -59,7 +59,7 @@ func compareSlots(a, b slot) int {
 
 func scanHistogram(scan db.Scan) (s slot, h *histogram, err error) {
 	h = &histogram{}
-	return s, h, scan(&s.queueID, &s.at, db.ToJSON(h))
+	return s, h, scan(&s.queueID, &s.at, db.ToJSON(h), &h.waitingMax, &h.runningMax)
 }
 
 // between calls fn with the histograms of a queue that start in a time range.
@@ -72,7 +72,7 @@ func between(q *db.Q, queueID string, from, to time.Time, fn func(at time.Time, 
 			}
 			return err
 		}, `
-			SELECT queue_id, starts_at, waits FROM queue_waits
+			SELECT queue_id, starts_at, waits, waiting_max, running_max FROM queue_waits
 			WHERE queue_id = $1 AND width = $2 AND starts_at >= $3 AND starts_at < $4`,
 			queueID, seconds(width), db.Micros(from), db.Micros(to))
 		if err != nil {
