@@ -35,11 +35,14 @@ const (
 	gap = 5 * time.Second
 )
 
+// counted are the events that are counted.
+var counted = events.NamesOf(events.JobScheduled, events.JobStarted)
+
 // New returns a Service that consumes events of the organizations whose settings enable it.
 func New(d *db.DB, c *clusters.Service, set *settings.Service, e *events.Service, public core.PublicURL, clock core.Clock) *Service {
 	s := &Service{db: d, clusters: c, public: public, clock: clock}
 	set.OnChange(want)
-	e.Consume(events.Consumer{Name: consumer, Gap: gap, Names: events.NamesOf(events.JobStarted), Process: s.process})
+	e.Consume(events.Consumer{Name: consumer, Gap: gap, Names: counted, Process: s.process})
 	return s
 }
 
@@ -47,7 +50,7 @@ func New(d *db.DB, c *clusters.Service, set *settings.Service, e *events.Service
 func want(q *db.Q, orgID string, set settings.Settings) error {
 	var names events.Names
 	if set.QueueMetrics.Enabled() {
-		names = events.NamesOf(events.JobScheduled, events.JobStarted)
+		names = counted
 	}
 	return events.SetWanted(q, consumer, orgID, names)
 }
@@ -78,15 +81,15 @@ func (s *Service) process(ctx context.Context, batch []events.Event) (func(*db.Q
 	if err != nil {
 		return nil, err
 	}
-	counted := histograms{}
+	added := histograms{}
 	for _, e := range counting {
 		if queue := queues[e.JobID]; queue != "" && e.Name == events.JobStarted {
 			job := e.Facts.Job
-			counted.of(slotAt(queue, job.StartedAt, fine)).add(job.StartedAt.Sub(job.RunnableAt), 1)
+			added.of(slotAt(queue, job.StartedAt, fine)).add(job.StartedAt.Sub(job.RunnableAt), 1)
 		}
 	}
-	counted.notePeaks(counting, queues, loads)
-	return func(q *db.Q) error { return merge(q, fine, counted) }, nil
+	added.notePeaks(counting, queues, loads)
+	return func(q *db.Q) error { return merge(q, fine, added) }, nil
 }
 
 // relevant returns the events of jobs that were scheduled or started in organizations with metrics. Other consumers may want events of
