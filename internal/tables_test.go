@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// owners maps every table of the migrations to the package that owns it. SQL that names a table belongs into its
+// owners maps every table of the migrations to the package that owns it, together with the packages in its folder. SQL that names a table belongs into its
 // package; other packages call functions of that package.
 var owners = map[string]string{
 	"identity_epoch": "identity",
@@ -176,10 +176,6 @@ var exceptions = map[string][]exception{
 	"clusters and settings lock their organization": {
 		{"clusters", reads, []string{"organizations", "pipelines"}},
 		{"settings", reads, []string{"clusters", "organizations"}},
-	},
-	"a new default queue adopts jobs in the transaction that sets it, below the package that owns them": {
-		{"dispatch", reads, []string{"builds", "pipelines"}},
-		{"dispatch", writes, []string{"jobs"}},
 	},
 	"milestones are recorded with one statement, of jobs that exist": {
 		{"timeline", reads, []string{"jobs"}},

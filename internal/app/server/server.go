@@ -26,6 +26,7 @@ import (
 	"stackyard/internal/domain/buildexports"
 	"stackyard/internal/domain/builds"
 	"stackyard/internal/domain/builds/lifecycle"
+	"stackyard/internal/domain/builds/retention"
 	"stackyard/internal/domain/clusterrules"
 	"stackyard/internal/domain/clusters"
 	"stackyard/internal/domain/connections"
@@ -250,7 +251,8 @@ func (s *Server) capabilities(p Parts, results *db.DB, directory *identity.Direc
 	s.remote.Background(s.background.tasks)
 	notifications := notifications.New(p.DB, p.Key, p.Public, p.Clock, p.Connections)
 	oauth := oauth.New(p.DB, directory, p.Key, p.Public, p.Clock)
-	builds.Background(s.background.tasks, p.Blobs)
+	builds.Background(s.background.tasks)
+	retention.Background(s.background.tasks, p.Blobs, p.Clock)
 	annotations.Background(s.background.tasks)
 	s.logs.Background(s.background.tasks)
 	s.agents.Background(s.background.tasks)
@@ -313,7 +315,7 @@ func (s *Server) capabilities(p Parts, results *db.DB, directory *identity.Direc
 		Organizations: organizations,
 		Clusters:      clusters,
 		Pipelines:     pipelines,
-		Builds:        builds,
+		Builds:        builds.Reader,
 		BuildAPI:      buildAPI,
 		Agents:        s.agents,
 		Public:        p.Public,

@@ -1,7 +1,7 @@
 package agents
 
 import (
-	"stackyard/internal/domain/builds/lifecycle"
+	"stackyard/internal/domain/builds/retention"
 	"stackyard/internal/domain/clusters"
 	"stackyard/internal/platform/db"
 	"stackyard/internal/platform/tasks"
@@ -14,7 +14,7 @@ const clusterBatch = 1_000
 // agents. It repeats until there are no more, and then deletes the cluster. The key of the task is the
 // cluster's id.
 func (s *Service) removeCluster(q *db.Q, t *tasks.Due) error {
-	n, err := lifecycle.LeaveCluster(q, t.Key, clusterBatch)
+	n, err := retention.LeaveCluster(q, t.Key, clusterBatch)
 	if err == nil && n == 0 {
 		n, err = q.DeleteSome(clusterBatch/2, "agents", `cluster_id = $1`, t.Key) // each has a row in agent_presence
 	}

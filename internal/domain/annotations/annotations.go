@@ -361,3 +361,8 @@ func save(q *db.Q, orgID string, a Annotation, body string, html *string) error 
 		a.ID, orgID, a.BuildID, db.Text(a.JobID), a.Context, db.Text(string(a.Style)), a.Priority, body, html, a.written, a.rendered, db.Micros(a.CreatedAt), db.Micros(a.UpdatedAt))
 	return err
 }
+
+// RemoveSome removes at most limit annotations of a build, and returns how many.
+func RemoveSome(q *db.Q, buildID string, limit int) (int64, error) {
+	return q.DeleteSome(limit, "annotations", `build_id = $1`, buildID)
+}

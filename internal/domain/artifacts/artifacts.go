@@ -226,3 +226,8 @@ func (s *Service) remove(ctx context.Context, a Artifact) error {
 		return pipelines.RemoveBytes(q, a.Prefix(), s.clock())
 	})
 }
+
+// RemoveSome removes at most limit artifacts of a build, and returns how many. Their blobs are removed with the build.
+func RemoveSome(q *db.Q, buildID string, limit int) (int64, error) {
+	return q.DeleteSome(limit, "artifacts", `build_id = $1`, buildID)
+}

@@ -3,7 +3,7 @@ package clusters
 import (
 	"time"
 
-	"stackyard/internal/domain/dispatch"
+	"stackyard/internal/domain/builds/jobqueues"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
 	"stackyard/internal/platform/identity"
@@ -93,7 +93,7 @@ func updateCluster(q *db.Q, c Cluster) error {
 	if err != nil || before != "" || c.DefaultQueueID == "" {
 		return err
 	}
-	return dispatch.Adopt(q, c.OrganizationID, c.ID, c.DefaultQueueID)
+	return jobqueues.Adopt(q, c.OrganizationID, c.ID, c.DefaultQueueID)
 }
 
 // markDeleted hides a cluster and everything in it, and frees its name. The row gets a random name that cannot

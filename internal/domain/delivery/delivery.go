@@ -20,7 +20,7 @@ import (
 
 	"stackyard/internal/domain/agents"
 	"stackyard/internal/domain/buildapi"
-	"stackyard/internal/domain/builds/lifecycle"
+	"stackyard/internal/domain/builds"
 	"stackyard/internal/domain/clusters"
 	"stackyard/internal/domain/events"
 	"stackyard/internal/domain/notifications"
@@ -96,7 +96,7 @@ type Parts struct {
 	Organizations *organizations.Service
 	Clusters      *clusters.Service
 	Pipelines     *pipelines.Service
-	Builds        *lifecycle.Service
+	Builds        *builds.Reader
 	BuildAPI      *buildapi.Service
 	Agents        *agents.Service
 	Public        core.PublicURL

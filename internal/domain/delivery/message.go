@@ -7,7 +7,7 @@ import (
 
 	"stackyard/internal/domain/agents"
 	"stackyard/internal/domain/builds"
-	"stackyard/internal/domain/builds/lifecycle"
+	"stackyard/internal/domain/builds/buildevents"
 	"stackyard/internal/domain/clusters"
 	"stackyard/internal/domain/events"
 	"stackyard/internal/domain/metadata"
@@ -108,7 +108,7 @@ func (m *Message) load(q *db.Q) error {
 		}
 	}
 	if m.Build != nil {
-		lifecycle.AsOf(e.Facts, m.Build, m.Job)
+		buildevents.AsOf(e.Facts, m.Build, m.Job)
 	}
 	if m.Job != nil {
 		if err := m.service.Builds.FillAgentNames(q, orgID, m.Job); err != nil {

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"stackyard/internal/domain/builds/lifecycle"
+	"stackyard/internal/domain/builds/buildevents"
 	"stackyard/internal/domain/events"
 	"stackyard/internal/domain/notifications"
 	"stackyard/internal/platform/core"
@@ -22,7 +22,7 @@ import (
 // organization's SMTP service and chat messages through the service of the channel; without such a service they are not
 // sent. Webhooks go to their hosts.
 func (s *Service) askedFor(q *db.Q, orgID string, happened []events.Event, receivers []openReceiver, teams map[string][]string) (list []*Delivery, err error) {
-	names, err := lifecycle.NotifyEvents(q, orgID)
+	names, err := buildevents.NotifyEvents(q, orgID)
 	if err != nil || names == 0 {
 		return nil, err
 	}
@@ -35,7 +35,7 @@ func (s *Service) askedFor(q *db.Q, orgID string, happened []events.Event, recei
 		if !names.Has(e.Name) {
 			continue
 		}
-		asked, err := s.Builds.Notifications(q, org, e)
+		asked, err := buildevents.Notifications(q, s.Builds, org, e)
 		if core.KindOf(err) == core.NotFound { // the build was deleted
 			continue
 		}

@@ -36,7 +36,7 @@ func sendTrace(ctx context.Context, _ *http.Client, m *Message) Answer {
 	}
 	b := m.report()
 	err := m.service.DB.Read(ctx, func(q *db.Q) error {
-		return b.LoadJobs(q, m.service.Builds.Reader, builds.JobFilter{Retried: true}, report.MaxJobs)
+		return b.LoadJobs(q, m.service.Builds, builds.JobFilter{Retried: true}, report.MaxJobs)
 	})
 	if err != nil {
 		return Answer{Err: err}
@@ -59,5 +59,5 @@ func sendTrace(ctx context.Context, _ *http.Client, m *Message) Answer {
 
 // report describes the build of the message to senders, without jobs.
 func (m *Message) report() *report.Build {
-	return report.Of(m.service.Builds.Reader, m.Organization, m.Pipeline, m.Build)
+	return report.Of(m.service.Builds, m.Organization, m.Pipeline, m.Build)
 }

@@ -63,7 +63,7 @@ func (m *Message) mail(ctx context.Context) (*mail.Message, error) {
 	}
 	b := m.report()
 	err := m.service.DB.Read(ctx, func(q *db.Q) error {
-		return b.LoadJobs(q, m.service.Builds.Reader, builds.JobFilter{States: failedStates}, mail.MaxJobs)
+		return b.LoadJobs(q, m.service.Builds, builds.JobFilter{States: failedStates}, mail.MaxJobs)
 	})
 	if err != nil {
 		return nil, err

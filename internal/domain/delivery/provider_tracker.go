@@ -98,7 +98,7 @@ func (m *Message) note(ctx context.Context, team string) (*tracker.Note, error) 
 	failed := b.State == flow.BuildFailed || b.State == flow.BuildFailing
 	if failed {
 		err := m.service.DB.Read(ctx, func(q *db.Q) error {
-			return b.LoadJobs(q, m.service.Builds.Reader, builds.JobFilter{States: failedStates}, mail.MaxJobs)
+			return b.LoadJobs(q, m.service.Builds, builds.JobFilter{States: failedStates}, mail.MaxJobs)
 		})
 		if err != nil {
 			return nil, err

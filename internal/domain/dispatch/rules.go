@@ -90,14 +90,12 @@ func intern(q *db.Q, orgID string, now time.Time, sets []RuleSet) error {
 }
 
 // RemoveUnused removes rule sets that no job uses and reports whether there may be more. It checks the least
-// recently used ones; those still in use are marked as used now.
-func RemoveUnused(q *db.Q, now time.Time) (more bool, err error) {
-	type aged struct {
-		orgID, id string
-		used      bool
-	}
-	old, err := db.All(q, func(scan db.Scan) (a aged, err error) { return a, scan(&a.orgID, &a.id, &a.used) }, `
-		SELECT s.organization_id, s.id, EXISTS (SELECT 1 FROM jobs j WHERE j.organization_id = s.organization_id AND j.rule_set = s.id)
+// recently used ones; those still in use are marked as used now. isUsed reports whether jobs of an organization use a
+// set.
+func RemoveUnused(q *db.Q, now time.Time, isUsed func(q *db.Q, orgID, setID string) (bool, error)) (more bool, err error) {
+	type aged struct{ orgID, id string }
+	old, err := db.All(q, func(scan db.Scan) (a aged, err error) { return a, scan(&a.orgID, &a.id) }, `
+		SELECT s.organization_id, s.id
 		FROM rule_sets s
 		WHERE s.used_at < $1
 		ORDER BY s.used_at
@@ -106,7 +104,11 @@ func RemoveUnused(q *db.Q, now time.Time) (more bool, err error) {
 		return false, err
 	}
 	for _, set := range old {
-		if set.used {
+		used, err := isUsed(q, set.orgID, set.id)
+		if err != nil {
+			return false, err
+		}
+		if used {
 			_, err = q.Exec(`UPDATE rule_sets SET used_at = $3 WHERE organization_id = $1 AND id = $2`, set.orgID, set.id, db.Micros(now))
 		} else {
 			_, err = q.Exec(`DELETE FROM rule_sets WHERE organization_id = $1 AND id = $2`, set.orgID, set.id)

@@ -50,18 +50,11 @@ func Reprioritize(q *db.Q, jobID string, priority int) error {
 	return err
 }
 
-// Adopt moves jobs of a cluster that named no queue into its new default queue.
-func Adopt(q *db.Q, orgID, clusterID, queueID string) error {
-	const lost = `queue_id IS NULL AND build_id IN (
-			SELECT b.id FROM pipelines p
-			JOIN builds b ON b.pipeline_id = p.id
-			WHERE p.organization_id = $1 AND b.cluster_id = $2 AND b.finished_at IS NULL)`
-	_, err := q.Exec(`UPDATE jobs SET queue_id = $3 WHERE `+q.InOrder("jobs", "id", "type = 'script' AND "+lost), orgID, clusterID, queueID)
-	if err != nil {
-		return err
-	}
+// SetQueue moves runnable jobs that have no queue into one.
+func SetQueue(q *db.Q, queueID string, jobIDs ...string) error {
 	q.Announce(Topic(queueID))
-	_, err = q.Exec(`UPDATE runnable SET queue_id = $3 WHERE `+q.InOrder("runnable", "job_id", lost), orgID, clusterID, queueID)
+	in, arg := q.In("job_id", 2, jobIDs)
+	_, err := q.Exec(`UPDATE runnable SET queue_id = $1 WHERE `+q.InOrder("runnable", "job_id", "queue_id IS NULL AND "+in), queueID, arg)
 	return err
 }
 

@@ -103,3 +103,8 @@ func OfBuilds(q *db.Q, buildIDs []string, budget *db.Budget) (map[string]map[str
 	}
 	return byBuild, err
 }
+
+// RemoveSome removes at most limit values of a build, and returns how many.
+func RemoveSome(q *db.Q, buildID string, limit int) (int64, error) {
+	return q.DeleteSome(limit, "build_meta_data", `build_id = $1`, buildID)
+}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"stackyard/internal/domain/builds"
+	"stackyard/internal/domain/builds/buildevents"
 	"stackyard/internal/domain/clusters"
 	"stackyard/internal/domain/pipelines"
 	"stackyard/internal/domain/settings"
@@ -240,7 +241,7 @@ func (d *Draft) write(q *db.Q, then *followUps) (created bool, err error) {
 	if err := setMetaData(q, b, d.requested.MetaData); err != nil {
 		return false, err
 	}
-	if err := keepNotify(q, b, d.defined, planned); err != nil {
+	if err := buildevents.KeepNotify(q, b, d.defined, planned); err != nil {
 		return false, err
 	}
 	u := d.service.newUnit(q, b, b.CreatedAt, then)

@@ -8,7 +8,7 @@ import (
 
 	"stackyard/internal/app/server/servertest"
 	"stackyard/internal/domain/builds"
-	"stackyard/internal/domain/builds/lifecycle"
+	"stackyard/internal/domain/builds/buildevents"
 	"stackyard/internal/domain/events"
 	"stackyard/internal/rules/definition"
 	"stackyard/internal/rules/flow"
@@ -211,7 +211,7 @@ func TestAsOf_ShowsWhatWas(t *testing.T) {
 	for _, shown := range []definition.BlockedState{definition.BlockedPassed, definition.BlockedFailed, definition.BlockedRunning} {
 		b := &builds.Build{Build: flow.Build{State: flow.BuildPassed, Counts: flow.JobCounts{Done: 2}}}
 		j := &builds.Job{Job: flow.Job{State: flow.Finished}}
-		lifecycle.AsOf(events.Facts{
+		buildevents.AsOf(events.Facts{
 			Build: &events.BuildFacts{State: flow.BuildBlocked, Blocked: shown},
 			Job:   &events.JobFacts{State: flow.Running, AgentID: "a"},
 		}, b, j)

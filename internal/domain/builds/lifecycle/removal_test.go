@@ -8,8 +8,11 @@ import (
 	"testing"
 
 	"stackyard/internal/app/server/servertest"
+	"stackyard/internal/domain/builds/retention"
+	"stackyard/internal/domain/pipelines"
 	"stackyard/internal/platform/db"
 	"stackyard/internal/platform/db/dbtest"
+	"stackyard/internal/platform/tasks"
 	"stackyard/internal/rules/flow"
 )
 
@@ -42,7 +45,9 @@ func TestPipelineRemoval_RemovesAFewRowsAtATime(t *testing.T) {
 		wantEqual(t, "rows after the request", w.rowsIn(), all)
 		for batches := 0; w.rowsIn() > all/50; batches++ {
 			rows := w.rowsIn()
-			w.ok(w.service.RemovePipeline(t.Context(), large))
+			w.ok(w.DB.Write(t.Context(), func(q *db.Q) error {
+				return retention.RemovePipeline(q, &tasks.Due{Kind: pipelines.Removal, Key: large}, w.Clock.Now())
+			}))
 			removed := rows - w.rowsIn()
 			if removed > 2_000 || batches > 50 {
 				t.Fatalf("batch %d removed %d rows", batches, removed)

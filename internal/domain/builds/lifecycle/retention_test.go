@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"stackyard/internal/app/server/servertest"
+	"stackyard/internal/domain/builds/retention"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
 	"stackyard/internal/platform/db/dbtest"
@@ -19,6 +20,16 @@ const day = 24 * time.Hour
 func (w *world) keep(days int) {
 	w.t.Helper()
 	w.Apply(fmt.Sprintf(`organizations: [{slug: acme, limits: {build_retention_days: %d}}]`, days))
+}
+
+// removeOld removes one batch of old builds.
+func (w *world) removeOld() (more bool) {
+	w.t.Helper()
+	w.ok(w.DB.Write(w.t.Context(), func(q *db.Q) (err error) {
+		more, err = retention.RemoveOld(q, w.Clock.Now())
+		return err
+	}))
+	return more
 }
 
 // counts returns how many rows there are in each table that builds fill.
@@ -151,8 +162,7 @@ func TestRetention_IsDoneInSmallPieces(t *testing.T) {
 				}
 				w.Clock.Advance(31 * day)
 				before := w.counts()["builds"]
-				more, err := w.service.RemoveOld(t.Context())
-				w.ok(err)
+				more := w.removeOld()
 				wantEqual(t, "more to do", more, true)
 				wantEqual(t, "builds removed", before-w.counts()["builds"], test.want)
 				w.pass(0)
@@ -180,8 +190,10 @@ func TestRetention_WaitsForNoLockOnPostgreSQL(t *testing.T) {
 		}
 		done := make(chan error)
 		go func() {
-			_, err := w.service.RemoveOld(t.Context())
-			done <- err
+			done <- w.DB.Write(t.Context(), func(q *db.Q) error {
+				_, err := retention.RemoveOld(q, w.Clock.Now())
+				return err
+			})
 		}()
 		return <-done
 	}))

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"stackyard/internal/domain/builds"
-	"stackyard/internal/domain/events"
+	"stackyard/internal/domain/builds/buildevents"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
 	"stackyard/internal/rules/definition"
@@ -105,7 +105,7 @@ func (u *unit) setNotify(step *builds.Step, update StepUpdate) error {
 	if _, err = u.q.Exec(`UPDATE step_details SET work = $2 WHERE step_id = $1`, step.ID, db.JSON(step.Work)); err != nil {
 		return err
 	}
-	return events.AddWanted(u.q, notifyConsumer, u.build.OrganizationID, stepNotifyEvents)
+	return buildevents.WantStepNotify(u.q, u.build.OrganizationID)
 }
 
 // readNotify parses notifications with the checks of definitions.

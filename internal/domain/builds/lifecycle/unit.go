@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"stackyard/internal/domain/builds"
+	"stackyard/internal/domain/builds/buildevents"
 	"stackyard/internal/domain/pipelines"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
@@ -31,7 +32,7 @@ type unit struct {
 	// effects follow from changes of job states, in order.
 	effects []effect
 	// noted is what the build was when events were last noted.
-	noted outline
+	noted buildevents.Outline
 	// promises are the reasons of exit statuses that jobs promise in this unit, by job.
 	promises map[string]string
 }
@@ -68,7 +69,7 @@ func newUnit(q *db.Q, b *builds.Build, now time.Time, then *followUps) *unit {
 		now:       now,
 		build:     b,
 		counted:   phaseOf(b),
-		noted:     outlineOf(b),
+		noted:     buildevents.OutlineOf(b),
 		run:       flow.New(builds.FlowStore(q, b.ID), &b.Build, now, core.NewID),
 		then:      then,
 		positions: map[string]string{},

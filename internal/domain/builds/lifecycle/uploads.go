@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"stackyard/internal/domain/builds"
+	"stackyard/internal/domain/builds/buildevents"
 	"stackyard/internal/domain/clusters"
 	"stackyard/internal/domain/pipelines"
 	"stackyard/internal/domain/settings"
@@ -112,9 +113,9 @@ func (s *Service) addSteps(u *unit, jobID string, up Upload, defined *definition
 		return nil, err
 	}
 	if u.build.MarkedFork() {
-		dropNotify(defined, u.plan)
+		buildevents.DropNotify(defined, u.plan)
 	}
-	if err := keepNotify(u.q, u.build, defined, u.plan); err != nil {
+	if err := buildevents.KeepNotify(u.q, u.build, defined, u.plan); err != nil {
 		return nil, err
 	}
 	made := len(u.plan.Jobs)

@@ -1,4 +1,4 @@
-package lifecycle
+package retention
 
 import (
 	"time"
@@ -19,20 +19,20 @@ const (
 	removeBuilds, removeJobs = 50, 500
 )
 
-// removeOld removes some of the finished builds that are past their organization's retention, and reports
+// RemoveOld removes some of the finished builds that are past their organization's retention, and reports
 // whether there may be more.
-func (s *Service) removeOld(q *db.Q) (more bool, err error) {
+func RemoveOld(q *db.Q, now time.Time) (more bool, err error) {
 	periods, err := retentions(q)
 	if err != nil {
 		return false, err
 	}
 	for _, k := range periods {
-		old, err := finishedBefore(q, k.orgID, s.clock().AddDate(0, 0, -k.days))
+		old, err := finishedBefore(q, k.orgID, now.AddDate(0, 0, -k.days))
 		if err != nil {
 			return false, err
 		}
 		if len(old) > 0 {
-			return true, remove(q, old, s.clock())
+			return true, remove(q, old, now)
 		}
 	}
 	return false, nil
@@ -76,9 +76,9 @@ func finishedBefore(q *db.Q, orgID string, t time.Time) ([]oldBuild, error) {
 }
 
 // remove removes builds until the limit of a transaction is reached.
-func remove(q *db.Q, builds []oldBuild, now time.Time) error {
+func remove(q *db.Q, list []oldBuild, now time.Time) error {
 	removed := 0
-	for _, old := range builds {
+	for _, old := range list {
 		var jobs int
 		if err := q.QueryRow(`SELECT COUNT(*) FROM jobs WHERE build_id = $1`, old.id).Scan(&jobs); err != nil {
 			return err

@@ -1,4 +1,4 @@
-package lifecycle
+package buildevents
 
 import (
 	"errors"
@@ -25,9 +25,9 @@ var (
 	stepNotifyEvents  = events.NamesOf(events.JobFinished)
 )
 
-// keepNotify stores what a definition asks to be notified of about the whole build, after what others asked for, and
+// KeepNotify stores what a definition asks to be notified of about the whole build, after what others asked for, and
 // has the events written that notifications of the build and of the planned steps follow on.
-func keepNotify(q *db.Q, b *builds.Build, defined *definition.Pipeline, planned plan.Plan) error {
+func KeepNotify(q *db.Q, b *builds.Build, defined *definition.Pipeline, planned plan.Plan) error {
 	var wanted events.Names
 	if list, _ := defined.Attributes["notify"].([]any); len(list) > 0 {
 		wanted = buildNotifyEvents
@@ -52,9 +52,9 @@ func keepNotify(q *db.Q, b *builds.Build, defined *definition.Pipeline, planned 
 	return events.AddWanted(q, notifyConsumer, b.OrganizationID, wanted)
 }
 
-// dropNotify removes what the uploaded steps of a build from a fork ask to be notified of: strangers wrote them, and
+// DropNotify removes what the uploaded steps of a build from a fork ask to be notified of: strangers wrote them, and
 // notifications are sent with the credentials of the organization.
-func dropNotify(defined *definition.Pipeline, planned plan.Plan) {
+func DropNotify(defined *definition.Pipeline, planned plan.Plan) {
 	delete(defined.Attributes, "notify")
 	for _, step := range planned.Steps {
 		delete(step.Work.Attributes, "notify")
@@ -69,6 +69,11 @@ func notifyOf(q *db.Q, buildID string) (list []any, err error) {
 	return list, err
 }
 
+// WantStepNotify has the events of an organization written that notifications of steps follow on.
+func WantStepNotify(q *db.Q, orgID string) error {
+	return events.AddWanted(q, notifyConsumer, orgID, stepNotifyEvents)
+}
+
 // NotifyEvents returns the events of an organization that notifications of its builds and steps follow on. Those of
 // other organizations have no notifications.
 func NotifyEvents(q *db.Q, orgID string) (events.Names, error) {
@@ -77,7 +82,7 @@ func NotifyEvents(q *db.Q, orgID string) (events.Names, error) {
 
 // Notifications returns the notifications of an event whose conditions hold: those in the build's notify list and, for
 // the last job of a step, those in the step's.
-func (s *Service) Notifications(q *db.Q, org *identity.Organization, e events.Event) ([]notify.Notification, error) {
+func Notifications(q *db.Q, r *builds.Reader, org *identity.Organization, e events.Event) ([]notify.Notification, error) {
 	var list []any
 	var step *builds.Step
 	var err error
@@ -94,7 +99,7 @@ func (s *Service) Notifications(q *db.Q, org *identity.Organization, e events.Ev
 	if err != nil || len(list) == 0 {
 		return nil, err
 	}
-	context, err := s.notifyContext(q, org, e, step)
+	context, err := notifyContext(q, r, org, e, step)
 	if err != nil {
 		return nil, err
 	}
@@ -137,7 +142,7 @@ func endedStep(q *db.Q, e events.Event) (*builds.Step, error) {
 }
 
 // notifyContext returns what the conditions of notifications of an event refer to.
-func (s *Service) notifyContext(q *db.Q, org *identity.Organization, e events.Event, step *builds.Step) (*condition.Context, error) {
+func notifyContext(q *db.Q, r *builds.Reader, org *identity.Organization, e events.Event, step *builds.Step) (*condition.Context, error) {
 	b, err := builds.ByID(q, org.ID, e.BuildID)
 	if err != nil {
 		return nil, err
@@ -151,7 +156,7 @@ func (s *Service) notifyContext(q *db.Q, org *identity.Organization, e events.Ev
 	if err != nil {
 		return nil, err
 	}
-	c := b.Context(org, p, teams, s.Variables(org, p, b))
+	c := b.Context(org, p, teams, r.Variables(org, p, b))
 	if b.Blocked() {
 		c.Build.State = string(flow.BuildBlocked)
 	}

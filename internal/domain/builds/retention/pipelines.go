@@ -1,8 +1,12 @@
-package lifecycle
+package retention
 
 import (
 	"errors"
+	"time"
 
+	"stackyard/internal/domain/annotations"
+	"stackyard/internal/domain/artifacts"
+	"stackyard/internal/domain/metadata"
 	"stackyard/internal/domain/pipelines"
 	"stackyard/internal/platform/db"
 	"stackyard/internal/platform/tasks"
@@ -21,10 +25,10 @@ type removal struct {
 	Unfinished bool `json:"unfinished"`
 }
 
-// removePipeline removes a part of a deleted pipeline and schedules itself again until nothing is left. Its
+// RemovePipeline removes a part of a deleted pipeline and schedules itself again until nothing is left. Its
 // builds, which are already hidden, are removed in parts; unfinished ones first, because other builds may wait
 // for them. The task's key is the pipeline id.
-func (s *Service) removePipeline(q *db.Q, t *tasks.Due) error {
+func RemovePipeline(q *db.Q, t *tasks.Due, now time.Time) error {
 	orgID, err := pipelines.DeletedFrom(q, t.Key)
 	if err != nil || orgID == "" {
 		return err
@@ -33,7 +37,6 @@ func (s *Service) removePipeline(q *db.Q, t *tasks.Due) error {
 	if err := t.Payload(&r); err != nil {
 		return err
 	}
-	now := s.clock()
 	unblockOthers := tasks.Task{Kind: pipelines.Removed, Key: orgID, RunAt: now}
 	for left := removalRows; left > 0; {
 		buildID, unfinished, err := buildToRemove(q, t.Key)
@@ -73,31 +76,44 @@ func buildToRemove(q *db.Q, pipelineID string) (id string, unfinished bool, err 
 	return "", false, nil
 }
 
+// A part of a build is removed by the package that owns it.
+type part struct {
+	remove func(q *db.Q, buildID string, limit int) (int64, error)
+	rows   int // about how many rows go with one
+}
+
+// parts are the parts of a build, in the order in which they are removed.
+var parts = []part{
+	{artifacts.RemoveSome, 1},
+	{annotations.RemoveSome, 1},
+	{some("step_dependencies", `step_id IN (SELECT id FROM steps WHERE build_id = $1)`), 1},
+	{metadata.RemoveSome, 1},
+	{some("step_uploads", `build_id = $1`), 1},
+	{some("step_updates", `build_id = $1`), 1},
+	{some("jobs", `build_id = $1`), rowsOfJob},
+	{some("steps", `build_id = $1`), rowsOfStep},
+	{some("builds", `id = $1`), 2},
+}
+
+// some returns a function that removes rows of a table that match a condition on the build.
+func some(table, condition string) func(q *db.Q, buildID string, limit int) (int64, error) {
+	return func(q *db.Q, buildID string, limit int) (int64, error) {
+		return q.DeleteSome(limit, table, condition, buildID)
+	}
+}
+
 // removePart removes at most about limit rows of a build, and the build itself with the last ones. It returns
 // how much of the limit is left, 0 when the build may have more rows.
 func removePart(q *db.Q, buildID string, limit int) (left int, err error) {
 	if err := q.Lock("builds", buildID); err != nil {
 		return 0, err
 	}
-	for _, part := range []struct {
-		table, condition string
-		weight           int
-	}{
-		{"artifacts", `build_id = $1`, 1},
-		{"annotations", `build_id = $1`, 1},
-		{"step_dependencies", `step_id IN (SELECT id FROM steps WHERE build_id = $1)`, 1},
-		{"build_meta_data", `build_id = $1`, 1},
-		{"step_uploads", `build_id = $1`, 1},
-		{"step_updates", `build_id = $1`, 1},
-		{"jobs", `build_id = $1`, rowsOfJob},
-		{"steps", `build_id = $1`, rowsOfStep},
-		{"builds", `id = $1`, 2},
-	} {
-		n, err := q.DeleteSome((limit+part.weight-1)/part.weight, part.table, part.condition, buildID)
+	for _, part := range parts {
+		n, err := part.remove(q, buildID, (limit+part.rows-1)/part.rows)
 		if err != nil {
 			return 0, err
 		}
-		if limit -= int(n) * part.weight; limit <= 0 {
+		if limit -= int(n) * part.rows; limit <= 0 {
 			return 0, nil
 		}
 	}
