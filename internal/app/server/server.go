@@ -29,6 +29,7 @@ import (
 	"stackyard/internal/domain/builds/retention"
 	"stackyard/internal/domain/clusterrules"
 	"stackyard/internal/domain/clusters"
+	"stackyard/internal/domain/commits"
 	"stackyard/internal/domain/connections"
 	"stackyard/internal/domain/delivery"
 	"stackyard/internal/domain/dispatch"
@@ -78,6 +79,8 @@ type Parts struct {
 	TrustedProxies []netip.Prefix
 	// OutboundAllow lists the private ranges that user-given URLs can reach.
 	OutboundAllow []netip.Prefix
+	// ResolveCommits has repositories asked for the commits of new builds of HEAD.
+	ResolveCommits bool
 	// Provider is the identity provider for signing in besides passwords; nil: none.
 	Provider *web.Provider
 	// Connections are the applications with which people connect notification services.
@@ -307,6 +310,9 @@ func (s *Server) capabilities(p Parts, results *db.DB, directory *identity.Direc
 	schedules := schedules.New(p.DB, pipelines, builds, events, p.Public, p.Clock, p.Log)
 	schedules.Background(s.background.tasks)
 	connections := connections.New(p.DB, p.Key, p.Public, p.Clock, outbound.New(p.OutboundAllow))
+	if p.ResolveCommits {
+		commits.New(p.DB, pipelines, builds, connections, outbound.New(p.OutboundAllow), p.Log).Background(s.background.tasks)
+	}
 	s.deliveries = delivery.New(delivery.Parts{
 		DB:            p.DB,
 		Directory:     directory,

@@ -207,7 +207,7 @@ func list(q *db.Q, v Viewer, f filter, limit, offset int) ([]*Pipeline, int, err
 	if f.repository != "" { // visitors cannot see the repository, so they must not search for it
 		v.accessible(&s)
 	}
-	f.restrict(&s)
+	f.restrict(q, &s)
 	var total int
 	if err := q.QueryRow(`SELECT COUNT(*) FROM pipelines p `+s.Clause(), s.Args()...).Scan(&total); err != nil {
 		return nil, 0, err
@@ -233,7 +233,7 @@ func list(q *db.Q, v Viewer, f filter, limit, offset int) ([]*Pipeline, int, err
 	return pipelines, total, loadCounts(q, pipelines...)
 }
 
-func (f filter) restrict(s *db.Statement) {
+func (f filter) restrict(q *db.Q, s *db.Statement) {
 	if !f.archived {
 		s.Where("p.archived_at IS NULL")
 	}
@@ -241,7 +241,11 @@ func (f filter) restrict(s *db.Statement) {
 		s.Where(`p.name_folded LIKE %s ESCAPE '\'`, containing(strings.ToLower(f.name)))
 	}
 	if f.repository != "" {
-		s.Where(`p.repository_folded LIKE %s ESCAPE '\'`, containing(strings.ToLower(sourcehost.WithoutCredentials(f.repository))))
+		condition := fmt.Sprintf(`p.repository_folded LIKE %s ESCAPE '\'`, s.Arg(containing(strings.ToLower(sourcehost.WithoutCredentials(f.repository)))))
+		if spellings := sourcehost.Spellings(f.repository); spellings != nil {
+			condition = "(" + condition + " OR " + s.In(q, "p.repository_folded", spellings) + ")"
+		}
+		s.And(condition)
 	}
 	if !f.createdFrom.IsZero() {
 		s.Where("p.created_at >= %s", db.Micros(f.createdFrom))

@@ -112,3 +112,37 @@ func split(text string) (host, path string, ok bool) {
 func trimPath(path string) string {
 	return strings.Trim(strings.TrimSuffix(strings.TrimRight(path, "/"), ".git"), "/")
 }
+
+// HTTPURL returns the http or https URL of a repository, with its credentials. SSH URLs of known kinds of hosts have an
+// https URL with the same path; ok is false for other ones.
+func HTTPURL(text string) (address string, ok bool) {
+	text = strings.TrimSpace(text)
+	if strings.HasPrefix(text, "https://") || strings.HasPrefix(text, "http://") {
+		return text, true
+	}
+	host, path, ok := split(text)
+	provider := providerOfHost(host)
+	if !ok || path == "" || provider == ProviderGit {
+		return "", false
+	}
+	if provider == ProviderBitbucketServer {
+		path = "scm/" + path
+	}
+	return "https://" + host + "/" + path + ".git", true
+}
+
+// Spellings returns the usual spellings of a repository's URL in lower case, if text is such a URL with an owner and a
+// name, and nothing otherwise.
+func Spellings(text string) []string {
+	repo, err := ParseRepository(text)
+	if err != nil || repo.Owner == "" || !strings.ContainsAny(text, "@/") {
+		return nil
+	}
+	host, path := repo.Host, strings.ToLower(repo.Path)
+	var list []string
+	for _, start := range []string{"https://" + host + "/", "http://" + host + "/", "git://" + host + "/", "https://" + host + "/scm/",
+		"ssh://git@" + host + "/", "ssh://git@" + host + ":22/", "ssh://git@" + host + ":7999/", "git@" + host + ":", host + ":"} {
+		list = append(list, start+path, start+path+"/", start+path+".git")
+	}
+	return list
+}

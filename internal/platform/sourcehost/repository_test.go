@@ -127,3 +127,22 @@ func FuzzRepository(f *testing.F) {
 		}
 	})
 }
+
+func TestHTTPURL(t *testing.T) {
+	for given, want := range map[string]string{
+		"https://robot:x@git.acme.test/app.git":       "https://robot:x@git.acme.test/app.git",
+		"http://git.acme.test/app":                    "http://git.acme.test/app",
+		"git@github.com:acme/app.git":                 "https://github.com/acme/app.git",
+		"ssh://git@gitlab.acme.test:2222/a/b/app.git": "https://gitlab.acme.test/a/b/app.git",
+		"ssh://git@bitbucket.acme.test:7999/acme/app": "https://bitbucket.acme.test/scm/acme/app.git",
+		"git@git.acme.test:acme/app.git":              "", // nothing says where its https is
+		"/srv/git/app.git":                            "",
+		"file:///srv/git/app.git":                     "",
+		"ext::sh -c id":                               "",
+		"github.com:":                                 "",
+	} {
+		if got, ok := HTTPURL(given); got != want || ok != (want != "") {
+			t.Errorf("%s: %q, %t", given, got, ok)
+		}
+	}
+}

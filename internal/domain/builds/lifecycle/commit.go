@@ -55,10 +55,14 @@ func readAuthor(text string) builds.Author {
 	return builds.Author{Name: core.Cut(text, MaxName)}
 }
 
-// resolveCommit fills in what is unknown of a build's commit. Given values stay, except a name like HEAD, which
-// the reported SHA replaces.
+// resolveCommit fills in what is unknown of a build's commit from the report of an agent.
 func resolveCommit(q *db.Q, b *builds.Build, text string) error {
-	reported := readCommit(text)
+	return fillInCommit(q, b, readCommit(text))
+}
+
+// fillInCommit fills in what is unknown of a build's commit. Given values stay, except a name like HEAD, which the
+// reported SHA replaces.
+func fillInCommit(q *db.Q, b *builds.Build, reported reportedCommit) error {
 	if reported.SHA != "" && !sha.MatchString(b.Commit) {
 		if _, err := q.Exec(`UPDATE builds SET commit_name = $2 WHERE id = $1`, b.ID, reported.SHA); err != nil {
 			return err

@@ -249,6 +249,9 @@ func (d *Draft) write(q *db.Q, then *followUps) (created bool, err error) {
 	if err := u.run.Begin(planned.Specs); err != nil {
 		return false, err
 	}
+	if err := d.service.resolveLater(q, b); err != nil {
+		return false, err
+	}
 	if p.SkipQueued.On || p.CancelRunning.On {
 		then.add(supersedeOlder, b.OrganizationID, b.ID)
 	}

@@ -25,6 +25,8 @@ type Service struct {
 	events   *events.Service // nil: events are not recorded
 	updates  updateQueues
 	buildIDs *lru.Cache[jobOf, string]
+
+	resolvesCommits bool
 }
 
 // New returns the service of the builds in a database.
