@@ -21,6 +21,15 @@ const notifyText = `SELECT pg_notify('` + channel + `', message) FROM unnest($1:
 // Shared reports whether other processes can serve from the same database at the same time.
 func (d *DB) Shared() bool { return d.name == PostgreSQL }
 
+// Process returns the name of this process that all of its connections have at the end of their application_name, after
+// " #". On SQLite, which one process serves, it is empty.
+func (d *DB) Process() string {
+	if e, ok := d.engine.(*postgresEngine); ok {
+		return e.process
+	}
+	return ""
+}
+
 // Notify sends messages to every process that listens on the same database, this one included. On SQLite, which
 // one process serves, it does nothing.
 func (d *DB) Notify(ctx context.Context, messages ...string) error {

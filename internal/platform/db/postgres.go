@@ -1,13 +1,16 @@
 package db
 
 import (
+	"cmp"
 	"context"
+	cryptorand "crypto/rand"
 	"database/sql"
 	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"net/url"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -27,9 +30,10 @@ const (
 
 // postgresEngine runs each read on one connection of the pool, and each write as a READ COMMITTED transaction.
 type postgresEngine struct {
-	pool *pgxpool.Pool
-	db   *sql.DB
-	log  *slog.Logger
+	process string // see DB.Process
+	pool    *pgxpool.Pool
+	db      *sql.DB
+	log     *slog.Logger
 	// types caches the types of columns for InsertMany.
 	types columnTypes
 	// committed counts commits.
@@ -46,20 +50,26 @@ func openPostgres(ctx context.Context, connect string, log *slog.Logger) (*postg
 	if u, err := url.Parse(connect); err == nil && !u.Query().Has("pool_max_conns") {
 		config.MaxConns = poolSize
 	}
-	if config.ConnConfig.RuntimeParams["application_name"] == "" {
-		config.ConnConfig.RuntimeParams["application_name"] = "stackyard"
-	}
+	process := strings.ToLower(cryptorand.Text()[:16])
+	config.ConnConfig.RuntimeParams["application_name"] = applicationName(config.ConnConfig.RuntimeParams["application_name"], process)
 	applySessionSettings(config.ConnConfig)
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return nil, err
 	}
-	e := &postgresEngine{pool: pool, db: stdlib.OpenDBFromPool(pool), log: log}
+	e := &postgresEngine{process: process, pool: pool, db: stdlib.OpenDBFromPool(pool), log: log}
 	if err := e.ping(ctx); err != nil {
 		e.closeAll()
 		return nil, fmt.Errorf("connect to the database: %w", err)
 	}
 	return e, nil
+}
+
+// applicationName returns the name of the connections of a process: what operators call it, and the process.
+func applicationName(given, process string) string {
+	const longest = 63 // characters that PostgreSQL keeps
+	given = cmp.Or(given, "stackyard")
+	return given[:min(len(given), longest-len(" #")-len(process))] + " #" + process
 }
 
 // closeAll waits for the connections in use.

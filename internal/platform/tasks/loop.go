@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
 )
 
@@ -132,7 +133,7 @@ func (k *kind) claim(ctx context.Context, limit int) (due []*Due, next time.Time
 				return err
 			}
 		}
-		due, err = claim(q, k.name, now, now.Add(k.timeout+leaseMargin), limit)
+		due, err = claim(q, k.name, k.runner.token(core.NewID()), now, now.Add(k.timeout+leaseMargin), limit)
 		if err != nil || len(due) == limit {
 			return err
 		}

@@ -139,6 +139,49 @@ func TestRunners_LoseNothingThatIsAskedForMeanwhile(t *testing.T) {
 	}
 }
 
+// A process that loses all its connections is dead for others: they run its tasks long before its lease ends. One that
+// has connections keeps them.
+func TestRun_TakesOverFromAProcessWithoutConnections(t *testing.T) {
+	url := dbtest.URL(t, db.PostgreSQL)
+	here, dead, slow := dbtest.Open(t, url), dbtest.Open(t, url), dbtest.Open(t, url)
+	claimed, release := make(chan struct{}), make(chan struct{})
+	for _, d := range []*db.DB{dead, slow} {
+		r := newRunnerOn(t, d, bus.New(d, slog.New(slog.NewTextHandler(t.Output(), nil))))
+		r.Handle("call "+d.Process(), tasks.Limits{Timeout: time.Hour}, func(ctx context.Context, due *tasks.Due) error {
+			claimed <- struct{}{}
+			<-release
+			return nil
+		})
+		add(t, d, tasks.Task{Kind: "call " + d.Process(), RunAt: after(0)})
+		run(t, r)
+		<-claimed
+	}
+	t.Cleanup(func() { close(release) })
+	b := newBus(t, here)
+	r := newRunnerOn(t, here, b)
+	ran := make(chan string, 10)
+	for _, d := range []*db.DB{dead, slow} {
+		r.Handle("call "+d.Process(), tasks.Limits{Timeout: time.Hour}, func(ctx context.Context, due *tasks.Due) error {
+			ran <- due.Kind
+			return nil
+		})
+	}
+	kind := "call " + dead.Process()
+	dead.Close()
+	run(t, r)
+	if got := <-ran; got != kind {
+		t.Errorf("took over %q", got)
+	}
+	for range 3 { // what has connections stays, however often others look
+		if err := b.Poll(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(ran) > 0 {
+		t.Errorf("took over %q, whose process is alive", <-ran)
+	}
+}
+
 // newBus returns a bus that is connected to other replicas until the end of the test.
 func newBus(t testing.TB, d *db.DB) *bus.Bus {
 	b := bus.New(d, slog.New(slog.NewTextHandler(t.Output(), nil)))

@@ -141,6 +141,9 @@ func (r *Runner) Run(ctx context.Context) error {
 	defer r.bus.OnPoll(r.poll)()
 	r.releaseOrphans(ctx)
 	var loops sync.WaitGroup
+	if r.db.Shared() {
+		loops.Go(func() { r.watchOrphans(ctx) })
+	}
 	for _, k := range r.kinds {
 		loops.Go(func() { k.loop(ctx, work) })
 	}

@@ -341,11 +341,20 @@ func TestPoll_IsOneStatementForAllKindsAndLeavesThemAsleep(t *testing.T) {
 	})
 }
 
+// replicas returns how many runners a test starts together. A runner on SQLite releases what others run when it starts,
+// because a SQLite database has one server.
+func replicas(d *db.DB) int {
+	if d.Shared() {
+		return 2
+	}
+	return 1
+}
+
 func TestSweep_GoesOnWhileThereIsMoreAndComesBack(t *testing.T) {
 	inBubble(t, func(t *testing.T, d *db.DB) {
 		j := newJournal()
 		left := 2
-		for range 2 { // replicas
+		for range replicas(d) {
 			r := newRunner(t, d)
 			r.Sweep("retention", time.Hour, func(q *db.Q) (more bool, err error) {
 				j.note(fmt.Sprint(left))
@@ -363,7 +372,7 @@ func TestRepeat_GoesOnWhileThereIsMoreAndComesBack(t *testing.T) {
 	inBubble(t, func(t *testing.T, d *db.DB) {
 		j := newJournal()
 		left := 2
-		for range 2 { // replicas
+		for range replicas(d) {
 			r := newRunner(t, d)
 			r.Repeat("retention", time.Hour, time.Minute, func(ctx context.Context) (more bool, err error) {
 				j.note(fmt.Sprint(left))

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
 )
 
@@ -82,8 +81,8 @@ func nextRuns(q *db.Q, kinds []*kind) (map[string]time.Time, error) {
 
 // claim leases the tasks of a kind that have been due for longest. It skips those that another process is
 // claiming or changing.
-func claim(q *db.Q, kind string, now, until time.Time, limit int) ([]*Due, error) {
-	l := lease{token: core.NewID(), until: until}
+func claim(q *db.Q, kind, token string, now, until time.Time, limit int) ([]*Due, error) {
+	l := lease{token: token, until: until}
 	due, err := db.All(q, func(scan db.Scan) (*Due, error) {
 		d := &Due{Kind: kind, lease: l}
 		return d, scan(&d.Key, db.ToText(&d.payload), db.ToTime(&d.DueAt), &d.Attempt, db.ToText(&d.LastError))

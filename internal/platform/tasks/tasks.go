@@ -10,7 +10,7 @@
 //     dies, or loses the database, between the call and the end of the task.
 //
 // A runner claims tasks with a lease: a token and a time until which no other runner claims them (claim in
-// store.go). When a runner dies, its tasks are claimed again after that time. A runner that was only slow and
+// store.go). When a runner dies, its tasks are claimed again after that time, or as soon as others notice (orphans.go). A runner that was only slow and
 // lost its lease cannot end the task any more, and the transaction of its handler is rolled back. The lease is
 // checked last, so a handler that waits for locks of other packages does not lock the task, and packages that
 // add tasks at the end of their writes lock in the same order.
