@@ -159,14 +159,54 @@ func repository(t *testing.T, files map[string]string) string {
 			t.Fatal(err)
 		}
 	}
-	for _, args := range [][]string{{"init", "--quiet", "--initial-branch=main"}, {"add", "."}, {"-c", "user.name=Ada", "-c", "user.email=ada@acme.test", "commit", "--quiet", "-m", "Begin"}} {
-		cmd := exec.Command("git", args...)
-		cmd.Dir = dir
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("git %q: %v\n%s", args, err, out)
-		}
-	}
+	runGit(t, dir, "init", "--quiet", "--initial-branch=main")
+	commitAll(t, dir)
 	return dir
+}
+
+// commitAll commits all files of a repository.
+func commitAll(t *testing.T, dir string) {
+	t.Helper()
+	runGit(t, dir, "add", ".")
+	runGit(t, dir, "-c", "user.name=Ada", "-c", "user.email=ada@acme.test", "commit", "--quiet", "-m", "Begin")
+}
+
+func runGit(t *testing.T, dir string, args ...string) {
+	t.Helper()
+	cmd := exec.Command("git", args...)
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("git %q: %v\n%s", args, err, out)
+	}
+}
+
+func TestAgent_SkipsStepsWhoseFilesDidNotChange(t *testing.T) {
+	repo := repository(t, map[string]string{
+		"docs/a.md": "a", "src/a.go": "a",
+		".stackyard/pipeline.yml": `
+steps:
+  - {label: Docs, command: "true", if_changed: docs/**}
+  - {label: Source, command: "true", if_changed: [src/**, "**.go"]}
+  - group: All
+    if_changed: {include: "**", exclude: docs/**}
+    steps: [{label: Inside, command: "true"}]
+`,
+	})
+	if err := os.WriteFile(filepath.Join(repo, "docs/a.md"), []byte("b"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	commitAll(t, repo)
+	y := newYard(t, repo, `steps: [{label: Upload, command: stackyard agent pipeline upload}]`)
+	y.agent()
+	b := y.await(y.build().Number, "passed")
+	var got []string
+	for _, job := range b.Jobs {
+		got = append(got, job.Name+" "+job.State)
+	}
+	if want := []string{"Upload passed", "Docs passed", "Source broken", "Inside broken"}; !slices.Equal(got, want) {
+		t.Errorf("jobs %q, want %q\n%s", got, want, y.log(b, 0))
+	}
+	wantLines(t, y.log(b, 0), "The build is of origin/main itself, so if_changed compares with the commit before it.")
 }
 
 func TestAgent_RunsABuildThatUsesEverything(t *testing.T) {

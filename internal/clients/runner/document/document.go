@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -22,9 +23,14 @@ const (
 	maxBytes = 4 << 20
 )
 
+// A Skipper decides about a step by its if_changed, as decoded from YAML. It returns why the step is skipped, or "" if it
+// runs.
+type Skipper func(ifChanged any) (reason string, err error)
+
 // Read returns a pipeline file as JSON and keeps the order of keys. It interpolates variables unless env is
-// nil. A list is treated as the steps of a pipeline.
-func Read(source []byte, env Lookup) (json.RawMessage, error) {
+// nil. A list is treated as the steps of a pipeline. It replaces the if_changed of steps by what skip decides, unless
+// skip is nil.
+func Read(source []byte, env Lookup, skip Skipper) (json.RawMessage, error) {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(source, &doc); err != nil {
 		return nil, err
@@ -38,14 +44,14 @@ func Read(source []byte, env Lookup) (json.RawMessage, error) {
 			return nil, err
 		}
 	}
-	var w writer
+	w := writer{skip: skip}
 	switch follow(top).Kind {
 	case yaml.SequenceNode:
 		w.text(`{"steps":`)
-		w.node(top, 0)
+		w.steps(top, 0)
 		w.text(`}`)
 	case yaml.MappingNode:
-		w.node(top, 0)
+		w.mapping(follow(top), 0, false)
 	default:
 		return nil, at(top, "a pipeline is a mapping with steps, or a list of steps")
 	}
@@ -68,6 +74,7 @@ func follow(n *yaml.Node) *yaml.Node {
 type writer struct {
 	b      bytes.Buffer
 	merged int // visited entries
+	skip   Skipper
 	err    error
 }
 
@@ -91,7 +98,7 @@ func (w *writer) node(n *yaml.Node, depth int) {
 	case w.b.Len() > maxBytes:
 		w.err = at(n, "the pipeline has more than %d bytes once its aliases are filled in", maxBytes)
 	case n.Kind == yaml.MappingNode:
-		w.mapping(n, depth)
+		w.plainMapping(n, depth)
 	case n.Kind == yaml.SequenceNode:
 		w.text("[")
 		for i, item := range n.Content {
@@ -106,22 +113,95 @@ func (w *writer) node(n *yaml.Node, depth int) {
 	}
 }
 
-func (w *writer) mapping(n *yaml.Node, depth int) {
-	m := mapping{w: w, known: map[string]bool{}}
-	m.add(n, false)
+// plainMapping writes a mapping that is not a step.
+func (w *writer) plainMapping(n *yaml.Node, depth int) {
+	if entries := w.entries(n); w.err == nil {
+		w.write(entries, depth, false)
+	}
+}
+
+// mapping writes a pipeline, or a step of one.
+func (w *writer) mapping(n *yaml.Node, depth int, isStep bool) {
+	entries := w.entries(n)
+	if isStep && w.err == nil {
+		entries = w.decide(n, entries)
+	}
 	if w.err != nil {
 		return
 	}
+	w.write(entries, depth, true)
+}
+
+// write writes entries. hasSteps says that a list of steps can be among them.
+func (w *writer) write(entries []entry, depth int, hasSteps bool) {
 	w.text("{")
-	for i, e := range m.entries {
+	for i, e := range entries {
 		if i > 0 {
 			w.text(",")
 		}
 		w.value(e.key)
 		w.text(":")
-		w.node(e.value, depth+1)
+		if hasSteps && e.key == "steps" {
+			w.steps(e.value, depth+1)
+		} else {
+			w.node(e.value, depth+1)
+		}
 	}
 	w.text("}")
+}
+
+// steps writes a list of steps.
+func (w *writer) steps(n *yaml.Node, depth int) {
+	n = follow(n)
+	if n.Kind != yaml.SequenceNode || depth > maxDepth {
+		w.node(n, depth)
+		return
+	}
+	w.text("[")
+	for i, item := range n.Content {
+		if i > 0 {
+			w.text(",")
+		}
+		if item = follow(item); item.Kind == yaml.MappingNode && w.err == nil && w.b.Len() <= maxBytes {
+			w.mapping(item, depth+1, true)
+		} else {
+			w.node(item, depth+1)
+		}
+	}
+	w.text("]")
+}
+
+// decide replaces the if_changed of a step by a skip, or by nothing.
+func (w *writer) decide(n *yaml.Node, entries []entry) []entry {
+	i := slices.IndexFunc(entries, func(e entry) bool { return e.key == ifChanged })
+	if i < 0 || w.skip == nil {
+		return entries
+	}
+	var value any
+	err := entries[i].value.Decode(&value)
+	reason := ""
+	if err == nil {
+		reason, err = w.skip(value)
+	}
+	if err != nil {
+		w.err = at(n, "%s", err)
+		return nil
+	}
+	entries = slices.Delete(entries, i, i+1)
+	if reason == "" {
+		return entries
+	}
+	entries = slices.DeleteFunc(entries, func(e entry) bool { return e.key == "skip" })
+	return append(entries, entry{"skip", &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: reason}})
+}
+
+const ifChanged = "if_changed"
+
+// entries returns the entries of a mapping, with those that it merges.
+func (w *writer) entries(n *yaml.Node) []entry {
+	m := mapping{w: w, known: map[string]bool{}}
+	m.add(n, false)
+	return m.entries
 }
 
 // A mapping collects the entries of a mapping, followed by those of its merge keys (<<).

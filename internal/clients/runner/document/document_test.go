@@ -2,6 +2,8 @@ package document
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -27,7 +29,7 @@ func TestRead_WritesJSONInTheOrderOfTheFile(t *testing.T) {
 		{"signs that HTML escapes", "steps: ['a && b <c>']\n", `{"steps":["a && b <c>"]}`},
 	}
 	for _, tt := range tests {
-		got, err := Read([]byte(tt.source), nil)
+		got, err := Read([]byte(tt.source), nil, nil)
 		if err != nil || string(got) != tt.want {
 			t.Errorf("%s: %s, %v; want %s", tt.name, got, err, tt.want)
 		}
@@ -47,7 +49,7 @@ func TestRead_FillsInVariables(t *testing.T) {
 		{"x: &x $$A\nsteps: [*x, *x]\n", `{"x":"$A","steps":["$A","$A"]}`},
 	}
 	for _, tt := range tests {
-		got, err := Read([]byte(tt.source), env)
+		got, err := Read([]byte(tt.source), env, nil)
 		if err != nil || string(got) != tt.want {
 			t.Errorf("%s: %s, %v; want %s", tt.source, got, err, tt.want)
 		}
@@ -55,7 +57,7 @@ func TestRead_FillsInVariables(t *testing.T) {
 }
 
 func TestRead_KeepsVariablesWithoutEnv(t *testing.T) {
-	got, err := Read([]byte("- echo $BRANCH $$X\n"), nil)
+	got, err := Read([]byte("- echo $BRANCH $$X\n"), nil, nil)
 	if err != nil || string(got) != `{"steps":["echo $BRANCH $$X"]}` {
 		t.Errorf("%s, %v", got, err)
 	}
@@ -76,7 +78,7 @@ func TestRead_ReportsThePositionOfErrors(t *testing.T) {
 		{strings.Repeat("[", 200) + strings.Repeat("]", 200), "nested more than 100 deep"},
 	}
 	for _, tt := range tests {
-		_, err := Read([]byte(tt.source), env)
+		_, err := Read([]byte(tt.source), env, nil)
 		if err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%.40q: got %v, want %q", tt.source, err, tt.want)
 		}
@@ -93,11 +95,11 @@ func TestRead_RefusesFilesThatGrow(t *testing.T) {
 		}
 		b.WriteString(level + ": &" + level + " [" + strings.TrimSuffix(strings.Repeat("*"+below+", ", 10), ", ") + "]\n")
 	}
-	if _, err := Read([]byte(b.String()), env); err == nil {
+	if _, err := Read([]byte(b.String()), env, nil); err == nil {
 		t.Error("it was taken")
 	}
 	for _, source := range []string{"a: &a {<<: [*a, *a]}", "- &x {a: *x}", "- &x [*x, *x]"} {
-		if _, err := Read([]byte(source), env); err == nil {
+		if _, err := Read([]byte(source), env, nil); err == nil {
 			t.Errorf("%s was taken", source)
 		}
 	}
@@ -110,7 +112,7 @@ func FuzzRead(f *testing.F) {
 	f.Add("- $${A:-$${B:-$${C:-$${D:-x}}}}")
 	f.Fuzz(func(t *testing.T, source string) {
 		began := time.Now()
-		got, err := Read([]byte(source), env)
+		got, err := Read([]byte(source), env, nil)
 		if took := time.Since(began); took > 10*time.Second {
 			t.Errorf("it took %s", took)
 		}
@@ -122,4 +124,34 @@ func FuzzRead(f *testing.F) {
 			t.Errorf("%v in %s", err, got)
 		}
 	})
+}
+
+func TestRead_DecidesAboutChangedFiles(t *testing.T) {
+	skip := func(value any) (string, error) {
+		switch value {
+		case "docs/**":
+			return "", nil
+		case "wrong":
+			return "", errors.New("if_changed is wrong")
+		}
+		return fmt.Sprintf("no %v", value), nil
+	}
+	for source, want := range map[string]string{
+		"- {command: a, if_changed: docs/**, label: b}":                     `{"steps":[{"command":"a","label":"b"}]}`,
+		"- {command: a, if_changed: src/**, label: b}":                      `{"steps":[{"command":"a","label":"b","skip":"no src/**"}]}`,
+		"- {command: a, if_changed: [x, y], skip: false}":                   `{"steps":[{"command":"a","skip":"no [x y]"}]}`,
+		"- {command: a, if_changed: docs/**, skip: later}":                  `{"steps":[{"command":"a","skip":"later"}]}`,
+		"steps: [{group: g, if_changed: src, steps: [{wait: }]}]":           `{"steps":[{"group":"g","steps":[{"wait":null}],"skip":"no src"}]}`,
+		"steps: [{group: g, steps: [{command: a, if_changed: src}, wait]}]": `{"steps":[{"group":"g","steps":[{"command":"a","skip":"no src"},"wait"]}]}`,
+		"x: &x {if_changed: src}\nsteps: [{<<: *x, command: a}, *x]":        `{"x":{"if_changed":"src"},"steps":[{"command":"a","skip":"no src"},{"skip":"no src"}]}`,
+		"env: {if_changed: x}\nsteps: [{command: a, env: {if_changed: x}}]": `{"env":{"if_changed":"x"},"steps":[{"command":"a","env":{"if_changed":"x"}}]}`,
+	} {
+		got, err := Read([]byte(source), nil, skip)
+		if err != nil || string(got) != want {
+			t.Errorf("%s: %s, %v", source, got, err)
+		}
+	}
+	if _, err := Read([]byte("- {command: a}\n- {command: a, if_changed: wrong}"), nil, skip); err == nil || err.Error() != "line 2, column 3: if_changed is wrong" {
+		t.Error(err)
+	}
 }
