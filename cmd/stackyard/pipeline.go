@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -74,44 +73,6 @@ func pipelineShowCommand() *cobra.Command {
 		}
 		_, err = fmt.Fprintf(r.out, "\n%s\n", p.Value.Configuration)
 		return err
-	})
-}
-
-func pipelineCreateCommand() *cobra.Command {
-	cmd := addClusterFlag(&cobra.Command{
-		Use:     "create NAME",
-		Short:   "Create a pipeline from a YAML definition",
-		Example: `  stackyard pipeline create Hello --repository https://git.example.com/hello.git --file pipeline.yaml`,
-		Args:    exactly("NAME"),
-	})
-	repository := cmd.Flags().String("repository", "", "URL of the source repository; required")
-	file := cmd.Flags().String("file", "", "YAML definition, - for standard input; required")
-	slug := cmd.Flags().String("slug", "", "slug (default: from the name)")
-	description := cmd.Flags().String("description", "", "description")
-	branch := cmd.Flags().String("default-branch", "", "default branch")
-	return remoteCommand(cmd, func(r *remote, args []string) error {
-		if *repository == "" || *file == "" {
-			return &usageError{errors.New("--repository and --file are required")}
-		}
-		configuration, err := definitionFile(cmd, *file)
-		if err != nil {
-			return err
-		}
-		c, err := r.cluster(cmd)
-		if err != nil {
-			return err
-		}
-		body := map[string]string{"name": args[0], "repository": *repository, "configuration": configuration, "cluster_id": c.ID}
-		for name, value := range map[string]string{"slug": *slug, "description": *description, "default_branch": *branch} {
-			if value != "" {
-				body[name] = value
-			}
-		}
-		made, err := call[pipeline](r, post, body, "/pipelines")
-		if err != nil {
-			return err
-		}
-		return printItem(r, made.Raw, line{"Created", made.Value.Slug}, line{"Page", made.Value.WebURL})
 	})
 }
 
