@@ -73,14 +73,25 @@ func jobExplainCommand() *cobra.Command {
 }
 
 func jobRetryCommand() *cobra.Command {
-	return remoteCommand(&cobra.Command{
+	cmd := &cobra.Command{
 		Use:   "retry JOB",
 		Short: "Retry a finished job",
-		Args:  exactly("JOB"),
-	}, func(r *remote, args []string) error {
-		again, err := call[job](r, put, nil, "/jobs/%/retry", args[0])
+		Example: `  stackyard job retry 0190c0de-0000-7000-8000-00000000000a
+  stackyard job retry 0190c0de-0000-7000-8000-00000000000a --debug`,
+		Args: exactly("JOB"),
+	}
+	debug := cmd.Flags().Bool("debug", false, "keep the environment for up to 30 minutes if the job fails, for stackyard job ssh")
+	return remoteCommand(cmd, func(r *remote, args []string) error {
+		var body any
+		if *debug {
+			body = map[string]any{"debug": true}
+		}
+		again, err := call[job](r, put, body, "/jobs/%/retry", args[0])
 		if err != nil {
 			return err
+		}
+		if *debug {
+			return printItem(r, again.Raw, line{"New job", again.Value.ID}, line{"State", again.Value.State}, line{"Shell", "stackyard job ssh " + again.Value.ID})
 		}
 		return printItem(r, again.Raw, line{"New job", again.Value.ID}, line{"State", again.Value.State})
 	})

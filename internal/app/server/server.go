@@ -252,6 +252,7 @@ func (s *Server) capabilities(p Parts, results *db.DB, directory *identity.Direc
 		Log:       p.Log,
 	})
 	s.remote.Background(s.background.tasks)
+	buildAPI.AllowDebug(s.remote.CheckDebug)
 	notifications := notifications.New(p.DB, p.Key, p.Public, p.Clock, p.Connections)
 	oauth := oauth.New(p.DB, directory, p.Key, p.Public, p.Clock)
 	builds.Background(s.background.tasks)

@@ -51,12 +51,22 @@ func (s *Site) retryJob(v *visit) error {
 	if err != nil {
 		return err
 	}
-	user := v.user()
-	next, err := s.Builds.Retry(v.Context(), v.Org.ID, o.ID, &user)
+	form, err := v.ReadForm()
+	if err != nil {
+		return err
+	}
+	user, retry, message := v.user(), s.Builds.Retry, "Retrying job."
+	if form.Get("debug") == "true" {
+		if err := s.Remote.CheckDebug(v.Context(), v.Org, v.Member, o.Job); err != nil {
+			return s.refused(v, buildOf(o), err, actionError{JobID: o.ID})
+		}
+		retry, message = s.Builds.RetryForDebugging, "Retrying job. If it fails, you can open a shell in it for 30 minutes."
+	}
+	next, err := retry(v.Context(), v.Org.ID, o.ID, &user)
 	if err != nil {
 		return s.refused(v, buildOf(o), err, actionError{JobID: o.ID})
 	}
-	return v.done(jobPath(v, o, next.ID), "Retrying job.")
+	return v.done(jobPath(v, o, next.ID), message)
 }
 
 func (s *Site) cancelJob(v *visit) error {

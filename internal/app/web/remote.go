@@ -137,9 +137,13 @@ func (s *Site) openDesktop(v *visit) error {
 	})
 }
 
-// readSessions reads the kinds of sessions that the visitor can open into the open job.
+// readSessions reads the kinds of sessions that the visitor can open into the open job, now or after a retry.
 func (b *board) readSessions(v *visit) error {
 	if b.open == nil || v.session == nil || v.Member == nil {
+		return nil
+	}
+	if b.open.MayRetry {
+		b.open.Panel.Debug = b.site.Remote.CheckDebug(v.Context(), v.Org, v.Member, b.open.Job) == nil
 		return nil
 	}
 	return b.site.DB.Read(v.Context(), func(q *db.Q) error {

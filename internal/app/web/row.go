@@ -41,6 +41,8 @@ type panel struct {
 	Stack string
 	// Shell and Desktop are set if the visitor can open one in the job.
 	Shell, Desktop bool
+	// Debug is set if the visitor can retry the job and have it kept when it fails.
+	Debug bool
 }
 
 func (b *board) row(v *visit, j *builds.Job, open string, t actionError) *row {

@@ -38,6 +38,7 @@ func (j *job) run() outcome {
 	err = j.prepare()
 	if err == nil {
 		err = j.command()
+		j.keepForDebugging(err)
 		j.cleanUp()
 		err = first(err, j.runHooks("post-command"))
 		err = first(err, j.uploadArtifacts())

@@ -59,6 +59,7 @@ type Options struct {
 	GitTimeout  time.Duration // of a checkout; 0: none
 	JobUser     *osuser.User  // nil: run jobs as the agent's user
 	Executable  string        // this program, for commands in jobs
+	DebugTime   time.Duration // how long a failed job is kept for debugging, if a user wants it; 0: 30 minutes
 	VNC         rfb.Server    // the desktop of this machine; its address is "" if there is none
 
 	Log *slog.Logger

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"stackyard/internal/clients/runner/api"
+	"stackyard/internal/clients/runner/shell"
 	"stackyard/internal/clients/runner/sshd"
 	"stackyard/internal/clients/sleep"
 )
@@ -224,4 +226,31 @@ func (j *job) username() string {
 		return u.Username
 	}
 	return "job"
+}
+
+// defaultDebugTime is how long a failed job is kept for debugging.
+const defaultDebugTime = 30 * time.Minute
+
+// keepForDebugging waits, after the command of a job that a user retried for debugging has failed, so that people can
+// open shells in its environment. The server learns at once that the job will fail. Canceling the job ends the wait.
+func (j *job) keepForDebugging(failed error) {
+	if !j.spec.Debug || failed == nil || j.cancel.requested() {
+		return
+	}
+	limit := cmp.Or(j.w.o.DebugTime, defaultDebugTime)
+	status := statusOf(failed)
+	j.markPlace()
+	j.sh.Section(shell.Open, "Keeping the job for debugging")
+	j.sh.Comment("The command failed with status %d. Its environment is kept for up to %s:", status, limit)
+	j.sh.Comment("stackyard job ssh %s", j.spec.ID)
+	j.sh.Comment("To end the job earlier, cancel it.")
+	if err := j.api.PromiseFailure(j.ctx, j.spec.ID, status, "The command failed; the job is kept for debugging."); err != nil {
+		j.log.Debug("promise failure failed", "error", err)
+	}
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-j.cancel.term:
+	}
 }

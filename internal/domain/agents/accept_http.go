@@ -47,6 +47,8 @@ type takenJobView struct {
 	ChunksIntervalSeconds int               `json:"chunks_interval_seconds"`
 	Priority              int               `json:"priority"`
 	RunnableAt            core.Time         `json:"runnable_at"`
+	// Debug makes our own agent keep the environment of a failed job.
+	Debug bool `json:"debug,omitempty" doc:"Whether the environment is kept for a while if the job fails."`
 }
 
 // takenStepView is the step as the pipeline defines it, with the attributes that agents read.
@@ -79,6 +81,7 @@ func (t acceptedJob) view() takenJobView {
 		ChunksIntervalSeconds: chunkInterval,
 		Priority:              t.Job.Priority,
 		RunnableAt:            core.At(t.Job.RunnableAt),
+		Debug:                 t.Job.Debug,
 	}
 }
 

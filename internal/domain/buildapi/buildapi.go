@@ -6,12 +6,15 @@
 package buildapi
 
 import (
+	"context"
 	"slices"
 
+	"stackyard/internal/domain/builds"
 	"stackyard/internal/domain/builds/lifecycle"
 	"stackyard/internal/domain/pipelines"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
+	"stackyard/internal/platform/identity"
 	"stackyard/internal/platform/route"
 )
 
@@ -22,7 +25,15 @@ type Service struct {
 	pipelines *pipelines.Service
 	public    core.PublicURL
 	testRuns  TestRuns
+	// checkDebug returns an error unless a member can have a job kept for debugging. Package remoteaccess provides it.
+	checkDebug CheckDebug
 }
+
+// A CheckDebug returns an error unless a member of an organization can have a job kept for debugging.
+type CheckDebug func(ctx context.Context, org *identity.Organization, member *identity.Membership, j *builds.Job) error
+
+// AllowDebug sets who can have jobs kept for debugging. It must be called before the first request.
+func (s *Service) AllowDebug(check CheckDebug) { s.checkDebug = check }
 
 // New returns a Service.
 func New(d *db.DB, b *lifecycle.Service, p *pipelines.Service, public core.PublicURL) *Service {

@@ -25,8 +25,19 @@ func (s *Service) reload(r *route.Request, o builds.OnJob, id string) (JobView, 
 	return s.jobView(r, o.Pipeline, o.Build, o.Job), nil
 }
 
-func (s *Service) putRetry(r *route.Request, o builds.OnJob) (JobView, error) {
-	next, err := s.builds.Retry(r.Context(), r.Org.ID, o.ID, &r.Caller.User)
+type jobRetry struct {
+	Debug bool `json:"debug" doc:"Keep the environment of the new job for up to 30 minutes if it fails, so that people can open a shell in it. It needs remote access to the job."`
+}
+
+func (s *Service) putRetry(r *route.Request, o builds.OnJob, body jobRetry) (JobView, error) {
+	retry := s.builds.Retry
+	if body.Debug {
+		if err := s.checkDebug(r.Context(), r.Org, r.Member, o.Job); err != nil {
+			return JobView{}, err
+		}
+		retry = s.builds.RetryForDebugging
+	}
+	next, err := retry(r.Context(), r.Org.ID, o.ID, &r.Caller.User)
 	if err != nil {
 		return JobView{}, err
 	}

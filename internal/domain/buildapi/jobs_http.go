@@ -64,7 +64,7 @@ func (s *Service) oneJobRoutes(path string) []route.Route {
 			Method: http.MethodPut, Path: path + "/retry", Summary: "Retry a job",
 			Description: "Returns the new job. Each job can be retried once; to retry again, retry the new one.",
 			Errors:      []int{http.StatusBadRequest, http.StatusUnprocessableEntity},
-			Handler:     route.On(s.builds.LoadOnJob, s.putRetry),
+			Handler:     route.OnBody(s.builds.LoadOnJob, s.putRetry),
 		},
 		{
 			Method: http.MethodPut, Path: path + "/reprioritize", Summary: "Change the priority of a job",

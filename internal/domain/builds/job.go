@@ -22,6 +22,7 @@ type Job struct {
 	ParallelTotal  *int
 	Matrix         any
 	Detail         string // why it ended, for people
+	Debug          bool   // its environment is kept for a while if it fails
 	RetriedBy      *identity.User
 	UnblockedBy    *identity.User
 	CreatedAt      time.Time

@@ -16,7 +16,7 @@ const noJob = "No job found"
 
 const selectJob = `SELECT` + flowJobColumns + `,
 		j.organization_id, j.build_id, j.position, j.priority, j.queue_id, j.timeout_minutes,
-		j.parallel_index, j.parallel_total, j.matrix, j.detail, j.created_at, j.scheduled_at,
+		j.parallel_index, j.parallel_total, j.matrix, j.detail, j.created_at, j.scheduled_at, j.debug,
 		ub.id, ub.email, ub.name, ub.created_at, ` + identity.UserColumns + `
 	FROM jobs j
 	LEFT JOIN users ub ON ub.id = j.unblocked_by
@@ -27,7 +27,7 @@ func scanJob(scan db.Scan) (*Job, error) {
 	var unblockedBy, retriedBy identity.User
 	dest := append(flowJobDest(&j.Job),
 		&j.OrganizationID, &j.BuildID, &j.Position, &j.Priority, db.ToText(&j.QueueID), &j.Timeout,
-		&j.ParallelIndex, &j.ParallelTotal, db.ToJSON(&j.Matrix), db.ToText(&j.Detail), db.ToTime(&j.CreatedAt), db.ToTime(&j.ScheduledAt))
+		&j.ParallelIndex, &j.ParallelTotal, db.ToJSON(&j.Matrix), db.ToText(&j.Detail), db.ToTime(&j.CreatedAt), db.ToTime(&j.ScheduledAt), &j.Debug)
 	dest = append(dest, identity.UserDest(&unblockedBy)...)
 	err := scan(append(dest, identity.UserDest(&retriedBy)...)...)
 	j.UnblockedBy, j.RetriedBy = unblockedBy.OrNil(), retriedBy.OrNil()

@@ -37,23 +37,37 @@ type target struct {
 // check returns where a session into a job leads, or an error unless the organization allows it and the job runs on a
 // machine that supports it.
 func (k Kind) check(q *db.Q, org *identity.Organization, j *builds.Job) (t target, err error) {
+	if err := k.checkOrganization(q, org); err != nil {
+		return t, err
+	}
+	if j.Type != flow.Script || j.State != flow.Running {
+		return t, k.unsupported()
+	}
+	return k.checkQueue(q, org, j)
+}
+
+// checkOrganization returns an error unless the organization allows sessions.
+func (k Kind) checkOrganization(q *db.Q, org *identity.Organization) error {
 	set, err := settings.Of(q, org.ID)
-	hosted, own := org.Features.HostedAgents, org.Features.SelfHostedSessions
 	switch {
 	case err != nil:
-		return t, err
-	case !hosted && !own:
-		return t, core.Errorf(core.NotFound, "%s access is unavailable: the organization has no hosted agents", k.name())
+		return err
+	case !org.Features.HostedAgents && !org.Features.SelfHostedSessions:
+		return core.Errorf(core.NotFound, "%s access is unavailable: the organization has no hosted agents", k.name())
 	case !set.TerminalAccess.Enabled():
-		return t, core.Errorf(core.NotFound, "%s access is unavailable: the organization's pipeline settings do not allow remote access to hosted agents", k.name())
+		return core.Errorf(core.NotFound, "%s access is unavailable: the organization's pipeline settings do not allow remote access to hosted agents", k.name())
 	}
+	return nil
+}
+
+// checkQueue returns where a session into a job of a queue leads, whatever the state of the job.
+func (k Kind) checkQueue(q *db.Q, org *identity.Organization, j *builds.Job) (t target, err error) {
+	hosted, own := org.Features.HostedAgents, org.Features.SelfHostedSessions
 	if t.platform, err = clusters.PlatformOf(q, org.ID, j.QueueID); err != nil {
 		return t, err
 	}
 	t.hosted = t.platform != ""
 	switch {
-	case j.Type != flow.Script || j.State != flow.Running:
-		return t, k.unsupported()
 	case t.hosted && !hosted:
 		return t, core.Errorf(core.NotFound, "%s access is unavailable: the organization has no hosted agents", k.name())
 	case t.hosted && k == Desktop && t.platform != clusters.MacOS:
@@ -149,4 +163,25 @@ func (s *Service) Offered(q *db.Q, org *identity.Organization, member *identity.
 		kinds = append(kinds, kind)
 	}
 	return kinds, nil
+}
+
+// CheckDebug returns an error unless a member can have a job kept for debugging: it is useless without a session.
+func (s *Service) CheckDebug(ctx context.Context, org *identity.Organization, member *identity.Membership, j *builds.Job) error {
+	if !member.Can(identity.ManageHostedAgents, org) {
+		return core.Errorf(core.Forbidden, "Forbidden: keeping a job for debugging needs the permission %s", identity.ManageHostedAgents)
+	}
+	err := s.DB.Read(ctx, func(q *db.Q) error {
+		if err := Shell.checkOrganization(q, org); err != nil {
+			return err
+		}
+		if j.Type != flow.Script {
+			return Shell.unsupported()
+		}
+		_, err := Shell.checkQueue(q, org, j)
+		return err
+	})
+	if e, ok := errors.AsType[*core.Error](err); ok {
+		return core.Errorf(core.Unprocessable, "The job cannot be kept for debugging: %s", e.Message)
+	}
+	return err
 }

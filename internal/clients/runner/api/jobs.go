@@ -14,6 +14,7 @@ type Job struct {
 	Env   map[string]string `json:"env"`
 	Token string            `json:"token"` // for calls about this job; "" when the session's serves
 	Step  Step              `json:"step"`
+	Debug bool              `json:"debug"` // keep the environment for a while if the job fails
 
 	ChunksMaxSize  int   `json:"chunks_max_size_bytes"`
 	ChunksInterval int   `json:"chunks_interval_seconds"`

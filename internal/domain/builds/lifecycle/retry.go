@@ -16,6 +16,25 @@ import (
 // Retry creates a new attempt of a job for a user and returns it. Effects of the retry, like an agent that
 // accepts the job, may have changed it since.
 func (s *Service) Retry(ctx context.Context, orgID, jobID string, by *identity.User) (*builds.Job, error) {
+	return s.retry(ctx, orgID, jobID, by, func(*db.Q, string) error { return nil })
+}
+
+// DebugMinutes is how long the environment of a job is kept for debugging after it failed.
+const DebugMinutes = 30
+
+// RetryForDebugging is [Service.Retry] for a job whose environment is kept for a while if it fails. That time is added
+// to its timeout.
+func (s *Service) RetryForDebugging(ctx context.Context, orgID, jobID string, by *identity.User) (*builds.Job, error) {
+	return s.retry(ctx, orgID, jobID, by, func(q *db.Q, id string) error {
+		_, err := q.Exec(`
+			UPDATE jobs SET debug = TRUE, initial_timeout = COALESCE(initial_timeout, timeout_minutes), timeout_minutes = timeout_minutes + $2
+			WHERE id = $1`, id, DebugMinutes)
+		return err
+	})
+}
+
+// retry creates a new attempt of a job, and calls change with its id once it is saved.
+func (s *Service) retry(ctx context.Context, orgID, jobID string, by *identity.User, change func(q *db.Q, id string) error) (*builds.Job, error) {
 	buildID, err := s.buildOf(ctx, orgID, jobID)
 	if err != nil {
 		return nil, err
@@ -34,6 +53,9 @@ func (s *Service) Retry(ctx context.Context, orgID, jobID string, by *identity.U
 			return err
 		}
 		if err := u.close(); err != nil {
+			return err
+		}
+		if err := change(q, id); err != nil {
 			return err
 		}
 		next, err = builds.JobByID(q, orgID, id)
