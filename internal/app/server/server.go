@@ -348,6 +348,7 @@ func (s *Server) capabilities(p Parts, results *db.DB, directory *identity.Direc
 		Logs:          s.logs,
 		Timeline:      timeline,
 		Notifications: notifications,
+		Deliveries:    s.deliveries,
 		Schedules:     schedules,
 		Remote:        s.remote,
 		Suites:        suites,

@@ -58,6 +58,8 @@ type buildPage struct {
 	Parts       *parts
 	Jobs        template.HTML // including the log
 	Live        string        // path of the event stream
+	// Notifications are what notify of the build sent. They are not live. Visitors do not see them.
+	Notifications []deliveryRow
 }
 
 func (s *Site) showBuild(v *visit, status int, o builds.OnBuild, t actionError) error {
@@ -76,6 +78,11 @@ func (s *Site) showBuild(v *visit, status int, o builds.OnBuild, t actionError) 
 			return err
 		}
 		page.Jobs = parts.withLog(log)
+	}
+	if !o.Pipeline.Visited() {
+		if page.Notifications, err = s.buildNotifications(v, o.Build.ID); err != nil {
+			return err
+		}
 	}
 	s.setLivePolicy(v.w.Header())
 	return v.show(status, "build", view{Title: b.Title(), Section: "builds", Page: page})

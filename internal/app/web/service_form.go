@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"stackyard/internal/domain/delivery"
 	"stackyard/internal/domain/notifications"
 	"stackyard/internal/platform/core"
 )
@@ -25,6 +26,8 @@ type serviceForm struct {
 	Inputs       []notifications.Input
 	Facts        map[string]string // visible managed settings by label
 	Problems     problems
+	Deliveries   []deliveryRow
+	Tests        bool // whether it can be sent a test message
 }
 
 // Action is the path of the form's action.
@@ -37,6 +40,17 @@ func (f serviceForm) Action() string {
 
 // Back is the path of the previous page.
 func (f serviceForm) Back() string { return servicesPath + "/" + f.Organization.Slug }
+
+// StatesHint says that the build states have no effect on services of the provider; empty: they have.
+func (f serviceForm) StatesHint() string {
+	switch f.Provider.ID {
+	case "webhook", "event_log_api":
+		return "These have no effect here: the events above decide."
+	case "open_telemetry_tracing", "observability_pipeline_visibility":
+		return "These have no effect here: every build that ends is sent."
+	}
+	return ""
+}
 
 // serviceScopes are the labels of scopes.
 var serviceScopes = map[notifications.Scope]string{
@@ -132,8 +146,12 @@ func newServiceForm(org membership, provider string) (serviceForm, error) {
 }
 
 // serviceFormOf returns the form for an existing service.
-func (s *Site) serviceFormOf(org membership, r *notifications.Receiver) (serviceForm, error) {
+func (s *Site) serviceFormOf(v *visit, org membership, r *notifications.Receiver) (serviceForm, error) {
 	settings, err := s.Notifications.Settings(r, org.Features)
+	if err != nil {
+		return serviceForm{}, err
+	}
+	deliveries, err := s.deliveryRows(v, org, r)
 	if err != nil {
 		return serviceForm{}, err
 	}
@@ -149,6 +167,8 @@ func (s *Site) serviceFormOf(org membership, r *notifications.Receiver) (service
 		States:       statesOf(func(name string) bool { return states[name] }),
 		Inputs:       r.Provider.Inputs(org.Features, r, settings),
 		Facts:        r.Provider.Facts(settings),
+		Deliveries:   deliveries,
+		Tests:        delivery.Tests(r.Provider),
 	}, nil
 }
 

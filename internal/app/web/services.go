@@ -25,6 +25,9 @@ func (s *Site) serviceRoutes() []route.Route {
 		s.post(one+"/enable", signedIn(s.enableService)),
 		s.post(one+"/disable", signedIn(s.disableService)),
 		s.post(one+"/delete", signedIn(s.deleteService)),
+		s.post(one+"/test", signedIn(s.testService)),
+		s.get(one+"/deliveries/{delivery}", signedIn(s.showDelivery)),
+		s.post(one+"/deliveries/{delivery}/redeliver", signedIn(s.redeliver)),
 		s.get("/settings/connect/{organization}/{provider}", signedIn(s.connectService)),
 		s.get("/"+strings.Join(notifications.CallbackPath, "/"), signedIn(s.serviceConnected)),
 	}
@@ -182,7 +185,7 @@ func (s *Site) editService(v *visit) error {
 	if err != nil {
 		return err
 	}
-	f, err := s.serviceFormOf(org, r)
+	f, err := s.serviceFormOf(v, org, r)
 	if err != nil {
 		return err
 	}
@@ -200,7 +203,7 @@ func (s *Site) changeService(v *visit) error {
 	}
 	_, _, err = s.Notifications.Update(v.Context(), &org.Organization, r.ID, draftOf(form, r.Provider.FromForm(org.Features, r, form)))
 	if wrong, ok := problemsOf(err); ok {
-		f, err := s.serviceFormOf(org, r)
+		f, err := s.serviceFormOf(v, org, r)
 		if err != nil {
 			return err
 		}
@@ -241,7 +244,7 @@ func (s *Site) deleteService(v *visit) error {
 		err = s.Notifications.Delete(v.Context(), r)
 	}
 	if wrong, ok := problemsOf(err); ok {
-		f, err := s.serviceFormOf(org, r)
+		f, err := s.serviceFormOf(v, org, r)
 		if err != nil {
 			return err
 		}

@@ -29,6 +29,7 @@ import (
 	"stackyard/internal/domain/buildapi"
 	"stackyard/internal/domain/builds"
 	"stackyard/internal/domain/builds/lifecycle"
+	"stackyard/internal/domain/delivery"
 	"stackyard/internal/domain/joblog"
 	"stackyard/internal/domain/notifications"
 	"stackyard/internal/domain/oauth"
@@ -60,6 +61,7 @@ type Config struct {
 	Logs          *joblog.Service
 	Timeline      *timeline.Service
 	Notifications *notifications.Service
+	Deliveries    *delivery.Service
 	Schedules     *schedules.Service
 	Remote        *remoteaccess.Service
 	Suites        *suites.Service
