@@ -68,6 +68,8 @@ var owners = map[string]string{
 
 	"schedules": "schedules",
 
+	"machines": "machines",
+
 	"agent_image_builds": "agentimages",
 	"agent_image_logs":   "agentimages",
 	"agent_images":       "agentimages",

@@ -47,6 +47,7 @@ var agentSettings = slices.Concat(connectionSettings, []setting{
 	{flag: "git-timeout", variable: "SERVICE_AGENT_GIT_TIMEOUT", unset: "1800", usage: "maximum seconds of a checkout; 0: no limit"},
 	{flag: "vnc-address", variable: "SERVICE_AGENT_VNC_ADDRESS", usage: "VNC server with the desktop of this machine, as HOST:PORT or the path of a socket (default: none)"},
 	{flag: "vnc-password", variable: "SERVICE_AGENT_VNC_PASSWORD", usage: "password of --vnc-address, if it requires one", secret: true, fileFlag: true},
+	{flag: "notice", variable: "SERVICE_AGENT_NOTICE", usage: "line at the start of each job's log, for example about the machine (default: none)"},
 	{flag: "log-format", variable: "SERVICE_AGENT_LOG_FORMAT", usage: "text or json (default: text on a terminal, else json)"},
 })
 
@@ -78,6 +79,7 @@ func agentOptions(cmd *cobra.Command) (runner.Options, error) {
 		JobUser:             p.user("job-user"),
 		Executable:          executable,
 		VNC:                 rfb.Server{Address: p.address("vnc-address"), Password: values["vnc-password"]},
+		Notice:              values["notice"],
 		Log:                 log,
 	}
 	if o.BuildPath == "" {

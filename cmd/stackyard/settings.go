@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -66,6 +68,9 @@ var serverSettings = []setting{
 	{flag: "event-bus-access-key-id", usage: "AWS access key that puts events (default: AWS_… variables, shared credentials file, or the role of the machine)"},
 	{flag: "event-bus-secret-access-key", usage: "secret of --event-bus-access-key-id", secret: true},
 	{flag: "pipeline-visibility-url", usage: "URL of the API that observability_pipeline_visibility services send to instead of the vendor's site"},
+	{flag: "hosted-provider", unset: "none", usage: "local runs the agents of hosted queues on this server; none leaves their jobs waiting"},
+	{flag: "hosted-max", unset: strconv.Itoa(runtime.NumCPU()), usage: "how many hosted agents run at once on this server"},
+	{flag: "hosted-warm", unset: "0", usage: "how many containers of each hosted queue wait for jobs"},
 	{flag: "agent-images", unset: "on", usage: "on or off: whether this installation builds images for hosted agents"},
 	{flag: "agent-base-image", unset: agentimages.DefaultBaseImage, usage: "image that all agent images start from"},
 	{flag: "agent-image-registry", usage: "registry and path that agent images are pushed to, for example registry.example.com/agents; http:// for one without TLS (default: they stay in --data)"},

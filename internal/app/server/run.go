@@ -245,6 +245,7 @@ func Run(ctx context.Context, s Settings, st Storage, version string, log *slog.
 		Agents:         s.Agents,
 		Stacks:         s.Stacks,
 		Images:         s.Images,
+		Machines:       s.Machines,
 		KeepEvents:     s.KeepEvents,
 	})
 	if err != nil {

@@ -37,6 +37,7 @@ import (
 	"stackyard/internal/domain/hooks"
 	"stackyard/internal/domain/jobapi"
 	"stackyard/internal/domain/joblog"
+	"stackyard/internal/domain/machines"
 	"stackyard/internal/domain/notifications"
 	"stackyard/internal/domain/oauth"
 	"stackyard/internal/domain/oidc"
@@ -90,6 +91,7 @@ type Parts struct {
 	Agents    agents.Settings
 	Stacks    stacks.Settings
 	Images    agentimages.Settings
+	Machines  machines.Settings
 	// KeepEvents is how long events are kept; 0: default.
 	KeepEvents time.Duration
 	// Peer is the URL at which other replicas reach this one, and PeerTLS how this one connects to them over https.
@@ -273,6 +275,10 @@ func (s *Server) capabilities(p Parts, results *db.DB, directory *identity.Direc
 		Settings: p.Stacks,
 	})
 	stacks.Background(s.background.tasks)
+	machines := machines.New(machines.Parts{
+		DB: p.DB, Bus: s.background.bus, Agents: s.agents, Builds: builds, Images: s.images, Public: p.Public, Clock: p.Clock, Log: p.Log, Settings: p.Machines,
+	})
+	machines.Background(s.background.tasks)
 	settings := settings.New(p.DB, p.Public, p.Clock)
 	queueMetrics := queuemetrics.New(p.DB, clusters, settings, events, p.Public, p.Clock)
 	queueMetrics.Background(s.background.tasks)
@@ -362,7 +368,7 @@ func (s *Server) capabilities(p Parts, results *db.DB, directory *identity.Direc
 		Log:           p.Log,
 		Provider:      p.Provider,
 	})
-	s.background.loops = append(s.background.loops, dispatcher.Run, s.agents.Run, stacks.Run, events.Run, s.images.Run, s.background.uses.Run)
+	s.background.loops = append(s.background.loops, dispatcher.Run, s.agents.Run, stacks.Run, events.Run, s.images.Run, machines.Run, s.background.uses.Run)
 	s.background.polls = append(s.background.polls, s.agents.FindLost, events.CatchUp)
 	s.background.flushes = append(s.background.flushes, stacks.Flush, s.background.uses.Flush)
 	return slices.Concat(

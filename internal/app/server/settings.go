@@ -22,6 +22,7 @@ import (
 	"stackyard/internal/domain/agents"
 	"stackyard/internal/domain/delivery"
 	"stackyard/internal/domain/events"
+	"stackyard/internal/domain/machines"
 	"stackyard/internal/domain/notifications"
 	"stackyard/internal/domain/stacks"
 	"stackyard/internal/platform/blob"
@@ -48,6 +49,7 @@ type Settings struct {
 	Agents         agents.Settings
 	Stacks         stacks.Settings
 	Images         agentimages.Settings
+	Machines       machines.Settings
 	KeepEvents     time.Duration
 	Peer           string        // URL at which other replicas reach this one; "": derived from the listen address
 	SessionGrace   time.Duration // how long remote sessions can last after the server is asked to stop
@@ -158,6 +160,9 @@ func ParseSettings(given func(flag string) string) (Settings, error) {
 		bad("tracker-oauth-client-id", "%w", err)
 	}
 	if s.Images, err = parseImages(given, s.Data); err != nil {
+		errs = append(errs, err)
+	}
+	if s.Machines, err = parseMachines(given, s.Data); err != nil {
 		errs = append(errs, err)
 	}
 	if s.Endpoints, err = parseEndpoints(given); err != nil {

@@ -3,6 +3,7 @@ package server
 import (
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"stackyard/internal/domain/agentimages"
+	"stackyard/internal/domain/machines"
 )
 
 // imageReference is the name of an image, with a registry, a tag or a digest, or without.
@@ -51,5 +53,34 @@ func parseImages(given func(flag string) string, data string) (s agentimages.Set
 		}
 		s.BuildMemory = megabytes << 20
 	}
+	return s, errors.Join(errs...)
+}
+
+// parseMachines returns the settings of hosted agents.
+func parseMachines(given func(flag string) string, data string) (s machines.Settings, err error) {
+	var errs []error
+	number := func(flag string, least int) int {
+		n, err := strconv.Atoi(given(flag))
+		if given(flag) != "" && (err != nil || n < least || n > 1000) {
+			errs = append(errs, fmt.Errorf("--%s: %q is not a number from %d to 1000", flag, given(flag), least))
+		}
+		return n
+	}
+	s.Max, s.Warm = number("hosted-max", 1), number("hosted-warm", 0)
+	switch given("hosted-provider") {
+	case "local":
+	case "none", "":
+		s.Max = 0
+	default:
+		errs = append(errs, fmt.Errorf("--hosted-provider: %q is not local or none", given("hosted-provider")))
+	}
+	if s.Program, err = os.Executable(); err != nil {
+		errs = append(errs, err)
+	}
+	folder, err := filepath.Abs(data)
+	if err != nil {
+		errs = append(errs, err)
+	}
+	s.Hidden = []string{folder}
 	return s, errors.Join(errs...)
 }

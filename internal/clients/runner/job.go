@@ -128,6 +128,9 @@ func (j *job) execute() outcome {
 		}
 	}()
 	j.temp = temp
+	if notice := j.w.o.Notice; notice != "" {
+		j.sh.Section(shell.Muted, notice)
+	}
 	if err := j.setUp(); err != nil {
 		return j.broken(err)
 	}

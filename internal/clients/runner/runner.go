@@ -61,6 +61,7 @@ type Options struct {
 	Executable  string        // this program, for commands in jobs
 	DebugTime   time.Duration // how long a failed job is kept for debugging, if a user wants it; 0: 30 minutes
 	VNC         rfb.Server    // the desktop of this machine; its address is "" if there is none
+	Notice      string        // shown at the start of each job's log; "": none
 
 	Log *slog.Logger
 }

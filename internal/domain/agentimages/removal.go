@@ -164,6 +164,9 @@ func (s *Service) open(ctx context.Context) (*buildah.Store, error) {
 	return store, nil
 }
 
+// Host returns the id of this host.
+func (s *Service) Host() string { return s.host }
+
 // Store returns the store of images of this host.
 func (s *Service) Store(ctx context.Context) (*buildah.Store, error) { return s.open(ctx) }
 

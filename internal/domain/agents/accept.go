@@ -44,7 +44,7 @@ func (s *Service) acquire(ctx context.Context, a caller, jobID string) (accepted
 	if err != nil {
 		return t, err
 	}
-	if hostedOn != "" { // only agents of the service run its jobs
+	if hostedOn != "" && a.OnlyJob == "" { // only agents of the service run its jobs; checkReserved knows them
 		return t, core.Errorf(core.Unprocessable, noJob)
 	}
 	switch {

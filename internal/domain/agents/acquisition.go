@@ -87,6 +87,9 @@ func (s *Service) AuthenticateRegistration(ctx context.Context, text string, fro
 		s.recordRefusal(ctx, err)
 		return t, nil, err
 	}
+	if a, ok := s.machineTokens.read(text); ok {
+		return s.authenticateMachine(ctx, a)
+	}
 	a, ok := s.acquisitionTokens.read(text)
 	if !ok || !s.clock().Before(a.expiresAt) {
 		return nil, nil, errUnknownAcquisition

@@ -97,13 +97,17 @@ func (r *registration) queue() (string, error) {
 	return key, nil
 }
 
-// assignQueue sets the queue of an agent and adds it to the agent's tags.
-func (r *registration) assignQueue(q *db.Q, a *Agent, key string) error {
+// assignQueue sets the queue of an agent and adds it to the agent's tags. Only agents of the service join hosted queues.
+func (r *registration) assignQueue(q *db.Q, a *Agent, key string, hosted bool) error {
 	c, err := clusters.ByID(q, a.OrganizationID, a.ClusterID)
 	if err != nil {
 		return err
 	}
-	queue, err := clusters.QueueForAgents(q, c, key)
+	find := clusters.QueueForAgents
+	if hosted {
+		find = clusters.HostedQueueForAgents
+	}
+	queue, err := find(q, c, key)
 	if err != nil {
 		return err
 	}

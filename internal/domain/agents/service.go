@@ -33,6 +33,7 @@ type Service struct {
 	refusals          *lru.Cache[refusal, time.Time]
 	jobTokens         jobTokens
 	acquisitionTokens acquisitionTokens
+	machineTokens     acquisitionTokens
 	Settings
 
 	sessions        sessionRegistry
@@ -80,6 +81,7 @@ func New(p Parts) *Service {
 		refusals:          lru.New[refusal, time.Time](maxRefusals),
 		jobTokens:         newJobTokens(p.Key),
 		acquisitionTokens: newAcquisitionTokens(p.Key),
+		machineTokens:     acquisitionTokens{p.Key.Signer("machine of a hosted queue")},
 		Settings:          p.Settings,
 		sessions:          newSessionRegistry(),
 		presence:          presence{reliable: p.Clock()},
@@ -149,7 +151,7 @@ func (s *Service) register(ctx context.Context, t *identity.AgentToken, only *id
 				return err
 			}
 		}
-		if err := body.assignQueue(q, a, queue); err != nil {
+		if err := body.assignQueue(q, a, queue, only != nil && only.Hosted); err != nil {
 			return err
 		}
 		return insertAgent(q, a, seal.HashToken(session))

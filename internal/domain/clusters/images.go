@@ -1,6 +1,9 @@
 package clusters
 
-import "stackyard/internal/platform/db"
+import (
+	"stackyard/internal/platform/core"
+	"stackyard/internal/platform/db"
+)
 
 // CheckImages registers check, which returns an error if a queue of a cluster cannot use an image reference. The
 // cluster is locked.
@@ -51,4 +54,47 @@ func ReplaceImage(q *db.Q, clusterID, before, after string) error {
 		}
 	}
 	return nil
+}
+
+// Any returns a cluster of any organization, or a NotFound error. It is for background work.
+func Any(q *db.Q, id string) (Cluster, error) { return oneCluster(q, `WHERE c.id = $1`, id) }
+
+// HostedQueueForAgents returns the hosted queue of a cluster with a key, for agents of the service.
+func HostedQueueForAgents(q *db.Q, c Cluster, key string) (Queue, error) {
+	queue, err := queueByKey(q, c.ID, key)
+	if core.KindOf(err) == core.NotFound || err == nil && queue.hosting() == nil {
+		err = core.Errorf(core.Unprocessable, "The cluster %q has no hosted queue with the key %q", c.Name, key)
+	}
+	return queue, err
+}
+
+// A HostedQueue is a queue whose agents the service runs.
+type HostedQueue struct {
+	OrganizationID string
+	Queue
+	Shape    Shape
+	ImageRef string // "": the base image
+}
+
+// HostedQueues returns the hosted queues of a platform, of all organizations, that are not paused.
+func HostedQueues(q *db.Q, platform Platform) ([]HostedQueue, error) {
+	type row struct {
+		org   string
+		queue Queue
+	}
+	rows, err := db.All(q, func(scan db.Scan) (r row, err error) {
+		return r, scan(&r.org, &r.queue.ID, &r.queue.ClusterID, &r.queue.Key, db.ToJSON(&r.queue.Hosted), &r.queue.inHostedCluster)
+	}, `
+		SELECT c.organization_id, q.id, q.cluster_id, q.key, q.hosted_agents, c.hosted
+		FROM queues q JOIN clusters c ON c.id = q.cluster_id
+		WHERE c.deleted_at IS NULL AND q.dispatch_paused_at IS NULL AND (c.hosted OR q.hosted_agents IS NOT NULL)
+		ORDER BY q.id`)
+	var queues []HostedQueue
+	for _, r := range rows {
+		h := r.queue.hosting()
+		if h.shape().Platform == platform {
+			queues = append(queues, HostedQueue{OrganizationID: r.org, Queue: r.queue, Shape: h.shape(), ImageRef: h.ImageRef})
+		}
+	}
+	return queues, err
 }

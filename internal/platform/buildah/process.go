@@ -30,10 +30,15 @@ const checkEvery = 200 * time.Millisecond
 
 // run runs buildah. stdout nil: errors and output go to out together.
 func (s *Store) run(ctx context.Context, l limits, stdout io.Writer, out io.Writer, args ...string) error {
+	return s.runWith(ctx, l, nil, stdout, out, args...)
+}
+
+// runWith is run with standard input.
+func (s *Store) runWith(ctx context.Context, l limits, stdin io.Reader, stdout io.Writer, out io.Writer, args ...string) error {
 	last := &tail{most: 4000}
 	log := io.MultiWriter(out, last)
 	cmd := s.command(ctx, append(s.flags(), args...)...)
-	cmd.Stdout, cmd.Stderr = log, log
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, log, log
 	if stdout != nil {
 		cmd.Stdout = stdout
 	}

@@ -27,6 +27,8 @@ type AgentSession struct {
 type JobAcquisition struct {
 	JobID   string
 	StackID string
+	// Hosted is set for an agent on a machine of a hosted queue; StackID is the id of the machine.
+	Hosted bool
 }
 
 // OrganizationByID returns the organization with an id, or a NotFound error.

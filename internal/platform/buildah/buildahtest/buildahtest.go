@@ -49,7 +49,6 @@ func NewBase(t testing.TB, folder string) {
 			must(t, os.Symlink("busybox", filepath.Join(root, "bin", name)))
 		}
 	}
-	must(t, os.Symlink("sh", filepath.Join(root, "bin/bash")))
 	program, err := os.Executable()
 	must(t, err)
 	libraries, _ := exec.Command("ldd", program).Output() // fails for a static program, which needs none
