@@ -97,7 +97,7 @@ organization. For production, run "stackyard apply -f organizations.yaml" and
 	})
 	cmd.AddCommand(upCommand(), serveCommand(), applyCommand(), agentCommand(), versionCommand(),
 		loginCommand(), logoutCommand(), whoamiCommand(),
-		orgCommand(), clusterCommand(), queueCommand(), tokenCommand(),
+		orgCommand(), clusterCommand(), queueCommand(), imageCommand(), tokenCommand(),
 		pipelineCommand(), scheduleCommand(), connectionCommand(), buildCommand(), jobCommand(), stackCommand())
 	cmd.InitDefaultCompletionCmd()
 	for _, c := range cmd.Commands() {
