@@ -3,6 +3,7 @@ package builds
 import (
 	"context"
 	"slices"
+
 	"stackyard/internal/domain/pipelines"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"

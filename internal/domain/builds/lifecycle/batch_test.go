@@ -11,7 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"stackyard/internal/app/server/servertest"
 	"stackyard/internal/domain/builds"
+	"stackyard/internal/domain/builds/buildstest"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
 	"stackyard/internal/rules/flow"
@@ -33,17 +35,17 @@ type jobSet struct {
 
 func newJobSet(t *testing.T, w *world, size int, state flow.JobState) *jobSet {
 	c := &jobSet{world: w, stop: make(chan struct{}), begun: make(chan struct{})}
-	w.steps(fmt.Sprintf("{command: a, key: a, parallelism: %d}", size+1))
-	c.build = w.create(nil).String("id")
+	w.Steps(fmt.Sprintf("{command: a, key: a, parallelism: %d}", size+1))
+	c.build = w.Create(nil).String("id")
 	c.jobs = w.rowsOf(`SELECT id FROM jobs ORDER BY position`)
 	for _, id := range c.jobs {
 		if state == flow.Running {
-			w.start(id)
+			w.Start(id)
 		} else {
-			w.ok(w.assign(id))
+			w.WantNoError(w.Assign(id))
 		}
 	}
-	w.service.AddEffect(c.observe)
+	w.Service.AddEffect(c.observe)
 	w.DB.OnStatement(func(text string, _ []any) {
 		if strings.Contains(text, "JOIN build_details") {
 			c.opens.Add(1)
@@ -75,18 +77,18 @@ func (c *jobSet) observe(_ *db.Q, _ *builds.Build, moved []flow.JobChange) error
 
 // together submits updates while another one, of the last job, is being applied, and returns their errors.
 func (c *jobSet) together(first func(id string) error, updates ...func(id string) error) []error {
-	c.t.Helper()
+	c.T.Helper()
 	errs := make([]error, len(updates))
 	var submitting sync.WaitGroup
 	submitting.Go(func() {
 		if err := first(c.jobs[len(updates)]); err != nil {
-			c.t.Error(err)
+			c.T.Error(err)
 		}
 	})
 	<-c.begun
 	for i, submit := range updates {
 		submitting.Go(func() { errs[i] = submit(c.jobs[i]) })
-		for c.service.Waiting(c.build) != i+1 { // they wait in order
+		for c.Service.Waiting(c.build) != i+1 { // they wait in order
 			time.Sleep(time.Millisecond)
 		}
 	}
@@ -96,38 +98,38 @@ func (c *jobSet) together(first func(id string) error, updates ...func(id string
 }
 
 func (c *jobSet) wantUnits(units ...string) {
-	c.t.Helper()
+	c.T.Helper()
 	if !slices.Equal(c.units, units) {
-		c.t.Errorf("the units of work brought jobs into %q, want %q", c.units, units)
+		c.T.Errorf("the units of work brought jobs into %q, want %q", c.units, units)
 	}
 }
 
 func (c *jobSet) accept(holder string) func(id string) error {
-	return func(id string) error { return c.service.Accept(c.t.Context(), c.orgID, id, holder) }
+	return func(id string) error { return c.Service.Accept(c.T.Context(), c.OrgID, id, holder) }
 }
 
 func (c *jobSet) finish(status int) func(id string) error {
 	return func(id string) error {
-		return c.service.Finish(c.t.Context(), c.orgID, id, someAgent, flow.Exit{Status: status}, "")
+		return c.Service.Finish(c.T.Context(), c.OrgID, id, buildstest.SomeAgent, flow.Exit{Status: status}, "")
 	}
 }
 
 func TestSubmit_BatchesUpdatesThatWait(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		c := newJobSet(t, w, 4, flow.Assigned)
-		accept := c.accept(someAgent)
+		accept := c.accept(buildstest.SomeAgent)
 		for _, err := range c.together(accept, accept, accept, accept, accept) {
-			w.ok(err)
+			w.WantNoError(err)
 		}
 		c.wantUnits("accepted", "accepted accepted accepted accepted")
-		wantEqual(t, "milestones", len(w.rowsOf(`SELECT job_id FROM job_milestones WHERE what = 'accepted'`)), 5)
+		servertest.WantEqual(t, "milestones", len(w.rowsOf(`SELECT job_id FROM job_milestones WHERE what = 'accepted'`)), 5)
 	})
 }
 
 func TestSubmit_AppliesTheOthersWhenSomeAreRefused(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		c := newJobSet(t, w, 4, flow.Assigned)
-		accept, alien := c.accept(someAgent), c.accept(otherAgent)
+		accept, alien := c.accept(buildstest.SomeAgent), c.accept(otherAgent)
 		errs := c.together(accept, accept, alien, accept, alien)
 		for i, err := range errs {
 			if refused := core.KindOf(err) == core.Unprocessable; refused != (i%2 == 1) {
@@ -135,17 +137,17 @@ func TestSubmit_AppliesTheOthersWhenSomeAreRefused(t *testing.T) {
 			}
 		}
 		c.wantUnits("accepted", "accepted accepted")
-		wantEqual(t, "transactions", c.opens.Load(), 2)
-		wantEqual(t, "holders", strings.Join(w.rowsOf(`SELECT DISTINCT agent_id FROM jobs`), " "), someAgent)
+		servertest.WantEqual(t, "transactions", c.opens.Load(), 2)
+		servertest.WantEqual(t, "holders", strings.Join(w.rowsOf(`SELECT DISTINCT agent_id FROM jobs`), " "), buildstest.SomeAgent)
 	})
 }
 
 func TestSubmit_EndsJobsApartFromOtherUpdates(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		c := newJobSet(t, w, 4, flow.Running)
-		repeat := func(id string) error { return c.service.Start(c.t.Context(), c.orgID, id, someAgent) }
+		repeat := func(id string) error { return c.Service.Start(c.T.Context(), c.OrgID, id, buildstest.SomeAgent) }
 		for _, err := range c.together(c.finish(0), c.finish(0), repeat, c.finish(1), repeat) {
-			w.ok(err)
+			w.WantNoError(err)
 		}
 		c.wantUnits("finished", "finished finished")
 	})
@@ -155,17 +157,17 @@ func TestSubmit_DropsUpdatesOfCallersThatHaveLeft(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		c := newJobSet(t, w, 3, flow.Assigned)
 		ctx, cancel := context.WithCancel(t.Context())
-		gone := func(id string) error { return c.service.Accept(ctx, c.orgID, id, someAgent) }
+		gone := func(id string) error { return c.Service.Accept(ctx, c.OrgID, id, buildstest.SomeAgent) }
 		leaves := func(id string) error {
 			cancel()
-			return c.service.Accept(t.Context(), c.orgID, id, someAgent)
+			return c.Service.Accept(t.Context(), c.OrgID, id, buildstest.SomeAgent)
 		}
-		errs := c.together(c.accept(someAgent), gone, leaves)
+		errs := c.together(c.accept(buildstest.SomeAgent), gone, leaves)
 		if errs[0] == nil {
 			t.Error("an update of a canceled request succeeded")
 		}
-		w.ok(errs[1])
-		wantEqual(t, "accepted", len(w.rowsOf(`SELECT id FROM jobs WHERE state = 'accepted'`)), 2)
+		w.WantNoError(errs[1])
+		servertest.WantEqual(t, "accepted", len(w.rowsOf(`SELECT id FROM jobs WHERE state = 'accepted'`)), 2)
 	})
 }
 
@@ -173,13 +175,13 @@ func TestSubmit_GivesAllAFailureOfTheDatabaseAndDoesNotRetry(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		c := newJobSet(t, w, 8, flow.Assigned)
 		c.fault = func([]flow.JobChange) error { return core.Errorf(core.Unavailable, "The database does not answer") }
-		accept := c.accept(someAgent)
+		accept := c.accept(buildstest.SomeAgent)
 		for i, err := range c.together(accept, slices.Repeat([]func(string) error{accept}, 8)...) {
 			if core.KindOf(err) != core.Unavailable {
 				t.Errorf("update %d: %v", i, err)
 			}
 		}
-		wantEqual(t, "transactions", c.opens.Load(), 2)
+		servertest.WantEqual(t, "transactions", c.opens.Load(), 2)
 	})
 }
 
@@ -198,17 +200,17 @@ func TestSubmit_AppliesTheOthersWhenOneFails(t *testing.T) {
 					}
 					return nil
 				}
-				accept := c.accept(someAgent)
+				accept := c.accept(buildstest.SomeAgent)
 				for i, err := range c.together(accept, slices.Repeat([]func(string) error{accept}, 8)...) {
 					if (err != nil) != (i == 5) {
 						t.Errorf("update %d: %v", i, err)
 					}
 				}
-				wantEqual(t, "accepted", len(w.rowsOf(`SELECT id FROM jobs WHERE state = 'accepted'`)), 8)
-				wantEqual(t, "transactions", c.opens.Load(), 1+1+2+2+2) // the halves of 8, 4 and 2
+				servertest.WantEqual(t, "accepted", len(w.rowsOf(`SELECT id FROM jobs WHERE state = 'accepted'`)), 8)
+				servertest.WantEqual(t, "transactions", c.opens.Load(), 1+1+2+2+2) // the halves of 8, 4 and 2
 				// The build goes on.
 				c.fault = nil
-				w.ok(accept(poison))
+				w.WantNoError(accept(poison))
 			})
 		})
 	}

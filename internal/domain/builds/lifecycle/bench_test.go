@@ -13,6 +13,7 @@ import (
 	"stackyard/internal/app/orgfile"
 	"stackyard/internal/app/server/servertest"
 	"stackyard/internal/domain/builds"
+	"stackyard/internal/domain/builds/buildstest"
 	"stackyard/internal/domain/builds/lifecycle"
 	"stackyard/internal/domain/pipelines"
 	"stackyard/internal/platform/core"
@@ -123,7 +124,7 @@ func (w *bench) jobs(b *testing.B, query string, args ...any) (ids []string) {
 func (w *bench) run(b *testing.B, id string) {
 	ctx, service, org := b.Context(), w.service, w.org
 	for _, move := range []func() error{
-		func() error { return assign(ctx, w.DB, service, org, id) },
+		func() error { return buildstest.Assign(ctx, w.DB, service, org, id) },
 		func() error { return service.Accept(ctx, org, id, "") },
 		func() error { return service.Start(ctx, org, id, "") },
 		func() error { return service.Finish(ctx, org, id, "", flow.Exit{}, "") },

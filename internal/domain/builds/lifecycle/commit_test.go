@@ -1,10 +1,11 @@
 package lifecycle
 
 import (
-	"stackyard/internal/domain/builds"
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"stackyard/internal/domain/builds"
 )
 
 func TestReadCommit(t *testing.T) {

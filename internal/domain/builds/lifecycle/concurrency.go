@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"errors"
+
 	"stackyard/internal/domain/builds"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"

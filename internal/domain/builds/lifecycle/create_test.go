@@ -1,7 +1,6 @@
 package lifecycle_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"reflect"
@@ -11,12 +10,13 @@ import (
 	"testing"
 
 	"stackyard/internal/app/server/servertest"
+	"stackyard/internal/domain/builds/buildstest"
 	"stackyard/internal/platform/core"
 )
 
 func TestCreate_TakesEveryField(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		created := w.create(map[string]any{
+		created := w.Create(map[string]any{
 			"commit":                         " 3a1f0c ",
 			"branch":                         "feature/x",
 			"message":                        "Fix it",
@@ -31,7 +31,7 @@ func TestCreate_TakesEveryField(t *testing.T) {
 			"pull_request_repository":        "https://git.example.test/fork/hello.git",
 			"unknown":                        "is ignored",
 		})
-		for _, r := range []*servertest.Response{created, w.build(1)} {
+		for _, r := range []*servertest.Response{created, w.Build(1)} {
 			for path, want := range map[string]any{
 				"commit":       "3a1f0c",
 				"branch":       "feature/x",
@@ -46,14 +46,14 @@ func TestCreate_TakesEveryField(t *testing.T) {
 				}
 			}
 		}
-		env := w.ada.Get(acme + "/jobs/" + created.String("jobs.0.id") + "/env").Want(http.StatusOK)
-		wantEqual(t, "clean checkout", env.String("env.SERVICE_CLEAN_CHECKOUT"), "true")
+		env := w.Ada.Get(acme + "/jobs/" + created.String("jobs.0.id") + "/env").Want(http.StatusOK)
+		servertest.WantEqual(t, "clean checkout", env.String("env.SERVICE_CLEAN_CHECKOUT"), "true")
 	})
 }
 
 func TestCreate_AnswersWithEveryFieldOfABuild(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		created := w.create(nil)
+		created := w.Create(nil)
 		id := created.String("id")
 		at := created.At("").(map[string]any)
 		jobs := at["jobs"]
@@ -67,10 +67,10 @@ func TestCreate_AnswersWithEveryFieldOfABuild(t *testing.T) {
 			"number": 1.0, "state": "scheduled", "blocked": false, "cancel_reason": nil, "message": nil,
 			"commit": "HEAD", "branch": "main", "tag": nil, "env": map[string]any{}, "source": "api",
 			"author": map[string]any{"username": "", "name": "Ada", "email": "ada@acme.test"}, "creator": user,
-			"created_at": w.now(), "scheduled_at": w.now(), "started_at": nil, "failing_at": nil, "finished_at": nil,
+			"created_at": w.Now(), "scheduled_at": w.Now(), "started_at": nil, "failing_at": nil, "finished_at": nil,
 			"meta_data": map[string]any{}, "pull_request": nil, "merge_queue": nil, "rebuilt_from": nil, "triggered_from": nil,
 		}
-		want["pipeline"], want["jobs"] = w.ada.Get(acme+"/pipelines/hello").At(""), jobs
+		want["pipeline"], want["jobs"] = w.Ada.Get(acme+"/pipelines/hello").At(""), jobs
 		if !reflect.DeepEqual(at, want) {
 			t.Errorf("created %v, want %v", at, want)
 		}
@@ -78,12 +78,12 @@ func TestCreate_AnswersWithEveryFieldOfABuild(t *testing.T) {
 			t.Errorf("the id %q is not a UUID in lower case", id)
 		}
 		for _, path := range []string{"/v2/builds", acme + "/builds", hello} {
-			if got := w.ada.Get(path).Want(http.StatusOK).At("0"); !reflect.DeepEqual(got, any(want)) {
+			if got := w.Ada.Get(path).Want(http.StatusOK).At("0"); !reflect.DeepEqual(got, any(want)) {
 				t.Errorf("%s: got %v, want %v", path, got, want)
 			}
 		}
 		want["job_state_counts"] = map[string]any{"total": 1.0, "states": map[string]any{"scheduled": 1.0}}
-		if got := w.build(1).At(""); !reflect.DeepEqual(got, any(want)) {
+		if got := w.Build(1).At(""); !reflect.DeepEqual(got, any(want)) {
 			t.Errorf("got %v, want %v", got, want)
 		}
 	})
@@ -126,15 +126,15 @@ func TestCreate_RefusesWhatItCannotBuild(t *testing.T) {
 	}
 	each(t, func(t *testing.T, w *world) {
 		for _, c := range cases {
-			w.ada.Post(hello, c.body).WantFieldError(c.field, c.problem)
+			w.Ada.Post(hello, c.body).WantFieldError(c.field, c.problem)
 		}
-		w.ada.Post(hello, `{}`).WantFieldError("commit", "is required").WantFieldError("branch", "is required")
-		w.ada.Post(hello, nil).WantFieldError("commit", "is required")
-		w.ada.Post(hello, `{"commit": "HEAD"`).Want(http.StatusBadRequest)
-		w.ada.Post(hello, `["HEAD"]`).Want(http.StatusBadRequest)
-		w.ada.Post(acme+"/pipelines/gone/builds", map[string]any{}).WantMessage(http.StatusNotFound, "No pipeline found")
-		wantEqual(t, "builds", w.ada.Get(hello).Want(http.StatusOK).Len(""), 0)
-		wantEqual(t, "the first number", w.create(nil).String("number"), "1")
+		w.Ada.Post(hello, `{}`).WantFieldError("commit", "is required").WantFieldError("branch", "is required")
+		w.Ada.Post(hello, nil).WantFieldError("commit", "is required")
+		w.Ada.Post(hello, `{"commit": "HEAD"`).Want(http.StatusBadRequest)
+		w.Ada.Post(hello, `["HEAD"]`).Want(http.StatusBadRequest)
+		w.Ada.Post(acme+"/pipelines/gone/builds", map[string]any{}).WantMessage(http.StatusNotFound, "No pipeline found")
+		servertest.WantEqual(t, "builds", w.Ada.Get(hello).Want(http.StatusOK).Len(""), 0)
+		servertest.WantEqual(t, "the first number", w.Create(nil).String("number"), "1")
 	})
 }
 
@@ -147,7 +147,7 @@ func TestCreate_FillsInWhoTheAuthorIs(t *testing.T) {
 			{map[string]any{"email": "grace@acme.test"}, map[string]any{"username": "", "name": "", "email": "grace@acme.test"}},
 			{map[string]any{"username": "grace"}, map[string]any{"username": "grace", "name": "", "email": ""}},
 		} {
-			if got := w.create(map[string]any{"author": c.sent}).At("author"); !reflect.DeepEqual(got, c.want) {
+			if got := w.Create(map[string]any{"author": c.sent}).At("author"); !reflect.DeepEqual(got, c.want) {
 				t.Errorf("author %v became %v, want %v", c.sent, got, c.want)
 			}
 		}
@@ -156,9 +156,9 @@ func TestCreate_FillsInWhoTheAuthorIs(t *testing.T) {
 
 func TestCreate_TakesPullRequestNumbersAsText(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		wantEqual(t, "id", w.create(map[string]any{"pull_request_id": "7"}).String("pull_request.id"), "7")
+		servertest.WantEqual(t, "id", w.Create(map[string]any{"pull_request_id": "7"}).String("pull_request.id"), "7")
 		for _, none := range []any{nil, ""} {
-			if got := w.create(map[string]any{"pull_request_id": none}).At("pull_request"); got != nil {
+			if got := w.Create(map[string]any{"pull_request_id": none}).At("pull_request"); got != nil {
 				t.Errorf("pull_request is %v for the id %v, want null", got, none)
 			}
 		}
@@ -167,51 +167,51 @@ func TestCreate_TakesPullRequestNumbersAsText(t *testing.T) {
 
 func TestCreate_KeepsToThePipelinesBranches(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		w.steps("{command: all, key: all}", "{command: main, key: main, branches: main}")
-		w.ada.Patch(acme+"/pipelines/hello", map[string]any{"branch_configuration": "main release/*"}).Want(http.StatusOK)
-		refused := w.ada.Post(hello, map[string]any{"commit": "HEAD", "branch": "feature"}).Want(http.StatusUnprocessableEntity)
+		w.Steps("{command: all, key: all}", "{command: main, key: main, branches: main}")
+		w.Ada.Patch(acme+"/pipelines/hello", map[string]any{"branch_configuration": "main release/*"}).Want(http.StatusOK)
+		refused := w.Ada.Post(hello, map[string]any{"commit": "HEAD", "branch": "feature"}).Want(http.StatusUnprocessableEntity)
 		if !strings.Contains(refused.String("message"), `"feature"`) {
 			t.Errorf("the message does not name the branch: %s", refused.Body)
 		}
-		w.create(map[string]any{"branch": "release/1"})
-		w.wantStates(1, "scheduled", "all scheduled, main broken")
+		w.Create(map[string]any{"branch": "release/1"})
+		w.WantStates(1, "scheduled", "all scheduled, main broken")
 		// Asked to ignore the pipeline's filter it builds, but steps still have theirs.
-		w.create(map[string]any{"branch": "feature", "ignore_pipeline_branch_filters": true})
-		w.wantStates(2, "scheduled", "all scheduled, main broken")
-		wantEqual(t, "broken_reason", w.ada.Get(acme+"/jobs/"+w.job(2, "main")).String("broken_reason"), "branch_mismatch")
+		w.Create(map[string]any{"branch": "feature", "ignore_pipeline_branch_filters": true})
+		w.WantStates(2, "scheduled", "all scheduled, main broken")
+		servertest.WantEqual(t, "broken_reason", w.Ada.Get(acme+"/jobs/"+w.Job(2, "main")).String("broken_reason"), "branch_mismatch")
 		// The filter is not for pull requests.
-		w.create(map[string]any{"branch": "feature", "pull_request_id": 1})
-		w.create(nil)
-		w.wantStates(4, "scheduled", "all scheduled, main scheduled")
+		w.Create(map[string]any{"branch": "feature", "pull_request_id": 1})
+		w.Create(nil)
+		w.WantStates(4, "scheduled", "all scheduled, main scheduled")
 	})
 }
 
 func TestCreate_RefusesAnArchivedPipeline(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		w.create(nil)
-		w.ada.Post(acme+"/pipelines/hello/archive", nil).Want(http.StatusOK)
+		w.Create(nil)
+		w.Ada.Post(acme+"/pipelines/hello/archive", nil).Want(http.StatusOK)
 		for _, refused := range []*servertest.Response{
-			w.ada.Post(hello, map[string]any{"commit": "HEAD", "branch": "main"}),
-			w.ada.Put(hello+"/1/rebuild", nil),
+			w.Ada.Post(hello, map[string]any{"commit": "HEAD", "branch": "main"}),
+			w.Ada.Put(hello+"/1/rebuild", nil),
 		} {
 			if message := refused.Want(http.StatusUnprocessableEntity).String("message"); !strings.Contains(message, "archived") {
 				t.Errorf("the message does not say that it is archived: %s", message)
 			}
 		}
-		w.build(1)
-		w.ada.Post(acme+"/pipelines/hello/unarchive", nil).Want(http.StatusOK)
-		wantEqual(t, "number", w.create(nil).String("number"), "2")
+		w.Build(1)
+		w.Ada.Post(acme+"/pipelines/hello/unarchive", nil).Want(http.StatusOK)
+		servertest.WantEqual(t, "number", w.Create(nil).String("number"), "2")
 	})
 }
 
 func TestCreate_RefusesAQueueThatTheClusterDoesNotHave(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		w.steps("{command: a, agents: {queue: gpu}}")
-		w.ada.Post(hello, map[string]any{"commit": "HEAD", "branch": "main"}).
+		w.Steps("{command: a, agents: {queue: gpu}}")
+		w.Ada.Post(hello, map[string]any{"commit": "HEAD", "branch": "main"}).
 			WantMessage(http.StatusUnprocessableEntity, `The cluster has no queue with the key "gpu"; its queues are: default`)
-		w.steps("{command: a, agents: {queue: default, os: linux}}", `{command: b, agents: {queue: "*"}}`)
-		created := w.create(nil)
-		wantAt(t, created, map[string]any{
+		w.Steps("{command: a, agents: {queue: default, os: linux}}", `{command: b, agents: {queue: "*"}}`)
+		created := w.Create(nil)
+		servertest.WantAt(t, created, map[string]any{
 			"number":                   1, // the refused build took none
 			"jobs.0.cluster_queue_id":  servertest.AcmeQueueID,
 			"jobs.0.agent_query_rules": []any{"queue=default", "os=linux"},
@@ -222,48 +222,26 @@ func TestCreate_RefusesAQueueThatTheClusterDoesNotHave(t *testing.T) {
 
 func TestCreate_TakesTheOrganizationsClusterWhenThePipelineHasNone(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		w.ada.Patch(acme+"/pipelines/hello", map[string]any{"cluster_id": nil}).Want(http.StatusOK)
-		wantEqual(t, "cluster", w.create(nil).String("jobs.0.cluster_id"), servertest.AcmeClusterID)
-		other := w.ada.Post(acme+"/clusters", map[string]any{"name": "Other"}).Want(http.StatusCreated).String("id")
-		w.ada.Patch(acme+"/pipeline-settings", map[string]any{"default_cluster_id": other}).Want(http.StatusOK)
-		created := w.create(nil)
-		wantAt(t, created, map[string]any{"jobs.0.cluster_id": other, "jobs.0.cluster_queue_id": nil, "jobs.0.cluster_queue_url": nil})
+		w.Ada.Patch(acme+"/pipelines/hello", map[string]any{"cluster_id": nil}).Want(http.StatusOK)
+		servertest.WantEqual(t, "cluster", w.Create(nil).String("jobs.0.cluster_id"), servertest.AcmeClusterID)
+		other := w.Ada.Post(acme+"/clusters", map[string]any{"name": "Other"}).Want(http.StatusCreated).String("id")
+		w.Ada.Patch(acme+"/pipeline-settings", map[string]any{"default_cluster_id": other}).Want(http.StatusOK)
+		created := w.Create(nil)
+		servertest.WantAt(t, created, map[string]any{"jobs.0.cluster_id": other, "jobs.0.cluster_queue_id": nil, "jobs.0.cluster_queue_url": nil})
 	})
 }
 
 func TestCreate_EndsABuildOfWhichNothingRuns(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		w.steps("{command: a, key: a, skip: true}", "wait", "{command: b, key: b, skip: not today}", "{command: c, key: c, parallelism: 0}", "{command: d, key: d, branches: other}")
-		created := w.create(nil)
-		wantAt(t, created, map[string]any{
-			"state": "not_run", "finished_at": w.now(), "started_at": nil,
+		w.Steps("{command: a, key: a, skip: true}", "wait", "{command: b, key: b, skip: not today}", "{command: c, key: c, parallelism: 0}", "{command: d, key: d, branches: other}")
+		created := w.Create(nil)
+		servertest.WantAt(t, created, map[string]any{
+			"state": "not_run", "finished_at": w.Now(), "started_at": nil,
 			"jobs.2.broken_reason": "not today", "jobs.3.broken_reason": "parallelism_zero", "jobs.4.broken_reason": "branch_mismatch",
 			"jobs.3.parallel_group_index": nil,
 		})
-		w.wantStates(1, "not_run", "a broken, waiter passed, b broken, c broken, d broken")
+		w.WantStates(1, "not_run", "a broken, waiter passed, b broken, c broken, d broken")
 	})
-}
-
-// postBuild makes a build and returns its number. It does without the checks of servertest, which take longer
-// than the build.
-func postBuild(t *testing.T, url string) int {
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(`{"commit": "HEAD", "branch": "main"}`))
-	if err != nil {
-		t.Error(err)
-		return 0
-	}
-	request.Header.Set("Authorization", "Bearer "+servertest.Ada)
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Error(err)
-		return 0
-	}
-	defer response.Body.Close()
-	var created struct{ Number int }
-	if err := json.NewDecoder(response.Body).Decode(&created); err != nil || response.StatusCode != http.StatusCreated {
-		t.Errorf("status %d, error %v", response.StatusCode, err)
-	}
-	return created.Number
 }
 
 func TestCreate_NumbersBuildsWithoutGaps(t *testing.T) {
@@ -275,7 +253,7 @@ func TestCreate_NumbersBuildsWithoutGaps(t *testing.T) {
 		for range 32 {
 			clients.Go(func() {
 				for i := range next {
-					numbers[i] = postBuild(t, w.URL+hello)
+					numbers[i] = buildstest.PostBuild(t, w.URL+hello)
 				}
 			})
 		}
@@ -290,40 +268,40 @@ func TestCreate_NumbersBuildsWithoutGaps(t *testing.T) {
 				t.Fatalf("the numbers are not 1 to %d: number %d is %d", count, i+1, number)
 			}
 		}
-		pipeline := w.ada.Get(acme + "/pipelines/hello")
-		wantAt(t, pipeline, map[string]any{"scheduled_builds_count": count, "scheduled_jobs_count": count})
+		pipeline := w.Ada.Get(acme + "/pipelines/hello")
+		servertest.WantAt(t, pipeline, map[string]any{"scheduled_builds_count": count, "scheduled_jobs_count": count})
 	})
 }
 
 func TestCreate_CountsFromOneInEachPipeline(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		w.pipeline("other", nil, "command: x")
-		w.create(nil)
-		w.create(nil)
-		created := w.ada.Post(acme+"/pipelines/other/builds", map[string]any{"commit": "HEAD", "branch": "main"}).Want(http.StatusCreated)
-		wantEqual(t, "number", created.String("number"), "1")
+		w.AddPipeline("other", nil, "command: x")
+		w.Create(nil)
+		w.Create(nil)
+		created := w.Ada.Post(acme+"/pipelines/other/builds", map[string]any{"commit": "HEAD", "branch": "main"}).Want(http.StatusCreated)
+		servertest.WantEqual(t, "number", created.String("number"), "1")
 	})
 }
 
 func TestCreate_SkipsOlderBuildsThatHaveNotStarted(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		w.steps("{command: a, key: a}")
-		w.ada.Patch(acme+"/pipelines/hello", map[string]any{"skip_queued_branch_builds": true, "skip_queued_branch_builds_filter": "!main"}).Want(http.StatusOK)
+		w.Steps("{command: a, key: a}")
+		w.Ada.Patch(acme+"/pipelines/hello", map[string]any{"skip_queued_branch_builds": true, "skip_queued_branch_builds_filter": "!main"}).Want(http.StatusOK)
 		feature := map[string]any{"branch": "feature"}
-		w.create(feature) // 1 is skipped
-		w.create(nil)     // 2 is of a branch that the filter leaves out
-		w.create(map[string]any{"branch": "elsewhere"})
-		w.create(feature) // 4 runs
-		w.follow()
-		w.wantStates(1, "skipped", "a skipped")
-		wantEqual(t, "finished_at", w.build(1).String("finished_at"), w.now())
-		w.start(w.job(4, "a"))
-		w.create(feature)
-		w.create(nil)
-		w.follow()
+		w.Create(feature) // 1 is skipped
+		w.Create(nil)     // 2 is of a branch that the filter leaves out
+		w.Create(map[string]any{"branch": "elsewhere"})
+		w.Create(feature) // 4 runs
+		w.Follow()
+		w.WantStates(1, "skipped", "a skipped")
+		servertest.WantEqual(t, "finished_at", w.Build(1).String("finished_at"), w.Now())
+		w.Start(w.Job(4, "a"))
+		w.Create(feature)
+		w.Create(nil)
+		w.Follow()
 		for number, want := range []string{1: "skipped", 2: "scheduled", 3: "scheduled", 4: "running", 5: "scheduled", 6: "scheduled"} {
 			if number > 0 {
-				wantEqual(t, fmt.Sprintf("build %d", number), w.build(number).String("state"), want)
+				servertest.WantEqual(t, fmt.Sprintf("build %d", number), w.Build(number).String("state"), want)
 			}
 		}
 	})
@@ -331,31 +309,31 @@ func TestCreate_SkipsOlderBuildsThatHaveNotStarted(t *testing.T) {
 
 func TestCreate_CancelsOlderBuildsThatRun(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		w.steps("{command: a, key: a}", "{block: Go, key: ask}", "{command: b, key: b}")
-		w.ada.Patch(acme+"/pipelines/hello", map[string]any{"cancel_running_branch_builds": true, "cancel_running_branch_builds_filter": "main feature"}).Want(http.StatusOK)
-		w.create(nil)                                  // 1 runs
-		w.create(nil)                                  // 2 is blocked
-		w.create(nil)                                  // 3 has not started
-		w.create(map[string]any{"branch": "feature"})  // 4 runs on another branch
-		w.create(map[string]any{"branch": "unlisted"}) // 5 runs on a branch that the filter leaves out
-		w.follow()
-		w.start(w.job(1, "a"))
-		w.run(2, "a", 0)
-		w.start(w.job(4, "a"))
-		w.start(w.job(5, "a"))
-		w.create(nil)
-		w.create(map[string]any{"branch": "unlisted"})
-		w.follow()
-		w.wantStates(1, "canceling", "a canceling, ask canceled, b canceled")
-		w.wantStates(2, "canceled", "a passed, ask canceled, b canceled")
-		w.wantStates(3, "scheduled", "a scheduled, ask waiting, b waiting")
-		wantEqual(t, "build 4", w.build(4).String("state"), "running")
-		wantEqual(t, "build 5", w.build(5).String("state"), "running")
-		if reason := w.build(1).String("cancel_reason"); reason == "" {
+		w.Steps("{command: a, key: a}", "{block: Go, key: ask}", "{command: b, key: b}")
+		w.Ada.Patch(acme+"/pipelines/hello", map[string]any{"cancel_running_branch_builds": true, "cancel_running_branch_builds_filter": "main feature"}).Want(http.StatusOK)
+		w.Create(nil)                                  // 1 runs
+		w.Create(nil)                                  // 2 is blocked
+		w.Create(nil)                                  // 3 has not started
+		w.Create(map[string]any{"branch": "feature"})  // 4 runs on another branch
+		w.Create(map[string]any{"branch": "unlisted"}) // 5 runs on a branch that the filter leaves out
+		w.Follow()
+		w.Start(w.Job(1, "a"))
+		w.Run(2, "a", 0)
+		w.Start(w.Job(4, "a"))
+		w.Start(w.Job(5, "a"))
+		w.Create(nil)
+		w.Create(map[string]any{"branch": "unlisted"})
+		w.Follow()
+		w.WantStates(1, "canceling", "a canceling, ask canceled, b canceled")
+		w.WantStates(2, "canceled", "a passed, ask canceled, b canceled")
+		w.WantStates(3, "scheduled", "a scheduled, ask waiting, b waiting")
+		servertest.WantEqual(t, "build 4", w.Build(4).String("state"), "running")
+		servertest.WantEqual(t, "build 5", w.Build(5).String("state"), "running")
+		if reason := w.Build(1).String("cancel_reason"); reason == "" {
 			t.Error("build 1 does not say why it was canceled")
 		}
-		w.end(w.job(1, "a"), 1)
-		w.wantStates(1, "canceled", "a canceled, ask canceled, b canceled")
+		w.End(w.Job(1, "a"), 1)
+		w.WantStates(1, "canceled", "a canceled, ask canceled, b canceled")
 	})
 }
 
@@ -369,11 +347,11 @@ func TestCreate_RefusesTooManyDependencies(t *testing.T) {
 			}
 			steps.WriteString("]}\n")
 		}
-		configure(w.Server, t, "steps:\n"+steps.String())
-		refused := w.ada.Post(hello, map[string]any{"commit": "HEAD", "branch": "main"}).Want(http.StatusUnprocessableEntity)
+		buildstest.Configure(w.Server, t, "steps:\n"+steps.String())
+		refused := w.Ada.Post(hello, map[string]any{"commit": "HEAD", "branch": "main"}).Want(http.StatusUnprocessableEntity)
 		if message := refused.String("message"); !strings.Contains(message, "100000 dependencies") {
 			t.Errorf("the message is %q, want one that names the limit", message)
 		}
-		wantEqual(t, "builds", w.ada.Get(hello).Len(""), 0)
+		servertest.WantEqual(t, "builds", w.Ada.Get(hello).Len(""), 0)
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"stackyard/internal/app/server/servertest"
 	"stackyard/internal/domain/builds"
 	"stackyard/internal/domain/builds/buildevents"
+	"stackyard/internal/domain/builds/buildstest"
 	"stackyard/internal/domain/events"
 	"stackyard/internal/rules/definition"
 	"stackyard/internal/rules/flow"
@@ -56,8 +57,8 @@ func describeEvent(e events.Event) string {
 // firstJob creates a build of hello with steps and returns the id of its first job and of the build.
 func firstJob(s *servertest.Server, t testing.TB, steps ...string) (job string, build *servertest.Response) {
 	t.Helper()
-	configure(s, t, "steps:\n  - "+strings.Join(steps, "\n  - ")+"\n")
-	build = create(s, t, nil)
+	buildstest.Configure(s, t, "steps:\n  - "+strings.Join(steps, "\n  - ")+"\n")
+	build = buildstest.Create(s, t, nil)
 	return build.String("jobs.0.id"), build
 }
 
@@ -164,7 +165,7 @@ func TestEvents_OfSkippedBuildsAndOfBuildsWithNothingToRun(t *testing.T) {
 		ada := s.As(t, servertest.Ada)
 		ada.Patch(servertest.HelloPath, map[string]any{"skip_queued_branch_builds": true}).Want(200)
 		firstJob(s, t, "{command: a}")
-		create(s, t, nil)
+		buildstest.Create(s, t, nil)
 		if err := s.RunDue(t.Context()); err != nil {
 			t.Fatal(err)
 		}

@@ -10,29 +10,16 @@ import (
 	"time"
 
 	"stackyard/internal/app/server/servertest"
+	"stackyard/internal/domain/builds/buildstest"
 	"stackyard/internal/rules/flow"
 )
 
 // triggers gives hello the steps of a build that triggers one of child, and makes it.
 func (w *world) triggers() {
-	w.t.Helper()
-	w.pipeline("child", nil, "command: work")
-	w.steps("command: first", "wait", "{trigger: child, label: child}")
-	w.create(nil)
-}
-
-// follow does what follows from builds for other builds.
-func (w *world) follow() {
-	w.t.Helper()
-	w.pass(0)
-}
-
-// createAll makes a build of hello and what follows from it, and returns the build as it is then.
-func (w *world) createAll(more map[string]any) *servertest.Response {
-	w.t.Helper()
-	created := w.create(more)
-	w.follow()
-	return w.ada.Get(hello + "/" + created.String("number")).Want(http.StatusOK)
+	w.T.Helper()
+	w.AddPipeline("child", nil, "command: work")
+	w.Steps("command: first", "wait", "{trigger: child, label: child}")
+	w.Create(nil)
 }
 
 const child = acme + "/pipelines/child/builds"
@@ -40,12 +27,12 @@ const child = acme + "/pipelines/child/builds"
 func TestFollow_MakesATriggeredBuildAsATask(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		w.triggers()
-		w.run(1, "first", 0)
-		w.wantStates(1, "running", "first passed, waiter passed, child scheduled")
-		wantEqual(t, "builds of child", w.ada.Get(child).Len(""), 0)
-		w.follow()
-		w.wantStates(1, "running", "first passed, waiter passed, child running")
-		wantEqual(t, "builds of child", w.ada.Get(child).Len(""), 1)
+		w.Run(1, "first", 0)
+		w.WantStates(1, "running", "first passed, waiter passed, child scheduled")
+		servertest.WantEqual(t, "builds of child", w.Ada.Get(child).Len(""), 0)
+		w.Follow()
+		w.WantStates(1, "running", "first passed, waiter passed, child running")
+		servertest.WantEqual(t, "builds of child", w.Ada.Get(child).Len(""), 1)
 		w.wantTasks("build-consequence", 0)
 	})
 }
@@ -53,14 +40,14 @@ func TestFollow_MakesATriggeredBuildAsATask(t *testing.T) {
 func TestFollow_EndsATriggerJobAsATask(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		w.triggers()
-		w.run(1, "first", 0)
-		w.follow()
-		work := w.ada.Get(child + "/1").Want(http.StatusOK).String("jobs.0.id")
-		w.start(work)
-		w.end(work, 1)
-		w.wantStates(1, "running", "first passed, waiter passed, child running")
-		w.follow()
-		w.wantStates(1, "failed", "first passed, waiter passed, child failed")
+		w.Run(1, "first", 0)
+		w.Follow()
+		work := w.Ada.Get(child + "/1").Want(http.StatusOK).String("jobs.0.id")
+		w.Start(work)
+		w.End(work, 1)
+		w.WantStates(1, "running", "first passed, waiter passed, child running")
+		w.Follow()
+		w.WantStates(1, "failed", "first passed, waiter passed, child failed")
 		w.wantTasks("build-consequence", 0)
 	})
 }
@@ -68,30 +55,30 @@ func TestFollow_EndsATriggerJobAsATask(t *testing.T) {
 func TestFollow_CancelsATriggeredBuildAsATask(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		w.triggers()
-		w.run(1, "first", 0)
-		w.follow()
-		w.ada.Put(hello+"/1/cancel", nil).Want(http.StatusOK)
-		wantEqual(t, "the child", w.ada.Get(child+"/1").String("state"), "scheduled")
-		w.follow()
-		wantEqual(t, "the child", w.ada.Get(child+"/1").String("state"), "canceled")
+		w.Run(1, "first", 0)
+		w.Follow()
+		w.Ada.Put(hello+"/1/cancel", nil).Want(http.StatusOK)
+		servertest.WantEqual(t, "the child", w.Ada.Get(child+"/1").String("state"), "scheduled")
+		w.Follow()
+		servertest.WantEqual(t, "the child", w.Ada.Get(child+"/1").String("state"), "canceled")
 		w.wantTasks("build-consequence", 0)
 	})
 }
 
 func TestFollow_LeavesNothingToBeDoneTwice(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		w.ada.Patch(acme+"/pipelines/hello", map[string]any{"skip_queued_branch_builds": true}).Want(http.StatusOK)
+		w.Ada.Patch(acme+"/pipelines/hello", map[string]any{"skip_queued_branch_builds": true}).Want(http.StatusOK)
 		w.triggers()
-		w.create(nil)
-		w.follow()
-		wantEqual(t, "the older build", w.build(1).String("state"), "skipped")
-		w.run(2, "first", 0)
-		w.follow()
-		work := w.ada.Get(child + "/1").String("jobs.0.id")
-		w.start(work)
-		w.end(work, 0)
-		w.follow()
-		wantEqual(t, "the newer build", w.build(2).String("state"), "passed")
+		w.Create(nil)
+		w.Follow()
+		servertest.WantEqual(t, "the older build", w.Build(1).String("state"), "skipped")
+		w.Run(2, "first", 0)
+		w.Follow()
+		work := w.Ada.Get(child + "/1").String("jobs.0.id")
+		w.Start(work)
+		w.End(work, 0)
+		w.Follow()
+		servertest.WantEqual(t, "the newer build", w.Build(2).String("state"), "passed")
 		w.wantTasks("build-consequence", 0)
 		w.wantTasks("job-expiry", 0)
 	})
@@ -100,46 +87,46 @@ func TestFollow_LeavesNothingToBeDoneTwice(t *testing.T) {
 func TestTime_HasConsequencesForOtherBuilds(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		w.triggers()
-		w.run(1, "first", 0)
-		w.follow()
-		w.pass(expiry)
-		wantEqual(t, "the child", w.ada.Get(child+"/1").String("state"), "failed")
-		w.wantStates(1, "failed", "first passed, waiter passed, child failed")
+		w.Run(1, "first", 0)
+		w.Follow()
+		w.Pass(expiry)
+		servertest.WantEqual(t, "the child", w.Ada.Get(child+"/1").String("state"), "failed")
+		w.WantStates(1, "failed", "first passed, waiter passed, child failed")
 	})
 }
 
 func TestConcurrency_GivesAPlaceToAnotherBuild(t *testing.T) {
 	ends := map[string]func(w *world){
-		"when its holder passes": func(w *world) { w.run(1, "deploy", 0) },
-		"when its holder fails":  func(w *world) { w.run(1, "deploy", 1) },
+		"when its holder passes": func(w *world) { w.Run(1, "deploy", 0) },
+		"when its holder fails":  func(w *world) { w.Run(1, "deploy", 1) },
 		"when its holder is canceled": func(w *world) {
-			w.ada.Put(hello+"/1/cancel", nil).Want(http.StatusOK)
+			w.Ada.Put(hello+"/1/cancel", nil).Want(http.StatusOK)
 		},
 		"when its holder does not stop": func(w *world) {
-			w.start(w.job(1, "deploy"))
-			w.ada.Put(hello+"/1/cancel", nil).Want(http.StatusOK)
-			w.pass(grace)
+			w.Start(w.Job(1, "deploy"))
+			w.Ada.Put(hello+"/1/cancel", nil).Want(http.StatusOK)
+			w.Pass(grace)
 		},
 		"when its holder runs for too long": func(w *world) {
-			w.start(w.job(1, "deploy"))
-			w.pass(10 * time.Minute)
-			w.pass(grace)
+			w.Start(w.Job(1, "deploy"))
+			w.Pass(10 * time.Minute)
+			w.Pass(grace)
 		},
-		"when nobody starts its holder": func(w *world) { w.pass(expiry) },
+		"when nobody starts its holder": func(w *world) { w.Pass(expiry) },
 	}
 	for name, end := range ends {
 		t.Run(name, func(t *testing.T) {
 			each(t, func(t *testing.T, w *world) {
-				w.steps("{command: deploy, concurrency: 1, concurrency_group: production, timeout_in_minutes: 10}")
-				w.create(nil)
-				w.create(nil)
-				w.wantStates(2, "scheduled", "deploy limited")
+				w.Steps("{command: deploy, concurrency: 1, concurrency_group: production, timeout_in_minutes: 10}")
+				w.Create(nil)
+				w.Create(nil)
+				w.WantStates(2, "scheduled", "deploy limited")
 				end(w)
-				w.wantStates(2, "scheduled", "deploy scheduled")
-				w.pass(expiry - time.Second) // which counts from now
-				w.wantStates(2, "scheduled", "deploy scheduled")
-				w.pass(time.Second)
-				w.wantStates(2, "failed", "deploy expired")
+				w.WantStates(2, "scheduled", "deploy scheduled")
+				w.Pass(expiry - time.Second) // which counts from now
+				w.WantStates(2, "scheduled", "deploy scheduled")
+				w.Pass(time.Second)
+				w.WantStates(2, "failed", "deploy expired")
 			})
 		})
 	}
@@ -147,16 +134,16 @@ func TestConcurrency_GivesAPlaceToAnotherBuild(t *testing.T) {
 
 func TestConcurrency_IsKeptByBuildsThatRunAtTheSameTime(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		w.steps("{command: one, concurrency: 2, concurrency_group: g}", "{command: two, concurrency: 2, concurrency_group: g}", "command: free")
+		w.Steps("{command: one, concurrency: 2, concurrency_group: g}", "{command: two, concurrency: 2, concurrency_group: g}", "command: free")
 		const builds = 6
 		for range builds {
-			w.create(nil)
+			w.Create(nil)
 		}
 		var all sync.WaitGroup
 		for left := 2 * builds; left > 0; left -= 2 {
 			var scheduled []string
 			for number := 1; number <= builds; number++ {
-				for _, j := range w.jobs(number) {
+				for _, j := range w.Jobs(number) {
 					if j.State == "scheduled" && j.Command != "free" {
 						scheduled = append(scheduled, j.ID)
 					}
@@ -175,7 +162,7 @@ func TestConcurrency_IsKeptByBuildsThatRunAtTheSameTime(t *testing.T) {
 			all.Wait()
 		}
 		for number := 1; number <= builds; number++ {
-			if got := w.states(number); !strings.HasPrefix(got, "one passed, two passed") {
+			if got := w.States(number); !strings.HasPrefix(got, "one passed, two passed") {
 				t.Error(fmt.Sprint("build ", number, ": ", got))
 			}
 		}
@@ -184,30 +171,30 @@ func TestConcurrency_IsKeptByBuildsThatRunAtTheSameTime(t *testing.T) {
 
 // through takes a job through an agent's hands.
 func (w *world) through(id string) error {
-	ctx := w.t.Context()
-	for _, move := range []func(context.Context, string, string, string) error{w.service.Acquire, w.service.Start} {
-		if err := move(ctx, w.orgID, id, someAgent); err != nil {
+	ctx := w.T.Context()
+	for _, move := range []func(context.Context, string, string, string) error{w.Service.Acquire, w.Service.Start} {
+		if err := move(ctx, w.OrgID, id, buildstest.SomeAgent); err != nil {
 			return err
 		}
 	}
-	return w.service.Finish(ctx, w.orgID, id, someAgent, flow.Exit{}, "")
+	return w.Service.Finish(ctx, w.OrgID, id, buildstest.SomeAgent, flow.Exit{}, "")
 }
 
 func TestPipelineRemoval_LetsBuildsGoOnThatWaitedForItsOwn(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		w.triggers()
-		w.run(1, "first", 0)
-		w.follow()
-		w.pipeline("holder", nil, "{command: holds, concurrency: 1, concurrency_group: g}")
-		w.ada.Post(acme+"/pipelines/holder/builds", map[string]any{"commit": "HEAD", "branch": "main"}).Want(http.StatusCreated)
-		w.steps("{command: waits, concurrency: 1, concurrency_group: g}")
-		w.create(nil)
-		w.wantStates(2, "scheduled", "waits limited")
-		w.ada.Delete(acme + "/pipelines/child").Want(http.StatusNoContent)
-		w.ada.Delete(acme + "/pipelines/holder").Want(http.StatusNoContent)
-		w.pass(0)
-		w.wantStates(1, "failed", "first passed, waiter passed, child failed")
-		wantAt(t, w.build(1), map[string]any{"jobs.2.detail": "The build that it triggered was deleted."})
-		w.wantStates(2, "scheduled", "waits scheduled")
+		w.Run(1, "first", 0)
+		w.Follow()
+		w.AddPipeline("holder", nil, "{command: holds, concurrency: 1, concurrency_group: g}")
+		w.Ada.Post(acme+"/pipelines/holder/builds", map[string]any{"commit": "HEAD", "branch": "main"}).Want(http.StatusCreated)
+		w.Steps("{command: waits, concurrency: 1, concurrency_group: g}")
+		w.Create(nil)
+		w.WantStates(2, "scheduled", "waits limited")
+		w.Ada.Delete(acme + "/pipelines/child").Want(http.StatusNoContent)
+		w.Ada.Delete(acme + "/pipelines/holder").Want(http.StatusNoContent)
+		w.Pass(0)
+		w.WantStates(1, "failed", "first passed, waiter passed, child failed")
+		servertest.WantAt(t, w.Build(1), map[string]any{"jobs.2.detail": "The build that it triggered was deleted."})
+		w.WantStates(2, "scheduled", "waits scheduled")
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"stackyard/internal/app/orgfile"
 	"stackyard/internal/app/server/servertest"
 	"stackyard/internal/domain/builds"
+	"stackyard/internal/domain/builds/buildstest"
 	"stackyard/internal/domain/builds/lifecycle"
 	"stackyard/internal/domain/pipelines"
 	"stackyard/internal/platform/core"
@@ -84,7 +85,7 @@ func (u *uploads) begin(t *testing.T) {
 	}
 	u.build, u.up = build.ID, u.jobs(t, build.ID)[0].id
 	for _, move := range []func() error{
-		func() error { return assign(ctx, u.db, u.service, org, u.up) },
+		func() error { return buildstest.Assign(ctx, u.db, u.service, org, u.up) },
 		func() error { return u.service.Accept(ctx, org, u.up, "") },
 		func() error { return u.service.Start(ctx, org, u.up, "") },
 	} {

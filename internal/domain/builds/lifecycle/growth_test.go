@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"stackyard/internal/app/server/servertest"
+	"stackyard/internal/domain/builds/buildstest"
 	"stackyard/internal/platform/db"
 	"stackyard/internal/platform/db/dbtest"
 )
@@ -18,7 +20,7 @@ import (
 func (w *world) grow(t *testing.T, count int) {
 	t.Helper()
 	for number := 0.0; number < float64(count); {
-		number = w.create(nil).At("number").(float64)
+		number = w.Create(nil).At("number").(float64)
 	}
 }
 
@@ -28,16 +30,16 @@ var allOfPipeline = regexp.MustCompile(`(?m)(SCAN|SEARCH) (b|builds)\b.*\(pipeli
 // Creating a build and loading its pipeline read as many rows with 300 unfinished builds as with 20.
 func TestCreate_CostsTheSameWithManyUnfinishedBuilds(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		w.steps("{command: a, key: a}", "wait", "{command: b, key: b}")
+		w.Steps("{command: a, key: a}", "wait", "{command: b, key: b}")
 		recorder := dbtest.Record(w.DB)
 		measure := func(unfinished int) map[string][]dbtest.Statement {
 			w.grow(t, unfinished)
 			recorded := map[string][]dbtest.Statement{}
 			for what, do := range map[string]func(){
-				"create a build":  func() { w.create(nil) },
-				"get a pipeline":  func() { w.ada.Get(acme + "/pipelines/hello").Want(http.StatusOK) },
-				"list pipelines":  func() { w.ada.Get(acme + "/pipelines").Want(http.StatusOK) },
-				"list the newest": func() { w.ada.Get(hello + "?per_page=1").Want(http.StatusOK) },
+				"create a build":  func() { w.Create(nil) },
+				"get a pipeline":  func() { w.Ada.Get(acme + "/pipelines/hello").Want(http.StatusOK) },
+				"list pipelines":  func() { w.Ada.Get(acme + "/pipelines").Want(http.StatusOK) },
+				"list the newest": func() { w.Ada.Get(hello + "?per_page=1").Want(http.StatusOK) },
 			} {
 				recorder.Take()
 				do()
@@ -75,32 +77,6 @@ func TestCreate_CostsTheSameWithManyUnfinishedBuilds(t *testing.T) {
 	})
 }
 
-// wantCounts fails the test unless the counts of hello are those of its unfinished builds.
-func (w *world) wantCounts() {
-	w.t.Helper()
-	var shown, counted struct {
-		ID              string
-		ScheduledBuilds int `json:"scheduled_builds_count"`
-		RunningBuilds   int `json:"running_builds_count"`
-		ScheduledJobs   int `json:"scheduled_jobs_count"`
-		RunningJobs     int `json:"running_jobs_count"`
-		WaitingJobs     int `json:"waiting_jobs_count"`
-	}
-	w.ada.Get(acme + "/pipelines/hello").Want(http.StatusOK).JSON(&shown)
-	counted.ID = shown.ID
-	err := w.DB.Read(w.t.Context(), func(q *db.Q) error {
-		return q.QueryRow(`
-			SELECT COALESCE(SUM(CASE WHEN state IN ('creating', 'scheduled') THEN 1 ELSE 0 END), 0),
-				COALESCE(SUM(CASE WHEN state IN ('running', 'failing', 'canceling') THEN 1 ELSE 0 END), 0),
-				COALESCE(SUM(scheduled_jobs), 0), COALESCE(SUM(running_jobs), 0), COALESCE(SUM(waiting_jobs), 0)
-			FROM builds WHERE finished_at IS NULL AND pipeline_id = $1`, shown.ID).
-			Scan(&counted.ScheduledBuilds, &counted.RunningBuilds, &counted.ScheduledJobs, &counted.RunningJobs, &counted.WaitingJobs)
-	})
-	if err != nil || shown != counted {
-		w.t.Errorf("the pipeline counts %+v, its unfinished builds make %+v, %v", shown, counted, err)
-	}
-}
-
 // copyBuilds adds builds with other meta-data to the pipeline of the newest build.
 func copyBuilds(t *testing.T, d *db.DB, count int) error {
 	const id = `'00000000-0000-7000-8000-' || lpad(i::text, 12, '0')`
@@ -124,18 +100,18 @@ func copyBuilds(t *testing.T, d *db.DB, count int) error {
 // Lists that ask for meta-data read the builds of their page, and neither all builds nor all that have it.
 func TestList_FindsMetaDataByAnIndex(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		w.pipeline("other", nil, "{command: x}")
+		w.AddPipeline("other", nil, "{command: x}")
 		long := strings.Repeat("long ", 20_000)
 		for i := range 60 {
 			data := map[string]any{"env": "production", "n": fmt.Sprint(i)}
 			if i == 7 {
 				data["long"] = long
 			}
-			w.create(map[string]any{"meta_data": data})
+			w.Create(map[string]any{"meta_data": data})
 		}
-		w.ada.Post(acme+"/pipelines/other/builds", map[string]any{"commit": "HEAD", "branch": "main", "meta_data": map[string]any{"env": "production"}}).Want(http.StatusCreated)
+		w.Ada.Post(acme+"/pipelines/other/builds", map[string]any{"commit": "HEAD", "branch": "main", "meta_data": map[string]any{"env": "production"}}).Want(http.StatusCreated)
 		if w.DB.Engine() == db.PostgreSQL {
-			w.ok(copyBuilds(t, w.DB, 3_000)) // few builds are best read one after the other
+			w.WantNoError(copyBuilds(t, w.DB, 3_000)) // few builds are best read one after the other
 		}
 		recorder := dbtest.Record(w.DB)
 		for path, most := range map[string]int{
@@ -147,7 +123,7 @@ func TestList_FindsMetaDataByAnIndex(t *testing.T) {
 			acme + "/pipelines/other/builds?per_page=2&meta_data[n]=3":            0,
 		} {
 			recorder.Take()
-			w.ada.Get(path).Want(http.StatusOK)
+			w.Ada.Get(path).Want(http.StatusOK)
 			searched := false
 			for _, s := range recorder.Take() {
 				if !strings.Contains(s.Text, "FROM builds b") || !strings.Contains(s.Text, "build_meta_data") {
@@ -166,54 +142,54 @@ func TestList_FindsMetaDataByAnIndex(t *testing.T) {
 				t.Errorf("%s looks for no meta-data", path)
 			}
 		}
-		wantEqual(t, "newest first", numbers(t, w.ada.Get(hello+"?per_page=3&meta_data[env]=production")), "60 59 58")
-		wantEqual(t, "the second page", numbers(t, w.ada.Get(hello+"?per_page=3&page=2&meta_data[env]=production")), "57 56 55")
-		wantEqual(t, "none", numbers(t, w.ada.Get(hello+"?meta_data[long]="+url.QueryEscape(long[:200]))), "")
+		servertest.WantEqual(t, "newest first", buildstest.Numbers(t, w.Ada.Get(hello+"?per_page=3&meta_data[env]=production")), "60 59 58")
+		servertest.WantEqual(t, "the second page", buildstest.Numbers(t, w.Ada.Get(hello+"?per_page=3&page=2&meta_data[env]=production")), "57 56 55")
+		servertest.WantEqual(t, "none", buildstest.Numbers(t, w.Ada.Get(hello+"?meta_data[long]="+url.QueryEscape(long[:200]))), "")
 		var many []string
 		for i := range 1_200 {
 			many = append(many, fmt.Sprintf("meta_data[k%d]=x", i))
 		}
-		w.ada.Get(hello+"?"+strings.Join(many, "&")).WantMessage(http.StatusBadRequest, "meta_data has 1200 keys; at most 100 are possible")
+		w.Ada.Get(hello+"?"+strings.Join(many, "&")).WantMessage(http.StatusBadRequest, "meta_data has 1200 keys; at most 100 are possible")
 	})
 }
 
 func TestRuleSets_AreRemovedWhenNoJobHasThem(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		w.steps("{command: a, agents: {os: linux}}")
-		w.pipeline("other", nil, "{command: x, agents: {os: plan9}}")
-		w.create(nil)
-		w.ada.Post(acme+"/pipelines/other/builds", map[string]any{"commit": "HEAD", "branch": "main"}).Want(http.StatusCreated)
+		w.Steps("{command: a, agents: {os: linux}}")
+		w.AddPipeline("other", nil, "{command: x, agents: {os: plan9}}")
+		w.Create(nil)
+		w.Ada.Post(acme+"/pipelines/other/builds", map[string]any{"commit": "HEAD", "branch": "main"}).Want(http.StatusCreated)
 		counter := dbtest.CountStatements(w.DB)
-		w.create(nil)
-		wantEqual(t, "writes of a set that was used a moment ago", counter.Take().Of("INSERT INTO rule_sets"), 0)
+		w.Create(nil)
+		servertest.WantEqual(t, "writes of a set that was used a moment ago", counter.Take().Of("INSERT INTO rule_sets"), 0)
 
-		w.ada.Delete(acme + "/pipelines/other").Want(http.StatusNoContent)
+		w.Ada.Delete(acme + "/pipelines/other").Want(http.StatusNoContent)
 		sets := func() string { return strings.Join(w.rowsOf(`SELECT rules FROM rule_sets ORDER BY rules`), " ") }
-		w.pass(0)
-		wantEqual(t, "at first", sets(), `["os=linux"] ["os=plan9"]`)
+		w.Pass(0)
+		servertest.WantEqual(t, "at first", sets(), `["os=linux"] ["os=plan9"]`)
 		for range 3 {
-			w.pass(25 * time.Hour)
-			wantEqual(t, "a day later", sets(), `["os=linux"]`)
+			w.Pass(25 * time.Hour)
+			servertest.WantEqual(t, "a day later", sets(), `["os=linux"]`)
 		}
 		counter.Take()
-		w.create(nil)
-		wantEqual(t, "writes of a set that was used long ago", counter.Take().Of("INSERT INTO rule_sets"), 0) // the sweep found it in use
-		wantEqual(t, "in the end", sets(), `["os=linux"]`)
+		w.Create(nil)
+		servertest.WantEqual(t, "writes of a set that was used long ago", counter.Take().Of("INSERT INTO rule_sets"), 0) // the sweep found it in use
+		servertest.WantEqual(t, "in the end", sets(), `["os=linux"]`)
 	})
 }
 
 // A page of builds that would be too large is refused with what to ask for instead.
 func TestList_BoundsTheBytesOfAPage(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		w.steps("{command: '" + strings.Repeat("x", 60_000) + "', parallelism: 100}")
+		w.Steps("{command: '" + strings.Repeat("x", 60_000) + "', parallelism: 100}")
 		for range 12 { // 6 MB each
-			w.ada.Post(hello, map[string]any{"commit": "HEAD", "branch": "main"}).Want(http.StatusCreated)
+			w.Ada.Post(hello, map[string]any{"commit": "HEAD", "branch": "main"}).Want(http.StatusCreated)
 		}
 		for _, path := range []string{hello, acme + "/builds", "/v2/builds"} {
-			w.ada.Get(path).WantMessage(http.StatusBadRequest,
+			w.Ada.Get(path).WantMessage(http.StatusBadRequest,
 				"This page has more than 67108864 bytes; ask for fewer items at a time with per_page, or leave out jobs and pipelines with exclude_jobs=true and exclude_pipeline=true")
 		}
-		w.ada.Get(hello + "?per_page=1").Want(http.StatusOK)
-		w.ada.Get(hello + "?exclude_jobs=true").Want(http.StatusOK)
+		w.Ada.Get(hello + "?per_page=1").Want(http.StatusOK)
+		w.Ada.Get(hello + "?exclude_jobs=true").Want(http.StatusOK)
 	})
 }

@@ -5,7 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"stackyard/internal/app/server/servertest"
 	"stackyard/internal/domain/builds"
+	"stackyard/internal/domain/builds/buildstest"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
 	"stackyard/internal/rules/flow"
@@ -15,25 +17,25 @@ const otherAgent = "0190c0de-0000-7000-8000-0000000000b2"
 
 func TestHolder_AloneMovesItsJob(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		w.steps("{command: a, key: a}")
-		w.create(nil)
-		ctx, id := t.Context(), w.job(1, "a")
-		w.ok(w.assign(id))
+		w.Steps("{command: a, key: a}")
+		w.Create(nil)
+		ctx, id := t.Context(), w.Job(1, "a")
+		w.WantNoError(w.Assign(id))
 		moves := []func(holder string) error{
-			func(holder string) error { return w.service.Accept(ctx, w.orgID, id, holder) },
-			func(holder string) error { return w.service.Start(ctx, w.orgID, id, holder) },
-			func(holder string) error { return w.service.Promise(ctx, w.orgID, id, holder, 2, "", true) },
-			func(holder string) error { return w.service.Finish(ctx, w.orgID, id, holder, flow.Exit{Status: 2}, "") },
+			func(holder string) error { return w.Service.Accept(ctx, w.OrgID, id, holder) },
+			func(holder string) error { return w.Service.Start(ctx, w.OrgID, id, holder) },
+			func(holder string) error { return w.Service.Promise(ctx, w.OrgID, id, holder, 2, "", true) },
+			func(holder string) error { return w.Service.Finish(ctx, w.OrgID, id, holder, flow.Exit{Status: 2}, "") },
 		}
 		for i, move := range moves {
 			if err := move(otherAgent); core.KindOf(err) != core.Unprocessable {
 				t.Errorf("move %d by another agent: %v", i, err)
 			}
-			w.ok(move(someAgent))
-			w.ok(move(someAgent)) // it did not hear the answer
+			w.WantNoError(move(buildstest.SomeAgent))
+			w.WantNoError(move(buildstest.SomeAgent)) // it did not hear the answer
 		}
-		wantEqual(t, "states", w.states(1), "a failed")
-		if err := w.service.Promise(ctx, w.orgID, id, someAgent, 2, "", true); core.KindOf(err) != core.Unprocessable {
+		servertest.WantEqual(t, "states", w.States(1), "a failed")
+		if err := w.Service.Promise(ctx, w.OrgID, id, buildstest.SomeAgent, 2, "", true); core.KindOf(err) != core.Unprocessable {
 			t.Errorf("a promise of a job that has ended: %v", err)
 		}
 	})
@@ -41,24 +43,24 @@ func TestHolder_AloneMovesItsJob(t *testing.T) {
 
 func TestAssign_OffersManyJobsAtOnceAndLeavesOutWhatMoved(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		w.steps("{command: many, key: many, parallelism: 250}", "{command: canceled, key: canceled}", "wait", "{command: later, key: later}")
-		build := w.create(nil).String("id")
+		w.Steps("{command: many, key: many, parallelism: 250}", "{command: canceled, key: canceled}", "wait", "{command: later, key: later}")
+		build := w.Create(nil).String("id")
 		ctx := t.Context()
-		w.ok(w.service.CancelJob(ctx, w.orgID, w.rowsOf(`SELECT id FROM jobs WHERE parallel_index IS NULL AND type = 'script' AND state = 'scheduled'`)[0]))
+		w.WantNoError(w.Service.CancelJob(ctx, w.OrgID, w.rowsOf(`SELECT id FROM jobs WHERE parallel_index IS NULL AND type = 'script' AND state = 'scheduled'`)[0]))
 		var offers []flow.Offer
 		for i, id := range w.rowsOf(`SELECT id FROM jobs ORDER BY position`) {
 			offers = append(offers, flow.Offer{JobID: id, AgentID: fmt.Sprintf("agent-%03d", i)})
 		}
-		assigned, err := w.service.Assign(ctx, w.orgID, build, offers)
-		w.ok(err)
-		wantEqual(t, "assigned", len(assigned), 250)
+		assigned, err := w.Service.Assign(ctx, w.OrgID, build, offers)
+		w.WantNoError(err)
+		servertest.WantEqual(t, "assigned", len(assigned), 250)
 		held := w.rowsOf(`SELECT agent_id FROM jobs WHERE state = 'assigned' ORDER BY position`)
 		for i, agent := range held {
-			wantEqual(t, "holder", agent, offers[i].AgentID)
+			servertest.WantEqual(t, "holder", agent, offers[i].AgentID)
 		}
-		again, err := w.service.Assign(ctx, w.orgID, build, offers)
-		w.ok(err)
-		wantEqual(t, "assigned twice", len(again), 0)
+		again, err := w.Service.Assign(ctx, w.OrgID, build, offers)
+		w.WantNoError(err)
+		servertest.WantEqual(t, "assigned twice", len(again), 0)
 		w.wantRunnable()
 	})
 }
@@ -67,7 +69,7 @@ func TestObserve_HearsOfEveryMoveWithinItsTransaction(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		var heard []string
 		refuse := false
-		w.service.AddEffect(func(q *db.Q, b *builds.Build, moved []flow.JobChange) error {
+		w.Service.AddEffect(func(q *db.Q, b *builds.Build, moved []flow.JobChange) error {
 			for _, m := range moved {
 				var state string
 				if err := q.QueryRow(`SELECT state FROM jobs WHERE id = $1`, m.Job.ID).Scan(&state); err != nil {
@@ -81,20 +83,20 @@ func TestObserve_HearsOfEveryMoveWithinItsTransaction(t *testing.T) {
 			return nil
 		})
 		// Builds are made by the server's own service, which has no observer.
-		w.steps("{command: a, key: a, concurrency: 1, concurrency_group: g}", "wait", "{command: b, key: b}")
-		w.create(nil)
-		w.create(nil)
-		a := w.job(1, "a")
-		w.start(a)
+		w.Steps("{command: a, key: a, concurrency: 1, concurrency_group: g}", "wait", "{command: b, key: b}")
+		w.Create(nil)
+		w.Create(nil)
+		a := w.Job(1, "a")
+		w.Start(a)
 		refuse = true
-		if err := w.service.Finish(t.Context(), w.orgID, a, "", flow.Exit{}, ""); core.KindOf(err) != core.Unprocessable {
+		if err := w.Service.Finish(t.Context(), w.OrgID, a, "", flow.Exit{}, ""); core.KindOf(err) != core.Unprocessable {
 			t.Errorf("the observer's error: %v", err)
 		}
 		refuse = false
-		w.wantStates(1, "running", "a running, waiter waiting, b waiting")
+		w.WantStates(1, "running", "a running, waiter waiting, b waiting")
 		heard = heard[:3]
-		w.end(a, 0)
-		wantEqual(t, "heard", strings.Join(heard, ", "),
+		w.End(a, 0)
+		servertest.WantEqual(t, "heard", strings.Join(heard, ", "),
 			"script scheduled>assigned, script assigned>accepted, script accepted>running, "+
 				"script running>finished, waiter waiting>finished, script waiting>scheduled, script limited>scheduled")
 	})

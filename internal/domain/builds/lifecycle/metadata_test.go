@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"stackyard/internal/app/server/servertest"
 	"stackyard/internal/domain/builds/lifecycle"
 	"stackyard/internal/domain/metadata"
 	"stackyard/internal/platform/core"
@@ -19,31 +20,31 @@ func (w *world) set(buildID string, pairs ...string) error {
 	for i := 0; i < len(pairs); i += 2 {
 		data = append(data, metadata.Entry{Key: pairs[i], Value: pairs[i+1]})
 	}
-	return w.service.SetMetaData(w.t.Context(), w.orgID, buildID, data)
+	return w.Service.SetMetaData(w.T.Context(), w.OrgID, buildID, data)
 }
 
 func TestSetMetaData_KeepsTheLastValueOfEachKey(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		id := w.create(map[string]any{"meta_data": map[string]any{"a": "1"}}).String("id")
-		w.ok(w.set(id, "b", "2", "a", "3", "b", "4", "empty", ""))
-		all, err := w.service.MetaDataKeys(t.Context(), w.orgID, id)
-		w.ok(err)
-		wantEqual(t, "keys", strings.Join(all, " "), "a b empty")
+		id := w.Create(map[string]any{"meta_data": map[string]any{"a": "1"}}).String("id")
+		w.WantNoError(w.set(id, "b", "2", "a", "3", "b", "4", "empty", ""))
+		all, err := w.Service.MetaDataKeys(t.Context(), w.OrgID, id)
+		w.WantNoError(err)
+		servertest.WantEqual(t, "keys", strings.Join(all, " "), "a b empty")
 		for key, want := range map[string]string{"a": "3", "b": "4", "empty": ""} {
-			value, ok, err := w.service.MetaData(t.Context(), w.orgID, id, key)
-			w.ok(err)
-			wantEqual(t, key, fmt.Sprint(value, ok), fmt.Sprint(want, true))
+			value, ok, err := w.Service.MetaData(t.Context(), w.OrgID, id, key)
+			w.WantNoError(err)
+			servertest.WantEqual(t, key, fmt.Sprint(value, ok), fmt.Sprint(want, true))
 		}
-		_, ok, err := w.service.MetaData(t.Context(), w.orgID, id, "none")
-		w.ok(err)
-		wantEqual(t, "an unset key", ok, false)
-		wantAt(t, w.build(1), map[string]any{"meta_data.a": "3"})
+		_, ok, err := w.Service.MetaData(t.Context(), w.OrgID, id, "none")
+		w.WantNoError(err)
+		servertest.WantEqual(t, "an unset key", ok, false)
+		servertest.WantAt(t, w.Build(1), map[string]any{"meta_data.a": "3"})
 	})
 }
 
 func TestSetMetaData_TakesAllOrNothing(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		id := w.create(nil).String("id")
+		id := w.Create(nil).String("id")
 		for name, c := range map[string]struct {
 			pairs []string
 			text  string
@@ -65,15 +66,15 @@ func TestSetMetaData_TakesAllOrNothing(t *testing.T) {
 			many = append(many, fmt.Sprint("key", i), large)
 		}
 		wantRefused(t, w.set(id, many...), "bytes of meta-data")
-		all, err := w.service.MetaDataKeys(t.Context(), w.orgID, id)
-		w.ok(err)
-		wantEqual(t, "keys", len(all), 0)
+		all, err := w.Service.MetaDataKeys(t.Context(), w.OrgID, id)
+		w.WantNoError(err)
+		servertest.WantEqual(t, "keys", len(all), 0)
 	})
 }
 
 func TestSetMetaData_LosesNothingWhenManySetAtOnce(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		id := w.create(nil).String("id")
+		id := w.Create(nil).String("id")
 		var all sync.WaitGroup
 		for i := range 20 {
 			all.Go(func() {
@@ -83,26 +84,26 @@ func TestSetMetaData_LosesNothingWhenManySetAtOnce(t *testing.T) {
 			})
 		}
 		all.Wait()
-		set, err := w.service.MetaDataKeys(t.Context(), w.orgID, id)
-		w.ok(err)
-		wantEqual(t, "keys", len(set), 22)
+		set, err := w.Service.MetaDataKeys(t.Context(), w.OrgID, id)
+		w.WantNoError(err)
+		servertest.WantEqual(t, "keys", len(set), 22)
 	})
 }
 
 func TestMetaData_IsOfItsOrganizationAlone(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		id := w.create(map[string]any{"meta_data": map[string]any{"a": "1"}}).String("id")
+		id := w.Create(map[string]any{"meta_data": map[string]any{"a": "1"}}).String("id")
 		other := ""
-		w.ok(w.DB.Read(t.Context(), func(q *db.Q) error {
+		w.WantNoError(w.DB.Read(t.Context(), func(q *db.Q) error {
 			return q.QueryRow(`SELECT id FROM organizations WHERE slug = 'rival'`).Scan(&other)
 		}))
-		_, ok, err := w.service.MetaData(t.Context(), other, id, "a")
-		w.ok(err)
-		wantEqual(t, "seen", ok, false)
-		all, err := w.service.MetaDataKeys(t.Context(), other, id)
-		w.ok(err)
-		wantEqual(t, "keys", len(all), 0)
-		err = w.service.SetMetaData(t.Context(), other, id, []metadata.Entry{{Key: "a", Value: "2"}})
+		_, ok, err := w.Service.MetaData(t.Context(), other, id, "a")
+		w.WantNoError(err)
+		servertest.WantEqual(t, "seen", ok, false)
+		all, err := w.Service.MetaDataKeys(t.Context(), other, id)
+		w.WantNoError(err)
+		servertest.WantEqual(t, "keys", len(all), 0)
+		err = w.Service.SetMetaData(t.Context(), other, id, []metadata.Entry{{Key: "a", Value: "2"}})
 		if core.KindOf(err) != core.NotFound {
 			t.Errorf("got %v", err)
 		}
@@ -116,36 +117,36 @@ const (
 
 func TestSetMetaData_FillsInTheCommitOfTheBuild(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		id := w.create(nil).String("id")
+		id := w.Create(nil).String("id")
 		// The creator of a build over REST is its author; a webhook may have none.
-		w.ok(w.DB.Write(t.Context(), func(q *db.Q) error {
+		w.WantNoError(w.DB.Write(t.Context(), func(q *db.Q) error {
 			_, err := q.Exec(`UPDATE build_details SET author = NULL WHERE build_id = $1`, id)
 			return err
 		}))
-		w.ok(w.set(id, lifecycle.GitCommitKey, reported))
-		wantAt(t, w.build(1), map[string]any{
+		w.WantNoError(w.set(id, lifecycle.GitCommitKey, reported))
+		servertest.WantAt(t, w.Build(1), map[string]any{
 			"commit": fullSHA, "message": "Find the moth\n\nIt was in the relay.", "author.name": "Grace Hopper", "author.email": "grace@navy.test",
 		})
-		env := w.ada.Get(acme + "/jobs/" + w.build(1).String("jobs.0.id") + "/env").Want(http.StatusOK)
-		wantAt(t, env, map[string]any{"env.SERVICE_COMMIT": fullSHA, "env.SERVICE_BUILD_AUTHOR": "Grace Hopper"})
+		env := w.Ada.Get(acme + "/jobs/" + w.Build(1).String("jobs.0.id") + "/env").Want(http.StatusOK)
+		servertest.WantAt(t, env, map[string]any{"env.SERVICE_COMMIT": fullSHA, "env.SERVICE_BUILD_AUTHOR": "Grace Hopper"})
 	})
 }
 
 func TestSetMetaData_LeavesAloneWhatIsKnownOfTheCommit(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		given := strings.Repeat("f", 40)
-		id := w.create(map[string]any{"commit": given, "message": "Mine"}).String("id")
-		w.ok(w.set(id, lifecycle.GitCommitKey, reported))
-		wantAt(t, w.build(1), map[string]any{"commit": given, "message": "Mine", "author.name": "Ada"})
+		id := w.Create(map[string]any{"commit": given, "message": "Mine"}).String("id")
+		w.WantNoError(w.set(id, lifecycle.GitCommitKey, reported))
+		servertest.WantAt(t, w.Build(1), map[string]any{"commit": given, "message": "Mine", "author.name": "Ada"})
 	})
 }
 
 func TestSetMetaData_TakesAnythingAsTheCommit(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		id := w.create(nil).String("id")
+		id := w.Create(nil).String("id")
 		for _, text := range []string{"", "HEAD", "commit nonsense\n\n\n", "Author: \n\n", "\n\n\n\n", "commit " + fullSHA[:39]} {
-			w.ok(w.set(id, lifecycle.GitCommitKey, text))
+			w.WantNoError(w.set(id, lifecycle.GitCommitKey, text))
 		}
-		wantAt(t, w.build(1), map[string]any{"commit": "HEAD", "message": nil, "author.name": "Ada"})
+		servertest.WantAt(t, w.Build(1), map[string]any{"commit": "HEAD", "message": nil, "author.name": "Ada"})
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"stackyard/internal/app/server/servertest"
 	"stackyard/internal/domain/builds"
 	"stackyard/internal/domain/builds/lifecycle"
 	"stackyard/internal/domain/pipelines"
@@ -17,18 +18,18 @@ import (
 
 // draft returns a draft of a build of a pipeline for an origin.
 func (w *world) draft(slug, origin string) (*lifecycle.Draft, error) {
-	w.t.Helper()
+	w.T.Helper()
 	var p *pipelines.Pipeline
-	w.ok(w.DB.Read(w.t.Context(), func(q *db.Q) (err error) {
-		p, err = pipelines.BySlug(q, pipelines.System(w.orgID), slug)
+	w.WantNoError(w.DB.Read(w.T.Context(), func(q *db.Q) (err error) {
+		p, err = pipelines.BySlug(q, pipelines.System(w.OrgID), slug)
 		return err
 	}))
-	return w.service.Draft(w.t.Context(), p, lifecycle.Creation{Commit: "HEAD", Branch: "main", Source: builds.FromWebhook, Origin: origin})
+	return w.Service.Draft(w.T.Context(), p, lifecycle.Creation{Commit: "HEAD", Branch: "main", Source: builds.FromWebhook, Origin: origin})
 }
 
 func TestCreateTx_CreatesOneBuildPerOriginAndPipeline(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		w.pipeline("other", nil, "command: x")
+		w.AddPipeline("other", nil, "command: x")
 		var mu sync.Mutex
 		created := map[string]int{} // by slug and origin
 		numbers := map[string]bool{}
@@ -36,7 +37,7 @@ func TestCreateTx_CreatesOneBuildPerOriginAndPipeline(t *testing.T) {
 		for i := range 12 {
 			slug, origin := []string{"hello", "other"}[i%2], []string{"webhook:1", "webhook:2"}[i/2%2]
 			d, err := w.draft(slug, origin)
-			w.ok(err)
+			w.WantNoError(err)
 			all.Go(func() {
 				var b *builds.Build
 				var isNew bool
@@ -57,17 +58,17 @@ func TestCreateTx_CreatesOneBuildPerOriginAndPipeline(t *testing.T) {
 			})
 		}
 		all.Wait()
-		wantEqual(t, "created", fmt.Sprint(created), "map[hello webhook:1:1 hello webhook:2:1 other webhook:1:1 other webhook:2:1]")
-		wantEqual(t, "returned builds", len(numbers), 4)
-		wantEqual(t, "builds", w.ada.Get(acme+"/builds").Want(http.StatusOK).Len(""), 4)
-		w.wantCounts()
+		servertest.WantEqual(t, "created", fmt.Sprint(created), "map[hello webhook:1:1 hello webhook:2:1 other webhook:1:1 other webhook:2:1]")
+		servertest.WantEqual(t, "returned builds", len(numbers), 4)
+		servertest.WantEqual(t, "builds", w.Ada.Get(acme+"/builds").Want(http.StatusOK).Len(""), 4)
+		w.WantCounts()
 	})
 }
 
 func TestCreateTx_IsUndoneWithTheTransaction(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		d, err := w.draft("hello", "schedule:1")
-		w.ok(err)
+		w.WantNoError(err)
 		failure := errors.New("the caller failed")
 		err = w.DB.Write(t.Context(), func(q *db.Q) error {
 			if _, created, err := d.CreateTx(q); err != nil || !created {
@@ -78,15 +79,15 @@ func TestCreateTx_IsUndoneWithTheTransaction(t *testing.T) {
 		if !errors.Is(err, failure) {
 			t.Fatal(err)
 		}
-		wantEqual(t, "builds", w.ada.Get(hello).Want(http.StatusOK).Len(""), 0)
-		w.ok(w.DB.Write(t.Context(), func(q *db.Q) error {
+		servertest.WantEqual(t, "builds", w.Ada.Get(hello).Want(http.StatusOK).Len(""), 0)
+		w.WantNoError(w.DB.Write(t.Context(), func(q *db.Q) error {
 			b, created, err := d.CreateTx(q)
 			if err == nil && (!created || b.Number != 1) {
 				t.Errorf("build %d, created: %v", b.Number, created)
 			}
 			return err
 		}))
-		w.wantStates(1, "scheduled", w.states(1))
+		w.WantStates(1, "scheduled", w.States(1))
 	})
 }
 

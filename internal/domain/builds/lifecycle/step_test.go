@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"stackyard/internal/app/server/servertest"
 	"stackyard/internal/domain/builds/lifecycle"
 	"stackyard/internal/domain/jobapi"
 	"stackyard/internal/platform/core"
@@ -14,62 +15,62 @@ import (
 
 // step returns an attribute of a step of the first build as text.
 func (w *world) step(name, attribute string) string {
-	w.t.Helper()
-	step, err := w.service.Step(w.t.Context(), w.orgID, w.build(1).String("id"), name)
-	w.ok(err)
+	w.T.Helper()
+	step, err := w.Service.Step(w.T.Context(), w.OrgID, w.Build(1).String("id"), name)
+	w.WantNoError(err)
 	text, err := jobapi.ExportStep(step, attribute, false)
-	w.ok(err)
+	w.WantNoError(err)
 	return text
 }
 
 // update changes an attribute of a step of the first build.
 func (w *world) update(name string, u lifecycle.StepUpdate) error {
-	w.t.Helper()
+	w.T.Helper()
 	if u.ID == "" {
 		u.ID = core.NewID()
 	}
-	return w.service.UpdateStep(w.t.Context(), w.orgID, w.build(1).String("id"), name, u)
+	return w.Service.UpdateStep(w.T.Context(), w.OrgID, w.Build(1).String("id"), name, u)
 }
 
 func TestStep_TellsItsAttributes(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		w.steps(
+		w.Steps(
 			`{command: first, key: first, label: First}`,
 			`{command: "echo <hi>", key: second, label: Second, if: build.branch == "main", depends_on: [first, later], agents: {queue: default, os: linux}, `+
 				`env: {B: "2", A: "1"}, priority: 7, parallelism: 3, timeout_in_minutes: 9, concurrency: 2, concurrency_group: deploys, notify: [{slack: "#team"}]}`,
 			`{block: "Really?", key: ask}`,
 		)
-		w.create(nil)
+		w.Create(nil)
 		for attribute, want := range map[string]string{
 			"key": "second", "type": "command", "label": "Second", "state": "waiting_for_dependencies", "outcome": "neutral",
 			"command": "echo <hi>", "agents": "queue=default\nos=linux", "env": "A=1\nB=2", "if": `build.branch == "main"`,
 			"depends_on": "first\nlater", "notify": `[{"slack":"#team"}]`, "priority": "7", "parallelism": "3", "timeout": "9",
 			"concurrency_key": "deploys", "concurrency_limit": "2",
 		} {
-			wantEqual(t, attribute, w.step("second", attribute), want)
+			servertest.WantEqual(t, attribute, w.step("second", attribute), want)
 		}
 		for attribute, want := range map[string]string{"key": "ask", "type": "block", "label": "Really?", "command": "", "agents": "", "timeout": "", "concurrency_key": "", "notify": ""} {
-			wantEqual(t, attribute, w.step("ask", attribute), want)
+			servertest.WantEqual(t, attribute, w.step("ask", attribute), want)
 		}
-		wantEqual(t, "by id", w.step(w.step("second", "id"), "label"), "Second")
+		servertest.WantEqual(t, "by id", w.step(w.step("second", "id"), "label"), "Second")
 		var whole map[string]any
-		w.ok(json.Unmarshal([]byte(w.step("second", "")), &whole))
-		wantEqual(t, "whole", fmt.Sprint(whole["priority"], whole["depends_on"]), "7 [first later]")
+		w.WantNoError(json.Unmarshal([]byte(w.step("second", "")), &whole))
+		servertest.WantEqual(t, "whole", fmt.Sprint(whole["priority"], whole["depends_on"]), "7 [first later]")
 	})
 }
 
 func TestStep_ExportsJSON(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		w.steps(`{command: 'say "<hi>"', key: one, agents: {queue: default}, env: {A: "1"}}`)
-		w.create(nil)
-		step, err := w.service.Step(t.Context(), w.orgID, w.build(1).String("id"), "one")
-		w.ok(err)
+		w.Steps(`{command: 'say "<hi>"', key: one, agents: {queue: default}, env: {A: "1"}}`)
+		w.Create(nil)
+		step, err := w.Service.Step(t.Context(), w.OrgID, w.Build(1).String("id"), "one")
+		w.WantNoError(err)
 		for attribute, want := range map[string]string{
 			"command": `"say \"<hi>\""`, "agents": `["queue=default"]`, "env": `{"A":"1"}`, "timeout": "null", "priority": "0", "depends_on": "[]",
 		} {
 			got, err := jobapi.ExportStep(step, attribute, true)
-			w.ok(err)
-			wantEqual(t, attribute, got, want)
+			w.WantNoError(err)
+			servertest.WantEqual(t, attribute, got, want)
 		}
 		_, err = jobapi.ExportStep(step, "color", false)
 		wantRefused(t, err, `no attribute "color"`, "outcome, parallelism")
@@ -78,7 +79,7 @@ func TestStep_ExportsJSON(t *testing.T) {
 
 func TestStep_TellsHowItEnded(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		w.steps(
+		w.Steps(
 			`{command: good, key: good}`,
 			`{command: bad, key: bad}`,
 			`{command: soft, key: soft, soft_fail: true}`,
@@ -89,37 +90,37 @@ func TestStep_TellsHowItEnded(t *testing.T) {
 			`{wait: , key: barrier}`,
 			`{command: after, key: after}`,
 		)
-		w.create(nil)
+		w.Create(nil)
 		want := func(name, state, outcome string) {
 			t.Helper()
-			wantEqual(t, name, w.step(name, "state")+" "+w.step(name, "outcome"), state+" "+outcome)
+			servertest.WantEqual(t, name, w.step(name, "state")+" "+w.step(name, "outcome"), state+" "+outcome)
 		}
 		want("good", "ready", "neutral")
 		want("both", "ready", "neutral")
 		want("never", "ignored", "neutral")
 		want("barrier", "waiting_for_dependencies", "neutral")
-		w.start(w.job(1, "good"))
+		w.Start(w.Job(1, "good"))
 		want("good", "running", "neutral")
-		w.end(w.job(1, "good"), 0)
+		w.End(w.Job(1, "good"), 0)
 		want("good", "finished", "passed")
-		w.run(1, "in", 0)
+		w.Run(1, "in", 0)
 		want("both", "finished", "passed")
-		w.run(1, "soft", 3)
+		w.Run(1, "soft", 3)
 		want("soft", "finished", "soft_failed")
-		w.run(1, "bad", 3)
+		w.Run(1, "bad", 3)
 		want("bad", "finished", "hard_failed")
-		w.run(1, "twice", 3)
+		w.Run(1, "twice", 3)
 		want("twice", "failing", "neutral")
-		long := w.job(1, "long")
-		w.start(long)
-		w.ok(w.service.TimeOut(t.Context(), w.orgID, long))
+		long := w.Job(1, "long")
+		w.Start(long)
+		w.WantNoError(w.Service.TimeOut(t.Context(), w.OrgID, long))
 		want("long", "running", "neutral")
-		w.end(long, 255)
+		w.End(long, 255)
 		want("long", "finished", "errored")
-		for _, j := range w.jobs(1) {
+		for _, j := range w.Jobs(1) {
 			if j.StepKey == "twice" && j.State == "scheduled" {
-				w.start(j.ID)
-				w.end(j.ID, 0)
+				w.Start(j.ID)
+				w.End(j.ID, 0)
 			}
 		}
 		want("twice", "finished", "hard_failed")
@@ -130,12 +131,12 @@ func TestStep_TellsHowItEnded(t *testing.T) {
 
 func TestStep_IsNotFoundElsewhere(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		w.steps(`{command: one, key: one}`, `{command: two, depends_on: one}`)
-		id, other := w.create(nil).String("id"), w.create(nil).String("id")
-		step, err := w.service.Step(t.Context(), w.orgID, id, "one")
-		w.ok(err)
-		for _, c := range [][3]string{{w.orgID, id, "none"}, {w.orgID, other, step.ID}, {w.orgID, id, core.NewID()}, {core.NewID(), id, "one"}, {w.orgID, core.NewID(), "one"}} {
-			if _, err := w.service.Step(t.Context(), c[0], c[1], c[2]); core.KindOf(err) != core.NotFound {
+		w.Steps(`{command: one, key: one}`, `{command: two, depends_on: one}`)
+		id, other := w.Create(nil).String("id"), w.Create(nil).String("id")
+		step, err := w.Service.Step(t.Context(), w.OrgID, id, "one")
+		w.WantNoError(err)
+		for _, c := range [][3]string{{w.OrgID, id, "none"}, {w.OrgID, other, step.ID}, {w.OrgID, id, core.NewID()}, {core.NewID(), id, "one"}, {w.OrgID, core.NewID(), "one"}} {
+			if _, err := w.Service.Step(t.Context(), c[0], c[1], c[2]); core.KindOf(err) != core.NotFound {
 				t.Errorf("%v: got %v", c, err)
 			}
 		}
@@ -144,41 +145,41 @@ func TestStep_IsNotFoundElsewhere(t *testing.T) {
 
 func TestUpdateStep_ChangesLabelNotifyAndPriority(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		w.steps(`{command: one, key: one, label: One, parallelism: 2, notify: [{slack: "#a"}]}`)
-		w.create(nil)
-		w.start(w.jobs(1)[0].ID)
-		w.ok(w.update("one", lifecycle.StepUpdate{Attribute: "label", Value: "New"}))
-		w.ok(w.update(w.step("one", "id"), lifecycle.StepUpdate{Attribute: "label", Value: " and more", Append: true}))
-		wantEqual(t, "label", w.step("one", "label"), "New and more")
-		wantEqual(t, "label of the job", w.build(1).String("jobs.0.name"), "New and more")
-		w.ok(w.update("one", lifecycle.StepUpdate{Attribute: "notify", Value: `[{"slack":"#b"}]`, Append: true}))
-		wantEqual(t, "notify", w.step("one", "notify"), `[{"slack":"#a"},{"slack":"#b"}]`)
-		w.ok(w.update("one", lifecycle.StepUpdate{Attribute: "notify", Value: `[{"slack":"#c"}]`}))
-		wantEqual(t, "notify", w.step("one", "notify"), `[{"slack":"#c"}]`)
-		w.ok(w.update("one", lifecycle.StepUpdate{Attribute: "priority", Value: "5\n"}))
-		wantAt(t, w.build(1), map[string]any{"jobs.0.priority.number": 0, "jobs.1.priority.number": 5})
+		w.Steps(`{command: one, key: one, label: One, parallelism: 2, notify: [{slack: "#a"}]}`)
+		w.Create(nil)
+		w.Start(w.Jobs(1)[0].ID)
+		w.WantNoError(w.update("one", lifecycle.StepUpdate{Attribute: "label", Value: "New"}))
+		w.WantNoError(w.update(w.step("one", "id"), lifecycle.StepUpdate{Attribute: "label", Value: " and more", Append: true}))
+		servertest.WantEqual(t, "label", w.step("one", "label"), "New and more")
+		servertest.WantEqual(t, "label of the job", w.Build(1).String("jobs.0.name"), "New and more")
+		w.WantNoError(w.update("one", lifecycle.StepUpdate{Attribute: "notify", Value: `[{"slack":"#b"}]`, Append: true}))
+		servertest.WantEqual(t, "notify", w.step("one", "notify"), `[{"slack":"#a"},{"slack":"#b"}]`)
+		w.WantNoError(w.update("one", lifecycle.StepUpdate{Attribute: "notify", Value: `[{"slack":"#c"}]`}))
+		servertest.WantEqual(t, "notify", w.step("one", "notify"), `[{"slack":"#c"}]`)
+		w.WantNoError(w.update("one", lifecycle.StepUpdate{Attribute: "priority", Value: "5\n"}))
+		servertest.WantAt(t, w.Build(1), map[string]any{"jobs.0.priority.number": 0, "jobs.1.priority.number": 5})
 	})
 }
 
 func TestUpdateStep_AddsOnceHoweverOftenItIsSent(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		w.steps(`{command: one, key: one, label: One}`)
-		w.create(nil)
+		w.Steps(`{command: one, key: one, label: One}`)
+		w.Create(nil)
 		again := lifecycle.StepUpdate{ID: core.NewID(), Attribute: "label", Value: "!", Append: true}
 		for range 3 {
-			w.ok(w.update("one", again))
+			w.WantNoError(w.update("one", again))
 		}
-		wantEqual(t, "label", w.step("one", "label"), "One!")
+		servertest.WantEqual(t, "label", w.step("one", "label"), "One!")
 		again.ID = strings.ToUpper(again.ID)
-		w.ok(w.update("one", again))
-		wantEqual(t, "label", w.step("one", "label"), "One!")
+		w.WantNoError(w.update("one", again))
+		servertest.WantEqual(t, "label", w.step("one", "label"), "One!")
 	})
 }
 
 func TestUpdateStep_SaysWhatIsWrong(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		w.steps(`{command: one, key: one, label: One}`, `{block: Ask, key: ask}`)
-		w.create(nil)
+		w.Steps(`{command: one, key: one, label: One}`, `{block: Ask, key: ask}`)
+		w.Create(nil)
 		for _, c := range []struct {
 			name   string
 			update lifecycle.StepUpdate
@@ -205,16 +206,16 @@ func TestUpdateStep_SaysWhatIsWrong(t *testing.T) {
 
 func TestCancelStep_EndsItsJobsAlone(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		w.steps(`{command: one, key: one}`, `{command: two, key: two, parallelism: 2}`, `{command: in, key: in}`)
-		id := w.create(nil).String("id")
-		w.start(w.job(1, "two"))
-		got, err := w.service.CancelStep(t.Context(), w.orgID, id, "two", false, 0)
-		w.ok(err)
-		wantEqual(t, "id", got, w.step("two", "id"))
-		w.wantStates(1, "failing", "one scheduled, two canceled, two canceling, in scheduled")
-		_, err = w.service.CancelStep(t.Context(), w.orgID, id, "two", false, 0)
-		w.ok(err)
-		if _, err = w.service.CancelStep(t.Context(), w.orgID, id, "none", false, 0); core.KindOf(err) != core.NotFound {
+		w.Steps(`{command: one, key: one}`, `{command: two, key: two, parallelism: 2}`, `{command: in, key: in}`)
+		id := w.Create(nil).String("id")
+		w.Start(w.Job(1, "two"))
+		got, err := w.Service.CancelStep(t.Context(), w.OrgID, id, "two", false, 0)
+		w.WantNoError(err)
+		servertest.WantEqual(t, "id", got, w.step("two", "id"))
+		w.WantStates(1, "failing", "one scheduled, two canceled, two canceling, in scheduled")
+		_, err = w.Service.CancelStep(t.Context(), w.OrgID, id, "two", false, 0)
+		w.WantNoError(err)
+		if _, err = w.Service.CancelStep(t.Context(), w.OrgID, id, "none", false, 0); core.KindOf(err) != core.NotFound {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -222,22 +223,22 @@ func TestCancelStep_EndsItsJobsAlone(t *testing.T) {
 
 func TestCancelStep_WithForceDoesNotWaitForTheAgent(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		w.steps(`{command: one, key: one}`, `{command: two, key: two}`)
-		id := w.create(nil).String("id")
-		w.start(w.job(1, "one"))
-		w.start(w.job(1, "two"))
+		w.Steps(`{command: one, key: one}`, `{command: two, key: two}`)
+		id := w.Create(nil).String("id")
+		w.Start(w.Job(1, "one"))
+		w.Start(w.Job(1, "two"))
 		cancel := func(name string, force bool, grace time.Duration) {
 			t.Helper()
-			_, err := w.service.CancelStep(t.Context(), w.orgID, id, name, force, grace)
-			w.ok(err)
+			_, err := w.Service.CancelStep(t.Context(), w.OrgID, id, name, force, grace)
+			w.WantNoError(err)
 		}
 		cancel("one", true, 10*time.Second)
 		cancel("two", false, 0)
-		w.pass(10 * time.Second)
-		w.wantStates(1, "failing", "one canceled, two canceling")
+		w.Pass(10 * time.Second)
+		w.WantStates(1, "failing", "one canceled, two canceling")
 		cancel("two", true, 5*time.Second)
 		cancel("two", true, time.Hour)
-		w.pass(5 * time.Second)
-		w.wantStates(1, "failed", "one canceled, two canceled")
+		w.Pass(5 * time.Second)
+		w.WantStates(1, "failed", "one canceled, two canceled")
 	})
 }

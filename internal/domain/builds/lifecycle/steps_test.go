@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"stackyard/internal/app/server/servertest"
+	"stackyard/internal/domain/builds/buildstest"
 )
 
 // A madeJob is what the step language decides about a job.
@@ -204,8 +205,8 @@ steps:
 func TestSteps_BecomeJobs(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		for _, c := range stepCases {
-			configure(w.Server, t, c.yaml)
-			created := w.create(c.build)
+			buildstest.Configure(w.Server, t, c.yaml)
+			created := w.Create(c.build)
 			var got []string
 			for _, j := range made(created) {
 				got = append(got, j.String())
@@ -223,7 +224,7 @@ func TestSteps_BecomeJobs(t *testing.T) {
 
 func TestSteps_GiveEachJobOfAMatrixWhatIsItsOwn(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		configure(w.Server, t, `
+		buildstest.Configure(w.Server, t, `
 steps:
   - command: "run {{matrix.os}}"
     label: "On {{matrix.os}}"
@@ -234,10 +235,10 @@ steps:
     matrix:
       setup: {os: [linux, macos], go: ["1", "2"]}
 `)
-		jobs := made(w.create(nil))
-		wantEqual(t, "jobs", len(jobs), 4)
+		jobs := made(w.Create(nil))
+		servertest.WantEqual(t, "jobs", len(jobs), 4)
 		for i, values := range [][2]string{{"linux", "1"}, {"linux", "2"}, {"macos", "1"}, {"macos", "2"}} {
-			wantAt(t, w.ada.Get(acme+"/jobs/"+jobs[i].ID+"/env"), map[string]any{
+			servertest.WantAt(t, w.Ada.Get(acme+"/jobs/"+jobs[i].ID+"/env"), map[string]any{
 				"env.OS":                     values[0],
 				"env.SAME":                   "same",
 				"env.SERVICE_LABEL":          "On " + values[0],
@@ -247,17 +248,17 @@ steps:
 			})
 		}
 		// A new attempt is of the same combination.
-		w.start(jobs[2].ID)
-		w.end(jobs[2].ID, 1)
-		again := w.ada.Put(acme+"/jobs/"+jobs[2].ID+"/retry", nil).Want(http.StatusOK)
-		wantAt(t, again, map[string]any{"name": "On macos", "command": "run macos", "matrix": map[string]any{"os": "macos", "go": "1"}})
-		wantAt(t, w.ada.Get(acme+"/jobs/"+again.String("id")+"/env"), map[string]any{"env.OS": "macos"})
+		w.Start(jobs[2].ID)
+		w.End(jobs[2].ID, 1)
+		again := w.Ada.Put(acme+"/jobs/"+jobs[2].ID+"/retry", nil).Want(http.StatusOK)
+		servertest.WantAt(t, again, map[string]any{"name": "On macos", "command": "run macos", "matrix": map[string]any{"os": "macos", "go": "1"}})
+		servertest.WantAt(t, w.Ada.Get(acme+"/jobs/"+again.String("id")+"/env"), map[string]any{"env.OS": "macos"})
 	})
 }
 
 func TestSteps_AdjustHowJobsOfAMatrixFail(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		configure(w.Server, t, `
+		buildstest.Configure(w.Server, t, `
 steps:
   - command: "{{matrix}}"
     soft_fail: [{exit_status: 3}, {exit_status: [3, 4]}]
@@ -269,23 +270,23 @@ steps:
 			a, b int
 			want string
 		}{{3, 9, "passed"}, {4, 0, "passed"}, {9, 9, "failed"}} {
-			w.create(nil)
-			w.run(number+1, "a", c.a)
-			w.run(number+1, "b", c.b)
-			wantEqual(t, fmt.Sprint(c), w.build(number+1).String("state"), c.want)
+			w.Create(nil)
+			w.Run(number+1, "a", c.a)
+			w.Run(number+1, "b", c.b)
+			servertest.WantEqual(t, fmt.Sprint(c), w.Build(number+1).String("state"), c.want)
 		}
 	})
 }
 
 func TestSteps_EnvironmentsOverrideOneAnother(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		configure(w.Server, t, `
+		buildstest.Configure(w.Server, t, `
 env: {A: pipeline, B: pipeline, C: pipeline, SERVICE_BRANCH: pipeline}
 steps:
   - {command: x, env: {B: step, C: step, CI: step}}
 `)
-		created := w.create(map[string]any{"env": map[string]any{"B": "build", "C": "build", "D": "build"}})
-		wantAt(t, w.ada.Get(acme+"/jobs/"+created.String("jobs.0.id")+"/env"), map[string]any{
+		created := w.Create(map[string]any{"env": map[string]any{"B": "build", "C": "build", "D": "build"}})
+		servertest.WantAt(t, w.Ada.Get(acme+"/jobs/"+created.String("jobs.0.id")+"/env"), map[string]any{
 			"env.A": "pipeline", "env.B": "step", "env.C": "step", "env.D": "build", "env.SERVICE_BRANCH": "main", "env.CI": "true",
 			"env.SERVICE_BUILD_ID": created.String("id"),
 		})
@@ -295,31 +296,31 @@ steps:
 // A variable in a command means what it means in the job's environment.
 func TestSteps_FillInCommandsAsTheEnvironmentSays(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		configure(w.Server, t, `
+		buildstest.Configure(w.Server, t, `
 env: {A: pipeline, B: pipeline, C: pipeline}
 steps:
   - {command: "$A $B ${C}", label: "$A $B", env: {C: step}}
 `)
-		created := w.create(map[string]any{"env": map[string]any{"B": "build"}})
-		wantEqual(t, "command", created.String("jobs.0.command"), "pipeline build ${C}")
-		wantEqual(t, "name", created.String("jobs.0.name"), "pipeline build")
+		created := w.Create(map[string]any{"env": map[string]any{"B": "build"}})
+		servertest.WantEqual(t, "command", created.String("jobs.0.command"), "pipeline build ${C}")
+		servertest.WantEqual(t, "name", created.String("jobs.0.name"), "pipeline build")
 	})
 }
 
 func TestSteps_KnowTheBuildTheyAreMadeFor(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		w.pipeline("child", nil, `{command: "$SERVICE_BUILD_ID $SERVICE_BUILD_URL $SERVICE_CLUSTER_ID $SERVICE_TRIGGERED_FROM_BUILD_PIPELINE_SLUG/$SERVICE_TRIGGERED_FROM_BUILD_NUMBER"}`)
-		w.steps("{trigger: child, key: go}")
-		w.createAll(nil)
-		child := w.ada.Get(acme + "/pipelines/child/builds/1").Want(http.StatusOK)
-		wantEqual(t, "command", child.String("jobs.0.command"),
+		w.AddPipeline("child", nil, `{command: "$SERVICE_BUILD_ID $SERVICE_BUILD_URL $SERVICE_CLUSTER_ID $SERVICE_TRIGGERED_FROM_BUILD_PIPELINE_SLUG/$SERVICE_TRIGGERED_FROM_BUILD_NUMBER"}`)
+		w.Steps("{trigger: child, key: go}")
+		w.CreateAll(nil)
+		child := w.Ada.Get(acme + "/pipelines/child/builds/1").Want(http.StatusOK)
+		servertest.WantEqual(t, "command", child.String("jobs.0.command"),
 			child.String("id")+" "+w.URL+"/acme/child/builds/1 "+servertest.AcmeClusterID+" hello/1")
 	})
 }
 
 func TestSteps_TimeOutAsStepPipelineAndOrganizationSay(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		w.steps("{command: a, timeout_in_minutes: 30}", "{command: b}")
+		w.Steps("{command: a, timeout_in_minutes: 30}", "{command: b}")
 		for _, c := range []struct {
 			name                   string
 			pipeline, organization map[string]any
@@ -333,16 +334,16 @@ func TestSteps_TimeOutAsStepPipelineAndOrganizationSay(t *testing.T) {
 			{"a maximum where no default is", map[string]any{"default_command_step_timeout": nil}, map[string]any{"default_timeout_in_minutes": nil}, "22", "22"},
 		} {
 			if c.pipeline != nil {
-				w.ada.Patch(acme+"/pipelines/hello", c.pipeline).Want(http.StatusOK)
+				w.Ada.Patch(acme+"/pipelines/hello", c.pipeline).Want(http.StatusOK)
 			}
 			if c.organization != nil {
-				w.ada.Patch(acme+"/pipeline-settings", c.organization).Want(http.StatusOK)
+				w.Ada.Patch(acme+"/pipeline-settings", c.organization).Want(http.StatusOK)
 			}
-			created := w.create(nil)
+			created := w.Create(nil)
 			for i, want := range []string{c.a, c.b} {
 				var env struct{ Env map[string]string }
-				w.ada.Get(acme + "/jobs/" + created.String(fmt.Sprintf("jobs.%d.id", i)) + "/env").JSON(&env)
-				wantEqual(t, fmt.Sprintf("%s: timeout %d", c.name, i), env.Env["SERVICE_TIMEOUT"], want)
+				w.Ada.Get(acme + "/jobs/" + created.String(fmt.Sprintf("jobs.%d.id", i)) + "/env").JSON(&env)
+				servertest.WantEqual(t, fmt.Sprintf("%s: timeout %d", c.name, i), env.Env["SERVICE_TIMEOUT"], want)
 			}
 		}
 	})
@@ -351,21 +352,21 @@ func TestSteps_TimeOutAsStepPipelineAndOrganizationSay(t *testing.T) {
 func TestSteps_RefuseADefinitionThatDoesNotFitTheBuild(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		body := map[string]any{"commit": "HEAD", "branch": "main"}
-		configure(w.Server, t, "steps:\n  - {command: a, label: \"${STAGE?Which one}\"}\n  - {command: b, parallelism: $SHARDS}\n")
-		w.ada.Post(hello, body).WantFieldError("configuration", "line 2, column 26: the variable STAGE is not set: Which one")
+		buildstest.Configure(w.Server, t, "steps:\n  - {command: a, label: \"${STAGE?Which one}\"}\n  - {command: b, parallelism: $SHARDS}\n")
+		w.Ada.Post(hello, body).WantFieldError("configuration", "line 2, column 26: the variable STAGE is not set: Which one")
 		body["env"] = map[string]any{"STAGE": "live", "SHARDS": "many"}
-		w.ada.Post(hello, body).WantFieldError("configuration", "line 3, column 31: parallelism must be")
+		w.Ada.Post(hello, body).WantFieldError("configuration", "line 3, column 31: parallelism must be")
 		body["env"] = map[string]any{"STAGE": "live", "SHARDS": "4000"}
-		w.ada.Post(hello, body).WantFieldError("configuration", "more than 4000 jobs")
+		w.Ada.Post(hello, body).WantFieldError("configuration", "more than 4000 jobs")
 		body["env"] = map[string]any{"STAGE": "live", "SHARDS": "2"}
-		w.ada.Post(hello, body).Want(http.StatusCreated)
+		w.Ada.Post(hello, body).Want(http.StatusCreated)
 
-		configure(w.Server, t, "steps:\n  - {command: a, agents: {queue: \"{{matrix}}\"}, matrix: [gpu, default, tpu]}\n  - {command: b, agents: {queue: gpu}}\n")
-		w.ada.Post(hello, body).WantMessage(http.StatusUnprocessableEntity,
+		buildstest.Configure(w.Server, t, "steps:\n  - {command: a, agents: {queue: \"{{matrix}}\"}, matrix: [gpu, default, tpu]}\n  - {command: b, agents: {queue: gpu}}\n")
+		w.Ada.Post(hello, body).WantMessage(http.StatusUnprocessableEntity,
 			`The cluster has no queues with the keys "gpu", "tpu"; its queues are: default`)
-		configure(w.Server, t, "steps:\n  - {command: \""+strings.Repeat("x", 20_000)+"\", parallelism: 4000}\n")
-		w.ada.Post(hello, body).WantMessage(http.StatusUnprocessableEntity, "The texts of all jobs together, such as their commands, have more than 67108864 bytes")
-		wantEqual(t, "builds", w.ada.Get(hello).Len(""), 1)
+		buildstest.Configure(w.Server, t, "steps:\n  - {command: \""+strings.Repeat("x", 20_000)+"\", parallelism: 4000}\n")
+		w.Ada.Post(hello, body).WantMessage(http.StatusUnprocessableEntity, "The texts of all jobs together, such as their commands, have more than 67108864 bytes")
+		servertest.WantEqual(t, "builds", w.Ada.Get(hello).Len(""), 1)
 	})
 }
 
@@ -377,7 +378,7 @@ func TestSteps_MakeFourThousandJobs(t *testing.T) {
 			values[i] = fmt.Sprint(i)
 		}
 		list := strings.Join(values, ", ")
-		configure(w.Server, t, `
+		buildstest.Configure(w.Server, t, `
 steps:
   - {command: "test {{matrix.a}} {{matrix.b}}", label: "{{matrix.a}}/{{matrix.b}}", env: {A: "{{matrix.a}}"}, matrix: {setup: {a: [`+list+`], b: [`+strings.Join(values[:40], ", ")+`]}}}
   - {command: shard, parallelism: 1998}
@@ -386,20 +387,20 @@ steps:
 `)
 		// Not by way of the client, which takes its time to hold the answer against the document.
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.URL+hello, strings.NewReader(`{"commit": "HEAD", "branch": "main"}`))
-		w.ok(err)
+		w.WantNoError(err)
 		req.Header.Set("Authorization", "Bearer "+servertest.Ada)
 		began := time.Now()
 		resp, err := http.DefaultClient.Do(req)
-		w.ok(err)
+		w.WantNoError(err)
 		_, err = io.Copy(io.Discard, resp.Body)
-		w.ok(err)
+		w.WantNoError(err)
 		t.Logf("4,000 jobs, made and answered with, in %v", time.Since(began).Round(time.Millisecond))
 		resp.Body.Close()
-		wantEqual(t, "status", resp.StatusCode, http.StatusCreated)
-		jobs := made(w.build(1))
-		wantEqual(t, "jobs", len(jobs), 4000)
-		wantEqual(t, "the last of the matrix", jobs[1999].String(), `49/39[test 49 39] scheduled {"a":"49","b":"39"}`)
-		wantEqual(t, "the last of the parallel ones", jobs[3997].String(), "[shard] scheduled 1997/1998")
-		wantEqual(t, "the last", jobs[3999].String(), "[end] waiting")
+		servertest.WantEqual(t, "status", resp.StatusCode, http.StatusCreated)
+		jobs := made(w.Build(1))
+		servertest.WantEqual(t, "jobs", len(jobs), 4000)
+		servertest.WantEqual(t, "the last of the matrix", jobs[1999].String(), `49/39[test 49 39] scheduled {"a":"49","b":"39"}`)
+		servertest.WantEqual(t, "the last of the parallel ones", jobs[3997].String(), "[shard] scheduled 1997/1998")
+		servertest.WantEqual(t, "the last", jobs[3999].String(), "[end] waiting")
 	})
 }

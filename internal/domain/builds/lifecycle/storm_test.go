@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 
+	"stackyard/internal/app/server/servertest"
+	"stackyard/internal/domain/builds/buildstest"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/rules/flow"
 )
@@ -17,13 +19,13 @@ import (
 // what is scheduled.
 func TestStorm_LeavesNothingBehind(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		w.steps(
+		w.Steps(
 			"{command: a, key: a, parallelism: 3, retry: {automatic: {limit: 1}}}", "{command: g, key: g, parallelism: 2, concurrency: 1, concurrency_group: storm}",
 			"wait", "{block: Go, key: ask}", "{command: b, key: b, soft_fail: true}", "{command: c, key: c, depends_on: a, allow_dependency_failure: true}",
 		)
 		const count = 3
 		for range count {
-			w.create(nil)
+			w.Create(nil)
 		}
 		var all sync.WaitGroup
 		for seed := range uint64(6) {
@@ -36,21 +38,21 @@ func TestStorm_LeavesNothingBehind(t *testing.T) {
 		}
 		all.Wait()
 		w.wantRunnable()
-		w.wantCounts()
+		w.WantCounts()
 		w.drain(count)
 		w.wantRunnable()
-		p := w.ada.Get(acme + "/pipelines/hello")
-		wantAt(t, p, map[string]any{"scheduled_builds_count": 0, "running_builds_count": 0, "scheduled_jobs_count": 0, "running_jobs_count": 0, "waiting_jobs_count": 0})
+		p := w.Ada.Get(acme + "/pipelines/hello")
+		servertest.WantAt(t, p, map[string]any{"scheduled_builds_count": 0, "running_builds_count": 0, "scheduled_jobs_count": 0, "running_jobs_count": 0, "waiting_jobs_count": 0})
 	})
 }
 
 // act does something to some job of a build, which may well be refused.
 func (w *world) act(t *testing.T, random *rand.Rand, number int) {
-	jobs := w.jobs(number)
+	jobs := w.Jobs(number)
 	j := jobs[random.IntN(len(jobs))]
 	w.Clock.Advance(1e7)
 	put := func(path string, body any) {
-		if got := w.ada.Put(path, body); got.Status >= http.StatusInternalServerError || got.Status == http.StatusNotFound {
+		if got := w.Ada.Put(path, body); got.Status >= http.StatusInternalServerError || got.Status == http.StatusNotFound {
 			t.Errorf("PUT %s: status %d, %s", path, got.Status, got.Body)
 		}
 	}
@@ -72,9 +74,9 @@ func (w *world) act(t *testing.T, random *rand.Rand, number int) {
 	case 4:
 		put(acme+"/jobs/"+j.ID+"/reprioritize", map[string]any{"priority": random.IntN(9)})
 	case 5:
-		try(w.assign(j.ID))
+		try(w.Assign(j.ID))
 	case 6:
-		try(w.service.Return(ctx, w.orgID, j.ID, ""))
+		try(w.Service.Return(ctx, w.OrgID, j.ID, ""))
 	case 7:
 		try(w.RunDue(ctx))
 	default:
@@ -84,20 +86,20 @@ func (w *world) act(t *testing.T, random *rand.Rand, number int) {
 
 // push takes a job as far as an agent can.
 func (w *world) push(ctx context.Context, id string, status int, try func(error)) {
-	try(w.service.Acquire(ctx, w.orgID, id, someAgent))
-	try(w.service.Start(ctx, w.orgID, id, someAgent))
-	try(w.service.Finish(ctx, w.orgID, id, someAgent, flow.Exit{Status: status}, ""))
+	try(w.Service.Acquire(ctx, w.OrgID, id, buildstest.SomeAgent))
+	try(w.Service.Start(ctx, w.OrgID, id, buildstest.SomeAgent))
+	try(w.Service.Finish(ctx, w.OrgID, id, buildstest.SomeAgent, flow.Exit{Status: status}, ""))
 }
 
 // drain runs and unblocks whatever is left of the builds until all have ended. They hold places that others
 // wait for, so none can be ended alone.
 func (w *world) drain(builds int) {
-	w.t.Helper()
+	w.T.Helper()
 	for range 20 {
 		w.Clock.Advance(1e9)
 		live := 0
 		for number := 1; number <= builds; number++ {
-			if w.build(number).At("finished_at") == nil {
+			if w.Build(number).At("finished_at") == nil {
 				live++
 				w.bringOn(number)
 			}
@@ -107,18 +109,18 @@ func (w *world) drain(builds int) {
 		}
 	}
 	for number := 1; number <= builds; number++ {
-		w.t.Errorf("build %d is %s: %s", number, w.build(number).String("state"), w.states(number))
+		w.T.Errorf("build %d is %s: %s", number, w.Build(number).String("state"), w.States(number))
 	}
 }
 
 // bringOn runs and unblocks what of a build can be.
 func (w *world) bringOn(number int) {
-	w.t.Helper()
-	for _, j := range w.jobs(number) {
+	w.T.Helper()
+	for _, j := range w.Jobs(number) {
 		if j.State == "blocked" {
-			w.ada.Put(acme+"/jobs/"+j.ID+"/unblock", nil).Want(http.StatusOK)
+			w.Ada.Put(acme+"/jobs/"+j.ID+"/unblock", nil).Want(http.StatusOK)
 			continue
 		}
-		w.push(w.t.Context(), j.ID, 0, func(error) {})
+		w.push(w.T.Context(), j.ID, 0, func(error) {})
 	}
 }

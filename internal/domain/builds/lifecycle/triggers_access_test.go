@@ -15,25 +15,25 @@ import (
 // triggerAs has somebody build the pipeline of a slug, whose only step triggers another, and returns the
 // trigger job.
 func (w *world) triggerAs(who *servertest.Client, slug string) *servertest.Response {
-	w.t.Helper()
+	w.T.Helper()
 	build := who.Post(acme+"/pipelines/"+slug+"/builds", map[string]any{"commit": "HEAD", "branch": "main"}).Want(http.StatusCreated)
-	w.follow()
-	return w.ada.Get(acme + "/jobs/" + build.String("jobs.0.id")).Want(http.StatusOK)
+	w.Follow()
+	return w.Ada.Get(acme + "/jobs/" + build.String("jobs.0.id")).Want(http.StatusOK)
 }
 
 // withTeam makes a team that Bo is in, and returns its id.
 func (w *world) withTeam() string {
-	w.t.Helper()
+	w.T.Helper()
 	w.Apply("organizations: [{slug: acme, features: {teams: true}, teams: [{name: Bo, slug: bo, members: [bo@acme.test]}]}]")
-	return w.ada.Get(acme + "/teams/bo").Want(http.StatusOK).String("id")
+	return w.Ada.Get(acme + "/teams/bo").Want(http.StatusOK).String("id")
 }
 
 // wantRefused fails the test unless a trigger job failed and its explanation says why.
 func (w *world) wantRefused(job *servertest.Response, why string) {
-	w.t.Helper()
-	wantAt(w.t, job, map[string]any{"state": "failed", "exit_status": 1, "detail": why, "triggered_build": nil})
-	if got := w.ada.Get(acme + "/jobs/" + job.String("id") + "/explain").String("reason"); !strings.Contains(got, why) {
-		w.t.Errorf("explained with %q, want %q in it", got, why)
+	w.T.Helper()
+	servertest.WantAt(w.T, job, map[string]any{"state": "failed", "exit_status": 1, "detail": why, "triggered_build": nil})
+	if got := w.Ada.Get(acme + "/jobs/" + job.String("id") + "/explain").String("reason"); !strings.Contains(got, why) {
+		w.T.Errorf("explained with %q, want %q in it", got, why)
 	}
 }
 
@@ -45,26 +45,26 @@ func TestTrigger_WithTeamsNeedsTheCreatorsAccess(t *testing.T) {
 			if level != "" {
 				teams[team] = level
 			}
-			w.pipeline(target, map[string]any{"teams": teams}, "command: a")
-			w.pipeline("from-"+target, map[string]any{"teams": map[string]string{team: "build_and_read"}}, "{trigger: "+target+", key: go}")
+			w.AddPipeline(target, map[string]any{"teams": teams}, "command: a")
+			w.AddPipeline("from-"+target, map[string]any{"teams": map[string]string{team: "build_and_read"}}, "{trigger: "+target+", key: go}")
 		}
-		w.pipeline("from-nowhere", map[string]any{"teams": map[string]string{team: "build_and_read"}}, "{trigger: nowhere, key: go}")
+		w.AddPipeline("from-nowhere", map[string]any{"teams": map[string]string{team: "build_and_read"}}, "{trigger: nowhere, key: go}")
 		// One that Bo cannot see is to him as one that does not exist.
 		w.wantRefused(w.triggerAs(bo, "from-unseen"), `There is no pipeline "unseen" that Bo, who created this build, has access to`)
 		w.wantRefused(w.triggerAs(bo, "from-nowhere"), `There is no pipeline "nowhere" that Bo, who created this build, has access to`)
-		w.wantRefused(w.triggerAs(w.ada, "from-nowhere"), `There is no pipeline "nowhere" in the organization`)
+		w.wantRefused(w.triggerAs(w.Ada, "from-nowhere"), `There is no pipeline "nowhere" in the organization`)
 		w.wantRefused(w.triggerAs(bo, "from-read"), `Bo, who created this build, cannot build the pipeline "read"`)
 		for _, target := range []string{"built", "managed"} {
-			wantEqual(t, target, w.triggerAs(bo, "from-"+target).String("state"), "running")
+			servertest.WantEqual(t, target, w.triggerAs(bo, "from-"+target).String("state"), "running")
 		}
 		// An administrator builds everything, also again what Bo could not.
-		wantEqual(t, "by an administrator", w.triggerAs(w.ada, "from-unseen").String("state"), "running")
-		rebuilt := w.ada.Put(acme+"/pipelines/from-unseen/builds/1/rebuild", nil).Want(http.StatusOK)
-		w.follow()
-		wantEqual(t, "rebuilt", w.ada.Get(acme+"/jobs/"+rebuilt.String("jobs.0.id")).String("state"), "running")
+		servertest.WantEqual(t, "by an administrator", w.triggerAs(w.Ada, "from-unseen").String("state"), "running")
+		rebuilt := w.Ada.Put(acme+"/pipelines/from-unseen/builds/1/rebuild", nil).Want(http.StatusOK)
+		w.Follow()
+		servertest.WantEqual(t, "rebuilt", w.Ada.Get(acme+"/jobs/"+rebuilt.String("jobs.0.id")).String("state"), "running")
 		// Without teams every member does.
 		w.Apply("organizations: [{slug: acme, features: {teams: false}}]")
-		wantEqual(t, "without teams", w.triggerAs(bo, "from-unseen").String("state"), "running")
+		servertest.WantEqual(t, "without teams", w.triggerAs(bo, "from-unseen").String("state"), "running")
 	})
 }
 
@@ -74,24 +74,24 @@ func TestTrigger_OfABuildWithoutCreatorNeedsATeamOfBothPipelines(t *testing.T) {
 		triggered := func(slug string) *servertest.Response {
 			t.Helper()
 			var p *pipelines.Pipeline
-			w.ok(w.DB.Read(t.Context(), func(q *db.Q) (err error) {
-				p, err = pipelines.BySlug(q, pipelines.System(w.orgID), slug)
+			w.WantNoError(w.DB.Read(t.Context(), func(q *db.Q) (err error) {
+				p, err = pipelines.BySlug(q, pipelines.System(w.OrgID), slug)
 				return err
 			}))
-			_, err := w.service.Create(t.Context(), p, lifecycle.Creation{Commit: "HEAD", Branch: "main", Source: builds.FromWebhook})
-			w.ok(err)
-			w.follow()
-			return w.ada.Get(acme + "/jobs/" + w.ada.Get(acme+"/pipelines/"+slug+"/builds").String("0.jobs.0.id"))
+			_, err := w.Service.Create(t.Context(), p, lifecycle.Creation{Commit: "HEAD", Branch: "main", Source: builds.FromWebhook})
+			w.WantNoError(err)
+			w.Follow()
+			return w.Ada.Get(acme + "/jobs/" + w.Ada.Get(acme+"/pipelines/"+slug+"/builds").String("0.jobs.0.id"))
 		}
-		w.pipeline("target", map[string]any{"teams": map[string]string{team: "build_and_read"}}, "command: a")
+		w.AddPipeline("target", map[string]any{"teams": map[string]string{team: "build_and_read"}}, "command: a")
 		for slug, teams := range map[string]map[string]string{
 			"apart": {servertest.AcmeTeamID: "manage_build_and_read"}, "reads": {team: "read_only"}, "builds": {team: "build_and_read"},
 		} {
-			w.pipeline(slug, map[string]any{"teams": teams}, "{trigger: target, key: go}")
+			w.AddPipeline(slug, map[string]any{"teams": teams}, "{trigger: target, key: go}")
 		}
 		const why = `This build has no known creator, and no team can build both its pipeline and the pipeline "target"`
 		w.wantRefused(triggered("apart"), why)
 		w.wantRefused(triggered("reads"), why)
-		wantEqual(t, "with a team of both", triggered("builds").String("state"), "running")
+		servertest.WantEqual(t, "with a team of both", triggered("builds").String("state"), "running")
 	})
 }

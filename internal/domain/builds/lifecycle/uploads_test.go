@@ -9,6 +9,7 @@ import (
 
 	"stackyard/internal/app/server/servertest"
 	"stackyard/internal/domain/builds"
+	"stackyard/internal/domain/builds/buildstest"
 	"stackyard/internal/domain/builds/lifecycle"
 	"stackyard/internal/platform/core"
 )
@@ -20,16 +21,16 @@ func (w *world) upload(jobID string, lines ...string) (*builds.StepUpload, error
 
 func (w *world) uploadAs(id, jobID string, replace bool, lines ...string) (*builds.StepUpload, error) {
 	source := "steps:\n  - " + strings.Join(lines, "\n  - ") + "\n"
-	return w.service.Upload(w.t.Context(), w.orgID, jobID, lifecycle.Upload{ID: id, Definition: []byte(source), Replace: replace})
+	return w.Service.Upload(w.T.Context(), w.OrgID, jobID, lifecycle.Upload{ID: id, Definition: []byte(source), Replace: replace})
 }
 
 // uploading makes a build of hello with these steps, and has an agent run the one with the key up.
 func (w *world) uploading(lines ...string) string {
-	w.t.Helper()
-	w.steps(lines...)
-	w.create(nil)
-	id := w.job(1, "up")
-	w.start(id)
+	w.T.Helper()
+	w.Steps(lines...)
+	w.Create(nil)
+	id := w.Job(1, "up")
+	w.Start(id)
 	return id
 }
 
@@ -50,20 +51,20 @@ func TestUpload_AddsStepsBehindTheUploadingOne(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		up := w.uploading("{command: up, key: up}", "wait", "{command: last, key: last}")
 		done, err := w.upload(up, "{command: a, key: a, parallelism: 2}", "{command: b, key: b, depends_on: a}", `{command: no, key: no, if: build.branch == "x"}`)
-		w.ok(err)
-		wantEqual(t, "created jobs", *done.CreatedJobs, 4)
-		w.wantStates(1, "running", "up running, a waiting, a waiting, b waiting, no broken, waiter waiting, last waiting")
-		w.end(up, 0)
-		w.wantStates(1, "running", "up passed, a scheduled, a scheduled, b waiting, no broken, waiter waiting, last waiting")
-		for _, j := range w.jobs(1) {
+		w.WantNoError(err)
+		servertest.WantEqual(t, "created jobs", *done.CreatedJobs, 4)
+		w.WantStates(1, "running", "up running, a waiting, a waiting, b waiting, no broken, waiter waiting, last waiting")
+		w.End(up, 0)
+		w.WantStates(1, "running", "up passed, a scheduled, a scheduled, b waiting, no broken, waiter waiting, last waiting")
+		for _, j := range w.Jobs(1) {
 			if j.StepKey == "a" {
-				w.start(j.ID)
-				w.end(j.ID, 0)
+				w.Start(j.ID)
+				w.End(j.ID, 0)
 			}
 		}
-		w.run(1, "b", 0)
-		w.run(1, "last", 0)
-		wantEqual(t, "build", w.build(1).String("state"), "passed")
+		w.Run(1, "b", 0)
+		w.Run(1, "last", 0)
+		servertest.WantEqual(t, "build", w.Build(1).String("state"), "passed")
 	})
 }
 
@@ -71,17 +72,17 @@ func TestUpload_ReplacesWhatHasNotStarted(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		up := w.uploading("{command: up, key: up}", "{command: old, key: work}", "wait", "{command: last, key: last}")
 		_, err := w.uploadAs(core.NewID(), up, true, "{command: new, key: work}", "{command: after, key: after, depends_on: work}")
-		w.ok(err)
-		w.end(up, 0)
-		w.wantStates(1, "running", "up passed, work scheduled, after waiting, work skipped, waiter skipped, last skipped")
-		for _, j := range w.jobs(1) {
+		w.WantNoError(err)
+		w.End(up, 0)
+		w.WantStates(1, "running", "up passed, work scheduled, after waiting, work skipped, waiter skipped, last skipped")
+		for _, j := range w.Jobs(1) {
 			if j.StepKey == "work" && j.State == "scheduled" {
-				w.start(j.ID)
-				w.end(j.ID, 0)
+				w.Start(j.ID)
+				w.End(j.ID, 0)
 			}
 		}
-		w.run(1, "after", 0)
-		wantEqual(t, "build", w.build(1).String("state"), "passed")
+		w.Run(1, "after", 0)
+		servertest.WantEqual(t, "build", w.Build(1).String("state"), "passed")
 	})
 }
 
@@ -89,15 +90,15 @@ func TestUpload_JoinsTheGroupOfTheUploadingJob(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		up := w.uploading("{group: Tests, key: tests, steps: [{command: up, key: up}]}", "{command: last, key: last, depends_on: tests}")
 		_, err := w.upload(up, "{group: Tests, steps: [{command: a, key: a}, {command: b, key: b}]}", "{group: Other, key: other, steps: [{command: c, key: c}]}")
-		w.ok(err)
-		w.end(up, 0)
-		w.run(1, "a", 0)
-		w.run(1, "c", 0)
-		wantEqual(t, "last", w.ada.Get(acme+"/jobs/"+w.job(1, "last")).String("state"), "waiting")
-		w.run(1, "b", 0)
-		wantEqual(t, "last", w.ada.Get(acme+"/jobs/"+w.job(1, "last")).String("state"), "scheduled")
+		w.WantNoError(err)
+		w.End(up, 0)
+		w.Run(1, "a", 0)
+		w.Run(1, "c", 0)
+		servertest.WantEqual(t, "last", w.Ada.Get(acme+"/jobs/"+w.Job(1, "last")).String("state"), "waiting")
+		w.Run(1, "b", 0)
+		servertest.WantEqual(t, "last", w.Ada.Get(acme+"/jobs/"+w.Job(1, "last")).String("state"), "scheduled")
 		for key, want := range map[string]string{"up": "tests", "a": "tests", "b": "tests", "c": "other"} {
-			wantEqual(t, "group of "+key, w.ada.Get(acme+"/jobs/"+w.job(1, key)).String("group_key"), want)
+			servertest.WantEqual(t, "group of "+key, w.Ada.Get(acme+"/jobs/"+w.Job(1, key)).String("group_key"), want)
 		}
 	})
 }
@@ -108,23 +109,23 @@ func TestUpload_ChangesNothingWhenRepeated(t *testing.T) {
 		id := core.NewID()
 		for range 3 {
 			done, err := w.uploadAs(strings.ToUpper(id), up, false, "{command: a, key: a}")
-			w.ok(err)
-			wantEqual(t, "id", done.ID, id)
-			wantEqual(t, "created jobs", *done.CreatedJobs, 1)
+			w.WantNoError(err)
+			servertest.WantEqual(t, "id", done.ID, id)
+			servertest.WantEqual(t, "created jobs", *done.CreatedJobs, 1)
 		}
-		w.wantStates(1, "running", "up running, a waiting, other scheduled")
-		w.end(up, 0)
+		w.WantStates(1, "running", "up running, a waiting, other scheduled")
+		w.End(up, 0)
 		_, err := w.uploadAs(id, up, false, "{command: a, key: a}") // its answer was lost
-		w.ok(err)
+		w.WantNoError(err)
 
 		// A rejection is remembered too.
-		other := w.job(1, "other")
-		w.start(other)
+		other := w.Job(1, "other")
+		w.Start(other)
 		refused := core.NewID()
 		_, first := w.uploadAs(refused, other, false, "{command: a, key: a}")
 		wantRefused(t, first, `The key "a" belongs to another step`)
 		_, again := w.uploadAs(refused, other, false, "command: b")
-		wantEqual(t, "the second answer", fmt.Sprint(again), fmt.Sprint(first))
+		servertest.WantEqual(t, "the second answer", fmt.Sprint(again), fmt.Sprint(first))
 		_, err = w.uploadAs(id, other, false, "command: b")
 		wantRefused(t, err, "Another job")
 	})
@@ -146,8 +147,8 @@ func TestUpload_CountsOnceHoweverManySendIt(t *testing.T) {
 			})
 		}
 		agents.Wait()
-		wantEqual(t, "jobs", len(w.jobs(1)), 10)
-		wantEqual(t, "uploads", w.ada.Get(hello+"/1/step-uploads").Len("items"), 9)
+		servertest.WantEqual(t, "jobs", len(w.Jobs(1)), 10)
+		servertest.WantEqual(t, "uploads", w.Ada.Get(hello+"/1/step-uploads").Len("items"), 9)
 	})
 }
 
@@ -173,26 +174,26 @@ func TestUpload_TellsAllThatIsWrongAndAddsNothing(t *testing.T) {
 			wantRefused(t, err, c.want...)
 		}
 		for _, source := range []string{"", "steps: []", "{", "steps: [\x00]", "steps: [\xff]", "a: \xff\x00{"} {
-			_, err := w.service.Upload(t.Context(), w.orgID, up, lifecycle.Upload{ID: core.NewID(), Definition: []byte(source)})
+			_, err := w.Service.Upload(t.Context(), w.OrgID, up, lifecycle.Upload{ID: core.NewID(), Definition: []byte(source)})
 			wantRefused(t, err, "cannot be read")
 		}
 		_, err := w.uploadAs("1", up, false, "command: a")
 		wantRefused(t, err, "must be a UUID")
-		_, err = w.upload(w.job(1, "other"), "command: a")
+		_, err = w.upload(w.Job(1, "other"), "command: a")
 		wantRefused(t, err, "running")
 		if _, err := w.upload(core.NewID(), "command: a"); core.KindOf(err) != core.NotFound {
 			t.Errorf("a job that does not exist: %v", err)
 		}
-		w.wantStates(1, "running", "up running, other scheduled")
+		w.WantStates(1, "running", "up running, other scheduled")
 	})
 }
 
 func TestUpload_HasVariablesAndDefaultsOfItsOwn(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		configure(w.Server, t, "env: {A: pipeline, B: pipeline, C: pipeline}\nagents: {os: linux}\npriority: 3\nsteps:\n  - {command: up, key: up}\n")
-		w.create(map[string]any{"env": map[string]any{"B": "build", "D": "build"}})
-		up := w.job(1, "up")
-		w.start(up)
+		buildstest.Configure(w.Server, t, "env: {A: pipeline, B: pipeline, C: pipeline}\nagents: {os: linux}\npriority: 3\nsteps:\n  - {command: up, key: up}\n")
+		w.Create(map[string]any{"env": map[string]any{"B": "build", "D": "build"}})
+		up := w.Job(1, "up")
+		w.Start(up)
 		source := `
 env: {A: upload, B: upload, D: upload, E: upload}
 agents: {arch: arm}
@@ -200,59 +201,59 @@ steps:
   - {command: "echo $A $$B", key: a, env: {E: step}}
   - {command: b, key: b, if: build.env("A") == "pipeline" && build.env("D") == "build" && build.state == "running"}
 `
-		_, err := w.service.Upload(t.Context(), w.orgID, up, lifecycle.Upload{ID: core.NewID(), Definition: []byte(source)})
-		w.ok(err)
-		a := w.ada.Get(acme + "/jobs/" + w.job(1, "a"))
-		wantAt(t, a, map[string]any{"command": "echo $A $$B", "agent_query_rules": []any{"arch=arm"}, "priority.number": 0})
-		wantAt(t, w.ada.Get(acme+"/jobs/"+w.job(1, "a")+"/env"), map[string]any{"env.A": "upload", "env.B": "build", "env.C": "pipeline", "env.D": "build", "env.E": "step"})
-		wantAt(t, w.ada.Get(acme+"/jobs/"+up+"/env"), map[string]any{"env.A": "pipeline", "env.B": "build", "env.C": "pipeline"})
-		wantEqual(t, "b", w.ada.Get(acme+"/jobs/"+w.job(1, "b")).String("state"), "waiting")
+		_, err := w.Service.Upload(t.Context(), w.OrgID, up, lifecycle.Upload{ID: core.NewID(), Definition: []byte(source)})
+		w.WantNoError(err)
+		a := w.Ada.Get(acme + "/jobs/" + w.Job(1, "a"))
+		servertest.WantAt(t, a, map[string]any{"command": "echo $A $$B", "agent_query_rules": []any{"arch=arm"}, "priority.number": 0})
+		servertest.WantAt(t, w.Ada.Get(acme+"/jobs/"+w.Job(1, "a")+"/env"), map[string]any{"env.A": "upload", "env.B": "build", "env.C": "pipeline", "env.D": "build", "env.E": "step"})
+		servertest.WantAt(t, w.Ada.Get(acme+"/jobs/"+up+"/env"), map[string]any{"env.A": "pipeline", "env.B": "build", "env.C": "pipeline"})
+		servertest.WantEqual(t, "b", w.Ada.Get(acme+"/jobs/"+w.Job(1, "b")).String("state"), "waiting")
 	})
 }
 
 func TestUploads_AreListedNewestFirst(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		up := w.uploading("{command: up, key: up}", "{command: other, key: other}")
-		other := w.job(1, "other")
-		w.start(other)
+		other := w.Job(1, "other")
+		w.Start(other)
 		first, err := w.upload(up, "command: a", "command: b")
-		w.ok(err)
+		w.WantNoError(err)
 		second, err := w.uploadAs(core.NewID(), other, true, "command: c")
-		w.ok(err)
+		w.WantNoError(err)
 		refused := core.NewID()
 		_, err = w.uploadAs(refused, up, false, "{command: a, retry: 7}")
 		wantRefused(t, err)
 		large, err := w.upload(up, "{command: d, label: "+strings.Repeat("x", 100_000)+"}")
-		w.ok(err)
+		w.WantNoError(err)
 
 		const uploads = hello + "/1/step-uploads"
 		var got []string
 		for path := uploads + "?per_page=3"; path != ""; {
-			page := w.ada.Get(path).Want(http.StatusOK)
+			page := w.Ada.Get(path).Want(http.StatusOK)
 			for i := range page.Len("items") {
 				got = append(got, page.String(fmt.Sprintf("items.%d.uuid", i)))
 			}
 			path, _ = page.At("links.next").(string)
 		}
-		wantEqual(t, "uploads", strings.Join(got, " "), strings.Join([]string{large.ID, refused, second.ID, first.ID}, " "))
-		of := w.ada.Get(uploads + "?filter[source_job_id]=" + other).Want(http.StatusOK)
-		wantEqual(t, "uploads of one job", of.Len("items"), 1)
+		servertest.WantEqual(t, "uploads", strings.Join(got, " "), strings.Join([]string{large.ID, refused, second.ID, first.ID}, " "))
+		of := w.Ada.Get(uploads + "?filter[source_job_id]=" + other).Want(http.StatusOK)
+		servertest.WantEqual(t, "uploads of one job", of.Len("items"), 1)
 
-		one := w.ada.Get(uploads + "/" + second.ID).Want(http.StatusOK)
-		wantAt(t, one, map[string]any{
+		one := w.Ada.Get(uploads + "/" + second.ID).Want(http.StatusOK)
+		servertest.WantAt(t, one, map[string]any{
 			"uuid": second.ID, "graphql_id": core.GraphQLID("StepUpload", second.ID), "state": "applied", "source": "job", "source_job_id": other,
 			"replace_existing_steps": true, "created_jobs_count": 1, "rejection_type": nil, "message": nil, "url": w.URL + uploads + "/" + second.ID,
-			"created_at": w.now(), "processed_at": w.now(),
+			"created_at": w.Now(), "processed_at": w.Now(),
 			"definition_bytes": 22, "definition_yaml": "steps:\n  - command: c\n", "definition_yaml_omitted": false,
 		})
-		wantAt(t, w.ada.Get(uploads+"/"+refused), map[string]any{"state": "rejected", "created_jobs_count": nil, "rejection_type": "invalid_definition"})
-		wantAt(t, w.ada.Get(uploads+"/"+large.ID), map[string]any{"definition_yaml": nil, "definition_yaml_omitted": true})
+		servertest.WantAt(t, w.Ada.Get(uploads+"/"+refused), map[string]any{"state": "rejected", "created_jobs_count": nil, "rejection_type": "invalid_definition"})
+		servertest.WantAt(t, w.Ada.Get(uploads+"/"+large.ID), map[string]any{"definition_yaml": nil, "definition_yaml_omitted": true})
 		for _, path := range []string{uploads + "/" + core.NewID(), uploads + "/x"} {
-			w.ada.Get(path).WantMessage(http.StatusNotFound, "No step upload found")
+			w.Ada.Get(path).WantMessage(http.StatusNotFound, "No step upload found")
 		}
 		w.As(t, servertest.Cy).Get(uploads).Want(http.StatusNotFound)
 		w.As(t, servertest.Cy).Get(uploads + "/" + first.ID).Want(http.StatusNotFound)
-		w.create(nil)
-		w.ada.Get(hello + "/2/step-uploads/" + first.ID).Want(http.StatusNotFound)
+		w.Create(nil)
+		w.Ada.Get(hello + "/2/step-uploads/" + first.ID).Want(http.StatusNotFound)
 	})
 }

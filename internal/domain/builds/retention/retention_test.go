@@ -1,4 +1,4 @@
-package lifecycle_test
+package retention_test
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"stackyard/internal/app/server/servertest"
+	"stackyard/internal/domain/builds/buildstest"
 	"stackyard/internal/domain/builds/retention"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
@@ -18,14 +19,14 @@ const day = 24 * time.Hour
 
 // keep has acme keep finished builds for some days.
 func (w *world) keep(days int) {
-	w.t.Helper()
+	w.T.Helper()
 	w.Apply(fmt.Sprintf(`organizations: [{slug: acme, limits: {build_retention_days: %d}}]`, days))
 }
 
 // removeOld removes one batch of old builds.
 func (w *world) removeOld() (more bool) {
-	w.t.Helper()
-	w.ok(w.DB.Write(w.t.Context(), func(q *db.Q) (err error) {
+	w.T.Helper()
+	w.WantNoError(w.DB.Write(w.T.Context(), func(q *db.Q) (err error) {
 		more, err = retention.RemoveOld(q, w.Clock.Now())
 		return err
 	}))
@@ -34,13 +35,13 @@ func (w *world) removeOld() (more bool) {
 
 // counts returns how many rows there are in each table that builds fill.
 func (w *world) counts() map[string]int {
-	w.t.Helper()
+	w.T.Helper()
 	names := `SELECT name FROM sqlite_master WHERE type = 'table'`
 	if w.DB.Engine() == db.PostgreSQL {
 		names = `SELECT tablename FROM pg_tables WHERE schemaname = current_schema()`
 	}
 	counts := map[string]int{}
-	w.ok(w.DB.Read(w.t.Context(), func(q *db.Q) error {
+	w.WantNoError(w.DB.Read(w.T.Context(), func(q *db.Q) error {
 		tables, err := db.All(q, func(scan db.Scan) (name string, err error) { return name, scan(&name) }, names)
 		if err != nil {
 			return err
@@ -65,12 +66,12 @@ func (w *world) counts() map[string]int {
 func TestRetention_RemovesABuildWithAllItOwns(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		w.keep(30)
-		w.steps("{command: first, key: first}", "{command: 'echo {{matrix}}', label: many, matrix: [a, b], depends_on: first}", "{block: go}")
+		w.Steps("{command: first, key: first}", "{command: 'echo {{matrix}}', label: many, matrix: [a, b], depends_on: first}", "{block: go}")
 		before := w.counts()
-		build := w.create(map[string]any{"meta_data": map[string]any{"a": "b"}})
-		w.run(1, "first", 0)
-		w.own(build.String("id"), w.job(1, "first"))
-		w.ada.Put(hello+"/1/cancel", nil).Want(http.StatusOK)
+		build := w.Create(map[string]any{"meta_data": map[string]any{"a": "b"}})
+		w.Run(1, "first", 0)
+		w.own(build.String("id"), w.Job(1, "first"))
+		w.Ada.Put(hello+"/1/cancel", nil).Want(http.StatusOK)
 		for _, table := range []string{
 			"builds", "build_details", "build_meta_data", "steps", "step_details", "step_dependencies", "jobs", "job_details", "annotations", "artifacts",
 		} {
@@ -78,32 +79,32 @@ func TestRetention_RemovesABuildWithAllItOwns(t *testing.T) {
 				t.Errorf("the build has nothing in %s", table)
 			}
 		}
-		w.pass(30 * day)
-		w.build(1)
-		w.pass(time.Hour) // builds are looked for every hour
+		w.Pass(30 * day)
+		w.Build(1)
+		w.Pass(time.Hour) // builds are looked for every hour
 		if after := w.counts(); !maps.Equal(before, after) {
 			t.Errorf("there are rows in %v, want %v", after, before)
 		}
-		w.ada.Get(hello + "/1").Want(http.StatusNotFound)
-		wantEqual(t, "the next build", w.create(nil).String("number"), "2")
+		w.Ada.Get(hello + "/1").Want(http.StatusNotFound)
+		servertest.WantEqual(t, "the next build", w.Create(nil).String("number"), "2")
 	})
 }
 
 // own gives a build what agents will.
 func (w *world) own(buildID, jobID string) {
-	w.t.Helper()
-	w.ok(w.DB.Write(w.t.Context(), func(q *db.Q) error {
+	w.T.Helper()
+	w.WantNoError(w.DB.Write(w.T.Context(), func(q *db.Q) error {
 		for _, job := range []any{nil, jobID} {
 			_, err := q.Exec(`
 				INSERT INTO annotations (id, organization_id, build_id, job_id, context, priority, body, created_at, updated_at)
-				VALUES ($1, $2, $3, $4, 'default', 3, 'text', 0, 0)`, core.NewID(), w.orgID, buildID, job)
+				VALUES ($1, $2, $3, $4, 'default', 3, 'text', 0, 0)`, core.NewID(), w.OrgID, buildID, job)
 			if err != nil {
 				return err
 			}
 		}
 		_, err := q.Exec(`
 			INSERT INTO artifacts (id, organization_id, build_id, job_id, state, path, mime_type, file_size, sha1sum, location, created_at)
-			VALUES ($1, $2, $3, $4, 'finished', 'a', 'text/plain', 1, '', '', 0)`, core.NewID(), w.orgID, buildID, jobID)
+			VALUES ($1, $2, $3, $4, 'finished', 'a', 'text/plain', 1, '', '', 0)`, core.NewID(), w.OrgID, buildID, jobID)
 		return err
 	}))
 }
@@ -118,30 +119,30 @@ func TestRetention_KeepsWhatIsYoungOrUnfinishedOrAnothers(t *testing.T) {
 		cy.Post(rival+"/pipelines/theirs/builds", map[string]any{"commit": "HEAD", "branch": "main"}).Want(http.StatusCreated)
 		cy.Put(rival+"/pipelines/theirs/builds/1/cancel", nil).Want(http.StatusOK)
 		for range 3 {
-			w.create(nil)
+			w.Create(nil)
 		}
-		w.run(1, "echo hello", 0)
-		w.start(w.job(3, "echo hello"))
-		w.pass(15 * day)
-		w.run(2, "echo hello", 0)
-		w.pass(16 * day)
-		w.ada.Get(hello + "/1").Want(http.StatusNotFound)
-		w.build(2)
-		w.build(3)
+		w.Run(1, "echo hello", 0)
+		w.Start(w.Job(3, "echo hello"))
+		w.Pass(15 * day)
+		w.Run(2, "echo hello", 0)
+		w.Pass(16 * day)
+		w.Ada.Get(hello + "/1").Want(http.StatusNotFound)
+		w.Build(2)
+		w.Build(3)
 		cy.Get(rival + "/pipelines/theirs/builds/1").Want(http.StatusOK)
 	})
 }
 
 func TestRetention_IsForEverUnlessItIsSet(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		w.create(nil)
-		w.run(1, "echo hello", 0)
-		w.pass(20 * 365 * day)
-		w.build(1)
+		w.Create(nil)
+		w.Run(1, "echo hello", 0)
+		w.Pass(20 * 365 * day)
+		w.Build(1)
 		w.keep(30)
 		w.keep(0)
-		w.pass(time.Hour)
-		w.build(1)
+		w.Pass(time.Hour)
+		w.Build(1)
 	})
 }
 
@@ -155,18 +156,18 @@ func TestRetention_IsDoneInSmallPieces(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			each(t, func(t *testing.T, w *world) {
 				w.keep(30)
-				w.steps(fmt.Sprintf("{command: work, parallelism: %d}", test.jobs))
+				w.Steps(fmt.Sprintf("{command: work, parallelism: %d}", test.jobs))
 				for number := range test.builds {
-					w.create(nil)
-					w.ada.Put(fmt.Sprintf("%s/%d/cancel", hello, number+1), nil).Want(http.StatusOK)
+					w.Create(nil)
+					w.Ada.Put(fmt.Sprintf("%s/%d/cancel", hello, number+1), nil).Want(http.StatusOK)
 				}
 				w.Clock.Advance(31 * day)
 				before := w.counts()["builds"]
 				more := w.removeOld()
-				wantEqual(t, "more to do", more, true)
-				wantEqual(t, "builds removed", before-w.counts()["builds"], test.want)
-				w.pass(0)
-				wantEqual(t, "builds left", w.counts()["builds"], 0)
+				servertest.WantEqual(t, "more to do", more, true)
+				servertest.WantEqual(t, "builds removed", before-w.counts()["builds"], test.want)
+				w.Pass(0)
+				servertest.WantEqual(t, "builds left", w.counts()["builds"], 0)
 			})
 		})
 	}
@@ -176,15 +177,15 @@ func TestRetention_IsDoneInSmallPieces(t *testing.T) {
 func TestRetention_WaitsForNoLockOnPostgreSQL(t *testing.T) {
 	s := servertest.Start(t, dbtest.New(t, db.PostgreSQL))
 	s.Apply(servertest.World)
-	w := newWorld(t, s)
+	w := &world{buildstest.New(t, s)}
 	w.keep(30)
 	for number := range 2 {
-		w.create(nil)
-		w.run(number+1, "echo hello", 0)
+		w.Create(nil)
+		w.Run(number+1, "echo hello", 0)
 	}
 	w.Clock.Advance(31 * day)
-	id := w.build(1).String("id")
-	w.ok(w.DB.Write(t.Context(), func(q *db.Q) error { // somebody is about to retry a job
+	id := w.Build(1).String("id")
+	w.WantNoError(w.DB.Write(t.Context(), func(q *db.Q) error { // somebody is about to retry a job
 		if err := q.Lock("builds", id); err != nil {
 			return err
 		}
@@ -197,6 +198,6 @@ func TestRetention_WaitsForNoLockOnPostgreSQL(t *testing.T) {
 		}()
 		return <-done
 	}))
-	w.build(1)
-	w.ada.Get(hello + "/2").Want(http.StatusNotFound)
+	w.Build(1)
+	w.Ada.Get(hello + "/2").Want(http.StatusNotFound)
 }

@@ -1,4 +1,4 @@
-package lifecycle_test
+package buildapi_test
 
 import (
 	"fmt"
@@ -9,12 +9,13 @@ import (
 	"testing"
 
 	"stackyard/internal/app/server/servertest"
+	"stackyard/internal/domain/builds/buildstest"
 )
 
 // zoo makes a build of hello with jobs in many states.
 func (w *world) zoo() {
-	w.t.Helper()
-	w.steps(
+	w.T.Helper()
+	w.Steps(
 		"{command: a, key: passed}", "{command: a, key: failed}", "{command: a, key: soft, soft_fail: true}", "{command: a, key: retried}",
 		"{command: a, key: running}", "{command: a, key: promised}", "{command: a, key: promised-soft, soft_fail: [{exit_status: 3}]}",
 		"{command: a, key: assigned}", "{command: a, key: accepted}", "{command: a, key: scheduled}",
@@ -24,33 +25,33 @@ func (w *world) zoo() {
 		"{command: a, key: stopped, depends_on: failed}", "{block: Go, key: blocked, depends_on: passed}", "{block: Go, key: unblocked, depends_on: passed}",
 		"{block: Go, key: blocked-later, depends_on: running}", "{wait: ~, key: wait, depends_on: passed}", "{wait: ~, key: wait-failed, depends_on: failed}",
 	)
-	w.create(nil)
-	ctx := w.t.Context()
+	w.Create(nil)
+	ctx := w.T.Context()
 	for name, status := range map[string]int{"passed": 0, "failed": 1, "soft": 1, "retried": 1} {
-		w.run(1, name, status)
+		w.Run(1, name, status)
 	}
-	w.ada.Put(acme+"/jobs/"+w.job(1, "retried")+"/retry", nil).Want(http.StatusOK)
+	w.Ada.Put(acme+"/jobs/"+w.Job(1, "retried")+"/retry", nil).Want(http.StatusOK)
 	for _, name := range []string{"running", "promised", "promised-soft", "canceling", "timed-out", "timing-out"} {
-		w.start(w.job(1, name))
+		w.Start(w.Job(1, name))
 	}
-	w.ok(w.service.Promise(ctx, w.orgID, w.job(1, "promised"), "", 3, "", true))
-	w.ok(w.service.Promise(ctx, w.orgID, w.job(1, "promised-soft"), "", 3, "", true))
-	w.ok(w.assign(w.job(1, "assigned")))
-	w.ok(w.assign(w.job(1, "accepted")))
-	w.ok(w.service.Accept(ctx, w.orgID, w.job(1, "accepted"), ""))
-	w.ok(w.service.CancelJob(ctx, w.orgID, w.job(1, "canceled")))
-	w.ok(w.service.CancelJob(ctx, w.orgID, w.job(1, "canceling")))
-	w.ok(w.service.TimeOut(ctx, w.orgID, w.job(1, "timed-out")))
-	w.end(w.job(1, "timed-out"), 143)
-	w.ok(w.service.TimeOut(ctx, w.orgID, w.job(1, "timing-out")))
-	w.ok(w.service.Expire(ctx, w.orgID, w.job(1, "expired")))
-	w.ada.Put(acme+"/jobs/"+w.job(1, "unblocked")+"/unblock", nil).Want(http.StatusOK)
+	w.WantNoError(w.Service.Promise(ctx, w.OrgID, w.Job(1, "promised"), "", 3, "", true))
+	w.WantNoError(w.Service.Promise(ctx, w.OrgID, w.Job(1, "promised-soft"), "", 3, "", true))
+	w.WantNoError(w.Assign(w.Job(1, "assigned")))
+	w.WantNoError(w.Assign(w.Job(1, "accepted")))
+	w.WantNoError(w.Service.Accept(ctx, w.OrgID, w.Job(1, "accepted"), ""))
+	w.WantNoError(w.Service.CancelJob(ctx, w.OrgID, w.Job(1, "canceled")))
+	w.WantNoError(w.Service.CancelJob(ctx, w.OrgID, w.Job(1, "canceling")))
+	w.WantNoError(w.Service.TimeOut(ctx, w.OrgID, w.Job(1, "timed-out")))
+	w.End(w.Job(1, "timed-out"), 143)
+	w.WantNoError(w.Service.TimeOut(ctx, w.OrgID, w.Job(1, "timing-out")))
+	w.WantNoError(w.Service.Expire(ctx, w.OrgID, w.Job(1, "expired")))
+	w.Ada.Put(acme+"/jobs/"+w.Job(1, "unblocked")+"/unblock", nil).Want(http.StatusOK)
 }
 
-func keysOf(jobs []job) string {
+func keysOf(jobs []buildstest.Job) string {
 	names := make([]string, len(jobs))
 	for i, j := range jobs {
-		names[i] = j.name()
+		names[i] = j.Name()
 	}
 	return strings.Join(names, " ")
 }
@@ -58,7 +59,7 @@ func keysOf(jobs []job) string {
 func TestJobs_ShowStatesInTheWordsOfTheSpecification(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		w.zoo()
-		w.wantStates(1, "failing", strings.Join([]string{
+		w.WantStates(1, "failing", strings.Join([]string{
 			"passed passed", "failed failed", "soft failed", "retried failed", "retried scheduled",
 			"running running", "promised running", "promised-soft running", "assigned assigned", "accepted accepted", "scheduled scheduled",
 			"holder scheduled", "limited limited", "canceled canceled", "canceling canceling", "timed-out timed_out", "timing-out timing_out",
@@ -100,60 +101,60 @@ func TestJobs_ListByState(t *testing.T) {
 			"step_key=":         "",
 			"group_key=":        "",
 		} {
-			wantEqual(t, query, keysOf(w.list(hello+"/1/jobs?per_page=100&"+query)), want)
+			servertest.WantEqual(t, query, keysOf(w.ListJobs(hello+"/1/jobs?per_page=100&"+query)), want)
 		}
 		// Where organizations do not count promises, they are running jobs.
 		w.Apply("organizations: [{slug: acme, features: {early_failures: false}}]")
-		wantEqual(t, "running", keysOf(w.list(hello+"/1/jobs?state[]=running")), "running promised promised-soft")
-		wantEqual(t, "failed", keysOf(w.list(hello+"/1/jobs?state[]=failed")), "failed soft retried")
+		servertest.WantEqual(t, "running", keysOf(w.ListJobs(hello+"/1/jobs?state[]=running")), "running promised promised-soft")
+		servertest.WantEqual(t, "failed", keysOf(w.ListJobs(hello+"/1/jobs?state[]=failed")), "failed soft retried")
 	})
 }
 
 func TestJobs_ShowWhatAJobPromised(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		w.zoo()
-		promised := w.ada.Get(acme + "/jobs/" + w.job(1, "promised"))
-		wantAt(t, promised, map[string]any{"state": "running", "promised_exit_status": 3, "promised_exit_status_at": w.now(), "exit_status": nil})
+		promised := w.Ada.Get(acme + "/jobs/" + w.Job(1, "promised"))
+		servertest.WantAt(t, promised, map[string]any{"state": "running", "promised_exit_status": 3, "promised_exit_status_at": w.Now(), "exit_status": nil})
 		for _, field := range []string{"promised_exit_status", "promised_exit_status_at"} {
-			wantEqual(t, field+" of a job that promised nothing", w.ada.Get(acme+"/jobs/"+w.job(1, "running")).Has(field), false)
+			servertest.WantEqual(t, field+" of a job that promised nothing", w.Ada.Get(acme+"/jobs/"+w.Job(1, "running")).Has(field), false)
 		}
 		// The promise wins over an exit that would have passed.
-		w.end(w.job(1, "promised"), 0)
-		wantAt(t, w.ada.Get(acme+"/jobs/"+w.job(1, "promised")), map[string]any{"state": "failed", "exit_status": 3, "promised_exit_status": 3})
+		w.End(w.Job(1, "promised"), 0)
+		servertest.WantAt(t, w.Ada.Get(acme+"/jobs/"+w.Job(1, "promised")), map[string]any{"state": "failed", "exit_status": 3, "promised_exit_status": 3})
 	})
 }
 
 func TestPromise_CountsNowhereWithoutEarlyFailures(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		w.Apply("organizations: [{slug: acme, features: {early_failures: false}}]")
-		w.steps("{command: a, key: a}", "{command: b, key: b, cancel_on_build_failing: true}")
-		w.create(nil)
+		w.Steps("{command: a, key: a}", "{command: b, key: b, cancel_on_build_failing: true}")
+		w.Create(nil)
 		agent := w.Register(t, nil)
-		job := agent.Acquire(w.job(1, "a")).Start()
+		job := agent.Acquire(w.Job(1, "a")).Start()
 		job.Put(job.Path("/promise_failure"), map[string]any{"exit_status": 3}).Want(http.StatusNoContent)
-		wantAt(t, w.ada.Get(acme+"/jobs/"+job.ID), map[string]any{"state": "running", "promised_exit_status": 3})
-		w.wantStates(1, "running", "a running, b scheduled")
-		wantEqual(t, "failed jobs", keysOf(w.list(hello+"/1/jobs?state[]=failed")), "")
+		servertest.WantAt(t, w.Ada.Get(acme+"/jobs/"+job.ID), map[string]any{"state": "running", "promised_exit_status": 3})
+		w.WantStates(1, "running", "a running, b scheduled")
+		servertest.WantEqual(t, "failed jobs", keysOf(w.ListJobs(hello+"/1/jobs?state[]=failed")), "")
 		// The promise is not kept either, whatever becomes of the switch.
 		w.Apply("organizations: [{slug: acme, features: {early_failures: true}}]")
-		wantEqual(t, "running jobs", keysOf(w.list(hello+"/1/jobs?state[]=running")), "a")
+		servertest.WantEqual(t, "running jobs", keysOf(w.ListJobs(hello+"/1/jobs?state[]=running")), "a")
 		job.Finish("0")
-		w.wantStates(1, "running", "a passed, b scheduled")
-		wantAt(t, w.ada.Get(acme+"/jobs/"+job.ID), map[string]any{"exit_status": 0, "promised_exit_status": 3})
+		w.WantStates(1, "running", "a passed, b scheduled")
+		servertest.WantAt(t, w.Ada.Get(acme+"/jobs/"+job.ID), map[string]any{"exit_status": 0, "promised_exit_status": 3})
 	})
 }
 
 func TestJobs_RefuseWrongParameters(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		w.steps("{command: a, key: a, parallelism: 3}")
-		w.create(nil)
-		link, err := url.Parse(w.ada.Get(hello + "/1/jobs?per_page=1").Want(http.StatusOK).String("links.next"))
+		w.Steps("{command: a, key: a, parallelism: 3}")
+		w.Create(nil)
+		link, err := url.Parse(w.Ada.Get(hello + "/1/jobs?per_page=1").Want(http.StatusOK).String("links.next"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		cursor := link.Query().Get("after")
-		w.create(nil)
-		elsewhere, err := url.Parse(w.ada.Get(hello + "/2/jobs?per_page=1").Want(http.StatusOK).String("links.next"))
+		w.Create(nil)
+		elsewhere, err := url.Parse(w.Ada.Get(hello + "/2/jobs?per_page=1").Want(http.StatusOK).String("links.next"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -182,7 +183,7 @@ func TestJobs_RefuseWrongParameters(t *testing.T) {
 			"after=" + cursor + "&before=" + cursor: "after and before cannot be used together",
 			"include_retried_jobs=x":                "include_retried_jobs must be true or false",
 		} {
-			refused := w.ada.Get(hello + "/1/jobs?" + query).Want(http.StatusBadRequest)
+			refused := w.Ada.Get(hello + "/1/jobs?" + query).Want(http.StatusBadRequest)
 			if !strings.Contains(refused.String("message"), message) {
 				t.Errorf("%s: got %s, want %q", query, refused.Body, message)
 			}
@@ -192,7 +193,7 @@ func TestJobs_RefuseWrongParameters(t *testing.T) {
 
 func TestJobs_ListByGroup(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		configure(w.Server, t, `
+		buildstest.Configure(w.Server, t, `
 steps:
   - {command: a, key: before}
   - group: First
@@ -206,7 +207,7 @@ steps:
     steps:
       - {command: d, key: d}
 `)
-		w.create(nil)
+		w.Create(nil)
 		for query, want := range map[string]string{
 			"":                            "before b b waiter c d",
 			"group_key=first":             "b b waiter c",
@@ -216,10 +217,10 @@ steps:
 			"step_key=first":              "",
 			"group_key=before":            "",
 		} {
-			wantEqual(t, query, keysOf(w.list(hello+"/1/jobs?"+query)), want)
+			servertest.WantEqual(t, query, keysOf(w.ListJobs(hello+"/1/jobs?"+query)), want)
 		}
 		for name, group := range map[string]any{"before": nil, "b": "first", "c": "first", "d": "second"} {
-			if got := w.ada.Get(acme + "/jobs/" + w.job(1, name)).At("group_key"); got != group {
+			if got := w.Ada.Get(acme + "/jobs/" + w.Job(1, name)).At("group_key"); got != group {
 				t.Errorf("group_key of %s is %v, want %v", name, got, group)
 			}
 		}
@@ -245,11 +246,11 @@ func places(r *servertest.Response) string {
 func TestJobs_PageBothWaysWithTheirFilters(t *testing.T) {
 	const filters = "state[]=scheduled&state[]=waiting&step_key=many&include_retried_jobs=false&per_page=5"
 	each(t, func(t *testing.T, w *world) {
-		w.steps("{command: a, key: many, parallelism: 23}", "{command: b, key: other}", "wait", "{command: c, key: last, parallelism: 12}")
-		w.create(nil)
-		page := w.ada.Get(hello + "/1/jobs?" + filters)
-		wantEqual(t, "self", page.String("links.self"), w.URL+hello+"/1/jobs?"+filters)
-		wantEqual(t, "prev of the first", page.At("links.prev"), nil)
+		w.Steps("{command: a, key: many, parallelism: 23}", "{command: b, key: other}", "wait", "{command: c, key: last, parallelism: 12}")
+		w.Create(nil)
+		page := w.Ada.Get(hello + "/1/jobs?" + filters)
+		servertest.WantEqual(t, "self", page.String("links.self"), w.URL+hello+"/1/jobs?"+filters)
+		servertest.WantEqual(t, "prev of the first", page.At("links.prev"), nil)
 		var forth, back []string
 		for {
 			forth = append(forth, places(page))
@@ -267,7 +268,7 @@ func TestJobs_PageBothWaysWithTheirFilters(t *testing.T) {
 				t.Errorf("the link %s has lost filters", next)
 			}
 			// Clients read no more of the link than its query.
-			page = w.ada.Get(hello + "/1/jobs?" + link.RawQuery)
+			page = w.Ada.Get(hello + "/1/jobs?" + link.RawQuery)
 		}
 		for {
 			back = append(back, places(page))
@@ -275,51 +276,51 @@ func TestJobs_PageBothWaysWithTheirFilters(t *testing.T) {
 			if !ok {
 				break
 			}
-			page = w.ada.Get(prev)
+			page = w.Ada.Get(prev)
 		}
-		wantEqual(t, "forth", strings.Join(forth, " | "),
+		servertest.WantEqual(t, "forth", strings.Join(forth, " | "),
 			"many0 many1 many2 many3 many4 | many5 many6 many7 many8 many9 | many10 many11 many12 many13 many14 | many15 many16 many17 many18 many19 | many20 many21 many22")
 		slices.Reverse(back)
-		wantEqual(t, "back", strings.Join(back, " | "), strings.Join(forth, " | "))
+		servertest.WantEqual(t, "back", strings.Join(back, " | "), strings.Join(forth, " | "))
 	})
 }
 
 func TestJobs_ShowThirtyUnlessAskedForMore(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		w.steps("{command: a, parallelism: 37}")
-		w.create(nil)
-		all := w.ada.Get(hello + "/1/jobs")
-		wantEqual(t, "a page", all.Len("items"), 30)
-		wantEqual(t, "the rest", w.ada.Get(all.String("links.next")).Len("items"), 7)
-		wantEqual(t, "next of a full last page", w.ada.Get(hello+"/1/jobs?per_page=37").At("links.next"), nil)
-		wantEqual(t, "a large page", w.ada.Get(hello+"/1/jobs?per_page=100").Len("items"), 37)
+		w.Steps("{command: a, parallelism: 37}")
+		w.Create(nil)
+		all := w.Ada.Get(hello + "/1/jobs")
+		servertest.WantEqual(t, "a page", all.Len("items"), 30)
+		servertest.WantEqual(t, "the rest", w.Ada.Get(all.String("links.next")).Len("items"), 7)
+		servertest.WantEqual(t, "next of a full last page", w.Ada.Get(hello+"/1/jobs?per_page=37").At("links.next"), nil)
+		servertest.WantEqual(t, "a large page", w.Ada.Get(hello+"/1/jobs?per_page=100").Len("items"), 37)
 	})
 }
 
 // A cursor holds its place when jobs change, come or leave the list.
 func TestJobs_CursorsSurviveChanges(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		w.steps("{command: a, key: a}", "{command: b, key: b}", "{command: c, key: c}", "{command: d, key: d}")
-		w.create(nil)
-		first := w.ada.Get(hello + "/1/jobs?per_page=2&state[]=scheduled")
-		wantEqual(t, "the second", first.String("items.1.step_key"), "b")
-		w.run(1, "b", 1)
-		w.run(1, "c", 1)
-		w.ada.Put(acme+"/jobs/"+w.job(1, "c")+"/retry", nil).Want(http.StatusOK)
-		wantEqual(t, "what follows", describe(w.list(first.String("links.next"))), "c scheduled, d scheduled")
+		w.Steps("{command: a, key: a}", "{command: b, key: b}", "{command: c, key: c}", "{command: d, key: d}")
+		w.Create(nil)
+		first := w.Ada.Get(hello + "/1/jobs?per_page=2&state[]=scheduled")
+		servertest.WantEqual(t, "the second", first.String("items.1.step_key"), "b")
+		w.Run(1, "b", 1)
+		w.Run(1, "c", 1)
+		w.Ada.Put(acme+"/jobs/"+w.Job(1, "c")+"/retry", nil).Want(http.StatusOK)
+		servertest.WantEqual(t, "what follows", buildstest.Describe(w.ListJobs(first.String("links.next"))), "c scheduled, d scheduled")
 	})
 }
 
 // Whatever leaves the list behind the reader's back, the way back to its start leads on again.
 func TestJobs_PagingBackToTheStartOffersNext(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		w.steps("{command: a, key: a}", "{command: b, key: b}", "{command: c, key: c}")
-		w.create(nil)
+		w.Steps("{command: a, key: a}", "{command: b, key: b}", "{command: c, key: c}")
+		w.Create(nil)
 		const scheduled = hello + "/1/jobs?per_page=1&state[]=scheduled"
-		second := w.ada.Get(w.ada.Get(scheduled).String("links.next"))
-		w.start(w.job(1, "a"))
-		start := w.ada.Get(second.String("links.prev"))
-		wantEqual(t, "before the second job", describe(w.list(second.String("links.prev"))), "")
-		wantEqual(t, "what follows", describe(w.list(start.String("links.next"))), "b scheduled")
+		second := w.Ada.Get(w.Ada.Get(scheduled).String("links.next"))
+		w.Start(w.Job(1, "a"))
+		start := w.Ada.Get(second.String("links.prev"))
+		servertest.WantEqual(t, "before the second job", buildstest.Describe(w.ListJobs(second.String("links.prev"))), "")
+		servertest.WantEqual(t, "what follows", buildstest.Describe(w.ListJobs(start.String("links.next"))), "b scheduled")
 	})
 }

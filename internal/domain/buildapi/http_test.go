@@ -1,4 +1,4 @@
-package lifecycle_test
+package buildapi_test
 
 import (
 	"fmt"
@@ -7,29 +7,12 @@ import (
 	"testing"
 
 	"stackyard/internal/app/server/servertest"
+	"stackyard/internal/domain/builds/buildstest"
 )
-
-const hello = "/v2/organizations/acme/pipelines/hello/builds"
-
-// configure gives acme's pipeline hello a configuration.
-func configure(s *servertest.Server, t testing.TB, yaml string) {
-	t.Helper()
-	s.As(t, servertest.Ada).Patch("/v2/organizations/acme/pipelines/hello", map[string]any{"configuration": yaml}).Want(http.StatusOK)
-}
-
-// create makes a build of the pipeline hello.
-func create(s *servertest.Server, t testing.TB, more map[string]any) *servertest.Response {
-	t.Helper()
-	body := map[string]any{"commit": "HEAD", "branch": "main"}
-	for name, value := range more {
-		body[name] = value
-	}
-	return s.As(t, servertest.Ada).Post(hello, body).Want(http.StatusCreated)
-}
 
 func TestCreate_MakesABuildWithItsJobs(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servertest.Server) {
-		created := create(s, t, map[string]any{
+		created := buildstest.Create(s, t, map[string]any{
 			"message":   "Fix it",
 			"env":       map[string]any{"A": "1"},
 			"meta_data": map[string]any{"release": 7, "ready": true},
@@ -63,7 +46,7 @@ func TestCreate_MakesABuildWithItsJobs(t *testing.T) {
 
 func TestJobs_ListsWaitersBlocksAndGroups(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servertest.Server) {
-		configure(s, t, strings.TrimSpace(`
+		buildstest.Configure(s, t, strings.TrimSpace(`
 steps:
   - {command: one, key: first, label: First}
   - wait
@@ -73,7 +56,7 @@ steps:
     steps:
       - {command: many, key: parallel, parallelism: 3}
 `))
-		create(s, t, nil)
+		buildstest.Create(s, t, nil)
 		jobs := s.As(t, servertest.Ada).Get(hello + "/1/jobs").Want(http.StatusOK)
 		var got []string
 		for i := range jobs.Len("items") {

@@ -1,8 +1,9 @@
-package lifecycle
+package builds_test
 
 import (
-	"stackyard/internal/domain/builds"
 	"testing"
+
+	"stackyard/internal/domain/builds"
 )
 
 // Whoever reads the text line by line finds the variables that there are, and no others.

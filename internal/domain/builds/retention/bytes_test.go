@@ -1,4 +1,4 @@
-package lifecycle_test
+package retention_test
 
 import (
 	"net/http"
@@ -13,23 +13,23 @@ import (
 
 // putBlob keeps a blob of a build of hello, and returns its key.
 func (w *world) putBlob(number int, name string) string {
-	w.t.Helper()
+	w.T.Helper()
 	var pipelineID string
-	id := w.build(number).String("id")
-	w.ok(w.DB.Read(w.t.Context(), func(q *db.Q) error {
+	id := w.Build(number).String("id")
+	w.WantNoError(w.DB.Read(w.T.Context(), func(q *db.Q) error {
 		return q.QueryRow(`SELECT pipeline_id FROM builds WHERE id = $1`, id).Scan(&pipelineID)
 	}))
-	key := builds.Prefix(w.orgID, pipelineID, id) + "/" + name
-	w.ok(w.Blobs.Put(w.t.Context(), key, strings.NewReader("bytes"), 5))
+	key := builds.Prefix(w.OrgID, pipelineID, id) + "/" + name
+	w.WantNoError(w.Blobs.Put(w.T.Context(), key, strings.NewReader("bytes"), 5))
 	return key
 }
 
 // blobs returns the keys of all that acme has.
 func (w *world) blobs() []string {
-	w.t.Helper()
+	w.T.Helper()
 	found := []string{}
-	for o, err := range w.Blobs.List(w.t.Context(), w.orgID) {
-		w.ok(err)
+	for o, err := range w.Blobs.List(w.T.Context(), w.OrgID) {
+		w.WantNoError(err)
 		found = append(found, o.Key)
 	}
 	return found
@@ -38,14 +38,14 @@ func (w *world) blobs() []string {
 func TestRetention_RemovesTheBytesOfABuild(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		w.keep(30)
-		w.create(nil)
-		w.create(nil)
-		w.run(1, "echo hello", 0)
+		w.Create(nil)
+		w.Create(nil)
+		w.Run(1, "echo hello", 0)
 		w.putBlob(1, "a/log")
 		w.putBlob(1, "b")
 		kept := w.putBlob(2, "a/log")
-		w.pass(31 * day)
-		w.pass(time.Minute)
+		w.Pass(31 * day)
+		w.Pass(time.Minute)
 		if left := w.blobs(); !slices.Equal(left, []string{kept}) {
 			t.Errorf("left are %q, want %q", left, kept)
 		}
@@ -54,13 +54,13 @@ func TestRetention_RemovesTheBytesOfABuild(t *testing.T) {
 
 func TestPipelineRemoval_RemovesTheBytesOfItsBuilds(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		w.create(nil)
-		w.create(nil)
+		w.Create(nil)
+		w.Create(nil)
 		w.putBlob(1, "log")
 		w.putBlob(2, "log")
-		w.ada.Delete(acme + "/pipelines/hello").Want(http.StatusNoContent)
-		w.pass(0) // rows first
-		w.pass(time.Minute)
+		w.Ada.Delete(acme + "/pipelines/hello").Want(http.StatusNoContent)
+		w.Pass(0) // rows first
+		w.Pass(time.Minute)
 		if left := w.blobs(); len(left) != 0 {
 			t.Errorf("left are %q", left)
 		}

@@ -1,4 +1,4 @@
-package lifecycle_test
+package buildapi_test
 
 import (
 	"net/http"
@@ -6,31 +6,32 @@ import (
 	"testing"
 
 	"stackyard/internal/app/server/servertest"
+	"stackyard/internal/domain/builds/buildstest"
 	"stackyard/internal/platform/core"
 )
 
 func TestGet_FindsABuildByNumberOrID(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		w.pipeline("other", nil, "command: x")
-		id := w.create(nil).String("id")
+		w.AddPipeline("other", nil, "command: x")
+		id := w.Create(nil).String("id")
 		for _, name := range []string{"1", id, strings.ToUpper(id)} {
-			wantEqual(t, name, w.ada.Get(hello+"/"+name).Want(http.StatusOK).String("id"), id)
-			w.ada.Get(hello + "/" + name + "/jobs").Want(http.StatusOK)
+			servertest.WantEqual(t, name, w.Ada.Get(hello+"/"+name).Want(http.StatusOK).String("id"), id)
+			w.Ada.Get(hello + "/" + name + "/jobs").Want(http.StatusOK)
 		}
 		for _, name := range []string{"0", "2", "-1", "1.0", "x", "1x", "99999999999999999999", core.NewID(), "1%2F1"} {
-			w.ada.Get(hello+"/"+name).WantMessage(http.StatusNotFound, "No build found")
-			w.ada.Get(hello + "/" + name + "/jobs").Want(http.StatusNotFound)
-			w.ada.Put(hello+"/"+name+"/cancel", nil).Want(http.StatusNotFound)
+			w.Ada.Get(hello+"/"+name).WantMessage(http.StatusNotFound, "No build found")
+			w.Ada.Get(hello + "/" + name + "/jobs").Want(http.StatusNotFound)
+			w.Ada.Put(hello+"/"+name+"/cancel", nil).Want(http.StatusNotFound)
 		}
-		w.ada.Get(acme+"/pipelines/other/builds/"+id).WantMessage(http.StatusNotFound, "No build found")
-		w.ada.Get(acme+"/pipelines/other/builds/1").WantMessage(http.StatusNotFound, "No build found")
-		w.ada.Get(acme+"/pipelines/gone/builds/1").WantMessage(http.StatusNotFound, "No pipeline found")
+		w.Ada.Get(acme+"/pipelines/other/builds/"+id).WantMessage(http.StatusNotFound, "No build found")
+		w.Ada.Get(acme+"/pipelines/other/builds/1").WantMessage(http.StatusNotFound, "No build found")
+		w.Ada.Get(acme+"/pipelines/gone/builds/1").WantMessage(http.StatusNotFound, "No pipeline found")
 	})
 }
 
 func TestGet_LeavesOutWhatIsNotWanted(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		w.create(nil)
+		w.Create(nil)
 		for _, path := range []string{hello + "/1", hello, acme + "/builds", "/v2/builds"} {
 			at := ""
 			if path != hello+"/1" {
@@ -46,50 +47,50 @@ func TestGet_LeavesOutWhatIsNotWanted(t *testing.T) {
 				{"?exclude_pipeline=true", true, false},
 				{"?exclude_pipeline=True&exclude_jobs=TRUE", false, false},
 			} {
-				got := w.ada.Get(path + c.query).Want(http.StatusOK)
-				wantEqual(t, path+c.query+" jobs", got.Has(at+"jobs"), c.jobs)
-				wantEqual(t, path+c.query+" pipeline", got.Has(at+"pipeline"), c.pipeline)
-				wantEqual(t, path+c.query+" counts", got.Has(at+"job_state_counts"), at == "")
-				wantEqual(t, path+c.query+" test engine", got.Has(at+"test_engine"), false)
+				got := w.Ada.Get(path + c.query).Want(http.StatusOK)
+				servertest.WantEqual(t, path+c.query+" jobs", got.Has(at+"jobs"), c.jobs)
+				servertest.WantEqual(t, path+c.query+" pipeline", got.Has(at+"pipeline"), c.pipeline)
+				servertest.WantEqual(t, path+c.query+" counts", got.Has(at+"job_state_counts"), at == "")
+				servertest.WantEqual(t, path+c.query+" test engine", got.Has(at+"test_engine"), false)
 			}
-			w.ada.Get(path+"?exclude_jobs=x").WantMessage(http.StatusBadRequest, "exclude_jobs must be true or false")
-			w.ada.Get(path+"?exclude_pipeline=x").WantMessage(http.StatusBadRequest, "exclude_pipeline must be true or false")
-			w.ada.Get(path+"?include_retried_jobs=x").WantMessage(http.StatusBadRequest, "include_retried_jobs must be true or false")
+			w.Ada.Get(path+"?exclude_jobs=x").WantMessage(http.StatusBadRequest, "exclude_jobs must be true or false")
+			w.Ada.Get(path+"?exclude_pipeline=x").WantMessage(http.StatusBadRequest, "exclude_pipeline must be true or false")
+			w.Ada.Get(path+"?include_retried_jobs=x").WantMessage(http.StatusBadRequest, "include_retried_jobs must be true or false")
 		}
-		wantEqual(t, "runs", w.ada.Get(hello+"/1?include_test_engine=true").Len("test_engine.runs"), 0)
+		servertest.WantEqual(t, "runs", w.Ada.Get(hello+"/1?include_test_engine=true").Len("test_engine.runs"), 0)
 		// Filters of lists mean nothing for one build.
-		w.ada.Get(hello + "/1?branch[]=other&state[]=passed&creator=x&page=2&per_page=1&commit=x").Want(http.StatusOK)
+		w.Ada.Get(hello + "/1?branch[]=other&state[]=passed&creator=x&page=2&per_page=1&commit=x").Want(http.StatusOK)
 	})
 }
 
 func TestGet_ShowsTheLatestAttemptsUnlessAskedForAll(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		w.steps("{command: a, key: a}", "{command: b, key: b}")
-		w.create(nil)
-		first := w.job(1, "a")
-		w.run(1, "a", 1)
-		second := w.ada.Put(acme+"/jobs/"+first+"/retry", nil).Want(http.StatusOK).String("id")
+		w.Steps("{command: a, key: a}", "{command: b, key: b}")
+		w.Create(nil)
+		first := w.Job(1, "a")
+		w.Run(1, "a", 1)
+		second := w.Ada.Put(acme+"/jobs/"+first+"/retry", nil).Want(http.StatusOK).String("id")
 		for path, at := range map[string]string{hello + "/1": "", hello: "0.", acme + "/builds": "0.", "/v2/builds": "0."} {
-			latest := w.ada.Get(path).Want(http.StatusOK)
-			wantEqual(t, path, latest.Len(at+"jobs"), 2)
-			wantEqual(t, path, latest.String(at+"jobs.0.id"), second)
-			all := w.ada.Get(path + "?include_retried_jobs=true").Want(http.StatusOK)
-			wantEqual(t, path, all.Len(at+"jobs"), 3)
-			wantEqual(t, path, all.String(at+"jobs.0.id"), first)
-			wantEqual(t, path, all.String(at+"jobs.1.id"), second)
+			latest := w.Ada.Get(path).Want(http.StatusOK)
+			servertest.WantEqual(t, path, latest.Len(at+"jobs"), 2)
+			servertest.WantEqual(t, path, latest.String(at+"jobs.0.id"), second)
+			all := w.Ada.Get(path + "?include_retried_jobs=true").Want(http.StatusOK)
+			servertest.WantEqual(t, path, all.Len(at+"jobs"), 3)
+			servertest.WantEqual(t, path, all.String(at+"jobs.0.id"), first)
+			servertest.WantEqual(t, path, all.String(at+"jobs.1.id"), second)
 		}
-		wantAt(t, w.build(1), map[string]any{"job_state_counts": map[string]any{"total": 2, "states": map[string]any{"scheduled": 2}}})
-		all := w.ada.Get(hello + "/1?include_retried_jobs=true")
-		wantAt(t, all, map[string]any{"job_state_counts": map[string]any{"total": 3, "states": map[string]any{"scheduled": 2, "failed": 1}}})
+		servertest.WantAt(t, w.Build(1), map[string]any{"job_state_counts": map[string]any{"total": 2, "states": map[string]any{"scheduled": 2}}})
+		all := w.Ada.Get(hello + "/1?include_retried_jobs=true")
+		servertest.WantAt(t, all, map[string]any{"job_state_counts": map[string]any{"total": 3, "states": map[string]any{"scheduled": 2, "failed": 1}}})
 	})
 }
 
 func TestGet_ShowsJobsOfTheStatesAskedForAndCountsThemAll(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		w.steps("{command: good, key: good}", "{command: bad, key: bad, soft_fail: true}", "wait", "{command: next, key: next}", "{block: Go, key: ask}", "{command: last, key: last}")
-		w.create(nil)
-		w.run(1, "good", 0)
-		w.run(1, "bad", 1)
+		w.Steps("{command: good, key: good}", "{command: bad, key: bad, soft_fail: true}", "wait", "{command: next, key: next}", "{block: Go, key: ask}", "{command: last, key: last}")
+		w.Create(nil)
+		w.Run(1, "good", 0)
+		w.Run(1, "bad", 1)
 		counts := map[string]any{"total": 6, "states": map[string]any{"passed": 2, "failed": 1, "scheduled": 1, "waiting": 2}}
 		for query, want := range map[string]string{
 			"":                    "good passed, bad failed, waiter passed, next scheduled, ask waiting, last waiting",
@@ -99,15 +100,15 @@ func TestGet_ShowsJobsOfTheStatesAskedForAndCountsThemAll(t *testing.T) {
 			"job_states[]=failed&job_states[]=Waiting": "bad failed, ask waiting, last waiting",
 			"job_states[]=running":                     "",
 		} {
-			got := w.ada.Get(hello + "/1?" + query).Want(http.StatusOK)
-			var build struct{ Jobs []job }
+			got := w.Ada.Get(hello + "/1?" + query).Want(http.StatusOK)
+			var build struct{ Jobs []buildstest.Job }
 			got.JSON(&build)
-			wantEqual(t, query, describe(build.Jobs), want)
-			wantAt(t, got, map[string]any{"job_state_counts": counts})
+			servertest.WantEqual(t, query, buildstest.Describe(build.Jobs), want)
+			servertest.WantAt(t, got, map[string]any{"job_state_counts": counts})
 		}
-		wantAt(t, w.ada.Get(hello+"/1?exclude_jobs=true&job_states[]=failed"), map[string]any{"job_state_counts": counts})
+		servertest.WantAt(t, w.Ada.Get(hello+"/1?exclude_jobs=true&job_states[]=failed"), map[string]any{"job_state_counts": counts})
 		for _, wrong := range []string{"finished", "reserved", "x", ""} {
-			refused := w.ada.Get(hello + "/1?job_states[]=" + wrong).Want(http.StatusBadRequest)
+			refused := w.Ada.Get(hello + "/1?job_states[]=" + wrong).Want(http.StatusBadRequest)
 			if !strings.Contains(refused.String("message"), "is not a state of a job") {
 				t.Errorf("%q: %s", wrong, refused.Body)
 			}
@@ -118,8 +119,8 @@ func TestGet_ShowsJobsOfTheStatesAskedForAndCountsThemAll(t *testing.T) {
 // The responses do not differ from those for builds that do not exist.
 func TestBuilds_OfAnotherOrganizationDoNotExist(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		id := w.create(nil).String("id")
-		job := w.build(1).String("jobs.0.id")
+		id := w.Create(nil).String("id")
+		job := w.Build(1).String("jobs.0.id")
 		cy := w.As(t, servertest.Cy)
 		cy.Post(rival+"/pipelines", map[string]any{
 			"name": "Hello", "repository": "https://git.example.test/rival/hello.git",
@@ -152,8 +153,8 @@ func TestBuilds_OfAnotherOrganizationDoNotExist(t *testing.T) {
 				t.Errorf("%s: got %s", path, list.Body)
 			}
 		}
-		wantEqual(t, "acme's builds", w.ada.Get("/v2/builds").Len(""), 1)
-		wantEqual(t, "builds by Cy", w.ada.Get(acme+"/builds?creator="+servertest.CyID).Len(""), 0)
-		w.wantStates(1, "scheduled", "echo hello scheduled")
+		servertest.WantEqual(t, "acme's builds", w.Ada.Get("/v2/builds").Len(""), 1)
+		servertest.WantEqual(t, "builds by Cy", w.Ada.Get(acme+"/builds?creator="+servertest.CyID).Len(""), 0)
+		w.WantStates(1, "scheduled", "echo hello scheduled")
 	})
 }

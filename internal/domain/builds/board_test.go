@@ -1,4 +1,4 @@
-package lifecycle_test
+package builds_test
 
 import (
 	"fmt"
@@ -12,22 +12,22 @@ import (
 
 // board returns a page of the jobs of a build.
 func (w *world) board(buildID string, number int, with string) *builds.Board {
-	w.t.Helper()
-	b := &builds.Build{ID: buildID, OrganizationID: w.orgID}
-	board, err := w.service.Board(w.t.Context(), b, number, with)
+	w.T.Helper()
+	b := &builds.Build{ID: buildID, OrganizationID: w.OrgID}
+	board, err := w.Service.Board(w.T.Context(), b, number, with)
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	return board
 }
 
 func TestBoard_FoldsEarlierAttempts(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		w.steps(`{label: One, command: make}`, `wait`, `{label: Two, command: make}`)
-		made := w.create(nil)
+		w.Steps(`{label: One, command: make}`, `wait`, `{label: Two, command: make}`)
+		made := w.Create(nil)
 		first := made.String("jobs.0.id")
-		w.ada.Put(acme+"/jobs/"+first+"/cancel", nil).Want(http.StatusOK)
-		second := w.ada.Put(acme+"/jobs/"+first+"/retry", nil).Want(http.StatusOK).String("id")
+		w.Ada.Put(acme+"/jobs/"+first+"/cancel", nil).Want(http.StatusOK)
+		second := w.Ada.Put(acme+"/jobs/"+first+"/retry", nil).Want(http.StatusOK).String("id")
 		board := w.board(made.String("id"), 1, first)
 		var names []string
 		for _, j := range board.Jobs {
@@ -47,8 +47,8 @@ func TestBoard_FoldsEarlierAttempts(t *testing.T) {
 
 func TestBoard_HasPagesAndTurnsToAJob(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		w.steps(fmt.Sprintf(`{label: Many, command: make, parallelism: %d}`, 2*builds.BoardSize+1))
-		made := w.create(nil)
+		w.Steps(fmt.Sprintf(`{label: Many, command: make, parallelism: %d}`, 2*builds.BoardSize+1))
+		made := w.Create(nil)
 		id := made.String("id")
 		for number, want := range map[int]int{-1: 1, 1: 1, 2: 2, 3: 3, 99: 3} {
 			if board := w.board(id, number, ""); board.Number != want || board.Pages != 3 {

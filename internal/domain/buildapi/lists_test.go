@@ -1,7 +1,6 @@
-package lifecycle_test
+package buildapi_test
 
 import (
-	"fmt"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -11,47 +10,36 @@ import (
 	"time"
 
 	"stackyard/internal/app/server/servertest"
+	"stackyard/internal/domain/builds/buildstest"
 )
-
-// numbers says which builds a list has.
-func numbers(t *testing.T, r *servertest.Response) string {
-	t.Helper()
-	var builds []struct{ Number int }
-	r.Want(http.StatusOK).JSON(&builds)
-	texts := make([]string, len(builds))
-	for i, b := range builds {
-		texts[i] = fmt.Sprint(b.Number)
-	}
-	return strings.Join(texts, " ")
-}
 
 func TestLists_FilterBuilds(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		w.steps("{command: a, key: a}", "{block: Go, key: ask, branches: blocked}")
+		w.Steps("{command: a, key: a}", "{block: Go, key: ask, branches: blocked}")
 		bo := w.As(t, servertest.Bo)
 		times := []string{""}
 		for _, c := range []struct {
 			by   *servertest.Client
 			body map[string]any
 		}{
-			{w.ada, map[string]any{"commit": "aaa", "branch": "main", "meta_data": map[string]any{"release": "1", "ready": "yes"}}},
-			{w.ada, map[string]any{"commit": "bbb", "branch": "feature/x", "meta_data": map[string]any{"release": "1"}}},
+			{w.Ada, map[string]any{"commit": "aaa", "branch": "main", "meta_data": map[string]any{"release": "1", "ready": "yes"}}},
+			{w.Ada, map[string]any{"commit": "bbb", "branch": "feature/x", "meta_data": map[string]any{"release": "1"}}},
 			{bo, map[string]any{"commit": "ccc", "branch": "feature/y", "meta_data": map[string]any{"release": "10"}}},
 			{bo, map[string]any{"commit": "aaa", "branch": "blocked"}},
-			{w.ada, map[string]any{"commit": "ddd", "branch": "100%_x"}},
-			{w.ada, map[string]any{"commit": "eee", "branch": "100 x"}},
+			{w.Ada, map[string]any{"commit": "ddd", "branch": "100%_x"}},
+			{w.Ada, map[string]any{"commit": "eee", "branch": "100 x"}},
 		} {
 			w.Clock.Advance(time.Minute)
 			times = append(times, w.Clock.Now().UTC().Format(time.RFC3339Nano))
 			c.by.Post(hello, c.body).Want(http.StatusCreated)
 		}
 		w.Clock.Advance(time.Minute)
-		w.run(1, "a", 0) // 1 has passed
+		w.Run(1, "a", 0) // 1 has passed
 		w.Clock.Advance(time.Minute)
-		w.run(2, "a", 1)       // 2 has failed
-		w.start(w.job(3, "a")) // 3 runs
-		w.run(4, "a", 0)       // 4 is blocked
-		w.ada.Put(hello+"/5/cancel", nil).Want(http.StatusOK)
+		w.Run(2, "a", 1)       // 2 has failed
+		w.Start(w.Job(3, "a")) // 3 runs
+		w.Run(4, "a", 0)       // 4 is blocked
+		w.Ada.Put(hello+"/5/cancel", nil).Want(http.StatusOK)
 		finished := w.Clock.Now().UTC().Format(time.RFC3339)
 
 		q := url.QueryEscape
@@ -97,7 +85,7 @@ func TestLists_FilterBuilds(t *testing.T) {
 			"include_paused=true":                                        "6 5 4 3 2 1",
 		} {
 			for _, path := range []string{hello, acme + "/builds", "/v2/builds"} {
-				wantEqual(t, path+"?"+query, numbers(t, w.ada.Get(path+"?"+query)), want)
+				servertest.WantEqual(t, path+"?"+query, buildstest.Numbers(t, w.Ada.Get(path+"?"+query)), want)
 			}
 			w.Clock.Advance(time.Second) // for the rate limit
 		}
@@ -114,7 +102,7 @@ func TestLists_FilterBuilds(t *testing.T) {
 			"page=1000&per_page=100":  "narrow the query",
 		} {
 			for _, path := range []string{hello, acme + "/builds", "/v2/builds"} {
-				refused := w.ada.Get(path + "?" + query).Want(http.StatusBadRequest)
+				refused := w.Ada.Get(path + "?" + query).Want(http.StatusBadRequest)
 				if !strings.Contains(refused.String("message"), message) {
 					t.Errorf("%s?%s: got %s, want %q", path, query, refused.Body, message)
 				}
@@ -126,21 +114,21 @@ func TestLists_FilterBuilds(t *testing.T) {
 func TestLists_CanLeaveOutWhatWaitsForPausedQueues(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		queues := acme + "/clusters/" + servertest.AcmeClusterID + "/queues"
-		paused := w.ada.Post(queues, map[string]any{"key": "slow"}).Want(http.StatusCreated).String("id")
-		w.steps("{command: a, key: a, agents: {queue: slow}}", "{command: b, key: b, branches: mixed}", "wait", "{command: c, key: c}")
-		w.create(nil)                               // 1 waits for the paused queue alone
-		w.create(map[string]any{"branch": "mixed"}) // 2 does in part
-		w.create(nil)                               // 3 has ended
-		w.run(3, "a", 0)
-		w.run(3, "c", 0)
-		w.ada.Post(queues+"/"+paused+"/pause_dispatch", nil).Want(http.StatusOK)
-		wantEqual(t, "all", numbers(t, w.ada.Get(hello)), "3 2 1")
-		list := w.ada.Get(hello + "?include_paused=false")
-		wantEqual(t, "not paused", numbers(t, list), "3 2")
-		var builds []struct{ Jobs []job }
+		paused := w.Ada.Post(queues, map[string]any{"key": "slow"}).Want(http.StatusCreated).String("id")
+		w.Steps("{command: a, key: a, agents: {queue: slow}}", "{command: b, key: b, branches: mixed}", "wait", "{command: c, key: c}")
+		w.Create(nil)                               // 1 waits for the paused queue alone
+		w.Create(map[string]any{"branch": "mixed"}) // 2 does in part
+		w.Create(nil)                               // 3 has ended
+		w.Run(3, "a", 0)
+		w.Run(3, "c", 0)
+		w.Ada.Post(queues+"/"+paused+"/pause_dispatch", nil).Want(http.StatusOK)
+		servertest.WantEqual(t, "all", buildstest.Numbers(t, w.Ada.Get(hello)), "3 2 1")
+		list := w.Ada.Get(hello + "?include_paused=false")
+		servertest.WantEqual(t, "not paused", buildstest.Numbers(t, list), "3 2")
+		var builds []struct{ Jobs []buildstest.Job }
 		list.JSON(&builds)
-		wantEqual(t, "jobs of the ended one", describe(builds[0].Jobs), "a passed, b broken, waiter passed, c passed")
-		wantEqual(t, "jobs of the mixed one", describe(builds[1].Jobs), "b scheduled, waiter waiting, c waiting")
+		servertest.WantEqual(t, "jobs of the ended one", buildstest.Describe(builds[0].Jobs), "a passed, b broken, waiter passed, c passed")
+		servertest.WantEqual(t, "jobs of the mixed one", buildstest.Describe(builds[1].Jobs), "b scheduled, waiter waiting, c waiting")
 	})
 }
 
@@ -159,29 +147,29 @@ func TestLists_PageWithTheirFilters(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		for i := range 7 {
 			w.Clock.Advance(time.Second)
-			w.create(map[string]any{"branch": []string{"a,b;c", "other"}[min(i%4, 1)]})
-			w.create(map[string]any{"branch": "x"})
+			w.Create(map[string]any{"branch": []string{"a,b;c", "other"}[min(i%4, 1)]})
+			w.Create(map[string]any{"branch": "x"})
 		}
 		for _, path := range []string{hello, acme + "/builds", "/v2/builds"} {
 			url, pages := w.URL+path+"?branch[]=x&branch[]=other&per_page=5&exclude_jobs=true&state=scheduled", []string{}
 			var page *servertest.Response
 			for url != "" {
-				page = w.ada.Get(url).Want(http.StatusOK)
-				pages = append(pages, numbers(t, page))
+				page = w.Ada.Get(url).Want(http.StatusOK)
+				pages = append(pages, buildstest.Numbers(t, page))
 				url = links(page)["next"]
 				if url != "" && strings.ContainsAny(url, ",;") {
 					t.Errorf("the link %s has commas or semicolons", url)
 				}
 			}
-			wantEqual(t, path, strings.Join(pages, " | "), "14 13 12 11 10 | 8 7 6 5 4 | 3 2")
-			wantEqual(t, "jobs", page.Has("0.jobs"), false)
+			servertest.WantEqual(t, path, strings.Join(pages, " | "), "14 13 12 11 10 | 8 7 6 5 4 | 3 2")
+			servertest.WantEqual(t, "jobs", page.Has("0.jobs"), false)
 			back := links(page)
-			wantEqual(t, "prev", numbers(t, w.ada.Get(back["prev"])), "8 7 6 5 4")
-			wantEqual(t, "first", numbers(t, w.ada.Get(back["first"])), "14 13 12 11 10")
-			wantEqual(t, "the only page", w.ada.Get(path).Header.Get("Link"), "")
-			wantEqual(t, "beyond", numbers(t, w.ada.Get(path+"?page=9")), "")
-			full := w.ada.Get(path + "?per_page=14")
-			wantEqual(t, "next of a full last page", links(full)["next"], "")
+			servertest.WantEqual(t, "prev", buildstest.Numbers(t, w.Ada.Get(back["prev"])), "8 7 6 5 4")
+			servertest.WantEqual(t, "first", buildstest.Numbers(t, w.Ada.Get(back["first"])), "14 13 12 11 10")
+			servertest.WantEqual(t, "the only page", w.Ada.Get(path).Header.Get("Link"), "")
+			servertest.WantEqual(t, "beyond", buildstest.Numbers(t, w.Ada.Get(path+"?page=9")), "")
+			full := w.Ada.Get(path + "?per_page=14")
+			servertest.WantEqual(t, "next of a full last page", links(full)["next"], "")
 		}
 	})
 }
@@ -189,10 +177,10 @@ func TestLists_PageWithTheirFilters(t *testing.T) {
 func TestLists_ShowThirtyBuildsUnlessAskedForMore(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		for range 31 {
-			postBuild(t, w.URL+hello)
+			buildstest.PostBuild(t, w.URL+hello)
 		}
-		wantEqual(t, "a page", w.ada.Get(hello+"?exclude_jobs=1").Len(""), 30)
-		wantEqual(t, "a large page", w.ada.Get(hello+"?per_page=100&exclude_jobs=1").Len(""), 31)
+		servertest.WantEqual(t, "a page", w.Ada.Get(hello+"?exclude_jobs=1").Len(""), 30)
+		servertest.WantEqual(t, "a large page", w.Ada.Get(hello+"?per_page=100&exclude_jobs=1").Len(""), 31)
 	})
 }
 
@@ -208,12 +196,12 @@ organizations:
     pipelines:
       - {slug: hello, name: Hello, repository: "https://git.example.test/second/hello.git", cluster: Default, configuration: "steps: [command: x]"}
 `)
-		w.create(nil)
+		w.Create(nil)
 		w.Clock.Advance(time.Second)
 		second := w.As(t, "svcua_second")
 		second.Post("/v2/organizations/second/pipelines/hello/builds", map[string]any{"commit": "HEAD", "branch": "main"}).Want(http.StatusCreated)
 		w.Clock.Advance(time.Second)
-		w.create(nil)
+		w.Create(nil)
 		slugs := func(c *servertest.Client) string {
 			var builds []struct{ URL string }
 			c.Get("/v2/builds").Want(http.StatusOK).JSON(&builds)
@@ -223,12 +211,12 @@ organizations:
 			}
 			return strings.Join(found, " ")
 		}
-		first, other := slugs(w.ada), slugs(second)
+		first, other := slugs(w.Ada), slugs(second)
 		if !slices.Contains([]string{"acme acme", "acme second acme"}, first) || !slices.Contains([]string{"second", "acme second acme"}, other) {
 			t.Errorf("Ada's tokens see the builds of %q and %q", first, other)
 		}
 		w.Apply("organizations: [{slug: acme, suspended: true}]")
-		if got := slugs(w.ada); strings.Contains(got, "acme") {
+		if got := slugs(w.Ada); strings.Contains(got, "acme") {
 			t.Errorf("builds of a suspended organization are listed: %q", got)
 		}
 	})

@@ -1,4 +1,4 @@
-package lifecycle_test
+package buildapi_test
 
 import (
 	"fmt"
@@ -12,14 +12,14 @@ import (
 // withLevels switches teams on and gives Bo, through a team of each name, an access level to a pipeline of the
 // same name.
 func (w *world) withLevels(levels ...string) {
-	w.t.Helper()
+	w.T.Helper()
 	w.Apply("organizations: [{slug: acme, features: {teams: true}}]")
 	for _, level := range levels {
 		slug := strings.ReplaceAll(level, "_", "-")
 		w.Apply("organizations: [{slug: acme, teams: [{name: " + slug + ", slug: " + slug + ", members: [bo@acme.test]}]}]")
-		team := w.ada.Get(acme + "/teams/" + slug).Want(http.StatusOK).String("id")
-		w.pipeline(slug, map[string]any{"teams": map[string]string{team: level}}, "{command: a, key: a}", "{block: Go, key: ask}")
-		w.ada.Post(acme+"/pipelines/"+slug+"/builds", map[string]any{"commit": "HEAD", "branch": "main"}).Want(http.StatusCreated)
+		team := w.Ada.Get(acme + "/teams/" + slug).Want(http.StatusOK).String("id")
+		w.AddPipeline(slug, map[string]any{"teams": map[string]string{team: level}}, "{command: a, key: a}", "{block: Go, key: ask}")
+		w.Ada.Post(acme+"/pipelines/"+slug+"/builds", map[string]any{"commit": "HEAD", "branch": "main"}).Want(http.StatusCreated)
 	}
 }
 
@@ -27,8 +27,8 @@ func TestAccess_WithTeamsFollowsTheLevelOnThePipeline(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		levels := []string{"read_only", "build_and_read", "manage_build_and_read"}
 		w.withLevels(levels...)
-		w.steps("{command: a, key: a}", "{block: Go, key: ask}")
-		w.create(nil)
+		w.Steps("{command: a, key: a}", "{block: Go, key: ask}")
+		w.Create(nil)
 		bo := w.As(t, servertest.Bo)
 		for _, level := range append(levels, "") {
 			read, change := http.StatusOK, http.StatusOK
@@ -40,7 +40,7 @@ func TestAccess_WithTeamsFollowsTheLevelOnThePipeline(t *testing.T) {
 				change = http.StatusForbidden
 			}
 			path := acme + "/pipelines/" + slug + "/builds"
-			build := w.ada.Get(path + "/1").Want(http.StatusOK)
+			build := w.Ada.Get(path + "/1").Want(http.StatusOK)
 			job := build.String("jobs.0.id")
 			for _, get := range []string{path, path + "/1", path + "/1/jobs", path + "/1/jobs/" + job, path + "/1/jobs/" + job + "/env", acme + "/jobs/" + job, acme + "/jobs/" + job + "/env.txt", acme + "/jobs/" + job + "/explain"} {
 				bo.Get(get).Want(read)
@@ -58,7 +58,7 @@ func TestAccess_WithTeamsFollowsTheLevelOnThePipeline(t *testing.T) {
 				bo.Put(path+"/1/retry_failed_jobs", nil).Want(http.StatusAccepted)
 			} else {
 				bo.Put(path+"/1/retry_failed_jobs", nil).Want(change)
-				bo.Put(acme+"/jobs/"+w.ada.Get(path+"/1").String("jobs.1.id")+"/unblock", nil).Want(change)
+				bo.Put(acme+"/jobs/"+w.Ada.Get(path+"/1").String("jobs.1.id")+"/unblock", nil).Want(change)
 			}
 			bo.Put(path+"/1/cancel", nil).Want(change)
 		}
@@ -70,18 +70,18 @@ func TestAccess_WithTeamsFollowsTheLevelOnThePipeline(t *testing.T) {
 					t.Errorf("%s shows Bo a build of a pipeline that he cannot see", path)
 				}
 			}
-			wantEqual(t, path, len(builds), 7) // each his three, and two more of two of them
+			servertest.WantEqual(t, path, len(builds), 7) // each his three, and two more of two of them
 		}
 	})
 }
 
 func TestAccess_NeedsTheScopeOfTheRoute(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		w.create(nil)
+		w.Create(nil)
 		for _, scope := range []string{"read_builds", "write_builds", "read_job_env", "read_pipelines"} {
 			w.Apply(fmt.Sprintf(`organizations: [{slug: acme, members: [{email: ada@acme.test, access_tokens: [{description: %s, token: svcua_%s, scopes: [%s]}]}]}]`, scope, scope, scope))
 		}
-		job := w.build(1).String("jobs.0.id")
+		job := w.Build(1).String("jobs.0.id")
 		for _, c := range []struct{ method, path, scope string }{
 			{"GET", "/v2/builds", "read_builds"},
 			{"GET", acme + "/builds", "read_builds"},
@@ -114,15 +114,15 @@ func TestAccess_NeedsTheScopeOfTheRoute(t *testing.T) {
 
 func TestAccess_LetsStrangersReadBuildsOfPublicPipelines(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		w.ada.Put(acme+"/pipeline-settings/public-pipelines", nil).Want(http.StatusOK)
-		w.steps("{command: a, key: a}", "{block: Go, key: ask}")
-		w.create(map[string]any{"env": map[string]any{"SECRET": "x"}})
-		job, cy := w.job(1, "a"), w.As(t, servertest.Cy)
+		w.Ada.Put(acme+"/pipeline-settings/public-pipelines", nil).Want(http.StatusOK)
+		w.Steps("{command: a, key: a}", "{block: Go, key: ask}")
+		w.Create(map[string]any{"env": map[string]any{"SECRET": "x"}})
+		job, cy := w.Job(1, "a"), w.As(t, servertest.Cy)
 		reads := []string{hello, hello + "/1", hello + "/1/jobs", hello + "/1/jobs/" + job, acme + "/jobs/" + job}
 		for _, path := range reads {
 			cy.Get(path).Want(http.StatusNotFound)
 		}
-		w.ada.Patch(acme+"/pipelines/hello", map[string]any{"visibility": "public"}).Want(http.StatusOK)
+		w.Ada.Patch(acme+"/pipelines/hello", map[string]any{"visibility": "public"}).Want(http.StatusOK)
 		for _, path := range reads {
 			if got := cy.Get(path).Want(http.StatusOK); strings.Contains(string(got.Body), "SECRET") {
 				t.Errorf("%s shows a stranger the environment: %s", path, got.Body)
@@ -139,7 +139,7 @@ func TestAccess_LetsStrangersReadBuildsOfPublicPipelines(t *testing.T) {
 			cy.Put(path, map[string]any{"priority": 1}).Want(http.StatusNotFound)
 		}
 		cy.Post(hello, map[string]any{"commit": "HEAD", "branch": "main"}).Want(http.StatusNotFound)
-		w.wantStates(1, "scheduled", "a scheduled, ask waiting")
+		w.WantStates(1, "scheduled", "a scheduled, ask waiting")
 		// Members without access see what strangers see, and no more.
 		w.Apply("organizations: [{slug: acme, features: {teams: true}}]")
 		bo := w.As(t, servertest.Bo)
@@ -159,21 +159,21 @@ func TestAccess_LetsStrangersReadBuildsOfPublicPipelines(t *testing.T) {
 // A private pipeline that a public one triggers, or is triggered by, stays unknown to strangers.
 func TestAccess_HidesPrivatePipelinesBehindTriggersFromStrangers(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		w.pipeline("private-child", nil, "{command: x}")
-		w.steps("{trigger: private-child, key: go, async: true, label: Go}")
-		w.createAll(nil)
-		w.ada.Patch(acme+"/pipelines/hello", map[string]any{"visibility": "public"}).Want(http.StatusOK)
+		w.AddPipeline("private-child", nil, "{command: x}")
+		w.Steps("{trigger: private-child, key: go, async: true, label: Go}")
+		w.CreateAll(nil)
+		w.Ada.Patch(acme+"/pipelines/hello", map[string]any{"visibility": "public"}).Want(http.StatusOK)
 		cy := w.As(t, servertest.Cy)
 		for _, path := range []string{hello + "/1", hello + "/1/jobs"} {
-			if got := w.ada.Get(path).Want(http.StatusOK); !strings.Contains(string(got.Body), "private-child/builds/1") {
+			if got := w.Ada.Get(path).Want(http.StatusOK); !strings.Contains(string(got.Body), "private-child/builds/1") {
 				t.Errorf("%s shows a member no build that was triggered: %s", path, got.Body)
 			}
 			if got := cy.Get(path).Want(http.StatusOK); strings.Contains(string(got.Body), "private-child/builds/1") {
 				t.Errorf("%s shows a stranger a private pipeline: %s", path, got.Body)
 			}
 		}
-		w.ada.Patch(acme+"/pipelines/hello", map[string]any{"visibility": "private"}).Want(http.StatusOK)
-		w.ada.Patch(acme+"/pipelines/private-child", map[string]any{"visibility": "public"}).Want(http.StatusOK)
+		w.Ada.Patch(acme+"/pipelines/hello", map[string]any{"visibility": "private"}).Want(http.StatusOK)
+		w.Ada.Patch(acme+"/pipelines/private-child", map[string]any{"visibility": "public"}).Want(http.StatusOK)
 		if got := cy.Get(acme + "/pipelines/private-child/builds/1").Want(http.StatusOK); got.Has("triggered_from") {
 			t.Errorf("a stranger sees what triggered it: %s", got.Body)
 		}

@@ -1,4 +1,4 @@
-package lifecycle_test
+package buildapi_test
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"stackyard/internal/app/server/servertest"
+	"stackyard/internal/domain/builds/buildstest"
 	"stackyard/internal/platform/core"
 )
 
@@ -18,8 +19,8 @@ func paths(number int, id string) []string {
 
 func TestJob_ShowsEveryFieldOfACommandJob(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		w.steps(`{command: [make, make test], key: unit, label: ":go: Unit", agents: {queue: default, os: linux}, artifact_paths: [a/*, b], parallelism: 2, priority: 7, timeout_in_minutes: 5}`)
-		created := w.create(nil)
+		w.Steps(`{command: [make, make test], key: unit, label: ":go: Unit", agents: {queue: default, os: linux}, artifact_paths: [a/*, b], parallelism: 2, priority: 7, timeout_in_minutes: 5}`)
+		created := w.Create(nil)
 		id, build := created.String("jobs.1.id"), w.URL+hello+"/1"
 		cluster := w.URL + acme + "/clusters/" + servertest.AcmeClusterID
 		want := map[string]any{
@@ -32,16 +33,16 @@ func TestJob_ShowsEveryFieldOfACommandJob(t *testing.T) {
 			"log_url": build + "/jobs/" + id + "/log", "raw_log_url": build + "/jobs/" + id + "/log.txt", "artifacts_url": build + "/jobs/" + id + "/artifacts",
 			"command": "make\nmake test", "soft_failed": false, "exit_status": nil, "signal": nil, "signal_reason": nil, "broken_reason": nil, "detail": nil,
 			"artifact_paths": "a/*;b",
-			"created_at":     w.now(), "scheduled_at": w.now(), "runnable_at": w.now(), "started_at": nil, "finished_at": nil, "expired_at": nil,
+			"created_at":     w.Now(), "scheduled_at": w.Now(), "runnable_at": w.Now(), "started_at": nil, "finished_at": nil, "expired_at": nil,
 			"concurrency_wait_time_ms": nil,
 			"retried":                  false, "retried_in_job_id": nil, "retries_count": nil, "retry_source": nil, "retry_source_job_id": nil, "retry_type": nil, "retried_by": nil,
 			"parallel_group_index": 1.0, "parallel_group_total": 2.0, "matrix": nil, "agent": nil,
 			"cluster_id": servertest.AcmeClusterID, "cluster_url": cluster,
 			"cluster_queue_id": servertest.AcmeQueueID, "cluster_queue_url": cluster + "/queues/" + servertest.AcmeQueueID,
 		}
-		got := []any{created.At("jobs.1"), w.ada.Get(hello + "/1/jobs").At("items.1"), w.build(1).At("jobs.1"), w.ada.Get(acme + "/builds").At("0.jobs.1")}
+		got := []any{created.At("jobs.1"), w.Ada.Get(hello + "/1/jobs").At("items.1"), w.Build(1).At("jobs.1"), w.Ada.Get(acme + "/builds").At("0.jobs.1")}
 		for _, path := range paths(1, id) {
-			got = append(got, w.ada.Get(path).Want(http.StatusOK).At(""))
+			got = append(got, w.Ada.Get(path).Want(http.StatusOK).At(""))
 		}
 		for _, got := range got {
 			if !reflect.DeepEqual(got, any(want)) {
@@ -53,35 +54,35 @@ func TestJob_ShowsEveryFieldOfACommandJob(t *testing.T) {
 
 func TestJob_ShowsEveryFieldOfABlockJob(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		w.steps(`{block: "Release?", key: ask}`)
-		id := w.create(nil).String("jobs.0.id")
+		w.Steps(`{block: "Release?", key: ask}`)
+		id := w.Create(nil).String("jobs.0.id")
 		want := map[string]any{
 			"id": id, "graphql_id": core.GraphQLID("Job", id), "type": "manual", "label": "Release?", "state": "blocked",
 			"web_url": w.URL + "/acme/hello/builds/1#" + id, "unblocked_by": nil, "unblocked_at": nil, "unblockable": true,
 			"unblock_url": w.URL + hello + "/1/jobs/" + id + "/unblock",
-			"step_key":    "ask", "group_key": nil, "step": w.ada.Get(acme + "/jobs/" + id).At("step"),
-			"build_url": w.URL + hello + "/1", "broken_reason": nil, "created_at": w.now(),
+			"step_key":    "ask", "group_key": nil, "step": w.Ada.Get(acme + "/jobs/" + id).At("step"),
+			"build_url": w.URL + hello + "/1", "broken_reason": nil, "created_at": w.Now(),
 		}
 		for _, path := range paths(1, id) {
-			if got := w.ada.Get(path).Want(http.StatusOK).At(""); !reflect.DeepEqual(got, any(want)) {
+			if got := w.Ada.Get(path).Want(http.StatusOK).At(""); !reflect.DeepEqual(got, any(want)) {
 				t.Errorf("got %v, want %v", got, want)
 			}
 		}
-		unblocked := w.ada.Put(want["unblock_url"].(string), nil).Want(http.StatusOK)
-		wantAt(t, unblocked, map[string]any{"state": "unblocked", "unblockable": false, "unblocked_at": w.now(), "unblocked_by.id": servertest.AdaID, "unblocked_by.name": "Ada", "unblocked_by.email": "ada@acme.test"})
+		unblocked := w.Ada.Put(want["unblock_url"].(string), nil).Want(http.StatusOK)
+		servertest.WantAt(t, unblocked, map[string]any{"state": "unblocked", "unblockable": false, "unblocked_at": w.Now(), "unblocked_by.id": servertest.AdaID, "unblocked_by.name": "Ada", "unblocked_by.email": "ada@acme.test"})
 	})
 }
 
 func TestJob_ShowsEveryFieldOfAWaitJob(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		w.steps("wait", "{command: a}")
-		id := w.create(nil).String("jobs.0.id")
+		w.Steps("wait", "{command: a}")
+		id := w.Create(nil).String("jobs.0.id")
 		want := map[string]any{
 			"id": id, "graphql_id": core.GraphQLID("Job", id), "type": "waiter", "state": "passed", "step_key": nil, "group_key": nil,
 			"web_url": w.URL + "/acme/hello/builds/1#" + id, "build_url": w.URL + hello + "/1", "broken_reason": nil,
-			"step": w.ada.Get(acme + "/jobs/" + id).At("step"), "created_at": w.now(), "finished_at": w.now(),
+			"step": w.Ada.Get(acme + "/jobs/" + id).At("step"), "created_at": w.Now(), "finished_at": w.Now(),
 		}
-		if got := w.ada.Get(acme + "/jobs/" + id).Want(http.StatusOK).At(""); !reflect.DeepEqual(got, any(want)) {
+		if got := w.Ada.Get(acme + "/jobs/" + id).Want(http.StatusOK).At(""); !reflect.DeepEqual(got, any(want)) {
 			t.Errorf("got %v, want %v", got, want)
 		}
 	})
@@ -89,59 +90,59 @@ func TestJob_ShowsEveryFieldOfAWaitJob(t *testing.T) {
 
 func TestJob_IsNotFound(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		job := w.create(nil).String("jobs.0.id")
-		w.create(nil)
-		w.pipeline("other", nil, "command: x")
-		w.ada.Post(acme+"/pipelines/other/builds", map[string]any{"commit": "HEAD", "branch": "main"}).Want(http.StatusCreated)
+		job := w.Create(nil).String("jobs.0.id")
+		w.Create(nil)
+		w.AddPipeline("other", nil, "command: x")
+		w.Ada.Post(acme+"/pipelines/other/builds", map[string]any{"commit": "HEAD", "branch": "main"}).Want(http.StatusCreated)
 		missing := []string{acme + "/jobs/" + core.NewID(), acme + "/jobs/x", acme + "/jobs/1", hello + "/1/jobs/" + core.NewID(), hello + "/1/jobs/x", hello + "/2/jobs/" + job, acme + "/pipelines/other/builds/1/jobs/" + job,
 			hello + "/3/jobs/" + job, hello + "/x/jobs/" + job, acme + "/pipelines/gone/builds/1/jobs/" + job}
 		for _, path := range missing {
 			for _, part := range []string{"", "/env", "/env.txt", "/explain", "/log"} {
-				w.ada.Get(path+part).WantMessage(http.StatusNotFound, "No job found")
+				w.Ada.Get(path+part).WantMessage(http.StatusNotFound, "No job found")
 			}
 			for _, action := range []string{"/retry", "/reprioritize", "/unblock", "/cancel"} {
-				w.ada.Put(path+action, map[string]any{"priority": 1}).WantMessage(http.StatusNotFound, "No job found")
+				w.Ada.Put(path+action, map[string]any{"priority": 1}).WantMessage(http.StatusNotFound, "No job found")
 			}
 		}
-		w.ada.Get(acme + "/jobs/" + strings.ToUpper(job)).Want(http.StatusOK)
+		w.Ada.Get(acme + "/jobs/" + strings.ToUpper(job)).Want(http.StatusOK)
 	})
 }
 
 func TestJob_ShowsItsSignature(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		w.steps(`{command: a, signature: {value: abc, algorithm: HS256, signed_fields: [command, env]}}`)
-		wantAt(t, w.create(nil), map[string]any{"jobs.0.step.signature": map[string]any{"value": "abc", "algorithm": "HS256", "signed_fields": []any{"command", "env"}}})
+		w.Steps(`{command: a, signature: {value: abc, algorithm: HS256, signed_fields: [command, env]}}`)
+		servertest.WantAt(t, w.Create(nil), map[string]any{"jobs.0.step.signature": map[string]any{"value": "abc", "algorithm": "HS256", "signed_fields": []any{"command", "env"}}})
 	})
 }
 
 func TestJob_ShowsItsMatrix(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		w.steps(
+		w.Steps(
 			`{command: "echo {{matrix}}", label: "On {{matrix}}", key: plain, matrix: [linux, darwin]}`,
 			`{command: "echo {{matrix.os}} {{matrix.arch}}", key: dims, matrix: {setup: {os: [linux], arch: [arm, amd]}}}`,
 		)
-		wantAt(t, w.create(nil), map[string]any{
+		servertest.WantAt(t, w.Create(nil), map[string]any{
 			"jobs.0.matrix": "linux", "jobs.0.name": "On linux", "jobs.0.command": "echo linux", "jobs.1.matrix": "darwin", "jobs.1.command": "echo darwin",
 			"jobs.2.matrix": map[string]any{"os": "linux", "arch": "arm"}, "jobs.3.command": "echo linux amd",
 			"jobs.0.parallel_group_index": nil, "jobs.0.parallel_group_total": nil,
 		})
-		first := w.build(1).String("jobs.0.id")
-		w.start(first)
-		w.end(first, 1)
-		retried := w.ada.Put(acme+"/jobs/"+first+"/retry", nil).Want(http.StatusOK)
-		wantAt(t, retried, map[string]any{"matrix": "linux", "name": "On linux", "command": "echo linux"})
+		first := w.Build(1).String("jobs.0.id")
+		w.Start(first)
+		w.End(first, 1)
+		retried := w.Ada.Put(acme+"/jobs/"+first+"/retry", nil).Want(http.StatusOK)
+		servertest.WantAt(t, retried, map[string]any{"matrix": "linux", "name": "On linux", "command": "echo linux"})
 	})
 }
 
 func TestEnv_IsJSONOrText(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		configure(w.Server, t, `
+		buildstest.Configure(w.Server, t, `
 env: {FROM_PIPELINE: p, SHARED: pipeline, SHARED2: pipeline}
 steps:
   - {command: make, key: unit, label: Unit, env: {FROM_STEP: s, SHARED: step, SERVICE_BRANCH: mine}, parallelism: 2}
   - {block: Go}
 `)
-		created := w.create(map[string]any{"message": "One\nTwo", "env": map[string]any{"FROM_BUILD": "b", "SHARED": "build", "SHARED2": "build", "EMPTY": ""}})
+		created := w.Create(map[string]any{"message": "One\nTwo", "env": map[string]any{"FROM_BUILD": "b", "SHARED": "build", "SHARED2": "build", "EMPTY": ""}})
 		id := created.String("jobs.0.id")
 		want := map[string]any{
 			"env.FROM_PIPELINE": "p", "env.FROM_BUILD": "b", "env.FROM_STEP": "s", "env.SHARED": "step", "env.SHARED2": "build", "env.EMPTY": "",
@@ -153,12 +154,12 @@ steps:
 			"env.SERVICE_BUILD_CREATOR": "Ada", "env.SERVICE_BUILD_CREATOR_EMAIL": "ada@acme.test", "env.SERVICE_BUILD_AUTHOR": "Ada",
 		}
 		for _, path := range paths(1, id) {
-			answer := w.ada.Get(path + "/env").Want(http.StatusOK)
-			wantAt(t, answer, want)
+			answer := w.Ada.Get(path + "/env").Want(http.StatusOK)
+			servertest.WantAt(t, answer, want)
 			if strings.Contains(string(answer.Body), "BUILDKITE") {
 				t.Errorf("REST shows the names that only agents get: %s", answer.Body)
 			}
-			for _, text := range []*servertest.Response{w.ada.With("Accept", "text/plain").Get(path + "/env"), w.ada.Get(path + "/env.txt")} {
+			for _, text := range []*servertest.Response{w.Ada.With("Accept", "text/plain").Get(path + "/env"), w.Ada.Get(path + "/env.txt")} {
 				text.Want(http.StatusOK)
 				if kind := text.Header.Get("Content-Type"); !strings.HasPrefix(kind, "text/plain") {
 					t.Errorf("the text has the type %q", kind)
@@ -170,17 +171,17 @@ steps:
 					}
 				}
 			}
-			wantEqual(t, "type", w.ada.With("Accept", "application/json").Get(path+"/env").Header.Get("Content-Type"), answer.Header.Get("Content-Type"))
+			servertest.WantEqual(t, "type", w.Ada.With("Accept", "application/json").Get(path+"/env").Header.Get("Content-Type"), answer.Header.Get("Content-Type"))
 		}
-		w.ada.Get(acme + "/jobs/" + created.String("jobs.2.id") + "/env").Want(http.StatusOK)
+		w.Ada.Get(acme + "/jobs/" + created.String("jobs.2.id") + "/env").Want(http.StatusOK)
 	})
 }
 
 func TestEnv_TellsOfPullRequestsAndMirrors(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		w.ada.Patch(acme+"/pipelines/hello", map[string]any{"clone_mirror_url": "https://mirror.example.test/hello.git"}).Want(http.StatusOK)
-		created := w.create(map[string]any{"pull_request_id": 7, "pull_request_base_branch": "main", "pull_request_repository": "https://git.example.test/fork.git", "pull_request_labels": []string{"a", "b"}})
-		wantAt(t, w.ada.Get(acme+"/jobs/"+created.String("jobs.0.id")+"/env"), map[string]any{
+		w.Ada.Patch(acme+"/pipelines/hello", map[string]any{"clone_mirror_url": "https://mirror.example.test/hello.git"}).Want(http.StatusOK)
+		created := w.Create(map[string]any{"pull_request_id": 7, "pull_request_base_branch": "main", "pull_request_repository": "https://git.example.test/fork.git", "pull_request_labels": []string{"a", "b"}})
+		servertest.WantAt(t, w.Ada.Get(acme+"/jobs/"+created.String("jobs.0.id")+"/env"), map[string]any{
 			"env.SERVICE_PULL_REQUEST": "7", "env.SERVICE_PULL_REQUEST_BASE_BRANCH": "main", "env.SERVICE_PULL_REQUEST_REPO": "https://git.example.test/fork.git",
 			"env.SERVICE_PULL_REQUEST_LABELS": "a,b", "env.SERVICE_GIT_REMOTE_MIRROR_URL": "https://mirror.example.test/hello.git",
 		})

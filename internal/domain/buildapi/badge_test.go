@@ -1,4 +1,4 @@
-package lifecycle_test
+package buildapi_test
 
 import (
 	"net/http"
@@ -8,8 +8,8 @@ import (
 
 func TestBadge_TellsHowTheLastFinishedBuildOfABranchEnded(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		w.steps("{command: x, key: x}")
-		url := w.ada.Get(acme + "/pipelines/hello").String("badge_url")
+		w.Steps("{command: x, key: x}")
+		url := w.Ada.Get(acme + "/pipelines/hello").String("badge_url")
 		badge := func(query, want string) {
 			t.Helper()
 			image := w.As(t, "").Get(url + query).Want(http.StatusOK)
@@ -21,20 +21,20 @@ func TestBadge_TellsHowTheLastFinishedBuildOfABranchEnded(t *testing.T) {
 			}
 		}
 		badge("", "unknown")
-		w.create(nil)
+		w.Create(nil)
 		badge("", "unknown")
-		w.run(1, "x", 0)
+		w.Run(1, "x", 0)
 		badge("", "passing")
-		w.create(nil)
-		w.run(2, "x", 1)
+		w.Create(nil)
+		w.Run(2, "x", 1)
 		badge("", "failing")
-		w.create(nil) // has not ended
+		w.Create(nil) // has not ended
 		badge("", "failing")
-		w.ada.Put(hello+"/3/cancel", nil).Want(http.StatusOK)
+		w.Ada.Put(hello+"/3/cancel", nil).Want(http.StatusOK)
 		badge("", "canceled")
 		badge("?branch=other", "unknown")
-		w.create(map[string]any{"branch": "other"})
-		w.run(4, "x", 0)
+		w.Create(map[string]any{"branch": "other"})
+		w.Run(4, "x", 0)
 		badge("?branch=other", "passing")
 		badge("", "canceled")
 	})
@@ -42,7 +42,7 @@ func TestBadge_TellsHowTheLastFinishedBuildOfABranchEnded(t *testing.T) {
 
 func TestBadge_IsFoundByItsURLAlone(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		for _, path := range []string{"/badge/hello.svg", "/badge/x", strings.TrimSuffix(w.ada.Get(acme+"/pipelines/hello").String("badge_url"), ".svg")} {
+		for _, path := range []string{"/badge/hello.svg", "/badge/x", strings.TrimSuffix(w.Ada.Get(acme+"/pipelines/hello").String("badge_url"), ".svg")} {
 			w.As(t, "").Get(path).Want(http.StatusNotFound)
 		}
 	})
