@@ -105,7 +105,7 @@ func TestTeamPipelines_GiveMembersAccess(t *testing.T) {
 			t.Errorf("given %+v, want to read %s at %s", given, hello.ID, hello.URL)
 		}
 		if hello.Provider.WebhookURL != "" {
-			t.Error("somebody who may only read the pipeline sees its webhook URL")
+			t.Error("a user who can only read the pipeline sees its webhook URL")
 		}
 		do(member.Pipelines.Archive(ctx, "acme", "hello")).refused(t, http.StatusForbidden, "Forbidden")
 

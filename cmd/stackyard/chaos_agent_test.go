@@ -89,11 +89,11 @@ func (a *wildAgent) ping() string {
 		a.pause()
 		return ""
 	}
-	var told struct{ Job struct{ ID string } }
-	if err := json.Unmarshal(answer.Body, &told); err != nil {
+	var ping struct{ Job struct{ ID string } }
+	if err := json.Unmarshal(answer.Body, &ping); err != nil {
 		a.t.Errorf("%v in the answer to a ping: %s", err, answer.Body)
 	}
-	c.answered, c.status, c.job = time.Now(), answer.Status, told.Job.ID
+	c.answered, c.status, c.job = time.Now(), answer.Status, ping.Job.ID
 	a.history.add(c)
 	return c.job
 }

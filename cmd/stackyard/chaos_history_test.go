@@ -126,7 +126,7 @@ func (h *history) check(t *testing.T, jobs map[string]*chaosJob) {
 	}
 	for id, j := range jobs {
 		if byJob[id] == nil {
-			t.Errorf("the job %s of build %d is %s, and no agent has heard of it", id, j.build, j.State)
+			t.Errorf("the job %s of build %d is %s, and no agent was offered it", id, j.build, j.State)
 		}
 	}
 }

@@ -63,13 +63,13 @@ func (s *competingStack) reserve(ids []string, expiry time.Duration) (reserved [
 	if len(ids) == 0 {
 		return nil, true
 	}
-	var told struct{ Reserved []string }
+	var reply struct{ Reserved []string }
 	at, ok := s.ask("PUT", s.path("/scheduled-jobs/batch-reserve"), contentionToken,
-		fmt.Sprintf(`{"job_uuids": %s, "reservation_expiry_seconds": %d}`, array(ids), int(expiry.Seconds())), http.StatusOK, &told)
-	for _, id := range told.Reserved {
+		fmt.Sprintf(`{"job_uuids": %s, "reservation_expiry_seconds": %d}`, array(ids), int(expiry.Seconds())), http.StatusOK, &reply)
+	for _, id := range reply.Reserved {
 		s.note(id, func(s *jobRecord) *[]event { return &s.reserved }, event{who: s.key, moment: at, until: at.sent.Add(expiry)})
 	}
-	return told.Reserved, ok
+	return reply.Reserved, ok
 }
 
 // work runs reserved jobs with workers, and ends some without an agent.

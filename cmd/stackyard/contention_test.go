@@ -246,12 +246,12 @@ type competingAgent struct{ competitor }
 func (f *competingAgent) live() {
 	session, ok := f.register(contentionToken)
 	for ok {
-		var told struct{ Job struct{ ID string } }
+		var ping struct{ Job struct{ ID string } }
 		var at moment
-		at, ok = f.ask("GET", "/v3/ping", session.Token, "", http.StatusOK, &told)
-		if ok && told.Job.ID != "" {
-			f.note(told.Job.ID, func(s *jobRecord) *[]event { return &s.offered }, event{who: session.ID, moment: at})
-			ok = f.run(session, accepting, told.Job.ID)
+		at, ok = f.ask("GET", "/v3/ping", session.Token, "", http.StatusOK, &ping)
+		if ok && ping.Job.ID != "" {
+			f.note(ping.Job.ID, func(s *jobRecord) *[]event { return &s.offered }, event{who: session.ID, moment: at})
+			ok = f.run(session, accepting, ping.Job.ID)
 		}
 	}
 }

@@ -109,7 +109,7 @@ func TestServe_BeginsURLsWithThePublicOne(t *testing.T) {
 	}
 }
 
-func TestServe_BelievesForwardedAddressesFromTrustedProxiesOnly(t *testing.T) {
+func TestServe_TrustsForwardedAddressesFromTrustedProxiesOnly(t *testing.T) {
 	t.Parallel()
 	file := write(t, `
 organizations:

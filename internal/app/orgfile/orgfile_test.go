@@ -76,7 +76,7 @@ organizations:
 	})
 }
 
-func TestApply_TellsEverythingThatIsWrongByLineAndAppliesNothing(t *testing.T) {
+func TestApply_ReportsAllProblemsByLineAndAppliesNothing(t *testing.T) {
 	for _, c := range []struct{ name, file, want string }{
 		{"empty", "", "line 1: the file is empty"},
 		{"not YAML", "organizations:\n  - slug: [a\n", "line 2: not valid YAML: a list in brackets is still open on this line; \",\" or \"]\" was expected"},

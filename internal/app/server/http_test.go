@@ -127,16 +127,16 @@ func TestCORS_LetsEveryOriginRead(t *testing.T) {
 func TestReadyz_FollowsTheDatabaseAndDraining(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		s := servertest.Start(t, d)
-		nobody := s.As(t, "")
-		nobody.Get("/readyz").Want(200)
+		anonymous := s.As(t, "")
+		anonymous.Get("/readyz").Want(200)
 		if err := d.Close(); err != nil {
 			t.Fatal(err)
 		}
-		nobody.Get("/readyz").WantMessage(503, "The database is away")
-		nobody.Get("/healthz").Want(200)
+		anonymous.Get("/readyz").WantMessage(503, "The database is away")
+		anonymous.Get("/healthz").Want(200)
 		s.As(t, servertest.Ada).Get("/v2/user").Want(503)
 		s.Drain()
-		nobody.Get("/readyz").WantMessage(503, "The server is draining")
+		anonymous.Get("/readyz").WantMessage(503, "The server is draining")
 	})
 }
 
@@ -151,7 +151,7 @@ func TestReadyz_IsUnavailableWithTheReasonWhileNothingCanBeWritten(t *testing.T)
 	}
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		s, fault := servertest.Start(t, d), faults[d.Engine()]
-		nobody := s.As(t, "")
+		anonymous := s.As(t, "")
 		execute := func(statements string) {
 			t.Helper()
 			for statement := range strings.SplitSeq(statements, "$$;") {
@@ -164,12 +164,12 @@ func TestReadyz_IsUnavailableWithTheReasonWhileNothingCanBeWritten(t *testing.T)
 			}
 			s.Clock.Advance(time.Second)
 		}
-		nobody.Get("/readyz").Want(200)
+		anonymous.Get("/readyz").Want(200)
 		execute(fault.begin)
-		nobody.Get("/readyz").WantMessage(503, fault.message)
-		nobody.Get("/healthz").Want(200)
+		anonymous.Get("/readyz").WantMessage(503, fault.message)
+		anonymous.Get("/healthz").Want(200)
 		execute(fault.end)
-		nobody.Get("/readyz").Want(200)
+		anonymous.Get("/readyz").Want(200)
 	})
 }
 

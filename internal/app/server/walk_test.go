@@ -194,8 +194,8 @@ func TestEveryRoute_OfAnotherOrganizationIs404(t *testing.T) {
 				continue
 			}
 			s.As(t, servertest.Cy).Do(r.Method, w.fill(r.Path), nil).Want(http.StatusNotFound)
-			nobody := strings.Replace(w.fill(r.Path), "/acme", "/nobody", 1)
-			s.As(t, servertest.Cy).Do(r.Method, nobody, nil).Want(http.StatusNotFound)
+			unknown := strings.Replace(w.fill(r.Path), "/acme", "/nobody", 1)
+			s.As(t, servertest.Cy).Do(r.Method, unknown, nil).Want(http.StatusNotFound)
 		}
 	})
 }

@@ -9,7 +9,7 @@ import (
 	"stackyard/internal/platform/core"
 )
 
-func TestBuild_TellsWhereItComesFromAndLeadsTo(t *testing.T) {
+func TestBuild_ReportsWhereItComesFromAndLeadsTo(t *testing.T) {
 	each(t, func(t *testing.T, s *servertest.Server) {
 		s.Apply(`
 organizations:

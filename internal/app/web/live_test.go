@@ -64,7 +64,7 @@ func (e *events) next() (id, name, data string) {
 	return "", "", ""
 }
 
-func TestLive_TellsWhatThePageDoesNotKnow(t *testing.T) {
+func TestLive_ReportsWhatThePageDoesNotKnow(t *testing.T) {
 	each(t, func(t *testing.T, s *servertest.Server) {
 		r := build(t, s, `steps: [{label: Thresh, command: make thresh}, {label: Bake, command: make bake}]`)
 		thresh, bake := r.jobs("Thresh")[0].ID, r.jobs("Bake")[0].ID
@@ -178,20 +178,20 @@ func TestLive_LooksOnlyWhenSomethingHappened(t *testing.T) {
 			}
 		})
 		annotate := func(number int) {
-			s.As(t, servertest.Ada).Post(fmt.Sprintf("%s/%d/annotations", helloPath, number), map[string]any{"body": "a word"}).Want(201)
+			s.As(t, servertest.Ada).Post(fmt.Sprintf("%s/%d/annotations", helloPath, number), map[string]any{"body": "a note"}).Want(201)
 		}
 		e := signIn(t, s, "ada@acme.test").listen(r.Path+"/live?page=1", "")
 		e.next()
 		annotate(build(t, s, `steps: [{label: Thresh, command: make thresh}]`).Number)
 		annotate(r.Number)
-		if _, name, data := e.next(); name != "parts" || !strings.Contains(data, "a word") || looks.Load() != 2 {
+		if _, name, data := e.next(); name != "parts" || !strings.Contains(data, "a note") || looks.Load() != 2 {
 			t.Errorf("after %d looks the page got %s %s", looks.Load(), name, data)
 		}
 	})
 }
 
 // Another replica changes the build and dies before it notifies this one.
-func TestLive_TellsWhatAnotherReplicaDidNotNotifyOf(t *testing.T) {
+func TestLive_ReportsWhatAnotherReplicaDidNotNotifyOf(t *testing.T) {
 	for _, engine := range []db.Engine{db.SQLite, db.PostgreSQL} {
 		t.Run(string(engine), func(t *testing.T) {
 			url := dbtest.URL(t, engine)

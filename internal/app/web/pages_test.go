@@ -251,7 +251,7 @@ func TestBrowser_IsUsedWithTheKeyboardAlone(t *testing.T) {
 		}
 		b.do(chromedp.KeyEvent(kb.Tab))
 		if outline := ask(b, chromedp.Evaluate[string](`getComputedStyle(document.activeElement).outlineStyle`)); outline == "none" {
-			t.Errorf("nobody sees where %s is", ask(b, chromedp.Evaluate[string](`document.activeElement.outerHTML`)))
+			t.Errorf("the focus on %s is not visible", ask(b, chromedp.Evaluate[string](`document.activeElement.outerHTML`)))
 		}
 	}
 	b.enter()

@@ -97,7 +97,7 @@ func (p *parts) version() string {
 	return fmt.Sprintf("%016x", h.Sum64())
 }
 
-// since returns the parts that differ from before; nil stands for an unknown page.
+// since returns the parts that differ from before; nil is an unknown page.
 func (p *parts) since(before *parts) []part {
 	var changed []part
 	sums := make(map[string]uint64)

@@ -158,7 +158,7 @@ func TestProvider_SignsInTheMemberWithTheVerifiedEmail(t *testing.T) {
 	})
 }
 
-func TestProvider_IsNotBelievedEverything(t *testing.T) {
+func TestProvider_IsNotTrusted(t *testing.T) {
 	s, p := withProvider(t, dbtest.New(t, db.SQLite))
 	for name, c := range map[string]struct {
 		claims map[string]any
@@ -216,7 +216,7 @@ func TestProvider_AnswersOnlyTheBrowserThatSetOut(t *testing.T) {
 	slow.comeBack(p, sent).want(400, "took too long")
 }
 
-func TestProvider_ThatRefusesOrIsAwayIsToldClearly(t *testing.T) {
+func TestProvider_ThatRefusesOrIsAwayIsReportedClearly(t *testing.T) {
 	s, p := withProvider(t, dbtest.New(t, db.SQLite))
 	p.codes.SetRefuse("access_denied<script>")
 	visit(t, s).throughProvider(p, "/").want(403, "did not let you in", "access_denied<script>")

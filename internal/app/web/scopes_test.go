@@ -15,7 +15,7 @@ func TestScopeGroups_DescribeEveryScope(t *testing.T) {
 	for _, group := range scopeGroups {
 		for _, w := range group.Scopes {
 			if !w.Scope.Valid() || w.Text == "" || slices.Contains(worded, w.Scope) {
-				t.Errorf("%s is not a scope, has no words or is there twice", w.Scope)
+				t.Errorf("%s is not a scope, has no text or occurs twice", w.Scope)
 			}
 			if writes := strings.HasPrefix(string(w.Scope), "write_"); writes != w.Changes {
 				t.Errorf("%s changes things: %v", w.Scope, w.Changes)
@@ -26,7 +26,7 @@ func TestScopeGroups_DescribeEveryScope(t *testing.T) {
 	for _, s := range identity.AllScopes {
 		elsewhere := s == "graphql" || strings.HasSuffix(string(s), "_registries") || strings.HasSuffix(string(s), "_packages") || strings.HasSuffix(string(s), "_portals")
 		if slices.Contains(worded, s) == elsewhere {
-			t.Errorf("%s has words: %v", s, !elsewhere)
+			t.Errorf("%s has a text: %v", s, !elsewhere)
 		}
 	}
 }

@@ -328,7 +328,7 @@ func TestConnect_AnswersOnlyTheBrowserThatSetOut(t *testing.T) {
 	}
 }
 
-func TestConnect_SaysWhenAProviderRefusesOrIsAway(t *testing.T) {
+func TestConnect_ReportsWhenAProviderRefusesOrIsAway(t *testing.T) {
 	s, w := withWorkspace(t, dbtest.New(t, db.SQLite))
 	v := signIn(t, s, "ada@acme.test")
 	v.get("/settings/connect/acme/webhook").want(404)

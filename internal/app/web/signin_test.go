@@ -35,7 +35,7 @@ func TestSignIn_LeadsNowhereElse(t *testing.T) {
 	}
 }
 
-func TestSignIn_SaysNoMoreThanThatSomethingIsWrong(t *testing.T) {
+func TestSignIn_RevealsNoDetailsOfAFailure(t *testing.T) {
 	each(t, func(t *testing.T, s *servertest.Server) {
 		v := visit(t, s)
 		for _, email := range []string{"ada@acme.test", "nobody@acme.test"} {

@@ -91,7 +91,7 @@ func (v *visit) origin() account.Origin {
 func (v *visit) user() identity.User { return v.Caller.User }
 
 // signedIn returns a handler for signed-in users. Others sign in first and then return to the page. A submitted
-// form is lost, so that it is not executed for whoever signs in next.
+// form is lost, so that it does not run for the next user who signs in.
 func signedIn(h handler) handler {
 	return func(v *visit) error {
 		if v.session != nil {

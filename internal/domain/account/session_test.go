@@ -62,7 +62,7 @@ func TestSession_EndsWithoutVisitsAndAtItsLongestLife(t *testing.T) {
 			s.now = s.now.Add(11 * 24 * time.Hour)
 			s.session(busy)
 		}
-		s.wantSignedOut(idle, "nobody came for longer than two weeks")
+		s.wantSignedOut(idle, "idle for longer than two weeks")
 		s.now = s.now.Add(3 * 24 * time.Hour)
 		s.wantSignedOut(busy, "the longest life is over")
 		s.signIn("")

@@ -56,7 +56,7 @@ func TestCreateToken_WorksUntilItIsRevoked(t *testing.T) {
 	})
 }
 
-func TestCreateToken_SaysAllThatIsWrong(t *testing.T) {
+func TestCreateToken_ReportsAllProblems(t *testing.T) {
 	each(t, func(t *testing.T, s *fixture) {
 		elsewhere := identity.Organization{ID: core.NewID(), Slug: "rival", Name: "Rival", CreatedAt: s.now}
 		s.exec(`INSERT INTO organizations (id, slug, name, features, limits, created_at) VALUES ($1, 'rival', 'Rival', '{}', '{}', 0)`, elsewhere.ID)

@@ -87,9 +87,9 @@ func newMembers(t testing.TB, address string, n int) []*member {
 
 // ping pings and returns the id of the offered job, "" for none.
 func (m *member) ping() (string, error) {
-	var told struct{ Job struct{ ID string } }
-	err := m.Call("GET", "/v3/ping", m.token, "", &told)
-	return told.Job.ID, err
+	var ping struct{ Job struct{ ID string } }
+	err := m.Call("GET", "/v3/ping", m.token, "", &ping)
+	return ping.Job.ID, err
 }
 
 // accept accepts a job and returns its token.

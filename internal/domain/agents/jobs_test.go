@@ -91,7 +91,7 @@ func TestAcquire_GivesTheJobWithItsEnvironment(t *testing.T) {
 	})
 }
 
-func TestAcquire_TellsWhoUnblockedTheBuildAndTheGroup(t *testing.T) {
+func TestAcquire_ReportsWhoUnblockedTheBuildAndTheGroup(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		build := w.build("{block: Ship it}", "{group: Ship, key: ship, steps: [{command: a}]}")
 		w.ada.Put("/v2/organizations/acme/jobs/"+build.String("jobs.0.id")+"/unblock", nil).Want(200)

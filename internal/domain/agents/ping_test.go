@@ -74,7 +74,7 @@ func TestPing_MatchesTagsAndQueue(t *testing.T) {
 	})
 }
 
-func TestPing_TellsAgentsThatTheQueueIsGone(t *testing.T) {
+func TestPing_ReportsThatTheQueueIsDeleted(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		queues := "/v2/organizations/acme/clusters/" + servertest.AcmeClusterID + "/queues"
 		queue := w.ada.Post(queues, fields{"key": "short-lived"}).Want(201).String("id")

@@ -20,7 +20,7 @@ func runDue(t *testing.T, s *servertest.Server) {
 }
 
 // An agent that another replica has seen is not lost because the clocks of the replicas differ.
-func TestReplicas_AgreeOnWhenAnAgentWasHeardOf(t *testing.T) {
+func TestReplicas_AgreeOnTheLastContactOfAnAgent(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		for _, ahead := range []time.Duration{-10 * time.Minute, 10 * time.Minute} {
 			replica := w.SkewedReplica(t, ahead)
@@ -80,12 +80,12 @@ func TestLost_IsNoAgentThatAnotherReplicaHasJustHeardOf(t *testing.T) {
 	}
 	shown := s.As(t, servertest.Ada).Get(acmeAgents + "/" + agent.ID).Want(200)
 	servertest.WantAt(t, shown, fields{"connection_state": "connected"})
-	heard := 0
+	rows := 0
 	err = d.Read(t.Context(), func(q *db.Q) error {
-		return q.QueryRow(`SELECT count(*) FROM agent_presence WHERE agent_id = $1`, agent.ID).Scan(&heard)
+		return q.QueryRow(`SELECT count(*) FROM agent_presence WHERE agent_id = $1`, agent.ID).Scan(&rows)
 	})
-	if err != nil || heard != 1 {
-		t.Errorf("%d rows say when it was heard of, %v", heard, err)
+	if err != nil || rows != 1 {
+		t.Errorf("%d rows of presence, want 1; error %v", rows, err)
 	}
 }
 
@@ -107,9 +107,9 @@ func TestPoll_FindsAgentsThatAnotherReplicaPausedOrStopped(t *testing.T) {
 	eachIsolated(t, func(t *testing.T, w *world, replica *servertest.Server) {
 		action := func() string {
 			t.Helper()
-			var told struct{ Action string }
-			w.agent.Get("/v3/ping").Want(200).JSON(&told)
-			return told.Action
+			var ping struct{ Action string }
+			w.agent.Get("/v3/ping").Want(200).JSON(&ping)
+			return ping.Action
 		}
 		for _, change := range []struct{ request, want string }{{"pause", "pause"}, {"resume", ""}, {"stop", "disconnect"}} {
 			before := action()

@@ -121,7 +121,7 @@ func TestSession_OfARevokedTokenGoesOn(t *testing.T) {
 	})
 }
 
-func TestSession_OfASuspendedOrganizationIsAskedToComeBack(t *testing.T) {
+func TestSession_OfASuspendedOrganizationGetsARetryTime(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servertest.Server) {
 		a := s.Register(t, nil)
 		s.Apply("organizations: [{slug: acme, suspended: true}]")

@@ -115,7 +115,7 @@ func (w *world) stream(a *servertest.Agent) *stream {
 	return openStream(w.t, http.DefaultClient, w.URL, a.Token, a.ID)
 }
 
-func TestStream_TellsAtOnceAndWheneverItChanges(t *testing.T) {
+func TestStream_NotifiesAtOnceAndWheneverItChanges(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		s := w.stream(w.agent)
 		s.want("resume")
@@ -177,7 +177,7 @@ func TestStream_EndsWhereTheAgentAsksElsewhere(t *testing.T) {
 	})
 }
 
-func TestStream_OfAnAgentThatAcquiresSpeaksAtOnce(t *testing.T) {
+func TestStream_OfAnAgentThatAcquiresRespondsAtOnce(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		agent := w.Register(t, fields{"ignore_in_dispatches": true})
 		agent.Acquire(w.job("{command: a}")).Start().Finish("0")

@@ -7,7 +7,7 @@ import (
 	"stackyard/internal/platform/seal"
 )
 
-func TestJobToken_SaysWhatItWasIssuedFor(t *testing.T) {
+func TestJobToken_ReportsWhatItWasIssuedFor(t *testing.T) {
 	s := newJobTokens(seal.NewKey())
 	want := jobToken{organizationID: core.NewID(), agentID: core.NewID(), jobID: core.NewID()}
 	if got, ok := s.read(s.issue(want)); !ok || got != want {

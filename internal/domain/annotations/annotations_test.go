@@ -77,7 +77,7 @@ func TestAnnotations_AppendedAtTheSameTimeAreAllThere(t *testing.T) {
 	})
 }
 
-func TestAnnotations_RefuseWhatIsWrong(t *testing.T) {
+func TestAnnotations_RefuseInvalidValues(t *testing.T) {
 	each(t, func(t *testing.T, w *fixture) {
 		w.create()
 		w.ada.Post(annotationsPath, map[string]any{}).WantFieldError("body", "is required")

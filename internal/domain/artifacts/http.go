@@ -35,7 +35,7 @@ type artifactView struct {
 func (s *Service) Routes() []route.Route {
 	params := append([]route.Param{
 		{Name: "state", Doc: "The state of the artifacts to list: new, error, finished, expired."},
-		{Name: "path", Doc: "The path of the artifacts to list; * stands for anything."},
+		{Name: "path", Doc: "The path of the artifacts to list; * matches anything."},
 	}, route.PageParams...)
 	unprocessable := []int{http.StatusUnprocessableEntity}
 	routes := []route.Route{

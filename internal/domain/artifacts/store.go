@@ -136,7 +136,7 @@ func (f filter) restrict(s *db.Statement) error {
 
 // A Search selects artifacts of a build.
 type Search struct {
-	Query   string // a path in which * stands for anything, slashes included, and **/ for any number of folders; empty: any
+	Query   string // a path in which * matches anything, slashes included, and **/ any number of folders; empty: any
 	Scope   string // the key or label of a step, or the id of a job; empty: the whole build
 	State   string // empty: any
 	Retried bool   // whether to include artifacts of retried attempts

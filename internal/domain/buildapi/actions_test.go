@@ -120,7 +120,7 @@ func TestRebuild_IsRefusedWhereThePipelineDoesNotAllowIt(t *testing.T) {
 	})
 }
 
-func TestRetryFailedJobs_RetriesTheStatesAskedFor(t *testing.T) {
+func TestRetryFailedJobs_RetriesTheRequestedStates(t *testing.T) {
 	steps := []string{
 		"{command: passed, key: passed}", "{command: failed, key: failed}", "{command: soft, key: soft, soft_fail: true}",
 		"{command: timed, key: timed}", "{command: expired, key: expired}", "{command: canceled, key: canceled}",

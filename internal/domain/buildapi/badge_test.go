@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestBadge_TellsHowTheLastFinishedBuildOfABranchEnded(t *testing.T) {
+func TestBadge_ReportsHowTheLastFinishedBuildOfABranchEnded(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		w.Steps("{command: x, key: x}")
 		url := w.Ada.Get(acme + "/pipelines/hello").String("badge_url")

@@ -12,13 +12,13 @@ import (
 
 // filterParams are the query parameters of lists of builds.
 var filterParams = []route.Param{
-	{Name: "branch[]", Type: "array", Doc: "Names of branches; * stands for anything."},
+	{Name: "branch[]", Type: "array", Doc: "Names of branches; * matches anything."},
 	{Name: "commit[]", Type: "array", Doc: "Full names of commits."},
 	{Name: "created_from", Doc: "Created at this time (ISO 8601) or later."},
 	{Name: "created_to", Doc: "Created before this time (ISO 8601)."},
 	{Name: "finished_from", Doc: "Finished at this time (ISO 8601) or later."},
 	{Name: "creator", Doc: "The id of the user who made the build; a name or an e-mail address will do."},
-	{Name: "state[]", Type: "array", Doc: "States of builds; finished stands for passed, failed, blocked and canceled."},
+	{Name: "state[]", Type: "array", Doc: "States of builds; finished means passed, failed, blocked or canceled."},
 	{Name: "include_paused", Type: "boolean", Doc: "Whether to list builds and jobs that wait for paused queues; true unless given."},
 }
 

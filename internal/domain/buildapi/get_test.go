@@ -63,7 +63,7 @@ func TestGet_LeavesOutWhatIsNotWanted(t *testing.T) {
 	})
 }
 
-func TestGet_ShowsTheLatestAttemptsUnlessAskedForAll(t *testing.T) {
+func TestGet_ShowsTheLatestAttemptsUnlessAllAreRequested(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		w.Steps("{command: a, key: a}", "{command: b, key: b}")
 		w.Create(nil)
@@ -85,7 +85,7 @@ func TestGet_ShowsTheLatestAttemptsUnlessAskedForAll(t *testing.T) {
 	})
 }
 
-func TestGet_ShowsJobsOfTheStatesAskedForAndCountsThemAll(t *testing.T) {
+func TestGet_ShowsJobsOfTheRequestedStatesAndCountsThemAll(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		w.Steps("{command: good, key: good}", "{command: bad, key: bad, soft_fail: true}", "wait", "{command: next, key: next}", "{block: Go, key: ask}", "{command: last, key: last}")
 		w.Create(nil)

@@ -174,7 +174,7 @@ func TestUnblock_ReleasesABlockJob(t *testing.T) {
 	})
 }
 
-func TestUnblock_RefusesWhoIsNotOfTheOrganization(t *testing.T) {
+func TestUnblock_RefusesPeopleOutsideTheOrganization(t *testing.T) {
 	const invalid = "The unblocker is not a valid user id for this organization"
 	each(t, func(t *testing.T, w *world) {
 		w.Steps("{block: Go, key: ask}")
@@ -355,7 +355,7 @@ func TestCancelJob_EndsOneJob(t *testing.T) {
 	})
 }
 
-func TestExplain_SaysWhyAJobIsWhereItIs(t *testing.T) {
+func TestExplain_ReportsWhyAJobIsWhereItIs(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		w.zoo()
 		for name, want := range map[string]string{

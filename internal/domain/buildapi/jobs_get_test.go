@@ -177,7 +177,7 @@ steps:
 	})
 }
 
-func TestEnv_TellsOfPullRequestsAndMirrors(t *testing.T) {
+func TestEnv_ReportsPullRequestsAndMirrors(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		w.Ada.Patch(acme+"/pipelines/hello", map[string]any{"clone_mirror_url": "https://mirror.example.test/hello.git"}).Want(http.StatusOK)
 		created := w.Create(map[string]any{"pull_request_id": 7, "pull_request_base_branch": "main", "pull_request_repository": "https://git.example.test/fork.git", "pull_request_labels": []string{"a", "b"}})

@@ -285,7 +285,7 @@ func TestJobs_PageBothWaysWithTheirFilters(t *testing.T) {
 	})
 }
 
-func TestJobs_ShowThirtyUnlessAskedForMore(t *testing.T) {
+func TestJobs_ShowThirtyUnlessMoreAreRequested(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		w.Steps("{command: a, parallelism: 37}")
 		w.Create(nil)

@@ -174,7 +174,7 @@ func TestLists_PageWithTheirFilters(t *testing.T) {
 	})
 }
 
-func TestLists_ShowThirtyBuildsUnlessAskedForMore(t *testing.T) {
+func TestLists_ShowThirtyBuildsUnlessMoreAreRequested(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		for range 31 {
 			buildstest.PostBuild(t, w.URL+hello)

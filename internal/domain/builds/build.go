@@ -139,7 +139,7 @@ type PullRequest struct {
 	Labels     []string `json:"labels,omitempty"`
 	// Label is the added or removed label that caused the build; empty: none.
 	Label string `json:"label,omitempty"`
-	// Draft and Fork are nil when whoever created the build did not say.
+	// Draft and Fork are nil when the creator of the build did not set them.
 	Draft *bool `json:"draft,omitempty"`
 	Fork  *bool `json:"fork,omitempty"`
 }

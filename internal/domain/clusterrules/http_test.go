@@ -54,7 +54,7 @@ func TestRules_ShowEveryFieldUntilDeleted(t *testing.T) {
 	})
 }
 
-func TestRules_RefuseWhatIsWrong(t *testing.T) {
+func TestRules_RefuseInvalidValues(t *testing.T) {
 	each(t, func(t *testing.T, w *fixture) {
 		w.pipeline("other")
 		w.ada.Post(rules, rule("pipeline.delete.pipeline", "hello", "other")).WantFieldError("type", "must be one of")

@@ -121,7 +121,7 @@ func TestCreateCluster_MakesNoQueueAndNoToken(t *testing.T) {
 	})
 }
 
-func TestCreateCluster_SaysWhatIsWrong(t *testing.T) {
+func TestCreateCluster_ReportsProblems(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servertest.Server) {
 		ada := s.As(t, servertest.Ada)
 		maintained := func(entries ...body) body { return body{"name": "New", "maintainers": entries} }
@@ -190,7 +190,7 @@ func TestUpdateCluster_ChangesWhatIsSentByPutAndPatch(t *testing.T) {
 	})
 }
 
-func TestUpdateCluster_SaysWhatIsWrong(t *testing.T) {
+func TestUpdateCluster_ReportsProblems(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servertest.Server) {
 		ada := s.As(t, servertest.Ada)
 		path := newCluster(ada, "Other")

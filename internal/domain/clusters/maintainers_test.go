@@ -58,7 +58,7 @@ func TestMaintainers_AreUsersAndTeams(t *testing.T) {
 	})
 }
 
-func TestAddMaintainer_SaysWhatIsWrong(t *testing.T) {
+func TestAddMaintainer_ReportsProblems(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servertest.Server) {
 		ada := s.As(t, servertest.Ada)
 		ada.Post(maintainers, body{"user": servertest.AdaID}).Want(http.StatusCreated)

@@ -71,7 +71,7 @@ func TestQueues_AreListedInPagesOldestFirst(t *testing.T) {
 	})
 }
 
-func TestCreateQueue_SaysWhatIsWrong(t *testing.T) {
+func TestCreateQueue_ReportsProblems(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servertest.Server) {
 		ada := s.As(t, servertest.Ada)
 		shaped := func(hosted body) body { return body{"key": "new", "hostedAgents": hosted} }
@@ -169,7 +169,7 @@ func TestHostedQueues_ShowTheirAgents(t *testing.T) {
 			}
 		}
 		if made.Has("hosted_agents.platform_settings") {
-			t.Errorf("there are settings that nobody made: %s", made.Body)
+			t.Errorf("there are settings although none were set: %s", made.Body)
 		}
 		path := made.String("url")
 		got := ada.Patch(path, body{"hostedAgents": body{"instanceShape": "LINUX_ARM64_4X16", "agentImageRef": "ubuntu:24.04"}}).Want(http.StatusOK)

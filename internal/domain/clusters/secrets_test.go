@@ -113,7 +113,7 @@ func TestSecrets_AreListedInPagesOldestFirst(t *testing.T) {
 	})
 }
 
-func TestCreateSecret_SaysWhatIsWrong(t *testing.T) {
+func TestCreateSecret_ReportsProblems(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servertest.Server) {
 		ada := s.As(t, servertest.Ada)
 		ada.Post(secrets, body{"key": "TAKEN", "value": strings.Repeat("v", 8191)}).Want(http.StatusCreated)

@@ -79,7 +79,7 @@ func TestAgentTokens_AreListedInPagesOldestFirst(t *testing.T) {
 	})
 }
 
-func TestCreateAgentToken_SaysWhatIsWrong(t *testing.T) {
+func TestCreateAgentToken_ReportsProblems(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servertest.Server) {
 		ada := s.As(t, servertest.Ada)
 		in := func(d time.Duration) string { return s.Clock.Now().Add(d).Format(time.RFC3339Nano) }
@@ -137,7 +137,7 @@ func TestUpdateAgentToken_ChangesWhatIsSentByPutAndPatch(t *testing.T) {
 	})
 }
 
-func TestAgentToken_TellsWhatItIsFor(t *testing.T) {
+func TestAgentToken_ReportsWhatItIsFor(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servertest.Server) {
 		ada := s.As(t, servertest.Ada)
 		made := ada.Post(tokens, body{"description": "Office"}).Want(http.StatusCreated)

@@ -210,7 +210,7 @@ func TestQueue_StaysConnectedForFiveToSixMinutesAfterAPoll(t *testing.T) {
 	}
 }
 
-func TestCluster_TellsEverythingThatIsWrongAtOnce(t *testing.T) {
+func TestCluster_ReportsAllProblemsAtOnce(t *testing.T) {
 	c := Cluster{Name: " ", Description: strings.Repeat("ü", maxDescription+1), Emoji: "rocket", Color: "red"}
 	var problems core.Problems
 	c.check(&problems)

@@ -43,7 +43,7 @@ func (s *Service) create(ctx context.Context, organizationID, host string, ch ch
 	return c, err
 }
 
-// update changes a connection. The stored credentials go to no other URL: whoever changes it gives new ones.
+// update changes a connection. The stored credentials go to no other URL: a change needs new ones.
 func (s *Service) update(ctx context.Context, organizationID, id string, ch change) (updated *Connection, err error) {
 	var problems core.Problems
 	ch.check(problems.Add)

@@ -140,7 +140,7 @@ func TestChatWorkspace_ExplainsWhatTheChatRefuses(t *testing.T) {
 		workspace.Revoke()
 		send()
 		w.wantBroken(id, "Chat Workspace does not accept the access token (token_revoked); connect it again")
-		send() // recorded for nobody
+		send() // no receiver wants it
 		servertest.WantEqual(t, "connected again", w.connect("chat_workspace"), id)
 		send()
 		servertest.WantEqual(t, "messages", len(workspace.Messages()), 2)
@@ -252,7 +252,7 @@ func TestTracker_WritesOnceWhenAnswersAreLost(t *testing.T) {
 	})
 }
 
-func TestTracker_ExplainsWhatIsWrong(t *testing.T) {
+func TestTracker_ExplainsProblems(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		w, workspace := withWorkspace(t, d, func(w *notificationstest.Workspace) { w.Teams = []string{"OPS", "ENG"} })
 		id := w.connect("tracker")

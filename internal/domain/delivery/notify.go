@@ -114,7 +114,7 @@ type hostPayload struct {
 	Host           string `json:"host"`
 }
 
-// hostReceiverID returns what stands for the id of a service in deliveries to a host.
+// hostReceiverID returns the receiver id of deliveries to a host, in place of the id of a service.
 func hostReceiverID(orgID, host string) string { return "notify:" + orgID + ":" + host }
 
 // maxURL is the length of the longest URL, in bytes.

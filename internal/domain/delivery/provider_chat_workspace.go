@@ -16,7 +16,7 @@ import (
 )
 
 // chatWorkspace posts messages to channels of a connected workspace with chat.postMessage, one for each event: an edit of
-// an earlier message would notify nobody.
+// an earlier message would send no notification.
 var chatWorkspace = &Provider{Names: workspaceNames, Wants: switchWants, Send: postMessage, Tests: true}
 
 // workspaceNames are the names of a receiver that has a channel. Without one, it gets only what pipelines ask for.

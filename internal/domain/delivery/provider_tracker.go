@@ -104,7 +104,7 @@ func (m *Message) note(ctx context.Context, team string) (*tracker.Note, error) 
 			return nil, err
 		}
 	}
-	// Without a list of branches only the default branch gets issues: most others are somebody's unfinished work.
+	// Without a list of branches only the default branch gets issues: most others are unfinished work.
 	concerns := m.Receiver.Branches != "" || b.Branch == m.Pipeline.DefaultBranch
 	branch := core.Cut(b.Branch, maxChatText)
 	return &tracker.Note{

@@ -71,7 +71,7 @@ const (
 	saveTimeout = 5 * time.Second
 )
 
-// save writes deliveries after attempts, also when the worker is told to stop.
+// save writes deliveries after attempts, also while the worker is stopping.
 func (w *worker) save(ctx context.Context, list []*Delivery, now time.Time) (err error) {
 	for _, d := range list {
 		if d.State != Pending {

@@ -68,7 +68,7 @@ type Answer struct {
 	Permanent bool
 	// RetryAfter is how long the receiver wants to be left alone; 0: it did not say.
 	RetryAfter time.Duration
-	// Broken is why the receiver gets nothing more until somebody repairs it, such as an access token that was revoked;
+	// Broken is why the receiver gets nothing more until a person repairs it, such as an access token that was revoked;
 	// empty: it does.
 	Broken   string
 	Request  *RequestRecord
@@ -152,7 +152,7 @@ func retryAfter(header string, now time.Time) time.Duration {
 	return 0
 }
 
-// hidden stands for secrets in records.
+// hidden replaces secrets in records.
 const hidden = "********"
 
 func (r *Request) record() *RequestRecord {

@@ -191,7 +191,7 @@ func TestWebhook_SendsAgentsAndTokens(t *testing.T) {
 	})
 }
 
-func TestWebhook_VerifiesCertificatesUnlessToldNotTo(t *testing.T) {
+func TestWebhook_VerifiesCertificatesUnlessDisabled(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		secure := httptest.NewTLSServer(http.HandlerFunc(w.receiver.serve))
 		defer secure.Close()

@@ -42,7 +42,7 @@ func BenchmarkWait(b *testing.B) {
 				var all sync.WaitGroup
 				for i := range agents {
 					all.Go(func() {
-						for ctx.Err() == nil { // each time as another agent, since nobody runs the jobs
+						for ctx.Err() == nil { // each time as another agent, since no agent runs the jobs
 							a := w.agent(core.NewID(), "os=linux", fmt.Sprint("host=", i))
 							if job, err := w.Wait(ctx, a); err != nil {
 								b.Error(err)

@@ -20,7 +20,7 @@ func (q *queue) calm() bool {
 	return !q.stale && q.remaining != nil && len(q.assigning) == 0
 }
 
-// Poll looks once for jobs that nobody has told of.
+// Poll scans once for jobs without a notification.
 func (d *Dispatcher) Poll(ctx context.Context) error { return d.db.Read(ctx, d.poll) }
 
 // A Query is a statement of a look.

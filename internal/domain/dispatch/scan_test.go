@@ -45,7 +45,7 @@ func (w *world) fillFrom(have, jobs int, set string) {
 	}
 }
 
-// What a look reads does not grow with the jobs that nobody who waits gets.
+// The rows that a scan reads do not grow with the jobs that match no waiting agent.
 func TestLook_CostsTheSameInALongQueue(t *testing.T) {
 	t.Run("postgres", func(t *testing.T) {
 		w := newWorld(t, dbtest.New(t, db.PostgreSQL))

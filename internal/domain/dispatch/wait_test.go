@@ -109,7 +109,7 @@ func TestWait_GivesOtherJobsWhenTheBestMatchesNoAgent(t *testing.T) {
 	})
 }
 
-func TestWait_MindsTheQueue(t *testing.T) {
+func TestWait_ConsidersTheQueue(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		other := w.agent("other")
 		other.QueueID = core.NewID()
@@ -122,7 +122,7 @@ func TestWait_MindsTheQueue(t *testing.T) {
 
 func TestWait_AsksNothingWhileThereIsNothing(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		w.build("{command: a, key: gpu, agents: {gpu: nvidia}}") // which nobody takes
+		w.build("{command: a, key: gpu, agents: {gpu: nvidia}}") // matches no agent
 		w.wait(w.agent("first")).nothing()
 		looked := w.looks()
 		for i := range 50 {
@@ -159,7 +159,7 @@ func TestTry_DoesNotBlock(t *testing.T) {
 	})
 }
 
-func TestWait_OffersAJobAgainThatTheAgentMayNotHaveHeardOf(t *testing.T) {
+func TestWait_OffersAJobAgainThatTheAgentMayHaveMissed(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		w.build("{command: a, key: a}", "{command: a, key: b}")
 		a := w.agent("agent")
@@ -195,7 +195,7 @@ func TestWait_LosesNoJobWhenTheAgentLeaves(t *testing.T) {
 			w.ok(err)
 			held := w.texts(`SELECT id FROM jobs WHERE agent_id = $1`, a.ID)
 			if strings.Join(held, " ") != job {
-				t.Fatalf("the agent was told of %q and holds %q", job, held)
+				t.Fatalf("the agent got %q and holds %q", job, held)
 			}
 			if job != "" {
 				got[job] = true
@@ -377,8 +377,8 @@ func TestWait_GivesEveryJobToOneAgentThroughAllTurmoil(t *testing.T) {
 	})
 }
 
-// perform runs a job as an agent, or gives it back. It reports whether it ran it; only the first of two
-// that are told of a job as the same agent does.
+// perform runs a job as an agent, or returns it, and reports whether it ran the job. When two callers get a job as
+// the same agent, only the first runs it.
 func (w *world) perform(random *rand.Rand, job, agent string) bool {
 	ctx := w.t.Context()
 	if random.IntN(8) == 0 {

@@ -286,7 +286,7 @@ func (w *world) gauge(name string) int {
 	return 0
 }
 
-// applyOutcomes blocks until nothing is going on in acme's default queue, in which somebody waits.
+// applyOutcomes blocks until nothing is going on in acme's default queue, in which an agent waits.
 func (w *world) settle() {
 	w.t.Helper()
 	for range 30_000 {

@@ -170,7 +170,7 @@ func TestReceive_BuildsEachDeliveryOnce(t *testing.T) {
 	})
 }
 
-func TestProcess_SaysWhyNothingIsBuilt(t *testing.T) {
+func TestProcess_ReportsWhyNothingIsBuilt(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		w.ada.Patch(app, fields{"branch_configuration": "main release/*"}).Want(http.StatusOK)
 		for i, c := range []struct{ event, body, state, reason string }{

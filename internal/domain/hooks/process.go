@@ -20,7 +20,7 @@ import (
 const (
 	processTimeout = 30 * time.Second // deliveries of a replica that died wait a little longer
 	perRun         = 200              // deliveries of a pipeline before those of others
-	maxAttempts    = 12               // of a delivery whose errors nobody but the operator can repair
+	maxAttempts    = 12               // of a delivery whose errors only the operator can repair
 	recordTimeout  = 5 * time.Second  // to save that an attempt failed
 )
 

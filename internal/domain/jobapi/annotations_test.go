@@ -53,7 +53,7 @@ func TestAnnotations_AreRemovedByContext(t *testing.T) {
 	})
 }
 
-func TestAnnotations_SayWhatIsWrong(t *testing.T) {
+func TestAnnotations_ReportProblems(t *testing.T) {
 	whileRunning(t, nil, func(t *testing.T, w *runningBuild) {
 		for _, c := range []struct {
 			body fields

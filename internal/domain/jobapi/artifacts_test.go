@@ -143,9 +143,9 @@ func TestArtifacts_GoInAndComeOut(t *testing.T) {
 	})
 }
 
-func TestArtifacts_HaveTheKindThatIsToldOrSuggested(t *testing.T) {
+func TestArtifacts_HaveTheKindThatIsGivenOrSuggested(t *testing.T) {
 	whileRunning(t, nil, func(t *testing.T, w *runningBuild) {
-		for _, c := range []struct{ path, told, want string }{
+		for _, c := range []struct{ path, given, want string }{
 			{"a.txt", "", "text/plain"},
 			{"b/LOG.LOG", "", "text/plain"},
 			{"c.html", "", "text/html"},
@@ -154,7 +154,7 @@ func TestArtifacts_HaveTheKindThatIsToldOrSuggested(t *testing.T) {
 			{"f.bin", "nonsense; ;", "application/octet-stream"},
 		} {
 			job := w.Path("/artifacts")
-			id := w.Post(job, batch(file{c.path, c.told, "x"})).Want(http.StatusOK).String("artifact_ids.0")
+			id := w.Post(job, batch(file{c.path, c.given, "x"})).Want(http.StatusOK).String("artifact_ids.0")
 			servertest.WantAt(t, w.Ada.Get("/v2/organizations/acme/jobs/"+w.Job.ID+"/artifacts/"+id), fields{"mime_type": c.want})
 		}
 	})
@@ -203,7 +203,7 @@ func TestArtifacts_KeepNothingButWhatWasAnnounced(t *testing.T) {
 	})
 }
 
-func TestArtifacts_AreCheckedByWhatIsTold(t *testing.T) {
+func TestArtifacts_AreCheckedByTheGivenChecksum(t *testing.T) {
 	whileRunning(t, nil, func(t *testing.T, w *runningBuild) {
 		for name, tell := range map[string]func(fields){
 			"sha1 alone": func(a fields) { a["sha256sum"] = "" },
@@ -220,7 +220,7 @@ func TestArtifacts_AreCheckedByWhatIsTold(t *testing.T) {
 		b := batch(file{"a", "", "right"})
 		b["artifacts"].([]fields)[0]["sha256sum"], b["artifacts"].([]fields)[0]["sha1sum"] = "", ""
 		answer := w.Post(w.Path("/artifacts"), b).Want(http.StatusOK)
-		servertest.WantEqual(t, "nothing told", send(t, answer, "a", "wrong").StatusCode, http.StatusNoContent)
+		servertest.WantEqual(t, "not given", send(t, answer, "a", "wrong").StatusCode, http.StatusNoContent)
 	})
 }
 
@@ -361,7 +361,7 @@ func TestArtifacts_GoElsewhere(t *testing.T) {
 	})
 }
 
-func TestArtifacts_SayWhatIsWrong(t *testing.T) {
+func TestArtifacts_ReportProblems(t *testing.T) {
 	whileRunning(t, nil, func(t *testing.T, w *runningBuild) {
 		for name, change := range map[string]func(b, a fields){
 			"id":         func(b, a fields) { b["id"] = "x" },
@@ -393,7 +393,7 @@ func TestArtifacts_SayWhatIsWrong(t *testing.T) {
 	})
 }
 
-func TestForm_SaysWhatIsWrong(t *testing.T) {
+func TestForm_ReportsProblems(t *testing.T) {
 	whileRunning(t, nil, func(t *testing.T, w *runningBuild) {
 		to := w.URL + "/artifacts/form"
 		form := func(write func(*multipart.Writer)) int {

@@ -63,7 +63,7 @@ func TestChunks_ComeInAnyOrderAndTwice(t *testing.T) {
 	})
 }
 
-func TestChunks_SayWhatIsWrong(t *testing.T) {
+func TestChunks_ReportProblems(t *testing.T) {
 	whileRunning(t, nil, func(t *testing.T, w *runningBuild) {
 		packed := w.With("Content-Encoding", "gzip")
 		for query, body := range map[string]string{

@@ -28,7 +28,7 @@ func TestMetaData_IsSetAndReadByJobs(t *testing.T) {
 	})
 }
 
-func TestMetaData_SaysWhatIsWrong(t *testing.T) {
+func TestMetaData_ReportsProblems(t *testing.T) {
 	whileRunning(t, nil, func(t *testing.T, w *runningBuild) {
 		w.Post(w.Path("/data/set"), fields{"value": "x"}).WantMessage(http.StatusUnprocessableEntity, "A meta-data key must have 1 to 255 characters, not 0")
 		w.Post(w.Path("/data/set"), fields{"key": "a", "value": 1}).WantMessage(http.StatusBadRequest, "value must be a string, not a number")
@@ -40,7 +40,7 @@ func TestMetaData_SaysWhatIsWrong(t *testing.T) {
 	})
 }
 
-func TestMetaData_TellsTheCommit(t *testing.T) {
+func TestMetaData_ReportsTheCommit(t *testing.T) {
 	whileRunning(t, nil, func(t *testing.T, w *runningBuild) {
 		sha := strings.Repeat("0123456789abcdef", 3)[:40]
 		w.Post(w.Path("/data/set"), fields{"key": lifecycle.GitCommitKey, "value": "commit " + sha + "\nabbrev-commit " + sha[:10] + "\nAuthor: A <a@b.test>\n\n    Say it\n"}).Want(http.StatusOK)

@@ -49,7 +49,7 @@ func TestArtifactReader_ReadsNothingOfAnEmptyFile(t *testing.T) {
 	})
 }
 
-func TestArtifactReader_TellsWhenBytesAreMissing(t *testing.T) {
+func TestArtifactReader_ReportsWhenBytesAreMissing(t *testing.T) {
 	blobtest.Each(t, func(t *testing.T, blobs *blob.Store) {
 		for name, parts := range map[string][]string{"a short part": {"0123", "4", "789"}, "an empty part": {"0123", "", "789"}, "a short end": {"0123", "456", "7"}} {
 			if got, err := io.ReadAll(storeParts(t, blobs, 10, parts...)); err != io.ErrUnexpectedEOF {

@@ -42,7 +42,7 @@ func TestSteps_AreCanceledByJobs(t *testing.T) {
 	})
 }
 
-func TestSteps_SayWhatIsWrong(t *testing.T) {
+func TestSteps_ReportProblems(t *testing.T) {
 	whileRunning(t, []string{"{command: a, key: first}"}, func(t *testing.T, w *runningBuild) {
 		other, _ := w.CreateBuild()
 		for _, call := range []func(step string, body fields) *response{

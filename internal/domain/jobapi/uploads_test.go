@@ -42,7 +42,7 @@ func TestUpload_ReplacesWhatHasNotStarted(t *testing.T) {
 	})
 }
 
-func TestUpload_TellsEverythingThatIsWrong(t *testing.T) {
+func TestUpload_ReportsEverythingThatIsWrong(t *testing.T) {
 	whileRunning(t, nil, func(t *testing.T, w *runningBuild) {
 		id := core.NewID()
 		body := fields{"uuid": id, "pipeline": fields{"steps": []any{fields{"comand": "x"}, fields{"command": "x", "priority": "high"}}}}
@@ -63,7 +63,7 @@ func TestUpload_TellsEverythingThatIsWrong(t *testing.T) {
 	})
 }
 
-func TestUpload_SaysWhatIsWrongWithTheRequest(t *testing.T) {
+func TestUpload_ReportsProblemsWithTheRequest(t *testing.T) {
 	whileRunning(t, nil, func(t *testing.T, w *runningBuild) {
 		steps := fields{"steps": []any{"wait"}}
 		w.Post(w.Path("/pipelines"), fields{"uuid": core.NewID()}).WantMessage(http.StatusBadRequest, "pipeline is required")

@@ -107,7 +107,7 @@ func TestGetLog_AsHTML(t *testing.T) {
 	})
 }
 
-func TestHeadLog_TellsTheSize(t *testing.T) {
+func TestHeadLog_ReportsTheSize(t *testing.T) {
 	eachPath(t, colored, func(t *testing.T, w *fixture, path string) {
 		for _, path := range []string{path, path + ".txt"} {
 			got := w.As(t, servertest.Ada).Do("HEAD", path, nil).Want(http.StatusOK)
@@ -232,7 +232,7 @@ func TestGetLog_OfABuildNamedByItsID(t *testing.T) {
 	})
 }
 
-func TestHeaderTimes_ThatTheAgentTellsWinOverThoseInTheLog(t *testing.T) {
+func TestHeaderTimes_OfTheAgentWinOverThoseInTheLog(t *testing.T) {
 	each(t, func(t *testing.T, w *fixture) {
 		job := w.run()
 		w.add(job, 0, colored)

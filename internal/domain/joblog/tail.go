@@ -32,7 +32,7 @@ var errDraining = errors.New("the server is draining")
 // new generation at offset 0.
 type Position struct{ Generation, Offset int64 }
 
-// currentGeneration stands for the generation of the log when it is opened.
+// currentGeneration means the generation that the log has when it is opened.
 const currentGeneration = -1
 
 // String returns the id of the event that ends at the position. parsePosition parses it.

@@ -59,7 +59,7 @@ func TestEditApplication_IsForItsOwnOrganization(t *testing.T) {
 	})
 }
 
-func TestEditApplication_SaysWhatIsWrong(t *testing.T) {
+func TestEditApplication_ReportsProblems(t *testing.T) {
 	eachFixture(t, func(t *testing.T, s *fixture) {
 		for field, change := range map[string]func(*ApplicationSettings){
 			"name":             func(a *ApplicationSettings) { a.Name = " " },

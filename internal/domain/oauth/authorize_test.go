@@ -51,11 +51,11 @@ func TestAuthorizationRequest_ShowsWhoAsksForWhat(t *testing.T) {
 	})
 }
 
-func TestAuthorizationRequest_TellsTheApplicationOnlyWhatItCanBeTold(t *testing.T) {
+func TestAuthorizationRequest_RedirectsOnlySafeErrors(t *testing.T) {
 	eachFixture(t, func(t *testing.T, s *fixture) {
 		for name, c := range map[string]struct {
 			change map[string]string
-			kind   core.Kind // of what the person is told
+			kind   core.Kind // of the error on the page
 			code   string    // or what the application is
 		}{
 			"no client":                  {map[string]string{"client_id": ""}, core.BadRequest, ""},

@@ -44,7 +44,7 @@ func FuzzBasic(f *testing.F) {
 	})
 }
 
-// FuzzRedirect has any redirect URI. One that nobody registered leads to the user's own machine, however
+// FuzzRedirect has any redirect URI. One that is not registered leads to the user's own machine, however
 // it is read, and the answer stays behind it.
 func FuzzRedirect(f *testing.F) {
 	for _, uri := range []string{

@@ -261,7 +261,7 @@ func TestRevoke_EndsAllTokensOfAnApproval(t *testing.T) {
 	})
 }
 
-func TestMetadata_TellsWhatIsHere(t *testing.T) {
+func TestMetadata_ReportsWhatIsHere(t *testing.T) {
 	eachFixture(t, func(t *testing.T, w *fixture) {
 		r := w.As(t, "").Get("/.well-known/oauth-authorization-server").Want(200)
 		for name, want := range map[string]any{

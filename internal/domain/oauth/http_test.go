@@ -128,7 +128,7 @@ func TestDeviceAuthorization_KnowsEveryScope(t *testing.T) {
 	})
 }
 
-// Whatever is wrong with a request itself is told before anything is looked up.
+// Errors in the request itself are reported before anything is looked up.
 func TestEndpoints_RefuseWhatIsNotAForm(t *testing.T) {
 	eachFixture(t, func(t *testing.T, w *fixture) {
 		const good = "grant_type=" + deviceCodeGrant + "&client_id=tool&device_code=x&scope=read_builds&token=x"
@@ -273,7 +273,7 @@ func TestToken_ExpiresWhereTheApplicationSaysSo(t *testing.T) {
 	})
 }
 
-func TestToken_TellsHowTheRequestStands(t *testing.T) {
+func TestToken_ReportsHowTheRequestStands(t *testing.T) {
 	eachFixture(t, func(t *testing.T, w *fixture) {
 		d := w.start("tool")
 		wantError(t, "undecided", w.poll("tool", d), 400, "authorization_pending")
@@ -347,7 +347,7 @@ func TestToken_ForgivesTheSearchForThePlaceOfCredentials(t *testing.T) {
 		wantError(t, "in the header", header(), 400, "authorization_pending")
 		wantError(t, "at once in the body", w.poll("tool", d), 400, "authorization_pending")
 		wantError(t, "and again in the header", header(), 400, "slow_down")
-		wantError(t, "which is told the same in the body", w.poll("tool", d), 400, "slow_down")
+		wantError(t, "with the same credentials in the body", w.poll("tool", d), 400, "slow_down")
 		w.Clock.Advance(9 * time.Second)
 		wantError(t, "after what one slow_down adds", header(), 400, "authorization_pending")
 	})
@@ -480,7 +480,7 @@ func TestToken_IsNotForgottenByTheOrganizationFile(t *testing.T) {
 	})
 }
 
-func TestEndpoints_SayServerErrorWhenTheDatabaseIsAway(t *testing.T) {
+func TestEndpoints_ReportServerErrorWhenTheDatabaseIsAway(t *testing.T) {
 	eachFixture(t, func(t *testing.T, w *fixture) {
 		d := w.start("tool")
 		if err := w.DB.Close(); err != nil {

@@ -10,9 +10,9 @@ import (
 )
 
 // TestModel holds a device's request against a model of it, whatever the device and the person do, in
-// whatever order while time passes: the device gets one token, and only after an approval in time; it is
-// told how things stand; each poll that comes too early makes it wait longer; and its token works until
-// the approval is revoked.
+// whatever order while time passes: the device gets one token, and only after an approval in time; each
+// poll gets the right code; a poll that comes too early makes the device wait longer; and its token works until the
+// approval is revoked.
 func TestModel(t *testing.T) {
 	eachFixture(t, func(t *testing.T, s *fixture) {
 		rapid.Check(t, func(rt *rapid.T) {
@@ -42,7 +42,7 @@ type model struct {
 
 	wait    time.Duration   // between two polls
 	polled  time.Time       // the last poll that counts
-	told    string          // what it was told
+	last    string          // the code of the last poll that counts
 	pardons credentialPlace // where a repetition of it may have the credentials; "": nowhere
 }
 
@@ -101,16 +101,16 @@ func (m *model) poll(t *rapid.T, place credentialPlace) {
 	} else if err != nil {
 		t.Fatal(err)
 	}
-	if want := m.answer(place); code != want {
-		t.Fatalf("a poll was told %s, want %s", code, want)
+	if want := m.wantCode(place); code != want {
+		t.Fatalf("a poll got %s, want %s", code, want)
 	}
 	if code == "token" {
 		m.state, m.token = redeemed, view.AccessToken
 	}
 }
 
-// answer is what a poll should be told.
-func (m *model) answer(place credentialPlace) string {
+// wantCode returns the code that a poll should get.
+func (m *model) wantCode(place credentialPlace) string {
 	switch {
 	case m.revoked, m.state == redeemed:
 		return "invalid_grant"
@@ -125,17 +125,17 @@ func (m *model) answer(place credentialPlace) string {
 	early := !m.polled.IsZero() && now.Sub(m.polled) < m.wait-time.Second
 	if early && place == m.pardons {
 		m.pardons = ""
-		return m.told
+		return m.last
 	}
-	m.polled, m.pardons, m.told = now, inHeader, "authorization_pending"
+	m.polled, m.pardons, m.last = now, inHeader, "authorization_pending"
 	if place == inHeader {
 		m.pardons = inBody
 	}
 	if early {
 		m.wait += 5 * time.Second
-		m.told = "slow_down"
+		m.last = "slow_down"
 	}
-	return m.told
+	return m.last
 }
 
 // checkToken checks that the token works as long as it should.

@@ -16,7 +16,7 @@ import (
 )
 
 // outside does things outside of a bubble of synctest for those in it: there is the server, with real
-// connections. The time of the bubble stands still meanwhile, and the server's follows it.
+// connections. The time of the bubble does not advance meanwhile, and the server's follows it.
 type outside struct {
 	w    *fixture
 	mu   sync.Mutex
@@ -87,7 +87,7 @@ func (w *fixture) config(clientID, secret string) *oauth2.Config {
 }
 
 // The library finds out by itself where the server wants the credentials, which is why it sends every
-// poll twice while nobody has decided. It must not be slowed down for that.
+// poll twice before the user has decided. It must not be slowed down for that.
 func TestOAuth2Library_SignsInOnADeviceAndStaysSignedIn(t *testing.T) {
 	for _, c := range []struct{ clientID, secret string }{{"cli", ""}, {"robot", robotSecret}} {
 		eachFixture(t, func(t *testing.T, w *fixture) {
@@ -137,7 +137,7 @@ func wantUser(t *testing.T, api *http.Client, url string) {
 	}
 }
 
-func TestOAuth2Library_IsToldWhenTheUserDenies(t *testing.T) {
+func TestOAuth2Library_IsNotifiedWhenTheUserDenies(t *testing.T) {
 	eachFixture(t, func(t *testing.T, w *fixture) {
 		o := outsideOf(w)
 		config := w.config("cli", "")

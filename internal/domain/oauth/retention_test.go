@@ -23,8 +23,8 @@ func TestRemoveOld_LeavesWhatIsNeededAndNothingElse(t *testing.T) {
 			}
 		}
 		waiting, unused := w.start("tool"), w.start("tool")
-		w.approve(ada, unused, w.OrgID) // and nobody polls for it
-		w.authorize("tool", local)      // and nobody exchanges the code
+		w.approve(ada, unused, w.OrgID) // never polled
+		w.authorize("tool", local)      // never exchanged
 		tool := w.start("tool")
 		w.approve(ada, tool, w.OrgID)
 		lasting := w.As(t, w.poll("tool", tool).Want(200).String("access_token"))

@@ -59,7 +59,7 @@ func TestOrganization_HasEveryField(t *testing.T) {
 	})
 }
 
-func TestRateLimit_TellsWhereTheCallerStands(t *testing.T) {
+func TestRateLimit_ReportsTheRemainingRequests(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servertest.Server) {
 		s.Apply(`organizations: [{slug: acme, limits: {rest_requests_per_second: 7}}]`)
 		ada := s.As(t, servertest.Ada)
@@ -114,7 +114,7 @@ func TestUser_IsTheCaller(t *testing.T) {
 	})
 }
 
-func TestAccessToken_TellsAboutItself(t *testing.T) {
+func TestAccessToken_DescribesItself(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servertest.Server) {
 		s.Apply(`organizations: [{slug: acme, members: [{email: ada@acme.test, access_tokens: [{description: builds only, token: svcua_builds, id: 0190c0de-0000-7000-8000-0000000000f1, scopes: [read_builds], expires_at: 2999-01-01T00:00:00Z}]}]}]`)
 		got := s.As(t, "svcua_builds").Get("/v2/access-token").Want(200)

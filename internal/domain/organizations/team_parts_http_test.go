@@ -55,7 +55,7 @@ func TestTeamMembers_JoinWithTheTeamsDefaultRole(t *testing.T) {
 	})
 }
 
-func TestTeamMembers_RefuseWhatIsInvalid(t *testing.T) {
+func TestTeamMembers_RefuseInvalidValues(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servertest.Server) {
 		ada := s.As(t, servertest.Ada)
 		const unknown = "Validation failed: user_id must be the id of a member of the organization"
@@ -120,7 +120,7 @@ func TestTeamPipelines_Lifecycle(t *testing.T) {
 	})
 }
 
-func TestTeamPipelines_RefuseWhatIsInvalid(t *testing.T) {
+func TestTeamPipelines_RefuseInvalidValues(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servertest.Server) {
 		s.Apply(`organizations: [{slug: rival, pipelines: [{slug: theirs, id: 0190c0de-0000-7000-8000-0000000000a2, name: Theirs, repository: "https://git.example.test/theirs.git", cluster: Default, configuration: "steps: [{command: echo}]"}]}]`)
 		ada := s.As(t, servertest.Ada)

@@ -64,7 +64,7 @@ func TestTeamCreate_HasDefaults(t *testing.T) {
 	})
 }
 
-func TestTeamWrites_RefuseWhatIsInvalid(t *testing.T) {
+func TestTeamWrites_RefuseInvalidValues(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servertest.Server) {
 		ada := s.As(t, servertest.Ada)
 		for _, c := range []struct {

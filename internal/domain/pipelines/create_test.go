@@ -11,7 +11,7 @@ import (
 	"stackyard/internal/platform/core"
 )
 
-func TestCreate_TellsEverythingThatIsWrongAtOnce(t *testing.T) {
+func TestCreate_ReportsAllProblemsAtOnce(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servertest.Server) {
 		ada := s.As(t, servertest.Ada)
 		empty := ada.Post(path, `{}`)
@@ -99,7 +99,7 @@ func TestCreate_RefusesWrongFields(t *testing.T) {
 	})
 }
 
-func TestCreate_TellsTheLineAndColumnOfEachMistakeInYAML(t *testing.T) {
+func TestCreate_ReportsTheLineAndColumnOfEachMistakeInYAML(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servertest.Server) {
 		got := s.As(t, servertest.Ada).Post(path, yaml("Refused", map[string]any{
 			"configuration": "steps:\n  - command: make\n    parallelism: many\n  - wiat\n",

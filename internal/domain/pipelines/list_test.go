@@ -103,7 +103,7 @@ func TestList_FiltersByCreationNewestFirst(t *testing.T) {
 	})
 }
 
-func TestList_HidesArchivedPipelinesUnlessAsked(t *testing.T) {
+func TestList_HidesArchivedPipelinesUnlessRequested(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servertest.Server) {
 		ada := s.As(t, servertest.Ada)
 		ada.Post(path, yaml("Old", nil)).Want(http.StatusCreated)

@@ -62,7 +62,7 @@ func TestWebhook_IsCreatedOnTheConnectedHost(t *testing.T) {
 	})
 }
 
-func TestWebhook_TellsWhyItCouldNotBeCreated(t *testing.T) {
+func TestWebhook_ReportsWhyItCouldNotBeCreated(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servertest.Server) {
 		ada := s.As(t, servertest.Ada)
 		host := startGitHub(t)

@@ -20,7 +20,7 @@ const (
 	metrics  = acme + "/clusters/" + servertest.AcmeClusterID + "/queues/" + servertest.AcmeQueueID + "/metrics"
 )
 
-// A world is a running server whose clock stands at noon.
+// A world is a running server whose clock is at noon.
 type world struct {
 	*servertest.Server
 	t   *testing.T

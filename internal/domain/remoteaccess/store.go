@@ -100,7 +100,7 @@ func end(q *db.Q, s *Session) (bool, error) {
 // sweepSize bounds the rows that a sweep changes at once.
 const sweepSize = 500
 
-// endExpired ends sessions that nobody used in time, or whose replica died.
+// endExpired ends sessions that were not used in time, or whose replica died.
 func (s *Service) endExpired(q *db.Q) (more bool, err error) {
 	now := s.Clock()
 	// Replicas end their own sessions first.

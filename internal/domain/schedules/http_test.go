@@ -150,7 +150,7 @@ func TestSchedules_UpdateWithPutAndPatch(t *testing.T) {
 	})
 }
 
-func TestSchedules_RefuseWhatIsWrong(t *testing.T) {
+func TestSchedules_RefuseInvalidValues(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		path := w.create(map[string]any{"cronline": "@daily"})
 		w.ada.Post(schedules, map[string]any{"label": "x"}).WantFieldError("cronline", "is required")

@@ -58,7 +58,7 @@ func TestUpdate_HoldsTimeoutsAgainstEachOther(t *testing.T) {
 	}
 }
 
-func TestUpdate_TellsOfEveryWrongFieldAndChangesNone(t *testing.T) {
+func TestUpdate_ReportsEveryWrongFieldAndChangesNone(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		acme, rival := newOrganization(t, d, "acme"), newOrganization(t, d, "rival")
 		s := New(d, "", core.SystemClock)

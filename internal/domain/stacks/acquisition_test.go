@@ -53,7 +53,7 @@ func (w *world) elsewhere() string {
 	return w.ada.Post(acme+"/pipelines/elsewhere/builds", fields{"commit": "HEAD", "branch": "main"}).Want(http.StatusCreated).String("jobs.0.id")
 }
 
-func TestTokens_SayEveryReasonWhyNot(t *testing.T) {
+func TestTokens_ReportEveryReasonWhyNot(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		w.otherCluster()
 		elsewhere := w.elsewhere()
@@ -275,7 +275,7 @@ func TestReserve_NeverShortensAReservation(t *testing.T) {
 
 // An expired reservation is reported as such until another stack reserves the job, also after the server has
 // listed the job again.
-func TestTokens_SayThatTheReservationHasEnded(t *testing.T) {
+func TestTokens_ReportThatTheReservationHasEnded(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		id := w.schedule(1)[0]
 		w.register("rival").Want(http.StatusCreated)

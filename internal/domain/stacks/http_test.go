@@ -442,7 +442,7 @@ func TestNotifications_KeepWhatIsRightAndGroupWhatIsNot(t *testing.T) {
 	})
 }
 
-func TestTimeline_TellsWhatHappened(t *testing.T) {
+func TestTimeline_ReportsWhatHappened(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		id := w.schedule(1)[0]
 		w.list("").Want(http.StatusOK)

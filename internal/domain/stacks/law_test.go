@@ -15,7 +15,7 @@ import (
 	"stackyard/internal/platform/core"
 )
 
-func TestLimits_AreToldInEveryAnswer(t *testing.T) {
+func TestLimits_AreInEveryResponse(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		calls := []struct{ method, path, scope string }{
 			{"POST", "/v3/stacks/register", "default"},
@@ -155,7 +155,7 @@ func TestList_IsAnsweredAtOnceWhenTheServerDrains(t *testing.T) {
 	})
 }
 
-func TestNotifications_SayWhatIsWrongWithEach(t *testing.T) {
+func TestNotifications_ReportTheProblemsOfEach(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		id := w.schedule(1)[0]
 		w.Clock.Advance(time.Minute)

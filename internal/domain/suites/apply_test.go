@@ -43,7 +43,7 @@ organizations:
 	})
 }
 
-func TestApply_SaysWhatIsWrongWithSuites(t *testing.T) {
+func TestApply_ReportsProblemsWithSuites(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servertest.Server) {
 		s.Apply("organizations: [{slug: acme, suites: [{slug: unit, token: svcst_unit}]}]")
 		for suite, want := range map[string]string{

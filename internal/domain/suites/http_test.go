@@ -150,7 +150,7 @@ func TestSuites_ShowTheTokenToThoseWhoMaySeeIt(t *testing.T) {
 	})
 }
 
-func TestSuites_RefuseWhatIsInvalid(t *testing.T) {
+func TestSuites_RefuseInvalidValues(t *testing.T) {
 	valid := func(change body) body {
 		b := body{"name": "Unit", "default_branch": "main"}
 		for name, value := range change {

@@ -18,7 +18,7 @@ func ByToken(q *db.Q, token string) (*Suite, error) {
 	return s, err
 }
 
-// InOrganization returns the suite of an organization with a slug, whoever asks, or a NotFound error.
+// InOrganization returns the suite of an organization with a slug, whatever the caller can see, or a NotFound error.
 func InOrganization(q *db.Q, orgID, slug string) (*Suite, error) {
 	s, err := db.One(q, scanSuite, `
 		SELECT FALSE, `+suiteColumns+` FROM suites s WHERE s.organization_id = $1 AND s.slug = $2 AND s.deleted_at IS NULL`, orgID, slug)

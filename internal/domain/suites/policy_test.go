@@ -17,7 +17,7 @@ func yamlPolicy(text string) suites.PolicyDocument {
 	return suites.PolicyDocument(b)
 }
 
-func TestPolicy_SaysWhatIsWrong(t *testing.T) {
+func TestPolicy_ReportsProblems(t *testing.T) {
 	for text, want := range map[string]string{
 		"a: b":                    "must be a list of statements",
 		"- x":                     "statement 1 must be an object",

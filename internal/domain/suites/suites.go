@@ -38,7 +38,7 @@ type Suite struct {
 	CreatedAt       time.Time
 
 	sealedToken string
-	editable    bool // by whoever loaded it
+	editable    bool // by the caller who loaded it
 }
 
 // check adds a problem for each rule that the suite breaks, except those about other suites and about teams.

@@ -16,7 +16,7 @@ import (
 
 // Counting by day is in two steps, because a day of a test is a row that every upload of that day would update. An upload
 // adds one row with all its counts to test_day_changes. The changes of several uploads are then added to test_days
-// together: when enough have piled up, and before somebody reads days.
+// together: when enough have piled up, and before days are read.
 
 // foldTests is how many tests the changes of a suite may have before the upload that adds more folds them, and how many
 // one transaction folds.

@@ -100,7 +100,7 @@ func TestUpload_KeepsWhatCanBeUsed(t *testing.T) {
 	})
 }
 
-func TestUpload_SaysWhatIsWrong(t *testing.T) {
+func TestUpload_ReportsProblems(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		for _, test := range []struct {
 			auth, body string

@@ -26,7 +26,7 @@ func TestCheck_WritesReadsAndDeletesInAFolder(t *testing.T) {
 	}
 }
 
-func TestCheck_SaysWhichFolderCannotBeWritten(t *testing.T) {
+func TestCheck_ReportsWhichFolderCannotBeWritten(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "blobs")
 	store, err := Open("file://" + dir)
 	if err != nil {
@@ -38,7 +38,7 @@ func TestCheck_SaysWhichFolderCannotBeWritten(t *testing.T) {
 	wantError(t, store.Check(t.Context()), "cannot write to the folder "+dir, "no such file or directory")
 }
 
-func TestOpen_SaysWhenAFolderCannotBeMade(t *testing.T) {
+func TestOpen_ReportsWhenAFolderCannotBeMade(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -76,7 +76,7 @@ func TestCheck_TakesTheEndpointFromTheEnvironment(t *testing.T) {
 	}
 }
 
-func TestCheck_SaysWhatToDo(t *testing.T) {
+func TestCheck_ReportsWhatToDo(t *testing.T) {
 	withCredentials(t)
 	server := startObjectStore(t, "acme-blobs")
 	const gone = "http://127.0.0.1:1"
@@ -109,7 +109,7 @@ func TestCheck_SaysWhatToDo(t *testing.T) {
 	}
 }
 
-func TestCheck_SaysWhenTheAccessKeyIsUnknown(t *testing.T) {
+func TestCheck_ReportsWhenTheAccessKeyIsUnknown(t *testing.T) {
 	withCredentials(t)
 	t.Setenv("AWS_ACCESS_KEY_ID", "another-key")
 	server := startObjectStore(t, "acme-blobs")
@@ -120,7 +120,7 @@ func TestCheck_SaysWhenTheAccessKeyIsUnknown(t *testing.T) {
 	}
 }
 
-func TestCheck_SaysWhichRightIsMissing(t *testing.T) {
+func TestCheck_ReportsWhichRightIsMissing(t *testing.T) {
 	withCredentials(t)
 	for method, verb := range map[string]string{"PUT": "write to", "GET": "read from", "DELETE": "delete from"} {
 		server := startObjectStore(t, "acme-blobs")

@@ -108,7 +108,7 @@ func TestCheckBucket_ProvesAccessWithEachStrategy(t *testing.T) {
 	}
 }
 
-func TestCheckBucket_SaysWhyNot(t *testing.T) {
+func TestCheckBucket_ReportsWhyNot(t *testing.T) {
 	withCredentials(t)
 	server := startObjectStore(t, "acme-exports")
 	t.Setenv("GCS_ENDPOINT_URL", server.URL)

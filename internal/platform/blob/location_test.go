@@ -97,7 +97,7 @@ func TestParseURL_RefusesWithAHint(t *testing.T) {
 	}
 }
 
-func TestParseURL_TellsOfAllProblemsAndOfNoSecret(t *testing.T) {
+func TestParseURL_ReportsAllProblemsAndNoSecret(t *testing.T) {
 	unset(t)
 	t.Setenv("AWS_ENDPOINT_URL_S3", "minio")
 	_, err := ParseURL("s3://key:hunter2@B?x=1")

@@ -280,7 +280,7 @@ func TestJournal_GetsNoMoreAfterAFailure(t *testing.T) {
 	}
 }
 
-func TestReadPiece_TellsOfDamage(t *testing.T) {
+func TestReadPiece_ReportsDamage(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
 	addPiece(t, s, 0, "abc")

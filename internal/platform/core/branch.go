@@ -26,7 +26,7 @@ func (f BranchFilter) Match(branch string) bool {
 	return matched || !wanted
 }
 
-// MatchStars matches s against a pattern in which each star stands for any run of characters. It uses the
+// MatchStars matches s against a pattern in which each star matches any run of characters. It uses the
 // leftmost match of each part between stars, so it never backtracks.
 func MatchStars(pattern, s string) bool {
 	first, rest, star := strings.Cut(pattern, "*")

@@ -11,7 +11,7 @@ import (
 	"stackyard/internal/platform/db/dbtest"
 )
 
-func TestAnnounce_IsHeardAfterTheCommit(t *testing.T) {
+func TestAnnounce_IsReceivedAfterTheCommit(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		counters(t, d)
 		var receive []string

@@ -35,7 +35,7 @@ func (c timeColumn) Scan(src any) error {
 	return nil
 }
 
-// OrNull returns v as stored in a column where NULL stands for the zero value. A pointer needs no conversion:
+// OrNull returns v as stored in a column where NULL is the zero value. A pointer needs no conversion:
 // nil is stored as NULL.
 func OrNull[T comparable](v T) any {
 	if v == *new(T) {

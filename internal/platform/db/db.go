@@ -28,7 +28,7 @@
 // can be NULL, and ESCAPE with LIKE. LIKE is case-sensitive on both.
 //
 // Columns have types that both engines store alike: ids, text and JSON as TEXT, times as BIGINT microseconds
-// UTC, numbers as BIGINT or INTEGER, booleans as BOOLEAN, bytes as BLOB. NULL stands for the zero time and,
+// UTC, numbers as BIGINT or INTEGER, booleans as BOOLEAN, bytes as BLOB. NULL is the zero time and,
 // where a column allows it, for empty text. columns.go converts Go values.
 //
 // Migrations are the numbered files in the migrations folder, forward only, one text for both engines

@@ -178,7 +178,7 @@ func TestPostgres_CancelsAWriteThatWaitsForALock(t *testing.T) {
 	}
 }
 
-func TestOpen_DoesNotTellThePassword(t *testing.T) {
+func TestOpen_DoesNotRevealThePassword(t *testing.T) {
 	for _, url := range []string{
 		"postgres://someone:hunter2@127.0.0.1:1/stackyard",
 		"postgres://someone:hunter2@127.0.0.1:port/stackyard",

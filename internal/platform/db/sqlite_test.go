@@ -294,7 +294,7 @@ func TestSQLite_PingAndMigrateWriteNothing(t *testing.T) {
 	}
 }
 
-func TestOpen_SaysWhichSQLiteFileCannotBeOpened(t *testing.T) {
+func TestOpen_ReportsWhichSQLiteFileCannotBeOpened(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "notes.txt")
 	if err := os.WriteFile(file, []byte(strings.Repeat("not a database\n", 100)), 0o600); err != nil {
 		t.Fatal(err)

@@ -146,7 +146,7 @@ func TestWrite_DoesNotRunWhenItsContextIsDone(t *testing.T) {
 	})
 }
 
-func TestWrite_SaysWhatBecameOfItWhenItsContextEndsOnTheWay(t *testing.T) {
+func TestWrite_ReportsWhatBecameOfItWhenItsContextEndsOnTheWay(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		counters(t, d)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -388,7 +388,7 @@ func TestAll_IsEmptyAndNotNilWithoutRows(t *testing.T) {
 	})
 }
 
-func TestOne_SaysWhenThereIsNone(t *testing.T) {
+func TestOne_ReportsWhenThereIsNone(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		err := d.Read(t.Context(), func(q *db.Q) error {
 			_, err := db.One(q, scanText, `SELECT name FROM installation WHERE name = $1`, "x")
@@ -456,7 +456,7 @@ func TestUniqueConstraint_NamesWhatCollides(t *testing.T) {
 	})
 }
 
-func TestWrite_TellsTheCommitThatWasRefusedToItsCallerOnly(t *testing.T) {
+func TestWrite_ReportsTheCommitThatWasRefusedToItsCallerOnly(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		write(t, d, `CREATE TABLE parents (id TEXT PRIMARY KEY)`)
 		write(t, d, `CREATE TABLE children (id TEXT PRIMARY KEY, parent_id TEXT NOT NULL REFERENCES parents DEFERRABLE INITIALLY DEFERRED)`)

@@ -8,7 +8,7 @@ import (
 // Scope is a right that an access token carries.
 type Scope string
 
-// EveryScope, on a token, stands for all current and future scopes.
+// EveryScope, on a token, means all current and future scopes.
 const EveryScope Scope = "*"
 
 // The scopes.

@@ -150,7 +150,7 @@ func TestTake_CountsAloneWhileTheDatabaseIsAway(t *testing.T) {
 	}
 }
 
-func TestTake_CountsAloneWhoeverHasWaitedLongForOthers(t *testing.T) {
+func TestTake_CountsAloneAfterALongWaitForOthers(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		hand := newHand()
 		slow := func() time.Time { hand.Advance(2 * databaseTimeout); return hand.Now() }

@@ -184,7 +184,7 @@ func burst(t *testing.T, l *Limiter, limit, requests int) (through int) {
 	return through
 }
 
-func TestTake_LeasesNowAndThenAndTellsWhatOthersUse(t *testing.T) {
+func TestTake_LeasesNowAndThenAndReportsWhatOthersUse(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		const limit = 1000
 		hand := newHand()

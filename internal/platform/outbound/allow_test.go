@@ -23,7 +23,7 @@ func TestParseAllow_ReadsBlocks(t *testing.T) {
 	}
 }
 
-func TestParseAllow_TellsOfEveryBadBlockAndHowToWriteIt(t *testing.T) {
+func TestParseAllow_ReportsEveryBadBlockAndHowToWriteIt(t *testing.T) {
 	_, err := ParseAllow("10.0.0.1, 10.1.0.0/16, 10.1.2.3/16, intranet, fd00::1, ::ffff:10.0.0.0/104, 10.0.0.0/33")
 	if err == nil {
 		t.Fatal("no error")

@@ -17,7 +17,7 @@ import (
 	"stackyard/internal/platform/core"
 )
 
-func TestDecode_RefusesMoreValuesThanAreWorthReading(t *testing.T) {
+func TestDecode_RefusesTooManyValues(t *testing.T) {
 	for name, test := range map[string]struct {
 		body string
 		want core.Kind

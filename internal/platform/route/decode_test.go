@@ -78,7 +78,7 @@ func TestLater_IsDecodedByTheHandler(t *testing.T) {
 	}
 }
 
-func TestDecode_TellsAllFieldsOfAWrongTypeAtOnce(t *testing.T) {
+func TestDecode_ReportsAllFieldsOfAWrongTypeAtOnce(t *testing.T) {
 	err := Decode([]byte(`{"name": 1, "count": 1.5, "flag": "yes", "tags": "a", "env": {"A": 1}, "nested": {"deep": "x"}, "other": 1}`), new(sample))
 	e, ok := errors.AsType[*core.Error](err)
 	if !ok || e.Kind != core.Unprocessable || e.Message != core.ValidationFailed {

@@ -207,7 +207,7 @@ func TestTidy_ForgivesSlashes(t *testing.T) {
 	}
 }
 
-func TestClientAddress_BelievesOnlyTrustedProxies(t *testing.T) {
+func TestClientAddress_TrustsOnlyTrustedProxies(t *testing.T) {
 	s := &Server{proxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}
 	for _, c := range []struct{ remote, forwarded, want string }{
 		{"192.0.2.1:5", "", "192.0.2.1"},

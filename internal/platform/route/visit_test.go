@@ -40,7 +40,7 @@ func visitServer() *Server {
 	})
 }
 
-func TestVisit_TellsBrowsersOnPagesAndProgramsInJSON(t *testing.T) {
+func TestVisit_ReportsBrowsersOnPagesAndProgramsInJSON(t *testing.T) {
 	const browser, program = "text/html,*/*", "*/*"
 	for _, c := range []struct {
 		method, path, accept, body string

@@ -149,7 +149,7 @@ func TestSeal_GivesOtherTextEveryTime(t *testing.T) {
 	}
 }
 
-func TestOpen_SaysWhyNot(t *testing.T) {
+func TestOpen_ReportsWhyNot(t *testing.T) {
 	key, other := NewKey(), NewKey()
 	sealed, err := key.Seal([]byte("secret"), "row:1")
 	if err != nil {

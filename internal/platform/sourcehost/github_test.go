@@ -41,7 +41,7 @@ func TestCreateWebhook_SendsWhatGitHubAccepts(t *testing.T) {
 	}
 }
 
-func TestCreateWebhook_SaysThatTheHookExists(t *testing.T) {
+func TestCreateWebhook_ReportsThatTheHookExists(t *testing.T) {
 	server := httptest.NewServer(&fakeGitHub{token: "good-token", repositories: []string{"acme/hello.js"}})
 	defer server.Close()
 	github := NewGitHub(server.URL, "good-token", server.Client())
@@ -53,7 +53,7 @@ func TestCreateWebhook_SaysThatTheHookExists(t *testing.T) {
 	}
 }
 
-func TestCreateWebhook_SaysWhatGitHubChecked(t *testing.T) {
+func TestCreateWebhook_ReportsWhatGitHubChecked(t *testing.T) {
 	server := httptest.NewServer(&fakeGitHub{token: "good-token", repositories: []string{"acme/hello.js"}})
 	defer server.Close()
 	for name, c := range map[string]struct {

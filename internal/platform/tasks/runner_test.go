@@ -96,7 +96,7 @@ func TestHandleTx_RunsAgainAtTheTimeItAsksFor(t *testing.T) {
 	})
 }
 
-func TestHandle_RunsOnceMoreWhatIsAskedForMeanwhile(t *testing.T) {
+func TestHandle_RunsOnceMoreWhatIsRequestedMeanwhile(t *testing.T) {
 	inBubble(t, func(t *testing.T, d *db.DB) {
 		j, r := newJournal(), newRunner(t, d)
 		r.Handle("call", tasks.Limits{Timeout: time.Minute}, func(ctx context.Context, due *tasks.Due) error {

@@ -161,7 +161,7 @@ func TestNext_OfWhatNeverRunsIsZero(t *testing.T) {
 	}
 }
 
-func TestParse_ExplainsWhatIsWrong(t *testing.T) {
+func TestParse_ExplainsProblems(t *testing.T) {
 	for line, want := range map[string]string{
 		"":                        "is required",
 		"  ":                      "is required",

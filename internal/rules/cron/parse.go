@@ -13,7 +13,7 @@ import (
 // MaxLength is the longest line, in bytes.
 const MaxLength = 255
 
-// words are the lines that a word stands for.
+// words are the shorthands for cron lines.
 var words = map[string]string{
 	"@hourly":   "0 * * * *",
 	"@daily":    "0 0 * * *",

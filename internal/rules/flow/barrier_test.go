@@ -229,7 +229,7 @@ func TestReplace_SkipsAllThatHasNotStarted(t *testing.T) {
 	}
 	s.finish("up", 0)
 	s.finish("later", 0)
-	s.wants("end", Scheduled) // what was running stands behind the new steps
+	s.wants("end", Scheduled) // the running step comes after the new ones
 	s.finish("end", 0)
 	s.wantsBuild(BuildRunning)
 	s.finish("running", 0)

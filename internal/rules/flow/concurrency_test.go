@@ -119,7 +119,7 @@ func TestConcurrency_RecordsHowLongAJobWasLimited(t *testing.T) {
 		t.Errorf("the first waited %v", got)
 	}
 	if s.job("a/1").ConcurrencyWait != nil || s.job("free").ConcurrencyWait != nil {
-		t.Error("a wait that is not over, or was none, is told")
+		t.Error("a wait that has not ended, or did not exist, is reported")
 	}
 	limited := s.job("a/1").LimitedAt
 	s.finish("a/0", 0)

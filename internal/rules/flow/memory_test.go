@@ -101,7 +101,7 @@ func (m *memory) keep(build Build, c Changes) {
 			m.order = append(m.order, j.ID)
 			m.byStep[j.StepID] = append(m.byStep[j.StepID], j.ID)
 		} else if known.State != change.From {
-			panic("a job's state before is told wrongly")
+			panic("the previous state of a job is wrong")
 		}
 		copied := *j
 		m.jobs[j.ID] = &copied

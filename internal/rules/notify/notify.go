@@ -35,7 +35,7 @@ type Notification struct {
 const Max = 100
 
 // Read returns the notifications in a list. It ignores those of other kinds, and those that are not written as they
-// must be: what people ask to be told of does not keep a build from running.
+// must be: a bad notification does not keep a build from running.
 func Read(list any) (found []Notification) {
 	items, _ := list.([]any)
 	for _, item := range items {

@@ -294,7 +294,7 @@ func (l *limited) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// bodyError returns the error of whoever limits the body, or a BadRequest error with a text.
+// bodyError returns the error of the reader that limits the body, or a BadRequest error with a text.
 func bodyError(err error, format string, args ...any) error {
 	if e, ok := errors.AsType[*core.Error](err); ok {
 		return e

@@ -108,7 +108,7 @@ func TestRead_KeepsResultsApart(t *testing.T) {
 	}
 }
 
-func TestRead_SaysWhatIsWrong(t *testing.T) {
+func TestRead_ReportsProblems(t *testing.T) {
 	many := `[` + strings.Repeat(`{"name":"a"},`, testreport.MaxResults) + `{"name":"a"}]`
 	for _, test := range []struct {
 		contentType, body string

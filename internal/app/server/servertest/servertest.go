@@ -124,5 +124,5 @@ func (s *Server) Apply(file string) []string {
 	return lines
 }
 
-// NewClock returns a clock that stands still at the current time.
+// NewClock returns a clock that stays at the current time.
 func NewClock() *coretest.Clock { return coretest.NewClock(core.SystemClock()) }

@@ -13,15 +13,15 @@ import (
 // recorder is a testing.TB that records failures.
 type recorder struct {
 	testing.TB
-	told []string
+	errors []string
 }
 
 func (l *recorder) Helper() {}
 func (l *recorder) Errorf(format string, args ...any) {
-	l.told = append(l.told, fmt.Sprintf(format, args...))
+	l.errors = append(l.errors, fmt.Sprintf(format, args...))
 }
 
-func TestValidator_TellsWhatIsNotAsDocumented(t *testing.T) {
+func TestValidator_ReportsWhatIsNotAsDocumented(t *testing.T) {
 	s := Start(t, dbtest.New(t, db.SQLite))
 	for _, c := range []struct {
 		name   string
@@ -36,16 +36,16 @@ func TestValidator_TellsWhatIsNotAsDocumented(t *testing.T) {
 		{"a status is not documented", 418, `{"message":"x"}`, "418"},
 		{"an error without a message", 403, `{}`, "message"},
 	} {
-		heard := &recorder{TB: t}
+		failures := &recorder{TB: t}
 		req, err := http.NewRequestWithContext(t.Context(), "GET", s.URL+"/v2/user", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		resp := &http.Response{StatusCode: c.status, Header: http.Header{"Content-Type": {"application/json; charset=utf-8"}}}
-		s.validator.check(heard, req, resp, []byte(c.body))
-		told := strings.Join(heard.told, "\n")
-		if (c.want == "") != (told == "") || !strings.Contains(told, c.want) {
-			t.Errorf("%s: told %q, want something about %q", c.name, told, c.want)
+		s.validator.check(failures, req, resp, []byte(c.body))
+		got := strings.Join(failures.errors, "\n")
+		if (c.want == "") != (got == "") || !strings.Contains(got, c.want) {
+			t.Errorf("%s: got %q, want something about %q", c.name, got, c.want)
 		}
 	}
 }

@@ -112,7 +112,7 @@ func mustRun(t *testing.T, c Checkout) (log string) {
 	return log
 }
 
-func TestRun_ChecksOutWhatIsAskedFor(t *testing.T) {
+func TestRun_ChecksOutWhatIsRequested(t *testing.T) {
 	r := newRepository(t)
 	first := r.commit("file", "first")
 	r.git("tag", "v1")

@@ -112,7 +112,7 @@ func TestConcurrency_GivesAPlaceToAnotherBuild(t *testing.T) {
 			w.Pass(10 * time.Minute)
 			w.Pass(grace)
 		},
-		"when nobody starts its holder": func(w *world) { w.Pass(expiry) },
+		"when its holder never starts": func(w *world) { w.Pass(expiry) },
 	}
 	for name, end := range ends {
 		t.Run(name, func(t *testing.T) {

@@ -32,7 +32,7 @@ func TestHolder_AloneMovesItsJob(t *testing.T) {
 				t.Errorf("move %d by another agent: %v", i, err)
 			}
 			w.WantNoError(move(buildstest.SomeAgent))
-			w.WantNoError(move(buildstest.SomeAgent)) // it did not hear the answer
+			w.WantNoError(move(buildstest.SomeAgent)) // it missed the response
 		}
 		servertest.WantEqual(t, "states", w.States(1), "a failed")
 		if err := w.Service.Promise(ctx, w.OrgID, id, buildstest.SomeAgent, 2, "", true); core.KindOf(err) != core.Unprocessable {
@@ -67,7 +67,7 @@ func TestAssign_OffersManyJobsAtOnceAndLeavesOutWhatMoved(t *testing.T) {
 
 func TestObserve_HearsOfEveryMoveWithinItsTransaction(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		var heard []string
+		var observed []string
 		refuse := false
 		w.Service.AddEffect(func(q *db.Q, b *builds.Build, moved []flow.JobChange) error {
 			for _, m := range moved {
@@ -75,7 +75,7 @@ func TestObserve_HearsOfEveryMoveWithinItsTransaction(t *testing.T) {
 				if err := q.QueryRow(`SELECT state FROM jobs WHERE id = $1`, m.Job.ID).Scan(&state); err != nil {
 					return err
 				}
-				heard = append(heard, fmt.Sprintf("%s %s>%s", m.Job.Type, m.From, state))
+				observed = append(observed, fmt.Sprintf("%s %s>%s", m.Job.Type, m.From, state))
 			}
 			if refuse {
 				return core.Errorf(core.Unprocessable, "No")
@@ -94,9 +94,9 @@ func TestObserve_HearsOfEveryMoveWithinItsTransaction(t *testing.T) {
 		}
 		refuse = false
 		w.WantStates(1, "running", "a running, waiter waiting, b waiting")
-		heard = heard[:3]
+		observed = observed[:3]
 		w.End(a, 0)
-		servertest.WantEqual(t, "heard", strings.Join(heard, ", "),
+		servertest.WantEqual(t, "observed", strings.Join(observed, ", "),
 			"script scheduled>assigned, script assigned>accepted, script accepted>running, "+
 				"script running>finished, waiter waiting>finished, script waiting>scheduled, script limited>scheduled")
 	})

@@ -64,7 +64,7 @@ func TestRunnable_IsWhatIsScheduled(t *testing.T) {
 		w.WantNoError(w.Assign(w.Job(1, "c")))
 		want("assign", "b a")
 		w.Pass(30 * time.Second)
-		want("nobody accepted", "b c a")
+		want("not accepted", "b c a")
 		w.Run(1, "c", 1)
 		want("a failure", "b a")
 		w.Ada.Put(acme+"/jobs/"+w.Job(1, "c")+"/retry", nil).Want(http.StatusOK)

@@ -32,7 +32,7 @@ func (w *world) update(name string, u lifecycle.StepUpdate) error {
 	return w.Service.UpdateStep(w.T.Context(), w.OrgID, w.Build(1).String("id"), name, u)
 }
 
-func TestStep_TellsItsAttributes(t *testing.T) {
+func TestStep_ReportsItsAttributes(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		w.Steps(
 			`{command: first, key: first, label: First}`,
@@ -77,7 +77,7 @@ func TestStep_ExportsJSON(t *testing.T) {
 	})
 }
 
-func TestStep_TellsHowItEnded(t *testing.T) {
+func TestStep_ReportsHowItEnded(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		w.Steps(
 			`{command: good, key: good}`,
@@ -176,7 +176,7 @@ func TestUpdateStep_AddsOnceHoweverOftenItIsSent(t *testing.T) {
 	})
 }
 
-func TestUpdateStep_SaysWhatIsWrong(t *testing.T) {
+func TestUpdateStep_ReportsProblems(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		w.Steps(`{command: one, key: one, label: One}`, `{block: Ask, key: ask}`)
 		w.Create(nil)

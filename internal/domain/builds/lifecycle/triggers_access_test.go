@@ -12,7 +12,7 @@ import (
 	"stackyard/internal/platform/db"
 )
 
-// triggerAs has somebody build the pipeline of a slug, whose only step triggers another, and returns the
+// triggerAs has a user build the pipeline of a slug, whose only step triggers another, and returns the
 // trigger job.
 func (w *world) triggerAs(who *servertest.Client, slug string) *servertest.Response {
 	w.T.Helper()

@@ -152,7 +152,7 @@ func TestUpload_CountsOnceHoweverManySendIt(t *testing.T) {
 	})
 }
 
-func TestUpload_TellsAllThatIsWrongAndAddsNothing(t *testing.T) {
+func TestUpload_ReportsAllProblemsAndAddsNothing(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		up := w.uploading("{command: up, key: up}", "{command: other, key: other}")
 		many := make([]string, 0, 3)

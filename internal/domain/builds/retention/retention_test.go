@@ -173,7 +173,7 @@ func TestRetention_IsDoneInSmallPieces(t *testing.T) {
 	}
 }
 
-// SQLite has one writer only, so there is nobody to wait for.
+// SQLite has one writer, so there is no lock to wait for.
 func TestRetention_WaitsForNoLockOnPostgreSQL(t *testing.T) {
 	s := servertest.Start(t, dbtest.New(t, db.PostgreSQL))
 	s.Apply(servertest.World)
@@ -185,7 +185,7 @@ func TestRetention_WaitsForNoLockOnPostgreSQL(t *testing.T) {
 	}
 	w.Clock.Advance(31 * day)
 	id := w.Build(1).String("id")
-	w.WantNoError(w.DB.Write(t.Context(), func(q *db.Q) error { // somebody is about to retry a job
+	w.WantNoError(w.DB.Write(t.Context(), func(q *db.Q) error { // as a retry of a job does
 		if err := q.Lock("builds", id); err != nil {
 			return err
 		}

@@ -118,7 +118,7 @@ func TestPut_SignsTheEvent(t *testing.T) {
 	}
 }
 
-func TestPut_SaysWhetherAnotherAttemptHelps(t *testing.T) {
+func TestPut_ReportsWhetherAnotherAttemptHelps(t *testing.T) {
 	for _, c := range []struct {
 		name, secret, body string
 		status             int
@@ -142,7 +142,7 @@ func TestPut_SaysWhetherAnotherAttemptHelps(t *testing.T) {
 	}
 }
 
-func TestPut_MayBeRepeatedWhenNobodyAnswers(t *testing.T) {
+func TestPut_MayBeRepeatedWithoutAResponse(t *testing.T) {
 	b := newBridge(t)
 	b.Close()
 	if got, ok := errors.AsType[*eventbus.Error](put(t, b, secret)); !ok || got.Status != 0 || !got.Retry {

@@ -158,7 +158,7 @@ func TestSend_KeepsHeadersApart(t *testing.T) {
 	}
 }
 
-func TestAbout_SaysWhatHappened(t *testing.T) {
+func TestAbout_ReportsWhatHappened(t *testing.T) {
 	for _, c := range []struct {
 		state flow.BuildState
 		fixed bool

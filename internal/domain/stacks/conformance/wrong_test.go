@@ -409,10 +409,10 @@ func TestRun_CopesWithServersThatSayAnything(t *testing.T) {
 }
 
 func TestRun_ReportsAServerThatDoesNotRespond(t *testing.T) {
-	nobody := httptest.NewServer(nil)
-	nobody.Close()
+	closed := httptest.NewServer(nil)
+	closed.Close()
 	var report verify.Report
-	err := verify.Run(t.Context(), verify.Config{Endpoint: nobody.URL + "/v3", Token: "svcct_x"}, report.Add)
+	err := verify.Run(t.Context(), verify.Config{Endpoint: closed.URL + "/v3", Token: "svcct_x"}, report.Add)
 	if err == nil || !strings.HasPrefix(err.Error(), "the server does not respond: ") || len(report.Results) > 0 {
 		t.Errorf("%v, with %d results", err, len(report.Results))
 	}

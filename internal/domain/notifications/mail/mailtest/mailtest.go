@@ -164,7 +164,7 @@ func (s *session) Reset() { s.got = Received{User: s.got.User} }
 // Logout ends the session.
 func (s *session) Logout() error { return nil }
 
-// certificate returns a certificate that nobody has signed.
+// certificate returns a self-signed certificate.
 func certificate(t testing.TB) tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
