@@ -38,7 +38,7 @@ type Service struct {
 	connections *connections.Service
 }
 
-// New returns the service. From now on builds adds tasks for it.
+// New returns the service. Builds of HEAD that are created from now on get a task that finds their commit.
 func New(d *db.DB, p *pipelines.Service, b *lifecycle.Service, c *connections.Service, client *http.Client, log *slog.Logger) *Service {
 	b.ResolveCommits()
 	return &Service{db: d, pipelines: p, builds: b, connections: c, client: client, log: log}

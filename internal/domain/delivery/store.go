@@ -162,7 +162,7 @@ func restsUntil(q *db.Q, receiverIDs []string) (map[string]time.Time, error) {
 	return until, err
 }
 
-// endRest ends the rest of a receiver: one attempt is made.
+// endRest makes a receiver that rests after failures due now, for one attempt.
 func endRest(q *db.Q, receiverID string, now time.Time) error {
 	_, err := q.Exec(`UPDATE delivery_failures SET next_attempt_at = $2 WHERE service_id = $1 AND next_attempt_at > $2`, receiverID, db.Micros(now))
 	return err

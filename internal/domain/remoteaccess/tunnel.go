@@ -287,7 +287,7 @@ func closeReason(err error, other string) string {
 	return other
 }
 
-// userEndOf returns the user's end at a WebSocket.
+// userEndOf makes the WebSocket of a user one end of a tunnel.
 func userEndOf(conn *websocket.Conn) *userEnd {
 	conn.SetReadLimit(maxMessage)
 	return &userEnd{websocket.NetConn(context.Background(), conn, websocket.MessageBinary), func(reason string) { closeWith(conn, reason) }}

@@ -141,8 +141,8 @@ func (f *folder) writeRecord(key, name string, journal *os.File, record []byte) 
 
 // retire renames a journal, so that no more pieces are added to it, and returns its new name.
 func (f *folder) retire(key, name string) (string, error) {
-	begins, _, _ := strings.Cut(name, ".")
-	retired := begins + "." + core.NewID()
+	offset, _, _ := strings.Cut(name, ".") // a name begins with the offset of the first byte
+	retired := offset + "." + core.NewID()
 	return retired, os.Rename(filepath.Join(f.path(key), name), filepath.Join(f.path(key), retired))
 }
 

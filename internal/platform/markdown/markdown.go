@@ -133,7 +133,8 @@ var policy = sync.OnceValue(func() *bluemonday.Policy {
 	return p
 })
 
-// escaped returns a text unrendered, cut when its HTML would be too large.
+// escaped returns a text unrendered, cut when its HTML would be too large. It escapes the text in pieces, so that it
+// never holds more than MaxHTML and a piece.
 func escaped(source string) string {
 	var b strings.Builder
 	b.WriteString(tooComplex)
@@ -141,7 +142,7 @@ func escaped(source string) string {
 	const end = "</pre>\n"
 	for len(source) > 0 {
 		piece := source[:min(len(source), 4<<10)]
-		for len(piece) < len(source) && !utf8.RuneStart(source[len(piece)]) {
+		for len(piece) < len(source) && !utf8.RuneStart(source[len(piece)]) { // do not cut a character
 			piece = piece[:len(piece)-1]
 		}
 		safe := html.EscapeString(strings.ToValidUTF8(piece, "\uFFFD"))

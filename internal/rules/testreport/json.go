@@ -112,6 +112,7 @@ func readScalar(d *jsontext.Decoder) (string, error) {
 	return text, nil
 }
 
+// readRunEnv reads the object run_env, whose values are scalars, into the run.
 func (r *Report) readRunEnv(d *jsontext.Decoder) error {
 	if kind := d.PeekKind(); kind != '{' && kind != 0 {
 		return core.Errorf(core.Unprocessable, "run_env must be an object")
