@@ -49,6 +49,7 @@ func (s *Site) functions() template.FuncMap {
 		"ran":     s.ran,
 		"clock":   clock,
 		"size":    size,
+		"length":  length,
 
 		"scope":     func(scope string) string { return serviceScopes[notifications.Scope(scope)] },
 		"entry":     func(in notifications.Input, wrong problems) serviceEntry { return serviceEntry{in, wrong} },

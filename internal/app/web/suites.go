@@ -1,6 +1,7 @@
 package web
 
 import (
+	"fmt"
 	"net/http"
 
 	"stackyard/internal/domain/suites"
@@ -17,6 +18,7 @@ func (s *Site) suiteRoutes() []route.Route {
 		s.get(all, within(membersOnly(s.suites))),
 		s.get(all+"/{suite}", within(membersOnly(s.suite))),
 		s.get(all+"/{suite}/runs/{run}", within(membersOnly(s.testRun))),
+		s.get(all+"/{suite}/tests", within(membersOnly(s.tests))),
 		s.get(all+"/{suite}/tests/{test}", within(membersOnly(s.test))),
 	}
 }
@@ -88,16 +90,46 @@ type runRow struct {
 	Result testresults.RunResult
 }
 
-// A testRow is a test in a list.
+// A testRow is a test in a list, with what happened to it lately.
 type testRow struct {
 	testresults.Test
+	measured
 	Path string
+}
+
+// measured is what happened to a test within the days of a trend.
+type measured struct {
+	Sum   testresults.Metrics
+	Chart *chart
+}
+
+// Percent returns the part of executions that passed.
+func (m measured) Percent() string {
+	reliability := m.Sum.Reliability()
+	if reliability == nil {
+		return "–"
+	}
+	return fmt.Sprintf("%.4g%%", *reliability*100)
+}
+
+// AverageText returns the average duration.
+func (m measured) AverageText() string { return length(m.Sum.Average()) }
+
+// measure returns the sum of days and a chart of them.
+func (s *Site) measure(days []testresults.Day, height int) measured {
+	return measured{testresults.SumOf(days), chartDays(days, s.Clock(), height)}
+}
+
+// testRow returns a test as lists show it.
+func (s *Site) testRow(v *visit, on onSuite, t testresults.TrendTest) testRow {
+	return testRow{t.Test, s.measure(t.Days, sparkHeight), suitesPage(v, on.Suite.Slug, "tests", t.ID)}
 }
 
 // suiteShown is the data of a suite's page.
 type suiteShown struct {
 	onSuite
 	Branch string // filter by branch
+	Chart  *chart // of the runs
 	Runs   []runRow
 	Flaky  []testRow
 	Pages  []pageLink
@@ -128,8 +160,9 @@ func (s *Site) suite(v *visit) error {
 		return err
 	}
 	for _, t := range flaky {
-		p.Flaky = append(p.Flaky, testRow{t, suitesPage(v, on.Suite.Slug, "tests", t.ID)})
+		p.Flaky = append(p.Flaky, s.testRow(v, on, t))
 	}
+	p.Chart = chartRuns(p.Runs)
 	p.Pages = v.pageLinks(page, more, "Newer", "Older")
 	return v.show(http.StatusOK, "suite", view{Title: on.Suite.Name, Section: "home", Page: p})
 }
@@ -178,10 +211,14 @@ type executionRow struct {
 	Path string // of the run
 }
 
+// Took returns how long the execution took.
+func (e executionRow) Took() string { return length(e.Duration) }
+
 // testShown is the data of a test's page.
 type testShown struct {
 	onSuite
 	testresults.History
+	measured
 	Past []executionRow
 }
 
@@ -197,9 +234,65 @@ func (s *Site) test(v *visit) error {
 	if err != nil {
 		return err
 	}
-	p := testShown{onSuite: on, History: history}
+	p := testShown{onSuite: on, History: history, measured: s.measure(history.Days, chartHeight)}
 	for _, e := range history.Executions {
 		p.Past = append(p.Past, executionRow{e, suitesPage(v, on.Suite.Slug, "runs", e.Run.ID)})
 	}
 	return v.show(http.StatusOK, "test", view{Title: history.FullName(), Section: "home", Page: &p})
+}
+
+// testSorts are the orders of the tests of a suite, the first unless one is chosen.
+var testSorts = []struct {
+	name, text string
+	by         string // the metric; "": by scope and name
+	descending bool
+}{
+	{"name", "Name", "", false},
+	{"reliability", "Least reliable", "reliability", false},
+	{"slowest", "Slowest on average", "duration_avg", true},
+	{"longest", "Most time in all", "duration_sum", true},
+}
+
+// A sortOption is an order that can be chosen.
+type sortOption struct {
+	Name, Text string
+	Chosen     bool
+}
+
+// testsShown is the data of the page of a suite's tests.
+type testsShown struct {
+	onSuite
+	Search string
+	Sorts  []sortOption
+	Tests  []testRow
+	Pages  []pageLink
+}
+
+func (s *Site) tests(v *visit) error {
+	on, err := s.loadSuite(v)
+	if err != nil {
+		return err
+	}
+	page, err := v.Page()
+	if err != nil {
+		return err
+	}
+	p, chosen := testsShown{onSuite: on, Search: v.FormQuery("search")}, testSorts[0]
+	for _, sort := range testSorts {
+		if sort.name == v.FormQuery("sort") {
+			chosen = sort
+		}
+	}
+	for _, sort := range testSorts {
+		p.Sorts = append(p.Sorts, sortOption{sort.name, sort.text, sort.name == chosen.name})
+	}
+	found, more, err := s.TestResults.Tests(v.Context(), on.Suite.ID, p.Search, chosen.by, chosen.descending, page)
+	if err != nil {
+		return err
+	}
+	for _, t := range found {
+		p.Tests = append(p.Tests, s.testRow(v, on, t))
+	}
+	p.Pages = v.pageLinks(page, more, "Previous", "Next")
+	return v.show(http.StatusOK, "tests", view{Title: "Tests of " + on.Suite.Name, Section: "home", Page: p})
 }

@@ -35,6 +35,16 @@ func (p *page) wantLink(path string) *page {
 	return p
 }
 
+// wantHTML fails the test unless the page has texts that people do not see as such.
+func (p *page) wantHTML(texts ...string) {
+	p.t.Helper()
+	for _, text := range texts {
+		if !strings.Contains(p.Body, text) {
+			p.t.Errorf("%s: no %s", p.what, text)
+		}
+	}
+}
+
 func TestSuitePages_ShowRunsAndFlakyTests(t *testing.T) {
 	each(t, func(t *testing.T, s *servertest.Server) {
 		ada := signIn(t, s, "ada@acme.test")
@@ -48,9 +58,14 @@ func TestSuitePages_ShowRunsAndFlakyTests(t *testing.T) {
 		test := s.As(t, servertest.Ada).Get("/v2/analytics/organizations/acme/suites/unit/tests").String("0.id")
 		ada.get(acmeSuites+"/unit").want(200, "Message of one", "Message of two", "Cart adds", "1 commit", "0 passed, 1 failed").
 			wantLink(acmeSuites + "/unit/runs/" + run).wantLink(acmeSuites + "/unit/tests/" + test)
+		ada.get(acmeSuites+"/unit").want(200, "1 passed, 1 failed").wantLink(acmeSuites+"/unit/tests").
+			wantHTML("Results of 2 runs", `<rect class="bad"`, `<rect class="good"`, "Results of the last 28 days")
+		ada.get(acmeSuites+"/unit/tests").want(200, "Cart adds", "50%", "flaky", "cart.rb:3").wantLink(acmeSuites + "/unit/tests/" + test)
+		ada.get(acmeSuites+"/unit/tests?search=add&sort=reliability").want(200, "Cart adds").wantHTML(`value="add"`, `value="reliability" selected`)
+		ada.get(acmeSuites+"/unit/tests?search=nothing").want(200, "No tests found")
 		ada.get(acmeSuites+"/unit?branch=other").want(200, "No runs of this branch", "All branches")
 		ada.get(acmeSuites+"/unit/runs/"+run).want(200, "Message of two", "Cart adds", "cart.rb:3", "<b>want</b> 1", "got 2", "cart.rb:4")
-		ada.get(acmeSuites+"/unit/tests/"+test).want(200, "Cart adds", "flaky", "Last 28 days", "Message of one", "Message of two")
+		ada.get(acmeSuites+"/unit/tests/"+test).want(200, "Cart adds", "flaky", "Last 28 days", "Executions", "50%", "1 passed, 1 failed", "Message of one", "Message of two")
 		for _, path := range []string{"/nothing", "/unit/runs/" + test, "/unit/runs/x", "/unit/tests/" + run, "/unit/tests/x"} {
 			ada.get(acmeSuites + path).want(404)
 		}

@@ -43,14 +43,11 @@ func (s *Service) listFlakyTests(r *route.Request, suite *suites.Suite) (none ro
 		if tests, err = listTests(q, suite.ID, filter, page.More(), page.Offset()); err != nil {
 			return err
 		}
-		trends, err = daysOf(q, suite.ID, idsOf(tests), s.since(trendDays*24*time.Hour))
+		trends, err = daysOf(q, suite.ID, idsOf(tests), s.since(TrendDays*24*time.Hour))
 		return err
 	})
 	return route.MapMore(tests, page, func(t Test) flakyTestView {
-		var all Metrics
-		for _, d := range trends[t.ID] {
-			all.Passed, all.Failed, all.Skipped, all.Pending, all.Unknown = all.Passed+d.Passed, all.Failed+d.Failed, all.Skipped+d.Skipped, all.Pending+d.Pending, all.Unknown+d.Unknown
-		}
+		all := SumOf(trends[t.ID])
 		return flakyTestView{
 			testView: s.testView(r.Org, suite, t), Instances: t.Flaky,
 			LatestOccurrence: core.At(t.FlakyAt), LatestInstance: core.At(t.FlakyAt), OwnershipTeamIDs: []string{},

@@ -20,14 +20,69 @@ func (s *Service) Runs(ctx context.Context, suiteID, branch string, page route.P
 	return runs[:min(len(runs), page.Size)], more, err
 }
 
+// A TrendTest is a test with the days on which it was executed lately, oldest first.
+type TrendTest struct {
+	Test
+	Days []Day
+}
+
+// trends returns tests that a query returned with their days, a page of them and whether there are more.
+func (s *Service) trends(q *db.Q, suiteID string, tests []Test, size int, err error) (found []TrendTest, more bool, _ error) {
+	if err != nil {
+		return nil, false, err
+	}
+	more = len(tests) > size
+	tests = tests[:min(len(tests), size)]
+	days, err := daysOf(q, suiteID, idsOf(tests), s.since(TrendDays*24*time.Hour))
+	for _, t := range tests {
+		found = append(found, TrendTest{t, days[t.ID]})
+	}
+	return found, more, err
+}
+
 // FlakyTests returns the tests of a suite that were flaky within the days of a trend, the latest first.
-func (s *Service) FlakyTests(ctx context.Context, suiteID string, limit int) (tests []Test, err error) {
-	f := testFilter{flaky: true, flakySince: s.clock().AddDate(0, 0, -trendDays)}
+func (s *Service) FlakyTests(ctx context.Context, suiteID string, limit int) (tests []TrendTest, err error) {
+	if err := s.foldDays(ctx, suiteID); err != nil {
+		return nil, err
+	}
+	f := testFilter{flaky: true, flakySince: s.clock().AddDate(0, 0, -TrendDays)}
 	err = s.results.Read(ctx, func(q *db.Q) error {
-		tests, err = listTests(q, suiteID, f, limit, 0)
+		list, err := listTests(q, suiteID, f, limit, 0)
+		tests, _, err = s.trends(q, suiteID, list, limit, err)
 		return err
 	})
 	return tests, err
+}
+
+// Tests returns a page of the tests of a suite whose scope, name or location has a text, and whether there are more;
+// sorted by a metric of the days of a trend, or by scope and name if that is "".
+func (s *Service) Tests(ctx context.Context, suiteID, search, by string, descending bool, page route.Page) (tests []TrendTest, more bool, err error) {
+	if len(search) > maxSearch {
+		return nil, false, nil
+	}
+	if err := s.foldDays(ctx, suiteID); err != nil {
+		return nil, false, err
+	}
+	err = s.results.Read(ctx, func(q *db.Q) error {
+		var list []Test
+		if by == "" {
+			list, err = listTests(q, suiteID, testFilter{search: search}, page.More(), page.Offset())
+		} else {
+			list, err = sortedTests(q, suiteID, testFilter{search: search}, s.since(TrendDays*24*time.Hour), by, descending, page.More(), page.Offset())
+		}
+		tests, more, err = s.trends(q, suiteID, list, page.Size, err)
+		return err
+	})
+	return tests, more, err
+}
+
+// SumOf returns what happened on all of the days.
+func SumOf(days []Day) Metrics {
+	var sum dayCount
+	for _, d := range days {
+		sum.add(&dayCount{Metrics: d.Metrics})
+	}
+	return sum.Metrics
 }
 
 // Run returns a run of a suite with a page of its failed executions, or a NotFound error.
@@ -71,7 +126,7 @@ func (s *Service) History(ctx context.Context, suiteID, id string, limit int) (h
 		if h.Test, err = testByID(q, suiteID, id); err != nil {
 			return err
 		}
-		days, err := daysOf(q, suiteID, []string{id}, s.since(trendDays*24*time.Hour))
+		days, err := daysOf(q, suiteID, []string{id}, s.since(TrendDays*24*time.Hour))
 		if err != nil {
 			return err
 		}
@@ -99,6 +154,9 @@ func pastExecutions(q *db.Q, suiteID, testID string, limit int) ([]PastExecution
 	}
 	return past, err
 }
+
+// DayOf returns the day of a time, as [Day] counts days.
+func DayOf(t time.Time) int64 { return dayOf(t) }
 
 // Date returns the day as a date, such as 2026-01-02.
 func (d Day) Date() string { return dateOf(d.Day) }

@@ -14,17 +14,17 @@ import (
 // periods are the periods that requests can ask for.
 var periods = map[string]time.Duration{
 	"1hour": time.Hour, "4hours": 4 * time.Hour, "1day": 24 * time.Hour,
-	"7days": 7 * 24 * time.Hour, "14days": 14 * 24 * time.Hour, "28days": trendDays * 24 * time.Hour,
+	"7days": 7 * 24 * time.Hour, "14days": 14 * 24 * time.Hour, "28days": TrendDays * 24 * time.Hour,
 }
 
-// trendDays is how many days are shown of a test.
-const trendDays = 28
+// TrendDays is how many days are shown of a test.
+const TrendDays = 28
 
 // periodOf returns the period that a request asks for.
 func periodOf(r *route.Request) (time.Duration, error) {
 	name := r.FormQuery("period")
 	if name == "" {
-		return trendDays * 24 * time.Hour, nil
+		return TrendDays * 24 * time.Hour, nil
 	}
 	period, ok := periods[name]
 	if !ok {

@@ -236,7 +236,7 @@ func (s *Service) getTest(r *route.Request, o onTest) (v detailedTestView, err e
 	if err := s.foldDays(r.Context(), o.suite.ID); err != nil {
 		return v, err
 	}
-	within := s.since(trendDays * 24 * time.Hour)
+	within := s.since(TrendDays * 24 * time.Hour)
 	v.testView = s.testView(r.Org, o.suite, o.Test)
 	err = s.results.Read(r.Context(), func(q *db.Q) error {
 		metrics, err := metricsOf(q, o.suite.ID, []string{o.ID}, within)
