@@ -62,6 +62,8 @@ var owners = map[string]string{
 	"source_connection_tokens": "connections",
 	"source_connections":       "connections",
 
+	"commit_statuses": "statuses",
+
 	"build_exports": "buildexports",
 
 	"queue_waits": "queuemetrics",

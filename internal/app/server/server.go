@@ -49,6 +49,7 @@ import (
 	"stackyard/internal/domain/schedules"
 	"stackyard/internal/domain/settings"
 	"stackyard/internal/domain/stacks"
+	"stackyard/internal/domain/statuses"
 	"stackyard/internal/domain/suites"
 	"stackyard/internal/domain/testresults"
 	"stackyard/internal/domain/timeline"
@@ -320,6 +321,10 @@ func (s *Server) capabilities(p Parts, results *db.DB, directory *identity.Direc
 	if p.ResolveCommits {
 		commits.New(p.DB, pipelines, builds, connections, outbound.New(p.OutboundAllow), p.Log).Background(s.background.tasks)
 	}
+	statuses := statuses.New(statuses.Parts{
+		DB: p.DB, Directory: directory, Events: events, Builds: builds.Reader, Connections: connections, Clock: p.Clock, Log: p.Log,
+	})
+	statuses.Background(s.background.tasks)
 	s.deliveries = delivery.New(delivery.Parts{
 		DB:            p.DB,
 		Directory:     directory,
@@ -378,6 +383,7 @@ func (s *Server) capabilities(p Parts, results *db.DB, directory *identity.Direc
 		pipelines.Routes(),
 		schedules.Routes(),
 		connections.Routes(),
+		statuses.Routes(),
 		buildAPI.Routes(),
 		artifacts.Routes(),
 		annotations.Routes(),

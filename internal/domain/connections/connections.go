@@ -17,6 +17,7 @@ import (
 	"time"
 	"unicode"
 
+	"stackyard/internal/domain/events"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
 	"stackyard/internal/platform/seal"
@@ -44,6 +45,16 @@ type Connection struct {
 func (c *Connection) tokenContext() string      { return "source_connection:" + c.ID }
 func (c *Connection) cloneTokenContext() string { return "source_connection_clone:" + c.ID }
 func (c *Connection) privateKeyContext() string { return "source_connection_key:" + c.ID }
+
+// StatusConsumer is the consumer of events that shows builds at their commits. A connection has the events of builds
+// written for it; a pipeline or a step that asks for statuses of its jobs, those of jobs.
+const StatusConsumer = "commit-statuses"
+
+// The events of builds and jobs that change commit statuses.
+var (
+	BuildStatusEvents = events.NamesOf(events.BuildScheduled, events.BuildRunning, events.BuildFailing, events.BuildFinished, events.BuildSkipped)
+	JobStatusEvents   = events.NamesOf(events.JobScheduled, events.JobStarted, events.JobFinished)
+)
 
 // maxConnections bounds the connections of an organization.
 const maxConnections = 100

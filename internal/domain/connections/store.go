@@ -3,6 +3,7 @@ package connections
 import (
 	"errors"
 
+	"stackyard/internal/domain/events"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
 )
@@ -84,8 +85,10 @@ func save(q *db.Q, c *Connection) error {
 	if err != nil {
 		return err
 	}
-	_, err = q.Exec(`DELETE FROM source_connection_tokens WHERE connection_id = $1`, c.ID)
-	return err
+	if _, err = q.Exec(`DELETE FROM source_connection_tokens WHERE connection_id = $1`, c.ID); err != nil {
+		return err
+	}
+	return events.AddWanted(q, StatusConsumer, c.OrganizationID, BuildStatusEvents)
 }
 
 func remove(q *db.Q, c *Connection) error {

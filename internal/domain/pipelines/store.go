@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"stackyard/internal/domain/connections"
+	"stackyard/internal/domain/events"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
 	"stackyard/internal/platform/identity"
@@ -346,7 +347,10 @@ func save(q *db.Q, p *Pipeline) error {
 		db.Text(p.CloneMirrorURL), p.DefaultTimeout, p.MaximumTimeout,
 		db.JSON(p.ProviderSettings), db.Micros(p.SourceWebhooks.DisabledAt), db.Text(p.SourceWebhooks.DisabledBy), db.Micros(p.ArchivedAt),
 		p.webhookKey, p.badgeKey, p.CreatedBy.IDOrNull(), db.Micros(p.CreatedAt))
-	return err
+	if err != nil || p.ProviderSettings["publish_commit_status_per_step"] != true {
+		return err
+	}
+	return events.AddWanted(q, connections.StatusConsumer, p.OrganizationID, connections.JobStatusEvents)
 }
 
 // repositoryHost returns the host of a repository URL, or "" if it cannot be parsed.

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"stackyard/internal/domain/builds"
+	"stackyard/internal/domain/connections"
 	"stackyard/internal/domain/events"
 	"stackyard/internal/domain/pipelines"
 	"stackyard/internal/platform/core"
@@ -49,6 +50,9 @@ func KeepNotify(q *db.Q, b *builds.Build, defined *definition.Pipeline, planned 
 			break
 		}
 	}
+	if err := wantStatuses(q, b.OrganizationID, planned); err != nil {
+		return err
+	}
 	return events.AddWanted(q, notifyConsumer, b.OrganizationID, wanted)
 }
 
@@ -71,6 +75,9 @@ func notifyOf(q *db.Q, buildID string) (list []any, err error) {
 
 // WantStepNotify has the events of an organization written that notifications of steps follow on.
 func WantStepNotify(q *db.Q, orgID string) error {
+	if err := events.AddWanted(q, connections.StatusConsumer, orgID, connections.JobStatusEvents); err != nil {
+		return err
+	}
 	return events.AddWanted(q, notifyConsumer, orgID, stepNotifyEvents)
 }
 
