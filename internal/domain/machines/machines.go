@@ -74,8 +74,10 @@ const (
 	tokenLife = 5 * time.Minute
 	// pollEvery is how often queues are read without being woken.
 	pollEvery = 5 * time.Second
-	// cleanUpTimeout bounds removing a machine.
+	// cleanUpTimeout bounds removing a machine, stopTimeout that when the server stops. What is left is removed by the
+	// next server.
 	cleanUpTimeout = 30 * time.Second
+	stopTimeout    = 3 * time.Second
 )
 
 // Parts are the dependencies of a Service.
@@ -114,7 +116,7 @@ func New(p Parts) *Service {
 	return &Service{Parts: p, host: p.Images.Host(), idle: map[string][]*Machine{}, warming: map[string]int{}, warmAgain: map[string]time.Time{}, changed: make(chan struct{}, 1)}
 }
 
-// Run runs machines until ctx ends. Then it stops them: their jobs end as those of stopped agents do.
+// Run runs machines until ctx ends. Then it kills them: their jobs fail when their agents are lost.
 func (s *Service) Run(ctx context.Context) error {
 	if s.Max <= 0 {
 		return nil
@@ -123,7 +125,11 @@ func (s *Service) Run(ctx context.Context) error {
 		s.Log.Error("remove machines of the previous process failed", "error", err)
 	}
 	go s.renew(ctx)
-	defer s.removeIdle(context.WithoutCancel(ctx))
+	defer func() {
+		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+		defer cancel()
+		s.removeIdle(last)
+	}()
 	defer s.jobs.Wait()
 	for ctx.Err() == nil {
 		queues, err := s.scan(ctx)

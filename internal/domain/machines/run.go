@@ -21,7 +21,11 @@ func (s *Service) run(ctx context.Context, m *Machine) {
 	if err != nil && ctx.Err() == nil {
 		log.Warn("machine failed", "error", err)
 	}
-	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUpTimeout)
+	limit := cleanUpTimeout
+	if ctx.Err() != nil {
+		limit = stopTimeout
+	}
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer cancel()
 	if ctx.Err() == nil { // otherwise the server stops, and another machine takes the job
 		if err == nil {
