@@ -141,7 +141,7 @@ func (f *folder) writeRecord(key, name string, journal *os.File, record []byte) 
 
 // retire renames a journal, so that no more pieces are added to it, and returns its new name.
 func (f *folder) retire(key, name string) (string, error) {
-	offset, _, _ := strings.Cut(name, ".") // a name begins with the offset of the first byte
+	offset, _, _ := strings.Cut(name, ".") // a name begins with the offset of its MiB
 	retired := offset + "." + core.NewID()
 	return retired, os.Rename(filepath.Join(f.path(key), name), filepath.Join(f.path(key), retired))
 }
