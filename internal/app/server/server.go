@@ -247,6 +247,7 @@ func (s *Server) capabilities(p Parts, results *db.DB, directory *identity.Direc
 		Bus:       s.background.bus,
 		Agents:    s.agents,
 		Builds:    builds.Reader,
+		Events:    events,
 		Key:       p.Key,
 		Public:    p.Public,
 		Peer:      p.Peer,

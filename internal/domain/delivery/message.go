@@ -163,6 +163,9 @@ func (m *Message) Payload() map[string]any {
 	if f := e.Facts.Schedule; f != nil {
 		payload["schedule"] = eventScheduleView{f.ID, f.Label, f.Cronline, f.Reason, core.At(f.FailedAt)}
 	}
+	if f := e.Facts.Session; f != nil {
+		payload["session"] = eventSessionView{f.ID, f.Kind, f.UserID, f.Address, core.At(f.StartedAt), core.At(f.EndedAt), core.OrNull(f.Reason), f.Sent, f.Received}
+	}
 	if m.Agent != nil {
 		payload["agent"] = s.Agents.EventView(org, m.Agent)
 	}
@@ -180,6 +183,19 @@ type eventScheduleView struct {
 	Cronline      string    `json:"cronline"`
 	FailedMessage string    `json:"failed_message"`
 	FailedAt      core.Time `json:"failed_at"`
+}
+
+// eventSessionView is a remote session into a job.
+type eventSessionView struct {
+	ID            string    `json:"id"`
+	Kind          string    `json:"kind"`
+	UserID        string    `json:"user_id"`
+	Address       string    `json:"address"`
+	StartedAt     core.Time `json:"started_at"`
+	EndedAt       core.Time `json:"ended_at"`
+	Reason        *string   `json:"reason"`
+	BytesSent     int64     `json:"bytes_sent"`
+	BytesReceived int64     `json:"bytes_received"`
 }
 
 type senderView struct {

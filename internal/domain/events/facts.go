@@ -14,6 +14,7 @@ type Facts struct {
 	Agent *AgentFacts `json:"agent,omitempty"`
 
 	Schedule *ScheduleFacts `json:"schedule,omitempty"`
+	Session  *SessionFacts  `json:"session,omitempty"`
 
 	// PromiseReason is the reason of a promised exit status, if the job gave one.
 	PromiseReason string `json:"promise_reason,omitempty"`
@@ -52,6 +53,19 @@ type JobFacts struct {
 	FinishedAt         time.Time     `json:"finished_at,omitzero"`
 	ExpiredAt          time.Time     `json:"expired_at,omitzero"`
 	UnblockedAt        time.Time     `json:"unblocked_at,omitzero"`
+}
+
+// SessionFacts are the facts of a remote session into a job.
+type SessionFacts struct {
+	ID        string    `json:"id"`
+	Kind      string    `json:"kind"`
+	UserID    string    `json:"user_id"`
+	Address   string    `json:"address"`
+	StartedAt time.Time `json:"started_at"`
+	EndedAt   time.Time `json:"ended_at,omitzero"` // zero: it has started
+	Reason    string    `json:"reason,omitempty"`
+	Sent      int64     `json:"sent"`
+	Received  int64     `json:"received"`
 }
 
 // ScheduleFacts are the facts of a schedule that was disabled.

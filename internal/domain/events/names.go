@@ -35,6 +35,9 @@ const (
 	RegistrationBlocked Name = "cluster_token.registration_blocked"
 	// ScheduleDisabled is written when a schedule is disabled because its builds could not be created.
 	ScheduleDisabled Name = "schedule.disabled"
+	// SessionStarted is written when a user connects to a shell or a desktop in a job, SessionEnded when that ends.
+	SessionStarted Name = "job.session_started"
+	SessionEnded   Name = "job.session_ended"
 )
 
 // All lists every name.
@@ -42,7 +45,7 @@ var All = []Name{
 	BuildScheduled, BuildRunning, BuildFailing, BuildFinished, BuildSkipped,
 	JobScheduled, JobStarted, JobFinished, JobActivated, JobPromisedExitStatus,
 	AgentConnected, AgentDisconnected, AgentLost, AgentStopping, AgentStopped, AgentBlocked,
-	RegistrationBlocked, ScheduleDisabled,
+	RegistrationBlocked, ScheduleDisabled, SessionStarted, SessionEnded,
 }
 
 // Names is a set of names. The zero value is empty.

@@ -140,10 +140,7 @@ func (s *Service) abandon(ctx context.Context, sess *Session) {
 	sess.Reason, sess.EndedAt = "the agent did not answer", s.Clock()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
-	err := s.DB.Write(ctx, func(q *db.Q) error {
-		_, err := end(q, sess)
-		return err
-	})
+	err := s.DB.Write(ctx, func(q *db.Q) error { return s.endIn(q, sess) })
 	if err != nil {
 		s.Log.WarnContext(ctx, "end remote session failed", "session", sess.ID, "error", err)
 	}

@@ -25,6 +25,7 @@ import (
 
 	"stackyard/internal/domain/agents"
 	"stackyard/internal/domain/builds"
+	"stackyard/internal/domain/events"
 	"stackyard/internal/platform/bus"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
@@ -65,6 +66,7 @@ type Parts struct {
 	Bus       *bus.Bus
 	Agents    *agents.Service
 	Builds    *builds.Reader
+	Events    *events.Service
 	Key       seal.Key
 	Public    core.PublicURL
 	// Peer is the URL at which other replicas reach this one.

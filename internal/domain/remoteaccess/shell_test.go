@@ -17,6 +17,7 @@ import (
 
 	"stackyard/internal/app/server/servertest"
 	"stackyard/internal/clients/client"
+	"stackyard/internal/domain/events"
 	"stackyard/internal/domain/remoteaccess"
 	"stackyard/internal/platform/db"
 	"stackyard/internal/platform/db/dbtest"
@@ -134,6 +135,7 @@ func (w *shellWorld) record() (user, address, reason string, sent, received int6
 
 func TestShell_RunsInTheJob(t *testing.T) {
 	eachShell(t, func(t *testing.T, w *shellWorld) {
+		w.RecordEvents(t, events.SessionStarted, events.SessionEnded)
 		s := w.open()
 		if s.Transport != "tcp" || len(s.SSH.HostKeys) != 1 || s.SSH.Username == "" || !strings.HasPrefix(s.Endpoint, "ws://127.0.0.1") || s.ExpiresAt == "" {
 			t.Errorf("the session is %+v", s)
@@ -147,6 +149,13 @@ func TestShell_RunsInTheJob(t *testing.T) {
 		user, address, reason, sent, received, _ := w.record()
 		if user != servertest.AdaID || address != "127.0.0.1" || reason == "" || sent == 0 || received == 0 {
 			t.Errorf("the record is user %s, address %s, reason %q, sent %d, received %d", user, address, reason, sent, received)
+		}
+		list := w.Events(t)
+		if len(list) != 2 || list[0].Name != events.SessionStarted || list[1].Name != events.SessionEnded || list[1].JobID != w.ID {
+			t.Fatalf("the events are %+v", list)
+		}
+		if f := list[1].Facts.Session; f.UserID != servertest.AdaID || f.Address != "127.0.0.1" || f.Sent != sent || f.Received != received || f.StartedAt.IsZero() || f.EndedAt.IsZero() {
+			t.Errorf("the facts are %+v", f)
 		}
 	})
 }

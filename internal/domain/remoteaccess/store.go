@@ -3,6 +3,8 @@ package remoteaccess
 import (
 	"time"
 
+	"stackyard/internal/domain/builds"
+	"stackyard/internal/domain/events"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
 )
@@ -89,12 +91,37 @@ func use(q *db.Q, id, tokenHash, address string, now time.Time) (*Session, error
 
 var errToken = core.Errorf(core.Unauthorized, "The access token is unknown, used or expired; open a new session")
 
-// end records that a session has ended. It reports false when it had ended before.
-func end(q *db.Q, s *Session) (bool, error) {
-	q.Announce(topic(s.ID))
+// endIn records that a session has ended, once.
+func (s *Service) endIn(q *db.Q, sess *Session) error {
+	q.Announce(topic(sess.ID))
 	n, err := q.Exec(`UPDATE remote_sessions SET state = 'ended', reason = $2, sent = $3, received = $4, ended_at = $5 WHERE id = $1 AND ended_at IS NULL`,
-		s.ID, s.Reason, s.Sent, s.Received, db.Micros(s.EndedAt))
-	return n == 1, err
+		sess.ID, sess.Reason, sess.Sent, sess.Received, db.Micros(sess.EndedAt))
+	if err != nil || n == 0 {
+		return err
+	}
+	now, err := db.One(q, scanSession, selectSession+` WHERE id = $1`, sess.ID)
+	if err != nil || now.ConnectedAt.IsZero() {
+		return err
+	}
+	return s.writeEvent(q, events.SessionEnded, now)
+}
+
+// writeEvent writes an event about a session.
+func (s *Service) writeEvent(q *db.Q, name events.Name, sess *Session) error {
+	h, err := builds.HoldingOf(q, sess.OrganizationID, sess.JobID)
+	if core.KindOf(err) == core.NotFound {
+		return nil // the job was deleted
+	}
+	if err != nil {
+		return err
+	}
+	return s.Events.Write(q, events.Event{
+		OrganizationID: sess.OrganizationID, Name: name, PipelineID: h.PipelineID, BuildID: h.BuildID, JobID: sess.JobID,
+		Facts: events.Facts{Session: &events.SessionFacts{
+			ID: sess.ID, Kind: string(sess.Kind), UserID: sess.UserID, Address: sess.Address, StartedAt: sess.ConnectedAt,
+			EndedAt: sess.EndedAt, Reason: sess.Reason, Sent: sess.Sent, Received: sess.Received,
+		}},
+	})
 }
 
 // sweepSize bounds the rows that a sweep changes at once.

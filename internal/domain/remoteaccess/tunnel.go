@@ -237,10 +237,7 @@ func (s *Service) record(ctx context.Context, e *agentEnd) {
 	defer cancel()
 	ended := *e.Session
 	ended.Reason, ended.Sent, ended.Received, ended.EndedAt = e.reason, e.sent.Load(), e.received.Load(), s.Clock()
-	err := s.DB.Write(ctx, func(q *db.Q) error {
-		_, err := end(q, &ended)
-		return err
-	})
+	err := s.DB.Write(ctx, func(q *db.Q) error { return s.endIn(q, &ended) })
 	if err != nil {
 		s.Log.WarnContext(ctx, "record remote session failed", "session", e.ID, "error", err)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"stackyard/internal/domain/events"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
 	"stackyard/internal/platform/route"
@@ -98,8 +99,10 @@ type link struct {
 func (s *Service) take(ctx context.Context, id, token, address string) (l link, err error) {
 	var sess *Session
 	err = s.DB.Write(ctx, func(q *db.Q) (err error) {
-		sess, err = use(q, id, seal.HashToken(token), address, s.Clock())
-		return err
+		if sess, err = use(q, id, seal.HashToken(token), address, s.Clock()); err != nil {
+			return err
+		}
+		return s.writeEvent(q, events.SessionStarted, sess)
 	})
 	if err != nil {
 		return l, err
