@@ -320,7 +320,7 @@ func (s *Server) capabilities(p Parts, results *db.DB, directory *identity.Direc
 	schedules.Background(s.background.tasks)
 	connections := connections.New(p.DB, p.Key, p.Public, p.Clock, outbound.New(p.OutboundAllow))
 	if p.ResolveCommits {
-		commits.New(p.DB, pipelines, builds, connections, outbound.New(p.OutboundAllow), p.Log).Background(s.background.tasks)
+		commits.New(p.DB, pipelines, builds, connections, outbound.New(p.OutboundAllow), p.Clock, p.Log).Background(s.background.tasks)
 	}
 	statuses := statuses.New(statuses.Parts{
 		DB: p.DB, Directory: directory, Events: events, Builds: builds.Reader, Connections: connections, Clock: p.Clock, Log: p.Log,

@@ -3,7 +3,7 @@
 // Creating a build does not wait for the source host: the transaction that creates it adds a task, which asks the
 // repository (package gitremote) and fills in the commit, its message and its author. The task changes nothing once an
 // agent has a job of the build: that agent checks out the branch by itself and reports what it found. A host that does not
-// answer therefore delays no build.
+// answer therefore delays no build. It is not asked again for a while (failures.go).
 package commits
 
 import (
@@ -36,12 +36,20 @@ type Service struct {
 	log       *slog.Logger
 
 	connections *connections.Service
+	failures    *failures
 }
 
 // New returns the service. Builds of HEAD that are created from now on get a task that finds their commit.
-func New(d *db.DB, p *pipelines.Service, b *lifecycle.Service, c *connections.Service, client *http.Client, log *slog.Logger) *Service {
-	b.ResolveCommits()
-	return &Service{db: d, pipelines: p, builds: b, connections: c, client: client, log: log}
+func New(d *db.DB, p *pipelines.Service, b *lifecycle.Service, c *connections.Service, client *http.Client, clock core.Clock, log *slog.Logger) *Service {
+	s := &Service{db: d, pipelines: p, builds: b, connections: c, client: client, log: log, failures: newFailures(clock)}
+	b.ResolveCommits(s.can)
+	return s
+}
+
+// can reports whether the repository of a pipeline can be asked, without asking it.
+func (s *Service) can(p *pipelines.Pipeline) bool {
+	_, ok := sourcehost.HTTPURL(p.Repository)
+	return ok && !s.failures.paused(p.Repository)
 }
 
 // Background registers the task.
@@ -61,7 +69,7 @@ func (s *Service) resolve(ctx context.Context, t *tasks.Due) error {
 		p, err = pipelines.ByID(q, pipelines.System(b.OrganizationID), b.PipelineID)
 		return err
 	})
-	if core.KindOf(err) == core.NotFound || err == nil && b == nil {
+	if core.KindOf(err) == core.NotFound || err == nil && (b == nil || !s.can(p)) {
 		return nil
 	}
 	if err != nil {
@@ -74,6 +82,7 @@ func (s *Service) resolve(ctx context.Context, t *tasks.Due) error {
 	found, err := remote.Resolve(ctx, refs(b)...)
 	if err != nil {
 		s.log.Info("resolve commit failed", "build", b.ID, "pipeline", p.ID, "error", err)
+		s.failures.add(p.Repository, err)
 		return nil
 	}
 	if short := b.Commit; short != head && !strings.HasPrefix(found.SHA, short) {

@@ -2,8 +2,11 @@ package commits_test
 
 import (
 	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"stackyard/internal/app/server"
 	"stackyard/internal/app/server/servertest"
@@ -101,7 +104,31 @@ func TestResolve_SendsTheCredentialsOfTheRepository(t *testing.T) {
 		w.repo.User, w.repo.Password = "robot", "hunter2"
 		w.want(w.build(fields{"commit": "HEAD"}), fields{"commit": "HEAD"})
 		w.ada.Patch(servertest.HelloPath, fields{"repository": strings.Replace(w.repo.URL, "://", "://robot:hunter2@", 1)}).Want(http.StatusOK)
+		w.want(w.build(fields{"commit": "HEAD"}), fields{"commit": "HEAD"}) // it was asked a moment ago
+		w.Clock.Advance(time.Minute)
 		w.want(w.build(fields{"commit": "HEAD"}), fields{"commit": w.tip})
+	})
+}
+
+func TestResolve_AsksAHostThatDoesNotAnswerOnceAMinute(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		var asked atomic.Int32
+		host := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			asked.Add(1)
+			panic(http.ErrAbortHandler)
+		}))
+		defer host.Close()
+		ask := func(path string, want int32) {
+			t.Helper()
+			w.ada.Patch(servertest.HelloPath, fields{"repository": host.URL + path}).Want(http.StatusOK)
+			w.want(w.build(fields{"commit": "HEAD"}), fields{"commit": "HEAD"})
+			servertest.WantEqual(t, "requests", asked.Load(), want)
+		}
+		ask("/a.git", 1)
+		ask("/a.git", 1)
+		ask("/b.git", 1)
+		w.Clock.Advance(time.Minute)
+		ask("/b.git", 2)
 	})
 }
 

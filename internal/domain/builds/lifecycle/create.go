@@ -249,7 +249,7 @@ func (d *Draft) write(q *db.Q, then *followUps) (created bool, err error) {
 	if err := u.run.Begin(planned.Specs); err != nil {
 		return false, err
 	}
-	if err := d.service.resolveLater(q, b); err != nil {
+	if err := d.service.resolveLater(q, p, b); err != nil {
 		return false, err
 	}
 	if p.SkipQueued.On || p.CancelRunning.On {

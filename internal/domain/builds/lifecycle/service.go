@@ -26,7 +26,7 @@ type Service struct {
 	updates  updateQueues
 	buildIDs *lru.Cache[jobOf, string]
 
-	resolvesCommits bool
+	canResolve func(*pipelines.Pipeline) bool // nil: commits are not resolved
 }
 
 // New returns the service of the builds in a database.

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"stackyard/internal/domain/builds"
+	"stackyard/internal/domain/pipelines"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
 	"stackyard/internal/platform/tasks"
@@ -14,13 +15,13 @@ import (
 // CommitTask is the kind of the tasks that find the commits of new builds. [Unresolved] reads their key.
 const CommitTask = "commit-resolution"
 
-// ResolveCommits makes the service add a CommitTask for each new build whose commit is not a SHA. Call it before builds
-// are created.
-func (s *Service) ResolveCommits() { s.resolvesCommits = true }
+// ResolveCommits makes the service add a CommitTask for each new build whose commit is not a SHA, if can says that the
+// repository of its pipeline can be asked. Call it before builds are created.
+func (s *Service) ResolveCommits(can func(p *pipelines.Pipeline) bool) { s.canResolve = can }
 
 // resolveLater adds the task that finds the commit of a new build.
-func (s *Service) resolveLater(q *db.Q, b *builds.Build) error {
-	if !s.resolvesCommits || !unresolved(b) {
+func (s *Service) resolveLater(q *db.Q, p *pipelines.Pipeline, b *builds.Build) error {
+	if s.canResolve == nil || !unresolved(b) || !s.canResolve(p) {
 		return nil
 	}
 	return tasks.Add(q, tasks.Task{Kind: CommitTask, Key: b.OrganizationID + " " + b.ID, RunAt: b.CreatedAt})

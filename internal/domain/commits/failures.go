@@ -1,0 +1,61 @@
+package commits
+
+import (
+	"errors"
+	"net/url"
+	"time"
+
+	"stackyard/internal/platform/core"
+	"stackyard/internal/platform/gitremote"
+	"stackyard/internal/platform/lru"
+	"stackyard/internal/platform/sourcehost"
+)
+
+const (
+	pauseAfterFailure = time.Minute
+	maxFailures       = 1000 // repositories and hosts that are remembered
+)
+
+// failures remembers which repositories and hosts could not be asked, so that builds of them cost nothing for a while.
+type failures struct {
+	clock core.Clock
+	until *lru.Cache[string, time.Time]
+}
+
+func newFailures(clock core.Clock) *failures {
+	return &failures{clock: clock, until: lru.New[string, time.Time](maxFailures)}
+}
+
+// add notes why a repository could not be asked. A host that does not answer is not asked for its other repositories
+// either. A branch that does not exist is no failure.
+func (f *failures) add(repository string, err error) {
+	if errors.Is(err, gitremote.ErrNotFound) {
+		return
+	}
+	key := repository
+	if _, network := errors.AsType[*url.Error](err); network {
+		key = hostOf(repository)
+	}
+	f.until.Add(key, f.clock().Add(pauseAfterFailure))
+}
+
+// paused reports whether a repository should not be asked now.
+func (f *failures) paused(repository string) bool {
+	now := f.clock()
+	for _, key := range []string{repository, hostOf(repository)} {
+		if until, ok := f.until.Get(key); ok && now.Before(until) {
+			return true
+		}
+	}
+	return false
+}
+
+// hostOf returns the host of a repository with its port.
+func hostOf(repository string) string {
+	address, _ := sourcehost.HTTPURL(repository)
+	u, err := url.Parse(address)
+	if err != nil {
+		return repository
+	}
+	return u.Host
+}
