@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"stackyard/internal/platform/blob/blobtest"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
 	"stackyard/internal/platform/db/dbtest"
@@ -18,7 +19,7 @@ import (
 func TestStart_DoesTasksUntilTheServerStops(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		s, err := New(Parts{
-			DB: d, Key: seal.NewKey(), Public: "http://ci.test", Clock: core.SystemClock, Version: "test",
+			DB: d, Blobs: blobtest.Folder(t), Key: seal.NewKey(), Public: "http://ci.test", Clock: core.SystemClock, Version: "test",
 			Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 		})
 		if err != nil {

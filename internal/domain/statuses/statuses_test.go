@@ -336,9 +336,8 @@ func TestStatuses_ThatAreRefusedAreNotTriedAgain(t *testing.T) {
 	})
 }
 
-func TestStatuses_SurviveTheProcess(t *testing.T) {
+func TestStatuses_AreSentByAnotherReplica(t *testing.T) {
 	eachWorld(t, oneStep, nil, func(t *testing.T, w *world) {
-		// The host has set the status, and the process dies before it saves that.
 		b := w.build(nil)
 		w.runDue()
 		w.host.want("stackyard/app pending")
