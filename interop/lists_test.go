@@ -191,7 +191,7 @@ func TestPipelines_ListFilters(t *testing.T) {
 		{buildkite.PipelineListOptions{Repository: "github.com"}, []string{"Web", "Web docs"}},
 		{buildkite.PipelineListOptions{Repository: "git@github.com:acme/docs"}, []string{"Web docs"}},
 		{buildkite.PipelineListOptions{Repository: "https://GITHUB.com/acme/web.git"}, []string{"Web"}},
-		{buildkite.PipelineListOptions{Repository: "https://github.com/acme/docs"}, []string{}}, // another URL
+		{buildkite.PipelineListOptions{Repository: "https://github.com/acme/docs"}, []string{"Web docs"}}, // the same repository
 		{buildkite.PipelineListOptions{Repository: "engine, the big"}, []string{"Engine"}},
 		{buildkite.PipelineListOptions{Name: "web", Repository: "docs"}, []string{"Web docs"}},
 	}

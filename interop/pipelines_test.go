@@ -324,6 +324,6 @@ func TestPipelines_PublicOnesAreReadByStrangers(t *testing.T) {
 func TestPipelines_WebhookNeedsAConnectedSourceHost(t *testing.T) {
 	each(t, func(t *testing.T, s *server) {
 		do(s.as(t, ada).Pipelines.AddWebhook(t.Context(), "acme", "hello")).
-			refused(t, http.StatusUnprocessableEntity, "Auto-creating webhooks is not supported for this repository; its host must be GitHub and connected to the organization")
+			refused(t, http.StatusUnprocessableEntity, "Auto-creating webhooks is not supported for this repository; connect its host to the organization first")
 	})
 }
