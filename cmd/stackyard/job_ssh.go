@@ -37,7 +37,8 @@ manage_hosted_agents, and remote access in the organization's pipeline settings.
 
 It starts the system's ssh and connects it to the job through the server, so the
 agent does not have to be reachable. Keys exist for this session only. The session
-ends with the job. The exit status is that of the shell or the command.`,
+ends with the job. The command exits with the status of the shell or the command
+in the job.`,
 		Example: `  stackyard job ssh 0190c0de-0000-7000-8000-00000000000a
   stackyard job ssh 0190c0de-0000-7000-8000-00000000000a -- tail -n 50 test.log`,
 		Args: cobra.MinimumNArgs(1),

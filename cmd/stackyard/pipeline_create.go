@@ -22,12 +22,13 @@ func pipelineCreateCommand() *cobra.Command {
 	cmd := addClusterFlag(&cobra.Command{
 		Use:   "create [NAME]",
 		Short: "Create a pipeline",
-		Long: `Create a pipeline. In a git checkout, its name, repository and default branch are those
-of the remote origin unless given. Without --file, the pipeline runs the steps in the
+		Long: `Create a pipeline. In a git checkout, its name, repository and default branch are taken
+from the remote origin unless given. Without --file, the pipeline runs the steps in the
 file .stackyard/pipeline.yml of its repository.
 
 A webhook that starts builds is created if the organization is connected to the host
-of the repository, and the repository is that of the checkout or --create-webhook is given.`,
+of the repository, and either the repository is taken from the checkout or
+--create-webhook is given.`,
 		Example: `  stackyard pipeline create
   stackyard pipeline create Hello --repository https://git.example.com/hello.git --file pipeline.yaml`,
 		Args: atMost("NAME"),
@@ -38,7 +39,7 @@ of the repository, and the repository is that of the checkout or --create-webhoo
 	slug := flags.String("slug", "", "slug (default: from the name)")
 	description := flags.String("description", "", "description")
 	branch := flags.String("default-branch", "", "default branch")
-	webhook := flags.Bool("create-webhook", true, "create a webhook at the source host (default: if the repository is that of the checkout)")
+	webhook := flags.Bool("create-webhook", true, "create a webhook at the source host (default: if the repository is taken from the checkout)")
 	return remoteCommand(cmd, func(r *remote, args []string) error {
 		p := newPipeline{repository: *repository, branch: *branch, webhook: *webhook && (*repository == "" || flags.Changed("create-webhook"))}
 		if len(args) > 0 {

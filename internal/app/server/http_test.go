@@ -132,7 +132,7 @@ func TestReadyz_FollowsTheDatabaseAndDraining(t *testing.T) {
 		if err := d.Close(); err != nil {
 			t.Fatal(err)
 		}
-		anonymous.Get("/readyz").WantMessage(503, "The database is away")
+		anonymous.Get("/readyz").WantMessage(503, "The database is unavailable")
 		anonymous.Get("/healthz").Want(200)
 		s.As(t, servertest.Ada).Get("/v2/user").Want(503)
 		s.Drain()

@@ -54,7 +54,7 @@ func (c *writable) check(ctx context.Context) (reason string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := c.db.Ping(ctx); err != nil {
-		return reasonOf(err, "The database is away")
+		return reasonOf(err, "The database is unavailable")
 	}
 	now := c.clock()
 	if since := now.Sub(c.probed); since >= 0 && since < probeEvery {

@@ -102,8 +102,8 @@ func refs(b *builds.Build) []string {
 	return []string{"refs/heads/" + b.Branch, "refs/tags/" + b.Branch}
 }
 
-// remote returns the repository of a pipeline over https, or nil if it cannot be reached so. Credentials are those of its
-// URL, or the token of the organization's connection to its host.
+// remote returns the repository of a pipeline over https, or nil if it cannot be reached so. Credentials come from its
+// URL or from the organization's connection to its host.
 func (s *Service) remote(ctx context.Context, p *pipelines.Pipeline) (*gitremote.Remote, error) {
 	full, err := s.pipelines.CheckoutURL(p)
 	if err != nil {

@@ -236,7 +236,7 @@ func TestTracker_WritesOnceWhenAnswersAreLost(t *testing.T) {
 		w.connect("tracker")
 		for build := range 2 { // the first opens an issue, the second comments
 			w.finish(w.build(nil, `{command: a}`), "1")
-			for lost := range 3 { // that of the question, that of the mutation, none
+			for lost := range 3 { // the answer to the query, the answer to the mutation, none
 				workspace.Set(func(w *notificationstest.Workspace) { w.LoseAnswers = []int{1, 0, 0}[lost] })
 				if lost == 1 {
 					workspace.Set(func(w *notificationstest.Workspace) { w.LoseMutations = 1 })

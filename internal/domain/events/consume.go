@@ -28,7 +28,7 @@ const (
 
 // A Consumer processes events in order, each once.
 type Consumer struct {
-	// Name is that of its cursor.
+	// Name identifies its cursor.
 	Name string
 	// Names are the events that it gets; others are skipped where they are stored. Zero: all.
 	Names Names

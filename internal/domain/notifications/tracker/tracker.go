@@ -19,11 +19,10 @@ import (
 
 // A Note is what to write about a build.
 type Note struct {
-	ID    string // the same whenever the note is sent again
-	Title string // of an issue that it opens
-	Body  string // Markdown
-	// Branch is that of the build.
-	Branch string
+	ID     string // the same whenever the note is sent again
+	Title  string // of an issue that it opens
+	Body   string // Markdown
+	Branch string // of the build
 	// Opens says that the note opens an issue when there is none.
 	Opens bool
 	// Team is the key of the team that gets the issue; empty: the only one.
