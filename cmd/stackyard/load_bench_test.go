@@ -88,7 +88,7 @@ func oneJobBuilds(url string) error {
 		defer c.Close()
 		c.Scheme = "Bearer"
 		for created.Add(1) <= loadBuilds {
-			if err := c.Call("POST", pipelinesPath+"/one/builds", adaToken, `{"commit": "HEAD", "branch": "main", "message": "load"}`, nil); err != nil {
+			if err := c.Call("POST", pipelinesPath+"/one/builds", adaToken, `{"commit": "0123456789012345678901234567890123456789", "branch": "main", "message": "load"}`, nil); err != nil {
 				return err
 			}
 		}
@@ -104,7 +104,7 @@ func largeBuild(url string) error {
 	}
 	defer c.Close()
 	c.Scheme = "Bearer"
-	return c.Call("POST", pipelinesPath+"/many/builds", adaToken, `{"commit": "HEAD", "branch": "main", "message": "load"}`, nil)
+	return c.Call("POST", pipelinesPath+"/many/builds", adaToken, `{"commit": "0123456789012345678901234567890123456789", "branch": "main", "message": "load"}`, nil)
 }
 
 func benchmarkLoad(b *testing.B, engine db.Engine, jobs int, create func(url string) error) {
