@@ -220,6 +220,10 @@ func (s *Server) endpoint(path string, methods map[string]*Route) http.Handler {
 	allow := strings.Join(append(slices.Compact(allowed), http.MethodOptions), ", ")
 	oauth := slices.ContainsFunc(slices.Collect(maps.Values(methods)), func(r *Route) bool { return r.OAuth })
 	return http.HandlerFunc(func(w http.ResponseWriter, hr *http.Request) {
+		if l, ok := w.(*lookup); ok {
+			l.route, l.request = methods[hr.Method], hr
+			return
+		}
 		seen := w.(*observed)
 		seen.pattern = path
 		if oauth {
@@ -335,6 +339,11 @@ func (s *Server) admit(r *Request) error {
 	if err := s.authenticate(r); err != nil {
 		return err
 	}
+	return s.check(r)
+}
+
+// check runs the checks of an authenticated request before the resource is loaded.
+func (s *Server) check(r *Request) error {
 	err := s.enterOrganization(r)
 	r.showLimit() // of that organization
 	if err != nil {
