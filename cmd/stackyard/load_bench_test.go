@@ -61,6 +61,10 @@ func BenchmarkLoad(b *testing.B) {
 		b.Run(string(engine), func(b *testing.B) {
 			b.Run("OneJobBuilds", func(b *testing.B) { benchmarkLoad(b, engine, loadBuilds, oneJobBuilds) })
 			b.Run("LargeBuild", func(b *testing.B) { benchmarkLoad(b, engine, loadJobs, largeBuild) })
+			b.Run("Create", func(b *testing.B) { benchmarkCreate(b, engine) })
+			b.Run("IdleFleet", func(b *testing.B) { benchmarkFleet(b, engine) })
+			b.Run("Reaction", func(b *testing.B) { benchmarkReaction(b, engine) })
+			b.Run("Logs", func(b *testing.B) { benchmarkLogs(b, engine) })
 		})
 	}
 }
@@ -88,7 +92,7 @@ func oneJobBuilds(url string) error {
 		defer c.Close()
 		c.Scheme = "Bearer"
 		for created.Add(1) <= loadBuilds {
-			if err := c.Call("POST", pipelinesPath+"/one/builds", adaToken, `{"commit": "0123456789012345678901234567890123456789", "branch": "main", "message": "load"}`, nil); err != nil {
+			if err := c.Call("POST", pipelinesPath+"/one/builds", adaToken, loadBuild, nil); err != nil {
 				return err
 			}
 		}
@@ -104,14 +108,14 @@ func largeBuild(url string) error {
 	}
 	defer c.Close()
 	c.Scheme = "Bearer"
-	return c.Call("POST", pipelinesPath+"/many/builds", adaToken, `{"commit": "0123456789012345678901234567890123456789", "branch": "main", "message": "load"}`, nil)
+	return c.Call("POST", pipelinesPath+"/many/builds", adaToken, loadBuild, nil)
 }
 
 func benchmarkLoad(b *testing.B, engine db.Engine, jobs int, create func(url string) error) {
 	database := loadDatabase(b, engine)
 	apply(b, database, loadFile)
 	p := serveOn(b, database)
-	agents := loadFleet(b, p.URL)
+	agents := registerFleet(b, p.URL, loadAgents)
 	durable := spawn(b, exec.Command("durable-server", loadDatabase(b, engine)...))
 	durable.waitReady(b)
 	bare := spawn(b, exec.Command("bare-server", write(b, `{"id": "none"}`)))
@@ -161,29 +165,6 @@ type loadAgent struct {
 	token string
 }
 
-func loadFleet(b *testing.B, url string) []*loadAgent {
-	b.Helper()
-	agents := make([]*loadAgent, loadAgents)
-	for i := range agents {
-		c, err := servertest.Dial(url)
-		if err != nil {
-			b.Fatal(err)
-		}
-		b.Cleanup(func() { c.Close() })
-		var registered struct {
-			AccessToken string `json:"access_token"`
-		}
-		if err := c.Call("POST", "/v3/register", loadToken, `{"name": "load-%random", "hostname": "load"}`, &registered); err != nil {
-			b.Fatal(err)
-		}
-		agents[i] = &loadAgent{c, registered.AccessToken}
-		if err := c.Call("POST", "/v3/connect", registered.AccessToken, "", nil); err != nil {
-			b.Fatal(err)
-		}
-	}
-	return agents
-}
-
 // runLoad returns when all jobs have finished.
 func runLoad(b *testing.B, p *process, agents []*loadAgent, jobs int, create func(url string) error) {
 	b.Helper()
@@ -218,25 +199,30 @@ func runLoad(b *testing.B, p *process, agents []*loadAgent, jobs int, create fun
 
 // runOne takes a job, if one is offered, through its life.
 func (a *loadAgent) runOne() (ran bool, err error) {
-	var offer struct{ Job struct{ ID string } }
-	if err := a.Call("GET", "/v3/ping", a.token, "", &offer); err != nil || offer.Job.ID == "" {
+	job, err := a.ping()
+	if err != nil || job == "" {
 		return false, err
 	}
-	path := "/v3/jobs/" + offer.Job.ID
 	var accepted struct{ Token string }
-	if err := a.Call("PUT", path+"/accept", a.token, "", &accepted); err != nil {
+	if err := a.Call("PUT", "/v3/jobs/"+job+"/accept", a.token, "", &accepted); err != nil {
 		return false, err
 	}
+	return true, a.finish(job, accepted.Token)
+}
+
+// finish starts an accepted job, writes its log and ends it.
+func (a *loadAgent) finish(job, token string) error {
+	path := "/v3/jobs/" + job
 	for _, step := range []struct{ method, path, body string }{
 		{"PUT", path + "/start", `{"started_at": "2026-01-02T03:04:05Z"}`},
 		{"POST", fmt.Sprintf("%s/chunks?sequence=1&offset=0&size=%d", path, len(loadLog)), loadLog},
 		{"PUT", path + "/finish", `{"exit_status": "0", "finished_at": "2026-01-02T03:04:06Z", "chunks_failed_count": 0}`},
 	} {
-		if err := a.Call(step.method, step.path, accepted.Token, step.body, nil); err != nil {
-			return false, err
+		if err := a.Call(step.method, step.path, token, step.body, nil); err != nil {
+			return err
 		}
 	}
-	return true, nil
+	return nil
 }
 
 // answerJobs sends the requests of jobs to the durable server, and returns how long they took.
@@ -337,6 +323,17 @@ func (p *process) cpu(b *testing.B) time.Duration {
 		ticks += n
 	}
 	return time.Duration(ticks) * time.Second / 100
+}
+
+// metric returns the value of a metric without labels.
+func (p *process) metric(b *testing.B, name string) (value float64) {
+	b.Helper()
+	for line := range strings.Lines(string(p.get(b, "", "/metrics").Body)) {
+		if text, ok := strings.CutPrefix(line, name+" "); ok {
+			value, _ = strconv.ParseFloat(strings.TrimSpace(text), 64)
+		}
+	}
+	return value
 }
 
 // counts returns the database counters of a server.

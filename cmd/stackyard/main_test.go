@@ -14,11 +14,12 @@ import (
 // The tests run the program in other processes: this test binary under other names.
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
-		"stackyard":      main,
-		otherAgentName:   main,
-		"curl-stand-in":  curl,
-		"bare-server":    bareServer,
-		"durable-server": durableServer,
+		"stackyard":        main,
+		otherAgentName:     main,
+		"curl-stand-in":    curl,
+		"bare-server":      bareServer,
+		"durable-server":   durableServer,
+		"plain-log-server": plainLogServer,
 	})
 }
 

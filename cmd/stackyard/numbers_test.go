@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 )
@@ -139,35 +138,46 @@ func benchmarkGet(b *testing.B) {
 	body := ours.get(b, adaToken, path).Body
 	bare := spawn(b, exec.Command("bare-server", write(b, string(body))))
 	bare.waitReady(b)
-	const each = 2000
-	var oursTook, bareTook time.Duration
+	const each = 8000
+	var oursTook, bareTook, oursUsed, bareUsed time.Duration
 	for b.Loop() {
+		cpu := bare.cpu(b)
 		bareTook += getMany(b, bare, path, each)
+		bareUsed += bare.cpu(b) - cpu
+		cpu = ours.cpu(b)
 		oursTook += getMany(b, ours, path, each)
+		oursUsed += ours.cpu(b) - cpu
 	}
 	requests := float64(b.N * each)
 	b.ReportMetric(requests/oursTook.Seconds(), "requests/s")
 	b.ReportMetric(requests/bareTook.Seconds(), "bare-requests/s")
 	b.ReportMetric(bareTook.Seconds()/oursTook.Seconds(), "rate/bare-server")
+	b.ReportMetric(oursUsed.Seconds()*1000/requests, "server-CPU-ms/request")
+	b.ReportMetric(bareUsed.Seconds()*1000/requests, "bare-CPU-ms/request")
+	b.ReportMetric(0, "ns/op")
 }
 
 // getMany gets a path n times over 16 connections.
 func getMany(b *testing.B, p *process, path string, n int) time.Duration {
+	b.Helper()
 	const connections = 16
 	began := time.Now()
-	var wait sync.WaitGroup
-	for range connections {
-		wait.Go(func() {
-			for range n / connections {
-				got, err := p.try(adaToken, "GET", path, "")
-				if err != nil || got.Status != http.StatusOK {
-					b.Errorf("status %d, %v", got.Status, err)
-					return
-				}
+	err := together(connections, func(int) error {
+		r, err := dialRepeater(p.URL, "GET", path, "", "Authorization: Bearer "+adaToken)
+		if err != nil {
+			return err
+		}
+		defer r.close()
+		for range n / connections {
+			if err := r.do(); err != nil {
+				return err
 			}
-		})
+		}
+		return nil
+	})
+	if err != nil {
+		b.Fatal(err)
 	}
-	wait.Wait()
 	return time.Since(began)
 }
 
