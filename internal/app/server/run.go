@@ -238,7 +238,7 @@ func Run(ctx context.Context, s Settings, st Storage, version string, log *slog.
 		Version:        version,
 		TrustedProxies: s.TrustedProxies,
 		OutboundAllow:  s.OutboundAllow,
-		ResolveCommits: true,
+		ResolveCommits: 3 * time.Second,
 		Provider:       s.Provider,
 		Connections:    s.Connections,
 		Endpoints:      s.Endpoints,

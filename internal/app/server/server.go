@@ -81,8 +81,8 @@ type Parts struct {
 	TrustedProxies []netip.Prefix
 	// OutboundAllow lists the private ranges that user-given URLs can reach.
 	OutboundAllow []netip.Prefix
-	// ResolveCommits has repositories asked for the commits of new builds of HEAD.
-	ResolveCommits bool
+	// ResolveCommits is how long new builds of HEAD wait for their commit; 0: repositories are not asked for it.
+	ResolveCommits time.Duration
 	// Provider is the identity provider for signing in besides passwords; nil: none.
 	Provider *web.Provider
 	// Connections are the applications with which people connect notification services.
@@ -319,8 +319,8 @@ func (s *Server) capabilities(p Parts, results *db.DB, directory *identity.Direc
 	schedules := schedules.New(p.DB, pipelines, builds, events, p.Public, p.Clock, p.Log)
 	schedules.Background(s.background.tasks)
 	connections := connections.New(p.DB, p.Key, p.Public, p.Clock, outbound.New(p.OutboundAllow))
-	if p.ResolveCommits {
-		commits.New(p.DB, pipelines, builds, connections, outbound.New(p.OutboundAllow), p.Clock, p.Log).Background(s.background.tasks)
+	if p.ResolveCommits > 0 {
+		commits.New(p.DB, pipelines, builds, connections, outbound.New(p.OutboundAllow), p.ResolveCommits, p.Clock, p.Log).Background(s.background.tasks)
 	}
 	statuses := statuses.New(statuses.Parts{
 		DB: p.DB, Directory: directory, Events: events, Builds: builds.Reader, Connections: connections, Clock: p.Clock, Log: p.Log,

@@ -1,9 +1,9 @@
-// Package commits finds the commit of new builds that were created for the tip of a branch, such as HEAD.
+// Package commits finds the commit of new builds that are for the tip of a branch, such as HEAD.
 //
-// Creating a build does not wait for the source host: the transaction that creates it adds a task, which asks the
-// repository (package gitremote) and fills in the commit, its message and its author. The task changes nothing once an
-// agent has a job of the build: that agent checks out the branch by itself and reports what it found. A host that does not
-// answer therefore delays no build. It is not asked again for a while (failures.go).
+// The repository is asked (package gitremote) before the build is created, so that its commit, message and author are
+// right before an agent has it. If the repository does not answer soon, the build is created without them, and a task asks
+// again. The task changes nothing once an agent has a job of the build: that agent checks out the branch by itself and
+// reports what it found. A host that does not answer is not asked again for a while (failures.go).
 package commits
 
 import (
@@ -21,6 +21,7 @@ import (
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
 	"stackyard/internal/platform/gitremote"
+	"stackyard/internal/platform/lru"
 	"stackyard/internal/platform/sourcehost"
 	"stackyard/internal/platform/tasks"
 )
@@ -37,12 +38,14 @@ type Service struct {
 
 	connections *connections.Service
 	failures    *failures
+	patience    time.Duration
+	slots       *lru.Cache[string, chan struct{}]
 }
 
-// New returns the service. Builds of HEAD that are created from now on get a task that finds their commit.
-func New(d *db.DB, p *pipelines.Service, b *lifecycle.Service, c *connections.Service, client *http.Client, clock core.Clock, log *slog.Logger) *Service {
-	s := &Service{db: d, pipelines: p, builds: b, connections: c, client: client, log: log, failures: newFailures(clock)}
-	b.ResolveCommits(s.can)
+// New returns the service. New builds of HEAD wait for their commit, at most for the time patience.
+func New(d *db.DB, p *pipelines.Service, b *lifecycle.Service, c *connections.Service, client *http.Client, patience time.Duration, clock core.Clock, log *slog.Logger) *Service {
+	s := &Service{db: d, pipelines: p, builds: b, connections: c, client: client, log: log, failures: newFailures(clock), patience: patience, slots: newSlots()}
+	b.ResolveCommits(lifecycle.CommitFinder{Can: s.can, Find: s.find})
 	return s
 }
 
@@ -75,24 +78,87 @@ func (s *Service) resolve(ctx context.Context, t *tasks.Due) error {
 	if err != nil {
 		return err
 	}
-	remote, err := s.remote(ctx, p)
-	if err != nil || remote == nil {
-		return err
-	}
-	found, err := remote.Resolve(ctx, refs(b)...)
+	found, ok, err := s.ask(ctx, p, b)
 	if err != nil {
-		s.log.Info("resolve commit failed", "build", b.ID, "pipeline", p.ID, "error", err)
 		s.failures.add(p.Repository, err)
+	}
+	if !ok {
 		return nil
 	}
-	if short := b.Commit; short != head && !strings.HasPrefix(found.SHA, short) {
-		return nil // the branch has moved on
+	return s.builds.FillInCommit(ctx, t.Key, found)
+}
+
+// find returns the commit of a build that is about to be created, if its repository says it soon.
+func (s *Service) find(ctx context.Context, p *pipelines.Pipeline, b *builds.Build) (lifecycle.Commit, bool) {
+	worth := func() bool { return s.can(p) && !s.failures.slow(p.Repository) }
+	if !worth() {
+		return lifecycle.Commit{}, false
 	}
-	author := builds.Author{Name: found.AuthorName, Email: found.AuthorEmail}
-	return s.builds.FillInCommit(ctx, t.Key, found.SHA, author, found.Message)
+	soon, cancel := context.WithTimeout(ctx, s.patience)
+	defer cancel()
+	release, ok := s.slot(soon, hostOf(p.Repository))
+	if !ok {
+		return lifecycle.Commit{}, false
+	}
+	defer release()
+	if !worth() { // others have found out meanwhile
+		return lifecycle.Commit{}, false
+	}
+	found, ok, err := s.ask(soon, p, b)
+	switch {
+	case err == nil || ctx.Err() != nil:
+	case soon.Err() != nil:
+		s.failures.addSlow(p.Repository)
+	default:
+		s.failures.add(p.Repository, err)
+	}
+	return found, ok
 }
 
 const head = "HEAD"
+
+// ask asks the repository of a pipeline for the commit of a build; ok is false if it does not say it.
+func (s *Service) ask(ctx context.Context, p *pipelines.Pipeline, b *builds.Build) (found lifecycle.Commit, ok bool, err error) {
+	remote, err := s.remote(ctx, p)
+	if err == nil && remote == nil {
+		return found, false, nil
+	}
+	var c gitremote.Commit
+	if err == nil {
+		c, err = remote.Resolve(ctx, refs(b)...)
+	}
+	if err != nil {
+		s.log.Info("resolve commit failed", "build", b.ID, "pipeline", p.ID, "error", err)
+		return found, false, err
+	}
+	if short := b.Commit; short != head && !strings.HasPrefix(c.SHA, short) {
+		return found, false, nil // the branch has moved on
+	}
+	return lifecycle.Commit{SHA: c.SHA, Author: builds.Author{Name: c.AuthorName, Email: c.AuthorEmail}, Message: c.Message}, true, nil
+}
+
+// Builds that are created at once ask one host in parallel, but only some of them.
+const (
+	maxHosts      = 1000 // that are remembered
+	atOncePerHost = 16
+)
+
+func newSlots() *lru.Cache[string, chan struct{}] { return lru.New[string, chan struct{}](maxHosts) }
+
+// slot waits until a host can be asked.
+func (s *Service) slot(ctx context.Context, host string) (release func(), ok bool) {
+	taken, known := s.slots.Get(host)
+	if !known {
+		taken = make(chan struct{}, atOncePerHost)
+		s.slots.Add(host, taken)
+	}
+	select {
+	case taken <- struct{}{}:
+		return func() { <-taken }, true
+	case <-ctx.Done():
+		return nil, false
+	}
+}
 
 // refs returns the names that a build's branch or tag can have in the repository.
 func refs(b *builds.Build) []string {

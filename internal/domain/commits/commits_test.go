@@ -3,6 +3,8 @@ package commits_test
 import (
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -28,7 +30,7 @@ type world struct {
 
 func each(t *testing.T, fn func(t *testing.T, w *world), change ...func(*server.Parts)) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		s := servertest.Start(t, d, append(change, func(p *server.Parts) { p.ResolveCommits = true })...)
+		s := servertest.Start(t, d, append([]func(*server.Parts){func(p *server.Parts) { p.ResolveCommits = time.Hour }}, change...)...)
 		s.Apply(servertest.World)
 		w := &world{Server: s, t: t, ada: s.As(t, servertest.Ada), repo: gitremotetest.New(t)}
 		w.tip = w.repo.Commit("README", "one", "Pour tea")
@@ -62,15 +64,68 @@ func (w *world) want(made *servertest.Response, want fields) {
 func TestResolve_FillsInTheCommitOfABranch(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		made := w.build(fields{"commit": "HEAD"})
-		servertest.WantAt(t, made, fields{"commit": "HEAD", "message": nil})               // the host is not asked yet
-		w.want(made, fields{"commit": w.tip, "message": "Pour tea", "author.name": "Ada"}) // who created the build
-
-		// An agent gets it.
-		agent := w.Register(t, fields{"name": "a"})
-		job := agent.Acquire(made.String("jobs.0.id"))
-		servertest.WantEqual(t, "commit", job.Env["SERVICE_COMMIT"], w.tip)
-		servertest.WantEqual(t, "message", job.Env["SERVICE_MESSAGE"], "Pour tea")
+		servertest.WantAt(t, made, fields{"commit": w.tip, "message": "Pour tea", "author.name": "Ada"}) // who created the build
+		w.wantJob(made, w.tip, "Pour tea")
 	})
+}
+
+func TestResolve_IsKnownToConditions(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.ada.Patch(servertest.HelloPath, fields{"configuration": "steps: [{command: make, if: build.message =~ /tea/}, {command: brew, if: build.message =~ /coffee/}]"}).Want(http.StatusOK)
+		servertest.WantAt(t, w.build(fields{"commit": "HEAD"}), fields{"jobs.0.state": "scheduled", "jobs.1.state": "broken"})
+	})
+}
+
+// A host that does not answer soon is asked by a task, and builds that follow do not wait for it.
+func TestResolve_DoesNotWaitLong(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		host := w.slowHost()
+		first := w.build(fields{"commit": "HEAD"})
+		second := w.build(fields{"commit": "HEAD"})
+		servertest.WantEqual(t, "requests", host.asked.Load(), 1)
+		servertest.WantAt(t, first, fields{"commit": "HEAD", "message": nil})
+		host.slow.Store(false)
+		w.want(first, fields{"commit": w.tip, "message": "Pour tea"})
+		w.want(second, fields{"commit": w.tip})
+		w.wantJob(first, w.tip, "Pour tea")
+	}, waitShort)
+}
+
+func waitShort(p *server.Parts) { p.ResolveCommits = 50 * time.Millisecond }
+
+// A slowHost serves the repository of a world, but does not answer while it is slow.
+type slowHost struct {
+	slow  atomic.Bool
+	asked atomic.Int32
+}
+
+func (w *world) slowHost() *slowHost {
+	h := &slowHost{}
+	h.slow.Store(true)
+	target, err := url.Parse(w.repo.URL)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: target.Scheme, Host: target.Host})
+	host := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		h.asked.Add(1)
+		if h.slow.Load() {
+			<-r.Context().Done()
+			return
+		}
+		proxy.ServeHTTP(rw, r)
+	}))
+	w.t.Cleanup(host.Close)
+	w.ada.Patch(servertest.HelloPath, fields{"repository": host.URL + target.Path}).Want(http.StatusOK)
+	return h
+}
+
+// wantJob checks what an agent gets with the first job of a build.
+func (w *world) wantJob(b *servertest.Response, commit, message string) {
+	w.t.Helper()
+	job := w.Register(w.t, fields{"name": "a"}).Acquire(b.String("jobs.0.id"))
+	servertest.WantEqual(w.t, "commit", job.Env["SERVICE_COMMIT"], commit)
+	servertest.WantEqual(w.t, "message", job.Env["SERVICE_MESSAGE"], message)
 }
 
 func TestResolve_KeepsWhatWasGiven(t *testing.T) {
@@ -89,14 +144,16 @@ func TestResolve_KeepsWhatWasGiven(t *testing.T) {
 
 func TestResolve_LeavesTheBuildToAnAgentThatHasIt(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
+		host := w.slowHost()
 		made := w.build(fields{"commit": "HEAD"})
+		host.slow.Store(false)
 		agent := w.Register(t, fields{"name": "a"})
 		job := agent.Acquire(made.String("jobs.0.id"))
 		servertest.WantEqual(t, "commit", job.Env["SERVICE_COMMIT"], "HEAD")
 		w.want(made, fields{"commit": "HEAD"})
 		job.Start().Post(job.Path("/data/set"), fields{"key": "buildkite:git:commit", "value": "commit " + strings.Repeat("b", 40) + "\n\n    Boil\n"}).Want(http.StatusOK)
 		w.want(made, fields{"commit": strings.Repeat("b", 40), "message": "Boil"})
-	})
+	}, waitShort)
 }
 
 func TestResolve_SendsTheCredentialsOfTheRepository(t *testing.T) {

@@ -39,15 +39,24 @@ func (f *failures) add(repository string, err error) {
 	f.until.Add(key, f.clock().Add(pauseAfterFailure))
 }
 
+// addSlow notes that the host of a repository did not answer soon.
+func (f *failures) addSlow(repository string) {
+	f.until.Add(slowKey(repository), f.clock().Add(pauseAfterFailure))
+}
+
+// slow reports whether new builds should not wait for the host of a repository now.
+func (f *failures) slow(repository string) bool { return f.has(slowKey(repository)) }
+
+func slowKey(repository string) string { return "slow " + hostOf(repository) }
+
 // paused reports whether a repository should not be asked now.
 func (f *failures) paused(repository string) bool {
-	now := f.clock()
-	for _, key := range []string{repository, hostOf(repository)} {
-		if until, ok := f.until.Get(key); ok && now.Before(until) {
-			return true
-		}
-	}
-	return false
+	return f.has(repository) || f.has(hostOf(repository))
+}
+
+func (f *failures) has(key string) bool {
+	until, ok := f.until.Get(key)
+	return ok && f.clock().Before(until)
 }
 
 // hostOf returns the host of a repository with its port.

@@ -15,11 +15,27 @@ import (
 // GitCommitKey is the meta-data key under which the first agent that checks out a build reports its commit.
 const GitCommitKey = "buildkite:git:commit"
 
-// A reportedCommit is the commit that an agent reports.
-type reportedCommit struct {
+// A Commit is the commit of a build, as an agent or the source host reports it.
+type Commit struct {
 	SHA     string // empty unless complete
 	Author  builds.Author
 	Message string
+}
+
+// details returns the details of a build with the author and the message of the commit where they are unknown.
+func (c Commit) details(d builds.Details) builds.Details {
+	if (d.Author == nil || *d.Author == builds.Author{}) && c.Author != (builds.Author{}) {
+		d.Author = &c.Author
+	}
+	d.Message = cmp.Or(d.Message, c.Message)
+	return d
+}
+
+// cut returns the commit with its author and message cut to the lengths that are stored.
+func (c Commit) cut() Commit {
+	c.Author = builds.Author{Name: core.Cut(c.Author.Name, MaxName), Email: core.Cut(c.Author.Email, MaxName)}
+	c.Message = core.Cut(c.Message, MaxMessage)
+	return c
 }
 
 var (
@@ -29,8 +45,8 @@ var (
 
 // readCommit parses a commit in the format of git show: lines with the SHA and the author, an empty line, and
 // the indented message. It ignores other lines.
-func readCommit(text string) reportedCommit {
-	var c reportedCommit
+func readCommit(text string) Commit {
+	var c Commit
 	head, message, _ := strings.Cut(strings.ReplaceAll(text, "\r\n", "\n"), "\n\n")
 	for line := range strings.SplitSeq(head, "\n") {
 		if value, ok := strings.CutPrefix(line, "commit "); ok && sha.MatchString(strings.TrimSpace(value)) {
@@ -44,15 +60,15 @@ func readCommit(text string) reportedCommit {
 	for line := range strings.SplitSeq(message, "\n") {
 		lines = append(lines, strings.TrimPrefix(line, "    "))
 	}
-	c.Message = core.Cut(strings.TrimSpace(strings.Join(lines, "\n")), MaxMessage)
-	return c
+	c.Message = strings.TrimSpace(strings.Join(lines, "\n"))
+	return c.cut()
 }
 
 func readAuthor(text string) builds.Author {
 	if match := authorWithMail.FindStringSubmatch(text); match != nil {
-		return builds.Author{Name: core.Cut(match[1], MaxName), Email: core.Cut(match[2], MaxName)}
+		return builds.Author{Name: match[1], Email: match[2]}
 	}
-	return builds.Author{Name: core.Cut(text, MaxName)}
+	return builds.Author{Name: text}
 }
 
 // resolveCommit fills in what is unknown of a build's commit from the report of an agent.
@@ -62,18 +78,15 @@ func resolveCommit(q *db.Q, b *builds.Build, text string) error {
 
 // fillInCommit fills in what is unknown of a build's commit. Given values stay, except a name like HEAD, which the
 // reported SHA replaces.
-func fillInCommit(q *db.Q, b *builds.Build, reported reportedCommit) error {
+func fillInCommit(q *db.Q, b *builds.Build, reported Commit) error {
 	if reported.SHA != "" && !sha.MatchString(b.Commit) {
 		if _, err := q.Exec(`UPDATE builds SET commit_name = $2 WHERE id = $1`, b.ID, reported.SHA); err != nil {
 			return err
 		}
 	}
-	author := b.Author
-	if (author == nil || *author == builds.Author{}) && reported.Author != (builds.Author{}) {
-		author = &reported.Author
-	}
+	details := reported.details(b.Details)
 	_, err := q.Exec(`UPDATE build_details SET message = $2, author = $3 WHERE build_id = $1`,
-		b.ID, db.Text(cmp.Or(b.Message, reported.Message)), db.JSON(author))
+		b.ID, db.Text(details.Message), db.JSON(details.Author))
 	return err
 }
 

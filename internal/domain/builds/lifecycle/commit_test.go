@@ -13,17 +13,17 @@ func TestReadCommit(t *testing.T) {
 	long := full + full[:24]
 	for name, c := range map[string]struct {
 		text string
-		want reportedCommit
+		want Commit
 	}{
-		"whole":            {"commit " + full + "\nabbrev-commit 0123\nAuthor: A B <a@b.test>\n\n    One\n    \n    Two\n", reportedCommit{full, builds.Author{Name: "A B", Email: "a@b.test"}, "One\n\nTwo"}},
-		"line ends":        {"commit " + full + "\r\nAuthor: A <a>\r\n\r\n    One\r\n", reportedCommit{full, builds.Author{Name: "A", Email: "a"}, "One"}},
-		"sha256":           {"commit " + long, reportedCommit{SHA: long}},
-		"no mail":          {"Author: A B\n\n    x", reportedCommit{Author: builds.Author{Name: "A B"}, Message: "x"}},
-		"mail alone":       {"Author: <a@b.test>", reportedCommit{Author: builds.Author{Email: "a@b.test"}}},
-		"deeper":           {"\n\n    list:\n      - one", reportedCommit{Message: "list:\n  - one"}},
-		"short SHA":        {"commit 0123", reportedCommit{}},
-		"upper case":       {"commit " + strings.ToUpper(full), reportedCommit{}},
-		"author in a text": {"commit " + full + "\n\n    Author: C <c>", reportedCommit{SHA: full, Message: "Author: C <c>"}},
+		"whole":            {"commit " + full + "\nabbrev-commit 0123\nAuthor: A B <a@b.test>\n\n    One\n    \n    Two\n", Commit{full, builds.Author{Name: "A B", Email: "a@b.test"}, "One\n\nTwo"}},
+		"line ends":        {"commit " + full + "\r\nAuthor: A <a>\r\n\r\n    One\r\n", Commit{full, builds.Author{Name: "A", Email: "a"}, "One"}},
+		"sha256":           {"commit " + long, Commit{SHA: long}},
+		"no mail":          {"Author: A B\n\n    x", Commit{Author: builds.Author{Name: "A B"}, Message: "x"}},
+		"mail alone":       {"Author: <a@b.test>", Commit{Author: builds.Author{Email: "a@b.test"}}},
+		"deeper":           {"\n\n    list:\n      - one", Commit{Message: "list:\n  - one"}},
+		"short SHA":        {"commit 0123", Commit{}},
+		"upper case":       {"commit " + strings.ToUpper(full), Commit{}},
+		"author in a text": {"commit " + full + "\n\n    Author: C <c>", Commit{SHA: full, Message: "Author: C <c>"}},
 	} {
 		if got := readCommit(c.text); got != c.want {
 			t.Errorf("%s: got %+v, want %+v", name, got, c.want)

@@ -47,7 +47,7 @@ type Creation struct {
 const maxOrigin = 512
 
 // Create creates a build of a pipeline and starts its first jobs. Numbers have no gaps. If the pipeline has a build
-// of the requested origin, Create returns that one.
+// of the requested origin, or the trigger job has one, Create returns that one.
 func (s *Service) Create(ctx context.Context, p *pipelines.Pipeline, c Creation) (*builds.Build, error) {
 	d, err := s.Draft(ctx, p, c)
 	if err != nil {
@@ -128,6 +128,7 @@ func (d *Draft) prepare(ctx context.Context) error {
 		return err
 	}
 	d.begin()
+	d.findCommit(ctx)
 	d.defined, err = d.read()
 	return err
 }
@@ -198,12 +199,9 @@ func (d *Draft) write(q *db.Q, then *followUps) (created bool, err error) {
 	if err := pipelines.LockForBuild(q, d.org.ID, p.ID); err != nil {
 		return false, err
 	}
-	if origin := d.requested.Origin; origin != "" {
-		existing, err := builds.ByOrigin(q, d.org.ID, p.ID, origin)
-		if core.KindOf(err) != core.NotFound {
-			d.build = existing
-			return false, err
-		}
+	if existing, err := d.existing(q); err != nil || existing != nil {
+		d.build = existing
+		return false, err
 	}
 	set, err := settings.Of(q, d.org.ID)
 	if err != nil {
@@ -256,6 +254,20 @@ func (d *Draft) write(q *db.Q, then *followUps) (created bool, err error) {
 		then.add(supersedeOlder, b.OrganizationID, b.ID)
 	}
 	return true, u.close()
+}
+
+// existing returns the build that was created for the same trigger job or origin, or nil.
+func (d *Draft) existing(q *db.Q) (b *builds.Build, err error) {
+	switch c := d.requested; {
+	case c.TriggeredBy != "":
+		b, err = builds.ChildOf(q, d.org.ID, c.TriggeredBy)
+	case c.Origin != "":
+		b, err = builds.ByOrigin(q, d.org.ID, d.pipeline.ID, c.Origin)
+	}
+	if core.KindOf(err) == core.NotFound {
+		return nil, nil
+	}
+	return b, err
 }
 
 // newPlanner returns a planner for steps of a build. The caller sets its context.

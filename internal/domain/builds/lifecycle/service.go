@@ -26,7 +26,7 @@ type Service struct {
 	updates  updateQueues
 	buildIDs *lru.Cache[jobOf, string]
 
-	canResolve func(*pipelines.Pipeline) bool // nil: commits are not resolved
+	commits CommitFinder // zero: commits are not resolved
 }
 
 // New returns the service of the builds in a database.

@@ -20,10 +20,7 @@ func (s *Service) startChild(ctx context.Context, at jobOf) error {
 		return nil // it was canceled, or another process was faster
 	}
 	if err == nil {
-		_, err = s.Create(ctx, target, trigger.creation(target))
-		if db.IsUnique(err) {
-			err = nil // created before a crash
-		}
+		_, err = s.Create(ctx, target, trigger.creation(target)) // once, also after a crash
 	}
 	if kind := core.KindOf(err); err != nil && (kind == 0 || kind == core.Unavailable) {
 		return err

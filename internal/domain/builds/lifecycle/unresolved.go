@@ -15,13 +15,34 @@ import (
 // CommitTask is the kind of the tasks that find the commits of new builds. [Unresolved] reads their key.
 const CommitTask = "commit-resolution"
 
-// ResolveCommits makes the service add a CommitTask for each new build whose commit is not a SHA, if can says that the
-// repository of its pipeline can be asked. Call it before builds are created.
-func (s *Service) ResolveCommits(can func(p *pipelines.Pipeline) bool) { s.canResolve = can }
+// A CommitFinder asks the repositories of pipelines for commits.
+type CommitFinder struct {
+	// Can reports whether the repository of a pipeline can be asked, without asking it.
+	Can func(p *pipelines.Pipeline) bool
+	// Find returns the commit of a new build; ok is false if the repository did not answer soon.
+	Find func(ctx context.Context, p *pipelines.Pipeline, b *builds.Build) (found Commit, ok bool)
+}
+
+// ResolveCommits makes the service find the commit of each new build whose commit is not a SHA: before the build is
+// created, or with a CommitTask if the repository does not answer soon. Call it before builds are created.
+func (s *Service) ResolveCommits(f CommitFinder) { s.commits = f }
+
+// findCommit asks the repository for the commit, the author and the message of the requested build, so that they are
+// known before an agent has it, and to conditions of steps.
+func (d *Draft) findCommit(ctx context.Context) {
+	find := d.service.commits.Find
+	if find == nil || !unresolved(d.build) {
+		return
+	}
+	if found, ok := find(ctx, d.pipeline, d.build); ok {
+		d.requested.Commit, d.requested.Details = found.SHA, found.cut().details(d.requested.Details)
+		d.begin()
+	}
+}
 
 // resolveLater adds the task that finds the commit of a new build.
 func (s *Service) resolveLater(q *db.Q, p *pipelines.Pipeline, b *builds.Build) error {
-	if s.canResolve == nil || !unresolved(b) || !s.canResolve(p) {
+	if s.commits.Can == nil || !unresolved(b) || !s.commits.Can(p) {
 		return nil
 	}
 	return tasks.Add(q, tasks.Task{Kind: CommitTask, Key: b.OrganizationID + " " + b.ID, RunAt: b.CreatedAt})
@@ -61,7 +82,7 @@ func wasAccepted(q *db.Q, buildID string) (accepted bool, err error) {
 
 // FillInCommit sets the commit of the build of a CommitTask, and its author and message where they are unknown, unless an
 // agent has one of its jobs: that agent reports what it checked out.
-func (s *Service) FillInCommit(ctx context.Context, key, commit string, author builds.Author, message string) error {
+func (s *Service) FillInCommit(ctx context.Context, key string, found Commit) error {
 	_, id, _ := strings.Cut(key, " ")
 	return s.db.Write(ctx, func(q *db.Q) error {
 		if err := q.Lock("builds", id); err != nil {
@@ -74,8 +95,7 @@ func (s *Service) FillInCommit(ctx context.Context, key, commit string, author b
 		if err != nil {
 			return err
 		}
-		author := builds.Author{Name: core.Cut(author.Name, MaxName), Email: core.Cut(author.Email, MaxName)}
-		if err := fillInCommit(q, b, reportedCommit{SHA: commit, Author: author, Message: core.Cut(message, MaxMessage)}); err != nil {
+		if err := fillInCommit(q, b, found.cut()); err != nil {
 			return err
 		}
 		q.Announce(builds.Topic(b.ID))
