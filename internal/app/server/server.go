@@ -17,6 +17,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"stackyard/internal/app/web"
+	"stackyard/internal/app/web/accountpages"
+	"stackyard/internal/app/web/buildpages"
+	"stackyard/internal/app/web/orgpages"
+	"stackyard/internal/app/web/pages"
+	"stackyard/internal/app/web/pipelinepages"
 	"stackyard/internal/domain/account"
 	"stackyard/internal/domain/agentimages"
 	"stackyard/internal/domain/agents"
@@ -84,7 +89,7 @@ type Parts struct {
 	// ResolveCommits is how long new builds of HEAD wait for their commit; 0: repositories are not asked for it.
 	ResolveCommits time.Duration
 	// Provider is the identity provider for signing in besides passwords; nil: none.
-	Provider *web.Provider
+	Provider *accountpages.Provider
 	// Connections are the applications with which people connect notification services.
 	Connections notifications.Connections
 	// Endpoints are how systems are reached that notification services do not name in full.
@@ -348,31 +353,15 @@ func (s *Server) capabilities(p Parts, results *db.DB, directory *identity.Direc
 	hooks := hooks.New(p.DB, pipelines, builds, p.Public, p.Clock, p.Log)
 	hooks.Background(s.background.tasks)
 	s.pages = web.New(web.Config{
-		DB:            p.DB,
-		Directory:     directory,
-		Accounts:      s.accounts,
-		OAuth:         oauth,
-		Pipelines:     pipelines,
-		Builds:        builds,
-		BuildAPI:      buildAPI,
-		Artifacts:     artifacts,
-		Annotations:   annotations,
-		Logs:          s.logs,
-		Timeline:      timeline,
-		Notifications: notifications,
-		Deliveries:    s.deliveries,
-		Schedules:     schedules,
-		Remote:        s.remote,
-		Suites:        suites,
-		TestResults:   testResults,
-		Bus:           s.background.bus,
-		Download:      jobAPI.DownloadURL,
-		Key:           p.Key,
-		Public:        p.Public,
-		Content:       p.Content,
-		Clock:         p.Clock,
-		Log:           p.Log,
-		Provider:      p.Provider,
+		Base:     pages.Config{DB: p.DB, Directory: directory, Accounts: s.accounts, Key: p.Key, Public: p.Public, Content: p.Content, Clock: p.Clock, Log: p.Log},
+		OAuth:    oauth,
+		Provider: p.Provider,
+		Builds: buildpages.Config{
+			Builds: builds, Artifacts: artifacts, Annotations: annotations, Logs: s.logs, Timeline: timeline, Deliveries: s.deliveries,
+			Remote: s.remote, Bus: s.background.bus, Download: jobAPI.DownloadURL,
+		},
+		Pipelines:     pipelinepages.Config{Pipelines: pipelines, Builds: builds, BuildAPI: buildAPI, Schedules: schedules},
+		Organizations: orgpages.Config{Notifications: notifications, Deliveries: s.deliveries, Suites: suites, TestResults: testResults},
 	})
 	s.background.loops = append(s.background.loops, dispatcher.Run, s.agents.Run, stacks.Run, events.Run, s.images.Run, machines.Run, s.background.uses.Run)
 	s.background.polls = append(s.background.polls, s.agents.FindLost, events.CatchUp)

@@ -17,7 +17,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"stackyard/internal/app/web"
+	"stackyard/internal/app/web/accountpages"
 	"stackyard/internal/domain/agentimages"
 	"stackyard/internal/domain/agents"
 	"stackyard/internal/domain/delivery"
@@ -51,9 +51,9 @@ type Settings struct {
 	Images         agentimages.Settings
 	Machines       machines.Settings
 	KeepEvents     time.Duration
-	Peer           string        // URL at which other replicas reach this one; "": derived from the listen address
-	SessionGrace   time.Duration // how long remote sessions can last after the server is asked to stop
-	Provider       *web.Provider // OpenID Connect; nil: none
+	Peer           string                 // URL at which other replicas reach this one; "": derived from the listen address
+	SessionGrace   time.Duration          // how long remote sessions can last after the server is asked to stop
+	Provider       *accountpages.Provider // OpenID Connect; nil: none
 	Connections    notifications.Connections
 	Endpoints      delivery.Endpoints
 }
@@ -233,10 +233,10 @@ func parseConnection(given func(flag string) string, kind string, usual notifica
 }
 
 // parseProvider returns the configured OpenID Connect provider, or nil.
-func parseProvider(given func(flag string) string) (*web.Provider, error) {
-	p := web.Provider{Issuer: given("oidc-issuer"), ClientID: given("oidc-client-id"), ClientSecret: given("oidc-client-secret")}
+func parseProvider(given func(flag string) string) (*accountpages.Provider, error) {
+	p := accountpages.Provider{Issuer: given("oidc-issuer"), ClientID: given("oidc-client-id"), ClientSecret: given("oidc-client-secret")}
 	switch {
-	case p == web.Provider{}:
+	case p == accountpages.Provider{}:
 		return nil, nil
 	case p.Issuer == "" || p.ClientID == "":
 		return nil, errors.New("--oidc-issuer and --oidc-client-id go together")

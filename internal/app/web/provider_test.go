@@ -17,7 +17,7 @@ import (
 
 	"stackyard/internal/app/server"
 	"stackyard/internal/app/server/servertest"
-	"stackyard/internal/app/web"
+	"stackyard/internal/app/web/accountpages"
 	"stackyard/internal/platform/db"
 	"stackyard/internal/platform/db/dbtest"
 	"stackyard/internal/platform/outbound/oauthtest"
@@ -111,7 +111,7 @@ func withProvider(t *testing.T, d *db.DB) (*servertest.Server, *provider) {
 	t.Helper()
 	p := newProvider(t)
 	s := servertest.Start(t, d, func(parts *server.Parts) {
-		parts.Provider = &web.Provider{Issuer: p.URL, ClientID: clientID, ClientSecret: clientSecret}
+		parts.Provider = &accountpages.Provider{Issuer: p.URL, ClientID: clientID, ClientSecret: clientSecret}
 	})
 	p.clock = s.Clock.Now
 	s.Apply(servertest.World)
@@ -222,7 +222,7 @@ func TestProvider_ThatRefusesOrIsAwayIsReportedClearly(t *testing.T) {
 	visit(t, s).throughProvider(p, "/").want(403, "did not let you in", "access_denied<script>")
 	p.Close()
 	gone := servertest.Start(t, dbtest.New(t, db.SQLite), func(parts *server.Parts) {
-		parts.Provider = &web.Provider{Issuer: p.URL, ClientID: clientID}
+		parts.Provider = &accountpages.Provider{Issuer: p.URL, ClientID: clientID}
 	})
 	v := visit(t, gone)
 	v.get("/login/oidc").want(503, "Sign-in with")

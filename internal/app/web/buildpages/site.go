@@ -1,0 +1,59 @@
+// Package buildpages has the pages of a build: its jobs, logs and artifacts, and shells and desktops in its jobs.
+//
+// The page of a build consists of parts (parts.go), elements that change independently. It is rendered with all of
+// them and then receives those that have changed as server-sent events (live.go); its one script,
+// assets/build.js of package pages, replaces them.
+package buildpages
+
+import (
+	"embed"
+	"html/template"
+	"slices"
+
+	"stackyard/internal/app/web/pages"
+	"stackyard/internal/domain/annotations"
+	"stackyard/internal/domain/artifacts"
+	"stackyard/internal/domain/builds"
+	"stackyard/internal/domain/builds/lifecycle"
+	"stackyard/internal/domain/delivery"
+	"stackyard/internal/domain/joblog"
+	"stackyard/internal/domain/remoteaccess"
+	"stackyard/internal/domain/timeline"
+	"stackyard/internal/platform/bus"
+	"stackyard/internal/platform/route"
+)
+
+//go:embed templates
+var templates embed.FS
+
+// Config contains the dependencies of the pages.
+type Config struct {
+	Builds      *lifecycle.Service
+	Artifacts   *artifacts.Service
+	Annotations *annotations.Service
+	Logs        *joblog.Service
+	Timeline    *timeline.Service
+	Deliveries  *delivery.Service
+	Remote      *remoteaccess.Service
+	Bus         *bus.Bus
+	// Download returns a temporary URL of an artifact's content.
+	Download func(artifacts.Artifact) (string, error)
+}
+
+// Site serves the pages of builds.
+type Site struct {
+	*pages.Site
+	Config
+	followers streamLimiter
+	watched   *bus.Watched  // builds with open pages
+	draining  chan struct{} // closed when the server drains
+}
+
+// New returns the pages of builds.
+func New(base *pages.Site, c Config) *Site {
+	base.AddTemplates(templates, template.FuncMap{"eventText": func(event string) string { return eventTexts[event] }})
+	return &Site{Site: base, Config: c, watched: c.Bus.Watch(builds.Topic, builds.Versions), draining: make(chan struct{})}
+}
+
+// Routes returns the routes of the pages.
+func (s *Site) Routes() []route.Route { return slices.Concat(s.buildRoutes(), s.remoteRoutes()) }

@@ -1,0 +1,95 @@
+package pages
+
+import (
+	"net/url"
+	"slices"
+	"strconv"
+
+	"stackyard/internal/platform/core"
+	"stackyard/internal/platform/db"
+	"stackyard/internal/platform/identity"
+	"stackyard/internal/platform/route"
+)
+
+// A NavLink is a page in the navigation.
+type NavLink struct {
+	Section string
+	Path    string
+	Title   string
+	About   string // description of the page
+	Icon    string
+	// Shown reports whether a visitor needs it; nil: everyone does.
+	Shown func(*Visit) bool
+}
+
+// SettingsLinks returns the settings pages that the visitor can use.
+func (v *Visit) SettingsLinks() []NavLink {
+	return slices.DeleteFunc(slices.Clone(v.Site.Settings), func(p NavLink) bool { return p.Shown != nil && !p.Shown(v) })
+}
+
+// settingsBeside returns the visitor's settings pages if section is one of them.
+func (v *Visit) settingsBeside(section string) []NavLink {
+	if !slices.ContainsFunc(v.Site.Settings, func(p NavLink) bool { return p.Section == section }) {
+		return nil
+	}
+	return v.SettingsLinks()
+}
+
+// A Membership is an organization and the visitor's role in it.
+type Membership struct {
+	identity.Organization
+	Role identity.Role
+}
+
+// Organizations returns the visitor's organizations, by slug.
+func (v *Visit) Organizations() (list []Membership, err error) {
+	ids := v.Caller.Organizations()
+	err = v.Site.DB.Read(v.Context(), func(q *db.Q) error {
+		orgs, _, err := identity.OrganizationsByID(q, ids, len(ids), 0)
+		list = nil
+		for _, o := range orgs {
+			list = append(list, Membership{o, v.Caller.Membership(o.ID).Role})
+		}
+		return err
+	})
+	return list, err
+}
+
+// OrganizationsWith returns the organizations in which the visitor has a permission, by slug.
+func (v *Visit) OrganizationsWith(p identity.Permission) (list []Membership, err error) {
+	all, err := v.Organizations()
+	for _, m := range all {
+		if v.Caller.Membership(m.ID).Can(p, &m.Organization) {
+			list = append(list, m)
+		}
+	}
+	return list, err
+}
+
+// SuitesPath returns the path of the test suites of an organization, or of something below them.
+func SuitesPath(org *identity.Organization, segments ...string) string {
+	return core.PublicURL("").To(append([]string{"organizations", org.Slug, "analytics", "suites"}, segments...)...)
+}
+
+// A PageLink links to a page of a list.
+type PageLink struct {
+	Path, Text string
+	Here       bool
+}
+
+// PageLinks returns links to the pages before and after the current one.
+func (v *Visit) PageLinks(page route.Page, more bool, before, after string) []PageLink {
+	link := func(number int, text string) PageLink {
+		query := v.URL.Query()
+		query.Set("page", strconv.Itoa(number))
+		return PageLink{Path: (&url.URL{Path: v.URL.Path, RawQuery: query.Encode()}).String(), Text: text}
+	}
+	var links []PageLink
+	if page.Number > 1 {
+		links = append(links, link(page.Number-1, before))
+	}
+	if more {
+		links = append(links, link(page.Number+1, after))
+	}
+	return links
+}

@@ -1,0 +1,159 @@
+package pages
+
+import (
+	"bytes"
+	"embed"
+	"errors"
+	"html/template"
+	"io"
+	"io/fs"
+	"net/http"
+	"path"
+	"strings"
+
+	"stackyard/internal/platform/core"
+	"stackyard/internal/platform/identity"
+)
+
+//go:embed templates
+var templateFiles embed.FS
+
+// templates are the pages by file name, each with the layout and the shared parts.
+type templates map[string]*template.Template
+
+// AddTemplates adds the pages of a package, with functions for its templates besides those of all pages. It panics
+// if a template is invalid or its name is taken.
+func (s *Site) AddTemplates(files fs.FS, functions template.FuncMap) {
+	shared := template.Must(template.New("layout.html").Funcs(s.functions()).Funcs(functions).ParseFS(templateFiles, "templates/layout.html", "templates/parts.html"))
+	names, err := fs.Glob(files, "templates/*.html")
+	if err != nil {
+		panic(err)
+	}
+	for _, file := range names {
+		name := strings.TrimSuffix(path.Base(file), ".html")
+		if s.templates[name] != nil {
+			panic("pages: two templates named " + name)
+		}
+		s.templates[name] = template.Must(template.Must(shared.Clone()).ParseFS(files, file))
+	}
+}
+
+// Part renders one element of a page, which its template defines.
+func (s *Site) Part(w io.Writer, page, name string, data any) error {
+	return s.templates[page].ExecuteTemplate(w, name, data)
+}
+
+// functions returns the functions of all templates.
+func (s *Site) functions() template.FuncMap {
+	return template.FuncMap{
+		"path":    func(p string) string { return s.Prefix + p },
+		"asset":   func(name string) string { return s.Prefix + AssetPath(name) },
+		"icon":    Icon,
+		"when":    s.when,
+		"browser": browserName,
+		"invalid": Problems.invalid,
+		"problem": Problems.problem,
+		"html":    func(safe string) template.HTML { return template.HTML(safe) },
+		"ran":     s.ran,
+		"clock":   clock,
+		"size":    Size,
+		"length":  Length,
+	}
+}
+
+// A View is the data of the layout. Page is the data of the page's template.
+type View struct {
+	Title   string
+	Section string // active link of the navigation
+	Person  *identity.User
+	// Settings are the links to the settings pages, if this is one of them.
+	Settings []NavLink
+	Flash    string
+	// Focused pages have a single purpose and no navigation except the link home.
+	Focused bool
+	Page    any
+}
+
+// Show writes a page: a template's "main" in the layout.
+func (v *Visit) Show(status int, name string, page View) error {
+	if v.Session != nil {
+		user := v.User()
+		page.Person = &user
+		page.Settings = v.settingsBeside(page.Section)
+	}
+	page.Flash = v.takeFlash()
+	return v.Site.templates.write(v.W, status, name, page)
+}
+
+// write writes a page after it was rendered completely.
+func (t templates) write(w http.ResponseWriter, status int, name string, page View) error {
+	var text bytes.Buffer
+	if err := t[name].ExecuteTemplate(&text, "layout.html", page); err != nil {
+		return err
+	}
+	w.WriteHeader(status)
+	_, err := text.WriteTo(w)
+	return err
+}
+
+// Problems maps the fields of a form to what is wrong with them; "" is for the whole form.
+type Problems map[string]string
+
+// ProblemsOf returns the Problems of a form in an error; ok is false for other errors.
+func ProblemsOf(err error) (p Problems, ok bool) {
+	e, ok := errors.AsType[*core.Error](err)
+	if !ok || e.Kind != core.Unprocessable {
+		return nil, false
+	}
+	p = make(Problems)
+	for _, f := range e.Fields {
+		p[f.Field] = f.Code
+	}
+	if len(e.Fields) == 0 {
+		p[""] = e.Message
+	}
+	return p, true
+}
+
+// invalid marks an invalid field for screen readers.
+func (p Problems) invalid(field string) template.HTMLAttr {
+	if p[field] == "" {
+		return ""
+	}
+	return template.HTMLAttr(`aria-invalid="true" aria-describedby="` + field + `-problem"`)
+}
+
+// problem returns what is wrong with a field, beginning with its label.
+func (p Problems) problem(field, label string) template.HTML {
+	if p[field] == "" {
+		return ""
+	}
+	return template.HTML(`<p class="problem" id="` + field + `-problem">` + template.HTMLEscapeString(label+" "+p[field]) + `</p>`)
+}
+
+// ErrorPage shows an error to a user.
+func (s *Site) ErrorPage(w http.ResponseWriter, status int, message string) {
+	SetHeaders(w.Header())
+	page := View{Title: errorTitles[status], Focused: true, Page: struct {
+		Status  int
+		Message string
+	}{status, message}}
+	if page.Title == "" {
+		page.Title = http.StatusText(status)
+	}
+	if err := s.templates.write(w, status, "error", page); err != nil {
+		s.Log.Error("render error page failed", "error", err)
+	}
+}
+
+// errorTitles are the titles of error pages.
+var errorTitles = map[int]string{
+	http.StatusBadRequest:          "Bad request",
+	http.StatusMethodNotAllowed:    "Method not allowed",
+	http.StatusForbidden:           "Access denied",
+	http.StatusNotFound:            "Page not found",
+	http.StatusGone:                "No longer available",
+	http.StatusTooManyRequests:     "Too many attempts",
+	http.StatusInternalServerError: "Something went wrong",
+	http.StatusServiceUnavailable:  "Temporarily unavailable",
+}

@@ -1,0 +1,165 @@
+package pipelinepages
+
+import (
+	"net/http"
+
+	"stackyard/internal/app/web/buildpages"
+	"stackyard/internal/app/web/pages"
+	"stackyard/internal/domain/builds"
+	"stackyard/internal/domain/pipelines"
+	"stackyard/internal/domain/schedules"
+	"stackyard/internal/platform/core"
+	"stackyard/internal/platform/identity"
+	"stackyard/internal/platform/route"
+)
+
+// Routes returns the routes of the pages.
+func (s *Site) Routes() []route.Route {
+	return []route.Route{
+		s.Get("/{org}", pages.Within(s.organization)),
+		s.Get("/{org}/{pipeline}", pages.Within(s.pipeline)),
+		s.Get("/{org}/{pipeline}/builds", pages.Within(s.pipeline)),
+		s.Post("/{org}/{pipeline}/builds", pages.SignedIn(pages.Within(s.newBuild))),
+	}
+}
+
+// A pipelineRow is a pipeline in a list, with its latest build.
+type pipelineRow struct {
+	*pipelines.Pipeline
+	Path  string           // of its page
+	Build *buildpages.Head // nil: none
+}
+
+// A List is a page of an organization's pipelines.
+type List struct {
+	Org   *identity.Organization
+	Rows  []pipelineRow
+	Total int
+	Name  string // filter by name
+	Pages []pages.PageLink
+	// Suites is the path of the test suites; "" for visitors who are not members.
+	Suites string
+}
+
+// organization shows the pipelines of an organization that the visitor can see.
+func (s *Site) organization(v *pages.Visit) error {
+	page, err := v.Page()
+	if err != nil {
+		return err
+	}
+	l, err := s.List(v, v.FormQuery("name"), page)
+	if err != nil {
+		return err
+	}
+	if l.Total == 0 && v.Member == nil {
+		return pages.ErrNothing // nothing here is public
+	}
+	if v.Member != nil {
+		l.Suites = pages.SuitesPath(v.Org)
+	}
+	l.Pages = v.PageLinks(page, page.Number*page.Size < l.Total, "Previous", "Next")
+	return v.Show(http.StatusOK, "pipelines", pages.View{Title: v.Org.Name, Section: "home", Page: l})
+}
+
+// List returns pipelines of the visit's organization with their latest builds.
+func (s *Site) List(v *pages.Visit, name string, page route.Page) (*List, error) {
+	found, total, err := s.Pipelines.List(v.Context(), pipelines.ViewerOf(v.Request), name, page)
+	if err != nil {
+		return nil, err
+	}
+	ids := make([]string, len(found))
+	for i, p := range found {
+		ids[i] = p.ID
+	}
+	newest, err := s.Builds.Newest(v.Context(), v.Org.ID, ids)
+	if err != nil {
+		return nil, err
+	}
+	l := &List{Org: v.Org, Total: total, Name: name}
+	for _, p := range found {
+		row := pipelineRow{Pipeline: p, Path: core.PublicURL("").To(v.Org.Slug, p.Slug)}
+		if b := newest[p.ID]; b != nil {
+			head := buildpages.HeadOf(v, builds.OnBuild{Build: b, Pipeline: p})
+			row.Build = &head
+		}
+		l.Rows = append(l.Rows, row)
+	}
+	return l, nil
+}
+
+// pipelinePage is the data of a pipeline's page.
+type pipelinePage struct {
+	*pipelines.Pipeline
+	Org       *identity.Organization
+	Rows      []buildpages.Head
+	Branch    string // filter by branch
+	Schedules []schedules.Schedule
+	Pages     []pages.PageLink
+	MayBuild  bool
+	Form      buildForm
+	Problems  pages.Problems
+}
+
+// A buildForm is the form for a new build.
+type buildForm struct {
+	Commit, Branch, Message string
+	Open                    bool
+}
+
+// Path returns the path of the page.
+func (p pipelinePage) Path() string { return core.PublicURL("").To(p.Org.Slug, p.Slug) }
+
+// pipeline shows the builds of a pipeline.
+func (s *Site) pipeline(v *pages.Visit) error {
+	p, err := s.Pipelines.Load(v.Request)
+	if err != nil {
+		return err
+	}
+	return s.showPipeline(v, http.StatusOK, p, buildForm{Commit: "HEAD", Branch: p.DefaultBranch}, nil)
+}
+
+func (s *Site) showPipeline(v *pages.Visit, status int, p *pipelines.Pipeline, form buildForm, wrong pages.Problems) error {
+	page, err := v.Page()
+	if err != nil {
+		return err
+	}
+	branch := v.FormQuery("branch")
+	recent, more, err := s.Builds.Recent(v.Context(), p, branch, page)
+	if err != nil {
+		return err
+	}
+	planned, err := s.Schedules.Of(v.Context(), p)
+	if err != nil {
+		return err
+	}
+	shown := pipelinePage{Pipeline: p, Schedules: planned, Org: v.Org, Branch: branch, Pages: v.PageLinks(page, more, "Newer", "Older"), Form: form, Problems: wrong}
+	shown.MayBuild = v.Session != nil && !p.Archived() && p.Permits(v.Request, identity.BuildPipeline)
+	for _, b := range recent {
+		shown.Rows = append(shown.Rows, buildpages.HeadOf(v, builds.OnBuild{Build: b, Pipeline: p}))
+	}
+	return v.Show(status, "pipeline", pages.View{Title: p.Name, Section: "home", Page: shown})
+}
+
+// newBuild creates a build.
+func (s *Site) newBuild(v *pages.Visit) error {
+	p, err := s.Pipelines.Load(v.Request)
+	if err == nil && !p.Permits(v.Request, identity.BuildPipeline) {
+		err = core.Errorf(core.Forbidden, "You can view this pipeline but not build it. Ask an administrator for access.")
+	}
+	if err != nil {
+		return err
+	}
+	form, err := v.ReadForm()
+	if err != nil {
+		return err
+	}
+	entered := buildForm{Commit: form.Get("commit"), Branch: form.Get("branch"), Message: form.Get("message"), Open: true}
+	b, err := s.BuildAPI.CreateFromPage(v.Request, p, entered.Commit, entered.Branch, entered.Message)
+	if wrong, ok := pages.ProblemsOf(err); ok {
+		return s.showPipeline(v, http.StatusUnprocessableEntity, p, entered, wrong)
+	}
+	if err != nil {
+		return err
+	}
+	return v.Done(buildpages.PathOf(v.Org, p.Slug, b.Number), "Build created.")
+}
