@@ -16,6 +16,9 @@
 // only its beginning and end are stored. Sealing does not change the content, so readers continue across it
 // (log.go).
 //
+// Pages show any lines of a log at the same cost (rows.go): the index of an archive counts lines, and of other logs
+// the process remembers where lines are, and what sections they form (scan.go).
+//
 // The REST API serves the content as JSON, text and HTML (http.go) and streams it as it grows (tail.go).
 package joblog
 
@@ -77,6 +80,7 @@ type Service struct {
 
 	sealing  chan struct{} // contains a token for each log being sealed
 	draining chan struct{} // closed when the server is about to stop
+	scans    scans         // what is known of the lines of logs
 }
 
 // maxConcurrentSeals limits how many logs a process seals at the same time.
@@ -89,6 +93,7 @@ func New(d *db.DB, blobs *blob.Store, events *bus.Bus, b *builds.Reader, public 
 		limits:   defaultLimits,
 		sealing:  make(chan struct{}, maxConcurrentSeals),
 		draining: make(chan struct{}),
+		scans:    newScans(),
 	}
 }
 
