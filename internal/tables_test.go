@@ -32,6 +32,7 @@ var owners = map[string]string{
 	"sessions":                   "account",
 	"users":                      "account",
 	"sign_in_links":              "account",
+	"setup_links":                "account",
 
 	"oauth_applications":        "oauth",
 	"oauth_authorization_codes": "oauth",
@@ -39,6 +40,7 @@ var owners = map[string]string{
 	"oauth_grants":              "oauth",
 	"oauth_refresh_tokens":      "oauth",
 
+	"invitations":    "organizations",
 	"memberships":    "organizations",
 	"team_members":   "organizations",
 	"team_pipelines": "organizations",
@@ -56,6 +58,7 @@ var owners = map[string]string{
 	"pipeline_settings": "settings",
 
 	"pipeline_counts":    "pipelines",
+	"pipeline_favorites": "pipelines",
 	"pipeline_templates": "pipelines",
 	"pipelines":          "pipelines",
 

@@ -195,6 +195,9 @@ type Ready struct {
 	// no administrator, if a user has a password, or if users sign in with a provider. Show it only to the
 	// owner of FirstEmail.
 	FirstLink, FirstEmail string
+	// SetUpLink lets the first person set up an installation without organizations and users within
+	// account.SetUpLifetime. It is "" if there is one. Show it only to the operator.
+	SetUpLink string
 }
 
 // protocols enables HTTP/2 without TLS, which gRPC clients use without negotiation.
@@ -281,6 +284,9 @@ func Run(ctx context.Context, s Settings, st Storage, version string, log *slog.
 	if s.Provider == nil {
 		err = wired.offerFirstLink(ctx, public, &started)
 	}
+	if err == nil {
+		err = wired.offerSetUp(ctx, public, &started)
+	}
 	if err := errors.Join(err, ready(started)); err != nil {
 		return errors.Join(err, hs.Close())
 	}
@@ -305,6 +311,15 @@ func Run(ctx context.Context, s Settings, st Storage, version string, log *slog.
 	sessions, end := context.WithTimeout(context.WithoutCancel(ctx), s.SessionGrace)
 	defer end()
 	wired.remote.Wait(sessions)
+	return err
+}
+
+// offerSetUp creates a set-up link if the installation is empty.
+func (s *Server) offerSetUp(ctx context.Context, public core.PublicURL, started *Ready) error {
+	token, err := s.accounts.SetUpLink(ctx)
+	if token != "" && err == nil {
+		started.SetUpLink = public.To("signup", "setup", token)
+	}
 	return err
 }
 

@@ -84,7 +84,7 @@ func (s *Service) UseLink(ctx context.Context, token, password string, from Orig
 		return "", err
 	}
 	var problems core.Problems
-	checkNewPassword(&problems, user.Email, password)
+	CheckNewPassword(&problems, user.Email, password)
 	if err := problems.Err(); err != nil {
 		return "", err
 	}

@@ -14,8 +14,8 @@ import (
 // organization files.
 const MinPassword = 10
 
-// checkNewPassword reports problems of a password that a user chose.
-func checkNewPassword(p *core.Problems, email, password string) {
+// CheckNewPassword reports problems of a password that a user chose.
+func CheckNewPassword(p *core.Problems, email, password string) {
 	switch {
 	case utf8.RuneCountInString(password) < MinPassword:
 		p.Add("new_password", "must have at least %d characters", MinPassword)
@@ -60,7 +60,7 @@ func (s *Service) ChangePassword(ctx context.Context, here *Session, current, pa
 		}
 	}
 	var problems core.Problems
-	checkNewPassword(&problems, known.email, password)
+	CheckNewPassword(&problems, known.email, password)
 	if err := problems.Err(); err != nil {
 		return err
 	}

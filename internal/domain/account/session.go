@@ -77,6 +77,13 @@ func (s *Service) start(ctx context.Context, userID string, method Method, from 
 	return value, err
 }
 
+// StartSession starts a session of a user in a transaction, and returns the value for the cookie. The browser's
+// previous session, before, ends.
+func (s *Service) StartSession(q *db.Q, userID string, method Method, from Origin, before string) (value string, err error) {
+	value = seal.NewToken("")
+	return value, s.insert(q, userID, method, from, before, value)
+}
+
 func (s *Service) insert(q *db.Q, userID string, method Method, from Origin, before, value string) error {
 	now := s.clock()
 	if err := deleteSession(q, seal.HashToken(before)); err != nil {

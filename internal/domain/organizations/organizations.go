@@ -49,6 +49,7 @@ func (s *Service) Routes() []route.Route {
 		s.callerRoutes(),
 		s.organizationRoutes(),
 		s.memberRoutes(),
+		s.invitationRoutes(),
 		s.teamRoutes(),
 		s.teamMemberRoutes(),
 		s.teamPipelineRoutes(),

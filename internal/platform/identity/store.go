@@ -33,6 +33,13 @@ func (u User) OrNil() *User {
 	return &u
 }
 
+// AnyOrganization reports whether an organization exists.
+func AnyOrganization(q *db.Q) (bool, error) {
+	var exists bool
+	err := q.QueryRow(`SELECT EXISTS (SELECT 1 FROM organizations)`).Scan(&exists)
+	return exists, err
+}
+
 // ScanUser reads UserColumns.
 func ScanUser(scan db.Scan) (User, error) {
 	var u User
