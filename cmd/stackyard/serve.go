@@ -83,11 +83,6 @@ func serve(ctx context.Context, s server.Settings, log *slog.Logger, out io.Writ
 				return err
 			}
 		}
-		if r.SetUpLink != "" {
-			if _, err := fmt.Fprintf(out, "There is no organization yet. To set one up, open this within a day:\n  %s\n", r.SetUpLink); err != nil {
-				return err
-			}
-		}
 		return welcome(r)
 	})
 }

@@ -195,9 +195,6 @@ type Ready struct {
 	// no administrator, if a user has a password, or if users sign in with a provider. Show it only to the
 	// owner of FirstEmail.
 	FirstLink, FirstEmail string
-	// SetUpLink lets the first person set up an installation without organizations and users within
-	// account.SetUpLifetime. It is "" if there is one. Show it only to the operator.
-	SetUpLink string
 }
 
 // protocols enables HTTP/2 without TLS, which gRPC clients use without negotiation.
@@ -285,7 +282,7 @@ func Run(ctx context.Context, s Settings, st Storage, version string, log *slog.
 		err = wired.offerFirstLink(ctx, public, &started)
 	}
 	if err == nil {
-		err = wired.offerSetUp(ctx, public, &started)
+		err = wired.offerSetUp(ctx, public, log)
 	}
 	if err := errors.Join(err, ready(started)); err != nil {
 		return errors.Join(err, hs.Close())
@@ -314,11 +311,11 @@ func Run(ctx context.Context, s Settings, st Storage, version string, log *slog.
 	return err
 }
 
-// offerSetUp creates a set-up link if the installation is empty.
-func (s *Server) offerSetUp(ctx context.Context, public core.PublicURL, started *Ready) error {
+// offerSetUp logs a link with which the operator can set up an installation that is empty.
+func (s *Server) offerSetUp(ctx context.Context, public core.PublicURL, log *slog.Logger) error {
 	token, err := s.accounts.SetUpLink(ctx)
 	if token != "" && err == nil {
-		started.SetUpLink = public.To("signup", "setup", token)
+		log.Info("no organization yet, open the link within a day to set one up", "url", public.To("signup", "setup", token))
 	}
 	return err
 }
