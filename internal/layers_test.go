@@ -12,13 +12,13 @@ import (
 	"testing"
 )
 
-// allowed lists the layers that each layer imports. Tests are exempt: they start the server they test.
+// allowed lists the layers, or single packages of layers, that each layer imports. Tests are exempt: they start the server they test.
 var allowed = map[string][]string{
 	"app":      {"app", "domain", "rules", "platform"},
 	"domain":   {"domain", "rules", "platform"},
 	"rules":    {"rules", "platform"},
 	"platform": {"platform"},
-	"clients":  {"clients"},
+	"clients":  {"clients", "platform/sourcehost"},
 }
 
 func TestLayers_ImportDownwardsOnly(t *testing.T) {
@@ -39,7 +39,7 @@ func TestLayers_ImportDownwardsOnly(t *testing.T) {
 				continue
 			}
 			target, _, _ := strings.Cut(rest, "/")
-			if !slices.Contains(allowed[layer], target) {
+			if !slices.Contains(allowed[layer], target) && !slices.Contains(allowed[layer], rest) {
 				t.Errorf("%s imports %s: layer %q must not import layer %q", path, imported, layer, target)
 			}
 		}

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"stackyard/internal/clients/cmdline"
 )
 
 // A yard is a server with a pipeline.
@@ -357,7 +359,7 @@ steps:
 func TestAgent_WithAJobAcquisitionTokenNeedsAJob(t *testing.T) {
 	t.Parallel()
 	status, _, stderr := stackyard(t, "agent", "--token", "svcjat_x", "--endpoint", "http://127.0.0.1:1/v3")
-	if status != exitUsage || !strings.Contains(stderr, "name that job with --acquire-job [SERVICE_AGENT_ACQUIRE_JOB]") {
+	if status != cmdline.ExitUsage || !strings.Contains(stderr, "name that job with --acquire-job [SERVICE_AGENT_ACQUIRE_JOB]") {
 		t.Errorf("exit status %d: %s", status, stderr)
 	}
 }

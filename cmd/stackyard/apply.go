@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"stackyard/internal/app/server"
+	"stackyard/internal/clients/cmdline"
 )
 
 func applyCommand() *cobra.Command {
@@ -27,15 +28,15 @@ the changes within a second.`,
 			values, gathered := gather(cmd, storageSettings())
 			// Settings that only serve has get their defaults.
 			for _, s := range serverSettings {
-				if _, ok := values[s.flag]; !ok {
-					values[s.flag] = s.unset
+				if _, ok := values[s.Flag]; !ok {
+					values[s.Flag] = s.Unset
 				}
 			}
 			settings, parsed := server.ParseSettings(func(flag string) string { return values[flag] })
-			log, logged := server.NewLogger(logFormat(""))
+			log, logged := cmdline.NewLogger("")
 			source, read := readFile(path)
 			if err := errors.Join(gathered, parsed, logged, read); err != nil {
-				return refuse(err)
+				return cmdline.Usage(err)
 			}
 			storage, err := server.OpenStorage(cmd.Context(), settings, log)
 			if err != nil {

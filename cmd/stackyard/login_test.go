@@ -96,7 +96,7 @@ func (term *terminal) decide(t *testing.T, code, decision string) {
 	}
 	var acme struct{ ID string }
 	c := client.Client{URL: term.server.URL, Token: "svcua_ada-everything"}
-	if err := c.Do(t.Context(), get, "/v2/organizations/acme", nil, &acme); err != nil {
+	if err := c.Do(t.Context(), http.MethodGet, "/v2/organizations/acme", nil, &acme); err != nil {
 		t.Fatal(err)
 	}
 	post("/login", url.Values{"email": {"ada@acme.test"}, "password": {"correct horse battery staple"}})
@@ -145,7 +145,7 @@ func TestLogin_LastsUntilLogout(t *testing.T) {
 		t.Errorf("logout: %v\n%s", ok, output)
 	}
 	c := client.Client{URL: term.server.URL, Token: last.AccessToken}
-	if err := c.Do(t.Context(), get, "/v2/user", nil, new(json.RawMessage)); err == nil {
+	if err := c.Do(t.Context(), http.MethodGet, "/v2/user", nil, new(json.RawMessage)); err == nil {
 		t.Error("the token outlived the logout")
 	}
 	if output, ok := term.run(t, "whoami"); ok || !strings.Contains(output, "no server configured") {

@@ -13,13 +13,10 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
-)
 
-// Exit statuses.
-const (
-	exitFailed  = 1  // runtime error
-	exitUsage   = 2  // invalid arguments, settings or files
-	exitRefused = 27 // the server refuses the job of an agent
+	"stackyard/internal/clients/agentcli"
+	"stackyard/internal/clients/cli"
+	"stackyard/internal/clients/cmdline"
 )
 
 // otherAgentName is the name of the published agent. In jobs there is a link with this name to this program,
@@ -30,6 +27,7 @@ func main() { os.Exit(run()) }
 
 // run runs a command and returns the exit status.
 func run() int {
+	cmdline.Version = version
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	// After the first signal, the next one ends the process at once.
@@ -42,39 +40,18 @@ func run() int {
 	if err == nil {
 		return 0
 	}
-	if exit, ok := errors.AsType[*statusError](err); ok && exit.err == nil {
-		return exit.status
+	if exit, ok := errors.AsType[*cmdline.StatusError](err); ok && exit.Err == nil {
+		return exit.Status
 	}
 	fmt.Fprintf(os.Stderr, "stackyard: %v\n", err)
-	if _, ok := errors.AsType[*usageError](err); ok {
-		return exitUsage
+	if _, ok := errors.AsType[*cmdline.UsageError](err); ok {
+		return cmdline.ExitUsage
 	}
-	if exit, ok := errors.AsType[*statusError](err); ok {
-		return exit.status
+	if exit, ok := errors.AsType[*cmdline.StatusError](err); ok {
+		return exit.Status
 	}
-	return exitFailed
+	return cmdline.ExitFailed
 }
-
-// statusError is an error with an exit status.
-type statusError struct {
-	status int
-	err    error // nil: another program has reported it
-}
-
-func (e *statusError) Error() string {
-	if e.err == nil {
-		return fmt.Sprintf("exit status %d", e.status)
-	}
-	return e.err.Error()
-}
-
-func (e *statusError) Unwrap() error { return e.err }
-
-// usageError is an error in how the program was called.
-type usageError struct{ err error }
-
-func (e *usageError) Error() string { return e.err.Error() }
-func (e *usageError) Unwrap() error { return e.err }
 
 func root() *cobra.Command {
 	cmd := &cobra.Command{
@@ -93,12 +70,11 @@ organization. For production, run "stackyard apply -f organizations.yaml" and
 	}
 	cmd.SetVersionTemplate("{{.Version}}\n")
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return &usageError{fmt.Errorf("%w\nSee %s --help", err, cmd.CommandPath())}
+		return cmdline.Usage(fmt.Errorf("%w\nSee %s --help", err, cmd.CommandPath()))
 	})
-	cmd.AddCommand(upCommand(), serveCommand(), applyCommand(), agentCommand(), versionCommand(),
-		loginCommand(), logoutCommand(), whoamiCommand(),
-		orgCommand(), clusterCommand(), queueCommand(), imageCommand(), tokenCommand(),
-		pipelineCommand(), scheduleCommand(), connectionCommand(), buildCommand(), jobCommand(), stackCommand())
+	cmd.AddCommand(upCommand(), serveCommand(), applyCommand(), versionCommand(),
+		agentcli.AgentCommand(cli.AgentCommands()), agentcli.StackCommand(cli.StackCommands()))
+	cmd.AddCommand(cli.Commands()...)
 	cmd.InitDefaultCompletionCmd()
 	for _, c := range cmd.Commands() {
 		if c.Name() == "completion" {
@@ -138,7 +114,7 @@ func noArguments(cmd *cobra.Command, args []string) error {
 	if cmd.HasSubCommands() {
 		what = "unknown command"
 	}
-	return &usageError{fmt.Errorf("%s %q%s\nSee %s --help", what, args[0], suggestion(cmd, args[0]), cmd.CommandPath())}
+	return cmdline.Usage(fmt.Errorf("%s %q%s\nSee %s --help", what, args[0], suggestion(cmd, args[0]), cmd.CommandPath()))
 }
 
 // suggestion suggests a command with a similar name.

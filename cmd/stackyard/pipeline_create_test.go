@@ -20,6 +20,10 @@ func TestPipelineCreate_ConnectsTheRepositoryOfTheCheckout(t *testing.T) {
 	}
 	hooks := make(chan webhook, 1)
 	host := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/repos/acme/tea/statuses/") {
+			w.WriteHeader(http.StatusCreated)
+			return
+		}
 		var hook webhook
 		if r.URL.Path != "/repos/acme/tea/hooks" || json.NewDecoder(r.Body).Decode(&hook) != nil {
 			t.Errorf("%s %s", r.Method, r.URL)

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"stackyard/internal/clients/cmdline"
 	"stackyard/internal/platform/db"
 	"stackyard/internal/platform/db/dbtest"
 	"stackyard/internal/platform/seal"
@@ -112,7 +113,7 @@ func TestServe_RefusesASecondServerOnOneSQLiteDatabase(t *testing.T) {
 		}
 		<-second.ended
 		status, stderr := second.cmd.ProcessState.ExitCode(), second.stderrText(t)
-		if status != exitFailed || !strings.Contains(stderr, "another server is using") || !strings.Contains(stderr, "PostgreSQL") {
+		if status != cmdline.ExitFailed || !strings.Contains(stderr, "another server is using") || !strings.Contains(stderr, "PostgreSQL") {
 			t.Errorf("%s beside a server: exit status %d\n%s", command, status, stderr)
 		}
 	}
@@ -138,7 +139,7 @@ func TestServe_RefusesAnotherSecretKey(t *testing.T) {
 				args = append(args, "--file", organizations)
 			}
 			status, stdout, stderr := stackyard(t, args...)
-			if status != exitFailed || stdout != "" || !strings.Contains(stderr, "give the original --secret-key") {
+			if status != cmdline.ExitFailed || stdout != "" || !strings.Contains(stderr, "give the original --secret-key") {
 				t.Errorf("%s: exit status %d\n%s%s", command, status, stdout, stderr)
 			}
 		}
@@ -168,7 +169,7 @@ func TestServe_RefusesADatabaseNewerThanItself(t *testing.T) {
 			t.Fatal(err)
 		}
 		status, stdout, stderr := stackyard(t, append([]string{"serve", "--listen", "127.0.0.1:0"}, installation...)...)
-		if status != exitFailed || stdout != "" || !strings.Contains(stderr, "99999") || !strings.Contains(stderr, "start a newer program") {
+		if status != cmdline.ExitFailed || stdout != "" || !strings.Contains(stderr, "99999") || !strings.Contains(stderr, "start a newer program") {
 			t.Errorf("%s: exit status %d\n%s%s", engine, status, stdout, stderr)
 		}
 	}

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"stackyard/internal/clients/cmdline"
 )
 
 // spy is a job that searches for tokens in the arguments and the environment of its agent and all ancestors,
@@ -251,13 +253,13 @@ func TestJobUser_IsCheckedAtTheStart(t *testing.T) {
 	for _, command := range [][]string{{"agent", "--token", "x"}, {"stack", "--token", "x"}, {"up", "--data", t.TempDir()}} {
 		for name, want := range map[string]string{"root": "root is root", "no-such-user": `find the user "no-such-user"`} {
 			status, _, stderr := stackyard(t, append(command, "--job-user", name)...)
-			if status != exitUsage || !strings.Contains(stderr, want) {
+			if status != cmdline.ExitUsage || !strings.Contains(stderr, want) {
 				t.Errorf("%s --job-user %s: exit status %d: %s", command[0], name, status, stderr)
 			}
 		}
 	}
 	status, _, stderr := stackyard(t, "stack", "--token", "x", "--job-user", "nobody", "--command", "true")
-	if status != exitUsage || !strings.Contains(stderr, "remove it or --command") {
+	if status != cmdline.ExitUsage || !strings.Contains(stderr, "remove it or --command") {
 		t.Errorf("exit status %d: %s", status, stderr)
 	}
 }

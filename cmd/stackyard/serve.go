@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"stackyard/internal/app/server"
+	"stackyard/internal/clients/cmdline"
 	"stackyard/internal/platform/core"
 )
 
@@ -44,8 +45,8 @@ requests and exits within ten seconds.`,
 func serverSettingsOf(cmd *cobra.Command) (server.Settings, *slog.Logger, error) {
 	values, gathered := gather(cmd, serverSettings)
 	settings, parsed := parse(values)
-	log, logged := server.NewLogger(logFormat(values["log-format"]))
-	return settings, log, refuse(errors.Join(gathered, parsed, logged))
+	log, logged := cmdline.NewLogger(values["log-format"])
+	return settings, log, cmdline.Usage(errors.Join(gathered, parsed, logged))
 }
 
 // serve opens storage, prepares it, and serves until ctx is done. It calls welcome when the server accepts
@@ -59,7 +60,7 @@ func serve(ctx context.Context, s server.Settings, log *slog.Logger, out io.Writ
 	if s.Apply != "" {
 		source, err := os.ReadFile(s.Apply)
 		if err != nil {
-			return refuse(err)
+			return cmdline.Usage(err)
 		}
 		if err := applyFile(ctx, storage, s.Apply, source, out); err != nil {
 			return err
@@ -91,7 +92,7 @@ func serve(ctx context.Context, s server.Settings, log *slog.Logger, out io.Writ
 func applyFile(ctx context.Context, st server.Storage, path string, source []byte, out io.Writer) error {
 	err := server.Apply(ctx, st, path, source, out)
 	if _, ok := errors.AsType[core.Complaints](err); ok {
-		return refuse(err)
+		return cmdline.Usage(err)
 	}
 	return err
 }

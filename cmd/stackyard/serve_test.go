@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"stackyard/internal/clients/cmdline"
 )
 
 const (
@@ -156,7 +158,7 @@ func TestServe_ReportsThatItsAddressIsTaken(t *testing.T) {
 	t.Parallel()
 	p := start(t, "serve", "--listen", "127.0.0.1:0", "--data", t.TempDir())
 	status, _, stderr := stackyard(t, "serve", "--listen", strings.TrimPrefix(p.URL, "http://"), "--data", t.TempDir())
-	if status != exitFailed || !strings.Contains(stderr, "address already in use") {
+	if status != cmdline.ExitFailed || !strings.Contains(stderr, "address already in use") {
 		t.Errorf("exit status %d\n%s", status, stderr)
 	}
 }
@@ -167,9 +169,9 @@ func TestServe_ReportsThatItCannotStoreBlobs(t *testing.T) {
 		status int
 		text   string
 	}{
-		"ftp://example.test":                           {exitUsage, `--blobs: "ftp:" is not a place for blobs`},
-		filepath.Join(write(t, "a file"), "blobs"):     {exitFailed, "--blobs: cannot make the folder for blobs"},
-		"s3://acme-blobs?endpoint=http://127.0.0.1:1/": {exitFailed, "--blobs: cannot write to s3://acme-blobs: cannot reach http://127.0.0.1:1"},
+		"ftp://example.test":                           {cmdline.ExitUsage, `--blobs: "ftp:" is not a place for blobs`},
+		filepath.Join(write(t, "a file"), "blobs"):     {cmdline.ExitFailed, "--blobs: cannot make the folder for blobs"},
+		"s3://acme-blobs?endpoint=http://127.0.0.1:1/": {cmdline.ExitFailed, "--blobs: cannot write to s3://acme-blobs: cannot reach http://127.0.0.1:1"},
 	} {
 		cmd := command("serve", "--listen", "127.0.0.1:0", "--data", t.TempDir(), "--blobs", place)
 		cmd.Env = append(cmd.Environ(), "AWS_ACCESS_KEY_ID=key", "AWS_SECRET_ACCESS_KEY=secret")

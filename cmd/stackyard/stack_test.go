@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"stackyard/internal/clients/cmdline"
 )
 
 const stackOrganizations = "testdata/stack.yaml"
@@ -84,7 +86,7 @@ func TestStack_SkipsJobsWhoseAgentRulesDoNotMatch(t *testing.T) {
 	startStack(t, server, "--tags", "os=linux,disk=fast")
 	wantPicky(t, func() []map[string]any { return jobsOf(t, server, "picky") }, func(rules string) bool { return !strings.Contains(rules, "gpu") })
 	status, _, stderr := stackyard(t, "stack", "--token", "x", "--tags", "queue=linux")
-	if status != exitUsage || !strings.Contains(stderr, "name queues with --queue") {
+	if status != cmdline.ExitUsage || !strings.Contains(stderr, "name queues with --queue") {
 		t.Errorf("exit status %d: %s", status, stderr)
 	}
 }
@@ -115,7 +117,7 @@ func TestStackVerify_ChecksAServerRuleByRule(t *testing.T) {
 		t.Errorf("exit status %d\n%s%s", status, stdout, stderr)
 	}
 	status, stdout, stderr = verify("--token", "svcct_wrong", "--only", "register.new")
-	if status != exitFailed || !strings.Contains(stdout, "expected: status 201") || !strings.Contains(stderr, "1 of 1 rules failed") {
+	if status != cmdline.ExitFailed || !strings.Contains(stdout, "expected: status 201") || !strings.Contains(stderr, "1 of 1 rules failed") {
 		t.Errorf("exit status %d\n%s%s", status, stdout, stderr)
 	}
 	status, stdout, _ = verify("--token", "svcct_acme", "--only", "tokens.*", "--json")
@@ -127,7 +129,7 @@ func TestStackVerify_ChecksAServerRuleByRule(t *testing.T) {
 		t.Errorf("exit status %d, %v\n%s", status, err, stdout)
 	}
 	for _, wrong := range [][]string{{"--token", ""}, {"--token", "svcct_acme", "--only", "no.such"}, {"--token", "svcct_acme", "--only", "["}, {"--token", "svcct_acme", "--endpoint", "ci.example.com"}} {
-		if status, _, stderr := verify(wrong...); status != exitUsage {
+		if status, _, stderr := verify(wrong...); status != cmdline.ExitUsage {
 			t.Errorf("%v: exit status %d\n%s", wrong, status, stderr)
 		}
 	}
@@ -158,10 +160,10 @@ func TestStack_IsListedAndRemovedWithTheCommandLine(t *testing.T) {
 	if status, out := run("list", "--json"); status != 0 || !strings.Contains(out, `"reserved_jobs_count": 0`) {
 		t.Errorf("as JSON: exit status %d: %s", status, out)
 	}
-	if status, out := run("remove", "unknown"); status != exitFailed || !strings.Contains(out, `has no stack "unknown"; see stackyard stack list`) {
+	if status, out := run("remove", "unknown"); status != cmdline.ExitFailed || !strings.Contains(out, `has no stack "unknown"; see stackyard stack list`) {
 		t.Errorf("an unknown stack: exit status %d: %s", status, out)
 	}
-	if status, out := run("remove"); status != exitUsage || !strings.Contains(out, "missing argument STACK") {
+	if status, out := run("remove"); status != cmdline.ExitUsage || !strings.Contains(out, "missing argument STACK") {
 		t.Errorf("without a key: exit status %d: %s", status, out)
 	}
 	if status, out := run("remove", "robot"); status != 0 || out != "De-registered the stack robot.\n" {

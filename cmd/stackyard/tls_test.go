@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"stackyard/internal/clients/cmdline"
 )
 
 func TestServe_SpeaksHTTP2WithItsOwnCertificate(t *testing.T) {
@@ -43,7 +45,7 @@ func TestServe_RefusesAKeyThatIsNotTheCertificates(t *testing.T) {
 	_, key := selfSigned(t)
 	status, stdout, stderr := stackyard(t, "serve", "--listen", "127.0.0.1:0", "--data", t.TempDir(),
 		"--tls-cert", write(t, certificate), "--tls-key", write(t, key))
-	if status != exitUsage || stdout != "" || !strings.Contains(stderr, "--tls-cert: ") {
+	if status != cmdline.ExitUsage || stdout != "" || !strings.Contains(stderr, "--tls-cert: ") {
 		t.Errorf("exit status %d\n%s%s", status, stdout, stderr)
 	}
 }

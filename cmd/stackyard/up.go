@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
+	"net/http"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -21,7 +22,9 @@ import (
 
 	"stackyard/internal/app/orgfile"
 	"stackyard/internal/app/server"
+	"stackyard/internal/clients/agentcli"
 	"stackyard/internal/clients/client"
+	"stackyard/internal/clients/cmdline"
 	"stackyard/internal/clients/stackctl"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
@@ -44,19 +47,19 @@ them as another user.
 The generated password and tokens are stored in DATA/welcome.txt, which only you
 can read, and shown on every start. Your data is kept.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := hideSecrets(cmd, serverSettings); err != nil {
+			if err := cmdline.HideSecrets(cmd, serverSettings); err != nil {
 				return err
 			}
 			settings, log, err := serverSettingsOf(cmd)
 			if err != nil {
 				return err
 			}
-			user, err := jobUserSetting.find(cmd, nil)
+			user, err := agentcli.JobUserSetting.Find(cmd, nil)
 			if err != nil {
-				return refuse(err)
+				return cmdline.Usage(err)
 			}
-			if _, err := jobUser(user); err != nil {
-				return refuse(err)
+			if _, err := agentcli.JobUser(user); err != nil {
+				return cmdline.Usage(err)
 			}
 			settings.Local = true
 			out := cmd.OutOrStdout()
@@ -83,7 +86,7 @@ can read, and shown on every start. Your data is kept.`,
 		},
 	}
 	addSettings(cmd, serverSettings)
-	addFlags(cmd, []setting{jobUserSetting})
+	cmdline.AddFlags(cmd, []cmdline.Setting{agentcli.JobUserSetting})
 	return cmd
 }
 
@@ -188,8 +191,8 @@ func (w *welcome) begin(ctx context.Context, local, jobUser string, log *slog.Lo
 	if !w.created {
 		return nil
 	}
-	c := &client.Client{URL: local, Token: w.AccessToken, UserAgent: userAgent()}
-	err = c.Do(ctx, post, "/v2/organizations/demo/pipelines/hello/builds", map[string]string{
+	c := &client.Client{URL: local, Token: w.AccessToken, UserAgent: cmdline.UserAgent()}
+	err = c.Do(ctx, http.MethodPost, "/v2/organizations/demo/pipelines/hello/builds", map[string]string{
 		"commit": "HEAD", "branch": "main", "message": "The first build",
 	}, nil)
 	if ctx.Err() != nil {

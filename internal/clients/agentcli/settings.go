@@ -1,0 +1,241 @@
+package agentcli
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"stackyard/internal/clients/cmdline"
+	"stackyard/internal/clients/runner"
+	"stackyard/internal/clients/runner/osuser"
+	"stackyard/internal/clients/runner/rfb"
+)
+
+// connectionSettings are shared by agents and stacks: the server and the token.
+var connectionSettings = []cmdline.Setting{
+	{Flag: "endpoint", Variable: "SERVICE_AGENT_ENDPOINT", Unset: "http://127.0.0.1:8080/v3", Usage: "agent URL of the server, ending with /v3"},
+	{Flag: "token", Variable: "SERVICE_AGENT_TOKEN", Usage: "agent token of a cluster, or for an agent a job acquisition token; required", Secret: true, FileFlag: true},
+}
+
+// JobUserSetting is the setting for the user that runs jobs.
+var JobUserSetting = cmdline.Setting{Flag: "job-user", Variable: "SERVICE_AGENT_JOB_USER", Usage: "user that runs jobs; the agent must run as root (default: the agent's user)"}
+
+var agentSettings = slices.Concat(connectionSettings, []cmdline.Setting{
+	{Flag: "name", Variable: "SERVICE_AGENT_NAME", Unset: "%hostname-%spawn", Usage: "name of the agent; %hostname, %pid, %spawn and %random are replaced"},
+	{Flag: "queue", Variable: "SERVICE_AGENT_QUEUE", Usage: "queue to take jobs from (default: the cluster's default queue)"},
+	{Flag: "tags", Variable: "SERVICE_AGENT_TAGS", Usage: "tags as key=value, repeatable", List: true},
+	{Flag: "priority", Variable: "SERVICE_AGENT_PRIORITY", Usage: "agents with a higher priority get jobs first"},
+	{Flag: "spawn", Variable: "SERVICE_AGENT_SPAWN", Unset: "1", Usage: "number of agents; each runs one job at a time"},
+	{Flag: "acquire-job", Variable: "SERVICE_AGENT_ACQUIRE_JOB", Usage: "run only the job with this id, then disconnect"},
+	{Flag: "disconnect-after-job", Variable: "SERVICE_AGENT_DISCONNECT_AFTER_JOB", Usage: "disconnect after one job", OnOff: true},
+	{Flag: "disconnect-after-idle", Variable: "SERVICE_AGENT_DISCONNECT_AFTER_IDLE", Unset: "0", Usage: "disconnect after this many seconds without a job; 0: never"},
+	{Flag: "build-path", Variable: "SERVICE_AGENT_BUILD_PATH", Usage: "directory of checkouts (default: below the system's temporary directory)"},
+	{Flag: "hooks-path", Variable: "SERVICE_AGENT_HOOKS_PATH", Usage: "directory of the agent's hooks (default: none)"},
+	{Flag: "shell", Variable: "SERVICE_AGENT_SHELL", Usage: "shell that runs commands (default: /bin/bash -e -c, or /bin/sh where there is no bash)"},
+	{Flag: "cancel-grace-period", Variable: "SERVICE_AGENT_CANCEL_GRACE_PERIOD", Unset: "10", Usage: "seconds a canceled job has to stop before it is killed"},
+	JobUserSetting,
+	{Flag: "git-timeout", Variable: "SERVICE_AGENT_GIT_TIMEOUT", Unset: "1800", Usage: "maximum seconds of a checkout; 0: no limit"},
+	{Flag: "vnc-address", Variable: "SERVICE_AGENT_VNC_ADDRESS", Usage: "VNC server with the desktop of this machine, as HOST:PORT or the path of a socket (default: none)"},
+	{Flag: "vnc-password", Variable: "SERVICE_AGENT_VNC_PASSWORD", Usage: "password of --vnc-address, if it requires one", Secret: true, FileFlag: true},
+	{Flag: "notice", Variable: "SERVICE_AGENT_NOTICE", Usage: "line at the start of each job's log, for example about the machine (default: none)"},
+	{Flag: "log-format", Variable: "SERVICE_AGENT_LOG_FORMAT", Usage: "text or json (default: text on a terminal, else json)"},
+})
+
+// acquisitionTokenPrefix is how tokens for one job start.
+const acquisitionTokenPrefix = "svcjat_"
+
+// agentOptions parses the settings of an agent. It returns all errors at once.
+func agentOptions(cmd *cobra.Command) (runner.Options, error) {
+	values, gathered := cmdline.Gather(cmd, agentSettings, nil)
+	p := agentParser{values: values, errs: []error{gathered}}
+	log, err := cmdline.NewLogger(values["log-format"])
+	p.note(err)
+	executable, err := os.Executable()
+	p.note(err)
+	o := runner.Options{
+		Endpoint:            p.url("endpoint"),
+		Token:               p.required("token"),
+		Version:             cmdline.Version,
+		Name:                values["name"],
+		Priority:            p.integer("priority"),
+		Tags:                p.tags("tags"),
+		Queue:               values["queue"],
+		Spawn:               p.number("spawn", 1),
+		AcquireJob:          values["acquire-job"],
+		DisconnectAfterJob:  p.onOff("disconnect-after-job"),
+		DisconnectAfterIdle: p.seconds("disconnect-after-idle"),
+		BuildPath:           p.path("build-path"),
+		HooksPath:           p.path("hooks-path"),
+		Shell:               shellOf(values["shell"]),
+		CancelGrace:         p.seconds("cancel-grace-period"),
+		GitTimeout:          p.seconds("git-timeout"),
+		JobUser:             p.user("job-user"),
+		Executable:          executable,
+		VNC:                 rfb.Server{Address: p.address("vnc-address"), Password: values["vnc-password"]},
+		Notice:              values["notice"],
+		Log:                 log,
+	}
+	if o.BuildPath == "" {
+		o.BuildPath, err = temporaryBuildPath(o.JobUser)
+		p.note(err)
+	}
+	if strings.HasPrefix(o.Token, acquisitionTokenPrefix) && o.AcquireJob == "" {
+		p.note(errors.New("--token is a job acquisition token, which is for one job only; name that job with --acquire-job [SERVICE_AGENT_ACQUIRE_JOB]"))
+	}
+	if o.AcquireJob != "" && o.Spawn > 1 {
+		p.note(errors.New("--acquire-job: one job can be run by one agent only; leave out --spawn"))
+	}
+	return o, errors.Join(p.errs...)
+}
+
+// An agentParser parses settings and collects errors.
+type agentParser struct {
+	values map[string]string
+	errs   []error
+}
+
+func (p *agentParser) note(err error) { p.errs = append(p.errs, err) }
+
+func (p *agentParser) wrong(flag, format string, args ...any) {
+	p.note(fmt.Errorf("--%s: %s", flag, fmt.Sprintf(format, args...)))
+}
+
+func (p *agentParser) required(flag string) string {
+	if p.values[flag] == "" {
+		p.wrong(flag, "is required; create one with \"stackyard token create\"")
+	}
+	return p.values[flag]
+}
+
+func (p *agentParser) url(flag string) string {
+	address, err := url.Parse(p.values[flag])
+	if err != nil || address.Scheme != "http" && address.Scheme != "https" || address.Host == "" {
+		p.wrong(flag, "%q is not a URL such as https://ci.example.com/v3", p.values[flag])
+	}
+	return p.values[flag]
+}
+
+// integer returns a text that is an integer or empty.
+func (p *agentParser) integer(flag string) string {
+	if _, err := strconv.Atoi(p.values[flag]); err != nil && p.values[flag] != "" {
+		p.wrong(flag, "%q is not a whole number", p.values[flag])
+	}
+	return p.values[flag]
+}
+
+func (p *agentParser) number(flag string, least int) int {
+	n, err := strconv.Atoi(p.values[flag])
+	if err != nil || n < least {
+		p.wrong(flag, "%q is not a whole number from %d on", p.values[flag], least)
+	}
+	return n
+}
+
+func (p *agentParser) seconds(flag string) time.Duration {
+	return time.Duration(p.number(flag, 0)) * time.Second
+}
+
+func (p *agentParser) onOff(flag string) bool {
+	if p.values[flag] == "" {
+		return false
+	}
+	on, err := strconv.ParseBool(p.values[flag])
+	if err != nil {
+		p.wrong(flag, "%q is neither true nor false", p.values[flag])
+	}
+	return on
+}
+
+func (p *agentParser) tags(flag string) []string {
+	tags, err := runner.ParseTags(p.values[flag])
+	if err != nil {
+		p.wrong(flag, "%v", err)
+	}
+	return tags
+}
+
+func (p *agentParser) user(flag string) *osuser.User {
+	user, err := JobUser(p.values[flag])
+	p.note(err)
+	return user
+}
+
+// JobUser returns the user that jobs run as, or nil.
+func JobUser(name string) (*osuser.User, error) {
+	if name == "" {
+		return nil, nil
+	}
+	if os.Geteuid() != 0 {
+		return nil, fmt.Errorf("--job-user: only root can run jobs as another user; start this as root, or run it as %s without --job-user", name)
+	}
+	user, err := osuser.LookUp(name)
+	if err != nil {
+		return nil, fmt.Errorf("--job-user: %w", err)
+	}
+	if user.UID == 0 {
+		return nil, fmt.Errorf("--job-user: %s is root, which can read all secrets; choose another user", name)
+	}
+	return user, nil
+}
+
+// address returns a host and port, or the path of a socket.
+func (p *agentParser) address(flag string) string {
+	text := p.values[flag]
+	if _, _, err := net.SplitHostPort(text); err != nil && text != "" && !filepath.IsAbs(text) {
+		p.wrong(flag, "%q is neither an address such as 127.0.0.1:5900 nor an absolute path", text)
+	}
+	return text
+}
+
+// path returns an absolute path.
+func (p *agentParser) path(flag string) string {
+	if p.values[flag] == "" {
+		return ""
+	}
+	path, err := filepath.Abs(p.values[flag])
+	p.note(err)
+	return path
+}
+
+// temporaryBuildPath returns a directory for checkouts below the system's temporary directory. Every user can
+// write there, so it must not belong to another user, who could inject code into jobs.
+func temporaryBuildPath(jobUser *osuser.User) (string, error) {
+	path := filepath.Join(os.TempDir(), "stackyard-builds-"+strconv.Itoa(os.Getuid()))
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return "", fmt.Errorf("--build-path: %w", err)
+	}
+	about, err := os.Lstat(path)
+	if err != nil {
+		return "", fmt.Errorf("--build-path: %w", err)
+	}
+	if owner, ok := about.Sys().(*syscall.Stat_t); !about.IsDir() || ok && int(owner.Uid) != os.Getuid() {
+		return "", fmt.Errorf("--build-path: %s does not belong to you; choose another directory", path)
+	}
+	if jobUser != nil { // the user must be able to reach the checkouts
+		if err := os.Chmod(path, 0o711); err != nil {
+			return "", fmt.Errorf("--build-path: %w", err)
+		}
+	}
+	return path, nil
+}
+
+// shellOf splits a shell's command line.
+func shellOf(given string) []string {
+	if given != "" {
+		return strings.Fields(given)
+	}
+	if _, err := os.Stat("/bin/bash"); err == nil {
+		return []string{"/bin/bash", "-e", "-c"}
+	}
+	return []string{"/bin/sh", "-e", "-c"}
+}

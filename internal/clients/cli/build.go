@@ -1,0 +1,273 @@
+package cli
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"stackyard/internal/clients/client"
+	"stackyard/internal/clients/cmdline"
+)
+
+type build struct {
+	ID, State, Branch, Commit, Message string
+	Number                             int
+	Blocked                            bool
+	WebURL                             string     `json:"web_url"`
+	CreatedAt                          *time.Time `json:"created_at"`
+	FinishedAt                         *time.Time `json:"finished_at"`
+	Pipeline                           struct{ Slug string }
+	Jobs                               []job
+}
+
+func buildCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "build", Short: "Manage builds"}
+	cmd.AddCommand(buildCreateCommand(), buildListCommand(), buildShowCommand(), buildWatchCommand(),
+		buildCancelCommand(), buildRebuildCommand())
+	return cmd
+}
+
+func buildCreateCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "create PIPELINE",
+		Short:   "Create a build",
+		Example: `  stackyard build create hello --branch main --message "Try it" --watch`,
+		Args:    cmdline.Exactly("PIPELINE"),
+	}
+	branch := cmd.Flags().String("branch", "", "branch (default: the pipeline's)")
+	commit := cmd.Flags().String("commit", "HEAD", "commit")
+	message := cmd.Flags().String("message", "", "message")
+	env := cmd.Flags().StringArray("env", nil, "variable as KEY=VALUE, repeatable")
+	metaData := cmd.Flags().StringArray("meta-data", nil, "meta-data as KEY=VALUE, repeatable")
+	watch := cmd.Flags().Bool("watch", false, "watch the build; exit status 1 unless it passes")
+	return remoteCommand(cmd, func(r *remote, args []string) error {
+		variables, err := pairs("env", *env)
+		if err != nil {
+			return err
+		}
+		values, err := pairs("meta-data", *metaData)
+		if err != nil {
+			return err
+		}
+		if *branch == "" {
+			p, err := call[pipeline](r, get, nil, "/pipelines/%", args[0])
+			if err != nil {
+				return err
+			}
+			*branch = p.Value.DefaultBranch
+		}
+		made, err := call[build](r, post, map[string]any{
+			"branch": *branch, "commit": *commit, "message": *message, "env": variables, "meta_data": values,
+		}, "/pipelines/%/builds", args[0])
+		if err != nil {
+			return err
+		}
+		if *watch && !r.json {
+			if err := r.println(fmt.Sprintf("Build %d: %s", made.Value.Number, made.Value.WebURL)); err != nil {
+				return err
+			}
+			return watchBuild(r, args[0], strconv.Itoa(made.Value.Number))
+		}
+		return printItem(r, made.Raw, line{"Created", fmt.Sprintf("build %d", made.Value.Number)}, line{"Page", made.Value.WebURL})
+	})
+}
+
+func buildListCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "list [PIPELINE]",
+		Short: "List builds, newest first",
+		Args:  cmdline.AtMost("pipeline"),
+	}
+	state := cmd.Flags().String("state", "", "only builds in this state, such as running or failed")
+	branch := cmd.Flags().String("branch", "", "only builds of this branch")
+	limit := cmd.Flags().Int("limit", 30, "maximum number of builds")
+	return remoteCommand(cmd, func(r *remote, args []string) error {
+		query := url.Values{}
+		if *state != "" {
+			query.Set("state", *state)
+		}
+		if *branch != "" {
+			query.Set("branch", *branch)
+		}
+		query.Set("exclude_jobs", "true")
+		format := "/builds?"
+		if len(args) > 0 {
+			format = "/pipelines/%/builds?"
+		}
+		list, err := listMost[build](r, *limit, format+query.Encode(), args...)
+		if err != nil {
+			return err
+		}
+		return printBuilds(r, list)
+	})
+}
+
+func printBuilds(r *remote, list client.List[build]) error {
+	return printTable(r, list, "There are no such builds.",
+		column[build]{"pipeline", func(b build) string { return b.Pipeline.Slug }},
+		column[build]{"number", func(b build) string { return strconv.Itoa(b.Number) }},
+		column[build]{"state", build.stateNow},
+		column[build]{"branch", func(b build) string { return b.Branch }},
+		column[build]{"created", func(b build) string { return day(b.CreatedAt) }},
+		column[build]{"message", func(b build) string { return firstLine(b.Message) }},
+	)
+}
+
+func (b build) stateNow() string {
+	if b.Blocked {
+		return "blocked (" + b.State + ")"
+	}
+	return b.State
+}
+
+func firstLine(text string) string {
+	first, _, _ := strings.Cut(text, "\n")
+	return first
+}
+
+func buildShowCommand() *cobra.Command {
+	return remoteCommand(&cobra.Command{
+		Use:   "show PIPELINE NUMBER",
+		Short: "Show a build and its jobs",
+		Args:  cmdline.Exactly("PIPELINE", "BUILD"),
+	}, func(r *remote, args []string) error {
+		b, err := call[build](r, get, nil, "/pipelines/%/builds/%", args...)
+		if err != nil {
+			return err
+		}
+		err = printItem(r, b.Raw,
+			line{"Build", fmt.Sprintf("%s %d", args[0], b.Value.Number)},
+			line{"State", b.Value.stateNow()},
+			line{"Branch", b.Value.Branch},
+			line{"Commit", b.Value.Commit},
+			line{"Message", firstLine(b.Value.Message)},
+			line{"Created", day(b.Value.CreatedAt)},
+			line{"Finished", day(b.Value.FinishedAt)},
+			line{"Page", b.Value.WebURL},
+		)
+		if err != nil || r.json {
+			return err
+		}
+		fmt.Fprintln(r.out)
+		return printJobs(r, client.List[job]{Items: b.Value.Jobs})
+	})
+}
+
+func buildWatchCommand() *cobra.Command {
+	return remoteCommand(&cobra.Command{
+		Use:   "watch PIPELINE NUMBER",
+		Short: "Watch a build until it ends; exit status 1 unless it passes",
+		Args:  cmdline.Exactly("PIPELINE", "BUILD"),
+	}, func(r *remote, args []string) error { return watchBuild(r, args[0], args[1]) })
+}
+
+// watchInterval is the polling interval of watchBuild.
+const watchInterval = time.Second
+
+// watchBuild prints the changes of a build until it ends.
+func watchBuild(r *remote, pipeline, number string) error {
+	seen := map[string]string{}
+	for {
+		b, err := call[build](r, get, nil, "/pipelines/%/builds/%", pipeline, number)
+		if err != nil {
+			return err
+		}
+		if err := printChanges(r, b.Value, seen); err != nil {
+			return err
+		}
+		if b.Value.FinishedAt != nil {
+			if r.json {
+				err = printJSON(r.out, b.Raw)
+			}
+			if b.Value.State != "passed" {
+				return errors.Join(err, fmt.Errorf("build %s is %s", number, b.Value.State))
+			}
+			return err
+		}
+		select {
+		case <-r.ctx.Done():
+			return r.ctx.Err()
+		case <-time.After(watchInterval):
+		}
+	}
+}
+
+// printChanges prints a line for each job whose state differs from seen, and for the build.
+func printChanges(r *remote, b build, seen map[string]string) error {
+	out := r.out
+	if r.json {
+		out = io.Discard
+	}
+	for _, j := range b.Jobs {
+		if j.Type == "waiter" || seen[j.ID] == j.State {
+			continue
+		}
+		seen[j.ID] = j.State
+		if _, err := fmt.Fprintf(out, "%s  %-10s %s\n", time.Now().Format(time.TimeOnly), j.State, plain(j.title())); err != nil {
+			return err
+		}
+	}
+	state := b.stateNow()
+	if seen[b.ID] == state {
+		return nil
+	}
+	seen[b.ID] = state
+	if _, err := fmt.Fprintf(out, "%s  build %d is %s\n", time.Now().Format(time.TimeOnly), b.Number, state); err != nil {
+		return err
+	}
+	return printBlocked(out, b)
+}
+
+// printBlocked prints how to unblock a build.
+func printBlocked(out io.Writer, b build) error {
+	if !b.Blocked {
+		return nil
+	}
+	for _, j := range b.Jobs {
+		if j.State != "blocked" {
+			continue
+		}
+		if _, err := fmt.Fprintf(out, "Nothing more happens until %q is unblocked: stackyard job unblock %s\n", plain(j.title()), j.ID); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func buildCancelCommand() *cobra.Command {
+	return remoteCommand(&cobra.Command{
+		Use:   "cancel PIPELINE NUMBER",
+		Short: "Cancel a build",
+		Args:  cmdline.Exactly("PIPELINE", "BUILD"),
+	}, func(r *remote, args []string) error {
+		b, err := call[build](r, put, nil, "/pipelines/%/builds/%/cancel", args...)
+		if err != nil {
+			return err
+		}
+		return printItem(r, b.Raw, line{"State", b.Value.State})
+	})
+}
+
+func buildRebuildCommand() *cobra.Command {
+	return remoteCommand(&cobra.Command{
+		Use:   "rebuild PIPELINE NUMBER",
+		Short: "Rebuild: start the same build again",
+		Args:  cmdline.Exactly("PIPELINE", "BUILD"),
+	}, func(r *remote, args []string) error {
+		b, err := call[build](r, put, nil, "/pipelines/%/builds/%/rebuild", args...)
+		if err != nil {
+			return err
+		}
+		return printItem(r, b.Raw, line{"Created", fmt.Sprintf("build %d", b.Value.Number)}, line{"Page", b.Value.WebURL})
+	})
+}
+
+// title returns the display name of a job.
+func (j job) title() string { return cmp.Or(j.Name, j.Label, j.Command, j.Type) }

@@ -1,0 +1,22 @@
+package cli
+
+import "github.com/spf13/cobra"
+
+// Commands returns the commands of the program that call a server.
+func Commands() []*cobra.Command {
+	return []*cobra.Command{
+		loginCommand(), logoutCommand(), whoamiCommand(),
+		orgCommand(), clusterCommand(), queueCommand(), imageCommand(), tokenCommand(),
+		pipelineCommand(), scheduleCommand(), connectionCommand(), buildCommand(), jobCommand(),
+	}
+}
+
+// AgentCommands returns the subcommands of agent that call a server.
+func AgentCommands() []*cobra.Command {
+	return []*cobra.Command{agentListCommand(), agentShowCommand(), agentStopCommand(), agentPauseCommand(), agentResumeCommand()}
+}
+
+// StackCommands returns the subcommands of stack that call a server.
+func StackCommands() []*cobra.Command {
+	return []*cobra.Command{stackListCommand(), stackRemoveCommand()}
+}

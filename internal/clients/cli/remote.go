@@ -1,0 +1,218 @@
+// Package cli has the commands that call a server: builds, pipelines, queues and the rest of the API.
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"stackyard/internal/clients/client"
+	"stackyard/internal/clients/cmdline"
+)
+
+// A remote is the server that a client command calls.
+type remote struct {
+	*client.Client
+	ctx  context.Context
+	out  io.Writer
+	json bool   // print API responses as JSON
+	org  string // slug from --org or STACKYARD_ORG; may be empty
+}
+
+// remoteCommand makes a command call a server: it adds --server, --org and --json.
+func remoteCommand(cmd *cobra.Command, run func(r *remote, args []string) error) *cobra.Command {
+	flags := cmd.Flags()
+	flags.String("server", "", "server URL (default: the last one you signed in to) [STACKYARD_SERVER]")
+	flags.String("org", "", "organization slug (default: the only one) [STACKYARD_ORG]")
+	flags.Bool("json", false, "print the API response as JSON")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		r, err := connect(cmd)
+		if err != nil {
+			return err
+		}
+		return run(r, args)
+	}
+	return cmd
+}
+
+// connect returns the server with STACKYARD_TOKEN or the stored login.
+func connect(cmd *cobra.Command) (*remote, error) {
+	flags := cmd.Flags()
+	asJSON, _ := flags.GetBool("json")
+	r := &remote{
+		Client: &client.Client{UserAgent: cmdline.UserAgent(), Token: os.Getenv("STACKYARD_TOKEN")},
+		ctx:    cmd.Context(),
+		out:    cmd.OutOrStdout(),
+		json:   asJSON,
+		org:    cmp.Or(flags.Lookup("org").Value.String(), os.Getenv("STACKYARD_ORG")),
+	}
+	path, err := client.HostsFile()
+	if err != nil {
+		return nil, err
+	}
+	hosts, err := client.LoadHosts(path)
+	if err != nil {
+		return nil, err
+	}
+	named := cmp.Or(flags.Lookup("server").Value.String(), os.Getenv("STACKYARD_SERVER"), hosts.Current)
+	if named == "" {
+		return nil, cmdline.Usage(errors.New("no server configured; run \"stackyard login URL\" or set STACKYARD_SERVER and STACKYARD_TOKEN"))
+	}
+	if r.URL, err = client.ParseURL(named); err != nil {
+		return nil, cmdline.Usage(err)
+	}
+	if r.Token != "" {
+		return r, nil
+	}
+	login, err := client.Renew(r.ctx, path, r.URL)
+	if err != nil {
+		return nil, err
+	}
+	if login.AccessToken == "" {
+		return nil, fmt.Errorf("not signed in to %s: run stackyard login %s", r.URL, r.URL)
+	}
+	r.Token = login.AccessToken
+	return r, nil
+}
+
+// under returns a path below the organization's. Each % of the format is replaced by a segment.
+func (r *remote) under(format string, segments ...string) (string, error) {
+	if r.org == "" {
+		orgs, err := client.All[organization](r.ctx, r.Client, "/v2/organizations", 100)
+		if err != nil {
+			return "", err
+		}
+		if len(orgs.Items) != 1 {
+			return "", cmdline.Usage(fmt.Errorf("--org is required; your organizations: %s", slugs(orgs.Items)))
+		}
+		r.org = orgs.Items[0].Slug
+	}
+	path := "/v2/organizations/" + url.PathEscape(r.org)
+	for _, s := range segments {
+		before, after, _ := strings.Cut(format, "%")
+		path, format = path+before+url.PathEscape(s), after
+	}
+	return path + format, nil
+}
+
+func slugs(orgs []organization) string {
+	if len(orgs) == 0 {
+		return "your token reaches none"
+	}
+	var names []string
+	for _, o := range orgs {
+		names = append(names, o.Slug)
+	}
+	return "there are " + strings.Join(names, ", ")
+}
+
+// call calls the API below the organization's path and returns the response.
+func call[T any](r *remote, method string, body any, format string, segments ...string) (client.Item[T], error) {
+	path, err := r.under(format, segments...)
+	if err != nil {
+		return client.Item[T]{}, err
+	}
+	return client.One[T](r.ctx, r.Client, method, path, body)
+}
+
+// perform calls the API and prints a confirmation; with --json it prints nothing.
+func (r *remote) perform(method string, body any, done string, format string, segments ...string) error {
+	path, err := r.under(format, segments...)
+	if err != nil {
+		return err
+	}
+	if err := r.Do(r.ctx, method, path, body, nil); err != nil {
+		return err
+	}
+	return r.println(done)
+}
+
+// println prints a message, unless --json is set.
+func (r *remote) println(message string) error {
+	if r.json {
+		return nil
+	}
+	_, err := fmt.Fprintln(r.out, message)
+	return err
+}
+
+// listUnder lists a collection below the organization's path.
+func listUnder[T any](r *remote, format string, segments ...string) (client.List[T], error) {
+	return listMost[T](r, 10_000, format, segments...)
+}
+
+// listMost is listUnder with a limit.
+func listMost[T any](r *remote, most int, format string, segments ...string) (client.List[T], error) {
+	path, err := r.under(format, segments...)
+	if err != nil {
+		return client.List[T]{}, err
+	}
+	separator := "?"
+	if strings.Contains(path, "?") {
+		separator = "&"
+	}
+	return client.All[T](r.ctx, r.Client, path+separator+"per_page=100", most)
+}
+
+// cluster returns the cluster of --cluster, by id or name, or the only one.
+func (r *remote) cluster(cmd *cobra.Command) (cluster, error) {
+	named := cmd.Flags().Lookup("cluster").Value.String()
+	list, err := listUnder[cluster](r, "/clusters")
+	if err != nil {
+		return cluster{}, err
+	}
+	if named == "" && len(list.Items) == 1 {
+		return list.Items[0], nil
+	}
+	var names []string
+	for _, c := range list.Items {
+		if named != "" && (c.ID == named || strings.EqualFold(c.Name, named)) {
+			return c, nil
+		}
+		names = append(names, fmt.Sprintf("%q", c.Name))
+	}
+	slices.Sort(names)
+	known := strings.Join(names, ", ")
+	if len(names) == 0 {
+		known = "none"
+	}
+	if named == "" {
+		return cluster{}, cmdline.Usage(fmt.Errorf("--cluster is required; clusters: %s", known))
+	}
+	return cluster{}, fmt.Errorf("cluster %q not found; clusters: %s", named, known)
+}
+
+func addClusterFlag(cmd *cobra.Command) *cobra.Command {
+	cmd.Flags().String("cluster", "", "cluster name or id (default: the only one)")
+	return cmd
+}
+
+// pairs parses KEY=VALUE flags.
+func pairs(flag string, texts []string) (map[string]string, error) {
+	values := make(map[string]string, len(texts))
+	for _, text := range texts {
+		key, value, ok := strings.Cut(text, "=")
+		if !ok || key == "" {
+			return nil, cmdline.Usage(fmt.Errorf("--%s: %q is not KEY=VALUE", flag, text))
+		}
+		values[key] = value
+	}
+	return values, nil
+}
+
+const (
+	get    = http.MethodGet
+	post   = http.MethodPost
+	put    = http.MethodPut
+	patch  = http.MethodPatch
+	remove = http.MethodDelete
+)

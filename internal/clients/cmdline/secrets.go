@@ -1,0 +1,93 @@
+package cmdline
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"stackyard/internal/clients/handoff"
+)
+
+// HideSecrets hides the secret settings of a command from the jobs that it runs, possibly as the same user. It
+// removes them from the arguments and the environment, for which the process replaces itself, and protects the
+// memory of the process.
+func HideSecrets(cmd *cobra.Command, settings []Setting) error {
+	secrets, err := handoff.Receive()
+	if err != nil {
+		return err
+	}
+	if secrets == nil {
+		if err := replaceWithout(cmd, settings); err != nil {
+			return fmt.Errorf("hide secrets from jobs: %w", err)
+		}
+	}
+	for flag, value := range secrets {
+		if err := cmd.Flags().Set(flag, value); err != nil {
+			return err
+		}
+	}
+	if err := handoff.Protect(); err != nil {
+		return fmt.Errorf("hide secrets from jobs: %w", err)
+	}
+	return nil
+}
+
+// replaceWithout replaces the process if its arguments or its environment contain secrets.
+func replaceWithout(cmd *cobra.Command, settings []Setting) error {
+	flags, variables := map[string]bool{}, map[string]bool{}
+	secrets := map[string]string{}
+	for _, s := range settings {
+		if !s.Secret {
+			continue
+		}
+		if flag := cmd.Flags().Lookup(s.Flag); flag.Changed {
+			flags[s.Flag], secrets[s.Flag] = true, flag.Value.String()
+		}
+		for _, name := range s.variables() {
+			if value := os.Getenv(name); value != "" {
+				variables[name] = true
+				if name == s.env() && !flags[s.Flag] {
+					secrets[s.Flag] = value
+				}
+			}
+		}
+	}
+	if len(flags)+len(variables) == 0 {
+		return nil
+	}
+	env := slices.DeleteFunc(os.Environ(), func(line string) bool {
+		name, _, _ := strings.Cut(line, "=")
+		return variables[name]
+	})
+	return handoff.Exec(argumentsWithout(cmd, flags), env, secrets)
+}
+
+// variables returns the environment variables of the setting: its own and the published agent's.
+func (s Setting) variables() []string {
+	own := s.env()
+	if short, ok := strings.CutPrefix(own, "SERVICE_"); ok {
+		return []string{own, "BUILDKITE_" + short}
+	}
+	return []string{own}
+}
+
+// argumentsWithout returns the arguments of a command without some flags.
+func argumentsWithout(cmd *cobra.Command, left map[string]bool) []string {
+	args := strings.Fields(cmd.CommandPath())
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		values := []string{f.Value.String()}
+		if list, ok := f.Value.(pflag.SliceValue); ok {
+			values = list.GetSlice()
+		}
+		for _, value := range values {
+			if !left[f.Name] {
+				args = append(args, "--"+f.Name+"="+value)
+			}
+		}
+	})
+	return args
+}
