@@ -125,9 +125,12 @@ func makeKey(path string) (seal.Key, error) {
 	return key, nil
 }
 
+// fingerprintName is the row of the installation with the fingerprint of its key.
+const fingerprintName = "key_fingerprint"
+
 // checkKey compares the key with the fingerprint in the database, and stores it on first use.
 func checkKey(ctx context.Context, d *db.DB, key seal.Key) error {
-	const name = "key_fingerprint"
+	const name = fingerprintName
 	find := func(q *db.Q) (fingerprint string, err error) {
 		err = q.QueryRow(`SELECT value FROM installation WHERE name = $1`, name).Scan(&fingerprint)
 		return fingerprint, err

@@ -42,7 +42,7 @@ type objects interface {
 	size(ctx context.Context, key string) (int64, error)
 	remove(ctx context.Context, key string) error
 	removeAll(ctx context.Context, prefix string) error
-	list(ctx context.Context, prefix string, yield func(Object) bool) error
+	list(ctx context.Context, prefix string, yield func(Object) bool) error // of all objects when prefix is ""
 
 	addPiece(ctx context.Context, key string, offset int64, content []byte) error
 	pieces(ctx context.Context, key string, from, to int64) ([]Piece, error)
@@ -53,8 +53,9 @@ type objects interface {
 
 // An Object is an entry of a listing.
 type Object struct {
-	Key  string
-	Size int64
+	Key      string
+	Size     int64
+	Modified time.Time // when it was written
 }
 
 // Open returns the store at a URL that ParseURL accepts. It creates a missing folder; it does not check whether
@@ -210,6 +211,15 @@ func (s *Store) DeleteAll(ctx context.Context, prefix string) error {
 		return fmt.Errorf("delete all below %s of %s: %w", prefix, s.objects, err)
 	}
 	return nil
+}
+
+// All yields all objects, journals and pieces included, in the order of their keys, as List does.
+func (s *Store) All(ctx context.Context) iter.Seq2[Object, error] {
+	return func(yield func(Object, error) bool) {
+		if err := s.objects.list(ctx, "", func(o Object) bool { return yield(o, nil) }); err != nil {
+			yield(Object{}, fmt.Errorf("list %s: %w", s.objects, err))
+		}
+	}
 }
 
 // List yields the objects whose keys begin with a prefix and a slash, in the order of their keys. An error

@@ -144,13 +144,16 @@ func (b *bucket) list(ctx context.Context, prefix string, yield func(Object) boo
 		if b.prefix != "" {
 			key = strings.TrimPrefix(key, b.prefix+"/")
 		}
-		return yield(Object{Key: key, Size: object.Size})
+		return yield(Object{Key: key, Size: object.Size, Modified: object.LastModified.UTC()})
 	})
 }
 
 // each yields the objects below a prefix, in the order of their names.
 func (b *bucket) each(ctx context.Context, prefix string, yield func(minio.ObjectInfo) bool) error {
-	options := minio.ListObjectsOptions{Prefix: b.name(prefix) + "/", Recursive: true}
+	options := minio.ListObjectsOptions{Recursive: true}
+	if below := b.name(prefix); below != "" {
+		options.Prefix = below + "/"
+	}
 	for object := range b.client.ListObjectsIter(ctx, b.bucket, options) {
 		if object.Err != nil {
 			return b.explain(object.Err)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -183,7 +184,7 @@ func (f *folder) walk(ctx context.Context, prefix string, yield func(Object) boo
 		if err := ctx.Err(); err != nil {
 			return false, err
 		}
-		key := prefix + "/" + entry.Name()
+		key := path.Join(prefix, entry.Name())
 		if entry.IsDir() {
 			if goOn, err := f.walk(ctx, key, yield); err != nil || !goOn {
 				return false, err
@@ -196,7 +197,7 @@ func (f *folder) walk(ctx context.Context, prefix string, yield func(Object) boo
 			continue // deleted meanwhile, or not an object
 		case err != nil:
 			return false, err
-		case !yield(Object{Key: key, Size: stat.Size()}):
+		case !yield(Object{Key: key, Size: stat.Size(), Modified: stat.ModTime().UTC()}):
 			return false, nil
 		}
 	}

@@ -24,6 +24,9 @@ func (l Location) String() string {
 	return l.bucket.String()
 }
 
+// Folder returns the absolute path of a folder; "" for a bucket.
+func (l Location) Folder() string { return l.folder }
+
 // ParseURL parses the location of a store: a path or file:///path for a folder, or
 // s3://bucket/prefix?endpoint=https://…&region=… for a bucket, where all but the bucket is optional. The rest
 // comes from the standard AWS_… variables. It opens nothing; the error lists everything that is wrong, one

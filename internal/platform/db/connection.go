@@ -65,6 +65,9 @@ func (c *connection) prepared(ctx context.Context, query string) (*sql.Stmt, err
 
 // closeStatements closes the prepared statements.
 func (c *connection) closeStatements() {
+	if c.statements == nil {
+		return
+	}
 	for _, s := range c.statements.Clear() {
 		s.Close()
 	}

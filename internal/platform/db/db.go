@@ -76,7 +76,8 @@ type engine interface {
 	ping(ctx context.Context) error
 	notify(ctx context.Context, messages []string) error
 	listen(ctx context.Context, ready func(), receive func(message string)) error
-	migrate(ctx context.Context) ([]string, error)
+	migrate(ctx context.Context, to Versions) ([]string, error)
+	versions(ctx context.Context) (Versions, error)
 	lockServer(ctx context.Context) error
 	commits() int64
 	closeAll() error
@@ -184,7 +185,14 @@ func (d *DB) OnStatement(listen func(text string, args []any)) { d.onStatement.S
 // Migrate updates the schema to the newest version that this binary knows. Processes that migrate the same
 // database at the same time wait for each other. A database with a newer schema is refused with [ErrNewer].
 func (d *DB) Migrate(ctx context.Context) error {
-	applied, err := d.migrate(ctx)
+	if source, err := d.LoadingFrom(ctx); err != nil || source != "" {
+		return errors.Join(err, unfinishedLoad(source))
+	}
+	return d.migrateTo(ctx, allNewest)
+}
+
+func (d *DB) migrateTo(ctx context.Context, to Versions) error {
+	applied, err := d.migrate(ctx, to)
 	for _, name := range applied {
 		d.log.InfoContext(ctx, "applied migration", "migration", name)
 	}

@@ -141,6 +141,8 @@ func array(kind string, rows [][]any, column int) (any, error) {
 		return columnOf[int64](rows, column)
 	case "boolean":
 		return columnOf[bool](rows, column)
+	case "bytea":
+		return columnOf[[]byte](rows, column)
 	}
 	return nil, fmt.Errorf("db: rows with a column of type %s cannot be inserted together", kind)
 }

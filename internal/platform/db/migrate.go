@@ -41,17 +41,48 @@ type schema struct {
 	lock       func(context.Context) (unlock func(), err error)
 }
 
-func (e *sqliteEngine) migrate(ctx context.Context) ([]string, error) {
+// newest as a version means the newest migration of this program.
+const newest = -1
+
+// allNewest are the versions that Migrate migrates to.
+var allNewest = Versions{Main: newest, Results: newest}
+
+func (e *sqliteEngine) migrate(ctx context.Context, to Versions) ([]string, error) {
+	db, s, err := e.schemaFile()
+	if err != nil {
+		return nil, err
+	}
+	defer db.Close()
+	if e.schema == resultsSchema {
+		return s.migrateUp(ctx, to.Results)
+	}
+	return s.migrateUp(ctx, to.Main)
+}
+
+func (e *sqliteEngine) versions(ctx context.Context) (v Versions, err error) {
+	db, s, err := e.schemaFile()
+	if err != nil {
+		return v, err
+	}
+	defer db.Close()
+	if e.schema == resultsSchema {
+		v.Results, err = s.version(ctx)
+	} else {
+		v.Main, err = s.version(ctx)
+	}
+	return v, err
+}
+
+func (e *sqliteEngine) schemaFile() (*sql.DB, schema, error) {
 	// SQLite changes a table by rebuilding it, which must not cascade into tables that refer to it, so
 	// migrations run without enforcing foreign keys. They do not wait for the disk either: a migration lost to
 	// a power failure runs again, and the first write after it, which does wait, makes everything before it in
 	// the log durable.
 	db, err := openFile(e.path, "foreign_keys(0)", "synchronous(NORMAL)")
 	if err != nil {
-		return nil, err
+		return nil, schema{}, err
 	}
-	defer db.Close()
-	return schema{
+	return db, schema{
 		dialect:    goose.DialectSQLite3,
 		db:         db,
 		files:      files,
@@ -59,7 +90,7 @@ func (e *sqliteEngine) migrate(ctx context.Context) ([]string, error) {
 		versions:   goose.DefaultTablename,
 		isMigrated: `SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE name = $1)`,
 		lock:       e.migrationLock,
-	}.migrateUp(ctx)
+	}, nil
 }
 
 // migrationLock waits for other processes that migrate the same file.
@@ -72,12 +103,33 @@ func (e *sqliteEngine) migrationLock(ctx context.Context) (unlock func(), err er
 	}
 }
 
-func (e *postgresEngine) migrate(ctx context.Context) ([]string, error) {
+func (e *postgresEngine) migrate(ctx context.Context, to Versions) ([]string, error) {
+	main, results := e.schemas()
+	defer main.db.Close()
+	applied, err := main.migrateUp(ctx, to.Main)
+	if err != nil {
+		return applied, err
+	}
+	more, err := results.migrateUp(ctx, to.Results)
+	return append(applied, more...), err
+}
+
+func (e *postgresEngine) versions(ctx context.Context) (v Versions, err error) {
+	main, results := e.schemas()
+	defer main.db.Close()
+	if v.Main, err = main.version(ctx); err != nil {
+		return v, err
+	}
+	v.Results, err = results.version(ctx)
+	return v, err
+}
+
+// schemas returns both schemas, which share a pool of connections.
+func (e *postgresEngine) schemas() (main, results schema) {
 	config := e.pool.Config().ConnConfig
 	removeTimeouts(config)
 	db := stdlib.OpenDB(*config)
-	defer db.Close()
-	main := schema{
+	main = schema{
 		dialect:    goose.DialectPostgres,
 		db:         db,
 		files:      postgresFiles{files},
@@ -86,14 +138,9 @@ func (e *postgresEngine) migrate(ctx context.Context) ([]string, error) {
 		isMigrated: `SELECT to_regclass($1) IS NOT NULL`,
 		lock:       func(ctx context.Context) (func(), error) { return migrationLock(ctx, db) },
 	}
-	applied, err := main.migrateUp(ctx)
-	if err != nil {
-		return applied, err
-	}
-	results := main
-	results.folder, results.versions = resultsSchema, "results_db_version"
-	more, err := results.migrateUp(ctx)
-	return append(applied, more...), err
+	results = main
+	results.folder, results.versions = resultsSchema, resultsVersions
+	return main, results
 }
 
 // migrationLock waits for other processes that migrate the same database.
@@ -112,8 +159,25 @@ func migrationLock(ctx context.Context, db *sql.DB) (unlock func(), err error) {
 	}, nil
 }
 
-// migrateUp applies the missing migrations and returns their names. It only reads a database that misses none.
-func (s schema) migrateUp(ctx context.Context) ([]string, error) {
+// newestMigration returns the number of the newest migration of a schema.
+func newestMigration(folder string) (version int64, err error) {
+	entries, err := files.ReadDir(folder)
+	for _, entry := range entries {
+		number, err := goose.NumericComponent(entry.Name())
+		if err != nil {
+			return 0, err
+		}
+		version = max(version, number)
+	}
+	return version, err
+}
+
+// migrateUp applies the missing migrations up to a version and returns their names. It only reads a database that
+// misses none.
+func (s schema) migrateUp(ctx context.Context, to int64) ([]string, error) {
+	if to == 0 {
+		return nil, nil
+	}
 	numbered, err := fs.Sub(s.files, s.folder)
 	if err != nil {
 		return nil, err
@@ -122,10 +186,17 @@ func (s schema) migrateUp(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	sources := provider.ListSources()
-	newest := sources[len(sources)-1].Version
-
-	if current, err := s.isCurrent(ctx, newest); current || err != nil {
+	known, err := newestMigration(s.folder)
+	if err != nil {
+		return nil, err
+	}
+	if to == newest {
+		to = known
+	}
+	if to > known {
+		return nil, fmt.Errorf("%w: its schema has version %d, and this program knows versions up to %d", ErrNewer, to, known)
+	}
+	if current, err := s.isCurrent(ctx, to); current || err != nil {
 		return nil, err
 	}
 	unlock, err := s.lock(ctx)
@@ -133,10 +204,10 @@ func (s schema) migrateUp(ctx context.Context) ([]string, error) {
 		return nil, err
 	}
 	defer unlock()
-	if current, err := s.isCurrent(ctx, newest); current || err != nil {
+	if current, err := s.isCurrent(ctx, to); current || err != nil {
 		return nil, err // another process was faster
 	}
-	results, err := provider.Up(ctx)
+	results, err := provider.UpTo(ctx, to)
 	var applied []string
 	for _, r := range results {
 		applied = append(applied, path.Base(r.Source.Path))

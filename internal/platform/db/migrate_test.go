@@ -30,3 +30,17 @@ func TestMigrate_KeepsWhatIsThere(t *testing.T) {
 		}
 	})
 }
+
+// A migration rebuilds a table by dropping the old one, which must not delete rows that refer to it.
+func TestMigrate_DoesNotEnforceForeignKeysOnSQLite(t *testing.T) {
+	d := dbtest.New(t, db.SQLite)
+	write(t, d, `INSERT INTO organizations (id, slug, name, features, limits, created_at) VALUES ('o', 'acme', 'Acme', '{}', '{}', 1)`)
+	write(t, d, `INSERT INTO users (id, email, name, created_at) VALUES ('u', 'ada@acme.test', 'Ada', 1)`)
+	write(t, d, `INSERT INTO memberships (organization_id, user_id, role, permissions, sso_mode, created_at) VALUES ('o', 'u', 'admin', '[]', '', 1)`)
+	if err := db.RunAsMigration(t.Context(), d, `DROP TABLE users`); err != nil {
+		t.Fatal(err)
+	}
+	if n := number(t, d, `SELECT count(*) FROM memberships`); n != 1 {
+		t.Errorf("%d memberships, want 1", n)
+	}
+}

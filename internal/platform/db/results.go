@@ -16,11 +16,15 @@ const (
 // resultsFile is the name of the SQLite file with test results, in the folder of the main one.
 const resultsFile = "results.db"
 
+// resultsVersions is the table of applied migrations of test results on PostgreSQL, where both schemas share a database.
+const resultsVersions = "results_db_version"
+
 // results is the database of test results that belongs to another one.
 type results struct {
-	mu     sync.Mutex
-	db     *DB // nil: not open, or not a database of its own
-	closed bool
+	mu       sync.Mutex
+	db       *DB // nil: not open, or not a database of its own
+	migrated bool
+	closed   bool
 }
 
 // Results returns the database for test results, which are many: on SQLite a file of its own, so that they do not wait
@@ -30,6 +34,25 @@ func (d *DB) Results(ctx context.Context) (*DB, error) {
 	if d.name == PostgreSQL {
 		return d, nil
 	}
+	opened, err := d.openResults(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r := &d.results
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.migrated {
+		return opened, nil
+	}
+	if err := opened.Migrate(ctx); err != nil {
+		return nil, fmt.Errorf("%s: %w", resultsFile, err)
+	}
+	r.migrated = true
+	return opened, nil
+}
+
+// openResults opens the file of test results of a SQLite database, once.
+func (d *DB) openResults(ctx context.Context) (*DB, error) {
 	r := &d.results
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -45,10 +68,6 @@ func (d *DB) Results(ctx context.Context) (*DB, error) {
 		return nil, err
 	}
 	opened.close = sync.OnceValue(opened.closeAll)
-	if err := opened.Migrate(ctx); err != nil {
-		opened.Close()
-		return nil, fmt.Errorf("%s: %w", resultsFile, err)
-	}
 	r.db = opened
 	return opened, nil
 }

@@ -8,7 +8,9 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 
 	"modernc.org/sqlite"
 )
@@ -63,10 +65,16 @@ func createFile(path string) error {
 	return f.Close()
 }
 
-// openFile returns a pool for a SQLite file that sets pragmas on each connection.
+// openFile returns a pool for a SQLite file that sets pragmas on each connection. A given pragma replaces the one that
+// is always set: the driver runs pragmas in the order of their texts.
 func openFile(path string, pragmas ...string) (*sql.DB, error) {
-	always := []string{"busy_timeout(" + strconv.Itoa(busyTimeout) + ")", "foreign_keys(1)", "case_sensitive_like(1)"}
-	set := url.Values{"_pragma": append(always, pragmas...)}
+	for _, pragma := range []string{"busy_timeout(" + strconv.Itoa(busyTimeout) + ")", "foreign_keys(1)", "case_sensitive_like(1)"} {
+		name, _, _ := strings.Cut(pragma, "(")
+		if !slices.ContainsFunc(pragmas, func(given string) bool { return strings.HasPrefix(given, name+"(") }) {
+			pragmas = append(pragmas[:len(pragmas):len(pragmas)], pragma)
+		}
+	}
+	set := url.Values{"_pragma": pragmas}
 	file := url.URL{Scheme: "file", Path: filepath.ToSlash(path), RawQuery: set.Encode()}
 	connector, err := sqlite.NewConnector(file.String())
 	if err != nil {
