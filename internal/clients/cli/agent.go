@@ -45,16 +45,17 @@ func agentListCommand() *cobra.Command {
 			column[agentRecord]{"name", func(a agentRecord) string { return a.Name }},
 			column[agentRecord]{"state", agentRecord.stateNow},
 			column[agentRecord]{"queue", func(a agentRecord) string { return a.Queue }},
-			column[agentRecord]{"since", func(a agentRecord) string { return day(a.ConnectedAt) }},
+			column[agentRecord]{"since", func(a agentRecord) string { return r.when(a.ConnectedAt) }},
 		)
 	})
 }
 
-func agentShowCommand() *cobra.Command {
+func agentViewCommand() *cobra.Command {
 	return remoteCommand(&cobra.Command{
-		Use:   "show AGENT",
-		Short: "Show an agent",
-		Args:  cmdline.Exactly("AGENT"),
+		Use:     "view AGENT",
+		Aliases: []string{"show"},
+		Short:   "Show an agent",
+		Args:    cmdline.Exactly("AGENT"),
 	}, func(r *remote, args []string) error {
 		a, err := call[agentRecord](r, get, nil, "/agents/%", args[0])
 		if err != nil {

@@ -29,7 +29,7 @@ type build struct {
 
 func buildCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "build", Short: "Manage builds"}
-	cmd.AddCommand(buildCreateCommand(), buildListCommand(), buildShowCommand(), buildWatchCommand(),
+	cmd.AddCommand(buildCreateCommand(), buildListCommand(), buildViewCommand(), buildWatchCommand(),
 		buildCancelCommand(), buildRebuildCommand())
 	return cmd
 }
@@ -115,7 +115,7 @@ func printBuilds(r *remote, list client.List[build]) error {
 		column[build]{"number", func(b build) string { return strconv.Itoa(b.Number) }},
 		column[build]{"state", build.stateNow},
 		column[build]{"branch", func(b build) string { return b.Branch }},
-		column[build]{"created", func(b build) string { return day(b.CreatedAt) }},
+		column[build]{"created", func(b build) string { return r.when(b.CreatedAt) }},
 		column[build]{"message", func(b build) string { return firstLine(b.Message) }},
 	)
 }
@@ -132,12 +132,13 @@ func firstLine(text string) string {
 	return first
 }
 
-func buildShowCommand() *cobra.Command {
-	return remoteCommand(&cobra.Command{
-		Use:   "show PIPELINE NUMBER",
-		Short: "Show a build and its jobs",
-		Args:  cmdline.Exactly("PIPELINE", "BUILD"),
-	}, func(r *remote, args []string) error {
+func buildViewCommand() *cobra.Command {
+	return remoteCommand(addWebFlag(&cobra.Command{
+		Use:     "view PIPELINE NUMBER",
+		Aliases: []string{"show"},
+		Short:   "Show a build and its jobs",
+		Args:    cmdline.Exactly("PIPELINE", "BUILD"),
+	}), func(r *remote, args []string) error {
 		b, err := call[build](r, get, nil, "/pipelines/%/builds/%", args...)
 		if err != nil {
 			return err
@@ -148,11 +149,11 @@ func buildShowCommand() *cobra.Command {
 			line{"Branch", b.Value.Branch},
 			line{"Commit", b.Value.Commit},
 			line{"Message", firstLine(b.Value.Message)},
-			line{"Created", day(b.Value.CreatedAt)},
-			line{"Finished", day(b.Value.FinishedAt)},
+			line{"Created", r.when(b.Value.CreatedAt)},
+			line{"Finished", r.when(b.Value.FinishedAt)},
 			line{"Page", b.Value.WebURL},
 		)
-		if err != nil || r.json {
+		if err != nil || r.json || r.web {
 			return err
 		}
 		fmt.Fprintln(r.out)
@@ -184,7 +185,7 @@ func watchBuild(r *remote, pipeline, number string) error {
 		}
 		if b.Value.FinishedAt != nil {
 			if r.json {
-				err = printJSON(r.out, b.Raw)
+				err = r.printJSON(b.Raw)
 			}
 			if b.Value.State != "passed" {
 				return errors.Join(err, fmt.Errorf("build %s is %s", number, b.Value.State))

@@ -53,13 +53,16 @@ func clusterCreateCommand() *cobra.Command {
 }
 
 func clusterDeleteCommand() *cobra.Command {
-	cmd := addClusterFlag(&cobra.Command{Use: "delete --cluster NAME", Short: "Delete a cluster"})
+	cmd := addYesFlag(addClusterFlag(&cobra.Command{Use: "delete --cluster NAME", Short: "Delete a cluster"}))
 	return remoteCommand(cmd, func(r *remote, _ []string) error {
 		if cmd.Flags().Lookup("cluster").Value.String() == "" {
 			return cmdline.Usage(errors.New("--cluster is required"))
 		}
 		c, err := r.cluster(cmd)
 		if err != nil {
+			return err
+		}
+		if err := r.confirm("Delete the cluster " + c.Name); err != nil {
 			return err
 		}
 		return r.perform(remove, nil, "Deleted the cluster "+c.Name+".", "/clusters/%", c.ID)

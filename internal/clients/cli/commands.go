@@ -13,10 +13,10 @@ func Commands() []*cobra.Command {
 
 // AgentCommands returns the subcommands of agent that call a server.
 func AgentCommands() []*cobra.Command {
-	return []*cobra.Command{agentListCommand(), agentShowCommand(), agentStopCommand(), agentPauseCommand(), agentResumeCommand()}
+	return []*cobra.Command{agentListCommand(), agentViewCommand(), agentStopCommand(), agentPauseCommand(), agentResumeCommand()}
 }
 
 // StackCommands returns the subcommands of stack that call a server.
 func StackCommands() []*cobra.Command {
-	return []*cobra.Command{stackListCommand(), stackRemoveCommand()}
+	return []*cobra.Command{stackListCommand(), stackDeleteCommand()}
 }

@@ -209,10 +209,13 @@ func connectionTestCommand() *cobra.Command {
 }
 
 func connectionDeleteCommand() *cobra.Command {
-	return onConnection(&cobra.Command{
+	return onConnection(addYesFlag(&cobra.Command{
 		Use:   "delete HOST",
 		Short: "Delete a connection",
-	}, func(r *remote, c connection) error {
+	}), func(r *remote, c connection) error {
+		if err := r.confirm("Delete the connection to " + c.Host); err != nil {
+			return err
+		}
 		return r.perform(remove, nil, "Deleted the connection to "+c.Host+".", "/source-connections/%", c.ID)
 	})
 }

@@ -160,10 +160,13 @@ func imageEditCommand() *cobra.Command {
 }
 
 func imageDeleteCommand() *cobra.Command {
-	cmd := addClusterFlag(&cobra.Command{Use: "delete NAME", Short: "Delete an agent image that no queue uses", Args: cmdline.Exactly("NAME")})
+	cmd := addYesFlag(addClusterFlag(&cobra.Command{Use: "delete NAME", Short: "Delete an agent image that no queue uses", Args: cmdline.Exactly("NAME")}))
 	return remoteCommand(cmd, func(r *remote, args []string) error {
 		c, i, err := findImage(r, cmd, args[0])
 		if err != nil {
+			return err
+		}
+		if err := r.confirm("Delete the agent image " + i.Name); err != nil {
 			return err
 		}
 		return r.perform(remove, nil, "Deleted the agent image "+i.Name+".", "/clusters/%/agent-images/%", c.ID, i.ID)

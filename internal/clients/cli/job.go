@@ -32,7 +32,7 @@ func jobListCommand() *cobra.Command {
 			return err
 		}
 		if r.json {
-			return printJSON(r.out, b.Raw)
+			return r.printJSON(b.Raw)
 		}
 		return printJobs(r, client.List[job]{Items: b.Value.Jobs})
 	})
@@ -67,7 +67,7 @@ func jobExplainCommand() *cobra.Command {
 			return err
 		}
 		if r.json {
-			return printJSON(r.out, why.Raw)
+			return r.printJSON(why.Raw)
 		}
 		return r.println(plain(why.Value.Reason))
 	})

@@ -29,7 +29,7 @@ func jobLogCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return printJSON(r.out, log.Raw)
+			return r.printJSON(log.Raw)
 		}
 		path, err := r.under("/jobs/%/log.txt", args[0])
 		if err != nil {

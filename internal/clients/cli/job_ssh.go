@@ -55,7 +55,7 @@ in the job.`,
 			return err
 		}
 		if r.json {
-			return printJSON(r.out, opened.Raw)
+			return r.printJSON(opened.Raw)
 		}
 		return opened.Value.run(program, args[0], args[1:], *tty)
 	})

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os/exec"
-	"runtime"
 	"strings"
 	"time"
 
@@ -41,16 +39,14 @@ You can be signed in to several servers. Commands use the last one, or --server.
 			if err != nil {
 				return cmdline.Usage(err)
 			}
-			login, err := signIn(cmd, server)
+			scopes, _ := cmd.Flags().GetStringSlice("scopes")
+			noBrowser, _ := cmd.Flags().GetBool("no-browser")
+			login, err := signIn(cmd, server, scopes, cmd.Flags().Lookup("org").Value.String(), !noBrowser)
 			if err != nil {
 				return err
 			}
-			err = client.ChangeHosts(path, func(h *client.Hosts) error {
-				h.Add(server, login)
-				return nil
-			})
-			if err != nil {
-				return fmt.Errorf("store the access token: %w", err)
+			if err := storeLogin(server, login); err != nil {
+				return err
 			}
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "Signed in to %s as %s.\n", server, plain(login.Email))
 			return err
@@ -62,19 +58,33 @@ You can be signed in to several servers. Commands use the last one, or --server.
 	return cmd
 }
 
+// storeLogin stores a login and makes its server the current one.
+func storeLogin(server string, login client.Login) error {
+	path, err := client.HostsFile()
+	if err != nil {
+		return err
+	}
+	err = client.ChangeHosts(path, func(h *client.Hosts) error {
+		h.Add(server, login)
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("store the access token: %w", err)
+	}
+	return nil
+}
+
 // signIn runs the device authorization grant.
-func signIn(cmd *cobra.Command, server string) (client.Login, error) {
-	scopes, _ := cmd.Flags().GetStringSlice("scopes")
-	noBrowser, _ := cmd.Flags().GetBool("no-browser")
-	device, err := client.BeginLogin(cmd.Context(), server, scopes, cmd.Flags().Lookup("org").Value.String())
+func signIn(cmd *cobra.Command, server string, scopes []string, org string, browser bool) (client.Login, error) {
+	device, err := client.BeginLogin(cmd.Context(), server, scopes, org)
 	if err != nil {
 		return client.Login{}, err
 	}
 	out := cmd.ErrOrStderr()
 	target := cmp.Or(device.VerificationURLComplete, device.VerificationURL)
 	fmt.Fprintf(out, "To sign in to %s, open\n\n    %s\n\nand approve this code:\n\n%s\n%s", server, plain(device.VerificationURL), banner(device.UserCode), code(target))
-	if !noBrowser && isTerminal(cmd.InOrStdin()) {
-		openBrowser(target)
+	if browser && isTerminal(cmd.InOrStdin()) {
+		openBrowser(target) // if it fails, the address was printed
 	}
 	done := waitingIndicator(out, time.Until(device.Expiry))
 	login, err := device.Wait(cmd.Context(), server)
@@ -128,17 +138,6 @@ func code(target string) string {
 		b.WriteByte('\n')
 	}
 	return b.String()
-}
-
-// openBrowser opens a page in a browser if there is one. It ignores errors, since the address was printed.
-func openBrowser(target string) {
-	program := "xdg-open"
-	if runtime.GOOS == "darwin" {
-		program = "open"
-	}
-	if cmd := exec.Command(program, target); cmd.Start() == nil {
-		go cmd.Wait()
-	}
 }
 
 // waitingIndicator shows how long the program still waits, until done is called.

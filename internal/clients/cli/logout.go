@@ -68,7 +68,7 @@ func whoamiCommand() *cobra.Command {
 			return err
 		}
 		if r.json {
-			return printJSON(r.out, user.Raw)
+			return r.printJSON(user.Raw)
 		}
 		token, err := client.One[struct{ Scopes []string }](r.ctx, r.Client, get, "/v2/access-token", nil)
 		if err != nil {

@@ -23,7 +23,7 @@ type pipeline struct {
 
 func pipelineCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "pipeline", Short: "Manage pipelines"}
-	cmd.AddCommand(pipelineListCommand(), pipelineShowCommand(), pipelineCreateCommand(), pipelineUpdateCommand(),
+	cmd.AddCommand(pipelineListCommand(), pipelineViewCommand(), pipelineCreateCommand(), pipelineEditCommand(),
 		pipelineArchiveCommand(), pipelineUnarchiveCommand(), pipelineDeleteCommand())
 	return cmd
 }
@@ -47,12 +47,13 @@ func pipelineListCommand() *cobra.Command {
 	})
 }
 
-func pipelineShowCommand() *cobra.Command {
-	return remoteCommand(&cobra.Command{
-		Use:   "show SLUG",
-		Short: "Show a pipeline",
-		Args:  cmdline.Exactly("PIPELINE"),
-	}, func(r *remote, args []string) error {
+func pipelineViewCommand() *cobra.Command {
+	return remoteCommand(addWebFlag(&cobra.Command{
+		Use:     "view SLUG",
+		Aliases: []string{"show"},
+		Short:   "Show a pipeline",
+		Args:    cmdline.Exactly("PIPELINE"),
+	}), func(r *remote, args []string) error {
 		p, err := call[pipeline](r, get, nil, "/pipelines/%", args[0])
 		if err != nil {
 			return err
@@ -70,7 +71,7 @@ func pipelineShowCommand() *cobra.Command {
 			line{"Archived", archived},
 			line{"Page", p.Value.WebURL},
 		)
-		if err != nil || r.json || p.Value.Configuration == "" {
+		if err != nil || r.json || r.web || p.Value.Configuration == "" {
 			return err
 		}
 		_, err = fmt.Fprintf(r.out, "\n%s\n", p.Value.Configuration)
@@ -91,11 +92,12 @@ func definitionFile(cmd *cobra.Command, path string) (string, error) {
 	return string(text), nil
 }
 
-func pipelineUpdateCommand() *cobra.Command {
+func pipelineEditCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "update SLUG",
-		Short: "Update the given attributes of a pipeline",
-		Args:  cmdline.Exactly("PIPELINE"),
+		Use:     "edit SLUG",
+		Aliases: []string{"update"},
+		Short:   "Change the given attributes of a pipeline",
+		Args:    cmdline.Exactly("PIPELINE"),
 	}
 	cmd.Flags().String("name", "", "name")
 	cmd.Flags().String("repository", "", "URL of the source repository")
@@ -148,11 +150,17 @@ func pipelineUnarchiveCommand() *cobra.Command {
 }
 
 func pipelineDeleteCommand() *cobra.Command {
-	return remoteCommand(&cobra.Command{
+	return remoteCommand(addYesFlag(&cobra.Command{
 		Use:   "delete SLUG",
 		Short: "Delete a pipeline and all its builds",
 		Args:  cmdline.Exactly("PIPELINE"),
-	}, func(r *remote, args []string) error {
+	}), func(r *remote, args []string) error {
+		if _, err := call[pipeline](r, get, nil, "/pipelines/%", args[0]); err != nil {
+			return err
+		}
+		if err := r.confirm("Delete the pipeline " + args[0] + " and all its builds"); err != nil {
+			return err
+		}
 		return r.perform(remove, nil, "Deleted "+args[0]+".", "/pipelines/%", args[0])
 	})
 }

@@ -75,7 +75,7 @@ func findQueue(r *remote, cmd *cobra.Command, named string) (cluster, queue, err
 			return c, q, nil
 		}
 	}
-	return c, queue{}, fmt.Errorf("the cluster %s has no queue %q; see stackyard queue list", c.Name, named)
+	return c, queue{}, fmt.Errorf("the cluster %s has no queue %q; %s", c.Name, named, elsewhere(named, names(list.Items, func(q queue) string { return q.Key }), "stackyard queue list"))
 }
 
 // onQueue makes a command act on the queue that its argument names.
@@ -136,7 +136,10 @@ func queueDeleteCommand() *cobra.Command {
 		Use:   "delete KEY",
 		Short: "Delete a queue",
 	}
-	return onQueue(cmd, func(r *remote, c cluster, q queue) error {
+	return onQueue(addYesFlag(cmd), func(r *remote, c cluster, q queue) error {
+		if err := r.confirm("Delete the queue " + q.Key); err != nil {
+			return err
+		}
 		return r.perform(remove, nil, "Deleted the queue "+q.Key+".", "/clusters/%/queues/%", c.ID, q.ID)
 	})
 }

@@ -12,7 +12,9 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/itchyny/gojq"
 	"github.com/spf13/cobra"
 
 	"stackyard/internal/clients/client"
@@ -22,10 +24,19 @@ import (
 // A remote is the server that a client command calls.
 type remote struct {
 	*client.Client
-	ctx  context.Context
-	out  io.Writer
-	json bool   // print API responses as JSON
-	org  string // slug from --org or STACKYARD_ORG; may be empty
+	ctx context.Context
+	cmd *cobra.Command
+	org string // slug from --org or STACKYARD_ORG; may be empty
+
+	out      io.Writer
+	terminal bool // out is a terminal
+	color    bool
+	pager    func()     // closes the pager; nil: none
+	json     bool       // print API responses as JSON
+	fields   []string   // of --json; nil: all
+	jq       *gojq.Code // of --jq; nil: none
+	web      bool       // open the page instead of printing
+	stored   bool       // the token is from stackyard login
 }
 
 // remoteCommand makes a command call a server: it adds --server, --org and --json.
@@ -33,26 +44,61 @@ func remoteCommand(cmd *cobra.Command, run func(r *remote, args []string) error)
 	flags := cmd.Flags()
 	flags.String("server", "", "server URL (default: the last one you signed in to) [STACKYARD_SERVER]")
 	flags.String("org", "", "organization slug (default: the only one) [STACKYARD_ORG]")
-	flags.Bool("json", false, "print the API response as JSON")
+	addOutputFlags(cmd)
+	expected := cmd.Args
+	if expected == nil {
+		expected = cmdline.AtMost()
+	}
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		args, _ = fieldsArgument(cmd, args, expected)
+		return expected(cmd, args)
+	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		args, fields := fieldsArgument(cmd, args, expected)
 		r, err := connect(cmd)
 		if err != nil {
 			return err
 		}
-		return run(r, args)
+		if err := r.setOutput(cmd, fields); err != nil {
+			return err
+		}
+		err = r.signInAgain(run(r, args), func() error { return run(r, args) })
+		if r.pager != nil {
+			r.pager()
+		}
+		return err
 	}
 	return cmd
+}
+
+// signInAgain offers to sign in again if the stored login has expired, and then runs the command again.
+func (r *remote) signInAgain(err error, again func() error) error {
+	refusal, ok := errors.AsType[*client.Error](err)
+	if !ok || refusal.Status != http.StatusUnauthorized || !r.stored || !isTerminal(r.cmd.InOrStdin()) {
+		return err
+	}
+	if !r.ask(fmt.Sprintf("Your login at %s has expired. Sign in again?", r.URL), true) {
+		return err
+	}
+	login, err := signIn(r.cmd, r.URL, client.Scopes, r.org, true)
+	if err != nil {
+		return err
+	}
+	if err := storeLogin(r.URL, login); err != nil {
+		return err
+	}
+	r.Token = login.AccessToken
+	return again()
 }
 
 // connect returns the server with STACKYARD_TOKEN or the stored login.
 func connect(cmd *cobra.Command) (*remote, error) {
 	flags := cmd.Flags()
-	asJSON, _ := flags.GetBool("json")
 	r := &remote{
-		Client: &client.Client{UserAgent: cmdline.UserAgent(), Token: os.Getenv("STACKYARD_TOKEN")},
+		Client: &client.Client{UserAgent: cmdline.UserAgent(), Token: os.Getenv("STACKYARD_TOKEN"), Waiting: announceWait(cmd)},
 		ctx:    cmd.Context(),
+		cmd:    cmd,
 		out:    cmd.OutOrStdout(),
-		json:   asJSON,
 		org:    cmp.Or(flags.Lookup("org").Value.String(), os.Getenv("STACKYARD_ORG")),
 	}
 	path, err := client.HostsFile()
@@ -80,8 +126,17 @@ func connect(cmd *cobra.Command) (*remote, error) {
 	if login.AccessToken == "" {
 		return nil, fmt.Errorf("not signed in to %s: run stackyard login %s", r.URL, r.URL)
 	}
-	r.Token = login.AccessToken
+	r.Token, r.stored = login.AccessToken, true
 	return r, nil
+}
+
+// announceWait returns a function that prints for how long the client waits for a busy server, on a terminal.
+func announceWait(cmd *cobra.Command) func(why string, wait time.Duration) {
+	return func(why string, wait time.Duration) {
+		if out := cmd.ErrOrStderr(); isTerminal(out) {
+			fmt.Fprintf(out, "%s; trying again in %s\n", why, wait.Round(time.Second))
+		}
+	}
 }
 
 // under returns a path below the organization's. Each % of the format is replaced by a segment.
@@ -121,7 +176,8 @@ func call[T any](r *remote, method string, body any, format string, segments ...
 	if err != nil {
 		return client.Item[T]{}, err
 	}
-	return client.One[T](r.ctx, r.Client, method, path, body)
+	item, err := client.One[T](r.ctx, r.Client, method, path, body)
+	return item, r.explain(err, format, segments)
 }
 
 // perform calls the API and prints a confirmation; with --json it prints nothing.
@@ -131,7 +187,7 @@ func (r *remote) perform(method string, body any, done string, format string, se
 		return err
 	}
 	if err := r.Do(r.ctx, method, path, body, nil); err != nil {
-		return err
+		return r.explain(err, format, segments)
 	}
 	return r.println(done)
 }
@@ -160,7 +216,8 @@ func listMost[T any](r *remote, most int, format string, segments ...string) (cl
 	if strings.Contains(path, "?") {
 		separator = "&"
 	}
-	return client.All[T](r.ctx, r.Client, path+separator+"per_page=100", most)
+	list, err := client.All[T](r.ctx, r.Client, path+separator+"per_page=100", most)
+	return list, r.explain(err, format, segments)
 }
 
 // cluster returns the cluster of --cluster, by id or name, or the only one.

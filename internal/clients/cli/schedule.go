@@ -61,7 +61,7 @@ func scheduleListCommand() *cobra.Command {
 			column[schedule]{"label", func(s schedule) string { return s.Label }},
 			column[schedule]{"cronline", func(s schedule) string { return s.Cronline }},
 			column[schedule]{"state", schedule.state},
-			column[schedule]{"next build", func(s schedule) string { return day(s.NextBuildAt) }},
+			column[schedule]{"next build", func(s schedule) string { return r.when(s.NextBuildAt) }},
 			column[schedule]{"id", func(s schedule) string { return s.ID }},
 		)
 	})
@@ -111,16 +111,16 @@ func scheduleViewCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return printItem(r, shown.Raw, append(scheduleLines(shown.Value), upcoming(shown.Value, preview.Value.Runs)...)...)
+		return printItem(r, shown.Raw, append(scheduleLines(r, shown.Value), upcoming(r, shown.Value, preview.Value.Runs)...)...)
 	})
 }
 
-func scheduleLines(s schedule) []line {
+func scheduleLines(r *remote, s schedule) []line {
 	lines := []line{
 		{"Label", s.Label},
 		{"Cronline", s.Cronline},
 		{"State", s.state()},
-		{"Failed", day(s.FailedAt)},
+		{"Failed", r.when(s.FailedAt)},
 		{"Reason", s.FailedMessage},
 		{"Branch", s.Branch},
 		{"Commit", s.Commit},
@@ -133,12 +133,12 @@ func scheduleLines(s schedule) []line {
 }
 
 // upcoming returns a line for each of the next times.
-func upcoming(s schedule, runs []time.Time) (lines []line) {
+func upcoming(r *remote, s schedule, runs []time.Time) (lines []line) {
 	if !s.Enabled {
 		return nil
 	}
 	for _, at := range runs {
-		lines = append(lines, line{"Builds at", day(&at)})
+		lines = append(lines, line{"Builds at", r.when(&at)})
 	}
 	return lines
 }
@@ -191,7 +191,7 @@ func scheduleCreateCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return printItem(r, made.Raw, line{"Created", made.Value.name()}, line{"Next build", day(made.Value.NextBuildAt)}, line{"Id", made.Value.ID})
+		return printItem(r, made.Raw, line{"Created", made.Value.name()}, line{"Next build", r.when(made.Value.NextBuildAt)}, line{"Id", made.Value.ID})
 	})
 }
 
@@ -223,18 +223,21 @@ func scheduleEditCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return printItem(r, changed.Raw, line{"Changed", changed.Value.name()}, line{"State", changed.Value.state()}, line{"Next build", day(changed.Value.NextBuildAt)})
+		return printItem(r, changed.Raw, line{"Changed", changed.Value.name()}, line{"State", changed.Value.state()}, line{"Next build", r.when(changed.Value.NextBuildAt)})
 	})
 }
 
 func scheduleDeleteCommand() *cobra.Command {
-	return remoteCommand(&cobra.Command{
+	return remoteCommand(addYesFlag(&cobra.Command{
 		Use:   "delete PIPELINE SCHEDULE",
 		Short: "Delete a schedule",
 		Args:  cmdline.Exactly("PIPELINE", "SCHEDULE"),
-	}, func(r *remote, args []string) error {
+	}), func(r *remote, args []string) error {
 		s, err := findSchedule(r, args[0], args[1])
 		if err != nil {
+			return err
+		}
+		if err := r.confirm("Delete the schedule " + s.name()); err != nil {
 			return err
 		}
 		return r.perform(remove, nil, "Deleted the schedule "+s.name()+".", "/pipelines/%/schedules/%", args[0], s.ID)

@@ -32,7 +32,7 @@ func stackListCommand() *cobra.Command {
 			column[registeredStack]{"queue", func(s registeredStack) string { return s.QueueKey }},
 			column[registeredStack]{"reserved", func(s registeredStack) string { return strconv.Itoa(s.Reserved) }},
 			column[registeredStack]{"type", func(s registeredStack) string { return s.Type }},
-			column[registeredStack]{"last call", func(s registeredStack) string { return day(s.ConnectedAt) }},
+			column[registeredStack]{"last call", func(s registeredStack) string { return r.when(s.ConnectedAt) }},
 			column[registeredStack]{"id", func(s registeredStack) string { return s.ID }},
 		)
 	})
@@ -47,15 +47,16 @@ func registeredStacks(r *remote, cmd *cobra.Command) (cluster, client.List[regis
 	return c, list, err
 }
 
-func stackRemoveCommand() *cobra.Command {
-	cmd := addClusterFlag(&cobra.Command{
-		Use:   "remove KEY",
-		Short: "De-register a stack",
+func stackDeleteCommand() *cobra.Command {
+	cmd := addYesFlag(addClusterFlag(&cobra.Command{
+		Use:     "delete KEY",
+		Aliases: []string{"remove"},
+		Short:   "De-register a stack",
 		Long: `De-register a stack that is dead or no longer needed. Others can take its reserved
 jobs at once; jobs that its agents run continue. A stack that is still running can
 register again.`,
 		Args: cmdline.Exactly("STACK"),
-	})
+	}))
 	return remoteCommand(cmd, func(r *remote, args []string) error {
 		c, list, err := registeredStacks(r, cmd)
 		if err != nil {
@@ -63,6 +64,9 @@ register again.`,
 		}
 		for _, s := range list.Items {
 			if s.Key == args[0] || s.ID == args[0] {
+				if err := r.confirm("De-register the stack " + s.Key); err != nil {
+					return err
+				}
 				return r.perform(remove, nil, "De-registered the stack "+s.Key+".", "/clusters/%/stacks/%", c.ID, s.ID)
 			}
 		}

@@ -19,7 +19,7 @@ type agentToken struct {
 
 func tokenCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "token", Short: "Manage agent tokens of a cluster"}
-	cmd.AddCommand(tokenListCommand(), tokenCreateCommand(), tokenRevokeCommand())
+	cmd.AddCommand(tokenListCommand(), tokenCreateCommand(), tokenDeleteCommand())
 	return cmd
 }
 
@@ -37,8 +37,8 @@ func tokenListCommand() *cobra.Command {
 		return printTable(r, list, "The cluster has no agent tokens.",
 			column[agentToken]{"id", func(t agentToken) string { return t.ID }},
 			column[agentToken]{"description", func(t agentToken) string { return t.Description }},
-			column[agentToken]{"created", func(t agentToken) string { return day(t.CreatedAt) }},
-			column[agentToken]{"expires", func(t agentToken) string { return day(t.ExpiresAt) }},
+			column[agentToken]{"created", func(t agentToken) string { return r.when(t.CreatedAt) }},
+			column[agentToken]{"expires", func(t agentToken) string { return r.when(t.ExpiresAt) }},
 			column[agentToken]{"from", func(t agentToken) string { return t.Allowed }},
 		)
 	})
@@ -69,19 +69,23 @@ func tokenCreateCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return printItem(r, made.Raw, line{"Token", made.Value.Token}, line{"Id", made.Value.ID}, line{"Expires", day(made.Value.ExpiresAt)})
+		return printItem(r, made.Raw, line{"Token", made.Value.Token}, line{"Id", made.Value.ID}, line{"Expires", r.when(made.Value.ExpiresAt)})
 	})
 }
 
-func tokenRevokeCommand() *cobra.Command {
-	cmd := addClusterFlag(&cobra.Command{
-		Use:   "revoke ID",
-		Short: "Revoke an agent token",
-		Args:  cmdline.Exactly("ID"),
-	})
+func tokenDeleteCommand() *cobra.Command {
+	cmd := addYesFlag(addClusterFlag(&cobra.Command{
+		Use:     "delete ID",
+		Aliases: []string{"revoke"},
+		Short:   "Revoke an agent token",
+		Args:    cmdline.Exactly("ID"),
+	}))
 	return remoteCommand(cmd, func(r *remote, args []string) error {
 		c, err := r.cluster(cmd)
 		if err != nil {
+			return err
+		}
+		if err := r.confirm("Revoke the token " + args[0]); err != nil {
 			return err
 		}
 		return r.perform(remove, nil, "Revoked the token.", "/clusters/%/tokens/%", c.ID, args[0])

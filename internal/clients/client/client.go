@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 )
 
 // maxAnswer limits the size of a decoded response.
@@ -25,6 +26,8 @@ type Client struct {
 	Token string
 	// UserAgent names the program.
 	UserAgent string
+	// Waiting, unless nil, is called before the client waits for a server that is busy.
+	Waiting func(why string, wait time.Duration)
 }
 
 // An Error is a response that is not a success.
@@ -130,9 +133,9 @@ func (c *Client) send(ctx context.Context, method, path string, body any, header
 	for i := 0; i < len(headers); i += 2 {
 		req.Header.Set(headers[i], headers[i+1])
 	}
-	res, err := http.DefaultClient.Do(req)
+	res, err := c.try(req)
 	if err != nil {
-		return nil, fmt.Errorf("reach %s: %w", c.URL, err)
+		return nil, err
 	}
 	if res.StatusCode >= 200 && res.StatusCode < 300 {
 		return res, nil

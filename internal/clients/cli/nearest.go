@@ -1,0 +1,108 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"stackyard/internal/clients/client"
+)
+
+// explain adds to the error of a call what the user can do: a wrong slug gets the most similar ones.
+func (r *remote) explain(err error, format string, segments []string) error {
+	refusal, ok := errors.AsType[*client.Error](err)
+	if !ok || refusal.Status != http.StatusNotFound {
+		return err
+	}
+	switch refusal.Message {
+	case "No organization found":
+		return notFound("organization", r.org, r.organizationSlugs())
+	case "No pipeline found":
+		if strings.HasPrefix(format, "/pipelines/%") && len(segments) > 0 {
+			return notFound("pipeline", segments[0], r.pipelineSlugs())
+		}
+	case "No build found":
+		if strings.HasPrefix(format, "/pipelines/%/builds/%") && len(segments) > 1 {
+			return fmt.Errorf("the pipeline %s has no build %s; see stackyard build list %s", segments[0], segments[1], segments[0])
+		}
+	}
+	return err
+}
+
+// notFound returns the error for a name that does not exist, with a suggestion.
+func notFound(kind, name string, known []string) error {
+	return fmt.Errorf("%s %q not found; %s", kind, name, elsewhere(name, known, "stackyard "+strings.TrimSuffix(kind, "anization")+" list"))
+}
+
+// elsewhere says where to find a name that does not exist: the most similar one, or the command that lists them.
+func elsewhere(name string, known []string, command string) string {
+	if near := nearest(name, known); near != "" {
+		return fmt.Sprintf("did you mean %q?", near)
+	}
+	return "see " + command
+}
+
+func (r *remote) organizationSlugs() []string {
+	list, err := client.All[organization](r.ctx, r.Client, "/v2/organizations?per_page=100", 1000)
+	if err != nil {
+		return nil
+	}
+	return names(list.Items, func(o organization) string { return o.Slug })
+}
+
+func (r *remote) pipelineSlugs() []string {
+	list, err := client.All[pipeline](r.ctx, r.Client, "/v2/organizations/"+url.PathEscape(r.org)+"/pipelines?per_page=100", 1000)
+	if err != nil {
+		return nil
+	}
+	return names(list.Items, func(p pipeline) string { return p.Slug })
+}
+
+func names[T any](items []T, name func(T) string) []string {
+	var all []string
+	for _, item := range items {
+		all = append(all, name(item))
+	}
+	return all
+}
+
+// nearest returns the name that is most similar to a mistyped one, or "" if none is similar.
+func nearest(mistyped string, known []string) string {
+	best, least := "", len(mistyped)/3+2
+	for _, name := range known {
+		if d := distance(strings.ToLower(mistyped), strings.ToLower(name)); d < least {
+			best, least = name, d
+		}
+	}
+	return best
+}
+
+// distance returns how many characters must be inserted, removed, replaced or swapped with their neighbor to turn a into b.
+func distance(a, b string) int {
+	x, y := []rune(a), []rune(b)
+	if len(x) > 100 || len(y) > 100 {
+		return 100
+	}
+	before, row := []int(nil), make([]int, len(y)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range x {
+		next := make([]int, len(y)+1)
+		next[0] = i + 1
+		for j := range y {
+			cost := 1
+			if x[i] == y[j] {
+				cost = 0
+			}
+			next[j+1] = min(row[j]+cost, row[j+1]+1, next[j]+1)
+			if i > 0 && j > 0 && x[i] == y[j-1] && x[i-1] == y[j] {
+				next[j+1] = min(next[j+1], before[j-1]+1)
+			}
+		}
+		before, row = row, next
+	}
+	return row[len(y)]
+}
