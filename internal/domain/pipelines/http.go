@@ -37,7 +37,7 @@ func (s *Service) Routes() []route.Route {
 			Method: http.MethodGet, Path: one, Summary: "Get a pipeline",
 			Description: "Everyone with an access token can read a public pipeline. Callers without access to it get a reduced view.",
 			Permission:  identity.ReadPipeline, Visitors: true,
-			Handler: route.On(s.Load, s.getPipeline),
+			Handler: route.On(s.loadShown, s.getPipeline),
 		},
 		{
 			Method: http.MethodPatch, Path: one, Summary: "Update a pipeline",
@@ -189,10 +189,6 @@ type pipelineUpdate struct {
 func (s *Service) postPipeline(r *route.Request, body pipelineCreate) (pipelineView, error) {
 	p, err := s.create(r.Context(), ViewerOf(r), &body)
 	return s.viewUnless(r, p, err)
-}
-
-func (s *Service) getPipeline(r *route.Request, p *Pipeline) (PipelineView, error) {
-	return s.View(r, p), nil
 }
 
 func (s *Service) patchPipeline(r *route.Request, p *Pipeline, body pipelineUpdate) (pipelineView, error) {

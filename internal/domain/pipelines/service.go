@@ -20,11 +20,12 @@ type Service struct {
 	public      core.PublicURL
 	clock       core.Clock
 	connections *connections.Service
+	views       views
 }
 
 // New returns a Service. key encrypts the credentials of source hosts; client calls source hosts.
 func New(d *db.DB, key seal.Key, public core.PublicURL, clock core.Clock, client *http.Client) *Service {
-	return &Service{db: d, key: key, public: public, clock: clock, connections: connections.New(d, key, public, clock, client)}
+	return &Service{db: d, key: key, public: public, clock: clock, connections: connections.New(d, key, public, clock, client), views: newViews(d)}
 }
 
 // newPipeline returns a pipeline with default values.

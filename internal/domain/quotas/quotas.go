@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"sync"
 
 	"stackyard/internal/platform/identity"
 )
@@ -52,9 +53,30 @@ func Of(org *identity.Organization) Limits {
 	if org == nil || len(org.Limits) == 0 {
 		return l
 	}
+	decoded.RLock()
+	known, ok := decoded.byText[string(org.Limits)]
+	decoded.RUnlock()
+	if ok {
+		return known
+	}
 	json.Unmarshal(org.Limits, &l) // cannot fail: only Encode writes them
+	decoded.Lock()
+	defer decoded.Unlock()
+	if len(decoded.byText) >= maxDecoded {
+		clear(decoded.byText)
+	}
+	decoded.byText[string(org.Limits)] = l
 	return l
 }
+
+// maxDecoded bounds how many different limits are kept in decoded.
+const maxDecoded = 1_000
+
+// decoded are limits by their JSON. They are read several times for each request, and never changed.
+var decoded = struct {
+	sync.RWMutex
+	byText map[string]Limits
+}{byText: map[string]Limits{}}
 
 // Encode returns the limits as an organization stores them.
 func (l Limits) Encode() json.RawMessage {

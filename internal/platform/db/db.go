@@ -66,6 +66,7 @@ type DB struct {
 	statements  atomic.Int64
 	onStatement atomic.Pointer[func(text string, args []any)]
 	results     results
+	watches     watches
 }
 
 // engine is the part that SQLite and PostgreSQL implement differently.
@@ -143,16 +144,19 @@ func (d *DB) Read(ctx context.Context, fn func(q *Q) error) error {
 func (d *DB) Write(ctx context.Context, fn func(q *Q) error) error {
 	refuseNested(ctx, "Write")
 	var topics []string // of the last attempt
+	var concerned []*Watch
 	err := d.write(ctx, func(q *Q) error {
 		topics = nil
 		q.onStatement = d.onStatement.Load()
-		defer func() { d.statements.Add(q.ran) }()
+		q.watch(&d.watches)
+		defer func() { d.statements.Add(q.ran); concerned = append(concerned, q.concerned...) }()
 		err := fn(q)
 		if err == nil {
 			topics = q.topics
 		}
 		return err
 	})
+	changed(concerned) // also after an error: the commit may have succeeded although its answer was lost
 	d.subscribers.notify(topics)
 	return asUnavailable(ctx, err)
 }
@@ -161,15 +165,19 @@ func (d *DB) Write(ctx context.Context, fn func(q *Q) error) error {
 // statement is its own transaction: one round trip instead of three.
 func (d *DB) WriteOne(ctx context.Context, fn func(q *Q) error) error {
 	refuseNested(ctx, "WriteOne")
-	return asUnavailable(ctx, d.writeOne(ctx, func(q *Q) error {
+	var concerned []*Watch
+	err := d.writeOne(ctx, func(q *Q) error {
 		q.onStatement = d.onStatement.Load()
-		defer func() { d.statements.Add(q.ran) }()
+		q.watch(&d.watches)
+		defer func() { d.statements.Add(q.ran); concerned = append(concerned, q.concerned...) }()
 		err := fn(q)
 		if q.ran > 1 || len(q.topics) > 0 {
 			panic("db: more than one statement, or an announcement, inside of WriteOne")
 		}
 		return err
-	}))
+	})
+	changed(concerned)
+	return asUnavailable(ctx, err)
 }
 
 // Statements returns how many statements Read, Write and Notify have run. An idle server must not increase it.

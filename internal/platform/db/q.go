@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // ErrNoRows is the error of [One] and [Row.Scan] when the query returns no row.
@@ -27,6 +28,8 @@ type Q struct {
 	topics      []string                       // announced so far
 	ran         int64                          // number of statements
 	onStatement *func(text string, args []any) // called with each statement; nil: none
+	watches     *watches                       // nil: none
+	concerned   []*Watch                       // by the statements so far
 	err         error                          // when set, all further statements fail with it
 }
 
@@ -110,6 +113,13 @@ func (r *Row) Scan(dest ...any) error {
 // count counts a statement and passes it to OnStatement.
 func (q *Q) count(text string, args []any) {
 	q.ran++
+	if q.watches != nil {
+		for _, w := range q.watches.concerned(text) {
+			if !slices.Contains(q.concerned, w) {
+				q.concerned = append(q.concerned, w)
+			}
+		}
+	}
 	if q.onStatement != nil {
 		(*q.onStatement)(text, args)
 	}

@@ -68,8 +68,7 @@ func (r *Request) take(key string) error {
 // limitOf returns the limit of the route in requests per second; 0 is no limit.
 func (r *Request) limitOf() int { return r.route.Limit.PerSecond(r.Org) }
 
-// showLimit sets the rate-limit headers before anything is counted: every response has them, also those of
-// requests that fail early.
+// showLimit sets the rate-limit headers of a request that was not counted.
 func (r *Request) showLimit() {
 	if r.route.Limit != nil {
 		r.showUsage(limits.Unused(r.limitOf()))
@@ -77,7 +76,10 @@ func (r *Request) showLimit() {
 }
 
 // showUsage sets the rate-limit headers, unless there is no limit.
-func (r *Request) showUsage(u limits.Usage) { setLimitHeaders(r.w.Header(), r.route.Limit.Scope, u) }
+func (r *Request) showUsage(u limits.Usage) {
+	r.limitShown = true
+	setLimitHeaders(r.w.Header(), r.route.Limit.Scope, u)
+}
 
 // showPathLimit sets the rate-limit headers of a response below one of the paths of [Config.PathLimits], until a
 // route sets its own. So paths and methods that no route has have them too.

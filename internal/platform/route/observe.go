@@ -3,15 +3,17 @@ package route
 import (
 	"bufio"
 	"context"
+	"encoding/binary"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"strconv"
+	"sync"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
-
-	"stackyard/internal/platform/core"
 )
 
 // measures counts and times requests by route pattern, never by path.
@@ -19,10 +21,38 @@ type measures struct {
 	requests *prometheus.CounterVec
 	seconds  *prometheus.HistogramVec
 	inFlight prometheus.Gauge
+	// known are the metrics of kinds of requests, so that their labels are not looked up for each request.
+	known *sync.Map
+}
+
+// A requestKind is the labels of a request.
+type requestKind struct {
+	pattern, method string
+	status          int
+}
+
+// kindMeasures are the metrics of a kind of requests.
+type kindMeasures struct {
+	requests prometheus.Counter
+	seconds  prometheus.Observer
+}
+
+// of returns the metrics of a kind of requests.
+func (m measures) of(kind requestKind) *kindMeasures {
+	if known, ok := m.known.Load(kind); ok {
+		return known.(*kindMeasures)
+	}
+	of := &kindMeasures{
+		requests: m.requests.WithLabelValues(kind.pattern, kind.method, strconv.Itoa(kind.status)),
+		seconds:  m.seconds.WithLabelValues(kind.pattern, kind.method),
+	}
+	m.known.Store(kind, of)
+	return of
 }
 
 func newMeasures(reg prometheus.Registerer) measures {
 	m := measures{
+		known: new(sync.Map),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "stackyard_http_requests_total",
 			Help: "HTTP requests answered, by route pattern, method and status.",
@@ -63,9 +93,28 @@ type observed struct {
 
 func (m measures) begin(w http.ResponseWriter, hr *http.Request) *observed {
 	m.inFlight.Inc()
-	o := &observed{ResponseWriter: w, ctx: hr.Context(), id: core.NewID(), method: hr.Method, path: hr.URL.Path, browser: isBrowser(hr), begun: time.Now()}
-	w.Header().Set("X-Request-Id", o.id)
+	o := &observed{ResponseWriter: w, ctx: hr.Context(), id: newRequestID(), method: hr.Method, path: hr.URL.Path, browser: isBrowser(hr), begun: time.Now()}
+	w.Header()["X-Request-Id"] = []string{o.id}
 	return o
+}
+
+// newRequestID returns a random UUID. It identifies a request in logs and need not be hard to guess, so it takes the
+// cheaper source of random bits.
+func newRequestID() string {
+	var id uuid.UUID
+	binary.LittleEndian.PutUint64(id[:8], rand.Uint64())
+	binary.LittleEndian.PutUint64(id[8:], rand.Uint64())
+	id[6], id[8] = id[6]&0x0f|0x40, id[8]&0x3f|0x80 // version 4
+	return id.String()
+}
+
+// setWriteDeadline sets when writing the response fails.
+func (o *observed) setWriteDeadline(at time.Time) {
+	if conn, ok := o.ResponseWriter.(interface{ SetWriteDeadline(time.Time) error }); ok {
+		conn.SetWriteDeadline(at)
+		return
+	}
+	http.NewResponseController(o.ResponseWriter).SetWriteDeadline(at)
 }
 
 // caller records who made the request.
@@ -123,17 +172,20 @@ func (s *Server) finish(o *observed) {
 	if !knownMethods[method] {
 		method = "other"
 	}
-	s.measures.requests.WithLabelValues(pattern, method, strconv.Itoa(o.status)).Inc()
-	s.measures.seconds.WithLabelValues(pattern, method).Observe(took.Seconds())
+	of := s.measures.of(requestKind{pattern, method, o.status})
+	of.requests.Inc()
+	of.seconds.Observe(took.Seconds())
 	level := slog.LevelInfo
 	if o.status >= 500 {
 		level = slog.LevelWarn
 	}
-	attrs := []any{"request_id", o.id, "method", method, "route", pattern, "status", o.status, "bytes", o.bytes, "ms", float64(took.Microseconds()) / 1000}
-	for _, a := range []struct{ key, value string }{{"org", o.org}, {"user", o.user}, {"agent", o.agent}, {"agent_token", o.agentToken}} {
+	attrs := append(make([]slog.Attr, 0, 10),
+		slog.String("request_id", o.id), slog.String("method", method), slog.String("route", pattern), slog.Int("status", o.status),
+		slog.Int64("bytes", o.bytes), slog.Float64("ms", float64(took.Microseconds())/1000))
+	for _, a := range [...]struct{ key, value string }{{"org", o.org}, {"user", o.user}, {"agent", o.agent}, {"agent_token", o.agentToken}} {
 		if a.value != "" {
-			attrs = append(attrs, a.key, a.value)
+			attrs = append(attrs, slog.String(a.key, a.value))
 		}
 	}
-	s.log.Log(context.Background(), level, "request", attrs...)
+	s.log.LogAttrs(context.Background(), level, "request", attrs...)
 }

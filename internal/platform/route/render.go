@@ -104,11 +104,27 @@ func (s *Server) write(w http.ResponseWriter, status int, v any) {
 		s.log.Error("encode response failed", "error", err)
 		status, body = http.StatusInternalServerError, []byte(`{"message":"Something went wrong on the server"}`)
 	}
+	s.writeJSON(w, status, append(body, '\n'))
+}
+
+// Values of headers that many responses share. Nothing changes them.
+var (
+	jsonBody = []string{"application/json; charset=utf-8"}
+	noSniff  = []string{"nosniff"}
+)
+
+// writeJSON writes encoded JSON.
+func (s *Server) writeJSON(w http.ResponseWriter, status int, body []byte) {
 	h := w.Header()
-	h.Set("Content-Type", "application/json; charset=utf-8")
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Content-Length", strconv.Itoa(len(body)+1))
-	http.NewResponseController(w).SetWriteDeadline(time.Now().Add(s.writeTimeout))
+	h["Content-Type"] = jsonBody
+	h["X-Content-Type-Options"] = noSniff
+	h["Content-Length"] = []string{strconv.Itoa(len(body))}
+	deadline := time.Now().Add(s.writeTimeout)
+	if seen, ok := w.(*observed); ok {
+		seen.setWriteDeadline(deadline)
+	} else {
+		http.NewResponseController(w).SetWriteDeadline(deadline)
+	}
 	w.WriteHeader(status)
-	w.Write(append(body, '\n'))
+	w.Write(body)
 }

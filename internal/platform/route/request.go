@@ -28,9 +28,10 @@ type Request struct {
 	// Usage is how much of the rate limit the caller has used; zero without a limit.
 	Usage limits.Usage
 
-	route  *Route
-	server *Server
-	w      http.ResponseWriter
+	route      *Route
+	server     *Server
+	w          http.ResponseWriter
+	limitShown bool // the response has rate-limit headers, or needs none
 }
 
 // SetHeader sets a header of the response.

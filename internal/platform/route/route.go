@@ -10,6 +10,7 @@
 package route
 
 import (
+	"encoding/json"
 	"net/http"
 	"reflect"
 
@@ -157,6 +158,24 @@ type Made[T any] struct {
 func (m Made[T]) schemaType() reflect.Type { return reflect.TypeFor[T]() }
 func (m Made[T]) shape(*Request) any       { return m.Body }
 func (m Made[T]) isNew() bool              { return m.New }
+
+// Encoded is the result of a handler that has the JSON of a T already.
+type Encoded[T any] struct{ JSON []byte }
+
+func (e Encoded[T]) schemaType() reflect.Type { return reflect.TypeFor[T]() }
+func (e Encoded[T]) shape(*Request) any       { return encodedJSON(e.JSON) }
+
+// Encode returns the JSON of a value, as responses have it.
+func Encode[T any](v T) (Encoded[T], error) {
+	body, err := json.Marshal(v)
+	return Encoded[T]{append(body, '\n')}, err
+}
+
+// encodedJSON is a body that ends with a newline.
+type encodedJSON []byte
+
+// MarshalJSON returns the body.
+func (e encodedJSON) MarshalJSON() ([]byte, error) { return e, nil }
 
 // texted is a type whose values can be written as plain text.
 type texted interface{ texted() }

@@ -119,6 +119,11 @@ func New(c Config, routes []Route) *Server {
 		}
 		s.muxes[first].Handle(path, s.endpoint(path, byMethod))
 	}
+	for first, mux := range s.muxes {
+		if first != "" || methods["/"] == nil {
+			mux.HandleFunc("/", s.notFound)
+		}
+	}
 	return s
 }
 
@@ -147,23 +152,29 @@ func firstSegment(path string) string {
 func (s *Server) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 	seen := s.measures.begin(w, hr)
 	defer s.finish(seen)
-	w = seen
 	// The deadline of an earlier response on the same connection does not apply.
-	http.NewResponseController(w).SetWriteDeadline(time.Time{})
+	seen.setWriteDeadline(time.Time{})
 	if p := seen.path; p == "/v2" || strings.HasPrefix(p, "/v2/") {
-		allowAnyOrigin(w.Header())
+		allowAnyOrigin(seen.Header())
 	}
-	hr = withPath(hr, tidy(hr.URL.EscapedPath()))
-	s.showPathLimit(w.Header(), hr.URL.Path)
+	hr = withTidyPath(hr)
+	s.showPathLimit(seen.Header(), hr.URL.Path)
 	mux := s.muxes[firstSegment(hr.URL.Path)]
 	if mux == nil {
 		mux = s.muxes[""]
 	}
-	if _, pattern := mux.Handler(hr); pattern == "" || !storable(hr.URL.Path) {
-		s.fail(seen, core.Errorf(core.NotFound, "Not Found: there is nothing at %s", hr.URL.Path))
+	if !storable(hr.URL.Path) {
+		s.notFound(seen, hr)
 		return
 	}
-	mux.ServeHTTP(w, hr)
+	mux.ServeHTTP(seen, hr)
+}
+
+// notFound serves paths that no route has.
+func (s *Server) notFound(w http.ResponseWriter, hr *http.Request) {
+	if seen, ok := w.(*observed); ok { // not one that only looks for a route
+		s.fail(seen, core.Errorf(core.NotFound, "Not Found: there is nothing at %s", hr.URL.Path))
+	}
 }
 
 // storable reports whether a database can store a text. Other texts match nothing, and would be a database
@@ -187,7 +198,12 @@ func tidy(path string) string {
 	return "/" + strings.Join(segments, "/")
 }
 
-func withPath(hr *http.Request, escaped string) *http.Request {
+// withTidyPath returns the request with a tidy path.
+func withTidyPath(hr *http.Request) *http.Request {
+	if p := hr.URL.Path; hr.URL.RawPath == "" && !strings.Contains(p, "//") && !strings.Contains(p, "/.") && !strings.HasSuffix(p, "/") && p != "" {
+		return hr // as almost always
+	}
+	escaped := tidy(hr.URL.EscapedPath())
 	if escaped == hr.URL.EscapedPath() {
 		return hr
 	}
@@ -305,6 +321,9 @@ func (s *Server) serve(w *observed, hr *http.Request, route *Route) {
 	case Stream:
 		s.stream(w, r, status, v)
 		return
+	case encodedJSON:
+		s.writeJSON(w, status, v)
+		return
 	}
 	s.write(w, status, result)
 }
@@ -335,18 +354,19 @@ type made interface{ isNew() bool }
 
 // admit runs the checks before the resource is loaded.
 func (s *Server) admit(r *Request) error {
-	r.showLimit()
-	if err := s.authenticate(r); err != nil {
-		return err
+	err := s.authenticate(r)
+	if err == nil {
+		err = s.check(r)
 	}
-	return s.check(r)
+	if !r.limitShown { // every response has the headers, also of requests that fail early
+		r.showLimit()
+	}
+	return err
 }
 
 // check runs the checks of an authenticated request before the resource is loaded.
 func (s *Server) check(r *Request) error {
-	err := s.enterOrganization(r)
-	r.showLimit() // of that organization
-	if err != nil {
+	if err := s.enterOrganization(r); err != nil {
 		return err
 	}
 	if err := s.limit(r); err != nil {
@@ -355,8 +375,10 @@ func (s *Server) check(r *Request) error {
 	if err := s.authorize(r); err != nil {
 		return err
 	}
-	if query, err := url.QueryUnescape(r.URL.RawQuery); r.route.Query != nil && err == nil && !storable(query) {
-		return core.Errorf(core.BadRequest, "The query holds the character U+0000, or bytes that are not UTF-8")
+	if r.URL.RawQuery != "" && r.route.Query != nil {
+		if query, err := url.QueryUnescape(r.URL.RawQuery); err == nil && !storable(query) {
+			return core.Errorf(core.BadRequest, "The query holds the character U+0000, or bytes that are not UTF-8")
+		}
 	}
 	return nil
 }
@@ -443,6 +465,9 @@ func (s *Server) clientAddress(hr *http.Request) netip.Addr {
 		return netip.Addr{}
 	}
 	address := from.Addr().Unmap()
+	if len(s.proxies) == 0 {
+		return address
+	}
 	forwarded := strings.Split(strings.Join(hr.Header.Values("X-Forwarded-For"), ","), ",")
 	for _, next := range slices.Backward(forwarded) {
 		if !slices.ContainsFunc(s.proxies, func(p netip.Prefix) bool { return p.Contains(address) }) {
