@@ -116,6 +116,17 @@ func JobsOfStep(q *db.Q, stepID string) ([]*flow.Job, error) {
 	ORDER BY j.position, j.id`, stepID)
 }
 
+// StepMayHaveEndedWith reports whether a job can be the last of its step that ended. It looks at few rows, so that the
+// jobs of a step that end one after the other, or all at once, do not each read all others.
+func StepMayHaveEndedWith(q *db.Q, j *Job) (may bool, err error) {
+	err = q.QueryRow(`
+		SELECT EXISTS (SELECT 1 FROM steps WHERE id = $1 AND outcome IS NOT NULL) AND NOT EXISTS (
+			SELECT 1 FROM jobs
+			WHERE build_id = $2 AND position > $3 AND step_id = $1 AND NOT retried AND (finished_at > $4 OR finished_at = $4 AND id > $5))`,
+		j.StepID, j.BuildID, j.Position, db.Micros(j.FinishedAt), j.ID).Scan(&may)
+	return may, err
+}
+
 // dependencies returns the dependencies of a step in the definition.
 func dependencies(q *db.Q, stepID string) ([]string, error) {
 	return db.Strings(q, `

@@ -2,6 +2,7 @@ package connections
 
 import (
 	"errors"
+	"time"
 
 	"stackyard/internal/domain/events"
 	"stackyard/internal/platform/core"
@@ -33,6 +34,23 @@ func ProviderOf(q *db.Q, organizationID, host string) (string, error) {
 		return "", err
 	}
 	return c.Provider, nil
+}
+
+// PausedUntil returns until when a host gets no requests of an organization that can wait; zero: it gets them.
+func PausedUntil(q *db.Q, organizationID, host string) (until time.Time, err error) {
+	err = q.QueryRow(`SELECT paused_until FROM source_connections WHERE organization_id = $1 AND host = $2`, organizationID, host).Scan(db.ToTime(&until))
+	if errors.Is(err, db.ErrNoRows) {
+		err = nil
+	}
+	return until, err
+}
+
+// Pause has all replicas wait until a time before they send a host requests that can wait. Another connection ends it.
+func Pause(q *db.Q, organizationID, host string, until time.Time) error {
+	_, err := q.Exec(`
+		UPDATE source_connections SET paused_until = $3
+		WHERE organization_id = $1 AND host = $2 AND (paused_until IS NULL OR paused_until < $3)`, organizationID, host, db.Micros(until))
+	return err
 }
 
 // byID returns a connection of an organization, or a NotFound error.
@@ -79,6 +97,7 @@ func save(q *db.Q, c *Connection) error {
 			app_id          = excluded.app_id,
 			installation_id = excluded.installation_id,
 			private_key     = excluded.private_key,
+			paused_until    = NULL,
 			updated_at      = excluded.updated_at`,
 		c.ID, c.OrganizationID, c.Host, c.Provider, c.APIURL, c.sealedToken, db.Text(c.sealedCloneToken),
 		db.Text(c.AppID), db.Text(c.InstallationID), db.Text(c.sealedPrivateKey), db.Micros(c.CreatedAt), db.Micros(c.UpdatedAt))

@@ -28,11 +28,18 @@ type batch struct {
 	order    []key
 	orgs     map[string]*identity.Organization
 	pipeline map[string]*pipelines.Pipeline // nil: nothing is published
+	steps    map[string]stepStatuses
+}
+
+// stepStatuses are the contexts that a step asks for. They are the same for all of its jobs.
+type stepStatuses struct {
+	asked []string
+	step  *builds.Step
 }
 
 // process returns what saves the statuses that follow from events.
 func (s *Service) process(ctx context.Context, happened []events.Event) (func(q *db.Q) error, error) {
-	b := &batch{service: s, found: map[key]*Status{}, orgs: map[string]*identity.Organization{}, pipeline: map[string]*pipelines.Pipeline{}}
+	b := &batch{service: s, found: map[key]*Status{}, orgs: map[string]*identity.Organization{}, pipeline: map[string]*pipelines.Pipeline{}, steps: map[string]stepStatuses{}}
 	for _, e := range happened {
 		if b.orgs[e.OrganizationID] != nil {
 			continue
@@ -105,13 +112,18 @@ func (b *batch) addJob(e events.Event, org *identity.Organization, p *pipelines.
 		return err
 	}
 	status.JobID, status.URL = j.ID, status.URL+"#"+j.ID
-	asked, step, err := buildevents.CommitStatuses(b.q, b.service.Builds, org, e)
-	if err != nil {
-		return err
+	of, known := b.steps[j.StepID]
+	if !known {
+		now := e
+		now.Facts = events.Facts{} // conditions refer to the step and the build as they are, not as they were
+		if of.asked, of.step, err = buildevents.CommitStatuses(b.q, b.service.Builds, org, now); err != nil {
+			return err
+		}
+		b.steps[j.StepID] = of
 	}
-	if len(asked) > 0 {
-		status.State, status.Description = stepState(build, step)
-		b.keep(status, contextsOf(asked, jobContext(p, build, j))...)
+	if len(of.asked) > 0 {
+		status.State, status.Description = stepState(build, of.step)
+		b.keep(status, contextsOf(of.asked, jobContext(p, build, j))...)
 	}
 	buildevents.AsOf(e.Facts, build, j)
 	status.State, status.Description = jobState(build, j)

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"stackyard/internal/domain/connections"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
 	"stackyard/internal/platform/sourcehost"
@@ -23,22 +24,26 @@ const (
 	// firstDelay is the time before the second attempt. It doubles with each attempt, up to maxDelay.
 	firstDelay = 5 * time.Second
 	maxDelay   = 15 * time.Minute
-	// rest is how long a host gets nothing after it did not answer.
-	rest = 5 * time.Second
+	// pause is how long a host gets nothing after it did not answer.
+	pause = 5 * time.Second
 )
 
 // send sends the newest state of a status. If a newer one is saved meanwhile, its task runs again.
 func (s *Service) send(ctx context.Context, t *tasks.Due) error {
 	var status *Status
+	var paused time.Time
 	err := s.DB.Read(ctx, func(q *db.Q) (err error) {
-		status, err = byID(q, t.Key)
+		if status, err = byID(q, t.Key); err != nil || status == nil {
+			return err
+		}
+		paused, err = connections.PausedUntil(q, status.OrganizationID, status.host())
 		return err
 	})
 	if err != nil || status == nil || status.SentVersion >= status.Version {
 		return err
 	}
-	if wait := s.resting(status); wait > 0 {
-		return s.postpone(ctx, status, wait)
+	if s.Clock().Before(paused) {
+		return s.postpone(ctx, status, paused)
 	}
 	err = s.call(ctx, status)
 	now := s.Clock()
@@ -54,9 +59,12 @@ func (s *Service) send(ctx context.Context, t *tasks.Due) error {
 		return s.write(ctx, func(q *db.Q) error { return recordSent(q, status, err.Error(), now) })
 	}
 	asked := sourcehost.WaitOf(err)
-	s.takeRest(status, now.Add(max(rest, asked)))
 	wait := max(backoff(status.Attempts+1), asked)
 	return s.write(ctx, func(q *db.Q) error {
+		// A host that asks to wait, or does not answer, would refuse the other statuses of the organization, too.
+		if err := connections.Pause(q, status.OrganizationID, status.host(), now.Add(max(pause, asked))); err != nil {
+			return err
+		}
 		if err := recordFailure(q, status, core.Cut(err.Error(), 500)); err != nil {
 			return err
 		}
@@ -82,8 +90,8 @@ func (s *Service) write(ctx context.Context, fn func(q *db.Q) error) error {
 }
 
 // postpone has the task run again later, a little spread, so that not all statuses of a host are sent together.
-func (s *Service) postpone(ctx context.Context, status *Status, wait time.Duration) error {
-	at := s.Clock().Add(wait + rand.N(time.Second))
+func (s *Service) postpone(ctx context.Context, status *Status, until time.Time) error {
+	at := until.Add(rand.N(time.Second))
 	return s.write(ctx, func(q *db.Q) error { return tasks.Add(q, tasks.Task{Kind: sendTask, Key: status.ID, RunAt: at}) })
 }
 
@@ -94,36 +102,4 @@ func backoff(attempts int) time.Duration {
 		d = min(firstDelay<<doublings, maxDelay)
 	}
 	return d/2 + rand.N(d/2)
-}
-
-// resting returns how long the host of a status gets nothing; 0: it can be called.
-func (s *Service) resting(status *Status) time.Duration {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	name := restName(status)
-	until, ok := s.rests[name]
-	if ok && !s.Clock().Before(until) {
-		delete(s.rests, name)
-		return 0
-	}
-	if !ok {
-		return 0
-	}
-	return until.Sub(s.Clock())
-}
-
-// takeRest gives the host of a status nothing until a time: one that asks to wait, or does not answer, would refuse the
-// other statuses of the organization, too.
-func (s *Service) takeRest(status *Status, until time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	name := restName(status)
-	if until.After(s.rests[name]) {
-		s.rests[name] = until
-	}
-}
-
-func restName(status *Status) string {
-	repo, _ := sourcehost.ParseRepository("https://" + status.Repository) // the service wrote it
-	return status.OrganizationID + "/" + repo.Host
 }

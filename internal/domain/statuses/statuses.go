@@ -1,8 +1,9 @@
 // Package statuses shows the states of builds and jobs at their commits on source hosts.
 //
 // A consumer of events writes the newest state of each context of a commit into one row (consume.go); a state of an
-// older build or event never replaces a newer one. A task for each row sends what was not sent (send.go). States that
-// follow each other faster than a host answers are therefore sent once, and a crash at any point sends the newest state.
+// older build or event never replaces a newer one, and an equal one changes nothing. A task for each row sends what was not
+// sent (send.go). States that follow each other faster than a host answers are therefore sent once, and a crash at any
+// point sends the newest state.
 //
 // Which host and which credentials are package connections' business; how a host is called is package sourcehost's.
 package statuses
@@ -11,7 +12,6 @@ import (
 	"log/slog"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"stackyard/internal/domain/builds"
@@ -28,11 +28,7 @@ import (
 )
 
 // Service sets commit statuses.
-type Service struct {
-	Parts
-	mu    sync.Mutex
-	rests map[string]time.Time // until when a host gets nothing, by organization and host
-}
+type Service struct{ Parts }
 
 // Parts are the dependencies of a Service.
 type Parts struct {
@@ -47,7 +43,7 @@ type Parts struct {
 
 // New returns a Service that consumes events.
 func New(p Parts) *Service {
-	s := &Service{Parts: p, rests: map[string]time.Time{}}
+	s := &Service{p}
 	p.Events.Consume(events.Consumer{
 		Name: connections.StatusConsumer, Names: connections.BuildStatusEvents | connections.JobStatusEvents, Process: s.process,
 	})
@@ -79,6 +75,12 @@ type Status struct {
 	SentAt      time.Time
 	Attempts    int    // that failed in a row
 	Error       string // of the last attempt
+}
+
+// host returns the host of a status as connections name it.
+func (s *Status) host() string {
+	host, _, _ := strings.Cut(s.Repository, "/")
+	return host
 }
 
 // maxJobContexts bounds the statuses of the jobs of a build. The status of the build is about the others, too.

@@ -255,6 +255,7 @@ func TestStatuses_OnlyTheNewestStateIsSent(t *testing.T) {
 
 func TestStatuses_WaitAsTheHostAsks(t *testing.T) {
 	eachWorld(t, oneStep, nil, func(t *testing.T, w *world) {
+		other := w.Replica(t)
 		limits := map[string]func(w http.ResponseWriter){
 			"Retry-After": func(rw http.ResponseWriter) {
 				rw.Header().Set("Retry-After", "600")
@@ -274,7 +275,10 @@ func TestStatuses_WaitAsTheHostAsks(t *testing.T) {
 			w.start(b, 0).Finish("0")
 			for range 3 {
 				w.Clock.Advance(time.Minute)
-				w.runDue() // also for the new state
+				if err := other.RunDue(t.Context()); err != nil { // also for the new state, and on other replicas
+					t.Fatal(err)
+				}
+				w.runDue()
 			}
 			if got := w.host.requests(); got != before {
 				t.Errorf("%s: %d requests while it asks to wait", name, got-before)
@@ -369,6 +373,39 @@ func TestStatuses_OfJobsAreBounded(t *testing.T) {
 			if s.context == "stackyard/app/test-1" && s != (set{"stackyard/app/test-1", "failure", "Build #1: the job failed with exit status 3", w.URL + "/acme/app/builds/1#" + job.ID}) {
 				t.Errorf("set %q", s)
 			}
+		}
+	})
+}
+
+// A build with the most jobs sends a bounded number of statuses, however slowly its jobs run.
+func TestStatuses_OfALargeBuildAreFew(t *testing.T) {
+	const parallelism, stepCount, run = 500, 8, 5
+	step := fmt.Sprintf("{command: make, label: Test, parallelism: %d, notify: [{github_commit_status: {context: ci/test}}]}", parallelism)
+	steps := "steps: [" + strings.Repeat(step+", ", stepCount-1) + step + "]"
+	eachWorld(t, steps, fields{"publish_commit_status_per_step": true}, func(t *testing.T, w *world) {
+		b := w.build(nil)
+		servertest.WantEqual(t, "jobs", len(b.At("jobs").([]any)), parallelism*stepCount)
+		w.runDue()
+		sent := len(w.host.take())
+		for i := range run { // each change is sent before the next one
+			job := w.start(b, i)
+			w.runDue()
+			job.Finish("0")
+			w.runDue()
+		}
+		after := map[string]int{}
+		for _, s := range w.host.take() {
+			after[s.context]++
+		}
+		w.ada.Put(app+"/builds/1/cancel", nil).Want(http.StatusOK)
+		w.runDue()
+		atEnd := len(w.host.take())
+		t.Logf("%d jobs: %d statuses at first, %d of %d jobs that ran, %d at the end", parallelism*stepCount, sent, len(after), run, atEnd)
+		if most := 102; sent > most || atEnd > most {
+			t.Errorf("sent %d at first and %d at the end, want at most %d", sent, atEnd, most)
+		}
+		if after["ci/test"] != 1 || after["stackyard/app"] != 1 || after["stackyard/app/test-1"] != 2 {
+			t.Errorf("sent while jobs ran: %v", after)
 		}
 	})
 }

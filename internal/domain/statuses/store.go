@@ -29,7 +29,8 @@ func byID(q *db.Q, id string) (*Status, error) {
 	return s, err
 }
 
-// upsert saves the newest state of a context. It returns the id, or "" when the stored one is newer.
+// upsert saves the newest state of a context. It returns the id, or "" when the stored one is newer or equal: most jobs
+// of a step change nothing about the state of the step.
 func upsert(q *db.Q, s *Status) (id string, err error) {
 	err = q.QueryRow(`
 		INSERT INTO commit_statuses (id, organization_id, repository, commit_id, context, build_id, job_id, version, state, description, url, updated_at, sent_version, attempts)
@@ -44,7 +45,8 @@ func upsert(q *db.Q, s *Status) (id string, err error) {
 			updated_at  = excluded.updated_at,
 			attempts    = 0
 		WHERE excluded.build_id > commit_statuses.build_id
-			OR (excluded.build_id = commit_statuses.build_id AND excluded.version > commit_statuses.version)
+			OR (excluded.build_id = commit_statuses.build_id AND excluded.version > commit_statuses.version
+				AND (excluded.state <> commit_statuses.state OR excluded.description <> commit_statuses.description))
 		RETURNING id`,
 		core.NewID(), s.OrganizationID, s.Repository, s.Commit, s.Context, s.BuildID, db.Text(s.JobID), s.Version, s.State, s.Description, s.URL, db.Micros(s.UpdatedAt)).Scan(&id)
 	if errors.Is(err, db.ErrNoRows) {

@@ -129,6 +129,9 @@ func endedStep(q *db.Q, e events.Event) (*builds.Step, error) {
 	if err != nil || j.StepWork.Attributes["notify"] == nil || e.Facts.Job == nil || e.Facts.Job.Retried {
 		return nil, err
 	}
+	if ended, err := builds.StepMayHaveEndedWith(q, j); err != nil || !ended {
+		return nil, err
+	}
 	jobs, err := builds.JobsOfStep(q, j.StepID)
 	if err != nil {
 		return nil, err
