@@ -74,6 +74,7 @@ organization. For production, run "stackyard apply -f organizations.yaml" and
 	})
 	cmd.AddCommand(upCommand(), serveCommand(), applyCommand(), backupCommand(), migrateDatabaseCommand(), versionCommand(),
 		agentcli.AgentCommand(cli.AgentCommands()), agentcli.StackCommand(cli.StackCommands()))
+	cmd.AddCommand(runCommand(), lintCommand())
 	cmd.AddCommand(cli.Commands()...)
 	cmd.InitDefaultCompletionCmd()
 	for _, c := range cmd.Commands() {

@@ -91,7 +91,7 @@ func printPipeline(cmd *cobra.Command, args []string) error {
 
 // readPipeline returns the pipeline as JSON.
 func readPipeline(cmd *cobra.Command, args []string) (json.RawMessage, error) {
-	source, err := pipelineSource(cmd.InOrStdin(), args)
+	_, source, err := PipelineSource(cmd.InOrStdin(), args)
 	if err != nil {
 		return nil, err
 	}
@@ -152,27 +152,31 @@ var pipelineFiles = []string{
 	".buildkite/pipeline.yml", ".buildkite/pipeline.yaml", ".buildkite/pipeline.json",
 }
 
-// pipelineSource returns the text of the pipeline.
-func pipelineSource(in io.Reader, args []string) ([]byte, error) {
+// PipelineSource returns the name and the text of a pipeline: of the file in args, of standard input, or of the first
+// default file that exists.
+func PipelineSource(in io.Reader, args []string) (name string, source []byte, err error) {
+	const standardInput = "standard input"
 	if len(args) > 0 && args[0] != "-" {
-		return os.ReadFile(args[0])
+		source, err = os.ReadFile(args[0])
+		return args[0], source, err
 	}
 	if len(args) > 0 {
-		return io.ReadAll(in)
+		source, err = io.ReadAll(in)
+		return standardInput, source, err
 	}
 	if isPiped(in) {
 		source, err := io.ReadAll(in)
 		if err != nil || len(source) > 0 {
-			return source, err
+			return standardInput, source, err
 		}
 	}
 	for _, path := range pipelineFiles {
 		source, err := os.ReadFile(path)
 		if !errors.Is(err, fs.ErrNotExist) {
-			return source, err
+			return path, source, err
 		}
 	}
-	return nil, cmdline.Usage(fmt.Errorf("no pipeline found; pass a file, pipe one to standard input, or create one of %s", strings.Join(pipelineFiles, ", ")))
+	return "", nil, cmdline.Usage(fmt.Errorf("no pipeline found; pass a file, pipe one to standard input, or create one of %s", strings.Join(pipelineFiles, ", ")))
 }
 
 // isPiped reports whether standard input may be a pipe or a file. A terminal and /dev/null are the defaults of

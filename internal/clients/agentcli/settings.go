@@ -76,7 +76,7 @@ func agentOptions(cmd *cobra.Command) (runner.Options, error) {
 		DisconnectAfterIdle: p.seconds("disconnect-after-idle"),
 		BuildPath:           p.path("build-path"),
 		HooksPath:           p.path("hooks-path"),
-		Shell:               shellOf(values["shell"]),
+		Shell:               DefaultShell(values["shell"]),
 		CancelGrace:         p.seconds("cancel-grace-period"),
 		GitTimeout:          p.seconds("git-timeout"),
 		JobUser:             p.user("job-user"),
@@ -229,8 +229,8 @@ func temporaryBuildPath(jobUser *osuser.User) (string, error) {
 	return path, nil
 }
 
-// shellOf splits a shell's command line.
-func shellOf(given string) []string {
+// DefaultShell splits the command line of a shell; "" is the default shell.
+func DefaultShell(given string) []string {
 	if given != "" {
 		return strings.Fields(given)
 	}

@@ -1,10 +1,7 @@
 package cli
 
 import (
-	"cmp"
-	"errors"
 	"fmt"
-	"io"
 	"net/url"
 	"strconv"
 	"strings"
@@ -22,6 +19,7 @@ type build struct {
 	Blocked                            bool
 	WebURL                             string     `json:"web_url"`
 	CreatedAt                          *time.Time `json:"created_at"`
+	StartedAt                          *time.Time `json:"started_at"`
 	FinishedAt                         *time.Time `json:"finished_at"`
 	Pipeline                           struct{ Slug string }
 	Jobs                               []job
@@ -48,11 +46,11 @@ func buildCreateCommand() *cobra.Command {
 	metaData := cmd.Flags().StringArray("meta-data", nil, "meta-data as KEY=VALUE, repeatable")
 	watch := cmd.Flags().Bool("watch", false, "watch the build; exit status 1 unless it passes")
 	return remoteCommand(cmd, func(r *remote, args []string) error {
-		variables, err := pairs("env", *env)
+		variables, err := cmdline.Pairs("env", *env)
 		if err != nil {
 			return err
 		}
-		values, err := pairs("meta-data", *metaData)
+		values, err := cmdline.Pairs("meta-data", *metaData)
 		if err != nil {
 			return err
 		}
@@ -165,81 +163,15 @@ func buildWatchCommand() *cobra.Command {
 	return remoteCommand(&cobra.Command{
 		Use:   "watch PIPELINE NUMBER",
 		Short: "Watch a build until it ends; exit status 1 unless it passes",
-		Args:  cmdline.Exactly("PIPELINE", "BUILD"),
+		Long: `Watch a build until it ends. On a terminal, the command shows its jobs with their
+durations; elsewhere it prints a line for each change. It says how to unblock a
+blocked build, and prints the end of the log of each failed job.
+
+The exit status is 0 if the build passes, else 1. Ctrl-C stops watching, not the
+build.`,
+		Example: `  stackyard build watch web 42`,
+		Args:    cmdline.Exactly("PIPELINE", "BUILD"),
 	}, func(r *remote, args []string) error { return watchBuild(r, args[0], args[1]) })
-}
-
-// watchInterval is the polling interval of watchBuild.
-const watchInterval = time.Second
-
-// watchBuild prints the changes of a build until it ends.
-func watchBuild(r *remote, pipeline, number string) error {
-	seen := map[string]string{}
-	for {
-		b, err := call[build](r, get, nil, "/pipelines/%/builds/%", pipeline, number)
-		if err != nil {
-			return err
-		}
-		if err := printChanges(r, b.Value, seen); err != nil {
-			return err
-		}
-		if b.Value.FinishedAt != nil {
-			if r.json {
-				err = r.printJSON(b.Raw)
-			}
-			if b.Value.State != "passed" {
-				return errors.Join(err, fmt.Errorf("build %s is %s", number, b.Value.State))
-			}
-			return err
-		}
-		select {
-		case <-r.ctx.Done():
-			return r.ctx.Err()
-		case <-time.After(watchInterval):
-		}
-	}
-}
-
-// printChanges prints a line for each job whose state differs from seen, and for the build.
-func printChanges(r *remote, b build, seen map[string]string) error {
-	out := r.out
-	if r.json {
-		out = io.Discard
-	}
-	for _, j := range b.Jobs {
-		if j.Type == "waiter" || seen[j.ID] == j.State {
-			continue
-		}
-		seen[j.ID] = j.State
-		if _, err := fmt.Fprintf(out, "%s  %-10s %s\n", time.Now().Format(time.TimeOnly), j.State, plain(j.title())); err != nil {
-			return err
-		}
-	}
-	state := b.stateNow()
-	if seen[b.ID] == state {
-		return nil
-	}
-	seen[b.ID] = state
-	if _, err := fmt.Fprintf(out, "%s  build %d is %s\n", time.Now().Format(time.TimeOnly), b.Number, state); err != nil {
-		return err
-	}
-	return printBlocked(out, b)
-}
-
-// printBlocked prints how to unblock a build.
-func printBlocked(out io.Writer, b build) error {
-	if !b.Blocked {
-		return nil
-	}
-	for _, j := range b.Jobs {
-		if j.State != "blocked" {
-			continue
-		}
-		if _, err := fmt.Fprintf(out, "Nothing more happens until %q is unblocked: stackyard job unblock %s\n", plain(j.title()), j.ID); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func buildCancelCommand() *cobra.Command {
@@ -269,6 +201,3 @@ func buildRebuildCommand() *cobra.Command {
 		return printItem(r, b.Raw, line{"Created", fmt.Sprintf("build %d", b.Value.Number)}, line{"Page", b.Value.WebURL})
 	})
 }
-
-// title returns the display name of a job.
-func (j job) title() string { return cmp.Or(j.Name, j.Label, j.Command, j.Type) }

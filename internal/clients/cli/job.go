@@ -1,7 +1,11 @@
 package cli
 
 import (
+	"cmp"
+	"fmt"
 	"strconv"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -11,8 +15,41 @@ import (
 
 type job struct {
 	ID, Type, Name, Label, Command, State string
-	ExitStatus                            *int `json:"exit_status"`
-	SoftFailed                            bool `json:"soft_failed"`
+	ExitStatus                            *int       `json:"exit_status"`
+	SoftFailed                            bool       `json:"soft_failed"`
+	StepKey                               string     `json:"step_key"`
+	GroupKey                              string     `json:"group_key"`
+	BrokenReason                          string     `json:"broken_reason"`
+	Retried                               bool       `json:"retried"`
+	StartedAt                             *time.Time `json:"started_at"`
+	FinishedAt                            *time.Time `json:"finished_at"`
+	ParallelIndex                         *int       `json:"parallel_group_index"`
+	ParallelTotal                         *int       `json:"parallel_group_total"`
+}
+
+// title returns the display name of a job.
+func (j job) title() string { return firstLine(cmp.Or(j.Name, j.Label, j.Command, j.Type)) }
+
+// fullTitle returns the display name with the number of a parallel job, unless the name has it.
+func (j job) fullTitle() string {
+	title := j.title()
+	if j.ParallelIndex == nil || j.ParallelTotal == nil {
+		return title
+	}
+	number := fmt.Sprintf("%d/%d", *j.ParallelIndex+1, *j.ParallelTotal)
+	if strings.Contains(title, number) {
+		return title
+	}
+	return title + " " + number
+}
+
+// failed reports whether the job fails its build.
+func (j job) failed() bool {
+	switch j.State {
+	case "failed", "timed_out", "expired":
+		return !j.SoftFailed
+	}
+	return false
 }
 
 func jobCommand() *cobra.Command {
@@ -42,7 +79,7 @@ func printJobs(r *remote, list client.List[job]) error {
 	return printTable(r, list, "The build has no jobs.",
 		column[job]{"id", func(j job) string { return j.ID }},
 		column[job]{"state", job.stateNow},
-		column[job]{"name", job.title},
+		column[job]{"name", job.fullTitle},
 	)
 }
 
@@ -106,7 +143,7 @@ func jobUnblockCommand() *cobra.Command {
 	}
 	fields := cmd.Flags().StringArray("field", nil, "field value as KEY=VALUE, repeatable")
 	return remoteCommand(cmd, func(r *remote, args []string) error {
-		values, err := pairs("field", *fields)
+		values, err := cmdline.Pairs("field", *fields)
 		if err != nil {
 			return err
 		}

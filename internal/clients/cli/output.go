@@ -74,9 +74,14 @@ func (r *remote) setOutput(cmd *cobra.Command, fields string) error {
 	if f := flags.Lookup("web"); f != nil {
 		r.web = f.Value.String() == "true"
 	}
+	r.setTerminal()
+	return nil
+}
+
+// setTerminal finds out whether people read the output on a terminal, and with colors.
+func (r *remote) setTerminal() {
 	r.terminal = isTerminal(r.out)
 	r.color = r.terminal && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
-	return nil
 }
 
 // printJSON prints a JSON value: its chosen fields, or the results of --jq.

@@ -253,19 +253,6 @@ func addClusterFlag(cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// pairs parses KEY=VALUE flags.
-func pairs(flag string, texts []string) (map[string]string, error) {
-	values := make(map[string]string, len(texts))
-	for _, text := range texts {
-		key, value, ok := strings.Cut(text, "=")
-		if !ok || key == "" {
-			return nil, cmdline.Usage(fmt.Errorf("--%s: %q is not KEY=VALUE", flag, text))
-		}
-		values[key] = value
-	}
-	return values, nil
-}
-
 const (
 	get    = http.MethodGet
 	post   = http.MethodPost

@@ -160,7 +160,7 @@ func scheduleFlags(cmd *cobra.Command) func() (map[string]any, error) {
 			}
 		}
 		if flags.Changed("env") {
-			variables, err := pairs("env", *env)
+			variables, err := cmdline.Pairs("env", *env)
 			if err != nil {
 				return nil, err
 			}

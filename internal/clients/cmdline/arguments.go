@@ -2,6 +2,7 @@ package cmdline
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -34,4 +35,17 @@ func Between(required int, names ...string) cobra.PositionalArgs {
 		}
 		return AtMost(names...)(cmd, args)
 	}
+}
+
+// Pairs parses KEY=VALUE flags.
+func Pairs(flag string, texts []string) (map[string]string, error) {
+	values := make(map[string]string, len(texts))
+	for _, text := range texts {
+		key, value, ok := strings.Cut(text, "=")
+		if !ok || key == "" {
+			return nil, Usage(fmt.Errorf("--%s: %q is not KEY=VALUE", flag, text))
+		}
+		values[key] = value
+	}
+	return values, nil
 }

@@ -30,7 +30,7 @@ func (j *job) hooks(name string) []hook {
 	if dir := j.w.o.HooksPath; dir != "" {
 		found = appendHook(found, hook{"agent", name, filepath.Join(dir, name)})
 	}
-	if j.workspace != nil {
+	if j.workspace != nil || j.w.o.WorkDir != "" && j.sh.Dir == j.w.o.WorkDir {
 		found = appendHook(found, hook{"repository", name, filepath.Join(j.sh.Dir, repositoryHooks, name)})
 	}
 	return found

@@ -81,6 +81,11 @@ func (j *job) cleanUp() {
 // checkOut checks out the repository, unless there is none or the job skips it.
 func (j *job) checkOut() error {
 	env := j.sh.Env
+	if j.w.o.WorkDir != "" {
+		j.sh.Dir = j.w.o.WorkDir
+		env.SetService("BUILD_CHECKOUT_PATH", j.sh.Dir)
+		return nil
+	}
 	if env.Service("SKIP_CHECKOUT") == "true" {
 		j.sh.Section(shell.Muted, "Skipping the checkout, because SERVICE_SKIP_CHECKOUT is true")
 		return j.useEmptyDir()

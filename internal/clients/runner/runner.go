@@ -53,6 +53,7 @@ type Options struct {
 	DisconnectAfterIdle time.Duration // 0: never
 
 	BuildPath   string        // directory of checkouts
+	WorkDir     string        // where jobs run instead of a checkout; "": they check out
 	HooksPath   string        // where the agent's hooks are; "": it has none
 	Shell       []string      // runs commands, which are appended as the last argument
 	CancelGrace time.Duration // between SIGTERM and SIGKILL
