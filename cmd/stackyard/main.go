@@ -72,7 +72,7 @@ organization. For production, run "stackyard apply -f organizations.yaml" and
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return cmdline.Usage(fmt.Errorf("%w\nSee %s --help", err, cmd.CommandPath()))
 	})
-	cmd.AddCommand(upCommand(), serveCommand(), applyCommand(), backupCommand(), migrateDatabaseCommand(), versionCommand(),
+	cmd.AddCommand(upCommand(), serveCommand(), applyCommand(), backupCommand(), migrateDatabaseCommand(), doctorCommand(), versionCommand(),
 		agentcli.AgentCommand(cli.AgentCommands()), agentcli.StackCommand(cli.StackCommands()))
 	cmd.AddCommand(runCommand(), lintCommand())
 	cmd.AddCommand(cli.Commands()...)

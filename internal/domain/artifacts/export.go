@@ -19,3 +19,8 @@ func (s *Service) Exported(q *db.Q, org *identity.Organization, p *pipelines.Pip
 	}
 	return views, last, err
 }
+
+// Newest returns the artifacts that were created last, among those whose bytes the server stores completely.
+func Newest(q *db.Q, limit int) ([]Artifact, error) {
+	return db.All(q, scanArtifact, selectArtifact+` WHERE a.state = $1 AND a.location = '' ORDER BY a.id DESC LIMIT $2`, StateFinished, limit)
+}

@@ -33,6 +33,9 @@ func (d *DB) NewClock(ctx context.Context, local, remote core.Clock) (*Clock, er
 // Now returns the time of the database's clock.
 func (c *Clock) Now() time.Time { return c.local().Add(time.Duration(c.offset.Load())) }
 
+// Offset returns how far the database's clock is ahead of this process's.
+func (c *Clock) Offset() time.Duration { return time.Duration(c.offset.Load()) }
+
 // Measure compares the two clocks, with one statement at most. It corrects the offset only when that must be
 // wrong, so that time does not jump with each measurement.
 func (c *Clock) Measure(q *Q) error {
