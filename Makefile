@@ -8,11 +8,11 @@ test: tools
 	go test -p 4 -timeout 20m ./...
 	cd interop && go test ./...
 
-# The tests start PostgreSQL, Chromium, ssh, a VNC server and containers themselves; only the programs must be
+# The tests start PostgreSQL, Chromium, ssh, sshd, a VNC server and containers themselves; only the programs must be
 # installed. Where containers cannot be run, STACKYARD_SKIP_CONTAINER_TESTS=1 skips their tests.
 tools:
 	@ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || command -v postgres >/dev/null || ./.ci/install postgresql
-	@command -v ssh >/dev/null || ./.ci/install openssh-client
+	@command -v ssh >/dev/null && { command -v sshd || test -x /usr/sbin/sshd; } >/dev/null || ./.ci/install openssh-client openssh-server
 	@test -n "$$STACKYARD_SKIP_CONTAINER_TESTS" || { command -v buildah && command -v runc && command -v busybox; } >/dev/null || ./.ci/install buildah runc busybox-static uidmap
 	@command -v Xvfb >/dev/null && command -v x11vnc >/dev/null || ./.ci/install xvfb x11vnc
 	@command -v chromium >/dev/null || command -v google-chrome >/dev/null || ./.ci/install chromium

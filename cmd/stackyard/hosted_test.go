@@ -9,6 +9,9 @@ import (
 	"testing"
 
 	"stackyard/internal/platform/buildah/buildahtest"
+	"stackyard/internal/platform/core"
+	"stackyard/internal/platform/db"
+	"stackyard/internal/platform/db/dbtest"
 )
 
 const hostedPipeline = `
@@ -97,26 +100,23 @@ func TestServe_LeavesNoMachineAfterKill9(t *testing.T) {
 	marker := fmt.Sprintf("sleep 99.%d", os.Getpid())
 	p.ask(t, adaToken, "PATCH", "/v2/organizations/acme/pipelines/hosted", fmt.Sprintf(`{"configuration": %q}`,
 		`{"env": {"SERVICE_SKIP_CHECKOUT": "true"}, "steps": [{"command": "`+marker+`"}]}`)).want(t, http.StatusOK)
-	p.ask(t, adaToken, "POST", hostedBuilds, `{"commit": "HEAD", "branch": "main"}`).want(t, http.StatusCreated)
+	build := p.newHosted(t)
 	eventually(t, imageLimit, "the job runs", func() bool { return len(buildahtest.Processes(t, marker)) > 0 })
 	p.kill()
 	buildahtest.WantNoProcesses(t, marker)
 	p = serveOn(t, installation)
 	eventually(t, imageLimit, "the container is removed", func() bool { return storeList(t, folder, "containers", "-q") == "" })
-	// The next job runs although the last one is still held by the agent that was killed.
+	p.awaitHosted(t, build, "failed") // at once, since the server knows that its agent was killed
 	p.ask(t, adaToken, "PATCH", "/v2/organizations/acme/pipelines/hosted", fmt.Sprintf(`{"configuration": %q}`,
 		`{"env": {"SERVICE_SKIP_CHECKOUT": "true"}, "steps": [{"command": "echo fine"}]}`)).want(t, http.StatusOK)
 	if build, log := p.runHosted(t); build.State != "passed" {
-		t.Errorf("the build is %+v, the log is\n%s", build, log)
+		t.Errorf("the next build is %+v, the log is\n%s", build, log)
 	}
 }
 
-func TestServe_RunsHostedJobsAsProcessesWhereThereIsNoBuildah(t *testing.T) {
-	t.Parallel()
-	buildahtest.Need(t) // for the same namespaces
-	data := t.TempDir()
-	apply(t, []string{"--data", data}, hostedFile)
-	apply(t, []string{"--data", data}, hostedPipeline)
+// withoutBuildah returns a PATH with all programs but buildah.
+func withoutBuildah(t *testing.T) string {
+	t.Helper()
 	programs := t.TempDir()
 	for _, folder := range filepath.SplitList(os.Getenv("PATH")) {
 		entries, _ := os.ReadDir(folder)
@@ -126,8 +126,17 @@ func TestServe_RunsHostedJobsAsProcessesWhereThereIsNoBuildah(t *testing.T) {
 			}
 		}
 	}
+	return programs
+}
+
+func TestServe_RunsHostedJobsAsProcessesWhereThereIsNoBuildah(t *testing.T) {
+	t.Parallel()
+	buildahtest.Need(t) // for the same namespaces
+	data := t.TempDir()
+	apply(t, []string{"--data", data}, hostedFile)
+	apply(t, []string{"--data", data}, hostedPipeline)
 	server := command("serve", "--listen", "127.0.0.1:0", "--data", data, "--hosted-provider", "local")
-	server.Env = append(server.Env, "PATH="+programs, "STACKYARD_TEST_SECRET=hidden")
+	server.Env = append(server.Env, "PATH="+withoutBuildah(t), "STACKYARD_TEST_SECRET=hidden")
 	p := spawn(t, server)
 	p.waitReady(t)
 	p.ask(t, adaToken, "PATCH", "/v2/organizations/acme/pipelines/hosted", fmt.Sprintf(`{"configuration": %q}`,
@@ -142,4 +151,62 @@ func TestServe_RunsHostedJobsAsProcessesWhereThereIsNoBuildah(t *testing.T) {
 		}
 	}
 	p.stop(t)
+}
+
+// shellInto runs a command in a job through a shell with a verified host key, and returns its output and status.
+func (p *process) shellInto(jobID, text string) (string, int) {
+	cmd := command("job", "ssh", jobID, "--", text)
+	cmd.Env = append(cmd.Env, "STACKYARD_SERVER="+p.URL, "STACKYARD_TOKEN="+adaToken)
+	out, _ := cmd.CombinedOutput()
+	return string(out), cmd.ProcessState.ExitCode()
+}
+
+func TestServe_OpensShellsIntoHostedJobs(t *testing.T) {
+	t.Parallel()
+	inside := map[string]string{
+		"container": "test -e /bin/busybox && test ! -e /etc/debian_version && echo $GREETING $((6*7)); exit 5",
+		"process":   "cat /proc/1/cmdline | tr '\\0' ' ' | grep -c 'serve --listen' || echo $GREETING $((6*7)); exit 5",
+	}
+	for kind, text := range inside {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			flags := []string{"--data", t.TempDir()}
+			if kind == "process" {
+				flags = onPostgres(t, dbtest.URL(t, db.PostgreSQL))
+			}
+			installation, folder := hostedInstallation(t, flags)
+			apply(t, flags, hostedPipeline)
+			server := command(append([]string{"serve", "--listen", "127.0.0.1:0", "--hosted-provider", "local"}, installation...)...)
+			if kind == "process" {
+				server.Env = append(server.Env, "PATH="+withoutBuildah(t))
+			}
+			p := spawn(t, server)
+			p.waitReady(t)
+			p.ask(t, adaToken, "PUT", "/v2/organizations/acme/pipeline-settings/hosted-agents-ssh", "").want(t, http.StatusOK)
+			gate := "never-" + core.NewID()
+			p.command(t, "default", "while [ ! -e "+gate+" ]; do sleep 0.1; done")
+			build := p.newHosted(t)
+			p.awaitHosted(t, build, "running")
+			job := build.Jobs[0].ID
+			if out, status := p.shellInto(job, text); strings.TrimPrefix(out, "0\n") != "hello 42\n" || status != 5 {
+				t.Errorf("the shell printed %q, exit status %d", out, status)
+			}
+			refused := p.ask(t, adaToken, "POST", "/v2/organizations/acme/jobs/"+job+"/vnc-session", "").want(t, http.StatusUnprocessableEntity)
+			if !strings.Contains(string(refused.Body), "hosted agent with macOS") {
+				t.Errorf("a desktop is refused with %s", refused.Body)
+			}
+			// The server finishes the job before it stops, and the shell works until then.
+			p.terminate(t)
+			eventually(t, waitLimit, "the server drains", func() bool { return strings.Contains(p.stderrText(t), `"draining"`) })
+			if out, status := p.shellInto(job, "touch "+gate); out != "" || status != 0 {
+				t.Errorf("the shell printed %q, exit status %d", out, status)
+			}
+			p.wait(t)
+			p = serveOn(t, installation)
+			p.awaitHosted(t, build, "passed")
+			if containers := storeList(t, folder, "containers", "-q"); containers != "" {
+				t.Errorf("containers are left: %s", containers)
+			}
+		})
+	}
 }

@@ -73,7 +73,7 @@ organization. For production, run "stackyard apply -f organizations.yaml" and
 		return cmdline.Usage(fmt.Errorf("%w\nSee %s --help", err, cmd.CommandPath()))
 	})
 	cmd.AddCommand(upCommand(), serveCommand(), applyCommand(), backupCommand(), migrateDatabaseCommand(), doctorCommand(), versionCommand(),
-		agentcli.AgentCommand(cli.AgentCommands()), agentcli.StackCommand(cli.StackCommands()))
+		agentcli.AgentCommand(cli.AgentCommands()), agentcli.MachineCommand(), agentcli.StackCommand(cli.StackCommands()))
 	cmd.AddCommand(runCommand(), lintCommand())
 	cmd.AddCommand(cli.Commands()...)
 	cmd.InitDefaultCompletionCmd()

@@ -27,7 +27,8 @@ then defaults. Secret settings can also be read from a file, with the suffix _FI
 for example STACKYARD_SECRET_KEY_FILE.
 
 The server prints "listening on URL" when it is ready. After SIGTERM it finishes
-requests and exits within ten seconds.`,
+requests and exits within ten seconds; jobs of hosted agents on it and open shells
+have longer (--hosted-grace, --session-grace).`,
 		Example: `  stackyard serve --data /var/lib/stackyard --public-url https://ci.example.com
   STACKYARD_DATABASE=postgres://ci@db/ci STACKYARD_SECRET_KEY_FILE=/run/key stackyard serve`,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -296,6 +296,9 @@ func Run(ctx context.Context, s Settings, st Storage, version string, log *slog.
 	case <-ctx.Done():
 	}
 	log.Info("draining")
+	machines, finish := context.WithTimeout(context.WithoutCancel(ctx), s.HostedGrace)
+	defer finish()
+	wired.DrainMachines(machines)
 	wired.Drain()
 	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
 	defer cancel()

@@ -114,6 +114,7 @@ type Server struct {
 	background *background
 	agents     *agents.Service
 	remote     *remoteaccess.Service
+	machines   *machines.Service
 	logs       *joblog.Service
 	deliveries *delivery.Service
 	images     *agentimages.Service
@@ -282,10 +283,10 @@ func (s *Server) capabilities(p Parts, results *db.DB, directory *identity.Direc
 		Settings: p.Stacks,
 	})
 	stacks.Background(s.background.tasks)
-	machines := machines.New(machines.Parts{
-		DB: p.DB, Bus: s.background.bus, Agents: s.agents, Builds: builds, Images: s.images, Public: p.Public, Clock: p.Clock, Log: p.Log, Settings: p.Machines,
+	s.machines = machines.New(machines.Parts{
+		DB: p.DB, Bus: s.background.bus, Agents: s.agents, Builds: builds, Images: s.images, Key: p.Key, Public: p.Public, Clock: p.Clock, Log: p.Log, Settings: p.Machines,
 	})
-	machines.Background(s.background.tasks)
+	s.machines.Background(s.background.tasks)
 	settings := settings.New(p.DB, p.Public, p.Clock)
 	queueMetrics := queuemetrics.New(p.DB, clusters, settings, events, p.Public, p.Clock)
 	queueMetrics.Background(s.background.tasks)
@@ -363,7 +364,7 @@ func (s *Server) capabilities(p Parts, results *db.DB, directory *identity.Direc
 		Pipelines:     pipelinepages.Config{Pipelines: pipelines, Builds: builds, BuildAPI: buildAPI, Schedules: schedules},
 		Organizations: orgpages.Config{Notifications: notifications, Deliveries: s.deliveries, Suites: suites, TestResults: testResults},
 	})
-	s.background.loops = append(s.background.loops, dispatcher.Run, s.agents.Run, stacks.Run, events.Run, s.images.Run, machines.Run, s.background.uses.Run)
+	s.background.loops = append(s.background.loops, dispatcher.Run, s.agents.Run, stacks.Run, events.Run, s.images.Run, s.machines.Run, s.background.uses.Run)
 	s.background.polls = append(s.background.polls, s.agents.FindLost, events.CatchUp)
 	s.background.flushes = append(s.background.flushes, stacks.Flush, s.background.uses.Flush)
 	return slices.Concat(
@@ -403,6 +404,13 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.S
 
 // Routes returns the route table.
 func (s *Server) Routes() []route.Route { return s.handler.Routes() }
+
+// DrainMachines makes the server unready, and waits until the jobs of hosted agents on it have ended or ctx ends.
+// Requests are served meanwhile, since the agents need them.
+func (s *Server) DrainMachines(ctx context.Context) {
+	s.draining.Store(true)
+	s.machines.Drain(ctx)
+}
 
 // Drain makes the server unready, so that load balancers send no more requests, and ends background work while
 // requests finish.

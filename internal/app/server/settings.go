@@ -52,6 +52,7 @@ type Settings struct {
 	KeepEvents     time.Duration
 	Peer           string                 // URL at which other replicas reach this one; "": derived from the listen address
 	SessionGrace   time.Duration          // how long remote sessions can last after the server is asked to stop
+	HostedGrace    time.Duration          // how long jobs of hosted agents on the server can last after it is asked to stop
 	Provider       *accountpages.Provider // OpenID Connect; nil: none
 	Connections    notifications.Connections
 	Endpoints      delivery.Endpoints
@@ -148,6 +149,9 @@ func ParseSettings(given func(flag string) string) (Settings, error) {
 	}
 	if s.SessionGrace, err = time.ParseDuration(cmp.Or(given("session-grace"), "5m")); err != nil || s.SessionGrace < 0 {
 		bad("session-grace", "%q is not a time, such as 5m or 0s", given("session-grace"))
+	}
+	if s.HostedGrace, err = time.ParseDuration(cmp.Or(given("hosted-grace"), "5m")); err != nil || s.HostedGrace < 0 {
+		bad("hosted-grace", "%q is not a time, such as 5m or 0s", given("hosted-grace"))
 	}
 	if s.Provider, err = parseProvider(given); err != nil {
 		bad("oidc-issuer", "%w", err)

@@ -56,6 +56,18 @@ func parseImages(given func(flag string) string, data string) (s agentimages.Set
 	return s, errors.Join(errs...)
 }
 
+// parsePlaces returns the machines of the remote provider, and how many agents they run at once.
+func parsePlaces(path string) (places []machines.Place, capacity int, err error) {
+	if path == "" {
+		return nil, 0, errors.New("is required with --hosted-provider remote")
+	}
+	places, err = machines.ReadPlaces(path)
+	for _, p := range places {
+		capacity += p.Capacity
+	}
+	return places, capacity, err
+}
+
 // parseMachines returns the settings of hosted agents.
 func parseMachines(given func(flag string) string, data string) (s machines.Settings, err error) {
 	var errs []error
@@ -67,12 +79,16 @@ func parseMachines(given func(flag string) string, data string) (s machines.Sett
 		return n
 	}
 	s.Max, s.Warm = number("hosted-max", 1), number("hosted-warm", 0)
-	switch given("hosted-provider") {
+	switch list := given("hosted-machines"); given("hosted-provider") {
 	case "local":
+	case "remote":
+		if s.Places, s.Max, err = parsePlaces(list); err != nil {
+			errs = append(errs, fmt.Errorf("--hosted-machines: %w", err))
+		}
 	case "none", "":
 		s.Max = 0
 	default:
-		errs = append(errs, fmt.Errorf("--hosted-provider: %q is not local or none", given("hosted-provider")))
+		errs = append(errs, fmt.Errorf("--hosted-provider: %q is not local, remote or none", given("hosted-provider")))
 	}
 	if s.Program, err = os.Executable(); err != nil {
 		errs = append(errs, err)

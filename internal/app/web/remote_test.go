@@ -1,15 +1,9 @@
 package web_test
 
 import (
-	"bufio"
 	"context"
 	"fmt"
-	"net"
 	"net/http"
-	"os"
-	"os/exec"
-	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -20,6 +14,7 @@ import (
 
 	"stackyard/internal/app/server/servertest"
 	"stackyard/internal/clients/runner"
+	"stackyard/internal/platform/rfb/rfbtest"
 )
 
 // awaitScript waits until a script is true.
@@ -104,60 +99,10 @@ func TestShellPage_RefusesOtherOrigins(t *testing.T) {
 	}
 }
 
-// startDesktop starts an X server with a white screen and a VNC server with a password, and returns its address.
-func startDesktop(t *testing.T, password string) string {
-	t.Helper()
-	run := func(name string, args ...string) *exec.Cmd {
-		cmd := exec.Command(name, args...)
-		t.Cleanup(func() {
-			if cmd.Process != nil {
-				cmd.Process.Kill()
-				cmd.Wait()
-			}
-		})
-		return cmd
-	}
-	reader, writer, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	xvfb := run("Xvfb", "-displayfd", "3", "-screen", "0", "640x480x24", "-wr", "-nolisten", "tcp", "-ac", "-noreset")
-	xvfb.ExtraFiles = []*os.File{writer}
-	if err := xvfb.Start(); err != nil {
-		t.Fatalf("install xvfb: %v", err)
-	}
-	writer.Close()
-	display, err := bufio.NewReader(reader).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	port := listener.Addr().(*net.TCPAddr).Port
-	listener.Close()
-	x11vnc := run("x11vnc", "-display", ":"+strings.TrimSpace(display), "-rfbport", strconv.Itoa(port), "-localhost", "-passwd", password, "-forever", "-shared", "-noxdamage", "-quiet")
-	if err := x11vnc.Start(); err != nil {
-		t.Fatalf("install x11vnc: %v", err)
-	}
-	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
-	for end := time.Now().Add(stepTimeout); ; time.Sleep(50 * time.Millisecond) {
-		conn, err := net.Dial("tcp", address)
-		if err == nil {
-			conn.Close()
-			return address
-		}
-		if time.Now().After(end) {
-			t.Fatal("the VNC server does not start")
-		}
-	}
-}
-
 func TestDesktopPage_ShowsTheDesktop(t *testing.T) {
 	s := onSQLite(t)
 	j := s.RealJob(t, s.URL, "sleep 600", func(o *runner.Options) {
-		o.VNC.Address, o.VNC.Password = startDesktop(t, "machine"), "machine"
+		o.VNC.Address, o.VNC.Password = rfbtest.Start(t, "machine").Address, "machine"
 	})
 	b := sessionPage(t, s, j, "Open desktop")
 	b.awaitScript(`document.getElementById("session-state").textContent === "Connected"`)

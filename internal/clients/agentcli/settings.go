@@ -18,7 +18,7 @@ import (
 	"stackyard/internal/clients/cmdline"
 	"stackyard/internal/clients/runner"
 	"stackyard/internal/clients/runner/osuser"
-	"stackyard/internal/clients/runner/rfb"
+	"stackyard/internal/platform/rfb"
 )
 
 // connectionSettings are shared by agents and stacks: the server and the token.

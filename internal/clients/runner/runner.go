@@ -17,7 +17,6 @@
 //	artifact   uploads and downloads files
 //	document   pipeline files, for uploads
 //	sshd       shells that users open in jobs
-//	rfb        the desktop of the machine
 package runner
 
 import (
@@ -32,7 +31,7 @@ import (
 	"time"
 
 	"stackyard/internal/clients/runner/osuser"
-	"stackyard/internal/clients/runner/rfb"
+	"stackyard/internal/platform/rfb"
 )
 
 // Options configure an agent.

@@ -180,17 +180,15 @@ func (j *job) prepareSession(r api.SessionRequest) (serve func(context.Context, 
 	return serve, offer, err
 }
 
-// prepareDesktop returns how a desktop is served. It checks that the VNC server can be reached.
+// prepareDesktop returns how a desktop is served. It checks that the VNC server answers.
 func (j *job) prepareDesktop(r api.SessionRequest) (func(context.Context, *websocket.Conn) error, error) {
 	server := j.w.o.VNC
 	if server.Address == "" {
 		return nil, errUnsupported
 	}
-	probe, err := server.Dial(j.ctx)
-	if err != nil {
+	if err := server.Probe(j.ctx); err != nil {
 		return nil, fmt.Errorf("the VNC server of the agent cannot be reached: %w", err)
 	}
-	probe.Close()
 	return func(ctx context.Context, conn *websocket.Conn) error {
 		return server.Connect(ctx, tunnelOf(ctx, conn), r.Password)
 	}, nil

@@ -90,15 +90,23 @@ func (s *Service) lose(q *db.Q, agent silentAgent, since, now time.Time) error {
 	if err != nil {
 		return err
 	}
+	if !silent {
+		return nil
+	}
+	return s.markLost(q, a, "Its agent was lost.", now)
+}
+
+// markLost marks an agent as lost and ends its jobs. The caller has locked the agent and removed its presence.
+func (s *Service) markLost(q *db.Q, a *Agent, why string, now time.Time) error {
 	before := a.State
-	if !silent || !a.transition(Lost, now) {
+	if !a.transition(Lost, now) {
 		return nil
 	}
 	q.Announce(topic(a.ID))
 	if err := updateAgent(q, a); err != nil {
 		return err
 	}
-	if err := s.enqueueJobEnds(q, a, "Its agent was lost.", now); err != nil {
+	if err := s.enqueueJobEnds(q, a, why, now); err != nil {
 		return err
 	}
 	return s.recordState(q, before, a)

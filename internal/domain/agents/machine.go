@@ -4,8 +4,10 @@ import (
 	"context"
 	"time"
 
+	"stackyard/internal/domain/builds"
 	"stackyard/internal/domain/clusters"
 	"stackyard/internal/domain/dispatch"
+	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
 	"stackyard/internal/platform/identity"
 )
@@ -43,4 +45,27 @@ func (s *Service) authenticateMachine(ctx context.Context, a acquisition) (*iden
 	}
 	token := &identity.AgentToken{ID: a.stackID, Description: "hosted agents", ClusterID: cluster.ID, ClusterName: cluster.Name, Organization: *org}
 	return token, &identity.JobAcquisition{JobID: a.jobID, StackID: a.stackID, Hosted: true}, nil
+}
+
+// EndMachine ends the job of a machine of a hosted queue that was removed, if its agent has not: the agent cannot
+// report any more.
+func (s *Service) EndMachine(q *db.Q, orgID, jobID string) error {
+	h, err := builds.HoldingOf(q, orgID, jobID)
+	if core.KindOf(err) == core.NotFound || err == nil && (h.AgentID == "" || h.State.Ended()) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	a, err := lockByID(q, orgID, h.AgentID)
+	if core.KindOf(err) == core.NotFound {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if err := deletePresence(q, a.ID); err != nil {
+		return err
+	}
+	return s.markLost(q, a, "Its machine was removed.", s.clock())
 }

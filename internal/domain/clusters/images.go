@@ -1,6 +1,8 @@
 package clusters
 
 import (
+	"slices"
+
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
 )
@@ -76,8 +78,8 @@ type HostedQueue struct {
 	ImageRef string // "": the base image
 }
 
-// HostedQueues returns the hosted queues of a platform, of all organizations, that are not paused.
-func HostedQueues(q *db.Q, platform Platform) ([]HostedQueue, error) {
+// HostedQueues returns the hosted queues of some platforms, of all organizations, that are not paused.
+func HostedQueues(q *db.Q, platforms ...Platform) ([]HostedQueue, error) {
 	type row struct {
 		org   string
 		queue Queue
@@ -92,7 +94,7 @@ func HostedQueues(q *db.Q, platform Platform) ([]HostedQueue, error) {
 	var queues []HostedQueue
 	for _, r := range rows {
 		h := r.queue.hosting()
-		if h.shape().Platform == platform {
+		if slices.Contains(platforms, h.shape().Platform) {
 			queues = append(queues, HostedQueue{OrganizationID: r.org, Queue: r.queue, Shape: h.shape(), ImageRef: h.ImageRef})
 		}
 	}

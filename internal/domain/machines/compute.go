@@ -90,7 +90,8 @@ func (s *Service) runProcess(ctx context.Context, m *Machine, token string) erro
 	cmd.Stdin = strings.NewReader(token)
 	output := &tail{}
 	cmd.Stdout, cmd.Stderr = output, output
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	buildah.DieWithParent(cmd.SysProcAttr)
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = 5 * time.Second
 	// The kernel kills the process when the thread that started it ends.

@@ -8,11 +8,16 @@
 //
 // The local provider runs machines on the server itself: containers of the image of the queue if buildah is installed,
 // otherwise processes that share the system of the server but not its folder and environment (compute.go).
+//
+// The remote provider runs them on other machines, which the settings list and which are here called places, so as not
+// to have the same name for two things (places.go, ssh.go). They go on without the server, and the next one adopts them
+// (remote.go).
 package machines
 
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -24,6 +29,7 @@ import (
 	"stackyard/internal/platform/bus"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
+	"stackyard/internal/platform/seal"
 	"stackyard/internal/platform/tasks"
 )
 
@@ -47,14 +53,17 @@ type Machine struct {
 	JobID          string
 	ImageRef       string
 	Shape          clusters.Shape
+	Place          string // its name; "": this server
 
 	container string // "": a process
 }
 
-// Settings configure the local provider.
+// Settings configure the provider.
 type Settings struct {
 	// Max is how many machines run at once; 0: this server runs none.
 	Max int
+	// Places are the machines of the remote provider; none: the local provider.
+	Places []Place
 	// Warm is how many machines of each queue wait for jobs.
 	Warm int
 	// Program is the path of the stackyard binary, which is the agent.
@@ -87,16 +96,18 @@ type Parts struct {
 	Agents *agents.Service
 	Builds *lifecycle.Service
 	Images *agentimages.Service
+	Key    seal.Key
 	Public core.PublicURL
 	Clock  core.Clock
 	Log    *slog.Logger
 	Settings
 }
 
-// Service is the local provider.
+// Service is the provider.
 type Service struct {
 	Parts
-	host string
+	host     string
+	desktops seal.Signer // derives passwords of desktops
 
 	mu      sync.Mutex
 	running int
@@ -104,8 +115,13 @@ type Service struct {
 	warming map[string]int        // machines of a queue that become idle
 	// warmAgain is when an idle machine of a queue can be created again after a failure.
 	warmAgain map[string]time.Time
-	changed   chan struct{} // a machine has ended
+	outages   map[string]outage // by place
+	followed  map[string]bool   // machines on places that this process runs
+	changed   chan struct{}     // a machine has ended
 	jobs      sync.WaitGroup
+
+	draining chan struct{} // closed when no more jobs are taken
+	finished chan struct{} // closed when the last machine has ended
 }
 
 // New returns a Service.
@@ -113,10 +129,37 @@ func New(p Parts) *Service {
 	if p.Endpoint == "" {
 		p.Endpoint = p.Public.To("v3")
 	}
-	return &Service{Parts: p, host: p.Images.Host(), idle: map[string][]*Machine{}, warming: map[string]int{}, warmAgain: map[string]time.Time{}, changed: make(chan struct{}, 1)}
+	return &Service{
+		Parts: p, host: p.Images.Host(), desktops: p.Key.Signer("desktops of machines"),
+		idle: map[string][]*Machine{}, warming: map[string]int{}, warmAgain: map[string]time.Time{},
+		outages: map[string]outage{}, followed: map[string]bool{},
+		changed: make(chan struct{}, 1), draining: make(chan struct{}), finished: make(chan struct{}),
+	}
 }
 
-// Run runs machines until ctx ends. Then it kills them: their jobs fail when their agents are lost.
+// Drain lets no more jobs start, and waits until those of the local provider have ended or ctx ends. Machines on places
+// do not need this process.
+func (s *Service) Drain(ctx context.Context) {
+	close(s.draining)
+	if s.Max <= 0 || len(s.Places) > 0 {
+		return
+	}
+	select {
+	case <-s.finished:
+	case <-ctx.Done():
+	}
+}
+
+func (s *Service) isDraining() bool {
+	select {
+	case <-s.draining:
+		return true
+	default:
+		return false
+	}
+}
+
+// Run runs machines until ctx ends. Then it kills those on this server, and leaves those on places to the next process.
 func (s *Service) Run(ctx context.Context) error {
 	if s.Max <= 0 {
 		return nil
@@ -125,19 +168,18 @@ func (s *Service) Run(ctx context.Context) error {
 		s.Log.Error("remove machines of the previous process failed", "error", err)
 	}
 	go s.renew(ctx)
-	defer func() {
-		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
-		defer cancel()
-		s.removeIdle(last)
-	}()
-	defer s.jobs.Wait()
-	for ctx.Err() == nil {
+	for ctx.Err() == nil && !s.isDraining() {
 		queues, err := s.scan(ctx)
 		if err != nil && ctx.Err() == nil {
 			s.Log.Warn("scan hosted queues failed", "error", err)
 		}
 		s.await(ctx, queues)
 	}
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+	defer cancel()
+	s.removeIdle(last)
+	s.jobs.Wait()
+	close(s.finished)
 	return nil
 }
 
@@ -153,6 +195,7 @@ func (s *Service) await(ctx context.Context, queues []clusters.HostedQueue) {
 	case <-woken:
 	case <-s.changed:
 	case <-time.After(pollEvery):
+	case <-s.draining:
 	case <-ctx.Done():
 	}
 }
@@ -160,9 +203,12 @@ func (s *Service) await(ctx context.Context, queues []clusters.HostedQueue) {
 // scan starts machines for the jobs of all hosted queues, as many as the limit allows, and fills the warm pools.
 func (s *Service) scan(ctx context.Context) (queues []clusters.HostedQueue, err error) {
 	err = s.DB.Read(ctx, func(q *db.Q) (err error) {
-		queues, err = clusters.HostedQueues(q, clusters.Linux)
+		queues, err = clusters.HostedQueues(q, s.platforms()...)
 		return err
 	})
+	if err == nil {
+		err = s.adopt(ctx)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -187,14 +233,33 @@ func (s *Service) scan(ctx context.Context) (queues []clusters.HostedQueue, err 
 	return queues, nil
 }
 
+// platforms returns the platforms of queues that this provider runs.
+func (s *Service) platforms() (list []clusters.Platform) {
+	if len(s.Places) == 0 {
+		return []clusters.Platform{clusters.Linux}
+	}
+	for _, p := range s.Places {
+		if !slices.Contains(list, p.Platform) {
+			list = append(list, p.Platform)
+		}
+	}
+	return list
+}
+
 // start reserves a job of a queue and runs a machine for it. It reports false if there is no job or no capacity.
 func (s *Service) start(ctx context.Context, queue clusters.HostedQueue) (bool, error) {
 	m, taken := s.take(queue)
 	if !taken {
 		return false, nil
 	}
-	now := s.Clock()
+	now, before := s.Clock(), m.State
 	err := s.DB.Write(ctx, func(q *db.Q) (err error) {
+		m.JobID, m.State = "", before
+		if len(s.Places) > 0 {
+			if m.Place, err = s.choosePlace(q, queue.Shape.Platform); err != nil || m.Place == "" {
+				return err
+			}
+		}
 		m.JobID, err = dispatch.ReserveNext(q, queue.ID, m.ID, now.Add(tokenLife))
 		if err != nil || m.JobID == "" {
 			return err
@@ -203,11 +268,15 @@ func (s *Service) start(ctx context.Context, queue clusters.HostedQueue) (bool, 
 		return save(q, s.host, m, now)
 	})
 	if err != nil || m.JobID == "" {
+		m.State = before
 		s.giveBack(queue, m)
 		return false, err
 	}
+	s.mu.Lock()
+	s.followed[m.ID] = true
+	s.mu.Unlock()
 	s.jobs.Go(func() {
-		defer s.release()
+		defer s.release(m)
 		s.run(ctx, m)
 	})
 	return true, nil
@@ -221,7 +290,7 @@ func (s *Service) take(queue clusters.HostedQueue) (*Machine, bool) {
 		s.idle[queue.ID] = idle[1:]
 		return idle[0], true
 	}
-	if s.running >= s.Max {
+	if s.running >= s.Max || s.isDraining() {
 		return nil, false
 	}
 	s.running++
@@ -248,9 +317,10 @@ func (s *Service) giveBack(queue clusters.HostedQueue, m *Machine) {
 }
 
 // release lets another machine start.
-func (s *Service) release() {
+func (s *Service) release(m *Machine) {
 	s.mu.Lock()
 	s.running--
+	delete(s.followed, m.ID)
 	s.mu.Unlock()
 	select {
 	case s.changed <- struct{}{}:

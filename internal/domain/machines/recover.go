@@ -12,10 +12,10 @@ import (
 // save writes the row of a machine.
 func save(q *db.Q, host string, m *Machine, now time.Time) error {
 	_, err := q.Exec(`
-		INSERT INTO machines (id, organization_id, cluster_id, queue_id, host, state, job_id, image_ref, lease_until, created_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+		INSERT INTO machines (id, organization_id, cluster_id, queue_id, host, state, job_id, image_ref, place, lease_until, created_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
 		ON CONFLICT (id) DO UPDATE SET state = excluded.state, job_id = excluded.job_id, lease_until = excluded.lease_until`,
-		m.ID, m.OrganizationID, m.ClusterID, m.QueueID, host, m.State, db.Text(m.JobID), m.ImageRef, db.Micros(now.Add(lease)), db.Micros(now))
+		m.ID, m.OrganizationID, m.ClusterID, m.QueueID, host, m.State, db.Text(m.JobID), m.ImageRef, db.Text(m.Place), db.Micros(now.Add(lease)), db.Micros(now))
 	return err
 }
 
@@ -32,26 +32,44 @@ func remove(q *db.Q, ids []string, now time.Time) error {
 	return nil
 }
 
-// removeLeft removes the machines of the process that ran on this host before. Its containers and processes ended with
-// it; what is left of the containers is removed when the store is opened.
+// removeLeft removes the machines of the process that ran on this host before, and ends their jobs. Its containers and
+// processes ended with it; what is left of the containers is removed when the store is opened. Machines on places go on.
 func (s *Service) removeLeft(ctx context.Context) error {
-	if _, err := s.Images.Store(ctx); err != nil {
-		s.Log.Info("hosted agents run as processes", "reason", err)
+	if len(s.Places) == 0 {
+		if _, err := s.Images.Store(ctx); err != nil {
+			s.Log.Info("hosted agents run as processes", "reason", err)
+		}
 	}
 	return s.DB.Write(ctx, func(q *db.Q) error {
-		ids, err := db.Strings(q, `SELECT id FROM machines WHERE host = $1 ORDER BY id`, s.host)
-		if err != nil {
-			return err
+		left, err := db.All(q, scanMachine, selectMachine+`WHERE host = $1 AND place IS NULL ORDER BY id`, s.host)
+		for _, m := range left {
+			if err == nil {
+				err = s.removeEnded(q, m)
+			}
 		}
-		return remove(q, ids, s.Clock())
+		return err
 	})
 }
 
-// removeLost removes machines of hosts that have not renewed them.
+// removeEnded removes the row of a machine of which nothing is left. Its agent cannot end its job any more.
+func (s *Service) removeEnded(q *db.Q, m *Machine) error {
+	if err := remove(q, []string{m.ID}, s.Clock()); err != nil || m.JobID == "" {
+		return err
+	}
+	return s.Agents.EndMachine(q, m.OrganizationID, m.JobID)
+}
+
+// keepPlaced is how long machines on places are kept that no server could adopt: none has the place in its settings.
+const keepPlaced = 24 * time.Hour
+
+// removeLost removes machines of hosts that have not renewed them. Those on places are adopted instead.
 func (s *Service) removeLost(q *db.Q) (more bool, err error) {
 	const batch = 50
 	now := s.Clock()
-	ids, err := db.Strings(q, `SELECT id FROM machines WHERE lease_until < $1 ORDER BY lease_until, id LIMIT $2`, db.Micros(now), batch)
+	ids, err := db.Strings(q, `
+		SELECT id FROM machines
+		WHERE lease_until < $1 AND (place IS NULL OR lease_until < $2)
+		ORDER BY lease_until, id LIMIT $3`, db.Micros(now), db.Micros(now.Add(-keepPlaced)), batch)
 	if err != nil {
 		return false, err
 	}
@@ -102,7 +120,7 @@ func (s *Service) warm(ctx context.Context, queue clusters.HostedQueue) {
 			if err != nil {
 				s.Log.Warn("create idle machine failed", "queue", queue.ID, "image", queue.ImageRef, "error", err)
 				s.forget(context.WithoutCancel(ctx), m)
-				s.release()
+				s.release(m)
 			}
 		})
 	}
@@ -115,7 +133,7 @@ const warmPause = time.Minute
 func (s *Service) claimWarm(queue clusters.HostedQueue) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.idle[queue.ID])+s.warming[queue.ID] >= s.Warm || s.running >= s.Max || s.Clock().Before(s.warmAgain[queue.ID]) {
+	if len(s.Places) > 0 || s.isDraining() || len(s.idle[queue.ID])+s.warming[queue.ID] >= s.Warm || s.running >= s.Max || s.Clock().Before(s.warmAgain[queue.ID]) {
 		return false
 	}
 	s.running++
@@ -158,7 +176,7 @@ func (s *Service) dropStale(ctx context.Context, queues []clusters.HostedQueue) 
 	s.mu.Unlock()
 	for _, m := range stale {
 		s.forget(ctx, m)
-		s.release()
+		s.release(m)
 	}
 }
 
@@ -178,7 +196,7 @@ func (s *Service) forget(ctx context.Context, m *Machine) {
 			s.Log.Warn("remove container failed", "machine", m.ID, "error", err)
 		}
 	}
-	if err := s.DB.Write(ctx, func(q *db.Q) error { return remove(q, []string{m.ID}, s.Clock()) }); err != nil {
+	if err := s.DB.Write(ctx, func(q *db.Q) error { return s.removeEnded(q, m) }); err != nil {
 		s.Log.Warn("remove machine failed", "machine", m.ID, "error", err)
 	}
 }

@@ -11,29 +11,44 @@ import (
 	"stackyard/internal/rules/flow"
 )
 
-// run runs the agent of a machine and removes the machine. A job that the agent has not acquired is finished with the
-// reason.
+// run runs the agent of a machine and removes the machine.
 func (s *Service) run(ctx context.Context, m *Machine) {
-	log := s.Log.With("machine", m.ID, "job", m.JobID, "queue", m.QueueID)
-	log.Info("starting machine", "image", m.ImageRef)
+	s.Log.Info("starting machine", "machine", m.ID, "job", m.JobID, "queue", m.QueueID, "image", m.ImageRef, "place", m.Place)
 	token := s.Agents.IssueMachineToken(m.ClusterID, m.ID, m.JobID, s.Clock().Add(tokenLife))
-	err := s.compute(ctx, m, token)
-	if err != nil && ctx.Err() == nil {
-		log.Warn("machine failed", "error", err)
+	if m.Place != "" {
+		s.conclude(ctx, m, s.computeRemote(ctx, m, token))
+	} else {
+		s.conclude(ctx, m, s.compute(ctx, m, token))
 	}
+}
+
+// conclude removes a machine whose agent has ended, or that this process leaves because the server stops. A job that
+// the agent has not acquired is finished with the reason, or left to another machine if nothing was started.
+func (s *Service) conclude(ctx context.Context, m *Machine, failure error) {
+	log := s.Log.With("machine", m.ID, "job", m.JobID, "queue", m.QueueID, "place", m.Place)
+	stopping := ctx.Err() != nil
 	limit := cleanUpTimeout
-	if ctx.Err() != nil {
+	if stopping {
 		limit = stopTimeout
 	}
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer cancel()
-	if ctx.Err() == nil { // otherwise the server stops, and another machine takes the job
-		if err == nil {
-			err = errors.New("the agent exited without acquiring the job")
-		}
-		if err := s.finishUnstarted(last, m, err); err != nil {
+	unstarted := errors.Is(failure, errUnreachable) || errors.Is(failure, errNotStarted)
+	switch {
+	case stopping && m.Place != "" && !errors.Is(failure, errUnreachable):
+		s.leave(last, m)
+		return
+	case stopping || unstarted: // another machine takes the job
+	case failure == nil:
+		failure = errors.New("the agent exited without acquiring the job")
+		fallthrough
+	default:
+		if err := s.finishUnstarted(last, m, failure); err != nil {
 			log.Warn("finish job failed", "error", err)
 		}
+	}
+	if failure != nil && !stopping {
+		log.Warn("machine failed", "error", failure)
 	}
 	s.forget(last, m)
 	log.Info("machine removed")

@@ -1,6 +1,7 @@
 package remoteaccess_test
 
 import (
+	"io"
 	"net"
 	"net/http"
 	"strings"
@@ -23,6 +24,12 @@ func TestDesktop_HasCredentials(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer listener.Close()
+		go func() {
+			for conn, err := listener.Accept(); err == nil; conn, err = listener.Accept() {
+				io.WriteString(conn, "RFB 003.008\n")
+				conn.Close()
+			}
+		}()
 		j := s.RealJob(t, s.URL, "sleep 600", func(o *runner.Options) { o.VNC.Address = listener.Addr().String() })
 		path := acme + "/jobs/" + j.ID + "/vnc-session"
 		resp := j.Ada.Post(path, nil).Want(http.StatusOK)

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"stackyard/internal/clients/runner/osuser"
+	"stackyard/internal/clients/runner/process"
 )
 
 // A session is one shell or command.
@@ -233,7 +234,7 @@ const tailTime = 500 * time.Millisecond
 // wait waits for a process and reports how it ended. When ctx ends, it kills the process.
 func (s *session) wait(ctx context.Context, cmd *exec.Cmd) {
 	ended := make(chan struct{})
-	stop := context.AfterFunc(ctx, func() { killSession(cmd.Process.Pid) })
+	stop := context.AfterFunc(ctx, func() { process.KillSession(cmd.Process.Pid) })
 	defer stop()
 	copied := make(chan struct{})
 	if s.terminal != nil {
@@ -259,7 +260,7 @@ func (s *session) wait(ctx context.Context, cmd *exec.Cmd) {
 		s.terminal = nil
 		s.mu.Unlock()
 	}
-	killSession(cmd.Process.Pid)
+	process.KillSession(cmd.Process.Pid)
 	status, signal := cmd.ProcessState.ExitCode(), ""
 	if w, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); ok && w.Signaled() {
 		for name, number := range signals {

@@ -2,7 +2,7 @@
 // job, with or without a terminal. It has no port forwarding and no file transfer of its own.
 //
 // Every process that a session started has ended when [Serve] returns, also those that left its process group
-// (processes.go).
+// (package process).
 package sshd
 
 import (
@@ -20,6 +20,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"stackyard/internal/clients/runner/osuser"
+	"stackyard/internal/clients/runner/process"
 )
 
 // A Server is what a connection leads to.
@@ -105,6 +106,6 @@ func (s *Server) Serve(ctx context.Context, conn net.Conn) error {
 	}
 	cancel()
 	running.Wait()
-	killMarked(s.Marker)
+	process.KillMarked(s.Marker)
 	return nil
 }

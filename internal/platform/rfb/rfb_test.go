@@ -28,7 +28,7 @@ func TestHandshake_ChecksThePassword(t *testing.T) {
 			admitted <- admit(server, "secret")
 			server.Close()
 		}()
-		err := Server{Password: password}.signIn(client)
+		err := Server{Password: password}.SignIn(client)
 		client.Close()
 		if got := <-admitted; !errors.Is(got, want) || (err == nil) != (want == nil) {
 			t.Errorf("with the password %q the server said %v and the client %v", password, got, err)
@@ -46,7 +46,7 @@ func FuzzHandshake(f *testing.F) {
 	f.Add([]byte("RFB 003.889\n\x02\x1e\x02"))
 	f.Add([]byte("RFB 003.008\n\x00\xff\xff\xff\xffno"))
 	f.Fuzz(func(t *testing.T, input []byte) {
-		Server{Password: "x"}.signIn(readWriter{bytes.NewReader(input)})
+		Server{Password: "x"}.SignIn(readWriter{bytes.NewReader(input)})
 		if err := admit(readWriter{bytes.NewReader(input)}, "secret"); err == nil {
 			t.Errorf("%q is admitted", input)
 		}

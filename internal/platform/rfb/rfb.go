@@ -28,8 +28,8 @@ const (
 
 	// handshakeTimeout bounds each handshake.
 	handshakeTimeout = 30 * time.Second
-	// dialTimeout bounds connecting to the server.
-	dialTimeout = 10 * time.Second
+	// dialTimeout bounds connecting to the server, probeTimeout the first answer of a server.
+	dialTimeout, probeTimeout = 10 * time.Second, 10 * time.Second
 	// maxText bounds texts that a server sends.
 	maxText = 4 << 10
 )
@@ -38,13 +38,31 @@ const (
 type Server struct {
 	Address  string // host:port, or the path of a socket
 	Password string // "": none
+	// Through connects to the address from elsewhere; nil: this machine connects.
+	Through func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
-// Dial connects to the server.
-func (s Server) Dial(ctx context.Context) (net.Conn, error) {
+// Probe returns an error unless the server answers.
+func (s Server) Probe(ctx context.Context) error {
+	server, err := s.dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer server.Close()
+	limit := time.AfterFunc(probeTimeout, func() { server.Close() })
+	defer limit.Stop()
+	_, err = readVersion(server)
+	return err
+}
+
+// dial connects to the server.
+func (s Server) dial(ctx context.Context) (net.Conn, error) {
 	network := "tcp"
 	if strings.HasPrefix(s.Address, "/") {
 		network = "unix"
+	}
+	if s.Through != nil {
+		return s.Through(ctx, network, s.Address)
 	}
 	dialer := net.Dialer{Timeout: dialTimeout}
 	return dialer.DialContext(ctx, network, s.Address)
@@ -53,7 +71,7 @@ func (s Server) Dial(ctx context.Context) (net.Conn, error) {
 // Connect connects a user who knows a password to the server, until one of them or ctx ends.
 func (s Server) Connect(ctx context.Context, user net.Conn, password string) error {
 	defer user.Close()
-	server, err := s.Dial(ctx)
+	server, err := s.dial(ctx)
 	if err != nil {
 		return err
 	}
@@ -67,7 +85,7 @@ func (s Server) Connect(ctx context.Context, user net.Conn, password string) err
 		user.Close()
 		server.Close()
 	})
-	err = s.signIn(server)
+	err = s.SignIn(server)
 	if err == nil {
 		err = admit(user, password)
 	}
@@ -86,16 +104,13 @@ func (s Server) Connect(ctx context.Context, user net.Conn, password string) err
 	return nil
 }
 
-// signIn does the security handshake as a client.
-func (s Server) signIn(server io.ReadWriter) error {
-	theirs := make([]byte, len(version))
-	if _, err := io.ReadFull(server, theirs); err != nil {
-		return fmt.Errorf("read the version of the VNC server: %w", err)
+// SignIn does the security handshake as a client.
+func (s Server) SignIn(server io.ReadWriter) error {
+	theirs, err := readVersion(server)
+	if err != nil {
+		return err
 	}
-	if !strings.HasPrefix(string(theirs), "RFB 003.") {
-		return errors.New("this is no VNC server")
-	}
-	if string(theirs) < "RFB 003.007" {
+	if theirs < "RFB 003.007" {
 		return fmt.Errorf("the VNC server has version %q, which is too old", theirs[:11])
 	}
 	if _, err := io.WriteString(server, version); err != nil {
@@ -142,6 +157,18 @@ func (s Server) signIn(server io.ReadWriter) error {
 		return fmt.Errorf("the VNC server refused the password: %s", readText(server))
 	}
 	return nil
+}
+
+// readVersion reads the version that a server sends first.
+func readVersion(server io.Reader) (string, error) {
+	theirs := make([]byte, len(version))
+	if _, err := io.ReadFull(server, theirs); err != nil {
+		return "", fmt.Errorf("read the version of the VNC server: %w", err)
+	}
+	if !strings.HasPrefix(string(theirs), "RFB 003.") {
+		return "", errors.New("this is no VNC server")
+	}
+	return string(theirs), nil
 }
 
 // readText reads a text of a server, or what can be read of it.
