@@ -285,9 +285,9 @@ func clean(text string, most int) string {
 	return text
 }
 
-// cleanMessage returns a message that both engines can store.
+// cleanMessage returns a message that both engines can store, without the line end that some hosts leave at its end.
 func cleanMessage(text string) string {
-	text = strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "")
+	text = strings.TrimSpace(strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", ""))
 	if len(text) > maxMessage {
 		text = strings.ToValidUTF8(text[:maxMessage], "")
 	}

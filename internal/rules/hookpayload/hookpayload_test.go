@@ -107,7 +107,7 @@ func TestParse(t *testing.T) {
 		"github issue": {GitHub, "issues", `{"action":"opened",` + ghRepo + `}`, []Event{{Kind: Other, Action: "opened", Repository: ghWant}}},
 
 		"gitea push": {Gitea, "push", `{"ref":"refs/heads/main","before":"` + sha2 + `","after":"` + sha + `",` + ghRepo + `,"head_commit":{"id":"` + sha + `","message":"Pour\n","author":{"name":"Ada","email":"ada@acme.test","username":"ada"}}}`,
-			[]Event{{Kind: Push, Repository: ghWant, Branch: "main", Commit: sha, Message: "Pour\n", Author: ada}}},
+			[]Event{{Kind: Push, Repository: ghWant, Branch: "main", Commit: sha, Message: "Pour", Author: ada}}},
 		"gitea delete": {Gitea, "delete", `{"ref":"tea","ref_type":"branch","pusher_type":"user",` + ghRepo + `}`,
 			[]Event{{Kind: Push, Repository: ghWant, Branch: "tea", Deleted: true}}},
 		"gitea pull request": {Gitea, "pull_request", `{"action":"synchronized","number":7,` + ghPR + `,` + ghRepo + `}`,
