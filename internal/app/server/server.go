@@ -19,6 +19,7 @@ import (
 	"stackyard/internal/app/web"
 	"stackyard/internal/app/web/accountpages"
 	"stackyard/internal/app/web/buildpages"
+	"stackyard/internal/app/web/clusterpages"
 	"stackyard/internal/app/web/orgpages"
 	"stackyard/internal/app/web/pages"
 	"stackyard/internal/app/web/pipelinepages"
@@ -362,6 +363,8 @@ func (s *Server) capabilities(p Parts, results *db.DB, directory *identity.Direc
 			Remote: s.remote, Bus: s.background.bus, Download: jobAPI.DownloadURL,
 		},
 		Pipelines:     pipelinepages.Config{Pipelines: pipelines, Builds: builds, BuildAPI: buildAPI, Schedules: schedules},
+		Members:       organizations,
+		Clusters:      clusterpages.Config{Builds: builds},
 		Organizations: orgpages.Config{Notifications: notifications, Deliveries: s.deliveries, Suites: suites, TestResults: testResults},
 	})
 	s.background.loops = append(s.background.loops, dispatcher.Run, s.agents.Run, stacks.Run, events.Run, s.images.Run, s.machines.Run, s.background.uses.Run)

@@ -34,6 +34,7 @@ func (s *Site) start(v *pages.Visit) error {
 			return err
 		}
 	}
+	v.Org, v.Member = nil, nil
 	return v.Show(http.StatusOK, "start", pages.View{Title: "Home", Section: "home", Page: struct {
 		Name          string
 		Organizations []homeOrganization

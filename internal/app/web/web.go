@@ -1,5 +1,5 @@
 // Package web serves the pages. It puts together what the packages below it have: [pages] is the base of all of
-// them, and accountpages, buildpages, pipelinepages and orgpages have the pages themselves.
+// them, and accountpages, buildpages, pipelinepages, clusterpages, teampages and orgpages have the pages themselves.
 //
 // To add a page, add a method that takes a visit to the Site of one of these packages, a line in its routes, and a
 // file in its templates that defines "main". The layout, the navigation and shared parts are in
@@ -12,10 +12,13 @@ import (
 
 	"stackyard/internal/app/web/accountpages"
 	"stackyard/internal/app/web/buildpages"
+	"stackyard/internal/app/web/clusterpages"
 	"stackyard/internal/app/web/orgpages"
 	"stackyard/internal/app/web/pages"
 	"stackyard/internal/app/web/pipelinepages"
+	"stackyard/internal/app/web/teampages"
 	"stackyard/internal/domain/oauth"
+	"stackyard/internal/domain/organizations"
 	"stackyard/internal/platform/route"
 )
 
@@ -26,10 +29,12 @@ var templates embed.FS
 type Config struct {
 	Base          pages.Config
 	OAuth         *oauth.Service
+	Members       *organizations.Service
 	Provider      *accountpages.Provider // nil: passwords only
 	Builds        buildpages.Config
 	Pipelines     pipelinepages.Config
 	Organizations orgpages.Config
+	Clusters      clusterpages.Config
 }
 
 // Site serves all pages.
@@ -39,6 +44,8 @@ type Site struct {
 	builds        *buildpages.Site
 	pipelines     *pipelinepages.Site
 	organizations *orgpages.Site
+	clusters      *clusterpages.Site
+	teams         *teampages.Site
 }
 
 // New returns a Site. It panics if an embedded template is invalid.
@@ -47,10 +54,12 @@ func New(c Config) *Site {
 	base.AddTemplates(templates, nil)
 	s := &Site{
 		Site:          base,
-		account:       accountpages.New(base, c.OAuth, c.Provider),
+		account:       accountpages.New(base, c.OAuth, c.Members, c.Provider),
 		builds:        buildpages.New(base, c.Builds),
 		pipelines:     pipelinepages.New(base, c.Pipelines),
 		organizations: orgpages.New(base, c.Organizations),
+		clusters:      clusterpages.New(base, c.Clusters),
+		teams:         teampages.New(base),
 	}
 	base.Settings = slices.Concat(s.account.Links(), s.organizations.Links())
 	return s
@@ -63,6 +72,8 @@ func (s *Site) Routes() []route.Route {
 		s.Site.Routes(),
 		s.account.Routes(),
 		s.organizations.Routes(),
+		s.clusters.Routes(),
+		s.teams.Routes(),
 		s.pipelines.Routes(),
 		s.builds.Routes(),
 	)

@@ -3,6 +3,7 @@ package route
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -49,6 +50,53 @@ func (r *Request) Call(method, target string, body, into any) (Next, error) {
 		err = fmt.Errorf("decode the result of %s %s: %w", method, target, err)
 	}
 	return next, err
+}
+
+// CallText is a Call to a route that streams a text, of which it returns up to a number of bytes, and whether that
+// is all of it.
+func (r *Request) CallText(target string, most int) (text string, all bool, err error) {
+	inner, err := r.inner(http.MethodGet, target, nil)
+	if err != nil {
+		return "", false, err
+	}
+	if err := r.server.check(inner); err != nil {
+		return "", false, err
+	}
+	result, err := inner.route.Handler.serve(inner)
+	if err != nil {
+		return "", false, err
+	}
+	if sh, ok := result.(shaped); ok {
+		result = sh.shape(inner)
+	}
+	stream, ok := result.(Stream)
+	if !ok {
+		return "", false, fmt.Errorf("%s does not stream", target)
+	}
+	to := &boundedText{lookup: inner.w.(*lookup), most: most}
+	err = stream.Write(to)
+	if errors.Is(err, errEnough) {
+		return to.text.String(), false, nil
+	}
+	return to.text.String(), true, err
+}
+
+var errEnough = errors.New("enough")
+
+// boundedText is a response writer that keeps the beginning of a body.
+type boundedText struct {
+	*lookup
+	text strings.Builder
+	most int
+}
+
+func (b *boundedText) Write(p []byte) (int, error) {
+	room := b.most - b.text.Len()
+	if len(p) > room {
+		b.text.Write(p[:room])
+		return room, errEnough
+	}
+	return b.text.Write(p)
 }
 
 // inner returns the request of a Call, with its route.

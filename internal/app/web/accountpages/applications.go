@@ -171,7 +171,7 @@ func applicationPath(org pages.Membership, a oauth.Application) string {
 }
 
 func (s *Site) showClientSecret(v *pages.Visit, status int, org pages.Membership, a oauth.Application, value string) error {
-	return v.Show(status, "secret", pages.View{Title: "Client secret of " + a.Name, Section: "applications", Page: secret{
+	return v.Show(status, "secret", pages.View{Title: "Client secret of " + a.Name, Section: "applications", Page: pages.Secret{
 		Of: a.Name, Value: value, Back: applicationPath(org, a), BackTo: a.Name,
 	}})
 }

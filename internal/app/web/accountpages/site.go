@@ -8,6 +8,7 @@ import (
 
 	"stackyard/internal/app/web/pages"
 	"stackyard/internal/domain/oauth"
+	"stackyard/internal/domain/organizations"
 	"stackyard/internal/platform/route"
 )
 
@@ -17,13 +18,15 @@ var templates embed.FS
 // Site serves the pages of a user.
 type Site struct {
 	*pages.Site
-	OAuth    *oauth.Service
-	provider *singleSignOn // nil: none
+	OAuth *oauth.Service
+	// Organizations accepts invitations.
+	Organizations *organizations.Service
+	provider      *singleSignOn // nil: none
 }
 
 // New returns the pages of a user. provider is nil if people sign in with passwords only.
-func New(base *pages.Site, oauth *oauth.Service, provider *Provider) *Site {
-	s := &Site{Site: base, OAuth: oauth, provider: newSingleSignOn(provider, base.Public, base.Clock)}
+func New(base *pages.Site, oauth *oauth.Service, orgs *organizations.Service, provider *Provider) *Site {
+	s := &Site{Site: base, OAuth: oauth, Organizations: orgs, provider: newSingleSignOn(provider, base.Public, base.Clock)}
 	base.Allows = s.allows
 	base.AddTemplates(templates, nil)
 	return s
@@ -31,5 +34,5 @@ func New(base *pages.Site, oauth *oauth.Service, provider *Provider) *Site {
 
 // Routes returns the routes of the pages.
 func (s *Site) Routes() []route.Route {
-	return slices.Concat(s.signInRoutes(), s.providerRoutes(), s.deviceRoutes(), s.authorizeRoutes(), s.settingsRoutes())
+	return slices.Concat(s.signInRoutes(), s.signUpRoutes(), s.providerRoutes(), s.deviceRoutes(), s.authorizeRoutes(), s.settingsRoutes())
 }

@@ -91,7 +91,7 @@ func (s *Site) createToken(v *pages.Visit) error {
 	if err != nil {
 		return err
 	}
-	return v.Show(http.StatusCreated, "secret", pages.View{Title: "Your new access token", Section: "tokens", Page: secret{
+	return v.Show(http.StatusCreated, "secret", pages.View{Title: "Your new access token", Section: "tokens", Page: pages.Secret{
 		Of: token.Description, Value: value, Back: "/settings/tokens", BackTo: "Access tokens",
 		Use: `curl -H "Authorization: Bearer ` + value + `" ` + s.Public.To("v2", "access-token"),
 	}})
@@ -109,14 +109,6 @@ func expiry(form url.Values, now time.Time) (time.Time, error) {
 		}
 	}
 	return time.Time{}, core.Problems{{Field: "expires", Code: "must be one of those offered"}}.Err()
-}
-
-// A secret is the data of a page that shows a secret once.
-type secret struct {
-	Of           string // name of its owner
-	Value        string
-	Use          string // a command that uses it; "" for none
-	Back, BackTo string
 }
 
 func (s *Site) revokeToken(v *pages.Visit) error {

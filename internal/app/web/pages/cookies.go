@@ -62,21 +62,28 @@ func (c Cookies) Clear(w http.ResponseWriter, name string) { c.Set(w, name, "", 
 // flashLife is longer than following a redirect takes.
 const flashLife = time.Minute
 
+// The first byte of a stored message says whether it reports a success.
+const flashDone, flashRefused = "+", "-"
+
 // setFlash stores a message for the next page.
 func (c Cookies) setFlash(w http.ResponseWriter, message string) {
 	c.Set(w, c.flash, base64.RawURLEncoding.EncodeToString([]byte(message)), flashLife)
 }
 
 // takeFlash returns the message for this page and removes it.
-func (v *Visit) takeFlash() string {
+func (v *Visit) takeFlash() (done, refused string) {
 	kept := v.CookieValue(v.Site.Cookies.flash)
 	if kept == "" {
-		return ""
+		return "", ""
 	}
 	v.Site.Cookies.Clear(v.W, v.Site.Cookies.flash)
 	message, err := base64.RawURLEncoding.DecodeString(kept)
-	if err != nil {
-		return ""
+	if err != nil || len(message) == 0 {
+		return "", ""
 	}
-	return string(message)
+	if text := string(message[1:]); string(message[:1]) == flashDone {
+		return text, ""
+	} else {
+		return "", text
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
@@ -33,6 +34,32 @@ func (v *Visit) settingsBeside(section string) []NavLink {
 		return nil
 	}
 	return v.SettingsLinks()
+}
+
+// places returns the pages of the visit's organization.
+func (v *Visit) places() []NavLink {
+	home := "/" + v.Org.Slug
+	return []NavLink{
+		{Section: here(v.URL.Path == home || !strings.HasPrefix(v.URL.Path, "/organizations/")), Path: home, Title: "Pipelines"},
+		{Section: here(v.under("agents")), Path: v.Place("agents"), Title: "Agents"},
+		{Section: here(v.under("clusters")), Path: v.Place("clusters"), Title: "Clusters"},
+		{Section: here(v.under("analytics")), Path: SuitesPath(v.Org), Title: "Test suites"},
+		{Section: here(v.under("settings") || v.under("pipeline-templates")), Path: v.Place("settings"), Title: "Organization"},
+	}
+}
+
+// under reports whether the page is below a path of the visit's organization.
+func (v *Visit) under(segment string) bool {
+	path := v.Place(segment)
+	return v.URL.Path == path || strings.HasPrefix(v.URL.Path, path+"/")
+}
+
+// here marks the place of the page itself.
+func here(is bool) string {
+	if is {
+		return "here"
+	}
+	return ""
 }
 
 // A Membership is an organization and the visitor's role in it.

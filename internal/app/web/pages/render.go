@@ -58,6 +58,8 @@ func (s *Site) functions() template.FuncMap {
 		"clock":   clock,
 		"size":    Size,
 		"length":  Length,
+
+		"formField": func(f Form, field Field) shownField { return shownField{field, f} },
 	}
 }
 
@@ -68,7 +70,15 @@ type View struct {
 	Person  *identity.User
 	// Settings are the links to the settings pages, if this is one of them.
 	Settings []NavLink
-	Flash    string
+	// Beside are the links beside the page, with the same section for the active one; Settings if nil.
+	Beside      []NavLink
+	BesideLabel string
+	// Places are the links of the organization that the page belongs to, if the visitor is a member.
+	Places []NavLink
+	Org    *identity.Organization // nil: none
+	Flash  string
+	// Refusal says why what the visitor did before was not done.
+	Refusal string
 	// Focused pages have a single purpose and no navigation except the link home.
 	Focused bool
 	Page    any
@@ -81,7 +91,13 @@ func (v *Visit) Show(status int, name string, page View) error {
 		page.Person = &user
 		page.Settings = v.settingsBeside(page.Section)
 	}
-	page.Flash = v.takeFlash()
+	if page.Beside == nil {
+		page.Beside, page.BesideLabel = page.Settings, "Settings"
+	}
+	if v.Org != nil && v.Member != nil && !page.Focused {
+		page.Org, page.Places = v.Org, v.places()
+	}
+	page.Flash, page.Refusal = v.takeFlash()
 	return v.Site.templates.write(v.W, status, name, page)
 }
 

@@ -116,7 +116,13 @@ func (v *Visit) Redirect(path string) error {
 
 // Done redirects to a page that shows a message.
 func (v *Visit) Done(path, message string) error {
-	v.Site.Cookies.setFlash(v.W, message)
+	v.Site.Cookies.setFlash(v.W, flashDone+message)
+	return v.Redirect(path)
+}
+
+// Refused redirects to a page that shows why something was not done.
+func (v *Visit) Refused(path, message string) error {
+	v.Site.Cookies.setFlash(v.W, flashRefused+message)
 	return v.Redirect(path)
 }
 

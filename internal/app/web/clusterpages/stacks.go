@@ -1,0 +1,78 @@
+package clusterpages
+
+import (
+	"maps"
+	"net/http"
+	"slices"
+	"time"
+
+	"stackyard/internal/app/web/pages"
+	"stackyard/internal/platform/route"
+)
+
+func (s *Site) stackRoutes() []route.Route {
+	const all = "/clusters/{cluster}/stacks"
+	return []route.Route{
+		s.get(all, s.stacks),
+		s.get(all+"/{stack}", s.stack),
+		s.post(all+"/{stack}/delete", s.deleteStack),
+	}
+}
+
+// A stack is a stack in a response.
+type stack struct {
+	ID           string            `json:"id"`
+	Key          string            `json:"key"`
+	Type         string            `json:"type"`
+	QueueKey     string            `json:"cluster_queue_key"`
+	MetaData     map[string]string `json:"metadata"`
+	State        string            `json:"state"`
+	RegisteredAt time.Time         `json:"registered_at"`
+	SeenAt       *time.Time        `json:"last_connected_on"`
+	Reserved     int               `json:"reserved_jobs_count"`
+	Jobs         []struct {
+		ID            string    `json:"id"`
+		ReservedUntil time.Time `json:"reserved_until"`
+	} `json:"reserved_jobs"`
+}
+
+// Keys returns the keys of the metadata, sorted.
+func (s stack) Keys() []string { return slices.Sorted(maps.Keys(s.MetaData)) }
+
+func (s *Site) stacks(v *pages.Visit) error {
+	in, err := s.within(v)
+	if err != nil {
+		return err
+	}
+	var list []stack
+	if _, err := v.Call("GET", v.API("clusters", in.Cluster.ID, "stacks"), nil, &list); err != nil {
+		return err
+	}
+	return in.show(v, http.StatusOK, "stacks", "stacks", "Stacks", struct {
+		inCluster
+		Stacks  []stack
+		Command string
+	}{in, list, "stackyard stack --endpoint " + s.Public.To("v3") + " --token TOKEN --key my-stack"})
+}
+
+func (s *Site) stack(v *pages.Visit) error {
+	in, err := s.within(v)
+	if err != nil {
+		return err
+	}
+	var one stack
+	if _, err := v.Call("GET", v.API("clusters", in.Cluster.ID, "stacks", v.PathValue("stack")), nil, &one); err != nil {
+		return err
+	}
+	return in.show(v, http.StatusOK, "stack", "stacks", one.Key, struct {
+		inCluster
+		Stack  stack
+		Delete pages.Confirm
+	}{in, one, pages.Confirm{Summary: "Remove stack", Warning: "Its reservations are released, so that other stacks and agents can take the jobs. A stack that still runs registers again.",
+		Form: pages.Form{ID: "delete", Action: in.At("stacks", one.ID, "delete"), Submit: "Remove " + one.Key, Danger: true}}})
+}
+
+func (s *Site) deleteStack(v *pages.Visit) error {
+	id := v.PathValue("cluster")
+	return v.Act("DELETE", v.API("clusters", id, "stacks", v.PathValue("stack")), nil, v.Place("clusters", id, "stacks"), "Stack removed.")
+}

@@ -1,0 +1,98 @@
+// Package teampages has the pages with which people run an organization: members and invitations, teams, pipeline
+// settings, connections to source hosts and pipeline templates.
+//
+// Like those of clusterpages, they read and change things with requests to the REST API in the name of the visitor.
+package teampages
+
+import (
+	"embed"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	"stackyard/internal/app/web/pages"
+	"stackyard/internal/platform/identity"
+	"stackyard/internal/platform/route"
+)
+
+//go:embed templates
+var templates embed.FS
+
+// Site serves the pages.
+type Site struct{ *pages.Site }
+
+// New returns the pages.
+func New(base *pages.Site) *Site {
+	base.AddTemplates(templates, nil)
+	return &Site{Site: base}
+}
+
+// Routes returns the routes of the pages.
+func (s *Site) Routes() []route.Route {
+	return slices.Concat(
+		[]route.Route{s.get("/settings", func(v *pages.Visit) error { return v.Redirect(v.Place("settings", "members")) })},
+		s.memberRoutes(), s.teamRoutes(), s.pipelineSettingsRoutes(), s.connectionRoutes(), s.templateRoutes())
+}
+
+// get returns the route of a page for members of the organization.
+func (s *Site) get(path string, h pages.Handler) route.Route {
+	return s.Get("/organizations/{org}"+path, pages.MembersOnly(h))
+}
+
+// post returns the route of a form for members of the organization.
+func (s *Site) post(path string, h pages.Handler) route.Route {
+	return s.Post("/organizations/{org}"+path, pages.SignedIn(pages.MembersOnly(h)))
+}
+
+// show shows a page of the organization's settings.
+func (s *Site) show(v *pages.Visit, status int, name, section, title string, page any) error {
+	links := []pages.NavLink{
+		{Section: "members", Path: v.Place("settings", "members"), Title: "Members", Icon: "person"},
+		{Section: "teams", Path: v.Place("settings", "teams"), Title: "Teams", Icon: "shield"},
+		{Section: "pipeline-settings", Path: v.Place("settings", "pipelines"), Title: "Pipeline settings", Icon: "pen"},
+		{Section: "templates", Path: v.Place("pipeline-templates"), Title: "Pipeline templates", Icon: "file"},
+		{Section: "connections", Path: v.Place("settings", "connections"), Title: "Source hosts", Icon: "branch"},
+	}
+	if v.Member.Can(identity.ManageNotificationServices, v.Org) {
+		links = append(links, pages.NavLink{Section: "services", Path: "/settings/notification-services/" + v.Org.Slug, Title: "Notification services", Icon: "bell"})
+	}
+	if v.Member.Can(identity.ManageApplications, v.Org) {
+		links = append(links, pages.NavLink{Section: "applications", Path: "/settings/oauth-applications", Title: "OAuth applications", Icon: "grid"})
+	}
+	return v.Show(status, name, pages.View{Title: title, Section: section, Beside: links, BesideLabel: "Organization settings", Page: page})
+}
+
+// A person is a user in a response.
+type person struct {
+	ID   string `json:"id"`
+	Name string `json:"name"`
+}
+
+// pageQuery returns the query for a page of a list.
+func pageQuery(p route.Page) string {
+	return url.Values{"page": {strconv.Itoa(p.Number)}, "per_page": {strconv.Itoa(p.Size)}}.Encode()
+}
+
+// text returns a text that can be null.
+func text(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
+// digits returns a number that can be null.
+func digits(n *int) string {
+	if n == nil {
+		return ""
+	}
+	return strconv.Itoa(*n)
+}
+
+// A switched is a setting that can be turned on.
+type switched struct {
+	Enabled   bool       `json:"enabled"`
+	EnabledAt *time.Time `json:"enabled_at"`
+	EnabledBy *person    `json:"enabled_by"`
+}
