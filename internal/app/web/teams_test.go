@@ -67,7 +67,7 @@ func TestSettingsPages_OfAnOrganization(t *testing.T) {
 		ada, bo := signIn(t, s, "ada@acme.test"), signIn(t, s, "bo@acme.test")
 		const settings = "/organizations/acme/settings"
 		ada.get(settings+"/teams").want(200, "Teams are not enabled", "Everyone")
-		ada.post(settings+"/teams/enable").wantRedirect(settings + "/teams")
+		ada.post(settings + "/teams/enable").wantRedirect(settings + "/teams")
 		ada.post(settings+"/teams", "name", "", "privacy", "visible", "default_member_role", "member").want(422, "Name")
 		ada.post(settings+"/teams", "name", "Builders", "privacy", "visible", "default_member_role", "member").wantRedirect(settings + "/teams")
 		team := settings + "/teams/builders"
