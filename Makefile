@@ -1,12 +1,13 @@
 # `make test` works on any Debian machine with Go: it installs what the tests need and runs
 # every test.
 
-.PHONY: test tools build lint bench fuzz
+.PHONY: test tools build release lint bench fuzz
 
 # Tests often wait for a disk or a browser, so more packages are tested at a time than there are cores.
 test: tools
 	go test -p 4 -timeout 20m ./...
 	cd interop && go test ./...
+	cd packaging && go test ./...
 
 # The tests start PostgreSQL, Chromium, ssh, sshd, a VNC server and containers themselves; only the programs must be
 # installed. Where containers cannot be run, STACKYARD_SKIP_CONTAINER_TESTS=1 skips their tests.
@@ -15,13 +16,18 @@ tools:
 	@command -v ssh >/dev/null && { command -v sshd || test -x /usr/sbin/sshd; } >/dev/null || ./.ci/install openssh-client openssh-server
 	@test -n "$$STACKYARD_SKIP_CONTAINER_TESTS" || { command -v buildah && command -v runc && command -v busybox; } >/dev/null || ./.ci/install buildah runc busybox-static uidmap
 	@command -v Xvfb >/dev/null && command -v x11vnc >/dev/null || ./.ci/install xvfb x11vnc
+	@command -v bwrap >/dev/null || ./.ci/install bubblewrap
 	@command -v chromium >/dev/null || command -v google-chrome >/dev/null || ./.ci/install chromium
 
 build:
 	CGO_ENABLED=0 go build -trimpath -o bin/stackyard ./cmd/stackyard
 
+# Binaries, packages, an image, checksums: docs/install.md. VERSION is the tag of the commit unless it is given.
+release:
+	cd packaging && go run . --source .. --out ../dist --version "$(VERSION)"
+
 lint:
-	@test -z "$$(gofmt -l cmd internal interop)" || { echo "gofmt would change:"; gofmt -l cmd internal interop; exit 1; }
+	@test -z "$$(gofmt -l cmd internal interop packaging)" || { echo "gofmt would change:"; gofmt -l cmd internal interop packaging; exit 1; }
 	go vet ./...
 	go tool staticcheck ./...
 	cd interop && go vet ./...

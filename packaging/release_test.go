@@ -18,30 +18,28 @@ import (
 
 const testVersion = "1.2.3"
 
-// built returns a folder with a release for linux-amd64, made once for all tests.
-var built = sync.OnceValues(func() (string, error) {
-	folder, err := os.MkdirTemp("", "stackyard-release-")
-	if err != nil {
-		return "", err
-	}
-	return folder, run("..", folder, testVersion, "linux-amd64")
-})
+// releaseFolder is where the tests build their release; TestMain removes it.
+var releaseFolder string
+
+// built builds a release for linux-amd64 once for all tests.
+var built = sync.OnceValue(func() error { return run("..", releaseFolder, testVersion, "linux-amd64") })
 
 func TestMain(m *testing.M) {
-	status := m.Run()
-	if folder, err := built(); err == nil {
-		os.RemoveAll(folder)
+	var err error
+	if releaseFolder, err = os.MkdirTemp("", "stackyard-release-"); err != nil {
+		panic(err)
 	}
+	status := m.Run()
+	os.RemoveAll(releaseFolder)
 	os.Exit(status)
 }
 
 func releaseFile(t *testing.T, name string) string {
 	t.Helper()
-	folder, err := built()
-	if err != nil {
+	if err := built(); err != nil {
 		t.Fatal(err)
 	}
-	return filepath.Join(folder, name)
+	return filepath.Join(releaseFolder, name)
 }
 
 // command runs a program and returns what it printed.
@@ -55,11 +53,10 @@ func command(t *testing.T, name string, args ...string) string {
 }
 
 func TestRelease_HasTheSumsOfItsFiles(t *testing.T) {
-	folder := filepath.Dir(releaseFile(t, ""))
 	check := exec.Command("sha256sum", "--check", "--strict", "SHA256SUMS")
 	check.Dir = releaseFile(t, "")
 	if text, err := check.CombinedOutput(); err != nil || strings.Count(string(text), "OK") != 5 {
-		t.Errorf("%s: %v\n%s", folder, err, text)
+		t.Errorf("%v\n%s", err, text)
 	}
 }
 
