@@ -155,7 +155,7 @@ func buildViewCommand() *cobra.Command {
 			return err
 		}
 		fmt.Fprintln(r.out)
-		return printJobs(r, client.List[job]{Items: b.Value.Jobs})
+		return printJobs(r, b.Value)
 	})
 }
 

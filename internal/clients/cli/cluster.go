@@ -15,6 +15,7 @@ type cluster struct {
 
 func clusterCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "cluster", Short: "Manage clusters"}
+	cmd.AddCommand(clusterResource.commands()...)
 	cmd.AddCommand(clusterListCommand(), clusterCreateCommand(), clusterDeleteCommand())
 	return cmd
 }

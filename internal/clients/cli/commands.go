@@ -8,6 +8,12 @@ func Commands() []*cobra.Command {
 		loginCommand(), logoutCommand(), whoamiCommand(),
 		orgCommand(), clusterCommand(), queueCommand(), imageCommand(), tokenCommand(),
 		pipelineCommand(), scheduleCommand(), connectionCommand(), buildCommand(), jobCommand(),
+		secrets.group(), members.group(), teams.group(), suites.group(),
+		services.group(
+			serviceSwitchCommand("enable", "Enable a service, also after its deliveries kept failing", "Enabled"),
+			serviceSwitchCommand("disable", "Disable a service", "Disabled"),
+		),
+		openCommand(),
 	}
 }
 

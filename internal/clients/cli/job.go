@@ -54,7 +54,7 @@ func (j job) failed() bool {
 
 func jobCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "job", Short: "Manage jobs"}
-	cmd.AddCommand(jobListCommand(), jobLogCommand(), jobExplainCommand(), jobRetryCommand(), jobUnblockCommand(), jobCancelCommand(), jobSSHCommand(), jobTunnelCommand())
+	cmd.AddCommand(jobListCommand(), jobViewCommand(), jobLogCommand(), jobExplainCommand(), jobRetryCommand(), jobUnblockCommand(), jobCancelCommand(), jobSSHCommand(), jobTunnelCommand())
 	return cmd
 }
 
@@ -71,15 +71,24 @@ func jobListCommand() *cobra.Command {
 		if r.json {
 			return r.printJSON(b.Raw)
 		}
-		return printJobs(r, client.List[job]{Items: b.Value.Jobs})
+		return printJobs(r, b.Value)
 	})
 }
 
-func printJobs(r *remote, list client.List[job]) error {
-	return printTable(r, list, "The build has no jobs.",
-		column[job]{"id", func(j job) string { return j.ID }},
+func printJobs(r *remote, b build) error {
+	jobs := b.listed()
+	number := 0
+	return printTable(r, client.List[job]{Items: jobs}, "The build has no jobs.",
+		column[job]{"number", func(job) string { number++; return strconv.Itoa(number) }},
 		column[job]{"state", job.stateNow},
 		column[job]{"name", job.fullTitle},
+		column[job]{"duration", func(j job) string {
+			if j.StartedAt == nil {
+				return ""
+			}
+			return duration(*j.StartedAt, j.FinishedAt, time.Now())
+		}},
+		column[job]{"id", func(j job) string { return j.ID }},
 	)
 }
 
@@ -93,13 +102,35 @@ func (j job) stateNow() string {
 	return j.State
 }
 
+func jobViewCommand() *cobra.Command {
+	return onJob(addWebFlag(&cobra.Command{Use: "view", Short: "Show a job"}), func(r *remote, id string) error {
+		j, err := call[job](r, get, nil, "/jobs/%", id)
+		if err != nil {
+			return err
+		}
+		took := ""
+		if j.Value.StartedAt != nil {
+			took = duration(*j.Value.StartedAt, j.Value.FinishedAt, time.Now())
+		}
+		return printItem(r, j.Raw,
+			line{"Job", j.Value.fullTitle()},
+			line{"State", j.Value.stateNow()},
+			line{"Reason", j.Value.BrokenReason},
+			line{"Command", j.Value.Command},
+			line{"Started", r.when(j.Value.StartedAt)},
+			line{"Finished", r.when(j.Value.FinishedAt)},
+			line{"Duration", took},
+			line{"Id", j.Value.ID},
+		)
+	})
+}
+
 func jobExplainCommand() *cobra.Command {
-	return remoteCommand(&cobra.Command{
-		Use:   "explain JOB",
+	return onJob(&cobra.Command{
+		Use:   "explain",
 		Short: "Explain why a job is waiting, broken or expired",
-		Args:  cmdline.Exactly("JOB"),
-	}, func(r *remote, args []string) error {
-		why, err := call[struct{ Reason string }](r, get, nil, "/jobs/%/explain", args[0])
+	}, func(r *remote, id string) error {
+		why, err := call[struct{ Reason string }](r, get, nil, "/jobs/%/explain", id)
 		if err != nil {
 			return err
 		}
@@ -112,19 +143,18 @@ func jobExplainCommand() *cobra.Command {
 
 func jobRetryCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "retry JOB",
+		Use:   "retry",
 		Short: "Retry a finished job",
 		Example: `  stackyard job retry 0190c0de-0000-7000-8000-00000000000a
   stackyard job retry 0190c0de-0000-7000-8000-00000000000a --debug`,
-		Args: cmdline.Exactly("JOB"),
 	}
 	debug := cmd.Flags().Bool("debug", false, "keep the environment for up to 30 minutes if the job fails, for stackyard job ssh")
-	return remoteCommand(cmd, func(r *remote, args []string) error {
+	return onJob(cmd, func(r *remote, id string) error {
 		var body any
 		if *debug {
 			body = map[string]any{"debug": true}
 		}
-		again, err := call[job](r, put, body, "/jobs/%/retry", args[0])
+		again, err := call[job](r, put, body, "/jobs/%/retry", id)
 		if err != nil {
 			return err
 		}
@@ -137,17 +167,16 @@ func jobRetryCommand() *cobra.Command {
 
 func jobUnblockCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "unblock JOB",
+		Use:   "unblock",
 		Short: "Unblock a blocked job",
-		Args:  cmdline.Exactly("JOB"),
 	}
 	fields := cmd.Flags().StringArray("field", nil, "field value as KEY=VALUE, repeatable")
-	return remoteCommand(cmd, func(r *remote, args []string) error {
+	return onJob(cmd, func(r *remote, id string) error {
 		values, err := cmdline.Pairs("field", *fields)
 		if err != nil {
 			return err
 		}
-		unblocked, err := call[job](r, put, map[string]any{"fields": values}, "/jobs/%/unblock", args[0])
+		unblocked, err := call[job](r, put, map[string]any{"fields": values}, "/jobs/%/unblock", id)
 		if err != nil {
 			return err
 		}
@@ -156,12 +185,11 @@ func jobUnblockCommand() *cobra.Command {
 }
 
 func jobCancelCommand() *cobra.Command {
-	return remoteCommand(&cobra.Command{
-		Use:   "cancel JOB",
+	return onJob(&cobra.Command{
+		Use:   "cancel",
 		Short: "Cancel a job",
-		Args:  cmdline.Exactly("JOB"),
-	}, func(r *remote, args []string) error {
-		canceled, err := call[job](r, put, nil, "/jobs/%/cancel", args[0])
+	}, func(r *remote, id string) error {
+		canceled, err := call[job](r, put, nil, "/jobs/%/cancel", id)
 		if err != nil {
 			return err
 		}

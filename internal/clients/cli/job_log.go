@@ -13,36 +13,84 @@ import (
 
 func jobLogCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "log JOB",
+		Use:   "log " + jobUse,
 		Short: "Print a job's log",
-		Args:  cmdline.Exactly("JOB"),
+		Long:  "Print a job's log, or with --failed the logs of all failed jobs of a build." + jobHelp,
+		Example: `  stackyard job log web 42 test
+  stackyard job log web 42 "test 2/3" --follow
+  stackyard job log web 42 --failed`,
 	}
 	follow := cmd.Flags().BoolP("follow", "f", false, "keep printing until the job ends")
+	failed := cmd.Flags().Bool("failed", false, "print the logs of all failed jobs of a build")
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if *failed {
+			return cmdline.Exactly("PIPELINE", "BUILD")(cmd, args)
+		}
+		return jobArguments(cmd, args)
+	}
 	return remoteCommand(cmd, func(r *remote, args []string) error {
+		if *failed {
+			return printFailedLogs(r, args)
+		}
+		id, err := findJob(r, args)
 		switch {
+		case err != nil:
+			return err
 		case *follow && r.json:
 			return cmdline.Usage(fmt.Errorf("--follow prints text, not JSON"))
 		case *follow:
-			return followLog(r, args[0])
+			return followLog(r, id)
 		case r.json:
-			log, err := call[struct{}](r, get, nil, "/jobs/%/log", args[0])
+			log, err := call[struct{}](r, get, nil, "/jobs/%/log", id)
 			if err != nil {
 				return err
 			}
 			return r.printJSON(log.Raw)
 		}
-		path, err := r.under("/jobs/%/log.txt", args[0])
-		if err != nil {
-			return err
-		}
-		log, err := r.Stream(r.ctx, path, "text/plain")
-		if err != nil {
-			return err
-		}
-		defer log.Close()
-		_, err = io.Copy(&stampless{out: r.out}, log)
-		return err
+		r.startPager()
+		return printLog(r, id)
 	})
+}
+
+// printLog prints the log of a job.
+func printLog(r *remote, id string) error {
+	path, err := r.under("/jobs/%/log.txt", id)
+	if err != nil {
+		return err
+	}
+	log, err := r.Stream(r.ctx, path, "text/plain")
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	_, err = io.Copy(&stampless{out: r.out}, log)
+	return err
+}
+
+// printFailedLogs prints the logs of the failed jobs of a build, each after its name.
+func printFailedLogs(r *remote, args []string) error {
+	b, err := call[build](r, get, nil, "/pipelines/%/builds/%", args...)
+	if err != nil {
+		return err
+	}
+	r.startPager()
+	any := false
+	for _, j := range b.Value.Jobs {
+		if j.Type != "script" || !j.failed() && !j.SoftFailed {
+			continue
+		}
+		any = true
+		if _, err := fmt.Fprintf(r.out, "==> %s: %s <==\n", plain(j.fullTitle()), r.paint(j.stateNow())); err != nil {
+			return err
+		}
+		if err := printLog(r, j.ID); err != nil {
+			return err
+		}
+	}
+	if !any {
+		return r.println("No job of the build has failed.")
+	}
+	return nil
 }
 
 // followLog prints a log while it grows.

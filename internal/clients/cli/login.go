@@ -40,6 +40,8 @@ You can be signed in to several servers. Commands use the last one, or --server.
 				return cmdline.Usage(err)
 			}
 			scopes, _ := cmd.Flags().GetStringSlice("scopes")
+			further, _ := cmd.Flags().GetStringSlice("add-scopes")
+			scopes = append(scopes, further...)
 			noBrowser, _ := cmd.Flags().GetBool("no-browser")
 			login, err := signIn(cmd, server, scopes, cmd.Flags().Lookup("org").Value.String(), !noBrowser)
 			if err != nil {
@@ -54,6 +56,7 @@ You can be signed in to several servers. Commands use the last one, or --server.
 	}
 	cmd.Flags().Bool("no-browser", false, "do not open a browser on this machine")
 	cmd.Flags().StringSlice("scopes", client.Scopes, "scopes of the access token")
+	cmd.Flags().StringSlice("add-scopes", nil, "further scopes, for example write_organizations to change members")
 	cmd.Flags().String("org", "", "organization to preselect (slug)")
 	return cmd
 }

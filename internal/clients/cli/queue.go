@@ -18,6 +18,7 @@ type queue struct {
 
 func queueCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "queue", Short: "Manage queues of a cluster"}
+	cmd.AddCommand(queueResource.commands()...)
 	cmd.AddCommand(queueListCommand(), queueCreateCommand(), queuePauseCommand(), queueResumeCommand(), queueDeleteCommand())
 	return cmd
 }

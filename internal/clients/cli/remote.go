@@ -45,6 +45,10 @@ func remoteCommand(cmd *cobra.Command, run func(r *remote, args []string) error)
 	flags.String("server", "", "server URL (default: the last one you signed in to) [STACKYARD_SERVER]")
 	flags.String("org", "", "organization slug (default: the only one) [STACKYARD_ORG]")
 	addOutputFlags(cmd)
+	cmd.RegisterFlagCompletionFunc("org", completeFlag((*remote).organizationSlugs))
+	if cmd.ValidArgsFunction == nil {
+		cmd.ValidArgsFunction = complete
+	}
 	expected := cmd.Args
 	if expected == nil {
 		expected = cmdline.AtMost()
@@ -74,6 +78,11 @@ func remoteCommand(cmd *cobra.Command, run func(r *remote, args []string) error)
 // signInAgain offers to sign in again if the stored login has expired, and then runs the command again.
 func (r *remote) signInAgain(err error, again func() error) error {
 	refusal, ok := errors.AsType[*client.Error](err)
+	if ok && r.stored && refusal.Status == http.StatusForbidden {
+		if _, scope, missing := strings.Cut(refusal.Message, "needs the scope "); missing {
+			return fmt.Errorf("%w; sign in with it: stackyard login %s --add-scopes %s", err, r.URL, scope)
+		}
+	}
 	if !ok || refusal.Status != http.StatusUnauthorized || !r.stored || !isTerminal(r.cmd.InOrStdin()) {
 		return err
 	}
@@ -250,6 +259,7 @@ func (r *remote) cluster(cmd *cobra.Command) (cluster, error) {
 
 func addClusterFlag(cmd *cobra.Command) *cobra.Command {
 	cmd.Flags().String("cluster", "", "cluster name or id (default: the only one)")
+	cmd.RegisterFlagCompletionFunc("cluster", completeFlag((*remote).clusterNames))
 	return cmd
 }
 

@@ -19,6 +19,7 @@ type agentToken struct {
 
 func tokenCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "token", Short: "Manage agent tokens of a cluster"}
+	cmd.AddCommand(tokenResource.commands()...)
 	cmd.AddCommand(tokenListCommand(), tokenCreateCommand(), tokenDeleteCommand())
 	return cmd
 }

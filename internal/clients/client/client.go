@@ -166,8 +166,7 @@ func All[T any](ctx context.Context, c *Client, path string, most int) (List[T],
 		if err != nil {
 			return list, err
 		}
-		page := []json.RawMessage{}
-		err = decode(res, &page)
+		page, following, err := decodePage(res)
 		res.Body.Close()
 		if err != nil {
 			return list, err
@@ -180,9 +179,30 @@ func All[T any](ctx context.Context, c *Client, path string, most int) (List[T],
 			list.Items = append(list.Items, item)
 			list.Raw = append(list.Raw, raw)
 		}
-		next = nextPage(res.Header.Get("Link"))
+		next = following
 	}
 	return list, nil
+}
+
+// decodePage returns the items of a page and the URL of the next page, or "". Lists with cursors are objects with items
+// and links; others are arrays with a Link header.
+func decodePage(res *http.Response) (items []json.RawMessage, next string, err error) {
+	var raw json.RawMessage
+	if err := decode(res, &raw); err != nil {
+		return nil, "", err
+	}
+	if bytes.HasPrefix(raw, []byte("{")) {
+		var page struct {
+			Items []json.RawMessage
+			Links struct{ Next string }
+		}
+		err := json.Unmarshal(raw, &page)
+		return page.Items, page.Links.Next, err
+	}
+	if err := json.Unmarshal(raw, &items); err != nil {
+		return nil, "", fmt.Errorf("decode response of %s: %w", res.Request.URL.Redacted(), err)
+	}
+	return items, nextPage(res.Header.Get("Link")), nil
 }
 
 // nextPage returns the target of a Link header's rel="next", or "".

@@ -22,6 +22,8 @@ var Scopes = []string{
 	"read_builds", "write_builds", "read_build_logs", "read_job_env", "read_artifacts",
 	"read_clusters", "write_clusters",
 	"read_agents", "write_agents",
+	"read_secrets_details", "write_secrets", "read_teams", "write_teams", "read_suites", "write_suites",
+	"read_notification_services", "write_notification_services",
 }
 
 func config(server string, scopes []string) *oauth2.Config {
