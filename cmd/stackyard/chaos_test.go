@@ -133,7 +133,7 @@ func (c *chaos) restart() {
 
 func (c *chaos) build() {
 	c.t.Helper()
-	c.server.Load().ask(c.t, adaToken, "POST", chaosBuilds, `{"commit": "HEAD", "branch": "main"}`).want(c.t, http.StatusCreated)
+	c.server.Load().ask(c.t, adaToken, "POST", chaosBuilds, `{"commit": "0123456789012345678901234567890123456789", "branch": "main"}`).want(c.t, http.StatusCreated)
 	c.builds++
 }
 

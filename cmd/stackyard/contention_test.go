@@ -109,7 +109,7 @@ func (f *contention) schedule() {
 	for i := range atOnce {
 		all.Go(func() {
 			for n := i; n < buildCount; n += atOnce {
-				answer := f.replicas[n%len(f.replicas)].ask(f.t, adaToken, "POST", pipelinesPath+"/contention/builds", `{"commit": "HEAD", "branch": "main"}`)
+				answer := f.replicas[n%len(f.replicas)].ask(f.t, adaToken, "POST", pipelinesPath+"/contention/builds", `{"commit": "0123456789012345678901234567890123456789", "branch": "main"}`)
 				build := decode[struct{ Jobs []struct{ ID string } }](f.t, answer.want(f.t, http.StatusCreated))
 				f.mu.Lock()
 				for _, j := range build.Jobs {

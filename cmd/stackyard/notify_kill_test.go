@@ -122,7 +122,7 @@ func runBuilds(t *testing.T, p *process) {
 	}
 	for range buildsBetweenKills {
 		var build struct{ Jobs []struct{ ID string } }
-		if !call("Bearer "+adaToken, "POST", pipelinesPath+"/hello/builds", `{"commit": "HEAD", "branch": "main"}`, &build) {
+		if !call("Bearer "+adaToken, "POST", pipelinesPath+"/hello/builds", `{"commit": "0123456789012345678901234567890123456789", "branch": "main"}`, &build) {
 			return
 		}
 		var job struct{ Token string }
