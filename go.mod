@@ -29,6 +29,7 @@ require (
 	github.com/aws/smithy-go v1.24.2
 	github.com/emersion/go-sasl v0.0.0-20241020182733-b788ff22d5a6
 	github.com/emersion/go-smtp v0.24.0
+	github.com/graph-gophers/graphql-go v1.10.3
 	github.com/itchyny/gojq v0.12.17
 	github.com/moby/buildkit v0.29.0
 	github.com/santhosh-tekuri/jsonschema/v6 v6.0.3

@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	"stackyard/internal/app/graphql"
 	"stackyard/internal/app/web"
 	"stackyard/internal/app/web/accountpages"
 	"stackyard/internal/app/web/buildpages"
@@ -397,6 +398,7 @@ func (s *Server) capabilities(p Parts, results *db.DB, directory *identity.Direc
 		queueMetrics.Routes(),
 		s.deliveries.Routes(),
 		hooks.Routes(),
+		graphql.Routes(),
 		s.pages.Routes(),
 		route.DocsRoutes(),
 	), nil
