@@ -34,6 +34,7 @@ require (
 	github.com/moby/buildkit v0.29.0
 	github.com/santhosh-tekuri/jsonschema/v6 v6.0.3
 	github.com/vektah/gqlparser/v2 v2.5.27
+	github.com/yuin/goldmark-emoji v1.0.6
 	go.opentelemetry.io/proto/otlp v1.9.0
 )
 

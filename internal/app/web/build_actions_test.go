@@ -37,7 +37,7 @@ func TestBrowser_UnblocksWithFields(t *testing.T) {
 	b.await("Version must match") // still, although the page was updated
 	b.fill("Version", "2.0")
 	b.press("Send it out")
-	b.see("Unblocked", "Unblocked by Ada")
+	b.see("Unblocked", "Unblocked by Ada", "Version 2.0", "Where Europe", "Flavors seeded")
 	var shown struct {
 		MetaData map[string]string `json:"meta_data"`
 		Jobs     []shownJob

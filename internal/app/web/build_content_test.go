@@ -2,6 +2,7 @@ package web_test
 
 import (
 	"fmt"
+	"html"
 	"strings"
 	"testing"
 
@@ -59,15 +60,35 @@ func TestBuild_ShowsAnnotationsAndArtifacts(t *testing.T) {
 	})
 }
 
-func TestBuild_HasPagesOfJobs(t *testing.T) {
+func TestBuild_CollapsesParallelJobs(t *testing.T) {
 	each(t, func(t *testing.T, s *servertest.Server) {
-		r := build(t, s, `steps: [{label: Many, command: make, parallelism: 201}]`)
+		r := build(t, s, `steps: [{label: ":hammer: Many", command: make, parallelism: 201}, {label: "Few {{matrix}}", command: make few, matrix: [a, b]}]`)
 		ada := signIn(t, s, "ada@acme.test")
-		ada.get(r.Path).want(200, "200 of 201", "201 pending").wantNot("201 of 201")
-		ada.get(r.Path+"?page=2").want(200, "201 of 201").wantNot("200 of 201")
-		last := r.jobs("Many")[200].ID
-		ada.get(r.Path+"?job="+last).want(200, "201 of 201", "No output yet.")
-		ada.get(r.Path+"?page=nonsense&job=nonsense").want(200, "1 of 201")
-		ada.get(r.Path + "?job=%00").want(400)
+		page := ada.get(r.Path).want(200, "🔨 Many", "201 jobs", "203 pending", "Few", "2 jobs", "All 201 jobs of this step").wantNot("201 of 201", "matrix")
+		step := page.find(`href="([^"]*step=[^"]*)"`)
+		list := ada.get(step).want(200, "201 jobs of", "60 of 201", "All jobs").wantNot("61 of 201")
+		ada.get(html.UnescapeString(list.find(`href="([^"]*page=4[^"]*)"`))).want(200, "201 of 201")
+		ada.get(r.Path+"?q=FEW").want(200, `2 jobs with`, "Few a", "Few b").wantNot("of 201")
+		ada.get(r.Path+"?state=pending").want(200, "203 jobs pending", "1 of 201")
+		ada.get(r.Path+"?state=failed").want(200, "0 jobs failed", "No such jobs")
+		ada.get(r.Path+"?state=%22%3E&step=x&page=-3&q=%25").want(200, "0 jobs with")
 	})
+}
+
+// A failed build opens at its first failure, says why jobs did not run, and what an exit status means.
+func TestBuild_OpensAtTheFirstFailure(t *testing.T) {
+	s := onSQLite(t)
+	r := build(t, s, `steps: [{label: One, command: "true"}, {label: Two, command: no-such-tool}, {label: Docs, command: make, branches: docs}, wait, {label: After, command: make}]`)
+	a := s.Register(t, nil)
+	r.take(a, "One").Finish("0")
+	two := r.take(a, "Two")
+	appendLog(t, two, 1, 0, "bash: no-such-tool: command not found\n")
+	two.Finish("127")
+	ada := signIn(t, s, "ada@acme.test")
+	page := ada.get(r.Path).want(200, "command not found", "was not found. Check its name", "Its step is not for this branch.", "A step that it depends on failed", "1 failed")
+	if got := page.find(`<link rel="icon" href="[^"]*(icon-[a-z]*)`); got != "icon-bad" {
+		t.Errorf("the icon is %s", got)
+	}
+	ada.get(r.Path+"?job=none").want(200, "Two").wantNot("command not found")
+	ada.get(r.Path+"?state=failed").want(200, "1 job failed", "Two").wantNot("Docs")
 }

@@ -111,7 +111,7 @@ func TestBrowser_SeesABuild(t *testing.T) {
 	b.open(r.Path)
 	b.see("Sign in")
 	b.signIn("ada@acme.test")
-	b.see("Sort the sheaves by size", "Failing", "Unit", "3 of 3", "os: linux", "exit 3", "harvester-1", "Release", "Acme Inc", "main", "1 passed", "1 failed", "1 running")
+	b.see("Sort the sheaves by size", "Failing", "Unit", "3 of 3", "Lint", "2 jobs", "exit 3", "harvester-1", "Release", "Acme Inc", "main", "1 passed", "1 failed", "1 running")
 	b.shoot("build")
 	b.press("Unit") // the first one
 	b.see("all green", "Preparing", "Details and timeline")
@@ -119,8 +119,8 @@ func TestBrowser_SeesABuild(t *testing.T) {
 		t.Errorf("green is %s", got)
 	}
 	b.shoot("build-log")
-	b.press("Full page")
-	b.see("all green")
+	b.press("Full log")
+	b.await("all green")
 }
 
 // A URL with the id of a job, as the API returns it, opens its log.

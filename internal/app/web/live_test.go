@@ -217,3 +217,45 @@ func TestLive_ReportsWhatAnotherReplicaDidNotNotifyOf(t *testing.T) {
 		})
 	}
 }
+
+// All viewers of a page with the same permissions share one read of each change.
+func TestLive_ViewersShareWhatIsRead(t *testing.T) {
+	each(t, func(t *testing.T, s *servertest.Server) {
+		r := build(t, s, `steps: [{label: Thresh, command: make thresh}]`)
+		const viewers = 40
+		id := r.jobs("Thresh")[0].ID
+		live := r.Path + "/live?job=" + id
+		var streams []*events
+		for _, email := range []string{"ada@acme.test", "bo@acme.test"} {
+			v := signIn(t, s, email)
+			for range viewers / 2 {
+				e := v.listen(live, "")
+				e.next() // the page
+				e.next() // its log
+				streams = append(streams, e)
+			}
+		}
+		var statements atomic.Int64
+		s.DB.OnStatement(func(text string, _ []any) {
+			if strings.Contains(text, "MIN(j.position)") || strings.Contains(text, "log_pieces") && strings.HasPrefix(strings.TrimSpace(text), "SELECT") {
+				statements.Add(1)
+			}
+		})
+		j := s.Register(t, nil).Acquire(id).Start()
+		appendLog(t, j, 1, 0, "a line for all\n")
+		for _, e := range streams {
+			for {
+				_, name, data := e.next()
+				if name == "" {
+					t.Fatal("a stream has ended")
+				}
+				if name == "log" && strings.Contains(data, "a line for all") {
+					break
+				}
+			}
+		}
+		if n := statements.Load(); n > viewers {
+			t.Errorf("%d viewers needed %d reads of the build and its log", viewers, n)
+		}
+	})
+}

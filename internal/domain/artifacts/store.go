@@ -109,6 +109,20 @@ func (s *Service) OfBuild(ctx context.Context, b *builds.Build, limit int) (firs
 	return first, total, err
 }
 
+// OfOneJob returns the first artifacts of a job, and the total.
+func (s *Service) OfOneJob(ctx context.Context, j *builds.Job, limit int) (first []Artifact, total int, err error) {
+	err = s.db.Read(ctx, func(q *db.Q) (err error) {
+		var where db.Statement
+		where.Where("a.job_id = %s", j.ID)
+		if err := (filter{}).restrict(&where); err != nil {
+			return err
+		}
+		first, total, err = list(q, &where, limit, 0)
+		return err
+	})
+	return first, total, err
+}
+
 // A filter selects artifacts.
 type filter struct{ state, path string }
 

@@ -46,6 +46,7 @@ type Job struct {
 // A StepRef is what a job shows of its step.
 type StepRef struct {
 	ID       string
+	Label    string // as written: with placeholders
 	Key      string // empty: none
 	GroupID  string // the group that the step is in; empty: none
 	GroupKey string // empty: none

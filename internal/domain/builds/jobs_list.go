@@ -177,12 +177,7 @@ func eachCount(q *db.Q, buildID, and string, fn func(jobCount)) error {
 		fn(c)
 		return err
 	}, `
-		SELECT j.type, CASE
-				WHEN j.state = 'finished' AND (j.type = 'waiter' OR j.exit_status = 0) THEN 'passed'
-				WHEN j.state = 'finished' THEN 'failed'
-				WHEN j.state IN ('limiting', 'platform_limiting', 'platform_limited') THEN 'limited'
-				ELSE j.state
-			END, j.soft_failed, COUNT(*)
+		SELECT j.type, `+apiState+`, j.soft_failed, COUNT(*)
 		FROM jobs j
 		WHERE j.build_id = $1`+and+`
 		GROUP BY 1, 2, 3`, buildID)

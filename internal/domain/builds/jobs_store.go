@@ -97,6 +97,7 @@ func describeJobs(q *db.Q, jobs ...*Job) error {
 	for _, j := range jobs {
 		s := steps[j.StepID]
 		j.Step, j.Label, j.Work, j.StepWork = s.StepRef, s.label, s.work, s.work
+		j.Step.Label = s.label
 		if j.ParallelIndex != nil {
 			j.Label = parallelLabel(s.label, *j.ParallelIndex, *j.ParallelTotal)
 		}

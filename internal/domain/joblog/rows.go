@@ -25,6 +25,10 @@ type Row struct {
 	logline.Line
 }
 
+// Generation counts how often the log was deleted while its job ran. Lines of different generations have nothing to do
+// with each other.
+func (l *Log) Generation() int64 { return l.record.generation }
+
 // Lines returns the number of lines. A last line without a line end counts.
 func (l *Log) Lines(ctx context.Context) (int64, error) {
 	if l.Size == 0 {

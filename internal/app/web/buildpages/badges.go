@@ -80,12 +80,15 @@ type share struct {
 // Text returns the count of a share, for example "3 passed".
 func (s share) Text() string { return fmt.Sprintf("%d %s", s.Count, s.Label) }
 
-// shareOrder is the order in the bar of a build: finished, running, pending.
-var shareOrder = []struct {
+// A shareKind is what jobs in some states have in common.
+type shareKind struct {
 	label  string
 	look   badge
 	states []flow.JobState
-}{
+}
+
+// shareOrder is the order in the bar of a build: finished, running, pending.
+var shareOrder = []shareKind{
 	{"passed", badge{"good", "check", ""}, []flow.JobState{flow.APIPassed, flow.Unblocked, flow.UnblockedFailed}},
 	{"failed", badge{"bad", "cross", ""}, []flow.JobState{flow.APIFailed, flow.TimedOut, flow.Expired}},
 	{"soft failed", badge{"warn", "alert", ""}, []flow.JobState{builds.SoftFailed}},

@@ -33,6 +33,8 @@ type board struct {
 	site     *Site
 	MayBuild bool
 
+	chosen       selection
+	found        int // number of units on all pages
 	Sections     []section
 	Shares       []share
 	PageNumber   int // number of the page of jobs
@@ -46,13 +48,6 @@ type board struct {
 	open *row // job whose panel, and log if it has one, is shown
 }
 
-// A section is a group of jobs, or the jobs between groups.
-type section struct {
-	GroupID string // "": none
-	Label   string
-	Rows    []*row
-}
-
 // An artifact is a file to download.
 type artifact struct {
 	artifacts.Artifact
@@ -61,16 +56,17 @@ type artifact struct {
 }
 
 // readBoard reads the data of a build's page. before, which can be nil, is the previous version.
-func (s *Site) readBoard(v *pages.Visit, o builds.OnBuild, t actionError, before *board) (*board, error) {
-	b := &board{Head: HeadOf(v, o), site: s, MayBuild: v.Session != nil && o.Permits(v.Request, identity.BuildPipeline)}
-	open := cmp.Or(t.JobID, v.FormQuery("job"))
-	number, _ := strconv.Atoi(v.FormQuery("page"))
-	jobs, err := s.Builds.Board(v.Context(), o.Build, number, open)
+func (s *Site) readBoard(v *pages.Visit, o builds.OnBuild, chosen selection, t actionError, before *board) (*board, error) {
+	b := &board{Head: HeadOf(v, o), site: s, chosen: chosen, MayBuild: mayBuild(v, o)}
+	jobs, err := s.Builds.Board(v.Context(), o.Build, chosen.board())
 	if err != nil {
 		return nil, err
 	}
-	b.PageNumber, b.Pages, b.Shares = jobs.Number, jobs.Pages, sharesOf(jobs.Counts)
-	b.arrange(v, jobs, open, t)
+	b.chosen.Page, b.PageNumber, b.Pages, b.found, b.Shares = jobs.Number, jobs.Number, jobs.Pages, jobs.Found, sharesOf(jobs.Counts)
+	b.arrange(v, jobs, t)
+	if err := b.readAnswers(v); err != nil {
+		return nil, err
+	}
 	if err := b.readStacks(v); err != nil {
 		return nil, err
 	}
@@ -86,42 +82,16 @@ func (s *Site) readBoard(v *pages.Visit, o builds.OnBuild, t actionError, before
 	return b, b.readFiles(v)
 }
 
-// arrange sorts jobs into rows, and rows into sections.
-func (b *board) arrange(v *pages.Visit, jobs *builds.Board, open string, t actionError) {
-	for _, j := range jobs.Jobs {
-		r := b.row(v, j, open, t)
-		for i, earlier := range jobs.Before[j.ID] {
-			e := b.row(v, earlier, open, t)
-			e.Attempt = i + 1
-			r.Earlier = append(r.Earlier, e)
-		}
-		if len(r.Earlier) > 0 {
-			r.Attempt = len(r.Earlier) + 1
-		}
-		step := r.Step
-		if n := len(b.Sections); n == 0 || b.Sections[n-1].GroupID != step.GroupID {
-			b.Sections = append(b.Sections, section{GroupID: step.GroupID, Label: cmp.Or(step.GroupLabel, step.GroupKey, "Group")})
-		}
-		last := &b.Sections[len(b.Sections)-1]
-		last.Rows = append(last.Rows, r)
-	}
+// mayBuild reports whether the visitor can change the build.
+func mayBuild(v *pages.Visit, o builds.OnBuild) bool {
+	return v.Session != nil && o.Permits(v.Request, identity.BuildPipeline)
 }
 
 // query returns the query parameters that select the shown part of the build.
 func (b *board) query() url.Values {
-	q := url.Values{"page": {strconv.Itoa(b.PageNumber)}}
-	if b.open != nil {
-		q.Set("job", b.open.ID)
-	}
-	return q
-}
-
-// page returns the path of a page of jobs.
-func (b *board) page(number int) string {
-	if number == 1 {
-		return b.Path
-	}
-	return b.Path + "?page=" + strconv.Itoa(number)
+	chosen := b.chosen
+	chosen.Job = cmp.Or(b.OpenID(), noJob)
+	return chosen.query()
 }
 
 // OpenID returns the id of the open job, or "".
@@ -136,7 +106,9 @@ func (b *board) OpenID() string {
 func (b *board) PageLinks() []pages.PageLink {
 	links := make([]pages.PageLink, b.Pages)
 	for i := range links {
-		links[i] = pages.PageLink{Path: b.page(i + 1), Text: strconv.Itoa(i + 1), Here: i+1 == b.PageNumber}
+		there := b.chosen
+		there.Page, there.Job = i+1, noJob
+		links[i] = pages.PageLink{Path: there.path(b.Path), Text: strconv.Itoa(i + 1), Here: i+1 == b.PageNumber}
 	}
 	return links
 }
@@ -174,6 +146,11 @@ func (b *board) MayRetryFailed() bool {
 			retryable++
 		}
 	}
+	for _, s := range b.Shares {
+		if s.Label == "failed" && retryable > 0 && s.Count > 1 {
+			return true
+		}
+	}
 	return retryable > 1
 }
 
@@ -186,13 +163,15 @@ func (b *board) MayRebuild() bool {
 func (b *board) rows() func(yield func(*row) bool) {
 	return func(yield func(*row) bool) {
 		for _, s := range b.Sections {
-			for _, r := range s.Rows {
-				if !yield(r) {
-					return
-				}
-				for _, e := range r.Earlier {
-					if !yield(e) {
+			for _, u := range s.Units {
+				for _, r := range u.Rows {
+					if !yield(r) {
 						return
+					}
+					for _, e := range r.Earlier {
+						if !yield(e) {
+							return
+						}
 					}
 				}
 			}
@@ -238,11 +217,7 @@ func embedded(safe, prefix string) string {
 func (b *board) readFiles(v *pages.Visit) error {
 	list, total, err := b.site.Artifacts.OfBuild(v.Context(), b.Build, maxArtifacts)
 	for _, a := range list {
-		file := artifact{Artifact: a, Name: a.Path}
-		if a.State == artifacts.StateFinished {
-			file.Path = b.filePath(a)
-		}
-		b.Artifacts = append(b.Artifacts, file)
+		b.Artifacts = append(b.Artifacts, b.file(a))
 	}
 	b.MoreFiles = total - len(list)
 	return err

@@ -11,6 +11,7 @@ import (
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/identity"
 	"stackyard/internal/platform/route"
+	"stackyard/internal/rules/flow"
 )
 
 const buildPath = "/{org}/{pipeline}/builds/{build}"
@@ -22,8 +23,6 @@ func (s *Site) buildRoutes() []route.Route {
 	return []route.Route{
 		s.Get(buildPath, pages.Within(s.build)),
 		s.Get(buildPath+"/live", pages.Within(s.live)),
-		s.Get(buildPath+"/jobs/{job}/log.txt", pages.Within(s.logText)),
-		s.Get(buildPath+"/jobs/{job}/log.html", pages.Within(s.logHTML)),
 		s.Get(buildPath+"/jobs/{job}/artifacts/{artifact}", pages.Within(s.artifact)),
 		act("/cancel", s.cancelBuild),
 		act("/rebuild", s.rebuild),
@@ -66,7 +65,17 @@ type buildPage struct {
 }
 
 func (s *Site) showBuild(v *pages.Visit, status int, o builds.OnBuild, t actionError) error {
-	b, err := s.readBoard(v, o, t, nil)
+	chosen := selectionOf(v)
+	if t.JobID != "" {
+		chosen.Job = t.JobID
+	}
+	if chosen.Job == "" && !chosen.Filtered() && v.FormQuery("page") == "" {
+		var err error
+		if chosen.Job, err = s.firstFailure(v, o); err != nil {
+			return err
+		}
+	}
+	b, err := s.readBoard(v, o, chosen, t, nil)
 	if err != nil {
 		return err
 	}
@@ -88,7 +97,15 @@ func (s *Site) showBuild(v *pages.Visit, status int, o builds.OnBuild, t actionE
 		}
 	}
 	s.SetLivePolicy(v.W.Header())
-	return v.Show(status, "build", pages.View{Title: b.Title(), Section: "builds", Page: page})
+	return v.Show(status, "build", pages.View{Title: b.Title(), Section: "builds", Icon: b.Favicon(), Page: page})
+}
+
+// firstFailure returns the job at which a page opens: the first one that failed, or "".
+func (s *Site) firstFailure(v *pages.Visit, o builds.OnBuild) (string, error) {
+	if o.State != flow.BuildFailed && o.State != flow.BuildFailing {
+		return "", nil
+	}
+	return s.Builds.FirstFailed(v.Context(), o.Build)
 }
 
 // renderLog returns the current log of the open job.

@@ -33,7 +33,7 @@ func (s *Site) logText(v *pages.Visit) error {
 	h := v.W.Header()
 	h.Set("Content-Type", "text/plain; charset=utf-8")
 	h.Set("Content-Security-Policy", "default-src 'none'; sandbox")
-	return s.stream(v, func() error { return l.WriteText(v.Context(), v.W) })
+	return s.writeBody(v, func() error { return l.WriteText(v.Context(), v.W) })
 }
 
 // logHTML serves a whole log with its colors.
@@ -42,7 +42,7 @@ func (s *Site) logHTML(v *pages.Visit) error {
 	if err != nil {
 		return err
 	}
-	return s.stream(v, func() error {
+	return s.writeBody(v, func() error {
 		_, err := fmt.Fprintf(v.W, `<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><title>%s</title>
 <link rel="stylesheet" href="%s"><link rel="stylesheet" href="%s"></head><body class="only-log"><main class="log" tabindex="0">
@@ -58,9 +58,9 @@ func (s *Site) logHTML(v *pages.Visit) error {
 	})
 }
 
-// stream writes a body that is not kept in memory. An error after its beginning breaks the connection, so that
+// writeBody writes a body that is not kept in memory. An error after its beginning breaks the connection, so that
 // a partial body is not taken for the whole.
-func (s *Site) stream(v *pages.Visit, write func() error) error {
+func (s *Site) writeBody(v *pages.Visit, write func() error) error {
 	if v.Method == http.MethodHead {
 		return nil
 	}

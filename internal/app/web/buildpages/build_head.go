@@ -42,6 +42,17 @@ func (b Head) Title() string {
 	return fmt.Sprintf("%s: %s #%d", b.Badge.Label, b.Pipeline.Name, b.Number)
 }
 
+// Favicon returns the asset of the icon that shows the state of the build.
+func (b Head) Favicon() string { return faviconOf(b.Badge) }
+
+// faviconOf returns the asset of the icon of a state.
+func faviconOf(b badge) string {
+	if b.Class == "" {
+		return "icon.svg"
+	}
+	return "icon-" + b.Class + ".svg"
+}
+
 // ShortCommit returns the abbreviated commit.
 func (b Head) ShortCommit() string {
 	if len(b.Commit) == 40 {

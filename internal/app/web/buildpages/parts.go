@@ -29,7 +29,7 @@ type part struct {
 type parts struct {
 	Head, Notes, Jobs, Files template.HTML
 	fixed                    []part // always present, without jobsPart
-	rows                     []part // one for each job
+	rows                     []part // one for each unit
 	shape                    uint64 // hash of the order and grouping of jobs
 }
 
@@ -38,17 +38,17 @@ type parts struct {
 func (b *board) parts() (*parts, error) {
 	p := &parts{}
 	shape := fnv.New64a()
-	fmt.Fprintln(shape, b.PageNumber, b.Pages)
+	fmt.Fprintln(shape, b.PageNumber, b.Pages, b.Showing(), b.Searchable())
 	for _, section := range b.Sections {
 		fmt.Fprintf(shape, "%s %q\n", section.GroupID, section.Label)
-		for _, r := range section.Rows {
-			row, err := b.render("job", r.ID, r)
+		for _, u := range section.Units {
+			one, err := b.render("unit", u.ID(), u)
 			if err != nil {
 				return nil, err
 			}
-			r.HTML = template.HTML(row.HTML)
-			p.rows = append(p.rows, row)
-			io.WriteString(shape, r.ID)
+			u.HTML = template.HTML(one.HTML)
+			p.rows = append(p.rows, one)
+			io.WriteString(shape, u.ID())
 		}
 	}
 	p.shape = shape.Sum64()
@@ -66,8 +66,13 @@ func (b *board) parts() (*parts, error) {
 }
 
 func (b *board) render(name, id string, data any) (part, error) {
+	return b.renderPart("build", name, id, data)
+}
+
+// renderPart renders an element that the template of a page defines.
+func (b *board) renderPart(page, name, id string, data any) (part, error) {
 	var text bytes.Buffer
-	if err := b.site.Part(&text, "build", name, data); err != nil {
+	if err := b.site.Part(&text, page, name, data); err != nil {
 		return part{}, err
 	}
 	html := text.String()
@@ -112,7 +117,7 @@ func (p *parts) since(before *parts) []part {
 			changed = append(changed, one)
 		}
 	}
-	if before == nil || before.shape != p.shape {
+	if p.Jobs != "" && (before == nil || before.shape != p.shape) {
 		return append(changed, part{ID: jobsPart, HTML: string(p.Jobs)})
 	}
 	for _, one := range p.rows {

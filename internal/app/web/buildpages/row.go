@@ -3,7 +3,6 @@ package buildpages
 import (
 	"cmp"
 	"fmt"
-	"html/template"
 	"maps"
 	"slices"
 	"strings"
@@ -28,7 +27,7 @@ type row struct {
 	Latest  *timeline.Event // latest event of a stack about a job that does not run yet
 	Fields  []field         // of a job that waits to be unblocked
 	Panel   *panel          // if the job is open
-	HTML    template.HTML   // the rendered row
+	Answers []answer        // values of the fields of a job that was unblocked
 
 	MayRetry, MayCancel, MayUnblock bool
 }
@@ -36,8 +35,11 @@ type row struct {
 // A panel is what an open job shows besides its log.
 type panel struct {
 	Details bool // false for visitors, who see only the log
-	Why     string
-	Events  []timeline.Event
+	timeline.Explanation
+	Events []timeline.Event
+	// Exit explains how the process ended; Env is its environment as text.
+	Exit string
+	Env  string
 	// Stack is the key of the stack that handled the job, if any.
 	Stack string
 	// Shell and Desktop are set if the visitor can open one in the job.
@@ -46,7 +48,7 @@ type panel struct {
 	Debug bool
 }
 
-func (b *board) row(v *pages.Visit, j *builds.Job, open string, t actionError) *row {
+func (b *board) row(v *pages.Visit, j *builds.Job, t actionError) *row {
 	r := &row{Job: j.Shown(b.Pipeline), board: b, Badge: badgeOfJob(j)}
 	r.Name = nameOf(r.Job)
 	on := builds.OnJob{Job: j, Build: b.Build, Pipeline: b.Pipeline}
@@ -59,7 +61,7 @@ func (b *board) row(v *pages.Visit, j *builds.Job, open string, t actionError) *
 	if r.MayUnblock && j.Work.Manual != nil {
 		r.Fields = fieldsOf(j, t)
 	}
-	if j.ID == open && (j.Type == flow.Script || j.Type == flow.Trigger) {
+	if j.ID == b.chosen.Job && (j.Type == flow.Script || j.Type == flow.Trigger) {
 		r.Open, b.open = true, r
 		r.Panel = &panel{}
 	}
@@ -105,6 +107,9 @@ func (r *row) ShownExit() string {
 	return fmt.Sprintf("exit %d", *r.ExitStatus)
 }
 
+// NotRun returns why the job did not run to its end, if it did not.
+func (r *row) NotRun() string { return timeline.NotRun(r.Job) }
+
 // SubmitText returns the label of the button that unblocks the job.
 func (r *row) SubmitText() string {
 	if r.Work.Manual != nil && r.Work.Manual.Submit != "" {
@@ -118,10 +123,13 @@ func (r *row) Path() string { return r.board.Path + "/jobs/" + r.ID }
 
 // Link returns the path that opens the job, or closes it if it is open.
 func (r *row) Link() string {
-	if !r.Open {
-		return r.board.Path + "?job=" + r.ID + "#" + r.ID
+	there := r.board.chosen
+	there.Job = r.ID
+	if r.Open {
+		there.Job = noJob
+		return there.path(r.board.Path) + "#open-" + r.ID
 	}
-	return r.board.page(r.board.PageNumber) + "#open-" + r.ID
+	return there.path(r.board.Path) + "#" + r.ID
 }
 
 // Openable reports whether the job has details.
@@ -158,9 +166,9 @@ func (b *board) readPanel(v *pages.Visit) (err error) {
 		return nil
 	}
 	j, p := b.open.Job, b.open.Panel
-	p.Details = true
-	if !j.Passed() && !j.Failed() && !j.SoftFailed || j.State == flow.Expired || j.State == flow.Broken {
-		if p.Why, err = b.site.Timeline.Explain(v.Context(), builds.OnJob{Job: j, Build: b.Build, Pipeline: b.Pipeline}); err != nil {
+	p.Details, p.Exit = true, ExitText(j)
+	if j.State != flow.Running && !j.Passed() && !j.Failed() && !j.SoftFailed || j.State == flow.Expired || j.State == flow.Broken {
+		if p.Explanation, err = b.site.Timeline.ExplainWithFacts(v.Context(), builds.OnJob{Job: j, Build: b.Build, Pipeline: b.Pipeline}); err != nil {
 			return err
 		}
 	}

@@ -2,7 +2,9 @@
 //
 // The page of a build consists of parts (parts.go), elements that change independently. It is rendered with all of
 // them and then receives those that have changed as server-sent events (live.go); its one script,
-// assets/build.js of package pages, replaces them.
+// assets/build.js of package pages, replaces them. All viewers of a page with the same permissions share a feed
+// (feed.go), which reads and renders once for each change. The page of a job shows any part of its log (job.go,
+// log.go) with the script assets/job.js.
 package buildpages
 
 import (
@@ -20,6 +22,7 @@ import (
 	"stackyard/internal/domain/remoteaccess"
 	"stackyard/internal/domain/timeline"
 	"stackyard/internal/platform/bus"
+	"stackyard/internal/platform/markdown"
 	"stackyard/internal/platform/route"
 )
 
@@ -45,15 +48,23 @@ type Site struct {
 	*pages.Site
 	Config
 	followers streamLimiter
+	feeds     feeds
 	watched   *bus.Watched  // builds with open pages
 	draining  chan struct{} // closed when the server drains
 }
 
 // New returns the pages of builds.
 func New(base *pages.Site, c Config) *Site {
-	base.AddTemplates(templates, template.FuncMap{"eventText": func(event string) string { return eventTexts[event] }})
+	base.AddTemplates(templates, template.FuncMap{
+		"eventText": func(event string) string { return eventTexts[event] },
+		"label":     func(text string) template.HTML { return template.HTML(markdown.Label(text)) },
+		"prompt":    func(text string) template.HTML { return template.HTML(markdown.Prompt(text)) },
+		"emoji":     markdown.Emoji,
+	})
 	return &Site{Site: base, Config: c, watched: c.Bus.Watch(builds.Topic, builds.Versions), draining: make(chan struct{})}
 }
 
 // Routes returns the routes of the pages.
-func (s *Site) Routes() []route.Route { return slices.Concat(s.buildRoutes(), s.remoteRoutes()) }
+func (s *Site) Routes() []route.Route {
+	return slices.Concat(s.buildRoutes(), s.jobRoutes(), s.remoteRoutes())
+}

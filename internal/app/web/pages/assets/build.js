@@ -75,8 +75,10 @@
     // The log goes along with its job, when that has become an earlier attempt.
     const place = element("job-log");
     if (place && printed && place !== printed) place.replaceWith(printed);
-    const title = element("build-head").dataset.title;
+    const { title, icon } = page.querySelector("[data-title]").dataset;
     if (document.title !== title) document.title = title;
+    const shown = document.querySelector("link[rel=icon]");
+    if (shown.getAttribute("href") !== icon) shown.setAttribute("href", icon);
     tick();
   };
 
@@ -85,7 +87,10 @@
   const log = (change) => {
     const at = element("job-log");
     const box = at && at.querySelector("[data-log]");
-    if (!box) return;
+    if (!box) {
+      page.dispatchEvent(new CustomEvent("log", { detail: change })); // the page of a job (job.js)
+      return;
+    }
     const settled = box.querySelector("[data-settled]");
     const screen = box.querySelector("[data-screen]");
     const follow = box.scrollHeight - box.scrollTop - box.clientHeight < 40;
