@@ -43,12 +43,7 @@ func newSSHServer(t *testing.T) *sshServer {
 		t.Fatal(err)
 	}
 	s.hostKey = strings.TrimSpace(string(key))
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.address = listener.Addr().String()
-	listener.Close()
+	s.address = anAddress(t)
 	return s
 }
 
@@ -258,13 +253,7 @@ func TestServe_AdoptsJobsOnMachines(t *testing.T) {
 		box := newSSHServer(t)
 		box.start()
 		list, folder := box.machines(box.hostKey, "")
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		address := listener.Addr().String()
-		listener.Close()
-		args := append([]string{"serve", "--listen", address, "--apply", write(t, remoteFile), "--hosted-provider", "remote", "--hosted-machines", list}, installation...)
+		args := append([]string{"serve", "--listen", anAddress(t), "--apply", write(t, remoteFile), "--hosted-provider", "remote", "--hosted-machines", list}, installation...)
 		p := start(t, args...)
 		for _, name := range []string{"killed", "stopped"} {
 			gate := filepath.Join(t.TempDir(), "gate")

@@ -43,14 +43,37 @@ organizations:
 func (y *yard) runningJob(args ...string) string {
 	y.t.Helper()
 	y.ask(y.t, yardUser, "PUT", "/v2/organizations/acme/pipeline-settings/hosted-agents-ssh", "").want(y.t, 200)
-	a := y.agent(args...)
+	a := y.agent(append(args, "--disconnect-after-job")...)
 	y.t.Cleanup(func() { // the job would run for long; the next signal cancels it
 		a.cmd.Process.Signal(syscall.SIGTERM)
-		eventually(y.t, waitLimit, "the agent drains", func() bool { return strings.Contains(a.stderrText(y.t), "finishing running jobs") })
+		eventually(y.t, waitLimit, "the agent drains", func() bool {
+			text := a.stderrText(y.t)
+			return strings.Contains(text, "finishing running jobs") || strings.Contains(text, `"disconnected"`)
+		})
 	})
 	b := y.build()
 	y.awaitLog(b, 0, "up")
 	return b.Jobs[0].ID
+}
+
+// endJob cancels a job, whose agent then exits. An agent whose server is gone would try to report for long.
+func (y *yard) endJob(job string) {
+	y.t.Helper()
+	y.ask(y.t, yardUser, "PUT", "/v2/organizations/acme/jobs/"+job+"/cancel", "").want(y.t, 200)
+	eventually(y.t, waitLimit, "the job is canceled", func() bool {
+		return strings.Contains(string(y.get(y.t, yardUser, "/v2/organizations/acme/jobs/"+job).Body), `"state":"canceled"`)
+	})
+}
+
+// anAddress returns a free address.
+func anAddress(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	return listener.Addr().String()
 }
 
 // An sshTerminal is a command at a terminal, as a person sees it.
@@ -175,16 +198,49 @@ func TestJobSSH_WorksThroughALoadBalancer(t *testing.T) {
 	}
 }
 
+// After SIGTERM the server waits for open shells, and no longer than it may.
+func TestJobSSH_LastsUntilTheGracePeriodEnds(t *testing.T) {
+	t.Parallel()
+	for _, grace := range []string{"5m", "10ms"} {
+		t.Run(grace, func(t *testing.T) {
+			t.Parallel()
+			server := []string{"serve", "--listen", anAddress(t), "--data", t.TempDir(), "--apply", write(t, sessionsFile), "--session-grace", grace}
+			y := &yard{start(t, server...), t, t.TempDir()}
+			job := y.runningJob()
+			defer func() {
+				y.process = start(t, server...)
+				y.endJob(job)
+			}()
+			shell, end := y.terminal("job", "ssh", job)
+			shell.WriteString("echo re''ady\n")
+			shell.await("ready")
+			y.terminate(t)
+			if grace == "10ms" {
+				if status := end(); status == 0 || !strings.Contains(shell.seen.String(), "Session closed: the server is about to stop") {
+					t.Errorf("ssh ended with status %d:\n%s", status, shell.seen.String())
+				}
+				y.wait(t)
+				return
+			}
+			eventually(t, waitLimit, "the server accepts no more connections", func() bool {
+				_, err := y.try(yardUser, "GET", "/healthz", "")
+				return err != nil
+			})
+			shell.WriteString("echo still-$GREETING; exit 3\n")
+			shell.await("still-hello")
+			if status := end(); status != 3 {
+				t.Errorf("ssh ended with status %d", status)
+			}
+			y.wait(t)
+		})
+	}
+}
+
 // A shell ends when its server is killed, and a new one can be opened afterwards.
 func TestJobSSH_LeavesNoProcessWhenTheServerIsKilled(t *testing.T) {
 	t.Parallel()
 	eachEngine(t, func(t *testing.T, installation []string) {
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		address := listener.Addr().String()
-		listener.Close()
+		address := anAddress(t)
 		serve := func() *process {
 			return start(t, append([]string{"serve", "--listen", address, "--apply", write(t, sessionsFile)}, installation...)...)
 		}
@@ -220,5 +276,6 @@ func TestJobSSH_LeavesNoProcessWhenTheServerIsKilled(t *testing.T) {
 			out, _ := cmd.Output()
 			return string(out) == "hello\n"
 		})
+		y.endJob(job)
 	})
 }

@@ -164,7 +164,7 @@ func (m *Message) Payload() map[string]any {
 		payload["schedule"] = eventScheduleView{f.ID, f.Label, f.Cronline, f.Reason, core.At(f.FailedAt)}
 	}
 	if f := e.Facts.Session; f != nil {
-		payload["session"] = eventSessionView{f.ID, f.Kind, f.UserID, f.Address, core.At(f.StartedAt), core.At(f.EndedAt), core.OrNull(f.Reason), f.Sent, f.Received}
+		payload["session"] = eventSessionView{f.ID, f.Kind, f.UserID, f.Address, core.At(f.StartedAt), core.At(f.EndedAt), core.OrNull(f.Reason), counted(f.Sent), counted(f.Received)}
 	}
 	if m.Agent != nil {
 		payload["agent"] = s.Agents.EventView(org, m.Agent)
@@ -194,8 +194,16 @@ type eventSessionView struct {
 	StartedAt     core.Time `json:"started_at"`
 	EndedAt       core.Time `json:"ended_at"`
 	Reason        *string   `json:"reason"`
-	BytesSent     int64     `json:"bytes_sent"`
-	BytesReceived int64     `json:"bytes_received"`
+	BytesSent     *int64    `json:"bytes_sent"`
+	BytesReceived *int64    `json:"bytes_received"`
+}
+
+// counted returns a number of bytes, nil if it is unknown.
+func counted(bytes int64) *int64 {
+	if bytes < 0 {
+		return nil
+	}
+	return &bytes
 }
 
 type senderView struct {

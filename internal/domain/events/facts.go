@@ -64,7 +64,7 @@ type SessionFacts struct {
 	StartedAt time.Time `json:"started_at"`
 	EndedAt   time.Time `json:"ended_at,omitzero"` // zero: it has started
 	Reason    string    `json:"reason,omitempty"`
-	Sent      int64     `json:"sent"`
+	Sent      int64     `json:"sent"` // -1: unknown
 	Received  int64     `json:"received"`
 }
 

@@ -124,6 +124,15 @@ func (s *Service) stillAllowed(ctx context.Context, sess *Session) error {
 		return errNoAccess
 	}
 	return s.DB.Read(ctx, func(q *db.Q) error {
+		if sess.OpenedWith != "" {
+			valid, err := sess.OpenedWith.Valid(q, s.Clock())
+			if err != nil {
+				return err
+			}
+			if !valid {
+				return errRevoked
+			}
+		}
 		j, b, _, err := builds.Whole(q, org.ID, sess.JobID)
 		if err != nil {
 			return err
@@ -140,6 +149,7 @@ func (s *Service) stillAllowed(ctx context.Context, sess *Session) error {
 }
 
 var (
+	errRevoked  = core.Errorf(core.Forbidden, "You are no longer signed in with what the session was opened with")
 	errNoAccess = core.Errorf(core.Forbidden, "You no longer have access to the job")
 	errJobEnded = core.Errorf(core.Unprocessable, "The job has ended")
 )

@@ -4,9 +4,11 @@ import (
 	"net/http"
 	"slices"
 
+	"stackyard/internal/domain/account"
 	"stackyard/internal/domain/builds"
 	"stackyard/internal/domain/clusters"
 	"stackyard/internal/platform/core"
+	"stackyard/internal/platform/db"
 	"stackyard/internal/platform/identity"
 	"stackyard/internal/platform/route"
 )
@@ -92,7 +94,15 @@ func (s *Service) postSSH(r *route.Request, j *builds.Job) (sshSessionView, erro
 // openFor opens a session for the caller of a request.
 func (s *Service) openFor(r *route.Request, j *builds.Job, kind Kind) (*Opened, error) {
 	r.SetHeader("Cache-Control", "no-store")
-	return s.Open(r.Context(), r.Org, j, r.Caller.User, kind)
+	by := Opener{User: r.Caller.User}
+	err := s.DB.Read(r.Context(), func(q *db.Q) (err error) {
+		by.With, err = account.TokenCredential(q, r.Caller.Token.ID)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return s.Open(r.Context(), r.Org, j, by, kind)
 }
 
 func (s *Service) view(o *Opened) sessionView {

@@ -31,11 +31,11 @@ type Opened struct {
 }
 
 // Open opens a session into a job for a user. It returns when the agent has connected its end.
-func (s *Service) Open(ctx context.Context, org *identity.Organization, j *builds.Job, by identity.User, kind Kind) (*Opened, error) {
+func (s *Service) Open(ctx context.Context, org *identity.Organization, j *builds.Job, by Opener, kind Kind) (*Opened, error) {
 	o := &Opened{Token: seal.NewToken(tokenPrefix)}
 	now := s.Clock()
 	o.Session = &Session{
-		ID: core.NewID(), OrganizationID: org.ID, JobID: j.ID, AgentID: j.AgentID, UserID: by.ID,
+		ID: core.NewID(), OrganizationID: org.ID, JobID: j.ID, AgentID: j.AgentID, UserID: by.ID, OpenedWith: by.With,
 		Kind: kind, State: Requested, CreatedAt: now, ExpiresAt: now.Add(TokenLife),
 	}
 	if err := o.makeKeys(s); err != nil {

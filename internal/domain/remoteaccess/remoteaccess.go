@@ -23,6 +23,7 @@ import (
 	"sync"
 	"time"
 
+	"stackyard/internal/domain/account"
 	"stackyard/internal/domain/agents"
 	"stackyard/internal/domain/builds"
 	"stackyard/internal/domain/events"
@@ -41,6 +42,8 @@ const (
 	MaxLength = 4 * time.Hour
 	// maxLive is how many sessions a job can have at once.
 	maxLive = 10
+	// lease is how long a session lasts after its replica has died; the replica renews it.
+	lease, renewEvery = 90 * time.Second, 20 * time.Second
 	// keepFor is how long the record of a session is kept.
 	keepFor = 90 * 24 * time.Hour
 )
@@ -116,6 +119,12 @@ const (
 	Refused   State = "refused" // by the agent
 )
 
+// An Opener opens sessions.
+type Opener struct {
+	identity.User
+	With account.Credential // the sessions end with it
+}
+
 // A Session is the record of a remote session.
 type Session struct {
 	ID             string
@@ -123,6 +132,7 @@ type Session struct {
 	JobID          string
 	AgentID        string
 	UserID         string
+	OpenedWith     account.Credential // "": unknown
 	Kind           Kind
 	State          State
 	AuthorizedKey  string // in the format of authorized_keys
@@ -131,7 +141,7 @@ type Session struct {
 	Relay          string
 	Address        string
 	Reason         string
-	Sent, Received int64
+	Sent, Received int64 // -1: unknown, since the replica that counted has died
 	CreatedAt      time.Time
 	ExpiresAt      time.Time
 	ConnectedAt    time.Time

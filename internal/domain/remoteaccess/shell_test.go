@@ -245,6 +245,9 @@ func TestShell_EndsWithTheUsersAccessTheSettingAndTheJob(t *testing.T) {
 		"feature": {func(w *shellWorld) {
 			w.Apply("organizations: [{slug: acme, features: {self_hosted_sessions: false}}]")
 		}, "needs a running command job"},
+		"token": {func(w *shellWorld) {
+			w.Ada.Delete("/v2/access-token").Want(http.StatusNoContent)
+		}, "no longer signed in"},
 		"expiry": {func(w *shellWorld) { w.Clock.Advance(remoteaccess.MaxLength + time.Second) }, "expired"},
 		"job":    {func(w *shellWorld) { w.Ada.Put(acme+"/jobs/"+w.ID+"/cancel", nil).Want(http.StatusOK) }, "job has ended"},
 		"agent":  {func(w *shellWorld) { w.EndAgent() }, "job has ended"},
@@ -275,6 +278,45 @@ func TestShell_EndsWithTheUsersAccessTheSettingAndTheJob(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A replica that is alive renews the lease; the session of one that died is ended by another, which cannot know the bytes.
+func TestShell_IsEndedWhenItsReplicaHasDied(t *testing.T) {
+	eachShell(t, func(t *testing.T, w *shellWorld) {
+		w.RecordEvents(t, events.SessionEnded)
+		cmd := w.open().ssh("job", "echo up; sleep 600")
+		out, err := cmd.StdoutPipe()
+		w.WantNoError(err)
+		w.WantNoError(cmd.Start())
+		if _, err := out.Read(make([]byte, 2)); err != nil {
+			t.Fatal(err)
+		}
+		var first, lease int64
+		read := func(q *db.Q) error { return q.QueryRow(`SELECT lease_until FROM remote_sessions`).Scan(&lease) }
+		w.WantNoError(w.DB.Read(t.Context(), read))
+		first = lease
+		w.Clock.Advance(time.Minute)
+		w.eventually("the lease is renewed", func() bool {
+			w.WantNoError(w.DB.Read(t.Context(), read))
+			return lease > first
+		})
+		w.WantNoError(w.RunDue(t.Context()))
+		if _, _, _, _, _, ended := w.record(); ended {
+			t.Fatal("a live session was ended")
+		}
+		err = w.DB.Write(t.Context(), func(q *db.Q) error {
+			_, err := q.Exec(`UPDATE remote_sessions SET lease_until = 1`)
+			return err
+		})
+		w.WantNoError(err)
+		w.Clock.Advance(time.Minute)
+		w.WantNoError(w.RunDue(t.Context()))
+		cmd.Wait()
+		list := w.Events(t)
+		if len(list) != 1 || list[0].Facts.Session.Sent != -1 || list[0].Facts.Session.Received != -1 || list[0].Facts.Session.Reason != "the replica with the session has stopped" {
+			t.Errorf("the events are %+v", list)
+		}
+	})
 }
 
 // alive reports whether a process exists and is no zombie.

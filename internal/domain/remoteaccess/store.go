@@ -12,13 +12,13 @@ import (
 const noSession = "No session found"
 
 const selectSession = `
-	SELECT id, organization_id, job_id, agent_id, user_id, kind, state, authorized_key, username, host_key, relay, address, reason,
+	SELECT id, organization_id, job_id, agent_id, user_id, opened_with, kind, state, authorized_key, username, host_key, relay, address, reason,
 		sent, received, created_at, expires_at, connected_at, ended_at
 	FROM remote_sessions`
 
 func scanSession(scan db.Scan) (*Session, error) {
 	s := &Session{}
-	return s, scan(&s.ID, &s.OrganizationID, &s.JobID, &s.AgentID, &s.UserID, &s.Kind, &s.State, db.ToText(&s.AuthorizedKey), db.ToText(&s.Username), db.ToText(&s.HostKey),
+	return s, scan(&s.ID, &s.OrganizationID, &s.JobID, &s.AgentID, &s.UserID, db.ToText((*string)(&s.OpenedWith)), &s.Kind, &s.State, db.ToText(&s.AuthorizedKey), db.ToText(&s.Username), db.ToText(&s.HostKey),
 		db.ToText(&s.Relay), db.ToText(&s.Address), db.ToText(&s.Reason), &s.Sent, &s.Received,
 		db.ToTime(&s.CreatedAt), db.ToTime(&s.ExpiresAt), db.ToTime(&s.ConnectedAt), db.ToTime(&s.EndedAt))
 }
@@ -50,9 +50,9 @@ func insert(q *db.Q, s *Session, tokenHash string) error {
 	}
 	q.Announce(jobTopic(s.JobID))
 	_, err = q.Exec(`
-		INSERT INTO remote_sessions (id, organization_id, job_id, agent_id, user_id, kind, state, authorized_key, token_hash, sent, received, created_at, expires_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 0, 0, $10, $11)`,
-		s.ID, s.OrganizationID, s.JobID, s.AgentID, s.UserID, s.Kind, s.State, db.Text(s.AuthorizedKey), tokenHash, db.Micros(s.CreatedAt), db.Micros(s.ExpiresAt))
+		INSERT INTO remote_sessions (id, organization_id, job_id, agent_id, user_id, opened_with, kind, state, authorized_key, token_hash, sent, received, created_at, expires_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 0, 0, $11, $12)`,
+		s.ID, s.OrganizationID, s.JobID, s.AgentID, s.UserID, db.Text(string(s.OpenedWith)), s.Kind, s.State, db.Text(s.AuthorizedKey), tokenHash, db.Micros(s.CreatedAt), db.Micros(s.ExpiresAt))
 	return err
 }
 
@@ -77,9 +77,9 @@ func refuse(q *db.Q, id, reason string, now time.Time) error {
 // ready, and the token valid.
 func use(q *db.Q, id, tokenHash, address string, now time.Time) (*Session, error) {
 	n, err := q.Exec(`
-		UPDATE remote_sessions SET state = 'connected', address = $3, connected_at = $4, expires_at = $5
+		UPDATE remote_sessions SET state = 'connected', address = $3, connected_at = $4, expires_at = $5, lease_until = $6
 		WHERE id = $1 AND token_hash = $2 AND state = 'ready' AND expires_at > $4`,
-		id, tokenHash, address, db.Micros(now), db.Micros(now.Add(MaxLength)))
+		id, tokenHash, address, db.Micros(now), db.Micros(now.Add(MaxLength)), db.Micros(now.Add(lease)))
 	if err != nil {
 		return nil, err
 	}
@@ -127,15 +127,30 @@ func (s *Service) writeEvent(q *db.Q, name events.Name, sess *Session) error {
 // sweepSize bounds the rows that a sweep changes at once.
 const sweepSize = 500
 
+// renew extends the lease of a session, unless it has run out.
+func renew(q *db.Q, id string, now time.Time) error {
+	_, err := q.Exec(`UPDATE remote_sessions SET lease_until = $2 WHERE id = $1 AND ended_at IS NULL AND lease_until >= $3`,
+		id, db.Micros(now.Add(lease)), db.Micros(now))
+	return err
+}
+
 // endExpired ends sessions that were not used in time, or whose replica died.
 func (s *Service) endExpired(q *db.Q) (more bool, err error) {
 	now := s.Clock()
 	// Replicas end their own sessions first.
-	n, err := q.Exec(`
-		UPDATE remote_sessions SET state = 'ended', ended_at = $1, reason = CASE WHEN connected_at IS NULL THEN 'not used' ELSE 'connection lost' END
-		WHERE id IN (SELECT id FROM remote_sessions WHERE ended_at IS NULL AND expires_at < $2 ORDER BY expires_at LIMIT $3)`,
-		db.Micros(now), db.Micros(now.Add(-time.Minute)), sweepSize)
-	return n == sweepSize, err
+	over, err := db.All(q, scanSession, selectSession+`
+		WHERE ended_at IS NULL AND (expires_at < $1 OR lease_until < $2)
+		ORDER BY expires_at LIMIT $3`, db.Micros(now.Add(-time.Minute)), db.Micros(now), sweepSize)
+	for _, sess := range over {
+		sess.Reason, sess.EndedAt = "not used", now
+		if !sess.ConnectedAt.IsZero() {
+			sess.Reason, sess.Sent, sess.Received = "the replica with the session has stopped", -1, -1
+		}
+		if err == nil {
+			err = s.endIn(q, sess)
+		}
+	}
+	return len(over) == sweepSize, err
 }
 
 // removeOld removes old records.

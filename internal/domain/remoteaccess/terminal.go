@@ -37,7 +37,7 @@ func (t terminalSize) valid() bool {
 }
 
 // ServeTerminal opens a shell in a job for the page at the other end of a WebSocket. It returns at once.
-func (s *Service) ServeTerminal(conn *websocket.Conn, org *identity.Organization, j *builds.Job, by identity.User, address string) {
+func (s *Service) ServeTerminal(conn *websocket.Conn, org *identity.Organization, j *builds.Job, by Opener, address string) {
 	conn.SetReadLimit(maxMessage)
 	s.open.Go(func() {
 		t := &pageTerminal{conn: conn}
@@ -63,7 +63,7 @@ type pageTerminal struct {
 const errTerminal = "the connection was lost"
 
 // serve runs a shell and returns how it ended.
-func (t *pageTerminal) serve(s *Service, org *identity.Organization, j *builds.Job, by identity.User, address string) terminalEnd {
+func (t *pageTerminal) serve(s *Service, org *identity.Organization, j *builds.Job, by Opener, address string) terminalEnd {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*s.openTimeout)
 	defer cancel()
 	size, err := t.readSize(ctx)

@@ -192,7 +192,13 @@ func (s *Service) supervise(ctx context.Context, e *agentEnd) {
 	defer unsubscribe()
 	tick := time.NewTicker(s.Directory.CheckEvery)
 	defer tick.Stop()
+	renewed := s.Clock()
 	for {
+		if now := s.Clock(); now.Sub(renewed) >= renewEvery {
+			if err := s.DB.Write(ctx, func(q *db.Q) error { return renew(q, e.ID, now) }); err == nil {
+				renewed = now
+			}
+		}
 		if reason := s.overBecause(ctx, e); reason != "" {
 			e.finish(reason)
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/coder/websocket"
 
 	"stackyard/internal/app/web/pages"
+	"stackyard/internal/domain/account"
 	"stackyard/internal/domain/builds"
 	"stackyard/internal/domain/remoteaccess"
 	"stackyard/internal/platform/core"
@@ -91,8 +92,13 @@ func (s *Site) connectShell(v *pages.Visit) error {
 	if err != nil {
 		return nil // it has written the response
 	}
-	s.Remote.ServeTerminal(conn, v.Org, o.Job, v.User(), v.Address.String())
+	s.Remote.ServeTerminal(conn, v.Org, o.Job, opener(v), v.Address.String())
 	return nil
+}
+
+// opener returns the visitor, whose sessions into jobs end when the visitor signs out.
+func opener(v *pages.Visit) remoteaccess.Opener {
+	return remoteaccess.Opener{User: v.User(), With: account.SessionCredential(v.Session)}
 }
 
 // openDesktop opens a desktop for its page, which connects with the credentials in the response.
@@ -101,7 +107,7 @@ func (s *Site) openDesktop(v *pages.Visit) error {
 	if err != nil {
 		return err
 	}
-	opened, err := s.Remote.Open(v.Context(), v.Org, o.Job, v.User(), remoteaccess.Desktop)
+	opened, err := s.Remote.Open(v.Context(), v.Org, o.Job, opener(v), remoteaccess.Desktop)
 	if err != nil {
 		return err
 	}
