@@ -32,6 +32,9 @@ var buildStateNames = []string{
 	string(flow.BuildCanceled), string(flow.BuildSkipped), string(flow.BuildNotRun),
 }
 
+// ReadFilter returns the filter in the query of a request, as the lists of builds read it.
+func ReadFilter(r *route.Request) (builds.Filter, error) { return readFilter(r) }
+
 func readFilter(r *route.Request) (f builds.Filter, err error) {
 	f = builds.Filter{
 		Creator:  strings.TrimSpace(r.FormQuery("creator")),

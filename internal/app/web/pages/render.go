@@ -124,7 +124,11 @@ func ProblemsOf(err error) (p Problems, ok bool) {
 	}
 	p = make(Problems)
 	for _, f := range e.Fields {
-		p[f.Field] = f.Code
+		if before := p[f.Field]; before != "" {
+			p[f.Field] = before + "; " + f.Code
+		} else {
+			p[f.Field] = f.Code
+		}
 	}
 	if len(e.Fields) == 0 {
 		p[""] = e.Message

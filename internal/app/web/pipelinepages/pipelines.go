@@ -15,19 +15,24 @@ import (
 
 // Routes returns the routes of the pages.
 func (s *Site) Routes() []route.Route {
-	return []route.Route{
+	return append(s.manageRoutes(),
 		s.Get("/{org}", pages.Within(s.organization)),
 		s.Get("/{org}/{pipeline}", pages.Within(s.pipeline)),
 		s.Get("/{org}/{pipeline}/builds", pages.Within(s.pipeline)),
 		s.Post("/{org}/{pipeline}/builds", pages.SignedIn(pages.Within(s.newBuild))),
-	}
+		s.Get("/{org}/{pipeline}/commits/{commit}", pages.Within(s.commit)),
+		s.Post("/{org}/{pipeline}/favorite", pages.SignedIn(pages.Within(s.favorite))),
+	)
 }
 
 // A pipelineRow is a pipeline in a list, with its latest build.
 type pipelineRow struct {
 	*pipelines.Pipeline
-	Path  string           // of its page
-	Build *buildpages.Head // nil: none
+	Path     string           // of its page
+	Build    *buildpages.Head // nil: none
+	Default  *stateBadge      // of the newest build of the default branch; nil: none
+	Spark    *pages.Chart
+	Favorite bool
 }
 
 // A List is a page of an organization's pipelines.
@@ -37,8 +42,9 @@ type List struct {
 	Total int
 	Name  string // filter by name
 	Pages []pages.PageLink
-	// Suites is the path of the test suites; "" for visitors who are not members.
-	Suites string
+	// Favorites are the pipelines that the visitor wants to see first.
+	Favorites []pipelineRow
+	New       string // path of the form for a new pipeline; "": the visitor cannot create one
 }
 
 // organization shows the pipelines of an organization that the visitor can see.
@@ -54,8 +60,13 @@ func (s *Site) organization(v *pages.Visit) error {
 	if l.Total == 0 && v.Member == nil {
 		return pages.ErrNothing // nothing here is public
 	}
-	if v.Member != nil {
-		l.Suites = pages.SuitesPath(v.Org)
+	if v.Member.Can(identity.CreatePipelines, v.Org) {
+		l.New = v.Place("pipelines", "new")
+	}
+	if v.Session != nil && l.Name == "" && page.Number == 1 {
+		if l.Favorites, err = s.favorites(v); err != nil {
+			return err
+		}
 	}
 	l.Pages = v.PageLinks(page, page.Number*page.Size < l.Total, "Previous", "Next")
 	return v.Show(http.StatusOK, "pipelines", pages.View{Title: v.Org.Name, Section: "home", Page: l})
@@ -67,24 +78,8 @@ func (s *Site) List(v *pages.Visit, name string, page route.Page) (*List, error)
 	if err != nil {
 		return nil, err
 	}
-	ids := make([]string, len(found))
-	for i, p := range found {
-		ids[i] = p.ID
-	}
-	newest, err := s.Builds.Newest(v.Context(), v.Org.ID, ids)
-	if err != nil {
-		return nil, err
-	}
-	l := &List{Org: v.Org, Total: total, Name: name}
-	for _, p := range found {
-		row := pipelineRow{Pipeline: p, Path: core.PublicURL("").To(v.Org.Slug, p.Slug)}
-		if b := newest[p.ID]; b != nil {
-			head := buildpages.HeadOf(v, builds.OnBuild{Build: b, Pipeline: p})
-			row.Build = &head
-		}
-		l.Rows = append(l.Rows, row)
-	}
-	return l, nil
+	rows, err := s.rows(v, found)
+	return &List{Org: v.Org, Total: total, Name: name, Rows: rows}, err
 }
 
 // pipelinePage is the data of a pipeline's page.
@@ -93,9 +88,11 @@ type pipelinePage struct {
 	Org       *identity.Organization
 	Rows      []buildpages.Head
 	Branch    string // filter by branch
+	Filter    filterForm
 	Schedules []schedules.Schedule
 	Pages     []pages.PageLink
 	MayBuild  bool
+	Manages   bool
 	Form      buildForm
 	Problems  pages.Problems
 }
@@ -123,8 +120,12 @@ func (s *Site) showPipeline(v *pages.Visit, status int, p *pipelines.Pipeline, f
 	if err != nil {
 		return err
 	}
-	branch := v.FormQuery("branch")
-	recent, more, err := s.Builds.Recent(v.Context(), p, branch, page)
+	filter, err := readFilter(v)
+	if err != nil {
+		return err
+	}
+	branch := filter.Branch
+	recent, more, err := s.listed(v, p, filter, page)
 	if err != nil {
 		return err
 	}
@@ -132,7 +133,7 @@ func (s *Site) showPipeline(v *pages.Visit, status int, p *pipelines.Pipeline, f
 	if err != nil {
 		return err
 	}
-	shown := pipelinePage{Pipeline: p, Schedules: planned, Org: v.Org, Branch: branch, Pages: v.PageLinks(page, more, "Newer", "Older"), Form: form, Problems: wrong}
+	shown := pipelinePage{Pipeline: p, Schedules: planned, Org: v.Org, Branch: branch, Filter: filter, Manages: v.Session != nil && p.Permits(v.Request, identity.ManagePipeline), Pages: v.PageLinks(page, more, "Newer", "Older"), Form: form, Problems: wrong}
 	shown.MayBuild = v.Session != nil && !p.Archived() && p.Permits(v.Request, identity.BuildPipeline)
 	for _, b := range recent {
 		shown.Rows = append(shown.Rows, buildpages.HeadOf(v, builds.OnBuild{Build: b, Pipeline: p}))

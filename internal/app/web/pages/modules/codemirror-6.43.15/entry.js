@@ -1,0 +1,66 @@
+import { EditorState } from "@codemirror/state";
+import { EditorView, keymap, lineNumbers, highlightActiveLine, highlightActiveLineGutter, drawSelection } from "@codemirror/view";
+import { defaultKeymap, history, historyKeymap } from "@codemirror/commands";
+import { yaml } from "@codemirror/lang-yaml";
+import { autocompletion, completionKeymap } from "@codemirror/autocomplete";
+import { lintGutter, setDiagnostics } from "@codemirror/lint";
+import { syntaxHighlighting, HighlightStyle, indentOnInput, bracketMatching, foldGutter } from "@codemirror/language";
+import { searchKeymap, highlightSelectionMatches } from "@codemirror/search";
+import { tags } from "@lezer/highlight";
+
+const keys = {
+  top: ["steps", "env", "agents", "notify", "priority"],
+  step: ["label", "command", "commands", "key", "agents", "env", "depends_on", "if", "branches", "artifact_paths", "timeout_in_minutes", "parallelism", "matrix", "retry", "soft_fail", "skip", "concurrency", "concurrency_group", "plugins", "wait", "block", "input", "trigger", "group", "steps", "notify", "allow_dependency_failure", "continue_on_failure", "prompt", "fields", "build", "async", "priority", "secrets", "cache"],
+};
+
+function complete(context) {
+  const word = context.matchBefore(/[a-z_]*/);
+  const line = context.state.doc.lineAt(context.pos);
+  const before = line.text.slice(0, word.from - line.from);
+  if (!/^\s*(-\s+)?$/.test(before) || (word.from === word.to && !context.explicit)) return null;
+  const options = (before === "" ? keys.top : keys.step).map((label) => ({ label, type: "property", apply: label + ": " }));
+  return { from: word.from, options };
+}
+
+const style = (dark) => HighlightStyle.define([
+  { tag: [tags.propertyName, tags.definition(tags.propertyName)], color: dark ? "#8fc7ff" : "#0b5394" },
+  { tag: [tags.string, tags.content], color: dark ? "#b9d8a0" : "#2c5d1a" },
+  { tag: tags.comment, color: dark ? "#a9a9a9" : "#5f5f5f", fontStyle: "italic" },
+  { tag: [tags.number, tags.bool, tags.null, tags.keyword, tags.meta], color: dark ? "#f0b48a" : "#8a3b00" },
+]);
+
+const theme = (dark) => EditorView.theme({
+  "&": { fontSize: ".9rem", color: dark ? "#e8e6e1" : "#22201c", backgroundColor: "transparent" },
+  ".cm-content": { fontFamily: "ui-monospace, SFMono-Regular, Menlo, Consolas, monospace", minHeight: "14rem", caretColor: dark ? "#fff" : "#000" },
+  ".cm-gutters": { backgroundColor: "transparent", color: dark ? "#a9a9a9" : "#5f5f5f", border: "none" },
+  ".cm-activeLine, .cm-activeLineGutter": { backgroundColor: dark ? "#ffffff12" : "#0000000a" },
+  ".cm-cursor": { borderLeftColor: dark ? "#fff" : "#000" },
+  "&.cm-focused": { outline: "none" },
+}, { dark });
+
+// createEditor shows an editor in a shadow root, where its style sheets do not need inline styles.
+export function createEditor(parent, text, { dark, label, changed }) {
+  const root = parent.attachShadow({ mode: "open" });
+  const view = new EditorView({
+    root, parent: root,
+    state: EditorState.create({ doc: text, extensions: [
+      lineNumbers(), foldGutter(), lintGutter(), history(), drawSelection(), indentOnInput(), bracketMatching(), highlightActiveLine(), highlightActiveLineGutter(), highlightSelectionMatches(),
+      yaml(), autocompletion({ override: [complete] }), syntaxHighlighting(style(dark)), theme(dark),
+      EditorView.contentAttributes.of({ "aria-label": label }), EditorState.tabSize.of(2),
+      keymap.of([...defaultKeymap, ...historyKeymap, ...completionKeymap, ...searchKeymap]),
+      EditorView.updateListener.of((u) => { if (u.docChanged) changed(u.state.doc.toString()); }),
+    ] }),
+  });
+  return {
+    view,
+    diagnose(errors, warnings) {
+      const at = (p, severity) => {
+        const line = view.state.doc.line(Math.min(Math.max(p.line, 1), view.state.doc.lines));
+        const from = Math.min(line.from + Math.max(p.column - 1, 0), line.to);
+        return { from, to: Math.max(from, line.to), severity, message: p.message };
+      };
+      const all = [...errors.map((p) => at(p, "error")), ...warnings.map((p) => at(p, "warning"))].sort((a, b) => a.from - b.from);
+      view.dispatch(setDiagnostics(view.state, all));
+    },
+  };
+}

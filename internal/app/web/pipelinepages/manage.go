@@ -1,0 +1,229 @@
+package pipelinepages
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"stackyard/internal/app/web/pages"
+	"stackyard/internal/platform/core"
+	"stackyard/internal/platform/identity"
+	"stackyard/internal/platform/route"
+	"stackyard/internal/rules/definition"
+)
+
+// manageRoutes are the pages that create and change pipelines, with requests to the REST API.
+func (s *Site) manageRoutes() []route.Route {
+	member := func(h pages.Handler) pages.Handler { return pages.SignedIn(pages.MembersOnly(h)) }
+	const one = "/{org}/{pipeline}/settings"
+	return []route.Route{
+		s.Get("/organizations/{org}/pipelines/new", member(s.newPipeline)),
+		s.Post("/organizations/{org}/pipelines", member(s.createPipeline)),
+		s.Post("/organizations/{org}/pipelines/check", member(s.checkSteps)),
+		s.Get(one, member(s.settings)),
+		s.Post(one, member(s.changeSettings)),
+		s.Get(one+"/steps", member(s.steps)),
+		s.Post(one+"/steps", member(s.changeSteps)),
+		s.Get(one+"/schedules", member(s.schedules)),
+		s.Post(one+"/schedules", member(s.createSchedule)),
+		s.Post(one+"/schedules/{schedule}", member(s.changeSchedule)),
+		s.Get(one+"/webhooks", member(s.webhooks)),
+		s.Get(one+"/webhooks/{delivery}", member(s.webhook)),
+		s.Post(one+"/webhooks/{delivery}/redeliver", member(s.redeliver)),
+		s.Post(one+"/webhooks/create", member(s.createWebhook)),
+		s.Post(one+"/archive", member(s.archive)),
+		s.Post(one+"/delete", member(s.deletePipeline)),
+	}
+}
+
+// A pipeline is a pipeline in a response.
+type pipeline struct {
+	ID             string     `json:"id"`
+	Name           string     `json:"name"`
+	Slug           string     `json:"slug"`
+	Description    string     `json:"description"`
+	Repository     string     `json:"repository"`
+	ClusterID      *string    `json:"cluster_id"`
+	DefaultBranch  string     `json:"default_branch"`
+	Branches       *string    `json:"branch_configuration"`
+	SkipQueued     bool       `json:"skip_queued_branch_builds"`
+	SkipFilter     *string    `json:"skip_queued_branch_builds_filter"`
+	CancelRunning  bool       `json:"cancel_running_branch_builds"`
+	CancelFilter   *string    `json:"cancel_running_branch_builds_filter"`
+	AllowRebuilds  bool       `json:"allow_rebuilds"`
+	Visibility     string     `json:"visibility"`
+	Emoji          *string    `json:"emoji"`
+	Tags           []string   `json:"tags"`
+	DefaultTimeout *int       `json:"default_command_step_timeout"`
+	MaximumTimeout *int       `json:"maximum_command_step_timeout"`
+	BadgeURL       string     `json:"badge_url"`
+	Configuration  string     `json:"configuration"`
+	TemplateID     *string    `json:"pipeline_template_uuid"`
+	ArchivedAt     *time.Time `json:"archived_at"`
+	Provider       struct {
+		WebhookURL string `json:"webhook_url"`
+	} `json:"provider"`
+}
+
+const firstSteps = `steps:
+  - label: Tests
+    command: echo "Replace me"
+`
+
+func text(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
+func digits(n *int) string {
+	if n == nil {
+		return ""
+	}
+	return strconv.Itoa(*n)
+}
+
+func clusterOptions(v *pages.Visit) (options []pages.Option, err error) {
+	var clusters []struct{ ID, Name string }
+	_, err = v.Call("GET", v.API("clusters")+"?per_page=100", nil, &clusters)
+	for _, c := range clusters {
+		options = append(options, pages.Option{Value: c.ID, Text: c.Name})
+	}
+	return options, err
+}
+
+func newPipelineForm(v *pages.Visit) pages.Form {
+	return pages.Form{ID: "pipeline", Action: v.Place("pipelines"), Submit: "Create pipeline", Fields: []pages.Field{
+		{Name: "name", Label: "Name", Required: true, Placeholder: "Web shop"},
+		{Name: "repository", Label: "Repository", Required: true, Placeholder: "https://github.com/acme/shop.git", Hint: "Its URL, over HTTPS or SSH."},
+		{Name: "configuration", Label: "Steps", Kind: pages.CodeField, Required: true, Value: firstSteps},
+	}}
+}
+
+func (s *Site) newPipeline(v *pages.Visit) error {
+	return s.showNewPipeline(v, http.StatusOK, newPipelineForm(v))
+}
+
+func (s *Site) showNewPipeline(v *pages.Visit, status int, form pages.Form) error {
+	s.SetLivePolicy(v.W.Header())
+	return v.Show(status, "pipeline_new", pages.View{Title: "New pipeline", Section: "pipelines", Page: struct {
+		Form  pages.Form
+		Check string
+	}{form, v.Place("pipelines", "check")}})
+}
+
+func (s *Site) createPipeline(v *pages.Visit) error {
+	values, err := v.ReadForm()
+	if err != nil {
+		return err
+	}
+	form := newPipelineForm(v)
+	var made pipeline
+	_, err = v.Call("POST", v.API("pipelines"), form.Body(values), &made)
+	if wrong, ok := pages.RefusedFields(err); ok {
+		return s.showNewPipeline(v, http.StatusUnprocessableEntity, form.Entered(values, wrong))
+	}
+	if err != nil {
+		return err
+	}
+	return v.Done("/"+v.Org.Slug+"/"+made.Slug, "Pipeline created. Start its first build.")
+}
+
+// stepPreview is a step in the preview beside the editor.
+type stepPreview struct {
+	Line  int    `json:"line"`
+	Kind  string `json:"kind"`
+	Label string `json:"label"`
+	Depth int    `json:"depth"`
+}
+
+// checkSteps checks steps while they are entered, and returns their errors and a preview.
+func (s *Site) checkSteps(v *pages.Visit) error {
+	form, err := v.ReadForm()
+	if err != nil {
+		return err
+	}
+	answer := struct {
+		Errors   []definition.Problem `json:"errors"`
+		Warnings []definition.Problem `json:"warnings"`
+		Steps    []stepPreview        `json:"steps"`
+	}{Errors: []definition.Problem{}, Warnings: []definition.Problem{}, Steps: []stepPreview{}}
+	parsed, err := definition.Parse([]byte(strings.ReplaceAll(form.Get("configuration"), "\r\n", "\n")))
+	if invalid, ok := errors.AsType[definition.Errors](err); ok {
+		answer.Errors = invalid
+	} else if err != nil {
+		answer.Errors = append(answer.Errors, definition.Problem{Line: 1, Column: 1, Message: err.Error()})
+	} else {
+		answer.Warnings = append(answer.Warnings, parsed.Warnings...)
+		answer.Steps = preview(parsed.Steps, 0, answer.Steps)
+	}
+	v.W.Header().Set("Content-Type", "application/json; charset=utf-8")
+	return json.NewEncoder(v.W).Encode(answer)
+}
+
+// maxPreview bounds the steps of a preview.
+const maxPreview = 500
+
+func preview(steps []definition.Step, depth int, to []stepPreview) []stepPreview {
+	for _, step := range steps {
+		if len(to) >= maxPreview {
+			return to
+		}
+		p := stepPreview{Line: step.Line, Kind: string(step.Kind), Label: step.Label, Depth: depth}
+		if p.Label == "" && step.Command != nil {
+			p.Label, _, _ = strings.Cut(step.Command.Script, "\n")
+		}
+		if p.Label == "" {
+			p.Label = p.Kind
+		}
+		to = append(to, p)
+		if step.Group != nil {
+			to = preview(step.Group.Steps, depth+1, to)
+		}
+	}
+	return to
+}
+
+// managed is the data of a settings page of a pipeline.
+type managed struct {
+	Pipeline pipeline
+	Org      string
+	Manages  bool
+}
+
+// At returns a path of the pipeline.
+func (m managed) At(segments ...string) string {
+	return core.PublicURL("").To(append([]string{m.Org, m.Pipeline.Slug}, segments...)...)
+}
+
+func (m managed) show(v *pages.Visit, status int, name, section, title string, page any) error {
+	return v.Show(status, name, pages.View{Title: title, Section: section, BesideLabel: "Pipeline settings", Page: page, Beside: []pages.NavLink{
+		{Section: "builds", Path: m.At(), Title: "Builds", Icon: "run"},
+		{Section: "steps", Path: m.At("settings", "steps"), Title: "Steps", Icon: "stack"},
+		{Section: "schedules", Path: m.At("settings", "schedules"), Title: "Schedules", Icon: "clock"},
+		{Section: "webhooks", Path: m.At("settings", "webhooks"), Title: "Webhooks", Icon: "bell"},
+		{Section: "pipeline", Path: m.At("settings"), Title: "Settings", Icon: "pen"},
+	}})
+}
+
+// load returns the pipeline of the path. Visitors of a public pipeline see none of these pages.
+func (s *Site) load(v *pages.Visit) (managed, error) {
+	p, err := s.Pipelines.Load(v.Request)
+	if err == nil {
+		err = p.Hidden()
+	}
+	if err != nil {
+		return managed{}, err
+	}
+	m := managed{Org: v.Org.Slug, Manages: p.Permits(v.Request, identity.ManagePipeline)}
+	_, err = v.Call("GET", v.API("pipelines", p.Slug), nil, &m.Pipeline)
+	return m, err
+}
+
+func (m managed) api(v *pages.Visit, segments ...string) string {
+	return v.API(append([]string{"pipelines", m.Pipeline.Slug}, segments...)...)
+}
