@@ -41,6 +41,8 @@ var agentSettings = slices.Concat(connectionSettings, []cmdline.Setting{
 	{Flag: "disconnect-after-idle", Variable: "SERVICE_AGENT_DISCONNECT_AFTER_IDLE", Unset: "0", Usage: "disconnect after this many seconds without a job; 0: never"},
 	{Flag: "build-path", Variable: "SERVICE_AGENT_BUILD_PATH", Usage: "directory of checkouts (default: below the system's temporary directory)"},
 	{Flag: "hooks-path", Variable: "SERVICE_AGENT_HOOKS_PATH", Usage: "directory of the agent's hooks (default: none)"},
+	{Flag: "plugins-path", Variable: "SERVICE_AGENT_PLUGINS_PATH", Usage: "directory that keeps checkouts of plugins for later jobs (default: each job fetches its own)"},
+	{Flag: "no-plugins", Variable: "SERVICE_AGENT_NO_PLUGINS", Usage: "refuse steps with plugins", OnOff: true},
 	{Flag: "shell", Variable: "SERVICE_AGENT_SHELL", Usage: "shell that runs commands (default: /bin/bash -e -c, or /bin/sh where there is no bash)"},
 	{Flag: "cancel-grace-period", Variable: "SERVICE_AGENT_CANCEL_GRACE_PERIOD", Unset: "10", Usage: "seconds a canceled job has to stop before it is killed"},
 	JobUserSetting,
@@ -76,6 +78,8 @@ func agentOptions(cmd *cobra.Command) (runner.Options, error) {
 		DisconnectAfterIdle: p.seconds("disconnect-after-idle"),
 		BuildPath:           p.path("build-path"),
 		HooksPath:           p.path("hooks-path"),
+		PluginsPath:         p.path("plugins-path"),
+		NoPlugins:           p.onOff("no-plugins"),
 		Shell:               DefaultShell(values["shell"]),
 		CancelGrace:         p.seconds("cancel-grace-period"),
 		GitTimeout:          p.seconds("git-timeout"),
@@ -91,6 +95,9 @@ func agentOptions(cmd *cobra.Command) (runner.Options, error) {
 	}
 	if strings.HasPrefix(o.Token, acquisitionTokenPrefix) && o.AcquireJob == "" {
 		p.note(errors.New("--token is a job acquisition token, which is for one job only; name that job with --acquire-job [SERVICE_AGENT_ACQUIRE_JOB]"))
+	}
+	if o.PluginsPath != "" && o.JobUser != nil {
+		p.note(errors.New("--plugins-path: the user of --job-user could change plugins of later jobs; remove one of them"))
 	}
 	if o.AcquireJob != "" && o.Spawn > 1 {
 		p.note(errors.New("--acquire-job: one job can be run by one agent only; leave out --spawn"))

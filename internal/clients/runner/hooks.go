@@ -18,22 +18,36 @@ const repositoryHooks = ".stackyard/hooks"
 
 // A hook is a script that runs at a certain phase of each job.
 type hook struct {
-	owner string // agent or repository
-	name  string // for example pre-command
-	path  string
+	owner     string // agent, repository or a plugin
+	name      string // for example pre-command
+	path      string
+	variables map[string]string // that only this hook gets, without the prefix of service variables
 }
 
-// hooks returns the existing hooks of a name: the agent's, then the repository's. Before the checkout there are
-// only the agent's.
+// hooks returns the existing hooks of a name: the agent's, then the repository's, then those of plugins. Before the
+// checkout there are none of the repository.
 func (j *job) hooks(name string) []hook {
 	var found []hook
 	if dir := j.w.o.HooksPath; dir != "" {
-		found = appendHook(found, hook{"agent", name, filepath.Join(dir, name)})
+		found = appendHook(found, hook{owner: "agent", name: name, path: filepath.Join(dir, name)})
 	}
 	if j.workspace != nil || j.w.o.WorkDir != "" && j.sh.Dir == j.w.o.WorkDir {
-		found = appendHook(found, hook{"repository", name, filepath.Join(j.sh.Dir, repositoryHooks, name)})
+		found = appendHook(found, hook{owner: "repository", name: name, path: filepath.Join(j.sh.Dir, repositoryHooks, name)})
 	}
-	return found
+	return append(found, j.pluginHooks(name)...)
+}
+
+// replacement returns the hook that replaces a phase: that of the first plugin that has one, or of the repository, or of
+// the agent.
+func (j *job) replacement(name string) (hook, bool) {
+	if found := j.pluginHooks(name); len(found) > 0 {
+		return found[0], true
+	}
+	found := j.hooks(name)
+	if len(found) == 0 {
+		return hook{}, false
+	}
+	return found[len(found)-1], true
 }
 
 func appendHook(hooks []hook, h hook) []hook {
@@ -62,6 +76,14 @@ func (j *job) runHook(h hook) error {
 	if err != nil {
 		return err
 	}
+	for name, value := range h.variables {
+		j.sh.Env.SetService(name, value)
+	}
+	defer func() {
+		for name := range h.variables {
+			j.sh.Env.Delete("SERVICE_" + name)
+		}
+	}()
 	err = j.sh.RunQuietly(args...)
 	j.sh.Env.SetService("LAST_HOOK_EXIT_STATUS", strconv.Itoa(statusOf(err)))
 	if after != "" {

@@ -29,8 +29,9 @@ type job struct {
 	stream    *logstream.Stream
 	redactor  *redact.Redactor
 	sh        *shell.Shell
-	temp      string                // directory of this job
-	workspace *checkout.Workspace   // nil before the checkout
+	temp      string              // directory of this job
+	workspace *checkout.Workspace // nil before the checkout
+	plugins   []*loadedPlugin
 	place     atomic.Pointer[place] // of remote sessions
 }
 

@@ -200,8 +200,8 @@ func TestJob_KillsAllProcessesAtTheEnd(t *testing.T) {
 func TestJob_RefusesWhatItCannotRun(t *testing.T) {
 	t.Parallel()
 	s := newFakeServer(t, map[string]string{"SERVICE_COMMAND": "echo not reached", "SERVICE_PLUGINS": `[{"docker#v5": null}]`})
-	wantResult(t, s.runJob(), "-1", "", "agent_refused")
-	if log := s.log(); !strings.Contains(log, "The step has plugins, which this agent cannot run.") || strings.Contains(log, "not reached") {
+	wantResult(t, s.runJob(func(o *runner.Options) { o.NoPlugins = true }), "-1", "", "agent_refused")
+	if log := s.log(); !strings.Contains(log, "The step has plugins, which this agent does not run (--no-plugins).") || strings.Contains(log, "not reached") {
 		t.Errorf("log %s", log)
 	}
 	s = newFakeServer(t, map[string]string{"SERVICE_COMMAND": "true", "BUILDKITE_PLUGINS": "[]"})

@@ -58,10 +58,16 @@ func first(err, later error) error {
 
 // prepare runs the phases before the command.
 func (j *job) prepare() error {
+	if err := j.preparePlugins(); err != nil {
+		return err
+	}
 	if err := j.runHooks("environment"); err != nil {
 		return err
 	}
 	if err := j.checkOut(); err != nil {
+		return err
+	}
+	if err := j.findVendoredPlugins(); err != nil {
 		return err
 	}
 	err := j.runHooks("pre-command")
@@ -106,12 +112,32 @@ func (j *job) checkOut() error {
 	c.Dir, c.Timeout = workspace.Dir, j.w.o.GitTimeout
 	c.CredentialHelper = filepath.Join(env.Service("BIN_PATH"), "stackyard") + " agent git-credentials-helper"
 	j.sh.Section(shell.Muted, "Preparing the working folder")
-	if err := c.Run(j.sh); err != nil {
-		return fmt.Errorf("check out: %w", err)
+	if err := j.fetchRepository(c); err != nil {
+		return err
 	}
 	env.SetService("BUILD_CHECKOUT_PATH", j.sh.Dir)
 	j.reportCommit()
 	return j.runHooks("post-checkout")
+}
+
+// fetchRepository checks out the repository, with git or with a checkout hook.
+func (j *job) fetchRepository(c checkout.Checkout) error {
+	hook, ok := j.replacement("checkout")
+	if !ok {
+		if err := c.Run(j.sh); err != nil {
+			return fmt.Errorf("check out: %w", err)
+		}
+		return nil
+	}
+	if err := os.MkdirAll(c.Dir, 0o777); err != nil {
+		return err
+	}
+	if err := j.sh.Chown(c.Dir); err != nil {
+		return err
+	}
+	j.sh.Dir = c.Dir
+	j.sh.Env.SetService("BUILD_CHECKOUT_PATH", c.Dir)
+	return j.runHook(hook)
 }
 
 // useEmptyDir continues in the empty directory of the job.
@@ -158,8 +184,8 @@ func (j *job) command() error {
 }
 
 func (j *job) runCommand() error {
-	if hooks := j.hooks("command"); len(hooks) > 0 {
-		return j.runHook(hooks[len(hooks)-1]) // the repository's takes precedence
+	if hook, ok := j.replacement("command"); ok {
+		return j.runHook(hook)
 	}
 	command := j.sh.Env.Service("COMMAND")
 	if strings.TrimSpace(command) == "" {

@@ -52,6 +52,8 @@ type Options struct {
 	DisconnectAfterIdle time.Duration // 0: never
 
 	BuildPath   string        // directory of checkouts
+	PluginsPath string        // where checkouts of plugins are kept; "": each job has its own
+	NoPlugins   bool          // refuse steps with plugins
 	WorkDir     string        // where jobs run instead of a checkout; "": they check out
 	HooksPath   string        // where the agent's hooks are; "": it has none
 	Shell       []string      // runs commands, which are appended as the last argument

@@ -81,7 +81,7 @@ func (j *job) environment(own environ.Environment, bin string) environ.Environme
 		"SHELL":               strings.Join(o.Shell, " "),
 		"COMMAND_EVAL":        "true",
 		"LOCAL_HOOKS_ENABLED": "true",
-		"PLUGINS_ENABLED":     "false",
+		"PLUGINS_ENABLED":     strconv.FormatBool(!o.NoPlugins),
 		inside.SocketVariable: filepath.Join(j.temp, "agent.sock"),
 	} {
 		env.SetService(name, value)
@@ -157,8 +157,8 @@ func (r *refusal) Error() string { return r.message }
 
 // check returns a refusal if this agent cannot run the job.
 func (j *job) check() error {
-	if plugins := strings.TrimSpace(j.sh.Env.Service("PLUGINS")); plugins != "" && plugins != "[]" && plugins != "null" {
-		return &refusal{agentRefused, "The step has plugins, which this agent cannot run. Run it on a buildkite-agent, or replace the plugins by hooks and commands."}
+	if plugins := strings.TrimSpace(j.sh.Env.Service("PLUGINS")); j.w.o.NoPlugins && plugins != "" && plugins != "[]" && plugins != "null" {
+		return &refusal{agentRefused, "The step has plugins, which this agent does not run (--no-plugins). Replace them by hooks and commands, or use another queue."}
 	}
 	if j.spec.Step.Signed() {
 		return &refusal{signatureRejected, "The step is signed, and this agent has no key to verify signatures with."}

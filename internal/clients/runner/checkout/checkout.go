@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -73,7 +74,7 @@ func (c Checkout) Run(sh *shell.Shell) error {
 		return errors.New("a commit cannot start with a dash: " + c.Commit)
 	}
 	for _, url := range []string{c.Repository, c.Mirror} {
-		if err := checkTransport(url); err != nil {
+		if err := CheckTransport(url); err != nil {
 			return err
 		}
 	}
@@ -110,6 +111,13 @@ func (c Checkout) run(sh *shell.Shell) error {
 		// The directory may be the problem.
 		clean = true
 	}
+}
+
+// Quiet disables the interactive prompts of git and ssh, and returns the change that undoes it.
+func Quiet(env environ.Environment) environ.Change {
+	before := maps.Clone(env)
+	quiet(env)
+	return env.Diff(before)
 }
 
 // quiet disables the interactive prompts of git and ssh.

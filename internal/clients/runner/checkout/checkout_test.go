@@ -309,7 +309,7 @@ func TestRun_RefusesTransportHelpers(t *testing.T) {
 		}
 	}
 	for _, url := range []string{"", "https://git.acme.test/x.git", "http://x", "ssh://git@x:22/y", "git://x/y", "file:///srv/x", "git+ssh://x/y", "/srv/x", "../x", "git@host:acme/x.git", "host:a::b", "C:/x"} {
-		if err := checkTransport(url); err != nil {
+		if err := CheckTransport(url); err != nil {
 			t.Errorf("%s: %v", url, err)
 		}
 	}

@@ -15,9 +15,9 @@ var (
 	schemeAddress = regexp.MustCompile(`^([A-Za-z0-9+.-]+)://`)
 )
 
-// checkTransport rejects repositories that need a transport helper, for example ext::COMMAND and fd::NUMBER,
+// CheckTransport rejects repositories that need a transport helper, for example ext::COMMAND and fd::NUMBER,
 // and those that git would parse as an option.
-func checkTransport(repository string) error {
+func CheckTransport(repository string) error {
 	if strings.HasPrefix(repository, "-") {
 		return fmt.Errorf("the repository %q begins with a dash", repository)
 	}
