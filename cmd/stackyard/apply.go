@@ -33,7 +33,7 @@ the changes within a second.`,
 				}
 			}
 			settings, parsed := server.ParseSettings(func(flag string) string { return values[flag] })
-			log, logged := cmdline.NewLogger("")
+			log, logged := cmdline.NewLogger("", "")
 			source, read := readFile(path)
 			if err := errors.Join(gathered, parsed, logged, read); err != nil {
 				return cmdline.Usage(err)

@@ -27,6 +27,7 @@ type process struct {
 	cmd   *exec.Cmd
 	lines chan string // of its standard output
 	ended chan struct{}
+	log   string // file with its standard error
 }
 
 // start starts the program and waits for its ready line.
@@ -58,7 +59,7 @@ func spawn(t testing.TB, cmd *exec.Cmd) *process {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	p := &process{cmd: cmd, lines: make(chan string, 1000), ended: make(chan struct{})}
+	p := &process{cmd: cmd, lines: make(chan string, 1000), ended: make(chan struct{}), log: stderr.Name()}
 	go func() {
 		for scanner := bufio.NewScanner(stdout); scanner.Scan(); {
 			p.lines <- scanner.Text()

@@ -32,7 +32,7 @@ have longer (--hosted-grace, --session-grace).`,
 		Example: `  stackyard serve --data /var/lib/stackyard --public-url https://ci.example.com
   STACKYARD_DATABASE=postgres://ci@db/ci STACKYARD_SECRET_KEY_FILE=/run/key stackyard serve`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			settings, log, err := serverSettingsOf(cmd)
+			settings, log, err := serverSettingsOf(cmd, serverSettings)
 			if err != nil {
 				return err
 			}
@@ -43,10 +43,10 @@ have longer (--hosted-grace, --session-grace).`,
 	return cmd
 }
 
-func serverSettingsOf(cmd *cobra.Command) (server.Settings, *slog.Logger, error) {
-	values, gathered := gather(cmd, serverSettings)
+func serverSettingsOf(cmd *cobra.Command, from []cmdline.Setting) (server.Settings, *slog.Logger, error) {
+	values, gathered := gather(cmd, from)
 	settings, parsed := parse(values)
-	log, logged := cmdline.NewLogger(values["log-format"])
+	log, logged := cmdline.NewLogger(values["log-format"], values["log-level"])
 	return settings, log, cmdline.Usage(errors.Join(gathered, parsed, logged))
 }
 

@@ -158,7 +158,7 @@ func TestServe_ReportsThatItsAddressIsTaken(t *testing.T) {
 	t.Parallel()
 	p := start(t, "serve", "--listen", "127.0.0.1:0", "--data", t.TempDir())
 	status, _, stderr := stackyard(t, "serve", "--listen", strings.TrimPrefix(p.URL, "http://"), "--data", t.TempDir())
-	if status != cmdline.ExitFailed || !strings.Contains(stderr, "address already in use") {
+	if status != cmdline.ExitFailed || !strings.Contains(stderr, "is in use by another program; choose another address with --listen") {
 		t.Errorf("exit status %d\n%s", status, stderr)
 	}
 }

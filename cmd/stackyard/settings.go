@@ -65,6 +65,7 @@ var serverSettings = []cmdline.Setting{
 	{Flag: "agent-image-timeout", Unset: "15m", Usage: "how long building an agent image may take"},
 	{Flag: "agent-image-memory", Unset: "4096", Usage: "how much memory building an agent image may use, in megabytes"},
 	{Flag: "log-format", Usage: "text or json (default: text on a terminal, else json)"},
+	{Flag: "log-level", Unset: "info", Usage: "least level of logged messages: debug, info, warn or error; requests are info"},
 }
 
 // addSettings adds the flags of settings and --config to a command.

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	_ "embed"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"text/template"
@@ -33,6 +35,13 @@ import (
 )
 
 func upCommand() *cobra.Command {
+	// People read the terminal of up: they see warnings, not each request.
+	settings := slices.Clone(serverSettings)
+	for i := range settings {
+		if settings[i].Flag == "log-level" {
+			settings[i].Unset = "warn"
+		}
+	}
 	cmd := &cobra.Command{
 		Use:   "up",
 		Short: "Run everything on this machine, with a demo organization",
@@ -47,10 +56,10 @@ them as another user.
 The generated password and tokens are stored in DATA/welcome.txt, which only you
 can read, and shown on every start. Your data is kept.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := cmdline.HideSecrets(cmd, serverSettings); err != nil {
+			if err := cmdline.HideSecrets(cmd, settings); err != nil {
 				return err
 			}
-			settings, log, err := serverSettingsOf(cmd)
+			s, log, err := serverSettingsOf(cmd, settings)
 			if err != nil {
 				return err
 			}
@@ -61,9 +70,9 @@ can read, and shown on every start. Your data is kept.`,
 			if _, err := agentcli.JobUser(user); err != nil {
 				return cmdline.Usage(err)
 			}
-			settings.Local = true
+			s.Local = true
 			out := cmd.OutOrStdout()
-			path := filepath.Join(settings.Data, "welcome.txt")
+			path := filepath.Join(s.Data, "welcome.txt")
 			w, err := loadWelcome(path)
 			if err != nil {
 				return err
@@ -76,8 +85,11 @@ can read, and shown on every start. Your data is kept.`,
 				w.stack.Wait()
 				stopServer()
 			})
-			return serve(serving, settings, log, out, prepare, func(r server.Ready) error {
+			return serve(serving, s, log, out, prepare, func(r server.Ready) error {
 				w.URL = string(r.Public)
+				if w.Link, err = r.SignInLink(cmd.Context(), w.Email); err != nil {
+					return err
+				}
 				if err := w.show(path, out); err != nil {
 					return err
 				}
@@ -85,7 +97,7 @@ can read, and shown on every start. Your data is kept.`,
 			})
 		},
 	}
-	addSettings(cmd, serverSettings)
+	addSettings(cmd, settings)
 	cmdline.AddFlags(cmd, []cmdline.Setting{agentcli.JobUserSetting})
 	return cmd
 }
@@ -93,6 +105,7 @@ can read, and shown on every start. Your data is kept.`,
 // welcome holds the credentials of the demo organization.
 type welcome struct {
 	URL         string
+	Link        string // signs in the administrator, once
 	Email       string
 	Password    string
 	AccessToken string
@@ -111,13 +124,19 @@ const (
 	agentTokenLine  = "  Agent token:   "
 )
 
+// newPassword returns a password with 80 random bits that people can type.
+func newPassword() string {
+	text := strings.ToLower(rand.Text())
+	return strings.Join([]string{text[:4], text[4:8], text[8:12], text[12:16]}, "-")
+}
+
 // loadWelcome reads the values that an earlier start generated, or generates them.
 func loadWelcome(path string) (*welcome, error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return &welcome{
 			Email:       "admin@demo.test",
-			Password:    seal.NewToken(""),
+			Password:    newPassword(),
 			AccessToken: seal.NewToken(identity.AccessTokenPrefix),
 			AgentToken:  seal.NewToken(identity.AgentTokenPrefix),
 			generated:   true,

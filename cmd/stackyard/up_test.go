@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"io"
 	"net/http"
+	"net/http/cookiejar"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -58,6 +60,31 @@ func TestUp_KeepsItsWelcomeForItsOwnerAlone(t *testing.T) {
 	s := secrets(output)
 	p.get(t, s["Access token"], "/v2/organizations/demo/pipelines/hello")
 	p.get(t, s["Agent token"], "/v3/token")
+}
+
+func TestUp_SignsInWithItsLink(t *testing.T) {
+	t.Parallel()
+	p, output := up(t, "--data", filepath.Join(t.TempDir(), "data"))
+	link := regexp.MustCompile(`(?m)^  (http\S+/login/link/\S+)$`).FindStringSubmatch(output)
+	if link == nil || len(link[1]) > len(p.URL)+30 {
+		t.Fatalf("there is no short link in\n%s", output)
+	}
+	jar, _ := cookiejar.New(nil)
+	resp, err := (&http.Client{Jar: jar}).PostForm(link[1], nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	page, _ := io.ReadAll(resp.Body)
+	if resp.StatusCode != http.StatusOK || !strings.Contains(string(page), "message") && !strings.Contains(string(page), "Sign out") {
+		t.Errorf("%s %s", resp.Status, page)
+	}
+	if len(jar.Cookies(resp.Request.URL)) == 0 {
+		t.Error("there is no session")
+	}
+	if log, err := os.ReadFile(p.log); err != nil || strings.Contains(string(log), `"msg":"request"`) {
+		t.Errorf("it logs requests: %v\n%s", err, log)
+	}
 }
 
 func TestUp_StartsAgainWithTheSameTokensAndWhatPeopleChanged(t *testing.T) {
@@ -165,7 +192,7 @@ func TestUp_ShowsCurlLinesThatWorkWhenPasted(t *testing.T) {
 		}
 		got = append(got, slugsOrNames(t, output))
 	}
-	if want := "hello,Another build,Another build,The first build,my-pipeline"; strings.Join(got, ",") != want {
+	if want := "Another build,my-pipeline,hello,my-pipeline,Another build,The first build"; strings.Join(got, ",") != want {
 		t.Errorf("the lines show %q, want %s\n%s", got, want, output)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"stackyard/internal/app/orgfile"
@@ -198,6 +199,9 @@ type Ready struct {
 	// no administrator, if a user has a password, or if users sign in with a provider. Show it only to the
 	// owner of FirstEmail.
 	FirstLink, FirstEmail string
+	// SignInLink creates a link with which a user who has a password signs in without it, within
+	// account.LinkLifetime and once.
+	SignInLink func(ctx context.Context, email string) (string, error)
 }
 
 // protocols enables HTTP/2 without TLS, which gRPC clients use without negotiation.
@@ -216,6 +220,9 @@ func Run(ctx context.Context, s Settings, st Storage, version string, log *slog.
 		return err
 	}
 	listener, err := net.Listen("tcp", s.Listen)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf("%s is in use by another program; choose another address with --listen, for example --listen 127.0.0.1:0 for a free port", s.Listen)
+	}
 	if err != nil {
 		return err
 	}
@@ -272,7 +279,10 @@ func Run(ctx context.Context, s Settings, st Storage, version string, log *slog.
 			served <- hs.Serve(listener)
 		}
 	}()
-	started := Ready{URL: url, Public: public, Local: url}
+	started := Ready{URL: url, Public: public, Local: url, SignInLink: func(ctx context.Context, email string) (string, error) {
+		token, err := wired.accounts.SignInLink(ctx, email)
+		return public.To("login", "link", token), err
+	}}
 	if s.Local && s.TLSCert != "" {
 		local, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {

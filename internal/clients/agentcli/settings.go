@@ -60,7 +60,7 @@ const acquisitionTokenPrefix = "svcjat_"
 func agentOptions(cmd *cobra.Command) (runner.Options, error) {
 	values, gathered := cmdline.Gather(cmd, agentSettings, nil)
 	p := agentParser{values: values, errs: []error{gathered}}
-	log, err := cmdline.NewLogger(values["log-format"])
+	log, err := cmdline.NewLogger(values["log-format"], "")
 	p.note(err)
 	executable, err := os.Executable()
 	p.note(err)

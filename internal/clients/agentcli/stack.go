@@ -134,7 +134,7 @@ func stackConfig(cmd *cobra.Command) (c stackctl.Config, metricsAddress string, 
 		}
 		c.Compute = command
 	}
-	log, err := cmdline.NewLogger(text("log-format"))
+	log, err := cmdline.NewLogger(text("log-format"), "")
 	if err != nil {
 		problems = append(problems, err)
 	}

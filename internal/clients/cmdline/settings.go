@@ -102,19 +102,27 @@ func readSecret(setting, path string) (string, error) {
 	return strings.TrimSpace(string(text)), nil
 }
 
-// NewLogger returns a logger to standard error in a format: text or json. The default is text on a terminal, else json.
-func NewLogger(format string) (*slog.Logger, error) {
+// NewLogger returns a logger to standard error of messages from a level on: debug, info, warn or error, by default info.
+// The format is text or json, by default text on a terminal, else json.
+func NewLogger(format, level string) (*slog.Logger, error) {
+	var least slog.Level
+	if level != "" {
+		if err := least.UnmarshalText([]byte(level)); err != nil {
+			return nil, fmt.Errorf("--log-level: %q is none of debug, info, warn and error", level)
+		}
+	}
 	if format == "" {
 		format = "json"
 		if term.IsTerminal(int(os.Stderr.Fd())) {
 			format = "text"
 		}
 	}
+	options := &slog.HandlerOptions{Level: least}
 	switch format {
 	case "text":
-		return slog.New(slog.NewTextHandler(os.Stderr, nil)), nil
+		return slog.New(slog.NewTextHandler(os.Stderr, options)), nil
 	case "json":
-		return slog.New(slog.NewJSONHandler(os.Stderr, nil)), nil
+		return slog.New(slog.NewJSONHandler(os.Stderr, options)), nil
 	default:
 		return nil, fmt.Errorf("--log-format: %q is neither text nor json", format)
 	}

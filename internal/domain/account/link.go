@@ -2,7 +2,9 @@ package account
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
+	"strings"
 	"time"
 
 	"stackyard/internal/platform/core"
@@ -33,16 +35,37 @@ func (s *Service) FirstLink(ctx context.Context) (token string, user identity.Us
 		if err != nil {
 			return err
 		}
-		now := s.clock()
-		if _, err := q.Exec(`DELETE FROM sign_in_links WHERE expires_at <= $1`, db.Micros(now)); err != nil {
-			return err
-		}
 		token = seal.NewToken("")
-		_, err = q.Exec(`INSERT INTO sign_in_links (hash, user_id, expires_at) VALUES ($1, $2, $3)`,
-			seal.HashToken(token), user.ID, db.Micros(now.Add(LinkLifetime)))
-		return err
+		return s.insertLink(q, token, user.ID)
 	})
 	return token, user, err
+}
+
+// SignInLink creates a link with which a user who has a password signs in without typing it. Its token has 80 random
+// bits, few enough to type.
+func (s *Service) SignInLink(ctx context.Context, email string) (token string, err error) {
+	token = strings.ToLower(rand.Text()[:16])
+	err = s.db.Write(ctx, func(q *db.Q) error {
+		user, err := db.One(q, identity.ScanUser, `SELECT `+identity.UserColumns+` FROM users u WHERE u.email = $1 AND u.password_hash IS NOT NULL`, email)
+		if errors.Is(err, db.ErrNoRows) {
+			err = core.Errorf(core.NotFound, "No user with a password has the email %s.", email)
+		}
+		if err != nil {
+			return err
+		}
+		return s.insertLink(q, token, user.ID)
+	})
+	return token, err
+}
+
+func (s *Service) insertLink(q *db.Q, token, userID string) error {
+	now := s.clock()
+	if _, err := q.Exec(`DELETE FROM sign_in_links WHERE expires_at <= $1`, db.Micros(now)); err != nil {
+		return err
+	}
+	_, err := q.Exec(`INSERT INTO sign_in_links (hash, user_id, expires_at) VALUES ($1, $2, $3)`,
+		seal.HashToken(token), userID, db.Micros(now.Add(LinkLifetime)))
+	return err
 }
 
 func firstAdministrator(q *db.Q) (identity.User, error) {
@@ -55,42 +78,51 @@ func firstAdministrator(q *db.Q) (identity.User, error) {
 		LIMIT 1`, identity.Admin)
 }
 
-// LinkUser returns the user of a sign-in link, or a Gone error if the link can no longer be used.
-func (s *Service) LinkUser(ctx context.Context, token string) (user identity.User, err error) {
+// A Link is what a sign-in link leads to.
+type Link struct {
+	User identity.User
+	// HasPassword is false for a user who chooses one with the link.
+	HasPassword bool
+}
+
+func scanLink(scan db.Scan) (Link, error) {
+	var l Link
+	return l, scan(append([]any{&l.HasPassword}, identity.UserDest(&l.User)...)...)
+}
+
+// Link returns what the token of a sign-in link leads to, or a Gone error if the link can no longer be used.
+func (s *Service) Link(ctx context.Context, token string) (l Link, err error) {
 	err = s.db.Read(ctx, func(q *db.Q) (err error) {
-		user, err = linkUser(q, token, s.clock())
+		l, err = db.One(q, scanLink, `
+			SELECT u.password_hash IS NOT NULL, `+identity.UserColumns+`
+			FROM sign_in_links l
+			JOIN users u ON u.id = l.user_id
+			WHERE l.hash = $1 AND l.expires_at > $2`, seal.HashToken(token), db.Micros(s.clock()))
+		if errors.Is(err, db.ErrNoRows) {
+			err = errLink
+		}
 		return err
 	})
-	return user, err
+	return l, err
 }
 
-func linkUser(q *db.Q, token string, now time.Time) (identity.User, error) {
-	user, err := db.One(q, identity.ScanUser, `
-		SELECT `+identity.UserColumns+`
-		FROM sign_in_links l
-		JOIN users u ON u.id = l.user_id
-		WHERE l.hash = $1 AND l.expires_at > $2`, seal.HashToken(token), db.Micros(now))
-	if errors.Is(err, db.ErrNoRows) {
-		err = errLink
-	}
-	return user, err
-}
-
-// UseLink sets the password of the link's user and starts a session, like SignIn. It works once: all links of
-// the user end.
+// UseLink starts a session of the link's user, like SignIn. A user who has no password gets the given one. It works
+// once: all links of the user end.
 func (s *Service) UseLink(ctx context.Context, token, password string, from Origin, before string) (value string, err error) {
-	user, err := s.LinkUser(ctx, token)
+	l, err := s.Link(ctx, token)
 	if err != nil {
 		return "", err
 	}
-	var problems core.Problems
-	CheckNewPassword(&problems, user.Email, password)
-	if err := problems.Err(); err != nil {
-		return "", err
-	}
-	hash, err := seal.HashPassword(password)
-	if err != nil {
-		return "", err
+	user, hash := l.User, ""
+	if !l.HasPassword {
+		var problems core.Problems
+		CheckNewPassword(&problems, user.Email, password)
+		if err := problems.Err(); err != nil {
+			return "", err
+		}
+		if hash, err = seal.HashPassword(password); err != nil {
+			return "", err
+		}
 	}
 	value = seal.NewToken("")
 	err = s.db.Write(ctx, func(q *db.Q) error {
@@ -105,8 +137,10 @@ func (s *Service) UseLink(ctx context.Context, token, password string, from Orig
 		if _, err := q.Exec(`DELETE FROM sign_in_links WHERE user_id = $1`, user.ID); err != nil {
 			return err
 		}
-		if err := ReplacePassword(q, user.ID, hash); err != nil {
-			return err
+		if hash != "" {
+			if err := ReplacePassword(q, user.ID, hash); err != nil {
+				return err
+			}
 		}
 		return s.insert(q, user.ID, ByLink, from, before, value)
 	})

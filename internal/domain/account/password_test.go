@@ -75,7 +75,7 @@ func TestFirstLink_IsForTheFirstAdministratorUntilAUserHasAPassword(t *testing.T
 		if err != nil || second == first {
 			t.Fatal(second, err)
 		}
-		if user, err := s.LinkUser(t.Context(), first); err != nil || user != s.ada {
+		if l, err := s.Link(t.Context(), first); err != nil || l.User != s.ada || l.HasPassword {
 			t.Errorf("got %+v, %v", user, err)
 		}
 		_, err = s.UseLink(t.Context(), first, "short", home, "")
@@ -91,6 +91,27 @@ func TestFirstLink_IsForTheFirstAdministratorUntilAUserHasAPassword(t *testing.T
 	})
 }
 
+func TestSignInLink_SignsInOnceAndKeepsThePassword(t *testing.T) {
+	each(t, func(t *testing.T, s *fixture) {
+		token, err := s.SignInLink(t.Context(), s.ada.Email)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if l, err := s.Link(t.Context(), token); err != nil || l.User != s.ada || !l.HasPassword {
+			t.Errorf("got %+v, %v", l, err)
+		}
+		value, err := s.UseLink(t.Context(), token, "an ignored password", home, "")
+		if err != nil || s.session(value).Method != ByLink {
+			t.Fatal(err)
+		}
+		s.signIn("") // with the password, which is the same
+		_, err = s.UseLink(t.Context(), token, "", home, "")
+		wantKind(t, err, core.Gone, "has been used")
+		_, err = s.SignInLink(t.Context(), "unknown@acme.test")
+		wantKind(t, err, core.NotFound, "unknown@acme.test")
+	})
+}
+
 func TestFirstLink_ExpiresAndNeedsAnAdministrator(t *testing.T) {
 	each(t, func(t *testing.T, s *fixture) {
 		s.exec(`UPDATE users SET password_hash = NULL`)
@@ -99,7 +120,7 @@ func TestFirstLink_ExpiresAndNeedsAnAdministrator(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.now = s.now.Add(LinkLifetime + time.Second)
-		_, err = s.LinkUser(t.Context(), token)
+		_, err = s.Link(t.Context(), token)
 		wantKind(t, err, core.Gone, "older than an hour")
 		s.exec(`UPDATE memberships SET role = $1`, identity.Member)
 		if token, _, err := s.FirstLink(t.Context()); token != "" || err != nil {

@@ -83,6 +83,7 @@ func (s *Site) signOut(v *pages.Visit) error {
 type linkForm struct {
 	Token       string
 	Email       string
+	HasPassword bool
 	MinPassword int
 	Problems    pages.Problems
 }
@@ -91,11 +92,15 @@ func (s *Site) linkPage(v *pages.Visit) error { return s.showLink(v, http.Status
 
 func (s *Site) showLink(v *pages.Visit, status int, wrong pages.Problems) error {
 	token := v.PathValue("token")
-	user, err := s.Accounts.LinkUser(v.Context(), token)
+	l, err := s.Accounts.Link(v.Context(), token)
 	if err != nil {
 		return err
 	}
-	return v.Show(status, "link", pages.View{Title: "Choose a password", Focused: true, Page: linkForm{token, user.Email, account.MinPassword, wrong}})
+	title := "Choose a password"
+	if l.HasPassword {
+		title = "Sign in"
+	}
+	return v.Show(status, "link", pages.View{Title: title, Focused: true, Page: linkForm{token, l.User.Email, l.HasPassword, account.MinPassword, wrong}})
 }
 
 func (s *Site) useLink(v *pages.Visit) error {
@@ -104,7 +109,7 @@ func (s *Site) useLink(v *pages.Visit) error {
 		return err
 	}
 	password := form.Get("new_password")
-	var value string
+	var value string // of the session
 	if err = checkRepeated(password, form.Get("repeat_password")); err == nil {
 		value, err = s.Accounts.UseLink(v.Context(), v.PathValue("token"), password, v.Origin(), v.CookieValue(s.Cookies.Session))
 	}
@@ -115,6 +120,9 @@ func (s *Site) useLink(v *pages.Visit) error {
 		return err
 	}
 	s.Cookies.SetSession(v.W, value)
+	if password == "" {
+		return v.Redirect("/")
+	}
 	return v.Done("/", "Password set.")
 }
 
