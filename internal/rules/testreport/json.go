@@ -55,8 +55,8 @@ func syntaxError(d *jsontext.Decoder, err error) error {
 	return bodyError(err, "The data is not valid JSON: %s, at byte %d", err, at)
 }
 
-// readEnvelope parses an object.
-func (r *Report) readEnvelope(d *jsontext.Decoder) error {
+// eachMember parses an object and calls read for each of its names, to read the value.
+func eachMember(d *jsontext.Decoder, read func(name string) error) error {
 	if _, err := d.ReadToken(); err != nil { // the opening brace
 		return syntaxError(d, err)
 	}
@@ -65,7 +65,20 @@ func (r *Report) readEnvelope(d *jsontext.Decoder) error {
 		if err != nil {
 			return syntaxError(d, err)
 		}
-		switch name.String() {
+		if err := read(name.String()); err != nil {
+			return err
+		}
+	}
+	if _, err := d.ReadToken(); err != nil { // the closing brace
+		return syntaxError(d, err)
+	}
+	return nil
+}
+
+// readEnvelope parses an object.
+func (r *Report) readEnvelope(d *jsontext.Decoder) error {
+	return eachMember(d, func(name string) (err error) {
+		switch name {
 		case "format":
 			r.format, err = readScalar(d)
 		case "run_env":
@@ -81,14 +94,8 @@ func (r *Report) readEnvelope(d *jsontext.Decoder) error {
 				err = syntaxError(d, err)
 			}
 		}
-		if err != nil {
-			return err
-		}
-	}
-	if _, err := d.ReadToken(); err != nil { // the closing brace
-		return syntaxError(d, err)
-	}
-	return nil
+		return err
+	})
 }
 
 // readScalar parses a string, a number or a boolean into its text. Anything else is an empty text.
@@ -117,25 +124,14 @@ func (r *Report) readRunEnv(d *jsontext.Decoder) error {
 	if kind := d.PeekKind(); kind != '{' && kind != 0 {
 		return core.Errorf(core.Unprocessable, "run_env must be an object")
 	}
-	if _, err := d.ReadToken(); err != nil { // the opening brace
-		return syntaxError(d, err)
-	}
-	for d.PeekKind() == '"' {
-		name, err := d.ReadToken()
-		if err != nil {
-			return syntaxError(d, err)
-		}
-		field := name.String()
+	return eachMember(d, func(name string) error {
 		value, err := readScalar(d)
 		if err != nil {
 			return err
 		}
-		r.Run.set(field, value)
-	}
-	if _, err := d.ReadToken(); err != nil { // the closing brace
-		return syntaxError(d, err)
-	}
-	return nil
+		r.Run.set(name, value)
+		return nil
+	})
 }
 
 // scalar returns the text of a string, a number or a boolean. Null is an empty text.

@@ -68,6 +68,14 @@ func (s *Site) loadSuite(v *pages.Visit) (onSuite, error) {
 	return onSuite{Org: v.Org, Suite: suite, All: pages.SuitesPath(v.Org), Home: pages.SuitesPath(v.Org, suite.Slug)}, nil
 }
 
+// loadSuitePage returns the suite, and which page of a list below it is requested.
+func (s *Site) loadSuitePage(v *pages.Visit) (on onSuite, page route.Page, err error) {
+	if on, err = s.loadSuite(v); err == nil {
+		page, err = v.Page()
+	}
+	return on, page, err
+}
+
 // A runRow is a run in a list.
 type runRow struct {
 	testresults.Run
@@ -124,11 +132,7 @@ type suiteShown struct {
 const flakyShown = 20
 
 func (s *Site) suite(v *pages.Visit) error {
-	on, err := s.loadSuite(v)
-	if err != nil {
-		return err
-	}
-	page, err := v.Page()
+	on, page, err := s.loadSuitePage(v)
 	if err != nil {
 		return err
 	}
@@ -171,11 +175,7 @@ type runShown struct {
 }
 
 func (s *Site) testRun(v *pages.Visit) error {
-	on, err := s.loadSuite(v)
-	if err != nil {
-		return err
-	}
-	page, err := v.Page()
+	on, page, err := s.loadSuitePage(v)
 	if err != nil {
 		return err
 	}
@@ -254,11 +254,7 @@ type testsShown struct {
 }
 
 func (s *Site) tests(v *pages.Visit) error {
-	on, err := s.loadSuite(v)
-	if err != nil {
-		return err
-	}
-	page, err := v.Page()
+	on, page, err := s.loadSuitePage(v)
 	if err != nil {
 		return err
 	}
