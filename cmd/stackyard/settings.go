@@ -64,6 +64,8 @@ var serverSettings = []cmdline.Setting{
 	{Flag: "agent-image-registry", Usage: "registry and path that agent images are pushed to, for example registry.example.com/agents; http:// for one without TLS (default: they stay in --data)"},
 	{Flag: "agent-image-timeout", Unset: "15m", Usage: "how long building an agent image may take"},
 	{Flag: "agent-image-memory", Unset: "4096", Usage: "how much memory building an agent image may use, in megabytes"},
+	{Flag: "metrics-listen", Usage: "address of metrics and profiles, for example 127.0.0.1:9090 (default: /metrics on --listen, without names of queues)"},
+	{Flag: "metrics-token", Usage: "bearer token that /metrics on --listen asks for, at least 16 characters", Secret: true},
 	{Flag: "log-format", Usage: "text or json (default: text on a terminal, else json)"},
 	{Flag: "log-level", Unset: "info", Usage: "least level of logged messages: debug, info, warn or error; requests are info"},
 }

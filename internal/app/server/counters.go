@@ -15,6 +15,7 @@ func storageCounters(d *db.DB, blobs *blob.Store) []prometheus.Collector {
 	return []prometheus.Collector{
 		counter("stackyard_database_statements_total", "Statements run.", d.Statements),
 		counter("stackyard_database_transactions_total", "Transactions committed. On SQLite many writes share one.", d.Commits),
+		counter("stackyard_database_batched_writes_total", "Writes committed by the writer of SQLite, several per transaction if they came together.", d.BatchedWrites),
 		counter("stackyard_file_syncs_total", "Files and folders of logs and artifacts made durable.", blobs.Syncs),
 	}
 }

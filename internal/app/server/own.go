@@ -4,14 +4,11 @@ import (
 	"encoding/json"
 	"net/http"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
-
 	"stackyard/internal/platform/route"
 )
 
 // ownRoutes are the routes about the server itself.
-func (s *Server) ownRoutes(metrics prometheus.Gatherer) []route.Route {
+func (s *Server) ownRoutes(metrics http.Handler) []route.Route {
 	own := func(path string, h http.HandlerFunc) route.Route {
 		return route.Route{Method: http.MethodGet, Path: path, Auth: route.Open, Hidden: true, Handler: route.Raw(h)}
 	}
@@ -20,7 +17,7 @@ func (s *Server) ownRoutes(metrics prometheus.Gatherer) []route.Route {
 			respond(w, http.StatusOK, "The process is alive")
 		}),
 		own("/readyz", s.ready),
-		own("/metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}).ServeHTTP),
+		own("/metrics", metrics.ServeHTTP),
 		own("/openapi.json", func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
 			w.Write(s.openAPI)

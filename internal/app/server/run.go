@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"stackyard/internal/app/orgfile"
@@ -220,11 +219,8 @@ func Run(ctx context.Context, s Settings, st Storage, version string, log *slog.
 		return err
 	}
 	listener, err := net.Listen("tcp", s.Listen)
-	if errors.Is(err, syscall.EADDRINUSE) {
-		return fmt.Errorf("%s is in use by another program; choose another address with --listen, for example --listen 127.0.0.1:0 for a free port", s.Listen)
-	}
 	if err != nil {
-		return err
+		return explainListen("listen", s.Listen, err)
 	}
 	url := listenURL(listener.Addr(), s.TLSCert != "")
 	public := s.Public
@@ -236,6 +232,8 @@ func Run(ctx context.Context, s Settings, st Storage, version string, log *slog.
 		return errors.Join(err, listener.Close())
 	}
 	wired, err := New(Parts{
+		MetricsToken:   s.MetricsToken,
+		MetricsPrivate: s.MetricsListen != "",
 		Peer:           cmp.Or(s.Peer, peerURL(url, listener.Addr(), s.Database)),
 		PeerTLS:        peerTLS,
 		DB:             st.DB,
@@ -271,6 +269,14 @@ func Run(ctx context.Context, s Settings, st Storage, version string, log *slog.
 	}
 	wired.Start()
 	defer wired.Stop()
+	if s.MetricsListen != "" {
+		address, stop, err := wired.servePrivate(s.MetricsListen)
+		if err != nil {
+			return errors.Join(err, listener.Close())
+		}
+		defer stop()
+		log.Info("serving metrics", "url", listenURL(address, false)+"/metrics")
+	}
 	served := make(chan error, 2)
 	go func() {
 		if s.TLSCert != "" {

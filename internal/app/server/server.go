@@ -100,6 +100,10 @@ type Parts struct {
 	Stacks    stacks.Settings
 	Images    agentimages.Settings
 	Machines  machines.Settings
+	// MetricsToken is the bearer token that /metrics asks for; "": none.
+	MetricsToken string
+	// MetricsPrivate is set if metrics have a listener of their own, so that /metrics shows none.
+	MetricsPrivate bool
 	// KeepEvents is how long events are kept; 0: default.
 	KeepEvents time.Duration
 	// Peer is the URL at which other replicas reach this one, and PeerTLS how this one connects to them over https.
@@ -123,7 +127,9 @@ type Server struct {
 	accounts   *account.Service
 	pages      *web.Site
 	writable   *writable
-	draining   atomic.Bool
+	// privateMetrics shows metrics with the names of organizations and queues.
+	privateMetrics http.Handler
+	draining       atomic.Bool
 }
 
 // New wires a server. The database must be migrated.
@@ -157,7 +163,9 @@ func New(p Parts) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	routes := append(s.ownRoutes(metrics), capabilities...)
+	public, private := metricsHandlers(p, metrics, &fleet{db: p.DB, results: results, clock: p.Clock, log: p.Log})
+	s.privateMetrics = private
+	routes := append(s.ownRoutes(public), capabilities...)
 	s.handler = route.New(route.Config{
 		Directory:      directory,
 		Sessions:       s.agents.Authenticate,
@@ -205,6 +213,7 @@ func (s *Server) capabilities(p Parts, results *db.DB, directory *identity.Direc
 	pipelines := pipelines.New(p.DB, p.Key, p.Public, p.Clock, outbound.New(p.OutboundAllow))
 	builds := lifecycle.New(p.DB, pipelines, p.Public, p.Clock, p.Log)
 	builds.RecordEvents(events)
+	builds.Measure(metrics)
 	jobs.Assign, jobs.AssignedTo = builds.Assign, builds.AssignedTo
 	dispatcher := dispatch.New(p.DB, s.background.bus, p.Clock, p.Log, metrics, jobs)
 	s.logs = joblog.New(p.DB, p.Blobs, s.background.bus, builds.Reader, p.Public, p.Clock, p.Log)

@@ -50,6 +50,8 @@ type Settings struct {
 	Images         agentimages.Settings
 	Machines       machines.Settings
 	KeepEvents     time.Duration
+	MetricsListen  string                 // address of metrics and profiles; "": metrics are on Listen
+	MetricsToken   string                 // bearer token of metrics on Listen; "": none
 	Peer           string                 // URL at which other replicas reach this one; "": derived from the listen address
 	SessionGrace   time.Duration          // how long remote sessions can last after the server is asked to stop
 	HostedGrace    time.Duration          // how long jobs of hosted agents on the server can last after it is asked to stop
@@ -57,6 +59,9 @@ type Settings struct {
 	Connections    notifications.Connections
 	Endpoints      delivery.Endpoints
 }
+
+// minMetricsToken is the minimum length of the token of metrics.
+const minMetricsToken = 16
 
 // ParseSettings parses the values of flags by name. The error joins everything that is wrong with them.
 func ParseSettings(given func(flag string) string) (Settings, error) {
@@ -75,6 +80,12 @@ func ParseSettings(given func(flag string) string) (Settings, error) {
 	}
 	if !isAddress(s.Listen) {
 		bad("listen", "%q is not an address such as 127.0.0.1:8080", s.Listen)
+	}
+	if s.MetricsListen = given("metrics-listen"); s.MetricsListen != "" && !isAddress(s.MetricsListen) {
+		bad("metrics-listen", "%q is not an address such as 127.0.0.1:9090", s.MetricsListen)
+	}
+	if s.MetricsToken = given("metrics-token"); s.MetricsToken != "" && len(s.MetricsToken) < minMetricsToken {
+		bad("metrics-token", "it has %d characters, at least %d are needed; make one with: openssl rand -hex 32", len(s.MetricsToken), minMetricsToken)
 	}
 	var err error
 	if s.Public, err = parsePublicURL(given("public-url")); err != nil {

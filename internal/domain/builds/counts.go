@@ -70,3 +70,16 @@ func RunningByPipeline(q *db.Q, queueID string) (map[string]int, error) {
 		GROUP BY b.pipeline_id`, queueID)
 	return counts, err
 }
+
+// RunningByQueue returns how many jobs agents have, by the id of the queue.
+func RunningByQueue(q *db.Q) (map[string]int, error) {
+	counts := map[string]int{}
+	err := db.Each(q, func(scan db.Scan) error {
+		var queueID string
+		var n int
+		err := scan(db.ToText(&queueID), &n)
+		counts[queueID] = n
+		return err
+	}, `SELECT j.queue_id, COUNT(*) FROM jobs j WHERE `+heldStates+` GROUP BY j.queue_id`)
+	return counts, err
+}

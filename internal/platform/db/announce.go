@@ -34,3 +34,7 @@ func (s *subscribers) notify(topics []string) {
 		fn(topics)
 	}
 }
+
+// AfterCommit runs fn once when the write has been committed, before Write returns. fn must not fail, wait or use the
+// database: it counts.
+func (q *Q) AfterCommit(fn func()) { q.after = append(q.after, fn) }

@@ -144,20 +144,26 @@ func (d *DB) Read(ctx context.Context, fn func(q *Q) error) error {
 func (d *DB) Write(ctx context.Context, fn func(q *Q) error) error {
 	refuseNested(ctx, "Write")
 	var topics []string // of the last attempt
+	var after []func()
 	var concerned []*Watch
 	err := d.write(ctx, func(q *Q) error {
-		topics = nil
+		topics, after = nil, nil
 		q.onStatement = d.onStatement.Load()
 		q.watch(&d.watches)
 		defer func() { d.statements.Add(q.ran); concerned = append(concerned, q.concerned...) }()
 		err := fn(q)
 		if err == nil {
-			topics = q.topics
+			topics, after = q.topics, q.after
 		}
 		return err
 	})
 	changed(concerned) // also after an error: the commit may have succeeded although its answer was lost
 	d.subscribers.notify(topics)
+	if err == nil {
+		for _, fn := range after {
+			fn()
+		}
+	}
 	return asUnavailable(ctx, err)
 }
 
@@ -185,6 +191,15 @@ func (d *DB) Statements() int64 { return d.statements.Load() }
 
 // Commits returns how many transactions were committed. On SQLite many calls of Write share one.
 func (d *DB) Commits() int64 { return d.commits() }
+
+// BatchedWrites returns how many calls of Write the writer of SQLite has committed, several at once if they came
+// together. Divided by [DB.Commits] it is the average size of a group commit. It is 0 on PostgreSQL.
+func (d *DB) BatchedWrites() int64 {
+	if e, ok := d.engine.(*sqliteEngine); ok {
+		return e.batched.Load()
+	}
+	return 0
+}
 
 // OnStatement registers a function that is called with the text and the arguments of each statement, on the
 // goroutine that runs it. Tests use it to measure statements.

@@ -26,6 +26,7 @@ type Q struct {
 	writing     bool
 	open        []*sql.Rows
 	topics      []string                       // announced so far
+	after       []func()                       // run after the commit
 	ran         int64                          // number of statements
 	onStatement *func(text string, args []any) // called with each statement; nil: none
 	watches     *watches                       // nil: none

@@ -37,6 +37,8 @@ type writer struct {
 	conn  *connection // nil until first used, and after it was discarded
 	// committed counts commits.
 	committed atomic.Int64
+	// batched counts the calls in commits of batches.
+	batched atomic.Int64
 }
 
 // call is one call of Write.
@@ -144,6 +146,7 @@ func (w *writer) batch(first *call) {
 		w.retryEach(calls)
 		return
 	}
+	w.batched.Add(int64(len(calls)))
 	for _, c := range calls {
 		c.result <- c.err
 	}

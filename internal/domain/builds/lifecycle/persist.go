@@ -323,6 +323,9 @@ func (u *unit) updateBuild(changes flow.Changes) error {
 	before := now.Minus(pipelines.Counts{WaitingJobs: waiting, ScheduledJobs: scheduled, RunningJobs: running})
 	after := phaseOf(b)
 	u.then.counts.Add(b.PipelineID, b.ID, after.counts(now).Minus(u.counted.counts(before)))
+	if u.counted.unfinished && !after.unfinished && u.measure != nil {
+		u.measure.buildEnded(u.q, b)
+	}
 	u.counted = after
 	return nil
 }

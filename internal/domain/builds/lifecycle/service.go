@@ -22,6 +22,7 @@ type Service struct {
 	clock    core.Clock
 	log      *slog.Logger
 	effects  []effect
+	metrics  *metrics        // nil: nothing is measured
 	events   *events.Service // nil: events are not recorded
 	updates  updateQueues
 	buildIDs *lru.Cache[jobOf, string]

@@ -31,6 +31,8 @@ type unit struct {
 	grace time.Duration
 	// effects follow from changes of job states, in order.
 	effects []effect
+	// measure counts what happens; nil: nothing is counted.
+	measure *metrics
 	// noted is what the build was when events were last noted.
 	noted buildevents.Outline
 	// promises are the reasons of exit statuses that jobs promise in this unit, by job.
@@ -59,7 +61,7 @@ func (u *unit) checkMutable() error {
 
 func (s *Service) newUnit(q *db.Q, b *builds.Build, now time.Time, then *followUps) *unit {
 	u := newUnit(q, b, now, then)
-	u.effects = s.effects
+	u.effects, u.measure = s.effects, s.metrics
 	return u
 }
 
