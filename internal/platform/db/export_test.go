@@ -12,3 +12,6 @@ func RunAsMigration(ctx context.Context, d *DB, text string) error {
 	_, err = file.ExecContext(ctx, text)
 	return err
 }
+
+// MigrateTo migrates to older versions than the newest.
+func MigrateTo(ctx context.Context, d *DB, to Versions) error { return d.migrateTo(ctx, to) }
