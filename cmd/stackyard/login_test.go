@@ -16,6 +16,7 @@ import (
 	"strings"
 	"testing"
 
+	"stackyard/api"
 	"stackyard/internal/clients/client"
 )
 
@@ -95,7 +96,7 @@ func (term *terminal) decide(t *testing.T, code, decision string) {
 		}
 	}
 	var acme struct{ ID string }
-	c := client.Client{URL: term.server.URL, Token: "svcua_ada-everything"}
+	c := api.Client{URL: term.server.URL, Token: "svcua_ada-everything"}
 	if err := c.Do(t.Context(), http.MethodGet, "/v2/organizations/acme", nil, &acme); err != nil {
 		t.Fatal(err)
 	}
@@ -144,7 +145,7 @@ func TestLogin_LastsUntilLogout(t *testing.T) {
 	if output, ok := term.run(t, "logout"); !ok || output != "Signed out of "+term.server.URL+".\n" {
 		t.Errorf("logout: %v\n%s", ok, output)
 	}
-	c := client.Client{URL: term.server.URL, Token: last.AccessToken}
+	c := api.Client{URL: term.server.URL, Token: last.AccessToken}
 	if err := c.Do(t.Context(), http.MethodGet, "/v2/user", nil, new(json.RawMessage)); err == nil {
 		t.Error("the token outlived the logout")
 	}

@@ -22,10 +22,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 
+	"stackyard/api"
 	"stackyard/internal/app/orgfile"
 	"stackyard/internal/app/server"
 	"stackyard/internal/clients/agentcli"
-	"stackyard/internal/clients/client"
 	"stackyard/internal/clients/cmdline"
 	"stackyard/internal/clients/stackctl"
 	"stackyard/internal/platform/core"
@@ -210,7 +210,7 @@ func (w *welcome) begin(ctx context.Context, local, jobUser string, log *slog.Lo
 	if !w.created {
 		return nil
 	}
-	c := &client.Client{URL: local, Token: w.AccessToken, UserAgent: cmdline.UserAgent()}
+	c := &api.Client{URL: local, Token: w.AccessToken, UserAgent: cmdline.UserAgent()}
 	err = c.Do(ctx, http.MethodPost, "/v2/organizations/demo/pipelines/hello/builds", map[string]string{
 		"commit": "HEAD", "branch": "main", "message": "The first build",
 	}, nil)

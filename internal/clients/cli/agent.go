@@ -2,21 +2,16 @@ package cli
 
 import (
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
+	"stackyard/api"
 	"stackyard/internal/clients/cmdline"
 )
 
 type agentRecord struct {
-	ID, Name, Hostname, Version, Queue string
-	State                              string     `json:"connection_state"`
-	ConnectedAt                        *time.Time `json:"connected_at"`
-	Tags                               []string   `json:"meta_data"`
-	Paused                             bool
-	PausedNote                         string `json:"paused_note"`
-	Job                                *job
+	api.Agent
+	Job *job `json:"job"`
 }
 
 // stateNow describes what the agent is doing.

@@ -5,24 +5,16 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
-	"stackyard/internal/clients/client"
+	"stackyard/api"
 	"stackyard/internal/clients/cmdline"
 )
 
 type build struct {
-	ID, State, Branch, Commit, Message string
-	Number                             int
-	Blocked                            bool
-	WebURL                             string     `json:"web_url"`
-	CreatedAt                          *time.Time `json:"created_at"`
-	StartedAt                          *time.Time `json:"started_at"`
-	FinishedAt                         *time.Time `json:"finished_at"`
-	Pipeline                           struct{ Slug string }
-	Jobs                               []job
+	api.Build
+	Jobs []job `json:"jobs"`
 }
 
 func buildCommand() *cobra.Command {
@@ -107,7 +99,7 @@ func buildListCommand() *cobra.Command {
 	})
 }
 
-func printBuilds(r *remote, list client.List[build]) error {
+func printBuilds(r *remote, list api.List[build]) error {
 	return printTable(r, list, "There are no such builds.",
 		column[build]{"pipeline", func(b build) string { return b.Pipeline.Slug }},
 		column[build]{"number", func(b build) string { return strconv.Itoa(b.Number) }},

@@ -4,12 +4,14 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"stackyard/api"
 )
 
 func TestChangePrinter_ShowsHowToUnblockABuild(t *testing.T) {
 	var out strings.Builder
 	printer := &changePrinter{r: &remote{out: &out}, seen: map[string]string{}}
-	b := build{ID: "b", Number: 3, State: "failing", Jobs: []job{{ID: "j", Type: "manual", Label: "Deploy?", State: "blocked"}}}
+	b := build{Build: api.Build{ID: "b", Number: 3, State: "failing"}, Jobs: []job{{ID: "j", Type: "manual", Label: "Deploy?", State: "blocked"}}}
 	show := func() string {
 		t.Helper()
 		out.Reset()
@@ -35,7 +37,7 @@ func TestTree_ShowsGroupsDurationsAndWhatIsNeeded(t *testing.T) {
 	now := time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
 	at := func(ago time.Duration) *time.Time { x := now.Add(-ago); return &x }
 	two, one, three := 2, 1, 3
-	b := build{ID: "b", Number: 3, State: "failing", Blocked: true, StartedAt: at(100 * time.Second), Jobs: []job{
+	b := build{Build: api.Build{ID: "b", Number: 3, State: "failing", Blocked: true, StartedAt: at(100 * time.Second)}, Jobs: []job{
 		{ID: "1", Type: "script", Name: "lint", State: "passed", StartedAt: at(100 * time.Second), FinishedAt: at(96 * time.Second)},
 		{ID: "2", Type: "script", Name: "test", State: "failed", ExitStatus: &two, GroupKey: "tests", ParallelIndex: &one, ParallelTotal: &three, StartedAt: at(90 * time.Second), FinishedAt: at(20 * time.Second)},
 		{ID: "3", Type: "waiter", State: "waiting"},

@@ -5,13 +5,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"stackyard/api"
 	"stackyard/internal/clients/cmdline"
 )
 
-type cluster struct {
-	ID, Name, Description string
-	DefaultQueueID        string `json:"default_queue_id"`
-}
+type cluster = api.Cluster
 
 func clusterCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "cluster", Short: "Manage clusters"}

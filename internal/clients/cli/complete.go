@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"stackyard/internal/clients/client"
+	"stackyard/api"
 )
 
 // completionTimeout limits how long a shell waits for suggestions.
@@ -83,7 +83,7 @@ func (r *remote) suggestResource(cmd *cobra.Command, noun, word string) []string
 		if err != nil {
 			return nil
 		}
-		list, err := client.All[object](r.ctx, r.Client, collection+"?per_page=100", 100)
+		list, err := api.All[object](r.ctx, r.Client, collection+"?per_page=100", 100)
 		if err != nil {
 			return nil
 		}

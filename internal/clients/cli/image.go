@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"stackyard/internal/clients/client"
+	"stackyard/api"
 	"stackyard/internal/clients/cmdline"
 )
 
@@ -44,10 +44,10 @@ func imageListCommand() *cobra.Command {
 	})
 }
 
-func images(r *remote, cmd *cobra.Command) (cluster, client.List[agentImage], error) {
+func images(r *remote, cmd *cobra.Command) (cluster, api.List[agentImage], error) {
 	c, err := r.cluster(cmd)
 	if err != nil {
-		return c, client.List[agentImage]{}, err
+		return c, api.List[agentImage]{}, err
 	}
 	list, err := listUnder[agentImage](r, "/clusters/%/agent-images", c.ID)
 	return c, list, err
@@ -67,7 +67,7 @@ func findImage(r *remote, cmd *cobra.Command, named string) (cluster, agentImage
 	return c, agentImage{}, fmt.Errorf("the cluster %s has no agent image %q; see stackyard image list", c.Name, named)
 }
 
-func printImage(r *remote, got client.Item[agentImage]) error {
+func printImage(r *remote, got api.Item[agentImage]) error {
 	i := got.Value
 	lines := []line{{"Name", i.Name}, {"Status", i.Status}, {"Version", strconv.Itoa(i.Version)}, {"Id", i.ID}, {"Base image", strings.TrimPrefix(i.BaseImage, "FROM ")}}
 	if i.ImageRef != "" {

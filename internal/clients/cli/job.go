@@ -9,23 +9,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"stackyard/internal/clients/client"
+	"stackyard/api"
 	"stackyard/internal/clients/cmdline"
 )
 
-type job struct {
-	ID, Type, Name, Label, Command, State string
-	ExitStatus                            *int       `json:"exit_status"`
-	SoftFailed                            bool       `json:"soft_failed"`
-	StepKey                               string     `json:"step_key"`
-	GroupKey                              string     `json:"group_key"`
-	BrokenReason                          string     `json:"broken_reason"`
-	Retried                               bool       `json:"retried"`
-	StartedAt                             *time.Time `json:"started_at"`
-	FinishedAt                            *time.Time `json:"finished_at"`
-	ParallelIndex                         *int       `json:"parallel_group_index"`
-	ParallelTotal                         *int       `json:"parallel_group_total"`
-}
+type job api.Job
 
 // title returns the display name of a job.
 func (j job) title() string { return firstLine(cmp.Or(j.Name, j.Label, j.Command, j.Type)) }
@@ -78,7 +66,7 @@ func jobListCommand() *cobra.Command {
 func printJobs(r *remote, b build) error {
 	jobs := b.listed()
 	number := 0
-	return printTable(r, client.List[job]{Items: jobs}, "The build has no jobs.",
+	return printTable(r, api.List[job]{Items: jobs}, "The build has no jobs.",
 		column[job]{"number", func(job) string { number++; return strconv.Itoa(number) }},
 		column[job]{"state", job.stateNow},
 		column[job]{"name", job.fullTitle},

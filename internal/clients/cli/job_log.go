@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"stackyard/internal/clients/client"
+	"stackyard/api"
 	"stackyard/internal/clients/cmdline"
 )
 
@@ -100,7 +100,7 @@ func followLog(r *remote, job string) error {
 		return err
 	}
 	out := &stampless{out: r.out}
-	return r.Follow(r.ctx, path, func(e client.Event) (bool, error) {
+	return r.Follow(r.ctx, path, func(e api.Event) (bool, error) {
 		if e.Name != "log" {
 			return e.Name == "end", nil
 		}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"stackyard/internal/clients/client"
+	"stackyard/api"
 	"stackyard/internal/clients/cmdline"
 	"stackyard/internal/clients/sleep"
 )
@@ -33,7 +33,7 @@ const localInterval = 100 * time.Millisecond
 // Run creates the build and prints the logs of its jobs until it ends. It returns an error unless the build passes.
 func (l LocalBuild) Run(cmd *cobra.Command) error {
 	r := &remote{
-		Client: &client.Client{URL: l.URL, Token: l.Token, UserAgent: cmdline.UserAgent()},
+		Client: &api.Client{URL: l.URL, Token: l.Token, UserAgent: cmdline.UserAgent()},
 		ctx:    cmd.Context(), cmd: cmd, out: cmd.OutOrStdout(), org: l.Org,
 	}
 	r.setTerminal()
@@ -132,7 +132,7 @@ func (l *localLogs) stream(id string, lines io.Writer) error {
 		return err
 	}
 	out := &stampless{out: lines}
-	return l.r.Follow(l.r.ctx, path, func(e client.Event) (bool, error) {
+	return l.r.Follow(l.r.ctx, path, func(e api.Event) (bool, error) {
 		if e.Name != "log" {
 			return e.Name == "end", nil
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"rsc.io/qr"
 
+	"stackyard/api"
 	"stackyard/internal/clients/client"
 	"stackyard/internal/clients/cmdline"
 )
@@ -35,7 +36,7 @@ You can be signed in to several servers. Commands use the last one, or --server.
 			if err != nil {
 				return err
 			}
-			server, err := client.ParseURL(cmp.Or(strings.Join(args, ""), hosts.Current, "http://127.0.0.1:8080"))
+			server, err := api.ParseURL(cmp.Or(strings.Join(args, ""), hosts.Current, "http://127.0.0.1:8080"))
 			if err != nil {
 				return cmdline.Usage(err)
 			}
@@ -95,12 +96,12 @@ func signIn(cmd *cobra.Command, server string, scopes []string, org string, brow
 	if err != nil {
 		return login, err
 	}
-	c := &client.Client{URL: server, Token: login.AccessToken, UserAgent: cmdline.UserAgent()}
+	c := &api.Client{URL: server, Token: login.AccessToken, UserAgent: cmdline.UserAgent()}
 	var user struct {
 		Email string `json:"email"`
 	}
 	err = c.Do(cmd.Context(), get, "/v2/user", nil, &user)
-	if refusal, ok := errors.AsType[*client.Error](err); ok && refusal.Status == 403 {
+	if refusal, ok := errors.AsType[*api.Error](err); ok && refusal.Status == 403 {
 		user.Email, err = "(unknown: the token lacks the scope read_user)", nil
 	}
 	login.Email = user.Email

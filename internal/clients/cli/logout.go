@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"stackyard/api"
 	"stackyard/internal/clients/client"
 	"stackyard/internal/clients/cmdline"
 )
@@ -25,7 +26,7 @@ func logoutCommand() *cobra.Command {
 			var revoked error
 			err = client.ChangeHosts(path, func(h *client.Hosts) error {
 				if server = h.Current; len(args) > 0 {
-					if server, err = client.ParseURL(args[0]); err != nil {
+					if server, err = api.ParseURL(args[0]); err != nil {
 						return cmdline.Usage(err)
 					}
 				}
@@ -63,14 +64,14 @@ func whoamiCommand() *cobra.Command {
 		Short: "Show the signed-in user and the token's scopes",
 	}
 	return remoteCommand(cmd, func(r *remote, _ []string) error {
-		user, err := client.One[struct{ Name, Email string }](r.ctx, r.Client, get, "/v2/user", nil)
+		user, err := api.One[struct{ Name, Email string }](r.ctx, r.Client, get, "/v2/user", nil)
 		if err != nil {
 			return err
 		}
 		if r.json {
 			return r.printJSON(user.Raw)
 		}
-		token, err := client.One[struct{ Scopes []string }](r.ctx, r.Client, get, "/v2/access-token", nil)
+		token, err := api.One[struct{ Scopes []string }](r.ctx, r.Client, get, "/v2/access-token", nil)
 		if err != nil {
 			return err
 		}

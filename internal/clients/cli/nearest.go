@@ -7,12 +7,12 @@ import (
 	"net/url"
 	"strings"
 
-	"stackyard/internal/clients/client"
+	"stackyard/api"
 )
 
 // explain adds to the error of a call what the user can do: a wrong slug gets the most similar ones.
 func (r *remote) explain(err error, format string, segments []string) error {
-	refusal, ok := errors.AsType[*client.Error](err)
+	refusal, ok := errors.AsType[*api.Error](err)
 	if !ok || refusal.Status != http.StatusNotFound {
 		return err
 	}
@@ -45,7 +45,7 @@ func elsewhere(name string, known []string, command string) string {
 }
 
 func (r *remote) organizationSlugs() []string {
-	list, err := client.All[organization](r.ctx, r.Client, "/v2/organizations?per_page=100", 1000)
+	list, err := api.All[organization](r.ctx, r.Client, "/v2/organizations?per_page=100", 1000)
 	if err != nil {
 		return nil
 	}
@@ -53,7 +53,7 @@ func (r *remote) organizationSlugs() []string {
 }
 
 func (r *remote) pipelineSlugs() []string {
-	list, err := client.All[pipeline](r.ctx, r.Client, "/v2/organizations/"+url.PathEscape(r.org)+"/pipelines?per_page=100", 1000)
+	list, err := api.All[pipeline](r.ctx, r.Client, "/v2/organizations/"+url.PathEscape(r.org)+"/pipelines?per_page=100", 1000)
 	if err != nil {
 		return nil
 	}

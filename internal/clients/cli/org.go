@@ -3,10 +3,10 @@ package cli
 import (
 	"github.com/spf13/cobra"
 
-	"stackyard/internal/clients/client"
+	"stackyard/api"
 )
 
-type organization struct{ ID, Slug, Name string }
+type organization = api.Organization
 
 func orgCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "org", Short: "List organizations"}
@@ -14,7 +14,7 @@ func orgCommand() *cobra.Command {
 		Use:   "list",
 		Short: "List organizations your token can access",
 	}, func(r *remote, _ []string) error {
-		list, err := client.All[organization](r.ctx, r.Client, "/v2/organizations?per_page=100", 10_000)
+		list, err := api.All[organization](r.ctx, r.Client, "/v2/organizations?per_page=100", 10_000)
 		if err != nil {
 			return err
 		}

@@ -8,18 +8,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"stackyard/api"
 	"stackyard/internal/clients/cmdline"
 )
 
-type pipeline struct {
-	ID, Slug, Name, Description, Repository, Visibility string
-	WebURL                                              string  `json:"web_url"`
-	DefaultBranch                                       string  `json:"default_branch"`
-	ArchivedAt                                          *string `json:"archived_at"`
-	RunningBuilds                                       int     `json:"running_builds_count"`
-	ScheduledBuilds                                     int     `json:"scheduled_builds_count"`
-	Configuration                                       string
-}
+type pipeline = api.Pipeline
 
 func pipelineCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "pipeline", Short: "Manage pipelines"}
@@ -60,7 +53,7 @@ func pipelineViewCommand() *cobra.Command {
 		}
 		archived := ""
 		if p.Value.ArchivedAt != nil {
-			archived = "since " + *p.Value.ArchivedAt
+			archived = "since " + r.when(p.Value.ArchivedAt)
 		}
 		err = printItem(r, p.Raw,
 			line{"Name", p.Value.Name},

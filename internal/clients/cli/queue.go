@@ -5,16 +5,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"stackyard/internal/clients/client"
+	"stackyard/api"
 	"stackyard/internal/clients/cmdline"
 )
 
-type queue struct {
-	ID, Key, Description string
-	Paused               bool   `json:"dispatch_paused"`
-	PausedNote           string `json:"dispatch_paused_note"`
-	Hosted               bool
-}
+type queue api.Queue
 
 func queueCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "queue", Short: "Manage queues of a cluster"}
@@ -56,10 +51,10 @@ func (q queue) state(c cluster) string {
 	return state
 }
 
-func queues(r *remote, cmd *cobra.Command) (cluster, client.List[queue], error) {
+func queues(r *remote, cmd *cobra.Command) (cluster, api.List[queue], error) {
 	c, err := r.cluster(cmd)
 	if err != nil {
-		return c, client.List[queue]{}, err
+		return c, api.List[queue]{}, err
 	}
 	list, err := listUnder[queue](r, "/clusters/%/queues", c.ID)
 	return c, list, err

@@ -17,13 +17,14 @@ import (
 	"github.com/itchyny/gojq"
 	"github.com/spf13/cobra"
 
+	"stackyard/api"
 	"stackyard/internal/clients/client"
 	"stackyard/internal/clients/cmdline"
 )
 
 // A remote is the server that a client command calls.
 type remote struct {
-	*client.Client
+	*api.Client
 	ctx context.Context
 	cmd *cobra.Command
 	org string // slug from --org or STACKYARD_ORG; may be empty
@@ -77,7 +78,7 @@ func remoteCommand(cmd *cobra.Command, run func(r *remote, args []string) error)
 
 // signInAgain offers to sign in again if the stored login has expired, and then runs the command again.
 func (r *remote) signInAgain(err error, again func() error) error {
-	refusal, ok := errors.AsType[*client.Error](err)
+	refusal, ok := errors.AsType[*api.Error](err)
 	if ok && r.stored && refusal.Status == http.StatusForbidden {
 		if _, scope, missing := strings.Cut(refusal.Message, "needs the scope "); missing {
 			return fmt.Errorf("%w; sign in with it: stackyard login %s --add-scopes %s", err, r.URL, scope)
@@ -104,7 +105,7 @@ func (r *remote) signInAgain(err error, again func() error) error {
 func connect(cmd *cobra.Command) (*remote, error) {
 	flags := cmd.Flags()
 	r := &remote{
-		Client: &client.Client{UserAgent: cmdline.UserAgent(), Token: os.Getenv("STACKYARD_TOKEN"), Waiting: announceWait(cmd)},
+		Client: &api.Client{UserAgent: cmdline.UserAgent(), Token: os.Getenv("STACKYARD_TOKEN"), Waiting: announceWait(cmd)},
 		ctx:    cmd.Context(),
 		cmd:    cmd,
 		out:    cmd.OutOrStdout(),
@@ -122,7 +123,7 @@ func connect(cmd *cobra.Command) (*remote, error) {
 	if named == "" {
 		return nil, cmdline.Usage(errors.New("no server configured; run \"stackyard login URL\" or set STACKYARD_SERVER and STACKYARD_TOKEN"))
 	}
-	if r.URL, err = client.ParseURL(named); err != nil {
+	if r.URL, err = api.ParseURL(named); err != nil {
 		return nil, cmdline.Usage(err)
 	}
 	if r.Token != "" {
@@ -151,7 +152,7 @@ func announceWait(cmd *cobra.Command) func(why string, wait time.Duration) {
 // under returns a path below the organization's. Each % of the format is replaced by a segment.
 func (r *remote) under(format string, segments ...string) (string, error) {
 	if r.org == "" {
-		orgs, err := client.All[organization](r.ctx, r.Client, "/v2/organizations", 100)
+		orgs, err := api.All[organization](r.ctx, r.Client, "/v2/organizations", 100)
 		if err != nil {
 			return "", err
 		}
@@ -180,12 +181,12 @@ func slugs(orgs []organization) string {
 }
 
 // call calls the API below the organization's path and returns the response.
-func call[T any](r *remote, method string, body any, format string, segments ...string) (client.Item[T], error) {
+func call[T any](r *remote, method string, body any, format string, segments ...string) (api.Item[T], error) {
 	path, err := r.under(format, segments...)
 	if err != nil {
-		return client.Item[T]{}, err
+		return api.Item[T]{}, err
 	}
-	item, err := client.One[T](r.ctx, r.Client, method, path, body)
+	item, err := api.One[T](r.ctx, r.Client, method, path, body)
 	return item, r.explain(err, format, segments)
 }
 
@@ -211,21 +212,21 @@ func (r *remote) println(message string) error {
 }
 
 // listUnder lists a collection below the organization's path.
-func listUnder[T any](r *remote, format string, segments ...string) (client.List[T], error) {
+func listUnder[T any](r *remote, format string, segments ...string) (api.List[T], error) {
 	return listMost[T](r, 10_000, format, segments...)
 }
 
 // listMost is listUnder with a limit.
-func listMost[T any](r *remote, most int, format string, segments ...string) (client.List[T], error) {
+func listMost[T any](r *remote, most int, format string, segments ...string) (api.List[T], error) {
 	path, err := r.under(format, segments...)
 	if err != nil {
-		return client.List[T]{}, err
+		return api.List[T]{}, err
 	}
 	separator := "?"
 	if strings.Contains(path, "?") {
 		separator = "&"
 	}
-	list, err := client.All[T](r.ctx, r.Client, path+separator+"per_page=100", most)
+	list, err := api.All[T](r.ctx, r.Client, path+separator+"per_page=100", most)
 	return list, r.explain(err, format, segments)
 }
 

@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"stackyard/internal/clients/client"
+	"stackyard/api"
 	"stackyard/internal/clients/cmdline"
 )
 
@@ -108,7 +108,7 @@ func (res *resource) collection(r *remote, path string) (string, error) {
 
 func (res *resource) listCommand() *cobra.Command {
 	return res.remote(&cobra.Command{Use: "list", Short: "List " + res.about}, func(r *remote, collection string, _ []string) error {
-		list, err := client.All[object](r.ctx, r.Client, collection+"?per_page=100", 10_000)
+		list, err := api.All[object](r.ctx, r.Client, collection+"?per_page=100", 10_000)
 		if err != nil {
 			return r.explain(err, "", nil)
 		}
@@ -122,7 +122,7 @@ func (res *resource) listCommand() *cobra.Command {
 
 // find returns the object that a name or an id names.
 func (res *resource) find(r *remote, collection, name string) (object, error) {
-	list, err := client.All[object](r.ctx, r.Client, collection+"?per_page=100", 10_000)
+	list, err := api.All[object](r.ctx, r.Client, collection+"?per_page=100", 10_000)
 	if err != nil {
 		return nil, r.explain(err, "", nil)
 	}
@@ -156,7 +156,7 @@ func (res *resource) viewCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		got, err := client.One[object](r.ctx, r.Client, get, collection+"/"+res.segment(r, o), nil)
+		got, err := api.One[object](r.ctx, r.Client, get, collection+"/"+res.segment(r, o), nil)
 		if err != nil {
 			return err
 		}
@@ -173,7 +173,7 @@ func (res *resource) segment(r *remote, o object) string {
 }
 
 // print prints an object after a first line.
-func (res *resource) print(r *remote, got client.Item[object], first line) error {
+func (res *resource) print(r *remote, got api.Item[object], first line) error {
 	lines := []line{first}
 	for _, s := range res.lines {
 		lines = append(lines, line{s.title, r.text(got.Value, s.path)})
@@ -202,7 +202,7 @@ func (res *resource) createCommand() *cobra.Command {
 				return err
 			}
 		}
-		made, err := client.One[object](r.ctx, r.Client, post, collection, body)
+		made, err := api.One[object](r.ctx, r.Client, post, collection, body)
 		if err != nil {
 			return err
 		}
@@ -245,7 +245,7 @@ func (res *resource) editCommand() *cobra.Command {
 		if len(body) > 0 {
 			sent = body
 		}
-		changed, err := client.One[object](r.ctx, r.Client, method, one, sent)
+		changed, err := api.One[object](r.ctx, r.Client, method, one, sent)
 		if err != nil {
 			return err
 		}

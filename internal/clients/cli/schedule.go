@@ -9,17 +9,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"stackyard/api"
 	"stackyard/internal/clients/cmdline"
 )
 
-type schedule struct {
-	ID, Label, Cronline, Message, Commit, Branch string
-	Env                                          map[string]string
-	Enabled                                      bool
-	NextBuildAt                                  *time.Time `json:"next_build_at"`
-	FailedMessage                                string     `json:"failed_message"`
-	FailedAt                                     *time.Time `json:"failed_at"`
-}
+type schedule api.Schedule
 
 func (s schedule) state() string {
 	switch {

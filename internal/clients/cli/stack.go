@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"stackyard/internal/clients/client"
+	"stackyard/api"
 	"stackyard/internal/clients/cmdline"
 )
 
@@ -38,10 +38,10 @@ func stackListCommand() *cobra.Command {
 	})
 }
 
-func registeredStacks(r *remote, cmd *cobra.Command) (cluster, client.List[registeredStack], error) {
+func registeredStacks(r *remote, cmd *cobra.Command) (cluster, api.List[registeredStack], error) {
 	c, err := r.cluster(cmd)
 	if err != nil {
-		return c, client.List[registeredStack]{}, err
+		return c, api.List[registeredStack]{}, err
 	}
 	list, err := listUnder[registeredStack](r, "/clusters/%/stacks", c.ID)
 	return c, list, err

@@ -9,7 +9,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"stackyard/internal/clients/client"
+	"stackyard/api"
 )
 
 // A column describes a table column.
@@ -19,7 +19,7 @@ type column[T any] struct {
 }
 
 // printTable prints a list as a table or, with --json, as JSON.
-func printTable[T any](r *remote, list client.List[T], none string, columns ...column[T]) error {
+func printTable[T any](r *remote, list api.List[T], none string, columns ...column[T]) error {
 	if r.web {
 		return r.openPage("")
 	}

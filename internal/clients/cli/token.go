@@ -6,16 +6,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"stackyard/api"
 	"stackyard/internal/clients/cmdline"
 )
 
-type agentToken struct {
-	ID, Description string
-	Allowed         string     `json:"allowed_ip_addresses"`
-	ExpiresAt       *time.Time `json:"expires_at"`
-	CreatedAt       *time.Time `json:"created_at"`
-	Token           string
-}
+type agentToken = api.AgentToken
 
 func tokenCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "token", Short: "Manage agent tokens of a cluster"}

@@ -1,3 +1,5 @@
+// Package client stores the servers that the user has signed in to (hosts.go), signs in with the device authorization grant
+// (login.go), and connects remote sessions (tunnel.go). Package stackyard/api calls the servers.
 package client
 
 import (

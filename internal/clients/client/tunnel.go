@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
+
+	"stackyard/api"
 )
 
 const (
@@ -81,7 +83,7 @@ func Tunnel(ctx context.Context, endpoint, token, userAgent string, in io.Reader
 
 // refusal returns the error of a server that refused the connection.
 func refusal(resp *http.Response) error {
-	refused := &Error{Status: resp.StatusCode}
+	refused := &api.Error{Status: resp.StatusCode}
 	if resp.Body == nil || json.NewDecoder(io.LimitReader(resp.Body, 4<<10)).Decode(refused) != nil || refused.Message == "" {
 		refused.Message = resp.Status
 	}

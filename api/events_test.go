@@ -1,4 +1,4 @@
-package client_test
+package api_test
 
 import (
 	"errors"
@@ -8,7 +8,7 @@ import (
 	"slices"
 	"testing"
 
-	"stackyard/internal/clients/client"
+	"stackyard/api"
 )
 
 func TestFollow_ResumesAStreamBehindTheLastEvent(t *testing.T) {
@@ -26,7 +26,7 @@ func TestFollow_ResumesAStreamBehindTheLastEvent(t *testing.T) {
 		}
 	})
 	var got []string
-	err := c.Follow(t.Context(), "/log", func(e client.Event) (bool, error) {
+	err := c.Follow(t.Context(), "/log", func(e api.Event) (bool, error) {
 		got = append(got, e.Name+" "+string(e.Data))
 		return e.Name == "end", nil
 	})
@@ -44,9 +44,9 @@ func TestFollow_EndsWhenItIsRefusedOrItsReaderFails(t *testing.T) {
 		fmt.Fprint(w, "data: {}\n\n")
 	})
 	full := errors.New("disk full")
-	for path, want := range map[string]error{"/gone": &client.Error{}, "/log": full} {
-		err := c.Follow(t.Context(), path, func(client.Event) (bool, error) { return false, full })
-		if refusal := (*client.Error)(nil); !errors.Is(err, want) && !errors.As(err, &refusal) {
+	for path, want := range map[string]error{"/gone": &api.Error{}, "/log": full} {
+		err := c.Follow(t.Context(), path, func(api.Event) (bool, error) { return false, full })
+		if refusal := (*api.Error)(nil); !errors.Is(err, want) && !errors.As(err, &refusal) {
 			t.Errorf("%s: %v", path, err)
 		}
 	}

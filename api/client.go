@@ -1,7 +1,13 @@
-// Package client calls the REST API of a Stackyard server with a user's access token. It also stores the
-// servers that the user has signed in to (hosts.go), and signs in with the device authorization grant
-// (login.go). It imports nothing of the server.
-package client
+// Package api is a client of the REST API of a Stackyard server. The stackyard command line uses it.
+//
+//	c := &api.Client{URL: "https://ci.example.com", Token: token}
+//	builds, err := api.All[api.Build](ctx, c, "/v2/organizations/acme/builds?state=running", 100)
+//	build, err := api.One[api.Build](ctx, c, "POST", "/v2/organizations/acme/pipelines/web/builds", map[string]any{"commit": "HEAD", "branch": "main"})
+//
+// Paths and bodies are those of the OpenAPI document, /openapi.json on every server. Types such as [Build] have the fields that
+// most programs need, and a test checks them against that document; [List] and [Item] also have the JSON as received. Lists
+// follow pages, requests that a busy server refuses are repeated, and [Client.Follow] reads streams of events.
+package api
 
 import (
 	"bytes"
