@@ -82,7 +82,9 @@ func TestResolve_DoesNotWaitLong(t *testing.T) {
 		host := w.slowHost()
 		first := w.build(fields{"commit": "HEAD"})
 		second := w.build(fields{"commit": "HEAD"})
-		servertest.WantEqual(t, "requests", host.asked.Load(), 1)
+		if asked := host.asked.Load(); asked > 1 {
+			t.Errorf("the host was asked %d times", asked)
+		}
 		servertest.WantAt(t, first, fields{"commit": "HEAD", "message": nil})
 		host.slow.Store(false)
 		w.want(first, fields{"commit": w.tip, "message": "Pour tea"})
