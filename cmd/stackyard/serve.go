@@ -32,6 +32,9 @@ have longer (--hosted-grace, --session-grace).`,
 		Example: `  stackyard serve --data /var/lib/stackyard --public-url https://ci.example.com
   STACKYARD_DATABASE=postgres://ci@db/ci STACKYARD_SECRET_KEY_FILE=/run/key stackyard serve`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := cmdline.HideArguments(cmd, serverSettings); err != nil {
+				return err
+			}
 			settings, log, err := serverSettingsOf(cmd, serverSettings)
 			if err != nil {
 				return err

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -291,4 +292,14 @@ organizations:
 			t.Errorf("it prints %q although there is a password", line)
 		}
 	})
+}
+
+func TestServe_ShowsNoSecretsInListsOfProcesses(t *testing.T) {
+	t.Parallel()
+	const key = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
+	p := start(t, "serve", "--listen", "127.0.0.1:0", "--data", t.TempDir(), "--secret-key", key)
+	arguments, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.cmd.Process.Pid))
+	if err != nil || strings.Contains(string(arguments), key) || !strings.Contains(string(arguments), "serve") {
+		t.Errorf("the arguments are %q, %v", arguments, err)
+	}
 }

@@ -16,28 +16,44 @@ import (
 // removes them from the arguments and the environment, for which the process replaces itself, and protects the
 // memory of the process.
 func HideSecrets(cmd *cobra.Command, settings []Setting) error {
+	err := takeSecrets(cmd, settings, true)
+	if err == nil {
+		err = handoff.Protect()
+	}
+	if err != nil {
+		return fmt.Errorf("hide secrets from jobs: %w", err)
+	}
+	return nil
+}
+
+// HideArguments hides the secret settings of a command from lists of processes: it removes them from the arguments, for
+// which the process replaces itself.
+func HideArguments(cmd *cobra.Command, settings []Setting) error {
+	if err := takeSecrets(cmd, settings, false); err != nil {
+		return fmt.Errorf("hide secret arguments: %w", err)
+	}
+	return nil
+}
+
+// takeSecrets sets the flags of secrets that the process had before it was replaced, or replaces it.
+func takeSecrets(cmd *cobra.Command, settings []Setting, environment bool) error {
 	secrets, err := handoff.Receive()
 	if err != nil {
 		return err
 	}
 	if secrets == nil {
-		if err := replaceWithout(cmd, settings); err != nil {
-			return fmt.Errorf("hide secrets from jobs: %w", err)
-		}
+		return replaceWithout(cmd, settings, environment)
 	}
 	for flag, value := range secrets {
 		if err := cmd.Flags().Set(flag, value); err != nil {
 			return err
 		}
 	}
-	if err := handoff.Protect(); err != nil {
-		return fmt.Errorf("hide secrets from jobs: %w", err)
-	}
 	return nil
 }
 
-// replaceWithout replaces the process if its arguments or its environment contain secrets.
-func replaceWithout(cmd *cobra.Command, settings []Setting) error {
+// replaceWithout replaces the process if its arguments, or its environment where that counts, contain secrets.
+func replaceWithout(cmd *cobra.Command, settings []Setting, environment bool) error {
 	flags, variables := map[string]bool{}, map[string]bool{}
 	secrets := map[string]string{}
 	for _, s := range settings {
@@ -56,7 +72,7 @@ func replaceWithout(cmd *cobra.Command, settings []Setting) error {
 			}
 		}
 	}
-	if len(flags)+len(variables) == 0 {
+	if len(flags) == 0 && (len(variables) == 0 || !environment) {
 		return nil
 	}
 	env := slices.DeleteFunc(os.Environ(), func(line string) bool {
