@@ -261,7 +261,11 @@ func (r *report) schema(ctx context.Context, d *db.DB, engine string, size int64
 	}
 	has, err := d.Versions(ctx)
 	if err != nil {
-		r.add(Problem, check, "check the log of the database", "%v", err)
+		advice := "check the log of the database"
+		if d.Engine() == db.SQLite {
+			advice = "restore a backup into a new installation; if only results.db is damaged, move it away to start without test results"
+		}
+		r.add(Problem, check, advice, "%v", err)
 		return false
 	}
 	knows, err := db.Newest()
