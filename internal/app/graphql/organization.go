@@ -65,7 +65,7 @@ type member struct{ u restUser }
 
 func (m member) ID() gql.ID   { return idOf("OrganizationMember", m.u.ID) }
 func (m member) Role() string { return strings.ToUpper(m.u.Role) }
-func (m member) User() user   { return user{m.u} }
+func (m member) User() user   { return user(m) }
 
 // memberPages limits the pages of members that a search reads.
 const memberPages = 20
