@@ -370,7 +370,7 @@ func (s *Server) capabilities(p Parts, results *db.DB, directory *identity.Direc
 		Provider: p.Provider,
 		Builds: buildpages.Config{
 			Builds: builds, Artifacts: artifacts, Annotations: annotations, Logs: s.logs, Timeline: timeline, Deliveries: s.deliveries,
-			Remote: s.remote, Bus: s.background.bus, Download: jobAPI.DownloadURL,
+			Remote: s.remote, Bus: s.background.bus, Download: jobAPI.DownloadURL, Open: jobAPI.OpenArtifact,
 		},
 		Pipelines:     pipelinepages.Config{Pipelines: pipelines, Builds: builds, BuildAPI: buildAPI, Schedules: schedules},
 		Members:       organizations,

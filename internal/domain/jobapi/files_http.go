@@ -225,15 +225,15 @@ func (s *Service) getFile(w http.ResponseWriter, r *route.Request) error {
 		return err
 	}
 	defer file.Close()
-	setFileHeaders(w.Header(), a)
+	setFileHeaders(w.Header(), a, s.public)
 	http.ServeContent(w, r.Request, "", a.CreatedAt, file)
 	return nil
 }
 
 // setFileHeaders sets the headers of a file. Files come from jobs, and so from everyone who can propose a
 // change, and can be on the origin of the pages. A file must not run scripts, send forms or load anything, and
-// no page can use it as a script or a style sheet.
-func setFileHeaders(h http.Header, a artifacts.Artifact) {
+// no page can use it as a script or a style sheet. Pages show files in frames.
+func setFileHeaders(h http.Header, a artifacts.Artifact, pages core.PublicURL) {
 	kind, disposition := safeMediaType(a.MimeType), "attachment"
 	if isInline(kind) {
 		disposition = "inline"
@@ -244,10 +244,19 @@ func setFileHeaders(h http.Header, a artifacts.Artifact) {
 	h.Set("Content-Type", kind)
 	h.Set("Content-Disposition", mime.FormatMediaType(disposition, map[string]string{"filename": path.Base(a.Path)}))
 	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Content-Security-Policy", "sandbox; default-src 'none'; img-src data:; media-src data:; font-src data:; style-src 'unsafe-inline'; form-action 'none'; base-uri 'none'; frame-ancestors 'self'")
+	h.Set("Content-Security-Policy", "sandbox; default-src 'none'; img-src data:; media-src data:; font-src data:; style-src 'unsafe-inline'; form-action 'none'; base-uri 'none'; frame-ancestors 'self' "+originOf(pages))
 	h.Set("Referrer-Policy", "no-referrer") // the URL is a secret
 	h.Set("Cache-Control", "private, no-store")
 	h.Set("ETag", `"`+a.ID+`"`)
+}
+
+// originOf returns the scheme and host of a URL.
+func originOf(public core.PublicURL) string {
+	u, err := url.Parse(string(public))
+	if err != nil {
+		return ""
+	}
+	return u.Scheme + "://" + u.Host
 }
 
 // safeMediaType returns the media type that a file is served with. With nosniff, browsers run only files with

@@ -41,6 +41,11 @@ func (s *Service) openArtifact(ctx context.Context, a artifacts.Artifact) (io.Re
 	return memoryFile{bytes.NewReader(all)}, s.readError(a, err)
 }
 
+// OpenArtifact opens the bytes of an artifact that the server stores.
+func (s *Service) OpenArtifact(ctx context.Context, a artifacts.Artifact) (io.ReadSeekCloser, error) {
+	return s.openArtifact(ctx, a)
+}
+
 type memoryFile struct{ *bytes.Reader }
 
 func (memoryFile) Close() error { return nil }

@@ -23,7 +23,6 @@ func (s *Site) buildRoutes() []route.Route {
 	return []route.Route{
 		s.Get(buildPath, pages.Within(s.build)),
 		s.Get(buildPath+"/live", pages.Within(s.live)),
-		s.Get(buildPath+"/jobs/{job}/artifacts/{artifact}", pages.Within(s.artifact)),
 		act("/cancel", s.cancelBuild),
 		act("/rebuild", s.rebuild),
 		act("/retry", s.retryFailed),
@@ -56,6 +55,7 @@ type actionError struct {
 type buildPage struct {
 	*board
 	ActionError string
+	Tabs        []Tab
 	Version     string
 	Parts       *parts
 	Jobs        template.HTML // including the log
@@ -83,7 +83,7 @@ func (s *Site) showBuild(v *pages.Visit, status int, o builds.OnBuild, t actionE
 	if err != nil {
 		return err
 	}
-	page := buildPage{board: b, ActionError: t.Message, Version: parts.version(), Parts: parts, Jobs: parts.Jobs, Live: b.Path + "/live?" + b.query().Encode()}
+	page := buildPage{board: b, Tabs: b.tabs("jobs"), ActionError: t.Message, Version: parts.version(), Parts: parts, Jobs: parts.Jobs, Live: b.Path + "/live?" + b.query().Encode()}
 	if b.hasLog() {
 		log, err := s.renderLog(v, b)
 		if err != nil {

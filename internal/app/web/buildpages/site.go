@@ -8,8 +8,10 @@
 package buildpages
 
 import (
+	"context"
 	"embed"
 	"html/template"
+	"io"
 	"slices"
 
 	"stackyard/internal/app/web/pages"
@@ -41,6 +43,8 @@ type Config struct {
 	Bus         *bus.Bus
 	// Download returns a temporary URL of an artifact's content.
 	Download func(artifacts.Artifact) (string, error)
+	// Open opens the content of an artifact that the server stores.
+	Open func(context.Context, artifacts.Artifact) (io.ReadSeekCloser, error)
 }
 
 // Site serves the pages of builds.
@@ -51,6 +55,7 @@ type Site struct {
 	feeds     feeds
 	watched   *bus.Watched  // builds with open pages
 	draining  chan struct{} // closed when the server drains
+	archives  chan struct{} // contains a token for each archive being written
 }
 
 // New returns the pages of builds.
@@ -61,10 +66,10 @@ func New(base *pages.Site, c Config) *Site {
 		"prompt":    func(text string) template.HTML { return template.HTML(markdown.Prompt(text)) },
 		"emoji":     markdown.Emoji,
 	})
-	return &Site{Site: base, Config: c, watched: c.Bus.Watch(builds.Topic, builds.Versions), draining: make(chan struct{})}
+	return &Site{Site: base, Config: c, watched: c.Bus.Watch(builds.Topic, builds.Versions), draining: make(chan struct{}), archives: make(chan struct{}, maxArchives)}
 }
 
 // Routes returns the routes of the pages.
 func (s *Site) Routes() []route.Route {
-	return slices.Concat(s.buildRoutes(), s.jobRoutes(), s.remoteRoutes())
+	return slices.Concat(s.buildRoutes(), s.jobRoutes(), s.pictureRoutes(), s.artifactRoutes(), s.remoteRoutes())
 }
