@@ -14,7 +14,7 @@ test: tools
 tools:
 	@ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || command -v postgres >/dev/null || ./.ci/install postgresql
 	@command -v ssh >/dev/null && { command -v sshd || test -x /usr/sbin/sshd; } >/dev/null || ./.ci/install openssh-client openssh-server
-	@test -n "$$STACKYARD_SKIP_CONTAINER_TESTS" || { command -v buildah && command -v runc && command -v busybox; } >/dev/null || ./.ci/install buildah runc busybox-static uidmap
+	@test -n "$$STACKYARD_SKIP_CONTAINER_TESTS" || { command -v buildah && command -v runc && command -v busybox && command -v skopeo && command -v docker-registry; } >/dev/null || ./.ci/install buildah runc busybox-static uidmap skopeo docker-registry
 	@command -v Xvfb >/dev/null && command -v x11vnc >/dev/null || ./.ci/install xvfb x11vnc
 	@command -v bwrap >/dev/null || ./.ci/install bubblewrap
 	@command -v chromium >/dev/null || command -v google-chrome >/dev/null || ./.ci/install chromium

@@ -66,6 +66,7 @@ var serverSettings = []cmdline.Setting{
 	{Flag: "agent-image-memory", Unset: "4096", Usage: "how much memory building an agent image may use, in megabytes"},
 	{Flag: "metrics-listen", Usage: "address of metrics and profiles, for example 127.0.0.1:9090 (default: /metrics on --listen, without names of queues)"},
 	{Flag: "metrics-token", Usage: "bearer token that /metrics on --listen asks for, at least 16 characters", Secret: true},
+	{Flag: "agent-image-disk", Unset: "20480", Usage: "how much disk space building an agent image may use, with the copy of its base image, in megabytes"},
 	{Flag: "log-format", Usage: "text or json (default: text on a terminal, else json)"},
 	{Flag: "log-level", Unset: "info", Usage: "least level of logged messages: debug, info, warn or error; requests are info"},
 }

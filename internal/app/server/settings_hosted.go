@@ -53,6 +53,13 @@ func parseImages(given func(flag string) string, data string) (s agentimages.Set
 		}
 		s.BuildMemory = megabytes << 20
 	}
+	if text := given("agent-image-disk"); text != "" {
+		megabytes, err := strconv.ParseInt(text, 10, 32)
+		if err != nil || megabytes < 64 {
+			bad("agent-image-disk", "%q is not a number of megabytes of at least 64", text)
+		}
+		s.BuildDisk = megabytes << 20
+	}
 	return s, errors.Join(errs...)
 }
 

@@ -116,3 +116,41 @@ func TestDesktopPage_ShowsTheDesktop(t *testing.T) {
 	s.As(t, servertest.Ada).Put("/v2/organizations/acme/jobs/"+j.ID+"/cancel", nil).Want(http.StatusOK)
 	b.await("Session closed")
 }
+
+func TestDebugButton_KeepsTheRetriedJobForAShell(t *testing.T) {
+	s := onSQLite(t)
+	s.Apply("organizations: [{slug: acme, features: {self_hosted_sessions: true}}]")
+	j := &servertest.RealJob{Scenario: s.Scenario(t)}
+	j.Ada.Put("/v2/organizations/acme/pipeline-settings/hosted-agents-ssh", nil).Want(http.StatusOK)
+	j.Steps(`{command: "echo evidence >left-behind; exit 5", env: {SERVICE_SKIP_CHECKOUT: "true"}}`)
+	_, j.ID = j.CreateBuild()
+	j.StartJob(j.ID).Finish("5")
+	b := newBrowser(t, s.URL)
+	b.open("/acme/hello/builds/1/jobs/" + j.ID)
+	b.signIn("ada@acme.test")
+	b.press("Retry and keep for debugging")
+	retried := ""
+	for end := time.Now().Add(stepTimeout); retried == ""; time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the job is not retried")
+		}
+		retried = j.Show().String("retried_in_job_id")
+	}
+	j.ID = retried
+	j.RunAgent(s.URL)
+	b.open("/acme/hello/builds/1/jobs/" + j.ID)
+	b.awaitScript(`!!document.getElementById("shell-` + j.ID + `")`)
+	for end := time.Now().Add(stepTimeout); j.Show().At("promised_exit_status") == nil; time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the job does not fail")
+		}
+	}
+	b.open("/acme/hello/builds/1/jobs/" + j.ID)
+	b.press("Open shell")
+	b.awaitScript(`document.getElementById("session-state").textContent === "Connected"`)
+	b.insert("cat left-behind; echo $((6*7))-$SERVICE_COMMAND_EXIT_STATUS")
+	b.awaitScript(`(() => {
+		const text = document.querySelector(".xterm-rows").innerText.replace(/\s/g, "");
+		return text.includes("evidence") && text.includes("42-5");
+	})()`)
+}

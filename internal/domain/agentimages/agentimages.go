@@ -106,9 +106,10 @@ type Settings struct {
 	Registry string
 	// RegistryInsecure allows a registry without TLS.
 	RegistryInsecure bool
-	// BuildTimeout and BuildMemory limit a build; 0: default.
+	// BuildTimeout, BuildMemory and BuildDisk limit a build; 0: default.
 	BuildTimeout time.Duration
 	BuildMemory  int64
+	BuildDisk    int64
 	// BaseImage is the image that all images start from.
 	BaseImage string
 	// Disabled makes images unavailable: this installation has no service for hosted agents.
@@ -123,6 +124,7 @@ func New(d *db.DB, c *clusters.Service, b *bus.Bus, public core.PublicURL, clock
 	settings.BaseImage = cmp.Or(settings.BaseImage, DefaultBaseImage)
 	settings.BuildTimeout = min(cmp.Or(settings.BuildTimeout, DefaultBuildTimeout), MaxBuildTimeout)
 	settings.BuildMemory = cmp.Or(settings.BuildMemory, DefaultBuildMemory)
+	settings.BuildDisk = cmp.Or(settings.BuildDisk, DefaultBuildDisk)
 	host, err := hostID(settings.Folder)
 	if err != nil {
 		return nil, err

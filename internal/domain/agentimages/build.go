@@ -43,6 +43,7 @@ type build struct {
 const (
 	DefaultBuildTimeout = 15 * time.Minute
 	DefaultBuildMemory  = 4 << 30
+	DefaultBuildDisk    = 20 << 30
 	MaxBuildTimeout     = time.Hour
 	// buildMargin is left to save the result before the lease of the task ends.
 	buildMargin = time.Minute
@@ -150,7 +151,7 @@ func (s *Service) construct(ctx context.Context, store *buildah.Store, openErr e
 	fmt.Fprintf(log, "Building %s version %d\n", image.Name, image.Version)
 	limited, cancel := context.WithTimeout(ctx, s.BuildTimeout)
 	defer cancel()
-	err := store.Build(limited, buildah.Build{Ref: b.ref, Dockerfile: text, Memory: s.BuildMemory}, log)
+	err := store.Build(limited, buildah.Build{Ref: b.ref, Dockerfile: text, Memory: s.BuildMemory, Disk: s.BuildDisk}, log)
 	if err == nil && s.Registry != "" {
 		fmt.Fprintf(log, "Pushing %s\n", b.ref)
 		err = store.Push(limited, b.ref, s.RegistryInsecure, log)
@@ -162,7 +163,7 @@ func (s *Service) construct(ctx context.Context, store *buildah.Store, openErr e
 	switch failure, isFailure := errors.AsType[*buildah.Failure](err); {
 	case limited.Err() != nil && ctx.Err() == nil:
 		return fmt.Errorf("the build took longer than %s", s.BuildTimeout)
-	case errors.Is(err, buildah.ErrMemory):
+	case errors.Is(err, buildah.ErrMemory), errors.Is(err, buildah.ErrDisk):
 		return fmt.Errorf("the build was stopped: %w", err)
 	case isFailure && failure.Command == "bud":
 		return errors.New(withLastLines(failure.Error(), log.last()))

@@ -2,7 +2,10 @@ package agentimages_test
 
 import (
 	"bufio"
+	"bytes"
+	"net"
 	"net/http"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -12,6 +15,7 @@ import (
 
 	"stackyard/internal/app/server"
 	"stackyard/internal/app/server/servertest"
+	"stackyard/internal/platform/buildah"
 	"stackyard/internal/platform/buildah/buildahtest"
 	"stackyard/internal/platform/db"
 	"stackyard/internal/platform/db/dbtest"
@@ -131,6 +135,108 @@ func TestBuild_EndsAtItsTimeLimit(t *testing.T) {
 		t.Errorf("%s", got.Body)
 	}
 	buildahtest.WantNoProcesses(t, "sleep 4321")
+}
+
+func TestBuild_EndsAtItsDiskLimit(t *testing.T) {
+	b := newBuilder(t, dbtest.New(t, db.SQLite), func(p *server.Parts) { p.Images.BuildDisk = 100 << 20 })
+	made := b.ada.Post(images, body{"name": "large", "dockerfile": "RUN head -c 150000000 /dev/zero >/large && sleep 4322"}).Want(http.StatusCreated)
+	b.runDue()
+	got := b.ada.Get(images + "/" + made.String("id")).Want(http.StatusOK)
+	if got.String("status") != "FAILED" || got.String("last_build_error") != "The build was stopped: it used too much disk space: the limit is 100 MB" {
+		t.Errorf("%s", got.Body)
+	}
+	buildahtest.WantNoProcesses(t, "sleep 4322")
+	layers, err := os.ReadDir(filepath.Join(b.folder, "storage", "vfs", "dir"))
+	if err != nil || len(layers) != 1 {
+		t.Errorf("the store has %d layers, want that of the base image: %v", len(layers), err)
+	}
+}
+
+// startRegistry starts Debian's docker-registry and returns its address.
+func startRegistry(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := listener.Addr().String()
+	listener.Close()
+	config := filepath.Join(t.TempDir(), "config.yml")
+	text := "version: 0.1\nlog: {level: error}\nstorage: {filesystem: {rootdirectory: " + t.TempDir() + "}, delete: {enabled: true}}\nhttp: {addr: '" + address + "'}\n"
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	registry := exec.Command("docker-registry", "serve", config)
+	if err := registry.Start(); err != nil {
+		t.Fatalf("install docker-registry: %v", err)
+	}
+	t.Cleanup(func() {
+		registry.Process.Kill()
+		registry.Wait()
+	})
+	for end := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		if response, err := http.Get("http://" + address + "/v2/"); err == nil {
+			response.Body.Close()
+			return address
+		}
+		if time.Now().After(end) {
+			t.Fatal("the registry does not start")
+		}
+	}
+}
+
+func TestBuild_IsPushedToARegistryUntilItIsRemoved(t *testing.T) {
+	buildahtest.Need(t)
+	address := startRegistry(t)
+	b := newBuilder(t, dbtest.New(t, db.SQLite), func(p *server.Parts) { p.Images.Registry, p.Images.RegistryInsecure = address+"/agents", true })
+	made := b.ada.Post(images, body{"name": "tools", "dockerfile": "RUN echo one >/only-here"}).Want(http.StatusCreated)
+	id := made.String("id")
+	b.runDue()
+	got := b.ada.Get(images + "/" + id).Want(http.StatusOK)
+	ref := address + "/agents/" + id + ":1"
+	if got.String("status") != "READY" || got.String("image_ref") != ref {
+		t.Fatalf("%s", got.Body)
+	}
+	if stored := strings.TrimSpace(b.stored()); stored != buildahtest.Base {
+		t.Errorf("the server still has %s", stored)
+	}
+	manifest := func() int {
+		t.Helper()
+		request, err := http.NewRequest(http.MethodHead, "http://"+address+"/v2/agents/"+id+"/manifests/1", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("Accept", "application/vnd.docker.distribution.manifest.v2+json")
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response.Body.Close()
+		return response.StatusCode
+	}
+	if status := manifest(); status != http.StatusOK {
+		t.Errorf("the registry answers %d", status)
+	}
+	// Another server can run it.
+	other, err := buildah.Open(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	other.Insecure = address
+	container, err := other.NewContainer(t.Context(), ref, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := other.Run(t.Context(), container, buildah.Command{Args: []string{"/bin/cat", "/only-here"}}, &out); err != nil || out.String() != "one\n" {
+		t.Errorf("the container printed %q, %v", out.String(), err)
+	}
+	b.ada.Delete(images + "/" + id).Want(http.StatusNoContent)
+	b.runDue()
+	if status := manifest(); status != http.StatusNotFound {
+		t.Errorf("after the removal the registry answers %d", status)
+	}
 }
 
 func TestLog_FollowsABuild(t *testing.T) {

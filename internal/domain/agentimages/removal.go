@@ -149,6 +149,9 @@ func (s *Service) open(ctx context.Context) (*buildah.Store, error) {
 	if err != nil {
 		return nil, err
 	}
+	if s.RegistryInsecure {
+		store.Insecure = s.refPrefix()
+	}
 	err = store.Recover(ctx)
 	if err == nil {
 		err = s.removeUnknown(ctx, store)

@@ -23,6 +23,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 )
 
 // A Store holds images and containers. One process uses a store at a time.
@@ -34,6 +35,13 @@ type Store struct {
 
 	lock     *os.File
 	building sync.Mutex // buildah itself locks the store, and a build needs it for long
+
+	creating   sync.RWMutex // read-locked while a container is created
+	mu         sync.Mutex
+	containers map[string]bool // that NewContainer has created
+
+	// Insecure is how the names of images start whose registry has no TLS; "": none.
+	Insecure string
 }
 
 // ErrMissing is returned by Open if the program is not installed.
@@ -49,7 +57,7 @@ func Open(ctx context.Context, dir string) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{dir: dir, program: program}
+	s := &Store{dir: dir, program: program, containers: map[string]bool{}}
 	if runtime, err := exec.LookPath("runc"); err == nil {
 		s.runtime = runtime
 	}
@@ -94,6 +102,7 @@ type Build struct {
 	Ref        string // name of the image
 	Dockerfile string
 	Memory     int64 // limit in bytes; 0: none
+	Disk       int64 // limit in bytes, with the copy of the base image; 0: none
 }
 
 // Build builds an image and writes the output of all steps to out. It returns a *Failure if the build failed.
@@ -105,8 +114,8 @@ func (s *Store) Build(ctx context.Context, b Build, out io.Writer) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	file, context := filepath.Join(dir, "Dockerfile"), filepath.Join(dir, "context")
-	if err := os.Mkdir(context, 0o700); err != nil {
+	file, files := filepath.Join(dir, "Dockerfile"), filepath.Join(dir, "context")
+	if err := os.Mkdir(files, 0o700); err != nil {
 		return err
 	}
 	if err := os.WriteFile(file, []byte(b.Dockerfile), 0o600); err != nil {
@@ -117,8 +126,19 @@ func (s *Store) Build(ctx context.Context, b Build, out io.Writer) error {
 	if s.runtime != "" && b.Memory > 0 {
 		args = append(args, "--memory", strconv.FormatInt(b.Memory, 10))
 	}
-	return s.run(ctx, limits{memory: b.Memory}, nil, out, append(args, context)...)
+	use := s.measureDisk()
+	err = s.run(ctx, limits{memory: b.Memory, disk: b.Disk, use: use.bytes}, nil, out, append(args, files)...)
+	if errors.Is(err, ErrMemory) || errors.Is(err, ErrDisk) || errors.Is(err, context.DeadlineExceeded) { // it was killed
+		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUpTimeout)
+		defer cancel()
+		err = errors.Join(err, s.removeStopped(last))
+	}
+	return err
 }
+
+// cleanUpTimeout bounds removing what a killed build has left. What is left then, or by a build that was canceled because
+// the server stops, is removed by [Store.Recover].
+const cleanUpTimeout = 20 * time.Second
 
 // isolation returns the flags that select how commands run.
 func (s *Store) isolation() []string {

@@ -13,8 +13,19 @@ func (s *Store) NewContainer(ctx context.Context, ref string, memory int64) (str
 	if s.runtime != "" && memory > 0 {
 		args = append(args, "--memory", strconv.FormatInt(memory, 10))
 	}
+	if s.Insecure != "" && strings.HasPrefix(ref, s.Insecure) {
+		args = append(args, "--tls-verify=false")
+	}
+	s.creating.RLock()
+	defer s.creating.RUnlock()
 	out, err := s.output(ctx, append(args, ref)...)
-	return strings.TrimSpace(string(out)), err
+	id := strings.TrimSpace(string(out))
+	if err == nil {
+		s.mu.Lock()
+		s.containers[id] = true
+		s.mu.Unlock()
+	}
+	return id, err
 }
 
 // A Command runs in a container.
@@ -44,5 +55,10 @@ func (s *Store) Run(ctx context.Context, container string, c Command, out io.Wri
 // RemoveContainer removes a container.
 func (s *Store) RemoveContainer(ctx context.Context, container string) error {
 	_, err := s.output(ctx, "rm", container)
+	if err == nil {
+		s.mu.Lock()
+		delete(s.containers, container)
+		s.mu.Unlock()
+	}
 	return err
 }

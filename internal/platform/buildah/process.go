@@ -19,13 +19,16 @@ import (
 
 // limits bound a command.
 type limits struct {
-	memory int64 // resident bytes of all its processes; 0: none
+	memory int64        // resident bytes of all its processes; 0: none
+	disk   int64        // bytes; 0: none
+	use    func() int64 // how many bytes it uses on the disk
 }
 
 // ErrMemory is returned for a command that used more memory than its limit.
 var ErrMemory = errors.New("it used too much memory")
 
-// checkEvery is how often the memory of a command is measured.
+// checkEvery is how often the memory of a command is measured. Measuring the disk takes longer, and is done at most a tenth of
+// the time.
 const checkEvery = 200 * time.Millisecond
 
 // run runs buildah. stdout nil: errors and output go to out together.
@@ -42,12 +45,12 @@ func (s *Store) runWith(ctx context.Context, l limits, stdin io.Reader, stdout i
 	if stdout != nil {
 		cmd.Stdout = stdout
 	}
-	exceeded := &atomic.Bool{}
-	err := runLocked(cmd, func(done <-chan struct{}) { watchMemory(cmd, l.memory, exceeded, done) })
+	var exceeded atomic.Pointer[error]
+	err := runLocked(cmd, func(done <-chan struct{}) { l.watch(cmd, &exceeded, done) })
 	exit, failed := errors.AsType[*exec.ExitError](err)
 	switch {
-	case exceeded.Load():
-		return fmt.Errorf("%w: the limit is %d MB", ErrMemory, l.memory>>20)
+	case exceeded.Load() != nil:
+		return *exceeded.Load()
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case failed:
@@ -94,22 +97,33 @@ func runLocked(cmd *exec.Cmd, watch func(done <-chan struct{})) error {
 	return cmd.Wait()
 }
 
-// watchMemory kills a command when its processes use more memory than the limit. Runtimes do not enforce limits
-// everywhere: not without cgroups, and not in a chroot.
-func watchMemory(cmd *exec.Cmd, limit int64, exceeded *atomic.Bool, done <-chan struct{}) {
-	if limit <= 0 {
+// watch kills a command when it exceeds a limit. Runtimes do not enforce limits on memory everywhere: not without
+// cgroups, and not in a chroot.
+func (l limits) watch(cmd *exec.Cmd, exceeded *atomic.Pointer[error], done <-chan struct{}) {
+	if l.memory <= 0 && l.disk <= 0 {
 		return
 	}
 	tick := time.NewTicker(checkEvery)
 	defer tick.Stop()
+	var nextDisk time.Time
 	for {
 		select {
 		case <-done:
 			return
 		case <-tick.C:
 		}
-		if memoryOf(cmd.Process.Pid) > limit {
-			exceeded.Store(true)
+		var err error
+		if l.memory > 0 && memoryOf(cmd.Process.Pid) > l.memory {
+			err = fmt.Errorf("%w: the limit is %d MB", ErrMemory, l.memory>>20)
+		}
+		if start := time.Now(); l.disk > 0 && start.After(nextDisk) {
+			if l.use() > l.disk {
+				err = fmt.Errorf("%w: the limit is %d MB", ErrDisk, l.disk>>20)
+			}
+			nextDisk = time.Now().Add(10 * time.Since(start))
+		}
+		if err != nil {
+			exceeded.Store(&err)
 			syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 			return
 		}
