@@ -49,9 +49,8 @@ import("./modules/codemirror-6.43.15/editor.js").then(({ createEditor }) => {
   const place = document.createElement("div");
   place.className = "editor";
   area.before(place);
-  const dark = matchMedia("(prefers-color-scheme: dark)").matches;
   const label = document.querySelector(`label[for="${area.id}"]`).textContent;
-  const editor = createEditor(place, area.value, { dark, label, changed(text) { area.value = text; later(); } });
+  const editor = createEditor(place, area.value, { label, changed(text) { area.value = text; later(); } });
   area.hidden = true;
   area.required = false;
   listeners.push((answer) => editor.diagnose(answer.errors, answer.warnings));

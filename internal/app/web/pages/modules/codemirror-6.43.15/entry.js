@@ -22,30 +22,35 @@ function complete(context) {
   return { from: word.from, options };
 }
 
-const style = (dark) => HighlightStyle.define([
-  { tag: [tags.propertyName, tags.definition(tags.propertyName)], color: dark ? "#8fc7ff" : "#0b5394" },
-  { tag: [tags.string, tags.content], color: dark ? "#b9d8a0" : "#2c5d1a" },
-  { tag: tags.comment, color: dark ? "#a9a9a9" : "#5f5f5f", fontStyle: "italic" },
-  { tag: [tags.number, tags.bool, tags.null, tags.keyword, tags.meta], color: dark ? "#f0b48a" : "#8a3b00" },
+// Colors come from the page, so that they follow its theme.
+const style = HighlightStyle.define([
+  { tag: [tags.propertyName, tags.definition(tags.propertyName)], color: "var(--editor-key)" },
+  { tag: [tags.string, tags.content], color: "var(--editor-text)" },
+  { tag: tags.comment, color: "var(--muted)", fontStyle: "italic" },
+  { tag: [tags.number, tags.bool, tags.null, tags.keyword, tags.meta], color: "var(--editor-value)" },
 ]);
 
-const theme = (dark) => EditorView.theme({
-  "&": { fontSize: ".9rem", color: dark ? "#e8e6e1" : "#22201c", backgroundColor: "transparent" },
-  ".cm-content": { fontFamily: "ui-monospace, SFMono-Regular, Menlo, Consolas, monospace", minHeight: "14rem", caretColor: dark ? "#fff" : "#000" },
-  ".cm-gutters": { backgroundColor: "transparent", color: dark ? "#a9a9a9" : "#5f5f5f", border: "none" },
-  ".cm-activeLine, .cm-activeLineGutter": { backgroundColor: dark ? "#ffffff12" : "#0000000a" },
-  ".cm-cursor": { borderLeftColor: dark ? "#fff" : "#000" },
+const theme = EditorView.theme({
+  "&": { fontSize: ".9rem", color: "var(--text)", backgroundColor: "transparent" },
+  ".cm-content": { fontFamily: "var(--mono)", minHeight: "14rem", caretColor: "var(--text)" },
+  ".cm-gutters": { backgroundColor: "transparent", color: "var(--muted)", border: "none" },
+  ".cm-activeLine, .cm-activeLineGutter": { backgroundColor: "var(--sunken)" },
+  ".cm-cursor": { borderLeftColor: "var(--text)" },
+  "&.cm-focused .cm-selectionBackground, .cm-selectionBackground": { backgroundColor: "var(--accent-soft) !important" },
+  ".cm-tooltip": { backgroundColor: "var(--surface)", color: "var(--text)", border: "1px solid var(--line)" },
+  ".cm-tooltip-autocomplete ul li[aria-selected]": { backgroundColor: "var(--accent)", color: "var(--on-accent)" },
+  ".cm-panels": { backgroundColor: "var(--surface)", color: "var(--text)" },
   "&.cm-focused": { outline: "none" },
-}, { dark });
+});
 
 // createEditor shows an editor in a shadow root, where its style sheets do not need inline styles.
-export function createEditor(parent, text, { dark, label, changed }) {
+export function createEditor(parent, text, { label, changed }) {
   const root = parent.attachShadow({ mode: "open" });
   const view = new EditorView({
     root, parent: root,
     state: EditorState.create({ doc: text, extensions: [
       lineNumbers(), foldGutter(), lintGutter(), history(), drawSelection(), indentOnInput(), bracketMatching(), highlightActiveLine(), highlightActiveLineGutter(), highlightSelectionMatches(),
-      yaml(), autocompletion({ override: [complete] }), syntaxHighlighting(style(dark)), theme(dark),
+      yaml(), autocompletion({ override: [complete] }), syntaxHighlighting(style), theme,
       EditorView.contentAttributes.of({ "aria-label": label }), EditorState.tabSize.of(2),
       keymap.of([...defaultKeymap, ...historyKeymap, ...completionKeymap, ...searchKeymap]),
       EditorView.updateListener.of((u) => { if (u.docChanged) changed(u.state.doc.toString()); }),
