@@ -59,22 +59,34 @@ func (s *Service) Append(ctx context.Context, job Job, c Chunk, content []byte) 
 // deleted meanwhile, the chunk is added to the next generation.
 func (s *Service) add(ctx context.Context, job Job, c Chunk, content []byte) (record, error) {
 	for {
-		generation, added, err := s.addSmall(ctx, job, c.Offset, content)
-		if err != nil {
-			return record{}, err
-		}
-		known, err := s.find(ctx, job)
-		if err == nil && known.deleted {
-			return known, nil
-		}
-		if err == nil && !added {
-			generation = known.generation
-			known, err = s.addLarge(ctx, job, known, c.Offset-known.deletedBytes, content)
-		}
-		if err != nil || known.generation == generation {
+		generation, known, err := s.addOnce(ctx, job, c, content)
+		if err != nil || known.deleted || known.generation == generation {
 			return known, err
 		}
 	}
+}
+
+// addOnce writes a chunk and returns the generation to which it was added, and the record read afterwards. It does not
+// try to store a chunk in the database that begins or ends too late for that.
+func (s *Service) addOnce(ctx context.Context, job Job, c Chunk, content []byte) (generation int64, known record, err error) {
+	end := c.Offset + int64(len(content))
+	if end > s.limits.small {
+		if known, err = s.find(ctx, job); err != nil || known.deleted {
+			return known.generation, known, err
+		}
+	}
+	if end-known.deletedBytes <= s.limits.small {
+		generation, added, err := s.addSmall(ctx, job, c.Offset, content)
+		if err != nil {
+			return 0, record{}, err
+		}
+		if known, err = s.find(ctx, job); err != nil || known.deleted || added {
+			return generation, known, err
+		}
+	}
+	generation = known.generation
+	known, err = s.addLarge(ctx, job, known, c.Offset-known.deletedBytes, content)
+	return generation, known, err
 }
 
 // addLarge writes a chunk into the blob store and returns the record read afterwards.
