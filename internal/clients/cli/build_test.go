@@ -58,7 +58,8 @@ func TestTree_ShowsGroupsDurationsAndWhatIsNeeded(t *testing.T) {
     ✗ test 2/3   failed (2), 1m10s
   - e2e        broken, branch_mismatch
   ? Deploy?    blocked
-Nothing more happens until "Deploy?" is unblocked: stackyard job unblock 5`
+Nothing more happens until "Deploy?" is unblocked:
+  stackyard job unblock 5`
 	if got := text(100); got != want {
 		t.Errorf("it shows\n%s\nwant\n%s", got, want)
 	}

@@ -25,3 +25,17 @@ func TestRelative_UsesTheLargestUnit(t *testing.T) {
 		}
 	}
 }
+
+func TestPaint_ColorsStatesOnATerminalOnly(t *testing.T) {
+	terminal, file := &remote{color: true}, &remote{}
+	for text, want := range map[string]string{
+		"failed (7)": "\x1b[31mfailed (7)\x1b[0m", "connected, busy": "\x1b[32mconnected, busy\x1b[0m", "hello": "hello", "": "",
+	} {
+		if got := terminal.paint(text); got != want {
+			t.Errorf("%q becomes %q, want %q", text, got, want)
+		}
+		if got := file.paint(text); got != text {
+			t.Errorf("without a terminal, %q becomes %q", text, got)
+		}
+	}
+}

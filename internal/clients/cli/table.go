@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -168,9 +167,10 @@ var stateColors = map[string]string{
 
 // paint colors a text that starts with a state, on a terminal.
 func (r *remote) paint(text string) string {
-	if !r.color {
+	state, _, _ := strings.Cut(text, " ")
+	color := stateColors[strings.TrimSuffix(state, ",")]
+	if !r.color || color == "" {
 		return text
 	}
-	state, _, _ := strings.Cut(text, " ")
-	return cmp.Or(stateColors[strings.TrimSuffix(state, ",")], "") + text + reset
+	return color + text + reset
 }

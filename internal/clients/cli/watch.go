@@ -192,7 +192,7 @@ func needs(b build) (lines []string) {
 	}
 	for _, j := range b.Jobs {
 		if j.State == "blocked" {
-			lines = append(lines, fmt.Sprintf("Nothing more happens until %q is unblocked: stackyard job unblock %s", plain(j.fullTitle()), j.ID))
+			lines = append(lines, fmt.Sprintf("Nothing more happens until %q is unblocked: stackyard job unblock %s", plain(strings.ReplaceAll(j.fullTitle(), ": ", " ")), j.ID))
 		}
 	}
 	return lines
@@ -207,7 +207,7 @@ type treePrinter struct {
 func (p *treePrinter) print(b build) error {
 	width, height := 80, 24
 	if f, ok := p.r.out.(*os.File); ok {
-		if w, h, err := term.GetSize(int(f.Fd())); err == nil {
+		if w, h, err := term.GetSize(int(f.Fd())); err == nil && w > 0 && h > 0 { // some terminals do not say
 			width, height = w, h
 		}
 	}
@@ -255,7 +255,7 @@ func (r *remote) tree(b build, now time.Time, most int) []treeLine {
 	needed := needs(b)
 	lines := []treeLine{{head, stateColors[b.State]}}
 	jobs := b.Jobs
-	if over := len(jobs) + len(needed) + 2 - most; over > 0 {
+	if over := len(jobs) + 2*len(needed) + 2 - most; over > 0 {
 		jobs, lines = withoutPassed(jobs, over, lines)
 	}
 	width := 0
@@ -274,7 +274,9 @@ func (r *remote) tree(b build, now time.Time, most int) []treeLine {
 		lines = append(lines, jobLine(j, min(width, 50), now))
 	}
 	for _, need := range needed {
-		lines = append(lines, treeLine{need, stateColors["blocked"]})
+		// On two lines, so that the command fits on a narrow screen.
+		what, command, _ := strings.Cut(need, ": ")
+		lines = append(lines, treeLine{what + ":", stateColors["blocked"]}, treeLine{"  " + command, ""})
 	}
 	return lines
 }
