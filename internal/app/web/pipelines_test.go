@@ -105,3 +105,15 @@ func TestOrganization_IsForItsMembers(t *testing.T) {
 		}
 	})
 }
+
+func TestPipeline_CreatesBuildsWithEnvironmentAndMetaData(t *testing.T) {
+	s := onSQLite(t)
+	configure(t, s, `steps: [{label: Thresh, command: make thresh}]`)
+	ada := signIn(t, s, "ada@acme.test")
+	ada.post("/acme/hello/builds", "commit", "HEAD", "branch", "main", "env", "CROP=rye\r\n\r\nYEAR = 2026=7\r\n", "meta_data", "release=1.2").wantRedirect("/acme/hello/builds/1")
+	made := s.As(t, servertest.Ada).Get(helloPath + "/1").Want(200)
+	if got := made.String("env.CROP") + " " + made.String("env.YEAR") + " " + made.String("meta_data.release"); got != "rye 2026=7 1.2" {
+		t.Errorf("the build has %s", got)
+	}
+	ada.post("/acme/hello/builds", "commit", "HEAD", "branch", "main", "env", "nonsense").want(422, "Environment variables must be lines of NAME=value", "nonsense")
+}

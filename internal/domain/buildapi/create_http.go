@@ -150,9 +150,15 @@ func checkLength(wrong *core.Problems, field, text string, most int) {
 	}
 }
 
+// A PageBuild is a build that is asked for on a page.
+type PageBuild struct {
+	Commit, Branch, Message string
+	Env, MetaData           map[string]string
+}
+
 // CreateFromPage creates a build that the request's caller asks for on a page.
-func (s *Service) CreateFromPage(r *route.Request, p *pipelines.Pipeline, commit, branch, message string) (*builds.Build, error) {
-	c, err := (&buildCreate{Commit: commit, Branch: branch, Message: message}).creation(r)
+func (s *Service) CreateFromPage(r *route.Request, p *pipelines.Pipeline, b PageBuild) (*builds.Build, error) {
+	c, err := (&buildCreate{Commit: b.Commit, Branch: b.Branch, Message: b.Message, Env: b.Env, MetaData: b.MetaData}).creation(r)
 	if err != nil {
 		return nil, err
 	}

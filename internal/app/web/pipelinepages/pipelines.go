@@ -1,10 +1,13 @@
 package pipelinepages
 
 import (
+	"fmt"
 	"net/http"
+	"strings"
 
 	"stackyard/internal/app/web/buildpages"
 	"stackyard/internal/app/web/pages"
+	"stackyard/internal/domain/buildapi"
 	"stackyard/internal/domain/builds"
 	"stackyard/internal/domain/pipelines"
 	"stackyard/internal/domain/schedules"
@@ -100,6 +103,7 @@ type pipelinePage struct {
 // A buildForm is the form for a new build.
 type buildForm struct {
 	Commit, Branch, Message string
+	Env, MetaData           string // lines of NAME=value
 	Open                    bool
 }
 
@@ -154,8 +158,14 @@ func (s *Site) newBuild(v *pages.Visit) error {
 	if err != nil {
 		return err
 	}
-	entered := buildForm{Commit: form.Get("commit"), Branch: form.Get("branch"), Message: form.Get("message"), Open: true}
-	b, err := s.BuildAPI.CreateFromPage(v.Request, p, entered.Commit, entered.Branch, entered.Message)
+	entered := buildForm{Commit: form.Get("commit"), Branch: form.Get("branch"), Message: form.Get("message"), Env: form.Get("env"), MetaData: form.Get("meta_data"), Open: true}
+	env, envWrong := parseLines(entered.Env)
+	metaData, metaWrong := parseLines(entered.MetaData)
+	if envWrong != "" || metaWrong != "" {
+		wrong := pages.Problems{"env": envWrong, "meta_data": metaWrong}
+		return s.showPipeline(v, http.StatusUnprocessableEntity, p, entered, wrong)
+	}
+	b, err := s.BuildAPI.CreateFromPage(v.Request, p, buildapi.PageBuild{Commit: entered.Commit, Branch: entered.Branch, Message: entered.Message, Env: env, MetaData: metaData})
 	if wrong, ok := pages.ProblemsOf(err); ok {
 		return s.showPipeline(v, http.StatusUnprocessableEntity, p, entered, wrong)
 	}
@@ -163,4 +173,23 @@ func (s *Site) newBuild(v *pages.Visit) error {
 		return err
 	}
 	return v.Done(buildpages.PathOf(v.Org, p.Slug, b.Number), "Build created.")
+}
+
+// parseLines parses lines of NAME=value. problem says what is wrong with the first line that is not one.
+func parseLines(text string) (values map[string]string, problem string) {
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if line == "" {
+			continue
+		}
+		name, value, ok := strings.Cut(line, "=")
+		if name = strings.TrimSpace(name); !ok || name == "" {
+			return nil, fmt.Sprintf("must be lines of NAME=value; this is not one: %q", core.Cut(line, 100))
+		}
+		if values == nil {
+			values = make(map[string]string)
+		}
+		values[name] = strings.TrimSpace(value)
+	}
+	return values, ""
 }
