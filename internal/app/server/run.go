@@ -20,6 +20,7 @@ import (
 	"stackyard/internal/platform/blob"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
+	"stackyard/internal/platform/parked"
 	"stackyard/internal/platform/seal"
 )
 
@@ -214,6 +215,7 @@ func protocols() *http.Protocols {
 
 // Run serves until ctx is done, then drains. It calls ready once requests are served.
 func Run(ctx context.Context, s Settings, st Storage, version string, log *slog.Logger, ready func(Ready) error) error {
+	tuneGC()
 	blobs, err := openBlobs(ctx, s)
 	if err != nil {
 		return err
@@ -227,6 +229,12 @@ func Run(ctx context.Context, s Settings, st Storage, version string, log *slog.
 	if public == "" {
 		public = core.PublicURL(url)
 	}
+	var waiting *parked.Listener
+	if s.TLSCert == "" {
+		if waiting = parked.Listen(listener); waiting != nil {
+			listener = waiting
+		}
+	}
 	peerTLS, err := peerConfig(s, public)
 	if err != nil {
 		return errors.Join(err, listener.Close())
@@ -234,6 +242,7 @@ func Run(ctx context.Context, s Settings, st Storage, version string, log *slog.
 	wired, err := New(Parts{
 		MetricsToken:   s.MetricsToken,
 		MetricsPrivate: s.MetricsListen != "",
+		Parked:         waiting,
 		Peer:           cmp.Or(s.Peer, peerURL(url, listener.Addr(), s.Database)),
 		PeerTLS:        peerTLS,
 		DB:             st.DB,
@@ -321,7 +330,13 @@ func Run(ctx context.Context, s Settings, st Storage, version string, log *slog.
 	// While running requests end, new ones are still served, so that a load balancer can read from /readyz that
 	// it should send no more.
 	hs.SetKeepAlivesEnabled(false)
+	if waiting != nil {
+		waiting.Drain()
+	}
 	requests.wait(drain)
+	if waiting != nil {
+		waiting.Wait(drain)
+	}
 	err = hs.Shutdown(drain)
 	if err != nil {
 		log.Warn("drain timed out", "error", err)

@@ -66,12 +66,15 @@ import (
 	"stackyard/internal/platform/identity"
 	"stackyard/internal/platform/limits"
 	"stackyard/internal/platform/outbound"
+	"stackyard/internal/platform/parked"
 	"stackyard/internal/platform/route"
 	"stackyard/internal/platform/seal"
 )
 
 // Parts are the dependencies of a server.
 type Parts struct {
+	// Parked is the listener of the server, if it lets requests wait without their goroutines; nil: it does not.
+	Parked *parked.Listener
 	DB     *db.DB
 	Blobs  *blob.Store
 	Key    seal.Key
@@ -181,6 +184,7 @@ func New(p Parts) (*Server, error) {
 		Used:           s.background.uses.Record,
 		AccessChanges:  func(ctx context.Context) <-chan struct{} { return directory.Changes(ctx, s.background.bus) },
 		ErrorPage:      s.pages.ErrorPage,
+		Parked:         p.Parked,
 	}, routes)
 	s.openAPI, err = s.handler.OpenAPI(p.Version)
 	return s, err

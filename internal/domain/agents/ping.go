@@ -3,7 +3,6 @@ package agents
 import (
 	"context"
 	"math/rand/v2"
-	"sync"
 	"time"
 
 	"stackyard/internal/domain/dispatch"
@@ -77,15 +76,14 @@ func (s *Service) ping(ctx context.Context, sess *session) (instruction, error) 
 	if err != nil {
 		return instruction{}, err
 	}
-	wait, limit := s.dispatch.Wait, s.PingWait(known.idleFor(s.clock()))
-	finished := sess.takeJobFinished()
+	limit, finished := s.PingWait(known.idleFor(s.clock())), sess.takeJobFinished()
 	if finished {
-		wait, limit = s.dispatch.Try, min(limit, tryTimeout)
+		limit = min(limit, tryTimeout)
 	}
-	waiting, done := sess.beginWait(ctx)
-	defer done()
-	waiting, cancel := context.WithTimeout(waiting, limit)
-	defer cancel()
+	replaced := sess.beginWait()
+	defer sess.endWait()
+	timeout := time.NewTimer(limit)
+	defer timeout.Stop()
 	for {
 		now, changed, err := s.currentOffer(ctx, sess)
 		if err != nil {
@@ -94,8 +92,8 @@ func (s *Service) ping(ctx context.Context, sess *session) (instruction, error) 
 		if next, final := now.instruction(); final {
 			return next, s.endForgottenJob(ctx, sess, now)
 		}
-		jobID, err := s.awaitJob(waiting, sess, now, changed, wait)
-		if err != nil || jobID != "" || finished || waiting.Err() != nil || s.isDraining() {
+		jobID, end, err := s.awaitJob(ctx, sess, now, finished, dispatch.Interrupts{Changed: changed, Replaced: replaced, Timeout: timeout.C})
+		if err != nil || jobID != "" || finished || end == dispatch.Over || isClosed(replaced) || s.isDraining() {
 			return instruction{jobID: jobID}, err
 		}
 	}
@@ -112,37 +110,34 @@ func (s *Service) currentOffer(ctx context.Context, sess *session) (*snapshot, <
 	return s.current(ctx, sess)
 }
 
-// awaitJob waits until a job is assigned to the agent, the agent changes, or ctx is done. It returns the job,
-// "" for none.
-func (s *Service) awaitJob(ctx context.Context, sess *session, now *snapshot, changed <-chan struct{}, wait waitFunc) (jobID string, err error) {
-	ctx, cancel := context.WithCancel(ctx)
-	var watcher sync.WaitGroup
-	watcher.Go(func() {
-		defer cancel()
-		s.awaitChange(ctx, sess, changed)
-	})
-	defer watcher.Wait() // so that a wakeup has marked the session stale
-	defer cancel()
-	return wait(ctx, dispatch.Agent{
+// awaitJob waits until a job is assigned to the agent, the agent changes, or something else ends the wait. It returns
+// the job, "" for none. With brief set, it does not wait when there is no job.
+func (s *Service) awaitJob(ctx context.Context, sess *session, now *snapshot, brief bool, by dispatch.Interrupts) (jobID string, end dispatch.End, err error) {
+	by.Wakeups, by.Draining = sess.wakeups, s.draining
+	jobID, end, err = s.dispatch.Hold(ctx, dispatch.Agent{
 		ID:             now.ID,
 		OrganizationID: now.OrganizationID,
 		QueueID:        now.QueueID,
 		Tags:           now.Tags,
+		TagsKey:        now.tagsKey,
 		Priority:       now.Priority,
 		IdleSince:      now.idleSince(),
 		FairShare:      quotas.Of(&sess.identity.Load().Organization).FairShare,
-	})
+	}, brief, by)
+	if end == dispatch.Woken {
+		sess.markStale()
+	}
+	return jobID, end, err
 }
 
-// waitFunc is Wait or Try of dispatch.Dispatcher.
-type waitFunc func(context.Context, dispatch.Agent) (jobID string, err error)
-
-// awaitChange waits until the agent may have changed, the server drains, or ctx is done.
-func (s *Service) awaitChange(ctx context.Context, sess *session, changed <-chan struct{}) {
+// awaitChange waits until the agent may have changed, another wait replaces this one, the server drains, or ctx is
+// done.
+func (s *Service) awaitChange(ctx context.Context, sess *session, changed, replaced <-chan struct{}) {
 	select {
 	case <-sess.wakeups:
 		sess.markStale()
 	case <-changed:
+	case <-replaced:
 	case <-s.draining:
 	case <-ctx.Done():
 	}
@@ -165,22 +160,33 @@ func (a *Agent) idleSince() time.Time {
 	return a.LastJobFinishedAt
 }
 
-// beginWait records that a request of the agent waits, until done is called. It cancels the previous wait: the
-// agent has lost or closed that connection.
-func (sess *session) beginWait(ctx context.Context) (_ context.Context, done func()) {
-	ctx, cancel := context.WithCancel(ctx)
+// beginWait records that a request of the agent waits, until endWait is called. It ends the previous wait: the agent
+// has lost or closed that connection. replaced is closed when another wait begins.
+func (sess *session) beginWait() (replaced <-chan struct{}) {
+	mine := make(chan struct{})
 	sess.mu.Lock()
 	defer sess.mu.Unlock()
-	if sess.cancelWait != nil {
-		sess.cancelWait()
+	if sess.replaced != nil {
+		close(sess.replaced)
 	}
-	sess.cancelWait = cancel
+	sess.replaced = mine
 	sess.waiting++
-	return ctx, func() {
-		cancel()
-		sess.mu.Lock()
-		defer sess.mu.Unlock()
-		sess.waiting--
+	return mine
+}
+
+// endWait records that a wait has ended.
+func (sess *session) endWait() {
+	sess.mu.Lock()
+	defer sess.mu.Unlock()
+	sess.waiting--
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
 	}
 }
 

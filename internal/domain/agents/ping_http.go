@@ -1,6 +1,7 @@
 package agents
 
 import (
+	"context"
 	"net/http"
 
 	"stackyard/internal/platform/route"
@@ -25,14 +26,17 @@ type offeredJobView struct {
 	ID string `json:"id"`
 }
 
-func (s *Service) getPing(r *route.Request, a caller) (pingView, error) {
+func (s *Service) getPing(r *route.Request, a caller) (route.Held[pingView], error) {
 	if err := s.ensureConnected(r.Context(), a); err != nil {
-		return pingView{}, err
+		return route.Held[pingView]{}, err
 	}
-	next, err := s.ping(r.Context(), a.session)
-	v := pingView{Action: next.action, Message: next.message}
-	if next.jobID != "" {
-		v.Job = &offeredJobView{ID: next.jobID}
-	}
-	return v, err
+	sess := a.session
+	return route.Held[pingView]{Wait: func(ctx context.Context) (pingView, error) {
+		next, err := s.ping(ctx, sess)
+		v := pingView{Action: next.action, Message: next.message}
+		if next.jobID != "" {
+			v.Job = &offeredJobView{ID: next.jobID}
+		}
+		return v, err
+	}}, nil
 }

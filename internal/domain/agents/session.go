@@ -32,8 +32,8 @@ type session struct {
 	lastSeen  time.Time
 	unflushed bool // lastSeen is newer than the database
 	waiting   int  // waiting requests, which keep the agent present
-	// cancelWait ends the most recent wait.
-	cancelWait  func()
+	// replaced is closed when the most recent wait is replaced by another; nil: there was none.
+	replaced    chan struct{}
 	jobFinished bool // a job has ended since the agent's last ping
 	busyPolling busyPolling
 }
@@ -41,7 +41,8 @@ type session struct {
 // A snapshot is an agent and its job, if any, at one moment.
 type snapshot struct {
 	*Agent
-	job builds.Holding
+	job     builds.Holding
+	tagsKey string // of the agent's tags; empty: unknown
 }
 
 // topic returns the bus topic for changes of an agent and of its job.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"stackyard/internal/domain/builds"
+	"stackyard/internal/domain/dispatch"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
 	"stackyard/internal/platform/identity"
@@ -68,7 +69,9 @@ func orNotFound[T any](found *T, err error) (*T, error) {
 func readSnapshot(q *db.Q, orgID, id string) (*snapshot, error) {
 	return orNotFound(db.One(q, func(scan db.Scan) (s *snapshot, err error) {
 		s = &snapshot{}
-		s.Agent, err = scanAgentAnd(scan, builds.HeldDest(&s.job)...)
+		if s.Agent, err = scanAgentAnd(scan, builds.HeldDest(&s.job)...); err == nil {
+			s.tagsKey = dispatch.TagsKey(s.Tags)
+		}
 		return s, err
 	}, `
 	SELECT `+agentColumns+`, `+builds.HeldColumns+fromAgents+builds.JoinHeld+`

@@ -3,6 +3,8 @@ package agents
 import (
 	"context"
 	"errors"
+
+	"stackyard/internal/domain/dispatch"
 )
 
 // errDraining ends streams when the server drains.
@@ -11,10 +13,10 @@ var errDraining = errors.New("the server is about to stop")
 // stream sends an agent its instruction now and whenever it changes, until ctx is done. The stream stays open
 // while the agent runs a job.
 func (s *Service) stream(ctx context.Context, sess *session, send func(instruction) error) error {
-	waiting, done := sess.beginWait(ctx)
-	defer done()
+	replaced := sess.beginWait()
+	defer sess.endWait()
 	var last *instruction
-	for waiting.Err() == nil {
+	for ctx.Err() == nil && !isClosed(replaced) {
 		if s.isDraining() {
 			return errDraining
 		}
@@ -32,10 +34,10 @@ func (s *Service) stream(ctx context.Context, sess *session, send func(instructi
 			last = &next
 		}
 		if final {
-			s.awaitChange(waiting, sess, changed)
+			s.awaitChange(ctx, sess, changed, replaced)
 			continue
 		}
-		jobID, err := s.awaitJob(waiting, sess, now, changed, s.dispatch.Wait)
+		jobID, _, err := s.awaitJob(ctx, sess, now, false, dispatch.Interrupts{Changed: changed, Replaced: replaced})
 		if err != nil {
 			return err
 		}

@@ -39,6 +39,7 @@ type Agent struct {
 	OrganizationID string
 	QueueID        string
 	Tags           []string  // key=value; a queue tag is ignored
+	TagsKey        string    // of Tags, see [TagsKey]; empty: unknown
 	Priority       *int      // highest first; nil: last
 	IdleSince      time.Time // within a priority, the agent idle longest gets the job
 	FairShare      quotas.FairShare
@@ -105,27 +106,8 @@ func (d *Dispatcher) Try(ctx context.Context, a Agent) (jobID string, err error)
 }
 
 func (d *Dispatcher) wait(ctx context.Context, a Agent, brief bool) (jobID string, err error) {
-	var w *waiter
-	for w == nil {
-		d.supersede(a.ID)
-		if jobID, err := d.reoffer(ctx, a); jobID != "" || err != nil {
-			return jobID, err
-		}
-		if ctx.Err() != nil {
-			return "", nil
-		}
-		w = d.enter(a, brief)
-	}
-	defer d.leave(w)
-	select {
-	case jobID = <-w.answer:
-	case <-ctx.Done():
-		// If a job is being assigned to the agent right now, it gets that job.
-		if !w.queue.remove(w) {
-			jobID = <-w.answer
-		}
-	}
-	return jobID, nil
+	jobID, _, err = d.Hold(ctx, a, brief, Interrupts{})
+	return jobID, err
 }
 
 // supersede ends an earlier wait of the agent in this process.

@@ -70,7 +70,7 @@ func (q *queue) add(w *waiter) {
 	q.drainWakeups()
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	w.profile, q.share = q.profiles.get(w.Tags), w.FairShare
+	w.profile, q.share = q.profiles.get(w.Tags, w.TagsKey), w.FairShare
 	if w.brief && !q.stale && q.remaining != nil && !q.hasJobFor(w) {
 		w.answer <- ""
 		return

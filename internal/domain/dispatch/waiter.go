@@ -1,10 +1,6 @@
 package dispatch
 
-import (
-	"cmp"
-	"slices"
-	"strings"
-)
+import "cmp"
 
 // A waiter is a waiting agent.
 type waiter struct {
@@ -53,16 +49,18 @@ type profiles map[string]*profile
 // maxProfiles bounds the cached profiles.
 const maxProfiles = 20_000
 
-func (k profiles) get(list []string) *profile {
-	list = slices.Sorted(slices.Values(list))
-	name := strings.Join(list, "\x00")
-	known := k[name]
+// get returns the profile of tags. key is their [TagsKey], or "".
+func (k profiles) get(list []string, key string) *profile {
+	if key == "" {
+		key = TagsKey(list)
+	}
+	known := k[key]
 	if known == nil {
 		if len(k) >= maxProfiles {
 			clear(k)
 		}
 		known = &profile{tags: tagsOf(list), satisfies: make(map[string]bool)}
-		k[name] = known
+		k[key] = known
 	}
 	return known
 }

@@ -86,6 +86,7 @@ type observed struct {
 	agentToken string
 	browser    bool // a person probably reads the response
 	oauth      bool // errors use the format of OAuth
+	parked     bool // another goroutine serves the rest, and uses this value
 	status     int
 	bytes      int64
 	begun      time.Time

@@ -21,6 +21,7 @@ import (
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/identity"
 	"stackyard/internal/platform/limits"
+	"stackyard/internal/platform/parked"
 )
 
 // Config has the dependencies and settings of a Server.
@@ -51,6 +52,9 @@ type Config struct {
 	AccessChanges func(ctx context.Context) <-chan struct{}
 	// ErrorPage writes an error page for browsers; nil: they get JSON as programs do.
 	ErrorPage func(w http.ResponseWriter, status int, message string)
+	// Parked is the listener of all requests, to which connections of requests that wait are returned. When it is
+	// nil, requests wait on the goroutines of their connections.
+	Parked *parked.Listener
 }
 
 // Server serves a route table.
@@ -67,6 +71,7 @@ type Server struct {
 	used          func(tokenID string, from netip.Addr)
 	errorPage     func(w http.ResponseWriter, status int, message string)
 	accessChanges func(ctx context.Context) <-chan struct{}
+	parked        *parked.Listener
 	measures      measures
 	// bodyTimeout is how long a client can take to send a body.
 	bodyTimeout time.Duration
@@ -91,6 +96,7 @@ func New(c Config, routes []Route) *Server {
 		used:          c.Used,
 		errorPage:     c.ErrorPage,
 		accessChanges: c.AccessChanges,
+		parked:        c.Parked,
 		measures:      newMeasures(c.Metrics),
 		muxes:         map[string]*http.ServeMux{"": http.NewServeMux()},
 		bodyTimeout:   bodyTimeout,
@@ -151,7 +157,11 @@ func firstSegment(path string) string {
 // ServeHTTP serves a request. It accepts doubled and trailing slashes in the path.
 func (s *Server) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 	seen := s.measures.begin(w, hr)
-	defer s.finish(seen)
+	defer func() {
+		if !seen.parked {
+			s.finish(seen)
+		}
+	}()
 	// The deadline of an earlier response on the same connection does not apply.
 	seen.setWriteDeadline(time.Time{})
 	if p := seen.path; p == "/v2" || strings.HasPrefix(p, "/v2/") {
@@ -323,6 +333,9 @@ func (s *Server) serve(w *observed, hr *http.Request, route *Route) {
 		return
 	case encodedJSON:
 		s.writeJSON(w, status, v)
+		return
+	case held:
+		s.serveHeld(w, r, status, v)
 		return
 	}
 	s.write(w, status, result)
