@@ -16,12 +16,27 @@ import (
 // The texts of its statements are few, so that connections keep them prepared: on PostgreSQL there is one for
 // a single row and one for any larger number, on SQLite one for each power of two up to a limit.
 func InsertMany[T any](q *Q, insert string, items []T, values func(T) []any, after string) error {
+	return insertMany(q, q.exec, insert, items, values, after)
+}
+
+// InsertLater is InsertMany with the statements run by [Q.Later].
+func InsertLater[T any](q *Q, insert string, items []T, values func(T) []any, after string) error {
+	return insertMany(q, q.Later, insert, items, values, after)
+}
+
+// exec is Exec without the number of rows.
+func (q *Q) exec(query string, args ...any) error {
+	_, err := q.Exec(query, args...)
+	return err
+}
+
+func insertMany[T any](q *Q, exec func(query string, args ...any) error, insert string, items []T, values func(T) []any, after string) error {
 	rows := make([][]any, len(items))
 	for i, item := range items {
 		rows[i] = values(item)
 	}
 	if q.engine == PostgreSQL && len(rows) > 1 {
-		return q.insertArrays(insert, rows, after)
+		return q.insertArrays(exec, insert, rows, after)
 	}
 	for len(rows) > 0 {
 		n := chunkSize(len(rows), len(rows[0]))
@@ -29,7 +44,7 @@ func InsertMany[T any](q *Q, insert string, items []T, values func(T) []any, aft
 		for _, row := range rows[:n] {
 			args = append(args, row...)
 		}
-		if _, err := q.Exec(insertText(q.engine, insert, n, len(rows[0]), after), args...); err != nil {
+		if err := exec(insertText(q.engine, insert, n, len(rows[0]), after), args...); err != nil {
 			return err
 		}
 		rows = rows[n:]
@@ -80,7 +95,7 @@ func insertText(engine Engine, insert string, rows, width int, after string) str
 }
 
 // insertArrays inserts rows with one statement whose parameters are an array for each column.
-func (q *Q) insertArrays(insert string, rows [][]any, after string) error {
+func (q *Q) insertArrays(exec func(query string, args ...any) error, insert string, rows [][]any, after string) error {
 	if q.err != nil {
 		return q.err
 	}
@@ -92,8 +107,7 @@ func (q *Q) insertArrays(insert string, rows [][]any, after string) error {
 	if err != nil {
 		return err
 	}
-	_, err = q.Exec(insert+" "+from+" "+after, args...)
-	return err
+	return exec(insert+" "+from+" "+after, args...)
 }
 
 // Values returns a SELECT that yields rows, for WITH name (columns) AS (…), and its arguments: those of the

@@ -119,7 +119,11 @@ func (e *postgresEngine) readOnce(ctx context.Context, fn func(*Q) error) error 
 
 func (e *postgresEngine) write(ctx context.Context, fn func(*Q) error) error {
 	for attempt := 1; ; attempt++ {
-		err := e.writeOnce(ctx, fn)
+		begun, err := e.writeOnce(ctx, fn)
+		if !begun && err != nil && attempt == 1 && connectionLost(err) && ctx.Err() == nil {
+			e.pool.Reset() // it may have connections to a server that was restarted
+			continue
+		}
 		if !isAborted(err) || attempt == maxAttempts {
 			return err
 		}
@@ -132,36 +136,43 @@ func (e *postgresEngine) write(ctx context.Context, fn func(*Q) error) error {
 	}
 }
 
-func (e *postgresEngine) writeOnce(ctx context.Context, fn func(*Q) error) error {
-	conn, err := e.begin(ctx)
+// beginText starts a transaction. It is sent together with the first statements, see Q.Later.
+const beginText = `BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE`
+
+// writeOnce reports whether a transaction began; if not, nothing has happened.
+func (e *postgresEngine) writeOnce(ctx context.Context, fn func(*Q) error) (begun bool, err error) {
+	conn, err := e.connect(ctx)
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer conn.Close()
+	q := &Q{ctx: markNested(ctx), run: ctx, engine: PostgreSQL, types: &e.types, conn: &connection{Conn: conn}, writing: true}
+	q.waiting = []laterStatement{{query: beginText}}
 	open := true
 	defer func() {
-		if open { // fn failed, panicked, or ended its goroutine
+		if open && q.sent { // fn failed, panicked, or ended its goroutine
 			finish(ctx, conn, `ROLLBACK`)
 		}
 	}()
-	q := &Q{ctx: markNested(ctx), run: ctx, engine: PostgreSQL, types: &e.types, conn: &connection{Conn: conn}, writing: true}
 	defer q.end()
-	err = fn(q)
+	if err = fn(q); err == nil {
+		err = q.flush()
+	}
 	if failed := q.end(); failed != nil && (err == nil || isAborted(failed) || connectionLost(failed)) {
 		err = failed
 	}
 	if err != nil {
-		return err
+		return q.begun, err
 	}
 	open = false
 	e.committed.Add(1)
 	if err := finish(ctx, conn, `COMMIT`); err != nil {
 		if e, ok := errors.AsType[*pgconn.PgError](err); ok && !connectionLost(e) {
-			return err // the server answered that it did not commit
+			return true, err // the server answered that it did not commit
 		}
-		return unavailable(err, "The database went away while saving; look whether the change was saved before trying again.")
+		return true, unavailable(err, "The database went away while saving; look whether the change was saved before trying again.")
 	}
-	return nil
+	return true, nil
 }
 
 // writeOne runs fn without BEGIN, so that its statement is its own transaction.
@@ -174,37 +185,22 @@ func (e *postgresEngine) writeOne(ctx context.Context, fn func(*Q) error) error 
 	e.committed.Add(1)
 	q := &Q{ctx: markNested(ctx), run: ctx, engine: PostgreSQL, types: &e.types, conn: &connection{Conn: conn}, writing: true}
 	defer q.end()
-	return fn(q)
+	if err := fn(q); err != nil {
+		return err
+	}
+	return q.flush()
 }
 
-// begin opens a transaction. Nothing has happened when it fails, so it tries again with a fresh connection: the
-// pool may have connections to a server that was restarted.
-func (e *postgresEngine) begin(ctx context.Context) (*sql.Conn, error) {
-	conn, err := e.tryBegin(ctx)
-	if err != nil && connectionLost(err) && ctx.Err() == nil {
-		e.pool.Reset()
-		conn, err = e.tryBegin(ctx)
+// beginError returns the error of a transaction that did not begin.
+func beginError(ctx context.Context, err error) error {
+	switch e, ok := errors.AsType[*pgconn.PgError](err); {
+	case ctx.Err() != nil:
+		return err
+	case ok && e.Code == "0A000": // a standby cannot write
+		return notWritable(err, readOnly)
+	default:
+		return unavailable(err, doesNotAnswer)
 	}
-	return conn, err
-}
-
-func (e *postgresEngine) tryBegin(ctx context.Context) (*sql.Conn, error) {
-	conn, err := e.connect(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := conn.ExecContext(ctx, `BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE`); err != nil {
-		conn.Close()
-		switch e, ok := errors.AsType[*pgconn.PgError](err); {
-		case ctx.Err() != nil:
-			return nil, err
-		case ok && e.Code == "0A000": // a standby cannot write
-			return nil, notWritable(err, readOnly)
-		default:
-			return nil, unavailable(err, doesNotAnswer)
-		}
-	}
-	return conn, nil
 }
 
 // finish ends a transaction even if ctx has ended. The pool discards a connection whose transaction could not

@@ -25,6 +25,8 @@ type Q struct {
 	types       *columnTypes // nil on SQLite
 	writing     bool
 	open        []*sql.Rows
+	waiting     []laterStatement               // not sent yet; none on SQLite
+	sent, begun bool                           // the transaction was asked for, and has begun; not on SQLite
 	topics      []string                       // announced so far
 	after       []func()                       // run after the commit
 	ran         int64                          // number of statements
@@ -39,8 +41,8 @@ func (q *Q) Context() context.Context { return q.ctx }
 
 // Exec runs a statement and returns how many rows it inserted, changed or deleted.
 func (q *Q) Exec(query string, args ...any) (affected int64, err error) {
-	if q.err != nil {
-		return 0, q.err
+	if err := q.flush(); err != nil {
+		return 0, err
 	}
 	if !q.writing {
 		return 0, errReading
@@ -56,8 +58,8 @@ func (q *Q) Exec(query string, args ...any) (affected int64, err error) {
 // Query runs a statement that returns rows. Close them before the next statement; [All], [Each] and [One] do
 // that.
 func (q *Q) Query(query string, args ...any) (*sql.Rows, error) {
-	if q.err != nil {
-		return nil, q.err
+	if err := q.flush(); err != nil {
+		return nil, err
 	}
 	q.count(query, args)
 	rows, err := q.conn.QueryContext(q.run, query, args...)
@@ -70,8 +72,8 @@ func (q *Q) Query(query string, args ...any) (*sql.Rows, error) {
 
 // QueryRow runs a statement and returns its first row.
 func (q *Q) QueryRow(query string, args ...any) *Row {
-	if q.err != nil {
-		return &Row{q: q, err: q.err}
+	if err := q.flush(); err != nil {
+		return &Row{q: q, err: err}
 	}
 	q.count(query, args)
 	rows, err := q.conn.query(q.run, query, args)
@@ -168,6 +170,15 @@ func (q *Q) LockAll(table, key string, ids []string) error {
 	in, arg := q.In(key, 1, ids)
 	_, err := q.Exec(`SELECT 1 FROM `+table+` WHERE `+in+` ORDER BY `+key+` FOR NO KEY UPDATE`, arg)
 	return err
+}
+
+// LockAllLater is [Q.LockAll] before the next statement, see [Q.Later].
+func (q *Q) LockAllLater(table, key string, ids []string) error {
+	if q.engine == SQLite {
+		return q.checkWriting()
+	}
+	in, arg := q.In(key, 1, ids)
+	return q.Later(`SELECT 1 FROM `+table+` WHERE `+in+` ORDER BY `+key+` FOR NO KEY UPDATE`, arg)
 }
 
 // InOrder returns a condition for an UPDATE or DELETE of many rows. It is equivalent to the given one and locks
@@ -268,8 +279,8 @@ type Scan = func(dest ...any) error
 
 // Each calls scan with each row of a query, and stops at its first error.
 func Each(q *Q, scan func(Scan) error, query string, args ...any) error {
-	if q.err != nil {
-		return q.err
+	if err := q.flush(); err != nil {
+		return err
 	}
 	q.count(query, args)
 	rows, err := q.conn.query(q.run, query, args)

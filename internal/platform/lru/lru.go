@@ -56,6 +56,29 @@ func (c *Cache[K, V]) Add(key K, value V) (evicted V, ok bool) {
 	return oldest.value, true
 }
 
+// Look passes the value of a key to a function, which no other call runs beside, and reports whether there is one.
+func (c *Cache[K, V]) Look(key K, fn func(value V)) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e, ok := c.entries[key]
+	if ok {
+		fn(e.Value.(entry[K, V]).value)
+	}
+	return ok
+}
+
+// Take removes a key and returns its value.
+func (c *Cache[K, V]) Take(key K) (value V, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e, ok := c.entries[key]
+	if !ok {
+		return value, false
+	}
+	delete(c.entries, key)
+	return c.recent.Remove(e).(entry[K, V]).value, true
+}
+
 // Clear removes all entries and returns their values.
 func (c *Cache[K, V]) Clear() []V {
 	c.mu.Lock()

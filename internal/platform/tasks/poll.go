@@ -22,6 +22,11 @@ func (r *Runner) poll(q *db.Q) error {
 			k.hint(at)
 		}
 	}
+	for _, t := range r.timers {
+		if err := t.poll(q); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

@@ -40,6 +40,7 @@ type Runner struct {
 	log     *slog.Logger
 	metrics metrics
 	kinds   []*kind
+	timers  []*Timer
 	txSlots chan struct{}
 }
 
@@ -147,6 +148,9 @@ func (r *Runner) Run(ctx context.Context) error {
 	for _, k := range r.kinds {
 		loops.Go(func() { k.loop(ctx, work) })
 	}
+	for _, t := range r.timers {
+		loops.Go(func() { t.loop(ctx) })
+	}
 	loops.Wait()
 	return nil
 }
@@ -179,6 +183,15 @@ func (r *Runner) RunDue(ctx context.Context) error {
 				if err := k.attempt(ctx, d); err != nil {
 					failures = append(failures, fmt.Errorf("task %s %s: %w", d.Kind, d.Key, err))
 				}
+			}
+		}
+		for _, t := range r.timers {
+			fired, err := t.runDue(ctx)
+			if err != nil {
+				return errors.Join(append(failures, fmt.Errorf("timer %s: %w", t.name, err))...)
+			}
+			if fired {
+				ran++
 			}
 		}
 		if ran == 0 {

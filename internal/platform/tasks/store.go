@@ -23,7 +23,7 @@ var (
 // insert adds tasks. One that is leased keeps its times, and is marked to run again.
 func insert(q *db.Q, when *conflictRule, tasks []Task) error {
 	moves := `CASE WHEN t.lease IS NULL AND ` + when.moves
-	return db.InsertMany(q, `INSERT INTO tasks AS t (kind, key, payload, due_at, run_at, attempts)`, tasks,
+	return db.InsertLater(q, `INSERT INTO tasks AS t (kind, key, payload, due_at, run_at, attempts)`, tasks,
 		func(t Task) []any {
 			return []any{t.Kind, t.Key, db.JSON(t.Payload), db.Micros(t.RunAt), db.Micros(t.RunAt), 0}
 		}, `

@@ -127,8 +127,7 @@ func compare(a, b Task) int {
 // continues.
 func Remove(q *db.Q, kind string, keys ...string) error {
 	in, arg := q.In("key", 2, keys)
-	_, err := q.Exec(`DELETE FROM tasks WHERE kind = $1 AND `+q.InOrder("tasks", "key", "kind = $1 AND "+in), kind, arg)
-	return err
+	return q.Later(`DELETE FROM tasks WHERE kind = $1 AND `+q.InOrder("tasks", "key", "kind = $1 AND "+in), kind, arg)
 }
 
 // topic is the bus topic of new tasks of a kind.
