@@ -13,13 +13,13 @@ import (
 
 // accept gives an agent the job that it was offered. Repeating it after a lost response changes nothing.
 func (s *Service) accept(ctx context.Context, a caller, jobID string) (acceptedJob, error) {
-	err := s.builds.Accept(ctx, a.OrganizationID, jobID, a.ID)
+	j, b, err := s.builds.AcceptJob(ctx, a.OrganizationID, jobID, a.ID)
 	if err != nil {
 		a.session.markStale()
 		return acceptedJob{}, err
 	}
 	s.dispatch.Accepted(a.ID)
-	return s.loadAccepted(ctx, a.Agent, jobID)
+	return s.acceptedJob(ctx, a.Agent, j, b)
 }
 
 // acquire gives an agent a job that it was not offered: a scheduled or reserved job of the agent's cluster.
@@ -81,28 +81,40 @@ type acceptedJob struct {
 	token string
 }
 
+// loadAccepted returns a job as its agent needs it.
 func (s *Service) loadAccepted(ctx context.Context, a *Agent, jobID string) (t acceptedJob, err error) {
-	org, err := s.dir.OrganizationByID(ctx, a.OrganizationID)
-	if err != nil {
-		return t, err
-	}
-	var cluster clusters.Cluster
+	var j *builds.Job
+	var b *builds.Build
 	err = s.db.Read(ctx, func(q *db.Q) (err error) {
-		if t.Job, t.Build, t.Pipeline, err = builds.Whole(q, org.ID, jobID); err != nil {
+		if j, err = builds.JobByID(q, a.OrganizationID, jobID); err != nil {
 			return err
 		}
-		cluster, err = clusters.ByID(q, org.ID, a.ClusterID)
+		b, err = builds.ByID(q, a.OrganizationID, j.BuildID)
 		return err
 	})
 	if err != nil {
 		return t, err
 	}
+	return s.acceptedJob(ctx, a, j, b)
+}
+
+// acceptedJob completes a job with its pipeline, its environment and its token.
+func (s *Service) acceptedJob(ctx context.Context, a *Agent, j *builds.Job, b *builds.Build) (t acceptedJob, err error) {
+	org, err := s.dir.OrganizationByID(ctx, a.OrganizationID)
+	if err != nil {
+		return t, err
+	}
+	around, err := s.surroundingsOf(ctx, org, b.PipelineID, a.ClusterID)
+	if err != nil {
+		return t, err
+	}
+	t.FullJob = FullJob{j, b, around.pipeline}
 	env, err := s.builds.CheckoutEnvironment(org, t.Pipeline, t.Build, t.Job)
 	if err != nil {
 		return t, err
 	}
-	t.env = jobEnvironment(env, a, cluster.Name)
-	t.token = s.jobTokens.issue(jobToken{organizationID: org.ID, agentID: a.ID, jobID: jobID})
+	t.env = jobEnvironment(env, a, around.cluster.Name)
+	t.token = s.jobTokens.issue(jobToken{organizationID: org.ID, agentID: a.ID, jobID: t.Job.ID})
 	return t, nil
 }
 

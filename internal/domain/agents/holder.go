@@ -29,12 +29,12 @@ var (
 // LoadJob returns the job that the path names. The request must carry the token of that job or of the
 // agent that has accepted it, and the job must not have ended.
 func (s *Service) LoadJob(r *route.Request) (builds.Holding, error) {
-	return s.loadJob(r, func(builds.Holding) bool { return false })
+	return s.loadJob(r, never)
 }
 
 // LoadRecentJob is LoadJob for requests that are also accepted for lateWindow after the job has ended.
 func (s *Service) LoadRecentJob(r *route.Request) (builds.Holding, error) {
-	return s.loadJob(r, func(h builds.Holding) bool { return s.clock().Sub(h.FinishedAt) <= lateWindow })
+	return s.loadJob(r, s.isRecent)
 }
 
 // loadJob checks the request against the job that its path names. acceptEnded decides about jobs that have ended.
@@ -53,16 +53,51 @@ func (s *Service) loadJob(r *route.Request, acceptEnded func(builds.Holding) boo
 	if err != nil {
 		return h, err
 	}
+	return h, checkHolding(r, h, acceptEnded)
+}
+
+// checkHolding returns an error unless the caller has accepted a job.
+func checkHolding(r *route.Request, h builds.Holding, acceptEnded func(builds.Holding) bool) error {
 	switch {
 	case h.AgentID != r.Session.AgentID && r.Session.JobID == "":
-		return h, core.Errorf(core.Forbidden, "The job belongs to another agent")
+		return core.Errorf(core.Forbidden, "The job belongs to another agent")
 	case h.AgentID != r.Session.AgentID, h.State.Ended() && !acceptEnded(h):
-		return h, errNotAssigned
+		return errNotAssigned
 	case h.State == flow.Assigned: // it can still be assigned to another agent
-		return h, errNotAccepted
+		return errNotAccepted
 	}
-	return h, nil
+	return nil
 }
+
+// loadStarting and loadEnding are LoadJob and LoadRecentJob for reports that change the state of the job: as long as the
+// process remembers that the caller holds it, they read nothing. When the report is then refused, the caller is checked
+// by the rows.
+func (s *Service) loadStarting(r *route.Request) (builds.Holding, error) {
+	return s.recallJob(r, s.LoadJob)
+}
+
+func (s *Service) loadEnding(r *route.Request) (builds.Holding, error) {
+	return s.recallJob(r, s.LoadRecentJob)
+}
+
+func (s *Service) recallJob(r *route.Request, load func(*route.Request) (builds.Holding, error)) (builds.Holding, error) {
+	id, err := r.PathID("job", noJob)
+	if err != nil {
+		return builds.Holding{}, err
+	}
+	if own := r.Session.JobID; own == "" || own == id {
+		h, ok := s.builds.Recall(r.Org.ID, id)
+		if ok && h.AgentID == r.Session.AgentID && (h.State == flow.Accepted || h.State == flow.Running) {
+			return h, nil
+		}
+	}
+	return load(r)
+}
+
+func never(builds.Holding) bool { return false }
+
+// isRecent reports whether a job ended less than lateWindow ago.
+func (s *Service) isRecent(h builds.Holding) bool { return s.clock().Sub(h.FinishedAt) <= lateWindow }
 
 // LoadJobOfBuild returns the caller's job, as LoadOwnJob does, on a path that names the job's build.
 func (s *Service) LoadJobOfBuild(r *route.Request) (h builds.Holding, err error) {

@@ -1,18 +1,19 @@
 package agents
 
 import (
-	"context"
 	"fmt"
 
 	"stackyard/internal/domain/builds"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
+	"stackyard/internal/platform/route"
 	"stackyard/internal/rules/flow"
 )
 
 // start records that an agent starts its job. An agent that is refused drops the job without a further request,
 // so start ends a job that is being canceled.
-func (s *Service) start(ctx context.Context, orgID string, h builds.Holding) error {
+func (s *Service) start(r *route.Request, h builds.Holding) error {
+	ctx, orgID := r.Context(), r.Org.ID
 	refused := s.builds.Start(ctx, orgID, h.JobID, h.AgentID)
 	if core.KindOf(refused) != core.Unprocessable {
 		return refused
@@ -23,6 +24,9 @@ func (s *Service) start(ctx context.Context, orgID string, h builds.Holding) err
 		return err
 	})
 	if err != nil {
+		return err
+	}
+	if err := checkHolding(r, now, never); err != nil {
 		return err
 	}
 	if now.State == flow.Canceling {
@@ -42,7 +46,8 @@ type ending struct {
 }
 
 // finish records how a job ended. Repeating it changes nothing.
-func (s *Service) finish(ctx context.Context, orgID string, h builds.Holding, end ending) error {
+func (s *Service) finish(r *route.Request, h builds.Holding, end ending) error {
+	ctx, orgID := r.Context(), r.Org.ID
 	if end.ignoreOnward {
 		err := s.change(ctx, orgID, h.AgentID, func(_ *db.Q, a *Agent) error {
 			a.Ignored = true
@@ -56,5 +61,11 @@ func (s *Service) finish(ctx context.Context, orgID string, h builds.Holding, en
 	if end.missing > 0 {
 		detail = fmt.Sprintf("Parts of its log could not be sent: %d.", end.missing)
 	}
-	return s.builds.Finish(ctx, orgID, h.JobID, h.AgentID, end.exit, detail)
+	err := s.builds.Finish(ctx, orgID, h.JobID, h.AgentID, end.exit, detail)
+	if core.KindOf(err) == core.Unprocessable {
+		if _, err := s.LoadRecentJob(r); err != nil {
+			return err
+		}
+	}
+	return err
 }

@@ -18,12 +18,12 @@ func (s *Service) jobRoutes() []route.Route {
 		{
 			Method: http.MethodPut, Path: JobPath + "/start", Summary: "Start a job",
 			Description: "Returns 422 when the job was canceled and must not start.",
-			Handler:     route.OnBody(s.LoadJob, s.putStart),
+			Handler:     route.OnBody(s.loadStarting, s.putStart),
 		},
 		{
 			Method: http.MethodPut, Path: JobPath + "/finish", Summary: "Finish a job",
 			Description: "Can be repeated within five minutes.",
-			Handler:     route.OnBody(s.LoadRecentJob, s.putFinish),
+			Handler:     route.OnBody(s.loadEnding, s.putFinish),
 		},
 		{
 			Method: http.MethodGet, Path: JobPath, Summary: "Get the state of a job",
@@ -54,7 +54,7 @@ type jobStart struct {
 
 // putStart ignores the time that the agent sends and uses the server's.
 func (s *Service) putStart(r *route.Request, h builds.Holding, _ jobStart) (EmptyView, error) {
-	return EmptyView{}, s.start(r.Context(), r.Org.ID, h)
+	return EmptyView{}, s.start(r, h)
 }
 
 type jobFinish struct {
@@ -90,7 +90,7 @@ func (s *Service) putFinish(r *route.Request, h builds.Holding, body jobFinish) 
 	if body.ExitStatus == nil {
 		return EmptyView{}, core.Errorf(core.Unprocessable, "exit_status is required")
 	}
-	return EmptyView{}, s.finish(r.Context(), r.Org.ID, h, ending{
+	return EmptyView{}, s.finish(r, h, ending{
 		exit: flow.Exit{
 			Status:       int(*body.ExitStatus),
 			Signal:       core.Cut(body.Signal, maxReason),

@@ -34,6 +34,7 @@ type Service struct {
 	jobTokens         jobTokens
 	acquisitionTokens acquisitionTokens
 	machineTokens     acquisitionTokens
+	surroundings      surroundingsCache
 	Settings
 
 	sessions        sessionRegistry
@@ -82,6 +83,7 @@ func New(p Parts) *Service {
 		jobTokens:         newJobTokens(p.Key),
 		acquisitionTokens: newAcquisitionTokens(p.Key),
 		machineTokens:     acquisitionTokens{p.Key.Signer("machine of a hosted queue")},
+		surroundings:      newSurroundingsCache(p.DB),
 		Settings:          p.Settings,
 		sessions:          newSessionRegistry(),
 		presence:          presence{reliable: p.Clock()},

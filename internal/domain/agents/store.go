@@ -178,8 +178,7 @@ func connectedWithToken(q *db.Q, clusterID, tokenID string) ([]Agent, error) {
 // updateLastJobFinished stores when agents finished jobs.
 func updateLastJobFinished(q *db.Q, agentIDs []string, at time.Time) error {
 	in, arg := q.In("id", 1, agentIDs)
-	_, err := q.Exec(`UPDATE agents SET last_job_finished_at = $2 WHERE `+q.InOrder("agents", "id", in), arg, db.Micros(at))
-	return err
+	return q.Later(`UPDATE agents SET last_job_finished_at = $2 WHERE `+q.InOrder("agents", "id", in), arg, db.Micros(at))
 }
 
 // filter selects agents of a list; empty fields match all.

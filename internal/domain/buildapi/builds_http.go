@@ -58,6 +58,7 @@ func (s *Service) buildRoutes() []route.Route {
 
 // shown selects what a response contains besides the builds themselves.
 type shown struct {
+	jobStateCounts         *jobStateCountsView // of the build; nil: not shown
 	jobs, pipeline, counts bool
 	testEngine             *testEngineView // nil: not shown
 	jobFilter              builds.JobFilter
@@ -109,36 +110,41 @@ func (s *Service) views(q *db.Q, r *route.Request, byID map[string]*pipelines.Pi
 	}
 	views := make([]shownBuildView, len(list))
 	for i, b := range list {
-		p := byID[b.PipelineID]
-		v := s.view(r, p, b.Shown(p))
-		v.MetaData = metaData[b.ID]
-		if show.pipeline {
-			if err := budget.Spend(p.Size()); err != nil {
-				return nil, err
-			}
-			shown := s.pipelines.View(r, p)
-			v.Pipeline = &shown
-		}
-		if show.jobs {
-			shown := make([]JobView, len(jobs[b.ID]))
-			for i, j := range jobs[b.ID] {
-				if err := budget.Spend(j.Work.Size()); err != nil {
-					return nil, err
-				}
-				shown[i] = s.jobView(r, p, b, j)
-			}
-			v.Jobs = &shown
-		}
-		v.TestEngine = show.testEngine
 		if show.counts {
-			if v.JobStateCounts, err = jobStateCounts(q, b.ID, show.jobFilter.Retried); err != nil {
+			if show.jobStateCounts, err = jobStateCounts(q, b.ID, show.jobFilter.Retried); err != nil {
 				return nil, err
 			}
 		}
-		v.RetriedJobsCount = show.retriedJobsCount
-		views[i] = v.shownOn(p)
+		if views[i], err = s.buildView(r, byID[b.PipelineID], b, metaData[b.ID], jobs[b.ID], show, budget); err != nil {
+			return nil, err
+		}
 	}
 	return views, nil
+}
+
+// buildView returns a build of a pipeline with its meta-data and jobs as the request's caller may see it.
+func (s *Service) buildView(r *route.Request, p *pipelines.Pipeline, b *builds.Build, metaData map[string]string, jobs []*builds.Job, show shown, budget *db.Budget) (view shownBuildView, err error) {
+	v := s.view(r, p, b.Shown(p))
+	v.MetaData = metaData
+	if show.pipeline {
+		if err := budget.Spend(p.Size()); err != nil {
+			return view, err
+		}
+		shown := s.pipelines.View(r, p)
+		v.Pipeline = &shown
+	}
+	if show.jobs {
+		shown := make([]JobView, len(jobs))
+		for i, j := range jobs {
+			if err := budget.Spend(j.Work.Size()); err != nil {
+				return view, err
+			}
+			shown[i] = s.jobView(r, p, b, j)
+		}
+		v.Jobs = &shown
+	}
+	v.TestEngine, v.JobStateCounts, v.RetriedJobsCount = show.testEngine, show.jobStateCounts, show.retriedJobsCount
+	return v.shownOn(p), nil
 }
 
 func jobStateCounts(q *db.Q, buildID string, retried bool) (*jobStateCountsView, error) {

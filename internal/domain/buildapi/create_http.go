@@ -64,11 +64,21 @@ func (s *Service) postBuild(r *route.Request, p *pipelines.Pipeline, body buildC
 	if err != nil {
 		return shownBuildView{}, err
 	}
-	b, err := s.builds.Create(r.Context(), p, c)
+	c.Organization = r.Org
+	b, jobs, err := s.builds.CreateShown(r.Context(), p, c)
 	if err != nil {
 		return shownBuildView{}, err
 	}
-	return s.viewNow(r, p, b.ID, withAll)
+	if jobs == nil {
+		return s.viewNow(r, p, b.ID, withAll)
+	}
+	counted := *p
+	counted.Counts = p.Counts.Plus(lifecycle.CountsOf(b))
+	metaData := c.MetaData
+	if metaData == nil {
+		metaData = map[string]string{}
+	}
+	return s.buildView(r, &counted, b, metaData, jobs, withAll, route.Budget(1, ""))
 }
 
 // creation checks a request and returns the build that it asks for.

@@ -26,6 +26,10 @@ type Build struct {
 	CreatedAt      time.Time
 	ScheduledAt    time.Time // requested start
 	QueuePlace     string    // order in the queues of concurrency groups: see flow.Admit
+	// Version is increased by each transaction that changes the build, its steps or its jobs.
+	Version int64
+	// Jobs are the numbers of its command jobs that have not ended.
+	Jobs pipelines.Counts
 
 	flow.Build
 	Details

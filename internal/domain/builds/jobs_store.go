@@ -36,25 +36,48 @@ func scanJob(scan db.Scan) (*Job, error) {
 
 // JobByID returns a job of an organization with everything that it shows, or a NotFound error.
 func JobByID(q *db.Q, orgID, id string) (*Job, error) {
-	j, err := db.One(q, scanJob, selectJob+`
-	WHERE j.organization_id = $1 AND j.id = $2`, orgID, id)
-	if errors.Is(err, db.ErrNoRows) {
-		return nil, core.Errorf(core.NotFound, noJob)
+	jobs, err := JobsByID(q, orgID, []string{id})
+	if err == nil && len(jobs) == 0 {
+		err = core.Errorf(core.NotFound, noJob)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if err := describeJobs(q, j); err != nil {
+	return jobs[0], nil
+}
+
+// JobsByID returns those jobs of one build that exist, with everything that they show.
+func JobsByID(q *db.Q, orgID string, ids []string) ([]*Job, error) {
+	in, arg := q.In("j.id", 2, ids)
+	jobs, err := db.All(q, scanJob, selectJob+`
+	WHERE j.organization_id = $1 AND `+in, orgID, arg)
+	if err != nil || len(jobs) == 0 {
 		return nil, err
 	}
-	if j.unblocker, err = unblockerOf(q, j.BuildID); err != nil {
-		return j, err
+	if err := describeJobs(q, jobs...); err != nil {
+		return nil, err
 	}
-	if j.unblockerTeams, err = TeamsOf(q, orgID, j.unblocker); err != nil || j.Work.Upload == "" {
-		return j, err
+	unblocker, err := unblockerOf(q, jobs[0].BuildID)
+	if err != nil {
+		return nil, err
 	}
-	j.uploadEnv, err = uploadEnv(q, j.BuildID, j.Work.Upload)
-	return j, err
+	teams, err := TeamsOf(q, orgID, unblocker)
+	if err != nil {
+		return nil, err
+	}
+	uploads := map[string]map[string]string{"": nil}
+	for _, j := range jobs {
+		j.unblocker, j.unblockerTeams = unblocker, teams
+		env, known := uploads[j.Work.Upload]
+		if !known {
+			if env, err = uploadEnv(q, j.BuildID, j.Work.Upload); err != nil {
+				return nil, err
+			}
+			uploads[j.Work.Upload] = env
+		}
+		j.uploadEnv = env
+	}
+	return jobs, nil
 }
 
 // QueuesOf returns the queues of jobs by job. Jobs that no longer exist, and those without a queue, are left out.
@@ -129,10 +152,7 @@ func describedSteps(q *db.Q, jobs []*Job) (map[string]describedStep, error) {
 		var rules StepRules
 		var kind definition.Kind
 		err = scan(&s.ID, &kind, db.ToText(&s.Key), db.ToText(&s.GroupID), db.ToText(&s.GroupKey), db.ToText(&s.GroupLabel), db.ToJSON(&rules), &s.label, db.ToJSON(&s.work))
-		s.Async, s.ManualRetry = rules.Async, definition.ManualRetry{Allowed: true}
-		if kind == definition.KindCommand {
-			s.ManualRetry = rules.Retry.Manual
-		}
+		s.Async, s.ManualRetry = rules.Async, manualRetry(kind, rules.Retry)
 		return s, err
 	}, `
 		SELECT s.id, s.kind, s.key, g.id, g.key, gd.label, s.rules, d.label, d.work
@@ -146,6 +166,14 @@ func describedSteps(q *db.Q, jobs []*Job) (map[string]describedStep, error) {
 		byID[s.ID] = s
 	}
 	return byID, err
+}
+
+// manualRetry says whether people can retry the jobs of a step.
+func manualRetry(kind definition.Kind, rules definition.Retry) definition.ManualRetry {
+	if kind == definition.KindCommand {
+		return rules.Manual
+	}
+	return definition.ManualRetry{Allowed: true}
 }
 
 func describeChildren(q *db.Q, jobs []*Job) error {

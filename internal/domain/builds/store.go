@@ -15,6 +15,7 @@ const noBuild = "No build found"
 const buildColumns = `
 	SELECT b.id, b.organization_id, b.pipeline_id, b.cluster_id, b.number, b.branch, b.commit_name, b.source,
 		b.state, b.tally, b.cancel_reason, b.triggered_by, b.root_build, b.rebuilt_from, b.created_at, b.scheduled_at, b.queue_place, b.started_at, b.failing_at, b.finished_at,
+		b.version, b.waiting_jobs, b.scheduled_jobs, b.running_jobs,
 		d.message, d.tag, d.env, d.pipeline_env, d.author, d.pull_request, d.source_event, d.clean_checkout,
 		CASE WHEN rp.id IS NOT NULL THEN rb.id END, COALESCE(rb.number, 0), rp.slug,
 		CASE WHEN tp.id IS NOT NULL THEN tb.id END, COALESCE(tb.number, 0), tp.slug, ` + identity.UserColumns
@@ -43,6 +44,7 @@ func scanBuild(scan db.Scan) (*Build, error) {
 	err := scan(append([]any{
 		&b.ID, &b.OrganizationID, &b.PipelineID, db.ToText(&b.ClusterID), &b.Number, &b.Branch, &b.Commit, &b.Source,
 		&b.State, db.ToJSON(&b.Counts), db.ToText(&b.CancelReason), db.ToText(&b.TriggeredBy), db.ToText(&b.Root), db.ToText(&b.RebuiltFrom), db.ToTime(&b.CreatedAt), db.ToTime(&b.ScheduledAt), &b.QueuePlace, db.ToTime(&b.StartedAt), db.ToTime(&b.FailingAt), db.ToTime(&b.FinishedAt),
+		&b.Version, &b.Jobs.WaitingJobs, &b.Jobs.ScheduledJobs, &b.Jobs.RunningJobs,
 		db.ToText(&b.Message), db.ToText(&b.Tag), db.ToJSON(&b.Env), db.ToJSON(&b.PipelineEnv), db.ToJSON(&b.Author), db.ToJSON(&b.PullRequest), db.ToJSON(&b.SourceEvent), &b.CleanCheckout,
 		db.ToText(&b.RebuiltBuild.ID), &b.RebuiltBuild.Number, db.ToText(&b.RebuiltBuild.Slug),
 		db.ToText(&b.TriggeringBuild.ID), &b.TriggeringBuild.Number, db.ToText(&b.TriggeringBuild.Slug),

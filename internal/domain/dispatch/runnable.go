@@ -1,6 +1,8 @@
 package dispatch
 
 import (
+	"time"
+
 	"stackyard/internal/platform/db"
 )
 
@@ -17,6 +19,28 @@ func Put(q *db.Q, selectRows string, args ...any) error {
 	}
 	announce(q, queues)
 	return nil
+}
+
+// A Runnable is a job that was scheduled when it was created.
+type Runnable struct {
+	JobID, OrganizationID, BuildID, PipelineID string
+	QueueID                                    string // empty: none yet
+	RuleSet                                    string // id; empty: no rules
+	Priority                                   int
+	ScheduledAt                                time.Time
+	StepKey                                    string
+}
+
+// Add makes new jobs runnable. When the transaction commits, waiting agents are woken.
+func Add(q *db.Q, jobs []Runnable) error {
+	queues := make([]string, len(jobs))
+	for i, j := range jobs {
+		queues[i] = j.QueueID
+	}
+	announce(q, queues)
+	return db.InsertLater(q, `INSERT INTO runnable (`+Columns+`)`, jobs, func(j Runnable) []any {
+		return []any{j.JobID, j.OrganizationID, j.BuildID, j.PipelineID, db.Text(j.QueueID), j.RuleSet, j.Priority, db.Micros(j.ScheduledAt), nil, db.Text(j.StepKey)}
+	}, "")
 }
 
 // Columns are the columns of a runnable job. rule_set is "" for a job without rules; retry_from is the agent of the
@@ -40,8 +64,23 @@ func Remove(q *db.Q, jobIDs ...string) error {
 		return nil
 	}
 	in, arg := q.In("job_id", 1, jobIDs)
-	_, err := q.Exec(`DELETE FROM runnable WHERE `+q.InOrder("runnable", "job_id", in), arg)
-	return err
+	return q.Later(`DELETE FROM runnable WHERE `+q.InOrder("runnable", "job_id", in), arg)
+}
+
+// Take deletes jobs that are assigned to agents. The write fails with the error taken unless all of them were runnable
+// and no stack had reserved one.
+func Take(q *db.Q, taken error, jobIDs ...string) error {
+	if len(jobIDs) == 0 {
+		return nil
+	}
+	in, arg := q.In("job_id", 1, jobIDs)
+	check := func(deleted int64) error {
+		if int(deleted) != len(jobIDs) {
+			return taken
+		}
+		return nil
+	}
+	return q.LaterIf(check, `DELETE FROM runnable WHERE `+q.InOrder("runnable", "job_id", "reserved_until IS NULL AND "+in), arg)
 }
 
 // Reprioritize changes the priority of a job, if it is runnable.

@@ -150,7 +150,7 @@ func (s *Service) spill(ctx context.Context, job Job) error {
 
 // spilledLogs returns which of some jobs that this write ends have bytes of their logs in the blob store.
 func spilledLogs(q *db.Q, jobs []string) ([]string, error) {
-	if err := q.LockAll("jobs", "id", jobs); err != nil {
+	if err := q.LockAllLater("jobs", "id", jobs); err != nil {
 		return nil, err
 	}
 	in, arg := q.In("job_id", 1, jobs)

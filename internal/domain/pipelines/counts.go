@@ -13,7 +13,8 @@ type Counts struct {
 	ScheduledJobs, RunningJobs, WaitingJobs int
 }
 
-func (c Counts) plus(other Counts) Counts {
+// Plus returns the sum of two counts.
+func (c Counts) Plus(other Counts) Counts {
 	return Counts{
 		c.ScheduledBuilds + other.ScheduledBuilds, c.RunningBuilds + other.RunningBuilds,
 		c.ScheduledJobs + other.ScheduledJobs, c.RunningJobs + other.RunningJobs, c.WaitingJobs + other.WaitingJobs,
@@ -22,7 +23,7 @@ func (c Counts) plus(other Counts) Counts {
 
 // Minus returns the difference between two counts.
 func (c Counts) Minus(other Counts) Counts {
-	return c.plus(Counts{
+	return c.Plus(Counts{
 		-other.ScheduledBuilds, -other.RunningBuilds,
 		-other.ScheduledJobs, -other.RunningJobs, -other.WaitingJobs,
 	})
@@ -45,7 +46,7 @@ func (c *CountChanges) Add(pipelineID, buildID string, change Counts) {
 		c.bySlot = make(map[countSlot]Counts)
 	}
 	slot := countSlot{pipelineID, buildID[len(buildID)-1:]}
-	c.bySlot[slot] = c.bySlot[slot].plus(change)
+	c.bySlot[slot] = c.bySlot[slot].Plus(change)
 }
 
 // Save writes the changes. All writers lock the rows in the same order.
@@ -61,7 +62,7 @@ func (c *CountChanges) Save(q *db.Q) error {
 	})
 	for _, slot := range slots {
 		n := c.bySlot[slot]
-		_, err := q.Exec(`
+		err := q.Later(`
 			INSERT INTO pipeline_counts AS c (pipeline_id, slot, scheduled_builds, running_builds, scheduled_jobs, running_jobs, waiting_jobs)
 			VALUES ($1, $2, $3, $4, $5, $6, $7)
 			ON CONFLICT (pipeline_id, slot) DO UPDATE SET
@@ -97,7 +98,7 @@ func loadCounts(q *db.Q, pipelines ...*Pipeline) error {
 		FROM pipeline_counts
 		WHERE `+in, arg)
 	for _, r := range rows {
-		byID[r.id].Counts = byID[r.id].Counts.plus(r.Counts)
+		byID[r.id].Counts = byID[r.id].Counts.Plus(r.Counts)
 	}
 	return err
 }

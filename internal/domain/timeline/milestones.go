@@ -53,13 +53,12 @@ func Record(q *db.Q, milestones ...Milestone) error {
 	if err != nil {
 		return err
 	}
-	_, err = q.Exec(`
+	return q.Later(`
 		WITH recorded (job_id, what, at, by) AS (`+values+`)
 		INSERT INTO job_milestones (job_id, what, at, by)
 		SELECT r.job_id, r.what, r.at, r.by FROM recorded r
 		WHERE EXISTS (SELECT 1 FROM jobs j WHERE j.id = r.job_id)
 		ON CONFLICT (job_id, what) DO NOTHING`, args...)
-	return err
 }
 
 // RecordAll stores the same milestone of many jobs, except of those that have it already and of those that do not

@@ -21,7 +21,10 @@ func (s *Service) CancelJob(ctx context.Context, orgID, jobID string) error {
 
 // Reprioritize replaces the priority of a command job.
 func (s *Service) Reprioritize(ctx context.Context, orgID, jobID string, priority int) error {
-	return s.db.Write(ctx, func(q *db.Q) error { return reprioritize(q, orgID, jobID, priority) })
+	return s.onJob(ctx, orgID, jobID, func(u *unit) error {
+		u.touched = true
+		return reprioritize(u.q, orgID, jobID, priority)
+	})
 }
 
 func reprioritize(q *db.Q, orgID, jobID string, priority int) error {

@@ -18,8 +18,7 @@ const (
 
 // Background registers the background work of builds: deadlines, expiry and follow-ups.
 func (s *Service) Background(r *tasks.Runner) {
-	r.HandleTx(deadlineTask, s.passDeadline)
-	r.HandleTx(expiryTask, s.expireJobs)
+	s.deadlines = r.Timer(deadlineTimer, nextDeadline, s.passDeadlines)
 	r.HandleTx(rulesTask, s.addRuleSets)
 	r.HandleTx(settings.ExpiryChanged, s.applyExpiry)
 	r.Sweep(ruleSetsTask, ruleSetsEvery, func(q *db.Q) (more bool, err error) {

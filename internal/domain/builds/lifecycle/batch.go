@@ -23,10 +23,10 @@ const (
 	batchTimeout = 20 * time.Second
 )
 
-// A jobUpdate is a state change that an agent reported for a job.
+// A jobUpdate is a state change that an agent reported for a job, or the assignment of jobs to agents.
 type jobUpdate struct {
-	ctx   context.Context
-	jobID string
+	ctx    context.Context
+	jobIDs []string
 	// final is set when the update ends the job, which may stop other jobs. Final updates are batched with
 	// each other only, so that no job passes through two states in one transaction, of which observers would
 	// see only the second.
@@ -36,21 +36,26 @@ type jobUpdate struct {
 	done chan error
 }
 
-// submit applies a state change that an agent reported for a job. Changes to jobs of the same build that
-// arrive while one is being applied are batched into the next transaction.
-func (s *Service) submit(ctx context.Context, orgID, jobID string, final bool, apply func(u *unit) error) error {
+// report applies a state change that an agent reported for a job.
+func (s *Service) report(ctx context.Context, orgID, jobID string, final bool, apply func(u *unit) error) error {
 	buildID, err := s.buildOf(ctx, orgID, jobID)
 	if err != nil {
 		return err
 	}
-	update := &jobUpdate{ctx, jobID, final, apply, make(chan error, 1)}
+	return s.submit(ctx, orgID, buildID, []string{jobID}, final, apply)
+}
+
+// submit applies a change to jobs of a build. Changes to jobs of the same build that arrive while one is being applied
+// are batched into the next transaction.
+func (s *Service) submit(ctx context.Context, orgID, buildID string, jobIDs []string, final bool, apply func(u *unit) error) error {
+	update := &jobUpdate{ctx, jobIDs, final, apply, make(chan error, 1)}
 	if s.updates.enter(buildID, update) {
 		defer func() {
 			if s.updates.more(buildID) {
 				go s.flush(orgID, buildID)
 			}
 		}()
-		return s.change(ctx, orgID, buildID, apply)
+		return s.update(ctx, orgID, buildID, apply)
 	}
 	select {
 	case err := <-update.done:
@@ -101,12 +106,15 @@ func (q *updateQueues) next(buildID string) (batch []*jobUpdate) {
 	jobs := map[string]bool{}
 	var left []*jobUpdate
 	for _, update := range q.waiting[buildID] {
-		if len(batch) < maxUpdates && !jobs[update.jobID] && (len(batch) == 0 || update.final == batch[0].final) {
+		repeats := slices.ContainsFunc(update.jobIDs, func(id string) bool { return jobs[id] })
+		if len(batch) < maxUpdates && !repeats && (len(batch) == 0 || update.final == batch[0].final) {
 			batch = append(batch, update)
 		} else {
 			left = append(left, update)
 		}
-		jobs[update.jobID] = true
+		for _, id := range update.jobIDs {
+			jobs[id] = true
+		}
 	}
 	q.waiting[buildID] = left
 	return batch
@@ -152,7 +160,7 @@ func (s *Service) tryBatch(orgID, buildID string, batch []*jobUpdate) (results [
 	defer core.CatchPanic(&err)
 	ctx, cancel := context.WithTimeout(context.Background(), batchTimeout)
 	defer cancel()
-	err = s.change(ctx, orgID, buildID, func(u *unit) error {
+	err = s.update(ctx, orgID, buildID, func(u *unit) error {
 		results = make([]error, len(batch))
 		if err := u.run.Prefetch(jobIDsOf(batch)...); err != nil {
 			return err
@@ -183,9 +191,9 @@ func isRefusal(err error) bool {
 }
 
 func jobIDsOf(batch []*jobUpdate) []string {
-	ids := make([]string, len(batch))
-	for i, update := range batch {
-		ids[i] = update.jobID
+	var ids []string
+	for _, update := range batch {
+		ids = append(ids, update.jobIDs...)
 	}
 	return ids
 }

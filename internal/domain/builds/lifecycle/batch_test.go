@@ -30,7 +30,7 @@ type jobSet struct {
 	mu    sync.Mutex
 	units []string                           // the states that jobs came into, for each unit of work
 	fault func(moved []flow.JobChange) error // of a unit of work after the first
-	opens atomic.Int64                       // how often the build was locked
+	opens atomic.Int64                       // how often the build was written
 }
 
 func newJobSet(t *testing.T, w *world, size int, state flow.JobState) *jobSet {
@@ -47,7 +47,7 @@ func newJobSet(t *testing.T, w *world, size int, state flow.JobState) *jobSet {
 	}
 	w.Service.AddEffect(c.observe)
 	w.DB.OnStatement(func(text string, _ []any) {
-		if strings.Contains(text, "JOIN build_details") {
+		if strings.Contains(text, "UPDATE builds SET version") {
 			c.opens.Add(1)
 		}
 	})

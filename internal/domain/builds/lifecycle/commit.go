@@ -79,10 +79,12 @@ func resolveCommit(q *db.Q, b *builds.Build, text string) error {
 // fillInCommit fills in what is unknown of a build's commit. Given values stay, except a name like HEAD, which the
 // reported SHA replaces.
 func fillInCommit(q *db.Q, b *builds.Build, reported Commit) error {
+	commit := b.Commit
 	if reported.SHA != "" && !sha.MatchString(b.Commit) {
-		if _, err := q.Exec(`UPDATE builds SET commit_name = $2 WHERE id = $1`, b.ID, reported.SHA); err != nil {
-			return err
-		}
+		commit = reported.SHA
+	}
+	if _, err := q.Exec(`UPDATE builds SET version = version + 1, commit_name = $2 WHERE id = $1`, b.ID, commit); err != nil {
+		return err
 	}
 	details := reported.details(b.Details)
 	_, err := q.Exec(`UPDATE build_details SET message = $2, author = $3 WHERE build_id = $1`,

@@ -64,8 +64,8 @@ func (u *unit) scheduleElsewhere(jobID, buildID string) error {
 	if err != nil {
 		return err
 	}
-	other := newUnit(u.q, b, u.now, u.then)
-	other.effects = u.effects
+	other := newUnit(u.q, newKeptBuild(b), u.now, u.then)
+	other.effects, other.timer, other.settings = u.effects, u.timer, u.settings
 	if err := other.run.Schedule(jobID); err != nil {
 		return err
 	}

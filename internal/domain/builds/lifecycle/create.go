@@ -29,6 +29,7 @@ const (
 
 // A Creation describes a build to create.
 type Creation struct {
+	Organization        *identity.Organization // of the pipeline; nil: it is read
 	Commit, Branch      string
 	Source              builds.Source
 	Creator             *identity.User // nil: no user of this installation
@@ -49,15 +50,52 @@ const maxOrigin = 512
 // Create creates a build of a pipeline and starts its first jobs. Numbers have no gaps. If the pipeline has a build
 // of the requested origin, or the trigger job has one, Create returns that one.
 func (s *Service) Create(ctx context.Context, p *pipelines.Pipeline, c Creation) (*builds.Build, error) {
+	b, _, err := s.CreateShown(ctx, p, c)
+	return b, err
+}
+
+// CreateShown is Create and also returns the jobs of the new build with everything that they show, in their order. It
+// returns no jobs if they must be read.
+func (s *Service) CreateShown(ctx context.Context, p *pipelines.Pipeline, c Creation) (*builds.Build, []*builds.Job, error) {
 	d, err := s.Draft(ctx, p, c)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	err = s.write(ctx, func(q *db.Q, then *followUps) error {
+		d.kept, d.shown = nil, nil
 		_, err := d.write(q, then)
 		return err
 	})
-	return d.build, err
+	if err != nil {
+		return nil, nil, err
+	}
+	created := *d.build // units of work change the one in memory
+	s.keep(d.kept)
+	return &created, d.shown, nil
+}
+
+// CountsOf returns what a build adds to the counts of its pipeline.
+func CountsOf(b *builds.Build) pipelines.Counts { return phaseOf(b).counts(b.Jobs) }
+
+// maxShown bounds the jobs of a new build that are shown without reading them.
+const maxShown = 50
+
+// keep sets what is in memory of the new build after the unit of work has written it.
+func (d *Draft) keep(u *unit) (err error) {
+	changes := u.run.Changes()
+	jobs, positions := make([]*flow.Job, len(changes.Jobs)), make(map[string]string, len(changes.Jobs))
+	for i, c := range changes.Jobs {
+		jobs[i] = c.Job
+		if p := u.plan.Jobs[c.Job.ID]; p != nil {
+			positions[c.Job.ID] = jobPosition(u.positions[c.Job.StepID], p.Index)
+		}
+	}
+	if d.shown, err = builds.NewJobs(u.build, u.plan, changes.NewSteps, jobs, positions, maxShown); err != nil {
+		return err
+	}
+	u.kept.add(changes, d.shown)
+	d.kept = u.kept
+	return nil
 }
 
 // A Draft is a build that is checked and parsed, but not created yet.
@@ -69,6 +107,8 @@ type Draft struct {
 	org       *identity.Organization
 	teams     []string // of the creator
 	build     *builds.Build
+	kept      *keptBuild    // the build in memory after it was written
+	shown     []*builds.Job // its jobs; nil: they must be read
 
 	rebuiltFrom, triggeredFrom builds.Link
 
@@ -110,7 +150,7 @@ func (d *Draft) CreateTx(q *db.Q) (b *builds.Build, created bool, err error) {
 // prepare does the slow work that needs no lock: it parses the definition.
 func (d *Draft) prepare(ctx context.Context) error {
 	err := d.service.db.Read(ctx, func(q *db.Q) error {
-		org, err := identity.OrganizationByID(q, d.pipeline.OrganizationID)
+		org, err := d.organization(q)
 		if err != nil {
 			return err
 		}
@@ -133,9 +173,17 @@ func (d *Draft) prepare(ctx context.Context) error {
 	return err
 }
 
+// organization returns the organization of the pipeline.
+func (d *Draft) organization(q *db.Q) (*identity.Organization, error) {
+	if org := d.requested.Organization; org != nil {
+		return org, nil
+	}
+	return identity.OrganizationByID(q, d.pipeline.OrganizationID)
+}
+
 // begin sets build to the requested build, without a number.
 func (d *Draft) begin() {
-	c, now := d.requested, d.service.clock()
+	c, now := d.requested, d.service.clock().UTC().Truncate(time.Microsecond)
 	d.build = &builds.Build{
 		ID:              d.id,
 		OrganizationID:  d.org.ID,
@@ -159,6 +207,7 @@ func (d *Draft) begin() {
 	if c.ScheduledAt.IsZero() {
 		d.build.ScheduledAt = now
 	}
+	d.build.Env = orEmpty(d.build.Env)
 	d.build.MarkFork(d.pipeline)
 }
 
@@ -226,24 +275,25 @@ func (d *Draft) write(q *db.Q, then *followUps) (created bool, err error) {
 			return false, err
 		}
 	}
-	b.PipelineEnv = d.defined.Env.Map()
+	b.PipelineEnv = orEmpty(d.defined.Env.Map())
 	planner := newPlanner(b, p, set, d.defined, queues)
 	planner.Context = b.Context(d.org, p, d.teams, d.service.Variables(d.org, p, b))
 	planned, err := planner.Plan(d.defined.Steps)
 	if err != nil {
 		return false, err
 	}
-	if err := insertBuild(q, b, d.requested.Origin); err != nil {
-		return false, err
+	u := d.service.newUnit(q, newKeptBuild(b), then)
+	u.now, u.plan, u.counted, u.settings = b.CreatedAt, planned, phase{}, &set
+	u.run = flow.New(u.store, &b.Build, u.now, core.NewID)
+	u.insert = func() error {
+		if err := insertBuild(q, b, d.requested.Origin); err != nil {
+			return err
+		}
+		if err := setMetaData(q, b, d.requested.MetaData); err != nil {
+			return err
+		}
+		return buildevents.KeepNotify(q, b, d.defined, planned)
 	}
-	if err := setMetaData(q, b, d.requested.MetaData); err != nil {
-		return false, err
-	}
-	if err := buildevents.KeepNotify(q, b, d.defined, planned); err != nil {
-		return false, err
-	}
-	u := d.service.newUnit(q, b, b.CreatedAt, then)
-	u.plan, u.counted = planned, phase{}
 	if err := u.run.Begin(planned.Specs); err != nil {
 		return false, err
 	}
@@ -253,7 +303,10 @@ func (d *Draft) write(q *db.Q, then *followUps) (created bool, err error) {
 	if p.SkipQueued.On || p.CancelRunning.On {
 		then.add(supersedeOlder, b.OrganizationID, b.ID)
 	}
-	return true, u.close()
+	if err := u.close(); err != nil {
+		return false, err
+	}
+	return true, d.keep(u)
 }
 
 // existing returns the build that was created for the same trigger job or origin, or nil.

@@ -14,23 +14,24 @@ func nextNumber(q *db.Q, pipelineID string) (n int, err error) {
 	return n, err
 }
 
-// insertBuild adds a build without jobs.
+// insertBuild adds a build, without its jobs.
 func insertBuild(q *db.Q, b *builds.Build, origin string) error {
-	_, err := q.Exec(`
+	err := q.Later(`
 		INSERT INTO builds (id, organization_id, pipeline_id, cluster_id, number, branch, commit_name, source, creator_id,
-			state, tally, waiting_jobs, scheduled_jobs, running_jobs, triggered_by, root_build, rebuilt_from, created_at, scheduled_at, queue_place, origin)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, 0, 0, 0, $12, $13, $14, $15, $16, $17, $18)`,
+			state, tally, triggered_by, root_build, rebuilt_from, created_at, scheduled_at, queue_place, origin,
+			waiting_jobs, scheduled_jobs, running_jobs, started_at, failing_at, finished_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24)`,
 		b.ID, b.OrganizationID, b.PipelineID, db.Text(b.ClusterID), b.Number, b.Branch, b.Commit, b.Source, b.Creator.IDOrNull(),
-		b.State, db.JSON(b.Counts), db.Text(b.TriggeredBy), db.Text(b.Root), db.Text(b.RebuiltFrom), db.Micros(b.CreatedAt), db.Micros(b.ScheduledAt), b.QueuePlace, db.Text(origin))
+		b.State, db.JSON(b.Counts), db.Text(b.TriggeredBy), db.Text(b.Root), db.Text(b.RebuiltFrom), db.Micros(b.CreatedAt), db.Micros(b.ScheduledAt), b.QueuePlace, db.Text(origin),
+		b.Jobs.WaitingJobs, b.Jobs.ScheduledJobs, b.Jobs.RunningJobs, db.Micros(b.StartedAt), db.Micros(b.FailingAt), db.Micros(b.FinishedAt))
 	if err != nil {
 		return err
 	}
-	_, err = q.Exec(`
+	return q.Later(`
 		INSERT INTO build_details (build_id, message, tag, env, pipeline_env, author, pull_request, clean_checkout, source_event)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
 		b.ID, db.Text(b.Message), db.Text(b.Tag), db.JSON(orEmpty(b.Env)), db.JSON(orEmpty(b.PipelineEnv)),
 		db.JSON(b.Author), db.JSON(b.PullRequest), b.CleanCheckout, db.JSON(b.SourceEvent))
-	return err
 }
 
 func orEmpty(m map[string]string) map[string]string {

@@ -23,7 +23,7 @@ type effect func(u *unit, changed []flow.JobChange) error
 
 // ownEffects are the effects of this package, in order.
 func ownEffects() []effect {
-	return []effect{(*unit).saveHolders, (*unit).updateRunnable, (*unit).updateTimers}
+	return []effect{(*unit).saveHolders, (*unit).updateRunnable}
 }
 
 // applyEffects runs all effects for the jobs whose states changed.
@@ -45,13 +45,13 @@ func (u *unit) applyEffects(changes []flow.JobChange) error {
 	return nil
 }
 
-// saveHolders writes the agents of newly assigned jobs. Other columns are written for many jobs at once, but each of
-// these jobs has its own agent.
+// saveHolders writes the agents of jobs that agents acquired. Other columns are written for many jobs at once, but each
+// of these jobs has its own agent.
 func (u *unit) saveHolders(changed []flow.JobChange) error {
 	var rows [][]any
 	for _, c := range changed {
 		j := c.Job
-		if j.Type == flow.Script && j.State.Held() && !c.From.Held() {
+		if j.Type == flow.Script && j.State.Held() && !c.From.Held() && !u.isAssignment(c) {
 			rows = append(rows, []any{j.ID, j.AgentID})
 		}
 	}
@@ -62,20 +62,22 @@ func (u *unit) saveHolders(changed []flow.JobChange) error {
 	if err != nil {
 		return err
 	}
-	_, err = u.q.Exec(`
+	return u.q.Later(`
 		WITH holders (job_id, agent_id) AS (`+values+`)
 		UPDATE jobs SET agent_id = holders.agent_id FROM holders WHERE jobs.id = holders.job_id`, args...)
-	return err
 }
 
 // updateRunnable keeps the rows of package dispatch in sync: exactly the scheduled command jobs have one.
 func (u *unit) updateRunnable(changed []flow.JobChange) error {
-	var added, removed []string
+	var added []*flow.Job
+	var removed, assigned []string
 	for _, c := range changed {
 		switch {
 		case c.Job.Type != flow.Script:
 		case c.Job.State == flow.Scheduled:
-			added = append(added, c.Job.ID)
+			added = append(added, c.Job)
+		case u.isAssignment(c):
+			assigned = append(assigned, c.Job.ID)
 		case c.From == flow.Scheduled:
 			removed = append(removed, c.Job.ID)
 		}
@@ -83,10 +85,34 @@ func (u *unit) updateRunnable(changed []flow.JobChange) error {
 	if err := dispatch.Remove(u.q, removed...); err != nil {
 		return err
 	}
-	return makeRunnable(u.q, added)
+	if err := dispatch.Take(u.q, errMoved, assigned...); err != nil {
+		return err
+	}
+	return u.addRunnable(added)
 }
 
-// makeRunnable copies scheduled jobs to the rows of package dispatch.
+// addRunnable copies scheduled jobs to the rows of package dispatch: new ones out of memory.
+func (u *unit) addRunnable(jobs []*flow.Job) error {
+	var added []dispatch.Runnable
+	var others []string
+	for _, j := range jobs {
+		p, planned := u.plan.Jobs[j.ID]
+		if !planned {
+			others = append(others, j.ID)
+			continue
+		}
+		added = append(added, dispatch.Runnable{
+			JobID: j.ID, OrganizationID: u.build.OrganizationID, BuildID: u.build.ID, PipelineID: u.build.PipelineID, QueueID: p.QueueID,
+			RuleSet: dispatch.RuleSetOf(p.Agents).ID, Priority: p.Priority, ScheduledAt: u.build.ScheduledAt, StepKey: u.keys[j.StepID],
+		})
+	}
+	if err := dispatch.Add(u.q, added); err != nil {
+		return err
+	}
+	return makeRunnable(u.q, others)
+}
+
+// makeRunnable copies the rows of scheduled jobs.
 func makeRunnable(q *db.Q, jobIDs []string) error {
 	if len(jobIDs) == 0 {
 		return nil

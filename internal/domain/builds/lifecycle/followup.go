@@ -3,8 +3,6 @@ package lifecycle
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	"stackyard/internal/domain/builds"
@@ -15,15 +13,11 @@ import (
 	"stackyard/internal/rules/flow"
 )
 
-// followUps are the effects of a transaction outside of its build: follow-ups for other builds, and timers.
+// followUps are the effects of a transaction outside of its build: follow-ups for other builds, counts and events.
 // They are written as tasks in the same transaction, so that a crash loses none, and the request that caused
 // them does not wait: one build can cause hundreds of others.
 type followUps struct {
 	list   []followUp
-	begin  []tasks.Task        // run at the given time, or earlier if already due earlier
-	reset  []tasks.Task        // run at exactly the given time
-	drop   map[string][]string // keys of obsolete tasks, by kind
-	task   *tasks.Due          // the task that this transaction runs; nil: none
 	counts pipelines.CountChanges
 
 	events   *events.Service // nil: events are not recorded
@@ -66,7 +60,6 @@ func (f *followUps) note(b *builds.Build, changes flow.Changes) {
 	if len(moved) == 0 || !moved[len(moved)-1].Ended() {
 		return
 	}
-	f.forget(expiryTask, b.ID)
 	if b.TriggeredBy != "" {
 		f.add(reportEnd, b.OrganizationID, b.TriggeredBy)
 	}
@@ -76,35 +69,17 @@ func (f *followUps) add(do followUpKind, orgID, id string) {
 	f.list = append(f.list, followUp{do, orgID, id})
 }
 
-// forget removes a task, unless it is the one that is running, which ends by itself.
-func (f *followUps) forget(kind, key string) {
-	if f.task != nil && f.task.Kind == kind && f.task.Key == key {
-		return
-	}
-	if f.drop == nil {
-		f.drop = make(map[string][]string)
-	}
-	f.drop[kind] = append(f.drop[kind], key)
-}
-
 // save writes pipeline counts, tasks and events at the end of a transaction. Follow-ups are due immediately.
 func (f *followUps) save(q *db.Q, now time.Time) error {
 	if err := f.counts.Save(q); err != nil {
 		return err
 	}
-	for _, c := range f.list {
-		f.begin = append(f.begin, tasks.Task{Kind: followUpTask, Key: c.key(), Payload: c, RunAt: now})
+	due := make([]tasks.Task, len(f.list))
+	for i, c := range f.list {
+		due[i] = tasks.Task{Kind: followUpTask, Key: c.key(), Payload: c, RunAt: now}
 	}
-	if err := tasks.Add(q, f.begin...); err != nil {
+	if err := tasks.Add(q, due...); err != nil {
 		return err
-	}
-	if err := tasks.Set(q, f.reset...); err != nil {
-		return err
-	}
-	for _, kind := range slices.Sorted(maps.Keys(f.drop)) {
-		if err := tasks.Remove(q, kind, f.drop[kind]...); err != nil {
-			return err
-		}
 	}
 	if len(f.happened) == 0 {
 		return nil

@@ -80,7 +80,7 @@ func TestFollow_LeavesNothingToBeDoneTwice(t *testing.T) {
 		w.Follow()
 		servertest.WantEqual(t, "the newer build", w.Build(2).String("state"), "passed")
 		w.wantTasks("build-consequence", 0)
-		w.wantTasks("job-expiry", 0)
+		w.wantDeadlines(0)
 	})
 }
 

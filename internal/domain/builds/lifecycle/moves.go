@@ -30,9 +30,14 @@ func (s *Service) Return(ctx context.Context, orgID, jobID, holder string) error
 
 // Assign assigns scheduled jobs of a build to agents, in one unit of work, and returns the ids of those that
 // were assigned. It skips jobs that changed state meanwhile or are reserved by a stack.
-func (s *Service) Assign(ctx context.Context, orgID, buildID string, offers []flow.Offer) (assigned []string, err error) {
-	err = s.change(ctx, orgID, buildID, func(u *unit) error {
-		free, err := unreserved(u.q, offers)
+func (s *Service) Assign(ctx context.Context, orgID, buildID string, offers []flow.Offer) ([]string, error) {
+	var assigned []string
+	jobIDs := make([]string, len(offers))
+	for i, o := range offers {
+		jobIDs[i] = o.JobID
+	}
+	err := s.submit(ctx, orgID, buildID, jobIDs, false, func(u *unit) error {
+		free, err := u.unreserved(offers)
 		if err != nil {
 			return err
 		}
@@ -53,13 +58,17 @@ func (s *Service) Assign(ctx context.Context, orgID, buildID string, offers []fl
 }
 
 // unreserved returns the offers of jobs that no stack has reserved, and keeps stacks from reserving them until
-// the end of the transaction.
-func unreserved(q *db.Q, offers []flow.Offer) ([]flow.Offer, error) {
+// the end of the transaction. With a build in memory it returns all, and updateRunnable finds out: then the unit of
+// work is repeated.
+func (u *unit) unreserved(offers []flow.Offer) ([]flow.Offer, error) {
+	if u.unchecked {
+		return offers, nil
+	}
 	ids := make([]string, len(offers))
 	for i, o := range offers {
 		ids[i] = o.JobID
 	}
-	free, err := dispatch.Unreserved(q, ids)
+	free, err := dispatch.Unreserved(u.q, ids)
 	if err != nil {
 		return nil, err
 	}
@@ -87,21 +96,25 @@ func (s *Service) AcquireIf(ctx context.Context, orgID, jobID, agentID string, m
 
 // Accept records that the agent accepted the job.
 func (s *Service) Accept(ctx context.Context, orgID, jobID, holder string) error {
-	return s.submit(ctx, orgID, jobID, false, func(u *unit) error { return u.run.Accept(jobID, holder) })
+	return s.report(ctx, orgID, jobID, false, func(u *unit) error { return u.run.Accept(jobID, holder) })
 }
 
 // Start records that the agent started the job.
 func (s *Service) Start(ctx context.Context, orgID, jobID, holder string) error {
-	return s.submit(ctx, orgID, jobID, false, func(u *unit) error { return u.run.Start(jobID, holder) })
+	return s.report(ctx, orgID, jobID, false, func(u *unit) error { return u.run.Start(jobID, holder) })
 }
 
 // Finish records the result of the job. detail says why for people, and may be empty.
 func (s *Service) Finish(ctx context.Context, orgID, jobID, holder string, exit flow.Exit, detail string) error {
-	return s.submit(ctx, orgID, jobID, true, func(u *unit) error {
+	return s.report(ctx, orgID, jobID, true, func(u *unit) error {
 		if err := u.run.Finish(jobID, holder, exit); err != nil || detail == "" {
 			return err
 		}
-		return explainEnd(u.q, jobID, detail)
+		if u.details == nil {
+			u.details = map[string]string{}
+		}
+		u.details[jobID] = detail
+		return nil
 	})
 }
 

@@ -12,6 +12,7 @@ import (
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
 	"stackyard/internal/platform/lru"
+	"stackyard/internal/platform/tasks"
 	"stackyard/internal/rules/flow"
 )
 
@@ -26,6 +27,9 @@ type Service struct {
 	events   *events.Service // nil: events are not recorded
 	updates  updateQueues
 	buildIDs *lru.Cache[jobOf, string]
+	kept     *lru.Cache[string, *keptBuild]
+
+	deadlines *tasks.Timer // nil: another service passes deadlines
 
 	commits CommitFinder // zero: commits are not resolved
 }
@@ -33,7 +37,7 @@ type Service struct {
 // New returns the service of the builds in a database.
 func New(d *db.DB, p *pipelines.Service, public core.PublicURL, clock core.Clock, log *slog.Logger) *Service {
 	return &Service{Reader: builds.NewReader(d, p, public), db: d, clock: clock, log: log, effects: ownEffects(),
-		buildIDs: lru.New[jobOf, string](maxCachedBuildIDs)}
+		buildIDs: lru.New[jobOf, string](maxCachedBuildIDs), kept: lru.New[string, *keptBuild](maxKeptBuilds)}
 }
 
 // maxTries bounds the attempts of a unit of work whose jobs change state meanwhile.
@@ -72,6 +76,7 @@ func busy(cause error) error {
 
 // change runs one unit of work on a build.
 func (s *Service) change(ctx context.Context, orgID, buildID string, fn func(u *unit) error) error {
+	s.kept.Take(buildID) // it will be stale
 	return s.write(ctx, func(q *db.Q, then *followUps) error {
 		u, err := s.open(q, orgID, buildID, then)
 		if err != nil {

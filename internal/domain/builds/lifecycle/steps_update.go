@@ -42,6 +42,7 @@ func (s *Service) UpdateStep(ctx context.Context, orgID, buildID, name string, u
 		if err != nil {
 			return err
 		}
+		u.touched = true
 		known, err := u.noteUpdate(update)
 		if err != nil || known {
 			return err
@@ -178,8 +179,10 @@ func (s *Service) CancelStep(ctx context.Context, orgID, buildID, name string, f
 // cancelOrHasten cancels a job. If it is already being stopped, it ends within the unit's grace period.
 func (u *unit) cancelOrHasten(j *flow.Job) error {
 	if j.State == flow.Canceling || j.State == flow.TimingOut {
-		u.then.begin = append(u.then.begin, u.deadline(j.ID, j.State, u.now.Add(u.grace)))
-		return nil
+		at := u.now.Add(u.grace)
+		u.timer.Due(at)
+		_, err := u.q.Exec(`UPDATE jobs SET deadline_at = $2 WHERE id = $1 AND (deadline_at IS NULL OR deadline_at > $2)`, j.ID, db.Micros(at))
+		return err
 	}
 	err := u.run.CancelJob(j.ID)
 	if core.KindOf(err) == core.Unprocessable {

@@ -8,6 +8,7 @@ import (
 	"stackyard/internal/domain/pipelines"
 	"stackyard/internal/domain/settings"
 	"stackyard/internal/platform/core"
+	"stackyard/internal/platform/db"
 	"stackyard/internal/rules/flow"
 )
 
@@ -28,13 +29,13 @@ func (s *Service) SetTimeout(ctx context.Context, orgID, jobID, holder string, m
 		if err := u.checkTimeout(j, minutes); err != nil {
 			return err
 		}
+		u.touched = true
+		deadline := j.StartedAt.Add(time.Duration(minutes) * time.Minute)
 		_, err = u.q.Exec(`
-			UPDATE jobs SET timeout_minutes = $2, initial_timeout = COALESCE(initial_timeout, timeout_minutes, 0) WHERE id = $1`, j.ID, minutes)
-		if err != nil {
-			return err
-		}
-		u.setDeadline(j.ID, flow.Running, j.StartedAt.Add(time.Duration(minutes)*time.Minute))
-		return nil
+			UPDATE jobs SET timeout_minutes = $2, initial_timeout = COALESCE(initial_timeout, timeout_minutes, 0), deadline_at = $3 WHERE id = $1`,
+			j.ID, minutes, db.Micros(deadline))
+		u.timer.Due(deadline)
+		return err
 	})
 }
 
