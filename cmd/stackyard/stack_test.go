@@ -166,7 +166,7 @@ func TestStack_IsListedAndRemovedWithTheCommandLine(t *testing.T) {
 	if status, out := run("remove"); status != cmdline.ExitUsage || !strings.Contains(out, "missing argument STACK") {
 		t.Errorf("without a key: exit status %d: %s", status, out)
 	}
-	if status, out := run("remove", "robot"); status != 0 || out != "De-registered the stack robot.\n" {
+	if status, out := run("remove", "robot", "--yes"); status != 0 || out != "De-registered the stack robot.\n" {
 		t.Errorf("exit status %d: %s", status, out)
 	}
 	server.ask(t, "svcct_acme", "GET", "/v3/stacks/robot/scheduled-jobs?queue_key=default", "").want(t, http.StatusNotFound)

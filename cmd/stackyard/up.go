@@ -90,10 +90,11 @@ can read, and shown on every start. Your data is kept.`,
 				if w.Link, err = r.SignInLink(cmd.Context(), w.Email); err != nil {
 					return err
 				}
-				if err := w.show(path, out); err != nil {
+				// The text names the number of the first build, so that build comes before any other.
+				if err := w.begin(cmd.Context(), r.Local, user, log); err != nil {
 					return err
 				}
-				return w.begin(cmd.Context(), r.Local, user, log)
+				return w.show(path, out)
 			})
 		},
 	}
