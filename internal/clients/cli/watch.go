@@ -144,7 +144,7 @@ func (t *tail) lines() []string {
 // A changePrinter prints a line for each change of a build.
 type changePrinter struct {
 	r    *remote
-	seen map[string]string // states by job id; that of the build by its id
+	seen map[string]string // states of the jobs and of the build, by id
 }
 
 func (p *changePrinter) print(b build) error {

@@ -37,7 +37,7 @@ func (j *job) hooks(name string) []hook {
 	return append(found, j.pluginHooks(name)...)
 }
 
-// replacement returns the hook that replaces a phase: that of the first plugin that has one, or of the repository, or of
+// replacement returns the hook that replaces a phase: of the first plugin that has one, or of the repository, or of
 // the agent.
 func (j *job) replacement(name string) (hook, bool) {
 	if found := j.pluginHooks(name); len(found) > 0 {

@@ -118,7 +118,7 @@ func Get(q *db.Q, seq int64) (Event, error) {
 }
 
 // After returns events of an organization with some names that a consumer has processed, after a number and in order. It
-// also returns the number after which to read on: that of the last of them, or if there are no more, of the last event
+// also returns the number after which to read on: of the last of them, or if there are no more, of the last event
 // that the consumer has processed. Each name is a range of an index, so other events cost nothing.
 func After(q *db.Q, consumer, orgID string, names Names, seq int64, limit int) (list []Event, next int64, err error) {
 	var processed int64

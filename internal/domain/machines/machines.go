@@ -68,7 +68,7 @@ type Settings struct {
 	Warm int
 	// Program is the path of the stackyard binary, which is the agent.
 	Program string
-	// Endpoint is the URL of the agent API, for agents on this host; "": that of the public URL.
+	// Endpoint is the URL of the agent API, for agents on this host; "": under the public URL.
 	Endpoint string
 	// Hidden are folders that processes of jobs do not see.
 	Hidden []string

@@ -67,7 +67,7 @@ func (s *Site) functions() template.FuncMap {
 type View struct {
 	Title   string
 	Section string // active link of the navigation
-	Icon    string // asset of the icon; "": that of the site
+	Icon    string // asset of the icon; "": the icon of the site
 	Person  *identity.User
 	// Settings are the links to the settings pages, if this is one of them.
 	Settings []NavLink
