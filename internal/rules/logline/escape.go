@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // escape applies the sequence at the beginning of raw and returns its length. A sequence that does not end is
@@ -197,10 +198,10 @@ func fieldsOf(text string) map[string]string {
 	return fields
 }
 
-// safeLink returns an address if it leads to a web page or to mail, and "" otherwise.
+// safeLink returns an address if it is text that leads to a web page or to mail, and "" otherwise.
 func safeLink(address string) string {
 	u, err := url.Parse(address)
-	if err != nil || len(address) > maxLink {
+	if err != nil || len(address) > maxLink || !utf8.ValidString(address) {
 		return ""
 	}
 	switch strings.ToLower(u.Scheme) {

@@ -107,7 +107,7 @@ func TestIsError(t *testing.T) {
 }
 
 func FuzzLine(f *testing.F) {
-	for _, seed := range []string{"a\x1b[31mb", "\x1b]8;;https://x\ay", "\x1b[38;2;1;2;3mx", "\x1b]1337;File=inline=1:AA\a", "https://a.test/<script>", "\x1b[99999Gx"} {
+	for _, seed := range []string{"a\x1b[31mb", "\x1b]8;;https://x\ay", "\x1b]8;;https://\x97\ay", "\x1b[38;2;1;2;3mx", "\x1b]1337;File=inline=1:AA\a", "https://a.test/<script>", "\x1b[99999Gx"} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
