@@ -45,10 +45,11 @@ func TestDefaultPingWait_LetsAgentsLeaveOnTime(t *testing.T) {
 func TestPing_IsHeldByTheIdleTimeOfTheAgent(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		var idle time.Duration
+		wait := time.Millisecond
 		s := servertest.Start(t, d, func(p *server.Parts) {
 			p.Agents.PingWait = func(since time.Duration) time.Duration {
 				idle = since
-				return time.Millisecond
+				return wait
 			}
 		})
 		s.Apply(servertest.World)
@@ -59,7 +60,9 @@ func TestPing_IsHeldByTheIdleTimeOfTheAgent(t *testing.T) {
 		ping(w.agent)
 		servertest.WantEqual(t, "idle", idle, 40*time.Second)
 		job := w.job("{command: a}")
+		wait = time.Minute // the job may take a while to be assigned
 		wantOffer(t, w.agent, job)
+		wait = time.Millisecond
 		taken := w.agent.Accept(job)
 		taken.Start()
 		s.Clock.Advance(time.Minute)
