@@ -33,8 +33,8 @@ func each(t *testing.T, fn func(t *testing.T, s *server)) {
 	}
 }
 
-// serve starts a server, and stops it at the end of the test as an operator would.
-func serve(t *testing.T, engine db.Engine) *server {
+// serve starts a server with further flags, and stops it at the end of the test as an operator would.
+func serve(t *testing.T, engine db.Engine, flags ...string) *server {
 	t.Helper()
 	folder := t.TempDir()
 	file := filepath.Join(folder, "organizations.yaml")
@@ -45,7 +45,7 @@ func serve(t *testing.T, engine db.Engine) *server {
 	if engine == db.PostgreSQL {
 		args = append(args, "--database", dbtest.URL(t, engine), "--secret-key", strings.Repeat("5e", 32))
 	}
-	cmd := exec.Command(binary, args...)
+	cmd := exec.Command(binary, append(args, flags...)...)
 	cmd.Stderr = t.Output()
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {

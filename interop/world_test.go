@@ -11,6 +11,9 @@ const (
 	cy      = "svcua_cy"      // an administrator of rival who is not a member of acme; every scope
 )
 
+// adaPassword is what Ada signs in with on pages.
+const adaPassword = "correct horse battery staple"
+
 // The fixed ids of world.
 const (
 	adaID      = "0190c0de-0000-7000-8000-000000000001"
@@ -33,6 +36,7 @@ organizations:
         id: ` + adaID + `
         name: Ada
         role: admin
+        password: ` + adaPassword + `
         access_tokens:
           - {description: everything, token: ` + ada + `, scopes: ["*"], expires_at: 2099-01-01T00:00:00Z}
           - {description: reader, token: ` + reader + `, scopes: [read_pipelines]}
