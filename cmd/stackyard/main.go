@@ -74,7 +74,7 @@ organization. For production, run "stackyard apply -f organizations.yaml" and
 	})
 	cmd.AddCommand(upCommand(), serveCommand(), applyCommand(), backupCommand(), migrateDatabaseCommand(), doctorCommand(), versionCommand(),
 		agentcli.AgentCommand(cli.AgentCommands()), agentcli.MachineCommand(), agentcli.StackCommand(cli.StackCommands()))
-	cmd.AddCommand(runCommand(), lintCommand(), importCommand())
+	cmd.AddCommand(runCommand(), lintCommand(), importCommand(), agentcli.ToolCommand())
 	cmd.AddCommand(cli.Commands()...)
 	cmd.InitDefaultCompletionCmd()
 	for _, c := range cmd.Commands() {

@@ -19,6 +19,7 @@ import (
 	"stackyard/internal/clients/runner/changes"
 	"stackyard/internal/clients/runner/document"
 	"stackyard/internal/clients/runner/environ"
+	"stackyard/internal/clients/runner/signing"
 )
 
 func agentPipelineCommand() *cobra.Command {
@@ -52,10 +53,15 @@ build's commit left the base branch of its pull request, or else the default bra
 	flags.Bool("apply-if-changed", true, "skip steps whose if_changed matches no changed file [SERVICE_AGENT_APPLY_IF_CHANGED]")
 	flags.String("git-diff-base", "", "branch or commit to find changed files against, such as origin/main [SERVICE_GIT_DIFF_BASE]")
 	flags.Bool("fetch-diff-base", false, "fetch the base before files are compared [SERVICE_FETCH_DIFF_BASE]")
+	flags.String("jwks-file", "", "private keys to sign the steps with; without it the agent signs them, if it has --signing-jwks-file")
+	flags.String("jwks-key-id", "", "key of --jwks-file, if it has several")
 	flags.String("changed-files-path", "", "file that lists the changed files, one in each line, instead of git [SERVICE_CHANGED_FILES_PATH]")
 	insideCommand(cmd, func(s *script, args []string) error {
 		pipeline, err := readPipeline(s.cmd, args)
 		if err != nil {
+			return err
+		}
+		if pipeline, err = s.sign(pipeline); err != nil {
 			return err
 		}
 		upload := api.PipelineUpload{ID: uuid.NewString(), Replace: s.on("replace"), Pipeline: pipeline}
@@ -73,6 +79,19 @@ build's commit left the base branch of its pull request, or else the default bra
 		return upload(cmd, args)
 	}
 	return cmd
+}
+
+// sign signs a pipeline with the key of --jwks-file, or else lets the job's agent do it.
+func (s *script) sign(pipeline json.RawMessage) (json.RawMessage, error) {
+	file := s.flag("jwks-file")
+	if file == "" {
+		return s.Sign(s.ctx, pipeline)
+	}
+	key, err := readSigningKey(file, s.flag("jwks-key-id"))
+	if err != nil {
+		return nil, fmt.Errorf("--jwks-file: %w", err)
+	}
+	return signing.Sign(s.ctx, pipeline, key, environ.Parse(os.Environ()).Service("REPO"))
 }
 
 // printPipeline prints what would be uploaded. It needs no job, so that people can run it locally.

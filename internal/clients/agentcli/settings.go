@@ -49,6 +49,10 @@ var agentSettings = slices.Concat(connectionSettings, []cmdline.Setting{
 	{Flag: "git-timeout", Variable: "SERVICE_AGENT_GIT_TIMEOUT", Unset: "1800", Usage: "maximum seconds of a checkout; 0: no limit"},
 	{Flag: "vnc-address", Variable: "SERVICE_AGENT_VNC_ADDRESS", Usage: "VNC server with the desktop of this machine, as HOST:PORT or the path of a socket (default: none)"},
 	{Flag: "vnc-password", Variable: "SERVICE_AGENT_VNC_PASSWORD", Usage: "password of --vnc-address, if it requires one", Secret: true, FileFlag: true},
+	{Flag: "signing-jwks-file", Variable: "SERVICE_AGENT_SIGNING_JWKS_FILE", Usage: "private keys that sign the pipelines which jobs upload; jobs cannot read them if they run as --job-user (default: none)"},
+	{Flag: "signing-jwks-key-id", Variable: "SERVICE_AGENT_SIGNING_JWKS_KEY_ID", Usage: "key of --signing-jwks-file, if it has several"},
+	{Flag: "verification-jwks-file", Variable: "SERVICE_AGENT_VERIFICATION_JWKS_FILE", Usage: "public keys that verify the signatures of jobs before they run (default: none)"},
+	{Flag: "unsigned-jobs", Variable: "SERVICE_AGENT_UNSIGNED_JOBS", Unset: "block", Usage: "with --verification-jwks-file, what to do with jobs that have no signature: block or warn"},
 	{Flag: "notice", Variable: "SERVICE_AGENT_NOTICE", Usage: "line at the start of each job's log, for example about the machine (default: none)"},
 	{Flag: "log-format", Variable: "SERVICE_AGENT_LOG_FORMAT", Usage: "text or json (default: text on a terminal, else json)"},
 })
@@ -86,6 +90,9 @@ func agentOptions(cmd *cobra.Command) (runner.Options, error) {
 		JobUser:             p.user("job-user"),
 		Executable:          executable,
 		VNC:                 rfb.Server{Address: p.address("vnc-address"), Password: values["vnc-password"]},
+		SigningKey:          p.signingKey(),
+		VerifyKeys:          p.verifyKeys(),
+		AllowNoSign:         p.oneOf("unsigned-jobs", "block", "warn") == "warn",
 		Notice:              values["notice"],
 		Log:                 log,
 	}

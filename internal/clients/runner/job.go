@@ -26,13 +26,15 @@ type job struct {
 	ctx    context.Context // for calls; ends some time after the agent was stopped
 	cancel *cancellation
 
-	stream    *logstream.Stream
-	redactor  *redact.Redactor
-	sh        *shell.Shell
-	temp      string              // directory of this job
-	workspace *checkout.Workspace // nil before the checkout
-	plugins   []*loadedPlugin
-	place     atomic.Pointer[place] // of remote sessions
+	stream     *logstream.Stream
+	redactor   *redact.Redactor
+	sh         *shell.Shell
+	temp       string              // directory of this job
+	workspace  *checkout.Workspace // nil before the checkout
+	plugins    []*loadedPlugin
+	verified   bool                  // the signature of the step is good
+	repository string                // as the server sent it
+	place      atomic.Pointer[place] // of remote sessions
 }
 
 // reportTimeout is how long a job may take to send its log and result after its processes ended, if the agent

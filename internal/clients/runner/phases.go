@@ -26,7 +26,7 @@ func (j *job) run() outcome {
 		return j.broken(err)
 	}
 	socket := j.sh.Env.Service(inside.SocketVariable)
-	stop, err := inside.Serve(socket, func(value string) { j.redactor.Add(value) })
+	stop, err := inside.Serve(socket, inside.Agent{Redact: func(value string) { j.redactor.Add(value) }, Sign: j.signer()})
 	if err != nil {
 		return j.broken(err)
 	}

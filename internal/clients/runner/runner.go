@@ -16,6 +16,7 @@
 //	logstream  log chunks
 //	artifact   uploads and downloads files
 //	document   pipeline files, for uploads
+//	signing    signatures of steps
 //	sshd       shells that users open in jobs
 package runner
 
@@ -31,6 +32,7 @@ import (
 	"time"
 
 	"stackyard/internal/clients/runner/osuser"
+	"stackyard/internal/clients/runner/signing"
 	"stackyard/internal/platform/rfb"
 )
 
@@ -63,6 +65,9 @@ type Options struct {
 	Executable  string        // this program, for commands in jobs
 	DebugTime   time.Duration // how long a failed job is kept for debugging, if a user wants it; 0: 30 minutes
 	VNC         rfb.Server    // the desktop of this machine; its address is "" if there is none
+	SigningKey  signing.Key   // signs pipelines that jobs upload; nil: they are not signed
+	VerifyKeys  signing.Keys  // verify the signatures of jobs; nil: the agent refuses signed jobs
+	AllowNoSign bool          // with VerifyKeys: run jobs without a signature, with a warning
 	Notice      string        // shown at the start of each job's log; "": none
 
 	Log *slog.Logger

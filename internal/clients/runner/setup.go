@@ -36,6 +36,7 @@ func (j *job) setUp() error {
 		return err
 	}
 	j.sh.Env = j.environment(environ.Parse(os.Environ()), bin)
+	j.repository = j.sh.Env.Service("REPO")
 	// The published agent, if installed, comes before our replacement.
 	j.sh.Env["PATH"] = strings.Join([]string{bin, j.sh.Env["PATH"], fallback}, string(os.PathListSeparator))
 	j.redactVariables(j.sh.Env)
@@ -55,7 +56,8 @@ func (j *job) link(folder, name string) (string, error) {
 
 // hiddenSettings are settings of the agent that jobs must not see: a job could register agents with them, and
 // an agent that a job starts would use them.
-var hiddenSettings = []string{"AGENT_TOKEN", "AGENT_TOKEN_FILE", "AGENT_ACQUIRE_JOB", "AGENT_VNC_PASSWORD", "AGENT_VNC_PASSWORD_FILE"}
+var hiddenSettings = []string{"AGENT_TOKEN", "AGENT_TOKEN_FILE", "AGENT_ACQUIRE_JOB", "AGENT_VNC_PASSWORD", "AGENT_VNC_PASSWORD_FILE",
+	"AGENT_SIGNING_JWKS_FILE", "AGENT_SIGNING_JWKS_KEY_ID"}
 
 // environment returns the initial variables of the job: the agent's own, overridden by those of the job,
 // overridden by those that only the agent knows.
@@ -83,6 +85,7 @@ func (j *job) environment(own environ.Environment, bin string) environ.Environme
 		"LOCAL_HOOKS_ENABLED": "true",
 		"PLUGINS_ENABLED":     strconv.FormatBool(!o.NoPlugins),
 		inside.SocketVariable: filepath.Join(j.temp, "agent.sock"),
+		inside.SignsVariable:  strconv.FormatBool(o.SigningKey != nil),
 	} {
 		env.SetService(name, value)
 	}
@@ -160,10 +163,7 @@ func (j *job) check() error {
 	if plugins := strings.TrimSpace(j.sh.Env.Service("PLUGINS")); j.w.o.NoPlugins && plugins != "" && plugins != "[]" && plugins != "null" {
 		return &refusal{agentRefused, "The step has plugins, which this agent does not run (--no-plugins). Replace them by hooks and commands, or use another queue."}
 	}
-	if j.spec.Step.Signed() {
-		return &refusal{signatureRejected, "The step is signed, and this agent has no key to verify signatures with."}
-	}
-	return nil
+	return j.verify()
 }
 
 var errNoCommand = errors.New("the step has no command, and there is no command hook")

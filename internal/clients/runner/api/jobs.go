@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -14,7 +15,9 @@ type Job struct {
 	Env   map[string]string `json:"env"`
 	Token string            `json:"token"` // for calls about this job; "" when the session's serves
 	Step  Step              `json:"step"`
-	Debug bool              `json:"debug"` // keep the environment for a while if the job fails
+	// Matrix holds the values of a job of a matrix, by dimension.
+	Matrix map[string]any `json:"matrix_permutation"`
+	Debug  bool           `json:"debug"` // keep the environment for a while if the job fails
 
 	ChunksMaxSize  int   `json:"chunks_max_size_bytes"`
 	ChunksInterval int   `json:"chunks_interval_seconds"`
@@ -25,6 +28,19 @@ type Job struct {
 type Step struct {
 	Secrets   []StepSecret    `json:"secrets"`
 	Signature json.RawMessage `json:"signature"`
+
+	// Definition is the whole step as the server sent it, which signatures cover.
+	Definition json.RawMessage `json:"-"`
+}
+
+// UnmarshalJSON decodes a step and keeps its definition.
+func (s *Step) UnmarshalJSON(text []byte) error {
+	type plain Step
+	if err := json.Unmarshal(text, (*plain)(s)); err != nil {
+		return err
+	}
+	s.Definition = slices.Clone(text)
+	return nil
 }
 
 // Signed reports whether the step is signed.

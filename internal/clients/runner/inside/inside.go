@@ -2,6 +2,7 @@ package inside
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 
 	"stackyard/internal/clients/runner/api"
@@ -15,6 +16,7 @@ type Job struct {
 	BuildID string
 	StepID  string
 	socket  string
+	signs   bool
 }
 
 // FromEnvironment returns the job of an environment.
@@ -30,6 +32,7 @@ func FromEnvironment(env environ.Environment, version string) (*Job, error) {
 		BuildID: env.Service("BUILD_ID"),
 		StepID:  env.Service("STEP_ID"),
 		socket:  env.Service(SocketVariable),
+		signs:   env.Service(SignsVariable) == "true",
 	}, nil
 }
 
@@ -40,4 +43,12 @@ func (j *Job) Redact(ctx context.Context, value string) error {
 		return nil
 	}
 	return Redact(ctx, j.socket, value)
+}
+
+// Sign makes the agent sign the steps of a pipeline, if it does that, and returns the pipeline.
+func (j *Job) Sign(ctx context.Context, pipeline json.RawMessage) (json.RawMessage, error) {
+	if j.socket == "" || !j.signs {
+		return pipeline, nil
+	}
+	return Sign(ctx, j.socket, pipeline)
 }

@@ -40,11 +40,11 @@ func TestRedact_ReachesTheAgent(t *testing.T) {
 	socket := filepath.Join(dir, "agent.sock")
 	var mu sync.Mutex
 	var got []string
-	stop, err := Serve(socket, func(value string) {
+	stop, err := Serve(socket, Agent{Redact: func(value string) {
 		mu.Lock()
 		defer mu.Unlock()
 		got = append(got, value)
-	})
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
