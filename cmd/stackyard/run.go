@@ -24,6 +24,7 @@ import (
 	"stackyard/internal/clients/cli"
 	"stackyard/internal/clients/cmdline"
 	"stackyard/internal/clients/runner"
+	"stackyard/internal/clients/runner/container"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/identity"
 	"stackyard/internal/platform/seal"
@@ -188,7 +189,7 @@ func (o *localRun) runWithAgents(cmd *cobra.Command, build cli.LocalBuild, token
 	options := runner.Options{
 		Endpoint: build.URL + "/v3", Token: token, Version: cmdline.Version, Name: "local-%spawn", Spawn: o.agents,
 		BuildPath: filepath.Join(data, "builds"), WorkDir: dir, Shell: agentcli.DefaultShell(""),
-		CancelGrace: 10 * time.Second, Executable: executable, Log: log,
+		CancelGrace: 10 * time.Second, Executable: executable, Containers: container.Find(), Log: log,
 	}
 	agents, stop := context.WithCancel(cmd.Context())
 	idle := make(chan error, 1)

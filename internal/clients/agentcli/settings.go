@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -17,6 +18,7 @@ import (
 
 	"stackyard/internal/clients/cmdline"
 	"stackyard/internal/clients/runner"
+	"stackyard/internal/clients/runner/container"
 	"stackyard/internal/clients/runner/osuser"
 	"stackyard/internal/platform/rfb"
 )
@@ -49,6 +51,9 @@ var agentSettings = slices.Concat(connectionSettings, []cmdline.Setting{
 	{Flag: "git-timeout", Variable: "SERVICE_AGENT_GIT_TIMEOUT", Unset: "1800", Usage: "maximum seconds of a checkout; 0: no limit"},
 	{Flag: "vnc-address", Variable: "SERVICE_AGENT_VNC_ADDRESS", Usage: "VNC server with the desktop of this machine, as HOST:PORT or the path of a socket (default: none)"},
 	{Flag: "vnc-password", Variable: "SERVICE_AGENT_VNC_PASSWORD", Usage: "password of --vnc-address, if it requires one", Secret: true, FileFlag: true},
+	{Flag: "step-images", Variable: "SERVICE_AGENT_STEP_IMAGES", Unset: "run", Usage: "what to do with steps that have an image: run them in a container, ignore it, or refuse them"},
+	{Flag: "container-command", Variable: "SERVICE_AGENT_CONTAINER_COMMAND", Usage: "container runtime with its global arguments (default: the first of podman, docker and nerdctl that is installed)"},
+	{Flag: "container-run-args", Variable: "SERVICE_AGENT_CONTAINER_RUN_ARGS", Usage: "further arguments of the runtime's run command, such as --network host"},
 	{Flag: "signing-jwks-file", Variable: "SERVICE_AGENT_SIGNING_JWKS_FILE", Usage: "private keys that sign the pipelines which jobs upload; jobs cannot read them if they run as --job-user (default: none)"},
 	{Flag: "signing-jwks-key-id", Variable: "SERVICE_AGENT_SIGNING_JWKS_KEY_ID", Usage: "key of --signing-jwks-file, if it has several"},
 	{Flag: "verification-jwks-file", Variable: "SERVICE_AGENT_VERIFICATION_JWKS_FILE", Usage: "public keys that verify the signatures of jobs before they run (default: none)"},
@@ -90,6 +95,8 @@ func agentOptions(cmd *cobra.Command) (runner.Options, error) {
 		JobUser:             p.user("job-user"),
 		Executable:          executable,
 		VNC:                 rfb.Server{Address: p.address("vnc-address"), Password: values["vnc-password"]},
+		Containers:          p.containers(),
+		Images:              p.images(),
 		SigningKey:          p.signingKey(),
 		VerifyKeys:          p.verifyKeys(),
 		AllowNoSign:         p.oneOf("unsigned-jobs", "block", "warn") == "warn",
@@ -200,6 +207,32 @@ func JobUser(name string) (*osuser.User, error) {
 		return nil, fmt.Errorf("--job-user: %s is root, which can read all secrets; choose another user", name)
 	}
 	return user, nil
+}
+
+// containers returns the container runtime, or nil if there is none.
+func (p *agentParser) containers() *container.Runtime {
+	runtime := container.Find()
+	if words := strings.Fields(p.values["container-command"]); len(words) > 0 {
+		path, err := exec.LookPath(words[0])
+		if err != nil {
+			p.wrong("container-command", "%v", err)
+			return nil
+		}
+		words[0] = path
+		runtime = &container.Runtime{Command: words}
+	}
+	if runtime != nil {
+		runtime.RunArgs = strings.Fields(p.values["container-run-args"])
+	}
+	return runtime
+}
+
+func (p *agentParser) images() runner.ImagePolicy {
+	policy := p.oneOf("step-images", "run", string(runner.IgnoreImages), string(runner.RefuseImages))
+	if policy == "run" {
+		return runner.RunImages
+	}
+	return runner.ImagePolicy(policy)
 }
 
 // address returns a host and port, or the path of a socket.

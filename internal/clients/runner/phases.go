@@ -196,6 +196,9 @@ func (j *job) runCommand() error {
 	if script, ok := j.script(command); ok {
 		command = script
 	}
+	if image := j.image(); image != "" {
+		return j.runInContainer(command, image)
+	}
 	return j.sh.RunQuietly(slices.Concat(j.w.o.Shell, []string{command})...)
 }
 

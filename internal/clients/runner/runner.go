@@ -17,6 +17,7 @@
 //	artifact   uploads and downloads files
 //	document   pipeline files, for uploads
 //	signing    signatures of steps
+//	container  images of steps
 //	sshd       shells that users open in jobs
 package runner
 
@@ -31,6 +32,7 @@ import (
 	"sync"
 	"time"
 
+	"stackyard/internal/clients/runner/container"
 	"stackyard/internal/clients/runner/osuser"
 	"stackyard/internal/clients/runner/signing"
 	"stackyard/internal/platform/rfb"
@@ -53,22 +55,24 @@ type Options struct {
 	DisconnectAfterJob  bool
 	DisconnectAfterIdle time.Duration // 0: never
 
-	BuildPath   string        // directory of checkouts
-	PluginsPath string        // where checkouts of plugins are kept; "": each job has its own
-	NoPlugins   bool          // refuse steps with plugins
-	WorkDir     string        // where jobs run instead of a checkout; "": they check out
-	HooksPath   string        // where the agent's hooks are; "": it has none
-	Shell       []string      // runs commands, which are appended as the last argument
-	CancelGrace time.Duration // between SIGTERM and SIGKILL
-	GitTimeout  time.Duration // of a checkout; 0: none
-	JobUser     *osuser.User  // nil: run jobs as the agent's user
-	Executable  string        // this program, for commands in jobs
-	DebugTime   time.Duration // how long a failed job is kept for debugging, if a user wants it; 0: 30 minutes
-	VNC         rfb.Server    // the desktop of this machine; its address is "" if there is none
-	SigningKey  signing.Key   // signs pipelines that jobs upload; nil: they are not signed
-	VerifyKeys  signing.Keys  // verify the signatures of jobs; nil: the agent refuses signed jobs
-	AllowNoSign bool          // with VerifyKeys: run jobs without a signature, with a warning
-	Notice      string        // shown at the start of each job's log; "": none
+	BuildPath   string             // directory of checkouts
+	PluginsPath string             // where checkouts of plugins are kept; "": each job has its own
+	NoPlugins   bool               // refuse steps with plugins
+	WorkDir     string             // where jobs run instead of a checkout; "": they check out
+	HooksPath   string             // where the agent's hooks are; "": it has none
+	Shell       []string           // runs commands, which are appended as the last argument
+	CancelGrace time.Duration      // between SIGTERM and SIGKILL
+	GitTimeout  time.Duration      // of a checkout; 0: none
+	JobUser     *osuser.User       // nil: run jobs as the agent's user
+	Executable  string             // this program, for commands in jobs
+	DebugTime   time.Duration      // how long a failed job is kept for debugging, if a user wants it; 0: 30 minutes
+	VNC         rfb.Server         // the desktop of this machine; its address is "" if there is none
+	Containers  *container.Runtime // runs the images of steps; nil: there is none
+	Images      ImagePolicy
+	SigningKey  signing.Key  // signs pipelines that jobs upload; nil: they are not signed
+	VerifyKeys  signing.Keys // verify the signatures of jobs; nil: the agent refuses signed jobs
+	AllowNoSign bool         // with VerifyKeys: run jobs without a signature, with a warning
+	Notice      string       // shown at the start of each job's log; "": none
 
 	Log *slog.Logger
 }

@@ -163,7 +163,10 @@ func (j *job) check() error {
 	if plugins := strings.TrimSpace(j.sh.Env.Service("PLUGINS")); j.w.o.NoPlugins && plugins != "" && plugins != "[]" && plugins != "null" {
 		return &refusal{agentRefused, "The step has plugins, which this agent does not run (--no-plugins). Replace them by hooks and commands, or use another queue."}
 	}
-	return j.verify()
+	if err := j.verify(); err != nil {
+		return err
+	}
+	return j.checkImage()
 }
 
 var errNoCommand = errors.New("the step has no command, and there is no command hook")

@@ -63,6 +63,7 @@ func (s *Service) environment(m *Machine, notice string) []string {
 		"SERVICE_AGENT_ACQUIRE_JOB=" + m.JobID,
 		"SERVICE_AGENT_NAME=hosted-" + m.ID,
 		"SERVICE_AGENT_NOTICE=" + notice,
+		"SERVICE_AGENT_STEP_IMAGES=ignore", // the machine is of the queue's image
 	}
 }
 

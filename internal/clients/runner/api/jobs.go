@@ -28,6 +28,7 @@ type Job struct {
 type Step struct {
 	Secrets   []StepSecret    `json:"secrets"`
 	Signature json.RawMessage `json:"signature"`
+	Image     json.RawMessage `json:"image"` // of the container that the command runs in
 
 	// Definition is the whole step as the server sent it, which signatures cover.
 	Definition json.RawMessage `json:"-"`
@@ -45,6 +46,16 @@ func (s *Step) UnmarshalJSON(text []byte) error {
 
 // Signed reports whether the step is signed.
 func (s Step) Signed() bool { return len(s.Signature) > 0 && string(s.Signature) != "null" }
+
+// ImageName returns the name of the step's image, or "". An image that is not a text is returned as JSON, which is no
+// name.
+func (s Step) ImageName() string {
+	var name string
+	if len(s.Image) == 0 || json.Unmarshal(s.Image, &name) == nil {
+		return name
+	}
+	return string(s.Image)
+}
 
 // A StepSecret maps a secret to a variable.
 type StepSecret struct {
