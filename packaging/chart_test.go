@@ -33,10 +33,15 @@ serviceMonitor: {enabled: true}
 ingress: {enabled: true, tlsSecret: stackyard-tls}
 `
 
-// render returns the objects of the chart by kind, each as YAML.
+// render returns the objects of the server's chart by kind, each as YAML.
 func render(t *testing.T, values string) (map[string]string, error) {
 	t.Helper()
-	chart, err := loader.LoadDir("chart")
+	return renderChart(t, "chart", "stackyard", values)
+}
+
+func renderChart(t *testing.T, folder, release, values string) (map[string]string, error) {
+	t.Helper()
+	chart, err := loader.LoadDir(folder)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +49,7 @@ func render(t *testing.T, values string) (map[string]string, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all, err := chartutil.ToRenderValues(chart, given, chartutil.ReleaseOptions{Name: "stackyard", Namespace: "ci", IsInstall: true}, chartutil.DefaultCapabilities)
+	all, err := chartutil.ToRenderValues(chart, given, chartutil.ReleaseOptions{Name: release, Namespace: "ci", IsInstall: true}, chartutil.DefaultCapabilities)
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +120,11 @@ func TestChart_IsRestricted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	deployment := decode[appsv1.Deployment](t, objects, "Deployment")
+	wantRestricted(t, decode[appsv1.Deployment](t, objects, "Deployment"))
+}
+
+func wantRestricted(t *testing.T, deployment appsv1.Deployment) {
+	t.Helper()
 	evaluator, err := policy.NewEvaluator(policy.DefaultChecks())
 	if err != nil {
 		t.Fatal(err)
@@ -150,12 +159,16 @@ func TestManifest_IsWhatTheChartGives(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	wantManifest(t, "kubernetes/stackyard.yaml", objects, "ServiceAccount", "Service", "Deployment", "PodDisruptionBudget", "Ingress")
+}
+
+func wantManifest(t *testing.T, path string, objects map[string]string, kinds ...string) {
+	t.Helper()
 	var text bytes.Buffer
 	fmt.Fprintln(&text, "# Made from the chart: go test . -run TestManifest -update. Change the URLs and the names of the secrets.")
-	for _, kind := range []string{"ServiceAccount", "Service", "Deployment", "PodDisruptionBudget", "Ingress"} {
+	for _, kind := range kinds {
 		fmt.Fprintf(&text, "---\n%s\n", strings.Replace(objects[kind], "app.kubernetes.io/managed-by: Helm", "app.kubernetes.io/managed-by: kubectl", -1))
 	}
-	const path = "kubernetes/stackyard.yaml"
 	if *update {
 		if err := os.WriteFile(path, text.Bytes(), 0o644); err != nil {
 			t.Fatal(err)

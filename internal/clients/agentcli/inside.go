@@ -21,6 +21,7 @@ func agentInside() []*cobra.Command {
 	return []*cobra.Command{
 		agentMetaDataCommand(), agentArtifactCommand(), agentAnnotateCommand(), agentAnnotationCommand(), agentPipelineCommand(),
 		agentStepCommand(), agentOIDCCommand(), agentSecretCommand(), agentRedactorCommand(), agentJobCommand(), agentBuildCommand(), agentGitCommand(),
+		agentRunCommandsCommand(), agentCopyProgramCommand(),
 	}
 }
 

@@ -59,6 +59,7 @@ var agentSettings = slices.Concat(connectionSettings, []cmdline.Setting{
 	{Flag: "verification-jwks-file", Variable: "SERVICE_AGENT_VERIFICATION_JWKS_FILE", Usage: "public keys that verify the signatures of jobs before they run (default: none)"},
 	{Flag: "unsigned-jobs", Variable: "SERVICE_AGENT_UNSIGNED_JOBS", Unset: "block", Usage: "with --verification-jwks-file, what to do with jobs that have no signature: block or warn"},
 	{Flag: "notice", Variable: "SERVICE_AGENT_NOTICE", Usage: "line at the start of each job's log, for example about the machine (default: none)"},
+	{Flag: "command-socket", Variable: "SERVICE_AGENT_COMMAND_SOCKET", Usage: "socket of \"stackyard agent run-commands\" in another container, which runs the commands of jobs (default: they run here)"},
 	{Flag: "log-format", Variable: "SERVICE_AGENT_LOG_FORMAT", Usage: "text or json (default: text on a terminal, else json)"},
 })
 
@@ -101,6 +102,7 @@ func agentOptions(cmd *cobra.Command) (runner.Options, error) {
 		VerifyKeys:          p.verifyKeys(),
 		AllowNoSign:         p.oneOf("unsigned-jobs", "block", "warn") == "warn",
 		Notice:              values["notice"],
+		CommandSocket:       p.path("command-socket"),
 		Log:                 log,
 	}
 	if o.BuildPath == "" {

@@ -48,17 +48,22 @@ running ones, and de-registers. The second signal stops the agents.`,
 		RunE: runStack,
 	}
 	cmdline.AddFlags(cmd, stackSettings)
-	flags := cmd.Flags()
-	flags.String("key", "", "key of the stack (default: stackyard-HOST)")
-	flags.StringArray("queue", nil, "key of a queue to serve, repeatable (default: the cluster's default queue)")
-	flags.StringArray("tags", nil, "tags as key=value, repeatable; jobs with other agent rules are not run [SERVICE_AGENT_TAGS]")
-	flags.Int("max", runtime.NumCPU(), "maximum number of concurrent jobs")
-	flags.String("command", "", "command that starts an agent (default: a local process)")
-	flags.String("metrics-listen", "", "address for Prometheus metrics, for example 127.0.0.1:9090")
-	flags.String("log-format", "", "text or json (default: text on a terminal, else json)")
-	cmd.AddCommand(stackVerifyCommand())
+	addStackFlags(cmd, "stackyard-HOST", runtime.NumCPU())
+	cmd.Flags().String("command", "", "command that starts an agent (default: a local process)")
+	cmd.AddCommand(stackKubernetesCommand(), stackVerifyCommand())
 	cmd.AddCommand(others...)
 	return cmd
+}
+
+// addStackFlags adds the flags that all stacks have.
+func addStackFlags(cmd *cobra.Command, key string, most int) {
+	flags := cmd.Flags()
+	flags.String("key", "", "key of the stack (default: "+key+")")
+	flags.StringArray("queue", nil, "key of a queue to serve, repeatable (default: the cluster's default queue)")
+	flags.StringArray("tags", nil, "tags as key=value, repeatable; jobs with other agent rules are not run [SERVICE_AGENT_TAGS]")
+	flags.Int("max", most, "maximum number of concurrent jobs")
+	flags.String("metrics-listen", "", "address for Prometheus metrics, for example 127.0.0.1:9090")
+	flags.String("log-format", "", "text or json (default: text on a terminal, else json)")
 }
 
 func runStack(cmd *cobra.Command, _ []string) error {
@@ -69,27 +74,32 @@ func runStack(cmd *cobra.Command, _ []string) error {
 	if err != nil {
 		return cmdline.Usage(err)
 	}
-	registry := prometheus.NewRegistry()
-	config.Metrics = stackctl.NewMetrics(registry)
-	config.API.Retried = config.Metrics.Retried
-	if address != "" {
-		stop, err := serveMetrics(address, registry)
-		if err != nil {
-			return err
-		}
-		defer stop()
+	stop, err := measureStack(&config, address)
+	if err != nil {
+		return err
 	}
+	defer stop()
 	ctx, drain, done := twoSignals(cmd.Context(), config.Log)
 	defer done()
 	return stackctl.New(config).Run(drain, ctx)
 }
 
-// stackConfig parses the command's settings. It returns all errors at once.
-func stackConfig(cmd *cobra.Command) (c stackctl.Config, metricsAddress string, err error) {
+// measureStack gives a stack metrics, and serves them if there is an address.
+func measureStack(c *stackctl.Config, address string) (stop func(), err error) {
+	registry := prometheus.NewRegistry()
+	c.Metrics = stackctl.NewMetrics(registry)
+	c.API.Retried = c.Metrics.Retried
+	if address == "" {
+		return func() {}, nil
+	}
+	return serveMetrics(address, registry)
+}
+
+// commonStackConfig parses the settings that all stacks have.
+func commonStackConfig(cmd *cobra.Command, values map[string]string, key string) (c stackctl.Config, err error) {
 	flags := cmd.Flags()
 	text := func(flag string) string { return flags.Lookup(flag).Value.String() }
-	values, gathered := cmdline.Gather(cmd, stackSettings, nil)
-	problems := []error{gathered}
+	var problems []error
 	api := &stackctl.API{Endpoint: strings.TrimRight(values["endpoint"], "/"), Token: values["token"]}
 	if !strings.HasPrefix(api.Endpoint, "http://") && !strings.HasPrefix(api.Endpoint, "https://") {
 		problems = append(problems, fmt.Errorf("--endpoint: %q is not a URL such as https://ci.example.com/v3", api.Endpoint))
@@ -97,7 +107,7 @@ func stackConfig(cmd *cobra.Command) (c stackctl.Config, metricsAddress string, 
 	if api.Token == "" {
 		problems = append(problems, errors.New("--token is required: an agent token of the cluster [SERVICE_AGENT_TOKEN]"))
 	}
-	c = stackctl.Config{API: api, Key: cmp.Or(text("key"), defaultStackKey())}
+	c = stackctl.Config{API: api, Key: cmp.Or(text("key"), key)}
 	c.Queues, _ = flags.GetStringArray("queue")
 	tags := os.Getenv("SERVICE_AGENT_TAGS")
 	if given, _ := flags.GetStringArray("tags"); len(given) > 0 {
@@ -112,6 +122,18 @@ func stackConfig(cmd *cobra.Command) (c stackctl.Config, metricsAddress string, 
 	if c.Max, _ = flags.GetInt("max"); c.Max < 1 {
 		problems = append(problems, errors.New("--max must be at least 1"))
 	}
+	if c.Log, err = cmdline.NewLogger(text("log-format"), ""); err != nil {
+		problems = append(problems, err)
+	}
+	return c, errors.Join(problems...)
+}
+
+// stackConfig parses the command's settings. It returns all errors at once.
+func stackConfig(cmd *cobra.Command) (c stackctl.Config, metricsAddress string, err error) {
+	text := func(flag string) string { return cmd.Flags().Lookup(flag).Value.String() }
+	values, gathered := cmdline.Gather(cmd, stackSettings, nil)
+	c, err = commonStackConfig(cmd, values, defaultStackKey())
+	problems := []error{gathered, err}
 	program, err := os.Executable()
 	if err != nil {
 		problems = append(problems, err)
@@ -134,11 +156,6 @@ func stackConfig(cmd *cobra.Command) (c stackctl.Config, metricsAddress string, 
 		}
 		c.Compute = command
 	}
-	log, err := cmdline.NewLogger(text("log-format"), "")
-	if err != nil {
-		problems = append(problems, err)
-	}
-	c.Log = log
 	return c, text("metrics-listen"), errors.Join(problems...)
 }
 

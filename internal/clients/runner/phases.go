@@ -196,6 +196,9 @@ func (j *job) runCommand() error {
 	if script, ok := j.script(command); ok {
 		command = script
 	}
+	if j.w.commands != nil {
+		return j.sh.RunIn(j.w.commands, command)
+	}
 	if image := j.image(); image != "" {
 		return j.runInContainer(command, image)
 	}

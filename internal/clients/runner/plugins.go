@@ -44,6 +44,9 @@ func (j *job) preparePlugins() error {
 	}
 	j.sh.Env.SetService("PLUGINS_PATH", root)
 	for _, p := range plugins {
+		if p.Name() == "kubernetes" {
+			continue // for the stack that started this agent
+		}
 		loaded := &loadedPlugin{Plugin: p}
 		if loaded.variables, err = p.Variables(); err != nil {
 			return err

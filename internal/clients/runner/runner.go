@@ -34,6 +34,8 @@ import (
 
 	"stackyard/internal/clients/runner/container"
 	"stackyard/internal/clients/runner/osuser"
+	"stackyard/internal/clients/runner/podexec"
+	"stackyard/internal/clients/runner/shell"
 	"stackyard/internal/clients/runner/signing"
 	"stackyard/internal/platform/rfb"
 )
@@ -74,6 +76,9 @@ type Options struct {
 	AllowNoSign bool         // with VerifyKeys: run jobs without a signature, with a warning
 	Notice      string       // shown at the start of each job's log; "": none
 
+	// CommandSocket is where another container of the pod runs the commands of jobs; "": they run here.
+	CommandSocket string
+
 	Log *slog.Logger
 }
 
@@ -86,11 +91,21 @@ func Run(ctx, drain context.Context, o Options) error {
 	if err := os.MkdirAll(o.BuildPath, 0o777); err != nil {
 		return fmt.Errorf("create build path: %w", err)
 	}
+	var commands shell.Executor
+	if o.CommandSocket != "" {
+		// Wait for the other container before taking a job: until then the stack can explain why it does not start.
+		conn, err := podexec.Dial(drain, o.CommandSocket)
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		commands = conn
+	}
 	var workers sync.WaitGroup
 	failures := make([]error, o.Spawn)
 	for i := range o.Spawn {
 		number := i + 1
-		workers.Go(func() { failures[i] = newWorker(o, number, drain).run(ctx) })
+		workers.Go(func() { failures[i] = newWorker(o, number, drain, commands).run(ctx) })
 	}
 	workers.Wait()
 	return errors.Join(failures...)

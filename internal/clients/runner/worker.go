@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"stackyard/internal/clients/runner/api"
+	"stackyard/internal/clients/runner/shell"
 	"stackyard/internal/clients/sleep"
 )
 
@@ -23,10 +24,12 @@ type worker struct {
 	log     *slog.Logger
 	api     *api.Client // uses the agent token, then the token of the session
 	session api.Session
+
+	commands shell.Executor // nil: commands run here
 }
 
-func newWorker(o Options, number int, drain context.Context) *worker {
-	return &worker{o: o, number: number, drain: drain, log: o.Log, api: api.New(o.Endpoint, o.Token, o.Version)}
+func newWorker(o Options, number int, drain context.Context, commands shell.Executor) *worker {
+	return &worker{o: o, commands: commands, number: number, drain: drain, log: o.Log, api: api.New(o.Endpoint, o.Token, o.Version)}
 }
 
 // run registers, runs jobs, and disconnects.

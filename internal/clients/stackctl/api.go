@@ -207,6 +207,18 @@ func (a *API) Tokens(ctx context.Context, key string, jobIDs []string, lifetime 
 	return tokens, err
 }
 
+// A Job is what a job runs.
+type Job struct {
+	Env     map[string]string `json:"env"`
+	Command string            `json:"command"`
+}
+
+// Job returns a reserved job.
+func (a *API) Job(ctx context.Context, key, jobID string) (Job, error) {
+	var job Job
+	return job, a.call(ctx, http.MethodGet, "/stacks/"+url.PathEscape(key)+"/jobs/"+url.PathEscape(jobID), nil, &job)
+}
+
 // States returns the states of jobs, by job.
 func (a *API) States(ctx context.Context, key string, jobIDs []string) (map[string]string, error) {
 	var answer struct {

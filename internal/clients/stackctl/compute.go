@@ -25,7 +25,36 @@ type Workload struct {
 	// Token is the job acquisition token. It is never passed as an argument, which other users of the machine
 	// could read.
 	Token string
+	// Adopted means that a previous process of the stack started the agent.
+	Adopted bool
+
+	stack *Stack
 }
+
+// Job returns the environment and the command of the job.
+func (w Workload) Job(ctx context.Context) (Job, error) {
+	return w.stack.API.Job(ctx, w.stack.Key, w.JobID)
+}
+
+// NewToken issues another acquisition token.
+func (w Workload) NewToken(ctx context.Context) (string, error) {
+	tokens, err := w.stack.API.Tokens(ctx, w.stack.Key, []string{w.JobID}, TokenLifetime)
+	if err == nil && tokens[w.JobID] == "" {
+		err = errors.New("the server issued no token for the job")
+	}
+	return tokens[w.JobID], err
+}
+
+// Notify shows people what happens to the job, best effort.
+func (w Workload) Notify(ctx context.Context, detail string) {
+	err := w.stack.API.Notify(ctx, w.stack.Key, []Notification{{JobID: w.JobID, Detail: cut(detail, maxNotice)}})
+	if err != nil {
+		w.stack.logError(ctx, "send notification failed", err, "job", w.JobID)
+	}
+}
+
+// maxNotice is the maximum size of a notification in bytes.
+const maxNotice = 256
 
 // environment returns the variables for single-job acquisition mode, except the token. Each variable has two
 // names; the second is for the published agent, which a command may start. The stack's own token is left out:
@@ -50,6 +79,23 @@ type Compute interface {
 	// agent could not be started, or has the last output of an agent that failed.
 	Run(ctx context.Context, w Workload) error
 }
+
+// A Persistent compute has agents that outlive the process of the stack.
+type Persistent interface {
+	// Run runs an agent, or waits for the end of an adopted one. When ctx is done with an [Ended] cause, it stops
+	// the agent; with another cause it leaves the agent running and returns [ErrLeft].
+	Compute
+	// Running returns the agents that previous processes of the stack started and that are not removed yet.
+	Running(ctx context.Context) ([]Workload, error)
+}
+
+// Ended is the cause that stops an agent: its job has ended on the server, or is no longer the stack's.
+type Ended struct{ State string }
+
+func (e Ended) Error() string { return "the job is " + e.State }
+
+// ErrLeft means that an agent continues without this process.
+var ErrLeft = errors.New("the agent continues")
 
 // Processes runs agents as local processes.
 type Processes struct {

@@ -20,10 +20,11 @@ import (
 // Config configures a stack.
 type Config struct {
 	API     *API
-	Key     string   // identifies the stack
-	Queues  []string // keys of its queues
-	Tags    []string // key=value; jobs with other agent rules are not taken
-	Max     int      // maximum number of concurrent jobs
+	Key     string     // identifies the stack
+	Queues  []string   // keys of its queues
+	Tags    []string   // key=value; jobs with other agent rules are not taken
+	Max     int        // maximum number of concurrent jobs
+	Limit   func() int // how many more jobs the compute can start now; nil: as many as there are slots
 	Compute Compute
 	Log     *slog.Logger
 	Metrics *Metrics
@@ -36,14 +37,16 @@ const (
 	reservation = 2 * time.Minute
 	// renewal is how often reservations are extended until an agent has acquired the job.
 	renewal = 30 * time.Second
-	// tokenLifetime is how long an agent may take to register.
-	tokenLifetime = 5 * time.Minute
+	// TokenLifetime is how long an agent may take to register with one token.
+	TokenLifetime = 5 * time.Minute
 	// pollWait is how long a server may hold an empty response.
 	pollWait = 20 * time.Second
 	// pollPause is the delay after a poll without new jobs.
 	pollPause = time.Second
 	// maxPollGap is the maximum time between two polls of a queue.
 	maxPollGap = time.Minute
+	// stateInterval is how often the states of jobs are read, if agents outlive the stack.
+	stateInterval = time.Second
 	// shutdownTimeout limits the last calls of a stopping stack.
 	shutdownTimeout = 5 * time.Second
 )
@@ -61,8 +64,8 @@ type Stack struct {
 	slots chan struct{} // one token for each job that may start
 
 	mu      sync.Mutex
-	running map[string]bool // reserved jobs that have not ended
-	skipped map[string]bool // agent rules that were logged as not satisfied
+	running map[string]context.CancelCauseFunc // reserved jobs that have not ended, with what ends their agents
+	skipped map[string]bool                    // agent rules that were logged as not satisfied
 }
 
 // New returns a stack that is not registered yet.
@@ -70,7 +73,7 @@ func New(c Config) *Stack {
 	if len(c.Queues) == 0 {
 		c.Queues = []string{defaultQueue}
 	}
-	s := &Stack{Config: c, slots: make(chan struct{}, c.Max), running: map[string]bool{}, skipped: map[string]bool{}}
+	s := &Stack{Config: c, slots: make(chan struct{}, c.Max), running: map[string]context.CancelCauseFunc{}, skipped: map[string]bool{}}
 	for range c.Max {
 		s.slots <- struct{}{}
 	}
@@ -78,7 +81,8 @@ func New(c Config) *Stack {
 }
 
 // Run registers the stack and serves its queues until ctx is done. Then it takes no more jobs, and de-registers
-// after running jobs have ended; when hard is done, they are stopped at once.
+// after running jobs have ended; when hard is done, they are stopped at once. With a [Persistent] compute it
+// returns when ctx is done, without de-registering: the next process with the same key continues the jobs.
 func (s *Stack) Run(ctx, hard context.Context) error {
 	host, _ := os.Hostname()
 	err := s.API.Register(ctx, Registration{
@@ -89,17 +93,29 @@ func (s *Stack) Run(ctx, hard context.Context) error {
 		return fmt.Errorf("register the stack %s: %w", s.Key, err)
 	}
 	s.Log.Info("registered", "stack", s.Key, "queues", s.Queues, "max", s.Max)
-	var polling, jobs, renewing sync.WaitGroup
+	var polling, jobs, background sync.WaitGroup
+	needed, notNeeded := context.WithCancel(context.WithoutCancel(ctx))
+	defer notNeeded()
+	persistent, ok := s.Compute.(Persistent)
+	if ok {
+		hard = ctx
+		if err := s.adopt(ctx, persistent, &jobs); err != nil {
+			return fmt.Errorf("continue the jobs of the stack %s: %w", s.Key, err)
+		}
+		background.Go(func() { s.watchStates(ctx) })
+	}
 	for _, queue := range s.Queues {
 		polling.Go(func() { s.serve(ctx, hard, queue, &jobs) })
 	}
-	needed, notNeeded := context.WithCancel(context.WithoutCancel(ctx))
-	renewing.Go(func() { s.renew(needed) })
+	background.Go(func() { s.renew(needed) })
 	polling.Wait()
 	s.Log.Info("draining", "running", s.count())
 	jobs.Wait()
 	notNeeded()
-	renewing.Wait()
+	background.Wait()
+	if persistent != nil {
+		return nil
+	}
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 	defer cancel()
 	if err := s.API.Deregister(last, s.Key); err != nil {
@@ -182,7 +198,11 @@ func (s *Stack) give(n int) {
 // begin reserves as many jobs of a list as there are free slots and starts those that were reserved. It returns
 // their number.
 func (s *Stack) begin(ctx, hard context.Context, queue string, list []ScheduledJob, jobs *sync.WaitGroup) int {
-	slots := s.take(len(list))
+	wanted := len(list)
+	if s.Limit != nil {
+		wanted = min(wanted, max(0, s.Limit()))
+	}
+	slots := s.take(wanted)
 	if slots == 0 {
 		return 0
 	}
@@ -195,15 +215,22 @@ func (s *Stack) begin(ctx, hard context.Context, queue string, list []ScheduledJ
 		s.logError(ctx, "reserve jobs failed", err, "queue", queue)
 	}
 	s.give(slots - len(reserved))
-	s.remember(reserved)
 	for _, id := range reserved {
-		jobs.Go(func() {
-			defer s.give(1)
-			defer s.forget(id)
-			s.runJob(hard, id, queue)
-		})
+		s.start(hard, jobs, 1, Workload{JobID: id, Queue: queue})
 	}
 	return len(reserved)
+}
+
+// start runs the agent of a reserved job in the background and then gives its slots back.
+func (s *Stack) start(ctx context.Context, jobs *sync.WaitGroup, slots int, w Workload) {
+	ctx, end := context.WithCancelCause(ctx)
+	s.remember(w.JobID, end)
+	jobs.Go(func() {
+		defer end(nil)
+		defer s.give(slots)
+		defer s.forget(w.JobID)
+		s.runJob(ctx, w)
+	})
 }
 
 // logError logs an error unless the stack is being stopped.
@@ -213,13 +240,11 @@ func (s *Stack) logError(ctx context.Context, what string, err error, args ...an
 	}
 }
 
-func (s *Stack) remember(ids []string) {
+func (s *Stack) remember(id string, end context.CancelCauseFunc) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, id := range ids {
-		s.running[id] = true
-	}
-	s.Metrics.reserved(len(ids), len(s.running))
+	s.running[id] = end
+	s.Metrics.reserved(1, len(s.running))
 }
 
 func (s *Stack) forget(id string) {
@@ -231,16 +256,24 @@ func (s *Stack) forget(id string) {
 
 // runJob runs an agent for a reserved job. If the agent ends without acquiring the job, runJob finishes the job
 // with the known reason.
-func (s *Stack) runJob(ctx context.Context, id, queue string) {
-	log := s.Log.With("job", id, "queue", queue)
-	tokens, err := s.API.Tokens(ctx, s.Key, []string{id}, tokenLifetime)
-	if err != nil || tokens[id] == "" {
-		s.logError(ctx, "issue acquisition token failed", err, "job", id)
+func (s *Stack) runJob(ctx context.Context, w Workload) {
+	id := w.JobID
+	log := s.Log.With("job", id, "queue", w.Queue)
+	w.Endpoint, w.Tags, w.stack = s.API.Endpoint, s.Tags, s
+	if !w.Adopted {
+		token, err := w.NewToken(ctx)
+		if err != nil {
+			s.logError(ctx, "issue acquisition token failed", err, "job", id)
+			return
+		}
+		w.Token = token
+		w.Notify(ctx, "Starting an agent")
+		log.Info("starting agent")
+	}
+	err := s.Compute.Run(ctx, w)
+	if errors.Is(err, ErrLeft) {
 		return
 	}
-	s.notify(ctx, id, "Starting an agent")
-	log.Info("starting agent")
-	err = s.Compute.Run(ctx, Workload{JobID: id, Queue: queue, Endpoint: s.API.Endpoint, Tags: s.Tags, Token: tokens[id]})
 	s.Metrics.agentEnded(err)
 	if err != nil {
 		log.Warn("agent failed", "error", err)
@@ -276,22 +309,10 @@ func (s *Stack) finish(ctx context.Context, id string, cause error) {
 	s.Log.Info("finished job without an agent", "job", id, "cause", cause)
 }
 
-func (s *Stack) notify(ctx context.Context, id, detail string) {
-	if err := s.API.Notify(ctx, s.Key, []Notification{{JobID: id, Detail: detail}}); err != nil {
-		s.logError(ctx, "send notification failed", err, "job", id)
-	}
-}
-
 // renew extends the reservations of jobs that no agent has acquired yet. For acquired jobs it has no effect.
 func (s *Stack) renew(ctx context.Context) {
 	for sleep.For(ctx, renewal) {
-		s.mu.Lock()
-		ids := make([]string, 0, len(s.running))
-		for id := range s.running {
-			ids = append(ids, id)
-		}
-		s.mu.Unlock()
-		for batch := range slices.Chunk(ids, maxJobs) {
+		for batch := range slices.Chunk(s.runningJobs(), maxJobs) {
 			if _, err := s.API.Reserve(ctx, s.Key, batch, reservation); err != nil {
 				s.logError(ctx, "extend reservations failed", err)
 			}

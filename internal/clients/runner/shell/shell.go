@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -106,14 +107,36 @@ func (s *Shell) RunQuietly(args ...string) error {
 		Output: s.Log,
 		User:   s.User,
 	}, s.Stop)
+	return s.ended(args[0], result, err)
+}
+
+// An Executor runs scripts elsewhere, such as in another container.
+type Executor interface {
+	Run(script, dir string, env []string, output io.Writer, stop process.Stop) (process.Result, error)
+}
+
+// RunIn runs a script with an executor and logs its output. The executor gets the variables of the job, but not
+// those that only describe this process.
+func (s *Shell) RunIn(e Executor, script string) error {
+	if s.Stopped() {
+		return ErrStopped
+	}
+	own := os.Environ()
+	env := slices.DeleteFunc(s.Env.Lines(), func(line string) bool { return slices.Contains(own, line) })
+	result, err := e.Run(script, s.Dir, env, s.Log, s.Stop)
+	return s.ended("the command", result, err)
+}
+
+// ended returns the error of a command that has ended.
+func (s *Shell) ended(command string, result process.Result, err error) error {
 	s.Killed = s.Killed || result.Killed
 	switch {
 	case err != nil:
-		return fmt.Errorf("run %s: %w", args[0], err)
+		return fmt.Errorf("run %s: %w", command, err)
 	case s.Stopped():
-		return errors.Join(ErrStopped, &ExitError{args[0], result})
+		return errors.Join(ErrStopped, &ExitError{command, result})
 	case result.ExitStatus != 0:
-		return &ExitError{args[0], result}
+		return &ExitError{command, result}
 	}
 	return nil
 }
