@@ -64,6 +64,31 @@ type Job struct {
 	FinishedAt    *time.Time `json:"finished_at"`
 	ParallelIndex *int       `json:"parallel_group_index"`
 	ParallelTotal *int       `json:"parallel_group_total"`
+	Fields        []Field    `json:"fields"` // of a manual job
+}
+
+// A Field is what a person who unblocks a job is asked for.
+type Field struct {
+	Key      string   `json:"key"`
+	Label    string   `json:"label"`
+	Hint     string   `json:"hint"`
+	Required bool     `json:"required"`
+	Default  []string `json:"default"`
+	Options  []string `json:"options"` // to choose from; empty: any text
+	Multiple bool     `json:"multiple"`
+}
+
+// An Artifact is a file that a job uploaded.
+type Artifact struct {
+	ID        string     `json:"id"`
+	JobID     string     `json:"job_id"`
+	State     string     `json:"state"` // finished: it can be downloaded
+	Path      string     `json:"path"`
+	Size      int64      `json:"file_size"`
+	MimeType  string     `json:"mime_type"`
+	SHA1      string     `json:"sha1sum"`
+	SHA256    string     `json:"sha256sum"`
+	CreatedAt *time.Time `json:"created_at"`
 }
 
 // An Agent is a connected agent.

@@ -157,13 +157,16 @@ func TestStack_IsListedAndRemovedWithTheCommandLine(t *testing.T) {
 	if status != 0 || len(lines) < 2 || strings.Join(strings.Fields(lines[0]), " ") != "KEY STATE QUEUE RESERVED TYPE LAST CALL ID" || !strings.HasPrefix(strings.Join(strings.Fields(lines[1]), " "), "robot connected default 0 custom ") {
 		t.Errorf("exit status %d: %s", status, out)
 	}
+	if status, out := run("view", "robot"); status != 0 || !strings.Contains(out, "State           connected\n") || !strings.Contains(out, "Queue           default\n") {
+		t.Errorf("view: exit status %d: %s", status, out)
+	}
 	if status, out := run("list", "--json"); status != 0 || !strings.Contains(out, `"reserved_jobs_count": 0`) {
 		t.Errorf("as JSON: exit status %d: %s", status, out)
 	}
-	if status, out := run("remove", "unknown"); status != cmdline.ExitFailed || !strings.Contains(out, `has no stack "unknown"; see stackyard stack list`) {
+	if status, out := run("remove", "unknown"); status != cmdline.ExitFailed || !strings.Contains(out, `stack "unknown" not found; see stackyard stack list`) {
 		t.Errorf("an unknown stack: exit status %d: %s", status, out)
 	}
-	if status, out := run("remove"); status != cmdline.ExitUsage || !strings.Contains(out, "missing argument STACK") {
+	if status, out := run("remove"); status != cmdline.ExitUsage || !strings.Contains(out, "missing argument KEY") {
 		t.Errorf("without a key: exit status %d: %s", status, out)
 	}
 	if status, out := run("remove", "robot", "--yes"); status != 0 || out != "De-registered the stack robot.\n" {

@@ -34,7 +34,9 @@ func pipelineUploadCommand() *cobra.Command {
 		Short: "Upload steps to the build",
 		Long: `Add the steps of a file to the build, after this job's step. The file is YAML or
 JSON. Without FILE the command reads standard input if something is piped in, or else
-the first existing file of ` + strings.Join(pipelineFiles, ", ") + `.
+the first existing file of
+
+  ` + strings.Join(pipelineFiles, "\n  ") + `
 
 Variables like ${BRANCH:-main} are replaced from the environment of the job. Write
 $$ for a dollar sign.

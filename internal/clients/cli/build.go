@@ -20,7 +20,7 @@ type build struct {
 func buildCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "build", Short: "Manage builds"}
 	cmd.AddCommand(buildCreateCommand(), buildListCommand(), buildViewCommand(), buildWatchCommand(),
-		buildCancelCommand(), buildRebuildCommand())
+		buildCancelCommand(), buildRebuildCommand(), buildRetryCommand())
 	return cmd
 }
 
@@ -191,5 +191,19 @@ func buildRebuildCommand() *cobra.Command {
 			return err
 		}
 		return printItem(r, b.Raw, line{"Created", fmt.Sprintf("build %d", b.Value.Number)}, line{"Page", b.Value.WebURL})
+	})
+}
+
+func buildRetryCommand() *cobra.Command {
+	return remoteCommand(&cobra.Command{
+		Use:   "retry PIPELINE NUMBER",
+		Short: "Retry the failed jobs of a build",
+		Args:  cmdline.Exactly("PIPELINE", "BUILD"),
+	}, func(r *remote, args []string) error {
+		b, err := call[build](r, put, nil, "/pipelines/%/builds/%/retry_failed_jobs", args...)
+		if err != nil {
+			return err
+		}
+		return printItem(r, b.Raw, line{"State", b.Value.stateNow()}, line{"Page", b.Value.WebURL})
 	})
 }

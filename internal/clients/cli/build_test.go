@@ -59,7 +59,7 @@ func TestTree_ShowsGroupsDurationsAndWhatIsNeeded(t *testing.T) {
   - e2e        broken, branch_mismatch
   ? Deploy?    blocked
 Nothing more happens until "Deploy?" is unblocked:
-  stackyard job unblock 5`
+  stackyard job unblock web 3 'Deploy?'`
 	if got := text(100); got != want {
 		t.Errorf("it shows\n%s\nwant\n%s", got, want)
 	}

@@ -6,23 +6,19 @@ import "github.com/spf13/cobra"
 func Commands() []*cobra.Command {
 	return []*cobra.Command{
 		loginCommand(), logoutCommand(), whoamiCommand(),
-		orgCommand(), clusterCommand(), queueCommand(), imageCommand(), tokenCommand(),
-		pipelineCommand(), scheduleCommand(), connectionCommand(), buildCommand(), jobCommand(),
-		secrets.group(), members.group(), teams.group(), suites.group(),
-		services.group(
-			serviceSwitchCommand("enable", "Enable a service, also after its deliveries kept failing", "Enabled"),
-			serviceSwitchCommand("disable", "Disable a service", "Disabled"),
-		),
+		orgCommand(), clusters.group(), queueCommand(), images.group(imageLogCommand()), tokens.group(),
+		pipelineCommand(), scheduleCommand(), connections.group(connectionTestCommand()), buildCommand(), jobCommand(), artifactCommand(),
+		secrets.group(), members.group(), teams.group(), suites.group(), services.group(serviceCommands()...),
 		openCommand(),
 	}
 }
 
 // AgentCommands returns the subcommands of agent that call a server.
 func AgentCommands() []*cobra.Command {
-	return []*cobra.Command{agentListCommand(), agentViewCommand(), agentStopCommand(), agentPauseCommand(), agentResumeCommand()}
+	return append(agents.commands(), agentActions()...)
 }
 
 // StackCommands returns the subcommands of stack that call a server.
 func StackCommands() []*cobra.Command {
-	return []*cobra.Command{stackListCommand(), stackDeleteCommand()}
+	return stacks.commands()
 }

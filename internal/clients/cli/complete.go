@@ -56,25 +56,21 @@ func (r *remote) suggest(cmd *cobra.Command, word string, args []string) []strin
 			return names(b.Value.listed(), func(j job) string { return plain(j.fullTitle()) + "\t" + j.State })
 		}
 	case "AGENT":
-		list, _ := listUnder[agentRecord](r, "/agents")
-		return names(list.Items, func(a agentRecord) string { return a.ID + "\t" + plain(a.Name) })
+		list, _ := listUnder[api.Agent](r, "/agents")
+		return names(list.Items, func(a api.Agent) string { return a.ID + "\t" + plain(a.Name) })
 	case "SCHEDULE":
 		list, _ := listUnder[schedule](r, "/pipelines/%/schedules", args[0])
 		return names(list.Items, func(s schedule) string { return plain(s.name()) + "\t" + plain(s.Cronline) })
-	case "HOST":
-		list, _ := listUnder[connection](r, "/source-connections")
-		return names(list.Items, func(c connection) string { return plain(c.Host) + "\t" + c.Provider })
-	}
-	if noun == "queue" && word == "KEY" && cmd.Name() != "create" {
-		_, list, _ := queues(r, cmd)
-		return names(list.Items, func(q queue) string { return q.Key + "\t" + plain(q.Description) })
 	}
 	return r.suggestResource(cmd, noun, word)
 }
 
+// allResources are the resources whose names are completed.
+var allResources = []*resource{secrets, members, teams, services, suites, clusters, queueResource, tokens, stacks, images, connections}
+
 // suggestResource suggests objects of a resource by their first name.
 func (r *remote) suggestResource(cmd *cobra.Command, noun, word string) []string {
-	for _, res := range []*resource{secrets, members, teams, services, suites, clusterResource} {
+	for _, res := range allResources {
 		if res.noun != noun || res.arg != word || cmd.Name() == "create" {
 			continue
 		}

@@ -42,7 +42,7 @@ func (j job) failed() bool {
 
 func jobCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "job", Short: "Manage jobs"}
-	cmd.AddCommand(jobListCommand(), jobViewCommand(), jobLogCommand(), jobExplainCommand(), jobRetryCommand(), jobUnblockCommand(), jobCancelCommand(), jobSSHCommand(), jobTunnelCommand())
+	cmd.AddCommand(jobListCommand(), jobViewCommand(), jobLogCommand(), jobExplainCommand(), jobRetryCommand(), jobUnblockCommand(), jobCancelCommand(), jobReprioritizeCommand(), jobSSHCommand(), jobTunnelCommand())
 	return cmd
 }
 
@@ -153,25 +153,6 @@ func jobRetryCommand() *cobra.Command {
 	})
 }
 
-func jobUnblockCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "unblock",
-		Short: "Unblock a blocked job",
-	}
-	fields := cmd.Flags().StringArray("field", nil, "field value as KEY=VALUE, repeatable")
-	return onJob(cmd, func(r *remote, id string) error {
-		values, err := cmdline.Pairs("field", *fields)
-		if err != nil {
-			return err
-		}
-		unblocked, err := call[job](r, put, map[string]any{"fields": values}, "/jobs/%/unblock", id)
-		if err != nil {
-			return err
-		}
-		return printItem(r, unblocked.Raw, line{"State", unblocked.Value.State})
-	})
-}
-
 func jobCancelCommand() *cobra.Command {
 	return onJob(&cobra.Command{
 		Use:   "cancel",
@@ -182,5 +163,27 @@ func jobCancelCommand() *cobra.Command {
 			return err
 		}
 		return printItem(r, canceled.Raw, line{"State", canceled.Value.State})
+	})
+}
+
+func jobReprioritizeCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "reprioritize",
+		Short:   "Change the priority of a job that waits for an agent",
+		Example: `  stackyard job reprioritize web 42 deploy --priority 10`,
+	}
+	priority := cmd.Flags().Int("priority", 0, "jobs with a higher priority run first")
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
+		if !cmd.Flags().Changed("priority") {
+			return cmdline.Usage(fmt.Errorf("--priority is required\nSee %s --help", cmd.CommandPath()))
+		}
+		return nil
+	}
+	return onJob(cmd, func(r *remote, id string) error {
+		changed, err := call[job](r, put, map[string]int{"priority": *priority}, "/jobs/%/reprioritize", id)
+		if err != nil {
+			return err
+		}
+		return printItem(r, changed.Raw, line{"Priority", strconv.Itoa(*priority)}, line{"State", changed.Value.State})
 	})
 }

@@ -30,7 +30,7 @@ type sshSession struct {
 
 func jobSSHCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "ssh JOB [-- COMMAND...]",
+		Use:   "ssh " + jobUse + " [-- COMMAND...]",
 		Short: "Open a shell in a running job",
 		Long: `Open a shell in a running job, or run a command there: as the user of the job, in
 its working directory and with its variables. It needs the permission
@@ -39,10 +39,11 @@ manage_hosted_agents, and remote access in the organization's pipeline settings.
 It starts the system's ssh and connects it to the job through the server, so the
 agent does not have to be reachable. Keys exist for this session only. The session
 ends with the job. The command exits with the status of the shell or the command
-in the job.`,
-		Example: `  stackyard job ssh 0190c0de-0000-7000-8000-00000000000a
-  stackyard job ssh 0190c0de-0000-7000-8000-00000000000a -- tail -n 50 test.log`,
-		Args: cobra.MinimumNArgs(1),
+in the job.` + jobHelp,
+		Example: `  stackyard job ssh web 42 test
+  stackyard job ssh web 42 "test 2/3" -- tail -n 50 test.log
+  stackyard job ssh 0190c0de-0000-7000-8000-00000000000a`,
+		Args: sshArguments,
 	}
 	tty := cmd.Flags().BoolP("tty", "t", false, "use a terminal for the command too")
 	cmd = remoteCommand(cmd, func(r *remote, args []string) error {
@@ -50,22 +51,39 @@ in the job.`,
 		if err != nil {
 			return errors.New("ssh not found; install OpenSSH's client")
 		}
-		opened, err := call[sshSession](r, post, nil, "/jobs/%/ssh-session", args[0])
+		named, command := splitCommand(cmd, args)
+		id, err := findJob(r, named)
+		if err != nil {
+			return err
+		}
+		opened, err := call[sshSession](r, post, nil, "/jobs/%/ssh-session", id)
 		if err != nil {
 			return err
 		}
 		if r.json {
 			return r.printJSON(opened.Raw)
 		}
-		return opened.Value.run(program, args[0], args[1:], *tty)
+		return opened.Value.run(program, id, command, *tty)
 	})
-	cmd.Args = func(cmd *cobra.Command, args []string) error {
-		if len(args) == 0 {
-			return cmdline.Exactly("JOB")(cmd, args)
-		}
-		return nil
-	}
 	return cmd
+}
+
+// splitCommand splits arguments into those that name a job and the command to run in it. What follows the id of a job, or
+// --, is the command.
+func splitCommand(cmd *cobra.Command, args []string) (named, command []string) {
+	n := len(args)
+	if dash := cmd.ArgsLenAtDash(); dash >= 0 {
+		n = dash
+	}
+	if n > 0 && isID(args[0]) {
+		n = 1
+	}
+	return args[:n], args[n:]
+}
+
+func sshArguments(cmd *cobra.Command, args []string) error {
+	named, _ := splitCommand(cmd, args)
+	return jobArguments(cmd, named)
 }
 
 // run runs ssh through the tunnel.
@@ -75,7 +93,7 @@ func (s sshSession) run(program, jobID string, command []string, tty bool) error
 		return err
 	}
 	defer os.RemoveAll(dir)
-	args, err := s.sshArguments(dir, jobID)
+	args, err := s.arguments(dir, jobID)
 	if err != nil {
 		return err
 	}
@@ -93,9 +111,9 @@ func (s sshSession) run(program, jobID string, command []string, tty bool) error
 	return err
 }
 
-// sshArguments writes the keys of a session into a directory and returns the arguments of ssh. They ignore the user's
+// arguments writes the keys of a session into a directory and returns the arguments of ssh. They ignore the user's
 // configuration, which could forward agents or reuse connections.
-func (s sshSession) sshArguments(dir, jobID string) ([]string, error) {
+func (s sshSession) arguments(dir, jobID string) ([]string, error) {
 	key, known := filepath.Join(dir, "key"), filepath.Join(dir, "known_hosts")
 	alias := "job-" + jobID
 	var hosts strings.Builder

@@ -23,6 +23,10 @@ func (r *remote) explain(err error, format string, segments []string) error {
 		if strings.HasPrefix(format, "/pipelines/%") && len(segments) > 0 {
 			return notFound("pipeline", segments[0], r.pipelineSlugs())
 		}
+	case "No job found":
+		if strings.HasPrefix(format, "/jobs/%") && len(segments) > 0 {
+			return fmt.Errorf("job %q not found; see stackyard job list PIPELINE NUMBER", segments[0])
+		}
 	case "No build found":
 		if strings.HasPrefix(format, "/pipelines/%/builds/%") && len(segments) > 1 {
 			return fmt.Errorf("the pipeline %s has no build %s; see stackyard build list %s", segments[0], segments[1], segments[0])

@@ -29,6 +29,8 @@ type remote struct {
 	cmd *cobra.Command
 	org string // slug from --org or STACKYARD_ORG; may be empty
 
+	inCluster cluster // the one of --cluster, once it is known
+
 	out      io.Writer
 	terminal bool // out is a terminal
 	color    bool
@@ -240,12 +242,12 @@ func (r *remote) cluster(cmd *cobra.Command) (cluster, error) {
 	if named == "" && len(list.Items) == 1 {
 		return list.Items[0], nil
 	}
-	var names []string
+	var names, plainNames []string
 	for _, c := range list.Items {
 		if named != "" && (c.ID == named || strings.EqualFold(c.Name, named)) {
 			return c, nil
 		}
-		names = append(names, fmt.Sprintf("%q", c.Name))
+		names, plainNames = append(names, fmt.Sprintf("%q", c.Name)), append(plainNames, c.Name)
 	}
 	slices.Sort(names)
 	known := strings.Join(names, ", ")
@@ -254,6 +256,9 @@ func (r *remote) cluster(cmd *cobra.Command) (cluster, error) {
 	}
 	if named == "" {
 		return cluster{}, cmdline.Usage(fmt.Errorf("--cluster is required; clusters: %s", known))
+	}
+	if near := nearest(named, plainNames); near != "" {
+		return cluster{}, fmt.Errorf("cluster %q not found; did you mean %q?", named, near)
 	}
 	return cluster{}, fmt.Errorf("cluster %q not found; clusters: %s", named, known)
 }

@@ -1,10 +1,12 @@
 package cli
 
 import (
-	"encoding/json"
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -17,13 +19,15 @@ import (
 
 // A resource describes objects of the API that are listed, viewed, created, edited and deleted in the same way.
 type resource struct {
-	noun    string // for commands and messages: "secret"
-	about   string // "secrets of a cluster"
-	path    string // of the collection below the organization's path; for a clustered one, below the cluster's
-	prefix  string // of the organization's path; "": /v2/organizations/
-	cluster bool   // the objects belong to a cluster
-	arg     string // name of the argument
-	names   []string
+	noun    string   // for commands and messages: "secret"
+	called  string   // the API's name of an object; "": noun
+	about   string   // "secrets of a cluster"
+	none    string   // says that there are none; "": from about
+	path    string   // of the collection below the organization's path; for a clustered one, below the cluster's
+	prefix  string   // of the organization's path; "": /v2/organizations/
+	cluster bool     // the objects belong to a cluster
+	arg     string   // name of the argument
+	names   []string // fields whose values name an object, besides id
 	columns []shown
 	lines   []shown
 	inputs  []input
@@ -34,38 +38,48 @@ type resource struct {
 	editMethod  string                                                 // "": PATCH
 	edit        func(r *remote, one string, body map[string]any) error // before the edit; may remove fields from body
 	deleteShort string
-	only        []string // commands to add to another group; nil: all
+	deletes     string            // what delete is called in its question, for example "De-register"; "": Delete
+	document    string            // field that view prints alone with a flag of its name; "": none
+	without     []string          // commands that the API has not
+	example     map[string]string // of a command
+	long        map[string]string // description of a command
 }
 
 // shown is a field that is shown. A path leads into objects: provider.name.
-type shown struct{ title, path string }
-
-// An input is a flag that sets a field.
-type input struct {
-	flag, field, usage string
-	kind               inputKind
-	create, edit       bool // whether the commands have it; neither: both have
+type shown struct {
+	title, path string
+	text        func(r *remote, o object) string // nil: the field as it is
 }
 
-type inputKind int
+// fields returns what is shown: the path of each field, and its title if it is another.
+func fields(texts ...string) (all []shown) {
+	for _, text := range texts {
+		path, title, _ := strings.Cut(text, " ")
+		all = append(all, shown{title: cmp.Or(title, path), path: path})
+	}
+	return all
+}
 
-const (
-	textInput  inputKind = iota
-	onOffInput           // a boolean
-	fileInput            // text from a file that other users cannot see, or from standard input for -
-	pairsInput           // KEY=VALUE, repeatable: an object
-	listInput            // repeatable: a list of texts
-	namesInput           // repeatable: an object with true for each name
-)
+// of returns what is shown of an object.
+func (s shown) of(r *remote, o object) string {
+	if s.text != nil {
+		return s.text(r, o)
+	}
+	return r.text(o, s.path)
+}
 
 // An object is an object of the API.
 type object = map[string]any
 
 func (res *resource) commands() []*cobra.Command {
 	all := []*cobra.Command{res.listCommand(), res.viewCommand(), res.createCommand(), res.editCommand(), res.deleteCommand()}
-	return slices.DeleteFunc(all, func(cmd *cobra.Command) bool {
-		return cmd == nil || res.only != nil && !slices.Contains(res.only, cmd.Name())
+	all = slices.DeleteFunc(all, func(cmd *cobra.Command) bool {
+		return cmd == nil || slices.Contains(res.without, cmd.Name())
 	})
+	for _, cmd := range all {
+		cmd.Example, cmd.Long = res.example[cmd.Name()], res.long[cmd.Name()]
+	}
+	return all
 }
 
 // group returns a command with the commands of the resource.
@@ -97,6 +111,7 @@ func (res *resource) collection(r *remote, path string) (string, error) {
 		if err != nil {
 			return "", err
 		}
+		r.inCluster = c
 		return r.under("/clusters/%"+path, c.ID)
 	}
 	full, err := r.under(path)
@@ -107,21 +122,34 @@ func (res *resource) collection(r *remote, path string) (string, error) {
 }
 
 func (res *resource) listCommand() *cobra.Command {
-	return res.remote(&cobra.Command{Use: "list", Short: "List " + res.about}, func(r *remote, collection string, _ []string) error {
+	return res.remote(addWebFlag(&cobra.Command{Use: "list", Short: "List " + res.about}), func(r *remote, collection string, _ []string) error {
+		if r.web {
+			return r.openPage("")
+		}
 		list, err := api.All[object](r.ctx, r.Client, collection+"?per_page=100", 10_000)
 		if err != nil {
 			return r.explain(err, "", nil)
 		}
 		var columns []column[object]
 		for _, c := range res.columns {
-			columns = append(columns, column[object]{c.title, func(o object) string { return r.text(o, c.path) }})
+			columns = append(columns, column[object]{c.title, func(o object) string { return c.of(r, o) }})
 		}
-		return printTable(r, list, "There are no "+res.about+".", columns...)
+		return printTable(r, list, cmp.Or(res.none, "There are no "+res.about+"."), columns...)
 	})
 }
 
+// isID matches the id of an object.
+var isID = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$`).MatchString
+
 // find returns the object that a name or an id names.
 func (res *resource) find(r *remote, collection, name string) (object, error) {
+	if isID(name) && res.prefix == "" {
+		got, err := api.One[object](r.ctx, r.Client, get, collection+"/"+name, nil)
+		if refusal, ok := errors.AsType[*api.Error](err); ok && refusal.Status == http.StatusNotFound && strings.EqualFold(refusal.Message, "No "+cmp.Or(res.called, res.noun)+" found") {
+			return nil, fmt.Errorf("%s %q not found; see stackyard %s list", res.noun, name, res.noun)
+		}
+		return got.Value, r.explain(err, "", nil)
+	}
 	list, err := api.All[object](r.ctx, r.Client, collection+"?per_page=100", 10_000)
 	if err != nil {
 		return nil, r.explain(err, "", nil)
@@ -150,7 +178,10 @@ func (res *resource) find(r *remote, collection, name string) (object, error) {
 }
 
 func (res *resource) viewCommand() *cobra.Command {
-	cmd := addWebFlag(&cobra.Command{Use: "view " + res.arg, Short: "Show a " + res.noun, Args: cmdline.Exactly(res.arg)})
+	cmd := addWebFlag(&cobra.Command{Use: "view " + res.arg, Aliases: []string{"show"}, Short: "Show " + res.one(), Args: cmdline.Exactly(res.arg)})
+	if res.document != "" {
+		cmd.Flags().Bool(res.document, false, "print only its "+res.document)
+	}
 	return res.remote(cmd, func(r *remote, collection string, args []string) error {
 		o, err := res.find(r, collection, args[0])
 		if err != nil {
@@ -160,8 +191,33 @@ func (res *resource) viewCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		if alone := cmd.Flags().Lookup(res.document); alone != nil && alone.Changed {
+			_, err := fmt.Fprint(r.out, got.Value[res.document])
+			return err
+		}
 		return res.print(r, got, line{})
 	})
+}
+
+// action adds a command that acts on the object that its argument names. one is the object's path.
+func (res *resource) action(cmd *cobra.Command, act func(r *remote, one string, o object) error) *cobra.Command {
+	cmd.Use += " " + res.arg
+	cmd.Args = cmdline.Exactly(res.arg)
+	return res.remote(cmd, func(r *remote, collection string, args []string) error {
+		o, err := res.find(r, collection, args[0])
+		if err != nil {
+			return err
+		}
+		return act(r, collection+"/"+res.segment(r, o), o)
+	})
+}
+
+// one returns the noun with its article.
+func (res *resource) one() string {
+	if strings.Contains("aeio", res.noun[:1]) {
+		return "an " + res.noun
+	}
+	return "a " + res.noun
 }
 
 // segment returns what the path of an object ends with.
@@ -176,7 +232,7 @@ func (res *resource) segment(r *remote, o object) string {
 func (res *resource) print(r *remote, got api.Item[object], first line) error {
 	lines := []line{first}
 	for _, s := range res.lines {
-		lines = append(lines, line{s.title, r.text(got.Value, s.path)})
+		lines = append(lines, line{s.title, s.of(r, got.Value)})
 	}
 	return printItem(r, got.Raw, lines...)
 }
@@ -187,7 +243,7 @@ func (res *resource) createCommand() *cobra.Command {
 	}
 	short := res.createShort
 	if short == "" {
-		short = "Create a " + res.noun
+		short = "Create " + res.one()
 	}
 	cmd := &cobra.Command{Use: "create " + strings.ToUpper(res.creates), Short: short, Args: cmdline.Exactly(strings.ToUpper(res.creates))}
 	fields := res.addInputs(cmd, func(in input) bool { return in.create || !in.edit })
@@ -197,6 +253,11 @@ func (res *resource) createCommand() *cobra.Command {
 			return err
 		}
 		body[res.creates] = args[0]
+		for _, in := range res.inputs {
+			if _, ok := body[in.field]; in.blank && !ok {
+				body[in.field] = ""
+			}
+		}
 		if res.createPath != "" {
 			if collection, err = res.collection(r, res.createPath); err != nil {
 				return err
@@ -211,7 +272,7 @@ func (res *resource) createCommand() *cobra.Command {
 }
 
 func (res *resource) editCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "edit " + res.arg, Short: "Change the given attributes of a " + res.noun, Args: cmdline.Exactly(res.arg)}
+	cmd := &cobra.Command{Use: "edit " + res.arg, Aliases: []string{"update"}, Short: "Change the given attributes of " + res.one(), Args: cmdline.Exactly(res.arg)}
 	fields := res.addInputs(cmd, func(in input) bool { return in.edit || !in.create })
 	if !cmd.Flags().HasFlags() {
 		return nil
@@ -256,101 +317,20 @@ func (res *resource) editCommand() *cobra.Command {
 func (res *resource) deleteCommand() *cobra.Command {
 	short := res.deleteShort
 	if short == "" {
-		short = "Delete a " + res.noun
+		short = "Delete " + res.one()
 	}
-	cmd := addYesFlag(&cobra.Command{Use: "delete " + res.arg, Short: short, Args: cmdline.Exactly(res.arg)})
-	return res.remote(cmd, func(r *remote, collection string, args []string) error {
-		o, err := res.find(r, collection, args[0])
-		if err != nil {
-			return err
-		}
+	cmd := addYesFlag(&cobra.Command{Use: "delete", Aliases: strings.Fields("remove " + strings.ToLower(res.deletes)), Short: short})
+	return res.action(cmd, func(r *remote, one string, o object) error {
 		name := r.text(o, res.names[0])
-		if err := r.confirm("Delete the " + res.noun + " " + name); err != nil {
+		verb := cmp.Or(res.deletes, "Delete")
+		if err := r.confirm(verb + " the " + res.noun + " " + name); err != nil {
 			return err
 		}
-		if err := r.Do(r.ctx, remove, collection+"/"+res.segment(r, o), nil, nil); err != nil {
+		if err := r.Do(r.ctx, remove, one, nil, nil); err != nil {
 			return err
 		}
-		return r.println("Deleted the " + res.noun + " " + plain(name) + ".")
+		return r.println(strings.TrimSuffix(verb, "e") + "ed the " + res.noun + " " + plain(name) + ".")
 	})
-}
-
-// addInputs adds the flags of some inputs, and returns a function that returns the fields that were given.
-func (res *resource) addInputs(cmd *cobra.Command, wanted func(input) bool) func() (map[string]any, error) {
-	flags := cmd.Flags()
-	var inputs []input
-	for _, in := range res.inputs {
-		if !wanted(in) {
-			continue
-		}
-		inputs = append(inputs, in)
-		switch in.kind {
-		case onOffInput:
-			flags.Bool(in.flag, false, in.usage)
-		case pairsInput, listInput, namesInput:
-			flags.StringArray(in.flag, nil, in.usage)
-		default:
-			flags.String(in.flag, "", in.usage)
-		}
-	}
-	return func() (map[string]any, error) {
-		body := map[string]any{}
-		for _, in := range inputs {
-			if !flags.Changed(in.flag) {
-				continue
-			}
-			value, err := in.value(cmd)
-			if err != nil {
-				return nil, err
-			}
-			body[in.field] = value
-		}
-		return body, nil
-	}
-}
-
-// value returns the value of the flag.
-func (in input) value(cmd *cobra.Command) (any, error) {
-	flags := cmd.Flags()
-	texts, _ := flags.GetStringArray(in.flag)
-	switch in.kind {
-	case onOffInput:
-		return flags.GetBool(in.flag)
-	case listInput:
-		return texts, nil
-	case pairsInput:
-		given, err := cmdline.Pairs(in.flag, texts)
-		values := object{}
-		for name, text := range given {
-			values[name] = jsonOrText(text)
-		}
-		return values, err
-	case namesInput:
-		values := object{}
-		for _, name := range texts {
-			values[name] = true
-		}
-		return values, nil
-	case fileInput:
-		text, err := readSecretFile(cmd, flags.Lookup(in.flag).Value.String())
-		if err != nil {
-			return nil, cmdline.Usage(fmt.Errorf("--%s: %w", in.flag, err))
-		}
-		if text == "" {
-			return nil, cmdline.Usage(fmt.Errorf("--%s: %w", in.flag, errors.New("the file is empty")))
-		}
-		return text, nil
-	}
-	return flags.GetString(in.flag)
-}
-
-// jsonOrText returns true, false, numbers, lists and objects as JSON values, and all else as a text.
-func jsonOrText(text string) any {
-	var value any
-	if err := json.Unmarshal([]byte(text), &value); err != nil {
-		return text
-	}
-	return value
 }
 
 // text formats a field of an object for people.
@@ -367,7 +347,7 @@ func (r *remote) text(o object, path string) string {
 	case nil:
 		return ""
 	case string:
-		if at, err := time.Parse(time.RFC3339, v); err == nil && strings.HasSuffix(path, "_at") {
+		if at, err := time.Parse(time.RFC3339, v); err == nil && (strings.HasSuffix(path, "_at") || strings.HasSuffix(path, "_on")) {
 			return r.when(&at)
 		}
 		return v

@@ -1,15 +1,11 @@
 package cli
 
-import (
-	"github.com/spf13/cobra"
-
-	"stackyard/internal/clients/cmdline"
-)
+import "github.com/spf13/cobra"
 
 var secrets = &resource{
 	noun: "secret", about: "secrets of a cluster", path: "/secrets", cluster: true, arg: "KEY", names: []string{"key"},
-	columns: []shown{{"key", "key"}, {"description", "description"}, {"updated", "updated_at"}, {"last read", "last_read_at"}, {"id", "id"}},
-	lines:   []shown{{"Key", "key"}, {"Description", "description"}, {"Policy", "policy"}, {"Created", "created_at"}, {"Created by", "created_by.name"}, {"Updated", "updated_at"}, {"Last read", "last_read_at"}, {"Id", "id"}},
+	columns: fields("key", "description", "updated_at updated", "last_read_at last read", "id"),
+	lines:   fields("key Key", "description Description", "policy Policy", "created_at Created", "created_by.name Created by", "updated_at Updated", "last_read_at Last read", "id Id"),
 	inputs: []input{
 		{flag: "value-file", field: "value", usage: "file with the value; - reads standard input", kind: fileInput},
 		{flag: "description", field: "description", usage: "description"},
@@ -30,8 +26,8 @@ func editSecretValue(r *remote, one string, body map[string]any) error {
 
 var members = &resource{
 	noun: "member", about: "members of the organization", path: "/members", arg: "EMAIL", names: []string{"email", "name"},
-	columns: []shown{{"name", "name"}, {"email", "email"}, {"role", "role"}, {"id", "id"}},
-	lines:   []shown{{"Name", "name"}, {"Email", "email"}, {"Role", "role"}, {"Sign-in", "sso_mode"}, {"Expires", "expires_at"}, {"Link", "accept_url"}, {"Id", "id"}},
+	columns: fields("name", "email", "role", "id"),
+	lines:   fields("name Name", "email Email", "role Role", "sso_mode Sign-in", "expires_at Expires", "accept_url Link", "id Id"),
 	inputs: []input{
 		{flag: "role", field: "role", usage: "admin or member"},
 		{flag: "sso-mode", field: "sso_mode", usage: "required or optional: whether they must sign in with the organization's provider", edit: true},
@@ -42,8 +38,8 @@ var members = &resource{
 
 var teams = &resource{
 	noun: "team", about: "teams of the organization", path: "/teams", arg: "SLUG", names: []string{"slug", "name"},
-	columns: []shown{{"slug", "slug"}, {"name", "name"}, {"privacy", "privacy"}, {"default", "default"}, {"description", "description"}},
-	lines:   []shown{{"Name", "name"}, {"Slug", "slug"}, {"Description", "description"}, {"Privacy", "privacy"}, {"Default", "default"}, {"Role of new members", "default_member_role"}, {"Members create pipelines", "members_can_create_pipelines"}, {"Created", "created_at"}, {"Id", "id"}},
+	columns: fields("slug", "name", "privacy", "default", "description"),
+	lines:   fields("name Name", "slug Slug", "description Description", "privacy Privacy", "default Default", "default_member_role Role of new members", "members_can_create_pipelines Members create pipelines", "created_at Created", "id Id"),
 	inputs: []input{
 		{flag: "name", field: "name", usage: "name", edit: true},
 		{flag: "description", field: "description", usage: "description"},
@@ -57,8 +53,8 @@ var teams = &resource{
 
 var services = &resource{
 	noun: "service", about: "notification services", path: "/services", arg: "SERVICE", names: []string{"description"},
-	columns: []shown{{"description", "description"}, {"provider", "provider.id"}, {"enabled", "enabled"}, {"branches", "branch_configuration"}, {"id", "id"}},
-	lines:   []shown{{"Description", "description"}, {"Provider", "provider.id"}, {"Enabled", "enabled"}, {"Scope", "scope"}, {"Branches", "branch_configuration"}, {"States", "build_states"}, {"Settings", "settings"}, {"Broken", "broken.reason"}, {"Id", "id"}},
+	columns: fields("description", "provider.id provider", "enabled", "branch_configuration branches", "id"),
+	lines:   fields("description Description", "provider.id Provider", "enabled Enabled", "scope Scope", "branch_configuration Branches", "build_states States", "settings Settings", "broken.reason Broken", "id Id"),
 	inputs: []input{
 		{flag: "description", field: "description", usage: "description"},
 		{flag: "setting", field: "settings", usage: "setting of the provider as KEY=VALUE, repeatable; values can be JSON", kind: pairsInput},
@@ -70,25 +66,26 @@ var services = &resource{
 	creates: "provider",
 }
 
-// serviceSwitchCommand enables or disables a service.
-func serviceSwitchCommand(verb, short, done string) *cobra.Command {
-	cmd := &cobra.Command{Use: verb + " SERVICE", Short: short, Args: cmdline.Exactly("SERVICE")}
-	return services.remote(cmd, func(r *remote, collection string, args []string) error {
-		o, err := services.find(r, collection, args[0])
-		if err != nil {
-			return err
-		}
-		if err := r.Do(r.ctx, put, collection+"/"+r.text(o, "id")+"/"+verb, nil, nil); err != nil {
-			return err
-		}
-		return r.println(done + " " + plain(r.text(o, "description")) + ".")
-	})
+// serviceCommands enable and disable services.
+func serviceCommands() []*cobra.Command {
+	act := func(verb, short, done string) *cobra.Command {
+		return services.action(&cobra.Command{Use: verb, Short: short}, func(r *remote, one string, o object) error {
+			if err := r.Do(r.ctx, put, one+"/"+verb, nil, nil); err != nil {
+				return err
+			}
+			return r.println(done + " " + plain(r.text(o, "description")) + ".")
+		})
+	}
+	return []*cobra.Command{
+		act("enable", "Enable a service, also after its deliveries kept failing", "Enabled"),
+		act("disable", "Disable a service", "Disabled"),
+	}
 }
 
 var suites = &resource{
 	noun: "suite", about: "test suites", path: "/suites", prefix: "/v2/analytics/organizations/", arg: "SLUG", names: []string{"slug", "name"},
-	columns: []shown{{"slug", "slug"}, {"name", "name"}, {"branch", "default_branch"}, {"page", "web_url"}},
-	lines:   []shown{{"Name", "name"}, {"Slug", "slug"}, {"Default branch", "default_branch"}, {"Application", "application_name"}, {"API token", "api_token"}, {"Page", "web_url"}, {"Id", "id"}},
+	columns: fields("slug", "name", "default_branch branch", "web_url page"),
+	lines:   fields("name Name", "slug Slug", "default_branch Default branch", "application_name Application", "api_token API token", "web_url Page", "id Id"),
 	inputs: []input{
 		{flag: "name", field: "name", usage: "name", edit: true},
 		{flag: "default-branch", field: "default_branch", usage: "branch whose trends are shown"},
@@ -98,31 +95,3 @@ var suites = &resource{
 	},
 	creates: "name", deleteShort: "Delete a suite with all its results",
 }
-
-// The groups of queues, tokens and clusters have commands of their own besides these.
-var (
-	queueResource = &resource{
-		noun: "queue", about: "queues of a cluster", path: "/queues", cluster: true, arg: "KEY", names: []string{"key"}, only: []string{"view", "edit"},
-		lines: []shown{{"Key", "key"}, {"Description", "description"}, {"Paused", "dispatch_paused"}, {"Note", "dispatch_paused_note"}, {"Stacks", "connection_state"}, {"Machine", "hosted_agents.instance_shape.name"}, {"Created", "created_at"}, {"Page", "web_url"}, {"Id", "id"}},
-		inputs: []input{
-			{flag: "description", field: "description", usage: "description"},
-			{flag: "retry-agent-affinity", field: "retry_agent_affinity", usage: "which agent a retried job prefers: prefer-warmest or prefer-different"},
-		},
-	}
-	tokenResource = &resource{
-		noun: "token", about: "agent tokens of a cluster", path: "/tokens", cluster: true, arg: "ID", names: []string{"description"}, only: []string{"view", "edit"},
-		lines: []shown{{"Description", "description"}, {"Created", "created_at"}, {"Created by", "created_by.name"}, {"Expires", "expires_at"}, {"From", "allowed_ip_addresses"}, {"Id", "id"}},
-		inputs: []input{
-			{flag: "description", field: "description", usage: "description"},
-			{flag: "allow", field: "allowed_ip_addresses", usage: "address ranges the token can be used from, separated by spaces"},
-		},
-	}
-	clusterResource = &resource{
-		noun: "cluster", about: "clusters", path: "/clusters", arg: "NAME", names: []string{"name"}, only: []string{"view", "edit"},
-		lines: []shown{{"Name", "name"}, {"Description", "description"}, {"Created", "created_at"}, {"Created by", "created_by.name"}, {"Default queue", "default_queue_id"}, {"Page", "web_url"}, {"Id", "id"}},
-		inputs: []input{
-			{flag: "name", field: "name", usage: "name"},
-			{flag: "description", field: "description", usage: "description"},
-		},
-	}
-)

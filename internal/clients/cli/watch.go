@@ -4,13 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
+	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
-	"golang.org/x/term"
-
+	"stackyard/api"
 	"stackyard/internal/clients/cmdline"
 	"stackyard/internal/clients/sleep"
 )
@@ -23,14 +21,23 @@ const exitInterrupted = 130
 
 // watchBuild shows a build until it ends.
 func watchBuild(r *remote, pipeline, number string) error {
+	tails := &tails{r: r, printed: map[string]bool{}}
 	show := (&changePrinter{r: r, seen: map[string]string{}}).print
+	tree := &treePrinter{r: r, tails: tails}
 	if r.terminal && !r.json {
-		show = (&treePrinter{r: r}).print
+		show = tree.print
 	}
-	for {
+	for failures := 0; ; {
 		b, err := call[build](r, get, nil, "/pipelines/%/builds/%", pipeline, number)
-		if err == nil {
-			err = show(b.Value)
+		if _, refused := errors.AsType[*api.Error](err); err != nil && !refused && failures < maxLost {
+			// The server restarts, or the network changes: the build goes on.
+			if failures++; failures == 1 && r.ctx.Err() == nil {
+				fmt.Fprintf(r.cmd.ErrOrStderr(), "%v\nTrying again.\n", err)
+				tree.drawn = 0 // the message is below it
+			}
+			err = nil
+		} else if err == nil {
+			failures, err = 0, show(b.Value)
 		}
 		switch {
 		case r.ctx.Err() != nil:
@@ -41,35 +48,53 @@ func watchBuild(r *remote, pipeline, number string) error {
 			if r.json {
 				err = r.printJSON(b.Raw)
 			}
-			return errors.Join(err, conclude(r, b.Value))
+			return errors.Join(err, tails.conclude(b.Value))
 		}
 		sleep.For(r.ctx, watchInterval)
 	}
 }
 
-// conclude prints the ends of the logs of failed jobs, and returns an error unless the build passed.
-func conclude(r *remote, b build) error {
+// maxLost is how many times in a row watchBuild fails to reach the server before it gives up.
+const maxLost = 30
+
+// tails prints the ends of the logs of failed jobs, each once.
+type tails struct {
+	r       *remote
+	printed map[string]bool // by job id
+}
+
+// print prints those of jobs that have failed since the last time.
+func (t *tails) print(b build) error {
+	for _, j := range b.Jobs {
+		if !j.failed() || t.printed[j.ID] || len(t.printed) == maxTails {
+			continue
+		}
+		t.printed[j.ID] = true
+		if err := printTail(t.r, j); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// conclude prints what has not been printed yet of a build that has ended, and returns an error unless it passed.
+func (t *tails) conclude(b build) error {
 	if b.State == "passed" {
 		return nil
 	}
-	shown := 0
-	for _, j := range b.Jobs {
-		if !j.failed() || r.json {
-			continue
-		}
-		if shown++; shown > maxTails {
-			fmt.Fprintln(r.out, "More jobs failed; see stackyard job log --failed")
-			break
-		}
-		if err := printTail(r, j); err != nil {
+	if !t.r.json {
+		if err := t.print(b); err != nil {
 			return err
+		}
+		if n := len(slices.DeleteFunc(slices.Clone(b.Jobs), func(j job) bool { return !j.failed() || t.printed[j.ID] })); n > 0 {
+			fmt.Fprintf(t.r.out, "%d more failed; see stackyard job log %s %d --failed\n", n, b.Pipeline.Slug, b.Number)
 		}
 	}
 	return fmt.Errorf("build %d is %s", b.Number, b.State)
 }
 
 const (
-	// maxTails limits the failed jobs whose logs conclude prints.
+	// maxTails limits the failed jobs whose logs are shown.
 	maxTails = 3
 	// tailLines is how many lines of a log it prints.
 	tailLines = 20
@@ -192,125 +217,27 @@ func needs(b build) (lines []string) {
 	}
 	for _, j := range b.Jobs {
 		if j.State == "blocked" {
-			lines = append(lines, fmt.Sprintf("Nothing more happens until %q is unblocked: stackyard job unblock %s", plain(strings.ReplaceAll(j.fullTitle(), ": ", " ")), j.ID))
+			lines = append(lines, fmt.Sprintf("Nothing more happens until %q is unblocked: %s", plain(strings.ReplaceAll(j.fullTitle(), ": ", " ")), unblockCommand(b, j)))
 		}
 	}
 	return lines
 }
 
-// A treePrinter shows a build on a terminal and replaces what it showed before.
-type treePrinter struct {
-	r     *remote
-	drawn int // lines on the screen
-}
-
-func (p *treePrinter) print(b build) error {
-	width, height := 80, 24
-	if f, ok := p.r.out.(*os.File); ok {
-		if w, h, err := term.GetSize(int(f.Fd())); err == nil && w > 0 && h > 0 { // some terminals do not say
-			width, height = w, h
+// unblockCommand returns the command that unblocks a job, with the fields that it requires.
+func unblockCommand(b build, j job) string {
+	name := j.ID
+	if b.Pipeline.Slug != "" {
+		if found, err := b.job(j.fullTitle()); err == nil && found.ID == j.ID {
+			name = fmt.Sprintf("%s %d %s", b.Pipeline.Slug, b.Number, quoted(plain(j.fullTitle())))
 		}
 	}
-	lines := p.r.tree(b, time.Now(), height-1)
-	var text strings.Builder
-	if p.drawn > 0 {
-		fmt.Fprintf(&text, "\x1b[%dA\x1b[J", p.drawn)
-	}
-	p.drawn = len(lines)
-	for _, l := range lines {
-		// A longer line would take two rows of the screen.
-		if utf8.RuneCountInString(l.text) >= width {
-			l.text = string([]rune(l.text)[:max(0, width-1)])
+	command := "stackyard job unblock " + name
+	for _, f := range j.Fields {
+		if f.Required && len(f.Default) == 0 {
+			command += " --field " + f.Key + "=VALUE"
 		}
-		text.WriteString(l.paint(p.r.color))
-		text.WriteByte('\n')
 	}
-	_, err := io.WriteString(p.r.out, text.String())
-	return err
-}
-
-// A treeLine is a line of a tree in a color.
-type treeLine struct{ text, color string }
-
-func (l treeLine) paint(color bool) string {
-	if !color || l.color == "" {
-		return l.text
-	}
-	return l.color + l.text + reset
-}
-
-// marks are shown before jobs by their states.
-var marks = map[string]string{
-	"passed": "✓", "failed": "✗", "timed_out": "✗", "expired": "✗", "broken": "-", "skipped": "-", "canceled": "-",
-	"running": "●", "blocked": "?", "unblocked": "✓", "canceling": "●", "timing_out": "●",
-}
-
-// tree returns the jobs of a build as lines, grouped and with durations. It leaves out jobs that passed if there are more
-// than most lines.
-func (r *remote) tree(b build, now time.Time, most int) []treeLine {
-	head := fmt.Sprintf("%s build %d: %s", b.Pipeline.Slug, b.Number, b.stateNow())
-	if b.StartedAt != nil {
-		head += ", " + duration(*b.StartedAt, b.FinishedAt, now)
-	}
-	needed := needs(b)
-	lines := []treeLine{{head, stateColors[b.State]}}
-	jobs := b.Jobs
-	if over := len(jobs) + 2*len(needed) + 2 - most; over > 0 {
-		jobs, lines = withoutPassed(jobs, over, lines)
-	}
-	width := 0
-	for _, j := range jobs {
-		width = max(width, utf8.RuneCountInString(plain(j.fullTitle())))
-	}
-	group := ""
-	for _, j := range jobs {
-		if j.Type == "waiter" {
-			continue
-		}
-		if j.GroupKey != group && j.GroupKey != "" {
-			lines = append(lines, treeLine{"  " + plain(j.GroupKey), ""})
-		}
-		group = j.GroupKey
-		lines = append(lines, jobLine(j, min(width, 50), now))
-	}
-	for _, need := range needed {
-		// On two lines, so that the command fits on a narrow screen.
-		what, command, _ := strings.Cut(need, ": ")
-		lines = append(lines, treeLine{what + ":", stateColors["blocked"]}, treeLine{"  " + command, ""})
-	}
-	return lines
-}
-
-// withoutPassed leaves out the first jobs that passed, but at most some.
-func withoutPassed(jobs []job, most int, lines []treeLine) ([]job, []treeLine) {
-	var kept []job
-	left := 0
-	for _, j := range jobs {
-		if left <= most && (j.State == "passed" || j.Type == "waiter") {
-			left++
-			continue
-		}
-		kept = append(kept, j)
-	}
-	return kept, append(lines, treeLine{fmt.Sprintf("  ✓ %d more passed", left), stateColors["passed"]})
-}
-
-func jobLine(j job, width int, now time.Time) treeLine {
-	mark, ok := marks[j.State]
-	if !ok {
-		mark = "○"
-	}
-	indent := "  "
-	if j.GroupKey != "" {
-		indent = "    "
-	}
-	text := fmt.Sprintf("%s%s %-*s   %s", indent, mark, width, plain(j.fullTitle()), j.stateNow())
-	if j.StartedAt != nil {
-		text += ", " + duration(*j.StartedAt, j.FinishedAt, now)
-	} else if j.BrokenReason != "" {
-		text += ", " + plain(j.BrokenReason)
-	}
-	return treeLine{text, stateColors[j.State]}
+	return command
 }
 
 // duration returns how long something took, or takes so far.

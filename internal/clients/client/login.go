@@ -109,6 +109,9 @@ func Renew(ctx context.Context, path, server string) (Login, error) {
 			return nil // another program renewed it
 		}
 		token, err := config(server, nil).TokenSource(ctx, &oauth2.Token{RefreshToken: login.RefreshToken}).Token()
+		if refused, ok := errors.AsType[*oauth2.RetrieveError](err); ok && refused.ErrorCode == "invalid_grant" {
+			return nil // the login has expired or was revoked; the server says so when the token is used
+		}
 		if err != nil {
 			return explain(server, err)
 		}

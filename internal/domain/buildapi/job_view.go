@@ -8,6 +8,7 @@ import (
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/identity"
 	"stackyard/internal/platform/route"
+	"stackyard/internal/rules/definition"
 	"stackyard/internal/rules/flow"
 	"stackyard/internal/rules/plan"
 )
@@ -118,10 +119,34 @@ type jobAgentView struct {
 type blockJobView struct {
 	jobBasicsView
 	Label       string             `json:"label"`
+	Prompt      string             `json:"prompt" doc:"What the person who unblocks it is told."`
+	Fields      []blockFieldView   `json:"fields" doc:"What the person is asked for."`
 	UnblockedBy *identity.UserView `json:"unblocked_by"`
 	UnblockedAt core.Time          `json:"unblocked_at"`
 	Unblockable bool               `json:"unblockable"`
 	UnblockURL  string             `json:"unblock_url"`
+}
+
+type blockFieldView struct {
+	Key      string   `json:"key" doc:"The key of the value in meta-data."`
+	Label    string   `json:"label"`
+	Hint     string   `json:"hint"`
+	Required bool     `json:"required"`
+	Default  []string `json:"default"`
+	Options  []string `json:"options" doc:"The values to choose from; empty for a text."`
+	Multiple bool     `json:"multiple" doc:"Whether several options can be chosen, one a line."`
+}
+
+func blockFieldViews(fields []definition.Field) []blockFieldView {
+	views := []blockFieldView{}
+	for _, f := range fields {
+		v := blockFieldView{Key: f.Key, Label: f.Label, Hint: f.Hint, Required: f.Required, Default: append([]string{}, f.Default...), Options: []string{}, Multiple: f.Multiple}
+		for _, o := range f.Options {
+			v.Options = append(v.Options, o.Value)
+		}
+		views = append(views, v)
+	}
+	return views
 }
 
 type waitJobView struct {
@@ -166,9 +191,15 @@ func (s *Service) jobView(r *route.Request, p *pipelines.Pipeline, b *builds.Bui
 	}
 	switch j.Type {
 	case flow.Manual:
+		var manual definition.Manual
+		if j.Work.Manual != nil {
+			manual = *j.Work.Manual
+		}
 		return JobView{blockJobView{
 			jobBasicsView: basics,
 			Label:         j.Label,
+			Prompt:        manual.Prompt,
+			Fields:        blockFieldViews(manual.Fields),
 			UnblockedBy:   j.UnblockedBy.View(s.public),
 			UnblockedAt:   core.At(j.UnblockedAt),
 			Unblockable:   j.State == flow.Blocked,

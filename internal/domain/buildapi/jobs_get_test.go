@@ -54,14 +54,15 @@ func TestJob_ShowsEveryFieldOfACommandJob(t *testing.T) {
 
 func TestJob_ShowsEveryFieldOfABlockJob(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		w.Steps(`{block: "Release?", key: ask}`)
+		w.Steps(`{block: "Release?", key: ask, prompt: "All green?", fields: [{select: Where, key: where, hint: "A region", default: eu, options: [{label: Europe, value: eu}]}]}`)
 		id := w.Create(nil).String("jobs.0.id")
 		want := map[string]any{
 			"id": id, "graphql_id": core.GraphQLID("Job", id), "type": "manual", "label": "Release?", "state": "blocked",
 			"web_url": w.URL + "/acme/hello/builds/1#" + id, "unblocked_by": nil, "unblocked_at": nil, "unblockable": true,
 			"unblock_url": w.URL + hello + "/1/jobs/" + id + "/unblock",
 			"step_key":    "ask", "group_key": nil, "step": w.Ada.Get(acme + "/jobs/" + id).At("step"),
-			"build_url": w.URL + hello + "/1", "broken_reason": nil, "created_at": w.Now(),
+			"build_url": w.URL + hello + "/1", "broken_reason": nil, "created_at": w.Now(), "prompt": "All green?",
+			"fields": []any{map[string]any{"key": "where", "label": "Where", "hint": "A region", "required": true, "default": []any{"eu"}, "options": []any{"eu"}, "multiple": false}},
 		}
 		for _, path := range paths(1, id) {
 			if got := w.Ada.Get(path).Want(http.StatusOK).At(""); !reflect.DeepEqual(got, any(want)) {
