@@ -25,6 +25,8 @@ var owners = map[string]string{
 
 	"tasks": "tasks",
 
+	"audit_events": "audit",
+
 	"installation": "server",
 
 	"access_token_organizations": "account",

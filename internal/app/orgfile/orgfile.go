@@ -8,6 +8,7 @@ package orgfile
 
 import (
 	"context"
+	"os/user"
 	"time"
 
 	"stackyard/internal/domain/clusters"
@@ -17,6 +18,7 @@ import (
 	"stackyard/internal/domain/pipelines"
 	"stackyard/internal/domain/schedules"
 	"stackyard/internal/domain/suites"
+	"stackyard/internal/platform/audit"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
 	"stackyard/internal/platform/identity"
@@ -69,7 +71,7 @@ func Apply(ctx context.Context, d *db.DB, key seal.Key, clock core.Clock, source
 		return nil, err
 	}
 	var changes core.Changes
-	err = d.Write(ctx, func(q *db.Q) error {
+	err = d.Write(audit.With(ctx, operator()), func(q *db.Q) error {
 		changes = core.Changes{}
 		if err := f.apply(q, key, passwords, clock(), &changes); err != nil || len(changes.Lines) == 0 {
 			return err
@@ -80,6 +82,15 @@ func Apply(ctx context.Context, d *db.DB, key seal.Key, clock core.Clock, source
 		return nil, err
 	}
 	return changes.Lines, nil
+}
+
+// operator returns the actor of changes that an organization file makes: whoever runs the program.
+func operator() audit.Actor {
+	name := "unknown"
+	if u, err := user.Current(); err == nil {
+		name = u.Username
+	}
+	return audit.Actor{Type: audit.Operator, Name: name, Channel: audit.Apply}
 }
 
 // parse decodes a file and checks what can be checked without a database.

@@ -29,6 +29,7 @@ import (
 	"stackyard/internal/domain/agents"
 	"stackyard/internal/domain/annotations"
 	"stackyard/internal/domain/artifacts"
+	"stackyard/internal/domain/auditapi"
 	"stackyard/internal/domain/buildapi"
 	"stackyard/internal/domain/buildexports"
 	"stackyard/internal/domain/builds"
@@ -366,6 +367,8 @@ func (s *Server) capabilities(p Parts, results *db.DB, directory *identity.Direc
 		Endpoints:     p.Endpoints,
 	})
 	s.deliveries.Background(s.background.tasks)
+	auditTrail := auditapi.New(p.DB, p.Public, p.Clock)
+	auditTrail.Background(s.background.tasks)
 	hooks := hooks.New(p.DB, pipelines, builds, p.Public, p.Clock, p.Log)
 	hooks.Background(s.background.tasks)
 	s.pages = web.New(web.Config{
@@ -386,6 +389,7 @@ func (s *Server) capabilities(p Parts, results *db.DB, directory *identity.Direc
 	s.background.flushes = append(s.background.flushes, stacks.Flush, s.background.uses.Flush)
 	return slices.Concat(
 		organizations.Routes(),
+		auditTrail.Routes(),
 		clusters.Routes(),
 		clusterrules.New(p.DB, p.Public, p.Clock).Routes(),
 		pipelines.Routes(),

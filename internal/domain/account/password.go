@@ -53,6 +53,9 @@ func (s *Service) ChangePassword(ctx context.Context, here *Session, current, pa
 			return err
 		}
 		if !seal.CheckPassword(known.passwordHash, current) {
+			if err := s.recordFailure(ctx, known.userID, attempt); err != nil {
+				return err
+			}
 			return core.Problems{{Field: "current_password", Code: "is wrong"}}.Err()
 		}
 		if err := s.attemptSucceeded(ctx, attempt); err != nil {

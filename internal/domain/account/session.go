@@ -40,6 +40,9 @@ func (s *Service) SignIn(ctx context.Context, email, password string, from Origi
 		return "", err
 	}
 	if !seal.CheckPassword(known.passwordHash, password) {
+		if err := s.recordFailure(ctx, known.userID, attempt); err != nil {
+			return "", err
+		}
 		return "", core.Errorf(core.Unprocessable, "The email or the password is wrong")
 	}
 	if err := s.attemptSucceeded(ctx, attempt); err != nil {
@@ -154,7 +157,7 @@ func (s *Service) Sessions(ctx context.Context, userID string) (list []Session, 
 // EndSession ends one session of a user, or returns a NotFound error.
 func (s *Service) EndSession(ctx context.Context, userID, id string) error {
 	return s.db.Write(ctx, func(q *db.Q) error {
-		ended, err := q.Exec(`DELETE FROM sessions WHERE user_id = $1 AND id = $2`, userID, id)
+		ended, err := sessionRows.Exec(q, id, `DELETE FROM sessions WHERE user_id = $1 AND id = $2`, userID, id)
 		if err == nil && ended == 0 {
 			err = core.Errorf(core.NotFound, "You are not signed in there any more")
 		}

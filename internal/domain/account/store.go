@@ -3,6 +3,7 @@ package account
 import (
 	"time"
 
+	"stackyard/internal/platform/audit"
 	"stackyard/internal/platform/db"
 	"stackyard/internal/platform/identity"
 )
@@ -26,7 +27,12 @@ func insertSession(q *db.Q, hash string, s Session) error {
 		INSERT INTO sessions (id, user_id, hash, method, address, user_agent, created_at, seen_at, expires_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
 		s.ID, s.UserID, hash, s.Method, s.Address, s.UserAgent, db.Micros(s.CreatedAt), db.Micros(s.SeenAt), db.Micros(s.ExpiresAt))
-	return err
+	if err != nil {
+		return err
+	}
+	return record(q, s.UserID, true, audit.Entry{
+		Action: "session.created", Subject: audit.Subject{Type: "session", ID: s.ID}, After: audit.Fields{{Name: "method", Value: string(s.Method)}},
+	})
 }
 
 func updateSession(q *db.Q, s Session) error {
@@ -36,13 +42,22 @@ func updateSession(q *db.Q, s Session) error {
 }
 
 func deleteSession(q *db.Q, hash string) error {
-	ended, err := q.Exec(`DELETE FROM sessions WHERE hash = $1`, hash)
+	ids, err := db.Strings(q, `SELECT id FROM sessions WHERE hash = $1`, hash)
+	if err != nil || len(ids) == 0 {
+		return err
+	}
+	ended, err := sessionRows.Exec(q, ids[0], `DELETE FROM sessions WHERE id = $1`, ids[0])
 	return noteEnded(q, ended, err)
 }
 
 // deleteOtherSessions deletes all sessions of a user except keep; "" keeps none.
 func deleteOtherSessions(q *db.Q, userID, keep string) error {
 	ended, err := q.Exec(`DELETE FROM sessions WHERE user_id = $1 AND id <> $2`, userID, keep)
+	if err == nil && ended > 0 {
+		err = record(q, userID, false, audit.Entry{
+			Action: "user.signed_out", Subject: audit.Subject{Type: "user", ID: userID}, Before: audit.Fields{{Name: "sessions", Value: ended}},
+		})
+	}
 	return noteEnded(q, ended, err)
 }
 

@@ -133,7 +133,7 @@ func selectByID(orgs []identity.Organization, ids []string) (selected []identity
 // second in others.
 func (s *Service) RevokeToken(ctx context.Context, userID, id string) error {
 	return s.directory.Change(ctx, func(q *db.Q) error {
-		ended, err := q.Exec(`DELETE FROM access_tokens WHERE id = $1 AND user_id = $2 AND grant_id IS NULL`, id, userID)
+		ended, err := tokenRows.Exec(q, id, `DELETE FROM access_tokens WHERE id = $1 AND user_id = $2 AND grant_id IS NULL`, id, userID)
 		if err == nil && ended == 0 {
 			err = core.Errorf(core.NotFound, "You have no such access token. It may have been revoked already.")
 		}

@@ -27,6 +27,14 @@ func FreeTokenID(q *db.Q, given string) (id string, free bool, err error) {
 
 // InsertToken adds an access token for organizations.
 func InsertToken(q *db.Q, t StoredToken, organizationIDs ...string) error {
+	insert := func() error { return insertToken(q, t, organizationIDs) }
+	if t.GrantID != "" { // the audit trail has the grant
+		return insert()
+	}
+	return tokenRows.Change(q, t.ID, insert)
+}
+
+func insertToken(q *db.Q, t StoredToken, organizationIDs []string) error {
 	_, err := q.Exec(`
 		INSERT INTO access_tokens (id, user_id, hash, description, scopes, created_at, expires_at, grant_id)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
@@ -39,7 +47,7 @@ func InsertToken(q *db.Q, t StoredToken, organizationIDs ...string) error {
 
 // UpdateToken writes everything about an access token that can change.
 func UpdateToken(q *db.Q, t StoredToken) error {
-	_, err := q.Exec(`
+	_, err := tokenRows.Exec(q, t.ID, `
 		UPDATE access_tokens SET hash = $2, description = $3, scopes = $4, expires_at = $5 WHERE id = $1`,
 		t.ID, t.Hash, t.Description, db.JSON(t.Scopes), db.Micros(t.ExpiresAt))
 	return err
@@ -47,7 +55,7 @@ func UpdateToken(q *db.Q, t StoredToken) error {
 
 // DeleteToken removes an access token.
 func DeleteToken(q *db.Q, id string) error {
-	_, err := q.Exec(`DELETE FROM access_tokens WHERE id = $1`, id)
+	_, err := tokenRows.Exec(q, id, `DELETE FROM access_tokens WHERE id = $1`, id)
 	return err
 }
 

@@ -31,7 +31,7 @@ func InsertUser(q *db.Q, u identity.User, passwordHash string) error {
 
 // RenameUser writes the name of a user.
 func RenameUser(q *db.Q, u identity.User) error {
-	_, err := q.Exec(`UPDATE users SET name = $2 WHERE id = $1`, u.ID, u.Name)
+	_, err := userRows.Exec(q, u.ID, `UPDATE users SET name = $2 WHERE id = $1`, u.ID, u.Name)
 	return err
 }
 
@@ -78,6 +78,6 @@ func credentialsByID(q *db.Q, userID string) (credentials, error) {
 }
 
 func setPasswordHash(q *db.Q, userID, hash string) error {
-	_, err := q.Exec(`UPDATE users SET password_hash = $2 WHERE id = $1`, userID, hash)
+	_, err := userRows.Exec(q, userID, `UPDATE users SET password_hash = $2 WHERE id = $1`, userID, hash)
 	return err
 }

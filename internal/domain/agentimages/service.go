@@ -94,7 +94,7 @@ func (s *Service) delete(ctx context.Context, image Image) error {
 				return core.Errorf(core.Conflict, "The agent image %q is assigned to queues (%s); assign another image to them first", i.Name, strings.Join(queues, ", "))
 			}
 		}
-		if _, err := q.Exec(`DELETE FROM agent_images WHERE id = $1`, i.ID); err != nil {
+		if _, err := imageRows.Exec(q, i.ID, `DELETE FROM agent_images WHERE id = $1`, i.ID); err != nil {
 			return err
 		}
 		return s.removeBuilds(q, i.ID, "")

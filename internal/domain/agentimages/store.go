@@ -26,7 +26,7 @@ func imagesOf(q *db.Q, clusterID string) ([]Image, error) {
 
 // save writes an image that is new or whose cluster is locked by the caller.
 func save(q *db.Q, i Image) error {
-	_, err := q.Exec(`
+	_, err := imageRows.Exec(q, i.ID, `
 		INSERT INTO agent_images (id, organization_id, cluster_id, name, dockerfile, base_image, status, version, image_ref, last_error,
 			created_by, created_at, updated_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"stackyard/internal/domain/builds"
+	"stackyard/internal/platform/audit"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
 	"stackyard/internal/platform/identity"
@@ -48,8 +49,10 @@ func (s *Service) stop(ctx context.Context, orgID, agentID string, force bool, c
 			return err
 		}
 		a.stop(s.clock())
-		meanwhile, err = builds.HeldBy(q, orgID, agentID)
-		return err
+		if meanwhile, err = builds.HeldBy(q, orgID, agentID); err != nil {
+			return err
+		}
+		return record(q, a, "agent.stopped", audit.Fields{{Name: "force", Value: force}})
 	})
 	if err != nil {
 		return err
@@ -107,6 +110,9 @@ func (s *Service) pause(ctx context.Context, orgID, agentID string, by *identity
 		if job, err = builds.HeldBy(q, orgID, agentID); err != nil {
 			return err
 		}
+		if err := record(q, a, "agent.paused", audit.Fields{{Name: "note", Value: note}, {Name: "minutes", Value: a.Pause.Minutes}}); err != nil {
+			return err
+		}
 		return tasks.Set(q, tasks.Task{Kind: resumeTask, Key: a.ID, Payload: resumePayload{orgID}, RunAt: a.Pause.EndsAt()})
 	})
 	if err != nil {
@@ -122,6 +128,9 @@ func (s *Service) resume(ctx context.Context, orgID, agentID string, check func(
 			return err
 		}
 		a.resume()
+		if err := record(q, a, "agent.resumed", nil); err != nil {
+			return err
+		}
 		return tasks.Remove(q, resumeTask, a.ID)
 	})
 }

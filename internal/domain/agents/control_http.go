@@ -3,6 +3,7 @@ package agents
 import (
 	"net/http"
 
+	"stackyard/internal/platform/audit"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/route"
 )
@@ -52,7 +53,7 @@ type ownStop struct {
 }
 
 func (s *Service) postStop(r *route.Request, agentID string, body ownStop) (EmptyView, error) {
-	return EmptyView{}, s.stop(r.Context(), r.Org.ID, agentID, body.Force, anyState)
+	return EmptyView{}, s.stop(audit.With(r.Context(), r), r.Org.ID, agentID, body.Force, anyState)
 }
 
 type ownPause struct {
@@ -73,9 +74,9 @@ func (s *Service) postPause(r *route.Request, agentID string, body ownPause) (Em
 	if checkPause(&problems, body.Note, body.minutes()); len(problems) > 0 {
 		return EmptyView{}, core.Errorf(core.Unprocessable, "%s %s", problems[0].Field, problems[0].Code)
 	}
-	return EmptyView{}, s.pause(r.Context(), r.Org.ID, agentID, nil, body.Note, body.minutes(), anyState)
+	return EmptyView{}, s.pause(audit.With(r.Context(), r), r.Org.ID, agentID, nil, body.Note, body.minutes(), anyState)
 }
 
 func (s *Service) postResume(r *route.Request, agentID string) (EmptyView, error) {
-	return EmptyView{}, s.resume(r.Context(), r.Org.ID, agentID, anyState)
+	return EmptyView{}, s.resume(audit.With(r.Context(), r), r.Org.ID, agentID, anyState)
 }

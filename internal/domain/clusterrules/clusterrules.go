@@ -126,7 +126,7 @@ func (s *Service) create(ctx context.Context, v pipelines.Viewer, t Type, source
 		if err := wrong.Err(); err != nil {
 			return err
 		}
-		_, err = q.Exec(`
+		_, err = ruleRows.Exec(q, rule.ID, `
 			INSERT INTO rules (id, organization_id, type, source_id, target_id, created_by, created_at)
 			VALUES ($1, $2, $3, $4, $5, $6, $7)`,
 			rule.ID, rule.OrganizationID, rule.Type, rule.SourceID, rule.TargetID, v.User.ID, db.Micros(rule.CreatedAt))

@@ -118,7 +118,7 @@ func (s *Service) get(r *route.Request, rule Rule) (ruleView, error) {
 
 func (s *Service) delete(r *route.Request, rule Rule) (route.Nothing, error) {
 	return route.Nothing{}, s.db.Write(r.Context(), func(q *db.Q) error {
-		_, err := q.Exec(`DELETE FROM rules WHERE organization_id = $1 AND id = $2`, r.Org.ID, rule.ID)
+		_, err := ruleRows.Exec(q, rule.ID, `DELETE FROM rules WHERE organization_id = $1 AND id = $2`, r.Org.ID, rule.ID)
 		return err
 	})
 }

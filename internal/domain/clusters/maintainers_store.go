@@ -3,6 +3,7 @@ package clusters
 import (
 	"errors"
 
+	"stackyard/internal/platform/audit"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
 	"stackyard/internal/platform/identity"
@@ -83,7 +84,7 @@ func insertMaintainer(q *db.Q, clusterID string, m Maintainer) (added bool, err 
 	if m.Team != nil {
 		team = m.Team.ID
 	}
-	n, err := q.Exec(`
+	n, err := maintainerRows.Exec(q, m.ID, `
 		INSERT INTO cluster_maintainers (id, cluster_id, user_id, team_id, created_at)
 		VALUES ($1, $2, $3, $4, $5)
 		ON CONFLICT DO NOTHING`,
@@ -93,7 +94,7 @@ func insertMaintainer(q *db.Q, clusterID string, m Maintainer) (added bool, err 
 
 // deleteMaintainer removes a maintainer of a cluster, or returns a NotFound error.
 func deleteMaintainer(q *db.Q, clusterID, id string) error {
-	return deleteOne(q, noMaintainer, `DELETE FROM cluster_maintainers WHERE cluster_id = $1 AND id = $2`, clusterID, id)
+	return deleteOne(q, maintainerRows, id, noMaintainer, `DELETE FROM cluster_maintainers WHERE cluster_id = $1 AND id = $2`, clusterID, id)
 }
 
 // RemoveUser removes a user from the maintainers of all clusters of an organization.
@@ -104,9 +105,9 @@ func (s *Service) RemoveUser(q *db.Q, organizationID, userID string) error {
 	return err
 }
 
-// deleteOne runs a statement that deletes one row. It returns a NotFound error if there was no such row.
-func deleteOne(q *db.Q, notFound, statement string, args ...any) error {
-	n, err := q.Exec(statement, args...)
+// deleteOne runs a statement that deletes the row with an id. It returns a NotFound error if there was no such row.
+func deleteOne(q *db.Q, rows *audit.Rows, id, notFound, statement string, args ...any) error {
+	n, err := rows.Exec(q, id, statement, args...)
 	if err == nil && n == 0 {
 		return core.Errorf(core.NotFound, "%s", notFound)
 	}

@@ -85,7 +85,7 @@ func countQueues(q *db.Q, clusterID string) (int, error) {
 }
 
 func insertQueue(q *db.Q, queue Queue) error {
-	_, err := q.Exec(`
+	_, err := queueRows.Exec(q, queue.ID, `
 		INSERT INTO queues (id, cluster_id, key, description, retry_agent_affinity, hosted_agents, created_by, created_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
 		queue.ID, queue.ClusterID, queue.Key, queue.Description, queue.RetryAffinity, db.JSON(queue.Hosted),
@@ -95,7 +95,7 @@ func insertQueue(q *db.Q, queue Queue) error {
 
 // updateQueue writes all columns that can change.
 func updateQueue(q *db.Q, queue Queue) error {
-	_, err := q.Exec(`
+	_, err := queueRows.Exec(q, queue.ID, `
 		UPDATE queues SET description = $2, retry_agent_affinity = $3, hosted_agents = $4,
 			dispatch_paused_at = $5, dispatch_paused_by = $6, dispatch_paused_note = $7
 		WHERE id = $1`,
@@ -106,7 +106,7 @@ func updateQueue(q *db.Q, queue Queue) error {
 
 // deleteQueue removes a queue of a cluster, or returns a NotFound error.
 func deleteQueue(q *db.Q, clusterID, id string) error {
-	return deleteOne(q, noQueue, `DELETE FROM queues WHERE cluster_id = $1 AND id = $2`, clusterID, id)
+	return deleteOne(q, queueRows, id, noQueue, `DELETE FROM queues WHERE cluster_id = $1 AND id = $2`, clusterID, id)
 }
 
 // checkDefaultQueue reports a default queue that is not in the cluster.

@@ -43,7 +43,7 @@ func listSecrets(q *db.Q, clusterID string, limit, offset int) ([]Secret, int, e
 }
 
 func insertSecret(q *db.Q, s Secret) error {
-	_, err := q.Exec(`
+	_, err := secretRows.Exec(q, s.ID, `
 		INSERT INTO cluster_secrets (id, cluster_id, key, value, description, policy, created_by, created_at, updated_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
 		s.ID, s.ClusterID, s.Key, s.sealed, s.Description, s.Policy, s.CreatedBy.IDOrNull(), db.Micros(s.CreatedAt), db.Micros(s.UpdatedAt))
@@ -52,7 +52,7 @@ func insertSecret(q *db.Q, s Secret) error {
 
 // updateSecret writes all columns that can change.
 func updateSecret(q *db.Q, s Secret) error {
-	_, err := q.Exec(`
+	_, err := secretRows.Exec(q, s.ID, `
 		UPDATE cluster_secrets SET value = $2, description = $3, policy = $4, updated_by = $5, updated_at = $6 WHERE id = $1`,
 		s.ID, s.sealed, s.Description, s.Policy, s.UpdatedBy.IDOrNull(), db.Micros(s.UpdatedAt))
 	return err
@@ -60,5 +60,5 @@ func updateSecret(q *db.Q, s Secret) error {
 
 // deleteSecret removes a secret of a cluster, or returns a NotFound error.
 func deleteSecret(q *db.Q, clusterID, id string) error {
-	return deleteOne(q, noSecret, `DELETE FROM cluster_secrets WHERE cluster_id = $1 AND id = $2`, clusterID, id)
+	return deleteOne(q, secretRows, id, noSecret, `DELETE FROM cluster_secrets WHERE cluster_id = $1 AND id = $2`, clusterID, id)
 }

@@ -68,7 +68,7 @@ func listClusters(q *db.Q, organizationID string, limit, offset int) ([]Cluster,
 }
 
 func insertCluster(q *db.Q, c Cluster) error {
-	_, err := q.Exec(`
+	_, err := clusterRows.Exec(q, c.ID, `
 		INSERT INTO clusters (id, organization_id, name, description, emoji, color, is_default, hosted, default_queue_id,
 			hosted_git_mirror_enabled, hosted_container_cache_enabled, created_by, created_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`,
@@ -84,7 +84,7 @@ func updateCluster(q *db.Q, c Cluster) error {
 	if err := q.QueryRow(`SELECT default_queue_id FROM clusters WHERE id = $1`, c.ID).Scan(db.ToText(&before)); err != nil {
 		return err
 	}
-	_, err := q.Exec(`
+	_, err := clusterRows.Exec(q, c.ID, `
 		UPDATE clusters SET name = $2, description = $3, emoji = $4, color = $5, is_default = $6, hosted = $7, default_queue_id = $8,
 			hosted_git_mirror_enabled = $9, hosted_container_cache_enabled = $10
 		WHERE id = $1`,
@@ -99,7 +99,7 @@ func updateCluster(q *db.Q, c Cluster) error {
 // markDeleted hides a cluster and everything in it, and frees its name. The row gets a random name that cannot
 // collide.
 func markDeleted(q *db.Q, id string, now time.Time) error {
-	_, err := q.Exec(`
+	_, err := clusterRows.Exec(q, id, `
 		UPDATE clusters SET deleted_at = $2, name = $3, is_default = FALSE, default_queue_id = NULL
 		WHERE id = $1`, id, db.Micros(now), "deleted "+core.NewID())
 	return err

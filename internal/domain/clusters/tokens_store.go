@@ -55,7 +55,7 @@ func listTokens(q *db.Q, clusterID string, limit, offset int) ([]AgentToken, int
 }
 
 func insertToken(q *db.Q, t AgentToken) error {
-	_, err := q.Exec(`
+	_, err := tokenRows.Exec(q, t.ID, `
 		INSERT INTO agent_tokens (id, cluster_id, hash, description, allowed_ip_addresses, expires_at, created_by, created_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
 		t.ID, t.ClusterID, t.hash, t.Description, addressColumn(t.AllowedAddresses), db.Micros(t.ExpiresAt),
@@ -65,7 +65,7 @@ func insertToken(q *db.Q, t AgentToken) error {
 
 // updateToken writes all columns that can change.
 func updateToken(q *db.Q, t AgentToken) error {
-	_, err := q.Exec(`
+	_, err := tokenRows.Exec(q, t.ID, `
 		UPDATE agent_tokens SET hash = $2, description = $3, allowed_ip_addresses = $4, expires_at = $5 WHERE id = $1`,
 		t.ID, t.hash, t.Description, addressColumn(t.AllowedAddresses), db.Micros(t.ExpiresAt))
 	return err
@@ -78,5 +78,5 @@ func addressColumn(blocks []netip.Prefix) any {
 
 // deleteToken removes a token of a cluster, or returns a NotFound error.
 func deleteToken(q *db.Q, clusterID, id string) error {
-	return deleteOne(q, noToken, `DELETE FROM agent_tokens WHERE cluster_id = $1 AND id = $2`, clusterID, id)
+	return deleteOne(q, tokenRows, id, noToken, `DELETE FROM agent_tokens WHERE cluster_id = $1 AND id = $2`, clusterID, id)
 }

@@ -86,7 +86,7 @@ func count(q *db.Q, organizationID string) (n int, err error) {
 // save writes a connection that is new or was read in this transaction. Tokens that its app created are forgotten:
 // they may be of another app.
 func save(q *db.Q, c *Connection) error {
-	_, err := q.Exec(`
+	_, err := connectionRows.Exec(q, c.ID, `
 		INSERT INTO source_connections (id, organization_id, host, provider, api_url, token, clone_token, app_id, installation_id, private_key, created_at, updated_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
 		ON CONFLICT (id) DO UPDATE SET
@@ -111,6 +111,6 @@ func save(q *db.Q, c *Connection) error {
 }
 
 func remove(q *db.Q, c *Connection) error {
-	_, err := q.Exec(`DELETE FROM source_connections WHERE id = $1`, c.ID)
+	_, err := connectionRows.Exec(q, c.ID, `DELETE FROM source_connections WHERE id = $1`, c.ID)
 	return err
 }

@@ -128,7 +128,7 @@ func (s *Service) create(ctx context.Context, r *Receiver, fill func(q *db.Q, r 
 		if err := s.seal(r, settings); err != nil {
 			return err
 		}
-		if err := save(q, r); err != nil {
+		if err := save(q, r, nil, settings); err != nil {
 			return err
 		}
 		return s.changed(q, Change{After: r, Settings: true})
@@ -171,7 +171,7 @@ func (s *Service) update(ctx context.Context, organizationID, id string, change 
 				return err
 			}
 		}
-		if err := save(q, r); err != nil {
+		if err := save(q, r, stored, settings); err != nil {
 			return err
 		}
 		return observe(q, Change{Before: &before, After: r, Settings: !same})
@@ -206,7 +206,7 @@ func MarkBroken(q *db.Q, organizationID, id, reason string, now time.Time) error
 		return err
 	}
 	r.BrokenAt, r.BrokenReason = now, core.Cut(reason, maxBroken)
-	return save(q, r)
+	return save(q, r, nil, nil)
 }
 
 // Delete revokes the credentials of a connected receiver and deletes it. If they cannot be revoked, the receiver stays.

@@ -118,8 +118,13 @@ func count(q *db.Q, organizationID string) (n int, err error) {
 	return n, err
 }
 
-// save inserts a new receiver or updates a locked one.
-func save(q *db.Q, r *Receiver) error {
+// save inserts a new receiver or updates a locked one. The settings from before and after are for the audit trail; nil if
+// they are the same.
+func save(q *db.Q, r *Receiver, before, after Settings) error {
+	return receiverRows.ChangeAlso(q, r.ID, before.audited(), after.audited(), func() error { return write(q, r) })
+}
+
+func write(q *db.Q, r *Receiver) error {
 	q.Announce(Topic(r.OrganizationID))
 	var by any
 	if r.CreatedBy != nil {
@@ -146,6 +151,6 @@ func save(q *db.Q, r *Receiver) error {
 
 func remove(q *db.Q, r *Receiver) error {
 	q.Announce(Topic(r.OrganizationID))
-	_, err := q.Exec(`DELETE FROM notification_services WHERE organization_id = $1 AND id = $2`, r.OrganizationID, r.ID)
+	_, err := receiverRows.Exec(q, r.ID, `DELETE FROM notification_services WHERE organization_id = $1 AND id = $2`, r.OrganizationID, r.ID)
 	return err
 }

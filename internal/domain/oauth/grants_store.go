@@ -7,7 +7,7 @@ import (
 )
 
 func insertGrant(q *db.Q, g grant) error {
-	_, err := q.Exec(`
+	_, err := grantRows.Exec(q, g.id, `
 		INSERT INTO oauth_grants (id, application_id, user_id, organization_id, scopes, created_at)
 		VALUES ($1, $2, $3, $4, $5, $6)`,
 		g.id, g.applicationID, g.userID, g.organizationID, db.JSON(g.scopes), db.Micros(g.createdAt))
@@ -68,7 +68,10 @@ func removeGrants(q *db.Q, ids []string) error {
 			return err
 		}
 	}
-	in, arg := q.In("id", 1, ids)
-	_, err := q.Exec(`DELETE FROM oauth_grants WHERE `+in, arg)
-	return err
+	for _, id := range ids {
+		if _, err := grantRows.Exec(q, id, `DELETE FROM oauth_grants WHERE id = $1`, id); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -49,7 +49,7 @@ func ownApplications(q *db.Q, organizationID string) ([]Application, error) {
 
 // insertApplication adds an application, unless one with the same client id exists.
 func insertApplication(q *db.Q, a Application) error {
-	_, err := q.Exec(`
+	_, err := applicationRows.Exec(q, a.ID, `
 		INSERT INTO oauth_applications (id, client_id, client_secret_hash, organization_id, name, confidential,
 			token_expires_in, refresh_tokens, enabled, scopes, redirect_uris, created_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
@@ -61,7 +61,7 @@ func insertApplication(q *db.Q, a Application) error {
 
 // updateApplication writes all fields of an application except its id, client id and creation.
 func updateApplication(q *db.Q, a Application) error {
-	_, err := q.Exec(`
+	_, err := applicationRows.Exec(q, a.ID, `
 		UPDATE oauth_applications SET client_secret_hash = $2, organization_id = $3, name = $4, confidential = $5,
 			token_expires_in = $6, refresh_tokens = $7, enabled = $8, scopes = $9, redirect_uris = $10
 		WHERE id = $1`,

@@ -91,7 +91,7 @@ func RevokeAccessToken(q *db.Q, tokenID string) error {
 		return err
 	}
 	if grantID != "" {
-		if _, err := q.Exec(`DELETE FROM oauth_grants WHERE id = $1`, grantID); err != nil {
+		if _, err := grantRows.Exec(q, grantID, `DELETE FROM oauth_grants WHERE id = $1`, grantID); err != nil {
 			return err
 		}
 	}

@@ -73,7 +73,7 @@ func (a *applier) accessToken(user identity.User, spec AccessTokenSpec) error {
 		Same:   storedToken.same,
 		Insert: func(id string, t storedToken) error {
 			t.ID, t.UserID, t.CreatedAt = id, user.ID, a.Now
-			return save(t, account.InsertToken(a.Q, t.StoredToken))
+			return save(t, account.InsertToken(a.Q, t.StoredToken, a.Org.ID))
 		},
 		Update: func(t, _ storedToken) error { return save(t, account.UpdateToken(a.Q, t.StoredToken)) },
 	}.Apply(a.Applying)

@@ -44,7 +44,7 @@ func countInvitations(q *db.Q, organizationID string) (int, error) {
 }
 
 func insertInvitation(q *db.Q, i Invitation, hash string) error {
-	_, err := q.Exec(`
+	_, err := invitationRows.Exec(q, i.ID, `
 		INSERT INTO invitations (id, organization_id, email, role, hash, created_by, created_at, expires_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
 		i.ID, i.OrganizationID, i.Email, i.Role, hash, i.CreatedBy.ID, db.Micros(i.CreatedAt), db.Micros(i.ExpiresAt))
@@ -58,7 +58,7 @@ func deleteStaleInvitations(q *db.Q, organizationID, email string, now time.Time
 }
 
 func deleteInvitation(q *db.Q, organizationID, id string) error {
-	n, err := q.Exec(`DELETE FROM invitations WHERE organization_id = $1 AND id = $2`, organizationID, id)
+	n, err := invitationRows.Exec(q, id, `DELETE FROM invitations WHERE organization_id = $1 AND id = $2`, organizationID, id)
 	if err == nil && n == 0 {
 		err = core.Errorf(core.NotFound, noInvitation)
 	}

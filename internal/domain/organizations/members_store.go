@@ -43,7 +43,7 @@ func countAdministrators(q *db.Q, organizationID string) (int, error) {
 
 // addMember adds a member, also to the organization's default teams.
 func addMember(q *db.Q, organizationID string, m Member) error {
-	_, err := q.Exec(`
+	_, err := memberRows.Exec(q, organizationID+"/"+m.User.ID, `
 		INSERT INTO memberships (organization_id, user_id, role, permissions, sso_mode, created_at)
 		VALUES ($1, $2, $3, $4, $5, $6)`,
 		organizationID, m.User.ID, m.Role, permissions(m), m.SSOMode, db.Micros(m.CreatedAt))
@@ -60,7 +60,7 @@ func addMember(q *db.Q, organizationID string, m Member) error {
 }
 
 func updateMember(q *db.Q, organizationID string, m Member) error {
-	_, err := q.Exec(`
+	_, err := memberRows.Exec(q, organizationID+"/"+m.User.ID, `
 		UPDATE memberships SET role = $3, permissions = $4, sso_mode = $5
 		WHERE organization_id = $1 AND user_id = $2`,
 		organizationID, m.User.ID, m.Role, permissions(m), m.SSOMode)
@@ -83,6 +83,6 @@ func (s *Service) removeMember(q *db.Q, organizationID, userID string) error {
 			return err
 		}
 	}
-	_, err = q.Exec(`DELETE FROM memberships WHERE organization_id = $1 AND user_id = $2`, organizationID, userID)
+	_, err = memberRows.Exec(q, organizationID+"/"+userID, `DELETE FROM memberships WHERE organization_id = $1 AND user_id = $2`, organizationID, userID)
 	return err
 }

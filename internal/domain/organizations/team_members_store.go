@@ -37,7 +37,7 @@ func teamMember(q *db.Q, team *Team, userID string) (TeamMember, error) {
 
 // addTeamMember adds a user to a team and reports whether the user was new to it.
 func addTeamMember(q *db.Q, teamID, userID string, role identity.TeamRole, now time.Time) (added bool, err error) {
-	n, err := q.Exec(`
+	n, err := teamMemberRows.Exec(q, teamID+"/"+userID, `
 		INSERT INTO team_members (team_id, user_id, role, created_at)
 		VALUES ($1, $2, $3, $4)
 		ON CONFLICT DO NOTHING`, teamID, userID, role, db.Micros(now))
@@ -46,7 +46,7 @@ func addTeamMember(q *db.Q, teamID, userID string, role identity.TeamRole, now t
 
 // updateTeamMember changes the role of a team member, or returns a NotFound error.
 func updateTeamMember(q *db.Q, teamID, userID string, role identity.TeamRole) error {
-	n, err := q.Exec(`UPDATE team_members SET role = $3 WHERE team_id = $1 AND user_id = $2`, teamID, userID, role)
+	n, err := teamMemberRows.Exec(q, teamID+"/"+userID, `UPDATE team_members SET role = $3 WHERE team_id = $1 AND user_id = $2`, teamID, userID, role)
 	if err == nil && n == 0 {
 		return core.Errorf(core.NotFound, noTeamMember)
 	}
@@ -54,6 +54,6 @@ func updateTeamMember(q *db.Q, teamID, userID string, role identity.TeamRole) er
 }
 
 func deleteTeamMember(q *db.Q, teamID, userID string) error {
-	_, err := q.Exec(`DELETE FROM team_members WHERE team_id = $1 AND user_id = $2`, teamID, userID)
+	_, err := teamMemberRows.Exec(q, teamID+"/"+userID, `DELETE FROM team_members WHERE team_id = $1 AND user_id = $2`, teamID, userID)
 	return err
 }

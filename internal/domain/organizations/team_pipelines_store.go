@@ -67,7 +67,7 @@ func lockManagedPipeline(q *db.Q, organizationID string, v viewer, id string) (T
 
 // insertTeamPipeline adds access to a pipeline and reports whether the team had none before.
 func insertTeamPipeline(q *db.Q, p TeamPipeline) (isNew bool, err error) {
-	n, err := q.Exec(`
+	n, err := teamPipelineRows.Exec(q, p.Team.ID+"/"+p.PipelineID, `
 		INSERT INTO team_pipelines (team_id, pipeline_id, access_level, created_at)
 		VALUES ($1, $2, $3, $4)
 		ON CONFLICT DO NOTHING`, p.Team.ID, p.PipelineID, p.AccessLevel, db.Micros(p.AddedAt))
@@ -76,7 +76,7 @@ func insertTeamPipeline(q *db.Q, p TeamPipeline) (isNew bool, err error) {
 
 // SetPipelineAccess sets the access level that a team has to a pipeline.
 func SetPipelineAccess(q *db.Q, teamID, pipelineID string, level identity.AccessLevel, now time.Time) error {
-	_, err := q.Exec(`
+	_, err := teamPipelineRows.Exec(q, teamID+"/"+pipelineID, `
 		INSERT INTO team_pipelines (team_id, pipeline_id, access_level, created_at)
 		VALUES ($1, $2, $3, $4)
 		ON CONFLICT (team_id, pipeline_id) DO UPDATE SET access_level = excluded.access_level`,
@@ -86,7 +86,7 @@ func SetPipelineAccess(q *db.Q, teamID, pipelineID string, level identity.Access
 
 // updateTeamPipeline changes the access level, or returns a NotFound error.
 func updateTeamPipeline(q *db.Q, p TeamPipeline) error {
-	n, err := q.Exec(`UPDATE team_pipelines SET access_level = $3 WHERE team_id = $1 AND pipeline_id = $2`,
+	n, err := teamPipelineRows.Exec(q, p.Team.ID+"/"+p.PipelineID, `UPDATE team_pipelines SET access_level = $3 WHERE team_id = $1 AND pipeline_id = $2`,
 		p.Team.ID, p.PipelineID, p.AccessLevel)
 	if err == nil && n == 0 {
 		return core.Errorf(core.NotFound, noTeamPipeline)
@@ -95,6 +95,6 @@ func updateTeamPipeline(q *db.Q, p TeamPipeline) error {
 }
 
 func deleteTeamPipeline(q *db.Q, p TeamPipeline) error {
-	_, err := q.Exec(`DELETE FROM team_pipelines WHERE team_id = $1 AND pipeline_id = $2`, p.Team.ID, p.PipelineID)
+	_, err := teamPipelineRows.Exec(q, p.Team.ID+"/"+p.PipelineID, `DELETE FROM team_pipelines WHERE team_id = $1 AND pipeline_id = $2`, p.Team.ID, p.PipelineID)
 	return err
 }

@@ -92,7 +92,7 @@ func insertTeam(q *db.Q, t Team) error {
 	if t.CreatedBy != nil {
 		by = t.CreatedBy.ID
 	}
-	_, err := q.Exec(`
+	_, err := teamRows.Exec(q, t.ID, `
 		INSERT INTO teams (id, organization_id, slug, name, description, privacy, is_default, default_member_role,
 			members_can_create_pipelines, members_can_create_suites, members_can_create_registries,
 			members_can_destroy_registries, members_can_destroy_packages, created_by, created_at)
@@ -105,7 +105,7 @@ func insertTeam(q *db.Q, t Team) error {
 
 // updateTeam writes all columns that can change.
 func updateTeam(q *db.Q, t Team) error {
-	_, err := q.Exec(`
+	_, err := teamRows.Exec(q, t.ID, `
 		UPDATE teams SET name = $2, description = $3, privacy = $4, is_default = $5, default_member_role = $6,
 			members_can_create_pipelines = $7, members_can_create_suites = $8, members_can_create_registries = $9,
 			members_can_destroy_registries = $10, members_can_destroy_packages = $11
@@ -117,7 +117,7 @@ func updateTeam(q *db.Q, t Team) error {
 }
 
 func deleteTeam(q *db.Q, organizationID, id string) error {
-	_, err := q.Exec(`DELETE FROM teams WHERE organization_id = $1 AND id = $2`, organizationID, id)
+	_, err := teamRows.Exec(q, id, `DELETE FROM teams WHERE organization_id = $1 AND id = $2`, organizationID, id)
 	return err
 }
 

@@ -295,7 +295,7 @@ func save(q *db.Q, p *Pipeline) error {
 	if p.TemplateID != "" {
 		configuration, steps = nil, nil
 	}
-	_, err := q.Exec(`
+	_, err := pipelineRows.Exec(q, p.ID, `
 		INSERT INTO pipelines (
 			id, organization_id, slug, name, name_folded, description,
 			repository, sealed_repository_url, repository_folded, repository_host, cluster_id, default_branch,
@@ -365,7 +365,7 @@ func repositoryHost(repository string) string {
 // markDeleted hides a pipeline and frees its name, slug and template. The row gets a random name and slug that
 // cannot collide.
 func markDeleted(q *db.Q, p *Pipeline, now time.Time) error {
-	_, err := q.Exec(`
+	_, err := pipelineRows.Exec(q, p.ID, `
 		UPDATE pipelines SET deleted_at = $3, name_folded = $4, slug = $4, template_id = NULL, cluster_id = NULL
 		WHERE organization_id = $1 AND id = $2 AND deleted_at IS NULL`, p.OrganizationID, p.ID, db.Micros(now), "deleted "+core.NewID())
 	return err

@@ -92,7 +92,7 @@ func (s *Service) dropTemplate(ctx context.Context, t Template) error {
 		if used > 0 {
 			return core.Errorf(core.Unprocessable, "The template cannot be deleted because the steps of %d of the organization's pipelines come from it", used)
 		}
-		_, err := q.Exec(`DELETE FROM pipeline_templates WHERE organization_id = $1 AND id = $2`, t.OrganizationID, t.ID)
+		_, err := templateRows.Exec(q, t.ID, `DELETE FROM pipeline_templates WHERE organization_id = $1 AND id = $2`, t.OrganizationID, t.ID)
 		return err
 	})
 }

@@ -57,7 +57,7 @@ func listTemplates(q *db.Q, organizationID string, limit, offset int) ([]Templat
 
 // saveTemplate writes a template that is new or locked by the caller.
 func saveTemplate(q *db.Q, t Template) error {
-	_, err := q.Exec(`
+	_, err := templateRows.Exec(q, t.ID, `
 		INSERT INTO pipeline_templates (
 			id, organization_id, name, description, configuration, steps, available,
 			created_by, created_at, updated_by, updated_at)

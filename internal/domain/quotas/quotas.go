@@ -23,6 +23,8 @@ type Limits struct {
 	BuildRetentionDays int `json:"build_retention_days,omitempty"`
 	// TestRetentionDays is how long test results are kept; 0 is forever.
 	TestRetentionDays int `json:"test_retention_days"`
+	// AuditRetentionDays is how long the audit trail is kept; 0 is forever.
+	AuditRetentionDays int `json:"audit_retention_days"`
 	// TriggeredBuilds is how many builds one build can cause through triggers, directly and indirectly.
 	TriggeredBuilds int `json:"triggered_builds"`
 	// FairShare says how pipelines share the agents of a queue.
@@ -44,7 +46,7 @@ func (f FairShare) IsZero() bool { return !f.On && len(f.Weights) == 0 }
 func (f FairShare) Weight(slug string) int { return max(f.Weights[slug], 1) }
 
 // Default are the limits of an organization that sets none.
-var Default = Limits{Stacks: 30, RESTRequestsPerSecond: 1000, TestRetentionDays: 90, TriggeredBuilds: 500}
+var Default = Limits{Stacks: 30, RESTRequestsPerSecond: 1000, TestRetentionDays: 90, AuditRetentionDays: 730, TriggeredBuilds: 500}
 
 // Of returns the limits of an organization. A limit that its row does not have, because the limit is newer than
 // the row, has its default.

@@ -19,6 +19,7 @@ type Spec struct {
 	RESTRequestsPerSecond  *int           `yaml:"rest_requests_per_second"`
 	BuildRetentionDays     *int           `yaml:"build_retention_days"`
 	TestRetentionDays      *int           `yaml:"test_retention_days"`
+	AuditRetentionDays     *int           `yaml:"audit_retention_days"`
 	TriggeredBuilds        *int           `yaml:"triggered_builds"`
 	FairShare              FairShareSpec  `yaml:"fair_share"`
 }
@@ -36,6 +37,9 @@ const maxWeight = 1000
 // maxRetentionDays is the longest retention of finished builds and of test results, a century. Zero keeps them forever.
 const maxRetentionDays = 36500
 
+// minAuditDays is the shortest retention of the audit trail, so that nobody removes traces by shortening it for a moment.
+const minAuditDays = 30
+
 // Check reports errors in the spec that can be found without a database.
 func (s Spec) Check(c *core.Complaints) {
 	if s.Stacks != nil && *s.Stacks < 0 {
@@ -49,6 +53,9 @@ func (s Spec) Check(c *core.Complaints) {
 	}
 	if s.TestRetentionDays != nil && (*s.TestRetentionDays < 0 || *s.TestRetentionDays > maxRetentionDays) {
 		c.Add(s.Line, "test_retention_days must be an integer from 0, which keeps test results forever, to %d", maxRetentionDays)
+	}
+	if s.AuditRetentionDays != nil && *s.AuditRetentionDays != 0 && (*s.AuditRetentionDays < minAuditDays || *s.AuditRetentionDays > maxRetentionDays) {
+		c.Add(s.Line, "audit_retention_days must be 0, which keeps the audit trail forever, or an integer from %d to %d", minAuditDays, maxRetentionDays)
 	}
 	if s.TriggeredBuilds != nil && *s.TriggeredBuilds < 0 {
 		c.Add(s.Line, "triggered_builds must not be negative")
@@ -79,6 +86,7 @@ func (s Spec) ApplyTo(org *identity.Organization) {
 	core.SetGiven(&l.RESTRequestsPerSecond, s.RESTRequestsPerSecond)
 	core.SetGiven(&l.BuildRetentionDays, s.BuildRetentionDays)
 	core.SetGiven(&l.TestRetentionDays, s.TestRetentionDays)
+	core.SetGiven(&l.AuditRetentionDays, s.AuditRetentionDays)
 	core.SetGiven(&l.TriggeredBuilds, s.TriggeredBuilds)
 	core.SetGiven(&l.FairShare.On, s.FairShare.Enabled)
 	l.StackRequestsPerSecond = merged(l.StackRequestsPerSecond, s.StackRequestsPerSecond)

@@ -49,7 +49,7 @@ func insert(q *db.Q, s *Session, tokenHash string) error {
 		return unavailable("the job has as many open sessions as possible; close one first")
 	}
 	q.Announce(jobTopic(s.JobID))
-	_, err = q.Exec(`
+	_, err = sessionRows.Exec(q, s.ID, `
 		INSERT INTO remote_sessions (id, organization_id, job_id, agent_id, user_id, opened_with, kind, state, authorized_key, token_hash, sent, received, created_at, expires_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 0, 0, $11, $12)`,
 		s.ID, s.OrganizationID, s.JobID, s.AgentID, s.UserID, db.Text(string(s.OpenedWith)), s.Kind, s.State, db.Text(s.AuthorizedKey), tokenHash, db.Micros(s.CreatedAt), db.Micros(s.ExpiresAt))
@@ -69,14 +69,14 @@ func offer(q *db.Q, s *Session, now time.Time) (bool, error) {
 // refuse records that the agent cannot open a session.
 func refuse(q *db.Q, id, reason string, now time.Time) error {
 	q.Announce(topic(id))
-	_, err := q.Exec(`UPDATE remote_sessions SET state = 'refused', reason = $2, ended_at = $3 WHERE id = $1 AND state = 'requested'`, id, reason, db.Micros(now))
+	_, err := sessionRows.Exec(q, id, `UPDATE remote_sessions SET state = 'refused', reason = $2, ended_at = $3 WHERE id = $1 AND state = 'requested'`, id, reason, db.Micros(now))
 	return err
 }
 
 // use records that the user has connected with the token, which cannot be used again. Until then the session must be
 // ready, and the token valid.
 func use(q *db.Q, id, tokenHash, address string, now time.Time) (*Session, error) {
-	n, err := q.Exec(`
+	n, err := sessionRows.Exec(q, id, `
 		UPDATE remote_sessions SET state = 'connected', address = $3, connected_at = $4, expires_at = $5, lease_until = $6
 		WHERE id = $1 AND token_hash = $2 AND state = 'ready' AND expires_at > $4`,
 		id, tokenHash, address, db.Micros(now), db.Micros(now.Add(MaxLength)), db.Micros(now.Add(lease)))
@@ -94,7 +94,7 @@ var errToken = core.Errorf(core.Unauthorized, "The access token is unknown, used
 // endIn records that a session has ended, once.
 func (s *Service) endIn(q *db.Q, sess *Session) error {
 	q.Announce(topic(sess.ID))
-	n, err := q.Exec(`UPDATE remote_sessions SET state = 'ended', reason = $2, sent = $3, received = $4, ended_at = $5 WHERE id = $1 AND ended_at IS NULL`,
+	n, err := sessionRows.Exec(q, sess.ID, `UPDATE remote_sessions SET state = 'ended', reason = $2, sent = $3, received = $4, ended_at = $5 WHERE id = $1 AND ended_at IS NULL`,
 		sess.ID, sess.Reason, sess.Sent, sess.Received, db.Micros(sess.EndedAt))
 	if err != nil || n == 0 {
 		return err

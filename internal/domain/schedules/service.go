@@ -74,7 +74,7 @@ func (s *Service) delete(ctx context.Context, p *pipelines.Pipeline, id string) 
 		if err := pipelines.CheckMutable(q, p.OrganizationID, p.ID); err != nil {
 			return err
 		}
-		if _, err := q.Exec(`DELETE FROM schedules WHERE organization_id = $1 AND pipeline_id = $2 AND id = $3`, p.OrganizationID, p.ID, id); err != nil {
+		if _, err := scheduleRows.Exec(q, id, `DELETE FROM schedules WHERE organization_id = $1 AND pipeline_id = $2 AND id = $3`, p.OrganizationID, p.ID, id); err != nil {
 			return err
 		}
 		return tasks.Remove(q, runTask, id)

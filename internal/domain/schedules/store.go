@@ -82,7 +82,7 @@ func checkCount(q *db.Q, pipelineID string) error {
 
 // save writes a schedule that is new or locked by the caller.
 func save(q *db.Q, s Schedule) error {
-	_, err := q.Exec(`
+	_, err := scheduleRows.Exec(q, s.ID, `
 		INSERT INTO schedules (id, organization_id, pipeline_id, label, cronline, message, commit_name, branch, env, enabled,
 			next_at, failures, failed_message, failed_at, created_by, created_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)

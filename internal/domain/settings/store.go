@@ -50,7 +50,7 @@ func save(q *db.Q, orgID string, s Settings) error {
 	if branch == DefaultBranch {
 		branch = "" // not set by the organization
 	}
-	_, err := q.Exec(`
+	_, err := settingsRows.Exec(q, orgID, `
 		INSERT INTO pipeline_settings (
 			organization_id, default_branch, default_cluster_id,
 			default_timeout_in_minutes, maximum_timeout_in_minutes, scheduled_job_expiry_in_minutes,

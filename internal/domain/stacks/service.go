@@ -151,7 +151,7 @@ func (s *Service) deregister(ctx context.Context, stackID string) error {
 
 // remove removes a stack and releases its reservations, or returns a NotFound error.
 func remove(q *db.Q, stackID string, now time.Time) error {
-	n, err := q.Exec(`DELETE FROM stacks WHERE id = $1`, stackID)
+	n, err := stackRows.Exec(q, stackID, `DELETE FROM stacks WHERE id = $1`, stackID)
 	if err != nil {
 		return err
 	}

@@ -69,7 +69,7 @@ func countActive(q *db.Q, orgID string, now time.Time) (n int, err error) {
 
 // save inserts or updates a stack that registers.
 func save(q *db.Q, s *Stack) error {
-	_, err := q.Exec(`
+	_, err := stackRows.Exec(q, s.ID, `
 		INSERT INTO stacks (id, organization_id, cluster_id, key, type, queue_key, metadata, registered_at, connected_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8)
 		ON CONFLICT (organization_id, key) DO UPDATE SET cluster_id = excluded.cluster_id, type = excluded.type, queue_key = excluded.queue_key,

@@ -195,7 +195,7 @@ func (a *applier) replaceToken(suite *Suite, spec Spec) (replaced bool, err erro
 	if suite.sealedToken, err = a.key.Seal([]byte(spec.Token), tokenContext(suite.ID)); err != nil {
 		return false, err
 	}
-	_, err = a.Q.Exec(`UPDATE suites SET token = $2, token_hash = $3 WHERE id = $1`, suite.ID, suite.sealedToken, seal.HashToken(spec.Token))
+	_, err = suiteRows.Exec(a.Q, suite.ID, `UPDATE suites SET token = $2, token_hash = $3 WHERE id = $1`, suite.ID, suite.sealedToken, seal.HashToken(spec.Token))
 	return true, err
 }
 
@@ -210,7 +210,7 @@ func (a *applier) grant(suite *Suite, spec Spec) (changed bool, err error) {
 		if err != nil {
 			return false, err
 		}
-		n, err := a.Q.Exec(`
+		n, err := teamSuiteRows.Exec(a.Q, team.ID+"/"+suite.ID, `
 			INSERT INTO team_suites AS t (team_id, suite_id, can_edit, created_at) VALUES ($1, $2, TRUE, $3)
 			ON CONFLICT (team_id, suite_id) DO UPDATE SET can_edit = TRUE WHERE NOT t.can_edit`,
 			team.ID, suite.ID, db.Micros(a.Now))

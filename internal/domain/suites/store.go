@@ -105,7 +105,7 @@ func slugsWithPrefix(q *db.Q, organizationID, prefix string) (map[string]bool, e
 
 // insert adds a suite with its token.
 func insert(q *db.Q, s *Suite, token string) error {
-	_, err := q.Exec(`
+	_, err := suiteRows.Exec(q, s.ID, `
 		INSERT INTO suites (id, organization_id, slug, name, name_folded, default_branch, application_name, color, emoji,
 			oidc_policy, token_hash, token, created_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`,
@@ -116,7 +116,7 @@ func insert(q *db.Q, s *Suite, token string) error {
 
 // update writes what can be changed about a suite.
 func update(q *db.Q, s *Suite) error {
-	_, err := q.Exec(`
+	_, err := suiteRows.Exec(q, s.ID, `
 		UPDATE suites SET name = $2, name_folded = $3, default_branch = $4, application_name = $5, color = $6, emoji = $7, oidc_policy = $8
 		WHERE id = $1`,
 		s.ID, s.Name, strings.ToLower(s.Name), s.DefaultBranch, db.Text(s.ApplicationName), db.Text(s.Color), db.Text(s.Emoji), db.Text(string(s.Policy)))
@@ -131,7 +131,7 @@ func grant(q *db.Q, s *Suite, teamIDs []string) error {
 
 // markDeleted hides a suite from everyone, ends its token, and frees its name and slug.
 func markDeleted(q *db.Q, s *Suite, now time.Time) error {
-	_, err := q.Exec(`
+	_, err := suiteRows.Exec(q, s.ID, `
 		UPDATE suites SET deleted_at = $2, token_hash = NULL, name_folded = $3, slug = $3
 		WHERE id = $1 AND deleted_at IS NULL`, s.ID, db.Micros(now), "deleted "+core.NewID())
 	return err

@@ -212,7 +212,7 @@ func (s *Service) addTeamSuite(ctx context.Context, v Viewer, t *teamSuite, suit
 		if err != nil {
 			return err
 		}
-		n, err := q.Exec(`INSERT INTO team_suites (team_id, suite_id, can_edit, created_at) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING`,
+		n, err := teamSuiteRows.Exec(q, t.Team.ID+"/"+t.suite.ID, `INSERT INTO team_suites (team_id, suite_id, can_edit, created_at) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING`,
 			t.Team.ID, t.suite.ID, t.canEdit, db.Micros(t.addedAt))
 		if err == nil && n == 0 {
 			return organizations.FieldError("suite_id", "has already been added to the team")
@@ -226,7 +226,7 @@ func (s *Service) updateTeamSuite(r *route.Request, t teamSuite, body accessLeve
 		return v, err
 	}
 	err = s.db.Write(r.Context(), func(q *db.Q) error {
-		_, err := q.Exec(`UPDATE team_suites SET can_edit = $3 WHERE team_id = $1 AND suite_id = $2`, t.Team.ID, t.suite.ID, t.canEdit)
+		_, err := teamSuiteRows.Exec(q, t.Team.ID+"/"+t.suite.ID, `UPDATE team_suites SET can_edit = $3 WHERE team_id = $1 AND suite_id = $2`, t.Team.ID, t.suite.ID, t.canEdit)
 		return err
 	})
 	return s.teamSuiteView(r, t), err
@@ -234,7 +234,7 @@ func (s *Service) updateTeamSuite(r *route.Request, t teamSuite, body accessLeve
 
 func (s *Service) deleteTeamSuite(r *route.Request, t teamSuite) (route.Nothing, error) {
 	return route.Nothing{}, s.db.Write(r.Context(), func(q *db.Q) error {
-		_, err := q.Exec(`DELETE FROM team_suites WHERE team_id = $1 AND suite_id = $2`, t.Team.ID, t.suite.ID)
+		_, err := teamSuiteRows.Exec(q, t.Team.ID+"/"+t.suite.ID, `DELETE FROM team_suites WHERE team_id = $1 AND suite_id = $2`, t.Team.ID, t.suite.ID)
 		return err
 	})
 }

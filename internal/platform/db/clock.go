@@ -27,7 +27,11 @@ const warnOffset = time.Second
 // replaces the database's clock in tests; it is nil otherwise.
 func (d *DB) NewClock(ctx context.Context, local, remote core.Clock) (*Clock, error) {
 	c := &Clock{local: local, remote: remote, shared: d.Shared() || remote != nil, log: d.log}
-	return c, d.Read(ctx, c.Measure)
+	if err := d.Read(ctx, c.Measure); err != nil {
+		return nil, err
+	}
+	d.clock.Store(c)
+	return c, nil
 }
 
 // Now returns the time of the database's clock.

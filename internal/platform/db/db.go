@@ -67,6 +67,7 @@ type DB struct {
 	onStatement atomic.Pointer[func(text string, args []any)]
 	results     results
 	watches     watches
+	clock       atomic.Pointer[Clock] // the newest one; nil: none
 }
 
 // engine is the part that SQLite and PostgreSQL implement differently.
@@ -148,7 +149,7 @@ func (d *DB) Write(ctx context.Context, fn func(q *Q) error) error {
 	var concerned []*Watch
 	err := d.write(ctx, func(q *Q) error {
 		topics, after = nil, nil
-		q.onStatement = d.onStatement.Load()
+		q.onStatement, q.clock = d.onStatement.Load(), d.clock.Load()
 		q.watch(&d.watches)
 		defer func() { d.statements.Add(q.ran); concerned = append(concerned, q.concerned...) }()
 		err := fn(q)

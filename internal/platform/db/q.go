@@ -6,6 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
+
+	"stackyard/internal/platform/core"
 )
 
 // ErrNoRows is the error of [One] and [Row.Scan] when the query returns no row.
@@ -32,12 +35,21 @@ type Q struct {
 	ran         int64                          // number of statements
 	onStatement *func(text string, args []any) // called with each statement; nil: none
 	watches     *watches                       // nil: none
+	clock       *Clock                         // nil: that of the machine
 	concerned   []*Watch                       // by the statements so far
 	err         error                          // when set, all further statements fail with it
 }
 
 // Context returns the context that was given to Read or Write, marked so that calling either with it panics.
 func (q *Q) Context() context.Context { return q.ctx }
+
+// Now returns the time of the newest clock of the database, or of the machine if there is none.
+func (q *Q) Now() time.Time {
+	if q.clock != nil {
+		return q.clock.Now()
+	}
+	return core.SystemClock()
+}
 
 // Exec runs a statement and returns how many rows it inserted, changed or deleted.
 func (q *Q) Exec(query string, args ...any) (affected int64, err error) {

@@ -21,6 +21,7 @@ const (
 	ManageTeams        Permission = "manage_teams"
 	ManageTemplates    Permission = "manage_pipeline_templates"
 	ManageApplications Permission = "manage_oauth_applications"
+	ReadAuditTrail     Permission = "read_audit_trail"
 )
 
 // Permissions that depend on teams, if the organization uses them.
@@ -59,7 +60,7 @@ const (
 // AdministratorsOnly reports whether only administrators have the permission.
 func (p Permission) AdministratorsOnly() bool {
 	switch p {
-	case ChangeOrganization, ManageMembers, ManageTeams, ManageTemplates, ManageApplications:
+	case ChangeOrganization, ManageMembers, ManageTeams, ManageTemplates, ManageApplications, ReadAuditTrail:
 		return true
 	}
 	return false

@@ -113,7 +113,7 @@ func Organizations(q *db.Q) ([]Organization, error) {
 
 // InsertOrganization adds an organization.
 func InsertOrganization(q *db.Q, o Organization) error {
-	_, err := q.Exec(`
+	_, err := organizationRows.Exec(q, o.ID, `
 		INSERT INTO organizations (id, slug, name, suspended, features, limits, created_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7)`,
 		o.ID, o.Slug, o.Name, o.Suspended, db.JSON(o.Features), limitsOf(o), db.Micros(o.CreatedAt))
@@ -122,7 +122,7 @@ func InsertOrganization(q *db.Q, o Organization) error {
 
 // UpdateOrganization writes everything about an organization except its id, slug and time of creation.
 func UpdateOrganization(q *db.Q, o Organization) error {
-	_, err := q.Exec(`
+	_, err := organizationRows.Exec(q, o.ID, `
 		UPDATE organizations SET name = $2, suspended = $3, features = $4, limits = $5 WHERE id = $1`,
 		o.ID, o.Name, o.Suspended, db.JSON(o.Features), limitsOf(o))
 	return err

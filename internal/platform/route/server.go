@@ -18,6 +18,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"stackyard/internal/platform/audit"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/identity"
 	"stackyard/internal/platform/limits"
@@ -285,6 +286,9 @@ func (s *Server) serve(w *observed, hr *http.Request, route *Route) {
 		return
 	}
 	r := &Request{Request: hr, Address: s.clientAddress(hr), route: route, server: s, w: w}
+	if route.recorded() {
+		r.Request = hr.WithContext(audit.With(hr.Context(), r))
+	}
 	defer func() {
 		if p := recover(); aborted(p) {
 			panic(p)
