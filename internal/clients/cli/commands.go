@@ -9,6 +9,7 @@ func Commands() []*cobra.Command {
 		orgCommand(), clusters.group(), queueCommand(), images.group(imageLogCommand()), tokens.group(),
 		pipelineCommand(), scheduleCommand(), connections.group(connectionTestCommand()), buildCommand(), jobCommand(), artifactCommand(),
 		secrets.group(), members.group(), teams.group(), suites.group(), services.group(serviceCommands()...),
+		auditCommand(),
 		openCommand(),
 	}
 }

@@ -66,7 +66,7 @@ func (s *Service) export(r *route.Request) (route.Stream, error) {
 				break
 			}
 		}
-		return write(eventView{}) // the end
+		return write(auditEventView{}) // the end
 	}}, nil
 }
 
@@ -100,9 +100,9 @@ func (s *Service) batch(r *route.Request, f audit.Filter, after audit.Position, 
 }
 
 // jsonLines returns a function that writes events as JSON, one in each line. An event without id is the end.
-func jsonLines(w http.ResponseWriter) func(eventView) error {
+func jsonLines(w http.ResponseWriter) func(auditEventView) error {
 	encoder := json.NewEncoder(w)
-	return func(v eventView) error {
+	return func(v auditEventView) error {
 		if v.ID == "" {
 			return nil
 		}
@@ -116,10 +116,10 @@ var csvHeader = []string{
 }
 
 // csvRows returns a function that writes a header, and events as rows. An event without id is the end.
-func csvRows(w http.ResponseWriter) func(eventView) error {
+func csvRows(w http.ResponseWriter) func(auditEventView) error {
 	rows := csv.NewWriter(w)
 	rows.Write(csvHeader) // Flush returns its error
-	return func(v eventView) error {
+	return func(v auditEventView) error {
 		if v.ID == "" {
 			rows.Flush()
 			return rows.Error()
@@ -132,7 +132,7 @@ func csvRows(w http.ResponseWriter) func(eventView) error {
 		if err != nil {
 			return err
 		}
-		var token tokenView
+		var token auditTokenView
 		if v.Actor.Token != nil {
 			token = *v.Actor.Token
 		}
@@ -147,9 +147,13 @@ func csvRows(w http.ResponseWriter) func(eventView) error {
 	}
 }
 
-// plainCell returns a text that spreadsheets do not take for a formula.
+// lineBreaks are what would continue a row in the next line.
+var lineBreaks = strings.NewReplacer("\r\n", " ", "\n", " ", "\r", " ")
+
+// plainCell returns a text on one line that spreadsheets do not take for a formula.
 func plainCell(text string) string {
-	if text != "" && strings.ContainsRune("=+-@\t\r", rune(text[0])) {
+	text = lineBreaks.Replace(text)
+	if text != "" && strings.ContainsRune("=+-@\t", rune(text[0])) {
 		return "'" + text
 	}
 	return text

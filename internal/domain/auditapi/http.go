@@ -52,62 +52,67 @@ func (s *Service) Routes() []route.Route {
 	return routes
 }
 
-type eventView struct {
-	ID        string         `json:"id"`
-	GraphQLID string         `json:"graphql_id"`
-	URL       string         `json:"url"`
-	CreatedAt core.Time      `json:"created_at"`
-	Action    string         `json:"action" doc:"The type of the subject and what happened to it, for example pipeline.updated."`
-	Actor     actorView      `json:"actor"`
-	Subject   subjectView    `json:"subject"`
-	Channel   audit.Channel  `json:"channel" doc:"How the change was made."`
-	Address   *string        `json:"ip_address" doc:"Of the client, behind trusted proxies."`
-	UserAgent *string        `json:"user_agent"`
-	RequestID *string        `json:"request_id" doc:"As in the X-Request-Id header of the response, and in the log of the server."`
-	Changes   []audit.Change `json:"changes" doc:"The fields that changed."`
+type auditEventView struct {
+	ID        string            `json:"id"`
+	GraphQLID string            `json:"graphql_id"`
+	URL       string            `json:"url"`
+	CreatedAt core.Time         `json:"created_at"`
+	Action    string            `json:"action" doc:"The type of the subject and what happened to it, for example pipeline.updated."`
+	Actor     auditActorView    `json:"actor"`
+	Subject   auditSubjectView  `json:"subject"`
+	Channel   audit.Channel     `json:"channel" doc:"How the change was made."`
+	Address   *string           `json:"ip_address" doc:"Of the client, behind trusted proxies."`
+	UserAgent *string           `json:"user_agent"`
+	RequestID *string           `json:"request_id" doc:"As in the X-Request-Id header of the response, and in the log of the server."`
+	Changes   []auditChangeView `json:"changes" doc:"The fields that changed."`
 }
 
-type actorView struct {
+type auditChangeView audit.Change
+
+type auditActorView struct {
 	Type  audit.ActorType `json:"type"`
 	ID    *string         `json:"id"`
 	Name  string          `json:"name" doc:"As it was then."`
 	Email *string         `json:"email"`
-	Token *tokenView      `json:"token" doc:"The token that was used; null for people who were signed in to the pages."`
+	Token *auditTokenView `json:"token" doc:"The token that was used; null for people who were signed in to the pages."`
 }
 
-type tokenView struct {
+type auditTokenView struct {
 	ID          string `json:"id"`
 	Description string `json:"description"`
 }
 
-type subjectView struct {
+type auditSubjectView struct {
 	Type string `json:"type"`
 	ID   string `json:"id" doc:"Of relations, for example members of teams, two ids with a slash between them."`
 	Name string `json:"name" doc:"As it was then."`
 }
 
-func (s *Service) view(r *route.Request, e audit.Event) eventView {
-	v := eventView{
+func (s *Service) view(r *route.Request, e audit.Event) auditEventView {
+	v := auditEventView{
+		Changes:   []auditChangeView{},
 		ID:        e.ID,
 		GraphQLID: core.GraphQLID("AuditEvent", e.ID),
 		URL:       s.public.Org(r.Org.Slug, "audit-events", e.ID),
 		CreatedAt: core.At(e.CreatedAt),
 		Action:    e.Action,
-		Actor:     actorView{Type: e.Actor.Type, ID: core.OrNull(e.Actor.ID), Name: e.Actor.Name, Email: core.OrNull(e.Actor.Email)},
-		Subject:   subjectView(e.Subject),
+		Actor:     auditActorView{Type: e.Actor.Type, ID: core.OrNull(e.Actor.ID), Name: e.Actor.Name, Email: core.OrNull(e.Actor.Email)},
+		Subject:   auditSubjectView(e.Subject),
 		Channel:   e.Actor.Channel,
 		Address:   core.OrNull(e.Actor.Address),
 		UserAgent: core.OrNull(e.Actor.UserAgent),
 		RequestID: core.OrNull(e.Actor.RequestID),
-		Changes:   e.Changes,
+	}
+	for _, c := range e.Changes {
+		v.Changes = append(v.Changes, auditChangeView(c))
 	}
 	if e.Actor.TokenID != "" {
-		v.Actor.Token = &tokenView{e.Actor.TokenID, e.Actor.TokenDescription}
+		v.Actor.Token = &auditTokenView{e.Actor.TokenID, e.Actor.TokenDescription}
 	}
 	return v
 }
 
-func (s *Service) list(r *route.Request) (items route.Items[eventView], err error) {
+func (s *Service) list(r *route.Request) (items route.Items[auditEventView], err error) {
 	page, err := r.CursorPage("audit events", 2)
 	if err != nil {
 		return items, err
@@ -132,7 +137,7 @@ func (s *Service) list(r *route.Request) (items route.Items[eventView], err erro
 		})
 	}
 	return route.ItemsOf(r, page, events, func(e audit.Event) core.Cursor { return e.Position().Cursor() },
-		func(e audit.Event) eventView { return s.view(r, e) }), err
+		func(e audit.Event) auditEventView { return s.view(r, e) }), err
 }
 
 // filter returns the filter in the query. known is false if it names a person that does not exist.
@@ -173,4 +178,6 @@ func (s *Service) load(r *route.Request) (e audit.Event, err error) {
 	return e, err
 }
 
-func (s *Service) get(r *route.Request, e audit.Event) (eventView, error) { return s.view(r, e), nil }
+func (s *Service) get(r *route.Request, e audit.Event) (auditEventView, error) {
+	return s.view(r, e), nil
+}

@@ -72,8 +72,12 @@ func (a Actor) AuditActor() Actor { return a }
 
 type sourceKey struct{}
 
-// With returns a context whose changes are recorded with an actor.
+// With returns a context whose changes are recorded with an actor, unless it has one already: what a page does with
+// requests to the REST API is recorded as done on the page.
 func With(ctx context.Context, source Source) context.Context {
+	if ctx.Value(sourceKey{}) != nil {
+		return ctx
+	}
 	return context.WithValue(ctx, sourceKey{}, source)
 }
 

@@ -1,5 +1,5 @@
 // Package teampages has the pages with which people run an organization: members and invitations, teams, pipeline
-// settings, connections to source hosts and pipeline templates.
+// settings, connections to source hosts, pipeline templates and the audit trail.
 //
 // Like those of clusterpages, they read and change things with requests to the REST API in the name of the visitor.
 package teampages
@@ -32,7 +32,7 @@ func New(base *pages.Site) *Site {
 func (s *Site) Routes() []route.Route {
 	return slices.Concat(
 		[]route.Route{s.get("/settings", func(v *pages.Visit) error { return v.Redirect(v.Place("settings", "members")) })},
-		s.memberRoutes(), s.teamRoutes(), s.pipelineSettingsRoutes(), s.connectionRoutes(), s.templateRoutes())
+		s.memberRoutes(), s.teamRoutes(), s.pipelineSettingsRoutes(), s.connectionRoutes(), s.templateRoutes(), s.auditRoutes())
 }
 
 // get returns the route of a page for members of the organization.
@@ -59,6 +59,9 @@ func (s *Site) show(v *pages.Visit, status int, name, section, title string, pag
 	}
 	if v.Member.Can(identity.ManageApplications, v.Org) {
 		links = append(links, pages.NavLink{Section: "applications", Path: "/settings/oauth-applications", Title: "OAuth applications", Icon: "grid"})
+	}
+	if v.Member.Can(identity.ReadAuditTrail, v.Org) {
+		links = append(links, pages.NavLink{Section: "audit", Path: v.Place("settings", "audit"), Title: "Audit trail", Icon: "eye"})
 	}
 	return v.Show(status, name, pages.View{Title: title, Section: section, Beside: links, BesideLabel: "Organization settings", Page: page})
 }
