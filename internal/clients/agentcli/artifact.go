@@ -13,6 +13,7 @@ import (
 	"stackyard/internal/clients/cmdline"
 	"stackyard/internal/clients/runner/api"
 	"stackyard/internal/clients/runner/artifact"
+	"stackyard/internal/clients/runner/environ"
 )
 
 func agentArtifactCommand() *cobra.Command {
@@ -30,13 +31,16 @@ of directories. Quote the patterns, so that the shell does not expand them.`,
 		Example: `  stackyard agent artifact upload 'log/**/*.log;dist/*.tar.gz'`,
 		Args:    cmdline.Exactly("PATTERN"),
 	}
+	cmd.Flags().String("destination", "", "bucket to upload to instead of the server, as s3://bucket/folder [SERVICE_ARTIFACT_UPLOAD_DESTINATION]")
 	cmd.Flags().String("content-type", "", "content type of all files (default: by file name)")
 	return insideCommand(cmd, func(s *script, args []string) error {
 		dir, err := os.Getwd()
 		if err != nil {
 			return err
 		}
-		upload := artifact.Upload{API: s.API, JobID: s.ID, Dir: dir, ContentType: s.flag("content-type"), Logf: s.logf}
+		env := environ.Parse(os.Environ())
+		upload := artifact.Upload{API: s.API, JobID: s.ID, Dir: dir, ContentType: s.flag("content-type"), Env: env, Logf: s.logf,
+			Destination: s.flagOr("destination", env.Service("ARTIFACT_UPLOAD_DESTINATION"))}
 		return upload.Run(s.ctx, args[0])
 	})
 }
@@ -53,7 +57,7 @@ func artifactDownloadCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return artifact.Download{API: s.API, Dir: args[1], Logf: s.logf}.Run(s.ctx, found)
+		return artifact.Download{API: s.API, Dir: args[1], Env: environ.Parse(os.Environ()), Logf: s.logf}.Run(s.ctx, found)
 	})
 }
 

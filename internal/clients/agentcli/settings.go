@@ -18,6 +18,7 @@ import (
 
 	"stackyard/internal/clients/cmdline"
 	"stackyard/internal/clients/runner"
+	"stackyard/internal/clients/runner/cgroup"
 	"stackyard/internal/clients/runner/container"
 	"stackyard/internal/clients/runner/osuser"
 	"stackyard/internal/platform/rfb"
@@ -44,13 +45,19 @@ var agentSettings = slices.Concat(connectionSettings, []cmdline.Setting{
 	{Flag: "build-path", Variable: "SERVICE_AGENT_BUILD_PATH", Usage: "directory of checkouts (default: below the system's temporary directory)"},
 	{Flag: "hooks-path", Variable: "SERVICE_AGENT_HOOKS_PATH", Usage: "directory of the agent's hooks (default: none)"},
 	{Flag: "plugins-path", Variable: "SERVICE_AGENT_PLUGINS_PATH", Usage: "directory that keeps checkouts of plugins for later jobs (default: each job fetches its own)"},
+	{Flag: "plugins-lock", Variable: "SERVICE_AGENT_PLUGINS_LOCK", Usage: "file with the plugins that may run and their checksums, from \"stackyard tool lock-plugins\" (default: all may run)"},
+	{Flag: "plugins-offline", Variable: "SERVICE_AGENT_PLUGINS_OFFLINE", Usage: "fetch no plugins; use those in --plugins-path", OnOff: true},
 	{Flag: "no-plugins", Variable: "SERVICE_AGENT_NO_PLUGINS", Usage: "refuse steps with plugins", OnOff: true},
 	{Flag: "shell", Variable: "SERVICE_AGENT_SHELL", Usage: "shell that runs commands (default: /bin/bash -e -c, or /bin/sh where there is no bash)"},
 	{Flag: "cancel-grace-period", Variable: "SERVICE_AGENT_CANCEL_GRACE_PERIOD", Unset: "10", Usage: "seconds a canceled job has to stop before it is killed"},
 	JobUserSetting,
+	{Flag: "git-mirrors-path", Variable: "SERVICE_AGENT_GIT_MIRRORS_PATH", Usage: "directory of mirrors of repositories that all jobs of this machine share (default: none)"},
 	{Flag: "git-timeout", Variable: "SERVICE_AGENT_GIT_TIMEOUT", Unset: "1800", Usage: "maximum seconds of a checkout; 0: no limit"},
 	{Flag: "vnc-address", Variable: "SERVICE_AGENT_VNC_ADDRESS", Usage: "VNC server with the desktop of this machine, as HOST:PORT or the path of a socket (default: none)"},
 	{Flag: "vnc-password", Variable: "SERVICE_AGENT_VNC_PASSWORD", Usage: "password of --vnc-address, if it requires one", Secret: true, FileFlag: true},
+	{Flag: "job-memory", Variable: "SERVICE_AGENT_JOB_MEMORY", Usage: "most memory of a job, such as 4g; needs control groups (default: no limit)"},
+	{Flag: "job-cpus", Variable: "SERVICE_AGENT_JOB_CPUS", Usage: "most CPUs of a job, such as 1.5; needs control groups (default: no limit)"},
+	{Flag: "job-tasks", Variable: "SERVICE_AGENT_JOB_TASKS", Usage: "most processes and threads of a job; needs control groups (default: no limit)"},
 	{Flag: "step-images", Variable: "SERVICE_AGENT_STEP_IMAGES", Unset: "run", Usage: "what to do with steps that have an image: run them in a container, ignore it, or refuse them"},
 	{Flag: "container-command", Variable: "SERVICE_AGENT_CONTAINER_COMMAND", Usage: "container runtime with its global arguments (default: the first of podman, docker and nerdctl that is installed)"},
 	{Flag: "container-run-args", Variable: "SERVICE_AGENT_CONTAINER_RUN_ARGS", Usage: "further arguments of the runtime's run command, such as --network host"},
@@ -89,13 +96,17 @@ func agentOptions(cmd *cobra.Command) (runner.Options, error) {
 		BuildPath:           p.path("build-path"),
 		HooksPath:           p.path("hooks-path"),
 		PluginsPath:         p.path("plugins-path"),
+		PluginsLock:         p.pluginsLock(),
+		PluginsOffline:      p.onOff("plugins-offline"),
 		NoPlugins:           p.onOff("no-plugins"),
 		Shell:               DefaultShell(values["shell"]),
 		CancelGrace:         p.seconds("cancel-grace-period"),
+		GitMirrors:          p.path("git-mirrors-path"),
 		GitTimeout:          p.seconds("git-timeout"),
 		JobUser:             p.user("job-user"),
 		Executable:          executable,
 		VNC:                 rfb.Server{Address: p.address("vnc-address"), Password: values["vnc-password"]},
+		Limits:              cgroup.Limits{Memory: p.size("job-memory"), CPUs: p.cpus("job-cpus"), Tasks: p.optional("job-tasks")},
 		Containers:          p.containers(),
 		Images:              p.images(),
 		SigningKey:          p.signingKey(),
@@ -114,6 +125,9 @@ func agentOptions(cmd *cobra.Command) (runner.Options, error) {
 	}
 	if o.PluginsPath != "" && o.JobUser != nil {
 		p.note(errors.New("--plugins-path: the user of --job-user could change plugins of later jobs; remove one of them"))
+	}
+	if o.GitMirrors != "" && o.JobUser != nil {
+		p.note(errors.New("--git-mirrors-path: the user of --job-user could not write mirrors that only the agent may change; remove one of them"))
 	}
 	if o.AcquireJob != "" && o.Spawn > 1 {
 		p.note(errors.New("--acquire-job: one job can be run by one agent only; leave out --spawn"))
@@ -209,6 +223,44 @@ func JobUser(name string) (*osuser.User, error) {
 		return nil, fmt.Errorf("--job-user: %s is root, which can read all secrets; choose another user", name)
 	}
 	return user, nil
+}
+
+// size returns a number of bytes, with an optional unit k, m, g or t, or 0.
+func (p *agentParser) size(flag string) int64 {
+	text := strings.ToLower(p.values[flag])
+	if text == "" {
+		return 0
+	}
+	shift := 10 * (strings.IndexByte("kmgt", text[len(text)-1]) + 1)
+	digits := text
+	if shift > 0 {
+		digits = text[:len(text)-1]
+	}
+	n, err := strconv.ParseInt(digits, 10, 64)
+	if err != nil || n < 1 || n > 1<<62>>shift {
+		p.wrong(flag, "%q is not a size such as 512m or 4g", p.values[flag])
+		return 0
+	}
+	return n << shift
+}
+
+func (p *agentParser) cpus(flag string) float64 {
+	if p.values[flag] == "" {
+		return 0
+	}
+	n, err := strconv.ParseFloat(p.values[flag], 64)
+	if err != nil || n < 0.01 || n > 10_000 {
+		p.wrong(flag, "%q is not a number of CPUs such as 1.5", p.values[flag])
+	}
+	return n
+}
+
+// optional returns a positive number, or 0 if there is none.
+func (p *agentParser) optional(flag string) int {
+	if p.values[flag] == "" {
+		return 0
+	}
+	return p.number(flag, 1)
 }
 
 // containers returns the container runtime, or nil if there is none.

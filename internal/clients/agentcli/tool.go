@@ -16,8 +16,8 @@ import (
 
 // ToolCommand returns the commands that create keys and sign pipelines.
 func ToolCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "tool", Short: "Create signing keys and sign pipelines"}
-	cmd.AddCommand(keygenCommand(), signCommand())
+	cmd := &cobra.Command{Use: "tool", Short: "Create signing keys, sign pipelines, pin plugins"}
+	cmd.AddCommand(keygenCommand(), signCommand(), lockPluginsCommand())
 	return cmd
 }
 

@@ -13,8 +13,8 @@ import (
 	"stackyard/internal/clients/runner/shell"
 )
 
-// repositoryHooks is the directory of a repository's hooks.
-const repositoryHooks = ".stackyard/hooks"
+// repositoryHooks are the directories of a repository's hooks. Of a hook that is in several, the first counts.
+var repositoryHooks = []string{".stackyard/hooks", ".buildkite/hooks"}
 
 // A hook is a script that runs at a certain phase of each job.
 type hook struct {
@@ -32,7 +32,12 @@ func (j *job) hooks(name string) []hook {
 		found = appendHook(found, hook{owner: "agent", name: name, path: filepath.Join(dir, name)})
 	}
 	if j.workspace != nil || j.w.o.WorkDir != "" && j.sh.Dir == j.w.o.WorkDir {
-		found = appendHook(found, hook{owner: "repository", name: name, path: filepath.Join(j.sh.Dir, repositoryHooks, name)})
+		before := len(found)
+		for _, dir := range repositoryHooks {
+			if len(found) == before {
+				found = appendHook(found, hook{owner: "repository", name: name, path: filepath.Join(j.sh.Dir, dir, name)})
+			}
+		}
 	}
 	return append(found, j.pluginHooks(name)...)
 }

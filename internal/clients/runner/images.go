@@ -107,9 +107,16 @@ func (j *job) containerUser() (uid, gid int, err error) {
 		}
 		return int(owner.Uid), int(owner.Gid), nil
 	}
-	err = filepath.WalkDir(j.sh.Dir, func(path string, _ fs.DirEntry, err error) error {
+	err = filepath.WalkDir(j.sh.Dir, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
+		}
+		about, err := entry.Info()
+		if err != nil {
+			return err
+		}
+		if stat, ok := about.Sys().(*syscall.Stat_t); ok && !entry.IsDir() && stat.Nlink > 1 {
+			return nil // git links objects of repositories on this machine, which must not change
 		}
 		return os.Lchown(path, nobody, nobody)
 	})

@@ -14,6 +14,7 @@ import (
 	"stackyard/internal/clients/runner/logstream"
 	"stackyard/internal/clients/runner/redact"
 	"stackyard/internal/clients/runner/shell"
+	"stackyard/internal/clients/runner/usage"
 	"stackyard/internal/clients/sleep"
 )
 
@@ -32,6 +33,7 @@ type job struct {
 	temp       string              // directory of this job
 	workspace  *checkout.Workspace // nil before the checkout
 	plugins    []*loadedPlugin
+	network    *usage.Network        // of the machine when the job began; nil: not known
 	verified   bool                  // the signature of the step is good
 	repository string                // as the server sent it
 	place      atomic.Pointer[place] // of remote sessions
@@ -104,7 +106,7 @@ func (j *job) openLog() {
 	}
 	j.stream = logstream.New(send, size, seconds(j.spec.ChunksInterval, 1))
 	j.redactor = redact.New(logstream.NewStamper(j.stream, time.Now))
-	j.sh = &shell.Shell{Log: j.redactor, Stop: j.cancel.stop(), User: j.w.o.JobUser}
+	j.sh = &shell.Shell{Log: j.redactor, Stop: j.cancel.stop(), User: j.w.o.JobUser, Usage: &usage.Counter{}}
 }
 
 // watch cancels the job when the server or the agent stops it. Call end to stop watching.
@@ -135,6 +137,10 @@ func (j *job) execute() outcome {
 		j.sh.Section(shell.Muted, notice)
 	}
 	if err := j.setUp(); err != nil {
+		return j.broken(err)
+	}
+	defer j.endProcesses()
+	if err := j.isolate(); err != nil {
 		return j.broken(err)
 	}
 	defer j.releaseWorkspace()

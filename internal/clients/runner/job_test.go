@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"stackyard/internal/clients/runner"
+	"stackyard/internal/clients/runner/cgroup"
 )
 
 // command returns the environment of a job with a command.
@@ -302,5 +303,29 @@ func TestJob_ReportsFailedLogChunks(t *testing.T) {
 	s.respondFirst("POST /J/chunks", respond{413, ""}, respond{413, ""})
 	if result := s.runJob(); result.FailedChunks != 2 || result.ExitStatus != "0" {
 		t.Errorf("result %+v", result)
+	}
+}
+
+func TestJob_LeavesNothingRunning(t *testing.T) {
+	t.Parallel()
+	marker := strconv.FormatInt(time.Now().UnixNano(), 10)
+	script := "setsid sleep " + marker + " & setsid -f sleep " + marker + "; test -w \"$TMPDIR\"; echo $TMPDIR"
+	if group, err := cgroup.New("stackyard-test-"+marker, cgroup.Limits{}); err == nil { // finds those without the job's variables, too
+		group.Remove()
+		script = "env -i setsid sleep " + marker + " & " + script
+	}
+	s := newFakeServer(t, command(script))
+	wantResult(t, s.runJob(), "0", "", "")
+	for deadline := time.Now().Add(waitLimit); ; time.Sleep(10 * time.Millisecond) {
+		out, _ := exec.Command("pgrep", "-f", "^sleep "+marker).Output()
+		if len(out) == 0 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("processes %s are left", out)
+		}
+	}
+	if s.called("PUT /J/usage") != 1 || !strings.Contains(s.log(), "stackyard-job-") {
+		t.Errorf("calls %q, log %s", s.calls, s.log())
 	}
 }

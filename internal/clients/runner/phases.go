@@ -87,6 +87,7 @@ func (j *job) cleanUp() {
 // checkOut checks out the repository, unless there is none or the job skips it.
 func (j *job) checkOut() error {
 	env := j.sh.Env
+	j.spec.Step.Checkout.SetVariables(env)
 	if j.w.o.WorkDir != "" {
 		j.sh.Dir = j.w.o.WorkDir
 		env.SetService("BUILD_CHECKOUT_PATH", j.sh.Dir)
@@ -109,7 +110,7 @@ func (j *job) checkOut() error {
 	}
 	j.workspace = workspace
 	c := checkout.Of(env)
-	c.Dir, c.Timeout = workspace.Dir, j.w.o.GitTimeout
+	c.Dir, c.Timeout, c.Mirrors = workspace.Dir, j.w.o.GitTimeout, j.w.o.GitMirrors
 	c.CredentialHelper = filepath.Join(env.Service("BIN_PATH"), "stackyard") + " agent git-credentials-helper"
 	j.sh.Section(shell.Muted, "Preparing the working folder")
 	if err := j.fetchRepository(c); err != nil {
@@ -244,7 +245,7 @@ func (j *job) uploadArtifacts() error {
 		case <-ctx.Done():
 		}
 	}()
-	upload := artifact.Upload{API: j.api, JobID: j.spec.ID, Dir: j.sh.Dir, Logf: j.sh.Comment}
+	upload := artifact.Upload{API: j.api, JobID: j.spec.ID, Dir: j.sh.Dir, Destination: j.sh.Env.Service("ARTIFACT_UPLOAD_DESTINATION"), Env: j.sh.Env, Logf: j.sh.Comment}
 	if err := upload.Run(ctx, globs); err != nil {
 		return fmt.Errorf("upload artifacts: %w", err)
 	}

@@ -55,6 +55,9 @@ func (j *job) preparePlugins() error {
 			if loaded.dir, err = j.fetchPlugin(p, root); err != nil {
 				return fmt.Errorf("get the plugin %s: %w", p, err)
 			}
+			if err := j.w.o.PluginsLock.Check(p, loaded.dir); err != nil {
+				return &refusal{agentRefused, fmt.Sprintf("The plugin %s was refused: %v.", p, err)}
+			}
 		}
 		j.plugins = append(j.plugins, loaded)
 	}
@@ -76,6 +79,9 @@ func (j *job) fetchPlugin(p plugin.Plugin, root string) (string, error) {
 	if _, err := os.Stat(dir); err == nil {
 		j.sh.Comment("The plugin %s is in %s", p, dir)
 		return dir, nil
+	}
+	if j.w.o.PluginsOffline {
+		return "", errors.New("it is not on this machine, and the agent fetches no plugins (--plugins-offline)")
 	}
 	// Other jobs may clone it at the same time: the complete checkout gets its name at the end.
 	part, err := os.MkdirTemp(root, ".part-*")

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"stackyard/internal/clients/runner"
+	"stackyard/internal/clients/runner/api"
+	"stackyard/internal/clients/runner/plugin"
 )
 
 // plugins returns the variable with the plugins of a step.
@@ -95,5 +97,53 @@ func TestPlugins_ThatCannotBeUsedFailTheJob(t *testing.T) {
 		if log := s.log(); !strings.Contains(log, want) || strings.Contains(log, "$ echo not reached") {
 			t.Errorf("%s: log %s, want %q", text, log, want)
 		}
+	}
+}
+
+func TestPlugins_ArePinnedByALockFile(t *testing.T) {
+	t.Parallel()
+	dir, _ := gitRepository(t, map[string]string{"hooks/pre-command": printHook("plugin")})
+	git := func(args ...string) {
+		t.Helper()
+		if out, err := exec.Command("git", append([]string{"-C", dir, "-c", "user.name=A", "-c", "user.email=a@acme.test"}, args...)...).CombinedOutput(); err != nil {
+			t.Fatalf("%v %s", err, out)
+		}
+	}
+	git("tag", "v1")
+	source := "file://" + dir + "#v1"
+	parsed, err := plugin.Parse(plugins(t, source))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum, err := plugin.Sum(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lock, err := plugin.ParseLock(parsed[0].Line(sum))
+	if err != nil {
+		t.Fatal(err)
+	}
+	try := func(source string, with ...func(*runner.Options)) (api.Result, string) {
+		s := newFakeServer(t, map[string]string{"SERVICE_COMMAND": "true", "SERVICE_PLUGINS": plugins(t, source)})
+		result := s.runJob(append(with, func(o *runner.Options) { o.PluginsLock = lock })...)
+		return result, s.log()
+	}
+	if result, log := try(source); result.ExitStatus != "0" || printed(log) != "plugin" {
+		t.Errorf("%+v, log %s", result, log)
+	}
+	if result, log := try("file://" + dir + "#main"); result.SignalReason != "agent_refused" || !strings.Contains(log, "the agent's lock file has no file://") || printed(log) != "" {
+		t.Errorf("%+v, log %s", result, log)
+	}
+	if result, log := try(source, func(o *runner.Options) { o.PluginsOffline = true }); result.ExitStatus != "1" || !strings.Contains(log, "the agent fetches no plugins") {
+		t.Errorf("%+v, log %s", result, log)
+	}
+	// Whoever owns the repository moves the tag.
+	if err := os.WriteFile(filepath.Join(dir, "hooks/pre-command"), []byte(printHook("evil")), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	git("commit", "--quiet", "-am", "evil")
+	git("tag", "--force", "v1")
+	if result, log := try(source); result.SignalReason != "agent_refused" || !strings.Contains(log, "its version was moved") || printed(log) != "" {
+		t.Errorf("%+v, log %s", result, log)
 	}
 }

@@ -11,6 +11,8 @@
 //	environ    variables and their two names
 //	shell      commands, shown in the log
 //	process    terminals, process groups and signals
+//	cgroup     control groups: limits, and the end of all processes
+//	usage      what jobs use
 //	osuser     users that jobs run as
 //	redact     removes secrets from logs
 //	logstream  log chunks
@@ -32,8 +34,10 @@ import (
 	"sync"
 	"time"
 
+	"stackyard/internal/clients/runner/cgroup"
 	"stackyard/internal/clients/runner/container"
 	"stackyard/internal/clients/runner/osuser"
+	"stackyard/internal/clients/runner/plugin"
 	"stackyard/internal/clients/runner/podexec"
 	"stackyard/internal/clients/runner/shell"
 	"stackyard/internal/clients/runner/signing"
@@ -57,24 +61,28 @@ type Options struct {
 	DisconnectAfterJob  bool
 	DisconnectAfterIdle time.Duration // 0: never
 
-	BuildPath   string             // directory of checkouts
-	PluginsPath string             // where checkouts of plugins are kept; "": each job has its own
-	NoPlugins   bool               // refuse steps with plugins
-	WorkDir     string             // where jobs run instead of a checkout; "": they check out
-	HooksPath   string             // where the agent's hooks are; "": it has none
-	Shell       []string           // runs commands, which are appended as the last argument
-	CancelGrace time.Duration      // between SIGTERM and SIGKILL
-	GitTimeout  time.Duration      // of a checkout; 0: none
-	JobUser     *osuser.User       // nil: run jobs as the agent's user
-	Executable  string             // this program, for commands in jobs
-	DebugTime   time.Duration      // how long a failed job is kept for debugging, if a user wants it; 0: 30 minutes
-	VNC         rfb.Server         // the desktop of this machine; its address is "" if there is none
-	Containers  *container.Runtime // runs the images of steps; nil: there is none
-	Images      ImagePolicy
-	SigningKey  signing.Key  // signs pipelines that jobs upload; nil: they are not signed
-	VerifyKeys  signing.Keys // verify the signatures of jobs; nil: the agent refuses signed jobs
-	AllowNoSign bool         // with VerifyKeys: run jobs without a signature, with a warning
-	Notice      string       // shown at the start of each job's log; "": none
+	BuildPath      string             // directory of checkouts
+	PluginsPath    string             // where checkouts of plugins are kept; "": each job has its own
+	PluginsLock    plugin.Lock        // the plugins that may run, with their checksums; nil: all
+	PluginsOffline bool               // fetch no plugins: they are in PluginsPath, or folders of the machine
+	NoPlugins      bool               // refuse steps with plugins
+	WorkDir        string             // where jobs run instead of a checkout; "": they check out
+	HooksPath      string             // where the agent's hooks are; "": it has none
+	Shell          []string           // runs commands, which are appended as the last argument
+	CancelGrace    time.Duration      // between SIGTERM and SIGKILL
+	GitMirrors     string             // directory of mirrors that jobs share; "": none
+	GitTimeout     time.Duration      // of a checkout; 0: none
+	JobUser        *osuser.User       // nil: run jobs as the agent's user
+	Executable     string             // this program, for commands in jobs
+	DebugTime      time.Duration      // how long a failed job is kept for debugging, if a user wants it; 0: 30 minutes
+	VNC            rfb.Server         // the desktop of this machine; its address is "" if there is none
+	Limits         cgroup.Limits      // of each job
+	Containers     *container.Runtime // runs the images of steps; nil: there is none
+	Images         ImagePolicy
+	SigningKey     signing.Key  // signs pipelines that jobs upload; nil: they are not signed
+	VerifyKeys     signing.Keys // verify the signatures of jobs; nil: the agent refuses signed jobs
+	AllowNoSign    bool         // with VerifyKeys: run jobs without a signature, with a warning
+	Notice         string       // shown at the start of each job's log; "": none
 
 	// CommandSocket is where another container of the pod runs the commands of jobs; "": they run here.
 	CommandSocket string

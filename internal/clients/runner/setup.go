@@ -92,6 +92,10 @@ func (j *job) environment(own environ.Environment, bin string) environ.Environme
 	if user := o.JobUser; user != nil {
 		env["HOME"], env["USER"], env["LOGNAME"] = user.Home, user.Name, user.Name
 	}
+	if _, given := j.spec.Env["TMPDIR"]; !given && o.CommandSocket == "" { // the other container has its own
+		env["TMPDIR"] = filepath.Join(j.temp, "tmp")
+	}
+	env[runMarker] = filepath.Base(j.temp)
 	if env["TERM"] == "" {
 		env["TERM"] = "xterm-256color"
 	}

@@ -256,7 +256,7 @@ func TestAcquire_RunsOneJobAndPingsOnce(t *testing.T) {
 	}
 	wantResult(t, *s.result, "7", "", "")
 	calls := slices.DeleteFunc(s.calls, func(c string) bool { return c == "POST /J/chunks" || c == "GET /J" || c == "POST /heartbeat" })
-	want := []string{"POST /register", "POST /connect", "PUT /J/acquire", "PUT /J/start", "PUT /J/finish", "GET /ping", "POST /disconnect"}
+	want := []string{"POST /register", "POST /connect", "PUT /J/acquire", "PUT /J/start", "PUT /J/usage", "PUT /J/finish", "GET /ping", "POST /disconnect"}
 	if !slices.Equal(calls, want) {
 		t.Errorf("calls %q, want %q", calls, want)
 	}

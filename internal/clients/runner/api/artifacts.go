@@ -24,6 +24,8 @@ type Artifact struct {
 	URL       string    `json:"url,omitempty"`
 	JobID     string    `json:"job_id,omitempty"`
 	CreatedAt time.Time `json:"created_at,omitzero"`
+	// Destination is the bucket that the file was uploaded to; "": the server has it.
+	Destination string `json:"upload_destination,omitempty"`
 }
 
 // A Batch is the result of CreateArtifacts: an id for each artifact, and how to upload the bytes.
@@ -47,13 +49,14 @@ type FormInstructions struct {
 // client may not reach.
 func (c *Client) byEndpoint() http.Header { return http.Header{"Stackyard-Endpoint": {c.endpoint}} }
 
-// CreateArtifacts creates artifacts before their upload. The batch id makes it safe to retry.
-func (c *Client) CreateArtifacts(ctx context.Context, jobID, batchID string, artifacts []Artifact) (Batch, error) {
+// CreateArtifacts creates artifacts before their upload to the server, or to a destination of the agent's own. The batch id
+// makes it safe to retry.
+func (c *Client) CreateArtifacts(ctx context.Context, jobID, batchID, destination string, artifacts []Artifact) (Batch, error) {
 	body := struct {
 		ID          string     `json:"id"`
 		Destination string     `json:"upload_destination"`
 		Artifacts   []Artifact `json:"artifacts"`
-	}{batchID, "", artifacts}
+	}{batchID, destination, artifacts}
 	var batch Batch
 	err := c.do(ctx, call{method: http.MethodPost, path: path("jobs", jobID, "artifacts"), header: c.byEndpoint(), body: body, answer: &batch, deadline: true, retry: insideJob})
 	return batch, err

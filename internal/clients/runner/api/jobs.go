@@ -7,6 +7,9 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"stackyard/internal/clients/runner/checkout"
+	"stackyard/internal/clients/runner/usage"
 )
 
 // A Job is a job to run.
@@ -29,6 +32,7 @@ type Step struct {
 	Secrets   []StepSecret    `json:"secrets"`
 	Signature json.RawMessage `json:"signature"`
 	Image     json.RawMessage `json:"image"` // of the container that the command runs in
+	Checkout  Checkout        `json:"checkout"`
 
 	// Definition is the whole step as the server sent it, which signatures cover.
 	Definition json.RawMessage `json:"-"`
@@ -55,6 +59,17 @@ func (s Step) ImageName() string {
 		return name
 	}
 	return string(s.Image)
+}
+
+// A Checkout is what a step says about its checkout. Its zero value, and anything that is not an object, says nothing.
+type Checkout struct{ checkout.Step }
+
+// UnmarshalJSON decodes an object.
+func (c *Checkout) UnmarshalJSON(text []byte) error {
+	if json.Unmarshal(text, &c.Step) != nil {
+		c.Step = checkout.Step{}
+	}
+	return nil
 }
 
 // A StepSecret maps a secret to a variable.
@@ -126,6 +141,12 @@ type Result struct {
 // Finish reports how a job ended.
 func (c *Client) Finish(ctx context.Context, jobID string, r Result) error {
 	return c.do(ctx, call{method: http.MethodPut, path: path("jobs", jobID, "finish"), body: r, deadline: true, retry: tenMinutes})
+}
+
+// ReportUsage reports what a job used. It is not retried for long: a job must not wait for it.
+func (c *Client) ReportUsage(ctx context.Context, jobID string, r usage.Report) error {
+	return c.do(ctx, call{method: http.MethodPut, path: path("jobs", jobID, "usage"), body: r, deadline: true,
+		retry: retry{tries: 3, wait: growing(time.Second, 2*time.Second)}})
 }
 
 // PromiseFailure declares that a running job will fail with an exit status.

@@ -17,12 +17,14 @@ import (
 	"github.com/google/uuid"
 
 	"stackyard/internal/clients/runner/api"
+	"stackyard/internal/clients/runner/environ"
 )
 
 // A Download downloads files of a build.
 type Download struct {
 	API  *api.Client
 	Dir  string                           // target directory
+	Env  environ.Environment              // the job's, with settings of buckets
 	Logf func(format string, args ...any) // logs progress
 }
 
@@ -34,7 +36,15 @@ func (d Download) Run(ctx context.Context, found []api.Artifact) error {
 		if err := os.MkdirAll(filepath.Dir(target), 0o777); err != nil {
 			return err
 		}
-		return d.API.ReceiveFile(ctx, a, func(r io.Reader) error { return save(a, r, target) })
+		receive := func(r io.Reader) error { return save(a, r, target) }
+		if !strings.HasPrefix(a.Destination, "s3://") {
+			return d.API.ReceiveFile(ctx, a, receive)
+		}
+		from, err := openBucket(a.Destination, d.Env)
+		if err != nil {
+			return err
+		}
+		return from.get(ctx, a.Path, receive)
 	})...)
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/google/uuid"
 
 	"stackyard/internal/clients/runner/api"
+	"stackyard/internal/clients/runner/environ"
 )
 
 // transfers is the number of concurrent uploads or downloads.
@@ -29,6 +30,8 @@ type Upload struct {
 	JobID       string
 	Dir         string                           // paths are relative to it
 	ContentType string                           // of all files; "": what their names say
+	Destination string                           // a bucket of the agent's own, as s3://bucket/folder; "": the server
+	Env         environ.Environment              // the job's, with settings of the bucket
 	Logf        func(format string, args ...any) // logs progress
 }
 
@@ -43,24 +46,33 @@ func (u Upload) Run(ctx context.Context, patterns string) error {
 		return nil
 	}
 	u.Logf("Files that match %s: %d", patterns, len(paths))
+	var to *bucket
+	if u.Destination != "" {
+		if to, err = openBucket(u.Destination, u.Env); err != nil {
+			return err
+		}
+	}
 	var failures []error
 	for batch := range slices.Chunk(paths, api.MaxBatch) {
-		failures = append(failures, u.send(ctx, batch))
+		failures = append(failures, u.send(ctx, batch, to))
 	}
 	return errors.Join(failures...)
 }
 
-// send creates artifacts, uploads their files, and reports the state of each.
-func (u Upload) send(ctx context.Context, paths []string) error {
+// send creates artifacts, uploads their files to the bucket or else to the server, and reports the state of each.
+func (u Upload) send(ctx context.Context, paths []string, to *bucket) error {
 	files := make([]api.Artifact, len(paths))
 	for i, path := range paths {
 		file, err := u.describe(path)
 		if err != nil {
 			return err
 		}
+		if to != nil {
+			file.URL = to.url(file.Path)
+		}
 		files[i] = file
 	}
-	batch, err := u.API.CreateArtifacts(ctx, u.JobID, uuid.NewString(), files)
+	batch, err := u.API.CreateArtifacts(ctx, u.JobID, uuid.NewString(), u.Destination, files)
 	if err != nil {
 		return err
 	}
@@ -69,6 +81,9 @@ func (u Upload) send(ctx context.Context, paths []string) error {
 	}
 	failures := each(files, func(i int, file api.Artifact) error {
 		u.Logf("Uploading %s (%s)", file.Path, bytes(file.Size))
+		if to != nil {
+			return to.put(ctx, file)
+		}
 		return u.API.SendFile(ctx, batch.Instructions, file, func() (io.ReadCloser, error) { return os.Open(file.AbsolutePath) })
 	})
 	states := make([]api.ArtifactState, len(files))

@@ -32,6 +32,13 @@ type Checkout struct {
 	PullRequest PullRequest
 	Clean       bool // reuse nothing of the previous checkout
 	Submodules  bool
+	Mirrors     string   // directory of the machine's mirrors; "": it has none
+	LFS         bool     // download files of Git LFS
+	Sparse      []string // check out these folders only; empty: all
+	// SparsePatterns makes Sparse patterns like those of .gitignore.
+	SparsePatterns bool
+	Depth          int    // of the history; 0: all of it
+	Filter         string // leaves objects out until they are needed, such as blob:none; "": none
 	// CredentialHelper is a command from which git gets credentials for the repository, after the configured
 	// helpers. The repository's URL is its last argument but one.
 	CredentialHelper string
@@ -64,8 +71,21 @@ func Of(env environ.Environment) Checkout {
 		},
 		Clean:      env.Service("CLEAN_CHECKOUT") == "true",
 		Submodules: env.Service("GIT_SUBMODULES") != "false",
-		Pause:      2 * time.Second,
+		LFS:        env.Service("GIT_LFS_ENABLED") == "true",
+		Sparse: strings.FieldsFunc(env.Service("GIT_SPARSE_CHECKOUT_PATHS"), func(r rune) bool {
+			return r == ',' || r == '\n'
+		}),
+		SparsePatterns: env.Service("GIT_SPARSE_CHECKOUT_MODE") == "no-cone",
+		Depth:          positive(env.Service("GIT_DEPTH")),
+		Filter:         env.Service("GIT_FILTER"),
+		Pause:          2 * time.Second,
 	}
+}
+
+// positive returns a positive number, or 0.
+func positive(text string) int {
+	n, _ := strconv.Atoi(text)
+	return max(n, 0)
 }
 
 // Run checks out and makes the checkout the shell's directory.
@@ -78,7 +98,14 @@ func (c Checkout) Run(sh *shell.Shell) error {
 			return err
 		}
 	}
+	if err := c.checkParts(); err != nil {
+		return err
+	}
 	quiet(sh.Env)
+	if c.LFS { // files are downloaded together, after the checkout
+		defer sh.Env.Apply(environ.Change{Removed: []string{"GIT_LFS_SKIP_SMUDGE"}})
+		sh.Env["GIT_LFS_SKIP_SMUDGE"] = "1"
+	}
 	c.addCredentialHelper(sh.Env)
 	if c.Timeout == 0 {
 		return c.run(sh)
@@ -153,7 +180,13 @@ func (c Checkout) try(sh *shell.Shell, clean bool) error {
 	if err != nil {
 		return err
 	}
+	if err := c.sparse(sh); err != nil {
+		return err
+	}
 	if err := sh.Run("git", "-c", "advice.detachedHead=false", "checkout", "-f", target); err != nil {
+		return err
+	}
+	if err := c.lfs(sh); err != nil {
 		return err
 	}
 	return c.submodules(sh)
@@ -190,14 +223,21 @@ func (c Checkout) setAside(sh *shell.Shell, clean bool) (previous string, err er
 
 // prepare turns the empty directory into a clone of the repository.
 func (c Checkout) prepare(sh *shell.Shell, previous string) error {
-	if previous == "" {
+	var err error
+	switch {
+	case c.incomplete():
 		return c.clone(sh)
+	case c.Mirrors != "":
+		err = c.cloneWithMirror(sh)
+	case previous == "":
+		return c.clone(sh)
+	default:
+		err = c.cloneWith(sh, previous)
 	}
-	err := c.cloneWith(sh, previous)
 	if err == nil || errors.Is(err, shell.ErrStopped) {
 		return err
 	}
-	sh.Warning("The previous checkout cannot be reused: %v", err)
+	sh.Warning("The objects on this machine cannot be reused: %v", err)
 	if err := empty(c.Dir); err != nil {
 		return err
 	}
@@ -216,7 +256,11 @@ func (c Checkout) clone(sh *shell.Shell) error {
 			return err
 		}
 	}
-	return sh.Run("git", "clone", "-v", "--no-checkout", "--", c.Repository, ".")
+	args := append([]string{"git", "clone", "-v", "--no-checkout"}, c.limits()...)
+	if c.Depth > 0 {
+		args = append(args, "--no-single-branch")
+	}
+	return sh.Run(append(args, "--", c.Repository, ".")...)
 }
 
 // usesMirror reports whether the mirror, which may be behind, has what is needed.

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"strings"
 	"testing"
@@ -528,8 +529,8 @@ func TestOf_ReadsTheJobsVariables(t *testing.T) {
 		"SERVICE_REPO": "r", "SERVICE_GIT_REMOTE_MIRROR_URL": "m", "SERVICE_COMMIT": "c", "BUILDKITE_BRANCH": "b", "SERVICE_TAG": "t",
 		"SERVICE_PULL_REQUEST": "7", "SERVICE_PIPELINE_PROVIDER": "github", "SERVICE_CLEAN_CHECKOUT": "true", "SERVICE_GIT_SUBMODULES": "false",
 	})
-	want := Checkout{Repository: "r", Mirror: "m", Commit: "c", Branch: "b", Tag: "t", Clean: true, PullRequest: PullRequest{Number: "7", Provider: "github"}, Pause: got.Pause}
-	if got != want {
+	want := Checkout{Repository: "r", Mirror: "m", Commit: "c", Branch: "b", Tag: "t", Clean: true, PullRequest: PullRequest{Number: "7", Provider: "github"}, Sparse: []string{}, Pause: got.Pause}
+	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 }

@@ -3,6 +3,7 @@ package checkout
 import (
 	"errors"
 	"regexp"
+	"strconv"
 	"strings"
 
 	"stackyard/internal/clients/runner/shell"
@@ -15,7 +16,7 @@ const fetchHead = "FETCH_HEAD"
 func (c Checkout) fetch(sh *shell.Shell) (target string, err error) {
 	switch {
 	case c.Refspec != "":
-		return c.commitOrFetchHead(), fetch(sh, "origin", strings.Fields(c.Refspec)...)
+		return c.commitOrFetchHead(), c.fetchLimited(sh, "origin", strings.Fields(c.Refspec)...)
 	case c.PullRequest.ref() != "":
 		return c.fetchPullRequest(sh)
 	case pinned(c.Commit):
@@ -24,11 +25,11 @@ func (c Checkout) fetch(sh *shell.Shell) (target string, err error) {
 		// A server does not resolve abbreviated hashes.
 		return c.Commit, fetchAll(sh, "origin")
 	case c.Tag != "":
-		return fetchHead, fetch(sh, "origin", "refs/tags/"+c.Tag)
+		return fetchHead, c.fetchLimited(sh, "origin", "refs/tags/"+c.Tag)
 	case c.Branch != "":
-		return fetchHead, fetch(sh, "origin", c.Branch)
+		return fetchHead, c.fetchLimited(sh, "origin", c.Branch)
 	default:
-		return fetchHead, fetch(sh, "origin", "HEAD")
+		return fetchHead, c.fetchLimited(sh, "origin", "HEAD")
 	}
 }
 
@@ -41,7 +42,7 @@ func (c Checkout) commitOrFetchHead() string {
 }
 
 func (c Checkout) fetchPullRequest(sh *shell.Shell) (target string, err error) {
-	err = fetch(sh, "origin", c.PullRequest.ref())
+	err = c.fetchLimited(sh, "origin", c.PullRequest.ref())
 	if errors.Is(err, shell.ErrStopped) || c.commitOrFetchHead() == fetchHead {
 		return fetchHead, err
 	}
@@ -64,7 +65,7 @@ func (c Checkout) fetchCommit(sh *shell.Shell) error {
 		sources = []string{c.Mirror, "origin"}
 	}
 	for _, source := range sources {
-		err := fetch(sh, source, c.Commit)
+		err := c.fetchLimited(sh, source, c.Commit)
 		if err == nil || errors.Is(err, shell.ErrStopped) {
 			return err
 		}
@@ -79,6 +80,14 @@ func fetchAll(sh *shell.Shell, source string) error {
 
 func fetch(sh *shell.Shell, source string, refspecs ...string) error {
 	return sh.Run(append([]string{"git", "fetch", "-v", "--prune", "--", source}, refspecs...)...)
+}
+
+// fetchLimited is fetch of as much history as the checkout wants.
+func (c Checkout) fetchLimited(sh *shell.Shell, source string, refspecs ...string) error {
+	if c.Depth == 0 {
+		return fetch(sh, source, refspecs...)
+	}
+	return sh.Run(append([]string{"git", "fetch", "-v", "--prune", "--depth", strconv.Itoa(c.Depth), "--", source}, refspecs...)...)
 }
 
 // has reports whether the clone contains a commit.

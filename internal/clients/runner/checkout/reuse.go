@@ -21,12 +21,17 @@ func (c Checkout) cloneWith(sh *shell.Shell, previous string) error {
 		return err
 	}
 	sh.Comment("Reusing the objects of the previous checkout")
+	return c.cloneFrom(sh, objects, "+HEAD:refs/remotes/"+formerRemote+"/head",
+		"+refs/remotes/origin/*:refs/remotes/"+formerRemote+"/branches/*", "+refs/tags/*:refs/remotes/"+formerRemote+"/tags/*")
+}
+
+// cloneFrom creates the same result as git clone, but takes objects from a repository on this machine first.
+func (c Checkout) cloneFrom(sh *shell.Shell, objects string, refspecs ...string) error {
 	for _, args := range [][]string{
 		{"git", "init", "--quiet", "."},
 		{"git", "remote", "add", "origin", c.Repository},
 		{"git", "remote", "add", formerRemote, objects},
-		{"git", "-c", "gc.auto=0", "fetch", "--quiet", "--no-tags", formerRemote,
-			"+HEAD:refs/remotes/" + formerRemote + "/head", "+refs/remotes/origin/*:refs/remotes/" + formerRemote + "/branches/*", "+refs/tags/*:refs/remotes/" + formerRemote + "/tags/*"},
+		append([]string{"git", "-c", "gc.auto=0", "fetch", "--quiet", "--no-tags", formerRemote}, refspecs...),
 	} {
 		if err := sh.RunQuietly(args...); err != nil {
 			return err
@@ -36,7 +41,7 @@ func (c Checkout) cloneWith(sh *shell.Shell, previous string) error {
 	if c.usesMirror() {
 		source = c.Mirror
 	}
-	err = fetchAll(sh, source)
+	err := fetchAll(sh, source)
 	if err != nil && source != "origin" && !errors.Is(err, shell.ErrStopped) {
 		sh.Warning("The mirror cannot be fetched, the repository is used instead: %v", err)
 		source = "origin"

@@ -14,6 +14,7 @@ import (
 	"github.com/creack/pty"
 	"golang.org/x/sys/unix"
 
+	"stackyard/internal/clients/runner/cgroup"
 	"stackyard/internal/clients/runner/osuser"
 )
 
@@ -22,8 +23,12 @@ type Command struct {
 	Args   []string // the program first
 	Dir    string
 	Env    []string
-	Output io.Writer    // receives the terminal output
-	User   *osuser.User // nil: the user of this process
+	Output io.Writer     // receives the terminal output
+	User   *osuser.User  // nil: the user of this process
+	Group  *cgroup.Group // nil: that of this process
+
+	// Ended is called with how the process ended and what it used, unless it is nil.
+	Ended func(*os.ProcessState)
 }
 
 // Stop stops a running process. A nil channel never does.
@@ -86,6 +91,7 @@ func Run(c Command, stop Stop) (Result, error) {
 	// Use a process group but no session: a shell that leads a session makes the terminal its controlling
 	// terminal, and when it ends, the kernel sends SIGHUP to its children, which may still be cleaning up.
 	cmd.SysProcAttr = c.User.Attributes()
+	c.Group.Attach(cmd.SysProcAttr)
 	if c.User != nil { // the user may reopen the terminal, for example as /dev/stderr
 		err = tty.Chown(int(c.User.UID), -1)
 	}
@@ -102,6 +108,9 @@ func Run(c Command, stop Stop) (Result, error) {
 	killed := supervise(cmd, stop)
 	out.expectEnd()
 	err = <-copied
+	if c.Ended != nil {
+		c.Ended(cmd.ProcessState)
+	}
 	return result(cmd.ProcessState, killed), err
 }
 

@@ -16,9 +16,11 @@ import (
 	"syscall"
 	"time"
 
+	"stackyard/internal/clients/runner/cgroup"
 	"stackyard/internal/clients/runner/environ"
 	"stackyard/internal/clients/runner/osuser"
 	"stackyard/internal/clients/runner/process"
+	"stackyard/internal/clients/runner/usage"
 )
 
 // A Shell has a directory, an environment and a log.
@@ -28,6 +30,9 @@ type Shell struct {
 	Env  environ.Environment
 	Stop process.Stop
 	User *osuser.User // nil: run commands as the user of this process
+
+	Group *cgroup.Group  // in which commands run; nil: that of this process
+	Usage *usage.Counter // of what commands used; nil: nobody counts
 
 	// Killed is set once a command had to be killed.
 	Killed bool
@@ -106,6 +111,8 @@ func (s *Shell) RunQuietly(args ...string) error {
 		Env:    s.Env.Lines(),
 		Output: s.Log,
 		User:   s.User,
+		Group:  s.Group,
+		Ended:  s.count,
 	}, s.Stop)
 	return s.ended(args[0], result, err)
 }
@@ -141,6 +148,13 @@ func (s *Shell) ended(command string, result process.Result, err error) error {
 	return nil
 }
 
+// count counts what a command used.
+func (s *Shell) count(state *os.ProcessState) {
+	if s.Usage != nil {
+		s.Usage.Add(state)
+	}
+}
+
 // outputTimeout limits the duration of Output.
 const outputTimeout = time.Minute
 
@@ -166,6 +180,8 @@ func (s *Shell) Output(args ...string) (string, error) {
 	cmd.Dir, cmd.Env = s.Dir, s.Env.Lines()
 	cmd.Stdout, cmd.Stderr = &out, &problems
 	cmd.SysProcAttr = s.User.Attributes()
+	s.Group.Attach(cmd.SysProcAttr)
+	defer func() { s.count(cmd.ProcessState) }()
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = time.Second
 	if err := cmd.Run(); err != nil {
