@@ -24,6 +24,7 @@ import (
 	"stackyard/internal/app/web/orgpages"
 	"stackyard/internal/app/web/pages"
 	"stackyard/internal/app/web/pipelinepages"
+	"stackyard/internal/app/web/searchpages"
 	"stackyard/internal/domain/account"
 	"stackyard/internal/domain/agentimages"
 	"stackyard/internal/domain/agents"
@@ -382,6 +383,7 @@ func (s *Server) capabilities(p Parts, results *db.DB, directory *identity.Direc
 		Pipelines:     pipelinepages.Config{Pipelines: pipelines, Builds: builds, BuildAPI: buildAPI, Schedules: schedules},
 		Members:       organizations,
 		Clusters:      clusterpages.Config{Builds: builds},
+		Search:        searchpages.Config{Pipelines: pipelines, Builds: builds, Agents: s.agents},
 		Organizations: orgpages.Config{Notifications: notifications, Deliveries: s.deliveries, Suites: suites, TestResults: testResults},
 	})
 	s.background.loops = append(s.background.loops, dispatcher.Run, s.agents.Run, stacks.Run, events.Run, s.images.Run, s.machines.Run, s.background.uses.Run)

@@ -1,5 +1,5 @@
 // Package web serves the pages. It puts together what the packages below it have: [pages] is the base of all of
-// them, and accountpages, buildpages, pipelinepages, clusterpages, teampages and orgpages have the pages themselves.
+// them, and accountpages, buildpages, pipelinepages, clusterpages, teampages, orgpages and searchpages have the pages themselves.
 //
 // To add a page, add a method that takes a visit to the Site of one of these packages, a line in its routes, and a
 // file in its templates that defines "main". The layout, the navigation and shared parts are in
@@ -16,6 +16,7 @@ import (
 	"stackyard/internal/app/web/orgpages"
 	"stackyard/internal/app/web/pages"
 	"stackyard/internal/app/web/pipelinepages"
+	"stackyard/internal/app/web/searchpages"
 	"stackyard/internal/app/web/teampages"
 	"stackyard/internal/domain/oauth"
 	"stackyard/internal/domain/organizations"
@@ -35,6 +36,7 @@ type Config struct {
 	Pipelines     pipelinepages.Config
 	Organizations orgpages.Config
 	Clusters      clusterpages.Config
+	Search        searchpages.Config
 }
 
 // Site serves all pages.
@@ -46,6 +48,7 @@ type Site struct {
 	organizations *orgpages.Site
 	clusters      *clusterpages.Site
 	teams         *teampages.Site
+	search        *searchpages.Site
 }
 
 // New returns a Site. It panics if an embedded template is invalid.
@@ -60,6 +63,7 @@ func New(c Config) *Site {
 		organizations: orgpages.New(base, c.Organizations),
 		clusters:      clusterpages.New(base, c.Clusters),
 		teams:         teampages.New(base),
+		search:        searchpages.New(base, c.Search),
 	}
 	base.Settings = slices.Concat(s.account.Links(), s.organizations.Links())
 	return s
@@ -76,6 +80,7 @@ func (s *Site) Routes() []route.Route {
 		s.teams.Routes(),
 		s.pipelines.Routes(),
 		s.builds.Routes(),
+		s.search.Routes(),
 	)
 }
 

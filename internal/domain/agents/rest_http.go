@@ -1,6 +1,7 @@
 package agents
 
 import (
+	"context"
 	"net/http"
 
 	"stackyard/internal/platform/core"
@@ -92,6 +93,16 @@ func (s *Service) listAgents(r *route.Request) (page route.Paged[agentView], err
 	}
 	views, err := s.views(r, agents)
 	return route.PageOf(views, asked, total), err
+}
+
+// Find returns some connected agents of an organization whose name or hostname contains a text. It looks at a bounded
+// number of agents, the oldest ones.
+func (s *Service) Find(ctx context.Context, orgID, text string, limit int) (found []*Agent, err error) {
+	err = s.db.Read(ctx, func(q *db.Q) (err error) {
+		found, err = named(q, orgID, text, limit)
+		return err
+	})
+	return found, err
 }
 
 func (s *Service) getAgent(r *route.Request, a *Agent) (agentView, error) {

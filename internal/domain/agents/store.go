@@ -3,6 +3,7 @@ package agents
 import (
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"stackyard/internal/domain/builds"
@@ -203,6 +204,24 @@ func list(q *db.Q, orgID string, f filter, limit, offset int) ([]*Agent, int, er
 		ORDER BY a.created_at, a.id
 		LIMIT `+s.Arg(limit)+` OFFSET `+s.Arg(offset), s.Args()...)
 	return agents, total, err
+}
+
+// maxSearched limits the agents that a search looks at.
+const maxSearched = 2000
+
+// named returns connected agents whose name or hostname contains a text, oldest first.
+func named(q *db.Q, orgID, text string, limit int) ([]*Agent, error) {
+	return db.All(q, func(scan db.Scan) (*Agent, error) { a := &Agent{}; return a, scan(&a.ID, &a.Name, &a.Hostname) }, `
+		SELECT id, name, hostname
+		FROM (
+			SELECT id, name, hostname, created_at
+			FROM agents
+			WHERE organization_id = $1 AND state IN ('connected', 'stopping')
+			ORDER BY created_at, id
+			LIMIT $2) a
+		WHERE LOWER(name) LIKE $3 ESCAPE '\' OR LOWER(hostname) LIKE $3 ESCAPE '\'
+		ORDER BY created_at, id
+		LIMIT $4`, orgID, maxSearched, "%"+db.Like(strings.ToLower(text))+"%", limit)
 }
 
 // agentNames returns the names of agents of an organization, by id.

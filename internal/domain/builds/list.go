@@ -120,6 +120,24 @@ func (s *Reader) Newest(ctx context.Context, orgID string, pipelineIDs []string)
 	return newest, err
 }
 
+// Numbered returns the builds of pipelines with a number, by pipeline id.
+func (s *Reader) Numbered(ctx context.Context, orgID string, pipelineIDs []string, number int) (map[string]*Build, error) {
+	byPipeline := make(map[string]*Build, len(pipelineIDs))
+	if len(pipelineIDs) == 0 {
+		return byPipeline, nil
+	}
+	err := s.db.Read(ctx, func(q *db.Q) error {
+		in, arg := q.In("b.pipeline_id", 3, pipelineIDs)
+		found, err := db.All(q, scanBuild, selectBuild+`
+	WHERE b.organization_id = $1 AND b.number = $2 AND `+in, orgID, number, arg)
+		for _, b := range found {
+			byPipeline[b.PipelineID] = b
+		}
+		return err
+	})
+	return byPipeline, err
+}
+
 // LastState returns the state of the last finished build of a branch, "" when there is none.
 func LastState(q *db.Q, pipelineID, branch string) (flow.BuildState, error) {
 	var state flow.BuildState

@@ -54,6 +54,12 @@ var jobBadges = map[flow.JobState]badge{
 
 func badgeOfBuild(s flow.BuildState) badge { return buildBadges[s] }
 
+// A Badge is how a state is shown.
+type Badge = badge
+
+// BadgeOf returns how the state of a build is shown.
+func BadgeOf(s flow.BuildState) Badge { return badgeOfBuild(s) }
+
 func badgeOfJob(j *builds.Job) badge {
 	l := jobBadges[j.APIState()]
 	switch {

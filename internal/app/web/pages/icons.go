@@ -32,6 +32,7 @@ var icons = map[string]string{
 	"stack":    `<path d="m12 4 8 4-8 4-8-4zM4.5 12l7.5 4 7.5-4M4.5 16l7.5 4 7.5-4"/>`,
 	"chevron":  `<path d="m9 6 6 6-6 6"/>`,
 	"bell":     `<path d="M6 16.5V11a6 6 0 0 1 12 0v5.5l1.5 2h-15zM10 20.5h4"/>`,
+	"search":   `<circle cx="10.5" cy="10.5" r="6.5"/><path d="m15.5 15.5 5 5"/>`,
 	"house":    `<path d="m4 11.2 8-6.7 8 6.7M6.5 9.5V19.5h11V9.5M10 19.5v-5h4v5"/>`,
 }
 

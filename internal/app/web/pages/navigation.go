@@ -19,6 +19,7 @@ type NavLink struct {
 	Title   string
 	About   string // description of the page
 	Icon    string
+	Key     string // the shortcut: g, then this key
 	// Shown reports whether a visitor needs it; nil: everyone does.
 	Shown func(*Visit) bool
 }
@@ -36,16 +37,47 @@ func (v *Visit) settingsBeside(section string) []NavLink {
 	return v.SettingsLinks()
 }
 
-// places returns the pages of the visit's organization.
+// places returns the pages of the visit's organization in the navigation.
 func (v *Visit) places() []NavLink {
 	home := "/" + v.Org.Slug
 	return []NavLink{
-		{Section: here(v.URL.Path == home || !strings.HasPrefix(v.URL.Path, "/organizations/")), Path: home, Title: "Pipelines"},
-		{Section: here(v.under("agents")), Path: v.Place("agents"), Title: "Agents"},
-		{Section: here(v.under("clusters")), Path: v.Place("clusters"), Title: "Clusters"},
-		{Section: here(v.under("analytics")), Path: SuitesPath(v.Org), Title: "Test suites"},
-		{Section: here(v.under("settings") || v.under("pipeline-templates")), Path: v.Place("settings"), Title: "Organization"},
+		{Section: here(v.URL.Path == home || !strings.HasPrefix(v.URL.Path, "/organizations/")), Path: home, Title: "Pipelines", Key: "p"},
+		{Section: here(v.under("builds")), Path: v.Place("builds"), Title: "Builds", Key: "b"},
+		{Section: here(v.under("agents")), Path: v.Place("agents"), Title: "Agents", Key: "a"},
+		{Section: here(v.under("clusters")), Path: v.Place("clusters"), Title: "Clusters", Key: "c"},
+		{Section: here(v.under("analytics")), Path: SuitesPath(v.Org), Title: "Test suites", Key: "t"},
+		{Section: here(v.under("settings") || v.under("pipeline-templates")), Path: v.Place("settings"), Title: "Organization", Key: "o"},
 	}
+}
+
+// SettingsOfOrganization returns the links beside the settings of the visit's organization.
+func (v *Visit) SettingsOfOrganization() []NavLink {
+	links := []NavLink{
+		{Section: "members", Path: v.Place("settings", "members"), Title: "Members", Icon: "person"},
+		{Section: "teams", Path: v.Place("settings", "teams"), Title: "Teams", Icon: "shield"},
+		{Section: "pipeline-settings", Path: v.Place("settings", "pipelines"), Title: "Pipeline settings", Icon: "pen"},
+		{Section: "templates", Path: v.Place("pipeline-templates"), Title: "Pipeline templates", Icon: "file"},
+		{Section: "connections", Path: v.Place("settings", "connections"), Title: "Source hosts", Icon: "branch"},
+	}
+	if v.Member.Can(identity.ManageNotificationServices, v.Org) {
+		links = append(links, NavLink{Section: "services", Path: "/settings/notification-services/" + v.Org.Slug, Title: "Notification services", Icon: "bell"})
+	}
+	if v.Member.Can(identity.ManageApplications, v.Org) {
+		links = append(links, NavLink{Section: "applications", Path: "/settings/oauth-applications", Title: "OAuth applications", Icon: "grid"})
+	}
+	if v.Member.Can(identity.ReadAuditTrail, v.Org) {
+		links = append(links, NavLink{Section: "audit", Path: v.Place("settings", "audit"), Title: "Audit trail", Icon: "eye"})
+	}
+	return links
+}
+
+// OrganizationPages returns the pages of the visit's organization that a search finds.
+func (v *Visit) OrganizationPages() []NavLink {
+	list := v.places()
+	if v.Member.Can(identity.CreatePipelines, v.Org) {
+		list = append(list, NavLink{Path: v.Place("pipelines", "new"), Title: "New pipeline"})
+	}
+	return append(list, v.SettingsOfOrganization()...)
 }
 
 // under reports whether the page is below a path of the visit's organization.

@@ -77,6 +77,8 @@ type View struct {
 	// Places are the links of the organization that the page belongs to, if the visitor is a member.
 	Places []NavLink
 	Org    *identity.Organization // nil: none
+	// Search is the path of the search for the command palette; "": the page has no script.
+	Search string
 	Flash  string
 	// Refusal says why what the visitor did before was not done.
 	Refusal string
@@ -98,8 +100,26 @@ func (v *Visit) Show(status int, name string, page View) error {
 	if v.Org != nil && v.Member != nil && !page.Focused {
 		page.Org, page.Places = v.Org, v.places()
 	}
+	page.Search = v.searchPath(page)
+	if page.Search != "" {
+		allowScript(v.W.Header())
+	}
 	page.Flash, page.Refusal = v.takeFlash()
 	return v.Site.templates.write(v.W, status, name, page)
+}
+
+// searchPath returns the path of the search for a page. Focused pages, on which people sign in and approve things,
+// have none.
+func (v *Visit) searchPath(page View) string {
+	switch {
+	case page.Focused:
+		return ""
+	case v.Org != nil:
+		return v.Place("search")
+	case v.Session != nil:
+		return "/organizations/search"
+	}
+	return ""
 }
 
 // write writes a page after it was rendered completely.

@@ -42,7 +42,7 @@ func (s *Site) page(method, path string, h Handler) route.Route {
 	})}
 }
 
-// SetHeaders isolates a page: no script, nothing from other servers, not in frames, not cached.
+// SetHeaders isolates a page: no script (see allowScript), nothing from other servers, not in frames, not cached.
 func SetHeaders(h http.Header) {
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	SetPolicy(h, "'self'")
@@ -58,6 +58,13 @@ func SetHeaders(h http.Header) {
 // a form.
 func SetPolicy(h http.Header, formAction string) {
 	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; img-src 'self'; form-action "+formAction+"; base-uri 'none'; frame-ancestors 'none'")
+}
+
+// allowScript allows our own scripts and their requests to this server, unless the policy does already.
+func allowScript(h http.Header) {
+	if policy := h.Get("Content-Security-Policy"); !strings.Contains(policy, "script-src") {
+		h.Set("Content-Security-Policy", policy+"; script-src 'self'; connect-src 'self'")
+	}
 }
 
 // SetLivePolicy additionally allows our own script with its event stream, images inside logs, and artifacts as

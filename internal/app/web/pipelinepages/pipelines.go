@@ -19,6 +19,7 @@ import (
 // Routes returns the routes of the pages.
 func (s *Site) Routes() []route.Route {
 	return append(s.manageRoutes(),
+		s.Get("/organizations/{org}/builds", pages.MembersOnly(s.allBuilds)),
 		s.Get("/{org}", pages.Within(s.organization)),
 		s.Get("/{org}/{pipeline}", pages.Within(s.pipeline)),
 		s.Get("/{org}/{pipeline}/builds", pages.Within(s.pipeline)),

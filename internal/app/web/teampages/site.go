@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"stackyard/internal/app/web/pages"
-	"stackyard/internal/platform/identity"
 	"stackyard/internal/platform/route"
 )
 
@@ -47,23 +46,7 @@ func (s *Site) post(path string, h pages.Handler) route.Route {
 
 // show shows a page of the organization's settings.
 func (s *Site) show(v *pages.Visit, status int, name, section, title string, page any) error {
-	links := []pages.NavLink{
-		{Section: "members", Path: v.Place("settings", "members"), Title: "Members", Icon: "person"},
-		{Section: "teams", Path: v.Place("settings", "teams"), Title: "Teams", Icon: "shield"},
-		{Section: "pipeline-settings", Path: v.Place("settings", "pipelines"), Title: "Pipeline settings", Icon: "pen"},
-		{Section: "templates", Path: v.Place("pipeline-templates"), Title: "Pipeline templates", Icon: "file"},
-		{Section: "connections", Path: v.Place("settings", "connections"), Title: "Source hosts", Icon: "branch"},
-	}
-	if v.Member.Can(identity.ManageNotificationServices, v.Org) {
-		links = append(links, pages.NavLink{Section: "services", Path: "/settings/notification-services/" + v.Org.Slug, Title: "Notification services", Icon: "bell"})
-	}
-	if v.Member.Can(identity.ManageApplications, v.Org) {
-		links = append(links, pages.NavLink{Section: "applications", Path: "/settings/oauth-applications", Title: "OAuth applications", Icon: "grid"})
-	}
-	if v.Member.Can(identity.ReadAuditTrail, v.Org) {
-		links = append(links, pages.NavLink{Section: "audit", Path: v.Place("settings", "audit"), Title: "Audit trail", Icon: "eye"})
-	}
-	return v.Show(status, name, pages.View{Title: title, Section: section, Beside: links, BesideLabel: "Organization settings", Page: page})
+	return v.Show(status, name, pages.View{Title: title, Section: section, Beside: v.SettingsOfOrganization(), BesideLabel: "Organization settings", Page: page})
 }
 
 // A person is a user in a response.
