@@ -376,9 +376,10 @@ func (s *Server) capabilities(p Parts, results *db.DB, directory *identity.Direc
 		Base:     pages.Config{DB: p.DB, Directory: directory, Accounts: s.accounts, Key: p.Key, Public: p.Public, Content: p.Content, Clock: p.Clock, Log: p.Log},
 		OAuth:    oauth,
 		Provider: p.Provider,
+		Bus:      s.background.bus,
 		Builds: buildpages.Config{
 			Builds: builds, Artifacts: artifacts, Annotations: annotations, Logs: s.logs, Timeline: timeline, Deliveries: s.deliveries,
-			Remote: s.remote, Bus: s.background.bus, Download: jobAPI.DownloadURL, Open: jobAPI.OpenArtifact,
+			Remote: s.remote, Download: jobAPI.DownloadURL, Open: jobAPI.OpenArtifact,
 		},
 		Pipelines:     pipelinepages.Config{Pipelines: pipelines, Builds: builds, BuildAPI: buildAPI, Schedules: schedules},
 		Members:       organizations,

@@ -163,7 +163,7 @@ func TestLive_IsBoundedForEachPerson(t *testing.T) {
 	for range 100 {
 		ada.listen(r.Path+"/live?page=1", "")
 	}
-	ada.get(r.Path+"/live?page=1").want(429, "Too many live build pages open")
+	ada.get(r.Path+"/live?page=1").want(429, "Too many live pages open")
 	signIn(t, s, "bo@acme.test").listen(r.Path+"/live?page=1", "")
 }
 

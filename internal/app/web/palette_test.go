@@ -145,4 +145,3 @@ func TestBrowser_UsesThePaletteAndShortcuts(t *testing.T) {
 		t.Error("a single key works though they are turned off")
 	}
 }
-

@@ -13,6 +13,7 @@ import (
 	"stackyard/internal/app/web/accountpages"
 	"stackyard/internal/app/web/buildpages"
 	"stackyard/internal/app/web/clusterpages"
+	"stackyard/internal/app/web/live"
 	"stackyard/internal/app/web/orgpages"
 	"stackyard/internal/app/web/pages"
 	"stackyard/internal/app/web/pipelinepages"
@@ -20,6 +21,7 @@ import (
 	"stackyard/internal/app/web/teampages"
 	"stackyard/internal/domain/oauth"
 	"stackyard/internal/domain/organizations"
+	"stackyard/internal/platform/bus"
 	"stackyard/internal/platform/route"
 )
 
@@ -29,6 +31,7 @@ var templates embed.FS
 // Config contains the dependencies of the pages.
 type Config struct {
 	Base          pages.Config
+	Bus           *bus.Bus
 	OAuth         *oauth.Service
 	Members       *organizations.Service
 	Provider      *accountpages.Provider // nil: passwords only
@@ -43,6 +46,7 @@ type Config struct {
 type Site struct {
 	*pages.Site
 	account       *accountpages.Site
+	live          *live.Hub
 	builds        *buildpages.Site
 	pipelines     *pipelinepages.Site
 	organizations *orgpages.Site
@@ -55,7 +59,11 @@ type Site struct {
 func New(c Config) *Site {
 	base := pages.New(c.Base)
 	base.AddTemplates(templates, nil)
+	hub := live.New(base, c.Bus)
+	c.Builds.Live, c.Pipelines.Live, c.Clusters.Live = hub, hub, hub
+	c.Builds.Bus = c.Bus
 	s := &Site{
+		live:          hub,
 		Site:          base,
 		account:       accountpages.New(base, c.OAuth, c.Members, c.Provider),
 		builds:        buildpages.New(base, c.Builds),
@@ -85,4 +93,4 @@ func (s *Site) Routes() []route.Route {
 }
 
 // Drain ends all streams, so that pages reconnect to another replica.
-func (s *Site) Drain() { s.builds.Drain() }
+func (s *Site) Drain() { s.live.Drain() }

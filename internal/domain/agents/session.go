@@ -48,6 +48,11 @@ type snapshot struct {
 // topic returns the bus topic for changes of an agent and of its job.
 func topic(agentID string) string { return "agent:" + agentID }
 
+// OrganizationTopic returns the bus topic for changes of the agents of an organization.
+func OrganizationTopic(organizationID string) string {
+	return "agents of organization:" + organizationID
+}
+
 // touch records a request of the agent.
 func (sess *session) touch(now time.Time) {
 	sess.mu.Lock()

@@ -114,6 +114,7 @@ func updateAgent(q *db.Q, a *Agent) error {
 	if a.Pause.By != nil {
 		pausedBy = a.Pause.By.ID
 	}
+	q.Announce(OrganizationTopic(a.OrganizationID))
 	_, err := q.Exec(`
 		UPDATE agents SET ignored_in_dispatch = $2, state = $3, stop_asked_at = $4, connected_at = $5, disconnected_at = $6,
 			lost_at = $7, stopped_at = $8, paused_at = $9, paused_by = $10, paused_note = $11, pause_minutes = $12

@@ -48,6 +48,20 @@ type Link struct {
 // Topic is the bus topic of a build. It is announced when the build, its jobs or what belongs to it changes.
 func Topic(buildID string) string { return "build:" + buildID }
 
+// PipelineTopic is the bus topic of the builds of a pipeline, and OrganizationTopic of those of an organization. They are
+// announced when a build is created or it or its jobs change.
+func PipelineTopic(pipelineID string) string { return "builds of pipeline:" + pipelineID }
+
+// OrganizationTopic is described at PipelineTopic.
+func OrganizationTopic(organizationID string) string {
+	return "builds of organization:" + organizationID
+}
+
+// Topics returns the topics of a build.
+func (b *Build) Topics() []string {
+	return []string{Topic(b.ID), PipelineTopic(b.PipelineID), OrganizationTopic(b.OrganizationID)}
+}
+
 // Details are the parts of a build that its creator chooses.
 type Details struct {
 	Message       string // empty until an agent reports the message of the commit

@@ -193,6 +193,9 @@ func CheckMutable(q *db.Q, orgID, id string) error {
 	return err
 }
 
+// Topic is the bus topic of the pipelines of an organization.
+func Topic(organizationID string) string { return "pipelines of organization:" + organizationID }
+
 // A filter selects pipelines to list.
 type filter struct {
 	name, repository       string    // substrings, case-insensitive; empty: any
@@ -291,6 +294,7 @@ func providerOf(q *db.Q, p *Pipeline) (string, error) {
 
 // save writes a pipeline that is new or locked by the caller.
 func save(q *db.Q, p *Pipeline) error {
+	q.Announce(Topic(p.OrganizationID))
 	configuration, steps := db.Text(p.Configuration), db.JSON(p.Steps)
 	if p.TemplateID != "" {
 		configuration, steps = nil, nil

@@ -32,12 +32,11 @@ const (
 
 func (s *Site) artifactRoutes() []route.Route {
 	one := buildPath + "/jobs/{job}/artifacts/{artifact}"
-	return []route.Route{
-		s.Get(buildPath+"/artifacts", pages.Within(s.artifactList)),
+	return append(s.Live.Page(buildPath+"/artifacts", pages.Within, s.artifactList, s.watchBuild),
 		s.Get(buildPath+"/artifacts.zip", pages.Within(s.archive)),
 		s.Get(one, pages.Within(s.artifact)),
 		s.Get(one+"/preview", pages.Within(s.preview)),
-	}
+	)
 }
 
 // An artifactsPage is the data of the page of a build's artifacts: one folder of them.

@@ -83,7 +83,7 @@ func (s *Site) showBuild(v *pages.Visit, status int, o builds.OnBuild, t actionE
 	if err != nil {
 		return err
 	}
-	page := buildPage{board: b, Tabs: b.tabs("jobs"), ActionError: t.Message, Version: parts.version(), Parts: parts, Jobs: parts.Jobs, Live: b.Path + "/live?" + b.query().Encode()}
+	page := buildPage{board: b, Tabs: b.tabs("jobs"), ActionError: t.Message, Version: parts.Version(), Parts: parts, Jobs: parts.Jobs, Live: b.Path + "/live?" + b.query().Encode()}
 	if b.hasLog() {
 		log, err := s.renderLog(v, b)
 		if err != nil {

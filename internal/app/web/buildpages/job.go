@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 
+	"stackyard/internal/app/web/live"
 	"stackyard/internal/app/web/pages"
 	"stackyard/internal/domain/artifacts"
 	"stackyard/internal/domain/builds"
@@ -66,7 +67,7 @@ func (s *Site) job(v *pages.Visit) error {
 	if err != nil {
 		return err
 	}
-	page := jobPage{jobBoard: b, Version: parts.version(), Live: b.Row.Path() + "/live?", Head: parts.Head, Panel: parts.Notes}
+	page := jobPage{jobBoard: b, Version: parts.Version(), Live: b.Row.Path() + "/live?", Head: parts.Head, Panel: parts.Notes}
 	if o.Type == flow.Script {
 		if page.Log, err = s.readLogPage(v, b.Row); err != nil {
 			return err
@@ -151,21 +152,21 @@ func (b *jobBoard) parts() (*parts, error) {
 
 // jobLive streams changes of a job to its page: "parts" as on the page of a build, and in "log" the last lines.
 func (s *Site) jobLive(v *pages.Visit) error {
-	return s.follow(v, func(v *pages.Visit) (string, func() *feed, error) {
+	return s.Live.Follow(v, func(v *pages.Visit) (string, func() *live.Source, error) {
 		o, err := s.Builds.LoadOnJob(v.Request)
 		if err != nil {
 			return "", nil, err
 		}
 		on := builds.OnBuild{Build: o.Build, Pipeline: o.Pipeline}
 		key := strings.Join([]string{"job", o.ID, permissionsOf(v, on)}, "\n")
-		return key, func() *feed { return s.jobFeed(v, o) }, nil
+		return key, func() *live.Source { return s.jobFeed(v, o) }, nil
 	})
 }
 
 // jobFeed returns the feed of a job's page.
-func (s *Site) jobFeed(v *pages.Visit, o builds.OnJob) *feed {
-	reader := detached(v)
-	f := &feed{buildID: o.Build.ID, read: func(ctx context.Context) (*parts, error) {
+func (s *Site) jobFeed(v *pages.Visit, o builds.OnJob) *live.Source {
+	reader, f := live.Detached(v), s.source(o.Build.ID)
+	f.Read = func(ctx context.Context) (pages.Snapshot, error) {
 		reader.Request.Request = reader.Request.Request.WithContext(ctx)
 		o, err := s.Builds.LoadOnJob(reader.Request)
 		if err != nil {
@@ -176,9 +177,9 @@ func (s *Site) jobFeed(v *pages.Visit, o builds.OnJob) *feed {
 			return nil, err
 		}
 		return b.parts()
-	}}
+	}
 	if o.Type == flow.Script {
-		f.log = &rowsLog{site: s, job: logJobOf(o)}
+		f.Log = &rowsLog{site: s, job: logJobOf(o)}
 	}
 	return f
 }

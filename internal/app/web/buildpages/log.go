@@ -243,11 +243,13 @@ type rowsLog struct {
 	read bool
 }
 
-func (r *rowsLog) topic() string { return joblog.Topic(r.job.ID) }
+func (r *rowsLog) Subscribe() (printed <-chan struct{}, cancel func()) {
+	return r.site.Bus.Subscribe(joblog.Topic(r.job.ID))
+}
 
-func (r *rowsLog) all() any { return r.now }
+func (r *rowsLog) All() any { return r.now }
 
-func (r *rowsLog) next(ctx context.Context) (any, error) {
+func (r *rowsLog) Next(ctx context.Context) (any, error) {
 	l, err := r.site.Logs.Open(ctx, r.job)
 	if core.KindOf(err) == core.Gone {
 		return nil, nil

@@ -6,8 +6,9 @@ import (
 	"hash/fnv"
 	"html/template"
 	"io"
-	"regexp"
 	"strings"
+
+	"stackyard/internal/app/web/pages"
 )
 
 // The ids of the elements of a build's page that change independently. Each job is another one, by its own id.
@@ -20,9 +21,8 @@ const (
 
 // A part is an element of a page, by its id.
 type part struct {
-	ID   string `json:"id"`
-	HTML string `json:"html"`
-	sum  uint64
+	pages.Part
+	sum uint64
 }
 
 // parts are the elements of a build's page.
@@ -76,20 +76,11 @@ func (b *board) renderPart(page, name, id string, data any) (part, error) {
 		return part{}, err
 	}
 	html := text.String()
-	return part{ID: id, HTML: html, sum: sumOf(html)}, nil
+	return part{pages.Part{ID: id, HTML: html}, pages.SumOf(html)}, nil
 }
 
-// relativeTimes matches the text of relative times, which changes without an event.
-var relativeTimes = regexp.MustCompile(`(<time [^>]*>)[^<]*</time>`)
-
-func sumOf(html string) uint64 {
-	h := fnv.New64a()
-	io.WriteString(h, relativeTimes.ReplaceAllString(html, "$1"))
-	return h.Sum64()
-}
-
-// version returns a text that changes whenever one of the parts does.
-func (p *parts) version() string {
+// Version returns a text that changes whenever one of the parts does.
+func (p *parts) Version() string {
 	var all uint64 // the order of the fixed parts does not matter
 	for _, one := range p.fixed {
 		all += one.sum
@@ -102,27 +93,28 @@ func (p *parts) version() string {
 	return fmt.Sprintf("%016x", h.Sum64())
 }
 
-// since returns the parts that differ from before; nil is an unknown page.
-func (p *parts) since(before *parts) []part {
-	var changed []part
+// Since returns the parts that differ from before; nil is an unknown page.
+func (p *parts) Since(before pages.Snapshot) []pages.Part {
+	var changed []pages.Part
 	sums := make(map[string]uint64)
-	if before != nil {
-		for _, one := range append(before.fixed, before.rows...) {
+	was, known := before.(*parts)
+	if known {
+		for _, one := range append(was.fixed, was.rows...) {
 			sums[one.ID] = one.sum
 		}
 	}
 	differs := func(one part) bool { sum, known := sums[one.ID]; return !known || sum != one.sum }
 	for _, one := range p.fixed {
 		if differs(one) {
-			changed = append(changed, one)
+			changed = append(changed, one.Part)
 		}
 	}
-	if p.Jobs != "" && (before == nil || before.shape != p.shape) {
-		return append(changed, part{ID: jobsPart, HTML: string(p.Jobs)})
+	if p.Jobs != "" && (!known || was.shape != p.shape) {
+		return append(changed, pages.Part{ID: jobsPart, HTML: string(p.Jobs)})
 	}
 	for _, one := range p.rows {
 		if differs(one) {
-			changed = append(changed, one)
+			changed = append(changed, one.Part)
 		}
 	}
 	return changed

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 
+	"stackyard/internal/app/web/live"
 	"stackyard/internal/app/web/pages"
 	"stackyard/internal/domain/builds"
 	"stackyard/internal/platform/core"
@@ -16,10 +17,16 @@ import (
 )
 
 func (s *Site) pictureRoutes() []route.Route {
-	return []route.Route{
-		s.Get(buildPath+"/graph", pages.Within(s.graph)),
-		s.Get(buildPath+"/waterfall", pages.Within(s.waterfall)),
+	return append(s.Live.Page(buildPath+"/graph", pages.Within, s.graph, s.watchBuild), s.Live.Page(buildPath+"/waterfall", pages.Within, s.waterfall, s.watchBuild)...)
+}
+
+// watchBuild says when a build changes.
+func (s *Site) watchBuild(v *pages.Visit) (live.Watch, error) {
+	o, err := s.Builds.LoadOnBuild(v.Request)
+	if err != nil {
+		return live.Watch{}, err
 	}
+	return live.Watch{Topics: []string{builds.Topic(o.ID)}}, nil
 }
 
 // A Tab links to a page of a build.

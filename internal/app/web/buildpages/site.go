@@ -1,9 +1,7 @@
 // Package buildpages has the pages of a build: its jobs, logs and artifacts, and shells and desktops in its jobs.
 //
 // The page of a build consists of parts (parts.go), elements that change independently. It is rendered with all of
-// them and then receives those that have changed as server-sent events (live.go); its one script,
-// assets/build.js of package pages, replaces them. All viewers of a page with the same permissions share a feed
-// (feed.go), which reads and renders once for each change. The page of a job shows any part of its log (job.go,
+// them and then receives those that have changed (live.go, package live). The page of a job shows any part of its log (job.go,
 // log.go) with the script assets/job.js.
 package buildpages
 
@@ -14,6 +12,7 @@ import (
 	"io"
 	"slices"
 
+	"stackyard/internal/app/web/live"
 	"stackyard/internal/app/web/pages"
 	"stackyard/internal/domain/annotations"
 	"stackyard/internal/domain/artifacts"
@@ -41,6 +40,7 @@ type Config struct {
 	Deliveries  *delivery.Service
 	Remote      *remoteaccess.Service
 	Bus         *bus.Bus
+	Live        *live.Hub
 	// Download returns a temporary URL of an artifact's content.
 	Download func(artifacts.Artifact) (string, error)
 	// Open opens the content of an artifact that the server stores.
@@ -51,11 +51,8 @@ type Config struct {
 type Site struct {
 	*pages.Site
 	Config
-	followers streamLimiter
-	feeds     feeds
-	watched   *bus.Watched  // builds with open pages
-	draining  chan struct{} // closed when the server drains
-	archives  chan struct{} // contains a token for each archive being written
+	watched  *bus.Watched  // builds with open pages
+	archives chan struct{} // contains a token for each archive being written
 }
 
 // New returns the pages of builds.
@@ -66,7 +63,7 @@ func New(base *pages.Site, c Config) *Site {
 		"prompt":    func(text string) template.HTML { return template.HTML(markdown.Prompt(text)) },
 		"emoji":     markdown.Emoji,
 	})
-	return &Site{Site: base, Config: c, watched: c.Bus.Watch(builds.Topic, builds.Versions), draining: make(chan struct{}), archives: make(chan struct{}, maxArchives)}
+	return &Site{Site: base, Config: c, watched: c.Bus.Watch(builds.Topic, builds.Versions), archives: make(chan struct{}, maxArchives)}
 }
 
 // Routes returns the routes of the pages.

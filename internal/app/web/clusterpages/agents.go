@@ -6,19 +6,26 @@ import (
 	"strings"
 	"time"
 
+	"stackyard/internal/app/web/live"
 	"stackyard/internal/app/web/pages"
+	"stackyard/internal/domain/agents"
+	"stackyard/internal/domain/builds"
 	"stackyard/internal/platform/identity"
 	"stackyard/internal/platform/route"
 )
 
 func (s *Site) agentRoutes() []route.Route {
-	return []route.Route{
-		s.get("/agents", s.agents),
-		s.get("/agents/{agent}", s.agent),
+	const path = "/organizations/{org}/agents"
+	return append(append(s.Live.Page(path, pages.MembersOnly, s.agents, s.watchAgents), s.Live.Page(path+"/{agent}", pages.MembersOnly, s.agent, s.watchAgents)...),
 		s.post("/agents/{agent}/pause", s.pauseAgent),
 		s.post("/agents/{agent}/resume", s.resumeAgent),
 		s.post("/agents/{agent}/stop", s.stopAgent),
-	}
+	)
+}
+
+// watchAgents says when agents or their jobs change.
+func (s *Site) watchAgents(v *pages.Visit) (live.Watch, error) {
+	return live.Watch{Topics: []string{agents.OrganizationTopic(v.Org.ID), builds.OrganizationTopic(v.Org.ID)}}, nil
 }
 
 // An agent is an agent in a response.

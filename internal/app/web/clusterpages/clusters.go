@@ -12,7 +12,6 @@ func (s *Site) clusterRoutes() []route.Route {
 	return []route.Route{
 		s.get("/clusters", s.clusters),
 		s.post("/clusters", s.createCluster),
-		s.get("/clusters/{cluster}", s.cluster),
 		s.get("/clusters/{cluster}/settings", s.clusterSettings),
 		s.post("/clusters/{cluster}/settings", s.changeCluster),
 		s.post("/clusters/{cluster}/delete", s.deleteCluster),

@@ -7,8 +7,11 @@ import (
 	"strconv"
 	"time"
 
+	"stackyard/internal/app/web/live"
 	"stackyard/internal/app/web/pages"
+	"stackyard/internal/domain/agents"
 	"stackyard/internal/domain/builds"
+	"stackyard/internal/domain/dispatch"
 	"stackyard/internal/domain/pipelines"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/route"
@@ -16,14 +19,38 @@ import (
 
 func (s *Site) queueRoutes() []route.Route {
 	const one = "/clusters/{cluster}/queues/{queue}"
-	return []route.Route{
+	const cluster = "/organizations/{org}/clusters/{cluster}"
+	return append(append(s.Live.Page(cluster, pages.MembersOnly, s.cluster, s.watchQueues), s.Live.Page("/organizations/{org}"+one, pages.MembersOnly, s.queue, s.watchQueue)...),
 		s.post("/clusters/{cluster}/queues", s.createQueue),
-		s.get(one, s.queue),
 		s.post(one, s.changeQueue),
 		s.post(one+"/pause", s.pauseQueue),
 		s.post(one+"/resume", s.resumeQueue),
 		s.post(one+"/delete", s.deleteQueue),
+	)
+}
+
+// watchQueue says when a queue, its jobs or its agents change.
+func (s *Site) watchQueue(v *pages.Visit) (live.Watch, error) {
+	in, err := s.within(v)
+	if err != nil {
+		return live.Watch{}, err
 	}
+	q, err := s.loadQueue(v, in)
+	return live.Watch{Topics: []string{dispatch.Topic(q.ID), agents.OrganizationTopic(v.Org.ID), builds.OrganizationTopic(v.Org.ID)}}, err
+}
+
+// watchQueues says when the queues of a cluster or their agents change.
+func (s *Site) watchQueues(v *pages.Visit) (live.Watch, error) {
+	in, err := s.within(v)
+	if err != nil {
+		return live.Watch{}, err
+	}
+	queues, err := s.queuesOf(v, in.Cluster)
+	w := live.Watch{Topics: []string{agents.OrganizationTopic(v.Org.ID)}}
+	for _, q := range queues {
+		w.Topics = append(w.Topics, dispatch.Topic(q.ID))
+	}
+	return w, err
 }
 
 // A queue is a queue in a response.

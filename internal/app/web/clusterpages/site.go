@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"stackyard/internal/app/web/live"
 	"stackyard/internal/app/web/pages"
 	"stackyard/internal/domain/builds/lifecycle"
 	"stackyard/internal/platform/core"
@@ -23,6 +24,7 @@ var templates embed.FS
 // Config contains the dependencies of the pages.
 type Config struct {
 	Builds *lifecycle.Service
+	Live   *live.Hub
 }
 
 // Site serves the pages.

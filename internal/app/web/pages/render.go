@@ -77,6 +77,8 @@ type View struct {
 	// Places are the links of the organization that the page belongs to, if the visitor is a member.
 	Places []NavLink
 	Org    *identity.Organization // nil: none
+	// Live is the path of the stream of changes of the page's parts; "": the page does not change.
+	Live string
 	// Search is the path of the search for the command palette; "": the page has no script.
 	Search string
 	Flash  string
@@ -100,8 +102,8 @@ func (v *Visit) Show(status int, name string, page View) error {
 	if v.Org != nil && v.Member != nil && !page.Focused {
 		page.Org, page.Places = v.Org, v.places()
 	}
-	page.Search = v.searchPath(page)
-	if page.Search != "" {
+	page.Search, page.Live = v.searchPath(page), v.Live
+	if page.Search != "" || page.Live != "" {
 		allowScript(v.W.Header())
 	}
 	page.Flash, page.Refusal = v.takeFlash()
@@ -128,8 +130,12 @@ func (t templates) write(w http.ResponseWriter, status int, name string, page Vi
 	if err := t[name].ExecuteTemplate(&text, "layout.html", page); err != nil {
 		return err
 	}
+	content := text.Bytes()
+	if page.Live != "" {
+		content = bytes.Replace(content, []byte(`data-seen=""`), []byte(`data-seen="`+PartsOf(content).Version()+`"`), 1)
+	}
 	w.WriteHeader(status)
-	_, err := text.WriteTo(w)
+	_, err := w.Write(content)
 	return err
 }
 

@@ -17,6 +17,7 @@ type Visit struct {
 	Site    *Site
 	W       http.ResponseWriter
 	Session *account.Session // nil: not signed in
+	Live    string           // path of the stream of the page's changes; "": none
 }
 
 // A Handler serves a visit, or returns an error for the error page.

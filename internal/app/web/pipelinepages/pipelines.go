@@ -3,9 +3,11 @@ package pipelinepages
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"stackyard/internal/app/web/buildpages"
+	"stackyard/internal/app/web/live"
 	"stackyard/internal/app/web/pages"
 	"stackyard/internal/domain/buildapi"
 	"stackyard/internal/domain/builds"
@@ -18,15 +20,40 @@ import (
 
 // Routes returns the routes of the pages.
 func (s *Site) Routes() []route.Route {
-	return append(s.manageRoutes(),
-		s.Get("/organizations/{org}/builds", pages.MembersOnly(s.allBuilds)),
-		s.Get("/{org}", pages.Within(s.organization)),
-		s.Get("/{org}/{pipeline}", pages.Within(s.pipeline)),
-		s.Get("/{org}/{pipeline}/builds", pages.Within(s.pipeline)),
+	return append(slices.Concat(s.manageRoutes(),
+		s.Live.Page("/{org}", pages.Within, s.organization, s.watchPipelines),
+		s.Live.Page("/organizations/{org}/builds", pages.MembersOnly, s.allBuilds, s.watchAll),
+		s.Live.Page("/{org}/{pipeline}", pages.Within, s.pipeline, s.watchBuilds),
+		s.Live.Page("/{org}/{pipeline}/builds", pages.Within, s.pipeline, s.watchBuilds),
+		s.Live.Page("/{org}/{pipeline}/commits/{commit}", pages.Within, s.commit, s.watchBuilds)),
 		s.Post("/{org}/{pipeline}/builds", pages.SignedIn(pages.Within(s.newBuild))),
-		s.Get("/{org}/{pipeline}/commits/{commit}", pages.Within(s.commit)),
 		s.Post("/{org}/{pipeline}/favorite", pages.SignedIn(pages.Within(s.favorite))),
 	)
+}
+
+// watchPipelines says when the list of pipelines changes. Favorites are the visitor's own.
+func (s *Site) watchPipelines(v *pages.Visit) (live.Watch, error) {
+	w, err := s.watchAll(v)
+	if err != nil || v.Session == nil {
+		return w, err
+	}
+	favorites, err := s.Pipelines.Favorites(v.Context(), pipelines.ViewerOf(v.Request))
+	w.Own = len(favorites) > 0
+	return w, err
+}
+
+// watchAll says when builds or pipelines of an organization change.
+func (s *Site) watchAll(v *pages.Visit) (live.Watch, error) {
+	return live.Watch{Topics: []string{builds.OrganizationTopic(v.Org.ID), pipelines.Topic(v.Org.ID)}}, nil
+}
+
+// watchBuilds says when lists of a pipeline's builds change.
+func (s *Site) watchBuilds(v *pages.Visit) (live.Watch, error) {
+	p, err := s.Pipelines.Load(v.Request)
+	if err != nil {
+		return live.Watch{}, err
+	}
+	return live.Watch{Topics: []string{builds.PipelineTopic(p.ID), pipelines.Topic(v.Org.ID)}}, nil
 }
 
 // A pipelineRow is a pipeline in a list, with its latest build.

@@ -4,6 +4,7 @@ package pipelinepages
 import (
 	"embed"
 
+	"stackyard/internal/app/web/live"
 	"stackyard/internal/app/web/pages"
 	"stackyard/internal/domain/buildapi"
 	"stackyard/internal/domain/builds/lifecycle"
@@ -20,6 +21,7 @@ type Config struct {
 	Builds    *lifecycle.Service
 	BuildAPI  *buildapi.Service
 	Schedules *schedules.Service
+	Live      *live.Hub
 }
 
 // Site serves the pages of pipelines.

@@ -73,7 +73,7 @@ func (u *unit) scheduleElsewhere(jobID, buildID string) error {
 	if err := other.updateJobs(changes.Jobs); err != nil {
 		return err
 	}
-	u.q.Announce(builds.Topic(buildID))
+	u.q.Announce(b.Topics()...)
 	if err := other.applyEffects(changes.Jobs); err != nil {
 		return err
 	}

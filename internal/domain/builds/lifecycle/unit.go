@@ -130,7 +130,7 @@ func (u *unit) close() error {
 	if err := u.save(changes); err != nil {
 		return err
 	}
-	u.q.Announce(builds.Topic(u.build.ID))
+	u.q.Announce(u.build.Topics()...)
 	u.then.note(u.build, changes)
 	asking := limiting(changes)
 	for _, group := range groups {

@@ -98,7 +98,7 @@ func (s *Service) FillInCommit(ctx context.Context, key string, found Commit) er
 		if err := fillInCommit(q, b, found.cut()); err != nil {
 			return err
 		}
-		q.Announce(builds.Topic(b.ID))
+		q.Announce(b.Topics()...)
 		return nil
 	})
 }

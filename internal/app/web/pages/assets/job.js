@@ -374,7 +374,7 @@
     render(true);
   });
 
-  // Events of the server, passed on by build.js. A full outline comes when the job has ended.
+  // Events of the server, passed on by live.js. A full outline comes when the job has ended.
   page.addEventListener("log", (event) => {
     const part = event.detail;
     const ended = state.ended;

@@ -1,20 +1,30 @@
-package buildpages
+package live
 
 import (
 	"context"
 	"encoding/json"
-	"fmt"
-	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"stackyard/internal/app/web/pages"
-	"stackyard/internal/domain/builds"
-	"stackyard/internal/platform/db"
-	"stackyard/internal/platform/identity"
 )
+
+// A Source is what a feed reads.
+type Source struct {
+	// Subscribe returns a channel that holds a token when the state may have changed.
+	Subscribe func() (changed <-chan struct{}, cancel func())
+	// Read returns the current state.
+	Read func(ctx context.Context) (pages.Snapshot, error)
+	// Version returns a text that changes with the state and costs less than reading it; nil: there is none.
+	Version func(ctx context.Context) (string, error)
+	// Log is the log on the page; nil: none.
+	Log Log
+	// Pace is the minimum time between two reads, so that changes are batched. If reading is slow, it reads less often.
+	Pace time.Duration
+	// Poll is the maximum time between two reads, for states whose notifications can be lost; 0: there is none.
+	Poll time.Duration
+}
 
 // A feed is the current state of a page. All viewers of the page with the same permissions in this process share it:
 // it is read and rendered once for each change, and every viewer costs only the bytes that it is sent.
@@ -22,38 +32,37 @@ import (
 // A feed exists while it has viewers. One goroutine reads the state when the bus reports a change, and at no other
 // time.
 type feed struct {
-	site    *Site
-	buildID string
-	// read returns the current state. log is the log on the page; nil: none.
-	read func(ctx context.Context) (*parts, error)
-	log  feedLog
+	*Source
+	draining chan struct{}
 
 	stop  func()
 	ready chan struct{} // closed after the first read
+	asked chan struct{} // holds a token when a viewer wants a newer state
 
 	mu      sync.Mutex
 	viewers int
 	err     error // of the last read; ends the feed
-	parts   *parts
-	version string            // of the build when parts was read
+	parts   pages.Snapshot
+	version string            // of the source when parts was read
 	lines   []json.RawMessage // last updates of the log
 	first   int64             // number of the first of lines
 	whole   any               // log for new viewers
 	next    chan struct{}     // closed at the next change
-	from    *parts            // the state before, and what changed since
+	from    pages.Snapshot    // the state before, and what changed since
 	changed json.RawMessage
 }
 
-// A feedLog is the log on a page.
-type feedLog interface {
-	topic() string
-	// next returns what was added since the last call as the data of an event; nil: nothing.
-	next(ctx context.Context) (any, error)
-	// all returns the data of an event for viewers who have nothing yet, or have missed something.
-	all() any
+// A Log is the log on a page.
+type Log interface {
+	// Subscribe returns a channel that holds a token when something may have been added.
+	Subscribe() (printed <-chan struct{}, cancel func())
+	// Next returns what was added since the last call as the data of an event; nil: nothing.
+	Next(ctx context.Context) (any, error)
+	// All returns the data of an event for viewers who have nothing yet, or have missed something.
+	All() any
 }
 
-// maxStale is how long a viewer waits for a state that is as new as the build.
+// maxStale is how long a viewer waits for a state that is as new as the source.
 const maxStale = 2 * time.Second
 
 // maxLogEvents is how many updates of a log a viewer can miss without getting all of it again.
@@ -65,47 +74,34 @@ type feeds struct {
 	open map[string]*feed
 }
 
-// permissionsOf returns a text that is the same for visitors who see the same page.
-func permissionsOf(v *pages.Visit, o builds.OnBuild) string {
-	if v.Session == nil || v.Member == nil {
-		return fmt.Sprint("visitor ", v.Session != nil, o.Pipeline.Visited())
-	}
-	var teams []string
-	for _, t := range v.Member.Teams {
-		teams = append(teams, t.TeamID)
-	}
-	slices.Sort(teams)
-	return fmt.Sprint("member ", o.Pipeline.Visited(), o.Permits(v.Request, identity.BuildPipeline), v.Member.Can(identity.ManageHostedAgents, v.Org), teams)
-}
-
-// join adds a viewer to the feed with a key, which open starts if there is none. The caller calls leave once.
-func (s *Site) join(ctx context.Context, key string, start func() *feed) (f *feed, leave func(), err error) {
-	s.feeds.mu.Lock()
-	f = s.feeds.open[key]
+// join adds a viewer, who has a version of the page, to the feed with a key, which start starts if there is none. The
+// caller calls leave once.
+func (h *Hub) join(ctx context.Context, key, seen string, start func() *Source) (f *feed, leave func(), err error) {
+	h.feeds.mu.Lock()
+	f = h.feeds.open[key]
 	if f == nil {
-		f = start()
-		f.site, f.ready, f.next = s, make(chan struct{}), make(chan struct{})
+		f = &feed{Source: start(), draining: h.draining, ready: make(chan struct{}), asked: make(chan struct{}, 1), next: make(chan struct{})}
 		var running context.Context
 		running, f.stop = context.WithCancel(context.Background())
-		if s.feeds.open == nil {
-			s.feeds.open = make(map[string]*feed)
+		if h.feeds.open == nil {
+			h.feeds.open = make(map[string]*feed)
 		}
-		s.feeds.open[key] = f
-		go f.run(running, func() { s.feeds.remove(key, f) })
+		h.feeds.open[key] = f
+		go f.run(running, func() { h.feeds.remove(key, f) })
 	}
 	f.viewers++
-	s.feeds.mu.Unlock()
+	h.feeds.mu.Unlock()
 	leave = sync.OnceFunc(func() {
-		s.feeds.mu.Lock()
-		defer s.feeds.mu.Unlock()
+		h.feeds.mu.Lock()
+		defer h.feeds.mu.Unlock()
 		if f.viewers--; f.viewers == 0 {
 			f.stop()
-			if s.feeds.open[key] == f {
-				delete(s.feeds.open, key)
+			if h.feeds.open[key] == f {
+				delete(h.feeds.open, key)
 			}
 		}
 	})
-	if err := f.waitFresh(ctx); err != nil {
+	if err := f.waitFresh(ctx, seen); err != nil {
 		leave()
 		return nil, nil, err
 	}
@@ -120,25 +116,45 @@ func (s *feeds) remove(key string, f *feed) {
 	}
 }
 
-// waitFresh waits until the state is as new as the build.
-func (f *feed) waitFresh(ctx context.Context) error {
+// waitFresh waits until the state is as new as the source: a viewer must not get an older state than the page was
+// loaded with. Without a version of the source, it waits for the next read, unless the viewer has the current state.
+func (f *feed) waitFresh(ctx context.Context, seen string) error {
+	first := false
 	select {
 	case <-f.ready:
-	case <-ctx.Done():
-		return ctx.Err()
+	default:
+		first = true
+		select {
+		case <-f.ready:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
 	f.mu.Lock()
-	known := f.version
+	known, before, err := f.version, f.parts, f.err
 	f.mu.Unlock()
-	version, err := f.site.versionOf(ctx, f.buildID)
 	if err != nil {
 		return err
 	}
+	var version string
+	switch {
+	case f.Version != nil:
+		if version, err = f.Version(ctx); err != nil {
+			return err
+		}
+	case first || before.Version() == seen:
+		return nil
+	default:
+		select {
+		case f.asked <- struct{}{}:
+		default:
+		}
+	}
 	for timeout := time.After(maxStale); ; {
 		f.mu.Lock()
-		now, next, err := f.version, f.next, f.err
+		now, parts, next, err := f.version, f.parts, f.next, f.err
 		f.mu.Unlock()
-		if err != nil || now == version || now != known {
+		if err != nil || f.Version != nil && (now == version || now != known) || f.Version == nil && parts != before {
 			return err
 		}
 		select {
@@ -151,28 +167,18 @@ func (f *feed) waitFresh(ctx context.Context) error {
 	}
 }
 
-// versionOf returns a text that changes when a build does.
-func (s *Site) versionOf(ctx context.Context, buildID string) (version string, err error) {
-	err = s.DB.Read(ctx, func(q *db.Q) error {
-		versions, err := builds.Versions(q, []string{buildID})
-		version = strings.Join(slices.Collect(maps.Values(versions)), "")
-		return err
-	})
-	return version, err
-}
-
 // run reads the state until the last viewer leaves, the server drains, or an error occurs. Viewers then end, and
 // their pages reconnect.
 func (f *feed) run(ctx context.Context, remove func()) {
 	defer f.stop()
 	defer remove()
-	changed, cancel := f.site.watched.Subscribe(f.buildID)
+	changed, cancel := f.Subscribe()
 	defer cancel()
 	var printed <-chan struct{}
 	err := f.refresh(ctx)
-	if err == nil && f.log != nil {
+	if err == nil && f.Log != nil {
 		var cancel func()
-		printed, cancel = f.site.Bus.Subscribe(f.log.topic())
+		printed, cancel = f.Log.Subscribe()
 		defer cancel()
 		err = f.readLog(ctx)
 	}
@@ -181,13 +187,18 @@ func (f *feed) run(ctx context.Context, remove func()) {
 	}
 	close(f.ready)
 	for err == nil {
-		var write func(context.Context) error
+		var poll <-chan time.Time
+		if f.Poll > 0 {
+			poll = time.After(f.Poll)
+		}
+		write := f.refresh
 		select {
 		case <-changed:
-			write = f.refresh
+		case <-f.asked:
+		case <-poll:
 		case <-printed:
 			write = f.readLog
-		case <-f.site.draining:
+		case <-f.draining:
 			f.fail(errDraining)
 			return
 		case <-ctx.Done():
@@ -199,8 +210,8 @@ func (f *feed) run(ctx context.Context, remove func()) {
 			return
 		}
 		select {
-		case <-time.After(max(livePace, liveCosts*time.Since(begun))):
-		case <-f.site.draining:
+		case <-time.After(max(f.Pace, slowness*time.Since(begun))):
+		case <-f.draining:
 		case <-ctx.Done():
 		}
 	}
@@ -220,13 +231,16 @@ func (f *feed) wake() {
 	f.next = make(chan struct{})
 }
 
-// refresh reads the state of the build.
+// refresh reads the state.
 func (f *feed) refresh(ctx context.Context) error {
-	version, err := f.site.versionOf(ctx, f.buildID)
-	if err != nil {
-		return err
+	var version string
+	if f.Version != nil {
+		var err error
+		if version, err = f.Version(ctx); err != nil {
+			return err
+		}
 	}
-	now, err := f.read(ctx)
+	now, err := f.Read(ctx)
 	if err != nil {
 		return err
 	}
@@ -239,7 +253,7 @@ func (f *feed) refresh(ctx context.Context) error {
 
 // readLog reads what was added to the log.
 func (f *feed) readLog(ctx context.Context) error {
-	update, err := f.log.next(ctx)
+	update, err := f.Log.Next(ctx)
 	if err != nil || update == nil {
 		return err
 	}
@@ -249,7 +263,7 @@ func (f *feed) readLog(ctx context.Context) error {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.whole = f.log.all()
+	f.whole = f.Log.All()
 	f.lines = append(f.lines, text)
 	if extra := len(f.lines) - maxLogEvents; extra > 0 {
 		f.lines, f.first = slices.Clone(f.lines[extra:]), f.first+int64(extra)
@@ -260,8 +274,8 @@ func (f *feed) readLog(ctx context.Context) error {
 
 // A follower is what a viewer of a feed has received.
 type follower struct {
-	parts *parts // nil: unknown
-	line  int64  // number of the next update of the log; -1: nothing was received
+	parts pages.Snapshot // nil: unknown
+	line  int64          // number of the next update of the log; -1: nothing was received
 }
 
 // since returns what a follower has not received: the changed parts, updates of the log, and a channel that is closed
@@ -278,7 +292,7 @@ func (f *feed) since(l *follower) (changed json.RawMessage, version string, line
 		}
 		l.parts = f.parts
 	}
-	if f.log != nil {
+	if f.Log != nil {
 		if l.line < f.first {
 			all, err := json.Marshal(f.whole)
 			if err != nil {
@@ -290,15 +304,15 @@ func (f *feed) since(l *follower) (changed json.RawMessage, version string, line
 		}
 		l.line = f.first + int64(len(f.lines))
 	}
-	return changed, f.parts.version(), lines, f.next, nil
+	return changed, f.parts.Version(), lines, f.next, nil
 }
 
 // diff returns the parts that differ from before, as JSON; nil if none does. Most viewers ask for the same.
-func (f *feed) diff(before *parts) (json.RawMessage, error) {
+func (f *feed) diff(before pages.Snapshot) (json.RawMessage, error) {
 	if before != nil && f.from == before {
 		return f.changed, nil
 	}
-	list := f.parts.since(before)
+	list := f.parts.Since(before)
 	if len(list) == 0 {
 		return nil, nil
 	}

@@ -1,5 +1,5 @@
-// Keeps the page of a build up to date with the events of the server (live.go). Without this script the page
-// shows the build at the time it was loaded.
+// Keeps a page up to date with the events of the server (package live). Without this script the page
+// shows what was there when it was loaded.
 (() => {
   "use strict";
 
@@ -10,7 +10,7 @@
   const named = location.hash.slice(1);
   const query = new URLSearchParams(location.search);
   const there = document.getElementById(named);
-  if (/^[0-9a-f-]{36}$/.test(named) && !query.has("job") && (!there || document.getElementById("open-" + named))) {
+  if (page.matches(".build") && /^[0-9a-f-]{36}$/.test(named) && !query.has("job") && (!there || document.getElementById("open-" + named))) {
     location.replace("?job=" + named + "#" + named);
     return;
   }
@@ -75,11 +75,13 @@
     // The log goes along with its job, when that has become an earlier attempt.
     const place = element("job-log");
     if (place && printed && place !== printed) place.replaceWith(printed);
-    const { title, icon } = page.querySelector("[data-title]").dataset;
-    if (document.title !== title) document.title = title;
+    tick();
+    const head = page.querySelector("[data-icon]");
+    if (!head) return;
+    const { title, icon } = head.dataset;
+    if (title && document.title !== title) document.title = title;
     const shown = document.querySelector("link[rel=icon]");
     if (shown.getAttribute("href") !== icon) shown.setAttribute("href", icon);
-    tick();
   };
 
   // What a log has printed is kept in pieces, of which the first go when there is too much.

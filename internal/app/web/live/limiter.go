@@ -1,4 +1,4 @@
-package buildpages
+package live
 
 import (
 	"sync"
@@ -21,7 +21,7 @@ func (c *streamLimiter) acquire(key string) (release func(), err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.counts[key] >= maxStreams {
-		return nil, &core.Error{Kind: core.RateLimited, Message: "Too many live build pages open. Close some and reload.", RetryAfter: 10}
+		return nil, &core.Error{Kind: core.RateLimited, Message: "Too many live pages open. Close some and reload.", RetryAfter: 10}
 	}
 	if c.counts == nil {
 		c.counts = make(map[string]int)
