@@ -147,7 +147,7 @@ func auditExportCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "export",
 		Short:   "Write all changes to standard output, oldest first",
-		Long:    "Write all changes to standard output, oldest first, as JSON lines or CSV. The export itself is recorded.",
+		Long:    "Write all changes to standard output, oldest first, as JSON lines or CSV.\nThe export itself is recorded.",
 		Example: "  stackyard audit export --from 2026-01-01 >audit.jsonl\n  stackyard audit export --format csv --type secret >secrets.csv",
 	}
 	format := cmd.Flags().String("format", "jsonl", "jsonl or csv")
