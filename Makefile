@@ -3,11 +3,17 @@
 
 .PHONY: test tools build release lint bench fuzz
 
+# What lint and test check. A part of it: make test CHECK=./internal/platform/...
+# or stackyard run --only test --env CHECK=./internal/platform/...
+CHECK ?= ./...
+
 # Tests often wait for a disk or a browser, so more packages are tested at a time than there are cores.
 test: tools
-	go test -p 4 -timeout 20m ./...
+	go test -p 4 -timeout 20m $(CHECK)
+ifeq ($(CHECK),./...)
 	cd interop && go test ./...
 	cd packaging && go test -vet=off ./... # vetting all that Helm imports takes longer than the tests
+endif
 
 # The tests start PostgreSQL, Chromium, ssh, sshd, a VNC server and containers themselves; only the programs must be
 # installed. Where containers cannot be run, STACKYARD_SKIP_CONTAINER_TESTS=1 skips their tests.
@@ -28,9 +34,11 @@ release:
 
 lint:
 	@test -z "$$(gofmt -l api cmd internal interop packaging)" || { echo "gofmt would change:"; gofmt -l api cmd internal interop packaging; exit 1; }
-	go vet ./...
-	go tool staticcheck ./...
+	go vet $(CHECK)
+	go tool staticcheck $(CHECK)
+ifeq ($(CHECK),./...)
 	cd interop && go vet ./...
+endif
 
 # One package after the other, so that they do not slow each other down; about 15 minutes in total.
 # What is measured is in the units: rate/bare-inserts is how many a second we do for each that bare inserts

@@ -2,7 +2,7 @@
 //
 // The schema is schema.graphql, which the server also publishes. Resolvers call routes of the REST API on behalf of the
 // caller ([route.Request.Call]), so that scopes, permissions, rate limits and validation are the same. A request is
-// limited in length, depth and number of such calls.
+// limited in length, depth, number of such calls and size of its result (meter.go).
 package graphql
 
 import (
@@ -35,7 +35,7 @@ var schemaText string
 
 // Routes returns the routes of the GraphQL API.
 func Routes() []route.Route {
-	schema := gql.MustParseSchema(schemaText, &query{}, gql.MaxDepth(maxDepth), gql.MaxParallelism(1), gql.UseStringDescriptions())
+	schema := gql.MustParseSchema(schemaText, &query{}, gql.MaxDepth(maxDepth), gql.MaxParallelism(1), gql.UseStringDescriptions(), gql.Tracer(meter{}))
 	return []route.Route{
 		{
 			Method: http.MethodPost, Path: "/graphql", Tag: "GraphQL", Summary: "Run a GraphQL operation",
@@ -82,16 +82,24 @@ func run(r *route.Request, schema *gql.Schema, body request) (response, error) {
 	if len(body.Query) > maxLength {
 		return response{}, core.Errorf(core.BadRequest, "query is too long: it has more than %d bytes", maxLength)
 	}
+	if expandedSize(body.Query) > maxExpanded {
+		return response{}, core.Errorf(core.BadRequest, "query is too large; use fewer fields and fragments")
+	}
 	var variables map[string]any
 	if len(body.Variables) > 0 {
 		if err := json.Unmarshal(body.Variables, &variables); err != nil {
 			return response{}, core.Errorf(core.BadRequest, "variables must be an object")
 		}
 	}
-	c := &calls{r: r}
-	result := schema.Exec(context.WithValue(r.Context(), callsKey{}, c), body.Query, body.Operation, variables)
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	c := &calls{r: r, cancel: cancel}
+	result := schema.Exec(context.WithValue(ctx, callsKey{}, c), body.Query, body.Operation, variables)
 	if c.failure != nil {
 		return response{}, c.failure // logged, with 500
+	}
+	if c.refusal != nil {
+		return response{Errors: []queryError{{Message: c.refusal.Error()}}}, nil
 	}
 	answer := response{Data: result.Data}
 	for _, e := range result.Errors {
@@ -113,6 +121,9 @@ type calls struct {
 	r       *route.Request
 	lock    sync.Mutex
 	made    int
+	cancel  func()
+	fields  int   // of the result
+	refusal error // why the result is too large
 	failure error // one that is not the caller's
 	queues  map[string][]restQueue
 	agents  []restAgent // loaded when first needed

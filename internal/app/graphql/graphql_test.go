@@ -3,6 +3,7 @@ package graphql_test
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -168,6 +169,59 @@ func TestRequests_AreLimited(t *testing.T) {
 		}
 		if got := s.As(t, "").Get("/graphql/schema").Want(http.StatusOK); !strings.Contains(string(got.Body), "type JobTypeCommand") {
 			t.Error(string(got.Body))
+		}
+	})
+}
+
+// The text of a query can be small and its result large.
+func TestRequests_AreLimitedByTheirResults(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servertest.Server) {
+		ada := s.As(t, servertest.Ada)
+		var aliases strings.Builder
+		for i := range 450 {
+			fmt.Fprintf(&aliases, " a%d: name", i)
+		}
+		// Each fragment is used near the top first, where the library measures its depth.
+		const deep = `fragment A on __Type { fields { type { ...B } } } fragment B on __Type { fields { type { ofType { ...C } } } }
+			fragment C on __Type { fields { type { ...D } } } fragment D on __Type { fields { type { fields { type { kind } } } } }
+			{ d: __type(name: "Agent") { ...D } c: __type(name: "Agent") { ...C } b: __type(name: "Agent") { ...B } a: __type(name: "Organization") { ...A } }`
+		for query, want := range map[string]string{
+			"{ __schema { types { fields {" + aliases.String() + " } } } }": "the query is too expensive; its result has more than 25000 fields",
+			deep: "the query is too deep; fields can be nested 12 deep",
+		} {
+			if got := ask(ada, query, nil); got.Has("data") || got.String("errors.0.message") != want {
+				t.Errorf("%.60s: %.200s, want %q", query, got.Body, want)
+			}
+		}
+		// Each fragment uses the next one twice.
+		var doubling strings.Builder
+		for i := range 40 {
+			fmt.Fprintf(&doubling, "fragment F%d on __Type { a: ofType { ...F%d } b: ofType { ...F%d } } ", i, i+1, i+1)
+		}
+		doubling.WriteString(`fragment F40 on __Type { name } { __type(name: "Agent") { ...F0 } }`)
+		ada.Post("/graphql", map[string]any{"query": doubling.String()}).WantMessage(http.StatusBadRequest, "query is too large; use fewer fields and fragments")
+
+		// What programs that explore a schema ask for is small enough, and shows the published schema.
+		schema := string(s.As(t, "").Get("/graphql/schema").Want(http.StatusOK).Body)
+		explored := ask(ada, `{ __schema { queryType { name } mutationType { name } types { kind name description fields(includeDeprecated: true) { name description
+			args { name description type { ...T } defaultValue } type { ...T } } inputFields { name type { ...T } } interfaces { ...T }
+			enumValues(includeDeprecated: true) { name } possibleTypes { ...T } } directives { name locations args { name type { ...T } } } } }
+			fragment T on __Type { kind name ofType { kind name ofType { kind name ofType { kind name } } } }`, nil)
+		if explored.Has("errors") {
+			t.Fatalf("%.300s", explored.Body)
+		}
+		known := 0
+		for i := range explored.Len("data.__schema.types") {
+			name := explored.String(fmt.Sprintf("data.__schema.types.%d.name", i))
+			if strings.HasPrefix(name, "__") || slices.Contains([]string{"Boolean", "Float", "ID", "Int", "String"}, name) {
+				continue
+			}
+			if known++; !strings.Contains(schema, " "+name+" ") && !strings.Contains(schema, " "+name+"\n") {
+				t.Errorf("the published schema has no type %s", name)
+			}
+		}
+		if known < 20 {
+			t.Errorf("introspection shows %d types", known)
 		}
 	})
 }

@@ -10,10 +10,7 @@ import (
 	"stackyard/api"
 )
 
-type (
-	cluster = api.Cluster
-	queue   = api.Queue
-)
+type cluster = api.Cluster
 
 var clusters = &resource{
 	noun: "cluster", about: "clusters", path: "/clusters", arg: "NAME", names: []string{"name"},

@@ -148,8 +148,9 @@ func ParseKey(document []byte, id string) (Key, error) {
 	if err != nil {
 		return nil, err
 	}
-	key, found := set.Key(0)
+	key, _ := set.Key(0)
 	if id != "" {
+		var found bool
 		if key, found = set.LookupKeyID(id); !found {
 			return nil, fmt.Errorf("the key set has no key %q", id)
 		}
