@@ -42,7 +42,7 @@ func TestEveryCommand_HasHelp(t *testing.T) {
 			t.Errorf("%s: the short help is %q", path, cmd.Short)
 		}
 		for line := range strings.SplitSeq(cmd.Long, "\n") {
-			if len(line) > 90 {
+			if len(line) > 120 {
 				t.Errorf("%s: the line is too long: %s", path, line)
 			}
 		}
