@@ -39,6 +39,7 @@ func lockPluginsCommand() *cobra.Command {
 		Long: `Fetch plugins and print a line with the checksum of each, for the file of
 "stackyard agent --plugins-lock". Agents with that file run no other plugins.`,
 		Example: "  stackyard tool lock-plugins docker#v5.12.0 cache#v1.3.0 >plugins.lock",
+		Args:    cobra.ArbitraryArgs,
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
