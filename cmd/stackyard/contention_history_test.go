@@ -27,7 +27,7 @@ func (e event) String() string {
 	return fmt.Sprintf("%s at %s–%s", e.who, e.sent.Format(clock), e.answered.Format(clock))
 }
 
-// A record contains all events of a job.
+// A jobRecord contains all events of a job.
 type jobRecord struct {
 	reserved []event
 	offered  []event

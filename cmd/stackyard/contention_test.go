@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	buildCount      = 200
-	jobsPerBuild    = 50 // per build
-	fightAgents     = 50
+	contendedBuilds = 40 // times -faults
+	jobsPerBuild    = 50
+	competingAgents = 50
 	contentionToken = "svcct_contention"
 )
 
@@ -47,8 +47,8 @@ organizations:
         configuration: "steps: [{command: work, parallelism: %d}]"
 `, adaToken, contentionToken, jobsPerBuild)
 
-// Two stacks and fifty agents compete for the same 10,000 jobs. They use both replicas, and record the
-// responses.
+// Two stacks and fifty agents compete for the same 2,000 jobs, or 10,000 with -faults 5. They use both replicas,
+// and record the responses.
 func TestServe_RunsEachJobOnceWhenStacksAndAgentsCompeteForThem(t *testing.T) {
 	t.Run("one server on SQLite", func(t *testing.T) {
 		folder := t.TempDir()
@@ -71,7 +71,7 @@ func competeFor(t *testing.T, installation []string, database string, replicas i
 	var all sync.WaitGroup
 	defer all.Wait()
 	defer f.end()
-	for range fightAgents {
+	for range competingAgents {
 		all.Go(func() { (&competingAgent{competitor: f.competitor()}).live() })
 	}
 	for _, key := range []string{"red", "blue"} {
@@ -99,7 +99,9 @@ type contention struct {
 	records map[string]*jobRecord // by job
 }
 
-func (f *contention) jobs() int { return buildCount * jobsPerBuild }
+func (f *contention) builds() int { return contendedBuilds * *faults }
+
+func (f *contention) jobs() int { return f.builds() * jobsPerBuild }
 
 // schedule creates the builds and reads their jobs.
 func (f *contention) schedule() {
@@ -108,7 +110,7 @@ func (f *contention) schedule() {
 	var all sync.WaitGroup
 	for i := range atOnce {
 		all.Go(func() {
-			for n := i; n < buildCount; n += atOnce {
+			for n := i; n < f.builds(); n += atOnce {
 				answer := f.replicas[n%len(f.replicas)].ask(f.t, adaToken, "POST", pipelinesPath+"/contention/builds", `{"commit": "0123456789012345678901234567890123456789", "branch": "main"}`)
 				build := decode[struct{ Jobs []struct{ ID string } }](f.t, answer.want(f.t, http.StatusCreated))
 				f.mu.Lock()
@@ -206,7 +208,7 @@ func (c competitor) ask(method, path, token, body string, want int, into any) (a
 	return at, err == nil
 }
 
-// A session is the result of an agent's registration.
+// An agentSession is the result of an agent's registration.
 type agentSession struct {
 	ID    string
 	Token string `json:"access_token"`

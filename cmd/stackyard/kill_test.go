@@ -25,7 +25,7 @@ organizations:
     clusters: [{name: Default, default: true}]
 `
 
-// faults makes fault injection longer: go test ./cmd/stackyard -run 'Kill9|WhateverHappens' -faults 20 -timeout 2h
+// faults makes fault injection longer: go test ./cmd/stackyard -run 'Kill9|WhateverHappens|Compete' -faults 20 -timeout 2h
 var faults = flag.Int("faults", 1, "factor for the number of kills in tests that inject faults")
 
 // concurrentWrites is the number of requests in progress when the server is killed.
