@@ -39,7 +39,9 @@ func openSQLite(ctx context.Context, path, schema string, log *slog.Logger) (*sq
 	if err != nil {
 		return nil, err
 	}
-	writes, err := openFile(path, "journal_mode(WAL)", "synchronous(FULL)", "cache_size(-8000)", "journal_size_limit(67108864)")
+	// The savepoint of each call copies the pages that it changes to a temporary file, which is in memory.
+	writes, err := openFile(path, "journal_mode(WAL)", "synchronous(FULL)", "cache_size(-8000)", "journal_size_limit(67108864)",
+		"temp_store(MEMORY)")
 	if err != nil {
 		return nil, err
 	}
