@@ -23,6 +23,7 @@ const auditPath = "/v2/organizations/acme/audit-events"
 var unaudited = []struct{ path, reason string }{
 	{"/builds", "builds and jobs are what the product does: they have events and a timeline"},
 	{"/jobs/", "the same"},
+	{"/reserved-jobs/{job}", "the same: reservations end by themselves too"},
 	{"/agent-images/{image}/log", "logs are no configuration"},
 	{"/services/{service}/deliveries/{delivery}/redeliver", "a delivery has a record of its own"},
 	{"/services/{service}/test", "a delivery has a record of its own"},

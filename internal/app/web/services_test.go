@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/chromedp"
 	"golang.org/x/net/html"
 
 	"stackyard/internal/app/server"
@@ -369,7 +370,8 @@ func TestBrowser_CreatesANotificationService(t *testing.T) {
 	b.press("Connect Chat Workspace")
 	b.see("Chat Workspace connected.", "Acme Chat")
 	b.shoot("service-connected")
-	b.press("Delete")
+	b.do(chromedp.Click(`//summary[normalize-space()="Delete"]`))
+	b.press("Delete service")
 	b.see("Notification service deleted.", "Webhook")
 	b.shoot("services")
 	if len(w.Revoked()) != 1 {

@@ -144,6 +144,8 @@ func TestBrowser_RunsATeamFromAnEmptyServer(t *testing.T) {
 		b.audit("organization" + strings.ReplaceAll(page, "/", "-"))
 	}
 	b.notifies(t)
+	b.builds(t)
+	b.choosesRepository(t)
 
 	b.open("/organizations/acme/settings/members")
 	b.fill("Email", "grace@acme.test")
@@ -168,6 +170,9 @@ func TestBrowser_RunsATeamFromAnEmptyServer(t *testing.T) {
 	}
 	grace.open("/organizations/acme/settings/pipelines")
 	grace.see("Only administrators")
+	grace.refuses("/organizations/acme/clusters", "name", "Mine")
+	grace.refuses(cluster+"/queues", "key", "mine")
+	grace.refuses("/organizations/acme/settings/members/invite", "email", "friend@acme.test")
 }
 
 // notifies creates a webhook, builds, and sees its delivery.

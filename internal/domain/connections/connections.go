@@ -1,7 +1,8 @@
 // Package connections keeps how organizations reach their source hosts: GitHub, GitLab, Bitbucket and Gitea.
 //
 // An organization has at most one connection to a host name, with a token or with a GitHub App. The server uses it to
-// create webhooks, to set commit statuses and to look up commits ([Service.TokenFor], [Service.HostFor]); jobs clone
+// create webhooks, to set commit statuses, to look up commits ([Service.TokenFor], [Service.HostFor]) and to list
+// repositories for people who create pipelines (repositories.go); jobs clone
 // with its clone token, or with a token of the app that can only read their repository ([Service.CloneToken]).
 //
 // Tokens and keys are encrypted at rest. Tokens of apps expire after an hour; one replica creates the next one for all,
@@ -74,11 +75,13 @@ type Service struct {
 	public core.PublicURL
 	clock  core.Clock
 	client *http.Client
+
+	listings listings
 }
 
 // New returns a Service. key encrypts credentials; client calls source hosts.
 func New(d *db.DB, key seal.Key, public core.PublicURL, clock core.Clock, client *http.Client) *Service {
-	return &Service{db: d, key: key, public: public, clock: clock, client: client}
+	return &Service{db: d, key: key, public: public, clock: clock, client: client, listings: newListings()}
 }
 
 // A change is what a request or an organization file sets. nil: it stays as it is.

@@ -13,7 +13,7 @@ import (
 	"stackyard/internal/platform/sourcehost"
 )
 
-// Routes returns the routes of source connections, which are for administrators.
+// Routes returns the routes of source connections, which are for administrators, and those of their repositories.
 func (s *Service) Routes() []route.Route {
 	const all = "/v2/organizations/{org}/source-connections"
 	const one = all + "/{connection}"
@@ -50,7 +50,7 @@ func (s *Service) Routes() []route.Route {
 			r.Scope = identity.ReadOrganizationRepositoryConnections
 		}
 	}
-	return routes
+	return append(routes, s.repositoryRoutes()...)
 }
 
 type connectionView struct {

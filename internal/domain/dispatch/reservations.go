@@ -145,6 +145,19 @@ func Release(q *db.Q, stackID string, now time.Time, all bool) (next time.Time, 
 	return next, err
 }
 
+// ReleaseJob ends the reservation of a job by a stack, and reports whether there was one.
+func ReleaseJob(q *db.Q, stackID, jobID string, now time.Time) (bool, error) {
+	live, err := db.Strings(q, `
+		SELECT job_id FROM runnable
+		WHERE job_id = $1 AND reserved_by = $2 AND reserved_until IS NOT NULL AND reserved_until > $3`+q.ForUpdate(), jobID, stackID, db.Micros(now))
+	if err != nil || len(live) == 0 {
+		return false, err
+	}
+	queues, err := release(q, stackID, live)
+	announce(q, queues)
+	return true, err
+}
+
 // release ends reservations of a stack, and returns the queues that the jobs are in.
 func release(q *db.Q, stackID string, jobIDs []string) (queues []string, err error) {
 	if len(jobIDs) == 0 {

@@ -34,6 +34,13 @@ func (s *Service) restRoutes() []route.Route {
 			Status:  http.StatusNoContent,
 			Handler: route.On(s.loadInCluster, s.deleteStack),
 		},
+		{
+			Method: http.MethodDelete, Path: path + "/{stack}/reserved-jobs/{job}", Tag: tag, Summary: "Release a job that a stack has reserved",
+			Description: "Other stacks and agents can take the job at once. Its job acquisition token is not valid any more.",
+			Scope:       identity.WriteClusters, Permission: identity.ManageClusters,
+			Status:  http.StatusNoContent,
+			Handler: route.On(s.loadInCluster, s.releaseJob),
+		},
 	}
 }
 
@@ -165,6 +172,22 @@ func (s *Service) reservedJobs(r *route.Request, q *db.Q, stack *Stack) ([]reser
 		}
 	}
 	return views, nil
+}
+
+const notReserved = "The stack has not reserved this job"
+
+func (s *Service) releaseJob(r *route.Request, l clusterStackPath) (route.Nothing, error) {
+	id, err := r.PathID("job", notReserved)
+	if err != nil {
+		return route.Nothing{}, err
+	}
+	return route.Nothing{}, s.db.Write(r.Context(), func(q *db.Q) error {
+		released, err := dispatch.ReleaseJob(q, l.Stack.ID, id, s.clock())
+		if err == nil && !released {
+			err = core.Errorf(core.NotFound, notReserved)
+		}
+		return err
+	})
 }
 
 func (s *Service) deleteStack(r *route.Request, l clusterStackPath) (route.Nothing, error) {

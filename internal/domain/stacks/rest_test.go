@@ -66,6 +66,24 @@ func TestREST_RemovesAStackAndWhatItHasReserved(t *testing.T) {
 	})
 }
 
+func TestREST_ReleasesOneReservedJob(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		ids := w.schedule(2)
+		w.reserveFor(600, ids[0])
+		w.reserveFor(600, ids[1])
+		stack := clusterStacks + "/" + w.ada.Get(clusterStacks).Want(http.StatusOK).String("0.id")
+		path, token := stack+"/reserved-jobs/", w.tokenOf(w.stack, ids[0])
+		w.As(t, servertest.Bo).Delete(path + ids[0]).Want(http.StatusForbidden)
+		w.ada.Delete(path + ids[0]).Want(http.StatusNoContent)
+		w.ada.Delete(path+ids[0]).WantMessage(http.StatusNotFound, "The stack has not reserved this job")
+		w.ada.Delete(path + core.NewID()).Want(http.StatusNotFound)
+		w.AsAgent(t, token).Post("/v3/register", fields{}).Want(http.StatusUnauthorized)
+		wantEqual(t, "reserved jobs", w.ada.Get(stack).Want(http.StatusOK).At("reserved_jobs_count"), 1)
+		wantEqual(t, "state of the released job", w.state(ids[0]), "scheduled")
+		wantEqual(t, "state of the other one", w.state(ids[1]), "reserved")
+	})
+}
+
 // A member without access to a pipeline sees how many jobs are reserved, but not which.
 func TestREST_HidesReservedJobsOfPipelinesThatTheCallerMayNotSee(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {

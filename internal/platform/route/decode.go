@@ -135,12 +135,17 @@ const formType = "application/x-www-form-urlencoded"
 const maxForm = 64 << 10
 
 // ReadForm reads the fields of a form sent as application/x-www-form-urlencoded.
-func (r *Request) ReadForm() (url.Values, error) {
+func (r *Request) ReadForm() (url.Values, error) { return r.readForm(maxForm) }
+
+// ReadLargeForm is ReadForm for forms with texts that are as long as a request body can be, such as steps.
+func (r *Request) ReadLargeForm() (url.Values, error) { return r.readForm(maxBody) }
+
+func (r *Request) readForm(most int64) (url.Values, error) {
 	kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if kind != formType {
 		return nil, core.Errorf(core.BadRequest, "The request body must be a form (%s)", formType)
 	}
-	body, err := r.ReadBody(maxForm)
+	body, err := r.ReadBody(most)
 	if err != nil {
 		return nil, err
 	}

@@ -76,6 +76,11 @@ func (a api) check(ctx context.Context, path string) error {
 
 // send sends a request and returns the response with the beginning of its body.
 func (a api) send(ctx context.Context, method, path string, body any) (*http.Response, []byte, error) {
+	return a.sendUpTo(ctx, method, path, body, maxAnswer)
+}
+
+// sendUpTo is send for responses of other sizes.
+func (a api) sendUpTo(ctx context.Context, method, path string, body any, most int64) (*http.Response, []byte, error) {
 	var content io.Reader
 	if body != nil {
 		text, err := json.Marshal(body)
@@ -99,7 +104,7 @@ func (a api) send(ctx context.Context, method, path string, body any) (*http.Res
 		return nil, nil, fmt.Errorf("%w: no answer from %s: %w", ErrUnavailable, req.URL.Host, err)
 	}
 	defer resp.Body.Close()
-	answer, _ := io.ReadAll(io.LimitReader(resp.Body, maxAnswer)) // the status has the essential information
+	answer, _ := io.ReadAll(io.LimitReader(resp.Body, most)) // the status has the essential information
 	return resp, answer, nil
 }
 

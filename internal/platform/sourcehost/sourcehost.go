@@ -1,5 +1,5 @@
 // Package sourcehost knows the hosts of repositories: it recognizes their URLs, and calls their APIs to create
-// webhooks and to set commit statuses.
+// webhooks, to set commit statuses and to list repositories.
 //
 // Each kind of host is a file with its request shapes ([New]); requests, errors and rate limits are the same for all
 // (api.go). The package uses the HTTP client that it is given, so that the installation's rules for allowed addresses
@@ -21,6 +21,9 @@ type Host interface {
 	CreateWebhook(ctx context.Context, repo Repository, hook Webhook) error
 	// SetStatus shows a status at a commit of a repository. It replaces the one with the same context.
 	SetStatus(ctx context.Context, repo Repository, status Status) error
+	// ListRepositories returns repositories that the credentials can see, the last used ones first where the host can
+	// say so. A search is a part of their names; hosts that cannot search return the first thousand.
+	ListRepositories(ctx context.Context, search string) (Listing, error)
 	// Check returns an error if the host cannot be reached or does not accept the credentials.
 	Check(ctx context.Context) error
 }

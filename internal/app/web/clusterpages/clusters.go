@@ -132,16 +132,9 @@ func (s *Site) showClusterSettings(v *pages.Visit, status int, in inCluster, for
 	if _, err := v.Call("GET", v.API("clusters", in.Cluster.ID, "maintainers"), nil, &maintainers); err != nil {
 		return err
 	}
-	var members []struct {
-		person
-		Email string `json:"email"`
-	}
-	if _, err := v.Call("GET", v.API("members")+"?per_page=100", nil, &members); err != nil {
+	options, err := pages.PickMember.Options(v)
+	if err != nil {
 		return err
-	}
-	var options []pages.Option
-	for _, m := range members {
-		options = append(options, pages.Option{Value: m.ID, Text: m.Name + " (" + m.Email + ")"})
 	}
 	return in.show(v, status, "cluster_settings", "cluster", "Cluster settings", struct {
 		inCluster
@@ -151,7 +144,7 @@ func (s *Site) showClusterSettings(v *pages.Visit, status int, in inCluster, for
 		Delete      pages.Confirm
 	}{
 		in, form, maintainers,
-		pages.Form{ID: "maintainer", Action: in.At("maintainers"), Submit: "Add maintainer", Fields: []pages.Field{{Name: "user", Label: "Member", Kind: pages.SelectField, Options: options}}},
+		pages.Form{ID: "maintainer", Action: in.At("maintainers"), Submit: "Add maintainer", Fields: []pages.Field{{Name: "user", Label: "Member", Kind: pages.PickField, Required: true, Placeholder: "Name or email", Options: options}}},
 		pages.Confirm{Summary: "Delete cluster", Warning: "Its queues, agent tokens, secrets and stacks are deleted, and agents are disconnected. This cannot be undone. A cluster with pipelines cannot be deleted.",
 			Form: pages.Form{ID: "delete", Action: in.At("delete"), Submit: "Delete " + in.Cluster.Name, Danger: true}},
 	})
@@ -189,7 +182,14 @@ func (s *Site) addMaintainer(v *pages.Visit) error {
 		return err
 	}
 	id := v.PathValue("cluster")
-	return v.Act("POST", v.API("clusters", id, "maintainers"), map[string]any{"user": form.Get("user")}, v.Place("clusters", id, "settings"), "Maintainer added.")
+	user, problem, err := pages.PickMember.Find(v, form.Get("user"))
+	if err != nil {
+		return err
+	}
+	if problem != "" {
+		return v.Refused(v.Place("clusters", id, "settings"), "Not added. This "+problem)
+	}
+	return v.Act("POST", v.API("clusters", id, "maintainers"), map[string]any{"user": user}, v.Place("clusters", id, "settings"), "Maintainer added.")
 }
 
 func (s *Site) removeMaintainer(v *pages.Visit) error {

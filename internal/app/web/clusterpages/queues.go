@@ -74,8 +74,7 @@ func pageQuery(p route.Page) string {
 }
 
 func (s *Site) queuesOf(v *pages.Visit, c cluster) (list []queue, err error) {
-	_, err = v.Call("GET", v.API("clusters", c.ID, "queues")+"?per_page=100", nil, &list)
-	return list, err
+	return pages.All[queue](v, v.API("clusters", c.ID, "queues"))
 }
 
 func (s *Site) newQueueForm(in inCluster) pages.Form {

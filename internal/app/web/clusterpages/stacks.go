@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"stackyard/internal/app/web/pages"
+	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/route"
 )
 
@@ -16,6 +17,7 @@ func (s *Site) stackRoutes() []route.Route {
 		s.get(all, s.stacks),
 		s.get(all+"/{stack}", s.stack),
 		s.post(all+"/{stack}/delete", s.deleteStack),
+		s.post(all+"/{stack}/release/{job}", s.releaseJob),
 	}
 }
 
@@ -70,6 +72,19 @@ func (s *Site) stack(v *pages.Visit) error {
 		Delete pages.Confirm
 	}{in, one, pages.Confirm{Summary: "Remove stack", Warning: "Its reservations are released, so that other stacks and agents can take the jobs. A stack that still runs registers again.",
 		Form: pages.Form{ID: "delete", Action: in.At("stacks", one.ID, "delete"), Submit: "Remove " + one.Key, Danger: true}}})
+}
+
+func (s *Site) releaseJob(v *pages.Visit) error {
+	id, stack := v.PathValue("cluster"), v.PathValue("stack")
+	back := v.Place("clusters", id, "stacks", stack)
+	_, err := v.Call("DELETE", v.API("clusters", id, "stacks", stack, "reserved-jobs", v.PathValue("job")), nil, nil)
+	if core.KindOf(err) == core.NotFound {
+		return v.Refused(back, "The stack has not reserved this job any more.")
+	}
+	if err != nil {
+		return err
+	}
+	return v.Done(back, "Job released. Others can take it now.")
 }
 
 func (s *Site) deleteStack(v *pages.Visit) error {

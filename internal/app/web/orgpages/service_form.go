@@ -104,10 +104,10 @@ func (f *serviceForm) entered(form url.Values, wrong pages.Problems) {
 	f.Problems = wrong
 }
 
-// draftOf returns the draft of a submitted form.
-func draftOf(form url.Values, settings map[string]json.RawMessage) notifications.Draft {
+// draftOf returns the draft of a submitted form. ids are those of its scope.
+func draftOf(form url.Values, ids []string, settings map[string]json.RawMessage) notifications.Draft {
 	description, branches := strings.TrimSpace(form.Get("description")), strings.TrimSpace(form.Get("branch_configuration"))
-	scope, ids := notifications.Scope(form.Get("scope")), strings.Fields(form.Get("scope_uuids"))
+	scope := notifications.Scope(form.Get("scope"))
 	if scope == notifications.All {
 		ids = nil // the field is not used
 	}
@@ -156,6 +156,10 @@ func (s *Site) serviceFormOf(v *pages.Visit, org pages.Membership, r *notificati
 	if err != nil {
 		return serviceForm{}, err
 	}
+	names, err := scopeNames(v, org, r)
+	if err != nil {
+		return serviceForm{}, err
+	}
 	states := r.States.ByName()
 	return serviceForm{
 		Organization: org,
@@ -164,7 +168,7 @@ func (s *Site) serviceFormOf(v *pages.Visit, org pages.Membership, r *notificati
 		Description:  r.Description,
 		Branches:     string(r.Branches),
 		Scope:        r.Scope,
-		ScopeIDs:     strings.Join(r.ScopeIDs, "\n"),
+		ScopeIDs:     names,
 		States:       statesOf(func(name string) bool { return states[name] }),
 		Inputs:       r.Provider.Inputs(org.Features, r, settings),
 		Facts:        r.Provider.Facts(settings),

@@ -166,7 +166,11 @@ func (s *Site) createService(v *pages.Visit) error {
 	if err != nil {
 		return err
 	}
-	made, _, err := s.Notifications.Create(v.Context(), &org.Organization, v.User(), f.Provider.ID, draftOf(form, f.Provider.FromForm(org.Features, nil, form)))
+	ids, err := scopeIDs(v, org, notifications.Scope(form.Get("scope")), form.Get("scope_uuids"))
+	if err != nil {
+		return err
+	}
+	made, _, err := s.Notifications.Create(v.Context(), &org.Organization, v.User(), f.Provider.ID, draftOf(form, ids, f.Provider.FromForm(org.Features, nil, form)))
 	if wrong, ok := pages.ProblemsOf(err); ok {
 		f.entered(form, wrong)
 		return s.showServiceForm(v, http.StatusUnprocessableEntity, f)
@@ -202,7 +206,11 @@ func (s *Site) changeService(v *pages.Visit) error {
 	if err != nil {
 		return err
 	}
-	_, _, err = s.Notifications.Update(v.Context(), &org.Organization, r.ID, draftOf(form, r.Provider.FromForm(org.Features, r, form)))
+	ids, err := scopeIDs(v, org, notifications.Scope(form.Get("scope")), form.Get("scope_uuids"))
+	if err != nil {
+		return err
+	}
+	_, _, err = s.Notifications.Update(v.Context(), &org.Organization, r.ID, draftOf(form, ids, r.Provider.FromForm(org.Features, r, form)))
 	if wrong, ok := pages.ProblemsOf(err); ok {
 		f, err := s.serviceFormOf(v, org, r)
 		if err != nil {

@@ -33,6 +33,7 @@ const (
 	SelectField   = "select"
 	LinesField    = "lines" // an area with one value on each line
 	HiddenField   = "hidden"
+	PickField     = "pick" // a text with suggestions; a Picker finds what was entered
 )
 
 // A Field is a field of a form.
@@ -46,7 +47,7 @@ type Field struct {
 	Options                        []Option
 }
 
-// An Option is an option of a SelectField.
+// An Option is an option of a SelectField, or a suggestion of a PickField.
 type Option struct{ Value, Text string }
 
 // Problem returns what is wrong with a field, beginning with its label.
@@ -151,7 +152,12 @@ func (v *Visit) Submit(f Form, method, target, back, done string, show func(Form
 	if err != nil {
 		return err
 	}
-	_, err = v.Call(method, target, f.Body(values), nil)
+	return v.SubmitValues(f, values, method, target, back, done, show)
+}
+
+// SubmitValues is Submit for a form that was read before.
+func (v *Visit) SubmitValues(f Form, values url.Values, method, target, back, done string, show func(Form) error) error {
+	_, err := v.Call(method, target, f.Body(values), nil)
 	if wrong, ok := RefusedFields(err); ok {
 		return show(f.Entered(values, wrong))
 	}

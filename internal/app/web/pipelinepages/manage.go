@@ -3,7 +3,6 @@ package pipelinepages
 import (
 	"encoding/json"
 	"errors"
-	"net/http"
 	"strconv"
 	"strings"
 	"time"
@@ -21,7 +20,10 @@ func (s *Site) manageRoutes() []route.Route {
 	const one = "/{org}/{pipeline}/settings"
 	return []route.Route{
 		s.Get("/organizations/{org}/pipelines/new", member(s.newPipeline)),
+		s.Get("/organizations/{org}/pipelines/repositories", member(s.repositories)),
 		s.Post("/organizations/{org}/pipelines", member(s.createPipeline)),
+		s.Get("/organizations/{org}/pipelines/visual", member(s.newVisualPipeline)),
+		s.Post("/organizations/{org}/pipelines/visual", member(s.createVisualPipeline)),
 		s.Post("/organizations/{org}/pipelines/check", member(s.checkSteps)),
 		s.Get(one, member(s.settings)),
 		s.Post(one, member(s.changeSettings)),
@@ -29,7 +31,9 @@ func (s *Site) manageRoutes() []route.Route {
 		s.Post(one+"/steps", member(s.changeSteps)),
 		s.Get(one+"/schedules", member(s.schedules)),
 		s.Post(one+"/schedules", member(s.createSchedule)),
+		s.Get(one+"/schedules/{schedule}", member(s.schedule)),
 		s.Post(one+"/schedules/{schedule}", member(s.changeSchedule)),
+		s.Post(one+"/schedules/{schedule}/edit", member(s.editSchedule)),
 		s.Get(one+"/webhooks", member(s.webhooks)),
 		s.Get(one+"/webhooks/{delivery}", member(s.webhook)),
 		s.Post(one+"/webhooks/{delivery}/redeliver", member(s.redeliver)),
@@ -41,37 +45,36 @@ func (s *Site) manageRoutes() []route.Route {
 
 // A pipeline is a pipeline in a response.
 type pipeline struct {
-	ID             string     `json:"id"`
-	Name           string     `json:"name"`
-	Slug           string     `json:"slug"`
-	Description    string     `json:"description"`
-	Repository     string     `json:"repository"`
-	ClusterID      *string    `json:"cluster_id"`
-	DefaultBranch  string     `json:"default_branch"`
-	Branches       *string    `json:"branch_configuration"`
-	SkipQueued     bool       `json:"skip_queued_branch_builds"`
-	SkipFilter     *string    `json:"skip_queued_branch_builds_filter"`
-	CancelRunning  bool       `json:"cancel_running_branch_builds"`
-	CancelFilter   *string    `json:"cancel_running_branch_builds_filter"`
-	AllowRebuilds  bool       `json:"allow_rebuilds"`
-	Visibility     string     `json:"visibility"`
-	Emoji          *string    `json:"emoji"`
-	Tags           []string   `json:"tags"`
-	DefaultTimeout *int       `json:"default_command_step_timeout"`
-	MaximumTimeout *int       `json:"maximum_command_step_timeout"`
-	BadgeURL       string     `json:"badge_url"`
-	Configuration  string     `json:"configuration"`
-	TemplateID     *string    `json:"pipeline_template_uuid"`
-	ArchivedAt     *time.Time `json:"archived_at"`
-	Provider       struct {
+	ID             string   `json:"id"`
+	Name           string   `json:"name"`
+	Slug           string   `json:"slug"`
+	Description    string   `json:"description"`
+	Repository     string   `json:"repository"`
+	ClusterID      *string  `json:"cluster_id"`
+	DefaultBranch  string   `json:"default_branch"`
+	Branches       *string  `json:"branch_configuration"`
+	SkipQueued     bool     `json:"skip_queued_branch_builds"`
+	SkipFilter     *string  `json:"skip_queued_branch_builds_filter"`
+	CancelRunning  bool     `json:"cancel_running_branch_builds"`
+	CancelFilter   *string  `json:"cancel_running_branch_builds_filter"`
+	AllowRebuilds  bool     `json:"allow_rebuilds"`
+	Visibility     string   `json:"visibility"`
+	Emoji          *string  `json:"emoji"`
+	Tags           []string `json:"tags"`
+	DefaultTimeout *int     `json:"default_command_step_timeout"`
+	MaximumTimeout *int     `json:"maximum_command_step_timeout"`
+	BadgeURL       string   `json:"badge_url"`
+	Configuration  string   `json:"configuration"`
+	TemplateID     *string  `json:"pipeline_template_uuid"`
+
+	Steps []definition.VisualStep `json:"steps"`
+	Env   map[string]string       `json:"env"` // of visual steps
+
+	ArchivedAt *time.Time `json:"archived_at"`
+	Provider   struct {
 		WebhookURL string `json:"webhook_url"`
 	} `json:"provider"`
 }
-
-const firstSteps = `steps:
-  - label: Tests
-    command: echo "Replace me"
-`
 
 func text(s *string) string {
 	if s == nil {
@@ -88,49 +91,11 @@ func digits(n *int) string {
 }
 
 func clusterOptions(v *pages.Visit) (options []pages.Option, err error) {
-	var clusters []struct{ ID, Name string }
-	_, err = v.Call("GET", v.API("clusters")+"?per_page=100", nil, &clusters)
+	clusters, err := pages.All[struct{ ID, Name string }](v, v.API("clusters"))
 	for _, c := range clusters {
 		options = append(options, pages.Option{Value: c.ID, Text: c.Name})
 	}
 	return options, err
-}
-
-func newPipelineForm(v *pages.Visit) pages.Form {
-	return pages.Form{ID: "pipeline", Action: v.Place("pipelines"), Submit: "Create pipeline", Fields: []pages.Field{
-		{Name: "name", Label: "Name", Required: true, Placeholder: "Web shop"},
-		{Name: "repository", Label: "Repository", Required: true, Placeholder: "https://github.com/acme/shop.git", Hint: "Its URL, over HTTPS or SSH."},
-		{Name: "configuration", Label: "Steps", Kind: pages.CodeField, Required: true, Value: firstSteps},
-	}}
-}
-
-func (s *Site) newPipeline(v *pages.Visit) error {
-	return s.showNewPipeline(v, http.StatusOK, newPipelineForm(v))
-}
-
-func (s *Site) showNewPipeline(v *pages.Visit, status int, form pages.Form) error {
-	s.SetLivePolicy(v.W.Header())
-	return v.Show(status, "pipeline_new", pages.View{Title: "New pipeline", Section: "pipelines", Page: struct {
-		Form  pages.Form
-		Check string
-	}{form, v.Place("pipelines", "check")}})
-}
-
-func (s *Site) createPipeline(v *pages.Visit) error {
-	values, err := v.ReadForm()
-	if err != nil {
-		return err
-	}
-	form := newPipelineForm(v)
-	var made pipeline
-	_, err = v.Call("POST", v.API("pipelines"), form.Body(values), &made)
-	if wrong, ok := pages.RefusedFields(err); ok {
-		return s.showNewPipeline(v, http.StatusUnprocessableEntity, form.Entered(values, wrong))
-	}
-	if err != nil {
-		return err
-	}
-	return v.Done("/"+v.Org.Slug+"/"+made.Slug, "Pipeline created. Start its first build.")
 }
 
 // stepPreview is a step in the preview beside the editor.
@@ -143,7 +108,7 @@ type stepPreview struct {
 
 // checkSteps checks steps while they are entered, and returns their errors and a preview.
 func (s *Site) checkSteps(v *pages.Visit) error {
-	form, err := v.ReadForm()
+	form, err := v.ReadLargeForm()
 	if err != nil {
 		return err
 	}
@@ -187,6 +152,9 @@ func preview(steps []definition.Step, depth int, to []stepPreview) []stepPreview
 	}
 	return to
 }
+
+// Visual reports whether the steps are visual ones.
+func (p pipeline) Visual() bool { return p.Configuration == "" && p.TemplateID == nil }
 
 // managed is the data of a settings page of a pipeline.
 type managed struct {

@@ -167,6 +167,9 @@ func (s *Site) showPipeline(v *pages.Visit, status int, p *pipelines.Pipeline, f
 	}
 	shown := pipelinePage{Pipeline: p, Schedules: planned, Org: v.Org, Branch: branch, Filter: filter, Manages: v.Session != nil && p.Permits(v.Request, identity.ManagePipeline), Pages: v.PageLinks(page, more, "Newer", "Older"), Form: form, Problems: wrong}
 	shown.MayBuild = v.Session != nil && !p.Archived() && p.Permits(v.Request, identity.BuildPipeline)
+	if len(recent) == 0 && !filter.Active && page.Number == 1 {
+		shown.Form.Open = true // the first build is what comes next
+	}
 	for _, b := range recent {
 		shown.Rows = append(shown.Rows, buildpages.HeadOf(v, builds.OnBuild{Build: b, Pipeline: p}))
 	}

@@ -39,18 +39,18 @@ func (s *Site) settings(v *pages.Visit) error {
 }
 
 func (s *Site) showSettings(v *pages.Visit, status int, m managed, form pages.Form) error {
-	archive := pages.Form{ID: "archive", Action: m.At("settings", "archive"), Submit: "Archive pipeline", Fields: []pages.Field{{Name: "on", Kind: pages.HiddenField, Value: "true"}}}
-	if m.Pipeline.ArchivedAt != nil {
-		archive = pages.Form{ID: "archive", Action: m.At("settings", "archive"), Submit: "Unarchive pipeline"}
-	}
+	archive := pages.Confirm{Summary: "Archive pipeline", Warning: "It stays visible, but builds nothing until you unarchive it: no pushes, no schedules, no new builds.",
+		Form: pages.Form{ID: "archive", Action: m.At("settings", "archive"), Submit: "Archive " + m.Pipeline.Name, Danger: true, Fields: []pages.Field{{Name: "on", Kind: pages.HiddenField, Value: "true"}}}}
+	unarchive := pages.Form{ID: "unarchive", Action: m.At("settings", "archive"), Submit: "Unarchive pipeline"}
 	badge := v.Local(m.Pipeline.BadgeURL)
 	return m.show(v, status, "pipeline_manage", "pipeline", "Settings", struct {
 		managed
 		Form          pages.Form
-		Archive       pages.Form
+		Archive       pages.Confirm
+		Unarchive     pages.Form
 		Badge, Source string
 		Delete        pages.Confirm
-	}{m, form, archive, badge, "[![Build status](" + m.Pipeline.BadgeURL + ")](" + s.Public.To(m.Org, m.Pipeline.Slug) + ")",
+	}{m, form, archive, unarchive, badge, "[![Build status](" + m.Pipeline.BadgeURL + ")](" + s.Public.To(m.Org, m.Pipeline.Slug) + ")",
 		pages.Confirm{Summary: "Delete pipeline", Warning: "All its builds, logs, artifacts and schedules are deleted. This cannot be undone. Enter its name to confirm.",
 			Form: pages.Form{ID: "delete", Action: m.At("settings", "delete"), Submit: "Delete " + m.Pipeline.Name, Danger: true, Fields: []pages.Field{{Name: "confirm", Label: "Name of the pipeline", Required: true, Placeholder: m.Pipeline.Name}}}}})
 }
@@ -110,6 +110,9 @@ func (s *Site) steps(v *pages.Visit) error {
 	if err != nil {
 		return err
 	}
+	if m.Pipeline.Visual() {
+		return s.visualSteps(v, m)
+	}
 	return s.showSteps(v, http.StatusOK, m, stepsForm(m))
 }
 
@@ -127,7 +130,14 @@ func (s *Site) changeSteps(v *pages.Visit) error {
 	if err != nil {
 		return err
 	}
-	return v.Submit(stepsForm(m), "PATCH", m.api(v), m.At("settings", "steps"), "Steps saved. New builds use them.", func(f pages.Form) error {
+	values, err := v.ReadLargeForm()
+	if err != nil {
+		return err
+	}
+	if m.Pipeline.Visual() && !values.Has("configuration") {
+		return s.changeVisual(v, m, values)
+	}
+	return v.SubmitValues(stepsForm(m), values, "PATCH", m.api(v), m.At("settings", "steps"), "Steps saved. New builds use them.", func(f pages.Form) error {
 		return s.showSteps(v, http.StatusUnprocessableEntity, m, f)
 	})
 }

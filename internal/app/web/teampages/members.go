@@ -75,7 +75,7 @@ func (s *Site) showMembers(v *pages.Visit, status int, form pages.Form) error {
 		Manages: v.Member.Can(identity.ManageMembers, v.Org), Me: v.User().ID, At: v.Place("settings", "members"), Base: v.Place("settings"),
 	}
 	if shown.Manages {
-		if _, err := v.Call("GET", v.API("invitations")+"?per_page=100", nil, &shown.Invitations); err != nil {
+		if shown.Invitations, err = pages.All[invitation](v, v.API("invitations")); err != nil {
 			return err
 		}
 	}

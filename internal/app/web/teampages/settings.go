@@ -14,6 +14,8 @@ func (s *Site) pipelineSettingsRoutes() []route.Route {
 		s.get("/settings/pipelines", s.pipelineSettings),
 		s.post("/settings/pipelines", s.changePipelineSettings),
 		s.post("/settings/pipelines/switch", s.switchSetting),
+		s.post("/settings/pipelines/export", s.changeExport),
+		s.post("/settings/pipelines/export/stop", s.stopExport),
 	}
 }
 
@@ -27,6 +29,27 @@ type settings struct {
 	Terminal        switched `json:"hosted_agents_terminal_access"`
 	Public          switched `json:"public_pipeline_creation"`
 	Metrics         switched `json:"advanced_queue_metrics"`
+	Exports         exports  `json:"build_exports"`
+}
+
+// exports are the settings of build exports in a response.
+type exports struct {
+	Available  bool     `json:"available"`
+	Enabled    bool     `json:"enabled"`
+	Location   *string  `json:"location"`
+	StrategyID *string  `json:"strategy_id"`
+	Strategies []string `json:"supported_strategies"`
+}
+
+func exportForm(v *pages.Visit, e exports) pages.Form {
+	form := pages.Form{ID: "export", Action: v.Place("settings", "pipelines", "export"), Submit: "Save export", Fields: []pages.Field{
+		{Name: "location", Label: "Bucket", Required: true, Value: text(e.Location), Placeholder: "builds/acme", Hint: "Its name, and a folder in it if you like. The server tries to write there with its own credentials."},
+		{Name: "strategy_id", Label: "Kind", Kind: pages.SelectField, Value: text(e.StrategyID)},
+	}}
+	for _, id := range e.Strategies {
+		form.Fields[1].Options = append(form.Fields[1].Options, pages.Option{Value: id, Text: id})
+	}
+	return form
 }
 
 // A toggle is a setting that a button turns on or off.
@@ -37,8 +60,7 @@ type toggle struct {
 }
 
 func (s *Site) settingsForm(v *pages.Visit, set settings) (pages.Form, error) {
-	var clusters []person // id and name
-	_, err := v.Call("GET", v.API("clusters")+"?per_page=100", nil, &clusters)
+	clusters, err := pages.All[person](v, v.API("clusters")) // id and name
 	options := []pages.Option{{Value: "", Text: "The default cluster"}}
 	for _, c := range clusters {
 		options = append(options, pages.Option{Value: c.ID, Text: c.Name})
@@ -53,12 +75,15 @@ func (s *Site) settingsForm(v *pages.Visit, set settings) (pages.Form, error) {
 }
 
 func (s *Site) pipelineSettings(v *pages.Visit) error {
-	return s.showPipelineSettings(v, http.StatusOK, nil)
+	return s.showPipelineSettings(v, http.StatusOK, nil, nil)
 }
 
-func (s *Site) showPipelineSettings(v *pages.Visit, status int, entered *pages.Form) error {
+func (s *Site) showPipelineSettings(v *pages.Visit, status int, entered, export *pages.Form) error {
 	shown := struct {
 		Form    pages.Form
+		Exports exports
+		Export  pages.Form
+		Stop    pages.Confirm
 		Toggles []toggle
 		Manages bool
 		Why     string
@@ -79,6 +104,13 @@ func (s *Site) showPipelineSettings(v *pages.Visit, status int, entered *pages.F
 	if entered != nil {
 		shown.Form = *entered
 	}
+	shown.Exports, shown.Export = set.Exports, exportForm(v, set.Exports)
+	if export != nil {
+		export.Fields[1].Options = shown.Export.Fields[1].Options
+		shown.Export = *export
+	}
+	shown.Stop = pages.Confirm{Summary: "Stop exporting", Warning: "Builds that finish from now on are not exported. What was exported stays in its bucket.",
+		Form: pages.Form{ID: "stop-export", Action: v.Place("settings", "pipelines", "export", "stop"), Submit: "Stop exporting builds", Danger: true}}
 	shown.Toggles = []toggle{
 		{set.Metrics, "advanced-queue-metrics", "Advanced queue metrics", "Records how long jobs wait in each queue, for 90 days. It cannot be turned off.", true},
 		{set.Terminal, "hosted-agents-ssh", "Terminal access to hosted agents", "Lets people open a shell in running jobs of hosted agents.", false},
@@ -93,8 +125,18 @@ func (s *Site) changePipelineSettings(v *pages.Visit) error {
 		return err
 	}
 	return v.Submit(form, "PATCH", v.API("pipeline-settings"), v.Place("settings", "pipelines"), "Settings saved.", func(f pages.Form) error {
-		return s.showPipelineSettings(v, http.StatusUnprocessableEntity, &f)
+		return s.showPipelineSettings(v, http.StatusUnprocessableEntity, &f, nil)
 	})
+}
+
+func (s *Site) changeExport(v *pages.Visit) error {
+	return v.Submit(exportForm(v, exports{}), "PUT", v.API("pipeline-settings", "build-export"), v.Place("settings", "pipelines"), "Finished builds are exported from now on.", func(f pages.Form) error {
+		return s.showPipelineSettings(v, http.StatusUnprocessableEntity, nil, &f)
+	})
+}
+
+func (s *Site) stopExport(v *pages.Visit) error {
+	return v.Act("DELETE", v.API("pipeline-settings", "build-export"), nil, v.Place("settings", "pipelines"), "Builds are not exported any more.")
 }
 
 // switchSetting turns a setting on or off.

@@ -143,10 +143,11 @@ func (s *Site) showTeam(v *pages.Visit, status int, change func(*teamPage)) erro
 	if _, err := v.Call("GET", api, nil, &p.Team); err != nil {
 		return err
 	}
-	if _, err := v.Call("GET", api+"/members?per_page=100", nil, &p.Members); err != nil {
+	var err error
+	if p.Members, err = pages.All[teamMember](v, api+"/members"); err != nil {
 		return err
 	}
-	if _, err := v.Call("GET", api+"/pipelines?per_page=100", nil, &p.Pipelines); err != nil {
+	if p.Pipelines, err = pages.All[teamPipeline](v, api+"/pipelines"); err != nil {
 		return err
 	}
 	p.At = v.Place("settings", "teams", p.Team.Slug)
@@ -168,30 +169,20 @@ func (s *Site) teamForms(v *pages.Visit, p *teamPage) error {
 	if !p.Leads {
 		return nil
 	}
-	var members []member
-	if _, err := v.Call("GET", v.API("members")+"?per_page=100", nil, &members); err != nil {
+	people, err := pages.PickMember.Options(v)
+	if err != nil {
 		return err
 	}
-	var list []struct {
-		ID   string `json:"id"`
-		Name string `json:"name"`
-	}
-	if _, err := v.Call("GET", v.API("pipelines")+"?per_page=100", nil, &list); err != nil {
+	pipelines, err := pages.PickPipeline.Options(v)
+	if err != nil {
 		return err
-	}
-	var people, pipelines []pages.Option
-	for _, m := range members {
-		people = append(people, pages.Option{Value: m.ID, Text: m.Name + " (" + m.Email + ")"})
-	}
-	for _, l := range list {
-		pipelines = append(pipelines, pages.Option{Value: l.ID, Text: l.Name})
 	}
 	p.AddMember = pages.Form{ID: "member", Action: p.At + "/members", Submit: "Add member", Fields: []pages.Field{
-		{Name: "user_id", Label: "Member", Kind: pages.SelectField, Options: people},
+		{Name: "user_id", Label: "Member", Kind: pages.PickField, Required: true, Placeholder: "Name or email", Options: people},
 		{Name: "role", Label: "Role", Kind: pages.SelectField, Options: []pages.Option{{Value: "member", Text: "member"}, {Value: "maintainer", Text: "maintainer"}}},
 	}}
 	p.AddTo = pages.Form{ID: "pipeline", Action: p.At + "/pipelines", Submit: "Add pipeline", Fields: []pages.Field{
-		{Name: "pipeline_id", Label: "Pipeline", Kind: pages.SelectField, Options: pipelines},
+		{Name: "pipeline_id", Label: "Pipeline", Kind: pages.PickField, Required: true, Placeholder: "Name", Options: pipelines},
 		{Name: "access_level", Label: "Members can", Kind: pages.SelectField, Options: levels},
 	}}
 	return nil
@@ -213,7 +204,14 @@ func (s *Site) addTeamMember(v *pages.Visit) error {
 	if err != nil {
 		return err
 	}
-	body := map[string]any{"user_id": form.Get("user_id"), "role": form.Get("role")}
+	user, problem, err := pages.PickMember.Find(v, form.Get("user_id"))
+	if err != nil {
+		return err
+	}
+	if problem != "" {
+		return v.Refused(v.Place("settings", "teams", v.PathValue("team")), "Not added. This "+problem)
+	}
+	body := map[string]any{"user_id": user, "role": form.Get("role")}
 	return v.Act("POST", v.API("teams", v.PathValue("team"), "members"), body, v.Place("settings", "teams", v.PathValue("team")), "Member added.")
 }
 
@@ -228,7 +226,14 @@ func (s *Site) addTeamPipeline(v *pages.Visit) error {
 		return err
 	}
 	t := v.PathValue("team")
-	body := map[string]any{"pipeline_id": form.Get("pipeline_id"), "access_level": form.Get("access_level")}
+	pipeline, problem, err := pages.PickPipeline.Find(v, form.Get("pipeline_id"))
+	if err != nil {
+		return err
+	}
+	if problem != "" {
+		return v.Refused(v.Place("settings", "teams", t), "Not added. This "+problem)
+	}
+	body := map[string]any{"pipeline_id": pipeline, "access_level": form.Get("access_level")}
 	return v.Act("POST", v.API("teams", t, "pipelines"), body, v.Place("settings", "teams", t), "Pipeline added.")
 }
 

@@ -50,7 +50,8 @@ func (s *Site) showTemplates(v *pages.Visit, status int, form pages.Form) error 
 		Manages   bool
 		At        string
 	}{New: form, Manages: v.Member.Can(identity.ManageTemplates, v.Org), At: v.Place("pipeline-templates")}
-	if _, err := v.Call("GET", v.API("pipeline-templates")+"?per_page=100", nil, &shown.Templates); err != nil {
+	var err error
+	if shown.Templates, err = pages.All[template](v, v.API("pipeline-templates")); err != nil {
 		return err
 	}
 	return s.show(v, status, "templates", "templates", "Pipeline templates", shown)

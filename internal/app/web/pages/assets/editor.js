@@ -45,12 +45,12 @@ function later() {
 area.addEventListener("input", later);
 check(area.value);
 
-import("./modules/codemirror-6.43.15/editor.js").then(({ createEditor }) => {
+import("./modules/codemirror-6.43.15-2/editor.js").then(({ createEditor }) => {
   const place = document.createElement("div");
   place.className = "editor";
   area.before(place);
   const label = document.querySelector(`label[for="${area.id}"]`).textContent;
-  const editor = createEditor(place, area.value, { label, changed(text) { area.value = text; later(); } });
+  const editor = createEditor(place, area.value, { label, keys: JSON.parse(section.dataset.keys), changed(text) { area.value = text; later(); } });
   area.hidden = true;
   area.required = false;
   listeners.push((answer) => editor.diagnose(answer.errors, answer.warnings));
