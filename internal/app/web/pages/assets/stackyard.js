@@ -60,7 +60,7 @@
     const status = make("p", { class: "offscreen", role: "status" });
     const d = dialog("Command palette", input, list, status,
       make("p", { class: "hint keys" }, make("kbd", {}, "↑"), make("kbd", {}, "↓"), " choose ", make("kbd", {}, "Enter"), " open ", make("kbd", {}, "Esc"), " close"));
-    const offered = actions().map((e) => ({ title: words(e), key: e.dataset.key, run: () => run(e) }));
+    const offered = actions().map((e) => ({ title: words(e), key: e.dataset.key, run: () => { const now = e.isConnected ? e : actions().find((o) => words(o) === words(e)); if (now) run(now); } }));
     let found = [], active = -1, request = null, timer = 0;
 
     const activate = (i) => {
