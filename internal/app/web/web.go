@@ -55,7 +55,7 @@ type Site struct {
 	search        *searchpages.Site
 }
 
-// New returns a Site. It panics if an embedded template is invalid.
+// New returns a Site.
 func New(c Config) *Site {
 	base := pages.New(c.Base)
 	base.AddTemplates(templates, nil)

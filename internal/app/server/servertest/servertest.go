@@ -86,7 +86,7 @@ func Start(t testing.TB, d *db.DB, change ...func(*server.Parts)) *Server {
 	running := &httptest.Server{Listener: listener, Config: &http.Server{Handler: s.Server}}
 	running.Start()
 	t.Cleanup(running.Close)
-	s.validator = newValidator(t, s.URL)
+	s.validator = newValidator(t, s.URL, s.Routes())
 	return s
 }
 

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"path"
 	"strings"
+	"sync"
 
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/identity"
@@ -18,13 +19,16 @@ import (
 //go:embed templates
 var templateFiles embed.FS
 
-// templates are the pages by file name, each with the layout and the shared parts.
-type templates map[string]*template.Template
+// templates are the pages by file name, each with the layout and the shared parts. A page is parsed when it is
+// first shown, so that servers start faster.
+type templates map[string]func() *template.Template
 
 // AddTemplates adds the pages of a package, with functions for its templates besides those of all pages. It panics
-// if a template is invalid or its name is taken.
+// if the name of a template is taken.
 func (s *Site) AddTemplates(files fs.FS, functions template.FuncMap) {
-	shared := template.Must(template.New("layout.html").Funcs(s.functions()).Funcs(functions).ParseFS(templateFiles, "templates/layout.html", "templates/parts.html"))
+	shared := sync.OnceValue(func() *template.Template {
+		return template.Must(template.New("layout.html").Funcs(s.functions()).Funcs(functions).ParseFS(templateFiles, "templates/layout.html", "templates/parts.html"))
+	})
 	names, err := fs.Glob(files, "templates/*.html")
 	if err != nil {
 		panic(err)
@@ -34,13 +38,22 @@ func (s *Site) AddTemplates(files fs.FS, functions template.FuncMap) {
 		if s.templates[name] != nil {
 			panic("pages: two templates named " + name)
 		}
-		s.templates[name] = template.Must(template.Must(shared.Clone()).ParseFS(files, file))
+		s.templates[name] = sync.OnceValue(func() *template.Template {
+			return template.Must(template.Must(shared().Clone()).ParseFS(files, file))
+		})
+	}
+}
+
+// ParseTemplates parses all pages now. It panics if one is invalid.
+func (s *Site) ParseTemplates() {
+	for _, parse := range s.templates {
+		parse()
 	}
 }
 
 // Part renders one element of a page, which its template defines.
 func (s *Site) Part(w io.Writer, page, name string, data any) error {
-	return s.templates[page].ExecuteTemplate(w, name, data)
+	return s.templates[page]().ExecuteTemplate(w, name, data)
 }
 
 // functions returns the functions of all templates.
@@ -127,7 +140,7 @@ func (v *Visit) searchPath(page View) string {
 // write writes a page after it was rendered completely.
 func (t templates) write(w http.ResponseWriter, status int, name string, page View) error {
 	var text bytes.Buffer
-	if err := t[name].ExecuteTemplate(&text, "layout.html", page); err != nil {
+	if err := t[name]().ExecuteTemplate(&text, "layout.html", page); err != nil {
 		return err
 	}
 	content := text.Bytes()
