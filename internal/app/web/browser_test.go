@@ -122,11 +122,11 @@ func ask[T any](b *browser, a chromedp.Action[T]) T {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, stepTimeout)
 	defer cancel()
-	answer, err := chromedp.Run(ctx, a)
+	response, err := chromedp.Run(ctx, a)
 	if err != nil {
 		b.t.Fatalf("%v\nat %s", err, b.where())
 	}
-	return answer
+	return response
 }
 
 func (b *browser) use(s screen) {
@@ -172,10 +172,10 @@ func (b *browser) typeAt(id, text string) {
 	}
 }
 
-// press clicks the button or link whose text begins with words, and waits for the next page.
-func (b *browser) press(words string) {
+// press clicks the button or link with a text that begins so, and waits for the next page.
+func (b *browser) press(text string) {
 	b.t.Helper()
-	target := fmt.Sprintf(`(//main//*[self::button or self::a][starts-with(normalize-space(), %q)] | //header//*[self::button or self::a][starts-with(normalize-space(), %q)])[1]`, words, words)
+	target := fmt.Sprintf(`(//main//*[self::button or self::a][starts-with(normalize-space(), %q)] | //header//*[self::button or self::a][starts-with(normalize-space(), %q)])[1]`, text, text)
 	b.leave(chromedp.Click(target))
 }
 
@@ -195,10 +195,10 @@ func (b *browser) leave(step chromedp.Action[chromedp.Void]) {
 	}
 }
 
-// choose selects the checkbox or radio button whose label begins with words.
-func (b *browser) choose(words string) {
+// choose selects the checkbox or radio button with a label that begins so.
+func (b *browser) choose(text string) {
 	b.t.Helper()
-	b.do(chromedp.Click(fmt.Sprintf(`//label[starts-with(normalize-space(), %q)]//input`, words)))
+	b.do(chromedp.Click(fmt.Sprintf(`//label[starts-with(normalize-space(), %q)]//input`, text)))
 }
 
 // see ends the test unless the page contains all texts.
@@ -236,25 +236,29 @@ func (b *browser) signIn(email string) {
 	b.press("Sign in")
 }
 
-// shoot takes a screenshot on every screen size, and checks on each that the page fits and is usable.
+// shoot checks on every screen size that the page fits and is usable. It takes screenshots if there is a folder for
+// them.
 func (b *browser) shoot(name string) {
 	b.t.Helper()
-	folder := os.Getenv("STACKYARD_SCREENSHOTS")
-	if folder == "" {
-		folder = b.t.TempDir()
-	}
-	if err := os.MkdirAll(folder, 0o755); err != nil {
-		b.t.Fatal(err)
-	}
 	for _, s := range screens {
 		b.use(s)
-		picture := ask(b, chromedp.FullScreenshot(100))
-		if err := os.WriteFile(filepath.Join(folder, name+"-"+s.name+".png"), picture, 0o644); err != nil {
-			b.t.Fatal(err)
+		if folder := os.Getenv("STACKYARD_SCREENSHOTS"); folder != "" {
+			b.saveScreenshot(filepath.Join(folder, name+"-"+s.name+".png"))
 		}
 		b.wantUsable(name + " on " + s.name)
 	}
 	b.use(screens[0])
+}
+
+func (b *browser) saveScreenshot(path string) {
+	b.t.Helper()
+	picture := ask(b, chromedp.FullScreenshot(100))
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		b.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, picture, 0o644); err != nil {
+		b.t.Fatal(err)
+	}
 }
 
 // wantUsable fails the test if the page is wider than the screen, or contains something that a keyboard or
@@ -288,7 +292,7 @@ const usable = `(() => {
 		if (!field.labels.length && !field.getAttribute("aria-label")) problems.push("no label: " + show(field));
 	}
 	for (const e of all("button, a")) {
-		if (!e.textContent.trim() && !e.getAttribute("aria-label")) problems.push("no words: " + show(e));
+		if (!e.textContent.trim() && !e.getAttribute("aria-label")) problems.push("no text: " + show(e));
 		const r = e.getBoundingClientRect();
 		if (e.tagName === "BUTTON" && r.width && (r.height < 24 || r.width < 24)) problems.push("too small to touch: " + show(e));
 	}

@@ -117,7 +117,7 @@ func TestPassword_ChangeEndsEveryOtherSession(t *testing.T) {
 		there.get("/").want(200, "Sign in")
 		there.post("/login", "email", "ada@acme.test", "password", password).want(422)
 		there.post("/login", "email", "ada@acme.test", "password", "a brand new password").wantRedirect("/")
-		givePasswords(s)
+		s.Apply(`organizations: [{slug: acme, members: [{email: ada@acme.test, password: ` + password + `}]}]`)
 		there.get("/").want(200, "Sign in")
 	})
 }
