@@ -105,6 +105,7 @@ var owners = map[string]string{
 	"builds":            "builds",
 	"job_details":       "builds",
 	"job_milestones":    "timeline",
+	"job_usage":         "jobusage",
 	"jobs":              "builds",
 	"rules":             "clusterrules",
 	"step_dependencies": "builds",

@@ -177,6 +177,7 @@ func (s *Server) capabilities(p Parts, results *db.DB, directory *identity.Direc
 		Settings:  p.Agents,
 	})
 	jobAPI := jobapi.New(jobapi.Parts{
+		DB:          p.DB,
 		Agents:      s.agents,
 		Annotations: annotations,
 		Artifacts:   artifacts,

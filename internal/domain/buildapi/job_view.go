@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 
 	"stackyard/internal/domain/builds"
+	"stackyard/internal/domain/jobusage"
 	"stackyard/internal/domain/pipelines"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/identity"
@@ -93,6 +94,16 @@ type commandJobView struct {
 	PromisedExitStatus    *int            `json:"promised_exit_status,omitempty" doc:"What the job has declared that it will end with."`
 	PromisedExitStatusAt  core.Time       `json:"promised_exit_status_at,omitzero"`
 	Detail                *string         `json:"detail" doc:"Why it ended in this state."`
+	ResourceUsage         *jobusage.Usage `json:"resource_usage,omitempty" doc:"What it used, if its agent reported that; shown for one job and in the list of a build's jobs."`
+}
+
+// using returns the view with what the job used.
+func (v JobView) using(u *jobusage.Usage) JobView {
+	if command, ok := v.shape.(commandJobView); ok {
+		command.ResourceUsage = u
+		v.shape = command
+	}
+	return v
 }
 
 // jobMatrix are the values that a job of a matrix has: by dimension, or one alone; null for others.

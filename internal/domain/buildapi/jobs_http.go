@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"stackyard/internal/domain/builds"
+	"stackyard/internal/domain/jobusage"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
 	"stackyard/internal/platform/identity"
@@ -101,11 +102,19 @@ func (s *Service) getJobs(r *route.Request, o builds.OnBuild) (route.Items[JobVi
 		return none, err
 	}
 	var jobs []*builds.Job
+	var used map[string]*jobusage.Usage
 	err = s.db.Read(r.Context(), func(q *db.Q) (err error) {
 		if o.Pipeline.Visited() && f.Hidden() {
 			return nil
 		}
 		if jobs, err = builds.ListJobs(q, o.Build.ID, f, page); err != nil {
+			return err
+		}
+		ids := make([]string, len(jobs))
+		for i, j := range jobs {
+			ids[i] = j.ID
+		}
+		if used, err = jobusage.Of(q, ids...); err != nil {
 			return err
 		}
 		return s.builds.FillAgentNames(q, r.Org.ID, jobs...)
@@ -115,11 +124,12 @@ func (s *Service) getJobs(r *route.Request, o builds.OnBuild) (route.Items[JobVi
 	}
 	return route.ItemsOf(r, page, jobs,
 		func(j *builds.Job) core.Cursor { return core.Cursor{j.Position, j.ID} },
-		func(j *builds.Job) JobView { return s.jobView(r, o.Pipeline, o.Build, j) }), nil
+		func(j *builds.Job) JobView { return s.jobView(r, o.Pipeline, o.Build, j).using(used[j.ID]) }), nil
 }
 
 func (s *Service) getJob(r *route.Request, o builds.OnJob) (JobView, error) {
-	return s.jobView(r, o.Pipeline, o.Build, o.Job), nil
+	used, err := s.builds.Usage(r.Context(), o.ID)
+	return s.jobView(r, o.Pipeline, o.Build, o.Job).using(used), err
 }
 
 type jobEnvView struct {

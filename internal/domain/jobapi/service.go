@@ -5,7 +5,7 @@
 // artifacts are sent and fetched at signed URLs (signedurl.go) that need no token and expire. Each part of an
 // artifact is one blob, and is stored only if its size and checksum match (receive.go).
 //
-// The package stores no rows: artifacts, annotations, builds (meta-data and uploads) and joblog do.
+// The package stores no rows: artifacts, annotations, builds (meta-data and uploads), joblog and jobusage do.
 package jobapi
 
 import (
@@ -21,12 +21,14 @@ import (
 	"stackyard/internal/domain/pipelines"
 	"stackyard/internal/platform/blob"
 	"stackyard/internal/platform/core"
+	"stackyard/internal/platform/db"
 	"stackyard/internal/platform/route"
 	"stackyard/internal/platform/seal"
 )
 
 // Service handles requests of running jobs.
 type Service struct {
+	db          *db.DB
 	agents      *agents.Service
 	annotations *annotations.Service
 	artifacts   *artifacts.Service
@@ -42,6 +44,7 @@ type Service struct {
 
 // Parts are the dependencies of a Service.
 type Parts struct {
+	DB          *db.DB
 	Agents      *agents.Service
 	Annotations *annotations.Service
 	Artifacts   *artifacts.Service
@@ -60,7 +63,7 @@ type Parts struct {
 // New returns a Service.
 func New(p Parts) *Service {
 	return &Service{
-		agents: p.Agents, annotations: p.Annotations, artifacts: p.Artifacts, blobs: p.Blobs, builds: p.Builds, clusters: p.Clusters, logs: p.Logs, pipelines: p.Pipelines,
+		db: p.DB, agents: p.Agents, annotations: p.Annotations, artifacts: p.Artifacts, blobs: p.Blobs, builds: p.Builds, clusters: p.Clusters, logs: p.Logs, pipelines: p.Pipelines,
 		public: p.Public, log: p.Log,
 		urls: newURLSigner(p.Key, p.Public, p.Content, p.Clock),
 	}
@@ -69,6 +72,6 @@ func New(p Parts) *Service {
 // Routes returns the routes of running jobs, and those at which artifacts are sent and fetched.
 func (s *Service) Routes() []route.Route {
 	return slices.Concat(
-		s.metaDataRoutes(), s.annotationRoutes(), s.uploadRoutes(), s.stepRoutes(), s.artifactRoutes(), s.fileRoutes(), s.secretRoutes(), s.cacheRoutes(), s.logRoutes(),
+		s.metaDataRoutes(), s.annotationRoutes(), s.uploadRoutes(), s.stepRoutes(), s.artifactRoutes(), s.fileRoutes(), s.secretRoutes(), s.cacheRoutes(), s.logRoutes(), s.usageRoutes(),
 	)
 }

@@ -115,6 +115,9 @@ func (s *Site) readJob(v *pages.Visit, o builds.OnJob) (*jobBoard, error) {
 	}
 	if !o.Pipeline.Visited() && o.Type == flow.Script {
 		b.Row.Panel.Env = builds.EnvText(s.Builds.Environment(v.Org, o.Pipeline, o.Build, o.Job))
+		if b.Row.Panel.Usage, err = s.Builds.Usage(v.Context(), o.ID); err != nil {
+			return nil, err
+		}
 	}
 	if err := b.readSessions(v); err != nil {
 		return nil, err

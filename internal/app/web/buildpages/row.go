@@ -9,6 +9,7 @@ import (
 
 	"stackyard/internal/app/web/pages"
 	"stackyard/internal/domain/builds"
+	"stackyard/internal/domain/jobusage"
 	"stackyard/internal/domain/timeline"
 	"stackyard/internal/platform/db"
 	"stackyard/internal/platform/identity"
@@ -40,6 +41,8 @@ type panel struct {
 	// Exit explains how the process ended; Env is its environment as text.
 	Exit string
 	Env  string
+	// Usage is what the job used, nil if its agent did not report that.
+	Usage *jobusage.Usage
 	// Stack is the key of the stack that handled the job, if any.
 	Stack string
 	// Shell and Desktop are set if the visitor can open one in the job.

@@ -11,6 +11,7 @@ import (
 	"html/template"
 	"io"
 	"slices"
+	"time"
 
 	"stackyard/internal/app/web/live"
 	"stackyard/internal/app/web/pages"
@@ -62,6 +63,7 @@ func New(base *pages.Site, c Config) *Site {
 		"label":     func(text string) template.HTML { return template.HTML(markdown.Label(text)) },
 		"prompt":    func(text string) template.HTML { return template.HTML(markdown.Prompt(text)) },
 		"emoji":     markdown.Emoji,
+		"micros":    func(n int64) string { return pages.Length(time.Duration(n) * time.Microsecond) },
 	})
 	return &Site{Site: base, Config: c, watched: c.Bus.Watch(builds.Topic, builds.Versions), archives: make(chan struct{}, maxArchives)}
 }
