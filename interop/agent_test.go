@@ -38,6 +38,7 @@ var agentBinary = sync.OnceValues(func() (string, error) {
 type agent struct {
 	cmd   *exec.Cmd
 	ended chan struct{}
+	quit  syscall.Signal // stops it
 }
 
 // startAgent starts the published agent and stops it at the end of the test.
@@ -57,29 +58,51 @@ func startAgent(t *testing.T, s *server, args ...string) *agent {
 		"--endpoint", s.url + "/v3", "--token", "svcct_acme", "--name", "published-%spawn", "--no-color",
 		"--build-path", filepath.Join(home, "builds"), "--hooks-path", filepath.Join(home, "hooks"), "--plugins-path", filepath.Join(home, "plugins"),
 	}, args...)...)
+	return runAgent(t, cmd, home, syscall.SIGQUIT) // stops at once, even while it runs a job
+}
+
+// startOurs starts our own agent like startAgent.
+func startOurs(t *testing.T, s *server, args ...string) *agent {
+	t.Helper()
+	home, err := os.MkdirTemp("", "ours-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(home) })
+	cmd := exec.Command(binary, append([]string{"agent", "--endpoint", s.url + "/v3", "--token", "svcct_acme", "--name", "ours-%spawn",
+		"--build-path", filepath.Join(home, "builds")}, args...)...)
+	return runAgent(t, cmd, home, syscall.SIGTERM)
+}
+
+// runAgent runs an agent with a home of its own, and stops it at the end of the test.
+func runAgent(t *testing.T, cmd *exec.Cmd, home string, quit syscall.Signal) *agent {
+	t.Helper()
 	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool {
-		return strings.HasPrefix(v, "BUILDKITE") || strings.HasPrefix(v, "CI=")
+		return strings.HasPrefix(v, "BUILDKITE") || strings.HasPrefix(v, "SERVICE_") || strings.HasPrefix(v, "CI=")
 	}), "HOME="+home)
 	cmd.Stdout, cmd.Stderr = t.Output(), t.Output()
 	cmd.WaitDelay = time.Second
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	a := &agent{cmd: cmd, ended: make(chan struct{})}
+	a := &agent{cmd: cmd, ended: make(chan struct{}), quit: quit}
 	go func() {
 		cmd.Wait()
 		close(a.ended)
 	}()
-	t.Cleanup(func() {
-		cmd.Process.Signal(syscall.SIGQUIT) // stop at once, even while it runs a job
-		select {
-		case <-a.ended:
-		case <-time.After(20 * time.Second):
-			cmd.Process.Kill()
-			<-a.ended
-		}
-	})
+	t.Cleanup(a.stop)
 	return a
+}
+
+// stop stops the agent.
+func (a *agent) stop() {
+	a.cmd.Process.Signal(a.quit)
+	select {
+	case <-a.ended:
+	case <-time.After(20 * time.Second):
+		a.cmd.Process.Kill()
+		<-a.ended
+	}
 }
 
 // exit waits for the agent to exit by itself and returns its exit status.
