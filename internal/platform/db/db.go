@@ -147,18 +147,22 @@ func (d *DB) Write(ctx context.Context, fn func(q *Q) error) error {
 	var topics []string // of the last attempt
 	var after []func()
 	var concerned []*Watch
+	defer func() { changed(concerned) }() // when fn panics
 	err := d.write(ctx, func(q *Q) error {
 		topics, after = nil, nil
-		q.onStatement, q.clock = d.onStatement.Load(), d.clock.Load()
-		q.watch(&d.watches)
+		q.observedBy(d)
 		defer func() { d.statements.Add(q.ran); concerned = append(concerned, q.concerned...) }()
 		err := fn(q)
+		if err == nil && q.engine == PostgreSQL {
+			err = writeFolded(q, q.folded)
+		}
 		if err == nil {
 			topics, after = q.topics, q.after
 		}
 		return err
 	})
 	changed(concerned) // also after an error: the commit may have succeeded although its answer was lost
+	concerned = nil
 	d.subscribers.notify(topics)
 	if err == nil {
 		for _, fn := range after {
@@ -173,18 +177,24 @@ func (d *DB) Write(ctx context.Context, fn func(q *Q) error) error {
 func (d *DB) WriteOne(ctx context.Context, fn func(q *Q) error) error {
 	refuseNested(ctx, "WriteOne")
 	var concerned []*Watch
+	defer func() { changed(concerned) }()
 	err := d.writeOne(ctx, func(q *Q) error {
-		q.onStatement = d.onStatement.Load()
-		q.watch(&d.watches)
+		q.observedBy(d)
 		defer func() { d.statements.Add(q.ran); concerned = append(concerned, q.concerned...) }()
 		err := fn(q)
-		if q.ran > 1 || len(q.topics) > 0 {
+		if q.ran > 1 || len(q.topics) > 0 || len(q.folded) > 0 {
 			panic("db: more than one statement, or an announcement, inside of WriteOne")
 		}
 		return err
 	})
-	changed(concerned)
 	return asUnavailable(ctx, err)
+}
+
+// observedBy makes d see the statements of q.
+func (q *Q) observedBy(d *DB) {
+	q.db = d
+	q.onStatement, q.clock = d.onStatement.Load(), d.clock.Load()
+	q.watch(&d.watches)
 }
 
 // Statements returns how many statements Read, Write and Notify have run. An idle server must not increase it.

@@ -14,6 +14,7 @@ type laterStatement struct {
 	query string
 	args  []any
 	check func(affected int64) error // nil: any number is right
+	scan  func(Scan) error           // gets the rows; nil: there are none
 }
 
 // maxLater bounds the statements that wait.
@@ -44,17 +45,36 @@ func (q *Q) later(query string, check func(int64) error, args []any) error {
 	if !q.writing {
 		return errReading
 	}
-	plain, err := plainArgs(args)
-	if err != nil {
-		return q.failed(fmt.Errorf("%w in %s", err, query))
+	return q.wait(laterStatement{query: query, args: args, check: check})
+}
+
+// EachLater is [Each] before the next statement that is not Later, or at the end of the Read or Write: on PostgreSQL it
+// shares a round trip with others. scan must not run statements.
+func EachLater(q *Q, scan func(Scan) error, query string, args ...any) error {
+	if q.engine == SQLite {
+		return Each(q, scan, query, args...)
 	}
-	q.count(query, args)
-	q.waiting = append(q.waiting, laterStatement{query, plain, check})
+	if q.err != nil {
+		return q.err
+	}
+	return q.wait(laterStatement{query: query, args: args, scan: scan})
+}
+
+// wait queues a statement.
+func (q *Q) wait(s laterStatement) (err error) {
+	q.count(s.query, s.args)
+	if s.args, err = plainArgs(s.args); err != nil {
+		return q.failed(fmt.Errorf("%w in %s", err, s.query))
+	}
+	q.waiting = append(q.waiting, s)
 	if len(q.waiting) >= maxLater {
 		return q.flush()
 	}
 	return nil
 }
+
+// Flush runs the statements that wait, see [Q.Later] and [EachLater].
+func (q *Q) Flush() error { return q.flush() }
 
 // flush sends the statements that wait and checks their results.
 func (q *Q) flush() error {
@@ -96,6 +116,13 @@ func sendBatch(ctx context.Context, conn *pgx.Conn, statements []laterStatement)
 	}
 	results := conn.SendBatch(ctx, batch)
 	for _, s := range statements {
+		if s.scan != nil {
+			if failed = scanRows(results, s.scan); failed != nil {
+				break
+			}
+			done++
+			continue
+		}
 		tag, err := results.Exec()
 		if err != nil {
 			failed = err
@@ -112,6 +139,21 @@ func sendBatch(ctx context.Context, conn *pgx.Conn, statements []laterStatement)
 		failed = err
 	}
 	return done, failed
+}
+
+// scanRows calls scan with each row of the next result.
+func scanRows(results pgx.BatchResults, scan func(Scan) error) error {
+	rows, err := results.Query()
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := scan(rows.Scan); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
 }
 
 // plainArgs returns arguments as database/sql passes them to a driver: without named types and Valuers. Slices stay, they

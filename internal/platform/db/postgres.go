@@ -114,7 +114,10 @@ func (e *postgresEngine) readOnce(ctx context.Context, fn func(*Q) error) error 
 	defer conn.Close()
 	q := &Q{ctx: markNested(ctx), run: ctx, engine: PostgreSQL, types: &e.types, conn: &connection{Conn: conn}}
 	defer q.end()
-	return fn(q)
+	if err := fn(q); err != nil {
+		return err
+	}
+	return q.flush()
 }
 
 func (e *postgresEngine) write(ctx context.Context, fn func(*Q) error) error {

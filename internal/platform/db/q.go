@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"stackyard/internal/platform/core"
@@ -32,6 +31,8 @@ type Q struct {
 	sent, begun bool                           // the transaction was asked for, and has begun; not on SQLite
 	topics      []string                       // announced so far
 	after       []func()                       // run after the commit
+	folded      []foldedValue                  // written before the commit
+	db          *DB                            // nil: nothing counts the statements
 	ran         int64                          // number of statements
 	onStatement *func(text string, args []any) // called with each statement; nil: none
 	watches     *watches                       // nil: none
@@ -130,9 +131,7 @@ func (q *Q) count(text string, args []any) {
 	q.ran++
 	if q.watches != nil {
 		for _, w := range q.watches.concerned(text) {
-			if !slices.Contains(q.concerned, w) {
-				q.concerned = append(q.concerned, w)
-			}
+			q.concern(w)
 		}
 	}
 	if q.onStatement != nil {
@@ -171,6 +170,14 @@ func (q *Q) Lock(table, id string) error {
 	}
 	_, err := q.Exec(`SELECT 1 FROM `+table+` WHERE id = $1 FOR NO KEY UPDATE`, id)
 	return err
+}
+
+// LockLater is [Q.Lock] before the next statement, see [Q.Later].
+func (q *Q) LockLater(table, id string) error {
+	if q.engine == SQLite {
+		return q.checkWriting()
+	}
+	return q.Later(`SELECT 1 FROM `+table+` WHERE id = $1 FOR NO KEY UPDATE`, id)
 }
 
 // LockAll locks the rows of a table whose key is one of ids, as [Q.Lock] does, in the order of their keys, so
@@ -245,6 +252,10 @@ func (q *Q) SkipLocked() string {
 	}
 	return ` FOR UPDATE SKIP LOCKED`
 }
+
+// SingleWriter reports whether all writes of the database run one after another, so that they never wait for each
+// other's rows.
+func (q *Q) SingleWriter() bool { return q.engine == SQLite }
 
 // DeleteSome deletes at most limit rows of a table that match a condition, and returns how many. table is
 // constant in the code.

@@ -15,6 +15,8 @@ import (
 type Watch struct {
 	tables  []string
 	changes atomic.Int64
+	// open counts the writes that have written to the tables and have not returned.
+	open atomic.Int64
 }
 
 // Version returns a number that is larger after every write to the tables that has returned.
@@ -94,9 +96,18 @@ func (q *Q) watch(w *watches) {
 	}
 }
 
-// changed increments the versions of watches.
+// concern notes that q writes to the tables of a watch.
+func (q *Q) concern(w *Watch) {
+	if !slices.Contains(q.concerned, w) {
+		q.concerned = append(q.concerned, w)
+		w.open.Add(1)
+	}
+}
+
+// changed increments the versions of watches after a write.
 func changed(watches []*Watch) {
 	for _, w := range watches {
 		w.changes.Add(1)
+		w.open.Add(-1)
 	}
 }

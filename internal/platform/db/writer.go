@@ -49,6 +49,9 @@ type call struct {
 	ended  chan error // from the caller: fn returned this
 	result chan error // of the whole write
 	err    error      // of fn, until the commit
+
+	folded []foldedValue // by fn, if it succeeded
+	db     *DB
 }
 
 // errNoReturn replaces the result of a function that panicked or ended its goroutine.
@@ -136,7 +139,7 @@ func (w *writer) batch(first *call) {
 			return
 		}
 	}
-	if err := w.commit(); err != nil {
+	if err := w.commit(calls...); err != nil {
 		w.log.Error("commit failed", "error", err, "callers", len(calls))
 		w.discard()
 		if len(calls) == 1 {
@@ -181,7 +184,7 @@ func (w *writer) runAlone(c *call) error {
 	}
 	err := w.runInSavepoint(c)
 	if err == nil {
-		err = w.commit()
+		err = w.commit(c)
 	}
 	if err != nil {
 		w.discard()
@@ -211,7 +214,9 @@ func (w *writer) runInSavepoint(c *call) error {
 			return failed
 		}
 	}
+	c.folded, c.db = nil, q.db
 	if c.err == nil {
+		c.folded = q.folded
 		return w.exec(`RELEASE caller`)
 	}
 	if err := w.exec(`ROLLBACK TO caller`); err != nil {
@@ -253,7 +258,13 @@ func (w *writer) tryBegin() error {
 	return w.exec(`BEGIN IMMEDIATE`)
 }
 
-func (w *writer) commit() error {
+// commit commits the transaction of calls.
+func (w *writer) commit(calls ...*call) error {
+	concerned, err := w.fold(calls...)
+	defer func() { changed(concerned) }() // also after an error, as in DB.Write
+	if err != nil {
+		return err
+	}
 	w.committed.Add(1)
 	return w.exec(`COMMIT`)
 }
