@@ -33,8 +33,8 @@ func (c Counts) Minus(other Counts) Counts {
 //
 // The counts of a pipeline are spread over up to 16 rows, by the last digit of the build's id. Transactions on
 // different builds of a pipeline therefore rarely wait for the same row, and reading the counts costs the same
-// for any number of builds. The rows stay locked until the end of the transaction, so call [CountChanges.Save]
-// after its other work.
+// for any number of builds. With a single writer new changes all go to one row, which is written once for all
+// transactions of a commit. Each row alone means nothing.
 type CountChanges struct{ bySlot map[countSlot]Counts }
 
 // A countSlot identifies a row of pipeline_counts.
@@ -49,10 +49,33 @@ func (c *CountChanges) Add(pipelineID, buildID string, change Counts) {
 	c.bySlot[slot] = c.bySlot[slot].Plus(change)
 }
 
-// Save writes the changes. All writers lock the rows in the same order.
-func (c *CountChanges) Save(q *db.Q) error {
-	slots := make([]countSlot, 0, len(c.bySlot))
+// Save writes the changes at the end of the transaction.
+func (c *CountChanges) Save(q *db.Q) {
 	for slot, change := range c.bySlot {
+		if change == (Counts{}) {
+			delete(c.bySlot, slot)
+		}
+	}
+	if len(c.bySlot) > 0 {
+		countFold.Add(q, *c)
+	}
+}
+
+var countFold = &db.Fold[CountChanges]{Write: writeCounts}
+
+// writeCounts writes changes of counts. All writers lock the rows in the same order.
+func writeCounts(q *db.Q, changes []CountChanges) error {
+	sums := map[countSlot]Counts{}
+	for _, c := range changes {
+		for slot, change := range c.bySlot {
+			if q.SingleWriter() {
+				slot.slot = "0"
+			}
+			sums[slot] = sums[slot].Plus(change)
+		}
+	}
+	slots := make([]countSlot, 0, len(sums))
+	for slot, change := range sums {
 		if change != (Counts{}) {
 			slots = append(slots, slot)
 		}
@@ -61,7 +84,7 @@ func (c *CountChanges) Save(q *db.Q) error {
 		return strings.Compare(a.pipelineID+a.slot, b.pipelineID+b.slot)
 	})
 	for _, slot := range slots {
-		n := c.bySlot[slot]
+		n := sums[slot]
 		err := q.Later(`
 			INSERT INTO pipeline_counts AS c (pipeline_id, slot, scheduled_builds, running_builds, scheduled_jobs, running_jobs, waiting_jobs)
 			VALUES ($1, $2, $3, $4, $5, $6, $7)

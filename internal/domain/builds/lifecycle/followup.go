@@ -71,9 +71,7 @@ func (f *followUps) add(do followUpKind, orgID, id string) {
 
 // save writes pipeline counts, tasks and events at the end of a transaction. Follow-ups are due immediately.
 func (f *followUps) save(q *db.Q, now time.Time) error {
-	if err := f.counts.Save(q); err != nil {
-		return err
-	}
+	f.counts.Save(q)
 	due := make([]tasks.Task, len(f.list))
 	for i, c := range f.list {
 		due[i] = tasks.Task{Kind: followUpTask, Key: c.key(), Payload: c, RunAt: now}
