@@ -69,6 +69,15 @@ func checkHolding(r *route.Request, h builds.Holding, acceptEnded func(builds.Ho
 	return nil
 }
 
+// LoadLogJob is LoadRecentJob for requests that add to the log of the job. Where no other process changes jobs, it reads
+// nothing as long as this one remembers who holds the job.
+func (s *Service) LoadLogJob(r *route.Request) (builds.Holding, error) {
+	if s.db.Shared() {
+		return s.LoadRecentJob(r)
+	}
+	return s.recallJob(r, s.LoadRecentJob)
+}
+
 // loadStarting and loadEnding are LoadJob and LoadRecentJob for reports that change the state of the job: as long as the
 // process remembers that the caller holds it, they read nothing. When the report is then refused, the caller is checked
 // by the rows.

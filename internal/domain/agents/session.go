@@ -258,7 +258,11 @@ func (s *Service) current(ctx context.Context, sess *session) (*snapshot, <-chan
 	}
 	var read *snapshot
 	err := s.db.Read(ctx, func(q *db.Q) (err error) {
-		read, err = readSnapshot(q, known.OrganizationID, known.ID)
+		if known.tagsKey == "" { // it was never read as a whole, or it has no tags
+			read, err = readSnapshot(q, known.OrganizationID, known.ID)
+		} else {
+			read, err = readChanged(q, known)
+		}
 		return err
 	})
 	if err != nil {

@@ -81,6 +81,30 @@ func readSnapshot(q *db.Q, orgID, id string) (*snapshot, error) {
 	LIMIT 1`, orgID, id))
 }
 
+// readChanged is readSnapshot for an agent that is known: it reads only what changes after registration.
+func readChanged(q *db.Q, known *snapshot) (*snapshot, error) {
+	return orNotFound(db.One(q, func(scan db.Scan) (*snapshot, error) {
+		a := *known.Agent
+		now := &snapshot{Agent: &a, tagsKey: known.tagsKey}
+		var pausedBy identity.User
+		dest := []any{
+			db.ToText(&a.QueueID), &a.Ignored, &a.State, db.ToTime(&a.StopRequestedAt), db.ToTime(&a.ConnectedAt), db.ToTime(&a.DisconnectedAt),
+			db.ToTime(&a.LostAt), db.ToTime(&a.StoppedAt), db.ToTime(&a.LastJobFinishedAt),
+			db.ToTime(&a.Pause.At), db.ToText(&a.Pause.Note), &a.Pause.Minutes,
+		}
+		err := scan(slices.Concat(dest, identity.UserDest(&pausedBy), builds.HeldDest(&now.job))...)
+		a.Pause.By = pausedBy.OrNil()
+		return now, err
+	}, `
+	SELECT a.queue_id, a.ignored_in_dispatch, a.state, a.stop_asked_at, a.connected_at, a.disconnected_at,
+		a.lost_at, a.stopped_at, a.last_job_finished_at,
+		a.paused_at, a.paused_note, a.pause_minutes, p.id, p.email, p.name, p.created_at, `+builds.HeldColumns+fromExisting+`
+	LEFT JOIN users p ON p.id = a.paused_by`+builds.JoinHeld+`
+	WHERE a.organization_id = $1 AND a.id = $2
+	ORDER BY j.id NULLS LAST
+	LIMIT 1`, known.OrganizationID, known.ID))
+}
+
 // lockByID returns an agent and locks it until the end of the write, or returns a NotFound error.
 func lockByID(q *db.Q, orgID, id string) (*Agent, error) {
 	if err := q.Lock("agents", id); err != nil {

@@ -22,7 +22,7 @@ func (s *Service) logRoutes() []route.Route {
 			Query:       joblog.ChunkParams,
 			Errors:      []int{http.StatusRequestEntityTooLarge},
 			Auth:        route.Job,
-			Handler:     route.On(s.agents.LoadRecentJob, s.postChunk),
+			Handler:     route.On(s.agents.LoadLogJob, s.postChunk),
 		},
 		{
 			Method: http.MethodPost, Path: agents.JobPath + "/header_times", Tag: agents.JobTag, Summary: "Set the start times of log sections",

@@ -76,12 +76,12 @@ func (s *Service) addOnce(ctx context.Context, job Job, c Chunk, content []byte)
 		}
 	}
 	if end-known.deletedBytes <= s.limits.small {
-		generation, added, err := s.addSmall(ctx, job, c.Offset, content)
-		if err != nil {
-			return 0, record{}, err
+		written, added, final, err := s.addSmall(ctx, job, c.Offset, content)
+		if err != nil || final {
+			return written.generation, written, err
 		}
 		if known, err = s.find(ctx, job); err != nil || known.deleted || added {
-			return generation, known, err
+			return written.generation, known, err
 		}
 	}
 	generation = known.generation

@@ -9,6 +9,7 @@ import (
 
 	"stackyard/internal/platform/blob"
 	"stackyard/internal/platform/db"
+	"stackyard/internal/rules/flow"
 )
 
 const (
@@ -106,12 +107,15 @@ func (s *Service) removeAll(ctx context.Context, job Job) error {
 }
 
 // addSmall stores a chunk in the database if it belongs to the beginning of the log, and returns the generation to
-// which it was added.
-func (s *Service) addSmall(ctx context.Context, job Job, offset int64, content []byte) (generation int64, added bool, err error) {
+// which it was added. final is set if known is as good as the record read afterwards: with a single writer, the job
+// ends either before the chunk is stored, or after it is visible to sealing.
+func (s *Service) addSmall(ctx context.Context, job Job, offset int64, content []byte) (known record, added, final bool, err error) {
 	if s.limits.small == 0 {
-		return 0, false, nil
+		return known, false, false, nil
 	}
 	err = s.db.WriteOne(ctx, func(q *db.Q) error {
+		final = q.SingleWriter()
+		var state flow.JobState
 		err := q.QueryRow(`
 			INSERT INTO log_pieces (job_id, generation, position, content)
 			SELECT j.id, COALESCE(l.generation, 0), $3 - COALESCE(l.deleted_bytes, 0), $5
@@ -121,15 +125,20 @@ func (s *Service) addSmall(ctx context.Context, job Job, offset int64, content [
 			  AND (SELECT count(*) FROM log_pieces p WHERE p.job_id = j.id AND p.generation = COALESCE(l.generation, 0)) < $7
 			ON CONFLICT (job_id, generation, position) DO UPDATE SET
 				content = CASE WHEN length(excluded.content) > length(log_pieces.content) THEN excluded.content ELSE log_pieces.content END
-			RETURNING generation`,
-			job.OrganizationID, job.ID, offset, offset+int64(len(content)), content, s.limits.small, maxSmallPieces).Scan(&generation)
+			RETURNING generation,
+				(SELECT j.state FROM jobs j WHERE j.id = log_pieces.job_id),
+				COALESCE((SELECT l.spilled FROM job_logs l WHERE l.job_id = log_pieces.job_id), FALSE),
+				COALESCE((SELECT l.deleted_bytes FROM job_logs l WHERE l.job_id = log_pieces.job_id), 0)`,
+			job.OrganizationID, job.ID, offset, offset+int64(len(content)), content, s.limits.small, maxSmallPieces).
+			Scan(&known.generation, &state, &known.spilled, &known.deletedBytes)
+		known.ended = state.Ended()
 		added = err == nil
 		if errors.Is(err, db.ErrNoRows) {
 			return nil
 		}
 		return err
 	})
-	return generation, added, err
+	return known, added, final && added, err
 }
 
 // spill records that a log has bytes in the blob store, before the first of them is written. It waits for a write

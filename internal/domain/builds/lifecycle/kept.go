@@ -87,7 +87,8 @@ func (s *Service) keep(k *keptBuild) {
 }
 
 // Recall returns which agent holds a job by what is in memory, without reading; ok is false if that is unknown. It may
-// be wrong, so only a caller may use it whose next step is a unit of work on the job.
+// be wrong where other processes change builds, so only a caller may use it there whose next step is a unit of work on
+// the job.
 func (s *Service) Recall(orgID, jobID string) (h builds.Holding, ok bool) {
 	buildID, ok := s.buildIDs.Get(jobOf{orgID, jobID})
 	if !ok {
