@@ -38,7 +38,7 @@ func (s *Service) buildRoutes() []route.Route {
 		},
 		{
 			Method: http.MethodPost, Path: builds.ListPath, Summary: "Create a build",
-			Status: http.StatusCreated, Handler: route.OnBody(s.pipelines.Load, s.postBuild),
+			Status: http.StatusCreated, Handler: route.OnBody(s.pipelines.LoadShared, s.postBuild),
 		},
 		{
 			Method: http.MethodGet, Path: builds.BuildPath, Summary: "Get a build",

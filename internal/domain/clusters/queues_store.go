@@ -129,19 +129,52 @@ func checkDefaultQueue(q *db.Q, c *Cluster, problems *core.Problems) error {
 	return nil
 }
 
-// QueueIDs returns the ids of a cluster's queues by key. The default queue, if there is one, is also under "".
+// QueueIDs returns the ids of a cluster's queues by key. The id of its default queue is that of the key "".
 func QueueIDs(q *db.Q, c Cluster) (map[string]string, error) {
-	type pair struct{ key, id string }
-	pairs, err := db.All(q, func(scan db.Scan) (p pair, err error) { return p, scan(&p.key, &p.id) },
-		`SELECT key, id FROM queues WHERE cluster_id = $1`, c.ID)
-	ids := make(map[string]string, len(pairs)+1)
-	for _, p := range pairs {
-		ids[p.key] = p.id
+	ids := map[string]string{}
+	err := queueIDsLater(q, c.ID, ids)
+	if err == nil {
+		err = q.Flush()
 	}
 	if c.DefaultQueueID != "" {
 		ids[""] = c.DefaultQueueID
 	}
 	return ids, err
+}
+
+func queueIDsLater(q *db.Q, clusterID string, into map[string]string) error {
+	return db.EachLater(q, func(scan db.Scan) error {
+		var key, id string
+		err := scan(&key, &id)
+		into[key] = id
+		return err
+	}, `SELECT key, id FROM queues WHERE cluster_id = $1`, clusterID)
+}
+
+// WithQueueIDs reads a cluster of an organization and the ids of its queues. Statements that wait run first; result
+// returns them, or a NotFound error. See [db.Q.Later].
+func WithQueueIDs(q *db.Q, organizationID, id string) (result func() (Cluster, map[string]string, error), err error) {
+	var c Cluster
+	ids := map[string]string{}
+	err = db.EachLater(q, func(scan db.Scan) (err error) {
+		c, err = scanCluster(scan)
+		return err
+	}, selectCluster+` WHERE c.organization_id = $1 AND c.id = $2 AND c.deleted_at IS NULL`, organizationID, id)
+	if err == nil {
+		err = queueIDsLater(q, id, ids)
+	}
+	result = func() (Cluster, map[string]string, error) {
+		err := q.Flush()
+		switch {
+		case err != nil:
+		case c.ID == "":
+			err = core.Errorf(core.NotFound, noCluster)
+		case c.DefaultQueueID != "":
+			ids[""] = c.DefaultQueueID
+		}
+		return c, ids, err
+	}
+	return result, err
 }
 
 // QueueForAgents returns the queue of a cluster that an agent joins when it registers with a key; "" is the

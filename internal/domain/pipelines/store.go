@@ -161,23 +161,30 @@ func ByBadgeKey(q *db.Q, key string) (id, defaultBranch string, err error) {
 	return id, defaultBranch, err
 }
 
-// LockForBuild locks a pipeline until the end of the transaction, so that it is not changed or deleted. It
-// returns an error if no build of it can be created.
-func LockForBuild(q *db.Q, orgID, id string) error {
-	if err := q.Lock("pipelines", id); err != nil {
-		return err
+// LockForBuild locks a pipeline until the end of the transaction, so that it is not changed or deleted. Statements that
+// wait run first, and check returns an error if the pipeline cannot be built. See [db.Q.Later].
+func LockForBuild(q *db.Q, orgID, id string) (check func() error, err error) {
+	if err := q.LockLater("pipelines", id); err != nil {
+		return nil, err
 	}
+	var found bool
 	var archivedAt time.Time
-	err := q.QueryRow(`SELECT archived_at FROM pipelines WHERE organization_id = $1 AND id = $2 AND deleted_at IS NULL`, orgID, id).Scan(db.ToTime(&archivedAt))
-	switch {
-	case errors.Is(err, db.ErrNoRows):
-		return core.Errorf(core.NotFound, noPipeline)
-	case err != nil:
-		return err
-	case !archivedAt.IsZero():
-		return core.Errorf(core.Unprocessable, "This pipeline is archived, so it cannot be built; unarchive it first")
+	err = db.EachLater(q, func(scan db.Scan) error {
+		found = true
+		return scan(db.ToTime(&archivedAt))
+	}, `SELECT archived_at FROM pipelines WHERE organization_id = $1 AND id = $2 AND deleted_at IS NULL`, orgID, id)
+	check = func() error {
+		switch err := q.Flush(); {
+		case err != nil:
+			return err
+		case !found:
+			return core.Errorf(core.NotFound, noPipeline)
+		case !archivedAt.IsZero():
+			return core.Errorf(core.Unprocessable, "This pipeline is archived, so it cannot be built; unarchive it first")
+		}
+		return nil
 	}
-	return nil
+	return check, err
 }
 
 // CheckMutable returns an error if a pipeline is archived, see [Pipeline.Mutable].

@@ -75,6 +75,15 @@ func (s *Service) loadShown(r *route.Request) (shownPipeline, error) {
 	return shownPipeline{known.pipeline, *known}, nil
 }
 
+// LoadShared is Load from the cache if possible. The caller must not change the pipeline.
+func (s *Service) LoadShared(r *route.Request) (*Pipeline, error) {
+	p, err := s.loadShown(r)
+	if err == nil && p.pipeline != nil && p.body.JSON == nil && len(p.Configuration) <= maxViewSize {
+		s.views.cached.Add(viewKey{r.Org, r.Caller, r.PathValue("pipeline")}, &p.cachedView)
+	}
+	return p.Pipeline, err
+}
+
 func (s *Service) getPipeline(r *route.Request, p shownPipeline) (route.Encoded[PipelineView], error) {
 	if p.body.JSON != nil {
 		return p.body, nil

@@ -8,26 +8,37 @@ import (
 
 // Of returns the pipeline settings of an organization.
 func Of(q *db.Q, orgID string) (Settings, error) {
-	s, err := db.One(q, scan, `
-		SELECT s.default_branch, cluster.id,
-		       COALESCE(s.default_timeout_in_minutes, 0),
-		       COALESCE(s.maximum_timeout_in_minutes, 0),
-		       COALESCE(s.scheduled_job_expiry_in_minutes, 0),
-		       s.hosted_agents_terminal_enabled_at, terminal.id, terminal.name,
-		       s.public_pipelines_enabled_at, public.id, public.name,
-		       s.queue_metrics_enabled_at, metrics.id, metrics.name,
-		       s.build_export_strategy, s.build_export_location
-		FROM pipeline_settings s
-		LEFT JOIN clusters cluster ON cluster.id = s.default_cluster_id AND cluster.deleted_at IS NULL
-		LEFT JOIN users terminal ON terminal.id = s.hosted_agents_terminal_enabled_by
-		LEFT JOIN users public   ON public.id   = s.public_pipelines_enabled_by
-		LEFT JOIN users metrics  ON metrics.id  = s.queue_metrics_enabled_by
-		WHERE s.organization_id = $1`, orgID)
+	s, err := db.One(q, scan, selectSettings, orgID)
 	if errors.Is(err, db.ErrNoRows) {
 		return defaults, nil
 	}
 	return s, err
 }
+
+// ReadLater is Of with the result in a variable, see [db.EachLater].
+func ReadLater(q *db.Q, orgID string, into *Settings) error {
+	*into = defaults
+	return db.EachLater(q, func(row db.Scan) (err error) {
+		*into, err = scan(row)
+		return err
+	}, selectSettings, orgID)
+}
+
+const selectSettings = `
+	SELECT s.default_branch, cluster.id,
+	       COALESCE(s.default_timeout_in_minutes, 0),
+	       COALESCE(s.maximum_timeout_in_minutes, 0),
+	       COALESCE(s.scheduled_job_expiry_in_minutes, 0),
+	       s.hosted_agents_terminal_enabled_at, terminal.id, terminal.name,
+	       s.public_pipelines_enabled_at, public.id, public.name,
+	       s.queue_metrics_enabled_at, metrics.id, metrics.name,
+	       s.build_export_strategy, s.build_export_location
+	FROM pipeline_settings s
+	LEFT JOIN clusters cluster ON cluster.id = s.default_cluster_id AND cluster.deleted_at IS NULL
+	LEFT JOIN users terminal ON terminal.id = s.hosted_agents_terminal_enabled_by
+	LEFT JOIN users public   ON public.id   = s.public_pipelines_enabled_by
+	LEFT JOIN users metrics  ON metrics.id  = s.queue_metrics_enabled_by
+	WHERE s.organization_id = $1`
 
 func scan(row db.Scan) (Settings, error) {
 	var s Settings

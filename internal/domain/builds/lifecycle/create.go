@@ -161,7 +161,7 @@ func (d *Draft) prepare(ctx context.Context) error {
 		if d.triggeredFrom, err = builds.LinkToBuildOf(q, org.ID, d.requested.TriggeredBy); err != nil {
 			return err
 		}
-		d.teams, err = builds.TeamsOf(q, org.ID, d.requested.Creator)
+		d.teams, err = d.teamsOf(q)
 		return err
 	})
 	if err != nil {
@@ -171,6 +171,24 @@ func (d *Draft) prepare(ctx context.Context) error {
 	d.findCommit(ctx)
 	d.defined, err = d.read()
 	return err
+}
+
+type teamsKey struct {
+	org    *identity.Organization
+	userID string
+}
+
+// teamsOf returns the teams of the creator.
+func (d *Draft) teamsOf(q *db.Q) ([]string, error) {
+	creator := d.requested.Creator
+	if creator == nil {
+		return nil, nil
+	}
+	read := func(q *db.Q) ([]string, error) { return builds.TeamsOf(q, d.org.ID, creator) }
+	if d.requested.Organization == nil {
+		return read(q)
+	}
+	return d.service.teams.Get(q, teamsKey{d.org, creator.ID}, read)
 }
 
 // organization returns the organization of the pipeline.
@@ -245,38 +263,25 @@ func (d *Draft) write(q *db.Q, then *followUps) (created bool, err error) {
 	if err := d.checkDescendants(q); err != nil {
 		return false, err
 	}
-	if err := pipelines.LockForBuild(q, d.org.ID, p.ID); err != nil {
-		return false, err
-	}
 	if existing, err := d.existing(q); err != nil || existing != nil {
 		d.build = existing
 		return false, err
 	}
-	set, err := settings.Of(q, d.org.ID)
-	if err != nil {
-		return false, err
-	}
-	cluster, err := clusterOf(q, p, set)
-	if err != nil {
-		return false, err
-	}
-	queues, err := clusters.QueueIDs(q, cluster)
+	var number int
+	at, err := d.site(q, func() error { return nextNumber(q, p.ID, &number) })
 	if err != nil {
 		return false, err
 	}
 	d.begin()
-	b := d.build
-	b.ClusterID = cluster.ID
-	if b.Number, err = nextNumber(q, p.ID); err != nil {
-		return false, err
-	}
+	b, set := d.build, at.settings
+	b.ClusterID, b.Number = at.cluster.ID, number
 	if d.early {
 		if d.defined, err = d.read(); err != nil {
 			return false, err
 		}
 	}
 	b.PipelineEnv = orEmpty(d.defined.Env.Map())
-	planner := newPlanner(b, p, set, d.defined, queues)
+	planner := newPlanner(b, p, set, d.defined, at.queues)
 	planner.Context = b.Context(d.org, p, d.teams, d.service.Variables(d.org, p, b))
 	planned, err := planner.Plan(d.defined.Steps)
 	if err != nil {
@@ -309,8 +314,18 @@ func (d *Draft) write(q *db.Q, then *followUps) (created bool, err error) {
 	return true, d.keep(u)
 }
 
-// existing returns the build that was created for the same trigger job or origin, or nil.
+// existing returns the build that was created for the same trigger job or origin, or nil. It locks the pipeline first.
 func (d *Draft) existing(q *db.Q) (b *builds.Build, err error) {
+	if d.requested.TriggeredBy == "" && d.requested.Origin == "" {
+		return nil, nil
+	}
+	check, err := pipelines.LockForBuild(q, d.org.ID, d.pipeline.ID)
+	if err != nil {
+		return nil, err
+	}
+	if err := check(); err != nil {
+		return nil, err
+	}
 	switch c := d.requested; {
 	case c.TriggeredBy != "":
 		b, err = builds.ChildOf(q, d.org.ID, c.TriggeredBy)

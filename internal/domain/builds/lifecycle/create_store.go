@@ -5,13 +5,13 @@ import (
 	"stackyard/internal/platform/db"
 )
 
-// nextNumber returns the number of a pipeline's next build, and locks it until the end of the transaction.
-func nextNumber(q *db.Q, pipelineID string) (n int, err error) {
-	err = q.QueryRow(`
+// nextNumber reads the number of a pipeline's next build, and locks it until the end of the transaction. See
+// [db.EachLater].
+func nextNumber(q *db.Q, pipelineID string, into *int) error {
+	return db.EachLater(q, func(scan db.Scan) error { return scan(into) }, `
 		INSERT INTO build_numbers (pipeline_id, newest) VALUES ($1, 1)
 		ON CONFLICT (pipeline_id) DO UPDATE SET newest = build_numbers.newest + 1
-		RETURNING newest`, pipelineID).Scan(&n)
-	return n, err
+		RETURNING newest`, pipelineID)
 }
 
 // insertBuild adds a build, without its jobs.

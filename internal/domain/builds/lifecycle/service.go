@@ -28,6 +28,8 @@ type Service struct {
 	updates  updateQueues
 	buildIDs *lru.Cache[jobOf, string]
 	kept     *lru.Cache[string, *keptBuild]
+	sites    *db.Cached[siteKey, site]
+	teams    *db.Cached[teamsKey, []string]
 
 	deadlines *tasks.Timer // nil: another service passes deadlines
 
@@ -37,7 +39,8 @@ type Service struct {
 // New returns the service of the builds in a database.
 func New(d *db.DB, p *pipelines.Service, public core.PublicURL, clock core.Clock, log *slog.Logger) *Service {
 	return &Service{Reader: builds.NewReader(d, p, public), db: d, clock: clock, log: log, effects: ownEffects(),
-		buildIDs: lru.New[jobOf, string](maxCachedBuildIDs), kept: lru.New[string, *keptBuild](maxKeptBuilds)}
+		buildIDs: lru.New[jobOf, string](maxCachedBuildIDs), kept: lru.New[string, *keptBuild](maxKeptBuilds),
+		sites: newSites(d), teams: db.NewCached[teamsKey, []string](d, maxSites, "teams", "team_members", "users", "memberships")}
 }
 
 // maxTries bounds the attempts of a unit of work whose jobs change state meanwhile.
