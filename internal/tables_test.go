@@ -27,6 +27,8 @@ var owners = map[string]string{
 
 	"audit_events": "audit",
 
+	"certificates": "autotls",
+
 	"installation": "server",
 
 	"access_token_organizations": "account",

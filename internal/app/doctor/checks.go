@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"stackyard/internal/app/server"
+	"stackyard/internal/platform/autotls"
 	"stackyard/internal/platform/blob"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
@@ -59,6 +60,29 @@ func (r *report) key(ctx context.Context, d *db.DB) {
 		r.add(Problem, check, advice, "the secret key is not the one of this installation")
 	default:
 		r.add(OK, check, "", "it is the key of this installation")
+	}
+}
+
+// autoCertificates checks the certificates of --tls-autocert.
+func (r *report) autoCertificates(ctx context.Context, d *db.DB) {
+	const check = "certificate"
+	key, err := server.ExistingKey(r.Settings)
+	if len(r.Settings.AutoTLS.Hosts) == 0 || err != nil {
+		return // another check reports the key
+	}
+	store := autotls.Store{DB: d, Key: key, Clock: core.SystemClock}
+	const advice = `look for "get certificate failed" in the server's log; the host must lead to --listen on port 443, or to --redirect-listen on port 80, from the certificate authority`
+	for _, host := range r.Settings.AutoTLS.Hosts {
+		switch expires, err := store.Expires(ctx, host); {
+		case err != nil:
+			r.add(Problem, check, advice, "%s: %v", host, err)
+		case expires.IsZero():
+			r.add(Warning, check, "start the server, which obtains it; if it runs, "+advice, "there is no certificate for %s yet", host)
+		case expires.Before(r.Now):
+			r.add(Problem, check, advice, "the certificate for %s expired on %s", host, expires.Format(time.DateOnly))
+		default:
+			r.add(OK, check, "", "the certificate for %s is valid until %s, and is renewed before", host, expires.Format(time.DateOnly))
+		}
 	}
 }
 

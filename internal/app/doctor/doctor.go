@@ -72,6 +72,7 @@ func Run(ctx context.Context, c Config) []Finding {
 		defer d.Close()
 		r.key(ctx, d)
 		r.clock(ctx, d)
+		r.autoCertificates(ctx, d)
 		r.tasks(ctx, d)
 		r.storedBytes(ctx, d)
 	}

@@ -57,7 +57,7 @@ func (s Settings) ListenURL() string {
 	if err != nil || address.Port == 0 {
 		return ""
 	}
-	return listenURL(address, s.TLSCert != "")
+	return listenURL(address, s.servesTLS())
 }
 
 // IsFolder returns nil for an existing folder.

@@ -2,8 +2,11 @@ package server_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -69,11 +72,41 @@ func TestMonitoring_UsesMetricsThatExist(t *testing.T) {
 	}
 }
 
+// Prometheus' own tool parses all expressions, if it is installed (package prometheus).
+func TestMonitoring_PassesPromtool(t *testing.T) {
+	promtool, err := exec.LookPath("promtool")
+	if err != nil {
+		t.Skip("promtool is not installed")
+	}
+	type rule struct {
+		Record string `yaml:"record"`
+		Expr   string `yaml:"expr"`
+	}
+	var rules []rule
+	for i, e := range dashboardExpressions(t) {
+		rules = append(rules, rule{fmt.Sprintf("panel_%d", i), strings.ReplaceAll(e, "$__rate_interval", "5m")})
+	}
+	text, err := yaml.Marshal(map[string]any{"groups": []any{map[string]any{"name": "dashboard", "rules": rules}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	panels := filepath.Join(t.TempDir(), "dashboard.yaml")
+	if err := os.WriteFile(panels, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range []string{panels, monitoring + "prometheus-alerts.yaml"} {
+		if output, err := exec.CommandContext(t.Context(), promtool, "check", "rules", file).CombinedOutput(); err != nil {
+			t.Errorf("%s: %v\n%s", file, err, output)
+		}
+	}
+}
+
 // notYetObserved are metrics that have no value before something happens.
 var notYetObserved = map[string]bool{
 	"stackyard_builds_finished_total": true, "stackyard_jobs_finished_total": true,
 	"stackyard_tasks_due": true, "stackyard_tasks_failing": true, "stackyard_tasks_oldest_due_seconds": true,
-	"stackyard_disk_available_bytes": true, "stackyard_disk_size_bytes": true,
+	"stackyard_certificate_expires_timestamp_seconds": true,
+	"stackyard_disk_available_bytes":                  true, "stackyard_disk_size_bytes": true,
 	"stackyard_http_requests_total": true, "stackyard_http_request_seconds": true,
 }
 

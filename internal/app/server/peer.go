@@ -45,12 +45,15 @@ func peerURL(listenURL string, listen net.Addr, database string) string {
 // peerConfig returns how to connect to other replicas over https: they have a certificate for the public URL, which
 // can be the same as this server's.
 func peerConfig(s Settings, public core.PublicURL) (*tls.Config, error) {
-	if s.TLSCert == "" {
+	if !s.servesTLS() {
 		return nil, nil
 	}
-	own, err := os.ReadFile(s.TLSCert)
-	if err != nil {
-		return nil, fmt.Errorf("--tls-cert: %w", err)
+	var own []byte
+	if s.TLSCert != "" {
+		var err error
+		if own, err = os.ReadFile(s.TLSCert); err != nil {
+			return nil, fmt.Errorf("--tls-cert: %w", err)
+		}
 	}
 	roots, err := x509.SystemCertPool()
 	if err != nil {

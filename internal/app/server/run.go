@@ -22,6 +22,7 @@ import (
 	"stackyard/internal/platform/db"
 	"stackyard/internal/platform/parked"
 	"stackyard/internal/platform/seal"
+	"stackyard/internal/platform/trace"
 )
 
 // drainTimeout limits how long requests can take after the server is asked to stop. Together with closing
@@ -224,13 +225,13 @@ func Run(ctx context.Context, s Settings, st Storage, version string, log *slog.
 	if err != nil {
 		return explainListen("listen", s.Listen, err)
 	}
-	url := listenURL(listener.Addr(), s.TLSCert != "")
+	url := listenURL(listener.Addr(), s.servesTLS())
 	public := s.Public
 	if public == "" {
 		public = core.PublicURL(url)
 	}
 	var waiting *parked.Listener
-	if s.TLSCert == "" {
+	if !s.servesTLS() {
 		if waiting = parked.Listen(listener); waiting != nil {
 			listener = waiting
 		}
@@ -268,6 +269,8 @@ func Run(ctx context.Context, s Settings, st Storage, version string, log *slog.
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
+	s.Traces.Version = version
+	defer trace.Start(s.Traces, log)()
 	var requests inFlight
 	hs := &http.Server{
 		Handler:           requests.count(wired),
@@ -286,9 +289,16 @@ func Run(ctx context.Context, s Settings, st Storage, version string, log *slog.
 		defer stop()
 		log.Info("serving metrics", "url", listenURL(address, false)+"/metrics")
 	}
+	secure, err := startTLS(ctx, s, st, public, version, log)
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	defer secure.stop()
+	wired.watchCertificates(secure.certificates)
+	hs.TLSConfig = secure.config
 	served := make(chan error, 2)
 	go func() {
-		if s.TLSCert != "" {
+		if s.servesTLS() {
 			served <- hs.ServeTLS(listener, s.TLSCert, s.TLSKey)
 		} else {
 			served <- hs.Serve(listener)
@@ -298,7 +308,7 @@ func Run(ctx context.Context, s Settings, st Storage, version string, log *slog.
 		token, err := wired.accounts.SignInLink(ctx, email)
 		return public.To("login", "link", token), err
 	}}
-	if s.Local && s.TLSCert != "" {
+	if s.Local && s.servesTLS() {
 		local, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			return errors.Join(err, hs.Close())

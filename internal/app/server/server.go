@@ -81,6 +81,7 @@ type Server struct {
 	writable   *writable
 	// privateMetrics shows metrics with the names of organizations and queues.
 	privateMetrics http.Handler
+	registry       *prometheus.Registry
 	draining       atomic.Bool
 }
 
@@ -98,6 +99,7 @@ func New(p Parts) (*Server, error) {
 		return nil, err
 	}
 	metrics := prometheus.NewRegistry()
+	s.registry = metrics
 	metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	s.background = newBackground(p, metrics)
 	s.background.bus.OnPoll(clock.Measure)

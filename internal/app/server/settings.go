@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/mail"
 	"net/netip"
 	"net/url"
 	"os"
@@ -24,10 +25,12 @@ import (
 	"stackyard/internal/domain/machines"
 	"stackyard/internal/domain/notifications"
 	"stackyard/internal/domain/stacks"
+	"stackyard/internal/platform/autotls"
 	"stackyard/internal/platform/blob"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/outbound"
 	"stackyard/internal/platform/seal"
+	"stackyard/internal/platform/trace"
 )
 
 // Settings configure a server.
@@ -42,6 +45,8 @@ type Settings struct {
 	Key            *seal.Key // nil: stored in the data folder
 	TLSCert        string
 	TLSKey         string
+	AutoTLS        autotls.Settings // certificates from an authority; no hosts: none
+	RedirectListen string           // address on which http is redirected to https; "": none
 	TrustedProxies []netip.Prefix
 	Apply          string // an organization file, or empty
 	OutboundAllow  []netip.Prefix
@@ -58,6 +63,7 @@ type Settings struct {
 	Provider       *accountpages.Provider // OpenID Connect; nil: none
 	Connections    notifications.Connections
 	Endpoints      delivery.Endpoints
+	Traces         trace.Settings // where traces of this server are sent; no URL: nowhere
 }
 
 // minMetricsToken is the minimum length of the token of metrics.
@@ -124,6 +130,22 @@ func ParseSettings(given func(flag string) string) (Settings, error) {
 	case onPostgres:
 		bad("secret-key", "PostgreSQL needs one, the same on every replica: 32 random bytes in hex or base64, such as `openssl rand -hex 32` prints")
 	}
+	if s.AutoTLS, err = parseAutoTLS(given); err != nil {
+		errs = append(errs, err)
+	}
+	if s.AutoTLS.Hosts != nil && s.TLSCert+s.TLSKey != "" {
+		bad("tls-autocert", "give either it, or --tls-cert and --tls-key")
+	}
+	if s.AutoTLS.Hosts != nil && s.Public == "" {
+		s.Public = core.PublicURL("https://" + s.AutoTLS.Hosts[0])
+	}
+	switch s.RedirectListen = given("redirect-listen"); {
+	case s.RedirectListen == "":
+	case !isAddress(s.RedirectListen):
+		bad("redirect-listen", "%q is not an address such as :80", s.RedirectListen)
+	case !s.servesTLS() && s.TLSKey == "":
+		bad("redirect-listen", "it needs --tls-autocert or --tls-cert; without https there is nothing to redirect to")
+	}
 	switch {
 	case s.TLSCert == "" && s.TLSKey == "":
 	case s.TLSCert == "" || s.TLSKey == "":
@@ -173,6 +195,9 @@ func ParseSettings(given func(flag string) string) (Settings, error) {
 	if s.Connections.Tracker, err = parseConnection(given, "tracker", linearEndpoints); err != nil {
 		bad("tracker-oauth-client-id", "%w", err)
 	}
+	if s.Traces, err = parseTraces(given); err != nil {
+		errs = append(errs, err)
+	}
 	if s.Images, err = parseImages(given, s.Data); err != nil {
 		errs = append(errs, err)
 	}
@@ -181,6 +206,30 @@ func ParseSettings(given func(flag string) string) (Settings, error) {
 	}
 	if s.Endpoints, err = parseEndpoints(given); err != nil {
 		errs = append(errs, err)
+	}
+	return s, errors.Join(errs...)
+}
+
+// servesTLS reports whether the server speaks https itself.
+func (s Settings) servesTLS() bool { return s.TLSCert != "" || s.AutoTLS.Hosts != nil }
+
+// parseAutoTLS returns for which hosts certificates are obtained.
+func parseAutoTLS(given func(flag string) string) (s autotls.Settings, err error) {
+	s.Email, s.Directory = given("tls-autocert-email"), given("tls-autocert-directory")
+	var errs []error
+	if s.Hosts, err = autotls.ParseHosts(given("tls-autocert")); err != nil {
+		errs = append(errs, fmt.Errorf("--tls-autocert: %w", err))
+	}
+	for _, flag := range []string{"tls-autocert-email", "tls-autocert-directory"} {
+		if given(flag) != "" && given("tls-autocert") == "" {
+			errs = append(errs, fmt.Errorf("--%s: it needs --tls-autocert", flag))
+		}
+	}
+	if _, err := mail.ParseAddress(s.Email); s.Email != "" && err != nil {
+		errs = append(errs, fmt.Errorf("--tls-autocert-email: %q is not an email address", s.Email))
+	}
+	if u, err := url.Parse(s.Directory); s.Directory != "" && (err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil) {
+		errs = append(errs, fmt.Errorf("--tls-autocert-directory: %q is not a URL such as %s", s.Directory, autotls.LetsEncrypt))
 	}
 	return s, errors.Join(errs...)
 }

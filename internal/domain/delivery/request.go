@@ -16,6 +16,7 @@ import (
 
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/outbound"
+	"stackyard/internal/platform/trace"
 )
 
 const (
@@ -115,13 +116,17 @@ func (s *Service) do(ctx context.Context, r *Request) Answer {
 		return answer
 	}
 	sent.Header = r.Header
+	_, span := trace.Child(ctx, trace.Client, "deliver notification")
+	defer span.End()
 	resp, err := s.clients[!r.SkipVerify].Do(sent)
 	if err != nil {
+		span.Fail()
 		_, answer.Permanent = errors.AsType[*outbound.RefusedError](err)
 		answer.Err = reason(ctx, err)
 		return answer
 	}
 	defer resp.Body.Close()
+	span.Number("http.response.status_code", int64(resp.StatusCode))
 	answer.Status, answer.RetryAfter = resp.StatusCode, retryAfter(resp.Header.Get("Retry-After"), s.Clock())
 	answer.Response, answer.body = recordResponse(resp)
 	return answer

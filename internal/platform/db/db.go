@@ -44,6 +44,8 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+
+	"stackyard/internal/platform/trace"
 )
 
 // Engine names a storage engine.
@@ -80,6 +82,7 @@ type engine interface {
 	listen(ctx context.Context, ready func(), receive func(message string)) error
 	migrate(ctx context.Context, to Versions) ([]string, error)
 	versions(ctx context.Context) (Versions, error)
+	otherServers(ctx context.Context) (bool, error)
 	lockServer(ctx context.Context) error
 	commits() int64
 	closeAll() error
@@ -130,11 +133,29 @@ func (d *DB) Ping(ctx context.Context) error { return asUnavailable(ctx, d.ping(
 // statements can see different states. When ctx ends, the running statement is canceled.
 func (d *DB) Read(ctx context.Context, fn func(q *Q) error) error {
 	refuseNested(ctx, "Read")
-	return asUnavailable(ctx, d.read(ctx, func(q *Q) error {
+	ctx, span := trace.Child(ctx, trace.Client, "database read")
+	err := d.read(ctx, func(q *Q) error {
 		q.onStatement = d.onStatement.Load()
-		defer func() { d.statements.Add(q.ran) }()
+		defer func() { d.statements.Add(q.ran); span.Number(spanStatements, q.ran) }()
 		return fn(q)
-	}))
+	})
+	d.endSpan(span, err)
+	return asUnavailable(ctx, err)
+}
+
+// spanStatements is the attribute with the number of statements of a transaction.
+const spanStatements = "stackyard.statements"
+
+// endSpan ends the span of a transaction.
+func (d *DB) endSpan(span *trace.Span, err error) {
+	if span == nil {
+		return
+	}
+	span.Text("db.system.name", string(d.name))
+	if err != nil {
+		span.Fail()
+	}
+	span.End()
 }
 
 // Write runs fn as one transaction and returns nil when its effect is durable. An error of fn rolls everything
@@ -144,6 +165,7 @@ func (d *DB) Read(ctx context.Context, fn func(q *Q) error) error {
 // and the caller gets the result. On PostgreSQL, ctx cancels until the commit.
 func (d *DB) Write(ctx context.Context, fn func(q *Q) error) error {
 	refuseNested(ctx, "Write")
+	ctx, span := trace.Child(ctx, trace.Client, "database write")
 	var topics []string // of the last attempt
 	var after []func()
 	var concerned []*Watch
@@ -151,7 +173,11 @@ func (d *DB) Write(ctx context.Context, fn func(q *Q) error) error {
 	err := d.write(ctx, func(q *Q) error {
 		topics, after = nil, nil
 		q.observedBy(d)
-		defer func() { d.statements.Add(q.ran); concerned = append(concerned, q.concerned...) }()
+		defer func() {
+			d.statements.Add(q.ran)
+			span.Number(spanStatements, q.ran)
+			concerned = append(concerned, q.concerned...)
+		}()
 		err := fn(q)
 		if err == nil && q.engine == PostgreSQL {
 			err = writeFolded(q, q.folded)
@@ -161,6 +187,7 @@ func (d *DB) Write(ctx context.Context, fn func(q *Q) error) error {
 		}
 		return err
 	})
+	d.endSpan(span, err)
 	changed(concerned) // also after an error: the commit may have succeeded although its answer was lost
 	concerned = nil
 	d.subscribers.notify(topics)
@@ -221,6 +248,9 @@ func (d *DB) OnStatement(listen func(text string, args []any)) { d.onStatement.S
 func (d *DB) Migrate(ctx context.Context) error {
 	if source, err := d.LoadingFrom(ctx); err != nil || source != "" {
 		return errors.Join(err, unfinishedLoad(source))
+	}
+	if err := d.checkUpgrade(ctx); err != nil {
+		return asUnavailable(ctx, err)
 	}
 	return d.migrateTo(ctx, allNewest)
 }

@@ -15,3 +15,13 @@ func RunAsMigration(ctx context.Context, d *DB, text string) error {
 
 // MigrateTo migrates to older versions than the newest.
 func MigrateTo(ctx context.Context, d *DB, to Versions) error { return d.migrateTo(ctx, to) }
+
+// SetOldestSchema replaces the oldest schema that can be migrated, and returns how to restore it.
+func SetOldestSchema(version int64) (restore func()) {
+	was := oldestSchema
+	oldestSchema = version
+	return func() { oldestSchema = was }
+}
+
+// PreviousSchema is the schema of the release before.
+func PreviousSchema() int64 { return previousSchema }

@@ -1,15 +1,14 @@
 package db_test
 
 import (
+	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"stackyard/internal/platform/db"
 	"stackyard/internal/platform/db/dbtest"
 )
-
-// upgraded is how many migrations an upgrade applies in this test.
-const upgraded = 5
 
 // A program of the version before keeps writing while a newer one migrates, and no row is lost.
 func TestMigrate_UpgradesWhileTheOlderProgramWrites(t *testing.T) {
@@ -21,7 +20,7 @@ func TestMigrate_UpgradesWhileTheOlderProgramWrites(t *testing.T) {
 		t.Run(string(engine), func(t *testing.T) {
 			url := dbtest.EmptyURL(t, engine)
 			older, newer := dbtest.Open(t, url), dbtest.Open(t, url)
-			if err := db.MigrateTo(t.Context(), older, db.Versions{Main: newest.Main - upgraded, Results: newest.Results}); err != nil {
+			if err := db.MigrateTo(t.Context(), older, db.Versions{Main: db.PreviousSchema(), Results: newest.Results}); err != nil {
 				t.Fatal(err)
 			}
 			write(t, older, `INSERT INTO organizations (id, slug, name, features, limits, created_at) VALUES ('o', 'acme', 'Acme', '{}', '{}', 1)`)
@@ -61,5 +60,41 @@ func TestMigrate_UpgradesWhileTheOlderProgramWrites(t *testing.T) {
 				t.Errorf("versions %+v, error %v", v, err)
 			}
 		})
+	}
+}
+
+func TestMigrate_RefusesAJumpOverAReleaseWhileOtherServersRun(t *testing.T) {
+	for _, engine := range []db.Engine{db.SQLite, db.PostgreSQL} {
+		t.Run(string(engine), func(t *testing.T) {
+			url := dbtest.EmptyURL(t, engine)
+			older, newer := dbtest.Open(t, url), dbtest.Open(t, url)
+			if err := db.MigrateTo(t.Context(), older, db.Versions{Main: db.PreviousSchema() - 1, Results: 1}); err != nil {
+				t.Fatal(err)
+			}
+			if err := older.LockServer(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if err := newer.Migrate(t.Context()); !errors.Is(err, db.ErrUnsafeUpgrade) || !strings.Contains(err.Error(), "stop all servers") {
+				t.Errorf("beside an older server: %v", err)
+			}
+			if err := older.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if err := newer.Migrate(t.Context()); err != nil {
+				t.Errorf("alone: %v", err)
+			}
+		})
+	}
+}
+
+func TestMigrate_RefusesASchemaThatIsTooOld(t *testing.T) {
+	defer db.SetOldestSchema(10)()
+	d := dbtest.Open(t, dbtest.EmptyURL(t, db.SQLite))
+	if err := db.MigrateTo(t.Context(), d, db.Versions{Main: 9}); err != nil {
+		t.Fatal(err)
+	}
+	err := d.Migrate(t.Context())
+	if !errors.Is(err, db.ErrUnsafeUpgrade) || !strings.Contains(err.Error(), "the database has schema 9, and this program migrates from schema 10 on; start an older release first") {
+		t.Errorf("error %v", err)
 	}
 }

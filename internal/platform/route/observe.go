@@ -9,11 +9,14 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
+
+	"stackyard/internal/platform/trace"
 )
 
 // measures counts and times requests by route pattern, never by path.
@@ -90,6 +93,7 @@ type observed struct {
 	status     int
 	bytes      int64
 	begun      time.Time
+	span       *trace.Span
 }
 
 func (m measures) begin(w http.ResponseWriter, hr *http.Request) *observed {
@@ -161,10 +165,30 @@ func (o *observed) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 // knownMethods bounds the metric labels that clients can cause.
 var knownMethods = map[string]bool{"GET": true, "HEAD": true, "POST": true, "PUT": true, "PATCH": true, "DELETE": true, "OPTIONS": true}
 
+// endSpan ends the span of a request. Like the log, it has the pattern of the route only.
+func (o *observed) endSpan() {
+	if o.span == nil {
+		return
+	}
+	if !knownMethods[o.method] {
+		o.method = "other"
+	}
+	o.span.Name(strings.TrimSpace(o.method + " " + o.pattern))
+	o.span.Text("http.request.method", o.method)
+	o.span.Text("http.route", o.pattern)
+	o.span.Number("http.response.status_code", int64(o.status))
+	o.span.Text("stackyard.request_id", o.id)
+	if o.status >= 500 {
+		o.span.Fail()
+	}
+	o.span.End()
+}
+
 // finish counts and logs a completed request. The log has the route's pattern, not the path or the query, which
 // can contain credentials.
 func (s *Server) finish(o *observed) {
 	took := time.Since(o.begun)
+	defer o.endSpan()
 	s.measures.inFlight.Dec()
 	pattern, method := o.pattern, o.method
 	if pattern == "" {

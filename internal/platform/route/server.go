@@ -23,6 +23,7 @@ import (
 	"stackyard/internal/platform/identity"
 	"stackyard/internal/platform/limits"
 	"stackyard/internal/platform/parked"
+	"stackyard/internal/platform/trace"
 )
 
 // Config has the dependencies and settings of a Server.
@@ -158,6 +159,9 @@ func firstSegment(path string) string {
 // ServeHTTP serves a request. It accepts doubled and trailing slashes in the path.
 func (s *Server) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 	seen := s.measures.begin(w, hr)
+	if ctx, span := trace.Request(hr); span != nil {
+		hr, seen.span = hr.WithContext(ctx), span
+	}
 	defer func() {
 		if !seen.parked {
 			s.finish(seen)

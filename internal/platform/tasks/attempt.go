@@ -9,6 +9,7 @@ import (
 
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
+	"stackyard/internal/platform/trace"
 )
 
 const (
@@ -95,6 +96,14 @@ func (k *kind) try(ctx context.Context, d *Due) (err error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, k.timeout)
 	defer cancel()
+	ctx, span := trace.Begin(ctx, trace.Internal, "task "+d.Kind)
+	span.Number("stackyard.attempt", int64(d.Attempt))
+	defer func() {
+		if err != nil {
+			span.Fail()
+		}
+		span.End()
+	}()
 	defer core.CatchPanic(&err)
 	return k.do(ctx, d)
 }
