@@ -1,7 +1,7 @@
 # `make test` works on any Debian machine with Go: it installs what the tests need and runs
 # every test.
 
-.PHONY: test tools build release lint bench fuzz
+.PHONY: test tools build release lint bench fuzz upgrade-test
 
 # What lint and test check. A part of it: make test CHECK=./internal/platform/...
 # or stackyard run --only test --env CHECK=./internal/platform/...
@@ -31,6 +31,14 @@ build:
 # Binaries, packages, an image, checksums: docs/install.md. VERSION is the tag of the commit unless it is given.
 release:
 	cd packaging && go run . --source .. --out ../dist --version "$(VERSION)"
+
+# Upgrades databases of the release before under load, on PostgreSQL with servers of both releases side by side.
+PREVIOUS ?= aee3faaf6844f4eafc840888d00b40e6b8fe071f
+upgrade-test: tools
+	@git cat-file -e $(PREVIOUS) 2>/dev/null || { echo "this clone lacks commit $(PREVIOUS), the release before; fetch it with: git fetch --unshallow"; exit 1; }
+	@set -e; source=$$(mktemp -d); trap 'rm -rf "$$source"' EXIT; git archive $(PREVIOUS) | tar x -C "$$source"; \
+	(cd "$$source" && CGO_ENABLED=0 go build -o previous ./cmd/stackyard); \
+	STACKYARD_PREVIOUS_BINARY="$$source/previous" go test ./cmd/stackyard -run TestUpgrade_ -v
 
 lint:
 	@test -z "$$(gofmt -l api cmd internal interop packaging)" || { echo "gofmt would change:"; gofmt -l api cmd internal interop packaging; exit 1; }

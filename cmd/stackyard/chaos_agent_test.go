@@ -85,7 +85,7 @@ func (a *wildAgent) work() bool {
 func (a *wildAgent) ping() string {
 	c := exchange{agent: a.id, verb: pinging, sent: time.Now()}
 	answer, err := a.ask(a.ctx, a.session, "GET", "/v3/ping", "")
-	if err != nil {
+	if err != nil || a.outages && answer.Status == http.StatusServiceUnavailable {
 		a.pause()
 		return ""
 	}
@@ -114,7 +114,7 @@ func (a *wildAgent) take(how verb, id string) *heldJob {
 
 // run runs a job, and reports whether the agent is still connected.
 func (a *wildAgent) run(j *heldJob) bool {
-	for _, act := range []func(*heldJob) bool{a.start, a.print, a.print, a.print, a.finish} {
+	for _, act := range []func(*heldJob) bool{a.start, a.print, a.set, a.print, a.store, a.print, a.finish} {
 		switch {
 		case a.chance(wild, 40):
 			return false // without a report
@@ -150,6 +150,12 @@ func (a *wildAgent) printAs(token, job string, number int) answer {
 	return a.report(printing, token, job, text, "POST", fmt.Sprintf("/chunks?sequence=%d&offset=%d&size=%d", number+1, number*len(text), len(text)), text)
 }
 
+// set sets meta-data of the build under a key of the job.
+func (a *wildAgent) set(j *heldJob) bool {
+	a.report(setting, j.token, j.id, j.id+"="+a.id, "POST", "/data/set", fmt.Sprintf(`{"key": %q, "value": %q}`, j.id, a.id))
+	return true
+}
+
 func (a *wildAgent) finish(j *heldJob) bool {
 	status := a.random.IntN(3)
 	finished := a.finishAs(j.token, j.id, status)
@@ -170,7 +176,7 @@ func (a *wildAgent) finishAs(token, job string, status int) answer {
 
 // lie reports on a job of another agent. If it gets the job anyway, it returns it.
 func (a *wildAgent) lie(token string) *heldJob {
-	jobs := slices.DeleteFunc(a.history.knownJobs(), func(id string) bool { return slices.Contains(a.had, id) })
+	jobs := slices.DeleteFunc(a.history.recentJobs(), func(id string) bool { return slices.Contains(a.had, id) })
 	id := uuid.NewString()
 	if len(jobs) > 0 && a.random.IntN(10) > 0 {
 		recent := jobs[max(0, len(jobs)-2*chaosAgents):]
@@ -194,8 +200,9 @@ func (a *wildAgent) lie(token string) *heldJob {
 	return nil
 }
 
+// refused checks the response to a lie, if there is one.
 func (a *wildAgent) refused(what string, answer answer) {
-	if answer.Status < 400 || answer.Status >= 500 {
+	if answer.Status != 0 && (answer.Status < 400 || answer.Status >= 500) {
 		a.t.Errorf("%s: %d %s", what, answer.Status, answer.Body)
 	}
 }
@@ -258,11 +265,12 @@ func (a *wildAgent) reportOnce(c exchange, token, method, path, body string) ans
 		c.sent = time.Now()
 		answer, err := a.ask(context.Background(), token, method, "/v3/jobs/"+c.job+path, body)
 		c.answered, c.status = time.Now(), answer.Status
-		if err != nil {
+		answered := err == nil && !(a.outages && answer.Status == http.StatusServiceUnavailable)
+		if !answered {
 			c.status = 0
 		}
 		a.history.add(c)
-		if err == nil || a.ctx.Err() != nil {
+		if answered || a.ctx.Err() != nil {
 			return answer
 		}
 		a.pause()
@@ -273,7 +281,11 @@ func (a *wildAgent) reportOnce(c exchange, token, method, path, body string) ans
 func (a *wildAgent) ask(ctx context.Context, token, method, path, body string) (answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, waitLimit)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, method, a.server.Load().URL+path, strings.NewReader(body))
+	server := a.server.Load()
+	if beside := a.beside.Load(); beside != nil && rand.IntN(2) == 0 {
+		server = beside
+	}
+	req, err := http.NewRequestWithContext(ctx, method, server.URL+path, strings.NewReader(body))
 	if err != nil {
 		return answer{}, err
 	}

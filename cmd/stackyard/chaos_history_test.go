@@ -19,6 +19,8 @@ const (
 	starting  verb = "start"
 	printing  verb = "chunk"
 	finishing verb = "finish"
+	setting   verb = "set meta-data"   // text: KEY=VALUE
+	storing   verb = "upload artifact" // text: ID=CONTENT
 )
 
 // An exchange is a report of an agent with its response.
@@ -47,7 +49,8 @@ type history struct {
 	calls []exchange
 	jobs  []string // known to agents
 	known map[string]bool
-	n     int // with a response
+	ended map[string]bool // jobs whose end was acknowledged
+	n     int             // with a response
 }
 
 func (h *history) add(c exchange) {
@@ -64,6 +67,26 @@ func (h *history) add(c exchange) {
 		h.known[c.job] = true
 		h.jobs = append(h.jobs, c.job)
 	}
+	if c.verb == finishing && c.acknowledged() {
+		if h.ended == nil {
+			h.ended = map[string]bool{}
+		}
+		h.ended[c.job] = true
+	}
+}
+
+// endedJobs returns for how many jobs the end was acknowledged.
+func (h *history) endedJobs() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.ended)
+}
+
+// after returns the calls from an index on.
+func (h *history) after(i int) []exchange {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.calls[i:])
 }
 
 // answers returns the number of calls with a response.
@@ -73,11 +96,11 @@ func (h *history) answers() int {
 	return h.n
 }
 
-// knownJobs returns the jobs that some agent knows.
-func (h *history) knownJobs() []string {
+// recentJobs returns the newest jobs that some agent knows.
+func (h *history) recentJobs() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return slices.Clone(h.jobs)
+	return slices.Clone(h.jobs[max(0, len(h.jobs)-8*chaosAgents):])
 }
 
 func (h *history) summary() string {
@@ -165,6 +188,8 @@ func (j *chaosJob) problems(calls []exchange) (problems []string) {
 			complain("its log has what was refused: %s", c)
 		case c.verb != pinging && c.acknowledged() && c.agent != took.agent:
 			complain("it is that of another agent: %s", c)
+		case c.verb == setting && c.acknowledged() && !j.hasMetaData(c.text):
+			complain("its build lacks it: %s", c)
 		}
 	}
 	if j.Agent == nil || j.Agent.ID != took.agent {
@@ -179,4 +204,10 @@ func (j *chaosJob) problems(calls []exchange) (problems []string) {
 		complain("it has the exit status %d, but was never ended", *j.ExitStatus)
 	}
 	return problems
+}
+
+// hasMetaData reports whether the job's build has KEY=VALUE.
+func (j *chaosJob) hasMetaData(assignment string) bool {
+	key, value, _ := strings.Cut(assignment, "=")
+	return j.metaData[key] == value
 }

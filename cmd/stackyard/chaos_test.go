@@ -114,10 +114,12 @@ type chaos struct {
 	t            *testing.T
 	installation []string
 	server       atomic.Pointer[process]
+	beside       atomic.Pointer[process] // another replica, which agents also use; nil: none
 	builds       int
 	mode         atomic.Int32
 	frozen       atomic.Int32
 	history      history
+	outages      bool // the database is stopped too: status 503 is no response
 }
 
 func (c *chaos) serve() {
@@ -155,6 +157,7 @@ type chaosJob struct {
 	Agent        *struct{ ID string }
 	build        int
 	log          string
+	metaData     map[string]string // of the build
 }
 
 var endedStates = []string{"passed", "failed", "canceled", "timed_out", "expired", "broken", "skipped"}
@@ -172,8 +175,9 @@ func (c *chaos) outcome() map[string]*chaosJob {
 	p := c.server.Load()
 	for number := 1; number <= c.builds; number++ {
 		build := decode[struct {
-			State string
-			Jobs  []*chaosJob
+			State    string
+			Jobs     []*chaosJob
+			MetaData map[string]string `json:"meta_data"`
 		}](c.t, p.get(c.t, adaToken, fmt.Sprintf("%s/%d?include_retried_jobs=true", chaosBuilds, number)))
 		last, want := 0, "passed"
 		for _, j := range build.Jobs {
@@ -189,7 +193,7 @@ func (c *chaos) outcome() map[string]*chaosJob {
 					want = "failed"
 				}
 			}
-			j.build = number
+			j.build, j.metaData = number, build.MetaData
 			j.log = decode[struct{ Content string }](c.t, p.get(c.t, adaToken, fmt.Sprintf("%s/%d/jobs/%s/log", chaosBuilds, number, j.ID))).Content
 			jobs[j.ID] = j
 		}

@@ -17,18 +17,24 @@ import (
 // Server is a PostgreSQL server of this test process.
 type Server struct {
 	folder string
-	life   io.Closer // stops the server when closed; the end of the process closes it too
+	life   io.WriteCloser // stops the server when closed; the end of the process closes it too
 	gone   chan struct{}
 	admin  *pgxpool.Pool
 }
 
 // supervisor starts the server and kills it, as in a crash, when its standard input ends. Only the test process
-// has the other end of that pipe, so the server ends with it, even if it is killed.
+// has the other end of that pipe, so the server ends with it, even if it is killed. For each line on its standard
+// input it kills the server and starts it again.
 const supervisor = `
 folder=$1; shift
 "$@" >"$folder/log" 2>&1 </dev/null &
 server=$!
-read -r _
+while read -r _; do
+	kill -QUIT $server
+	wait $server
+	"$@" >>"$folder/log" 2>&1 </dev/null &
+	server=$!
+done
 kill -QUIT $server
 wait $server
 rm -rf "$folder"
@@ -86,6 +92,31 @@ func StartServer(settings map[string]string) (*Server, error) {
 func (s *Server) Stop() {
 	s.life.Close()
 	<-s.gone
+}
+
+// Crash stops the server without a checkpoint, as after kill -9, starts it again, and waits until it has recovered.
+func (s *Server) Crash(ctx context.Context) error {
+	started := func() (at time.Time, err error) {
+		err = s.admin.QueryRow(ctx, `SELECT pg_postmaster_start_time()`).Scan(&at)
+		return at, err
+	}
+	before, err := started()
+	if err != nil {
+		return err
+	}
+	if _, err := io.WriteString(s.life, "\n"); err != nil {
+		return err
+	}
+	for {
+		if at, err := started(); err == nil && !at.Equal(before) {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
 }
 
 // Folder returns the folder with all files of the server, its log included.
