@@ -18,12 +18,12 @@ func TestSQLite_LetsAReplicatorReadItsLog(t *testing.T) {
 	url := dbtest.URL(t, db.SQLite)
 	path := strings.TrimPrefix(url, "sqlite:")
 	d := dbtest.Open(t, url)
-	// More than 1,000 pages, after which SQLite copies the log into the database.
+	// More than 4,000 pages, after which SQLite copies the log into the database.
 	fill := func(round string) {
 		t.Helper()
 		for part := range 2 {
 			err := d.Write(t.Context(), func(q *db.Q) error {
-				for i := range 800 {
+				for i := range 2500 {
 					if _, err := q.Exec(`INSERT INTO installation (name, value) VALUES ($1, $2)`, fmt.Sprint(round, part, i), strings.Repeat("x", 4000)); err != nil {
 						return err
 					}
