@@ -17,7 +17,7 @@ func TestFollow_ResumesAStreamBehindTheLastEvent(t *testing.T) {
 		resumed = append(resumed, r.Header.Get("Last-Event-ID"))
 		switch len(resumed) {
 		case 1:
-			io.WriteString(w, "retry: 1\n\n: alive\n\nevent: nothing to tell\n\n")
+			io.WriteString(w, "retry: 1\n\n: alive\n\nevent: unknown\n\n")
 			io.WriteString(w, "id: 3\nevent: log\ndata: a\ndata: b\n\nid: 9\ndata: cut before its e")
 		case 2:
 			w.WriteHeader(http.StatusServiceUnavailable)

@@ -53,7 +53,7 @@ func TestRun_FindsStuckTasksOnBothEngines(t *testing.T) {
 			if _, err := d.Results(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			answers := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				switch r.URL.Path {
 				case "/readyz":
 					w.Write([]byte(`{"message": "Ready"}`))
@@ -63,12 +63,12 @@ func TestRun_FindsStuckTasksOnBothEngines(t *testing.T) {
 					w.WriteHeader(http.StatusUnauthorized)
 				}
 			}))
-			t.Cleanup(answers.Close)
+			t.Cleanup(site.Close)
 			data := t.TempDir()
 			if err := os.MkdirAll(filepath.Join(data, "blobs"), 0o700); err != nil {
 				t.Fatal(err)
 			}
-			s := server.Settings{Data: data, Database: url, Blobs: filepath.Join(data, "blobs"), Key: &key, Public: core.PublicURL(answers.URL)}
+			s := server.Settings{Data: data, Database: url, Blobs: filepath.Join(data, "blobs"), Key: &key, Public: core.PublicURL(site.URL)}
 			findings := Run(t.Context(), Config{Settings: s, Version: "new", Now: now})
 			want(t, findings, Warning, "tasks", `1 tasks "lost-work" are due, the oldest since 1h0m0s`)
 			want(t, findings, OK, "database", "with schema")

@@ -21,7 +21,7 @@ func TestBuild_IsForThoseWhoMaySeeThePipeline(t *testing.T) {
 		same := func(who string, p *page) {
 			t.Helper()
 			if p.want(404).text() != nothing {
-				t.Errorf("%s can tell %q from %q", who, p.text(), nothing)
+				t.Errorf("%s distinguishes %q from %q", who, p.text(), nothing)
 			}
 		}
 		cy := signIn(t, s, "cy@rival.test")

@@ -66,7 +66,7 @@ func uploadFile(t *testing.T, j *servertest.Job, path, kind, content string) {
 	sum := sha1.Sum([]byte(content))
 	batch := j.Post(j.Path("/artifacts"), map[string]any{"id": core.NewID(), "upload_destination": "", "artifacts": []any{map[string]any{
 		"path": path, "absolute_path": "/tmp/x", "glob_path": "", "file_size": len(content), "sha1sum": hex.EncodeToString(sum[:]), "content_type": kind}}}).Want(200)
-	var answer struct {
+	var response struct {
 		IDs          []string `json:"artifact_ids"`
 		Instructions struct {
 			Action struct {
@@ -76,21 +76,21 @@ func uploadFile(t *testing.T, j *servertest.Job, path, kind, content string) {
 			Data map[string]string
 		} `json:"upload_instructions"`
 	}
-	batch.JSON(&answer)
+	batch.JSON(&response)
 	var form bytes.Buffer
 	w := multipart.NewWriter(&form)
-	for name, value := range answer.Instructions.Data {
+	for name, value := range response.Instructions.Data {
 		w.WriteField(name, strings.ReplaceAll(value, "${artifact:path}", path))
 	}
-	part, err := w.CreateFormFile(answer.Instructions.Action.FileInput, path)
+	part, err := w.CreateFormFile(response.Instructions.Action.FileInput, path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	io.WriteString(part, content)
 	w.Close()
-	to := answer.Instructions.Action.URL
-	if !strings.HasSuffix(to, answer.Instructions.Action.Path) {
-		to += answer.Instructions.Action.Path
+	to := response.Instructions.Action.URL
+	if !strings.HasSuffix(to, response.Instructions.Action.Path) {
+		to += response.Instructions.Action.Path
 	}
 	resp, err := http.Post(to, w.FormDataContentType(), &form)
 	if err != nil {
@@ -100,7 +100,7 @@ func uploadFile(t *testing.T, j *servertest.Job, path, kind, content string) {
 	if resp.StatusCode >= 300 {
 		t.Fatalf("%s: %s", to, resp.Status)
 	}
-	j.Put(j.Path("/artifacts"), map[string]any{"artifacts": []any{map[string]any{"id": answer.IDs[0], "state": "finished"}}}).Want(200)
+	j.Put(j.Path("/artifacts"), map[string]any{"artifacts": []any{map[string]any{"id": response.IDs[0], "state": "finished"}}}).Want(200)
 }
 
 func TestArtifacts_HaveFoldersPreviewsAndAnArchive(t *testing.T) {

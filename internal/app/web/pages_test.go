@@ -64,8 +64,8 @@ func startDevice(t *testing.T, s *servertest.Server, fields ...string) *device {
 	for i := 0; i < len(fields); i += 2 {
 		form.Set(fields[i], fields[i+1])
 	}
-	answer := oauthPost(t, s, "/oauth/device_authorization", form).Want(200)
-	return &device{t, s, answer.String("device_code"), answer.String("user_code"), strings.TrimPrefix(answer.String("verification_uri_complete"), s.URL)}
+	response := oauthPost(t, s, "/oauth/device_authorization", form).Want(200)
+	return &device{t, s, response.String("device_code"), response.String("user_code"), strings.TrimPrefix(response.String("verification_uri_complete"), s.URL)}
 }
 
 func oauthPost(t *testing.T, s *servertest.Server, path string, form url.Values) *servertest.Response {

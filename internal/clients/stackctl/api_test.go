@@ -13,17 +13,17 @@ import (
 
 // A script is a server that responds in sequence and repeats the last response.
 type script struct {
-	answers []answer
-	at      []time.Time // times of the calls
+	responses []response
+	at        []time.Time // times of the calls
 }
 
-type answer struct {
+type response struct {
 	status     int // 0: the network fails
 	retryAfter string
 }
 
 func (s *script) RoundTrip(req *http.Request) (*http.Response, error) {
-	a := s.answers[min(len(s.at), len(s.answers)-1)]
+	a := s.responses[min(len(s.at), len(s.responses)-1)]
 	s.at = append(s.at, time.Now())
 	if a.status == 0 {
 		return nil, errors.New("connection reset")
@@ -36,8 +36,8 @@ func (s *script) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 // follow makes a call against a script. Time passes only while the caller waits.
-func follow(t *testing.T, ctx func() context.Context, answers ...answer) (s *script, err error) {
-	s = &script{answers: answers}
+func follow(t *testing.T, ctx func() context.Context, responses ...response) (s *script, err error) {
+	s = &script{responses: responses}
 	before := http.DefaultClient.Transport
 	http.DefaultClient.Transport = s
 	defer func() { http.DefaultClient.Transport = before }()
@@ -50,7 +50,7 @@ func follow(t *testing.T, ctx func() context.Context, answers ...answer) (s *scr
 
 func TestCall_TriesAgainLaterAndLater(t *testing.T) {
 	s, err := follow(t, context.Background,
-		answer{status: 503}, answer{status: 429, retryAfter: "7"}, answer{}, answer{status: 500, retryAfter: "3600"}, answer{status: 200})
+		response{status: 503}, response{status: 429, retryAfter: "7"}, response{}, response{status: 500, retryAfter: "3600"}, response{status: 200})
 	if err != nil || len(s.at) != 5 {
 		t.Fatalf("after %d calls: %v", len(s.at), err)
 	}
@@ -68,18 +68,18 @@ func TestCall_TriesAgainLaterAndLater(t *testing.T) {
 
 func TestCall_GivesUp(t *testing.T) {
 	for name, c := range map[string]struct {
-		ctx    func() context.Context
-		answer answer
-		calls  int
+		ctx      func() context.Context
+		response response
+		calls    int
 	}{
-		"what is refused, at once":  {context.Background, answer{status: 422}, 1},
-		"what fails, in the end":    {context.Background, answer{}, tries},
-		"when it is asked to":       {canceled, answer{status: 503}, 1},
-		"while it waits to go on":   {soonOver, answer{status: 429, retryAfter: "20"}, 1},
-		"what an overload rejected": {context.Background, answer{status: 503}, tries},
+		"what is refused, at once":  {context.Background, response{status: 422}, 1},
+		"what fails, in the end":    {context.Background, response{}, tries},
+		"when it is asked to":       {canceled, response{status: 503}, 1},
+		"while it waits to go on":   {soonOver, response{status: 429, retryAfter: "20"}, 1},
+		"what an overload rejected": {context.Background, response{status: 503}, tries},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if s, err := follow(t, c.ctx, c.answer); err == nil || len(s.at) != c.calls {
+			if s, err := follow(t, c.ctx, c.response); err == nil || len(s.at) != c.calls {
 				t.Errorf("after %d calls, want %d: %v", len(s.at), c.calls, err)
 			}
 		})

@@ -14,7 +14,7 @@ import (
 )
 
 // BenchmarkLifecycleBesideDeliveries runs the jobs of BenchmarkLifecycle with and without 100,000 deliveries that wait
-// for a receiver which does not answer, in turns.
+// for a receiver which does not answer, alternately.
 func BenchmarkLifecycleBesideDeliveries(b *testing.B) {
 	for _, engine := range engines {
 		b.Run(string(engine), func(b *testing.B) { benchmarkBesideDeliveries(b, engine) })

@@ -17,7 +17,7 @@ import (
 var uploadRate = flag.Int("upload-rate", 2000, "test executions that BenchmarkLifecycleBesideUploads uploads in a second; a million a day are 12")
 
 // BenchmarkLifecycleBesideUploads runs the jobs of BenchmarkLifecycle with and without uploads of test results beside
-// them, in turns.
+// them, alternately.
 func BenchmarkLifecycleBesideUploads(b *testing.B) {
 	for _, engine := range engines {
 		b.Run(string(engine), func(b *testing.B) { benchmarkBesideUploads(b, engine) })

@@ -155,8 +155,8 @@ func TestRetryFailedJobs_RetriesTheRequestedStates(t *testing.T) {
 			servertest.WantEqual(t, "state", w.Build(number).String("state"), "failed")
 
 			path := w.URL + hello + "/" + w.Build(number).String("number") + "/retry_failed_jobs"
-			answer := w.Ada.Put(path, c.body).Want(http.StatusAccepted)
-			servertest.WantAt(t, answer, map[string]any{"retried_jobs_count": c.count, "number": number, "state": "failing", "finished_at": nil})
+			response := w.Ada.Put(path, c.body).Want(http.StatusAccepted)
+			servertest.WantAt(t, response, map[string]any{"retried_jobs_count": c.count, "number": number, "state": "failing", "finished_at": nil})
 			var retried []string
 			for _, j := range w.Jobs(number) {
 				if j.RetriesCount == 1 {

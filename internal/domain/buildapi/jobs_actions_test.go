@@ -130,9 +130,9 @@ func TestReprioritize_ReplacesThePriority(t *testing.T) {
 		id := w.Job(1, "a")
 		for i, priority := range []any{5, -3, 0, 2147483647, -2147483648} {
 			path := paths(1, id)[i%2]
-			answer := w.Ada.Put(path+"/reprioritize", map[string]any{"priority": priority}).Want(http.StatusOK)
-			servertest.WantAt(t, answer, map[string]any{"id": id, "state": "scheduled"})
-			if got, want := answer.At("priority.number"), float64(priority.(int)); got != want {
+			response := w.Ada.Put(path+"/reprioritize", map[string]any{"priority": priority}).Want(http.StatusOK)
+			servertest.WantAt(t, response, map[string]any{"id": id, "state": "scheduled"})
+			if got, want := response.At("priority.number"), float64(priority.(int)); got != want {
 				t.Errorf("priority is %v, want %v", got, want)
 			}
 		}

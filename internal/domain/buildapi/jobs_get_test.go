@@ -155,10 +155,10 @@ steps:
 			"env.SERVICE_BUILD_CREATOR": "Ada", "env.SERVICE_BUILD_CREATOR_EMAIL": "ada@acme.test", "env.SERVICE_BUILD_AUTHOR": "Ada",
 		}
 		for _, path := range paths(1, id) {
-			answer := w.Ada.Get(path + "/env").Want(http.StatusOK)
-			servertest.WantAt(t, answer, want)
-			if strings.Contains(string(answer.Body), "BUILDKITE") {
-				t.Errorf("REST shows the names that only agents get: %s", answer.Body)
+			response := w.Ada.Get(path + "/env").Want(http.StatusOK)
+			servertest.WantAt(t, response, want)
+			if strings.Contains(string(response.Body), "BUILDKITE") {
+				t.Errorf("REST shows the names that only agents get: %s", response.Body)
 			}
 			for _, text := range []*servertest.Response{w.Ada.With("Accept", "text/plain").Get(path + "/env"), w.Ada.Get(path + "/env.txt")} {
 				text.Want(http.StatusOK)
@@ -172,7 +172,7 @@ steps:
 					}
 				}
 			}
-			servertest.WantEqual(t, "type", w.Ada.With("Accept", "application/json").Get(path+"/env").Header.Get("Content-Type"), answer.Header.Get("Content-Type"))
+			servertest.WantEqual(t, "type", w.Ada.With("Accept", "application/json").Get(path+"/env").Header.Get("Content-Type"), response.Header.Get("Content-Type"))
 		}
 		w.Ada.Get(acme + "/jobs/" + created.String("jobs.2.id") + "/env").Want(http.StatusOK)
 	})

@@ -14,7 +14,7 @@ import (
 func TestDeliveries_ShowRequestsAndResponses(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		id := w.service("webhook", fields{"url": w.receiver.URL + "/hook", "token": "top-secret", "events": []string{"build.scheduled"}}, nil).String("id")
-		w.receiver.answers(201)
+		w.receiver.respondWith(201)
 		build := w.build(nil)
 		w.runDue()
 		list := w.deliveries(id)
@@ -45,7 +45,7 @@ func TestDeliveries_ArePaged(t *testing.T) {
 			w.build(nil)
 		}
 		w.runDue()
-		w.receiver.answers(500)
+		w.receiver.respondWith(500)
 		w.build(nil)
 		w.runDue()
 		first := w.ada.Get(services + "/" + id + "/deliveries?per_page=4").Want(200)
@@ -64,12 +64,12 @@ func TestDeliveries_ArePaged(t *testing.T) {
 func TestRedeliver_SendsTheSameEventUnderAnotherID(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		id := w.webhook("build.scheduled")
-		w.receiver.answers(404)
+		w.receiver.respondWith(404)
 		build := w.build(nil)
 		w.runDue()
 		failed := w.receiver.take()[0]
 		w.finish(build, "0")
-		w.receiver.answers(200)
+		w.receiver.respondWith(200)
 		path := services + "/" + id + "/deliveries/" + failed.Get("X-Service-Delivery")
 		again := w.ada.Post(path+"/redeliver", nil).Want(201)
 		servertest.WantAt(t, again, fields{"state": "pending", "attempts": 0, "event": "build.scheduled", "redelivery_of": failed.Get("X-Service-Delivery")})

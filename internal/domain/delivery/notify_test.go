@@ -94,11 +94,11 @@ steps:
 
 func TestNotify_TriesWebhooksAgain(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		w.receiver.answers(http.StatusServiceUnavailable)
+		w.receiver.respondWith(http.StatusServiceUnavailable)
 		w.finish(w.notifying(`{steps: [{command: a}], notify: [{webhook: "%s"}]}`), "0")
 		w.runDue()
 		first := w.receiver.take()
-		w.receiver.answers(http.StatusOK)
+		w.receiver.respondWith(http.StatusOK)
 		w.Clock.Advance(time.Hour)
 		w.runDue()
 		again := w.receiver.take()
@@ -140,7 +140,7 @@ func TestNotify_ShowsWhatItSends(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		server := mailtest.Start(t, mail.NoTLS)
 		smtp := w.service("smtp", fields{"server": server.Address, "from": "ci@acme.test", "tls": "none"}, nil).String("id")
-		w.receiver.answers(http.StatusServiceUnavailable)
+		w.receiver.respondWith(http.StatusServiceUnavailable)
 		build := w.notifying(`{steps: [{command: a}], notify: [{webhook: "%s/hook?token=secret"}, {email: team@acme.test}]}`)
 		w.finish(build, "0")
 		w.runDue()

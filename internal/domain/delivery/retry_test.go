@@ -15,7 +15,7 @@ var (
 
 func TestAnswer_RetriesWhatMayEndBetter(t *testing.T) {
 	for _, c := range []struct {
-		answer             Answer
+		response           Answer
 		delivered, retries bool
 	}{
 		{delivered, true, false},
@@ -31,11 +31,11 @@ func TestAnswer_RetriesWhatMayEndBetter(t *testing.T) {
 		{refused, false, false},
 		{Answer{Status: 200, Err: errors.New("the body says no"), Permanent: true}, false, false},
 	} {
-		if c.answer.delivered() != c.delivered || c.answer.retries() != c.retries {
-			t.Errorf("%+v: delivered %v, retries %v", c.answer, c.answer.delivered(), c.answer.retries())
+		if c.response.delivered() != c.delivered || c.response.retries() != c.retries {
+			t.Errorf("%+v: delivered %v, retries %v", c.response, c.response.delivered(), c.response.retries())
 		}
-		if explained := c.answer.explain() != ""; explained == c.delivered {
-			t.Errorf("%+v: explained as %q", c.answer, c.answer.explain())
+		if explained := c.response.explain() != ""; explained == c.delivered {
+			t.Errorf("%+v: explained as %q", c.response, c.response.explain())
 		}
 	}
 }
@@ -53,9 +53,9 @@ func TestBackoff_DoublesUpToItsMost(t *testing.T) {
 func TestFailures_GiveReceiversARest(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for _, c := range []struct {
-		name   string
-		answer Answer
-		times  int // after which it rests
+		name     string
+		response Answer
+		times    int // after which it rests
 	}{
 		{"no response", unreachable, 1},
 		{"too many requests", Answer{Status: 429}, 1},
@@ -66,20 +66,20 @@ func TestFailures_GiveReceiversARest(t *testing.T) {
 			if f.resting(now) || f.atOnce(now) != maxInFlight {
 				t.Errorf("%s: rests after %d", c.name, n-1)
 			}
-			f.note(c.answer, now)
+			f.note(c.response, now)
 		}
 		if !f.resting(now) || f.atOnce(now) != 0 {
 			t.Errorf("%s: no rest after %d", c.name, c.times)
 		}
 		backoffs := f.backoffs
-		if f.note(c.answer, now); f.backoffs != backoffs {
+		if f.note(c.response, now); f.backoffs != backoffs {
 			t.Errorf("%s: an attempt at the same time made the rest longer", c.name)
 		}
 		later := f.nextAttemptAt
 		if f.resting(later) || f.atOnce(later) != 1 {
 			t.Errorf("%s: %d at once after the rest, want 1", c.name, f.atOnce(later))
 		}
-		if f.note(c.answer, later); f.backoffs != backoffs+1 {
+		if f.note(c.response, later); f.backoffs != backoffs+1 {
 			t.Errorf("%s: another failure gave no longer rest", c.name)
 		}
 		if f.note(delivered, later); f != (failures{}) {

@@ -26,7 +26,7 @@ func (w *world) advanceToNextAttempt(service string) time.Duration {
 func TestSend_RetriesWithTheSameID(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		id := w.webhook("build.scheduled")
-		w.receiver.answers(503)
+		w.receiver.respondWith(503)
 		w.build(nil)
 		w.runDue()
 		first := w.receiver.take()
@@ -47,7 +47,7 @@ func TestSend_RetriesWithTheSameID(t *testing.T) {
 		if waits[0] > 6*time.Second || waits[4] < 4*waits[0] {
 			t.Errorf("waits %v do not grow from 5s", waits)
 		}
-		w.receiver.answers(202)
+		w.receiver.respondWith(202)
 		w.advanceToNextAttempt(id)
 		servertest.WantAt(t, w.deliveries(id), fields{"items.0.state": "delivered", "items.0.attempts": 7, "items.0.status": 202, "items.0.error": nil, "items.0.next_attempt_at": nil})
 	})
@@ -57,7 +57,7 @@ func TestSend_FailsAtOnceWhereAnotherAttemptWouldEndTheSame(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		id := w.webhook("build.scheduled")
 		for _, status := range []int{400, 401, 404, 410, 422} {
-			w.receiver.answers(status)
+			w.receiver.respondWith(status)
 			w.build(nil)
 			w.runDue()
 			w.receiver.wantEvents("build.scheduled")
@@ -98,7 +98,7 @@ func TestSend_KeepsTheOrderOfEachBuild(t *testing.T) {
 		if want := []string{"2 build.scheduled", "2 build.running", "2 build.finished"}; !slices.Equal(ofSecond, want) {
 			t.Errorf("of the second build %q, want %q", ofSecond, want)
 		}
-		w.receiver.answers(200)
+		w.receiver.respondWith(200)
 		w.Clock.Advance(time.Minute)
 		w.runDue()
 		if got, want := received(), []string{"1 build.scheduled", "1 build.running", "1 build.finished"}; !slices.Equal(got, want) {
@@ -114,7 +114,7 @@ func TestSend_WaitsAsLongAsTheReceiverAsks(t *testing.T) {
 		w.build(nil)
 		w.runDue()
 		w.receiver.wantEvents("build.scheduled")
-		w.receiver.answers(200)
+		w.receiver.respondWith(200)
 		w.build(nil)
 		w.Clock.Advance(9 * time.Minute)
 		w.runDue()
@@ -146,7 +146,7 @@ func TestSend_CostsOneRequestForEachRestOfAReceiverThatDoesNotAnswer(t *testing.
 				t.Errorf("%d requests in step %d, want 1", n, step)
 			}
 		}
-		w.receiver.answers(200)
+		w.receiver.respondWith(200)
 		w.Clock.Advance(20 * time.Minute)
 		w.runDue()
 		if n := len(w.receiver.take()); n < 20 {
@@ -164,7 +164,7 @@ func TestSend_CostsOneRequestForEachRestOfAReceiverThatDoesNotAnswer(t *testing.
 func TestSend_BreaksAReceiverThatFailsForADay(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		id := w.webhook("build.scheduled")
-		w.receiver.answers(500)
+		w.receiver.respondWith(500)
 		w.build(nil)
 		for range 30 {
 			w.runDue()
@@ -181,7 +181,7 @@ func TestSend_BreaksAReceiverThatFailsForADay(t *testing.T) {
 		if n := len(w.Events(t)); n != 1 {
 			t.Errorf("%d events, want only the first: no service wants others", n)
 		}
-		w.receiver.answers(200)
+		w.receiver.respondWith(200)
 		servertest.WantAt(t, w.ada.Put(services+"/"+id+"/enable", nil).Want(200), fields{"enabled": true})
 		w.build(nil)
 		w.runDue()
@@ -215,11 +215,11 @@ func TestSend_GivesUpAfterADayWithoutBreakingAReceiverThatAnswersOthers(t *testi
 func TestSend_StopsWhenTheServiceIsDisabledOrDeleted(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		id := w.webhook("build.scheduled")
-		w.receiver.answers(500)
+		w.receiver.respondWith(500)
 		w.build(nil)
 		w.runDue()
 		w.receiver.take()
-		w.receiver.answers(200)
+		w.receiver.respondWith(200)
 		w.ada.Put(services+"/"+id+"/disable", nil).Want(200)
 		w.build(nil)
 		w.Clock.Advance(time.Hour)
@@ -230,7 +230,7 @@ func TestSend_StopsWhenTheServiceIsDisabledOrDeleted(t *testing.T) {
 		w.runDue()
 		w.receiver.wantEvents()
 
-		w.receiver.answers(500)
+		w.receiver.respondWith(500)
 		w.build(nil)
 		w.runDue()
 		w.receiver.take()

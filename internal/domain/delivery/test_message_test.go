@@ -81,11 +81,11 @@ func TestTest_PutsAPingOnAnEventBus(t *testing.T) {
 func TestTest_EndsTheRestOfAReceiver(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		id := w.webhook("build.scheduled")
-		w.receiver.answers(http.StatusTooManyRequests)
+		w.receiver.respondWith(http.StatusTooManyRequests)
 		w.build(nil)
 		w.runDue()
 		w.receiver.take()
-		w.receiver.answers(http.StatusOK)
+		w.receiver.respondWith(http.StatusOK)
 		servertest.WantAt(t, w.test(id), fields{"state": "delivered"})
 		w.receiver.wantEvents("ping")
 	})

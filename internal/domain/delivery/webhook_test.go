@@ -219,11 +219,11 @@ func TestWebhook_DoesNotReachPrivateAddresses(t *testing.T) {
 func TestWebhook_DropsEventsOfDeletedBuilds(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		id := w.webhook("build.scheduled")
-		w.receiver.answers(503)
+		w.receiver.respondWith(503)
 		w.build(nil)
 		w.runDue()
 		w.receiver.take()
-		w.receiver.answers(200)
+		w.receiver.respondWith(200)
 		w.ada.Delete(servertest.HelloPath).Want(204)
 		w.Clock.Advance(time.Hour)
 		w.runDue()

@@ -96,7 +96,7 @@ type receiver struct {
 
 	mu       sync.Mutex
 	requests []*request
-	answer   func(r *request) (status int, header http.Header)
+	response func(r *request) (status int, header http.Header)
 }
 
 type request struct {
@@ -121,11 +121,11 @@ func (r *receiver) serve(w http.ResponseWriter, sent *http.Request) {
 	got := &request{sent.Header, sent.URL.Path, body, r.t}
 	r.mu.Lock()
 	r.requests = append(r.requests, got)
-	answer := r.answer
+	response := r.response
 	r.mu.Unlock()
 	status, header := http.StatusOK, http.Header{}
-	if answer != nil {
-		status, header = answer(got)
+	if response != nil {
+		status, header = response(got)
 	}
 	for name, values := range header {
 		w.Header()[name] = values
@@ -134,15 +134,15 @@ func (r *receiver) serve(w http.ResponseWriter, sent *http.Request) {
 	fmt.Fprintf(w, "answer to %s", got.Get("X-Service-Event"))
 }
 
-// answers has the receiver answer with a status from now on.
-func (r *receiver) answers(status int) {
+// respondWith sets the status of the following responses.
+func (r *receiver) respondWith(status int) {
 	r.respond(func(*request) (int, http.Header) { return status, nil })
 }
 
-func (r *receiver) respond(answer func(r *request) (int, http.Header)) {
+func (r *receiver) respond(response func(r *request) (int, http.Header)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.answer = answer
+	r.response = response
 }
 
 // take returns what was received since it was called last.

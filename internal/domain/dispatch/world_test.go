@@ -188,7 +188,7 @@ func (w *world) texts(query string, args ...any) (rows []string) {
 	return rows
 }
 
-// scans is how often the dispatcher has asked the database.
+// looks returns how often the dispatcher has scanned the queue in the database.
 func (w *world) looks() (n int) {
 	w.t.Helper()
 	families, err := w.metrics.Gather()
@@ -286,7 +286,7 @@ func (w *world) gauge(name string) int {
 	return 0
 }
 
-// applyOutcomes blocks until nothing is going on in acme's default queue, in which an agent waits.
+// settle blocks until nothing is going on in acme's default queue, in which an agent waits.
 func (w *world) settle() {
 	w.t.Helper()
 	for range 30_000 {

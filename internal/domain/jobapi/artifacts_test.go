@@ -205,14 +205,14 @@ func TestArtifacts_KeepNothingButWhatWasAnnounced(t *testing.T) {
 
 func TestArtifacts_AreCheckedByTheGivenChecksum(t *testing.T) {
 	whileRunning(t, nil, func(t *testing.T, w *runningBuild) {
-		for name, tell := range map[string]func(fields){
+		for name, change := range map[string]func(fields){
 			"sha1 alone": func(a fields) { a["sha256sum"] = "" },
 			"in capitals": func(a fields) {
 				a["sha256sum"] = strings.ToUpper(a["sha256sum"].(string))
 			},
 		} {
 			b := batch(file{"a", "", "right"})
-			tell(b["artifacts"].([]fields)[0])
+			change(b["artifacts"].([]fields)[0])
 			answer := w.Post(w.Path("/artifacts"), b).Want(http.StatusOK)
 			servertest.WantEqual(t, name, send(t, answer, "a", "wrong").StatusCode, http.StatusUnprocessableEntity)
 			servertest.WantEqual(t, name, send(t, answer, "a", "right").StatusCode, http.StatusNoContent)

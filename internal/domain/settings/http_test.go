@@ -58,9 +58,9 @@ func TestPatch_ChangesOnlyWhatIsSent(t *testing.T) {
 			{"scheduled_job_expiry_in_minutes", nil, nil},
 		} {
 			want[step.field] = step.then
-			answer := ada.Patch(path, map[string]any{step.field: step.sent}).Want(http.StatusOK)
-			if got := answer.At(""); !reflect.DeepEqual(got, any(want)) {
-				t.Fatalf("after %s = %v: %s", step.field, step.sent, answer.Body)
+			response := ada.Patch(path, map[string]any{step.field: step.sent}).Want(http.StatusOK)
+			if got := response.At(""); !reflect.DeepEqual(got, any(want)) {
+				t.Fatalf("after %s = %v: %s", step.field, step.sent, response.Body)
 			}
 			if later := ada.Get(path).Want(http.StatusOK); !reflect.DeepEqual(later.At(""), any(want)) {
 				t.Fatalf("read after %s = %v: %s", step.field, step.sent, later.Body)

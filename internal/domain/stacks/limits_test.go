@@ -104,12 +104,12 @@ func TestLimits_AreSpelledAsTheSpecificationDoes(t *testing.T) {
 				t.Fatal(err)
 			}
 			fmt.Fprintf(connection, "GET %s HTTP/1.1\r\nHost: ci.test\r\nConnection: close\r\n\r\n", path)
-			answer, err := io.ReadAll(connection)
+			response, err := io.ReadAll(connection)
 			connection.Close()
 			if err != nil {
 				t.Fatal(err)
 			}
-			head, _, _ := strings.Cut(string(answer), "\r\n\r\n")
+			head, _, _ := strings.Cut(string(response), "\r\n\r\n")
 			for _, name := range limitHeaders {
 				if strings.Count(head, "\r\n"+name+": ") != 1 || strings.Count(strings.ToLower(head), strings.ToLower(name)+": ") != 1 {
 					t.Errorf("%s: %s is not sent once and as such:\n%s", path, name, head)

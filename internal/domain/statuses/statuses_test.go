@@ -33,11 +33,11 @@ type set struct{ context, state, description, url string }
 // they document them.
 type host struct {
 	*httptest.Server
-	t      testing.TB
-	mu     sync.Mutex
-	sets   []set
-	asked  int
-	answer func(w http.ResponseWriter) bool // true: it has answered
+	t        testing.TB
+	mu       sync.Mutex
+	sets     []set
+	asked    int
+	response func(w http.ResponseWriter) bool // true: it has answered
 }
 
 // The documented bodies; other fields are refused.
@@ -101,7 +101,7 @@ func startHost(t testing.TB, provider string) *host {
 		d.DisallowUnknownFields()
 		got, err := kind.read(d)
 		switch {
-		case h.answer != nil && h.answer(w):
+		case h.response != nil && h.response(w):
 		case r.Method != http.MethodPost || r.URL.EscapedPath() != kind.path:
 			t.Errorf("%s %s", r.Method, r.URL.EscapedPath())
 			http.NotFound(w, r)
@@ -142,10 +142,10 @@ func (h *host) want(want ...string) {
 	}
 }
 
-func (h *host) respond(answer func(w http.ResponseWriter) bool) {
+func (h *host) respond(response func(w http.ResponseWriter) bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.answer = answer
+	h.response = response
 }
 
 func (h *host) requests() int {

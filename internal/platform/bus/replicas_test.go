@@ -27,10 +27,10 @@ func TestReplicas_WakeEachOther(t *testing.T) {
 	asleep(t, other)
 
 	// The answer comes after any effect of the own message here.
-	answer, cancel := here.Subscribe("answer")
+	response, cancel := here.Subscribe("answer")
 	defer cancel()
 	there.Publish("answer")
-	await(t, answer)
+	await(t, response)
 	asleep(t, own)
 }
 

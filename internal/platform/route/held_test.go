@@ -23,11 +23,11 @@ import (
 
 // heldServer is a real server whose requests wait until the test answers them.
 type heldServer struct {
-	t        *testing.T
-	listener *parked.Listener
-	address  string
-	waiting  chan context.Context // of each request that begins to wait
-	answers  chan string          // "" is an error
+	t         *testing.T
+	listener  *parked.Listener
+	address   string
+	waiting   chan context.Context // of each request that begins to wait
+	responses chan string          // "" is an error
 }
 
 func newHeldServer(t *testing.T) *heldServer {
@@ -36,18 +36,18 @@ func newHeldServer(t *testing.T) *heldServer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &heldServer{t: t, listener: parked.Listen(l), address: l.Addr().String(), waiting: make(chan context.Context, 10), answers: make(chan string, 10)}
+	h := &heldServer{t: t, listener: parked.Listen(l), address: l.Addr().String(), waiting: make(chan context.Context, 10), responses: make(chan string, 10)}
 	if h.listener == nil {
 		t.Skip("connections cannot be parked here")
 	}
 	wait := func(ctx context.Context) (string, error) {
 		h.waiting <- ctx
 		select {
-		case answer := <-h.answers:
-			if answer == "" {
+		case response := <-h.responses:
+			if response == "" {
 				return "", core.Errorf(core.Unprocessable, "No answer")
 			}
-			return answer, nil
+			return response, nil
 		case <-ctx.Done():
 			return "", ctx.Err()
 		}
@@ -70,7 +70,7 @@ func newHeldServer(t *testing.T) *heldServer {
 type client struct {
 	t *testing.T
 	net.Conn
-	answers *bufio.Reader
+	responses *bufio.Reader
 }
 
 func (h *heldServer) dial() *client {
@@ -94,7 +94,7 @@ func (c *client) send(paths ...string) {
 
 func (c *client) want(status int, body string) *http.Response {
 	c.t.Helper()
-	resp, err := http.ReadResponse(c.answers, nil)
+	resp, err := http.ReadResponse(c.responses, nil)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -115,7 +115,7 @@ func TestHeld_ServesManyRequestsOnOneConnection(t *testing.T) {
 	for range 3 {
 		c.send("/v3/wait")
 		<-h.waiting
-		h.answers <- "yes"
+		h.responses <- "yes"
 		c.want(http.StatusOK, `"yes"`)
 		time.Sleep(100 * time.Millisecond) // longer than ReadHeaderTimeout: an idle connection stays open
 		c.send("/v3/now")
@@ -123,11 +123,11 @@ func TestHeld_ServesManyRequestsOnOneConnection(t *testing.T) {
 	}
 	c.send("/v3/wait")
 	<-h.waiting
-	h.answers <- ""
+	h.responses <- ""
 	c.want(http.StatusUnprocessableEntity, "No answer")
 	c.send("/v3/wait", "/v3/now") // the second request arrives while the first one waits
 	<-h.waiting
-	h.answers <- "first"
+	h.responses <- "first"
 	c.want(http.StatusOK, `"first"`)
 	c.want(http.StatusOK, `"now"`)
 }
@@ -161,15 +161,15 @@ func TestHeld_ClosesConnectionsWhenTheServerDrains(t *testing.T) {
 	idle, c := h.dial(), h.dial()
 	idle.send("/v3/wait")
 	<-h.waiting
-	h.answers <- "yes"
+	h.responses <- "yes"
 	idle.want(http.StatusOK, `"yes"`)
 	c.send("/v3/wait")
 	<-h.waiting
 	h.listener.Drain()
-	if _, err := idle.answers.ReadByte(); !errors.Is(err, io.EOF) {
+	if _, err := idle.responses.ReadByte(); !errors.Is(err, io.EOF) {
 		t.Errorf("the idle connection: %v", err)
 	}
-	h.answers <- "last"
+	h.responses <- "last"
 	if resp := c.want(http.StatusOK, `"last"`); !resp.Close {
 		t.Error("the last response does not say that the connection is closed")
 	}
@@ -177,6 +177,6 @@ func TestHeld_ClosesConnectionsWhenTheServerDrains(t *testing.T) {
 	late := h.dial()
 	late.send("/v3/wait") // served as usual
 	<-h.waiting
-	h.answers <- "late"
+	h.responses <- "late"
 	late.want(http.StatusOK, `"late"`)
 }

@@ -30,9 +30,9 @@ func TestDecode_GivesUpOnABodyThatDoesNotArrive(t *testing.T) {
 	if _, err := io.WriteString(conn, "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{\"name\": "); err != nil {
 		t.Fatal(err)
 	}
-	answer, err := io.ReadAll(conn)
-	if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 408 ") || !strings.Contains(string(answer), "did not arrive within 1ms") {
-		t.Errorf("%v, %s", err, answer)
+	response, err := io.ReadAll(conn)
+	if err != nil || !strings.HasPrefix(string(response), "HTTP/1.1 408 ") || !strings.Contains(string(response), "did not arrive within 1ms") {
+		t.Errorf("%v, %s", err, response)
 	}
 }
 
@@ -59,9 +59,9 @@ func TestOpenBody_BoundsSizeAndTime(t *testing.T) {
 		if _, err := io.WriteString(conn, request); err != nil {
 			t.Fatal(err)
 		}
-		answer, err := io.ReadAll(conn)
-		if err != nil || !strings.HasPrefix(string(answer), want) {
-			t.Errorf("%q: %v, %s", request, err, answer)
+		response, err := io.ReadAll(conn)
+		if err != nil || !strings.HasPrefix(string(response), want) {
+			t.Errorf("%q: %v, %s", request, err, response)
 		}
 		conn.Close()
 	}

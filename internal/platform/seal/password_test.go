@@ -76,13 +76,13 @@ func TestCheckPassword_WaitsItsTurnInABurst(t *testing.T) {
 	for range cap(hashing) {
 		hashing <- struct{}{}
 	}
-	answers := make(chan bool)
+	responses := make(chan bool)
 	var burst sync.WaitGroup
 	for range 4 {
-		burst.Go(func() { answers <- CheckPassword(hash, "x") })
+		burst.Go(func() { responses <- CheckPassword(hash, "x") })
 	}
 	select {
-	case <-answers:
+	case <-responses:
 		t.Fatal("a hash was computed although all places were taken")
 	default:
 	}
@@ -90,7 +90,7 @@ func TestCheckPassword_WaitsItsTurnInABurst(t *testing.T) {
 		<-hashing
 	}
 	for range 4 {
-		if !<-answers {
+		if !<-responses {
 			t.Error("a sign-in that waited is refused")
 		}
 	}

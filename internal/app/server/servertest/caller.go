@@ -14,10 +14,10 @@ import (
 // A Caller sends HTTP requests over one connection, for fleets and benchmarks. It does less than http.Client
 // and has no goroutine, so that the measurement is of the server. It is not safe for concurrent use.
 type Caller struct {
-	Scheme  string // of the Authorization header: Token, for agents, or Bearer
-	conn    net.Conn
-	host    string
-	answers *bufio.Reader
+	Scheme    string // of the Authorization header: Token, for agents, or Bearer
+	conn      net.Conn
+	host      string
+	responses *bufio.Reader
 }
 
 // Dial connects to the server at a URL. The caller closes the connection.
@@ -48,10 +48,10 @@ func (c *Caller) Send(method, path, token, body string) error {
 
 // Receive waits for the response to the request sent before.
 func (c *Caller) Receive() (status int, body []byte, err error) {
-	if c.answers == nil {
-		c.answers = bufio.NewReader(c.conn)
+	if c.responses == nil {
+		c.responses = bufio.NewReader(c.conn)
 	}
-	resp, err := http.ReadResponse(c.answers, nil)
+	resp, err := http.ReadResponse(c.responses, nil)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -61,10 +61,10 @@ func (c *Caller) Receive() (status int, body []byte, err error) {
 }
 
 // Idle releases what is needed only to receive.
-func (c *Caller) Idle() { c.answers = nil }
+func (c *Caller) Idle() { c.responses = nil }
 
 // Ask sends a request and waits for the response.
-func (c *Caller) Ask(method, path, token, body string) (status int, answer []byte, err error) {
+func (c *Caller) Ask(method, path, token, body string) (status int, response []byte, err error) {
 	if err := c.Send(method, path, token, body); err != nil {
 		return 0, nil, err
 	}
@@ -73,14 +73,14 @@ func (c *Caller) Ask(method, path, token, body string) (status int, answer []byt
 
 // Call sends a request and decodes the response, which must be a success, into a value, unless that is nil.
 func (c *Caller) Call(method, path, token, body string, into any) error {
-	status, answer, err := c.Ask(method, path, token, body)
+	status, response, err := c.Ask(method, path, token, body)
 	switch {
 	case err != nil:
 		return fmt.Errorf("%s %s: %w", method, path, err)
 	case status/100 != 2:
-		return fmt.Errorf("%s %s: status %d: %s", method, path, status, answer)
+		return fmt.Errorf("%s %s: status %d: %s", method, path, status, response)
 	case into == nil:
 		return nil
 	}
-	return json.Unmarshal(answer, into)
+	return json.Unmarshal(response, into)
 }

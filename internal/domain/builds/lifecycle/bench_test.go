@@ -200,11 +200,11 @@ func BenchmarkPages(b *testing.B) {
 					var page struct{ Links struct{ Next string } }
 					request := httptest.NewRequestWithContext(b.Context(), http.MethodGet, path, nil)
 					request.Header.Set("Authorization", "Bearer "+servertest.Ada)
-					answer := httptest.NewRecorder()
-					s.ServeHTTP(answer, request)
+					response := httptest.NewRecorder()
+					s.ServeHTTP(response, request)
 					taken[i] += time.Since(began)
-					if err := json.Unmarshal(answer.Body.Bytes(), &page); err != nil || answer.Code != http.StatusOK {
-						b.Fatal(err, answer.Body)
+					if err := json.Unmarshal(response.Body.Bytes(), &page); err != nil || response.Code != http.StatusOK {
+						b.Fatal(err, response.Body)
 					}
 					path = strings.TrimPrefix(page.Links.Next, s.URL)
 				}

@@ -23,7 +23,7 @@ func (w *world) deployOf(path string) string {
 	return ""
 }
 
-// wantDeploys fails the test unless the jobs deploy of builds are in states; builds and states take turns.
+// wantDeploys fails the test unless the jobs deploy of builds are in states; builds and states alternate.
 func (w *world) wantDeploys(after string, pairs ...string) {
 	w.T.Helper()
 	for i := 0; i < len(pairs); i += 2 {
