@@ -18,7 +18,7 @@ var allowed = map[string][]string{
 	"domain":   {"domain", "rules", "platform"},
 	"rules":    {"rules", "platform"},
 	"platform": {"platform"},
-	"clients":  {"clients", "platform/sourcehost", "platform/rfb"},
+	"clients":  {"clients", "platform/sourcehost", "platform/rfb", "rules/message"},
 }
 
 func TestLayers_ImportDownwardsOnly(t *testing.T) {

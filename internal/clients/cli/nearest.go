@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"stackyard/api"
+	"stackyard/internal/rules/message"
 )
 
 // explain adds to the error of a call what the user can do: a wrong slug gets the most similar ones.
@@ -76,37 +77,9 @@ func names[T any](items []T, name func(T) string) []string {
 func nearest(mistyped string, known []string) string {
 	best, least := "", len(mistyped)/3+2
 	for _, name := range known {
-		if d := distance(strings.ToLower(mistyped), strings.ToLower(name)); d < least {
+		if d := message.Distance(strings.ToLower(mistyped), strings.ToLower(name)); d < least {
 			best, least = name, d
 		}
 	}
 	return best
-}
-
-// distance returns how many characters must be inserted, removed, replaced or swapped with their neighbor to turn a into b.
-func distance(a, b string) int {
-	x, y := []rune(a), []rune(b)
-	if len(x) > 100 || len(y) > 100 {
-		return 100
-	}
-	before, row := []int(nil), make([]int, len(y)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range x {
-		next := make([]int, len(y)+1)
-		next[0] = i + 1
-		for j := range y {
-			cost := 1
-			if x[i] == y[j] {
-				cost = 0
-			}
-			next[j+1] = min(row[j]+cost, row[j+1]+1, next[j]+1)
-			if i > 0 && j > 0 && x[i] == y[j-1] && x[i-1] == y[j] {
-				next[j+1] = min(next[j+1], before[j-1]+1)
-			}
-		}
-		before, row = row, next
-	}
-	return row[len(y)]
 }

@@ -7,6 +7,7 @@ import (
 
 	"stackyard/internal/domain/dispatch"
 	"stackyard/internal/domain/quotas"
+	"stackyard/internal/platform/core"
 	"stackyard/internal/rules/flow"
 )
 
@@ -93,7 +94,7 @@ func (s *Service) ping(ctx context.Context, sess *session) (instruction, error) 
 			return next, s.endForgottenJob(ctx, sess, now)
 		}
 		jobID, end, err := s.awaitJob(ctx, sess, now, finished, dispatch.Interrupts{Changed: changed, Replaced: replaced, Timeout: timeout.C})
-		if err != nil || jobID != "" || finished || end == dispatch.Over || isClosed(replaced) || s.isDraining() {
+		if err != nil || jobID != "" || finished || end == dispatch.Over || core.IsClosed(replaced) || s.isDraining() {
 			return instruction{jobID: jobID}, err
 		}
 	}
@@ -179,15 +180,6 @@ func (sess *session) endWait() {
 	sess.mu.Lock()
 	defer sess.mu.Unlock()
 	sess.waiting--
-}
-
-func isClosed(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
-	}
 }
 
 // takeJobFinished reports whether a job of the agent has ended since the last call.

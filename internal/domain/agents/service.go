@@ -109,14 +109,7 @@ func (s *Service) Drain() { close(s.draining) }
 // Draining is closed when the server drains, for other packages with waiting requests.
 func (s *Service) Draining() <-chan struct{} { return s.draining }
 
-func (s *Service) isDraining() bool {
-	select {
-	case <-s.draining:
-		return true
-	default:
-		return false
-	}
-}
+func (s *Service) isDraining() bool { return core.IsClosed(s.draining) }
 
 // change changes an agent in one transaction that locks it, and notifies its sessions in all processes.
 func (s *Service) change(ctx context.Context, orgID, agentID string, change func(q *db.Q, a *Agent) error) error {

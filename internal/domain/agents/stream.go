@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"stackyard/internal/domain/dispatch"
+	"stackyard/internal/platform/core"
 )
 
 // errDraining ends streams when the server drains.
@@ -16,7 +17,7 @@ func (s *Service) stream(ctx context.Context, sess *session, send func(instructi
 	replaced := sess.beginWait()
 	defer sess.endWait()
 	var last *instruction
-	for ctx.Err() == nil && !isClosed(replaced) {
+	for ctx.Err() == nil && !core.IsClosed(replaced) {
 		if s.isDraining() {
 			return errDraining
 		}

@@ -141,14 +141,7 @@ func New(p Parts) *Service {
 // Drain has no more attempts begin, so that those that have begun can end before the server does.
 func (s *Service) Drain() { close(s.draining) }
 
-func (s *Service) isDraining() bool {
-	select {
-	case <-s.draining:
-		return true
-	default:
-		return false
-	}
-}
+func (s *Service) isDraining() bool { return core.IsClosed(s.draining) }
 
 // sendTask sends the pending deliveries of the receiver whose id is its key.
 const sendTask = "notification-delivery"

@@ -150,14 +150,7 @@ func (s *Service) Drain(ctx context.Context) {
 	}
 }
 
-func (s *Service) isDraining() bool {
-	select {
-	case <-s.draining:
-		return true
-	default:
-		return false
-	}
-}
+func (s *Service) isDraining() bool { return core.IsClosed(s.draining) }
 
 // Run runs machines until ctx ends. Then it kills those on this server, and leaves those on places to the next process.
 func (s *Service) Run(ctx context.Context) error {

@@ -154,13 +154,9 @@ func (s *Service) listTeams(r *route.Request) (page route.Paged[teamView], err e
 	if err != nil {
 		return page, err
 	}
-	user := r.FormQuery("user_id")
-	if user != "" {
-		id, ok := core.ParseID(user)
-		if !ok {
-			return page, core.Errorf(core.BadRequest, "user_id must be a UUID")
-		}
-		user = id
+	user, err := r.QueryID("user_id", "a UUID")
+	if err != nil {
+		return page, err
 	}
 	err = s.db.Read(r.Context(), func(q *db.Q) error {
 		teams, total, err := listTeams(q, r.Org.ID, viewerOf(r), user, p.Size, p.Offset())

@@ -137,7 +137,7 @@ func (e *edit) newSlug(p *Pipeline) (slug string, err error) {
 	var used map[string]bool
 	slug = core.FreeSlug("pipeline", p.Name, p.ID, func(slug string) bool {
 		if used == nil {
-			used, err = slugsLike(e.q, p.OrganizationID, slug[:unnumbered])
+			used, err = db.SlugsWithPrefix(e.q, "pipelines", p.OrganizationID, slug[:unnumbered])
 		}
 		return used[slug]
 	})
@@ -173,7 +173,7 @@ func (e *edit) commit(p *Pipeline) error {
 
 // checkNames reports a name or slug that another pipeline has. The caller holds [namesLock].
 func checkNames(q *db.Q, p *Pipeline, problems *core.Problems) error {
-	name, slug, err := taken(q, p)
+	name, slug, err := db.Taken(q, "pipelines", p.OrganizationID, p.ID, p.Name, p.Slug)
 	if name {
 		problems.Add("name", "has already been taken")
 	}

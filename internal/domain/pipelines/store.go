@@ -273,26 +273,6 @@ func containing(text string) string { return "%" + db.Like(text) + "%" }
 // pipelines, so that a name found free stays free.
 func namesLock(organizationID string) string { return "pipeline names of " + organizationID }
 
-// taken reports whether another pipeline of the organization has the name or the slug of p.
-func taken(q *db.Q, p *Pipeline) (name, slug bool, err error) {
-	err = q.QueryRow(`
-		SELECT COALESCE(MAX(CASE WHEN name_folded = $3 THEN 1 ELSE 0 END), 0), COALESCE(MAX(CASE WHEN slug = $4 THEN 1 ELSE 0 END), 0)
-		FROM pipelines
-		WHERE organization_id = $1 AND id <> $2 AND (name_folded = $3 OR slug = $4)`,
-		p.OrganizationID, p.ID, strings.ToLower(p.Name), p.Slug).Scan(&name, &slug)
-	return name, slug, err
-}
-
-// slugsLike returns the slugs of an organization's pipelines that begin with a prefix.
-func slugsLike(q *db.Q, organizationID, prefix string) (map[string]bool, error) {
-	slugs, err := db.Strings(q, `SELECT slug FROM pipelines WHERE organization_id = $1 AND slug LIKE $2 ESCAPE '\'`, organizationID, db.Like(prefix)+"%")
-	set := make(map[string]bool, len(slugs))
-	for _, slug := range slugs {
-		set[slug] = true
-	}
-	return set, err
-}
-
 // providerOf returns the provider of a pipeline's repository, as scanPipeline does.
 func providerOf(q *db.Q, p *Pipeline) (string, error) {
 	declared, err := connections.ProviderOf(q, p.OrganizationID, repositoryHost(p.Repository))

@@ -340,14 +340,7 @@ func trimKey(key ssh.PublicKey) string {
 // Drain stops the server from taking part in new sessions. Those that are open continue until Wait returns.
 func (s *Service) Drain() { close(s.draining) }
 
-func (s *Service) isDraining() bool {
-	select {
-	case <-s.draining:
-		return true
-	default:
-		return false
-	}
-}
+func (s *Service) isDraining() bool { return core.IsClosed(s.draining) }
 
 // Wait returns when all sessions have ended. When ctx ends, it ends them.
 func (s *Service) Wait(ctx context.Context) {

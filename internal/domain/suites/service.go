@@ -77,7 +77,7 @@ func newSlug(q *db.Q, suite *Suite) (slug string, err error) {
 	var used map[string]bool
 	slug = core.FreeSlug("suite", suite.Name, suite.ID, func(slug string) bool {
 		if used == nil {
-			used, err = slugsWithPrefix(q, suite.OrganizationID, slug[:unnumbered])
+			used, err = db.SlugsWithPrefix(q, "suites", suite.OrganizationID, slug[:unnumbered])
 		}
 		return used[slug]
 	})
@@ -101,7 +101,7 @@ func checkNames(q *db.Q, suite *Suite, problems *core.Problems) error {
 	if suite.Name == "" {
 		return nil
 	}
-	name, slug, err := taken(q, suite)
+	name, slug, err := db.Taken(q, "suites", suite.OrganizationID, suite.ID, suite.Name, suite.Slug)
 	switch {
 	case name:
 		problems.Add("name", "has already been taken")

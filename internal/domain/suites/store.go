@@ -82,27 +82,6 @@ func listWhere(q *db.Q, v Viewer, restrict func(*db.Statement), limit, offset in
 // namesLock is the name of the lock for giving a suite of an organization a name or slug.
 func namesLock(organizationID string) string { return "suite names of " + organizationID }
 
-// taken reports whether another suite of the organization has the name or the slug of this one.
-func taken(q *db.Q, s *Suite) (name, slug bool, err error) {
-	err = q.QueryRow(`
-		SELECT COALESCE(MAX(CASE WHEN name_folded = $3 THEN 1 ELSE 0 END), 0), COALESCE(MAX(CASE WHEN slug = $4 THEN 1 ELSE 0 END), 0)
-		FROM suites
-		WHERE organization_id = $1 AND id <> $2 AND (name_folded = $3 OR slug = $4)`,
-		s.OrganizationID, s.ID, strings.ToLower(s.Name), s.Slug).Scan(&name, &slug)
-	return name, slug, err
-}
-
-// slugsWithPrefix returns the slugs of an organization's suites that begin with a prefix.
-func slugsWithPrefix(q *db.Q, organizationID, prefix string) (map[string]bool, error) {
-	slugs, err := db.Strings(q, `SELECT slug FROM suites WHERE organization_id = $1 AND slug LIKE $2 ESCAPE '\'`,
-		organizationID, db.Like(prefix)+"%")
-	set := make(map[string]bool, len(slugs))
-	for _, slug := range slugs {
-		set[slug] = true
-	}
-	return set, err
-}
-
 // insert adds a suite with its token.
 func insert(q *db.Q, s *Suite, token string) error {
 	_, err := suiteRows.Exec(q, s.ID, `

@@ -163,13 +163,9 @@ func (s *Service) listRuns(r *route.Request, suite *suites.Suite) (none route.Pa
 	if err != nil {
 		return none, err
 	}
-	build := r.FormQuery("build_id")
-	if build != "" {
-		id, ok := core.ParseID(build)
-		if !ok {
-			return none, core.Errorf(core.BadRequest, "build_id must be the UUID of a build")
-		}
-		build = id
+	build, err := r.QueryID("build_id", "the UUID of a build")
+	if err != nil {
+		return none, err
 	}
 	var runs []Run
 	err = s.results.Read(r.Context(), func(q *db.Q) error {

@@ -63,6 +63,20 @@ func (r *Request) Flag(name string, unset bool) (bool, error) {
 // FormQuery returns a query parameter; it never reads the body.
 func (r *Request) FormQuery(name string) string { return r.URL.Query().Get(name) }
 
+// QueryID returns the id in a query parameter, "" when it is missing. Anything else is an error that says what it must
+// be.
+func (r *Request) QueryID(name, what string) (string, error) {
+	text := r.FormQuery(name)
+	if text == "" {
+		return "", nil
+	}
+	id, ok := core.ParseID(text)
+	if !ok {
+		return "", core.Errorf(core.BadRequest, "%s must be %s", name, what)
+	}
+	return id, nil
+}
+
 // WantsText reports whether the request prefers plain text: its path ends in .txt, or its Accept header says
 // so.
 func (r *Request) WantsText() bool {

@@ -14,31 +14,23 @@ import (
 // escape applies the sequence at the beginning of raw and returns its length. A sequence that does not end is
 // dropped with the rest of the line.
 func (r *Renderer) escape(raw []byte) int {
-	if len(raw) < 2 {
-		return len(raw)
+	n := sequenceLength(raw)
+	if n < 2 {
+		return n
 	}
 	switch raw[1] {
 	case '[':
-		for i := 2; i < len(raw); i++ {
-			if c := raw[i]; c >= '@' && c <= '~' {
-				r.control(string(raw[2:i]), c)
-				return i + 1
-			}
+		if final := raw[n-1]; n > 2 && isFinal(final) {
+			r.control(string(raw[2:n-1]), final)
 		}
-		return len(raw)
-	case ']', '_', 'P', '^', 'X':
-		body, n := stringSequence(raw[2:])
-		switch {
-		case raw[1] == '_':
-			r.stamp = nextStamp(r.stamp, body)
-		case raw[1] == ']':
-			r.command(body)
-		}
-		return 2 + n
-	case '(', ')', '#', '%':
-		return min(3, len(raw))
+	case '_':
+		body, _ := stringSequence(raw[2:])
+		r.stamp = nextStamp(r.stamp, body)
+	case ']':
+		body, _ := stringSequence(raw[2:])
+		r.command(body)
 	}
-	return 2
+	return n
 }
 
 // stringSequence returns the content of a sequence that ends with BEL or ESC \, and its length with the end.

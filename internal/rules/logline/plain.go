@@ -33,7 +33,7 @@ func sequenceLength(raw []byte) int {
 	switch raw[1] {
 	case '[':
 		for i := 2; i < len(raw); i++ {
-			if c := raw[i]; c >= '@' && c <= '~' {
+			if isFinal(raw[i]) {
 				return i + 1
 			}
 		}
@@ -46,6 +46,9 @@ func sequenceLength(raw []byte) int {
 	}
 	return 2
 }
+
+// isFinal reports whether a byte ends a sequence that begins with ESC [.
+func isFinal(c byte) bool { return c >= '@' && c <= '~' }
 
 // KindOf returns the kind of a line by its text, without escape sequences.
 func KindOf(text string) Kind { return kindOf(text) }

@@ -41,34 +41,40 @@ func Nearest(name string, known []string) string {
 	name = strings.ToLower(name)
 	best, least := "", 2+len(name)/4
 	for _, k := range known {
-		if d := distance(name, k); d < least {
+		if d := Distance(name, k); d < least {
 			best, least = k, d
 		}
 	}
 	return best
 }
 
-// distance is the edit distance between a and b, counting a swap of neighbors as one edit.
-func distance(a, b string) int {
+// Distance returns how many characters must be inserted, removed, replaced or swapped with their neighbor to turn a
+// into b. It does not compare long texts, and returns their greatest length.
+func Distance(a, b string) int {
+	const longest = 100
+	x, y := []rune(a), []rune(b)
+	if len(x) > longest || len(y) > longest {
+		return max(len(x), len(y))
+	}
 	var before []int // the row before last
-	last := make([]int, len(b)+1)
+	last := make([]int, len(y)+1)
 	for j := range last {
 		last[j] = j
 	}
-	for i := range len(a) {
-		row := make([]int, len(b)+1)
+	for i := range x {
+		row := make([]int, len(y)+1)
 		row[0] = i + 1
-		for j := range len(b) {
+		for j := range y {
 			cost := 1
-			if a[i] == b[j] {
+			if x[i] == y[j] {
 				cost = 0
 			}
 			row[j+1] = min(last[j]+cost, last[j+1]+1, row[j]+1)
-			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+			if i > 0 && j > 0 && x[i] == y[j-1] && x[i-1] == y[j] {
 				row[j+1] = min(row[j+1], before[j-1]+1)
 			}
 		}
 		before, last = last, row
 	}
-	return last[len(b)]
+	return last[len(y)]
 }
