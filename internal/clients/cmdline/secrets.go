@@ -35,7 +35,8 @@ func HideArguments(cmd *cobra.Command, settings []Setting) error {
 	return nil
 }
 
-// takeSecrets sets the flags of secrets that the process had before it was replaced, or replaces it.
+// takeSecrets sets the flags of the secrets that the process received from the one that it replaced. If there was none,
+// it replaces this process with one that has no secrets in its arguments and environment.
 func takeSecrets(cmd *cobra.Command, settings []Setting, environment bool) error {
 	secrets, err := handoff.Receive()
 	if err != nil {

@@ -117,8 +117,8 @@ func (s *Service) getAllOfJob(r *route.Request, o builds.OnJob) (route.Paged[art
 	return s.page(r, builds.OnBuild{Build: o.Build, Pipeline: o.Pipeline}, &where)
 }
 
-func (s *Service) page(r *route.Request, o builds.OnBuild, where *db.Statement) (route.Paged[artifactView], error) {
-	none := route.Paged[artifactView]{}
+// page returns the requested page of the artifacts of a build that meet the conditions in where and in the query.
+func (s *Service) page(r *route.Request, o builds.OnBuild, where *db.Statement) (none route.Paged[artifactView], err error) {
 	page, err := r.Page()
 	if err != nil {
 		return none, err

@@ -77,7 +77,7 @@ const NoUpload = "No step upload found"
 
 const selectUpload = `
 	SELECT u.id, u.build_id, u.job_id, u.state, u.replaces, u.created_jobs, COALESCE(u.rejection, ''), u.message, u.bytes,
-		u.definition, u.created_at, u.Sequence
+		u.definition, u.created_at, u.sequence
 	FROM step_uploads u`
 
 func scanUpload(scan db.Scan) (*StepUpload, error) {
@@ -100,13 +100,13 @@ func ListUploads(q *db.Q, buildID, jobID string, page route.CursorPage) ([]*Step
 	if jobID != "" {
 		s.Where("u.job_id = %s", jobID)
 	}
-	order := "u.Sequence DESC"
+	order := "u.sequence DESC"
 	switch {
 	case page.After != nil:
-		s.Where("u.Sequence < %s", page.After[0])
+		s.Where("u.sequence < %s", page.After[0])
 	case page.Before != nil:
-		s.Where("u.Sequence > %s", page.Before[0])
-		order = "u.Sequence"
+		s.Where("u.sequence > %s", page.Before[0])
+		order = "u.sequence"
 	}
 	return db.All(q, scanUpload, selectUpload+`
 	`+s.Clause()+`

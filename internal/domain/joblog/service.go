@@ -17,17 +17,19 @@ import (
 // Delete deletes the log of a job. If the job has not ended, it deletes what was written so far and keeps what
 // comes later.
 func (s *Service) Delete(ctx context.Context, job Job) error {
-	known, err := s.find(ctx, job)
-	for err == nil {
+	for {
+		known, err := s.find(ctx, job)
+		if err != nil {
+			return err
+		}
 		if known.ended {
 			return s.deleteAll(ctx, job)
 		}
-		if err = s.deleteSoFar(ctx, job, known); !errors.Is(err, errOvertaken) {
+		// The log can grow or end between find and the deletion. Then it is read again.
+		if err := s.deleteSoFar(ctx, job, known); !errors.Is(err, errOvertaken) {
 			return err
 		}
-		known, err = s.find(ctx, job)
 	}
-	return err
 }
 
 // deleteAll deletes the log of an ended job.

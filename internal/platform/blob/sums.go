@@ -135,7 +135,7 @@ func (r *summed) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// next reads a block.
+// next reads the next block and compares it with its checksum.
 func (r *summed) next() error {
 	if r.buffer == nil {
 		r.buffer = make([]byte, min(sumBlock, r.size-r.at))

@@ -31,15 +31,15 @@ var ErrMemory = errors.New("it used too much memory")
 // the time.
 const checkEvery = 200 * time.Millisecond
 
-// run runs buildah. stdout nil: errors and output go to out together.
-func (s *Store) run(ctx context.Context, l limits, stdout io.Writer, out io.Writer, args ...string) error {
-	return s.runWith(ctx, l, nil, stdout, out, args...)
+// run runs buildah. Standard error goes to log, and so does standard output if stdout is nil.
+func (s *Store) run(ctx context.Context, l limits, stdout, log io.Writer, args ...string) error {
+	return s.runWith(ctx, l, nil, stdout, log, args...)
 }
 
 // runWith is run with standard input.
-func (s *Store) runWith(ctx context.Context, l limits, stdin io.Reader, stdout io.Writer, out io.Writer, args ...string) error {
+func (s *Store) runWith(ctx context.Context, l limits, stdin io.Reader, stdout, log io.Writer, args ...string) error {
 	last := &tail{most: 4000}
-	log := io.MultiWriter(out, last)
+	log = io.MultiWriter(log, last)
 	cmd := s.command(ctx, append(s.flags(), args...)...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, log, log
 	if stdout != nil {

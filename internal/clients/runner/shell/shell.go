@@ -175,19 +175,19 @@ func (s *Shell) Output(args ...string) (string, error) {
 		}
 		cancel()
 	}()
-	var out, problems bytes.Buffer
+	var stdout, stderr bytes.Buffer
 	cmd := exec.CommandContext(ctx, path, args[1:]...)
 	cmd.Dir, cmd.Env = s.Dir, s.Env.Lines()
-	cmd.Stdout, cmd.Stderr = &out, &problems
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	cmd.SysProcAttr = s.User.Attributes()
 	s.Group.Attach(cmd.SysProcAttr)
 	defer func() { s.count(cmd.ProcessState) }()
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = time.Second
 	if err := cmd.Run(); err != nil {
-		return "", fmt.Errorf("%s: %w: %s", Quote(args), err, strings.TrimSpace(problems.String()))
+		return "", fmt.Errorf("%s: %w: %s", Quote(args), err, strings.TrimSpace(stderr.String()))
 	}
-	return strings.TrimRight(out.String(), "\r\n"), nil
+	return strings.TrimRight(stdout.String(), "\r\n"), nil
 }
 
 // Chown makes the user of commands the owner of a file or directory.

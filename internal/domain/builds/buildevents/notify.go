@@ -94,7 +94,7 @@ func Notifications(q *db.Q, r *builds.Reader, org *identity.Organization, e even
 	var step *builds.Step
 	var err error
 	switch {
-	case e.BuildID == "":
+	case e.BuildID == "": // an event of an agent or a pipeline
 	case e.JobID == "" && buildNotifyEvents.Has(e.Name):
 		list, err = notifyOf(q, e.BuildID)
 	case stepNotifyEvents.Has(e.Name):
@@ -110,13 +110,13 @@ func Notifications(q *db.Q, r *builds.Reader, org *identity.Organization, e even
 	if err != nil {
 		return nil, err
 	}
-	var hold []notify.Notification
+	var matching []notify.Notification
 	for _, n := range notify.Read(list) {
 		if n.Holds(context) {
-			hold = append(hold, n)
+			matching = append(matching, n)
 		}
 	}
-	return hold, nil
+	return matching, nil
 }
 
 // endedStep returns the step that the job of an event was the last to end; nil if others have not ended, or ended
