@@ -11,11 +11,11 @@ import (
 
 func TestAnswer_IsThatOfVNC(t *testing.T) {
 	challenge, _ := hex.DecodeString("00112233445566778899aabbccddeeff")
-	first, again := response("secret", challenge), response("secret", challenge)
-	if !bytes.Equal(first, again) || bytes.Equal(first, response("Secret", challenge)) || len(first) != 16 {
+	first, again := answer("secret", challenge), answer("secret", challenge)
+	if !bytes.Equal(first, again) || bytes.Equal(first, answer("Secret", challenge)) || len(first) != 16 {
 		t.Errorf("the answer is %x, then %x", first, again)
 	}
-	if !bytes.Equal(response("eightchars", challenge), response("eightcha", challenge)) {
+	if !bytes.Equal(answer("eightchars", challenge), answer("eightcha", challenge)) {
 		t.Error("more than eight characters count")
 	}
 }
