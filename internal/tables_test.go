@@ -28,6 +28,7 @@ var owners = map[string]string{
 	"audit_events": "audit",
 
 	"certificates": "autotls",
+	"stored_bytes": "usage",
 
 	"installation": "server",
 

@@ -112,6 +112,7 @@ var changes = func() []step {
 		{"DELETE", settings + "/public-pipelines", nil, "pipeline_settings.updated", ""},
 		{"PUT", settings + "/advanced-queue-metrics", nil, "pipeline_settings.updated", ""},
 
+		{"PATCH", org + "/retention", fields{"artifact_retention_days": 30}, "organization.updated", ""},
 		{"POST", org + "/teams/enable", nil, "organization.updated", ""},
 		{"POST", org + "/teams", fields{"name": "Other"}, "team.created", ""},
 		{"PATCH", team, fields{"description": "x"}, "team.updated", ""},

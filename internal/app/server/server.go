@@ -215,6 +215,7 @@ func (s *Server) capabilities(p Parts, results *db.DB, directory *identity.Direc
 	builds.Background(s.background.tasks)
 	retention.Background(s.background.tasks, p.Blobs, p.Clock)
 	annotations.Background(s.background.tasks)
+	artifacts.Background(s.background.tasks)
 	s.logs.Background(s.background.tasks)
 	s.agents.Background(s.background.tasks)
 	stacks := stacks.New(stacks.Parts{

@@ -17,6 +17,7 @@ import (
 
 	"stackyard/internal/domain/builds"
 	"stackyard/internal/domain/pipelines"
+	"stackyard/internal/domain/usage"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
 )
@@ -161,6 +162,9 @@ func (s *Service) Add(ctx context.Context, orgID, jobID, batchID string, announc
 		if len(list) > 0 {
 			return sameBatch(list, announced)
 		}
+		if err := checkQuota(q, orgID, announced, s.clock()); err != nil {
+			return err
+		}
 		if err := insertArtifacts(q, orgID, jobID, batchID, announced, s.clock()); err != nil {
 			return err
 		}
@@ -196,16 +200,15 @@ func insertArtifacts(q *db.Q, orgID, jobID, batchID string, list []Artifact, now
 		}, "")
 }
 
-// SetStates sets the states of a job's artifacts, by id. Deleted ones stay deleted.
+// SetStates sets the states of a job's artifacts, by id. Deleted and expired ones stay as they are.
 func (s *Service) SetStates(ctx context.Context, orgID, jobID string, states map[string]State) error {
 	return s.db.Write(ctx, func(q *db.Q) error {
-		for _, id := range slices.Sorted(maps.Keys(states)) {
-			_, err := q.Exec(`
-				UPDATE artifacts SET state = $4
-				WHERE organization_id = $1 AND job_id = $2 AND id = $3 AND state <> $5`, orgID, jobID, id, states[id], StateDeleted)
-			if err != nil {
-				return err
-			}
+		stored, err := setStates(q, orgID, jobID, states)
+		if err != nil {
+			return err
+		}
+		if err := usage.Add(q, orgID, usage.Artifacts, stored); err != nil {
+			return err
 		}
 		buildID, err := builds.BuildIDOf(q, orgID, jobID)
 		if core.KindOf(err) == core.NotFound {
@@ -216,18 +219,47 @@ func (s *Service) SetStates(ctx context.Context, orgID, jobID string, states map
 	})
 }
 
+// setStates sets the states of a job's artifacts and returns how much more is stored.
+func setStates(q *db.Q, orgID, jobID string, states map[string]State) (stored usage.Stored, err error) {
+	ids := slices.Sorted(maps.Keys(states))
+	if len(ids) == 0 {
+		return stored, nil
+	}
+	in, arg := q.In("a.id", 3, ids)
+	list, err := db.All(q, scanArtifact, selectArtifact+` WHERE a.organization_id = $1 AND a.job_id = $2 AND `+in+` ORDER BY a.id`, orgID, jobID, arg)
+	if err != nil {
+		return stored, err
+	}
+	for _, a := range list {
+		to := states[a.ID]
+		// The state that was read is a condition, so that of two requests one counts.
+		n, err := q.Exec(`UPDATE artifacts SET state = $2 WHERE id = $1 AND state = $3 AND state NOT IN ($4, $5)`, a.ID, to, a.State, StateDeleted, StateExpired)
+		switch {
+		case err != nil:
+			return stored, err
+		case n == 0 || !a.Kept() || to == a.State:
+		case to == StateFinished:
+			stored.Bytes, stored.Objects = stored.Bytes+a.FileSize, stored.Objects+1
+		case a.State == StateFinished:
+			stored.Bytes, stored.Objects = stored.Bytes-a.FileSize, stored.Objects-1
+		}
+	}
+	return stored, nil
+}
+
 // remove deletes an artifact, and its bytes in the background.
 func (s *Service) remove(ctx context.Context, a Artifact) error {
 	return s.db.Write(ctx, func(q *db.Q) error {
-		_, err := q.Exec(`UPDATE artifacts SET state = $2 WHERE id = $1`, a.ID, StateDeleted)
+		finished, err := q.Exec(`UPDATE artifacts SET state = $2 WHERE id = $1 AND state = $3`, a.ID, StateDeleted, StateFinished)
+		if err == nil && finished == 0 {
+			_, err = q.Exec(`UPDATE artifacts SET state = $2 WHERE id = $1`, a.ID, StateDeleted)
+		}
 		if err != nil || !a.Kept() {
 			return err
 		}
-		return pipelines.RemoveBytes(q, a.Prefix(), s.clock())
+		if err := pipelines.RemoveBytes(q, a.Prefix(), s.clock()); err != nil || finished == 0 {
+			return err
+		}
+		return usage.Add(q, a.OrganizationID, usage.Artifacts, usage.Stored{Bytes: -a.FileSize, Objects: -1})
 	})
-}
-
-// RemoveSome removes at most limit artifacts of a build, and returns how many. Their blobs are removed with the build.
-func RemoveSome(q *db.Q, buildID string, limit int) (int64, error) {
-	return q.DeleteSome(limit, "artifacts", `build_id = $1`, buildID)
 }

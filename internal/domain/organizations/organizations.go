@@ -48,6 +48,7 @@ func (s *Service) Routes() []route.Route {
 	return slices.Concat(
 		s.callerRoutes(),
 		s.organizationRoutes(),
+		s.storageRoutes(),
 		s.memberRoutes(),
 		s.invitationRoutes(),
 		s.teamRoutes(),

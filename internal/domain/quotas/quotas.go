@@ -25,11 +25,29 @@ type Limits struct {
 	TestRetentionDays int `json:"test_retention_days"`
 	// AuditRetentionDays is how long the audit trail is kept; 0 is forever.
 	AuditRetentionDays int `json:"audit_retention_days"`
+	// ArtifactRetentionDays is how long the bytes of artifacts are kept; 0 is as long as their builds.
+	ArtifactRetentionDays int `json:"artifact_retention_days,omitempty"`
+	// ArtifactBytes is how much the artifacts of the organization can have together; 0 is no limit.
+	ArtifactBytes int64 `json:"artifact_bytes,omitempty"`
+	// AtArtifactLimit is what happens when ArtifactBytes is reached; "" is Refuse.
+	AtArtifactLimit AtLimit `json:"at_artifact_limit,omitempty"`
 	// TriggeredBuilds is how many builds one build can cause through triggers, directly and indirectly.
 	TriggeredBuilds int `json:"triggered_builds"`
 	// FairShare says how pipelines share the agents of a queue.
 	FairShare FairShare `json:"fair_share,omitzero"`
 }
+
+// AtLimit is what happens when an organization stores as much as it may.
+type AtLimit string
+
+// What can happen.
+const (
+	Refuse       AtLimit = "refuse"        // uploads are refused
+	RemoveOldest AtLimit = "remove_oldest" // the oldest are removed
+)
+
+// Values lists every value.
+func (AtLimit) Values() []string { return []string{string(Refuse), string(RemoveOldest)} }
 
 // FairShare keeps the jobs of one pipeline from blocking those of others in a queue. When it is on, the next
 // job belongs to the pipeline with the fewest running jobs for its weight.

@@ -20,6 +20,9 @@ type Spec struct {
 	BuildRetentionDays     *int           `yaml:"build_retention_days"`
 	TestRetentionDays      *int           `yaml:"test_retention_days"`
 	AuditRetentionDays     *int           `yaml:"audit_retention_days"`
+	ArtifactRetentionDays  *int           `yaml:"artifact_retention_days"`
+	ArtifactBytes          *int64         `yaml:"artifact_bytes"`
+	AtArtifactLimit        *AtLimit       `yaml:"at_artifact_limit"`
 	TriggeredBuilds        *int           `yaml:"triggered_builds"`
 	FairShare              FairShareSpec  `yaml:"fair_share"`
 }
@@ -48,14 +51,8 @@ func (s Spec) Check(c *core.Complaints) {
 	if s.RESTRequestsPerSecond != nil && *s.RESTRequestsPerSecond < 0 {
 		c.Add(s.Line, "rest_requests_per_second must not be negative; 0 is no limit")
 	}
-	if s.BuildRetentionDays != nil && (*s.BuildRetentionDays < 0 || *s.BuildRetentionDays > maxRetentionDays) {
-		c.Add(s.Line, "build_retention_days must be an integer from 0, which keeps builds for ever, to %d", maxRetentionDays)
-	}
-	if s.TestRetentionDays != nil && (*s.TestRetentionDays < 0 || *s.TestRetentionDays > maxRetentionDays) {
-		c.Add(s.Line, "test_retention_days must be an integer from 0, which keeps test results forever, to %d", maxRetentionDays)
-	}
-	if s.AuditRetentionDays != nil && *s.AuditRetentionDays != 0 && (*s.AuditRetentionDays < minAuditDays || *s.AuditRetentionDays > maxRetentionDays) {
-		c.Add(s.Line, "audit_retention_days must be 0, which keeps the audit trail forever, or an integer from %d to %d", minAuditDays, maxRetentionDays)
+	for _, p := range s.storageProblems() {
+		c.Add(s.Line, "%s %s", p.Field, p.Code)
 	}
 	if s.TriggeredBuilds != nil && *s.TriggeredBuilds < 0 {
 		c.Add(s.Line, "triggered_builds must not be negative")
@@ -69,6 +66,38 @@ func (s Spec) Check(c *core.Complaints) {
 	}
 	s.FairShare.check(c)
 }
+
+// storageProblems reports errors in what the spec says about retention and storage.
+func (s Spec) storageProblems() (problems core.Problems) {
+	for _, days := range []struct {
+		name, forever string
+		given         *int
+	}{
+		{"build_retention_days", "keeps builds for ever", s.BuildRetentionDays},
+		{"test_retention_days", "keeps test results forever", s.TestRetentionDays},
+		{"artifact_retention_days", "keeps artifacts as long as their builds", s.ArtifactRetentionDays},
+	} {
+		if days.given != nil && (*days.given < 0 || *days.given > maxRetentionDays) {
+			problems.Add(days.name, "must be an integer from 0, which %s, to %d", days.forever, maxRetentionDays)
+		}
+	}
+	if n := s.AuditRetentionDays; n != nil && *n != 0 && (*n < minAuditDays || *n > maxRetentionDays) {
+		problems.Add("audit_retention_days", "must be 0, which keeps the audit trail forever, or an integer from %d to %d", minAuditDays, maxRetentionDays)
+	}
+	if n := s.ArtifactBytes; n != nil && (*n < 0 || *n > maxBytes) {
+		problems.Add("artifact_bytes", "must be an integer from 0, which is no limit, to %d", maxBytes)
+	}
+	if at := s.AtArtifactLimit; at != nil && !slices.Contains(at.Values(), string(*at)) {
+		problems.Add("at_artifact_limit", "must be one of %s", strings.Join(at.Values(), ", "))
+	}
+	return problems
+}
+
+// CheckStorage returns an error if what the spec says about retention and storage is not possible.
+func (s Spec) CheckStorage() error { return s.storageProblems().Err() }
+
+// maxBytes is the largest limit of bytes, an exabyte.
+const maxBytes = int64(1_000_000_000_000_000_000)
 
 func (s FairShareSpec) check(c *core.Complaints) {
 	for _, slug := range slices.Sorted(maps.Keys(s.Weights)) {
@@ -87,6 +116,9 @@ func (s Spec) ApplyTo(org *identity.Organization) {
 	core.SetGiven(&l.BuildRetentionDays, s.BuildRetentionDays)
 	core.SetGiven(&l.TestRetentionDays, s.TestRetentionDays)
 	core.SetGiven(&l.AuditRetentionDays, s.AuditRetentionDays)
+	core.SetGiven(&l.ArtifactRetentionDays, s.ArtifactRetentionDays)
+	core.SetGiven(&l.ArtifactBytes, s.ArtifactBytes)
+	core.SetGiven(&l.AtArtifactLimit, s.AtArtifactLimit)
 	core.SetGiven(&l.TriggeredBuilds, s.TriggeredBuilds)
 	core.SetGiven(&l.FairShare.On, s.FairShare.Enabled)
 	l.StackRequestsPerSecond = merged(l.StackRequestsPerSecond, s.StackRequestsPerSecond)

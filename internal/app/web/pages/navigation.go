@@ -65,6 +65,9 @@ func (v *Visit) SettingsOfOrganization() []NavLink {
 	if v.Member.Can(identity.ManageApplications, v.Org) {
 		links = append(links, NavLink{Section: "applications", Path: "/settings/oauth-applications", Title: "OAuth applications", Icon: "grid"})
 	}
+	if v.Member.Can(identity.ChangeOrganization, v.Org) {
+		links = append(links, NavLink{Section: "usage", Path: v.Place("settings", "usage"), Title: "Usage and retention", Icon: "stack"})
+	}
 	if v.Member.Can(identity.ReadAuditTrail, v.Org) {
 		links = append(links, NavLink{Section: "audit", Path: v.Place("settings", "audit"), Title: "Audit trail", Icon: "eye"})
 	}

@@ -1,5 +1,5 @@
 // Package teampages has the pages with which people run an organization: members and invitations, teams, pipeline
-// settings, connections to source hosts, pipeline templates and the audit trail.
+// settings, connections to source hosts, pipeline templates, the audit trail, usage and retention.
 //
 // Like those of clusterpages, they read and change things with requests to the REST API in the name of the visitor.
 package teampages
@@ -31,7 +31,7 @@ func New(base *pages.Site) *Site {
 func (s *Site) Routes() []route.Route {
 	return slices.Concat(
 		[]route.Route{s.get("/settings", func(v *pages.Visit) error { return v.Redirect(v.Place("settings", "members")) })},
-		s.memberRoutes(), s.teamRoutes(), s.pipelineSettingsRoutes(), s.connectionRoutes(), s.templateRoutes(), s.auditRoutes())
+		s.memberRoutes(), s.teamRoutes(), s.pipelineSettingsRoutes(), s.connectionRoutes(), s.templateRoutes(), s.auditRoutes(), s.usageRoutes())
 }
 
 // get returns the route of a page for members of the organization.

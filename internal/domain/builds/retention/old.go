@@ -3,6 +3,7 @@ package retention
 import (
 	"time"
 
+	"stackyard/internal/domain/artifacts"
 	"stackyard/internal/domain/builds"
 	"stackyard/internal/domain/pipelines"
 	"stackyard/internal/domain/quotas"
@@ -81,6 +82,9 @@ func remove(q *db.Q, list []oldBuild, now time.Time) error {
 	for _, old := range list {
 		var jobs int
 		if err := q.QueryRow(`SELECT COUNT(*) FROM jobs WHERE build_id = $1`, old.id).Scan(&jobs); err != nil {
+			return err
+		}
+		if err := artifacts.ReleaseBuild(q, old.id); err != nil {
 			return err
 		}
 		if _, err := q.Exec(`DELETE FROM builds WHERE id = $1`, old.id); err != nil {
