@@ -37,7 +37,7 @@ func (s *Service) storageRoutes() []route.Route {
 	return routes
 }
 
-type usageView struct {
+type organizationUsageView struct {
 	URL       string            `json:"url"`
 	Artifacts artifactUsageView `json:"artifacts"`
 }
@@ -48,13 +48,13 @@ type artifactUsageView struct {
 	LimitBytes *int64 `json:"limit_bytes" doc:"null: no limit."`
 }
 
-func (s *Service) getUsage(r *route.Request) (v usageView, err error) {
+func (s *Service) getUsage(r *route.Request) (v organizationUsageView, err error) {
 	var stored usage.Stored
 	err = s.db.Read(r.Context(), func(q *db.Q) (err error) {
 		stored, err = usage.Of(q, r.Org.ID, usage.Artifacts)
 		return err
 	})
-	return usageView{
+	return organizationUsageView{
 		URL:       s.public.Org(r.Org.Slug, "usage"),
 		Artifacts: artifactUsageView{Bytes: stored.Bytes, Count: stored.Objects, LimitBytes: core.OrNull(quotas.Of(r.Org).ArtifactBytes)},
 	}, err
