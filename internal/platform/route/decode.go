@@ -137,8 +137,11 @@ const maxForm = 64 << 10
 // ReadForm reads the fields of a form sent as application/x-www-form-urlencoded.
 func (r *Request) ReadForm() (url.Values, error) { return r.readForm(maxForm) }
 
+// MaxForm is the maximum size of a large form, in bytes.
+const MaxForm = maxBody
+
 // ReadLargeForm is ReadForm for forms with texts that are as long as a request body can be, such as steps.
-func (r *Request) ReadLargeForm() (url.Values, error) { return r.readForm(maxBody) }
+func (r *Request) ReadLargeForm() (url.Values, error) { return r.readForm(MaxForm) }
 
 func (r *Request) readForm(most int64) (url.Values, error) {
 	kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))

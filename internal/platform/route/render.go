@@ -3,6 +3,7 @@ package route
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -42,6 +43,10 @@ const statusClientGone = 499
 func (s *Server) fail(w *observed, err error) {
 	if limit, ok := errors.AsType[*limitError](err); ok {
 		w.Header().Set("Retry-After", strconv.Itoa(limit.Reset))
+		if w.browser && s.errorPage != nil {
+			s.errorPage(w, http.StatusTooManyRequests, fmt.Sprintf("The limit of requests is reached. Try again in %d seconds.", max(limit.Reset, 1)))
+			return
+		}
 		s.write(w, http.StatusTooManyRequests, limitView{
 			Message: "You have exceeded your rate limit; try again later",
 			Scope:   limit.scope,

@@ -190,30 +190,3 @@ func (p Problems) problem(field, label string) template.HTML {
 	}
 	return template.HTML(`<p class="problem" id="` + field + `-problem">` + template.HTMLEscapeString(label+" "+p[field]) + `</p>`)
 }
-
-// ErrorPage shows an error to a user.
-func (s *Site) ErrorPage(w http.ResponseWriter, status int, message string) {
-	SetHeaders(w.Header())
-	page := View{Title: errorTitles[status], Focused: true, Page: struct {
-		Status  int
-		Message string
-	}{status, message}}
-	if page.Title == "" {
-		page.Title = http.StatusText(status)
-	}
-	if err := s.templates.write(w, status, "error", page); err != nil {
-		s.Log.Error("render error page failed", "error", err)
-	}
-}
-
-// errorTitles are the titles of error pages.
-var errorTitles = map[int]string{
-	http.StatusBadRequest:          "Bad request",
-	http.StatusMethodNotAllowed:    "Method not allowed",
-	http.StatusForbidden:           "Access denied",
-	http.StatusNotFound:            "Page not found",
-	http.StatusGone:                "No longer available",
-	http.StatusTooManyRequests:     "Too many attempts",
-	http.StatusInternalServerError: "Something went wrong",
-	http.StatusServiceUnavailable:  "Temporarily unavailable",
-}

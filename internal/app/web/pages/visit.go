@@ -39,7 +39,10 @@ func (s *Site) page(method, path string, h Handler) route.Route {
 		if err := v.Identify(); err != nil {
 			return err
 		}
-		return h(v)
+		if err := h(v); err != nil {
+			return v.explain(err)
+		}
+		return nil
 	})}
 }
 
@@ -100,18 +103,13 @@ func (v *Visit) Origin() account.Origin {
 // User returns the signed-in user.
 func (v *Visit) User() identity.User { return v.Caller.User }
 
-// SignedIn returns a Handler for signed-in users. Others sign in first and then return to the page. A submitted
-// form is lost, so that it does not run for the next user who signs in.
+// SignedIn returns a Handler for signed-in users. Others sign in first and then return to the page.
 func SignedIn(h Handler) Handler {
 	return func(v *Visit) error {
 		if v.Session != nil {
 			return h(v)
 		}
-		back := "/"
-		if v.Method == http.MethodGet {
-			back = v.URL.RequestURI()
-		}
-		return v.Redirect("/login?" + url.Values{"return_to": {back}}.Encode())
+		return v.expired()
 	}
 }
 

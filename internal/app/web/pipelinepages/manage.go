@@ -108,7 +108,7 @@ type stepPreview struct {
 
 // checkSteps checks steps while they are entered, and returns their errors and a preview.
 func (s *Site) checkSteps(v *pages.Visit) error {
-	form, err := v.ReadLargeForm()
+	form, err := v.ReadForm()
 	if err != nil {
 		return err
 	}

@@ -88,7 +88,7 @@ func (s *Site) showNewPipeline(v *pages.Visit, status int, form pages.Form) erro
 }
 
 func (s *Site) createPipeline(v *pages.Visit) error {
-	values, err := v.ReadLargeForm()
+	values, err := v.ReadForm()
 	if err != nil {
 		return err
 	}

@@ -124,6 +124,7 @@ type pipelinePage struct {
 	Pages     []pages.PageLink
 	MayBuild  bool
 	Manages   bool
+	Favorite  bool
 	Form      buildForm
 	Problems  pages.Problems
 }
@@ -169,6 +170,13 @@ func (s *Site) showPipeline(v *pages.Visit, status int, p *pipelines.Pipeline, f
 	shown.MayBuild = v.Session != nil && !p.Archived() && p.Permits(v.Request, identity.BuildPipeline)
 	if len(recent) == 0 && !filter.Active && page.Number == 1 {
 		shown.Form.Open = true // the first build is what comes next
+	}
+	if v.Session != nil {
+		favorites, err := s.Pipelines.Favorites(v.Context(), pipelines.ViewerOf(v.Request))
+		if err != nil {
+			return err
+		}
+		shown.Favorite = slices.ContainsFunc(favorites, func(f *pipelines.Pipeline) bool { return f.ID == p.ID })
 	}
 	for _, b := range recent {
 		shown.Rows = append(shown.Rows, buildpages.HeadOf(v, builds.OnBuild{Build: b, Pipeline: p}))

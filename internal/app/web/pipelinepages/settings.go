@@ -130,7 +130,7 @@ func (s *Site) changeSteps(v *pages.Visit) error {
 	if err != nil {
 		return err
 	}
-	values, err := v.ReadLargeForm()
+	values, err := v.ReadForm()
 	if err != nil {
 		return err
 	}

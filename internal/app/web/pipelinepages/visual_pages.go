@@ -126,7 +126,7 @@ func (s *Site) newVisualPipeline(v *pages.Visit) error {
 }
 
 func (s *Site) createVisualPipeline(v *pages.Visit) error {
-	values, err := v.ReadLargeForm()
+	values, err := v.ReadForm()
 	if err != nil {
 		return err
 	}
