@@ -23,6 +23,8 @@ tools:
 	@test -n "$$STACKYARD_SKIP_CONTAINER_TESTS" || { command -v buildah && command -v runc && command -v busybox && command -v skopeo && command -v docker-registry; } >/dev/null || ./.ci/install buildah runc busybox-static uidmap skopeo docker-registry
 	@command -v Xvfb >/dev/null && command -v x11vnc >/dev/null || ./.ci/install xvfb x11vnc
 	@command -v bwrap >/dev/null || ./.ci/install bubblewrap
+	@command -v git-lfs >/dev/null || ./.ci/install git-lfs
+	@test -n "$$STACKYARD_SKIP_CONTAINER_TESTS" || command -v podman >/dev/null || ./.ci/install podman
 	@command -v chromium >/dev/null || command -v google-chrome >/dev/null || ./.ci/install chromium
 
 build:
