@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/coder/websocket"
@@ -52,7 +52,12 @@ func Tunnel(ctx context.Context, endpoint, token, userAgent string, in io.Reader
 			}
 		}
 	}()
-	var once sync.Once
+	var left atomic.Bool // the user has disconnected: errors of reading mean nothing more
+	leave := func() {
+		if left.CompareAndSwap(false, true) {
+			conn.Close(websocket.StatusNormalClosure, "the user has disconnected")
+		}
+	}
 	go func() {
 		buffer := make([]byte, 32<<10)
 		for {
@@ -61,7 +66,7 @@ func Tunnel(ctx context.Context, endpoint, token, userAgent string, in io.Reader
 				return // reading fails too
 			}
 			if err != nil {
-				once.Do(func() { conn.Close(websocket.StatusNormalClosure, "the user has disconnected") })
+				leave()
 				return
 			}
 		}
@@ -71,11 +76,14 @@ func Tunnel(ctx context.Context, endpoint, token, userAgent string, in io.Reader
 		if closed, ok := errors.AsType[websocket.CloseError](err); ok {
 			return closed.Reason, nil
 		}
+		if left.Load() {
+			return "", nil
+		}
 		if err != nil {
 			return "", err
 		}
 		if _, err := out.Write(message); err != nil {
-			once.Do(func() { conn.Close(websocket.StatusNormalClosure, "the user has disconnected") })
+			leave()
 			return "", nil
 		}
 	}
