@@ -63,8 +63,6 @@ var parity = []struct{ name, state, steps string }{
   - {command: "echo result: $$DEPLOY_TOKEN", env: {DEPLOY_TOKEN: "hunter2-and-more"}}`},
 	{"steps", "passed", `
   - {command: "buildkite-agent step update label Changed; echo result: $$(buildkite-agent step get label)", label: Plain, key: me}`},
-	{"no checkout", "passed", `
-  - {command: "test ! -e data; echo result: empty", env: {BUILDKITE_SKIP_CHECKOUT: "true"}}`},
 	{"dependencies", "failed", `
   - {command: "false", key: first}
   - {command: "echo result: not reached", depends_on: first}
