@@ -184,6 +184,11 @@ func TestAgents_RunTheSamePipelinesWithTheSameResults(t *testing.T) {
 		for _, p := range parity {
 			compare(p.name, p.state)
 		}
-		compare("cancel", "canceled")
+		// The exit status of a canceled job depends on which of its processes ended first.
+		for _, kind := range kinds {
+			if got := s.parityOf(t, client, slugs["cancel"+kind]); got.State != "canceled" {
+				t.Errorf("cancel: %s is %s", kind, got.State)
+			}
+		}
 	})
 }
