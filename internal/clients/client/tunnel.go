@@ -76,7 +76,7 @@ func Tunnel(ctx context.Context, endpoint, token, userAgent string, in io.Reader
 		if closed, ok := errors.AsType[websocket.CloseError](err); ok {
 			return closed.Reason, nil
 		}
-		if left.Load() {
+		if err != nil && left.Load() {
 			return "", nil
 		}
 		if err != nil {
