@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strconv"
 
 	batchv1 "k8s.io/api/batch/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -117,33 +118,38 @@ const listLimit = 500
 
 // jobs lists the Kubernetes Jobs with a label selector.
 func (c *Cluster) jobs(ctx context.Context, namespace, selector string) ([]batchv1.Job, error) {
-	var all []batchv1.Job
-	for next := ""; ; {
+	return listAll(func(next string) ([]batchv1.Job, string, error) {
 		var page batchv1.JobList
-		err := c.batch.Get().Namespace(namespace).Resource("jobs").Param("labelSelector", selector).
-			Param("limit", fmt.Sprint(listLimit)).Param("continue", next).Do(ctx).Into(&page)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, page.Items...)
-		if next = page.Continue; next == "" {
-			return all, nil
-		}
-	}
+		err := list(ctx, c.batch, "jobs", namespace, selector, next, &page)
+		return page.Items, page.Continue, err
+	})
 }
 
-// secrets lists the names of Secrets with a label selector.
+// secrets lists the Secrets with a label selector.
 func (c *Cluster) secrets(ctx context.Context, namespace, selector string) ([]corev1.Secret, error) {
-	var all []corev1.Secret
-	for next := ""; ; {
+	return listAll(func(next string) ([]corev1.Secret, string, error) {
 		var page corev1.SecretList
-		err := c.core.Get().Namespace(namespace).Resource("secrets").Param("labelSelector", selector).
-			Param("limit", fmt.Sprint(listLimit)).Param("continue", next).Do(ctx).Into(&page)
+		err := list(ctx, c.core, "secrets", namespace, selector, next, &page)
+		return page.Items, page.Continue, err
+	})
+}
+
+// list reads one page of a list.
+func list(ctx context.Context, client rest.Interface, resource, namespace, selector, next string, page runtime.Object) error {
+	return client.Get().Namespace(namespace).Resource(resource).Param("labelSelector", selector).
+		Param("limit", strconv.Itoa(listLimit)).Param("continue", next).Do(ctx).Into(page)
+}
+
+// listAll reads all pages of a list. read returns the items of a page and where the next one starts, "" after the last.
+func listAll[T any](read func(next string) ([]T, string, error)) ([]T, error) {
+	var all []T
+	for next := ""; ; {
+		items, following, err := read(next)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, page.Items...)
-		if next = page.Continue; next == "" {
+		all = append(all, items...)
+		if next = following; next == "" {
 			return all, nil
 		}
 	}

@@ -191,7 +191,7 @@ func (f *follower) look(ctx context.Context) (done bool, err error) {
 		}
 	}
 	if state.jobGone {
-		return true, errors.New("somebody deleted the Kubernetes Job")
+		return true, errors.New("the Kubernetes Job was deleted")
 	}
 	if state.pod != nil {
 		status := statusOf(state.pod)

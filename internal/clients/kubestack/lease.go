@@ -101,7 +101,7 @@ func (l *Lease) hold(ctx context.Context, ended chan error) (lost bool) {
 	}
 }
 
-// try takes or renews the lease if nobody else has it.
+// try takes or renews the lease if no other process has it.
 func (l *Lease) try(ctx context.Context) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, leaseTimeout)
 	defer cancel()
