@@ -173,6 +173,9 @@ func TestAgents_RunTheSamePipelinesWithTheSameResults(t *testing.T) {
 		compare := func(name, state string) {
 			ours, published := s.parityOf(t, client, slugs[name+"ours"]), s.parityOf(t, client, slugs[name+"published"])
 			for _, r := range []*parityResult{&ours, &published} { // each has a repository of its own
+				for i, job := range r.Jobs { // the published agent reports -1 or 255 for a canceled job
+					r.Jobs[i] = strings.Replace(job, "canceled 255", "canceled -1", 1)
+				}
 				for i, line := range r.Lines {
 					r.Lines[i] = regexp.MustCompile("[0-9a-f]{40}").ReplaceAllString(line, "COMMIT")
 				}
@@ -184,11 +187,6 @@ func TestAgents_RunTheSamePipelinesWithTheSameResults(t *testing.T) {
 		for _, p := range parity {
 			compare(p.name, p.state)
 		}
-		// The exit status of a canceled job depends on which of its processes ended first.
-		for _, kind := range kinds {
-			if got := s.parityOf(t, client, slugs["cancel"+kind]); got.State != "canceled" {
-				t.Errorf("cancel: %s is %s", kind, got.State)
-			}
-		}
+		compare("cancel", "canceled")
 	})
 }

@@ -26,9 +26,10 @@ func TestBuild_IsForThoseWhoMaySeeThePipeline(t *testing.T) {
 		}
 		cy := signIn(t, s, "cy@rival.test")
 		for _, path := range below {
-			same("a stranger", cy.get(r.Path+path), cy.get("/nobody/hello/builds/1"+path))
+			same("a stranger", cy.get(r.Path+path), cy.get("/missing/hello/builds/1"+path))
 		}
-		same("a stranger", cy.get("/acme/hello/builds/x"), cy.get("/nobody/hello/builds/x"))
+		same("a stranger", cy.get("/acme/hello/builds/x"), cy.get("/missing/hello/builds/x"))
+		same("a stranger in their own organization", cy.get("/rival/hello/builds/1"), cy.get("/rival/missing/builds/1"))
 		ada := signIn(t, s, "ada@acme.test")
 		same("a member", ada.get("/acme/hello/builds/x"), ada.get("/acme/hello/builds/77"))
 		bo := signIn(t, s, "bo@acme.test")
@@ -42,7 +43,7 @@ func TestBuild_IsForThoseWhoMaySeeThePipeline(t *testing.T) {
 		}
 		s.Apply(`organizations: [{slug: acme, suspended: true}]`)
 		signIn(t, s, "ada@acme.test").get(r.Path).want(503, "temporarily unavailable")
-		same("a stranger", cy.get(r.Path), cy.get("/nobody/hello/builds/1"))
+		same("a stranger", cy.get(r.Path), cy.get("/missing/hello/builds/1"))
 	})
 }
 
