@@ -147,9 +147,24 @@ func startSecure(t *testing.T, a *authority, installation ...string) *secureServ
 		t.Fatalf("the ready line names %s: %v", at, err)
 	}
 	s.port, _ = strconv.Atoi(at.Port())
-	_, rest, _ := strings.Cut(s.log(), `msg="redirecting to https" url=`)
-	s.redirect, _, _ = strings.Cut(rest, "\n")
+	s.redirect = s.waitRedirect(t)
 	return s
+}
+
+// waitRedirect returns the URL of --redirect-listen from the log, which can arrive after the ready line.
+func (s *secureServer) waitRedirect(t *testing.T) string {
+	t.Helper()
+	deadline := time.Now().Add(acmeWait)
+	for {
+		_, rest, _ := strings.Cut(s.log(), `msg="redirecting to https" url=`)
+		if at, _, complete := strings.Cut(rest, "\n"); complete {
+			return at
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the log does not name the address of --redirect-listen:\n%s", s.log())
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
 }
 
 func (s *secureServer) redirectPort(t *testing.T) int {
