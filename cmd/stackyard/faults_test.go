@@ -133,21 +133,27 @@ func (r *faultRun) run(t *testing.T, installation []string) {
 	leave()
 	agents.Wait()
 
+	jobs := r.checkAll()
+	t.Logf("killed %d times, %d of them while it started; PostgreSQL crashed %d times; %d jobs of %d builds; %s", *kills, r.starting, r.crashes, len(jobs), r.builds, r.history.summary())
+	t.Logf("acknowledged: %d builds, %s", len(r.created), r.history.acknowledgedByVerb())
+	r.server.Load().stop(t)
+	r.checkBackups(installation)
+}
+
+// checkAll compares everything that was acknowledged with what there is, and returns all jobs.
+func (r *faultRun) checkAll() map[string]*chaosJob {
 	r.builds = r.newest()
 	if extra := r.builds - len(r.created); extra < 0 || extra > r.unknown {
-		t.Errorf("there are %d builds; %d were acknowledged, %d got no response", r.builds, len(r.created), r.unknown)
+		r.t.Errorf("there are %d builds; %d were acknowledged, %d got no response", r.builds, len(r.created), r.unknown)
 	}
 	jobs := r.outcome()
-	r.history.check(t, jobs)
+	r.history.check(r.t, jobs)
 	for _, c := range r.history.after(0) {
 		if c.verb == storing && c.acknowledged() {
 			r.checkOn(r.server.Load(), c)
 		}
 	}
-	t.Logf("killed %d times, %d of them while it started; PostgreSQL crashed %d times; %d jobs of %d builds; %s", *kills, r.starting, r.crashes, len(jobs), r.builds, r.history.summary())
-	t.Logf("acknowledged: %d builds, %s", len(r.created), r.history.acknowledgedByVerb())
-	r.server.Load().stop(t)
-	r.checkBackups(installation)
+	return jobs
 }
 
 // restart kills the server and starts the next one, which is sometimes killed before it is ready.

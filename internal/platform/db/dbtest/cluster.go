@@ -24,7 +24,8 @@ var initdbArgs = []string{"-U", "postgres", "--no-sync", "--auth=trust", "--enco
 // binaries returns the folder of the newest PostgreSQL server that is installed.
 func binaries() (string, error) {
 	if initdb, err := exec.LookPath("initdb"); err == nil {
-		return filepath.Dir(initdb), nil
+		initdb, err = filepath.EvalSymlinks(initdb) // the other programs are beside the file itself
+		return filepath.Dir(initdb), err
 	}
 	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
 	if len(found) == 0 {

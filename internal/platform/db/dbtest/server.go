@@ -43,11 +43,7 @@ rm -rf "$folder"
 // StartServer starts a server with its own settings, for example fsync, and creates a template in it. Most
 // tests use the shared one of [New].
 func StartServer(settings map[string]string) (*Server, error) {
-	bin, err := binaries()
-	if err != nil {
-		return nil, err
-	}
-	who, err := unprivileged()
+	bin, who, err := installed()
 	if err != nil {
 		return nil, err
 	}
@@ -59,6 +55,24 @@ func StartServer(settings map[string]string) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	s, err := launch(bin, who, folder, settings)
+	if err != nil {
+		return nil, err
+	}
+	return s, s.orStop(s.createTemplate())
+}
+
+// installed returns the folder of the PostgreSQL binaries, and the account that runs them.
+func installed() (bin string, who *account, err error) {
+	if bin, err = binaries(); err != nil {
+		return "", nil, err
+	}
+	who, err = unprivileged()
+	return bin, who, err
+}
+
+// launch starts a server on the cluster in a folder, and waits until it answers.
+func launch(bin string, who *account, folder string, settings map[string]string) (*Server, error) {
 	args := []string{"-c", supervisor, "sh", folder, filepath.Join(bin, "postgres"), "-D", filepath.Join(folder, "cluster"), "-k", folder,
 		"-c", "listen_addresses=", "-c", "max_connections=400", "-c", "shared_buffers=32MB", "-c", "autovacuum=off",
 		"-c", "wal_level=minimal", "-c", "max_wal_senders=0", "-c", "log_min_messages=warning", "-c", "deadlock_timeout=20ms"}
@@ -80,15 +94,20 @@ func StartServer(settings map[string]string) (*Server, error) {
 		cmd.Wait()
 		close(s.gone)
 	}()
-	if err := s.start(); err != nil {
-		log, _ := os.ReadFile(filepath.Join(folder, "log"))
-		s.Stop()
-		return nil, fmt.Errorf("PostgreSQL did not start: %w\n%s", err, log)
-	}
-	return s, nil
+	return s, s.orStop(s.waitReady())
 }
 
-// Stop kills the server and deletes its files.
+// orStop stops the server if there is an error, to which it adds the server's log.
+func (s *Server) orStop(err error) error {
+	if err == nil {
+		return nil
+	}
+	log, _ := os.ReadFile(filepath.Join(s.folder, "log"))
+	s.Stop()
+	return fmt.Errorf("PostgreSQL did not start: %w\n%s", err, log)
+}
+
+// Stop kills the server and deletes its files, if that has not been done.
 func (s *Server) Stop() {
 	s.life.Close()
 	<-s.gone
@@ -131,8 +150,8 @@ func (s *Server) URL(database string) string {
 	return u.String()
 }
 
-// start waits until the server answers and creates the template.
-func (s *Server) start() (err error) {
+// waitReady waits until the server answers.
+func (s *Server) waitReady() (err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	s.admin, err = pgxpool.New(ctx, s.URL("postgres"))
@@ -148,7 +167,12 @@ func (s *Server) start() (err error) {
 		case <-time.After(5 * time.Millisecond):
 		}
 	}
-	if _, err := s.admin.Exec(ctx, `CREATE DATABASE `+template); err != nil {
+	return nil
+}
+
+// createTemplate creates the migrated database that others are copies of.
+func (s *Server) createTemplate() error {
+	if _, err := s.admin.Exec(context.Background(), `CREATE DATABASE `+template); err != nil {
 		return err
 	}
 	return migrate(s.URL(template))
