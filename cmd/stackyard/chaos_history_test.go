@@ -21,6 +21,8 @@ const (
 	finishing verb = "finish"
 	setting   verb = "set meta-data"   // text: KEY=VALUE
 	storing   verb = "upload artifact" // text: ID=CONTENT
+	canceling verb = "cancel"          // by a user
+	retrying  verb = "retry"           // by a user; text: ID of the new job
 )
 
 // An exchange is a report of an agent with its response.
@@ -37,6 +39,11 @@ type exchange struct {
 func (c exchange) acknowledged() bool { return c.status >= 200 && c.status < 300 }
 
 func (c exchange) takes() bool { return c.verb == accepting || c.verb == acquiring }
+
+func (c exchange) byUser() bool { return c.verb == canceling || c.verb == retrying }
+
+// mayCancel reports whether the job can have been canceled.
+func (c exchange) mayCancel() bool { return c.verb == canceling && (c.status == 0 || c.acknowledged()) }
 
 func (c exchange) String() string {
 	const clock = "05.000"
@@ -147,8 +154,9 @@ func (h *history) check(t *testing.T, jobs map[string]*chaosJob) {
 			t.Fatalf("its log:\n%s", j.log)
 		}
 	}
+	canceled := slices.ContainsFunc(h.calls, exchange.mayCancel)
 	for id, j := range jobs {
-		if byJob[id] == nil {
+		if byJob[id] == nil && !(canceled && j.State == "waiting_failed") {
 			t.Errorf("the job %s of build %d is %s, and no agent was offered it", id, j.build, j.State)
 		}
 	}
@@ -174,19 +182,26 @@ func (j *chaosJob) problems(calls []exchange) (problems []string) {
 			}
 		}
 	}
+	canceled := slices.ContainsFunc(calls, exchange.mayCancel)
 	if took == nil {
-		complain("no agent had it")
+		if !canceled {
+			complain("no agent had it")
+		}
 		return problems
 	}
 	for _, c := range calls {
 		switch {
+		case c.verb == canceling && c.acknowledged() && j.State != "canceled":
+			complain("it was not canceled: %s", c)
+		case c.verb == retrying && c.acknowledged() && j.RetriedIn != c.text:
+			complain("%q is its retry: %s", j.RetriedIn, c)
 		case c.verb == pinging && c.sent.After(took.answered):
 			complain("it was offered again: %s", c)
 		case c.verb == printing && c.acknowledged() && strings.Count(j.log, c.text) != 1:
 			complain("its log has it %d times: %s", strings.Count(j.log, c.text), c)
 		case c.verb == printing && c.status >= 400 && strings.Contains(j.log, c.text):
 			complain("its log has what was refused: %s", c)
-		case c.verb != pinging && c.acknowledged() && c.agent != took.agent:
+		case c.verb != pinging && !c.byUser() && c.acknowledged() && c.agent != took.agent:
 			complain("it is that of another agent: %s", c)
 		case c.verb == setting && c.acknowledged() && !j.hasMetaData(c.text):
 			complain("its build lacks it: %s", c)
@@ -196,6 +211,7 @@ func (j *chaosJob) problems(calls []exchange) (problems []string) {
 		complain("agent %s had it, and %v is shown", took.agent, j.Agent)
 	}
 	switch lost := j.SignalReason != nil && *j.SignalReason == "agent_lost"; {
+	case canceled && finished == nil:
 	case j.ExitStatus == nil:
 		complain("it has no exit status")
 	case finished != nil && (lost || fmt.Sprint(*j.ExitStatus) != finished.text):

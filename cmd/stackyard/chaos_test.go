@@ -154,13 +154,14 @@ type chaosJob struct {
 	ExitStatus   *int    `json:"exit_status"`
 	SignalReason *string `json:"signal_reason"`
 	Retried      bool
+	RetriedIn    string `json:"retried_in_job_id"`
 	Agent        *struct{ ID string }
 	build        int
 	log          string
 	metaData     map[string]string // of the build
 }
 
-var endedStates = []string{"passed", "failed", "canceled", "timed_out", "expired", "broken", "skipped"}
+var endedStates = []string{"passed", "failed", "canceled", "timed_out", "expired", "broken", "skipped", "waiting_failed"}
 
 func (j *chaosJob) ended() bool { return slices.Contains(endedStates, j.State) }
 

@@ -74,6 +74,21 @@ func (f *contention) check() {
 // problems returns contradictions between events.
 func (s *jobRecord) problems() (problems []string) {
 	complain := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
+	s.checkReservations(complain)
+	if len(s.ended) != 1 {
+		complain("ended %d times: %v", len(s.ended), s.ended)
+	}
+	if len(s.taken) > 1 {
+		complain("was taken %d times: %v", len(s.taken), s.taken)
+	}
+	if len(s.taken) == 1 && len(s.ended) == 1 && s.taken[0].who != s.ended[0].who {
+		complain("was taken by %s and ended by %s", s.taken[0], s.ended[0])
+	}
+	return problems
+}
+
+// checkReservations complains about reservations that another stack or an agent did not respect.
+func (s *jobRecord) checkReservations(complain func(format string, args ...any)) {
 	for i, r := range s.reserved {
 		for _, other := range s.reserved[:i] {
 			if r.who != other.who && (r.during(other) || other.during(r)) {
@@ -96,16 +111,6 @@ func (s *jobRecord) problems() (problems []string) {
 			}
 		}
 	}
-	if len(s.ended) != 1 {
-		complain("ended %d times: %v", len(s.ended), s.ended)
-	}
-	if len(s.taken) > 1 {
-		complain("was taken %d times: %v", len(s.taken), s.taken)
-	}
-	if len(s.taken) == 1 && len(s.ended) == 1 && s.taken[0].who != s.ended[0].who {
-		complain("was taken by %s and ended by %s", s.taken[0], s.ended[0])
-	}
-	return problems
 }
 
 // checkDatabase checks that the database agrees with the recorded events.

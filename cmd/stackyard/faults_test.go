@@ -347,7 +347,7 @@ func (h *history) acknowledgedByVerb() string {
 		}
 	}
 	var parts []string
-	for _, v := range []verb{accepting, acquiring, starting, printing, setting, storing, finishing} {
+	for _, v := range []verb{accepting, acquiring, starting, printing, setting, storing, finishing, canceling, retrying} {
 		parts = append(parts, fmt.Sprintf("%d %s", count[v], v))
 	}
 	return strings.Join(parts, ", ")

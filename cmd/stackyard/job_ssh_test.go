@@ -4,11 +4,9 @@ import (
 	"bytes"
 	"io"
 	"net"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -147,43 +145,15 @@ func TestJobSSH_OpensAShellInARunningJob(t *testing.T) {
 	})
 }
 
-// balance starts a load balancer that connects to some servers in turn.
-func balance(t *testing.T, listener net.Listener, servers ...*process) {
-	var next atomic.Int64
-	t.Cleanup(func() { listener.Close() })
-	go func() {
-		for {
-			client, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			u, _ := url.Parse(servers[int(next.Add(1))%len(servers)].URL)
-			server, err := net.Dial("tcp", u.Host)
-			if err != nil {
-				client.Close()
-				continue
-			}
-			for _, copies := range [][2]net.Conn{{client, server}, {server, client}} {
-				go func() {
-					io.Copy(copies[0], copies[1])
-					copies[0].Close()
-				}()
-			}
-		}
-	}()
-}
-
 func TestJobSSH_WorksThroughALoadBalancer(t *testing.T) {
 	t.Parallel()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	public := "http://" + listener.Addr().String()
+	balancer := newBalancer(t, 2)
+	public := balancer.URL()
 	installation := append(onPostgres(t, dbtest.URL(t, db.PostgreSQL)), "--public-url", public)
 	apply(t, installation[:len(installation)-2], sessionsFile)
 	one, two := serveOn(t, installation), serveOn(t, installation)
-	balance(t, listener, one, two)
+	balancer.connect(0, one)
+	balancer.connect(1, two)
 	first := *one
 	first.URL = public
 	y := &yard{&first, t, t.TempDir()}

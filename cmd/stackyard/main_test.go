@@ -16,6 +16,7 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"stackyard":        main,
 		otherAgentName:     main,
+		wrongClockName:     mainWithWrongClock,
 		"curl-stand-in":    curl,
 		"bare-server":      bareServer,
 		"durable-server":   durableServer,

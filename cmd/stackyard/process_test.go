@@ -80,8 +80,11 @@ func spawn(t testing.TB, cmd *exec.Cmd) *process {
 }
 
 // command returns the program without the environment settings of the test process.
-func command(args ...string) *exec.Cmd {
-	cmd := exec.Command("stackyard", args...)
+func command(args ...string) *exec.Cmd { return program("stackyard", args...) }
+
+// program is command for a name of the program in TestMain.
+func program(name string, args ...string) *exec.Cmd {
+	cmd := exec.Command(name, args...)
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "STACKYARD_") })
 	return cmd
 }

@@ -53,6 +53,9 @@ func serverSettingsOf(cmd *cobra.Command, from []cmdline.Setting) (server.Settin
 	return settings, log, cmdline.Usage(errors.Join(gathered, parsed, logged))
 }
 
+// machineClock is the clock of this machine, which tests make wrong.
+var machineClock core.Clock = core.SystemClock
+
 // serve opens storage, prepares it, and serves until ctx is done. It calls welcome when the server accepts
 // requests, right after the ready line.
 func serve(ctx context.Context, s server.Settings, log *slog.Logger, out io.Writer, prepare func(server.Storage) error, welcome func(server.Ready) error) (err error) {
@@ -79,6 +82,7 @@ func serve(ctx context.Context, s server.Settings, log *slog.Logger, out io.Writ
 		// Hashing passwords used tens of megabytes that serving does not need.
 		debug.FreeOSMemory()
 	}
+	s.Clock = machineClock
 	return server.Run(ctx, s, storage, version, log, func(r server.Ready) error {
 		if _, err := fmt.Fprintf(out, "listening on %s\n", r.URL); err != nil {
 			return err

@@ -251,7 +251,7 @@ func Run(ctx context.Context, s Settings, st Storage, version string, log *slog.
 		Key:            st.Key,
 		Public:         public,
 		Content:        s.Content,
-		Clock:          core.SystemClock,
+		Clock:          s.Clock,
 		Log:            log,
 		Version:        version,
 		TrustedProxies: s.TrustedProxies,

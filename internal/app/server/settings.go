@@ -64,6 +64,7 @@ type Settings struct {
 	Connections    notifications.Connections
 	Endpoints      delivery.Endpoints
 	Traces         trace.Settings // where traces of this server are sent; no URL: nowhere
+	Clock          core.Clock     // of this machine
 }
 
 // minMetricsToken is the minimum length of the token of metrics.
