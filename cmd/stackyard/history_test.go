@@ -22,6 +22,9 @@ var historyTime = flag.Duration("history", 0, "how long TestServe_HistoryIsConsi
 // acknowledged write is missing, every job had one holder at a time, no job was seen to go back to an earlier state, and no
 // build is stuck.
 func TestServe_HistoryIsConsistentUnderFaults(t *testing.T) {
+	if *historyTime > 0 {
+		waitLimit = 10 * time.Minute
+	}
 	t.Parallel()
 	postgres, err := dbtest.StartServer(map[string]string{"autovacuum": "on"})
 	if err != nil {
