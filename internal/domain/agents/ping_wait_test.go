@@ -28,6 +28,21 @@ func TestDefaultPingWait_GrowsWithTheIdleTime(t *testing.T) {
 	}
 }
 
+func TestOnTick_EndsLongWaitsTogether(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, int(20*time.Millisecond), time.UTC)
+	for wait, want := range map[time.Duration]time.Duration{
+		20 * time.Millisecond:   20 * time.Millisecond,
+		499 * time.Millisecond:  499 * time.Millisecond,
+		500 * time.Millisecond:  480 * time.Millisecond,
+		530 * time.Millisecond:  530 * time.Millisecond,
+		7579 * time.Millisecond: 7530 * time.Millisecond,
+	} {
+		if got := agents.OnTick(now, wait); got != want {
+			t.Errorf("a wait of %s takes %s, want %s", wait, got, want)
+		}
+	}
+}
+
 // An agent that leaves after an idle time checks it after each ping, and pings again otherwise.
 func TestDefaultPingWait_LetsAgentsLeaveOnTime(t *testing.T) {
 	const pause = time.Second // between pings
