@@ -178,6 +178,7 @@ func (s *Server) capabilities(p Parts, results *db.DB, directory *identity.Direc
 		Log:       p.Log,
 		Settings:  p.Agents,
 	})
+	timeline.UseAgents(agents.CountMatching)
 	jobAPI := jobapi.New(jobapi.Parts{
 		DB:          p.DB,
 		Agents:      s.agents,

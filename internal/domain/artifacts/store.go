@@ -82,6 +82,15 @@ func ByPath(q *db.Q, buildID string, paths []string) (map[string]Artifact, error
 	return byPath, err
 }
 
+// Named returns the finished artifact of a build with a path: of a job if that has one, and otherwise the newest.
+func (s *Service) Named(ctx context.Context, buildID, jobID, path string) (a Artifact, err error) {
+	err = s.db.Read(ctx, func(q *db.Q) (err error) {
+		a, err = one(q, `a.build_id = $1 AND a.path = $2 AND a.state = $3 ORDER BY CASE WHEN a.job_id = $4 THEN 0 ELSE 1 END, a.id DESC LIMIT 1`, buildID, path, StateFinished, jobID)
+		return err
+	})
+	return a, err
+}
+
 // list returns one page of the artifacts that a statement selects, oldest first, and the total.
 func list(q *db.Q, s *db.Statement, limit, offset int) ([]Artifact, int, error) {
 	var total int

@@ -145,6 +145,9 @@ func (t tags) satisfy(rules []string) bool {
 	return true
 }
 
+// Accepts reports whether an agent with some tags satisfies the rules.
+func (s RuleSet) Accepts(tags []string) bool { return tagsOf(tags).satisfy(s.Rules) }
+
 // A RuleSetCache caches rule sets by id; they never change. It is safe for concurrent use.
 type RuleSetCache struct {
 	sets *lru.Cache[string, []string]

@@ -25,6 +25,7 @@ type jobExplanationView struct {
 	WaitsFor    []waitedForView     `json:"waits_for" doc:"The steps that must end before it can begin."`
 	Concurrency *jobConcurrencyView `json:"concurrency" doc:"The state of its concurrency group, if it has one."`
 	Queue       *jobQueueView       `json:"queue" doc:"The queue whose agents may take it, when there is one."`
+	Agents      *MatchingAgents     `json:"agents" doc:"The agents that can take it, while it waits for one."`
 	Reservation *jobReservationView `json:"reservation" doc:"The stack that has it reserved, while one has."`
 	Since       core.Time           `json:"since" doc:"When it entered this state, if known."`
 }
@@ -84,6 +85,13 @@ func (s *Service) explain(q *db.Q, o builds.OnJob) (v jobExplanationView, err er
 	}
 	if v.Reservation, err = s.reservationOf(q, o.Job); err != nil {
 		return v, err
+	}
+	if o.State == flow.Scheduled && v.Queue != nil && s.agents != nil {
+		n, err := s.agents(q, o.Job)
+		if err != nil {
+			return v, err
+		}
+		v.Agents = &n
 	}
 	v.Reason = v.sentence(o.Job)
 	return v, nil

@@ -3,6 +3,7 @@ package timeline
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"stackyard/internal/domain/builds"
 	"stackyard/internal/platform/db"
@@ -15,8 +16,11 @@ type Explanation struct {
 	Facts  []Fact
 }
 
-// A Fact is something that the explanation rests on.
-type Fact struct{ Name, Text string }
+// A Fact is something that the explanation rests on: a text, or a time.
+type Fact struct {
+	Name, Text string
+	At         time.Time
+}
 
 // ExplainWithFacts returns why a job is where it is, with the facts.
 func (s *Service) ExplainWithFacts(ctx context.Context, o builds.OnJob) (e Explanation, err error) {
@@ -34,7 +38,7 @@ func (s *Service) ExplainWithFacts(ctx context.Context, o builds.OnJob) (e Expla
 func (v jobExplanationView) facts(j *builds.Job) []Fact {
 	var facts []Fact
 	add := func(name, format string, args ...any) {
-		facts = append(facts, Fact{name, fmt.Sprintf(format, args...)})
+		facts = append(facts, Fact{Name: name, Text: fmt.Sprintf(format, args...)})
 	}
 	for _, step := range v.WaitsFor {
 		key := ""
@@ -53,16 +57,38 @@ func (v jobExplanationView) facts(j *builds.Job) []Fact {
 		}
 		add("Queue", "%s, which %s", v.Queue.Key, state)
 	}
+	if a := v.Agents; a != nil {
+		add("Matching agents", "%s", a.text())
+	}
 	for _, rule := range j.Work.Agents {
 		add("Agent must have", "%s", rule)
 	}
 	if v.Reservation != nil {
-		add("Reserved", "by the stack %s until %s", v.Reservation.StackKey, v.Reservation.Until.UTC().Format("15:04:05 UTC"))
+		add("Reserved by stack", "%s", v.Reservation.StackKey)
+		facts = append(facts, Fact{Name: "Reserved until", At: v.Reservation.Until.Time})
 	}
 	if since := since(j); !since.IsZero() {
-		add("In this state since", "%s", since.UTC().Format("2 January 2006, 15:04:05 UTC"))
+		facts = append(facts, Fact{Name: "In this state since", At: since})
 	}
 	return facts
+}
+
+// text says how many agents can take a job.
+func (a MatchingAgents) text() string {
+	switch {
+	case a.Connected == 0:
+		return "none; no agent of the queue is connected"
+	case a.Matching == 0:
+		return fmt.Sprintf("none of the %d connected", a.Connected)
+	}
+	text := fmt.Sprintf("%d of the %d connected", a.Matching, a.Connected)
+	if a.Busy > 0 {
+		text += fmt.Sprintf(", %d busy", a.Busy)
+	}
+	if a.Paused > 0 {
+		text += fmt.Sprintf(", %d paused", a.Paused)
+	}
+	return text
 }
 
 func firstText(texts ...string) string {

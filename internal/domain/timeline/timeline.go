@@ -26,6 +26,16 @@ type Service struct {
 	builds *lifecycle.Service
 	clock  core.Clock
 	stacks Stacks
+	agents func(q *db.Q, j *builds.Job) (MatchingAgents, error)
+}
+
+// MatchingAgents are the connected agents of a job's queue, those of them with the tags that it wants, and those of
+// these that are busy or paused.
+type MatchingAgents struct {
+	Connected int `json:"connected" doc:"How many agents of the queue are connected, up to 2,000."`
+	Matching  int `json:"matching" doc:"How many of them satisfy the agent query rules of the job."`
+	Busy      int `json:"busy" doc:"How many of the matching ones have another job."`
+	Paused    int `json:"paused" doc:"How many of the matching ones are paused."`
 }
 
 // Stacks reads what stacks know about jobs. Package stacks provides it.
@@ -45,6 +55,11 @@ func New(d *db.DB, b *lifecycle.Service, clock core.Clock) *Service {
 
 // UseStacks sets the source of what stacks know. Call it before the first request.
 func (s *Service) UseStacks(stacks Stacks) { s.stacks = stacks }
+
+// UseAgents sets what counts the agents for a job. Call it before the first request.
+func (s *Service) UseAgents(count func(q *db.Q, j *builds.Job) (MatchingAgents, error)) {
+	s.agents = count
+}
 
 // Routes returns the routes of timelines and explanations.
 func (s *Service) Routes() []route.Route {

@@ -18,6 +18,23 @@ var shortcode = regexp.MustCompile(`:[a-zA-Z0-9_+-]{1,50}:`)
 
 var emojis = sync.OnceValue(func() definition.Emojis { return definition.Github() })
 
+// otherEmojis are names that labels of pipelines use besides those of GitHub, which has no pictures of tools.
+var otherEmojis = map[string]string{
+	"ansible": "🅰️", "apple": "🍎", "aws": "☁️", "bash": "🐚", "brakeman": "🛡️", "bundler": "💎", "cargo": "📦", "cypress": "🌲", "debian": "🌀", "docker": "🐳", "eslint": "🧹", "git": "🌿", "github": "🐙", "gitlab": "🦊",
+	"go": "🐹", "golang": "🐹", "gradle": "🐘", "helm": "☸️", "java": "☕", "jest": "🃏", "k8s": "☸️", "kubernetes": "☸️", "linux": "🐧", "maven": "🪶", "node": "🟩", "nodejs": "🟩", "npm": "📦", "openapi": "📜",
+	"php": "🐘", "pipeline": "📤", "playwright": "🎭", "postgres": "🐘", "postgresql": "🐘", "python": "🐍", "rails": "🛤️", "react": "⚛️", "redis": "🟥", "rspec": "💎", "rubocop": "👮", "ruby": "💎", "rust": "🦀", "sqlite": "🪶",
+	"swift": "🐦", "terraform": "🏗️", "typescript": "🟦", "ubuntu": "🟠", "wheat": "🌾", "windows": "🪟", "yarn": "🧶",
+}
+
+// emoji returns the emoji with a name.
+func emoji(name string) (text string, ok bool) {
+	if e, ok := emojis().Get(name); ok && len(e.Unicode) > 0 {
+		return string(e.Unicode), true
+	}
+	text, ok = otherEmojis[name]
+	return text, ok
+}
+
 // Emoji replaces shortcodes such as :hammer: by the emojis they name. Unknown ones stay as they are.
 func Emoji(text string) string {
 	if strings.Count(text, ":") < 2 {
@@ -31,9 +48,9 @@ func Emoji(text string) string {
 			break
 		}
 		from, to := done+at[0], done+at[1]
-		e, ok := emojis().Get(strings.ToLower(text[from+1 : to-1]))
-		if ok && len(e.Unicode) > 0 && (from == 0 || !inWord(text[from-1])) && (to == len(text) || !inWord(text[to])) {
-			out.WriteString(text[done:from] + string(e.Unicode))
+		e, ok := emoji(strings.ToLower(text[from+1 : to-1]))
+		if ok && (from == 0 || !inWord(text[from-1])) && (to == len(text) || !inWord(text[to])) {
+			out.WriteString(text[done:from] + e)
 			done = to
 			continue
 		}

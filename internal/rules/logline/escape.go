@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -150,6 +151,10 @@ func (r *Renderer) command(body []byte) {
 		if label == "" {
 			return
 		}
+		if string(number) == "1338" && strings.HasPrefix(address, ArtifactScheme) {
+			r.put(cell{image: `<img alt="` + html.EscapeString(label) + `" src="` + html.EscapeString(address) + `" loading="lazy">`, style: style{link: address}})
+			return
+		}
 		before := r.style
 		r.style.link = address
 		for _, char := range label {
@@ -190,10 +195,22 @@ func fieldsOf(text string) map[string]string {
 	return fields
 }
 
-// safeLink returns an address if it is text that leads to a web page or to mail, and "" otherwise.
+// ArtifactScheme begins the addresses of artifacts of the same build. Pages replace them by addresses of this server.
+const ArtifactScheme = "artifact://"
+
+// safeLink returns an address if it is text that leads to a web page, to mail or to an artifact, and "" otherwise.
 func safeLink(address string) string {
+	if len(address) > maxLink || !utf8.ValidString(address) {
+		return ""
+	}
+	if path, ok := strings.CutPrefix(address, ArtifactScheme); ok { // a path, which need not be a valid URL
+		if path == "" || strings.ContainsFunc(path, unicode.IsControl) {
+			return ""
+		}
+		return address
+	}
 	u, err := url.Parse(address)
-	if err != nil || len(address) > maxLink || !utf8.ValidString(address) {
+	if err != nil {
 		return ""
 	}
 	switch strings.ToLower(u.Scheme) {

@@ -35,6 +35,7 @@ func (s *Site) artifactRoutes() []route.Route {
 	return append(s.Live.Page(buildPath+"/artifacts", pages.Within, s.artifactList, s.watchBuild),
 		s.Get(buildPath+"/artifacts.zip", pages.Within(s.archive)),
 		s.Get(one, pages.Within(s.artifact)),
+		s.Get(oneJobPath+"/artifact", pages.Within(s.namedArtifact)),
 		s.Get(one+"/preview", pages.Within(s.preview)),
 	)
 }

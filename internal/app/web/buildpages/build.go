@@ -114,6 +114,8 @@ func (s *Site) renderLog(v *pages.Visit, b *board) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	job := s.Prefix + b.open.Path()
+	update.Settled, update.Screen = linkArtifacts(update.Settled, job), linkArtifacts(update.Screen, job)
 	log, err := b.render("log", "", struct {
 		joblog.WindowUpdate
 		Path            string

@@ -8,6 +8,7 @@ import (
 	"stackyard/internal/app/web/pages"
 	"stackyard/internal/domain/builds"
 	"stackyard/internal/domain/joblog"
+	"stackyard/internal/platform/markdown"
 	"stackyard/internal/rules/flow"
 )
 
@@ -46,7 +47,7 @@ func (s *Site) logHTML(v *pages.Visit) error {
 		_, err := fmt.Fprintf(v.W, `<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><title>%s</title>
 <link rel="stylesheet" href="%s"><link rel="stylesheet" href="%s"></head><body class="only-log"><main class="log" tabindex="0">
-`, html.EscapeString("Log of "+nameOf(o.Job.Shown(o.Pipeline))), s.Prefix+pages.AssetPath("stackyard.css"), s.Prefix+pages.AssetPath("build.css"))
+`, html.EscapeString("Log of "+markdown.Emoji(nameOf(o.Job.Shown(o.Pipeline)))), s.Prefix+pages.AssetPath("stackyard.css"), s.Prefix+pages.AssetPath("build.css"))
 		if err != nil {
 			return err
 		}

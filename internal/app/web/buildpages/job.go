@@ -10,6 +10,7 @@ import (
 	"stackyard/internal/app/web/pages"
 	"stackyard/internal/domain/artifacts"
 	"stackyard/internal/domain/builds"
+	"stackyard/internal/platform/markdown"
 	"stackyard/internal/platform/route"
 	"stackyard/internal/rules/flow"
 )
@@ -79,7 +80,7 @@ func (s *Site) job(v *pages.Visit) error {
 
 // Title returns the title of the page.
 func (b *jobBoard) Title() string {
-	return b.Row.Badge.Label + ": " + b.Row.Name + " · " + b.Pipeline.Name + " #" + itoa(b.Number)
+	return b.Row.Badge.Label + ": " + markdown.Emoji(b.Row.Name) + " · " + b.Pipeline.Name + " #" + itoa(b.Number)
 }
 
 // BuildLink returns the path of the build's page with the job open.
@@ -182,7 +183,7 @@ func (s *Site) jobFeed(v *pages.Visit, o builds.OnJob) *live.Source {
 		return b.parts()
 	}
 	if o.Type == flow.Script {
-		f.Log = &rowsLog{site: s, job: logJobOf(o)}
+		f.Log = &rowsLog{site: s, job: logJobOf(o), path: s.Prefix + PathOf(v.Org, o.Pipeline.Slug, o.Build.Number) + "/jobs/" + o.ID}
 	}
 	return f
 }

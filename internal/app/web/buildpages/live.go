@@ -52,7 +52,7 @@ func (s *Site) buildFeed(v *pages.Visit, o builds.OnBuild, chosen selection) *li
 		return last.parts()
 	}
 	if job, ok := s.scriptJob(v.Context(), o, chosen.Job); ok {
-		f.Log = &windowLog{bus: s.Bus, window: s.Logs.Window(job), job: job}
+		f.Log = &windowLog{bus: s.Bus, window: s.Logs.Window(job), job: job, path: s.Prefix + PathOf(v.Org, o.Pipeline.Slug, o.Number) + "/jobs/" + job.ID}
 	}
 	return f
 }
@@ -116,6 +116,7 @@ type windowLog struct {
 	bus    *bus.Bus
 	window *joblog.Window
 	job    joblog.Job
+	path   string    // of the page of the job
 	now    logChange // with all settled lines
 }
 
@@ -131,7 +132,7 @@ func (w *windowLog) Next(ctx context.Context) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	change := logChange{update.Reset, update.Truncated, update.Settled, update.Screen, pages.Size(update.Size)}
+	change := logChange{update.Reset, update.Truncated, linkArtifacts(update.Settled, w.path), linkArtifacts(update.Screen, w.path), pages.Size(update.Size)}
 	before := w.now.Settled
 	if change.Reset {
 		before = ""

@@ -94,7 +94,7 @@ func (s *Site) readLogPage(v *pages.Visit, r *row) (*logPage, error) {
 	if err != nil {
 		return nil, err
 	}
-	page.Rows, page.Shown = template.HTML(strings.Join(rowsHTML(rows), "")), len(rows)
+	page.Rows, page.Shown = template.HTML(strings.Join(rowsHTML(rows, s.Prefix+r.Path()), "")), len(rows)
 	if page.Query != "" {
 		err = page.search(v.Context(), l)
 	}
@@ -122,12 +122,12 @@ func (l *logPage) search(ctx context.Context, log *joblog.Log) error {
 	return nil
 }
 
-// rowsHTML returns lines of a log as elements.
-func rowsHTML(rows []joblog.Row) []string {
+// rowsHTML returns lines of a log as elements. job is the path of its page.
+func rowsHTML(rows []joblog.Row, job string) []string {
 	list := make([]string, len(rows))
 	for i, r := range rows {
 		number := strconv.FormatInt(r.Number+1, 10)
-		class, text := "row", r.HTML
+		class, text := "row", linkArtifacts(r.HTML, job)
 		if r.Kind.Heading() {
 			class = "row heading"
 			if !strings.Contains(text, "<") {
@@ -162,7 +162,7 @@ type rowsView struct {
 
 // logRows returns lines of a log.
 func (s *Site) logRows(v *pages.Visit) error {
-	_, l, err := s.openLog(v)
+	o, l, err := s.openLog(v)
 	if err != nil {
 		return err
 	}
@@ -182,7 +182,7 @@ func (s *Site) logRows(v *pages.Visit) error {
 	if err != nil {
 		return err
 	}
-	return writeJSON(v, rowsView{From: from, Lines: lines, Generation: l.Generation(), Size: pages.Size(l.Size), Ended: l.Ended, Rows: rowsHTML(rows)})
+	return writeJSON(v, rowsView{From: from, Lines: lines, Generation: l.Generation(), Size: pages.Size(l.Size), Ended: l.Ended, Rows: rowsHTML(rows, s.Prefix+PathOf(v.Org, o.Pipeline.Slug, o.Build.Number)+"/jobs/"+o.ID)})
 }
 
 // An outlineView is the outline of a log for the script.
@@ -239,6 +239,7 @@ func (s *Site) logSearch(v *pages.Visit) error {
 type rowsLog struct {
 	site *Site
 	job  joblog.Job
+	path string // of the page of the job
 	now  rowsView
 	read bool
 }
@@ -269,6 +270,6 @@ func (r *rowsLog) Next(ctx context.Context) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.now, r.read = rowsView{From: max(0, from), Lines: lines, Generation: l.Generation(), Size: pages.Size(l.Size), Ended: l.Ended, Rows: rowsHTML(rows)}, true
+	r.now, r.read = rowsView{From: max(0, from), Lines: lines, Generation: l.Generation(), Size: pages.Size(l.Size), Ended: l.Ended, Rows: rowsHTML(rows, r.path)}, true
 	return r.now, nil
 }

@@ -15,6 +15,7 @@ import (
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
 	"stackyard/internal/platform/identity"
+	"stackyard/internal/platform/markdown"
 	"stackyard/internal/platform/route"
 )
 
@@ -71,7 +72,7 @@ func (s *Site) sessionPage(v *pages.Visit, kind remoteaccess.Kind, title string)
 	if err != nil {
 		return err
 	}
-	page := sessionPage{Kind: kind, Job: nameOf(o.Job), Build: jobPath(v, o, o.ID), Number: o.Build.Number}
+	page := sessionPage{Kind: kind, Job: markdown.Emoji(nameOf(o.Job)), Build: jobPath(v, o, o.ID), Number: o.Build.Number}
 	page.Path = PathOf(v.Org, o.Pipeline.Slug, o.Build.Number) + "/jobs/" + o.ID
 	s.setSessionPolicy(v.W.Header())
 	return v.Show(http.StatusOK, "session", pages.View{Title: title + " · " + page.Job, Section: "builds", Page: page})

@@ -60,9 +60,7 @@ type Site struct {
 func New(base *pages.Site, c Config) *Site {
 	base.AddTemplates(templates, template.FuncMap{
 		"eventText": func(event string) string { return eventTexts[event] },
-		"label":     func(text string) template.HTML { return template.HTML(markdown.Label(text)) },
 		"prompt":    func(text string) template.HTML { return template.HTML(markdown.Prompt(text)) },
-		"emoji":     markdown.Emoji,
 		"micros":    func(n int64) string { return pages.Length(time.Duration(n) * time.Microsecond) },
 	})
 	return &Site{Site: base, Config: c, watched: c.Bus.Watch(builds.Topic, builds.Versions), archives: make(chan struct{}, maxArchives)}

@@ -14,6 +14,7 @@ import (
 
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/identity"
+	"stackyard/internal/platform/markdown"
 )
 
 //go:embed templates
@@ -66,6 +67,8 @@ func (s *Site) functions() template.FuncMap {
 		"browser": browserName,
 		"invalid": Problems.invalid,
 		"problem": Problems.problem,
+		"label":   func(text string) template.HTML { return template.HTML(markdown.Label(text)) },
+		"emoji":   markdown.Emoji,
 		"html":    func(safe string) template.HTML { return template.HTML(safe) },
 		"ran":     s.ran,
 		"clock":   clock,

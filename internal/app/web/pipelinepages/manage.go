@@ -10,6 +10,7 @@ import (
 	"stackyard/internal/app/web/pages"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/identity"
+	"stackyard/internal/platform/markdown"
 	"stackyard/internal/platform/route"
 	"stackyard/internal/rules/definition"
 )
@@ -145,6 +146,7 @@ func preview(steps []definition.Step, depth int, to []stepPreview) []stepPreview
 		if p.Label == "" {
 			p.Label = p.Kind
 		}
+		p.Label = markdown.Emoji(p.Label)
 		to = append(to, p)
 		if step.Group != nil {
 			to = preview(step.Group.Steps, depth+1, to)

@@ -20,6 +20,7 @@ import (
 	"stackyard/internal/domain/pipelines"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
+	"stackyard/internal/platform/markdown"
 	"stackyard/internal/platform/route"
 )
 
@@ -160,7 +161,7 @@ func (s *Site) find(v *pages.Visit, text, current string) (groups []Group, err e
 	}
 	var items []Item
 	for _, p := range found {
-		items = append(items, Item{Title: p.Name, About: "Pipeline", Path: v.Site.Prefix + core.PublicURL("").To(v.Org.Slug, p.Slug)})
+		items = append(items, Item{Title: markdown.Emoji(p.Name), About: "Pipeline", Path: v.Site.Prefix + core.PublicURL("").To(v.Org.Slug, p.Slug)})
 	}
 	groups = add(groups, "Pipelines", items)
 	if v.Member != nil {
@@ -210,7 +211,7 @@ func (s *Site) numbered(v *pages.Visit, found []*pipelines.Pipeline, number int,
 		if b := byPipeline[id]; b != nil {
 			head := buildpages.HeadOf(v, builds.OnBuild{Build: b, Pipeline: names[id]})
 			items = append(items, Item{
-				Title: names[id].Name + " #" + strconv.Itoa(number), About: head.Badge.Label + " · " + head.Heading(), Path: v.Site.Prefix + head.Path, Class: head.Badge.Class,
+				Title: markdown.Emoji(names[id].Name) + " #" + strconv.Itoa(number), About: head.Badge.Label + " · " + markdown.Emoji(head.Heading()), Path: v.Site.Prefix + head.Path, Class: head.Badge.Class,
 			})
 		}
 	}
