@@ -60,6 +60,25 @@ func TestBuild_ShowsAnnotationsAndArtifacts(t *testing.T) {
 	})
 }
 
+// A job that waits for an agent says how many could take it.
+func TestBuild_CountsTheAgentsThatMatch(t *testing.T) {
+	each(t, func(t *testing.T, s *servertest.Server) {
+		r := build(t, s, `steps: [{label: Thresh, command: make thresh, agents: {os: linux}}, {label: Bake, command: make bake, agents: {os: linux}}]`)
+		ada := signIn(t, s, "ada@acme.test")
+		path := r.Path + "/jobs/" + r.jobs("Thresh")[0].ID
+		ada.get(path).want(200, "none; no agent of the queue is connected", "os=linux")
+		s.Register(t, map[string]any{"name": "mac"})
+		ada.get(path).want(200, "none of the 1 connected")
+		s.Register(t, map[string]any{"name": "idle", "meta_data": []string{"os=linux"}})
+		r.take(s.Register(t, map[string]any{"name": "busy", "meta_data": []string{"os=linux"}}), "Bake")
+		ada.get(path).want(200, "2 of the 3 connected, 1 busy")
+		explained := s.As(t, servertest.Ada).Get(fmt.Sprintf("%s/%d/jobs/%s/explain", helloPath, r.Number, r.jobs("Thresh")[0].ID)).Want(200)
+		if got := explained.String("agents.matching") + " " + explained.String("agents.busy"); got != "2 1" {
+			t.Errorf("matching and busy are %s", got)
+		}
+	})
+}
+
 func TestBuild_CollapsesParallelJobs(t *testing.T) {
 	each(t, func(t *testing.T, s *servertest.Server) {
 		r := build(t, s, `steps: [{label: ":hammer: Many", command: make, parallelism: 201}, {label: "Few {{matrix}}", command: make few, matrix: [a, b]}]`)

@@ -112,6 +112,14 @@ func TestArtifacts_HaveFoldersPreviewsAndAnArchive(t *testing.T) {
 		uploadFile(t, j, "report.html", "text/html", "<h1>Yield</h1>")
 		uploadFile(t, j, "../../up.bin", "application/octet-stream", "\x00\x01")
 		ada := signIn(t, s, "ada@acme.test")
+		// Logs link artifacts and show images of their build, and only link what is elsewhere.
+		appendLog(t, j, 1, 0, "\x1b]1339;url='artifact://report.html';content='the report'\a \x1b]1338;url='artifact://out/logs/a.txt';alt='a picture'\a \x1b]1338;url='https://elsewhere.test/a.png';alt='outside'\a\n")
+		for _, page := range []*page{ada.get(r.Path + "/jobs/" + j.ID), ada.get(r.Path + "?job=" + j.ID)} {
+			page.want(200, "the report", "outside").wantHTML(`src="`+r.Path+"/jobs/"+j.ID+`/artifact?path=out%2Flogs%2Fa.txt"`, `<a href="https://elsewhere.test/a.png"`)
+			ada.get(page.find(`href="([^"]*/artifact\?path=report.html)"`)).want(302)
+		}
+		ada.get(r.Path + "/jobs/" + j.ID + "/artifact?path=nothing").want(404)
+		signIn(t, s, "cy@rival.test").get(r.Path + "/jobs/" + j.ID + "/artifact?path=report.html").want(404)
 		list := ada.get(r.Path+"/artifacts").want(200, "4 artifacts", "out/", "2 files", "report.html", "up.bin", "Download all as zip")
 		ada.get(r.Path+"/artifacts?folder=out").want(200, "All files", "logs/", "junit.xml").wantNot("report.html")
 		ada.get(r.Path+"/artifacts?folder=../../etc&job="+j.ID).want(200, "Nothing in this folder")

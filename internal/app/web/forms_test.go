@@ -240,6 +240,27 @@ func TestPickers_FindByNameAndSayWhatTheyFound(t *testing.T) {
 	})
 }
 
+// Fields suggest what people may mean while they type.
+func TestSuggestions_FindWhatIsTyped(t *testing.T) {
+	each(t, func(t *testing.T, s *servertest.Server) {
+		ada := signIn(t, s, "ada@acme.test")
+		const at = "/organizations/acme/suggestions?what="
+		ada.get(at+"member&q=BO").want(200, `[{"value":"bo@acme.test","text":"Bo"}]`)
+		ada.get(at+"pipeline&q=ell").want(200, `[{"value":"hello","text":"Hello"}]`)
+		ada.get(at+"cluster&q=").want(200, `"value":"Default"`)
+		ada.get(at+"team&q=x").want(200, "[]")
+		for _, branch := range []string{"main", "feature/One", "feature/two", "main"} {
+			s.As(t, servertest.Ada).Post(helloPath, map[string]any{"commit": "abc", "branch": branch}).Want(201)
+		}
+		ada.get(at+"branch&pipeline=hello&q=ONE").want(200, `[{"value":"feature/One","text":""}]`)
+		ada.get(at+"branch&pipeline=hello&q=").want(200, `[{"value":"main","text":""},{"value":"feature/two","text":""},{"value":"feature/One","text":""}]`)
+		ada.get(at + "branch&pipeline=nothing&q=").want(404)
+		ada.get(at + "nothing").want(400)
+		signIn(t, s, "cy@rival.test").get(at + "member").want(404)
+		ada.get("/acme/hello").wantHTML(`list="branches" data-suggest="/organizations/acme/suggestions?pipeline=hello&amp;what=branch"`, `list="filter-branches"`, `list="filter-creators"`)
+	})
+}
+
 func TestStackPage_ReleasesOneReservation(t *testing.T) {
 	each(t, func(t *testing.T, s *servertest.Server) {
 		ada, bo := signIn(t, s, "ada@acme.test"), signIn(t, s, "bo@acme.test")

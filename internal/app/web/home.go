@@ -5,8 +5,11 @@ import (
 	"net/http"
 	"strings"
 
+	"stackyard/internal/app/web/live"
 	"stackyard/internal/app/web/pages"
 	"stackyard/internal/app/web/pipelinepages"
+	"stackyard/internal/domain/builds"
+	"stackyard/internal/domain/pipelines"
 	"stackyard/internal/platform/route"
 )
 
@@ -18,6 +21,7 @@ func (s *Site) start(v *pages.Visit) error {
 		v.W.Header().Set("Content-Type", "application/json; charset=utf-8")
 		return json.NewEncoder(v.W).Encode(map[string]any{"message": "Stackyard", "timestamp": s.Clock().Unix()})
 	case v.Session == nil:
+		v.Live = ""
 		return s.account.SignIn(v, "/")
 	}
 	memberships, err := v.Organizations()
@@ -40,6 +44,23 @@ func (s *Site) start(v *pages.Visit) error {
 		Organizations []homeOrganization
 		Settings      []pages.NavLink
 	}{firstName(v.User().Name), orgs, v.SettingsLinks()}})
+}
+
+// watchHome says when the pipelines on the start page change.
+func (s *Site) watchHome(v *pages.Visit) (w live.Watch, err error) {
+	if v.Session == nil {
+		return w, pages.ErrNothing
+	}
+	memberships, err := v.Organizations()
+	for i, m := range memberships {
+		if m.Suspended || i >= homeOrganizations {
+			continue
+		}
+		w.Topics = append(w.Topics, builds.OrganizationTopic(m.ID), pipelines.Topic(m.ID))
+		w.Sees += m.Slug + " " + live.PermissionsOf(v.Caller.Membership(m.ID)) + "\n"
+	}
+	w.Own = true
+	return w, err
 }
 
 // The start page shows some pipelines of the first organizations.

@@ -84,7 +84,7 @@ func TestBrowser_FollowsTheLogOnThePageOfAJob(t *testing.T) {
 	r := build(t, s, `steps: [{label: Thresh, command: make thresh}]`)
 	id := r.jobs("Thresh")[0].ID
 	b := watch(t, s, r.Path+"/jobs/"+id)
-	b.see("It waits for an agent of the queue default.", "No output yet", "default, which dispatches jobs")
+	b.see("It waits for an agent of the queue default.", "No output yet", "default, which dispatches jobs", "none; no agent of the queue is connected")
 	b.shoot("job-waiting")
 	j := s.Register(t, nil).Acquire(id).Start()
 	b.await("Running")

@@ -59,13 +59,13 @@ func showsLive(t *testing.T, s, other *servertest.Server) {
 	ada := signIn(t, s, "ada@acme.test")
 	queue := fmt.Sprintf("/organizations/acme/clusters/%s/queues/%s", servertest.AcmeClusterID, other.As(t, servertest.Ada).Get("/v2/organizations/acme/clusters/"+servertest.AcmeClusterID).String("default_queue_id"))
 	streams := map[string]*events{}
-	for _, path := range []string{"/acme", "/acme/hello", "/acme/hello?branch=main", "/acme/hello/commits/2f1c8a0e55d1b1f7c9a4e8d3b6f5a4c3d2e1f0a9", "/organizations/acme/builds", "/organizations/acme/agents", queue, r.Path + "/graph", r.Path + "/waterfall", r.Path + "/artifacts"} {
+	for _, path := range []string{"/", "/acme", "/acme/hello", "/acme/hello?branch=main", "/acme/hello/commits/2f1c8a0e55d1b1f7c9a4e8d3b6f5a4c3d2e1f0a9", "/organizations/acme/builds", "/organizations/acme/agents", queue, r.Path + "/graph", r.Path + "/waterfall", r.Path + "/artifacts"} {
 		streams[path] = ada.follow(path)
 	}
 	a := other.Register(t, map[string]any{"name": "harvester-7"})
 	j := r.take(a, "Thresh")
 	for path, text := range map[string]string{
-		"/acme": "Running", "/acme/hello": "Running", "/acme/hello?branch=main": "Running", "/acme/hello/commits/2f1c8a0e55d1b1f7c9a4e8d3b6f5a4c3d2e1f0a9": "Running", "/organizations/acme/builds": "Running",
+		"/": "Running", "/acme": "Running", "/acme/hello": "Running", "/acme/hello?branch=main": "Running", "/acme/hello/commits/2f1c8a0e55d1b1f7c9a4e8d3b6f5a4c3d2e1f0a9": "Running", "/organizations/acme/builds": "Running",
 		"/organizations/acme/agents": "harvester-7", queue: "harvester-7", r.Path + "/graph": "1 running", r.Path + "/waterfall": "Thresh", r.Path + "/artifacts": "Running",
 	} {
 		streams[path].await(path, text)
@@ -91,6 +91,7 @@ func TestLists_AreReadOnceForAllViewers(t *testing.T) {
 	for range viewers {
 		streams = append(streams, bo.follow("/acme/hello"))
 	}
+	home := bo.follow("/")
 	var reads atomic.Int64
 	s.DB.OnStatement(func(text string, _ []any) {
 		if strings.Contains(text, "FROM builds") && strings.Contains(text, "LIMIT") {
@@ -107,5 +108,13 @@ func TestLists_AreReadOnceForAllViewers(t *testing.T) {
 	s.Apply(`organizations: [{slug: acme, features: {teams: true}}]`)
 	if _, name, data := streams[0].next(); name != "" {
 		t.Errorf("after losing access they got %s %s", name, data)
+	}
+	for { // the start page goes on with what they can see now
+		if _, name, data := home.next(); name == "" || strings.Contains(data, "No pipelines yet") {
+			if name == "" {
+				t.Error("the stream of the start page has ended")
+			}
+			break
+		}
 	}
 }

@@ -80,7 +80,7 @@ func New(c Config) *Site {
 // Routes returns the routes of all pages.
 func (s *Site) Routes() []route.Route {
 	return slices.Concat(
-		[]route.Route{s.Get("/{$}", s.start)},
+		s.live.Page("/{$}", func(h pages.Handler) pages.Handler { return h }, s.start, s.watchHome),
 		s.Site.Routes(),
 		s.account.Routes(),
 		s.organizations.Routes(),

@@ -3,6 +3,7 @@ package builds
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"stackyard/internal/domain/metadata"
 	"stackyard/internal/domain/pipelines"
@@ -118,6 +119,20 @@ func (s *Reader) Newest(ctx context.Context, orgID string, pipelineIDs []string)
 		return err
 	})
 	return newest, err
+}
+
+// searchedBuilds is how many builds of a pipeline a search for branches looks at.
+const searchedBuilds = 1000
+
+// RecentBranches returns branches of a pipeline's newest builds that contain a text, the most recent first.
+func RecentBranches(q *db.Q, pipelineID, text string, limit int) ([]string, error) {
+	return db.Strings(q, `
+		SELECT branch
+		FROM (SELECT branch, number FROM builds WHERE pipeline_id = $1 ORDER BY number DESC LIMIT $2) newest
+		WHERE LOWER(branch) LIKE $3 ESCAPE '\'
+		GROUP BY branch
+		ORDER BY MAX(number) DESC
+		LIMIT $4`, pipelineID, searchedBuilds, "%"+db.Like(strings.ToLower(text))+"%", limit)
 }
 
 // Numbered returns the builds of pipelines with a number, by pipeline id.

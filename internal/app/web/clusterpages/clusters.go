@@ -132,7 +132,7 @@ func (s *Site) showClusterSettings(v *pages.Visit, status int, in inCluster, for
 	if _, err := v.Call("GET", v.API("clusters", in.Cluster.ID, "maintainers"), nil, &maintainers); err != nil {
 		return err
 	}
-	options, err := pages.PickMember.Options(v)
+	person, err := pages.PickMember.Field(v, "user", "Member", "Name or email")
 	if err != nil {
 		return err
 	}
@@ -144,7 +144,7 @@ func (s *Site) showClusterSettings(v *pages.Visit, status int, in inCluster, for
 		Delete      pages.Confirm
 	}{
 		in, form, maintainers,
-		pages.Form{ID: "maintainer", Action: in.At("maintainers"), Submit: "Add maintainer", Fields: []pages.Field{{Name: "user", Label: "Member", Kind: pages.PickField, Required: true, Placeholder: "Name or email", Options: options}}},
+		pages.Form{ID: "maintainer", Action: in.At("maintainers"), Submit: "Add maintainer", Fields: []pages.Field{person}},
 		pages.Confirm{Summary: "Delete cluster", Warning: "Its queues, agent tokens, secrets and stacks are deleted, and agents are disconnected. This cannot be undone. A cluster with pipelines cannot be deleted.",
 			Form: pages.Form{ID: "delete", Action: in.At("delete"), Submit: "Delete " + in.Cluster.Name, Danger: true}},
 	})

@@ -12,6 +12,7 @@ import (
 
 	"stackyard/internal/app/web/pages"
 	"stackyard/internal/platform/core"
+	"stackyard/internal/platform/identity"
 	"stackyard/internal/platform/route"
 )
 
@@ -28,6 +29,9 @@ type Watch struct {
 	Topics []string
 	// Own is set for pages that show something to this user only.
 	Own bool
+	// Sees is a text that is the same for visitors who see the same, besides their role and teams in the organization
+	// of the page.
+	Sees string
 }
 
 // Page returns the routes of a page that stays up to date: the page itself, and at /live below it the stream of its
@@ -44,15 +48,18 @@ func (h *Hub) Page(path string, within func(pages.Handler) pages.Handler, page p
 		shown := fill(path, v)
 		query := v.URL.Query()
 		query.Del("seen")
-		key := strings.Join([]string{"page", shown, query.Encode(), permissions(v)}, "\n")
+		key := strings.Join([]string{"page", shown, query.Encode(), permissions(v), w.Sees}, "\n")
 		if w.Own {
 			key += "\n" + limiterKey(v)
 		}
 		return key, func() *Source { return h.pageSource(v, page, shown, query.Encode(), w) }, nil
 	}
 	stream := path + "/live"
-	if path == "/{org}" {
+	switch path {
+	case "/{org}":
 		stream = "/organizations/{org}/pipelines/live" // a pipeline can be named live
+	case "/{$}":
+		stream = "/organizations/live" // so can an organization
 	}
 	return []route.Route{
 		h.Get(path, within(func(v *pages.Visit) error {
@@ -65,6 +72,9 @@ func (h *Hub) Page(path string, within func(pages.Handler) pages.Handler, page p
 
 // fill returns the path of a pattern with the values of a visit's path.
 func fill(pattern string, v *pages.Visit) string {
+	if pattern == "/{$}" {
+		return "/"
+	}
 	segments := strings.Split(strings.TrimPrefix(pattern, "/"), "/")
 	for i, s := range segments {
 		if name, ok := strings.CutPrefix(s, "{"); ok {
@@ -108,12 +118,17 @@ func permissions(v *pages.Visit) string {
 	if v.Session == nil || v.Member == nil {
 		return fmt.Sprint("visitor ", v.Session != nil)
 	}
+	return PermissionsOf(v.Member)
+}
+
+// PermissionsOf returns a text that is the same for members with the same permissions and teams.
+func PermissionsOf(m *identity.Membership) string {
 	var teams []string
-	for _, t := range v.Member.Teams {
+	for _, t := range m.Teams {
 		teams = append(teams, fmt.Sprintf("%+v", t))
 	}
 	slices.Sort(teams)
-	return fmt.Sprint("member ", v.Member.Role, slices.Sorted(slices.Values(v.Member.Permissions)), teams)
+	return fmt.Sprint("member ", m.Role, slices.Sorted(slices.Values(m.Permissions)), teams)
 }
 
 // recorder is a response writer that keeps a page.

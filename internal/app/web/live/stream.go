@@ -182,6 +182,9 @@ func reload(v *pages.Visit) error {
 	if err := v.Identify(); err != nil {
 		return err
 	}
+	if v.PathValue("org") == "" { // a page of the visitor
+		return nil
+	}
 	return v.Enter()
 }
 

@@ -45,10 +45,15 @@ type Field struct {
 	Required                       bool
 	Null                           bool // send null instead of an empty text
 	Options                        []Option
+	// Suggest is the path of suggestions for what is being typed into a PickField; "": Options are all.
+	Suggest string
 }
 
 // An Option is an option of a SelectField, or a suggestion of a PickField.
-type Option struct{ Value, Text string }
+type Option struct {
+	Value string `json:"value"`
+	Text  string `json:"text"`
+}
 
 // Problem returns what is wrong with a field, beginning with its label.
 func (f Form) Problem(field Field) string {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"stackyard/internal/platform/core"
+	"stackyard/internal/platform/identity"
 )
 
 // maxAll bounds how many pages of a list All reads.
@@ -84,6 +85,49 @@ func (p Picker) Options(v *Visit) (options []Option, err error) {
 	return options, nil
 }
 
+// SuggestBranch is what suggests branches of a pipeline.
+const SuggestBranch = "branch"
+
+// SuggestPath returns the path of suggestions: of a Picker by its name, or of branches of a pipeline.
+func SuggestPath(org *identity.Organization, what, pipeline string) string {
+	query := url.Values{"what": {what}}
+	if pipeline != "" {
+		query.Set("pipeline", pipeline)
+	}
+	return core.PublicURL("").To("organizations", org.Slug, "suggestions") + "?" + query.Encode()
+}
+
+// maxSuggested limits the suggestions for what is being typed.
+const maxSuggested = 20
+
+// Suggest returns things that contain what is being typed. what is the name of the Picker.
+func Suggest(v *Visit, what, entered string) (options []Option, err error) {
+	for _, p := range []Picker{PickPipeline, PickMember, PickTeam, PickCluster} {
+		if p.what != what {
+			continue
+		}
+		list, err := p.found(v, entered)
+		if err != nil {
+			return nil, err
+		}
+		seen := map[string]bool{}
+		for _, item := range list {
+			if !seen[item.ID] && item.matches(entered) && len(options) < maxSuggested {
+				seen[item.ID] = true
+				options = append(options, Option{Value: item.text(), Text: item.Name})
+			}
+		}
+		return options, nil
+	}
+	return nil, core.Errorf(core.BadRequest, "what must be pipeline, member, team, cluster or branch")
+}
+
+// Field returns the field of a form in which people enter a thing.
+func (p Picker) Field(v *Visit, name, label, placeholder string) (Field, error) {
+	options, err := p.Options(v)
+	return Field{Name: name, Label: label, Kind: PickField, Required: true, Placeholder: placeholder, Options: options, Suggest: SuggestPath(v.Org, p.what, "")}, err
+}
+
 // Names returns what people enter to pick each thing, by id, of up to a thousand.
 func (p Picker) Names(v *Visit) (map[string]string, error) {
 	list, err := All[picked](v, v.API(p.list))
@@ -98,6 +142,10 @@ func (p Picker) Names(v *Visit) (map[string]string, error) {
 func (p Picker) found(v *Visit, entered string) (list []picked, err error) {
 	if p.search == "" {
 		return All[picked](v, v.API(p.list))
+	}
+	if strings.TrimSpace(entered) == "" {
+		_, err = v.Call("GET", v.API(p.list)+"?per_page=100", nil, &list)
+		return list, err
 	}
 	var one picked // the search is for names; slugs and ids can be others
 	if _, err := v.Call("GET", v.API(p.list, entered), nil, &one); err == nil {

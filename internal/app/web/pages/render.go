@@ -3,6 +3,7 @@ package pages
 import (
 	"bytes"
 	"embed"
+	"encoding/json"
 	"errors"
 	"html/template"
 	"io"
@@ -15,6 +16,7 @@ import (
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/identity"
 	"stackyard/internal/platform/markdown"
+	"stackyard/internal/rules/definition"
 )
 
 //go:embed templates
@@ -57,6 +59,12 @@ func (s *Site) Part(w io.Writer, page, name string, data any) error {
 	return s.templates[page]().ExecuteTemplate(w, name, data)
 }
 
+// editorKeys returns the keys that the editor of steps offers, as JSON.
+var editorKeys = sync.OnceValues(func() (string, error) {
+	text, err := json.Marshal(definition.Keys())
+	return string(text), err
+})
+
 // functions returns the functions of all templates.
 func (s *Site) functions() template.FuncMap {
 	return template.FuncMap{
@@ -74,6 +82,8 @@ func (s *Site) functions() template.FuncMap {
 		"clock":   clock,
 		"size":    Size,
 		"length":  Length,
+
+		"editorKeys": editorKeys,
 
 		"formField": func(f Form, field Field) shownField { return shownField{field, f} },
 	}

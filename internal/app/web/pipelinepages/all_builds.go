@@ -10,6 +10,7 @@ import (
 
 	"stackyard/internal/app/web/buildpages"
 	"stackyard/internal/app/web/pages"
+	"stackyard/internal/platform/identity"
 	"stackyard/internal/rules/flow"
 )
 
@@ -86,11 +87,24 @@ func (s *Site) allBuilds(v *pages.Visit) error {
 	if filter.Person != v.User().Email {
 		mine = v.Place("builds") + "?" + url.Values{"creator": {v.User().Email}}.Encode()
 	}
-	return v.Show(http.StatusOK, "builds", pages.View{Title: "Builds", Section: "builds", Page: struct {
-		Path, Pipelines, Mine string
-		Org                   string
-		Filter                filterForm
-		Rows                  []listedBuild
-		Pages                 []pages.PageLink
-	}{v.Place("builds"), "/" + v.Org.Slug, mine, v.Org.Slug, filter, rows, v.PageLinks(page, next.After, "Newer", "Older")}})
+	return v.Show(http.StatusOK, "builds", pages.View{Title: "Builds", Section: "builds", Page: buildsPage{
+		v.Place("builds"), "/" + v.Org.Slug, mine, v.Org, filter, rows, v.PageLinks(page, next.After, "Newer", "Older"),
+	}})
+}
+
+// A buildsPage is the data of the page of all builds.
+type buildsPage struct {
+	Path, Pipelines, Mine string
+	Org                   *identity.Organization
+	Filter                filterForm
+	Rows                  []listedBuild
+	Pages                 []pages.PageLink
+}
+
+// Suggest returns the path of suggestions for a field of the page.
+func (p buildsPage) Suggest(what string) string {
+	if what == pages.SuggestBranch { // of which pipeline?
+		return ""
+	}
+	return pages.SuggestPath(p.Org, what, "")
 }

@@ -161,13 +161,18 @@ func (p pipeline) Visual() bool { return p.Configuration == "" && p.TemplateID =
 // managed is the data of a settings page of a pipeline.
 type managed struct {
 	Pipeline pipeline
-	Org      string
+	Org      *identity.Organization
 	Manages  bool
 }
 
 // At returns a path of the pipeline.
 func (m managed) At(segments ...string) string {
-	return core.PublicURL("").To(append([]string{m.Org, m.Pipeline.Slug}, segments...)...)
+	return core.PublicURL("").To(append([]string{m.Org.Slug, m.Pipeline.Slug}, segments...)...)
+}
+
+// suggestBranch returns the path of suggestions for branches.
+func (m managed) suggestBranch() string {
+	return pages.SuggestPath(m.Org, pages.SuggestBranch, m.Pipeline.Slug)
 }
 
 func (m managed) show(v *pages.Visit, status int, name, section, title string, page any) error {
@@ -189,7 +194,7 @@ func (s *Site) load(v *pages.Visit) (managed, error) {
 	if err != nil {
 		return managed{}, err
 	}
-	m := managed{Org: v.Org.Slug, Manages: p.Permits(v.Request, identity.ManagePipeline)}
+	m := managed{Org: v.Org, Manages: p.Permits(v.Request, identity.ManagePipeline)}
 	_, err = v.Call("GET", v.API("pipelines", p.Slug), nil, &m.Pipeline)
 	return m, err
 }

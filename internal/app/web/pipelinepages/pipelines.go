@@ -124,6 +124,7 @@ type pipelinePage struct {
 	Pages     []pages.PageLink
 	MayBuild  bool
 	Manages   bool
+	Member    bool // of the organization
 	Favorite  bool
 	Form      buildForm
 	Problems  pages.Problems
@@ -134,6 +135,14 @@ type buildForm struct {
 	Commit, Branch, Message string
 	Env, MetaData           string // lines of NAME=value
 	Open                    bool
+}
+
+// Suggest returns the path of suggestions for a field of the page; "" for visitors.
+func (p pipelinePage) Suggest(what string) string {
+	if !p.Member {
+		return ""
+	}
+	return pages.SuggestPath(p.Org, what, p.Slug)
 }
 
 // Path returns the path of the page.
@@ -167,6 +176,7 @@ func (s *Site) showPipeline(v *pages.Visit, status int, p *pipelines.Pipeline, f
 		return err
 	}
 	shown := pipelinePage{Pipeline: p, Schedules: planned, Org: v.Org, Branch: branch, Filter: filter, Manages: v.Session != nil && p.Permits(v.Request, identity.ManagePipeline), Pages: v.PageLinks(page, more, "Newer", "Older"), Form: form, Problems: wrong}
+	shown.Member = v.Member != nil
 	shown.MayBuild = v.Session != nil && !p.Archived() && p.Permits(v.Request, identity.BuildPipeline)
 	if len(recent) == 0 && !filter.Active && page.Number == 1 {
 		shown.Form.Open = true // the first build is what comes next

@@ -29,7 +29,7 @@ func scheduleForm(m managed, sch schedule) pages.Form {
 	form := pages.Form{ID: "schedule", Action: m.At("settings", "schedules"), Submit: "Create schedule", Fields: []pages.Field{
 		{Name: "cronline", Label: "When", Required: true, Value: sch.Cronline, Placeholder: "0 3 * * 1-5 Europe/Berlin", Hint: "A cron line with an optional time zone, or @hourly, @daily, @weekly, @monthly."},
 		{Name: "label", Label: "Label", Null: true, Value: sch.Label, Placeholder: "Nightly"},
-		{Name: "branch", Label: "Branch", Null: true, Value: sch.Branch},
+		{Name: "branch", Label: "Branch", Kind: pages.PickField, Null: true, Value: sch.Branch, Suggest: m.suggestBranch()},
 		{Name: "commit", Label: "Commit", Null: true, Value: sch.Commit, Placeholder: "HEAD"},
 		{Name: "message", Label: "Message", Null: true, Value: text(sch.Message)},
 		{Name: "env", Label: "Environment variables", Kind: pages.CodeField, Value: envText(sch.Env), Placeholder: "NAME=value", Hint: envHint},

@@ -2,14 +2,18 @@ package pipelinepages
 
 import (
 	"net/http"
+	"slices"
 
 	"stackyard/internal/app/web/pages"
 )
 
 func settingsForm(v *pages.Visit, m managed) (pages.Form, error) {
 	clusters, err := clusterOptions(v)
+	if err != nil {
+		return pages.Form{}, err
+	}
 	p := m.Pipeline
-	return pages.Form{ID: "pipeline", Action: m.At("settings"), Submit: "Save settings", Fields: []pages.Field{
+	form := pages.Form{ID: "pipeline", Action: m.At("settings"), Submit: "Save settings", Fields: []pages.Field{
 		{Name: "name", Label: "Name", Required: true, Value: p.Name},
 		{Name: "description", Label: "Description", Null: true, Value: p.Description},
 		{Name: "emoji", Label: "Emoji", Null: true, Value: text(p.Emoji), Placeholder: "🚀"},
@@ -23,7 +27,26 @@ func settingsForm(v *pages.Visit, m managed) (pages.Form, error) {
 		{Name: "skip_queued_branch_builds", Label: "Skip builds of a branch that wait when a newer one is created", Kind: pages.CheckField, Checked: p.SkipQueued},
 		{Name: "cancel_running_branch_builds", Label: "Cancel running builds of a branch when a newer one is created", Kind: pages.CheckField, Checked: p.CancelRunning},
 		{Name: "allow_rebuilds", Label: "Builds can be rebuilt", Kind: pages.CheckField, Checked: p.AllowRebuilds},
-	}}, err
+	}}
+	template, ok, err := templateField(v, p)
+	if ok {
+		form.Fields = slices.Insert(form.Fields, 4, template)
+	}
+	return form, err
+}
+
+// templateField returns the field that chooses the template of a pipeline; ok is false if there are none.
+func templateField(v *pages.Visit, p pipeline) (f pages.Field, ok bool, err error) {
+	f = pages.Field{Name: "pipeline_template_uuid", Label: "Steps", Kind: pages.SelectField, Null: true, Value: text(p.TemplateID), Hint: "A pipeline of a template has the template's steps, also after the template changes.",
+		Options: []pages.Option{{Text: "The pipeline's own"}}}
+	templates, err := pages.All[struct {
+		ID   string `json:"uuid"`
+		Name string `json:"name"`
+	}](v, v.API("pipeline-templates"))
+	for _, t := range templates {
+		f.Options = append(f.Options, pages.Option{Value: t.ID, Text: "Template " + t.Name})
+	}
+	return f, len(templates) > 0, err
 }
 
 func (s *Site) settings(v *pages.Visit) error {
@@ -50,7 +73,7 @@ func (s *Site) showSettings(v *pages.Visit, status int, m managed, form pages.Fo
 		Unarchive     pages.Form
 		Badge, Source string
 		Delete        pages.Confirm
-	}{m, form, archive, unarchive, badge, "[![Build status](" + m.Pipeline.BadgeURL + ")](" + s.Public.To(m.Org, m.Pipeline.Slug) + ")",
+	}{m, form, archive, unarchive, badge, "[![Build status](" + m.Pipeline.BadgeURL + ")](" + s.Public.To(m.Org.Slug, m.Pipeline.Slug) + ")",
 		pages.Confirm{Summary: "Delete pipeline", Warning: "All its builds, logs, artifacts and schedules are deleted. This cannot be undone. Enter its name to confirm.",
 			Form: pages.Form{ID: "delete", Action: m.At("settings", "delete"), Submit: "Delete " + m.Pipeline.Name, Danger: true, Fields: []pages.Field{{Name: "confirm", Label: "Name of the pipeline", Required: true, Placeholder: m.Pipeline.Name}}}}})
 }
@@ -96,7 +119,7 @@ func (s *Site) deletePipeline(v *pages.Visit) error {
 	if form.Get("confirm") != m.Pipeline.Name {
 		return v.Refused(m.At("settings"), "Not deleted: the name that you entered is not "+m.Pipeline.Name+".")
 	}
-	return v.Act("DELETE", m.api(v), nil, "/"+m.Org, "Pipeline deleted.")
+	return v.Act("DELETE", m.api(v), nil, "/"+m.Org.Slug, "Pipeline deleted.")
 }
 
 func stepsForm(m managed) pages.Form {

@@ -3,9 +3,6 @@ package pipelinepages
 
 import (
 	"embed"
-	"encoding/json"
-	"html/template"
-	"sync"
 
 	"stackyard/internal/app/web/live"
 	"stackyard/internal/app/web/pages"
@@ -13,14 +10,7 @@ import (
 	"stackyard/internal/domain/builds/lifecycle"
 	"stackyard/internal/domain/pipelines"
 	"stackyard/internal/domain/schedules"
-	"stackyard/internal/rules/definition"
 )
-
-// editorKeys returns the keys that the editor of steps offers, as JSON.
-var editorKeys = sync.OnceValues(func() (string, error) {
-	text, err := json.Marshal(definition.Keys())
-	return string(text), err
-})
 
 //go:embed templates
 var templates embed.FS
@@ -42,6 +32,6 @@ type Site struct {
 
 // New returns the pages of pipelines.
 func New(base *pages.Site, c Config) *Site {
-	base.AddTemplates(templates, template.FuncMap{"editorKeys": editorKeys})
+	base.AddTemplates(templates, nil)
 	return &Site{Site: base, Config: c}
 }

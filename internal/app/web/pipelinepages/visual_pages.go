@@ -115,7 +115,7 @@ func newVisualHead(values url.Values) []pages.Field {
 
 // newVisual returns the editor for a new pipeline.
 func newVisual(v *pages.Visit, draft visualDraft, wrong pages.Problems) visualPage {
-	p := draft.page(managed{Org: v.Org.Slug, Manages: true}, v.Place("pipelines", "visual"), wrong)
+	p := draft.page(managed{Org: v.Org, Manages: true}, v.Place("pipelines", "visual"), wrong)
 	p.Head, p.New, p.Save = newVisualHead(draft.head), true, "Create pipeline"
 	p.Form.Fields = append(p.Form.Fields, p.Head...)
 	return p

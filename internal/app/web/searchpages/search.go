@@ -50,6 +50,8 @@ const (
 	// maxText limits the text of a search, in bytes, and maxFound what is shown of each kind.
 	maxText  = 200
 	maxFound = 8
+	// maxBranches limits the branches that are suggested.
+	maxBranches = 20
 	// maxOrganizations limits the organizations that are searched at once.
 	maxOrganizations = 5
 )
@@ -59,6 +61,7 @@ func (s *Site) Routes() []route.Route {
 	return []route.Route{
 		s.Get("/organizations/search", pages.SignedIn(s.everywhere)),
 		s.Get("/organizations/{org}/search", pages.Within(s.within)),
+		s.Get("/organizations/{org}/suggestions", pages.MembersOnly(s.suggest)),
 	}
 }
 
@@ -136,6 +139,41 @@ func (s *Site) show(v *pages.Visit, path string, groups []Group) error {
 		Path, Text string
 		Groups     []Group
 	}{path, query(v), groups}})
+}
+
+// suggest returns, as JSON, what can be meant by a text that is being typed into a field.
+func (s *Site) suggest(v *pages.Visit) error {
+	options, err := []pages.Option(nil), error(nil)
+	if what := v.FormQuery("what"); what == pages.SuggestBranch {
+		options, err = s.branches(v, v.FormQuery("pipeline"), query(v))
+	} else {
+		options, err = pages.Suggest(v, what, query(v))
+	}
+	if err != nil {
+		return err
+	}
+	if options == nil {
+		options = []pages.Option{}
+	}
+	v.W.Header().Set("Content-Type", "application/json; charset=utf-8")
+	return json.NewEncoder(v.W).Encode(options)
+}
+
+// branches returns recently built branches of a pipeline.
+func (s *Site) branches(v *pages.Visit, slug, text string) (options []pages.Option, err error) {
+	err = s.DB.Read(v.Context(), func(q *db.Q) error {
+		p, err := pipelines.BySlug(q, pipelines.ViewerOf(v.Request), slug)
+		if err != nil {
+			return err
+		}
+		names, err := builds.RecentBranches(q, p.ID, text, maxBranches)
+		options = nil
+		for _, name := range names {
+			options = append(options, pages.Option{Value: name})
+		}
+		return err
+	})
+	return options, err
 }
 
 // find searches the visit's organization. current is the slug of the pipeline whose builds come first.

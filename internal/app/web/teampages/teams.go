@@ -169,20 +169,20 @@ func (s *Site) teamForms(v *pages.Visit, p *teamPage) error {
 	if !p.Leads {
 		return nil
 	}
-	people, err := pages.PickMember.Options(v)
+	people, err := pages.PickMember.Field(v, "user_id", "Member", "Name or email")
 	if err != nil {
 		return err
 	}
-	pipelines, err := pages.PickPipeline.Options(v)
+	pipelines, err := pages.PickPipeline.Field(v, "pipeline_id", "Pipeline", "Name")
 	if err != nil {
 		return err
 	}
 	p.AddMember = pages.Form{ID: "member", Action: p.At + "/members", Submit: "Add member", Fields: []pages.Field{
-		{Name: "user_id", Label: "Member", Kind: pages.PickField, Required: true, Placeholder: "Name or email", Options: people},
+		people,
 		{Name: "role", Label: "Role", Kind: pages.SelectField, Options: []pages.Option{{Value: "member", Text: "member"}, {Value: "maintainer", Text: "maintainer"}}},
 	}}
 	p.AddTo = pages.Form{ID: "pipeline", Action: p.At + "/pipelines", Submit: "Add pipeline", Fields: []pages.Field{
-		{Name: "pipeline_id", Label: "Pipeline", Kind: pages.PickField, Required: true, Placeholder: "Name", Options: pipelines},
+		pipelines,
 		{Name: "access_level", Label: "Members can", Kind: pages.SelectField, Options: levels},
 	}}
 	return nil

@@ -48,8 +48,8 @@ func (s *Site) showTemplates(v *pages.Visit, status int, form pages.Form) error 
 		Templates []template
 		New       pages.Form
 		Manages   bool
-		At        string
-	}{New: form, Manages: v.Member.Can(identity.ManageTemplates, v.Org), At: v.Place("pipeline-templates")}
+		At, Check string
+	}{New: form, Manages: v.Member.Can(identity.ManageTemplates, v.Org), At: v.Place("pipeline-templates"), Check: v.Place("pipelines", "check")}
 	var err error
 	if shown.Templates, err = pages.All[template](v, v.API("pipeline-templates")); err != nil {
 		return err
@@ -79,10 +79,11 @@ func (s *Site) showTemplate(v *pages.Visit, status int, entered *pages.Form) err
 	return s.show(v, status, "template", "templates", t.Name, struct {
 		Template template
 		All      string
+		Check    string
 		Manages  bool
 		Form     pages.Form
 		Delete   pages.Confirm
-	}{t, v.Place("pipeline-templates"), v.Member.Can(identity.ManageTemplates, v.Org), form, pages.Confirm{
+	}{t, v.Place("pipeline-templates"), v.Place("pipelines", "check"), v.Member.Can(identity.ManageTemplates, v.Org), form, pages.Confirm{
 		Summary: "Delete template", Warning: "A template that pipelines use cannot be deleted. This cannot be undone.", Form: pages.Form{ID: "delete", Action: at + "/delete", Submit: "Delete " + t.Name, Danger: true},
 	}})
 }

@@ -201,6 +201,21 @@
     act();
   });
 
+  // Fields with suggestions ask the server for others while people type.
+  addEventListener("input", (event) => {
+    const field = event.target;
+    if (!field.dataset?.suggest || !field.list) return;
+    clearTimeout(field.suggesting);
+    field.suggesting = setTimeout(async () => {
+      const text = field.value;
+      try {
+        const response = await fetch(field.dataset.suggest + "&" + new URLSearchParams({ q: text }), { headers: { Accept: "application/json" } });
+        if (!response.ok || text !== field.value) return;
+        field.list.replaceChildren(...(await response.json()).map((o) => make("option", { value: o.value }, o.text)));
+      } catch { /* what was suggested before stays */ }
+    }, 150);
+  });
+
   for (const link of document.querySelectorAll("[data-palette]")) {
     link.addEventListener("click", (event) => {
       if (event.ctrlKey || event.metaKey || event.shiftKey) return;
