@@ -47,7 +47,7 @@ func (a *wildAgent) register() bool {
 		ID    string
 		Token string `json:"access_token"`
 	}
-	if err != nil || json.Unmarshal(answer.Body, &registered) != nil {
+	if err != nil || a.unavailable(answer) || json.Unmarshal(answer.Body, &registered) != nil {
 		a.pause()
 		return false
 	}
@@ -85,7 +85,7 @@ func (a *wildAgent) work() bool {
 func (a *wildAgent) ping() string {
 	c := exchange{agent: a.id, verb: pinging, sent: time.Now()}
 	answer, err := a.ask(a.ctx, a.session, "GET", "/v3/ping", "")
-	if err != nil || a.outages && answer.Status == http.StatusServiceUnavailable {
+	if err != nil || a.unavailable(answer) {
 		a.pause()
 		return ""
 	}
@@ -232,7 +232,7 @@ func (a *wildAgent) disconnect() bool {
 func (a *wildAgent) untilAnswered(method, path string) (status int) {
 	for {
 		answer, err := a.ask(context.Background(), a.session, method, path, "")
-		if err == nil {
+		if err == nil && !a.unavailable(answer) {
 			return answer.Status
 		}
 		if a.ctx.Err() != nil {
@@ -265,7 +265,7 @@ func (a *wildAgent) reportOnce(c exchange, token, method, path, body string) ans
 		c.sent = time.Now()
 		answer, err := a.ask(context.Background(), token, method, "/v3/jobs/"+c.job+path, body)
 		c.answered, c.status = time.Now(), answer.Status
-		answered := err == nil && !(a.outages && answer.Status == http.StatusServiceUnavailable)
+		answered := err == nil && !a.unavailable(answer)
 		if !answered {
 			c.status = 0
 		}
@@ -294,6 +294,11 @@ func (a *wildAgent) ask(ctx context.Context, token, method, path, body string) (
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
 	return send(httpClient, req)
+}
+
+// unavailable reports whether a response says that the database is away, which counts as no response.
+func (a *wildAgent) unavailable(r answer) bool {
+	return a.outages && r.Status == http.StatusServiceUnavailable
 }
 
 // pause waits for the server to restart.
