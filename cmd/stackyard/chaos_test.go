@@ -42,7 +42,10 @@ organizations:
             - {command: late, parallelism: 2, retry: {automatic: [{exit_status: -1, limit: 10}]}}
 `
 
-const chaosBuilds = pipelinesPath + "/chaos/builds"
+const (
+	chaosBuilds      = pipelinesPath + "/chaos/builds"
+	unfinishedBuilds = chaosBuilds + "?state[]=scheduled&state[]=running&state[]=failing"
+)
 
 var chaosSeed = flag.Uint64("chaos-seed", 0, "what TestServe_GivesAJobToOneAgentWhateverHappens begins with, to come close to a run that failed")
 
@@ -166,7 +169,7 @@ var endedStates = []string{"passed", "failed", "canceled", "timed_out", "expired
 func (j *chaosJob) ended() bool { return slices.Contains(endedStates, j.State) }
 
 func (c *chaos) allEnded() bool {
-	live := decode[[]struct{}](c.t, c.server.Load().get(c.t, adaToken, chaosBuilds+"?state[]=scheduled&state[]=running&state[]=failing"))
+	live := decode[[]struct{}](c.t, c.server.Load().get(c.t, adaToken, unfinishedBuilds))
 	return len(live) == 0
 }
 

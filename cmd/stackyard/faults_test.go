@@ -27,8 +27,8 @@ const (
 	killsPerBackup = 10
 	// killsPerCrash is how often the server is killed between two crashes of PostgreSQL.
 	killsPerCrash = 25
-	// unfinishedJobs is how many jobs wait or run while builds are created.
-	unfinishedJobs = 40
+	// maxUnfinished is how many builds wait or run while builds are created.
+	maxUnfinished = 4
 	// restored is how many backups are restored at the end.
 	restored = 3
 )
@@ -182,13 +182,17 @@ func (r *faultRun) crash() {
 	})
 }
 
+// wantsBuild reports whether few builds have not ended.
+func (r *faultRun) wantsBuild() bool {
+	got, err := r.server.Load().try(adaToken, "GET", unfinishedBuilds, "")
+	var unfinished []struct{}
+	return err == nil && got.Status == http.StatusOK && json.Unmarshal(got.Body, &unfinished) == nil && len(unfinished) < maxUnfinished
+}
+
 // create creates builds while few jobs are left.
 func (r *faultRun) create(ctx context.Context) {
 	for !r.stopped.Load() && ctx.Err() == nil {
-		r.mu.Lock()
-		wanted := 10*len(r.created)-r.history.endedJobs() < unfinishedJobs
-		r.mu.Unlock()
-		if !wanted {
+		if !r.wantsBuild() {
 			time.Sleep(10 * time.Millisecond)
 			continue
 		}

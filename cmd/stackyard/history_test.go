@@ -59,7 +59,7 @@ func TestServe_HistoryIsConsistentUnderFaults(t *testing.T) {
 	r.stopped.Store(true)
 	r.mode.Store(mild)
 	others.Wait()
-	eventually(t, enough, "all builds have ended", r.allEnded)
+	eventually(t, waitLimit+enough, "all builds have ended", r.allEnded)
 	leave()
 	agents.Wait()
 	jobs := r.checkAll()
@@ -86,7 +86,7 @@ func (r *historyRun) try(token, method, path, body string) (got answer, at momen
 	got, err := r.server.Load().try(token, method, path, body)
 	at.answered = time.Now()
 	if err != nil || got.Status == http.StatusServiceUnavailable {
-		time.Sleep(20 * time.Millisecond)
+		time.Sleep(50 * time.Millisecond)
 		return answer{}, at, false
 	}
 	if got.Status >= 500 {
