@@ -46,7 +46,8 @@ const minPostgres = 15
 func (d *DB) Problems(ctx context.Context) (found []string, err error) {
 	err = d.Snapshot(ctx, func(q *Q) error {
 		if q.engine == SQLite {
-			lines, err := Strings(q, `SELECT quick_check FROM pragma_quick_check(10)`)
+			// As a function, it takes the number for the name of a table.
+			lines, err := Strings(q, `PRAGMA quick_check(10)`)
 			for _, line := range lines {
 				if line != "ok" {
 					found = append(found, "the file is damaged: "+line)
