@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -323,11 +324,69 @@ func TestPrune_KeepsWhatTheNewestNeed(t *testing.T) {
 	if err := r.Verify(t.Context(), latest); err != nil {
 		t.Error(err)
 	}
-	if _, err := r.lock(t.Context(), noon); err != nil {
+}
+
+func TestPrune_WaitsForBackupsAndNotForKilledOnes(t *testing.T) {
+	s := newSite(t, db.SQLite)
+	r := s.open(t, nil)
+	s.create(t, r, noon)
+	prune := func(after time.Duration) error {
+		_, _, err := r.Prune(t.Context(), 1, time.Now().Add(after))
+		return err
+	}
+	_, unlock, err := r.lock(t.Context(), backingUp, noon)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := r.Prune(t.Context(), 1, time.Now()); err == nil || !strings.Contains(err.Error(), "is running since") {
+	if err := prune(0); err == nil || !strings.Contains(err.Error(), "is running; prune when it has ended, or after") {
 		t.Errorf("pruned during a backup: %v", err)
+	}
+	unlock()
+	if err := prune(0); err != nil {
+		t.Errorf("after a backup: %v", err)
+	}
+	// Nothing renews the lock of a process that was killed.
+	if err := r.store.Put(t.Context(), locksKey+"/"+newID(noon), strings.NewReader("lock"), -1); err != nil {
+		t.Fatal(err)
+	}
+	if err := prune(0); err == nil {
+		t.Error("pruned before the lease of a killed backup was over")
+	}
+	if err := prune(leaseTime); err != nil {
+		t.Errorf("after the lease of a killed backup: %v", err)
+	}
+	if _, unlock, err = r.lock(t.Context(), pruning, noon); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := r.Create(t.Context(), s.Source, time.Now()); err == nil || !strings.Contains(err.Error(), "are being pruned") {
+		t.Errorf("a backup while others are pruned: %v", err)
+	}
+	unlock()
+	s.create(t, r, noon)
+}
+
+func TestLock_IsRenewedUntilItEnds(t *testing.T) {
+	r := newSite(t, db.SQLite).open(t, nil)
+	r.renewEvery = time.Millisecond
+	written := func() (at time.Time) {
+		for o, err := range r.store.List(t.Context(), locksKey) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			at = o.Modified
+		}
+		return at
+	}
+	_, unlock, err := r.lock(t.Context(), backingUp, noon)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for first := written(); !written().After(first); {
+		runtime.Gosched()
+	}
+	unlock()
+	if at := written(); !at.IsZero() {
+		t.Errorf("the lock of %s is left", at)
 	}
 }
 

@@ -49,11 +49,20 @@ func (r *Repository) Create(ctx context.Context, src Source, now time.Time) (*Sn
 }
 
 func (r *Repository) createSnapshot(ctx context.Context, src Source, now time.Time) (*Snapshot, Stats, error) {
-	unlock, err := r.lock(ctx, now)
+	locked, unlock, err := r.lock(ctx, backingUp, now)
 	if err != nil {
 		return nil, Stats{}, err
 	}
 	defer unlock()
+	if err := r.checkLocks(ctx, pruning, now); err != nil {
+		return nil, Stats{}, err
+	}
+	s, stats, err := r.copy(locked, src, now)
+	return s, stats, cause(locked, err)
+}
+
+// copy copies everything and writes the snapshot.
+func (r *Repository) copy(ctx context.Context, src Source, now time.Time) (*Snapshot, Stats, error) {
 	s := &Snapshot{
 		ID:             newID(now),
 		CreatedAt:      now.UTC(),
@@ -204,16 +213,4 @@ func (r *Repository) readBlob(ctx context.Context, from *blob.Store, e *entry) (
 			return written, fmt.Errorf("read %s of %s: %w", e.Key, from, err)
 		}
 	}
-}
-
-// lockLifetime is when a lock that was left behind is ignored.
-const lockLifetime = 24 * time.Hour
-
-// lock keeps [Repository.Prune] from deleting objects that this backup reuses.
-func (r *Repository) lock(ctx context.Context, now time.Time) (unlock func(), err error) {
-	key := locksKey + "/" + newID(now)
-	if err := r.store.Put(ctx, key, strings.NewReader("backup"), -1); err != nil {
-		return nil, err
-	}
-	return func() { r.store.Delete(context.WithoutCancel(ctx), key) }, nil
 }

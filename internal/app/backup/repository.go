@@ -56,6 +56,8 @@ type Repository struct {
 	crypt  *crypt // nil: not encrypted
 	pack   *zstd.Encoder
 	unpack *zstd.Decoder
+
+	renewEvery time.Duration // how often locks are written again
 }
 
 // config describes a repository; it is not encrypted.
@@ -70,7 +72,7 @@ type config struct {
 // Open opens a repository. secret is the content of a key file, or nil. With create, an empty place becomes a
 // repository.
 func Open(ctx context.Context, store *blob.Store, secret []byte, create bool) (*Repository, error) {
-	r := &Repository{store: store}
+	r := &Repository{store: store, renewEvery: renewEvery}
 	if secret != nil {
 		if secret = bytes.TrimSpace(secret); len(secret) < minSecret {
 			return nil, fmt.Errorf("the key file has %d bytes, at least %d are needed; make one with: openssl rand -hex 32", len(secret), minSecret)

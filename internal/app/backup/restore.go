@@ -180,17 +180,19 @@ func (r *Repository) restoreBlobs(ctx context.Context, s *Snapshot, to *blob.Sto
 // Prune deletes all snapshots but the newest, and the objects that only they use. It returns how many snapshots and
 // objects it deleted.
 func (r *Repository) Prune(ctx context.Context, keep int, now time.Time) (snapshots, objects int, err error) {
-	for o, err := range r.store.List(ctx, locksKey) {
-		if err != nil {
-			return 0, 0, err
-		}
-		if now.Sub(o.Modified) < lockLifetime {
-			return 0, 0, fmt.Errorf("a backup into %s is running since %s; prune when it has ended, or delete %s if it was killed", r.store, o.Modified.Format(time.RFC3339), o.Key)
-		}
-		if err := r.store.Delete(ctx, o.Key); err != nil {
-			return 0, 0, err
-		}
+	locked, unlock, err := r.lock(ctx, pruning, now)
+	if err != nil {
+		return 0, 0, explain(err)
 	}
+	defer unlock()
+	if err := r.checkLocks(ctx, backingUp, now); err != nil {
+		return 0, 0, err
+	}
+	snapshots, objects, err = r.prune(locked, keep)
+	return snapshots, objects, explain(cause(locked, err))
+}
+
+func (r *Repository) prune(ctx context.Context, keep int) (snapshots, objects int, err error) {
 	ids, err := r.ids(ctx)
 	if err != nil {
 		return 0, 0, err
@@ -204,7 +206,7 @@ func (r *Repository) Prune(ctx context.Context, keep int, now time.Time) (snapsh
 	}
 	for _, id := range drop {
 		if err := r.store.Delete(ctx, snapshotKey(id)); err != nil {
-			return snapshots, 0, explain(err)
+			return snapshots, 0, err
 		}
 		snapshots++
 	}
@@ -216,7 +218,7 @@ func (r *Repository) Prune(ctx context.Context, keep int, now time.Time) (snapsh
 			continue
 		}
 		if err := r.store.Delete(ctx, o.Key); err != nil {
-			return snapshots, objects, explain(err)
+			return snapshots, objects, err
 		}
 		objects++
 	}
