@@ -71,7 +71,17 @@ func presentRuleSetsSQL(in string) string {
 type lane struct {
 	set        string
 	pipelineID string // empty: all pipelines
-	wanted     int
+	wanted     int    // a power of two, see atLeast
+}
+
+// atLeast returns the least power of two that is not below n. The number of rows to read is part of the text of a
+// statement, because SQLite parses a statement anew each time it runs if that is a parameter. So there are few numbers.
+func atLeast(n int) int {
+	size := 1
+	for size < n {
+		size *= 2
+	}
+	return size
 }
 
 // laneSizes are the numbers of lanes that one statement reads. Few sizes, because each is a prepared statement.
@@ -110,7 +120,10 @@ func prefersDifferent(q *db.Q, queueID string) (others bool, err error) {
 func bestQuery(queueID string, lanes []lane) (text string, args []any) {
 	var s db.Statement
 	queue := s.Arg(queueID)
-	parts := make([]string, len(lanes))
+	parts, limit := make([]string, len(lanes)), 0
+	for _, l := range lanes {
+		limit = max(limit, l.wanted)
+	}
 	for i, l := range lanes {
 		where := `reserved_until IS NULL AND queue_id = ` + queue + ` AND rule_set = ` + s.Arg(l.set)
 		if l.pipelineID != "" {
@@ -121,7 +134,7 @@ func bestQuery(queueID string, lanes []lane) (text string, args []any) {
 			SELECT job_id, organization_id, build_id, pipeline_id, rule_set, priority, scheduled_at, retry_from FROM runnable
 			WHERE %s
 			ORDER BY priority DESC, scheduled_at, job_id
-			LIMIT %s) AS lane%d`, where, s.Arg(l.wanted), i)
+			LIMIT %d) AS lane%d`, where, limit, i)
 	}
 	return strings.Join(parts, ` UNION ALL`), s.Args()
 }

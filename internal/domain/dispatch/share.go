@@ -37,7 +37,7 @@ func byPipeline(q *db.Q, queueID string, lanes []lane) ([]lane, error) {
 			return nil, err
 		}
 		for _, id := range pipelines {
-			wanted := min(l.wanted, max(maxShared/len(pipelines), minShared))
+			wanted := atLeast(min(l.wanted, max(maxShared/len(pipelines), minShared)))
 			own = append(own, lane{set: l.set, pipelineID: id, wanted: wanted})
 		}
 	}

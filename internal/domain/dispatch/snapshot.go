@@ -45,7 +45,7 @@ func (q *queue) readSnapshot(sql *db.Q, orgID string, share quotas.FairShare) (s
 	return s, err
 }
 
-// wanted returns how many jobs of each rule set the waiters could take. Jobs that are being assigned still have
+// wanted returns at least how many jobs of each rule set the waiters could take. Jobs that are being assigned still have
 // rows and are added.
 func (q *queue) wanted(rules map[string][]string) (lanes []lane) {
 	q.mu.Lock()
@@ -61,7 +61,7 @@ func (q *queue) wanted(rules map[string][]string) (lanes []lane) {
 			}
 		}
 		if n > 0 {
-			lanes = append(lanes, lane{set: set, wanted: n + q.picked[set]})
+			lanes = append(lanes, lane{set: set, wanted: atLeast(n + q.picked[set])})
 		}
 	}
 	return lanes
@@ -122,7 +122,7 @@ func (s snapshot) remaining(unwanted int) map[string][]string {
 	}
 	more := make(map[string]bool)
 	for _, l := range s.lanes {
-		if seen[lane{set: l.set, pipelineID: l.pipelineID}] == l.wanted {
+		if seen[lane{set: l.set, pipelineID: l.pipelineID}] >= l.wanted {
 			more[l.set] = true
 		}
 	}
