@@ -102,6 +102,9 @@ var owners = map[string]string{
 
 	"annotations":       "annotations",
 	"artifacts":         "artifacts",
+	"cache_blobs":       "caches",
+	"cache_entries":     "caches",
+	"cache_entry_blobs": "caches",
 	"build_details":     "builds",
 	"build_meta_data":   "metadata",
 	"build_numbers":     "builds",

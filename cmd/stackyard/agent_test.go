@@ -286,6 +286,52 @@ steps:
 	}
 }
 
+func TestAgent_SavesAndRestoresCaches(t *testing.T) {
+	repo := repository(t, map[string]string{
+		"lock": "1",
+		"ci/deps": `#!/bin/bash
+set -e
+stackyard agent cache restore deps-v1 vendor/deps --checksum lock
+if [ -e vendor/deps/lib ]; then
+  echo "found $(cat vendor/deps/lib), link $(readlink vendor/deps/link)"
+else
+  mkdir -p vendor/deps; echo one >vendor/deps/lib; ln -s lib vendor/deps/link
+fi
+buildkite-agent cache save deps-v1 vendor/deps --checksum lock
+stackyard agent cache restore other vendor/deps --required || echo "required says $?"
+stackyard agent cache save bad . || echo "whole folder says $?"
+`,
+	})
+	y := newYard(t, repo, `steps: [{command: ci/deps}]`)
+	y.agent()
+	run := func() string {
+		t.Helper()
+		b := y.await(y.build().Number, "passed")
+		return y.log(b, 0)
+	}
+	first := run()
+	wantLines(t, first, "required says 1", "whole folder says 1")
+	for _, want := range []string{"There is no cache deps-v1 ", "Saving the cache deps-v1 ", "The cache was saved"} {
+		if !strings.Contains(first, want) {
+			t.Errorf("no %q in\n%s", want, first)
+		}
+	}
+	second := run()
+	wantLines(t, second, "found one, link lib")
+	if !strings.Contains(second, " exists already") {
+		t.Errorf("it was saved again\n%s", second)
+	}
+	if err := os.WriteFile(filepath.Join(repo, "lock"), []byte("2"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	commitAll(t, repo)
+	third := run()
+	wantLines(t, third, "found one, link lib")
+	if !strings.Contains(third, " instead of deps-v1 ") || !strings.Contains(third, "The cache was saved") {
+		t.Errorf("there is no fallback in\n%s", third)
+	}
+}
+
 func TestAgent_IsCanceledWhileItRuns(t *testing.T) {
 	y := newYard(t, placeholder, `
 steps:

@@ -7,6 +7,7 @@ import (
 
 	"stackyard/internal/domain/artifacts"
 	"stackyard/internal/domain/builds"
+	"stackyard/internal/domain/caches"
 	"stackyard/internal/platform/blob"
 	"stackyard/internal/platform/db"
 )
@@ -80,8 +81,8 @@ func eachOrphan(ctx context.Context, d *db.DB, store *blob.Store, now time.Time,
 			return found, err
 		}
 		parts := strings.SplitN(o.Key, "/", 4)
-		if len(parts) < 4 {
-			continue // not of a build
+		if len(parts) < 4 || parts[2] == caches.Folder {
+			continue // not of a build; caches remove their bytes with their rows
 		}
 		found.Checked++
 		prefix := strings.Join(parts[:3], "/")

@@ -32,6 +32,7 @@ import (
 	"stackyard/internal/domain/builds"
 	"stackyard/internal/domain/builds/lifecycle"
 	"stackyard/internal/domain/builds/retention"
+	"stackyard/internal/domain/caches"
 	"stackyard/internal/domain/clusterrules"
 	"stackyard/internal/domain/clusters"
 	"stackyard/internal/domain/commits"
@@ -156,6 +157,7 @@ func (s *Server) capabilities(p Parts, results *db.DB, directory *identity.Direc
 	buildAPI := buildapi.New(p.DB, builds, pipelines, p.Public)
 	timeline := timeline.New(p.DB, builds, p.Clock)
 	artifacts := artifacts.New(p.DB, builds.Reader, p.Clock)
+	caches := caches.New(p.DB, p.Clock)
 	annotations := annotations.New(p.DB, builds.Reader, p.Clock)
 	clusters := clusters.New(p.DB, directory, p.Key, p.Public, p.Clock)
 	var err error
@@ -185,6 +187,7 @@ func (s *Server) capabilities(p Parts, results *db.DB, directory *identity.Direc
 		Annotations: annotations,
 		Artifacts:   artifacts,
 		Blobs:       p.Blobs,
+		Caches:      caches,
 		Builds:      builds,
 		Clusters:    clusters,
 		Logs:        s.logs,
@@ -217,6 +220,7 @@ func (s *Server) capabilities(p Parts, results *db.DB, directory *identity.Direc
 	retention.Background(s.background.tasks, p.Blobs, p.Clock)
 	annotations.Background(s.background.tasks)
 	artifacts.Background(s.background.tasks)
+	caches.Background(s.background.tasks)
 	s.logs.Background(s.background.tasks)
 	s.agents.Background(s.background.tasks)
 	stacks := stacks.New(stacks.Parts{

@@ -19,7 +19,7 @@ import (
 // agentInside returns the commands for scripts in jobs.
 func agentInside() []*cobra.Command {
 	return []*cobra.Command{
-		agentMetaDataCommand(), agentArtifactCommand(), agentAnnotateCommand(), agentAnnotationCommand(), agentPipelineCommand(),
+		agentMetaDataCommand(), agentArtifactCommand(), agentCacheCommand(), agentAnnotateCommand(), agentAnnotationCommand(), agentPipelineCommand(),
 		agentStepCommand(), agentOIDCCommand(), agentSecretCommand(), agentRedactorCommand(), agentJobCommand(), agentBuildCommand(), agentGitCommand(),
 		agentRunCommandsCommand(), agentCopyProgramCommand(),
 	}

@@ -35,7 +35,7 @@ func orgUsageCommand() *cobra.Command {
 		Short: "Show what the organization stores",
 	}, func(r *remote, _ []string) error {
 		got, err := call[struct {
-			Artifacts struct {
+			Artifacts, Caches struct {
 				Bytes, Count int64
 				Limit        int64 `json:"limit_bytes"`
 			}
@@ -43,12 +43,10 @@ func orgUsageCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		a := got.Value.Artifacts
-		limit := "none"
-		if a.Limit > 0 {
-			limit = sizeText(a.Limit)
-		}
-		return printItem(r, got.Raw, line{"Artifacts", fmt.Sprintf("%s in %d files", sizeText(a.Bytes), a.Count)}, line{"Limit", limit})
+		a, c := got.Value.Artifacts, got.Value.Caches
+		return printItem(r, got.Raw,
+			line{"Artifacts", fmt.Sprintf("%s in %d files", sizeText(a.Bytes), a.Count)}, line{"Limit", limitText(a.Limit)},
+			line{"Caches", sizeText(c.Bytes)}, line{"Cache limit", limitText(c.Limit)})
 	})
 }
 
@@ -60,6 +58,7 @@ type orgRetention struct {
 	AuditDays       int    `json:"audit_retention_days"`
 	ArtifactBytes   int64  `json:"artifact_bytes"`
 	AtArtifactLimit string `json:"at_artifact_limit"`
+	CacheBytes      int64  `json:"cache_bytes"`
 }
 
 func orgRetentionCommand() *cobra.Command {
@@ -71,13 +70,14 @@ func orgRetentionCommand() *cobra.Command {
 	flags := cmd.Flags()
 	numbers := map[string]string{
 		"build-days": "build_retention_days", "artifact-days": "artifact_retention_days", "test-days": "test_retention_days", "audit-days": "audit_retention_days",
-		"artifact-bytes": "artifact_bytes",
+		"artifact-bytes": "artifact_bytes", "cache-bytes": "cache_bytes",
 	}
 	flags.Int64("build-days", 0, "how long finished builds are kept; 0: forever")
 	flags.Int64("artifact-days", 0, "how long the bytes of artifacts are kept; 0: as long as their builds")
 	flags.Int64("test-days", 0, "how long test results are kept; 0: forever")
 	flags.Int64("audit-days", 0, "how long the audit trail is kept; 0: forever, else at least 30")
 	flags.Int64("artifact-bytes", 0, "how much all artifacts can have together; 0: no limit")
+	flags.Int64("cache-bytes", 0, "how much all caches can have together; 0: no limit")
 	at := flags.String("at-artifact-limit", "", "what happens then: refuse (uploads) or remove_oldest (artifacts)")
 	return remoteCommand(cmd, func(r *remote, args []string) error {
 		if len(args) > 0 {
@@ -111,8 +111,16 @@ func orgRetentionCommand() *cobra.Command {
 		}
 		return printItem(r, got.Raw,
 			line{"Builds", daysText(v.BuildDays, "forever")}, line{"Artifacts", daysText(v.ArtifactDays, "as long as their builds")},
-			line{"Test results", daysText(v.TestDays, "forever")}, line{"Audit trail", daysText(v.AuditDays, "forever")}, line{"Artifact limit", limit})
+			line{"Test results", daysText(v.TestDays, "forever")}, line{"Audit trail", daysText(v.AuditDays, "forever")}, line{"Artifact limit", limit}, line{"Cache limit", limitText(v.CacheBytes)})
 	})
+}
+
+// limitText returns a limit of bytes for people.
+func limitText(bytes int64) string {
+	if bytes == 0 {
+		return "none"
+	}
+	return sizeText(bytes)
 }
 
 func daysText(days int, zero string) string {

@@ -65,16 +65,3 @@ func TestRepositoryToken_IsNotForPullRequestsOfStrangers(t *testing.T) {
 		}
 	})
 }
-
-func TestCaches_AreNotThere(t *testing.T) {
-	whileRunning(t, nil, func(t *testing.T, w *runningBuild) {
-		const registry = "/v3/cache_registries/~"
-		w.Get(registry).WantMessage(http.StatusNotFound, "Cache registry not found")
-		for _, call := range []string{"/peek", "/retrieve", "/expire"} {
-			w.Post(registry+call, fields{}).WantMessage(http.StatusNotFound, "Cache registry not found")
-		}
-		for _, call := range []string{"/store", "/commit"} {
-			w.Put(registry+call, fields{}).WantMessage(http.StatusNotFound, "Cache registry not found")
-		}
-	})
-}

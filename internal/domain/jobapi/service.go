@@ -5,7 +5,7 @@
 // artifacts are sent and fetched at signed URLs (signedurl.go) that need no token and expire. Each part of an
 // artifact is one blob, and is stored only if its size and checksum match (receive.go).
 //
-// The package stores no rows: artifacts, annotations, builds (meta-data and uploads), joblog and jobusage do.
+// The package stores no rows: artifacts, caches, annotations, builds (meta-data and uploads), joblog and jobusage do.
 package jobapi
 
 import (
@@ -16,6 +16,7 @@ import (
 	"stackyard/internal/domain/annotations"
 	"stackyard/internal/domain/artifacts"
 	"stackyard/internal/domain/builds/lifecycle"
+	"stackyard/internal/domain/caches"
 	"stackyard/internal/domain/clusters"
 	"stackyard/internal/domain/joblog"
 	"stackyard/internal/domain/pipelines"
@@ -33,6 +34,7 @@ type Service struct {
 	annotations *annotations.Service
 	artifacts   *artifacts.Service
 	blobs       *blob.Store
+	caches      *caches.Service
 	builds      *lifecycle.Service
 	clusters    *clusters.Service
 	logs        *joblog.Service
@@ -49,6 +51,7 @@ type Parts struct {
 	Annotations *annotations.Service
 	Artifacts   *artifacts.Service
 	Blobs       *blob.Store
+	Caches      *caches.Service
 	Builds      *lifecycle.Service
 	Clusters    *clusters.Service
 	Logs        *joblog.Service
@@ -63,7 +66,7 @@ type Parts struct {
 // New returns a Service.
 func New(p Parts) *Service {
 	return &Service{
-		db: p.DB, agents: p.Agents, annotations: p.Annotations, artifacts: p.Artifacts, blobs: p.Blobs, builds: p.Builds, clusters: p.Clusters, logs: p.Logs, pipelines: p.Pipelines,
+		db: p.DB, agents: p.Agents, annotations: p.Annotations, artifacts: p.Artifacts, blobs: p.Blobs, caches: p.Caches, builds: p.Builds, clusters: p.Clusters, logs: p.Logs, pipelines: p.Pipelines,
 		public: p.Public, log: p.Log,
 		urls: newURLSigner(p.Key, p.Public, p.Content, p.Clock),
 	}

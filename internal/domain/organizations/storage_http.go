@@ -40,6 +40,7 @@ func (s *Service) storageRoutes() []route.Route {
 type organizationUsageView struct {
 	URL       string            `json:"url"`
 	Artifacts artifactUsageView `json:"artifacts"`
+	Caches    cacheUsageView    `json:"caches"`
 }
 
 type artifactUsageView struct {
@@ -48,15 +49,25 @@ type artifactUsageView struct {
 	LimitBytes *int64 `json:"limit_bytes" doc:"null: no limit."`
 }
 
+type cacheUsageView struct {
+	Bytes      int64  `json:"bytes" doc:"Of caches that the server stores; what several have in common counts once."`
+	Count      int64  `json:"count" doc:"Pieces of caches."`
+	LimitBytes *int64 `json:"limit_bytes" doc:"null: no limit."`
+}
+
 func (s *Service) getUsage(r *route.Request) (v organizationUsageView, err error) {
-	var stored usage.Stored
+	var stored, cached usage.Stored
 	err = s.db.Read(r.Context(), func(q *db.Q) (err error) {
-		stored, err = usage.Of(q, r.Org.ID, usage.Artifacts)
+		if stored, err = usage.Of(q, r.Org.ID, usage.Artifacts); err != nil {
+			return err
+		}
+		cached, err = usage.Of(q, r.Org.ID, usage.Caches)
 		return err
 	})
 	return organizationUsageView{
 		URL:       s.public.Org(r.Org.Slug, "usage"),
 		Artifacts: artifactUsageView{Bytes: stored.Bytes, Count: stored.Objects, LimitBytes: core.OrNull(quotas.Of(r.Org).ArtifactBytes)},
+		Caches:    cacheUsageView{Bytes: cached.Bytes, Count: cached.Objects, LimitBytes: core.OrNull(quotas.Of(r.Org).CacheBytes)},
 	}, err
 }
 
@@ -68,6 +79,7 @@ type retentionView struct {
 	AuditDays       int            `json:"audit_retention_days" doc:"How long the audit trail is kept. 0: forever."`
 	ArtifactBytes   int64          `json:"artifact_bytes" doc:"How much all artifacts can have together. 0: no limit."`
 	AtArtifactLimit quotas.AtLimit `json:"at_artifact_limit" doc:"What happens when artifact_bytes is reached: refuse uploads, or remove the oldest artifacts."`
+	CacheBytes      int64          `json:"cache_bytes" doc:"How much all caches can have together; then the least recently used ones are removed. 0: no limit."`
 }
 
 func (s *Service) retentionView(org *identity.Organization) retentionView {
@@ -75,7 +87,7 @@ func (s *Service) retentionView(org *identity.Organization) retentionView {
 	return retentionView{
 		URL:       s.public.Org(org.Slug, "retention"),
 		BuildDays: l.BuildRetentionDays, ArtifactDays: l.ArtifactRetentionDays, TestDays: l.TestRetentionDays, AuditDays: l.AuditRetentionDays,
-		ArtifactBytes: l.ArtifactBytes, AtArtifactLimit: cmp.Or(l.AtArtifactLimit, quotas.Refuse),
+		ArtifactBytes: l.ArtifactBytes, AtArtifactLimit: cmp.Or(l.AtArtifactLimit, quotas.Refuse), CacheBytes: l.CacheBytes,
 	}
 }
 
@@ -91,6 +103,7 @@ type retentionFields struct {
 	AuditDays       route.Opt[int]    `json:"audit_retention_days" doc:"0, or at least 30."`
 	ArtifactBytes   route.Opt[int64]  `json:"artifact_bytes"`
 	AtArtifactLimit route.Opt[string] `json:"at_artifact_limit" doc:"refuse or remove_oldest."`
+	CacheBytes      route.Opt[int64]  `json:"cache_bytes"`
 }
 
 // spec returns the fields that were sent as a part of an organization file.
@@ -107,6 +120,9 @@ func (f *retentionFields) spec() (spec quotas.Spec) {
 	}
 	if f.ArtifactBytes.Set {
 		spec.ArtifactBytes = &f.ArtifactBytes.Value
+	}
+	if f.CacheBytes.Set {
+		spec.CacheBytes = &f.CacheBytes.Value
 	}
 	if f.AtArtifactLimit.Set {
 		at := cmp.Or(quotas.AtLimit(f.AtArtifactLimit.Value), quotas.Refuse)

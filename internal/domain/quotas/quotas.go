@@ -31,6 +31,8 @@ type Limits struct {
 	ArtifactBytes int64 `json:"artifact_bytes,omitempty"`
 	// AtArtifactLimit is what happens when ArtifactBytes is reached; "" is Refuse.
 	AtArtifactLimit AtLimit `json:"at_artifact_limit,omitempty"`
+	// CacheBytes is how much the caches of the organization can have together; 0 is no limit.
+	CacheBytes int64 `json:"cache_bytes"`
 	// TriggeredBuilds is how many builds one build can cause through triggers, directly and indirectly.
 	TriggeredBuilds int `json:"triggered_builds"`
 	// FairShare says how pipelines share the agents of a queue.
@@ -64,7 +66,7 @@ func (f FairShare) IsZero() bool { return !f.On && len(f.Weights) == 0 }
 func (f FairShare) Weight(slug string) int { return max(f.Weights[slug], 1) }
 
 // Default are the limits of an organization that sets none.
-var Default = Limits{Stacks: 30, RESTRequestsPerSecond: 1000, TestRetentionDays: 90, AuditRetentionDays: 730, TriggeredBuilds: 500}
+var Default = Limits{Stacks: 30, RESTRequestsPerSecond: 1000, TestRetentionDays: 90, AuditRetentionDays: 730, CacheBytes: 20_000_000_000, TriggeredBuilds: 500}
 
 // Of returns the limits of an organization. A limit that its row does not have, because the limit is newer than
 // the row, has its default.

@@ -23,6 +23,7 @@ type Spec struct {
 	ArtifactRetentionDays  *int           `yaml:"artifact_retention_days"`
 	ArtifactBytes          *int64         `yaml:"artifact_bytes"`
 	AtArtifactLimit        *AtLimit       `yaml:"at_artifact_limit"`
+	CacheBytes             *int64         `yaml:"cache_bytes"`
 	TriggeredBuilds        *int           `yaml:"triggered_builds"`
 	FairShare              FairShareSpec  `yaml:"fair_share"`
 }
@@ -84,8 +85,10 @@ func (s Spec) storageProblems() (problems core.Problems) {
 	if n := s.AuditRetentionDays; n != nil && *n != 0 && (*n < minAuditDays || *n > maxRetentionDays) {
 		problems.Add("audit_retention_days", "must be 0, which keeps the audit trail forever, or an integer from %d to %d", minAuditDays, maxRetentionDays)
 	}
-	if n := s.ArtifactBytes; n != nil && (*n < 0 || *n > maxBytes) {
-		problems.Add("artifact_bytes", "must be an integer from 0, which is no limit, to %d", maxBytes)
+	for name, n := range map[string]*int64{"artifact_bytes": s.ArtifactBytes, "cache_bytes": s.CacheBytes} {
+		if n != nil && (*n < 0 || *n > maxBytes) {
+			problems.Add(name, "must be an integer from 0, which is no limit, to %d", maxBytes)
+		}
 	}
 	if at := s.AtArtifactLimit; at != nil && !slices.Contains(at.Values(), string(*at)) {
 		problems.Add("at_artifact_limit", "must be one of %s", strings.Join(at.Values(), ", "))
@@ -119,6 +122,7 @@ func (s Spec) ApplyTo(org *identity.Organization) {
 	core.SetGiven(&l.ArtifactRetentionDays, s.ArtifactRetentionDays)
 	core.SetGiven(&l.ArtifactBytes, s.ArtifactBytes)
 	core.SetGiven(&l.AtArtifactLimit, s.AtArtifactLimit)
+	core.SetGiven(&l.CacheBytes, s.CacheBytes)
 	core.SetGiven(&l.TriggeredBuilds, s.TriggeredBuilds)
 	core.SetGiven(&l.FairShare.On, s.FairShare.Enabled)
 	l.StackRequestsPerSecond = merged(l.StackRequestsPerSecond, s.StackRequestsPerSecond)

@@ -11,8 +11,11 @@ import (
 // Kind is what is counted.
 type Kind string
 
-// Artifacts are the finished artifacts whose bytes the server stores.
-const Artifacts Kind = "artifacts"
+// The kinds.
+const (
+	Artifacts Kind = "artifacts" // finished ones whose bytes the server stores
+	Caches    Kind = "caches"    // bytes of caches
+)
 
 // A Stored is a number of objects and their bytes.
 type Stored struct{ Bytes, Objects int64 }

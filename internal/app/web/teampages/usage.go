@@ -32,6 +32,7 @@ type retention struct {
 	AuditDays       int    `json:"audit_retention_days"`
 	ArtifactBytes   int    `json:"artifact_bytes"`
 	AtArtifactLimit string `json:"at_artifact_limit"`
+	CacheBytes      int    `json:"cache_bytes"`
 }
 
 func retentionForm(action string, r retention) pages.Form {
@@ -45,6 +46,7 @@ func retentionForm(action string, r retention) pages.Form {
 		{Name: "at_artifact_limit", Label: "When the limit is reached", Kind: pages.SelectField, Value: r.AtArtifactLimit, Options: []pages.Option{
 			{Value: "refuse", Text: "Refuse uploads"}, {Value: "remove_oldest", Text: "Remove the oldest artifacts"},
 		}},
+		{Name: "cache_bytes", Label: "Limit of all caches together, in bytes", Kind: pages.NumberField, Value: number(r.CacheBytes), Hint: "Then the least recently used ones are removed. 0: no limit."},
 	}}
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"stackyard/internal/domain/annotations"
 	"stackyard/internal/domain/artifacts"
+	"stackyard/internal/domain/caches"
 	"stackyard/internal/domain/metadata"
 	"stackyard/internal/domain/pipelines"
 	"stackyard/internal/platform/db"
@@ -15,6 +16,8 @@ import (
 const (
 	// removalRows is about the number of rows that one transaction removes.
 	removalRows = 1_000
+	// removalCaches is how many caches of a pipeline one transaction removes.
+	removalCaches = 20
 	// rowsOfJob and rowsOfStep are about the numbers of rows that are deleted with a job and with a step.
 	rowsOfJob, rowsOfStep = 10, 2
 )
@@ -44,6 +47,13 @@ func RemovePipeline(q *db.Q, t *tasks.Due, now time.Time) error {
 			return err
 		}
 		if buildID == "" {
+			removed, err := caches.RemoveOf(q, t.Key, removalCaches, now)
+			if err != nil {
+				return err
+			}
+			if removed > 0 {
+				break // the rest follows
+			}
 			if err := pipelines.RemoveDeleted(q, t.Key); err != nil {
 				return err
 			}
