@@ -39,7 +39,7 @@ of directories. Quote the patterns, so that the shell does not expand them.`,
 			return err
 		}
 		env := environ.Parse(os.Environ())
-		upload := artifact.Upload{API: s.API, JobID: s.ID, Dir: dir, ContentType: s.flag("content-type"), Env: env, Logf: s.logf,
+		upload := artifact.Upload{API: s.API, JobID: s.ID, Dir: dir, ContentType: s.flag("content-type"), Env: env, Logf: s.logf, Terminal: os.Stderr,
 			Destination: s.flagOr("destination", env.Service("ARTIFACT_UPLOAD_DESTINATION"))}
 		return upload.Run(s.ctx, args[0])
 	})
@@ -57,7 +57,7 @@ func artifactDownloadCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return artifact.Download{API: s.API, Dir: args[1], Env: environ.Parse(os.Environ()), Logf: s.logf}.Run(s.ctx, found)
+		return artifact.Download{API: s.API, Dir: args[1], Env: environ.Parse(os.Environ()), Logf: s.logf, Terminal: os.Stderr}.Run(s.ctx, found)
 	})
 }
 

@@ -63,6 +63,7 @@ func cacheRestoreCommand() *cobra.Command {
 }
 
 func addCacheFlags(cmd *cobra.Command) *cobra.Command {
+	cmd.Args = cobra.ArbitraryArgs
 	flags := cmd.Flags()
 	flags.StringArray("checksum", nil, `files whose content is a part of the key, such as go.sum or "**/go.sum"; repeatable`)
 	flags.StringArray("name", nil, "cache of the file; repeatable (default: all)")

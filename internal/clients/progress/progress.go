@@ -36,7 +36,7 @@ type Bar struct {
 // Start shows a bar on a terminal. what says what happens, for example "Downloading".
 func Start(out any, what string, total int64) *Bar {
 	file, ok := out.(*os.File)
-	if !ok || !term.IsTerminal(int(file.Fd())) || os.Getenv("TERM") == "dumb" || os.Getenv("CI") != "" {
+	if !ok || file == nil || !term.IsTerminal(int(file.Fd())) || os.Getenv("TERM") == "dumb" || os.Getenv("CI") != "" {
 		return nil
 	}
 	b := &Bar{out: file, what: what, total: total, begun: time.Now()}

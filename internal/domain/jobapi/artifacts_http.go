@@ -10,6 +10,7 @@ import (
 	"stackyard/internal/domain/agents"
 	"stackyard/internal/domain/artifacts"
 	"stackyard/internal/domain/builds"
+	"stackyard/internal/platform/blob"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/route"
 )
@@ -48,6 +49,7 @@ type artifactBatch struct {
 	ID                 string              `json:"id" doc:"Idempotency key: the same batch is added once."`
 	UploadDestination  string              `json:"upload_destination" doc:"The agent's own storage. Empty: the bytes are sent to the server."`
 	MultipartSupported bool                `json:"multipart_supported"`
+	DirectSupported    bool                `json:"direct_supported" doc:"The agent follows direct_uploads."`
 	Artifacts          []artifactAnnounced `json:"artifacts"`
 }
 
@@ -82,6 +84,7 @@ type artifactInstructionsView struct {
 	ArtifactIDs             []string                     `json:"artifact_ids" doc:"In the order of the batch."`
 	UploadInstructions      *artifactFormView            `json:"upload_instructions,omitempty"`
 	PerArtifactInstructions map[string]artifactPartsView `json:"per_artifact_instructions,omitempty" doc:"By artifact id, for files that are sent in parts."`
+	DirectUploads           map[string]directUploadView  `json:"direct_uploads,omitempty" doc:"By artifact id, for files that can be sent to the bucket of the server instead."`
 }
 
 // artifactFormView describes the form that sends a file: the fields of data, then the file.
@@ -108,6 +111,29 @@ type artifactPartView struct {
 	PartNumber int    `json:"part_number"`
 }
 
+// directUploadView describes the request that stores a file in the bucket of the server.
+type directUploadView struct {
+	URL     string              `json:"url"`
+	Method  string              `json:"method"`
+	Headers map[string][]string `json:"headers"`
+}
+
+// directUploads returns the requests that store files in the bucket. The agent can always send them to the server instead.
+func (s *Service) directUploads(ctx context.Context, list []artifacts.Artifact) (map[string]directUploadView, error) {
+	views := make(map[string]directUploadView)
+	for _, a := range list {
+		if !a.Kept() || a.Parts > 1 || a.SHA256 == "" || a.FileSize > blob.MaxDirect {
+			continue
+		}
+		to, headers, err := s.blobs.SignPut(ctx, partKey(a, 1), a.SHA256, uploadLifetime)
+		if err != nil {
+			return nil, unavailable(err)
+		}
+		views[a.ID] = directUploadView{URL: to, Method: http.MethodPut, Headers: headers}
+	}
+	return views, nil
+}
+
 func (s *Service) postArtifacts(r *route.Request, h builds.Holding, body artifactBatch) (artifactInstructionsView, error) {
 	made, err := s.artifacts.Add(r.Context(), r.Org.ID, h.JobID, body.ID, body.artifacts())
 	if err != nil {
@@ -128,7 +154,10 @@ func (s *Service) postArtifacts(r *route.Request, h builds.Holding, body artifac
 		form := formView(urls, h.JobID, body.ID)
 		v.UploadInstructions = &form
 	}
-	return v, nil
+	if body.DirectSupported && s.blobs.Direct() {
+		v.DirectUploads, err = s.directUploads(r.Context(), made)
+	}
+	return v, err
 }
 
 // formView returns the form for the files of a batch. Agents replace the placeholder of the path.
@@ -254,10 +283,20 @@ func (s *Service) searchArtifacts(r *route.Request, h builds.Holding) ([]foundAr
 	for i, a := range found {
 		views[i] = foundArtifactView{
 			ID: a.ID, JobID: a.JobID, Path: a.Path, FileSize: a.FileSize, SHA1Sum: a.SHA1, SHA256Sum: a.SHA256,
-			URL:               urls.artifactURL(a, downloadLifetime),
+			URL:               s.foundURL(r.Context(), urls, a),
 			UploadDestination: a.Destination,
 			CreatedAt:         core.At(a.CreatedAt),
 		}
 	}
 	return views, nil
+}
+
+// foundURL returns the URL at which an agent downloads an artifact: in the bucket if agents can reach it.
+func (s *Service) foundURL(ctx context.Context, urls urlSigner, a artifacts.Artifact) string {
+	if s.blobs.Direct() && a.Kept() && a.Parts == 1 && a.State == artifacts.StateFinished {
+		if direct, err := s.blobs.SignGet(ctx, partKey(a, 1), downloadLifetime); err == nil {
+			return direct
+		}
+	}
+	return urls.artifactURL(a, downloadLifetime)
 }

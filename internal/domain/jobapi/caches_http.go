@@ -132,7 +132,13 @@ func (s *Service) retrieveCache(r *route.Request, h builds.Holding, body cacheAd
 	blobs, err := s.caches.BlobsOf(r.Context(), e.ID)
 	urls := s.urls.forCaller(r)
 	for _, b := range blobs {
-		view.DownloadInstructions = append(view.DownloadInstructions, cacheURL(urls, fetchCache, b.ID))
+		from := cacheURL(urls, fetchCache, b.ID)
+		if s.blobs.Direct() {
+			if direct, err := s.blobs.SignGet(r.Context(), b.ObjectKey(), uploadLifetime); err == nil {
+				from = direct
+			}
+		}
+		view.DownloadInstructions = append(view.DownloadInstructions, from)
 	}
 	return view, err
 }

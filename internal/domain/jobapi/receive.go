@@ -149,8 +149,10 @@ func (s *Service) checkStored(ctx context.Context, a artifacts.Artifact, receipt
 	if a.Parts > 1 {
 		return s.checkReceipts(a, receipts)
 	}
-	_, err := s.blobs.Size(ctx, partKey(a, 1))
+	size, err := s.blobs.Size(ctx, partKey(a, 1))
 	switch {
+	case err == nil && size != a.FileSize:
+		return core.Errorf(core.Unprocessable, "Only %d of the %d bytes of %s came", size, a.FileSize, a.Path)
 	case errors.Is(err, blob.ErrNotFound):
 		return core.Errorf(core.Unprocessable, "The bytes of %s did not arrive", a.Path)
 	case err != nil:

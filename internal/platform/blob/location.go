@@ -28,7 +28,7 @@ func (l Location) String() string {
 func (l Location) Folder() string { return l.folder }
 
 // ParseURL parses the location of a store: a path or file:///path for a folder, or
-// s3://bucket/prefix?endpoint=https://…&region=… for a bucket, where all but the bucket is optional. The rest
+// s3://bucket/prefix?endpoint=https://…&region=…&direct=true for a bucket, where all but the bucket is optional. The rest
 // comes from the standard AWS_… variables. It opens nothing; the error lists everything that is wrong, one
 // problem per line.
 func ParseURL(rawURL string) (Location, error) {
@@ -82,13 +82,18 @@ func bucketLocation(u *url.URL) (Location, error) {
 		problems = append(problems, errors.New("what follows the ? cannot be read: write endpoint=https://s3.example.com&region=eu-west-1"))
 	}
 	for _, name := range slices.Sorted(maps.Keys(query)) {
-		if name != "endpoint" && name != "region" {
-			problems = append(problems, fmt.Errorf("%q is not a parameter of an s3 URL; there are endpoint and region", name))
+		if name != "endpoint" && name != "region" && name != "direct" {
+			problems = append(problems, fmt.Errorf("%q is not a parameter of an s3 URL; there are endpoint, region and direct", name))
 		}
+	}
+	direct := query.Get("direct")
+	if query.Has("direct") && direct != "true" && direct != "false" {
+		problems = append(problems, errors.New("direct must be true, if agents can reach the bucket, or false"))
 	}
 	place, err := s3.place(bucket, prefix, query.Get("endpoint"), query.Get("region"))
 	if err != nil {
 		problems = append(problems, err)
 	}
+	place.direct = direct == "true"
 	return Location{bucket: place}, errors.Join(problems...)
 }

@@ -88,6 +88,7 @@ func TestParseURL_RefusesWithAHint(t *testing.T) {
 		"s3://acme-blobs?endpoint=http://m/path": "scheme, host and port only, such as http://m",
 		"s3://acme-blobs?endpoint=http://u:p@m:90": "scheme, host and port only, such as http://m:90",
 		"s3://acme-blobs?regoin=x":                 `"regoin" is not a parameter`,
+		"s3://acme-blobs?direct=yes":               "direct must be true",
 		"s3://acme-blobs?a;b":                      "what follows the ? cannot be read",
 	} {
 		_, err := ParseURL(rawURL)

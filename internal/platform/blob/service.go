@@ -49,6 +49,7 @@ type place struct {
 	region         string // empty: query the service
 	keyID, secret  string
 	sessionToken   string
+	direct         bool // agents reach it: see Store.SignPut
 }
 
 // place adds the installation's settings to a bucket. A given endpoint and region take precedence over the

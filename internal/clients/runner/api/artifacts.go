@@ -32,6 +32,15 @@ type Artifact struct {
 type Batch struct {
 	ArtifactIDs  []string         `json:"artifact_ids"`
 	Instructions FormInstructions `json:"upload_instructions"`
+	// Direct are requests, by id, that send files to the bucket of the server. The form works, too.
+	Direct map[string]DirectUpload `json:"direct_uploads"`
+}
+
+// A DirectUpload is a signed request that stores a file in a bucket.
+type DirectUpload struct {
+	URL     string      `json:"url"`
+	Method  string      `json:"method"`
+	Headers http.Header `json:"headers"`
 }
 
 // FormInstructions describe the form that uploads a file. They are signed, so no token is sent.
@@ -55,8 +64,9 @@ func (c *Client) CreateArtifacts(ctx context.Context, jobID, batchID, destinatio
 	body := struct {
 		ID          string     `json:"id"`
 		Destination string     `json:"upload_destination"`
+		Direct      bool       `json:"direct_supported"`
 		Artifacts   []Artifact `json:"artifacts"`
-	}{batchID, destination, artifacts}
+	}{batchID, destination, true, artifacts}
 	var batch Batch
 	err := c.do(ctx, call{method: http.MethodPost, path: path("jobs", jobID, "artifacts"), header: c.byEndpoint(), body: body, answer: &batch, deadline: true, retry: insideJob})
 	return batch, err

@@ -115,21 +115,6 @@ func (r CacheRegistry) Expire(ctx context.Context, a CacheAddress) error {
 // SendBytes sends bytes to a signed URL. It reopens them for each attempt.
 func (c *Client) SendBytes(ctx context.Context, what, to string, size int64, open func() io.Reader) error {
 	return transfers.run(ctx, func(int) error {
-		req, err := http.NewRequestWithContext(ctx, http.MethodPut, to, open())
-		if err != nil {
-			return err
-		}
-		req.ContentLength = size
-		req.Header.Set("User-Agent", c.userAgent)
-		resp, err := c.http.Do(req)
-		if err != nil {
-			return &Error{Call: "send " + what, Err: withoutURL(err)}
-		}
-		defer resp.Body.Close()
-		answer, _ := io.ReadAll(io.LimitReader(resp.Body, 4<<10))
-		if resp.StatusCode/100 != 2 {
-			return refusal("send "+what, resp, answer)
-		}
-		return nil
+		return c.sendBytes(ctx, what, DirectUpload{URL: to, Method: http.MethodPut}, size, open())
 	})
 }

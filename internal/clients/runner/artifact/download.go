@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"stackyard/internal/clients/progress"
 	"stackyard/internal/clients/runner/api"
 	"stackyard/internal/clients/runner/environ"
 )
@@ -26,17 +27,25 @@ type Download struct {
 	Dir  string                           // target directory
 	Env  environ.Environment              // the job's, with settings of buckets
 	Logf func(format string, args ...any) // logs progress
+
+	Terminal *os.File // shows progress if it is a terminal; nil: nothing
 }
 
 // Run downloads artifacts. It replaces an existing file only after the whole new file has arrived.
 func (d Download) Run(ctx context.Context, found []api.Artifact) error {
+	var total int64
+	for _, a := range found {
+		total += a.Size
+	}
+	bar := progress.Start(d.Terminal, "Downloading", total)
+	defer bar.End()
 	return errors.Join(each(found, func(_ int, a api.Artifact) error {
 		target := filepath.Join(d.Dir, local(a.Path))
 		d.Logf("Downloading %s to %s (%s)", a.Path, target, bytes(a.Size))
 		if err := os.MkdirAll(filepath.Dir(target), 0o777); err != nil {
 			return err
 		}
-		receive := func(r io.Reader) error { return save(a, r, target) }
+		receive := func(r io.Reader) error { return save(a, bar.Reader(r), target) }
 		if !strings.HasPrefix(a.Destination, "s3://") {
 			return d.API.ReceiveFile(ctx, a, receive)
 		}

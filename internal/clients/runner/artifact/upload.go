@@ -14,9 +14,11 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/google/uuid"
 
+	"stackyard/internal/clients/progress"
 	"stackyard/internal/clients/runner/api"
 	"stackyard/internal/clients/runner/environ"
 )
@@ -32,6 +34,7 @@ type Upload struct {
 	ContentType string                           // of all files; "": what their names say
 	Destination string                           // a bucket of the agent's own, as s3://bucket/folder; "": the server
 	Env         environ.Environment              // the job's, with settings of the bucket
+	Terminal    *os.File                         // shows progress if it is a terminal; nil: nothing
 	Logf        func(format string, args ...any) // logs progress
 }
 
@@ -79,12 +82,29 @@ func (u Upload) send(ctx context.Context, paths []string, to *bucket) error {
 	if len(batch.ArtifactIDs) != len(files) {
 		return fmt.Errorf("the server returned %d ids for %d files", len(batch.ArtifactIDs), len(files))
 	}
+	var total int64
+	for _, file := range files {
+		total += file.Size
+	}
+	bar := progress.Start(u.Terminal, "Uploading", total)
+	defer bar.End()
+	var unreachable atomic.Bool // the bucket of the server
 	failures := each(files, func(i int, file api.Artifact) error {
 		u.Logf("Uploading %s (%s)", file.Path, bytes(file.Size))
 		if to != nil {
+			defer bar.Add(file.Size)
 			return to.put(ctx, file)
 		}
-		return u.API.SendFile(ctx, batch.Instructions, file, func() (io.ReadCloser, error) { return os.Open(file.AbsolutePath) })
+		open := func() (io.ReadCloser, error) { return openCounted(file.AbsolutePath, bar) }
+		if direct, ok := batch.Direct[batch.ArtifactIDs[i]]; ok && !unreachable.Load() {
+			err := u.API.SendDirect(ctx, direct, file, open)
+			if err == nil || ctx.Err() != nil {
+				return err
+			}
+			unreachable.Store(true)
+			u.Logf("The bucket of the server cannot be used (%v); uploading through the server", err)
+		}
+		return u.API.SendFile(ctx, batch.Instructions, file, open)
 	})
 	states := make([]api.ArtifactState, len(files))
 	for i, id := range batch.ArtifactIDs {
@@ -94,6 +114,18 @@ func (u Upload) send(ctx context.Context, paths []string, to *bucket) error {
 		}
 	}
 	return errors.Join(append(failures, u.API.UpdateArtifacts(ctx, u.JobID, states))...)
+}
+
+// openCounted opens a file whose reading moves a bar.
+func openCounted(path string, bar *progress.Bar) (io.ReadCloser, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	return struct {
+		io.Reader
+		io.Closer
+	}{bar.Reader(file), file}, nil
 }
 
 // describe reads a file and returns its artifact.
