@@ -148,7 +148,7 @@ func (l Login) Revoke(ctx context.Context, server string) error {
 
 var errExpired = errors.New("the code has expired before it was approved; run the command again")
 
-// explain turns an OAuth error into a readable one.
+// explain converts an OAuth error into a readable one.
 func explain(server string, err error) error {
 	refusal, ok := errors.AsType[*oauth2.RetrieveError](err)
 	switch {

@@ -42,7 +42,7 @@ func (s *Service) DeleteTeam(ctx context.Context, organizationID, id string) err
 	return s.directory.Change(ctx, func(q *db.Q) error { return deleteTeam(q, organizationID, id) })
 }
 
-// EnableTeams turns teams on. An organization without teams gets one with all members, so that they keep what
+// EnableTeams enables teams. An organization without teams gets one with all members, so that they keep what
 // they could do before: manage all pipelines and create new ones.
 func (s *Service) EnableTeams(ctx context.Context, slug string, by identity.User) error {
 	return s.directory.Change(ctx, func(q *db.Q) error {

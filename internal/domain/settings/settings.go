@@ -54,7 +54,7 @@ type Person struct{ ID, Name string }
 // Enabled reports whether the switch is on.
 func (s Switch) Enabled() bool { return !s.EnabledAt.IsZero() }
 
-// enable turns the switch on. If it is on already, the first user and time are kept.
+// enable sets the switch. If it is set already, the first user and time are kept.
 func (s *Switch) enable(by Person, at time.Time) {
 	if !s.Enabled() {
 		*s = Switch{EnabledAt: at, EnabledBy: by}

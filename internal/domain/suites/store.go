@@ -48,7 +48,7 @@ func oneSuite(q *db.Q, v Viewer, condition, value string) (*Suite, error) {
 	return suite, found(err)
 }
 
-// found turns a query without rows into a NotFound error.
+// found converts a query without rows into a NotFound error.
 func found(err error) error {
 	if errors.Is(err, db.ErrNoRows) {
 		return core.Errorf(core.NotFound, noSuite)

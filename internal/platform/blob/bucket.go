@@ -165,7 +165,7 @@ func (b *bucket) each(ctx context.Context, prefix string, yield func(minio.Objec
 	return ctx.Err()
 }
 
-// explain turns an error of the object store or the network into one that says what to do.
+// explain converts an error of the object store or the network into one that says what to do.
 func (p place) explain(err error) error {
 	if err == nil {
 		return nil

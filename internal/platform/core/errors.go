@@ -91,7 +91,7 @@ func (p Problems) Err() error {
 	return &Error{Kind: Unprocessable, Message: ValidationFailed, Fields: p}
 }
 
-// CatchPanic turns a panic of the function that defers it into an error with the stack, for work whose failure
+// CatchPanic converts a panic of the function that defers it into an error with the stack, for work whose failure
 // must not end the process.
 func CatchPanic(err *error) {
 	if r := recover(); r != nil {

@@ -201,7 +201,7 @@ func (r *Request) ReadBody(most int64) ([]byte, error) {
 	return body, nil
 }
 
-// asMessage turns invalid fields into one message, as the stacks and agent APIs require.
+// asMessage converts invalid fields into one message, as the stacks and agent APIs require.
 func asMessage(kind core.Kind, err error) error {
 	if e, ok := errors.AsType[*core.Error](err); ok && len(e.Fields) > 0 {
 		return core.Errorf(kind, "%s %s", e.Fields[0].Field, e.Fields[0].Code)

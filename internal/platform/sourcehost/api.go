@@ -108,7 +108,7 @@ func (a api) sendUpTo(ctx context.Context, method, path string, body any, most i
 	return resp, answer, nil
 }
 
-// refusal turns a response into an error that says what to do.
+// refusal converts a response into an error that says what to do.
 func refusal(resp *http.Response, content []byte, does action, repo Repository) error {
 	said := readProblem(content)
 	if text, limited := rateLimited(resp); limited {

@@ -8,7 +8,7 @@ import (
 	"stackyard/internal/rules/message"
 )
 
-// A parser turns the tokens of a condition into an expression by operator precedence. It checks the types of
+// A parser converts the tokens of a condition into an expression by operator precedence. It checks the types of
 // operands on the way.
 type parser struct {
 	lexer

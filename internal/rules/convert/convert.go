@@ -1,4 +1,4 @@
-// Package convert turns pipelines of Woodpecker, Drone and GitHub Actions into pipelines of Stackyard: the common part
+// Package convert converts pipelines of Woodpecker, Drone and GitHub Actions into pipelines of Stackyard: the common part
 // of them. What has no counterpart, or another meaning, is listed in notes.
 package convert
 

@@ -10,7 +10,7 @@
 //
 // Definitions contain three small languages. Variables like $BRANCH are interpolated before anything else is
 // parsed (interpolate.go). Conditions are checked when a definition is parsed and evaluated when a build is
-// created ([condition.Parse]). Matrix placeholders are filled in when [Step.Expand] turns a step into jobs.
+// created ([condition.Parse]). Matrix placeholders are filled in when [Step.Expand] converts a step into jobs.
 //
 // All functions are pure. Keys in depends_on may belong to steps that are uploaded later; dependency cycles are
 // refused.

@@ -124,7 +124,7 @@ var tokenErrors = map[string]string{
 	"exceeded max depth of 10000":                                  "lists and mappings are nested too deep",
 }
 
-// SyntaxProblem turns a library error into a message with a position. The library knows no columns and not
+// SyntaxProblem converts a library error into a message with a position. The library knows no columns and not
 // always the line.
 func SyntaxProblem(source []byte, err error) *Problem {
 	message := strings.TrimPrefix(err.Error(), "yaml: ")

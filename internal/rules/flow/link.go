@@ -9,7 +9,7 @@ import (
 	"stackyard/internal/rules/definition"
 )
 
-// A linker turns a list of steps into edges.
+// A linker converts a list of steps into edges.
 //
 // Within a list, a step without depends_on depends on the barrier before it. A barrier depends on the barrier
 // before it, and on a join of all steps since that barrier and of the join before. So this join covers every
@@ -313,7 +313,7 @@ func (l *linker) addEdge(e Edge) {
 	l.edges = append(l.edges, e)
 }
 
-// linkExplicit turns every depends_on into edges, now that all keys are known.
+// linkExplicit converts every depends_on into edges, now that all keys are known.
 func (l *linker) linkExplicit() error {
 	for _, x := range l.explicit {
 		if err := l.checkEdges(); err != nil {

@@ -1,6 +1,6 @@
 // Package hookpayload parses the webhooks of source hosts.
 //
-// [HostOf] recognizes the host by the headers of a request, and [Parse] turns its body into a list of events that
+// [HostOf] recognizes the host by the headers of a request, and [Parse] converts its body into a list of events that
 // have the same form for all hosts. A host reports several branches that were pushed together in one body, so there
 // can be more than one event. The functions are pure. They do not check signatures and decide nothing about builds.
 package hookpayload

@@ -1,4 +1,4 @@
-// Package plan turns the steps of a pipeline definition into the steps and jobs of a build.
+// Package plan converts the steps of a pipeline definition into the steps and jobs of a build.
 //
 // It is pure: it evaluates conditions and branch filters, expands matrices and parallel steps, applies the defaults of
 // the pipeline and resolves queues. The result has two parts: the specs that package flow needs, and what is stored

@@ -52,7 +52,7 @@ func readCharset(charset string, input io.Reader) (io.Reader, error) {
 	return nil, core.Errorf(core.BadRequest, "The XML has the encoding %.50q; send it in UTF-8", charset)
 }
 
-// latin1 turns bytes of ISO 8859-1 into UTF-8.
+// latin1 converts bytes of ISO 8859-1 into UTF-8.
 type latin1 struct {
 	r    io.Reader
 	rest []byte

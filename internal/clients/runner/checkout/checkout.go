@@ -221,7 +221,7 @@ func (c Checkout) setAside(sh *shell.Shell, clean bool) (previous string, err er
 	return previous, nil
 }
 
-// prepare turns the empty directory into a clone of the repository.
+// prepare makes a clone of the repository in the empty directory.
 func (c Checkout) prepare(sh *shell.Shell, previous string) error {
 	var err error
 	switch {

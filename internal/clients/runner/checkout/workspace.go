@@ -49,7 +49,7 @@ func Claim(buildPath, organization, pipeline string) (*Workspace, error) {
 // Release frees the workspace. If the agent dies, the kernel does.
 func (w *Workspace) Release() error { return w.lock.Close() }
 
-// dirName turns a slug into a safe directory name.
+// dirName converts a slug into a safe directory name.
 func dirName(slug string) string {
 	name := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' {

@@ -94,7 +94,7 @@ func (s *Stream) Close() (failed int) {
 	return int(s.failed.Load())
 }
 
-// cut turns the current bytes into a chunk and waits for a free sender.
+// cut converts the current bytes into a chunk and waits for a free sender.
 func (s *Stream) cut() {
 	if len(s.current) == 0 {
 		return

@@ -1,4 +1,4 @@
-// Package buildevents turns changes of builds and jobs into events, shows a build as it was at an event, and returns
+// Package buildevents converts changes of builds and jobs into events, shows a build as it was at an event, and returns
 // the notifications that pipelines and steps ask for with notify.
 //
 // It writes no events: package lifecycle does, at the end of the transaction that makes the change.

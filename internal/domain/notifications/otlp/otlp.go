@@ -1,4 +1,4 @@
-// Package otlp turns a finished build into an OpenTelemetry trace and the OTLP/HTTP request that carries it.
+// Package otlp converts a finished build into an OpenTelemetry trace and the OTLP/HTTP request that carries it.
 //
 // The trace follows the semantic conventions for CI/CD: the span of the build is the root, below it is a span for each
 // step, and below that one for each attempt at each of the step's jobs. What is the same for the whole run is in the

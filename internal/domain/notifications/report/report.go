@@ -1,4 +1,4 @@
-// Package report describes a build and its jobs to the senders of notifications, each of which turns a [Build] into
+// Package report describes a build and its jobs to the senders of notifications, each of which converts a [Build] into
 // what one kind of system understands. It decides what senders would otherwise decide differently: how a job or a
 // build ended ([Result]) and when a job ran ([Times]).
 package report
