@@ -163,7 +163,17 @@ func spilledLogs(q *db.Q, jobs []string) ([]string, error) {
 		return nil, err
 	}
 	in, arg := q.In("job_id", 1, jobs)
-	return db.Strings(q, `SELECT job_id FROM job_logs WHERE spilled AND `+in, arg)
+	var spilled []string
+	err := db.EachLater(q, func(scan db.Scan) error {
+		var id string
+		err := scan(&id)
+		spilled = append(spilled, id)
+		return err
+	}, `SELECT job_id FROM job_logs WHERE spilled AND `+in, arg)
+	if err == nil {
+		err = q.Flush() // with the statements that wait
+	}
+	return spilled, err
 }
 
 // joinSmall replaces consecutive pieces in the database by one.
