@@ -37,6 +37,7 @@ var serverSettings = []cmdline.Setting{
 	{Flag: "peer-url", Usage: "URL at which other replicas reach this one (default: the address of this machine in the database's network, and the port of --listen)"},
 	{Flag: "session-grace", Unset: "5m", Usage: "time that open shells and desktops have to end after SIGTERM"},
 	{Flag: "agent-lost-after", Unset: "3m", Usage: "time without contact after which an agent is lost, at least 15s"},
+	{Flag: "database-wait", Unset: "1m", Usage: "how long the start waits for a PostgreSQL that does not answer"},
 	{Flag: "keep-events", Unset: "720h", Usage: "how long events are kept for notifications, at least 48h"},
 	{Flag: "deregister-stacks-after", Unset: "24h", Usage: "time without contact after which a stack is de-registered, at least 10m"},
 	{Flag: "oidc-issuer", Usage: "URL of an OpenID Connect provider for sign-in"},

@@ -177,9 +177,9 @@ func (d *decoder) scalar(n *yaml.Node, v reflect.Value) {
 			return
 		}
 		v.SetBool(b)
-	case reflect.Int:
+	case reflect.Int, reflect.Int64:
 		var i int64
-		if n.Kind != yaml.ScalarNode || n.Tag != "!!int" || n.Decode(&i) != nil || i > math.MaxInt32 || i < math.MinInt32 {
+		if n.Kind != yaml.ScalarNode || n.Tag != "!!int" || n.Decode(&i) != nil || v.Kind() == reflect.Int && (i > math.MaxInt32 || i < math.MinInt32) {
 			d.wrong(n, "a whole number")
 			return
 		}

@@ -38,16 +38,42 @@ type Storage struct {
 // OpenStorage opens and migrates the database, and finds or creates the key. It refuses a key that differs from
 // the first key of the installation.
 func OpenStorage(ctx context.Context, s Settings, log *slog.Logger) (Storage, error) {
-	return openStorage(ctx, s, log, func(*db.DB) error { return nil })
+	return openStorage(ctx, s, 0, log, func(*db.DB) error { return nil })
 }
 
 // OpenServerStorage is OpenStorage for a process that calls [Run]. It fails while another server uses the
-// same SQLite database, before anything is migrated.
+// same SQLite database, before anything is migrated. It waits some time for a database that does not answer: after a
+// power failure, both machines start at the same time.
 func OpenServerStorage(ctx context.Context, s Settings, log *slog.Logger) (Storage, error) {
-	return openStorage(ctx, s, log, func(d *db.DB) error { return d.LockServer(ctx) })
+	return openStorage(ctx, s, s.DatabaseWait, log, func(d *db.DB) error { return d.LockServer(ctx) })
 }
 
-func openStorage(ctx context.Context, s Settings, log *slog.Logger, lock func(*db.DB) error) (Storage, error) {
+// databaseRetry is the time between two attempts to connect to a database that does not answer.
+const databaseRetry = time.Second
+
+// openDatabase connects to the database, and tries again for some time while it does not answer.
+func openDatabase(ctx context.Context, s Settings, wait time.Duration, log *slog.Logger) (*db.DB, error) {
+	began := time.Now()
+	for attempt := 0; ; attempt++ {
+		d, err := db.Open(ctx, s.Database, log)
+		if core.KindOf(err) != core.Unavailable || wait == 0 {
+			return d, err
+		}
+		if time.Since(began) >= wait {
+			return nil, fmt.Errorf("%w; waited %s: start the database or correct --database, then start the server again", err, wait)
+		}
+		if attempt == 0 {
+			log.Warn("database does not answer, waiting for it", "up_to", wait, "error", err)
+		}
+		select {
+		case <-time.After(databaseRetry):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+func openStorage(ctx context.Context, s Settings, wait time.Duration, log *slog.Logger, lock func(*db.DB) error) (Storage, error) {
 	if err := os.MkdirAll(s.Data, 0o700); err != nil {
 		return Storage{}, fmt.Errorf("make the data folder: %w", err)
 	}
@@ -55,7 +81,7 @@ func openStorage(ctx context.Context, s Settings, log *slog.Logger, lock func(*d
 	if err != nil {
 		return Storage{}, err
 	}
-	d, err := db.Open(ctx, s.Database, log)
+	d, err := openDatabase(ctx, s, wait, log)
 	if err != nil {
 		return Storage{}, err
 	}

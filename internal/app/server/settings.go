@@ -55,6 +55,7 @@ type Settings struct {
 	Images         agentimages.Settings
 	Machines       machines.Settings
 	KeepEvents     time.Duration
+	DatabaseWait   time.Duration          // how long the start waits for a database that does not answer
 	MetricsListen  string                 // address of metrics and profiles; "": metrics are on Listen
 	MetricsToken   string                 // bearer token of metrics on Listen; "": none
 	Peer           string                 // URL at which other replicas reach this one; "": derived from the listen address
@@ -175,6 +176,9 @@ func ParseSettings(given func(flag string) string) (Settings, error) {
 	}
 	if s.KeepEvents, err = time.ParseDuration(given("keep-events")); err != nil || s.KeepEvents < events.MinKeep {
 		bad("keep-events", "%q is not a time of at least %s, such as 720h", given("keep-events"), events.MinKeep)
+	}
+	if s.DatabaseWait, err = time.ParseDuration(cmp.Or(given("database-wait"), "1m")); err != nil || s.DatabaseWait < 0 {
+		bad("database-wait", "%q is not a time, such as 1m or 0s", given("database-wait"))
 	}
 	if peer, err := parsePublicURL(given("peer-url")); err != nil {
 		bad("peer-url", "%w", err)
