@@ -79,7 +79,8 @@ func (s *Site) createToken(v *pages.Visit) error {
 		Scopes:          formScopes(form["scopes"]),
 		OrganizationIDs: form["organizations"],
 	}
-	value, token := "", account.AccessToken{}
+	var value string
+	var token account.AccessToken
 	if request.ExpiresAt, err = expiry(form, s.Clock()); err == nil {
 		value, token, err = s.Accounts.CreateToken(v.Context(), v.User().ID, request)
 	}

@@ -16,10 +16,10 @@ import (
 
 func (s *Site) agentRoutes() []route.Route {
 	const path = "/organizations/{org}/agents"
-	return append(append(s.Live.Page(path, pages.MembersOnly, s.agents, s.watchAgents), s.Live.Page(path+"/{agent}", pages.MembersOnly, s.agent, s.watchAgents)...),
-		s.post("/agents/{agent}/pause", s.pauseAgent),
+	return append(append(s.Live.Page(path, pages.MembersOnly, s.agents, s.watchAgents), s.Live.Page(path+"/{agent}", pages.MembersOnly, pages.On(s.loadAgent, s.agent), s.watchAgents)...),
+		s.post("/agents/{agent}/pause", pages.On(s.loadAgent, s.pauseAgent)),
 		s.post("/agents/{agent}/resume", s.resumeAgent),
-		s.post("/agents/{agent}/stop", s.stopAgent),
+		s.post("/agents/{agent}/stop", pages.WithForm(s.stopAgent)),
 	)
 }
 
@@ -116,12 +116,7 @@ func (s *Site) agents(v *pages.Visit) error {
 	if err != nil {
 		return err
 	}
-	query := url.Values{}
-	for _, name := range []string{"name", "hostname", "version", "cluster_queue_id", "page", "per_page"} {
-		if value := v.FormQuery(name); value != "" {
-			query.Set(name, value)
-		}
-	}
+	query := v.Given("name", "hostname", "version", "cluster_queue_id", "page", "per_page")
 	var found []agent
 	next, err := v.Call("GET", v.API("agents")+"?"+query.Encode(), nil, &found)
 	if err != nil {
@@ -171,11 +166,7 @@ func (s *Site) pauseForm(v *pages.Visit, a agent) pages.Form {
 	}}
 }
 
-func (s *Site) agent(v *pages.Visit) error {
-	a, err := s.loadAgent(v)
-	if err != nil {
-		return err
-	}
+func (s *Site) agent(v *pages.Visit, a agent) error {
 	return s.showAgent(v, http.StatusOK, a, s.pauseForm(v, a))
 }
 
@@ -201,11 +192,7 @@ func (s *Site) showAgent(v *pages.Visit, status int, a agent, pause pages.Form) 
 	}})
 }
 
-func (s *Site) pauseAgent(v *pages.Visit) error {
-	a, err := s.loadAgent(v)
-	if err != nil {
-		return err
-	}
+func (s *Site) pauseAgent(v *pages.Visit, a agent) error {
 	return v.Submit(s.pauseForm(v, a), "PUT", v.API("agents", a.ID, "pause"), v.Place("agents", a.ID), "Agent paused.", func(f pages.Form) error {
 		return s.showAgent(v, http.StatusUnprocessableEntity, a, f)
 	})
@@ -216,11 +203,7 @@ func (s *Site) resumeAgent(v *pages.Visit) error {
 	return v.Act("PUT", v.API("agents", id, "resume"), map[string]any{}, v.Place("agents", id), "Agent resumed.")
 }
 
-func (s *Site) stopAgent(v *pages.Visit) error {
-	form, err := v.ReadForm()
-	if err != nil {
-		return err
-	}
+func (s *Site) stopAgent(v *pages.Visit, form url.Values) error {
 	id := v.PathValue("agent")
 	return v.Act("PUT", v.API("agents", id, "stop"), map[string]any{"force": form.Get("force") != ""}, v.Place("agents", id), "Agent asked to stop.")
 }

@@ -2,6 +2,7 @@ package clusterpages
 
 import (
 	"net/http"
+	"net/url"
 
 	"stackyard/internal/app/web/pages"
 	"stackyard/internal/platform/identity"
@@ -11,11 +12,11 @@ import (
 func (s *Site) clusterRoutes() []route.Route {
 	return []route.Route{
 		s.get("/clusters", s.clusters),
-		s.post("/clusters", s.createCluster),
-		s.get("/clusters/{cluster}/settings", s.clusterSettings),
-		s.post("/clusters/{cluster}/settings", s.changeCluster),
+		s.post("/clusters", pages.WithForm(s.createCluster)),
+		s.get("/clusters/{cluster}/settings", pages.On(s.within, s.clusterSettings)),
+		s.post("/clusters/{cluster}/settings", pages.On(s.within, s.changeCluster)),
 		s.post("/clusters/{cluster}/delete", s.deleteCluster),
-		s.post("/clusters/{cluster}/maintainers", s.addMaintainer),
+		s.post("/clusters/{cluster}/maintainers", pages.WithForm(s.addMaintainer)),
 		s.post("/clusters/{cluster}/maintainers/{maintainer}/remove", s.removeMaintainer),
 	}
 }
@@ -65,12 +66,7 @@ func (s *Site) clusters(v *pages.Visit) error {
 }
 
 func (s *Site) showClusters(v *pages.Visit, status int, form pages.Form) error {
-	page, err := v.Page()
-	if err != nil {
-		return err
-	}
-	var found []cluster
-	next, err := v.Call("GET", v.API("clusters")+"?"+pageQuery(page), nil, &found)
+	found, links, err := pages.ListOf[cluster](v, v.API("clusters"))
 	if err != nil {
 		return err
 	}
@@ -80,24 +76,15 @@ func (s *Site) showClusters(v *pages.Visit, status int, form pages.Form) error {
 		Pages   []pages.PageLink
 		New     pages.Form
 		Manages bool
-	}{v.Org.Slug, found, v.PageLinks(page, next.After, "Previous", "Next"), form, v.Member.Can(identity.ManageClusters, v.Org)}})
+	}{v.Org.Slug, found, links, form, v.Member.Can(identity.ManageClusters, v.Org)}})
 }
 
-func (s *Site) createCluster(v *pages.Visit) error {
-	form := s.newClusterForm(v)
-	values, err := v.ReadForm()
-	if err != nil {
-		return err
-	}
+func (s *Site) createCluster(v *pages.Visit, values url.Values) error {
 	var made cluster
-	_, err = v.Call("POST", v.API("clusters"), form.Body(values), &made)
-	if wrong, ok := pages.RefusedFields(err); ok {
-		return s.showClusters(v, http.StatusUnprocessableEntity, form.Entered(values, wrong))
-	}
-	if err != nil {
-		return err
-	}
-	return v.Done(made.Path(v.Org.Slug), "Cluster created. Next, create a queue in it.")
+	refused := func(f pages.Form) error { return s.showClusters(v, http.StatusUnprocessableEntity, f) }
+	return v.Send(s.newClusterForm(v), values, "POST", v.API("clusters"), &made, refused, func() error {
+		return v.Done(made.Path(v.Org.Slug), "Cluster created. Next, create a queue in it.")
+	})
 }
 
 func (s *Site) settingsForm(v *pages.Visit, c cluster) (pages.Form, error) {
@@ -109,17 +96,13 @@ func (s *Site) settingsForm(v *pages.Visit, c cluster) (pages.Form, error) {
 	return pages.Form{ID: "cluster", Action: c.Path(v.Org.Slug, "settings"), Submit: "Save cluster", Fields: []pages.Field{
 		{Name: "name", Label: "Name", Required: true, Value: c.Name},
 		{Name: "description", Label: "Description", Null: true, Value: c.Description},
-		{Name: "emoji", Label: "Emoji", Null: true, Value: text(c.Emoji), Placeholder: ":rocket:"},
-		{Name: "color", Label: "Color", Null: true, Value: text(c.Color), Placeholder: "#a9cc66"},
-		{Name: "default_queue_id", Label: "Default queue", Kind: pages.SelectField, Null: true, Value: text(c.DefaultQueueID), Options: options, Hint: "Jobs that name no queue run here."},
+		{Name: "emoji", Label: "Emoji", Null: true, Value: pages.Text(c.Emoji), Placeholder: ":rocket:"},
+		{Name: "color", Label: "Color", Null: true, Value: pages.Text(c.Color), Placeholder: "#a9cc66"},
+		{Name: "default_queue_id", Label: "Default queue", Kind: pages.SelectField, Null: true, Value: pages.Text(c.DefaultQueueID), Options: options, Hint: "Jobs that name no queue run here."},
 	}}, err
 }
 
-func (s *Site) clusterSettings(v *pages.Visit) error {
-	in, err := s.within(v)
-	if err != nil {
-		return err
-	}
+func (s *Site) clusterSettings(v *pages.Visit, in inCluster) error {
 	form, err := s.settingsForm(v, in.Cluster)
 	if err != nil {
 		return err
@@ -150,11 +133,7 @@ func (s *Site) showClusterSettings(v *pages.Visit, status int, in inCluster, for
 	})
 }
 
-func (s *Site) changeCluster(v *pages.Visit) error {
-	in, err := s.within(v)
-	if err != nil {
-		return err
-	}
+func (s *Site) changeCluster(v *pages.Visit, in inCluster) error {
 	form, err := s.settingsForm(v, in.Cluster)
 	if err != nil {
 		return err
@@ -166,30 +145,15 @@ func (s *Site) changeCluster(v *pages.Visit) error {
 
 func (s *Site) deleteCluster(v *pages.Visit) error {
 	id := v.PathValue("cluster")
-	_, err := v.Call("DELETE", v.API("clusters", id), nil, nil)
-	if wrong, ok := pages.ProblemsOf(err); ok {
-		return v.Refused(v.Place("clusters", id, "settings"), wrong.Sentence())
-	}
-	if err != nil {
-		return err
-	}
-	return v.Done(v.Place("clusters"), "Cluster deleted.")
+	return v.Delete(v.API("clusters", id), v.Place("clusters", id, "settings"), v.Place("clusters"), "Cluster deleted.")
 }
 
-func (s *Site) addMaintainer(v *pages.Visit) error {
-	form, err := v.ReadForm()
-	if err != nil {
-		return err
-	}
+func (s *Site) addMaintainer(v *pages.Visit, form url.Values) error {
 	id := v.PathValue("cluster")
-	user, problem, err := pages.PickMember.Find(v, form.Get("user"))
-	if err != nil {
-		return err
-	}
-	if problem != "" {
-		return v.Refused(v.Place("clusters", id, "settings"), "Not added. This "+problem)
-	}
-	return v.Act("POST", v.API("clusters", id, "maintainers"), map[string]any{"user": user}, v.Place("clusters", id, "settings"), "Maintainer added.")
+	back := v.Place("clusters", id, "settings")
+	return pages.PickMember.Add(v, form.Get("user"), back, func(user string) error {
+		return v.Act("POST", v.API("clusters", id, "maintainers"), map[string]any{"user": user}, back, "Maintainer added.")
+	})
 }
 
 func (s *Site) removeMaintainer(v *pages.Visit) error {

@@ -12,12 +12,13 @@ import (
 
 func (s *Site) imageRoutes() []route.Route {
 	const all, one = "/clusters/{cluster}/agent-images", "/clusters/{cluster}/agent-images/{image}"
+	load := loader[image](s, "agent-images", "image")
 	return []route.Route{
-		s.get(all, s.images),
-		s.post(all, s.createImage),
-		s.get(one, s.image),
-		s.post(one, s.changeImage),
-		s.post(one+"/delete", s.deleteImage),
+		s.get(all, pages.On(s.within, s.images)),
+		s.post(all, pages.On(s.within, s.createImage)),
+		s.get(one, pages.On(load, s.image)),
+		s.post(one, pages.On(load, s.changeImage)),
+		s.post(one+"/delete", pages.On(load, s.deleteImage)),
 	}
 }
 
@@ -53,11 +54,7 @@ func (s *Site) imageForm(in inCluster) pages.Form {
 	}}
 }
 
-func (s *Site) images(v *pages.Visit) error {
-	in, err := s.within(v)
-	if err != nil {
-		return err
-	}
+func (s *Site) images(v *pages.Visit, in inCluster) error {
 	return s.showImages(v, http.StatusOK, in, s.imageForm(in))
 }
 
@@ -82,28 +79,10 @@ func (s *Site) showImages(v *pages.Visit, status int, in inCluster, form pages.F
 	}{in, list, available, why, form, v.Member.Can(identity.ManageHostedAgents, v.Org)})
 }
 
-func (s *Site) createImage(v *pages.Visit) error {
-	in, err := s.within(v)
-	if err != nil {
-		return err
-	}
+func (s *Site) createImage(v *pages.Visit, in inCluster) error {
 	return v.Submit(s.imageForm(in), "POST", v.API("clusters", in.Cluster.ID, "agent-images"), in.At("agent-images"), "Image created. It is being built.", func(f pages.Form) error {
 		return s.showImages(v, http.StatusUnprocessableEntity, in, f)
 	})
-}
-
-// onImage runs fn with the image of the path.
-func (s *Site) onImage(v *pages.Visit, fn func(in inCluster, i image, api string) error) error {
-	in, err := s.within(v)
-	if err != nil {
-		return err
-	}
-	api := v.API("clusters", in.Cluster.ID, "agent-images", v.PathValue("image"))
-	var i image
-	if _, err := v.Call("GET", api, nil, &i); err != nil {
-		return err
-	}
-	return fn(in, i, api)
 }
 
 func editImageForm(in inCluster, i image) pages.Form {
@@ -113,10 +92,8 @@ func editImageForm(in inCluster, i image) pages.Form {
 	}}
 }
 
-func (s *Site) image(v *pages.Visit) error {
-	return s.onImage(v, func(in inCluster, i image, api string) error {
-		return s.showImage(v, http.StatusOK, in, i, editImageForm(in, i))
-	})
+func (s *Site) image(v *pages.Visit, on resource[image]) error {
+	return s.showImage(v, http.StatusOK, on.inCluster, on.it, editImageForm(on.inCluster, on.it))
 }
 
 func (s *Site) showImage(v *pages.Visit, status int, in inCluster, i image, edit pages.Form) error {
@@ -137,23 +114,12 @@ func (s *Site) showImage(v *pages.Visit, status int, in inCluster, i image, edit
 // maxImageLog is how much of the log of an image's build its page shows, in bytes.
 const maxImageLog = 256 << 10
 
-func (s *Site) changeImage(v *pages.Visit) error {
-	return s.onImage(v, func(in inCluster, i image, api string) error {
-		return v.Submit(editImageForm(in, i), "PATCH", api, in.At("agent-images", i.ID), "Image saved. It is being built.", func(f pages.Form) error {
-			return s.showImage(v, http.StatusUnprocessableEntity, in, i, f)
-		})
+func (s *Site) changeImage(v *pages.Visit, on resource[image]) error {
+	return v.Submit(editImageForm(on.inCluster, on.it), "PATCH", on.api, on.At("agent-images", on.it.ID), "Image saved. It is being built.", func(f pages.Form) error {
+		return s.showImage(v, http.StatusUnprocessableEntity, on.inCluster, on.it, f)
 	})
 }
 
-func (s *Site) deleteImage(v *pages.Visit) error {
-	return s.onImage(v, func(in inCluster, i image, api string) error {
-		_, err := v.Call("DELETE", api, nil, nil)
-		if wrong, ok := pages.ProblemsOf(err); ok {
-			return v.Refused(in.At("agent-images", i.ID), wrong.Sentence())
-		}
-		if err != nil {
-			return err
-		}
-		return v.Done(in.At("agent-images"), "Image deleted.")
-	})
+func (s *Site) deleteImage(v *pages.Visit, on resource[image]) error {
+	return v.Delete(on.api, on.At("agent-images", on.it.ID), on.At("agent-images"), "Image deleted.")
 }

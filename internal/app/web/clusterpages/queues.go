@@ -3,7 +3,6 @@ package clusterpages
 import (
 	"fmt"
 	"net/http"
-	"net/url"
 	"strconv"
 	"time"
 
@@ -20,23 +19,20 @@ import (
 func (s *Site) queueRoutes() []route.Route {
 	const one = "/clusters/{cluster}/queues/{queue}"
 	const cluster = "/organizations/{org}/clusters/{cluster}"
-	return append(append(s.Live.Page(cluster, pages.MembersOnly, s.cluster, s.watchQueues), s.Live.Page("/organizations/{org}"+one, pages.MembersOnly, s.queue, s.watchQueue)...),
-		s.post("/clusters/{cluster}/queues", s.createQueue),
-		s.post(one, s.changeQueue),
-		s.post(one+"/pause", s.pauseQueue),
-		s.post(one+"/resume", s.resumeQueue),
-		s.post(one+"/delete", s.deleteQueue),
+	load := s.queueLoader()
+	return append(append(s.Live.Page(cluster, pages.MembersOnly, pages.On(s.within, s.cluster), s.watchQueues), s.Live.Page("/organizations/{org}"+one, pages.MembersOnly, pages.On(load, s.queue), s.watchQueue)...),
+		s.post("/clusters/{cluster}/queues", pages.On(s.within, s.createQueue)),
+		s.post(one, pages.On(load, s.changeQueue)),
+		s.post(one+"/pause", pages.On(load, s.pauseQueue)),
+		s.post(one+"/resume", pages.On(load, s.resumeQueue)),
+		s.post(one+"/delete", pages.On(load, s.deleteQueue)),
 	)
 }
 
 // watchQueue says when a queue, its jobs or its agents change.
 func (s *Site) watchQueue(v *pages.Visit) (live.Watch, error) {
-	in, err := s.within(v)
-	if err != nil {
-		return live.Watch{}, err
-	}
-	q, err := s.loadQueue(v, in)
-	return live.Watch{Topics: []string{dispatch.Topic(q.ID), agents.OrganizationTopic(v.Org.ID), builds.OrganizationTopic(v.Org.ID)}}, err
+	on, err := s.queueLoader()(v)
+	return live.Watch{Topics: []string{dispatch.Topic(on.it.ID), agents.OrganizationTopic(v.Org.ID), builds.OrganizationTopic(v.Org.ID)}}, err
 }
 
 // watchQueues says when the queues of a cluster or their agents change.
@@ -68,11 +64,6 @@ type queue struct {
 	Hosted        bool       `json:"hosted"`
 }
 
-// pageQuery returns the query for a page of a list.
-func pageQuery(p route.Page) string {
-	return url.Values{"page": {strconv.Itoa(p.Number)}, "per_page": {strconv.Itoa(p.Size)}}.Encode()
-}
-
 func (s *Site) queuesOf(v *pages.Visit, c cluster) (list []queue, err error) {
 	return pages.All[queue](v, v.API("clusters", c.ID, "queues"))
 }
@@ -85,21 +76,12 @@ func (s *Site) newQueueForm(in inCluster) pages.Form {
 }
 
 // cluster shows the queues of a cluster.
-func (s *Site) cluster(v *pages.Visit) error {
-	in, err := s.within(v)
-	if err != nil {
-		return err
-	}
+func (s *Site) cluster(v *pages.Visit, in inCluster) error {
 	return s.showCluster(v, http.StatusOK, in, s.newQueueForm(in))
 }
 
 func (s *Site) showCluster(v *pages.Visit, status int, in inCluster, form pages.Form) error {
-	page, err := v.Page()
-	if err != nil {
-		return err
-	}
-	var queues []queue
-	next, err := v.Call("GET", v.API("clusters", in.Cluster.ID, "queues")+"?"+pageQuery(page), nil, &queues)
+	queues, links, err := pages.ListOf[queue](v, v.API("clusters", in.Cluster.ID, "queues"))
 	if err != nil {
 		return err
 	}
@@ -109,22 +91,17 @@ func (s *Site) showCluster(v *pages.Visit, status int, in inCluster, form pages.
 		Pages   []pages.PageLink
 		Default string
 		New     pages.Form
-	}{in, queues, v.PageLinks(page, next.After, "Previous", "Next"), text(in.Cluster.DefaultQueueID), form})
+	}{in, queues, links, pages.Text(in.Cluster.DefaultQueueID), form})
 }
 
-func (s *Site) createQueue(v *pages.Visit) error {
-	in, err := s.within(v)
-	if err != nil {
-		return err
-	}
+func (s *Site) createQueue(v *pages.Visit, in inCluster) error {
 	return v.Submit(s.newQueueForm(in), "POST", v.API("clusters", in.Cluster.ID, "queues"), in.At(), "Queue created. Start an agent in it with --queue and its key.", func(f pages.Form) error {
 		return s.showCluster(v, http.StatusUnprocessableEntity, in, f)
 	})
 }
 
-func (s *Site) loadQueue(v *pages.Visit, in inCluster) (q queue, err error) {
-	_, err = v.Call("GET", v.API("clusters", in.Cluster.ID, "queues", v.PathValue("queue")), nil, &q)
-	return q, err
+func (s *Site) queueLoader() func(*pages.Visit) (resource[queue], error) {
+	return loader[queue](s, "queues", "queue")
 }
 
 // waits are the metrics of a queue in a response.
@@ -211,16 +188,8 @@ func (p queuePage) JobName(j builds.OnJob) string {
 	return "Job of " + j.Pipeline.Name
 }
 
-func (s *Site) queue(v *pages.Visit) error {
-	in, err := s.within(v)
-	if err != nil {
-		return err
-	}
-	q, err := s.loadQueue(v, in)
-	if err != nil {
-		return err
-	}
-	return s.showQueue(v, http.StatusOK, in, q, func(*queuePage) {})
+func (s *Site) queue(v *pages.Visit, on resource[queue]) error {
+	return s.showQueue(v, http.StatusOK, on.inCluster, on.it, func(*queuePage) {})
 }
 
 func (s *Site) showQueue(v *pages.Visit, status int, in inCluster, q queue, change func(*queuePage)) error {
@@ -269,50 +238,22 @@ func (s *Site) queueForm(in inCluster, q queue) pages.Form {
 	}}
 }
 
-// onQueue runs fn with the queue of the path.
-func (s *Site) onQueue(v *pages.Visit, fn func(in inCluster, q queue, api string) error) error {
-	in, err := s.within(v)
-	if err != nil {
-		return err
-	}
-	q, err := s.loadQueue(v, in)
-	if err != nil {
-		return err
-	}
-	return fn(in, q, v.API("clusters", in.Cluster.ID, "queues", q.ID))
-}
-
-func (s *Site) changeQueue(v *pages.Visit) error {
-	return s.onQueue(v, func(in inCluster, q queue, api string) error {
-		return v.Submit(s.queueForm(in, q), "PATCH", api, in.At("queues", q.ID), "Queue saved.", func(f pages.Form) error {
-			return s.showQueue(v, http.StatusUnprocessableEntity, in, q, func(p *queuePage) { p.Edit = f })
-		})
+func (s *Site) changeQueue(v *pages.Visit, on resource[queue]) error {
+	return v.Submit(s.queueForm(on.inCluster, on.it), "PATCH", on.api, on.At("queues", on.it.ID), "Queue saved.", func(f pages.Form) error {
+		return s.showQueue(v, http.StatusUnprocessableEntity, on.inCluster, on.it, func(p *queuePage) { p.Edit = f })
 	})
 }
 
-func (s *Site) pauseQueue(v *pages.Visit) error {
-	return s.onQueue(v, func(in inCluster, q queue, api string) error {
-		return v.Submit(s.queuePauseForm(in, q), "POST", api+"/pause_dispatch", in.At("queues", q.ID), "Queue paused.", func(f pages.Form) error {
-			return s.showQueue(v, http.StatusUnprocessableEntity, in, q, func(p *queuePage) { p.Pause = f })
-		})
+func (s *Site) pauseQueue(v *pages.Visit, on resource[queue]) error {
+	return v.Submit(s.queuePauseForm(on.inCluster, on.it), "POST", on.api+"/pause_dispatch", on.At("queues", on.it.ID), "Queue paused.", func(f pages.Form) error {
+		return s.showQueue(v, http.StatusUnprocessableEntity, on.inCluster, on.it, func(p *queuePage) { p.Pause = f })
 	})
 }
 
-func (s *Site) resumeQueue(v *pages.Visit) error {
-	return s.onQueue(v, func(in inCluster, q queue, api string) error {
-		return v.Act("POST", api+"/resume_dispatch", nil, in.At("queues", q.ID), "Queue resumed.")
-	})
+func (s *Site) resumeQueue(v *pages.Visit, on resource[queue]) error {
+	return v.Act("POST", on.api+"/resume_dispatch", nil, on.At("queues", on.it.ID), "Queue resumed.")
 }
 
-func (s *Site) deleteQueue(v *pages.Visit) error {
-	return s.onQueue(v, func(in inCluster, q queue, api string) error {
-		_, err := v.Call("DELETE", api, nil, nil)
-		if wrong, ok := pages.ProblemsOf(err); ok {
-			return v.Refused(in.At("queues", q.ID), wrong.Sentence())
-		}
-		if err != nil {
-			return err
-		}
-		return v.Done(in.At(), "Queue deleted.")
-	})
+func (s *Site) deleteQueue(v *pages.Visit, on resource[queue]) error {
+	return v.Delete(on.api, on.At("queues", on.it.ID), on.At(), "Queue deleted.")
 }

@@ -10,12 +10,13 @@ import (
 
 func (s *Site) secretRoutes() []route.Route {
 	const all, one = "/clusters/{cluster}/secrets", "/clusters/{cluster}/secrets/{secret}"
+	load := loader[clusterSecret](s, "secrets", "secret")
 	return []route.Route{
-		s.get(all, s.secrets),
-		s.post(all, s.createSecret),
-		s.get(one, s.secret),
-		s.post(one, s.changeSecret),
-		s.post(one+"/value", s.replaceSecret),
+		s.get(all, pages.On(s.within, s.secrets)),
+		s.post(all, pages.On(s.within, s.createSecret)),
+		s.get(one, pages.On(load, s.secret)),
+		s.post(one, pages.On(load, s.changeSecret)),
+		s.post(one+"/value", pages.On(load, s.replaceSecret)),
 		s.post(one+"/delete", s.deleteSecret),
 	}
 }
@@ -43,21 +44,12 @@ func (s *Site) secretForm(in inCluster) pages.Form {
 	}}
 }
 
-func (s *Site) secrets(v *pages.Visit) error {
-	in, err := s.within(v)
-	if err != nil {
-		return err
-	}
+func (s *Site) secrets(v *pages.Visit, in inCluster) error {
 	return s.showSecrets(v, http.StatusOK, in, s.secretForm(in))
 }
 
 func (s *Site) showSecrets(v *pages.Visit, status int, in inCluster, form pages.Form) error {
-	page, err := v.Page()
-	if err != nil {
-		return err
-	}
-	var list []clusterSecret
-	next, err := v.Call("GET", v.API("clusters", in.Cluster.ID, "secrets")+"?"+pageQuery(page), nil, &list)
+	list, links, err := pages.ListOf[clusterSecret](v, v.API("clusters", in.Cluster.ID, "secrets"))
 	if err != nil {
 		return err
 	}
@@ -66,14 +58,10 @@ func (s *Site) showSecrets(v *pages.Visit, status int, in inCluster, form pages.
 		Secrets []clusterSecret
 		Pages   []pages.PageLink
 		New     pages.Form
-	}{in, list, v.PageLinks(page, next.After, "Previous", "Next"), form})
+	}{in, list, links, form})
 }
 
-func (s *Site) createSecret(v *pages.Visit) error {
-	in, err := s.within(v)
-	if err != nil {
-		return err
-	}
+func (s *Site) createSecret(v *pages.Visit, in inCluster) error {
 	return v.Submit(s.secretForm(in), "POST", v.API("clusters", in.Cluster.ID, "secrets"), in.At("secrets"), "Secret created.", func(f pages.Form) error {
 		for i := range f.Fields {
 			if f.Fields[i].Name == "value" {
@@ -82,20 +70,6 @@ func (s *Site) createSecret(v *pages.Visit) error {
 		}
 		return s.showSecrets(v, http.StatusUnprocessableEntity, in, f)
 	})
-}
-
-// onSecret runs fn with the secret of the path.
-func (s *Site) onSecret(v *pages.Visit, fn func(in inCluster, secret clusterSecret, api string) error) error {
-	in, err := s.within(v)
-	if err != nil {
-		return err
-	}
-	api := v.API("clusters", in.Cluster.ID, "secrets", v.PathValue("secret"))
-	var secret clusterSecret
-	if _, err := v.Call("GET", api, nil, &secret); err != nil {
-		return err
-	}
-	return fn(in, secret, api)
 }
 
 func editSecretForm(in inCluster, secret clusterSecret) pages.Form {
@@ -111,10 +85,8 @@ func secretValueForm(in inCluster, secret clusterSecret) pages.Form {
 	}}
 }
 
-func (s *Site) secret(v *pages.Visit) error {
-	return s.onSecret(v, func(in inCluster, secret clusterSecret, _ string) error {
-		return s.showSecret(v, http.StatusOK, in, secret, editSecretForm(in, secret), secretValueForm(in, secret))
-	})
+func (s *Site) secret(v *pages.Visit, on resource[clusterSecret]) error {
+	return s.showSecret(v, http.StatusOK, on.inCluster, on.it, editSecretForm(on.inCluster, on.it), secretValueForm(on.inCluster, on.it))
 }
 
 func (s *Site) showSecret(v *pages.Visit, status int, in inCluster, secret clusterSecret, edit, value pages.Form) error {
@@ -127,20 +99,16 @@ func (s *Site) showSecret(v *pages.Visit, status int, in inCluster, secret clust
 		Form: pages.Form{ID: "delete", Action: in.At("secrets", secret.ID, "delete"), Submit: "Delete " + secret.Key, Danger: true}}})
 }
 
-func (s *Site) changeSecret(v *pages.Visit) error {
-	return s.onSecret(v, func(in inCluster, secret clusterSecret, api string) error {
-		return v.Submit(editSecretForm(in, secret), "PUT", api, in.At("secrets", secret.ID), "Secret saved.", func(f pages.Form) error {
-			return s.showSecret(v, http.StatusUnprocessableEntity, in, secret, f, secretValueForm(in, secret))
-		})
+func (s *Site) changeSecret(v *pages.Visit, on resource[clusterSecret]) error {
+	return v.Submit(editSecretForm(on.inCluster, on.it), "PUT", on.api, on.At("secrets", on.it.ID), "Secret saved.", func(f pages.Form) error {
+		return s.showSecret(v, http.StatusUnprocessableEntity, on.inCluster, on.it, f, secretValueForm(on.inCluster, on.it))
 	})
 }
 
-func (s *Site) replaceSecret(v *pages.Visit) error {
-	return s.onSecret(v, func(in inCluster, secret clusterSecret, api string) error {
-		return v.Submit(secretValueForm(in, secret), "PUT", api+"/value", in.At("secrets", secret.ID), "Value replaced.", func(f pages.Form) error {
-			f.Fields[0].Value = ""
-			return s.showSecret(v, http.StatusUnprocessableEntity, in, secret, editSecretForm(in, secret), f)
-		})
+func (s *Site) replaceSecret(v *pages.Visit, on resource[clusterSecret]) error {
+	return v.Submit(secretValueForm(on.inCluster, on.it), "PUT", on.api+"/value", on.At("secrets", on.it.ID), "Value replaced.", func(f pages.Form) error {
+		f.Fields[0].Value = ""
+		return s.showSecret(v, http.StatusUnprocessableEntity, on.inCluster, on.it, editSecretForm(on.inCluster, on.it), f)
 	})
 }
 

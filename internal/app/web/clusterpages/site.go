@@ -110,15 +110,26 @@ func (c inCluster) show(v *pages.Visit, status int, name, section, title string,
 	return v.Show(status, name, pages.View{Title: title, Section: section, Beside: c.Cluster.beside(v), BesideLabel: "Cluster", Page: page})
 }
 
+// A resource is something in a cluster that has a page, and its path in the API.
+type resource[T any] struct {
+	inCluster
+	it  T
+	api string
+}
+
+// loader returns a function that loads what a parameter of the path names, from a list of its cluster.
+func loader[T any](s *Site, list, parameter string) func(*pages.Visit) (resource[T], error) {
+	return func(v *pages.Visit) (r resource[T], err error) {
+		if r.inCluster, err = s.within(v); err != nil {
+			return r, err
+		}
+		r.api = v.API("clusters", r.Cluster.ID, list, v.PathValue(parameter))
+		_, err = v.Call("GET", r.api, nil, &r.it)
+		return r, err
+	}
+}
+
 func (s *Site) within(v *pages.Visit) (inCluster, error) {
 	c, err := loadCluster(v)
 	return inCluster{Cluster: c, Org: v.Org.Slug, Manages: err == nil && s.manages(v, c)}, err
-}
-
-// text returns a text that can be null.
-func text(s *string) string {
-	if s == nil {
-		return ""
-	}
-	return *s
 }

@@ -14,8 +14,8 @@ import (
 func (s *Site) stackRoutes() []route.Route {
 	const all = "/clusters/{cluster}/stacks"
 	return []route.Route{
-		s.get(all, s.stacks),
-		s.get(all+"/{stack}", s.stack),
+		s.get(all, pages.On(s.within, s.stacks)),
+		s.get(all+"/{stack}", pages.On(loader[stack](s, "stacks", "stack"), s.stack)),
 		s.post(all+"/{stack}/delete", s.deleteStack),
 		s.post(all+"/{stack}/release/{job}", s.releaseJob),
 	}
@@ -41,11 +41,7 @@ type stack struct {
 // Keys returns the keys of the metadata, sorted.
 func (s stack) Keys() []string { return slices.Sorted(maps.Keys(s.MetaData)) }
 
-func (s *Site) stacks(v *pages.Visit) error {
-	in, err := s.within(v)
-	if err != nil {
-		return err
-	}
+func (s *Site) stacks(v *pages.Visit, in inCluster) error {
 	var list []stack
 	if _, err := v.Call("GET", v.API("clusters", in.Cluster.ID, "stacks"), nil, &list); err != nil {
 		return err
@@ -57,15 +53,8 @@ func (s *Site) stacks(v *pages.Visit) error {
 	}{in, list, "stackyard stack --endpoint " + s.Public.To("v3") + " --token TOKEN --key my-stack"})
 }
 
-func (s *Site) stack(v *pages.Visit) error {
-	in, err := s.within(v)
-	if err != nil {
-		return err
-	}
-	var one stack
-	if _, err := v.Call("GET", v.API("clusters", in.Cluster.ID, "stacks", v.PathValue("stack")), nil, &one); err != nil {
-		return err
-	}
+func (s *Site) stack(v *pages.Visit, on resource[stack]) error {
+	in, one := on.inCluster, on.it
 	return in.show(v, http.StatusOK, "stack", "stacks", one.Key, struct {
 		inCluster
 		Stack  stack

@@ -2,6 +2,7 @@ package clusterpages
 
 import (
 	"net/http"
+	"net/url"
 	"time"
 
 	"stackyard/internal/app/web/pages"
@@ -11,8 +12,8 @@ import (
 func (s *Site) tokenRoutes() []route.Route {
 	const all = "/clusters/{cluster}/tokens"
 	return []route.Route{
-		s.get(all, s.tokens),
-		s.post(all, s.createToken),
+		s.get(all, pages.On(s.within, s.tokens)),
+		s.post(all, pages.OnForm(s.within, s.createToken)),
 		s.post(all+"/{token}/revoke", s.revokeToken),
 	}
 }
@@ -35,21 +36,12 @@ func (s *Site) tokenForm(in inCluster) pages.Form {
 	}}
 }
 
-func (s *Site) tokens(v *pages.Visit) error {
-	in, err := s.within(v)
-	if err != nil {
-		return err
-	}
+func (s *Site) tokens(v *pages.Visit, in inCluster) error {
 	return s.showTokens(v, http.StatusOK, in, s.tokenForm(in))
 }
 
 func (s *Site) showTokens(v *pages.Visit, status int, in inCluster, form pages.Form) error {
-	page, err := v.Page()
-	if err != nil {
-		return err
-	}
-	var list []token
-	next, err := v.Call("GET", v.API("clusters", in.Cluster.ID, "tokens")+"?"+pageQuery(page), nil, &list)
+	list, links, err := pages.ListOf[token](v, v.API("clusters", in.Cluster.ID, "tokens"))
 	if err != nil {
 		return err
 	}
@@ -58,29 +50,16 @@ func (s *Site) showTokens(v *pages.Visit, status int, in inCluster, form pages.F
 		Tokens []token
 		Pages  []pages.PageLink
 		New    pages.Form
-	}{in, list, v.PageLinks(page, next.After, "Previous", "Next"), form})
+	}{in, list, links, form})
 }
 
-func (s *Site) createToken(v *pages.Visit) error {
-	in, err := s.within(v)
-	if err != nil {
-		return err
-	}
-	values, err := v.ReadForm()
-	if err != nil {
-		return err
-	}
-	form := s.tokenForm(in)
+func (s *Site) createToken(v *pages.Visit, in inCluster, values url.Values) error {
 	var made token
-	_, err = v.Call("POST", v.API("clusters", in.Cluster.ID, "tokens"), form.Body(values), &made)
-	if wrong, ok := pages.RefusedFields(err); ok {
-		return s.showTokens(v, http.StatusUnprocessableEntity, in, form.Entered(values, wrong))
-	}
-	if err != nil {
-		return err
-	}
-	return in.show(v, http.StatusCreated, "secret", "tokens", "New agent token", pages.Secret{
-		Of: made.Description, Value: made.Token, Use: AgentCommand(s.Site, made.Token, ""), Back: in.At("tokens"), BackTo: "Agent tokens",
+	refused := func(f pages.Form) error { return s.showTokens(v, http.StatusUnprocessableEntity, in, f) }
+	return v.Send(s.tokenForm(in), values, "POST", v.API("clusters", in.Cluster.ID, "tokens"), &made, refused, func() error {
+		return in.show(v, http.StatusCreated, "secret", "tokens", "New agent token", pages.Secret{
+			Of: made.Description, Value: made.Token, Use: AgentCommand(s.Site, made.Token, ""), Back: in.At("tokens"), BackTo: "Agent tokens",
+		})
 	})
 }
 

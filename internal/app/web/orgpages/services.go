@@ -1,6 +1,7 @@
 package orgpages
 
 import (
+	"context"
 	"net/http"
 	"slices"
 	"strings"
@@ -226,25 +227,22 @@ func (s *Site) changeService(v *pages.Visit) error {
 }
 
 func (s *Site) enableService(v *pages.Visit) error {
-	org, r, err := s.service(v)
-	if err == nil {
-		_, _, err = s.Notifications.Enable(v.Context(), org.ID, r.ID)
-	}
-	if err != nil {
-		return err
-	}
-	return v.Done(servicePath(org, r), "Notification service enabled.")
+	return s.switchService(v, s.Notifications.Enable, "Notification service enabled.")
 }
 
 func (s *Site) disableService(v *pages.Visit) error {
+	return s.switchService(v, s.Notifications.Disable, "Notification service disabled.")
+}
+
+func (s *Site) switchService(v *pages.Visit, change func(ctx context.Context, orgID, id string) (*notifications.Receiver, notifications.Settings, error), done string) error {
 	org, r, err := s.service(v)
-	if err == nil {
-		_, _, err = s.Notifications.Disable(v.Context(), org.ID, r.ID)
-	}
 	if err != nil {
 		return err
 	}
-	return v.Done(servicePath(org, r), "Notification service disabled.")
+	if _, _, err := change(v.Context(), org.ID, r.ID); err != nil {
+		return err
+	}
+	return v.Done(servicePath(org, r), done)
 }
 
 func (s *Site) deleteService(v *pages.Visit) error {

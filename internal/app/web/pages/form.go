@@ -140,14 +140,24 @@ func (v *Visit) Local(url string) string { return strings.TrimPrefix(url, string
 // Act sends a request to the API and redirects to a page that says so. What the API refuses because of the
 // state of things is shown on that page.
 func (v *Visit) Act(method, target string, body any, back, done string) error {
+	return v.act(method, target, body, back, back, done)
+}
+
+// Delete deletes something with the API and redirects to the list that it was in. What the API refuses is shown on
+// the thing's own page.
+func (v *Visit) Delete(target, page, list, done string) error {
+	return v.act("DELETE", target, nil, page, list, done)
+}
+
+func (v *Visit) act(method, target string, body any, refusedAt, doneAt, done string) error {
 	_, err := v.Call(method, target, body, nil)
 	if wrong, ok := ProblemsOf(err); ok {
-		return v.Refused(back, wrong.Sentence())
+		return v.Refused(refusedAt, wrong.Sentence())
 	}
 	if err != nil {
 		return err
 	}
-	return v.Done(back, done)
+	return v.Done(doneAt, done)
 }
 
 // Submit sends what was entered in a form to the API. When the API refuses a field, show is called with the
@@ -162,14 +172,20 @@ func (v *Visit) Submit(f Form, method, target, back, done string, show func(Form
 
 // SubmitValues is Submit for a form that was read before.
 func (v *Visit) SubmitValues(f Form, values url.Values, method, target, back, done string, show func(Form) error) error {
-	_, err := v.Call(method, target, f.Body(values), nil)
+	return v.Send(f, values, method, target, nil, show, func() error { return v.Done(back, done) })
+}
+
+// Send sends what was entered in a form to the API, decodes the response into a value unless that is nil, and calls
+// done. When the API refuses a field, it calls show with the form as it was entered.
+func (v *Visit) Send(f Form, values url.Values, method, target string, into any, show func(Form) error, done func() error) error {
+	_, err := v.Call(method, target, f.Body(values), into)
 	if wrong, ok := RefusedFields(err); ok {
 		return show(f.Entered(values, wrong))
 	}
 	if err != nil {
 		return err
 	}
-	return v.Done(back, done)
+	return done()
 }
 
 // RefusedFields returns the Problems of a form in an error of the API, which says BadRequest for some of them.

@@ -138,6 +138,18 @@ func (p Picker) Names(v *Visit) (map[string]string, error) {
 	return names, err
 }
 
+// Add finds what a person entered and calls add with its id. If it finds nothing, the page back says why.
+func (p Picker) Add(v *Visit, entered, back string, add func(id string) error) error {
+	id, problem, err := p.Find(v, entered)
+	if err != nil {
+		return err
+	}
+	if problem != "" {
+		return v.Refused(back, "Not added. This "+problem)
+	}
+	return add(id)
+}
+
 // found returns what could be meant by a text.
 func (p Picker) found(v *Visit, entered string) (list []picked, err error) {
 	if p.search == "" {

@@ -57,20 +57,14 @@ func (b listedBuild) Ended() time.Time {
 
 // allBuilds lists the builds of all pipelines of the organization.
 func (s *Site) allBuilds(v *pages.Visit) error {
-	page, err := v.Page()
+	filter, page, err := readFilter(v)
 	if err != nil {
 		return err
 	}
-	filter, err := readFilter(v)
-	if err != nil {
-		return err
-	}
-	query := url.Values{"exclude_jobs": {"true"}, "page": {strconv.Itoa(page.Number)}, "per_page": {strconv.Itoa(page.Size)}}
-	for _, name := range []string{"branch", "state", "creator", "created_from", "created_to"} {
-		if value := v.FormQuery(name); value != "" {
-			query.Set(name, value)
-		}
-	}
+	query := v.Given("branch", "state", "creator", "created_from", "created_to")
+	query.Set("exclude_jobs", "true")
+	query.Set("page", strconv.Itoa(page.Number))
+	query.Set("per_page", strconv.Itoa(page.Size))
 	var rows []listedBuild
 	next, err := v.Call("GET", v.API("builds")+"?"+query.Encode(), nil, &rows)
 	if err != nil {

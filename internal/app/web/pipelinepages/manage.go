@@ -3,7 +3,7 @@ package pipelinepages
 import (
 	"encoding/json"
 	"errors"
-	"strconv"
+	"net/url"
 	"strings"
 	"time"
 
@@ -18,6 +18,10 @@ import (
 // manageRoutes are the pages that create and change pipelines, with requests to the REST API.
 func (s *Site) manageRoutes() []route.Route {
 	member := func(h pages.Handler) pages.Handler { return pages.SignedIn(pages.MembersOnly(h)) }
+	on := func(h func(*pages.Visit, managed) error) pages.Handler { return member(pages.On(s.load, h)) }
+	onForm := func(h func(*pages.Visit, managed, url.Values) error) pages.Handler {
+		return member(pages.OnForm(s.load, h))
+	}
 	const one = "/{org}/{pipeline}/settings"
 	return []route.Route{
 		s.Get("/organizations/{org}/pipelines/new", member(s.newPipeline)),
@@ -26,21 +30,21 @@ func (s *Site) manageRoutes() []route.Route {
 		s.Get("/organizations/{org}/pipelines/visual", member(s.newVisualPipeline)),
 		s.Post("/organizations/{org}/pipelines/visual", member(s.createVisualPipeline)),
 		s.Post("/organizations/{org}/pipelines/check", member(s.checkSteps)),
-		s.Get(one, member(s.settings)),
-		s.Post(one, member(s.changeSettings)),
-		s.Get(one+"/steps", member(s.steps)),
-		s.Post(one+"/steps", member(s.changeSteps)),
-		s.Get(one+"/schedules", member(s.schedules)),
-		s.Post(one+"/schedules", member(s.createSchedule)),
-		s.Get(one+"/schedules/{schedule}", member(s.schedule)),
-		s.Post(one+"/schedules/{schedule}", member(s.changeSchedule)),
-		s.Post(one+"/schedules/{schedule}/edit", member(s.editSchedule)),
-		s.Get(one+"/webhooks", member(s.webhooks)),
-		s.Get(one+"/webhooks/{delivery}", member(s.webhook)),
-		s.Post(one+"/webhooks/{delivery}/redeliver", member(s.redeliver)),
-		s.Post(one+"/webhooks/create", member(s.createWebhook)),
-		s.Post(one+"/archive", member(s.archive)),
-		s.Post(one+"/delete", member(s.deletePipeline)),
+		s.Get(one, on(s.settings)),
+		s.Post(one, on(s.changeSettings)),
+		s.Get(one+"/steps", on(s.steps)),
+		s.Post(one+"/steps", onForm(s.changeSteps)),
+		s.Get(one+"/schedules", on(s.schedules)),
+		s.Post(one+"/schedules", on(s.createSchedule)),
+		s.Get(one+"/schedules/{schedule}", on(s.schedule)),
+		s.Post(one+"/schedules/{schedule}", onForm(s.changeSchedule)),
+		s.Post(one+"/schedules/{schedule}/edit", on(s.editSchedule)),
+		s.Get(one+"/webhooks", on(s.webhooks)),
+		s.Get(one+"/webhooks/{delivery}", on(s.webhook)),
+		s.Post(one+"/webhooks/{delivery}/redeliver", on(s.redeliver)),
+		s.Post(one+"/webhooks/create", on(s.createWebhook)),
+		s.Post(one+"/archive", onForm(s.archive)),
+		s.Post(one+"/delete", onForm(s.deletePipeline)),
 	}
 }
 
@@ -75,20 +79,6 @@ type pipeline struct {
 	Provider   struct {
 		WebhookURL string `json:"webhook_url"`
 	} `json:"provider"`
-}
-
-func text(s *string) string {
-	if s == nil {
-		return ""
-	}
-	return *s
-}
-
-func digits(n *int) string {
-	if n == nil {
-		return ""
-	}
-	return strconv.Itoa(*n)
 }
 
 func clusterOptions(v *pages.Visit) (options []pages.Option, err error) {

@@ -135,7 +135,7 @@ type repository struct {
 
 // cloneURL returns the URL for a pipeline: without a token for jobs, a private repository is cloned with an SSH key.
 func (r repository) cloneURL(host sourceHost) string {
-	https, ssh := text(r.HTTPSURL), text(r.SSHURL)
+	https, ssh := pages.Text(r.HTTPSURL), pages.Text(r.SSHURL)
 	if https == "" || r.Private && !host.Clones && ssh != "" {
 		return ssh
 	}
@@ -171,7 +171,7 @@ func (s *Site) repositories(v *pages.Visit) error {
 	for i := range shown.Repositories {
 		r := &shown.Repositories[i]
 		r.Use = v.Place("pipelines", "new") + "?" + url.Values{
-			"host": {host.Host}, "name": {r.Name}, "repository": {r.cloneURL(host)}, "default_branch": {text(r.DefaultBranch)},
+			"host": {host.Host}, "name": {r.Name}, "repository": {r.cloneURL(host)}, "default_branch": {pages.Text(r.DefaultBranch)},
 		}.Encode()
 	}
 	return v.Show(status, "repositories", pages.View{Title: "Repositories of " + shown.Host, Section: "pipelines", Page: shown})

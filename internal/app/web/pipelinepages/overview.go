@@ -139,9 +139,12 @@ type filterForm struct {
 // shownStates are the states to filter by.
 var shownStates = []string{"scheduled", "running", "passed", "failing", "failed", "blocked", "canceled", "skipped"}
 
-// readFilter returns the filter in the query of the page, which has the parameters of the API. Fields that were
-// left empty do not count.
-func readFilter(v *pages.Visit) (f filterForm, err error) {
+// readFilter returns the filter and the page number in the query of the page, which has the parameters of the API.
+// Fields that were left empty do not count.
+func readFilter(v *pages.Visit) (f filterForm, page route.Page, err error) {
+	if page, err = v.Page(); err != nil {
+		return f, page, err
+	}
 	query, given := v.URL.Query(), url.Values{}
 	for name, values := range query {
 		for _, value := range values {
@@ -153,12 +156,12 @@ func readFilter(v *pages.Visit) (f filterForm, err error) {
 	hr := v.Request.Request.Clone(v.Context())
 	hr.URL.RawQuery = given.Encode()
 	if f.Filter, err = buildapi.ReadFilter(&route.Request{Request: hr}); err != nil {
-		return f, err
+		return f, page, err
 	}
 	f.Branch, f.State, f.Person, f.From, f.To = given.Get("branch"), given.Get("state"), given.Get("creator"), given.Get("created_from"), given.Get("created_to")
 	f.States = shownStates
 	f.Active = f.Branch+f.State+f.Person+f.From+f.To != "" || len(f.Commits) > 0
-	return f, nil
+	return f, page, nil
 }
 
 // listed returns a page of the builds of a pipeline that match a filter.

@@ -158,11 +158,7 @@ func (s *Site) pipeline(v *pages.Visit) error {
 }
 
 func (s *Site) showPipeline(v *pages.Visit, status int, p *pipelines.Pipeline, form buildForm, wrong pages.Problems) error {
-	page, err := v.Page()
-	if err != nil {
-		return err
-	}
-	filter, err := readFilter(v)
+	filter, page, err := readFilter(v)
 	if err != nil {
 		return err
 	}

@@ -31,7 +31,7 @@ func scheduleForm(m managed, sch schedule) pages.Form {
 		{Name: "label", Label: "Label", Null: true, Value: sch.Label, Placeholder: "Nightly"},
 		{Name: "branch", Label: "Branch", Kind: pages.PickField, Null: true, Value: sch.Branch, Suggest: m.suggestBranch()},
 		{Name: "commit", Label: "Commit", Null: true, Value: sch.Commit, Placeholder: "HEAD"},
-		{Name: "message", Label: "Message", Null: true, Value: text(sch.Message)},
+		{Name: "message", Label: "Message", Null: true, Value: pages.Text(sch.Message)},
 		{Name: "env", Label: "Environment variables", Kind: pages.CodeField, Value: envText(sch.Env), Placeholder: "NAME=value", Hint: envHint},
 	}}
 	if sch.ID != "" {
@@ -62,11 +62,7 @@ func submitSchedule(v *pages.Visit, form pages.Form, method, target, back, done 
 	return v.Done(back, done)
 }
 
-func (s *Site) schedules(v *pages.Visit) error {
-	m, err := s.load(v)
-	if err != nil {
-		return err
-	}
+func (s *Site) schedules(v *pages.Visit, m managed) error {
 	return s.showSchedules(v, http.StatusOK, m, scheduleForm(m, schedule{Branch: m.Pipeline.DefaultBranch}))
 }
 
@@ -97,22 +93,14 @@ func (s *Site) showSchedules(v *pages.Visit, status int, m managed, form pages.F
 	}{m, list, form})
 }
 
-func (s *Site) createSchedule(v *pages.Visit) error {
-	m, err := s.load(v)
-	if err != nil {
-		return err
-	}
+func (s *Site) createSchedule(v *pages.Visit, m managed) error {
 	return submitSchedule(v, scheduleForm(m, schedule{}), "POST", m.api(v, "schedules"), m.At("settings", "schedules"), "Schedule created.", func(f pages.Form) error {
 		return s.showSchedules(v, http.StatusUnprocessableEntity, m, f)
 	})
 }
 
 // schedule shows the form of a schedule.
-func (s *Site) schedule(v *pages.Visit) error {
-	m, err := s.load(v)
-	if err != nil {
-		return err
-	}
+func (s *Site) schedule(v *pages.Visit, m managed) error {
 	var one schedule
 	if _, err := v.Call("GET", m.api(v, "schedules", v.PathValue("schedule")), nil, &one); err != nil {
 		return err
@@ -127,11 +115,7 @@ func (s *Site) showSchedule(v *pages.Visit, status int, m managed, form pages.Fo
 	}{m, form})
 }
 
-func (s *Site) editSchedule(v *pages.Visit) error {
-	m, err := s.load(v)
-	if err != nil {
-		return err
-	}
+func (s *Site) editSchedule(v *pages.Visit, m managed) error {
 	form := scheduleForm(m, schedule{ID: v.PathValue("schedule")})
 	return submitSchedule(v, form, "PATCH", m.api(v, "schedules", v.PathValue("schedule")), m.At("settings", "schedules"), "Schedule saved.", func(f pages.Form) error {
 		return s.showSchedule(v, http.StatusUnprocessableEntity, m, f)
@@ -139,15 +123,7 @@ func (s *Site) editSchedule(v *pages.Visit) error {
 }
 
 // changeSchedule enables, disables or deletes a schedule.
-func (s *Site) changeSchedule(v *pages.Visit) error {
-	m, err := s.load(v)
-	if err != nil {
-		return err
-	}
-	form, err := v.ReadForm()
-	if err != nil {
-		return err
-	}
+func (s *Site) changeSchedule(v *pages.Visit, m managed, form url.Values) error {
 	one, back := m.api(v, "schedules", v.PathValue("schedule")), m.At("settings", "schedules")
 	switch form.Get("do") {
 	case "delete":

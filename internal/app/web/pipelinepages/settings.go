@@ -2,6 +2,7 @@ package pipelinepages
 
 import (
 	"net/http"
+	"net/url"
 	"slices"
 
 	"stackyard/internal/app/web/pages"
@@ -16,14 +17,14 @@ func settingsForm(v *pages.Visit, m managed) (pages.Form, error) {
 	form := pages.Form{ID: "pipeline", Action: m.At("settings"), Submit: "Save settings", Fields: []pages.Field{
 		{Name: "name", Label: "Name", Required: true, Value: p.Name},
 		{Name: "description", Label: "Description", Null: true, Value: p.Description},
-		{Name: "emoji", Label: "Emoji", Null: true, Value: text(p.Emoji), Placeholder: "🚀"},
+		{Name: "emoji", Label: "Emoji", Null: true, Value: pages.Text(p.Emoji), Placeholder: "🚀"},
 		{Name: "repository", Label: "Repository", Required: true, Value: p.Repository},
 		{Name: "default_branch", Label: "Default branch", Required: true, Value: p.DefaultBranch},
-		{Name: "branch_configuration", Label: "Build these branches", Null: true, Value: text(p.Branches), Placeholder: "main release/*", Hint: "Patterns with *, ! in front excludes; empty: all."},
-		{Name: "cluster_id", Label: "Cluster", Kind: pages.SelectField, Value: text(p.ClusterID), Options: clusters},
+		{Name: "branch_configuration", Label: "Build these branches", Null: true, Value: pages.Text(p.Branches), Placeholder: "main release/*", Hint: "Patterns with *, ! in front excludes; empty: all."},
+		{Name: "cluster_id", Label: "Cluster", Kind: pages.SelectField, Value: pages.Text(p.ClusterID), Options: clusters},
 		{Name: "visibility", Label: "Seen by", Kind: pages.SelectField, Value: p.Visibility, Options: []pages.Option{{Value: "private", Text: "people with access"}, {Value: "public", Text: "everyone"}}},
-		{Name: "default_command_step_timeout", Label: "Default time limit of jobs, in minutes", Kind: pages.NumberField, Value: digits(p.DefaultTimeout)},
-		{Name: "maximum_command_step_timeout", Label: "Maximum time limit of jobs, in minutes", Kind: pages.NumberField, Value: digits(p.MaximumTimeout)},
+		{Name: "default_command_step_timeout", Label: "Default time limit of jobs, in minutes", Kind: pages.NumberField, Value: pages.Digits(p.DefaultTimeout)},
+		{Name: "maximum_command_step_timeout", Label: "Maximum time limit of jobs, in minutes", Kind: pages.NumberField, Value: pages.Digits(p.MaximumTimeout)},
 		{Name: "skip_queued_branch_builds", Label: "Skip builds of a branch that wait when a newer one is created", Kind: pages.CheckField, Checked: p.SkipQueued},
 		{Name: "cancel_running_branch_builds", Label: "Cancel running builds of a branch when a newer one is created", Kind: pages.CheckField, Checked: p.CancelRunning},
 		{Name: "allow_rebuilds", Label: "Builds can be rebuilt", Kind: pages.CheckField, Checked: p.AllowRebuilds},
@@ -37,7 +38,7 @@ func settingsForm(v *pages.Visit, m managed) (pages.Form, error) {
 
 // templateField returns the field that chooses the template of a pipeline; ok is false if there are none.
 func templateField(v *pages.Visit, p pipeline) (f pages.Field, ok bool, err error) {
-	f = pages.Field{Name: "pipeline_template_uuid", Label: "Steps", Kind: pages.SelectField, Null: true, Value: text(p.TemplateID), Hint: "A pipeline of a template has the template's steps, also after the template changes.",
+	f = pages.Field{Name: "pipeline_template_uuid", Label: "Steps", Kind: pages.SelectField, Null: true, Value: pages.Text(p.TemplateID), Hint: "A pipeline of a template has the template's steps, also after the template changes.",
 		Options: []pages.Option{{Text: "The pipeline's own"}}}
 	templates, err := pages.All[struct {
 		ID   string `json:"uuid"`
@@ -49,11 +50,7 @@ func templateField(v *pages.Visit, p pipeline) (f pages.Field, ok bool, err erro
 	return f, len(templates) > 0, err
 }
 
-func (s *Site) settings(v *pages.Visit) error {
-	m, err := s.load(v)
-	if err != nil {
-		return err
-	}
+func (s *Site) settings(v *pages.Visit, m managed) error {
 	form, err := settingsForm(v, m)
 	if err != nil {
 		return err
@@ -78,11 +75,7 @@ func (s *Site) showSettings(v *pages.Visit, status int, m managed, form pages.Fo
 			Form: pages.Form{ID: "delete", Action: m.At("settings", "delete"), Submit: "Delete " + m.Pipeline.Name, Danger: true, Fields: []pages.Field{{Name: "confirm", Label: "Name of the pipeline", Required: true, Placeholder: m.Pipeline.Name}}}}})
 }
 
-func (s *Site) changeSettings(v *pages.Visit) error {
-	m, err := s.load(v)
-	if err != nil {
-		return err
-	}
+func (s *Site) changeSettings(v *pages.Visit, m managed) error {
 	form, err := settingsForm(v, m)
 	if err != nil {
 		return err
@@ -92,30 +85,14 @@ func (s *Site) changeSettings(v *pages.Visit) error {
 	})
 }
 
-func (s *Site) archive(v *pages.Visit) error {
-	m, err := s.load(v)
-	if err != nil {
-		return err
-	}
-	form, err := v.ReadForm()
-	if err != nil {
-		return err
-	}
+func (s *Site) archive(v *pages.Visit, m managed, form url.Values) error {
 	if form.Get("on") != "" {
 		return v.Act("POST", m.api(v, "archive"), nil, m.At("settings"), "Pipeline archived. It builds nothing until you unarchive it.")
 	}
 	return v.Act("POST", m.api(v, "unarchive"), nil, m.At("settings"), "Pipeline unarchived.")
 }
 
-func (s *Site) deletePipeline(v *pages.Visit) error {
-	m, err := s.load(v)
-	if err != nil {
-		return err
-	}
-	form, err := v.ReadForm()
-	if err != nil {
-		return err
-	}
+func (s *Site) deletePipeline(v *pages.Visit, m managed, form url.Values) error {
 	if form.Get("confirm") != m.Pipeline.Name {
 		return v.Refused(m.At("settings"), "Not deleted: the name that you entered is not "+m.Pipeline.Name+".")
 	}
@@ -128,11 +105,7 @@ func stepsForm(m managed) pages.Form {
 	}}
 }
 
-func (s *Site) steps(v *pages.Visit) error {
-	m, err := s.load(v)
-	if err != nil {
-		return err
-	}
+func (s *Site) steps(v *pages.Visit, m managed) error {
 	if m.Pipeline.Visual() {
 		return s.visualSteps(v, m)
 	}
@@ -148,15 +121,7 @@ func (s *Site) showSteps(v *pages.Visit, status int, m managed, form pages.Form)
 	}{m, form, v.Place("pipelines", "check")})
 }
 
-func (s *Site) changeSteps(v *pages.Visit) error {
-	m, err := s.load(v)
-	if err != nil {
-		return err
-	}
-	values, err := v.ReadForm()
-	if err != nil {
-		return err
-	}
+func (s *Site) changeSteps(v *pages.Visit, m managed, values url.Values) error {
 	if m.Pipeline.Visual() && !values.Has("configuration") {
 		return s.changeVisual(v, m, values)
 	}

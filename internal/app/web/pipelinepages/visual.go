@@ -70,15 +70,15 @@ func draftOf(steps []definition.VisualStep, env map[string]string) visualDraft {
 	for _, s := range steps {
 		values := map[string]string{
 			"type": s.Type, "name": s.Name, "label": s.Label, "command": s.Command, "artifact_paths": s.ArtifactPaths,
-			"branch_configuration": s.BranchConfiguration, "env": envText(s.Env), "timeout_in_minutes": digits(s.TimeoutInMinutes),
-			"agent_query_rules": strings.Join(s.AgentQueryRules, "\n"), "concurrency": digits(s.Concurrency), "concurrency_group": s.ConcurrencyGroup,
-			"parallelism": digits(s.Parallelism), "plugins": string(s.Plugins), "trigger_project_slug": s.Pipeline,
+			"branch_configuration": s.BranchConfiguration, "env": envText(s.Env), "timeout_in_minutes": pages.Digits(s.TimeoutInMinutes),
+			"agent_query_rules": strings.Join(s.AgentQueryRules, "\n"), "concurrency": pages.Digits(s.Concurrency), "concurrency_group": s.ConcurrencyGroup,
+			"parallelism": pages.Digits(s.Parallelism), "plugins": string(s.Plugins), "trigger_project_slug": s.Pipeline,
 		}
 		if s.Async {
 			values["async"] = "true"
 		}
 		if b := s.Build; b != nil {
-			values["build.message"], values["build.branch"], values["build.commit"], values["build.env"] = text(b.Message), text(b.Branch), text(b.Commit), envText(b.Env)
+			values["build.message"], values["build.branch"], values["build.commit"], values["build.env"] = pages.Text(b.Message), pages.Text(b.Branch), pages.Text(b.Commit), envText(b.Env)
 		}
 		d.steps = append(d.steps, values)
 	}

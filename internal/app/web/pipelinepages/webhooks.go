@@ -35,26 +35,16 @@ func (w webhook) HeaderNames() []string { return slices.Sorted(maps.Keys(w.Heade
 // BuildPath returns the path of a build.
 func (m managed) BuildPath(number int) string { return m.At("builds", strconv.Itoa(number)) }
 
-func (s *Site) webhooks(v *pages.Visit) error {
-	m, err := s.load(v)
-	if err != nil {
-		return err
-	}
-	query := url.Values{}
-	for _, name := range []string{"after", "before"} {
-		if value := v.FormQuery(name); value != "" {
-			query.Set(name, value)
-		}
-	}
+func (s *Site) webhooks(v *pages.Visit, m managed) error {
 	var list struct {
 		Items []webhook
 		Links struct{ Next, Prev *string }
 	}
-	if _, err := v.Call("GET", m.api(v, "webhook-deliveries")+"?"+query.Encode(), nil, &list); err != nil {
+	if _, err := v.Call("GET", m.api(v, "webhook-deliveries")+"?"+v.Given("after", "before").Encode(), nil, &list); err != nil {
 		return err
 	}
 	var hook struct{ URL, Secret string }
-	_, err = v.Call("GET", m.api(v, "webhook"), nil, &hook)
+	_, err := v.Call("GET", m.api(v, "webhook"), nil, &hook)
 	if k := core.KindOf(err); err != nil && k != core.Forbidden {
 		return err
 	}
@@ -79,19 +69,11 @@ func (s *Site) webhooks(v *pages.Visit) error {
 	}{m, hook.URL, hook.Secret, list.Items, links, pages.Form{Action: m.At("settings", "webhooks", "create"), Submit: "Create webhook at the source host"}})
 }
 
-func (s *Site) createWebhook(v *pages.Visit) error {
-	m, err := s.load(v)
-	if err != nil {
-		return err
-	}
+func (s *Site) createWebhook(v *pages.Visit, m managed) error {
 	return v.Act("POST", m.api(v, "webhook"), nil, m.At("settings", "webhooks"), "Webhook created.")
 }
 
-func (s *Site) webhook(v *pages.Visit) error {
-	m, err := s.load(v)
-	if err != nil {
-		return err
-	}
+func (s *Site) webhook(v *pages.Visit, m managed) error {
 	var w webhook
 	if _, err := v.Call("GET", m.api(v, "webhook-deliveries", v.PathValue("delivery")), nil, &w); err != nil {
 		return err
@@ -103,10 +85,6 @@ func (s *Site) webhook(v *pages.Visit) error {
 	}{m, w, pages.Form{Action: m.At("settings", "webhooks", w.ID, "redeliver"), Submit: "Process again"}})
 }
 
-func (s *Site) redeliver(v *pages.Visit) error {
-	m, err := s.load(v)
-	if err != nil {
-		return err
-	}
+func (s *Site) redeliver(v *pages.Visit, m managed) error {
 	return v.Act("POST", m.api(v, "webhook-deliveries", v.PathValue("delivery"), "redeliver"), nil, m.At("settings", "webhooks"), "Webhook is processed again.")
 }

@@ -126,12 +126,8 @@ func (s *Site) auditTrail(v *pages.Visit) error {
 		}
 	}
 	shown.Export = shown.At + "/export?" + query.Encode()
-	asked := url.Values{"per_page": {"50"}}
-	for _, name := range []string{"after", "before"} {
-		if cursor := v.FormQuery(name); cursor != "" {
-			asked.Set(name, cursor)
-		}
-	}
+	asked := v.Given("after", "before")
+	asked.Set("per_page", "50")
 	var page struct {
 		Items []auditEvent
 		Links struct{ Next, Prev *string }
@@ -178,12 +174,8 @@ const maxExportPage = 8 << 20
 
 // exportAuditTrail downloads the records that the page shows, as CSV.
 func (s *Site) exportAuditTrail(v *pages.Visit) error {
-	query := url.Values{"format": {"csv"}}
-	for _, name := range auditFilters {
-		if value := v.FormQuery(name); value != "" {
-			query.Set(name, value)
-		}
-	}
+	query := v.Given(auditFilters...)
+	query.Set("format", "csv")
 	text, all, err := v.CallText(v.API("audit-events", "export")+"?"+query.Encode(), maxExportPage)
 	if err != nil {
 		return err

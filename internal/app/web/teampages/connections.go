@@ -24,7 +24,7 @@ func (s *Site) connectionRoutes() []route.Route {
 // With says how the connection authenticates.
 func (c connection) With() string {
 	if c.Authentication == "github_app" {
-		return "With the GitHub App " + text(c.AppID)
+		return "With the GitHub App " + pages.Text(c.AppID)
 	}
 	if c.HasCloneToken {
 		return "With a token, and a clone token for jobs"

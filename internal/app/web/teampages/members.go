@@ -2,6 +2,7 @@ package teampages
 
 import (
 	"net/http"
+	"net/url"
 	"time"
 
 	"stackyard/internal/app/web/pages"
@@ -13,8 +14,8 @@ import (
 func (s *Site) memberRoutes() []route.Route {
 	return []route.Route{
 		s.get("/settings/members", s.members),
-		s.post("/settings/members/invite", s.invite),
-		s.post("/settings/members/{user}/role", s.changeRole),
+		s.post("/settings/members/invite", pages.WithForm(s.invite)),
+		s.post("/settings/members/{user}/role", pages.WithForm(s.changeRole)),
 		s.post("/settings/members/{user}/remove", s.removeMember),
 		s.post("/settings/invitations/{invitation}/withdraw", s.withdraw),
 	}
@@ -52,12 +53,7 @@ func (s *Site) members(v *pages.Visit) error {
 }
 
 func (s *Site) showMembers(v *pages.Visit, status int, form pages.Form) error {
-	page, err := v.Page()
-	if err != nil {
-		return err
-	}
-	var list []member
-	next, err := v.Call("GET", v.API("members")+"?"+pageQuery(page), nil, &list)
+	list, links, err := pages.ListOf[member](v, v.API("members"))
 	if err != nil {
 		return err
 	}
@@ -71,7 +67,7 @@ func (s *Site) showMembers(v *pages.Visit, status int, form pages.Form) error {
 		At          string
 		Base        string
 	}{
-		Members: list, Pages: v.PageLinks(page, next.After, "Previous", "Next"), Invite: form,
+		Members: list, Pages: links, Invite: form,
 		Manages: v.Member.Can(identity.ManageMembers, v.Org), Me: v.User().ID, At: v.Place("settings", "members"), Base: v.Place("settings"),
 	}
 	if shown.Manages {
@@ -82,30 +78,17 @@ func (s *Site) showMembers(v *pages.Visit, status int, form pages.Form) error {
 	return s.show(v, status, "members", "members", "Members", shown)
 }
 
-func (s *Site) invite(v *pages.Visit) error {
-	values, err := v.ReadForm()
-	if err != nil {
-		return err
-	}
-	form := s.inviteForm(v)
+func (s *Site) invite(v *pages.Visit, values url.Values) error {
 	var made invitation
-	_, err = v.Call("POST", v.API("invitations"), form.Body(values), &made)
-	if wrong, ok := pages.RefusedFields(err); ok {
-		return s.showMembers(v, http.StatusUnprocessableEntity, form.Entered(values, wrong))
-	}
-	if err != nil {
-		return err
-	}
-	return s.show(v, http.StatusCreated, "secret", "members", "Invitation link", pages.Secret{
-		Of: "For " + made.Email + ", for seven days, once", Value: made.AcceptURL, Back: v.Place("settings", "members"), BackTo: "Members",
+	refused := func(f pages.Form) error { return s.showMembers(v, http.StatusUnprocessableEntity, f) }
+	return v.Send(s.inviteForm(v), values, "POST", v.API("invitations"), &made, refused, func() error {
+		return s.show(v, http.StatusCreated, "secret", "members", "Invitation link", pages.Secret{
+			Of: "For " + made.Email + ", for seven days, once", Value: made.AcceptURL, Back: v.Place("settings", "members"), BackTo: "Members",
+		})
 	})
 }
 
-func (s *Site) changeRole(v *pages.Visit) error {
-	form, err := v.ReadForm()
-	if err != nil {
-		return err
-	}
+func (s *Site) changeRole(v *pages.Visit, form url.Values) error {
 	return v.Act("PATCH", v.API("members", v.PathValue("user")), map[string]any{"role": form.Get("role")}, v.Place("settings", "members"), "Role changed.")
 }
 

@@ -2,6 +2,7 @@ package teampages
 
 import (
 	"net/http"
+	"net/url"
 
 	"stackyard/internal/app/web/pages"
 	"stackyard/internal/platform/core"
@@ -13,7 +14,7 @@ func (s *Site) pipelineSettingsRoutes() []route.Route {
 	return []route.Route{
 		s.get("/settings/pipelines", s.pipelineSettings),
 		s.post("/settings/pipelines", s.changePipelineSettings),
-		s.post("/settings/pipelines/switch", s.switchSetting),
+		s.post("/settings/pipelines/switch", pages.WithForm(s.switchSetting)),
 		s.post("/settings/pipelines/export", s.changeExport),
 		s.post("/settings/pipelines/export/stop", s.stopExport),
 	}
@@ -43,8 +44,8 @@ type exports struct {
 
 func exportForm(v *pages.Visit, e exports) pages.Form {
 	form := pages.Form{ID: "export", Action: v.Place("settings", "pipelines", "export"), Submit: "Save export", Fields: []pages.Field{
-		{Name: "location", Label: "Bucket", Required: true, Value: text(e.Location), Placeholder: "builds/acme", Hint: "Its name, and a folder in it if you like. The server tries to write there with its own credentials."},
-		{Name: "strategy_id", Label: "Kind", Kind: pages.SelectField, Value: text(e.StrategyID)},
+		{Name: "location", Label: "Bucket", Required: true, Value: pages.Text(e.Location), Placeholder: "builds/acme", Hint: "Its name, and a folder in it if you like. The server tries to write there with its own credentials."},
+		{Name: "strategy_id", Label: "Kind", Kind: pages.SelectField, Value: pages.Text(e.StrategyID)},
 	}}
 	for _, id := range e.Strategies {
 		form.Fields[1].Options = append(form.Fields[1].Options, pages.Option{Value: id, Text: id})
@@ -67,10 +68,10 @@ func (s *Site) settingsForm(v *pages.Visit, set settings) (pages.Form, error) {
 	}
 	return pages.Form{ID: "settings", Action: v.Place("settings", "pipelines"), Submit: "Save settings", Fields: []pages.Field{
 		{Name: "default_branch", Label: "Default branch of new pipelines", Null: true, Value: set.DefaultBranch},
-		{Name: "default_cluster_id", Label: "Cluster of new pipelines", Kind: pages.SelectField, Null: true, Value: text(set.DefaultCluster), Options: options},
-		{Name: "default_timeout_in_minutes", Label: "Default time limit of jobs, in minutes", Kind: pages.NumberField, Value: digits(set.DefaultTimeout), Hint: "Empty: none."},
-		{Name: "maximum_timeout_in_minutes", Label: "Maximum time limit of jobs, in minutes", Kind: pages.NumberField, Value: digits(set.MaximumTimeout), Hint: "Empty: none."},
-		{Name: "scheduled_job_expiry_in_minutes", Label: "Jobs expire after waiting, in minutes", Kind: pages.NumberField, Value: digits(set.ScheduledExpiry), Hint: "Empty: 30 days."},
+		{Name: "default_cluster_id", Label: "Cluster of new pipelines", Kind: pages.SelectField, Null: true, Value: pages.Text(set.DefaultCluster), Options: options},
+		{Name: "default_timeout_in_minutes", Label: "Default time limit of jobs, in minutes", Kind: pages.NumberField, Value: pages.Digits(set.DefaultTimeout), Hint: "Empty: none."},
+		{Name: "maximum_timeout_in_minutes", Label: "Maximum time limit of jobs, in minutes", Kind: pages.NumberField, Value: pages.Digits(set.MaximumTimeout), Hint: "Empty: none."},
+		{Name: "scheduled_job_expiry_in_minutes", Label: "Jobs expire after waiting, in minutes", Kind: pages.NumberField, Value: pages.Digits(set.ScheduledExpiry), Hint: "Empty: 30 days."},
 	}}, err
 }
 
@@ -139,12 +140,8 @@ func (s *Site) stopExport(v *pages.Visit) error {
 	return v.Act("DELETE", v.API("pipeline-settings", "build-export"), nil, v.Place("settings", "pipelines"), "Builds are not exported any more.")
 }
 
-// switchSetting turns a setting on or off.
-func (s *Site) switchSetting(v *pages.Visit) error {
-	form, err := v.ReadForm()
-	if err != nil {
-		return err
-	}
+// switchSetting enables a setting or off.
+func (s *Site) switchSetting(v *pages.Visit, form url.Values) error {
 	method, done := "DELETE", "Turned off."
 	if form.Get("on") != "" {
 		method, done = "PUT", "Turned on."

@@ -6,9 +6,7 @@ package teampages
 
 import (
 	"embed"
-	"net/url"
 	"slices"
-	"strconv"
 	"time"
 
 	"stackyard/internal/app/web/pages"
@@ -53,27 +51,6 @@ func (s *Site) show(v *pages.Visit, status int, name, section, title string, pag
 type person struct {
 	ID   string `json:"id"`
 	Name string `json:"name"`
-}
-
-// pageQuery returns the query for a page of a list.
-func pageQuery(p route.Page) string {
-	return url.Values{"page": {strconv.Itoa(p.Number)}, "per_page": {strconv.Itoa(p.Size)}}.Encode()
-}
-
-// text returns a text that can be null.
-func text(s *string) string {
-	if s == nil {
-		return ""
-	}
-	return *s
-}
-
-// digits returns a number that can be null.
-func digits(n *int) string {
-	if n == nil {
-		return ""
-	}
-	return strconv.Itoa(*n)
 }
 
 // A switched is a setting that can be turned on.

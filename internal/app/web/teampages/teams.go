@@ -2,6 +2,7 @@ package teampages
 
 import (
 	"net/http"
+	"net/url"
 	"strings"
 
 	"stackyard/internal/app/web/pages"
@@ -18,9 +19,9 @@ func (s *Site) teamRoutes() []route.Route {
 		s.get(one, s.team),
 		s.post(one, s.changeTeam),
 		s.post(one+"/delete", s.deleteTeam),
-		s.post(one+"/members", s.addTeamMember),
+		s.post(one+"/members", pages.WithForm(s.addTeamMember)),
 		s.post(one+"/members/{user}/remove", s.removeTeamMember),
-		s.post(one+"/pipelines", s.addTeamPipeline),
+		s.post(one+"/pipelines", pages.WithForm(s.addTeamPipeline)),
 		s.post(one+"/pipelines/{id}/remove", s.removeTeamPipeline),
 	}
 }
@@ -55,7 +56,7 @@ func (s *Site) teams(v *pages.Visit) error {
 }
 
 func (s *Site) showTeams(v *pages.Visit, status int, form pages.Form) error {
-	page, err := v.Page()
+	list, links, err := pages.ListOf[team](v, v.API("teams"))
 	if err != nil {
 		return err
 	}
@@ -68,13 +69,8 @@ func (s *Site) showTeams(v *pages.Visit, status int, form pages.Form) error {
 		At               string
 	}{
 		Enabled: v.Org.Features.Teams, Manages: v.Member.Can(identity.ManageTeams, v.Org), New: form, At: v.Place("settings", "teams"),
-		Enable: pages.Form{Action: v.Place("settings", "teams", "enable"), Submit: "Enable teams"},
+		Enable: pages.Form{Action: v.Place("settings", "teams", "enable"), Submit: "Enable teams"}, Teams: list, Pages: links,
 	}
-	next, err := v.Call("GET", v.API("teams")+"?"+pageQuery(page), nil, &shown.Teams)
-	if err != nil {
-		return err
-	}
-	shown.Pages = v.PageLinks(page, next.After, "Previous", "Next")
 	return s.show(v, status, "teams", "teams", "Teams", shown)
 }
 
@@ -199,20 +195,12 @@ func (s *Site) deleteTeam(v *pages.Visit) error {
 	return v.Act("DELETE", v.API("teams", v.PathValue("team")), nil, v.Place("settings", "teams"), "Team deleted.")
 }
 
-func (s *Site) addTeamMember(v *pages.Visit) error {
-	form, err := v.ReadForm()
-	if err != nil {
-		return err
-	}
-	user, problem, err := pages.PickMember.Find(v, form.Get("user_id"))
-	if err != nil {
-		return err
-	}
-	if problem != "" {
-		return v.Refused(v.Place("settings", "teams", v.PathValue("team")), "Not added. This "+problem)
-	}
-	body := map[string]any{"user_id": user, "role": form.Get("role")}
-	return v.Act("POST", v.API("teams", v.PathValue("team"), "members"), body, v.Place("settings", "teams", v.PathValue("team")), "Member added.")
+func (s *Site) addTeamMember(v *pages.Visit, form url.Values) error {
+	t := v.PathValue("team")
+	back := v.Place("settings", "teams", t)
+	return pages.PickMember.Add(v, form.Get("user_id"), back, func(id string) error {
+		return v.Act("POST", v.API("teams", t, "members"), map[string]any{"user_id": id, "role": form.Get("role")}, back, "Member added.")
+	})
 }
 
 func (s *Site) removeTeamMember(v *pages.Visit) error {
@@ -220,21 +208,12 @@ func (s *Site) removeTeamMember(v *pages.Visit) error {
 	return v.Act("DELETE", v.API("teams", t, "members", v.PathValue("user")), nil, v.Place("settings", "teams", t), "Member removed.")
 }
 
-func (s *Site) addTeamPipeline(v *pages.Visit) error {
-	form, err := v.ReadForm()
-	if err != nil {
-		return err
-	}
+func (s *Site) addTeamPipeline(v *pages.Visit, form url.Values) error {
 	t := v.PathValue("team")
-	pipeline, problem, err := pages.PickPipeline.Find(v, form.Get("pipeline_id"))
-	if err != nil {
-		return err
-	}
-	if problem != "" {
-		return v.Refused(v.Place("settings", "teams", t), "Not added. This "+problem)
-	}
-	body := map[string]any{"pipeline_id": pipeline, "access_level": form.Get("access_level")}
-	return v.Act("POST", v.API("teams", t, "pipelines"), body, v.Place("settings", "teams", t), "Pipeline added.")
+	back := v.Place("settings", "teams", t)
+	return pages.PickPipeline.Add(v, form.Get("pipeline_id"), back, func(id string) error {
+		return v.Act("POST", v.API("teams", t, "pipelines"), map[string]any{"pipeline_id": id, "access_level": form.Get("access_level")}, back, "Pipeline added.")
+	})
 }
 
 func (s *Site) removeTeamPipeline(v *pages.Visit) error {

@@ -36,7 +36,7 @@ type retention struct {
 }
 
 func retentionForm(action string, r retention) pages.Form {
-	number := func(n int) string { return digits(&n) }
+	number := func(n int) string { return pages.Digits(&n) }
 	return pages.Form{ID: "retention", Action: action, Submit: "Save", Fields: []pages.Field{
 		{Name: "build_retention_days", Label: "Keep finished builds, in days", Kind: pages.NumberField, Value: number(r.BuildDays), Hint: "With their logs and artifacts. 0: forever."},
 		{Name: "artifact_retention_days", Label: "Keep artifacts, in days", Kind: pages.NumberField, Value: number(r.ArtifactDays), Hint: "0: as long as their builds."},
