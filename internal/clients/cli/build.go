@@ -167,43 +167,34 @@ build.`,
 }
 
 func buildCancelCommand() *cobra.Command {
-	return remoteCommand(&cobra.Command{
-		Use:   "cancel PIPELINE NUMBER",
-		Short: "Cancel a build",
-		Args:  cmdline.Exactly("PIPELINE", "BUILD"),
-	}, func(r *remote, args []string) error {
-		b, err := call[build](r, put, nil, "/pipelines/%/builds/%/cancel", args...)
-		if err != nil {
-			return err
-		}
-		return printItem(r, b.Raw, line{"State", b.Value.State})
+	return buildActionCommand("cancel", "Cancel a build", "cancel", func(b build) []line {
+		return []line{{"State", b.State}}
 	})
 }
 
 func buildRebuildCommand() *cobra.Command {
-	return remoteCommand(&cobra.Command{
-		Use:   "rebuild PIPELINE NUMBER",
-		Short: "Rebuild: start the same build again",
-		Args:  cmdline.Exactly("PIPELINE", "BUILD"),
-	}, func(r *remote, args []string) error {
-		b, err := call[build](r, put, nil, "/pipelines/%/builds/%/rebuild", args...)
-		if err != nil {
-			return err
-		}
-		return printItem(r, b.Raw, line{"Created", fmt.Sprintf("build %d", b.Value.Number)}, line{"Page", b.Value.WebURL})
+	return buildActionCommand("rebuild", "Rebuild: start the same build again", "rebuild", func(b build) []line {
+		return []line{{"Created", fmt.Sprintf("build %d", b.Number)}, {"Page", b.WebURL}}
 	})
 }
 
 func buildRetryCommand() *cobra.Command {
+	return buildActionCommand("retry", "Retry the failed jobs of a build", "retry_failed_jobs", func(b build) []line {
+		return []line{{"State", b.stateNow()}, {"Page", b.WebURL}}
+	})
+}
+
+// buildActionCommand returns a command that requests an action of a build and prints lines of the resulting build.
+func buildActionCommand(verb, short, action string, lines func(build) []line) *cobra.Command {
 	return remoteCommand(&cobra.Command{
-		Use:   "retry PIPELINE NUMBER",
-		Short: "Retry the failed jobs of a build",
+		Use:   verb + " PIPELINE NUMBER",
+		Short: short,
 		Args:  cmdline.Exactly("PIPELINE", "BUILD"),
 	}, func(r *remote, args []string) error {
-		b, err := call[build](r, put, nil, "/pipelines/%/builds/%/retry_failed_jobs", args...)
+		b, err := call[build](r, put, nil, "/pipelines/%/builds/%/"+action, args...)
 		if err != nil {
 			return err
 		}
-		return printItem(r, b.Raw, line{"State", b.Value.stateNow()}, line{"Page", b.Value.WebURL})
+		return printItem(r, b.Raw, lines(b.Value)...)
 	})
 }

@@ -7,6 +7,7 @@ import (
 
 	"stackyard/api"
 	"stackyard/internal/clients/cmdline"
+	"stackyard/internal/rules/message"
 )
 
 type organization = api.Organization
@@ -45,8 +46,8 @@ func orgUsageCommand() *cobra.Command {
 		}
 		a, c := got.Value.Artifacts, got.Value.Caches
 		return printItem(r, got.Raw,
-			line{"Artifacts", fmt.Sprintf("%s in %d files", sizeText(a.Bytes), a.Count)}, line{"Limit", limitText(a.Limit)},
-			line{"Caches", sizeText(c.Bytes)}, line{"Cache limit", limitText(c.Limit)})
+			line{"Artifacts", fmt.Sprintf("%s in %d files", message.Size(a.Bytes), a.Count)}, line{"Limit", limitText(a.Limit)},
+			line{"Caches", message.Size(c.Bytes)}, line{"Cache limit", limitText(c.Limit)})
 	})
 }
 
@@ -107,7 +108,7 @@ func orgRetentionCommand() *cobra.Command {
 		v := got.Value
 		limit := "none"
 		if v.ArtifactBytes > 0 {
-			limit = sizeText(v.ArtifactBytes) + ", then " + map[string]string{"refuse": "uploads are refused", "remove_oldest": "the oldest are removed"}[v.AtArtifactLimit]
+			limit = message.Size(v.ArtifactBytes) + ", then " + map[string]string{"refuse": "uploads are refused", "remove_oldest": "the oldest are removed"}[v.AtArtifactLimit]
 		}
 		return printItem(r, got.Raw,
 			line{"Builds", daysText(v.BuildDays, "forever")}, line{"Artifacts", daysText(v.ArtifactDays, "as long as their builds")},
@@ -120,7 +121,7 @@ func limitText(bytes int64) string {
 	if bytes == 0 {
 		return "none"
 	}
-	return sizeText(bytes)
+	return message.Size(bytes)
 }
 
 func daysText(days int, zero string) string {
@@ -131,19 +132,4 @@ func daysText(days int, zero string) string {
 		return "1 day"
 	}
 	return fmt.Sprintf("%d days", days)
-}
-
-// sizeText returns a number of bytes for people.
-func sizeText(bytes int64) string {
-	value, unit := float64(bytes), ""
-	for _, larger := range []string{"KB", "MB", "GB", "TB"} {
-		if value < 1000 {
-			break
-		}
-		value, unit = value/1000, larger
-	}
-	if unit == "" {
-		return fmt.Sprintf("%d bytes", bytes)
-	}
-	return fmt.Sprintf("%.1f %s", value, unit)
 }

@@ -15,8 +15,7 @@ func scanImage(scan db.Scan) (i Image, err error) {
 
 // byID returns an image of a cluster, or a NotFound error.
 func byID(q *db.Q, clusterID, id string) (Image, error) {
-	i, err := db.One(q, scanImage, selectImage+` WHERE i.cluster_id = $1 AND i.id = $2`, clusterID, id)
-	return i, db.OrNotFound(err, noImage)
+	return db.Find(q, noImage, scanImage, selectImage+` WHERE i.cluster_id = $1 AND i.id = $2`, clusterID, id)
 }
 
 // imagesOf returns the images of a cluster by name. The order of names is the same on both engines.
@@ -29,16 +28,7 @@ func save(q *db.Q, i Image) error {
 	_, err := imageRows.Exec(q, i.ID, `
 		INSERT INTO agent_images (id, organization_id, cluster_id, name, dockerfile, base_image, status, version, image_ref, last_error,
 			created_by, created_at, updated_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
-		ON CONFLICT (id) DO UPDATE SET
-			name       = excluded.name,
-			dockerfile = excluded.dockerfile,
-			base_image = excluded.base_image,
-			status     = excluded.status,
-			version    = excluded.version,
-			image_ref  = excluded.image_ref,
-			last_error = excluded.last_error,
-			updated_at = excluded.updated_at`,
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`+db.OrUpdate("id", "name, dockerfile, base_image, status, version, image_ref, last_error, updated_at"),
 		i.ID, i.OrganizationID, i.ClusterID, i.Name, i.Dockerfile, i.BaseImage, i.Status, i.Version, db.Text(i.ImageRef), db.Text(i.LastError),
 		db.Text(i.CreatedBy), db.Micros(i.CreatedAt), db.Micros(i.UpdatedAt))
 	return err

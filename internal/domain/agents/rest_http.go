@@ -57,16 +57,8 @@ func (s *Service) restRoutes() []route.Route {
 }
 
 // loadAgent returns the agent that the path names.
-func (s *Service) loadAgent(r *route.Request) (a *Agent, err error) {
-	id, err := r.PathID("agent", noAgent)
-	if err != nil {
-		return nil, err
-	}
-	err = s.db.Read(r.Context(), func(q *db.Q) (err error) {
-		a, err = byID(q, r.Org.ID, id)
-		return err
-	})
-	return a, err
+func (s *Service) loadAgent(r *route.Request) (*Agent, error) {
+	return route.ReadByID(r, s.db, "agent", noAgent, func(q *db.Q, id string) (*Agent, error) { return byID(q, r.Org.ID, id) })
 }
 
 func (s *Service) listAgents(r *route.Request) (page route.Paged[agentView], err error) {

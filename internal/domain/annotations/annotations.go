@@ -7,7 +7,6 @@ package annotations
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -294,11 +293,7 @@ func scanAnnotation(scan db.Scan) (a Annotation, err error) {
 }
 
 func one(q *db.Q, where string, args ...any) (Annotation, error) {
-	a, err := db.One(q, scanAnnotation, selectAnnotation+` WHERE `+where, args...)
-	if errors.Is(err, db.ErrNoRows) {
-		err = core.Errorf(core.NotFound, noAnnotation)
-	}
-	return a, err
+	return db.Find(q, noAnnotation, scanAnnotation, selectAnnotation+` WHERE `+where, args...)
 }
 
 // withBody returns an annotation with its body.

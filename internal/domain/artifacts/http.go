@@ -74,16 +74,8 @@ func (s *Service) Load(r *route.Request) (OnArtifact, error) {
 	if err != nil {
 		return OnArtifact{}, err
 	}
-	id, err := r.PathID("artifact", noArtifact)
-	if err != nil {
-		return OnArtifact{}, err
-	}
-	o := OnArtifact{OnJob: job}
-	err = s.db.Read(r.Context(), func(q *db.Q) (err error) {
-		o.Artifact, err = byID(q, job.ID, id)
-		return err
-	})
-	return o, err
+	a, err := route.ReadByID(r, s.db, "artifact", noArtifact, func(q *db.Q, id string) (Artifact, error) { return byID(q, job.ID, id) })
+	return OnArtifact{OnJob: job, Artifact: a}, err
 }
 
 func (s *Service) view(r *route.Request, p *pipelines.Pipeline, b *builds.Build, a Artifact) artifactView {
@@ -119,21 +111,13 @@ func (s *Service) getAllOfJob(r *route.Request, o builds.OnJob) (route.Paged[art
 
 // page returns the requested page of the artifacts of a build that meet the conditions in where and in the query.
 func (s *Service) page(r *route.Request, o builds.OnBuild, where *db.Statement) (none route.Paged[artifactView], err error) {
-	page, err := r.Page()
-	if err != nil {
-		return none, err
-	}
 	f := filter{state: strings.ToLower(r.FormQuery("state")), path: r.FormQuery("path")}
 	if err := f.restrict(where); err != nil {
 		return none, err
 	}
-	var found []Artifact
-	var total int
-	err = s.db.Read(r.Context(), func(q *db.Q) (err error) {
-		found, total, err = list(q, where, page.Size, page.Offset())
-		return err
-	})
-	return route.MapPage(found, page, total, func(a Artifact) artifactView { return s.view(r, o.Pipeline, o.Build, a) }), err
+	return route.ReadPage(r, s.db,
+		func(q *db.Q, limit, offset int) ([]Artifact, int, error) { return list(q, where, limit, offset) },
+		func(a Artifact) artifactView { return s.view(r, o.Pipeline, o.Build, a) })
 }
 
 func (s *Service) get(r *route.Request, o OnArtifact) (artifactView, error) {

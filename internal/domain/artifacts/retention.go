@@ -1,7 +1,6 @@
 package artifacts
 
 import (
-	"fmt"
 	"time"
 
 	"stackyard/internal/domain/pipelines"
@@ -11,6 +10,7 @@ import (
 	"stackyard/internal/platform/db"
 	"stackyard/internal/platform/identity"
 	"stackyard/internal/platform/tasks"
+	"stackyard/internal/rules/message"
 )
 
 const (
@@ -113,7 +113,7 @@ func checkQuota(q *db.Q, orgID string, list []Artifact, now time.Time) error {
 		return nil
 	}
 	if bytes > l.ArtifactBytes {
-		return core.Errorf(core.Unprocessable, "The files have %s; the organization %s may store artifacts of %s", size(bytes), org.Slug, size(l.ArtifactBytes))
+		return core.Errorf(core.Unprocessable, "The files have %s; the organization %s may store artifacts of %s", message.Size(bytes), org.Slug, message.Size(l.ArtifactBytes))
 	}
 	used, err := usage.Of(q, orgID, usage.Artifacts)
 	if err != nil || used.Bytes+bytes <= l.ArtifactBytes {
@@ -123,22 +123,7 @@ func checkQuota(q *db.Q, orgID string, list []Artifact, now time.Time) error {
 		return tasks.Add(q, tasks.Task{Kind: expiryTask, RunAt: now.Add(expireSoon)})
 	}
 	return core.Errorf(core.Unprocessable, "The organization %s stores artifacts of %s and may store %s; the files have %s. Delete artifacts, or ask an administrator for more or for a shorter retention",
-		org.Slug, size(used.Bytes), size(l.ArtifactBytes), size(bytes))
-}
-
-// size returns a number of bytes for people.
-func size(bytes int64) string {
-	value, unit := float64(bytes), "bytes"
-	for _, larger := range []string{"KB", "MB", "GB", "TB"} {
-		if value < 1000 {
-			break
-		}
-		value, unit = value/1000, larger
-	}
-	if unit == "bytes" {
-		return fmt.Sprintf("%d bytes", bytes)
-	}
-	return fmt.Sprintf("%.1f %s", value, unit)
+		org.Slug, message.Size(used.Bytes), message.Size(l.ArtifactBytes), message.Size(bytes))
 }
 
 // ReleaseBuild subtracts the artifacts of a build that is about to be removed from what its organization stores.

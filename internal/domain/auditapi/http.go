@@ -166,16 +166,8 @@ func (s *Service) filter(r *route.Request) (f audit.Filter, known bool, err erro
 	return f, true, err
 }
 
-func (s *Service) load(r *route.Request) (e audit.Event, err error) {
-	id, err := r.PathID("audit_event", "No audit event found")
-	if err != nil {
-		return e, err
-	}
-	err = s.db.Read(r.Context(), func(q *db.Q) (err error) {
-		e, err = audit.Get(q, r.Org.ID, id)
-		return err
-	})
-	return e, err
+func (s *Service) load(r *route.Request) (audit.Event, error) {
+	return route.ReadByID(r, s.db, "audit_event", "No audit event found", func(q *db.Q, id string) (audit.Event, error) { return audit.Get(q, r.Org.ID, id) })
 }
 
 func (s *Service) get(r *route.Request, e audit.Event) (auditEventView, error) {

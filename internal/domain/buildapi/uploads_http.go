@@ -93,14 +93,8 @@ func (s *Service) getUploads(r *route.Request, o builds.OnBuild) (route.Items[st
 }
 
 func (s *Service) getUpload(r *route.Request, o builds.OnBuild) (wholeStepUploadView, error) {
-	id, err := r.PathID("upload", builds.NoUpload)
-	if err != nil {
-		return wholeStepUploadView{}, err
-	}
-	var u *builds.StepUpload
-	err = s.db.Read(r.Context(), func(q *db.Q) (err error) {
-		u, err = builds.UploadByID(q, o.Build.ID, id)
-		return err
+	u, err := route.ReadByID(r, s.db, "upload", builds.NoUpload, func(q *db.Q, id string) (*builds.StepUpload, error) {
+		return builds.UploadByID(q, o.Build.ID, id)
 	})
 	if err != nil {
 		return wholeStepUploadView{}, err

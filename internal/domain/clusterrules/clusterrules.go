@@ -7,7 +7,6 @@ package clusterrules
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -78,11 +77,7 @@ func scanRule(scan db.Scan) (Rule, error) {
 
 // byID returns a rule of an organization, or a NotFound error.
 func byID(q *db.Q, orgID, id string) (Rule, error) {
-	r, err := db.One(q, scanRule, selectRule+` WHERE r.organization_id = $1 AND r.id = $2`, orgID, id)
-	if errors.Is(err, db.ErrNoRows) {
-		err = core.Errorf(core.NotFound, noRule)
-	}
-	return r, err
+	return db.Find(q, noRule, scanRule, selectRule+` WHERE r.organization_id = $1 AND r.id = $2`, orgID, id)
 }
 
 // list returns one page of an organization's rules, oldest first, and the total.

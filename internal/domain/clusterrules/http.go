@@ -68,30 +68,13 @@ func (s *Service) Routes() []route.Route {
 }
 
 func (s *Service) load(r *route.Request) (Rule, error) {
-	id, err := r.PathID("rule", noRule)
-	if err != nil {
-		return Rule{}, err
-	}
-	var rule Rule
-	err = s.db.Read(r.Context(), func(q *db.Q) (err error) {
-		rule, err = byID(q, r.Org.ID, id)
-		return err
-	})
-	return rule, err
+	return route.ReadByID(r, s.db, "rule", noRule, func(q *db.Q, id string) (Rule, error) { return byID(q, r.Org.ID, id) })
 }
 
 func (s *Service) getAll(r *route.Request) (route.Paged[ruleView], error) {
-	page, err := r.Page()
-	if err != nil {
-		return route.Paged[ruleView]{}, err
-	}
-	var rules []Rule
-	var total int
-	err = s.db.Read(r.Context(), func(q *db.Q) (err error) {
-		rules, total, err = list(q, r.Org.ID, page.Size, page.Offset())
-		return err
-	})
-	return route.MapPage(rules, page, total, func(rule Rule) ruleView { return s.view(r, rule) }), err
+	return route.ReadPage(r, s.db,
+		func(q *db.Q, limit, offset int) ([]Rule, int, error) { return list(q, r.Org.ID, limit, offset) },
+		func(rule Rule) ruleView { return s.view(r, rule) })
 }
 
 type ruleCreate struct {

@@ -3,9 +3,7 @@ package clusters
 import (
 	"net/netip"
 	"slices"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
@@ -27,12 +25,7 @@ type AgentTokenSpec struct {
 // Check reports errors in the spec that can be found without a database.
 func (s AgentTokenSpec) Check(c *core.Complaints) {
 	c.CheckID(s.Line, s.ID)
-	if strings.TrimSpace(s.Description) == "" || utf8.RuneCountInString(s.Description) > maxName {
-		c.Add(s.Line, "an agent token needs a description of 1 to %d characters", maxName)
-	}
-	if len(s.Token) > maxName || strings.ContainsFunc(s.Token, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		c.Add(s.Line, "a token must have at most %d characters and no spaces", maxName)
-	}
+	identity.CheckDeclared(c, s.Line, "an agent token", s.Description, s.Token)
 	for _, block := range s.AllowedAddresses {
 		if _, ok := parseBlock(block); !ok {
 			c.Add(s.Line, "%q is not an address block such as 10.1.0.0/16", block)

@@ -128,22 +128,15 @@ func (s *Service) webURL(r *route.Request, clusterID string, segments ...string)
 }
 
 func (s *Service) listClusters(r *route.Request) (route.Paged[clusterView], error) {
-	page, err := r.Page()
-	if err != nil {
-		return route.Paged[clusterView]{}, err
-	}
-	var list []maintained
-	var total int
-	err = s.db.Read(r.Context(), func(q *db.Q) error {
-		clusters, n, err := listClusters(q, r.Org.ID, page.Size, page.Offset())
+	list := func(q *db.Q, limit, offset int) ([]maintained, int, error) {
+		clusters, total, err := listClusters(q, r.Org.ID, limit, offset)
 		if err != nil {
-			return err
+			return nil, 0, err
 		}
-		total = n
-		list, err = withMaintainers(q, clusters)
-		return err
-	})
-	return route.MapPage(list, page, total, func(c maintained) clusterView { return s.view(r, c) }), err
+		list, err := withMaintainers(q, clusters)
+		return list, total, err
+	}
+	return route.ReadPage(r, s.db, list, func(c maintained) clusterView { return s.view(r, c) })
 }
 
 func (s *Service) getCluster(r *route.Request, c maintained) (clusterView, error) {

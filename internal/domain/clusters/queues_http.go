@@ -148,17 +148,9 @@ func (s *Service) listQueues(r *route.Request, c maintained) (route.Paged[queueV
 
 // listResources returns one page of a cluster's resources of one type.
 func listResources[T, V any](s *Service, r *route.Request, c maintained, list func(q *db.Q, clusterID string, limit, offset int) ([]T, int, error), view func(*route.Request, T) V) (route.Paged[V], error) {
-	page, err := r.Page()
-	if err != nil {
-		return route.Paged[V]{}, err
-	}
-	var items []T
-	var total int
-	err = s.db.Read(r.Context(), func(q *db.Q) (err error) {
-		items, total, err = list(q, c.ID, page.Size, page.Offset())
-		return err
-	})
-	return route.MapPage(items, page, total, func(item T) V { return view(r, item) }), err
+	return route.ReadPage(r, s.db,
+		func(q *db.Q, limit, offset int) ([]T, int, error) { return list(q, c.ID, limit, offset) },
+		func(item T) V { return view(r, item) })
 }
 
 func (s *Service) getQueue(r *route.Request, p resource[Queue]) (queueView, error) {

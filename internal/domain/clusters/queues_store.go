@@ -33,20 +33,17 @@ func scanQueue(scan db.Scan) (Queue, error) {
 
 // queueByID returns a queue of a cluster, or a NotFound error.
 func queueByID(q *db.Q, clusterID, id string) (Queue, error) {
-	queue, err := db.One(q, scanQueue, selectQueue+` WHERE q.cluster_id = $1 AND q.id = $2`, clusterID, id)
-	return queue, db.OrNotFound(err, noQueue)
+	return db.Find(q, noQueue, scanQueue, selectQueue+` WHERE q.cluster_id = $1 AND q.id = $2`, clusterID, id)
 }
 
 // queueByKey returns the queue of a cluster with this key, or a NotFound error.
 func queueByKey(q *db.Q, clusterID, key string) (Queue, error) {
-	queue, err := db.One(q, scanQueue, selectQueue+` WHERE q.cluster_id = $1 AND q.key = $2`, clusterID, key)
-	return queue, db.OrNotFound(err, noQueue)
+	return db.Find(q, noQueue, scanQueue, selectQueue+` WHERE q.cluster_id = $1 AND q.key = $2`, clusterID, key)
 }
 
 // QueueOf returns a queue of an organization, or a NotFound error.
 func QueueOf(q *db.Q, orgID, queueID string) (Queue, error) {
-	queue, err := db.One(q, scanQueue, selectQueue+` WHERE c.organization_id = $1 AND q.id = $2`, orgID, queueID)
-	return queue, db.OrNotFound(err, noQueue)
+	return db.Find(q, noQueue, scanQueue, selectQueue+` WHERE c.organization_id = $1 AND q.id = $2`, orgID, queueID)
 }
 
 // QueueIn returns the queue of a cluster with an id as given by a user, or a NotFound error.
@@ -73,11 +70,8 @@ func PlatformOf(q *db.Q, orgID, queueID string) (Platform, error) {
 
 // listQueues returns one page of a cluster's queues, oldest first, and the total.
 func listQueues(q *db.Q, clusterID string, limit, offset int) ([]Queue, int, error) {
-	return db.ListPage(q, scanQueue, selectQueue+`
-		WHERE q.cluster_id = $1
-		ORDER BY q.created_at, q.id`,
-		`SELECT COUNT(*) FROM queues WHERE cluster_id = $1`,
-		limit, offset, clusterID)
+	return db.ListPage(q, scanQueue, selectQueue+` WHERE q.cluster_id = $1 ORDER BY q.created_at, q.id`,
+		`SELECT COUNT(*) FROM queues WHERE cluster_id = $1`, limit, offset, clusterID)
 }
 
 func countQueues(q *db.Q, clusterID string) (int, error) {

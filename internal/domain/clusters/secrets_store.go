@@ -29,17 +29,13 @@ func scanSecret(scan db.Scan) (Secret, error) {
 
 // secretByID returns a secret of a cluster, or a NotFound error.
 func secretByID(q *db.Q, clusterID, id string) (Secret, error) {
-	s, err := db.One(q, scanSecret, selectSecret+` WHERE s.cluster_id = $1 AND s.id = $2`, clusterID, id)
-	return s, db.OrNotFound(err, noSecret)
+	return db.Find(q, noSecret, scanSecret, selectSecret+` WHERE s.cluster_id = $1 AND s.id = $2`, clusterID, id)
 }
 
 // listSecrets returns one page of a cluster's secrets, oldest first, and the total.
 func listSecrets(q *db.Q, clusterID string, limit, offset int) ([]Secret, int, error) {
-	return db.ListPage(q, scanSecret, selectSecret+`
-		WHERE s.cluster_id = $1
-		ORDER BY s.created_at, s.id`,
-		`SELECT COUNT(*) FROM cluster_secrets WHERE cluster_id = $1`,
-		limit, offset, clusterID)
+	return db.ListPage(q, scanSecret, selectSecret+` WHERE s.cluster_id = $1 ORDER BY s.created_at, s.id`,
+		`SELECT COUNT(*) FROM cluster_secrets WHERE cluster_id = $1`, limit, offset, clusterID)
 }
 
 func insertSecret(q *db.Q, s Secret) error {

@@ -54,8 +54,7 @@ func Lock(q *db.Q, organizationID, id string) (Cluster, error) {
 }
 
 func oneCluster(q *db.Q, where string, args ...any) (Cluster, error) {
-	c, err := db.One(q, scanCluster, selectCluster+` `+where+` AND c.deleted_at IS NULL`, args...)
-	return c, db.OrNotFound(err, noCluster)
+	return db.Find(q, noCluster, scanCluster, selectCluster+` `+where+` AND c.deleted_at IS NULL`, args...)
 }
 
 // listClusters returns one page of an organization's clusters, oldest first, and the total.
@@ -93,7 +92,7 @@ func updateCluster(q *db.Q, c Cluster) error {
 	if err != nil || before != "" || c.DefaultQueueID == "" {
 		return err
 	}
-	return jobqueues.Adopt(q, c.OrganizationID, c.ID, c.DefaultQueueID)
+	return jobqueues.MoveToDefault(q, c.OrganizationID, c.ID, c.DefaultQueueID)
 }
 
 // markDeleted hides a cluster and everything in it, and frees its name. The row gets a random name that cannot

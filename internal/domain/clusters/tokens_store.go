@@ -26,32 +26,26 @@ func scanToken(scan db.Scan) (AgentToken, error) {
 
 // tokenByID returns a token of a cluster, or a NotFound error.
 func tokenByID(q *db.Q, clusterID, id string) (AgentToken, error) {
-	t, err := db.One(q, scanToken, selectToken+` WHERE t.cluster_id = $1 AND t.id = $2`, clusterID, id)
-	return t, db.OrNotFound(err, noToken)
+	return db.Find(q, noToken, scanToken, selectToken+` WHERE t.cluster_id = $1 AND t.id = $2`, clusterID, id)
 }
 
 // tokenByDescription returns the oldest token of a cluster with this description, or a NotFound error.
 func tokenByDescription(q *db.Q, clusterID, description string) (AgentToken, error) {
-	t, err := db.One(q, scanToken, selectToken+`
+	return db.Find(q, noToken, scanToken, selectToken+`
 		WHERE t.cluster_id = $1 AND t.description = $2
 		ORDER BY t.created_at, t.id
 		LIMIT 1`, clusterID, description)
-	return t, db.OrNotFound(err, noToken)
 }
 
 // tokenByHash returns the token of any cluster with this hash, or a NotFound error.
 func tokenByHash(q *db.Q, hash string) (AgentToken, error) {
-	t, err := db.One(q, scanToken, selectToken+` WHERE t.hash = $1`, hash)
-	return t, db.OrNotFound(err, noToken)
+	return db.Find(q, noToken, scanToken, selectToken+` WHERE t.hash = $1`, hash)
 }
 
 // listTokens returns one page of a cluster's tokens, oldest first, and the total.
 func listTokens(q *db.Q, clusterID string, limit, offset int) ([]AgentToken, int, error) {
-	return db.ListPage(q, scanToken, selectToken+`
-		WHERE t.cluster_id = $1
-		ORDER BY t.created_at, t.id`,
-		`SELECT COUNT(*) FROM agent_tokens WHERE cluster_id = $1`,
-		limit, offset, clusterID)
+	return db.ListPage(q, scanToken, selectToken+` WHERE t.cluster_id = $1 ORDER BY t.created_at, t.id`,
+		`SELECT COUNT(*) FROM agent_tokens WHERE cluster_id = $1`, limit, offset, clusterID)
 }
 
 func insertToken(q *db.Q, t AgentToken) error {

@@ -118,34 +118,14 @@ type connectionCreate struct {
 }
 
 // load returns the connection in the path.
-func (s *Service) load(r *route.Request) (c *Connection, err error) {
-	id, err := r.PathID("connection", noConnection)
-	if err != nil {
-		return nil, err
-	}
-	err = s.db.Read(r.Context(), func(q *db.Q) (err error) {
-		c, err = byID(q, r.Org.ID, id)
-		return err
-	})
-	return c, err
+func (s *Service) load(r *route.Request) (*Connection, error) {
+	return route.ReadByID(r, s.db, "connection", noConnection, func(q *db.Q, id string) (*Connection, error) { return byID(q, r.Org.ID, id) })
 }
 
 func (s *Service) getAll(r *route.Request) (route.Paged[connectionView], error) {
-	page, err := r.Page()
-	if err != nil {
-		return route.Paged[connectionView]{}, err
-	}
-	var found []*Connection
-	var total int
-	err = s.db.Read(r.Context(), func(q *db.Q) (err error) {
-		found, total, err = list(q, r.Org.ID, page.Size, page.Offset())
-		return err
-	})
-	views := make([]connectionView, len(found))
-	for i, c := range found {
-		views[i] = s.view(r, c)
-	}
-	return route.PageOf(views, page, total), err
+	return route.ReadPage(r, s.db,
+		func(q *db.Q, limit, offset int) ([]*Connection, int, error) { return list(q, r.Org.ID, limit, offset) },
+		func(c *Connection) connectionView { return s.view(r, c) })
 }
 
 func (s *Service) get(r *route.Request, c *Connection) (connectionView, error) {

@@ -88,17 +88,8 @@ func count(q *db.Q, organizationID string) (n int, err error) {
 func save(q *db.Q, c *Connection) error {
 	_, err := connectionRows.Exec(q, c.ID, `
 		INSERT INTO source_connections (id, organization_id, host, provider, api_url, token, clone_token, app_id, installation_id, private_key, created_at, updated_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
-		ON CONFLICT (id) DO UPDATE SET
-			provider        = excluded.provider,
-			api_url         = excluded.api_url,
-			token           = excluded.token,
-			clone_token     = excluded.clone_token,
-			app_id          = excluded.app_id,
-			installation_id = excluded.installation_id,
-			private_key     = excluded.private_key,
-			paused_until    = NULL,
-			updated_at      = excluded.updated_at`,
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`+
+		db.OrUpdate("id", "provider, api_url, token, clone_token, app_id, installation_id, private_key, updated_at")+`, paused_until = NULL`,
 		c.ID, c.OrganizationID, c.Host, c.Provider, c.APIURL, c.sealedToken, db.Text(c.sealedCloneToken),
 		db.Text(c.AppID), db.Text(c.InstallationID), db.Text(c.sealedPrivateKey), db.Micros(c.CreatedAt), db.Micros(c.UpdatedAt))
 	if err != nil {

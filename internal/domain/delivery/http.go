@@ -64,32 +64,34 @@ func (s *Service) Routes() []route.Route {
 }
 
 type deliveryView struct {
-	ID            string                `json:"id"`
-	URL           string                `json:"url"`
-	Event         events.Name           `json:"event"`
-	State         State                 `json:"state"`
-	Attempts      int                   `json:"attempts"`
-	Status        *int                  `json:"status" doc:"HTTP status of the last response; null without one."`
-	Error         *string               `json:"error" doc:"Why the last attempt failed."`
-	DurationMS    *int64                `json:"duration_ms" doc:"Of the last attempt."`
-	CreatedAt     core.Time             `json:"created_at"`
-	NextAttemptAt core.Time             `json:"next_attempt_at" doc:"Of a pending delivery after an attempt that failed."`
-	FinishedAt    core.Time             `json:"finished_at" doc:"When it was delivered or given up."`
-	BuildID       *string               `json:"build_id"`
-	RedeliveryOf  *string               `json:"redelivery_of" doc:"The delivery that this one repeats."`
-	Request       *deliveryRequestView  `json:"request,omitempty" doc:"The last request, without secrets; only when a single delivery is read."`
-	Response      *deliveryResponseView `json:"response,omitempty"`
+	ID    string      `json:"id"`
+	URL   string      `json:"url"`
+	Event events.Name `json:"event"`
+	attemptsView
+	DurationMS   *int64                `json:"duration_ms" doc:"Of the last attempt."`
+	BuildID      *string               `json:"build_id"`
+	RedeliveryOf *string               `json:"redelivery_of" doc:"The delivery that this one repeats."`
+	Request      *deliveryRequestView  `json:"request,omitempty" doc:"The last request, without secrets; only when a single delivery is read."`
+	Response     *deliveryResponseView `json:"response,omitempty"`
 }
 
 type deliveryRequestView RequestRecord
 
 type deliveryResponseView ResponseRecord
 
-func (s *Service) view(org *identity.Organization, d *Delivery) deliveryView {
-	v := deliveryView{
-		ID:            d.ID,
-		URL:           s.Public.Org(org.Slug, "services", d.ReceiverID, "deliveries", d.ID),
-		Event:         d.Event,
+// attemptsView says how far a delivery is.
+type attemptsView struct {
+	State         State     `json:"state"`
+	Attempts      int       `json:"attempts"`
+	Status        *int      `json:"status" doc:"HTTP status of the last response; null without one."`
+	Error         *string   `json:"error" doc:"Why the last attempt failed."`
+	CreatedAt     core.Time `json:"created_at"`
+	NextAttemptAt core.Time `json:"next_attempt_at" doc:"While it is pending, after an attempt that failed."`
+	FinishedAt    core.Time `json:"finished_at" doc:"When it was delivered or given up."`
+}
+
+func attemptsOf(d *Delivery) attemptsView {
+	return attemptsView{
 		State:         d.State,
 		Attempts:      d.Attempts,
 		Status:        core.OrNull(d.Status),
@@ -97,8 +99,17 @@ func (s *Service) view(org *identity.Organization, d *Delivery) deliveryView {
 		CreatedAt:     core.At(d.CreatedAt),
 		NextAttemptAt: core.At(d.NextAttemptAt),
 		FinishedAt:    core.At(d.FinishedAt),
-		BuildID:       core.OrNull(d.BuildID),
-		RedeliveryOf:  core.OrNull(d.RedeliveryOf),
+	}
+}
+
+func (s *Service) view(org *identity.Organization, d *Delivery) deliveryView {
+	v := deliveryView{
+		ID:           d.ID,
+		URL:          s.Public.Org(org.Slug, "services", d.ReceiverID, "deliveries", d.ID),
+		Event:        d.Event,
+		attemptsView: attemptsOf(d),
+		BuildID:      core.OrNull(d.BuildID),
+		RedeliveryOf: core.OrNull(d.RedeliveryOf),
 	}
 	if d.Attempts > 0 {
 		ms := d.Duration.Round(time.Millisecond).Milliseconds()
@@ -127,14 +138,7 @@ func (s *Service) loadDelivery(r *route.Request) (o onDelivery, err error) {
 	if o.receiver, err = s.loadReceiver(r); err != nil {
 		return o, err
 	}
-	id, err := r.PathID("delivery", noDelivery)
-	if err != nil {
-		return o, err
-	}
-	err = s.DB.Read(r.Context(), func(q *db.Q) (err error) {
-		o.Delivery, err = byID(q, o.receiver.ID, id)
-		return err
-	})
+	o.Delivery, err = route.ReadByID(r, s.DB, "delivery", noDelivery, func(q *db.Q, id string) (*Delivery, error) { return byID(q, o.receiver.ID, id) })
 	return o, err
 }
 

@@ -25,18 +25,12 @@ func (s *Service) notifyRoute() route.Route {
 }
 
 type buildNotificationView struct {
-	ID            string      `json:"id" doc:"The receiver gets it as X-Service-Delivery."`
-	Kind          notify.Kind `json:"kind"`
-	Target        string      `json:"target" doc:"An address, a channel, or a URL without its query."`
-	Event         events.Name `json:"event"`
-	ServiceID     *string     `json:"service_id" doc:"The notification service that it goes through; null: none, for webhooks."`
-	State         State       `json:"state"`
-	Attempts      int         `json:"attempts"`
-	Status        *int        `json:"status" doc:"HTTP status of the last response; null without one."`
-	Error         *string     `json:"error" doc:"Why the last attempt failed."`
-	CreatedAt     core.Time   `json:"created_at"`
-	NextAttemptAt core.Time   `json:"next_attempt_at" doc:"Of a pending notification after an attempt that failed."`
-	FinishedAt    core.Time   `json:"finished_at" doc:"When it was delivered or given up."`
+	ID        string      `json:"id" doc:"The receiver gets it as X-Service-Delivery."`
+	Kind      notify.Kind `json:"kind"`
+	Target    string      `json:"target" doc:"An address, a channel, or a URL without its query."`
+	Event     events.Name `json:"event"`
+	ServiceID *string     `json:"service_id" doc:"The notification service that it goes through; null: none, for webhooks."`
+	attemptsView
 }
 
 func (s *Service) getNotifications(r *route.Request, o builds.OnBuild) (page route.Items[buildNotificationView], err error) {
@@ -60,17 +54,11 @@ func bySeq(d *Delivery) core.Cursor { return core.Cursor{strconv.FormatInt(d.Seq
 
 func buildNotification(d *Delivery) buildNotificationView {
 	v := buildNotificationView{
-		ID:            d.ID,
-		Kind:          d.Target.Kind,
-		Target:        d.Target.Shown(),
-		Event:         d.Event,
-		State:         d.State,
-		Attempts:      d.Attempts,
-		Status:        core.OrNull(d.Status),
-		Error:         core.OrNull(d.Error),
-		CreatedAt:     core.At(d.CreatedAt),
-		NextAttemptAt: core.At(d.NextAttemptAt),
-		FinishedAt:    core.At(d.FinishedAt),
+		ID:           d.ID,
+		Kind:         d.Target.Kind,
+		Target:       d.Target.Shown(),
+		Event:        d.Event,
+		attemptsView: attemptsOf(d),
 	}
 	if d.Host == "" {
 		v.ServiceID = &d.ReceiverID

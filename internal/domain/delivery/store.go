@@ -44,11 +44,7 @@ func insert(q *db.Q, list ...*Delivery) error {
 
 // byID returns a delivery of a receiver, or a NotFound error.
 func byID(q *db.Q, receiverID, id string) (*Delivery, error) {
-	d, err := db.One(q, scanDelivery, selectDelivery+`WHERE id = $1 AND service_id = $2`, id, receiverID)
-	if errors.Is(err, db.ErrNoRows) {
-		return nil, core.Errorf(core.NotFound, noDelivery)
-	}
-	return d, err
+	return db.Find(q, noDelivery, scanDelivery, selectDelivery+`WHERE id = $1 AND service_id = $2`, id, receiverID)
 }
 
 // pendingAfter returns pending deliveries of a receiver in order, with the columns that sending needs.

@@ -126,14 +126,7 @@ func (s *Service) loadDelivery(r *route.Request) (o onDelivery, err error) {
 	if o.Pipeline, err = s.pipelines.Load(r); err != nil {
 		return o, err
 	}
-	id, err := r.PathID("webhook_delivery", noDelivery)
-	if err != nil {
-		return o, err
-	}
-	err = s.db.Read(r.Context(), func(q *db.Q) (err error) {
-		o.delivery, err = byID(q, o.ID, id)
-		return err
-	})
+	o.delivery, err = route.ReadByID(r, s.db, "webhook_delivery", noDelivery, func(q *db.Q, id string) (*Delivery, error) { return byID(q, o.ID, id) })
 	return o, err
 }
 

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"time"
 
-	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
 	"stackyard/internal/platform/tasks"
 )
@@ -66,11 +65,7 @@ func sameAs(q *db.Q, d *Delivery) (id string, err error) {
 
 // byID returns a delivery of a pipeline, or a NotFound error.
 func byID(q *db.Q, pipelineID, id string) (*Delivery, error) {
-	d, err := db.One(q, scanDelivery, selectDelivery+`WHERE id = $1 AND pipeline_id = $2`, id, pipelineID)
-	if errors.Is(err, db.ErrNoRows) {
-		return nil, core.Errorf(core.NotFound, noDelivery)
-	}
-	return d, err
+	return db.Find(q, noDelivery, scanDelivery, selectDelivery+`WHERE id = $1 AND pipeline_id = $2`, id, pipelineID)
 }
 
 // oldestPending returns the next delivery of a pipeline to process, or nil.

@@ -1,10 +1,8 @@
 package joblog
 
 import (
-	"errors"
 	"time"
 
-	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
 	"stackyard/internal/rules/flow"
 )
@@ -31,7 +29,7 @@ const noJob = "No job found"
 
 // find returns the record of a job's log, or a NotFound error if the job does not exist.
 func find(q *db.Q, job Job) (record, error) {
-	r, err := db.One(q, func(scan db.Scan) (r record, err error) {
+	return db.Find(q, noJob, func(scan db.Scan) (r record, err error) {
 		var state flow.JobState
 		var deletedAt time.Time
 		err = scan(&state, db.ToText(&r.archive), &r.archiveSize, &r.indexSize, &r.settled, &r.spilled, db.ToJSON(&r.headerTimes), db.ToTime(&deletedAt),
@@ -43,10 +41,6 @@ func find(q *db.Q, job Job) (record, error) {
 			COALESCE(l.generation, 0), COALESCE(l.deleted_bytes, 0), COALESCE(l.deleted_sections, 0)
 		FROM jobs j LEFT JOIN job_logs l ON l.job_id = j.id
 		WHERE j.organization_id = $1 AND j.id = $2`, job.OrganizationID, job.ID)
-	if errors.Is(err, db.ErrNoRows) {
-		err = core.Errorf(core.NotFound, noJob)
-	}
-	return r, err
 }
 
 // lock creates the row of a job's log if needed, and locks it until the end of the transaction.

@@ -1,7 +1,6 @@
 package notifications
 
 import (
-	"errors"
 	"fmt"
 	"strconv"
 
@@ -39,11 +38,7 @@ func scanReceiver(scan db.Scan) (*Receiver, error) {
 
 // byID returns a receiver of an organization, or a NotFound error.
 func byID(q *db.Q, organizationID, id string) (*Receiver, error) {
-	r, err := db.One(q, scanReceiver, selectReceiver+` WHERE s.organization_id = $1 AND s.id = $2`, organizationID, id)
-	if errors.Is(err, db.ErrNoRows) {
-		return nil, core.Errorf(core.NotFound, noReceiver)
-	}
-	return r, err
+	return db.Find(q, noReceiver, scanReceiver, selectReceiver+` WHERE s.organization_id = $1 AND s.id = $2`, organizationID, id)
 }
 
 // lock locks and returns a receiver of an organization, or returns a NotFound error.
@@ -133,17 +128,9 @@ func write(q *db.Q, r *Receiver) error {
 	_, err := q.Exec(`
 		INSERT INTO notification_services (id, organization_id, provider, description, scope, scope_uuids, branch_configuration,
 			build_states, settings, connected, disabled, broken_at, broken_reason, created_by, created_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
-		ON CONFLICT (id) DO UPDATE SET
-			description          = excluded.description,
-			scope                = excluded.scope,
-			scope_uuids          = excluded.scope_uuids,
-			branch_configuration = excluded.branch_configuration,
-			build_states         = excluded.build_states,
-			settings             = excluded.settings,
-			disabled             = excluded.disabled,
-			broken_at            = excluded.broken_at,
-			broken_reason        = excluded.broken_reason`,
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)`+db.OrUpdate("id", `
+			description, scope, scope_uuids, branch_configuration, build_states, settings, disabled, broken_at,
+			broken_reason`),
 		r.ID, r.OrganizationID, r.Provider.ID, r.Description, r.Scope, db.JSON(r.ScopeIDs), string(r.Branches),
 		db.JSON(r.States), r.sealed, r.Connected, r.Disabled, db.Micros(r.BrokenAt), db.Text(r.BrokenReason), by, db.Micros(r.CreatedAt))
 	return err

@@ -55,8 +55,7 @@ func lockDevice(q *db.Q, id string) (device, error) {
 	if err := q.Lock("oauth_device_requests", id); err != nil {
 		return device{}, err
 	}
-	d, err := db.One(q, scanDevice, deviceByID, id)
-	return d, db.OrNotFound(err, noDevice)
+	return db.Find(q, noDevice, scanDevice, deviceByID, id)
 }
 
 // insertDevice adds a request, unless its user code is in use.

@@ -26,29 +26,35 @@ type authorizationCode struct {
 // exchange returns tokens for an authorization code, once. If a code is used twice, someone else has seen it,
 // so its grant is revoked with all tokens.
 func (s *Service) exchange(ctx context.Context, a Application, code, redirectURI, verifier string) (tokenView, error) {
-	var view tokenView
-	var stolen string // id of the grant to revoke
 	id := seal.HashToken(code)
-	err := s.db.Write(ctx, func(q *db.Q) error {
-		view, stolen = tokenView{}, ""
-		now := s.clock()
+	return s.redeemOnce(ctx, "authorization code", func(q *db.Q, now time.Time) (view tokenView, stolen string, err error) {
 		c, err := lockCode(q, id)
 		switch {
 		case errors.Is(err, db.ErrNoRows) || err == nil && c.applicationID != a.ID:
-			return errorf(invalidGrant, "No authorization code is like this one, or its authorization was revoked.")
+			return view, "", errorf(invalidGrant, "No authorization code is like this one, or its authorization was revoked.")
 		case err != nil:
-			return err
+			return view, "", err
 		case c.used:
-			stolen = c.grantID
-			return nil
+			return view, c.grantID, nil
 		}
 		if err := c.check(redirectURI, verifier, now); err != nil {
-			return err
+			return view, "", err
 		}
 		if err := useCode(q, c.id); err != nil {
-			return err
+			return view, "", err
 		}
 		view, err = issue(q, a, c.grantID, now)
+		return view, "", err
+	})
+}
+
+// redeemOnce returns the tokens that redeem issues for a code or token. If that was used before, redeem returns the id
+// of its grant, which is revoked then.
+func (s *Service) redeemOnce(ctx context.Context, what string, redeem func(q *db.Q, now time.Time) (view tokenView, stolen string, err error)) (tokenView, error) {
+	var view tokenView
+	var stolen string
+	err := s.db.Write(ctx, func(q *db.Q) (err error) {
+		view, stolen, err = redeem(q, s.clock())
 		return err
 	})
 	if err != nil || stolen == "" {
@@ -57,7 +63,7 @@ func (s *Service) exchange(ctx context.Context, a Application, code, redirectURI
 	if err := s.endGrant(ctx, stolen); err != nil {
 		return view, err
 	}
-	return view, errorf(invalidGrant, "The authorization code was used before, so the authorization has been revoked.")
+	return view, errorf(invalidGrant, "The %s was used before, so the authorization has been revoked.", what)
 }
 
 // check returns an error unless the redirect URI matches the original request and the verifier matches the

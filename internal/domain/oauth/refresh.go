@@ -41,34 +41,22 @@ func (s *Service) refresh(ctx context.Context, a Application, token, scope strin
 	if !a.RefreshTokens {
 		return tokenView{}, errorf(unauthorizedClient, "This application does not have refresh tokens.")
 	}
-	var view tokenView
-	var stolen string // id of the grant to revoke
 	id := seal.HashToken(token)
-	err := s.db.Write(ctx, func(q *db.Q) error {
-		view, stolen = tokenView{}, ""
-		now := s.clock()
+	return s.redeemOnce(ctx, "refresh token", func(q *db.Q, now time.Time) (view tokenView, stolen string, err error) {
 		t, err := lockRefreshToken(q, id)
 		switch {
 		case errors.Is(err, db.ErrNoRows) || err == nil && t.applicationID != a.ID:
-			return errorf(invalidGrant, "No refresh token is like this one, or its authorization was revoked.")
+			err = errorf(invalidGrant, "No refresh token is like this one, or its authorization was revoked.")
 		case err != nil:
-			return err
 		case t.used:
-			stolen = t.grantID
-			return nil
+			return view, t.grantID, nil
 		case !now.Before(t.expiresAt):
-			return errorf(invalidGrant, "The refresh token has expired.")
+			err = errorf(invalidGrant, "The refresh token has expired.")
+		default:
+			view, err = t.redeem(q, a, scope, now)
 		}
-		view, err = t.redeem(q, a, scope, now)
-		return err
+		return view, "", err
 	})
-	if err != nil || stolen == "" {
-		return view, err
-	}
-	if err := s.endGrant(ctx, stolen); err != nil {
-		return view, err
-	}
-	return view, errorf(invalidGrant, "The refresh token was used before, so the authorization has been revoked.")
 }
 
 // redeem uses the locked refresh token.
@@ -124,12 +112,13 @@ func (s *Service) revoke(ctx context.Context, a Application, token string) error
 		grantID, applicationID, err = grantOfToken(q, seal.HashToken(token))
 		return err
 	})
-	switch {
-	case core.KindOf(err) == core.NotFound:
+	if core.KindOf(err) == core.NotFound {
 		return nil
-	case err != nil:
+	}
+	if err != nil {
 		return err
-	case applicationID != a.ID:
+	}
+	if applicationID != a.ID {
 		return errorf(unauthorizedClient, "The token was not issued to this application.")
 	}
 	return s.endGrant(ctx, grantID)

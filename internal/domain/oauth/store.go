@@ -25,17 +25,15 @@ func ByClientID(q *db.Q, clientID string) (Application, error) {
 	if !validClientID.MatchString(clientID) {
 		return Application{}, core.Errorf(core.NotFound, noApplication) // a client id with NUL cannot be stored
 	}
-	a, err := db.One(q, scanApplication, `SELECT `+applicationColumns+` FROM oauth_applications a WHERE a.client_id = $1`, clientID)
-	return a, db.OrNotFound(err, noApplication)
+	return db.Find(q, noApplication, scanApplication, `SELECT `+applicationColumns+` FROM oauth_applications a WHERE a.client_id = $1`, clientID)
 }
 
 // ownApplication returns an application that an organization manages, or a NotFound error.
 func ownApplication(q *db.Q, organizationID, id string) (Application, error) {
-	a, err := db.One(q, scanApplication, `
+	return db.Find(q, noApplication, scanApplication, `
 		SELECT `+applicationColumns+`
 		FROM oauth_applications a
 		WHERE a.id = $1 AND a.organization_id = $2`, id, organizationID)
-	return a, db.OrNotFound(err, noApplication)
 }
 
 // ownApplications returns the applications that an organization manages, by name.

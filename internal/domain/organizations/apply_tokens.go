@@ -2,9 +2,7 @@ package organizations
 
 import (
 	"slices"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"stackyard/internal/domain/account"
 	"stackyard/internal/platform/core"
@@ -34,12 +32,7 @@ func (s AccessTokenSpec) same(t AccessTokenSpec) bool {
 // Check reports errors in the spec that can be found without a database.
 func (s AccessTokenSpec) Check(c *core.Complaints) {
 	c.CheckID(s.Line, s.ID)
-	if strings.TrimSpace(s.Description) == "" || utf8.RuneCountInString(s.Description) > maxName {
-		c.Add(s.Line, "an access token needs a description of 1 to %d characters", maxName)
-	}
-	if len(s.Token) > maxName || strings.ContainsFunc(s.Token, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		c.Add(s.Line, "a token must have at most %d characters and no spaces", maxName)
-	}
+	identity.CheckDeclared(c, s.Line, "an access token", s.Description, s.Token)
 	if s.Scopes == nil {
 		c.Add(s.Line, `an access token needs scopes; ["*"] is all of them`)
 	}

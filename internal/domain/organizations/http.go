@@ -76,17 +76,10 @@ func (s *Service) organizationView(o identity.Organization) organizationView {
 	}
 }
 
-func (s *Service) list(r *route.Request) (page route.Paged[organizationView], err error) {
-	p, err := r.Page()
-	if err != nil {
-		return page, err
-	}
-	err = s.db.Read(r.Context(), func(q *db.Q) error {
-		orgs, total, err := identity.OrganizationsByID(q, r.Caller.Organizations(), p.Size, p.Offset())
-		page = route.MapPage(orgs, p, total, s.organizationView)
-		return err
-	})
-	return page, err
+func (s *Service) list(r *route.Request) (route.Paged[organizationView], error) {
+	return route.ReadPage(r, s.db, func(q *db.Q, limit, offset int) ([]identity.Organization, int, error) {
+		return identity.OrganizationsByID(q, r.Caller.Organizations(), limit, offset)
+	}, s.organizationView)
 }
 
 func (s *Service) get(r *route.Request) (organizationView, error) {

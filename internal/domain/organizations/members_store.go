@@ -20,21 +20,16 @@ func scanMember(scan db.Scan) (Member, error) {
 }
 
 func listMembers(q *db.Q, organizationID string, limit, offset int) ([]Member, int, error) {
-	return db.ListPage(q, scanMember, selectMember+`
-		WHERE m.organization_id = $1
-		ORDER BY m.created_at, m.user_id`,
-		`SELECT COUNT(*) FROM memberships WHERE organization_id = $1`,
-		limit, offset, organizationID)
+	return db.ListPage(q, scanMember, selectMember+` WHERE m.organization_id = $1 ORDER BY m.created_at, m.user_id`,
+		`SELECT COUNT(*) FROM memberships WHERE organization_id = $1`, limit, offset, organizationID)
 }
 
 func memberByID(q *db.Q, organizationID, userID string) (Member, error) {
-	m, err := db.One(q, scanMember, selectMember+` WHERE m.organization_id = $1 AND m.user_id = $2`, organizationID, userID)
-	return m, db.OrNotFound(err, noMember)
+	return db.Find(q, noMember, scanMember, selectMember+` WHERE m.organization_id = $1 AND m.user_id = $2`, organizationID, userID)
 }
 
 func memberByEmail(q *db.Q, organizationID, email string) (Member, error) {
-	m, err := db.One(q, scanMember, selectMember+` WHERE m.organization_id = $1 AND u.email = $2`, organizationID, email)
-	return m, db.OrNotFound(err, noMember)
+	return db.Find(q, noMember, scanMember, selectMember+` WHERE m.organization_id = $1 AND u.email = $2`, organizationID, email)
 }
 
 func countAdministrators(q *db.Q, organizationID string) (int, error) {

@@ -72,28 +72,13 @@ func (s *Service) loadTeamMember(r *route.Request) (m TeamMember, err error) {
 	if err != nil {
 		return m, err
 	}
-	id, err := r.PathID("user", noTeamMember)
-	if err != nil {
-		return m, err
-	}
-	err = s.db.Read(r.Context(), func(q *db.Q) error {
-		m, err = teamMember(q, team, id)
-		return err
-	})
-	return m, err
+	return route.ReadByID(r, s.db, "user", noTeamMember, func(q *db.Q, id string) (TeamMember, error) { return teamMember(q, team, id) })
 }
 
-func (s *Service) listTeamMembers(r *route.Request, t *Team) (page route.Paged[teamMemberView], err error) {
-	p, err := r.Page()
-	if err != nil {
-		return page, err
-	}
-	err = s.db.Read(r.Context(), func(q *db.Q) error {
-		members, total, err := listTeamMembers(q, t.ID, p.Size, p.Offset())
-		page = route.MapPage(members, p, total, viewTeamMember)
-		return err
-	})
-	return page, err
+func (s *Service) listTeamMembers(r *route.Request, t *Team) (route.Paged[teamMemberView], error) {
+	return route.ReadPage(r, s.db, func(q *db.Q, limit, offset int) ([]TeamMember, int, error) {
+		return listTeamMembers(q, t.ID, limit, offset)
+	}, viewTeamMember)
 }
 
 func (s *Service) getTeamMember(r *route.Request, m TeamMember) (teamMemberView, error) {

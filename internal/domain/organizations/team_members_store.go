@@ -22,11 +22,8 @@ func scanTeamMember(scan db.Scan) (TeamMember, error) {
 
 // listTeamMembers returns one page of a team's members, oldest membership first, and the total.
 func listTeamMembers(q *db.Q, teamID string, limit, offset int) ([]TeamMember, int, error) {
-	return db.ListPage(q, scanTeamMember, selectTeamMember+`
-		WHERE m.team_id = $1
-		ORDER BY m.created_at, m.user_id`,
-		`SELECT COUNT(*) FROM team_members WHERE team_id = $1`,
-		limit, offset, teamID)
+	return db.ListPage(q, scanTeamMember, selectTeamMember+` WHERE m.team_id = $1 ORDER BY m.created_at, m.user_id`,
+		`SELECT COUNT(*) FROM team_members WHERE team_id = $1`, limit, offset, teamID)
 }
 
 func teamMember(q *db.Q, team *Team, userID string) (TeamMember, error) {

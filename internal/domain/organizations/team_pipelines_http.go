@@ -81,28 +81,15 @@ func (s *Service) loadTeamPipeline(r *route.Request) (p TeamPipeline, err error)
 	if err != nil {
 		return p, err
 	}
-	id, err := r.PathID("pipeline", noTeamPipeline)
-	if err != nil {
-		return p, err
-	}
-	err = s.db.Read(r.Context(), func(q *db.Q) error {
-		p, err = teamPipeline(q, team, viewerOf(r), id)
-		return err
+	return route.ReadByID(r, s.db, "pipeline", noTeamPipeline, func(q *db.Q, id string) (TeamPipeline, error) {
+		return teamPipeline(q, team, viewerOf(r), id)
 	})
-	return p, err
 }
 
-func (s *Service) listTeamPipelines(r *route.Request, t *Team) (page route.Paged[teamPipelineView], err error) {
-	p, err := r.Page()
-	if err != nil {
-		return page, err
-	}
-	err = s.db.Read(r.Context(), func(q *db.Q) error {
-		pipelines, total, err := listTeamPipelines(q, t.ID, viewerOf(r), p.Size, p.Offset())
-		page = route.MapPage(pipelines, p, total, s.teamPipelineViewer(r))
-		return err
-	})
-	return page, err
+func (s *Service) listTeamPipelines(r *route.Request, t *Team) (route.Paged[teamPipelineView], error) {
+	return route.ReadPage(r, s.db, func(q *db.Q, limit, offset int) ([]TeamPipeline, int, error) {
+		return listTeamPipelines(q, t.ID, viewerOf(r), limit, offset)
+	}, s.teamPipelineViewer(r))
 }
 
 func (s *Service) getTeamPipeline(r *route.Request, p TeamPipeline) (teamPipelineView, error) {

@@ -150,20 +150,13 @@ func (s *Service) loadTeam(r *route.Request) (*Team, error) {
 }
 
 func (s *Service) listTeams(r *route.Request) (page route.Paged[teamView], err error) {
-	p, err := r.Page()
-	if err != nil {
-		return page, err
-	}
 	user, err := r.QueryID("user_id", "a UUID")
 	if err != nil {
 		return page, err
 	}
-	err = s.db.Read(r.Context(), func(q *db.Q) error {
-		teams, total, err := listTeams(q, r.Org.ID, viewerOf(r), user, p.Size, p.Offset())
-		page = route.MapPage(teams, p, total, s.teamView)
-		return err
-	})
-	return page, err
+	return route.ReadPage(r, s.db, func(q *db.Q, limit, offset int) ([]Team, int, error) {
+		return listTeams(q, r.Org.ID, viewerOf(r), user, limit, offset)
+	}, s.teamView)
 }
 
 func (s *Service) getTeam(r *route.Request, t *Team) (teamView, error) {

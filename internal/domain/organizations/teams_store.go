@@ -52,17 +52,15 @@ func visibleTeam(q *db.Q, organizationID string, v viewer, name string) (Team, e
 	if id, ok := core.ParseID(name); ok {
 		name = id
 	}
-	t, err := db.One(q, scanTeam, selectTeam+` WHERE `+visibleTeams+`
+	return db.Find(q, noTeam, scanTeam, selectTeam+` WHERE `+visibleTeams+`
 		AND (t.id = $4 OR t.slug = $4)
 		ORDER BY CASE WHEN t.id = $4 THEN 0 ELSE 1 END
 		LIMIT 1`, organizationID, v.allTeams, v.userID, name)
-	return t, db.OrNotFound(err, noTeam)
 }
 
 // TeamBySlug returns the team of an organization with a slug, or a NotFound error.
 func TeamBySlug(q *db.Q, organizationID, slug string) (Team, error) {
-	t, err := db.One(q, scanTeam, selectTeam+` WHERE t.organization_id = $1 AND t.slug = $2`, organizationID, slug)
-	return t, db.OrNotFound(err, noTeam)
+	return db.Find(q, noTeam, scanTeam, selectTeam+` WHERE t.organization_id = $1 AND t.slug = $2`, organizationID, slug)
 }
 
 // lockTeam returns a team, or a NotFound error, and locks it until the end of the transaction.
@@ -70,8 +68,7 @@ func lockTeam(q *db.Q, organizationID, id string) (Team, error) {
 	if err := q.Lock("teams", id); err != nil {
 		return Team{}, err
 	}
-	t, err := db.One(q, scanTeam, selectTeam+` WHERE t.organization_id = $1 AND t.id = $2`, organizationID, id)
-	return t, db.OrNotFound(err, noTeam)
+	return db.Find(q, noTeam, scanTeam, selectTeam+` WHERE t.organization_id = $1 AND t.id = $2`, organizationID, id)
 }
 
 // LockTeams returns those of ids that are teams of an organization, and keeps these teams from being changed or

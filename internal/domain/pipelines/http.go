@@ -119,22 +119,15 @@ func (s *Service) Load(r *route.Request) (*Pipeline, error) {
 }
 
 func (s *Service) getPipelines(r *route.Request) (route.Paged[PipelineView], error) {
-	var none route.Paged[PipelineView]
-	page, err := r.Page()
-	if err != nil {
-		return none, err
-	}
 	f, err := readFilter(r)
 	if err != nil {
-		return none, err
+		return route.Paged[PipelineView]{}, err
 	}
-	var pipelines []*Pipeline
-	var total int
-	err = s.db.Read(r.Context(), func(q *db.Q) (err error) {
-		pipelines, total, err = list(q, ViewerOf(r), f, page.Size, page.Offset())
-		return err
-	})
-	return route.MapPage(pipelines, page, total, func(p *Pipeline) PipelineView { return s.View(r, p) }), err
+	return route.ReadPage(r, s.db,
+		func(q *db.Q, limit, offset int) ([]*Pipeline, int, error) {
+			return list(q, ViewerOf(r), f, limit, offset)
+		},
+		func(p *Pipeline) PipelineView { return s.View(r, p) })
 }
 
 // List returns a page of the pipelines that a viewer can see, by name, and the total. It leaves out archived

@@ -112,30 +112,16 @@ func (s *Service) templateView(r *route.Request, t Template) pipelineTemplateVie
 	}
 }
 
-func (s *Service) loadTemplate(r *route.Request) (t Template, err error) {
-	id, err := r.PathID("template", noTemplate)
-	if err != nil {
-		return t, err
-	}
-	err = s.db.Read(r.Context(), func(q *db.Q) (err error) {
-		t, err = templateByID(q, r.Org.ID, id)
-		return err
-	})
-	return t, err
+func (s *Service) loadTemplate(r *route.Request) (Template, error) {
+	return route.ReadByID(r, s.db, "template", noTemplate, func(q *db.Q, id string) (Template, error) { return templateByID(q, r.Org.ID, id) })
 }
 
 func (s *Service) getTemplates(r *route.Request) (route.Paged[pipelineTemplateView], error) {
-	page, err := r.Page()
-	if err != nil {
-		return route.Paged[pipelineTemplateView]{}, err
-	}
-	var templates []Template
-	var total int
-	err = s.db.Read(r.Context(), func(q *db.Q) (err error) {
-		templates, total, err = listTemplates(q, r.Org.ID, page.Size, page.Offset())
-		return err
-	})
-	return route.MapPage(templates, page, total, func(t Template) pipelineTemplateView { return s.templateView(r, t) }), err
+	return route.ReadPage(r, s.db,
+		func(q *db.Q, limit, offset int) ([]Template, int, error) {
+			return listTemplates(q, r.Org.ID, limit, offset)
+		},
+		func(t Template) pipelineTemplateView { return s.templateView(r, t) })
 }
 
 func (s *Service) getTemplate(r *route.Request, t Template) (pipelineTemplateView, error) {

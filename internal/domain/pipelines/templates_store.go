@@ -1,9 +1,6 @@
 package pipelines
 
 import (
-	"errors"
-
-	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
 	"stackyard/internal/platform/identity"
 	"stackyard/internal/platform/route"
@@ -30,12 +27,8 @@ func scanTemplate(scan db.Scan) (Template, error) {
 }
 
 func templateByID(q *db.Q, organizationID, id string) (Template, error) {
-	t, err := db.One(q, scanTemplate, selectTemplate+`
+	return db.Find(q, noTemplate, scanTemplate, selectTemplate+`
 		WHERE t.organization_id = $1 AND t.id = $2`, organizationID, id)
-	if errors.Is(err, db.ErrNoRows) {
-		return t, core.Errorf(core.NotFound, noTemplate)
-	}
-	return t, err
 }
 
 // lockTemplate returns a template, or a NotFound error, and locks it until the end of the transaction.
@@ -48,11 +41,8 @@ func lockTemplate(q *db.Q, organizationID, id string) (Template, error) {
 
 // listTemplates returns one page of an organization's templates, by name, and the total.
 func listTemplates(q *db.Q, organizationID string, limit, offset int) ([]Template, int, error) {
-	return db.ListPage(q, db.Within(route.Budget(limit, ""), scanTemplate), selectTemplate+`
-		WHERE t.organization_id = $1
-		ORDER BY t.name, t.id`,
-		`SELECT COUNT(*) FROM pipeline_templates WHERE organization_id = $1`,
-		limit, offset, organizationID)
+	return db.ListPage(q, db.Within(route.Budget(limit, ""), scanTemplate), selectTemplate+` WHERE t.organization_id = $1 ORDER BY t.name, t.id`,
+		`SELECT COUNT(*) FROM pipeline_templates WHERE organization_id = $1`, limit, offset, organizationID)
 }
 
 // saveTemplate writes a template that is new or locked by the caller.
@@ -61,15 +51,7 @@ func saveTemplate(q *db.Q, t Template) error {
 		INSERT INTO pipeline_templates (
 			id, organization_id, name, description, configuration, steps, available,
 			created_by, created_at, updated_by, updated_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
-		ON CONFLICT (id) DO UPDATE SET
-			name          = excluded.name,
-			description   = excluded.description,
-			configuration = excluded.configuration,
-			steps         = excluded.steps,
-			available     = excluded.available,
-			updated_by    = excluded.updated_by,
-			updated_at    = excluded.updated_at`,
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`+db.OrUpdate("id", "name, description, configuration, steps, available, updated_by, updated_at"),
 		t.ID, t.OrganizationID, t.Name, t.Description, t.Configuration, db.JSON(t.Steps), t.Available,
 		t.CreatedBy.IDOrNull(), db.Micros(t.CreatedAt), t.UpdatedBy.IDOrNull(), db.Micros(t.UpdatedAt))
 	return err

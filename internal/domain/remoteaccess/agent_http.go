@@ -95,19 +95,12 @@ func (s *Service) getRequested(r *route.Request, h builds.Holding) (v requestedV
 }
 
 // loadOffered returns the session in the path, of the job in the path.
-func (s *Service) loadOffered(r *route.Request) (sess *Session, err error) {
+func (s *Service) loadOffered(r *route.Request) (*Session, error) {
 	h, err := s.Agents.LoadJob(r)
 	if err != nil {
 		return nil, err
 	}
-	id, err := r.PathID("session", noSession)
-	if err != nil {
-		return nil, err
-	}
-	err = s.DB.Read(r.Context(), func(q *db.Q) (err error) {
-		sess, err = byID(q, r.Org.ID, id)
-		return err
-	})
+	sess, err := route.ReadByID(r, s.DB, "session", noSession, func(q *db.Q, id string) (*Session, error) { return byID(q, r.Org.ID, id) })
 	if err == nil && (sess.JobID != h.JobID || sess.AgentID != h.AgentID || sess.State != Requested && sess.State != Ready) {
 		err = core.Errorf(core.NotFound, noSession)
 	}

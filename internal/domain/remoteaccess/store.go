@@ -25,8 +25,7 @@ func scanSession(scan db.Scan) (*Session, error) {
 
 // byID returns a session of an organization, or a NotFound error.
 func byID(q *db.Q, orgID, id string) (*Session, error) {
-	s, err := db.One(q, scanSession, selectSession+` WHERE organization_id = $1 AND id = $2`, orgID, id)
-	return s, db.OrNotFound(err, noSession)
+	return db.Find(q, noSession, scanSession, selectSession+` WHERE organization_id = $1 AND id = $2`, orgID, id)
 }
 
 // requestedOf returns the sessions of a job that wait for its agent.

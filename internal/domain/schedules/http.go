@@ -165,30 +165,16 @@ func (s *Service) loadFromPath(r *route.Request) (found, error) {
 	if err != nil {
 		return found{}, err
 	}
-	id, err := r.PathID("schedule", noSchedule)
-	if err != nil {
-		return found{}, err
-	}
-	f := found{Pipeline: p}
-	err = s.db.Read(r.Context(), func(q *db.Q) (err error) {
-		f.schedule, err = byID(q, r.Org.ID, p.ID, id)
-		return err
-	})
-	return f, err
+	sched, err := route.ReadByID(r, s.db, "schedule", noSchedule, func(q *db.Q, id string) (Schedule, error) { return byID(q, r.Org.ID, p.ID, id) })
+	return found{Pipeline: p, schedule: sched}, err
 }
 
 func (s *Service) getAll(r *route.Request, p *pipelines.Pipeline) (route.Paged[scheduleView], error) {
-	page, err := r.Page()
-	if err != nil {
-		return route.Paged[scheduleView]{}, err
-	}
-	var schedules []Schedule
-	var total int
-	err = s.db.Read(r.Context(), func(q *db.Q) (err error) {
-		schedules, total, err = list(q, r.Org.ID, p.ID, page.Size, page.Offset())
-		return err
-	})
-	return route.MapPage(schedules, page, total, func(sched Schedule) scheduleView { return s.view(r, p, sched) }), err
+	return route.ReadPage(r, s.db,
+		func(q *db.Q, limit, offset int) ([]Schedule, int, error) {
+			return list(q, r.Org.ID, p.ID, limit, offset)
+		},
+		func(sched Schedule) scheduleView { return s.view(r, p, sched) })
 }
 
 func (s *Service) get(r *route.Request, f found) (scheduleView, error) {

@@ -28,9 +28,8 @@ func scanSchedule(scan db.Scan) (Schedule, error) {
 
 // byID returns a schedule of a pipeline, or a NotFound error.
 func byID(q *db.Q, orgID, pipelineID, id string) (Schedule, error) {
-	s, err := db.One(q, scanSchedule, selectSchedule+`
+	return db.Find(q, noSchedule, scanSchedule, selectSchedule+`
 		WHERE s.organization_id = $1 AND s.pipeline_id = $2 AND s.id = $3`, orgID, pipelineID, id)
-	return s, db.OrNotFound(err, noSchedule)
 }
 
 // lockByID returns the schedule with an id, or a NotFound error, and locks it until the end of the transaction.
@@ -43,8 +42,7 @@ func lockByID(q *db.Q, id string) (Schedule, error) {
 
 // anyByID returns the schedule with an id, or a NotFound error. It is for tasks.
 func anyByID(q *db.Q, id string) (Schedule, error) {
-	s, err := db.One(q, scanSchedule, selectSchedule+` WHERE s.id = $1`, id)
-	return s, db.OrNotFound(err, noSchedule)
+	return db.Find(q, noSchedule, scanSchedule, selectSchedule+` WHERE s.id = $1`, id)
 }
 
 // byLabel returns the oldest schedule of a pipeline with a label, and locks it until the end of the transaction, or
@@ -85,19 +83,9 @@ func save(q *db.Q, s Schedule) error {
 	_, err := scheduleRows.Exec(q, s.ID, `
 		INSERT INTO schedules (id, organization_id, pipeline_id, label, cronline, message, commit_name, branch, env, enabled,
 			next_at, failures, failed_message, failed_at, created_by, created_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
-		ON CONFLICT (id) DO UPDATE SET
-			label          = excluded.label,
-			cronline       = excluded.cronline,
-			message        = excluded.message,
-			commit_name    = excluded.commit_name,
-			branch         = excluded.branch,
-			env            = excluded.env,
-			enabled        = excluded.enabled,
-			next_at        = excluded.next_at,
-			failures       = excluded.failures,
-			failed_message = excluded.failed_message,
-			failed_at      = excluded.failed_at`,
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)`+db.OrUpdate("id", `
+			label, cronline, message, commit_name, branch, env, enabled, next_at, failures, failed_message,
+			failed_at`),
 		s.ID, s.OrganizationID, s.PipelineID, db.Text(s.Label), s.Cronline, db.Text(s.Message), db.Text(s.Commit), db.Text(s.Branch), db.JSON(s.Env), s.Enabled,
 		db.Micros(s.NextAt), s.Failures, db.Text(s.FailedMessage), db.Micros(s.FailedAt), s.CreatedBy.IDOrNull(), db.Micros(s.CreatedAt))
 	return err

@@ -69,21 +69,11 @@ func save(q *db.Q, orgID string, s Settings) error {
 			public_pipelines_enabled_at, public_pipelines_enabled_by,
 			queue_metrics_enabled_at, queue_metrics_enabled_by,
 			build_export_strategy, build_export_location)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
-		ON CONFLICT (organization_id) DO UPDATE SET
-			default_branch                    = excluded.default_branch,
-			default_cluster_id                = excluded.default_cluster_id,
-			default_timeout_in_minutes        = excluded.default_timeout_in_minutes,
-			maximum_timeout_in_minutes        = excluded.maximum_timeout_in_minutes,
-			scheduled_job_expiry_in_minutes   = excluded.scheduled_job_expiry_in_minutes,
-			hosted_agents_terminal_enabled_at = excluded.hosted_agents_terminal_enabled_at,
-			hosted_agents_terminal_enabled_by = excluded.hosted_agents_terminal_enabled_by,
-			public_pipelines_enabled_at       = excluded.public_pipelines_enabled_at,
-			public_pipelines_enabled_by       = excluded.public_pipelines_enabled_by,
-			queue_metrics_enabled_at          = excluded.queue_metrics_enabled_at,
-			queue_metrics_enabled_by          = excluded.queue_metrics_enabled_by,
-			build_export_strategy             = excluded.build_export_strategy,
-			build_export_location             = excluded.build_export_location`,
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)`+db.OrUpdate("organization_id", `
+			default_branch, default_cluster_id, default_timeout_in_minutes, maximum_timeout_in_minutes,
+			scheduled_job_expiry_in_minutes, hosted_agents_terminal_enabled_at,
+			hosted_agents_terminal_enabled_by, public_pipelines_enabled_at, public_pipelines_enabled_by,
+			queue_metrics_enabled_at, queue_metrics_enabled_by, build_export_strategy, build_export_location`),
 		orgID, db.Text(branch), db.Text(s.DefaultClusterID),
 		db.OrNull(s.DefaultTimeout), db.OrNull(s.MaximumTimeout), db.OrNull(s.ScheduledJobExpiry),
 		db.Micros(s.TerminalAccess.EnabledAt), db.Text(s.TerminalAccess.EnabledBy.ID),

@@ -65,14 +65,7 @@ func (s *Service) loadInCluster(r *route.Request) (l clusterStackPath, err error
 	if l.clusterPath, err = s.loadCluster(r); err != nil {
 		return l, err
 	}
-	id, err := r.PathID("stack", noStack)
-	if err != nil {
-		return l, err
-	}
-	err = s.db.Read(r.Context(), func(q *db.Q) (err error) {
-		l.Stack, err = byID(q, l.clusterPath.id, id)
-		return err
-	})
+	l.Stack, err = route.ReadByID(r, s.db, "stack", noStack, func(q *db.Q, id string) (*Stack, error) { return byID(q, l.clusterPath.id, id) })
 	return l, err
 }
 

@@ -22,20 +22,12 @@ func scanStack(scan db.Scan) (*Stack, error) {
 
 // byKey returns the stack of an organization with a key, or a NotFound error.
 func byKey(q *db.Q, orgID, key string) (*Stack, error) {
-	s, err := db.One(q, scanStack, selectStack+` WHERE organization_id = $1 AND key = $2`, orgID, key)
-	if errors.Is(err, db.ErrNoRows) {
-		return nil, core.Errorf(core.NotFound, noStack)
-	}
-	return s, err
+	return db.Find(q, noStack, scanStack, selectStack+` WHERE organization_id = $1 AND key = $2`, orgID, key)
 }
 
 // byID returns a stack of a cluster, or a NotFound error.
 func byID(q *db.Q, clusterID, id string) (*Stack, error) {
-	s, err := db.One(q, scanStack, selectStack+` WHERE cluster_id = $1 AND id = $2`, clusterID, id)
-	if errors.Is(err, db.ErrNoRows) {
-		return nil, core.Errorf(core.NotFound, noStack)
-	}
-	return s, err
+	return db.Find(q, noStack, scanStack, selectStack+` WHERE cluster_id = $1 AND id = $2`, clusterID, id)
 }
 
 // keyOf returns the key of a stack, "" when the stack does not exist.

@@ -142,18 +142,12 @@ func (s *Service) teamSuiteView(r *route.Request, t teamSuite) teamSuiteView {
 	return v
 }
 
-func (s *Service) listTeamSuites(r *route.Request, team *organizations.Team) (none route.Paged[teamSuiteView], err error) {
-	page, err := r.Page()
-	if err != nil {
-		return none, err
-	}
-	var list []teamSuite
-	var total int
-	err = s.db.Read(r.Context(), func(q *db.Q) error {
-		list, total, err = teamSuites(q, ViewerOf(r), team, "", page.Size, page.Offset())
-		return err
-	})
-	return route.MapPage(list, page, total, func(t teamSuite) teamSuiteView { return s.teamSuiteView(r, t) }), err
+func (s *Service) listTeamSuites(r *route.Request, team *organizations.Team) (route.Paged[teamSuiteView], error) {
+	return route.ReadPage(r, s.db,
+		func(q *db.Q, limit, offset int) ([]teamSuite, int, error) {
+			return teamSuites(q, ViewerOf(r), team, "", limit, offset)
+		},
+		func(t teamSuite) teamSuiteView { return s.teamSuiteView(r, t) })
 }
 
 func (s *Service) getTeamSuite(r *route.Request, t teamSuite) (teamSuiteView, error) {

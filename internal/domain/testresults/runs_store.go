@@ -2,12 +2,10 @@ package testresults
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
 
-	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
 	"stackyard/internal/rules/testreport"
 )
@@ -46,11 +44,7 @@ func listRuns(q *db.Q, suiteID, buildID, branch string, limit, offset int) ([]Ru
 
 // runByID returns a run of a suite, or a NotFound error.
 func runByID(q *db.Q, suiteID, id string) (Run, error) {
-	r, err := db.One(q, scanRun, selectRun+` WHERE r.suite_id = $1 AND r.id = $2`, suiteID, id)
-	if errors.Is(err, db.ErrNoRows) {
-		return r, core.Errorf(core.NotFound, noRun)
-	}
-	return r, err
+	return db.Find(q, noRun, scanRun, selectRun+` WHERE r.suite_id = $1 AND r.id = $2`, suiteID, id)
 }
 
 // maxBuildRuns is how many runs of a build are shown.

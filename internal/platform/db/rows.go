@@ -1,8 +1,10 @@
 package db
 
 import (
+	"context"
 	"errors"
 	"strconv"
+	"strings"
 
 	"stackyard/internal/platform/core"
 )
@@ -13,6 +15,36 @@ func OrNotFound(err error, message string) error {
 		return core.Errorf(core.NotFound, "%s", message)
 	}
 	return err
+}
+
+// Find is [One] that returns a NotFound error with a message when there is no row.
+func Find[T any](q *Q, notFound string, scan func(Scan) (T, error), query string, args ...any) (T, error) {
+	found, err := One(q, scan, query, args...)
+	if err != nil {
+		var none T
+		return none, OrNotFound(err, notFound)
+	}
+	return found, nil
+}
+
+// ReadValue returns what fn reads; see [DB.Read].
+func ReadValue[T any](ctx context.Context, d *DB, fn func(q *Q) (T, error)) (value T, err error) {
+	err = d.Read(ctx, func(q *Q) (err error) {
+		value, err = fn(q)
+		return err
+	})
+	return value, err
+}
+
+// OrUpdate ends an INSERT statement: if a row with the same key exists, it writes the values of these columns, which
+// are separated by commas, into that row.
+func OrUpdate(key, columns string) string {
+	set := strings.Split(columns, ",")
+	for i, column := range set {
+		column = strings.TrimSpace(column)
+		set[i] = column + " = excluded." + column
+	}
+	return " ON CONFLICT (" + key + ") DO UPDATE SET " + strings.Join(set, ", ")
 }
 
 // Count returns the number that a query selects.

@@ -1,9 +1,26 @@
 package identity
 
 import (
+	"strings"
+	"unicode/utf8"
+
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/seal"
 )
+
+// maxDeclared is the maximum length of the description and of the value of a token in an organization file.
+const maxDeclared = 255
+
+// CheckDeclared reports errors in the description and the value of a token in an organization file. noun names it:
+// "an agent token".
+func CheckDeclared(c *core.Complaints, line int, noun, description, value string) {
+	if strings.TrimSpace(description) == "" || utf8.RuneCountInString(description) > maxDeclared {
+		c.Add(line, "%s needs a description of 1 to %d characters", noun, maxDeclared)
+	}
+	if len(value) > maxDeclared || strings.ContainsFunc(value, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		c.Add(line, "a token must have at most %d characters and no spaces", maxDeclared)
+	}
+}
 
 // A DeclaredToken is an access token or agent token in an organization file, with functions that read and write
 // tokens of its kind. T is the stored token.

@@ -250,22 +250,15 @@ func On[T, R any](load func(*Request) (T, error), f func(*Request, T) (R, error)
 // OnBody returns a handler with a resource and a body. The resource comes first: a bad body for something that
 // does not exist is NotFound.
 func OnBody[T, B, R any](load func(*Request) (T, error), f func(*Request, T, B) (R, error)) Handler {
-	return Handler{
-		body:    reflect.TypeFor[B](),
-		result:  reflect.TypeFor[R](),
-		guarded: reflect.TypeFor[T]().Implements(reflect.TypeFor[Guarded]()),
-		serve: func(r *Request) (any, error) {
-			resource, err := loadPermitted(r, load)
-			if err != nil {
-				return nil, err
-			}
-			var body B
-			if err := r.decode(&body); err != nil {
-				return nil, err
-			}
-			return f(r, resource, body)
-		},
-	}
+	h := On(load, func(r *Request, resource T) (result R, err error) {
+		var body B
+		if err := r.decode(&body); err != nil {
+			return result, err
+		}
+		return f(r, resource, body)
+	})
+	h.body, h.reload = reflect.TypeFor[B](), nil // requests with a body are not checked again while they are held
+	return h
 }
 
 // Visit returns a handler of a page for people who sign in with a cookie. f identifies the visitor itself, can

@@ -1,5 +1,5 @@
 // Package message formats what error messages about user-written text have in common: quotes, positions and
-// "did you mean" suggestions.
+// "did you mean" suggestions, and sizes for people.
 package message
 
 import (

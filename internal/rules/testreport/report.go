@@ -180,25 +180,12 @@ func (r *Report) setField(name, value string) {
 
 // set takes a field of run_env. Unknown fields are ignored.
 func (r *Run) set(name, value string) {
-	switch strings.ToLower(name) {
-	case "key":
-		r.Key = value
-	case "number":
-		r.Number = value
-	case "branch":
-		r.Branch = value
-	case "commit_sha":
-		r.CommitSHA = value
-	case "message":
-		r.Message = value
-	case "url":
-		r.URL = value
-	case "job_id":
-		r.JobID = value
-	case "ci":
-		r.CI = value
-	case "collector":
-		r.Collector = value
+	fields := map[string]*string{
+		"key": &r.Key, "number": &r.Number, "branch": &r.Branch, "commit_sha": &r.CommitSHA, "message": &r.Message,
+		"url": &r.URL, "job_id": &r.JobID, "ci": &r.CI, "collector": &r.Collector,
+	}
+	if field := fields[strings.ToLower(name)]; field != nil {
+		*field = value
 	}
 }
 

@@ -41,7 +41,7 @@ func (d Download) Run(ctx context.Context, found []api.Artifact) error {
 	defer bar.End()
 	return errors.Join(each(found, func(_ int, a api.Artifact) error {
 		target := filepath.Join(d.Dir, local(a.Path))
-		d.Logf("Downloading %s to %s (%s)", a.Path, target, bytes(a.Size))
+		d.Logf("Downloading %s to %s (%s)", a.Path, target, progress.Size(a.Size))
 		if err := os.MkdirAll(filepath.Dir(target), 0o777); err != nil {
 			return err
 		}

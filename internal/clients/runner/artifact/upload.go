@@ -90,7 +90,7 @@ func (u Upload) send(ctx context.Context, paths []string, to *bucket) error {
 	defer bar.End()
 	var unreachable atomic.Bool // the bucket of the server
 	failures := each(files, func(i int, file api.Artifact) error {
-		u.Logf("Uploading %s (%s)", file.Path, bytes(file.Size))
+		u.Logf("Uploading %s (%s)", file.Path, progress.Size(file.Size))
 		if to != nil {
 			defer bar.Add(file.Size)
 			return to.put(ctx, file)
@@ -182,18 +182,4 @@ func each[T any](items []T, do func(i int, item T) error) []error {
 	}
 	all.Wait()
 	return failures
-}
-
-// bytes formats a size.
-func bytes(size int64) string {
-	const unit = 1024
-	if size < unit {
-		return fmt.Sprintf("%d B", size)
-	}
-	value, names := float64(size)/unit, "KMGTPE"
-	i := 0
-	for ; value >= unit && i < len(names)-1; i++ {
-		value /= unit
-	}
-	return fmt.Sprintf("%.1f %ciB", value, names[i])
 }

@@ -6,8 +6,8 @@ import (
 	"stackyard/internal/platform/db"
 )
 
-// Adopt moves jobs of a cluster that named no queue into its new default queue.
-func Adopt(q *db.Q, orgID, clusterID, queueID string) error {
+// MoveToDefault moves the jobs of a cluster that name no queue into its new default queue.
+func MoveToDefault(q *db.Q, orgID, clusterID, queueID string) error {
 	moved, err := db.Strings(q, `
 		UPDATE jobs SET queue_id = $3 WHERE `+q.InOrder("jobs", "id", `type = 'script' AND queue_id IS NULL AND build_id IN (
 			SELECT b.id FROM pipelines p
