@@ -90,7 +90,7 @@ func TestBrowser_IsSentBackToTheProgramThatAsked(t *testing.T) {
 	b.open(authorizePath("redirect_uri", program.URL+"/callback"))
 	b.signIn("ada@acme.test")
 	b.see("Authorize Stackyard CLI?", "then returns to "+strings.TrimPrefix(program.URL, "http://"))
-	b.shoot("authorize")
+	b.audit("authorize")
 	b.press("Approve")
 	b.see("The program has svcac_")
 }

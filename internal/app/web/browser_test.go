@@ -76,13 +76,18 @@ type screen struct {
 	scheme        string
 }
 
+// screens are those of screenshots. Pages are checked on the first ones: both themes, and the widths at which they look
+// different.
 var screens = []screen{
 	{"desktop-light", 1280, 860, "light"},
-	{"desktop-dark", 1280, 860, "dark"},
-	{"phone-light", 390, 780, "light"},
 	{"phone-dark", 390, 780, "dark"},
 	{"small-phone-light", 320, 640, "light"},
+	{"desktop-dark", 1280, 860, "dark"},
+	{"phone-light", 390, 780, "light"},
 }
+
+// audited are how many screens are checked with axe-core, and usedOn how many without it.
+const audited, usedOn = 2, 3
 
 // browse starts a server on SQLite and a browser without a session.
 func browse(t *testing.T) (*browser, *servertest.Server) {
@@ -234,20 +239,6 @@ func (b *browser) signIn(email string) {
 	b.fill("Email", email)
 	b.fill("Password", password)
 	b.press("Sign in")
-}
-
-// shoot checks on every screen size that the page fits and is usable. It takes screenshots if there is a folder for
-// them.
-func (b *browser) shoot(name string) {
-	b.t.Helper()
-	for _, s := range screens {
-		b.use(s)
-		if folder := os.Getenv("STACKYARD_SCREENSHOTS"); folder != "" {
-			b.saveScreenshot(filepath.Join(folder, name+"-"+s.name+".png"))
-		}
-		b.wantUsable(name + " on " + s.name)
-	}
-	b.use(screens[0])
 }
 
 func (b *browser) saveScreenshot(path string) {

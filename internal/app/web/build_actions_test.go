@@ -28,12 +28,12 @@ func TestBrowser_UnblocksWithFields(t *testing.T) {
 	r := build(t, s, releaseSteps)
 	b := watch(t, s, r.Path)
 	b.see("Blocked", "Which one goes out?", "Such as 1.2.3")
-	b.shoot("build-blocked")
+	b.audit("build-blocked")
 	b.fill("Version", "two")
 	b.choose("Seeded")
 	b.press("Send it out")
 	b.see("Not unblocked", "Version must match [0-9.]+")
-	b.shoot("build-blocked-wrong")
+	b.audit("build-blocked-wrong")
 	b.await("Version must match") // still, although the page was updated
 	b.fill("Version", "2.0")
 	b.press("Send it out")
@@ -73,7 +73,7 @@ func TestBrowser_SeesWhatAStackDoes(t *testing.T) {
 	b.unmoved()
 	b.do(chromedp.Click(`#details-` + id + ` summary`))
 	b.see("Reserved by a stack", "Looking for a machine", "stack_error")
-	b.shoot("build-by-stack")
+	b.audit("build-by-stack")
 }
 
 func TestBrowser_HostileBuildsAreTextOnly(t *testing.T) {
@@ -120,5 +120,5 @@ steps:
 	if got := ask(b, chromedp.Evaluate[string](`document.title`)); strings.Contains(got, "owned") {
 		t.Error("a script ran")
 	}
-	b.shoot("build-hostile")
+	b.audit("build-hostile")
 }

@@ -52,7 +52,7 @@ func TestBrowser_FollowsABuildToItsEnd(t *testing.T) {
 	if got := ask(b, chromedp.Evaluate[string](`document.title`)); got != "Passed: Hello #1 · Stackyard" {
 		t.Errorf("the title is %q", got)
 	}
-	b.shoot("build-passed")
+	b.audit("build-passed")
 }
 
 // New steps change the list of jobs; what the reader opened, entered and focused is kept.
@@ -102,7 +102,7 @@ func TestBrowser_KeepsTheLogOfAnEarlierAttempt(t *testing.T) {
 	b.await("Passed")
 	b.see("last line")
 	b.unmoved()
-	b.shoot("build-attempts")
+	b.audit("build-attempts")
 }
 
 func TestBrowser_FollowsALongLogWithoutKeepingAllOfIt(t *testing.T) {
@@ -165,7 +165,8 @@ func TestBrowser_WithoutScriptShowsHowItIsNow(t *testing.T) {
 	b.see("Canceling build.", "Canceled")
 	b.press("Rebuild")
 	b.see("Build created.", "#2", "Rebuilt from #1")
-	b.shoot("build-without-script")
+	b.noScript(false) // for the audit; the page was loaded without
+	b.audit("build-without-script")
 }
 
 func TestBrowser_KeyboardAloneOpensALogAndRetries(t *testing.T) {

@@ -112,13 +112,13 @@ func TestBrowser_SeesABuild(t *testing.T) {
 	b.see("Sign in")
 	b.signIn("ada@acme.test")
 	b.see("Sort the sheaves by size", "Failing", "Unit", "3 of 3", "Lint", "2 jobs", "exit 3", "harvester-1", "Release", "Acme Inc", "main", "1 passed", "1 failed", "1 running")
-	b.shoot("build")
+	b.audit("build")
 	b.press("Unit") // the first one
 	b.see("all green", "Preparing", "Details and timeline")
 	if got := ask(b, chromedp.Evaluate[string](`getComputedStyle(document.querySelector(".log .term-fg32")).color`)); got != "rgb(122, 214, 143)" {
 		t.Errorf("green is %s", got)
 	}
-	b.shoot("build-log")
+	b.audit("build-log")
 	b.press("Full log")
 	b.await("all green")
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"stackyard/internal/domain/account"
+	"stackyard/internal/platform/db"
 )
 
 func TestErrors_HelpSignedInPeople(t *testing.T) {
@@ -32,6 +33,14 @@ func TestErrors_HelpSignedInPeople(t *testing.T) {
 	ada.post("/acme/hello/settings/steps", "configuration", large+"steps: [{command: make}]").wantRedirect("/acme/hello/settings/steps")
 	ada.post("/acme/hello/settings/steps", "configuration", strings.Repeat(large, 28)).want(413, "Form too large", "4 MiB")
 	visit(t, s).post("/login", "email", large).want(413, "Form too large")
+
+	if err := s.DB.Write(t.Context(), func(q *db.Q) error {
+		_, err := q.Exec(`DROP TABLE pipeline_favorites`)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	ada.get("/acme").want(500, "Something went wrong", "under the request id", "send the request id", "Go home")
 
 	s.Clock.Advance(2 * account.MaxLifetime)
 	ada.header.Set("Referer", s.URL+r.Path+"?job=none")

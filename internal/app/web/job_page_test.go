@@ -52,7 +52,7 @@ func TestBrowser_ReadsALongLog(t *testing.T) {
 	b.signIn("ada@acme.test")
 	b.see("🔨 Thresh", "Failed", "exit 1", "The command reported an error", "5995 lines", "harvester-1")
 	b.await("error: the sheaf is not sorted") // it opens at the first error
-	b.shoot("job")
+	b.audit("job")
 
 	b.open(r.Path + "/jobs/" + j.ID + "?l=1#L600-L602")
 	b.awaitScript(`document.querySelectorAll(".lines .row.on").length === 3`)
@@ -76,7 +76,7 @@ func TestBrowser_ReadsALongLog(t *testing.T) {
 	b.await("test 2989 passes")
 	b.do(chromedp.Click(`[data-times]`))
 	b.awaitScript(`getComputedStyle(document.querySelector(".lines time")).display !== "none"`)
-	b.shoot("job-search")
+	b.audit("job-search")
 }
 
 func TestBrowser_FollowsTheLogOnThePageOfAJob(t *testing.T) {
@@ -85,7 +85,7 @@ func TestBrowser_FollowsTheLogOnThePageOfAJob(t *testing.T) {
 	id := r.jobs("Thresh")[0].ID
 	b := watch(t, s, r.Path+"/jobs/"+id)
 	b.see("It waits for an agent of the queue default.", "No output yet", "default, which dispatches jobs", "none; no agent of the queue is connected")
-	b.shoot("job-waiting")
+	b.audit("job-waiting")
 	j := s.Register(t, nil).Acquire(id).Start()
 	b.await("Running")
 	text, sequence, offset := "", 0, 0

@@ -222,7 +222,7 @@ func TestLive_ReportsWhatAnotherReplicaDidNotNotifyOf(t *testing.T) {
 func TestLive_ViewersShareWhatIsRead(t *testing.T) {
 	each(t, func(t *testing.T, s *servertest.Server) {
 		r := build(t, s, `steps: [{label: Thresh, command: make thresh}]`)
-		const viewers = 40
+		const viewers = 200 // a person can have 100 streams
 		id := r.jobs("Thresh")[0].ID
 		live := r.Path + "/live?job=" + id
 		var streams []*events

@@ -51,7 +51,7 @@ type Tick struct {
 const (
 	waterfallWidth = 1000
 	waterfallTop   = 24 // height of the ticks
-	rowHeight      = 22
+	rowHeight      = 26 // so that the link of its label can be touched
 	// maxRows is the number of spans with rows of their own, and maxSpans the number that is drawn.
 	maxRows  = 150
 	maxSpans = 10_000

@@ -115,6 +115,7 @@ func (s *Site) renderLog(v *pages.Visit, b *board) (string, error) {
 		return "", err
 	}
 	job := s.Prefix + b.open.Path()
+	update.Ended = update.Ended || b.open.State.Ended() // a stack can finish a job without a log
 	update.Settled, update.Screen = linkArtifacts(update.Settled, job), linkArtifacts(update.Screen, job)
 	log, err := b.render("log", "", struct {
 		joblog.WindowUpdate

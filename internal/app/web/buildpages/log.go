@@ -85,7 +85,7 @@ func (s *Site) readLogPage(v *pages.Visit, r *row) (*logPage, error) {
 	if page.Lines, err = l.Lines(v.Context()); err != nil {
 		return nil, err
 	}
-	page.Size, page.Ended = l.Size, l.Ended
+	page.Size, page.Ended = l.Size, l.Ended || r.State.Ended() // a stack can finish a job without a log
 	page.First = max(0, page.Lines-pageRows)
 	if from, err := strconv.ParseInt(v.FormQuery("from"), 10, 64); err == nil {
 		page.First = min(max(0, from-1), max(0, page.Lines-1))

@@ -49,7 +49,7 @@ func (s *Site) suites(v *pages.Visit) error {
 	for _, suite := range found {
 		l.Rows = append(l.Rows, suiteRow{suite, pages.SuitesPath(v.Org, suite.Slug)})
 	}
-	return v.Show(http.StatusOK, "suites", pages.View{Title: "Test suites of " + v.Org.Name, Section: "home", Page: l})
+	return v.Show(http.StatusOK, "suites", pages.View{Title: "Test suites of " + v.Org.Name, Section: "suites", Page: l})
 }
 
 // onSuite is what all pages of a suite show.
@@ -153,7 +153,7 @@ func (s *Site) suite(v *pages.Visit) error {
 	}
 	p.Chart = chartRuns(p.Runs)
 	p.Pages = v.PageLinks(page, more, "Newer", "Older")
-	return v.Show(http.StatusOK, "suite", pages.View{Title: on.Suite.Name, Section: "home", Page: p})
+	return v.Show(http.StatusOK, "suite", pages.View{Title: on.Suite.Name, Section: "suites", Page: p})
 }
 
 func (s *Site) runRow(v *pages.Visit, on onSuite, run testresults.Run) runRow {
@@ -187,7 +187,7 @@ func (s *Site) testRun(v *pages.Visit) error {
 	for _, f := range failed {
 		p.Failures = append(p.Failures, failureRow{f, pages.SuitesPath(v.Org, on.Suite.Slug, "tests", f.TestID)})
 	}
-	return v.Show(http.StatusOK, "run", pages.View{Title: "Run of " + on.Suite.Name, Section: "home", Page: p})
+	return v.Show(http.StatusOK, "run", pages.View{Title: "Run of " + on.Suite.Name, Section: "suites", Page: p})
 }
 
 // An executionRow is an execution in a list, with its run.
@@ -223,7 +223,7 @@ func (s *Site) test(v *pages.Visit) error {
 	for _, e := range history.Executions {
 		p.Past = append(p.Past, executionRow{e, pages.SuitesPath(v.Org, on.Suite.Slug, "runs", e.Run.ID)})
 	}
-	return v.Show(http.StatusOK, "test", pages.View{Title: history.FullName(), Section: "home", Page: &p})
+	return v.Show(http.StatusOK, "test", pages.View{Title: history.FullName(), Section: "suites", Page: &p})
 }
 
 // testSorts are the orders of the tests of a suite, the first unless one is chosen.
@@ -275,5 +275,5 @@ func (s *Site) tests(v *pages.Visit) error {
 		p.Tests = append(p.Tests, s.testRow(v, on, t))
 	}
 	p.Pages = v.PageLinks(page, more, "Previous", "Next")
-	return v.Show(http.StatusOK, "tests", pages.View{Title: "Tests of " + on.Suite.Name, Section: "home", Page: p})
+	return v.Show(http.StatusOK, "tests", pages.View{Title: "Tests of " + on.Suite.Name, Section: "suites", Page: p})
 }

@@ -41,7 +41,7 @@ func (v *Visit) settingsBeside(section string) []NavLink {
 func (v *Visit) places() []NavLink {
 	home := "/" + v.Org.Slug
 	return []NavLink{
-		{Section: here(v.URL.Path == home || !strings.HasPrefix(v.URL.Path, "/organizations/")), Path: home, Title: "Pipelines", Key: "p"},
+		{Section: here(v.URL.Path == home || !strings.HasPrefix(v.URL.Path, "/organizations/") || v.under("pipelines")), Path: home, Title: "Pipelines", Key: "p"},
 		{Section: here(v.under("builds")), Path: v.Place("builds"), Title: "Builds", Key: "b"},
 		{Section: here(v.under("agents")), Path: v.Place("agents"), Title: "Agents", Key: "a"},
 		{Section: here(v.under("clusters")), Path: v.Place("clusters"), Title: "Clusters", Key: "c"},

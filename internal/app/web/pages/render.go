@@ -120,7 +120,9 @@ func (v *Visit) Show(status int, name string, page View) error {
 	if v.Session != nil {
 		user := v.User()
 		page.Person = &user
-		page.Settings = v.settingsBeside(page.Section)
+		if page.Beside == nil {
+			page.Settings = v.settingsBeside(page.Section)
+		}
 	}
 	if page.Beside == nil {
 		page.Beside, page.BesideLabel = page.Settings, "Settings"

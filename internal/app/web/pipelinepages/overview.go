@@ -90,7 +90,7 @@ func spark(now time.Time, p *pipelines.Pipeline, path string, recent []builds.Gl
 		}
 		title := fmt.Sprintf("Build %d of %s: %s, %s", g.Number, g.Branch, g.State, pages.Length(time.Duration(lengths[i])*time.Millisecond))
 		// A short build is still seen.
-		c.Add(builds.RecentGlances-len(recent)+i, []pages.Share{{Class: class, Count: max(lengths[i], longest/5)}}, longest, title, "")
+		c.Add(builds.RecentGlances-len(recent)+i, []pages.Share{{Class: class, Count: max(lengths[i], longest/5, 1)}}, longest, title, "")
 	}
 	return c
 }
@@ -198,5 +198,5 @@ func (s *Site) commit(v *pages.Visit) error {
 	for _, b := range found {
 		shown.Rows = append(shown.Rows, buildpages.HeadOf(v, builds.OnBuild{Build: b, Pipeline: p}))
 	}
-	return v.Show(http.StatusOK, "commit", pages.View{Title: "Commit " + commit[:min(len(commit), 10)], Section: "home", Page: shown})
+	return v.Show(http.StatusOK, "commit", pages.View{Title: "Commit " + commit[:min(len(commit), 10)], Section: "pipelines", Page: shown})
 }

@@ -100,7 +100,7 @@ func (s *Site) organization(v *pages.Visit) error {
 		}
 	}
 	l.Pages = v.PageLinks(page, page.Number*page.Size < l.Total, "Previous", "Next")
-	return v.Show(http.StatusOK, "pipelines", pages.View{Title: v.Org.Name, Section: "home", Page: l})
+	return v.Show(http.StatusOK, "pipelines", pages.View{Title: v.Org.Name, Section: "pipelines", Page: l})
 }
 
 // List returns pipelines of the visit's organization with their latest builds.
@@ -187,7 +187,7 @@ func (s *Site) showPipeline(v *pages.Visit, status int, p *pipelines.Pipeline, f
 	for _, b := range recent {
 		shown.Rows = append(shown.Rows, buildpages.HeadOf(v, builds.OnBuild{Build: b, Pipeline: p}))
 	}
-	return v.Show(status, "pipeline", pages.View{Title: p.Name, Section: "home", Page: shown})
+	return v.Show(status, "pipeline", pages.View{Title: p.Name, Section: "pipelines", Page: shown})
 }
 
 // newBuild creates a build.
