@@ -29,6 +29,9 @@ var owners = map[string]string{
 
 	"certificates": "autotls",
 	"stored_bytes": "usage",
+	"usage_days":   "usage",
+
+	"reconciliations": "reconcile",
 
 	"installation": "server",
 
@@ -131,8 +134,9 @@ var owners = map[string]string{
 
 	"webhook_deliveries": "hooks",
 
-	"job_logs":   "joblog",
-	"log_pieces": "joblog",
+	"job_logs":    "joblog",
+	"log_removal": "joblog",
+	"log_pieces":  "joblog",
 
 	"agent_presence": "agents",
 	"agents":         "agents",

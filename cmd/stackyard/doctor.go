@@ -11,6 +11,7 @@ import (
 
 	"stackyard/internal/app/doctor"
 	"stackyard/internal/clients/cmdline"
+	"stackyard/internal/domain/reconcile"
 	"stackyard/internal/platform/blob"
 )
 
@@ -67,7 +68,7 @@ func removeOrphanedBlobs(cmd *cobra.Command, config doctor.Config) error {
 	if err != nil {
 		return fmt.Errorf("--blobs: %w", err)
 	}
-	removed, err := doctor.RemoveOrphans(cmd.Context(), d, store, config.Now)
+	removed, err := reconcile.RemoveOrphans(cmd.Context(), d, store, config.Now)
 	if err != nil {
 		return err
 	}

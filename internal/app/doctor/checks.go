@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"stackyard/internal/app/server"
+	"stackyard/internal/domain/reconcile"
 	"stackyard/internal/platform/autotls"
 	"stackyard/internal/platform/blob"
 	"stackyard/internal/platform/core"
@@ -136,7 +137,7 @@ func (r *report) storedBytes(ctx context.Context, d *db.DB) {
 	if err != nil {
 		return // another check reports it
 	}
-	found, err := FindOrphans(ctx, d, store, r.Now)
+	found, err := reconcile.FindOrphans(ctx, d, store, r.Now)
 	if err != nil {
 		r.add(Warning, "stored bytes", "", "%v", err)
 		return
@@ -145,7 +146,7 @@ func (r *report) storedBytes(ctx context.Context, d *db.DB) {
 		r.add(Warning, "stored bytes", "remove them with: stackyard doctor --remove-orphans", "%d of %d blobs, %s, belong to builds that no longer exist, for example %s",
 			found.Objects, found.Checked, megabytes(uint64(found.Bytes)), found.Example)
 	}
-	missing, checked, err := missingArtifacts(ctx, d, store)
+	missing, checked, err := reconcile.MissingArtifacts(ctx, d, store)
 	switch {
 	case err != nil:
 		r.add(Warning, "stored bytes", "", "%v", err)

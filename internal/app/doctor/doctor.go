@@ -1,6 +1,5 @@
 // Package doctor checks an installation from the outside: settings, files, disks, database, blobs, certificates, and
-// whether a server answers. Each finding says what to do. It changes nothing, except that [RemoveOrphans] deletes blobs
-// of builds that no longer exist.
+// whether a server answers. Each finding says what to do. It changes nothing.
 package doctor
 
 import (

@@ -51,6 +51,7 @@ import (
 	"stackyard/internal/domain/pipelines"
 	"stackyard/internal/domain/queuemetrics"
 	"stackyard/internal/domain/quotas"
+	"stackyard/internal/domain/reconcile"
 	"stackyard/internal/domain/remoteaccess"
 	"stackyard/internal/domain/schedules"
 	"stackyard/internal/domain/settings"
@@ -59,6 +60,7 @@ import (
 	"stackyard/internal/domain/suites"
 	"stackyard/internal/domain/testresults"
 	"stackyard/internal/domain/timeline"
+	"stackyard/internal/domain/usage"
 	"stackyard/internal/platform/db"
 	"stackyard/internal/platform/identity"
 	"stackyard/internal/platform/limits"
@@ -145,6 +147,7 @@ func New(p Parts) (*Server, error) {
 // capabilities returns the routes of all capability packages and registers their background work.
 func (s *Server) capabilities(p Parts, results *db.DB, directory *identity.Directory, metrics prometheus.Registerer) ([]route.Route, error) {
 	events := events.New(p.DB, s.background.bus, p.Clock, p.Log, cmp.Or(p.KeepEvents, events.DefaultKeep))
+	usage.Background(s.background.tasks, p.DB, p.Clock, builds.TotalsOf)
 	jobs := dispatch.Jobs{Running: builds.RunningByPipeline, Slugs: pipelines.Slugs}
 	pipelines := pipelines.New(p.DB, p.Key, p.Public, p.Clock, outbound.New(p.OutboundAllow))
 	builds := lifecycle.New(p.DB, pipelines, p.Public, p.Clock, p.Log)
@@ -222,6 +225,7 @@ func (s *Server) capabilities(p Parts, results *db.DB, directory *identity.Direc
 	artifacts.Background(s.background.tasks)
 	caches.Background(s.background.tasks)
 	s.logs.Background(s.background.tasks)
+	reconcile.New(p.DB, p.Blobs, artifacts, s.logs, p.Clock, p.Log, metrics).Background(s.background.tasks)
 	s.agents.Background(s.background.tasks)
 	stacks := stacks.New(stacks.Parts{
 		DB:       p.DB,

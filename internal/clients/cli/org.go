@@ -33,22 +33,40 @@ func orgCommand() *cobra.Command {
 func orgUsageCommand() *cobra.Command {
 	return remoteCommand(&cobra.Command{
 		Use:   "usage",
-		Short: "Show what the organization stores",
+		Short: "Show what the organization stores and uses",
 	}, func(r *remote, _ []string) error {
 		got, err := call[struct {
-			Artifacts, Caches struct {
-				Bytes, Count int64
-				Limit        int64 `json:"limit_bytes"`
+			Artifacts, Caches, Logs orgStored
+			Days                    []struct {
+				Builds, Jobs int64
+				Minutes      int64 `json:"job_minutes"`
 			}
 		}](r, get, nil, "/usage")
 		if err != nil {
 			return err
 		}
-		a, c := got.Value.Artifacts, got.Value.Caches
-		return printItem(r, got.Raw,
-			line{"Artifacts", fmt.Sprintf("%s in %d files", message.Size(a.Bytes), a.Count)}, line{"Limit", limitText(a.Limit)},
-			line{"Caches", message.Size(c.Bytes)}, line{"Cache limit", limitText(c.Limit)})
+		v := got.Value
+		var builds, jobs, minutes int64
+		for _, d := range v.Days {
+			builds, jobs, minutes = builds+d.Builds, jobs+d.Jobs, minutes+d.Minutes
+		}
+		return printItem(r, got.Raw, line{"Artifacts", v.Artifacts.text("files")}, line{"Caches", v.Caches.text("pieces")}, line{"Logs", v.Logs.text("logs")},
+			line{"Last 30 days", fmt.Sprintf("%d builds, %d jobs, %d minutes", builds, jobs, minutes)})
 	})
+}
+
+// orgStored is how much an organization stores of something.
+type orgStored struct {
+	Bytes, Count int64
+	Limit        int64 `json:"limit_bytes"`
+}
+
+func (s orgStored) text(what string) string {
+	text := fmt.Sprintf("%s in %d %s", message.Size(s.Bytes), s.Count, what)
+	if s.Limit > 0 {
+		text += ", limit " + message.Size(s.Limit)
+	}
+	return text
 }
 
 // orgRetention is how long and how much an organization stores.
@@ -57,6 +75,10 @@ type orgRetention struct {
 	ArtifactDays    int    `json:"artifact_retention_days"`
 	TestDays        int    `json:"test_retention_days"`
 	AuditDays       int    `json:"audit_retention_days"`
+	LogDays         int    `json:"log_retention_days"`
+	EventDays       int    `json:"event_retention_days"`
+	DeliveryDays    int    `json:"delivery_retention_days"`
+	LogBytes        int64  `json:"log_bytes"`
 	ArtifactBytes   int64  `json:"artifact_bytes"`
 	AtArtifactLimit string `json:"at_artifact_limit"`
 	CacheBytes      int64  `json:"cache_bytes"`
@@ -71,12 +93,17 @@ func orgRetentionCommand() *cobra.Command {
 	flags := cmd.Flags()
 	numbers := map[string]string{
 		"build-days": "build_retention_days", "artifact-days": "artifact_retention_days", "test-days": "test_retention_days", "audit-days": "audit_retention_days",
-		"artifact-bytes": "artifact_bytes", "cache-bytes": "cache_bytes",
+		"log-days": "log_retention_days", "event-days": "event_retention_days", "delivery-days": "delivery_retention_days",
+		"artifact-bytes": "artifact_bytes", "log-bytes": "log_bytes", "cache-bytes": "cache_bytes",
 	}
 	flags.Int64("build-days", 0, "how long finished builds are kept; 0: forever")
 	flags.Int64("artifact-days", 0, "how long the bytes of artifacts are kept; 0: as long as their builds")
 	flags.Int64("test-days", 0, "how long test results are kept; 0: forever")
 	flags.Int64("audit-days", 0, "how long the audit trail is kept; 0: forever, else at least 30")
+	flags.Int64("log-days", 0, "how long logs of finished builds are kept; 0: as long as their builds")
+	flags.Int64("event-days", 0, "how long events are kept; 0: as long as the server keeps them, else at least 2")
+	flags.Int64("delivery-days", 0, "how long finished deliveries are kept; 0: the last 100 of each service")
+	flags.Int64("log-bytes", 0, "how much all logs in the blob store can have together before the oldest are removed; 0: no limit")
 	flags.Int64("artifact-bytes", 0, "how much all artifacts can have together; 0: no limit")
 	flags.Int64("cache-bytes", 0, "how much all caches can have together; 0: no limit")
 	at := flags.String("at-artifact-limit", "", "what happens then: refuse (uploads) or remove_oldest (artifacts)")
@@ -110,9 +137,16 @@ func orgRetentionCommand() *cobra.Command {
 		if v.ArtifactBytes > 0 {
 			limit = message.Size(v.ArtifactBytes) + ", then " + map[string]string{"refuse": "uploads are refused", "remove_oldest": "the oldest are removed"}[v.AtArtifactLimit]
 		}
+		logLimit := "none"
+		if v.LogBytes > 0 {
+			logLimit = message.Size(v.LogBytes) + ", then the oldest are removed"
+		}
 		return printItem(r, got.Raw,
 			line{"Builds", daysText(v.BuildDays, "forever")}, line{"Artifacts", daysText(v.ArtifactDays, "as long as their builds")},
-			line{"Test results", daysText(v.TestDays, "forever")}, line{"Audit trail", daysText(v.AuditDays, "forever")}, line{"Artifact limit", limit}, line{"Cache limit", limitText(v.CacheBytes)})
+			line{"Test results", daysText(v.TestDays, "forever")}, line{"Audit trail", daysText(v.AuditDays, "forever")},
+			line{"Logs", daysText(v.LogDays, "as long as their builds")}, line{"Events", daysText(v.EventDays, "as long as the server keeps them")},
+			line{"Deliveries", daysText(v.DeliveryDays, "the last 100 of each service")},
+			line{"Artifact limit", limit}, line{"Log limit", logLimit}, line{"Cache limit", limitText(v.CacheBytes)})
 	})
 }
 

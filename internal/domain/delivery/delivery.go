@@ -154,6 +154,7 @@ func (s *Service) Background(r *tasks.Runner) {
 	r.Handle(sendTask, tasks.Limits{Timeout: runTimeout, AtOnce: maxReceivers}, s.send)
 	r.Handle(hostTask, tasks.Limits{Timeout: runTimeout, AtOnce: maxReceivers}, s.sendToHost)
 	r.Sweep(removeHosts, time.Hour, s.removeOldHosts)
+	r.Sweep(removalTask, time.Hour, s.removeOld)
 }
 
 // sendPayload says whose receiver it is.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"stackyard/internal/domain/builds"
+	"stackyard/internal/domain/usage"
 	"stackyard/internal/platform/blob"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
@@ -34,6 +35,7 @@ func (s *Service) Background(r *tasks.Runner) {
 		}
 		return s.seal(ctx, job)
 	})
+	r.Sweep(removalTask, removeEvery, s.removeOld)
 }
 
 // Observe notifies the readers of the logs of ended jobs, and enqueues sealing those that are not small.
@@ -165,7 +167,11 @@ func (s *Service) settle(ctx context.Context, l *Log, sealed record) error {
 		if err == nil && !settled {
 			err = errOvertaken
 		}
-		return err
+		if err != nil {
+			return err
+		}
+		before, after := l.record.stored(), sealed.stored()
+		return usage.Add(q, l.job.OrganizationID, usage.Logs, usage.Stored{Bytes: after.Bytes - before.Bytes, Objects: after.Objects - before.Objects})
 	})
 	if errors.Is(err, errOvertaken) && sealed.archive != l.record.archive {
 		err = errors.Join(err, s.blobs.Delete(ctx, sealed.archive))

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"stackyard/internal/domain/pipelines"
+	"stackyard/internal/domain/usage"
 	"stackyard/internal/platform/blob"
 	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
@@ -35,19 +36,16 @@ func (s *Service) Delete(ctx context.Context, job Job) error {
 // deleteAll deletes the log of an ended job.
 func (s *Service) deleteAll(ctx context.Context, job Job) error {
 	err := s.db.Write(ctx, func(q *db.Q) error {
-		if _, err := lock(q, job); err != nil {
+		r, err := lock(q, job)
+		if err != nil {
 			return err
 		}
-		now := s.clock()
-		if err := markDeleted(q, job, now); err != nil {
+		// The bytes are removed below; the task of markRemoved removes them if the process dies before.
+		freed, err := s.markRemoved(q, job, r)
+		if err != nil {
 			return err
 		}
-		q.Announce(job.topic())
-		if err := removeSmallLog(q, job); err != nil {
-			return err
-		}
-		// The other bytes are removed below; the task removes them if the process dies before.
-		return pipelines.RemoveBytes(q, job.prefix(), now)
+		return usage.Add(q, job.OrganizationID, usage.Logs, usage.Stored{Bytes: -freed.Bytes, Objects: -freed.Objects})
 	})
 	if err != nil {
 		return err

@@ -33,6 +33,15 @@ type Limits struct {
 	AtArtifactLimit AtLimit `json:"at_artifact_limit,omitempty"`
 	// CacheBytes is how much the caches of the organization can have together; 0 is no limit.
 	CacheBytes int64 `json:"cache_bytes"`
+	// LogRetentionDays is how long logs of finished builds are kept; 0 is as long as their builds.
+	LogRetentionDays int `json:"log_retention_days,omitempty"`
+	// LogBytes is how much the logs in the blob store can have together before the oldest are removed; 0 is no limit.
+	LogBytes int64 `json:"log_bytes,omitempty"`
+	// EventRetentionDays is how long events are kept; 0 is as long as the installation keeps them.
+	EventRetentionDays int `json:"event_retention_days,omitempty"`
+	// DeliveryRetentionDays is how long finished deliveries of notification services are kept; 0 is forever, up to their
+	// number for each service.
+	DeliveryRetentionDays int `json:"delivery_retention_days,omitempty"`
 	// TriggeredBuilds is how many builds one build can cause through triggers, directly and indirectly.
 	TriggeredBuilds int `json:"triggered_builds"`
 	// FairShare says how pipelines share the agents of a queue.

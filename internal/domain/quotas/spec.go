@@ -24,6 +24,10 @@ type Spec struct {
 	ArtifactBytes          *int64         `yaml:"artifact_bytes"`
 	AtArtifactLimit        *AtLimit       `yaml:"at_artifact_limit"`
 	CacheBytes             *int64         `yaml:"cache_bytes"`
+	LogRetentionDays       *int           `yaml:"log_retention_days"`
+	LogBytes               *int64         `yaml:"log_bytes"`
+	EventRetentionDays     *int           `yaml:"event_retention_days"`
+	DeliveryRetentionDays  *int           `yaml:"delivery_retention_days"`
 	TriggeredBuilds        *int           `yaml:"triggered_builds"`
 	FairShare              FairShareSpec  `yaml:"fair_share"`
 }
@@ -43,6 +47,9 @@ const maxRetentionDays = 36500
 
 // minAuditDays is the shortest retention of the audit trail, so that nobody removes traces by shortening it for a moment.
 const minAuditDays = 30
+
+// minEventDays is the shortest retention of events: deliveries that are tried again read them for that long.
+const minEventDays = 2
 
 // Check reports errors in the spec that can be found without a database.
 func (s Spec) Check(c *core.Complaints) {
@@ -77,6 +84,8 @@ func (s Spec) storageProblems() (problems core.Problems) {
 		{"build_retention_days", "keeps builds for ever", s.BuildRetentionDays},
 		{"test_retention_days", "keeps test results forever", s.TestRetentionDays},
 		{"artifact_retention_days", "keeps artifacts as long as their builds", s.ArtifactRetentionDays},
+		{"log_retention_days", "keeps logs as long as their builds", s.LogRetentionDays},
+		{"delivery_retention_days", "keeps the last 100 of each service", s.DeliveryRetentionDays},
 	} {
 		if days.given != nil && (*days.given < 0 || *days.given > maxRetentionDays) {
 			problems.Add(days.name, "must be an integer from 0, which %s, to %d", days.forever, maxRetentionDays)
@@ -85,9 +94,15 @@ func (s Spec) storageProblems() (problems core.Problems) {
 	if n := s.AuditRetentionDays; n != nil && *n != 0 && (*n < minAuditDays || *n > maxRetentionDays) {
 		problems.Add("audit_retention_days", "must be 0, which keeps the audit trail forever, or an integer from %d to %d", minAuditDays, maxRetentionDays)
 	}
-	for name, n := range map[string]*int64{"artifact_bytes": s.ArtifactBytes, "cache_bytes": s.CacheBytes} {
-		if n != nil && (*n < 0 || *n > maxBytes) {
-			problems.Add(name, "must be an integer from 0, which is no limit, to %d", maxBytes)
+	if n := s.EventRetentionDays; n != nil && *n != 0 && (*n < minEventDays || *n > maxRetentionDays) {
+		problems.Add("event_retention_days", "must be 0, which keeps events as long as the server does, or an integer from %d to %d", minEventDays, maxRetentionDays)
+	}
+	for _, bytes := range []struct {
+		name  string
+		given *int64
+	}{{"artifact_bytes", s.ArtifactBytes}, {"log_bytes", s.LogBytes}, {"cache_bytes", s.CacheBytes}} {
+		if n := bytes.given; n != nil && (*n < 0 || *n > maxBytes) {
+			problems.Add(bytes.name, "must be an integer from 0, which is no limit, to %d", maxBytes)
 		}
 	}
 	if at := s.AtArtifactLimit; at != nil && !slices.Contains(at.Values(), string(*at)) {
@@ -123,6 +138,10 @@ func (s Spec) ApplyTo(org *identity.Organization) {
 	core.SetGiven(&l.ArtifactBytes, s.ArtifactBytes)
 	core.SetGiven(&l.AtArtifactLimit, s.AtArtifactLimit)
 	core.SetGiven(&l.CacheBytes, s.CacheBytes)
+	core.SetGiven(&l.LogRetentionDays, s.LogRetentionDays)
+	core.SetGiven(&l.LogBytes, s.LogBytes)
+	core.SetGiven(&l.EventRetentionDays, s.EventRetentionDays)
+	core.SetGiven(&l.DeliveryRetentionDays, s.DeliveryRetentionDays)
 	core.SetGiven(&l.TriggeredBuilds, s.TriggeredBuilds)
 	core.SetGiven(&l.FairShare.On, s.FairShare.Enabled)
 	l.StackRequestsPerSecond = merged(l.StackRequestsPerSecond, s.StackRequestsPerSecond)

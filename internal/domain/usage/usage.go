@@ -11,10 +11,15 @@ import (
 // Kind is what is counted.
 type Kind string
 
-// The kinds.
+// What is counted.
 const (
-	Artifacts Kind = "artifacts" // finished ones whose bytes the server stores
-	Caches    Kind = "caches"    // bytes of caches
+	// Artifacts are the finished artifacts whose bytes the server stores.
+	Artifacts Kind = "artifacts"
+	// Caches are the pieces of caches.
+	Caches Kind = "caches"
+	// Logs are the logs in the blob store. Small ones, which are in the database, do not count: they have at most 32 KiB
+	// each, and counting them would have all jobs of an organization that end at the same time wait for each other.
+	Logs Kind = "logs"
 )
 
 // A Stored is a number of objects and their bytes.

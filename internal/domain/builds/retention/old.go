@@ -5,6 +5,7 @@ import (
 
 	"stackyard/internal/domain/artifacts"
 	"stackyard/internal/domain/builds"
+	"stackyard/internal/domain/joblog"
 	"stackyard/internal/domain/pipelines"
 	"stackyard/internal/domain/quotas"
 	"stackyard/internal/platform/db"
@@ -85,6 +86,9 @@ func remove(q *db.Q, list []oldBuild, now time.Time) error {
 			return err
 		}
 		if err := artifacts.ReleaseBuild(q, old.id); err != nil {
+			return err
+		}
+		if err := joblog.ReleaseBuild(q, old.id); err != nil {
 			return err
 		}
 		if _, err := q.Exec(`DELETE FROM builds WHERE id = $1`, old.id); err != nil {

@@ -7,6 +7,7 @@ import (
 	"stackyard/internal/domain/annotations"
 	"stackyard/internal/domain/artifacts"
 	"stackyard/internal/domain/caches"
+	"stackyard/internal/domain/joblog"
 	"stackyard/internal/domain/metadata"
 	"stackyard/internal/domain/pipelines"
 	"stackyard/internal/platform/db"
@@ -100,6 +101,7 @@ var parts = []part{
 	{metadata.RemoveSome, 1},
 	{some("step_uploads", `build_id = $1`), 1},
 	{some("step_updates", `build_id = $1`), 1},
+	{joblog.RemoveSome, 1},
 	{some("jobs", `build_id = $1`), rowsOfJob},
 	{some("steps", `build_id = $1`), rowsOfStep},
 	{some("builds", `id = $1`), 2},

@@ -1,4 +1,4 @@
-package doctor
+package reconcile
 
 import (
 	"context"
@@ -7,8 +7,8 @@ import (
 
 	"stackyard/internal/domain/artifacts"
 	"stackyard/internal/domain/builds"
-	"stackyard/internal/domain/caches"
 	"stackyard/internal/platform/blob"
+	"stackyard/internal/platform/core"
 	"stackyard/internal/platform/db"
 )
 
@@ -81,7 +81,7 @@ func eachOrphan(ctx context.Context, d *db.DB, store *blob.Store, now time.Time,
 			return found, err
 		}
 		parts := strings.SplitN(o.Key, "/", 4)
-		if len(parts) < 4 || parts[2] == caches.Folder {
+		if len(parts) < 4 || !areIDs(parts[:3]) {
 			continue // not of a build; caches remove their bytes with their rows
 		}
 		found.Checked++
@@ -106,8 +106,18 @@ func eachOrphan(ctx context.Context, d *db.DB, store *blob.Store, now time.Time,
 // newestArtifacts is how many artifacts are checked for their bytes.
 const newestArtifacts = 200
 
-// missingArtifacts returns the prefixes of those of the newest artifacts that have no bytes.
-func missingArtifacts(ctx context.Context, d *db.DB, store *blob.Store) (missing []string, checked int, err error) {
+// areIDs reports whether all texts are ids. A bucket can contain objects of other programs.
+func areIDs(texts []string) bool {
+	for _, text := range texts {
+		if _, ok := core.ParseID(text); !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// MissingArtifacts returns the prefixes of those of the newest artifacts that have no bytes.
+func MissingArtifacts(ctx context.Context, d *db.DB, store *blob.Store) (missing []string, checked int, err error) {
 	var list []artifacts.Artifact
 	err = d.Read(ctx, func(q *db.Q) (err error) {
 		list, err = artifacts.Newest(q, newestArtifacts)
