@@ -35,6 +35,10 @@ func (s *subscribers) notify(topics []string) {
 	}
 }
 
-// AfterCommit runs fn once when the write has been committed, before Write returns. fn must not fail, wait or use the
-// database: it counts.
+// AnnounceIfUnknown announces topics only when it is unknown whether the write was committed, for a write whose
+// AfterCommit functions do what subscribers would do.
+func (q *Q) AnnounceIfUnknown(topics ...string) { q.unknown = append(q.unknown, topics...) }
+
+// AfterCommit runs fn once when the write has been committed: before Write returns, before subscribers get the topics of
+// the write, and on SQLite in the order of the writes. fn must not fail, wait or use the database: other writers wait.
 func (q *Q) AfterCommit(fn func()) { q.after = append(q.after, fn) }

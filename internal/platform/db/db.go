@@ -166,12 +166,12 @@ func (d *DB) endSpan(span *trace.Span, err error) {
 func (d *DB) Write(ctx context.Context, fn func(q *Q) error) error {
 	refuseNested(ctx, "Write")
 	ctx, span := trace.Child(ctx, trace.Client, "database write")
-	var topics []string // of the last attempt
+	var topics, unknown []string // of the last attempt
 	var after []func()
 	var concerned []*Watch
 	defer func() { changed(concerned) }() // when fn panics
 	err := d.write(ctx, func(q *Q) error {
-		topics, after = nil, nil
+		topics, unknown, after = nil, nil, nil
 		q.observedBy(d)
 		defer func() {
 			d.statements.Add(q.ran)
@@ -183,20 +183,27 @@ func (d *DB) Write(ctx context.Context, fn func(q *Q) error) error {
 			err = writeFolded(q, q.folded)
 		}
 		if err == nil {
-			topics, after = q.topics, q.after
+			topics, unknown, after = q.topics, q.unknown, q.after
 		}
 		return err
 	})
 	d.endSpan(span, err)
 	changed(concerned) // also after an error: the commit may have succeeded although its answer was lost
 	concerned = nil
-	d.subscribers.notify(topics)
-	if err == nil {
-		for _, fn := range after {
-			fn()
-		}
+	if err == nil && d.name == PostgreSQL { // the writer of SQLite has run them
+		runAll(after)
 	}
+	if err != nil {
+		topics = append(topics, unknown...)
+	}
+	d.subscribers.notify(topics)
 	return asUnavailable(ctx, err)
+}
+
+func runAll(functions []func()) {
+	for _, fn := range functions {
+		fn()
+	}
 }
 
 // WriteOne is Write for a function that runs a single statement and announces nothing. On PostgreSQL such a

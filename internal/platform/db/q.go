@@ -30,6 +30,7 @@ type Q struct {
 	waiting     []laterStatement               // not sent yet; none on SQLite
 	sent, begun bool                           // the transaction was asked for, and has begun; not on SQLite
 	topics      []string                       // announced so far
+	unknown     []string                       // announced if the commit failed
 	after       []func()                       // run after the commit
 	folded      []foldedValue                  // written before the commit
 	db          *DB                            // nil: nothing counts the statements

@@ -51,6 +51,7 @@ type call struct {
 	err    error      // of fn, until the commit
 
 	folded []foldedValue // by fn, if it succeeded
+	after  []func()      // by fn, if it succeeded
 	db     *DB
 }
 
@@ -151,6 +152,9 @@ func (w *writer) batch(first *call) {
 	}
 	w.batched.Add(int64(len(calls)))
 	for _, c := range calls {
+		runAll(c.after)
+	}
+	for _, c := range calls {
 		c.result <- c.err
 	}
 }
@@ -190,6 +194,7 @@ func (w *writer) runAlone(c *call) error {
 		w.discard()
 		return err
 	}
+	runAll(c.after)
 	return c.err
 }
 
@@ -214,9 +219,9 @@ func (w *writer) runInSavepoint(c *call) error {
 			return failed
 		}
 	}
-	c.folded, c.db = nil, q.db
+	c.folded, c.after, c.db = nil, nil, q.db
 	if c.err == nil {
-		c.folded = q.folded
+		c.folded, c.after = q.folded, q.after
 		return w.exec(`RELEASE caller`)
 	}
 	if err := w.exec(`ROLLBACK TO caller`); err != nil {

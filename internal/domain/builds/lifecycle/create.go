@@ -61,16 +61,20 @@ func (s *Service) CreateShown(ctx context.Context, p *pipelines.Pipeline, c Crea
 	if err != nil {
 		return nil, nil, err
 	}
+	var created builds.Build
 	err = s.write(ctx, func(q *db.Q, then *followUps) error {
 		d.kept, d.shown = nil, nil
-		_, err := d.write(q, then)
-		return err
+		if _, err := d.write(q, then); err != nil {
+			return err
+		}
+		created = *d.build // units of work change the one in memory
+		kept := d.kept
+		q.AfterCommit(func() { s.keep(kept) }) // before a job is assigned
+		return nil
 	})
 	if err != nil {
 		return nil, nil, err
 	}
-	created := *d.build // units of work change the one in memory
-	s.keep(d.kept)
 	return &created, d.shown, nil
 }
 
