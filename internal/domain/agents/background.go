@@ -21,16 +21,16 @@ func (s *Service) Background(r *tasks.Runner) {
 	r.HandleTx(clusters.AddressesChanged, s.blockAgents)
 }
 
-// observe notifies the sessions of agents whose jobs change state and stores when agents finished jobs. It runs
+// observe passes changes of jobs to the sessions of their agents and stores when agents finished jobs. It runs
 // in the transaction that changes the jobs.
-func (s *Service) observe(q *db.Q, _ *builds.Build, moved []flow.JobChange) error {
+func (s *Service) observe(q *db.Q, b *builds.Build, moved []flow.JobChange) error {
 	ended := map[time.Time][]string{} // agents, by the time at which their jobs ended
 	for _, change := range moved {
 		j := change.Job
 		if j.AgentID == "" {
 			continue
 		}
-		q.Announce(topic(j.AgentID))
+		s.noteMove(q, b, change)
 		if j.State.Ended() && change.From != flow.Assigned {
 			ended[j.FinishedAt] = append(ended[j.FinishedAt], j.AgentID)
 		}

@@ -69,13 +69,11 @@ func checkHolding(r *route.Request, h builds.Holding, acceptEnded func(builds.Ho
 	return nil
 }
 
-// LoadLogJob is LoadRecentJob for requests that add to the log of the job. Where no other process changes jobs, it reads
-// nothing as long as this one remembers who holds the job.
+// LoadLogJob is LoadRecentJob for requests that add to the log of the job. It reads nothing as long as this process
+// remembers who holds the job. A job that was accepted keeps its agent; that another process has ended it is noticed long
+// before lateWindow is over, if the session follows the job, but not by what is in memory besides.
 func (s *Service) LoadLogJob(r *route.Request) (builds.Holding, error) {
-	if s.db.Shared() {
-		return s.LoadRecentJob(r)
-	}
-	return s.recallJob(r, s.LoadRecentJob)
+	return s.recall(r, !s.db.Shared(), s.LoadRecentJob)
 }
 
 // loadStarting and loadEnding are LoadJob and LoadRecentJob for reports that change the state of the job: as long as the
@@ -90,17 +88,34 @@ func (s *Service) loadEnding(r *route.Request) (builds.Holding, error) {
 }
 
 func (s *Service) recallJob(r *route.Request, load func(*route.Request) (builds.Holding, error)) (builds.Holding, error) {
+	return s.recall(r, true, load)
+}
+
+// recall returns the job that the path names if the process remembers that the caller holds it: by the session, or by the
+// builds in memory if these can be used. Otherwise it calls load.
+func (s *Service) recall(r *route.Request, useBuilds bool, load func(*route.Request) (builds.Holding, error)) (builds.Holding, error) {
 	id, err := r.PathID("job", noJob)
 	if err != nil {
 		return builds.Holding{}, err
 	}
 	if own := r.Session.JobID; own == "" || own == id {
-		h, ok := s.builds.Recall(r.Org.ID, id)
+		h, ok := s.followedJob(r.Session.AgentID, id)
+		if !ok && useBuilds {
+			h, ok = s.builds.Recall(r.Org.ID, id)
+		}
 		if ok && h.AgentID == r.Session.AgentID && (h.State == flow.Accepted || h.State == flow.Running) {
 			return h, nil
 		}
 	}
 	return load(r)
+}
+
+// followedJob returns the holding of the job of an agent, if its session in this process follows the job.
+func (s *Service) followedJob(agentID, jobID string) (h builds.Holding, ok bool) {
+	if sess := s.sessions.findByAgent(agentID); sess != nil {
+		return sess.holding(jobID)
+	}
+	return h, false
 }
 
 func never(builds.Holding) bool { return false }

@@ -1,6 +1,8 @@
 package agents_test
 
 import (
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -48,6 +50,28 @@ func TestPing_OffersAJobUntilItIsAccepted(t *testing.T) {
 		w.agent.Put("/v3/jobs/"+job+"/accept", nil).Want(422)
 		next := w.job("{command: b}")
 		wantOffer(t, w.agent, next)
+	})
+}
+
+// The session of an agent follows its job: neither the agent nor who holds the job is read between two jobs.
+func TestPing_ReadsNoAgentBetweenTwoJobs(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		servertest.WantEqual(t, "nothing to do", ping(w.agent), "") // opens the session
+		first, second := w.job("{command: a}"), w.job("{command: b}")
+		wantOffer(t, w.agent, first)
+		var reads atomic.Int64
+		w.DB.OnStatement(func(text string, _ []any) {
+			if strings.Contains(text, "a.last_job_finished_at") || strings.Contains(text, "j.agent_id, j.state, j.finished_at") {
+				reads.Add(1)
+			}
+		})
+		running := w.agent.Accept(first)
+		running.Start()
+		running.Post(running.Path("/chunks?sequence=1&offset=0&size=0"), nil).Want(200)
+		running.Finish("0")
+		wantOffer(t, w.agent, second)
+		w.DB.OnStatement(func(string, []any) {})
+		servertest.WantEqual(t, "reads of the agent and its job", reads.Load(), 0)
 	})
 }
 

@@ -13,7 +13,6 @@ import (
 	"stackyard/internal/platform/identity"
 	"stackyard/internal/platform/route"
 	"stackyard/internal/platform/seal"
-	"stackyard/internal/rules/flow"
 )
 
 // A session caches an agent that sends requests to this process.
@@ -36,6 +35,10 @@ type session struct {
 	replaced    chan struct{}
 	jobFinished bool // a job has ended since the agent's last ping
 	busyPolling busyPolling
+
+	following  bool  // all changes of the job since it was assigned were followed, see session_job.go
+	jobVersion int64 // of the build of that job, at the last change
+	followed   int   // number of changes of jobs that this process has made
 }
 
 // A snapshot is an agent and its job, if any, at one moment.
@@ -252,7 +255,7 @@ func (s *Service) current(ctx context.Context, sess *session) (*snapshot, <-chan
 	// One caller reads at a time; the others wait and use its result.
 	sess.refreshMu.Lock()
 	defer sess.refreshMu.Unlock()
-	known, changed, stale := sess.cached()
+	known, changed, followed, stale := sess.cached()
 	if !stale {
 		return known, changed, nil
 	}
@@ -272,11 +275,11 @@ func (s *Service) current(ctx context.Context, sess *session) (*snapshot, <-chan
 		}
 		return nil, nil, err
 	}
-	return read, sess.update(read), nil
+	return read, sess.update(read, followed), nil
 }
 
 // cached returns the snapshot and whether it is stale. It resets stale, because the caller reads again.
-func (sess *session) cached() (known *snapshot, changed <-chan struct{}, stale bool) {
+func (sess *session) cached() (known *snapshot, changed <-chan struct{}, followed int, stale bool) {
 	sess.mu.Lock()
 	defer sess.mu.Unlock()
 	select {
@@ -285,19 +288,17 @@ func (sess *session) cached() (known *snapshot, changed <-chan struct{}, stale b
 	default:
 	}
 	stale, sess.stale = sess.stale, false
-	return sess.latest, sess.changed, stale
+	return sess.latest, sess.changed, sess.followed, stale
 }
 
-// update replaces the snapshot and returns the channel that is closed at the next replacement.
-func (sess *session) update(now *snapshot) (changed <-chan struct{}) {
+// update replaces the snapshot with one that was read, and returns the channel that is closed at the next replacement.
+// followed is the number of changes that the session had followed before the read.
+func (sess *session) update(now *snapshot, followed int) (changed <-chan struct{}) {
 	sess.mu.Lock()
 	defer sess.mu.Unlock()
-	before := sess.latest.job
-	if before.JobID != "" && before.JobID != now.job.JobID && before.State != flow.Assigned {
-		sess.jobFinished = true
-	}
-	close(sess.changed)
-	sess.latest, sess.changed = now, make(chan struct{})
+	sess.following = false
+	sess.stale = sess.stale || sess.followed != followed // what was read may be older than the change
+	sess.replace(now)
 	if auth := sess.identity.Load(); auth.QueueID != now.QueueID {
 		moved := *auth
 		moved.QueueID = now.QueueID

@@ -93,6 +93,19 @@ func (b *Bus) Publish(topics ...string) {
 	b.wakeSender()
 }
 
+// PublishElsewhere wakes the subscribers of topics in other replicas only.
+func (b *Bus) PublishElsewhere(topics ...string) {
+	if !b.db.Shared() {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, topic := range topics {
+		b.unsent[keyOf(topic)] = struct{}{}
+	}
+	b.wakeSender()
+}
+
 // Wake wakes the subscribers of topics in this process only.
 func (b *Bus) Wake(topics ...string) {
 	b.mu.Lock()
