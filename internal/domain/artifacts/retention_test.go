@@ -1,6 +1,7 @@
 package artifacts_test
 
 import (
+	"bytes"
 	"net/http"
 	"strings"
 	"testing"
@@ -18,6 +19,7 @@ func (w *fixture) store(job, path string, size int64) string {
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	w.putBytes(made[0].Prefix(), size)
 	for range 2 { // agents repeat themselves
 		if err := w.artifacts.SetStates(w.t.Context(), w.orgID, job, map[string]artifacts.State{made[0].ID: artifacts.StateFinished}); err != nil {
 			w.t.Fatal(err)
@@ -25,6 +27,14 @@ func (w *fixture) store(job, path string, size int64) string {
 	}
 	w.Clock.Advance(time.Minute)
 	return made[0].ID
+}
+
+// putBytes stores a blob of an artifact.
+func (w *fixture) putBytes(prefix string, size int64) {
+	w.t.Helper()
+	if err := w.Blobs.Put(w.t.Context(), prefix+"/1", bytes.NewReader(make([]byte, size)), size); err != nil {
+		w.t.Fatal(err)
+	}
 }
 
 // wantUsage checks what the organization stores.

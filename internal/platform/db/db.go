@@ -80,7 +80,7 @@ type engine interface {
 	ping(ctx context.Context) error
 	notify(ctx context.Context, messages []string) error
 	listen(ctx context.Context, ready func(), receive func(message string)) error
-	migrate(ctx context.Context, to Versions) ([]string, error)
+	migrate(ctx context.Context, to Versions, allowed check) ([]string, error)
 	versions(ctx context.Context) (Versions, error)
 	otherServers(ctx context.Context) (bool, error)
 	lockServer(ctx context.Context) error
@@ -256,14 +256,11 @@ func (d *DB) Migrate(ctx context.Context) error {
 	if source, err := d.LoadingFrom(ctx); err != nil || source != "" {
 		return errors.Join(err, unfinishedLoad(source))
 	}
-	if err := d.checkUpgrade(ctx); err != nil {
-		return asUnavailable(ctx, err)
-	}
-	return d.migrateTo(ctx, allNewest)
+	return d.migrateTo(ctx, allNewest, d.checkUpgrade)
 }
 
-func (d *DB) migrateTo(ctx context.Context, to Versions) error {
-	applied, err := d.migrate(ctx, to)
+func (d *DB) migrateTo(ctx context.Context, to Versions, allowed check) error {
+	applied, err := d.migrate(ctx, to, allowed)
 	for _, name := range applied {
 		d.log.InfoContext(ctx, "applied migration", "migration", name)
 	}

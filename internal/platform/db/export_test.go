@@ -14,7 +14,7 @@ func RunAsMigration(ctx context.Context, d *DB, text string) error {
 }
 
 // MigrateTo migrates to older versions than the newest.
-func MigrateTo(ctx context.Context, d *DB, to Versions) error { return d.migrateTo(ctx, to) }
+func MigrateTo(ctx context.Context, d *DB, to Versions) error { return d.migrateTo(ctx, to, always) }
 
 // SetOldestSchema replaces the oldest schema that can be migrated, and returns how to restore it.
 func SetOldestSchema(version int64) (restore func()) {

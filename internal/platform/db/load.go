@@ -147,7 +147,7 @@ func (l *Loader) prepare(ctx context.Context, to Versions) error {
 		}
 		return nil
 	}
-	if err := l.d.migrateTo(ctx, to); err != nil {
+	if err := l.d.migrateTo(ctx, to, always); err != nil {
 		return err
 	}
 	return l.write(ctx, func(q *Q) error {

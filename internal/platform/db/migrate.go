@@ -41,22 +41,28 @@ type schema struct {
 	lock       func(context.Context) (unlock func(), err error)
 }
 
+// check returns an error if a database must not be migrated now. It is called while no other process migrates.
+type check func(ctx context.Context) error
+
+// always is the check of a database that only this process uses.
+func always(context.Context) error { return nil }
+
 // newest as a version means the newest migration of this program.
 const newest = -1
 
 // allNewest are the versions that Migrate migrates to.
 var allNewest = Versions{Main: newest, Results: newest}
 
-func (e *sqliteEngine) migrate(ctx context.Context, to Versions) ([]string, error) {
+func (e *sqliteEngine) migrate(ctx context.Context, to Versions, allowed check) ([]string, error) {
 	db, s, err := e.schemaFile()
 	if err != nil {
 		return nil, err
 	}
 	defer db.Close()
 	if e.schema == resultsSchema {
-		return s.migrateUp(ctx, to.Results)
+		return s.migrateUp(ctx, to.Results, allowed)
 	}
-	return s.migrateUp(ctx, to.Main)
+	return s.migrateUp(ctx, to.Main, allowed)
 }
 
 func (e *sqliteEngine) versions(ctx context.Context) (v Versions, err error) {
@@ -103,14 +109,14 @@ func (e *sqliteEngine) migrationLock(ctx context.Context) (unlock func(), err er
 	}
 }
 
-func (e *postgresEngine) migrate(ctx context.Context, to Versions) ([]string, error) {
+func (e *postgresEngine) migrate(ctx context.Context, to Versions, allowed check) ([]string, error) {
 	main, results := e.schemas()
 	defer main.db.Close()
-	applied, err := main.migrateUp(ctx, to.Main)
+	applied, err := main.migrateUp(ctx, to.Main, allowed)
 	if err != nil {
 		return applied, err
 	}
-	more, err := results.migrateUp(ctx, to.Results)
+	more, err := results.migrateUp(ctx, to.Results, allowed)
 	return append(applied, more...), err
 }
 
@@ -174,7 +180,7 @@ func newestMigration(folder string) (version int64, err error) {
 
 // migrateUp applies the missing migrations up to a version and returns their names. It only reads a database that
 // misses none.
-func (s schema) migrateUp(ctx context.Context, to int64) ([]string, error) {
+func (s schema) migrateUp(ctx context.Context, to int64, allowed check) ([]string, error) {
 	if to == 0 {
 		return nil, nil
 	}
@@ -206,6 +212,9 @@ func (s schema) migrateUp(ctx context.Context, to int64) ([]string, error) {
 	defer unlock()
 	if current, err := s.isCurrent(ctx, to); current || err != nil {
 		return nil, err // another process was faster
+	}
+	if err := allowed(ctx); err != nil {
+		return nil, err
 	}
 	results, err := provider.UpTo(ctx, to)
 	var applied []string
