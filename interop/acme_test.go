@@ -251,7 +251,7 @@ func TestAutocert_GetsACertificateAndRenewsItWithTLSALPN(t *testing.T) {
 	}
 }
 
-// A replica that starts while the authority is away uses the certificate in the database.
+// A replica that starts while the authority does not answer uses the certificate in the database.
 func TestAutocert_IsSharedByReplicasAndOutlivesTheAuthority(t *testing.T) {
 	a := newAuthority(t, 0)
 	installation := []string{"--data", t.TempDir(), "--database", dbtest.URL(t, db.PostgreSQL), "--secret-key", strings.Repeat("5e", 32)}

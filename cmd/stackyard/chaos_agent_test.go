@@ -296,7 +296,7 @@ func (a *wildAgent) ask(ctx context.Context, token, method, path, body string) (
 	return send(httpClient, req)
 }
 
-// unavailable reports whether a response says that the database is away, which counts as no response.
+// unavailable reports whether a response says that the database does not answer, which counts as no response.
 func (a *wildAgent) unavailable(r answer) bool {
 	return a.outages && r.Status == http.StatusServiceUnavailable
 }

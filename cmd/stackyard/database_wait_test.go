@@ -19,7 +19,7 @@ func TestServe_WaitsForPostgreSQLAtItsStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(postgres.Stop)
-	// Until the socket is linked into its folder, PostgreSQL is away.
+	// Until the socket is linked into its folder, PostgreSQL cannot be reached.
 	folder, err := os.MkdirTemp("", "stackyard-socket-") // t.TempDir() is too long for a socket
 	if err != nil {
 		t.Fatal(err)

@@ -71,7 +71,7 @@ type faultRun struct {
 	backups []faultBackup
 	aborted int          // backups that were killed or lost the database
 	stopped atomic.Bool  // no more builds
-	outage  atomic.Int32 // odd while PostgreSQL is away; increases when it crashes and when it is back
+	outage  atomic.Int32 // odd while PostgreSQL is down; increases when it crashes and when it is back
 }
 
 // A faultBackup is a backup with what had been acknowledged when it began.

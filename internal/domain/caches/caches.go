@@ -79,7 +79,7 @@ const (
 	maxPaths, maxPath = 50, 1024
 	maxParts, maxKey  = 20, 1024
 	maxFallbacks      = 10
-	// maxEntries limits the entries of a pipeline. The least recently used one makes room for a new one.
+	// maxEntries limits the entries of a pipeline. A new one replaces the least recently used one.
 	maxEntries = 1_000
 )
 

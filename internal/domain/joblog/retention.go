@@ -90,7 +90,7 @@ func (s *Service) removeSome(q *db.Q, orgID string, before time.Time, excess int
 	return true, s.endRemoval(q, orgID, at, freed)
 }
 
-// endRemoval records how far the removal has come and what it has freed.
+// endRemoval records the progress of the removal and what it has freed.
 func (s *Service) endRemoval(q *db.Q, orgID string, at builds.Finished, freed usage.Stored) error {
 	_, err := q.Exec(`
 		INSERT INTO log_removal (organization_id, finished_at, build_id) VALUES ($1, $2, $3)
@@ -102,7 +102,7 @@ func (s *Service) endRemoval(q *db.Q, orgID string, at builds.Finished, freed us
 	return usage.Add(q, orgID, usage.Logs, usage.Stored{Bytes: -freed.Bytes, Objects: -freed.Objects})
 }
 
-// removalOf returns how far the removal of an organization's logs has come.
+// removalOf returns the progress of the removal of an organization's logs.
 func removalOf(q *db.Q, orgID string) (at builds.Finished, err error) {
 	err = q.QueryRow(`SELECT finished_at, build_id FROM log_removal WHERE organization_id = $1`, orgID).Scan(db.ToTime(&at.At), &at.ID)
 	if errors.Is(err, db.ErrNoRows) {

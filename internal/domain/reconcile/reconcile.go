@@ -28,6 +28,9 @@ const (
 	orphansTask    = "blob-orphans"
 	orphansEvery   = 24 * time.Hour
 	orphansTimeout = 2 * time.Hour
+	// orphansGrace is how long, in addition to orphanAge, the server itself leaves blobs alone: a restored database may be
+	// replaced by a newer one.
+	orphansGrace = 6 * 24 * time.Hour
 	// manyOrphans is from how many objects on a removal needs an administrator if they are more than half of all.
 	manyOrphans = 1000
 
@@ -84,7 +87,8 @@ func (r *Reconciler) Background(runner *tasks.Runner) {
 
 // removeOrphans removes blobs of builds that no longer exist, unless they are most of all blobs.
 func (r *Reconciler) removeOrphans(ctx context.Context) error {
-	found, err := FindOrphans(ctx, r.db, r.blobs, r.clock())
+	old := r.clock().Add(-orphansGrace)
+	found, err := FindOrphans(ctx, r.db, r.blobs, old)
 	if err != nil {
 		return err
 	}
@@ -97,7 +101,7 @@ func (r *Reconciler) removeOrphans(ctx context.Context) error {
 			"orphaned", found.Objects, "blobs", found.Checked, "example", found.Example)
 		return nil
 	}
-	if found, err = RemoveOrphans(ctx, r.db, r.blobs, r.clock()); err != nil {
+	if found, err = RemoveOrphans(ctx, r.db, r.blobs, old); err != nil {
 		return err
 	}
 	r.orphaned.Set(0)

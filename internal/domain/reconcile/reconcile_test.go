@@ -9,6 +9,7 @@ import (
 	"stackyard/internal/app/server/servertest"
 	"stackyard/internal/domain/artifacts"
 	"stackyard/internal/domain/builds"
+	"stackyard/internal/domain/caches"
 	"stackyard/internal/domain/joblog"
 	"stackyard/internal/platform/core"
 )
@@ -95,7 +96,7 @@ func TestOrphans_AreRemovedAndNothingElse(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		of := func(build string) string { return builds.Prefix(w.org, servertest.AcmePipelineID, build) }
 		gone := of(core.NewID())
-		kept := []string{of(w.build), "backups/of/another/program"}
+		kept := []string{of(w.build), "backups/of/another/program", w.org + "/" + servertest.AcmePipelineID + "/" + caches.Folder + "/" + core.NewID()}
 		w.put(gone + "/logs")
 		for _, prefix := range kept {
 			w.put(prefix + "/logs")
@@ -103,6 +104,10 @@ func TestOrphans_AreRemovedAndNothingElse(t *testing.T) {
 		w.runLater(0)
 		if !w.has(gone) {
 			t.Error("a blob was removed that may belong to a build which is being created")
+		}
+		w.runLater(6 * 24 * time.Hour)
+		if !w.has(gone) {
+			t.Error("a blob was removed before the administrator of a restored database had a week")
 		}
 		w.runLater(25 * time.Hour)
 		if w.has(gone) {

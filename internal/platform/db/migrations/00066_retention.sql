@@ -1,6 +1,6 @@
 -- +goose Up
 
--- How far the removal of old logs has come in the finished builds of an organization.
+-- Progress of the removal of old logs in the finished builds of an organization.
 CREATE TABLE log_removal (
     organization_id TEXT PRIMARY KEY REFERENCES organizations (id) ON DELETE CASCADE,
     finished_at     BIGINT NOT NULL, -- of the last build whose logs were removed
@@ -28,7 +28,7 @@ CREATE TABLE usage_days (
     PRIMARY KEY (organization_id, day)
 );
 
--- How far the comparison of rows and blobs has come.
+-- Progress of the comparison of rows and blobs.
 CREATE TABLE reconciliations (
     name       TEXT PRIMARY KEY,
     position   TEXT NOT NULL,
