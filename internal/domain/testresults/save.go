@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
-	"math/rand/v2"
 	"slices"
 	"strconv"
 	"time"
@@ -68,7 +67,8 @@ func (s *Service) save(ctx context.Context, to target, report *testreport.Report
 	if err != nil {
 		return out, err
 	}
-	b := newBatch(to, report, link, s.clock())
+	now := s.clock()
+	b := newBatch(to, report, link, now, s.numbers.take(now, len(report.Executions)))
 	days, err := b.dayCounts()
 	if err != nil {
 		return out, err
@@ -111,10 +111,10 @@ func (s *Service) save(ctx context.Context, to target, report *testreport.Report
 	return out, nil
 }
 
-func newBatch(to target, report *testreport.Report, link link, now time.Time) *batch {
+// newBatch returns what a report adds. first is the number of its first execution.
+func newBatch(to target, report *testreport.Report, link link, now time.Time, first int64) *batch {
 	b := &batch{to: to, run: report.Run, tags: report.Tags, link: link, digest: report.Digest(), at: now, day: dayOf(now)}
 	b.executions = make([]executionRow, len(report.Executions))
-	first := executionNumber(now, rand.Int64())
 	index := make(map[string]int, len(report.Executions))
 	for i := range report.Executions {
 		e := &report.Executions[i]

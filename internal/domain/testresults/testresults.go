@@ -17,7 +17,9 @@ import (
 	"context"
 	"crypto/sha256"
 	"log/slog"
+	"math/rand/v2"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -62,7 +64,8 @@ type Service struct {
 	log       *slog.Logger
 	gate      *gate
 	// seen caches what was written about tests, so that each is written once a day.
-	seen *lru.Cache[string, seenTest]
+	seen    *lru.Cache[string, seenTest]
+	numbers executionNumbers
 }
 
 // maxSeen bounds the cache of tests.
@@ -215,12 +218,23 @@ func derivedID(texts ...string) string {
 }
 
 // Executions are numbered by the time of their upload, in units of 2^-timeBits microseconds, so that their order is
-// that of uploads and two uploads have different numbers.
+// that of uploads.
 const timeBits = 11
 
-// executionNumber returns the number of the first execution of an upload.
-func executionNumber(at time.Time, random int64) int64 {
-	return at.UnixMicro()<<timeBits + random%(1<<timeBits)
+// executionNumbers gives the uploads of a process different numbers. Those of other replicas differ in their time, or in
+// a random part.
+type executionNumbers struct {
+	mu   sync.Mutex
+	last int64
+}
+
+// take returns the first of count numbers for an upload.
+func (e *executionNumbers) take(at time.Time, count int) (first int64) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	first = max(at.UnixMicro()<<timeBits+rand.Int64N(1<<timeBits), e.last+1)
+	e.last = first + int64(count) - 1
+	return first
 }
 
 // executionTime returns when an execution was uploaded.
